@@ -1,0 +1,3 @@
+module github.com/pforte/pforte/tools
+
+go 1.26.0
