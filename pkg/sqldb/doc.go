@@ -1,0 +1,6 @@
+// Package sqldb opens the SQL database a program is told to use by URL, SQLite
+// or Postgres, and brings its schema up to date.
+//
+// It owns connections, pragmas, pool sizes, migrations (goose) and the retry of
+// transactions that lost against another. It knows no table of its users.
+package sqldb

@@ -1,0 +1,161 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "modernc.org/sqlite"             // the driver "sqlite"
+)
+
+// Dialect is the kind of SQL a database speaks.
+type Dialect string
+
+// The dialects.
+const (
+	SQLite   Dialect = "sqlite"
+	Postgres Dialect = "postgres"
+)
+
+// Pool sizes of a process. SQLite has one writer by nature; its readers work
+// beside it in WAL mode.
+const (
+	sqliteReaders    = 4
+	postgresMaxConns = 16
+)
+
+// ErrURL is returned for a database URL of no known form.
+var ErrURL = errors.New("database URL is neither sqlite:PATH nor postgres://…")
+
+// DB is an open database. Writer is the pool for statements that change
+// something, Reader for those that do not; on Postgres both are the same pool.
+type DB struct {
+	Dialect        Dialect
+	Writer, Reader *sql.DB
+}
+
+// Open opens the database of the URL ("sqlite:data/auth.db", "sqlite::memory:"
+// or "postgres://…"), makes the folder of a new SQLite file, and applies the
+// migrations that are missing: goose files in the folders "sqlite" and
+// "postgres" of migrations. Several processes may do so at once. The error
+// never holds the password of the URL.
+func Open(ctx context.Context, databaseURL string, migrations fs.FS) (*DB, error) {
+	db, err := connect(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Ping(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("reach database: %w", err), db.Close())
+	}
+	if err := db.migrate(ctx, migrations); err != nil {
+		return nil, errors.Join(fmt.Errorf("migrate database: %w", err), db.Close())
+	}
+	return db, nil
+}
+
+func connect(databaseURL string) (*DB, error) {
+	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok && path != "" {
+		return openSQLite(strings.TrimPrefix(path, "//"))
+	}
+	if strings.HasPrefix(databaseURL, "postgres://") || strings.HasPrefix(databaseURL, "postgresql://") {
+		return openPostgres(databaseURL)
+	}
+	return nil, ErrURL
+}
+
+func openPostgres(databaseURL string) (*DB, error) {
+	pool, err := sql.Open("pgx", databaseURL)
+	if err != nil {
+		return nil, ErrURL // the driver's error quotes the URL
+	}
+	pool.SetMaxOpenConns(postgresMaxConns)
+	pool.SetMaxIdleConns(postgresMaxConns)
+	pool.SetConnMaxIdleTime(5 * time.Minute)
+	return &DB{Dialect: Postgres, Writer: pool, Reader: pool}, nil
+}
+
+func openSQLite(path string) (*DB, error) {
+	if path == ":memory:" {
+		writer, err := sql.Open("sqlite", ":memory:?"+sqlitePragmas(false))
+		if err != nil {
+			return nil, fmt.Errorf("open SQLite: %w", err)
+		}
+		keepOne(writer) // every connection would be a database of its own
+		return &DB{Dialect: SQLite, Writer: writer, Reader: writer}, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of the database: %w", err)
+	}
+	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?"
+	writer, err := sql.Open("sqlite", name+sqlitePragmas(false))
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite: %w", err)
+	}
+	keepOne(writer)
+	reader, err := sql.Open("sqlite", name+sqlitePragmas(true))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open SQLite: %w", err), writer.Close())
+	}
+	reader.SetMaxOpenConns(sqliteReaders)
+	reader.SetMaxIdleConns(sqliteReaders)
+	return &DB{Dialect: SQLite, Writer: writer, Reader: reader}, nil
+}
+
+// sqlitePragmas are set on each connection. synchronous(FULL) makes a commit
+// durable against loss of power, not only of the process: the ledger's
+// "settling" must be on disk before money moves.
+func sqlitePragmas(readOnly bool) string {
+	q := url.Values{"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"}}
+	if readOnly {
+		q.Add("_pragma", "query_only(1)")
+	} else {
+		q.Set("_txlock", "immediate")
+	}
+	return q.Encode()
+}
+
+func keepOne(pool *sql.DB) {
+	pool.SetMaxOpenConns(1)
+	pool.SetMaxIdleConns(1)
+}
+
+// Close closes all connections.
+func (db *DB) Close() error {
+	if db.Reader == db.Writer {
+		return db.Writer.Close()
+	}
+	return errors.Join(db.Reader.Close(), db.Writer.Close())
+}
+
+// Ping asks whether the database answers.
+func (db *DB) Ping(ctx context.Context) error {
+	return db.Writer.PingContext(ctx)
+}
+
+// Rebind turns the placeholders ? of a query into those of the dialect. The
+// query must hold no question mark in a literal.
+func (db *DB) Rebind(query string) string {
+	if db.Dialect != Postgres {
+		return query
+	}
+	var b strings.Builder
+	n := 0
+	for _, r := range query {
+		if r != '?' {
+			b.WriteRune(r)
+			continue
+		}
+		n++
+		b.WriteString("$" + strconv.Itoa(n))
+	}
+	return b.String()
+}

@@ -1,0 +1,158 @@
+package sqldb_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+)
+
+func migrations() fs.FS { return os.DirFS("testdata") }
+
+func open(t *testing.T, url string) *sqldb.DB {
+	t.Helper()
+	db, err := sqldb.Open(context.Background(), url, migrations())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func onEveryBackend(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	for name, url := range sqldbtest.URLs(t) {
+		t.Run(name, func(t *testing.T) { test(t, url) })
+	}
+	t.Run("memory", func(t *testing.T) { test(t, "sqlite::memory:") })
+}
+
+func TestTransactionsThatRaceLoseNothing(t *testing.T) {
+	onEveryBackend(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		ctx := context.Background()
+		exec(t, db, "INSERT INTO things (name) VALUES (?)", "a")
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				err := db.Tx(ctx, func(tx *sql.Tx) error {
+					_, err := tx.ExecContext(ctx, db.Rebind("UPDATE things SET count = count + 1 WHERE name = ?"), "a")
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if got := count(t, db); got != 100 {
+			t.Errorf("100 increments gave %d", got)
+		}
+	})
+}
+
+func TestAFailedTransactionLeavesNothing(t *testing.T) {
+	onEveryBackend(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		exec(t, db, "INSERT INTO things (name) VALUES (?)", "a")
+		failure := errors.New("no")
+		err := db.Tx(context.Background(), func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(context.Background(), "UPDATE things SET count = 7")
+			return errors.Join(err, failure)
+		})
+		if !errors.Is(err, failure) {
+			t.Errorf("got %v", err)
+		}
+		if got := count(t, db); got != 0 {
+			t.Errorf("count is %d", got)
+		}
+	})
+}
+
+func TestAUniqueViolationIsToldApart(t *testing.T) {
+	onEveryBackend(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		exec(t, db, "INSERT INTO things (name) VALUES (?)", "a")
+		_, err := db.Writer.ExecContext(context.Background(), db.Rebind("INSERT INTO things (name) VALUES (?)"), "a")
+		if !sqldb.IsUnique(err) {
+			t.Errorf("%v is not seen as a unique violation", err)
+		}
+		if _, err = db.Writer.ExecContext(context.Background(), "INSERT INTO things (name) VALUES (NULL)"); err == nil || sqldb.IsUnique(err) {
+			t.Errorf("%v is seen as a unique violation", err)
+		}
+	})
+}
+
+func TestReadersOfSQLiteCannotWrite(t *testing.T) {
+	db := open(t, sqldbtest.SQLite(t))
+	if _, err := db.Reader.ExecContext(context.Background(), "INSERT INTO things (name) VALUES ('a')"); err == nil {
+		t.Error("the reader wrote")
+	}
+}
+
+func TestProcessesThatStartTogetherMigrateOnce(t *testing.T) {
+	for name, url := range sqldbtest.URLs(t) {
+		t.Run(name, func(t *testing.T) {
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					db, err := sqldb.Open(context.Background(), url, migrations())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_ = db.Close()
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+func TestTheFolderOfANewFileIsMadeForTheOwnerOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data", "deep ?#%")
+	open(t, "sqlite:"+dir+"/x.db")
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "x.db")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFaultNeverQuotesThePassword(t *testing.T) {
+	for _, url := range []string{"mysql://u:hunter2@h/d", "postgres://u:hunter2@127.0.0.1:1/d", "postgres://u:hunter2@h:port/d", ""} {
+		_, err := sqldb.Open(context.Background(), url, migrations())
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
+func exec(t *testing.T, db *sqldb.DB, query string, args ...any) {
+	t.Helper()
+	if _, err := db.Writer.ExecContext(context.Background(), db.Rebind(query), args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func count(t *testing.T, db *sqldb.DB) (n int) {
+	t.Helper()
+	if err := db.Reader.QueryRowContext(context.Background(), "SELECT count FROM things").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
