@@ -1,0 +1,106 @@
+package strictjson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxDepth bounds nesting; nothing that is read here nests deeper.
+const maxDepth = 64
+
+// Rules loosen the reading where a contract says so. The zero value is the
+// strictest.
+type Rules struct {
+	// AllowUnknown ignores members that the target has no field for.
+	AllowUnknown bool
+	// AllowNull lets members be null, which leaves their field zero.
+	AllowNull bool
+}
+
+// Error says what is wrong with a document and where. It never quotes values of
+// the document, only names.
+type Error struct {
+	// Pointer is the RFC 6901 pointer to the value at fault; "" is the whole
+	// document.
+	Pointer string
+	// Reason says what is wrong, for a person.
+	Reason string
+}
+
+func (e *Error) Error() string {
+	if e.Pointer == "" {
+		return e.Reason
+	}
+	return e.Pointer + ": " + e.Reason
+}
+
+// Field is the pointer as a dotted path, "expectations.from", for the "field"
+// member of an error answer.
+func (e *Error) Field() string {
+	path := strings.ReplaceAll(strings.TrimPrefix(e.Pointer, "/"), "/", ".")
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(path)
+}
+
+// Unmarshal reads one JSON value into v, a pointer. All faults are *Error.
+func Unmarshal(data []byte, v any, rules Rules) error {
+	if err := scan(data, rules); err != nil {
+		return err
+	}
+	err := json.Unmarshal(data, v, json.RejectUnknownMembers(!rules.AllowUnknown))
+	if err == nil {
+		return nil
+	}
+	var semantic *json.SemanticError
+	if !errors.As(err, &semantic) {
+		return &Error{Reason: "cannot be read"}
+	}
+	fault := &Error{Pointer: string(semantic.JSONPointer), Reason: "has the wrong type"}
+	if errors.Is(err, json.ErrUnknownName) {
+		fault.Reason = "is not known"
+	}
+	return fault
+}
+
+// scan checks what the grammar leaves open, before any value is built.
+func scan(data []byte, rules Rules) error {
+	d := jsontext.NewDecoder(bytes.NewReader(data))
+	for tokens := 0; ; tokens++ {
+		token, err := d.ReadToken()
+		if err != nil {
+			return syntaxFault(err, tokens)
+		}
+		if token.Kind() == 'n' && (!rules.AllowNull || d.StackDepth() == 0) {
+			return &Error{Pointer: string(d.StackPointer()), Reason: "must not be null"}
+		}
+		if d.StackDepth() > maxDepth {
+			return &Error{Reason: fmt.Sprintf("nests deeper than %d", maxDepth)}
+		}
+		if d.StackDepth() == 0 {
+			break
+		}
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return &Error{Reason: "something follows the JSON value"}
+	}
+	return nil
+}
+
+func syntaxFault(err error, tokens int) error {
+	if errors.Is(err, io.EOF) && tokens == 0 {
+		return &Error{Reason: "is empty"}
+	}
+	var syntactic *jsontext.SyntacticError
+	if !errors.As(err, &syntactic) {
+		return &Error{Reason: "is not JSON"}
+	}
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		return &Error{Pointer: string(syntactic.JSONPointer), Reason: "comes twice"}
+	}
+	return &Error{Reason: fmt.Sprintf("is not JSON (at byte %d)", syntactic.ByteOffset)}
+}
