@@ -1,0 +1,8 @@
+// Package x402 holds the wire types of the x402 payment protocol, versions 2
+// and 1, for the scheme "exact" with EIP-3009 authorizations: what a seller
+// asks for, what a buyer sends, and what a facilitator is asked and answers.
+//
+// It owns shapes, names and encodings (specification: github.com/coinbase/x402,
+// specs/x402-specification-v2.md, -v1.md, transports-v2/http.md). It judges
+// nothing: whether a payment is good is for the seller and the facilitator.
+package x402

@@ -1,0 +1,46 @@
+package x402
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pforte/pforte/pkg/strictjson"
+)
+
+// MaxHeader bounds a payment header, in bytes of base64.
+const MaxHeader = 16 << 10
+
+// Faults of a header.
+var (
+	ErrHeaderSize   = errors.New("payment header is empty or too large")
+	ErrHeaderBase64 = errors.New("payment header is not base64 with the standard alphabet and padding")
+)
+
+// Encode gives v as a header value: base64 (RFC 4648 §4, the only alphabet
+// official clients read) of its JSON.
+func Encode(v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("encode payment header: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(text), nil
+}
+
+// Decode reads a header value into v: ErrHeaderSize, ErrHeaderBase64 or a
+// *strictjson.Error. Members that v does not know are ignored, because the
+// protocol lets clients add some; the names it knows must match exactly and
+// come once.
+func Decode(header string, v any) error {
+	if header == "" || len(header) > MaxHeader {
+		return ErrHeaderSize
+	}
+	text, err := base64.StdEncoding.Strict().DecodeString(header)
+	if err != nil || strings.ContainsAny(header, "\r\n") { // the decoder passes over line ends
+
+		return ErrHeaderBase64
+	}
+	return strictjson.Unmarshal(text, v, strictjson.Rules{AllowUnknown: true, AllowNull: true})
+}

@@ -1,0 +1,42 @@
+package x402
+
+import (
+	"math/big"
+	"strings"
+)
+
+// v1Names are the names that version 1 has for CAIP-2 networks (package
+// x402 1.2.0, types/shared/network). Others cannot be paid with version 1.
+var v1Names = map[string]string{
+	"eip155:8453":      "base",
+	"eip155:84532":     "base-sepolia",
+	"eip155:137":       "polygon",
+	"eip155:80002":     "polygon-amoy",
+	"eip155:43114":     "avalanche",
+	"eip155:43113":     "avalanche-fuji",
+	"eip155:1329":      "sei",
+	"eip155:1328":      "sei-testnet",
+	"eip155:4689":      "iotex",
+	"eip155:2741":      "abstract",
+	"eip155:11124":     "abstract-testnet",
+	"eip155:3338":      "peaq",
+	"eip155:1514":      "story",
+	"eip155:41923":     "educhain",
+	"eip155:324705682": "skale-base-sepolia",
+}
+
+// V1Name gives the version 1 name of a CAIP-2 network, or false.
+func V1Name(network string) (string, bool) {
+	name, ok := v1Names[network]
+	return name, ok
+}
+
+// ChainID gives the chain id of a CAIP-2 network in the namespace eip155, or
+// false when it is of no such form.
+func ChainID(network string) (*big.Int, bool) {
+	digits, ok := strings.CutPrefix(network, "eip155:")
+	if !ok || digits == "" || len(digits) > 32 || strings.Trim(digits, "0123456789") != "" || digits[0] == '0' {
+		return nil, false
+	}
+	return new(big.Int).SetString(digits, 10)
+}
