@@ -19,20 +19,34 @@ const maxSecretFile = 64 << 10
 
 // Load fills a new T from getenv, which is os.Getenv or a test's map. It
 // reports every fault it finds, joined into one error with one line each. When
-// all settings could be read and *T has a Validate() error method, its faults
-// are reported too.
+// *T has a Validate() error method, its faults are reported with the others: it
+// is asked even if a setting could not be read, which is then left zero, and
+// what it says of such a setting ("NAME: …") is left out.
 func Load[T any](getenv func(string) string) (T, error) {
 	var cfg T
 	fields := settings(reflect.TypeFor[T]())
 	values, faults := collect(fields, getenv)
 	err := env.ParseWithOptions(&cfg, env.Options{Environment: values, DefaultValueTagName: "default"})
 	faults = append(faults, explain(err, fields, faults)...)
-	if v, ok := any(&cfg).(interface{ Validate() error }); ok && len(faults) == 0 {
-		if err := v.Validate(); err != nil {
-			faults = append(faults, err)
+	if v, ok := any(&cfg).(interface{ Validate() error }); ok {
+		for _, fault := range split(v.Validate()) {
+			if !alreadySaid(fault, faults) {
+				faults = append(faults, fault)
+			}
 		}
 	}
 	return cfg, errors.Join(faults...)
+}
+
+// split takes joined errors apart.
+func split(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
 }
 
 // setting is one documented field of a config struct.

@@ -30,10 +30,14 @@ type sample struct {
 }
 
 func (s *sample) Validate() error {
+	var faults []error
 	if s.Number == 13 {
-		return errors.New("NUMBER: 13 brings no luck")
+		faults = append(faults, errors.New("NUMBER: 13 brings no luck"))
 	}
-	return nil
+	if s.Secret == "" {
+		faults = append(faults, errors.New("SECRET: is too short"))
+	}
+	return errors.Join(faults...)
 }
 
 func load(t *testing.T, environment map[string]string) (sample, error) {
@@ -80,8 +84,15 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-func TestValidateIsAskedOnceEverythingCouldBeRead(t *testing.T) {
-	if _, err := load(t, map[string]string{"SECRET": "s", "NUMBER": "13"}); err == nil || !strings.Contains(err.Error(), "no luck") {
+func TestValidateIsAskedToo(t *testing.T) {
+	if _, err := load(t, map[string]string{"SECRET": "s", "NUMBER": "13"}); err == nil || err.Error() != "NUMBER: 13 brings no luck" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestValidateIsAskedThoughASettingIsMissingAndSaysNothingOfThatOne(t *testing.T) {
+	_, err := load(t, map[string]string{"NUMBER": "13"})
+	if err == nil || err.Error() != "SECRET: is required\nNUMBER: 13 brings no luck" {
 		t.Errorf("got %v", err)
 	}
 }
