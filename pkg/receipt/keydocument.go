@@ -1,0 +1,104 @@
+package receipt
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	"github.com/pforte/pforte/pkg/strictjson"
+)
+
+// KeyDocument is what /.well-known/receipt-signing-key.json serves: the key that
+// signs now, at the top, and all keys with their states.
+type KeyDocument struct {
+	Algorithm        string `json:"algorithm"`        // always Algorithm
+	KeyID            string `json:"keyId"`            // of the active key
+	PublicKey        string `json:"publicKey"`        // of the active key: SPKI DER, base64
+	PublicKeyFormat  string `json:"publicKeyFormat"`  // always PublicKeyFormat
+	PayloadType      string `json:"payloadType"`      // always PayloadType
+	Canonicalization string `json:"canonicalization"` // always Canonicalization
+	Signing          string `json:"signing"`          // always Signing
+	Chain            string `json:"chain"`            // CAIP-2 id of the first chain served
+	Keys             []Key  `json:"keys"`             // the active key first
+}
+
+// PublicKeyFormat says how a key document writes public keys.
+const PublicKeyFormat = "spki-der-base64"
+
+// Key is one public key and its state. The times are RFC 3339 and informational:
+// a receipt carries no time, so only Status decides.
+type Key struct {
+	KeyID      string `json:"keyId"`
+	PublicKey  string `json:"publicKey"` // SPKI DER, base64
+	Status     string `json:"status"`
+	ValidFrom  string `json:"validFrom,omitempty"`
+	ValidUntil string `json:"validUntil,omitempty"`
+	RevokedAt  string `json:"revokedAt,omitempty"`
+}
+
+// States of a key.
+const (
+	KeyActive  = "active"  // signs now
+	KeyNext    = "next"    // published ahead, will sign; accepted, because documents are cached
+	KeyRetired = "retired" // signs no more; its receipts stay valid for ever
+	KeyRevoked = "revoked" // withdrawn; nothing that it signed is valid
+)
+
+// NewKeyDocument makes the document of an active key and of others, which
+// ParseKeys reads. A key that is both is active; one that is revoked is refused.
+func NewKeyDocument(active *SigningKey, chain string, others ...Key) (KeyDocument, error) {
+	first := Key{
+		KeyID: active.id, Status: KeyActive,
+		PublicKey: base64.StdEncoding.EncodeToString(marshalPublic(active.Public())),
+	}
+	keys := []Key{first}
+	for _, other := range others {
+		switch {
+		case other.KeyID != first.KeyID:
+			keys = append(keys, other)
+		case other.Status == KeyRevoked:
+			return KeyDocument{}, fmt.Errorf("%w: the signing key %s is listed as revoked", ErrRevokedKey, active.id)
+		default:
+			keys[0].ValidFrom = other.ValidFrom
+		}
+	}
+	doc := KeyDocument{
+		Algorithm: Algorithm, KeyID: first.KeyID, PublicKey: first.PublicKey, PublicKeyFormat: PublicKeyFormat,
+		PayloadType: PayloadType, Canonicalization: Canonicalization, Signing: Signing, Chain: chain, Keys: keys,
+	}
+	return doc, doc.validate()
+}
+
+// ParseKeyDocument reads a key document. Members that it does not know are left
+// aside, so that documents may grow; everything it knows must be right.
+func ParseKeyDocument(data []byte) (KeyDocument, error) {
+	var doc KeyDocument
+	if err := strictjson.Unmarshal(data, &doc, strictjson.Rules{AllowUnknown: true}); err != nil {
+		return KeyDocument{}, malformed("key document: %v", err)
+	}
+	return doc, doc.validate()
+}
+
+// Find gives the key with an id. ErrUnknownKey when there is none, ErrRevokedKey
+// when it must not be trusted any more.
+func (d KeyDocument) Find(id string) (Key, ed25519.PublicKey, error) {
+	for _, key := range d.Keys {
+		if key.KeyID != id {
+			continue
+		}
+		if key.Status == KeyRevoked {
+			return key, nil, fmt.Errorf("%w: %s", ErrRevokedKey, id)
+		}
+		public, err := key.public()
+		return key, public, err
+	}
+	return Key{}, nil, fmt.Errorf("%w: %s", ErrUnknownKey, id)
+}
+
+// ParseKeys reads the keys that do not sign, as RECEIPT_RETIRED_KEYS_FILE has
+// them: a JSON list of keys, or a whole key document of former times. A key
+// without a status, and one that was active in a document, is retired.
+func ParseKeys(_ []byte) ([]Key, error) {
+	return nil, errors.ErrUnsupported
+}
