@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/strictjson"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
-
-// MaxConfirmations is the largest minConfirmations (contract section 8).
-const MaxConfirmations = 100_000
 
 // Request is a VerificationRequest (contract section 2).
 type Request struct {
@@ -29,11 +27,11 @@ type Expectations struct {
 type wireRequest struct {
 	TransactionHash *string `json:"transactionHash"`
 	Expectations    struct {
-		Status           *string `json:"status,omitempty"`
-		From             *string `json:"from,omitempty"`
-		To               *string `json:"to,omitempty"`
-		Selector         *string `json:"selector,omitempty"`
-		MinConfirmations *int64  `json:"minConfirmations,omitempty"`
+		Status           *string `json:"status"`
+		From             *string `json:"from"`
+		To               *string `json:"to"`
+		Selector         *string `json:"selector"`
+		MinConfirmations *int64  `json:"minConfirmations"`
 	} `json:"expectations"`
 }
 
@@ -77,8 +75,8 @@ func (w *wireRequest) expectations() (e Expectations, err error) {
 		return e, err
 	}
 	if n := in.MinConfirmations; n != nil {
-		if *n < 1 || *n > MaxConfirmations {
-			reason := fmt.Sprintf("must be an integer from 1 to %d", MaxConfirmations)
+		if *n < 1 || *n > receipt.MaxConfirmations {
+			reason := fmt.Sprintf("must be an integer from 1 to %d", receipt.MaxConfirmations)
 			return e, &strictjson.Error{Pointer: "/expectations/minConfirmations", Reason: reason}
 		}
 		e.MinConfirmations = int(*n)
@@ -99,22 +97,12 @@ func optional[T any](name string, text *string, parse func(string) (T, error)) (
 
 // Canonical is the request in one spelling: the same bytes for every body that
 // asks the same, whatever its letter case, order and white space. It suits a
-// fingerprint; it is itself a valid body.
+// fingerprint, and is itself a valid body.
 func (r Request) Canonical() []byte {
-	hash := r.TransactionHash.String()
-	wire := wireRequest{TransactionHash: &hash}
-	out := &wire.Expectations
-	if r.Expectations.Status != chain.StatusUnknown {
-		status := string(r.Expectations.Status)
-		out.Status = &status
-	}
-	out.From = spelling(r.Expectations.From)
-	out.To = spelling(r.Expectations.To)
-	out.Selector = spelling(r.Expectations.Selector)
-	if n := int64(r.Expectations.MinConfirmations); n > 0 {
-		out.MinConfirmations = &n
-	}
-	text, err := json.Marshal(wire)
+	text, err := json.Marshal(receipt.Request{
+		TransactionHash: r.TransactionHash.String(),
+		Expectations:    r.Expectations.normalized(),
+	})
 	if err != nil {
 		panic(err) // only strings and a number: cannot happen
 	}

@@ -2,27 +2,48 @@ package verification
 
 import (
 	"context"
+	"errors"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Verifier sells evidence about the transactions of one chain.
+// Verifier makes evidence about the transactions of one chain.
 type Verifier struct {
 	Reader chain.Reader
 }
 
-// judge reads the transaction and judges it. A nil error means that everything
-// holds; checks then says what was judged.
-func (v Verifier) judge(ctx context.Context, r Request) (chain.Snapshot, []Check, error) {
+// Evidence is what a verification yields: the unsigned receipt, and the Merkle
+// bundle that stands beside it.
+type Evidence struct {
+	Receipt receipt.Receipt
+	Proof   receipt.Proof
+}
+
+// Verify reads the transaction, judges it and gives the evidence that everything
+// holds. The same request about the same chain gives the same evidence, whatever
+// the replica, the nodes and the heads.
+//
+// Every error holds a *chain.Fault (errors.As), of package chain or of this
+// package; chain.RetryAfter says when to ask again, and a *MismatchError what
+// was judged.
+func (v Verifier) Verify(ctx context.Context, r Request) (Evidence, error) {
 	snapshot, err := v.Reader.Read(ctx, r.TransactionHash)
 	if err != nil {
-		return chain.Snapshot{}, nil, err
+		return Evidence{}, err
 	}
-	checks := evaluate(r.Expectations, snapshot)
-	err = verdict(checks, snapshot)
-	if mismatch, ok := err.(*MismatchError); ok && mismatch.Fault == ErrInsufficientConfirmations {
-		missing := uint64(r.Expectations.MinConfirmations) - snapshot.Heads.Confirmations(snapshot.Block.Number)
-		err = chain.WithRetryAfter(err, snapshot.Heads.Wait(missing))
+	if err := judge(r.Expectations, snapshot); err != nil {
+		return Evidence{}, err
 	}
-	return snapshot, checks, err
+	return evidence(r, snapshot), nil
+}
+
+// judge adds to a lack of confirmations when they will be there.
+func judge(e Expectations, s chain.Snapshot) error {
+	err := verdict(evaluate(e, s), s)
+	if !errors.Is(err, ErrInsufficientConfirmations) {
+		return err
+	}
+	missing := uint64(e.MinConfirmations) - s.Heads.Confirmations(s.Block.Number)
+	return chain.WithRetryAfter(err, s.Heads.Wait(missing))
 }
