@@ -62,14 +62,34 @@ func Open(ctx context.Context, databaseURL string, migrations fs.FS) (*DB, error
 	return db, nil
 }
 
-func connect(databaseURL string) (*DB, error) {
-	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok && path != "" {
-		return openSQLite(strings.TrimPrefix(path, "//"))
+// CheckURL tells, without opening anything, whether a database URL has one of
+// the forms that Open takes. Its error, ErrURL, does not quote the URL.
+func CheckURL(databaseURL string) error {
+	_, _, err := dialectOf(databaseURL)
+	return err
+}
+
+// dialectOf gives the dialect of a URL and, for SQLite, the path in it.
+func dialectOf(databaseURL string) (dialect Dialect, path string, err error) {
+	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok && strings.TrimPrefix(path, "//") != "" {
+		return SQLite, strings.TrimPrefix(path, "//"), nil
 	}
 	if strings.HasPrefix(databaseURL, "postgres://") || strings.HasPrefix(databaseURL, "postgresql://") {
+		return Postgres, "", nil
+	}
+	return "", "", ErrURL
+}
+
+func connect(databaseURL string) (*DB, error) {
+	dialect, path, err := dialectOf(databaseURL)
+	switch {
+	case err != nil:
+		return nil, err
+	case dialect == SQLite:
+		return openSQLite(path)
+	default:
 		return openPostgres(databaseURL)
 	}
-	return nil, ErrURL
 }
 
 func openPostgres(databaseURL string) (*DB, error) {

@@ -156,3 +156,16 @@ func count(t *testing.T, db *sqldb.DB) (n int) {
 	}
 	return n
 }
+
+func TestAURLIsCheckedWithoutOpeningAnything(t *testing.T) {
+	for _, url := range []string{"sqlite:data/auth.db", "sqlite::memory:", "sqlite:///data/x.db", "postgres://u:p@h/d", "postgresql://h/d"} {
+		if err := sqldb.CheckURL(url); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	for _, url := range []string{"", "sqlite:", "sqlite://", "mysql://hunter2@h/d", "auth.db"} {
+		if err := sqldb.CheckURL(url); !errors.Is(err, sqldb.ErrURL) {
+			t.Errorf("%q: got %v", url, err)
+		}
+	}
+}
