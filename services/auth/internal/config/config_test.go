@@ -1,0 +1,116 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/config"
+)
+
+const secret = "0123456789abcdef0123456789abcdef"
+
+func load(t *testing.T, environment map[string]string) (config.Config, error) {
+	t.Helper()
+	return config.Load(func(name string) string { return environment[name] })
+}
+
+func mustLoad(t *testing.T, environment map[string]string) config.Config {
+	t.Helper()
+	cfg, err := load(t, environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func TestOnlyTheSessionSecretIsRequired(t *testing.T) {
+	cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret})
+	if cfg.Addr != ":8081" || cfg.AppName != "svc" || cfg.DatabaseURL != "sqlite:data/auth.db" || cfg.RedisURL != "redis://127.0.0.1:6379" ||
+		cfg.Window() != time.Minute || cfg.RateLimitMaxAttempts != 5 || cfg.LogLevel != "info" || cfg.CompatV0 || cfg.RandomSecret {
+		t.Errorf("got %+v", cfg)
+	}
+	if _, err := load(t, nil); err == nil || !strings.Contains(err.Error(), "SESSION_SECRET: is required") {
+		t.Errorf("without it: %v", err)
+	}
+}
+
+func TestAllFaultsAreReportedAtOnceAndNoSecretWithThem(t *testing.T) {
+	_, err := load(t, map[string]string{
+		"SESSION_SECRET": "hunter2", "SESSION_SECRET_PREVIOUS": "hunter2", "DATABASE_URL": "mysql://hunter2", "REDIS_URL": "http://hunter2",
+		"LOG_LEVEL": "loud", "APP_NAME": "a b", "TRUSTED_PROXIES": "proxy", "COMPAT_V0": "perhaps", "BOOTSTRAP_ADMIN_PASSWORD": "hunter2",
+	})
+	if err == nil {
+		t.Fatal("no fault was reported")
+	}
+	for _, name := range []string{
+		"SESSION_SECRET", "SESSION_SECRET_PREVIOUS", "DATABASE_URL", "REDIS_URL", "LOG_LEVEL", "APP_NAME", "TRUSTED_PROXIES", "COMPAT_V0", "BOOTSTRAP_ADMIN_USERNAME",
+	} {
+		if !strings.Contains("\n"+err.Error(), "\n"+name+": ") {
+			t.Errorf("no line for %s in\n%v", name, err)
+		}
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a secret is in\n%v", err)
+	}
+}
+
+func TestSecureIsOffForExactlyFalse(t *testing.T) {
+	for value, want := range map[string]bool{"": true, "true": true, "0": true, "no": true, "False": true, "FALSE": true, "false": false} {
+		cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "SESSION_SECURE": value})
+		if cfg.Secure() != want {
+			t.Errorf("SESSION_SECURE=%q: got %t", value, cfg.Secure())
+		}
+	}
+}
+
+func TestALimitThatIsNoPositiveNumberMeansItsDefault(t *testing.T) {
+	for _, value := range []string{"", "0", "-1", "NaN", "five", " "} {
+		cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "RATE_LIMIT_WINDOW_MS": value, "RATE_LIMIT_MAX_ATTEMPTS": value})
+		if cfg.Window() != time.Minute || cfg.RateLimitMaxAttempts != 5 {
+			t.Errorf("%q: got %s, %d", value, cfg.Window(), cfg.RateLimitMaxAttempts)
+		}
+	}
+}
+
+func TestTheEarlierVariantMakesUpASecretUnlessInProduction(t *testing.T) {
+	first := mustLoad(t, map[string]string{"COMPAT_V0": "true"})
+	second := mustLoad(t, map[string]string{"COMPAT_V0": "true", "NODE_ENV": "development"})
+	if !first.RandomSecret || len(first.SessionSecret) < 32 || first.SessionSecret == second.SessionSecret {
+		t.Errorf("got %q and %q", first.SessionSecret, second.SessionSecret)
+	}
+	for name, environment := range map[string]map[string]string{
+		"in production":        {"COMPAT_V0": "true", "NODE_ENV": "production"},
+		"in the later variant": {"NODE_ENV": "development"},
+		"switched off":         {"COMPAT_V0": "false"},
+	} {
+		if _, err := load(t, environment); err == nil {
+			t.Errorf("%s a missing secret was accepted", name)
+		}
+	}
+	if cfg := mustLoad(t, map[string]string{"COMPAT_V0": "true", "SESSION_SECRET": secret}); cfg.RandomSecret || cfg.SessionSecret != secret {
+		t.Errorf("a given secret was replaced: %+v", cfg)
+	}
+}
+
+func TestCommandsNeedNoSessionSecret(t *testing.T) {
+	stores, err := config.LoadStores(func(string) string { return "" })
+	if err != nil || stores.DatabaseURL != "sqlite:data/auth.db" {
+		t.Errorf("got %+v, %v", stores, err)
+	}
+}
+
+func TestTrustedProxiesAreAddressesOrNetworks(t *testing.T) {
+	cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "TRUSTED_PROXIES": "10.1.2.3, 172.16.5.0/12,::1,fd00::/8,::ffff:192.168.0.0/112"})
+	want := []string{"10.1.2.3/32", "172.16.0.0/12", "::1/128", "fd00::/8", "192.168.0.0/16"}
+	for i, prefix := range config.Prefixes(cfg.TrustedProxies) {
+		if prefix.String() != want[i] {
+			t.Errorf("%d: got %s, want %s", i, prefix, want[i])
+		}
+	}
+	for _, bad := range []string{"proxy", "10.0.0.0/33", "fe80::1%eth0", "10.0.0.1:80", ","} {
+		if _, err := load(t, map[string]string{"SESSION_SECRET": secret, "TRUSTED_PROXIES": bad}); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
