@@ -1,0 +1,113 @@
+package ledgertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+func claimIsReadBack(w *world) {
+	r := record("a", alice)
+	r.Identifier = "order_0123456789"
+	claimed := w.claim(r)
+	r.State = payment.Working
+	w.same(claimed, r)
+	w.same(w.get(r.Key), r)
+	if got := w.get(r.Key); !got.Claimed.Equal(start) || !got.Changed.Equal(start) {
+		w.Errorf("written at %v and %v, want %v", got.Claimed, got.Changed, start)
+	}
+}
+
+func claimedOnce(w *world) {
+	first := w.claim(record("a", alice))
+	for _, owner := range []string{alice, bob} {
+		again := record("a", owner)
+		again.Request[0]++
+		got, won, err := w.Claim(context.Background(), again)
+		w.must(err)
+		if won {
+			w.Errorf("%s claimed it again", owner)
+		}
+		w.same(got, first)
+	}
+}
+
+func releasedIsFree(w *world) {
+	r := w.claim(record("a", alice))
+	w.must(w.Release(context.Background(), r.Key, alice))
+	w.must(w.Release(context.Background(), r.Key, alice))
+	w.wantGone(r.Key)
+	w.claim(record("a", bob))
+}
+
+func onlyOwnerReleases(w *world) {
+	r := w.claim(record("a", alice))
+	w.must(w.Release(context.Background(), r.Key, bob))
+	w.same(w.get(r.Key), r)
+	settling := record("b", alice)
+	w.begin(settling)
+	w.must(w.Release(context.Background(), settling.Key, alice))
+	if got := w.get(settling.Key); got.State != payment.Settling {
+		w.Errorf("a settling payment was released: %+v", got)
+	}
+}
+
+func takenOverWhenGone(w *world) {
+	w.claim(record("a", gone))
+	w.wantGone(record("a", gone).Key)
+	taken := record("a", bob)
+	taken.Request[0]++
+	taken.Amount = "20000"
+	got := w.claim(taken)
+	taken.State = payment.Working
+	w.same(got, taken)
+
+	w.claim(record("b", alice))
+	w.must(w.Leave(context.Background(), alice))
+	w.claim(record("b", bob))
+	if _, err := w.Begin(context.Background(), record("b", alice).Key, alice, settlement(1000)); !errors.Is(err, payment.ErrLost) {
+		w.Errorf("the former owner began: %v", err)
+	}
+}
+
+func takenOverWhenSilent(w *world) {
+	r := record("a", alice)
+	r.Deadline = start.Add(24 * time.Hour)
+	w.claim(r)
+	w.advance(time.Hour)
+	w.must(w.Beat(context.Background(), bob, start.Add(2*time.Hour)))
+	w.claim(record("b", bob))
+	taken := record("a", bob)
+	taken.Deadline = start.Add(24 * time.Hour)
+	w.claim(taken)
+}
+
+func takenOverWhenLate(w *world) {
+	w.claim(record("a", alice))
+	w.advance(30 * time.Minute)
+	taken := record("a", bob)
+	taken.Deadline = start.Add(45 * time.Minute)
+	w.claim(taken)
+}
+
+func abandonedSettlingIsUnknown(w *world) {
+	for _, r := range []payment.Record{record("a", gone), record("b", alice)} {
+		w.begin(r)
+	}
+	w.advance(30 * time.Minute) // the deadline of b
+	for _, name := range []string{"a", "b"} {
+		got, won, err := w.Claim(context.Background(), record(name, bob))
+		w.must(err)
+		if won || got.State != payment.Unknown || got.Answer == nil || got.Call == nil {
+			w.Errorf("%s: won %v, %+v; want it unknown, with call and answer", name, won, got)
+		}
+		w.same(w.get(got.Key), got)
+	}
+	s, err := w.Standing(context.Background(), month)
+	w.must(err)
+	if want := (payment.Standing{Reserved: 2, Unknown: 2}); s != want {
+		w.Errorf("standing is %+v, want %+v", s, want)
+	}
+}

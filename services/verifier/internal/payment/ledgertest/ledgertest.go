@@ -1,0 +1,204 @@
+package ledgertest
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// Store gives one more handle on one ledger, as one more process would have it.
+type Store func() payment.Ledger
+
+// Open makes an empty ledger that uses the clock now.
+type Open func(t *testing.T, now func() time.Time) Store
+
+// Owners of the tests; only the first two are alive.
+const (
+	alice = "alice"
+	bob   = "bob"
+	gone  = "gone"
+	month = "2026-11"
+)
+
+var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// world is a fresh ledger with a clock that tests move.
+type world struct {
+	*testing.T
+	payment.Ledger
+	store Store
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newWorld(t *testing.T, open Open) *world {
+	t.Helper()
+	w := &world{T: t, now: start}
+	w.store = open(t, func() time.Time {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.now
+	})
+	w.Ledger = w.store()
+	for _, owner := range []string{alice, bob} {
+		w.must(w.Beat(context.Background(), owner, start.Add(time.Hour)))
+	}
+	return w
+}
+
+func (w *world) advance(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// record makes a claim; the same name gives the same payment.
+func record(name, owner string) payment.Record {
+	return payment.Record{
+		Key:   payment.Key{Network: "eip155:8453", Asset: "0xasset", Payer: "0xpayer", Nonce: "0x" + name},
+		Owner: owner, Deadline: start.Add(30 * time.Minute),
+		Payment: sha256.Sum256([]byte("payment " + name)), Request: sha256.Sum256([]byte("request " + name)),
+		Resource: "/v1/verify/base-transaction", Amount: "10000", PayTo: "0xshop", ValidBefore: start.Add(time.Minute),
+	}
+}
+
+func settlement(limit int) payment.Settlement {
+	return payment.Settlement{Call: []byte(`{"call":1}`), Answer: []byte(`{"answer":1}`), Month: month, Limit: limit, Deadline: start.Add(30 * time.Minute)}
+}
+
+func (w *world) claim(r payment.Record) payment.Record {
+	w.Helper()
+	got, won, err := w.Claim(context.Background(), r)
+	w.must(err)
+	if !won {
+		w.Fatalf("claim was refused, the ledger has %+v", got)
+	}
+	return got
+}
+
+func (w *world) begin(r payment.Record) {
+	w.Helper()
+	w.claim(r)
+	twin, err := w.Begin(context.Background(), r.Key, r.Owner, settlement(1000))
+	w.must(err)
+	if twin != nil {
+		w.Fatalf("began as a twin of %+v", twin)
+	}
+}
+
+func (w *world) finish(r payment.Record, o payment.Outcome) payment.Record {
+	w.Helper()
+	got, err := w.Finish(context.Background(), r.Key, o)
+	w.must(err)
+	return got
+}
+
+func (w *world) get(key payment.Key) payment.Record {
+	w.Helper()
+	r, err := w.Get(context.Background(), key)
+	w.must(err)
+	return r
+}
+
+func (w *world) wantReserved(n int) {
+	w.Helper()
+	s, err := w.Standing(context.Background(), month)
+	w.must(err)
+	if s.Reserved != n {
+		w.Errorf("%d settlements are reserved, want %d", s.Reserved, n)
+	}
+}
+
+func (w *world) wantGone(key payment.Key) {
+	w.Helper()
+	if r, err := w.Get(context.Background(), key); !errors.Is(err, payment.ErrNotFound) {
+		w.Errorf("got %+v, %v; want ErrNotFound", r, err)
+	}
+}
+
+// same compares records but for the moments of their writing.
+func (w *world) same(got, want payment.Record) {
+	w.Helper()
+	got.Claimed, got.Changed, want.Claimed, want.Changed = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("record (-want +got):\n%s", diff)
+	}
+}
+
+// Run holds a ledger against the meaning of payment.Ledger.
+func Run(t *testing.T, open Open) {
+	tests := []struct {
+		name string
+		test func(*world)
+	}{
+		{"a claim is read back whole", claimIsReadBack},
+		{"a payment is claimed once", claimedOnce},
+		{"a released claim is free again", releasedIsFree},
+		{"only its owner releases a claim", onlyOwnerReleases},
+		{"the claim of an owner that is gone is taken over", takenOverWhenGone},
+		{"the claim of an owner that stopped beating is taken over", takenOverWhenSilent},
+		{"a claim past its deadline is taken over", takenOverWhenLate},
+		{"a settling that was abandoned reads as unknown and cannot be claimed", abandonedSettlingIsUnknown},
+		{"begin keeps call and answer and reserves", beginKeeps},
+		{"begin is refused to who lost the claim", beginNeedsTheClaim},
+		{"begin is refused at the limit and reserves nothing", beginAtTheLimit},
+		{"each month has its own limit", monthsAreSeparate},
+		{"begin finds what the same identifier bought", beginFindsTwin},
+		{"identifiers are the payer's own", identifiersByPayer},
+		{"a settled payment keeps answer and transaction", settledKeeps},
+		{"a dead payment gives the settlement back once", deadGivesBack},
+		{"an unknown payment keeps its call and its reservation", unknownKeeps},
+		{"a settled payment stays settled", settledStays},
+		{"a dead payment that was paid after all counts again", deadMaySettle},
+		{"a working payment cannot be finished", workingCannotFinish},
+		{"due gives unknown payments once", dueOnce},
+		{"prune drops old answers and abandoned claims only", pruneDrops},
+		{"list is newest first, filtered and brief", listFilters},
+		{"totals add up amounts beyond 64 bits", totalsAddUp},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { tt.test(newWorld(t, open)) })
+	}
+}
+
+// RunConcurrently holds a ledger against many callers in several processes.
+func RunConcurrently(t *testing.T, open Open) {
+	t.Run("of 100 claims at once one wins", func(t *testing.T) { oneWinner(newWorld(t, open)) })
+	t.Run("500 beginnings at once stop exactly at the limit", func(t *testing.T) { exactLimit(newWorld(t, open)) })
+	t.Run("of 100 beginnings with one identifier one wins", func(t *testing.T) { oneTwin(newWorld(t, open)) })
+	t.Run("100 finishes at once count once", func(t *testing.T) { finishOnce(newWorld(t, open)) })
+	t.Run("100 looks at once give each payment once", func(t *testing.T) { dueConcurrently(newWorld(t, open)) })
+}
+
+// at runs do 100 times or more at once, spread over three processes.
+func (w *world) at(n int, do func(i int, l payment.Ledger)) {
+	handles := []payment.Ledger{w.Ledger, w.store(), w.store()}
+	var all sync.WaitGroup
+	gate := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-gate
+			do(i, handles[i%len(handles)])
+		})
+	}
+	close(gate)
+	all.Wait()
+}
+
+func name(i int) string { return fmt.Sprintf("%03d", i) }

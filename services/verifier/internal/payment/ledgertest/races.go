@@ -1,0 +1,112 @@
+package ledgertest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+func oneWinner(w *world) {
+	var wins atomic.Int32
+	w.at(100, func(i int, l payment.Ledger) {
+		owner := []string{alice, bob}[i%2]
+		r := record("a", owner)
+		r.Request[0] = byte(i)
+		got, won, err := l.Claim(context.Background(), r)
+		switch {
+		case err != nil:
+			w.Error(err)
+		case won:
+			wins.Add(1)
+		case got.State != payment.Working:
+			w.Errorf("a loser saw %+v", got)
+		}
+	})
+	if wins.Load() != 1 {
+		w.Errorf("%d claims won", wins.Load())
+	}
+}
+
+func exactLimit(w *world) {
+	const limit = 50
+	var began atomic.Int32
+	w.at(500, func(i int, l payment.Ledger) {
+		r := record(name(i), alice)
+		if _, won, err := l.Claim(context.Background(), r); err != nil || !won {
+			w.Errorf("claim %d: %v, %v", i, won, err)
+			return
+		}
+		_, err := l.Begin(context.Background(), r.Key, alice, settlement(limit))
+		switch {
+		case err == nil:
+			began.Add(1)
+		case !errors.Is(err, payment.ErrLimit):
+			w.Error(err)
+		}
+	})
+	if began.Load() != limit {
+		w.Errorf("%d settlements began, want %d", began.Load(), limit)
+	}
+	w.wantReserved(limit)
+}
+
+func oneTwin(w *world) {
+	var began atomic.Int32
+	w.at(100, func(i int, l payment.Ledger) {
+		r := record(name(i), alice)
+		r.Identifier = "order_0123456789"
+		if _, won, err := l.Claim(context.Background(), r); err != nil || !won {
+			w.Errorf("claim %d: %v, %v", i, won, err)
+			return
+		}
+		twin, err := l.Begin(context.Background(), r.Key, alice, settlement(1000))
+		if err != nil {
+			w.Error(err)
+		} else if twin == nil {
+			began.Add(1)
+		}
+	})
+	if began.Load() != 1 {
+		w.Errorf("%d settlements began for one identifier", began.Load())
+	}
+	w.wantReserved(1)
+}
+
+func finishOnce(w *world) {
+	for _, n := range []string{"a", "b"} {
+		w.begin(record(n, alice))
+	}
+	states := []payment.State{payment.Settled, payment.Dead, payment.Unknown}
+	w.at(100, func(i int, l payment.Ledger) {
+		if _, err := l.Finish(context.Background(), record("a", alice).Key, payment.Outcome{State: states[i%3]}); err != nil {
+			w.Error(err)
+		}
+		if _, err := l.Finish(context.Background(), record("b", alice).Key, payment.Outcome{State: payment.Dead}); err != nil {
+			w.Error(err)
+		}
+	})
+	if got := w.get(record("a", alice).Key); got.State != payment.Settled {
+		w.Errorf("got %+v, want settled", got)
+	}
+	w.wantReserved(1)
+}
+
+func dueConcurrently(w *world) {
+	for i := range 10 {
+		w.begin(record(name(i), gone))
+	}
+	var seen atomic.Int32
+	w.at(100, func(_ int, l payment.Ledger) {
+		due, err := l.Due(context.Background(), 3, start.Add(time.Minute))
+		if err != nil {
+			w.Error(err)
+		}
+		seen.Add(int32(len(due)))
+	})
+	if seen.Load() != 10 {
+		w.Errorf("10 payments were given %d times", seen.Load())
+	}
+}

@@ -1,0 +1,172 @@
+package ledgertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+func beginKeeps(w *world) {
+	r := record("a", alice)
+	w.begin(r)
+	want := r
+	s := settlement(1000)
+	want.State, want.Call, want.Answer, want.Month = payment.Settling, s.Call, s.Answer, month
+	w.same(w.get(r.Key), want)
+	w.wantReserved(1)
+}
+
+func beginNeedsTheClaim(w *world) {
+	w.begin(record("settling", alice))
+	w.claim(record("claimed", alice))
+	for name, owner := range map[string]string{"nowhere": alice, "settling": alice, "claimed": bob} {
+		if _, err := w.Begin(context.Background(), record(name, owner).Key, owner, settlement(1000)); !errors.Is(err, payment.ErrLost) {
+			w.Errorf("%s by %s: %v, want ErrLost", name, owner, err)
+		}
+	}
+	w.wantReserved(1)
+}
+
+func beginAtTheLimit(w *world) {
+	w.begin(record("a", alice))
+	b := w.claim(record("b", alice))
+	if _, err := w.Begin(context.Background(), b.Key, alice, settlement(1)); !errors.Is(err, payment.ErrLimit) {
+		w.Errorf("got %v, want ErrLimit", err)
+	}
+	w.same(w.get(b.Key), b)
+	w.wantReserved(1)
+}
+
+func monthsAreSeparate(w *world) {
+	w.begin(record("a", alice))
+	b := w.claim(record("b", alice))
+	s := settlement(1)
+	s.Month = "2026-12"
+	_, err := w.Begin(context.Background(), b.Key, alice, s)
+	w.must(err)
+	w.wantReserved(1)
+	december, err := w.Standing(context.Background(), "2026-12")
+	w.must(err)
+	if december.Reserved != 1 {
+		w.Errorf("December has %d", december.Reserved)
+	}
+}
+
+func beginFindsTwin(w *world) {
+	first, second := record("a", alice), record("b", bob)
+	first.Identifier, second.Identifier = "order_0123456789", "order_0123456789"
+	w.begin(first)
+	w.claim(second)
+	states := []payment.State{payment.Settling, payment.Unknown, payment.Settled}
+	for _, state := range states {
+		if state != payment.Settling {
+			w.finish(first, payment.Outcome{State: state})
+		}
+		twin, err := w.Begin(context.Background(), second.Key, bob, settlement(1000))
+		w.must(err)
+		if twin == nil {
+			w.Fatalf("%s: began beside it", state)
+		}
+		if twin.State != state {
+			w.Errorf("twin is %s, want %s", twin.State, state)
+		}
+		w.same(*twin, w.get(first.Key))
+	}
+	w.wantReserved(1)
+}
+
+func identifiersByPayer(w *world) {
+	first, other, died := record("a", alice), record("b", alice), record("c", alice)
+	first.Identifier, other.Identifier, died.Identifier = "order_0123456789", "order_0123456789", "order_x0123456789"
+	other.Key.Payer = "0xother"
+	w.begin(first)
+	w.begin(other)
+	w.begin(died)
+	w.finish(died, payment.Outcome{State: payment.Dead})
+	again := record("d", alice)
+	again.Identifier = died.Identifier
+	w.begin(again)
+}
+
+func settledKeeps(w *world) {
+	r := record("a", alice)
+	w.begin(r)
+	w.advance(time.Minute)
+	got := w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
+	want := r
+	want.State, want.Answer, want.Month, want.Transaction = payment.Settled, settlement(1).Answer, month, "0xtx"
+	w.same(got, want)
+	w.same(w.get(r.Key), want)
+	if !got.Changed.Equal(start.Add(time.Minute)) || !got.Claimed.Equal(start) {
+		w.Errorf("claimed %v, changed %v", got.Claimed, got.Changed)
+	}
+	again, won, err := w.Claim(context.Background(), record("a", bob))
+	w.must(err)
+	if won {
+		w.Error("a settled payment was claimed")
+	}
+	w.same(again, want)
+}
+
+func deadGivesBack(w *world) {
+	r := record("a", alice)
+	w.begin(r)
+	for range 2 {
+		got := w.finish(r, payment.Outcome{State: payment.Dead, Reason: "insufficient_funds"})
+		if got.State != payment.Dead || got.Reason != "insufficient_funds" || got.Month != "" || got.Call != nil || got.Answer == nil {
+			w.Errorf("got %+v", got)
+		}
+		w.wantReserved(0)
+	}
+	if got := w.finish(r, payment.Outcome{State: payment.Unknown}); got.State != payment.Dead {
+		w.Errorf("a dead payment became %s", got.State)
+	}
+}
+
+func unknownKeeps(w *world) {
+	r := record("a", alice)
+	w.begin(r)
+	w.finish(r, payment.Outcome{State: payment.Unknown, Transaction: "0xtx", Reason: "timeout"})
+	got := w.finish(r, payment.Outcome{State: payment.Unknown, Reason: "settlement_pending"})
+	if got.State != payment.Unknown || got.Transaction != "0xtx" || got.Reason != "settlement_pending" || got.Call == nil || got.Answer == nil {
+		w.Errorf("got %+v", got)
+	}
+	w.wantReserved(1)
+	w.finish(r, payment.Outcome{State: payment.Dead})
+	w.wantReserved(0)
+}
+
+func settledStays(w *world) {
+	r := record("a", alice)
+	w.begin(r)
+	w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
+	for _, state := range []payment.State{payment.Unknown, payment.Dead, payment.Settled} {
+		if got := w.finish(r, payment.Outcome{State: state, Transaction: "0xother"}); got.State != payment.Settled || got.Transaction != "0xtx" {
+			w.Errorf("after %s: %+v", state, got)
+		}
+	}
+	w.wantReserved(1)
+}
+
+func deadMaySettle(w *world) {
+	r := record("a", alice)
+	w.begin(r)
+	w.finish(r, payment.Outcome{State: payment.Dead})
+	got := w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
+	if got.State != payment.Settled || got.Answer == nil || got.Month != month {
+		w.Errorf("got %+v", got)
+	}
+	w.wantReserved(1)
+}
+
+func workingCannotFinish(w *world) {
+	r := w.claim(record("a", alice))
+	for _, key := range []payment.Key{r.Key, record("nowhere", alice).Key} {
+		if _, err := w.Finish(context.Background(), key, payment.Outcome{State: payment.Settled}); !errors.Is(err, payment.ErrNotFound) {
+			w.Errorf("got %v, want ErrNotFound", err)
+		}
+	}
+	w.wantReserved(0)
+}

@@ -1,0 +1,133 @@
+package ledgertest
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+func dueOnce(w *world) {
+	ctx := context.Background()
+	for name, owner := range map[string]string{"abandoned": gone, "unknown": alice, "alive": alice, "settled": alice, "dead": alice} {
+		w.begin(record(name, owner))
+	}
+	w.claim(record("claimed", gone))
+	for name, state := range map[string]payment.State{"unknown": payment.Unknown, "settled": payment.Settled, "dead": payment.Dead} {
+		w.finish(record(name, alice), payment.Outcome{State: state})
+	}
+	next := start.Add(time.Minute)
+	for _, want := range []int{2, 0} {
+		due, err := w.Due(ctx, 10, next)
+		w.must(err)
+		if len(due) != want {
+			w.Errorf("%d are due, want %d: %+v", len(due), want, due)
+		}
+		for _, r := range due {
+			if r.State != payment.Unknown || r.Call == nil || r.Answer == nil {
+				w.Errorf("due is %+v", r)
+			}
+		}
+	}
+	w.finish(record("unknown", alice), payment.Outcome{State: payment.Unknown})
+	w.advance(time.Minute)
+	due, err := w.Due(ctx, 1, next.Add(time.Minute))
+	w.must(err)
+	if len(due) != 1 {
+		w.Errorf("a limit of 1 gave %d", len(due))
+	}
+}
+
+func pruneDrops(w *world) {
+	ctx := context.Background()
+	w.begin(record("old", alice))
+	w.finish(record("old", alice), payment.Outcome{State: payment.Settled})
+	w.begin(record("unknown", alice))
+	w.finish(record("unknown", alice), payment.Outcome{State: payment.Unknown})
+	w.claim(record("claimed", alice))
+	w.claim(record("abandoned", gone))
+	w.advance(time.Minute)
+	w.begin(record("new", alice))
+	w.finish(record("new", alice), payment.Outcome{State: payment.Settled})
+	w.must(w.Prune(ctx, start.Add(time.Second)))
+	for name, kept := range map[string]bool{"old": false, "unknown": true, "new": true} {
+		if r := w.get(record(name, alice).Key); (r.Answer != nil) != kept {
+			w.Errorf("%s has the answer %q", name, r.Answer)
+		}
+	}
+	w.get(record("claimed", alice).Key)
+	list, err := w.List(ctx, payment.Filter{State: payment.Working})
+	w.must(err)
+	if len(list) != 1 {
+		w.Errorf("%d claims are left, want 1", len(list))
+	}
+}
+
+func listFilters(w *world) {
+	ctx := context.Background()
+	for _, name := range []string{"a", "b", "c"} {
+		w.begin(record(name, alice))
+		w.advance(time.Minute)
+	}
+	w.begin(record("d", gone))
+	w.finish(record("b", alice), payment.Outcome{State: payment.Settled})
+	tests := []struct {
+		filter payment.Filter
+		want   []string
+	}{
+		{payment.Filter{}, []string{"0xd", "0xc", "0xb", "0xa"}},
+		{payment.Filter{Limit: 2}, []string{"0xd", "0xc"}},
+		{payment.Filter{State: payment.Settled}, []string{"0xb"}},
+		{payment.Filter{State: payment.Settling}, []string{"0xc", "0xa"}},
+		{payment.Filter{State: payment.Unknown}, []string{"0xd"}},
+		{payment.Filter{From: start.Add(time.Minute), Before: start.Add(3 * time.Minute)}, []string{"0xc", "0xb"}},
+	}
+	for _, tt := range tests {
+		list, err := w.List(ctx, tt.filter)
+		w.must(err)
+		var got []string
+		for _, r := range list {
+			if r.Call != nil || r.Answer != nil {
+				w.Errorf("%+v: call or answer is listed", tt.filter)
+			}
+			got = append(got, r.Key.Nonce)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			w.Errorf("%+v (-want +got):\n%s", tt.filter, diff)
+		}
+	}
+}
+
+func totalsAddUp(w *world) {
+	ctx := context.Background()
+	for name, amount := range map[string]string{"a": "10000", "b": "10000", "c": "9223372036854775807", "d": "5"} {
+		r := record(name, alice)
+		r.Amount = amount
+		w.begin(r)
+		if name != "d" {
+			w.finish(r, payment.Outcome{State: payment.Settled})
+		}
+	}
+	w.advance(20 * 24 * time.Hour)
+	w.must(w.Beat(ctx, alice, start.Add(21*24*time.Hour)))
+	december := record("e", alice)
+	december.Deadline = start.Add(21 * 24 * time.Hour)
+	w.claim(december)
+	got, err := w.Totals(ctx, payment.Filter{})
+	w.must(err)
+	usd := payment.Total{Month: month, Network: "eip155:8453", Asset: "0xasset"}
+	settled, unknown, claimed := usd, usd, usd
+	settled.State, settled.Payments, settled.Amount = payment.Settled, 3, "9223372036854795807"
+	unknown.State, unknown.Payments, unknown.Amount = payment.Unknown, 1, "5" // its deadline is long past
+	claimed.Month, claimed.State, claimed.Payments, claimed.Amount = "2026-12", payment.Working, 1, "10000"
+	if diff := cmp.Diff([]payment.Total{settled, unknown, claimed}, got); diff != "" {
+		w.Errorf("totals (-want +got):\n%s", diff)
+	}
+	got, err = w.Totals(ctx, payment.Filter{State: payment.Settled, Before: start.Add(time.Hour)})
+	w.must(err)
+	if diff := cmp.Diff([]payment.Total{settled}, got); diff != "" {
+		w.Errorf("filtered totals (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,260 @@
+package payment
+
+import (
+	"cmp"
+	"context"
+	"math/big"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Memory is a ledger in memory: the executable meaning of Ledger, and what
+// tests run on. It forgets everything with the process.
+type Memory struct {
+	now func() time.Time
+
+	mu       sync.Mutex
+	records  map[Key]*memoryRecord
+	owners   map[string]time.Time
+	reserved map[string]int
+}
+
+type memoryRecord struct {
+	Record
+	checkAt time.Time
+}
+
+// NewMemory makes an empty ledger. now is the clock.
+func NewMemory(now func() time.Time) *Memory {
+	return &Memory{now: now, records: map[Key]*memoryRecord{}, owners: map[string]time.Time{}, reserved: map[string]int{}}
+}
+
+// Claim implements Ledger.
+func (m *Memory) Claim(_ context.Context, r Record) (Record, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if old, ok := m.records[r.Key]; ok && (old.State != Working || !m.abandoned(old)) {
+		return m.view(old), false, nil
+	}
+	r.State, r.Claimed, r.Changed = Working, m.now(), m.now()
+	m.records[r.Key] = &memoryRecord{Record: r}
+	return r, true, nil
+}
+
+// Release implements Ledger.
+func (m *Memory) Release(_ context.Context, key Key, owner string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r, ok := m.records[key]; ok && r.State == Working && r.Owner == owner {
+		delete(m.records, key)
+	}
+	return nil
+}
+
+// Begin implements Ledger.
+func (m *Memory) Begin(_ context.Context, key Key, owner string, s Settlement) (*Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.records[key]
+	if !ok || r.State != Working || r.Owner != owner {
+		return nil, ErrLost
+	}
+	if twin := m.twin(r); twin != nil {
+		view := m.view(twin)
+		return &view, nil
+	}
+	if m.reserved[s.Month] >= s.Limit {
+		return nil, ErrLimit
+	}
+	m.reserved[s.Month]++
+	r.State, r.Call, r.Answer, r.Month, r.Deadline, r.Changed = Settling, s.Call, s.Answer, s.Month, s.Deadline, m.now()
+	r.checkAt = r.Changed
+	return nil, nil
+}
+
+// twin finds another record that the payer's identifier has bought already.
+func (m *Memory) twin(r *memoryRecord) *memoryRecord {
+	if r.Identifier == "" {
+		return nil
+	}
+	for key, other := range m.records {
+		if key != r.Key && key.Payer == r.Key.Payer && other.Identifier == r.Identifier &&
+			other.State != Working && other.State != Dead {
+			return other
+		}
+	}
+	return nil
+}
+
+// Finish implements Ledger.
+func (m *Memory) Finish(_ context.Context, key Key, o Outcome) (Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.records[key]
+	if !ok || r.State == Working {
+		return Record{}, ErrNotFound
+	}
+	if r.State == Settled || (r.State == Dead && o.State != Settled) {
+		return m.view(r), nil
+	}
+	switch {
+	case o.State == Dead && r.Month != "":
+		m.reserved[r.Month]--
+		r.Month = ""
+	case o.State == Settled && r.Month == "":
+		r.Month = Month(m.now())
+		m.reserved[r.Month]++
+	}
+	r.State, r.Reason, r.Changed = o.State, o.Reason, m.now()
+	if o.Transaction != "" {
+		r.Transaction = o.Transaction
+	}
+	if o.State != Unknown {
+		r.Call = nil
+	}
+	return m.view(r), nil
+}
+
+// Get implements Ledger.
+func (m *Memory) Get(_ context.Context, key Key) (Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.records[key]
+	if !ok || (r.State == Working && m.abandoned(r)) {
+		return Record{}, ErrNotFound
+	}
+	return m.view(r), nil
+}
+
+// Beat implements Ledger.
+func (m *Memory) Beat(_ context.Context, owner string, until time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.owners[owner] = until
+	return nil
+}
+
+// Leave implements Ledger.
+func (m *Memory) Leave(_ context.Context, owner string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.owners, owner)
+	return nil
+}
+
+// Due implements Ledger.
+func (m *Memory) Due(_ context.Context, limit int, next time.Time) ([]Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var due []Record
+	for _, r := range m.records {
+		if len(due) < limit && m.view(r).State == Unknown && !r.checkAt.After(m.now()) {
+			r.checkAt = next
+			due = append(due, m.view(r))
+		}
+	}
+	return due, nil
+}
+
+// Prune implements Ledger.
+func (m *Memory) Prune(_ context.Context, before time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, r := range m.records {
+		switch {
+		case r.State == Working && m.abandoned(r):
+			delete(m.records, key)
+		case (r.State == Settled || r.State == Dead) && r.Changed.Before(before):
+			r.Answer = nil
+		}
+	}
+	return nil
+}
+
+// Standing implements Ledger.
+func (m *Memory) Standing(_ context.Context, month string) (Standing, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := Standing{Reserved: m.reserved[month]}
+	for _, r := range m.records {
+		if m.view(r).State == Unknown {
+			s.Unknown++
+		}
+	}
+	return s, nil
+}
+
+// List implements Ledger.
+func (m *Memory) List(_ context.Context, f Filter) ([]Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := m.matching(f)
+	slices.SortFunc(list, func(a, b Record) int { return b.Claimed.Compare(a.Claimed) })
+	if f.Limit > 0 && len(list) > f.Limit {
+		list = list[:f.Limit]
+	}
+	return list, nil
+}
+
+func (m *Memory) matching(f Filter) []Record {
+	var list []Record
+	for _, r := range m.records {
+		v := m.view(r)
+		v.Call, v.Answer = nil, nil
+		if (f.State == "" || v.State == f.State) &&
+			(f.From.IsZero() || !v.Claimed.Before(f.From)) && (f.Before.IsZero() || v.Claimed.Before(f.Before)) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// Totals implements Ledger.
+func (m *Memory) Totals(_ context.Context, f Filter) ([]Total, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sums := map[Total]*big.Int{} // keyed by a Total without its sums
+	counts := map[Total]int{}
+	for _, r := range m.matching(f) {
+		group := Total{Month: Month(r.Claimed), Network: r.Key.Network, Asset: r.Key.Asset, State: r.State}
+		if sums[group] == nil {
+			sums[group] = new(big.Int)
+		}
+		amount, _ := new(big.Int).SetString(r.Amount, 10)
+		sums[group].Add(sums[group], amount)
+		counts[group]++
+	}
+	var totals []Total
+	for group, sum := range sums {
+		t := group
+		t.Payments, t.Amount = counts[group], sum.String()
+		totals = append(totals, t)
+	}
+	slices.SortFunc(totals, CompareTotals)
+	return totals, nil
+}
+
+// CompareTotals orders totals by month, network, asset and state.
+func CompareTotals(a, b Total) int {
+	return cmp.Or(cmp.Compare(a.Month, b.Month), cmp.Compare(a.Network, b.Network),
+		cmp.Compare(a.Asset, b.Asset), cmp.Compare(a.State, b.State))
+}
+
+// Ping implements Ledger.
+func (*Memory) Ping(context.Context) error { return nil }
+
+// abandoned tells whether nobody works on a Working or Settling record.
+func (m *Memory) abandoned(r *memoryRecord) bool {
+	until, ok := m.owners[r.Owner]
+	return !ok || !until.After(m.now()) || !r.Deadline.After(m.now())
+}
+
+// view gives the record as it reads now.
+func (m *Memory) view(r *memoryRecord) Record {
+	v := r.Record
+	if v.State == Settling && m.abandoned(r) {
+		v.State = Unknown
+	}
+	return v
+}

@@ -1,0 +1,62 @@
+package sqlledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// byKey is the condition on the four columns of a payment.Key.
+const byKey = " network = ? AND asset = ? AND payer = ? AND nonce = ?"
+
+func keyArgs(k payment.Key) []any { return []any{k.Network, k.Asset, k.Payer, k.Nonce} }
+
+// abandoned is the condition for a record that nobody works on; it takes the
+// clock twice.
+const abandoned = `(payments.deadline <= ? OR NOT EXISTS
+	(SELECT 1 FROM owners WHERE owners.id = payments.owner AND owners.alive_until > ?))`
+
+const claimSQL = `INSERT INTO payments
+	(network, asset, payer, nonce, state, owner, deadline, payment, request, identifier, resource,
+	 amount, pay_to, valid_before, claimed, changed)
+	VALUES (?, ?, ?, ?, 'working', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET
+	 owner = excluded.owner, deadline = excluded.deadline, payment = excluded.payment, request = excluded.request,
+	 identifier = excluded.identifier, resource = excluded.resource, amount = excluded.amount, pay_to = excluded.pay_to,
+	 valid_before = excluded.valid_before, claimed = excluded.claimed, changed = excluded.changed
+	WHERE payments.state = 'working' AND ` + abandoned + `
+	RETURNING 1`
+
+// Claim implements payment.Ledger.
+func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, bool, error) {
+	now := l.stamp()
+	args := append(keyArgs(r.Key), r.Owner, r.Deadline.UnixMilli(), r.Payment[:], r.Request[:], r.Identifier, r.Resource,
+		r.Amount, r.PayTo, r.ValidBefore.UnixMilli(), now, now, now, now)
+	var current payment.Record
+	var won bool
+	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
+		var one int
+		err := tx.QueryRowContext(ctx, l.db.Rebind(claimSQL), args...).Scan(&one)
+		won = err == nil
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("claim a payment: %w", err)
+		}
+		current, err = l.get(ctx, tx, r.Key)
+		return err
+	})
+	return current, won, err
+}
+
+// Release implements payment.Ledger.
+func (l *Ledger) Release(ctx context.Context, key payment.Key, owner string) error {
+	return l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
+		query := "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
+		if _, err := tx.ExecContext(ctx, l.db.Rebind(query), append(keyArgs(key), owner)...); err != nil {
+			return fmt.Errorf("release a payment: %w", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,32 @@
+-- +goose Up
+CREATE TABLE payments (
+    network      TEXT NOT NULL,
+    asset        TEXT NOT NULL,
+    payer        TEXT NOT NULL,
+    nonce        TEXT NOT NULL,
+    state        TEXT NOT NULL CHECK (state IN ('working', 'settling', 'settled', 'dead', 'unknown')),
+    owner        TEXT NOT NULL,
+    deadline     BIGINT NOT NULL, -- moments are Unix milliseconds
+    payment      BYTEA NOT NULL,
+    request      BYTEA NOT NULL,
+    identifier   TEXT NOT NULL,
+    resource     TEXT NOT NULL,
+    amount       TEXT NOT NULL,
+    pay_to       TEXT NOT NULL,
+    valid_before BIGINT NOT NULL,
+    call         BYTEA,
+    answer       BYTEA,
+    month        TEXT NOT NULL DEFAULT '',
+    tx           TEXT NOT NULL DEFAULT '',
+    reason       TEXT NOT NULL DEFAULT '',
+    claimed      BIGINT NOT NULL,
+    changed      BIGINT NOT NULL,
+    check_at     BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (network, asset, payer, nonce)
+);
+CREATE INDEX payments_open ON payments (check_at) WHERE state IN ('working', 'settling', 'unknown');
+CREATE INDEX payments_identifier ON payments (payer, identifier) WHERE identifier <> '';
+CREATE INDEX payments_claimed ON payments (claimed);
+CREATE INDEX payments_answered ON payments (changed) WHERE answer IS NOT NULL;
+CREATE TABLE settlements (month TEXT PRIMARY KEY, reserved BIGINT NOT NULL);
+CREATE TABLE owners (id TEXT PRIMARY KEY, alive_until BIGINT NOT NULL);

@@ -1,0 +1,85 @@
+package sqlledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// The columns of a record. The state is the one that payment.Ledger promises: a
+// settling record that nobody works on reads as unknown, an abandoned claim as
+// "abandoned". It takes viewArgs first.
+const columns = `network, asset, payer, nonce,
+	CASE WHEN state = 'settling' AND ` + abandoned + ` THEN 'unknown' ELSE state END,
+	owner, deadline, payment, request, identifier, resource, amount, pay_to, valid_before,
+	month, tx, reason, claimed, changed`
+
+const (
+	selectRecord = "SELECT " + columns + ", call, answer FROM payments"
+	selectBrief  = "SELECT " + columns + ", NULL, NULL FROM payments"
+)
+
+func (l *Ledger) viewArgs() []any { return []any{l.stamp(), l.stamp()} }
+
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Get implements payment.Ledger.
+func (l *Ledger) Get(ctx context.Context, key payment.Key) (payment.Record, error) {
+	query := selectRecord + " WHERE" + byKey + " AND NOT (state = 'working' AND " + abandoned + ")"
+	args := append(append(l.viewArgs(), keyArgs(key)...), l.viewArgs()...)
+	return l.scan(l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), args...))
+}
+
+func (l *Ledger) get(ctx context.Context, q querier, key payment.Key) (payment.Record, error) {
+	return l.scan(q.QueryRowContext(ctx, l.db.Rebind(selectRecord+" WHERE"+byKey), append(l.viewArgs(), keyArgs(key)...)...))
+}
+
+// lock reads a record that is about to change, so that two replicas do not
+// judge the same state. SQLite's write transactions are alone anyway.
+func (l *Ledger) lock(ctx context.Context, tx *sql.Tx, key payment.Key) (payment.Record, error) {
+	query := selectRecord + " WHERE" + byKey
+	if l.db.Dialect == sqldb.Postgres {
+		query += " FOR UPDATE"
+	}
+	return l.scan(tx.QueryRowContext(ctx, l.db.Rebind(query), append(l.viewArgs(), keyArgs(key)...)...))
+}
+
+// scan reads one record; ErrNotFound when there is none.
+func (l *Ledger) scan(row interface{ Scan(dest ...any) error }) (payment.Record, error) {
+	var r payment.Record
+	var paid, request []byte
+	var deadline, validBefore, claimed, changed int64
+	err := row.Scan(&r.Key.Network, &r.Key.Asset, &r.Key.Payer, &r.Key.Nonce, &r.State, &r.Owner, &deadline,
+		&paid, &request, &r.Identifier, &r.Resource, &r.Amount, &r.PayTo, &validBefore,
+		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Call, &r.Answer)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return payment.Record{}, payment.ErrNotFound
+	case err != nil:
+		return payment.Record{}, fmt.Errorf("read a payment: %w", err)
+	}
+	copy(r.Payment[:], paid)
+	copy(r.Request[:], request)
+	r.Deadline, r.ValidBefore = time.UnixMilli(deadline).UTC(), time.UnixMilli(validBefore).UTC()
+	r.Claimed, r.Changed = time.UnixMilli(claimed).UTC(), time.UnixMilli(changed).UTC()
+	return r, nil
+}
+
+// Standing implements payment.Ledger.
+func (l *Ledger) Standing(ctx context.Context, month string) (payment.Standing, error) {
+	query := `SELECT COALESCE((SELECT reserved FROM settlements WHERE month = ?), 0),
+		(SELECT count(*) FROM payments WHERE state IN ('settling', 'unknown') AND (state = 'unknown' OR ` + abandoned + `))`
+	var s payment.Standing
+	args := append([]any{month}, l.viewArgs()...)
+	if err := l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), args...).Scan(&s.Reserved, &s.Unknown); err != nil {
+		return s, fmt.Errorf("read the standing: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,68 @@
+package sqlledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// Beat implements payment.Ledger.
+func (l *Ledger) Beat(ctx context.Context, owner string, until time.Time) error {
+	return l.exec(ctx, `INSERT INTO owners (id, alive_until) VALUES (?, ?)
+		ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until`, owner, until.UnixMilli())
+}
+
+// Leave implements payment.Ledger.
+func (l *Ledger) Leave(ctx context.Context, owner string) error {
+	return l.exec(ctx, "DELETE FROM owners WHERE id = ?", owner)
+}
+
+// Due implements payment.Ledger.
+func (l *Ledger) Due(ctx context.Context, limit int, next time.Time) ([]payment.Record, error) {
+	var due []payment.Record
+	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) (err error) {
+		query := selectRecord + ` WHERE state IN ('settling', 'unknown') AND check_at <= ?
+			AND (state = 'unknown' OR ` + abandoned + `) ORDER BY check_at LIMIT ?`
+		if l.db.Dialect == sqldb.Postgres {
+			query += " FOR UPDATE SKIP LOCKED" // two processes must not be given the same
+		}
+		args := append(append(append(l.viewArgs(), l.stamp()), l.viewArgs()...), limit)
+		if due, err = l.query(ctx, tx, query, args...); err != nil {
+			return err
+		}
+		for i := range due {
+			query := "UPDATE payments SET check_at = ? WHERE" + byKey
+			if _, err := tx.ExecContext(ctx, l.db.Rebind(query), append([]any{next.UnixMilli()}, keyArgs(due[i].Key)...)...); err != nil {
+				return fmt.Errorf("put off a look: %w", err)
+			}
+		}
+		return nil
+	})
+	return due, err
+}
+
+// Prune implements payment.Ledger.
+func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
+	err := l.exec(ctx, "UPDATE payments SET answer = NULL WHERE answer IS NOT NULL AND state IN ('settled', 'dead') AND changed < ?",
+		before.UnixMilli())
+	if err != nil {
+		return err
+	}
+	if err := l.exec(ctx, "DELETE FROM payments WHERE state = 'working' AND "+abandoned, l.viewArgs()...); err != nil {
+		return err
+	}
+	return l.exec(ctx, "DELETE FROM owners WHERE alive_until < ?", before.UnixMilli())
+}
+
+func (l *Ledger) exec(ctx context.Context, query string, args ...any) error {
+	return l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, l.db.Rebind(query), args...); err != nil {
+			return fmt.Errorf("change the ledger: %w", err)
+		}
+		return nil
+	})
+}
