@@ -1,0 +1,55 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/pforte/pforte/pkg/strictjson"
+)
+
+// maxBody bounds a request body, in bytes.
+const maxBody = 64 << 10
+
+// What can be wrong with a body before anybody looks at its fields.
+var (
+	errMediaType = errors.New("body is not application/json")
+	errTooLarge  = fmt.Errorf("body is larger than %d bytes", maxBody)
+	errMalformed = errors.New("body is not the expected JSON object")
+)
+
+// decode reads the body into v, a pointer to a struct. Names match in their
+// case, types match, nothing follows, nothing comes twice; unknown names are
+// ignored, and null is as good as missing. A body of another type is refused
+// before it is read, so that a form of a foreign page cannot log anybody in.
+func decode(w http.ResponseWriter, r *http.Request, v any) error {
+	if r.ContentLength > maxBody {
+		return errTooLarge
+	}
+	if r.ContentLength != 0 && !isJSON(r.Header) {
+		return errMediaType
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return errTooLarge
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	if err := strictjson.Unmarshal(body, v, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
+		return fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	return nil
+}
+
+// isJSON tells whether the headers promise plain JSON.
+func isJSON(h http.Header) bool {
+	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return false
+	}
+	mediaType, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && mediaType == "application/json"
+}
