@@ -1,0 +1,139 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gorilla/securecookie"
+	"github.com/gorilla/sessions"
+)
+
+// maxCookies bounds how many cookies of the session's name a request is
+// searched for one of ours.
+const maxCookies = 4
+
+// cookieStore is the Manager as gorilla/sessions knows it: gorilla keeps one
+// session per request, so that guard and handler share one load; securecookie
+// signs. What gorilla would do by default is set otherwise here: SameSite, a
+// month of lifetime, and writing a session again with every Save.
+type cookieStore struct {
+	store    Store
+	codecs   []securecookie.Codec
+	options  sessions.Options
+	absolute time.Duration
+	now      func() time.Time
+}
+
+// The values of a gorilla session.
+type valueKey int
+
+const (
+	sessionValue valueKey = iota // Session
+	tokenValue                   // token
+)
+
+// newCodecs returns the codec that signs and the one that only verifies. Their
+// own age check is off, because it would end a session that the store keeps
+// alive 7 days after the cookie was last sent, and with a clock of its own.
+func newCodecs(secret, previous string) []securecookie.Codec {
+	codec := func(key string) securecookie.Codec {
+		return securecookie.New([]byte(key), nil).MaxAge(0).SetSerializer(securecookie.NopEncoder{})
+	}
+	if previous == "" {
+		return []securecookie.Codec{codec(secret)}
+	}
+	return []securecookie.Codec{codec(secret), codec(previous)}
+}
+
+// Get implements sessions.Store.
+func (c *cookieStore) Get(r *http.Request, name string) (*sessions.Session, error) {
+	return sessions.GetRegistry(r).Get(c, name)
+}
+
+// New implements sessions.Store: the session of the request's cookie, loaded
+// and renewed, or an empty one. A cookie that is not ours, or of a session that
+// is gone, is no error; a store that fails is.
+func (c *cookieStore) New(r *http.Request, name string) (*sessions.Session, error) {
+	gs := sessions.NewSession(c, name)
+	options := c.options
+	gs.Options, gs.IsNew = &options, true
+	t, ok := c.read(r, name)
+	if !ok {
+		return gs, nil
+	}
+	s, err := c.load(r.Context(), t.ref())
+	if errors.Is(err, ErrNotFound) {
+		return gs, nil
+	}
+	if err != nil {
+		return gs, fmt.Errorf("load session: %w", err)
+	}
+	gs.IsNew = false
+	gs.Values[sessionValue], gs.Values[tokenValue] = s, t
+	return gs, nil
+}
+
+func (c *cookieStore) load(ctx context.Context, ref Ref) (Session, error) {
+	s, err := c.store.Load(ctx, ref, Lifetime)
+	if err != nil || c.absolute == 0 || c.now().Before(s.CreatedAt.Add(c.absolute)) {
+		return s, err
+	}
+	if err := c.store.Delete(ctx, ref); err != nil {
+		return Session{}, err
+	}
+	return Session{}, ErrNotFound
+}
+
+// read returns the token of the first session cookie that is ours. A browser
+// may send several when a neighbouring host set one.
+func (c *cookieStore) read(r *http.Request, name string) (token, bool) {
+	for i, cookie := range r.CookiesNamed(name) {
+		if i == maxCookies {
+			break
+		}
+		var value []byte
+		if err := securecookie.DecodeMulti(name, cookie.Value, &value, c.codecs...); err != nil {
+			continue
+		}
+		if t, err := parseToken(string(value)); err == nil {
+			return t, true
+		}
+	}
+	return token{}, false
+}
+
+// Save implements sessions.Store: it sets the cookie anew, or ends a session
+// whose MaxAge is negative. It never stores: what is stored was stored by
+// Manager.Start, and an unchanged session is not written again.
+func (c *cookieStore) Save(r *http.Request, w http.ResponseWriter, gs *sessions.Session) error {
+	t, ok := gs.Values[tokenValue].(token)
+	if gs.Options.MaxAge < 0 {
+		if ok {
+			if err := c.store.Delete(r.Context(), t.ref()); err != nil {
+				return fmt.Errorf("end session: %w", err)
+			}
+		}
+		http.SetCookie(w, sessions.NewCookie(gs.Name(), "", gs.Options))
+		return nil
+	}
+	if !ok {
+		return nil // an anonymous visitor gets no cookie
+	}
+	t.sentAt = c.now()
+	value, err := securecookie.EncodeMulti(gs.Name(), []byte(t.String()), c.codecs...)
+	if err != nil {
+		return fmt.Errorf("sign session cookie: %w", err)
+	}
+	gs.Values[tokenValue] = t
+	http.SetCookie(w, c.expiring(sessions.NewCookie(gs.Name(), value, gs.Options)))
+	return nil
+}
+
+// expiring sets Expires by our clock.
+func (c *cookieStore) expiring(cookie *http.Cookie) *http.Cookie {
+	cookie.Expires = c.now().Add(time.Duration(cookie.MaxAge) * time.Second)
+	return cookie
+}

@@ -1,0 +1,206 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/gorilla/sessions"
+)
+
+// CSRFCookie is the name of the cookie that scripts read the CSRF token from.
+const CSRFCookie = "csrf-token"
+
+// staleAfter is the age from which ResendStale sends the cookies again. A
+// browser drops a cookie 7 days after it was sent, the store 7 days after the
+// session was used; so the cookie has to follow the use.
+const staleAfter = 12 * time.Hour
+
+// maxUserAgent is how many bytes are kept of a browser's name.
+const maxUserAgent = 200
+
+var namePattern = regexp.MustCompile(`\A[A-Za-z0-9_-]{1,32}\z`)
+
+// Options says how a Manager works.
+type Options struct {
+	Store Store
+	// Name is the application's: the session cookie is called "<Name>.sid".
+	// 1 to 32 letters, digits, hyphens and underscores.
+	Name string
+	// Secret signs session cookies. PreviousSecret, where not empty, still
+	// verifies those that were signed before the secret was changed.
+	Secret, PreviousSecret string
+	// Secure sets the attribute of that name on both cookies: browsers then send
+	// them over https only.
+	Secure bool
+	// SameSite of both cookies; zero is http.SameSiteLaxMode.
+	SameSite http.SameSite
+	// AbsoluteLifetime ends a session that long after the login, however much
+	// it is used. Zero: never.
+	AbsoluteLifetime time.Duration
+	Now              func() time.Time
+}
+
+// Manager carries sessions over HTTP: the session cookie, signed, and beside it
+// the CSRF cookie. A request costs one access to the store, however often the
+// Manager is asked; one without a cookie of ours costs none.
+type Manager struct {
+	name    string
+	cookies *cookieStore
+}
+
+// NewManager checks the options and returns a Manager.
+func NewManager(o Options) (*Manager, error) {
+	if o.Store == nil || o.Now == nil {
+		return nil, errors.New("session manager: store or clock is missing")
+	}
+	if !namePattern.MatchString(o.Name) {
+		return nil, errors.New("session manager: name is not 1 to 32 letters, digits, hyphens or underscores")
+	}
+	if o.Secret == "" {
+		return nil, errors.New("session manager: secret is empty")
+	}
+	if o.SameSite == 0 {
+		o.SameSite = http.SameSiteLaxMode
+	}
+	return &Manager{name: o.Name + ".sid", cookies: &cookieStore{
+		store: o.Store, codecs: newCodecs(o.Secret, o.PreviousSecret), absolute: o.AbsoluteLifetime, now: o.Now,
+		options: sessions.Options{
+			Path: "/", MaxAge: int(Lifetime.Seconds()), Secure: o.Secure, HttpOnly: true, SameSite: o.SameSite,
+		},
+	}}, nil
+}
+
+// Current returns the session of the request, which is thereby renewed.
+// ErrNotFound: the request is anonymous. Any other error: the store failed, and
+// nobody can say.
+func (m *Manager) Current(r *http.Request) (Session, error) {
+	gs, err := m.cookies.Get(r, m.name)
+	if err != nil {
+		return Session{}, err
+	}
+	return current(gs)
+}
+
+func current(gs *sessions.Session) (Session, error) {
+	s, ok := gs.Values[sessionValue].(Session)
+	if !ok {
+		return Session{}, ErrNotFound
+	}
+	return s, nil
+}
+
+// Login is who a session is started for.
+type Login struct {
+	UserID         int64
+	Username, Role string
+	// Fence is Store.Fence's token, asked for before the user was read.
+	Fence string
+}
+
+// Start makes a new session under a new id with a new CSRF token, ends the one
+// the request came with, and sets both cookies. ErrFenced: the user was
+// changed meanwhile. On an error nothing has changed for the browser.
+func (m *Manager) Start(w http.ResponseWriter, r *http.Request, login Login) (Session, error) {
+	gs, err := m.cookies.Get(r, m.name)
+	if err != nil {
+		return Session{}, err
+	}
+	t := token{userID: login.UserID, id: newID()}
+	s := Session{
+		Ref: t.ref(), Username: login.Username, Role: login.Role, CSRFToken: newCSRFToken(),
+		UserAgent: shorten(r.UserAgent()), CreatedAt: m.cookies.now().UTC().Truncate(time.Second),
+	}
+	if err := m.cookies.store.Create(r.Context(), s, login.Fence, Lifetime); err != nil {
+		return Session{}, fmt.Errorf("create session: %w", err)
+	}
+	if old, err := current(gs); err == nil {
+		if err := m.cookies.store.Delete(r.Context(), old.Ref); err != nil {
+			undo := m.cookies.store.Delete(context.WithoutCancel(r.Context()), s.Ref)
+			return Session{}, errors.Join(fmt.Errorf("end the session before: %w", err), undo)
+		}
+	}
+	gs.IsNew, gs.Values[sessionValue], gs.Values[tokenValue] = false, s, t
+	return s, m.send(w, r, gs, s)
+}
+
+// Resend sets both cookies of the current session again, as new, and gives it a
+// CSRF token if it has none. ErrNotFound as in Current.
+func (m *Manager) Resend(w http.ResponseWriter, r *http.Request) (Session, error) {
+	gs, err := m.cookies.Get(r, m.name)
+	if err != nil {
+		return Session{}, err
+	}
+	s, err := current(gs)
+	if err != nil {
+		return Session{}, err
+	}
+	if s.CSRFToken == "" {
+		s.CSRFToken, err = m.cookies.store.AddCSRFToken(r.Context(), s.Ref, newCSRFToken())
+		if err != nil {
+			return Session{}, fmt.Errorf("give the session a CSRF token: %w", err)
+		}
+		gs.Values[sessionValue] = s
+	}
+	return s, m.send(w, r, gs, s)
+}
+
+// ResendStale sets both cookies again when the request's is older than 12
+// hours. Without a session it does nothing.
+func (m *Manager) ResendStale(w http.ResponseWriter, r *http.Request) error {
+	gs, err := m.cookies.Get(r, m.name)
+	if err != nil {
+		return err
+	}
+	s, err := current(gs)
+	if err != nil {
+		return nil //nolint:nilerr // anonymous: nothing to send
+	}
+	if t, ok := gs.Values[tokenValue].(token); ok && m.cookies.now().Sub(t.sentAt) < staleAfter {
+		return nil
+	}
+	return m.send(w, r, gs, s)
+}
+
+// End ends the current session and clears both cookies, also when there is no
+// session. It goes on when the client hangs up. On an error no cookie changes.
+func (m *Manager) End(w http.ResponseWriter, r *http.Request) error {
+	gs, err := m.cookies.Get(r, m.name)
+	if err != nil {
+		return err
+	}
+	gs.Options.MaxAge = -1
+	err = gs.Save(r.WithContext(context.WithoutCancel(r.Context())), w)
+	csrf := *gs.Options
+	gs.Options.MaxAge = int(Lifetime.Seconds())
+	if err != nil {
+		return err
+	}
+	clear(gs.Values)
+	csrf.HttpOnly = false
+	http.SetCookie(w, sessions.NewCookie(CSRFCookie, "", &csrf))
+	return nil
+}
+
+// send sets both cookies.
+func (m *Manager) send(w http.ResponseWriter, r *http.Request, gs *sessions.Session, s Session) error {
+	if err := gs.Save(r, w); err != nil {
+		return err
+	}
+	if s.CSRFToken == "" {
+		return nil
+	}
+	csrf := *gs.Options
+	csrf.HttpOnly = false
+	http.SetCookie(w, m.cookies.expiring(sessions.NewCookie(CSRFCookie, s.CSRFToken, &csrf)))
+	return nil
+}
+
+// shorten keeps the beginning of a browser's name, as valid UTF-8.
+func shorten(userAgent string) string {
+	return strings.ToValidUTF8(userAgent[:min(len(userAgent), maxUserAgent)], "")
+}

@@ -1,0 +1,51 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// What a Store, or the Manager above it, refuses.
+var (
+	// ErrNotFound says that there is no such live session: never was, ended,
+	// revoked or expired. To the Manager's callers: the request is anonymous.
+	ErrNotFound = errors.New("no session")
+	// ErrFenced says that sessions of the user were revoked or got another role
+	// since the fence was asked for. Read the user again.
+	ErrFenced = errors.New("the user changed during the login")
+)
+
+// Store keeps sessions of all users. Every method is one atomic step and safe
+// for concurrent use, by several processes too where the store is shared.
+// Lifetimes are counted by the store's clock.
+type Store interface {
+	// Fence returns a token for Create. It stays valid for at least a minute
+	// unless Revoke or SetRole is called for the user.
+	Fence(ctx context.Context, userID int64) (string, error)
+	// Create keeps s for lifetime, or answers ErrFenced and keeps nothing. The
+	// same call again changes nothing.
+	Create(ctx context.Context, s Session, fence string, lifetime time.Duration) error
+	// Load returns a session and renews it: it now lives for lifetime again.
+	// ErrNotFound when it is gone; then nothing is written.
+	Load(ctx context.Context, ref Ref, lifetime time.Duration) (Session, error)
+	// AddCSRFToken gives the session this token if it has none, and returns the
+	// one it has. ErrNotFound.
+	AddCSRFToken(ctx context.Context, ref Ref, token string) (string, error)
+	// Delete ends a session. Again, or unknown, is no error.
+	Delete(ctx context.Context, ref Ref) error
+
+	// Revoke ends all sessions of a user but the one with the key keep (which
+	// may be empty), takes the fence away, and returns how many were ended.
+	// Again is no error. It costs what this user has.
+	Revoke(ctx context.Context, userID int64, keep string) (int, error)
+	// SetRole changes the role in all sessions of a user and takes the fence
+	// away. Again, or without sessions, is no error.
+	SetRole(ctx context.Context, userID int64, role string) error
+	// List returns the live sessions of a user, the one used last first.
+	List(ctx context.Context, userID int64) ([]Info, error)
+
+	// Sweep forgets what is left of expired sessions and returns how many
+	// entries that were. They are not accepted before either.
+	Sweep(ctx context.Context) (int, error)
+}

@@ -1,0 +1,52 @@
+package session
+
+import (
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// token is what the session cookie says, before it is signed: whose session, its
+// id, and when the cookie was sent. The user stands in it so that a store can
+// keep all that belongs to one user together.
+type token struct {
+	userID int64
+	id     string
+	sentAt time.Time
+}
+
+var errToken = errors.New("malformed session token")
+
+func (t token) ref() Ref { return Ref{UserID: t.userID, Key: keyOf(t.id)} }
+
+// String is "<user id>.<session id>.<unix seconds>".
+func (t token) String() string {
+	return strconv.FormatInt(t.userID, 10) + "." + t.id + "." + strconv.FormatInt(t.sentAt.Unix(), 10)
+}
+
+// parseToken is the inverse of String and takes nothing that String does not make.
+func parseToken(text string) (token, error) {
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return token{}, errToken
+	}
+	userID, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil || userID <= 0 {
+		return token{}, errToken
+	}
+	sentAt, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil {
+		return token{}, errToken
+	}
+	id, err := base64.RawURLEncoding.Strict().DecodeString(parts[1])
+	if err != nil || len(id) != idBytes {
+		return token{}, errToken
+	}
+	t := token{userID: userID, id: parts[1], sentAt: time.Unix(sentAt, 0)}
+	if t.String() != text {
+		return token{}, errToken
+	}
+	return t, nil
+}
