@@ -1,0 +1,73 @@
+package password
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// longScheme marks the stored hash of a password that plain bcrypt would not
+// take exactly.
+const longScheme = "sha256:"
+
+// maxBcrypt is how many bytes bcrypt looks at.
+const maxBcrypt = 72
+
+// exact tells whether plain bcrypt distinguishes the password from every other.
+func exact(password string) bool {
+	return len(password) <= maxBcrypt && !strings.Contains(password, "\x00")
+}
+
+// digest is what bcrypt gets instead of a password that is not exact: 44 bytes
+// without NUL.
+func digest(password string) []byte {
+	sum := sha256.Sum256([]byte(password))
+	return []byte(base64.StdEncoding.EncodeToString(sum[:]))
+}
+
+// stored is a hash as the user store has it, taken apart.
+type stored struct {
+	hash    string // bcrypt's own form
+	cost    int
+	long    bool // of a digest
+	foreign bool // of another program, which shortened long passwords
+}
+
+// parse reports false for what no program that we know makes.
+func parse(text string) (stored, bool) {
+	hash, long := strings.CutPrefix(text, longScheme)
+	cost, err := bcrypt.Cost([]byte(hash))
+	if err != nil || len(hash) != 60 {
+		return stored{}, false
+	}
+	s := stored{hash: hash, cost: cost, long: long}
+	switch hash[:4] {
+	case "$2a$":
+	case "$2b$", "$2y$":
+		s.foreign = !long
+	default:
+		return stored{}, false
+	}
+	return s, true
+}
+
+// input is what bcrypt is to compare with the hash; false: the password can not
+// be the one, whatever bcrypt would say.
+func (s stored) input(password string) ([]byte, bool) {
+	switch {
+	case s.long:
+		return digest(password), !exact(password)
+	case s.foreign:
+		return []byte(password[:min(len(password), maxBcrypt)]), true
+	default:
+		return []byte(password[:min(len(password), maxBcrypt)]), exact(password)
+	}
+}
+
+// Recognized tells whether Verify can ever accept a password for the stored hash.
+func Recognized(hash string) bool {
+	_, ok := parse(hash)
+	return ok
+}
