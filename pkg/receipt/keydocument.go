@@ -1,10 +1,11 @@
 package receipt
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/pforte/pforte/pkg/strictjson"
 )
@@ -74,7 +75,7 @@ func NewKeyDocument(active *SigningKey, chain string, others ...Key) (KeyDocumen
 // aside, so that documents may grow; everything it knows must be right.
 func ParseKeyDocument(data []byte) (KeyDocument, error) {
 	var doc KeyDocument
-	if err := strictjson.Unmarshal(data, &doc, strictjson.Rules{AllowUnknown: true}); err != nil {
+	if err := strictjson.Unmarshal(data, &doc, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
 		return KeyDocument{}, malformed("key document: %v", err)
 	}
 	return doc, doc.validate()
@@ -97,8 +98,96 @@ func (d KeyDocument) Find(id string) (Key, ed25519.PublicKey, error) {
 }
 
 // ParseKeys reads the keys that do not sign, as RECEIPT_RETIRED_KEYS_FILE has
-// them: a JSON list of keys, or a whole key document of former times. A key
-// without a status, and one that was active in a document, is retired.
-func ParseKeys(_ []byte) ([]Key, error) {
-	return nil, errors.ErrUnsupported
+// them: a JSON list of keys, or a whole key document of former times. A key that
+// was active then, and one of a list without a status, is retired. A keyId may be
+// left out of a list.
+func ParseKeys(data []byte) ([]Key, error) {
+	var keys []Key
+	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '[' {
+		if err := strictjson.Unmarshal(data, &keys, strictjson.Rules{AllowNull: true}); err != nil {
+			return nil, malformed("key list: %v", err)
+		}
+	} else {
+		doc, err := ParseKeyDocument(data)
+		if err != nil {
+			return nil, err
+		}
+		keys = doc.Keys
+	}
+	for i := range keys {
+		key := &keys[i]
+		if key.Status == KeyActive || key.Status == "" {
+			key.Status = KeyRetired
+		}
+		if public, err := parsePublic(key.PublicKey); err == nil && key.KeyID == "" {
+			key.KeyID = KeyID(public)
+		}
+	}
+	return keys, validateKeys(keys)
+}
+
+func (d KeyDocument) validate() error {
+	for _, member := range []struct{ name, is, must string }{
+		{"algorithm", d.Algorithm, Algorithm},
+		{"publicKeyFormat", d.PublicKeyFormat, PublicKeyFormat},
+		{"payloadType", d.PayloadType, PayloadType},
+		{"canonicalization", d.Canonicalization, Canonicalization},
+		{"signing", d.Signing, Signing},
+	} {
+		if member.is != member.must {
+			return malformed("key document: %s is not %s", member.name, member.must)
+		}
+	}
+	if !chainID(d.Chain) {
+		return malformed("key document: chain is not a CAIP-2 id of namespace eip155")
+	}
+	active := 0
+	for _, key := range d.Keys {
+		if key.Status != KeyActive {
+			continue
+		}
+		if active++; key.KeyID != d.KeyID || key.PublicKey != d.PublicKey {
+			return malformed("key document: the active key is not the one at the top")
+		}
+	}
+	if active != 1 {
+		return malformed("key document: %d active keys, not one", active)
+	}
+	return validateKeys(d.Keys)
+}
+
+func validateKeys(keys []Key) error {
+	seen := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		if _, err := key.public(); err != nil {
+			return err
+		}
+		if seen[key.KeyID] {
+			return malformed("key %s is listed twice", key.KeyID)
+		}
+		seen[key.KeyID] = true
+	}
+	return nil
+}
+
+// public checks a key and gives what it holds.
+func (k Key) public() (ed25519.PublicKey, error) {
+	public, err := parsePublic(k.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	if k.KeyID != KeyID(public) {
+		return nil, malformed("keyId is not the SHA-256 of the public key")
+	}
+	switch k.Status {
+	case KeyActive, KeyNext, KeyRetired, KeyRevoked:
+	default:
+		return nil, malformed("key %s has no known status", k.KeyID)
+	}
+	for _, moment := range []string{k.ValidFrom, k.ValidUntil, k.RevokedAt} {
+		if _, err := time.Parse(time.RFC3339, moment); moment != "" && err != nil {
+			return nil, malformed("key %s has a time that is not RFC 3339", k.KeyID)
+		}
+	}
+	return public, nil
 }

@@ -1,8 +1,6 @@
 package receipt
 
-import (
-	"encoding/hex"
-)
+import "encoding/hex"
 
 // Proof is the portable Merkle bundle. With it anyone can check, without
 // trusting whoever made it, that the transaction and its receipt belong to the

@@ -1,21 +1,8 @@
 package receipt
 
-import "errors"
-
-// Document is a signed receipt as it came, read but not yet believed.
-type Document struct {
-	Receipt   Receipt
-	Body      []byte // the canonical bytes of Receipt
-	Signature Signature
-	Proof     *Proof // nil when none came with it, as in a DSSE envelope
-}
-
-// Fact is one member of a receipt and how it is known.
-type Fact struct {
-	Field string `json:"field"` // path in the receipt, such as transaction.from
-	Value string `json:"value"`
-	How   string `json:"how"` // in plain words
-}
+import (
+	"crypto/ed25519"
+)
 
 // Result says what is known after a verification.
 type Result struct {
@@ -25,24 +12,45 @@ type Result struct {
 	// Attested holds what only the signature stands for: that the block is
 	// canonical and final, and whatever the proof does not reach.
 	Attested []Fact
-}
-
-// Parse reads a signed receipt in either presentation, the plain answer or the
-// DSSE envelope, without believing it. White space and the order of members do
-// not matter; everything else that Sign would not have written is ErrMalformed.
-func Parse(_ []byte) (Document, error) {
-	return Document{}, errors.ErrUnsupported
+	Logs     []Log // the transaction's events, proven; empty without a proof
 }
 
 // Verify checks a signed receipt: its form, its signature against the keys, and
 // its proof against its own block hash. It needs no network and no clock.
-// ErrMalformed, ErrUnknownKey, ErrRevokedKey, ErrSignature, ErrProof.
-func Verify(_ []byte, _ KeyDocument) (Result, error) {
-	return Result{}, errors.ErrUnsupported
+// ErrMalformed, ErrUnknownKey, ErrRevokedKey, ErrSignature, ErrProof. A document
+// that comes without a proof is judged by its signature alone, and then Proven
+// is empty.
+func Verify(data []byte, keys KeyDocument) (Result, error) {
+	doc, err := Parse(data)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Receipt: doc.Receipt}
+	if result.Key, err = doc.VerifySignature(keys); err != nil {
+		return Result{}, err
+	}
+	if doc.Proof != nil {
+		if result.Proven, result.Logs, err = VerifyProof(doc.Receipt, *doc.Proof); err != nil {
+			return Result{}, err
+		}
+	}
+	result.Attested = attested(doc.Receipt, result.Proven)
+	return result, nil
 }
 
-// VerifyProof checks that proof leads to the receipt's block hash and says the
-// same as the receipt, and lists what it proves. ErrProof when not.
-func VerifyProof(_ Receipt, _ Proof) ([]Fact, error) {
-	return nil, errors.ErrUnsupported
+// VerifySignature checks the signature alone and gives the key that made it.
+// ErrUnknownKey, ErrRevokedKey, ErrSignature.
+func (d Document) VerifySignature(keys KeyDocument) (Key, error) {
+	key, public, err := keys.Find(d.Signature.KeyID)
+	if err != nil {
+		return key, err
+	}
+	value, err := d.Signature.bytes()
+	if err != nil {
+		return key, err
+	}
+	if !ed25519.Verify(public, PAE(d.Signature.PayloadType, d.Body), value) {
+		return key, ErrSignature
+	}
+	return key, nil
 }

@@ -1,0 +1,55 @@
+package receipt
+
+import (
+	"math/big"
+	"strconv"
+)
+
+// lowerHex tells whether text is 0x and lower-case hexadecimal digits for size
+// bytes; a size of -1 means any whole number of bytes.
+func lowerHex(text string, size int) bool {
+	if len(text) < 2 || len(text)%2 != 0 || text[:2] != "0x" || size >= 0 && len(text) != 2+2*size {
+		return false
+	}
+	for _, digit := range text[2:] {
+		if (digit < '0' || digit > '9') && (digit < 'a' || digit > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// quantity tells whether text is a decimal number without a sign or leading
+// zeros that fits into so many bits.
+func quantity(text string, bits int) bool {
+	const most = 78 // digits of 2^256
+	if text == "" || len(text) > most || len(text) > 1 && text[0] == '0' {
+		return false
+	}
+	for _, digit := range text {
+		if digit < '0' || digit > '9' {
+			return false
+		}
+	}
+	n, ok := new(big.Int).SetString(text, 10)
+	return ok && n.BitLen() <= bits
+}
+
+// more compares two quantities.
+func more(a, b string) bool {
+	return len(a) > len(b) || len(a) == len(b) && a > b
+}
+
+// transactionType tells whether text is an EIP-2718 type, 0x0 to 0x7f, without
+// leading zeros.
+func transactionType(text string) bool {
+	if len(text) < 3 || text[:2] != "0x" {
+		return false
+	}
+	n, err := strconv.ParseUint(text[2:], 16, 8)
+	return err == nil && n <= 0x7f && text == typeText(byte(n))
+}
+
+func typeText(kind byte) string { return "0x" + strconv.FormatUint(uint64(kind), 16) }
+
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
