@@ -1,3 +1,103 @@
 // Package receipt is the signed evidence about one finalized transaction: its
-// format, how it is signed, and how anybody checks it offline.
+// format, how it is signed, and how anybody checks it offline. This page is the
+// format; testdata/vectors holds examples of every file, made with the key of
+// RFC 8032 section 7.1, test 1.
+//
+// The package asks no network and no clock, judges nothing but documents, and
+// needs no Ethereum client. Who reads chains and builds proofs is elsewhere.
+//
+// # Receipt
+//
+// A receipt is a JSON object with the members of [Receipt], all of them, and no
+// others. Only expectations may be absent: what is not expected is not there, and
+// without any the object is empty. Quantities of the chain are decimal strings
+// without leading zeros; bytes are 0x and lower-case hexadecimal digits (never the
+// EIP-55 spelling); transaction.type is hexadecimal without leading zeros; null
+// means that there is none. Text is printable ASCII, and the only numbers are
+// version and minConfirmations.
+//
+// A receipt exists only when everything holds: every check is a pass, the verdict
+// is "verified", finality is met. Checks come in the order of [ChecksFor]. It
+// holds no time of day, head, confirmation count, node, payer, payment or key, so
+// that the same question about the same chain has the same bytes for ever.
+//
+// contractAddress is there for a creation that succeeded and whose address
+// follows from a nonce that transaction or receipt commits to. The nonce of an
+// OP-stack deposit is the depositNonce in its receipt, which is part of the
+// receipt's hash since the Canyon fork; before, it is null.
+//
+// # Signature
+//
+// The body is the receipt in the form of RFC 8785 (JCS): no white space, members
+// sorted. What is signed, with Ed25519 (RFC 8032), is
+//
+//	"DSSEv1 " len(type) " " type " " len(body) " " body
+//
+// where type is application/vnd.chain-evidence.receipt.v1+json and the lengths are
+// decimal (DSSE's pre-authentication encoding, [PAE]). keyId is "sha256:" and the
+// hexadecimal SHA-256 of the public key's SPKI DER.
+//
+// # Presentations
+//
+// application/json is {"receipt", "signature", "proof"}, [Response]. The receipt
+// stands there as its canonical bytes. Whoever has it from a tool that changed
+// white space, order or escapes canonicalizes it again ([Canonicalize]) and finds
+// the bytes that were signed. Readers refuse what tools understand differently:
+// members twice, unknown members, other numbers than integers from 0 to 2^53-1,
+// text that is not printable ASCII.
+//
+// application/vnd.dsse+json is a DSSE envelope, [Envelope], with the same bytes and
+// the same signature and without the proof.
+//
+// # Proof
+//
+// The proof, [Proof], is not signed, because it leads to block.hash by itself. A
+// verifier
+//
+//  1. hashes headerRlp (Keccak-256) and finds block.hash; reads parentHash,
+//     transactionsRoot, receiptsRoot, number and timestamp at places 0, 4, 5, 8, 11;
+//  2. walks transaction from transactionsRoot by the key RLP(index) to the
+//     transaction's encoding, which hashes to transaction.hash; reads type, to,
+//     nonce, value, selector and chain id, and recovers the sender (secp256k1);
+//  3. walks receipt from receiptsRoot by the same key to the transaction receipt;
+//     reads status, cumulative gas and the number of logs;
+//  4. compares all of it with the receipt, and the expectations with it.
+//
+// Every node must be on the way, in order, and every encoding the only one.
+//
+// That proves the members of transaction, of block and of outcome, and all checks,
+// relative to block.hash, but for these, which stand on the signature alone:
+//
+//   - that the block is canonical (checks.canonicalBlock) and final (finality),
+//     and has so many confirmations (checks.minConfirmations): no proof within
+//     one block can show it;
+//   - outcome.gasUsed, unless the transaction is the block's first: receipts
+//     commit to the sum up to them;
+//   - chain.name, a label; and chain.id for transactions that do not name their
+//     chain (legacy ones without EIP-155, OP-stack deposits).
+//
+// Types whose sender no signature shows have it in what is hashed, or fix it
+// (check method "preimage"). What is read of them:
+//
+//	0x7e  OP-stack deposit           from, to, value, selector; nonce from the receipt
+//	0x64  Arbitrum deposit           from, to, value; no selector, no nonce
+//	0x65  Arbitrum unsigned          from, to, value, selector, nonce
+//	0x66  Arbitrum contract          from, to, value, selector; no nonce
+//	0x68  Arbitrum retry             from, to, value, selector; nonce: which retry it is
+//	0x69  Arbitrum submit retryable  from; to is 0x…6e, value 0, selector 0xc9f95d32; no nonce
+//	0x6a  Arbitrum internal          selector; from and to are 0x…0a4b05, value 0; no nonce
+//
+// Ethereum's types 0x0 to 0x4 are read whole. For a smart-account bundle
+// (ERC-4337), success of the transaction is not success of each operation in it.
+//
+// # Keys
+//
+// The key document, [KeyDocument], lists every key with its state. Signatures of
+// active, next and retired keys are good, for ever; those of a revoked key and of
+// a key that is not listed are not. A receipt carries no time, so the times in the
+// document inform and do not decide: a stolen key can be revoked only whole.
+//
+// To rotate: list the coming key as next; when every cached document has run out
+// (five minutes), sign with it and list the old one as retired ([ParseKeys] reads
+// the old key document as it is). Old receipts verify with the new document.
 package receipt
