@@ -1,0 +1,144 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// SetPasswordHash implements user.Store.
+func (s *Store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error) {
+	revocation := user.Revocation{UserID: id, Kind: user.RevokeSessions, KeepSession: keepSession}
+	err := s.tx(ctx, "set password", func(ctx context.Context, tx *sql.Tx) error {
+		if err := s.swapHash(ctx, tx, id, oldHash, newHash); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, &revocation)
+	})
+	return revocation, err
+}
+
+// Rehash implements user.Store.
+func (s *Store) Rehash(ctx context.Context, id int64, oldHash, newHash string) error {
+	return s.tx(ctx, "rehash password", func(ctx context.Context, tx *sql.Tx) error {
+		return s.swapHash(ctx, tx, id, oldHash, newHash)
+	})
+}
+
+// swapHash compares and sets in one statement: a second writer waits for the
+// first one's commit and then finds another hash.
+func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, newHash string) error {
+	changed, err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ? AND password_hash = ?`, newHash, id, oldHash)
+	if err != nil || changed {
+		return err
+	}
+	if _, err := s.one(ctx, tx, `id = ?`, id); err != nil {
+		return err
+	}
+	return user.ErrChanged
+}
+
+// ResetPassword implements user.Store.
+func (s *Store) ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error) {
+	revocation := user.Revocation{UserID: id, Kind: user.RevokeSessions}
+	err := s.tx(ctx, "reset password", func(ctx context.Context, tx *sql.Tx) error {
+		changed, err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ?`, newHash, id)
+		if err != nil {
+			return err
+		}
+		if !changed {
+			return user.ErrNotFound
+		}
+		return s.record(ctx, tx, &revocation)
+	})
+	return revocation, err
+}
+
+// SetRole implements user.Store.
+func (s *Store) SetRole(ctx context.Context, id int64, role user.Role) (user.Revocation, error) {
+	revocation := user.Revocation{UserID: id, Kind: user.RefreshRole}
+	err := s.tx(ctx, "set role", func(ctx context.Context, tx *sql.Tx) error {
+		if role != user.Admin {
+			if err := s.keepAnAdmin(ctx, tx, id, user.Operator); err != nil {
+				return err
+			}
+		}
+		changed, err := s.update(ctx, tx, `UPDATE users SET role = ? WHERE id = ?`, string(role), id)
+		if err != nil {
+			return err
+		}
+		if !changed {
+			return user.ErrNotFound
+		}
+		return s.record(ctx, tx, &revocation)
+	})
+	return revocation, err
+}
+
+// Delete implements user.Store.
+func (s *Store) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
+	revocation := user.Revocation{UserID: id, Kind: user.RevokeSessions}
+	err := s.tx(ctx, "delete user", func(ctx context.Context, tx *sql.Tx) error {
+		if err := s.keepAnAdmin(ctx, tx, id, by); err != nil {
+			return err
+		}
+		changed, err := s.update(ctx, tx, `DELETE FROM users WHERE id = ?`, id)
+		if err != nil {
+			return err
+		}
+		if !changed {
+			return user.ErrNotFound
+		}
+		return s.record(ctx, tx, &revocation)
+	})
+	return revocation, err
+}
+
+// keepAnAdmin refuses that the user id ceases to be an admin when nobody else is
+// one, and that anybody but the Operator or an admin acts. It holds all admins
+// until the transaction ends, so that two who act on each other act one after
+// the other.
+func (s *Store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) (err error) {
+	query := `SELECT id FROM users WHERE role = 'admin' ORDER BY id`
+	if s.db.Dialect == sqldb.Postgres {
+		query += ` FOR UPDATE`
+	}
+	rows, err := tx.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var admins []int64
+	for rows.Next() {
+		var admin int64
+		if err := rows.Scan(&admin); err != nil {
+			return err
+		}
+		admins = append(admins, admin)
+	}
+	switch {
+	case rows.Err() != nil:
+		return rows.Err()
+	case by != user.Operator && !slices.Contains(admins, by):
+		return user.ErrNotAdmin
+	case len(admins) == 1 && admins[0] == id:
+		return user.ErrLastAdmin
+	default:
+		return nil
+	}
+}
+
+// update tells whether the statement changed a row.
+func (s *Store) update(ctx context.Context, tx *sql.Tx, query string, args ...any) (bool, error) {
+	result, err := tx.ExecContext(ctx, s.db.Rebind(query), args...)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}

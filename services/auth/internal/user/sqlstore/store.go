@@ -1,0 +1,75 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// Migrations is what sqldb.Open needs to bring the schema up to date.
+func Migrations() (fs.FS, error) { return fs.Sub(migrations, "migrations") }
+
+// timeout bounds one method, waiting for a connection and for locks included.
+const timeout = 4 * time.Second
+
+// Store is a user.Store in SQL.
+type Store struct {
+	db  *sqldb.DB
+	now func() time.Time
+}
+
+var _ user.Store = (*Store)(nil)
+
+// New returns a store in a database that was opened with Migrations, and takes
+// the time of creation from now.
+func New(db *sqldb.DB, now func() time.Time) *Store {
+	return &Store{db: db, now: now}
+}
+
+// tx runs do in one write transaction within the timeout; what names the act in
+// errors.
+func (s *Store) tx(ctx context.Context, what string, do func(context.Context, *sql.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := s.db.Tx(ctx, func(tx *sql.Tx) error { return do(ctx, tx) }); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+const columns = `id, username, display_name, password_hash, avatar_color, role, created_at`
+
+func scan(row interface{ Scan(dest ...any) error }) (user.User, error) {
+	var u user.User
+	var created int64
+	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role, &created)
+	if errors.Is(err, sql.ErrNoRows) {
+		return user.User{}, user.ErrNotFound
+	}
+	if err != nil {
+		return user.User{}, fmt.Errorf("read user: %w", err)
+	}
+	u.CreatedAt = time.Unix(created, 0).UTC()
+	return u, nil
+}
+
+// one returns the user of a query that has one argument.
+func (s *Store) one(ctx context.Context, q querier, where string, arg any) (user.User, error) {
+	return scan(q.QueryRowContext(ctx, s.db.Rebind(`SELECT `+columns+` FROM users WHERE `+where), arg))
+}

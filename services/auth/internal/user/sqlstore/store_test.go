@@ -1,0 +1,67 @@
+package sqlstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+
+	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/user/sqlstore"
+	"github.com/pforte/pforte/services/auth/internal/user/usertest"
+)
+
+func TestStoreOnSQLite(t *testing.T)   { onBoth(t, sqldbtest.SQLite) }
+func TestStoreOnPostgres(t *testing.T) { onBoth(t, sqldbtest.Postgres) }
+
+// onBoth runs both suites, each test on a fresh database that two processes
+// have opened.
+func onBoth(t *testing.T, fresh func(testing.TB) string) {
+	both := func(t *testing.T, now func() time.Time) []user.Store {
+		url := fresh(t)
+		if url == "" {
+			t.Skip("not installed")
+		}
+		return []user.Store{sqlstore.New(open(t, url), now), sqlstore.New(open(t, url), now)}
+	}
+	t.Run("meaning", func(t *testing.T) { usertest.Run(t, both) })
+	t.Run("at once", func(t *testing.T) { usertest.RunConcurrent(t, both) })
+}
+
+func open(t *testing.T, url string) *sqldb.DB {
+	t.Helper()
+	migrations, err := sqlstore.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sqldb.Open(t.Context(), url, migrations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func TestReadersUseAnIndex(t *testing.T) {
+	db := open(t, sqldbtest.SQLite(t))
+	for _, query := range []string{
+		`SELECT id FROM users WHERE lower(username) = 'anna' AND username = 'anna'`,
+		`SELECT id FROM users WHERE role = 'admin' ORDER BY id`,
+	} {
+		var id, parent, unused int
+		var plan string
+		row := db.Reader.QueryRowContext(t.Context(), "EXPLAIN QUERY PLAN "+query)
+		if err := row.Scan(&id, &parent, &unused, &plan); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(plan, "INDEX users_") {
+			t.Errorf("%s: %s", query, plan)
+		}
+	}
+}

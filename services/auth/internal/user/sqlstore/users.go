@@ -1,0 +1,111 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Create implements user.Store.
+func (s *Store) Create(ctx context.Context, n user.New) (user.User, error) {
+	var created user.User
+	err := s.tx(ctx, "create user", func(ctx context.Context, tx *sql.Tx) (err error) {
+		created, err = s.insert(ctx, tx, n)
+		return err
+	})
+	return created, err
+}
+
+// CreateFirst implements user.Store.
+func (s *Store) CreateFirst(ctx context.Context, n user.New) (user.User, error) {
+	var created user.User
+	err := s.tx(ctx, "create first user", func(ctx context.Context, tx *sql.Tx) error {
+		if s.db.Dialect == sqldb.Postgres {
+			// no other insert may come between the look and ours
+			if _, err := tx.ExecContext(ctx, `LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+				return err
+			}
+		}
+		var some bool
+		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM users)`).Scan(&some); err != nil {
+			return err
+		}
+		if some {
+			return user.ErrNotEmpty
+		}
+		var err error
+		created, err = s.insert(ctx, tx, n)
+		return err
+	})
+	return created, err
+}
+
+func (s *Store) insert(ctx context.Context, tx *sql.Tx, n user.New) (user.User, error) {
+	u := user.User{New: n, CreatedAt: s.now().UTC().Truncate(time.Second)}
+	err := tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO users (username, display_name, password_hash, avatar_color, role, created_at)
+		VALUES (?, ?, ?, ?, ?, ?) RETURNING id`),
+		n.Username, n.DisplayName, n.PasswordHash, n.AvatarColor, string(n.Role), u.CreatedAt.Unix()).Scan(&u.ID)
+	if sqldb.IsUnique(err) {
+		return user.User{}, user.ErrUsernameTaken
+	}
+	if err != nil {
+		return user.User{}, err
+	}
+	return u, nil
+}
+
+// ByID implements user.Store.
+func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return s.one(ctx, s.db.Reader, `id = ?`, id)
+}
+
+// ByUsername implements user.Store.
+func (s *Store) ByUsername(ctx context.Context, username string) (user.User, error) {
+	if !utf8.ValidString(username) || strings.ContainsRune(username, 0) {
+		return user.User{}, user.ErrNotFound // Postgres takes no such text, even to compare
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	// lower() lets the index serve, the second condition minds the case
+	return scan(s.db.Reader.QueryRowContext(ctx, s.db.Rebind(
+		`SELECT `+columns+` FROM users WHERE lower(username) = ? AND username = ?`), asciiLower(username), username))
+}
+
+// asciiLower does what lower() does in both indexes; only such names are stored.
+func asciiLower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+// List implements user.Store.
+func (s *Store) List(ctx context.Context) (users []user.User, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	rows, err := s.db.Reader.QueryContext(ctx, `SELECT `+columns+` FROM users ORDER BY id`)
+	if err != nil {
+		return nil, fmt.Errorf("list users: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		u, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		users = append(users, u)
+	}
+	return users, rows.Err()
+}

@@ -1,0 +1,141 @@
+package usertest
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// RunConcurrent checks what happens when 100 callers do something at once.
+func RunConcurrent(t *testing.T, open Open) {
+	tests := map[string]func(*suite){
+		"one of many creates a name, whatever its letter case": createOnce,
+		"one of many is the first user":                        firstOnce,
+		"one of many sets a password over the same old one":    setPasswordOnce,
+		"admins who delete one another leave one":              deleteAdmins,
+		"two admins delete each other: one succeeds":           deleteEachOther,
+		"admins who are demoted at once leave one":             demoteAdmins,
+		"deletion and demotion at once leave an admin":         deleteAndDemote,
+		"a user is deleted once":                               deleteOnce,
+		"many users are created at once":                       createMany,
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { test(newSuite(t, open)) })
+	}
+}
+
+func createOnce(s *suite) {
+	names := []string{"anna", "Anna", "ANNA", "aNNa"}
+	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+		_, err := store.Create(ctx, person(names[i%len(names)], user.Member))
+		return err
+	})
+	s.same(s.count(errs, user.ErrUsernameTaken), 1)
+}
+
+func firstOnce(s *suite) {
+	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+		_, err := store.CreateFirst(ctx, person("root"+strconv.Itoa(i), user.Admin))
+		return err
+	})
+	s.same(s.count(errs, user.ErrNotEmpty), 1)
+	s.same(s.admins(), 1)
+}
+
+func setPasswordOnce(s *suite) {
+	u := s.create("anna", user.Member)
+	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+		_, err := store.SetPasswordHash(ctx, u.ID, u.PasswordHash, "new"+strconv.Itoa(i), "")
+		return err
+	})
+	s.same(s.count(errs, user.ErrChanged), 1)
+	for i, err := range errs {
+		if err == nil {
+			s.same(s.get(u.ID).PasswordHash, "new"+strconv.Itoa(i))
+		}
+	}
+}
+
+// deleteAdmins has 100 admins, each of whom deletes the next.
+func deleteAdmins(s *suite) {
+	admins := s.createAdmins()
+	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+		_, err := store.Delete(ctx, admins[(i+1)%atOnce].ID, admins[i].ID)
+		return err
+	})
+	deleted := s.count(errs, user.ErrNotAdmin, user.ErrLastAdmin)
+	s.same(s.admins(), atOnce-deleted)
+	if deleted == 0 || deleted == atOnce {
+		s.Fatalf("%d of %d admins deleted", deleted, atOnce)
+	}
+}
+
+func deleteEachOther(s *suite) {
+	a, b := s.create("a-admin", user.Admin), s.create("b-admin", user.Admin)
+	s.create("third", user.Admin)
+	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+		target, by := a, b
+		if i%2 == 0 {
+			target, by = b, a
+		}
+		_, err := store.Delete(ctx, target.ID, by.ID)
+		return err
+	})
+	s.same(s.count(errs, user.ErrNotAdmin, user.ErrNotFound), 1)
+	s.same(s.admins(), 2)
+}
+
+func demoteAdmins(s *suite) {
+	admins := s.createAdmins()
+	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+		_, err := store.SetRole(ctx, admins[i].ID, user.Member)
+		return err
+	})
+	s.same(s.count(errs, user.ErrLastAdmin), atOnce-1)
+	s.same(s.admins(), 1)
+}
+
+func deleteAndDemote(s *suite) {
+	admins := s.createAdmins()
+	errs := s.together(func(ctx context.Context, store user.Store, i int) (err error) {
+		if i%2 == 0 {
+			_, err = store.Delete(ctx, admins[i].ID, user.Operator)
+		} else {
+			_, err = store.SetRole(ctx, admins[i].ID, user.Member)
+		}
+		return err
+	})
+	s.same(s.count(errs, user.ErrLastAdmin), atOnce-1)
+	s.same(s.admins(), 1)
+}
+
+func deleteOnce(s *suite) {
+	root, u := s.create("root", user.Admin), s.create("anna", user.Member)
+	errs := s.together(func(ctx context.Context, store user.Store, _ int) error {
+		_, err := store.Delete(ctx, u.ID, root.ID)
+		return err
+	})
+	s.same(s.count(errs, user.ErrNotFound), 1)
+}
+
+func createMany(s *suite) {
+	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+		_, err := store.Create(ctx, person("user"+strconv.Itoa(i), user.Member))
+		return err
+	})
+	s.same(s.count(errs), atOnce)
+	users, err := s.store.List(s.Context())
+	s.ok(err)
+	s.same(len(users), atOnce)
+}
+
+func (s *suite) createAdmins() []user.User {
+	s.Helper()
+	admins := make([]user.User, atOnce)
+	for i := range admins {
+		admins[i] = s.create("admin"+strconv.Itoa(i), user.Admin)
+	}
+	return admins
+}
