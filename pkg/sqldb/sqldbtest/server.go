@@ -93,7 +93,7 @@ func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 		return nil, err
 	}
 	attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	return attributes, os.Chown(dir, int(uid), int(gid)) //nolint:gosec // ids of the user database
+	return attributes, os.Chown(dir, int(uid), int(gid))
 }
 
 func run(attributes *syscall.SysProcAttr, name string, args ...string) error {

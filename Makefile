@@ -1,0 +1,103 @@
+# Everything that a person or CI runs, from the root. Each module is built,
+# tested and checked alone; go.work is for editors only.
+
+MODULES  := pkg services/auth services/verifier proxy deploy
+# Modules whose programs are in cmd/.
+COMMANDS := pkg services/auth services/verifier
+
+export GOWORK := off
+BIN      := $(CURDIR)/bin
+PROGRESS := $(CURDIR)/.ci/progress
+VERSION   = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Static programs whose bytes depend on the source and the version only.
+GOBUILD   = CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+# The race detector needs a C compiler; a person without one tests without it.
+RACE      = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z0-9]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+# ---- run
+
+.PHONY: up demo
+up: build ## build and start everything on this machine; Ctrl-C stops it
+	@exec $(BIN)/local -bin $(BIN) -state $(CURDIR)/.pforte
+
+demo: ## pay for a verification against the stack that `make up` runs
+	@exec $(BIN)/local -bin $(BIN) -state $(CURDIR)/.pforte demo
+
+# ---- build
+
+.PHONY: build $(COMMANDS:%=build/%) build/proxy build/deploy
+build: ## build all programs into bin/
+	@$(MAKE) --no-print-directory -j2 $(COMMANDS:%=build/%) build/proxy build/deploy
+
+$(COMMANDS:%=build/%): build/%:
+	@cd $* && $(PROGRESS) 'build $*' $(GOBUILD) -o $(BIN)/ ./cmd/...
+
+build/proxy:
+	@cd proxy && $(PROGRESS) 'build proxy' $(GOBUILD) -o $(BIN)/pforte-proxy .
+
+build/deploy:
+	@cd deploy && $(PROGRESS) 'build deploy' $(GOBUILD) -o $(BIN)/local ./local
+
+# ---- test
+
+.PHONY: test test/race $(MODULES:%=test/%) e2e
+test: test/race $(MODULES:%=test/%) ## run the tests of every module with the race detector
+
+test/race:
+	@[ -n '$(RACE)' ] || { echo 'No C compiler: the tests run without the race detector.'; [ -z "$$CI" ]; }
+
+# The journeys in deploy/e2e have a target of their own, so that this one is fast.
+$(MODULES:%=test/%): test/%: test/race
+	@echo '== test $*'
+	@cd $* && $(PROGRESS) 'compile $*' go build -v $(RACE) ./...
+	@cd $* && go test $(RACE) $$(go list ./... | grep -v '/deploy/e2e')
+
+e2e: build ## run the journeys through the whole stack, with the official payment clients
+	@echo '== e2e'
+	@cd deploy/e2e/clients && npm ci --no-audit --no-fund
+	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m ./e2e/...
+
+# ---- check
+
+LINT    := $(BIN)/tools/golangci-lint
+GOFUMPT := $(BIN)/tools/gofumpt
+
+.PHONY: check fmt vuln tidy $(MODULES:%=check/%)
+check: $(MODULES:%=check/%) ## check format, vet, lint, tidiness and the house's import rules
+	@echo '== check the architecture'
+	@cd deploy && go test ./archtest
+
+$(MODULES:%=check/%): check/%: $(LINT)
+	@echo '== check $*'
+	@cd $* && $(PROGRESS) 'compile $*' go build -v ./...
+	@cd $* && go vet ./...
+	@cd $* && $(LINT) run ./...
+	@cd $* && go mod tidy -diff
+
+# The pattern "tool" is every tool that .ci/tools/go.mod names.
+$(LINT) $(GOFUMPT) &: .ci/tools/go.mod .ci/tools/go.sum
+	@cd .ci/tools && $(PROGRESS) 'build the linters' go build -v -o $(BIN)/tools/ tool
+	@touch $(LINT) $(GOFUMPT)
+
+fmt: $(GOFUMPT) ## format everything
+	@$(GOFUMPT) -w $(MODULES)
+
+tidy: ## tidy every go.mod
+	@for m in $(MODULES) .ci/tools; do (cd $$m && go mod tidy) || exit; done
+
+vuln: $(LINT) ## look for known vulnerabilities (asks vuln.go.dev)
+	@for m in $(MODULES); do (cd $$m && $(BIN)/tools/govulncheck ./...) || exit; done
+
+# ---- the rest
+
+.PHONY: token clean
+token: ## compile the development token again and fail when its bytecode differs
+	@$(MAKE) --no-print-directory -C services/verifier/internal/devnet/token
+
+clean: ## remove what was built (not the state in .pforte/)
+	@rm -rf $(BIN)
