@@ -1,0 +1,51 @@
+package chaintest
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
+)
+
+// BaseBlock is the recording that most tests use: block 2,000,000 of Base.
+const BaseBlock = "base-mainnet-2000000"
+
+// Folder is where the recordings are. What each shows is in its "exercises"
+// member, where it is from in "source", under which terms in "licence".
+func Folder() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "testdata", "blocks")
+}
+
+// Names lists all recordings that hold a whole block.
+func Names(t testing.TB) []string {
+	t.Helper()
+	entries, err := os.ReadDir(Folder())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		name, _ := strings.CutSuffix(entry.Name(), ".json.gz")
+		if !strings.Contains(name, "-deposit-") && !strings.Contains(name, "-header-") {
+			names = append(names, name)
+		}
+	}
+	if len(names) < 10 {
+		t.Fatalf("only %d recordings in %s", len(names), Folder())
+	}
+	return names
+}
+
+// Load reads a recording by its name.
+func Load(t testing.TB, name string) recorded.Recording {
+	t.Helper()
+	recording, err := recorded.Load(filepath.Join(Folder(), name+".json.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recording
+}

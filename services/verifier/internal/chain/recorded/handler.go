@@ -1,0 +1,87 @@
+package recorded
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Request is one JSON-RPC call.
+type Request struct {
+	ID     json.RawMessage   `json:"id"`
+	Method string            `json:"method"`
+	Params []json.RawMessage `json:"params"`
+}
+
+// Reply is the answer to a call: a result or an error.
+type Reply struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  any             `json:"result"`
+	Error   *Error          `json:"error,omitempty"`
+}
+
+// MarshalJSON leaves the result out of an error, as JSON-RPC wants it.
+func (r Reply) MarshalJSON() ([]byte, error) {
+	if r.Error != nil {
+		return json.Marshal(map[string]any{"jsonrpc": "2.0", "id": r.ID, "error": r.Error})
+	}
+	return json.Marshal(map[string]any{"jsonrpc": "2.0", "id": r.ID, "result": r.Result})
+}
+
+const maxRequest = 1 << 20
+
+// ServeHTTP answers JSON-RPC over HTTP POST, single calls and batches.
+func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	calls, batch, err := ReadRequests(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	replies := make([]Reply, len(calls))
+	for i, call := range calls {
+		replies[i] = Reply{ID: call.ID}
+		replies[i].Result, replies[i].Error = n.Call(call.Method, call.Params)
+	}
+	if batch {
+		WriteJSON(w, r, replies)
+	} else {
+		WriteJSON(w, r, replies[0])
+	}
+}
+
+// ReadRequests reads a call or a batch of calls.
+func ReadRequests(body io.Reader) (calls []Request, batch bool, err error) {
+	data, err := io.ReadAll(io.LimitReader(body, maxRequest))
+	if err != nil {
+		return nil, false, err
+	}
+	if batch = bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")); batch {
+		err = json.Unmarshal(data, &calls)
+		return calls, batch, err
+	}
+	calls = make([]Request, 1)
+	err = json.Unmarshal(data, &calls[0])
+	return calls, batch, err
+}
+
+// WriteJSON answers with value, compressed where the client takes that.
+func WriteJSON(w http.ResponseWriter, r *http.Request, value any) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		_, _ = w.Write(data) // the client has gone
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	zipped := gzip.NewWriter(w)
+	_, _ = zipped.Write(data) // the client has gone
+	_ = zipped.Close()
+}

@@ -1,0 +1,107 @@
+package recorded
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Recording is what a file holds: one block or several of one chain.
+type Recording struct {
+	ChainID uint64  `json:"chainId"`
+	Blocks  []Block `json:"blocks"`
+
+	// A file with a single block has it beside the chain id.
+	Block
+}
+
+// Block is a block with all its transactions and their receipts, as a node
+// told them.
+type Block struct {
+	Block    map[string]json.RawMessage `json:"block"`    // eth_getBlockByNumber, full
+	Receipts []json.RawMessage          `json:"receipts"` // eth_getBlockReceipts
+}
+
+// Load reads a recording: a compressed file (.json.gz) with chainId and block and
+// receipts, or with blocks; or a folder with block.json, receipts.json and
+// meta.json, which has the chainId.
+func Load(path string) (Recording, error) {
+	if strings.HasSuffix(path, ".json.gz") {
+		return loadFile(path)
+	}
+	var r Recording
+	parts := map[string]any{"block.json": &r.Block.Block, "receipts.json": &r.Receipts, "meta.json": &r}
+	for name, into := range parts {
+		data, err := os.ReadFile(filepath.Join(path, name))
+		if errors.Is(err, fs.ErrNotExist) && name == "receipts.json" {
+			continue
+		}
+		if err != nil {
+			return r, fmt.Errorf("read recording: %w", err)
+		}
+		if name == "meta.json" {
+			meta := struct{ ChainID *uint64 }{&r.ChainID}
+			into = &meta
+		}
+		if err := json.Unmarshal(data, into); err != nil {
+			return r, fmt.Errorf("read recording %s: %w", name, err)
+		}
+	}
+	return r.folded(), nil
+}
+
+func loadFile(path string) (r Recording, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return r, fmt.Errorf("read recording: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		return r, fmt.Errorf("read recording: %w", err)
+	}
+	data, err := io.ReadAll(unzipped)
+	if err != nil {
+		return r, fmt.Errorf("read recording: %w", err)
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("read recording: %w", err)
+	}
+	return r.folded(), nil
+}
+
+// folded moves a single block into the list.
+func (r Recording) folded() Recording {
+	if r.Block.Block != nil {
+		r.Blocks = append(r.Blocks, r.Block)
+		r.Block = Block{}
+	}
+	return r
+}
+
+// Number is the block's height.
+func (b Block) Number() uint64 {
+	n, _ := strconv.ParseUint(b.text("number"), 0, 64)
+	return n
+}
+
+// Hash is the block's hash, as the node spelt it.
+func (b Block) Hash() string { return b.text("hash") }
+
+func (b Block) text(member string) (text string) {
+	_ = json.Unmarshal(b.Block[member], &text) // absent stays empty
+	return text
+}
+
+// Transactions gives the block's transactions.
+func (b Block) Transactions() (list []json.RawMessage) {
+	_ = json.Unmarshal(b.Block["transactions"], &list) // recordings are well formed
+	return list
+}

@@ -1,0 +1,187 @@
+package recorded
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Node answers JSON-RPC calls from recordings of one chain. It is safe for
+// concurrent use.
+type Node struct {
+	chainID      uint64
+	byNumber     map[uint64]Block
+	byHash       map[string]uint64
+	transactions map[string]json.RawMessage
+	receipts     map[string]json.RawMessage
+
+	mu                sync.Mutex
+	latest, finalized uint64
+}
+
+// Error is a JSON-RPC error.
+type Error struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// NewNode serves the recordings' blocks. The heads begin at the highest block.
+func NewNode(r Recording) *Node {
+	n := &Node{
+		chainID:      r.ChainID,
+		byNumber:     map[uint64]Block{},
+		byHash:       map[string]uint64{},
+		transactions: map[string]json.RawMessage{},
+		receipts:     map[string]json.RawMessage{},
+	}
+	for _, block := range r.Blocks {
+		number := block.Number()
+		n.byNumber[number], n.byHash[block.Hash()] = block, number
+		n.latest = max(n.latest, number)
+		for _, t := range block.Transactions() {
+			n.transactions[member(t, "hash")] = t
+		}
+		for _, receipt := range block.Receipts {
+			n.receipts[member(receipt, "transactionHash")] = receipt
+		}
+	}
+	n.finalized = n.latest
+	return n
+}
+
+// SetHeads says how far the chain is. The numbers may lie beyond what is
+// recorded.
+func (n *Node) SetHeads(latest, finalized uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.latest, n.finalized = latest, finalized
+}
+
+func (n *Node) heads() (latest, finalized uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.latest, n.finalized
+}
+
+// Call answers one call. A nil result is JSON null: not known.
+func (n *Node) Call(method string, params []json.RawMessage) (any, *Error) {
+	switch method {
+	case "eth_chainId":
+		return quantity(n.chainID), nil
+	case "eth_blockNumber":
+		latest, _ := n.heads()
+		return quantity(latest), nil
+	case "eth_getTransactionByHash":
+		return known(n.transactions, text(params, 0)), nil
+	case "eth_getTransactionReceipt":
+		return known(n.receipts, text(params, 0)), nil
+	case "eth_getBlockByNumber", "eth_getBlockByHash":
+		return n.block(text(params, 0), flag(params, 1)), nil
+	case "eth_getBlockReceipts":
+		if block, ok := n.find(text(params, 0)); ok && block.Receipts != nil {
+			return block.Receipts, nil
+		}
+		return nil, nil
+	default:
+		return nil, &Error{-32601, fmt.Sprintf("the method %s does not exist/is not available", method)}
+	}
+}
+
+func (n *Node) block(which string, full bool) any {
+	block, ok := n.find(which)
+	if !ok {
+		return nil
+	}
+	out := maps.Clone(block.Block)
+	if !full {
+		hashes := []string{}
+		for _, t := range block.Transactions() {
+			hashes = append(hashes, member(t, "hash"))
+		}
+		out["transactions"], _ = json.Marshal(hashes) // strings
+	}
+	return out
+}
+
+// find looks a block up by tag, number or hash. A head beyond the recordings is
+// made up: nobody has recorded its header, but its height is known.
+func (n *Node) find(which string) (Block, bool) {
+	latest, finalized := n.heads()
+	number := latest
+	switch which {
+	case "latest", "pending":
+	case "finalized", "safe":
+		number = finalized
+	default:
+		if len(which) == 66 {
+			at, ok := n.byHash[strings.ToLower(which)]
+			return n.byNumber[at], ok
+		}
+		var err error
+		if number, err = strconv.ParseUint(which, 0, 64); err != nil {
+			return Block{}, false
+		}
+		block, ok := n.byNumber[number]
+		return block, ok && number <= latest
+	}
+	if block, ok := n.byNumber[number]; ok {
+		return block, true
+	}
+	return n.madeUp(number), true
+}
+
+func (n *Node) madeUp(number uint64) Block {
+	const secondsPerBlock = 2
+	var near Block
+	for at, block := range n.byNumber {
+		if near.Block == nil || at > near.Number() {
+			near = block
+		}
+	}
+	timestamp, _ := strconv.ParseUint(near.text("timestamp"), 0, 64)
+	if number >= near.Number() {
+		timestamp += secondsPerBlock * (number - near.Number())
+	}
+	header := maps.Clone(near.Block)
+	header["number"], _ = json.Marshal(quantity(number))
+	header["timestamp"], _ = json.Marshal(quantity(timestamp))
+	header["hash"], _ = json.Marshal(fmt.Sprintf("0x%064x", number))
+	header["transactions"] = json.RawMessage("[]")
+	return Block{Block: header}
+}
+
+func quantity(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
+
+func known(from map[string]json.RawMessage, hash string) any {
+	if found, ok := from[strings.ToLower(hash)]; ok {
+		return found
+	}
+	return nil
+}
+
+func member(object json.RawMessage, name string) (text string) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(object, &members) == nil {
+		_ = json.Unmarshal(members[name], &text) // absent stays empty
+	}
+	return text
+}
+
+// text gives a string parameter. A block may also be named by an object
+// (EIP-1898).
+func text(params []json.RawMessage, i int) (value string) {
+	if i >= len(params) || json.Unmarshal(params[i], &value) == nil {
+		return value
+	}
+	if hash := member(params[i], "blockHash"); hash != "" {
+		return hash
+	}
+	return member(params[i], "blockNumber")
+}
+
+func flag(params []json.RawMessage, i int) (value bool) {
+	return i < len(params) && json.Unmarshal(params[i], &value) == nil && value
+}
