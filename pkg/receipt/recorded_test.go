@@ -34,6 +34,12 @@ func TestEveryRecordedTransactionIsProven(t *testing.T) {
 	}
 }
 
+// baseBlock is Base's block 2,000,000.
+func baseBlock(t testing.TB) receipttest.Block {
+	t.Helper()
+	return receipttest.LoadFile(t, blocksFolder+"/base-mainnet-2000000.json.gz")
+}
+
 func testKey(t testing.TB) *receipt.SigningKey {
 	t.Helper()
 	// RFC 8032 section 7.1, test 1.

@@ -49,12 +49,13 @@ func Load(t testing.TB, folder string) []Block {
 	}
 	blocks := make([]Block, len(files))
 	for i, file := range files {
-		blocks[i] = load(t, file)
+		blocks[i] = LoadFile(t, file)
 	}
 	return blocks
 }
 
-func load(t testing.TB, path string) Block {
+// LoadFile reads one recorded block.
+func LoadFile(t testing.TB, path string) Block {
 	t.Helper()
 	file, err := os.Open(path) //nolint:gosec // a test's own file
 	if err != nil {

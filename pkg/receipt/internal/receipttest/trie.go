@@ -8,9 +8,15 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/internal/rlp"
 )
 
-// Trie is a Merkle Patricia trie that is built anew for every question.
-type Trie struct {
-	pairs []pair // sorted by path
+// Trie is a Merkle Patricia trie.
+type Trie struct{ root *node }
+
+// node is a leaf (no children), an extension (one child) or a branch.
+type node struct {
+	raw      []byte // the encoding
+	path     []byte // nibbles of a leaf or an extension
+	child    *node
+	children [16]*node
 }
 
 type pair struct {
@@ -18,14 +24,14 @@ type pair struct {
 	value []byte
 }
 
-// NewTrie makes the trie of a map.
+// NewTrie makes the trie of a map that is not empty.
 func NewTrie(values map[string][]byte) Trie {
-	var t Trie
+	var pairs []pair
 	for key, value := range values {
-		t.pairs = append(t.pairs, pair{nibbles([]byte(key)), value})
+		pairs = append(pairs, pair{nibbles([]byte(key)), value})
 	}
-	sort.Slice(t.pairs, func(i, j int) bool { return string(t.pairs[i].path) < string(t.pairs[j].path) })
-	return t
+	sort.Slice(pairs, func(i, j int) bool { return string(pairs[i].path) < string(pairs[j].path) })
+	return Trie{build(pairs)}
 }
 
 // Indexed makes the trie of a block's list: the keys are the RLP of the places.
@@ -38,55 +44,56 @@ func Indexed(values [][]byte) Trie {
 }
 
 // Root gives the root hash.
-func (t Trie) Root() [32]byte {
-	if len(t.pairs) == 0 {
-		return [32]byte(keccak([]byte{0x80}))
-	}
-	return [32]byte(keccak(build(t.pairs)))
-}
+func (t Trie) Root() [32]byte { return [32]byte(keccak(t.root.raw)) }
 
-// Proof lists the nodes from the root to a key.
+// Proof lists the nodes from the root to a key that the trie holds.
 func (t Trie) Proof(key []byte) [][]byte {
 	var nodes [][]byte
-	pairs, path := t.pairs, nibbles(key)
-	for len(pairs) > 0 {
-		if node := build(pairs); len(nodes) == 0 || len(node) >= 32 {
-			nodes = append(nodes, node)
+	path := nibbles(key)
+	for at := t.root; at != nil; {
+		if at == t.root || len(at.raw) >= 32 {
+			nodes = append(nodes, at.raw)
 		}
-		if len(pairs) == 1 {
-			break
+		switch {
+		case at.child != nil:
+			path, at = path[len(at.path):], at.child
+		case at.path == nil && len(path) > 0:
+			path, at = path[1:], at.children[path[0]]
+		default:
+			at = nil
 		}
-		if shared := commonPrefix(pairs); shared > 0 {
-			pairs, path = cut(pairs, shared), path[shared:]
-			continue
-		}
-		pairs, path = cut(under(pairs, path[0]), 1), path[1:]
 	}
 	return nodes
 }
 
-// build encodes the node that holds these pairs.
-func build(pairs []pair) []byte {
+// build makes the node that holds these pairs, which are sorted.
+func build(pairs []pair) *node {
+	first := pairs[0]
 	if len(pairs) == 1 {
-		items := rlp.AppendString(nil, hexPrefix(pairs[0].path, true))
-		return rlp.AppendList(nil, rlp.AppendString(items, pairs[0].value))
+		items := rlp.AppendString(nil, hexPrefix(first.path, true))
+		return &node{path: append([]byte{}, first.path...), raw: rlp.AppendList(nil, rlp.AppendString(items, first.value))}
 	}
 	if shared := commonPrefix(pairs); shared > 0 {
-		items := rlp.AppendString(nil, hexPrefix(pairs[0].path[:shared], false))
-		return rlp.AppendList(nil, append(items, reference(build(cut(pairs, shared)))...))
+		child := build(cut(pairs, shared))
+		items := rlp.AppendString(nil, hexPrefix(first.path[:shared], false))
+		return &node{path: first.path[:shared], child: child, raw: rlp.AppendList(nil, append(items, reference(child.raw)...))}
 	}
+	var branch node
 	var items, value []byte
 	for nibble := range byte(16) {
-		if below := under(pairs, nibble); len(below) > 0 {
-			items = append(items, reference(build(cut(below, 1)))...)
-		} else {
+		below := under(pairs, nibble)
+		if len(below) == 0 {
 			items = rlp.AppendString(items, nil)
+			continue
 		}
+		branch.children[nibble] = build(cut(below, 1))
+		items = append(items, reference(branch.children[nibble].raw)...)
 	}
-	if len(pairs[0].path) == 0 {
-		value = pairs[0].value
+	if len(first.path) == 0 {
+		value = first.value
 	}
-	return rlp.AppendList(nil, rlp.AppendString(items, value))
+	branch.raw = rlp.AppendList(nil, rlp.AppendString(items, value))
+	return &branch
 }
 
 // reference is how a parent names a node: by its hash, or whole when it is small.
