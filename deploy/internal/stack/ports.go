@@ -1,0 +1,55 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Port is an address that a program of the stack will listen on, and the
+// setting that chooses it.
+type Port struct {
+	Program string
+	Setting string
+	Addr    string
+}
+
+// Free fails when an address is taken, with a line for each that says what to
+// do.
+func Free(ctx context.Context, ports ...Port) error {
+	var faults []error
+	for _, p := range ports {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.Addr)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("port %s for %s is taken: stop what listens there, or set %s to another", port(p.Addr), p.Program, p.Setting))
+			continue
+		}
+		if err := l.Close(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func port(addr string) string {
+	_, number, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	return number
+}
+
+// FreePorts gives n different ports of 127.0.0.1 that nobody listens on.
+func FreePorts(ctx context.Context, n int) ([]string, error) {
+	addrs := make([]string, n)
+	for i := range addrs {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = l.Close() }() // all at once at the end, so that no port comes twice
+		addrs[i] = l.Addr().String()
+	}
+	return addrs, nil
+}

@@ -1,0 +1,137 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Program is one program to run.
+type Program struct {
+	// Name is the program's short name: its log file's, and its name in errors.
+	Name string
+	// Path is the executable, Args its arguments without the name.
+	Path string
+	Args []string
+	// Env is its whole environment, as NAME=value. Nothing is inherited.
+	Env []string
+	// Ready asks the program once whether it can be used. The error says why
+	// not.
+	Ready func(context.Context) error
+}
+
+// Stack is a set of running programs.
+type Stack struct {
+	logs    string
+	died    chan *Failure
+	mu      sync.Mutex
+	running []*process
+	closed  bool
+}
+
+// Failure is a program that ended by itself, or never got ready.
+type Failure struct {
+	Program string
+	Reason  error
+	// Log is the path of the program's log, Last its last lines.
+	Log  string
+	Last []string
+}
+
+// Error names the program and the reason on one line.
+func (f *Failure) Error() string { return fmt.Sprintf("%s: %v", f.Program, f.Reason) }
+
+// Unwrap gives the reason.
+func (f *Failure) Unwrap() error { return f.Reason }
+
+// New gives a stack whose programs log into the folder logs, a file each.
+func New(logs string) (*Stack, error) {
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		return nil, fmt.Errorf("folder for logs: %w", err)
+	}
+	return &Stack{logs: logs, died: make(chan *Failure, 1)}, nil
+}
+
+// Died delivers the first program that ended without being stopped.
+func (s *Stack) Died() <-chan *Failure { return s.died }
+
+// Start starts programs and waits until all of them are ready, each within the
+// given time. The error is a *Failure when a program is to blame.
+func (s *Stack) Start(ctx context.Context, within time.Duration, programs ...Program) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	results := make(chan error, len(programs))
+	for _, program := range programs {
+		started, err := s.launch(program) //nolint:contextcheck // a program lives until it is stopped, not until it is ready
+		if err != nil {
+			return err
+		}
+		go func() { results <- started.waitReady(ctx) }()
+	}
+	for range programs {
+		if err := <-results; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stack) launch(program Program) (*process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.New("the stack is stopped")
+	}
+	started, err := start(program, filepath.Join(s.logs, program.Name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	s.running = append(s.running, started)
+	go s.watch(started)
+	return started, nil
+}
+
+// watch reports a program that ends before it is told to.
+func (s *Stack) watch(p *process) {
+	<-p.ended
+	if p.stopping.Load() {
+		return
+	}
+	select {
+	case s.died <- p.failure(p.reason()):
+	default: // another one died first
+	}
+}
+
+// Kill ends one program at once, as a crash would. Its end is not reported.
+func (s *Stack) Kill(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, p := range s.running {
+		if p.program.Name == name {
+			p.kill()
+			s.running = append(s.running[:i:i], s.running[i+1:]...)
+			return
+		}
+	}
+}
+
+// Stop stops all programs, the last started first, and returns when none is
+// left. Each may take grace to finish; when ctx ends before, all that is left is
+// killed.
+func (s *Stack) Stop(ctx context.Context, grace time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for i := len(s.running) - 1; i >= 0; i-- {
+		s.running[i].stopping.Store(true)
+	}
+	for i := len(s.running) - 1; i >= 0; i-- {
+		s.running[i].stop(ctx, grace)
+	}
+	s.running = nil
+}

@@ -1,0 +1,220 @@
+package stack_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/deploy/internal/stack"
+)
+
+// TestMain is also the launcher of TestNothingOutlivesAKilledLauncher.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("STACK_TEST_LAUNCHER"); dir != "" {
+		launcher(dir)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// shell is a program that runs a script and is ready when the script has made
+// the file "ready" in dir.
+func shell(name, dir, script string) stack.Program {
+	return stack.Program{
+		Name: name, Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=" + os.Getenv("PATH"), "DIR=" + dir},
+		Ready: func(context.Context) error {
+			_, err := os.Stat(filepath.Join(dir, "ready"))
+			return err
+		},
+	}
+}
+
+func newStack(t *testing.T) *stack.Stack {
+	t.Helper()
+	s, err := stack.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Stop(context.Background(), time.Second) })
+	return s
+}
+
+// pid reads the process id that a script wrote.
+func pid(t *testing.T, path string) int {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// gone waits until a process has ended. A dead child of nobody may stay in the
+// table for a moment.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			return
+		}
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(stat), ") Z ") {
+			return
+		}
+	}
+	t.Errorf("process %d still runs", pid)
+}
+
+func TestStopLeavesNoProcessBehind(t *testing.T) {
+	dir, s := t.TempDir(), newStack(t)
+	program := shell("both", dir, `sleep 100 & echo $! >"$DIR/child"; echo $$ >"$DIR/own"; touch "$DIR/ready"; wait`)
+	if err := s.Start(t.Context(), 10*time.Second, program); err != nil {
+		t.Fatal(err)
+	}
+	s.Stop(t.Context(), 5*time.Second)
+	gone(t, pid(t, filepath.Join(dir, "own")))
+	gone(t, pid(t, filepath.Join(dir, "child")))
+	select {
+	case f := <-s.Died():
+		t.Errorf("a stop is reported as a death: %v", f)
+	default:
+	}
+}
+
+func TestStopKillsAProgramThatDoesNotListen(t *testing.T) {
+	dir, s := t.TempDir(), newStack(t)
+	program := shell("deaf", dir, `trap "" TERM; echo $$ >"$DIR/own"; touch "$DIR/ready"; while :; do sleep 1; done`)
+	if err := s.Start(t.Context(), 10*time.Second, program); err != nil {
+		t.Fatal(err)
+	}
+	s.Stop(t.Context(), 50*time.Millisecond)
+	gone(t, pid(t, filepath.Join(dir, "own")))
+}
+
+func TestAProgramThatEndsBeforeItIsReadySaysItsLastLines(t *testing.T) {
+	s := newStack(t)
+	err := s.Start(t.Context(), 10*time.Second, shell("broken", t.TempDir(), "echo boom; exit 3"))
+	var failure *stack.Failure
+	if !errors.As(err, &failure) {
+		t.Fatalf("got %v", err)
+	}
+	if failure.Program != "broken" || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("got %v", err)
+	}
+	if last := failure.Last; len(last) != 2 || last[1] != "boom" {
+		t.Errorf("its last lines are %q", last)
+	}
+}
+
+func TestAProgramThatNeverGetsReadyIsAFailure(t *testing.T) {
+	s := newStack(t)
+	err := s.Start(t.Context(), 100*time.Millisecond, shell("slow", t.TempDir(), "sleep 100"))
+	if err == nil || !strings.Contains(err.Error(), "slow: is not ready: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestADeathIsReported(t *testing.T) {
+	dir, s := t.TempDir(), newStack(t)
+	program := shell("mortal", dir, `touch "$DIR/ready"; while [ -e "$DIR/ready" ]; do sleep 0.02; done; echo bye`)
+	if err := s.Start(t.Context(), 10*time.Second, program); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "ready")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case f := <-s.Died():
+		if f.Program != "mortal" || f.Last[len(f.Last)-1] != "bye" {
+			t.Errorf("got %v, last lines %q", f, f.Last)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("not reported")
+	}
+}
+
+// launcher is the main function of the launcher that the next test kills.
+func launcher(dir string) {
+	s, err := stack.New(dir)
+	if err != nil {
+		panic(err)
+	}
+	program := shell("child", dir, `echo $$ >"$DIR/own"; touch "$DIR/ready"; exec sleep 100`)
+	if err := s.Start(context.Background(), 10*time.Second, program); err != nil {
+		panic(err)
+	}
+	time.Sleep(time.Minute)
+}
+
+func TestNothingOutlivesAKilledLauncher(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("only Linux ends a child with its parent")
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "STACK_TEST_LAUNCHER="+dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 500 {
+		if _, err := os.Stat(filepath.Join(dir, "ready")); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	child := pid(t, filepath.Join(dir, "own"))
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	gone(t, child)
+}
+
+func TestATakenPortNamesThePortAndTheSetting(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	addr := taken.Addr().String()
+	free, err := stack.FreePorts(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = stack.Free(t.Context(), stack.Port{Program: "auth", Setting: "AUTH_PORT", Addr: addr}, stack.Port{Program: "proxy", Setting: "PROXY_PORT", Addr: free[0]})
+	want := fmt.Sprintf("port %s for auth is taken: stop what listens there, or set AUTH_PORT to another", addr[strings.LastIndex(addr, ":")+1:])
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
+func TestOneStateServesOneStack(t *testing.T) {
+	dir := t.TempDir()
+	first, err := stack.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stack.Lock(dir); !errors.Is(err, stack.ErrRunning) {
+		t.Errorf("got %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := stack.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = again.Close()
+}
