@@ -1,0 +1,17 @@
+-- Unix milliseconds by Redis's clock, which all replicas share.
+local function now()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- Names the session in its user's set for lifetime from now, drops the entries
+-- of expired ones, and lets the set live as long as its last session.
+local function keep(session, set, key, lifetime)
+  local time = now()
+  redis.call('PEXPIRE', session, lifetime)
+  redis.call('ZADD', set, string.format('%.0f', time + lifetime), key)
+  redis.call('ZREMRANGEBYSCORE', set, '-inf', string.format('%.0f', time))
+  if redis.call('PTTL', set) < tonumber(lifetime) then
+    redis.call('PEXPIRE', set, lifetime)
+  end
+end

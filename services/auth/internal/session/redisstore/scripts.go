@@ -1,0 +1,47 @@
+package redisstore
+
+import (
+	_ "embed" // the Lua scripts
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed lua/now.lua
+	luaNow string
+	//go:embed lua/fence.lua
+	luaFence string
+	//go:embed lua/create.lua
+	luaCreate string
+	//go:embed lua/load.lua
+	luaLoad string
+	//go:embed lua/addcsrf.lua
+	luaAddCSRF string
+	//go:embed lua/delete.lua
+	luaDelete string
+	//go:embed lua/revoke.lua
+	luaRevoke string
+	//go:embed lua/setrole.lua
+	luaSetRole string
+	//go:embed lua/list.lua
+	luaList string
+)
+
+// scripts are sent by their hash, and whole only when Redis does not know them.
+type scripts struct {
+	fence, create, load, addCSRF, remove, revoke, setRole, list *redis.Script
+}
+
+func newScripts() scripts {
+	return scripts{
+		fence:   redis.NewScript(luaFence),
+		create:  redis.NewScript(strings.Join([]string{luaNow, luaCreate}, "\n")),
+		load:    redis.NewScript(strings.Join([]string{luaNow, luaLoad}, "\n")),
+		addCSRF: redis.NewScript(luaAddCSRF),
+		remove:  redis.NewScript(luaDelete),
+		revoke:  redis.NewScript(luaRevoke),
+		setRole: redis.NewScript(luaSetRole),
+		list:    redis.NewScript(luaList),
+	}
+}

@@ -1,0 +1,136 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+// fenceLifetime is how long a login may take.
+const fenceLifetime = 10 * time.Minute
+
+// errReply says that a script answered in a shape it does not have.
+var errReply = errors.New("unexpected reply of a script")
+
+// Store is a session.Store in Redis.
+type Store struct {
+	client  redis.UniversalClient
+	app     string
+	scripts scripts
+}
+
+var _ session.Store = (*Store)(nil)
+
+// New returns a store whose keys begin with the application's name, which holds
+// no braces and no characters that a SCAN pattern gives a meaning.
+func New(client redis.UniversalClient, app string) *Store {
+	return &Store{client: client, app: app, scripts: newScripts()}
+}
+
+func (s *Store) key(userID int64, rest string) string {
+	return s.app + ":{u" + strconv.FormatInt(userID, 10) + "}:" + rest
+}
+
+func (s *Store) set(userID int64) string         { return s.key(userID, "sessions") }
+func (s *Store) fence(userID int64) string       { return s.key(userID, "fence") }
+func (s *Store) sessionPrefix(user int64) string { return s.key(user, "session:") }
+func (s *Store) session(ref session.Ref) string  { return s.sessionPrefix(ref.UserID) + ref.Key }
+func (s *Store) pair(ref session.Ref) []string   { return []string{s.session(ref), s.set(ref.UserID)} }
+func (s *Store) setAndFence(user int64) []string { return []string{s.set(user), s.fence(user)} }
+func milliseconds(d time.Duration) int64         { return max(1, d.Milliseconds()) }
+func failed(what string, err error) error        { return fmt.Errorf("%s in Redis: %w", what, err) }
+
+// Fence implements session.Store.
+func (s *Store) Fence(ctx context.Context, userID int64) (string, error) {
+	token, err := s.scripts.fence.Run(ctx, s.client, []string{s.fence(userID)}, rand.Text(), milliseconds(fenceLifetime)).Text()
+	if err != nil {
+		return "", failed("fence login", err)
+	}
+	return token, nil
+}
+
+// Create implements session.Store.
+func (s *Store) Create(ctx context.Context, made session.Session, fence string, lifetime time.Duration) error {
+	args := append([]any{made.Key, milliseconds(lifetime), fence}, encode(made)...)
+	created, err := s.scripts.create.Run(ctx, s.client, append(s.pair(made.Ref), s.fence(made.UserID)), args...).Bool()
+	if err != nil {
+		return failed("create session", err)
+	}
+	if !created {
+		return session.ErrFenced
+	}
+	return nil
+}
+
+// Load implements session.Store.
+func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
+	fields, err := s.scripts.load.Run(ctx, s.client, s.pair(ref), ref.Key, milliseconds(lifetime)).StringSlice()
+	if err != nil {
+		return session.Session{}, failed("load session", err)
+	}
+	if len(fields) == 0 {
+		return session.Session{}, session.ErrNotFound
+	}
+	return decode(ref, fields)
+}
+
+// AddCSRFToken implements session.Store.
+func (s *Store) AddCSRFToken(ctx context.Context, ref session.Ref, token string) (string, error) {
+	held, err := s.scripts.addCSRF.Run(ctx, s.client, s.pair(ref), ref.Key, token).Text()
+	if err != nil {
+		return "", failed("add CSRF token", err)
+	}
+	if held == "" {
+		return "", session.ErrNotFound
+	}
+	return held, nil
+}
+
+// Delete implements session.Store.
+func (s *Store) Delete(ctx context.Context, ref session.Ref) error {
+	if err := s.scripts.remove.Run(ctx, s.client, s.pair(ref), ref.Key).Err(); err != nil {
+		return failed("delete session", err)
+	}
+	return nil
+}
+
+// Revoke implements session.Store.
+func (s *Store) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
+	ended, err := s.scripts.revoke.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), keep).Int()
+	if err != nil {
+		return 0, failed("revoke sessions", err)
+	}
+	return ended, nil
+}
+
+// SetRole implements session.Store.
+func (s *Store) SetRole(ctx context.Context, userID int64, role string) error {
+	if err := s.scripts.setRole.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), role).Err(); err != nil {
+		return failed("set role", err)
+	}
+	return nil
+}
+
+// List implements session.Store.
+func (s *Store) List(ctx context.Context, userID int64) ([]session.Info, error) {
+	entries, err := s.scripts.list.Run(ctx, s.client, []string{s.set(userID)}, s.sessionPrefix(userID)).Slice()
+	if err != nil {
+		return nil, failed("list sessions", err)
+	}
+	infos := make([]session.Info, 0, len(entries))
+	for _, entry := range entries {
+		info, err := decodeEntry(userID, entry)
+		if err != nil {
+			return nil, err
+		}
+		infos = append(infos, info)
+	}
+	return infos, nil
+}

@@ -1,0 +1,105 @@
+package redisstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/pkg/redistest"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/session/redisstore"
+	"github.com/pforte/pforte/services/auth/internal/session/sessiontest"
+)
+
+func TestStoreOnMiniredis(t *testing.T) {
+	t.Parallel()
+	runBoth(t, func(t *testing.T) sessiontest.Backend {
+		server := miniredis.RunT(t)
+		at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		server.SetTime(at)
+		client := dial(t, server.Addr())
+		return sessiontest.Backend{Stores: stores(client, client), Advance: func(d time.Duration) {
+			at = at.Add(d)
+			server.SetTime(at)
+			server.FastForward(d)
+		}}
+	})
+}
+
+func TestStoreOnRedis(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Start(t)
+	runBoth(t, func(t *testing.T) sessiontest.Backend {
+		client := dial(t, addr)
+		flush(t, client)
+		return sessiontest.Backend{Stores: stores(client, dial(t, addr))}
+	})
+}
+
+func TestStoreOnRedisCluster(t *testing.T) {
+	t.Parallel()
+	addr := startCluster(t)
+	runBoth(t, func(t *testing.T) sessiontest.Backend {
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
+		t.Cleanup(func() { _ = client.Close() })
+		flush(t, client)
+		return sessiontest.Backend{Stores: stores(client)}
+	})
+}
+
+func runBoth(t *testing.T, open sessiontest.Open) {
+	t.Run("meaning", func(t *testing.T) { sessiontest.Run(t, open) })
+	t.Run("at once", func(t *testing.T) { sessiontest.RunConcurrent(t, open) })
+}
+
+func stores(clients ...redis.UniversalClient) []session.Store {
+	var all []session.Store
+	for _, client := range clients {
+		all = append(all, redisstore.New(client, "svc"))
+	}
+	return all
+}
+
+// timeout of one try of a client.
+const timeout = time.Second
+
+func dial(t testing.TB, addr string) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{
+		Addr: addr, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
+		MaxRetries: 1, ContextTimeoutEnabled: true,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func flush(t testing.TB, client redis.UniversalClient) {
+	t.Helper()
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startCluster starts a cluster of one node, which refuses what would not work
+// in a larger one: keys of several slots in one command or script.
+func startCluster(t testing.TB) string {
+	t.Helper()
+	addr := redistest.New(t, "--cluster-enabled", "yes", "--save", "").Addr()
+	client := dial(t, addr)
+	if err := client.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		info, err := client.ClusterInfo(t.Context()).Result()
+		if err == nil && strings.Contains(info, "cluster_state:ok") {
+			return addr
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	t.Fatal("the cluster does not come up")
+	return ""
+}

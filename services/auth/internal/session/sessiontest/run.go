@@ -1,0 +1,244 @@
+package sessiontest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+// Run checks the meaning of every method on stores that open returns.
+func Run(t *testing.T, open Open) {
+	tests := map[string]func(*suite){
+		"a session is loaded as it was created":                found,
+		"creating the same session again changes nothing":      createAgain,
+		"an unknown session, or of another user, is not found": unknown,
+		"a session ends when it is not used":                   expires,
+		"a session lives on while it is used":                  renewed,
+		"a deleted session is gone, and only that one":         deleted,
+		"nothing brings a session back that is gone":           neverBack,
+		"without the user's fence there is no session":         unfenced,
+		"revoking takes the fence away":                        revokeFence,
+		"a change of role takes the fence away":                roleFence,
+		"all sessions of a user are revoked":                   revokeAll,
+		"all sessions of a user but one are revoked":           revokeOthers,
+		"a role changes in all sessions of a user":             setRole,
+		"a CSRF token is added only where there is none":       addCSRF,
+		"the sessions of a user are listed, last used first":   list,
+		"a sweep forgets expired sessions and no other":        sweep,
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { test(newSuite(t, open)) })
+	}
+}
+
+func found(s *suite) {
+	made := s.next(42)
+	made.Username, made.UserAgent = "Anna.B_c-1", "Mozilla/5.0 (\"x\"; ü 👩) \n%s"
+	s.ok(s.store.Create(s.Context(), made, s.fence(42), day))
+	s.same(s.load(made.Ref), made)
+	plain := session.Session{Ref: session.Ref{UserID: 1<<63 - 1, Key: made.Key}, Role: "admin", CreatedAt: made.CreatedAt}
+	s.ok(s.store.Create(s.Context(), plain, s.fence(plain.UserID), day))
+	s.same(s.load(plain.Ref), plain)
+	s.same(s.load(made.Ref), made)
+}
+
+func createAgain(s *suite) {
+	made, fence := s.next(42), s.fence(42)
+	for range 2 {
+		s.ok(s.store.Create(s.Context(), made, fence, day))
+	}
+	s.same(s.load(made.Ref), made)
+	s.same(s.keys(42), []string{made.Key})
+}
+
+func unknown(s *suite) {
+	made := s.create(42, day)
+	s.gone(session.Ref{UserID: 42}, session.Ref{UserID: 42, Key: made.Key[1:]}, session.Ref{UserID: 43, Key: made.Key}, session.Ref{UserID: 4, Key: "2" + made.Key})
+	s.same(s.keys(43), []string{})
+	s.ok(s.store.Delete(s.Context(), session.Ref{UserID: 43, Key: made.Key}))
+	s.same(s.load(made.Ref), made)
+}
+
+func expires(s *suite) {
+	unused, used := s.create(42, short), s.create(42, short)
+	s.load(used.Ref)
+	s.pass(short)
+	s.pass(short / 10)
+	s.gone(unused.Ref)
+	s.same(s.keys(42), []string{used.Key})
+	_, err := s.store.AddCSRFToken(s.Context(), unused.Ref, "token")
+	s.refused(err, session.ErrNotFound)
+	ended, err := s.store.Revoke(s.Context(), 42, "")
+	s.ok(err)
+	s.same(ended, 1)
+}
+
+func renewed(s *suite) {
+	made := s.create(42, short)
+	for range 3 {
+		s.pass(short / 2)
+		_, err := s.store.Load(s.Context(), made.Ref, short)
+		s.ok(err)
+	}
+	infos, err := s.store.List(s.Context(), 42)
+	s.ok(err)
+	s.same(len(infos), 1)
+	s.pass(short + short/10)
+	s.gone(made.Ref)
+}
+
+func deleted(s *suite) {
+	made, other, stranger := s.create(42, day), s.create(42, day), s.create(43, day)
+	for range 2 {
+		s.ok(s.store.Delete(s.Context(), made.Ref))
+		s.gone(made.Ref)
+	}
+	s.same(s.keys(42), []string{other.Key})
+	s.load(other.Ref)
+	s.load(stranger.Ref)
+}
+
+func neverBack(s *suite) {
+	made := s.create(42, day)
+	s.ok(s.store.Delete(s.Context(), made.Ref))
+	s.gone(made.Ref)
+	_, err := s.store.AddCSRFToken(s.Context(), made.Ref, "token")
+	s.refused(err, session.ErrNotFound)
+	s.ok(s.store.SetRole(s.Context(), 42, "admin"))
+	_, err = s.store.Revoke(s.Context(), 42, made.Key)
+	s.ok(err)
+	_, err = s.store.Sweep(s.Context())
+	s.ok(err)
+	s.gone(made.Ref)
+	s.same(s.keys(42), []string{})
+}
+
+func unfenced(s *suite) {
+	made := s.next(42)
+	s.refused(s.store.Create(s.Context(), made, "", day), session.ErrFenced)
+	s.refused(s.store.Create(s.Context(), made, "guess", day), session.ErrFenced)
+	own, foreign := s.fence(42), s.fence(43)
+	s.refused(s.store.Create(s.Context(), made, foreign, day), session.ErrFenced)
+	s.gone(made.Ref)
+	s.same(s.fence(42), own)
+	s.ok(s.store.Create(s.Context(), made, own, day))
+	s.ok(s.store.Create(s.Context(), s.next(42), own, day))
+}
+
+func revokeFence(s *suite) {
+	s.fenceTaken(func(userID int64) error {
+		_, err := s.store.Revoke(s.Context(), userID, "")
+		return err
+	})
+}
+
+func roleFence(s *suite) {
+	s.fenceTaken(func(userID int64) error { return s.store.SetRole(s.Context(), userID, "admin") })
+}
+
+func (s *suite) fenceTaken(change func(userID int64) error) {
+	s.Helper()
+	before, other := s.fence(42), s.fence(43)
+	s.ok(change(42))
+	made := s.next(42)
+	s.refused(s.store.Create(s.Context(), made, before, day), session.ErrFenced)
+	s.gone(made.Ref)
+	after := s.fence(42)
+	s.refused(s.store.Create(s.Context(), made, before, day), session.ErrFenced)
+	s.ok(s.store.Create(s.Context(), made, after, day))
+	s.ok(s.store.Create(s.Context(), s.next(43), other, day))
+}
+
+func revokeAll(s *suite) {
+	a, b, stranger := s.create(42, day), s.create(42, day), s.create(43, day)
+	for _, want := range []int{2, 0} {
+		ended, err := s.store.Revoke(s.Context(), 42, "")
+		s.ok(err)
+		s.same(ended, want)
+	}
+	s.gone(a.Ref, b.Ref)
+	s.same(s.keys(42), []string{})
+	s.load(stranger.Ref)
+}
+
+func revokeOthers(s *suite) {
+	a, kept, b, stranger := s.create(42, day), s.create(42, day), s.create(42, day), s.create(43, day)
+	ended, err := s.store.Revoke(s.Context(), 42, kept.Key)
+	s.ok(err)
+	s.same(ended, 2)
+	s.gone(a.Ref, b.Ref)
+	s.same(s.load(kept.Ref), kept)
+	s.same(s.keys(42), []string{kept.Key})
+	ended, err = s.store.Revoke(s.Context(), 42, stranger.Key)
+	s.ok(err)
+	s.same(ended, 1)
+	s.gone(kept.Ref)
+	s.load(stranger.Ref)
+}
+
+func setRole(s *suite) {
+	a, b, stranger := s.create(42, day), s.create(42, day), s.create(43, day)
+	for range 2 {
+		s.ok(s.store.SetRole(s.Context(), 42, "admin"))
+	}
+	a.Role, b.Role = "admin", "admin"
+	s.same([]session.Session{s.load(a.Ref), s.load(b.Ref), s.load(stranger.Ref)}, []session.Session{a, b, stranger})
+	s.ok(s.store.SetRole(s.Context(), 44, "admin"))
+}
+
+func addCSRF(s *suite) {
+	with, without := s.create(42, day), s.next(42)
+	without.CSRFToken = ""
+	s.ok(s.store.Create(s.Context(), without, s.fence(42), day))
+	for _, token := range []string{"first", "second"} {
+		got, err := s.store.AddCSRFToken(s.Context(), without.Ref, token)
+		s.ok(err)
+		s.same(got, "first")
+		got, err = s.store.AddCSRFToken(s.Context(), with.Ref, token)
+		s.ok(err)
+		s.same(got, with.CSRFToken)
+	}
+	s.same(s.load(without.Ref).CSRFToken, "first")
+	s.same(s.load(with.Ref), with)
+}
+
+func list(s *suite) {
+	a, b := s.create(42, day), s.create(42, day)
+	s.create(43, day)
+	s.pass(2 * time.Millisecond)
+	s.load(b.Ref)
+	s.pass(2 * time.Millisecond)
+	before, err := s.store.List(s.Context(), 42)
+	s.ok(err)
+	s.load(a.Ref)
+	infos, err := s.store.List(s.Context(), 42)
+	s.ok(err)
+	s.same(len(infos), 2)
+	s.same([]session.Session{infos[0].Session, infos[1].Session}, []session.Session{a, b})
+	s.same(infos[1], before[0])
+	if renewed := infos[0].ExpiresAt; !renewed.After(before[0].ExpiresAt) || renewed.Sub(before[0].ExpiresAt) > time.Minute {
+		s.Fatalf("expires at %v, the other at %v", renewed, before[0].ExpiresAt)
+	}
+}
+
+func sweep(s *suite) {
+	live := []string{}
+	for userID := int64(1); userID <= 20; userID++ {
+		s.create(userID, short)
+		s.create(userID, short)
+		live = append(live, s.create(userID, day).Key)
+	}
+	swept, err := s.store.Sweep(s.Context())
+	s.ok(err)
+	s.same(swept, 0)
+	s.pass(short + short/10)
+	for _, want := range []int{40, 0} {
+		swept, err = s.store.Sweep(s.Context())
+		s.ok(err)
+		s.same(swept, want)
+	}
+	for i, key := range live {
+		s.same(s.keys(int64(i+1)), []string{key})
+	}
+}
