@@ -60,6 +60,23 @@ func (n *Node) SetHeads(latest, finalized uint64) {
 	n.latest, n.finalized = latest, finalized
 }
 
+// ChooseHeads is SetHeads with zero meaning the highest recorded block and the
+// latest one.
+func (n *Node) ChooseHeads(latest, finalized uint64) error {
+	highest, _ := n.heads()
+	if latest == 0 {
+		latest = highest
+	}
+	if finalized == 0 {
+		finalized = latest
+	}
+	if finalized > latest {
+		return fmt.Errorf("finalized block %d is beyond the latest, %d", finalized, latest)
+	}
+	n.SetHeads(latest, finalized)
+	return nil
+}
+
 func (n *Node) heads() (latest, finalized uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

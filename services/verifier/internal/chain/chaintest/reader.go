@@ -1,0 +1,86 @@
+package chaintest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+)
+
+// Reader is a chain.Reader that tells what it was given. It is safe for
+// concurrent use.
+type Reader struct {
+	Chain chain.Identity
+
+	mu        sync.Mutex
+	snapshots map[chain.Hash]chain.Snapshot
+	failures  map[chain.Hash]error
+	heads     chain.Heads
+	reads     int
+}
+
+// NewReader gives a reader that knows no transaction.
+func NewReader(identity chain.Identity, heads chain.Heads) *Reader {
+	return &Reader{
+		Chain: identity, heads: heads,
+		snapshots: map[chain.Hash]chain.Snapshot{}, failures: map[chain.Hash]error{},
+	}
+}
+
+// Add makes the reader know a transaction; its chain and heads are the reader's.
+func (r *Reader) Add(s chain.Snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.snapshots[s.Transaction.Hash] = s
+}
+
+// Fail makes reading a transaction fail; nil makes it work again.
+func (r *Reader) Fail(transaction chain.Hash, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures[transaction] = err
+}
+
+// SetHeads says how far the chain is.
+func (r *Reader) SetHeads(heads chain.Heads) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heads = heads
+}
+
+// Reads counts the calls of Read.
+func (r *Reader) Reads() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reads
+}
+
+// Identity implements chain.Reader.
+func (r *Reader) Identity() chain.Identity { return r.Chain }
+
+// Heads implements chain.Reader.
+func (r *Reader) Heads(context.Context) (chain.Heads, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.heads, nil
+}
+
+// Read implements chain.Reader: ErrTransactionNotFound for what was not added,
+// ErrNotFinalized for what lies beyond the finalized head.
+func (r *Reader) Read(_ context.Context, transaction chain.Hash) (chain.Snapshot, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reads++
+	if err := r.failures[transaction]; err != nil {
+		return chain.Snapshot{}, err
+	}
+	s, ok := r.snapshots[transaction]
+	if !ok {
+		return chain.Snapshot{}, chain.ErrTransactionNotFound
+	}
+	if s.Block.Number > r.heads.Finalized {
+		return chain.Snapshot{}, chain.WithRetryAfter(chain.ErrNotFinalized, r.heads.Wait(s.Block.Number-r.heads.Finalized))
+	}
+	s.Chain, s.Heads = r.Chain, r.heads
+	return s, nil
+}

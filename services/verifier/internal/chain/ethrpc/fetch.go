@@ -1,0 +1,171 @@
+package ethrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/ethereum/go-ethereum/common"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+)
+
+// Bounds of asking for receipts one by one.
+const (
+	maxSingleReceipts = 5000 // transactions in the block
+	parallelBatches   = 4
+)
+
+// fetch is the second round trip: the whole block by its number and all its
+// receipts by its hash, in one batch, while other nodes confirm the block. What
+// comes back is proven.
+func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash common.Hash) (*provenBlock, error) {
+	l, err := r.budget.reserve(ctx, blockShare)
+	if err != nil {
+		return nil, err
+	}
+	defer l.release()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.confirm(ctx, e, number, hash) })
+	var proven *provenBlock
+	group.Go(func() error {
+		m, err := r.material(ctx, e, l, number, hash)
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+		start := r.now()
+		proven, err = prove(m, number, hash, r.identity.ID)
+		r.hooks.Proof(len(m.block.Transactions), r.now().Sub(start), err)
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return proven, nil
+}
+
+// material asks for the block and its receipts, in the way that the node is
+// known to answer.
+func (r *Reader) material(ctx context.Context, e *endpoint, l *lease, number uint64, hash common.Hash) (*material, error) {
+	way := e.receiptsWay()
+	block := newCall("eth_getBlockByNumber", hexNumber(number), true)
+	calls := []*call{block}
+	receipts := blockReceipts(way, number, hash)
+	if receipts != nil {
+		calls = append(calls, receipts)
+	}
+	if err := e.do(ctx, l, calls...); err != nil {
+		return nil, err
+	}
+	m := new(material)
+	if err := m.readBlock(block, number, hash); err != nil {
+		return nil, err
+	}
+	for ; ; way++ {
+		if receipts == nil {
+			if way < receiptsSingly {
+				receipts = blockReceipts(way, number, hash)
+				if err := e.do(ctx, l, receipts); err != nil {
+					return nil, err
+				}
+			} else {
+				return m, r.singleReceipts(ctx, e, l, m, number, hash)
+			}
+		}
+		if m.readReceipts(receipts, hash) {
+			e.rememberWay(way)
+			return m, nil
+		}
+		if errors.Is(receipts.err, errNoMethod) && way == receiptsByHash {
+			e.rememberWay(receiptsByNumber)
+		} else if errors.Is(receipts.err, errNoMethod) {
+			e.rememberWay(receiptsSingly)
+		}
+		receipts = nil
+	}
+}
+
+// blockReceipts is the call for all receipts of a block; nil when they have to
+// be asked for one by one.
+func blockReceipts(way receiptsWay, number uint64, hash common.Hash) *call {
+	switch way {
+	case receiptsByHash:
+		return newCall("eth_getBlockReceipts", hash)
+	case receiptsByNumber:
+		return newCall("eth_getBlockReceipts", hexNumber(number))
+	default:
+		return nil
+	}
+}
+
+func (m *material) readBlock(c *call, number uint64, hash common.Hash) error {
+	found, err := c.into(&m.block)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return fmt.Errorf("no block %d: %w", number, chain.ErrInconsistent)
+	case m.block.Hash != nil && m.block.Number.is(number) && *m.block.Hash != hash:
+		return fmt.Errorf("block %d is %v, not %v: %w", number, *m.block.Hash, hash, chain.ErrNotCanonical)
+	default:
+		return nil
+	}
+}
+
+// readReceipts tells whether the answer is the receipts of this block: some nodes
+// ignore the hash and answer for another block, or with null, or by halves.
+func (m *material) readReceipts(c *call, hash common.Hash) bool {
+	var receipts []rpcReceipt
+	if found, err := c.into(&receipts); err != nil || !found || len(receipts) < len(m.block.Transactions)-1 {
+		return false
+	}
+	for i := range receipts {
+		if receipts[i].BlockHash == nil || *receipts[i].BlockHash != hash {
+			return false
+		}
+	}
+	m.receipts = receipts
+	return true
+}
+
+// singleReceipts asks for every receipt by itself, in batches.
+func (r *Reader) singleReceipts(ctx context.Context, e *endpoint, l *lease, m *material, number uint64, hash common.Hash) error {
+	var calls []*call
+	sync := stateSyncHash(number, hash)
+	for i := range m.block.Transactions {
+		tx := m.block.Transactions[i].Hash
+		if tx == nil || len(calls) == maxSingleReceipts {
+			return errTooLarge
+		}
+		if *tx != sync {
+			calls = append(calls, newCall("eth_getTransactionReceipt", *tx))
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelBatches)
+	for from := 0; from < len(calls); from += maxBatch {
+		part := calls[from:min(from+maxBatch, len(calls))]
+		group.Go(func() error { return e.do(ctx, l, part...) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	m.receipts = make([]rpcReceipt, len(calls))
+	for i, c := range calls {
+		found, err := c.into(&m.receipts[i])
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("receipt %d of block %d: %w", i, number, chain.ErrReceiptUnavailable)
+		}
+	}
+	return nil
+}
+
+func hexNumber(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }

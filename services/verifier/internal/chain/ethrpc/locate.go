@@ -1,0 +1,128 @@
+package ethrpc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+)
+
+// location is where a node says that a transaction is, with what it says of it:
+// a hint, until the block around it is proven.
+type location struct {
+	number      uint64
+	block       common.Hash
+	transaction rpcTransaction
+	receipt     rpcReceipt
+}
+
+// locate is the first round trip: the chain id, the transaction and its receipt
+// in one batch.
+func (r *Reader) locate(ctx context.Context, e *endpoint, transaction common.Hash) (*location, error) {
+	l, err := r.budget.reserve(ctx, smallShare)
+	if err != nil {
+		return nil, err
+	}
+	defer l.release()
+	id, tx, receipt := newCall("eth_chainId"),
+		newCall("eth_getTransactionByHash", transaction), newCall("eth_getTransactionReceipt", transaction)
+	if err := e.do(ctx, l, id, tx, receipt); err != nil {
+		return nil, err
+	}
+	if err := r.checkChain(e, id); err != nil {
+		return nil, err
+	}
+	at := new(location)
+	if err := at.readTransaction(tx, transaction); err != nil {
+		return nil, fmt.Errorf("%s: %w", e.name, err)
+	}
+	if err := at.readReceipt(receipt, transaction); err != nil {
+		return nil, fmt.Errorf("%s: %w", e.name, err)
+	}
+	return at, nil
+}
+
+func (at *location) readTransaction(c *call, transaction common.Hash) error {
+	found, err := c.into(&at.transaction)
+	if err != nil {
+		return err
+	}
+	t := &at.transaction
+	switch {
+	case !found:
+		return chain.ErrTransactionNotFound
+	case t.Hash == nil || *t.Hash != transaction:
+		return fmt.Errorf("asked for another transaction: %w", chain.ErrInconsistent)
+	case t.BlockHash == nil || t.BlockNumber == nil:
+		return chain.ErrTransactionPending
+	}
+	number, ok := t.BlockNumber.uint64()
+	if !ok {
+		return fmt.Errorf("block number: %w", chain.ErrInconsistent)
+	}
+	at.number, at.block = number, *t.BlockHash
+	return nil
+}
+
+func (at *location) readReceipt(c *call, transaction common.Hash) error {
+	found, err := c.into(&at.receipt)
+	if err != nil {
+		return err
+	}
+	r := &at.receipt
+	switch {
+	case !found:
+		return chain.ErrReceiptUnavailable
+	case r.TransactionHash == nil || *r.TransactionHash != transaction,
+		r.BlockHash == nil || *r.BlockHash != at.block,
+		!r.BlockNumber.is(at.number),
+		string(r.TransactionIndex) != string(at.transaction.TransactionIndex):
+		return fmt.Errorf("receipt and transaction disagree: %w", chain.ErrInconsistent)
+	}
+	return nil
+}
+
+// agrees holds what the node said of the transaction alone against the proven
+// block: a node that answers the two differently is not to be trusted.
+func (at *location) agrees(b *provenBlock) (index uint64, err error) {
+	index, ok := b.index[*at.transaction.Hash]
+	if !ok {
+		if *at.transaction.Hash == stateSyncHash(at.number, at.block) {
+			return 0, fmt.Errorf("state-sync transaction: %w", chain.ErrUnsupportedType)
+		}
+		return 0, fmt.Errorf("transaction is not in its block: %w", chain.ErrInconsistent)
+	}
+	entry := &b.entries[index]
+	outcome := entry.outcome
+	if !at.transaction.TransactionIndex.is(index) || at.receipt.status() != outcome.Status ||
+		!at.receipt.CumulativeGasUsed.is(outcome.CumulativeGasUsed) || len(at.receipt.Logs) != outcome.Logs {
+		return 0, fmt.Errorf("receipt alone and in its block differ: %w", chain.ErrInconsistent)
+	}
+	snapshot, err := b.snapshot(index)
+	if err != nil {
+		return 0, err
+	}
+	if from := at.transaction.From; from == nil || chain.Address(*from) != snapshot.Transaction.From {
+		return 0, fmt.Errorf("sender: %w", chain.ErrIntegrity)
+	}
+	return index, nil
+}
+
+// checkChain holds the endpoint's chain id against the configured one, and drops
+// or takes back the endpoint.
+func (r *Reader) checkChain(e *endpoint, c *call) error {
+	var id quantity
+	if ok, err := c.into(&id); err != nil || !ok {
+		return fmt.Errorf("%s: chain id: %w", e.name, chain.ErrUnavailable)
+	}
+	wrong := !id.is(r.identity.ID)
+	if e.setWrongChain(wrong) {
+		r.log.Warn("node's chain id changed", "chain", r.identity.Name, "node", e.name, "wrong", wrong)
+	}
+	if wrong {
+		return fmt.Errorf("%s: %w", e.name, chain.ErrWrongChain)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package ethrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+)
+
+// pool is the endpoints of one chain.
+type pool struct {
+	endpoints []*endpoint
+	now       func() time.Time
+	timeout   time.Duration
+}
+
+// order gives the endpoints that may be asked now, best first: as configured,
+// but those that told something wrong lately last.
+func (p *pool) order() []*endpoint {
+	now := p.now()
+	var usable []*endpoint
+	for _, e := range p.endpoints {
+		if !e.isWrongChain() && e.circuit.closed(now) {
+			usable = append(usable, e)
+		}
+	}
+	slices.SortStableFunc(usable, func(a, b *endpoint) int {
+		switch aLast, bLast := a.suspected(), b.suspected(); {
+		case aLast == bLast:
+			return 0
+		case bLast:
+			return -1
+		default:
+			return 1
+		}
+	})
+	return usable
+}
+
+// none says why no endpoint may be asked.
+func (p *pool) none() error {
+	if p.allWrong() {
+		return fmt.Errorf("every node: %w", chain.ErrWrongChain)
+	}
+	now, limited, soonest := p.now(), false, time.Minute
+	for _, e := range p.endpoints {
+		if e.isWrongChain() {
+			continue
+		}
+		opens, byLimit := e.circuit.opens()
+		limited = limited || byLimit
+		soonest = min(soonest, max(opens.Sub(now), time.Second))
+	}
+	if limited {
+		return chain.WithRetryAfter(chain.ErrRateLimited, soonest)
+	}
+	return chain.WithRetryAfter(chain.ErrUnavailable, soonest)
+}
+
+func (p *pool) allWrong() bool {
+	return !slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return !e.isWrongChain() })
+}
+
+// attempts is how many endpoints one question is put to: one retry elsewhere.
+const attempts = 2
+
+// try puts a question to an endpoint and, when it fails, once more to another
+// one. With a single endpoint it is asked again, unless it is slow or wants
+// rest: a balancer may have another node behind it. Of two errors the one that
+// tells more about the chain is returned.
+func try[T any](ctx context.Context, p *pool, ask func(*endpoint) (T, error)) (answer T, err error) {
+	e := p.next(nil, nil)
+	if e == nil {
+		return answer, p.none()
+	}
+	for range attempts {
+		var failure error
+		if answer, failure = ask(e); failure == nil {
+			return answer, nil
+		}
+		if isAny(failure, chain.ErrIntegrity, chain.ErrInconsistent, chain.ErrNotCanonical, chain.ErrQuorum) {
+			e.suspect()
+		}
+		err = telling(err, failure)
+		if ctx.Err() != nil || isAny(failure, chain.ErrNotFinalized, chain.ErrFinalityUnavailable) {
+			break
+		}
+		if e = p.next(e, failure); e == nil {
+			break
+		}
+	}
+	return answer, err
+}
+
+// next gives the endpoint to ask: not the last one, unless there is no other and
+// it may answer otherwise at once.
+func (p *pool) next(last *endpoint, failure error) *endpoint {
+	now := p.now()
+	for _, e := range p.order() {
+		if e != last && e.circuit.admit(now, p.timeout) {
+			return e
+		}
+	}
+	if last == nil || len(p.endpoints) > 1 || !last.circuit.closed(now) || isAny(failure, errTimeout, errTooLarge,
+		chain.ErrRateLimited, chain.ErrWrongChain, chain.ErrQuorum, chain.ErrUnsupportedType,
+		chain.ErrHeaderUnverifiable, chain.ErrHistoryPruned) {
+		return nil
+	}
+	return last
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}
+
+// telling chooses the error to report: the later one, unless only the earlier
+// came from an answer.
+func telling(earlier, later error) error {
+	if earlier != nil && isAny(later, chain.ErrUnavailable, chain.ErrRateLimited, chain.ErrWrongChain) &&
+		!errors.Is(earlier, chain.ErrUnavailable) {
+		return earlier
+	}
+	return later
+}
