@@ -22,7 +22,8 @@
 // that the same question about the same chain has the same bytes for ever.
 //
 // contractAddress is there for a creation that succeeded and whose address
-// follows from a nonce that transaction or receipt commits to. The nonce of an
+// follows from a nonce that transaction or receipt commits to and that counts the
+// sender's transactions (an Arbitrum retry's nonce does not). The nonce of an
 // OP-stack deposit is the depositNonce in its receipt, which is part of the
 // receipt's hash since the Canyon fork; before, it is null.
 //

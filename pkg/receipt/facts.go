@@ -9,22 +9,23 @@ type Fact struct {
 
 // How a fact is known.
 const (
-	howHeader      = "part of the header that hashes to the block hash"
-	howHeaderHash  = "Keccak-256 of the header"
-	howTransaction = "part of the transaction, which the block's transactionsRoot holds"
-	howHash        = "Keccak-256 of the transaction, which the block's transactionsRoot holds"
-	howIndex       = "key of the transaction in the block's transactionsRoot"
+	howHeader      = "in the block's header"
+	howHeaderHash  = "hash of the block's header"
+	howTransaction = "in the transaction under transactionsRoot"
+	howHash        = "hash of the transaction under transactionsRoot"
+	howIndex       = "its key under transactionsRoot"
 	howSigned      = "recovered from the transaction's signature"
-	howPreimage    = "the transaction's hash commits to it, or its type fixes it"
-	howOutcome     = "part of the transaction's receipt, which the block's receiptsRoot holds"
+	howPreimage    = "in what the transaction's hash covers, or fixed by its type"
+	howOutcome     = "in its receipt under receiptsRoot"
 	howCreation    = "hash of the proven sender and nonce"
+	howNoCreation  = "no contract whose address follows from proven facts"
 	howFirst       = "cumulative gas of the block's first transaction"
 	howExpectation = "the proven facts are as expected"
 
 	howSigner    = "stated by the signer"
-	howCanonical = "stated by the signer: the block is the canonical one at its height"
-	howFinal     = "stated by the signer: the chain calls the block finalized"
-	howDeep      = "stated by the signer: the block has at least so many confirmations"
+	howCanonical = "stated by the signer: this block is the canonical one at its height"
+	howFinal     = "stated by the signer: the chain calls this block finalized"
+	howDeep      = "stated by the signer: this block has as many confirmations as expected"
 )
 
 // facts lists every member of a receipt that is a fact or a check, in order, as
@@ -69,8 +70,9 @@ func facts(r Receipt) []Fact {
 	return list
 }
 
-// attested lists the facts that are not proven.
-func attested(r Receipt, proven []Fact) []Fact {
+// Attested lists the facts of a receipt that are not proven and that only the
+// signature stands for: all of them when proven is empty.
+func Attested(r Receipt, proven []Fact) []Fact {
 	known := make(map[string]bool, len(proven))
 	for _, fact := range proven {
 		known[fact.Field] = true

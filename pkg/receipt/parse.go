@@ -122,6 +122,8 @@ func (s Signature) validate() error {
 		return malformed("the algorithm is not %s", Algorithm)
 	case s.PayloadType != PayloadType:
 		return malformed("the payload type is not %s", PayloadType)
+	case !keyIDSpelling(s.KeyID):
+		return malformed("the key id is not sha256: and 64 hexadecimal digits")
 	}
 	_, err := s.bytes()
 	return err

@@ -3,6 +3,7 @@ package receipt
 import (
 	"math/big"
 	"strconv"
+	"strings"
 )
 
 // lowerHex tells whether text is 0x and lower-case hexadecimal digits for size
@@ -53,3 +54,8 @@ func transactionType(text string) bool {
 func typeText(kind byte) string { return "0x" + strconv.FormatUint(uint64(kind), 16) }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
+
+func keyIDSpelling(text string) bool {
+	digest, ok := strings.CutPrefix(text, "sha256:")
+	return ok && lowerHex("0x"+digest, 32)
+}

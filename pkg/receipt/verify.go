@@ -34,7 +34,7 @@ func Verify(data []byte, keys KeyDocument) (Result, error) {
 			return Result{}, err
 		}
 	}
-	result.Attested = attested(doc.Receipt, result.Proven)
+	result.Attested = Attested(doc.Receipt, result.Proven)
 	return result, nil
 }
 

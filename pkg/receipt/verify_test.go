@@ -80,6 +80,7 @@ func TestWhatSignWouldNotHaveWrittenIsMalformed(t *testing.T) {
 			`"expectations":{"from":"0xf9868b38`),
 		"another algorithm":          edit(answer, `"algorithm":"Ed25519"`, `"algorithm":"none"`),
 		"another payload type":       edit(answer, `"payloadType":"application/`, `"payloadType":"text/`),
+		"a key id that is none":      edit(answer, `"keyId":"sha256:`, `"keyId":"sha1:`),
 		"a signature without end":    edit(answer, `8Aw=="`, `8Aw"`),
 		"a signature in other bits":  edit(answer, `8Aw=="`, `8Ax=="`),
 		"a proof in upper case":      edit(answer, `"headerRlp":"0xf9`, `"headerRlp":"0xF9`),

@@ -128,15 +128,21 @@ func (c *comparison) transaction(e evidence) {
 	c.equal("transaction.to", to, howTransaction)
 	c.equal("transaction.selector", selector, howTransaction)
 	c.equal("transaction.valueWei", tx.Value.String(), howTransaction)
+	c.created(e)
+}
+
+// created compares the nonce and the contract address that may follow from it.
+func (c *comparison) created(e evidence) {
 	nonce, how := "null", howTransaction
 	if n := e.nonce(); n != nil {
 		nonce = decimal(*n)
 	}
-	if tx.Nonce == nil && e.receipt.DepositNonce != nil {
+	if e.transaction.Nonce == nil && e.receipt.DepositNonce != nil {
 		how = howOutcome
 	}
 	c.equal("transaction.nonce", nonce, how)
-	c.equal("transaction.contractAddress", e.contractAddress(), howCreation)
+	address, how := e.contractAddress()
+	c.equal("transaction.contractAddress", address, how)
 }
 
 func (c *comparison) outcome(e evidence) {
@@ -188,13 +194,13 @@ func (e evidence) nonce() *uint64 {
 
 // contractAddress is "null" but for a creation that succeeded and whose address
 // follows from proven facts.
-func (e evidence) contractAddress() string {
+func (e evidence) contractAddress() (address, how string) {
 	tx, nonce := e.transaction, e.nonce()
 	if tx.To != nil || nonce == nil || !tx.AccountNonce || e.receipt.Success == nil || !*e.receipt.Success {
-		return "null"
+		return "null", howNoCreation
 	}
-	address := evm.ContractAddress(tx.From, *nonce)
-	return hexText(address[:])
+	made := evm.ContractAddress(tx.From, *nonce)
+	return hexText(made[:]), howCreation
 }
 
 func hexText(b []byte) string { return Hex(b).String() }

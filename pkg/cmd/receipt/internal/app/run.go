@@ -1,0 +1,137 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"runtime/debug"
+)
+
+// Exit codes, as the help lists them.
+const (
+	exitValid   = 0 // or done
+	exitInvalid = 1
+	exitUsage   = 2
+	exitNoKey   = 3
+	exitIO      = 4
+)
+
+const help = `receipt checks signed receipts about blockchain transactions, offline.
+
+  receipt verify FILE [--key FILE|URL] [--json] [--require-proof]
+        check the signature and the proof, and say what is proven and what is
+        only attested by the signer
+  receipt inspect FILE
+        print a receipt without checking anything
+  receipt keygen [--out FILE]
+        make a signing key (PKCS#8 PEM); a FILE is made for its owner alone and
+        never overwritten
+  receipt pubkey FILE [--chain ID]
+        print the key document of a signing key
+  receipt --version
+
+FILE - is the standard input. A receipt may be the plain answer of a verifier
+or a DSSE envelope. A key is a key document: a file, or the address of one; of an
+address without a path, /.well-known/receipt-signing-key.json. An address must be
+https, or http on this machine.
+
+Exit codes
+  0  valid, or done
+  1  not valid: malformed, not signed by a good key of the document, changed, a
+     proof that does not hold, or --require-proof and there is none
+  2  the command was not understood
+  3  the key cannot be had: none given, not reachable, not a key document. The
+     proof was looked at nonetheless.
+  4  a file cannot be read or written
+`
+
+// Streams are what a process reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// exitError is an error with the exit code that it leads to.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e exitError) Error() string { return e.err.Error() }
+func (e exitError) Unwrap() error { return e.err }
+
+// Run runs one command and gives the exit code. An empty version is looked up in
+// what the Go tool built in.
+func Run(ctx context.Context, args []string, streams Streams, version string) int {
+	err := dispatch(ctx, args, streams, version)
+	if err == nil {
+		return exitValid
+	}
+	var failed exitError
+	if !errors.As(err, &failed) {
+		failed = exitError{exitIO, err}
+	}
+	if !errors.Is(failed.err, errSaid) {
+		_, _ = fmt.Fprintln(streams.Err, "receipt:", printable(failed.Error()))
+	}
+	return failed.code
+}
+
+// errSaid marks a failure that the output has explained already.
+var errSaid = errors.New("said")
+
+func dispatch(ctx context.Context, args []string, streams Streams, version string) error {
+	if len(args) == 0 {
+		_, _ = io.WriteString(streams.Err, help)
+		return exitError{exitUsage, errSaid}
+	}
+	switch command, rest := args[0], args[1:]; command {
+	case "verify":
+		return verify(ctx, rest, streams)
+	case "inspect":
+		return inspect(rest, streams)
+	case "keygen":
+		return keygen(rest, streams)
+	case "pubkey":
+		return pubkey(rest, streams)
+	case "help", "-h", "-help", "--help":
+		_, err := io.WriteString(streams.Out, help)
+		return err
+	case "version", "-version", "--version":
+		_, err := fmt.Fprintln(streams.Out, "receipt", versionOr(version))
+		return err
+	default:
+		return exitError{exitUsage, fmt.Errorf("no command %q; see receipt --help", command)}
+	}
+}
+
+func versionOr(version string) string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown)"
+}
+
+// parse reads flags before, between and after the positional arguments, of which
+// there must be so many.
+func parse(flags *flag.FlagSet, args []string, positionals int) ([]string, error) {
+	flags.SetOutput(io.Discard)
+	var found []string
+	for len(args) > 0 {
+		if err := flags.Parse(args); err != nil {
+			return nil, exitError{exitUsage, fmt.Errorf("%s: %w; see receipt --help", flags.Name(), err)}
+		}
+		if args = flags.Args(); len(args) > 0 {
+			found, args = append(found, args[0]), args[1:]
+		}
+	}
+	if len(found) != positionals {
+		return nil, exitError{exitUsage, fmt.Errorf("%s: %d arguments, not %d; see receipt --help", flags.Name(), len(found), positionals)}
+	}
+	return found, nil
+}
