@@ -1,0 +1,73 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// What the rules refuse, beside the sentinels of user and password.
+var (
+	// ErrMissing says that a required field is missing or empty.
+	ErrMissing = errors.New("a required field is missing")
+	// ErrTooLong says that a name or password is longer than a login takes.
+	ErrTooLong = errors.New("name or password is too long")
+	// ErrInvalidCredentials says that there is no such user, or that the
+	// password is not his; nobody is told which.
+	ErrInvalidCredentials = errors.New("invalid credentials")
+	// ErrWrongPassword says that the current password is not the user's.
+	ErrWrongPassword = errors.New("wrong current password")
+	// ErrOwnAccount says that somebody wants to delete himself.
+	ErrOwnAccount = errors.New("own account")
+)
+
+// Options is what a Service is made of; all fields are required.
+type Options struct {
+	Users     user.Store
+	Sessions  session.Store
+	Passwords *password.Hasher
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+// Service carries out the rules. It is safe for concurrent use.
+type Service struct {
+	users     user.Store
+	sessions  session.Store
+	passwords *password.Hasher
+	log       *slog.Logger
+	now       func() time.Time
+}
+
+// New checks the options and returns a Service.
+func New(o Options) (*Service, error) {
+	if o.Users == nil || o.Sessions == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("account: a store, the hasher, the log or the clock is missing")
+	}
+	return &Service{users: o.Users, sessions: o.Sessions, passwords: o.Passwords, log: o.Log, now: o.Now}, nil
+}
+
+// verify compares a password with a hash; password.ErrMismatch.
+func (s *Service) verify(ctx context.Context, hash, pw string) error {
+	return busy(s.passwords.Verify(ctx, hash, pw))
+}
+
+// hash gives the hash to store for a new password.
+func (s *Service) hash(ctx context.Context, pw string) (string, error) {
+	hash, err := s.passwords.Hash(ctx, pw)
+	return hash, busy(err)
+}
+
+// busy says of a password whose turn did not come in time what it is: too many
+// were waiting.
+func busy(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return password.ErrBusy
+	}
+	return err
+}

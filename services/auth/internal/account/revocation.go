@@ -1,0 +1,106 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// replayInterval is how often Replay looks for revocations that are due.
+const replayInterval = time.Second
+
+// followTimeout bounds how long a change waits for the session store. What it
+// could not do by then is recorded, and Replay does it.
+const followTimeout = 3 * time.Second
+
+// refreshTries bounds how often a role is read again when it keeps changing.
+const refreshTries = 5
+
+// Replay carries out revocations that were left behind, by this process or
+// another one, until ctx ends: those of a process that died at once, others when
+// they are a moment old, because whoever recorded them is at it.
+func (s *Service) Replay(ctx context.Context) {
+	ticker := time.NewTicker(replayInterval)
+	defer ticker.Stop()
+	before := s.now().Add(replayInterval)
+	failing := false
+	for {
+		err := s.replay(ctx, before)
+		if err != nil && !failing && ctx.Err() == nil {
+			s.log.ErrorContext(ctx, "revocations are waiting", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			before = s.now().Add(-followTimeout)
+		}
+	}
+}
+
+// replay carries out what was recorded before the instant, once.
+func (s *Service) replay(ctx context.Context, before time.Time) error {
+	pending, err := s.users.PendingRevocations(ctx, before)
+	if err != nil {
+		return fmt.Errorf("list revocations: %w", err)
+	}
+	var faults []error
+	for _, r := range pending {
+		faults = append(faults, s.carryOut(ctx, r))
+	}
+	return errors.Join(faults...)
+}
+
+// follow carries out a revocation that was just recorded. The change that it
+// belongs to has happened, so neither a client that hangs up nor a session store
+// that is away makes it fail: without that store no session works, and Replay
+// comes back to it.
+func (s *Service) follow(ctx context.Context, r user.Revocation) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followTimeout)
+	defer cancel()
+	if err := s.carryOut(ctx, r); err != nil {
+		s.log.ErrorContext(ctx, "sessions not revoked yet", "user_id", r.UserID, "error", err)
+	}
+}
+
+func (s *Service) carryOut(ctx context.Context, r user.Revocation) error {
+	var err error
+	switch r.Kind {
+	case user.RefreshRole:
+		err = s.refreshRole(ctx, r.UserID)
+	default:
+		_, err = s.sessions.Revoke(ctx, r.UserID, r.KeepSession)
+	}
+	if err != nil {
+		return fmt.Errorf("revoke sessions: %w", err)
+	}
+	if err := s.users.RevocationDone(ctx, r.ID); err != nil {
+		return fmt.Errorf("forget revocation: %w", err)
+	}
+	return nil
+}
+
+// refreshRole gives all sessions of a user the role he has. Whoever changes the
+// role meanwhile does the same, so the last to write must have written the
+// truth: it is read again until it has not changed.
+func (s *Service) refreshRole(ctx context.Context, id int64) error {
+	var written user.Role
+	for range refreshTries {
+		u, err := s.users.ByID(ctx, id)
+		if errors.Is(err, user.ErrNotFound) {
+			return nil // the deletion ends the sessions
+		}
+		if err != nil || u.Role == written {
+			return err
+		}
+		if err := s.sessions.SetRole(ctx, id, string(u.Role)); err != nil {
+			return err
+		}
+		written = u.Role
+	}
+	return errors.New("the role keeps changing")
+}

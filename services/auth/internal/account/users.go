@@ -1,0 +1,102 @@
+package account
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// NewUser is what somebody says of a user to create. An AvatarColor or Role that
+// is nil means the default.
+type NewUser struct {
+	Username, DisplayName, Password string
+	AvatarColor, Role               *string
+}
+
+// Create adds a user. In this order: ErrMissing; password.ErrTooShort,
+// password.ErrTooLong; the sentinels of user for username, display name, role,
+// colour; user.ErrUsernameTaken.
+func (s *Service) Create(ctx context.Context, n NewUser) (user.User, error) {
+	return s.create(ctx, n, s.users.Create)
+}
+
+func (s *Service) create(ctx context.Context, n NewUser, add func(context.Context, user.New) (user.User, error)) (user.User, error) {
+	record, err := n.check()
+	if err != nil {
+		return user.User{}, err
+	}
+	if record.PasswordHash, err = s.hash(ctx, n.Password); err != nil {
+		return user.User{}, err
+	}
+	u, err := add(ctx, record)
+	if err != nil {
+		return user.User{}, fmt.Errorf("create user: %w", err)
+	}
+	return u, nil
+}
+
+// check gives the record of a user, without password hash, in the contract's
+// order of validation.
+func (n NewUser) check() (user.New, error) {
+	if n.Username == "" || n.DisplayName == "" || n.Password == "" {
+		return user.New{}, ErrMissing
+	}
+	if err := password.Check(n.Password); err != nil {
+		return user.New{}, err
+	}
+	if err := user.CheckUsername(n.Username); err != nil {
+		return user.New{}, err
+	}
+	displayName, err := user.CleanDisplayName(n.DisplayName)
+	if err != nil {
+		return user.New{}, err
+	}
+	role, err := user.ParseRole(valueOr(n.Role, string(user.Member)))
+	if err != nil {
+		return user.New{}, err
+	}
+	color := valueOr(n.AvatarColor, user.DefaultAvatarColor)
+	if err := user.CheckAvatarColor(color); err != nil {
+		return user.New{}, err
+	}
+	return user.New{Username: n.Username, DisplayName: displayName, AvatarColor: color, Role: role}, nil
+}
+
+func valueOr(s *string, otherwise string) string {
+	if s == nil {
+		return otherwise
+	}
+	return *s
+}
+
+// User returns a user or user.ErrNotFound.
+func (s *Service) User(ctx context.Context, id int64) (user.User, error) {
+	return s.users.ByID(ctx, id)
+}
+
+// List returns all users by display name, as a German reader expects.
+func (s *Service) List(ctx context.Context) ([]user.User, error) {
+	users, err := s.users.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list users: %w", err)
+	}
+	user.Sort(users)
+	return users, nil
+}
+
+// Delete removes a user and ends all his sessions, on behalf of the admin of a
+// session. ErrOwnAccount, user.ErrNotFound, user.ErrNotAdmin (any more).
+func (s *Service) Delete(ctx context.Context, by session.Session, id int64) error {
+	if id == by.UserID {
+		return ErrOwnAccount
+	}
+	r, err := s.users.Delete(ctx, id, by.UserID)
+	if err != nil {
+		return fmt.Errorf("delete user: %w", err)
+	}
+	s.follow(ctx, r)
+	return nil
+}
