@@ -55,19 +55,3 @@ func parseAddress(s string) netip.Addr {
 	}
 	return addr.Unmap().WithZone("")
 }
-
-// neighbourhood is whose login attempts are counted together: an IPv4 address,
-// or the /64 that an IPv6 connection is usually given.
-func neighbourhood(addr netip.Addr) string {
-	if !addr.IsValid() {
-		return "unknown"
-	}
-	if addr.Is4() {
-		return addr.String()
-	}
-	prefix, err := addr.Prefix(64)
-	if err != nil {
-		return addr.String()
-	}
-	return prefix.String()
-}

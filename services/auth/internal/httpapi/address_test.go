@@ -53,23 +53,6 @@ func TestTheClientIsTheFirstAddressFromTheRightThatIsNoProxy(t *testing.T) {
 	}
 }
 
-func TestAttemptsAreCountedByIPv4AddressOrIPv6Network(t *testing.T) {
-	for addr, want := range map[string]string{
-		"1.2.3.4":              "1.2.3.4",
-		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64",
-		"2001:db8:1:2:ffff::":  "2001:db8:1:2::/64",
-		"2001:db8:1:3::1":      "2001:db8:1:3::/64",
-		"::1":                  "::/64",
-	} {
-		if got := neighbourhood(netip.MustParseAddr(addr)); got != want {
-			t.Errorf("%s: got %s, want %s", addr, got, want)
-		}
-	}
-	if got := neighbourhood(netip.Addr{}); got != "unknown" {
-		t.Errorf("no address: got %q", got)
-	}
-}
-
 func FuzzClientAddress(f *testing.F) {
 	f.Add("10.0.0.1:80", "1.1.1.1, 10.0.0.2")
 	f.Add("[::1]:80", "[fe80::1%x]:3,,")

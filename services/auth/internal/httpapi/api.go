@@ -1,0 +1,77 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+// Options is what the API is made of. All fields but those that say otherwise
+// are required.
+type Options struct {
+	Accounts *account.Service
+	Sessions *session.Manager
+	// LoginLimit counts failed logins by client address, PasswordLimit wrong
+	// current passwords by user.
+	LoginLimit, PasswordLimit *ratelimit.Limiter
+	// Health fails while a store does not answer.
+	Health func(context.Context) error
+	// TrustedProxies are the peers whose X-Forwarded-For is believed; may be
+	// empty.
+	TrustedProxies []netip.Prefix
+	// Secure tells that the cookies are for https only.
+	Secure bool
+	// CompatV0 serves the contract's earlier variant (section 9).
+	CompatV0 bool
+	Metrics  *Metrics
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// api holds the handlers.
+type api struct {
+	accounts      *account.Service
+	sessions      *session.Manager
+	loginLimit    *ratelimit.Limiter
+	passwordLimit *ratelimit.Limiter
+	health        func(context.Context) error
+	compatV0      bool
+	metrics       *Metrics
+	log           *slog.Logger
+	now           func() time.Time
+	warnPlainHTTP func()
+}
+
+// New checks the options and returns the handler of auth's address.
+func New(o Options) (http.Handler, error) {
+	if o.Accounts == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.Health == nil ||
+		o.Metrics == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("httpapi: an option is missing")
+	}
+	a := &api{
+		accounts: o.Accounts, sessions: o.Sessions, loginLimit: o.LoginLimit, passwordLimit: o.PasswordLimit,
+		health: o.Health, compatV0: o.CompatV0, metrics: o.Metrics, log: o.Log, now: o.Now,
+		warnPlainHTTP: func() {},
+	}
+	if o.Secure {
+		a.warnPlainHTTP = sync.OnceFunc(func() {
+			o.Log.Warn("a login came over plain http, but the cookies are for https only and the browser will drop them; serve https, or set SESSION_SECURE=false")
+		})
+	}
+	e := echo.New()
+	e.IPExtractor = addresses{trusted: o.TrustedProxies}.string
+	e.HTTPErrorHandler = writeError
+	e.Use(a.observe, a.recover, a.bound)
+	a.route(e)
+	return e, nil
+}

@@ -1,0 +1,131 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Contract, section 2: session cookie and CSRF cookie, byte for byte.
+
+var (
+	signedValue = `[A-Za-z0-9_=-]{60,400}`
+	tokenValue  = `[0-9a-f]{64}`
+)
+
+// wantCookies checks all Set-Cookie lines of an answer, in which VALUE stands
+// for a session cookie's and TOKEN for a CSRF token.
+func wantCookies(t *testing.T, r reply, want ...string) {
+	t.Helper()
+	got := r.header.Values("Set-Cookie")
+	if len(got) != len(want) {
+		t.Fatalf("%s: got the cookies %q, want %q", r.what, got, want)
+	}
+	for i, w := range want {
+		pattern := strings.NewReplacer("VALUE", signedValue, "TOKEN", tokenValue).Replace(regexp.QuoteMeta(w))
+		if !regexp.MustCompile(`\A` + pattern + `\z`).MatchString(got[i]) {
+			t.Errorf("%s: got %q, want %q", r.what, got[i], w)
+		}
+	}
+}
+
+const (
+	sessionCookie = "svc.sid=VALUE; Path=/; Expires=Sun, 08 Mar 2026 12:00:00 GMT; Max-Age=604800; HttpOnly; Secure; SameSite=Lax"
+	csrfCookie    = "csrf-token=TOKEN; Path=/; Expires=Sun, 08 Mar 2026 12:00:00 GMT; Max-Age=604800; Secure; SameSite=Lax"
+)
+
+func TestLoginAndMeSetBothCookies(t *testing.T) {
+	b := newHouse(t).browser()
+	wantCookies(t, b.login("anna", adminPass).want(http.StatusOK), sessionCookie, csrfCookie)
+	wantCookies(t, b.get(prefix+"/me").want(http.StatusOK), sessionCookie, csrfCookie)
+}
+
+func TestCookiesWithoutSecure(t *testing.T) {
+	b := newHouse(t, func(s *settings) { s.insecure = true }).browser()
+	wantCookies(t, b.login("anna", adminPass).want(http.StatusOK),
+		strings.ReplaceAll(sessionCookie, "; Secure", ""), strings.ReplaceAll(csrfCookie, "; Secure", ""))
+}
+
+func TestTheSessionCookieIsNamedAfterTheApplication(t *testing.T) {
+	b := newHouse(t, func(s *settings) { s.name = "home" }).browser()
+	wantCookies(t, b.login("anna", adminPass).want(http.StatusOK), strings.Replace(sessionCookie, "svc.sid", "home.sid", 1), csrfCookie)
+	b.get(prefix + "/me").want(http.StatusOK)
+}
+
+func TestLogoutClearsBothCookies(t *testing.T) {
+	wantCookies(t, newHouse(t).anna().logout().want(http.StatusOK),
+		"svc.sid=; Path=/; Expires=Thu, 01 Jan 1970 00:00:01 GMT; Max-Age=0; HttpOnly; Secure; SameSite=Lax",
+		"csrf-token=; Path=/; Expires=Thu, 01 Jan 1970 00:00:01 GMT; Max-Age=0; Secure; SameSite=Lax")
+}
+
+func TestAnonymousVisitorsGetNoCookie(t *testing.T) {
+	b := newHouse(t).browser()
+	wantCookies(t, b.get(prefix+"/me").want(http.StatusUnauthorized))
+	wantCookies(t, b.get(prefix+"/openapi.json").want(http.StatusOK))
+	wantCookies(t, b.login("anna", "wrong").want(http.StatusUnauthorized))
+}
+
+func TestCookiesOlderThan12HoursAreSentAgainByAnyAuthenticatedAnswer(t *testing.T) {
+	h := newHouse(t)
+	b := h.anna()
+	users := prefix + "/users"
+	wantCookies(t, b.get(users).want(http.StatusOK))
+	h.clock.advance(12*time.Hour - time.Second)
+	wantCookies(t, b.get(users).want(http.StatusOK))
+	h.clock.advance(time.Second)
+	again := []string{strings.ReplaceAll(sessionCookie, "08 Mar 2026 12", "09 Mar 2026 00"), strings.ReplaceAll(csrfCookie, "08 Mar 2026 12", "09 Mar 2026 00")}
+	again[0], again[1] = strings.Replace(again[0], "Sun", "Mon", 1), strings.Replace(again[1], "Sun", "Mon", 1)
+	old := b.cookies["csrf-token"]
+	wantCookies(t, b.get(users).want(http.StatusOK), again...)
+	wantCookies(t, b.get(users).want(http.StatusOK))
+	if b.cookies["csrf-token"] != old {
+		t.Error("the CSRF token changed")
+	}
+	h.clock.advance(12 * time.Hour)
+	if got := b.send(http.MethodPost, users, `{}`).want(http.StatusBadRequest); len(got.header.Values("Set-Cookie")) != 2 {
+		t.Errorf("a refusal sent %q", got.header.Values("Set-Cookie"))
+	}
+	h.clock.advance(12 * time.Hour)
+	if got := b.logout().want(http.StatusOK); len(got.header.Values("Set-Cookie")) != 2 {
+		t.Errorf("logout sent %q", got.header.Values("Set-Cookie"))
+	}
+}
+
+func TestATamperedCookieIsAnonymous(t *testing.T) {
+	h := newHouse(t)
+	good := h.anna().cookies["svc.sid"]
+	for name, value := range map[string]string{
+		"a byte changed": "A" + good[1:], "cut": good[:len(good)/2], "empty": "", "long": strings.Repeat("A", 5000), "twice": good + good,
+		"express": "s%3AnM1Zz3qG8nO5.aaaaaaaa", "percent": "%00%ff", "quotes": `"` + "x" + `"`,
+	} {
+		b := h.browser()
+		if got := b.send(http.MethodGet, prefix+"/me", "", "Cookie", "svc.sid="+value); got.status != http.StatusUnauthorized || got.header.Get("Set-Cookie") != "" {
+			t.Errorf("%s: got %d, %q", name, got.status, got.header.Get("Set-Cookie"))
+		}
+	}
+	for _, header := range []string{"svc.sid", ";;;", "svc.sid=; svc.sid=x", "=" + good, strings.Repeat("a=b; ", 500), "svc.sid==" + good, "\x00"} {
+		h.browser().send(http.MethodGet, prefix+"/me", "", "Cookie", header).want(http.StatusUnauthorized)
+	}
+	h.browser().send(http.MethodGet, prefix+"/me", "", "Cookie", "svc.sid=foreign; svc.sid="+good).want(http.StatusOK)
+}
+
+func TestCookiesStayValidWhileTheSecretIsRotated(t *testing.T) {
+	h := newHouse(t)
+	b := h.anna()
+	const next = "the next secret of the tests, 32 characters"
+	h.build(settings{secret: next, previous: secret, name: "svc", attempts: 5, hasher: cheap})
+	b.get(prefix + "/me").want(http.StatusOK) // sends the cookie again, under the new secret
+	h.build(settings{secret: next, name: "svc", attempts: 5, hasher: cheap})
+	b.get(prefix + "/me").want(http.StatusOK)
+	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: cheap})
+	b.get(prefix + "/me").want(http.StatusUnauthorized)
+}
+
+func TestASessionSurvivesARestartWithTheSameSecret(t *testing.T) {
+	h := newHouse(t)
+	b := h.anna()
+	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: cheap})
+	b.get(prefix + "/me").want(http.StatusOK)
+}

@@ -1,0 +1,156 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Contract, section 2 (error body), 4 (500 on every route) and 7; and what every
+// answer carries.
+
+func TestAnUnknownRouteIsNotFound(t *testing.T) {
+	b := newHouse(t).anna()
+	for _, path := range []string{
+		"/", prefix, prefix + "/", prefix + "/me/", prefix + "/Me", prefix + "/nothing", "//api/v1/auth/me", prefix + "/%6De",
+		"/internal", "/internal/forward-auth/", "/health/", "/metrics", "/livez", "/api/v1/users", "/index.html",
+	} {
+		b.get(path).want(http.StatusNotFound)
+	}
+	b.send(http.MethodPost, prefix+"/nothing", malformed).want(http.StatusNotFound)
+}
+
+func TestAnotherMethodIsNotAllowedAndTheRightOnesAreNamed(t *testing.T) {
+	b := newHouse(t).browser()
+	for path, want := range map[string]string{"/login": "POST", "/logout": "POST", "/me": "GET", "/users": "GET, POST", "/users/2": "DELETE", "/me/password": "PATCH"} {
+		got := b.send(http.MethodPut, prefix+path, malformed).want(http.StatusMethodNotAllowed)
+		for method := range strings.SplitSeq(want, ", ") {
+			if !strings.Contains(got.header.Get("Allow"), method) {
+				t.Errorf("%s: Allow is %q", path, got.header.Get("Allow"))
+			}
+		}
+	}
+	head := b.send(http.MethodHead, prefix+"/me", "")
+	if head.status != http.StatusMethodNotAllowed || len(head.body) != 0 {
+		t.Errorf("HEAD: got %d, %q", head.status, head.body)
+	}
+}
+
+func TestEveryAnswerIsNotToBeStoredAndNamed(t *testing.T) {
+	h := newHouse(t)
+	b := h.anna()
+	for _, got := range []reply{
+		b.get(prefix + "/me"), b.get("/"), b.send(http.MethodPut, prefix+"/me", ""), b.send(http.MethodPost, prefix+"/login", malformed),
+		b.send(http.MethodPost, prefix+"/login", strings.Repeat(" ", 70000)), b.send(http.MethodPost, prefix+"/login", "x", "Content-Type", "text/plain"),
+		b.logout(), b.logout(), b.get("/health"), b.get(prefix + "/openapi.json"), b.send(http.MethodOptions, prefix+"/me", ""),
+	} {
+		if got.header.Get("Cache-Control") != "no-store" || got.header.Get("X-Request-Id") == "" || got.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d: got %v", got.what, got.status, got.header)
+		}
+		if len(got.body) > 0 && got.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: got the type %q", got.what, got.header.Get("Content-Type"))
+		}
+	}
+}
+
+func TestARequestIDIsTakenOverWhenItIsOne(t *testing.T) {
+	h := newHouse(t)
+	b := h.browser()
+	if got := b.send(http.MethodGet, "/health", "", "X-Request-Id", "abc-123_X.y").header.Get("X-Request-Id"); got != "abc-123_X.y" {
+		t.Errorf("got %q", got)
+	}
+	for _, bad := range []string{"", strings.Repeat("a", 65), "a b", "a\"b", "a;b", "ä", "a\tb"} {
+		if got := b.send(http.MethodGet, "/health", "", "X-Request-Id", bad).header.Get("X-Request-Id"); got == bad || len(got) < 20 {
+			t.Errorf("%q: got %q", bad, got)
+		}
+	}
+	if !strings.Contains(h.log.String(), `"request_id":"abc-123_X.y"`) {
+		t.Error("the log does not name the request")
+	}
+}
+
+func TestAnInternalFailureTellsNothingInternal(t *testing.T) {
+	h := newHouse(t)
+	b := h.anna()
+	h.brokenSessions.Store(true)
+	for _, g := range guarded {
+		got := b.send(g.method, prefix+g.path, "{}").want(http.StatusInternalServerError)
+		if bytes.Contains(got.body, []byte("10.0.0.5")) || !strings.Contains(string(got.body), "Interner Fehler") {
+			t.Errorf("%s: got %s", got.what, got.body)
+		}
+	}
+	if !strings.Contains(h.log.String(), "connection refused") {
+		t.Error("the log does not say why")
+	}
+}
+
+func TestAStoreThatIsAwayChangesNoCookieAndLogsNobodyOut(t *testing.T) {
+	h := newHouse(t)
+	b := h.anna()
+	for _, store := range []interface{ Store(bool) }{h.brokenSessions, h.brokenUsers} {
+		store.Store(true)
+		wantCookies(t, b.get(prefix+"/me").want(http.StatusInternalServerError))
+		wantCookies(t, b.login("anna", adminPass).want(http.StatusInternalServerError))
+		store.Store(false)
+		b.get(prefix + "/me").want(http.StatusOK)
+	}
+}
+
+func TestASessionIsRevokedLaterWhenItsStoreWasAway(t *testing.T) {
+	h := newHouse(t)
+	phone := h.otto()
+	h.brokenSessions.Store(true)
+	if err := h.accounts.Remove(t.Context(), "otto"); err != nil {
+		t.Fatal(err)
+	}
+	h.brokenSessions.Store(false)
+	phone.get(prefix + "/me").want(http.StatusUnauthorized)
+	pending, err := h.users.PendingRevocations(t.Context(), h.clock.Now().Add(1e9))
+	if err != nil || len(pending) != 1 {
+		t.Errorf("got %v, %v", pending, err)
+	}
+}
+
+func TestHealthFollowsTheStores(t *testing.T) {
+	h := newHouse(t)
+	b := h.browser()
+	if got := b.get("/health").want(http.StatusOK); string(got.body) != `{"status":"ok"}` {
+		t.Errorf("got %s", got.body)
+	}
+	h.unhealthy.Store(true)
+	if got := b.get("/health").want(http.StatusServiceUnavailable); got.header.Get("Retry-After") == "" || strings.Contains(string(got.body), "10.0.0.5") {
+		t.Errorf("got %v %s", got.header, got.body)
+	}
+}
+
+func TestABodyThatIsTooLargeOrOfAnotherTypeIsRefused(t *testing.T) {
+	b := newHouse(t).anna()
+	b.send(http.MethodPost, prefix+"/users", strings.Repeat(" ", 65537)).want(http.StatusRequestEntityTooLarge)
+	for _, other := range []string{"application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", "text/json", ""} {
+		b.send(http.MethodPost, prefix+"/users", newUser(), "Content-Type", other).want(http.StatusUnsupportedMediaType)
+		b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", adminPass), "Content-Type", other).want(http.StatusUnsupportedMediaType)
+	}
+}
+
+func TestAPanicIsAnInternalFailure(t *testing.T) {
+	h := newHouse(t, func(s *settings) { s.sessions = panicking{} })
+	b := h.browser()
+	b.login("anna", adminPass).want(http.StatusInternalServerError)
+	if !strings.Contains(h.log.String(), "panic: the store is mad") {
+		t.Error("the log does not tell of the panic")
+	}
+}
+
+func TestAnAbortedAnswerIsNotFinished(t *testing.T) {
+	h := newHouse(t, func(s *settings) { s.sessions = panicking{abort: true} })
+	defer func() {
+		if recover() != http.ErrAbortHandler { //nolint:errorlint // the very value
+			t.Error("the abort was swallowed")
+		}
+	}()
+	r := httptest.NewRequest(http.MethodPost, prefix+"/login", strings.NewReader(object("username", "anna", "password", adminPass)))
+	r.Header.Set("Content-Type", "application/json")
+	h.handler.ServeHTTP(httptest.NewRecorder(), r)
+}

@@ -1,0 +1,224 @@
+package httpapi_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Contract, section 8: login attempts and the rate limit response.
+
+func limitHeaders(r reply) []string {
+	var got []string
+	for _, name := range []string{"RateLimit-Policy", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "Retry-After"} {
+		got = append(got, r.header.Get(name))
+	}
+	return got
+}
+
+func wantLimit(t *testing.T, r reply, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, limitHeaders(r)); diff != "" {
+		t.Errorf("%s: %d: policy, limit, remaining, reset, retry-after: %s", r.what, r.status, diff)
+	}
+}
+
+func TestTheSixthLoginAfterFiveFailedOnesIsRefusedEvenWithTheRightPassword(t *testing.T) {
+	h := newHouse(t)
+	b := h.browser()
+	for _, remaining := range []string{"4", "3", "2", "1", "0"} {
+		wantLimit(t, b.login("anna", "wrong").want(http.StatusUnauthorized), "5;w=60", "5", remaining, "60", "")
+	}
+	wantLimit(t, b.login("anna", adminPass).want(http.StatusTooManyRequests), "5;w=60", "5", "0", "60", "60")
+}
+
+func TestTheWindowOfTheLimitIsCorrectToTheSecond(t *testing.T) {
+	h := newHouse(t)
+	b := h.browser()
+	b.login("anna", "wrong").want(http.StatusUnauthorized)
+	h.clock.advance(29500 * time.Millisecond)
+	for _, remaining := range []string{"3", "2", "1", "0"} {
+		wantLimit(t, b.login("anna", "wrong").want(http.StatusUnauthorized), "5;w=60", "5", remaining, "31", "")
+	}
+	h.clock.advance(30499 * time.Millisecond)
+	wantLimit(t, b.login("anna", adminPass).want(http.StatusTooManyRequests), "5;w=60", "5", "0", "1", "1")
+	h.clock.advance(time.Millisecond)
+	b.login("anna", adminPass).want(http.StatusOK)
+}
+
+func TestSuccessfulAndMalformedLoginsDoNotCount(t *testing.T) {
+	b := newHouse(t).browser()
+	for range 10 {
+		wantLimit(t, b.login("anna", adminPass).want(http.StatusOK), "5;w=60", "5", "5", "60", "")
+		wantLimit(t, b.send(http.MethodPost, prefix+"/login", `{`).want(http.StatusBadRequest), "5;w=60", "5", "5", "60", "")
+		wantLimit(t, b.login("anna", "").want(http.StatusBadRequest), "5;w=60", "5", "5", "60", "")
+		wantLimit(t, b.send(http.MethodPost, prefix+"/login", "username=anna", "Content-Type", "application/x-www-form-urlencoded").want(http.StatusUnsupportedMediaType), "5;w=60", "5", "5", "60", "")
+		wantLimit(t, b.send(http.MethodPost, prefix+"/login", strings.Repeat(" ", 65537)).want(http.StatusRequestEntityTooLarge), "5;w=60", "5", "5", "60", "")
+	}
+}
+
+func TestASuccessfulLoginDoesNotForgiveFailedOnes(t *testing.T) {
+	b := newHouse(t).browser()
+	for range 4 {
+		b.login("anna", "wrong").want(http.StatusUnauthorized)
+	}
+	wantLimit(t, b.login("anna", adminPass).want(http.StatusOK), "5;w=60", "5", "1", "60", "")
+	b.login("anna", "wrong").want(http.StatusUnauthorized)
+	b.login("anna", adminPass).want(http.StatusTooManyRequests)
+}
+
+func TestARefusedLoginIsNotCounted(t *testing.T) {
+	h := newHouse(t)
+	b := h.browser()
+	for range 5 {
+		b.login("anna", "wrong").want(http.StatusUnauthorized)
+	}
+	for range 20 {
+		b.login("anna", "wrong").want(http.StatusTooManyRequests)
+	}
+	h.clock.advance(time.Minute)
+	for range 5 {
+		b.login("anna", "wrong").want(http.StatusUnauthorized)
+	}
+}
+
+func TestLegacyRateLimitHeadersAreNotSent(t *testing.T) {
+	got := newHouse(t).browser().login("anna", "wrong")
+	for name := range got.header {
+		if strings.HasPrefix(strings.ToLower(name), "x-ratelimit") {
+			t.Errorf("got %s", name)
+		}
+	}
+}
+
+func TestABurstOf100WrongLoginsGetsExactlyFiveAnswersOf401(t *testing.T) {
+	if got := burst(newHouse(t), "wrong"); got[http.StatusUnauthorized] != 5 || got[http.StatusTooManyRequests] != 95 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestABurstOfRightLoginsBlocksNobodyAfterwards(t *testing.T) {
+	h := newHouse(t)
+	// On a machine that is busy otherwise a password's turn may come too late.
+	if got := burst(h, adminPass); got[http.StatusOK] == 0 || got[http.StatusOK]+got[http.StatusTooManyRequests]+got[http.StatusServiceUnavailable] != 100 {
+		t.Errorf("got %v", got)
+	}
+	wantLimit(t, h.browser().login("anna", adminPass).want(http.StatusOK), "5;w=60", "5", "5", "60", "")
+}
+
+// burst sends 100 logins at once and counts the statuses.
+func burst(h *house, pass string) map[int]int {
+	var wait sync.WaitGroup
+	statuses := make(chan int, 100)
+	for range 100 {
+		wait.Go(func() { statuses <- h.hurry().login("anna", pass).status })
+	}
+	wait.Wait()
+	close(statuses)
+	counts := map[int]int{}
+	for status := range statuses {
+		counts[status]++
+	}
+	return counts
+}
+
+func TestOtherAddressesAreNotAffected(t *testing.T) {
+	h := newHouse(t)
+	attacker, neighbour := h.browser(), h.browser()
+	neighbour.addr = "192.0.2.2:1234"
+	for range 6 {
+		attacker.login("anna", "wrong")
+	}
+	attacker.addr = "192.0.2.1:9999"
+	attacker.login("anna", adminPass).want(http.StatusTooManyRequests)
+	neighbour.login("anna", adminPass).want(http.StatusOK)
+}
+
+func TestAnIPv6NetworkIsOneAddress(t *testing.T) {
+	h := newHouse(t)
+	b := h.browser()
+	for i := range 6 {
+		b.addr = "[2001:db8:0:1::" + string(rune('1'+i)) + "]:1234"
+		b.login("anna", "wrong")
+	}
+	b.addr = "[2001:db8:0:1:ffff:ffff:ffff:ffff]:1"
+	b.login("anna", adminPass).want(http.StatusTooManyRequests)
+	b.addr = "[2001:db8:0:2::1]:1"
+	b.login("anna", adminPass).want(http.StatusOK)
+}
+
+func TestAMappedIPv4AddressIsThatAddress(t *testing.T) {
+	h := newHouse(t)
+	b := h.browser()
+	for range 5 {
+		b.addr = "[::ffff:192.0.2.1]:1234"
+		b.login("anna", "wrong").want(http.StatusUnauthorized)
+	}
+	b.addr = "192.0.2.1:1234"
+	b.login("anna", adminPass).want(http.StatusTooManyRequests)
+}
+
+func TestASpoofedForwardedAddressIsPowerless(t *testing.T) {
+	for name, proxies := range map[string][]string{"without proxies": nil, "behind a proxy": {"192.0.2.1/32"}} {
+		b := newHouse(t, func(s *settings) { s.proxies = proxies }).browser()
+		for i := range 6 {
+			invented := "203.0.113." + string(rune('1'+i))
+			b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", "wrong"),
+				"X-Forwarded-For", invented+", 198.51.100.7", "X-Real-Ip", invented, "Forwarded", "for="+invented, "True-Client-Ip", invented)
+		}
+		got := b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", adminPass), "X-Forwarded-For", "203.0.113.99, 198.51.100.7")
+		if got.status != http.StatusTooManyRequests {
+			t.Errorf("%s: got %d", name, got.status)
+		}
+	}
+}
+
+func TestBehindAProxyEveryClientHasItsOwnAttempts(t *testing.T) {
+	b := newHouse(t, func(s *settings) { s.proxies = []string{"192.0.2.0/24"} }).browser()
+	from := func(client, pass string) reply {
+		return b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", pass), "X-Forwarded-For", client)
+	}
+	for range 5 {
+		from("198.51.100.7", "wrong").want(http.StatusUnauthorized)
+	}
+	from("198.51.100.7", adminPass).want(http.StatusTooManyRequests)
+	from("198.51.100.8", adminPass).want(http.StatusOK)
+}
+
+func TestHangingUpDoesNotSaveAnAttempt(t *testing.T) {
+	h := newHouse(t)
+	for range 5 {
+		ctx, hangUp := context.WithCancel(t.Context())
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, prefix+"/login", strings.NewReader(object("username", "anna", "password", "wrong")))
+		r.Header.Set("Content-Type", "application/json")
+		r.RemoteAddr = h.browser().addr
+		hangUp()
+		h.browser().do(r)
+	}
+	h.browser().login("anna", adminPass).want(http.StatusTooManyRequests)
+}
+
+func TestALimiterThatCannotCountLetsNobodyIn(t *testing.T) {
+	h := newHouse(t)
+	h.brokenLimits.Store(true)
+	h.browser().login("anna", adminPass).want(http.StatusInternalServerError)
+	h.brokenLimits.Store(false)
+	h.browser().login("anna", adminPass).want(http.StatusOK)
+}
+
+func TestAFailingLoginForOtherReasonsIsGivenBack(t *testing.T) {
+	h := newHouse(t)
+	b := h.browser()
+	h.brokenUsers.Store(true)
+	for range 6 {
+		b.login("anna", "wrong").want(http.StatusInternalServerError)
+	}
+	h.brokenUsers.Store(false)
+	wantLimit(t, b.login("anna", adminPass).want(http.StatusOK), "5;w=60", "5", "5", "60", "")
+}

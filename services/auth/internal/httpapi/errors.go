@@ -1,0 +1,114 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// What guards and routes refuse by themselves.
+var (
+	errAdminOnly   = errors.New("admin role required")
+	errCSRF        = errors.New("CSRF token missing or wrong")
+	errLimited     = errors.New("too many failed attempts")
+	errForwarded   = errors.New("X-Forwarded-Method, X-Forwarded-Uri or role is missing or malformed")
+	errUnhealthy   = errors.New("a store does not answer")
+	errNoRoute     = errors.New("no such route")
+	errWrongMethod = errors.New("method not allowed")
+)
+
+// failure is how an error is answered.
+type failure struct {
+	err    error
+	status int
+	// text is German, for the person at the screen (contract section 1).
+	text string
+}
+
+// failures is the one table from errors to answers. What is not in it is a 500
+// with a fixed text, so that nothing internal leaks.
+var failures = []failure{
+	{errMalformed, http.StatusBadRequest, "Die Anfrage ist kein gültiges JSON-Objekt."},
+	{errForwarded, http.StatusBadRequest, "Die Angaben zur weitergeleiteten Anfrage fehlen oder sind ungültig."},
+	{account.ErrMissing, http.StatusBadRequest, "Bitte alle Pflichtfelder ausfüllen."},
+	{account.ErrTooLong, http.StatusBadRequest, "Benutzername oder Passwort ist zu lang."},
+	{account.ErrOwnAccount, http.StatusBadRequest, "Das eigene Konto kann nicht gelöscht werden."},
+	{password.ErrTooShort, http.StatusBadRequest, "Das Passwort muss mindestens 8 Zeichen lang sein."},
+	{password.ErrTooLong, http.StatusBadRequest, "Das Passwort darf höchstens 1024 Zeichen lang sein."},
+	{user.ErrUsername, http.StatusBadRequest, "Der Benutzername muss 3 bis 64 Zeichen lang sein und darf nur Buchstaben, Ziffern, Punkt, Bindestrich und Unterstrich enthalten."},
+	{user.ErrDisplayName, http.StatusBadRequest, "Der Anzeigename darf nicht leer sein und keine Steuerzeichen enthalten."},
+	{user.ErrDisplayNameTooLong, http.StatusBadRequest, "Der Anzeigename darf höchstens 128 Zeichen lang sein."},
+	{user.ErrAvatarColor, http.StatusBadRequest, "Die Farbe muss die Form #RGB oder #RRGGBB haben."},
+	{user.ErrRole, http.StatusBadRequest, "Die Rolle muss admin oder member sein."},
+	{user.ErrLastAdmin, http.StatusBadRequest, "Der letzte Administrator muss bleiben."},
+	{session.ErrNotFound, http.StatusUnauthorized, "Nicht angemeldet."},
+	{account.ErrInvalidCredentials, http.StatusUnauthorized, "Benutzername oder Passwort ist falsch."},
+	{account.ErrWrongPassword, http.StatusUnauthorized, "Das aktuelle Passwort ist falsch."},
+	{errAdminOnly, http.StatusForbidden, "Dafür sind Administratorrechte nötig."},
+	{user.ErrNotAdmin, http.StatusForbidden, "Dafür sind Administratorrechte nötig."},
+	{errCSRF, http.StatusForbidden, "Das CSRF-Token fehlt oder ist ungültig."},
+	{user.ErrNotFound, http.StatusNotFound, "Benutzer nicht gefunden."},
+	{errNoRoute, http.StatusNotFound, "Nicht gefunden."},
+	{errWrongMethod, http.StatusMethodNotAllowed, "Diese Methode ist hier nicht erlaubt."},
+	{user.ErrUsernameTaken, http.StatusConflict, "Dieser Benutzername ist bereits vergeben."},
+	{errTooLarge, http.StatusRequestEntityTooLarge, "Die Anfrage ist zu groß."},
+	{errMediaType, http.StatusUnsupportedMediaType, "Die Anfrage muss application/json sein."},
+	{errLimited, http.StatusTooManyRequests, "Zu viele fehlgeschlagene Versuche. Bitte später erneut versuchen."},
+	{password.ErrBusy, http.StatusServiceUnavailable, "Der Dienst ist gerade ausgelastet. Bitte gleich erneut versuchen."},
+	{errUnhealthy, http.StatusServiceUnavailable, "Der Dienst ist gerade nicht bereit."},
+}
+
+// internal answers every error that is not in the table.
+var internal = failure{status: http.StatusInternalServerError, text: "Interner Fehler. Bitte später erneut versuchen."}
+
+// retryAfterBusy is the Retry-After of a 503, in seconds: what a full queue
+// takes to empty.
+const retryAfterBusy = 3
+
+// failureOf finds the answer to an error.
+func failureOf(err error) failure {
+	var fromEcho *echo.HTTPError
+	if errors.As(err, &fromEcho) {
+		switch fromEcho.Code {
+		case http.StatusNotFound:
+			err = errNoRoute
+		case http.StatusMethodNotAllowed:
+			err = errWrongMethod
+		}
+	}
+	for _, f := range failures {
+		if errors.Is(err, f.err) {
+			return f
+		}
+	}
+	return internal
+}
+
+// errorBody is the contract's error body (section 2).
+type errorBody struct {
+	Error string `json:"error"`
+	Code  int    `json:"code"`
+}
+
+// writeError is echo's HTTPErrorHandler: the only place that answers errors.
+func writeError(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	f := failureOf(err)
+	if f.status == http.StatusServiceUnavailable {
+		c.Response().Header().Set("Retry-After", strconv.Itoa(retryAfterBusy))
+	}
+	if c.Request().Method == http.MethodHead {
+		_ = c.NoContent(f.status) // the client is gone if this fails
+		return
+	}
+	_ = writeJSON(c, f.status, errorBody{Error: f.text, Code: f.status})
+}

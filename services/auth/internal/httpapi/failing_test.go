@@ -1,0 +1,112 @@
+package httpapi_test
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// The stores of the tests, which fail while they are broken.
+
+type failingUsers struct {
+	user.Store
+	broken *atomic.Bool
+}
+
+func failure(broken *atomic.Bool) error {
+	if broken.Load() {
+		return errStore
+	}
+	return nil
+}
+
+func (f failingUsers) ByUsername(ctx context.Context, name string) (user.User, error) {
+	if err := failure(f.broken); err != nil {
+		return user.User{}, err
+	}
+	return f.Store.ByUsername(ctx, name)
+}
+
+func (f failingUsers) ByID(ctx context.Context, id int64) (user.User, error) {
+	if err := failure(f.broken); err != nil {
+		return user.User{}, err
+	}
+	return f.Store.ByID(ctx, id)
+}
+
+func (f failingUsers) List(ctx context.Context) ([]user.User, error) {
+	if err := failure(f.broken); err != nil {
+		return nil, err
+	}
+	return f.Store.List(ctx)
+}
+
+func (f failingUsers) Create(ctx context.Context, n user.New) (user.User, error) {
+	if err := failure(f.broken); err != nil {
+		return user.User{}, err
+	}
+	return f.Store.Create(ctx, n)
+}
+
+func (f failingUsers) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
+	if err := failure(f.broken); err != nil {
+		return user.Revocation{}, err
+	}
+	return f.Store.Delete(ctx, id, by)
+}
+
+type failingSessions struct {
+	session.Store
+	broken *atomic.Bool
+}
+
+func (f failingSessions) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
+	if err := failure(f.broken); err != nil {
+		return session.Session{}, err
+	}
+	return f.Store.Load(ctx, ref, lifetime)
+}
+
+func (f failingSessions) Create(ctx context.Context, s session.Session, fence string, lifetime time.Duration) error {
+	if err := failure(f.broken); err != nil {
+		return err
+	}
+	return f.Store.Create(ctx, s, fence, lifetime)
+}
+
+func (f failingSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
+	if err := failure(f.broken); err != nil {
+		return 0, err
+	}
+	return f.Store.Revoke(ctx, userID, keep)
+}
+
+type failingLimits struct {
+	ratelimit.Store
+	broken *atomic.Bool
+}
+
+func (f failingLimits) Spend(ctx context.Context, key, attempt string, limit int, window time.Duration) (ratelimit.Count, error) {
+	if err := failure(f.broken); err != nil {
+		return ratelimit.Count{}, err
+	}
+	return f.Store.Spend(ctx, key, attempt, limit, window)
+}
+
+// panicking is a session store with a bug.
+type panicking struct {
+	session.Store
+	abort bool
+}
+
+func (p panicking) Fence(context.Context, int64) (string, error) {
+	if p.abort {
+		panic(http.ErrAbortHandler)
+	}
+	panic("the store is mad")
+}

@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+// limitLogin limits failed logins by client address.
+func (a *api) limitLogin(h handler) handler {
+	return func(c echo.Context) (answer, error) {
+		return a.limited(c, a.loginLimit, ratelimit.AddressKey(c.RealIP()), h)
+	}
+}
+
+// limitPassword limits wrong current passwords by user, so that a stolen session
+// does not lead to the password.
+func (a *api) limitPassword(h memberHandler) memberHandler {
+	return func(c echo.Context, s session.Session) (answer, error) {
+		return a.limited(c, a.passwordLimit, strconv.FormatInt(s.UserID, 10), func(c echo.Context) (answer, error) { return h(c, s) })
+	}
+}
+
+// limited takes an attempt before anything is looked at, and gives it back
+// unless the answer is 401. The client may hang up: the work is finished all the
+// same, and the attempt counts or not as if it had waited.
+func (a *api) limited(c echo.Context, limiter *ratelimit.Limiter, key string, h handler) (answer, error) {
+	defer detach(c)()
+	ctx := c.Request().Context()
+	decision, err := limiter.Spend(ctx, key)
+	if err != nil {
+		return answer{}, err
+	}
+	if !decision.Allowed {
+		tellLimit(c, decision)
+		c.Response().Header().Set("Retry-After", strconv.Itoa(max(1, decision.ResetSeconds())))
+		a.metrics.limited(c)
+		a.audit(c, "limited", "route", routeLabel(c))
+		return answer{}, errLimited
+	}
+	ans, err := h(c)
+	if err == nil || failureOf(err).status != http.StatusUnauthorized {
+		refunded, refundErr := limiter.Refund(ctx, key, decision)
+		if refundErr != nil {
+			a.log.ErrorContext(ctx, "attempt not given back", "error", refundErr)
+		} else {
+			decision = refunded
+		}
+	}
+	tellLimit(c, decision)
+	return ans, err
+}
+
+// tellLimit sets the headers of draft-ietf-httpapi-ratelimit-headers-06, the
+// "standard" ones of the contract (section 8).
+func tellLimit(c echo.Context, d ratelimit.Decision) {
+	h := c.Response().Header()
+	h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%d", d.Limit, d.WindowSeconds()))
+	h.Set("RateLimit-Limit", strconv.Itoa(d.Limit))
+	h.Set("RateLimit-Remaining", strconv.Itoa(d.Remaining))
+	h.Set("RateLimit-Reset", strconv.Itoa(d.ResetSeconds()))
+}

@@ -1,0 +1,56 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/pforte/pforte/services/auth/internal/password"
+)
+
+// Passwords under load: bounded, and nobody else waits.
+
+// crowded is a house that computes one password at a time and lets one wait.
+func crowded(s *settings) {
+	s.hasher = password.Options{Cost: 12, Concurrency: 1, Queue: 1}
+	s.attempts = 1000
+}
+
+func TestAFullQueueOfPasswordsAnswers503AndCountsNothing(t *testing.T) {
+	h := newHouse(t, crowded)
+	member, admin := h.otto(), h.anna()
+	var wait sync.WaitGroup
+	answers := make(chan reply, 60)
+	for i := range 20 {
+		wait.Go(func() { answers <- h.hurry().login("anna", "wrong") })
+		wait.Go(func() { answers <- member.copy().changePassword("wrong", newPass) })
+		wait.Go(func() { answers <- admin.copy().create("username", "user"+strconv.Itoa(i)) })
+	}
+	wait.Wait()
+	close(answers)
+	busy := 0
+	for got := range answers {
+		if got.status != http.StatusServiceUnavailable {
+			continue
+		}
+		busy++
+		got.want(http.StatusServiceUnavailable)
+		if got.header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", got.what)
+		}
+	}
+	if busy < 30 {
+		t.Errorf("only %d of 60 were told to come back", busy)
+	}
+}
+
+// copy is another tab of the same browser.
+func (b *browser) copy() *browser {
+	tab := *b
+	tab.cookies = map[string]string{}
+	for name, value := range b.cookies {
+		tab.cookies[name] = value
+	}
+	return &tab
+}

@@ -1,0 +1,88 @@
+package httpapi
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/password"
+)
+
+// Metrics counts what is asked and how it is answered. No label takes its value
+// from a client.
+type Metrics struct {
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	logins    *prometheus.CounterVec
+	refusals  *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "auth_http_requests_total", Help: "Requests answered, by route, method and status.",
+		}, []string{"route", "method", "status"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "auth_http_request_duration_seconds", Help: "Time to answer a request, by route and method.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}, []string{"route", "method"}),
+		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "auth_logins_total", Help: "Logins tried, by outcome: success, invalid_credentials, bad_request, busy, error.",
+		}, []string{"outcome"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "auth_limited_total", Help: "Attempts refused because too many failed before, by route.",
+		}, []string{"route"}),
+	}
+	var faults []error
+	for _, c := range []prometheus.Collector{m.requests, m.durations, m.logins, m.refusals} {
+		faults = append(faults, r.Register(c))
+	}
+	return m, errors.Join(faults...)
+}
+
+func (m *Metrics) request(c echo.Context, took time.Duration) {
+	route, method := routeLabel(c), methodLabel(c)
+	m.requests.WithLabelValues(route, method, strconv.Itoa(c.Response().Status)).Inc()
+	m.durations.WithLabelValues(route, method).Observe(took.Seconds())
+}
+
+func (m *Metrics) limited(c echo.Context) {
+	m.refusals.WithLabelValues(routeLabel(c)).Inc()
+}
+
+func (m *Metrics) login(err error) {
+	outcome := "error"
+	switch {
+	case err == nil:
+		outcome = "success"
+	case errors.Is(err, account.ErrInvalidCredentials):
+		outcome = "invalid_credentials"
+	case errors.Is(err, account.ErrMissing), errors.Is(err, account.ErrTooLong):
+		outcome = "bad_request"
+	case errors.Is(err, password.ErrBusy):
+		outcome = "busy"
+	}
+	m.logins.WithLabelValues(outcome).Inc()
+}
+
+// routeLabel is the pattern of the route, never the path that was asked for.
+func routeLabel(c echo.Context) string {
+	return cmp.Or(c.Path(), "none")
+}
+
+// methodLabel is one of the methods that HTTP knows.
+func methodLabel(c echo.Context) string {
+	switch m := c.Request().Method; m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return m
+	default:
+		return "other"
+	}
+}

@@ -1,0 +1,113 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// timeout bounds the work for one request: nobody waits longer because a store
+// is away.
+const timeout = 5 * time.Second
+
+// requestIDPattern is what is taken over from X-Request-Id.
+var requestIDPattern = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,64}\z`)
+
+const requestIDHeader = "X-Request-Id"
+
+// observe is the outermost middleware: it names the request, sets what every
+// answer carries, writes the answer to an error, and then logs and counts.
+func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		started := a.now()
+		h := c.Response().Header()
+		h.Set(requestIDHeader, requestID(c.Request()))
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		err := next(c)
+		if err != nil {
+			c.Error(err)
+		}
+		took := a.now().Sub(started)
+		a.metrics.request(c, took)
+		a.logRequest(c, err, took)
+		return nil
+	}
+}
+
+func requestID(r *http.Request) string {
+	if id := r.Header.Get(requestIDHeader); requestIDPattern.MatchString(id) {
+		return id
+	}
+	return rand.Text()
+}
+
+// logRequest writes one line. The path is the route's, because a real one could
+// hold anything; the questions of machines are for debugging only.
+func (a *api) logRequest(c echo.Context, err error, took time.Duration) {
+	status, level := c.Response().Status, slog.LevelInfo
+	attrs := []slog.Attr{
+		slog.String("method", methodLabel(c)), slog.String("route", routeLabel(c)), slog.Int("status", status),
+		slog.Duration("took", took), slog.String("ip", c.RealIP()), slog.String("request_id", c.Response().Header().Get(requestIDHeader)),
+	}
+	switch {
+	case status == http.StatusInternalServerError:
+		level = slog.LevelError
+		attrs = append(attrs, slog.Any("error", err))
+	case status == http.StatusOK && isMachine(c):
+		level = slog.LevelDebug
+	}
+	a.log.LogAttrs(c.Request().Context(), level, "request", attrs...)
+}
+
+func isMachine(c echo.Context) bool {
+	return c.Path() == "/health" || strings.HasPrefix(c.Path(), "/internal/")
+}
+
+// recover turns a panic into a 500.
+func (a *api) recover(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			r := recover()
+			if r == nil {
+				return
+			}
+			if fault, ok := r.(error); ok && errors.Is(fault, http.ErrAbortHandler) {
+				panic(r)
+			}
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}()
+		return next(c)
+	}
+}
+
+// bound gives the request its timeout.
+func (a *api) bound(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		ctx, cancel := context.WithTimeout(c.Request().Context(), timeout)
+		defer cancel()
+		c.SetRequest(c.Request().WithContext(ctx))
+		return next(c)
+	}
+}
+
+// detach lets the work of a request go on when the client hangs up, within the
+// same bound. The function that it returns ends that.
+func detach(c echo.Context) func() {
+	r := c.Request()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), timeout)
+	c.SetRequest(r.WithContext(ctx))
+	return func() {
+		cancel()
+		c.SetRequest(r)
+	}
+}

@@ -1,0 +1,139 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// events gives the audit lines of the log, by event.
+func (h *house) events() map[string][]map[string]any {
+	h.t.Helper()
+	events := map[string][]map[string]any{}
+	for line := range strings.Lines(h.log.String()) {
+		var entry map[string]any
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			h.t.Fatalf("%v in %q", err, line)
+		}
+		if event, ok := entry["event"].(string); ok {
+			events[event] = append(events[event], entry)
+		}
+	}
+	return events
+}
+
+func TestTheLogTellsWhoDidWhatFromWhere(t *testing.T) {
+	h := newHouse(t)
+	b := h.anna()
+	b.login("anna", "wrong")
+	b.login("nobody", "wrong")
+	b.create().want(http.StatusCreated)
+	b.delete("3").want(http.StatusOK)
+	b.changePassword("wrong", newPass)
+	b.changePassword(adminPass, newPass).want(http.StatusOK)
+	b.send(http.MethodPost, prefix+"/logout", "", "X-CSRF-Token", "")
+	b.logout().want(http.StatusOK)
+	h.otto().get(prefix + "/users").want(http.StatusForbidden)
+	for range 4 {
+		b.login("anna", "wrong")
+	}
+	events := h.events()
+	for event, n := range map[string]int{
+		"login": 2, "login_failed": 5, "user_created": 1, "user_deleted": 1, "password_change_failed": 1, "password_changed": 1,
+		"csrf_refused": 1, "logout": 1, "admin_refused": 1, "limited": 1,
+	} {
+		if len(events[event]) != n {
+			t.Errorf("%s: %d lines, want %d", event, len(events[event]), n)
+			continue
+		}
+		if line := events[event][0]; line["ip"] != "192.0.2.1" || line["request_id"] == "" {
+			t.Errorf("%s: got %v", event, line)
+		}
+	}
+	if failed := events["login_failed"]; failed[0]["user_id"] != 1.0 || failed[1]["user_id"] != 0.0 {
+		t.Errorf("got %v", failed)
+	}
+	if deleted := events["user_deleted"][0]; deleted["user_id"] != 3.0 || deleted["by"] != 1.0 {
+		t.Errorf("got %v", deleted)
+	}
+}
+
+func TestTheLogHoldsNoSecretAndNoNameThatSomebodyTyped(t *testing.T) {
+	h := newHouse(t)
+	b := h.anna()
+	sid, token := b.cookies["svc.sid"], b.cookies["csrf-token"]
+	b.login("typed-into-the-wrong-field", "hunter2-secret")
+	b.send(http.MethodPost, prefix+"/login", `{"username":"anna","password":"hunter2-secret"`)
+	b.send(http.MethodPost, prefix+"/login", `{"password":["hunter2-secret"]}`)
+	b.send(http.MethodPost, prefix+"/login?password=hunter2-secret", `{}`)
+	b.get("/hunter2-secret")
+	b.changePassword("hunter2-secret", "hunter2-secret-2")
+	b.create("password", "hunter2-secret")
+	h.brokenSessions.Store(true)
+	b.get(prefix + "/me")
+	log := h.log.String()
+	for _, s := range []string{"hunter2", "typed-into", sid, token, "$2a$", "correct horse", secret} {
+		if strings.Contains(log, s) {
+			t.Errorf("%q is in the log", s)
+		}
+	}
+}
+
+func TestALoginOverPlainHTTPIsWarnedOfOnce(t *testing.T) {
+	const warning = "plain http"
+	h := newHouse(t)
+	b := h.browser()
+	b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", adminPass), "X-Forwarded-Proto", "https").want(http.StatusOK)
+	if strings.Contains(h.log.String(), warning) {
+		t.Error("warned of https")
+	}
+	for range 3 {
+		b.login("anna", adminPass).want(http.StatusOK)
+	}
+	if n := strings.Count(h.log.String(), warning); n != 1 {
+		t.Errorf("warned %d times", n)
+	}
+	h = newHouse(t, func(s *settings) { s.insecure = true })
+	h.anna()
+	if strings.Contains(h.log.String(), warning) {
+		t.Error("warned although SESSION_SECURE=false")
+	}
+}
+
+func TestMetricsCountRequestsLoginsAndRefusals(t *testing.T) {
+	h := newHouse(t)
+	b := h.anna()
+	for range 6 {
+		b.login("anna", "wrong")
+	}
+	b.login("anna", "")
+	b.get("/somewhere/else")
+	b.send("BREW", prefix+"/me", "")
+	b.delete("7")
+	want := `
+# HELP auth_http_requests_total Requests answered, by route, method and status.
+# TYPE auth_http_requests_total counter
+auth_http_requests_total{method="DELETE",route="/api/v1/auth/users/:id",status="404"} 1
+auth_http_requests_total{method="GET",route="none",status="404"} 1
+auth_http_requests_total{method="POST",route="/api/v1/auth/login",status="200"} 1
+auth_http_requests_total{method="POST",route="/api/v1/auth/login",status="401"} 5
+auth_http_requests_total{method="POST",route="/api/v1/auth/login",status="429"} 2
+auth_http_requests_total{method="other",route="/api/v1/auth/me",status="405"} 1
+# HELP auth_limited_total Attempts refused because too many failed before, by route.
+# TYPE auth_limited_total counter
+auth_limited_total{route="/api/v1/auth/login"} 2
+# HELP auth_logins_total Logins tried, by outcome: success, invalid_credentials, bad_request, busy, error.
+# TYPE auth_logins_total counter
+auth_logins_total{outcome="invalid_credentials"} 5
+auth_logins_total{outcome="success"} 1
+`
+	if err := testutil.GatherAndCompare(h.registry, strings.NewReader(want), "auth_http_requests_total", "auth_logins_total", "auth_limited_total"); err != nil {
+		t.Error(err)
+	}
+	if n, err := testutil.GatherAndCount(h.registry, "auth_http_request_duration_seconds"); err != nil || n == 0 {
+		t.Errorf("got %d durations, %v", n, err)
+	}
+}

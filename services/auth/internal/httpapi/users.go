@@ -1,0 +1,97 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// userBody is the contract's user object.
+type userBody struct {
+	ID          int64  `json:"id"`
+	Username    string `json:"username"`
+	DisplayName string `json:"display_name"`
+	AvatarColor string `json:"avatar_color"`
+	Role        string `json:"role"`
+}
+
+func bodyOf(u user.User) userBody {
+	return userBody{ID: u.ID, Username: u.Username, DisplayName: u.DisplayName, AvatarColor: u.AvatarColor, Role: string(u.Role)}
+}
+
+// listedUser is a user as the list shows it.
+type listedUser struct {
+	userBody
+	// CreatedAt is RFC 3339, UTC, in seconds.
+	CreatedAt string `json:"created_at"`
+}
+
+// listUsers is GET /users.
+func (a *api) listUsers(c echo.Context, _ session.Session) (answer, error) {
+	users, err := a.accounts.List(c.Request().Context())
+	if err != nil {
+		return answer{}, err
+	}
+	body := struct {
+		Data []listedUser `json:"data"`
+	}{make([]listedUser, 0, len(users))}
+	for _, u := range users {
+		body.Data = append(body.Data, listedUser{bodyOf(u), u.CreatedAt.UTC().Format(time.RFC3339)})
+	}
+	return answer{http.StatusOK, body}, nil
+}
+
+// createUser is POST /users.
+func (a *api) createUser(c echo.Context, s session.Session) (answer, error) {
+	var body struct {
+		Username    string  `json:"username"`
+		DisplayName string  `json:"display_name"`
+		Password    string  `json:"password"`
+		AvatarColor *string `json:"avatar_color"`
+		Role        *string `json:"role"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	u, err := a.accounts.Create(c.Request().Context(), account.NewUser(body))
+	if err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "user_created", "user_id", u.ID, "role", string(u.Role), "by", s.UserID)
+	return answer{http.StatusCreated, struct {
+		User userBody `json:"user"`
+	}{bodyOf(u)}}, nil
+}
+
+// deleteUser is DELETE /users/:id.
+func (a *api) deleteUser(c echo.Context, s session.Session) (answer, error) {
+	id, err := parseID(c.Param("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	if err := a.accounts.Delete(c.Request().Context(), s, id); err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "user_deleted", "user_id", id, "by", s.UserID)
+	return done, nil
+}
+
+// parseID reads a decimal integer: digits only, which ParseInt alone does not
+// insist on. Everything else names no user.
+func parseID(s string) (int64, error) {
+	if strings.Trim(s, "0123456789") != "" {
+		return 0, user.ErrNotFound
+	}
+	id, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, user.ErrNotFound
+	}
+	return id, nil
+}
