@@ -1,0 +1,9 @@
+// Package chainlog reads the truth about a payment from the payment network's
+// own log: whether an EIP-3009 authorization was used, by which transaction,
+// and whether that transaction moved the money to us.
+//
+// It owns the JSON-RPC calls for that and the rule that pairs an
+// AuthorizationUsed event with its Transfer. It is asked only when a
+// facilitator left an outcome open, so it asks plain single calls that every
+// node answers, and no call twice in parallel.
+package chainlog

@@ -1,0 +1,84 @@
+package chainlog
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"strings"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// Events and the function of EIP-3009 and ERC-20, by the Keccak-256 of their
+// signatures.
+const (
+	topicUsed     = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5" // AuthorizationUsed(address,bytes32)
+	topicCanceled = "0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81" // AuthorizationCanceled(address,bytes32)
+	topicTransfer = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef" // Transfer(address,address,uint256)
+	selectorState = "0xe94a0102"                                                         // authorizationState(address,bytes32)
+)
+
+// word is an address as 32 bytes, without 0x.
+func word(address string) string {
+	return strings.Repeat("0", 24) + strings.ToLower(strings.TrimPrefix(address, "0x"))
+}
+
+// isSpending tells whether an event marks this authorization as used or
+// cancelled. A node's filter is not believed.
+func isSpending(e entry, q payment.Question) bool {
+	return !e.Removed && strings.EqualFold(e.Address, q.Key.Asset) && len(e.Topics) == 3 &&
+		(e.Topics[0] == topicUsed || e.Topics[0] == topicCanceled) &&
+		strings.EqualFold(e.Topics[1], "0x"+word(q.Key.Payer)) && strings.EqualFold(e.Topics[2], q.Key.Nonce)
+}
+
+// paid tells whether the transaction that used the authorization paid us by it.
+func (n node) paid(ctx context.Context, q payment.Question, used entry) (payment.Fate, error) {
+	var receipt struct {
+		Status          string  `json:"status"`
+		TransactionHash string  `json:"transactionHash"`
+		Logs            []entry `json:"logs"`
+	}
+	if err := n.call(ctx, &receipt, "eth_getTransactionReceipt", used.TransactionHash); err != nil {
+		return payment.Fate{}, err
+	}
+	if receipt.Status != "0x1" || !strings.EqualFold(receipt.TransactionHash, used.TransactionHash) {
+		return payment.Fate{}, errors.New("the node's receipt contradicts its log")
+	}
+	if !pays(receipt.Logs, q) {
+		return payment.Fate{Is: payment.Elsewhere}, nil
+	}
+	return payment.Fate{Is: payment.Paid, Transaction: strings.ToLower(used.TransactionHash)}, nil
+}
+
+// pays finds the transfer that belongs to the use of the authorization. A
+// transaction may use many: the token emits the transfer right after the mark
+// (USDC: FiatTokenV2), so it is the token's first transfer after the mark and
+// before the next mark. Only where a token emits it before, and there is but one
+// mark, any transfer of the transaction may be it.
+func pays(logs []entry, q payment.Question) bool {
+	var marks int
+	var counting, before, after bool
+	for _, e := range logs {
+		if !strings.EqualFold(e.Address, q.Key.Asset) || len(e.Topics) != 3 {
+			continue
+		}
+		switch e.Topics[0] {
+		case topicUsed:
+			marks++
+			counting = isSpending(e, q)
+		case topicTransfer:
+			if isTransfer(e, q) {
+				after = after || counting
+				before = before || marks == 0
+			}
+			counting = false
+		}
+	}
+	return after || (marks == 1 && before)
+}
+
+func isTransfer(e entry, q payment.Question) bool {
+	amount, ok := new(big.Int).SetString(strings.TrimPrefix(e.Data, "0x"), 16)
+	return ok && amount.String() == q.Amount &&
+		strings.EqualFold(e.Topics[1], "0x"+word(q.Key.Payer)) && strings.EqualFold(e.Topics[2], "0x"+word(q.PayTo))
+}

@@ -1,0 +1,120 @@
+package chainlog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// maxAnswer bounds a node's answer in bytes.
+const maxAnswer = 16 << 20
+
+// node is one JSON-RPC endpoint.
+type node struct {
+	url  string
+	http *http.Client
+}
+
+// call makes one JSON-RPC call. Its errors never hold the URL, which may carry
+// an access key.
+func (n node) call(ctx context.Context, result any, method string, params ...any) error {
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", method, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.url, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("%s: the node's URL is malformed", method)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := n.http.Do(request)
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, withoutURL(err))
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", method, err)
+	case len(text) > maxAnswer:
+		return fmt.Errorf("%s: answer is too large", method)
+	}
+	return decode(result, method, response.StatusCode, text)
+}
+
+func decode(result any, method string, status int, text []byte) error {
+	var answer struct {
+		Result json.RawMessage `json:"result"`
+		Error  *struct {
+			Code    int    `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return fmt.Errorf("%s: status %d, no JSON", method, status)
+	}
+	if answer.Error != nil {
+		return fmt.Errorf("%s: node error %d: %.200s", method, answer.Error.Code, answer.Error.Message)
+	}
+	if len(answer.Result) == 0 || string(answer.Result) == "null" {
+		return fmt.Errorf("%s: %w", method, errNull)
+	}
+	if err := json.Unmarshal(answer.Result, result); err != nil {
+		return fmt.Errorf("%s: result has another form: %w", method, err)
+	}
+	return nil
+}
+
+// errNull means that the node does not have what was asked for.
+var errNull = errors.New("no result")
+
+func withoutURL(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// quantity is a JSON-RPC number: 0x and hexadecimal digits.
+type quantity uint64
+
+func (q *quantity) UnmarshalText(text []byte) error {
+	digits, ok := strings.CutPrefix(string(text), "0x")
+	n, err := strconv.ParseUint(digits, 16, 64)
+	if !ok || err != nil {
+		return errors.New("not a quantity")
+	}
+	*q = quantity(n)
+	return nil
+}
+
+func (q quantity) String() string { return "0x" + strconv.FormatUint(uint64(q), 16) }
+
+// block is what is read of a block.
+type block struct {
+	Number    quantity `json:"number"`
+	Timestamp quantity `json:"timestamp"`
+}
+
+// entry is one event of the log.
+type entry struct {
+	Address         string   `json:"address"`
+	Topics          []string `json:"topics"`
+	Data            string   `json:"data"`
+	TransactionHash string   `json:"transactionHash"`
+	LogIndex        quantity `json:"logIndex"`
+	Removed         bool     `json:"removed"`
+}
+
+func (n node) block(ctx context.Context, tag string) (b block, err error) {
+	return b, n.call(ctx, &b, "eth_getBlockByNumber", tag, false)
+}

@@ -1,0 +1,131 @@
+package payment
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Options is what a Gate needs. All members without "may" are required.
+type Options struct {
+	Ledger      Ledger
+	Facilitator Facilitator
+	// Truth may be nil: then an outcome that the facilitator leaves open stays
+	// open until it says more.
+	Truth Truth
+	// FreeSettlements is how many settlements a calendar month (UTC) may have.
+	FreeSettlements int
+	// VerifyTimeout and SettleTimeout bound one call to the facilitator;
+	// WorkTimeout bounds the work of one sale.
+	VerifyTimeout, SettleTimeout, WorkTimeout time.Duration
+	// AttemptsPerPayer and AttemptsPerAddress bound the attempts that end unpaid
+	// in a minute.
+	AttemptsPerPayer, AttemptsPerAddress int
+	// KeepAnswers is how long the answer of a settled payment is kept; later it
+	// is made anew for the buyer who returns.
+	KeepAnswers time.Duration
+	Log         *slog.Logger
+	Now         func() time.Time
+	// Ended, when set, is told how each call ended.
+	Ended func(outcome string)
+	// At, when set, is called at each named point between claim and answer.
+	At func(Point)
+	// Beat is how often a life sign is given; zero means two seconds. Pause is
+	// left to a facilitator before it is asked again; zero means half a second.
+	// Answer is how long a caller waits for an answer; zero means what the
+	// timeouts add up to.
+	Beat, Pause, Answer time.Duration
+}
+
+// Point is a moment of a sale at which a crash must lose nothing.
+type Point string
+
+// The points, in their order.
+const (
+	Claimed  Point = "claimed"  // the claim is written
+	Worked   Point = "worked"   // the work is done, the facilitator agrees
+	Begun    Point = "begun"    // settling is on disk, nobody was asked
+	Asked    Point = "asked"    // the facilitator has answered, nothing is written
+	Finished Point = "finished" // the outcome is written, the buyer has no answer
+)
+
+// Gate sells: it takes a payment and gives an answer for it, at most once each.
+type Gate struct {
+	Options
+	owner    string
+	flights  flights
+	attempts *attempts
+	quota    quota
+
+	stop  context.CancelFunc
+	beats sync.WaitGroup
+}
+
+// lives is how many beats an owner lives without another.
+const lives = 5
+
+// Open makes a gate and gives its first life sign.
+func Open(ctx context.Context, o Options) (*Gate, error) {
+	if o.Ledger == nil || o.Facilitator == nil || o.Log == nil || o.Now == nil || o.FreeSettlements < 0 ||
+		o.VerifyTimeout <= 0 || o.SettleTimeout <= 0 || o.WorkTimeout <= 0 || o.AttemptsPerPayer < 1 || o.AttemptsPerAddress < 1 {
+		return nil, errors.New("open the paywall: an option is missing")
+	}
+	o.Beat = cmp.Or(o.Beat, 2*time.Second)
+	o.Pause = cmp.Or(o.Pause, 500*time.Millisecond)
+	o.Answer = cmp.Or(o.Answer, max(o.VerifyTimeout, o.WorkTimeout)+o.SettleTimeout)
+	if o.Ended == nil {
+		o.Ended = func(string) {}
+	}
+	if o.At == nil {
+		o.At = func(Point) {}
+	}
+	g := &Gate{Options: o, owner: rand.Text(), attempts: newAttempts(time.Minute, o.Now)}
+	if err := o.Ledger.Beat(ctx, g.owner, o.Now().Add(lives*o.Beat)); err != nil {
+		return nil, fmt.Errorf("open the paywall: %w", err)
+	}
+	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
+	g.stop = stop
+	g.beats.Go(func() { g.beat(beating) })
+	return g, nil
+}
+
+// beat gives life signs until ctx ends.
+func (g *Gate) beat(ctx context.Context) {
+	every(ctx, g.Beat, func() {
+		if err := g.Ledger.Beat(ctx, g.owner, g.Now().Add(lives*g.Beat)); err != nil && ctx.Err() == nil {
+			g.Log.Error("cannot give a life sign to the ledger", "error", err)
+		}
+	})
+}
+
+// every calls do each interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do()
+		}
+	}
+}
+
+// Close lets no new sale begin, waits for those under way until ctx ends, and
+// signs off. A sale that is cut off is taken up again by whoever opens the
+// ledger next.
+func (g *Gate) Close(ctx context.Context) error {
+	err := g.flights.drain(ctx)
+	g.stop()
+	g.beats.Wait()
+	if err != nil {
+		return fmt.Errorf("close the paywall with payments under way: %w", err)
+	}
+	return g.Ledger.Leave(context.WithoutCancel(ctx), g.owner)
+}

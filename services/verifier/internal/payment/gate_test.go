@@ -1,0 +1,215 @@
+package payment_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
+	var log bytes.Buffer
+	s := open(t, func(o *payment.Options) {
+		o.FreeSettlements = 5
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	ctx := context.Background()
+	var first payment.Payment
+	for i := range 5 {
+		if err := s.gate.Free(ctx); err != nil {
+			t.Fatalf("after %d: %v", i, err)
+		}
+		p := s.pay(fmt.Sprint(i + 1))
+		if i == 0 {
+			first = p
+		}
+		s.mustBuy(p)
+		if warned := strings.Contains(log.String(), "four fifths"); warned != (i == 4) {
+			t.Errorf("after %d: warned %v", i+1, warned)
+		}
+	}
+	s.wantErr(s.gate.Free(ctx), payment.ErrLimit)
+	works := s.works.Load()
+	_, err := s.buy(s.pay("9"))
+	s.wantErr(err, payment.ErrLimit)
+	if s.works.Load() != works || s.bank.verifies != 5 {
+		t.Error("worked or asked the facilitator for a call that cannot be settled")
+	}
+	if left, _ := s.gate.Left(ctx); left != 0 {
+		t.Errorf("%d are left", left)
+	}
+	s.mustBuy(first) // what was paid for is given all the same
+	s.clock.advance(payment.NextMonth(start).Sub(start))
+	if err := s.gate.Free(ctx); err != nil {
+		t.Errorf("in the next month: %v", err)
+	}
+	s.mustBuy(s.pay("a"))
+	s.wantTransfers(6)
+	if n := strings.Count(log.String(), "four fifths"); n != 1 {
+		t.Errorf("warned %d times in a month", n)
+	}
+}
+
+func TestManyAtOnceOverReplicasSettleExactlyTheLimit(t *testing.T) {
+	s := open(t, func(o *payment.Options) { o.FreeSettlements = 10 })
+	gates := []*payment.Gate{s.gate, s.replica(func(o *payment.Options) { o.FreeSettlements = 10 })}
+	var sold atomic.Int32
+	var all sync.WaitGroup
+	for i := range 100 {
+		p := s.pay(fmt.Sprintf("%x", i+1))
+		all.Go(func() {
+			_, err := gates[i%2].Buy(context.Background(), s.order(p, fmt.Sprint("thing", i)))
+			if err == nil {
+				sold.Add(1)
+			} else if !errors.Is(err, payment.ErrLimit) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if sold.Load() != 10 {
+		t.Errorf("%d were sold", sold.Load())
+	}
+	s.wantTransfers(10)
+	s.wantReserved(10)
+}
+
+func TestAFacilitatorAtItsOwnLimitIsLeftAlone(t *testing.T) {
+	s := open(t, nil)
+	s.bank.onSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		return x402.SettleResponse{}, payment.ErrFacilitatorLimit
+	}
+	_, err := s.buy(s.pay("1"))
+	s.wantErr(err, payment.ErrLimit)
+	if len(s.bank.bodies) != 1 {
+		t.Error("settle was repeated")
+	}
+	s.wantErr(s.gate.Free(context.Background()), payment.ErrLimit)
+	s.clock.advance(time.Minute)
+	if err := s.gate.Free(context.Background()); err != nil {
+		t.Errorf("later: %v", err)
+	}
+}
+
+func TestABuyerWhoHangsUpBeforeSettlingPaysNothing(t *testing.T) {
+	s := open(t, nil)
+	ctx, hangUp := context.WithCancel(context.Background())
+	o := s.order(s.pay("1"), "thing")
+	o.Work = func(ctx context.Context) ([]byte, error) {
+		hangUp()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	_, err := s.gate.Buy(ctx, o)
+	s.wantErr(err, context.Canceled)
+	if err := s.gate.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantTransfers(0)
+	if list, _ := s.ledger.List(context.Background(), payment.Filter{}); len(list) != 0 {
+		t.Errorf("the claim stayed: %+v", list)
+	}
+}
+
+func TestABuyerWhoHangsUpWhileSettlingGetsHisAnswerLater(t *testing.T) {
+	s := open(t, nil)
+	ctx, hangUp := context.WithCancel(context.Background())
+	s.bank.onSettle = func(settling context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+		hangUp()
+		time.Sleep(20 * time.Millisecond)
+		if settling.Err() != nil {
+			t.Error("settling ended with the caller")
+		}
+		return honest(), nil
+	}
+	p := s.pay("1")
+	_, err := s.gate.Buy(ctx, s.order(p, "thing"))
+	s.wantErr(err, context.Canceled)
+	s.mustBuy(p)
+	s.wantTransfers(1)
+	if len(s.bank.bodies) != 1 {
+		t.Errorf("settled %d times", len(s.bank.bodies))
+	}
+}
+
+func TestACopyGoesOnWhenTheFirstCallerHangsUp(t *testing.T) {
+	s := open(t, nil)
+	p := s.pay("1")
+	ctx, hangUp := context.WithCancel(context.Background())
+	working, goOn := make(chan struct{}), make(chan struct{})
+	o := s.order(p, "thing")
+	work := o.Work
+	o.Work = func(ctx context.Context) ([]byte, error) {
+		close(working)
+		<-goOn
+		return work(ctx)
+	}
+	first := make(chan error)
+	go func() {
+		_, err := s.gate.Buy(ctx, o)
+		first <- err
+	}()
+	<-working
+	second := make(chan error)
+	go func() {
+		_, err := s.gate.Buy(context.Background(), o)
+		second <- err
+	}()
+	time.Sleep(20 * time.Millisecond)
+	hangUp()
+	s.wantErr(<-first, context.Canceled)
+	close(goOn)
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+	s.wantTransfers(1)
+}
+
+func TestClosingWaitsForSettlementsAndBeginsNoMore(t *testing.T) {
+	s := open(t, nil)
+	settling := make(chan struct{})
+	s.bank.onSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+		close(settling)
+		time.Sleep(50 * time.Millisecond)
+		return honest(), nil
+	}
+	go func() { _, _ = s.buy(s.pay("1")) }()
+	<-settling
+	if err := s.gate.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantState(payment.Settled)
+	_, err := s.buy(s.pay("2"))
+	s.wantErr(err, payment.ErrInFlight)
+}
+
+func withIdentifier(a x402.Authorization, id string) x402.Payload {
+	p := payloadV2(a)
+	p.Extensions = map[string]json.RawMessage{payment.ExtensionIdentifier: json.RawMessage(`{"info":{"required":false,"id":"` + id + `"},"schema":{}}`)}
+	return p
+}
+
+func TestAnIdentifierThatHasPaidGivesTheFirstAnswerAndSpendsNothing(t *testing.T) {
+	s := open(t, nil)
+	first := s.mustBuy(s.read(2, withIdentifier(authorization("1", start), "order_0123456789")))
+	resigned := s.read(2, withIdentifier(authorization("2", start), "order_0123456789"))
+	again := s.mustBuy(resigned)
+	if again.Transaction != first.Transaction {
+		t.Errorf("got transaction %s, want %s", again.Transaction, first.Transaction)
+	}
+	s.wantTransfers(1)
+	s.wantState(payment.Settled)
+	_, err := s.gate.Buy(context.Background(), s.order(resigned, "other thing"))
+	s.wantErr(err, payment.ErrIdentifier)
+	s.wantTransfers(1)
+}

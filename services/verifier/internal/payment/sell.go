@@ -1,0 +1,139 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// ledgerTimeout bounds a write that must not be left out because a caller went.
+const ledgerTimeout = 15 * time.Second
+
+// sell works for a claimed payment and settles last.
+func (g *Gate) sell(f *flight, o Order, r Record) (Sale, error) {
+	call, err := o.Offer.call(o.Payment)
+	if err != nil {
+		g.release(f, r)
+		return Sale{}, err
+	}
+	refund, answer, err := g.workAndVerify(f, o, call)
+	if err != nil {
+		g.release(f, r)
+		return Sale{}, err
+	}
+	g.At(Worked)
+	sale, err := g.settle(f, o, r, Settlement{Call: call, Answer: answer})
+	if err == nil {
+		refund()
+	}
+	return sale, err
+}
+
+// release forgets the claim, so that the payment may be used again. The deadline
+// does it where this fails.
+func (g *Gate) release(ctx context.Context, r Record) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
+	defer cancel()
+	if err := g.Ledger.Release(ctx, r.Key, g.owner); err != nil {
+		g.Log.Error("cannot release a claim", "error", err)
+	}
+}
+
+// workAndVerify does the work beside the facilitator's check. A payment that is
+// not good outweighs work that failed: what the work finds is for who can pay.
+// The attempt that it takes from the payer is refunded by who settles.
+func (g *Gate) workAndVerify(f *flight, o Order, call []byte) (refund func(), answer []byte, err error) {
+	ctx, cancel := context.WithCancel(f)
+	defer cancel()
+	var all errgroup.Group
+	var workErr, verifyErr error
+	all.Go(func() error {
+		ctx, cancel := context.WithTimeout(ctx, g.WorkTimeout)
+		defer cancel()
+		answer, workErr = work(ctx, o)
+		return nil
+	})
+	all.Go(func() error {
+		if verifyErr = g.verify(ctx, o, call); verifyErr != nil {
+			cancel()
+		}
+		return nil
+	})
+	_ = all.Wait()
+	if f.Err() != nil {
+		return nil, nil, f.Err()
+	}
+	if verifyErr != nil {
+		return nil, nil, verifyErr
+	}
+	// Only now is it certain that the payer made the attempt.
+	if refund, err = g.attempts.spend("payer "+o.Payment.Key.Payer, g.AttemptsPerPayer); err != nil {
+		return nil, nil, err
+	}
+	return refund, answer, workErr
+}
+
+// work runs the order's work; a panic is an error of it.
+func work(ctx context.Context, o Order) (answer []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			answer, err = nil, panicError(p)
+		}
+	}()
+	return o.Work(ctx)
+}
+
+func (g *Gate) verify(ctx context.Context, o Order, call []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, g.VerifyTimeout)
+	defer cancel()
+	answer, err := g.Facilitator.Verify(ctx, call)
+	err = checkVerified(answer, err, o.Payment)
+	if errors.Is(err, ErrLimit) {
+		g.quota.pause(g.Now())
+	}
+	return err
+}
+
+// settle reserves a settlement, writes that money may move from here on, and
+// asks the facilitator.
+func (g *Gate) settle(f *flight, o Order, r Record, s Settlement) (Sale, error) {
+	if err := o.Offer.judgeWindow(o.Payment, g.Now(), settleMargin); err != nil {
+		g.release(f, r)
+		return Sale{}, err
+	}
+	if !f.pin() {
+		g.release(f, r)
+		return Sale{}, f.Err()
+	}
+	ctx := context.WithoutCancel(f)
+	s.Month, s.Limit = Month(g.Now()), g.FreeSettlements
+	s.Deadline = g.Now().Add(2*g.SettleTimeout + time.Minute)
+	twin, err := g.begin(ctx, r, s)
+	g.quota.stale()
+	if err != nil || twin != nil {
+		g.release(f, r)
+	}
+	switch {
+	case errors.Is(err, ErrLost):
+		return Sale{}, ErrInFlight
+	case errors.Is(err, ErrLimit):
+		return Sale{}, ErrLimit
+	case err != nil:
+		return Sale{}, ledgerFault(err)
+	case twin != nil && twin.Request != o.Request:
+		return Sale{}, ErrIdentifier
+	case twin != nil:
+		return g.resume(f, o, *twin)
+	}
+	g.At(Begun)
+	r.State, r.Call, r.Answer, r.Month = Settling, s.Call, s.Answer, s.Month
+	return g.askToSettle(ctx, r)
+}
+
+func (g *Gate) begin(ctx context.Context, r Record, s Settlement) (*Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	return g.Ledger.Begin(ctx, r.Key, g.owner, s)
+}

@@ -1,0 +1,201 @@
+package payment_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+func TestAPaymentBuysOneAnswer(t *testing.T) {
+	s := open(t, nil)
+	sale := s.mustBuy(s.pay("1"))
+	if sale.Transaction != hash(1) {
+		t.Errorf("transaction is %q", sale.Transaction)
+	}
+	s.wantTransfers(1)
+	s.wantReserved(1)
+	r := s.wantState(payment.Settled)
+	if r.Transaction != hash(1) || r.Key.Payer != strings.ToLower(buyerAddress) || r.Amount != "10000" {
+		t.Errorf("recorded %+v", r)
+	}
+}
+
+func TestTheSamePaymentGivesTheSameAnswerAgainWithoutAskingAnybody(t *testing.T) {
+	s := open(t, nil)
+	p := s.pay("1")
+	first := s.mustBuy(p)
+	s.clock.advance(24 * time.Hour) // long after its end
+	s.bank.set(func(b *bank) {
+		b.onVerify = func() (x402.VerifyResponse, error) { panic("verify was asked") }
+		b.truth = errors.New("the chain was asked")
+	})
+	again := s.mustBuy(p)
+	if again.Transaction != first.Transaction || s.works.Load() != 1 {
+		t.Errorf("got %+v after %d works", again, s.works.Load())
+	}
+	s.wantTransfers(1)
+}
+
+func TestAPaymentIsBoundToItsRequest(t *testing.T) {
+	s := open(t, nil)
+	p := s.pay("1")
+	s.mustBuy(p)
+	_, err := s.gate.Buy(context.Background(), s.order(p, "other thing"))
+	s.wantErr(err, payment.ErrUsed)
+	forged := payloadV2(authorization("1", start))
+	forged.Payload.Signature = "0x" + strings.Repeat("cd", 65)
+	_, err = s.buy(s.read(2, forged))
+	s.wantErr(err, payment.ErrUsed)
+	if s.works.Load() != 1 {
+		t.Errorf("worked %d times", s.works.Load())
+	}
+}
+
+func TestAHundredCopiesAtOnceAreOneSale(t *testing.T) {
+	s := open(t, nil)
+	gates := []*payment.Gate{s.gate, s.replica(nil), s.replica(nil)}
+	a := authorization("1", start)
+	loud := a
+	loud.From, loud.Nonce = strings.ToLower(a.From), "0x"+strings.ToUpper(a.Nonce[2:])
+	copies := []payment.Payment{s.read(2, payloadV2(a)), s.read(1, payloadV1(a)), s.read(2, payloadV2(loud)), s.read(1, payloadV1(loud))}
+	var answers sync.Map
+	var sold, used atomic.Int32
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() {
+			thing := "thing"
+			if i%5 == 4 {
+				thing = fmt.Sprintf("other thing %d", i)
+			}
+			sale, err := gates[i%len(gates)].Buy(context.Background(), s.order(copies[i%len(copies)], thing))
+			switch {
+			case err == nil:
+				sold.Add(1)
+				answers.Store(string(sale.Answer)+sale.Transaction, true)
+			case errors.Is(err, payment.ErrUsed):
+				used.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	distinct := 0
+	answers.Range(func(any, any) bool { distinct++; return true })
+	if distinct != 1 || sold.Load() == 0 || sold.Load()+used.Load() != 100 {
+		t.Errorf("%d distinct answers, %d sold, %d refused", distinct, sold.Load(), used.Load())
+	}
+	if s.works.Load() != 1 {
+		t.Errorf("worked %d times", s.works.Load())
+	}
+	s.wantTransfers(1)
+	s.wantReserved(1)
+}
+
+func TestWorkThatFailsIsNeverCharged(t *testing.T) {
+	s := open(t, nil)
+	p := s.pay("1")
+	failure := errors.New("not final yet")
+	for _, work := range []func(context.Context) ([]byte, error){
+		func(context.Context) ([]byte, error) { return nil, failure },
+		func(context.Context) ([]byte, error) { panic(failure) },
+	} {
+		o := s.order(p, "thing")
+		o.Work = work
+		if _, err := s.gate.Buy(context.Background(), o); err == nil || !strings.Contains(err.Error(), "not final yet") {
+			t.Errorf("got %v", err)
+		}
+		s.wantTransfers(0)
+		s.wantReserved(0)
+	}
+	s.mustBuy(p) // the same payment is as good as new
+	s.wantTransfers(1)
+}
+
+func TestAPaymentThatIsNotGoodOutweighsWorkThatFails(t *testing.T) {
+	s := open(t, nil)
+	no := false
+	s.bank.onVerify = func() (x402.VerifyResponse, error) {
+		time.Sleep(20 * time.Millisecond)
+		return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInsufficientFunds}, nil
+	}
+	o := s.order(s.pay("1"), "thing")
+	o.Work = func(context.Context) ([]byte, error) { return nil, errors.New("what the work found") }
+	_, err := s.gate.Buy(context.Background(), o)
+	s.wantErr(err, payment.ErrRefused)
+	var refusal *payment.Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != x402.ReasonInsufficientFunds {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatTheFacilitatorSaysOfAPayment(t *testing.T) {
+	yes, no := true, false
+	for name, c := range map[string]struct {
+		answer x402.VerifyResponse
+		err    error
+		want   error
+	}{
+		"no with a reason is a refusal":         {answer: x402.VerifyResponse{IsValid: &no, InvalidReason: "invalid_exact_evm_signature"}, want: payment.ErrRefused},
+		"an error of its own is no refusal":     {answer: x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonUnexpectedVerify}, want: payment.ErrFacilitator},
+		"no without a reason is no refusal":     {answer: x402.VerifyResponse{IsValid: &no}, want: payment.ErrFacilitator},
+		"no verdict is never yes":               {answer: x402.VerifyResponse{Payer: buyerAddress}, want: payment.ErrFacilitator},
+		"yes for another payer is not believed": {answer: x402.VerifyResponse{IsValid: &yes, Payer: shopAddress}, want: payment.ErrFacilitator},
+		"no answer":                             {err: errCut, want: payment.ErrFacilitator},
+		"its own limit":                         {err: payment.ErrFacilitatorLimit, want: payment.ErrLimit},
+		"its own limit as a reason":             {answer: x402.VerifyResponse{IsValid: &no, InvalidReason: "free_tier_exceeded"}, want: payment.ErrLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, nil)
+			s.bank.onVerify = func() (x402.VerifyResponse, error) { return c.answer, c.err }
+			_, err := s.buy(s.pay("1"))
+			s.wantErr(err, c.want)
+			s.wantTransfers(0)
+			s.wantReserved(0)
+			if list, _ := s.ledger.List(context.Background(), payment.Filter{}); len(list) != 0 {
+				t.Errorf("the claim stayed: %+v", list)
+			}
+		})
+	}
+}
+
+func TestTheFacilitatorGetsOneReencodedObjectWithOurTerms(t *testing.T) {
+	s := open(t, nil)
+	payload := payloadV2(authorization("1", start))
+	payload.Resource = &x402.Resource{URL: "https://evil.example/"}
+	payload.Accepted.MaxTimeoutSeconds = 99999
+	payload.Extensions = map[string]json.RawMessage{"bazaar": json.RawMessage(`{"info":"theirs"}`), "other": json.RawMessage(`{"x":1}`)}
+	s.mustBuy(s.read(2, payload))
+	if len(s.bank.settleBodies()) != 1 {
+		t.Fatalf("settle was asked with %v", s.bank.settleBodies())
+	}
+	for body := range s.bank.settleBodies() {
+		for _, want := range []string{`"paymentRequirements":{"scheme":"exact"`, `"maxTimeoutSeconds":60`, `"other":{"x":1}`, `"bazaar":{"info":"ours"}`, "https://shop.example/v1/thing"} {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s is not in %s", want, body)
+			}
+		}
+		if strings.Contains(body, "evil") || strings.Contains(body, "theirs") {
+			t.Errorf("the buyer's words went on: %s", body)
+		}
+	}
+}
+
+func TestVersion1IsSettledAsVersion1(t *testing.T) {
+	s := open(t, nil)
+	s.mustBuy(s.read(1, payloadV1(authorization("1", start))))
+	for body := range s.bank.settleBodies() {
+		if !strings.HasPrefix(body, `{"x402Version":1,`) || !strings.Contains(body, `"maxAmountRequired":"10000"`) || strings.Contains(body, "eip155") {
+			t.Errorf("settled with %s", body)
+		}
+	}
+}

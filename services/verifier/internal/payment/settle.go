@@ -1,0 +1,126 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// truthTimeout bounds one look at the chain.
+const truthTimeout = 10 * time.Second
+
+// reasonElsewhere and reasonExpired say why an authorization never pays us.
+const (
+	reasonElsewhere = "authorization_spent_elsewhere"
+	reasonExpired   = "authorization_expired_unspent"
+)
+
+// askToSettle has a begun settlement carried out and ends it in the ledger. An
+// outcome that is open is asked for once more, with the same bytes, and then
+// looked up on the chain.
+func (g *Gate) askToSettle(ctx context.Context, r Record) (Sale, error) {
+	outcome, limited := g.ask(ctx, r)
+	if outcome.State == Unknown && !limited {
+		time.Sleep(g.Pause)
+		again, _ := g.ask(ctx, r)
+		outcome = second(outcome, again)
+	}
+	g.At(Asked)
+	if outcome.State != Settled {
+		outcome = g.truthOver(ctx, outcome, r)
+	}
+	if limited {
+		g.quota.pause(g.Now())
+	}
+	sale, err := g.finish(ctx, r, outcome)
+	if limited && err != nil {
+		return Sale{}, ErrLimit
+	}
+	return sale, err
+}
+
+// second judges the answer to a repeated settling: a yes is a yes, but a no may
+// be the echo of the first one's success.
+func second(first, again Outcome) Outcome {
+	if again.State == Settled {
+		return again
+	}
+	if first.Transaction == "" {
+		first.Transaction = again.Transaction
+	}
+	return first
+}
+
+// ask asks the facilitator to settle.
+func (g *Gate) ask(ctx context.Context, r Record) (Outcome, bool) {
+	ctx, cancel := context.WithTimeout(ctx, g.SettleTimeout)
+	defer cancel()
+	answer, err := g.Facilitator.Settle(ctx, r.Call)
+	outcome, limited := checkSettled(answer, err, r.Key)
+	if outcome.State == Unknown {
+		g.Log.Warn("the facilitator left a settlement open", "reason", outcome.Reason, "transaction", outcome.Transaction, "error", err)
+	}
+	return outcome, limited
+}
+
+// truthOver lets the chain correct what the facilitator said, or did not say.
+func (g *Gate) truthOver(ctx context.Context, o Outcome, r Record) Outcome {
+	fate, err := g.fate(ctx, r)
+	switch {
+	case err != nil || fate.Is == Unspent:
+		return o
+	case fate.Is == Paid:
+		return Outcome{State: Settled, Transaction: fate.Transaction}
+	case fate.Is == Elsewhere:
+		return Outcome{State: Dead, Reason: reasonElsewhere}
+	default:
+		return Outcome{State: Dead, Reason: reasonExpired}
+	}
+}
+
+var errNoTruth = errors.New("no node of the payment network is configured")
+
+func (g *Gate) fate(ctx context.Context, r Record) (Fate, error) {
+	if g.Truth == nil {
+		return Fate{}, errNoTruth
+	}
+	ctx, cancel := context.WithTimeout(ctx, truthTimeout)
+	defer cancel()
+	fate, err := g.Truth.Fate(ctx, r.question())
+	if err != nil {
+		g.Log.Warn("cannot read the payment network", "error", err)
+	}
+	return fate, err
+}
+
+// finish writes an outcome and gives what the buyer gets for it. What cannot be
+// written now is found again: the record reads as unknown after its deadline.
+func (g *Gate) finish(ctx context.Context, r Record, o Outcome) (Sale, error) {
+	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	written, err := g.Ledger.Finish(ctx, r.Key, o)
+	g.quota.stale()
+	if err != nil {
+		g.Log.Error("cannot write how a settlement ended", "state", o.State, "transaction", o.Transaction, "error", err)
+		written = r
+		written.State, written.Transaction, written.Reason = o.State, o.Transaction, o.Reason
+	}
+	g.At(Finished)
+	return written.sale()
+}
+
+// sale is what the buyer gets for a record whose settling has ended.
+func (r Record) sale() (Sale, error) {
+	switch r.State {
+	case Settled:
+		return Sale{Answer: r.Answer, Transaction: r.Transaction}, nil
+	case Dead:
+		return Sale{}, &Refusal{Of: ErrNotSettled, Reason: r.Reason, Transaction: r.Transaction}
+	default:
+		return Sale{}, &PendingError{Transaction: r.Transaction}
+	}
+}
+
+func panicError(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
