@@ -24,7 +24,7 @@ func encodeAll(members []any) (out []byte) {
 	for _, member := range members {
 		switch member := member.(type) {
 		case int:
-			out = rlp.AppendUint(out, uint64(member)) //nolint:gosec // not negative here
+			out = rlp.AppendUint(out, uint64(member))
 		case []byte:
 			out = rlp.AppendString(out, member)
 		case evm.Address:

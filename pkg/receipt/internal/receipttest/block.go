@@ -121,7 +121,7 @@ func (b *Block) Find(t testing.TB, hash string) int {
 
 // Proof makes the portable proof of a transaction.
 func (b *Block) Proof(i int) receipt.Proof {
-	key := rlp.AppendUint(nil, uint64(i)) //nolint:gosec // a place is not negative
+	key := rlp.AppendUint(nil, uint64(i))
 	return receipt.Proof{
 		HeaderRLP: b.Header, Index: decimalOf(i),
 		Transaction: hexes(b.Transactions.Proof(key)), Receipt: hexes(b.Receipts.Proof(key)),

@@ -116,7 +116,7 @@ func next(data []byte) (item Item, rest []byte, err error) {
 	if size > uint64(len(data)-head) {
 		return Item{}, nil, errShort
 	}
-	end := head + int(size) //nolint:gosec // at most len(data)
+	end := head + int(size)
 	if !list && size == 1 && data[head] < 0x80 {
 		return Item{}, nil, errCanonical
 	}

@@ -25,9 +25,9 @@ func AppendList(to, items []byte) []byte {
 
 func appendPrefix(to []byte, base byte, size int) []byte {
 	if size <= 55 {
-		return append(to, base+byte(size)) //nolint:gosec // at most 55
+		return append(to, base+byte(size))
 	}
-	long := bigEndian(uint64(size)) //nolint:gosec // a length is not negative
+	long := bigEndian(uint64(size))
 	to = append(to, base+55+byte(len(long)))
 	return append(to, long...)
 }

@@ -33,10 +33,10 @@ func writeText(out io.Writer, r report) error {
 }
 
 func (r report) headline(out *bytes.Buffer) {
-	switch {
-	case r.code == exitInvalid:
+	switch r.code {
+	case exitInvalid:
 		say(out, "NOT VALID: %s", printable(r.Error))
-	case r.code == exitNoKey:
+	case exitNoKey:
 		say(out, "NOT DECIDED: %s", printable(r.Error))
 	default:
 		say(out, "VALID")
