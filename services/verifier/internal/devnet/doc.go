@@ -1,0 +1,15 @@
+// Package devnet is the development network: one go-ethereum node in this
+// process with blocks that keep coming and a finalized head that follows, a USD
+// token on it (contract/USDCoin.sol), accounts that hold some of it, and an
+// x402 facilitator that really settles there.
+//
+// The node is geth's own, driven through the Engine API as a consensus client
+// drives it: the simulated beacon of ethclient/simulated finalizes every 32nd
+// block only and moves the chain's clock ahead of the wall's when blocks come
+// faster than one a second, which breaks the time windows of payments.
+//
+// Everything is kept in memory and starts anew with the process; the chain's
+// addresses are the same on every start. Its keys are public: it must never
+// stand for a real network, and nothing here is meant to be reached from
+// outside.
+package devnet

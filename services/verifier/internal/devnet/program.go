@@ -1,0 +1,129 @@
+package devnet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/pforte/pforte/pkg/config"
+	"github.com/pforte/pforte/pkg/logging"
+	"github.com/pforte/pforte/pkg/serve"
+)
+
+// Config holds the settings of the program devnet.
+type Config struct {
+	RPCAddr         string        `env:"RPC_ADDR" default:"127.0.0.1:8545" doc:"address of the chain's JSON-RPC"`
+	FacilitatorAddr string        `env:"FACILITATOR_ADDR" default:"127.0.0.1:8402" doc:"address of the x402 facilitator"`
+	ChainID         uint64        `env:"CHAIN_ID" default:"84532" doc:"EIP-155 id of the chain; the default is Base Sepolia's, so that stock x402 clients of both versions pay here"`
+	BlockTime       time.Duration `env:"BLOCK_TIME" default:"1s" doc:"pause between blocks, at least 1s"`
+	FinalityDepth   uint64        `env:"FINALITY_DEPTH" default:"2" doc:"how many blocks the finalized head is behind the latest"`
+	LogLevel        string        `env:"LOG_LEVEL" default:"info" doc:"debug, info, warn or error"`
+}
+
+const usage = `devnet runs a development chain with a USD token and an x402 facilitator on it.
+Everything is in memory; its keys are public.
+
+  devnet               run until stopped; prints one line of JSON when ready
+  devnet healthcheck   fail unless the facilitator of this machine answers
+  devnet --help | --version
+
+Settings are environment variables:
+
+`
+
+// Version is set at link time.
+var Version = "devel"
+
+// Run is the program. It returns nil after a stop by ctx.
+func Run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	if len(args) > 0 && (args[0] == "--help" || args[0] == "-h") {
+		_, err := io.WriteString(stdout, usage+config.Table[Config]())
+		return err
+	}
+	if len(args) > 0 && args[0] == "--version" {
+		_, err := fmt.Fprintln(stdout, "devnet", Version)
+		return err
+	}
+	cfg, err := config.Load[Config](getenv)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(args) == 0:
+		return run(ctx, cfg, stdout, stderr)
+	case len(args) == 1 && args[0] == "healthcheck":
+		return serve.Healthcheck(ctx, cfg.FacilitatorAddr, "/health")
+	}
+	return fmt.Errorf("unknown argument %q; see devnet --help", args[0])
+}
+
+func run(ctx context.Context, cfg Config, stdout, stderr io.Writer) (err error) {
+	log, err := logging.New(stderr, cfg.LogLevel)
+	if err != nil {
+		return err
+	}
+	network, err := Start(cfg, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, network.Close()) }()
+	return serve.Run(ctx, serve.Server{
+		Name: "FACILITATOR_ADDR", Addr: cfg.FacilitatorAddr, Handler: network.Facilitator.Handler(),
+		Ready: func(addr net.Addr) {
+			if err := json.NewEncoder(stdout).Encode(network.describe(addr)); err != nil {
+				log.Error("cannot say what is served", "error", err)
+			}
+		},
+	})
+}
+
+// Network is a running development network.
+type Network struct {
+	*Chain
+	Facilitator *Facilitator
+	id          uint64
+}
+
+// Start starts the chain and makes its facilitator.
+func Start(cfg Config, log *slog.Logger) (*Network, error) {
+	t, err := readToken()
+	if err != nil {
+		return nil, err
+	}
+	chain, err := StartChain(ChainConfig{
+		ID: cfg.ChainID, RPCAddr: cfg.RPCAddr, BlockTime: cfg.BlockTime, FinalityDepth: cfg.FinalityDepth, Alloc: alloc(t), Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	facilitator, err := NewFacilitator(chain.Client(), cfg.ChainID, log)
+	if err != nil {
+		return nil, errors.Join(err, chain.Close())
+	}
+	return &Network{Chain: chain, Facilitator: facilitator, id: cfg.ChainID}, nil
+}
+
+// description is what the program prints when it is ready.
+type description struct {
+	RPC          string `json:"rpc"`
+	Facilitator  string `json:"facilitator"`
+	Network      string `json:"network"`
+	Asset        string `json:"asset"`
+	AssetName    string `json:"assetName"`
+	AssetVersion string `json:"assetVersion"`
+	Payer        string `json:"payer"`
+	Payee        string `json:"payee"`
+}
+
+func (n *Network) describe(facilitator net.Addr) description {
+	return description{
+		RPC: n.RPCURL(), Facilitator: "http://" + facilitator.String(), Network: fmt.Sprintf("eip155:%d", n.id),
+		Asset: TokenAddress.Hex(), AssetName: TokenName, AssetVersion: TokenVersion,
+		Payer: PayerAddress.Hex(), Payee: PayeeAddress.Hex(),
+	}
+}

@@ -1,0 +1,67 @@
+package devnet_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/pforte/pforte/services/verifier/internal/devnet"
+)
+
+func TestTheProgramSaysWhatItServesAndStops(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	settings := map[string]string{"RPC_ADDR": free(t), "FACILITATOR_ADDR": free(t)}
+	out, in := io.Pipe()
+	ended := make(chan error, 1)
+	var stderr bytes.Buffer
+	go func() {
+		ended <- devnet.Run(ctx, nil, func(name string) string { return settings[name] }, in, &stderr)
+		_ = in.Close()
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%v: %v", err, <-ended)
+	}
+	var said map[string]string
+	if err := json.Unmarshal([]byte(line), &said); err != nil || said["rpc"] != "http://"+settings["RPC_ADDR"] || said["network"] != "eip155:84532" {
+		t.Errorf("%s: %v", line, err)
+	}
+	if err := devnet.Run(ctx, []string{"healthcheck"}, func(name string) string { return settings[name] }, io.Discard, io.Discard); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHelpNamesEverySettingAndUnknownArgumentsFail(t *testing.T) {
+	var out bytes.Buffer
+	none := func(string) string { return "" }
+	if err := devnet.Run(t.Context(), []string{"--help"}, none, &out, io.Discard); err != nil || !strings.Contains(out.String(), "FINALITY_DEPTH") {
+		t.Errorf("%v, %s", err, &out)
+	}
+	if err := devnet.Run(t.Context(), []string{"--what"}, none, io.Discard, io.Discard); err == nil {
+		t.Error("an unknown argument was taken")
+	}
+	bad := func(name string) string { return map[string]string{"BLOCK_TIME": "10ms"}[name] }
+	if err := devnet.Run(t.Context(), nil, bad, io.Discard, io.Discard); err == nil {
+		t.Error("blocks faster than their clock were taken")
+	}
+}
+
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
