@@ -67,7 +67,9 @@ func (b *provenBlock) snapshot(index uint64) (chain.Snapshot, error) {
 		}
 		transaction.From = from
 	}
-	if transaction.To == nil && entry.outcome.Status == chain.StatusSuccess && transaction.Nonce != nil {
+	// An Arbitrum retry's nonce counts its ticket's retries: no address follows from it.
+	creation := transaction.To == nil && transaction.Nonce != nil && transaction.Type != arbRetryType
+	if creation && entry.outcome.Status == chain.StatusSuccess {
 		made := chain.Address(crypto.CreateAddress(common.Address(transaction.From), *transaction.Nonce))
 		transaction.ContractAddress = &made
 	}
