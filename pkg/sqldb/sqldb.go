@@ -33,8 +33,14 @@ const (
 	postgresMaxConns = 16
 )
 
-// ErrURL is returned for a database URL of no known form.
-var ErrURL = errors.New("database URL is neither sqlite:PATH nor postgres://…")
+// What Open may find.
+var (
+	// ErrURL is returned for a database URL of no known form.
+	ErrURL = errors.New("database URL is neither sqlite:PATH nor postgres://…")
+	// ErrUnreachable says that the database does not answer, or not to us; it
+	// may do so later.
+	ErrUnreachable = errors.New("database does not answer")
+)
 
 // DB is an open database. Writer is the pool for statements that change
 // something, Reader for those that do not; on Postgres both are the same pool.
@@ -47,14 +53,15 @@ type DB struct {
 // or "postgres://…"), makes the folder of a new SQLite file, and applies the
 // migrations that are missing: goose files in the folders "sqlite" and
 // "postgres" of migrations. Several processes may do so at once. The error
-// never holds the password of the URL.
+// never holds the password of the URL; it is ErrURL or ErrUnreachable where
+// that is what is wrong.
 func Open(ctx context.Context, databaseURL string, migrations fs.FS) (*DB, error) {
 	db, err := connect(databaseURL)
 	if err != nil {
 		return nil, err
 	}
 	if err := db.Ping(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("reach database: %w", err), db.Close())
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrUnreachable, err), db.Close())
 	}
 	if err := db.migrate(ctx, migrations); err != nil {
 		return nil, errors.Join(fmt.Errorf("migrate database: %w", err), db.Close())

@@ -157,6 +157,15 @@ func count(t *testing.T, db *sqldb.DB) (n int) {
 	return n
 }
 
+func TestADatabaseThatDoesNotAnswerIsToldApart(t *testing.T) {
+	if _, err := sqldb.Open(context.Background(), "postgres://u:p@127.0.0.1:1/d", migrations()); !errors.Is(err, sqldb.ErrUnreachable) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := sqldb.Open(context.Background(), "sqlite:"+filepath.Join(t.TempDir(), "x.db"), os.DirFS(t.TempDir())); err == nil || errors.Is(err, sqldb.ErrUnreachable) {
+		t.Errorf("without migrations: got %v", err)
+	}
+}
+
 func TestAURLIsCheckedWithoutOpeningAnything(t *testing.T) {
 	for _, url := range []string{"sqlite:data/auth.db", "sqlite::memory:", "sqlite:///data/x.db", "postgres://u:p@h/d", "postgresql://h/d"} {
 		if err := sqldb.CheckURL(url); err != nil {
