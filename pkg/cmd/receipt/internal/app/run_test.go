@@ -3,12 +3,15 @@ package app_test
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/pkg/cmd/receipt/internal/app"
 	"github.com/pforte/pforte/pkg/receipt"
@@ -134,6 +137,23 @@ func TestVerifySaysWhatIsProvenAndWhatIsOnlyAttested(t *testing.T) {
 	}
 }
 
+// go test ./cmd/receipt/internal/app -run TestTheDocumentedOutput -update
+var update = flag.Bool("update", false, "write the documented output anew")
+
+// deploy/docs/receipts.md shows this output.
+func TestTheDocumentedOutput(t *testing.T) {
+	const path = "testdata/verify.txt"
+	_, out, _ := run(t, "", "verify", vectors+"response.json", "--key", vectors+"key.json")
+	if *update {
+		if err := os.WriteFile(path, []byte(out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(read(t, path), out); diff != "" {
+		t.Errorf("output (-documented +is):\n%s", diff)
+	}
+}
+
 func TestJSONSaysTheSame(t *testing.T) {
 	type answer struct {
 		Valid                   bool
@@ -202,50 +222,6 @@ func TestInspectShowsTheReceiptAndBelievesNothing(t *testing.T) {
 	}
 	if code, _, errOut := run(t, "{}", "inspect", "-"); code != 1 || !strings.Contains(errOut, "malformed") {
 		t.Errorf("not a receipt: exit %d, %q", code, errOut)
-	}
-}
-
-func TestKeygenMakesAFileForItsOwnerAndNeverOverwritesOne(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "key.pem")
-	code, out, errOut := run(t, "", "keygen", "--out", path)
-	if code != 0 || !strings.HasPrefix(out, "sha256:") {
-		t.Fatalf("exit %d, %q, %q", code, out, errOut)
-	}
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-	before := read(t, path)
-	if code, _, errOut := run(t, "", "keygen", "--out", path); code != 4 || !strings.Contains(errOut, "will not be overwritten") {
-		t.Errorf("a second time: exit %d, %q", code, errOut)
-	}
-	if read(t, path) != before {
-		t.Error("the key was overwritten")
-	}
-	if code, out, _ := run(t, "", "keygen"); code != 0 || !strings.HasPrefix(out, "-----BEGIN PRIVATE KEY-----\n") {
-		t.Errorf("without a file: exit %d, %q", code, out)
-	}
-}
-
-func TestPubkeyGivesTheKeyDocument(t *testing.T) {
-	_, pem, _ := run(t, "", "keygen")
-	code, out, errOut := run(t, pem, "pubkey", "-", "--chain", "eip155:10")
-	if code != 0 {
-		t.Fatalf("exit %d, %q", code, errOut)
-	}
-	key, err := receipt.ParseSigningKey([]byte(pem))
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := receipt.ParseKeyDocument([]byte(out))
-	if err != nil || doc.KeyID != key.ID() || doc.Chain != "eip155:10" {
-		t.Errorf("%+v, %v", doc, err)
-	}
-	if code, _, errOut := run(t, "secret", "pubkey", "-"); code != 1 || strings.Contains(errOut, "secret") {
-		t.Errorf("not a key: exit %d, %q", code, errOut)
-	}
-	if code, _, _ := run(t, pem, "pubkey", "-", "--chain", "base"); code != 2 {
-		t.Errorf("not a chain: exit %d", code)
 	}
 }
 
