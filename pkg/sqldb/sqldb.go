@@ -60,13 +60,22 @@ func Open(ctx context.Context, databaseURL string, migrations fs.FS) (*DB, error
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Ping(ctx); err != nil {
+	if err := db.reach(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrUnreachable, err), db.Close())
 	}
 	if err := db.migrate(ctx, migrations); err != nil {
 		return nil, errors.Join(fmt.Errorf("migrate database: %w", err), db.Close())
 	}
 	return db, nil
+}
+
+// reachTimeout bounds how long Open waits for the database to answer at all.
+const reachTimeout = 5 * time.Second
+
+func (db *DB) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	return db.Ping(ctx)
 }
 
 // CheckURL tells, without opening anything, whether a database URL has one of
