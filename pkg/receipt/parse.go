@@ -11,7 +11,7 @@ import (
 )
 
 // MaxSize bounds a signed receipt in bytes. A proof holds the transaction's whole
-// input and all its logs, which a block's gas limit keeps below this.
+// input and all its logs; most have a few kilobytes, but gas is their only limit.
 const MaxSize = 16 << 20
 
 // Document is a signed receipt as it came, read but not yet believed.

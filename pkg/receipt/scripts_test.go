@@ -22,14 +22,15 @@ func TestTheJavaScriptVerifierAgrees(t *testing.T) {
 }
 
 func TestThePythonVerifierAgrees(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		missing(t, "python3 is not installed")
+	// Where another Python stands in front of Debian's, that one may lack what
+	// apt-get has installed.
+	for _, python := range []string{"python3", "/usr/bin/python3"} {
+		if _, err := run(t, python, "-c", "import cryptography"); err == nil {
+			runVerifier(t, python, "testdata/verify.py")
+			return
+		}
 	}
-	if _, err := run(t, python, "-c", "import cryptography"); err != nil {
-		t.Skip("python3 has no package cryptography")
-	}
-	runVerifier(t, python, "testdata/verify.py")
+	t.Skip("no python3 with the package cryptography")
 }
 
 // missing skips for a person and fails where everything must be tested.
