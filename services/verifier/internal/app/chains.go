@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pforte/pforte/services/verifier/internal/chain/ethrpc"
+	"github.com/pforte/pforte/services/verifier/internal/httpapi"
+	"github.com/pforte/pforte/services/verifier/internal/verification"
+)
+
+// chains are the readers of all chains.
+type chains struct {
+	readers []*ethrpc.Reader
+	// seen tells that all chains have been reached at least once.
+	seen atomic.Bool
+}
+
+func openChains(ctx context.Context, s settings, log *slog.Logger) (*chains, error) {
+	all := &chains{}
+	memory := ethrpc.NewMemory(int64(s.CacheBytes), 0)
+	for _, c := range s.chains {
+		reader, err := ethrpc.Open(ctx, ethrpc.Options{Chain: c, Memory: memory, Log: log})
+		if err != nil {
+			return nil, fmt.Errorf("open the chain %s: %w", c.Name, err)
+		}
+		all.readers = append(all.readers, reader)
+	}
+	return all, nil
+}
+
+// run watches the heads of all chains until ctx ends.
+func (c *chains) run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, reader := range c.readers {
+		all.Go(func() { reader.Run(ctx) })
+	}
+	all.Wait()
+}
+
+// reached fails until every chain has told its heads once. Later a chain that
+// is away is said where it is asked for (422), because other chains, documents
+// and answers that were paid for can still be served.
+func (c *chains) reached(ctx context.Context) error {
+	if c.seen.Load() {
+		return nil
+	}
+	for _, reader := range c.readers {
+		if _, err := reader.Heads(ctx); err != nil {
+			return fmt.Errorf("chain %s: %w", reader.Identity().Name, err)
+		}
+	}
+	c.seen.Store(true)
+	return nil
+}
+
+// api gives the chains as they are served.
+func (c *chains) api() []httpapi.Chain {
+	var list []httpapi.Chain
+	for _, reader := range c.readers {
+		list = append(list, httpapi.Chain{Name: reader.Identity().Name, Verifier: verification.Verifier{Reader: reader}})
+	}
+	return list
+}

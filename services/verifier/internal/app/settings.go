@@ -1,0 +1,149 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/config"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
+)
+
+// settings are the settings in the rooms' own words.
+type settings struct {
+	config.Config
+	chains []chain.Config
+	terms  payment.Terms
+	key    *receipt.SigningKey
+	keys   receipt.KeyDocument
+	cdp    *facilitator.CDPKey
+	// truth are the nodes of the payment network; none means that nobody but
+	// the facilitator can tell how a settlement ended.
+	truth []string
+}
+
+// load reads all settings and reports all faults at once.
+func load(getenv func(string) string) (settings, error) {
+	cfg, err := config.Load(getenv)
+	s := settings{Config: cfg}
+	faults := []error{err, s.loadChains(), s.loadTerms(), s.loadKeys(), s.loadFacilitator()}
+	return s, errors.Join(faults...)
+}
+
+// loadChains reads CHAINS_FILE, or the one chain of the CHAIN_ settings.
+func (s *settings) loadChains() (err error) {
+	c := s.Chain
+	if c.File == "" {
+		one := chain.Config{
+			Name: c.Name, ID: c.ID, RPCURLs: trimmed(c.RPCURLs), Quorum: c.Quorum, RPCTimeout: c.RPCTimeout, MaxHeadAge: c.MaxHeadAge,
+		}
+		s.chains = []chain.Config{one}
+		if len(one.RPCURLs) == 0 {
+			return nil // reported as missing
+		}
+		return under("CHAIN_", one.Validate())
+	}
+	text, err := os.ReadFile(c.File)
+	if err != nil {
+		return fmt.Errorf("CHAINS_FILE: %w", err)
+	}
+	s.chains, err = chain.ParseFile(text)
+	return under("CHAINS_FILE: ", err)
+}
+
+func trimmed(list []string) []string {
+	var kept []string
+	for _, text := range list {
+		if text = strings.TrimSpace(text); text != "" {
+			kept = append(kept, text)
+		}
+	}
+	return kept
+}
+
+// under puts the name of a setting before each line of an error.
+func under(prefix string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(prefix + strings.ReplaceAll(err.Error(), "\n", "\n"+prefix))
+}
+
+// loadTerms fills in what is known of the payment network's token.
+func (s *settings) loadTerms() error {
+	p := s.Payment
+	s.terms = payment.Terms{
+		Network: p.Network, Asset: p.Asset, AssetName: p.AssetName, AssetVersion: p.AssetVersion,
+		PayTo: p.PayTo, Amount: p.Amount, MaxTimeout: time.Duration(p.MaxTimeoutSeconds) * time.Second, V1: p.V1,
+	}
+	s.truth = trimmed(p.RPCURLs)
+	token, known := payment.KnownToken(p.Network)
+	for _, c := range s.chains {
+		if fmt.Sprintf("eip155:%d", c.ID) != p.Network {
+			continue
+		}
+		if c.USDToken != nil {
+			token, known = payment.Token(*c.USDToken), true
+		}
+		if len(s.truth) == 0 {
+			s.truth = c.RPCURLs
+		}
+	}
+	if t := &s.terms; t.Asset == "" && known {
+		t.Asset = token.Address
+	}
+	if t := &s.terms; known && strings.EqualFold(t.Asset, token.Address) {
+		if t.AssetName == "" {
+			t.AssetName = token.Name
+		}
+		if t.AssetVersion == "" {
+			t.AssetVersion = token.Version
+		}
+	}
+	if p.PayTo == "" {
+		return nil // reported as missing
+	}
+	return under("PAYMENT_: ", s.terms.Validate())
+}
+
+func (s *settings) loadKeys() (err error) {
+	if s.ReceiptSigningKey == "" || len(s.chains) == 0 {
+		return nil // reported already
+	}
+	if s.key, err = receipt.ParseSigningKey([]byte(s.ReceiptSigningKey)); err != nil {
+		return fmt.Errorf("RECEIPT_SIGNING_KEY: %w", err)
+	}
+	var others []receipt.Key
+	if s.ReceiptRetiredKeys != "" {
+		text, err := os.ReadFile(s.ReceiptRetiredKeys)
+		if err != nil {
+			return fmt.Errorf("RECEIPT_RETIRED_KEYS_FILE: %w", err)
+		}
+		if others, err = receipt.ParseKeys(text); err != nil {
+			return fmt.Errorf("RECEIPT_RETIRED_KEYS_FILE: %w", err)
+		}
+	}
+	if s.keys, err = receipt.NewKeyDocument(s.key, fmt.Sprintf("eip155:%d", s.chains[0].ID), others...); err != nil {
+		return fmt.Errorf("RECEIPT_RETIRED_KEYS_FILE: %w", err)
+	}
+	return nil
+}
+
+func (s *settings) loadFacilitator() (err error) {
+	f := &s.Facilitator
+	if f.CDPKeyID == "" || f.CDPKeySecret == "" {
+		return nil
+	}
+	if f.URL == "" {
+		f.URL = facilitator.CDPURL
+	}
+	if s.cdp, err = facilitator.ParseCDPKey(f.CDPKeyID, f.CDPKeySecret); err != nil {
+		return fmt.Errorf("CDP_API_KEY_SECRET: %w", err)
+	}
+	return nil
+}

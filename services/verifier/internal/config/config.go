@@ -1,0 +1,140 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/clientaddr"
+	"github.com/pforte/pforte/pkg/config"
+	"github.com/pforte/pforte/pkg/logging"
+	"github.com/pforte/pforte/pkg/sqldb"
+)
+
+// Ledger says where payments are recorded: all that a command at the terminal
+// needs.
+type Ledger struct {
+	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/verifier.db" secret:"true" doc:"where payments are recorded: sqlite:PATH for one machine, postgres://… for replicas"`
+	LogLevel    string `env:"LOG_LEVEL" default:"info" doc:"debug, info, warn or error"`
+}
+
+// Config is everything that the verifier can be told.
+type Config struct {
+	Addr      string `env:"ADDR" default:":8082" doc:"address to serve on"`
+	AdminAddr string `env:"ADMIN_ADDR" default:"127.0.0.1:9082" doc:"address of /livez and /metrics; never behind the proxy"`
+	Ledger
+	PublicURL      string               `env:"PUBLIC_URL" default:"http://localhost:8082" doc:"the address that buyers see; challenges and documents name it"`
+	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of the proxies whose X-Forwarded-For is believed; without any, the address of the peer counts"`
+
+	Chain
+	ReceiptSigningKey  string `env:"RECEIPT_SIGNING_KEY,required" secret:"true" doc:"the Ed25519 key that signs receipts, PKCS#8 PEM; receipt keygen makes one"`
+	ReceiptRetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"file with the public keys that no longer or do not yet sign, as in the key document"`
+	Facilitator
+	Payment
+}
+
+// Chain says which chains are verified, and by which nodes. Package chain checks
+// it.
+type Chain struct {
+	Name       string        `env:"CHAIN_NAME" default:"base" doc:"name of the chain in the path /v1/verify/NAME-transaction"`
+	ID         uint64        `env:"CHAIN_ID" default:"8453" doc:"EIP-155 id of the chain"`
+	RPCURLs    []string      `env:"CHAIN_RPC_URLS" secret:"true" doc:"JSON-RPC nodes of the chain, comma-separated, best first; required without CHAINS_FILE"`
+	Quorum     int           `env:"CHAIN_RPC_QUORUM" default:"1" limit:"true" doc:"how many of the nodes must agree on block and finality"`
+	RPCTimeout time.Duration `env:"CHAIN_RPC_TIMEOUT" default:"5s" limit:"true" doc:"longest wait for one answer of a node"`
+	MaxHeadAge time.Duration `env:"CHAIN_MAX_HEAD_AGE" default:"1m" limit:"true" doc:"how old the nodes' word about latest and finalized may be"`
+	File       string        `env:"CHAINS_FILE" doc:"JSON file with several chains, in place of the six settings above; see chains.example.json"`
+	CacheBytes int           `env:"CHAIN_CACHE_BYTES" default:"67108864" limit:"true" doc:"memory for proven blocks, which are not asked for again"`
+}
+
+// Facilitator says who checks and settles payments.
+type Facilitator struct {
+	URL             string        `env:"FACILITATOR_URL" doc:"base URL of an x402 facilitator; with CDP keys the default is Coinbase's"`
+	FreeSettlements int           `env:"FACILITATOR_FREE_SETTLEMENTS" default:"1000" doc:"settlements in a calendar month (UTC), a hard limit: more are refused with 503, never paid for"`
+	VerifyTimeout   time.Duration `env:"FACILITATOR_VERIFY_TIMEOUT" default:"10s" limit:"true" doc:"longest wait for the facilitator's check"`
+	SettleTimeout   time.Duration `env:"FACILITATOR_SETTLE_TIMEOUT" default:"45s" limit:"true" doc:"longest wait for the facilitator's settling"`
+	CDPKeyID        string        `env:"CDP_API_KEY_ID" doc:"id of a Coinbase CDP key; each call then carries a token"`
+	CDPKeySecret    string        `env:"CDP_API_KEY_SECRET" secret:"true" doc:"secret of that key: base64 (Ed25519) or PEM (P-256)"`
+}
+
+// Payment says what a call costs and where the money goes.
+type Payment struct {
+	PayTo             string        `env:"PAYMENT_PAY_TO,required" doc:"address that is paid; give this service an address of its own"`
+	Network           string        `env:"PAYMENT_NETWORK" default:"eip155:8453" doc:"chain that money moves on (CAIP-2)"`
+	Asset             string        `env:"PAYMENT_ASSET" doc:"address of the token; default: the native USDC of a known network"`
+	AssetName         string        `env:"PAYMENT_ASSET_NAME" doc:"name of the token's EIP-712 domain; same default"`
+	AssetVersion      string        `env:"PAYMENT_ASSET_VERSION" doc:"version of the token's EIP-712 domain; same default"`
+	Amount            string        `env:"PAYMENT_AMOUNT" default:"10000" doc:"price of one verification in atomic units; 10000 is 0.01 USD in a token of 6 decimals"`
+	MaxTimeoutSeconds int           `env:"PAYMENT_MAX_TIMEOUT_SECONDS" default:"60" limit:"true" doc:"how long after signing a payment may be settled"`
+	RPCURLs           []string      `env:"PAYMENT_RPC_URL" secret:"true" doc:"JSON-RPC nodes of the payment network, comma-separated, that tell how an open settlement ended; default: the chain's own nodes when it is the same network"`
+	V1                bool          `env:"X402_V1" default:"true" doc:"also accept x402 version 1, where the network has a name in it"`
+	PerPayer          int           `env:"UNPAID_ATTEMPTS_PER_PAYER" default:"300" limit:"true" doc:"good payments of one payer that end unpaid, per minute and replica"`
+	PerAddress        int           `env:"UNPAID_ATTEMPTS_PER_ADDRESS" default:"600" limit:"true" doc:"paid calls of one client address (IPv6: /64) that end unpaid, per minute and replica"`
+	AnswerRetention   time.Duration `env:"ANSWER_RETENTION" default:"2160h" limit:"true" doc:"how long sold answers are kept; later they are made anew for the buyer who returns"`
+}
+
+// Load reads all settings from getenv and reports all faults at once.
+func Load(getenv func(string) string) (Config, error) { return config.Load[Config](getenv) }
+
+// LoadLedger reads the settings of the ledger alone.
+func LoadLedger(getenv func(string) string) (Ledger, error) { return config.Load[Ledger](getenv) }
+
+// Table is the README's table of all settings.
+func Table() string { return config.Table[Config]() }
+
+// Validate checks what one setting's type cannot say.
+func (c *Config) Validate() error {
+	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
+	faults := append(c.Ledger.faults(), c.Facilitator.faults()...)
+	faults = append(faults, webURL("PUBLIC_URL", c.PublicURL))
+	switch {
+	case c.Chain.File == "" && len(c.Chain.RPCURLs) == 0:
+		faults = append(faults, errors.New("CHAIN_RPC_URLS: is required without CHAINS_FILE"))
+	case c.Chain.File != "" && len(c.Chain.RPCURLs) > 0:
+		faults = append(faults, errors.New("CHAINS_FILE: comes in place of CHAIN_RPC_URLS, not together with it"))
+	}
+	for _, node := range c.Payment.RPCURLs {
+		faults = append(faults, webURL("PAYMENT_RPC_URL", node))
+	}
+	return errors.Join(faults...)
+}
+
+// Validate checks the ledger's settings.
+func (l *Ledger) Validate() error { return errors.Join(l.faults()...) }
+
+func (l *Ledger) faults() (faults []error) {
+	if err := sqldb.CheckURL(l.DatabaseURL); err != nil {
+		faults = append(faults, fmt.Errorf("DATABASE_URL: %w", err))
+	}
+	if _, err := logging.New(io.Discard, l.LogLevel); err != nil {
+		faults = append(faults, err)
+	}
+	return faults
+}
+
+func (f *Facilitator) faults() (faults []error) {
+	if (f.CDPKeyID == "") != (f.CDPKeySecret == "") {
+		faults = append(faults, errors.New("CDP_API_KEY_ID: comes only together with CDP_API_KEY_SECRET"))
+	}
+	switch {
+	case f.URL != "":
+		faults = append(faults, webURL("FACILITATOR_URL", f.URL))
+	case f.CDPKeyID == "":
+		faults = append(faults, errors.New("FACILITATOR_URL: is required without CDP_API_KEY_ID"))
+	}
+	if f.FreeSettlements < 0 {
+		faults = append(faults, errors.New("FACILITATOR_FREE_SETTLEMENTS: is negative"))
+	}
+	return faults
+}
+
+// webURL checks an address without quoting it, because it may hold a key.
+func webURL(setting, text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return fmt.Errorf("%s: is not of the form https://host/path", setting)
+	}
+	return nil
+}

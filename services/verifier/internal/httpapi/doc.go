@@ -1,0 +1,8 @@
+// Package httpapi serves the verifier over HTTP: its routes, the reading of
+// requests, the paid operation in its order (contract section 4), the headers
+// and bodies of the payment protocol, the documents that describe the service,
+// and the one table from errors to answers.
+//
+// It decides nothing about payments or evidence: those are packages payment and
+// verification.
+package httpapi

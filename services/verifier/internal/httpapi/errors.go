@@ -1,0 +1,192 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/strictjson"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/verification"
+)
+
+// What the routes refuse by themselves.
+var (
+	errBodyMissing = errors.New("body is missing")
+	errBodySize    = errors.New("body is too large")
+	errBodyCut     = errors.New("body could not be read")
+	errMediaType   = errors.New("body is not application/json")
+	errNoRoute     = errors.New("no such route")
+	errWrongMethod = errors.New("method not allowed")
+	errNotReady    = errors.New("not ready")
+)
+
+// failure is how an error is answered.
+type failure struct {
+	err    error
+	status int
+	reason string
+	text   string
+	// retryAfter is how many seconds to wait before the same call again; 0
+	// means that the same call will not succeed.
+	retryAfter int
+}
+
+// failures is the one table from errors to answers. Faults of the chain and of
+// a judgement carry reason and text themselves. What is not in it is a 500, and
+// on a paid path a 503, with a fixed text, so that nothing internal leaks.
+var failures = []failure{
+	{errBodyMissing, 400, "invalid_request", "A body is required: a JSON object with transactionHash", 0},
+	{errBodySize, 400, "invalid_request", "The body is larger than 16 KB", 0},
+	{errBodyCut, 400, "invalid_request", "The body could not be read to its end", 0},
+	{errMediaType, 400, "invalid_request", "The content type must be application/json", 0},
+	{errNoRoute, 404, "not_found", "There is nothing here", 0},
+	{errWrongMethod, 405, "method_not_allowed", "This method is not allowed here", 0},
+	{errNotReady, 503, "not_ready", "The service is not ready", 5},
+	{payment.ErrInvalid, 402, "payment_invalid", "The payment does not match what is asked for", 0},
+	{payment.ErrRefused, 402, "payment_refused", "The facilitator refused the payment; nothing was charged", 0},
+	{payment.ErrNotSettled, 402, "settlement_refused", "The payment could not be settled; nothing was charged", 0},
+	{payment.ErrUsed, 402, "payment_already_used", "This payment was sent with another request; each payment buys one answer", 0},
+	{payment.ErrIdentifier, 400, "payment_identifier_conflict", "This payment identifier was used for another request; nothing was charged", 0},
+	{payment.ErrInFlight, 503, "payment_in_progress", "This payment is being processed; send the same request with the same payment again", 2},
+	{payment.ErrPending, 503, "settlement_pending", "It is not known yet whether the payment was settled; send the same request with the same payment again, and do not pay anew", 5},
+	{payment.ErrFacilitator, 503, "facilitator_unavailable", "The payment facilitator cannot be asked; nothing was charged", 5},
+	{payment.ErrLedger, 503, "ledger_unavailable", "Payments cannot be recorded; nothing was charged", 5},
+	{payment.ErrTooMany, 503, "too_many_unpaid_attempts", "Too many attempts ended without a payment", 60},
+	{payment.ErrLimit, 503, "facilitator_limit", "The free settlements of this month are used up", 60},
+	{context.Canceled, 503, "request_canceled", "The caller went away", 1},
+}
+
+// internal answers every error that is not in the table.
+var internal = failure{status: http.StatusInternalServerError, reason: "internal_error", text: "Something went wrong; nothing was charged", retryAfter: 5}
+
+// errorBody is the body of every answer that is not a success.
+type errorBody struct {
+	Error     string `json:"error"`
+	Code      int    `json:"code"`
+	Reason    string `json:"reason"`
+	Retryable bool   `json:"retryable"`
+	// RetryAfterSeconds is also the Retry-After header.
+	RetryAfterSeconds int `json:"retryAfterSeconds,omitempty"`
+	// Field names the member of the request at fault.
+	Field string `json:"field,omitempty"`
+	// PaymentReason is the payment protocol's own word, an open set.
+	PaymentReason string               `json:"paymentReason,omitempty"`
+	Checks        []verification.Check `json:"checks,omitempty"`
+}
+
+// bodyOf gives the answer to an error.
+func (a *api) bodyOf(err error, paid bool) errorBody {
+	var malformed *strictjson.Error
+	if errors.As(err, &malformed) {
+		return errorBody{Error: sentence(malformed), Code: http.StatusBadRequest, Reason: "invalid_request", Field: malformed.Field()}
+	}
+	var fault *chain.Fault
+	if errors.As(err, &fault) {
+		return unproven(err, fault)
+	}
+	f := failureOf(err)
+	if f.status == http.StatusInternalServerError && paid {
+		f.status = http.StatusServiceUnavailable
+	}
+	b := errorBody{Error: f.text, Code: f.status, Reason: f.reason, Retryable: f.retryAfter > 0, RetryAfterSeconds: f.retryAfter}
+	var refusal *payment.Refusal
+	if errors.As(err, &refusal) {
+		b.PaymentReason = refusal.Reason
+	}
+	var tooMany *payment.TooManyError
+	switch {
+	case errors.As(err, &tooMany):
+		b.RetryAfterSeconds = seconds(tooMany.After)
+	case errors.Is(err, payment.ErrLimit):
+		now := a.Now()
+		b.RetryAfterSeconds = seconds(payment.NextMonth(now).Sub(now))
+	}
+	return b
+}
+
+// seconds rounds up to whole seconds, one at least.
+func seconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }
+
+// sentence says what is wrong with a body, and where.
+func sentence(e *strictjson.Error) string {
+	if field := e.Field(); field != "" {
+		return "The member " + field + " " + e.Reason
+	}
+	return "The body " + e.Reason
+}
+
+// unproven is the answer when the chain or the judgement says no (422).
+func unproven(err error, fault *chain.Fault) errorBody {
+	b := errorBody{
+		Error: strings.ToUpper(fault.Text[:1]) + fault.Text[1:], Code: http.StatusUnprocessableEntity,
+		Reason: fault.Code, Retryable: fault.Retryable,
+	}
+	if after, ok := chain.RetryAfter(err); ok {
+		b.RetryAfterSeconds = after
+	}
+	var mismatch *verification.MismatchError
+	if errors.As(err, &mismatch) {
+		b.Checks = mismatch.Checks
+	}
+	return b
+}
+
+// failureOf finds an error in the table.
+func failureOf(err error) failure {
+	var fromEcho *echo.HTTPError
+	if errors.As(err, &fromEcho) {
+		switch fromEcho.Code {
+		case http.StatusNotFound:
+			err = errNoRoute
+		case http.StatusMethodNotAllowed:
+			err = errWrongMethod
+		}
+	}
+	for _, f := range failures {
+		if errors.Is(err, f.err) {
+			return f
+		}
+	}
+	return internal
+}
+
+// writeError is echo's HTTPErrorHandler: the only place that answers errors.
+func (a *api) writeError(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	var r *refused
+	onSale := errors.As(err, &r)
+	ours := a.bodyOf(err, onSale)
+	ans := answer{status: ours.Code, header: http.Header{"Cache-Control": {"no-store"}}}
+	var encodeErr error
+	switch {
+	case onSale && ours.Code == http.StatusPaymentRequired:
+		ans, encodeErr = r.payAgain(ours)
+	default:
+		if onSale {
+			for name, values := range r.response() {
+				ans.header[name] = values
+			}
+		}
+		ans.body, encodeErr = jsonBody(ours)
+	}
+	if encodeErr != nil {
+		a.Log.Error("cannot encode an error answer", "error", encodeErr)
+		ans = answer{status: http.StatusInternalServerError}
+	}
+	if ours.RetryAfterSeconds > 0 {
+		ans.header["Retry-After"] = []string{strconv.Itoa(ours.RetryAfterSeconds)}
+	}
+	if c.Request().Method == http.MethodHead {
+		ans.body = nil
+	}
+	_ = write(c, ans) // the client is gone if this fails
+}

@@ -1,0 +1,110 @@
+package httpapi
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// requestIDPattern is what is taken over from X-Request-Id.
+var requestIDPattern = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,64}\z`)
+
+const requestIDHeader = "X-Request-Id"
+
+// observe is the outermost middleware: it names the request, writes the answer
+// to an error, and then logs and counts.
+func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		started := a.Now()
+		h := c.Response().Header()
+		h.Set(requestIDHeader, requestID(c.Request()))
+		h.Set("X-Content-Type-Options", "nosniff")
+		err := next(c)
+		if err != nil {
+			c.Error(err)
+		}
+		took := a.Now().Sub(started)
+		a.Metrics.request(c, took)
+		a.logRequest(c, err, took)
+		return nil
+	}
+}
+
+func requestID(r *http.Request) string {
+	if id := r.Header.Get(requestIDHeader); requestIDPattern.MatchString(id) {
+		return id
+	}
+	return rand.Text()
+}
+
+// logRequest writes one line. The path is the route's, because a real one could
+// hold anything; questions that cost and change nothing are for debugging only.
+func (a *api) logRequest(c echo.Context, err error, took time.Duration) {
+	ctx := c.Request().Context()
+	status, level := c.Response().Status, slog.LevelInfo
+	switch {
+	case status == http.StatusInternalServerError:
+		level = slog.LevelError
+	case err == nil && (status != http.StatusOK || c.Request().Method != http.MethodPost):
+		level = slog.LevelDebug
+	}
+	if !a.Log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("method", methodLabel(c)), slog.String("route", routeLabel(c)), slog.Int("status", status),
+		slog.Duration("took", took), slog.String("client", c.RealIP()), slog.String("request_id", c.Response().Header().Get(requestIDHeader)),
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	a.Log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// recover turns a panic into an error.
+func (a *api) recover(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			r := recover()
+			if r == nil {
+				return
+			}
+			if fault, ok := r.(error); ok && errors.Is(fault, http.ErrAbortHandler) {
+				panic(r)
+			}
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}()
+		return next(c)
+	}
+}
+
+// What browsers may send and read. The official client sends
+// Access-Control-Expose-Headers as a request header on its paid retry.
+const (
+	allowHeaders  = "Content-Type, Accept, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, X-Request-Id, If-None-Match"
+	exposeHeaders = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, X-Request-Id, ETag"
+)
+
+// crossOrigin lets pages of any origin use the service: there is no cookie and
+// no session that they could abuse. It answers preflights itself.
+func crossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h, r := c.Response().Header(), c.Request()
+		h.Set("Access-Control-Allow-Origin", "*")
+		h.Set("Access-Control-Expose-Headers", exposeHeaders)
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS")
+			h.Set("Access-Control-Allow-Headers", allowHeaders)
+			h.Set("Access-Control-Max-Age", "7200")
+			return c.NoContent(http.StatusNoContent)
+		}
+		return next(c)
+	}
+}

@@ -1,0 +1,157 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// maxBody bounds a request body in bytes.
+const maxBody = 16 << 10
+
+// job is a request that was read: what it asks, in one spelling, and how it is
+// done. The work gives the answer's bytes in JSON; the same request gives the
+// same bytes.
+type job struct {
+	canonical []byte
+	work      func(ctx context.Context) ([]byte, error)
+	// present turns the work's bytes into what this caller accepts.
+	present func(answer []byte) (body []byte, mediaType string, err error)
+}
+
+// reader reads the body of a paid request. Its errors are the caller's faults.
+type reader func(c echo.Context, body []byte) (job, error)
+
+// paid sells what a reader reads, in the order that DECISIONS fixes: body (400),
+// free settlements (503), payment (402), then claim, check, work, sign, settle
+// (package payment), and the answer last.
+func (a *api) paid(s *shop, read reader) handler {
+	return func(c echo.Context) (answer, error) {
+		version, header := paymentOf(c.Request().Header)
+		body, err := readBody(c.Request())
+		if err != nil {
+			return answer{}, err
+		}
+		enquiry := version == 0 && isEnquiry(body)
+		var j job
+		if !enquiry {
+			if j, err = readJob(c, body, read); err != nil {
+				return answer{}, err
+			}
+		}
+		if version == 0 {
+			if err := a.Gate.Free(c.Request().Context()); err != nil {
+				return answer{}, err
+			}
+			return s.unpaid, nil
+		}
+		return a.sell(c, s, j, version, header)
+	}
+}
+
+// paymentOf finds the payment of a request: version 2 wins, and only one of
+// them is ever settled. Version 0 means that there is none.
+func paymentOf(h http.Header) (version int, header string) {
+	if v2 := h.Get(x402.HeaderPaymentSignature); v2 != "" {
+		return x402.V2, v2
+	}
+	if v1 := h.Get(x402.HeaderPaymentV1); v1 != "" {
+		return x402.V1, v1
+	}
+	return 0, ""
+}
+
+func readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errBodyCut, err)
+	case len(body) > maxBody:
+		return nil, errBodySize
+	}
+	return body, nil
+}
+
+// isEnquiry tells a body that only asks for the price, as registries do.
+func isEnquiry(body []byte) bool {
+	trimmed := bytes.TrimSpace(body)
+	return len(trimmed) == 0 || string(trimmed) == "{}"
+}
+
+func readJob(c echo.Context, body []byte, read reader) (job, error) {
+	if len(body) == 0 {
+		return job{}, errBodyMissing
+	}
+	mediaType, _, err := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
+	if err != nil || mediaType != "application/json" {
+		return job{}, errMediaType
+	}
+	return read(c, body)
+}
+
+// sell takes the payment and gives the answer.
+func (a *api) sell(c echo.Context, s *shop, j job, version int, header string) (answer, error) {
+	ctx := c.Request().Context()
+	paid, err := payment.Read(version, header)
+	if err != nil {
+		return answer{}, &refused{shop: s, paid: paid, err: a.Gate.Refuse(ctx, err)}
+	}
+	sale, err := a.Gate.Buy(ctx, payment.Order{
+		Offer: s.offer, Payment: paid, Request: s.fingerprint(j.canonical), Address: c.RealIP(), Work: j.work,
+	})
+	if err != nil {
+		return answer{}, &refused{shop: s, paid: paid, err: err}
+	}
+	body, mediaType, err := j.present(sale.Answer)
+	if err != nil {
+		return answer{}, err
+	}
+	response, err := s.settled(paid, sale)
+	if err != nil {
+		return answer{}, err
+	}
+	response.Set("Cache-Control", "private, no-store")
+	response.Set("Vary", "Accept")
+	return answer{status: http.StatusOK, header: response, mediaType: mediaType, body: body}, nil
+}
+
+// fingerprint binds a payment to what is asked: operation and request. The two
+// paths of the first chain are one operation.
+func (s *shop) fingerprint(canonical []byte) payment.Digest {
+	return sha256.Sum256(append([]byte("POST "+s.operation+"\n"), canonical...))
+}
+
+// refused is a paid call that failed: err with what the answer needs beside it.
+type refused struct {
+	shop *shop
+	paid payment.Payment
+	err  error
+}
+
+func (r *refused) Error() string { return r.err.Error() }
+
+func (r *refused) Unwrap() error { return r.err }
+
+// response gives the header that says how the settling ended, when it came to
+// that.
+func (r *refused) response() http.Header {
+	var refusal *payment.Refusal
+	var pending *payment.PendingError
+	switch {
+	case errors.As(r.err, &pending):
+		return r.shop.notSettled(r.paid, x402.ReasonSettlementPending, pending.Transaction)
+	case errors.As(r.err, &refusal) && errors.Is(refusal, payment.ErrNotSettled):
+		return r.shop.notSettled(r.paid, refusal.Reason, refusal.Transaction)
+	}
+	return nil
+}
