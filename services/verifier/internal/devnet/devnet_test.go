@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -37,7 +38,7 @@ type network struct {
 }
 
 var shared = sync.OnceValues(func() (*network, error) {
-	n, err := devnet.Start(devnet.Config{ChainID: chainID, BlockTime: time.Second, FinalityDepth: 2}, slog.New(slog.DiscardHandler))
+	n, err := devnet.Start(devnet.Config{ChainID: chainID, BlockTime: time.Second, FinalityDepth: 2}, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,8 @@ import (
 const (
 	// confirmTimeout is how long a settlement waits for its block.
 	confirmTimeout = 20 * time.Second
+	// pollTime is the pause between looks for it.
+	pollTime = 100 * time.Millisecond
 	// transferGas is more than a transfer by authorization costs, with room for
 	// a contract wallet's own check.
 	transferGas = 300_000
@@ -141,7 +143,7 @@ func (f *Facilitator) confirm(ctx context.Context, k paymentKey, tx common.Hash)
 		select {
 		case <-ctx.Done():
 			return refusal(x402.ReasonSettlementPending)
-		case <-time.After(25 * time.Millisecond):
+		case <-time.After(pollTime):
 		}
 	}
 }
@@ -151,30 +153,39 @@ func (f *Facilitator) confirm(ctx context.Context, k paymentKey, tx common.Hash)
 func isIndexing(err error) bool { return err.Error() == "transaction indexing is in progress" }
 
 // sender sends transactions of one account, one after the other, each with the
-// next nonce.
+// next nonce. It counts by itself: the pool's own count lags behind while a
+// block is being added.
 type sender struct {
 	chain   *ethclient.Client
 	key     *ecdsa.PrivateKey
 	chainID *big.Int
+
 	mu      sync.Mutex
+	started bool
+	nonce   uint64 // the next one
 }
 
 func (s *sender) send(ctx context.Context, to common.Address, data []byte) (common.Hash, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	nonce, err := s.chain.PendingNonceAt(ctx, facilitatorAddress)
-	if err != nil {
-		return common.Hash{}, fmt.Errorf("read the account's nonce: %w", err)
+	if !s.started {
+		nonce, err := s.chain.PendingNonceAt(ctx, facilitatorAddress)
+		if err != nil {
+			return common.Hash{}, fmt.Errorf("read the account's nonce: %w", err)
+		}
+		s.started, s.nonce = true, nonce
 	}
 	tip := big.NewInt(1e9)
 	signed, err := types.SignNewTx(s.key, types.LatestSignerForChainID(s.chainID), &types.DynamicFeeTx{
-		ChainID: s.chainID, Nonce: nonce, To: &to, Data: data, Gas: transferGas, GasTipCap: tip, GasFeeCap: big.NewInt(100e9),
+		ChainID: s.chainID, Nonce: s.nonce, To: &to, Data: data, Gas: transferGas, GasTipCap: tip, GasFeeCap: big.NewInt(100e9),
 	})
 	if err != nil {
 		return common.Hash{}, fmt.Errorf("sign the transaction: %w", err)
 	}
 	if err := s.chain.SendTransaction(ctx, signed); err != nil {
+		s.started = false // ask again
 		return common.Hash{}, fmt.Errorf("send the transaction: %w", err)
 	}
+	s.nonce++
 	return signed.Hash(), nil
 }

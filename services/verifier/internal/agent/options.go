@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/big"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const usage = `agent buys a verification of a transaction and checks the signed receipt offline.
+
+  agent                     send a transaction on the development chain and verify it
+  agent --tx HASH           verify a transaction that is there
+  agent --tx HASH --status success --from 0x… --to 0x… --selector 0x… --min-confirmations 12
+
+The private key that pays comes from AGENT_PRIVATE_KEY (0x-hex), never from an
+argument. Without it, and for a verifier on this machine only, the public key of
+the development network's payer is used.
+
+The agent pays known US dollar tokens only, at most --max-usd for one answer. A
+signed payment is kept in --state until its answer is there; after a crash the
+same command sends the same payment again.
+
+Exit codes: 0 receipt in hand and checked; 1 failed, nothing was paid; 2 wrong
+usage; 3 paid or perhaps paid, run the same command again; 4 paid, but the
+receipt does not hold.
+
+`
+
+// options are what the command line says.
+type options struct {
+	url, path, rpc string
+	tx             string
+	expect         expectations
+	most           *big.Int
+	state, out     string
+	patience       time.Duration
+	json, version  bool
+	key            string
+}
+
+// expectations is the request's member of that name (contract section 2).
+type expectations struct {
+	Status           string `json:"status,omitempty"`
+	From             string `json:"from,omitempty"`
+	To               string `json:"to,omitempty"`
+	Selector         string `json:"selector,omitempty"`
+	MinConfirmations int    `json:"minConfirmations,omitempty"`
+}
+
+// devKey is the payer of the development network: the first account of the
+// mnemonic that every Ethereum development chain uses, known to everybody.
+const devKey = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+
+var errNoKey = errors.New("AGENT_PRIVATE_KEY is not set")
+
+func parse(args []string, getenv func(string) string, stdout io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("agent", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.StringVar(&o.url, "url", "http://127.0.0.1:8080", "`address` of the verifier")
+	f.StringVar(&o.path, "path", "/v1/verify/chain-transaction", "`path` of the paid route")
+	f.StringVar(&o.rpc, "rpc", "http://127.0.0.1:8545", "`address` of a node of the chain, to send a transaction without --tx")
+	f.StringVar(&o.tx, "tx", "", "`hash` of the transaction to verify")
+	f.StringVar(&o.expect.Status, "status", "", "expected outcome: `success|reverted`")
+	f.StringVar(&o.expect.From, "from", "", "expected sender, an `address`")
+	f.StringVar(&o.expect.To, "to", "", "expected recipient, an `address`")
+	f.StringVar(&o.expect.Selector, "selector", "", "expected function `selector`")
+	f.IntVar(&o.expect.MinConfirmations, "min-confirmations", 0, "expected confirmations, a `number`")
+	most := f.String("max-usd", "0.05", "most that one answer may cost, in US `dollars`")
+	f.StringVar(&o.state, "state", defaultState(), "`folder` of the journal of payments")
+	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
+	f.DurationVar(&o.patience, "patience", 2*time.Minute, "how long to wait for finality, and for an answer to a payment")
+	f.BoolVar(&o.json, "json", false, "print one JSON object")
+	f.BoolVar(&o.version, "version", false, "print the version")
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			_, _ = io.WriteString(stdout, usage)
+			f.SetOutput(stdout)
+			f.PrintDefaults()
+		}
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unknown argument %q; see agent --help", f.Arg(0))
+	}
+	var err error
+	if o.most, err = parseDollars(*most); err != nil {
+		return o, fmt.Errorf("--max-usd: %w", err)
+	}
+	return o, o.takeKey(getenv("AGENT_PRIVATE_KEY"))
+}
+
+// takeKey takes the key of the environment, or the development one where the
+// verifier is on this machine.
+func (o *options) takeKey(key string) error {
+	u, err := url.Parse(o.url)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("--url: %q is no http or https address", o.url)
+	}
+	local := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1"
+	if u.Scheme == "http" && !local {
+		return fmt.Errorf("--url: payments go to https, or to this machine; %s is neither", o.url)
+	}
+	if key == "" && local {
+		key = devKey
+	}
+	if key == "" && !o.version {
+		return errNoKey
+	}
+	o.key = key
+	return nil
+}
+
+func defaultState() string {
+	if dir, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(dir, "pforte-agent")
+	}
+	return ".pforte-agent"
+}

@@ -1,0 +1,140 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+
+	"github.com/pforte/pforte/pkg/receipt"
+)
+
+// The exit codes, as the usage has them.
+const (
+	exitOK = iota
+	exitFailed
+	exitUsage
+	exitUndecided
+	exitReceipt
+)
+
+// Version is set at link time.
+var Version = "devel"
+
+// errReceipt means that a paid receipt does not hold.
+var errReceipt = errors.New("the receipt was paid for, but does not hold")
+
+// Run is the program; it gives its exit code.
+func Run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	o, err := parse(args, getenv, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintln(stderr, "agent:", err)
+		return exitUsage
+	case o.version:
+		fmt.Fprintln(stdout, "agent", Version)
+		return exitOK
+	}
+	r := run{options: o, stdout: stdout, client: newClient()}
+	err = r.do(ctx)
+	if err != nil {
+		fmt.Fprintln(stderr, "agent:", err)
+	}
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errUndecided):
+		return exitUndecided
+	case errors.Is(err, errReceipt):
+		return exitReceipt
+	}
+	return exitFailed
+}
+
+// run is one run of the program.
+type run struct {
+	options
+	stdout io.Writer
+	client *http.Client
+}
+
+// say tells a person what happens; with --json nobody reads it.
+func (r run) say(format string, args ...any) {
+	if !r.json {
+		_, _ = fmt.Fprintf(r.stdout, format+"\n", args...)
+	}
+}
+
+func (r run) do(ctx context.Context) error {
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(r.key, "0x"))
+	if err != nil {
+		return errors.New("AGENT_PRIVATE_KEY is no private key: 0x and 64 hexadecimal digits")
+	}
+	b := buyer{client: r.client, key: key, most: r.most, journal: journal{r.state}, patience: r.patience, say: r.say, now: time.Now}
+	if r.tx == "" {
+		if err := r.makeTransaction(ctx, b); err != nil {
+			return err
+		}
+	}
+	body, err := json.Marshal(map[string]any{"transactionHash": r.tx, "expectations": r.expect})
+	if err != nil {
+		return fmt.Errorf("write the request: %w", err)
+	}
+	url := strings.TrimSuffix(r.url, "/") + r.path
+	p, err := b.buy(ctx, url, body)
+	if err != nil {
+		return err
+	}
+	return r.receive(ctx, b, p, url, body)
+}
+
+// makeTransaction sends a transaction of its own and waits until it is final.
+func (r *run) makeTransaction(ctx context.Context, b buyer) error {
+	node, err := ethclient.DialContext(ctx, r.rpc)
+	if err != nil {
+		return fmt.Errorf("reach the chain: %w", err)
+	}
+	defer node.Close()
+	s, err := sendTransaction(ctx, node, b.key)
+	if err != nil {
+		return err
+	}
+	r.say("Sent transaction %s", s.Hash)
+	number, err := waitFinal(ctx, node, s.Hash, r.patience)
+	if err != nil {
+		return err
+	}
+	r.say("Final in block %s", number)
+	r.tx = s.Hash.Hex()
+	r.expect = expectations{Status: receipt.StatusSuccess, From: s.From.Hex(), To: s.To.Hex(), Selector: s.Selector, MinConfirmations: 1}
+	return nil
+}
+
+// receive saves what was paid for, checks it, and only then forgets the payment.
+func (r run) receive(ctx context.Context, b buyer, p purchase, url string, body []byte) error {
+	if r.out != "" {
+		if err := os.WriteFile(r.out, p.Answer, 0o600); err != nil {
+			return errors.Join(errUndecided, fmt.Errorf("save the receipt: %w", err))
+		}
+		r.say("Saved the receipt in %s", r.out)
+	}
+	result, err := r.check(ctx, p.Answer)
+	if err != nil {
+		return err
+	}
+	if err := r.report(p, result, url); err != nil {
+		return errors.Join(errUndecided, err)
+	}
+	return b.journal.drop(entry{URL: url, Body: string(body), Payer: p.Payer})
+}

@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"strings"
+
+	"github.com/pforte/pforte/pkg/receipt"
+)
+
+const keyPath = "/.well-known/receipt-signing-key.json"
+
+// check fetches the key document and holds the receipt against it, against its
+// proof and against what was asked. Only the fetch needs a network.
+func (r run) check(ctx context.Context, answer []byte) (receipt.Result, error) {
+	got, err := exchange(ctx, r.client, http.MethodGet, strings.TrimSuffix(r.url, "/")+keyPath, nil, "")
+	if err == nil && got.status != http.StatusOK {
+		err = got.refusal()
+	}
+	if err != nil {
+		return receipt.Result{}, errors.Join(errUndecided, fmt.Errorf("fetch the key document: %w", err))
+	}
+	keys, err := receipt.ParseKeyDocument(got.body)
+	if err != nil {
+		return receipt.Result{}, fmt.Errorf("%w: key document: %w", errReceipt, err)
+	}
+	result, err := receipt.Verify(answer, keys)
+	if err != nil {
+		return receipt.Result{}, fmt.Errorf("%w: %w", errReceipt, err)
+	}
+	if !strings.EqualFold(result.Receipt.Request.TransactionHash, r.tx) || result.Receipt.Request.Expectations != r.wanted() {
+		return receipt.Result{}, fmt.Errorf("%w: it answers another question", errReceipt)
+	}
+	return result, nil
+}
+
+// wanted are the expectations as a receipt spells them.
+func (r run) wanted() receipt.Expectations {
+	return receipt.Expectations{
+		Status: r.expect.Status, From: strings.ToLower(r.expect.From), To: strings.ToLower(r.expect.To),
+		Selector: strings.ToLower(r.expect.Selector), MinConfirmations: r.expect.MinConfirmations,
+	}
+}
+
+// outcome is what --json prints.
+type outcome struct {
+	URL         string          `json:"url"`
+	Transaction string          `json:"transaction"`
+	Verified    bool            `json:"verified"`
+	KeyID       string          `json:"keyId"`
+	Proven      []string        `json:"proven"`
+	Attested    []string        `json:"attested"`
+	Payment     outcomePayment  `json:"payment"`
+	Answer      json.RawMessage `json:"answer"`
+}
+
+type outcomePayment struct {
+	USD         string `json:"usd"`
+	Amount      string `json:"amount"`
+	Asset       string `json:"asset"`
+	Network     string `json:"network"`
+	Payer       string `json:"payer"`
+	PayTo       string `json:"payTo"`
+	Nonce       string `json:"nonce"`
+	Transaction string `json:"transaction"`
+	// Resumed tells that a payment of an earlier run was sent again.
+	Resumed bool `json:"resumed"`
+}
+
+func (r run) report(p purchase, result receipt.Result, url string) error {
+	amount, ok := new(big.Int).SetString(p.Offer.Amount, 10)
+	if !ok {
+		amount = new(big.Int)
+	}
+	if r.json {
+		return json.NewEncoder(r.stdout).Encode(outcome{
+			URL: url, Transaction: r.tx, Verified: true, KeyID: result.Key.KeyID,
+			Proven: fields(result.Proven), Attested: fields(result.Attested), Answer: p.Answer,
+			Payment: outcomePayment{
+				USD: dollars(amount), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network, Payer: p.Payer,
+				PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.Settled.Transaction, Resumed: p.Resumed,
+			},
+		})
+	}
+	t := result.Receipt.Transaction
+	status := "unknown (before Byzantium)"
+	if result.Receipt.Outcome.Status != nil {
+		status = *result.Receipt.Outcome.Status
+	}
+	r.say("Receipt: transaction %s", t.Hash)
+	r.say("  %s, in block %s of %s, from %s", status, result.Receipt.Block.Number, result.Receipt.Chain.ID, t.From)
+	r.say("  signed by %s", result.Key.KeyID)
+	r.say("  proven from the block's own roots: %s", strings.Join(fields(result.Proven), ", "))
+	r.say("  attested by the signature:         %s", strings.Join(fields(result.Attested), ", "))
+	r.say("Checked offline: the signature and the proof hold. Paid %s USD.", dollars(amount))
+	return nil
+}
+
+func fields(facts []receipt.Fact) []string {
+	names := make([]string, 0, len(facts))
+	for _, f := range facts {
+		names = append(names, f.Field)
+	}
+	return names
+}

@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/pforte/pforte/pkg/x402"
+)
+
+// maxAnswer bounds what is read from a seller, in bytes: a receipt with the
+// proof of a very large transaction.
+const maxAnswer = 16 << 20
+
+// answer is what a seller said.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// refusal is an answer that is no success. Sellers explain it in the body.
+type refusal struct {
+	Status    int             `json:"code"`
+	Text      string          `json:"error"`
+	Reason    string          `json:"reason"`
+	Retryable bool            `json:"retryable"`
+	Checks    json.RawMessage `json:"checks"`
+}
+
+func (r *refusal) Error() string {
+	text := fmt.Sprintf("the seller answers %d: %s", r.Status, r.Text)
+	if r.Reason != "" {
+		text += " (" + r.Reason + ")"
+	}
+	if len(r.Checks) > 0 {
+		text += " " + string(r.Checks)
+	}
+	return text
+}
+
+func (a answer) refusal() *refusal {
+	r := &refusal{}
+	if json.Unmarshal(a.body, r) != nil || r.Text == "" {
+		r.Text = http.StatusText(a.status)
+	}
+	r.Status = a.status
+	return r
+}
+
+// retryAfter gives how long the seller asks to wait, false when he asks for
+// nothing.
+func (a answer) retryAfter() (time.Duration, bool) {
+	seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
+	return time.Duration(seconds) * time.Second, err == nil && seconds >= 0
+}
+
+// challenge reads the offers of a 402 answer.
+func (a answer) challenge() (x402.PaymentRequired, error) {
+	var c x402.PaymentRequired
+	if a.status != http.StatusPaymentRequired {
+		return c, a.refusal()
+	}
+	if err := x402.Decode(a.header.Get(x402.HeaderPaymentRequired), &c); err != nil {
+		return c, fmt.Errorf("read the seller's challenge: %w", err)
+	}
+	if c.X402Version != x402.V2 {
+		return c, errors.New("the seller's challenge is not of x402 version 2")
+	}
+	return c, nil
+}
+
+// settled reads the seller's word on the payment; it is for the buyer's books
+// and decides nothing.
+func (a answer) settled() x402.SettleResponse {
+	var s x402.SettleResponse
+	if x402.Decode(a.header.Get(x402.HeaderPaymentResponse), &s) != nil {
+		return x402.SettleResponse{}
+	}
+	return s
+}
+
+// newClient follows no redirect: a payment goes to whom it was meant for.
+func newClient() *http.Client {
+	return &http.Client{
+		Timeout:       3 * time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// exchange sends one request and reads the bounded answer. payment may be "".
+func exchange(ctx context.Context, c *http.Client, method, url string, body []byte, payment string) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return answer{}, fmt.Errorf("ask the seller: %w", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if payment != "" {
+		req.Header.Set(x402.HeaderPaymentSignature, payment)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return answer{}, fmt.Errorf("ask the seller: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return answer{}, fmt.Errorf("read the seller's answer: %w", err)
+	}
+	if len(text) > maxAnswer {
+		return answer{}, errors.New("the seller's answer is too large")
+	}
+	return answer{status: resp.StatusCode, header: resp.Header, body: text}, nil
+}

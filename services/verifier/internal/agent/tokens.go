@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/pforte/pforte/pkg/x402"
+)
+
+// decimals is how many digits of a US dollar the known tokens have.
+const decimals = 6
+
+// knownTokens are the tokens that the agent pays with, by network: Circle's USDC
+// (developers.circle.com/stablecoins/usdc-contract-addresses). The development
+// network has its token at Base Sepolia's address.
+var knownTokens = map[string]string{
+	"eip155:1":        "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48",
+	"eip155:10":       "0x0b2c639c533813f4aa9d7837caf62653d097ff85",
+	"eip155:137":      "0x3c499c542cef5e3811e1192ce70d8cc03d5c3359",
+	"eip155:8453":     "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913",
+	"eip155:42161":    "0xaf88d065e77c8cc2239327c5edb3a432268e5831",
+	"eip155:84532":    "0x036cbd53842c5426634e7929541ec2318f3dcf7e",
+	"eip155:11155111": "0x1c7d4b196cb0c7b01d743fbc6116a902379c7238",
+}
+
+// Faults of an offer.
+var (
+	ErrNoOffer = errors.New("the seller offers no way to pay that this agent knows: scheme exact, a known US dollar token")
+	ErrTooDear = errors.New("the price is above the cap")
+)
+
+// choose takes the first way to pay that the agent knows, and refuses it when it
+// costs more than the cap, in atomic units.
+func choose(accepts []x402.Requirements, most *big.Int) (x402.Requirements, *big.Int, error) {
+	for _, r := range accepts {
+		token, known := knownTokens[r.Network]
+		if r.Scheme != x402.SchemeExact || !known || !strings.EqualFold(r.Asset, token) {
+			continue
+		}
+		if flow, ok := r.Extra["paymentFlow"]; ok && flow != "authorization" {
+			continue
+		}
+		price, ok := new(big.Int).SetString(r.Amount, 10)
+		if !ok || price.Sign() < 0 || strings.Trim(r.Amount, "0123456789") != "" {
+			continue
+		}
+		if price.Cmp(most) > 0 {
+			return r, price, fmt.Errorf("%w: %s USD asked, at most %s USD allowed", ErrTooDear, dollars(price), dollars(most))
+		}
+		return r, price, nil
+	}
+	return x402.Requirements{}, nil, ErrNoOffer
+}
+
+// dollars writes atomic units as US dollars: 10000 is "0.01".
+func dollars(atomic *big.Int) string {
+	text := fmt.Sprintf("%0*s", decimals+1, atomic.String())
+	whole, part := text[:len(text)-decimals], strings.TrimRight(text[len(text)-decimals:], "0")
+	if len(part) < 2 {
+		part += strings.Repeat("0", 2-len(part))
+	}
+	return whole + "." + part
+}
+
+// parseDollars reads US dollars as atomic units: "0.05" is 50000.
+func parseDollars(text string) (*big.Int, error) {
+	whole, part, _ := strings.Cut(text, ".")
+	if len(part) > decimals || strings.Trim(whole+part, "0123456789") != "" || whole+part == "" || len(whole) > 12 {
+		return nil, fmt.Errorf("%q is no amount in US dollars, such as 0.05", text)
+	}
+	atomic, ok := new(big.Int).SetString(whole+part+strings.Repeat("0", decimals-len(part)), 10)
+	if !ok {
+		return nil, fmt.Errorf("%q is no amount in US dollars, such as 0.05", text)
+	}
+	return atomic, nil
+}

@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// sent is a transaction that the agent made itself, to have one to ask about.
+type sent struct {
+	Hash     common.Hash
+	From, To common.Address
+	Selector string
+}
+
+// demoCall is the input of the transaction: a selector and nothing behind it,
+// which an ordinary account takes without doing anything.
+var demoCall = []byte{0xfe, 0xed, 0xbe, 0xef}
+
+// sendTransaction sends 1 wei from the key's account to itself.
+func sendTransaction(ctx context.Context, node *ethclient.Client, key *ecdsa.PrivateKey) (sent, error) {
+	from := crypto.PubkeyToAddress(key.PublicKey)
+	chainID, err := node.ChainID(ctx)
+	if err != nil {
+		return sent{}, fmt.Errorf("ask the chain who it is: %w", err)
+	}
+	nonce, err := node.PendingNonceAt(ctx, from)
+	if err != nil {
+		return sent{}, fmt.Errorf("read the account's nonce: %w", err)
+	}
+	tip, err := node.SuggestGasTipCap(ctx)
+	if err != nil {
+		return sent{}, fmt.Errorf("ask for a gas price: %w", err)
+	}
+	head, err := node.HeaderByNumber(ctx, nil)
+	if err != nil {
+		return sent{}, fmt.Errorf("ask for a gas price: %w", err)
+	}
+	feeCap := new(big.Int).Add(tip, new(big.Int).Mul(head.BaseFee, big.NewInt(2)))
+	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
+		ChainID: chainID, Nonce: nonce, To: &from, Value: big.NewInt(1), Data: demoCall, Gas: 30_000, GasTipCap: tip, GasFeeCap: feeCap,
+	})
+	if err != nil {
+		return sent{}, fmt.Errorf("sign the transaction: %w", err)
+	}
+	if err := node.SendTransaction(ctx, tx); err != nil {
+		return sent{}, fmt.Errorf("send the transaction: %w", err)
+	}
+	return sent{Hash: tx.Hash(), From: from, To: from, Selector: fmt.Sprintf("0x%x", demoCall)}, nil
+}
+
+// errNotFinal means that a transaction did not become final in time.
+var errNotFinal = errors.New("the transaction is not final yet")
+
+// waitFinal waits until the transaction's block is finalized and gives the
+// block's number.
+func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, patience time.Duration) (*big.Int, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		receipt, err := node.TransactionReceipt(ctx, hash)
+		if err == nil {
+			finalized, err := node.HeaderByNumber(ctx, big.NewInt(rpc.FinalizedBlockNumber.Int64()))
+			if err == nil && finalized.Number.Cmp(receipt.BlockNumber) >= 0 {
+				return receipt.BlockNumber, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errNotFinal
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
