@@ -1,0 +1,8 @@
+package password
+
+import "context"
+
+// Occupy takes one slot, as a comparison does, until release is called.
+func (h *Hasher) Occupy(ctx context.Context) (release func(), err error) {
+	return h.gate.leave, h.gate.enter(ctx)
+}

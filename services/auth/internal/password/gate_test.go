@@ -1,0 +1,149 @@
+package password_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/pforte/pforte/services/auth/internal/password"
+)
+
+// busy returns a hasher whose one slot is taken until done is called.
+func busy(t *testing.T, queue int) (h *password.Hasher, done func()) {
+	t.Helper()
+	h = newHasher(t, password.Options{Cost: bcrypt.MinCost, Concurrency: 1, Queue: queue})
+	done, err := h.Occupy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, done
+}
+
+func await(t *testing.T, condition func() bool) {
+	t.Helper()
+	for range 10_000 {
+		if condition() {
+			return
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	t.Fatal("it does not come to pass")
+}
+
+func TestAFullQueueRefusesAtOnce(t *testing.T) {
+	h, done := busy(t, 1)
+	waiting := make(chan error, 1)
+	go func() { waiting <- h.VerifyDummy(context.WithoutCancel(t.Context()), "password") }()
+	await(t, func() bool { return h.Stats().Waiting == 1 })
+	start := time.Now()
+	if err := h.VerifyDummy(t.Context(), "password"); !errors.Is(err, password.ErrBusy) {
+		t.Errorf("verify: %v", err)
+	}
+	if _, err := h.Hash(t.Context(), "password"); !errors.Is(err, password.ErrBusy) {
+		t.Errorf("hash: %v", err)
+	}
+	if took := time.Since(start); took > 50*time.Millisecond {
+		t.Errorf("the refusals took %v", took)
+	}
+	if stats := h.Stats(); stats.Refused != 2 {
+		t.Errorf("stats %+v", stats)
+	}
+	done()
+	if err := <-waiting; !errors.Is(err, password.ErrMismatch) {
+		t.Errorf("who waited: %v", err)
+	}
+	if stats := h.Stats(); stats != (password.Stats{Refused: 2}) {
+		t.Errorf("stats afterwards %+v", stats)
+	}
+}
+
+func TestWhoeverHangsUpLeavesTheQueue(t *testing.T) {
+	h, done := busy(t, 1)
+	ctx, hangUp := context.WithCancel(t.Context())
+	waiting := make(chan error, 1)
+	go func() { waiting <- h.VerifyDummy(ctx, "password") }()
+	await(t, func() bool { return h.Stats().Waiting == 1 })
+	hangUp()
+	if err := <-waiting; !errors.Is(err, context.Canceled) {
+		t.Errorf("verify: %v", err)
+	}
+	if stats := h.Stats(); stats.Waiting != 0 {
+		t.Errorf("stats %+v", stats)
+	}
+	if err := h.VerifyDummy(ctx, "password"); !errors.Is(err, context.Canceled) {
+		t.Errorf("after hanging up: %v", err)
+	}
+	done()
+	if err := h.VerifyDummy(t.Context(), "password"); !errors.Is(err, password.ErrMismatch) {
+		t.Errorf("after the slot was free: %v", err)
+	}
+}
+
+func TestNoMoreAreComputedThanAllowed(t *testing.T) {
+	h := newHasher(t, password.Options{Cost: bcrypt.MinCost, Concurrency: 2, Queue: 1000})
+	var most atomic.Int64
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			if err := h.VerifyDummy(t.Context(), "password"); !errors.Is(err, password.ErrMismatch) {
+				t.Error(err)
+			}
+			for {
+				now, seen := int64(h.Stats().Computing), most.Load()
+				if now <= seen || most.CompareAndSwap(seen, now) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if most.Load() > 2 || h.Stats() != (password.Stats{}) {
+		t.Errorf("%d at once, afterwards %+v", most.Load(), h.Stats())
+	}
+}
+
+func TestAStormIsShedAndMemoryStaysFlat(t *testing.T) {
+	h := newHasher(t, password.Options{Cost: bcrypt.MinCost, Concurrency: 1, Queue: 8})
+	var computed, refused atomic.Int64
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			switch err := h.VerifyDummy(t.Context(), "password"); {
+			case errors.Is(err, password.ErrBusy):
+				refused.Add(1)
+			case errors.Is(err, password.ErrMismatch):
+				computed.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if refused.Load() == 0 || computed.Load() < 9 || refused.Load()+computed.Load() != 200 || h.Stats().Refused != uint64(refused.Load()) { //nolint:gosec // not negative
+		t.Errorf("%d computed, %d refused, %+v", computed.Load(), refused.Load(), h.Stats())
+	}
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 { //nolint:gosec // far below the limit
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+}
+
+func BenchmarkVerify(b *testing.B) {
+	h := newHasher(b, password.Options{})
+	stored := hash(b, h, "password")
+	for b.Loop() {
+		if err := h.Verify(b.Context(), stored, "password"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package password_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/pforte/pforte/services/auth/internal/password"
+)
+
+func newHasher(t testing.TB, o password.Options) *password.Hasher {
+	t.Helper()
+	h, err := password.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// quick is a hasher for tests that are not about work.
+func quick(t testing.TB) *password.Hasher {
+	return newHasher(t, password.Options{Cost: bcrypt.MinCost, Concurrency: 4, Queue: 1000})
+}
+
+func hash(t testing.TB, h *password.Hasher, pw string) string {
+	t.Helper()
+	stored, err := h.Hash(t.Context(), pw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored
+}
+
+func TestPasswordLengthIsCountedInCodePoints(t *testing.T) {
+	for pw, want := range map[string]error{
+		"": password.ErrTooShort, "1234567": password.ErrTooShort, "12345678": nil, "ääääääää": nil, "äääääää": password.ErrTooShort,
+		"🙂🙂🙂🙂🙂🙂🙂🙂": nil, "🙂🙂🙂🙂🙂🙂🙂": password.ErrTooShort, "        ": nil, "\x00\x00\x00\x00\x00\x00\x00\x00": nil,
+		strings.Repeat("x", 1024): nil, strings.Repeat("🙂", 1024): nil, strings.Repeat("x", 1025): password.ErrTooLong,
+	} {
+		if err := password.Check(pw); !errors.Is(err, want) {
+			t.Errorf("%d bytes: %v, want %v", len(pw), err, want)
+		}
+	}
+}
+
+// families are passwords of which none may be taken for another of its family.
+var families = map[string][]string{
+	"NUL bytes":    {"", "a", "a\x00", "a\x00a", "a\x00a\x00", "\x00", "\x00\x00"},
+	"spelling":     {"password", "Password", "password ", "pässwörd", "pa\u0308sswo\u0308rd", "👩‍👩‍👧", "👩👩👧"},
+	"72 bytes":     {strings.Repeat("x", 71), strings.Repeat("x", 72), strings.Repeat("x", 73), strings.Repeat("x", 72) + "\x00", strings.Repeat("x", 72) + "y"},
+	"long":         {strings.Repeat("🙂", 18), strings.Repeat("🙂", 19), strings.Repeat("🙂", 1023), strings.Repeat("🙂", 1024), strings.Repeat("🙂", 1023) + "🙃"},
+	"repeated NUL": {strings.Repeat("x", 36), strings.Repeat("x", 36) + "\x00" + strings.Repeat("x", 35), strings.Repeat("x", 36) + "\x00" + strings.Repeat("x", 36)},
+}
+
+func TestEveryPasswordMatchesItselfAndNoOther(t *testing.T) {
+	h := quick(t)
+	for _, family := range families {
+		for _, right := range family {
+			stored := hash(t, h, right)
+			for _, given := range family {
+				err := h.Verify(t.Context(), stored, given)
+				if given == right && err != nil {
+					t.Errorf("%.20q does not match itself: %v", right, err)
+				}
+				if given != right && !errors.Is(err, password.ErrMismatch) {
+					t.Errorf("%.20q matches %.20q: %v", given, right, err)
+				}
+			}
+		}
+	}
+}
+
+func TestAnExactPasswordIsStoredAsPlainBcryptAndOthersAreMarked(t *testing.T) {
+	h := quick(t)
+	for pw, prefix := range map[string]string{
+		"password": "$2a$04$", strings.Repeat("x", 72): "$2a$04$", strings.Repeat("x", 73): "sha256:$2a$04$", "pass\x00word": "sha256:$2a$04$",
+	} {
+		stored := hash(t, h, pw)
+		if !strings.HasPrefix(stored, prefix) || !password.Recognized(stored) {
+			t.Errorf("%.20q is stored as %q", pw, stored)
+		}
+		if strings.HasPrefix(prefix, "$") && bcrypt.CompareHashAndPassword([]byte(stored), []byte(pw)) != nil {
+			t.Errorf("%.20q: another program can not read %q", pw, stored)
+		}
+		if other := hash(t, h, pw); other == stored {
+			t.Errorf("%.20q is hashed twice without a new salt", pw)
+		}
+	}
+}
+
+func TestTheCostIs12(t *testing.T) {
+	if stored := hash(t, newHasher(t, password.Options{}), "password"); !strings.HasPrefix(stored, "$2a$12$") {
+		t.Errorf("stored as %q", stored)
+	}
+}
+
+// foreign are hashes of other programs, from the test vectors of crypt_blowfish
+// and jBCrypt.
+var foreign = map[string]struct{ hash, password string }{
+	"$2a$, cost 5":   {"$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", "U*U"},
+	"$2y$, cost 5":   {"$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", "U*U"},
+	"$2b$, cost 5":   {"$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", "U*U"},
+	"$2a$, cost 8":   {"$2a$08$HqWuK6/Ng6sg9gQzbLrgb.Tl.ZHfXLhvt/SgVyWhQqgqcZ7ZuUtye", ""},
+	"$2a$, any sign": {"$2a$06$fPIsBO8qRqkjj273rfaOI.HtSV9jLDpTbZn782DC6/t7qT67P6FfO", "~!@#$%^&*()      ~!@#$%^&*()PNBFRD"},
+}
+
+func TestHashesOfOtherProgramsAreVerified(t *testing.T) {
+	h := quick(t)
+	for name, f := range foreign {
+		if !password.Recognized(f.hash) {
+			t.Errorf("%s is not recognized", name)
+		}
+		if err := h.Verify(t.Context(), f.hash, f.password); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, wrong := range []string{f.password + "x", "x" + f.password, f.password + "\x00" + f.password + "x"} {
+			if err := h.Verify(t.Context(), f.hash, wrong); !errors.Is(err, password.ErrMismatch) {
+				t.Errorf("%s: %q: %v", name, wrong, err)
+			}
+		}
+	}
+}
+
+func TestALongPasswordThatAnotherProgramShortenedStillWorks(t *testing.T) {
+	h := quick(t)
+	long := strings.Repeat("x", 80)
+	plain, err := bcrypt.GenerateFromPassword([]byte(long[:72]), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{"$2b$", "$2y$"} {
+		stored := version + string(plain[4:])
+		if err := h.Verify(t.Context(), stored, long); err != nil {
+			t.Errorf("%s: %v", version, err)
+		}
+		better := newHasher(t, password.Options{Cost: bcrypt.MinCost + 1})
+		if better.NeedsRehash(stored, long) {
+			t.Errorf("%s: it would be hashed again, and a mistyped end would become the password", version)
+		}
+	}
+	if err := h.Verify(t.Context(), string(plain), long); !errors.Is(err, password.ErrMismatch) {
+		t.Errorf("a hash of ours: %v", err)
+	}
+}
+
+func TestMalformedHashesMatchNothing(t *testing.T) {
+	h := quick(t)
+	good := hash(t, h, "password")
+	for _, stored := range []string{
+		"", "password", "$2b$12$invalidinvalidinvalidinvalidinvalidinvalidinvalidinvalid", good[:59], good + "x", "$2x$" + good[4:], "$3a$" + good[4:],
+		"$2a$99$" + good[7:], "$2a$03$" + good[7:], "sha512:" + good, "sha256:", "sha256:sha256:" + good, " " + good, "$2$" + good[4:],
+		"$argon2id$v=19$m=65536,t=3,p=4$c2FsdA$aGFzaA", "{BCRYPT}" + good, good + "\n",
+	} {
+		for _, pw := range []string{"password", "", stored} {
+			if err := h.Verify(t.Context(), stored, pw); !errors.Is(err, password.ErrMismatch) {
+				t.Errorf("%q: %v", stored, err)
+			}
+		}
+		if password.Recognized(stored) || h.NeedsRehash(stored, "password") {
+			t.Errorf("%q is recognized", stored)
+		}
+	}
+	if err := h.Verify(t.Context(), "sha256:"+good, "password"); !errors.Is(err, password.ErrMismatch) {
+		t.Errorf("a plain hash under the other scheme: %v", err)
+	}
+}
+
+func TestAHashOfLowerCostIsToBeRenewed(t *testing.T) {
+	low, same, high := quick(t), newHasher(t, password.Options{Cost: 5}), newHasher(t, password.Options{Cost: 6})
+	long := strings.Repeat("x", 100)
+	for _, pw := range []string{"password", long} {
+		for h, want := range map[*password.Hasher]bool{low: true, same: false, high: false} {
+			if got := same.NeedsRehash(hash(t, h, pw), pw); got != want {
+				t.Errorf("%.20q: got %t, want %t", pw, got, want)
+			}
+		}
+	}
+	if !newHasher(t, password.Options{Cost: 6}).NeedsRehash(foreign["$2b$, cost 5"].hash, "U*U") {
+		t.Error("a foreign hash of lower cost is kept")
+	}
+}
+
+func TestTheDummyMatchesNothing(t *testing.T) {
+	h := quick(t)
+	for _, pw := range []string{"", "password", strings.Repeat("x", 1024), "a\x00b"} {
+		if err := h.VerifyDummy(t.Context(), pw); !errors.Is(err, password.ErrMismatch) {
+			t.Errorf("%.20q: %v", pw, err)
+		}
+	}
+}
+
+// TestEveryFailureCostsTheSame measures. Costs are low, so that it is quick, and
+// it compares medians of interleaved runs, so that what else the machine does
+// falls on all alike.
+func TestEveryFailureCostsTheSame(t *testing.T) {
+	h := newHasher(t, password.Options{Cost: 5})
+	plain, long := hash(t, h, "password"), hash(t, h, strings.Repeat("x", 100))
+	cheap := hash(t, quick(t), "password")
+	failures := map[string]func() error{
+		"wrong password":              func() error { return h.Verify(t.Context(), plain, "wrong password") },
+		"no such user":                func() error { return h.VerifyDummy(t.Context(), "wrong password") },
+		"no such user, long password": func() error { return h.VerifyDummy(t.Context(), strings.Repeat("y", 1024)) },
+		"long password, plain hash":   func() error { return h.Verify(t.Context(), plain, strings.Repeat("y", 1024)) },
+		"short password, long hash":   func() error { return h.Verify(t.Context(), long, "wrong password") },
+		"long password, long hash":    func() error { return h.Verify(t.Context(), long, strings.Repeat("y", 100)) },
+		"hash of lower cost":          func() error { return h.Verify(t.Context(), cheap, "wrong password") },
+		"malformed hash":              func() error { return h.Verify(t.Context(), "$2b$12$invalid", "wrong password") },
+		"empty password":              func() error { return h.Verify(t.Context(), plain, "") },
+	}
+	times := map[string][]time.Duration{}
+	for range 11 {
+		for name, fail := range failures {
+			start := time.Now()
+			if err := fail(); !errors.Is(err, password.ErrMismatch) {
+				t.Fatalf("%s: %v", name, err)
+			}
+			times[name] = append(times[name], time.Since(start))
+		}
+	}
+	want := median(times["wrong password"])
+	for name := range failures {
+		if got := median(times[name]); got < want*3/4 || got > want*4/3 {
+			t.Errorf("%s takes %v, a wrong password %v", name, got, want)
+		}
+	}
+}
+
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, cost := range []int{-1, 3, 32} {
+		if _, err := password.New(password.Options{Cost: cost}); err == nil {
+			t.Errorf("cost %d is accepted", cost)
+		}
+	}
+}
+
+func FuzzVerify(f *testing.F) {
+	h := quick(f)
+	for _, family := range families {
+		for i, pw := range family {
+			f.Add(pw, family[(i+1)%len(family)])
+		}
+	}
+	f.Fuzz(func(t *testing.T, right, given string) {
+		stored := hash(t, h, right)
+		if err := h.Verify(t.Context(), stored, right); err != nil {
+			t.Errorf("%q does not match itself: %v", right, err)
+		}
+		if err := h.Verify(t.Context(), stored, given); (err == nil) != (right == given) {
+			t.Errorf("%q against %q: %v", given, right, err)
+		}
+		if err := h.Verify(t.Context(), given, right); err == nil {
+			t.Errorf("%q is a hash of %q", given, right)
+		}
+	})
+}

@@ -1,0 +1,208 @@
+package ratelimittest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+)
+
+// Backend is an empty store under test.
+type Backend struct {
+	// Stores is one value of the store, or several as several processes have.
+	Stores []ratelimit.Store
+	// Advance moves the store's clock; nil where that is the real one, which
+	// the suite then waits for.
+	Advance func(time.Duration)
+}
+
+// Open returns an empty store.
+type Open func(t *testing.T) Backend
+
+type suite struct {
+	*testing.T
+	Backend
+	// window is long where the clock moves and short where it is waited for.
+	window time.Duration
+}
+
+const limit = 5
+
+// Run checks the meaning of a store that open returns.
+func Run(t *testing.T, open Open) {
+	tests := map[string]func(*suite){
+		"a key has as many attempts as the limit":                        spend,
+		"a refused attempt is not counted":                               refusedIsFree,
+		"keys are apart, and so are limiters":                            apart,
+		"a window begins with the first attempt":                         window,
+		"an attempt that is given back can be made again":                refund,
+		"an attempt is given back once":                                  refundOnce,
+		"no later window gains from a refund":                            refundLate,
+		"a window without attempts ends":                                 emptied,
+		"the same attempt is taken once":                                 retried,
+		"100 attempts at once get the limit":                             burst,
+		"100 that are given back at once leave the key free":             burstRefunded,
+		"refunds and attempts at once never pass the limit":              mixed,
+		"a client that hangs up has still spent its attempt":             hangUp,
+		"the time to the end of a window is told in seconds, rounded up": seconds,
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &suite{T: t, Backend: open(t), window: time.Minute}
+			if s.Advance == nil {
+				s.window = time.Second
+			}
+			test(s)
+		})
+	}
+}
+
+func (s *suite) pass(d time.Duration) {
+	if s.Advance == nil {
+		time.Sleep(d)
+		return
+	}
+	s.Advance(d)
+}
+
+// limiters returns the limiter of that name, one for each store.
+func (s *suite) limiters(name string, window time.Duration) []*ratelimit.Limiter {
+	s.Helper()
+	all := make([]*ratelimit.Limiter, len(s.Stores))
+	for i, store := range s.Stores {
+		l, err := ratelimit.New(store, name, limit, window)
+		if err != nil {
+			s.Fatal(err)
+		}
+		all[i] = l
+	}
+	return all
+}
+
+func (s *suite) limiter() *ratelimit.Limiter { return s.limiters("login", s.window)[0] }
+
+// long is for tests in which the window must not end.
+func (s *suite) long() *ratelimit.Limiter { return s.limiters("login", time.Hour)[0] }
+
+func (s *suite) spend(l *ratelimit.Limiter, key string, allowed bool, remaining int) ratelimit.Decision {
+	s.Helper()
+	d, err := l.Spend(s.Context(), key)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if d.Allowed != allowed || d.Remaining != remaining || d.Limit != limit {
+		s.Fatalf("got %+v, want allowed %t with %d remaining", d, allowed, remaining)
+	}
+	if d.Reset <= 0 || d.Reset > d.Window {
+		s.Fatalf("the window of %v ends in %v", d.Window, d.Reset)
+	}
+	return d
+}
+
+func (s *suite) refund(l *ratelimit.Limiter, key string, d ratelimit.Decision, remaining int) ratelimit.Decision {
+	s.Helper()
+	after, err := l.Refund(s.Context(), key, d)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if after.Remaining != remaining || !after.Allowed || after.Reset <= 0 || after.Reset > after.Window {
+		s.Fatalf("got %+v, want %d remaining", after, remaining)
+	}
+	return after
+}
+
+func (s *suite) same(got, want any) {
+	s.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Fatalf("differs (-want +got):\n%s", diff)
+	}
+}
+
+const atOnce = 100
+
+// together calls do atOnce times at the same moment, with limiters on the
+// stores in turn.
+func (s *suite) together(do func(l *ratelimit.Limiter, i int)) {
+	limiters, gate := s.limiters("login", time.Hour), make(chan struct{})
+	var all sync.WaitGroup
+	for i := range atOnce {
+		all.Go(func() {
+			<-gate
+			do(limiters[i%len(limiters)], i)
+		})
+	}
+	close(gate)
+	all.Wait()
+}
+
+func burst(s *suite) {
+	var allowed atomic.Int64
+	s.together(func(l *ratelimit.Limiter, _ int) {
+		d, err := l.Spend(s.Context(), "a")
+		if err != nil {
+			s.Error(err)
+		}
+		if d.Allowed {
+			allowed.Add(1)
+		}
+	})
+	s.same(allowed.Load(), int64(limit))
+}
+
+func burstRefunded(s *suite) {
+	s.together(func(l *ratelimit.Limiter, _ int) {
+		d, err := l.Spend(s.Context(), "a")
+		if err != nil {
+			s.Error(err)
+		}
+		if _, err := l.Refund(s.Context(), "a", d); err != nil {
+			s.Error(err)
+		}
+	})
+	s.spend(s.long(), "a", true, limit-1)
+}
+
+// mixed gives half of the attempts back; the others stay, so at most the limit
+// of them may have been allowed.
+func mixed(s *suite) {
+	var kept atomic.Int64
+	s.together(func(l *ratelimit.Limiter, i int) {
+		d, err := l.Spend(s.Context(), "a")
+		if err != nil {
+			s.Error(err)
+		}
+		switch {
+		case i%2 == 0:
+			for range 3 {
+				if _, err := l.Refund(s.Context(), "a", d); err != nil {
+					s.Error(err)
+				}
+			}
+		case d.Allowed:
+			kept.Add(1)
+		}
+	})
+	for left := limit - int(kept.Load()); left > 0; left-- {
+		s.spend(s.long(), "a", true, left-1)
+	}
+	s.spend(s.long(), "a", false, 0)
+}
+
+func hangUp(s *suite) {
+	ctx, cancel := context.WithCancel(s.Context())
+	cancel()
+	l := s.long()
+	d, err := l.Spend(ctx, "a")
+	if err != nil || !d.Allowed || d.Remaining != limit-1 {
+		s.Fatalf("got %+v, %v", d, err)
+	}
+	s.spend(l, "a", true, limit-2)
+	if d, err = l.Refund(ctx, "a", d); err != nil || d.Remaining != limit-1 {
+		s.Fatalf("refund: got %+v, %v", d, err)
+	}
+}

@@ -1,0 +1,114 @@
+package redisstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/pkg/redistest"
+
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit/ratelimittest"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit/redisstore"
+)
+
+func TestStoreOnMiniredis(t *testing.T) {
+	t.Parallel()
+	ratelimittest.Run(t, func(t *testing.T) ratelimittest.Backend {
+		server := miniredis.RunT(t)
+		client := dial(t, server.Addr())
+		return ratelimittest.Backend{Stores: stores(client), Advance: server.FastForward}
+	})
+}
+
+func TestStoreOnRedis(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Start(t)
+	ratelimittest.Run(t, func(t *testing.T) ratelimittest.Backend {
+		client := dial(t, addr)
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return ratelimittest.Backend{Stores: stores(client, dial(t, addr))}
+	})
+}
+
+func TestNothingIsLeftOfAWindow(t *testing.T) {
+	t.Parallel()
+	client := dial(t, redistest.Start(t))
+	store := redisstore.New(client, "svc")
+	if _, err := store.Spend(t.Context(), "login:a", "1", 5, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if ttl := client.PTTL(t.Context(), "svc:limit:login:a").Val(); ttl <= 0 || ttl > time.Minute {
+		t.Errorf("the window lives for %v", ttl)
+	}
+	if _, err := store.Refund(t.Context(), "login:a", "1"); err != nil {
+		t.Fatal(err)
+	}
+	if n := client.DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+func TestRedisAwayIsAnError(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, "--save", "")
+	limiter, err := ratelimit.New(redisstore.New(dial(t, server.Addr()), "svc"), "login", 5, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Pause()
+	start := time.Now()
+	if d, err := limiter.Spend(t.Context(), "a"); err == nil || d.Allowed {
+		t.Errorf("while Redis hangs: %+v", d)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	server.Resume()
+	server.Kill()
+	if d, err := limiter.Spend(t.Context(), "a"); err == nil || d.Allowed {
+		t.Errorf("while Redis is away: %+v", d)
+	}
+	server.Restart()
+	if d, err := limiter.Spend(t.Context(), "a"); err != nil || !d.Allowed {
+		t.Errorf("after the restart: %+v, %v", d, err)
+	}
+}
+
+func stores(clients ...redis.UniversalClient) []ratelimit.Store {
+	var all []ratelimit.Store
+	for _, client := range clients {
+		all = append(all, redisstore.New(client, "svc"))
+	}
+	return all
+}
+
+func dial(t testing.TB, addr string) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{
+		Addr: addr, DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
+		MaxRetries: 1, ContextTimeoutEnabled: true,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func BenchmarkSpendAndRefund(b *testing.B) {
+	limiter, err := ratelimit.New(redisstore.New(dial(b, redistest.Start(b)), "svc"), "login", 5, time.Minute)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		d, err := limiter.Spend(b.Context(), "a")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := limiter.Refund(b.Context(), "a", d); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

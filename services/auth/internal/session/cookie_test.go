@@ -1,0 +1,164 @@
+package session_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/securecookie"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+func TestACookieThatIsNotOursIsAnAnonymousVisitor(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	b.login(42)
+	good := b.cookies["svc.sid"]
+	sign := func(name, secret, payload string) string {
+		value, err := securecookie.New([]byte(secret), nil).SetSerializer(securecookie.NopEncoder{}).Encode(name, []byte(payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	id := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
+	const secret = "a secret of some length for tests"
+	flipped := []byte(good)
+	flipped[len(flipped)/2] ^= 1
+	for name, cookie := range map[string]string{
+		"empty":                  "",
+		"garbage":                "garbage",
+		"cut":                    good[:len(good)-1],
+		"lengthened":             good + "A",
+		"one bit changed":        string(flipped),
+		"quoted":                 `"` + good + `"x`,
+		"huge":                   strings.Repeat("A", 5000),
+		"of express-session":     "s%3A" + strings.Repeat("x", 32) + "." + strings.Repeat("y", 43),
+		"another secret":         sign("svc.sid", "another secret", "42."+id+".1770000000"),
+		"another cookie's":       sign("csrf-token", secret, "42."+id+".1770000000"),
+		"a session never made":   sign("svc.sid", secret, "42."+id+".1770000000"),
+		"signed, no user":        sign("svc.sid", secret, "0."+id+".1770000000"),
+		"signed, negative user":  sign("svc.sid", secret, "-1."+id+".1770000000"),
+		"signed, short id":       sign("svc.sid", secret, "42.AAAA.1770000000"),
+		"signed, no time":        sign("svc.sid", secret, "42."+id),
+		"signed, too many parts": sign("svc.sid", secret, "42."+id+".1.1"),
+		"signed, plus":           sign("svc.sid", secret, "+42."+id+".1770000000"),
+		"signed, empty":          sign("svc.sid", secret, ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.t = t
+			b.cookies["svc.sid"] = cookie
+			b.anonymous()
+		})
+	}
+	b.t, b.cookies["svc.sid"] = t, good
+	if _, err := b.current(); err != nil {
+		t.Errorf("the good cookie: %v", err)
+	}
+}
+
+func TestOneOfSeveralCookiesOfTheNameIsFound(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	s := b.login(42)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	r.Header.Set("Cookie", "svc.sid=planted; other=1; svc.sid="+b.cookies["svc.sid"])
+	if got, err := b.manager.Current(r); err != nil || got.Key != s.Key {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	r = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	r.Header.Set("Cookie", strings.Repeat("svc.sid=planted; ", 100)+"svc.sid="+b.cookies["svc.sid"])
+	if got, err := b.manager.Current(r); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("after a hundred others: got %+v, %v", got, err)
+	}
+}
+
+func TestSecretsRotate(t *testing.T) {
+	store, c := newSpy()
+	old := newBrowser(t, session.Options{Store: store, Now: c.now, Secret: "old"})
+	s := old.login(42)
+	manager := func(secret, previous string) *browser {
+		b := newBrowser(t, session.Options{Store: store, Now: c.now, Secret: secret, PreviousSecret: previous})
+		b.cookies = old.cookies
+		return b
+	}
+	manager("old", "").loggedIn(s) // a restart
+	manager("new", "").anonymous()
+	rotating := manager("new", "old")
+	rotating.loggedIn(s)
+	if err := rotating.resend(); err != nil {
+		t.Fatal(err)
+	}
+	manager("new", "").loggedIn(s) // signed anew with the new one
+	manager("old", "").anonymous()
+}
+
+func TestAppsOnOneHostDoNotMixTheirCookies(t *testing.T) {
+	store, c := newSpy()
+	one := newBrowser(t, session.Options{Store: store, Now: c.now, Name: "one"})
+	one.login(42)
+	two := newBrowser(t, session.Options{Store: store, Now: c.now, Name: "two"})
+	two.cookies["two.sid"] = one.cookies["one.sid"]
+	two.anonymous()
+}
+
+func TestALongNameOfABrowserIsShortened(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	fence, err := store.Fence(t.Context(), 42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.request()
+	r.Header.Set("User-Agent", "x"+strings.Repeat("ü", 1000))
+	s, err := b.manager.Start(httptest.NewRecorder(), r, session.Login{UserID: 42, Fence: fence})
+	if err != nil || s.UserAgent != "x"+strings.Repeat("ü", 99) {
+		t.Errorf("got %q, %v", s.UserAgent, err)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	good := session.Options{Store: session.NewMemoryStore(time.Now), Name: "svc", Secret: "secret", Now: time.Now}
+	if _, err := session.NewManager(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*session.Options){
+		"no store":            func(o *session.Options) { o.Store = nil },
+		"no clock":            func(o *session.Options) { o.Now = nil },
+		"no secret":           func(o *session.Options) { o.Secret = "" },
+		"no name":             func(o *session.Options) { o.Name = "" },
+		"a name with a space": func(o *session.Options) { o.Name = "my app" },
+		"a name with a brace": func(o *session.Options) { o.Name = "a{b}" },
+		"a name with a star":  func(o *session.Options) { o.Name = "a*" },
+		"a long name":         func(o *session.Options) { o.Name = strings.Repeat("x", 33) },
+	} {
+		o := good
+		spoil(&o)
+		if _, err := session.NewManager(o); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+func FuzzCookieHeader(f *testing.F) {
+	store := session.NewMemoryStore(time.Now)
+	manager, err := session.NewManager(session.Options{Store: store, Name: "svc", Secret: "secret", Now: time.Now})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{"svc.sid=x", "svc.sid=", "svc.sid=MTc3MHw0Mi4=|", `svc.sid="a"; svc.sid=b`, "=", ";;;", "svc.sid=\x00\xff"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.Header["Cookie"] = []string{header}
+		if s, err := manager.Current(r); !errors.Is(err, session.ErrNotFound) {
+			t.Errorf("got %+v, %v", s, err)
+		}
+	})
+}

@@ -1,0 +1,186 @@
+package session_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+const hour = time.Hour
+
+func TestASessionEndsAfter7DaysWithoutActivity(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	s := b.login(42)
+	c.advance(session.Lifetime - time.Second)
+	b.loggedIn(s)
+	c.advance(session.Lifetime)
+	b.anonymous()
+}
+
+func TestASessionThatIsUsedLivesOnWhateverTheCookiesAge(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	s := b.login(42)
+	for range 30 { // a client that ignores the cookies it is sent again
+		c.advance(24 * hour)
+		b.loggedIn(s)
+	}
+}
+
+func TestCookiesAreSentAgainFrom12HoursOn(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	s := b.login(42)
+	stale := func(want bool) {
+		t.Helper()
+		if err := b.resendStale(); err != nil || (len(b.sent) == 2) != want || (len(b.sent) == 0) == want {
+			t.Fatalf("got %v, cookies %q", err, b.sent)
+		}
+	}
+	c.advance(12*hour - time.Second)
+	stale(false)
+	c.advance(time.Second)
+	stale(true)
+	stale(false) // it is new now
+	c.advance(11 * hour)
+	if err := b.resend(); err != nil || len(b.sent) != 2 {
+		t.Fatalf("got %v, cookies %q", err, b.sent)
+	}
+	c.advance(11 * hour)
+	stale(false)
+	b.loggedIn(s)
+}
+
+func TestAnAnonymousVisitorGetsNoCookie(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	if err := b.resendStale(); err != nil || len(b.sent) > 0 {
+		t.Errorf("resend stale: %v, cookies %q", err, b.sent)
+	}
+	if err := b.resend(); !errors.Is(err, session.ErrNotFound) || len(b.sent) > 0 {
+		t.Errorf("resend: %v, cookies %q", err, b.sent)
+	}
+}
+
+func TestAnAbsoluteLifetimeEndsASessionInUse(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now, AbsoluteLifetime: 48 * hour})
+	s := b.login(42)
+	c.advance(47 * hour)
+	b.loggedIn(s)
+	c.advance(hour)
+	b.anonymous()
+	if infos, err := store.List(t.Context(), 42); err != nil || len(infos) > 0 {
+		t.Errorf("the store still has %v, %v", infos, err)
+	}
+}
+
+func TestASessionWithoutCSRFTokenGetsOne(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	s := b.login(42)
+	if err := store.Store.Delete(t.Context(), s.Ref); err != nil {
+		t.Fatal(err)
+	}
+	fence, err := store.Fence(t.Context(), 42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.CSRFToken = ""
+	if err := store.Create(t.Context(), s, fence, session.Lifetime); err != nil {
+		t.Fatal(err)
+	}
+	b.loggedIn(s)
+	if s.ValidCSRFToken("") {
+		t.Error("an empty token is valid")
+	}
+	if err := b.resend(); err != nil {
+		t.Fatal(err)
+	}
+	s, err = b.current()
+	if err != nil || len(s.CSRFToken) != 64 || b.cookies["csrf-token"] != s.CSRFToken {
+		t.Errorf("got %+v, %v, cookies %q", s, err, b.cookies)
+	}
+}
+
+func TestTheStoreDoesNotLearnTheID(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	s := b.login(42)
+	cookie, err := base64.URLEncoding.DecodeString(b.cookies["svc.sid"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := base64.URLEncoding.DecodeString(strings.Split(string(cookie), "|")[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := strings.Split(string(payload), ".")[1]
+	random, err := base64.RawURLEncoding.DecodeString(id)
+	if err != nil || len(random) != 32 {
+		t.Errorf("the id has %d bytes, %v", len(random), err)
+	}
+	if sum := sha256.Sum256([]byte(id)); s.Key != hex.EncodeToString(sum[:]) {
+		t.Errorf("key %s is not the SHA-256 of the id", s.Key)
+	}
+}
+
+func TestCSRFTokenIsComparedWhole(t *testing.T) {
+	s := session.Session{CSRFToken: strings.Repeat("ab", 32)}
+	if !s.ValidCSRFToken(s.CSRFToken) {
+		t.Error("the session's own token is refused")
+	}
+	for _, token := range []string{"", "ab", s.CSRFToken[1:], s.CSRFToken + "a", strings.ToUpper(s.CSRFToken), " " + s.CSRFToken} {
+		if s.ValidCSRFToken(token) {
+			t.Errorf("%q is accepted", token)
+		}
+	}
+}
+
+func TestLogoutAgainst100Requests(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store.Store, Now: c.now})
+	b.login(42)
+	r, gate := make([]*http.Request, 100), make(chan struct{})
+	for i := range r {
+		r[i] = b.request()
+	}
+	var all sync.WaitGroup
+	for i := range r {
+		all.Go(func() {
+			<-gate
+			if i == 50 {
+				if err := b.manager.End(discard{}, r[i]); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if _, err := b.manager.Resend(discard{}, r[i]); err != nil && !errors.Is(err, session.ErrNotFound) {
+				t.Error(err)
+			}
+		})
+	}
+	close(gate)
+	all.Wait()
+	b.anonymous()
+	if infos, err := b.store.List(context.WithoutCancel(t.Context()), 42); err != nil || len(infos) > 0 {
+		t.Errorf("sessions left: %v, %v", infos, err)
+	}
+}
+
+// discard is an answer that nobody reads.
+type discard struct{}
+
+func (discard) Header() http.Header         { return http.Header{} }
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) WriteHeader(int)             {}

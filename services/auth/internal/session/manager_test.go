@@ -1,0 +1,373 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+// browser keeps cookies like one and sends them with every request.
+type browser struct {
+	t       *testing.T
+	manager *session.Manager
+	store   session.Store
+	cookies map[string]string
+	sent    []string // Set-Cookie headers of the last answer
+}
+
+func newBrowser(t *testing.T, o session.Options) *browser {
+	t.Helper()
+	if o.Name == "" {
+		o.Name = "svc"
+	}
+	if o.Secret == "" {
+		o.Secret = "a secret of some length for tests"
+	}
+	manager, err := session.NewManager(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &browser{t: t, manager: manager, store: o.Store, cookies: map[string]string{}}
+}
+
+func (b *browser) request() *http.Request {
+	r := httptest.NewRequestWithContext(b.t.Context(), http.MethodGet, "/", nil)
+	for name, value := range b.cookies {
+		r.Header.Add("Cookie", name+"="+value)
+	}
+	return r
+}
+
+// do makes a request and takes the answer's cookies.
+func (b *browser) do(handle func(w http.ResponseWriter, r *http.Request) error) error {
+	w := httptest.NewRecorder()
+	err := handle(w, b.request())
+	b.sent = w.Header().Values("Set-Cookie")
+	for _, c := range w.Result().Cookies() { //nolint:bodyclose // a recorder's
+		if c.MaxAge < 0 {
+			delete(b.cookies, c.Name)
+			continue
+		}
+		b.cookies[c.Name] = c.Value
+	}
+	return err
+}
+
+func (b *browser) login(userID int64) (s session.Session) {
+	b.t.Helper()
+	fence, err := b.store.Fence(b.t.Context(), userID)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	err = b.do(func(w http.ResponseWriter, r *http.Request) (err error) {
+		s, err = b.manager.Start(w, r, session.Login{UserID: userID, Username: "anna", Role: "member", Fence: fence})
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func (b *browser) current() (session.Session, error) { return b.manager.Current(b.request()) }
+
+func (b *browser) anonymous() {
+	b.t.Helper()
+	if s, err := b.current(); !errors.Is(err, session.ErrNotFound) {
+		b.t.Fatalf("got %+v, %v, want an anonymous request", s, err)
+	}
+}
+
+func (b *browser) loggedIn(want session.Session) {
+	b.t.Helper()
+	got, err := b.current()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.t.Fatalf("session (-want +got):\n%s", diff)
+	}
+}
+
+func (b *browser) resend() error {
+	return b.do(func(w http.ResponseWriter, r *http.Request) error {
+		_, err := b.manager.Resend(w, r)
+		return err
+	})
+}
+
+func (b *browser) resendStale() error {
+	return b.do(func(w http.ResponseWriter, r *http.Request) error { return b.manager.ResendStale(w, r) })
+}
+
+func (b *browser) logout() error {
+	return b.do(func(w http.ResponseWriter, r *http.Request) error { return b.manager.End(w, r) })
+}
+
+// spy is a store that counts and can fail.
+type spy struct {
+	session.Store
+	loads int
+	err   error
+}
+
+func (s *spy) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
+	s.loads++
+	if s.err != nil {
+		return session.Session{}, s.err
+	}
+	return s.Store.Load(ctx, ref, lifetime)
+}
+
+func (s *spy) Delete(ctx context.Context, ref session.Ref) error {
+	if s.err != nil {
+		return s.err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.Store.Delete(ctx, ref)
+}
+
+func (s *spy) AddCSRFToken(ctx context.Context, ref session.Ref, token string) (string, error) {
+	if s.err != nil {
+		return "", s.err
+	}
+	return s.Store.AddCSRFToken(ctx, ref, token)
+}
+
+func newSpy() (*spy, *clock) {
+	c := newClock()
+	return &spy{Store: session.NewMemoryStore(c.now)}, c
+}
+
+func TestAttributesOfBothCookies(t *testing.T) {
+	const week = "; Path=/; Expires=Sun, 08 Mar 2026 12:00:00 GMT; Max-Age=604800"
+	for name, test := range map[string]struct {
+		options      session.Options
+		sid, csrf    string
+		clearSession string
+	}{
+		"the contract's": {
+			session.Options{Secure: true},
+			week + "; HttpOnly; Secure; SameSite=Lax", week + "; Secure; SameSite=Lax",
+			"svc.sid=; Path=/; Expires=Thu, 01 Jan 1970 00:00:01 GMT; Max-Age=0; HttpOnly; Secure; SameSite=Lax",
+		},
+		"without Secure": {
+			session.Options{},
+			week + "; HttpOnly; SameSite=Lax", week + "; SameSite=Lax",
+			"svc.sid=; Path=/; Expires=Thu, 01 Jan 1970 00:00:01 GMT; Max-Age=0; HttpOnly; SameSite=Lax",
+		},
+		"of the earlier variant": {
+			session.Options{Secure: true, SameSite: http.SameSiteStrictMode},
+			week + "; HttpOnly; Secure; SameSite=Strict", week + "; Secure; SameSite=Strict",
+			"svc.sid=; Path=/; Expires=Thu, 01 Jan 1970 00:00:01 GMT; Max-Age=0; HttpOnly; Secure; SameSite=Strict",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, c := newSpy()
+			test.options.Store, test.options.Now = store, c.now
+			b := newBrowser(t, test.options)
+			s := b.login(42)
+			sent := func() []string {
+				return []string{"svc.sid=" + b.cookies["svc.sid"] + test.sid, "csrf-token=" + s.CSRFToken + test.csrf}
+			}
+			if diff := cmp.Diff(sent(), b.sent); diff != "" {
+				t.Errorf("after login (-want +got):\n%s", diff)
+			}
+			if err := b.resend(); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(sent(), b.sent); diff != "" {
+				t.Errorf("sent again (-want +got):\n%s", diff)
+			}
+			if err := b.logout(); err != nil {
+				t.Fatal(err)
+			}
+			csrf := strings.NewReplacer("svc.sid", "csrf-token", "; HttpOnly", "").Replace(test.clearSession)
+			if diff := cmp.Diff([]string{test.clearSession, csrf}, b.sent); diff != "" {
+				t.Errorf("after logout (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLoginIsRememberedAndLogoutEndsIt(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	b.anonymous()
+	s := b.login(42)
+	b.loggedIn(s)
+	if s.UserID != 42 || s.Username != "anna" || s.Role != "member" || len(s.CSRFToken) != 64 || !s.CreatedAt.Equal(c.now().Truncate(time.Second)) {
+		t.Errorf("session %+v", s)
+	}
+	stolen := b.cookies["svc.sid"]
+	if err := b.logout(); err != nil {
+		t.Fatal(err)
+	}
+	b.anonymous()
+	b.cookies["svc.sid"] = stolen
+	b.anonymous()
+}
+
+func TestALoginGetsANewIDAndEndsTheSessionBefore(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	first := b.login(42)
+	old := b.cookies["svc.sid"]
+	second := b.login(43)
+	if first.Key == second.Key || first.CSRFToken == second.CSRFToken {
+		t.Error("the second login shares something with the first")
+	}
+	b.loggedIn(second)
+	b.cookies["svc.sid"] = old
+	b.anonymous()
+}
+
+func TestAnotherBrowserKeepsItsSession(t *testing.T) {
+	store, c := newSpy()
+	phone, laptop := newBrowser(t, session.Options{Store: store, Now: c.now}), newBrowser(t, session.Options{Store: store, Now: c.now})
+	onPhone, onLaptop := phone.login(42), laptop.login(42)
+	if err := phone.logout(); err != nil {
+		t.Fatal(err)
+	}
+	laptop.loggedIn(onLaptop)
+	if onPhone.Key == onLaptop.Key {
+		t.Error("both have one session")
+	}
+}
+
+func TestAFencedLoginChangesNothing(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	before := b.login(42)
+	err := b.do(func(w http.ResponseWriter, r *http.Request) error {
+		_, err := b.manager.Start(w, r, session.Login{UserID: 42, Username: "anna", Role: "member", Fence: "of yesterday"})
+		return err
+	})
+	if !errors.Is(err, session.ErrFenced) || len(b.sent) > 0 {
+		t.Errorf("got %v and cookies %q", err, b.sent)
+	}
+	b.loggedIn(before)
+}
+
+func TestOneRequestAsksTheStoreOnceAndAnAnonymousOneNever(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	b.anonymous()
+	b.cookies["svc.sid"] = "forged"
+	b.anonymous()
+	if store.loads != 0 {
+		t.Errorf("%d loads for anonymous visitors", store.loads)
+	}
+	delete(b.cookies, "svc.sid")
+	b.login(42)
+	store.loads = 0
+	r := b.request()
+	for range 3 {
+		if _, err := b.manager.Current(r); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.manager.ResendStale(httptest.NewRecorder(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if store.loads != 1 {
+		t.Errorf("%d loads for one request", store.loads)
+	}
+}
+
+func TestAFailingStoreIsNeitherAnonymousNorASignToDropCookies(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	s := b.login(42)
+	store.err = errors.New("connection refused")
+	if _, err := b.current(); !errors.Is(err, store.err) || errors.Is(err, session.ErrNotFound) {
+		t.Errorf("current: %v", err)
+	}
+	for name, act := range map[string]func() error{"resend": b.resend, "resend stale": b.resendStale, "logout": b.logout} {
+		if err := act(); !errors.Is(err, store.err) || len(b.sent) > 0 {
+			t.Errorf("%s: %v, cookies %q", name, err, b.sent)
+		}
+	}
+	store.err = nil
+	b.loggedIn(s)
+}
+
+func TestALogoutWhoseDeletionFailsKeepsTheCookies(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	s := b.login(42)
+	err := b.do(func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := b.manager.Current(r); err != nil {
+			return err
+		}
+		store.err = errors.New("connection refused")
+		return b.manager.End(w, r)
+	})
+	if !errors.Is(err, store.err) || len(b.sent) > 0 {
+		t.Errorf("logout: %v, cookies %q", err, b.sent)
+	}
+	store.err = nil
+	b.loggedIn(s)
+}
+
+func TestAReloginWhoseOldSessionCannotBeEndedFails(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	before := b.login(42)
+	fence, err := store.Fence(t.Context(), 43)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.do(func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := b.manager.Current(r); err != nil {
+			return err
+		}
+		store.err = errors.New("connection refused")
+		_, err := b.manager.Start(w, r, session.Login{UserID: 43, Fence: fence})
+		return err
+	})
+	if !errors.Is(err, store.err) || len(b.sent) > 0 {
+		t.Errorf("login: %v, cookies %q", err, b.sent)
+	}
+	store.err = nil
+	b.loggedIn(before)
+}
+
+func TestALogoutGoesOnWhenTheClientHangsUp(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	b.login(42)
+	stolen := b.cookies["svc.sid"]
+	err := b.do(func(w http.ResponseWriter, r *http.Request) error {
+		ctx, hangUp := context.WithCancel(r.Context())
+		hangUp()
+		return b.manager.End(w, r.WithContext(ctx))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cookies["svc.sid"] = stolen
+	b.anonymous()
+}
+
+func TestLogoutWithoutASessionClearsBothCookies(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	b.cookies["svc.sid"], b.cookies["csrf-token"] = "forged", "old"
+	if err := b.logout(); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.cookies) > 0 {
+		t.Errorf("cookies left: %v", b.cookies)
+	}
+}
