@@ -22,6 +22,9 @@ var (
 	ErrInvalidCredentials = errors.New("invalid credentials")
 	// ErrWrongPassword says that the current password is not the user's.
 	ErrWrongPassword = errors.New("wrong current password")
+	// ErrPending says that a change is made, but sessions could not follow yet;
+	// they will when their store answers.
+	ErrPending = errors.New("done, but the session store does not answer: sessions follow when it does and auth runs")
 	// ErrOwnAccount says that somebody wants to delete himself.
 	ErrOwnAccount = errors.New("own account")
 )

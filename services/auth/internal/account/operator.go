@@ -3,7 +3,8 @@ package account
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -29,7 +30,7 @@ func (s *Service) Bootstrap(ctx context.Context, username, pw string) (created b
 }
 
 // ResetPassword gives a user a new password and ends all his sessions.
-// user.ErrNotFound, password.ErrTooShort, password.ErrTooLong.
+// user.ErrNotFound, password.ErrTooShort, password.ErrTooLong, ErrPending.
 func (s *Service) ResetPassword(ctx context.Context, username, replacement string) error {
 	if err := password.Check(replacement); err != nil {
 		return err
@@ -44,14 +45,13 @@ func (s *Service) ResetPassword(ctx context.Context, username, replacement strin
 	}
 	r, err := s.users.ResetPassword(ctx, u.ID, hash)
 	if err != nil {
-		return fmt.Errorf("reset password: %w", err)
+		return err
 	}
-	s.follow(ctx, r)
-	return nil
+	return s.follow(ctx, r)
 }
 
 // SetRole gives a user another role, which his live sessions have at once.
-// user.ErrNotFound, user.ErrRole, user.ErrLastAdmin.
+// user.ErrNotFound, user.ErrRole, user.ErrLastAdmin, ErrPending.
 func (s *Service) SetRole(ctx context.Context, username, role string) error {
 	parsed, err := user.ParseRole(role)
 	if err != nil {
@@ -63,14 +63,13 @@ func (s *Service) SetRole(ctx context.Context, username, role string) error {
 	}
 	r, err := s.users.SetRole(ctx, u.ID, parsed)
 	if err != nil {
-		return fmt.Errorf("set role: %w", err)
+		return err
 	}
-	s.follow(ctx, r)
-	return nil
+	return s.follow(ctx, r)
 }
 
 // Remove deletes a user and ends all his sessions. user.ErrNotFound,
-// user.ErrLastAdmin.
+// user.ErrLastAdmin, ErrPending.
 func (s *Service) Remove(ctx context.Context, username string) error {
 	u, err := s.users.ByUsername(ctx, username)
 	if err != nil {
@@ -78,10 +77,9 @@ func (s *Service) Remove(ctx context.Context, username string) error {
 	}
 	r, err := s.users.Delete(ctx, u.ID, user.Operator)
 	if err != nil {
-		return fmt.Errorf("delete user: %w", err)
+		return err
 	}
-	s.follow(ctx, r)
-	return nil
+	return s.follow(ctx, r)
 }
 
 // Sessions returns the live sessions of a user, the one used last first.
@@ -92,6 +90,20 @@ func (s *Service) Sessions(ctx context.Context, username string) ([]session.Info
 		return nil, err
 	}
 	return s.sessions.List(ctx, u.ID)
+}
+
+// RevokeSession ends the session of a user whose key begins like that.
+// user.ErrNotFound; session.ErrNotFound when it is none, or more than one.
+func (s *Service) RevokeSession(ctx context.Context, username, key string) error {
+	infos, err := s.Sessions(ctx, username)
+	if err != nil {
+		return err
+	}
+	infos = slices.DeleteFunc(infos, func(i session.Info) bool { return !strings.HasPrefix(i.Key, key) })
+	if len(infos) != 1 {
+		return session.ErrNotFound
+	}
+	return s.sessions.Delete(ctx, infos[0].Ref)
 }
 
 // RevokeSessions ends all sessions of a user and returns how many.

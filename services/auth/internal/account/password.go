@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"errors"
-	"fmt"
 	"unicode/utf8"
 
 	"github.com/pforte/pforte/services/auth/internal/password"
@@ -39,7 +38,7 @@ func (s *Service) ChangePassword(ctx context.Context, by session.Session, curren
 func (s *Service) change(ctx context.Context, by session.Session, current, replacement string) error {
 	u, err := s.users.ByID(ctx, by.UserID)
 	if err != nil {
-		return fmt.Errorf("read user: %w", err)
+		return err
 	}
 	if err := s.verify(ctx, u.PasswordHash, current); errors.Is(err, password.ErrMismatch) {
 		return ErrWrongPassword
@@ -52,8 +51,8 @@ func (s *Service) change(ctx context.Context, by session.Session, current, repla
 	}
 	r, err := s.users.SetPasswordHash(ctx, u.ID, u.PasswordHash, hash, by.Key)
 	if err != nil {
-		return fmt.Errorf("set password: %w", err)
+		return err
 	}
-	s.follow(ctx, r)
+	_ = s.follow(ctx, r) // it is logged, and recorded
 	return nil
 }

@@ -58,13 +58,15 @@ func (s *Service) replay(ctx context.Context, before time.Time) error {
 // follow carries out a revocation that was just recorded. The change that it
 // belongs to has happened, so neither a client that hangs up nor a session store
 // that is away makes it fail: without that store no session works, and Replay
-// comes back to it.
-func (s *Service) follow(ctx context.Context, r user.Revocation) {
+// comes back to it. ErrPending says so to those who want to know.
+func (s *Service) follow(ctx context.Context, r user.Revocation) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followTimeout)
 	defer cancel()
 	if err := s.carryOut(ctx, r); err != nil {
 		s.log.ErrorContext(ctx, "sessions not revoked yet", "user_id", r.UserID, "error", err)
+		return ErrPending
 	}
+	return nil
 }
 
 func (s *Service) carryOut(ctx context.Context, r user.Revocation) error {

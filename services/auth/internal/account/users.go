@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -31,11 +30,7 @@ func (s *Service) create(ctx context.Context, n NewUser, add func(context.Contex
 	if record.PasswordHash, err = s.hash(ctx, n.Password); err != nil {
 		return user.User{}, err
 	}
-	u, err := add(ctx, record)
-	if err != nil {
-		return user.User{}, fmt.Errorf("create user: %w", err)
-	}
-	return u, nil
+	return add(ctx, record)
 }
 
 // check gives the record of a user, without password hash, in the contract's
@@ -81,7 +76,7 @@ func (s *Service) User(ctx context.Context, id int64) (user.User, error) {
 func (s *Service) List(ctx context.Context) ([]user.User, error) {
 	users, err := s.users.List(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list users: %w", err)
+		return nil, err
 	}
 	user.Sort(users)
 	return users, nil
@@ -95,8 +90,8 @@ func (s *Service) Delete(ctx context.Context, by session.Session, id int64) erro
 	}
 	r, err := s.users.Delete(ctx, id, by.UserID)
 	if err != nil {
-		return fmt.Errorf("delete user: %w", err)
+		return err
 	}
-	s.follow(ctx, r)
+	_ = s.follow(ctx, r) // it is logged, and recorded
 	return nil
 }

@@ -14,15 +14,19 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 )
 
+// DefaultAddr is where auth serves unless ADDR says otherwise.
+const DefaultAddr = ":8081"
+
 // minSecret is the least length of a secret that signs cookies, in characters:
 // 32 hexadecimal digits hold the 128 bits that nobody can guess.
 const minSecret = 32
 
-// Stores says where users and sessions live: all that a command at the terminal
-// needs.
+// Stores says where users and sessions live, and which are ours: all that a
+// command at the terminal needs.
 type Stores struct {
 	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/auth.db" secret:"true" doc:"where the users are: sqlite:PATH or postgres://…"`
 	RedisURL    string `env:"REDIS_URL" default:"redis://127.0.0.1:6379" secret:"true" doc:"where the sessions are: redis[s]://[user:password@]host:port[/db], redis[s]+sentinel://…@host:port,host:port/master[/db], redis[s]+cluster://…@host:port,host:port"`
+	AppName     string `env:"APP_NAME" default:"svc" doc:"names the session cookie, APP_NAME.sid, and begins all keys in Redis"`
 	LogLevel    string `env:"LOG_LEVEL" default:"info" doc:"debug, info, warn or error"`
 }
 
@@ -35,7 +39,6 @@ type Config struct {
 	SessionSecret         string `env:"SESSION_SECRET,required" secret:"true" doc:"signs the session cookie; at least 32 characters"`
 	SessionSecretPrevious string `env:"SESSION_SECRET_PREVIOUS" secret:"true" doc:"the secret before the last change; cookies signed with it stay valid"`
 	SessionSecure         string `env:"SESSION_SECURE" doc:"false lets both cookies travel over plain http; any other value, or none, keeps them on https"`
-	AppName               string `env:"APP_NAME" default:"svc" doc:"names the session cookie: APP_NAME.sid"`
 
 	TrustedProxies []Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of the proxies whose X-Forwarded-For is believed; without any, the address of the peer counts"`
 
@@ -96,16 +99,13 @@ func (c *Config) Validate() error {
 	if n := utf8.RuneCountInString(c.SessionSecretPrevious); n > 0 && n < minSecret {
 		faults = append(faults, fmt.Errorf("SESSION_SECRET_PREVIOUS: is shorter than %d characters", minSecret))
 	}
-	if !appName.MatchString(c.AppName) {
-		faults = append(faults, errors.New("APP_NAME: is not 1 to 32 letters, digits, hyphens or underscores"))
-	}
 	if (c.BootstrapAdminUsername == "") != (c.BootstrapAdminPassword == "") {
 		faults = append(faults, errors.New("BOOTSTRAP_ADMIN_USERNAME: comes only together with BOOTSTRAP_ADMIN_PASSWORD"))
 	}
 	return flat(faults)
 }
 
-// Validate checks the forms of both addresses and the level.
+// Validate checks the forms of both addresses, the name and the level.
 func (s *Stores) Validate() error {
 	var faults []error
 	if err := sqldb.CheckURL(s.DatabaseURL); err != nil {
@@ -113,6 +113,9 @@ func (s *Stores) Validate() error {
 	}
 	if _, err := ParseRedisURL(s.RedisURL); err != nil {
 		faults = append(faults, fmt.Errorf("REDIS_URL: %w", err))
+	}
+	if !appName.MatchString(s.AppName) {
+		faults = append(faults, errors.New("APP_NAME: is not 1 to 32 letters, digits, hyphens or underscores"))
 	}
 	if _, err := logging.New(io.Discard, s.LogLevel); err != nil {
 		faults = append(faults, err)

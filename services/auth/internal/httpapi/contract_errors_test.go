@@ -98,21 +98,6 @@ func TestAStoreThatIsAwayChangesNoCookieAndLogsNobodyOut(t *testing.T) {
 	}
 }
 
-func TestASessionIsRevokedLaterWhenItsStoreWasAway(t *testing.T) {
-	h := newHouse(t)
-	phone := h.otto()
-	h.brokenSessions.Store(true)
-	if err := h.accounts.Remove(t.Context(), "otto"); err != nil {
-		t.Fatal(err)
-	}
-	h.brokenSessions.Store(false)
-	phone.get(prefix + "/me").want(http.StatusUnauthorized)
-	pending, err := h.users.PendingRevocations(t.Context(), h.clock.Now().Add(1e9))
-	if err != nil || len(pending) != 1 {
-		t.Errorf("got %v, %v", pending, err)
-	}
-}
-
 func TestHealthFollowsTheStores(t *testing.T) {
 	h := newHouse(t)
 	b := h.browser()

@@ -201,7 +201,7 @@ func (b *browser) do(r *http.Request) reply {
 			delete(b.cookies, cookie.Name)
 		}
 	}
-	answer := reply{t: b.h.t, status: result.StatusCode, header: result.Header, body: recorder.Body.Bytes(), what: r.Method + " " + r.URL.Path}
+	answer := reply{t: b.h.t, to: r, status: result.StatusCode, header: result.Header, body: recorder.Body.Bytes(), what: r.Method + " " + r.URL.Path}
 	if !b.hurried {
 		describe(b.h.t, r, answer)
 	}
@@ -237,6 +237,7 @@ func object(pairs ...any) string {
 // reply is an answer.
 type reply struct {
 	t      *testing.T
+	to     *http.Request
 	what   string
 	status int
 	header http.Header

@@ -17,7 +17,7 @@ import (
 
 // timeout bounds the work for one request: nobody waits longer because a store
 // is away.
-const timeout = 5 * time.Second
+const timeout = 4500 * time.Millisecond
 
 // requestIDPattern is what is taken over from X-Request-Id.
 var requestIDPattern = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,64}\z`)
@@ -100,11 +100,15 @@ func (a *api) bound(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// detach lets the work of a request go on when the client hangs up, within the
-// same bound. The function that it returns ends that.
+// detach lets the work of a request go on when the client hangs up, until the
+// same instant at most. The function that it returns ends that.
 func detach(c echo.Context) func() {
 	r := c.Request()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), timeout)
+	deadline, ok := r.Context().Deadline()
+	if !ok {
+		deadline = time.Now().Add(timeout)
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(r.Context()), deadline)
 	c.SetRequest(r.WithContext(ctx))
 	return func() {
 		cancel()

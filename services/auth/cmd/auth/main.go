@@ -1,0 +1,25 @@
+// Command auth keeps the users of a household and their sessions. Run
+// "auth --help".
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/pforte/pforte/services/auth/internal/app"
+)
+
+// version is set by the linker.
+var version string
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends it at once
+	code := app.Run(ctx, app.Process{
+		Args: os.Args[1:], Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: version,
+	})
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,248 @@
+package account_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+const (
+	oldPass = "the old password"
+	newPass = "the new password"
+)
+
+// rules is a Service over memory stores, which call back at interesting moments.
+type rules struct {
+	*account.Service
+	t        *testing.T
+	users    *hookedUsers
+	sessions *hookedSessions
+	hasher   *password.Hasher
+}
+
+type hookedUsers struct {
+	user.Store
+	// beforeByID is called once, before the next ByID.
+	beforeByID func()
+}
+
+func (h *hookedUsers) ByID(ctx context.Context, id int64) (user.User, error) {
+	if hook := h.beforeByID; hook != nil {
+		h.beforeByID = nil
+		hook()
+	}
+	return h.Store.ByID(ctx, id)
+}
+
+type hookedSessions struct {
+	session.Store
+	// beforeRole is called before each SetRole.
+	beforeRole func()
+	fault      error
+	flips      []user.Role
+}
+
+func (h *hookedSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
+	if h.fault != nil {
+		return 0, h.fault
+	}
+	return h.Store.Revoke(ctx, userID, keep)
+}
+
+func (h *hookedSessions) SetRole(ctx context.Context, userID int64, role string) error {
+	if h.beforeRole != nil {
+		h.beforeRole()
+	}
+	return h.Store.SetRole(ctx, userID, role)
+}
+
+func newRules(t *testing.T) *rules {
+	t.Helper()
+	hasher, err := password.New(password.Options{Cost: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rules{
+		t: t, hasher: hasher,
+		users: &hookedUsers{Store: user.NewMemoryStore(time.Now)}, sessions: &hookedSessions{Store: session.NewMemoryStore(time.Now)},
+	}
+	r.Service, err = account.New(account.Options{
+		Users: r.users, Sessions: r.sessions, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *rules) add(username string) user.User {
+	r.t.Helper()
+	u, err := r.Create(r.t.Context(), account.NewUser{Username: username, DisplayName: username, Password: oldPass})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return u
+}
+
+// login logs in and returns the session.
+func (r *rules) login(username, pass string) (session.Session, error) {
+	var s session.Session
+	_, err := r.Login(r.t.Context(), username, pass, func(l session.Login) error {
+		s = session.Session{
+			Ref:      session.Ref{UserID: l.UserID, Key: strings.Repeat("0", 56) + time.Now().Format(".000000")},
+			Username: l.Username, Role: l.Role,
+		}
+		return r.sessions.Create(r.t.Context(), s, l.Fence, session.Lifetime)
+	})
+	return s, err
+}
+
+func (r *rules) alive(s session.Session) bool {
+	r.t.Helper()
+	_, err := r.sessions.Load(r.t.Context(), s.Ref, session.Lifetime)
+	return err == nil
+}
+
+func TestAPasswordChangedDuringALoginIsTheOneThatCounts(t *testing.T) {
+	for pass, want := range map[string]error{oldPass: account.ErrInvalidCredentials, newPass: account.ErrInvalidCredentials} {
+		r := newRules(t)
+		r.add("anna")
+		r.users.beforeByID = func() {
+			if err := r.ResetPassword(t.Context(), "anna", newPass); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := r.login("anna", pass); !errors.Is(err, want) {
+			t.Errorf("%s: got %v", pass, err)
+		}
+	}
+}
+
+func TestAHashMadeAnewDuringALoginDoesNotRefuseIt(t *testing.T) {
+	r := newRules(t)
+	u := r.add("anna")
+	r.users.beforeByID = func() {
+		hash, err := r.hasher.Hash(t.Context(), oldPass)
+		if err == nil {
+			err = r.users.Rehash(t.Context(), u.ID, u.PasswordHash, hash)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if s, err := r.login("anna", oldPass); err != nil || !r.alive(s) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestALoginThatIsFencedLooksAgain(t *testing.T) {
+	r := newRules(t)
+	u := r.add("anna")
+	r.users.beforeByID = func() { // somebody ended all sessions, but the password is still the right one
+		if _, err := r.sessions.Revoke(t.Context(), u.ID, ""); err != nil {
+			t.Error(err)
+		}
+	}
+	if s, err := r.login("anna", oldPass); err != nil || !r.alive(s) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestALoginThatIsFencedAgainAndAgainGivesUp(t *testing.T) {
+	r := newRules(t)
+	r.add("anna")
+	tries := 0
+	_, err := r.Login(t.Context(), "anna", oldPass, func(session.Login) error { tries++; return session.ErrFenced })
+	if !errors.Is(err, account.ErrInvalidCredentials) || tries != 3 {
+		t.Errorf("got %v after %d tries", err, tries)
+	}
+}
+
+func TestAUserDeletedDuringALoginGetsNoSession(t *testing.T) {
+	r := newRules(t)
+	r.add("anna")
+	r.users.beforeByID = func() {
+		if err := r.Remove(t.Context(), "anna"); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := r.login("anna", oldPass); !errors.Is(err, account.ErrInvalidCredentials) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestALoginHashesAWeakHashAnew(t *testing.T) {
+	r := newRules(t)
+	weak, err := password.New(password.Options{Cost: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := weak.Hash(t.Context(), oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported := "$2b$" + strings.TrimPrefix(hash, "$2a$")
+	if _, err := r.users.Create(t.Context(), user.New{Username: "anna", DisplayName: "Anna", PasswordHash: imported, Role: user.Member}); err != nil {
+		t.Fatal(err)
+	}
+	first, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := r.users.ByUsername(t.Context(), "anna")
+	if err != nil || !strings.HasPrefix(u.PasswordHash, "$2a$05$") {
+		t.Errorf("got %q, %v", u.PasswordHash, err)
+	}
+	if _, err := r.login("anna", oldPass); err != nil || !r.alive(first) {
+		t.Errorf("the next login: %v; the first session lives: %t", err, r.alive(first))
+	}
+}
+
+func TestAWrongPasswordIsNotHashedAnew(t *testing.T) {
+	r := newRules(t)
+	before := r.add("anna")
+	if _, err := r.login("anna", newPass); !errors.Is(err, account.ErrInvalidCredentials) {
+		t.Fatal(err)
+	}
+	after, err := r.users.ByUsername(t.Context(), "anna")
+	if err != nil || after.PasswordHash != before.PasswordHash {
+		t.Errorf("the hash changed, %v", err)
+	}
+}
+
+func TestAFullQueueIsToldAsSuch(t *testing.T) {
+	r := newRules(t)
+	r.add("anna")
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if _, err := r.Login(ctx, "anna", oldPass, nil); !errors.Is(err, password.ErrBusy) {
+		t.Errorf("a password whose turn came too late: got %v", err)
+	}
+}
+
+func TestTheFirstAdminIsMadeOnce(t *testing.T) {
+	r := newRules(t)
+	for _, want := range []bool{true, false} {
+		if created, err := r.Bootstrap(t.Context(), "anna", oldPass); err != nil || created != want {
+			t.Errorf("got %t, %v", created, err)
+		}
+	}
+	u, err := r.users.ByUsername(t.Context(), "anna")
+	if err != nil || u.Role != user.Admin || u.DisplayName != "anna" {
+		t.Errorf("got %+v, %v", u, err)
+	}
+	if created, err := r.Bootstrap(t.Context(), "x", "y"); err != nil || created {
+		t.Errorf("settings that do not matter any more: got %t, %v", created, err)
+	}
+	if _, err := newRules(t).Bootstrap(t.Context(), "anna", "short"); !errors.Is(err, password.ErrTooShort) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/pkg/logging"
+	"github.com/pforte/pforte/pkg/serve"
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/config"
+	"github.com/pforte/pforte/services/auth/internal/password"
+)
+
+// serveCommand is "auth serve".
+func serveCommand(ctx context.Context, p Process, args []string) error {
+	if _, err := parse(newFlags("serve"), args); err != nil {
+		return err
+	}
+	cfg, err := config.Load(p.Getenv)
+	if err != nil {
+		return fmt.Errorf("the settings are wrong:\n%w", err)
+	}
+	log, err := logging.New(p.Stderr, cfg.LogLevel)
+	if err != nil {
+		return err
+	}
+	redis.SetLogger(redisLog{log})
+	if cfg.RandomSecret {
+		log.WarnContext(ctx, "SESSION_SECRET is not set: all sessions end with this process")
+	}
+	s := &service{
+		cfg: cfg, log: log, registry: newRegistry(), ready: p.Ready,
+		addr: make(chan net.Addr, 1), admin: make(chan net.Addr, 1),
+	}
+	return s.run(ctx)
+}
+
+// service is the running program.
+type service struct {
+	cfg      config.Config
+	log      *slog.Logger
+	registry *prometheus.Registry
+	ready    func(addr, admin net.Addr)
+	main     starting
+	// addr and admin get the addresses once both servers listen.
+	addr, admin chan net.Addr
+}
+
+// run serves at once, and in earnest when the stores are there. It ends with ctx,
+// after the requests under way, or with the first failure.
+func (s *service) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var failure error
+	var work sync.WaitGroup
+	work.Go(func() {
+		if failure = s.work(ctx); failure != nil {
+			stop()
+		}
+	})
+	err := serve.Run(ctx,
+		serve.Server{Name: "ADDR", Addr: s.cfg.Addr, Handler: &s.main, Ready: func(a net.Addr) { s.addr <- a }},
+		serve.Server{
+			Name: "ADMIN_ADDR", Addr: s.cfg.AdminAddr, Handler: serve.Admin(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})),
+			Ready: func(a net.Addr) { s.admin <- a },
+		},
+	)
+	stop()
+	work.Wait()
+	if err = errors.Join(failure, err); err == nil {
+		s.log.Info("stopped")
+	}
+	return err
+}
+
+// work waits for the stores, opens the house, and does what has to be done
+// beside the requests, until ctx ends.
+func (s *service) work(ctx context.Context) (err error) {
+	open, err := s.open(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer func() { err = errors.Join(err, open.Close()) }()
+	handler, err := s.handler(open)
+	if err != nil {
+		return err
+	}
+	if err := s.bootstrap(ctx, open); err != nil {
+		return err
+	}
+	s.main.set(handler)
+	s.announce(ctx)
+	var background sync.WaitGroup
+	background.Go(func() { open.accounts.Replay(ctx) })
+	background.Go(func() { sweep(ctx, open.sessions, s.log) })
+	background.Wait()
+	return nil
+}
+
+// open waits for both stores.
+func (s *service) open(ctx context.Context) (open *stores, err error) {
+	err = waitFor(ctx, s.log, "the database", func(ctx context.Context) (error, bool) {
+		open, err = openStores(ctx, s.cfg.Stores, password.Options{}, s.log)
+		return err, errors.Is(err, sqldb.ErrUnreachable)
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = waitFor(ctx, s.log, "Redis", func(ctx context.Context) (error, bool) { return open.pingRedis(ctx), true })
+	if err != nil {
+		return nil, errors.Join(err, open.Close())
+	}
+	return open, nil
+}
+
+// announce tells that the service serves.
+func (s *service) announce(ctx context.Context) {
+	var at [2]net.Addr
+	for i, listening := range []chan net.Addr{s.addr, s.admin} {
+		select {
+		case at[i] = <-listening:
+		case <-ctx.Done():
+			return
+		}
+	}
+	s.log.InfoContext(ctx, "serving", "addr", at[0].String(), "admin_addr", at[1].String())
+	if s.ready != nil {
+		s.ready(at[0], at[1])
+	}
+}
+
+// bootstrap creates the first admin of the settings while there is no user.
+func (s *service) bootstrap(ctx context.Context, open *stores) error {
+	if s.cfg.BootstrapAdminUsername == "" {
+		return nil
+	}
+	created, err := open.accounts.Bootstrap(ctx, s.cfg.BootstrapAdminUsername, s.cfg.BootstrapAdminPassword)
+	if err != nil {
+		return fmt.Errorf("BOOTSTRAP_ADMIN_USERNAME, BOOTSTRAP_ADMIN_PASSWORD: %w", err)
+	}
+	if created {
+		s.log.InfoContext(ctx, "audit", "event", "first_admin_created", "username", s.cfg.BootstrapAdminUsername)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+package app
+
+import (
+	"io"
+	"net/http"
+	"sync/atomic"
+)
+
+// starting answers 503 until the service is ready, so that its address is taken
+// from the beginning, and then hands over.
+type starting struct{ ready atomic.Pointer[http.Handler] }
+
+func (s *starting) set(h http.Handler) { s.ready.Store(&h) }
+
+// ServeHTTP implements http.Handler.
+func (s *starting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h := s.ready.Load(); h != nil {
+		(*h).ServeHTTP(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Retry-After", "1")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = io.WriteString(w, `{"error":"Der Dienst startet gerade. Bitte gleich erneut versuchen.","code":503}`)
+}
