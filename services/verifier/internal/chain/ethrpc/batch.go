@@ -47,14 +47,14 @@ func (e *endpoint) batch(ctx context.Context, l *lease, calls []*call) error {
 	replies, batch, err := decodeReplies(body)
 	switch {
 	case err != nil:
-		return e.garbage()
+		return errGarbage
 	case !batch && replies[0].err == nil:
-		return fmt.Errorf("%s: %w: %w", e.name, errBatchRefused, chain.ErrUnavailable)
+		return fmt.Errorf("%w: %w", errBatchRefused, chain.ErrUnavailable)
 	case !batch:
 		if err := e.limited([]*call{{err: replies[0].err.reason()}}); err != nil {
 			return err
 		}
-		return fmt.Errorf("%s: %w: %w", e.name, errBatchRefused, chain.ErrUnavailable)
+		return fmt.Errorf("%w: %w", errBatchRefused, chain.ErrUnavailable)
 	}
 	for _, r := range replies {
 		settle(calls, r) // strays and repeats are ignored; what is open is asked again
@@ -66,7 +66,7 @@ func (e *endpoint) batch(ctx context.Context, l *lease, calls []*call) error {
 func (e *endpoint) limited(calls []*call) error {
 	for _, c := range calls {
 		if errors.Is(c.err, chain.ErrRateLimited) {
-			err := chain.WithRetryAfter(fmt.Errorf("%s: %w", e.name, c.err), retryAfter(nil, e.now()))
+			err := chain.WithRetryAfter(c.err, retryAfter(nil, e.now()))
 			e.circuit.record(e.now(), err)
 			return err
 		}
@@ -98,7 +98,7 @@ func (e *endpoint) single(ctx context.Context, l *lease, c *call) error {
 	}
 	replies, batch, err := decodeReplies(body)
 	if err != nil || batch {
-		return e.garbage()
+		return errGarbage
 	}
 	if r := replies[0]; r.err != nil {
 		r.id = "1" // errors may come without an id
@@ -106,14 +106,12 @@ func (e *endpoint) single(ctx context.Context, l *lease, c *call) error {
 		return e.limited([]*call{c})
 	}
 	if !settle([]*call{c}, replies[0]) {
-		return e.garbage()
+		return errGarbage
 	}
 	return nil
 }
 
-func (e *endpoint) garbage() error {
-	return fmt.Errorf("%s: answer is not JSON-RPC: %w", e.name, chain.ErrUnavailable)
-}
+var errGarbage = fmt.Errorf("answer is not JSON-RPC: %w", chain.ErrUnavailable)
 
 // exchange sends the calls and keeps the endpoint's record of how it went.
 func (e *endpoint) exchange(ctx context.Context, l *lease, calls []*call, batch bool) ([]byte, error) {

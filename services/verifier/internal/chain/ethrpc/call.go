@@ -21,7 +21,7 @@ type call struct {
 	method string
 	params []any
 	result []byte // JSON; nil before the answer and for null
-	err    error  // holds a *chain.Fault, or errNoMethod
+	err    error  // holds a *chain.Fault, or is errNoMethod or errParams
 	done   bool
 }
 
@@ -29,13 +29,16 @@ func newCall(method string, params ...any) *call {
 	return &call{method: method, params: params}
 }
 
-// errNoMethod is the answer of nodes that lack a method, or refuse its
-// parameters; callers have another way to ask.
-var errNoMethod = errors.New("method not available")
+// Answers of nodes that lack a method, or refuse its parameters; callers may have
+// another way to ask.
+var (
+	errNoMethod = errors.New("method not available")
+	errParams   = errors.New("parameters refused")
+)
 
 // into decodes the result; ok is false for null.
 func (c *call) into(value any) (ok bool, err error) {
-	if errors.Is(c.err, errNoMethod) {
+	if isAny(c.err, errNoMethod, errParams) {
 		return false, fmt.Errorf("%s: %w: %w", c.method, c.err, chain.ErrUnavailable)
 	}
 	if c.err != nil {
@@ -181,8 +184,10 @@ func (e *rpcError) reason() error {
 		return chain.ErrHistoryPruned
 	case has("indexing is in progress"):
 		return chain.ErrReceiptUnavailable
-	case e.Code == -32601, e.Code == -32602, has("not supported", "unsupported", "does not exist", "not available"):
+	case e.Code == -32601, has("not supported", "unsupported", "does not exist", "not available"):
 		return errNoMethod
+	case e.Code == -32602:
+		return errParams
 	case has("not found", "unknown block", "could not find"):
 		return nil
 	default:

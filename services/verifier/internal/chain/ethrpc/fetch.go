@@ -33,15 +33,12 @@ func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash com
 	group.Go(func() error {
 		m, err := r.material(ctx, e, l, number, hash)
 		if err != nil {
-			return fmt.Errorf("%s: %w", e.name, err)
+			return err
 		}
 		start := r.now()
 		proven, err = prove(m, number, hash, r.identity.ID)
 		r.hooks.Proof(len(m.block.Transactions), r.now().Sub(start), err)
-		if err != nil {
-			return fmt.Errorf("%s: %w", e.name, err)
-		}
-		return nil
+		return err
 	})
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -53,9 +50,8 @@ func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash com
 // known to answer.
 func (r *Reader) material(ctx context.Context, e *endpoint, l *lease, number uint64, hash common.Hash) (*material, error) {
 	way := e.receiptsWay()
-	block := newCall("eth_getBlockByNumber", hexNumber(number), true)
+	block, receipts := newCall("eth_getBlockByNumber", hexNumber(number), true), blockReceipts(way, number, hash)
 	calls := []*call{block}
-	receipts := blockReceipts(way, number, hash)
 	if receipts != nil {
 		calls = append(calls, receipts)
 	}
@@ -66,28 +62,29 @@ func (r *Reader) material(ctx context.Context, e *endpoint, l *lease, number uin
 	if err := m.readBlock(block, number, hash); err != nil {
 		return nil, err
 	}
-	for ; ; way++ {
-		if receipts == nil {
-			if way < receiptsSingly {
-				receipts = blockReceipts(way, number, hash)
-				if err := e.do(ctx, l, receipts); err != nil {
-					return nil, err
-				}
-			} else {
-				return m, r.singleReceipts(ctx, e, l, m, number, hash)
-			}
-		}
+	for receipts != nil {
 		if m.readReceipts(receipts, hash) {
 			e.rememberWay(way)
 			return m, nil
 		}
-		if errors.Is(receipts.err, errNoMethod) && way == receiptsByHash {
-			e.rememberWay(receiptsByNumber)
-		} else if errors.Is(receipts.err, errNoMethod) {
-			e.rememberWay(receiptsSingly)
+		way = nextWay(way, receipts)
+		if receipts = blockReceipts(way, number, hash); receipts != nil {
+			if err := e.do(ctx, l, receipts); err != nil {
+				return nil, err
+			}
+		} else if isAny(calls[1].err, errNoMethod) {
+			e.rememberWay(way)
 		}
-		receipts = nil
 	}
+	return m, r.singleReceipts(ctx, e, l, m, number, hash)
+}
+
+// nextWay is what to try when an answer was of no use.
+func nextWay(way receiptsWay, c *call) receiptsWay {
+	if way == receiptsByHash && !errors.Is(c.err, errNoMethod) {
+		return receiptsByNumber
+	}
+	return receiptsSingly
 }
 
 // blockReceipts is the call for all receipts of a block; nil when they have to

@@ -43,14 +43,14 @@ func (e *endpoint) post(caller context.Context, body []byte, l *lease) ([]byte, 
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("%s: request cannot be made: %w", e.name, chain.ErrUnavailable)
+		return nil, fmt.Errorf("request cannot be made: %w", chain.ErrUnavailable)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "pforte-verifier")
 	response, err := e.client.Do(request)
 	if err != nil {
-		return nil, e.lost(caller, ctx)
+		return nil, lost(caller, ctx)
 	}
 	defer response.Body.Close() //nolint:errcheck // nothing is written
 	if response.StatusCode != http.StatusOK {
@@ -61,21 +61,21 @@ func (e *endpoint) post(caller context.Context, body []byte, l *lease) ([]byte, 
 	case err == nil:
 		return answer, nil
 	case isFault(err):
-		return nil, fmt.Errorf("%s: %w", e.name, err)
+		return nil, err
 	default:
-		return nil, e.lost(caller, ctx)
+		return nil, lost(caller, ctx)
 	}
 }
 
 // lost is an exchange that broke off.
-func (e *endpoint) lost(caller, ctx context.Context) error {
+func lost(caller, ctx context.Context) error {
 	switch {
 	case caller.Err() != nil:
-		return fmt.Errorf("%s: %w: %w", e.name, errGone, chain.ErrUnavailable)
+		return fmt.Errorf("%w: %w", errGone, chain.ErrUnavailable)
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w: %w", e.name, errTimeout, chain.ErrUnavailable)
+		return fmt.Errorf("%w: %w", errTimeout, chain.ErrUnavailable)
 	}
-	return fmt.Errorf("%s: connection lost: %w", e.name, chain.ErrUnavailable)
+	return fmt.Errorf("connection lost: %w", chain.ErrUnavailable)
 }
 
 // How an exchange broke off.
@@ -89,10 +89,10 @@ var (
 func (e *endpoint) refused(ctx context.Context, r *http.Response) ([]byte, error) {
 	switch {
 	case r.StatusCode == http.StatusTooManyRequests:
-		limited := fmt.Errorf("%s: status 429: %w", e.name, chain.ErrRateLimited)
+		limited := fmt.Errorf("status 429: %w", chain.ErrRateLimited)
 		return nil, chain.WithRetryAfter(limited, retryAfter(r.Header, e.now()))
 	case r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented:
-		return nil, fmt.Errorf("%s: status %d: %w", e.name, r.StatusCode, chain.ErrUnavailable)
+		return nil, fmt.Errorf("status %d: %w", r.StatusCode, chain.ErrUnavailable)
 	}
 	if body, err := readBody(ctx, io.LimitReader(r.Body, headBody), nil); err == nil {
 		if replies, _, err := decodeReplies(body); err == nil && len(replies) > 0 && replies[0].err != nil {
@@ -103,9 +103,9 @@ func (e *endpoint) refused(ctx context.Context, r *http.Response) ([]byte, error
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
 		http.StatusNotImplemented:
-		return nil, fmt.Errorf("%s: status %d: %w: %w", e.name, r.StatusCode, errBatchRefused, chain.ErrUnavailable)
+		return nil, fmt.Errorf("status %d: %w: %w", r.StatusCode, errBatchRefused, chain.ErrUnavailable)
 	default:
-		return nil, fmt.Errorf("%s: status %d: %w", e.name, r.StatusCode, chain.ErrUnavailable)
+		return nil, fmt.Errorf("status %d: %w", r.StatusCode, chain.ErrUnavailable)
 	}
 }
 

@@ -36,10 +36,10 @@ func (r *Reader) locate(ctx context.Context, e *endpoint, transaction common.Has
 	}
 	at := new(location)
 	if err := at.readTransaction(tx, transaction); err != nil {
-		return nil, fmt.Errorf("%s: %w", e.name, err)
+		return nil, err
 	}
 	if err := at.readReceipt(receipt, transaction); err != nil {
-		return nil, fmt.Errorf("%s: %w", e.name, err)
+		return nil, err
 	}
 	return at, nil
 }
@@ -86,28 +86,28 @@ func (at *location) readReceipt(c *call, transaction common.Hash) error {
 
 // agrees holds what the node said of the transaction alone against the proven
 // block: a node that answers the two differently is not to be trusted.
-func (at *location) agrees(b *provenBlock) (index uint64, err error) {
+func (at *location) agrees(b *provenBlock) error {
 	index, ok := b.index[*at.transaction.Hash]
 	if !ok {
 		if *at.transaction.Hash == stateSyncHash(at.number, at.block) {
-			return 0, fmt.Errorf("state-sync transaction: %w", chain.ErrUnsupportedType)
+			return fmt.Errorf("state-sync transaction: %w", chain.ErrUnsupportedType)
 		}
-		return 0, fmt.Errorf("transaction is not in its block: %w", chain.ErrInconsistent)
+		return fmt.Errorf("transaction is not in its block: %w", chain.ErrInconsistent)
 	}
 	entry := &b.entries[index]
 	outcome := entry.outcome
 	if !at.transaction.TransactionIndex.is(index) || at.receipt.status() != outcome.Status ||
 		!at.receipt.CumulativeGasUsed.is(outcome.CumulativeGasUsed) || len(at.receipt.Logs) != outcome.Logs {
-		return 0, fmt.Errorf("receipt alone and in its block differ: %w", chain.ErrInconsistent)
+		return fmt.Errorf("receipt alone and in its block differ: %w", chain.ErrInconsistent)
 	}
 	snapshot, err := b.snapshot(index)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if from := at.transaction.From; from == nil || chain.Address(*from) != snapshot.Transaction.From {
-		return 0, fmt.Errorf("sender: %w", chain.ErrIntegrity)
+		return fmt.Errorf("sender: %w", chain.ErrIntegrity)
 	}
-	return index, nil
+	return nil
 }
 
 // checkChain holds the endpoint's chain id against the configured one, and drops
@@ -115,14 +115,14 @@ func (at *location) agrees(b *provenBlock) (index uint64, err error) {
 func (r *Reader) checkChain(e *endpoint, c *call) error {
 	var id quantity
 	if ok, err := c.into(&id); err != nil || !ok {
-		return fmt.Errorf("%s: chain id: %w", e.name, chain.ErrUnavailable)
+		return fmt.Errorf("chain id: %w", chain.ErrUnavailable)
 	}
 	wrong := !id.is(r.identity.ID)
 	if e.setWrongChain(wrong) {
 		r.log.Warn("node's chain id changed", "chain", r.identity.Name, "node", e.name, "wrong", wrong)
 	}
 	if wrong {
-		return fmt.Errorf("%s: %w", e.name, chain.ErrWrongChain)
+		return chain.ErrWrongChain
 	}
 	return nil
 }

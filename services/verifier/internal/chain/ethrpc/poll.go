@@ -72,7 +72,7 @@ func (r *Reader) poll(ctx context.Context) {
 // alone; those on the wrong chain are asked, so that they can come back.
 func (r *Reader) pollEndpoint(ctx context.Context, e *endpoint) error {
 	if !e.circuit.admit(r.now(), e.timeout) {
-		return fmt.Errorf("%s: circuit is open: %w", e.name, chain.ErrUnavailable)
+		return fmt.Errorf("circuit is open: %w", chain.ErrUnavailable)
 	}
 	id := newCall("eth_chainId")
 	latest := newCall("eth_getBlockByNumber", "latest", false)
@@ -86,13 +86,13 @@ func (r *Reader) pollEndpoint(ctx context.Context, e *endpoint) error {
 	var h head
 	var err error
 	if h.latest, h.latestTime, err = height(latest); err != nil {
-		return fmt.Errorf("%s: latest: %w", e.name, err)
+		return fmt.Errorf("latest: %w", err)
 	}
 	if h.finalized, h.finalizedTime, err = height(finalized); err != nil {
-		return fmt.Errorf("%s: finalized: %w", e.name, err)
+		return fmt.Errorf("finalized: %w", err)
 	}
 	if h.finalized > h.latest {
-		return fmt.Errorf("%s: finalized is beyond latest: %w", e.name, chain.ErrInconsistent)
+		return fmt.Errorf("finalized is beyond latest: %w", chain.ErrInconsistent)
 	}
 	h.at = r.now()
 	e.saw(h)

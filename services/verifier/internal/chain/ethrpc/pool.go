@@ -81,6 +81,7 @@ func try[T any](ctx context.Context, p *pool, ask func(*endpoint) (T, error)) (a
 		if answer, failure = ask(e); failure == nil {
 			return answer, nil
 		}
+		failure = fmt.Errorf("%s: %w", e.name, failure)
 		if isAny(failure, chain.ErrIntegrity, chain.ErrInconsistent, chain.ErrNotCanonical, chain.ErrQuorum) {
 			e.suspect()
 		}
@@ -117,10 +118,10 @@ func isAny(err error, targets ...error) bool {
 }
 
 // telling chooses the error to report: the later one, unless only the earlier
-// came from an answer.
+// came from an answer, or says that the nodes disagree.
 func telling(earlier, later error) error {
-	if earlier != nil && isAny(later, chain.ErrUnavailable, chain.ErrRateLimited, chain.ErrWrongChain) &&
-		!errors.Is(earlier, chain.ErrUnavailable) {
+	mute := isAny(later, chain.ErrUnavailable, chain.ErrRateLimited, chain.ErrWrongChain)
+	if earlier != nil && (mute && !errors.Is(earlier, chain.ErrUnavailable) || errors.Is(earlier, chain.ErrQuorum)) {
 		return earlier
 	}
 	return later

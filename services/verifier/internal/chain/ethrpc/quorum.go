@@ -62,7 +62,7 @@ func vote(ctx context.Context, e *endpoint, number uint64, hash common.Hash) err
 		return err
 	}
 	if !found || header.Hash == nil || *header.Hash != hash {
-		return fmt.Errorf("%s: %w", e.name, chain.ErrQuorum)
+		return chain.ErrQuorum
 	}
 	return nil
 }

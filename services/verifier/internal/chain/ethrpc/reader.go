@@ -61,7 +61,13 @@ func Open(ctx context.Context, options Options) (*Reader, error) {
 func (r *Reader) firstLook(ctx context.Context) error {
 	answers := make(chan error, len(r.pool.endpoints))
 	for _, e := range r.pool.endpoints {
-		go func() { answers <- r.pollEndpoint(ctx, e) }()
+		go func() {
+			err := r.pollEndpoint(ctx, e)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", e.name, err)
+			}
+			answers <- err
+		}()
 	}
 	var faults []error
 	for range r.pool.endpoints {
@@ -138,10 +144,7 @@ func (r *Reader) readFrom(ctx context.Context, e *endpoint, transaction common.H
 	if err != nil {
 		return nil, err
 	}
-	if _, err := at.agrees(block); err != nil {
-		return nil, fmt.Errorf("%s: %w", e.name, err)
-	}
-	return block, nil
+	return block, at.agrees(block)
 }
 
 // block gives the proven block at a location: kept from before, or fetched once

@@ -42,10 +42,10 @@ func NewNode(r Recording) *Node {
 		n.byNumber[number], n.byHash[block.Hash()] = block, number
 		n.latest = max(n.latest, number)
 		for _, t := range block.Transactions() {
-			n.transactions[member(t, "hash")] = t
+			n.transactions[Member(t, "hash")] = t
 		}
 		for _, receipt := range block.Receipts {
-			n.receipts[member(receipt, "transactionHash")] = receipt
+			n.receipts[Member(receipt, "transactionHash")] = receipt
 		}
 	}
 	n.finalized = n.latest
@@ -116,7 +116,7 @@ func (n *Node) block(which string, full bool) any {
 	if !full {
 		hashes := []string{}
 		for _, t := range block.Transactions() {
-			hashes = append(hashes, member(t, "hash"))
+			hashes = append(hashes, Member(t, "hash"))
 		}
 		out["transactions"], _ = json.Marshal(hashes) // strings
 	}
@@ -159,9 +159,7 @@ func (n *Node) madeUp(number uint64) Block {
 		}
 	}
 	timestamp, _ := strconv.ParseUint(near.text("timestamp"), 0, 64)
-	if number >= near.Number() {
-		timestamp += secondsPerBlock * (number - near.Number())
-	}
+	timestamp += secondsPerBlock * (number - near.Number()) // wraps round below it, which subtracts
 	header := maps.Clone(near.Block)
 	header["number"], _ = json.Marshal(quantity(number))
 	header["timestamp"], _ = json.Marshal(quantity(timestamp))
@@ -179,7 +177,8 @@ func known(from map[string]json.RawMessage, hash string) any {
 	return nil
 }
 
-func member(object json.RawMessage, name string) (text string) {
+// Member gives a text member of a JSON object; empty when there is none.
+func Member(object json.RawMessage, name string) (text string) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(object, &members) == nil {
 		_ = json.Unmarshal(members[name], &text) // absent stays empty
@@ -193,10 +192,10 @@ func text(params []json.RawMessage, i int) (value string) {
 	if i >= len(params) || json.Unmarshal(params[i], &value) == nil {
 		return value
 	}
-	if hash := member(params[i], "blockHash"); hash != "" {
+	if hash := Member(params[i], "blockHash"); hash != "" {
 		return hash
 	}
-	return member(params[i], "blockNumber")
+	return Member(params[i], "blockNumber")
 }
 
 func flag(params []json.RawMessage, i int) (value bool) {
