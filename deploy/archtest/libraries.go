@@ -10,13 +10,13 @@ import (
 // homes says in which rooms, as module/room, an outside library may be
 // imported. A pattern's * stands for one name.
 var homes = map[string][]string{
-	"github.com/alicebob/miniredis/v2":          {"deploy/local"},
+	"github.com/alicebob/miniredis/v2":          {"deploy/local", "deploy/internal/layout"},
 	"github.com/caarlos0/env/v11":               {"pkg/config"},
 	"github.com/caddyserver/caddy/v2":           {"proxy/."},
-	"github.com/ethereum/go-ethereum":           {"services/verifier/internal/chain/ethrpc", "services/verifier/internal/payment", "services/verifier/internal/devnet", "services/verifier/internal/agent"},
+	"github.com/ethereum/go-ethereum":           {"services/verifier/internal/chain/ethrpc", "services/verifier/internal/payment", "services/verifier/internal/eip3009", "services/verifier/internal/devnet", "services/verifier/internal/agent"},
 	"github.com/getkin/kin-openapi":             {"deploy/e2e"},
 	"github.com/decred/dcrd/dcrec/secp256k1/v4": {"pkg/receipt/internal/evm"},
-	"github.com/go-json-experiment/json":        {"pkg/strictjson", "pkg/receipt"},
+	"github.com/go-json-experiment/json":        {"pkg/strictjson", "pkg/receipt", "services/verifier/internal/chain/ethrpc"},
 	"github.com/golang-jwt/jwt/v5":              {"services/verifier/internal/payment/facilitator"},
 	"github.com/gorilla/securecookie":           {"services/auth/internal/session"},
 	"github.com/gorilla/sessions":               {"services/auth/internal/session"},
@@ -26,8 +26,9 @@ var homes = map[string][]string{
 	"github.com/redis/go-redis/v9":              {"services/auth/internal/*/redisstore", "services/auth/internal/app"},
 	"golang.org/x/crypto/bcrypt":                {"services/auth/internal/password"},
 	"golang.org/x/crypto/sha3":                  {"pkg/receipt/internal/*"},
-	"golang.org/x/sync":                         {"services/*/internal/*"},
+	"golang.org/x/sync":                         {"services/*/internal/*", "services/*/internal/*/*"},
 	"golang.org/x/sys/unix":                     {"deploy/internal/stack"},
+	"golang.org/x/term":                         {"services/auth/internal/app"},
 	"golang.org/x/text":                         {"services/auth/internal/user"},
 	"database/sql":                              {"pkg/sqldb", "services/auth/internal/user/sqlstore", "services/verifier/internal/payment/sqlledger"},
 	"modernc.org/sqlite":                        {"pkg/sqldb"},

@@ -62,7 +62,8 @@ func StartChain(c ChainConfig) (*Chain, error) {
 	}
 	chain := &Chain{stack: stack, depth: c.FinalityDepth, log: c.Log}
 	if err := chain.start(c); err != nil {
-		return nil, errors.Join(err, stack.Close())
+		_ = stack.Close() // which only says again that it did not start
+		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	chain.stop = stop

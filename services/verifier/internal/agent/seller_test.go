@@ -1,0 +1,168 @@
+package agent_test
+
+import (
+	"bytes"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/agent"
+	"github.com/pforte/pforte/services/verifier/internal/eip3009"
+)
+
+// A recorded, signed answer and its key document, and the question it answers.
+const (
+	vector  = "../../../../pkg/receipt/testdata/vectors/base"
+	txHash  = "0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb"
+	account = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+	payee   = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
+	usdc    = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
+)
+
+// question are the flags of the question that the recorded answer answers.
+var question = []string{
+	"--tx", txHash, "--status", "success", "--from", "0xF9868B3960348194371B8CA4FE87CA7DE95E40B6",
+	"--to", "0xc7b006f084ca79334db41fe216d3195870fac026", "--selector", "0x18cbafe5", "--min-confirmations", "12",
+}
+
+// seller is a verifier that a test scripts.
+type seller struct {
+	t      *testing.T
+	offers []x402.Requirements
+	// paid answers the calls that carry a payment, in order; the last one stays.
+	paid []func(w http.ResponseWriter)
+
+	mu       sync.Mutex
+	payments []string
+	server   *httptest.Server
+}
+
+func offer() x402.Requirements {
+	return x402.Requirements{
+		Scheme: "exact", Network: "eip155:84532", Amount: "10000", Asset: usdc, PayTo: payee,
+		MaxTimeoutSeconds: 60, Extra: map[string]any{"name": "USD Coin", "version": "2"},
+	}
+}
+
+func open(t *testing.T, paid ...func(http.ResponseWriter)) *seller {
+	t.Helper()
+	s := &seller{t: t, offers: []x402.Requirements{offer()}, paid: paid}
+	s.server = httptest.NewServer(s)
+	t.Cleanup(s.server.Close)
+	return s
+}
+
+func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(read(s.t, "key.json"))
+		return
+	}
+	payment := r.Header.Get(x402.HeaderPaymentSignature)
+	if payment == "" {
+		header, err := x402.Encode(x402.PaymentRequired{X402Version: 2, Accepts: s.offers, Resource: x402.Resource{URL: "http://x/"}})
+		if err != nil {
+			s.t.Error(err)
+		}
+		w.Header().Set(x402.HeaderPaymentRequired, header)
+		w.WriteHeader(http.StatusPaymentRequired)
+		return
+	}
+	s.payments = append(s.payments, payment)
+	answer := s.paid[0]
+	if len(s.paid) > 1 {
+		s.paid = s.paid[1:]
+	}
+	answer(w)
+}
+
+// script says how calls with a payment are answered from now on.
+func (s *seller) script(paid ...func(http.ResponseWriter)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paid = paid
+}
+
+func deliver(t *testing.T) func(http.ResponseWriter) {
+	t.Helper()
+	body := read(t, "response.json")
+	return func(w http.ResponseWriter) { _, _ = w.Write(body) }
+}
+
+func refuse(status int, body string, header ...string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func hangUp(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err == nil {
+		_ = conn.Close()
+	}
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(vector, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+func (s *seller) run(state string, args ...string) result {
+	s.t.Helper()
+	var stdout, stderr bytes.Buffer
+	all := append([]string{"--url", s.server.URL, "--state", state, "--patience", "4s"}, append(args, question...)...)
+	code := agent.Run(s.t.Context(), all, func(string) string { return "" }, &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+func kept(t *testing.T, state string) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(state, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
+func (s *seller) checkSignature(header string) {
+	s.t.Helper()
+	var p x402.Payload
+	if err := x402.Decode(header, &p); err != nil {
+		s.t.Fatal(err)
+	}
+	a, err := eip3009.Parse(p.Payload.Authorization)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	signature, err := eip3009.Signature(p.Payload.Signature)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	d := eip3009.Domain{Name: "USD Coin", Version: "2", ChainID: big.NewInt(84532), Token: common.HexToAddress(usdc)}
+	signer, err := eip3009.Recover(a.Digest(d), signature)
+	if err != nil || signer.Hex() != account || a.Value.Int64() != 10000 || a.To.Hex() != payee {
+		s.t.Errorf("%s signed %+v: %v", signer, a, err)
+	}
+}
