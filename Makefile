@@ -10,7 +10,7 @@ BIN      := $(CURDIR)/bin
 PROGRESS := $(CURDIR)/.ci/progress
 VERSION   = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # Static programs whose bytes depend on the source and the version only.
-GOBUILD   = CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+GOBUILD   = env CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 # The race detector needs a C compiler; a person without one tests without it.
 RACE      = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
@@ -97,7 +97,7 @@ vuln: $(LINT) ## look for known vulnerabilities (asks vuln.go.dev)
 
 .PHONY: token clean
 token: ## compile the development token again and fail when its bytecode differs
-	@$(MAKE) --no-print-directory -C services/verifier/internal/devnet/token
+	@cd services/verifier/internal/devnet/contract && npm ci --no-audit --no-fund && node compile.mjs
 
 clean: ## remove what was built (not the state in .pforte/)
 	@rm -rf $(BIN)

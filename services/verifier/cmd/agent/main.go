@@ -10,9 +10,12 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/agent"
 )
 
+// version is set by the linker.
+var version = "devel"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := agent.Run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	code := agent.Run(ctx, version, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

@@ -135,18 +135,18 @@ func TestAReceiptThatDoesNotHoldIsTold(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"--nothing"}, {"x"}, {"--max-usd", "a lot"}, {"--url", "ftp://x"}, {"--url", "http://example.com"}, {"--url", "https://example.com"}} {
 		var stderr bytes.Buffer
-		if code := agent.Run(t.Context(), args, func(string) string { return "" }, io.Discard, &stderr); code != 2 || stderr.Len() == 0 {
+		if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, io.Discard, &stderr); code != 2 || stderr.Len() == 0 {
 			t.Errorf("%v: code %d, %s", args, code, &stderr)
 		}
 	}
 	for _, args := range [][]string{{"--help"}, {"--version"}} {
 		var stdout bytes.Buffer
-		if code := agent.Run(t.Context(), args, func(string) string { return "" }, &stdout, io.Discard); code != 0 || stdout.Len() == 0 {
+		if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, &stdout, io.Discard); code != 0 || stdout.Len() == 0 {
 			t.Errorf("%v: code %d", args, code)
 		}
 	}
 	key := func(string) string { return "0xnothing" }
-	if code := agent.Run(t.Context(), []string{"--tx", txHash}, key, io.Discard, io.Discard); code != 1 {
+	if code := agent.Run(t.Context(), "v0", []string{"--tx", txHash}, key, io.Discard, io.Discard); code != 1 {
 		t.Error(fmt.Sprint("a key of no form: code ", code))
 	}
 }

@@ -27,14 +27,11 @@ const (
 	exitReceipt
 )
 
-// Version is set at link time.
-var Version = "devel"
-
 // errReceipt means that a paid receipt does not hold.
 var errReceipt = errors.New("the receipt was paid for, but does not hold")
 
 // Run is the program; it gives its exit code.
-func Run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	o, err := parse(args, getenv, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -43,7 +40,7 @@ func Run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		fmt.Fprintln(stderr, "agent:", err)
 		return exitUsage
 	case o.version:
-		fmt.Fprintln(stdout, "agent", Version)
+		fmt.Fprintln(stdout, "agent", version)
 		return exitOK
 	}
 	r := run{options: o, stdout: stdout, client: newClient()}

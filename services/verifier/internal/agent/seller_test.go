@@ -133,7 +133,7 @@ func (s *seller) run(state string, args ...string) result {
 	s.t.Helper()
 	var stdout, stderr bytes.Buffer
 	all := append([]string{"--url", s.server.URL, "--state", state, "--patience", "4s"}, append(args, question...)...)
-	code := agent.Run(s.t.Context(), all, func(string) string { return "" }, &stdout, &stderr)
+	code := agent.Run(s.t.Context(), "v0", all, func(string) string { return "" }, &stdout, &stderr)
 	return result{code, stdout.String(), stderr.String()}
 }
 

@@ -36,17 +36,14 @@ Settings are environment variables:
 
 `
 
-// Version is set at link time.
-var Version = "devel"
-
 // Run is the program. It returns nil after a stop by ctx.
-func Run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	if len(args) > 0 && (args[0] == "--help" || args[0] == "-h") {
 		_, err := io.WriteString(stdout, usage+config.Table[Config]())
 		return err
 	}
 	if len(args) > 0 && args[0] == "--version" {
-		_, err := fmt.Fprintln(stdout, "devnet", Version)
+		_, err := fmt.Fprintln(stdout, "devnet", version)
 		return err
 	}
 	cfg, err := config.Load[Config](getenv)

@@ -21,7 +21,7 @@ func TestTheProgramSaysWhatItServesAndStops(t *testing.T) {
 	ended := make(chan error, 1)
 	var stderr bytes.Buffer
 	go func() {
-		ended <- devnet.Run(ctx, nil, func(name string) string { return settings[name] }, in, &stderr)
+		ended <- devnet.Run(ctx, "v0", nil, func(name string) string { return settings[name] }, in, &stderr)
 		_ = in.Close()
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -32,7 +32,7 @@ func TestTheProgramSaysWhatItServesAndStops(t *testing.T) {
 	if err := json.Unmarshal([]byte(line), &said); err != nil || said["rpc"] != "http://"+settings["RPC_ADDR"] || said["network"] != "eip155:84532" {
 		t.Errorf("%s: %v", line, err)
 	}
-	if err := devnet.Run(ctx, []string{"healthcheck"}, func(name string) string { return settings[name] }, io.Discard, io.Discard); err != nil {
+	if err := devnet.Run(ctx, "v0", []string{"healthcheck"}, func(name string) string { return settings[name] }, io.Discard, io.Discard); err != nil {
 		t.Error(err)
 	}
 	stop()
@@ -44,14 +44,14 @@ func TestTheProgramSaysWhatItServesAndStops(t *testing.T) {
 func TestHelpNamesEverySettingAndUnknownArgumentsFail(t *testing.T) {
 	var out bytes.Buffer
 	none := func(string) string { return "" }
-	if err := devnet.Run(t.Context(), []string{"--help"}, none, &out, io.Discard); err != nil || !strings.Contains(out.String(), "FINALITY_DEPTH") {
+	if err := devnet.Run(t.Context(), "v0", []string{"--help"}, none, &out, io.Discard); err != nil || !strings.Contains(out.String(), "FINALITY_DEPTH") {
 		t.Errorf("%v, %s", err, &out)
 	}
-	if err := devnet.Run(t.Context(), []string{"--what"}, none, io.Discard, io.Discard); err == nil {
+	if err := devnet.Run(t.Context(), "v0", []string{"--what"}, none, io.Discard, io.Discard); err == nil {
 		t.Error("an unknown argument was taken")
 	}
 	bad := func(name string) string { return map[string]string{"BLOCK_TIME": "10ms"}[name] }
-	if err := devnet.Run(t.Context(), nil, bad, io.Discard, io.Discard); err == nil {
+	if err := devnet.Run(t.Context(), "v0", nil, bad, io.Discard, io.Discard); err == nil {
 		t.Error("blocks faster than their clock were taken")
 	}
 }
