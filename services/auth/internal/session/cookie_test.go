@@ -1,15 +1,17 @@
 package session_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gorilla/securecookie"
 
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
@@ -19,13 +21,7 @@ func TestACookieThatIsNotOursIsAnAnonymousVisitor(t *testing.T) {
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.login(42)
 	good := b.cookies["svc.sid"]
-	sign := func(name, secret, payload string) string {
-		value, err := securecookie.New([]byte(secret), nil).SetSerializer(securecookie.NopEncoder{}).Encode(name, []byte(payload))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
+	sign := func(name, secret, payload string) string { return signedAt(name, secret, payload, 1_770_000_000) }
 	id := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 	const secret = "a secret of some length for tests"
 	flipped := []byte(good)
@@ -59,6 +55,34 @@ func TestACookieThatIsNotOursIsAnAnonymousVisitor(t *testing.T) {
 	b.t, b.cookies["svc.sid"] = t, good
 	if _, err := b.current(); err != nil {
 		t.Errorf("the good cookie: %v", err)
+	}
+}
+
+// signedAt makes a cookie as securecookie does, at any time: base64url of
+// "time|payload|mac", the payload in base64url, the mac over the name as well.
+func signedAt(name, secret, payload string, at int64) string {
+	text := strconv.FormatInt(at, 10) + "|" + base64.URLEncoding.EncodeToString([]byte(payload))
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(name + "|" + text))
+	return base64.URLEncoding.EncodeToString([]byte(text + "|" + string(mac.Sum(nil))))
+}
+
+func TestACookieIsAcceptedHoweverOldWhileItsSessionLives(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now, Secret: "secret"})
+	id := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
+	key := sha256.Sum256([]byte(id))
+	fence, err := store.Fence(t.Context(), 42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := session.Session{Ref: session.Ref{UserID: 42, Key: hex.EncodeToString(key[:])}, Role: "member", CreatedAt: time.Unix(0, 0).UTC()}
+	if err := store.Create(t.Context(), s, fence, session.Lifetime); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int64{1, time.Now().Add(-8 * 24 * time.Hour).Unix(), time.Now().Add(time.Hour).Unix()} {
+		b.cookies["svc.sid"] = signedAt("svc.sid", "secret", "42."+id+".1", at)
+		b.loggedIn(s)
 	}
 }
 

@@ -26,8 +26,9 @@ type Store interface {
 	// Create keeps s for lifetime, or answers ErrFenced and keeps nothing. The
 	// same call again changes nothing.
 	Create(ctx context.Context, s Session, fence string, lifetime time.Duration) error
-	// Load returns a session and renews it: it now lives for lifetime again.
-	// ErrNotFound when it is gone; then nothing is written.
+	// Load returns a session and renews it: it now lives for lifetime again, less
+	// a second at most (a thousandth, if that is shorter). ErrNotFound when it is
+	// gone; then nothing is written.
 	Load(ctx context.Context, ref Ref, lifetime time.Duration) (Session, error)
 	// AddCSRFToken gives the session this token if it has none, and returns the
 	// one it has. ErrNotFound.

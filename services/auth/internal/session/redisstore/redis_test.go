@@ -118,6 +118,32 @@ func TestLoadOfASessionThatIsGoneWritesNothing(t *testing.T) {
 	}
 }
 
+func TestASecondLoadWithinASecondWritesNothing(t *testing.T) {
+	t.Parallel()
+	client := dial(t, redistest.Start(t))
+	store := redisstore.New(client, "svc")
+	s := create(t, store, 42, "aa")
+	load := func() {
+		t.Helper()
+		if _, err := store.Load(t.Context(), s.Ref, session.Lifetime); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load()
+	before := commands(t, client)
+	load()
+	if after := commands(t, client); after["pexpire"] != before["pexpire"] || after["zadd"] != before["zadd"] {
+		t.Error("a session that was just renewed is renewed again")
+	}
+	if err := client.PExpire(t.Context(), "svc:{u42}:session:aa", session.Lifetime-time.Second).Err(); err != nil {
+		t.Fatal(err)
+	}
+	load()
+	if ttl := client.PTTL(t.Context(), "svc:{u42}:session:aa").Val(); ttl <= session.Lifetime-time.Second {
+		t.Errorf("a session renewed a second ago lives for %v", ttl)
+	}
+}
+
 func TestASessionThatItsUserDoesNotListIsNotAccepted(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
@@ -147,11 +173,27 @@ func TestTheSetLivesAsLongAsItsLastSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(20 * time.Millisecond)
+	if err := client.PExpire(t.Context(), "svc:{u42}:session:aa", session.Lifetime-time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := store.Load(t.Context(), long.Ref, session.Lifetime); err != nil {
 		t.Errorf("load: %v", err)
 	}
 	if n := client.ZCard(t.Context(), "svc:{u42}:sessions").Val(); n != 1 {
 		t.Errorf("%d entries are left after the short session expired and the other was used", n)
+	}
+}
+
+func TestNothingIsLeftOfADeletedSession(t *testing.T) {
+	t.Parallel()
+	client := dial(t, redistest.Start(t))
+	store := redisstore.New(client, "svc")
+	s := create(t, store, 42, "aa")
+	if err := store.Delete(t.Context(), s.Ref); err != nil {
+		t.Fatal(err)
+	}
+	if keys := client.Keys(t.Context(), "*").Val(); !slices.Equal(keys, []string{"svc:{u42}:fence"}) {
+		t.Errorf("keys left: %q", keys)
 	}
 }
 

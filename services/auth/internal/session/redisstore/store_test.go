@@ -71,7 +71,7 @@ func dial(t testing.TB, addr string) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{
 		Addr: addr, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
-		MaxRetries: 1, ContextTimeoutEnabled: true,
+		MaxRetries: 1, DialerRetries: 1, ContextTimeoutEnabled: true,
 	})
 	t.Cleanup(func() { _ = client.Close() })
 	return client

@@ -17,6 +17,7 @@ func Run(t *testing.T, open Open) {
 		"a session lives on while it is used":                  renewed,
 		"a deleted session is gone, and only that one":         deleted,
 		"nothing brings a session back that is gone":           neverBack,
+		"nothing brings a session back that has expired":       neverBackExpired,
 		"without the user's fence there is no session":         unfenced,
 		"revoking takes the fence away":                        revokeFence,
 		"a change of role takes the fence away":                roleFence,
@@ -114,6 +115,18 @@ func neverBack(s *suite) {
 	s.same(s.keys(42), []string{})
 }
 
+func neverBackExpired(s *suite) {
+	expired := s.create(42, short)
+	s.create(42, day) // the user goes on
+	s.pass(short + short/10)
+	s.ok(s.store.SetRole(s.Context(), 42, "admin"))
+	s.gone(expired.Ref)
+	_, err := s.store.Revoke(s.Context(), 42, expired.Key)
+	s.ok(err)
+	s.gone(expired.Ref)
+	s.same(s.keys(42), []string{})
+}
+
 func unfenced(s *suite) {
 	made := s.next(42)
 	s.refused(s.store.Create(s.Context(), made, "", day), session.ErrFenced)
@@ -206,9 +219,9 @@ func addCSRF(s *suite) {
 func list(s *suite) {
 	a, b := s.create(42, day), s.create(42, day)
 	s.create(43, day)
-	s.pass(2 * time.Millisecond)
+	s.pass(short + short/10)
 	s.load(b.Ref)
-	s.pass(2 * time.Millisecond)
+	s.pass(short + short/10)
 	before, err := s.store.List(s.Context(), 42)
 	s.ok(err)
 	s.load(a.Ref)

@@ -3,5 +3,10 @@ local fields = redis.call('HGETALL', KEYS[1])
 if #fields == 0 or not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
   return {}
 end
-keep(KEYS[1], KEYS[2], ARGV[1], ARGV[2])
+-- Renewed within the last second (a page asks for many things at once): then
+-- nothing has to be written, appended to a file and sent to a replica again.
+local lifetime = tonumber(ARGV[2])
+if redis.call('PTTL', KEYS[1]) <= lifetime - math.min(1000, lifetime / 1000) then
+  keep(KEYS[1], KEYS[2], ARGV[1], ARGV[2])
+end
 return fields
