@@ -128,12 +128,13 @@ func (c *cookieStore) Save(r *http.Request, w http.ResponseWriter, gs *sessions.
 		return fmt.Errorf("sign session cookie: %w", err)
 	}
 	gs.Values[tokenValue] = t
-	http.SetCookie(w, c.expiring(sessions.NewCookie(gs.Name(), value, gs.Options)))
+	http.SetCookie(w, c.cookie(gs.Name(), value, gs.Options))
 	return nil
 }
 
-// expiring sets Expires by our clock.
-func (c *cookieStore) expiring(cookie *http.Cookie) *http.Cookie {
-	cookie.Expires = c.now().Add(time.Duration(cookie.MaxAge) * time.Second)
+// cookie is gorilla's, with the expiry by our clock.
+func (c *cookieStore) cookie(name, value string, options *sessions.Options) *http.Cookie {
+	cookie := sessions.NewCookie(name, value, options) //nolint:gosec // the attributes are in the options
+	cookie.Expires = c.now().Add(time.Duration(options.MaxAge) * time.Second)
 	return cookie
 }

@@ -196,7 +196,7 @@ func (m *Manager) send(w http.ResponseWriter, r *http.Request, gs *sessions.Sess
 	}
 	csrf := *gs.Options
 	csrf.HttpOnly = false
-	http.SetCookie(w, m.cookies.expiring(sessions.NewCookie(CSRFCookie, s.CSRFToken, &csrf)))
+	http.SetCookie(w, m.cookies.cookie(CSRFCookie, s.CSRFToken, &csrf))
 	return nil
 }
 

@@ -51,7 +51,7 @@ func (b *browser) do(handle func(w http.ResponseWriter, r *http.Request) error) 
 	w := httptest.NewRecorder()
 	err := handle(w, b.request())
 	b.sent = w.Header().Values("Set-Cookie")
-	for _, c := range w.Result().Cookies() { //nolint:bodyclose // a recorder's
+	for _, c := range w.Result().Cookies() {
 		if c.MaxAge < 0 {
 			delete(b.cookies, c.Name)
 			continue

@@ -42,7 +42,7 @@ func TestDisplayNameIsTrimmedAndOtherwiseVerbatim(t *testing.T) {
 
 func TestDisplayNameIsRefused(t *testing.T) {
 	for given, want := range map[string]error{
-		"": user.ErrDisplayName, " \t ": user.ErrDisplayName, "\u200b\u2060": user.ErrDisplayName, "\u0301": user.ErrDisplayName,
+		"": user.ErrDisplayName, "\u00a0\u2003": user.ErrDisplayName, "\u200b\u2060": user.ErrDisplayName, "\u0301": user.ErrDisplayName,
 		"a\x00b": user.ErrDisplayName, "a\nb": user.ErrDisplayName, "a\x7fb": user.ErrDisplayName, "a\u0085b": user.ErrDisplayName,
 		"a\u2028b": user.ErrDisplayName, "a\xffb": user.ErrDisplayName,
 		strings.Repeat("ä", 129): user.ErrDisplayNameTooLong, strings.Repeat("🙂", 129): user.ErrDisplayNameTooLong,
