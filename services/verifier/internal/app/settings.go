@@ -94,6 +94,9 @@ func (s *settings) loadTerms() error {
 			s.truth = c.RPCURLs
 		}
 	}
+	if p.Confirm == config.ConfirmByChain && len(s.truth) == 0 {
+		return errors.New("PAYMENT_CONFIRM: needs PAYMENT_RPC_URL")
+	}
 	if t := &s.terms; t.Asset == "" && known {
 		t.Asset = token.Address
 	}

@@ -69,6 +69,7 @@ type Payment struct {
 	Amount            string        `env:"PAYMENT_AMOUNT" default:"10000" doc:"price of one verification in atomic units; 10000 is 0.01 USD in a token of 6 decimals"`
 	MaxTimeoutSeconds int           `env:"PAYMENT_MAX_TIMEOUT_SECONDS" default:"60" limit:"true" doc:"how long after signing a payment may be settled"`
 	RPCURLs           []string      `env:"PAYMENT_RPC_URL" secret:"true" doc:"JSON-RPC nodes of the payment network, comma-separated, that tell how an open settlement ended; default: the chain's own nodes when it is the same network"`
+	Confirm           string        `env:"PAYMENT_CONFIRM" default:"facilitator" doc:"whose word makes a settlement: facilitator, or chain, which also looks up every transfer at PAYMENT_RPC_URL before the answer goes out"`
 	V1                bool          `env:"X402_V1" default:"true" doc:"also accept x402 version 1, where the network has a name in it"`
 	PerPayer          int           `env:"UNPAID_ATTEMPTS_PER_PAYER" default:"300" limit:"true" doc:"good payments of one payer that end unpaid, per minute and replica"`
 	PerAddress        int           `env:"UNPAID_ATTEMPTS_PER_ADDRESS" default:"600" limit:"true" doc:"paid calls of one client address (IPv6: /64) that end unpaid, per minute and replica"`
@@ -98,8 +99,14 @@ func (c *Config) Validate() error {
 	for _, node := range c.Payment.RPCURLs {
 		faults = append(faults, webURL("PAYMENT_RPC_URL", node))
 	}
+	if c.Confirm != "facilitator" && c.Confirm != ConfirmByChain {
+		faults = append(faults, errors.New("PAYMENT_CONFIRM: is neither facilitator nor chain"))
+	}
 	return errors.Join(faults...)
 }
+
+// ConfirmByChain is the strict value of PAYMENT_CONFIRM.
+const ConfirmByChain = "chain"
 
 // Validate checks the ledger's settings.
 func (l *Ledger) Validate() error { return errors.Join(l.faults()...) }

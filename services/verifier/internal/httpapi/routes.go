@@ -28,6 +28,7 @@ func (a *api) route(e *echo.Echo) error {
 		e.HEAD(path, document.serve)
 	}
 	e.GET("/health", answered(a.health))
+	e.HEAD("/health", answered(a.health))
 	return nil
 }
 

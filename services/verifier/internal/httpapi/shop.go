@@ -38,7 +38,7 @@ func newShop(operation string, offer payment.Offer) (*shop, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size := len(header.Get(x402.HeaderPaymentRequired)); size > maxChallenge {
+	if size := len(header[x402.HeaderPaymentRequired][0]); size > maxChallenge {
 		return nil, fmt.Errorf("challenge of %s has %d bytes, more than %d", operation, size, maxChallenge)
 	}
 	body, err := s.body(errorBody{
@@ -48,12 +48,13 @@ func newShop(operation string, offer payment.Offer) (*shop, error) {
 	return s, err
 }
 
-// challenge gives the headers of a 402 answer.
+// challenge gives the headers of a 402 answer. The protocol's headers are spelled
+// as it spells them, although HTTP does not care.
 func (s *shop) challenge(problem string) (http.Header, error) {
 	value, err := x402.Encode(s.offer.Challenge(problem))
 	return http.Header{
-		http.CanonicalHeaderKey(x402.HeaderPaymentRequired): {value},
-		"Cache-Control": {"no-store"},
+		x402.HeaderPaymentRequired: {value},
+		"Cache-Control":            {"no-store"},
 	}, err
 }
 
@@ -102,7 +103,7 @@ func (s *shop) response(p payment.Payment, r x402.SettleResponse) (http.Header, 
 		r.Network, _ = x402.V1Name(r.Network)
 	}
 	value, err := x402.Encode(r)
-	return http.Header{http.CanonicalHeaderKey(name): {value}}, err
+	return http.Header{name: {value}}, err
 }
 
 // payAgain gives the answer to a payment that bought nothing and cannot: a

@@ -145,21 +145,19 @@ func (g *Gate) claimOrResume(f *flight, o Order) (Sale, error) {
 	}
 }
 
-// claim writes the claim. A payment that cannot begin now, because its window
-// has closed or the month is used up, may still have begun before.
+// claim gives the record of a payment that has come before, or claims one that
+// may begin now: its window is open and the month has a settlement left.
 func (g *Gate) claim(f *flight, o Order) (Record, bool, error) {
-	now := g.Now()
 	p := o.Payment
-	closed := o.Offer.judgeWindow(p, now, workMargin)
-	if closed == nil {
-		closed = g.Free(f)
-	}
-	if closed != nil {
-		r, err := g.Ledger.Get(f, p.Key)
-		if errors.Is(err, ErrNotFound) {
-			return r, false, closed
-		}
+	if r, err := g.Ledger.Get(f, p.Key); !errors.Is(err, ErrNotFound) {
 		return r, false, ledgerFault(err)
+	}
+	now := g.Now()
+	if err := o.Offer.judgeWindow(p, now, workMargin); err != nil {
+		return Record{}, false, err
+	}
+	if err := g.Free(f); err != nil {
+		return Record{}, false, err
 	}
 	r, won, err := g.Ledger.Claim(f, Record{
 		Key: p.Key, Owner: g.owner, Deadline: now.Add(max(g.WorkTimeout, g.VerifyTimeout) + time.Minute),

@@ -18,6 +18,8 @@ type Options struct {
 	// Truth may be nil: then an outcome that the facilitator leaves open stays
 	// open until it says more.
 	Truth Truth
+	// Confirm believes a facilitator's yes only when Truth says so too.
+	Confirm bool
 	// FreeSettlements is how many settlements a calendar month (UTC) may have.
 	FreeSettlements int
 	// VerifyTimeout and SettleTimeout bound one call to the facilitator;
@@ -74,6 +76,9 @@ func Open(ctx context.Context, o Options) (*Gate, error) {
 	if o.Ledger == nil || o.Facilitator == nil || o.Log == nil || o.Now == nil || o.FreeSettlements < 0 ||
 		o.VerifyTimeout <= 0 || o.SettleTimeout <= 0 || o.WorkTimeout <= 0 || o.AttemptsPerPayer < 1 || o.AttemptsPerAddress < 1 {
 		return nil, errors.New("open the paywall: an option is missing")
+	}
+	if o.Confirm && o.Truth == nil {
+		return nil, errors.New("open the paywall: nobody can confirm settlements")
 	}
 	o.Beat = cmp.Or(o.Beat, 2*time.Second)
 	o.Pause = cmp.Or(o.Pause, 500*time.Millisecond)

@@ -15,6 +15,8 @@ const truthTimeout = 10 * time.Second
 const (
 	reasonElsewhere = "authorization_spent_elsewhere"
 	reasonExpired   = "authorization_expired_unspent"
+	// reasonUnconfirmed: the facilitator said yes, the chain has not.
+	reasonUnconfirmed = "not_confirmed_by_the_chain"
 )
 
 // askToSettle has a begun settlement carried out and ends it in the ledger. An
@@ -30,6 +32,8 @@ func (g *Gate) askToSettle(ctx context.Context, r Record) (Sale, error) {
 	g.At(Asked)
 	if outcome.State != Settled {
 		outcome = g.truthOver(ctx, outcome, r)
+	} else if g.Confirm {
+		outcome = g.confirm(ctx, outcome, r)
 	}
 	if limited {
 		g.quota.pause(g.Now())
@@ -77,6 +81,24 @@ func (g *Gate) truthOver(ctx context.Context, o Outcome, r Record) Outcome {
 		return Outcome{State: Dead, Reason: reasonElsewhere}
 	default:
 		return Outcome{State: Dead, Reason: reasonExpired}
+	}
+}
+
+// confirm waits until the chain says what the facilitator said. Its nodes may be
+// a few blocks behind; what they do not say in time stays open.
+func (g *Gate) confirm(ctx context.Context, o Outcome, r Record) Outcome {
+	ctx, cancel := context.WithTimeout(ctx, g.SettleTimeout)
+	defer cancel()
+	claimed := Outcome{State: Unknown, Transaction: o.Transaction, Reason: reasonUnconfirmed}
+	for {
+		if o = g.truthOver(ctx, claimed, r); o.State != Unknown {
+			return o
+		}
+		select {
+		case <-time.After(g.Pause):
+		case <-ctx.Done():
+			return claimed
+		}
 	}
 }
 

@@ -273,3 +273,19 @@ func TestAReplicaThatDiesLeavesItsSettlementsToTheOthers(t *testing.T) {
 	s.mustBuy(p)
 	s.wantTransfers(1)
 }
+
+func TestAFacilitatorThatLiesIsNotBelievedWhereTheChainConfirms(t *testing.T) {
+	s := open(t, func(o *payment.Options) { o.Confirm, o.SettleTimeout = true, 50*time.Millisecond })
+	s.mustBuy(s.pay("1"))
+	s.bank.onSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		yes := true
+		return x402.SettleResponse{Success: &yes, Transaction: hash(7), Network: network, Payer: buyerAddress}, nil
+	}
+	p := s.pay("2")
+	_, err := s.buy(p)
+	s.wantErr(err, payment.ErrPending)
+	s.wantTransfers(1)
+	s.clear()
+	s.mustBuy(p)
+	s.wantTransfers(2)
+}

@@ -165,11 +165,13 @@ func (s *shop) wantState(want payment.State) payment.Record {
 	return list[0]
 }
 
+func unix(t time.Time) string { return fmt.Sprint(t.Unix()) }
+
 // authorization is what the buyer signs for the nonce.
 func authorization(nonce string, now time.Time) x402.Authorization {
 	return x402.Authorization{
 		From: buyerAddress, To: shopAddress, Value: "10000", ValidAfter: "0",
-		ValidBefore: fmt.Sprint(now.Add(time.Minute).Unix()), Nonce: "0x" + strings.Repeat("0", 64-len(nonce)) + nonce,
+		ValidBefore: unix(now.Add(time.Minute)), Nonce: "0x" + strings.Repeat("0", 64-len(nonce)) + nonce,
 	}
 }
 

@@ -1,0 +1,148 @@
+package chainlog_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/chainlog"
+)
+
+func reader(t *testing.T, urls ...string) *chainlog.Reader {
+	t.Helper()
+	r, err := chainlog.New("eip155:84532", urls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// asked is the question about authorization k, claimed when the block was made.
+func asked(k, block int) payment.Question {
+	return payment.Question{
+		Key:   payment.Key{Network: "eip155:84532", Asset: token, Payer: payer, Nonce: nonce(k)},
+		PayTo: "0x00000000000000000000000000000000000050A5", Amount: "10000",
+		Since: timeOf(block), ValidBefore: timeOf(block).Add(time.Minute),
+	}
+}
+
+const paying = "0x00000000000000000000000000000000000000000000000000000000000000aa"
+
+func TestTheFateOfAnAuthorization(t *testing.T) {
+	const recent, old = 99_990, 40_000
+	for name, c := range map[string]struct {
+		chain func(*node)
+		block int
+		want  payment.FateKind
+	}{
+		"nothing happened yet":             {block: recent, want: payment.Unspent},
+		"nothing happened, and it is over": {block: old, want: payment.Expired},
+		"over, but not final":              {chain: func(n *node) { n.final = 39_000 }, block: old, want: payment.Unspent},
+		"over, and finality is not known":  {chain: func(n *node) { n.noFinality = true }, block: old, want: payment.Unspent},
+		"it paid us":                       {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(shop, 10000)) }, block: recent, want: payment.Paid},
+		"it paid us long ago":              {chain: func(n *node) { n.spend(old+2, paying, mark(used, 1), move(shop, 10000)) }, block: old, want: payment.Paid},
+		"it paid us just before the end":   {chain: func(n *node) { n.spend(old+29, paying, mark(used, 1), move(shop, 10000)) }, block: old, want: payment.Paid},
+		"a transfer before the mark":       {chain: func(n *node) { n.spend(recent+2, paying, move(shop, 10000), mark(used, 1)) }, block: recent, want: payment.Paid},
+		"cancelled":                        {chain: func(n *node) { n.spend(recent+2, paying, mark(canceled, 1)) }, block: recent, want: payment.Elsewhere},
+		"it paid somebody else":            {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(other, 10000)) }, block: recent, want: payment.Elsewhere},
+		"it paid too little":               {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(shop, 9999)) }, block: recent, want: payment.Elsewhere},
+		"it paid in another token":         {chain: func(n *node) { e := move(shop, 10000); e.Address = other; n.spend(recent+2, paying, mark(used, 1), e) }, block: recent, want: payment.Elsewhere},
+		"another one's transfer": {chain: func(n *node) {
+			n.spend(recent+2, paying, mark(used, 1), move(other, 10000), mark(used, 2), move(shop, 10000))
+		}, block: recent, want: payment.Elsewhere},
+		"several in one transaction": {chain: func(n *node) {
+			n.spend(recent+2, paying, mark(used, 2), move(other, 10000), mark(used, 1), move(shop, 10000))
+		}, block: recent, want: payment.Paid},
+		"another's mark between":              {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), mark(used, 2), move(shop, 10000)) }, block: recent, want: payment.Elsewhere},
+		"a transfer before one of many marks": {chain: func(n *node) { n.spend(recent+2, paying, move(shop, 10000), mark(used, 2), mark(used, 1)) }, block: recent, want: payment.Elsewhere},
+		"an event of a removed block": {chain: func(n *node) {
+			e := mark(used, 1)
+			e.Removed = true
+			n.spend(recent+2, paying, e, move(shop, 10000))
+		}, block: recent, want: payment.Unspent},
+		"a young chain": {chain: func(n *node) {
+			n.latest, n.final = 40, 38
+			n.spend(35, paying, mark(used, 1), move(shop, 10000))
+		}, block: 30, want: payment.Paid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			if c.chain != nil {
+				c.chain(n)
+			}
+			fate, err := reader(t, n.url).Fate(context.Background(), asked(1, c.block))
+			if err != nil || fate.Is != c.want {
+				t.Fatalf("got %+v, %v; want %d", fate, err, c.want)
+			}
+			if (fate.Transaction == paying) != (c.want == payment.Paid) {
+				t.Errorf("transaction is %q", fate.Transaction)
+			}
+			if n.widest > 1000 {
+				t.Errorf("asked for the logs of %d blocks at once", n.widest)
+			}
+			if len(n.calls) > 50 {
+				t.Errorf("took %d calls", len(n.calls))
+			}
+		})
+	}
+}
+
+func TestWhatTheNodeContradictsIsNotKnown(t *testing.T) {
+	for name, change := range map[string]func(*node){
+		"another chain":                    func(n *node) { n.chain = 1 },
+		"used, but no log":                 func(n *node) { n.states[nonce(1)] = true },
+		"a failed transaction with a log":  func(n *node) { n.spend(40_002, paying, mark(used, 1), move(shop, 10000)); n.contradicts = true },
+		"a node error":                     failing("eth_getLogs", `{"error":{"code":-32000,"message":"pruned"}}`),
+		"no JSON":                          failing("eth_getLogs", `<html>`),
+		"no result":                        failing("eth_getLogs", `{"result":null}`),
+		"another form":                     failing("eth_getLogs", `{"result":{"x":1}}`),
+		"a state of another form":          failing("eth_call", `{"result":"0x"}`),
+		"a block without a time":           failing("eth_getBlockByNumber", `{"result":{"number":"0x1","timestamp":"soon"}}`),
+		"a block that is not there at all": failing("eth_getBlockByNumber", `{"result":null}`),
+	} {
+		n := newNode(t)
+		change(n)
+		if fate, err := reader(t, n.url).Fate(context.Background(), asked(1, 40_000)); err == nil {
+			t.Errorf("%s: got %+v", name, fate)
+		}
+	}
+}
+
+func failing(method, answer string) func(*node) {
+	return func(n *node) {
+		n.fault = func(asked string) (string, bool) { return answer, asked == method }
+	}
+}
+
+func TestTheNextNodeIsAskedWhenOneFails(t *testing.T) {
+	broken, good := newNode(t), newNode(t)
+	failing("eth_getLogs", "")(broken)
+	good.spend(99_992, paying, mark(used, 1), move(shop, 10000))
+	fate, err := reader(t, broken.url, good.url).Fate(context.Background(), asked(1, 99_990))
+	if err != nil || fate.Is != payment.Paid {
+		t.Errorf("got %+v, %v", fate, err)
+	}
+}
+
+func TestAnErrorNeverHoldsANodesKey(t *testing.T) {
+	server := httptest.NewServer(nil)
+	server.Close()
+	for _, url := range []string{server.URL + "/v2/hunter2", "http://127.0.0.1:1/hunter2", "http://%zz/hunter2"} {
+		_, err := reader(t, url).Fate(context.Background(), asked(1, 99_990))
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
+func TestAReaderNeedsANetworkAndANode(t *testing.T) {
+	if _, err := chainlog.New("base", []string{"http://127.0.0.1:1"}); err == nil {
+		t.Error("a network of another form was taken")
+	}
+	if _, err := chainlog.New("eip155:1", nil); err == nil {
+		t.Error("no node was taken")
+	}
+}

@@ -1,0 +1,316 @@
+package facilitator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
+)
+
+// calls records what a client tells of its calls.
+type calls struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (c *calls) called(call, outcome string, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, call+" "+outcome)
+	if took < 0 {
+		c.all = append(c.all, "took less than nothing")
+	}
+}
+
+func (c *calls) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.all, ", ")
+}
+
+func serve(t *testing.T, handler http.HandlerFunc) (*facilitator.Client, *calls) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return client(t, server.URL+"/x402/")
+}
+
+func client(t *testing.T, url string) (*facilitator.Client, *calls) {
+	t.Helper()
+	seen := &calls{}
+	c, err := facilitator.New(facilitator.Options{URL: url, Now: time.Now, Called: seen.called})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, seen
+}
+
+func answering(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func TestAQuestionIsPostedToTheBase(t *testing.T) {
+	c, seen := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || string(body) != `{"x":1}` {
+			t.Errorf("asked %s %s with %q", r.Method, r.Header, body)
+		}
+		switch r.URL.Path {
+		case "/x402/verify":
+			_, _ = io.WriteString(w, `{"isValid":true,"payer":"0xb0b","more":null}`)
+		case "/x402/settle":
+			_, _ = io.WriteString(w, `{"success":true,"transaction":"0x1","network":"n","payer":"0xb0b"}`)
+		}
+	})
+	v, err := c.Verify(context.Background(), []byte(`{"x":1}`))
+	if err != nil || !*v.IsValid || v.Payer != "0xb0b" {
+		t.Errorf("verify: %+v, %v", v, err)
+	}
+	s, err := c.Settle(context.Background(), []byte(`{"x":1}`))
+	if err != nil || !*s.Success || s.Transaction != "0x1" {
+		t.Errorf("settle: %+v, %v", s, err)
+	}
+	if seen.String() != "verify ok, settle ok" {
+		t.Errorf("told %s", seen)
+	}
+}
+
+func TestJSONIsReadWhateverTheStatus(t *testing.T) {
+	for _, status := range []int{200, 400, 402, 409, 422, 429, 500, 502} {
+		c, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(status)
+			if strings.HasSuffix(r.URL.Path, "verify") {
+				_, _ = io.WriteString(w, `{"isValid":false,"invalidReason":"insufficient_funds"}`)
+			} else {
+				_, _ = io.WriteString(w, `{"success":false,"errorReason":"settlement_pending","transaction":"0x1","network":"n"}`)
+			}
+		})
+		v, err := c.Verify(context.Background(), nil)
+		if err != nil || *v.IsValid || v.InvalidReason != "insufficient_funds" {
+			t.Errorf("%d: %+v, %v", status, v, err)
+		}
+		s, err := c.Settle(context.Background(), nil)
+		if err != nil || *s.Success || s.ErrorReason != "settlement_pending" || s.Transaction != "0x1" {
+			t.Errorf("%d: %+v, %v", status, s, err)
+		}
+	}
+}
+
+func TestWhatSaysNothingIsNoAnswer(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"no JSON":                      answering(200, "<html>"),
+		"nothing":                      answering(200, ""),
+		"no verdict":                   answering(200, `{"payer":"0xb0b"}`),
+		"a verdict of null":            answering(200, `{"isValid":null,"success":null}`),
+		"a verdict in a string":        answering(200, `{"isValid":"true","success":"true"}`),
+		"a verdict in capitals":        answering(200, `{"IsValid":true,"SUCCESS":true}`),
+		"two verdicts":                 answering(200, `{"isValid":false,"isValid":true,"success":false,"success":true}`),
+		"yes with a status of failure": answering(500, `{"isValid":true,"success":true,"transaction":"0x1","network":"n"}`),
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		},
+		"a huge body": answering(200, `{"isValid":true,"success":true,"x":"`+strings.Repeat("x", 300<<10)+`"}`),
+		"half a body": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "99")
+			_, _ = io.WriteString(w, `{"isValid":`)
+		},
+		"a short pause": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "3"); w.WriteHeader(429) },
+		"unauthorized":  answering(401, `{"error":"no"}`),
+	} {
+		c, seen := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/elsewhere" {
+				t.Error("a redirect was followed")
+			}
+			handler(w, r)
+		})
+		_, err := c.Verify(context.Background(), nil)
+		_, settleErr := c.Settle(context.Background(), nil)
+		for _, err := range []error{err, settleErr} {
+			if !errors.Is(err, facilitator.ErrAway) || errors.Is(err, payment.ErrFacilitatorLimit) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if want := "verify unusable, verify unusable, settle unusable"; seen.String() != want {
+			t.Errorf("%s: told %s, want %s", name, seen, want)
+		}
+	}
+}
+
+func TestAFacilitatorThatWantsMoneyIsAtItsLimit(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"402": answering(402, "pay"),
+		"429": answering(429, `{"error":"quota"}`),
+		"429 for days": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "86400")
+			w.WriteHeader(http.StatusTooManyRequests)
+		},
+	} {
+		c, seen := serve(t, handler)
+		_, err := c.Verify(context.Background(), nil)
+		_, settleErr := c.Settle(context.Background(), nil)
+		if !errors.Is(err, payment.ErrFacilitatorLimit) || !errors.Is(settleErr, payment.ErrFacilitatorLimit) {
+			t.Errorf("%s: %v, %v", name, err, settleErr)
+		}
+		if seen.String() != "verify limit, settle limit" {
+			t.Errorf("%s: told %s", name, seen)
+		}
+	}
+}
+
+func TestACheckIsRepeatedOnceAndASettlingNever(t *testing.T) {
+	var asked atomic.Int32
+	c, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		_, _ = io.WriteString(w, `{"isValid":true}`)
+	})
+	if _, err := c.Verify(context.Background(), nil); err != nil || asked.Load() != 2 {
+		t.Errorf("%v after %d", err, asked.Load())
+	}
+	asked.Store(0)
+	if _, err := c.Settle(context.Background(), nil); err == nil || asked.Load() != 1 {
+		t.Errorf("%v after %d", err, asked.Load())
+	}
+}
+
+func TestACallEndsWithItsContext(t *testing.T) {
+	c, _ := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the caller goes
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := c.Verify(ctx, []byte("{}")); !errors.Is(err, facilitator.ErrAway) || time.Since(began) > 2*time.Second {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+}
+
+func TestTheCircuitOpensAndClosesAgain(t *testing.T) {
+	var down atomic.Bool
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		if down.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		_, _ = io.WriteString(w, `{"isValid":true,"success":true}`)
+	}))
+	t.Cleanup(server.Close)
+	var mu sync.Mutex
+	now := time.Now()
+	c, err := facilitator.New(facilitator.Options{URL: server.URL, Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	advance := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
+	down.Store(true)
+	for range 3 {
+		_, _ = c.Verify(context.Background(), nil)
+	}
+	before := asked.Load()
+	for range 100 {
+		if _, err := c.Verify(context.Background(), nil); !errors.Is(err, facilitator.ErrAway) {
+			t.Fatal(err)
+		}
+	}
+	if asked.Load() != before {
+		t.Errorf("asked %d times though the circuit was open", asked.Load()-before)
+	}
+	if _, err := c.Settle(context.Background(), nil); err == nil || asked.Load() != before+1 {
+		t.Error("a settling must be tried whatever the circuit says")
+	}
+	down.Store(false)
+	advance(5 * time.Second)
+	for range 2 {
+		if _, err := c.Verify(context.Background(), nil); err != nil {
+			t.Errorf("after the pause: %v", err)
+		}
+	}
+}
+
+func TestConnectionsAreKept(t *testing.T) {
+	var opened atomic.Int32
+	server := httptest.NewUnstartedServer(answering(200, `{"isValid":true}`))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	c, _ := client(t, server.URL)
+	for range 20 {
+		if _, err := c.Verify(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if opened.Load() != 1 {
+		t.Errorf("opened %d connections", opened.Load())
+	}
+}
+
+func TestSupportedIsRead(t *testing.T) {
+	c, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != "/x402/supported" {
+			t.Errorf("asked %s %s", r.Method, r.URL)
+		}
+		_, _ = io.WriteString(w, `{"kinds":[{"x402Version":2,"scheme":"exact","network":"eip155:8453"}]}`)
+	})
+	s, err := c.Supported(context.Background())
+	if err != nil || len(s.Kinds) != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestOnlyAWebAddressIsAFacilitator(t *testing.T) {
+	for _, url := range []string{"", "x402.org", "ftp://x", "https://", "https://user:secret@host/", "https://host/?key=1"} {
+		_, err := facilitator.New(facilitator.Options{URL: url, Now: time.Now})
+		if err == nil || strings.Contains(fmt.Sprint(err), "secret") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
+func FuzzFacilitatorAnswers(f *testing.F) {
+	f.Add(200, `{"isValid":true,"success":true,"transaction":"0x1","network":"n","payer":"p"}`)
+	f.Add(400, `{"isValid":false,"invalidReason":"x","success":false,"errorReason":"y"}`)
+	f.Add(200, `{"success":tru`)
+	status, body := 200, ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	f.Cleanup(server.Close)
+	c, err := facilitator.New(facilitator.Options{URL: server.URL, Now: time.Now})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, code int, text string) {
+		status, body = 200+max(0, code)%400, text
+		answer, err := c.Settle(context.Background(), nil)
+		if err == nil && answer.Success == nil {
+			t.Errorf("%d %q was taken for an answer", status, text)
+		}
+		if err == nil && *answer.Success && status >= 300 {
+			t.Errorf("%d %q was taken for a yes", status, text)
+		}
+	})
+}
