@@ -3,6 +3,7 @@ package ethrpc
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -112,7 +113,7 @@ func readBody(ctx context.Context, from io.Reader, l *lease) ([]byte, error) {
 		switch {
 		case int64(body.Len()) > limit:
 			return nil, errTooLarge
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return body.Bytes(), nil
 		case err != nil:
 			return nil, err

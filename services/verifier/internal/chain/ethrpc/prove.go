@@ -147,7 +147,7 @@ func (t *rpcTransaction) ofChain(chainID uint64) error {
 	if err != nil {
 		return err
 	}
-	if signed := t.signedChainID(kind); signed != nil && len(signed) > 0 && !signed.is(chainID) {
+	if signed := t.signedChainID(kind); len(signed) > 0 && !signed.is(chainID) {
 		return fmt.Errorf("signed for another chain: %w", chain.ErrWrongChain)
 	}
 	return nil

@@ -2,13 +2,12 @@ package ethrpc
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"math/big"
 	"os"
 	"path/filepath"
 	"testing"
-
-	"compress/gzip"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -252,8 +251,16 @@ func TestLegacySignaturesAreReadWithAndWithoutAChain(t *testing.T) {
 		bit     quantity
 		chainID []byte
 	}{
-		{27, quantity{}, nil}, {28, quantity{1}, nil}, {0, nil, nil}, {1, nil, nil}, {29, nil, nil}, {34, nil, nil},
-		{35, quantity{}, []byte{}}, {36, quantity{1}, []byte{}}, {37, quantity{}, []byte{1}}, {38, quantity{1}, []byte{1}},
+		{27, quantity{}, nil},
+		{28, quantity{1}, nil},
+		{0, nil, nil},
+		{1, nil, nil},
+		{29, nil, nil},
+		{34, nil, nil},
+		{35, quantity{}, []byte{}},
+		{36, quantity{1}, []byte{}},
+		{37, quantity{}, []byte{1}},
+		{38, quantity{1}, []byte{1}},
 		{2*8453 + 35, quantity{}, []byte{0x21, 0x05}},
 	} {
 		bit, chainID := splitLegacyV(quantityOf(c.v))

@@ -92,13 +92,13 @@ func (n *Node) Call(method string, params []json.RawMessage) (any, *Error) {
 		latest, _ := n.heads()
 		return quantity(latest), nil
 	case "eth_getTransactionByHash":
-		return known(n.transactions, text(params, 0)), nil
+		return known(n.transactions, first(params)), nil
 	case "eth_getTransactionReceipt":
-		return known(n.receipts, text(params, 0)), nil
+		return known(n.receipts, first(params)), nil
 	case "eth_getBlockByNumber", "eth_getBlockByHash":
-		return n.block(text(params, 0), flag(params, 1)), nil
+		return n.block(first(params), full(params)), nil
 	case "eth_getBlockReceipts":
-		if block, ok := n.find(text(params, 0)); ok && block.Receipts != nil {
+		if block, ok := n.find(first(params)); ok && block.Receipts != nil {
 			return block.Receipts, nil
 		}
 		return nil, nil
@@ -186,18 +186,19 @@ func Member(object json.RawMessage, name string) (text string) {
 	return text
 }
 
-// text gives a string parameter. A block may also be named by an object
-// (EIP-1898).
-func text(params []json.RawMessage, i int) (value string) {
-	if i >= len(params) || json.Unmarshal(params[i], &value) == nil {
-		return value
+// first gives the first parameter, a text. A block may also be named by an
+// object (EIP-1898).
+func first(params []json.RawMessage) (text string) {
+	if len(params) == 0 || json.Unmarshal(params[0], &text) == nil {
+		return text
 	}
-	if hash := Member(params[i], "blockHash"); hash != "" {
+	if hash := Member(params[0], "blockHash"); hash != "" {
 		return hash
 	}
-	return Member(params[i], "blockNumber")
+	return Member(params[0], "blockNumber")
 }
 
-func flag(params []json.RawMessage, i int) (value bool) {
-	return i < len(params) && json.Unmarshal(params[i], &value) == nil && value
+// full tells whether whole transactions are asked for.
+func full(params []json.RawMessage) (wanted bool) {
+	return len(params) > 1 && json.Unmarshal(params[1], &wanted) == nil && wanted
 }
