@@ -25,8 +25,8 @@ help: ## list the targets
 up: build ## build and start everything on this machine; Ctrl-C stops it
 	@exec $(BIN)/local -bin $(BIN) -state $(CURDIR)/.pforte
 
-demo: ## pay for a verification against the stack that `make up` runs
-	@exec $(BIN)/local -bin $(BIN) -state $(CURDIR)/.pforte demo
+demo: ## pay for a verification against the stack that `make up` runs (ARGS=--json)
+	@exec $(BIN)/local -bin $(BIN) -state $(CURDIR)/.pforte demo $(ARGS)
 
 # ---- build
 
@@ -57,9 +57,13 @@ $(MODULES:%=test/%): test/%: test/race
 	@cd $* && $(PROGRESS) 'compile $*' go build -v $(RACE) ./...
 	@cd $* && go test $(RACE) $$(go list ./... | grep -v '/deploy/e2e')
 
-e2e: build ## run the journeys through the whole stack, with the official payment clients
+CLIENTS := deploy/e2e/clients
+$(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json
+	@echo 'install the official payment clients'
+	@cd $(CLIENTS) && npm ci --ignore-scripts --no-audit --no-fund
+
+e2e: build $(CLIENTS)/node_modules/.package-lock.json ## run the journeys through the whole stack, with the official payment clients
 	@echo '== e2e'
-	@cd deploy/e2e/clients && npm ci --no-audit --no-fund
 	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m ./e2e/...
 
 # ---- check

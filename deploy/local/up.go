@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/stack"
+)
+
+const (
+	// readyWithin bounds the wait for programs to get ready.
+	readyWithin = time.Minute
+	// stopWithin is what a program gets to finish its requests.
+	stopWithin = 10 * time.Second
+	// parentEvery is how often the launcher looks whether it was left alone.
+	parentEvery = 500 * time.Millisecond
+)
+
+// up runs the stack until ctx ends, a program dies, or whoever started the
+// launcher is gone.
+func up(ctx context.Context, l layout.Layout, ports []stack.Port, out io.Writer) error {
+	begin := time.Now()
+	lock, err := stack.Lock(l.State)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	if err := prepare(ctx, l, ports); err != nil {
+		return err
+	}
+	programs, err := stack.New(l.Path("logs"))
+	if err != nil {
+		return err
+	}
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	go leaveWithParent(leave, os.Getppid)
+	defer stop(programs, out) //nolint:contextcheck // ctx has ended by then
+	redis, err := start(ctx, l, programs, out)
+	if err != nil {
+		return explain(ctx, err)
+	}
+	if err := writeRunning(l); err != nil {
+		return err
+	}
+	if err := screen(l, redis, time.Since(begin), out); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case failure := <-programs.Died():
+		return explain(ctx, failure)
+	}
+}
+
+func prepare(ctx context.Context, l layout.Layout, ports []stack.Port) error {
+	for _, program := range []stack.Program{l.Devnet(), l.Auth(), l.Verifier(), l.Proxy()} {
+		if err := stack.Check(program.Path); err != nil {
+			return err
+		}
+	}
+	if err := stack.Free(ctx, ports...); err != nil {
+		return err
+	}
+	return errors.Join(forgetRunning(l), l.Prepare())
+}
+
+// start starts what the services need, then the services and the door.
+func start(ctx context.Context, l layout.Layout, programs *stack.Stack, out io.Writer) (redis string, err error) {
+	say(out, "Starting Redis and the development chain …")
+	redis, err = l.StartRedis(ctx, programs)
+	if err != nil {
+		return "", err
+	}
+	if err := programs.Start(ctx, readyWithin, l.Devnet()); err != nil {
+		return "", err
+	}
+	say(out, "Starting auth, verifier and the proxy …")
+	return redis, programs.Start(ctx, readyWithin, l.Auth(), l.Verifier(), l.Proxy())
+}
+
+// stop stops the stack. A second Ctrl-C kills what is left.
+func stop(programs *stack.Stack, out io.Writer) {
+	ctx, done := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer done()
+	say(out, "\nStopping …")
+	programs.Stop(ctx, stopWithin)
+	say(out, "Stopped. The state is kept.")
+}
+
+// explain adds the last log lines of the program that is to blame. A start that
+// the user ended himself is no fault.
+func explain(ctx context.Context, err error) error {
+	var failure *stack.Failure
+	if ctx.Err() != nil {
+		return nil
+	}
+	if !errors.As(err, &failure) {
+		return err
+	}
+	return fmt.Errorf("%w\n\nThe last lines of %s:\n  %s", failure, failure.Log, strings.Join(failure.Last, "\n  "))
+}
+
+// leaveWithParent ends the stack when the process that started the launcher
+// (make, a shell) is gone, so that nothing is left running that nobody sees.
+func leaveWithParent(leave context.CancelFunc, parent func() int) {
+	for first := parent(); parent() == first; {
+		time.Sleep(parentEvery)
+	}
+	leave()
+}
+
+// say writes a line for the person at the terminal, who may have closed it.
+func say(out io.Writer, line string) { _, _ = fmt.Fprintln(out, line) }
