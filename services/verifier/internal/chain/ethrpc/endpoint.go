@@ -33,7 +33,7 @@ type endpoint struct {
 	way          receiptsWay
 	wayUntil     time.Time
 	wrongChain   bool
-	suspectUntil time.Time // it told something that does not hold
+	suspectUntil time.Time // it told something that does not hold, or nothing in time
 	head         head
 }
 

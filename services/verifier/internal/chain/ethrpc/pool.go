@@ -18,7 +18,7 @@ type pool struct {
 }
 
 // order gives the endpoints that may be asked now, best first: as configured,
-// but those that told something wrong lately last.
+// but those that lately told something wrong, or nothing in time, last.
 func (p *pool) order() []*endpoint {
 	now := p.now()
 	var usable []*endpoint
@@ -82,7 +82,7 @@ func try[T any](ctx context.Context, p *pool, ask func(*endpoint) (T, error)) (a
 			return answer, nil
 		}
 		failure = fmt.Errorf("%s: %w", e.name, failure)
-		if isAny(failure, chain.ErrIntegrity, chain.ErrInconsistent, chain.ErrNotCanonical, chain.ErrQuorum) {
+		if isAny(failure, errTimeout, chain.ErrIntegrity, chain.ErrInconsistent, chain.ErrNotCanonical, chain.ErrQuorum) {
 			e.suspect()
 		}
 		err = telling(err, failure)
