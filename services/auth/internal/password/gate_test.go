@@ -108,6 +108,22 @@ func TestNoMoreAreComputedThanAllowed(t *testing.T) {
 	}
 }
 
+func TestHalfOfGosProcessorsAreForRequestsWithoutAPassword(t *testing.T) {
+	h := newHasher(t, password.Options{Cost: bcrypt.MinCost})
+	for range max(1, runtime.GOMAXPROCS(0)/2) {
+		release, err := h.Occupy(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := h.Occupy(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("one more: %v", err)
+	}
+}
+
 func TestAStormIsShedAndMemoryStaysFlat(t *testing.T) {
 	h := newHasher(t, password.Options{Cost: bcrypt.MinCost, Concurrency: 1, Queue: 8})
 	var computed, refused atomic.Int64

@@ -29,9 +29,10 @@ var (
 type Options struct {
 	// Cost of new hashes, 4 (for tests) to 31; default DefaultCost.
 	Cost int
-	// Concurrency is how many hashes are computed at a time; by default all
-	// processors but one, at least one, so that requests without a password
-	// need not wait for a processor.
+	// Concurrency is how many hashes are computed at a time; by default half of
+	// GOMAXPROCS, at least one. A hash holds one of Go's processors for long; the
+	// other half is for requests without a password. cmd/auth has twice as many
+	// as the machine has, so that passwords may still use all of that.
 	Concurrency int
 	// Queue is how many more may wait; default 16 for each that computes.
 	Queue int
@@ -52,7 +53,7 @@ func New(o Options) (*Hasher, error) {
 		o.Cost = DefaultCost
 	}
 	if o.Concurrency <= 0 {
-		o.Concurrency = max(1, runtime.GOMAXPROCS(0)-1)
+		o.Concurrency = max(1, runtime.GOMAXPROCS(0)/2)
 	}
 	if o.Queue <= 0 {
 		o.Queue = queuePerSlot * o.Concurrency

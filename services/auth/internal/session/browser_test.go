@@ -1,0 +1,149 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+// browser keeps cookies like one and sends them with every request.
+type browser struct {
+	t       *testing.T
+	manager *session.Manager
+	store   session.Store
+	cookies map[string]string
+	sent    []string // Set-Cookie headers of the last answer
+}
+
+func newBrowser(t *testing.T, o session.Options) *browser {
+	t.Helper()
+	if o.Name == "" {
+		o.Name = "svc"
+	}
+	if o.Secret == "" {
+		o.Secret = "a secret of some length for tests"
+	}
+	manager, err := session.NewManager(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &browser{t: t, manager: manager, store: o.Store, cookies: map[string]string{}}
+}
+
+func (b *browser) request() *http.Request {
+	r := httptest.NewRequestWithContext(b.t.Context(), http.MethodGet, "/", nil)
+	for name, value := range b.cookies {
+		r.Header.Add("Cookie", name+"="+value)
+	}
+	return r
+}
+
+// do makes a request and takes the answer's cookies.
+func (b *browser) do(handle func(w http.ResponseWriter, r *http.Request) error) error {
+	w := httptest.NewRecorder()
+	err := handle(w, b.request())
+	b.sent = w.Header().Values("Set-Cookie")
+	for _, c := range w.Result().Cookies() {
+		if c.MaxAge < 0 {
+			delete(b.cookies, c.Name)
+			continue
+		}
+		b.cookies[c.Name] = c.Value
+	}
+	return err
+}
+
+func (b *browser) login(userID int64) (s session.Session) {
+	b.t.Helper()
+	fence, err := b.store.Fence(b.t.Context(), userID)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	err = b.do(func(w http.ResponseWriter, r *http.Request) (err error) {
+		s, err = b.manager.Start(w, r, session.Login{UserID: userID, Username: "anna", Role: "member", Fence: fence})
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func (b *browser) current() (session.Session, error) { return b.manager.Current(b.request()) }
+
+func (b *browser) anonymous() {
+	b.t.Helper()
+	if s, err := b.current(); !errors.Is(err, session.ErrNotFound) {
+		b.t.Fatalf("got %+v, %v, want an anonymous request", s, err)
+	}
+}
+
+func (b *browser) loggedIn(want session.Session) {
+	b.t.Helper()
+	got, err := b.current()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.t.Fatalf("session (-want +got):\n%s", diff)
+	}
+}
+
+func (b *browser) resend() error {
+	return b.do(func(w http.ResponseWriter, r *http.Request) error {
+		_, err := b.manager.Resend(w, r)
+		return err
+	})
+}
+
+func (b *browser) resendStale() error {
+	return b.do(func(w http.ResponseWriter, r *http.Request) error { return b.manager.ResendStale(w, r) })
+}
+
+func (b *browser) logout() error {
+	return b.do(func(w http.ResponseWriter, r *http.Request) error { return b.manager.End(w, r) })
+}
+
+// spy is a store that counts and can fail.
+type spy struct {
+	session.Store
+	loads int
+	err   error
+}
+
+func (s *spy) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
+	s.loads++
+	if s.err != nil {
+		return session.Session{}, s.err
+	}
+	return s.Store.Load(ctx, ref, lifetime)
+}
+
+func (s *spy) Delete(ctx context.Context, ref session.Ref) error {
+	if s.err != nil {
+		return s.err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.Store.Delete(ctx, ref)
+}
+
+func (s *spy) AddCSRFToken(ctx context.Context, ref session.Ref, token string) (string, error) {
+	if s.err != nil {
+		return "", s.err
+	}
+	return s.Store.AddCSRFToken(ctx, ref, token)
+}
+
+func newSpy() (*spy, *clock) {
+	c := newClock()
+	return &spy{Store: session.NewMemoryStore(c.now)}, c
+}
