@@ -26,6 +26,8 @@ type Server struct {
 	port string
 	args []string
 	cmd  *exec.Cmd
+	// guard kills the server when this process ends without doing so itself.
+	guard *exec.Cmd
 }
 
 // New starts a redis-server with further arguments in a folder of its own.
@@ -54,9 +56,11 @@ func (s *Server) Kill() {
 	if s.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // it was killed, which is no fault
-	s.cmd = nil
+	for _, cmd := range []*exec.Cmd{s.guard, s.cmd} {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed, which is no fault
+	}
+	s.cmd, s.guard = nil, nil
 }
 
 // Restart kills the server and starts it again, with what its persistence kept.
@@ -86,6 +90,7 @@ func (s *Server) run() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+	s.startGuard()
 	for range 200 {
 		if s.answers() {
 			return
@@ -93,6 +98,21 @@ func (s *Server) run() {
 		time.Sleep(25 * time.Millisecond)
 	}
 	s.t.Fatal("redis-server does not answer after 5 seconds")
+}
+
+// startGuard starts a shell that waits for the end of its standard input, which
+// comes when this process ends, however it ends.
+func (s *Server) startGuard() {
+	s.t.Helper()
+	script := fmt.Sprintf("cat >/dev/null; kill -9 %d", s.cmd.Process.Pid)
+	s.guard = exec.CommandContext(context.Background(), "/bin/sh", "-c", script) //nolint:gosec // a number of our own
+	s.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if _, err := s.guard.StdinPipe(); err != nil { // held by s.guard until it is killed
+		s.t.Fatal(err)
+	}
+	if err := s.guard.Start(); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // answers tells whether the server takes commands: while it loads its data it

@@ -94,10 +94,27 @@ func (r run) report(p purchase, result receipt.Result, url string) error {
 	r.say("Receipt: transaction %s", t.Hash)
 	r.say("  %s, in block %s of %s, from %s", status, result.Receipt.Block.Number, result.Receipt.Chain.ID, t.From)
 	r.say("  signed by %s", result.Key.KeyID)
-	r.say("  proven from the block's own roots: %s", strings.Join(fields(result.Proven), ", "))
-	r.say("  attested by the signature:         %s", strings.Join(fields(result.Attested), ", "))
+	r.say("  proven from the block's own roots: %s", grouped(result.Proven))
+	r.say("  attested by the signature only: %s", grouped(result.Attested))
 	r.say("Checked offline: the signature and the proof hold. Paid %s USD.", dollars(amount))
 	return nil
+}
+
+// grouped names facts briefly: "block (hash, number), chain (id)".
+func grouped(facts []receipt.Fact) string {
+	var order []string
+	members := map[string][]string{}
+	for _, name := range fields(facts) {
+		group, member, _ := strings.Cut(name, ".")
+		if members[group] == nil {
+			order = append(order, group)
+		}
+		members[group] = append(members[group], member)
+	}
+	for i, group := range order {
+		order[i] = group + " (" + strings.Join(members[group], ", ") + ")"
+	}
+	return strings.Join(order, ", ")
 }
 
 func fields(facts []receipt.Fact) []string {

@@ -61,8 +61,8 @@ func sendTransaction(ctx context.Context, node *ethclient.Client, key *ecdsa.Pri
 // errNotFinal means that a transaction did not become final in time.
 var errNotFinal = errors.New("the transaction is not final yet")
 
-// waitFinal waits until the transaction's block is finalized and gives the
-// block's number.
+// waitFinal waits until the transaction's block is finalized, and one more, so
+// that others have seen it too, and gives the block's number.
 func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, patience time.Duration) (*big.Int, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -70,7 +70,7 @@ func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, pa
 		receipt, err := node.TransactionReceipt(ctx, hash)
 		if err == nil {
 			finalized, err := node.HeaderByNumber(ctx, big.NewInt(rpc.FinalizedBlockNumber.Int64()))
-			if err == nil && finalized.Number.Cmp(receipt.BlockNumber) >= 0 {
+			if err == nil && finalized.Number.Cmp(receipt.BlockNumber) > 0 {
 				return receipt.BlockNumber, nil
 			}
 		}
