@@ -6,7 +6,11 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/ethrpc"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
@@ -19,17 +23,31 @@ type chains struct {
 	seen atomic.Bool
 }
 
-func openChains(ctx context.Context, s settings, log *slog.Logger) (*chains, error) {
+func openChains(ctx context.Context, s settings, registry *prometheus.Registry, log *slog.Logger) (*chains, error) {
 	all := &chains{}
 	memory := ethrpc.NewMemory(int64(s.CacheBytes), 0)
+	metrics, err := httpapi.NewChainMetrics(registry, memory.Cached)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range s.chains {
-		reader, err := ethrpc.Open(ctx, ethrpc.Options{Chain: c, Memory: memory, Log: log})
+		reader, err := ethrpc.Open(ctx, ethrpc.Options{Chain: c, Memory: memory, Hooks: hooks(c.Name, metrics), Log: log})
 		if err != nil {
 			return nil, fmt.Errorf("open the chain %s: %w", c.Name, err)
 		}
 		all.readers = append(all.readers, reader)
 	}
 	return all, nil
+}
+
+// hooks count what one chain's reader does.
+func hooks(name string, m *httpapi.ChainMetrics) ethrpc.Hooks {
+	return ethrpc.Hooks{
+		RPC:   func(node, method string, took time.Duration, err error) { m.Exchanged(name, node, method, took, err) },
+		Cache: func(hit bool) { m.LookedUp(name, hit) },
+		Proof: func(_ int, took time.Duration, err error) { m.Proved(name, took, err) },
+		Heads: func(heads chain.Heads) { m.Reached(name, heads) },
+	}
 }
 
 // run watches the heads of all chains until ctx ends.

@@ -98,7 +98,7 @@ func (s *service) open(ctx context.Context, e Env) (err error) {
 	if s.ledger, err = openLedger(ctx, s.DatabaseURL, s.log); err != nil {
 		return err
 	}
-	if s.chains, err = openChains(ctx, s.settings, s.log); err != nil {
+	if s.chains, err = openChains(ctx, s.settings, s.registry, s.log); err != nil {
 		return err
 	}
 	options := payment.Options{
