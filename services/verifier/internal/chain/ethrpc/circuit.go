@@ -34,7 +34,7 @@ func (c *circuit) record(now time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case errors.Is(err, errGone), c.limited && now.Before(c.until): // an answer from before the limit lifts nothing
+	case isAny(err, errGone, errBusy), c.limited && now.Before(c.until): // an answer from before the limit lifts nothing
 	case err == nil, errors.Is(err, errTooLarge), errors.Is(err, errBatchRefused):
 		c.failures, c.until, c.limited = 0, time.Time{}, false
 	case errors.Is(err, chain.ErrRateLimited):

@@ -50,7 +50,7 @@ type leaseState struct {
 // reserve waits for a share of the budget.
 func (b *budget) reserve(ctx context.Context, share int64) (*lease, error) {
 	if err := b.shares.Acquire(ctx, share); err != nil {
-		return nil, fmt.Errorf("waiting for memory: %w", chain.ErrUnavailable)
+		return nil, errBusy
 	}
 	l := &lease{budget: b, share: share, state: make(chan leaseState, 1)}
 	l.state <- leaseState{}
@@ -71,7 +71,7 @@ func (l *lease) grow(ctx context.Context, n int64) error {
 	select {
 	case state = <-l.state:
 	case <-ctx.Done():
-		return fmt.Errorf("waiting for memory: %w", chain.ErrUnavailable)
+		return errBusy
 	}
 	defer func() { l.state <- state }()
 	state.used += n
@@ -82,14 +82,17 @@ func (l *lease) grow(ctx context.Context, n int64) error {
 		return nil
 	}
 	if err := l.budget.lane.Acquire(ctx, 1); err != nil {
-		return fmt.Errorf("waiting for memory: %w", chain.ErrUnavailable)
+		return errBusy
 	}
 	state.large = true
 	return nil
 }
 
-// errTooLarge is an answer beyond the bounds. It is no sign of a node in trouble.
-var errTooLarge = fmt.Errorf("answer is too large: %w", chain.ErrUnavailable)
+// Neither is a sign of a node in trouble.
+var (
+	errTooLarge = fmt.Errorf("answer is too large: %w", chain.ErrUnavailable)
+	errBusy     = fmt.Errorf("no memory for the answer in time: %w", chain.ErrUnavailable)
+)
 
 // readBody reads an answer piece by piece, so that no more memory is taken than
 // was accounted for.

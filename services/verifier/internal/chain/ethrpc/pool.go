@@ -71,29 +71,29 @@ const attempts = 2
 // one. With a single endpoint it is asked again, unless it is slow or wants
 // rest: a balancer may have another node behind it. Of two errors the one that
 // tells more about the chain is returned.
-func try[T any](ctx context.Context, p *pool, ask func(*endpoint) (T, error)) (answer T, err error) {
+func (p *pool) try(ctx context.Context, ask func(*endpoint) (*provenBlock, error)) (*provenBlock, error) {
 	e := p.next(nil, nil)
 	if e == nil {
-		return answer, p.none()
+		return nil, p.none()
 	}
-	for range attempts {
-		var failure error
-		if answer, failure = ask(e); failure == nil {
-			return answer, nil
+	var err error
+	for left := attempts; ; {
+		block, failure := ask(e)
+		if failure == nil {
+			return block, nil
 		}
 		failure = fmt.Errorf("%s: %w", e.name, failure)
 		if isAny(failure, errTimeout, chain.ErrIntegrity, chain.ErrInconsistent, chain.ErrNotCanonical, chain.ErrQuorum) {
 			e.suspect()
 		}
 		err = telling(err, failure)
-		if ctx.Err() != nil || isAny(failure, chain.ErrNotFinalized, chain.ErrFinalityUnavailable) {
-			break
+		if left--; left == 0 || ctx.Err() != nil || isAny(failure, chain.ErrNotFinalized, chain.ErrFinalityUnavailable) {
+			return nil, err
 		}
 		if e = p.next(e, failure); e == nil {
-			break
+			return nil, err
 		}
 	}
-	return answer, err
 }
 
 // next gives the endpoint to ask: not the last one, unless there is no other and

@@ -116,7 +116,7 @@ func (r *Reader) shared(ctx context.Context, transaction common.Hash) (*provenBl
 	done := r.flights.DoChan("transaction "+string(transaction[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*attempts*r.timeout)
 		defer cancel()
-		return try(ctx, r.pool, func(e *endpoint) (*provenBlock, error) { return r.readFrom(ctx, e, transaction) })
+		return r.pool.try(ctx, func(e *endpoint) (*provenBlock, error) { return r.readFrom(ctx, e, transaction) })
 	})
 	return await(ctx, done)
 }
