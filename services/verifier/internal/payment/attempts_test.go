@@ -11,6 +11,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
 func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
@@ -46,13 +47,13 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 	t.Run("of a payer by others", func(t *testing.T) {
 		s := open(t, func(o *payment.Options) { o.AttemptsPerPayer = 3 })
 		no := false
-		s.bank.onVerify = func() (x402.VerifyResponse, error) {
+		s.bank.OnVerify = func() (x402.VerifyResponse, error) {
 			return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInvalidSignature}, nil
 		}
 		for i := range 5 {
 			_ = failing(s, fmt.Sprint(i), fmt.Sprint(i))
 		}
-		s.bank.set(func(b *bank) { b.onVerify = nil })
+		s.bank.Set(func(b *paymenttest.Bank) { b.OnVerify = nil })
 		s.mustBuy(s.pay("a")) // forged signatures do not lock the payer out
 	})
 	t.Run("a hundred at once", func(t *testing.T) {

@@ -24,6 +24,8 @@ type Sale struct {
 	Answer []byte
 	// Transaction is the hash of the transfer.
 	Transaction string
+	// again tells that an earlier call had paid.
+	again bool
 }
 
 // Buy sells one answer for one payment. Copies of a call get the same sale. An
@@ -38,7 +40,7 @@ func (g *Gate) Buy(ctx context.Context, o Order) (Sale, error) {
 	key := flightKey{o.Payment.Key, o.Payment.Digest, o.Request}
 	f, err := g.flights.join(key, func(f *flight) (Sale, error) {
 		sale, err := g.process(f, o)
-		g.Ended(outcomeOf(err))
+		g.Ended(outcomeOf(sale, err))
 		return sale, err
 	})
 	if err != nil {
@@ -63,12 +65,15 @@ func (g *Gate) Refuse(ctx context.Context, err error) error {
 	if closed := g.Free(ctx); closed != nil {
 		err = closed
 	}
-	g.Ended(outcomeOf(err))
+	g.Ended(outcomeOf(Sale{}, err))
 	return err
 }
 
 // outcomeOf names how a call ended, for counting.
-func outcomeOf(err error) string {
+func outcomeOf(sale Sale, err error) string {
+	if sale.again {
+		return "repeated"
+	}
 	for _, known := range []struct {
 		err  error
 		name string

@@ -3,7 +3,6 @@ package payment_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
 func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
@@ -42,7 +42,7 @@ func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
 	works := s.works.Load()
 	_, err := s.buy(s.pay("9"))
 	s.wantErr(err, payment.ErrLimit)
-	if s.works.Load() != works || s.bank.verifies != 5 {
+	if s.works.Load() != works || s.bank.Verifies != 5 {
 		t.Error("worked or asked the facilitator for a call that cannot be settled")
 	}
 	if left, _ := s.gate.Left(ctx); left != 0 {
@@ -86,12 +86,12 @@ func TestManyAtOnceOverReplicasSettleExactlyTheLimit(t *testing.T) {
 
 func TestAFacilitatorAtItsOwnLimitIsLeftAlone(t *testing.T) {
 	s := open(t, nil)
-	s.bank.onSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		return x402.SettleResponse{}, payment.ErrFacilitatorLimit
 	}
 	_, err := s.buy(s.pay("1"))
 	s.wantErr(err, payment.ErrLimit)
-	if len(s.bank.bodies) != 1 {
+	if len(s.bank.Bodies) != 1 {
 		t.Error("settle was repeated")
 	}
 	s.wantErr(s.gate.Free(context.Background()), payment.ErrLimit)
@@ -124,7 +124,7 @@ func TestABuyerWhoHangsUpBeforeSettlingPaysNothing(t *testing.T) {
 func TestABuyerWhoHangsUpWhileSettlingGetsHisAnswerLater(t *testing.T) {
 	s := open(t, nil)
 	ctx, hangUp := context.WithCancel(context.Background())
-	s.bank.onSettle = func(settling context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.bank.OnSettle = func(settling context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 		hangUp()
 		time.Sleep(20 * time.Millisecond)
 		if settling.Err() != nil {
@@ -137,8 +137,8 @@ func TestABuyerWhoHangsUpWhileSettlingGetsHisAnswerLater(t *testing.T) {
 	s.wantErr(err, context.Canceled)
 	s.mustBuy(p)
 	s.wantTransfers(1)
-	if len(s.bank.bodies) != 1 {
-		t.Errorf("settled %d times", len(s.bank.bodies))
+	if len(s.bank.Bodies) != 1 {
+		t.Errorf("settled %d times", len(s.bank.Bodies))
 	}
 }
 
@@ -178,7 +178,7 @@ func TestACopyGoesOnWhenTheFirstCallerHangsUp(t *testing.T) {
 func TestClosingWaitsForSettlementsAndBeginsNoMore(t *testing.T) {
 	s := open(t, nil)
 	settling := make(chan struct{})
-	s.bank.onSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.bank.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 		close(settling)
 		time.Sleep(50 * time.Millisecond)
 		return honest(), nil
@@ -193,16 +193,10 @@ func TestClosingWaitsForSettlementsAndBeginsNoMore(t *testing.T) {
 	s.wantErr(err, payment.ErrInFlight)
 }
 
-func withIdentifier(a x402.Authorization, id string) x402.Payload {
-	p := payloadV2(a)
-	p.Extensions = map[string]json.RawMessage{payment.ExtensionIdentifier: json.RawMessage(`{"info":{"required":false,"id":"` + id + `"},"schema":{}}`)}
-	return p
-}
-
 func TestAnIdentifierThatHasPaidGivesTheFirstAnswerAndSpendsNothing(t *testing.T) {
 	s := open(t, nil)
-	first := s.mustBuy(s.read(2, withIdentifier(authorization("1", start), "order_0123456789")))
-	resigned := s.read(2, withIdentifier(authorization("2", start), "order_0123456789"))
+	first := s.mustBuy(s.read(2, withIdentifier(paymenttest.Authorization("1", start), "order_0123456789")))
+	resigned := s.read(2, withIdentifier(paymenttest.Authorization("2", start), "order_0123456789"))
 	again := s.mustBuy(resigned)
 	if again.Transaction != first.Transaction {
 		t.Errorf("got transaction %s, want %s", again.Transaction, first.Transaction)

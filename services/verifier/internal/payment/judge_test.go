@@ -11,6 +11,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
 // reasonOf gives the protocol's reason of a refusal, or the error's text.
@@ -26,7 +27,7 @@ func reasonOf(err error) string {
 }
 
 func TestAPaymentIsReadExactly(t *testing.T) {
-	good, err := json.Marshal(payloadV2(authorization("1", start)))
+	good, err := json.Marshal(payloadV2(paymenttest.Authorization("1", start)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,36 +38,36 @@ func TestAPaymentIsReadExactly(t *testing.T) {
 		}
 		return text
 	}
-	end := authorization("1", start).ValidBefore
+	end := paymenttest.Authorization("1", start).ValidBefore
 	for name, c := range map[string]struct{ text, want string }{
-		"good":                              {string(good), "none"},
-		"members that are not known":        {swap(`"payload":{`, `"payload":{"more":1,`), "none"},
-		"a name twice":                      {swap(`"value":"10000"`, `"value":"1","value":"10000"`), x402.ReasonInvalidPayload},
-		"a name in another case":            {swap(`"value"`, `"Value"`), x402.ReasonInvalidPayload},
-		"a number for a string":             {swap(`"value":"10000"`, `"value":10000`), x402.ReasonInvalidPayload},
-		"an amount with an exponent":        {swap(`"value":"10000"`, `"value":"1e4"`), x402.ReasonInvalidPayload},
-		"an amount in hexadecimal":          {swap(`"value":"10000"`, `"value":"0x2710"`), x402.ReasonInvalidPayload},
-		"an amount with a leading zero":     {swap(`"value":"10000"`, `"value":"010000"`), x402.ReasonInvalidPayload},
-		"an amount with a sign":             {swap(`"value":"10000"`, `"value":"+10000"`), x402.ReasonInvalidPayload},
-		"an amount of 300 bits":             {swap(`"value":"10000"`, `"value":"`+strings.Repeat("9", 91)+`"`), x402.ReasonInvalidPayload},
-		"another version inside":            {swap(`"x402Version":2`, `"x402Version":1`), x402.ReasonInvalidVersion},
-		"a short nonce":                     {swap(`"nonce":"0x00`, `"nonce":"0x`), x402.ReasonInvalidPayload},
-		"a nonce that is no hexadecimal":    {swap(`"nonce":"0x00`, `"nonce":"0xzz`), x402.ReasonInvalidPayload},
-		"a payer that is no address":        {swap(`"from":"0x00`, `"from":"0x`), x402.ReasonInvalidPayload},
-		"the zero payer":                    {swap(buyerAddress, "0x"+strings.Repeat("0", 40)), x402.ReasonInvalidPayload},
-		"a signature that is too short":     {swap(signature, signature[:130]), x402.ReasonInvalidSignature},
-		"a signature of half a byte more":   {swap(signature, signature+"a"), x402.ReasonInvalidSignature},
-		"a wallet's long signature":         {swap(signature, "0x"+strings.Repeat("ab", 2000)), "none"},
-		"an end that is no number":          {swap(end, "soon"), x402.ReasonInvalidPayload},
-		"an end that is negative":           {swap(end, "-1"), x402.ReasonInvalidPayload},
-		"something after it":                {string(good) + "{}", x402.ReasonInvalidPayload},
-		"an array":                          {"[" + string(good) + "]", x402.ReasonInvalidPayload},
-		"deep nesting":                      {swap(`"payload":{`, `"payload":{"x":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`,`), x402.ReasonInvalidPayload},
-		"an identifier that is too short":   {swap(`"payload":{`, `"extensions":{"payment-identifier":{"info":{"id":"short"}}},"payload":{`), "invalid_payment_identifier"},
-		"an identifier of other characters": {swap(`"payload":{`, `"extensions":{"payment-identifier":{"info":{"id":"order 0123456789!"}}},"payload":{`), "invalid_payment_identifier"},
-		"an identifier that is no string":   {swap(`"payload":{`, `"extensions":{"payment-identifier":{"info":{"id":7}}},"payload":{`), "invalid_payment_identifier"},
-		"an identifier twice":               {swap(`"payload":{`, `"extensions":{"payment-identifier":{"info":{"id":"order_0123456789","id":"order_9999999999"}}},"payload":{`), x402.ReasonInvalidPayload},
-		"an extension without an id":        {swap(`"payload":{`, `"extensions":{"payment-identifier":{"info":{"required":false}}},"payload":{`), "none"},
+		"good":                                        {string(good), "none"},
+		"members that are not known":                  {swap(`"payload":{`, `"payload":{"more":1,`), "none"},
+		"a name twice":                                {swap(`"value":"10000"`, `"value":"1","value":"10000"`), x402.ReasonInvalidPayload},
+		"a name in another case":                      {swap(`"value"`, `"Value"`), x402.ReasonInvalidPayload},
+		"a number for a string":                       {swap(`"value":"10000"`, `"value":10000`), x402.ReasonInvalidPayload},
+		"an amount with an exponent":                  {swap(`"value":"10000"`, `"value":"1e4"`), x402.ReasonInvalidPayload},
+		"an amount in hexadecimal":                    {swap(`"value":"10000"`, `"value":"0x2710"`), x402.ReasonInvalidPayload},
+		"an amount with a leading zero":               {swap(`"value":"10000"`, `"value":"010000"`), x402.ReasonInvalidPayload},
+		"an amount with a sign":                       {swap(`"value":"10000"`, `"value":"+10000"`), x402.ReasonInvalidPayload},
+		"an amount of 300 bits":                       {swap(`"value":"10000"`, `"value":"`+strings.Repeat("9", 91)+`"`), x402.ReasonInvalidPayload},
+		"another version inside":                      {swap(`"x402Version":2`, `"x402Version":1`), x402.ReasonInvalidVersion},
+		"a short nonce":                               {swap(`"nonce":"0x00`, `"nonce":"0x`), x402.ReasonInvalidPayload},
+		"a nonce that is no hexadecimal":              {swap(`"nonce":"0x00`, `"nonce":"0xzz`), x402.ReasonInvalidPayload},
+		"a payer that is no address":                  {swap(`"from":"0x00`, `"from":"0x`), x402.ReasonInvalidPayload},
+		"the zero payer":                              {swap(paymenttest.Buyer, "0x"+strings.Repeat("0", 40)), x402.ReasonInvalidPayload},
+		"a paymenttest.Signature that is too short":   {swap(paymenttest.Signature, paymenttest.Signature[:130]), x402.ReasonInvalidSignature},
+		"a paymenttest.Signature of half a byte more": {swap(paymenttest.Signature, paymenttest.Signature+"a"), x402.ReasonInvalidSignature},
+		"a wallet's long signature":                   {swap(paymenttest.Signature, "0x"+strings.Repeat("ab", 2000)), "none"},
+		"an end that is no number":                    {swap(end, "soon"), x402.ReasonInvalidPayload},
+		"an end that is negative":                     {swap(end, "-1"), x402.ReasonInvalidPayload},
+		"something after it":                          {string(good) + "{}", x402.ReasonInvalidPayload},
+		"an array":                                    {"[" + string(good) + "]", x402.ReasonInvalidPayload},
+		"deep nesting":                                {swap(`"payload":{`, `"payload":{"x":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`,`), x402.ReasonInvalidPayload},
+		"an identifier that is too short":             {swap(`"payload":{`, `"extensions":{"payment-identifier":{"info":{"id":"short"}}},"payload":{`), "invalid_payment_identifier"},
+		"an identifier of other characters":           {swap(`"payload":{`, `"extensions":{"payment-identifier":{"info":{"id":"order 0123456789!"}}},"payload":{`), "invalid_payment_identifier"},
+		"an identifier that is no string":             {swap(`"payload":{`, `"extensions":{"payment-identifier":{"info":{"id":7}}},"payload":{`), "invalid_payment_identifier"},
+		"an identifier twice":                         {swap(`"payload":{`, `"extensions":{"payment-identifier":{"info":{"id":"order_0123456789","id":"order_9999999999"}}},"payload":{`), x402.ReasonInvalidPayload},
+		"an extension without an id":                  {swap(`"payload":{`, `"extensions":{"payment-identifier":{"info":{"required":false}}},"payload":{`), "none"},
 	} {
 		_, err := payment.Read(2, base64.StdEncoding.EncodeToString([]byte(c.text)))
 		if got := reasonOf(err); got != c.want {
@@ -89,32 +90,38 @@ func TestAPaymentIsHeldAgainstOurTerms(t *testing.T) {
 		want string
 	}{
 		"another letter case": {v2: func(p *x402.Payload) {
-			p.Accepted.PayTo, p.Accepted.Asset = strings.ToLower(shopAddress), strings.ToLower(tokenAddress)
-			p.Payload.Authorization.To = strings.ToLower(shopAddress)
+			p.Accepted.PayTo, p.Accepted.Asset = strings.ToLower(paymenttest.Shop), strings.ToLower(paymenttest.Token)
+			p.Payload.Authorization.To = strings.ToLower(paymenttest.Shop)
 		}, want: "none"},
-		"members added to extra":        {v2: func(p *x402.Payload) { p.Accepted.Extra["more"] = 1 }, want: "none"},
-		"another scheme":                {v2: func(p *x402.Payload) { p.Accepted.Scheme = "upto" }, v1: func(p *x402.PayloadV1) { p.Scheme = "upto" }, want: x402.ReasonUnsupportedScheme},
-		"another network":               {v2: func(p *x402.Payload) { p.Accepted.Network = "eip155:1" }, v1: func(p *x402.PayloadV1) { p.Network = "base" }, want: x402.ReasonInvalidNetwork},
-		"version 2's name in 1":         {v1: func(p *x402.PayloadV1) { p.Network = network }, want: x402.ReasonInvalidNetwork},
-		"another asset":                 {v2: func(p *x402.Payload) { p.Accepted.Asset = shopAddress }, want: x402.ReasonInvalidRequirement},
-		"another price":                 {v2: func(p *x402.Payload) { p.Accepted.Amount = "1" }, want: x402.ReasonInvalidRequirement},
-		"another token name":            {v2: func(p *x402.Payload) { p.Accepted.Extra["name"] = "Fake" }, want: x402.ReasonInvalidRequirement},
-		"another payee accepted":        {v2: func(p *x402.Payload) { p.Accepted.PayTo = buyerAddress }, want: x402.ReasonRecipientMismatch},
-		"another payee signed":          {v2: func(p *x402.Payload) { p.Payload.Authorization.To = buyerAddress }, v1: func(p *x402.PayloadV1) { p.Payload.Authorization.To = buyerAddress }, want: x402.ReasonRecipientMismatch},
-		"too little signed":             {v2: func(p *x402.Payload) { p.Payload.Authorization.Value = "9999" }, v1: func(p *x402.PayloadV1) { p.Payload.Authorization.Value = "9999" }, want: x402.ReasonValueMismatch},
-		"too much signed":               {v2: func(p *x402.Payload) { p.Payload.Authorization.Value = "10001" }, want: x402.ReasonValueMismatch},
-		"paying oneself":                {v2: func(p *x402.Payload) { p.Payload.Authorization.From = shopAddress }, want: "self_send_not_allowed"},
-		"not valid yet":                 {v2: func(p *x402.Payload) { p.Payload.Authorization.ValidAfter = unix(start.Add(time.Second)) }, want: x402.ReasonValidAfter},
-		"over":                          {v2: func(p *x402.Payload) { p.Payload.Authorization.ValidBefore = unix(start) }, want: x402.ReasonValidBefore},
-		"too nearly over":               {v2: func(p *x402.Payload) { p.Payload.Authorization.ValidBefore = unix(start.Add(9 * time.Second)) }, want: x402.ReasonValidBefore},
-		"just long enough":              {v2: func(p *x402.Payload) { p.Payload.Authorization.ValidBefore = unix(start.Add(10 * time.Second)) }, want: "none"},
-		"too far away":                  {v2: func(p *x402.Payload) { p.Payload.Authorization.ValidBefore = unix(start.Add(121 * time.Second)) }, want: "invalid_exact_evm_payload_authorization_valid_before_too_far"},
+		"members added to extra": {v2: func(p *x402.Payload) { p.Accepted.Extra["more"] = 1 }, want: "none"},
+		"another scheme":         {v2: func(p *x402.Payload) { p.Accepted.Scheme = "upto" }, v1: func(p *x402.PayloadV1) { p.Scheme = "upto" }, want: x402.ReasonUnsupportedScheme},
+		"another network":        {v2: func(p *x402.Payload) { p.Accepted.Network = "eip155:1" }, v1: func(p *x402.PayloadV1) { p.Network = "base" }, want: x402.ReasonInvalidNetwork},
+		"version 2's name in 1":  {v1: func(p *x402.PayloadV1) { p.Network = network }, want: x402.ReasonInvalidNetwork},
+		"another asset":          {v2: func(p *x402.Payload) { p.Accepted.Asset = paymenttest.Shop }, want: x402.ReasonInvalidRequirement},
+		"another price":          {v2: func(p *x402.Payload) { p.Accepted.Amount = "1" }, want: x402.ReasonInvalidRequirement},
+		"another token name":     {v2: func(p *x402.Payload) { p.Accepted.Extra["name"] = "Fake" }, want: x402.ReasonInvalidRequirement},
+		"another payee accepted": {v2: func(p *x402.Payload) { p.Accepted.PayTo = paymenttest.Buyer }, want: x402.ReasonRecipientMismatch},
+		"another payee signed":   {v2: func(p *x402.Payload) { p.Payload.Authorization.To = paymenttest.Buyer }, v1: func(p *x402.PayloadV1) { p.Payload.Authorization.To = paymenttest.Buyer }, want: x402.ReasonRecipientMismatch},
+		"too little signed":      {v2: func(p *x402.Payload) { p.Payload.Authorization.Value = "9999" }, v1: func(p *x402.PayloadV1) { p.Payload.Authorization.Value = "9999" }, want: x402.ReasonValueMismatch},
+		"too much signed":        {v2: func(p *x402.Payload) { p.Payload.Authorization.Value = "10001" }, want: x402.ReasonValueMismatch},
+		"paying oneself":         {v2: func(p *x402.Payload) { p.Payload.Authorization.From = paymenttest.Shop }, want: "self_send_not_allowed"},
+		"not valid yet":          {v2: func(p *x402.Payload) { p.Payload.Authorization.ValidAfter = paymenttest.Unix(start.Add(time.Second)) }, want: x402.ReasonValidAfter},
+		"over":                   {v2: func(p *x402.Payload) { p.Payload.Authorization.ValidBefore = paymenttest.Unix(start) }, want: x402.ReasonValidBefore},
+		"too nearly over": {v2: func(p *x402.Payload) {
+			p.Payload.Authorization.ValidBefore = paymenttest.Unix(start.Add(9 * time.Second))
+		}, want: x402.ReasonValidBefore},
+		"just long enough": {v2: func(p *x402.Payload) {
+			p.Payload.Authorization.ValidBefore = paymenttest.Unix(start.Add(10 * time.Second))
+		}, want: "none"},
+		"too far away": {v2: func(p *x402.Payload) {
+			p.Payload.Authorization.ValidBefore = paymenttest.Unix(start.Add(121 * time.Second))
+		}, want: "invalid_exact_evm_payload_authorization_valid_before_too_far"},
 		"endless":                       {v2: func(p *x402.Payload) { p.Payload.Authorization.ValidBefore = strings.Repeat("9", 77) }, want: "invalid_exact_evm_payload_authorization_valid_before_too_far"},
 		"valid from a time without end": {v2: func(p *x402.Payload) { p.Payload.Authorization.ValidAfter = strings.Repeat("9", 77) }, want: x402.ReasonValidAfter},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, nil)
-			s.bank.onVerify = func() (x402.VerifyResponse, error) {
+			s.bank.OnVerify = func() (x402.VerifyResponse, error) {
 				if c.want != "none" {
 					t.Error("the facilitator was asked")
 				}
@@ -122,14 +129,14 @@ func TestAPaymentIsHeldAgainstOurTerms(t *testing.T) {
 				return x402.VerifyResponse{IsValid: &yes}, nil
 			}
 			if c.v2 != nil {
-				p := payloadV2(authorization("1", start))
+				p := payloadV2(paymenttest.Authorization("1", start))
 				c.v2(&p)
 				if _, err := s.buy(s.read(2, p)); reasonOf(err) != c.want {
 					t.Errorf("version 2: %v, want %s", err, c.want)
 				}
 			}
 			if c.v1 != nil {
-				p := payloadV1(authorization("2", start))
+				p := payloadV1(paymenttest.Authorization("2", start))
 				c.v1(&p)
 				if _, err := s.buy(s.read(1, p)); reasonOf(err) != c.want {
 					t.Errorf("version 1: %v, want %s", err, c.want)
@@ -141,7 +148,7 @@ func TestAPaymentIsHeldAgainstOurTerms(t *testing.T) {
 
 func TestVersion1CanBeSwitchedOff(t *testing.T) {
 	s := open(t, nil)
-	o := s.order(s.read(1, payloadV1(authorization("1", start))), "thing")
+	o := s.order(s.read(1, payloadV1(paymenttest.Authorization("1", start))), "thing")
 	o.Offer.Terms.V1 = false
 	_, err := s.gate.Buy(context.Background(), o)
 	if reasonOf(err) != x402.ReasonInvalidVersion {
@@ -153,7 +160,7 @@ func TestVersion1CanBeSwitchedOff(t *testing.T) {
 }
 
 func TestAllVersionsAndSpellingsAreOnePayment(t *testing.T) {
-	a := authorization("ab", start)
+	a := paymenttest.Authorization("ab", start)
 	loud := a
 	loud.Nonce, loud.From, loud.To = "0x"+strings.ToUpper(a.Nonce[2:]), strings.ToLower(a.From), strings.ToLower(a.To)
 	s := open(t, nil)
@@ -168,7 +175,7 @@ func TestAllVersionsAndSpellingsAreOnePayment(t *testing.T) {
 }
 
 func TestFaultsOfTheTermsAreAllReported(t *testing.T) {
-	if err := terms().Validate(); err != nil {
+	if err := paymenttest.Terms(network).Validate(); err != nil {
 		t.Error(err)
 	}
 	bad := payment.Terms{Network: "base", Asset: "0x0", PayTo: "0x" + strings.Repeat("0", 40), Amount: "0.01", MaxTimeout: time.Second}
@@ -186,7 +193,7 @@ func TestFaultsOfTheTermsAreAllReported(t *testing.T) {
 func TestEveryKnownTokenIsWhole(t *testing.T) {
 	for _, network := range []string{"eip155:1", "eip155:10", "eip155:137", "eip155:8453", "eip155:42161", "eip155:43113", "eip155:43114", "eip155:80002", "eip155:84532", "eip155:421614"} {
 		token, ok := payment.KnownToken(network)
-		good := terms()
+		good := paymenttest.Terms(network)
 		good.Network, good.Asset, good.AssetName, good.AssetVersion = network, token.Address, token.Name, token.Version
 		if err := good.Validate(); !ok || err != nil {
 			t.Errorf("%s: %v", network, err)
@@ -201,14 +208,14 @@ func TestEveryKnownTokenIsWhole(t *testing.T) {
 }
 
 func FuzzPaymentHeader(f *testing.F) {
-	for _, payload := range []any{payloadV2(authorization("1", start)), withIdentifier(authorization("2", start), "order_0123456789")} {
+	for _, payload := range []any{payloadV2(paymenttest.Authorization("1", start)), withIdentifier(paymenttest.Authorization("2", start), "order_0123456789")} {
 		header, err := x402.Encode(payload)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(2, header)
 	}
-	v1, err := x402.Encode(payloadV1(authorization("1", start)))
+	v1, err := x402.Encode(payloadV1(paymenttest.Authorization("1", start)))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -227,7 +234,7 @@ func FuzzPaymentHeader(f *testing.F) {
 			return
 		}
 		// What is judged good says what we ask for, in our words.
-		if k := judged.Key; k.Network != network || k.Asset != strings.ToLower(tokenAddress) || len(k.Nonce) != 66 || k.Payer != strings.ToLower(p.Payer) {
+		if k := judged.Key; k.Network != network || k.Asset != strings.ToLower(paymenttest.Token) || len(k.Nonce) != 66 || k.Payer != strings.ToLower(p.Payer) {
 			t.Errorf("%q became %+v", header, k)
 		}
 	})

@@ -30,7 +30,9 @@ func (g *Gate) resume(f *flight, o Order, r Record) (Sale, error) {
 			return Sale{}, err
 		}
 	}
-	return r.sale()
+	sale, err := r.sale()
+	sale.again = err == nil
+	return sale, err
 }
 
 func (g *Gate) rework(ctx context.Context, o Order) ([]byte, error) {

@@ -13,18 +13,19 @@ import (
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
 func TestAPaymentBuysOneAnswer(t *testing.T) {
 	s := open(t, nil)
 	sale := s.mustBuy(s.pay("1"))
-	if sale.Transaction != hash(1) {
+	if sale.Transaction != paymenttest.Hash(1) {
 		t.Errorf("transaction is %q", sale.Transaction)
 	}
 	s.wantTransfers(1)
 	s.wantReserved(1)
 	r := s.wantState(payment.Settled)
-	if r.Transaction != hash(1) || r.Key.Payer != strings.ToLower(buyerAddress) || r.Amount != "10000" {
+	if r.Transaction != paymenttest.Hash(1) || r.Key.Payer != strings.ToLower(paymenttest.Buyer) || r.Amount != "10000" {
 		t.Errorf("recorded %+v", r)
 	}
 }
@@ -34,9 +35,9 @@ func TestTheSamePaymentGivesTheSameAnswerAgainWithoutAskingAnybody(t *testing.T)
 	p := s.pay("1")
 	first := s.mustBuy(p)
 	s.clock.advance(24 * time.Hour) // long after its end
-	s.bank.set(func(b *bank) {
-		b.onVerify = func() (x402.VerifyResponse, error) { panic("verify was asked") }
-		b.truth = errors.New("the chain was asked")
+	s.bank.Set(func(b *paymenttest.Bank) {
+		b.OnVerify = func() (x402.VerifyResponse, error) { panic("verify was asked") }
+		b.Truth = errors.New("the chain was asked")
 	})
 	again := s.mustBuy(p)
 	if again.Transaction != first.Transaction || s.works.Load() != 1 {
@@ -51,7 +52,7 @@ func TestAPaymentIsBoundToItsRequest(t *testing.T) {
 	s.mustBuy(p)
 	_, err := s.gate.Buy(context.Background(), s.order(p, "other thing"))
 	s.wantErr(err, payment.ErrUsed)
-	forged := payloadV2(authorization("1", start))
+	forged := payloadV2(paymenttest.Authorization("1", start))
 	forged.Payload.Signature = "0x" + strings.Repeat("cd", 65)
 	_, err = s.buy(s.read(2, forged))
 	s.wantErr(err, payment.ErrUsed)
@@ -63,7 +64,7 @@ func TestAPaymentIsBoundToItsRequest(t *testing.T) {
 func TestAHundredCopiesAtOnceAreOneSale(t *testing.T) {
 	s := open(t, nil)
 	gates := []*payment.Gate{s.gate, s.replica(nil), s.replica(nil)}
-	a := authorization("1", start)
+	a := paymenttest.Authorization("1", start)
 	loud := a
 	loud.From, loud.Nonce = strings.ToLower(a.From), "0x"+strings.ToUpper(a.Nonce[2:])
 	copies := []payment.Payment{s.read(2, payloadV2(a)), s.read(1, payloadV1(a)), s.read(2, payloadV2(loud)), s.read(1, payloadV1(loud))}
@@ -124,7 +125,7 @@ func TestWorkThatFailsIsNeverCharged(t *testing.T) {
 func TestAPaymentThatIsNotGoodOutweighsWorkThatFails(t *testing.T) {
 	s := open(t, nil)
 	no := false
-	s.bank.onVerify = func() (x402.VerifyResponse, error) {
+	s.bank.OnVerify = func() (x402.VerifyResponse, error) {
 		time.Sleep(20 * time.Millisecond)
 		return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInsufficientFunds}, nil
 	}
@@ -148,15 +149,15 @@ func TestWhatTheFacilitatorSaysOfAPayment(t *testing.T) {
 		"no with a reason is a refusal":         {answer: x402.VerifyResponse{IsValid: &no, InvalidReason: "invalid_exact_evm_signature"}, want: payment.ErrRefused},
 		"an error of its own is no refusal":     {answer: x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonUnexpectedVerify}, want: payment.ErrFacilitator},
 		"no without a reason is no refusal":     {answer: x402.VerifyResponse{IsValid: &no}, want: payment.ErrFacilitator},
-		"no verdict is never yes":               {answer: x402.VerifyResponse{Payer: buyerAddress}, want: payment.ErrFacilitator},
-		"yes for another payer is not believed": {answer: x402.VerifyResponse{IsValid: &yes, Payer: shopAddress}, want: payment.ErrFacilitator},
-		"no answer":                             {err: errCut, want: payment.ErrFacilitator},
+		"no verdict is never yes":               {answer: x402.VerifyResponse{Payer: paymenttest.Buyer}, want: payment.ErrFacilitator},
+		"yes for another payer is not believed": {answer: x402.VerifyResponse{IsValid: &yes, Payer: paymenttest.Shop}, want: payment.ErrFacilitator},
+		"no answer":                             {err: paymenttest.ErrCut, want: payment.ErrFacilitator},
 		"its own limit":                         {err: payment.ErrFacilitatorLimit, want: payment.ErrLimit},
 		"its own limit as a reason":             {answer: x402.VerifyResponse{IsValid: &no, InvalidReason: "free_tier_exceeded"}, want: payment.ErrLimit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, nil)
-			s.bank.onVerify = func() (x402.VerifyResponse, error) { return c.answer, c.err }
+			s.bank.OnVerify = func() (x402.VerifyResponse, error) { return c.answer, c.err }
 			_, err := s.buy(s.pay("1"))
 			s.wantErr(err, c.want)
 			s.wantTransfers(0)
@@ -170,15 +171,15 @@ func TestWhatTheFacilitatorSaysOfAPayment(t *testing.T) {
 
 func TestTheFacilitatorGetsOneReencodedObjectWithOurTerms(t *testing.T) {
 	s := open(t, nil)
-	payload := payloadV2(authorization("1", start))
+	payload := payloadV2(paymenttest.Authorization("1", start))
 	payload.Resource = &x402.Resource{URL: "https://evil.example/"}
 	payload.Accepted.MaxTimeoutSeconds = 99999
 	payload.Extensions = map[string]json.RawMessage{"bazaar": json.RawMessage(`{"info":"theirs"}`), "other": json.RawMessage(`{"x":1}`)}
 	s.mustBuy(s.read(2, payload))
-	if len(s.bank.settleBodies()) != 1 {
-		t.Fatalf("settle was asked with %v", s.bank.settleBodies())
+	if len(s.bank.SettleBodies()) != 1 {
+		t.Fatalf("settle was asked with %v", s.bank.SettleBodies())
 	}
-	for body := range s.bank.settleBodies() {
+	for body := range s.bank.SettleBodies() {
 		for _, want := range []string{`"paymentRequirements":{"scheme":"exact"`, `"maxTimeoutSeconds":60`, `"other":{"x":1}`, `"bazaar":{"info":"ours"}`, "https://shop.example/v1/thing"} {
 			if !strings.Contains(body, want) {
 				t.Errorf("%s is not in %s", want, body)
@@ -192,8 +193,8 @@ func TestTheFacilitatorGetsOneReencodedObjectWithOurTerms(t *testing.T) {
 
 func TestVersion1IsSettledAsVersion1(t *testing.T) {
 	s := open(t, nil)
-	s.mustBuy(s.read(1, payloadV1(authorization("1", start))))
-	for body := range s.bank.settleBodies() {
+	s.mustBuy(s.read(1, payloadV1(paymenttest.Authorization("1", start))))
+	for body := range s.bank.SettleBodies() {
 		if !strings.HasPrefix(body, `{"x402Version":1,`) || !strings.Contains(body, `"maxAmountRequired":"10000"`) || strings.Contains(body, "eip155") {
 			t.Errorf("settled with %s", body)
 		}

@@ -10,19 +10,22 @@ import (
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
 type settling = func(ctx context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error)
 
 func refusal(reason string) x402.SettleResponse {
 	no := false
-	return x402.SettleResponse{Success: &no, ErrorReason: reason, Network: network, Payer: buyerAddress}
+	return x402.SettleResponse{Success: &no, ErrorReason: reason, Network: network, Payer: paymenttest.Buyer}
 }
 
 // openEnds are the ways in which a settling ends without saying how, each with
 // the money moved and not.
 var openEnds = map[string]func(moved x402.SettleResponse) (x402.SettleResponse, error){
-	"the connection is cut":            func(x402.SettleResponse) (x402.SettleResponse, error) { return x402.SettleResponse{}, errCut },
+	"the connection is cut": func(x402.SettleResponse) (x402.SettleResponse, error) {
+		return x402.SettleResponse{}, paymenttest.ErrCut
+	},
 	"nothing is said":                  func(x402.SettleResponse) (x402.SettleResponse, error) { return x402.SettleResponse{}, nil },
 	"settlement is pending":            pendingAnswer,
 	"an unexpected error":              refusing(x402.ReasonUnexpectedSettle),
@@ -32,7 +35,7 @@ var openEnds = map[string]func(moved x402.SettleResponse) (x402.SettleResponse, 
 	"a duplicate":                      refusing("duplicate_settlement"),
 	"a nonce that was used":            refusing(x402.ReasonNonceAlreadyUsed),
 	"no without a reason":              refusing(""),
-	"yes for another payer":            lying(func(r *x402.SettleResponse) { r.Payer = shopAddress }),
+	"yes for another payer":            lying(func(r *x402.SettleResponse) { r.Payer = paymenttest.Shop }),
 	"yes without a payer":              lying(func(r *x402.SettleResponse) { r.Payer = "" }),
 	"yes on another network":           lying(func(r *x402.SettleResponse) { r.Network = "eip155:1" }),
 	"yes without a transaction":        lying(func(r *x402.SettleResponse) { r.Transaction = "" }),
@@ -53,7 +56,7 @@ func refusing(reason string) func(x402.SettleResponse) (x402.SettleResponse, err
 func lying(change func(*x402.SettleResponse)) func(x402.SettleResponse) (x402.SettleResponse, error) {
 	return func(x402.SettleResponse) (x402.SettleResponse, error) {
 		yes := true
-		r := x402.SettleResponse{Success: &yes, Transaction: hash(7), Network: network, Payer: buyerAddress}
+		r := x402.SettleResponse{Success: &yes, Transaction: paymenttest.Hash(7), Network: network, Payer: paymenttest.Buyer}
 		change(&r)
 		return r, nil
 	}
@@ -61,9 +64,9 @@ func lying(change func(*x402.SettleResponse)) func(x402.SettleResponse) (x402.Se
 
 // blind makes the chain and the facilitator useless from the settling on.
 func (s *shop) blind(moves bool, end func(x402.SettleResponse) (x402.SettleResponse, error)) {
-	s.bank.set(func(b *bank) {
-		b.truth = errors.New("node away")
-		b.onSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.bank.Set(func(b *paymenttest.Bank) {
+		b.Truth = errors.New("node away")
+		b.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 			var moved x402.SettleResponse
 			if moves {
 				moved = honest()
@@ -74,7 +77,7 @@ func (s *shop) blind(moves bool, end func(x402.SettleResponse) (x402.SettleRespo
 }
 
 func (s *shop) clear() {
-	s.bank.set(func(b *bank) { b.truth, b.onSettle = nil, nil })
+	s.bank.Set(func(b *paymenttest.Bank) { b.Truth, b.OnSettle = nil, nil })
 }
 
 func TestAnOpenOutcomeIsPendingAndNeverARefusal(t *testing.T) {
@@ -89,7 +92,7 @@ func TestAnOpenOutcomeIsPendingAndNeverARefusal(t *testing.T) {
 				s.wantErr(err, payment.ErrPending)
 				s.wantState(payment.Unknown)
 				s.wantReserved(1)
-				bodies := s.bank.settleBodies()
+				bodies := s.bank.SettleBodies()
 				if len(bodies) != 1 {
 					t.Errorf("settle was asked with %d different bodies", len(bodies))
 				}
@@ -128,16 +131,16 @@ func TestAPaidBuyerWhoReturnsLateGetsHisAnswer(t *testing.T) {
 func TestTheChainDecidesAtOnceWhereItCan(t *testing.T) {
 	s := open(t, nil)
 	s.blind(true, openEnds["the connection is cut"])
-	s.bank.set(func(b *bank) { b.truth = nil })
+	s.bank.Set(func(b *paymenttest.Bank) { b.Truth = nil })
 	s.mustBuy(s.pay("1"))
 	s.wantTransfers(1)
 }
 
 func TestANonceSpentElsewhereBuysNothing(t *testing.T) {
 	s := open(t, nil)
-	s.bank.onSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
-		s.bank.cancel("1")
-		return x402.SettleResponse{}, errCut
+	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		s.bank.Cancel("1")
+		return x402.SettleResponse{}, paymenttest.ErrCut
 	}
 	p := s.pay("1")
 	for range 2 {
@@ -152,7 +155,7 @@ func TestANonceSpentElsewhereBuysNothing(t *testing.T) {
 func TestADefiniteRefusalIsNotChargedAndGivesTheSettlementBack(t *testing.T) {
 	for _, reason := range []string{x402.ReasonInsufficientFunds, "invalid_exact_evm_transaction_simulation_failed", "kyt_risk_detected"} {
 		s := open(t, nil)
-		s.bank.onSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			return refusal(reason), nil
 		}
 		_, err := s.buy(s.pay("1"))
@@ -160,7 +163,7 @@ func TestADefiniteRefusalIsNotChargedAndGivesTheSettlementBack(t *testing.T) {
 		if !errors.As(err, &no) || !errors.Is(err, payment.ErrNotSettled) || no.Reason != reason {
 			t.Errorf("%s: got %v", reason, err)
 		}
-		if len(s.bank.settleBodies()) != 1 {
+		if len(s.bank.SettleBodies()) != 1 {
 			t.Errorf("%s: settle was repeated", reason)
 		}
 		s.wantState(payment.Dead)
@@ -172,16 +175,16 @@ func TestARefusedPaymentThatSomebodyElseCarriesOutIsPaid(t *testing.T) {
 	for _, when := range []string{"before the refusal", "after the refusal"} {
 		s := open(t, nil)
 		p := s.pay("1")
-		s.bank.onSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			if when == "before the refusal" {
-				s.bank.carryOut("1")
+				s.bank.CarryOut("1")
 			}
 			return refusal("invalid_exact_evm_transaction_simulation_failed"), nil
 		}
 		_, err := s.buy(p)
 		if when == "after the refusal" {
 			s.wantErr(err, payment.ErrNotSettled)
-			s.bank.carryOut("1")
+			s.bank.CarryOut("1")
 		}
 		s.mustBuy(p)
 		s.wantTransfers(1)
@@ -235,15 +238,15 @@ func TestTheReconcilerFinishesWhatNobodyComesBackFor(t *testing.T) {
 			s.wantErr(err, payment.ErrPending)
 			s.clear()
 			s.clock.advance(2 * time.Minute)
-			s.bank.set(func(b *bank) { b.final = c.final })
+			s.bank.Set(func(b *paymenttest.Bank) { b.Final = c.final })
 			if c.cancel {
-				s.bank.cancel("1")
+				s.bank.Cancel("1")
 			}
-			asked := len(s.bank.bodies)
+			asked := len(s.bank.Bodies)
 			s.gate.Reconcile(context.Background())
 			s.wantState(c.want)
 			s.wantReserved(c.reserved)
-			if len(s.bank.bodies) != asked {
+			if len(s.bank.Bodies) != asked {
 				t.Error("the reconciler asked to settle, though nobody waited")
 			}
 		})
@@ -255,14 +258,14 @@ func TestAReplicaThatDiesLeavesItsSettlementsToTheOthers(t *testing.T) {
 	dead := s.replica(nil)
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
-	s.bank.onSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.bank.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 		honest()
 		<-hang
-		return x402.SettleResponse{}, errCut
+		return x402.SettleResponse{}, paymenttest.ErrCut
 	}
 	p := s.pay("1")
 	go func() { _, _ = dead.Buy(context.Background(), s.order(p, "thing")) }()
-	for s.bank.transfers() == 0 {
+	for s.bank.Transfers() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	s.clock.advance(6 * time.Hour) // its life signs have ended
@@ -277,9 +280,9 @@ func TestAReplicaThatDiesLeavesItsSettlementsToTheOthers(t *testing.T) {
 func TestAFacilitatorThatLiesIsNotBelievedWhereTheChainConfirms(t *testing.T) {
 	s := open(t, func(o *payment.Options) { o.Confirm, o.SettleTimeout = true, 50*time.Millisecond })
 	s.mustBuy(s.pay("1"))
-	s.bank.onSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		yes := true
-		return x402.SettleResponse{Success: &yes, Transaction: hash(7), Network: network, Payer: buyerAddress}, nil
+		return x402.SettleResponse{Success: &yes, Transaction: paymenttest.Hash(7), Network: network, Payer: paymenttest.Buyer}, nil
 	}
 	p := s.pay("2")
 	_, err := s.buy(p)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,27 +13,16 @@ import (
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-const (
-	shopAddress  = "0x00000000000000000000000000000000000050A5"
-	buyerAddress = "0x000000000000000000000000000000000000B0b5"
-	tokenAddress = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
-	network      = "eip155:84532"
-)
-
-func terms() payment.Terms {
-	return payment.Terms{
-		Network: network, Asset: tokenAddress, AssetName: "USDC", AssetVersion: "2",
-		PayTo: shopAddress, Amount: "10000", MaxTimeout: time.Minute, V1: true,
-	}
-}
+const network = "eip155:84532"
 
 func offer() payment.Offer {
 	return payment.Offer{
-		Terms:      terms(),
+		Terms:      paymenttest.Terms(network),
 		Resource:   x402.Resource{URL: "https://shop.example/v1/thing", Description: "A thing", MimeType: "application/json"},
 		Extensions: payment.Extensions{"bazaar": json.RawMessage(`{"info":"ours"}`), payment.ExtensionIdentifier: payment.IdentifierExtension()},
 	}
@@ -64,7 +51,7 @@ type shop struct {
 	*testing.T
 	clock  *clock
 	ledger payment.Ledger
-	bank   *bank
+	bank   *paymenttest.Bank
 	gate   *payment.Gate
 	works  atomic.Int32
 	events sync.Map
@@ -74,7 +61,7 @@ type shop struct {
 func open(t *testing.T, change func(*payment.Options)) *shop {
 	t.Helper()
 	s := &shop{T: t, clock: &clock{t: start}}
-	s.bank = &bank{clock: s.clock, spent: map[string]string{}}
+	s.bank = paymenttest.NewBank(network, s.clock.now)
 	s.ledger = payment.NewMemory(s.clock.now)
 	s.gate = s.replica(change)
 	return s
@@ -143,7 +130,7 @@ func (s *shop) wantErr(err, want error) {
 
 func (s *shop) wantTransfers(n int) {
 	s.Helper()
-	if got := s.bank.transfers(); got != n {
+	if got := s.bank.Transfers(); got != n {
 		s.Errorf("%d transfers were made, want %d", got, n)
 	}
 }
@@ -165,33 +152,21 @@ func (s *shop) wantState(want payment.State) payment.Record {
 	return list[0]
 }
 
-func unix(t time.Time) string { return fmt.Sprint(t.Unix()) }
-
-// authorization is what the buyer signs for the nonce.
-func authorization(nonce string, now time.Time) x402.Authorization {
-	return x402.Authorization{
-		From: buyerAddress, To: shopAddress, Value: "10000", ValidAfter: "0",
-		ValidBefore: unix(now.Add(time.Minute)), Nonce: "0x" + strings.Repeat("0", 64-len(nonce)) + nonce,
-	}
-}
-
-var signature = "0x" + strings.Repeat("ab", 65)
-
 func payloadV2(a x402.Authorization) x402.Payload {
-	o := offer()
-	return x402.Payload{
-		X402Version: 2, Resource: &o.Resource, Accepted: o.Requirements(),
-		Payload: x402.ExactPayload{Signature: signature, Authorization: a},
-	}
+	p := paymenttest.PayloadV2(offer(), a)
+	p.Extensions = nil
+	return p
 }
 
-func payloadV1(a x402.Authorization) x402.PayloadV1 {
-	return x402.PayloadV1{X402Version: 1, Scheme: "exact", Network: "base-sepolia", Payload: x402.ExactPayload{Signature: signature, Authorization: a}}
+func payloadV1(a x402.Authorization) x402.PayloadV1 { return paymenttest.PayloadV1(offer(), a) }
+
+func withIdentifier(a x402.Authorization, id string) x402.Payload {
+	return paymenttest.WithIdentifier(payloadV2(a), id)
 }
 
 // pay makes a payment of version 2.
 func (s *shop) pay(nonce string) payment.Payment {
-	return s.read(2, payloadV2(authorization(nonce, s.clock.now())))
+	return s.read(2, payloadV2(paymenttest.Authorization(nonce, s.clock.now())))
 }
 
 func (s *shop) read(version int, payload any) payment.Payment {

@@ -1,0 +1,163 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/verification"
+)
+
+func TestHealthSaysWhetherTheServiceIsReady(t *testing.T) {
+	w := open(t, nil)
+	r := w.do(http.MethodGet, "/health", "")
+	if r.status != http.StatusOK || string(r.body) != `{"status":"ok"}` {
+		t.Errorf("got %d %s", r.status, r.body)
+	}
+	w.sick = errors.New("the disk with the secret name is gone")
+	r = w.do(http.MethodGet, "/health", "")
+	r.wantFailure(http.StatusServiceUnavailable, "not_ready")
+	if strings.Contains(string(r.body), "secret") {
+		t.Errorf("the answer tells %s", r.body)
+	}
+}
+
+func TestTheKeyDocumentIsServedAndCached(t *testing.T) {
+	w := open(t, nil)
+	const path = "/.well-known/receipt-signing-key.json"
+	r := w.do(http.MethodGet, path, "")
+	doc, err := receipt.ParseKeyDocument(r.body)
+	w.must(err)
+	if doc.KeyID != w.key.ID() || doc.Chain != "eip155:8453" || r.header.Get("Content-Type") != "application/json" {
+		t.Errorf("document is %s", r.body)
+	}
+	etag := r.header.Get("ETag")
+	if r.header.Get("Cache-Control") != "max-age=300" || etag == "" {
+		t.Errorf("headers are %v", r.header)
+	}
+	for tag, want := range map[string]int{etag: 304, `"x", W/` + etag: 304, "*": 304, `"x"`: 200} {
+		if r := w.do(http.MethodGet, path, "", "If-None-Match", tag); r.status != want || (want == 304) != (len(r.body) == 0) {
+			t.Errorf("If-None-Match %s: got %d, want %d", tag, r.status, want)
+		}
+	}
+	if r := w.do(http.MethodHead, path, ""); r.status != 200 || len(r.body) != 0 || r.header.Get("ETag") != etag {
+		t.Errorf("HEAD: %d %v", r.status, r.header)
+	}
+}
+
+func TestRegistriesFindThePaidAddresses(t *testing.T) {
+	w := open(t, nil)
+	r := w.do(http.MethodGet, "/.well-known/x402", "")
+	if want := `{"resources":["` + publicURL + base + `","` + publicURL + alias + `"],"version":1}`; string(r.body) != want {
+		t.Errorf("got %s, want %s", r.body, want)
+	}
+	text := string(w.do(http.MethodGet, "/llms.txt", "").body)
+	for _, want := range []string{publicURL + base, "0.01 USD", "transactionHash", "PAYMENT-REQUIRED", "/openapi.json"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in llms.txt:\n%s", want, text)
+		}
+	}
+}
+
+type operation struct {
+	OperationID string         `json:"operationId"`
+	Payment     map[string]any `json:"x-payment-info"`
+	Security    []any          `json:"security"`
+	Responses   map[string]struct {
+		Content map[string]struct {
+			Schema struct {
+				AllOf []struct {
+					Properties struct {
+						Reason struct{ Enum []string }
+					}
+				}
+			}
+		}
+	}
+	RequestBody struct {
+		Content map[string]struct{ Example json.RawMessage }
+	}
+}
+
+// described reads /openapi.json.
+func (w *world) described() (doc struct {
+	OpenAPI string
+	Info    map[string]any
+	Servers []struct{ URL string }
+	Paths   map[string]map[string]operation
+},
+) {
+	w.Helper()
+	w.must(json.Unmarshal(w.do(http.MethodGet, "/openapi.json", "").body, &doc))
+	return doc
+}
+
+func TestTheInterfaceIsDescribedForThisInstallation(t *testing.T) {
+	w := open(t, nil)
+	doc := w.described()
+	if doc.OpenAPI != "3.1.0" || doc.Info["version"] != "0.1.0" || doc.Info["x-guidance"] == nil || doc.Servers[0].URL != publicURL {
+		t.Errorf("document is %+v", doc)
+	}
+	ids := map[string]bool{}
+	for _, path := range []string{base, alias} {
+		o := doc.Paths[path]["post"]
+		want := map[string]any{
+			"price":     map[string]any{"mode": "fixed", "currency": "USD", "amount": "0.01"},
+			"protocols": []any{map[string]any{"x402": map[string]any{}}},
+		}
+		if diff := cmp.Diff(want, o.Payment); diff != "" || o.Security == nil || ids[o.OperationID] {
+			t.Errorf("%s: %s %+v", path, diff, o)
+		}
+		ids[o.OperationID] = true
+		w.post(string(o.RequestBody.Content["application/json"].Example)).wantFailure(http.StatusPaymentRequired, "payment_required")
+	}
+	if len(doc.Paths) != 7 {
+		t.Errorf("%d paths are described", len(doc.Paths))
+	}
+}
+
+func TestEveryStatusAndReasonIsDescribed(t *testing.T) {
+	w := open(t, nil)
+	responses := w.described().Paths[alias]["post"].Responses
+	var statuses []string
+	for status := range responses {
+		statuses = append(statuses, status)
+	}
+	slices.Sort(statuses)
+	if diff := cmp.Diff([]string{"200", "400", "402", "422", "503"}, statuses); diff != "" {
+		t.Errorf("statuses (contract section 4, rule 5): %s", diff)
+	}
+	described := func(status int) []string {
+		var reasons []string
+		for _, part := range responses[fmt.Sprint(status)].Content["application/json"].Schema.AllOf {
+			reasons = append(reasons, part.Properties.Reason.Enum...)
+		}
+		slices.Sort(reasons)
+		return reasons
+	}
+	want := map[int][]string{
+		400: {"invalid_request", "payment_identifier_conflict"},
+		402: {"payment_already_used", "payment_invalid", "payment_refused", "payment_required", "settlement_refused"},
+		503: {
+			"facilitator_limit", "facilitator_unavailable", "internal_error", "ledger_unavailable", "payment_in_progress",
+			"request_canceled", "settlement_pending", "too_many_unpaid_attempts",
+		},
+	}
+	for _, fault := range append(chain.Faults(), verification.ErrExpectationMismatch, verification.ErrInsufficientConfirmations, verification.ErrStatusUnavailable) {
+		want[422] = append(want[422], fault.Code)
+	}
+	for status, reasons := range want {
+		slices.Sort(reasons)
+		if diff := cmp.Diff(reasons, described(status)); diff != "" {
+			t.Errorf("%d (-answered +described):\n%s", status, diff)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+)
+
+func TestAPaymentThatIsNotGoodIs402WithItsReasonAndAFreshChallenge(t *testing.T) {
+	w := open(t, nil)
+	for name, c := range map[string]struct {
+		header string
+		change func(*x402.Payload)
+		reason string
+	}{
+		"no base64":        {header: "{}", reason: x402.ReasonInvalidPayload},
+		"the URL alphabet": {header: "_-_-", reason: x402.ReasonInvalidPayload},
+		"no JSON":          {header: base64.StdEncoding.EncodeToString([]byte("{")), reason: x402.ReasonInvalidPayload},
+		"null":             {header: base64.StdEncoding.EncodeToString([]byte("null")), reason: x402.ReasonInvalidPayload},
+		"huge":             {header: strings.Repeat("A", 20<<10), reason: x402.ReasonInvalidPayload},
+		"version 1 inside": {change: func(p *x402.Payload) { p.X402Version = 1 }, reason: x402.ReasonInvalidVersion},
+		"another network":  {change: func(p *x402.Payload) { p.Accepted.Network = "eip155:8453" }, reason: x402.ReasonInvalidNetwork},
+		"too little":       {change: func(p *x402.Payload) { p.Payload.Authorization.Value = "1" }, reason: x402.ReasonValueMismatch},
+		"another payee":    {change: func(p *x402.Payload) { p.Payload.Authorization.To = paymenttest.Buyer }, reason: x402.ReasonRecipientMismatch},
+		"over":             {change: func(p *x402.Payload) { p.Payload.Authorization.ValidBefore = "1" }, reason: x402.ReasonValidBefore},
+	} {
+		t.Run(name, func(t *testing.T) {
+			header := c.header
+			if c.change != nil {
+				p := paymenttest.PayloadV2(w.offer(), paymenttest.Authorization("1", w.clock()))
+				c.change(&p)
+				header = w.encode(p)
+			}
+			r := w.post(goodBody, x402.HeaderPaymentSignature, header)
+			f := r.wantFailure(http.StatusPaymentRequired, "payment_invalid")
+			if f.PaymentReason != c.reason || r.challenge().Error != c.reason || r.header.Get(x402.HeaderPaymentResponse) != "" {
+				t.Errorf("body is %s, challenge %s", r.body, r.challenge().Error)
+			}
+			if !strings.Contains(string(r.body), `"x402Version":1`) {
+				t.Errorf("no version 1 challenge in %s", r.body)
+			}
+		})
+	}
+	if w.bank.Verifies != 0 || len(w.node.Exchanges()) > 2 {
+		t.Error("a payment that cannot be good cost something")
+	}
+}
+
+func TestAPaymentThatTheFacilitatorRefusesIs402(t *testing.T) {
+	w := open(t, nil)
+	no := false
+	w.bank.OnVerify = func() (x402.VerifyResponse, error) {
+		return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInsufficientFunds}, nil
+	}
+	r := w.buy("1")
+	if f := r.wantFailure(http.StatusPaymentRequired, "payment_refused"); f.PaymentReason != x402.ReasonInsufficientFunds || r.challenge().Error != x402.ReasonInsufficientFunds {
+		t.Errorf("body is %s", r.body)
+	}
+	w.wantTransfers(0)
+}
+
+func TestAFacilitatorThatIsAwayIs503AndNotCharged(t *testing.T) {
+	w := open(t, nil)
+	w.bank.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
+	r := w.buy("1")
+	r.wantFailure(http.StatusServiceUnavailable, "facilitator_unavailable")
+	if r.header.Get("Retry-After") == "" || r.header.Get(x402.HeaderPaymentRequired) != "" {
+		t.Errorf("headers are %v", r.header)
+	}
+	w.bank.Set(func(b *paymenttest.Bank) { b.OnVerify = nil })
+	w.buy("1").wantReceipt(w) // the same payment is as good as new
+}
+
+func TestASettlingThatIsRefusedIs402WithPaymentResponse(t *testing.T) {
+	w := open(t, nil)
+	no := false
+	w.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		return x402.SettleResponse{Success: &no, ErrorReason: x402.ReasonInsufficientFunds, Network: network, Payer: paymenttest.Buyer}, nil
+	}
+	r := w.buy("1")
+	f := r.wantFailure(http.StatusPaymentRequired, "settlement_refused")
+	s := r.settlement(x402.HeaderPaymentResponse)
+	if f.PaymentReason != x402.ReasonInsufficientFunds || *s.Success || s.ErrorReason != x402.ReasonInsufficientFunds || s.Payer != paymenttest.Buyer || s.Network != network {
+		t.Errorf("body is %s, PAYMENT-RESPONSE %+v", r.body, s)
+	}
+	if len(r.challenge().Accepts) != 1 {
+		t.Error("there is no fresh challenge")
+	}
+	name, value := w.v1("2")
+	if s := w.post(goodBody, name, value).settlement(x402.HeaderPaymentResponseV1); *s.Success || s.Network != "base-sepolia" {
+		t.Errorf("version 1: %+v", s)
+	}
+}
+
+func TestAnOpenSettlementIs503NeverAFreshChallenge(t *testing.T) {
+	w := open(t, nil)
+	no := false
+	w.bank.Truth = errors.New("node away")
+	w.bank.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+		moved := honest()
+		return x402.SettleResponse{Success: &no, ErrorReason: x402.ReasonSettlementPending, Transaction: moved.Transaction, Network: network}, nil
+	}
+	name, value := w.v2("1")
+	for range 2 {
+		r := w.post(goodBody, name, value)
+		f := r.wantFailure(http.StatusServiceUnavailable, "settlement_pending")
+		s := r.settlement(x402.HeaderPaymentResponse)
+		if *s.Success || s.ErrorReason != x402.ReasonSettlementPending || s.Transaction != paymenttest.Hash(1) || s.Payer != paymenttest.Buyer {
+			t.Errorf("PAYMENT-RESPONSE is %+v", s)
+		}
+		if !*f.Retryable || r.header.Get("Retry-After") == "" || r.header.Get(x402.HeaderPaymentRequired) != "" || strings.Contains(string(r.body), "accepts") {
+			t.Errorf("a buyer may pay again after %s %v", r.body, r.header)
+		}
+	}
+	w.bank.Set(func(b *paymenttest.Bank) { b.Truth = nil })
+	r := w.post(goodBody, name, value)
+	r.wantReceipt(w)
+	if s := r.settlement(x402.HeaderPaymentResponse); !*s.Success || s.Transaction != paymenttest.Hash(1) {
+		t.Errorf("PAYMENT-RESPONSE is %+v", s)
+	}
+	w.wantTransfers(1)
+}
+
+func TestTheFacilitatorsOwnLimitIs503ForEverybody(t *testing.T) {
+	w := open(t, nil)
+	w.bank.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, payment.ErrFacilitatorLimit }
+	w.buy("1").wantFailure(http.StatusServiceUnavailable, "facilitator_limit")
+	w.post("").wantFailure(http.StatusServiceUnavailable, "facilitator_limit")
+	w.wantTransfers(0)
+}
+
+func TestAPaymentIdentifierBuysOnce(t *testing.T) {
+	w := open(t, nil)
+	pay := func(nonce, body string) reply {
+		p := paymenttest.PayloadV2(w.offer(), paymenttest.Authorization(nonce, w.clock()))
+		return w.post(body, x402.HeaderPaymentSignature, w.encode(paymenttest.WithIdentifier(p, "order_0123456789")))
+	}
+	first := pay("1", goodBody)
+	first.wantReceipt(w)
+	again := pay("2", goodBody) // signed anew, as clients that retry do
+	again.wantReceipt(w)
+	if one, two := first.settlement(x402.HeaderPaymentResponse), again.settlement(x402.HeaderPaymentResponse); one.Transaction != two.Transaction {
+		t.Errorf("settled %+v and %+v", one, two)
+	}
+	pay("3", `{"transactionHash":"`+recordedTx+`"}`).wantFailure(http.StatusBadRequest, "payment_identifier_conflict")
+	w.wantTransfers(1)
+}
+
+func TestTooManyUnpaidAttemptsAre503(t *testing.T) {
+	w := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 3 })
+	mismatch := `{"transactionHash":"` + recordedTx + `","expectations":{"status":"reverted"}}`
+	for i := range 3 {
+		name, value := w.v2(fmt.Sprint(i + 1))
+		w.post(mismatch, name, value).wantFailure(http.StatusUnprocessableEntity, "expectation_mismatch")
+	}
+	name, value := w.v2("4")
+	r := w.post(mismatch, name, value, "X-Forwarded-For", "1.2.3.4") // nobody's word but a trusted proxy's
+	if f := r.wantFailure(http.StatusServiceUnavailable, "too_many_unpaid_attempts"); f.RetryAfterSeconds < 1 || f.RetryAfterSeconds > 60 {
+		t.Errorf("body is %s", r.body)
+	}
+	w.post("").wantFailure(http.StatusPaymentRequired, "payment_required") // asking for the price is free
+	w.advance(time.Minute)
+	w.buy("5").wantReceipt(w)
+}
+
+func TestInjectedHeadersChangeNothing(t *testing.T) {
+	w := open(t, nil)
+	yes := true
+	forged := w.encode(x402.SettleResponse{Success: &yes, Transaction: paymenttest.Hash(9), Network: network, Payer: paymenttest.Buyer})
+	r := w.post(goodBody, x402.HeaderPaymentResponse, forged, "Settlement-Overrides", `{"amount":"0"}`, x402.HeaderPaymentRequired, "x")
+	r.wantFailure(http.StatusPaymentRequired, "payment_required")
+	if r.header.Get("Settlement-Overrides") != "" || r.header.Get(x402.HeaderPaymentResponse) != "" {
+		t.Errorf("headers are %v", r.header)
+	}
+}
+
+func TestTheLogHoldsNoPayment(t *testing.T) {
+	w := open(t, nil)
+	name, value := w.v2("1")
+	w.post(goodBody, name, value).wantReceipt(w)
+	w.post("{", name, value)
+	w.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		return x402.SettleResponse{}, paymenttest.ErrCut
+	}
+	name2, value2 := w.v2("2")
+	w.post(goodBody, name2, value2)
+	log := w.logged.String()
+	if !strings.Contains(log, "msg=request") {
+		t.Fatalf("the log is %q", log)
+	}
+	for _, secret := range []string{value, value2, paymenttest.Signature[2:], "PAYMENT-SIGNATURE"} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log holds %.40s…", secret)
+		}
+	}
+}

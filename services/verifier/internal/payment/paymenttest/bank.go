@@ -1,0 +1,174 @@
+package paymenttest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// Bank is the chain and an honest facilitator on it, both in memory. Its spent
+// authorizations are the independent record of what was transferred.
+type Bank struct {
+	// Now is the clock.
+	Now func() time.Time
+	// Network is the CAIP-2 chain.
+	Network string
+
+	mu sync.Mutex
+	// spent says by what an authorization was spent: a transaction, or "" when
+	// it was cancelled.
+	spent map[string]string
+	moved int
+	// Bodies are the settlings that were asked for.
+	Bodies [][]byte
+	// Verifies counts the checks.
+	Verifies int
+
+	// OnVerify and OnSettle, when set, answer in place of the honest one, which
+	// they may call.
+	OnVerify func() (x402.VerifyResponse, error)
+	OnSettle func(ctx context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error)
+	// Truth, when set, is what asking the chain fails with.
+	Truth error
+	// Final is whether the chain has finalized past the end of everything.
+	Final bool
+}
+
+// NewBank makes a bank on a network without any transfer.
+func NewBank(network string, now func() time.Time) *Bank {
+	return &Bank{Network: network, Now: now, spent: map[string]string{}}
+}
+
+// ErrCut is a connection that broke.
+var ErrCut = errors.New("connection cut")
+
+// Transfers counts the transfers that were made.
+func (b *Bank) Transfers() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.moved
+}
+
+// Set changes the bank while it is in use.
+func (b *Bank) Set(change func(*Bank)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(b)
+}
+
+func exactOf(body []byte) (version int, p x402.ExactPayload) {
+	var request x402.Request
+	if err := json.Unmarshal(body, &request); err != nil {
+		panic(err)
+	}
+	var payload struct {
+		Payload x402.ExactPayload `json:"payload"`
+	}
+	if err := json.Unmarshal(request.PaymentPayload, &payload); err != nil {
+		panic(err)
+	}
+	return request.X402Version, payload.Payload
+}
+
+// Verify implements payment.Facilitator.
+func (b *Bank) Verify(_ context.Context, body []byte) (x402.VerifyResponse, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.Verifies++
+	if b.OnVerify != nil {
+		return b.OnVerify()
+	}
+	_, p := exactOf(body)
+	_, used := b.spent[p.Authorization.Nonce]
+	valid := !used
+	answer := x402.VerifyResponse{IsValid: &valid, Payer: p.Authorization.From}
+	if used {
+		answer.InvalidReason = x402.ReasonNonceAlreadyUsed
+	}
+	return answer, nil
+}
+
+// Settle implements payment.Facilitator.
+func (b *Bank) Settle(ctx context.Context, body []byte) (x402.SettleResponse, error) {
+	b.mu.Lock()
+	b.Bodies = append(b.Bodies, bytes.Clone(body))
+	scripted := b.OnSettle
+	b.mu.Unlock()
+	if scripted != nil {
+		return scripted(ctx, func() x402.SettleResponse { return b.settle(body) })
+	}
+	return b.settle(body), nil
+}
+
+// settle is the honest settling.
+func (b *Bank) settle(body []byte) x402.SettleResponse {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	version, p := exactOf(body)
+	a := p.Authorization
+	name := b.Network
+	if version == x402.V1 {
+		name, _ = x402.V1Name(b.Network)
+	}
+	yes, no := true, false
+	if _, used := b.spent[a.Nonce]; used {
+		return x402.SettleResponse{Success: &no, ErrorReason: x402.ReasonNonceAlreadyUsed, Network: name, Payer: a.From}
+	}
+	b.moved++
+	b.spent[a.Nonce] = Hash(b.moved)
+	return x402.SettleResponse{Success: &yes, Transaction: b.spent[a.Nonce], Network: name, Payer: a.From}
+}
+
+// Hash is that of the n-th transfer.
+func Hash(n int) string { return fmt.Sprintf("0x%064x", n) }
+
+// Cancel spends the authorization without paying anybody.
+func (b *Bank) Cancel(nonce string) {
+	b.Set(func(b *Bank) { b.spent[Nonce(nonce)] = "" })
+}
+
+// CarryOut broadcasts the authorization past us, as an observer may.
+func (b *Bank) CarryOut(nonce string) {
+	b.Set(func(b *Bank) {
+		b.moved++
+		b.spent[Nonce(nonce)] = Hash(b.moved)
+	})
+}
+
+// Fate implements payment.Truth.
+func (b *Bank) Fate(_ context.Context, q payment.Question) (payment.Fate, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.Truth != nil {
+		return payment.Fate{}, b.Truth
+	}
+	transaction, used := b.spent[q.Key.Nonce]
+	switch {
+	case used && transaction == "":
+		return payment.Fate{Is: payment.Elsewhere}, nil
+	case used:
+		return payment.Fate{Is: payment.Paid, Transaction: transaction}, nil
+	case b.Final && b.Now().After(q.ValidBefore):
+		return payment.Fate{Is: payment.Expired}, nil
+	}
+	return payment.Fate{Is: payment.Unspent}, nil
+}
+
+// SettleBodies are the distinct bodies that settling was asked with.
+func (b *Bank) SettleBodies() map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	bodies := map[string]int{}
+	for _, body := range b.Bodies {
+		bodies[strings.TrimSpace(string(body))]++
+	}
+	return bodies
+}
