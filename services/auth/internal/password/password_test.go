@@ -92,9 +92,9 @@ func TestAnExactPasswordIsStoredAsPlainBcryptAndOthersAreMarked(t *testing.T) {
 	}
 }
 
-func TestTheCostIs12(t *testing.T) {
-	if stored := hash(t, newHasher(t, password.Options{}), "password"); !strings.HasPrefix(stored, "$2a$12$") {
-		t.Errorf("stored as %q", stored)
+func TestTheCostIs12AndTheDummyIsARealHash(t *testing.T) {
+	if dummy := newHasher(t, password.Options{}).Dummy(); !strings.HasPrefix(dummy, "$2a$12$") || !password.Recognized(dummy) {
+		t.Errorf("the dummy is %q", dummy)
 	}
 }
 
