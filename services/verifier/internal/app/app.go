@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/pforte/pforte/pkg/serve"
 	"github.com/pforte/pforte/services/verifier/internal/config"
@@ -35,9 +36,11 @@ type Env struct {
 	// Version is what --version prints.
 	Version string
 
-	// at is told of each point of a sale, and ready of the addresses: for tests.
+	// For tests: at is told of each point of a sale, ready of the address, and
+	// beat makes life signs come faster.
 	at    func(payment.Point)
-	ready func(api string)
+	ready func(address string)
+	beat  time.Duration
 }
 
 // ErrUsage is returned for arguments that the program does not know.

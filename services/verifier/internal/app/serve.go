@@ -105,7 +105,7 @@ func (s *service) open(ctx context.Context, e Env) (err error) {
 		Ledger: s.ledger, FreeSettlements: s.Facilitator.FreeSettlements,
 		VerifyTimeout: s.Facilitator.VerifyTimeout, SettleTimeout: s.Facilitator.SettleTimeout, WorkTimeout: workTimeout,
 		AttemptsPerPayer: s.PerPayer, AttemptsPerAddress: s.PerAddress, KeepAnswers: s.AnswerRetention,
-		Log: s.log, Now: time.Now, Ended: s.metrics.PaymentEnded, At: e.at,
+		Log: s.log, Now: time.Now, Ended: s.metrics.PaymentEnded, At: e.at, Beat: e.beat,
 		Confirm: s.Confirm == config.ConfirmByChain,
 	}
 	if options.Facilitator, err = s.facilitator(); err != nil {

@@ -1,0 +1,116 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+)
+
+// comeBack sends the same payment again, as long as it is told to.
+func (w *world) comeBack(url, paid string) {
+	w.Helper()
+	until := time.Now().Add(30 * time.Second)
+	for {
+		status, body := w.post(url, paid)
+		if status == http.StatusServiceUnavailable && time.Now().Before(until) {
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		w.wantReceipt(status, body)
+		return
+	}
+}
+
+func TestABuyerGetsHisReceiptWhereverTheProcessIsKilled(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		for i, point := range []payment.Point{payment.Claimed, payment.Worked, payment.Begun, payment.Asked, payment.Finished} {
+			t.Run(fmt.Sprintf("%s, %s", backend, point), func(t *testing.T) {
+				w := newWorld(t, url)
+				paid := w.pay(fmt.Sprint(i + 1))
+				first, process := w.spawn(point)
+				if status, body := w.post(first, paid); status != 0 {
+					t.Fatalf("answered %d %s, though killed before", status, body)
+				}
+				_ = process.Wait()
+				if moved := point == payment.Asked || point == payment.Finished; moved != (w.bank.Transfers() == 1) {
+					t.Errorf("%d transfers were made before the end", w.bank.Transfers())
+				}
+				second, _ := w.spawn("never")
+				w.comeBack(second, paid)
+				w.comeBack(second, paid)
+				w.wantTransfers(1)
+			})
+		}
+	}
+}
+
+func TestABuyerGetsHisReceiptWhenTheProcessIsKilledWhileTheFacilitatorWorks(t *testing.T) {
+	for _, moves := range []string{"before the transfer", "after the transfer"} {
+		t.Run(moves, func(t *testing.T) {
+			w := newWorld(t, sqldbtest.SQLite(t))
+			paid := w.pay("1")
+			first, process := w.spawn("never")
+			w.bank.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+				if moves == "after the transfer" {
+					honest()
+				}
+				_ = process.Process.Kill()
+				return x402.SettleResponse{}, paymenttest.ErrCut
+			}
+			if status, body := w.post(first, paid); status != 0 {
+				t.Fatalf("answered %d %s, though killed before", status, body)
+			}
+			_ = process.Wait()
+			w.bank.Set(func(b *paymenttest.Bank) { b.OnSettle = nil })
+			second, _ := w.spawn("never")
+			w.comeBack(second, paid)
+			w.wantTransfers(1)
+		})
+	}
+}
+
+func TestTwoProcessesSettleExactlyTheLimit(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			w := newWorld(t, url)
+			w.env["FACILITATOR_FREE_SETTLEMENTS"] = "50"
+			one, _ := w.spawn("never")
+			two, process := w.spawn("never")
+			var sold, refused atomic.Int32
+			var all sync.WaitGroup
+			for i := range 500 {
+				paid := w.pay(fmt.Sprintf("%x", i+1))
+				all.Go(func() {
+					switch status, body := w.post([]string{one, two}[i%2], paid); status {
+					case http.StatusOK:
+						sold.Add(1)
+					case http.StatusServiceUnavailable:
+						refused.Add(1)
+					default:
+						t.Errorf("got %d: %s", status, body)
+					}
+				})
+			}
+			all.Wait()
+			if sold.Load() != 50 || refused.Load() != 450 {
+				t.Errorf("%d were sold, %d refused", sold.Load(), refused.Load())
+			}
+			w.wantTransfers(50)
+			_ = process.Process.Kill()
+			_ = process.Wait()
+			again, _ := w.spawn("never")
+			if status, body := w.post(again, ""); status != http.StatusServiceUnavailable {
+				t.Errorf("after a restart: %d %s", status, body)
+			}
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+)
+
+func TestTheWholeProgramSellsAVerification(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	r := w.run()
+	if status, body := get(t, r.url+"/health"); status != http.StatusOK {
+		t.Fatalf("health: %d %s", status, body)
+	}
+	if status, body := w.post(r.url, ""); status != http.StatusPaymentRequired || !strings.Contains(body, `"resource":"https://shop.example`+path+`"`) {
+		t.Errorf("unpaid: %d %s", status, body)
+	}
+	paid := w.pay("1")
+	w.wantReceipt(w.post(r.url, paid))
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := w.run() // state survives
+	w.wantReceipt(w.post(again.url, paid))
+	w.wantTransfers(1)
+}
+
+func TestStoppingFinishesASettlementUnderWay(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	r := w.run()
+	settling := make(chan struct{})
+	w.bank.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+		close(settling)
+		time.Sleep(200 * time.Millisecond)
+		return honest(), nil
+	}
+	type result struct {
+		status int
+		body   string
+	}
+	answered := make(chan result, 1)
+	go func() {
+		status, body := w.post(r.url, w.pay("1"))
+		answered <- result{status, body}
+	}()
+	<-settling
+	if err := r.stop(); err != nil {
+		t.Errorf("stopped with %v", err)
+	}
+	got := <-answered
+	w.wantReceipt(got.status, got.body)
+	w.wantTransfers(1)
+}
+
+func TestTheOperatorSeesWhatWasEarned(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	r := w.run()
+	for _, nonce := range []string{"1", "2"} {
+		w.wantReceipt(w.post(r.url, w.pay(nonce)))
+	}
+	w.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		no := false
+		return x402.SettleResponse{Success: &no, ErrorReason: x402.ReasonInsufficientFunds}, nil
+	}
+	w.post(r.url, w.pay("3"))
+
+	month := time.Now().UTC().Format("2006-01")
+	var totals []map[string]any
+	w.command(&totals, "payments", "sum", "--json")
+	usd := func(state string, payments float64, amount string) map[string]any {
+		return map[string]any{
+			"month": month, "state": state, "payments": payments, "amount": amount,
+			"network": "eip155:84532", "asset": strings.ToLower(paymenttest.Token),
+		}
+	}
+	if diff := cmp.Diff([]map[string]any{usd("dead", 1, "10000"), usd("settled", 2, "20000")}, totals); diff != "" {
+		t.Error(diff)
+	}
+	var rows []map[string]any
+	w.command(&rows, "payments", "list", "--json", "--state", "settled", "--limit", "1", "--from", time.Now().UTC().Format(time.DateOnly))
+	if len(rows) != 1 || rows[0]["transaction"] != paymenttest.Hash(2) || rows[0]["payer"] != strings.ToLower(paymenttest.Buyer) {
+		t.Errorf("listed %v", rows)
+	}
+	text := w.command(nil, "payments", "list")
+	if strings.Count(text, "\n") != 4 || !strings.Contains(text, "insufficient_funds") || strings.Contains(text, paymenttest.Signature) {
+		t.Errorf("listed\n%s", text)
+	}
+	if text := w.command(nil, "payments", "sum"); !strings.Contains(text, "20000") {
+		t.Errorf("summed\n%s", text)
+	}
+}
+
+// command runs the program for one command and reads its JSON into v.
+func (w *world) command(v any, args ...string) string {
+	w.Helper()
+	var out bytes.Buffer
+	w.must(Run(context.Background(), Env{Args: args, Getenv: w.getenv, Stdout: &out, Stderr: io.Discard, Version: "1.2.3"}))
+	if v != nil {
+		w.must(json.Unmarshal(out.Bytes(), v))
+	}
+	return out.String()
+}
+
+func TestCommands(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	if text := w.command(nil, "--version"); text != "verifier 1.2.3\n" {
+		t.Errorf("version is %q", text)
+	}
+	if text := w.command(nil, "--help"); !strings.Contains(text, "PAYMENT_PAY_TO") || !strings.Contains(text, "verifier payments sum") {
+		t.Errorf("help is\n%s", text)
+	}
+	w.command(nil, "migrate")
+	if _, err := os.Stat(strings.TrimPrefix(w.env["DATABASE_URL"], "sqlite:")); err != nil {
+		t.Errorf("migrate made no ledger: %v", err)
+	}
+	r := w.run()
+	w.env["ADDR"] = strings.TrimPrefix(r.url, "http://")
+	w.command(nil, "healthcheck")
+	for _, args := range [][]string{
+		{"sell"}, {"serve", "now"}, {"payments"}, {"payments", "drop"}, {"payments", "list", "--state", "lost"},
+		{"payments", "sum", "--limit", "1"}, {"payments", "list", "--from", "yesterday"}, {"payments", "list", "more"},
+	} {
+		err := Run(context.Background(), Env{Args: args, Getenv: w.getenv, Stdout: io.Discard, Stderr: io.Discard})
+		if !errors.Is(err, ErrUsage) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+func TestAllFaultsOfTheSettingsAreReportedAtOnce(t *testing.T) {
+	w := newWorld(t, "mysql://root:hunter2@host/db")
+	file := filepath.Join(t.TempDir(), "bad")
+	w.must(os.WriteFile(file, []byte("hunter2"), 0o600))
+	for name, value := range map[string]string{
+		"RECEIPT_SIGNING_KEY_FILE": file, "RECEIPT_RETIRED_KEYS_FILE": file, "PAYMENT_PAY_TO": "me", "PAYMENT_AMOUNT": "0.01",
+		"FACILITATOR_URL": "facilitator", "FACILITATOR_FREE_SETTLEMENTS": "-1", "CDP_API_KEY_ID": "id", "CDP_API_KEY_SECRET": "hunter2",
+		"CHAIN_NAME": "Base!", "CHAIN_RPC_URLS": "ftp://hunter2", "PUBLIC_URL": "shop.example", "LOG_LEVEL": "loud", "TRUSTED_PROXIES": "here",
+		"PAYMENT_CONFIRM": "nobody",
+	} {
+		w.env[name] = value
+	}
+	err := Run(context.Background(), Env{Getenv: w.getenv, Stdout: io.Discard, Stderr: io.Discard})
+	if err == nil {
+		t.Fatal("it started")
+	}
+	for _, name := range []string{
+		"DATABASE_URL", "RECEIPT_SIGNING_KEY", "payee", "amount", "FACILITATOR_URL", "FACILITATOR_FREE_SETTLEMENTS",
+		"CDP_API_KEY_SECRET", "CHAIN_", "PUBLIC_URL", "LOG_LEVEL", "TRUSTED_PROXIES", "PAYMENT_CONFIRM",
+	} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not named in\n%v", name, err)
+		}
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a secret is in\n%v", err)
+	}
+}
+
+func TestAProgramThatCannotStartSaysWhy(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	for name, c := range map[string]struct{ setting, value, want string }{
+		"another chain":         {"CHAIN_ID", "1", "chain base"},
+		"a file that is absent": {"CHAINS_FILE", "/nowhere/chains.json", "CHAINS_FILE"},
+		"no node to confirm by": {"PAYMENT_CONFIRM", "chain", "PAYMENT_CONFIRM"},
+	} {
+		env := map[string]string{c.setting: c.value}
+		if c.setting == "CHAINS_FILE" {
+			env["CHAIN_RPC_URLS"] = "-"
+		}
+		if c.setting == "PAYMENT_CONFIRM" {
+			env["PAYMENT_RPC_URL"] = "-"
+		}
+		err := Run(context.Background(), Env{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(n string) string {
+			if v, ok := env[n]; ok {
+				return strings.TrimPrefix(v, "-")
+			}
+			return w.env[n]
+		}})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSeveralChainsAreServed(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	file := filepath.Join(t.TempDir(), "chains.json")
+	w.must(os.WriteFile(file, []byte(`{"chains":[{"name":"base","id":8453,"rpcUrls":["`+w.env["CHAIN_RPC_URLS"]+`"]}]}`), 0o600))
+	w.env["CHAINS_FILE"], w.env["CHAIN_RPC_URLS"] = file, ""
+	r := w.run()
+	w.wantReceipt(w.post(r.url, w.pay("1")))
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}

@@ -1,0 +1,230 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+)
+
+const (
+	path       = "/v1/verify/base-transaction"
+	recordedTx = "0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb"
+	goodBody   = `{"transactionHash":"` + recordedTx + `","expectations":{"status":"success"}}`
+)
+
+// crashAt in the environment makes this test binary be the verifier, killed
+// when a sale comes to that point ("never": not at all).
+const crashAt = "VERIFIER_TEST_CRASH_AT"
+
+func TestMain(m *testing.M) {
+	if point := os.Getenv(crashAt); point != "" {
+		os.Exit(beVerifier(payment.Point(point)))
+	}
+	os.Exit(m.Run())
+}
+
+func beVerifier(point payment.Point) int {
+	err := Run(context.Background(), Env{
+		Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, beat: 100 * time.Millisecond,
+		ready: func(address string) { fmt.Println(address) },
+		at: func(p payment.Point) {
+			if p == point {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+		},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// world is everything around the program: a recorded chain, and a bank that is
+// facilitator and payment network.
+type world struct {
+	*testing.T
+	bank *paymenttest.Bank
+	env  map[string]string
+	key  *receipt.SigningKey
+}
+
+func newWorld(t *testing.T, databaseURL string) *world {
+	t.Helper()
+	w := &world{T: t, bank: paymenttest.NewBank("eip155:84532", time.Now)}
+	node := chaintest.NewNode(t, chaintest.Load(t, chaintest.BaseBlock))
+	facilitator, network := httptest.NewServer(w.bank.Facilitator()), httptest.NewServer(w.bank.Node(84532))
+	t.Cleanup(facilitator.Close)
+	t.Cleanup(network.Close)
+	var err error
+	w.key, err = receipt.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
+	w.must(err)
+	pem, err := w.key.PEM()
+	w.must(err)
+	keyFile := filepath.Join(t.TempDir(), "key.pem")
+	w.must(os.WriteFile(keyFile, pem, 0o600))
+	w.env = map[string]string{
+		"ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "DATABASE_URL": databaseURL, "PUBLIC_URL": "https://shop.example/",
+		"CHAIN_RPC_URLS": node.URL, "RECEIPT_SIGNING_KEY_FILE": keyFile,
+		"FACILITATOR_URL": facilitator.URL, "PAYMENT_PAY_TO": paymenttest.Shop, "PAYMENT_NETWORK": "eip155:84532", "PAYMENT_RPC_URL": network.URL,
+		"FACILITATOR_SETTLE_TIMEOUT": "5s",
+	}
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// running is a verifier in this process.
+type running struct {
+	url    string
+	stop   func() error
+	stderr *lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// run starts the program here. stop ends it and gives what Run returned.
+func (w *world) run() running {
+	w.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	address, ended := make(chan string, 1), make(chan error, 1)
+	stderr := &lockedBuffer{}
+	go func() {
+		ended <- Run(ctx, Env{
+			Args: []string{"serve"}, Getenv: w.getenv, Stdout: io.Discard, Stderr: stderr,
+			ready: func(a string) { address <- a }, beat: 100 * time.Millisecond,
+		})
+	}()
+	var once sync.Once
+	var result error
+	stop := func() error {
+		once.Do(func() {
+			cancel()
+			result = <-ended
+		})
+		return result
+	}
+	w.Cleanup(func() { _ = stop() })
+	select {
+	case a := <-address:
+		return running{url: "http://" + a, stop: stop, stderr: stderr}
+	case err := <-ended:
+		w.Fatalf("the program ended: %v\n%s", err, stderr)
+	case <-time.After(30 * time.Second):
+		w.Fatalf("the program does not serve\n%s", stderr)
+	}
+	return running{}
+}
+
+func (w *world) getenv(name string) string { return w.env[name] }
+
+// spawn starts the program as a process of its own, to be killed at a point.
+func (w *world) spawn(point payment.Point) (url string, process *exec.Cmd) {
+	w.Helper()
+	binary, err := os.Executable()
+	w.must(err)
+	process = exec.Command(binary)
+	process.Stderr = os.Stderr
+	env := map[string]string{crashAt: string(point), "LOG_LEVEL": "error", "PATH": os.Getenv("PATH")}
+	maps.Copy(env, w.env)
+	for name, value := range env {
+		process.Env = append(process.Env, name+"="+value)
+	}
+	out, err := process.StdoutPipe()
+	w.must(err)
+	w.must(process.Start())
+	w.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	w.must(err)
+	return "http://" + strings.TrimSpace(line), process
+}
+
+// pay makes the header of a version 2 payment.
+func (w *world) pay(nonce string) string {
+	w.Helper()
+	offer := payment.Offer{Terms: paymenttest.Terms("eip155:84532"), Resource: x402.Resource{URL: "https://shop.example" + path}}
+	header, err := x402.Encode(paymenttest.PayloadV2(offer, paymenttest.Authorization(nonce, time.Now())))
+	w.must(err)
+	return header
+}
+
+// post asks for the evidence with a payment; status 0 means no answer.
+func (w *world) post(url, paid string) (status int, body string) {
+	w.Helper()
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url+path, strings.NewReader(goodBody))
+	w.must(err)
+	request.Header.Set("Content-Type", "application/json")
+	if paid != "" {
+		request.Header.Set(x402.HeaderPaymentSignature, paid)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(text)
+}
+
+// wantReceipt checks that anybody can verify the answer.
+func (w *world) wantReceipt(status int, body string) {
+	w.Helper()
+	keys, err := receipt.NewKeyDocument(w.key, "eip155:8453")
+	w.must(err)
+	if status != http.StatusOK {
+		w.Fatalf("got %d: %s", status, body)
+	}
+	if _, err := receipt.Verify([]byte(body), keys); err != nil {
+		w.Fatalf("the receipt does not verify: %v", err)
+	}
+}
+
+func (w *world) wantTransfers(n int) {
+	w.Helper()
+	if got := w.bank.Transfers(); got != n {
+		w.Errorf("%d transfers were made, want %d", got, n)
+	}
+}

@@ -1,0 +1,104 @@
+package paymenttest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Facilitator serves the bank as an x402 facilitator.
+func (b *Bank) Facilitator() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /verify", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		answer, err := b.Verify(r.Context(), body)
+		write(w, answer, err)
+	})
+	mux.HandleFunc("POST /settle", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		answer, err := b.Settle(r.Context(), body)
+		write(w, answer, err)
+	})
+	mux.HandleFunc("GET /supported", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"kinds":[{"x402Version":2,"scheme":"exact","network":%q}]}`, b.Network)
+	})
+	return mux
+}
+
+func write(w http.ResponseWriter, answer any, err error) {
+	if err != nil {
+		panic(http.ErrAbortHandler) // the connection is cut
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// Node serves the bank as a JSON-RPC node of its chain: as little of one as a
+// look for a payment takes. All blocks are of now and final.
+func (b *Bank) Node(chainID int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request struct {
+			Method string
+			Params []json.RawMessage
+		}
+		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		result := b.answer(chainID, request.Method, request.Params)
+		_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": 1, "result": result})
+	})
+}
+
+func (b *Bank) answer(chainID int, method string, params []json.RawMessage) any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch method {
+	case "eth_chainId":
+		return fmt.Sprintf("0x%x", chainID)
+	case "eth_getBlockByNumber":
+		return map[string]string{"number": "0x64", "timestamp": fmt.Sprintf("0x%x", b.Now().Unix())}
+	case "eth_call":
+		return "0x" + strings.Repeat("0", 64)
+	case "eth_getLogs":
+		var filter struct{ Topics [3]any }
+		_ = json.Unmarshal(params[0], &filter)
+		nonce, _ := filter.Topics[2].(string)
+		if transaction, used := b.spent[nonce]; used {
+			return []any{mark(nonce, transaction)}
+		}
+		return []any{}
+	case "eth_getTransactionReceipt":
+		var transaction string
+		_ = json.Unmarshal(params[0], &transaction)
+		return b.receipt(transaction)
+	}
+	return nil
+}
+
+const (
+	topicUsed     = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5"
+	topicTransfer = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+)
+
+func word(address string) string {
+	return "0x" + strings.Repeat("0", 24) + strings.ToLower(address[2:])
+}
+
+func mark(nonce, transaction string) map[string]any {
+	return map[string]any{
+		"address": Token, "topics": []string{topicUsed, word(Buyer), nonce}, "data": "0x", "transactionHash": transaction, "logIndex": "0x0",
+	}
+}
+
+func (b *Bank) receipt(transaction string) any {
+	for nonce, by := range b.spent {
+		if by == transaction {
+			return map[string]any{"status": "0x1", "transactionHash": transaction, "logs": []any{mark(nonce, transaction), map[string]any{
+				"address": Token, "topics": []string{topicTransfer, word(Buyer), word(Shop)},
+				"data": fmt.Sprintf("0x%064x", 10000), "transactionHash": transaction, "logIndex": "0x1",
+			}}}
+		}
+	}
+	return nil
+}
