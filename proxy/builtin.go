@@ -1,0 +1,66 @@
+package main
+
+import (
+	_ "embed" // the Caddyfile
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+)
+
+// configuration has settings that come from the environment.
+//
+//go:embed Caddyfile
+var configuration string
+
+// setting is how the Caddyfile names one: {$NAME} or {$NAME:default}.
+var setting = regexp.MustCompile(`\{\$([A-Z_]+)`)
+
+// prepare makes Caddy's command ours. A call without arguments becomes the run
+// of the built-in Caddyfile, which Caddy reads from standard input because a
+// container's file system may be read-only.
+func prepare(version string) error {
+	caddy.CustomBinaryName = "pforte-proxy"
+	caddy.CustomVersion = version
+	caddy.CustomLongDescription = "pforte-proxy is Caddy with Pforte's Caddyfile built in. Without arguments it runs\n" +
+		"that file with the settings of the environment; the commands are Caddy's own."
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:  "healthcheck",
+		Short: "Asks the proxy that runs on this machine whether it lives",
+		Func:  healthcheck,
+	})
+	if err := unsetEmpty(); err != nil {
+		return err
+	}
+	if len(os.Args) > 1 {
+		return nil
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("hand the Caddyfile over: %w", err)
+	}
+	go func() {
+		_, _ = io.WriteString(w, configuration) // only fails when nobody reads any more
+		_ = w.Close()
+	}()
+	os.Stdin = r
+	os.Args = append(os.Args, "run", "--config", "-", "--adapter", "caddyfile")
+	return nil
+}
+
+// unsetEmpty lets an empty setting count as none, as in the other programs: to
+// Caddy the two differ.
+func unsetEmpty() error {
+	for _, match := range setting.FindAllStringSubmatch(configuration, -1) {
+		if os.Getenv(match[1]) != "" {
+			continue
+		}
+		if err := os.Unsetenv(match[1]); err != nil {
+			return fmt.Errorf("setting %s: %w", match[1], err)
+		}
+	}
+	return nil
+}

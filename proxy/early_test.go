@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A service may answer before it has read the body. What is left of that body
+// must never be read as the next request of the connection: behind another proxy
+// that request would be in somebody else's name.
+func TestABodyThatNobodyReadIsNotTheNextRequest(t *testing.T) {
+	t.Parallel()
+	refuse := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusTeapot) }
+	h := household(t, map[string]string{
+		"AUTH_UPSTREAM": stand(t, "", refuse).addr(), "VERIFIER_UPSTREAM": stand(t, "", refuse).addr(),
+	})
+	for range 20 {
+		for _, path := range []string{"/api/v1/auth/login", "/api/v1/files", "/v1/verify/chain-transaction"} {
+			for _, size := range []int{100_000, 300_000, 900_000} {
+				twoRequests(t, h.addr, path, size)
+			}
+		}
+	}
+}
+
+// twoRequests sends a request with a long body and another one behind it, and
+// wants the right answers: for the second one none when the connection ended.
+func twoRequests(t *testing.T, addr, path string, size int) {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	go func() {
+		_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, size, strings.Repeat("x", size))
+		_, _ = io.WriteString(conn, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+	}()
+	r := bufio.NewReader(conn)
+	for i, want := range []int{http.StatusTeapot, http.StatusNotFound} {
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			if i == 0 {
+				t.Errorf("%s, %d bytes: no answer: %v", path, size, err)
+			}
+			return
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s, %d bytes: answer %d is %s", path, size, i+1, resp.Status)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// page is long enough to be compressed.
+var page = "<!doctype html>" + strings.Repeat("<p>text</p>", 200)
+
+func site(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"index.html": page, "app.js": "// " + page, "data.json": `{"a":"` + strings.Repeat("x", 2000) + `"}`, "sub/index.html": "sub",
+		".env": "SECRET=1", ".git/config": "secret", "sub/.hidden": "secret", ".well-known/security.txt": "Contact: x",
+	} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestAFolderIsServedAsASinglePageApplication(t *testing.T) {
+	t.Parallel()
+	d := open(t, map[string]string{"FRONTEND_ROOT": site(t)})
+	for path, want := range map[string]string{
+		"/": page, "/app.js": "// " + page, "/sub/": "sub", "/lists/3": page, "/.well-known/security.txt": "Contact: x",
+	} {
+		got := d.ask(t, "GET", path, "")
+		if got.StatusCode != 200 || got.body != want || got.Header.Get("Cache-Control") != "no-cache" || got.Header.Get("Etag") == "" {
+			t.Errorf("%s: %d %.40s %s", path, got.StatusCode, got.body, got.Header)
+		}
+	}
+	german(t, d.ask(t, "GET", "/api/v1/lists", ""), 404)
+	german(t, d.ask(t, "POST", "/", "x"), 405)
+}
+
+func TestFilesOutsideTheSiteStayHidden(t *testing.T) {
+	t.Parallel()
+	root := site(t)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(root), "outside.txt"), []byte("secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, map[string]string{"FRONTEND_ROOT": root})
+	for _, path := range []string{
+		"/.env", "/.git/config", "/sub/.hidden", "/%2egit/config", "/../outside.txt", "/%2e%2e/outside.txt", "/..%2foutside.txt", "/sub/..%5c..%5coutside.txt",
+	} {
+		if got := d.ask(t, "GET", path, ""); strings.Contains(strings.ToLower(got.body), "secret") {
+			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
+		}
+	}
+}
+
+func TestAFrontendsServerGetsWhatNobodyElseTakes(t *testing.T) {
+	t.Parallel()
+	frontend := stand(t, "frontend", nil)
+	h := household(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr(), "FRONTEND_ROOT": site(t), "APP_UPSTREAM": ""})
+	for _, path := range []string{"/", "/lists/3", "/.well-known/security.txt", "/v2"} {
+		if got := h.ask(t, "GET", path, ""); got.body != "frontend" {
+			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
+		}
+	}
+	// Without APP_UPSTREAM there is no guard, so no API.
+	for _, path := range []string{"/api/v1/lists", "/API/v1/lists", "/x/../api/v1/lists", "//api/v1/lists", "/api/x"} {
+		german(t, h.ask(t, "GET", path, "", "Cookie", "svc.sid=admin"), 404)
+	}
+	if got := h.ask(t, "GET", "/api/v1/auth/me", ""); got.body != "auth" {
+		t.Errorf("got %s", got.body)
+	}
+}
+
+func TestPagesAreCompressedAndJSONIsNot(t *testing.T) {
+	t.Parallel()
+	h := household(t, map[string]string{"FRONTEND_ROOT": site(t)})
+	h.auth.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, strings.Repeat("x", 5000))
+	})
+	for path, want := range map[string]string{"/": "gzip", "/app.js": "gzip", "/data.json": "", "/api/v1/auth/users": ""} {
+		got := h.ask(t, "GET", path, "", "Accept-Encoding", "gzip")
+		if enc := got.Header.Get("Content-Encoding"); enc != want {
+			t.Errorf("%s: encoding %q, want %q", path, enc, want)
+		}
+	}
+	if got := h.ask(t, "GET", "/", "", "Accept-Encoding", "zstd, gzip"); got.Header.Get("Content-Encoding") != "zstd" {
+		t.Errorf("got %s", got.Header)
+	}
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// forged is what a client sends to pass for somebody else.
+var forged = []string{
+	"X-Auth-User-Id", "1", "X-Auth-Username", "root", "X-Auth-Role", "admin", "X-Auth-Other", "x", "x-auth-role", "admin",
+	"X_Auth_Role", "admin", "X-Auth_Role", "admin", "X.Auth.Role", "admin",
+	"X-Forwarded-For", "6.6.6.6", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "evil.example", "X-Forwarded-Method", "GET",
+	"X-Forwarded-Uri", "/public", "X-Forwarded-Port", "443", "X-Forwarded-Prefix", "/x", "X-Forwarded-User", "root",
+	"Forwarded", "for=6.6.6.6", "X-Real-Ip", "6.6.6.6", "X-Client-Ip", "6.6.6.6", "True-Client-Ip", "6.6.6.6",
+	"X-Original-Url", "/admin", "X-Rewrite-Url", "/admin", "X-Http-Method-Override", "DELETE", "X-Method-Override", "DELETE",
+	"Proxy", "http://evil.example",
+}
+
+func TestForgedHeadersNeverArrive(t *testing.T) {
+	t.Parallel()
+	frontend := stand(t, "frontend", nil)
+	h := household(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
+	for path, service := range map[string]*upstream{
+		"/api/v1/auth/me": h.auth, "/v1/verify/chain-transaction": h.verifier, "/api/v1/lists": h.app, "/page": frontend,
+	} {
+		h.ask(t, "GET", path, "", append([]string{"Cookie", "svc.sid=member"}, forged...)...)
+		got := service.last(t)
+		own := http.Header{"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {h.addr}}
+		if service == h.app {
+			own.Set("X-Auth-User-Id", "7")
+			own.Set("X-Auth-Username", "anna")
+			own.Set("X-Auth-Role", "member")
+		}
+		for i := 0; i < len(forged); i += 2 {
+			name := http.CanonicalHeaderKey(forged[i])
+			if arrived, want := got.Header[name], own[name]; fmt.Sprint(arrived) != fmt.Sprint(want) {
+				t.Errorf("%s: %s is %q, want %q", path, name, arrived, want)
+			}
+		}
+	}
+}
+
+func TestTheGuardIsAskedWithTheRealMethodAndPath(t *testing.T) {
+	t.Parallel()
+	h := household(t, nil)
+	headers := append([]string{"Cookie", "svc.sid=member", "X-CSRF-Token", csrfToken}, forged...)
+	h.ask(t, "DELETE", "/api/v1/lists/3?x=1", "", headers...)
+	got := h.auth.last(t)
+	for name, want := range map[string]string{
+		"X-Forwarded-Method": "DELETE", "X-Forwarded-Uri": "/api/v1/lists/3?x=1", "X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": h.addr,
+	} {
+		if values := got.Header[name]; len(values) != 1 || values[0] != want {
+			t.Errorf("%s is %q, want %q", name, values, want)
+		}
+	}
+	if got.Method != "GET" || got.URL.Path != "/internal/forward-auth" || got.Header.Get("X-Auth-Role") != "" {
+		t.Errorf("asked %s %s with %s", got.Method, got.URL, got.Header)
+	}
+}
+
+// A header that Connection names is dropped on the way; a client must not drop
+// the guard's so.
+func TestAClientCannotDropTheGuardsHeaders(t *testing.T) {
+	t.Parallel()
+	h := household(t, nil)
+	for _, upgrade := range []string{"", "Upgrade: h2c\r\n", "Upgrade: websocket\r\n"} {
+		h.raw(t, "GET /api/v1/lists HTTP/1.1\r\nHost: x\r\nCookie: svc.sid=member\r\n"+upgrade+
+			"Connection: close, Upgrade, X-Auth-User-Id, X-Auth-Role, X-Forwarded-For, Cookie\r\n\r\n")
+		got := h.app.last(t).Header
+		if got.Get("X-Auth-User-Id") != "7" || got.Get("X-Auth-Role") != "member" || got.Get("X-Forwarded-For") != "127.0.0.1" {
+			t.Errorf("%q: the application got %s", upgrade, got)
+		}
+		if want := strings.Contains(upgrade, "websocket"); (got.Get("Upgrade") != "") != want {
+			t.Errorf("%q: the application got Upgrade %q", upgrade, got.Get("Upgrade"))
+		}
+	}
+}
+
+// raw sends bytes and gives the answer's first line.
+func (d *door) raw(t *testing.T, request string) string {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", d.addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+func TestATrustedProxyInFrontTellsTheClient(t *testing.T) {
+	t.Parallel()
+	h := household(t, map[string]string{"TRUSTED_PROXIES": "10.9.0.0/16 127.0.0.1/32"})
+	for chain, want := range map[string]string{
+		"":                               "127.0.0.1",
+		"203.0.113.5":                    "203.0.113.5",
+		"6.6.6.6, 203.0.113.5, 10.9.1.2": "203.0.113.5", // what the client wrote itself stands left
+		"2001:db8::1":                    "2001:db8::1",
+	} {
+		headers := []string{"X-Forwarded-Proto", "https"}
+		if chain != "" {
+			headers = append(headers, "X-Forwarded-For", chain)
+		}
+		h.ask(t, "GET", "/api/v1/auth/me", "", headers...)
+		got := h.auth.last(t).Header
+		if got.Get("X-Forwarded-For") != want || got.Get("X-Forwarded-Proto") != "https" {
+			t.Errorf("%q: For %q, Proto %q", chain, got["X-Forwarded-For"], got["X-Forwarded-Proto"])
+		}
+	}
+}
+
+func TestEveryAnswerCarriesTheSecurityHeaders(t *testing.T) {
+	t.Parallel()
+	h := household(t, nil)
+	for _, path := range []string{"/", "/api/v1/auth/me", "/v1/verify/chain-transaction", "/nothing", "/internal/x", "/api/v1/lists"} {
+		got := h.ask(t, "GET", path, "").Header
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "SAMEORIGIN", "Content-Security-Policy": "frame-ancestors 'self'",
+			"Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin-allow-popups",
+			"Server": "", "Via": "", "Strict-Transport-Security": "",
+		} {
+			if got.Get(name) != want || len(got[name]) > 1 {
+				t.Errorf("%s: %s is %q", path, name, got[name])
+			}
+		}
+	}
+}
+
+func TestAServiceMayChooseItsOwnSecurityHeaders(t *testing.T) {
+	t.Parallel()
+	frontend := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'self'")
+		w.Header().Set("X-Frame-Options", "DENY")
+	})
+	d := open(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
+	got := d.ask(t, "GET", "/", "").Header
+	if got.Get("Content-Security-Policy") != "default-src 'self'" || got.Get("X-Frame-Options") != "DENY" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestARequestHasOneIdEverywhere(t *testing.T) {
+	t.Parallel()
+	h := household(t, nil)
+	made := regexp.MustCompile(`^[0-9a-f-]{36}$`)
+	for sent, kept := range map[string]bool{
+		"": false, "abc-1.2_3": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false, "a b": false, `"a"`: false, "ä": false,
+	} {
+		var headers []string
+		if sent != "" {
+			headers = []string{"X-Request-Id", sent}
+		}
+		got := h.ask(t, "GET", "/v1/verify/chain-transaction", "", headers...).Header["X-Request-Id"]
+		arrived := h.verifier.last(t).Header["X-Request-Id"]
+		if len(got) != 1 || len(arrived) != 1 || got[0] != arrived[0] {
+			t.Errorf("%q: answered %q, passed on %q", sent, got, arrived)
+			continue
+		}
+		if kept && got[0] != sent || !kept && !made.MatchString(got[0]) {
+			t.Errorf("%q: became %q", sent, got[0])
+		}
+	}
+}
+
+func TestAPaymentOf16KBPassesAndHeadersWithoutEndDoNot(t *testing.T) {
+	t.Parallel()
+	h := household(t, nil)
+	payment := strings.Repeat("x", 16<<10)
+	if got := h.ask(t, "POST", "/v1/verify/chain-transaction", "{}", "PAYMENT-SIGNATURE", payment); got.StatusCode != 200 {
+		t.Errorf("got %d %s", got.StatusCode, got.body)
+	}
+	if got := h.verifier.last(t).Header.Get("PAYMENT-SIGNATURE"); got != payment {
+		t.Errorf("%d bytes arrived", len(got))
+	}
+	got := h.raw(t, "GET /health HTTP/1.1\r\nHost: x\r\nX-Long: "+strings.Repeat("x", 80_000)+"\r\n\r\n")
+	if got != "HTTP/1.1 431 Request Header Fields Too Large" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAChallengeOfManyKBComesBack(t *testing.T) {
+	t.Parallel()
+	challenge := strings.Repeat("y", 30<<10)
+	verifier := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("PAYMENT-REQUIRED", challenge)
+		w.WriteHeader(http.StatusPaymentRequired)
+	})
+	h := household(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
+	got := h.ask(t, "POST", "/v1/verify/chain-transaction", "")
+	if got.StatusCode != 402 || got.Header.Get("PAYMENT-REQUIRED") != challenge {
+		t.Errorf("got %d with %d bytes", got.StatusCode, len(got.Header.Get("PAYMENT-REQUIRED")))
+	}
+}

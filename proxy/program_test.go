@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestTheHealthcheckTellsWhetherTheProxyLives(t *testing.T) {
+	t.Parallel()
+	d := open(t, nil)
+	port := d.admin[strings.LastIndex(d.admin, ":")+1:]
+	for _, bind := range []string{"", "127.0.0.1", "0.0.0.0"} {
+		if out, err := program(t, map[string]string{"ADMIN_PORT": port, "ADMIN_BIND": bind}, "healthcheck").CombinedOutput(); err != nil {
+			t.Errorf("bind %q: %v\n%s", bind, err, out)
+		}
+	}
+	out, err := program(t, map[string]string{"ADMIN_PORT": freePort(t)}, "healthcheck").CombinedOutput()
+	if err == nil || !bytes.Contains(out, []byte("ask the proxy")) {
+		t.Errorf("got %v\n%s", err, out)
+	}
+}
+
+func TestHelpAndVersionAreThere(t *testing.T) {
+	t.Parallel()
+	for flag, want := range map[string]string{"--help": "Without arguments it runs", "--version": "v2."} {
+		out, err := program(t, nil, flag).Output()
+		if err != nil || !bytes.Contains(out, []byte(want)) {
+			t.Errorf("%s: %v\n%s", flag, err, out)
+		}
+	}
+}
+
+func TestASettingThatIsWrongEndsTheProgram(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{"AUTH_UPSTREAM": "http://a/b/c", "AUTH_TIMEOUT": "soon", "TRUSTED_PROXIES": "nobody", "LOG_LEVEL": "loud"} {
+		settings := map[string]string{name: value, "SITE_ADDRESS": ":" + freePort(t), "ADMIN_PORT": freePort(t)}
+		if out, err := program(t, settings).CombinedOutput(); err == nil || !bytes.Contains(out, []byte(value)) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+func TestTheInternalAddressHasLivezAndMetricsOnly(t *testing.T) {
+	t.Parallel()
+	h := household(t, nil)
+	h.ask(t, "GET", "/health", "")
+	inside := &door{url: h.admin}
+	if got := inside.ask(t, "GET", "/metrics", ""); !strings.Contains(got.body, "caddy_http_requests_total") {
+		t.Errorf("got %d %.200s", got.StatusCode, got.body)
+	}
+	for _, path := range []string{"/config/", "/load", "/stop", "/", "/api/v1/auth/me"} {
+		if got := inside.ask(t, "GET", path, ""); got.StatusCode != 404 {
+			t.Errorf("%s: %d", path, got.StatusCode)
+		}
+	}
+	for _, path := range []string{"/metrics", "/livez"} {
+		german(t, h.ask(t, "GET", path, ""), 404)
+	}
+}
+
+func TestTheLogHoldsTheRequestButNoSecret(t *testing.T) {
+	t.Parallel()
+	verifier := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Set-Cookie", "svc.sid=SECRET")
+		w.Header().Set("PAYMENT-RESPONSE", "SECRET")
+		w.Header().Set("X-CSRF-Token", "SECRET")
+	})
+	h := household(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr(), "LOG_LEVEL": "debug"})
+	secrets := []string{
+		"Cookie", "svc.sid=SECRET", "Authorization", "Bearer SECRET", "PAYMENT-SIGNATURE", "SECRET", "X-PAYMENT", "SECRET",
+		"X-CSRF-Token", "SECRET", "X-Request-Id", "the-request",
+	}
+	h.ask(t, "POST", "/v1/verify/chain-transaction?token=SECRET", `{"a":"SECRET"}`, secrets...)
+	h.ask(t, "POST", "/api/v1/auth/login", `{"a":"SECRET"}`, secrets...)
+	h.ask(t, "GET", "/api/v1/lists", "", secrets...)
+	h.auth.Close()
+	h.ask(t, "GET", "/api/v1/lists?token=SECRET", "", secrets...)
+	h.close()
+	if text := h.log.String(); strings.Contains(text, "SECRET") {
+		t.Errorf("the log tells a secret:\n%s", text)
+	}
+	var line struct {
+		Msg       string
+		RequestID string `json:"request_id"`
+		Request   struct {
+			ClientIP string `json:"client_ip"`
+			URI      string
+		}
+	}
+	for text := range strings.Lines(h.log.String()) {
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		if line.Msg == "handled request" {
+			break
+		}
+	}
+	if line.RequestID != "the-request" || line.Request.ClientIP != "127.0.0.1" || line.Request.URI != "/v1/verify/chain-transaction?-" {
+		t.Errorf("the first answer is logged as %+v", line)
+	}
+}
+
+// A settlement may be under way.
+func TestAStopLetsRequestsUnderWayFinish(t *testing.T) {
+	t.Parallel()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	verifier := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-leave
+		_, _ = io.WriteString(w, "the receipt")
+	})
+	h := household(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
+	got := make(chan answer, 1)
+	go func() { got <- h.ask(t, "POST", "/v1/verify/chain-transaction", "{}") }()
+	<-entered
+	if err := h.process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(h.log.String(), "shutting down") {
+		time.Sleep(10 * time.Millisecond)
+	}
+	close(leave)
+	if a := <-got; a.StatusCode != 200 || a.body != "the receipt" {
+		t.Errorf("got %d %s", a.StatusCode, a.body)
+	}
+	<-h.ended
+	if h.exit != nil {
+		t.Errorf("the program ended with %v", h.exit)
+	}
+}

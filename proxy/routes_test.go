@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestEveryPathHasItsService(t *testing.T) {
+	t.Parallel()
+	h := household(t, nil)
+	for path, want := range map[string]string{
+		"/api/v1/auth/login":                    "auth",
+		"/api/v1/auth/users/3":                  "auth",
+		"/api/v1/auth/openapi.json":             "auth",
+		"/api/v1/lists":                         "app",
+		"/v1/verify/chain-transaction":          "verifier",
+		"/v1/verify/base-transaction":           "verifier",
+		"/health":                               "verifier",
+		"/.well-known/receipt-signing-key.json": "verifier",
+		"/.well-known/x402":                     "verifier",
+		"/openapi.json":                         "verifier",
+		"/llms.txt":                             "verifier",
+	} {
+		if got := h.ask(t, "GET", path, "", "Cookie", "svc.sid=member"); got.StatusCode != 200 || got.body != want {
+			t.Errorf("%s: %d %s, want %s", path, got.StatusCode, got.body, want)
+		}
+	}
+}
+
+func TestThePathAndQueryArriveAsTheyWereSent(t *testing.T) {
+	t.Parallel()
+	h := household(t, nil)
+	const path = "/v1/verify/chain-transaction?a=b%20c&d=%2F"
+	h.ask(t, "POST", path, "{}")
+	if got := h.verifier.last(t); got.RequestURI != path || got.Method != "POST" {
+		t.Errorf("got %s %s", got.Method, got.RequestURI)
+	}
+}
+
+func TestInternalPathsAreNotRoutedHoweverTheyAreSpelled(t *testing.T) {
+	t.Parallel()
+	frontend := stand(t, "frontend", nil)
+	h := household(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
+	for _, path := range []string{
+		"/internal", "/internal/", "/internal/forward-auth", "/internal/forward-auth?role=admin", "//internal/forward-auth",
+		"/INTERNAL/forward-auth", "/Internal/Forward-Auth", "/./internal/forward-auth", "/x/../internal/forward-auth",
+		"/%69nternal/forward-auth", "/%2e/internal/forward-auth", "/x/%2e%2e/internal/forward-auth", "/%2finternal/forward-auth",
+		"/internal%2fforward-auth", "/api/v1/auth/../../../internal/forward-auth", "/api/v1/auth/%2e%2e/%2e%2e/%2e%2e/internal/forward-auth",
+		"/api/v1/auth/..%2f..%2f..%2finternal/forward-auth", "///internal///forward-auth", "/v1/..//internal/./forward-auth",
+	} {
+		got := h.ask(t, "GET", path, "", "Cookie", "svc.sid=member", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
+		if got.StatusCode != 404 {
+			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
+		}
+	}
+	for _, u := range []*upstream{h.auth, h.verifier, h.app, frontend} {
+		for _, r := range u.asked() {
+			t.Errorf("%s arrived", r.RequestURI)
+		}
+	}
+}
+
+func TestAPathNobodyServesIsNotFoundInTheCommonShape(t *testing.T) {
+	t.Parallel()
+	d := open(t, nil)
+	for _, path := range []string{"/nothing", "/api/v2/x", "/api/v1/lists", "/.well-known/other", "/index.html"} {
+		german(t, d.ask(t, "GET", path, ""), 404)
+	}
+}
+
+func TestWithoutAFrontendThePageNamesTheDoors(t *testing.T) {
+	t.Parallel()
+	d := open(t, nil)
+	got := d.ask(t, "GET", "/", "")
+	if got.StatusCode != 200 || got.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("got %d %s", got.StatusCode, got.Header)
+	}
+	for _, name := range []string{"/api/v1/auth/", "/v1/verify/", "/openapi.json", "FRONTEND_ROOT"} {
+		if !strings.Contains(got.body, name) {
+			t.Errorf("%s is not named in %s", name, got.body)
+		}
+	}
+}
+
+func TestAnEmptySettingCountsAsNone(t *testing.T) {
+	t.Parallel()
+	d := open(t, map[string]string{
+		"AUTH_UPSTREAM": "", "VERIFIER_UPSTREAM": "", "FRONTEND_UPSTREAM": "", "FRONTEND_ROOT": "", "APP_UPSTREAM": "",
+		"TRUSTED_PROXIES": "", "ROUTES": "", "APP_NAME": "", "AUTH_TIMEOUT": "", "LOG_LEVEL": "", "ADMIN_BIND": "",
+	})
+	if got := d.ask(t, "GET", "/", ""); got.StatusCode != 200 {
+		t.Errorf("got %d %s", got.StatusCode, got.body)
+	}
+}
+
+func TestFurtherRoutesComeFromASetting(t *testing.T) {
+	t.Parallel()
+	photos := stand(t, "photos", nil)
+	d := open(t, map[string]string{"ROUTES": `handle /photos/* {
+		reverse_proxy ` + photos.addr() + `
+	}`})
+	if got := d.ask(t, "GET", "/photos/1", ""); got.body != "photos" {
+		t.Errorf("got %d %s", got.StatusCode, got.body)
+	}
+	german(t, d.ask(t, "GET", "/other", ""), 404)
+}
+
+// german wants the error body of auth's contract.
+func german(t *testing.T, got answer, code int) {
+	t.Helper()
+	body := shape(t, got, code)
+	if len(body) != 2 {
+		t.Errorf("%s: %s", got.Request.URL.Path, got.body)
+	}
+	if text, _ := body["error"].(string); !strings.HasSuffix(text, ".") {
+		t.Errorf("%s: %s is no sentence", got.Request.URL.Path, got.body)
+	}
+}
+
+// english wants the verifier's error body.
+func english(t *testing.T, got answer, code int, reason string, retryable bool) {
+	t.Helper()
+	body := shape(t, got, code)
+	if body["reason"] != reason || body["retryable"] != retryable {
+		t.Errorf("%s: %s", got.Request.URL.Path, got.body)
+	}
+}
+
+func shape(t *testing.T, got answer, code int) map[string]any {
+	t.Helper()
+	var body map[string]any
+	if err := json.Unmarshal([]byte(got.body), &body); err != nil {
+		t.Errorf("%s: %v in %s", got.Request.URL.Path, err, got.body)
+		return nil
+	}
+	if got.StatusCode != code || body["code"] != float64(code) || body["error"] == "" {
+		t.Errorf("%s: %d %s, want %d", got.Request.URL.Path, got.StatusCode, got.body, code)
+	}
+	if got.Header.Get("Content-Type") != "application/json" || got.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%s: headers %s", got.Request.URL.Path, got.Header)
+	}
+	if got.Header.Get("X-Request-Id") == "" || got.Header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%s: headers %s", got.Request.URL.Path, got.Header)
+	}
+	if again := got.Header.Get("Retry-After") != ""; again != (code >= http.StatusBadGateway) {
+		t.Errorf("%s: Retry-After %q with %d", got.Request.URL.Path, got.Header.Get("Retry-After"), code)
+	}
+	return body
+}
