@@ -27,3 +27,5 @@ require (
 )
 
 replace github.com/pforte/pforte/pkg => ../pkg
+
+ignore ./e2e/clients/node_modules

@@ -17,6 +17,8 @@ const (
 	// PayerKey is the key of an account with a million of the token, known to
 	// everybody and worth nothing on any other chain.
 	PayerKey = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+	// SettlerKey is the key of an account that can pay for gas.
+	SettlerKey = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"
 )
 
 // Devnet is the development chain with its token and facilitator.

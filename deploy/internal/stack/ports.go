@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"strconv"
 )
 
 // Port is an address that a program of the stack will listen on, and the
@@ -40,16 +42,26 @@ func port(addr string) string {
 	return number
 }
 
+// Ports that FreePorts chooses from: below those that systems give to outgoing
+// connections, which could take a free one before its program does.
+const (
+	lowestPort  = 20_000
+	highestPort = 32_000
+)
+
 // FreePorts gives n different ports of 127.0.0.1 that nobody listens on.
 func FreePorts(ctx context.Context, n int) ([]string, error) {
-	addrs := make([]string, n)
-	for i := range addrs {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+	var addrs []string
+	for range 100 * (n + 1) {
+		if len(addrs) == n {
+			return addrs, nil
 		}
-		defer func() { _ = l.Close() }() // all at once at the end, so that no port comes twice
-		addrs[i] = l.Addr().String()
+		number := lowestPort + rand.IntN(highestPort-lowestPort) //nolint:gosec // no secret
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(number))
+		if l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr); err == nil {
+			defer func() { _ = l.Close() }() // all at the end, so that no port comes twice
+			addrs = append(addrs, addr)
+		}
 	}
-	return addrs, nil
+	return nil, errors.New("no free ports")
 }

@@ -38,6 +38,17 @@ func Healthy(url string) func(context.Context) error {
 	}
 }
 
+// Listening gives the question whether somebody accepts connections.
+func Listening(addr string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		conn, err := (&net.Dialer{Timeout: askWithin}).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+}
+
 // RedisAnswers gives the question whether a Redis takes commands: while it
 // loads its data it answers with an error.
 func RedisAnswers(addr string) func(context.Context) error {

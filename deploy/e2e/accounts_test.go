@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/deploy/internal/layout"
+)
+
+func TestAMemberLogsInAndOut(t *testing.T) {
+	w := visit(t)
+	b := newBrowser(t, w.tap.URL)
+	b.me(401)
+	_, user := w.member(t, "anna")
+	if in := b.login("anna", "a password of eight"); in != user || in.Role != "member" {
+		t.Errorf("logged in as %+v, created as %+v", in, user)
+	}
+	if got := b.me(200); got != user {
+		t.Errorf("me is %+v", got)
+	}
+	b.ask("POST", "/api/v1/auth/logout", "").want(t, 200, nil)
+	if b.cookie("svc.sid") != "" || b.cookie("csrf-token") != "" {
+		t.Error("a cookie outlives the logout")
+	}
+	b.me(401)
+}
+
+func TestAnAdminManagesTheMembers(t *testing.T) {
+	w := visit(t)
+	admin := w.admin(t)
+	b, user := w.member(t, "berta")
+	admin.ask("POST", "/api/v1/auth/users", `{"username":"berta","display_name":"B","password":"another password"}`).want(t, 409, nil)
+	admin.ask("POST", "/api/v1/auth/users", `{"username":"b","display_name":"B","password":"another password"}`).want(t, 400, nil)
+	b.ask("GET", "/api/v1/auth/users", "").want(t, 403, nil)
+	b.ask("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", user.ID), "").want(t, 403, nil)
+	var list struct {
+		Data []struct {
+			member
+			CreatedAt time.Time `json:"created_at"`
+		} `json:"data"`
+	}
+	admin.ask("GET", "/api/v1/auth/users", "").want(t, 200, &list)
+	found := false
+	for _, entry := range list.Data {
+		found = found || entry.member == user && time.Since(entry.CreatedAt) < time.Hour
+	}
+	if !found {
+		t.Errorf("%+v is not in the list: %+v", user, list.Data)
+	}
+	admin.ask("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", user.ID), "").want(t, 200, nil)
+	b.me(401)
+	admin.ask("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", user.ID), "").want(t, 404, nil)
+	admin.ask("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", admin.me(200).ID), "").want(t, 400, nil)
+}
+
+func TestAPasswordChangeEndsTheOtherSessions(t *testing.T) {
+	w := visit(t)
+	phone, _ := w.member(t, "carla")
+	laptop := newBrowser(t, w.tap.URL)
+	laptop.login("carla", "a password of eight")
+	change := `{"current_password":"a password of eight","new_password":"ein neues Kennwort"}`
+	laptop.ask("PATCH", "/api/v1/auth/me/password", change).want(t, 200, nil)
+	laptop.me(200)
+	phone.me(401)
+	phone.ask("POST", "/api/v1/auth/login", credentials("carla", "a password of eight")).want(t, 401, nil)
+	phone.login("carla", "ein neues Kennwort")
+}
+
+// The frontend meets a 403 with the token of the refusal, once.
+func TestAStateChangeNeedsTheTokenAndTheRefusalCarriesIt(t *testing.T) {
+	w := visit(t)
+	b, _ := w.member(t, "dora")
+	refused := b.ask("POST", "/api/v1/auth/logout", "", "X-CSRF-Token", strings.Repeat("0", 64)).want(t, 403, nil)
+	b.ask("POST", "/api/v1/auth/logout", "", "X-CSRF-Token", refused.Header.Get("X-CSRF-Token")).want(t, 200, nil)
+}
+
+func TestBadInputGetsACommonErrorEverywhere(t *testing.T) {
+	w := visit(t)
+	b := newBrowser(t, w.tap.URL)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"POST", "/api/v1/auth/login", `{"username":`, 400},
+		{"POST", "/api/v1/auth/login", `{"username":["admin"],"password":"x"}`, 400},
+		{"POST", "/api/v1/auth/login", `{"username":"admin","password":"` + strings.Repeat("x", 100_000) + `"}`, 413},
+		{"GET", "/api/v1/auth/login", "", 405},
+		{"GET", "/api/v1/auth/nothing", "", 404},
+		{"GET", "/api/v1/nothing", "", 401}, // the household's own API is behind the guard
+		{"GET", "/internal/forward-auth", "", 404},
+		{"GET", "/nothing", "", 404},
+		{"POST", "/v1/verify/chain-transaction", `{"transactionHash":"0x12"}`, 400},
+		{"POST", "/v1/verify/chain-transaction", "", 402},
+		{"GET", "/v1/verify/chain-transaction", "", 405},
+		{"POST", "/v1/verify/other-transaction", "", 404},
+	} {
+		if got := b.ask(c.method, c.path, c.body).want(t, c.status, nil); !strings.HasPrefix(got.Header.Get("Content-Type"), "application/json") {
+			t.Errorf("%s %s: an error of the type %q", c.method, c.path, got.Header.Get("Content-Type"))
+		}
+	}
+}
+
+func TestTheDoorClosesAfterTooManyFailedLoginsAndOpensAgain(t *testing.T) {
+	w := newWorld(t, options{change: func(l *layout.Layout) {
+		l.Extra["auth"] = map[string]string{"RATE_LIMIT_WINDOW_MS": "5000", "RATE_LIMIT_MAX_ATTEMPTS": "3"}
+	}})
+	b := newBrowser(t, w.tap.URL)
+	begin := time.Now()
+	for i := range 3 {
+		spoofed := fmt.Sprintf("203.0.113.%d", i)
+		b.ask("POST", "/api/v1/auth/login", credentials("admin", "wrong"), "X-Forwarded-For", spoofed).want(t, 401, nil)
+	}
+	password, err := w.AdminPassword()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shut := b.ask("POST", "/api/v1/auth/login", credentials("admin", password), "X-Forwarded-For", "203.0.113.99").want(t, 429, nil)
+	if shut.Header.Get("Retry-After") == "" || shut.Header.Get("RateLimit-Remaining") != "0" {
+		t.Errorf("the refusal says %v", shut.Header)
+	}
+	time.Sleep(time.Until(begin.Add(6 * time.Second)))
+	b.login(layout.AdminName, password)
+}
+
+// A crash of each part, one after the other: what it answers meanwhile, and
+// that sessions and users are there afterwards.
+func TestSessionsAndUsersOutliveCrashes(t *testing.T) {
+	w := newWorld(t, options{})
+	b, user := w.member(t, "emil")
+	time.Sleep(1100 * time.Millisecond) // Redis writes to the disk every second
+	w.programs.Kill("auth")
+	b.ask("GET", "/api/v1/auth/me", "").want(t, 502, nil)
+	w.restart(t, w.Auth())
+	if got := b.me(200); got != user {
+		t.Errorf("after the crash of auth me is %+v", got)
+	}
+	w.programs.Kill("redis")
+	b.ask("GET", "/api/v1/auth/me", "").want(t, 500, nil)
+	if _, err := w.StartRedis(t.Context(), w.programs); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "auth finds Redis again", func(context.Context) error {
+		if got := b.ask("GET", "/api/v1/auth/me", ""); got.StatusCode != http.StatusOK {
+			return fmt.Errorf("%d %s", got.StatusCode, got.body)
+		}
+		return nil
+	})
+	var health struct {
+		Status string `json:"status"`
+	}
+	if err := json.Unmarshal(b.ask("GET", "/health", "").want(t, 200, nil).body, &health); err != nil || health.Status != "ok" {
+		t.Errorf("the verifier suffers from auth's crash: %+v %v", health, err)
+	}
+}

@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/deploy/internal/stack"
+)
+
+// launch is a run of what `make up` runs after the build.
+type launch struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	env    []string
+	bin    string
+	state  string
+	mu     sync.Mutex
+	output bytes.Buffer
+}
+
+func (l *launch) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.output.Write(p)
+}
+
+func (l *launch) said() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.output.String()
+}
+
+// ports gives a setting for each port of the local stack.
+func ports(t *testing.T) (env []string) {
+	t.Helper()
+	settings := []string{
+		"PROXY_PORT", "PROXY_ADMIN_PORT", "AUTH_PORT", "AUTH_ADMIN_PORT", "VERIFIER_PORT", "VERIFIER_ADMIN_PORT",
+		"CHAIN_PORT", "FACILITATOR_PORT", "REDIS_PORT",
+	}
+	addrs, err := stack.FreePorts(t.Context(), len(settings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, setting := range settings {
+		_, number := split(addrs[i])
+		env = append(env, setting+"="+number)
+	}
+	return env
+}
+
+// up starts the local stack and waits for its screen.
+func up(t *testing.T, state string, env []string) *launch {
+	t.Helper()
+	bin := os.Getenv("PFORTE_BIN")
+	l := &launch{t: t, env: append(env, "PATH="+os.Getenv("PATH")), bin: bin, state: state}
+	l.cmd = exec.Command(filepath.Join(bin, "local"), "-bin", bin, "-state", state)
+	l.cmd.Env, l.cmd.Stdout, l.cmd.Stderr = l.env, l, l
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.cmd.Process.Kill() })
+	eventually(t, "the stack is up", func(context.Context) error {
+		if !strings.Contains(l.said(), "Ctrl-C stops everything.") {
+			return errors.New(l.said())
+		}
+		return nil
+	})
+	return l
+}
+
+// end waits for the launcher's end and gives its exit code.
+func (l *launch) end() int {
+	l.t.Helper()
+	var exit *exec.ExitError
+	if err := l.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		l.t.Fatal(err)
+	}
+	return l.cmd.ProcessState.ExitCode()
+}
+
+// allFree fails while somebody listens on a port of the stack.
+func (l *launch) allFree(t *testing.T) {
+	t.Helper()
+	eventually(t, "the ports are free again", func(ctx context.Context) error {
+		for _, setting := range l.env {
+			name, number, _ := strings.Cut(setting, "=")
+			if !strings.HasSuffix(name, "_PORT") {
+				continue
+			}
+			if conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:"+number); err == nil {
+				_ = conn.Close()
+				return fmt.Errorf("%s still answers", name)
+			}
+		}
+		return nil
+	})
+}
+
+// curl runs the line that the screen shows for the login.
+func (l *launch) curl(t *testing.T) {
+	t.Helper()
+	line := regexp.MustCompile(`(?s)  curl -i .*?/login`).FindString(l.said())
+	code, out := command(t, nil, "/bin/sh", "-c", line)
+	if code != 0 || !bytes.Contains(out, []byte("HTTP/1.1 200 OK")) || !bytes.Contains(out, []byte(`"username":"admin"`)) {
+		t.Errorf("%s\nends with %d: %s", line, code, out)
+	}
+}
+
+func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Fatal("curl is not installed")
+	}
+	state, env := filepath.Join(t.TempDir(), "state"), ports(t)
+	first := up(t, state, env)
+	first.curl(t)
+	if code, out := command(t, first.env, filepath.Join(first.bin, "local"), "-bin", first.bin, "-state", state, "demo"); code != 0 || !bytes.Contains(out, []byte("Checked offline")) {
+		t.Errorf("the demo ends with %d: %s", code, out)
+	}
+	if code, out := command(t, first.env, filepath.Join(first.bin, "local"), "-bin", first.bin, "-state", state); code != 1 || len(out) > 0 {
+		t.Errorf("a second stack on the same state ends with %d: %s", code, out)
+	}
+	if err := first.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := first.end(); code != 0 {
+		t.Errorf("a stop ends with %d: %s", code, first.said())
+	}
+	first.allFree(t)
+
+	begin := time.Now()
+	second := up(t, state, env)
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("the second start took %v", took)
+	}
+	second.curl(t) // the user of the first run
+	if err := second.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	second.end()
+	second.allFree(t)
+}
+
+func TestTheLocalStackNamesATakenPortAndItsSetting(t *testing.T) {
+	env := ports(t)
+	taken := strings.TrimPrefix(env[2], "AUTH_PORT=")
+	l, err := net.Listen("tcp", "127.0.0.1:"+taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	bin := os.Getenv("PFORTE_BIN")
+	cmd := exec.Command(filepath.Join(bin, "local"), "-bin", bin, "-state", t.TempDir())
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	want := "port " + taken + " for auth is taken: stop what listens there, or set AUTH_PORT to another\n"
+	if err == nil || string(out) != want {
+		t.Errorf("got %v %q\nwant %q", err, out, want)
+	}
+}
+
+func TestTheLocalStackStopsAndSaysWhyWhenAServiceDies(t *testing.T) {
+	l := up(t, filepath.Join(t.TempDir(), "state"), ports(t))
+	if err := syscall.Kill(l.child(t, "verifier"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code := l.end(); code != 1 {
+		t.Errorf("ends with %d", code)
+	}
+	if said := l.said(); !strings.Contains(said, "verifier: ended by itself: signal: killed") || !strings.Contains(said, "The last lines of ") {
+		t.Errorf("it says\n%s", said)
+	}
+	l.allFree(t)
+}
+
+// child gives the id of the launcher's child of a name, from Linux's /proc/N/stat:
+// "id (name) state parent …".
+func (l *launch) child(t *testing.T, name string) int {
+	t.Helper()
+	entries, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		stat, err := os.ReadFile(entry)
+		if err != nil {
+			continue // it has ended
+		}
+		var id, parent int
+		var comm, state string
+		if n, _ := fmt.Sscanf(string(stat), "%d %s %s %d", &id, &comm, &state, &parent); n == 4 && comm == "("+name+")" && parent == l.cmd.Process.Pid {
+			return id
+		}
+	}
+	t.Fatalf("the launcher has no child of the name %s", name)
+	return 0
+}

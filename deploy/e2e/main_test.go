@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/pforte/pforte/deploy/internal/layout"
+)
+
+// shared is the stack that all journeys use that do not need one of their own.
+var shared *world
+
+func TestMain(m *testing.M) { os.Exit(runAll(m)) }
+
+func runAll(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "pforte-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	app := newHousehold()
+	defer app.Close()
+	w, stop, err := start(context.Background(), dir, options{change: func(l *layout.Layout) {
+		l.Extra["pforte-proxy"] = map[string]string{"APP_UPSTREAM": app.Listener.Addr().String()}
+	}})
+	defer stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, explain(err))
+		return 1
+	}
+	shared = w
+	code := m.Run()
+	for _, exchange := range w.tap.exchanges() {
+		fmt.Println("held against its document:", exchange)
+	}
+	return code
+}
+
+// visit is the shared stack for one journey, whose exchanges must be as
+// documented.
+func visit(t *testing.T) *world {
+	t.Helper()
+	t.Cleanup(func() { shared.tap.report(t) })
+	return shared
+}

@@ -1,0 +1,245 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/deploy/internal/layout"
+)
+
+// price is one verification in the token's atomic units.
+const price = 10_000
+
+// purchase is what `agent --json` prints.
+type purchase struct {
+	Transaction string `json:"transaction"`
+	Verified    bool   `json:"verified"`
+	Payment     struct {
+		Amount      string `json:"amount"`
+		Payer       string `json:"payer"`
+		Transaction string `json:"transaction"`
+		Resumed     bool   `json:"resumed"`
+	} `json:"payment"`
+	Answer json.RawMessage `json:"answer"`
+}
+
+// command runs a program to its end and gives its exit code and its standard
+// output.
+func command(t *testing.T, env []string, path string, args ...string) (code int, out []byte) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s: %v", path, err)
+	}
+	if err != nil {
+		t.Logf("%s %s: %v\n%s", filepath.Base(path), strings.Join(args, " "), err, stderr.Bytes())
+	}
+	return cmd.ProcessState.ExitCode(), stdout.Bytes()
+}
+
+// agent runs the paying client against the door.
+func (w *world) agent(t *testing.T, args ...string) (code int, out []byte) {
+	t.Helper()
+	args = append([]string{"--url", w.tap.URL, "--rpc", "http://" + w.Chain, "--state", t.TempDir()}, args...)
+	return command(t, w.AgentEnv(), filepath.Join(w.Bin, "agent"), args...)
+}
+
+// income is what the payee holds, in atomic units.
+func (w *world) income(t *testing.T) int64 {
+	t.Helper()
+	const balanceOf = "0x70a08231" // balanceOf(address)
+	var hex string
+	w.rpc(t, "eth_call", &hex, map[string]string{
+		"to": layout.Token, "data": balanceOf + strings.Repeat("0", 24) + strings.ToLower(layout.Payee[2:]),
+	}, "latest")
+	amount, ok := new(big.Int).SetString(strings.TrimPrefix(hex, "0x"), 16)
+	if !ok {
+		t.Fatalf("the balance is %q", hex)
+	}
+	return amount.Int64()
+}
+
+func (w *world) rpc(t *testing.T, method string, result any, params ...any) {
+	t.Helper()
+	call, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Post("http://"+w.Chain, "application/json", bytes.NewReader(call))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var envelope struct {
+		Result json.RawMessage `json:"result"`
+		Error  json.RawMessage `json:"error"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&envelope); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(envelope.Result, result); err != nil {
+		t.Fatalf("%s: %s %v", method, envelope.Error, err)
+	}
+}
+
+// buy lets the agent send a transaction and buy its verification.
+func (w *world) buy(t *testing.T, args ...string) purchase {
+	t.Helper()
+	code, out := w.agent(t, append([]string{"--json"}, args...)...)
+	if code != 0 {
+		t.Fatalf("the agent ends with %d: %s", code, out)
+	}
+	var bought purchase
+	if err := json.Unmarshal(out, &bought); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if !bought.Verified {
+		t.Fatalf("not verified: %s", out)
+	}
+	return bought
+}
+
+// checkReceipt checks an answer as its buyer can: with our command, and with the
+// short script of the docs.
+func (w *world) checkReceipt(t *testing.T, answer []byte) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "answer.json")
+	key := filepath.Join(t.TempDir(), "key.json")
+	published := newBrowser(t, w.tap.URL).ask("GET", "/.well-known/receipt-signing-key.json", "").want(t, 200, nil)
+	for path, content := range map[string][]byte{file: answer, key: published.body} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, out := command(t, nil, filepath.Join(w.Bin, "receipt"), "verify", file, "--key", key, "--require-proof"); code != 0 || !bytes.HasPrefix(out, []byte("VALID")) {
+		t.Errorf("receipt verify ends with %d: %s", code, out)
+	}
+	if code, out := command(t, nil, node(t), filepath.Join(top, "pkg", "receipt", "testdata", "verify.mjs"), file, key); code != 0 || string(out) != "signature valid\n" {
+		t.Errorf("verify.mjs ends with %d: %s", code, out)
+	}
+}
+
+// node is the path of Node. A person without it skips the journey; CI has it.
+func node(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("node")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("node is not installed, and CI is set")
+		}
+		t.Skip("node is not installed")
+	}
+	return path
+}
+
+func TestAnAgentPaysOnceForAReceiptThatHolds(t *testing.T) {
+	w := visit(t)
+	before := w.income(t)
+	bought := w.buy(t, "--status", "success")
+	if got := w.income(t) - before; got != price || bought.Payment.Amount != fmt.Sprint(price) {
+		t.Errorf("%d moved, and the agent says %s", got, bought.Payment.Amount)
+	}
+	w.checkReceipt(t, bought.Answer)
+}
+
+func TestTheSameQuestionGetsTheSameReceipt(t *testing.T) {
+	w := visit(t)
+	sent := w.buy(t)
+	first := w.buy(t, "--tx", sent.Transaction, "--status", "success", "--min-confirmations", "2")
+	again := w.buy(t, "--tx", "0x"+strings.ToUpper(sent.Transaction[2:]), "--status", "success", "--min-confirmations", "2")
+	if first.Payment.Transaction == again.Payment.Transaction {
+		t.Error("one transfer paid for two purchases")
+	}
+	if !bytes.Equal(first.Answer, again.Answer) {
+		t.Errorf("the receipts differ:\n%s\n%s", first.Answer, again.Answer)
+	}
+}
+
+func TestNobodyPaysForWhatCannotBeVerified(t *testing.T) {
+	w := visit(t)
+	bought := w.buy(t)
+	before := w.income(t)
+	for name, c := range map[string]struct {
+		code int
+		args []string
+	}{
+		"a transaction that does not exist": {1, []string{"--tx", "0x" + strings.Repeat("ab", 32), "--patience", "1s"}},
+		"an expectation that does not hold": {1, []string{"--tx", bought.Transaction, "--status", "reverted"}},
+		"more than the cap":                 {1, []string{"--tx", bought.Transaction, "--max-usd", "0.009"}},
+		// This may hold later, so the agent keeps the payment for another try.
+		"confirmations that are not there yet": {3, []string{"--tx", bought.Transaction, "--min-confirmations", "100000", "--patience", "1s"}},
+	} {
+		if code, out := w.agent(t, append([]string{"--json"}, c.args...)...); code != c.code {
+			t.Errorf("%s: the agent ends with %d, not %d: %s", name, code, c.code, out)
+		}
+	}
+	if after := w.income(t); after != before {
+		t.Errorf("%d moved", after-before)
+	}
+}
+
+// lastPaid is a paid request as it passed the wiretap, for sending it again.
+func (w *world) lastPaid(t *testing.T) *http.Request {
+	t.Helper()
+	w.tap.mu.Lock()
+	defer w.tap.mu.Unlock()
+	if w.tap.paid == nil {
+		t.Fatal("nothing was paid")
+	}
+	return w.tap.paid.Clone(t.Context())
+}
+
+func TestAPaidAnswerIsThereAgainAfterTheVerifierWasKilled(t *testing.T) {
+	w := newWorld(t, options{})
+	bought := w.buy(t)
+	before := w.income(t)
+	w.programs.Kill("verifier")
+	w.restart(t, w.Verifier())
+	request := w.lastPaid(t)
+	for range 2 {
+		if got := w.resend(t, request); got.StatusCode != http.StatusOK || !bytes.Equal(bytes.TrimSpace(got.body), bytes.TrimSpace(bought.Answer)) {
+			t.Errorf("got %d\n%s\nbought\n%s", got.StatusCode, got.body, bought.Answer)
+		}
+	}
+	if after := w.income(t); after != before {
+		t.Errorf("%d moved again", after-before)
+	}
+}
+
+// resend sends a request again, byte for byte.
+func (w *world) resend(t *testing.T, r *http.Request) answer {
+	t.Helper()
+	body, err := r.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), r.Method, w.tap.URL+r.URL.Path, bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = r.Header.Clone()
+	return newBrowser(t, w.tap.URL).send(req)
+}

@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+)
+
+// wiretap stands between the clients and the proxy, and compares what passes
+// with the documents of the services.
+type wiretap struct {
+	*httptest.Server
+	documents []routers.Router
+
+	mu     sync.Mutex
+	seen   map[string]int // "METHOD path STATUS", paths as documented
+	faults []string
+	paid   *http.Request // the last one that carried a payment, with its body
+}
+
+// newWiretap listens in front of target, an origin.
+func newWiretap(target string, documents ...string) (*wiretap, error) {
+	tap := &wiretap{seen: map[string]int{}}
+	for _, file := range documents {
+		document, err := openapi3.NewLoader().LoadFromFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if err := document.Validate(context.Background()); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		document.Servers = nil // any host
+		router, err := gorillamux.NewRouter(document)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		tap.documents = append(tap.documents, router)
+	}
+	origin, err := url.Parse(target)
+	if err != nil {
+		return nil, err
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(origin)
+			r.Out.Host = r.In.Host
+			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
+		},
+		ModifyResponse: tap.listen,
+		FlushInterval:  -1,
+	}
+	tap.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		tap.keepPaid(r)
+		proxy.ServeHTTP(rw, r)
+	}))
+	return tap, nil
+}
+
+// keepPaid remembers a request that carries a payment.
+func (w *wiretap) keepPaid(r *http.Request) {
+	if r.Header.Get("PAYMENT-SIGNATURE") == "" {
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the proxy meets the same error
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	kept := r.Clone(context.Background())
+	kept.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paid = kept
+}
+
+// listen checks one answer of a documented route. Answers of others pass: the
+// household's own API, and the proxy where it speaks itself.
+func (w *wiretap) listen(resp *http.Response) error {
+	route, params := w.find(resp.Request)
+	if route == nil || saysTheProxy(resp) {
+		return nil
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if err := resp.Body.Close(); err != nil {
+		return err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	answer := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: resp.Request, PathParams: params, Route: route},
+		Status:                 resp.StatusCode,
+		Header:                 resp.Header,
+		Options:                &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	answer.SetBodyBytes(body)
+	err = openapi3filter.ValidateResponse(resp.Request.Context(), answer)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen[fmt.Sprintf("%s %s %d", route.Method, route.Path, resp.StatusCode)]++
+	if err != nil {
+		w.faults = append(w.faults, fmt.Sprintf("%s %s answers %d, which its document does not say: %v\n%s",
+			route.Method, route.Path, resp.StatusCode, err, body))
+	}
+	return nil
+}
+
+// saysTheProxy tells whether an answer is the proxy's own: a service is away, or
+// the route is never served from outside.
+func saysTheProxy(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusGatewayTimeout ||
+		strings.HasPrefix(resp.Request.URL.Path, "/internal/")
+}
+
+func (w *wiretap) find(r *http.Request) (*routers.Route, map[string]string) {
+	for _, document := range w.documents {
+		if route, params, err := document.FindRoute(r); err == nil {
+			return route, params
+		}
+	}
+	return nil, nil
+}
+
+// report gives what was found since the last report.
+func (w *wiretap) report(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, fault := range w.faults {
+		t.Error(fault)
+	}
+	w.faults = nil
+}
+
+// exchanges lists the documented exchanges that passed.
+func (w *wiretap) exchanges() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for exchange := range w.seen {
+		all = append(all, exchange)
+	}
+	slices.Sort(all)
+	return all
+}
