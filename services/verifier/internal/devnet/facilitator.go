@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/pforte/pforte/pkg/strictjson"
@@ -46,7 +47,7 @@ func NewFacilitator(chain *ethclient.Client, chainID uint64, log *slog.Logger) (
 	return &Facilitator{
 		chain: chain, token: t, chainID: id, network: "eip155:" + id.String(), log: log,
 		sender:  &sender{chain: chain, key: key, chainID: id},
-		settled: &settlements{entries: map[paymentKey]*settlement{}},
+		settled: &settlements{entries: map[common.Hash]*settlement{}},
 	}, nil
 }
 

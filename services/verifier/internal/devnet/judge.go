@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/eip3009"
@@ -19,21 +21,37 @@ import (
 // official facilitator.
 const settleMargin = 6 * time.Second
 
+// Reasons of official facilitators that only a facilitator decides on.
+const (
+	reasonSimulation  = "invalid_exact_evm_transaction_simulation_failed"
+	reasonTransaction = "invalid_transaction_state"
+)
+
 // refusal is a reason of the protocol for saying no.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// judged is an offer that may be settled.
-type judged struct {
+// read is an offer whose terms are right and whose authorization fits them.
+type read struct {
 	authorization eip3009.Authorization
 	signature     []byte
 }
 
+func (r read) payer() string {
+	if r.authorization.Value == nil {
+		return ""
+	}
+	return r.authorization.From.Hex()
+}
+
 func (f *Facilitator) verify(ctx context.Context, o offer, fault error) any {
-	j, err := f.judge(ctx, o, fault)
+	p, err := f.read(o, fault)
+	if err == nil {
+		err = f.judge(ctx, p)
+	}
 	valid := err == nil
-	return x402.VerifyResponse{IsValid: &valid, InvalidReason: f.reason(err, x402.ReasonUnexpectedVerify), Payer: j.payer()}
+	return x402.VerifyResponse{IsValid: &valid, InvalidReason: f.reason(err, x402.ReasonUnexpectedVerify), Payer: p.payer()}
 }
 
 // reason gives the protocol's word for a fault, "" for none.
@@ -49,41 +67,36 @@ func (f *Facilitator) reason(err error, unexpected string) string {
 	return unexpected
 }
 
-func (j judged) payer() string {
-	if j.authorization.Value == nil {
-		return ""
-	}
-	return j.authorization.From.Hex()
-}
-
-// judge says whether an offer would settle now: first what it says, then what
-// the chain says.
-func (f *Facilitator) judge(ctx context.Context, o offer, fault error) (judged, error) {
+// read refuses what is wrong with an offer whatever the chain and the clock say.
+func (f *Facilitator) read(o offer, fault error) (read, error) {
 	if errors.Is(fault, errVersion) {
-		return judged{}, refusal(x402.ReasonInvalidVersion)
+		return read{}, refusal(x402.ReasonInvalidVersion)
 	}
 	if fault != nil {
-		return judged{}, refusal(x402.ReasonInvalidPayload)
+		return read{}, refusal(x402.ReasonInvalidPayload)
 	}
-	if err := f.judgeTerms(o); err != nil {
-		return judged{}, err
+	if err := f.readTerms(o); err != nil {
+		return read{}, err
 	}
 	a, err := eip3009.Parse(o.payload.Authorization)
 	if err != nil {
-		return judged{}, refusal(x402.ReasonInvalidPayload)
+		return read{}, refusal(x402.ReasonInvalidPayload)
 	}
 	signature, err := eip3009.Signature(o.payload.Signature)
 	if err != nil {
-		return judged{}, refusal(x402.ReasonInvalidPayload)
+		return read{}, refusal(x402.ReasonInvalidPayload)
 	}
-	j := judged{authorization: a, signature: signature}
-	if err := judgeAuthorization(a, o.required, time.Now()); err != nil {
-		return j, err
+	p := read{authorization: a, signature: signature}
+	switch {
+	case !sameAddress(a.To.Hex(), o.required.payTo):
+		return p, refusal(x402.ReasonRecipientMismatch)
+	case a.Value.String() != o.required.amount:
+		return p, refusal(x402.ReasonValueMismatch)
 	}
-	return j, f.judgeOnChain(ctx, j)
+	return p, nil
 }
 
-func (f *Facilitator) judgeTerms(o offer) error {
+func (f *Facilitator) readTerms(o offer) error {
 	network := f.network
 	if o.version == x402.V1 {
 		network, _ = x402.V1Name(f.network)
@@ -106,55 +119,53 @@ func (f *Facilitator) judgeTerms(o offer) error {
 	return nil
 }
 
-func judgeAuthorization(a eip3009.Authorization, r terms, now time.Time) error {
-	switch {
-	case !sameAddress(a.To.Hex(), r.payTo):
-		return refusal(x402.ReasonRecipientMismatch)
-	case a.Value.String() != r.amount:
-		return refusal(x402.ReasonValueMismatch)
+// judge says whether a payment would settle now. The clock is asked for the
+// margin, the token for all the rest: it carries the transfer out on the latest
+// block without keeping it. That is one question, so the answer holds for one
+// moment, and contract wallets are judged as they will be.
+func (f *Facilitator) judge(ctx context.Context, p read) error {
+	now := time.Now()
+	switch a := p.authorization; {
 	case a.ValidAfter.Cmp(big.NewInt(now.Unix())) > 0:
 		return refusal(x402.ReasonValidAfter)
 	case a.ValidBefore.Cmp(big.NewInt(now.Add(settleMargin).Unix())) < 0:
 		return refusal(x402.ReasonValidBefore)
 	}
-	return nil
+	call, err := f.transfer(p)
+	if err != nil {
+		return err
+	}
+	_, err = f.chain.CallContract(ctx, ethereum.CallMsg{From: facilitatorAddress, To: &TokenAddress, Gas: transferGas, Data: call}, nil)
+	return refusalOf(err)
 }
 
-// judgeOnChain asks the token: nonce, balance, and at last the transfer itself
-// without carrying it out, which judges contract wallets too.
-func (f *Facilitator) judgeOnChain(ctx context.Context, j judged) error {
-	a := j.authorization
-	code, err := f.chain.CodeAt(ctx, a.From, nil)
-	if err != nil {
-		return fmt.Errorf("read the payer's code: %w", err)
+// reverts has a reason of the protocol for what the token says when it reverts.
+var reverts = []struct{ text, reason string }{
+	{"authorization is not yet valid", x402.ReasonValidAfter},
+	{"authorization is expired", x402.ReasonValidBefore},
+	{"authorization is used or canceled", x402.ReasonNonceAlreadyUsed},
+	{"transfer amount exceeds balance", x402.ReasonInsufficientFunds},
+	{"invalid signature", x402.ReasonInvalidSignature},
+}
+
+// refusalOf reads why a call failed. What the node answered is a refusal; what
+// it did not answer stays an error.
+func refusalOf(err error) error {
+	var answered rpc.Error
+	if err == nil || !errors.As(err, &answered) {
+		return err
 	}
-	if len(code) == 0 {
-		if signer, err := eip3009.Recover(a.Digest(f.domain()), j.signature); err != nil || signer != a.From {
-			return refusal(x402.ReasonInvalidSignature)
+	var reverted rpc.DataError
+	if errors.As(err, &reverted) {
+		data, _ := reverted.ErrorData().(string)
+		text, _ := abi.UnpackRevert(common.FromHex(data)) // "" is in no row
+		for _, r := range reverts {
+			if strings.Contains(text, r.text) {
+				return refusal(r.reason)
+			}
 		}
 	}
-	used, err := f.ask(ctx, "authorizationState", a.From, a.Nonce)
-	if err != nil {
-		return err
-	}
-	if used.Sign() != 0 {
-		return refusal(x402.ReasonNonceAlreadyUsed)
-	}
-	balance, err := f.ask(ctx, "balanceOf", a.From)
-	if err != nil {
-		return err
-	}
-	if balance.Cmp(a.Value) < 0 {
-		return refusal(x402.ReasonInsufficientFunds)
-	}
-	call, err := f.transfer(j)
-	if err != nil {
-		return err
-	}
-	if _, err := f.chain.CallContract(ctx, ethereum.CallMsg{From: facilitatorAddress, To: &TokenAddress, Data: call}, nil); err != nil {
-		return refusal(x402.ReasonInvalidSignature) // everything else was asked above
-	}
-	return nil
+	return refusal(reasonSimulation)
 }
 
 func (f *Facilitator) domain() eip3009.Domain {
@@ -162,26 +173,13 @@ func (f *Facilitator) domain() eip3009.Domain {
 }
 
 // transfer is the call of the token that settles.
-func (f *Facilitator) transfer(j judged) ([]byte, error) {
-	a := j.authorization
-	arguments, err := f.token.settle.Inputs.Pack(a.From, a.To, a.Value, a.ValidAfter, a.ValidBefore, a.Nonce, j.signature)
+func (f *Facilitator) transfer(p read) ([]byte, error) {
+	a := p.authorization
+	arguments, err := f.token.settle.Inputs.Pack(a.From, a.To, a.Value, a.ValidAfter, a.ValidBefore, a.Nonce, p.signature)
 	if err != nil {
 		return nil, fmt.Errorf("encode the transfer: %w", err)
 	}
 	return append(f.token.settle.ID[:4:4], arguments...), nil
-}
-
-// ask calls a view of the token that answers with one word.
-func (f *Facilitator) ask(ctx context.Context, view string, args ...any) (*big.Int, error) {
-	call, err := f.token.abi.Pack(view, args...)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", view, err)
-	}
-	word, err := f.chain.CallContract(ctx, ethereum.CallMsg{To: &TokenAddress, Data: call}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("ask the token for %s: %w", view, err)
-	}
-	return new(big.Int).SetBytes(word), nil
 }
 
 func sameAddress(a, b string) bool {

@@ -3,7 +3,6 @@ package devnet
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,11 +10,16 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/miner"
 )
 
-// buildTime is what the node gets to fill a block: it answers with what it has,
-// at first an empty one.
-const buildTime = 100 * time.Millisecond
+const (
+	// buildTimeout bounds how long filling a block may take; a block that is not
+	// filled by then goes without transactions, and the next one has them.
+	buildTimeout = 5 * time.Second
+	// buildPoll is the pause between looks whether a block is filled.
+	buildPoll = 2 * time.Millisecond
+)
 
 // keepSealing adds a block a beat until ctx ends.
 func (c *Chain) keepSealing(ctx context.Context, beat time.Duration) {
@@ -34,61 +38,63 @@ func (c *Chain) keepSealing(ctx context.Context, beat time.Duration) {
 }
 
 // seal adds one block with the transactions that wait, and moves the finalized
-// head, as a consensus client does (Engine API, Prague: forkchoiceUpdatedV3,
-// getPayloadV4, newPayloadV4).
+// head, as a consensus client does (Engine API, Prague: newPayloadV4,
+// forkchoiceUpdatedV3).
 func (c *Chain) seal(ctx context.Context) error {
 	if err := c.backend.TxPool().Sync(); err != nil {
 		return fmt.Errorf("let the pool see the last block: %w", err)
 	}
-	head := c.backend.BlockChain().CurrentBlock()
-	attributes := &engine.PayloadAttributes{
-		Timestamp:   max(uint64(time.Now().Unix()), head.Time+1), //nolint:gosec // the clock is after 1970
-		Withdrawals: []*types.Withdrawal{}, BeaconRoot: &common.Hash{},
-	}
-	if _, err := rand.Read(attributes.Random[:]); err != nil {
-		return fmt.Errorf("draw randomness: %w", err)
-	}
-	payload, err := c.build(ctx, head.Hash(), attributes)
+	built, err := c.build(ctx, c.backend.BlockChain().CurrentBlock())
 	if err != nil {
 		return err
 	}
-	requests := make([]hexutil.Bytes, 0, len(payload.Requests))
-	for _, r := range payload.Requests {
+	requests := make([]hexutil.Bytes, 0, len(built.Requests))
+	for _, r := range built.Requests {
 		requests = append(requests, r)
 	}
-	status, err := c.engine.NewPayloadV4(ctx, *payload.ExecutionPayload, []common.Hash{}, &common.Hash{}, requests)
+	block := built.ExecutionPayload
+	status, err := c.engine.NewPayloadV4(ctx, *block, []common.Hash{}, &common.Hash{}, requests)
 	if err != nil {
 		return fmt.Errorf("hand in the block: %w", err)
 	}
 	if status.Status != engine.VALID {
 		return fmt.Errorf("the node calls its own block %s", status.Status)
 	}
-	_, err = c.engine.ForkchoiceUpdatedV3(ctx, c.choice(payload.ExecutionPayload.BlockHash, payload.ExecutionPayload.Number), nil)
-	if err != nil {
+	if _, err = c.engine.ForkchoiceUpdatedV3(ctx, c.choice(block.BlockHash, block.Number), nil); err != nil {
 		return fmt.Errorf("move the head: %w", err)
 	}
 	return nil
 }
 
-func (c *Chain) build(ctx context.Context, head common.Hash, attributes *engine.PayloadAttributes) (*engine.ExecutionPayloadEnvelope, error) {
-	number := c.backend.BlockChain().CurrentBlock().Number.Uint64()
-	response, err := c.engine.ForkchoiceUpdatedV3(ctx, c.choice(head, number), attributes)
+// build lets the node make the next block, and waits until it has tried every
+// waiting transaction: the node begins with an empty block.
+func (c *Chain) build(ctx context.Context, head *types.Header) (*engine.ExecutionPayloadEnvelope, error) {
+	args := miner.BuildPayloadArgs{
+		Parent: head.Hash(), Timestamp: max(uint64(time.Now().Unix()), head.Time+1), //nolint:gosec // the clock is after 1970
+		Withdrawals: types.Withdrawals{}, BeaconRoot: &common.Hash{}, Version: engine.PayloadV3,
+	}
+	if _, err := rand.Read(args.Random[:]); err != nil {
+		return nil, fmt.Errorf("draw randomness: %w", err)
+	}
+	payload, err := c.backend.Miner().BuildPayload(ctx, &args, false)
 	if err != nil {
 		return nil, fmt.Errorf("begin a block: %w", err)
 	}
-	if response.PayloadID == nil {
-		return nil, errors.New("the node begins no block")
+	ticker, timeout := time.NewTicker(buildPoll), time.After(buildTimeout)
+	defer ticker.Stop()
+	for {
+		if filled, _, _, _ := payload.FullBlockAndReceipts(); filled != nil {
+			return payload.Resolve(), nil
+		}
+		select {
+		case <-ctx.Done():
+			payload.Resolve() // stops the building
+			return nil, ctx.Err()
+		case <-timeout:
+			return payload.Resolve(), nil
+		case <-ticker.C:
+		}
 	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(buildTime):
-	}
-	envelope, err := c.engine.GetPayloadV4(*response.PayloadID)
-	if err != nil {
-		return nil, fmt.Errorf("fetch the block: %w", err)
-	}
-	return envelope, nil
 }
 
 // choice names the head and the finalized block behind it.

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/pforte/pforte/pkg/x402"
@@ -27,82 +28,69 @@ const (
 	transferGas = 300_000
 )
 
-// paymentKey names a payment: an authorization is spent by payer and nonce.
-type paymentKey struct {
-	payer common.Address
-	nonce common.Hash
-}
-
-// settlement is one broadcast transfer.
+// settlement is one payment that was, or is being, judged and broadcast.
 type settlement struct {
-	digest common.Hash
-	tx     common.Hash
-	err    error
-	sent   chan struct{} // closed once tx or err is known
+	sent chan struct{} // closed once tx or err is known
+	tx   common.Hash
+	err  error
 }
 
-// settlements remembers what was broadcast, so that a repeated request finds
-// the first one's transaction instead of sending another.
+// settlements remembers what was broadcast, by everything that was signed and
+// the signature, so that a repeated request finds the first one's transaction
+// instead of sending another.
 type settlements struct {
 	mu      sync.Mutex
-	entries map[paymentKey]*settlement
+	entries map[common.Hash]*settlement
 }
 
-// begin gives the settlement of a payment, and whether the caller is the first
-// and must broadcast it.
-func (s *settlements) begin(k paymentKey, digest common.Hash) (*settlement, bool) {
+// join gives the settlement of a payment, and whether the caller is the first
+// and must carry it out.
+func (s *settlements) join(payment common.Hash) (*settlement, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e, ok := s.entries[k]; ok {
+	if e, ok := s.entries[payment]; ok {
 		return e, false
 	}
-	e := &settlement{digest: digest, sent: make(chan struct{})}
-	s.entries[k] = e
+	e := &settlement{sent: make(chan struct{})}
+	s.entries[payment] = e
 	return e, true
 }
 
-func (s *settlements) find(k paymentKey) *settlement {
+func (s *settlements) forget(payment common.Hash) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.entries[k]
-}
-
-func (s *settlements) forget(k paymentKey) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.entries, k)
+	delete(s.entries, payment)
 }
 
 func (f *Facilitator) settle(ctx context.Context, o offer, fault error) any {
-	j, err := f.judge(ctx, o, fault)
-	network := o.required.network
 	tx := common.Hash{}
-	if err == nil || errors.Is(err, refusal(x402.ReasonNonceAlreadyUsed)) {
-		tx, err = f.carryOut(ctx, j, err)
+	p, err := f.read(o, fault)
+	if err == nil {
+		tx, err = f.carryOut(ctx, p)
 	}
 	success := err == nil
-	s := x402.SettleResponse{Success: &success, ErrorReason: f.reason(err, x402.ReasonUnexpectedSettle), Network: network, Payer: j.payer()}
+	s := x402.SettleResponse{
+		Success: &success, ErrorReason: f.reason(err, x402.ReasonUnexpectedSettle), Network: o.required.network, Payer: p.payer(),
+	}
 	if tx != (common.Hash{}) {
 		s.Transaction = tx.Hex()
 	}
 	return s
 }
 
-// carryOut broadcasts a judged payment once and waits for its block. A payment
-// whose nonce is used is a success when this facilitator used it, for the very
-// same authorization.
-func (f *Facilitator) carryOut(ctx context.Context, j judged, verdict error) (common.Hash, error) {
-	k := paymentKey{j.authorization.From, j.authorization.Nonce}
-	digest := j.authorization.Digest(f.domain())
-	e, first := f.settled.find(k), false
-	if e == nil && verdict == nil {
-		e, first = f.settled.begin(k, digest)
-	}
-	if e == nil || e.digest != digest {
-		return common.Hash{}, refusal(x402.ReasonNonceAlreadyUsed)
-	}
+// carryOut judges and broadcasts a payment once and waits for its block. A
+// repeated request gets what the first one got, also when the payment could not
+// be made anew: it is expired or used, by this very payment.
+func (f *Facilitator) carryOut(ctx context.Context, p read) (common.Hash, error) {
+	payment := crypto.Keccak256Hash(p.authorization.Digest(f.domain()).Bytes(), p.signature)
+	e, first := f.settled.join(payment)
 	if first {
-		e.tx, e.err = f.broadcast(ctx, j)
+		if e.err = f.judge(ctx, p); e.err == nil {
+			e.tx, e.err = f.broadcast(ctx, p)
+		}
+		if e.err != nil {
+			f.settled.forget(payment)
+		}
 		close(e.sent)
 	}
 	select {
@@ -111,14 +99,13 @@ func (f *Facilitator) carryOut(ctx context.Context, j judged, verdict error) (co
 		return common.Hash{}, refusal(x402.ReasonSettlementPending)
 	}
 	if e.err != nil {
-		f.settled.forget(k)
 		return common.Hash{}, e.err
 	}
-	return e.tx, f.confirm(ctx, k, e.tx)
+	return e.tx, f.confirm(ctx, payment, e.tx)
 }
 
-func (f *Facilitator) broadcast(ctx context.Context, j judged) (common.Hash, error) {
-	call, err := f.transfer(j)
+func (f *Facilitator) broadcast(ctx context.Context, p read) (common.Hash, error) {
+	call, err := f.transfer(p)
 	if err != nil {
 		return common.Hash{}, err
 	}
@@ -126,7 +113,7 @@ func (f *Facilitator) broadcast(ctx context.Context, j judged) (common.Hash, err
 }
 
 // confirm waits until the transfer is in a block.
-func (f *Facilitator) confirm(ctx context.Context, k paymentKey, tx common.Hash) error {
+func (f *Facilitator) confirm(ctx context.Context, payment, tx common.Hash) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
 	for {
@@ -135,8 +122,8 @@ func (f *Facilitator) confirm(ctx context.Context, k paymentKey, tx common.Hash)
 		case err == nil && receipt.Status == types.ReceiptStatusSuccessful:
 			return nil
 		case err == nil:
-			f.settled.forget(k)
-			return refusal("invalid_transaction_state")
+			f.settled.forget(payment)
+			return refusal(reasonTransaction)
 		case !errors.Is(err, ethereum.NotFound) && ctx.Err() == nil && !isIndexing(err):
 			return fmt.Errorf("read the settlement: %w", err)
 		}
