@@ -1,0 +1,98 @@
+//go:build ignore
+
+// Pay for a call in Go, with nothing but go-ethereum to sign:
+//
+//	PRIVATE_KEY=0x… go run examples/pay.go URL BODY
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/common/math"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/signer/core/apitypes"
+)
+
+func main() {
+	url, body := os.Args[1], os.Args[2]
+	answer := post(url, body, "") // 402: the offer is in a header
+	var offer struct {
+		Accepts []struct {
+			Scheme, Network, Amount, Asset, PayTo string
+			MaxTimeoutSeconds                     int64
+			Extra                                 struct{ Name, Version string }
+		}
+	}
+	challenge, err := base64.StdEncoding.DecodeString(answer.Header.Get("PAYMENT-REQUIRED"))
+	check(err)
+	check(json.Unmarshal(challenge, &offer))
+	ask := offer.Accepts[0]
+	if ask.Scheme != "exact" || ask.Amount != "10000" { // your own limit, token and network
+		check(fmt.Errorf("not buying at %+v", ask))
+	}
+
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(os.Getenv("PRIVATE_KEY"), "0x"))
+	check(err)
+	nonce := make([]byte, 32)
+	_, _ = rand.Read(nonce)
+	authorization := map[string]any{
+		"from": crypto.PubkeyToAddress(key.PublicKey).Hex(), "to": ask.PayTo, "value": ask.Amount, "validAfter": "0",
+		"validBefore": fmt.Sprint(time.Now().Unix() + ask.MaxTimeoutSeconds), "nonce": hexutil.Encode(nonce),
+	}
+	chain, _ := new(big.Int).SetString(strings.TrimPrefix(ask.Network, "eip155:"), 10)
+	hash, _, err := apitypes.TypedDataAndHash(apitypes.TypedData{
+		PrimaryType: "TransferWithAuthorization", Message: authorization,
+		Domain: apitypes.TypedDataDomain{Name: ask.Extra.Name, Version: ask.Extra.Version, ChainId: (*math.HexOrDecimal256)(chain), VerifyingContract: ask.Asset},
+		Types: apitypes.Types{
+			"EIP712Domain":              {{Name: "name", Type: "string"}, {Name: "version", Type: "string"}, {Name: "chainId", Type: "uint256"}, {Name: "verifyingContract", Type: "address"}},
+			"TransferWithAuthorization": {{Name: "from", Type: "address"}, {Name: "to", Type: "address"}, {Name: "value", Type: "uint256"}, {Name: "validAfter", Type: "uint256"}, {Name: "validBefore", Type: "uint256"}, {Name: "nonce", Type: "bytes32"}},
+		},
+	})
+	check(err)
+	signature, err := crypto.Sign(hash, key)
+	check(err)
+	signature[64] += 27
+
+	var whole struct{ Accepts []json.RawMessage }
+	check(json.Unmarshal(challenge, &whole))
+	payment, err := json.Marshal(map[string]any{
+		"x402Version": 2, "accepted": whole.Accepts[0],
+		"payload": map[string]any{"signature": hexutil.Encode(signature), "authorization": authorization},
+	})
+	check(err)
+	answer = post(url, body, base64.StdEncoding.EncodeToString(payment))
+	receipt, err := io.ReadAll(answer.Body)
+	check(err)
+	fmt.Println(answer.Status)
+	fmt.Printf("%.120s…\n", receipt)
+}
+
+func post(url, body, payment string) *http.Response {
+	request, err := http.NewRequest(http.MethodPost, url, bytes.NewBufferString(body))
+	check(err)
+	request.Header.Set("Content-Type", "application/json")
+	if payment != "" {
+		request.Header.Set("PAYMENT-SIGNATURE", payment)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	check(err)
+	return answer
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

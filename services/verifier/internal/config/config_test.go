@@ -1,0 +1,94 @@
+package config_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/config"
+)
+
+func TestTheREADMEHasTheTableOfTheSettings(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table := config.Table(); !strings.Contains(string(readme), table) {
+		t.Errorf("README.md must hold this table:\n%s", table)
+	}
+}
+
+// required is what has no default.
+func required() map[string]string {
+	return map[string]string{
+		"CHAIN_RPC_URLS": "https://node.example", "RECEIPT_SIGNING_KEY": "key", "FACILITATOR_URL": "https://facilitator.example", "PAYMENT_PAY_TO": "0x1",
+	}
+}
+
+func load(change map[string]string) (config.Config, error) {
+	env := required()
+	for name, value := range change {
+		env[name] = value
+	}
+	return config.Load(func(name string) string { return env[name] })
+}
+
+func TestTheDefaultsAreThoseOfTheContract(t *testing.T) {
+	c, err := load(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Addr != ":8082" || c.DatabaseURL != "sqlite:data/verifier.db" || c.Chain.Name != "base" || c.Chain.ID != 8453 || c.Quorum != 1 ||
+		c.FreeSettlements != 1000 || c.Network != "eip155:8453" || c.Amount != "10000" || c.MaxTimeoutSeconds != 60 || !c.V1 || c.LogLevel != "info" {
+		t.Errorf("defaults are %+v", c)
+	}
+}
+
+func TestALimitThatIsNoneIsItsDefault(t *testing.T) {
+	for _, value := range []string{"0", "-5", "many"} {
+		c, err := load(map[string]string{
+			"FACILITATOR_VERIFY_TIMEOUT": value, "PAYMENT_MAX_TIMEOUT_SECONDS": value, "UNPAID_ATTEMPTS_PER_PAYER": value, "CHAIN_RPC_QUORUM": value,
+		})
+		if err != nil || c.VerifyTimeout != 10*time.Second || c.MaxTimeoutSeconds != 60 || c.PerPayer != 300 || c.Quorum != 1 {
+			t.Errorf("%q: %+v, %v", value, c, err)
+		}
+	}
+}
+
+func TestFaultsNameTheirSetting(t *testing.T) {
+	for setting, change := range map[string]map[string]string{
+		"CHAIN_RPC_URLS":               {"CHAIN_RPC_URLS": ""},
+		"CHAINS_FILE":                  {"CHAINS_FILE": "chains.json"},
+		"FACILITATOR_URL":              {"FACILITATOR_URL": ""},
+		"FACILITATOR_FREE_SETTLEMENTS": {"FACILITATOR_FREE_SETTLEMENTS": "-1"},
+		"CDP_API_KEY_ID":               {"CDP_API_KEY_ID": "id"},
+		"PUBLIC_URL":                   {"PUBLIC_URL": "verifier.example"},
+		"PAYMENT_RPC_URL":              {"PAYMENT_RPC_URL": "https://one.example,two"},
+		"PAYMENT_CONFIRM":              {"PAYMENT_CONFIRM": "maybe"},
+		"RECEIPT_SIGNING_KEY":          {"RECEIPT_SIGNING_KEY": ""},
+		"PAYMENT_PAY_TO":               {"PAYMENT_PAY_TO": ""},
+		"X402_V1":                      {"X402_V1": "perhaps"},
+		"LOG_LEVEL":                    {"LOG_LEVEL": "loud"},
+		"DATABASE_URL":                 {"DATABASE_URL": "mysql://x"},
+		"TRUSTED_PROXIES":              {"TRUSTED_PROXIES": "10.0.0.0/8,here"},
+	} {
+		_, err := load(change)
+		if err == nil || !strings.HasPrefix(err.Error(), setting+":") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", setting, err)
+		}
+	}
+}
+
+func TestTheLedgerAloneIsEnoughForTheOperatorsCommands(t *testing.T) {
+	l, err := config.LoadLedger(func(string) string { return "" })
+	if err != nil || l.DatabaseURL != "sqlite:data/verifier.db" {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+func TestWithoutAFacilitatorTheCDPKeyIsEnough(t *testing.T) {
+	if _, err := load(map[string]string{"FACILITATOR_URL": "", "CDP_API_KEY_ID": "id", "CDP_API_KEY_SECRET": "secret"}); err != nil {
+		t.Error(err)
+	}
+}
