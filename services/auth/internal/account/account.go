@@ -55,22 +55,36 @@ func New(o Options) (*Service, error) {
 	return &Service{users: o.Users, sessions: o.Sessions, passwords: o.Passwords, log: o.Log, now: o.Now}, nil
 }
 
-// verify compares a password with a hash; password.ErrMismatch.
+// maxWait bounds how long a password waits for its turn to be computed.
+const maxWait = 4 * time.Second
+
+// verify compares a password with a hash. password.ErrMismatch,
+// password.ErrBusy.
 func (s *Service) verify(ctx context.Context, hash, pw string) error {
-	return busy(s.passwords.Verify(ctx, hash, pw))
+	return inTurn(ctx, func(ctx context.Context) error { return s.passwords.Verify(ctx, hash, pw) })
 }
 
-// hash gives the hash to store for a new password.
-func (s *Service) hash(ctx context.Context, pw string) (string, error) {
-	hash, err := s.passwords.Hash(ctx, pw)
-	return hash, busy(err)
+// verifyDummy does the same work for nobody.
+func (s *Service) verifyDummy(ctx context.Context, pw string) error {
+	return inTurn(ctx, func(ctx context.Context) error { return s.passwords.VerifyDummy(ctx, pw) })
 }
 
-// busy says of a password whose turn did not come in time what it is: too many
+// hash gives the hash to store for a new password. password.ErrBusy.
+func (s *Service) hash(ctx context.Context, pw string) (hash string, err error) {
+	err = inTurn(ctx, func(ctx context.Context) error {
+		hash, err = s.passwords.Hash(ctx, pw)
+		return err
+	})
+	return hash, err
+}
+
+// inTurn says of a password whose turn did not come in time what it is: too many
 // were waiting.
-func busy(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return password.ErrBusy
+func inTurn(ctx context.Context, compute func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	if err := compute(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
-	return err
+	return password.ErrBusy
 }

@@ -38,7 +38,7 @@ func (s *Service) Login(ctx context.Context, username, pw string, open func(sess
 	}
 	u, err := s.users.ByUsername(ctx, username)
 	if errors.Is(err, user.ErrNotFound) {
-		return user.User{}, invalid(s.passwords.VerifyDummy(ctx, pw))
+		return user.User{}, invalid(s.verifyDummy(ctx, pw))
 	}
 	if err != nil {
 		return user.User{}, fmt.Errorf("find user: %w", err)
@@ -90,7 +90,7 @@ func invalid(err error) error {
 	if errors.Is(err, password.ErrMismatch) {
 		return ErrInvalidCredentials
 	}
-	return busy(err)
+	return err
 }
 
 // rehash stores a hash of today's cost where the old one is weaker. It may fail:

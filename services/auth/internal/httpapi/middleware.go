@@ -15,9 +15,15 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// timeout bounds the work for one request: nobody waits longer because a store
-// is away.
-const timeout = 4500 * time.Millisecond
+const (
+	// timeout bounds the work for one request: nobody waits longer because a
+	// store is away.
+	timeout = 4500 * time.Millisecond
+	// passwordTimeout bounds a request that computes a password, which may take
+	// seconds on a small machine. Waiting for its turn, and each step of a
+	// store, have their own, closer bounds.
+	passwordTimeout = 30 * time.Second
+)
 
 // requestIDPattern is what is taken over from X-Request-Id.
 var requestIDPattern = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,64}\z`)
@@ -100,15 +106,11 @@ func (a *api) bound(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// detach lets the work of a request go on when the client hangs up, until the
-// same instant at most. The function that it returns ends that.
+// detach lets the work of a request that computes a password go on when the
+// client hangs up, and take its time. The function that it returns ends that.
 func detach(c echo.Context) func() {
 	r := c.Request()
-	deadline, ok := r.Context().Deadline()
-	if !ok {
-		deadline = time.Now().Add(timeout)
-	}
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(r.Context()), deadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), passwordTimeout)
 	c.SetRequest(r.WithContext(ctx))
 	return func() {
 		cancel()

@@ -60,6 +60,7 @@ func (a *api) createUser(c echo.Context, s session.Session) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
+	defer detach(c)()
 	u, err := a.accounts.Create(c.Request().Context(), account.NewUser(body))
 	if err != nil {
 		return answer{}, err
