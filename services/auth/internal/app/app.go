@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"runtime/debug"
+
+	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
 // Exit codes.
@@ -31,6 +33,9 @@ type Process struct {
 	Stdout, Stderr io.Writer
 	// Version is what --version tells; empty: what the build recorded.
 	Version string
+	// Passwords says how passwords are hashed. The zero value is the contract's
+	// way; tests take a cheaper one.
+	Passwords password.Options
 	// Ready, when set, is called with both addresses once the service serves.
 	Ready func(addr, admin net.Addr)
 }

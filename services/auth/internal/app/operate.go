@@ -12,7 +12,6 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/config"
-	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/user/sqlstore"
 )
 
@@ -24,7 +23,7 @@ func (p Process) with(ctx context.Context, do func(*account.Service) error) (err
 	}
 	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	redis.SetLogger(redisLog{log})
-	open, err := openStores(ctx, cfg, password.Options{}, log)
+	open, err := openStores(ctx, cfg, p.Passwords, log)
 	if err != nil {
 		return err
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/config"
 )
 
-// How long Redis may take. A request asks it a few times at most and is answered
-// within 5 seconds, so a Redis that hangs must be given up soon; go-redis alone
-// would try for 20 seconds.
+// How long Redis may take. Nobody waits 5 seconds for an answer because it hangs;
+// go-redis alone would try for 20 seconds, and longer on a Cluster.
 const (
-	redisDialTimeout = time.Second
-	redisIOTimeout   = 1500 * time.Millisecond
-	redisRetries     = 1
+	redisDialTimeout    = time.Second
+	redisIOTimeout      = 1500 * time.Millisecond
+	redisRetries        = 1
+	redisCommandTimeout = 3 * time.Second
 )
 
 // openRedis returns a client for one server, Sentinels or a Cluster. It does not
@@ -34,7 +34,33 @@ func openRedis(r config.Redis) redis.UniversalClient {
 	if r.TLS {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	return redis.NewUniversalClient(options)
+	client := redis.NewUniversalClient(options)
+	client.AddHook(redisBound{})
+	return client
+}
+
+// redisBound bounds each command, with all its tries and redirections.
+type redisBound struct{}
+
+// DialHook implements redis.Hook.
+func (redisBound) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (redisBound) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		ctx, cancel := context.WithTimeout(ctx, redisCommandTimeout)
+		defer cancel()
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (redisBound) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		ctx, cancel := context.WithTimeout(ctx, redisCommandTimeout)
+		defer cancel()
+		return next(ctx, cmds)
+	}
 }
 
 // redisLog lets what the client says by itself, which goes to standard error

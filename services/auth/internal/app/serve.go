@@ -37,7 +37,7 @@ func serveCommand(ctx context.Context, p Process, args []string) error {
 		log.WarnContext(ctx, "SESSION_SECRET is not set: all sessions end with this process")
 	}
 	s := &service{
-		cfg: cfg, log: log, registry: newRegistry(), ready: p.Ready,
+		cfg: cfg, log: log, passwords: p.Passwords, registry: newRegistry(), ready: p.Ready,
 		addr: make(chan net.Addr, 1), admin: make(chan net.Addr, 1),
 	}
 	return s.run(ctx)
@@ -45,11 +45,14 @@ func serveCommand(ctx context.Context, p Process, args []string) error {
 
 // service is the running program.
 type service struct {
-	cfg      config.Config
-	log      *slog.Logger
-	registry *prometheus.Registry
-	ready    func(addr, admin net.Addr)
-	main     starting
+	cfg       config.Config
+	log       *slog.Logger
+	passwords password.Options
+	registry  *prometheus.Registry
+	ready     func(addr, admin net.Addr)
+	main      starting
+	// stores is set while they are open. They are closed after the last request.
+	stores *stores
 	// addr and admin get the addresses once both servers listen.
 	addr, admin chan net.Addr
 }
@@ -75,6 +78,9 @@ func (s *service) run(ctx context.Context) error {
 	)
 	stop()
 	work.Wait()
+	if s.stores != nil {
+		failure = errors.Join(failure, s.stores.Close())
+	}
 	if err = errors.Join(failure, err); err == nil {
 		s.log.Info("stopped")
 	}
@@ -83,45 +89,39 @@ func (s *service) run(ctx context.Context) error {
 
 // work waits for the stores, opens the house, and does what has to be done
 // beside the requests, until ctx ends.
-func (s *service) work(ctx context.Context) (err error) {
-	open, err := s.open(ctx)
-	if err != nil {
+func (s *service) work(ctx context.Context) error {
+	if err := s.open(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return nil // told to stop while it waited
 		}
 		return err
 	}
-	defer func() { err = errors.Join(err, open.Close()) }()
-	handler, err := s.handler(open)
+	handler, err := s.handler()
 	if err != nil {
 		return err
 	}
-	if err := s.bootstrap(ctx, open); err != nil {
+	if err := s.bootstrap(ctx); err != nil {
 		return err
 	}
 	s.main.set(handler)
 	s.announce(ctx)
 	var background sync.WaitGroup
-	background.Go(func() { open.accounts.Replay(ctx) })
-	background.Go(func() { sweep(ctx, open.sessions, s.log) })
+	background.Go(func() { s.stores.accounts.Replay(ctx) })
+	background.Go(func() { sweep(ctx, s.stores.sessions, s.log) })
 	background.Wait()
 	return nil
 }
 
 // open waits for both stores.
-func (s *service) open(ctx context.Context) (open *stores, err error) {
-	err = waitFor(ctx, s.log, "the database", func(ctx context.Context) (error, bool) {
-		open, err = openStores(ctx, s.cfg.Stores, password.Options{}, s.log)
+func (s *service) open(ctx context.Context) error {
+	err := waitFor(ctx, s.log, "the database", func(ctx context.Context) (err error, later bool) {
+		s.stores, err = openStores(ctx, s.cfg.Stores, s.passwords, s.log)
 		return err, errors.Is(err, sqldb.ErrUnreachable)
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	err = waitFor(ctx, s.log, "Redis", func(ctx context.Context) (error, bool) { return open.pingRedis(ctx), true })
-	if err != nil {
-		return nil, errors.Join(err, open.Close())
-	}
-	return open, nil
+	return waitFor(ctx, s.log, "Redis", func(ctx context.Context) (error, bool) { return s.stores.pingRedis(ctx), true })
 }
 
 // announce tells that the service serves.
@@ -141,11 +141,11 @@ func (s *service) announce(ctx context.Context) {
 }
 
 // bootstrap creates the first admin of the settings while there is no user.
-func (s *service) bootstrap(ctx context.Context, open *stores) error {
+func (s *service) bootstrap(ctx context.Context) error {
 	if s.cfg.BootstrapAdminUsername == "" {
 		return nil
 	}
-	created, err := open.accounts.Bootstrap(ctx, s.cfg.BootstrapAdminUsername, s.cfg.BootstrapAdminPassword)
+	created, err := s.stores.accounts.Bootstrap(ctx, s.cfg.BootstrapAdminUsername, s.cfg.BootstrapAdminPassword)
 	if err != nil {
 		return fmt.Errorf("BOOTSTRAP_ADMIN_USERNAME, BOOTSTRAP_ADMIN_PASSWORD: %w", err)
 	}

@@ -15,27 +15,27 @@ import (
 )
 
 // handler puts the parts together.
-func (s *service) handler(open *stores) (http.Handler, error) {
+func (s *service) handler() (http.Handler, error) {
 	sameSite := http.SameSiteLaxMode
 	if s.cfg.CompatV0 {
 		sameSite = http.SameSiteStrictMode
 	}
 	manager, err := session.NewManager(session.Options{
-		Store: open.sessions, Name: s.cfg.AppName, Secret: s.cfg.SessionSecret, PreviousSecret: s.cfg.SessionSecretPrevious,
+		Store: s.stores.sessions, Name: s.cfg.AppName, Secret: s.cfg.SessionSecret, PreviousSecret: s.cfg.SessionSecretPrevious,
 		Secure: s.cfg.Secure(), SameSite: sameSite, Now: time.Now,
 	})
 	if err != nil {
 		return nil, err
 	}
-	limits := limitredis.New(open.redis, s.cfg.AppName)
+	limits := limitredis.New(s.stores.redis, s.cfg.AppName)
 	loginLimit, loginErr := ratelimit.New(limits, "login", s.cfg.RateLimitMaxAttempts, s.cfg.Window())
 	passwordLimit, passwordErr := ratelimit.New(limits, "password", s.cfg.RateLimitMaxAttempts, s.cfg.Window())
 	metrics, metricsErr := httpapi.NewMetrics(s.registry)
-	if err := errors.Join(loginErr, passwordErr, metricsErr, registerPasswords(s.registry, open.hasher)); err != nil {
+	if err := errors.Join(loginErr, passwordErr, metricsErr, registerPasswords(s.registry, s.stores.hasher)); err != nil {
 		return nil, err
 	}
 	return httpapi.New(httpapi.Options{
-		Accounts: open.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, Health: open.health,
+		Accounts: s.stores.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, Health: s.stores.health,
 		TrustedProxies: config.Prefixes(s.cfg.TrustedProxies), Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0,
 		Metrics: metrics, Log: s.log, Now: time.Now,
 	})

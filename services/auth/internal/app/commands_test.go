@@ -1,0 +1,165 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/services/auth/internal/app"
+)
+
+// operate runs a command and returns its exit code and all that it prints.
+func operate(t *testing.T, environment map[string]string, stdin string, args ...string) (int, string) {
+	t.Helper()
+	var out bytes.Buffer
+	code := app.Run(context.Background(), app.Process{
+		Args: args, Getenv: func(name string) string { return environment[name] }, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &out, Version: "v1.2.3", Passwords: cheap,
+	})
+	return code, out.String()
+}
+
+func mustOperate(t *testing.T, environment map[string]string, stdin string, args ...string) string {
+	t.Helper()
+	code, out := operate(t, environment, stdin, args...)
+	if code != 0 {
+		t.Fatalf("auth %s: %d %s", strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func TestTheOperatorManagesUsersWithoutTheService(t *testing.T) {
+	t.Parallel()
+	environment := settings(t, redistest.Start(t))
+	delete(environment, "SESSION_SECRET") // which no command needs
+	mustOperate(t, environment, "", "migrate")
+	mustOperate(t, environment, "correct horse\n", "user", "add", "anna", "--admin", "--display-name", "Anna Ärmel", "--color", "#123")
+	mustOperate(t, environment, "battery staple\r\nsecond line", "user", "add", "--display-name=Otto", "otto")
+	if out := mustOperate(t, environment, "", "user", "list"); !strings.Contains(out, "Anna Ärmel") || !strings.Contains(out, "otto") || strings.Contains(out, "$2a$") {
+		t.Errorf("got %s", out)
+	}
+	var list []map[string]any
+	if err := json.Unmarshal([]byte(mustOperate(t, environment, "", "user", "list", "--json")), &list); err != nil || len(list) != 2 || list[0]["role"] != "admin" || list[0]["avatar_color"] != "#123" {
+		t.Errorf("got %v, %v", list, err)
+	}
+	mustOperate(t, environment, "", "user", "role", "otto", "admin")
+	mustOperate(t, environment, "", "user", "delete", "anna")
+	for what, args := range map[string][]string{
+		"last admin": {"user", "delete", "otto"}, "the last admin": {"user", "role", "otto", "member"}, "no such user": {"user", "delete", "anna"},
+		"role is neither": {"user", "role", "otto", "owner"}, "username is not": {"user", "add", "x"}, "no password": {"user", "add", "lena"},
+	} {
+		if code, out := operate(t, environment, "", args...); code != 1 || !strings.Contains(out, what) {
+			t.Errorf("auth %v: %d %s", args, code, out)
+		}
+	}
+	for stdin, what := range map[string]string{"short\n": "fewer than 8", strings.Repeat("x", 1025): "more than 1024", strings.Repeat("x", 100000): "more than 1024"} {
+		if code, out := operate(t, environment, stdin, "user", "add", "lena"); code != 1 || !strings.Contains(out, what) {
+			t.Errorf("%.10q: %d %s", stdin, code, out)
+		}
+	}
+	if code, out := operate(t, environment, "long enough", "user", "add", "OTTO"); code != 1 || !strings.Contains(out, "taken") {
+		t.Errorf("got %d %s", code, out)
+	}
+}
+
+func TestWhatTheOperatorDoesReachesLiveSessionsAtOnce(t *testing.T) {
+	t.Parallel()
+	environment := settings(t, redistest.Start(t))
+	p := start(t, environment)
+	mustOperate(t, environment, "battery staple", "user", "add", "otto")
+	otto := p.loggedIn("otto", "battery staple")
+	otto.want(http.StatusForbidden, http.MethodGet, prefix+"/users", "")
+	mustOperate(t, environment, "", "user", "role", "otto", "admin")
+	otto.want(http.StatusOK, http.MethodGet, prefix+"/users", "")
+	mustOperate(t, environment, "", "user", "role", "otto", "member")
+	otto.want(http.StatusForbidden, http.MethodGet, prefix+"/users", "")
+
+	mustOperate(t, environment, "another password", "user", "passwd", "otto")
+	otto.want(http.StatusUnauthorized, http.MethodGet, prefix+"/me", "")
+	phone, laptop := p.loggedIn("otto", "another password"), p.loggedIn("otto", "another password")
+	list := mustOperate(t, environment, "", "sessions", "list", "otto")
+	lines := strings.Split(strings.TrimSpace(list), "\n")
+	if len(lines) != 3 || !strings.Contains(lines[1], "Go-http-client") {
+		t.Fatalf("got %s", list)
+	}
+	key, _, _ := strings.Cut(lines[1], " ")
+	mustOperate(t, environment, "", "sessions", "revoke", "otto", key)
+	first, _ := phone.ask(http.MethodGet, prefix+"/me", "")
+	second, _ := laptop.ask(http.MethodGet, prefix+"/me", "")
+	if first+second != http.StatusOK+http.StatusUnauthorized {
+		t.Errorf("one of two sessions was ended: %d and %d", first, second)
+	}
+	if out := mustOperate(t, environment, "", "sessions", "revoke", "otto"); !strings.Contains(out, "ended: 1") {
+		t.Errorf("got %s", out)
+	}
+	for _, args := range [][]string{{"sessions", "revoke", "otto", "abc"}, {"sessions", "list", "nobody"}, {"sessions", "revoke", "nobody"}} {
+		if code, _ := operate(t, environment, "", args...); code != 1 {
+			t.Errorf("auth %v: %d", args, code)
+		}
+	}
+	laptop = p.loggedIn("otto", "another password")
+	mustOperate(t, environment, "", "user", "delete", "otto")
+	laptop.want(http.StatusUnauthorized, http.MethodGet, prefix+"/me", "")
+}
+
+func TestACommandLineThatMakesNoSenseIsToldSo(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"users"}, {"user"}, {"user", "rename"}, {"user", "add"}, {"user", "add", "anna", "my password"}, {"user", "add", "--root", "anna"}, {"user", "role", "anna"},
+		{"user", "list", "all"}, {"sessions"}, {"sessions", "list"}, {"serve", "now"}, {"--verbose"}, {"migrate", "down"}, {""},
+	} {
+		if code, out := operate(t, nil, "", args...); code != 2 || !strings.Contains(out, "auth --help") {
+			t.Errorf("auth %v: %d %s", args, code, out)
+		}
+	}
+}
+
+func TestHelpAndVersionAreTold(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"user", "--help"}, {"user", "add", "--help"}, {"serve", "-h"}, {"sessions", "help"}} {
+		if out := mustOperate(t, nil, "", args...); !strings.Contains(out, "auth user add NAME") {
+			t.Errorf("auth %v: %s", args, out)
+		}
+	}
+	for _, args := range [][]string{{"--version"}, {"version"}} {
+		if out := mustOperate(t, nil, "", args...); out != "auth v1.2.3\n" {
+			t.Errorf("auth %v: %s", args, out)
+		}
+	}
+}
+
+func TestEveryCommandIsInTheHelp(t *testing.T) {
+	t.Parallel()
+	help := mustOperate(t, nil, "", "--help")
+	for _, name := range app.Commands() {
+		if !strings.Contains(help, "auth "+name) && !strings.Contains(help, "auth ["+name+"]") {
+			t.Errorf("auth %s is not in the help", name)
+		}
+	}
+}
+
+func TestAContainerCanAskForItsHealth(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t)
+	p := start(t, settings(t, server.Addr()))
+	environment := map[string]string{"ADDR": strings.TrimPrefix(p.main, "http://")}
+	mustOperate(t, environment, "", "healthcheck")
+	server.Kill()
+	if code, _ := operate(t, environment, "", "healthcheck"); code != 1 {
+		t.Errorf("without Redis: %d", code)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package app_test
+
+// stormCost is the contract's.
+const stormCost = 12

@@ -1,0 +1,168 @@
+package app_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+)
+
+// patience is how long anybody may wait for an answer while a store is away: 5
+// seconds, and as much again as a test machine may need that is busy otherwise.
+const patience = 5*time.Second + 4*time.Second
+
+// answers asks for everything that needs a store and tells the statuses by route.
+// None may take longer than patience.
+func (b *browser) answers(t *testing.T) map[string]int {
+	t.Helper()
+	got := map[string]int{}
+	for name, ask := range map[string]func() (int, string){
+		"login": func() (int, string) { return b.p.browser().login(adminName, adminPass) },
+		"me":    func() (int, string) { return b.ask(http.MethodGet, prefix+"/me", "") },
+		"users": func() (int, string) { return b.ask(http.MethodGet, prefix+"/users", "") },
+		"forward": func() (int, string) {
+			return b.ask(http.MethodGet, "/internal/forward-auth", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
+		},
+		"health": func() (int, string) { return b.ask(http.MethodGet, "/health", "") },
+		"livez":  func() (int, string) { return get(t, b.p.admin+"/livez") },
+	} {
+		started := time.Now()
+		status, body := ask()
+		if took := time.Since(started); took > patience {
+			t.Errorf("%s: %d after %s", name, status, took)
+		}
+		if status >= 400 && !strings.Contains(body, `"code":`) {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+		got[name] = status
+	}
+	return got
+}
+
+func wantStatuses(t *testing.T, got map[string]int, want map[string]int) {
+	t.Helper()
+	for name, status := range want {
+		if got[name] != status {
+			t.Errorf("%s: got %d, want %d", name, got[name], status)
+		}
+	}
+}
+
+var (
+	allWell  = map[string]int{"login": 200, "me": 200, "users": 200, "forward": 200, "health": 200, "livez": 200}
+	noRedis  = map[string]int{"login": 500, "me": 500, "users": 500, "forward": 500, "health": 503, "livez": 200}
+	noUsers  = map[string]int{"login": 500, "me": 500, "users": 500, "forward": 200, "health": 503, "livez": 200}
+	recovery = 15 * time.Second
+)
+
+func TestWithoutRedisItFailsClosedAndRecovers(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")
+	p := start(t, settings(t, server.Addr()))
+	b := p.loggedIn(adminName, adminPass)
+	for name, outage := range map[string]struct{ begin, end func() }{
+		"hangs":      {server.Pause, server.Resume},
+		"is killed":  {server.Kill, server.Restart},
+		"is stopped": {func() { server.Restart(); server.Pause() }, server.Resume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outage.begin()
+			wantStatuses(t, b.answers(t), noRedis)
+			outage.end()
+			eventually(t, "it recovers", recovery, func() bool { s, _ := b.ask(http.MethodGet, "/health", ""); return s == http.StatusOK })
+			wantStatuses(t, b.answers(t), allWell)
+		})
+	}
+}
+
+func TestWithoutPostgresItFailsClosedAndRecovers(t *testing.T) {
+	t.Parallel()
+	url := sqldbtest.Postgres(t)
+	if url == "" {
+		t.Skip("Postgres is not installed")
+	}
+	before, rest, _ := strings.Cut(url, "@")
+	address, database, _ := strings.Cut(rest, "/")
+	w := newWire(t, address)
+	p := start(t, settings(t, redistest.Start(t), "DATABASE_URL", before+"@"+w.addr()+"/"+database))
+	b := p.loggedIn(adminName, adminPass)
+	for name, outage := range map[string]func(){"hangs": w.hang, "is cut off": w.sever} {
+		t.Run(name, func(t *testing.T) {
+			outage()
+			wantStatuses(t, b.answers(t), noUsers)
+			w.mend()
+			eventually(t, "it recovers", recovery, func() bool { s, _ := b.ask(http.MethodGet, "/health", ""); return s == http.StatusOK })
+			wantStatuses(t, b.answers(t), allWell)
+		})
+	}
+}
+
+func TestAtStartItWaitsForRedisAndSaysSo(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t)
+	server.Kill()
+	p, ready := launch(t, settings(t, server.Addr()))
+	eventually(t, "it says what it waits for", 10*time.Second, func() bool { return strings.Contains(p.log.String(), "waiting for Redis") })
+	server.Restart()
+	<-ready
+	p.loggedIn(adminName, adminPass)
+	if !strings.Contains(p.log.String(), "found Redis") {
+		t.Error("it does not say that the waiting is over")
+	}
+}
+
+func TestAtStartItWaitsForPostgresAndAnswers503MeanWhile(t *testing.T) {
+	t.Parallel()
+	url := sqldbtest.Postgres(t)
+	if url == "" {
+		t.Skip("Postgres is not installed")
+	}
+	before, rest, _ := strings.Cut(url, "@")
+	address, database, _ := strings.Cut(rest, "/")
+	w := newWire(t, address)
+	w.sever()
+	main, admin := freeAddr(t), freeAddr(t)
+	p, ready := launch(t, settings(t, redistest.Start(t), "DATABASE_URL", before+"@"+w.addr()+"/"+database, "ADDR", main, "ADMIN_ADDR", admin))
+	eventually(t, "it says what it waits for", 10*time.Second, func() bool { return strings.Contains(p.log.String(), "waiting for the database") })
+	if status, body := get(t, "http://"+main+"/health"); status != http.StatusServiceUnavailable || !strings.Contains(body, `"code":503`) {
+		t.Errorf("health: %d %s", status, body)
+	}
+	if status, _ := get(t, "http://"+admin+"/livez"); status != http.StatusOK {
+		t.Errorf("livez: %d", status)
+	}
+	w.mend()
+	<-ready
+	p.loggedIn(adminName, adminPass)
+}
+
+func TestAStopWhileItWaitsIsFollowed(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t)
+	server.Kill()
+	p, _ := launch(t, settings(t, server.Addr()))
+	eventually(t, "it waits", 10*time.Second, func() bool { return strings.Contains(p.log.String(), "waiting for Redis") })
+	if code := p.exit(); code != 0 {
+		t.Errorf("it ended with %d: %s", code, p.log)
+	}
+}
+
+// TestARevocationOutlivesTheProcess kills Redis between the change and what
+// follows from it, then the program.
+func TestARevocationOutlivesTheProcess(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")
+	environment := settings(t, server.Addr())
+	first := start(t, environment)
+	b := first.loggedIn(adminName, adminPass)
+	server.Pause()
+	if code, out := operate(t, environment, "yet another password\n", "user", "passwd", adminName); code != 1 || !strings.Contains(out, "session store does not answer") {
+		t.Errorf("the operator is told %d %s", code, out)
+	}
+	first.exit()
+	server.Resume()
+	b.p = start(t, environment)
+	eventually(t, "the session is over", recovery, func() bool { s, _ := b.ask(http.MethodGet, prefix+"/me", ""); return s == http.StatusUnauthorized })
+}

@@ -1,0 +1,175 @@
+package app_test
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+)
+
+func TestItServesTheContractOnRedisAndBothDatabases(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	for name, url := range sqldbtest.URLs(t) {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, settings(t, redis, "DATABASE_URL", url, "APP_NAME", name))
+			admin := p.loggedIn(adminName, adminPass)
+			admin.want(http.StatusCreated, http.MethodPost, prefix+"/users", `{"username":"otto","display_name":"Otto","password":"battery staple"}`)
+			if list := admin.want(http.StatusOK, http.MethodGet, prefix+"/users", ""); !strings.Contains(list, `"otto"`) || !strings.Contains(list, `"created_at":"20`) {
+				t.Errorf("got %s", list)
+			}
+			otto, phone := p.loggedIn("otto", "battery staple"), p.loggedIn("otto", "battery staple")
+			otto.want(http.StatusForbidden, http.MethodGet, prefix+"/users", "")
+			otto.want(http.StatusOK, http.MethodPatch, prefix+"/me/password", `{"current_password":"battery staple","new_password":"another one"}`)
+			phone.want(http.StatusUnauthorized, http.MethodGet, prefix+"/me", "")
+			otto.want(http.StatusOK, http.MethodGet, prefix+"/me", "")
+			otto.want(http.StatusOK, http.MethodGet, "/internal/forward-auth", "", "X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/x")
+			admin.want(http.StatusOK, http.MethodDelete, prefix+"/users/2", "")
+			otto.want(http.StatusUnauthorized, http.MethodGet, prefix+"/me", "")
+			admin.want(http.StatusOK, http.MethodPost, prefix+"/logout", "")
+			admin.want(http.StatusUnauthorized, http.MethodGet, prefix+"/me", "")
+			if code := p.exit(); code != 0 {
+				t.Errorf("it ended with %d: %s", code, p.log)
+			}
+		})
+	}
+}
+
+func TestSessionsAndUsersSurviveARestart(t *testing.T) {
+	t.Parallel()
+	environment := settings(t, redistest.Start(t))
+	first := start(t, environment)
+	b := first.loggedIn(adminName, adminPass)
+	first.exit()
+	environment["BOOTSTRAP_ADMIN_PASSWORD"] = "another first password" // there is a user: not used
+	second := start(t, environment)
+	second.loggedIn(adminName, adminPass)
+	jar := b.client.Jar
+	b.p = second // cookies know no port
+	b.client.Jar = jar
+	b.want(http.StatusOK, http.MethodGet, prefix+"/me", "")
+}
+
+func TestTheAdminAddressHasLivezAndMetricsAndTheMainOneHasNot(t *testing.T) {
+	t.Parallel()
+	p := start(t, settings(t, redistest.Start(t)))
+	p.loggedIn(adminName, adminPass)
+	if status, body := get(t, p.admin+"/livez"); status != http.StatusOK || body != `{"status":"ok"}` {
+		t.Errorf("livez: %d %s", status, body)
+	}
+	_, metrics := get(t, p.admin+"/metrics")
+	for _, line := range []string{
+		`auth_http_requests_total{method="POST",route="/api/v1/auth/login",status="200"} 1`, `auth_logins_total{outcome="success"} 1`,
+		"auth_passwords_waiting 0", "auth_passwords_computing 0", "auth_passwords_refused_total 0", "go_goroutines ",
+	} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("%q is not among the metrics", line)
+		}
+	}
+	for _, path := range []string{"/livez", "/metrics"} {
+		if status, _ := get(t, p.main+path); status != http.StatusNotFound {
+			t.Errorf("%s on the main address: %d", path, status)
+		}
+	}
+}
+
+func TestAllFaultsOfTheSettingsAreToldAndItDoesNotStart(t *testing.T) {
+	t.Parallel()
+	p, _ := launch(t, map[string]string{"LOG_LEVEL": "loud", "REDIS_URL": "http://x", "SESSION_SECRET": "short"})
+	if code := <-p.exited; code != 1 {
+		t.Errorf("it ended with %d", code)
+	}
+	p.exited <- 1
+	for _, name := range []string{"LOG_LEVEL: ", "REDIS_URL: ", "SESSION_SECRET: "} {
+		if !strings.Contains(p.log.String(), name) {
+			t.Errorf("%s is not in %s", name, p.log)
+		}
+	}
+}
+
+func TestAPortThatIsTakenIsNamedWithItsSetting(t *testing.T) {
+	t.Parallel()
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	for _, setting := range []string{"ADDR", "ADMIN_ADDR"} {
+		p, _ := launch(t, settings(t, redistest.Start(t), setting, taken.Addr().String()))
+		if code := p.wait(10 * time.Second); code != 1 || !strings.Contains(p.log.String(), setting+": ") || !strings.Contains(p.log.String(), taken.Addr().String()) {
+			t.Errorf("%s: it ended with %d: %s", setting, code, p.log)
+		}
+	}
+}
+
+func TestAnUnusableFirstAdminIsAFault(t *testing.T) {
+	t.Parallel()
+	p, _ := launch(t, settings(t, redistest.Start(t), "BOOTSTRAP_ADMIN_PASSWORD", "short"))
+	if code := p.wait(20 * time.Second); code != 1 || !strings.Contains(p.log.String(), "BOOTSTRAP_ADMIN_PASSWORD: ") {
+		t.Errorf("it ended with %d: %s", code, p.log)
+	}
+}
+
+func TestADatabaseThatCannotBeOpenedIsAFaultAndNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	p, _ := launch(t, settings(t, redistest.Start(t), "DATABASE_URL", "sqlite:/proc/nothing/auth.db"))
+	if code := p.wait(20 * time.Second); code != 1 {
+		t.Errorf("it ended with %d: %s", code, p.log)
+	}
+}
+
+// wait returns the exit code of a program that ends by itself.
+func (p *program) wait(within time.Duration) int {
+	p.t.Helper()
+	select {
+	case code := <-p.exited:
+		p.exited <- code
+		return code
+	case <-time.After(within):
+		p.t.Fatalf("it still runs: %s", p.log)
+		return -1
+	}
+}
+
+func TestAStopFinishesTheRequestsUnderWay(t *testing.T) {
+	t.Parallel()
+	w := newWire(t, redistest.Start(t))
+	p := start(t, settings(t, w.addr()))
+	p.loggedIn(adminName, adminPass)
+	w.hang()
+	answer := make(chan int, 1)
+	go func() {
+		status, _ := p.browser().login(adminName, adminPass)
+		answer <- status
+	}()
+	time.Sleep(300 * time.Millisecond) // the login waits for Redis
+	p.stop()
+	time.Sleep(300 * time.Millisecond) // and the program for the login
+	w.mend()
+	if status := <-answer; status != http.StatusOK {
+		t.Errorf("the login was answered %d", status)
+	}
+	if code := p.exit(); code != 0 {
+		t.Errorf("it ended with %d: %s", code, p.log)
+	}
+	if status, _ := p.browser().login(adminName, adminPass); status != 0 {
+		t.Errorf("a stopped program answers %d", status)
+	}
+}
+
+func TestTheEarlierVariantNeedsNoSecret(t *testing.T) {
+	t.Parallel()
+	environment := settings(t, redistest.Start(t), "SESSION_SECRET", "", "COMPAT_V0", "true")
+	p := start(t, environment)
+	b := p.loggedIn(adminName, adminPass)
+	if !strings.Contains(p.log.String(), "SESSION_SECRET is not set") {
+		t.Error("nobody is told that sessions end with the process")
+	}
+	p.exit()
+	b.p = start(t, environment)
+	b.want(http.StatusUnauthorized, http.MethodGet, prefix+"/me", "")
+}

@@ -1,0 +1,124 @@
+package app_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// wire is a TCP connection to a store that a test may cut or let hang.
+type wire struct {
+	t      *testing.T
+	target string
+	listen net.Listener
+	// trips counts the messages to the store.
+	trips atomic.Int64
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	hanging bool
+	cut     bool
+	open    map[net.Conn]bool
+}
+
+func newWire(t *testing.T, target string) *wire {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{t: t, target: target, listen: l, open: map[net.Conn]bool{}}
+	w.changed = sync.NewCond(&w.mu)
+	go w.serve()
+	t.Cleanup(func() { _ = l.Close(); w.set(false, true) })
+	return w
+}
+
+func (w *wire) addr() string { return w.listen.Addr().String() }
+
+// hang lets bytes pass no more, while connections stay.
+func (w *wire) hang() { w.set(true, false) }
+
+// sever closes all connections and every new one.
+func (w *wire) sever() { w.set(false, true) }
+
+// mend lets everything pass again.
+func (w *wire) mend() { w.set(false, false) }
+
+func (w *wire) set(hanging, cut bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hanging, w.cut = hanging, cut
+	if cut {
+		for conn := range w.open {
+			_ = conn.Close()
+		}
+		clear(w.open)
+	}
+	w.changed.Broadcast()
+}
+
+func (w *wire) serve() {
+	for {
+		client, err := w.listen.Accept()
+		if err != nil {
+			return
+		}
+		go w.connect(client)
+	}
+}
+
+func (w *wire) connect(client net.Conn) {
+	server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", w.target)
+	if err != nil || !w.keep(client, server) {
+		_ = client.Close()
+		if server != nil {
+			_ = server.Close()
+		}
+		return
+	}
+	go w.copy(client, server, func() {})
+	w.copy(server, client, func() { w.trips.Add(1) })
+}
+
+// keep remembers the connections, unless the wire is cut.
+func (w *wire) keep(conns ...net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cut {
+		return false
+	}
+	for _, c := range conns {
+		w.open[c] = true
+	}
+	return true
+}
+
+func (w *wire) copy(to, from net.Conn, count func()) {
+	defer func() { _ = to.Close(); _ = from.Close() }()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			count()
+			w.pass()
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pass waits while the wire hangs.
+func (w *wire) pass() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.hanging && !w.cut {
+		w.changed.Wait()
+	}
+}
