@@ -25,7 +25,7 @@ type chains struct {
 
 func openChains(ctx context.Context, s settings, registry *prometheus.Registry, log *slog.Logger) (*chains, error) {
 	all := &chains{}
-	memory := ethrpc.NewMemory(int64(s.CacheBytes), 0)
+	memory := ethrpc.NewMemory(int64(s.Chain.CacheBytes), 0)
 	metrics, err := httpapi.NewChainMetrics(registry, memory.Cached)
 	if err != nil {
 		return nil, err

@@ -131,8 +131,14 @@ func TestCommands(t *testing.T) {
 	w.env["ADDR"] = strings.TrimPrefix(r.url, "http://")
 	w.command(nil, "healthcheck")
 	for _, args := range [][]string{
-		{"sell"}, {"serve", "now"}, {"payments"}, {"payments", "drop"}, {"payments", "list", "--state", "lost"},
-		{"payments", "sum", "--limit", "1"}, {"payments", "list", "--from", "yesterday"}, {"payments", "list", "more"},
+		{"sell"},
+		{"serve", "now"},
+		{"payments"},
+		{"payments", "drop"},
+		{"payments", "list", "--state", "lost"},
+		{"payments", "sum", "--limit", "1"},
+		{"payments", "list", "--from", "yesterday"},
+		{"payments", "list", "more"},
 	} {
 		err := Run(context.Background(), Env{Args: args, Getenv: w.getenv, Stdout: io.Discard, Stderr: io.Discard})
 		if !errors.Is(err, ErrUsage) {

@@ -50,10 +50,10 @@ func serveAll(ctx context.Context, e Env) (err error) {
 		return err
 	}
 	if err := s.open(ctx, e); err != nil {
-		return errors.Join(err, s.close())
+		return errors.Join(err, s.close(ctx))
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	handler, err := s.handler()
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	handler, err := s.handler() //nolint:contextcheck // requests bring their own contexts
 	if err != nil {
 		return err
 	}
@@ -104,9 +104,9 @@ func (s *service) open(ctx context.Context, e Env) (err error) {
 	options := payment.Options{
 		Ledger: s.ledger, FreeSettlements: s.Facilitator.FreeSettlements,
 		VerifyTimeout: s.Facilitator.VerifyTimeout, SettleTimeout: s.Facilitator.SettleTimeout, WorkTimeout: workTimeout,
-		AttemptsPerPayer: s.PerPayer, AttemptsPerAddress: s.PerAddress, KeepAnswers: s.AnswerRetention,
+		AttemptsPerPayer: s.Payment.PerPayer, AttemptsPerAddress: s.Payment.PerAddress, KeepAnswers: s.Payment.AnswerRetention,
 		Log: s.log, Now: time.Now, Ended: s.metrics.PaymentEnded, At: e.at, Beat: e.beat,
-		Confirm: s.Confirm == config.ConfirmByChain,
+		Confirm: s.Payment.Confirm == config.ConfirmByChain,
 	}
 	if options.Facilitator, err = s.facilitator(); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (s *service) open(ctx context.Context, e Env) (err error) {
 		return err
 	}
 	return httpapi.RegisterStanding(s.registry, func() (left, unknown int) {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		return s.gate.Left(ctx)
 	})
@@ -151,10 +151,10 @@ func (s *service) health(ctx context.Context) error {
 }
 
 // close waits for payments under way and closes what was opened.
-func (s *service) close() error {
+func (s *service) close(ctx context.Context) error {
 	var faults []error
 	if s.gate != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), s.drain())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drain())
 		defer cancel()
 		faults = append(faults, s.gate.Close(ctx))
 	}

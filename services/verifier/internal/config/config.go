@@ -29,11 +29,11 @@ type Config struct {
 	PublicURL      string               `env:"PUBLIC_URL" default:"http://localhost:8082" doc:"the address that buyers see; challenges and documents name it"`
 	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of the proxies whose X-Forwarded-For is believed; without any, the address of the peer counts"`
 
-	Chain
+	Chain              Chain
 	ReceiptSigningKey  string `env:"RECEIPT_SIGNING_KEY,required" secret:"true" doc:"the Ed25519 key that signs receipts, PKCS#8 PEM; receipt keygen makes one"`
 	ReceiptRetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"file with the public keys that no longer or do not yet sign, as in the key document"`
-	Facilitator
-	Payment
+	Facilitator        Facilitator
+	Payment            Payment
 }
 
 // Chain says which chains are verified, and by which nodes. Package chain checks
@@ -88,7 +88,7 @@ func Table() string { return config.Table[Config]() }
 // Validate checks what one setting's type cannot say.
 func (c *Config) Validate() error {
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
-	faults := append(c.Ledger.faults(), c.Facilitator.faults()...)
+	faults := append(c.faults(), c.Facilitator.faults()...)
 	faults = append(faults, webURL("PUBLIC_URL", c.PublicURL))
 	switch {
 	case c.Chain.File == "" && len(c.Chain.RPCURLs) == 0:
@@ -99,7 +99,7 @@ func (c *Config) Validate() error {
 	for _, node := range c.Payment.RPCURLs {
 		faults = append(faults, webURL("PAYMENT_RPC_URL", node))
 	}
-	if c.Confirm != "facilitator" && c.Confirm != ConfirmByChain {
+	if c.Payment.Confirm != "facilitator" && c.Payment.Confirm != ConfirmByChain {
 		faults = append(faults, errors.New("PAYMENT_CONFIRM: is neither facilitator nor chain"))
 	}
 	return errors.Join(faults...)

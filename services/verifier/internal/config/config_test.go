@@ -39,8 +39,8 @@ func TestTheDefaultsAreThoseOfTheContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Addr != ":8082" || c.DatabaseURL != "sqlite:data/verifier.db" || c.Chain.Name != "base" || c.Chain.ID != 8453 || c.Quorum != 1 ||
-		c.FreeSettlements != 1000 || c.Network != "eip155:8453" || c.Amount != "10000" || c.MaxTimeoutSeconds != 60 || !c.V1 || c.LogLevel != "info" {
+	if c.Addr != ":8082" || c.DatabaseURL != "sqlite:data/verifier.db" || c.Chain.Name != "base" || c.Chain.ID != 8453 || c.Chain.Quorum != 1 ||
+		c.Facilitator.FreeSettlements != 1000 || c.Payment.Network != "eip155:8453" || c.Payment.Amount != "10000" || c.Payment.MaxTimeoutSeconds != 60 || !c.Payment.V1 || c.LogLevel != "info" {
 		t.Errorf("defaults are %+v", c)
 	}
 }
@@ -50,7 +50,7 @@ func TestALimitThatIsNoneIsItsDefault(t *testing.T) {
 		c, err := load(map[string]string{
 			"FACILITATOR_VERIFY_TIMEOUT": value, "PAYMENT_MAX_TIMEOUT_SECONDS": value, "UNPAID_ATTEMPTS_PER_PAYER": value, "CHAIN_RPC_QUORUM": value,
 		})
-		if err != nil || c.VerifyTimeout != 10*time.Second || c.MaxTimeoutSeconds != 60 || c.PerPayer != 300 || c.Quorum != 1 {
+		if err != nil || c.Facilitator.VerifyTimeout != 10*time.Second || c.Payment.MaxTimeoutSeconds != 60 || c.Payment.PerPayer != 300 || c.Chain.Quorum != 1 {
 			t.Errorf("%q: %+v, %v", value, c, err)
 		}
 	}

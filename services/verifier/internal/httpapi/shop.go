@@ -34,11 +34,11 @@ func newShop(operation string, offer payment.Offer) (*shop, error) {
 	if len(offer.Resource.Description) > maxDescription {
 		return nil, fmt.Errorf("description of %s is longer than %d characters", operation, maxDescription)
 	}
-	header, err := s.challenge(challengeText)
+	header, size, err := s.challenge(challengeText)
 	if err != nil {
 		return nil, err
 	}
-	if size := len(header[x402.HeaderPaymentRequired][0]); size > maxChallenge {
+	if size > maxChallenge {
 		return nil, fmt.Errorf("challenge of %s has %d bytes, more than %d", operation, size, maxChallenge)
 	}
 	body, err := s.body(errorBody{
@@ -48,14 +48,15 @@ func newShop(operation string, offer payment.Offer) (*shop, error) {
 	return s, err
 }
 
-// challenge gives the headers of a 402 answer. The protocol's headers are spelled
-// as it spells them, although HTTP does not care.
-func (s *shop) challenge(problem string) (http.Header, error) {
+// challenge gives the headers of a 402 answer, and the size of the offer in them.
+// The protocol's headers are spelled as it spells them, although HTTP does not
+// care.
+func (s *shop) challenge(problem string) (header http.Header, size int, err error) {
 	value, err := x402.Encode(s.offer.Challenge(problem))
 	return http.Header{
 		x402.HeaderPaymentRequired: {value},
 		"Cache-Control":            {"no-store"},
-	}, err
+	}, len(value), err
 }
 
 // body gives the body of a 402 answer: ours, with the challenge of version 1 in
@@ -114,7 +115,7 @@ func (r *refused) payAgain(ours errorBody) (answer, error) {
 	if errors.As(r.err, &refusal) {
 		problem = refusal.Reason
 	}
-	header, err := r.shop.challenge(problem)
+	header, _, err := r.shop.challenge(problem)
 	if err != nil {
 		return answer{}, err
 	}

@@ -38,8 +38,8 @@ func (g *Gate) Buy(ctx context.Context, o Order) (Sale, error) {
 		return Sale{}, g.Refuse(ctx, err)
 	}
 	key := flightKey{o.Payment.Key, o.Payment.Digest, o.Request}
-	f, err := g.flights.join(key, func(f *flight) (Sale, error) {
-		sale, err := g.process(f, o)
+	f, err := g.flights.join(ctx, key, func(ctx context.Context, f *flight) (Sale, error) {
+		sale, err := g.process(ctx, f, o)
 		g.Ended(outcomeOf(sale, err))
 		return sale, err
 	})
@@ -100,12 +100,12 @@ func outcomeOf(sale Sale, err error) string {
 }
 
 // process takes a payment that fits the offer from the ledger's word on.
-func (g *Gate) process(f *flight, o Order) (Sale, error) {
+func (g *Gate) process(ctx context.Context, f *flight, o Order) (Sale, error) {
 	refund, err := g.attempts.spend("address "+o.Address, g.AttemptsPerAddress)
 	if err != nil {
 		return Sale{}, err
 	}
-	sale, err := g.claimOrResume(f, o)
+	sale, err := g.claimOrResume(ctx, f, o)
 	if isFree(err) {
 		refund()
 	}
@@ -125,46 +125,46 @@ func isFree(err error) bool {
 
 // claimOrResume claims the payment and sells, or goes on where an earlier copy
 // left it. Waiting for a copy elsewhere ends with the flight's patience.
-func (g *Gate) claimOrResume(f *flight, o Order) (Sale, error) {
+func (g *Gate) claimOrResume(ctx context.Context, f *flight, o Order) (Sale, error) {
 	patience := time.NewTimer(g.Answer)
 	defer patience.Stop()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		record, won, err := g.claim(f, o)
+		record, won, err := g.claim(ctx, o)
 		switch {
 		case err != nil:
 			return Sale{}, err
 		case won:
-			return g.sell(f, o, record)
+			return g.sell(ctx, f, o, record)
 		case record.Payment != o.Payment.Digest || record.Request != o.Request:
 			return Sale{}, ErrUsed
 		case record.State != Working && record.State != Settling:
-			return g.resume(f, o, record)
+			return g.resume(ctx, f, o, record)
 		}
 		select {
 		case <-time.After(pause):
 		case <-patience.C:
 			return Sale{}, ErrInFlight
-		case <-f.Done():
-			return Sale{}, f.Err()
+		case <-ctx.Done():
+			return Sale{}, ctx.Err()
 		}
 	}
 }
 
 // claim gives the record of a payment that has come before, or claims one that
 // may begin now: its window is open and the month has a settlement left.
-func (g *Gate) claim(f *flight, o Order) (Record, bool, error) {
+func (g *Gate) claim(ctx context.Context, o Order) (Record, bool, error) {
 	p := o.Payment
-	if r, err := g.Ledger.Get(f, p.Key); !errors.Is(err, ErrNotFound) {
+	if r, err := g.Ledger.Get(ctx, p.Key); !errors.Is(err, ErrNotFound) {
 		return r, false, ledgerFault(err)
 	}
 	now := g.Now()
 	if err := o.Offer.judgeWindow(p, now, workMargin); err != nil {
 		return Record{}, false, err
 	}
-	if err := g.Free(f); err != nil {
+	if err := g.Free(ctx); err != nil {
 		return Record{}, false, err
 	}
-	r, won, err := g.Ledger.Claim(f, Record{
+	r, won, err := g.Ledger.Claim(ctx, Record{
 		Key: p.Key, Owner: g.owner, Deadline: now.Add(max(g.WorkTimeout, g.VerifyTimeout) + time.Minute),
 		Payment: p.Digest, Request: o.Request, Identifier: p.Identifier, Resource: o.Offer.Resource.URL,
 		Amount: o.Offer.Terms.Amount, PayTo: o.Offer.Terms.PayTo, ValidBefore: p.validBefore,

@@ -19,10 +19,13 @@ type flights struct {
 	all    sync.WaitGroup
 }
 
+// flightFunc is what a flight does.
+type flightFunc func(ctx context.Context, f *flight) (Sale, error)
+
 // flight is one run. Its context ends when everybody who waits for it has gone,
 // unless money may be moving.
 type flight struct {
-	context.Context
+	gone   func() error
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
@@ -34,9 +37,9 @@ type flight struct {
 	err  error
 }
 
-// join gives the flight of a key, which run is started for when there is none.
-// Nothing new starts after drain.
-func (fs *flights) join(key flightKey, run func(*flight) (Sale, error)) (*flight, error) {
+// join gives the flight of a key, which run is started for when there is none,
+// with a context of its own. Nothing new starts after drain.
+func (fs *flights) join(ctx context.Context, key flightKey, run flightFunc) (*flight, error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if f, ok := fs.under[key]; ok && f.enter() {
@@ -45,15 +48,15 @@ func (fs *flights) join(key flightKey, run func(*flight) (Sale, error)) (*flight
 	if fs.closed {
 		return nil, ErrInFlight
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	f := &flight{Context: ctx, cancel: cancel, waiting: 1, done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f := &flight{gone: ctx.Err, cancel: cancel, waiting: 1, done: make(chan struct{})}
 	if fs.under == nil {
 		fs.under = map[flightKey]*flight{}
 	}
 	fs.under[key] = f
 	fs.all.Go(func() {
 		defer cancel()
-		f.sale, f.err = guard(f, run)
+		f.sale, f.err = guard(ctx, f, run)
 		fs.mu.Lock()
 		if fs.under[key] == f {
 			delete(fs.under, key)
@@ -65,13 +68,13 @@ func (fs *flights) join(key flightKey, run func(*flight) (Sale, error)) (*flight
 }
 
 // guard keeps a panic in one call from ending the process and its other payments.
-func guard(f *flight, run func(*flight) (Sale, error)) (sale Sale, err error) {
+func guard(ctx context.Context, f *flight, run flightFunc) (sale Sale, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			sale, err = Sale{}, panicError(p)
 		}
 	}()
-	return run(f)
+	return run(ctx, f)
 }
 
 // drain lets no new flight start and waits for those under way, or for ctx.
@@ -96,7 +99,7 @@ func (fs *flights) drain(ctx context.Context) error {
 func (f *flight) enter() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.Err() != nil {
+	if f.gone() != nil {
 		return false
 	}
 	f.waiting++
@@ -118,6 +121,6 @@ func (f *flight) leave() {
 func (f *flight) pin() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pinned = f.Err() == nil
+	f.pinned = f.gone() == nil
 	return f.pinned
 }

@@ -5,28 +5,28 @@ import (
 )
 
 // resume gives a buyer who returns with a payment what it is worth by now.
-func (g *Gate) resume(f *flight, o Order, r Record) (Sale, error) {
+func (g *Gate) resume(ctx context.Context, f *flight, o Order, r Record) (Sale, error) {
 	switch r.State {
 	case Settled:
 	case Dead:
 		// The facilitator said no, or nobody settled it. Somebody may have
 		// carried it out since, and then it is paid.
-		outcome := g.truthOver(f, Outcome{State: Dead, Reason: r.Reason}, r)
+		outcome := g.truthOver(ctx, Outcome{State: Dead, Reason: r.Reason}, r)
 		if outcome.State != Settled {
 			return r.sale()
 		}
-		if _, err := g.finish(context.WithoutCancel(f), r, outcome); err != nil {
+		if _, err := g.finish(context.WithoutCancel(ctx), r, outcome); err != nil {
 			return Sale{}, err
 		}
 		r.State, r.Transaction = Settled, outcome.Transaction
 	case Unknown:
-		return g.reconcile(f, r)
+		return g.reconcile(ctx, f, r)
 	default:
 		return Sale{}, ErrInFlight
 	}
 	if r.Answer == nil { // pruned: it was paid, so it is made anew
 		var err error
-		if r.Answer, err = g.rework(f, o); err != nil {
+		if r.Answer, err = g.rework(ctx, o); err != nil {
 			return Sale{}, err
 		}
 	}
@@ -44,18 +44,18 @@ func (g *Gate) rework(ctx context.Context, o Order) ([]byte, error) {
 // reconcile finds out what became of a settlement whose outcome is open, for a
 // buyer who wants his answer. As long as the authorization is unspent and good,
 // settling it again with the same bytes is what he asked for.
-func (g *Gate) reconcile(f *flight, r Record) (Sale, error) {
+func (g *Gate) reconcile(ctx context.Context, f *flight, r Record) (Sale, error) {
 	open := Outcome{State: Unknown, Transaction: r.Transaction, Reason: r.Reason}
-	outcome := g.truthOver(f, open, r)
+	outcome := g.truthOver(ctx, open, r)
 	mayAsk := g.Truth == nil || r.ValidBefore.After(g.Now().Add(settleMargin))
 	if outcome.State == Unknown && mayAsk && len(r.Call) > 0 && f.pin() {
-		again, limited := g.ask(context.WithoutCancel(f), r)
+		again, limited := g.ask(context.WithoutCancel(ctx), r)
 		if limited {
 			g.quota.pause(g.Now())
 		}
 		if outcome = second(open, again); outcome.State == Unknown {
-			outcome = g.truthOver(context.WithoutCancel(f), outcome, r)
+			outcome = g.truthOver(context.WithoutCancel(ctx), outcome, r)
 		}
 	}
-	return g.finish(context.WithoutCancel(f), r, outcome)
+	return g.finish(context.WithoutCancel(ctx), r, outcome)
 }

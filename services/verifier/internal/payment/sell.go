@@ -12,19 +12,19 @@ import (
 const ledgerTimeout = 15 * time.Second
 
 // sell works for a claimed payment and settles last.
-func (g *Gate) sell(f *flight, o Order, r Record) (Sale, error) {
+func (g *Gate) sell(ctx context.Context, f *flight, o Order, r Record) (Sale, error) {
 	call, err := o.Offer.call(o.Payment)
 	if err != nil {
-		g.release(f, r)
+		g.release(ctx, r)
 		return Sale{}, err
 	}
-	refund, answer, err := g.workAndVerify(f, o, call)
+	refund, answer, err := g.workAndVerify(ctx, o, call)
 	if err != nil {
-		g.release(f, r)
+		g.release(ctx, r)
 		return Sale{}, err
 	}
 	g.At(Worked)
-	sale, err := g.settle(f, o, r, Settlement{Call: call, Answer: answer})
+	sale, err := g.settle(ctx, f, o, r, Settlement{Call: call, Answer: answer})
 	if err == nil {
 		refund()
 	}
@@ -44,26 +44,26 @@ func (g *Gate) release(ctx context.Context, r Record) {
 // workAndVerify does the work beside the facilitator's check. A payment that is
 // not good outweighs work that failed: what the work finds is for who can pay.
 // The attempt that it takes from the payer is refunded by who settles.
-func (g *Gate) workAndVerify(f *flight, o Order, call []byte) (refund func(), answer []byte, err error) {
-	ctx, cancel := context.WithCancel(f)
+func (g *Gate) workAndVerify(ctx context.Context, o Order, call []byte) (refund func(), answer []byte, err error) {
+	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var all errgroup.Group
 	var workErr, verifyErr error
 	all.Go(func() error {
-		ctx, cancel := context.WithTimeout(ctx, g.WorkTimeout)
-		defer cancel()
-		answer, workErr = work(ctx, o)
+		working, done := context.WithTimeout(both, g.WorkTimeout)
+		defer done()
+		answer, workErr = work(working, o)
 		return nil
 	})
 	all.Go(func() error {
-		if verifyErr = g.verify(ctx, o, call); verifyErr != nil {
+		if verifyErr = g.verify(both, o, call); verifyErr != nil {
 			cancel()
 		}
 		return nil
 	})
 	_ = all.Wait()
-	if f.Err() != nil {
-		return nil, nil, f.Err()
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
 	}
 	if verifyErr != nil {
 		return nil, nil, verifyErr
@@ -98,22 +98,22 @@ func (g *Gate) verify(ctx context.Context, o Order, call []byte) error {
 
 // settle reserves a settlement, writes that money may move from here on, and
 // asks the facilitator.
-func (g *Gate) settle(f *flight, o Order, r Record, s Settlement) (Sale, error) {
+func (g *Gate) settle(ctx context.Context, f *flight, o Order, r Record, s Settlement) (Sale, error) {
 	if err := o.Offer.judgeWindow(o.Payment, g.Now(), settleMargin); err != nil {
-		g.release(f, r)
+		g.release(ctx, r)
 		return Sale{}, err
 	}
 	if !f.pin() {
-		g.release(f, r)
-		return Sale{}, f.Err()
+		g.release(ctx, r)
+		return Sale{}, ctx.Err()
 	}
-	ctx := context.WithoutCancel(f)
+	ctx = context.WithoutCancel(ctx)
 	s.Month, s.Limit = Month(g.Now()), g.FreeSettlements
 	s.Deadline = g.Now().Add(2*g.SettleTimeout + time.Minute)
 	twin, err := g.begin(ctx, r, s)
 	g.quota.stale()
 	if err != nil || twin != nil {
-		g.release(f, r)
+		g.release(ctx, r)
 	}
 	switch {
 	case errors.Is(err, ErrLost):
@@ -125,7 +125,7 @@ func (g *Gate) settle(f *flight, o Order, r Record, s Settlement) (Sale, error) 
 	case twin != nil && twin.Request != o.Request:
 		return Sale{}, ErrIdentifier
 	case twin != nil:
-		return g.resume(f, o, *twin)
+		return g.resume(ctx, f, o, *twin)
 	}
 	g.At(Begun)
 	r.State, r.Call, r.Answer, r.Month = Settling, s.Call, s.Answer, s.Month

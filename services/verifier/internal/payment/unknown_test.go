@@ -13,8 +13,6 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
-type settling = func(ctx context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error)
-
 func refusal(reason string) x402.SettleResponse {
 	no := false
 	return x402.SettleResponse{Success: &no, ErrorReason: reason, Network: network, Payer: paymenttest.Buyer}

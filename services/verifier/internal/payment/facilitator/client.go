@@ -129,7 +129,7 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 	began := c.Now()
 	outcome := "unusable"
 	defer func() { c.Called(path, outcome, c.Now().Sub(began)) }()
-	response, text, err := c.exchange(ctx, method, path, body)
+	r, err := c.exchange(ctx, method, path, body)
 	if err != nil {
 		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			c.circuit.failed()
@@ -138,22 +138,22 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 	}
 	said := false
 	yes := false
-	readErr := strictjson.Unmarshal(text, answer, strictjson.Rules{AllowUnknown: true, AllowNull: true})
+	readErr := strictjson.Unmarshal(r.text, answer, strictjson.Rules{AllowUnknown: true, AllowNull: true})
 	if readErr == nil {
 		said, yes = verdict()
 	}
-	success := response.StatusCode >= 200 && response.StatusCode < 300
+	success := r.status >= 200 && r.status < 300
 	switch {
 	case said && !yes:
 		outcome = "refused"
 	case said && success:
 		outcome = "ok"
-	case isLimit(response):
+	case r.isLimit():
 		outcome = "limit"
-		return fmt.Errorf("%s: status %d: %w", path, response.StatusCode, payment.ErrFacilitatorLimit)
+		return fmt.Errorf("%s: status %d: %w", path, r.status, payment.ErrFacilitatorLimit)
 	default:
 		c.circuit.failed()
-		return fmt.Errorf("%w: %s: status %d, %s", ErrAway, path, response.StatusCode, what(readErr))
+		return fmt.Errorf("%w: %s: status %d, %s", ErrAway, path, r.status, what(readErr))
 	}
 	c.circuit.succeeded()
 	return nil
@@ -166,21 +166,28 @@ func what(readErr error) string {
 	return "no verdict"
 }
 
-// isLimit tells a status that says that more work must be paid for. A facilitator
-// that only wants a short pause says how short.
-func isLimit(r *http.Response) bool {
-	if r.StatusCode == http.StatusPaymentRequired {
-		return true
-	}
-	seconds, err := strconv.Atoi(r.Header.Get("Retry-After"))
-	return r.StatusCode == http.StatusTooManyRequests && (err != nil || seconds > 60)
+// reply is what came back, whole.
+type reply struct {
+	status     int
+	retryAfter string
+	text       []byte
 }
 
-func (c *Client) exchange(ctx context.Context, method, path string, body []byte) (*http.Response, []byte, error) {
+// isLimit tells a status that says that more work must be paid for. A facilitator
+// that only wants a short pause says how short.
+func (r reply) isLimit() bool {
+	if r.status == http.StatusPaymentRequired {
+		return true
+	}
+	seconds, err := strconv.Atoi(r.retryAfter)
+	return r.status == http.StatusTooManyRequests && (err != nil || seconds > 60)
+}
+
+func (c *Client) exchange(ctx context.Context, method, path string, body []byte) (reply, error) {
 	target := c.base.JoinPath(path)
 	request, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, err
+		return reply{}, err
 	}
 	request.Header.Set("Accept", "application/json")
 	if method == http.MethodPost {
@@ -189,18 +196,18 @@ func (c *Client) exchange(ctx context.Context, method, path string, body []byte)
 	if c.Token != nil {
 		token, err := c.Token.Sign(method, target.Host, target.EscapedPath(), c.Now())
 		if err != nil {
-			return nil, nil, err
+			return reply{}, err
 		}
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, nil, err
+		return reply{}, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err == nil && len(text) > maxAnswer {
 		err = errors.New("answer is too large")
 	}
-	return response, text, err
+	return reply{status: response.StatusCode, retryAfter: response.Header.Get("Retry-After"), text: text}, err
 }

@@ -14,7 +14,7 @@ import (
 const (
 	Shop  = "0x00000000000000000000000000000000000050A5"
 	Buyer = "0x000000000000000000000000000000000000B0b5"
-	Token = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
+	Token = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" //nolint:gosec // an address, no credential
 )
 
 // Signature has the form of an ordinary account's.

@@ -1,0 +1,81 @@
+package facilitator_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
+)
+
+func TestTheCircuitOpensAndClosesAgain(t *testing.T) {
+	var down atomic.Bool
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		if down.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		_, _ = io.WriteString(w, `{"isValid":true,"success":true}`)
+	}))
+	t.Cleanup(server.Close)
+	var mu sync.Mutex
+	now := time.Now()
+	c, err := facilitator.New(facilitator.Options{URL: server.URL, Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	advance := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
+	down.Store(true)
+	for range 3 {
+		_, _ = c.Verify(context.Background(), nil)
+	}
+	before := asked.Load()
+	for range 100 {
+		if _, err := c.Verify(context.Background(), nil); !errors.Is(err, facilitator.ErrAway) {
+			t.Fatal(err)
+		}
+	}
+	if asked.Load() != before {
+		t.Errorf("asked %d times though the circuit was open", asked.Load()-before)
+	}
+	if _, err := c.Settle(context.Background(), nil); err == nil || asked.Load() != before+1 {
+		t.Error("a settling must be tried whatever the circuit says")
+	}
+	down.Store(false)
+	advance(5 * time.Second)
+	for range 2 {
+		if _, err := c.Verify(context.Background(), nil); err != nil {
+			t.Errorf("after the pause: %v", err)
+		}
+	}
+}
+
+func TestConnectionsAreKept(t *testing.T) {
+	var opened atomic.Int32
+	server := httptest.NewUnstartedServer(answering(200, `{"isValid":true}`))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	c, _ := client(t, server.URL)
+	for range 20 {
+		if _, err := c.Verify(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if opened.Load() != 1 {
+		t.Errorf("opened %d connections", opened.Load())
+	}
+}
