@@ -72,10 +72,11 @@ func TestALibraryOutsideItsRoomIsAFault(t *testing.T) {
 func TestAPackageWithoutDocIsAFault(t *testing.T) {
 	none(t, Docs([]Package{
 		{Name: "user", Doc: "Package user …", GoFiles: []string{"doc.go", "user.go"}},
-		{Name: "main", Doc: "Auth …", GoFiles: []string{"main.go"}},
+		{Name: "main", Doc: "Auth …", GoFiles: []string{"main.go", "help.go"}},
+		{Name: "api", Doc: "Package api …", GoFiles: []string{"api.go"}},
 	}))
 	for _, p := range []Package{
-		{Name: "user", Doc: "Package user …", GoFiles: []string{"user.go"}},
+		{Name: "user", Doc: "Package user …", GoFiles: []string{"user.go", "validate.go"}},
 		{Name: "user", GoFiles: []string{"doc.go"}},
 		{Name: "main", GoFiles: []string{"main.go"}},
 	} {
@@ -93,7 +94,7 @@ func TestFilesThatAreLongOrUnfinishedAreFaults(t *testing.T) {
 		"sub/fix.md":         "FIX" + "ME",
 		"Makefile":           "cd /ro" + "ot/project",
 		"right.go":           strings.Repeat("// TO"+"DO(#12): later\n", maxLines),
-		"path.md":            "the route /api/work/x and ~/root/",
+		"path.md":            "the route /api/work/x, ~/root/ and /home/you/pforte",
 		"testdata/long.go":   strings.Repeat("//\n", maxLines+1),
 		"node_modules/x.mjs": "// TO" + "DO",
 		"data.json":          `{"path": "/ro` + `ot/x"}`,

@@ -1,22 +1,11 @@
 package layout
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"strings"
-
-	"github.com/pforte/pforte/pkg/receipt"
-)
-
-// The files of the state that are made once.
-const (
-	adminPassword = "admin-password"
-	sessionSecret = "session-secret"
-	receiptKey    = "receipt-key.pem"
 )
 
 // Prepare makes what the state lacks: its folders and secrets.
@@ -26,33 +15,8 @@ func (l Layout) Prepare() error {
 			return fmt.Errorf("folder for state: %w", err)
 		}
 	}
-	random := func() ([]byte, error) { return []byte(strings.ToLower(rand.Text())), nil }
-	return errors.Join(
-		once(l.Path(adminPassword), random),
-		once(l.Path(sessionSecret), func() ([]byte, error) { return []byte(rand.Text() + rand.Text()), nil }),
-		once(l.Path(receiptKey), func() ([]byte, error) {
-			key, err := receipt.GenerateKey()
-			if err != nil {
-				return nil, err
-			}
-			return key.PEM()
-		}),
-	)
-}
-
-// once writes a file that is not there yet, whole or not at all.
-func once(path string, content func() ([]byte, error)) error {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	data, err := content()
-	if err != nil {
-		return fmt.Errorf("make %s: %w", path, err)
-	}
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		return fmt.Errorf("make %s: %w", path, err)
-	}
-	return os.Rename(path+".new", path)
+	_, err := MakeAdminPassword(l.State)
+	return errors.Join(err, MakeSecrets(l.State))
 }
 
 // AdminPassword is the generated password of the first administrator.
