@@ -119,8 +119,20 @@ func TestWhatTheOperatorDoesReachesLiveSessionsAtOnce(t *testing.T) {
 func TestACommandLineThatMakesNoSenseIsToldSo(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"users"}, {"user"}, {"user", "rename"}, {"user", "add"}, {"user", "add", "anna", "my password"}, {"user", "add", "--root", "anna"}, {"user", "role", "anna"},
-		{"user", "list", "all"}, {"sessions"}, {"sessions", "list"}, {"serve", "now"}, {"--verbose"}, {"migrate", "down"}, {""},
+		{"users"},
+		{"user"},
+		{"user", "rename"},
+		{"user", "add"},
+		{"user", "add", "anna", "my password"},
+		{"user", "add", "--root", "anna"},
+		{"user", "role", "anna"},
+		{"user", "list", "all"},
+		{"sessions"},
+		{"sessions", "list"},
+		{"serve", "now"},
+		{"--verbose"},
+		{"migrate", "down"},
+		{""},
 	} {
 		if code, out := operate(t, nil, "", args...); code != 2 || !strings.Contains(out, "auth --help") {
 			t.Errorf("auth %v: %d %s", args, code, out)

@@ -88,9 +88,17 @@ func meanwhile(over <-chan struct{}, do func()) []time.Duration {
 	}
 }
 
+func count(statuses []int) map[int]int {
+	counts := map[int]int{}
+	for _, status := range statuses {
+		counts[status]++
+	}
+	return counts
+}
+
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc) //nolint:gosec // far from overflow
+	return int64(m.HeapAlloc)
 }

@@ -17,8 +17,8 @@ const maxPasswordLine = 8 << 10
 // newPassword asks for a password twice at a terminal, and takes the first line
 // of any other standard input.
 func (p Process) newPassword(whose string) (string, error) {
-	if f, ok := p.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor fits
-		return p.ask(int(f.Fd()), whose) //nolint:gosec // as above
+	if f, ok := p.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return p.ask(int(f.Fd()), whose)
 	}
 	line, err := bufio.NewReader(io.LimitReader(p.Stdin, maxPasswordLine)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {

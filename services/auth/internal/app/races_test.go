@@ -186,14 +186,6 @@ func TestOfManyPasswordChangesOfOneUserOneSucceeds(t *testing.T) {
 	})
 }
 
-func count(statuses []int) map[int]int {
-	counts := map[int]int{}
-	for _, status := range statuses {
-		counts[status]++
-	}
-	return counts
-}
-
 func TestOfTwoAdminsWhoDeleteEachOtherOneRemains(t *testing.T) {
 	race(t, func(t *testing.T, p *program, admin *browser) {
 		names, ids := admin.users(many, "admin")

@@ -96,7 +96,7 @@ func (s *service) work(ctx context.Context) error {
 		}
 		return err
 	}
-	handler, err := s.handler()
+	handler, err := s.handler() //nolint:contextcheck // requests bring their own
 	if err != nil {
 		return err
 	}

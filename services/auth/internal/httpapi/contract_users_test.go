@@ -142,9 +142,14 @@ func TestCreateValidatesInTheOrderOfTheContract(t *testing.T) {
 func TestCreateTakesEverythingUpToTheLimits(t *testing.T) {
 	b := newHouse(t).anna()
 	for i, change := range [][]any{
-		{"username", "a.b"}, {"username", strings.Repeat("a", 64)}, {"username", "A-_.9"}, {"username", "u4", "password", "12345678"},
-		{"username", "u-5", "password", strings.Repeat("ä", 8)}, {"username", "u-6", "password", strings.Repeat("😀", 1024)},
-		{"username", "u-7", "display_name", strings.Repeat("ä", 128)}, {"username", "u-8", "display_name", "<b>Zoë & \"Ole\"</b>"},
+		{"username", "a.b"},
+		{"username", strings.Repeat("a", 64)},
+		{"username", "A-_.9"},
+		{"username", "u4", "password", "12345678"},
+		{"username", "u-5", "password", strings.Repeat("ä", 8)},
+		{"username", "u-6", "password", strings.Repeat("😀", 1024)},
+		{"username", "u-7", "display_name", strings.Repeat("ä", 128)},
+		{"username", "u-8", "display_name", "<b>Zoë & \"Ole\"</b>"},
 	} {
 		if i == 3 {
 			change[1] = "u-4"
