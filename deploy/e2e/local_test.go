@@ -64,7 +64,7 @@ func ports(t *testing.T) (env []string) {
 func up(t *testing.T, state string, env []string) *launch {
 	t.Helper()
 	bin := os.Getenv("PFORTE_BIN")
-	l := &launch{t: t, env: append(env, "PATH="+os.Getenv("PATH")), bin: bin, state: state}
+	l := &launch{t: t, env: env, bin: bin, state: state}
 	l.cmd = exec.Command(filepath.Join(bin, "local"), "-bin", bin, "-state", state)
 	l.cmd.Env, l.cmd.Stdout, l.cmd.Stderr = l.env, l, l
 	if err := l.cmd.Start(); err != nil {
@@ -122,7 +122,7 @@ func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("curl is not installed")
 	}
-	state, env := filepath.Join(t.TempDir(), "state"), ports(t)
+	state, env := filepath.Join(t.TempDir(), "state"), append(ports(t), "PATH="+os.Getenv("PATH"))
 	first := up(t, state, env)
 	first.curl(t)
 	if code, out := command(t, first.env, filepath.Join(first.bin, "local"), "-bin", first.bin, "-state", state, "demo"); code != 0 || !bytes.Contains(out, []byte("Checked offline")) {
@@ -150,6 +150,35 @@ func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
 	}
 	second.end()
 	second.allFree(t)
+}
+
+func TestTheLocalStackNeedsNoRedisServer(t *testing.T) {
+	l := up(t, filepath.Join(t.TempDir(), "state"), append(ports(t), "PATH=/nonexistent"))
+	if !strings.Contains(l.said(), "redis-server is not installed, so sessions end with it") {
+		t.Errorf("it does not say which Redis it is:\n%s", l.said())
+	}
+	l.curl(t)
+	b := newBrowser(t, l.origin(t))
+	for range 5 {
+		b.ask("POST", "/api/v1/auth/login", credentials("admin", "wrong")).want(t, 401, nil)
+	}
+	b.ask("POST", "/api/v1/auth/login", credentials("admin", "wrong")).want(t, 429, nil)
+	if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := l.end(); code != 0 {
+		t.Errorf("a stop ends with %d: %s", code, l.said())
+	}
+}
+
+// origin is the door's address on the screen.
+func (l *launch) origin(t *testing.T) string {
+	t.Helper()
+	found := regexp.MustCompile(`door +(http://\S+)`).FindStringSubmatch(l.said())
+	if found == nil {
+		t.Fatal(l.said())
+	}
+	return found[1]
 }
 
 func TestTheLocalStackNamesATakenPortAndItsSetting(t *testing.T) {
