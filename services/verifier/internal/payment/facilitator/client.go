@@ -76,6 +76,7 @@ func transport() *http.Transport {
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:    5 * time.Second,
+		MaxConnsPerHost:        256,
 		MaxIdleConns:           256,
 		MaxIdleConnsPerHost:    256,
 		IdleConnTimeout:        90 * time.Second,

@@ -26,10 +26,10 @@ func (l *Ledger) where(f payment.Filter) (string, []any) {
 	switch f.State {
 	case "":
 	case payment.Unknown:
-		where += " AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + "))"
+		where += " AND " + undecided + " AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + "))"
 		args = append(args, l.viewArgs()...)
 	case payment.Settling:
-		where += " AND state = 'settling' AND NOT " + abandoned
+		where += " AND " + undecided + " AND state = 'settling' AND NOT " + abandoned
 		args = append(args, l.viewArgs()...)
 	default:
 		where, args = where+" AND state = ?", append(args, f.State)

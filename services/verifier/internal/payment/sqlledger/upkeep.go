@@ -25,8 +25,7 @@ func (l *Ledger) Leave(ctx context.Context, owner string) error {
 func (l *Ledger) Due(ctx context.Context, limit int, next time.Time) ([]payment.Record, error) {
 	var due []payment.Record
 	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) (err error) {
-		query := selectRecord + ` WHERE state IN ('settling', 'unknown') AND check_at <= ?
-			AND (state = 'unknown' OR ` + abandoned + `) ORDER BY check_at LIMIT ?`
+		query := selectRecord + " WHERE " + undecided + " AND check_at <= ? AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + ")) ORDER BY check_at LIMIT ?"
 		if l.db.Dialect == sqldb.Postgres {
 			query += " FOR UPDATE SKIP LOCKED" // two processes must not be given the same
 		}
@@ -52,7 +51,7 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := l.exec(ctx, "DELETE FROM payments WHERE state = 'working' AND "+abandoned, l.viewArgs()...); err != nil {
+	if err := l.exec(ctx, "DELETE FROM payments WHERE "+undecided+" AND state = 'working' AND "+abandoned, l.viewArgs()...); err != nil {
 		return err
 	}
 	return l.exec(ctx, "DELETE FROM owners WHERE alive_until < ?", before.UnixMilli())

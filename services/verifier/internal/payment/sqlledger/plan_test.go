@@ -1,0 +1,61 @@
+package sqlledger
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// What runs all the time must not read all payments there ever were.
+func TestNoFrequentQueryScansThePayments(t *testing.T) {
+	l := openFile(t)
+	ctx := context.Background()
+	now, key := int64(1), payment.Key{}
+	queries := map[string][]any{
+		selectRecord + " WHERE" + byKey: append([]any{now, now}, keyArgs(key)...),
+		selectRecord + " WHERE " + undecided + " AND check_at <= ? AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + ")) ORDER BY check_at LIMIT ?": {now, now, now, now, now, 20},
+		"SELECT count(*) FROM payments WHERE " + undecided + " AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + "))":                               {now, now},
+		"DELETE FROM payments WHERE " + undecided + " AND state = 'working' AND " + abandoned:                                                                       {now, now},
+		"UPDATE payments SET answer = NULL WHERE answer IS NOT NULL AND state IN ('settled', 'dead') AND changed < ?":                                               {now},
+	}
+	for query, args := range queries {
+		plan := explain(t, l, query, args...)
+		// Going through the index of the open payments reads only those.
+		if strings.Contains(strings.ReplaceAll(plan, "SCAN payments USING INDEX payments_open", ""), "SCAN payments") {
+			t.Errorf("%s\nis carried out by\n%s", query, plan)
+		}
+	}
+	// The test can fail: this one does scan.
+	if plan := explain(t, l, "SELECT count(*) FROM payments WHERE amount = '1'"); !strings.Contains(plan, "SCAN payments") {
+		t.Errorf("the plan of a scan is\n%s", plan)
+	}
+	if err := l.Prune(ctx, time.Now()); err != nil {
+		t.Error(err)
+	}
+}
+
+func explain(t *testing.T, l *Ledger, query string, args ...any) string {
+	t.Helper()
+	rows, err := l.db.Writer.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	var plan []string
+	for rows.Next() {
+		var id, parent, unused int
+		var detail sql.NullString
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			t.Fatal(err)
+		}
+		plan = append(plan, detail.String)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(plan, "\n")
+}
