@@ -36,7 +36,7 @@ func (j journal) path(payer, url string, body []byte) string {
 
 // find gives the payment that was signed for a request, or nil.
 func (j journal) find(payer, url string, body []byte) (*entry, error) {
-	text, err := os.ReadFile(j.path(payer, url, body)) //nolint:gosec // a name of our own making
+	text, err := os.ReadFile(j.path(payer, url, body))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

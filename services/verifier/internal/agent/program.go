@@ -37,16 +37,16 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		fmt.Fprintln(stderr, "agent:", err)
+		complain(stderr, err)
 		return exitUsage
 	case o.version:
-		fmt.Fprintln(stdout, "agent", version)
+		_, _ = fmt.Fprintln(stdout, "agent", version)
 		return exitOK
 	}
 	r := run{options: o, stdout: stdout, client: newClient()}
 	err = r.do(ctx)
 	if err != nil {
-		fmt.Fprintln(stderr, "agent:", err)
+		complain(stderr, err)
 	}
 	switch {
 	case err == nil:
@@ -58,6 +58,9 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	}
 	return exitFailed
 }
+
+// complain tells a fault; a terminal that has gone cannot be told.
+func complain(stderr io.Writer, err error) { _, _ = fmt.Fprintln(stderr, "agent:", err) }
 
 // run is one run of the program.
 type run struct {

@@ -51,8 +51,9 @@ type Chain struct {
 	stopped sync.WaitGroup
 }
 
-// StartChain starts a chain and its blocks. Close stops them.
-func StartChain(c ChainConfig) (*Chain, error) {
+// StartChain starts a chain and its blocks. Close stops them, and not the end of
+// ctx: a settlement under way still needs its block.
+func StartChain(ctx context.Context, c ChainConfig) (*Chain, error) {
 	if c.BlockTime < time.Second {
 		return nil, errors.New("blocks need at least a second: their time is in seconds and must grow")
 	}
@@ -61,11 +62,11 @@ func StartChain(c ChainConfig) (*Chain, error) {
 		return nil, err
 	}
 	chain := &Chain{stack: stack, depth: c.FinalityDepth, log: c.Log}
-	if err := chain.start(c); err != nil {
+	if err := chain.start(ctx, c); err != nil {
 		_ = stack.Close() // which only says again that it did not start
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	chain.stop = stop
 	chain.stopped.Go(func() { chain.keepSealing(ctx, c.BlockTime) })
 	return chain, nil
@@ -98,7 +99,7 @@ func newNode(rpcAddr string) (*node.Node, error) {
 	return stack, nil
 }
 
-func (c *Chain) start(conf ChainConfig) error {
+func (c *Chain) start(ctx context.Context, conf ChainConfig) error {
 	ethConf := ethconfig.Defaults
 	ethConf.NetworkId = conf.ID
 	ethConf.Genesis = genesis(conf)
@@ -115,7 +116,7 @@ func (c *Chain) start(conf ChainConfig) error {
 		return fmt.Errorf("start the node: %w", err)
 	}
 	c.backend, c.engine = backend, catalyst.NewConsensusAPI(backend)
-	return c.seal(context.Background())
+	return c.seal(ctx)
 }
 
 // genesis has every fork up to Prague from the first block on.

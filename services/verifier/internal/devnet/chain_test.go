@@ -27,7 +27,7 @@ func TestTheFinalizedHeadFollowsTheLatest(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if ahead := int64(latest.Time) - time.Now().Unix(); ahead > 3 { //nolint:gosec // small
+	if ahead := int64(latest.Time) - time.Now().Unix(); ahead > 3 {
 		t.Errorf("the chain's clock is %d s ahead", ahead)
 	}
 }

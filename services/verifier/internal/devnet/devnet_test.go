@@ -2,6 +2,7 @@ package devnet_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/rand"
 	"encoding/json"
@@ -36,7 +37,7 @@ type network struct {
 }
 
 var shared = sync.OnceValues(func() (*network, error) {
-	n, err := devnet.Start(devnet.Config{ChainID: chainID, BlockTime: time.Second, FinalityDepth: 2}, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	n, err := devnet.Start(context.Background(), devnet.Config{ChainID: chainID, BlockTime: time.Second, FinalityDepth: 2}, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return nil, err
 	}

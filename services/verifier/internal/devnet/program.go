@@ -64,7 +64,7 @@ func run(ctx context.Context, cfg Config, stdout, stderr io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	network, err := Start(cfg, log)
+	network, err := Start(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
@@ -87,12 +87,12 @@ type Network struct {
 }
 
 // Start starts the chain and makes its facilitator.
-func Start(cfg Config, log *slog.Logger) (*Network, error) {
+func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Network, error) {
 	t, err := readToken()
 	if err != nil {
 		return nil, err
 	}
-	chain, err := StartChain(ChainConfig{
+	chain, err := StartChain(ctx, ChainConfig{
 		ID: cfg.ChainID, RPCAddr: cfg.RPCAddr, BlockTime: cfg.BlockTime, FinalityDepth: cfg.FinalityDepth, Alloc: alloc(t), Log: log,
 	})
 	if err != nil {

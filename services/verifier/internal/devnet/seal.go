@@ -70,7 +70,7 @@ func (c *Chain) seal(ctx context.Context) error {
 // waiting transaction: the node begins with an empty block.
 func (c *Chain) build(ctx context.Context, head *types.Header) (*engine.ExecutionPayloadEnvelope, error) {
 	args := miner.BuildPayloadArgs{
-		Parent: head.Hash(), Timestamp: max(uint64(time.Now().Unix()), head.Time+1), //nolint:gosec // the clock is after 1970
+		Parent: head.Hash(), Timestamp: max(uint64(time.Now().Unix()), head.Time+1),
 		Withdrawals: types.Withdrawals{}, BeaconRoot: &common.Hash{}, Version: engine.PayloadV3,
 	}
 	if _, err := rand.Read(args.Random[:]); err != nil {
