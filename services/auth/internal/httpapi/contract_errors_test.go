@@ -49,6 +49,11 @@ func TestEveryAnswerIsNotToBeStoredAndNamed(t *testing.T) {
 		if got.header.Get("Cache-Control") != "no-store" || got.header.Get("X-Request-Id") == "" || got.header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d: got %v", got.what, got.status, got.header)
 		}
+		for name := range got.header {
+			if strings.HasPrefix(name, "Access-Control-") {
+				t.Errorf("%s: got %s", got.what, name)
+			}
+		}
 		if len(got.body) > 0 && got.header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: got the type %q", got.what, got.header.Get("Content-Type"))
 		}

@@ -1,0 +1,111 @@
+package app_test
+
+import (
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	pkgconfig "github.com/pforte/pforte/pkg/config"
+	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/services/auth/internal/config"
+)
+
+var update = flag.Bool("update", false, "write the table of settings into the README")
+
+const (
+	room   = "../.." // services/auth
+	begin  = "<!-- settings -->\n"
+	ending = "<!-- end -->"
+)
+
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(room, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestTheREADMEListsTheSettingsAsTheyAre(t *testing.T) {
+	text := readme(t)
+	before, rest, ok1 := strings.Cut(text, begin)
+	table, after, ok2 := strings.Cut(rest, ending)
+	if !ok1 || !ok2 {
+		t.Fatal("the README has no place for the settings")
+	}
+	want := pkgconfig.Table[config.Config]()
+	if *update {
+		if err := os.WriteFile(filepath.Join(room, "README.md"), []byte(before+begin+want+ending+after), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, table); diff != "" {
+		t.Errorf("run go test ./internal/app -run README -update: %s", diff)
+	}
+}
+
+func TestTheREADMENamesTestsThatExist(t *testing.T) {
+	var sources strings.Builder
+	err := filepath.WalkDir(filepath.Join(room, "internal"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		sources.Write(source)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(readme(t), -1)
+	if len(named) < 40 {
+		t.Errorf("the README names %d tests", len(named))
+	}
+	for _, match := range named {
+		if !strings.Contains(sources.String(), "func "+match[1]+"(") {
+			t.Errorf("there is no test %s", match[1])
+		}
+	}
+}
+
+func TestTheREADMEListsEveryMetricAndEvent(t *testing.T) {
+	t.Parallel()
+	text := readme(t)
+	p := start(t, settings(t, redistest.Start(t)))
+	for range 6 {
+		p.browser().login(adminName, "wrong") // every counter has counted then
+	}
+	_, metrics := get(t, p.admin+"/metrics")
+	names := regexp.MustCompile(`(?m)^# TYPE (auth_\w+) `).FindAllStringSubmatch(metrics, -1)
+	if len(names) != 7 {
+		t.Errorf("there are %d metrics of our own: %v", len(names), names)
+	}
+	for _, name := range names {
+		if !strings.Contains(text, "`"+name[1]+"`") {
+			t.Errorf("%s is not in the README", name[1])
+		}
+	}
+	sources, err := filepath.Glob("../httpapi/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range sources {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, event := range regexp.MustCompile(`a\.audit\(c, "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+			if !strings.Contains(text, "`"+event[1]+"`") {
+				t.Errorf("the event %s is not in the README", event[1])
+			}
+		}
+	}
+}
