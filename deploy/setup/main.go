@@ -1,0 +1,57 @@
+// Command setup makes the secrets of a stack in containers, once. See
+// `setup --help`.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/pforte/pforte/deploy/internal/layout"
+)
+
+const usage = `setup makes the secrets of a stack in a folder, where they are not there yet:
+session-secret for auth and receipt-key.pem for the verifier.
+
+  setup [-admin] FOLDER
+
+  -admin   also make admin-password, the first administrator's, and show it once
+`
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "setup:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("setup", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	admin := flags.Bool("admin", false, "")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		_, err := io.WriteString(out, usage)
+		return err
+	} else if err != nil {
+		return err
+	}
+	if flags.NArg() != 1 {
+		return errors.New("one folder is needed; see setup --help")
+	}
+	folder := flags.Arg(0)
+	if err := layout.MakeSecrets(folder); err != nil || !*admin {
+		return err
+	}
+	password, err := layout.MakeAdminPassword(folder)
+	if err != nil {
+		return err
+	}
+	if password == "" {
+		_, err = fmt.Fprintln(out, "The secrets are there.")
+		return err
+	}
+	_, err = fmt.Fprintf(out, "The first administrator is %s, password %s. It is shown this once only.\n", layout.AdminName, password)
+	return err
+}
