@@ -29,7 +29,7 @@ func openRedis(r config.Redis) redis.UniversalClient {
 		MasterName: r.Master, SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
 		IsClusterMode: r.Cluster, ClientName: "pforte-auth",
 		DialTimeout: redisDialTimeout, ReadTimeout: redisIOTimeout, WriteTimeout: redisIOTimeout, PoolTimeout: redisIOTimeout,
-		MaxRetries: redisRetries, ContextTimeoutEnabled: true,
+		MaxRetries: redisRetries, DialerRetries: redisRetries, ContextTimeoutEnabled: true,
 	}
 	if r.TLS {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
