@@ -45,7 +45,8 @@ var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // world is a whole verifier over HTTP with a recorded chain, a bank, and a clock
 // that tests move.
 type world struct {
-	*testing.T
+	testing.TB
+	handler  http.Handler
 	url      string
 	bank     *paymenttest.Bank
 	ledger   payment.Ledger
@@ -75,9 +76,9 @@ func (w *world) advance(d time.Duration) {
 }
 
 // open serves a verifier; change may alter the paywall's options.
-func open(t *testing.T, change func(*payment.Options)) *world {
+func open(t testing.TB, change func(*payment.Options)) *world {
 	t.Helper()
-	w := &world{T: t, now: start, logged: &bytes.Buffer{}, registry: prometheus.NewRegistry()}
+	w := &world{TB: t, now: start, logged: &bytes.Buffer{}, registry: prometheus.NewRegistry()}
 	w.bank = paymenttest.NewBank(network, w.clock)
 	w.ledger = payment.NewMemory(w.clock)
 	w.node = chaintest.NewNode(t, chaintest.Load(t, chaintest.BaseBlock))
@@ -118,6 +119,7 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 		Health: func(context.Context) error { return w.sick }, Metrics: metrics, Log: log, Now: w.clock,
 	})
 	w.must(err)
+	w.handler = handler
 	server := httptest.NewServer(handler)
 	w.Cleanup(server.Close)
 	w.url = server.URL
@@ -144,7 +146,7 @@ func (w *world) must(err error) {
 
 // reply is an answer that was read.
 type reply struct {
-	*testing.T
+	testing.TB
 	status int
 	header http.Header
 	body   []byte
@@ -166,7 +168,7 @@ func (w *world) do(method, path, body string, header ...string) reply {
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	w.must(err)
-	return reply{T: w.T, status: response.StatusCode, header: response.Header, body: text}
+	return reply{TB: w.TB, status: response.StatusCode, header: response.Header, body: text}
 }
 
 func (w *world) post(body string, header ...string) reply {

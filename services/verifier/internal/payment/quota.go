@@ -97,6 +97,19 @@ func (g *Gate) Left(ctx context.Context) (left, unknown int) {
 	return max(0, g.FreeSettlements-q.standing.Reserved), q.standing.Unknown
 }
 
+// reserved counts a settlement that this process has just reserved, so that the
+// ledger need not be read for it.
+func (g *Gate) reserved(month string) {
+	q := &g.quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.changes++
+	if q.month == month {
+		q.standing.Reserved++
+		g.warn(q)
+	}
+}
+
 // stale makes the next Free read the ledger.
 func (q *quota) stale() {
 	q.mu.Lock()

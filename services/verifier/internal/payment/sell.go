@@ -111,8 +111,8 @@ func (g *Gate) settle(ctx context.Context, f *flight, o Order, r Record, s Settl
 	s.Month, s.Limit = Month(g.Now()), g.FreeSettlements
 	s.Deadline = g.Now().Add(2*g.SettleTimeout + time.Minute)
 	twin, err := g.begin(ctx, r, s)
-	g.quota.stale()
 	if err != nil || twin != nil {
+		g.quota.stale()
 		g.release(ctx, r)
 	}
 	switch {
@@ -127,6 +127,7 @@ func (g *Gate) settle(ctx context.Context, f *flight, o Order, r Record, s Settl
 	case twin != nil:
 		return g.resume(ctx, f, o, *twin)
 	}
+	g.reserved(s.Month)
 	g.At(Begun)
 	r.State, r.Call, r.Answer, r.Month = Settling, s.Call, s.Answer, s.Month
 	return g.askToSettle(ctx, r)

@@ -123,7 +123,9 @@ func (g *Gate) finish(ctx context.Context, r Record, o Outcome) (Sale, error) {
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
 	written, err := g.Ledger.Finish(ctx, r.Key, o)
-	g.quota.stale()
+	if o.State != Settled || r.State != Settling {
+		g.quota.stale() // the reservation may have been given back, or made anew
+	}
 	if err != nil {
 		g.Log.Error("cannot write how a settlement ended", "state", o.State, "transaction", o.Transaction, "error", err)
 		written = r

@@ -30,21 +30,27 @@ const claimSQL = `INSERT INTO payments
 	WHERE payments.state = 'working' AND ` + abandoned + `
 	RETURNING 1`
 
+const releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
+
 // Claim implements payment.Ledger.
 func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, bool, error) {
-	now := l.stamp()
+	stamp := l.stamp()
 	args := append(keyArgs(r.Key), r.Owner, r.Deadline.UnixMilli(), r.Payment[:], r.Request[:], r.Identifier, r.Resource,
-		r.Amount, r.PayTo, r.ValidBefore.UnixMilli(), now, now, now, now)
-	var current payment.Record
-	var won bool
+		r.Amount, r.PayTo, r.ValidBefore.UnixMilli(), stamp, stamp, stamp, stamp)
+	current, won := r, false
 	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
 		var one int
-		err := tx.QueryRowContext(ctx, l.db.Rebind(claimSQL), args...).Scan(&one)
-		won = err == nil
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		err := tx.StmtContext(ctx, l.prepared.claim).QueryRowContext(ctx, args...).Scan(&one)
+		switch {
+		case err == nil:
+			current, won = r, true
+			current.State, current.Claimed, current.Changed = payment.Working, moment(stamp), moment(stamp)
+			return nil
+		case !errors.Is(err, sql.ErrNoRows):
 			return fmt.Errorf("claim a payment: %w", err)
 		}
-		current, err = l.get(ctx, tx, r.Key)
+		won = false
+		current, err = l.find(ctx, tx, r.Key)
 		return err
 	})
 	return current, won, err
@@ -53,8 +59,7 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, b
 // Release implements payment.Ledger.
 func (l *Ledger) Release(ctx context.Context, key payment.Key, owner string) error {
 	return l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
-		query := "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
-		if _, err := tx.ExecContext(ctx, l.db.Rebind(query), append(keyArgs(key), owner)...); err != nil {
+		if _, err := tx.StmtContext(ctx, l.prepared.release).ExecContext(ctx, append(keyArgs(key), owner)...); err != nil {
 			return fmt.Errorf("release a payment: %w", err)
 		}
 		return nil

@@ -30,19 +30,20 @@ const (
 
 func (l *Ledger) viewArgs() []any { return []any{l.stamp(), l.stamp()} }
 
-type querier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
+const (
+	getSQL  = selectRecord + " WHERE" + byKey + " AND NOT (state = 'working' AND " + abandoned + ")"
+	findSQL = selectRecord + " WHERE" + byKey
+)
 
 // Get implements payment.Ledger.
 func (l *Ledger) Get(ctx context.Context, key payment.Key) (payment.Record, error) {
-	query := selectRecord + " WHERE" + byKey + " AND NOT (state = 'working' AND " + abandoned + ")"
 	args := append(append(l.viewArgs(), keyArgs(key)...), l.viewArgs()...)
-	return l.scan(l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), args...))
+	return l.scan(l.prepared.get.QueryRowContext(ctx, args...))
 }
 
-func (l *Ledger) get(ctx context.Context, q querier, key payment.Key) (payment.Record, error) {
-	return l.scan(q.QueryRowContext(ctx, l.db.Rebind(selectRecord+" WHERE"+byKey), append(l.viewArgs(), keyArgs(key)...)...))
+// find reads a record as it is, an abandoned claim too.
+func (l *Ledger) find(ctx context.Context, tx *sql.Tx, key payment.Key) (payment.Record, error) {
+	return l.scan(tx.StmtContext(ctx, l.prepared.find).QueryRowContext(ctx, append(l.viewArgs(), keyArgs(key)...)...))
 }
 
 // lock reads a record that is about to change, so that two replicas do not
@@ -71,10 +72,12 @@ func (l *Ledger) scan(row interface{ Scan(dest ...any) error }) (payment.Record,
 	}
 	copy(r.Payment[:], paid)
 	copy(r.Request[:], request)
-	r.Deadline, r.ValidBefore = time.UnixMilli(deadline).UTC(), time.UnixMilli(validBefore).UTC()
-	r.Claimed, r.Changed = time.UnixMilli(claimed).UTC(), time.UnixMilli(changed).UTC()
+	r.Deadline, r.ValidBefore, r.Claimed, r.Changed = moment(deadline), moment(validBefore), moment(claimed), moment(changed)
 	return r, nil
 }
+
+// moment reads the tables' unit.
+func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
 
 // Standing implements payment.Ledger.
 func (l *Ledger) Standing(ctx context.Context, month string) (payment.Standing, error) {

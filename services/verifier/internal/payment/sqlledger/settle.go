@@ -9,6 +9,18 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
+// bought is the condition for a record that an identifier has bought with.
+const bought = "identifier <> '' AND state IN ('settling', 'unknown', 'settled')"
+
+const (
+	countSQL = `INSERT INTO settlements (month, reserved) VALUES (?, ?)
+		ON CONFLICT (month) DO UPDATE SET reserved = settlements.reserved + excluded.reserved RETURNING reserved`
+	beginSQL = `UPDATE payments SET state = 'settling', call = ?, answer = ?, month = ?, deadline = ?, changed = ?, check_at = ?
+		WHERE` + byKey + ` AND owner = ? AND state = 'working' AND NOT EXISTS
+		(SELECT 1 FROM payments AS twin WHERE twin.payer = payments.payer AND twin.identifier = payments.identifier AND twin.` + bought + `)
+		RETURNING 1`
+)
+
 // Begin implements payment.Ledger. It is the one write that waits for the disk.
 func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement) (*payment.Record, error) {
 	var twin *payment.Record
@@ -21,120 +33,57 @@ func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s pay
 }
 
 // begin separates what the ledger refuses, which leaves the batch's transaction
-// sound, from what failed. The row of the month is touched first and so is the
+// sound, from what failed. The row of the month is touched first, and so is the
 // lock under which replicas look at limit and identifiers.
 func (l *Ledger) begin(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, s payment.Settlement) (twin *payment.Record, refused, err error) {
-	if err := l.count(ctx, tx, s.Month, 1); err != nil {
-		return nil, nil, err
-	}
-	twin, refused, err = l.mayBegin(ctx, tx, key, owner, s)
+	reserved, err := l.count(ctx, tx, s.Month, 1)
 	if err != nil {
 		return nil, nil, err
 	}
-	if twin != nil || refused != nil {
-		return twin, refused, l.count(ctx, tx, s.Month, -1)
+	if reserved <= s.Limit {
+		var one int
+		args := append([]any{s.Call, s.Answer, s.Month, s.Deadline.UnixMilli(), l.stamp(), l.stamp()}, keyArgs(key)...)
+		err = tx.StmtContext(ctx, l.prepared.begin).QueryRowContext(ctx, append(args, owner)...).Scan(&one)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return nil, nil, wrap("begin a settlement", err)
+		}
 	}
-	query := `UPDATE payments SET state = 'settling', call = ?, answer = ?, month = ?, deadline = ?, changed = ?, check_at = ?
-		WHERE` + byKey
-	args := append([]any{s.Call, s.Answer, s.Month, s.Deadline.UnixMilli(), l.stamp(), l.stamp()}, keyArgs(key)...)
-	if _, err := tx.ExecContext(ctx, l.db.Rebind(query), args...); err != nil {
-		return nil, nil, fmt.Errorf("begin a settlement: %w", err)
+	if _, err := l.count(ctx, tx, s.Month, -1); err != nil {
+		return nil, nil, err
 	}
-	return nil, nil, nil
+	return l.whyNot(ctx, tx, key, owner)
 }
 
-// mayBegin judges under the lock of the month's row, whose count includes the
-// settlement that wants to begin.
-func (l *Ledger) mayBegin(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, s payment.Settlement) (twin *payment.Record, refused, err error) {
-	var identifier string
-	query := "SELECT identifier FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
-	err = tx.QueryRowContext(ctx, l.db.Rebind(query), append(keyArgs(key), owner)...).Scan(&identifier)
+// whyNot says why a settlement did not begin.
+func (l *Ledger) whyNot(ctx context.Context, tx *sql.Tx, key payment.Key, owner string) (twin *payment.Record, refused, err error) {
+	r, err := l.find(ctx, tx, key)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	case errors.Is(err, payment.ErrNotFound), err == nil && (r.Owner != owner || r.State != payment.Working):
 		return nil, payment.ErrLost, nil
 	case err != nil:
-		return nil, nil, fmt.Errorf("read a claim: %w", err)
+		return nil, nil, err
 	}
-	if twin, err = l.twin(ctx, tx, key, identifier); err != nil || twin != nil {
-		return twin, nil, err
-	}
-	var reserved int
-	query = "SELECT reserved FROM settlements WHERE month = ?"
-	if err := tx.QueryRowContext(ctx, l.db.Rebind(query), s.Month).Scan(&reserved); err != nil {
-		return nil, nil, fmt.Errorf("read the month: %w", err)
-	}
-	if reserved > s.Limit {
-		return nil, payment.ErrLimit, nil
-	}
-	return nil, nil, nil
-}
-
-// twin finds another record that the payer's identifier has bought already.
-func (l *Ledger) twin(ctx context.Context, tx *sql.Tx, key payment.Key, identifier string) (*payment.Record, error) {
-	if identifier == "" {
-		return nil, nil
-	}
-	query := selectRecord + ` WHERE payer = ? AND identifier = ? AND identifier <> '' AND state IN ('settling', 'unknown', 'settled')
-		AND NOT (` + byKey + `) LIMIT 1`
-	args := append([]any{key.Payer, identifier}, keyArgs(key)...)
-	r, err := l.scan(tx.QueryRowContext(ctx, l.db.Rebind(query), append(l.viewArgs(), args...)...))
-	if errors.Is(err, payment.ErrNotFound) {
-		return nil, nil
-	}
-	return &r, err
-}
-
-// Finish implements payment.Ledger.
-func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Record, error) {
-	var r payment.Record
-	var missing error
-	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) (err error) {
-		r, err = l.finish(ctx, tx, key, o)
-		if missing = nil; errors.Is(err, payment.ErrNotFound) {
-			missing, err = err, nil
-		}
-		return err
-	})
-	return r, errors.Join(err, missing)
-}
-
-func (l *Ledger) finish(ctx context.Context, tx *sql.Tx, key payment.Key, o payment.Outcome) (payment.Record, error) {
-	r, err := l.lock(ctx, tx, key)
-	if err != nil {
-		return r, err
-	}
-	if r.State == payment.Working {
-		return payment.Record{}, payment.ErrNotFound
-	}
-	if r.State == payment.Settled || (r.State == payment.Dead && o.State != payment.Settled) {
-		return r, nil
-	}
-	month := r.Month
+	query := selectRecord + " WHERE payer = ? AND identifier = ? AND " + bought + " LIMIT 1"
+	found, err := l.scan(tx.QueryRowContext(ctx, l.db.Rebind(query), append(l.viewArgs(), key.Payer, r.Identifier)...))
 	switch {
-	case o.State == payment.Dead && month != "":
-		err, month = l.count(ctx, tx, month, -1), ""
-	case o.State == payment.Settled && month == "":
-		month = payment.Month(l.now())
-		err = l.count(ctx, tx, month, 1)
+	case errors.Is(err, payment.ErrNotFound):
+		return nil, payment.ErrLimit, nil
+	case err != nil:
+		return nil, nil, err
 	}
-	if err != nil {
-		return r, err
-	}
-	query := `UPDATE payments SET state = ?, month = ?, reason = ?, changed = ?, tx = CASE WHEN ? = '' THEN tx ELSE ? END,
-		call = CASE WHEN ? = 'unknown' THEN call ELSE NULL END WHERE` + byKey
-	args := append([]any{o.State, month, o.Reason, l.stamp(), o.Transaction, o.Transaction, o.State}, keyArgs(key)...)
-	if _, err := tx.ExecContext(ctx, l.db.Rebind(query), args...); err != nil {
-		return r, fmt.Errorf("finish a settlement: %w", err)
-	}
-	return l.get(ctx, tx, key)
+	return &found, nil, nil
 }
 
-// count adds to the reserved settlements of a month.
-func (l *Ledger) count(ctx context.Context, tx *sql.Tx, month string, n int) error {
-	query := `INSERT INTO settlements (month, reserved) VALUES (?, ?)
-		ON CONFLICT (month) DO UPDATE SET reserved = settlements.reserved + excluded.reserved`
-	if _, err := tx.ExecContext(ctx, l.db.Rebind(query), month, n); err != nil {
-		return fmt.Errorf("count a settlement: %w", err)
+// count adds to the reserved settlements of a month and gives their number.
+func (l *Ledger) count(ctx context.Context, tx *sql.Tx, month string, n int) (reserved int, err error) {
+	err = tx.StmtContext(ctx, l.prepared.count).QueryRowContext(ctx, month, n).Scan(&reserved)
+	return reserved, wrap("count a settlement", err)
+}
+
+// wrap says what failed, if anything did.
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s: %w", what, err)
 }

@@ -3,6 +3,7 @@ package sqlledger
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"time"
@@ -18,8 +19,10 @@ var migrations embed.FS
 type Ledger struct {
 	db  *sqldb.DB
 	now func() time.Time
-	// writes is the one way to change something.
-	writes *batcher
+	// prepared are the queries of a sale; writes is the one way to change
+	// something.
+	prepared statements
+	writes   *batcher
 }
 
 var _ payment.Ledger = (*Ledger)(nil)
@@ -35,13 +38,17 @@ func Open(ctx context.Context, databaseURL string, now func() time.Time) (*Ledge
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	return &Ledger{db: db, now: now, writes: newBatcher(db)}, nil
+	prepared, err := prepare(ctx, db)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &Ledger{db: db, now: now, prepared: prepared, writes: newBatcher(db)}, nil
 }
 
 // Close finishes the writes under way and closes the database.
 func (l *Ledger) Close() error {
 	l.writes.close()
-	return l.db.Close()
+	return errors.Join(l.prepared.close(), l.db.Close())
 }
 
 // Ping implements payment.Ledger.

@@ -1,0 +1,74 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
+)
+
+// BenchmarkAnUnpaidCall is the 402 without the network.
+func BenchmarkAnUnpaidCall(b *testing.B) {
+	w := open(b, nil)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			request := httptest.NewRequest(http.MethodPost, base, strings.NewReader(goodBody))
+			request.Header.Set("Content-Type", "application/json")
+			recorder := httptest.NewRecorder()
+			w.handler.ServeHTTP(recorder, request)
+			if recorder.Code != http.StatusPaymentRequired {
+				b.Fatal(recorder.Code)
+			}
+		}
+	})
+}
+
+// BenchmarkAPaidCall is a sale with a facilitator that answers at once, kept
+// evidence and a ledger on disk.
+func BenchmarkAPaidCall(b *testing.B) {
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("%d callers", callers), func(b *testing.B) {
+			ledger, err := sqlledger.Open(context.Background(), "sqlite:"+filepath.Join(b.TempDir(), "ledger.db"), time.Now)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = ledger.Close() })
+			w := open(b, func(o *payment.Options) {
+				o.Ledger, o.Now, o.Beat, o.FreeSettlements = ledger, time.Now, time.Second, 1<<30
+			})
+			w.now = time.Now()
+			var nonce atomic.Int64
+			b.SetParallelism(callers)
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					payload := paymenttest.PayloadV2(w.offer(), paymenttest.Authorization(fmt.Sprintf("%x", nonce.Add(1)), time.Now()))
+					request := httptest.NewRequest(http.MethodPost, base, strings.NewReader(goodBody))
+					request.Header.Set("Content-Type", "application/json")
+					header, err := x402.Encode(payload)
+					if err != nil {
+						b.Fatal(err)
+					}
+					request.Header.Set(x402.HeaderPaymentSignature, header)
+					recorder := httptest.NewRecorder()
+					w.handler.ServeHTTP(recorder, request)
+					if recorder.Code != http.StatusOK {
+						b.Fatal(recorder.Body)
+					}
+				}
+			})
+		})
+	}
+}

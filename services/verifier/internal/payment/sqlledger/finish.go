@@ -1,0 +1,76 @@
+package sqlledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// settleSQL ends the ordinary sale in one statement: settled, with the
+// settlement that was reserved.
+const settleSQL = `UPDATE payments SET state = 'settled', call = NULL, reason = '', tx = ?, changed = ?
+	WHERE` + byKey + ` AND state IN ('settling', 'unknown') AND month <> ''
+	RETURNING network, asset, payer, nonce, state, owner, deadline, payment, request, identifier, resource, amount, pay_to,
+	valid_before, month, tx, reason, claimed, changed, call, answer`
+
+// Finish implements payment.Ledger.
+func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Record, error) {
+	var r payment.Record
+	var missing error
+	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) (err error) {
+		r, err = l.finish(ctx, tx, key, o)
+		if missing = nil; errors.Is(err, payment.ErrNotFound) {
+			missing, err = err, nil
+		}
+		return err
+	})
+	return r, errors.Join(err, missing)
+}
+
+func (l *Ledger) finish(ctx context.Context, tx *sql.Tx, key payment.Key, o payment.Outcome) (payment.Record, error) {
+	if o.State == payment.Settled && o.Transaction != "" && o.Reason == "" {
+		args := append([]any{o.Transaction, l.stamp()}, keyArgs(key)...)
+		r, err := l.scan(tx.StmtContext(ctx, l.prepared.settle).QueryRowContext(ctx, args...))
+		if !errors.Is(err, payment.ErrNotFound) {
+			return r, err
+		}
+	}
+	r, err := l.lock(ctx, tx, key)
+	if err != nil {
+		return r, err
+	}
+	if r.State == payment.Working {
+		return payment.Record{}, payment.ErrNotFound
+	}
+	if r.State == payment.Settled || (r.State == payment.Dead && o.State != payment.Settled) {
+		return r, nil
+	}
+	month, err := l.recount(ctx, tx, r.Month, o.State)
+	if err != nil {
+		return r, err
+	}
+	query := `UPDATE payments SET state = ?, month = ?, reason = ?, changed = ?, tx = CASE WHEN ? = '' THEN tx ELSE ? END,
+		call = CASE WHEN ? = 'unknown' THEN call ELSE NULL END WHERE` + byKey
+	args := append([]any{o.State, month, o.Reason, l.stamp(), o.Transaction, o.Transaction, o.State}, keyArgs(key)...)
+	if _, err := tx.ExecContext(ctx, l.db.Rebind(query), args...); err != nil {
+		return r, wrap("finish a settlement", err)
+	}
+	return l.find(ctx, tx, key)
+}
+
+// recount gives a settlement back that was not made, and counts one that was
+// made though it had been given back. It gives the month of the reservation.
+func (l *Ledger) recount(ctx context.Context, tx *sql.Tx, month string, ends payment.State) (string, error) {
+	switch {
+	case ends == payment.Dead && month != "":
+		_, err := l.count(ctx, tx, month, -1)
+		return "", err
+	case ends == payment.Settled && month == "":
+		month = payment.Month(l.now())
+		_, err := l.count(ctx, tx, month, 1)
+		return month, err
+	}
+	return month, nil
+}

@@ -1,0 +1,49 @@
+package sqlledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+)
+
+// statements are the queries of a sale, prepared once: parsing them anew would
+// cost more than carrying them out. Those that change something are prepared
+// for the writer's connections, get is for the readers'.
+type statements struct {
+	claim, release, count, begin, settle, find *sql.Stmt // writer
+	get                                        *sql.Stmt // reader
+}
+
+func prepare(ctx context.Context, db *sqldb.DB) (s statements, err error) {
+	for _, p := range []struct {
+		into  **sql.Stmt
+		pool  *sql.DB
+		query string
+	}{
+		{&s.claim, db.Writer, claimSQL},
+		{&s.release, db.Writer, releaseSQL},
+		{&s.count, db.Writer, countSQL},
+		{&s.begin, db.Writer, beginSQL},
+		{&s.settle, db.Writer, settleSQL},
+		{&s.find, db.Writer, findSQL},
+		{&s.get, db.Reader, getSQL},
+	} {
+		if *p.into, err = p.pool.PrepareContext(ctx, db.Rebind(p.query)); err != nil {
+			return s, errors.Join(fmt.Errorf("prepare the ledger: %w", err), s.close())
+		}
+	}
+	return s, nil
+}
+
+func (s statements) close() error {
+	var faults []error
+	for _, stmt := range []*sql.Stmt{s.claim, s.release, s.count, s.begin, s.settle, s.find, s.get} {
+		if stmt != nil {
+			faults = append(faults, stmt.Close())
+		}
+	}
+	return errors.Join(faults...)
+}
