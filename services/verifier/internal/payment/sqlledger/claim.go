@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
@@ -30,7 +29,7 @@ const claimSQL = `INSERT INTO payments
 	WHERE payments.state = 'working' AND ` + abandoned + `
 	RETURNING 1`
 
-const releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
+const releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working' RETURNING 1"
 
 // Claim implements payment.Ledger.
 func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, bool, error) {
@@ -40,14 +39,14 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, b
 	current, won := r, false
 	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
 		var one int
-		err := tx.StmtContext(ctx, l.prepared.claim).QueryRowContext(ctx, args...).Scan(&one)
+		err := in(ctx, tx, l.prepared.claim, args...).Scan(&one)
 		switch {
 		case err == nil:
 			current, won = r, true
 			current.State, current.Claimed, current.Changed = payment.Working, moment(stamp), moment(stamp)
 			return nil
 		case !errors.Is(err, sql.ErrNoRows):
-			return fmt.Errorf("claim a payment: %w", err)
+			return wrap("claim a payment", err)
 		}
 		won = false
 		current, err = l.find(ctx, tx, r.Key)
@@ -59,9 +58,11 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, b
 // Release implements payment.Ledger.
 func (l *Ledger) Release(ctx context.Context, key payment.Key, owner string) error {
 	return l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.StmtContext(ctx, l.prepared.release).ExecContext(ctx, append(keyArgs(key), owner)...); err != nil {
-			return fmt.Errorf("release a payment: %w", err)
+		var one int
+		err := in(ctx, tx, l.prepared.release, append(keyArgs(key), owner)...).Scan(&one)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
 		}
-		return nil
+		return wrap("release a payment", err)
 	})
 }

@@ -32,7 +32,7 @@ func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome)
 func (l *Ledger) finish(ctx context.Context, tx *sql.Tx, key payment.Key, o payment.Outcome) (payment.Record, error) {
 	if o.State == payment.Settled && o.Transaction != "" && o.Reason == "" {
 		args := append([]any{o.Transaction, l.stamp()}, keyArgs(key)...)
-		r, err := l.scan(tx.StmtContext(ctx, l.prepared.settle).QueryRowContext(ctx, args...))
+		r, err := l.scan(in(ctx, tx, l.prepared.settle, args...))
 		if !errors.Is(err, payment.ErrNotFound) {
 			return r, err
 		}

@@ -43,7 +43,7 @@ func (l *Ledger) Get(ctx context.Context, key payment.Key) (payment.Record, erro
 
 // find reads a record as it is, an abandoned claim too.
 func (l *Ledger) find(ctx context.Context, tx *sql.Tx, key payment.Key) (payment.Record, error) {
-	return l.scan(tx.StmtContext(ctx, l.prepared.find).QueryRowContext(ctx, append(l.viewArgs(), keyArgs(key)...)...))
+	return l.scan(in(ctx, tx, l.prepared.find, append(l.viewArgs(), keyArgs(key)...)...))
 }
 
 // lock reads a record that is about to change, so that two replicas do not

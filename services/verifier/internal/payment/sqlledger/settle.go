@@ -43,7 +43,7 @@ func (l *Ledger) begin(ctx context.Context, tx *sql.Tx, key payment.Key, owner s
 	if reserved <= s.Limit {
 		var one int
 		args := append([]any{s.Call, s.Answer, s.Month, s.Deadline.UnixMilli(), l.stamp(), l.stamp()}, keyArgs(key)...)
-		err = tx.StmtContext(ctx, l.prepared.begin).QueryRowContext(ctx, append(args, owner)...).Scan(&one)
+		err = in(ctx, tx, l.prepared.begin, append(args, owner)...).Scan(&one)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return nil, nil, wrap("begin a settlement", err)
 		}
@@ -76,7 +76,7 @@ func (l *Ledger) whyNot(ctx context.Context, tx *sql.Tx, key payment.Key, owner 
 
 // count adds to the reserved settlements of a month and gives their number.
 func (l *Ledger) count(ctx context.Context, tx *sql.Tx, month string, n int) (reserved int, err error) {
-	err = tx.StmtContext(ctx, l.prepared.count).QueryRowContext(ctx, month, n).Scan(&reserved)
+	err = in(ctx, tx, l.prepared.count, month, n).Scan(&reserved)
 	return reserved, wrap("count a settlement", err)
 }
 

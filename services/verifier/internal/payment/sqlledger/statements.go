@@ -17,6 +17,11 @@ type statements struct {
 	get                                        *sql.Stmt // reader
 }
 
+// in runs a prepared query in a transaction, whose end closes the statement.
+func in(ctx context.Context, tx *sql.Tx, stmt *sql.Stmt, args ...any) *sql.Row {
+	return tx.StmtContext(ctx, stmt).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // closed with the transaction
+}
+
 func prepare(ctx context.Context, db *sqldb.DB) (s statements, err error) {
 	for _, p := range []struct {
 		into  **sql.Stmt
@@ -31,7 +36,8 @@ func prepare(ctx context.Context, db *sqldb.DB) (s statements, err error) {
 		{&s.find, db.Writer, findSQL},
 		{&s.get, db.Reader, getSQL},
 	} {
-		if *p.into, err = p.pool.PrepareContext(ctx, db.Rebind(p.query)); err != nil {
+		*p.into, err = p.pool.PrepareContext(ctx, db.Rebind(p.query)) //nolint:sqlclosecheck // closed with the ledger
+		if err != nil {
 			return s, errors.Join(fmt.Errorf("prepare the ledger: %w", err), s.close())
 		}
 	}
