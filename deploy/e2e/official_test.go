@@ -111,6 +111,16 @@ func TestTheOfficialClientsBuyAndTheReceiptsHold(t *testing.T) {
 	}
 }
 
+func TestOurAgentPaysThroughTheOfficialFacilitator(t *testing.T) {
+	w := officialWorld(t)
+	before := w.income(t)
+	b := w.buy(t, "--path", "/v1/verify/base-transaction", "--tx", "0x2e1d81473d582450c1e75709902396aa65ac4fbdd2b04f2bc08d24b32a569c1c", "--selector", "0x7ff36ab5")
+	if got := w.income(t) - before; got != price {
+		t.Errorf("%d moved", got)
+	}
+	w.checkReceipt(t, b.Answer)
+}
+
 func TestTheOfficialClientsAreNotChargedForA422(t *testing.T) {
 	w := officialWorld(t)
 	before := w.income(t)
