@@ -178,17 +178,14 @@ func TestNobodyPaysForWhatCannotBeVerified(t *testing.T) {
 	w := visit(t)
 	bought := w.buy(t)
 	before := w.income(t)
-	for name, c := range map[string]struct {
-		code int
-		args []string
-	}{
-		"a transaction that does not exist":    {1, []string{"--tx", "0x" + strings.Repeat("ab", 32), "--patience", "1s"}},
-		"an expectation that does not hold":    {1, []string{"--tx", bought.Transaction, "--status", "reverted"}},
-		"more than the cap":                    {1, []string{"--tx", bought.Transaction, "--max-usd", "0.009"}},
-		"confirmations that are not there yet": {1, []string{"--tx", bought.Transaction, "--min-confirmations", "100000", "--patience", "1s"}},
+	for name, args := range map[string][]string{
+		"a transaction that does not exist":    {"--tx", "0x" + strings.Repeat("ab", 32), "--patience", "1s"},
+		"an expectation that does not hold":    {"--tx", bought.Transaction, "--status", "reverted"},
+		"more than the cap":                    {"--tx", bought.Transaction, "--max-usd", "0.009"},
+		"confirmations that are not there yet": {"--tx", bought.Transaction, "--min-confirmations", "100000", "--patience", "1s"},
 	} {
-		if code, out := w.agent(t, append([]string{"--json"}, c.args...)...); code != c.code {
-			t.Errorf("%s: the agent ends with %d, not %d: %s", name, code, c.code, out)
+		if code, out := w.agent(t, append([]string{"--json"}, args...)...); code != 1 {
+			t.Errorf("%s: the agent ends with %d: %s", name, code, out)
 		}
 	}
 	if after := w.income(t); after != before {

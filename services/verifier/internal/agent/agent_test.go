@@ -68,58 +68,46 @@ func TestTheCapIsASetting(t *testing.T) {
 	}
 }
 
-func TestAfterACrashTheSamePaymentIsSentAgain(t *testing.T) {
-	for name, lost := range map[string]func(http.ResponseWriter){
-		"connection cut": hangUp,
-		"pending":        refuse(503, `{"error":"wait","code":503,"reason":"settlement_pending","retryable":true}`, "Retry-After", "60"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, state := open(t, lost), t.TempDir()
-			if got := s.run(state); got.code != 3 || kept(t, state) != 1 {
-				t.Fatalf("%+v, %d kept", got, kept(t, state))
-			}
-			s.script(deliver(t))
-			got := s.run(state, "--json")
-			if got.code != 0 || kept(t, state) != 0 || !strings.Contains(got.stdout, `"resumed":true`) {
-				t.Errorf("%+v", got)
-			}
-			for _, p := range s.payments {
-				if p != s.payments[0] {
-					t.Error("two payments were signed for one request")
-				}
-			}
-		})
-	}
-}
-
-func TestAPaymentThatIsPendingIsRepeatedUntilTheAnswerComes(t *testing.T) {
-	pending := refuse(503, `{"error":"wait","code":503,"reason":"settlement_pending","retryable":true}`, "Retry-After", "1")
-	s := open(t, pending, hangUp, deliver(t))
-	if got := s.run(t.TempDir()); got.code != 0 || len(s.payments) != 3 || s.payments[0] != s.payments[2] {
-		t.Errorf("%+v, %d payments", got, len(s.payments))
-	}
-}
-
-func TestARefusedPaymentIsNotReplacedWhileItCouldBeTaken(t *testing.T) {
-	s, state := open(t, hangUp), t.TempDir()
-	if got := s.run(state); got.code != 3 {
-		t.Fatalf("%+v", got)
-	}
-	s.script(refuse(402, `{"error":"no","code":402,"reason":"payment_required"}`))
-	got := s.run(state)
-	if got.code != 1 || kept(t, state) != 1 {
+func TestACheaperOfferIsTakenOverOneAboveTheCap(t *testing.T) {
+	s := open(t, deliver(t))
+	dear := offer()
+	dear.Amount = "50001"
+	s.offers = []x402.Requirements{dear, offer()}
+	if got := s.run(t.TempDir()); got.code != 0 || len(s.payments) != 1 {
 		t.Errorf("%+v", got)
 	}
-	for _, p := range s.payments {
-		if p != s.payments[0] {
-			t.Error("a second payment was signed")
-		}
+}
+
+func TestTheNetworkIsASetting(t *testing.T) {
+	s := open(t, deliver(t))
+	if got := s.run(t.TempDir(), "--network", "eip155:8453"); got.code != 1 || len(s.payments) != 0 {
+		t.Errorf("%+v", got)
+	}
+	if got := s.run(t.TempDir(), "--network", "eip155:84532"); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestASellersWordsDoNotSteerTheTerminal(t *testing.T) {
+	s := open(t, refuse(422, `{"error":"\u001b[2J\u202egone","code":422,"reason":"\u009b1m"}`))
+	s.description = "\x1b[31mcheap\x07"
+	got := s.run(t.TempDir())
+	if got.code != 1 || strings.ContainsAny(got.stdout+got.stderr, "\x1b\x07\u202e\u009b") || !strings.Contains(got.stdout, "cheap") {
+		t.Errorf("%q, %q", got.stdout, got.stderr)
 	}
 }
 
 func TestARefusalIsToldAndCostsNothing(t *testing.T) {
 	s := open(t, refuse(422, `{"error":"It does not hold.","code":422,"reason":"expectation_mismatch","retryable":false,"checks":[{"name":"to"}]}`))
-	if got := s.run(t.TempDir()); got.code != 1 || !strings.Contains(got.stderr, "expectation_mismatch") || !strings.Contains(got.stderr, `"to"`) {
+	got := s.run(t.TempDir(), "--json")
+	var said struct {
+		Verified     bool
+		Reason, Paid string
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &said); err != nil || said.Verified || said.Reason != "expectation_mismatch" || said.Paid != "no" {
+		t.Errorf("%v, %s", err, got.stdout)
+	}
+	if got.code != 1 || !strings.Contains(got.stderr, "expectation_mismatch") || !strings.Contains(got.stderr, `"to"`) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -133,7 +121,7 @@ func TestAReceiptThatDoesNotHoldIsTold(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"--nothing"}, {"x"}, {"--max-usd", "a lot"}, {"--url", "ftp://x"}, {"--url", "http://example.com"}, {"--url", "https://example.com"}} {
+	for _, args := range [][]string{{"--nothing"}, {"x"}, {"--max-usd", "a lot"}, {"--url", "ftp://x"}, {"--url", "http://example.com"}, {"--url", "http://192.0.2.1"}, {"--url", "http://[2001:db8::1]"}, {"--url", "http://proxy:8080"}, {"--url", "https://example.com"}} {
 		var stderr bytes.Buffer
 		if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, io.Discard, &stderr); code != 2 || stderr.Len() == 0 {
 			t.Errorf("%v: code %d, %s", args, code, &stderr)

@@ -23,6 +23,9 @@ type entry struct {
 	Nonce       string            `json:"nonce"`
 	Header      string            `json:"header"`
 	ValidBefore time.Time         `json:"validBefore"`
+	// Demo tells that the agent made the question itself, and that its next run
+	// without a question of the user goes on here.
+	Demo bool `json:"demo,omitempty"`
 }
 
 // journal keeps signed payments, one file a request, until their answer is in
@@ -36,7 +39,30 @@ func (j journal) path(payer, url string, body []byte) string {
 
 // find gives the payment that was signed for a request, or nil.
 func (j journal) find(payer, url string, body []byte) (*entry, error) {
-	text, err := os.ReadFile(j.path(payer, url, body))
+	return read(j.path(payer, url, body))
+}
+
+// findDemo gives the youngest payment for a question of the agent's own, or nil.
+func (j journal) findDemo(payer, url string) (*entry, error) {
+	paths, err := filepath.Glob(filepath.Join(j.dir, "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("read the journal of payments: %w", err)
+	}
+	var youngest *entry
+	for _, path := range paths {
+		e, err := read(path)
+		if err != nil {
+			return nil, err
+		}
+		if e != nil && e.Demo && e.Payer == payer && e.URL == url && (youngest == nil || e.ValidBefore.After(youngest.ValidBefore)) {
+			youngest = e
+		}
+	}
+	return youngest, nil
+}
+
+func read(path string) (*entry, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // a name of our own making
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -45,42 +71,65 @@ func (j journal) find(payer, url string, body []byte) (*entry, error) {
 	}
 	var e entry
 	if err := json.Unmarshal(text, &e); err != nil {
-		return nil, fmt.Errorf("read the journal of payments: %s: %w", j.path(payer, url, body), err)
+		return nil, fmt.Errorf("read the journal of payments: %s: %w", path, err)
 	}
 	return &e, nil
 }
 
-// keep writes a payment down, on the disk when it returns: the file is complete
-// or not there.
-func (j journal) keep(e entry) error {
+// keep writes a payment down, on the disk when it returns, unless the journal
+// has one for this request by now. It gives the one that is kept: two runs at
+// the same time send the same payment.
+func (j journal) keep(e entry) (entry, error) {
+	kept, err := j.add(e)
+	if err != nil {
+		return entry{}, fmt.Errorf("keep the payment in the journal: %w", err)
+	}
+	return kept, nil
+}
+
+func (j journal) add(e entry) (entry, error) {
 	text, err := json.MarshalIndent(e, "", " ")
-	if err == nil {
-		err = os.MkdirAll(j.dir, 0o700)
+	if err != nil {
+		return entry{}, err
+	}
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return entry{}, err
+	}
+	whole, err := writeSynced(j.dir, text)
+	if err != nil {
+		return entry{}, err
+	}
+	defer func() { _ = os.Remove(whole) }() // the entry is another name of it
+	err = os.Link(whole, j.path(e.Payer, e.URL, []byte(e.Body)))
+	if errors.Is(err, fs.ErrExist) {
+		earlier, err := j.find(e.Payer, e.URL, []byte(e.Body))
+		if err != nil || earlier == nil {
+			return entry{}, errors.Join(errors.New("another run has just paid for this request"), err)
+		}
+		return *earlier, nil
 	}
 	if err != nil {
-		return fmt.Errorf("keep the payment in the journal: %w", err)
-	}
-	path := j.path(e.Payer, e.URL, []byte(e.Body))
-	if err := writeSynced(path+".new", text); err != nil {
-		return fmt.Errorf("keep the payment in the journal: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("keep the payment in the journal: %w", err)
+		return entry{}, err
 	}
 	dir, err := os.Open(j.dir)
 	if err != nil {
-		return fmt.Errorf("keep the payment in the journal: %w", err)
+		return entry{}, err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return e, errors.Join(dir.Sync(), dir.Close())
 }
 
-func writeSynced(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) //nolint:gosec // a name of our own making
+// writeSynced writes a file that is on the disk when it returns, and gives its
+// name.
+func writeSynced(dir string, text []byte) (string, error) {
+	f, err := os.CreateTemp(dir, "*.new") // readable by its owner only
 	if err != nil {
-		return err
+		return "", err
 	}
 	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
 }
 
 // drop forgets the payment of a request.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -26,6 +27,9 @@ The agent pays known US dollar tokens only, at most --max-usd for one answer. A
 signed payment is kept in --state until its answer is there; after a crash the
 same command sends the same payment again.
 
+With --json it prints one JSON object, also of a failure: then with "verified":
+false, "error", "reason" and "paid": "no", "unknown" or "yes".
+
 Exit codes: 0 receipt in hand and checked; 1 failed, nothing was paid; 2 wrong
 usage; 3 paid or perhaps paid, run the same command again; 4 paid, but the
 receipt does not hold.
@@ -38,6 +42,7 @@ type options struct {
 	tx             string
 	expect         expectations
 	most           *big.Int
+	network        string
 	state, out     string
 	patience       time.Duration
 	json, version  bool
@@ -73,6 +78,7 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	f.StringVar(&o.expect.Selector, "selector", "", "expected function `selector`")
 	f.IntVar(&o.expect.MinConfirmations, "min-confirmations", 0, "expected confirmations, a `number`")
 	most := f.String("max-usd", "0.05", "most that one answer may cost, in US `dollars`")
+	f.StringVar(&o.network, "network", "", "pay on this `network` only, such as eip155:8453; without it on any that has a known token")
 	f.StringVar(&o.state, "state", defaultState(), "`folder` of the journal of payments")
 	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
 	f.DurationVar(&o.patience, "patience", 2*time.Minute, "how long to wait for finality, and for an answer to a payment")
@@ -104,8 +110,9 @@ func (o *options) takeKey(key string) error {
 		return fmt.Errorf("--url: %q is no http or https address", o.url)
 	}
 	local := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1"
-	if u.Scheme == "http" && !local {
-		return fmt.Errorf("--url: payments go to https, or to this machine; %s is neither", o.url)
+	// A name without a dot is one of a private network, such as a container's.
+	if private := local || !strings.ContainsAny(u.Hostname(), ".:"); u.Scheme == "http" && !private {
+		return fmt.Errorf("--url: payments go to https, or stay on this machine or its private network; %s does neither", o.url)
 	}
 	if key == "" && local {
 		key = devKey

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
@@ -45,9 +46,22 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	}
 	r := run{options: o, stdout: stdout, client: newClient()}
 	err = r.do(ctx)
+	code := exitCode(err)
 	if err != nil {
 		complain(stderr, err)
 	}
+	if err != nil && r.json {
+		r.reportFailure(err, code)
+	}
+	return code
+}
+
+// complain tells a fault; a terminal that has gone cannot be told.
+func complain(stderr io.Writer, err error) {
+	_, _ = fmt.Fprintln(stderr, "agent:", printable(err.Error()))
+}
+
+func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
@@ -59,9 +73,6 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	return exitFailed
 }
 
-// complain tells a fault; a terminal that has gone cannot be told.
-func complain(stderr io.Writer, err error) { _, _ = fmt.Fprintln(stderr, "agent:", err) }
-
 // run is one run of the program.
 type run struct {
 	options
@@ -70,33 +81,78 @@ type run struct {
 }
 
 // say tells a person what happens; with --json nobody reads it.
-func (r run) say(format string, args ...any) {
+func (r *run) say(format string, args ...any) {
 	if !r.json {
-		_, _ = fmt.Fprintf(r.stdout, format+"\n", args...)
+		_, _ = fmt.Fprintln(r.stdout, printable(fmt.Sprintf(format, args...)))
 	}
 }
 
-func (r run) do(ctx context.Context) error {
+// printable keeps a seller's words from steering the terminal.
+func printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '\n' || unicode.IsPrint(c) {
+			return c
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// question is the body of the request (contract section 2).
+type question struct {
+	TransactionHash string       `json:"transactionHash"`
+	Expectations    expectations `json:"expectations"`
+}
+
+func (r *run) do(ctx context.Context) error {
 	key, err := crypto.HexToECDSA(strings.TrimPrefix(r.key, "0x"))
 	if err != nil {
 		return errors.New("AGENT_PRIVATE_KEY is no private key: 0x and 64 hexadecimal digits")
 	}
-	b := buyer{client: r.client, key: key, most: r.most, journal: journal{r.state}, patience: r.patience, say: r.say, now: time.Now}
-	if r.tx == "" {
+	b := buyer{
+		client: r.client, key: key, most: r.most, network: r.network, journal: journal{r.state}, demo: r.tx == "",
+		patience: r.patience, say: r.say, now: time.Now,
+	}
+	url := strings.TrimSuffix(r.url, "/") + r.path
+	if b.demo {
+		if err := r.resumeDemo(ctx, b, url); !errors.Is(err, errExpired) {
+			return err
+		}
 		if err := r.makeTransaction(ctx, b); err != nil {
 			return err
 		}
 	}
-	body, err := json.Marshal(map[string]any{"transactionHash": r.tx, "expectations": r.expect})
+	body, err := json.Marshal(question{r.tx, r.expect})
 	if err != nil {
 		return fmt.Errorf("write the request: %w", err)
 	}
-	url := strings.TrimSuffix(r.url, "/") + r.path
 	p, err := b.buy(ctx, url, body)
 	if err != nil {
 		return err
 	}
 	return r.receive(ctx, b, p, url, body)
+}
+
+// resumeDemo goes on with a question that an earlier run made and paid for. It
+// gives errExpired when there is none to go on with.
+func (r *run) resumeDemo(ctx context.Context, b buyer, url string) error {
+	e, err := b.journal.findDemo(b.payer(), url)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		return errExpired
+	}
+	var q question
+	if err := json.Unmarshal([]byte(e.Body), &q); err != nil {
+		return fmt.Errorf("read the journal of payments: %w", err)
+	}
+	r.tx, r.expect = q.TransactionHash, q.Expectations
+	r.say("Going on with transaction %s of an earlier run", r.tx)
+	p, err := b.again(ctx, *e)
+	if err != nil {
+		return err
+	}
+	return r.receive(ctx, b, p, url, []byte(e.Body))
 }
 
 // makeTransaction sends a transaction of its own and waits until it is final.
@@ -122,7 +178,7 @@ func (r *run) makeTransaction(ctx context.Context, b buyer) error {
 }
 
 // receive saves what was paid for, checks it, and only then forgets the payment.
-func (r run) receive(ctx context.Context, b buyer, p purchase, url string, body []byte) error {
+func (r *run) receive(ctx context.Context, b buyer, p purchase, url string, body []byte) error {
 	if r.out != "" {
 		if err := os.WriteFile(r.out, p.Answer, 0o600); err != nil {
 			return errors.Join(errUndecided, fmt.Errorf("save the receipt: %w", err))

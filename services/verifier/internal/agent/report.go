@@ -16,7 +16,7 @@ const keyPath = "/.well-known/receipt-signing-key.json"
 
 // check fetches the key document and holds the receipt against it, against its
 // proof and against what was asked. Only the fetch needs a network.
-func (r run) check(ctx context.Context, answer []byte) (receipt.Result, error) {
+func (r *run) check(ctx context.Context, answer []byte) (receipt.Result, error) {
 	got, err := exchange(ctx, r.client, http.MethodGet, strings.TrimSuffix(r.url, "/")+keyPath, nil, "")
 	if err == nil && got.status != http.StatusOK {
 		err = got.refusal()
@@ -39,7 +39,7 @@ func (r run) check(ctx context.Context, answer []byte) (receipt.Result, error) {
 }
 
 // wanted are the expectations as a receipt spells them.
-func (r run) wanted() receipt.Expectations {
+func (r *run) wanted() receipt.Expectations {
 	return receipt.Expectations{
 		Status: r.expect.Status, From: strings.ToLower(r.expect.From), To: strings.ToLower(r.expect.To),
 		Selector: strings.ToLower(r.expect.Selector), MinConfirmations: r.expect.MinConfirmations,
@@ -71,7 +71,31 @@ type outcomePayment struct {
 	Resumed bool `json:"resumed"`
 }
 
-func (r run) report(p purchase, result receipt.Result, url string) error {
+// failed is what --json prints when there is no receipt that holds.
+type failed struct {
+	URL         string `json:"url"`
+	Transaction string `json:"transaction"`
+	Verified    bool   `json:"verified"`
+	Error       string `json:"error"`
+	// Reason is the seller's word, "" when he said none.
+	Reason string `json:"reason"`
+	// Paid is "no", "unknown" or "yes".
+	Paid string `json:"paid"`
+}
+
+func (r *run) reportFailure(err error, code int) {
+	var seller *refusal
+	f := failed{URL: r.url, Transaction: r.tx, Error: err.Error(), Paid: map[int]string{exitUndecided: "unknown", exitReceipt: "yes"}[code]}
+	if f.Paid == "" {
+		f.Paid = "no"
+	}
+	if errors.As(err, &seller) {
+		f.Reason = seller.Reason
+	}
+	_ = json.NewEncoder(r.stdout).Encode(f) // the exit code says it as well
+}
+
+func (r *run) report(p purchase, result receipt.Result, url string) error {
 	amount, ok := new(big.Int).SetString(p.Offer.Amount, 10)
 	if !ok {
 		amount = new(big.Int)

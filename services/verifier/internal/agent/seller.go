@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,6 +19,9 @@ import (
 // proof of a very large transaction.
 const maxAnswer = 16 << 20
 
+// maxRetryAfter bounds a wait that a seller asks for, in seconds: a year.
+const maxRetryAfter = 365 * 24 * 60 * 60
+
 // answer is what a seller said.
 type answer struct {
 	status int
@@ -27,17 +31,21 @@ type answer struct {
 
 // refusal is an answer that is no success. Sellers explain it in the body.
 type refusal struct {
-	Status    int             `json:"code"`
-	Text      string          `json:"error"`
-	Reason    string          `json:"reason"`
-	Retryable bool            `json:"retryable"`
-	Checks    json.RawMessage `json:"checks"`
+	Status    int    `json:"code"`
+	Text      string `json:"error"`
+	Reason    string `json:"reason"`
+	Retryable bool   `json:"retryable"`
+	// PaymentReason is the payment protocol's word for a refused payment.
+	PaymentReason string          `json:"paymentReason"`
+	Checks        json.RawMessage `json:"checks"`
 }
 
 func (r *refusal) Error() string {
 	text := fmt.Sprintf("the seller answers %d: %s", r.Status, r.Text)
-	if r.Reason != "" {
-		text += " (" + r.Reason + ")"
+	for _, detail := range []string{r.Reason, r.PaymentReason} {
+		if detail != "" {
+			text += " (" + detail + ")"
+		}
 	}
 	if len(r.Checks) > 0 {
 		text += " " + string(r.Checks)
@@ -54,11 +62,29 @@ func (a answer) refusal() *refusal {
 	return r
 }
 
-// retryAfter gives how long the seller asks to wait, false when he asks for
-// nothing.
-func (a answer) retryAfter() (time.Duration, bool) {
+// mayChange tells whether the same payment may be answered otherwise later.
+func (r *refusal) mayChange() bool {
+	return r.Retryable || r.Status >= http.StatusInternalServerError || r.Status == http.StatusTooManyRequests
+}
+
+// unchargedReasons are refusals of a verifier that come before it asks anybody
+// to move money.
+var unchargedReasons = []string{"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", "not_ready"}
+
+// uncharged tells whether the seller says that no money moves for this answer.
+// A failure of unknown origin, such as a proxy's, says nothing.
+func (r *refusal) uncharged() bool {
+	return r.Status < http.StatusInternalServerError || slices.Contains(unchargedReasons, r.Reason)
+}
+
+// retryAfter gives how long the seller asks to wait, a second at least, or what
+// is usual.
+func (a answer) retryAfter(usual time.Duration) time.Duration {
 	seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
-	return time.Duration(seconds) * time.Second, err == nil && seconds >= 0
+	if err != nil || seconds < 0 {
+		return usual
+	}
+	return time.Duration(min(max(seconds, 1), maxRetryAfter)) * time.Second
 }
 
 // challenge reads the offers of a 402 answer.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -39,6 +40,10 @@ type seller struct {
 	offers []x402.Requirements
 	// paid answers the calls that carry a payment, in order; the last one stays.
 	paid []func(w http.ResponseWriter)
+	// description is what the challenge says of the resource.
+	description string
+	// leave closes the shop once the challenge is out.
+	leave bool
 
 	mu       sync.Mutex
 	payments []string
@@ -69,11 +74,15 @@ func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	payment := r.Header.Get(x402.HeaderPaymentSignature)
 	if payment == "" {
-		header, err := x402.Encode(x402.PaymentRequired{X402Version: 2, Accepts: s.offers, Resource: x402.Resource{URL: "http://x/"}})
+		header, err := x402.Encode(x402.PaymentRequired{X402Version: 2, Accepts: s.offers, Resource: x402.Resource{URL: "http://x/", Description: s.description}})
 		if err != nil {
 			s.t.Error(err)
 		}
 		w.Header().Set(x402.HeaderPaymentRequired, header)
+		if s.leave {
+			w.Header().Set("Connection", "close")
+			_ = s.server.Listener.Close()
+		}
 		w.WriteHeader(http.StatusPaymentRequired)
 		return
 	}
@@ -90,6 +99,16 @@ func (s *seller) script(paid ...func(http.ResponseWriter)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.paid = paid
+}
+
+// wantOnePayment fails the test when calls carried different payments.
+func (s *seller) wantOnePayment() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.payments) == 0 || len(slices.Compact(slices.Clone(s.payments))) != 1 {
+		s.t.Errorf("%d calls did not carry one payment", len(s.payments))
+	}
 }
 
 func deliver(t *testing.T) func(http.ResponseWriter) {
@@ -132,18 +151,20 @@ type result struct {
 func (s *seller) run(state string, args ...string) result {
 	s.t.Helper()
 	var stdout, stderr bytes.Buffer
-	all := append([]string{"--url", s.server.URL, "--state", state, "--patience", "4s"}, append(args, question...)...)
+	all := append([]string{"--url", s.server.URL, "--state", state, "--patience", "1500ms"}, append(args, question...)...)
 	code := agent.Run(s.t.Context(), "v0", all, func(string) string { return "" }, &stdout, &stderr)
 	return result{code, stdout.String(), stderr.String()}
 }
 
-func kept(t *testing.T, state string) int {
+func kept(t *testing.T, state string) int { return len(keptFiles(t, state)) }
+
+func keptFiles(t *testing.T, state string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(state, "*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(files)
+	return files
 }
 
 func (s *seller) checkSignature(header string) {

@@ -31,27 +31,38 @@ var (
 	ErrTooDear = errors.New("the price is above the cap")
 )
 
-// choose takes the first way to pay that the agent knows, and refuses it when it
-// costs more than the cap, in atomic units.
-func choose(accepts []x402.Requirements, most *big.Int) (x402.Requirements, *big.Int, error) {
+// choose takes the first way to pay that the agent knows and that costs at most
+// the cap, in atomic units. network, when not "", is the only one to pay on.
+// ErrTooDear when only the price is wrong, ErrNoOffer.
+func choose(accepts []x402.Requirements, most *big.Int, network string) (x402.Requirements, *big.Int, error) {
+	err := ErrNoOffer
 	for _, r := range accepts {
-		token, known := knownTokens[r.Network]
-		if r.Scheme != x402.SchemeExact || !known || !strings.EqualFold(r.Asset, token) {
-			continue
+		price, known := priceOf(r)
+		switch {
+		case !known || network != "" && r.Network != network:
+		case price.Cmp(most) <= 0:
+			return r, price, nil
+		case errors.Is(err, ErrNoOffer):
+			err = fmt.Errorf("%w: %s USD asked, at most %s USD allowed", ErrTooDear, dollars(price), dollars(most))
 		}
-		if flow, ok := r.Extra["paymentFlow"]; ok && flow != "authorization" {
-			continue
-		}
-		price, ok := new(big.Int).SetString(r.Amount, 10)
-		if !ok || price.Sign() < 0 || strings.Trim(r.Amount, "0123456789") != "" {
-			continue
-		}
-		if price.Cmp(most) > 0 {
-			return r, price, fmt.Errorf("%w: %s USD asked, at most %s USD allowed", ErrTooDear, dollars(price), dollars(most))
-		}
-		return r, price, nil
 	}
-	return x402.Requirements{}, nil, ErrNoOffer
+	return x402.Requirements{}, nil, err
+}
+
+// priceOf gives an offer's price in atomic units, or false when it is not a way
+// to pay that the agent knows.
+func priceOf(r x402.Requirements) (*big.Int, bool) {
+	token, known := knownTokens[r.Network]
+	if r.Scheme != x402.SchemeExact || !known || !strings.EqualFold(r.Asset, token) {
+		return nil, false
+	}
+	if flow, ok := r.Extra["paymentFlow"]; ok && flow != "authorization" {
+		return nil, false
+	}
+	if r.Amount == "" || len(r.Amount) > 78 || strings.Trim(r.Amount, "0123456789") != "" {
+		return nil, false
+	}
+	return new(big.Int).SetString(r.Amount, 10)
 }
 
 // dollars writes atomic units as US dollars: 10000 is "0.01".

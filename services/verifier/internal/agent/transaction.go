@@ -67,17 +67,30 @@ func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, pa
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		receipt, err := node.TransactionReceipt(ctx, hash)
+		number, err := finalIn(ctx, node, hash)
 		if err == nil {
-			finalized, err := node.HeaderByNumber(ctx, big.NewInt(rpc.FinalizedBlockNumber.Int64()))
-			if err == nil && finalized.Number.Cmp(receipt.BlockNumber) > 0 {
-				return receipt.BlockNumber, nil
-			}
+			return number, nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errNotFinal
+			return nil, fmt.Errorf("%w: %w", errNotFinal, err)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// finalIn gives the block of a transaction when the one after it is finalized.
+func finalIn(ctx context.Context, node *ethclient.Client, hash common.Hash) (*big.Int, error) {
+	receipt, err := node.TransactionReceipt(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	finalized, err := node.HeaderByNumber(ctx, big.NewInt(rpc.FinalizedBlockNumber.Int64()))
+	if err != nil {
+		return nil, err
+	}
+	if finalized.Number.Cmp(receipt.BlockNumber) <= 0 {
+		return nil, fmt.Errorf("it is in block %s, and block %s is the last final one", receipt.BlockNumber, finalized.Number)
+	}
+	return receipt.BlockNumber, nil
 }

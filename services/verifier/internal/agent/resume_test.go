@@ -1,0 +1,170 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/agent"
+	"github.com/pforte/pforte/services/verifier/internal/devnet"
+)
+
+const pendingBody = `{"error":"wait","code":503,"reason":"settlement_pending","retryable":true}`
+
+func TestAfterACrashTheSamePaymentIsSentAgain(t *testing.T) {
+	for name, lost := range map[string]func(http.ResponseWriter){
+		"connection cut": hangUp,
+		"a proxy's 502":  refuse(502, "<html>"),
+		"a 500":          refuse(500, `{"error":"no","code":500,"reason":"internal_error"}`),
+		"pending":        refuse(503, pendingBody, "Retry-After", "60"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, state := open(t, lost), t.TempDir()
+			if got := s.run(state); got.code != 3 || kept(t, state) != 1 {
+				t.Fatalf("%+v, %d kept", got, kept(t, state))
+			}
+			s.script(deliver(t))
+			got := s.run(state, "--json")
+			if got.code != 0 || kept(t, state) != 0 || !strings.Contains(got.stdout, `"resumed":true`) {
+				t.Errorf("%+v", got)
+			}
+			s.wantOnePayment()
+		})
+	}
+}
+
+func TestAPaymentThatIsPendingIsRepeatedUntilTheAnswerComes(t *testing.T) {
+	pending := refuse(503, pendingBody, "Retry-After", "1")
+	s := open(t, pending, hangUp, deliver(t))
+	if got := s.run(t.TempDir(), "--patience", "10s"); got.code != 0 || len(s.payments) != 3 || s.payments[0] != s.payments[2] {
+		t.Errorf("%+v, %d payments", got, len(s.payments))
+	}
+}
+
+func TestARefusedPaymentIsNotReplacedWhileItCouldBeTaken(t *testing.T) {
+	s, state := open(t, hangUp), t.TempDir()
+	if got := s.run(state); got.code != 3 {
+		t.Fatalf("%+v", got)
+	}
+	s.script(refuse(402, `{"error":"no","code":402,"reason":"payment_required"}`))
+	got := s.run(state)
+	if got.code != 1 || kept(t, state) != 1 {
+		t.Errorf("%+v", got)
+	}
+	s.wantOnePayment()
+}
+
+func TestAnEarlierPaymentIsReplacedOnlyWhenItHasExpired(t *testing.T) {
+	s, state := open(t, hangUp), t.TempDir()
+	if got := s.run(state); got.code != 3 {
+		t.Fatalf("%+v", got)
+	}
+	file := keptFiles(t, state)[0]
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entry map[string]any
+	if err := json.Unmarshal(text, &entry); err != nil {
+		t.Fatal(err)
+	}
+	entry["validBefore"] = time.Now().Add(-time.Minute)
+	if text, err = json.Marshal(entry); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.script(refuse(402, `{"error":"no","code":402,"reason":"payment_invalid"}`), deliver(t))
+	got := s.run(state)
+	if got.code != 0 || len(s.payments) != 3 || s.payments[1] != s.payments[0] || s.payments[2] == s.payments[0] || kept(t, state) != 0 {
+		t.Errorf("%+v, %d payments", got, len(s.payments))
+	}
+}
+
+func TestWhatCostsNothingIsNotCalledUndecided(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter)
+		most   int // payments sent
+	}{
+		"no free settlement until next month": {refuse(503, `{"error":"no","code":503,"reason":"facilitator_limit","retryable":true}`, "Retry-After", "86400"), 1},
+		"the facilitator is away":             {refuse(503, `{"error":"no","code":503,"reason":"facilitator_unavailable","retryable":true}`, "Retry-After", "1"), 2},
+		"not final yet":                       {refuse(422, `{"error":"no","code":422,"reason":"not_finalized","retryable":true}`), 1},
+		"a wait without end":                  {refuse(422, `{"error":"no","code":422,"reason":"not_finalized","retryable":true}`, "Retry-After", "9223372036854775807"), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, state := open(t, c.answer), t.TempDir()
+			if got := s.run(state); got.code != 1 || len(s.payments) == 0 || len(s.payments) > c.most {
+				t.Errorf("%+v, %d payments", got, len(s.payments))
+			}
+			s.wantOnePayment()
+		})
+	}
+}
+
+func TestAPaymentThatReachedNobodyIsNotCalledUndecided(t *testing.T) {
+	s, state := open(t, deliver(t)), t.TempDir()
+	s.leave = true
+	if got := s.run(state); got.code != 1 || !strings.Contains(got.stderr, "refused") || kept(t, state) != 1 {
+		t.Errorf("%+v, %d kept", got, kept(t, state))
+	}
+}
+
+func TestASellerWhoNeverAnswersCostsNoMoreThanThePatience(t *testing.T) {
+	s, state := open(t, func(http.ResponseWriter) { time.Sleep(3 * time.Second) }), t.TempDir()
+	begin := time.Now()
+	if got := s.run(state, "--patience", "1s"); got.code != 3 || time.Since(begin) > 2500*time.Millisecond {
+		t.Errorf("%+v after %s", got, time.Since(begin))
+	}
+}
+
+func TestRunsAtTheSameTimeSendTheSamePayment(t *testing.T) {
+	s, state := open(t, hangUp), t.TempDir()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if got := s.run(state); got.code != 3 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	all.Wait()
+	s.wantOnePayment()
+	if n := kept(t, state); n != 1 {
+		t.Errorf("%d kept", n)
+	}
+}
+
+func TestAnUnfinishedDemoGoesOnWithItsTransactionAndPayment(t *testing.T) {
+	chain, err := devnet.Start(t.Context(), devnet.Config{ChainID: 84532, RPCAddr: "127.0.0.1:0", BlockTime: time.Second, FinalityDepth: 1}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = chain.Close() })
+	s, state := open(t, hangUp), t.TempDir()
+	demo := func() (int, string) {
+		var stdout, stderr strings.Builder
+		args := []string{"--url", s.server.URL, "--state", state, "--rpc", chain.RPCURL(), "--patience", "20s"}
+		if len(s.payments) > 0 {
+			args[5] = "http://127.0.0.1:1" // no second transaction
+		}
+		code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, &stdout, &stderr)
+		return code, stdout.String() + stderr.String()
+	}
+	s.script(refuse(503, pendingBody, "Retry-After", "60"))
+	if code, said := demo(); code != 3 || kept(t, state) != 1 {
+		t.Fatalf("code %d: %s", code, said)
+	}
+	s.script(deliver(t)) // the recorded answer, which is to another question
+	if code, said := demo(); code != 4 || !strings.Contains(said, "another question") || !strings.Contains(said, "Going on with transaction") {
+		t.Errorf("code %d: %s", code, said)
+	}
+	s.wantOnePayment()
+}
