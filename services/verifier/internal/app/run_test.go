@@ -202,6 +202,23 @@ func TestAProgramThatCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
+func TestTheSigningKeyMayHaveItsLineEndsSpelledOut(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	pem, err := w.key.PEM()
+	w.must(err)
+	w.env["RECEIPT_SIGNING_KEY_FILE"], w.env["RECEIPT_SIGNING_KEY"] = "", strings.ReplaceAll(string(pem), "\n", `\n`)
+	w.wantReceipt(w.post(w.run().url, w.pay("1")))
+}
+
+func TestALedgerFileThatCannotBeOpenedFailsAtOnce(t *testing.T) {
+	w := newWorld(t, "sqlite:/dev/null/ledger.db")
+	began := time.Now()
+	err := Run(context.Background(), Env{Getenv: w.getenv, Stdout: io.Discard, Stderr: io.Discard})
+	if err == nil || time.Since(began) > 10*time.Second {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+}
+
 func TestSeveralChainsAreServed(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	file := filepath.Join(t.TempDir(), "chains.json")

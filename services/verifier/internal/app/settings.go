@@ -118,7 +118,9 @@ func (s *settings) loadKeys() (err error) {
 	if s.ReceiptSigningKey == "" || len(s.chains) == 0 {
 		return nil // reported already
 	}
-	if s.key, err = receipt.ParseSigningKey([]byte(s.ReceiptSigningKey)); err != nil {
+	// An environment file can hold a PEM only with its line ends spelled out.
+	pem := strings.ReplaceAll(s.ReceiptSigningKey, `\n`, "\n")
+	if s.key, err = receipt.ParseSigningKey([]byte(pem)); err != nil {
 		return fmt.Errorf("RECEIPT_SIGNING_KEY: %w", err)
 	}
 	var others []receipt.Key

@@ -173,7 +173,10 @@ func Run(t *testing.T, open Open) {
 		{"totals add up amounts beyond 64 bits", totalsAddUp},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.test(newWorld(t, open)) })
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.test(newWorld(t, open))
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/pforte/pforte/pkg/x402"
@@ -34,12 +35,13 @@ func (s *service) hint(ctx context.Context) {
 // ledgerPatience is how long a start waits for a database that is not there yet.
 const ledgerPatience = time.Minute
 
-// openLedger opens the ledger, waiting for its database with growing pauses.
+// openLedger opens the ledger. A database server may come later than we do, so
+// it is waited for with growing pauses; a file is there or is not.
 func openLedger(ctx context.Context, url string, log *slog.Logger) (*sqlledger.Ledger, error) {
 	until := time.Now().Add(ledgerPatience)
 	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		ledger, err := sqlledger.Open(ctx, url, time.Now)
-		if err == nil || time.Now().After(until) {
+		if err == nil || strings.HasPrefix(url, "sqlite:") || time.Now().After(until) {
 			return ledger, err
 		}
 		log.Warn("waiting for the ledger's database", "error", err)
