@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,15 +45,24 @@ func (h *hookedUsers) ByID(ctx context.Context, id int64) (user.User, error) {
 
 type hookedSessions struct {
 	session.Store
-	// beforeRole is called before each SetRole.
-	beforeRole func()
-	fault      error
-	flips      []user.Role
+	// beforeFence is called once, before the next Fence; beforeRole before each
+	// SetRole.
+	beforeFence, beforeRole func()
+	// away makes Revoke fail.
+	away atomic.Bool
+}
+
+func (h *hookedSessions) Fence(ctx context.Context, userID int64) (string, error) {
+	if hook := h.beforeFence; hook != nil {
+		h.beforeFence = nil
+		hook()
+	}
+	return h.Store.Fence(ctx, userID)
 }
 
 func (h *hookedSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
-	if h.fault != nil {
-		return 0, h.fault
+	if h.away.Load() {
+		return 0, errors.New("away")
 	}
 	return h.Store.Revoke(ctx, userID, keep)
 }
@@ -111,17 +121,22 @@ func (r *rules) alive(s session.Session) bool {
 	return err == nil
 }
 
+// TestAPasswordChangedDuringALoginIsTheOneThatCounts changes it while the old one
+// is being compared, and when the login has its fence.
 func TestAPasswordChangedDuringALoginIsTheOneThatCounts(t *testing.T) {
-	for pass, want := range map[string]error{oldPass: account.ErrInvalidCredentials, newPass: account.ErrInvalidCredentials} {
+	for name, when := range map[string]func(r *rules, change func()){
+		"before the fence": func(r *rules, change func()) { r.sessions.beforeFence = change },
+		"after the fence":  func(r *rules, change func()) { r.users.beforeByID = change },
+	} {
 		r := newRules(t)
 		r.add("anna")
-		r.users.beforeByID = func() {
+		when(r, func() {
 			if err := r.ResetPassword(t.Context(), "anna", newPass); err != nil {
 				t.Error(err)
 			}
-		}
-		if _, err := r.login("anna", pass); !errors.Is(err, want) {
-			t.Errorf("%s: got %v", pass, err)
+		})
+		if s, err := r.login("anna", oldPass); !errors.Is(err, account.ErrInvalidCredentials) || r.alive(s) {
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }

@@ -206,8 +206,11 @@ func TestDeleteOfAnAdminTakesTheAdminRoutesAwayAtOnce(t *testing.T) {
 }
 
 func TestDeleteOfOneselfIsRefused(t *testing.T) {
-	b := newHouse(t).anna()
+	h := newHouse(t)
+	h.add("lena", "Lena", userPass, "admin") // so that anna is not the last admin
+	b := h.anna()
 	b.delete("1").want(http.StatusBadRequest)
+	b.delete("01").want(http.StatusBadRequest)
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
