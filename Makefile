@@ -9,8 +9,10 @@ export GOWORK := off
 BIN      := $(CURDIR)/bin
 PROGRESS := $(CURDIR)/.ci/progress
 VERSION   = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-# Static programs whose bytes depend on the source and the version only.
-GOBUILD   = env CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+# Static programs whose bytes depend on the source and the version only. What is
+# checked is compiled the same way, so that it is compiled once.
+STATIC    = CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false'
+GOBUILD   = env $(STATIC) go build -v -ldflags '-s -w -X main.version=$(VERSION)'
 # The race detector needs a C compiler; a person without one tests without it.
 RACE      = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
@@ -78,14 +80,14 @@ check: $(MODULES:%=check/%) ## check format, vet, lint, tidiness and the house's
 
 $(MODULES:%=check/%): check/%: $(LINT)
 	@echo '== check $*'
-	@cd $* && $(PROGRESS) 'compile $*' go build -v -o /dev/null ./...
-	@cd $* && go vet ./...
-	@cd $* && $(LINT) run ./...
+	@cd $* && $(PROGRESS) 'compile $*' env $(STATIC) go build -v -o /dev/null ./...
+	@cd $* && $(STATIC) go vet ./...
+	@cd $* && $(STATIC) $(LINT) run ./...
 	@cd $* && go mod tidy -diff
 
 # The pattern "tool" is every tool that .ci/tools/go.mod names.
 $(LINT) $(GOFUMPT) &: .ci/tools/go.mod .ci/tools/go.sum
-	@cd .ci/tools && $(PROGRESS) 'build the linters' go build -v -o $(BIN)/tools/ tool
+	@cd .ci/tools && $(PROGRESS) 'build the linters' env $(STATIC) go build -v -o $(BIN)/tools/ tool
 	@touch $(LINT) $(GOFUMPT)
 
 fmt: $(GOFUMPT) ## format everything
