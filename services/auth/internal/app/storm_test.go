@@ -1,0 +1,137 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/services/auth/internal/password"
+)
+
+// many is how often each race is run, all at once.
+const many = 100
+
+const (
+	oldPass = "the old password"
+	newPass = "the new password"
+)
+
+// race runs a test on real Redis and each database, with room for a storm of
+// logins.
+func race(t *testing.T, test func(t *testing.T, p *program, admin *browser)) {
+	t.Helper()
+	redis := redistest.Start(t)
+	for name, url := range sqldbtest.URLs(t) {
+		t.Run(name, func(t *testing.T) {
+			if name == "sqlite" {
+				url = inMemory(t, url)
+			}
+			environment := settings(t, redis, "DATABASE_URL", url, "APP_NAME", name, "RATE_LIMIT_MAX_ATTEMPTS", "1000000", "LOG_LEVEL", "warn")
+			p := startWith(t, environment, password.Options{Cost: 4, Concurrency: 4, Queue: 10000})
+			p.patient = true
+			test(t, p, p.loggedIn(adminName, adminPass))
+		})
+	}
+}
+
+// inMemory moves a SQLite file to memory where the machine offers that: a storm
+// of commits, each of which waits for the disk, would measure the disk.
+func inMemory(t *testing.T, url string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "pforte-test-")
+	if err != nil {
+		return url
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return "sqlite:" + filepath.Join(dir, "test.db")
+}
+
+// atOnce runs f for 0 to n-1, all at once.
+func atOnce(n int, f func(i int)) {
+	var wait sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range n {
+		wait.Go(func() {
+			<-begin
+			f(i)
+		})
+	}
+	close(begin)
+	wait.Wait()
+}
+
+// users creates n users with the old password, and returns their names and ids.
+func (b *browser) users(n int, role string) (names []string, ids []string) {
+	b.p.t.Helper()
+	names, ids = make([]string, n), make([]string, n)
+	atOnce(n, func(i int) {
+		names[i] = fmt.Sprintf("%s-%d", role, i)
+		body := fmt.Sprintf(`{"username":%q,"display_name":"x","password":%q,"role":%q}`, names[i], oldPass, role)
+		status, answer := b.steadily(http.MethodPost, prefix+"/users", body)
+		if status != http.StatusCreated {
+			b.p.t.Errorf("create %s: %d %s", names[i], status, answer)
+		}
+		_, rest, _ := strings.Cut(answer, `"id":`)
+		ids[i], _, _ = strings.Cut(rest, ",")
+	})
+	return names, ids
+}
+
+// allLoggedIn gives n browsers that are logged in under the names.
+func (p *program) allLoggedIn(n int, name func(int) string) []*browser {
+	p.t.Helper()
+	browsers := make([]*browser, n)
+	atOnce(n, func(i int) {
+		browsers[i] = p.browser()
+		if status, body := browsers[i].login(name(i), oldPass); status != http.StatusOK {
+			p.t.Errorf("login of %s: %d %s", name(i), status, body)
+		}
+	})
+	if p.t.Failed() {
+		p.t.FailNow()
+	}
+	return browsers
+}
+
+// usable tells whether any route accepts the browser's session.
+func (b *browser) usable() bool {
+	for _, path := range []string{"/me", "/users"} {
+		if status, _ := b.ask(http.MethodGet, prefix+path, ""); status != http.StatusUnauthorized {
+			return true
+		}
+	}
+	status, _ := b.ask(http.MethodGet, "/internal/forward-auth", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
+	return status != http.StatusUnauthorized
+}
+
+// steadily asks until the answer is not 500, which a machine gives that is too
+// busy for the service's bounds.
+func (b *browser) steadily(method, path, body string) (status int, answer string) {
+	for range 50 {
+		if status, answer = b.ask(method, path, body); status != http.StatusInternalServerError {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	return status, answer
+}
+
+func (b *browser) change(current, replacement string) int {
+	status, _ := b.steadily(http.MethodPatch, prefix+"/me/password", fmt.Sprintf(`{"current_password":%q,"new_password":%q}`, current, replacement))
+	return status
+}
+
+// delete deletes a user. 404 says that it was done, but could not be answered.
+func (b *browser) delete(id string) {
+	b.p.t.Helper()
+	if status, body := b.steadily(http.MethodDelete, prefix+"/users/"+id, ""); status != http.StatusOK && status != http.StatusNotFound {
+		b.p.t.Errorf("delete: %d %s", status, body)
+	}
+}
