@@ -63,7 +63,7 @@ func (a *api) logRequest(c echo.Context, err error, took time.Duration) {
 	status, level := c.Response().Status, slog.LevelInfo
 	attrs := []slog.Attr{
 		slog.String("method", methodLabel(c)), slog.String("route", routeLabel(c)), slog.Int("status", status),
-		slog.Duration("took", took), slog.String("ip", c.RealIP()), slog.String("request_id", c.Response().Header().Get(requestIDHeader)),
+		slog.Float64("took_ms", float64(took.Microseconds())/1000), slog.String("ip", c.RealIP()), slog.String("request_id", c.Response().Header().Get(requestIDHeader)),
 	}
 	switch {
 	case status == http.StatusInternalServerError:
