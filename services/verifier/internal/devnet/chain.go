@@ -74,7 +74,8 @@ func StartChain(ctx context.Context, c ChainConfig) (*Chain, error) {
 
 func newNode(rpcAddr string) (*node.Node, error) {
 	conf := node.DefaultConfig
-	conf.DataDir = "" // in memory
+	conf.DataDir = ""      // in memory
+	conf.KeyStoreDir = "." // any folder that is there: no key is kept, and without a name one is made in /tmp
 	conf.P2P = p2p.Config{NoDiscovery: true, NoDial: true, MaxPeers: 0}
 	conf.HTTPModules = []string{"eth", "net", "web3"}
 	conf.HTTPVirtualHosts = []string{"*"}
@@ -105,6 +106,7 @@ func (c *Chain) start(ctx context.Context, conf ChainConfig) error {
 	ethConf.Genesis = genesis(conf)
 	ethConf.SyncMode = ethconfig.FullSync
 	ethConf.LogNoHistory = true
+	ethConf.StateHistory = 256 // blocks; older ones would fill the memory, and nobody asks for their state
 	ethConf.DatabaseCache, ethConf.TrieCleanCache, ethConf.TrieDirtyCache, ethConf.SnapshotCache = 16, 16, 16, 16
 	backend, err := eth.New(c.stack, &ethConf)
 	if err != nil {

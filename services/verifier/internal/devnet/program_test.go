@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -16,6 +17,8 @@ import (
 func TestTheProgramSaysWhatItServesAndStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
 	settings := map[string]string{"RPC_ADDR": free(t), "FACILITATOR_ADDR": free(t)}
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
@@ -34,6 +37,9 @@ func TestTheProgramSaysWhatItServesAndStops(t *testing.T) {
 	}
 	if err := devnet.Run(ctx, "v0", []string{"healthcheck"}, func(name string) string { return settings[name] }, io.Discard, io.Discard); err != nil {
 		t.Error(err)
+	}
+	if files, err := os.ReadDir(temp); err != nil || len(files) != 0 {
+		t.Errorf("it writes files: %v, %v", files, err)
 	}
 	stop()
 	if err := <-ended; err != nil {
