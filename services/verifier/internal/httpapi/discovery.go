@@ -16,16 +16,17 @@ import (
 const exampleBody = `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb","expectations":{"status":"success"}}`
 
 // extensionBazaar tells registries what the paid call takes and gives (x402
-// extension bazaar). The schema is that of api/openapi.json in short.
+// extension bazaar). The schema is that of api/openapi.json in short: the whole
+// answer to an unpaid call should fit into one buffer of net/http, 4 KB.
 const extensionBazaar = `{"info":{"input":{"type":"http","method":"POST","bodyType":"json","body":` + exampleBody + `},` +
-	`"output":{"type":"json","example":{"receipt":{"type":"chain-evidence-receipt","verdict":"verified"},"signature":{"algorithm":"Ed25519"}}}},` +
+	`"output":{"type":"json","example":{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}}},` +
 	`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
 	`"input":{"type":"object","properties":{"type":{"type":"string","const":"http"},"method":{"type":"string","enum":["POST"]},` +
 	`"bodyType":{"type":"string","enum":["json"]},"body":{"type":"object","required":["transactionHash"],"additionalProperties":false,"properties":{` +
 	`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
 	`"expectations":{"type":"object","additionalProperties":false,"properties":{"status":{"type":"string","enum":["success","reverted"]},` +
-	`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
-	`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}},` +
+	`"from":{"type":"string"},"to":{"type":"string"},"selector":{"type":"string"},` +
+	`"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}},` +
 	`"required":["type","method","bodyType","body"],"additionalProperties":false},` +
 	`"output":{"type":"object","properties":{"type":{"type":"string"},"example":{"type":"object"}},"required":["type"]}},"required":["input"]}}`
 
@@ -34,10 +35,9 @@ func (a *api) offer(chain Chain, path string) payment.Offer {
 	return payment.Offer{
 		Terms: a.Terms,
 		Resource: x402.Resource{
-			URL: a.PublicURL + path,
-			Description: "Signed evidence about one finalized transaction on " + chain.Name +
-				": proven from the block's own roots, judged against your expectations, checkable offline.",
-			MimeType: receipt.MediaTypeJSON, ServiceName: "Pforte", Tags: []string{"blockchain", "verification", "evidence", "receipt"},
+			URL:         a.PublicURL + path,
+			Description: "Signed, offline-checkable evidence about one finalized transaction on " + chain.Name + ", judged against your expectations.",
+			MimeType:    receipt.MediaTypeJSON, ServiceName: "Pforte", Tags: []string{"blockchain", "verification", "evidence", "receipt"},
 		},
 		Extensions: payment.Extensions{
 			"bazaar":                    json.RawMessage(extensionBazaar),

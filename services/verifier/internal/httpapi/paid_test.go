@@ -195,7 +195,7 @@ func TestANodeThatIsAwayIs422Retryable(t *testing.T) {
 }
 
 func TestAHundredCopiesAtOnceOverHTTP(t *testing.T) {
-	w := open(t, nil)
+	w := openAt(t, func(w *world) { w.node.SetHeads(2_000_200, 2_000_150) }) // every body holds, whichever wins
 	a := paymenttest.Authorization("ab", w.clock())
 	loud := a
 	loud.Nonce, loud.From = "0x"+strings.ToUpper(a.Nonce[2:]), strings.ToLower(a.From)

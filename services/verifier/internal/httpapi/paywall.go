@@ -23,7 +23,7 @@ const maxBody = 16 << 10
 // done. The work gives the answer's bytes in JSON; the same request gives the
 // same bytes.
 type job struct {
-	canonical []byte
+	canonical func() []byte
 	work      func(ctx context.Context) ([]byte, error)
 	// present turns the work's bytes into what this caller accepts.
 	present func(answer []byte) (body []byte, mediaType string, err error)
@@ -107,7 +107,7 @@ func (a *api) sell(c echo.Context, s *shop, j job, version int, header string) (
 		return answer{}, &refused{shop: s, paid: paid, err: a.Gate.Refuse(ctx, err)}
 	}
 	sale, err := a.Gate.Buy(ctx, payment.Order{
-		Offer: s.offer, Payment: paid, Request: s.fingerprint(j.canonical), Address: c.RealIP(), Work: j.work,
+		Offer: s.offer, Payment: paid, Request: s.fingerprint(j.canonical()), Address: c.RealIP(), Work: j.work,
 	})
 	if err != nil {
 		return answer{}, &refused{shop: s, paid: paid, err: err}

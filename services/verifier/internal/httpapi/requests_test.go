@@ -3,6 +3,9 @@ package httpapi_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -147,6 +150,20 @@ func TestChallengesKeepTheirBudgetsAndAlphabet(t *testing.T) {
 		if r.challenge().Extensions[name] == nil {
 			t.Errorf("the extension %s is missing", name)
 		}
+	}
+}
+
+func TestAnUnpaidAnswerFitsIntoOneBuffer(t *testing.T) {
+	w := open(t, nil)
+	connection, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	w.must(err)
+	defer func() { _ = connection.Close() }()
+	_, err = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", base)
+	w.must(err)
+	whole, err := io.ReadAll(connection)
+	w.must(err)
+	if len(whole) > 4096 || !strings.HasPrefix(string(whole), "HTTP/1.1 402") {
+		t.Errorf("the answer has %d bytes:\n%s", len(whole), whole)
 	}
 }
 

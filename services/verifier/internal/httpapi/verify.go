@@ -25,7 +25,7 @@ func (a *api) verify(chain Chain) reader {
 			present = asEnvelope
 		}
 		return job{
-			canonical: request.Canonical(),
+			canonical: request.Canonical,
 			work:      func(ctx context.Context) ([]byte, error) { return a.evidence(ctx, chain, request) },
 			present:   present,
 		}, nil

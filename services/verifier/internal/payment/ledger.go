@@ -69,9 +69,8 @@ type Record struct {
 	Amount, PayTo string
 	// ValidBefore is when the authorization ends.
 	ValidBefore time.Time
-	// Call is the request that /settle was asked with, kept while the outcome
-	// is open. Answer is what the buyer gets; nil once it was pruned.
-	Call, Answer []byte
+	// Answer is what the buyer gets, from Settling on; nil once it was pruned.
+	Answer []byte
 	// Month is the month of the settlement that is reserved, "2006-01"; "" when
 	// none is.
 	Month string
@@ -83,7 +82,7 @@ type Record struct {
 
 // Settlement is what is written before the facilitator is asked to settle.
 type Settlement struct {
-	Call, Answer []byte
+	Answer []byte
 	// Month and Limit are the calendar month to reserve a settlement in and how
 	// many it has.
 	Month    string
@@ -141,8 +140,8 @@ type Ledger interface {
 	// When another record of the payer has the same Identifier and is Settling,
 	// Unknown or Settled, nothing changes and that record is given.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (*Record, error)
-	// Finish writes how a settling ended and gives the record as it then is. A
-	// Dead outcome gives the reserved settlement back, and changes nothing when
+	// Finish writes how a settling ended and gives the record as it then is,
+	// without its Answer. A Dead outcome gives the reserved settlement back, and changes nothing when
 	// the record is Settled already. ErrNotFound: no such record.
 	Finish(ctx context.Context, key Key, o Outcome) (Record, error)
 	// Get gives a record, or ErrNotFound.
@@ -151,16 +150,17 @@ type Ledger interface {
 	// Beat says that the owner lives until then; Leave that it is gone.
 	Beat(ctx context.Context, owner string, until time.Time) error
 	Leave(ctx context.Context, owner string) error
-	// Due gives at most limit Unknown records whose next look is due, and puts
-	// their next look off until next, so that two processes do not look at once.
+	// Due gives at most limit Unknown records whose next look is due, without
+	// Answer, and puts their next look off until next, so that two processes do
+	// not look at once.
 	Due(ctx context.Context, limit int, next time.Time) ([]Record, error)
-	// Prune forgets the answers of Settled and Dead records that have not
-	// changed since before, and abandoned Working records.
+	// Prune forgets the answers of Settled and Dead records that were claimed
+	// before then, and abandoned Working records.
 	Prune(ctx context.Context, before time.Time) error
 
 	// Standing gives the state of a month.
 	Standing(ctx context.Context, month string) (Standing, error)
-	// List gives records without Call and Answer, newest first.
+	// List gives records without Answer, newest first.
 	List(ctx context.Context, f Filter) ([]Record, error)
 	// Totals sums the payments by month of their claim (UTC), asset and state.
 	Totals(ctx context.Context, f Filter) ([]Total, error)

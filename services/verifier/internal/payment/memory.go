@@ -68,7 +68,7 @@ func (m *Memory) Begin(_ context.Context, key Key, owner string, s Settlement) (
 		return nil, ErrLimit
 	}
 	m.reserved[s.Month]++
-	r.State, r.Call, r.Answer, r.Month, r.Deadline, r.Changed = Settling, s.Call, s.Answer, s.Month, s.Deadline, m.now()
+	r.State, r.Answer, r.Month, r.Deadline, r.Changed = Settling, s.Answer, s.Month, s.Deadline, m.now()
 	r.checkAt = r.Changed
 	return nil, nil
 }
@@ -96,7 +96,7 @@ func (m *Memory) Finish(_ context.Context, key Key, o Outcome) (Record, error) {
 		return Record{}, ErrNotFound
 	}
 	if r.State == Settled || (r.State == Dead && o.State != Settled) {
-		return m.view(r), nil
+		return m.brief(r), nil
 	}
 	switch {
 	case o.State == Dead && r.Month != "":
@@ -110,10 +110,7 @@ func (m *Memory) Finish(_ context.Context, key Key, o Outcome) (Record, error) {
 	if o.Transaction != "" {
 		r.Transaction = o.Transaction
 	}
-	if o.State != Unknown {
-		r.Call = nil
-	}
-	return m.view(r), nil
+	return m.brief(r), nil
 }
 
 // Get implements Ledger.
@@ -151,7 +148,7 @@ func (m *Memory) Due(_ context.Context, limit int, next time.Time) ([]Record, er
 	for _, r := range m.records {
 		if len(due) < limit && m.view(r).State == Unknown && !r.checkAt.After(m.now()) {
 			r.checkAt = next
-			due = append(due, m.view(r))
+			due = append(due, m.brief(r))
 		}
 	}
 	return due, nil
@@ -165,7 +162,7 @@ func (m *Memory) Prune(_ context.Context, before time.Time) error {
 		switch {
 		case r.State == Working && m.abandoned(r):
 			delete(m.records, key)
-		case (r.State == Settled || r.State == Dead) && r.Changed.Before(before):
+		case (r.State == Settled || r.State == Dead) && r.Claimed.Before(before):
 			r.Answer = nil
 		}
 	}
@@ -200,8 +197,7 @@ func (m *Memory) List(_ context.Context, f Filter) ([]Record, error) {
 func (m *Memory) matching(f Filter) []Record {
 	var list []Record
 	for _, r := range m.records {
-		v := m.view(r)
-		v.Call, v.Answer = nil, nil
+		v := m.brief(r)
 		if (f.State == "" || v.State == f.State) &&
 			(f.From.IsZero() || !v.Claimed.Before(f.From)) && (f.Before.IsZero() || v.Claimed.Before(f.Before)) {
 			list = append(list, v)
@@ -256,5 +252,12 @@ func (m *Memory) view(r *memoryRecord) Record {
 	if v.State == Settling && m.abandoned(r) {
 		v.State = Unknown
 	}
+	return v
+}
+
+// brief is view without the answer.
+func (m *Memory) brief(r *memoryRecord) Record {
+	v := m.view(r)
+	v.Answer = nil
 	return v
 }

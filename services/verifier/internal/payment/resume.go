@@ -20,7 +20,7 @@ func (g *Gate) resume(ctx context.Context, f *flight, o Order, r Record) (Sale, 
 		}
 		r.State, r.Transaction = Settled, outcome.Transaction
 	case Unknown:
-		return g.reconcile(ctx, f, r)
+		return g.reconcile(ctx, f, o, r)
 	default:
 		return Sale{}, ErrInFlight
 	}
@@ -43,18 +43,24 @@ func (g *Gate) rework(ctx context.Context, o Order) ([]byte, error) {
 
 // reconcile finds out what became of a settlement whose outcome is open, for a
 // buyer who wants his answer. As long as the authorization is unspent and good,
-// settling it again with the same bytes is what he asked for.
-func (g *Gate) reconcile(ctx context.Context, f *flight, r Record) (Sale, error) {
+// settling it again is what he asked for; his payment makes the same request of
+// the facilitator as it did before.
+func (g *Gate) reconcile(ctx context.Context, f *flight, o Order, r Record) (Sale, error) {
 	open := Outcome{State: Unknown, Transaction: r.Transaction, Reason: r.Reason}
 	outcome := g.truthOver(ctx, open, r)
-	mayAsk := g.Truth == nil || r.ValidBefore.After(g.Now().Add(settleMargin))
-	if outcome.State == Unknown && mayAsk && len(r.Call) > 0 && f.pin() {
-		again, limited := g.ask(context.WithoutCancel(ctx), r)
+	mayAsk := r.Key == o.Payment.Key && (g.Truth == nil || r.ValidBefore.After(g.Now().Add(settleMargin)))
+	if outcome.State == Unknown && mayAsk && f.pin() {
+		ctx := context.WithoutCancel(ctx)
+		call, err := o.Offer.call(o.Payment)
+		if err != nil {
+			return Sale{}, err
+		}
+		again, limited := g.ask(ctx, r, call)
 		if limited {
 			g.quota.pause(g.Now())
 		}
 		if outcome = second(open, again); outcome.State == Unknown {
-			outcome = g.truthOver(context.WithoutCancel(ctx), outcome, r)
+			outcome = g.truthOver(ctx, outcome, r)
 		}
 	}
 	return g.finish(context.WithoutCancel(ctx), r, outcome)

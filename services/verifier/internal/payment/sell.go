@@ -24,7 +24,7 @@ func (g *Gate) sell(ctx context.Context, f *flight, o Order, r Record) (Sale, er
 		return Sale{}, err
 	}
 	g.At(Worked)
-	sale, err := g.settle(ctx, f, o, r, Settlement{Call: call, Answer: answer})
+	sale, err := g.settle(ctx, f, o, r, call, answer)
 	if err == nil {
 		refund()
 	}
@@ -98,7 +98,7 @@ func (g *Gate) verify(ctx context.Context, o Order, call []byte) error {
 
 // settle reserves a settlement, writes that money may move from here on, and
 // asks the facilitator.
-func (g *Gate) settle(ctx context.Context, f *flight, o Order, r Record, s Settlement) (Sale, error) {
+func (g *Gate) settle(ctx context.Context, f *flight, o Order, r Record, call, answer []byte) (Sale, error) {
 	if err := o.Offer.judgeWindow(o.Payment, g.Now(), settleMargin); err != nil {
 		g.release(ctx, r)
 		return Sale{}, err
@@ -108,8 +108,9 @@ func (g *Gate) settle(ctx context.Context, f *flight, o Order, r Record, s Settl
 		return Sale{}, ctx.Err()
 	}
 	ctx = context.WithoutCancel(ctx)
-	s.Month, s.Limit = Month(g.Now()), g.FreeSettlements
-	s.Deadline = g.Now().Add(2*g.SettleTimeout + time.Minute)
+	s := Settlement{
+		Answer: answer, Month: Month(g.Now()), Limit: g.FreeSettlements, Deadline: g.Now().Add(2*g.SettleTimeout + time.Minute),
+	}
 	twin, err := g.begin(ctx, r, s)
 	if err != nil || twin != nil {
 		g.quota.stale()
@@ -129,8 +130,8 @@ func (g *Gate) settle(ctx context.Context, f *flight, o Order, r Record, s Settl
 	}
 	g.reserved(s.Month)
 	g.At(Begun)
-	r.State, r.Call, r.Answer, r.Month = Settling, s.Call, s.Answer, s.Month
-	return g.askToSettle(ctx, r)
+	r.State, r.Answer, r.Month = Settling, s.Answer, s.Month
+	return g.askToSettle(ctx, r, call)
 }
 
 func (g *Gate) begin(ctx context.Context, r Record, s Settlement) (*Record, error) {

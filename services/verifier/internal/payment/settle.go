@@ -22,11 +22,11 @@ const (
 // askToSettle has a begun settlement carried out and ends it in the ledger. An
 // outcome that is open is asked for once more, with the same bytes, and then
 // looked up on the chain.
-func (g *Gate) askToSettle(ctx context.Context, r Record) (Sale, error) {
-	outcome, limited := g.ask(ctx, r)
+func (g *Gate) askToSettle(ctx context.Context, r Record, call []byte) (Sale, error) {
+	outcome, limited := g.ask(ctx, r, call)
 	if outcome.State == Unknown && !limited {
 		time.Sleep(g.Pause)
-		again, _ := g.ask(ctx, r)
+		again, _ := g.ask(ctx, r, call)
 		outcome = second(outcome, again)
 	}
 	g.At(Asked)
@@ -58,10 +58,10 @@ func second(first, again Outcome) Outcome {
 }
 
 // ask asks the facilitator to settle.
-func (g *Gate) ask(ctx context.Context, r Record) (Outcome, bool) {
+func (g *Gate) ask(ctx context.Context, r Record, call []byte) (Outcome, bool) {
 	ctx, cancel := context.WithTimeout(ctx, g.SettleTimeout)
 	defer cancel()
-	answer, err := g.Facilitator.Settle(ctx, r.Call)
+	answer, err := g.Facilitator.Settle(ctx, call)
 	outcome, limited := checkSettled(answer, err, r.Key)
 	if outcome.State == Unknown {
 		g.Log.Warn("the facilitator left a settlement open", "reason", outcome.Reason, "transaction", outcome.Transaction, "error", err)
@@ -131,6 +131,7 @@ func (g *Gate) finish(ctx context.Context, r Record, o Outcome) (Sale, error) {
 		written = r
 		written.State, written.Transaction, written.Reason = o.State, o.Transaction, o.Reason
 	}
+	written.Answer = r.Answer
 	g.At(Finished)
 	return written.sale()
 }

@@ -79,7 +79,7 @@ func record(name, owner string) payment.Record {
 }
 
 func settlement(limit int) payment.Settlement {
-	return payment.Settlement{Call: []byte(`{"call":1}`), Answer: []byte(`{"answer":1}`), Month: month, Limit: limit, Deadline: start.Add(30 * time.Minute)}
+	return payment.Settlement{Answer: []byte(`{"answer":1}`), Month: month, Limit: limit, Deadline: start.Add(30 * time.Minute)}
 }
 
 func (w *world) claim(r payment.Record) payment.Record {
@@ -155,7 +155,7 @@ func Run(t *testing.T, open Open) {
 		{"the claim of an owner that stopped beating is taken over", takenOverWhenSilent},
 		{"a claim past its deadline is taken over", takenOverWhenLate},
 		{"a settling that was abandoned reads as unknown and cannot be claimed", abandonedSettlingIsUnknown},
-		{"begin keeps call and answer and reserves", beginKeeps},
+		{"begin keeps the answer and reserves", beginKeeps},
 		{"begin is refused to who lost the claim", beginNeedsTheClaim},
 		{"begin is refused at the limit and reserves nothing", beginAtTheLimit},
 		{"each month has its own limit", monthsAreSeparate},
@@ -163,7 +163,7 @@ func Run(t *testing.T, open Open) {
 		{"identifiers are the payer's own", identifiersByPayer},
 		{"a settled payment keeps answer and transaction", settledKeeps},
 		{"a dead payment gives the settlement back once", deadGivesBack},
-		{"an unknown payment keeps its call and its reservation", unknownKeeps},
+		{"an unknown payment keeps its answer and its reservation", unknownKeeps},
 		{"a settled payment stays settled", settledStays},
 		{"a dead payment that was paid after all counts again", deadMaySettle},
 		{"a working payment cannot be finished", workingCannotFinish},

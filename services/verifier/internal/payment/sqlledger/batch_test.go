@@ -47,7 +47,7 @@ func TestOnlyTheBeginningOfASettlementWaitsForTheDisk(t *testing.T) {
 			return err
 		}, 1},
 		{"begin", func() error {
-			_, err := l.Begin(ctx, key, "me", payment.Settlement{Month: "2026-11", Limit: 1, Deadline: time.Now().Add(time.Hour)})
+			_, err := l.Begin(ctx, key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1, Deadline: time.Now().Add(time.Hour)})
 			return err
 		}, 2},
 		{"finish", func() error {

@@ -10,10 +10,10 @@ import (
 
 // settleSQL ends the ordinary sale in one statement: settled, with the
 // settlement that was reserved.
-const settleSQL = `UPDATE payments SET state = 'settled', call = NULL, reason = '', tx = ?, changed = ?
+const settleSQL = `UPDATE payments SET state = 'settled', reason = '', tx = ?, changed = ?
 	WHERE` + byKey + ` AND state IN ('settling', 'unknown') AND month <> ''
 	RETURNING network, asset, payer, nonce, state, owner, deadline, payment, request, identifier, resource, amount, pay_to,
-	valid_before, month, tx, reason, claimed, changed, call, answer`
+	valid_before, month, tx, reason, claimed, changed, NULL`
 
 // Finish implements payment.Ledger.
 func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Record, error) {
@@ -51,13 +51,13 @@ func (l *Ledger) finish(ctx context.Context, tx *sql.Tx, key payment.Key, o paym
 	if err != nil {
 		return r, err
 	}
-	query := `UPDATE payments SET state = ?, month = ?, reason = ?, changed = ?, tx = CASE WHEN ? = '' THEN tx ELSE ? END,
-		call = CASE WHEN ? = 'unknown' THEN call ELSE NULL END WHERE` + byKey
-	args := append([]any{o.State, month, o.Reason, l.stamp(), o.Transaction, o.Transaction, o.State}, keyArgs(key)...)
+	query := `UPDATE payments SET state = ?, month = ?, reason = ?, changed = ?, tx = CASE WHEN ? = '' THEN tx ELSE ? END
+		WHERE` + byKey
+	args := append([]any{o.State, month, o.Reason, l.stamp(), o.Transaction, o.Transaction}, keyArgs(key)...)
 	if _, err := tx.ExecContext(ctx, l.db.Rebind(query), args...); err != nil {
 		return r, wrap("finish a settlement", err)
 	}
-	return l.find(ctx, tx, key)
+	return l.scan(tx.QueryRowContext(ctx, l.db.Rebind(selectBrief+" WHERE"+byKey), append(l.viewArgs(), keyArgs(key)...)...))
 }
 
 // recount gives a settlement back that was not made, and counts one that was

@@ -12,8 +12,7 @@ import (
 )
 
 // The columns of a record. The state is the one that payment.Ledger promises: a
-// settling record that nobody works on reads as unknown, an abandoned claim as
-// "abandoned". It takes viewArgs first.
+// settling record that nobody works on reads as unknown. It takes viewArgs first.
 const columns = `network, asset, payer, nonce,
 	CASE WHEN state = 'settling' AND ` + abandoned + ` THEN 'unknown' ELSE state END,
 	owner, deadline, payment, request, identifier, resource, amount, pay_to, valid_before,
@@ -24,8 +23,8 @@ const columns = `network, asset, payer, nonce,
 const undecided = "state IN ('working', 'settling', 'unknown')"
 
 const (
-	selectRecord = "SELECT " + columns + ", call, answer FROM payments"
-	selectBrief  = "SELECT " + columns + ", NULL, NULL FROM payments"
+	selectRecord = "SELECT " + columns + ", (SELECT answer FROM answers WHERE answers.payment = payments.id) FROM payments"
+	selectBrief  = "SELECT " + columns + ", NULL FROM payments"
 )
 
 func (l *Ledger) viewArgs() []any { return []any{l.stamp(), l.stamp()} }
@@ -49,7 +48,7 @@ func (l *Ledger) find(ctx context.Context, tx *sql.Tx, key payment.Key) (payment
 // lock reads a record that is about to change, so that two replicas do not
 // judge the same state. SQLite's write transactions are alone anyway.
 func (l *Ledger) lock(ctx context.Context, tx *sql.Tx, key payment.Key) (payment.Record, error) {
-	query := selectRecord + " WHERE" + byKey
+	query := selectBrief + " WHERE" + byKey
 	if l.db.Dialect == sqldb.Postgres {
 		query += " FOR UPDATE"
 	}
@@ -63,7 +62,7 @@ func (l *Ledger) scan(row interface{ Scan(dest ...any) error }) (payment.Record,
 	var deadline, validBefore, claimed, changed int64
 	err := row.Scan(&r.Key.Network, &r.Key.Asset, &r.Key.Payer, &r.Key.Nonce, &r.State, &r.Owner, &deadline,
 		&paid, &request, &r.Identifier, &r.Resource, &r.Amount, &r.PayTo, &validBefore,
-		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Call, &r.Answer)
+		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Answer)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return payment.Record{}, payment.ErrNotFound

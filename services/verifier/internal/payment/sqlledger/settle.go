@@ -15,10 +15,11 @@ const bought = "identifier <> '' AND state IN ('settling', 'unknown', 'settled')
 const (
 	countSQL = `INSERT INTO settlements (month, reserved) VALUES (?, ?)
 		ON CONFLICT (month) DO UPDATE SET reserved = settlements.reserved + excluded.reserved RETURNING reserved`
-	beginSQL = `UPDATE payments SET state = 'settling', call = ?, answer = ?, month = ?, deadline = ?, changed = ?, check_at = ?
+	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?, check_at = ?
 		WHERE` + byKey + ` AND owner = ? AND state = 'working' AND NOT EXISTS
 		(SELECT 1 FROM payments AS twin WHERE twin.payer = payments.payer AND twin.identifier = payments.identifier AND twin.` + bought + `)
-		RETURNING 1`
+		RETURNING id, claimed`
+	keepSQL = "INSERT INTO answers (payment, claimed, answer) VALUES (?, ?, ?) RETURNING 1"
 )
 
 // Begin implements payment.Ledger. It is the one write that waits for the disk.
@@ -41,17 +42,29 @@ func (l *Ledger) begin(ctx context.Context, tx *sql.Tx, key payment.Key, owner s
 		return nil, nil, err
 	}
 	if reserved <= s.Limit {
-		var one int
-		args := append([]any{s.Call, s.Answer, s.Month, s.Deadline.UnixMilli(), l.stamp(), l.stamp()}, keyArgs(key)...)
-		err = in(ctx, tx, l.prepared.begin, append(args, owner)...).Scan(&one)
-		if !errors.Is(err, sql.ErrNoRows) {
-			return nil, nil, wrap("begin a settlement", err)
+		began, err := l.turn(ctx, tx, key, owner, s)
+		if err != nil || began {
+			return nil, nil, err
 		}
 	}
 	if _, err := l.count(ctx, tx, s.Month, -1); err != nil {
 		return nil, nil, err
 	}
 	return l.whyNot(ctx, tx, key, owner)
+}
+
+// turn makes a working record settling and keeps its answer, or does nothing.
+func (l *Ledger) turn(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, s payment.Settlement) (began bool, err error) {
+	var id, claimed int64
+	args := append([]any{s.Month, s.Deadline.UnixMilli(), l.stamp(), l.stamp()}, keyArgs(key)...)
+	err = in(ctx, tx, l.prepared.begin, append(args, owner)...).Scan(&id, &claimed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err == nil {
+		err = in(ctx, tx, l.prepared.keep, id, claimed, s.Answer).Scan(new(int))
+	}
+	return true, wrap("begin a settlement", err)
 }
 
 // whyNot says why a settlement did not begin.

@@ -13,8 +13,8 @@ import (
 // cost more than carrying them out. Those that change something are prepared
 // for the writer's connections, get is for the readers'.
 type statements struct {
-	claim, release, count, begin, settle, find *sql.Stmt // writer
-	get                                        *sql.Stmt // reader
+	claim, release, count, begin, keep, settle, find *sql.Stmt // writer
+	get                                              *sql.Stmt // reader
 }
 
 // in runs a prepared query in a transaction, whose end closes the statement.
@@ -32,6 +32,7 @@ func prepare(ctx context.Context, db *sqldb.DB) (s statements, err error) {
 		{&s.release, db.Writer, releaseSQL},
 		{&s.count, db.Writer, countSQL},
 		{&s.begin, db.Writer, beginSQL},
+		{&s.keep, db.Writer, keepSQL},
 		{&s.settle, db.Writer, settleSQL},
 		{&s.find, db.Writer, findSQL},
 		{&s.get, db.Reader, getSQL},
@@ -46,7 +47,7 @@ func prepare(ctx context.Context, db *sqldb.DB) (s statements, err error) {
 
 func (s statements) close() error {
 	var faults []error
-	for _, stmt := range []*sql.Stmt{s.claim, s.release, s.count, s.begin, s.settle, s.find, s.get} {
+	for _, stmt := range []*sql.Stmt{s.claim, s.release, s.count, s.begin, s.keep, s.settle, s.find, s.get} {
 		if stmt != nil {
 			faults = append(faults, stmt.Close())
 		}

@@ -25,7 +25,7 @@ func (l *Ledger) Leave(ctx context.Context, owner string) error {
 func (l *Ledger) Due(ctx context.Context, limit int, next time.Time) ([]payment.Record, error) {
 	var due []payment.Record
 	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) (err error) {
-		query := selectRecord + " WHERE " + undecided + " AND check_at <= ? AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + ")) ORDER BY check_at LIMIT ?"
+		query := selectBrief + " WHERE " + undecided + " AND check_at <= ? AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + ")) ORDER BY check_at LIMIT ?"
 		if l.db.Dialect == sqldb.Postgres {
 			query += " FOR UPDATE SKIP LOCKED" // two processes must not be given the same
 		}
@@ -44,10 +44,12 @@ func (l *Ledger) Due(ctx context.Context, limit int, next time.Time) ([]payment.
 	return due, err
 }
 
+const pruneSQL = `DELETE FROM answers WHERE claimed < ? AND EXISTS
+	(SELECT 1 FROM payments WHERE payments.id = answers.payment AND payments.state IN ('settled', 'dead'))`
+
 // Prune implements payment.Ledger.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
-	err := l.exec(ctx, "UPDATE payments SET answer = NULL WHERE answer IS NOT NULL AND state IN ('settled', 'dead') AND changed < ?",
-		before.UnixMilli())
+	err := l.exec(ctx, pruneSQL, before.UnixMilli())
 	if err != nil {
 		return err
 	}
