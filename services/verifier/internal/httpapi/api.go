@@ -46,7 +46,11 @@ type Chain struct {
 // api holds the handlers.
 type api struct {
 	Options
+	answers *answers
 }
+
+// answerRoom is the memory for signed answers that are kept, in bytes.
+const answerRoom = 16 << 20
 
 // New checks the options and returns the handler of the verifier's address.
 func New(o Options) (http.Handler, error) {
@@ -54,7 +58,7 @@ func New(o Options) (http.Handler, error) {
 		o.Metrics == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("httpapi: an option is missing")
 	}
-	a := &api{Options: o}
+	a := &api{Options: o, answers: newAnswers(answerRoom)}
 	e := echo.New()
 	e.IPExtractor = func(r *http.Request) string { return clientaddr.Group(o.Proxies.Of(r)) }
 	e.HTTPErrorHandler = a.writeError
