@@ -42,6 +42,15 @@ func TestTheGuardAnswersForTheApplication(t *testing.T) {
 	}
 }
 
+func TestTheClientsQueryIsTheApplicationsNotTheGuards(t *testing.T) {
+	t.Parallel()
+	h := household(t, nil)
+	got := h.ask(t, "GET", "/api/v1/lists?role=admin", "", "Cookie", "svc.sid=member")
+	if got.StatusCode != 200 {
+		t.Errorf("%d %s", got.StatusCode, got.body)
+	}
+}
+
 func TestTheApplicationIsToldWhoAsksAndNeverGetsTheSession(t *testing.T) {
 	t.Parallel()
 	h := household(t, nil)
