@@ -54,10 +54,11 @@ test/race:
 	@[ -n '$(RACE)' ] || { echo 'No C compiler: the tests run without the race detector.'; [ -z "$$CI" ]; }
 
 # The journeys in deploy/e2e have a target of their own, so that this one is fast.
+# One package at a time: tests of races and of bounds want the processors.
 $(MODULES:%=test/%): test/%: test/race
 	@echo '== test $*'
 	@cd $* && $(PROGRESS) 'compile $*' go build -v $(RACE) -o /dev/null ./...
-	@cd $* && go test $(RACE) $$(go list ./... | grep -v '/deploy/e2e')
+	@cd $* && go test -p 1 $(RACE) $$(go list ./... | grep -v '/deploy/e2e')
 
 CLIENTS := deploy/e2e/clients
 $(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json

@@ -141,7 +141,7 @@ func (p *program) browser() *browser {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return &browser{p: p, client: &http.Client{Jar: jar, Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
+	return &browser{p: p, client: &http.Client{Jar: jar, Timeout: 2 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
 }
 
 // twin is another browser with the same cookies.
