@@ -25,7 +25,7 @@ func (g *Gate) sell(ctx context.Context, f *flight, o Order, r Record) (Sale, er
 	}
 	g.At(Worked)
 	sale, err := g.settle(ctx, f, o, r, call, answer)
-	if err == nil {
+	if isFree(err) {
 		refund()
 	}
 	return sale, err
