@@ -82,6 +82,9 @@ func (b buyer) payer() string { return crypto.PubkeyToAddress(b.key.PublicKey).H
 // again sends the payment of an earlier run. With errExpired the journal has
 // forgotten it: it bought nothing and never will.
 func (b buyer) again(ctx context.Context, e entry) (purchase, error) {
+	if _, _, err := choose([]x402.Requirements{e.Offer}, b.most, b.network); err != nil {
+		return purchase{}, fmt.Errorf("an earlier run signed a payment for this request that this one may not send: %w", err)
+	}
 	b.say("An earlier payment for this very request is in the journal; it is sent again instead of a second one.")
 	p, err := b.pay(ctx, e, true)
 	p.Resumed = true

@@ -20,8 +20,8 @@ const usage = `agent buys a verification of a transaction and checks the signed 
   agent --tx HASH --status success --from 0x… --to 0x… --selector 0x… --min-confirmations 12
 
 The private key that pays comes from AGENT_PRIVATE_KEY (0x-hex), never from an
-argument. Without it, and for a verifier on this machine only, the public key of
-the development network's payer is used.
+argument. Without it, and at a verifier on this machine only, the payer of the
+development network pays, whose key everybody knows.
 
 The agent pays known US dollar tokens only, at most --max-usd for one answer. A
 signed payment is kept in --state until its answer is there; after a crash the

@@ -39,6 +39,17 @@ func TestAfterACrashTheSamePaymentIsSentAgain(t *testing.T) {
 	}
 }
 
+func TestThePaymentOfAnEarlierRunIsUnderTheCapToo(t *testing.T) {
+	s, state := open(t, hangUp), t.TempDir()
+	if got := s.run(state); got.code != 3 {
+		t.Fatalf("%+v", got)
+	}
+	sent := len(s.payments)
+	if got := s.run(state, "--max-usd", "0.001"); got.code != 1 || len(s.payments) != sent || kept(t, state) != 1 {
+		t.Errorf("%+v, %d payments", got, len(s.payments))
+	}
+}
+
 func TestAPaymentThatIsPendingIsRepeatedUntilTheAnswerComes(t *testing.T) {
 	pending := refuse(503, pendingBody, "Retry-After", "1")
 	s := open(t, pending, hangUp, deliver(t))
