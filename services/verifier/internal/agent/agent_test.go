@@ -19,8 +19,8 @@ func TestItPaysOnceAndChecksTheReceipt(t *testing.T) {
 	s, state := open(t, deliver(t)), t.TempDir()
 	out := filepath.Join(t.TempDir(), "receipt.json")
 	got := s.run(state, "--json", "--out", out)
-	if got.code != 0 || len(s.payments) != 1 || kept(t, state) != 0 {
-		t.Fatalf("%+v, %d payments, %d kept", got, len(s.payments), kept(t, state))
+	if got.code != 0 || len(s.sent()) != 1 || kept(t, state) != 0 {
+		t.Fatalf("%+v, %d payments, %d kept", got, len(s.sent()), kept(t, state))
 	}
 	var said struct {
 		Verified bool
@@ -32,7 +32,7 @@ func TestItPaysOnceAndChecksTheReceipt(t *testing.T) {
 	if saved, err := os.ReadFile(out); err != nil || !bytes.Equal(saved, read(t, "response.json")) {
 		t.Errorf("saved: %v", err)
 	}
-	s.checkSignature(s.payments[0])
+	s.checkSignature(s.sent()[0])
 }
 
 func TestItRefusesWhatASellerShouldNotAsk(t *testing.T) {
@@ -51,8 +51,8 @@ func TestItRefusesWhatASellerShouldNotAsk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, state := open(t, deliver(t)), t.TempDir()
 			spoil(&s.offers[0])
-			if got := s.run(state); got.code != 1 || len(s.payments) != 0 || kept(t, state) != 0 {
-				t.Errorf("%+v, %d payments", got, len(s.payments))
+			if got := s.run(state); got.code != 1 || len(s.sent()) != 0 || kept(t, state) != 0 {
+				t.Errorf("%+v, %d payments", got, len(s.sent()))
 			}
 		})
 	}
@@ -73,14 +73,14 @@ func TestACheaperOfferIsTakenOverOneAboveTheCap(t *testing.T) {
 	dear := offer()
 	dear.Amount = "50001"
 	s.offers = []x402.Requirements{dear, offer()}
-	if got := s.run(t.TempDir()); got.code != 0 || len(s.payments) != 1 {
+	if got := s.run(t.TempDir()); got.code != 0 || len(s.sent()) != 1 {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestTheNetworkIsASetting(t *testing.T) {
 	s := open(t, deliver(t))
-	if got := s.run(t.TempDir(), "--network", "eip155:8453"); got.code != 1 || len(s.payments) != 0 {
+	if got := s.run(t.TempDir(), "--network", "eip155:8453"); got.code != 1 || len(s.sent()) != 0 {
 		t.Errorf("%+v", got)
 	}
 	if got := s.run(t.TempDir(), "--network", "eip155:84532"); got.code != 0 {

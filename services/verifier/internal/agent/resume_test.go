@@ -44,17 +44,17 @@ func TestThePaymentOfAnEarlierRunIsUnderTheCapToo(t *testing.T) {
 	if got := s.run(state); got.code != 3 {
 		t.Fatalf("%+v", got)
 	}
-	sent := len(s.payments)
-	if got := s.run(state, "--max-usd", "0.001"); got.code != 1 || len(s.payments) != sent || kept(t, state) != 1 {
-		t.Errorf("%+v, %d payments", got, len(s.payments))
+	sent := len(s.sent())
+	if got := s.run(state, "--max-usd", "0.001"); got.code != 1 || len(s.sent()) != sent || kept(t, state) != 1 {
+		t.Errorf("%+v, %d payments", got, len(s.sent()))
 	}
 }
 
 func TestAPaymentThatIsPendingIsRepeatedUntilTheAnswerComes(t *testing.T) {
 	pending := refuse(503, pendingBody, "Retry-After", "1")
 	s := open(t, pending, hangUp, deliver(t))
-	if got := s.run(t.TempDir(), "--patience", "10s"); got.code != 0 || len(s.payments) != 3 || s.payments[0] != s.payments[2] {
-		t.Errorf("%+v, %d payments", got, len(s.payments))
+	if got := s.run(t.TempDir(), "--patience", "10s"); got.code != 0 || len(s.sent()) != 3 || s.sent()[0] != s.sent()[2] {
+		t.Errorf("%+v, %d payments", got, len(s.sent()))
 	}
 }
 
@@ -94,8 +94,8 @@ func TestAnEarlierPaymentIsReplacedOnlyWhenItHasExpired(t *testing.T) {
 	}
 	s.script(refuse(402, `{"error":"no","code":402,"reason":"payment_invalid"}`), deliver(t))
 	got := s.run(state)
-	if got.code != 0 || len(s.payments) != 3 || s.payments[1] != s.payments[0] || s.payments[2] == s.payments[0] || kept(t, state) != 0 {
-		t.Errorf("%+v, %d payments", got, len(s.payments))
+	if got.code != 0 || len(s.sent()) != 3 || s.sent()[1] != s.sent()[0] || s.sent()[2] == s.sent()[0] || kept(t, state) != 0 {
+		t.Errorf("%+v, %d payments", got, len(s.sent()))
 	}
 }
 
@@ -112,8 +112,8 @@ func TestWhatCostsNothingIsNotCalledUndecided(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, state := open(t, c.answer), t.TempDir()
-			if got := s.run(state); got.code != 1 || len(s.payments) == 0 || len(s.payments) > c.most {
-				t.Errorf("%+v, %d payments", got, len(s.payments))
+			if got := s.run(state); got.code != 1 || len(s.sent()) == 0 || len(s.sent()) > c.most {
+				t.Errorf("%+v, %d payments", got, len(s.sent()))
 			}
 			s.wantOnePayment()
 		})
@@ -163,7 +163,7 @@ func TestAnUnfinishedDemoGoesOnWithItsTransactionAndPayment(t *testing.T) {
 	demo := func() (int, string) {
 		var stdout, stderr strings.Builder
 		args := []string{"--url", s.server.URL, "--state", state, "--rpc", chain.RPCURL(), "--patience", "20s"}
-		if len(s.payments) > 0 {
+		if len(s.sent()) > 0 {
 			args[5] = "http://127.0.0.1:1" // no second transaction
 		}
 		code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, &stdout, &stderr)

@@ -101,13 +101,18 @@ func (s *seller) script(paid ...func(http.ResponseWriter)) {
 	s.paid = paid
 }
 
+// sent are the payments that calls carried, in order.
+func (s *seller) sent() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.payments)
+}
+
 // wantOnePayment fails the test when calls carried different payments.
 func (s *seller) wantOnePayment() {
 	s.t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.payments) == 0 || len(slices.Compact(slices.Clone(s.payments))) != 1 {
-		s.t.Errorf("%d calls did not carry one payment", len(s.payments))
+	if sent := s.sent(); len(slices.Compact(slices.Clone(sent))) != 1 {
+		s.t.Errorf("%d calls did not carry one payment", len(sent))
 	}
 }
 
