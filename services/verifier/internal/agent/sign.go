@@ -35,7 +35,8 @@ func (b buyer) sign(ctx context.Context, url string, body []byte) (entry, error)
 		return entry{}, err
 	}
 	b.say("402 Payment Required")
-	b.say("  for      %s %s", challenge.Resource.URL, challenge.Resource.Description)
+	b.say("  for      %s", challenge.Resource.URL)
+	b.say("           %s", challenge.Resource.Description)
 	b.say("  price    %s USD (%s units of token %s on %s)", dollars(price), offer.Amount, offer.Asset, offer.Network)
 	b.say("  payee    %s", offer.PayTo)
 	a, err := b.authorization(offer, price)
