@@ -47,13 +47,27 @@ func (s *MemoryStore) CreateFirst(_ context.Context, n New) (User, error) {
 }
 
 func (s *MemoryStore) create(n New) (User, error) {
-	for _, u := range s.users {
-		if strings.EqualFold(u.Username, n.Username) {
+	return s.add(User{New: n})
+}
+
+// add gives what is missing of a user, and keeps him.
+func (s *MemoryStore) add(u User) (User, error) {
+	for _, other := range s.users {
+		if strings.EqualFold(other.Username, u.Username) {
 			return User{}, ErrUsernameTaken
 		}
 	}
-	s.lastUser++
-	u := User{ID: s.lastUser, New: n, CreatedAt: s.seconds()}
+	if _, taken := s.users[u.ID]; taken {
+		return User{}, ErrIDTaken
+	}
+	if u.ID == 0 {
+		u.ID = s.lastUser + 1
+	}
+	if u.CreatedAt.IsZero() {
+		u.CreatedAt = s.now()
+	}
+	u.CreatedAt = u.CreatedAt.UTC().Truncate(time.Second)
+	s.lastUser = max(s.lastUser, u.ID)
 	s.users[u.ID] = u
 	return u, nil
 }

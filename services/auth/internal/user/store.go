@@ -13,6 +13,8 @@ var (
 	// ErrUsernameTaken says that a user of that name exists, in this or
 	// another letter case.
 	ErrUsernameTaken = errors.New("username is taken")
+	// ErrIDTaken says that a user of that id exists.
+	ErrIDTaken = errors.New("id is taken")
 	// ErrLastAdmin says that nobody would be left to administer.
 	ErrLastAdmin = errors.New("the last admin must remain")
 	// ErrNotAdmin says that the acting user is no admin (any more).
@@ -32,7 +34,7 @@ const Operator int64 = 0
 // use, by several processes too where the store is shared.
 //
 // Sessions live in another store, so a change that must reach them is recorded
-// with it: SetPasswordHash, ResetPassword, SetRole and Delete write a
+// with it: SetPasswordHash, ResetPassword, SetRole, Delete and Import write a
 // Revocation in the same transaction and return it. The caller carries it out
 // and then reports RevocationDone; a process that dies in between leaves the
 // record, and PendingRevocations hands it to the next one.
@@ -43,6 +45,13 @@ type Store interface {
 	// CreateFirst is Create while there is no user at all, else ErrNotEmpty. Of
 	// any number of concurrent calls one succeeds.
 	CreateFirst(ctx context.Context, n New) (User, error)
+
+	// Import adds users that another application kept, all of them or none. An
+	// ID of 0 and a zero CreatedAt are given by the store, as Create gives them;
+	// ids that it gives later are higher than every imported one. Sessions under
+	// an imported id are some earlier user's and are to be revoked.
+	// ErrUsernameTaken and ErrIDTaken, with the name of the user.
+	Import(ctx context.Context, users []User) ([]Revocation, error)
 
 	// ByID returns a user or ErrNotFound.
 	ByID(ctx context.Context, id int64) (User, error)

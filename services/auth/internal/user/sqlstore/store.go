@@ -38,9 +38,13 @@ func New(db *sqldb.DB, now func() time.Time) *Store {
 }
 
 // tx runs do in one write transaction within the timeout; what names the act in
-// errors.
+// errors. txWithin does it within another one.
 func (s *Store) tx(ctx context.Context, what string, do func(context.Context, *sql.Tx) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	return s.txWithin(ctx, timeout, what, do)
+}
+
+func (s *Store) txWithin(ctx context.Context, limit time.Duration, what string, do func(context.Context, *sql.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := s.db.Tx(ctx, func(tx *sql.Tx) error { return do(ctx, tx) }); err != nil {
 		return fmt.Errorf("%s: %w", what, err)

@@ -28,11 +28,8 @@ func (s *Store) Create(ctx context.Context, n user.New) (user.User, error) {
 func (s *Store) CreateFirst(ctx context.Context, n user.New) (user.User, error) {
 	var created user.User
 	err := s.tx(ctx, "create first user", func(ctx context.Context, tx *sql.Tx) error {
-		if s.db.Dialect == sqldb.Postgres {
-			// no other insert may come between the look and ours
-			if _, err := tx.ExecContext(ctx, `LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`); err != nil {
-				return err
-			}
+		if err := s.alone(ctx, tx); err != nil {
+			return err
 		}
 		var some bool
 		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM users)`).Scan(&some); err != nil {
@@ -48,8 +45,22 @@ func (s *Store) CreateFirst(ctx context.Context, n user.New) (user.User, error) 
 	return created, err
 }
 
+// alone keeps every other insert away until the transaction ends. SQLite has
+// one writer anyway.
+func (s *Store) alone(ctx context.Context, tx *sql.Tx) error {
+	if s.db.Dialect != sqldb.Postgres {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`)
+	return err
+}
+
 func (s *Store) insert(ctx context.Context, tx *sql.Tx, n user.New) (user.User, error) {
-	u := user.User{New: n, CreatedAt: s.now().UTC().Truncate(time.Second)}
+	return s.insertAt(ctx, tx, n, s.now())
+}
+
+func (s *Store) insertAt(ctx context.Context, tx *sql.Tx, n user.New, created time.Time) (user.User, error) {
+	u := user.User{New: n, CreatedAt: created.UTC().Truncate(time.Second)}
 	err := tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO users (username, display_name, password_hash, avatar_color, role, created_at)
 		VALUES (?, ?, ?, ?, ?, ?) RETURNING id`),
 		n.Username, n.DisplayName, n.PasswordHash, n.AvatarColor, string(n.Role), u.CreatedAt.Unix()).Scan(&u.ID)

@@ -20,6 +20,7 @@ func RunConcurrent(t *testing.T, open Open) {
 		"deletion and demotion at once leave an admin":         deleteAndDemote,
 		"a user is deleted once":                               deleteOnce,
 		"many users are created at once":                       createMany,
+		"one of many imports the same users":                   imports,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(newSuite(t, open)) })

@@ -28,6 +28,9 @@ func Run(t *testing.T, open Open) {
 		"what is unknown is not found":                               unknown,
 		"pending revocations come in portions and all of them come":  portions,
 		"a cancelled deletion is either done or said to have failed": cancelled,
+		"imported users keep what they had":                          imported,
+		"ids go on above the imported ones":                          idsAfterImport,
+		"an import is all or nothing":                                importConflict,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(newSuite(t, open)) })

@@ -1,0 +1,80 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// importTimeout bounds an import, which nobody waits for in a browser.
+const importTimeout = 2 * time.Minute
+
+// Import implements user.Store.
+func (s *Store) Import(ctx context.Context, users []user.User) ([]user.Revocation, error) {
+	var revocations []user.Revocation
+	err := s.txWithin(ctx, importTimeout, "import users", func(ctx context.Context, tx *sql.Tx) error {
+		revocations = nil // a transaction may run again
+		if err := s.alone(ctx, tx); err != nil {
+			return err
+		}
+		for _, u := range user.ByGivenID(users) {
+			if err := s.importOne(ctx, tx, u); err != nil {
+				return fmt.Errorf("%s: %w", u.Username, err)
+			}
+			if u.ID == 0 {
+				continue
+			}
+			r := user.Revocation{UserID: u.ID, Kind: user.RevokeSessions}
+			if err := s.record(ctx, tx, &r); err != nil {
+				return err
+			}
+			revocations = append(revocations, r)
+		}
+		return nil
+	})
+	return revocations, err
+}
+
+func (s *Store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
+	if u.CreatedAt.IsZero() {
+		u.CreatedAt = s.now()
+	}
+	if u.ID == 0 {
+		_, err := s.insertAt(ctx, tx, u.New, u.CreatedAt)
+		return err
+	}
+	var taken bool
+	err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT EXISTS (SELECT 1 FROM users WHERE id = ?)`), u.ID).Scan(&taken)
+	switch {
+	case err != nil:
+		return err
+	case taken:
+		return user.ErrIDTaken
+	}
+	if err := s.moveIDs(ctx, tx, u.ID); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO users (id, username, display_name, password_hash, avatar_color, role, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`), u.ID, u.Username, u.DisplayName, u.PasswordHash, u.AvatarColor, string(u.Role), u.CreatedAt.Unix())
+	if sqldb.IsUnique(err) {
+		return user.ErrUsernameTaken
+	}
+	return err
+}
+
+// moveIDs makes the ids that are given from now on higher than id. SQLite's
+// AUTOINCREMENT does so by itself; a sequence of Postgres knows only what it
+// gave. A roll-back leaves the sequence moved, which costs some ids.
+func (s *Store) moveIDs(ctx context.Context, tx *sql.Tx, id int64) error {
+	if s.db.Dialect != sqldb.Postgres {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `SELECT setval(ids, greatest($1, coalesce(pg_sequence_last_value(ids), 1)))
+		FROM (SELECT pg_get_serial_sequence('users', 'id')::regclass AS ids) AS sequence`, id)
+	return err
+}
