@@ -26,7 +26,10 @@ type Server struct {
 	// Addr is the TCP address to listen on; port 0 takes a free one.
 	Addr    string
 	Handler http.Handler
-	// Drain bounds how long a stop waits for requests under way; zero means 30
+	// Leave is how long a stop goes on serving first, so that load balancers
+	// that ask for ReadyPath send nothing more; zero for none.
+	Leave time.Duration
+	// Drain bounds how long a stop then waits for requests under way; zero means 30
 	// seconds.
 	Drain time.Duration
 	// Ready, when set, is called with the address once the server listens.
@@ -34,8 +37,8 @@ type Server struct {
 }
 
 // Run listens on all addresses, then serves until ctx ends or a server fails,
-// and then stops all servers: no new requests, those under way finish within
-// Drain. It returns nil after a stop by ctx in which all requests finished.
+// and then stops all servers: after Leave no new requests, those under way finish
+// within Drain. It returns nil after a stop by ctx in which all requests finished.
 func Run(ctx context.Context, servers ...Server) error {
 	listeners, err := listen(ctx, servers)
 	if err != nil {
@@ -75,8 +78,9 @@ func listen(ctx context.Context, servers []Server) ([]net.Listener, error) {
 }
 
 func (s Server) run(ctx context.Context, l net.Listener) error {
+	handler := &leaving{next: s.Handler}
 	server := &http.Server{
-		Handler:           s.Handler,
+		Handler:           handler,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,
@@ -88,6 +92,8 @@ func (s Server) run(ctx context.Context, l net.Listener) error {
 	drained := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
+		handler.leave.Store(true)
+		time.Sleep(s.Leave)
 		drain := s.Drain
 		if drain == 0 {
 			drain = defaultDrain
