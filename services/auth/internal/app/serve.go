@@ -70,9 +70,10 @@ func (s *service) run(ctx context.Context) error {
 		}
 	})
 	err := serve.Run(ctx,
-		serve.Server{Name: "ADDR", Addr: s.cfg.Addr, Handler: &s.main, Ready: func(a net.Addr) { s.addr <- a }},
+		serve.Server{Name: "ADDR", Addr: s.cfg.Addr, Handler: &s.main, Leave: s.cfg.ShutdownDelay, Ready: func(a net.Addr) { s.addr <- a }},
 		serve.Server{
 			Name: "ADMIN_ADDR", Addr: s.cfg.AdminAddr, Handler: serve.Admin(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})),
+			Leave: s.cfg.ShutdownDelay,
 			Ready: func(a net.Addr) { s.admin <- a },
 		},
 	)
@@ -103,7 +104,7 @@ func (s *service) work(ctx context.Context) error {
 	if err := s.bootstrap(ctx); err != nil {
 		return err
 	}
-	s.main.set(handler)
+	s.main.set(serve.Ready(handler))
 	s.announce(ctx)
 	var background sync.WaitGroup
 	background.Go(func() { s.stores.accounts.Replay(ctx) })

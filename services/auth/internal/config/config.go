@@ -32,8 +32,9 @@ type Stores struct {
 
 // Config is everything that auth can be told.
 type Config struct {
-	Addr      string `env:"ADDR" default:":8081" doc:"address to serve on"`
-	AdminAddr string `env:"ADMIN_ADDR" default:"127.0.0.1:9081" doc:"address of /livez and /metrics; never behind the proxy"`
+	Addr          string        `env:"ADDR" default:":8081" doc:"address to serve on"`
+	AdminAddr     string        `env:"ADMIN_ADDR" default:"127.0.0.1:9081" doc:"address of /livez and /metrics; never behind the proxy"`
+	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" default:"0s" doc:"how long a stop goes on serving, as not ready, so that the proxy leaves first; for replicas 5s"`
 	Stores
 
 	SessionSecret         string `env:"SESSION_SECRET,required" secret:"true" doc:"signs the session cookie; at least 32 characters"`

@@ -57,7 +57,8 @@ func serveAll(ctx context.Context, e Env) (err error) {
 	if err != nil {
 		return err
 	}
-	background, stop := context.WithCancel(ctx)
+	// The last requests need it as the first do.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	all.Go(func() { s.gate.Run(background) })
 	all.Go(func() { s.chains.run(background) })
@@ -73,14 +74,14 @@ func (s *service) servers(e Env, handler http.Handler) []serve.Server {
 	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
 	var api string
 	return []serve.Server{
-		{Name: "ADDR", Addr: s.Addr, Handler: handler, Drain: s.drain(), Ready: func(addr net.Addr) {
+		{Name: "ADDR", Addr: s.Addr, Handler: serve.Ready(handler), Leave: s.ShutdownDelay, Drain: s.drain(), Ready: func(addr net.Addr) {
 			api = addr.String()
 			s.log.Info("serving", "address", api, "public_url", s.PublicURL, "version", e.Version)
 			if e.ready != nil {
 				e.ready(api)
 			}
 		}},
-		{Name: "ADMIN_ADDR", Addr: s.AdminAddr, Handler: serve.Admin(metrics)},
+		{Name: "ADMIN_ADDR", Addr: s.AdminAddr, Handler: serve.Admin(metrics), Leave: s.ShutdownDelay},
 	}
 }
 

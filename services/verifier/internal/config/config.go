@@ -23,8 +23,9 @@ type Ledger struct {
 
 // Config is everything that the verifier can be told.
 type Config struct {
-	Addr      string `env:"ADDR" default:":8082" doc:"address to serve on"`
-	AdminAddr string `env:"ADMIN_ADDR" default:"127.0.0.1:9082" doc:"address of /livez and /metrics; never behind the proxy"`
+	Addr          string        `env:"ADDR" default:":8082" doc:"address to serve on"`
+	AdminAddr     string        `env:"ADMIN_ADDR" default:"127.0.0.1:9082" doc:"address of /livez and /metrics; never behind the proxy"`
+	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" default:"0s" doc:"how long a stop goes on serving, as not ready, so that the proxy leaves first; for replicas 5s"`
 	Ledger
 	PublicURL      string               `env:"PUBLIC_URL" default:"http://localhost:8082" doc:"the address that buyers see; challenges and documents name it"`
 	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of the proxies whose X-Forwarded-For is believed; without any, the address of the peer counts"`
