@@ -73,7 +73,7 @@ func (t *rpcTransaction) nonce(kind byte, r *rpcReceipt) *uint64 {
 	case arbDepositType, arbContractType, arbSubmitRetryableType, arbInternalType:
 		return nil
 	}
-	if value, ok := number.uint64(); ok {
+	if value, ok := number.committed(); ok {
 		return &value
 	}
 	return nil

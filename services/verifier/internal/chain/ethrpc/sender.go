@@ -32,9 +32,12 @@ func (s *signing) sender() (chain.Address, error) {
 
 // signing gives what was signed, for the types that carry a signature.
 func (t *rpcTransaction) signing(kind byte) *signing {
-	bit, chainID := t.parity(kind), []byte(nil)
+	bit, ok := t.parity(kind).committed()
+	chainID := []byte(nil)
 	if kind == legacyType {
-		bit, chainID = splitLegacyV(t.V)
+		var split quantity
+		split, chainID = splitLegacyV(t.V)
+		bit, ok = split.uint64()
 	}
 	e := newEncoder()
 	body, _ := t.body(kind) // the type was encoded before, so it is known
@@ -44,11 +47,11 @@ func (t *rpcTransaction) signing(kind byte) *signing {
 			e.bytes(chainID, nil, nil)
 		}
 	})
-	s := &signing{digest: crypto.Keccak256Hash(e.finish(kind)), valid: bit.is(0) || bit.is(1)}
+	s := &signing{digest: crypto.Keccak256Hash(e.finish(kind)), valid: ok && bit <= 1}
 	copy(s.signature[32-len(t.R):32], t.R)
 	copy(s.signature[64-len(t.S):64], t.S)
-	if bit.is(1) {
-		s.signature[64] = 1
+	if s.valid {
+		s.signature[64] = byte(bit)
 	}
 	return s
 }

@@ -58,6 +58,16 @@ func (q quantity) uint64() (value uint64, ok bool) {
 	return value, true
 }
 
+// committed gives the value that hashed bytes with the quantity in them commit to:
+// there an absent one is written as zero is, and no hash tells the two apart. What
+// is said of such a number must not depend on which of them a node chose to tell.
+func (q quantity) committed() (value uint64, ok bool) {
+	if q == nil {
+		return 0, true
+	}
+	return q.uint64()
+}
+
 // is tells whether the quantity is present and equals value.
 func (q quantity) is(value uint64) bool {
 	got, ok := q.uint64()
