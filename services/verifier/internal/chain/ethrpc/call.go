@@ -13,8 +13,10 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// maxBatch is how many calls go into one batch; providers allow 20 and more.
-const maxBatch = 10
+const (
+	maxBatch   = 10           // calls in one batch; providers allow 20 and more
+	maxReplies = 2 * maxBatch // answers that are read of one: strays and repeats happen
+)
 
 // call is one JSON-RPC call and, once answered, its result or error.
 type call struct {
@@ -100,6 +102,9 @@ func decodeReplies(body []byte) (replies []reply, batch bool, err error) {
 		}
 	}
 	for d.PeekKind() == '{' {
+		if len(replies) == maxReplies {
+			return nil, batch, errors.New("more answers than there can be calls")
+		}
 		r, err := decodeReply(d, body)
 		if err != nil {
 			return nil, batch, err

@@ -117,7 +117,7 @@ func (m *material) readBlock(c *call, number uint64, hash common.Hash) error {
 // readReceipts tells whether the answer is the receipts of this block: some nodes
 // ignore the hash and answer for another block, or with null, or by halves.
 func (m *material) readReceipts(c *call, hash common.Hash) bool {
-	var receipts []rpcReceipt
+	var receipts array[rpcReceipt]
 	if found, err := c.into(&receipts); err != nil || !found || len(receipts) < len(m.block.Transactions)-1 {
 		return false
 	}

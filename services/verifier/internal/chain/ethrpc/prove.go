@@ -13,7 +13,7 @@ import (
 // material is what a node says of one block.
 type material struct {
 	block    rpcBlock
-	receipts []rpcReceipt
+	receipts array[rpcReceipt]
 }
 
 // prove rebuilds the block and compares everything with the hash and number that

@@ -113,24 +113,24 @@ type rpcTransaction struct {
 	BlockNumber      quantity     `json:"blockNumber"`
 	TransactionIndex quantity     `json:"transactionIndex"`
 
-	ChainID              quantity        `json:"chainId"`
-	Nonce                quantity        `json:"nonce"`
-	GasPrice             quantity        `json:"gasPrice"`
-	MaxPriorityFeePerGas quantity        `json:"maxPriorityFeePerGas"`
-	MaxFeePerGas         quantity        `json:"maxFeePerGas"`
-	Gas                  quantity        `json:"gas"`
-	From                 *common.Address `json:"from"`
-	To                   *common.Address `json:"to"`
-	Value                quantity        `json:"value"`
-	Input                blob            `json:"input"`
-	AccessList           []rpcAccess     `json:"accessList"`
-	MaxFeePerBlobGas     quantity        `json:"maxFeePerBlobGas"`
-	BlobVersionedHashes  []common.Hash   `json:"blobVersionedHashes"`
-	AuthorizationList    []rpcAuth       `json:"authorizationList"`
-	V                    quantity        `json:"v"`
-	R                    quantity        `json:"r"`
-	S                    quantity        `json:"s"`
-	YParity              quantity        `json:"yParity"`
+	ChainID              quantity         `json:"chainId"`
+	Nonce                quantity         `json:"nonce"`
+	GasPrice             quantity         `json:"gasPrice"`
+	MaxPriorityFeePerGas quantity         `json:"maxPriorityFeePerGas"`
+	MaxFeePerGas         quantity         `json:"maxFeePerGas"`
+	Gas                  quantity         `json:"gas"`
+	From                 *common.Address  `json:"from"`
+	To                   *common.Address  `json:"to"`
+	Value                quantity         `json:"value"`
+	Input                blob             `json:"input"`
+	AccessList           array[rpcAccess] `json:"accessList"`
+	MaxFeePerBlobGas     quantity         `json:"maxFeePerBlobGas"`
+	BlobVersionedHashes  []common.Hash    `json:"blobVersionedHashes"`
+	AuthorizationList    array[rpcAuth]   `json:"authorizationList"`
+	V                    quantity         `json:"v"`
+	R                    quantity         `json:"r"`
+	S                    quantity         `json:"s"`
+	YParity              quantity         `json:"yParity"`
 
 	// OP stack deposits (0x7e).
 	SourceHash *common.Hash `json:"sourceHash"`
@@ -170,16 +170,16 @@ type rpcAuth struct {
 // rpcReceipt is a transaction receipt as nodes tell it. The members that no
 // root commits to (from, to, contractAddress, fees) are left out on purpose.
 type rpcReceipt struct {
-	Type              quantity     `json:"type"`
-	TransactionHash   *common.Hash `json:"transactionHash"`
-	TransactionIndex  quantity     `json:"transactionIndex"`
-	BlockHash         *common.Hash `json:"blockHash"`
-	BlockNumber       quantity     `json:"blockNumber"`
-	Status            quantity     `json:"status"`
-	Root              blob         `json:"root"` // before Byzantium, instead of status
-	GasUsed           quantity     `json:"gasUsed"`
-	CumulativeGasUsed quantity     `json:"cumulativeGasUsed"`
-	Logs              []rpcLog     `json:"logs"`
+	Type              quantity      `json:"type"`
+	TransactionHash   *common.Hash  `json:"transactionHash"`
+	TransactionIndex  quantity      `json:"transactionIndex"`
+	BlockHash         *common.Hash  `json:"blockHash"`
+	BlockNumber       quantity      `json:"blockNumber"`
+	Status            quantity      `json:"status"`
+	Root              blob          `json:"root"` // before Byzantium, instead of status
+	GasUsed           quantity      `json:"gasUsed"`
+	CumulativeGasUsed quantity      `json:"cumulativeGasUsed"`
+	Logs              array[rpcLog] `json:"logs"`
 
 	// OP stack deposits (0x7e).
 	DepositNonce          quantity `json:"depositNonce"`
@@ -224,5 +224,5 @@ type rpcHeader struct {
 // rpcBlock is a block with all its transactions.
 type rpcBlock struct {
 	rpcHeader
-	Transactions []rpcTransaction `json:"transactions"`
+	Transactions array[rpcTransaction] `json:"transactions"`
 }
