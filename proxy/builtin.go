@@ -2,10 +2,13 @@ package main
 
 import (
 	_ "embed" // the Caddyfile
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"regexp"
+	"strings"
+	"unicode"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -32,7 +35,7 @@ func prepare(version string) error {
 		Short: "Asks the proxy that runs on this machine whether it lives",
 		Func:  healthcheck,
 	})
-	if err := unsetEmpty(); err != nil {
+	if err := errors.Join(replicas("AUTH"), replicas("VERIFIER"), unsetEmpty()); err != nil {
 		return err
 	}
 	if len(os.Args) > 1 {
@@ -60,6 +63,23 @@ func unsetEmpty() error {
 		}
 		if err := os.Unsetenv(match[1]); err != nil {
 			return fmt.Errorf("setting %s: %w", match[1], err)
+		}
+	}
+	return nil
+}
+
+// replicas lets the addresses of a service be parted by spaces or commas, where
+// Caddy wants spaces, and says by NAME_REPLICAS which snippet of the Caddyfile
+// spreads requests over them.
+func replicas(service string) error {
+	addresses := strings.FieldsFunc(os.Getenv(service+"_UPSTREAM"), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	several := "one"
+	if len(addresses) > 1 {
+		several = "several"
+	}
+	for name, value := range map[string]string{"_UPSTREAM": strings.Join(addresses, " "), "_REPLICAS": several} {
+		if err := os.Setenv(service+name, value); err != nil {
+			return fmt.Errorf("setting %s: %w", service+name, err)
 		}
 	}
 	return nil
