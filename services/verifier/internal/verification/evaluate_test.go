@@ -31,14 +31,13 @@ func call() chain.Snapshot {
 // verify judges a request against a snapshot.
 func verify(t *testing.T, s chain.Snapshot, body string) (verification.Evidence, error) {
 	t.Helper()
-	reader := chaintest.NewReader(chain.Identity{Name: "base", ID: 8453},
-		chain.Heads{Latest: 111, Finalized: 100, BlockTime: 2 * time.Second})
-	reader.Add(s)
+	s.Chain = chain.Identity{Name: "base", ID: 8453}
+	s.Heads = chain.Heads{Latest: 111, Finalized: 100, BlockTime: 2 * time.Second}
 	request, err := verification.ParseRequest([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return verification.Verifier{Reader: reader}.Verify(t.Context(), request)
+	return verification.Judged(request, s)
 }
 
 const recipient = "0x0000000000000000000000000000000000000001"

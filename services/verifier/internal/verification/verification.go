@@ -3,6 +3,7 @@ package verification
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
@@ -22,7 +23,9 @@ type Evidence struct {
 
 // Verify reads the transaction, judges it and gives the evidence that everything
 // holds. The same request about the same chain gives the same evidence, whatever
-// the replica, the nodes and the heads.
+// the replica, the nodes and the heads. It is read as a buyer will read it, by
+// pkg/receipt, which shares no code with the reader: what the proof does not bear
+// out is not given away to be signed.
 //
 // Every error holds a *chain.Fault (errors.As), of package chain or of this
 // package; chain.RetryAfter says when to ask again, and a *MismatchError what
@@ -32,10 +35,22 @@ func (v Verifier) Verify(ctx context.Context, r Request) (Evidence, error) {
 	if err != nil {
 		return Evidence{}, err
 	}
-	if err := judge(r.Expectations, snapshot); err != nil {
+	e, err := judged(r, snapshot)
+	if err != nil {
 		return Evidence{}, err
 	}
-	return evidence(r, snapshot), nil
+	if _, _, err := receipt.VerifyProof(e.Receipt, e.Proof); err != nil {
+		return Evidence{}, fmt.Errorf("%w: %w", chain.ErrIntegrity, err)
+	}
+	return e, nil
+}
+
+// judged gives the evidence that the snapshot is as expected.
+func judged(r Request, s chain.Snapshot) (Evidence, error) {
+	if err := judge(r.Expectations, s); err != nil {
+		return Evidence{}, err
+	}
+	return evidence(r, s), nil
 }
 
 // judge adds to a lack of confirmations when they will be there.

@@ -1,0 +1,4 @@
+package verification
+
+// Judged is the judgement alone, for snapshots that tests make up.
+var Judged = judged
