@@ -1,0 +1,76 @@
+package sqldb_test
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+)
+
+// other makes the SQLite file of another program and leaves it open.
+func other(t *testing.T, path, journal string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode("+journal+")")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(t.Context(), "CREATE TABLE things (name TEXT); INSERT INTO things VALUES ('a')"); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func names(t *testing.T, path string) (n int) {
+	t.Helper()
+	db, err := sqldb.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM things").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "DELETE FROM things"); err == nil {
+		t.Error("the file of another program was written to")
+	}
+	return n
+}
+
+func TestTheFileOfAnotherProgramIsReadWhileItRunsAndAfter(t *testing.T) {
+	for _, journal := range []string{"wal", "delete"} {
+		path := filepath.Join(t.TempDir(), "x ?.db")
+		writer := other(t, filepath.Join(filepath.Dir(path), "x %3F.db"), journal)
+		if _, err := writer.ExecContext(t.Context(), "INSERT INTO things VALUES ('b')"); err != nil {
+			t.Fatal(err)
+		}
+		if n := names(t, path); n != 2 {
+			t.Errorf("%s, while it runs: %d", journal, n)
+		}
+		if err := writer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := names(t, path); n != 2 {
+			t.Errorf("%s, after it: %d", journal, n)
+		}
+	}
+}
+
+func TestWhatIsNoSQLiteFileIsToldSo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	for _, content := range []string{"", "SQLite format 3\x00", "username,display_name\n", "SQLite format 3, but not: this text is long enough to be a header, and then some more of it to be sure"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sqldb.OpenFile(path); !errors.Is(err, sqldb.ErrNotSQLite) {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+	if _, err := sqldb.OpenFile(path + "-not-there"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
