@@ -74,6 +74,7 @@ var commands = map[string]command{
 	"user passwd":     userPasswd,
 	"user role":       userRole,
 	"user delete":     userDelete,
+	"user import":     userImport,
 	"sessions list":   sessionsList,
 	"sessions revoke": sessionsRevoke,
 }

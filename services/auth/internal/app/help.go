@@ -12,6 +12,10 @@ const help = `auth keeps the users of a household and their sessions.
   auth user passwd NAME           set a password and end all sessions of the user
   auth user role NAME ROLE        make NAME an admin or a member, in live sessions too
   auth user delete NAME           delete a user and end all sessions of the user
+  auth user import --from FILE    show what would come of another application's users:
+                                  its SQLite file (table users) or CSV; - is standard
+                                  input
+       --apply                      and take them in, all or none
   auth sessions list NAME         show the live sessions of a user
   auth sessions revoke NAME [KEY] end all sessions of a user, or the one whose key
                                   begins with KEY

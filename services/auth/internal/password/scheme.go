@@ -3,6 +3,7 @@ package password
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"regexp"
 	"strings"
 
 	"golang.org/x/crypto/bcrypt"
@@ -14,6 +15,10 @@ const longScheme = "sha256:"
 
 // maxBcrypt is how many bytes bcrypt looks at.
 const maxBcrypt = 72
+
+// form is what bcrypt makes: minor version, cost, 22 characters of salt and 31 of
+// hash.
+var form = regexp.MustCompile(`\A\$2[a-z]\$\d\d\$[./A-Za-z0-9]{53}\z`)
 
 // exact tells whether plain bcrypt distinguishes the password from every other.
 func exact(password string) bool {
@@ -39,7 +44,7 @@ type stored struct {
 func parse(text string) (stored, bool) {
 	hash, long := strings.CutPrefix(text, longScheme)
 	cost, err := bcrypt.Cost([]byte(hash))
-	if err != nil || len(hash) != 60 {
+	if err != nil || !form.MatchString(hash) {
 		return stored{}, false
 	}
 	s := stored{hash: hash, cost: cost, long: long}

@@ -23,8 +23,8 @@ var (
 // Record is a user as another application kept him: text that nobody has
 // checked. A field that it did not have is empty.
 type Record struct {
-	// Line is where the record stands in its file, from 1.
-	Line                                                                  int
+	// Where it stands in its file, for a person: "line 3".
+	Where                                                                 string
 	ID, Username, DisplayName, PasswordHash, AvatarColor, Role, CreatedAt string
 }
 
