@@ -69,6 +69,13 @@ e2e: build $(CLIENTS)/node_modules/.package-lock.json ## run the journeys throug
 	@echo '== e2e'
 	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m ./e2e/...
 
+# ---- fuzz
+
+FUZZTIME := 60s
+.PHONY: fuzz
+fuzz: ## fuzz every parser of outside bytes in turn (FUZZTIME=60s each)
+	@.ci/fuzz $(FUZZTIME) $(MODULES)
+
 # ---- check
 
 LINT    := $(BIN)/tools/golangci-lint
