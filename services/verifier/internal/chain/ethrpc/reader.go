@@ -148,12 +148,14 @@ func (r *Reader) readFrom(ctx context.Context, e *endpoint, transaction common.H
 }
 
 // block gives the proven block at a location: kept from before, or fetched once
-// for all transactions in it that are asked for at the same time.
+// for all transactions in it that are asked for at the same time. Only what one
+// endpoint says is shared: a liar's answer must not become an honest one's fault.
 func (r *Reader) block(ctx context.Context, e *endpoint, at *location) (*provenBlock, error) {
 	if block, ok := r.cache.block(r.identity.ID, at.block); ok {
 		return block, nil
 	}
-	done := r.flights.DoChan("block "+string(at.block[:]), func() (any, error) {
+	key := fmt.Sprintf("block %p %d %v", e, at.number, at.block)
+	done := r.flights.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*attempts*r.timeout)
 		defer cancel()
 		block, err := r.fetch(ctx, e, at.number, at.block)
