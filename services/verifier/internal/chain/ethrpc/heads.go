@@ -17,7 +17,26 @@ type heads struct {
 	mu                sync.Mutex
 	latest, finalized uint64
 	blockTime         time.Duration
+	raised            time.Time // when a quorum last told them; zero = never
 	asked             time.Time // when somebody last wanted to know
+}
+
+// A head that is further ahead of what is known than any chain runs is another
+// chain's, or a fault. As heads only grow, believing it once would make every
+// block final for ever.
+const (
+	fastest = 100       // blocks a second
+	leap    = 1_000_000 // blocks that are always believed, for development chains
+)
+
+// believable tells whether the chain can have come as far as that.
+func (h *heads) believable(latest uint64, now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.raised.IsZero() || latest <= h.latest {
+		return true
+	}
+	return latest-h.latest <= leap+fastest*uint64(max(now.Sub(h.raised)/time.Second, 0))
 }
 
 // Heads implements chain.Reader. It asks the nodes itself when the poller's last
@@ -67,7 +86,7 @@ func (r *Reader) agreed() (chain.Heads, time.Duration) {
 	if len(seen) >= r.quorum {
 		slices.SortFunc(seen, func(a, b time.Time) int { return b.Compare(a) })
 		age = now.Sub(seen[r.quorum-1])
-		r.heads.raise(kthHighest(latest, r.quorum), kthHighest(finalized, r.quorum))
+		r.heads.raise(kthHighest(latest, r.quorum), kthHighest(finalized, r.quorum), seen[r.quorum-1])
 	}
 	return r.heads.current(), age
 }
@@ -77,9 +96,10 @@ func kthHighest(numbers []uint64, k int) uint64 {
 	return numbers[len(numbers)-k]
 }
 
-func (h *heads) raise(latest, finalized uint64) {
+func (h *heads) raise(latest, finalized uint64, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.raised = at
 	h.finalized = max(h.finalized, finalized)
 	h.latest = max(h.latest, latest, h.finalized)
 }

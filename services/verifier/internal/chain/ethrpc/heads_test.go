@@ -228,3 +228,25 @@ func TestAnEndpointThatTurnsToAnotherChainIsDroppedUntilItIsBack(t *testing.T) {
 		t.Errorf("when it is back: %v", err)
 	}
 }
+
+// TestAHeadThatNoChainCanHaveReachedIsNotBelieved, else one wrong answer, as of a
+// balancer with a node of another chain behind it, made every block final for ever.
+func TestAHeadThatNoChainCanHaveReachedIsNotBelieved(t *testing.T) {
+	good, wrong, time := baseNode(t), baseNode(t), newClock()
+	r := open(t, ethrpc.Options{Chain: config(good, wrong), Now: time.Now})
+	wrong.SetHeads(300_000_000, 299_999_000)
+	time.Advance(ethrpc.DefaultMaxHeadAge + 1)
+	for range 2 {
+		heads, err := r.Heads(t.Context())
+		if err != nil || heads.Latest != baseBlock+700 || heads.Finalized != baseBlock+100 {
+			t.Errorf("%+v, %v", heads, err)
+		}
+		time.Advance(ethrpc.DefaultMaxHeadAge / 2)
+	}
+	good.SetHeads(baseBlock+400_000, baseBlock+300_000) // after a pause of two days
+	wrong.SetHeads(baseBlock+400_000, baseBlock+300_000)
+	time.Advance(48 * 3600e9)
+	if heads, err := r.Heads(t.Context()); err != nil || heads.Finalized != baseBlock+300_000 {
+		t.Errorf("after a pause: %+v, %v", heads, err)
+	}
+}

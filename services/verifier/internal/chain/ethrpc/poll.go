@@ -95,6 +95,13 @@ func (r *Reader) pollEndpoint(ctx context.Context, e *endpoint) error {
 		return fmt.Errorf("finalized is beyond latest: %w", chain.ErrInconsistent)
 	}
 	h.at = r.now()
+	if !r.heads.believable(h.latest, h.at) {
+		if !e.suspected() { // else the log says it already
+			r.log.Warn("node's heads are beyond belief", "chain", r.identity.Name, "node", e.name, "latest", h.latest)
+			e.suspect()
+		}
+		return fmt.Errorf("latest is too far ahead: %w", chain.ErrInconsistent)
+	}
 	e.saw(h)
 	r.heads.pace(h)
 	return nil

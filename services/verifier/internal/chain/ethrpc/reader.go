@@ -78,6 +78,7 @@ func (r *Reader) firstLook(ctx context.Context) error {
 			r.log.Warn("node does not answer yet", "chain", r.identity.Name, "error", err)
 		}
 	}
+	r.agreed() // what later heads are held against
 	return errors.Join(faults...)
 }
 
