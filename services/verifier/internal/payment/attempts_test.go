@@ -56,6 +56,32 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 		s.bank.Set(func(b *paymenttest.Bank) { b.OnVerify = nil })
 		s.mustBuy(s.pay("a")) // forged signatures do not lock the payer out
 	})
+	t.Run("that the facilitator cannot judge", func(t *testing.T) {
+		s := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 3 })
+		no := false
+		ends := []func() (x402.VerifyResponse, error){
+			func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, payment.ErrNoVerdict },
+			func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, nil },
+			func() (x402.VerifyResponse, error) {
+				return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonUnexpectedVerify}, nil
+			},
+		}
+		for i, end := range ends {
+			s.bank.OnVerify = end
+			_, err := s.buy(s.pay(fmt.Sprint(i)))
+			s.wantErr(err, payment.ErrFacilitator)
+		}
+		_, err := s.buy(s.pay("3")) // a payment that chokes it costs as much as a bad one
+		s.wantErr(err, payment.ErrTooMany)
+	})
+	t.Run("while the facilitator is away are free", func(t *testing.T) {
+		s := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 3 })
+		s.bank.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
+		for i := range 5 {
+			_, err := s.buy(s.pay(fmt.Sprint(i)))
+			s.wantErr(err, payment.ErrFacilitator)
+		}
+	})
 	t.Run("a hundred at once", func(t *testing.T) {
 		s := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 30 })
 		var worked atomic.Int32

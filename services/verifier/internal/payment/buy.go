@@ -115,6 +115,9 @@ func (g *Gate) process(ctx context.Context, f *flight, o Order) (Sale, error) {
 // isFree tells ends that do not count against an address: it paid, it cost
 // little more than a look into the ledger, or the fault is ours.
 func isFree(err error) bool {
+	if errors.Is(err, ErrNoVerdict) {
+		return false
+	}
 	for _, free := range []error{nil, ErrInvalid, ErrUsed, ErrInFlight, ErrLimit, ErrLedger, ErrFacilitator} {
 		if errors.Is(err, free) {
 			return true

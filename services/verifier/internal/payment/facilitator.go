@@ -23,6 +23,10 @@ type Facilitator interface {
 // free share is used up.
 var ErrFacilitatorLimit = errors.New("facilitator's own limit is reached")
 
+// ErrNoVerdict means that the facilitator is there, but does not say whether a
+// payment is good. That may be the payment's fault, so it counts as an attempt.
+var ErrNoVerdict = errors.New("facilitator gives no verdict")
+
 // checkVerified turns the facilitator's answer about a payment into nil, a
 // *Refusal of ErrRefused, ErrLimit or ErrFacilitator.
 func checkVerified(answer x402.VerifyResponse, err error, p Payment) error {
@@ -32,9 +36,9 @@ func checkVerified(answer x402.VerifyResponse, err error, p Payment) error {
 	case err != nil:
 		return errors.Join(ErrFacilitator, err)
 	case answer.IsValid == nil:
-		return ErrFacilitator
+		return errors.Join(ErrFacilitator, ErrNoVerdict)
 	case !*answer.IsValid && (answer.InvalidReason == "" || isOpen(answer.InvalidReason)):
-		return ErrFacilitator // it could not tell
+		return errors.Join(ErrFacilitator, ErrNoVerdict) // it could not tell
 	case !*answer.IsValid:
 		return &Refusal{Of: ErrRefused, Reason: answer.InvalidReason}
 	case answer.Payer != "" && !strings.EqualFold(answer.Payer, p.Key.Payer):

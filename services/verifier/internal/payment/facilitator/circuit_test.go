@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
 )
 
@@ -21,7 +22,7 @@ func TestTheCircuitOpensAndClosesAgain(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		if down.Load() {
-			w.WriteHeader(http.StatusInternalServerError)
+			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = io.WriteString(w, `{"isValid":true,"success":true}`)
@@ -55,6 +56,30 @@ func TestTheCircuitOpensAndClosesAgain(t *testing.T) {
 	for range 2 {
 		if _, err := c.Verify(context.Background(), nil); err != nil {
 			t.Errorf("after the pause: %v", err)
+		}
+	}
+}
+
+// A payment may be made so that the facilitator chokes on it. That must not
+// close the shop to others.
+func TestAnswersWithoutAVerdictDoNotOpenTheCircuit(t *testing.T) {
+	for _, status := range []int{200, 400, 404, 500} {
+		var asked atomic.Int32
+		c, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			if asked.Add(1) > 20 {
+				_, _ = io.WriteString(w, `{"isValid":true}`)
+				return
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"error":"cannot decode the signature"}`)
+		})
+		for range 10 {
+			if _, err := c.Verify(context.Background(), nil); !errors.Is(err, facilitator.ErrAway) || !errors.Is(err, payment.ErrNoVerdict) {
+				t.Fatalf("%d: %v", status, err)
+			}
+		}
+		if _, err := c.Verify(context.Background(), nil); err != nil {
+			t.Errorf("%d: a good payment after them: %v", status, err)
 		}
 	}
 }

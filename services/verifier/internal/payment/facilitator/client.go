@@ -152,9 +152,11 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 	case r.isLimit():
 		outcome = "limit"
 		return fmt.Errorf("%s: status %d: %w", path, r.status, payment.ErrFacilitatorLimit)
-	default:
+	case r.isAway():
 		c.circuit.failed()
 		return fmt.Errorf("%w: %s: status %d, %s", ErrAway, path, r.status, what(readErr))
+	default: // it is there; the payment may be one that it chokes on
+		return fmt.Errorf("%w: %w: %s: status %d, %s", ErrAway, payment.ErrNoVerdict, path, r.status, what(readErr))
 	}
 	c.circuit.succeeded()
 	return nil
@@ -182,6 +184,15 @@ func (r reply) isLimit() bool {
 	}
 	seconds, err := strconv.Atoi(r.retryAfter)
 	return r.status == http.StatusTooManyRequests && (err != nil || seconds > 60)
+}
+
+// isAway tells statuses that say that nobody is there to answer, or wants a pause.
+func (r reply) isAway() bool {
+	switch r.status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 func (c *Client) exchange(ctx context.Context, method, path string, body []byte) (reply, error) {
