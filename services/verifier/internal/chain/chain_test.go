@@ -148,3 +148,20 @@ func TestFaultsInAChainsFileAreAllReported(t *testing.T) {
 		}
 	}
 }
+
+func TestANodeUnderTwoNamesIsOneNode(t *testing.T) {
+	for _, other := range []string{
+		"https://node.example/key", "https://NODE.example/key", "HTTPS://node.example:443/key/", "https://node.example./key",
+	} {
+		c := chain.Config{Name: "base", ID: 8453, RPCURLs: []string{"https://node.example/key", other}, Quorum: 2}
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "comes twice") {
+			t.Errorf("%s: %v", other, err)
+		}
+	}
+	for _, other := range []string{"https://node.example/Key", "https://node.example:444/key", "http://node.example/key", "https://node.example/key?a"} {
+		c := chain.Config{Name: "base", ID: 8453, RPCURLs: []string{"https://node.example/key", other}}
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s: %v", other, err)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/pforte/pforte/pkg/strictjson"
@@ -52,17 +53,7 @@ func (c Config) Validate() error {
 	if len(c.RPCURLs) == 0 {
 		fault("rpcUrls: at least one is needed")
 	}
-	seen := map[string]bool{}
-	for i, raw := range c.RPCURLs {
-		u, err := url.Parse(raw)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-			fault("rpcUrls.%d: must be an http or https URL", i)
-		}
-		if seen[raw] {
-			fault("rpcUrls.%d: comes twice, which would count as two nodes", i)
-		}
-		seen[raw] = true
-	}
+	c.validateURLs(fault)
 	if c.Quorum < 0 || len(c.RPCURLs) > 0 && c.Quorum > len(c.RPCURLs) {
 		fault("quorum: must be 1 to the number of rpcUrls (%d)", len(c.RPCURLs))
 	}
@@ -81,6 +72,32 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+func (c Config) validateURLs(fault func(format string, args ...any)) {
+	seen := map[string]bool{}
+	for i, raw := range c.RPCURLs {
+		u, err := url.Parse(raw)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+			fault("rpcUrls.%d: must be an http or https URL", i)
+			continue
+		}
+		if seen[nodeOf(u)] {
+			fault("rpcUrls.%d: comes twice, which would count as two nodes", i)
+		}
+		seen[nodeOf(u)] = true
+	}
+}
+
+// nodeOf is the URL in one spelling: a quorum of one node under two names would be
+// none.
+func nodeOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	return host + ":" + port + strings.TrimRight(u.EscapedPath(), "/") + "?" + u.RawQuery
 }
 
 // wireFile is the file that CHAINS_FILE names.
