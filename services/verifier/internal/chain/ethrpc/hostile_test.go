@@ -3,6 +3,7 @@ package ethrpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -58,5 +59,36 @@ func TestWhoAsksAnHonestNodeDoesNotGetALiarsAnswer(t *testing.T) {
 	}
 	if err := <-lied; !errors.Is(err, chain.ErrIntegrity) {
 		t.Errorf("from the liar: %v", err)
+	}
+}
+
+// TestALargeBlockDoesNotBlindTheHeads: nodes list the hashes of a block's
+// transactions with its header, and anybody may fill a block.
+func TestALargeBlockDoesNotBlindTheHeads(t *testing.T) {
+	r, nodes := openBase(t, 2)
+	r.quorum = 2
+	hashes := make([]string, 20_000)
+	for i := range hashes {
+		hashes[i] = fmt.Sprintf("0x%064x", i)
+	}
+	for _, node := range nodes {
+		node.Play(chaintest.Script{Answer: func(c recorded.Request, result any, err *recorded.Error) (any, *recorded.Error) {
+			if c.Method == "eth_getBlockByNumber" && string(c.Params[1]) == "false" {
+				return chaintest.Edit(result, map[string]any{"transactions": hashes}), err
+			}
+			return result, err
+		}})
+	}
+	if _, err := r.refreshedHeads(t.Context()); err != nil {
+		t.Errorf("heads: %v", err)
+	}
+	for _, e := range r.pool.endpoints {
+		if err := r.pollEndpoint(t.Context(), e); err != nil {
+			t.Errorf("heads: %v", err)
+		}
+	}
+	hash := *materialOf(t, chaintest.Load(t, chaintest.BaseBlock).Blocks[0]).block.Hash
+	if err := r.confirm(t.Context(), r.pool.endpoints[0], baseBlock, hash); err != nil {
+		t.Errorf("vote: %v", err)
 	}
 }
