@@ -28,10 +28,12 @@ type SettleResponse struct {
 	ErrorReason  string `json:"errorReason,omitempty"`
 	ErrorMessage string `json:"errorMessage,omitempty"`
 	// Transaction is the hash on the chain, "" when there is none.
-	Transaction string                     `json:"transaction"`
-	Network     string                     `json:"network"`
-	Payer       string                     `json:"payer,omitempty"`
-	Extensions  map[string]json.RawMessage `json:"extensions,omitempty"`
+	Transaction string `json:"transaction"`
+	// Amount is what was moved, in atomic units; most facilitators leave it out.
+	Amount     string                     `json:"amount,omitempty"`
+	Network    string                     `json:"network"`
+	Payer      string                     `json:"payer,omitempty"`
+	Extensions map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
 // Supported is a facilitator's answer to /supported.

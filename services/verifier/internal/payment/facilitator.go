@@ -40,7 +40,7 @@ func checkVerified(answer x402.VerifyResponse, err error, p Payment) error {
 	case !*answer.IsValid && (answer.InvalidReason == "" || isOpen(answer.InvalidReason)):
 		return errors.Join(ErrFacilitator, ErrNoVerdict) // it could not tell
 	case !*answer.IsValid:
-		return &Refusal{Of: ErrRefused, Reason: answer.InvalidReason}
+		return &Refusal{Of: ErrRefused, Reason: word(answer.InvalidReason)}
 	case answer.Payer != "" && !strings.EqualFold(answer.Payer, p.Key.Payer):
 		return ErrFacilitator // it speaks of another payment
 	}
@@ -50,16 +50,16 @@ func checkVerified(answer x402.VerifyResponse, err error, p Payment) error {
 // checkSettled turns the facilitator's answer to a settling into an outcome.
 // Only a yes without any doubt is Settled, only a no with a definite reason
 // Dead; all else is Unknown. limited tells that the free share is used up.
-func checkSettled(answer x402.SettleResponse, err error, key Key) (o Outcome, limited bool) {
+func checkSettled(answer x402.SettleResponse, err error, r Record) (o Outcome, limited bool) {
 	if err != nil || answer.Success == nil {
 		return Outcome{State: Unknown, Reason: reasonNoAnswer}, errors.Is(err, ErrFacilitatorLimit)
 	}
-	o = Outcome{Reason: answer.ErrorReason}
+	o = Outcome{Reason: word(answer.ErrorReason)}
 	if isHex(answer.Transaction, 32) && !isZero(answer.Transaction) {
 		o.Transaction = strings.ToLower(answer.Transaction)
 	}
 	switch {
-	case *answer.Success && o.Transaction != "" && strings.EqualFold(answer.Payer, key.Payer) && sameNetwork(answer.Network, key.Network):
+	case *answer.Success && o.Transaction != "" && isAbout(answer, r):
 		o.State, o.Reason = Settled, ""
 	case *answer.Success:
 		o.State, o.Reason, o.Transaction = Unknown, reasonDoubt, ""
@@ -77,6 +77,30 @@ const (
 	reasonDoubt    = "answer_in_doubt"
 )
 
+// isAbout tells whether a yes speaks of this payment.
+func isAbout(answer x402.SettleResponse, r Record) bool {
+	return strings.EqualFold(answer.Payer, r.Key.Payer) && sameNetwork(answer.Network, r.Key.Network) &&
+		(answer.Amount == "" || answer.Amount == r.Amount)
+}
+
+// maxWord bounds a facilitator's reason: it goes into headers, ledger and
+// terminals.
+const maxWord = 120
+
+// word gives a facilitator's reason in at most so many printable characters.
+func word(reason string) string {
+	var b strings.Builder
+	for _, c := range reason {
+		if c < ' ' || c > '~' {
+			c = '?'
+		}
+		if b.WriteRune(c); b.Len() == maxWord {
+			break
+		}
+	}
+	return b.String()
+}
+
 func sameNetwork(answered, network string) bool {
 	v1, ok := x402.V1Name(network)
 	return answered == network || (ok && answered == v1)
@@ -88,11 +112,13 @@ func sameNetwork(answered, network string) bool {
 func isOpen(reason string) bool {
 	if slices.Contains([]string{
 		x402.ReasonSettlementPending, x402.ReasonUnexpectedSettle, x402.ReasonUnexpectedVerify, x402.ReasonUnknown,
-		"duplicate_settlement", "internal_error", "internal_server_error",
+		"duplicate_settlement",
 	}, reason) {
 		return true
 	}
-	for _, part := range []string{"timed_out", "timeout", "node_failure", "pending"} {
+	for _, part := range []string{
+		"timed_out", "timeout", "node_failure", "pending", "unexpected", "internal", "unavailable", "rpc", "connection", "confirmed",
+	} {
 		if strings.Contains(reason, part) {
 			return true
 		}

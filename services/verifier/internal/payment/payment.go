@@ -129,11 +129,12 @@ func (o Offer) call(p Payment) ([]byte, error) {
 		payload = x402.PayloadV1{X402Version: x402.V1, Scheme: x402.SchemeExact, Network: v1.Network, Payload: p.exact}
 		requirements = v1
 	} else {
+		accepted := o.Requirements() // what the buyer accepted, in our words
 		payload = x402.Payload{
-			X402Version: x402.V2, Resource: &o.Resource, Accepted: p.accepted, Payload: p.exact,
+			X402Version: x402.V2, Resource: &o.Resource, Accepted: accepted, Payload: p.exact,
 			Extensions: o.Extensions.over(p.extensions),
 		}
-		requirements = o.Requirements()
+		requirements = accepted
 	}
 	request := x402.Request{X402Version: p.Version}
 	var err error

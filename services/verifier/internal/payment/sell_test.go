@@ -174,6 +174,7 @@ func TestTheFacilitatorGetsOneReencodedObjectWithOurTerms(t *testing.T) {
 	payload := payloadV2(paymenttest.Authorization("1", start))
 	payload.Resource = &x402.Resource{URL: "https://evil.example/"}
 	payload.Accepted.MaxTimeoutSeconds = 99999
+	payload.Accepted.Extra["assetTransferMethod"] = "permit2"
 	payload.Extensions = map[string]json.RawMessage{"bazaar": json.RawMessage(`{"info":"theirs"}`), "other": json.RawMessage(`{"x":1}`)}
 	s.mustBuy(s.read(2, payload))
 	if len(s.bank.SettleBodies()) != 1 {
@@ -185,8 +186,38 @@ func TestTheFacilitatorGetsOneReencodedObjectWithOurTerms(t *testing.T) {
 				t.Errorf("%s is not in %s", want, body)
 			}
 		}
-		if strings.Contains(body, "evil") || strings.Contains(body, "theirs") {
-			t.Errorf("the buyer's words went on: %s", body)
+		for _, word := range []string{"evil", "theirs", "99999", "permit2"} {
+			if strings.Contains(body, word) {
+				t.Errorf("the buyer's %s went on: %s", word, body)
+			}
+		}
+	}
+}
+
+func TestTheFacilitatorsReasonsAreShortAndPrintable(t *testing.T) {
+	no := false
+	for reason, want := range map[string]string{
+		"insufficient_funds":                              "insufficient_funds",
+		"refused: \x1b[2J\nbalance too low é":             "refused: ?[2J?balance too low ?",
+		strings.Repeat("x", 100_000):                      strings.Repeat("x", 120),
+		"invalid_payload" + strings.Repeat("\u00e9", 200): "invalid_payload" + strings.Repeat("?", 105),
+	} {
+		s := open(t, nil)
+		s.bank.OnVerify = func() (x402.VerifyResponse, error) {
+			return x402.VerifyResponse{IsValid: &no, InvalidReason: reason}, nil
+		}
+		_, err := s.buy(s.pay("1"))
+		var refused *payment.Refusal
+		if !errors.As(err, &refused) || refused.Reason != want {
+			t.Errorf("verify: %.200v, want %s", err, want)
+		}
+		s.bank.Set(func(b *paymenttest.Bank) { b.OnVerify = nil })
+		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+			return x402.SettleResponse{Success: &no, ErrorReason: reason}, nil
+		}
+		_, err = s.buy(s.pay("2"))
+		if !errors.As(err, &refused) || refused.Reason != want || s.wantState(payment.Dead).Reason != want {
+			t.Errorf("settle: %.200v, want %s", err, want)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (g *Gate) ask(ctx context.Context, r Record, call []byte) (Outcome, bool) {
 	ctx, cancel := context.WithTimeout(ctx, g.SettleTimeout)
 	defer cancel()
 	answer, err := g.Facilitator.Settle(ctx, call)
-	outcome, limited := checkSettled(answer, err, r.Key)
+	outcome, limited := checkSettled(answer, err, r)
 	if outcome.State == Unknown {
 		g.Log.Warn("the facilitator left a settlement open", "reason", outcome.Reason, "transaction", outcome.Transaction, "error", err)
 	}

@@ -149,7 +149,7 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 		outcome = "refused"
 	case said && success:
 		outcome = "ok"
-	case r.isLimit():
+	case r.isLimit(c.Now()):
 		outcome = "limit"
 		return fmt.Errorf("%s: status %d: %w", path, r.status, payment.ErrFacilitatorLimit)
 	case r.isAway():
@@ -178,11 +178,14 @@ type reply struct {
 
 // isLimit tells a status that says that more work must be paid for. A facilitator
 // that only wants a short pause says how short.
-func (r reply) isLimit() bool {
+func (r reply) isLimit(now time.Time) bool {
 	if r.status == http.StatusPaymentRequired {
 		return true
 	}
 	seconds, err := strconv.Atoi(r.retryAfter)
+	if date, isDate := http.ParseTime(r.retryAfter); isDate == nil {
+		seconds, err = int(date.Sub(now).Seconds()), nil
+	}
 	return r.status == http.StatusTooManyRequests && (err != nil || seconds > 60)
 }
 

@@ -128,7 +128,11 @@ func TestWhatSaysNothingIsNoAnswer(t *testing.T) {
 			_, _ = io.WriteString(w, `{"isValid":`)
 		},
 		"a short pause": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "3"); w.WriteHeader(429) },
-		"unauthorized":  answering(401, `{"error":"no"}`),
+		"a short pause, as a date": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", time.Now().Add(20*time.Second).UTC().Format(http.TimeFormat))
+			w.WriteHeader(429)
+		},
+		"unauthorized": answering(401, `{"error":"no"}`),
 	} {
 		c, seen := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/elsewhere" {
