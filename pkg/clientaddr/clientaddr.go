@@ -33,6 +33,10 @@ func (p Proxies) Of(r *http.Request) netip.Addr {
 	return client
 }
 
+// Sent tells whether the request comes straight from one of the proxies, so that
+// what they say of it holds.
+func (p Proxies) Sent(r *http.Request) bool { return p.trust(parse(r.RemoteAddr)) }
+
 func (p Proxies) trust(addr netip.Addr) bool {
 	return slices.ContainsFunc(p, func(n Network) bool { return n.Contains(addr) })
 }

@@ -59,6 +59,15 @@ func TestTheClientIsTheFirstAddressFromTheRightThatIsNoProxy(t *testing.T) {
 	}
 }
 
+func TestARequestIsSentByAProxyWhenItsPeerIsOne(t *testing.T) {
+	home := proxies(t, "10.0.0.0/8")
+	for peer, want := range map[string]bool{"10.0.0.1:80": true, "7.7.7.7:80": false, "@": false} {
+		if got := home.Sent(request(peer, "10.0.0.1")); got != want {
+			t.Errorf("%s: got %t", peer, got)
+		}
+	}
+}
+
 func TestOneHouseholdIsOneGroup(t *testing.T) {
 	for addr, want := range map[string]string{"1.2.3.4": "1.2.3.4", "2001:db8:1:2:3::4": "2001:db8:1:2::/64"} {
 		if got := clientaddr.Group(netip.MustParseAddr(addr)); got != want {

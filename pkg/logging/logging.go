@@ -8,13 +8,14 @@ import (
 )
 
 // New gives a logger that writes JSON lines to w from the given level on:
-// debug, info, warn or error, in any case; empty means info.
+// debug, info, warn or error, in any case; empty means info. A line that is
+// written with the context of a traced request has its trace_id.
 func New(w io.Writer, level string) (*slog.Logger, error) {
 	threshold, err := parse(level)
 	if err != nil {
 		return nil, err
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: threshold})), nil
+	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: threshold})}), nil
 }
 
 func parse(level string) (slog.Level, error) {

@@ -5,9 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/pforte/pforte/pkg/logging"
+	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/pkg/tracing/tracingtest"
 )
 
 func TestLevelsAndFormat(t *testing.T) {
@@ -29,6 +33,40 @@ func TestLevelsAndFormat(t *testing.T) {
 		}
 		if err := json.Unmarshal(out.Bytes(), &line); err != nil || line.Msg != "stop" || line.Port != 1 {
 			t.Errorf("%q: %v, %v", out.String(), line, err)
+		}
+	}
+}
+
+func TestALineOfATracedRequestNamesItsTrace(t *testing.T) {
+	c := tracingtest.New(t)
+	tracer, err := tracing.Start(t.Context(), tracing.Options{
+		Settings: tracing.Settings{Endpoint: c.URL}, Service: "auth", Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tracer.Stop(t.Context())
+	ctx, _ := tracer.Request(httptest.NewRequest(http.MethodGet, "/", nil), http.MethodGet, "/")
+	var out bytes.Buffer
+	log, err := logging.New(&out, "info")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log = log.With("chain", "base").WithGroup("node")
+	for _, c := range []struct {
+		ctx  context.Context //nolint:containedctx // what is tested
+		want string
+	}{{ctx, tracing.ID(ctx)}, {context.Background(), ""}} {
+		out.Reset()
+		log.InfoContext(c.ctx, "asked")
+		var line struct {
+			Chain string
+			Node  struct {
+				TraceID string `json:"trace_id"`
+			}
+		}
+		if err := json.Unmarshal(out.Bytes(), &line); err != nil || line.Chain != "base" || line.Node.TraceID != c.want {
+			t.Errorf("got %s, %v", &out, err)
 		}
 	}
 }

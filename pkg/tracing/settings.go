@@ -1,0 +1,73 @@
+package tracing
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Settings are part of a program's settings. What else OpenTelemetry's SDK reads
+// from the environment (OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_RESOURCE_ATTRIBUTES,
+// OTEL_EXPORTER_OTLP_CERTIFICATE, …) holds as well.
+type Settings struct {
+	Endpoint       string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"base URL of the OpenTelemetry collector that gets traces, such as http://127.0.0.1:4318; without it there are none"`
+	TracesEndpoint string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"whole URL for traces, in place of the base"`
+	Headers        string `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"true" doc:"headers for the collector, name=value with commas between"`
+	Protocol       string `env:"OTEL_EXPORTER_OTLP_PROTOCOL" default:"http/protobuf" doc:"how the collector is talked to; nothing else is spoken"`
+	Exporter       string `env:"OTEL_TRACES_EXPORTER" default:"otlp" doc:"none turns traces off"`
+	Disabled       bool   `env:"OTEL_SDK_DISABLED" default:"false" doc:"true turns traces off"`
+}
+
+// Validate checks what one setting's type cannot say.
+func (s *Settings) Validate() error {
+	if !s.on() {
+		return nil
+	}
+	var faults []error
+	if s.Protocol != "http/protobuf" {
+		faults = append(faults, errors.New("OTEL_EXPORTER_OTLP_PROTOCOL: only http/protobuf is spoken here"))
+	}
+	if s.Exporter != "otlp" {
+		faults = append(faults, errors.New("OTEL_TRACES_EXPORTER: is neither otlp nor none"))
+	}
+	if u, err := url.Parse(s.url()); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		faults = append(faults, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: is not of the form http://host:port"))
+	}
+	if _, err := s.headers(); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// on tells whether there is somewhere to send spans.
+func (s *Settings) on() bool {
+	return !s.Disabled && s.Exporter != "none" && (s.Endpoint != "" || s.TracesEndpoint != "")
+}
+
+// url is where spans go (OpenTelemetry protocol exporter, "Endpoint URLs for
+// OTLP/HTTP").
+func (s *Settings) url() string {
+	if s.TracesEndpoint != "" {
+		return s.TracesEndpoint
+	}
+	return strings.TrimRight(s.Endpoint, "/") + "/v1/traces"
+}
+
+// headers reads name=value pairs, values percent-encoded (W3C Baggage). Its
+// error does not quote them.
+func (s *Settings) headers() (map[string]string, error) {
+	headers := map[string]string{}
+	for pair := range strings.SplitSeq(s.Headers, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		name, encoded, ok := strings.Cut(pair, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(encoded))
+		if name = strings.TrimSpace(name); !ok || name == "" || err != nil {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: is not of the form name=value,name=value")
+		}
+		headers[name] = value
+	}
+	return headers, nil
+}

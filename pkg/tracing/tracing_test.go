@@ -1,0 +1,208 @@
+package tracing_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/config"
+	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/pkg/tracing/tracingtest"
+)
+
+const proxy = "10.0.0.1:80"
+
+const remote = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+func settings(t testing.TB, environment ...string) tracing.Settings {
+	t.Helper()
+	s, err := load(environment...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func load(environment ...string) (tracing.Settings, error) {
+	env := map[string]string{}
+	for i := 0; i < len(environment); i += 2 {
+		env[environment[i]] = environment[i+1]
+	}
+	return config.Load[tracing.Settings](func(name string) string { return env[name] })
+}
+
+func start(t testing.TB, log *bytes.Buffer, s tracing.Settings) *tracing.Tracer {
+	t.Helper()
+	tracer, err := tracing.Start(t.Context(), tracing.Options{
+		Settings: s, Service: "auth", Version: "1.2.3", Log: slog.New(slog.NewJSONHandler(log, nil)),
+		Trusted: func(r *http.Request) bool { return r.RemoteAddr == proxy },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tracer
+}
+
+func request(headers ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/v1/things/hunter2?token=hunter2", nil)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return r
+}
+
+func fromProxy(r *http.Request) *http.Request {
+	r.RemoteAddr = proxy
+	return r
+}
+
+func TestARequestAndItsQuestionsAreOneTrace(t *testing.T) {
+	c := tracingtest.New(t)
+	tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL+"/", "OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b, y=c"))
+	ctx, span := tracer.Request(fromProxy(request("Traceparent", remote)), "POST", "/v1/things/:id")
+	_, question := tracing.Call(ctx, "redis", "evalsha")
+	question.Set("chain", "base")
+	question.End("timeout")
+	span.Set("request_id", "abc")
+	span.Answered(http.StatusOK)
+	id := tracing.ID(ctx)
+	tracer.Stop(t.Context())
+	spans := c.Spans()
+	if len(spans) != 2 {
+		t.Fatalf("got %v", spans)
+	}
+	asked, served := spans[0], spans[1]
+	if served.Name != "POST /v1/things/:id" || served.Trace != "0af7651916cd43dd8448eb211c80319c" || served.Parent != "b7ad6b7169203331" ||
+		served.Service != "auth" || served.Attributes["service.version"] != "1.2.3" || served.Attributes["request_id"] != "abc" || served.Failed || id != served.Trace {
+		t.Errorf("got %+v", served)
+	}
+	if asked.Name != "redis evalsha" || asked.Trace != served.Trace || asked.Parent != served.ID || !asked.Failed ||
+		asked.Attributes["error.type"] != "timeout" || asked.Attributes["chain"] != "base" {
+		t.Errorf("got %+v", asked)
+	}
+	if h := c.Headers()[0]; h.Get("X-Key") != "a b" || h.Get("Y") != "c" {
+		t.Errorf("sent %v", h)
+	}
+}
+
+func TestNoSpanHoldsWhatAClientSent(t *testing.T) {
+	c := tracingtest.New(t)
+	tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL))
+	_, span := tracer.Request(request("Cookie", "svc.sid=hunter2", "Baggage", "k=hunter2", "Tracestate", "k=hunter2", "User-Agent", "hunter2"), "POST", "/v1/things/:id")
+	span.Answered(http.StatusInternalServerError)
+	tracer.Stop(t.Context())
+	for _, s := range c.Spans() {
+		for key, value := range s.Attributes {
+			if strings.Contains(s.Name+key+value, "hunter2") {
+				t.Errorf("%s: %s", key, value)
+			}
+		}
+		if !s.Failed {
+			t.Error("a 500 is no failure")
+		}
+	}
+}
+
+func TestOnlyATrustedProxySaysWhichTraceARequestBelongsTo(t *testing.T) {
+	c := tracingtest.New(t)
+	tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", c.URL+"/v1/traces"))
+	ctx, span := tracer.Request(request("Traceparent", remote), "POST", "/")
+	if id := tracing.ID(ctx); len(id) != 32 || strings.Contains(remote, id) {
+		t.Errorf("the trace is %q", id)
+	}
+	span.Answered(http.StatusOK)
+	tracer.Stop(t.Context())
+	if spans := c.Spans(); len(spans) != 1 || spans[0].Parent != "" {
+		t.Errorf("got %v", spans)
+	}
+}
+
+func TestOffMeansThatNothingRunsAndNothingIsAllocated(t *testing.T) {
+	c := tracingtest.New(t)
+	for name, environment := range map[string][]string{
+		"nothing is set": nil,
+		"no collector":   {"OTEL_SERVICE_NAME", "x"},
+		"no exporter":    {"OTEL_EXPORTER_OTLP_ENDPOINT", c.URL, "OTEL_TRACES_EXPORTER", "none"},
+		"disabled":       {"OTEL_EXPORTER_OTLP_ENDPOINT", c.URL, "OTEL_SDK_DISABLED", "true"},
+	} {
+		before := runtime.NumGoroutine()
+		tracer := start(t, &bytes.Buffer{}, settings(t, environment...))
+		if after := runtime.NumGoroutine(); tracer != nil || after > before {
+			t.Errorf("%s: got %v, %d goroutines more", name, tracer, after-before)
+		}
+		r := fromProxy(request("Traceparent", remote))
+		work := func() {
+			ctx, span := tracer.Request(r, "POST", "/")
+			ctx, question := tracing.Call(ctx, "redis", "evalsha")
+			question.Set("chain", "base")
+			question.End("timeout")
+			if tracing.ID(ctx) != "" {
+				t.Error("there is a trace")
+			}
+			span.Answered(http.StatusOK)
+		}
+		if n := testing.AllocsPerRun(100, work); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+		tracer.Stop(t.Context())
+	}
+	if c.Requests.Load() != 0 {
+		t.Error("something was sent")
+	}
+}
+
+func TestACollectorThatFailsDisturbsNobody(t *testing.T) {
+	c := tracingtest.New(t)
+	over := make(chan struct{})
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
+	t.Cleanup(hanging.Close)
+	t.Cleanup(func() { close(over) })
+	c.Refuse.Store(true)
+	for name, url := range map[string]string{"it refuses": c.URL, "it is away": "http://127.0.0.1:1/key-hunter2", "it hangs": hanging.URL} {
+		var log bytes.Buffer
+		tracer := start(t, &log, settings(t, "OTEL_EXPORTER_OTLP_ENDPOINT", url))
+		began := time.Now()
+		for range 10_000 {
+			_, span := tracer.Request(request(), "POST", "/")
+			span.Answered(http.StatusOK)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s: requests took %s", name, took)
+		}
+		began = time.Now()
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		tracer.Stop(gone)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%s: the stop took %s", name, took)
+		}
+		if n := strings.Count(log.String(), "traces are lost"); n != 1 || strings.Contains(log.String(), "hunter2") {
+			t.Errorf("%s: %d complaints in %s", name, n, &log)
+		}
+	}
+}
+
+func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
+	const at = "http://127.0.0.1:4318"
+	for want, environment := range map[string][]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT":                    {"OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318"},
+		"OTEL_EXPORTER_OTLP_PROTOCOL":                    {"OTEL_EXPORTER_OTLP_ENDPOINT", at, "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"},
+		"OTEL_TRACES_EXPORTER":                           {"OTEL_EXPORTER_OTLP_ENDPOINT", at, "OTEL_TRACES_EXPORTER", "zipkin"},
+		"OTEL_EXPORTER_OTLP_HEADERS: is not of the form": {"OTEL_EXPORTER_OTLP_ENDPOINT", at, "OTEL_EXPORTER_OTLP_HEADERS", "hunter2"},
+	} {
+		if _, err := load(environment...); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	for _, environment := range [][]string{nil, {"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}} {
+		if _, err := load(environment...); err != nil {
+			t.Errorf("off, but refused: %v", err)
+		}
+	}
+}
