@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -17,6 +18,9 @@ type Order struct {
 	// Work makes the answer, the same bytes for the same request. It may run
 	// although the caller has gone, and must not change anything.
 	Work func(ctx context.Context) ([]byte, error)
+
+	// misfit is what keeps the payment from the offer's terms of today.
+	misfit error
 }
 
 // Sale is a paid answer.
@@ -33,9 +37,12 @@ type Sale struct {
 // and after ErrPending the same payment gets its answer as soon as the truth is
 // known.
 func (g *Gate) Buy(ctx context.Context, o Order) (Sale, error) {
-	var err error
-	if o.Payment, err = o.Offer.Judge(o.Payment); err != nil {
-		return Sale{}, g.Refuse(ctx, err)
+	o.Payment, o.misfit = o.Offer.Judge(o.Payment)
+	if o.misfit != nil {
+		known, err := g.knows(ctx, o.Payment)
+		if !known {
+			return Sale{}, g.Refuse(ctx, cmp.Or(err, o.misfit))
+		}
 	}
 	key := flightKey{o.Payment.Key, o.Payment.Digest, o.Request}
 	f, err := g.flights.join(ctx, key, func(ctx context.Context, f *flight) (Sale, error) {
@@ -57,6 +64,15 @@ func (g *Gate) Buy(ctx context.Context, o Order) (Sale, error) {
 	case <-ctx.Done():
 		return Sale{}, ctx.Err()
 	}
+}
+
+// knows tells whether a payment came before, perhaps when the terms were others.
+func (g *Gate) knows(ctx context.Context, p Payment) (bool, error) {
+	r, err := g.Ledger.Get(ctx, p.Key)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && r.Payment == p.Digest, ledgerFault(err)
 }
 
 // Refuse gives the answer to a payment that cannot be read or judged good: err,
@@ -159,6 +175,9 @@ func (g *Gate) claim(ctx context.Context, o Order) (Record, bool, error) {
 	p := o.Payment
 	if r, err := g.Ledger.Get(ctx, p.Key); !errors.Is(err, ErrNotFound) {
 		return r, false, ledgerFault(err)
+	}
+	if o.misfit != nil {
+		return Record{}, false, o.misfit
 	}
 	now := g.Now()
 	if err := o.Offer.judgeWindow(p, now, workMargin); err != nil {

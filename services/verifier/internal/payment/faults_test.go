@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
 func TestAPrunedAnswerIsMadeAnewForWhoPaid(t *testing.T) {
@@ -76,4 +77,59 @@ func TestABuyerGetsHisAnswerThoughTheOutcomeCannotBeWritten(t *testing.T) {
 	s.clock.advance(24 * time.Hour) // the record is abandoned
 	s.mustBuy(p)
 	s.wantTransfers(1)
+}
+
+// changes of the terms that a new start of the service may bring.
+var changes = map[string]func(*payment.Terms){
+	"price": func(t *payment.Terms) { t.Amount = "20000" },
+	"payee": func(t *payment.Terms) { t.PayTo = paymenttest.Token },
+	"token": func(t *payment.Terms) { t.Asset = paymenttest.Shop },
+	"chain": func(t *payment.Terms) { t.Network = "eip155:8453" },
+}
+
+func TestWhoPaidByTheOldTermsGetsHisAnswer(t *testing.T) {
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, nil)
+			settled, open, unspent := s.pay("1"), s.pay("2"), s.pay("3")
+			s.mustBuy(settled)
+			s.blind(true, openEnds["the connection is cut"])
+			_, err := s.buy(open)
+			s.wantErr(err, payment.ErrPending)
+			s.blind(false, openEnds["the connection is cut"])
+			_, err = s.buy(unspent)
+			s.wantErr(err, payment.ErrPending)
+			s.clear()
+			asked := len(s.bank.Bodies)
+
+			for _, p := range []payment.Payment{settled, open} {
+				o := s.order(p, "thing")
+				change(&o.Offer.Terms)
+				if sale, err := s.gate.Buy(context.Background(), o); err != nil || string(sale.Answer) != "the thing" {
+					t.Errorf("got %q, %v", sale.Answer, err)
+				}
+			}
+			for p, want := range map[string]error{"3": payment.ErrPending, "4": payment.ErrInvalid} {
+				o := s.order(s.pay(p), "thing")
+				change(&o.Offer.Terms)
+				_, err := s.gate.Buy(context.Background(), o)
+				s.wantErr(err, want)
+			}
+			s.wantTransfers(2)
+			if len(s.bank.Bodies) != asked {
+				t.Error("a settling by the old terms was asked for")
+			}
+		})
+	}
+}
+
+func TestWhoPaidByVersion1GetsHisAnswerThoughItIsSwitchedOff(t *testing.T) {
+	s := open(t, nil)
+	p := s.read(1, payloadV1(paymenttest.Authorization("1", start)))
+	s.mustBuy(p)
+	o := s.order(p, "thing")
+	o.Offer.Terms.V1 = false
+	if sale, err := s.gate.Buy(context.Background(), o); err != nil || string(sale.Answer) != "the thing" {
+		t.Errorf("got %q, %v", sale.Answer, err)
+	}
 }

@@ -9,9 +9,14 @@ import (
 
 // Judge holds a payment against the offer: everything that can be known without
 // the chain and the clock. A signature is the facilitator's to judge, because a
-// wallet may be a contract. The payment that comes back carries its whole Key.
+// wallet may be a contract. The payment that comes back carries its whole Key,
+// also with an error.
 func (o Offer) Judge(p Payment) (Payment, error) {
 	t, a := o.Terms, p.exact.Authorization
+	p.Key.Network, p.Key.Asset = p.accepted.Network, strings.ToLower(p.accepted.Asset)
+	if p.Version == x402.V1 { // it names no token, and its network by another name
+		p.Key.Network, p.Key.Asset = t.Network, strings.ToLower(t.Asset)
+	}
 	network := t.Network
 	if p.Version == x402.V1 {
 		v1, ok := o.RequirementsV1()
@@ -34,7 +39,6 @@ func (o Offer) Judge(p Payment) (Payment, error) {
 	case strings.EqualFold(a.From, t.PayTo):
 		return p, invalid(reasonSelfSend)
 	}
-	p.Key.Network, p.Key.Asset = t.Network, strings.ToLower(t.Asset)
 	return p, nil
 }
 

@@ -44,11 +44,11 @@ func (g *Gate) rework(ctx context.Context, o Order) ([]byte, error) {
 // reconcile finds out what became of a settlement whose outcome is open, for a
 // buyer who wants his answer. As long as the authorization is unspent and good,
 // settling it again is what he asked for; his payment makes the same request of
-// the facilitator as it did before.
+// the facilitator as it did before, unless the terms have changed since.
 func (g *Gate) reconcile(ctx context.Context, f *flight, o Order, r Record) (Sale, error) {
 	open := Outcome{State: Unknown, Transaction: r.Transaction, Reason: r.Reason}
 	outcome := g.truthOver(ctx, open, r)
-	mayAsk := r.Key == o.Payment.Key && (g.Truth == nil || r.ValidBefore.After(g.Now().Add(settleMargin)))
+	mayAsk := r.Key == o.Payment.Key && o.misfit == nil && (g.Truth == nil || r.ValidBefore.After(g.Now().Add(settleMargin)))
 	if outcome.State == Unknown && mayAsk && f.pin() {
 		ctx := context.WithoutCancel(ctx)
 		call, err := o.Offer.call(o.Payment)
