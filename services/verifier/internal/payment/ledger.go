@@ -80,6 +80,12 @@ type Record struct {
 	Claimed, Changed    time.Time
 }
 
+// GivesBack tells whether an outcome gives back the settlement that is reserved
+// for the record.
+func (o Outcome) GivesBack(r Record) bool {
+	return o.State == Dead && r.Month != "" && o.Transaction == "" && r.Transaction == ""
+}
+
 // Settlement is what is written before the facilitator is asked to settle.
 type Settlement struct {
 	Answer []byte
@@ -141,8 +147,10 @@ type Ledger interface {
 	// Unknown or Settled, nothing changes and that record is given.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (*Record, error)
 	// Finish writes how a settling ended and gives the record as it then is,
-	// without its Answer. A Dead outcome gives the reserved settlement back, and changes nothing when
-	// the record is Settled already. ErrNotFound: no such record.
+	// without its Answer. A Dead outcome gives the reserved settlement back
+	// unless a Transaction is known, which was made even if it failed; it
+	// changes nothing when the record is Settled already. ErrNotFound: no such
+	// record.
 	Finish(ctx context.Context, key Key, o Outcome) (Record, error)
 	// Get gives a record, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Record, error)

@@ -99,7 +99,7 @@ func (m *Memory) Finish(_ context.Context, key Key, o Outcome) (Record, error) {
 		return m.brief(r), nil
 	}
 	switch {
-	case o.State == Dead && r.Month != "":
+	case o.GivesBack(r.Record):
 		m.reserved[r.Month]--
 		r.Month = ""
 	case o.State == Settled && r.Month == "":

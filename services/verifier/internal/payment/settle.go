@@ -78,9 +78,9 @@ func (g *Gate) truthOver(ctx context.Context, o Outcome, r Record) Outcome {
 	case fate.Is == Paid:
 		return Outcome{State: Settled, Transaction: fate.Transaction}
 	case fate.Is == Elsewhere:
-		return Outcome{State: Dead, Reason: reasonElsewhere}
+		return Outcome{State: Dead, Transaction: o.Transaction, Reason: reasonElsewhere}
 	default:
-		return Outcome{State: Dead, Reason: reasonExpired}
+		return Outcome{State: Dead, Transaction: o.Transaction, Reason: reasonExpired}
 	}
 }
 

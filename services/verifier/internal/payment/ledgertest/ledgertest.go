@@ -163,6 +163,7 @@ func Run(t *testing.T, open Open) {
 		{"identifiers are the payer's own", identifiersByPayer},
 		{"a settled payment keeps answer and transaction", settledKeeps},
 		{"a dead payment gives the settlement back once", deadGivesBack},
+		{"a dead payment whose transaction was made keeps the settlement", deadKeepsWhatWasMade},
 		{"an unknown payment keeps its answer and its reservation", unknownKeeps},
 		{"a settled payment stays settled", settledStays},
 		{"a dead payment that was paid after all counts again", deadMaySettle},

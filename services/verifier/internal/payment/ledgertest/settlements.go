@@ -127,6 +127,24 @@ func deadGivesBack(w *world) {
 	}
 }
 
+// A transaction that failed on the chain was made all the same, and is one of
+// the facilitator's free ones.
+func deadKeepsWhatWasMade(w *world) {
+	failed, open := record("a", alice), record("b", alice)
+	w.begin(failed)
+	w.finish(failed, payment.Outcome{State: payment.Dead, Transaction: "0xtx", Reason: "transaction_failed"})
+	w.begin(open)
+	w.finish(open, payment.Outcome{State: payment.Unknown, Transaction: "0xother", Reason: "settlement_pending"})
+	w.finish(open, payment.Outcome{State: payment.Dead, Reason: "authorization_expired_unspent"})
+	w.wantReserved(2)
+	for _, r := range []payment.Record{failed, open} {
+		if got := w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xthird"}); got.State != payment.Settled || got.Month != month {
+			w.Errorf("got %+v", got)
+		}
+	}
+	w.wantReserved(2) // none is counted twice
+}
+
 func unknownKeeps(w *world) {
 	r := record("a", alice)
 	w.begin(r)
@@ -137,8 +155,6 @@ func unknownKeeps(w *world) {
 	}
 	w.wantReserved(1)
 	w.wantAnswer(r)
-	w.finish(r, payment.Outcome{State: payment.Dead})
-	w.wantReserved(0)
 }
 
 func settledStays(w *world) {

@@ -47,7 +47,7 @@ func (l *Ledger) finish(ctx context.Context, tx *sql.Tx, key payment.Key, o paym
 	if r.State == payment.Settled || (r.State == payment.Dead && o.State != payment.Settled) {
 		return r, nil
 	}
-	month, err := l.recount(ctx, tx, r.Month, o.State)
+	month, err := l.recount(ctx, tx, r, o)
 	if err != nil {
 		return r, err
 	}
@@ -62,15 +62,15 @@ func (l *Ledger) finish(ctx context.Context, tx *sql.Tx, key payment.Key, o paym
 
 // recount gives a settlement back that was not made, and counts one that was
 // made though it had been given back. It gives the month of the reservation.
-func (l *Ledger) recount(ctx context.Context, tx *sql.Tx, month string, ends payment.State) (string, error) {
+func (l *Ledger) recount(ctx context.Context, tx *sql.Tx, r payment.Record, o payment.Outcome) (month string, err error) {
 	switch {
-	case ends == payment.Dead && month != "":
-		_, err := l.count(ctx, tx, month, -1)
+	case o.GivesBack(r):
+		_, err = l.count(ctx, tx, r.Month, -1)
 		return "", err
-	case ends == payment.Settled && month == "":
+	case o.State == payment.Settled && r.Month == "":
 		month = payment.Month(l.now())
-		_, err := l.count(ctx, tx, month, 1)
+		_, err = l.count(ctx, tx, month, 1)
 		return month, err
 	}
-	return month, nil
+	return r.Month, nil
 }
