@@ -88,7 +88,9 @@ func (o Outcome) GivesBack(r Record) bool {
 
 // Settlement is what is written before the facilitator is asked to settle.
 type Settlement struct {
-	Answer []byte
+	// Request is that of the claim, which the Answer answers.
+	Request Digest
+	Answer  []byte
 	// Month and Limit are the calendar month to reserve a settlement in and how
 	// many it has.
 	Month    string
@@ -142,7 +144,8 @@ type Ledger interface {
 	Release(ctx context.Context, key Key, owner string) error
 	// Begin turns the owner's Working record into Settling and reserves one
 	// settlement, in one step that is on disk when it returns. ErrLimit: the
-	// month has none left. ErrLost: the record is not the owner's any more.
+	// month has none left. ErrLost: the record is not the owner's any more, or
+	// is for another request.
 	// When another record of the payer has the same Identifier and is Settling,
 	// Unknown or Settled, nothing changes and that record is given.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (*Record, error)

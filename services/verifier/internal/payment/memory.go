@@ -57,7 +57,7 @@ func (m *Memory) Begin(_ context.Context, key Key, owner string, s Settlement) (
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, ok := m.records[key]
-	if !ok || r.State != Working || r.Owner != owner {
+	if !ok || r.State != Working || r.Owner != owner || r.Request != s.Request {
 		return nil, ErrLost
 	}
 	if twin := m.twin(r); twin != nil {

@@ -109,7 +109,8 @@ func (g *Gate) settle(ctx context.Context, f *flight, o Order, r Record, call, a
 	}
 	ctx = context.WithoutCancel(ctx)
 	s := Settlement{
-		Answer: answer, Month: Month(g.Now()), Limit: g.FreeSettlements, Deadline: g.Now().Add(2*g.SettleTimeout + time.Minute),
+		Request: o.Request, Answer: answer, Month: Month(g.Now()), Limit: g.FreeSettlements,
+		Deadline: g.Now().Add(2*g.SettleTimeout + time.Minute),
 	}
 	twin, err := g.begin(ctx, r, s)
 	if err != nil || twin != nil {

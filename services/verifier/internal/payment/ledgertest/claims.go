@@ -67,7 +67,7 @@ func takenOverWhenGone(w *world) {
 	w.claim(record("b", alice))
 	w.must(w.Leave(context.Background(), alice))
 	w.claim(record("b", bob))
-	if _, err := w.Begin(context.Background(), record("b", alice).Key, alice, settlement(1000)); !errors.Is(err, payment.ErrLost) {
+	if _, err := w.Begin(context.Background(), record("b", alice).Key, alice, settlement(record("b", alice), 1000)); !errors.Is(err, payment.ErrLost) {
 		w.Errorf("the former owner began: %v", err)
 	}
 }

@@ -78,8 +78,10 @@ func record(name, owner string) payment.Record {
 	}
 }
 
-func settlement(limit int) payment.Settlement {
-	return payment.Settlement{Answer: []byte(`{"answer":1}`), Month: month, Limit: limit, Deadline: start.Add(30 * time.Minute)}
+func settlement(r payment.Record, limit int) payment.Settlement {
+	return payment.Settlement{
+		Request: r.Request, Answer: []byte(`{"answer":1}`), Month: month, Limit: limit, Deadline: start.Add(30 * time.Minute),
+	}
 }
 
 func (w *world) claim(r payment.Record) payment.Record {
@@ -95,7 +97,7 @@ func (w *world) claim(r payment.Record) payment.Record {
 func (w *world) begin(r payment.Record) {
 	w.Helper()
 	w.claim(r)
-	twin, err := w.Begin(context.Background(), r.Key, r.Owner, settlement(1000))
+	twin, err := w.Begin(context.Background(), r.Key, r.Owner, settlement(r, 1000))
 	w.must(err)
 	if twin != nil {
 		w.Fatalf("began as a twin of %+v", twin)
@@ -157,6 +159,7 @@ func Run(t *testing.T, open Open) {
 		{"a settling that was abandoned reads as unknown and cannot be claimed", abandonedSettlingIsUnknown},
 		{"begin keeps the answer and reserves", beginKeeps},
 		{"begin is refused to who lost the claim", beginNeedsTheClaim},
+		{"begin is refused to whose claim went to another request", beginNeedsTheRequest},
 		{"begin is refused at the limit and reserves nothing", beginAtTheLimit},
 		{"each month has its own limit", monthsAreSeparate},
 		{"begin finds what the same identifier bought", beginFindsTwin},

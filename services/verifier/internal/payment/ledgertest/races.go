@@ -39,7 +39,7 @@ func exactLimit(w *world) {
 			w.Errorf("claim %d: %v, %v", i, won, err)
 			return
 		}
-		_, err := l.Begin(context.Background(), r.Key, alice, settlement(limit))
+		_, err := l.Begin(context.Background(), r.Key, alice, settlement(r, limit))
 		switch {
 		case err == nil:
 			began.Add(1)
@@ -62,7 +62,7 @@ func oneTwin(w *world) {
 			w.Errorf("claim %d: %v, %v", i, won, err)
 			return
 		}
-		twin, err := l.Begin(context.Background(), r.Key, alice, settlement(1000))
+		twin, err := l.Begin(context.Background(), r.Key, alice, settlement(r, 1000))
 		if err != nil {
 			w.Error(err)
 		} else if twin == nil {

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"time"
 
@@ -12,7 +13,7 @@ func beginKeeps(w *world) {
 	r := record("a", alice)
 	w.begin(r)
 	want := r
-	s := settlement(1000)
+	s := settlement(r, 1000)
 	want.State, want.Answer, want.Month = payment.Settling, s.Answer, month
 	w.same(w.get(r.Key), want)
 	w.wantReserved(1)
@@ -22,17 +23,36 @@ func beginNeedsTheClaim(w *world) {
 	w.begin(record("settling", alice))
 	w.claim(record("claimed", alice))
 	for name, owner := range map[string]string{"nowhere": alice, "settling": alice, "claimed": bob} {
-		if _, err := w.Begin(context.Background(), record(name, owner).Key, owner, settlement(1000)); !errors.Is(err, payment.ErrLost) {
+		r := record(name, owner)
+		if _, err := w.Begin(context.Background(), r.Key, owner, settlement(r, 1000)); !errors.Is(err, payment.ErrLost) {
 			w.Errorf("%s by %s: %v, want ErrLost", name, owner, err)
 		}
 	}
 	w.wantReserved(1)
 }
 
+// One process may take over its own claim, when it was silent for too long.
+func beginNeedsTheRequest(w *world) {
+	first := record("a", alice)
+	w.claim(first)
+	w.advance(2 * time.Hour)
+	w.must(w.Beat(context.Background(), alice, start.Add(4*time.Hour)))
+	second := record("a", alice)
+	second.Request, second.Deadline = sha256.Sum256([]byte("another request")), start.Add(3*time.Hour)
+	w.claim(second)
+	if _, err := w.Begin(context.Background(), first.Key, alice, settlement(first, 1000)); !errors.Is(err, payment.ErrLost) {
+		w.Errorf("got %v, want ErrLost", err)
+	}
+	w.wantReserved(0)
+	_, err := w.Begin(context.Background(), second.Key, alice, settlement(second, 1000))
+	w.must(err)
+	w.wantReserved(1)
+}
+
 func beginAtTheLimit(w *world) {
 	w.begin(record("a", alice))
 	b := w.claim(record("b", alice))
-	if _, err := w.Begin(context.Background(), b.Key, alice, settlement(1)); !errors.Is(err, payment.ErrLimit) {
+	if _, err := w.Begin(context.Background(), b.Key, alice, settlement(b, 1)); !errors.Is(err, payment.ErrLimit) {
 		w.Errorf("got %v, want ErrLimit", err)
 	}
 	w.same(w.get(b.Key), b)
@@ -42,7 +62,7 @@ func beginAtTheLimit(w *world) {
 func monthsAreSeparate(w *world) {
 	w.begin(record("a", alice))
 	b := w.claim(record("b", alice))
-	s := settlement(1)
+	s := settlement(b, 1)
 	s.Month = "2026-12"
 	_, err := w.Begin(context.Background(), b.Key, alice, s)
 	w.must(err)
@@ -64,7 +84,7 @@ func beginFindsTwin(w *world) {
 		if state != payment.Settling {
 			w.finish(first, payment.Outcome{State: state})
 		}
-		twin, err := w.Begin(context.Background(), second.Key, bob, settlement(1000))
+		twin, err := w.Begin(context.Background(), second.Key, bob, settlement(second, 1000))
 		w.must(err)
 		if twin == nil {
 			w.Fatalf("%s: began beside it", state)
@@ -98,7 +118,7 @@ func settledKeeps(w *world) {
 	want := r
 	want.State, want.Month, want.Transaction = payment.Settled, month, "0xtx"
 	w.same(got, want)
-	want.Answer = settlement(1).Answer
+	want.Answer = settlement(r, 1).Answer
 	w.same(w.get(r.Key), want)
 	if !got.Changed.Equal(start.Add(time.Minute)) || !got.Claimed.Equal(start) {
 		w.Errorf("claimed %v, changed %v", got.Claimed, got.Changed)
@@ -184,7 +204,7 @@ func deadMaySettle(w *world) {
 // wantAnswer checks that a record still has what was sold.
 func (w *world) wantAnswer(r payment.Record) {
 	w.Helper()
-	if got := w.get(r.Key); string(got.Answer) != string(settlement(1).Answer) {
+	if got := w.get(r.Key); string(got.Answer) != string(settlement(r, 1).Answer) {
 		w.Errorf("the answer is %q", got.Answer)
 	}
 }

@@ -16,7 +16,7 @@ const (
 	countSQL = `INSERT INTO settlements (month, reserved) VALUES (?, ?)
 		ON CONFLICT (month) DO UPDATE SET reserved = settlements.reserved + excluded.reserved RETURNING reserved`
 	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?, check_at = ?
-		WHERE` + byKey + ` AND owner = ? AND state = 'working' AND NOT EXISTS
+		WHERE` + byKey + ` AND owner = ? AND request = ? AND state = 'working' AND NOT EXISTS
 		(SELECT 1 FROM payments AS twin WHERE twin.payer = payments.payer AND twin.identifier = payments.identifier AND twin.` + bought + `)
 		RETURNING id, claimed`
 	keepSQL = "INSERT INTO answers (payment, claimed, answer) VALUES (?, ?, ?) RETURNING 1"
@@ -50,14 +50,14 @@ func (l *Ledger) begin(ctx context.Context, tx *sql.Tx, key payment.Key, owner s
 	if _, err := l.count(ctx, tx, s.Month, -1); err != nil {
 		return nil, nil, err
 	}
-	return l.whyNot(ctx, tx, key, owner)
+	return l.whyNot(ctx, tx, key, owner, s.Request)
 }
 
 // turn makes a working record settling and keeps its answer, or does nothing.
 func (l *Ledger) turn(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, s payment.Settlement) (began bool, err error) {
 	var id, claimed int64
 	args := append([]any{s.Month, s.Deadline.UnixMilli(), l.stamp(), l.stamp()}, keyArgs(key)...)
-	err = in(ctx, tx, l.prepared.begin, append(args, owner)...).Scan(&id, &claimed)
+	err = in(ctx, tx, l.prepared.begin, append(args, owner, s.Request[:])...).Scan(&id, &claimed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -68,10 +68,10 @@ func (l *Ledger) turn(ctx context.Context, tx *sql.Tx, key payment.Key, owner st
 }
 
 // whyNot says why a settlement did not begin.
-func (l *Ledger) whyNot(ctx context.Context, tx *sql.Tx, key payment.Key, owner string) (twin *payment.Record, refused, err error) {
+func (l *Ledger) whyNot(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, request payment.Digest) (twin *payment.Record, refused, err error) {
 	r, err := l.find(ctx, tx, key)
 	switch {
-	case errors.Is(err, payment.ErrNotFound), err == nil && (r.Owner != owner || r.State != payment.Working):
+	case errors.Is(err, payment.ErrNotFound), err == nil && (r.Owner != owner || r.State != payment.Working || r.Request != request):
 		return nil, payment.ErrLost, nil
 	case err != nil:
 		return nil, nil, err
