@@ -18,16 +18,20 @@ session-secret for auth and receipt-key.pem for the verifier.
   setup [-admin] FOLDER
 
   -admin   also make admin-password, the first administrator's, and show it once
+
+With POSTGRES_HOST in the environment also auth-database-url and
+verifier-database-url, and in the folder POSTGRES_ROLES (/data) what a new
+Postgres reads from /docker-entrypoint-initdb.d.
 `
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
+	if err := run(os.Args[1:], os.Getenv, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "setup:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, out io.Writer) error {
+func run(args []string, getenv func(string) string, out io.Writer) error {
 	flags := flag.NewFlagSet("setup", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	admin := flags.Bool("admin", false, "")
@@ -41,7 +45,7 @@ func run(args []string, out io.Writer) error {
 		return errors.New("one folder is needed; see setup --help")
 	}
 	folder := flags.Arg(0)
-	if err := layout.MakeSecrets(folder); err != nil || !*admin {
+	if err := errors.Join(layout.MakeSecrets(folder), makeDatabases(folder, getenv)); err != nil || !*admin {
 		return err
 	}
 	password, err := layout.MakeAdminPassword(folder)
@@ -54,4 +58,15 @@ func run(args []string, out io.Writer) error {
 	}
 	_, err = fmt.Fprintf(out, "The first administrator is %s, password %s. It is shown this once only.\n", layout.AdminName, password)
 	return err
+}
+
+func makeDatabases(folder string, getenv func(string) string) error {
+	host, roles := getenv("POSTGRES_HOST"), getenv("POSTGRES_ROLES")
+	if host == "" {
+		return nil
+	}
+	if roles == "" {
+		roles = "/data"
+	}
+	return layout.MakeDatabases(folder, roles, host)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,7 @@ import (
 func TestSecretsAreMadeOnceAndThePasswordIsShownOnce(t *testing.T) {
 	folder := t.TempDir()
 	var first, second bytes.Buffer
-	if err := run([]string{"-admin", folder}, &first); err != nil {
+	if err := run([]string{"-admin", folder}, none, &first); err != nil {
 		t.Fatal(err)
 	}
 	made := map[string]string{}
@@ -26,7 +27,7 @@ func TestSecretsAreMadeOnceAndThePasswordIsShownOnce(t *testing.T) {
 			t.Errorf("it told %s", name)
 		}
 	}
-	if err := run([]string{"-admin", folder}, &second); err != nil {
+	if err := run([]string{"-admin", folder}, none, &second); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(second.String(), made["admin-password"]) {
@@ -42,7 +43,7 @@ func TestSecretsAreMadeOnceAndThePasswordIsShownOnce(t *testing.T) {
 func TestWithoutAdminNoPasswordIsMade(t *testing.T) {
 	folder := t.TempDir()
 	var out bytes.Buffer
-	if err := run([]string{folder}, &out); err != nil || out.Len() != 0 {
+	if err := run([]string{folder}, none, &out); err != nil || out.Len() != 0 {
 		t.Errorf("got %v, %s", err, &out)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "admin-password")); err == nil {
@@ -51,10 +52,10 @@ func TestWithoutAdminNoPasswordIsMade(t *testing.T) {
 }
 
 func TestAFolderThatCannotBeWrittenIsAFault(t *testing.T) {
-	if err := run([]string{filepath.Join(t.TempDir(), "none")}, &bytes.Buffer{}); err == nil {
+	if err := run([]string{filepath.Join(t.TempDir(), "none")}, none, &bytes.Buffer{}); err == nil {
 		t.Error("no fault")
 	}
-	if err := run(nil, &bytes.Buffer{}); err == nil {
+	if err := run(nil, none, &bytes.Buffer{}); err == nil {
 		t.Error("no folder is no fault")
 	}
 }
@@ -75,4 +76,49 @@ func read(t *testing.T, folder, name string) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+func none(string) string { return "" }
+
+func TestDatabasesGetARoleAndAPasswordOfTheirOwnOnce(t *testing.T) {
+	folder, roles := t.TempDir(), t.TempDir()
+	settings := map[string]string{"POSTGRES_HOST": "db", "POSTGRES_ROLES": roles}
+	getenv := func(name string) string { return settings[name] }
+	urls := map[string]string{}
+	for range 2 { // the second run keeps what the first made
+		if err := run([]string{folder}, getenv, &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, service := range []string{"auth", "verifier"} {
+			made := read(t, folder, service+"-database-url")
+			if kept, ok := urls[service]; ok && kept != made {
+				t.Errorf("%s was made anew", service)
+			}
+			urls[service] = made
+		}
+	}
+	for service, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		password, _ := u.User.Password()
+		if u.Host != "db:5432" || u.User.Username() != service || u.Path != "/"+service || len(password) < 20 {
+			t.Errorf("%s: a URL of %s at %s%s with %d characters of password", service, u.User.Username(), u.Host, u.Path, len(password))
+		}
+		sql, err := os.ReadFile(filepath.Join(roles, service+".sql"))
+		if err != nil || !strings.Contains(string(sql), "ROLE "+service+" LOGIN PASSWORD '"+password+"';") {
+			t.Errorf("%s.sql does not make the role of the URL", service)
+		}
+		info, err := os.Stat(filepath.Join(folder, service+"-database-url"))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s-database-url is %v, %v", service, info.Mode(), err)
+		}
+	}
+	if urls["auth"] == strings.ReplaceAll(urls["verifier"], "verifier", "auth") {
+		t.Error("both have one password")
+	}
+	if info, err := os.Stat(filepath.Join(roles, "superuser-password")); err != nil || info.Mode().Perm() != 0o444 || info.Size() < 20 {
+		t.Errorf("the superuser's password: %v", err)
+	}
 }
