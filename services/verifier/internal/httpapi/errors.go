@@ -57,14 +57,18 @@ var failures = []failure{
 	{payment.ErrInFlight, 503, "payment_in_progress", "This payment is being processed; send the same request with the same payment again", 2},
 	{payment.ErrPending, 503, "settlement_pending", "It is not known yet whether the payment was settled; send the same request with the same payment again, and do not pay anew", 5},
 	{payment.ErrFacilitator, 503, "facilitator_unavailable", "The payment facilitator cannot be asked; nothing was charged", 5},
-	{payment.ErrLedger, 503, "ledger_unavailable", "Payments cannot be recorded; nothing was charged", 5},
+	{payment.ErrLedger, 503, "ledger_unavailable", "Payments cannot be recorded; this call moved no money, and the same payment can be sent again", 5},
 	{payment.ErrTooMany, 503, "too_many_unpaid_attempts", "Too many attempts ended without a payment", 60},
 	{payment.ErrLimit, 503, "facilitator_limit", "The free settlements of this month are used up", 60},
 	{context.Canceled, 503, "request_canceled", "The caller went away", 1},
 }
 
-// internal answers every error that is not in the table.
-var internal = failure{status: http.StatusInternalServerError, reason: "internal_error", text: "Something went wrong; nothing was charged", retryAfter: 5}
+// internal answers every error that is not in the table, and onPaid does on a
+// paid call, whose money may have moved.
+var (
+	internal = failure{status: http.StatusInternalServerError, reason: "internal_error", text: "Something went wrong", retryAfter: 5}
+	onPaid   = failure{status: http.StatusServiceUnavailable, reason: "internal_error", text: "Something went wrong; send the same request with the same payment again, and do not pay anew", retryAfter: 5}
+)
 
 // errorBody is the body of every answer that is not a success.
 type errorBody struct {
@@ -92,8 +96,8 @@ func (a *api) bodyOf(err error, paid bool) errorBody {
 		return unproven(err, fault)
 	}
 	f := failureOf(err)
-	if f.status == http.StatusInternalServerError && paid {
-		f.status = http.StatusServiceUnavailable
+	if f == internal && paid {
+		f = onPaid
 	}
 	b := errorBody{Error: f.text, Code: f.status, Reason: f.reason, Retryable: f.retryAfter > 0, RetryAfterSeconds: f.retryAfter}
 	var refusal *payment.Refusal

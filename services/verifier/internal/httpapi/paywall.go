@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -60,12 +61,13 @@ func (a *api) paid(s *shop, read reader) handler {
 }
 
 // paymentOf finds the payment of a request: version 2 wins, and only one of
-// them is ever settled. Version 0 means that there is none.
+// them is ever settled. Version 0 means that there is none. Two of one version
+// are one list (RFC 9110, section 5.3), which is no payment that can be read.
 func paymentOf(h http.Header) (version int, header string) {
-	if v2 := h.Get(x402.HeaderPaymentSignature); v2 != "" {
+	if v2 := strings.Join(h.Values(x402.HeaderPaymentSignature), ", "); v2 != "" {
 		return x402.V2, v2
 	}
-	if v1 := h.Get(x402.HeaderPaymentV1); v1 != "" {
+	if v1 := strings.Join(h.Values(x402.HeaderPaymentV1), ", "); v1 != "" {
 		return x402.V1, v1
 	}
 	return 0, ""
@@ -112,13 +114,10 @@ func (a *api) sell(c echo.Context, s *shop, j job, version int, header string) (
 	if err != nil {
 		return answer{}, &refused{shop: s, paid: paid, err: err}
 	}
-	body, mediaType, err := j.present(sale.Answer)
-	if err != nil {
-		return answer{}, err
-	}
+	body, mediaType, presentErr := j.present(sale.Answer)
 	response, err := s.settled(paid, sale)
-	if err != nil {
-		return answer{}, err
+	if err = errors.Join(presentErr, err); err != nil {
+		return answer{}, &refused{shop: s, paid: paid, err: err} // it is paid
 	}
 	response.Set("Cache-Control", "private, no-store")
 	response.Set("Vary", "Accept")

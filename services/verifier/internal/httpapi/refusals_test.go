@@ -155,6 +155,36 @@ func TestAPaymentIdentifierBuysOnce(t *testing.T) {
 	w.wantTransfers(1)
 }
 
+func TestTwoPaymentsOfOneVersionAre402(t *testing.T) {
+	w := open(t, nil)
+	name, one := w.v2("1")
+	_, two := w.v2("2")
+	f := w.post(goodBody, name, one, name, two).wantFailure(http.StatusPaymentRequired, "payment_invalid")
+	if f.PaymentReason != x402.ReasonInvalidPayload {
+		t.Errorf("the reason is %s", f.PaymentReason)
+	}
+	w.wantTransfers(0)
+}
+
+func TestAFaultOfOursDoesNotSendTheBuyerToPayAnew(t *testing.T) {
+	w := open(t, func(o *payment.Options) {
+		o.At = func(p payment.Point) {
+			if p == payment.Asked {
+				panic("the money has moved")
+			}
+		}
+	})
+	r := w.buy("1")
+	f := r.wantFailure(http.StatusServiceUnavailable, "internal_error")
+	if strings.Contains(f.Error, "nothing was charged") || !strings.Contains(f.Error, "same payment again") || !*f.Retryable {
+		t.Errorf("told %s", r.body)
+	}
+	if r.header.Get(x402.HeaderPaymentRequired) != "" {
+		t.Error("a fresh challenge was sent")
+	}
+	w.wantTransfers(1)
+}
+
 func TestTooManyUnpaidAttemptsAre503(t *testing.T) {
 	w := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 3 })
 	mismatch := `{"transactionHash":"` + recordedTx + `","expectations":{"status":"reverted"}}`

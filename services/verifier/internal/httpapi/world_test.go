@@ -152,7 +152,8 @@ type reply struct {
 	body   []byte
 }
 
-// do sends a request; header holds names and values in turn.
+// do sends a request; header holds names and values in turn, and a name may
+// come more than once.
 func (w *world) do(method, path, body string, header ...string) reply {
 	w.Helper()
 	request, err := http.NewRequestWithContext(context.Background(), method, w.url+path, strings.NewReader(body))
@@ -161,7 +162,10 @@ func (w *world) do(method, path, body string, header ...string) reply {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i < len(header); i += 2 {
-		request.Header.Set(header[i], header[i+1])
+		request.Header.Del(header[i])
+	}
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Add(header[i], header[i+1])
 	}
 	response, err := http.DefaultClient.Do(request)
 	w.must(err)
