@@ -71,64 +71,88 @@ func TestACallerThatHangsUpLeavesTheOthersTheirAnswer(t *testing.T) {
 	}
 }
 
-// TestMemoryStaysBoundedUnderManyLargeBlocks reads 100 blocks of half a MB of JSON at
-// once, with room for two under way and none kept.
+// TestMemoryStaysBoundedUnderManyLargeBlocks reads many blocks at once, with room
+// for two under way and none kept: 100 of half a MB, mostly white space, then real
+// ones of nearly a MB, then answers that become as large as a node can make them.
 func TestMemoryStaysBoundedUnderManyLargeBlocks(t *testing.T) {
-	const blocks = 100
-	recording := chaintest.Load(t, chaintest.BaseBlock)
-	node := baseNode(t)
-	body := prepared(t, recording.Blocks[0])
-	var asked, most atomic.Int64
+	base, ethereum := chaintest.Load(t, chaintest.BaseBlock), chaintest.Load(t, "ethereum-18000000")
+	hostile := base
+	hostile.Blocks = []recorded.Block{{
+		Block:    map[string]json.RawMessage{"transactions": raw(t, make([]struct{ X [200]byte }, 15_000))},
+		Receipts: base.Blocks[0].Receipts,
+	}}
+	for name, c := range map[string]struct {
+		served, told recorded.Recording
+		count, space int
+		want         *chain.Fault
+	}{
+		"100 blocks":      {served: base, told: base, count: 100, space: 1 << 19},
+		"real blocks":     {served: ethereum, told: ethereum, count: 12},
+		"hostile answers": {served: base, told: hostile, count: 4, want: chain.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := append(raw(t, []recorded.Reply{
+				{ID: json.RawMessage("1"), Result: c.told.Blocks[0].Block}, {ID: json.RawMessage("2"), Result: c.told.Blocks[0].Receipts},
+			}), bytes.Repeat([]byte(" "), c.space)...)
+			most, growth := load(t, c.served, c.count, body, c.want)
+			t.Logf("%d blocks of %d KiB: heap grew by %d MiB at most, the serving node included", c.count, len(body)>>10, growth>>20)
+			if most > 2 || growth > 160<<20 {
+				t.Errorf("%d blocks were under way at once, heap grew by %d MiB", most, growth>>20)
+			}
+		})
+	}
+}
+
+func raw(t testing.TB, value any) json.RawMessage {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// load reads a block so many times at once where the answer about it is body. It
+// gives how many were under way at once, and the growth of the heap.
+func load(t *testing.T, recording recorded.Recording, count int, body []byte, want *chain.Fault) (most int64, growth uint64) {
+	t.Helper()
+	node := chaintest.NewNode(t, recording)
+	number := recording.Blocks[0].Number()
+	node.SetHeads(number+700, number+100)
+	var under, peak atomic.Int64
 	script := chaintest.Script{HTTP: func(w http.ResponseWriter, _ *http.Request, calls []recorded.Request) bool {
 		if len(calls) != 2 { // not the block with its receipts
 			return false
 		}
-		most.Store(max(most.Load(), asked.Add(1)))
-		defer asked.Add(-1)
+		peak.Store(max(peak.Load(), under.Add(1)))
+		defer under.Add(-1)
 		time.Sleep(5 * time.Millisecond)
 		_, _ = w.Write(body)
 		return true
 	}}
-	c := config(node)
-	c.RPCTimeout = 30 * time.Second
+	c := chain.Config{Name: "some", ID: recording.ChainID, RPCTimeout: 50 * time.Second, RPCURLs: []string{node.URL}}
 	memory := ethrpc.NewMemory(1, 16<<20)
 	var readers []*ethrpc.Reader
-	for range blocks { // readers of their own do not share a fetch, but the memory
+	for range count { // readers of their own do not share a fetch, but the memory
 		readers = append(readers, open(t, ethrpc.Options{Chain: c, Memory: memory}))
 	}
 	node.Play(script)
+	transaction := transactionsOf(t, recording)[0]
 	runtime.GC()
-	stop, peak := watchHeap()
+	stop, heap := watchHeap()
 	var group sync.WaitGroup
 	for _, r := range readers {
 		group.Go(func() {
-			if _, err := r.Read(t.Context(), baseTransaction); err != nil {
+			if _, err := r.Read(t.Context(), transaction); want != nil {
+				wantFault(t, err, want)
+			} else if err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	group.Wait()
 	stop()
-	if got := most.Load(); got > 2 {
-		t.Errorf("%d blocks were under way at once", got)
-	}
-	t.Logf("heap grew by %d MiB at most, the serving node included", peak()>>20)
-	if peak() > 60<<20 {
-		t.Errorf("heap grew by %d MiB", peak()>>20)
-	}
-}
-
-// prepared is the answer to the batch for a block and its receipts, with much
-// white space in it.
-func prepared(t testing.TB, block recorded.Block) []byte {
-	t.Helper()
-	body, err := json.Marshal([]recorded.Reply{
-		{ID: json.RawMessage("1"), Result: block.Block}, {ID: json.RawMessage("2"), Result: block.Receipts},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(append(body[:len(body)-1:len(body)-1], bytes.Repeat([]byte(" "), 1<<19)...), ']')
+	return peak.Load(), heap()
 }
 
 // watchHeap samples the heap until stop; peak tells its largest growth.
