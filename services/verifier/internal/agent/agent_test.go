@@ -120,6 +120,21 @@ func TestAReceiptThatDoesNotHoldIsTold(t *testing.T) {
 	}
 }
 
+func TestPaymentsGoToHTTPSOrStayNear(t *testing.T) {
+	key := func(string) string { return "0x01" }
+	for url, want := range map[string]int{
+		"https://example.com": 0, "http://localhost:8080": 0, "http://127.0.0.1": 0, "http://[::1]:8080": 0, "http://proxy:8080": 0,
+		"http://example.com": 2, "http://192.0.2.1": 2, "http://[2001:db8::1]": 2,
+		// names without a dot that are addresses to some resolvers
+		"http://134744072": 2, "http://2130706433:8080": 2, "http://0x08080808": 2, "http://0X8080808": 2, "http://001002004010": 2,
+	} {
+		var stderr bytes.Buffer
+		if code := agent.Run(t.Context(), "v0", []string{"--version", "--url", url}, key, io.Discard, &stderr); code != want {
+			t.Errorf("%s: code %d, %s", url, code, &stderr)
+		}
+	}
+}
+
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"--nothing"}, {"x"}, {"--max-usd", "a lot"}, {"--url", "ftp://x"}, {"--url", "http://example.com"}, {"--url", "http://192.0.2.1"}, {"--url", "http://[2001:db8::1]"}, {"--url", "http://proxy:8080"}, {"--url", "https://example.com"}} {
 		var stderr bytes.Buffer

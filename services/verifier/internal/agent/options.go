@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -110,8 +111,7 @@ func (o *options) takeKey(key string) error {
 		return fmt.Errorf("--url: %q is no http or https address", o.url)
 	}
 	local := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1"
-	// A name without a dot is one of a private network, such as a container's.
-	if private := local || !strings.ContainsAny(u.Hostname(), ".:"); u.Scheme == "http" && !private {
+	if u.Scheme == "http" && !local && !isPrivateName(u.Hostname()) {
 		return fmt.Errorf("--url: payments go to https, or stay on this machine or its private network; %s does neither", o.url)
 	}
 	if key == "" && local {
@@ -122,6 +122,15 @@ func (o *options) takeKey(key string) error {
 	}
 	o.key = key
 	return nil
+}
+
+// isPrivateName tells a name without a dot, which is one of a private network,
+// such as a container's. A number is no name: some resolvers take it for an
+// address (2130706433 and 0x7f000001 are 127.0.0.1).
+func isPrivateName(host string) bool {
+	_, err := strconv.ParseUint(host, 0, 64)
+	isNumber := err == nil || strings.Trim(host, "0123456789") == ""
+	return !isNumber && !strings.ContainsAny(host, ".:")
 }
 
 func defaultState() string {
