@@ -59,9 +59,7 @@ func (g *Gate) reconcile(ctx context.Context, f *flight, o Order, r Record) (Sal
 		if limited {
 			g.quota.pause(g.Now())
 		}
-		if outcome = second(open, again); outcome.State == Unknown {
-			outcome = g.truthOver(ctx, outcome, r)
-		}
+		outcome = g.believe(ctx, second(open, again), r)
 	}
 	return g.finish(context.WithoutCancel(ctx), r, outcome)
 }

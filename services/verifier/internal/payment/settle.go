@@ -30,11 +30,7 @@ func (g *Gate) askToSettle(ctx context.Context, r Record, call []byte) (Sale, er
 		outcome = second(outcome, again)
 	}
 	g.At(Asked)
-	if outcome.State != Settled {
-		outcome = g.truthOver(ctx, outcome, r)
-	} else if g.Confirm {
-		outcome = g.confirm(ctx, outcome, r)
-	}
+	outcome = g.believe(ctx, outcome, r)
 	if limited {
 		g.quota.pause(g.Now())
 	}
@@ -67,6 +63,17 @@ func (g *Gate) ask(ctx context.Context, r Record, call []byte) (Outcome, bool) {
 		g.Log.Warn("the facilitator left a settlement open", "reason", outcome.Reason, "transaction", outcome.Transaction, "error", err)
 	}
 	return outcome, limited
+}
+
+// believe gives what counts of what the facilitator said.
+func (g *Gate) believe(ctx context.Context, said Outcome, r Record) Outcome {
+	switch {
+	case said.State != Settled:
+		return g.truthOver(ctx, said, r)
+	case g.Confirm:
+		return g.confirm(ctx, said, r)
+	}
+	return said
 }
 
 // truthOver lets the chain correct what the facilitator said, or did not say.

@@ -291,6 +291,8 @@ func TestAFacilitatorThatLiesIsNotBelievedWhereTheChainConfirms(t *testing.T) {
 	p := s.pay("2")
 	_, err := s.buy(p)
 	s.wantErr(err, payment.ErrPending)
+	_, err = s.buy(p) // it lies again to who comes back
+	s.wantErr(err, payment.ErrPending)
 	s.wantTransfers(1)
 	s.clear()
 	s.mustBuy(p)
