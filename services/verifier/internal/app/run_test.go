@@ -39,6 +39,29 @@ func TestTheWholeProgramSellsAVerification(t *testing.T) {
 	w.wantTransfers(1)
 }
 
+func TestALyingFacilitatorIsNotBelievedWhereTheChainConfirms(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	w.env["PAYMENT_CONFIRM"], w.env["FACILITATOR_SETTLE_TIMEOUT"] = "chain", "500ms"
+	r := w.run()
+	w.wantReceipt(w.post(r.url, w.pay("1")))
+	w.bank.Set(func(b *paymenttest.Bank) {
+		b.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+			yes := true
+			return x402.SettleResponse{Success: &yes, Transaction: paymenttest.Hash(9), Network: "eip155:84532", Payer: paymenttest.Buyer}, nil
+		}
+	})
+	paid := w.pay("2")
+	for range 2 {
+		if status, body := w.post(r.url, paid); status != http.StatusServiceUnavailable || !strings.Contains(body, `"settlement_pending"`) {
+			t.Errorf("got %d %s", status, body)
+		}
+	}
+	w.wantTransfers(1)
+	w.bank.Set(func(b *paymenttest.Bank) { b.OnSettle = nil })
+	w.wantReceipt(w.post(r.url, paid))
+	w.wantTransfers(2)
+}
+
 func TestStoppingFinishesASettlementUnderWay(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	r := w.run()
