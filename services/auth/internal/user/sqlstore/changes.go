@@ -37,7 +37,7 @@ func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, new
 	if err != nil || changed {
 		return err
 	}
-	if _, err := s.one(ctx, tx, `id = ?`, id); err != nil {
+	if _, err := s.one(ctx, tx, byID, id); err != nil {
 		return err
 	}
 	return user.ErrChanged

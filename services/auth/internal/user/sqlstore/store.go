@@ -25,8 +25,9 @@ const timeout = 4 * time.Second
 
 // Store is a user.Store in SQL.
 type Store struct {
-	db  *sqldb.DB
-	now func() time.Time
+	db   *sqldb.DB
+	now  func() time.Time
+	byID prepared
 }
 
 var _ user.Store = (*Store)(nil)
@@ -57,6 +58,8 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+const selectUser = `SELECT ` + columns + ` FROM users WHERE `
+
 const columns = `id, username, display_name, password_hash, avatar_color, role, created_at`
 
 func scan(row interface{ Scan(dest ...any) error }) (user.User, error) {
@@ -75,5 +78,5 @@ func scan(row interface{ Scan(dest ...any) error }) (user.User, error) {
 
 // one returns the user of a query that has one argument.
 func (s *Store) one(ctx context.Context, q querier, where string, arg any) (user.User, error) {
-	return scan(q.QueryRowContext(ctx, s.db.Rebind(`SELECT `+columns+` FROM users WHERE `+where), arg))
+	return scan(q.QueryRowContext(ctx, s.db.Rebind(selectUser+where), arg))
 }

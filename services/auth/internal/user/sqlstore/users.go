@@ -73,13 +73,6 @@ func (s *Store) insertAt(ctx context.Context, tx *sql.Tx, n user.New, created ti
 	return u, nil
 }
 
-// ByID implements user.Store.
-func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return s.one(ctx, s.db.Reader, `id = ?`, id)
-}
-
 // ByUsername implements user.Store.
 func (s *Store) ByUsername(ctx context.Context, username string) (user.User, error) {
 	if !utf8.ValidString(username) || strings.ContainsRune(username, 0) {
