@@ -1,7 +1,6 @@
 package redistest
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net"
@@ -33,6 +32,12 @@ type Server struct {
 // New starts a redis-server with further arguments in a folder of its own.
 func New(t testing.TB, args ...string) *Server {
 	t.Helper()
+	return launch(t, "", args...)
+}
+
+// launch starts a redis-server, with a configuration file unless it is "".
+func launch(t testing.TB, file string, args ...string) *Server {
+	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal("redis-server is not installed, and CI is set")
@@ -40,7 +45,10 @@ func New(t testing.TB, args ...string) *Server {
 		t.Skip("redis-server is not installed")
 	}
 	s := &Server{t: t, port: freePort(t)}
-	s.args = append([]string{"--port", s.port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--daemonize", "no"}, args...)
+	if file != "" {
+		s.args = []string{file}
+	}
+	s.args = append(append(s.args, "--port", s.port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--daemonize", "no"), args...)
 	s.run()
 	t.Cleanup(s.Kill)
 	return s
@@ -118,17 +126,8 @@ func (s *Server) startGuard() {
 // answers tells whether the server takes commands: while it loads its data it
 // answers with an error.
 func (s *Server) answers() bool {
-	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "tcp", s.Addr())
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(time.Second))
-	if _, err := fmt.Fprint(conn, "PING\r\n"); err != nil {
-		return false
-	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	return err == nil && line == "+PONG\r\n"
+	reply, err := s.Ask("PING")
+	return err == nil && reply == "PONG"
 }
 
 func freePort(t testing.TB) string {
