@@ -173,18 +173,13 @@ func (g *Gate) claimOrResume(ctx context.Context, f *flight, o Order) (Sale, err
 // may begin now: its window is open and the month has a settlement left.
 func (g *Gate) claim(ctx context.Context, o Order) (Record, bool, error) {
 	p := o.Payment
-	if r, err := g.Ledger.Get(ctx, p.Key); !errors.Is(err, ErrNotFound) {
-		return r, false, ledgerFault(err)
-	}
-	if o.misfit != nil {
-		return Record{}, false, o.misfit
-	}
 	now := g.Now()
-	if err := o.Offer.judgeWindow(p, now, workMargin); err != nil {
-		return Record{}, false, err
-	}
-	if err := g.Free(ctx); err != nil {
-		return Record{}, false, err
+	if err := g.open(ctx, o, now); err != nil {
+		r, getErr := g.Ledger.Get(ctx, p.Key)
+		if errors.Is(getErr, ErrNotFound) {
+			return Record{}, false, err
+		}
+		return r, false, ledgerFault(getErr)
 	}
 	r, won, err := g.Ledger.Claim(ctx, Record{
 		Key: p.Key, Owner: g.owner, Deadline: now.Add(max(g.WorkTimeout, g.VerifyTimeout) + time.Minute),
@@ -195,6 +190,17 @@ func (g *Gate) claim(ctx context.Context, o Order) (Record, bool, error) {
 		g.At(Claimed)
 	}
 	return r, won, ledgerFault(err)
+}
+
+// open says whether a sale may begin now.
+func (g *Gate) open(ctx context.Context, o Order, now time.Time) error {
+	if o.misfit != nil {
+		return o.misfit
+	}
+	if err := o.Offer.judgeWindow(o.Payment, now, workMargin); err != nil {
+		return err
+	}
+	return g.Free(ctx)
 }
 
 func ledgerFault(err error) error {
