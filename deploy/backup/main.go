@@ -1,0 +1,108 @@
+// Command backup saves and restores what a stack must not lose. See
+// `backup --help`.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/pforte/pforte/deploy/internal/backup"
+	"github.com/pforte/pforte/pkg/config"
+)
+
+const usage = `backup saves what a stack must not lose into one archive, and puts it back: users,
+ledger, the key that signs receipts and the public keys that did so before.
+
+  backup save > ARCHIVE      while the services go on
+  backup check < ARCHIVE     whether it is whole
+  backup restore < ARCHIVE   while the services do not run, where nothing is
+  backup --version, --help
+
+The archive holds secrets in the clear: encrypt it before it leaves the machine.
+
+Settings are environment variables:
+  USERS_DATABASE_URL          auth's DATABASE_URL (or USERS_DATABASE_URL_FILE)
+  LEDGER_DATABASE_URL         the verifier's DATABASE_URL (or LEDGER_DATABASE_URL_FILE)
+  RECEIPT_SIGNING_KEY_FILE    the verifier's
+  RECEIPT_RETIRED_KEYS_FILE   the verifier's, where it has one
+  TMPDIR                      needs room for all of it
+Postgres is saved and restored by pg_dump and pg_restore, which must be installed.
+`
+
+// version is set by the build.
+var version string //nolint:gochecknoglobals // -ldflags -X
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "backup:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, getenv func(string) string, in io.Reader, out, log io.Writer) error {
+	flags := flag.NewFlagSet("backup", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	asked := flags.Bool("version", false, "")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		_, err := io.WriteString(out, usage)
+		return err
+	} else if err != nil {
+		return err
+	}
+	if *asked {
+		_, err := fmt.Fprintln(out, "backup", buildVersion())
+		return err
+	}
+	if flags.NArg() != 1 {
+		return errors.New("one of save, check and restore is needed; see backup --help")
+	}
+	settings, err := config.Load[backup.Settings](getenv)
+	if err != nil {
+		return fmt.Errorf("the settings are wrong:\n%w", err)
+	}
+	done, m, err := carryOut(ctx, settings, flags.Arg(0), in, out)
+	if err != nil {
+		return err
+	}
+	for _, f := range m.Files {
+		if _, err := fmt.Fprintf(log, "%s %s, %d bytes, as of %s\n", done, f.Name, f.Size, m.MadeAt.Format(time.RFC3339)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// carryOut does what a command says, and says what is done.
+func carryOut(ctx context.Context, s backup.Settings, command string, in io.Reader, out io.Writer) (done string, m backup.Manifest, err error) {
+	switch command {
+	case "save":
+		m, err = s.Save(ctx, out, buildVersion(), time.Now())
+		return "saved", m, err
+	case "check":
+		m, err = s.Check(ctx, in)
+		return "whole:", m, err
+	case "restore":
+		m, err = s.Restore(ctx, in)
+		return "restored", m, err
+	default:
+		return "", m, fmt.Errorf("there is no command %q; see backup --help", command)
+	}
+}
+
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && version == "" {
+		return info.Main.Version
+	}
+	return version
+}

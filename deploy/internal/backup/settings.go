@@ -1,0 +1,49 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+)
+
+// Settings say where the things are that are saved.
+type Settings struct {
+	Users       string `env:"USERS_DATABASE_URL,required" secret:"true" doc:"auth's DATABASE_URL"`
+	Ledger      string `env:"LEDGER_DATABASE_URL,required" secret:"true" doc:"the verifier's DATABASE_URL"`
+	SigningKey  string `env:"RECEIPT_SIGNING_KEY_FILE,required" doc:"the verifier's"`
+	RetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"the verifier's, where it has one"`
+}
+
+// Validate tells what is wrong with the settings.
+func (s *Settings) Validate() error {
+	var faults []error
+	for name, url := range map[string]string{"USERS_DATABASE_URL": s.Users, "LEDGER_DATABASE_URL": s.Ledger} {
+		if err := sqldb.CheckURL(url); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// item is one thing that is saved.
+type item struct {
+	// name of its file in the archive.
+	name string
+	thing
+}
+
+// thing can be saved to a file and put back from one.
+type thing interface {
+	// save writes a new file, and tells whether there is anything to save.
+	save(ctx context.Context, to string) (bool, error)
+	// check fails unless the file is whole.
+	check(ctx context.Context, file string) error
+	// free fails unless there is room: nothing is where it would be put.
+	free(ctx context.Context) error
+	// put puts the file back.
+	put(ctx context.Context, file string) error
+	// remove undoes put.
+	remove() error
+}
