@@ -16,8 +16,15 @@ const usage = `setup makes the secrets of a stack in a folder, where they are no
 session-secret for auth and receipt-key.pem for the verifier.
 
   setup [-admin] FOLDER
+  setup -rotate session-secret|receipt-key FOLDER
+  setup -announce FOLDER
 
-  -admin   also make admin-password, the first administrator's, and show it once
+  -admin     also make admin-password, the first administrator's, and show it once
+  -rotate    a new session-secret, the present one becoming the previous one; or
+             the announced receipt key, the present one's public key being retired
+  -announce  make the next receipt key, and list its public key
+
+What was rotated or announced is there when its service starts again.
 
 With POSTGRES_HOST in the environment also auth-database-url and
 verifier-database-url, and in the folder POSTGRES_ROLES (/data) what a new
@@ -35,6 +42,8 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 	flags := flag.NewFlagSet("setup", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	admin := flags.Bool("admin", false, "")
+	rotate := flags.String("rotate", "", "")
+	announce := flags.Bool("announce", false, "")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		_, err := io.WriteString(out, usage)
 		return err
@@ -45,6 +54,9 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 		return errors.New("one folder is needed; see setup --help")
 	}
 	folder := flags.Arg(0)
+	if *rotate != "" || *announce {
+		return change(folder, *rotate, *announce)
+	}
 	if err := errors.Join(layout.MakeSecrets(folder), makeDatabases(folder, getenv)); err != nil || !*admin {
 		return err
 	}
@@ -58,6 +70,20 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 	}
 	_, err = fmt.Fprintf(out, "The first administrator is %s, password %s. It is shown this once only.\n", layout.AdminName, password)
 	return err
+}
+
+// change rotates or announces.
+func change(folder, rotate string, announce bool) error {
+	switch {
+	case announce && rotate == "":
+		return layout.AnnounceReceiptKey(folder)
+	case rotate == "session-secret" && !announce:
+		return layout.RotateSessionSecret(folder)
+	case rotate == "receipt-key" && !announce:
+		return layout.RotateReceiptKey(folder)
+	default:
+		return errors.New("it does not make sense; see setup --help")
+	}
 }
 
 func makeDatabases(folder string, getenv func(string) string) error {

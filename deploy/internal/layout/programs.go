@@ -37,6 +37,7 @@ func (l Layout) Auth() stack.Program {
 		"DATABASE_URL":                  "sqlite:" + l.Path("auth.db"),
 		"REDIS_URL":                     "redis://" + l.Redis,
 		"SESSION_SECRET_FILE":           l.Path(sessionSecret),
+		"SESSION_SECRET_PREVIOUS_FILE":  l.Path(previousSecret),
 		"SESSION_SECURE":                "false", // plain http on this machine
 		"TRUSTED_PROXIES":               "127.0.0.1",
 		"BOOTSTRAP_ADMIN_USERNAME":      AdminName,
@@ -48,22 +49,23 @@ func (l Layout) Auth() stack.Program {
 // unless Extra says otherwise.
 func (l Layout) Verifier() stack.Program {
 	return l.program("verifier", map[string]string{
-		"ADDR":                     l.Addresses.Verifier,
-		"ADMIN_ADDR":               l.VerifierAdmin,
-		"DATABASE_URL":             "sqlite:" + l.Path("verifier.db"),
-		"PUBLIC_URL":               l.PublicURL,
-		"TRUSTED_PROXIES":          "127.0.0.1",
-		"CHAIN_NAME":               "devnet",
-		"CHAIN_ID":                 "84532",
-		"CHAIN_RPC_URLS":           "http://" + l.Chain,
-		"RECEIPT_SIGNING_KEY_FILE": l.Path(receiptKey),
-		"FACILITATOR_URL":          "http://" + l.Facilitator,
-		"PAYMENT_PAY_TO":           Payee,
-		"PAYMENT_NETWORK":          Network,
-		"PAYMENT_ASSET":            Token,
-		"PAYMENT_ASSET_NAME":       TokenName,
-		"PAYMENT_ASSET_VERSION":    TokenVersion,
-		"PAYMENT_RPC_URL":          "http://" + l.Chain,
+		"ADDR":                      l.Addresses.Verifier,
+		"ADMIN_ADDR":                l.VerifierAdmin,
+		"DATABASE_URL":              "sqlite:" + l.Path("verifier.db"),
+		"PUBLIC_URL":                l.PublicURL,
+		"TRUSTED_PROXIES":           "127.0.0.1",
+		"CHAIN_NAME":                "devnet",
+		"CHAIN_ID":                  "84532",
+		"CHAIN_RPC_URLS":            "http://" + l.Chain,
+		"RECEIPT_SIGNING_KEY_FILE":  l.Path(receiptKey),
+		"RECEIPT_RETIRED_KEYS_FILE": l.Path(retiredKeys),
+		"FACILITATOR_URL":           "http://" + l.Facilitator,
+		"PAYMENT_PAY_TO":            Payee,
+		"PAYMENT_NETWORK":           Network,
+		"PAYMENT_ASSET":             Token,
+		"PAYMENT_ASSET_NAME":        TokenName,
+		"PAYMENT_ASSET_VERSION":     TokenVersion,
+		"PAYMENT_RPC_URL":           "http://" + l.Chain,
 	}, "http://"+l.Addresses.Verifier+"/health")
 }
 

@@ -1,0 +1,110 @@
+package layout
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/pforte/pforte/pkg/receipt"
+)
+
+// nextKey is the key that is announced.
+const nextKey = "receipt-key-next.pem"
+
+// RotateSessionSecret makes a new secret that signs cookies. The present one
+// becomes the previous one, whose cookies stay valid; the one before that ends.
+func RotateSessionSecret(folder string) error {
+	present, err := os.ReadFile(filepath.Join(folder, sessionSecret)) //nolint:gosec // our own file
+	if err != nil {
+		return fmt.Errorf("the session secret: %w", err)
+	}
+	// In this order a fault in between ends no session: both files say the same.
+	if err := replace(filepath.Join(folder, previousSecret), present); err != nil {
+		return err
+	}
+	fresh, err := secret()
+	if err != nil {
+		return err
+	}
+	return replace(filepath.Join(folder, sessionSecret), fresh)
+}
+
+// AnnounceReceiptKey makes the next key that signs receipts, and lists its public
+// key as next, so that whoever keeps the key document knows it before it signs.
+// Again it does nothing.
+func AnnounceReceiptKey(folder string) error {
+	_, err := once(filepath.Join(folder, nextKey), newReceiptKey)
+	if err != nil {
+		return err
+	}
+	next, err := readKey(filepath.Join(folder, nextKey))
+	if err != nil {
+		return err
+	}
+	return list(folder, next, receipt.KeyNext)
+}
+
+// ErrNotAnnounced says that a key would sign that nobody has heard of.
+var ErrNotAnnounced = errors.New("the next receipt key is not announced")
+
+// RotateReceiptKey makes the announced key the one that signs, and lists the
+// public key of the present one as retired, so that its receipts verify for ever.
+// ErrNotAnnounced.
+func RotateReceiptKey(folder string) error {
+	present, err := readKey(filepath.Join(folder, receiptKey))
+	if err != nil {
+		return err
+	}
+	next := filepath.Join(folder, nextKey)
+	if _, err := readKey(next); errors.Is(err, fs.ErrNotExist) {
+		return ErrNotAnnounced
+	} else if err != nil {
+		return err
+	}
+	// The key that signs may stand in the list as well, so the list is right before
+	// and after the next step, which is one.
+	if err := list(folder, present, receipt.KeyRetired); err != nil {
+		return err
+	}
+	return os.Rename(next, filepath.Join(folder, receiptKey))
+}
+
+// list puts a public key into the list of those that do not sign, in place of what
+// the list says of it.
+func list(folder string, key *receipt.SigningKey, status string) error {
+	doc, err := receipt.NewKeyDocument(key, Network)
+	if err != nil {
+		return err
+	}
+	entry := doc.Keys[0]
+	entry.Status = status
+	path := filepath.Join(folder, retiredKeys)
+	text, err := os.ReadFile(path) //nolint:gosec // our own file
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = []byte("[]"), nil
+	}
+	if err != nil {
+		return fmt.Errorf("the list of keys: %w", err)
+	}
+	keys, err := receipt.ParseKeys(text)
+	if err != nil {
+		return fmt.Errorf("the list of keys: %w", err)
+	}
+	keys = slices.DeleteFunc(keys, func(k receipt.Key) bool { return k.KeyID == entry.KeyID })
+	if text, err = json.MarshalIndent(append(keys, entry), "", "  "); err != nil {
+		return err
+	}
+	return replace(path, text)
+}
+
+func readKey(path string) (*receipt.SigningKey, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // our own file
+	if err != nil {
+		return nil, fmt.Errorf("a receipt key: %w", err)
+	}
+	return receipt.ParseSigningKey(text)
+}
