@@ -92,7 +92,7 @@ func (w *Watched) TakenOver() bool {
 func newSentinel(t testing.TB, host, port string, silent time.Duration) *Server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	config := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s %[4]d\nsentinel failover-timeout %[1]s 5000\n",
+	config := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s %[4]d\nsentinel failover-timeout %[1]s 2000\n",
 		Master, host, port, silent.Milliseconds())
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)

@@ -2,12 +2,7 @@ package app_test
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,32 +29,19 @@ func journey(t *testing.T, p *program) {
 
 func TestItRunsOnARedisCluster(t *testing.T) {
 	t.Parallel()
-	node := redistest.New(t, "--cluster-enabled", "yes", "--save", "").Addr()
-	client := redis.NewClient(&redis.Options{Addr: node})
-	defer func() { _ = client.Close() }()
-	if err := client.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the cluster is up", 10*time.Second, func() bool {
-		return strings.Contains(client.ClusterInfo(context.Background()).Val(), "cluster_state:ok")
-	})
-	journey(t, start(t, settings(t, node, "REDIS_URL", "redis+cluster://"+node)))
+	addrs := redistest.StartCluster(t, 3)
+	journey(t, start(t, settings(t, "", "REDIS_URL", "redis+cluster://"+strings.Join(addrs, ","))))
 }
 
 func TestItRunsOnSentinelsAndSurvivesAFailover(t *testing.T) {
 	t.Parallel()
-	master := redistest.New(t, "--save", "")
-	host, port, err := net.SplitHostPort(master.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	replica := redistest.New(t, "--save", "", "--replicaof", host, port)
-	sentinel := startSentinel(t, host, port)
-	p := start(t, settings(t, "", "REDIS_URL", "redis+sentinel://"+sentinel+"/home"))
+	w := redistest.StartWatched(t, time.Second)
+	p := start(t, settings(t, "", "REDIS_URL", "redis+sentinel://"+strings.Join(w.Sentinels, ",")+"/"+redistest.Master))
 	journey(t, p)
 	b := p.loggedIn(adminName, adminPass)
-	eventually(t, "the replica has the session", 10*time.Second, func() bool { return keys(replica.Addr()) == keys(master.Addr()) })
-	master.Kill()
+	eventually(t, "the replica has the session", 10*time.Second, func() bool { return keys(w.Replica.Addr()) == keys(w.Master.Addr()) })
+	w.Master.Kill()
+	killed := time.Now()
 	eventually(t, "the replica has taken over", 60*time.Second, func() bool {
 		status, body := b.ask(http.MethodGet, prefix+"/me", "")
 		if status != http.StatusOK && status != http.StatusInternalServerError {
@@ -67,7 +49,9 @@ func TestItRunsOnSentinelsAndSurvivesAFailover(t *testing.T) {
 		}
 		return status == http.StatusOK
 	})
+	t.Logf("sessions answer again after %v", time.Since(killed).Round(10*time.Millisecond))
 	p.loggedIn(adminName, adminPass)
+	t.Logf("logins answer again after %v", time.Since(killed).Round(10*time.Millisecond))
 }
 
 // keys is the number of keys of a server.
@@ -75,35 +59,6 @@ func keys(addr string) int64 {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer func() { _ = client.Close() }()
 	return client.DBSize(context.Background()).Val()
-}
-
-// startSentinel starts a Sentinel that watches one master, "home", and knows of
-// its replica.
-func startSentinel(t *testing.T, host, port string) string {
-	t.Helper()
-	addr := freeAddr(t)
-	_, own, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	config := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nsentinel monitor home %s %s 1\nsentinel down-after-milliseconds home 1000\nsentinel failover-timeout home 5000\n",
-		own, filepath.Dir(file), host, port)
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("redis-server", file, "--sentinel")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	client := redis.NewSentinelClient(&redis.Options{Addr: addr})
-	t.Cleanup(func() { _ = client.Close() })
-	eventually(t, "the Sentinel knows the replica", 30*time.Second, func() bool {
-		replicas, err := client.Replicas(context.Background(), "home").Result()
-		return err == nil && len(replicas) == 1 && replicas[0]["flags"] == "slave"
-	})
-	return addr
 }
 
 // TestARestartOfRedisUnderLoadLogsNobodyOut restarts a Redis that keeps its data

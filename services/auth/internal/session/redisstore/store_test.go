@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -42,12 +41,11 @@ func TestStoreOnRedis(t *testing.T) {
 
 func TestStoreOnRedisCluster(t *testing.T) {
 	t.Parallel()
-	addr := startCluster(t)
+	addrs := redistest.StartCluster(t, 3)
 	runBoth(t, func(t *testing.T) sessiontest.Backend {
-		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
-		t.Cleanup(func() { _ = client.Close() })
-		flush(t, client)
-		return sessiontest.Backend{Stores: stores(client)}
+		client := dialCluster(t, addrs)
+		flushAll(t, client)
+		return sessiontest.Backend{Stores: stores(client, dialCluster(t, addrs[1:]))}
 	})
 }
 
@@ -82,24 +80,4 @@ func flush(t testing.TB, client redis.UniversalClient) {
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// startCluster starts a cluster of one node, which refuses what would not work
-// in a larger one: keys of several slots in one command or script.
-func startCluster(t testing.TB) string {
-	t.Helper()
-	addr := redistest.New(t, "--cluster-enabled", "yes", "--save", "").Addr()
-	client := dial(t, addr)
-	if err := client.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	for range 200 {
-		info, err := client.ClusterInfo(t.Context()).Result()
-		if err == nil && strings.Contains(info, "cluster_state:ok") {
-			return addr
-		}
-		time.Sleep(25 * time.Millisecond)
-	}
-	t.Fatal("the cluster does not come up")
-	return ""
 }

@@ -1,0 +1,77 @@
+package redisstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/pkg/redistest"
+
+	"github.com/pforte/pforte/services/auth/internal/ratelimit/ratelimittest"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit/redisstore"
+)
+
+func TestStoreOnRedisCluster(t *testing.T) {
+	t.Parallel()
+	addrs := redistest.StartCluster(t, 3)
+	open := func() *redis.ClusterClient {
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second})
+		t.Cleanup(func() { _ = client.Close() })
+		return client
+	}
+	ratelimittest.Run(t, func(t *testing.T) ratelimittest.Backend {
+		client := open()
+		err := client.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.FlushAll(ctx).Err() })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ratelimittest.Backend{Stores: stores(client, open())}
+	})
+}
+
+// TestStoreOnSentinelsAcrossAFailover runs the suite with the same client before
+// and after the replica took over, and holds a window across it.
+func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
+	t.Parallel()
+	w := redistest.StartWatched(t, time.Second)
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: redistest.Master, SentinelAddrs: w.Sentinels, DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
+		MaxRetries: 1, DialerRetries: 1, ContextTimeoutEnabled: true,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	open := func(t *testing.T) ratelimittest.Backend {
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return ratelimittest.Backend{Stores: stores(client)}
+	}
+	t.Run("before", func(t *testing.T) { ratelimittest.Run(t, open) })
+	store := redisstore.New(client, "svc")
+	if _, err := store.Spend(t.Context(), "failover:a", "1", 5, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Do(t.Context(), "WAIT", 1, 1000).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.Master.Kill()
+	killed := time.Now()
+	for {
+		count, err := store.Spend(t.Context(), "failover:a", "2", 5, time.Minute)
+		if err == nil {
+			if count.Attempts != 2 {
+				t.Errorf("after the failover the window has %d attempts", count.Attempts)
+			}
+			break
+		}
+		if count.Taken {
+			t.Errorf("without a master: %+v", count)
+		}
+		if time.Since(killed) > 20*time.Second {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Run("after", func(t *testing.T) { ratelimittest.Run(t, open) })
+}

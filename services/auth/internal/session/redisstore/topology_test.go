@@ -1,0 +1,186 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/pkg/redistest"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/session/redisstore"
+	"github.com/pforte/pforte/services/auth/internal/session/sessiontest"
+)
+
+// silence is how long a master is silent until the Sentinels of these tests call
+// it away.
+const silence = time.Second
+
+func dialCluster(t testing.TB, addrs []string) *redis.ClusterClient {
+	t.Helper()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func dialSentinels(t testing.TB, w *redistest.Watched) *redis.Client {
+	t.Helper()
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: redistest.Master, SentinelAddrs: w.Sentinels, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
+		MaxRetries: 1, DialerRetries: 1, ContextTimeoutEnabled: true,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// flushAll empties every node.
+func flushAll(t testing.TB, client *redis.ClusterClient) {
+	t.Helper()
+	err := client.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.FlushAll(ctx).Err() })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestKeysOfAUserShareASlotAndUsersAreOnAllNodes(t *testing.T) {
+	t.Parallel()
+	client := dialCluster(t, redistest.StartCluster(t, 3))
+	store := redisstore.New(client, "svc")
+	for user := range int64(60) {
+		create(t, store, 1+user, "aa")
+	}
+	var mu sync.Mutex
+	keysOf, nodes := map[int64]int{}, 0 // by slot
+	err := client.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+		keys, err := node.Keys(ctx, "*").Result()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(keys) > 0 {
+			nodes++
+		}
+		for _, key := range keys {
+			keysOf[node.ClusterKeySlot(ctx, key).Val()]++
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for slot, keys := range keysOf {
+		if keys%3 != 0 { // session, sessions, fence
+			t.Errorf("slot %d has %d keys", slot, keys)
+		}
+	}
+	if nodes != 3 || len(keysOf) < 50 {
+		t.Errorf("60 users are in %d slots on %d nodes", len(keysOf), nodes)
+	}
+}
+
+// TestStoreOnSentinelsAcrossAFailover runs the suite with the same clients before
+// and after the replica took over.
+func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
+	t.Parallel()
+	w := redistest.StartWatched(t, silence)
+	one, two := dialSentinels(t, w), dialSentinels(t, w)
+	open := func(t *testing.T) sessiontest.Backend {
+		flush(t, one)
+		return sessiontest.Backend{Stores: stores(one, two)}
+	}
+	t.Run("before", func(t *testing.T) { sessiontest.RunConcurrent(t, open) })
+	w.Master.Kill()
+	store := redisstore.New(one, "svc")
+	answersAgain(t, store)
+	t.Run("after", func(t *testing.T) { runBoth(t, open) })
+	if _, err := w.Replica.Ask("PING"); err != nil {
+		t.Error(err)
+	}
+}
+
+// answersAgain waits until a store without a master has one.
+func answersAgain(t *testing.T, store session.Store) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		_, err := store.Fence(t.Context(), 1)
+		if err == nil {
+			return
+		}
+		if errors.Is(err, session.ErrNotFound) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestWhatAFailoverLoses measures it: sessions are made as fast as one client
+// can while the master is killed. What is written down of it is in the
+// operations guide.
+func TestWhatAFailoverLoses(t *testing.T) {
+	t.Parallel()
+	w := redistest.StartWatched(t, silence)
+	store := redisstore.New(dialSentinels(t, w), "svc")
+	var killed time.Time
+	made := map[string]time.Time{} // acknowledged sessions
+	var again time.Time
+	begin := time.Now()
+	for i := 0; again.IsZero() || time.Since(again) < 500*time.Millisecond; i++ {
+		if killed.IsZero() && time.Since(begin) > time.Second {
+			killed = time.Now()
+			go w.Master.Kill()
+		}
+		key := fmt.Sprintf("%064x", i)
+		switch err := makeSession(t.Context(), store, key); {
+		case err == nil:
+			made[key] = time.Now()
+			if again.IsZero() && !killed.IsZero() && w.TakenOver() {
+				again = time.Now()
+			}
+		case killed.IsZero():
+			t.Fatal(err)
+		case time.Since(killed) > 20*time.Second:
+			t.Fatalf("20 seconds after the master was killed: %v", err)
+		}
+	}
+	lost := lostSessions(t, store, made)
+	t.Logf("no session could be made for %v; of %d made before, %d are lost%s",
+		again.Sub(killed).Round(10*time.Millisecond), len(made), len(lost), sinceFirst(lost, killed))
+	for _, at := range lost {
+		if killed.Sub(at) > time.Second {
+			t.Errorf("a session of %v before the failover is lost", killed.Sub(at))
+		}
+	}
+}
+
+func makeSession(ctx context.Context, store session.Store, key string) error {
+	fence, err := store.Fence(ctx, 42)
+	if err != nil {
+		return err
+	}
+	return store.Create(ctx, made(42, key), fence, session.Lifetime)
+}
+
+// lostSessions gives when those were acknowledged that are not there any more.
+func lostSessions(t *testing.T, store session.Store, made map[string]time.Time) (lost []time.Time) {
+	t.Helper()
+	for key, at := range made {
+		_, err := store.Load(t.Context(), session.Ref{UserID: 42, Key: key}, session.Lifetime)
+		if errors.Is(err, session.ErrNotFound) {
+			lost = append(lost, at)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.SortFunc(lost, time.Time.Compare)
+	return lost
+}
+
+func sinceFirst(lost []time.Time, killed time.Time) string {
+	if len(lost) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", the first of them made %v before", killed.Sub(lost[0]).Round(time.Millisecond))
+}
