@@ -43,7 +43,7 @@ build/proxy:
 	@cd proxy && $(PROGRESS) 'build proxy' $(GOBUILD) -o $(BIN)/pforte-proxy .
 
 build/deploy:
-	@cd deploy && $(PROGRESS) 'build deploy' $(GOBUILD) -o $(BIN)/local ./local
+	@cd deploy && $(PROGRESS) 'build deploy' $(GOBUILD) -o $(BIN)/ ./local ./backup ./setup
 
 # ---- test
 

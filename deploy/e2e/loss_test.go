@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pforte/pforte/deploy/internal/layout"
+)
+
+// backupCommand runs the program backup over the state of a stack.
+func (w *world) backupCommand(t *testing.T, stdin []byte, args ...string) (stdout []byte, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(w.Bin, "backup"), args...)
+	cmd.Env = []string{
+		"USERS_DATABASE_URL=sqlite:" + w.Path("auth.db"), "LEDGER_DATABASE_URL=sqlite:" + w.Path("verifier.db"),
+		"RECEIPT_SIGNING_KEY_FILE=" + w.Path("receipt-key.pem"), "RECEIPT_RETIRED_KEYS_FILE=" + w.Path("retired-keys.json"),
+	}
+	var out, said bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &said
+	if err = cmd.Run(); err != nil {
+		err = errors.New(said.String())
+	}
+	return out.Bytes(), err
+}
+
+// lose stops the services and Redis, and forgets everything that they kept.
+func (w *world) lose(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"proxy", "verifier", "auth", "redis"} {
+		w.programs.Kill(name)
+	}
+	for _, pattern := range []string{"*.db*", "*.pem", "*.json", "session-secret*", "redis/*"} {
+		files, err := filepath.Glob(w.Path(pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if err := os.RemoveAll(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// resume starts what lose stopped, with what it then lacks.
+func (w *world) resume(t *testing.T) {
+	t.Helper()
+	if err := w.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.StartRedis(t.Context(), w.programs); err != nil {
+		t.Fatal(explain(err))
+	}
+	if err := w.programs.Start(t.Context(), readyWithin, w.Auth(), w.Verifier(), w.Proxy()); err != nil {
+		t.Fatal(explain(err))
+	}
+}
+
+// TestAStackThatLostEverythingIsRestored loses users, ledger, keys, secrets and
+// sessions, and goes on from a backup that was made while it ran.
+func TestAStackThatLostEverythingIsRestored(t *testing.T) {
+	w := newWorld(t, options{})
+	emil, user := w.member(t, "emil")
+	bought := w.buy(t)
+	paid := w.lastPaid(t)
+	archive, err := w.backupCommand(t, nil, "save")
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, laterPaid := w.buy(t), w.lastPaid(t)
+	w.admin(t).create("late", "a password of eight")
+	before := w.income(t)
+
+	w.lose(t)
+	if _, err := w.backupCommand(t, archive[:len(archive)/2], "restore"); err == nil {
+		t.Fatal("half a backup was restored")
+	}
+	if _, err := w.backupCommand(t, archive, "restore"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.backupCommand(t, archive, "restore"); err == nil || !strings.Contains(err.Error(), "there already") {
+		t.Errorf("a second time: %v", err)
+	}
+	w.resume(t)
+
+	// Sessions ended, passwords hold, and ids go on.
+	emil.me(401)
+	if again := newBrowser(t, w.tap.URL).login("emil", "a password of eight"); again != user {
+		t.Errorf("emil is %+v and was %+v", again, user)
+	}
+	newBrowser(t, w.tap.URL).ask("POST", "/api/v1/auth/login", credentials("late", "a password of eight")).want(t, 401, nil)
+
+	// What was sold is there, and holds: also what was sold after the backup,
+	// because it was signed by the same key.
+	if got := w.resend(t, paid); got.StatusCode != http.StatusOK || !bytes.Equal(bytes.TrimSpace(got.body), bytes.TrimSpace(bought.Answer)) {
+		t.Errorf("the paid answer is %d %s", got.StatusCode, got.body)
+	}
+	w.checkReceipt(t, bought.Answer)
+	w.checkReceipt(t, later.Answer)
+	w.resend(t, laterPaid).want(t, http.StatusPaymentRequired, nil) // the chain knows that it is spent
+	if moved := w.income(t) - before; moved != 0 {
+		t.Errorf("%d moved again", moved)
+	}
+	w.checkReceipt(t, w.buy(t).Answer)
+}
+
+// TestANewSessionSecretLogsNobodyOut walks through the rotation of the page keys.md.
+func TestANewSessionSecretLogsNobodyOut(t *testing.T) {
+	w := newWorld(t, options{})
+	b, _ := w.member(t, "frida")
+	rotate := func() {
+		t.Helper()
+		if err := layout.RotateSessionSecret(w.State); err != nil {
+			t.Fatal(err)
+		}
+		w.programs.Kill("auth")
+		w.restart(t, w.Auth())
+	}
+	stolen := b.cookie("svc.sid")
+	rotate()
+	b.me(200) // and has a cookie that the new secret signed
+	if b.cookie("svc.sid") == stolen {
+		t.Error("the cookie was not signed anew")
+	}
+	rotate()
+	b.me(200)
+	old := newBrowser(t, w.tap.URL)
+	old.ask("GET", "/api/v1/auth/me", "", "Cookie", "svc.sid="+stolen).want(t, 401, nil)
+}
+
+// TestANewReceiptKeyIsAnnouncedFirst walks through the other one.
+func TestANewReceiptKeyIsAnnouncedFirst(t *testing.T) {
+	w := newWorld(t, options{})
+	old := w.buy(t)
+	restart := func(change func(string) error) {
+		t.Helper()
+		if err := change(w.State); err != nil {
+			t.Fatal(err)
+		}
+		w.programs.Kill("verifier")
+		w.restart(t, w.Verifier())
+	}
+	restart(layout.AnnounceReceiptKey)
+	kept := filepath.Join(t.TempDir(), "kept.json") // by a buyer who asks no more
+	document := newBrowser(t, w.tap.URL).ask("GET", "/.well-known/receipt-signing-key.json", "").want(t, 200, nil)
+	if err := os.WriteFile(kept, document.body, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	restart(layout.RotateReceiptKey)
+	fresh := w.buy(t, "--tx", old.Transaction)
+	for _, answer := range [][]byte{old.Answer, fresh.Answer} {
+		w.checkReceipt(t, answer)
+		file := filepath.Join(t.TempDir(), "answer.json")
+		if err := os.WriteFile(file, answer, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, out := command(t, nil, filepath.Join(w.Bin, "receipt"), "verify", file, "--key", kept); code != 0 {
+			t.Errorf("with the key document of before: %d %s", code, out)
+		}
+	}
+	again := w.buy(t, "--tx", old.Transaction)
+	if !bytes.Equal(again.Answer, fresh.Answer) {
+		t.Error("the same question, and another answer")
+	}
+}
