@@ -3,6 +3,7 @@ package ethrpc
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -12,14 +13,19 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
 )
 
-// blockOf150 joins the transactions of two recorded Ethereum blocks into a block
-// of 150, with places, roots and hash that fit.
-func blockOf150(t testing.TB) *material {
+// blockOf joins the transactions of two recorded Ethereum blocks, again and again,
+// into a block of n, with places, roots and hash that fit.
+func blockOf(t testing.TB, n int) *material {
 	t.Helper()
 	m := materialOf(t, chaintest.Load(t, "ethereum-18000000").Blocks[0])
 	more := materialOf(t, chaintest.Load(t, "ethereum-22119617").Blocks[0])
-	m.block.Transactions = append(m.block.Transactions, more.block.Transactions...)[:150]
-	m.receipts = append(m.receipts, more.receipts...)[:150]
+	transactions := append(m.block.Transactions, more.block.Transactions...)
+	receipts := append(m.receipts, more.receipts...)
+	m.block.Transactions, m.receipts = nil, nil
+	for i := range n {
+		m.block.Transactions = append(m.block.Transactions, transactions[i%len(transactions)])
+		m.receipts = append(m.receipts, receipts[i%len(receipts)])
+	}
 	seal(t, m)
 	return m
 }
@@ -69,22 +75,27 @@ func quantityOf(n uint64) quantity {
 	return q
 }
 
-// BenchmarkProveBlockOf150 is the work of proving alone, on one core.
-func BenchmarkProveBlockOf150(b *testing.B) {
-	m := blockOf150(b)
-	b.ReportAllocs()
-	start := cpuTime(b)
-	for b.Loop() {
-		again := *m
-		proven, err := prove(&again, 18_000_000, *m.block.Hash, 1)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := proven.snapshot(77); err != nil {
-			b.Fatal(err)
-		}
+// BenchmarkProveBlock is the work of proving alone, on one core.
+func BenchmarkProveBlock(b *testing.B) {
+	for _, size := range []int{10, 100, 1000} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			m := blockOf(b, size)
+			asked := uint64(size / 2) //nolint:gosec // above zero
+			b.ReportAllocs()
+			start := cpuTime(b)
+			for b.Loop() {
+				again := *m
+				proven, err := prove(&again, 18_000_000, *m.block.Hash, 1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := proven.snapshot(asked); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64((cpuTime(b)-start).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+		})
 	}
-	b.ReportMetric(float64((cpuTime(b)-start).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 }
 
 // cpuTime is what this process has used of all cores: unlike the time of day it
