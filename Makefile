@@ -69,6 +69,13 @@ e2e: build $(CLIENTS)/node_modules/.package-lock.json ## run the journeys throug
 	@echo '== e2e'
 	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m ./e2e/...
 
+# ---- soak
+
+DURATION := 2h
+.PHONY: soak
+soak: build ## load the stack for hours and look for anything that grows (DURATION=2h)
+	@cd deploy && $(STATIC) go run ./soak -bin $(BIN) -duration $(DURATION)
+
 # ---- fuzz
 
 FUZZTIME := 60s
