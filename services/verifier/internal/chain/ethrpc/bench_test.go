@@ -3,6 +3,7 @@ package ethrpc
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -19,8 +20,8 @@ func blockOf(t testing.TB, n int) *material {
 	t.Helper()
 	m := materialOf(t, chaintest.Load(t, "ethereum-18000000").Blocks[0])
 	more := materialOf(t, chaintest.Load(t, "ethereum-22119617").Blocks[0])
-	transactions := append(m.block.Transactions, more.block.Transactions...)
-	receipts := append(m.receipts, more.receipts...)
+	transactions := slices.Concat(m.block.Transactions, more.block.Transactions)
+	receipts := slices.Concat(m.receipts, more.receipts)
 	m.block.Transactions, m.receipts = nil, nil
 	for i := range n {
 		m.block.Transactions = append(m.block.Transactions, transactions[i%len(transactions)])
@@ -80,7 +81,7 @@ func BenchmarkProveBlock(b *testing.B) {
 	for _, size := range []int{10, 100, 1000} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
 			m := blockOf(b, size)
-			asked := uint64(size / 2) //nolint:gosec // above zero
+			asked := uint64(size / 2)
 			b.ReportAllocs()
 			start := cpuTime(b)
 			for b.Loop() {
