@@ -31,12 +31,29 @@ func (t *Tracer) Request(r *http.Request, method, route string) (context.Context
 // program, and what it is asked. Outside of a request that is traced it does
 // nothing, and gives ctx back.
 func Call(ctx context.Context, system, operation string) (context.Context, Span) {
+	return begin(ctx, trace.SpanKindClient, system, operation)
+}
+
+// Step is Call for work of our own.
+func Step(ctx context.Context, room, operation string) (context.Context, Span) {
+	return begin(ctx, trace.SpanKindInternal, room, operation)
+}
+
+func begin(ctx context.Context, kind trace.SpanKind, who, what string) (context.Context, Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
 		return ctx, Span{}
 	}
-	ctx, span := parent.TracerProvider().Tracer(scope).Start(ctx, system+" "+operation, trace.WithSpanKind(trace.SpanKindClient))
+	ctx, span := parent.TracerProvider().Tracer(scope).Start(ctx, who+" "+what, trace.WithSpanKind(kind))
 	return ctx, Span{span}
+}
+
+// Failed is "" for nil and "failed" for an error that has no better word.
+func Failed(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "failed"
 }
 
 // Set notes a word of ours about the step.
