@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -83,8 +84,15 @@ func (s *Service) hash(ctx context.Context, pw string) (hash string, err error) 
 func inTurn(ctx context.Context, compute func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	if err := compute(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		return err
+	ctx, span := tracing.Step(ctx, "password", "compute")
+	err := compute(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = password.ErrBusy
 	}
-	return password.ErrBusy
+	if errors.Is(err, password.ErrMismatch) {
+		span.End("")
+	} else {
+		span.End(tracing.Failed(err))
+	}
+	return err
 }

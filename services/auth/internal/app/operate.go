@@ -23,7 +23,7 @@ func (p Process) with(ctx context.Context, do func(*account.Service) error) (err
 	}
 	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	redis.SetLogger(redisLog{log})
-	open, err := openStores(ctx, cfg, p.Passwords, log)
+	open, err := openStores(ctx, cfg, p.Passwords, log, newStoreMetrics())
 	if err != nil {
 		return err
 	}

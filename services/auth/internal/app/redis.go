@@ -23,7 +23,7 @@ const (
 
 // openRedis returns a client for one server, Sentinels or a Cluster. It does not
 // connect yet.
-func openRedis(r config.Redis) redis.UniversalClient {
+func openRedis(r config.Redis, watch *storeMetrics) redis.UniversalClient {
 	options := &redis.UniversalOptions{
 		Addrs: r.Addrs, DB: r.DB, Username: r.Username, Password: r.Password,
 		MasterName: r.Master, SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
@@ -36,6 +36,7 @@ func openRedis(r config.Redis) redis.UniversalClient {
 	}
 	client := redis.NewUniversalClient(options)
 	client.AddHook(redisBound{})
+	client.AddHook(redisWatch{watch})
 	return client
 }
 

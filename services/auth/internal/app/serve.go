@@ -15,6 +15,7 @@ import (
 	"github.com/pforte/pforte/pkg/logging"
 	"github.com/pforte/pforte/pkg/serve"
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
@@ -36,8 +37,13 @@ func serveCommand(ctx context.Context, p Process, args []string) error {
 	if cfg.RandomSecret {
 		log.WarnContext(ctx, "SESSION_SECRET is not set: all sessions end with this process")
 	}
+	tracer, err := startTracing(ctx, cfg, p.version(), log)
+	if err != nil {
+		return err
+	}
+	defer tracer.Stop(ctx)
 	s := &service{
-		cfg: cfg, log: log, passwords: p.Passwords, registry: newRegistry(), ready: p.Ready,
+		cfg: cfg, log: log, tracer: tracer, passwords: p.Passwords, registry: newRegistry(), watch: newStoreMetrics(), ready: p.Ready,
 		addr: make(chan net.Addr, 1), admin: make(chan net.Addr, 1),
 	}
 	return s.run(ctx)
@@ -47,8 +53,10 @@ func serveCommand(ctx context.Context, p Process, args []string) error {
 type service struct {
 	cfg       config.Config
 	log       *slog.Logger
+	tracer    *tracing.Tracer
 	passwords password.Options
 	registry  *prometheus.Registry
+	watch     *storeMetrics
 	ready     func(addr, admin net.Addr)
 	main      starting
 	// stores is set while they are open. They are closed after the last request.
@@ -116,7 +124,7 @@ func (s *service) work(ctx context.Context) error {
 // open waits for both stores.
 func (s *service) open(ctx context.Context) error {
 	err := waitFor(ctx, s.log, "the database", func(ctx context.Context) (err error, later bool) {
-		s.stores, err = openStores(ctx, s.cfg.Stores, s.passwords, s.log)
+		s.stores, err = openStores(ctx, s.cfg.Stores, s.passwords, s.log, s.watch)
 		return err, errors.Is(err, sqldb.ErrUnreachable)
 	})
 	if err != nil {

@@ -29,7 +29,7 @@ type stores struct {
 
 // openStores opens the database, which it brings up to date, and a client for
 // Redis, which it does not ask anything.
-func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, log *slog.Logger) (*stores, error) {
+func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, log *slog.Logger, watch *storeMetrics) (*stores, error) {
 	target, err := config.ParseRedisURL(cfg.RedisURL)
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
@@ -42,8 +42,8 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	if err != nil {
 		return nil, err
 	}
-	s := &stores{db: db, redis: openRedis(target)}
-	s.sessions = sessionredis.New(s.redis, cfg.AppName)
+	s := &stores{db: db, redis: openRedis(target, watch)}
+	s.sessions = countedSessions{sessionredis.New(s.redis, cfg.AppName), watch}
 	if s.hasher, err = password.New(passwords); err == nil {
 		s.accounts, err = account.New(account.Options{
 			Users: sqlstore.New(db, time.Now), Sessions: s.sessions, Passwords: s.hasher, Log: log, Now: time.Now,

@@ -31,13 +31,13 @@ func (s *service) handler() (http.Handler, error) {
 	loginLimit, loginErr := ratelimit.New(limits, "login", s.cfg.RateLimitMaxAttempts, s.cfg.Window())
 	passwordLimit, passwordErr := ratelimit.New(limits, "password", s.cfg.RateLimitMaxAttempts, s.cfg.Window())
 	metrics, metricsErr := httpapi.NewMetrics(s.registry)
-	if err := errors.Join(loginErr, passwordErr, metricsErr, registerPasswords(s.registry, s.stores.hasher)); err != nil {
+	if err := errors.Join(loginErr, passwordErr, metricsErr, registerPasswords(s.registry, s.stores.hasher), s.watch.register(s.registry, s.stores)); err != nil {
 		return nil, err
 	}
 	return httpapi.New(httpapi.Options{
 		Accounts: s.stores.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, Health: s.stores.health,
 		TrustedProxies: config.Prefixes(s.cfg.TrustedProxies), Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0,
-		Metrics: metrics, Log: s.log, Now: time.Now,
+		Metrics: metrics, Tracer: s.tracer, Log: s.log, Now: time.Now,
 	})
 }
 

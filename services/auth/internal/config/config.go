@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/pkg/config"
 	"github.com/pforte/pforte/pkg/logging"
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/tracing"
 )
 
 // DefaultAddr is where auth serves unless ADDR says otherwise.
@@ -48,6 +49,8 @@ type Config struct {
 
 	BootstrapAdminUsername string `env:"BOOTSTRAP_ADMIN_USERNAME" doc:"name of the first administrator, made at start while there is no user at all"`
 	BootstrapAdminPassword string `env:"BOOTSTRAP_ADMIN_PASSWORD" secret:"true" doc:"his password"`
+
+	Tracing tracing.Settings
 
 	CompatV0 bool   `env:"COMPAT_V0" default:"false" doc:"true serves the earlier variant of the contract (section 9): SameSite=Strict, no csrfToken in bodies, /me sets no cookie"`
 	NodeEnv  string `env:"NODE_ENV" doc:"with COMPAT_V0 only: unless it is production, a missing SESSION_SECRET is replaced by a random one at every start"`
@@ -103,7 +106,7 @@ func (c *Config) Validate() error {
 	if (c.BootstrapAdminUsername == "") != (c.BootstrapAdminPassword == "") {
 		faults = append(faults, errors.New("BOOTSTRAP_ADMIN_USERNAME: comes only together with BOOTSTRAP_ADMIN_PASSWORD"))
 	}
-	return flat(faults)
+	return flat(append(faults, c.Tracing.Validate()))
 }
 
 // Validate checks the forms of both addresses, the name and the level.

@@ -13,6 +13,12 @@ import (
 // every other header, is the client's own word.
 type addresses struct{ trusted []netip.Prefix }
 
+// SentBy tells of a request whether it comes straight from one of the proxies.
+func SentBy(proxies []netip.Prefix) func(*http.Request) bool {
+	a := addresses{trusted: proxies}
+	return func(r *http.Request) bool { return a.trusts(parseAddress(r.RemoteAddr)) }
+}
+
 // of gives the address of the client, IPv4 where it is IPv4 mapped into IPv6,
 // and the zero Addr when not even the peer has one.
 func (a addresses) of(r *http.Request) netip.Addr {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -34,8 +35,10 @@ type Options struct {
 	// CompatV0 serves the contract's earlier variant (section 9).
 	CompatV0 bool
 	Metrics  *Metrics
-	Log      *slog.Logger
-	Now      func() time.Time
+	// Tracer may be nil: then requests are not traced.
+	Tracer *tracing.Tracer
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // api holds the handlers.
@@ -47,6 +50,7 @@ type api struct {
 	health        func(context.Context) error
 	compatV0      bool
 	metrics       *Metrics
+	tracer        *tracing.Tracer
 	log           *slog.Logger
 	now           func() time.Time
 	warnPlainHTTP func()
@@ -60,7 +64,7 @@ func New(o Options) (http.Handler, error) {
 	}
 	a := &api{
 		accounts: o.Accounts, sessions: o.Sessions, loginLimit: o.LoginLimit, passwordLimit: o.PasswordLimit,
-		health: o.Health, compatV0: o.CompatV0, metrics: o.Metrics, log: o.Log, now: o.Now,
+		health: o.Health, compatV0: o.CompatV0, metrics: o.Metrics, tracer: o.Tracer, log: o.Log, now: o.Now,
 		warnPlainHTTP: func() {},
 	}
 	if o.Secure {

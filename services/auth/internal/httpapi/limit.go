@@ -14,7 +14,7 @@ import (
 // limitLogin limits failed logins by client address.
 func (a *api) limitLogin(h handler) handler {
 	return func(c echo.Context) (answer, error) {
-		return a.limited(c, a.loginLimit, ratelimit.AddressKey(c.RealIP()), h)
+		return a.limited(c, limitLogin, a.loginLimit, ratelimit.AddressKey(c.RealIP()), h)
 	}
 }
 
@@ -22,33 +22,37 @@ func (a *api) limitLogin(h handler) handler {
 // does not lead to the password.
 func (a *api) limitPassword(h memberHandler) memberHandler {
 	return func(c echo.Context, s session.Session) (answer, error) {
-		return a.limited(c, a.passwordLimit, strconv.FormatInt(s.UserID, 10), func(c echo.Context) (answer, error) { return h(c, s) })
+		return a.limited(c, limitPassword, a.passwordLimit, strconv.FormatInt(s.UserID, 10), func(c echo.Context) (answer, error) { return h(c, s) })
 	}
 }
 
 // limited takes an attempt before anything is looked at, and gives it back
 // unless the answer is 401. The client may hang up: the work is finished all the
 // same, and the attempt counts or not as if it had waited.
-func (a *api) limited(c echo.Context, limiter *ratelimit.Limiter, key string, h handler) (answer, error) {
+func (a *api) limited(c echo.Context, limit string, limiter *ratelimit.Limiter, key string, h handler) (answer, error) {
 	defer detach(c)()
 	ctx := c.Request().Context()
 	decision, err := limiter.Spend(ctx, key)
 	if err != nil {
+		a.metrics.decided(limit, decisionError)
 		return answer{}, err
 	}
 	if !decision.Allowed {
 		tellLimit(c, decision)
 		c.Response().Header().Set("Retry-After", strconv.Itoa(max(1, decision.ResetSeconds())))
-		a.metrics.limited(c)
+		a.metrics.decided(limit, decisionRefused)
 		a.audit(c, "limited", "route", routeLabel(c))
 		return answer{}, errLimited
 	}
+	a.metrics.decided(limit, decisionTaken)
 	ans, err := h(c)
 	if err == nil || failureOf(err).status != http.StatusUnauthorized {
 		refunded, refundErr := limiter.Refund(ctx, key, decision)
 		if refundErr != nil {
+			a.metrics.decided(limit, decisionError)
 			a.log.ErrorContext(ctx, "attempt not given back", "error", refundErr)
 		} else {
+			a.metrics.decided(limit, decisionGivenBack)
 			decision = refunded
 		}
 	}

@@ -20,7 +20,7 @@ type Metrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 	logins    *prometheus.CounterVec
-	refusals  *prometheus.CounterVec
+	decisions *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -36,13 +36,21 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_logins_total", Help: "Logins tried, by outcome: success, invalid_credentials, bad_request, busy, error.",
 		}, []string{"outcome"}),
-		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_limited_total", Help: "Attempts refused because too many failed before, by route.",
-		}, []string{"route"}),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "auth_limiter_decisions_total", Help: "What the limit of failed attempts did, by limit (login, password) and decision: taken, given_back, refused, error.",
+		}, []string{"limit", "decision"}),
 	}
 	var faults []error
-	for _, c := range []prometheus.Collector{m.requests, m.durations, m.logins, m.refusals} {
+	for _, c := range []prometheus.Collector{m.requests, m.durations, m.logins, m.decisions} {
 		faults = append(faults, r.Register(c))
+	}
+	for _, outcome := range loginOutcomes {
+		m.logins.WithLabelValues(outcome)
+	}
+	for _, limit := range []string{limitLogin, limitPassword} {
+		for _, decision := range []string{decisionTaken, decisionGivenBack, decisionRefused, decisionError} {
+			m.decisions.WithLabelValues(limit, decision)
+		}
 	}
 	return m, errors.Join(faults...)
 }
@@ -53,9 +61,23 @@ func (m *Metrics) request(c echo.Context, took time.Duration) {
 	m.durations.WithLabelValues(route, method).Observe(took.Seconds())
 }
 
-func (m *Metrics) limited(c echo.Context) {
-	m.refusals.WithLabelValues(routeLabel(c)).Inc()
+// The two limits, and what one does with an attempt. What is taken and not given
+// back was a failed attempt.
+const (
+	limitLogin        = "login"
+	limitPassword     = "password"
+	decisionTaken     = "taken"
+	decisionGivenBack = "given_back"
+	decisionRefused   = "refused"
+	decisionError     = "error"
+)
+
+func (m *Metrics) decided(limit, decision string) {
+	m.decisions.WithLabelValues(limit, decision).Inc()
 }
+
+// loginOutcomes are counted from zero, so that the first of a kind is a rise.
+var loginOutcomes = []string{"success", "invalid_credentials", "bad_request", "busy", "error"}
 
 func (m *Metrics) login(err error) {
 	outcome := "error"

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/tracing"
 )
 
 const (
@@ -39,15 +41,29 @@ func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		h.Set(requestIDHeader, requestID(c.Request()))
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
+		span := a.trace(c)
 		err := next(c)
 		if err != nil {
 			c.Error(err)
 		}
+		span.Answered(c.Response().Status)
 		took := a.now().Sub(started)
 		a.metrics.request(c, took)
 		a.logRequest(c, err, took)
 		return nil
 	}
+}
+
+// trace begins the request's span. Whether we are well is asked too often to be
+// followed.
+func (a *api) trace(c echo.Context) tracing.Span {
+	if a.tracer == nil || c.Path() == "/health" {
+		return tracing.Span{}
+	}
+	ctx, span := a.tracer.Request(c.Request(), methodLabel(c), routeLabel(c))
+	c.SetRequest(c.Request().WithContext(ctx))
+	span.Set("request_id", c.Response().Header().Get(requestIDHeader))
+	return span
 }
 
 func requestID(r *http.Request) string {

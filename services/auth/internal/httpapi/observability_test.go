@@ -122,15 +122,25 @@ auth_http_requests_total{method="POST",route="/api/v1/auth/login",status="200"} 
 auth_http_requests_total{method="POST",route="/api/v1/auth/login",status="401"} 5
 auth_http_requests_total{method="POST",route="/api/v1/auth/login",status="429"} 2
 auth_http_requests_total{method="other",route="/api/v1/auth/me",status="405"} 1
-# HELP auth_limited_total Attempts refused because too many failed before, by route.
-# TYPE auth_limited_total counter
-auth_limited_total{route="/api/v1/auth/login"} 2
+# HELP auth_limiter_decisions_total What the limit of failed attempts did, by limit (login, password) and decision: taken, given_back, refused, error.
+# TYPE auth_limiter_decisions_total counter
+auth_limiter_decisions_total{decision="error",limit="login"} 0
+auth_limiter_decisions_total{decision="error",limit="password"} 0
+auth_limiter_decisions_total{decision="given_back",limit="login"} 1
+auth_limiter_decisions_total{decision="given_back",limit="password"} 0
+auth_limiter_decisions_total{decision="refused",limit="login"} 2
+auth_limiter_decisions_total{decision="refused",limit="password"} 0
+auth_limiter_decisions_total{decision="taken",limit="login"} 6
+auth_limiter_decisions_total{decision="taken",limit="password"} 0
 # HELP auth_logins_total Logins tried, by outcome: success, invalid_credentials, bad_request, busy, error.
 # TYPE auth_logins_total counter
+auth_logins_total{outcome="bad_request"} 0
+auth_logins_total{outcome="busy"} 0
+auth_logins_total{outcome="error"} 0
 auth_logins_total{outcome="invalid_credentials"} 5
 auth_logins_total{outcome="success"} 1
 `
-	if err := testutil.GatherAndCompare(h.registry, strings.NewReader(want), "auth_http_requests_total", "auth_logins_total", "auth_limited_total"); err != nil {
+	if err := testutil.GatherAndCompare(h.registry, strings.NewReader(want), "auth_http_requests_total", "auth_logins_total", "auth_limiter_decisions_total"); err != nil {
 		t.Error(err)
 	}
 	if n, err := testutil.GatherAndCount(h.registry, "auth_http_request_duration_seconds"); err != nil || n == 0 {

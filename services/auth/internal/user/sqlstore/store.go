@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/tracing"
 
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -47,7 +48,10 @@ func (s *Store) tx(ctx context.Context, what string, do func(context.Context, *s
 func (s *Store) txWithin(ctx context.Context, limit time.Duration, what string, do func(context.Context, *sql.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := s.db.Tx(ctx, func(tx *sql.Tx) error { return do(ctx, tx) }); err != nil {
+	ctx, span := tracing.Call(ctx, "sql", what)
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return do(ctx, tx) })
+	span.End(tracing.Failed(err))
+	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
@@ -78,5 +82,7 @@ func scan(row interface{ Scan(dest ...any) error }) (user.User, error) {
 
 // one returns the user of a query that has one argument.
 func (s *Store) one(ctx context.Context, q querier, where string, arg any) (user.User, error) {
+	ctx, span := tracing.Call(ctx, "sql", "read user")
+	defer span.End("")
 	return scan(q.QueryRowContext(ctx, s.db.Rebind(selectUser+where), arg))
 }
