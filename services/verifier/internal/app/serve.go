@@ -16,6 +16,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/logging"
 	"github.com/pforte/pforte/pkg/serve"
+	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -34,6 +35,7 @@ type service struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	metrics  *httpapi.Metrics
+	tracer   *tracing.Tracer
 	ledger   *sqlledger.Ledger
 	gate     *payment.Gate
 	chains   *chains
@@ -49,6 +51,10 @@ func serveAll(ctx context.Context, e Env) (err error) {
 	if s.log, err = logging.New(e.Stderr, s.LogLevel); err != nil {
 		return err
 	}
+	if s.tracer, err = s.startTracing(ctx, e.Version); err != nil {
+		return err
+	}
+	defer s.tracer.Stop(ctx)
 	if err := s.open(ctx, e); err != nil {
 		return errors.Join(err, s.close(ctx))
 	}
@@ -117,14 +123,13 @@ func (s *service) open(ctx context.Context, e Env) (err error) {
 	} else if options.Truth, err = chainlog.New(s.terms.Network, s.truth); err != nil {
 		return fmt.Errorf("PAYMENT_RPC_URL: %w", err)
 	}
+	if options.Truth != nil {
+		options.Truth = watchedTruth{options.Truth, s.metrics}
+	}
 	if s.gate, err = payment.Open(ctx, options); err != nil {
 		return err
 	}
-	return httpapi.RegisterStanding(s.registry, func() (left, unknown int) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		return s.gate.Left(ctx)
-	})
+	return s.registerStanding(ctx)
 }
 
 func (s *service) facilitator() (*facilitator.Client, error) {
@@ -140,7 +145,7 @@ func (s *service) facilitator() (*facilitator.Client, error) {
 func (s *service) handler() (http.Handler, error) {
 	return httpapi.New(httpapi.Options{
 		Chains: s.chains.api(), Gate: s.gate, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
-		Health: s.health, Proxies: s.TrustedProxies, Metrics: s.metrics, Log: s.log, Now: time.Now,
+		Health: s.health, Proxies: s.TrustedProxies, Metrics: s.metrics, Tracer: s.tracer, Log: s.log, Now: time.Now,
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/pkg/config"
 	"github.com/pforte/pforte/pkg/logging"
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/tracing"
 )
 
 // Ledger says where payments are recorded: all that a command at the terminal
@@ -35,6 +36,7 @@ type Config struct {
 	ReceiptRetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"file with the public keys that no longer or do not yet sign, as in the key document"`
 	Facilitator        Facilitator
 	Payment            Payment
+	Tracing            tracing.Settings
 }
 
 // Chain says which chains are verified, and by which nodes. Package chain checks
@@ -103,7 +105,7 @@ func (c *Config) Validate() error {
 	if c.Payment.Confirm != "facilitator" && c.Payment.Confirm != ConfirmByChain {
 		faults = append(faults, errors.New("PAYMENT_CONFIRM: is neither facilitator nor chain"))
 	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, c.Tracing.Validate())...)
 }
 
 // ConfirmByChain is the strict value of PAYMENT_CONFIRM.

@@ -38,12 +38,13 @@ func (a *answers) get(key string) ([]byte, bool) {
 	return element.Value.(*kept).answer, true
 }
 
-// put keeps an answer, and lets go of those that were not used for longest.
-func (a *answers) put(key string, answer []byte) {
+// put keeps an answer, and lets go of those that were not used for longest. It
+// gives the bytes that are kept now.
+func (a *answers) put(key string, answer []byte) (used int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, ok := a.byKey[key]; ok || size(key, answer) > a.room {
-		return
+		return a.used
 	}
 	a.byKey[key] = a.order.PushFront(&kept{key, answer})
 	a.used += size(key, answer)
@@ -53,6 +54,7 @@ func (a *answers) put(key string, answer []byte) {
 		delete(a.byKey, k.key)
 		a.used -= size(k.key, k.answer)
 	}
+	return a.used
 }
 
 // size is what an entry takes, about.

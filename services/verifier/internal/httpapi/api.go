@@ -11,6 +11,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
@@ -32,8 +33,10 @@ type Options struct {
 	// Proxies are the peers whose X-Forwarded-For is believed; may be empty.
 	Proxies clientaddr.Proxies
 	Metrics *Metrics
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Tracer may be nil: then requests are not traced.
+	Tracer *tracing.Tracer
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Chain is one chain whose transactions are verified.

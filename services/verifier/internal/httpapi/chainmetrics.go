@@ -53,11 +53,7 @@ func (m *ChainMetrics) Exchanged(chain, node, method string, took time.Duration,
 
 // LookedUp counts a look for a proven block.
 func (m *ChainMetrics) LookedUp(chain string, hit bool) {
-	result := "miss"
-	if hit {
-		result = "hit"
-	}
-	m.cache.WithLabelValues(chain, result).Inc()
+	m.cache.WithLabelValues(chain, result(hit)).Inc()
 }
 
 // Proved counts a block that was proven, or not.
@@ -69,6 +65,15 @@ func (m *ChainMetrics) Proved(chain string, took time.Duration, err error) {
 func (m *ChainMetrics) Reached(name string, heads chain.Heads) {
 	m.heads.WithLabelValues(name, "latest").Set(float64(heads.Latest))
 	m.heads.WithLabelValues(name, "finalized").Set(float64(heads.Finalized))
+}
+
+// RegisterQuorum adds whether enough of a chain's nodes have lately said how far
+// it is.
+func RegisterQuorum(r prometheus.Registerer, chain string, heard func() bool) error {
+	return register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "verifier_chain_quorum_up", Help: "1 while a quorum of nodes has lately said how far the chain is, by chain.",
+		ConstLabels: prometheus.Labels{"chain": chain},
+	}, func() float64 { return yes(heard()) }))
 }
 
 func outcome(err error) string {

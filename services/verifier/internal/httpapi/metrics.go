@@ -9,6 +9,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // Metrics counts what is asked, how it is answered and what is paid. No label
@@ -18,6 +20,9 @@ type Metrics struct {
 	durations   *prometheus.HistogramVec
 	payments    *prometheus.CounterVec
 	facilitator *prometheus.HistogramVec
+	truth       *prometheus.HistogramVec
+	answers     *prometheus.CounterVec
+	answerBytes prometheus.Gauge
 }
 
 // NewMetrics registers the metrics.
@@ -37,20 +42,74 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			Name: "verifier_facilitator_call_duration_seconds", Help: "Calls to the facilitator, by call and outcome: ok, refused, limit, unusable, open.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"call", "outcome"}),
+		truth: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "verifier_truth_lookup_duration_seconds", Help: "Looks at the payment network for what became of a payment, by outcome: unspent, paid, elsewhere, expired, failed.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"outcome"}),
+		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "verifier_answer_lookups_total", Help: "Looks for an answer signed before, by result: hit, miss.",
+		}, []string{"result"}),
+		answerBytes: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "verifier_answers_bytes", Help: "Memory of the signed answers that are kept.",
+		}),
 	}
-	return m, register(r, m.requests, m.durations, m.payments, m.facilitator)
+	m.begin()
+	return m, register(r, m.requests, m.durations, m.payments, m.facilitator, m.truth, m.answers, m.answerBytes)
 }
 
-// RegisterStanding adds what the paywall is asked for at every scrape: the
-// settlements left this month and the payments whose outcome is open.
-func RegisterStanding(r prometheus.Registerer, standing func() (left, unknown int)) error {
+// begin counts what is alarmed of from zero, so that the first of a kind is a
+// rise.
+func (m *Metrics) begin() {
+	for _, outcome := range []string{
+		"paid", "repeated", "invalid", "refused", "not_settled", "used", "in_flight", "pending", "facilitator", "limit", "ledger",
+		"too_many", "abandoned", "work_failed", "reconciled_settled", "reconciled_dead",
+	} {
+		m.payments.WithLabelValues(outcome)
+	}
+	for _, call := range []string{"verify", "settle"} {
+		for _, outcome := range []string{"ok", "refused", "limit", "unusable", "open"} {
+			m.facilitator.WithLabelValues(call, outcome)
+		}
+	}
+	for _, outcome := range fates {
+		m.truth.WithLabelValues(outcome)
+	}
+	m.answers.WithLabelValues("hit")
+	m.answers.WithLabelValues("miss")
+}
+
+// Standing is what the paywall is asked for at every scrape.
+type Standing struct {
+	// Left are the free settlements left this month, of Limit.
+	Left, Limit int
+	// Unknown are the payments whose outcome is open; Oldest is for how long the
+	// oldest of them has been.
+	Unknown int
+	Oldest  time.Duration
+}
+
+// RegisterStanding adds the standing and whether the ledger answers.
+func RegisterStanding(r prometheus.Registerer, standing func() Standing, ledger func() error) error {
+	gauge := func(name, help string, value func(Standing) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(standing()) })
+	}
 	return register(r,
+		gauge("verifier_settlements_left", "Free settlements left this month (UTC).", func(s Standing) float64 { return float64(s.Left) }),
+		gauge("verifier_settlements_limit", "Free settlements that a month (UTC) has.", func(s Standing) float64 { return float64(s.Limit) }),
+		gauge("verifier_payments_unknown", "Payments whose settlement is neither known to have happened nor to have failed.",
+			func(s Standing) float64 { return float64(s.Unknown) }),
+		gauge("verifier_payments_unknown_oldest_seconds", "How long ago the oldest of these payments was claimed; 0 without one.",
+			func(s Standing) float64 { return s.Oldest.Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "verifier_settlements_left", Help: "Free settlements left this month (UTC).",
-		}, func() float64 { n, _ := standing(); return float64(n) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "verifier_payments_unknown", Help: "Payments whose settlement is neither known to have happened nor to have failed.",
-		}, func() float64 { _, n := standing(); return float64(n) }))
+			Name: "verifier_store_up", Help: "1 when the store answers, by store: database.", ConstLabels: prometheus.Labels{"store": "database"},
+		}, func() float64 { return yes(ledger() == nil) }))
+}
+
+func yes(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
 }
 
 func register(r prometheus.Registerer, collectors ...prometheus.Collector) error {
@@ -67,6 +126,28 @@ func (m *Metrics) PaymentEnded(outcome string) { m.payments.WithLabelValues(outc
 // FacilitatorCalled is for facilitator.Options.Called.
 func (m *Metrics) FacilitatorCalled(call, outcome string, took time.Duration) {
 	m.facilitator.WithLabelValues(call, outcome).Observe(took.Seconds())
+}
+
+// fates are the outcomes of a look at the payment network, by payment.FateKind.
+var fates = []string{payment.Unspent: "unspent", payment.Paid: "paid", payment.Elsewhere: "elsewhere", payment.Expired: "expired", 4: "failed"}
+
+// LookedAt counts a look at the payment network.
+func (m *Metrics) LookedAt(fate payment.Fate, err error, took time.Duration) {
+	outcome := fates[fate.Is]
+	if err != nil {
+		outcome = "failed"
+	}
+	m.truth.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+// answered counts a look for a signed answer.
+func (m *Metrics) answered(hit bool) { m.answers.WithLabelValues(result(hit)).Inc() }
+
+func result(hit bool) string {
+	if hit {
+		return "hit"
+	}
+	return "miss"
 }
 
 func (m *Metrics) request(c echo.Context, took time.Duration) {

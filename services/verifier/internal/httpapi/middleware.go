@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/tracing"
 )
 
 // requestIDPattern is what is taken over from X-Request-Id.
@@ -26,15 +28,29 @@ func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		h := c.Response().Header()
 		h.Set(requestIDHeader, requestID(c.Request()))
 		h.Set("X-Content-Type-Options", "nosniff")
+		span := a.trace(c)
 		err := next(c)
 		if err != nil {
 			c.Error(err)
 		}
+		span.Answered(c.Response().Status)
 		took := a.Now().Sub(started)
 		a.Metrics.request(c, took)
 		a.logRequest(c, err, took)
 		return nil
 	}
+}
+
+// trace begins the request's span. Whether we are well is asked too often to be
+// followed.
+func (a *api) trace(c echo.Context) tracing.Span {
+	if a.Tracer == nil || c.Path() == "/health" {
+		return tracing.Span{}
+	}
+	ctx, span := a.Tracer.Request(c.Request(), methodLabel(c), routeLabel(c))
+	c.SetRequest(c.Request().WithContext(ctx))
+	span.Set("request_id", c.Response().Header().Get(requestIDHeader))
+	return span
 }
 
 func requestID(r *http.Request) string {

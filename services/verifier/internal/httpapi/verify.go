@@ -35,7 +35,9 @@ func (a *api) verify(chain Chain) reader {
 // evidence makes the signed receipt, or gives the one that was made before.
 func (a *api) evidence(ctx context.Context, chain Chain, request verification.Request) ([]byte, error) {
 	key := chain.Name + "\n" + string(request.Canonical())
-	if answer, ok := a.answers.get(key); ok {
+	answer, ok := a.answers.get(key)
+	a.Metrics.answered(ok)
+	if ok {
 		return answer, nil
 	}
 	evidence, err := chain.Verifier.Verify(ctx, request)
@@ -46,9 +48,8 @@ func (a *api) evidence(ctx context.Context, chain Chain, request verification.Re
 	if err != nil {
 		return nil, err
 	}
-	answer, err := signed.JSON()
-	if err == nil {
-		a.answers.put(key, answer)
+	if answer, err = signed.JSON(); err == nil {
+		a.Metrics.answerBytes.Set(float64(a.answers.put(key, answer)))
 	}
 	return answer, err
 }

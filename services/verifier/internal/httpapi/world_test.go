@@ -97,7 +97,10 @@ func open(t testing.TB, change func(*payment.Options)) *world {
 	w.gate, err = payment.Open(context.Background(), o)
 	w.must(err)
 	t.Cleanup(func() { _ = w.gate.Close(context.Background()) })
-	w.must(httpapi.RegisterStanding(w.registry, func() (int, int) { return w.gate.Left(context.Background()) }))
+	w.must(httpapi.RegisterStanding(w.registry, func() httpapi.Standing {
+		left, unknown := w.gate.Left(context.Background())
+		return httpapi.Standing{Left: left, Limit: w.gate.FreeSettlements, Unknown: unknown, Oldest: w.gate.Oldest()}
+	}, func() error { return nil }))
 	w.reopen = func() { w.serve(metrics, log) }
 	w.reopen()
 	return w

@@ -109,6 +109,8 @@ type Standing struct {
 	// Reserved counts the settlements of the month, Unknown the payments whose
 	// truth is being looked for.
 	Reserved, Unknown int
+	// Oldest is when the oldest of the unknown ones was claimed; zero without one.
+	Oldest time.Time
 }
 
 // Filter narrows what the operator sees. Zero members do not narrow.

@@ -177,6 +177,9 @@ func (m *Memory) Standing(_ context.Context, month string) (Standing, error) {
 	for _, r := range m.records {
 		if m.view(r).State == Unknown {
 			s.Unknown++
+			if s.Oldest.IsZero() || r.Claimed.Before(s.Oldest) {
+				s.Oldest = r.Claimed
+			}
 		}
 	}
 	return s, nil

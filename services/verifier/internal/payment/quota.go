@@ -97,6 +97,18 @@ func (g *Gate) Left(ctx context.Context) (left, unknown int) {
 	return max(0, g.FreeSettlements-q.standing.Reserved), q.standing.Unknown
 }
 
+// Oldest tells for how long the oldest of the payments that wait for the truth
+// has waited, as last read; zero without one.
+func (g *Gate) Oldest() time.Duration {
+	q := &g.quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.standing.Oldest.IsZero() {
+		return 0
+	}
+	return g.Now().Sub(q.standing.Oldest)
+}
+
 // reserved counts a settlement that this process has just reserved, so that the
 // ledger need not be read for it.
 func (g *Gate) reserved(month string) {

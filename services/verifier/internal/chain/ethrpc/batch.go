@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
@@ -119,19 +120,27 @@ func (e *endpoint) exchange(ctx context.Context, l *lease, calls []*call, batch 
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", calls[0].method, chain.ErrUnavailable)
 	}
+	method := methodOf(calls)
+	ctx, span := tracing.Call(ctx, "rpc", method)
 	start := e.now()
 	body, err := e.post(ctx, request, l)
-	e.observe(calls, e.now().Sub(start), err)
+	e.observe(method, e.now().Sub(start), err)
+	span.Set("node", e.name)
+	span.End(tracing.Failed(err))
 	return body, err
+}
+
+// methodOf names an exchange.
+func methodOf(calls []*call) string {
+	if len(calls) > 1 {
+		return "batch"
+	}
+	return calls[0].method
 }
 
 // observe counts the exchange for the circuit and for the metrics. A caller that
 // went away says nothing about the node.
-func (e *endpoint) observe(calls []*call, took time.Duration, err error) {
-	method := calls[0].method
-	if len(calls) > 1 {
-		method = "batch"
-	}
+func (e *endpoint) observe(method string, took time.Duration, err error) {
 	e.hooks.RPC(e.name, method, took, err)
 	e.circuit.record(e.now(), err)
 }

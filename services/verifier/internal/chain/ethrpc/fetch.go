@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
@@ -35,9 +36,11 @@ func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash com
 		if err != nil {
 			return err
 		}
+		_, span := tracing.Step(ctx, "chain", "prove block")
 		start := r.now()
 		proven, err = prove(m, number, hash, r.identity.ID)
 		r.hooks.Proof(len(m.block.Transactions), r.now().Sub(start), err)
+		span.End(tracing.Failed(err))
 		return err
 	})
 	if err := group.Wait(); err != nil {

@@ -91,6 +91,12 @@ func (r *Reader) agreed() (chain.Heads, time.Duration) {
 	return r.heads.current(), age
 }
 
+// Heard tells whether a quorum has lately said how far the chain is.
+func (r *Reader) Heard() bool {
+	_, age := r.agreed()
+	return age <= r.maxHeadAge
+}
+
 func kthHighest(numbers []uint64, k int) uint64 {
 	slices.Sort(numbers)
 	return numbers[len(numbers)-k]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/pforte/pforte/services/verifier/internal/chain"
@@ -117,8 +118,12 @@ func (o Options) endpoints() ([]*endpoint, error) {
 			faults = append(faults, fmt.Errorf("RPC URL %d is not an http or https URL", i+1))
 			continue
 		}
+		name := u.Host
+		if slices.ContainsFunc(list, func(e *endpoint) bool { return e.name == name }) {
+			name = fmt.Sprintf("%s#%d", u.Host, i+1) // a second key at the same provider
+		}
 		list = append(list, &endpoint{
-			name: u.Host, url: raw, timeout: o.Chain.RPCTimeout, client: client, hooks: o.Hooks, now: o.Now,
+			name: name, url: raw, timeout: o.Chain.RPCTimeout, client: client, hooks: o.Hooks, now: o.Now,
 		})
 	}
 	return list, errors.Join(faults...)

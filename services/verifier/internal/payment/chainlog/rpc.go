@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/pforte/pforte/pkg/tracing"
 )
 
 // maxAnswer bounds a node's answer in bytes.
@@ -23,7 +25,9 @@ type node struct {
 
 // call makes one JSON-RPC call. Its errors never hold the URL, which may carry
 // an access key.
-func (n node) call(ctx context.Context, result any, method string, params ...any) error {
+func (n node) call(ctx context.Context, result any, method string, params ...any) (err error) {
+	ctx, span := tracing.Call(ctx, "rpc", method)
+	defer func() { span.End(tracing.Failed(err)) }()
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", method, err)

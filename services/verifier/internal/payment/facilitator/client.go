@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/strictjson"
+	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
@@ -129,7 +130,12 @@ func (c *Client) Supported(ctx context.Context) (answer x402.Supported, err erro
 func (c *Client) call(ctx context.Context, method, path string, body []byte, answer any, verdict func() (said, yes bool)) error {
 	began := c.Now()
 	outcome := "unusable"
-	defer func() { c.Called(path, outcome, c.Now().Sub(began)) }()
+	ctx, span := tracing.Call(ctx, "facilitator", path)
+	defer func() {
+		c.Called(path, outcome, c.Now().Sub(began))
+		span.Set("outcome", outcome)
+		span.End(failure(outcome))
+	}()
 	r, err := c.exchange(ctx, method, path, body)
 	if err != nil {
 		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -160,6 +166,14 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 	}
 	c.circuit.succeeded()
 	return nil
+}
+
+// failure is the outcome as it is told of a span: a no is an answer.
+func failure(outcome string) string {
+	if outcome == "ok" || outcome == "refused" {
+		return ""
+	}
+	return outcome
 }
 
 func what(readErr error) string {

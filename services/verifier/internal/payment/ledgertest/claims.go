@@ -107,7 +107,7 @@ func abandonedSettlingIsUnknown(w *world) {
 	}
 	s, err := w.Standing(context.Background(), month)
 	w.must(err)
-	if want := (payment.Standing{Reserved: 2, Unknown: 2}); s != want {
+	if want := (payment.Standing{Reserved: 2, Unknown: 2, Oldest: w.get(record("a", gone).Key).Claimed}); s != want {
 		w.Errorf("standing is %+v, want %+v", s, want)
 	}
 }

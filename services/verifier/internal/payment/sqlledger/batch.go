@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/tracing"
 )
 
 // Bounds of the group commit.
@@ -66,10 +67,13 @@ func (b *batcher) close() {
 // place in the queue: a queued write is carried out, and its caller told so.
 func (b *batcher) do(ctx context.Context, durable bool, run func(context.Context, *sql.Tx) error) error {
 	w := &write{durable: durable, run: run, done: make(chan error, 1)}
-	if err := b.enqueue(ctx, w); err != nil {
-		return err
+	ctx, span := tracing.Call(ctx, "sql", "write payment")
+	err := b.enqueue(ctx, w)
+	if err == nil {
+		err = <-w.done
 	}
-	return <-w.done
+	span.End(tracing.Failed(err))
+	return err
 }
 
 func (b *batcher) enqueue(ctx context.Context, w *write) error {

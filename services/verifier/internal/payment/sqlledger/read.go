@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -36,6 +37,8 @@ const (
 
 // Get implements payment.Ledger.
 func (l *Ledger) Get(ctx context.Context, key payment.Key) (payment.Record, error) {
+	ctx, span := tracing.Call(ctx, "sql", "read payment")
+	defer span.End("")
 	args := append(append(l.viewArgs(), keyArgs(key)...), l.viewArgs()...)
 	return l.scan(l.prepared.get.QueryRowContext(ctx, args...))
 }
@@ -80,12 +83,16 @@ func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).
 
 // Standing implements payment.Ledger.
 func (l *Ledger) Standing(ctx context.Context, month string) (payment.Standing, error) {
-	query := `SELECT COALESCE((SELECT reserved FROM settlements WHERE month = ?), 0),
-		(SELECT count(*) FROM payments WHERE ` + undecided + ` AND (state = 'unknown' OR (state = 'settling' AND ` + abandoned + `)))`
+	query := `SELECT COALESCE((SELECT reserved FROM settlements WHERE month = ?), 0), count(*), COALESCE(min(claimed), 0)
+		FROM payments WHERE ` + undecided + ` AND (state = 'unknown' OR (state = 'settling' AND ` + abandoned + `))`
 	var s payment.Standing
+	var oldest int64
 	args := append([]any{month}, l.viewArgs()...)
-	if err := l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), args...).Scan(&s.Reserved, &s.Unknown); err != nil {
+	if err := l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), args...).Scan(&s.Reserved, &s.Unknown, &oldest); err != nil {
 		return s, fmt.Errorf("read the standing: %w", err)
+	}
+	if s.Unknown > 0 {
+		s.Oldest = moment(oldest)
 	}
 	return s, nil
 }
