@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -32,7 +33,12 @@ func (r Reply) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"jsonrpc": "2.0", "id": r.ID, "result": r.Result})
 }
 
-const maxRequest = 1 << 20
+// Bounds of what is asked at once: a batch of ten thousand small calls for large
+// blocks would be answered from memory.
+const (
+	maxRequest = 1 << 20 // bytes
+	maxBatch   = 100     // calls
+)
 
 // ServeHTTP answers JSON-RPC over HTTP POST, single calls and batches.
 func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -61,6 +67,9 @@ func ReadRequests(body io.Reader) (calls []Request, batch bool, err error) {
 	}
 	if batch = bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")); batch {
 		err = json.Unmarshal(data, &calls)
+		if len(calls) > maxBatch {
+			return nil, batch, fmt.Errorf("more than %d calls", maxBatch)
+		}
 		return calls, batch, err
 	}
 	calls = make([]Request, 1)

@@ -54,7 +54,7 @@ func Load(path string) (Recording, error) {
 			return r, fmt.Errorf("read recording %s: %w", name, err)
 		}
 	}
-	return r.folded(), nil
+	return r.folded()
 }
 
 func loadFile(path string) (r Recording, err error) {
@@ -74,16 +74,19 @@ func loadFile(path string) (r Recording, err error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fmt.Errorf("read recording: %w", err)
 	}
-	return r.folded(), nil
+	return r.folded()
 }
 
-// folded moves a single block into the list.
-func (r Recording) folded() Recording {
+// folded moves a single block into the list, which must not stay empty.
+func (r Recording) folded() (Recording, error) {
 	if r.Block.Block != nil {
 		r.Blocks = append(r.Blocks, r.Block)
 		r.Block = Block{}
 	}
-	return r
+	if len(r.Blocks) == 0 {
+		return r, errors.New("read recording: there is no block in it")
+	}
+	return r, nil
 }
 
 // Number is the block's height.

@@ -160,7 +160,8 @@ func (n *Node) madeUp(number uint64) Block {
 	}
 	timestamp, _ := strconv.ParseUint(near.text("timestamp"), 0, 64)
 	timestamp += secondsPerBlock * (number - near.Number()) // wraps round below it, which subtracts
-	header := maps.Clone(near.Block)
+	header := map[string]json.RawMessage{}
+	maps.Copy(header, near.Block)
 	header["number"], _ = json.Marshal(quantity(number))
 	header["timestamp"], _ = json.Marshal(quantity(timestamp))
 	header["hash"], _ = json.Marshal(fmt.Sprintf("0x%064x", number))
