@@ -13,12 +13,17 @@ import (
 // FuzzProve proves what a node could send: nothing may panic, and whatever is
 // proven must be the block that was asked for.
 func FuzzProve(f *testing.F) {
-	block := chaintest.Load(f, "ethereum-1000000").Blocks[0] // the smallest: others are slow to mutate
-	text, err := json.Marshal([]any{block.Block, block.Receipts})
-	if err != nil {
-		f.Fatal(err)
+	for _, name := range []string{"ethereum-1000000", "arbitrum-one-150000000", "base-goerli-12399126", "execution-apis-devnet"} {
+		for _, block := range chaintest.Load(f, name).Blocks {
+			text, err := json.Marshal([]any{block.Block, block.Receipts})
+			if err != nil {
+				f.Fatal(err)
+			}
+			if len(text) < 32<<10 { // others are slow to mutate
+				f.Add(text)
+			}
+		}
 	}
-	f.Add(text)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var m material
 		parts := []any{&m.block, &m.receipts}
@@ -73,7 +78,8 @@ func FuzzTransaction(f *testing.F) {
 		if decodeJSON(tx, &told) != nil || decodeJSON(receipt, &r) != nil {
 			return
 		}
-		if _, err := told.encode(); err != nil {
+		encoded, err := told.encode()
+		if err != nil {
 			if !isFault(err) {
 				t.Errorf("no reason in %v", err)
 			}
@@ -86,7 +92,9 @@ func FuzzTransaction(f *testing.F) {
 		if _, err := r.encode(kind); err != nil && !isFault(err) {
 			t.Errorf("no reason in %v", err)
 		}
-		if _, signed := told.facts(kind, &r); signed != nil {
+		facts, signed := told.facts(kind, &r)
+		if signed != nil {
+			sameAsGoEthereum(t, encoded, kind, facts, signed)
 			if _, err := signed.sender(); err != nil && !isAny(err, chain.ErrIntegrity) {
 				t.Errorf("no reason in %v", err)
 			}
