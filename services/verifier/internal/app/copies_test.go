@@ -1,0 +1,64 @@
+package app
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+)
+
+func TestAHundredCopiesOverTwoProcessesAreOneSale(t *testing.T) {
+	for backend, database := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			w := newWorld(t, database)
+			one, _ := w.spawn("never")
+			two, _ := w.spawn("never")
+			paid := w.pay("1")
+			var mu sync.Mutex
+			answers := map[string]int{}
+			var all sync.WaitGroup
+			for i := range 100 {
+				all.Go(func() {
+					status, body := w.post([]string{one, two}[i%2], paid)
+					mu.Lock()
+					defer mu.Unlock()
+					answers[body]++
+					if status != http.StatusOK {
+						t.Errorf("got %d: %s", status, body)
+					}
+				})
+			}
+			all.Wait()
+			if len(answers) != 1 {
+				t.Errorf("%d different answers were given", len(answers))
+			}
+			w.wantTransfers(1)
+			if w.bank.Verifies != 1 || len(w.bank.Bodies) != 1 {
+				t.Errorf("the facilitator checked %d times and settled %d times", w.bank.Verifies, len(w.bank.Bodies))
+			}
+		})
+	}
+}
+
+func TestAFacilitatorThatDoesNotSayWhatItSupportsIsGoodEnough(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	target, err := url.Parse(w.env["FACILITATOR_URL"])
+	w.must(err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	silent := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/supported") {
+			http.Error(rw, "rate limited", http.StatusTooManyRequests)
+			return
+		}
+		proxy.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(silent.Close)
+	w.env["FACILITATOR_URL"] = silent.URL
+	w.wantReceipt(w.post(w.run().url, w.pay("1")))
+	w.wantTransfers(1)
+}
