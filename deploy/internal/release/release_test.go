@@ -1,0 +1,153 @@
+package release_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/deploy/internal/release"
+)
+
+var at = time.Unix(1_700_000_000, 0)
+
+// built gives a folder with one program for one platform.
+func built(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	program := filepath.Join(folder, runtime.GOOS+"_"+runtime.GOARCH, "backup")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program, "../../backup")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return folder
+}
+
+func goenv(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func options(t *testing.T) release.Options {
+	t.Helper()
+	return release.Options{
+		Version: "v1.2.3", At: at, Top: "../../..", Built: built(t), Cache: goenv(t, "GOMODCACHE"), Root: goenv(t, "GOROOT"), Out: t.TempDir(),
+	}
+}
+
+// unpack gives the files of an archive by name.
+func unpack(t *testing.T, archive []byte) map[string]string {
+	t.Helper()
+	compressed, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for r := tar.NewReader(compressed); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if !header.ModTime.Equal(at) || header.Uid != 0 || header.Uname != "" {
+			t.Errorf("%s is of %s and of user %d %s", header.Name, header.ModTime, header.Uid, header.Uname)
+		}
+		if program := strings.Contains(header.Name, "/bin/"); program != (header.Mode == 0o755) {
+			t.Errorf("%s has the mode %o", header.Name, header.Mode)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = string(content)
+	}
+}
+
+func TestAReleaseIsCompleteAndTheSameEveryTime(t *testing.T) {
+	o := options(t)
+	names, err := release.Make(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := fmt.Sprintf("pforte_v1.2.3_%s_%s", runtime.GOOS, runtime.GOARCH)
+	if diff := cmp.Diff([]string{folder + ".tar.gz", "SHA256SUMS"}, names); diff != "" {
+		t.Fatalf("differs (-want +got):\n%s", diff)
+	}
+	first := read(t, o.Out, names[0])
+	if sums := string(read(t, o.Out, names[1])); sums != fmt.Sprintf("%x  %s\n", sha256.Sum256(first), names[0]) {
+		t.Errorf("the sums are %s", sums)
+	}
+	o.Out = t.TempDir()
+	if _, err := release.Make(o); err != nil || !bytes.Equal(first, read(t, o.Out, names[0])) {
+		t.Errorf("a second time it is another one, %v", err)
+	}
+	files := unpack(t, first)
+	for name, says := range map[string]string{
+		"README.md": "# Pforte", "services/auth/README.md": "SESSION_SECRET", "deploy/docs/operations.md": "# Operations",
+		"licences.md": "| modernc.org/sqlite |", "licences/std@" + strings.TrimPrefix(runtime.Version(), "go") + "/LICENSE": "The Go Authors",
+		"sbom.cdx.json": `"pkg:golang/modernc.org/sqlite@`, "bin/backup": "backup restore",
+	} {
+		if !strings.Contains(files[folder+"/"+name], says) {
+			t.Errorf("%s is not there, or does not say %q", name, says)
+		}
+	}
+	everyModule(t, files[folder+"/sbom.cdx.json"], files[folder+"/licences.md"])
+}
+
+// everyModule checks that the two lists agree, and have a licence everywhere.
+func everyModule(t *testing.T, sbom, list string) {
+	t.Helper()
+	var bom struct {
+		SpecVersion string
+		Components  []struct {
+			Name, Version string
+			Hashes        []struct{ Alg, Content string }
+			Licenses      []struct{ License struct{ ID string } }
+		}
+	}
+	if err := json.Unmarshal([]byte(sbom), &bom); err != nil {
+		t.Fatal(err)
+	}
+	if bom.SpecVersion != "1.6" || len(bom.Components) < 10 {
+		t.Errorf("version %s, %d components", bom.SpecVersion, len(bom.Components))
+	}
+	for _, c := range bom.Components {
+		if len(c.Licenses) == 0 || !strings.Contains(list, fmt.Sprintf("| %s | %s | %s", c.Name, c.Version, c.Licenses[0].License.ID)) {
+			t.Errorf("%s has no licence, or not the one of the list", c.Name)
+		}
+		if c.Name != "std" && (len(c.Hashes) != 1 || len(c.Hashes[0].Content) != 64) {
+			t.Errorf("%s has no sum: %+v", c.Name, c.Hashes)
+		}
+		if strings.HasPrefix(c.Name, "github.com/pforte/") {
+			t.Errorf("%s is ours", c.Name)
+		}
+	}
+}
+
+func read(t *testing.T, folder, name string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
