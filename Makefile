@@ -16,6 +16,10 @@ GOBUILD   = env $(STATIC) go build -v -ldflags '-s -w -X main.version=$(VERSION)
 # The race detector needs a C compiler; a person without one tests without it.
 RACE      = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
+# The time of everything that is published: that of the commit.
+SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## list the targets
@@ -111,8 +115,30 @@ fmt: $(GOFUMPT) ## format everything
 tidy: ## tidy every go.mod
 	@for m in $(MODULES) .ci/tools; do (cd $$m && go mod tidy) || exit; done
 
+# VULNDB=file:///path: a copy of the database, where vuln.go.dev is not reached.
 vuln: $(LINT) ## look for known vulnerabilities (asks vuln.go.dev)
-	@for m in $(MODULES); do (cd $$m && $(BIN)/tools/govulncheck ./...) || exit; done
+	@for m in $(MODULES); do (cd $$m && $(BIN)/tools/govulncheck $(VULNDB:%=-db %) ./...) || exit; done
+
+# ---- publish
+
+.PHONY: images release $(PLATFORMS:%=release/%)
+images: ## build the images of all programs with docker (ARGS=twice: and again, the layers must be the same)
+	@VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) .ci/images $(ARGS)
+
+DIST := $(CURDIR)/dist
+release: $(PLATFORMS:%=release/%) ## build the archives of all platforms into dist/, with checksums, SBOM and licences
+	@cd deploy && go run ./release -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) -top .. -built $(DIST)/.built -out $(DIST) \
+		-modcache "$$(go env GOMODCACHE)" -goroot "$$(go env GOROOT)"
+	@rm -rf $(DIST)/.built
+	@cat $(DIST)/SHA256SUMS
+
+$(PLATFORMS:%=release/%): release/%:
+	@rm -rf $(DIST)/.built/$(subst /,_,$*)
+	@mkdir -p $(DIST)/.built/$(subst /,_,$*)
+	@for from in $(COMMANDS:%=%:./cmd/...) deploy:./local deploy:./backup deploy:./setup; do \
+		(cd $${from%%:*} && GOOS=$(*D) GOARCH=$(*F) $(PROGRESS) "build $${from%%:*} for $*" \
+			$(GOBUILD) -o $(DIST)/.built/$(subst /,_,$*)/ $${from#*:}) || exit; done
+	@cd proxy && GOOS=$(*D) GOARCH=$(*F) $(PROGRESS) 'build proxy for $*' $(GOBUILD) -o $(DIST)/.built/$(subst /,_,$*)/pforte-proxy .
 
 # ---- the rest
 
@@ -121,4 +147,4 @@ token: ## compile the development token again and fail when its bytecode differs
 	@cd services/verifier/internal/devnet/contract && npm ci --no-audit --no-fund && node compile.mjs
 
 clean: ## remove what was built (not the state in .pforte/)
-	@rm -rf $(BIN)
+	@rm -rf $(BIN) $(DIST)
