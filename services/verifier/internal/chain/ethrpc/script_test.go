@@ -1,6 +1,7 @@
 package ethrpc_test
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -125,6 +126,25 @@ func endless() chaintest.Script {
 				return true
 			}
 		}
+		return true
+	}}
+}
+
+// bomb answers with a few kilobytes that decompress to more than any answer may have.
+func bomb() chaintest.Script {
+	return chaintest.Script{HTTP: func(w http.ResponseWriter, r *http.Request, _ []recorded.Request) bool {
+		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			return false // nobody asked for it
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		zipped := gzip.NewWriter(w)
+		spaces := []byte(strings.Repeat(" ", 1<<20))
+		for range 70 {
+			if _, err := zipped.Write(spaces); err != nil {
+				return true
+			}
+		}
+		_ = zipped.Close()
 		return true
 	}}
 }
