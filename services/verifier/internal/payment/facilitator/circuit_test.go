@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -82,6 +83,37 @@ func TestAnswersWithoutAVerdictDoNotOpenTheCircuit(t *testing.T) {
 			t.Errorf("%d: a good payment after them: %v", status, err)
 		}
 	}
+}
+
+// Whoever pays from a wallet that takes long to check must not keep others from
+// settling.
+func TestSlowChecksLeaveRoomToSettle(t *testing.T) {
+	over := make(chan struct{})
+	var asked atomic.Int32
+	c, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/verify") {
+			asked.Add(1)
+			<-over
+		}
+		_, _ = io.WriteString(w, `{"isValid":true,"success":true}`)
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for range 300 {
+		all.Go(func() { _, _ = c.Verify(ctx, nil) })
+	}
+	for asked.Load() < 200 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond)
+	settling, stop := context.WithTimeout(ctx, 2*time.Second)
+	defer stop()
+	if _, err := c.Settle(settling, nil); err != nil {
+		t.Error(err)
+	}
+	close(over)
+	all.Wait()
 }
 
 func TestConnectionsAreKept(t *testing.T) {

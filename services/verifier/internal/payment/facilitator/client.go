@@ -40,9 +40,11 @@ type Options struct {
 
 // Client implements payment.Facilitator.
 type Client struct {
-	base    *url.URL
-	http    *http.Client
-	circuit *circuit
+	base *url.URL
+	// checking and settling have connections of their own, so that slow checks
+	// leave room to settle.
+	checking, settling *http.Client
+	circuit            *circuit
 	Options
 }
 
@@ -60,14 +62,15 @@ func New(o Options) (*Client, error) {
 	if o.Called == nil {
 		o.Called = func(string, string, time.Duration) {}
 	}
-	return &Client{
-		base: base, Options: o, circuit: &circuit{now: o.Now},
-		http: &http.Client{
-			Transport: transport(),
-			// A redirect would carry the payment and the token elsewhere.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	}, nil
+	return &Client{base: base, Options: o, circuit: &circuit{now: o.Now}, checking: newHTTP(), settling: newHTTP()}, nil
+}
+
+func newHTTP() *http.Client {
+	return &http.Client{
+		Transport: transport(),
+		// A redirect would carry the payment and the token elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // transport keeps connections for bursts of payments to one host. Calls are
@@ -229,7 +232,11 @@ func (c *Client) exchange(ctx context.Context, method, path string, body []byte)
 		}
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := c.http.Do(request)
+	client := c.checking
+	if path == "settle" {
+		client = c.settling
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		return reply{}, err
 	}
