@@ -1,0 +1,147 @@
+package buyer
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+	"golang.org/x/crypto/sha3"
+
+	"github.com/pforte/pforte/pkg/x402"
+)
+
+// Buyer signs payments of one account.
+type Buyer struct {
+	key *secp256k1.PrivateKey
+	// Address is the account, 0x and lower-case hexadecimal digits.
+	Address string
+}
+
+// New gives the buyer with a private key of 0x and 64 hexadecimal digits.
+func New(key string) (*Buyer, error) {
+	secret, err := hex.DecodeString(strings.TrimPrefix(key, "0x"))
+	if err != nil || len(secret) != 32 {
+		return nil, errors.New("a buyer's key is 0x and 64 hexadecimal digits")
+	}
+	private := secp256k1.PrivKeyFromBytes(secret)
+	public := private.PubKey().SerializeUncompressed()
+	return &Buyer{key: private, Address: "0x" + hex.EncodeToString(keccak(public[1:])[12:])}, nil
+}
+
+// Payment is one signed payment, ready to be sent.
+type Payment struct {
+	// Header is the name of the HTTP header, Value what is in it.
+	Header, Value string
+	// Nonce is the authorization's, 0x and 64 lower-case hexadecimal digits.
+	Nonce string
+	// ValidBefore is the Unix second at which the payment ends.
+	ValidBefore int64
+}
+
+// Sign signs a payment for the first way to pay of a challenge, in version
+// x402.V2 or x402.V1, good from now until the seller's longest wait.
+func (b *Buyer) Sign(c x402.PaymentRequired, version int, now time.Time) (Payment, error) {
+	if len(c.Accepts) == 0 {
+		return Payment{}, errors.New("the challenge offers no way to pay")
+	}
+	offer := c.Accepts[0]
+	authorization := x402.Authorization{
+		From: b.Address, To: offer.PayTo, Value: offer.Amount, ValidAfter: "0",
+		ValidBefore: strconv.FormatInt(now.Unix()+int64(offer.MaxTimeoutSeconds), 10),
+	}
+	var nonce [32]byte
+	if _, err := rand.Read(nonce[:]); err != nil {
+		return Payment{}, err
+	}
+	authorization.Nonce = "0x" + hex.EncodeToString(nonce[:])
+	return b.Seal(c, version, authorization)
+}
+
+// Seal signs an authorization as it is, good or not, for a challenge.
+func (b *Buyer) Seal(c x402.PaymentRequired, version int, a x402.Authorization) (Payment, error) {
+	digest, err := Digest(c.Accepts[0], a)
+	if err != nil {
+		return Payment{}, err
+	}
+	// SignCompact gives v, r, s; EIP-3009 wants r, s, v.
+	compact := ecdsa.SignCompact(b.key, digest, false)
+	exact := x402.ExactPayload{
+		Signature:     "0x" + hex.EncodeToString(append(compact[1:], compact[0])),
+		Authorization: a,
+	}
+	before, err := strconv.ParseInt(a.ValidBefore, 10, 64)
+	if err != nil {
+		return Payment{}, err
+	}
+	p := Payment{Header: x402.HeaderPaymentSignature, Nonce: strings.ToLower(a.Nonce), ValidBefore: before}
+	if version == x402.V2 {
+		p.Value, err = x402.Encode(x402.Payload{
+			X402Version: x402.V2, Resource: &c.Resource, Accepted: c.Accepts[0], Payload: exact, Extensions: c.Extensions,
+		})
+		return p, err
+	}
+	name, ok := x402.V1Name(c.Accepts[0].Network)
+	if !ok {
+		return Payment{}, fmt.Errorf("%s has no name in version 1", c.Accepts[0].Network)
+	}
+	p.Header = x402.HeaderPaymentV1
+	p.Value, err = x402.Encode(x402.PayloadV1{X402Version: x402.V1, Scheme: x402.SchemeExact, Network: name, Payload: exact})
+	return p, err
+}
+
+// Digest is what is signed (EIP-712) for an authorization (EIP-3009) of the
+// token that the offer names.
+func Digest(offer x402.Requirements, a x402.Authorization) ([]byte, error) {
+	chain, ok := x402.ChainID(offer.Network)
+	name, named := offer.Extra["name"].(string)
+	version, versioned := offer.Extra["version"].(string)
+	if !ok || !named || !versioned {
+		return nil, errors.New("the offer does not say the token's domain")
+	}
+	w := words{}
+	domain := w.hash(
+		keccak([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")),
+		keccak([]byte(name)), keccak([]byte(version)), w.number(chain.String()), w.hex(offer.Asset))
+	transfer := w.hash(
+		keccak([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)")),
+		w.hex(a.From), w.hex(a.To), w.number(a.Value), w.number(a.ValidAfter), w.number(a.ValidBefore), w.hex(a.Nonce))
+	return keccak([]byte("\x19\x01"), domain, transfer), w.err
+}
+
+// words makes the 32-byte words of an ABI encoding and keeps the first fault.
+type words struct{ err error }
+
+func (w *words) number(decimal string) []byte {
+	n, ok := new(big.Int).SetString(decimal, 10)
+	if !ok || n.Sign() < 0 || n.BitLen() > 256 {
+		w.err = fmt.Errorf("%q is no number of 256 bits", decimal)
+		return nil
+	}
+	return n.FillBytes(make([]byte, 32))
+}
+
+func (w *words) hex(text string) []byte {
+	raw, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))
+	if err != nil || len(raw) > 32 {
+		w.err = fmt.Errorf("%q is no word", text)
+		return nil
+	}
+	return append(make([]byte, 32-len(raw)), raw...)
+}
+
+func (*words) hash(parts ...[]byte) []byte { return keccak(parts...) }
+
+func keccak(parts ...[]byte) []byte {
+	h := sha3.NewLegacyKeccak256()
+	for _, part := range parts {
+		_, _ = h.Write(part) // a hash takes everything
+	}
+	return h.Sum(nil)
+}
