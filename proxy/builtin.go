@@ -35,7 +35,7 @@ func prepare(version string) error {
 		Short: "Asks the proxy that runs on this machine whether it lives",
 		Func:  healthcheck,
 	})
-	if err := errors.Join(replicas("AUTH"), replicas("VERIFIER"), unsetEmpty()); err != nil {
+	if err := errors.Join(replicas("AUTH"), replicas("VERIFIER"), traces(), unsetEmpty()); err != nil {
 		return err
 	}
 	if len(os.Args) > 1 {
@@ -83,4 +83,19 @@ func replicas(service string) error {
 		}
 	}
 	return nil
+}
+
+// traces says by TRACING_SWITCH whether requests are traced: when the standard
+// settings of OpenTelemetry name a collector, as in the services.
+func traces() error {
+	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+	if endpoint == "" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" || os.Getenv("OTEL_SDK_DISABLED") == "true" {
+		return os.Setenv("TRACING_SWITCH", "off")
+	}
+	if os.Getenv("OTEL_SERVICE_NAME") == "" {
+		if err := os.Setenv("OTEL_SERVICE_NAME", "proxy"); err != nil {
+			return fmt.Errorf("setting OTEL_SERVICE_NAME: %w", err)
+		}
+	}
+	return os.Setenv("TRACING_SWITCH", "on")
 }
