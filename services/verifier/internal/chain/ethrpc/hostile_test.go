@@ -92,3 +92,24 @@ func TestALargeBlockDoesNotBlindTheHeads(t *testing.T) {
 		t.Errorf("vote: %v", err)
 	}
 }
+
+// TestATransactionThatNobodySignedCannotBeProven: Optimism's old chain has legacy
+// transactions from L1 whose signature is zero. The block around one is proven,
+// and so are the others in it.
+func TestATransactionThatNobodySignedCannotBeProven(t *testing.T) {
+	m := blockOf150(t)
+	unsigned := &m.block.Transactions[2]
+	unsigned.Type, unsigned.V, unsigned.R, unsigned.S = quantity{}, quantity{}, quantity{}, quantity{}
+	unsigned.GasPrice, m.receipts[2].Type = quantity{}, nil
+	seal(t, m)
+	b, err := prove(m, 18_000_000, *m.block.Hash, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.snapshot(1); err != nil {
+		t.Errorf("its neighbour: %v", err)
+	}
+	if _, err := b.snapshot(2); !errors.Is(err, chain.ErrUnsupportedType) {
+		t.Errorf("got %v", err)
+	}
+}

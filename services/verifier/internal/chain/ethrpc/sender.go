@@ -18,14 +18,16 @@ type signing struct {
 	valid     bool // false when v is no recovery bit at all
 }
 
-// sender recovers who signed. The node's word for it is never used.
+// sender recovers who signed. The node's word for it is never used. It is asked
+// for after the transaction was proven: where there is no sender, the chain itself
+// holds a transaction that nobody signed, as Optimism's old one does.
 func (s *signing) sender() (chain.Address, error) {
 	if !s.valid {
-		return chain.Address{}, fmt.Errorf("signature without a recovery bit: %w", chain.ErrIntegrity)
+		return chain.Address{}, fmt.Errorf("signature without a recovery bit: %w", chain.ErrUnsupportedType)
 	}
 	key, err := crypto.Ecrecover(s.digest[:], s.signature[:])
 	if err != nil {
-		return chain.Address{}, fmt.Errorf("recover the sender: %w", chain.ErrIntegrity)
+		return chain.Address{}, fmt.Errorf("recover the sender: %w", chain.ErrUnsupportedType)
 	}
 	return chain.Address(crypto.Keccak256(key[1:])[12:]), nil
 }
