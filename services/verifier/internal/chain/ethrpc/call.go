@@ -183,6 +183,8 @@ func (e *rpcError) reason() error {
 		return false
 	}
 	switch {
+	case has("too large", "response size"):
+		return chain.ErrUnavailable // not a rate limit: it must not open the circuit
 	case e.Code == 429, e.Code == -32005, has("rate limit", "too many requests", "limit exceeded", "capacity", "throttl"):
 		return chain.ErrRateLimited
 	case e.Code == 4444, has("prun", "missing trie node", "history"):
