@@ -1,0 +1,37 @@
+package sqldb_test
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+)
+
+// TestTheReleaseBeforeOpensADatabaseThatANewerOneMigrated is what a roll-back
+// rests on: a migration only adds, and who does not know it leaves it alone.
+func TestTheReleaseBeforeOpensADatabaseThatANewerOneMigrated(t *testing.T) {
+	const first, second = "-- +goose Up\nCREATE TABLE a (x TEXT NOT NULL);\n", "-- +goose Up\nALTER TABLE a ADD COLUMN y TEXT NOT NULL DEFAULT '';\n"
+	older, newer := fstest.MapFS{}, fstest.MapFS{}
+	for _, dialect := range []string{"sqlite", "postgres"} {
+		older[dialect+"/00001_a.sql"] = &fstest.MapFile{Data: []byte(first)}
+		newer[dialect+"/00001_a.sql"] = &fstest.MapFile{Data: []byte(first)}
+		newer[dialect+"/00002_y.sql"] = &fstest.MapFile{Data: []byte(second)}
+	}
+	for name, url := range sqldbtest.URLs(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, release := range []fstest.MapFS{older, newer, older, newer} {
+				db, err := sqldb.Open(t.Context(), url, release)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := db.Writer.ExecContext(t.Context(), "INSERT INTO a (x) VALUES ('row')"); err != nil {
+					t.Error(err)
+				}
+				if err := db.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
