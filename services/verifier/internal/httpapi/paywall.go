@@ -86,8 +86,8 @@ func readBody(r *http.Request) ([]byte, error) {
 
 // isEnquiry tells a body that only asks for the price, as registries do.
 func isEnquiry(body []byte) bool {
-	trimmed := bytes.TrimSpace(body)
-	return len(trimmed) == 0 || string(trimmed) == "{}"
+	words := bytes.Fields(body)
+	return len(words) == 0 || string(bytes.Join(words, nil)) == "{}"
 }
 
 func readJob(c echo.Context, body []byte, read reader) (job, error) {

@@ -88,7 +88,7 @@ func TestEveryLimitOfTheContractIsAccepted(t *testing.T) {
 
 func TestAPriceEnquiryIs402(t *testing.T) {
 	w := open(t, nil)
-	for _, body := range []string{"", "{}", " {} \n", "  "} {
+	for _, body := range []string{"", "{}", " {} \n", "  ", "{ }", "{\r\n\t}"} {
 		w.post(body).wantFailure(http.StatusPaymentRequired, "payment_required")
 	}
 	w.post("", "Content-Type", "text/plain").wantFailure(http.StatusPaymentRequired, "payment_required")
