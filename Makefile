@@ -87,6 +87,19 @@ FUZZTIME := 60s
 fuzz: ## fuzz every parser of outside bytes in turn (FUZZTIME=60s each)
 	@.ci/fuzz $(FUZZTIME) $(MODULES)
 
+# ---- measure
+
+PEERS := deploy/bench/peers
+$(PEERS)/node_modules/.package-lock.json: $(PEERS)/package-lock.json
+	@echo 'install the servers to compare with'
+	@cd $(PEERS) && npm ci --ignore-scripts --no-audit --no-fund
+
+.PHONY: bench
+bench: build $(PEERS)/node_modules/.package-lock.json ## measure beside Express and scs, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it)
+	@cd deploy/bench/scs && $(GOBUILD) -o $(BIN)/bench-scs .
+	@cd deploy && $(GOBUILD) -o $(BIN)/bench ./bench
+	@$(BIN)/bench -top $(CURDIR) -bin $(BIN) $(if $(filter quick,$(BENCH)),-quick,-out deploy/docs/performance.md) $(ARGS)
+
 # ---- check
 
 LINT    := $(BIN)/tools/golangci-lint

@@ -107,6 +107,18 @@ func (s *Stack) watch(p *process) {
 	}
 }
 
+// Pid is the process id of a running program, or 0.
+func (s *Stack) Pid(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.running {
+		if p.program.Name == name {
+			return p.cmd.Process.Pid
+		}
+	}
+	return 0
+}
+
 // Kill ends one program at once, as a crash would. Its end is not reported.
 func (s *Stack) Kill(name string) {
 	s.mu.Lock()

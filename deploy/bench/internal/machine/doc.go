@@ -1,0 +1,3 @@
+// Package machine says what the kernel knows: how much processor time and
+// memory a process has used, and what machine this is.
+package machine

@@ -1,0 +1,138 @@
+package suite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pforte/pforte/deploy/bench/internal/facilitator"
+	"github.com/pforte/pforte/deploy/bench/internal/load"
+	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/pkg/receipt"
+)
+
+// verifyPath is where both sell.
+const verifyPath = "/v1/verify/base-transaction"
+
+// paywall compares the verifier with the official server packages.
+func (s *Suite) paywall(ctx context.Context, p *page) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	w, body, err := s.openPaywall(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.close(ctx)
+	p.line("\n## Paywall")
+	sellers := []seller{
+		{"verifier", w.Addresses.Verifier, []int{w.Pid("verifier")}},
+		{"@x402/express", w.peers["express"], []int{w.Pid("express")}},
+		{"verifier behind Caddy", w.Addresses.Proxy, []int{w.Pid("verifier"), w.Pid("proxy")}},
+	}
+	p.line("\nThe 402 of a call without payment, %d callers at once.", askers)
+	unpaid := func(sl seller) (func() []byte, error) { return always(request(http.MethodPost, verifyPath, body)), nil }
+	if err := s.sell(ctx, p, "unpaid", askers, http.StatusPaymentRequired, sellers, unpaid, atLeast(10)); err != nil {
+		return err
+	}
+	for _, callers := range []int{askers, 1} {
+		p.line("\nPaid calls, %d at once: the same facilitator, which says yes at once, and the same evidence, made before.", callers)
+		paid := func(sl seller) (func() []byte, error) { return s.payments(ctx, sl.addr, body) }
+		if err := s.sell(ctx, p, fmt.Sprintf("paid by %d", callers), callers, http.StatusOK, sellers, paid, atLeast(5)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seller is a server that sells evidence.
+type seller struct {
+	name, addr string
+	pids       []int
+}
+
+// openPaywall starts the verifier on a recorded block, the proxy and the peer,
+// and gives the body of the request for evidence.
+func (s *Suite) openPaywall(ctx context.Context) (w *world, body string, err error) {
+	vector := filepath.Join(s.Top, "pkg/receipt/testdata/vectors/base/response.json")
+	text, err := os.ReadFile(vector) //nolint:gosec // a file of the project
+	if err != nil {
+		return nil, "", err
+	}
+	document, err := receipt.Parse(text)
+	if err != nil {
+		return nil, "", fmt.Errorf("evidence of the peer: %w", err)
+	}
+	asked, err := json.Marshal(map[string]any{"transactionHash": document.Receipt.Request.TransactionHash, "expectations": document.Receipt.Request.Expectations})
+	if err != nil {
+		return nil, "", err
+	}
+	if w, err = s.open(ctx, "paywall"); err != nil {
+		return nil, "", err
+	}
+	w.Extra["verifier"] = map[string]string{
+		"CHAIN_NAME": "base", "CHAIN_ID": "8453",
+		"FACILITATOR_FREE_SETTLEMENTS": "1000000000", "UNPAID_ATTEMPTS_PER_PAYER": manyAttempts, "UNPAID_ATTEMPTS_PER_ADDRESS": manyAttempts,
+	}
+	proxy := w.Layout.Proxy()
+	proxy.Ready = listening(w.Addresses.Proxy)
+	bank := &facilitator.Server{Network: layout.Network, Payer: payer}
+	if err = bank.Serve(ctx, w.Layout.Facilitator); err == nil {
+		err = w.Start(ctx, within, w.recordedNode(), w.Layout.Verifier(), proxy)
+	}
+	if err == nil {
+		err = w.node(ctx, "express", "paid.mjs", map[string]string{
+			"FACILITATOR_URL": "http://" + w.Layout.Facilitator, "NETWORK": layout.Network, "PAY_TO": layout.Payee, "ANSWER": vector,
+		})
+	}
+	if err != nil {
+		w.close(ctx)
+		return nil, "", err
+	}
+	return w, string(asked), nil
+}
+
+// recordedNode is a node of one block of Base.
+func (w *world) recordedNode() stack.Program {
+	return stack.Program{
+		Name: "node", Path: filepath.Join(w.Bin, "recordednode"),
+		Args: []string{
+			"--block", filepath.Join(w.suite.Top, "services/verifier/internal/chain/chaintest/testdata/blocks/base-mainnet-2000000.json.gz"),
+			"--listen", w.Chain, "--latest", "2000100", "--finalized", "2000050",
+		},
+		Ready: listening(w.Chain),
+	}
+}
+
+// sell measures one kind of call at all sellers; the first is ours, the second
+// the peer.
+func (s *Suite) sell(ctx context.Context, p *page, what string, callers, status int, sellers []seller,
+	requests func(seller) (func() []byte, error), want goal,
+) error {
+	cells := make([]cell, len(sellers))
+	for i, sl := range sellers {
+		cells[i] = cell{name: what + ", " + sl.name, pids: sl.pids, prepare: func(_ context.Context, d time.Duration) (load.Job, error) {
+			next, err := requests(sl)
+			return load.Job{Addr: sl.addr, Conns: callers, For: d, Request: next, Status: status}, err
+		}}
+	}
+	r, err := s.compare(ctx, s.For, cells...)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"server", "answers/s", "µs of processor per answer", "p50 ms", "p99 ms"}}
+	for i, sl := range sellers {
+		rows = append(rows, []string{sl.name, r[i].rate.String(), r[i].cost.String(), r[i].p50.String(), r[i].p99.String()})
+	}
+	p.table(rows...)
+	if callers > 1 {
+		p.ratios(what, r[0], r[1], "@x402/express", want)
+	} else {
+		p.line("- One call at a time takes %s ms, the facilitator's two answers included. Wanted %s.", r[0].p50, atMost(2).met(r[0].p50))
+	}
+	return nil
+}
