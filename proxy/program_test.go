@@ -134,3 +134,20 @@ func TestAStopLetsRequestsUnderWayFinish(t *testing.T) {
 		t.Errorf("the program ended with %v", h.exit)
 	}
 }
+
+func TestAProxyThatIsToldToStopServesOnForTheDelay(t *testing.T) {
+	t.Parallel()
+	h := household(t, map[string]string{"SHUTDOWN_DELAY": "2s"})
+	if err := h.process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	if got := h.ask(t, "GET", "/api/v1/auth/me", ""); got.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", got.StatusCode, got.body)
+	}
+	select {
+	case <-h.ended:
+	case <-time.After(10 * time.Second):
+		t.Error("it does not end")
+	}
+}
