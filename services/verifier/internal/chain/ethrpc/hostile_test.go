@@ -97,7 +97,7 @@ func TestALargeBlockDoesNotBlindTheHeads(t *testing.T) {
 // transactions from L1 whose signature is zero. The block around one is proven,
 // and so are the others in it.
 func TestATransactionThatNobodySignedCannotBeProven(t *testing.T) {
-	m := blockOf150(t)
+	m := blockOf(t, 150)
 	unsigned := &m.block.Transactions[2]
 	unsigned.Type, unsigned.V, unsigned.R, unsigned.S = quantity{}, quantity{}, quantity{}, quantity{}
 	unsigned.GasPrice, m.receipts[2].Type = quantity{}, nil
