@@ -1,7 +1,7 @@
 # Everything that a person or CI runs, from the root. Each module is built,
 # tested and checked alone; go.work is for editors only.
 
-MODULES  := pkg services/auth services/verifier proxy deploy deploy/kubernetes
+MODULES  := pkg services/auth services/verifier proxy deploy/kubernetes deploy
 # Modules whose programs are in cmd/.
 COMMANDS := pkg services/auth services/verifier
 

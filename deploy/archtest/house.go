@@ -16,7 +16,7 @@ import (
 const Root = "github.com/pforte/pforte/"
 
 // Modules are our modules by folder, in the order in which they may import.
-var Modules = []string{"pkg", "services/auth", "services/verifier", "proxy", "deploy"}
+var Modules = []string{"pkg", "services/auth", "services/verifier", "proxy", "deploy/kubernetes", "deploy"}
 
 // Package is one package as `go list` tells it.
 type Package struct {
