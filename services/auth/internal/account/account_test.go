@@ -95,7 +95,7 @@ func newRules(t *testing.T) *rules {
 
 func (r *rules) add(username string) user.User {
 	r.t.Helper()
-	u, err := r.Create(r.t.Context(), account.NewUser{Username: username, DisplayName: username, Password: oldPass})
+	u, err := r.Add(r.t.Context(), account.NewUser{Username: username, DisplayName: username, Password: oldPass})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestALoginHashesAWeakHashAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	imported := "$2b$" + strings.TrimPrefix(hash, "$2a$")
-	if _, err := r.users.Create(t.Context(), user.New{Username: "anna", DisplayName: "Anna", PasswordHash: imported, Role: user.Member}); err != nil {
+	if _, err := r.users.Create(t.Context(), user.New{Username: "anna", DisplayName: "Anna", PasswordHash: imported, Role: user.Member}, user.Operator); err != nil {
 		t.Fatal(err)
 	}
 	first, err := r.login("anna", oldPass)

@@ -29,6 +29,13 @@ func (s *Service) Bootstrap(ctx context.Context, username, pw string) (created b
 	return err == nil, err
 }
 
+// Add creates a user. The errors are Create's, but for those of a session.
+func (s *Service) Add(ctx context.Context, n NewUser) (user.User, error) {
+	return s.create(ctx, n, func(ctx context.Context, record user.New) (user.User, error) {
+		return s.users.Create(ctx, record, user.Operator)
+	})
+}
+
 // ResetPassword gives a user a new password and ends all his sessions.
 // user.ErrNotFound, password.ErrTooShort, password.ErrTooLong, ErrPending.
 func (s *Service) ResetPassword(ctx context.Context, username, replacement string) error {

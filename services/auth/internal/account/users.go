@@ -15,11 +15,20 @@ type NewUser struct {
 	AvatarColor, Role               *string
 }
 
-// Create adds a user. In this order: ErrMissing; password.ErrTooShort,
-// password.ErrTooLong; the sentinels of user for username, display name, role,
-// colour; user.ErrUsernameTaken.
-func (s *Service) Create(ctx context.Context, n NewUser) (user.User, error) {
-	return s.create(ctx, n, s.users.Create)
+// Create adds a user on behalf of the admin of a session. In this order:
+// ErrMissing; password.ErrTooShort, password.ErrTooLong; the sentinels of user
+// for username, display name, role, colour; session.ErrNotFound when the session
+// has ended meanwhile; user.ErrNotAdmin (any more); user.ErrUsernameTaken.
+//
+// The session is looked at again because the caller read it before a body that
+// may have taken a minute to arrive.
+func (s *Service) Create(ctx context.Context, by session.Session, n NewUser) (user.User, error) {
+	return s.create(ctx, n, func(ctx context.Context, record user.New) (user.User, error) {
+		if _, err := s.sessions.Load(ctx, by.Ref, session.Lifetime); err != nil {
+			return user.User{}, err
+		}
+		return s.users.Create(ctx, record, by.UserID)
+	})
 }
 
 func (s *Service) create(ctx context.Context, n NewUser, add func(context.Context, user.New) (user.User, error)) (user.User, error) {

@@ -34,7 +34,7 @@ func userAdd(ctx context.Context, p Process, args []string) error {
 		return err
 	}
 	return p.with(ctx, func(s *account.Service) error {
-		u, err := s.Create(ctx, account.NewUser{
+		u, err := s.Add(ctx, account.NewUser{
 			Username: words[0], DisplayName: cmp.Or(*displayName, words[0]), Password: pw, AvatarColor: color, Role: &role,
 		})
 		if err != nil {

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -46,7 +47,12 @@ func (h *house) browser() *browser {
 // value removes one.
 func (b *browser) send(method, path, body string, headers ...string) reply {
 	b.h.t.Helper()
-	r := httptest.NewRequestWithContext(b.h.t.Context(), method, path, strings.NewReader(body))
+	return b.sendBody(method, path, strings.NewReader(body), headers...)
+}
+
+func (b *browser) sendBody(method, path string, body io.Reader, headers ...string) reply {
+	b.h.t.Helper()
+	r := httptest.NewRequestWithContext(b.h.t.Context(), method, path, body)
 	r.RemoteAddr = b.addr
 	r.Header.Set("Content-Type", "application/json")
 	for name, value := range b.cookies {

@@ -46,11 +46,11 @@ func (f failingUsers) List(ctx context.Context) ([]user.User, error) {
 	return f.Store.List(ctx)
 }
 
-func (f failingUsers) Create(ctx context.Context, n user.New) (user.User, error) {
+func (f failingUsers) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
 	if err := failure(f.broken); err != nil {
 		return user.User{}, err
 	}
-	return f.Store.Create(ctx, n)
+	return f.Store.Create(ctx, n, by)
 }
 
 func (f failingUsers) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {

@@ -124,7 +124,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 // add creates a user without the API and returns the id.
 func (h *house) add(username, displayName, pass, role string) int64 {
 	h.t.Helper()
-	u, err := h.accounts.Create(h.t.Context(), account.NewUser{Username: username, DisplayName: displayName, Password: pass, Role: &role})
+	u, err := h.accounts.Add(h.t.Context(), account.NewUser{Username: username, DisplayName: displayName, Password: pass, Role: &role})
 	if err != nil {
 		h.t.Fatal(err)
 	}

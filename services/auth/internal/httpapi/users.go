@@ -61,7 +61,7 @@ func (a *api) createUser(c echo.Context, s session.Session) (answer, error) {
 		return answer{}, err
 	}
 	defer detach(c)()
-	u, err := a.accounts.Create(c.Request().Context(), account.NewUser(body))
+	u, err := a.accounts.Create(c.Request().Context(), s, account.NewUser(body))
 	if err != nil {
 		return answer{}, err
 	}

@@ -30,9 +30,12 @@ func NewMemoryStore(now func() time.Time) *MemoryStore {
 func (s *MemoryStore) seconds() time.Time { return s.now().UTC().Truncate(time.Second) }
 
 // Create implements Store.
-func (s *MemoryStore) Create(_ context.Context, n New) (User, error) {
+func (s *MemoryStore) Create(_ context.Context, n New, by int64) (User, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.mayAct(by) {
+		return User{}, ErrNotAdmin
+	}
 	return s.create(n)
 }
 
@@ -169,7 +172,7 @@ func (s *MemoryStore) SetRole(_ context.Context, id int64, role Role) (Revocatio
 func (s *MemoryStore) Delete(_ context.Context, id, by int64) (Revocation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if by != Operator && s.users[by].Role != Admin {
+	if !s.mayAct(by) {
 		return Revocation{}, ErrNotAdmin
 	}
 	u, err := s.get(id)
@@ -181,6 +184,10 @@ func (s *MemoryStore) Delete(_ context.Context, id, by int64) (Revocation, error
 	}
 	delete(s.users, id)
 	return s.record(Revocation{UserID: id, Kind: RevokeSessions}), nil
+}
+
+func (s *MemoryStore) mayAct(by int64) bool {
+	return by == Operator || s.users[by].Role == Admin
 }
 
 func (s *MemoryStore) admins() int {

@@ -39,9 +39,10 @@ const Operator int64 = 0
 // and then reports RevocationDone; a process that dies in between leaves the
 // record, and PendingRevocations hands it to the next one.
 type Store interface {
-	// Create adds a user and returns it with id and creation time.
-	// ErrUsernameTaken.
-	Create(ctx context.Context, n New) (User, error)
+	// Create adds a user on behalf of the user by, who must be an admin at that
+	// instant (ErrNotAdmin), or of the Operator, and returns it with id and
+	// creation time. ErrUsernameTaken.
+	Create(ctx context.Context, n New, by int64) (User, error)
 	// CreateFirst is Create while there is no user at all, else ErrNotEmpty. Of
 	// any number of concurrent calls one succeeds.
 	CreateFirst(ctx context.Context, n New) (User, error)

@@ -15,13 +15,34 @@ import (
 )
 
 // Create implements user.Store.
-func (s *Store) Create(ctx context.Context, n user.New) (user.User, error) {
+func (s *Store) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
 	var created user.User
 	err := s.tx(ctx, "create user", func(ctx context.Context, tx *sql.Tx) (err error) {
+		if err := s.mayAct(ctx, tx, by); err != nil {
+			return err
+		}
 		created, err = s.insert(ctx, tx, n)
 		return err
 	})
 	return created, err
+}
+
+// mayAct refuses everybody but the Operator and admins. It holds the admin until
+// the transaction ends: who deletes or demotes him meanwhile waits.
+func (s *Store) mayAct(ctx context.Context, tx *sql.Tx, by int64) error {
+	if by == user.Operator {
+		return nil
+	}
+	query := `SELECT role FROM users WHERE id = ?`
+	if s.db.Dialect == sqldb.Postgres {
+		query += ` FOR SHARE`
+	}
+	var role string
+	err := tx.QueryRowContext(ctx, s.db.Rebind(query), by).Scan(&role)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && role != string(user.Admin) {
+		return user.ErrNotAdmin
+	}
+	return err
 }
 
 // CreateFirst implements user.Store.

@@ -2,7 +2,9 @@ package usertest
 
 import (
 	"context"
+	"errors"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -20,6 +22,8 @@ func RunConcurrent(t *testing.T, open Open) {
 		"deletion and demotion at once leave an admin":         deleteAndDemote,
 		"a user is deleted once":                               deleteOnce,
 		"many users are created at once":                       createMany,
+		"an admin who is deleted creates nobody any more":      createWhileDeleted,
+		"an admin who is demoted creates nobody any more":      createWhileDemoted,
 		"one of many imports the same users":                   imports,
 	}
 	for name, test := range tests {
@@ -30,7 +34,7 @@ func RunConcurrent(t *testing.T, open Open) {
 func createOnce(s *suite) {
 	names := []string{"anna", "Anna", "ANNA", "aNNa"}
 	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
-		_, err := store.Create(ctx, person(names[i%len(names)], user.Member))
+		_, err := store.Create(ctx, person(names[i%len(names)], user.Member), user.Operator)
 		return err
 	})
 	s.same(s.count(errs, user.ErrUsernameTaken), 1)
@@ -123,13 +127,51 @@ func deleteOnce(s *suite) {
 
 func createMany(s *suite) {
 	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
-		_, err := store.Create(ctx, person("user"+strconv.Itoa(i), user.Member))
+		_, err := store.Create(ctx, person("user"+strconv.Itoa(i), user.Member), user.Operator)
 		return err
 	})
 	s.same(s.count(errs), atOnce)
 	users, err := s.store.List(s.Context())
 	s.ok(err)
 	s.same(len(users), atOnce)
+}
+
+func createWhileDeleted(s *suite) {
+	root := s.create("root", user.Admin)
+	createWhile(s, func(ctx context.Context, store user.Store, admin int64) error {
+		_, err := store.Delete(ctx, admin, root.ID)
+		return err
+	})
+}
+
+func createWhileDemoted(s *suite) {
+	s.create("root", user.Admin)
+	createWhile(s, func(ctx context.Context, store user.Store, admin int64) error {
+		_, err := store.SetRole(ctx, admin, user.Member)
+		return err
+	})
+}
+
+// createWhile lets an admin create users while he ceases to be one.
+func createWhile(s *suite, cease func(ctx context.Context, store user.Store, admin int64) error) {
+	admin := s.create("admin", user.Admin)
+	var ceased atomic.Bool
+	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+		if i == atOnce/2 {
+			err := cease(ctx, store, admin.ID)
+			ceased.Store(true)
+			return err
+		}
+		tooLate := ceased.Load()
+		_, err := store.Create(ctx, person("user"+strconv.Itoa(i), user.Member), admin.ID)
+		if err == nil && tooLate {
+			return errors.New("created a user when he was no admin any more")
+		}
+		return err
+	})
+	s.count(errs, user.ErrNotAdmin)
+	_, err := s.store.Create(s.Context(), person("late", user.Member), admin.ID)
+	s.refused(err, user.ErrNotAdmin)
 }
 
 func (s *suite) createAdmins() []user.User {

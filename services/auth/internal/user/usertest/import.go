@@ -93,7 +93,7 @@ func importConflict(s *suite) {
 func imports(s *suite) {
 	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
 		if i%2 == 0 {
-			_, err := store.Create(ctx, person(fmt.Sprintf("new-%d", i), user.Member))
+			_, err := store.Create(ctx, person(fmt.Sprintf("new-%d", i), user.Member), user.Operator)
 			return err
 		}
 		_, err := store.Import(ctx, []user.User{{ID: 1000, New: person("anna", user.Admin)}, {ID: 1001, New: person("ben", user.Member)}})

@@ -23,6 +23,7 @@ func Run(t *testing.T, open Open) {
 		"a role changes, and the last admin keeps it":                setRole,
 		"a user is deleted once, and never the last admin":           remove,
 		"only an admin or the operator deletes":                      removeBy,
+		"only an admin or the operator creates":                      createBy,
 		"revocations are pending until done, the oldest first":       revocations,
 		"a change that is refused leaves no revocation":              refusedChange,
 		"what is unknown is not found":                               unknown,
@@ -50,11 +51,23 @@ func found(s *suite) {
 	}
 }
 
+func createBy(s *suite) {
+	admin, member := s.create("root", user.Admin), s.create("anna", user.Member)
+	_, err := s.store.Create(s.Context(), person("ben", user.Member), admin.ID)
+	s.ok(err)
+	for _, by := range []int64{member.ID, 4711, -1} {
+		_, err := s.store.Create(s.Context(), person("carl", user.Member), by)
+		s.refused(err, user.ErrNotAdmin)
+	}
+	_, err = s.store.ByUsername(s.Context(), "carl")
+	s.refused(err, user.ErrNotFound)
+}
+
 func verbatim(s *suite) {
 	for i, name := range []string{"Zo\u00eb", "Zoe\u0308", "👩‍👩‍👧 Familie", "O'Brien; DROP TABLE users;--", `"quoted" \ %_?$1`, "مرحبا"} {
 		n := person("user"+string(rune('a'+i)), user.Member)
 		n.DisplayName, n.PasswordHash, n.AvatarColor = name, "$2a$12$"+name, "#aBc"
-		u, err := s.store.Create(s.Context(), n)
+		u, err := s.store.Create(s.Context(), n, user.Operator)
 		s.ok(err)
 		s.same(s.get(u.ID).New, n)
 	}
@@ -71,7 +84,7 @@ func anyName(s *suite) {
 func unique(s *suite) {
 	s.create("Anna.B", user.Member)
 	for _, name := range []string{"Anna.B", "anna.b", "ANNA.B"} {
-		_, err := s.store.Create(s.Context(), person(name, user.Member))
+		_, err := s.store.Create(s.Context(), person(name, user.Member), user.Operator)
 		s.refused(err, user.ErrUsernameTaken)
 	}
 	s.create("anna_b", user.Member)

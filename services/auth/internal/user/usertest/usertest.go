@@ -47,7 +47,7 @@ func person(name string, role user.Role) user.New {
 
 func (s *suite) create(name string, role user.Role) user.User {
 	s.Helper()
-	u, err := s.store.Create(s.Context(), person(name, role))
+	u, err := s.store.Create(s.Context(), person(name, role), user.Operator)
 	s.ok(err)
 	return u
 }

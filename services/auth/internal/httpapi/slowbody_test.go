@@ -1,0 +1,61 @@
+package httpapi_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Contract, sections 3 and 4: guards answer before the body is read, but what
+// they saw may be over when it has arrived.
+
+func TestCreateIsRefusedToWhoLostHisRightsWhileTheBodyArrived(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(*browser) error
+		want      int
+	}{
+		"deleted":                 {func(b *browser) error { return b.h.accounts.Remove(b.h.t.Context(), "anna") }, http.StatusUnauthorized},
+		"demoted":                 {func(b *browser) error { return b.h.accounts.SetRole(b.h.t.Context(), "anna", "member") }, http.StatusForbidden},
+		"given another password":  {func(b *browser) error { return b.h.accounts.ResetPassword(b.h.t.Context(), "anna", "another one") }, http.StatusUnauthorized},
+		"logged out":              {func(b *browser) error { b.logout().want(http.StatusOK); return nil }, http.StatusUnauthorized},
+		"still admin, as a check": {func(*browser) error { return nil }, http.StatusCreated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.add("root", "Root", adminPass, "admin")
+			b := h.anna()
+			body := &slowBody{text: strings.NewReader(newUser()), meanwhile: func() {
+				copied := *b
+				copied.cookies = map[string]string{"svc.sid": b.cookies["svc.sid"], "csrf-token": b.cookies["csrf-token"]}
+				if err := c.meanwhile(&copied); err != nil {
+					t.Error(err)
+				}
+			}}
+			b.sendBody(http.MethodPost, prefix+"/users", body).want(c.want)
+			want := 3
+			if c.want == http.StatusCreated {
+				want = 4
+			} else if name == "deleted" {
+				want = 2
+			}
+			if users, err := h.accounts.List(t.Context()); err != nil || len(users) != want {
+				t.Errorf("there are %d users: %v", len(users), err)
+			}
+		})
+	}
+}
+
+// slowBody is a request's body that arrives when something else has happened.
+type slowBody struct {
+	text      io.Reader
+	meanwhile func()
+}
+
+func (s *slowBody) Read(p []byte) (int, error) {
+	if s.meanwhile != nil {
+		s.meanwhile()
+		s.meanwhile = nil
+	}
+	return s.text.Read(p)
+}
