@@ -184,3 +184,36 @@ func sinceFirst(lost []time.Time, killed time.Time) string {
 	}
 	return fmt.Sprintf(", the first of them made %v before", killed.Sub(lost[0]).Round(time.Millisecond))
 }
+
+// TestAMasterThatIsCutOffRefusesSessions bounds what a master loses that auth
+// still reaches while Sentinels and replicas do not: with these two settings it
+// takes nothing more once its replica has been silent for as long.
+func TestAMasterThatIsCutOffRefusesSessions(t *testing.T) {
+	t.Parallel()
+	w := redistest.StartWatched(t, time.Minute)
+	for _, setting := range [][2]string{{"min-replicas-to-write", "1"}, {"min-replicas-max-lag", "2"}} {
+		if _, err := w.Master.Ask("CONFIG", "SET", setting[0], setting[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := redisstore.New(dialSentinels(t, w), "svc")
+	s := create(t, store, 42, "aa")
+	w.Replica.Pause()
+	cut, refused := time.Now(), error(nil)
+	for i := 0; refused == nil; i++ {
+		if time.Since(cut) > 10*time.Second {
+			t.Fatal("it takes sessions after 10 seconds")
+		}
+		refused = makeSession(t.Context(), store, fmt.Sprintf("%064x", i))
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Logf("it took sessions for %v: %v", time.Since(cut).Round(100*time.Millisecond), refused)
+	if errors.Is(refused, session.ErrFenced) {
+		t.Errorf("a refusal is not a revocation: %v", refused)
+	}
+	if _, err := store.Load(t.Context(), s.Ref, session.Lifetime); errors.Is(err, session.ErrNotFound) {
+		t.Errorf("a session that is there: %v", err)
+	}
+	w.Replica.Resume()
+	answersAgain(t, store)
+}
