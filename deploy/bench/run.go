@@ -24,7 +24,7 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	out := flags.String("out", "", "the page to write; none: standard output")
 	quick := flags.Bool("quick", false, "measure shortly")
 	rounds := flags.Int("rounds", 0, "rounds of each measurement; 0: 5, or 3")
-	duration := flags.Duration("for", 0, "how long each round lasts; 0: 3s, or 1s")
+	duration := flags.Duration("for", 0, "how long each round lasts; 0: 2s, or 1s")
 	only := flags.String("only", "", "sections to measure, with commas between; none: all")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 		return fmt.Errorf("scratch folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	s := &suite.Suite{Scratch: scratch, Rounds: cmp.Or(*rounds, 5), For: cmp.Or(*duration, 3*time.Second), Progress: progress, Now: time.Now}
+	s := &suite.Suite{Scratch: scratch, Rounds: cmp.Or(*rounds, 5), For: cmp.Or(*duration, 2*time.Second), Progress: progress, Now: time.Now}
 	if *quick {
 		s.Rounds, s.For = cmp.Or(*rounds, 3), cmp.Or(*duration, time.Second)
 	}

@@ -22,7 +22,9 @@ type Job struct {
 // Result is what came of a job.
 type Result struct {
 	Answers int
-	Took    time.Duration
+	// Took is until the last of them, so that slow answers are not cut off in the
+	// middle.
+	Took time.Duration
 	// Latencies are sorted, one for each answer.
 	Latencies []time.Duration
 }

@@ -39,6 +39,7 @@ type loop struct {
 	deadline  time.Time
 	waiting   int
 	latencies []time.Duration
+	last      time.Time // when the latest answer that counts came
 }
 
 // conn is one connection with one request under way.
@@ -101,7 +102,7 @@ func (l *loop) run(ctx context.Context) (Result, error) {
 		}
 	}
 	slices.Sort(l.latencies)
-	return Result{Answers: len(l.latencies), Took: l.job.For, Latencies: l.latencies}, ctx.Err()
+	return Result{Answers: len(l.latencies), Took: l.last.Sub(began), Latencies: l.latencies}, ctx.Err()
 }
 
 func (l *loop) ask(c *conn, now time.Time) error {
@@ -142,6 +143,6 @@ func (l *loop) read(c *conn) error {
 	if now.After(l.deadline) {
 		return nil
 	}
-	l.latencies = append(l.latencies, now.Sub(c.asked))
+	l.latencies, l.last = append(l.latencies, now.Sub(c.asked)), now
 	return l.ask(c, now)
 }

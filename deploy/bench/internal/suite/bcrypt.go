@@ -18,7 +18,7 @@ func (w *world) withIdeal(ctx context.Context, cells []cell) (r []rounds, ideal 
 	if err != nil {
 		return nil, nil, fmt.Errorf("bcrypt: %w", err)
 	}
-	duration := max(w.suite.For, 2*time.Second) // several logins
+	duration := 2 * w.suite.For // for some more logins
 	r = make([]rounds, len(cells))
 	for range w.suite.Rounds {
 		ideal = append(ideal, bcryptRate(hash, duration))

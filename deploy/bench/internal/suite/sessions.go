@@ -101,9 +101,10 @@ func (m *member) do(ctx context.Context, method, path, body string, v any) error
 	if err != nil {
 		return err
 	}
-	name, value, _ := strings.Cut(m.cookie, ": ")
-	req.Header.Set(name, value)
-	req.Header.Set("X-CSRF-Token", m.token)
+	if name, value, ok := strings.Cut(m.cookie, ": "); ok {
+		req.Header.Set(name, value)
+		req.Header.Set("X-CSRF-Token", m.token)
+	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

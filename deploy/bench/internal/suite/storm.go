@@ -11,7 +11,7 @@ import (
 
 // pace is how many GET /me a second somebody makes who wants to know how long
 // they take.
-const pace = 100
+const pace = 200
 
 // storm measures GET /me while others log in.
 func (s *Suite) storm(ctx context.Context, p *page) error {
