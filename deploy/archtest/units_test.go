@@ -84,6 +84,9 @@ const maxExposure = "20"
 
 func TestUnitsAreRightAndConfined(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("systemd-analyze is not installed, and CI is set")
+		}
 		t.Skip("systemd-analyze is not installed")
 	}
 	files, err := filepath.Glob(filepath.Join(top, "deploy/systemd/pforte-*"))
