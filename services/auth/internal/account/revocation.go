@@ -14,7 +14,7 @@ const replayInterval = time.Second
 
 // followTimeout bounds how long a change waits for the session store. What it
 // could not do by then is recorded, and Replay does it.
-const followTimeout = 3 * time.Second
+const followTimeout = 2 * time.Second
 
 // refreshTries bounds how often a role is read again when it keeps changing.
 const refreshTries = 5

@@ -16,9 +16,9 @@ import (
 // go-redis alone would try for 20 seconds, and longer on a Cluster.
 const (
 	redisDialTimeout    = time.Second
-	redisIOTimeout      = 1500 * time.Millisecond
+	redisIOTimeout      = time.Second
 	redisRetries        = 1
-	redisCommandTimeout = 3 * time.Second
+	redisCommandTimeout = 2 * time.Second
 )
 
 // openRedis returns a client for one server, Sentinels or a Cluster. It does not

@@ -13,8 +13,9 @@ type wire struct {
 	t      *testing.T
 	target string
 	listen net.Listener
-	// trips counts the messages to the store.
-	trips atomic.Int64
+	// trips counts the messages to the store; from the hangAt-th on, unless that
+	// is zero, the wire hangs.
+	trips, hangAt atomic.Int64
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -80,7 +81,11 @@ func (w *wire) connect(client net.Conn) {
 		return
 	}
 	go w.copy(client, server, func() {})
-	w.copy(server, client, func() { w.trips.Add(1) })
+	w.copy(server, client, func() {
+		if n, at := w.trips.Add(1), w.hangAt.Load(); at > 0 && n >= at {
+			w.hang()
+		}
+	})
 }
 
 // keep remembers the connections, unless the wire is cut.

@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -45,19 +47,41 @@ func (a *api) limited(c echo.Context, limit string, limiter *ratelimit.Limiter, 
 		return answer{}, errLimited
 	}
 	a.metrics.decided(limit, decisionTaken)
-	ans, err := h(c)
-	if err == nil || failureOf(err).status != http.StatusUnauthorized {
-		refunded, refundErr := limiter.Refund(ctx, key, decision)
-		if refundErr != nil {
-			a.metrics.decided(limit, decisionError)
-			a.log.ErrorContext(ctx, "attempt not given back", "error", refundErr)
-		} else {
-			a.metrics.decided(limit, decisionGivenBack)
-			decision = refunded
+	status := http.StatusInternalServerError // of a panic, which is no wrong password either
+	defer func() {
+		if status != http.StatusUnauthorized {
+			decision = a.giveBack(ctx, limit, limiter, key, decision, status)
 		}
+		tellLimit(c, decision)
+	}()
+	ans, err := h(c)
+	status = ans.status
+	if err != nil {
+		status = failureOf(err).status
 	}
-	tellLimit(c, decision)
 	return ans, err
+}
+
+// failedRefundTimeout is how long an answer that reports a failure waits for the
+// attempt to be given back: the store that failed may be the same one.
+const failedRefundTimeout = 500 * time.Millisecond
+
+// giveBack gives an attempt back and returns how things stand then. A failure is
+// logged: the attempt is counted until its window ends.
+func (a *api) giveBack(ctx context.Context, limit string, limiter *ratelimit.Limiter, key string, d ratelimit.Decision, status int) ratelimit.Decision {
+	if status >= http.StatusInternalServerError {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, failedRefundTimeout)
+		defer cancel()
+	}
+	refunded, err := limiter.Refund(ctx, key, d)
+	if err != nil {
+		a.metrics.decided(limit, decisionError)
+		a.log.ErrorContext(ctx, "attempt not given back", "error", err)
+		return d
+	}
+	a.metrics.decided(limit, decisionGivenBack)
+	return refunded
 }
 
 // tellLimit sets the headers of draft-ietf-httpapi-ratelimit-headers-06, the

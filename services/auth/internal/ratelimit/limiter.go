@@ -11,7 +11,7 @@ import (
 )
 
 // storeTimeout bounds one step of the store.
-const storeTimeout = 3 * time.Second
+const storeTimeout = 2 * time.Second
 
 // maxKey is the length in bytes above which a key is replaced by its hash.
 const maxKey = 64
@@ -76,12 +76,16 @@ func (l *Limiter) Spend(ctx context.Context, key string) (Decision, error) {
 
 // Refund gives the attempt of an allowed decision back and returns how things
 // stand then. Again, or when its window is over, it changes nothing. Like Spend
-// it goes on when ctx is cancelled.
+// it goes on when ctx is cancelled, though not beyond ctx's deadline.
 func (l *Limiter) Refund(ctx context.Context, key string, d Decision) (Decision, error) {
 	if !d.Allowed {
 		return d, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	bound := storeTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		bound = min(bound, time.Until(deadline))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
 	count, err := l.store.Refund(ctx, l.storeKey(key), d.attempt)
 	if err != nil {
