@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/tracing"
 
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -101,6 +102,8 @@ func (s *Store) ByUsername(ctx context.Context, username string) (user.User, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	ctx, span := tracing.Call(ctx, "sql", "find user")
+	defer span.End("")
 	// lower() lets the index serve, the second condition minds the case
 	return scan(s.db.Reader.QueryRowContext(ctx, s.db.Rebind(
 		`SELECT `+columns+` FROM users WHERE lower(username) = ? AND username = ?`), asciiLower(username), username))
