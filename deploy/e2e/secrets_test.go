@@ -15,15 +15,34 @@ func TestNoLogHoldsASecret(t *testing.T) {
 		l.Extra["verifier"] = map[string]string{"LOG_LEVEL": "debug"}
 	}})
 	b := w.admin(t)
+	b.ask("POST", "/api/v1/auth/login", credentials("admin", "a wrong password")).want(t, 401, nil)
+	w.buy(t)
+	secrets := w.secrets(t, b)
+	secrets["a mistyped password"] = "a wrong password"
+	logs, err := filepath.Glob(filepath.Join(w.Path("logs"), "*.log"))
+	if err != nil || len(logs) < 5 {
+		t.Fatalf("logs %v: %v", logs, err)
+	}
+	for _, log := range logs {
+		content := w.log(t, strings.TrimSuffix(filepath.Base(log), ".log"))
+		for name, secret := range secrets {
+			if strings.Contains(content, secret) {
+				t.Errorf("%s holds %s", filepath.Base(log), name)
+			}
+		}
+	}
+}
+
+// secrets are what nobody may find in a log or a trace, by what they are, after
+// a purchase.
+func (w *world) secrets(t *testing.T, b *browser) map[string]string {
+	t.Helper()
 	password, err := w.AdminPassword()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.ask("POST", "/api/v1/auth/login", credentials("admin", "a wrong password")).want(t, 401, nil)
-	w.buy(t)
 	secrets := map[string]string{
-		"the admin's password": password, "a mistyped password": "a wrong password",
-		"the session cookie": b.cookie("svc.sid"), "the CSRF token": b.cookie("csrf-token"),
+		"the admin's password": password, "the session cookie": b.cookie("svc.sid"), "the CSRF token": b.cookie("csrf-token"),
 		"the payment": w.lastPaid(t).Header.Get("PAYMENT-SIGNATURE"),
 	}
 	for _, file := range []string{"session-secret", "receipt-key.pem"} {
@@ -33,19 +52,10 @@ func TestNoLogHoldsASecret(t *testing.T) {
 		}
 		secrets[file] = strings.Split(strings.TrimPrefix(string(content), "-----BEGIN PRIVATE KEY-----\n"), "\n")[0]
 	}
-	logs, err := filepath.Glob(filepath.Join(w.Path("logs"), "*.log"))
-	if err != nil || len(logs) < 5 {
-		t.Fatalf("logs %v: %v", logs, err)
-	}
-	for _, log := range logs {
-		content := w.log(t, strings.TrimSuffix(filepath.Base(log), ".log"))
-		for name, secret := range secrets {
-			if len(secret) < 16 {
-				t.Fatalf("%s is not known here: %q", name, secret)
-			}
-			if strings.Contains(content, secret) {
-				t.Errorf("%s holds %s", filepath.Base(log), name)
-			}
+	for name, secret := range secrets {
+		if len(secret) < 16 {
+			t.Fatalf("%s is not known here: %q", name, secret)
 		}
 	}
+	return secrets
 }
