@@ -12,8 +12,8 @@ import (
 
 // ChangePassword gives the user of a session a new password and ends all other
 // sessions of that user. In this order: ErrMissing; password.ErrTooShort,
-// password.ErrTooLong; user.ErrNotFound; ErrWrongPassword. Of several changes
-// that know the same old password exactly one succeeds.
+// password.ErrTooLong; user.ErrNotFound; ErrWrongPassword; ErrPending. Of several
+// changes that know the same old password exactly one succeeds.
 func (s *Service) ChangePassword(ctx context.Context, by session.Session, current, replacement string) error {
 	if current == "" || replacement == "" {
 		return ErrMissing
@@ -53,6 +53,5 @@ func (s *Service) change(ctx context.Context, by session.Session, current, repla
 	if err != nil {
 		return err
 	}
-	_ = s.follow(ctx, r) // it is logged, and recorded
-	return nil
+	return s.follow(ctx, r)
 }

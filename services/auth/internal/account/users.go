@@ -92,7 +92,8 @@ func (s *Service) List(ctx context.Context) ([]user.User, error) {
 }
 
 // Delete removes a user and ends all his sessions, on behalf of the admin of a
-// session. ErrOwnAccount, user.ErrNotFound, user.ErrNotAdmin (any more).
+// session. ErrOwnAccount, user.ErrNotFound, user.ErrNotAdmin (any more),
+// ErrPending.
 func (s *Service) Delete(ctx context.Context, by session.Session, id int64) error {
 	if id == by.UserID {
 		return ErrOwnAccount
@@ -101,6 +102,5 @@ func (s *Service) Delete(ctx context.Context, by session.Session, id int64) erro
 	if err != nil {
 		return err
 	}
-	_ = s.follow(ctx, r) // it is logged, and recorded
-	return nil
+	return s.follow(ctx, r)
 }

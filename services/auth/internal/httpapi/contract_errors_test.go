@@ -2,14 +2,35 @@ package httpapi_test
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Contract, section 2 (error body), 4 (500 on every route) and 7; and what every
 // answer carries.
+
+// Sections 3 and 4: success means that the sessions are gone.
+func TestAChangeWhoseSessionsCouldNotFollowIs500(t *testing.T) {
+	h := newHouse(t)
+	anna, otto := h.anna(), h.otto()
+	h.deafSessions.Store(true)
+	got := otto.changePassword(userPass, "another password").want(http.StatusInternalServerError)
+	if !strings.Contains(string(got.body), "gespeichert") {
+		t.Errorf("got %s", got.body)
+	}
+	anna.delete("2").want(http.StatusInternalServerError)
+	anna.delete("2").want(http.StatusNotFound)
+	otto.forward("GET", "").want(http.StatusOK)
+	h.deafSessions.Store(false)
+	ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer stop()
+	h.accounts.Replay(ctx)
+	otto.forward("GET", "").want(http.StatusUnauthorized)
+}
 
 func TestAnUnknownRouteIsNotFound(t *testing.T) {
 	b := newHouse(t).anna()

@@ -17,6 +17,7 @@ import (
 var (
 	errAdminOnly   = errors.New("admin role required")
 	errCSRF        = errors.New("CSRF token missing or wrong")
+	errOrigin      = errors.New("WebSocket opened by a page of another host")
 	errLimited     = errors.New("too many failed attempts")
 	errForwarded   = errors.New("X-Forwarded-Method, X-Forwarded-Uri or role is missing or malformed")
 	errUnhealthy   = errors.New("a store does not answer")
@@ -54,6 +55,7 @@ var failures = []failure{
 	{errAdminOnly, http.StatusForbidden, "Dafür sind Administratorrechte nötig."},
 	{user.ErrNotAdmin, http.StatusForbidden, "Dafür sind Administratorrechte nötig."},
 	{errCSRF, http.StatusForbidden, "Das CSRF-Token fehlt oder ist ungültig."},
+	{errOrigin, http.StatusForbidden, "Diese Verbindung wurde von einer fremden Seite geöffnet."},
 	{user.ErrNotFound, http.StatusNotFound, "Benutzer nicht gefunden."},
 	{errNoRoute, http.StatusNotFound, "Nicht gefunden."},
 	{errWrongMethod, http.StatusMethodNotAllowed, "Diese Methode ist hier nicht erlaubt."},
@@ -62,6 +64,7 @@ var failures = []failure{
 	{errMediaType, http.StatusUnsupportedMediaType, "Die Anfrage muss application/json sein."},
 	{errLimited, http.StatusTooManyRequests, "Zu viele fehlgeschlagene Versuche. Bitte später erneut versuchen."},
 	{password.ErrBusy, http.StatusServiceUnavailable, "Der Dienst ist gerade ausgelastet. Bitte gleich erneut versuchen."},
+	{account.ErrPending, http.StatusInternalServerError, "Die Änderung ist gespeichert. Bestehende Sitzungen enden, sobald der Sitzungsspeicher wieder antwortet."},
 	{errUnhealthy, http.StatusServiceUnavailable, "Der Dienst ist gerade nicht bereit."},
 }
 

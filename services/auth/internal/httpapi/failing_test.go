@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -63,6 +64,8 @@ func (f failingUsers) Delete(ctx context.Context, id, by int64) (user.Revocation
 type failingSessions struct {
 	session.Store
 	broken *atomic.Bool
+	// deaf to revocations only
+	deaf *atomic.Bool
 }
 
 func (f failingSessions) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
@@ -80,7 +83,7 @@ func (f failingSessions) Create(ctx context.Context, s session.Session, fence st
 }
 
 func (f failingSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
-	if err := failure(f.broken); err != nil {
+	if err := errors.Join(failure(f.broken), failure(f.deaf)); err != nil {
 		return 0, err
 	}
 	return f.Store.Revoke(ctx, userID, keep)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -77,11 +78,11 @@ func (a *api) deleteUser(c echo.Context, s session.Session) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := a.accounts.Delete(c.Request().Context(), s, id); err != nil {
-		return answer{}, err
+	err = a.accounts.Delete(c.Request().Context(), s, id)
+	if err == nil || errors.Is(err, account.ErrPending) {
+		a.audit(c, "user_deleted", "user_id", id, "by", s.UserID)
 	}
-	a.audit(c, "user_deleted", "user_id", id, "by", s.UserID)
-	return done, nil
+	return done, err
 }
 
 // parseID reads a decimal integer: digits only, which ParseInt alone does not
