@@ -2,8 +2,10 @@ package httpapi
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -25,6 +27,10 @@ func (a *api) forwardAuth(c echo.Context) (answer, error) {
 	if method == "" || uri == "" || role != "" && role != string(user.Admin) && role != string(user.Member) {
 		return answer{}, errForwarded
 	}
+	if isWebSocket(c.Request()) && !fromOwnPage(c.Request()) {
+		a.audit(c, "origin_refused")
+		return answer{}, errOrigin
+	}
 	guarded := memberHandler(passed)
 	if !slices.Contains(safeMethods, method) {
 		guarded = a.csrf(guarded)
@@ -33,6 +39,24 @@ func (a *api) forwardAuth(c echo.Context) (answer, error) {
 		guarded = a.admin(guarded)
 	}
 	return a.authenticated(guarded)(c)
+}
+
+func isWebSocket(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+// fromOwnPage tells whether the page that opens a WebSocket came from the host
+// that is asked. It opens with a GET, which needs no CSRF token, and a browser
+// lets any page do it, with the cookies; but it says which page (RFC 6455,
+// section 10.2). A request without Origin is no browser's.
+func fromOwnPage(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	page, err := url.Parse(origin)
+	host := r.Header.Get("X-Forwarded-Host")
+	return err == nil && host != "" && strings.EqualFold(page.Host, host)
 }
 
 func passed(c echo.Context, s session.Session) (answer, error) {

@@ -70,6 +70,27 @@ func TestForwardAuthRefusesAQuestionWithoutMethodOrPath(t *testing.T) {
 	b.forward("GET", "?role=owner").want(http.StatusBadRequest)
 }
 
+// A WebSocket opens with a GET, so the CSRF token cannot guard it; the Origin does.
+func TestForwardAuthRefusesAWebSocketThatAForeignPageOpens(t *testing.T) {
+	b := newHouse(t).otto()
+	for origin, want := range map[string]int{
+		"https://home.example":           http.StatusOK,
+		"https://HOME.example":           http.StatusOK,
+		"":                               http.StatusOK, // no browser
+		"https://evil.example":           http.StatusForbidden,
+		"https://home.example.evil.com":  http.StatusForbidden,
+		"https://home.example:8443":      http.StatusForbidden,
+		"null":                           http.StatusForbidden,
+		"home.example":                   http.StatusForbidden,
+		"https://evil.example@home.test": http.StatusForbidden,
+		"%":                              http.StatusForbidden,
+	} {
+		b.forward("GET", "", "Upgrade", "WebSocket", "Connection", "Upgrade", "X-Forwarded-Host", "home.example", "Origin", origin).want(want)
+	}
+	b.forward("GET", "", "Upgrade", "websocket", "Origin", "https://home.example").want(http.StatusForbidden) // which host was asked?
+	b.forward("GET", "", "X-Forwarded-Host", "home.example", "Origin", "https://evil.example").want(http.StatusOK)
+}
+
 func TestForwardAuthFailsClosed(t *testing.T) {
 	h := newHouse(t)
 	b := h.anna()
