@@ -14,16 +14,27 @@ const slots = 16384
 
 // StartCluster starts a Redis Cluster of n masters that share the slots, and
 // gives their addresses.
-func StartCluster(t testing.TB, n int) []string {
+func StartCluster(t testing.TB, n int) (addrs []string) {
+	t.Helper()
+	for _, node := range startCluster(t, n) {
+		addrs = append(addrs, node.Addr())
+	}
+	return addrs
+}
+
+func newNode(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return New(t, append(args, "--cluster-enabled", "yes", "--cluster-port", freePort(t), "--save", "")...)
+}
+
+func startCluster(t testing.TB, n int, args ...string) []*Server {
 	t.Helper()
 	nodes := make([]*Server, n)
-	var addrs []string
 	for i := range nodes {
-		nodes[i] = New(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t), "--save", "")
+		nodes[i] = newNode(t, args...)
 		first, last := i*slots/n, (i+1)*slots/n-1
 		nodes[i].must("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(first), fmt.Sprint(last))
 		nodes[i].must("CLUSTER", "SET-CONFIG-EPOCH", fmt.Sprint(i+1))
-		addrs = append(addrs, nodes[i].Addr())
 	}
 	for _, node := range nodes[1:] {
 		host, port := hostPort(node.Addr())
@@ -35,7 +46,37 @@ func StartCluster(t testing.TB, n int) []string {
 			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", n))
 		})
 	}
-	return addrs
+	return nodes
+}
+
+// StartClusterPair starts a Cluster of three masters of which the first has a
+// replica that takes over when it is silent for the given time.
+func StartClusterPair(t testing.TB, silent time.Duration) (addrs []string, first *Server) {
+	t.Helper()
+	timeout := []string{"--cluster-node-timeout", fmt.Sprint(silent.Milliseconds()), "--repl-diskless-sync-delay", "0"}
+	nodes := startCluster(t, 3, timeout...)
+	replica := newNode(t, timeout...)
+	host, port := hostPort(replica.Addr())
+	nodes[0].must("CLUSTER", "MEET", host, port, replica.busPort())
+	id, err := nodes[0].Ask("CLUSTER", "MYID")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the replica follows", func() bool {
+		if _, err := replica.Ask("CLUSTER", "REPLICATE", id); err != nil {
+			return false
+		}
+		info, err := replica.Ask("INFO", "replication")
+		return err == nil && strings.Contains(info, "master_link_status:up")
+	})
+	for _, node := range nodes {
+		addrs = append(addrs, node.Addr())
+		eventually(t, "a node knows the replica", func() bool {
+			known, err := node.Ask("CLUSTER", "REPLICAS", id)
+			return err == nil && strings.Contains(known, ":"+port+"@")
+		})
+	}
+	return addrs, nodes[0]
 }
 
 // Master is the name under which Sentinels know the master.

@@ -19,6 +19,10 @@ const (
 	redisIOTimeout      = time.Second
 	redisRetries        = 1
 	redisCommandTimeout = 2 * time.Second
+	// redisTopologyAge is how old a Cluster's word about its nodes may be. A node
+	// that is away cannot tell who took over, and go-redis alone asks the others
+	// once a minute.
+	redisTopologyAge = time.Second
 )
 
 // openRedis returns a client for one server, Sentinels or a Cluster. It does not
@@ -34,10 +38,19 @@ func openRedis(r config.Redis, watch *storeMetrics) redis.UniversalClient {
 	if r.TLS {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	client := redis.NewUniversalClient(options)
+	client := connect(options)
 	client.AddHook(redisBound{})
 	client.AddHook(redisWatch{watch})
 	return client
+}
+
+func connect(options *redis.UniversalOptions) redis.UniversalClient {
+	if !options.IsClusterMode {
+		return redis.NewUniversalClient(options)
+	}
+	cluster := options.Cluster()
+	cluster.ClusterStateReloadInterval = redisTopologyAge
+	return redis.NewClusterClient(cluster)
 }
 
 // redisBound bounds each command, with all its tries and redirections.

@@ -33,14 +33,23 @@ func TestItRunsOnARedisCluster(t *testing.T) {
 	journey(t, start(t, settings(t, "", "REDIS_URL", "redis+cluster://"+strings.Join(addrs, ","))))
 }
 
-func TestItRunsOnSentinelsAndSurvivesAFailover(t *testing.T) {
+func TestItSurvivesAFailoverOfACluster(t *testing.T) {
 	t.Parallel()
-	w := redistest.StartWatched(t, time.Second)
-	p := start(t, settings(t, "", "REDIS_URL", "redis+sentinel://"+strings.Join(w.Sentinels, ",")+"/"+redistest.Master))
-	journey(t, p)
-	b := p.loggedIn(adminName, adminPass)
-	eventually(t, "the replica has the session", 10*time.Second, func() bool { return keys(w.Replica.Addr()) == keys(w.Master.Addr()) })
-	w.Master.Kill()
+	addrs, first := redistest.StartClusterPair(t, time.Second)
+	p := start(t, settings(t, "", "REDIS_URL", "redis+cluster://"+strings.Join(addrs, ",")))
+	b := p.loggedIn(adminName, adminPass) // the first user's sessions are on the first node
+	if n := keys(first.Addr()); n == 0 {
+		t.Fatal("the session is on another node")
+	}
+	time.Sleep(200 * time.Millisecond) // the replica has it
+	first.Kill()
+	answersAgain(t, p, b)
+}
+
+// answersAgain waits until the sessions and logins of a program whose Redis died
+// are served again, and tells how long it took.
+func answersAgain(t *testing.T, p *program, b *browser) {
+	t.Helper()
 	killed := time.Now()
 	eventually(t, "the replica has taken over", 60*time.Second, func() bool {
 		status, body := b.ask(http.MethodGet, prefix+"/me", "")
@@ -52,6 +61,17 @@ func TestItRunsOnSentinelsAndSurvivesAFailover(t *testing.T) {
 	t.Logf("sessions answer again after %v", time.Since(killed).Round(10*time.Millisecond))
 	p.loggedIn(adminName, adminPass)
 	t.Logf("logins answer again after %v", time.Since(killed).Round(10*time.Millisecond))
+}
+
+func TestItRunsOnSentinelsAndSurvivesAFailover(t *testing.T) {
+	t.Parallel()
+	w := redistest.StartWatched(t, time.Second)
+	p := start(t, settings(t, "", "REDIS_URL", "redis+sentinel://"+strings.Join(w.Sentinels, ",")+"/"+redistest.Master))
+	journey(t, p)
+	b := p.loggedIn(adminName, adminPass)
+	eventually(t, "the replica has the session", 10*time.Second, func() bool { return keys(w.Replica.Addr()) == keys(w.Master.Addr()) })
+	w.Master.Kill()
+	answersAgain(t, p, b)
 }
 
 // keys is the number of keys of a server.

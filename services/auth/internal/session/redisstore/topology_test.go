@@ -24,7 +24,9 @@ const silence = time.Second
 
 func dialCluster(t testing.TB, addrs []string) *redis.ClusterClient {
 	t.Helper()
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout})
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: addrs, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ClusterStateReloadInterval: time.Second,
+	})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -100,6 +102,38 @@ func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
 	if _, err := w.Replica.Ask("PING"); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestStoreOnAClusterAcrossAFailover does the same on a Cluster, for users of the
+// node that dies and of the others.
+func TestStoreOnAClusterAcrossAFailover(t *testing.T) {
+	t.Parallel()
+	addrs, first := redistest.StartClusterPair(t, silence)
+	client := dialCluster(t, addrs)
+	store := redisstore.New(client, "svc")
+	var all []session.Session
+	for user := range int64(30) {
+		all = append(all, create(t, store, 1+user, "aa"))
+	}
+	time.Sleep(200 * time.Millisecond) // the replica has them
+	first.Kill()
+	killed := time.Now()
+	for _, s := range all {
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			_, err := store.Load(t.Context(), s.Ref, session.Lifetime)
+			if err == nil {
+				break
+			}
+			if errors.Is(err, session.ErrNotFound) || time.Now().After(deadline) {
+				t.Fatalf("%v after the master was killed: %v", time.Since(killed), err)
+			}
+		}
+	}
+	t.Logf("all sessions answer again after %v", time.Since(killed).Round(10*time.Millisecond))
+	runBoth(t, func(t *testing.T) sessiontest.Backend {
+		flushAll(t, client)
+		return sessiontest.Backend{Stores: stores(client)}
+	})
 }
 
 // answersAgain waits until a store without a master has one.
