@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// campaign is many runs in a few worlds.
+type campaign struct {
+	options
+	begin time.Time
+
+	mu     sync.Mutex
+	done   int
+	dirty  []uint64 // seeds
+	counts map[string]int
+	faults map[string]int
+	times  []time.Duration
+}
+
+func newCampaign(o options) *campaign {
+	return &campaign{options: o, begin: time.Now(), counts: map[string]int{}, faults: map[string]int{}}
+}
+
+// run does all runs and gives an error when one is not clean.
+func (c *campaign) run(ctx context.Context) error {
+	seeds := make(chan uint64)
+	go func() {
+		defer close(seeds)
+		for i := range uint64(c.runs) {
+			select {
+			case seeds <- c.seed + i:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	var all sync.WaitGroup
+	worlds := max(1, min(c.worlds, c.runs))
+	broken := make([]error, worlds)
+	for i := range worlds {
+		all.Go(func() { broken[i] = c.inWorld(ctx, fmt.Sprintf("world-%d", i+1), seeds) })
+	}
+	all.Wait()
+	if err := errors.Join(append(broken, ctx.Err())...); err != nil {
+		return err
+	}
+	if len(c.dirty) > 0 {
+		return fmt.Errorf("%d of %d runs are not clean: seeds %v", len(c.dirty), c.done, c.dirty)
+	}
+	return nil
+}
+
+// inWorld does one run after the other in one world.
+func (c *campaign) inWorld(ctx context.Context, name string, seeds <-chan uint64) error {
+	w, err := newWorld(ctx, c.options, filepath.Join(c.state, name))
+	if w != nil {
+		defer w.close() //nolint:contextcheck // also when ctx has ended
+	}
+	if err != nil {
+		return errors.New(explain(err))
+	}
+	keep := receipts{}
+	for seed := range seeds {
+		r := newRun(w, seed, c.chaos)
+		if err := r.do(ctx, keep); err != nil {
+			return fmt.Errorf("seed %d: %s", seed, explain(err))
+		}
+		c.add(r)
+	}
+	return nil
+}
+
+// add counts a run, and prints the journal of one that is not clean.
+func (c *campaign) add(r *run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done++
+	took := time.Since(r.journal.begin)
+	c.times = append(c.times, took)
+	for name, n := range r.counts {
+		c.counts[name] += n
+	}
+	for _, name := range r.names {
+		c.faults[name]++
+	}
+	state := "clean"
+	if !r.clean() {
+		state = "NOT CLEAN"
+		c.dirty = append(c.dirty, r.seed)
+		path := filepath.Join(c.state, fmt.Sprintf("seed-%d.journal", r.seed))
+		_ = os.WriteFile(path, []byte(r.String()), 0o600) // it is printed, too
+		_ = os.CopyFS(fmt.Sprintf("%s.logs.%d", path, time.Now().Unix()), os.DirFS(r.Path("logs")))
+		fmt.Printf("%s\n  again: make chaos RUNS=1 SEED=%d\n  journal, also in %s:\n%s", strings.Join(r.violations, "\n"), r.seed, path, r)
+	} else if c.verbose {
+		fmt.Print(r)
+	}
+	fmt.Printf("run %d/%d, seed %d: %s, %.1f s: %s\n", c.done, c.runs, r.seed, state, took.Seconds(), strings.Join(r.names, ", "))
+}
+
+// page gives the figures as Markdown.
+func (c *campaign) page() string {
+	var b strings.Builder
+	slices.Sort(c.times)
+	middle := time.Duration(0)
+	if len(c.times) > 0 {
+		middle = c.times[len(c.times)/2]
+	}
+	fmt.Fprintf(&b, "\n%d runs, seeds %d to %d, %d clean; %.0f minutes in %d worlds, a run takes %.1f s in the middle.\n\n",
+		c.done, c.seed, c.seed+uint64(max(0, c.runs-1)), c.done-len(c.dirty), time.Since(c.begin).Minutes(), c.worlds, middle.Seconds())
+	table(&b, "Counted", "times", c.counts)
+	table(&b, "Fault", "times", c.faults)
+	if !ownDisks {
+		b.WriteString("\nNo disk was full: that needs root.\n")
+	}
+	return b.String()
+}
+
+func table(b *strings.Builder, what, how string, figures map[string]int) {
+	fmt.Fprintf(b, "| %s | %s |\n|---|---:|\n", what, how)
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		fmt.Fprintf(b, "| %s | %d |\n", name, figures[name])
+	}
+	b.WriteString("\n")
+}

@@ -1,0 +1,94 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+)
+
+// quantities are the 0x-strings in a text of JSON.
+var quantities = regexp.MustCompile(`"0x[0-9a-fA-F]+"`)
+
+// Node lies as a node of a chain may: it changes one digit of one value in its
+// answer, or says that there is nothing.
+func Node(x Exchange) (int, []byte) {
+	status, answer := x.Pass()
+	var envelope map[string]json.RawMessage
+	if x.Random.IntN(8) > 0 || json.Unmarshal(answer, &envelope) != nil { // a batch is a list
+		return status, flip(answer, x.Random)
+	}
+	envelope["result"] = json.RawMessage("null")
+	answer, err := json.Marshal(envelope)
+	if err != nil {
+		panic(err) // it was JSON
+	}
+	return status, answer
+}
+
+// flip changes one hexadecimal digit of one value.
+func flip(text []byte, random *rand.Rand) []byte {
+	found := quantities.FindAllIndex(text, -1)
+	if len(found) == 0 {
+		return text
+	}
+	where := found[random.IntN(len(found))]
+	first, last := where[0]+3, where[1]-1 // between 0x and the quote
+	at := first + random.IntN(last-first)
+	digit := "0123456789abcdef"[random.IntN(16)]
+	lie := bytes.Clone(text)
+	lie[at] = digit
+	return lie
+}
+
+// Facilitator lies as a facilitator may that wants to harm seller or buyer.
+func Facilitator(x Exchange) (int, []byte) {
+	if x.Path == "/verify" {
+		return 200, []byte(`{"isValid":` + []string{"true", "false"}[x.Random.IntN(2)] + `,"invalidReason":"insufficient_funds","payer":"` + payer(x.Question) + `"}`)
+	}
+	if x.Path != "/settle" {
+		return x.Pass()
+	}
+	var asked struct {
+		Requirements struct{ Network string } `json:"paymentRequirements"`
+	}
+	_ = json.Unmarshal(x.Question, &asked) // a question that cannot be read is lied to as well
+	word := fmt.Sprintf("0x%064x", x.Random.Uint64())
+	network := asked.Requirements.Network
+	switch x.Random.IntN(5) {
+	case 0: // nothing moved
+		return 200, settled(true, "", word, network, payer(x.Question))
+	case 1: // nothing moved, and the buyer may try again
+		return 200, settled(false, "insufficient_funds", "", network, payer(x.Question))
+	case 2: // moved, and denied
+		x.Pass()
+		return 200, settled(false, "invalid_exact_evm_nonce_already_used", "", network, payer(x.Question))
+	case 3: // moved, and told for another network
+		x.Pass()
+		return 200, settled(true, "", word, "eip155:1", payer(x.Question))
+	default: // moved, and told with another transaction and payer
+		x.Pass()
+		return 200, settled(true, "", word, network, "0x"+word[26:])
+	}
+}
+
+func settled(success bool, reason, transaction, network, payer string) []byte {
+	text, err := json.Marshal(map[string]any{"success": success, "errorReason": reason, "transaction": transaction, "network": network, "payer": payer})
+	if err != nil {
+		panic(err) // strings and a bool
+	}
+	return text
+}
+
+func payer(question []byte) string {
+	var asked struct {
+		Payload struct {
+			Payload struct {
+				Authorization struct{ From string } `json:"authorization"`
+			} `json:"payload"`
+		} `json:"paymentPayload"`
+	}
+	_ = json.Unmarshal(question, &asked) // then nobody
+	return asked.Payload.Payload.Authorization.From
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/deploy/chaos/internal/wire"
+	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/stack"
+)
+
+// readyWithin is how long a program may take to be ready on a busy machine.
+const readyWithin = time.Minute
+
+// world is a stack with a fault in reserve between any two of its programs. The
+// development chain and the proxy live for all its runs; the services and Redis
+// begin each run with nothing.
+type world struct {
+	layout.Layout
+	programs *stack.Stack
+	redis    *wire.TCP
+	node     *wire.HTTP // the chain that is verified
+	payNode  *wire.HTTP // the chain that money moves on; the same one, by another way
+	settler  *wire.HTTP // the facilitator
+	disk     disk
+	clocks   map[string]clock // by program
+	chain    chain
+	redisBin string
+}
+
+func newWorld(ctx context.Context, o options, state string) (*world, error) {
+	a, err := stack.FreePorts(ctx, 9)
+	if err != nil {
+		return nil, err
+	}
+	bin, err := filepath.Abs(o.bin)
+	if err != nil {
+		return nil, err
+	}
+	redisBin, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, err
+	}
+	w := &world{redisBin: redisBin, Layout: layout.Layout{
+		Bin: bin, State: state, PublicURL: "http://" + a[0],
+		Addresses: layout.Addresses{
+			Proxy: a[0], ProxyAdmin: a[1], Auth: a[2], AuthAdmin: a[3], Verifier: a[4], VerifierAdmin: a[5],
+			Chain: a[6], Facilitator: a[7], Redis: a[8],
+		},
+	}}
+	w.chain = chain{url: "http://" + w.Chain}
+	return w, errors.Join(w.prepare(ctx), w.first(ctx))
+}
+
+func (w *world) prepare(ctx context.Context) (err error) {
+	if err := w.Prepare(); err != nil {
+		return err
+	}
+	if w.programs, err = stack.New(w.Path("logs")); err != nil {
+		return err
+	}
+	random := rand.New(rand.NewPCG(0, 0)) //nolint:gosec // not a secret
+	var faults [6]error
+	w.redis, faults[0] = wire.NewTCP(ctx, w.Redis)
+	w.node, faults[1] = wire.NewHTTP(ctx, w.Chain, random)
+	w.payNode, faults[2] = wire.NewHTTP(ctx, w.Chain, random)
+	w.settler, faults[3] = wire.NewHTTP(ctx, w.Facilitator, random)
+	w.disk, faults[4] = newDisk(w.Path("disk"))
+	w.clocks, faults[5] = newClocks(w.State)
+	return errors.Join(faults[:]...)
+}
+
+// first starts what all runs share.
+func (w *world) first(ctx context.Context) error {
+	if w.programs == nil {
+		return errors.New("the world has no programs")
+	}
+	if err := w.programs.Start(ctx, readyWithin, w.Devnet()); err != nil {
+		return err
+	}
+	for range 5 { // something to ask about
+		if err := w.someTransfer(ctx); err != nil {
+			return err
+		}
+	}
+	return w.chain.ready(ctx)
+}
+
+// close ends everything.
+func (w *world) close() {
+	if w.programs != nil {
+		w.programs.Stop(context.Background(), 5*time.Second)
+	}
+	for _, each := range []*wire.HTTP{w.node, w.payNode, w.settler} {
+		if each != nil {
+			_ = each.Close()
+		}
+	}
+	if w.redis != nil {
+		_ = w.redis.Close()
+	}
+	w.disk.close()
+}
+
+// terms are what changes between runs in how the services are set up.
+type terms struct {
+	limit   int    // of free settlements
+	confirm string // whose word makes a settlement
+}
+
+// begin starts both services with nothing kept, and Redis with nothing in it.
+func (w *world) begin(ctx context.Context, t terms) error {
+	w.heal()
+	for _, name := range services {
+		w.programs.Kill(name)
+	}
+	if err := errors.Join(w.disk.empty(), os.RemoveAll(w.Path("redis")), w.forgetLogs(), w.Prepare()); err != nil {
+		return err
+	}
+	w.Extra = map[string]map[string]string{
+		"auth": {
+			"REDIS_URL": "redis://" + w.redis.Addr(), "DATABASE_URL": "sqlite:" + w.Path("disk/auth.db"),
+			"RATE_LIMIT_MAX_ATTEMPTS": "1000000", "LOG_LEVEL": "warn", clockSetting: w.clocks["auth"].path,
+		},
+		"verifier": {
+			"DATABASE_URL":   "sqlite:" + w.Path("disk/verifier.db"),
+			"CHAIN_RPC_URLS": "http://" + w.node.Addr(), "PAYMENT_RPC_URL": "http://" + w.payNode.Addr(),
+			"FACILITATOR_URL": "http://" + w.settler.Addr(), "FACILITATOR_FREE_SETTLEMENTS": strconv.Itoa(t.limit),
+			"FACILITATOR_VERIFY_TIMEOUT": "1s", "FACILITATOR_SETTLE_TIMEOUT": "3s", "CHAIN_RPC_TIMEOUT": "700ms",
+			"PAYMENT_CONFIRM": t.confirm, "UNPAID_ATTEMPTS_PER_PAYER": "1000000", "UNPAID_ATTEMPTS_PER_ADDRESS": "1000000",
+			"LOG_LEVEL": "warn", clockSetting: w.clocks["verifier"].path,
+		},
+	}
+	if err := w.programs.Start(ctx, readyWithin, w.program("redis")); err != nil {
+		return err
+	}
+	return w.programs.Start(ctx, readyWithin, w.program("auth"), w.program("verifier"), w.program("proxy"))
+}
+
+// forgetLogs removes what the services of the run before logged.
+func (w *world) forgetLogs() (faults error) {
+	for _, name := range services {
+		if err := os.Remove(w.log(name)); !errors.Is(err, fs.ErrNotExist) {
+			faults = errors.Join(faults, err)
+		}
+	}
+	return faults
+}
+
+func (w *world) log(name string) string { return filepath.Join(w.Path("logs"), name+".log") }
+
+// program gives a program by its name.
+func (w *world) program(name string) stack.Program {
+	switch name {
+	case "auth":
+		return w.Layout.Auth()
+	case "verifier":
+		return w.Layout.Verifier()
+	case "proxy":
+		return w.Layout.Proxy()
+	case "redis":
+		p := w.RedisServer(w.redisBin)
+		// Every write is in the file before it is answered. Redis's own choice,
+		// once a second, may forget a logout when the machine loses power.
+		p.Args = append(p.Args, "--appendfsync", "always")
+		return p
+	}
+	panic("no program is called " + name)
+}
+
+// heal ends all faults of what is between the programs.
+func (w *world) heal() {
+	w.redis.Set(wire.None, 0)
+	for _, each := range []*wire.HTTP{w.node, w.payNode, w.settler} {
+		each.Set(wire.None, 0, 0)
+	}
+	w.disk.free()
+	for _, each := range w.clocks {
+		_ = each.set(0) // the next run begins with it again, and fails
+	}
+}
+
+// services are the programs that each run begins anew, in the order in which they
+// need one another.
+var services = []string{"redis", "auth", "verifier", "proxy"}
+
+// wellWithin is how long a program that runs may take to be well again, before
+// it is taken for one that gave up: a service does not start on a full disk, and
+// waits for whoever supervises it to start it again.
+const wellWithin = 5 * time.Second
+
+// revive starts whatever does not run, waits until all is well, and tells which
+// programs had given up.
+func (w *world) revive(ctx context.Context) (gaveUp []string, err error) {
+	for _, name := range services {
+		p := w.program(name)
+		soon, cancel := context.WithTimeout(ctx, wellWithin)
+		err := until(soon, p.Ready)
+		cancel()
+		if err == nil {
+			continue
+		}
+		gaveUp = append(gaveUp, name)
+		w.programs.Kill(name)
+		if err := w.programs.Start(ctx, readyWithin, p); err != nil {
+			return gaveUp, err
+		}
+	}
+	return gaveUp, nil
+}
+
+// panicked gives the programs whose log of this run tells of a panic, or of
+// what the runtime calls a fatal error.
+func (w *world) panicked() (names []string) {
+	for _, name := range []string{"auth", "verifier", "proxy", "devnet"} {
+		text, err := os.ReadFile(w.log(name))
+		if err != nil || bytes.Contains(text, []byte("panic: ")) || bytes.Contains(text, []byte("fatal error: ")) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// until asks until the answer is yes or ctx ends.
+func until(ctx context.Context, ask func(context.Context) error) error {
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// explain adds the last log lines of the program that is to blame.
+func explain(err error) string {
+	var failure *stack.Failure
+	if errors.As(err, &failure) {
+		return fmt.Sprintf("%v\n%s", err, strings.Join(failure.Last, "\n"))
+	}
+	return err.Error()
+}
