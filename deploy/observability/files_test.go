@@ -107,7 +107,7 @@ func (c *checker) selector(s *parser.VectorSelector) (known, faults []string) {
 	}
 	c.used[m.Name] = true
 	for _, matcher := range s.LabelMatchers {
-		if matcher.Name == labels.MetricName || matcher.Name == "job" || matcher.Name == "instance" {
+		if matcher.Name == model.MetricNameLabel || matcher.Name == "job" || matcher.Name == "instance" {
 			continue
 		}
 		if !slices.Contains(known, matcher.Name) {
@@ -237,7 +237,7 @@ func TestAMistakeInAnExpressionIsFound(t *testing.T) {
 		`rate(auth_logins_total[5m]`,
 		`auth_login_total`,
 		`auth_logins_total{result="success"}`,
-		`auth_logins_total{outcome="sucess"}`,
+		`auth_logins_total{outcome="succeeded"}`,
 		`sum by (outcome) (auth_passwords_waiting)`,
 		`auth_logins_total_count`,
 		`sum by (le) (rate(auth_http_request_duration_seconds_count[5m]))`,
