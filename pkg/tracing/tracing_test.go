@@ -206,3 +206,24 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkTraced is what a request with three questions costs, off and on.
+func BenchmarkTraced(b *testing.B) {
+	c := tracingtest.New(b)
+	for name, environment := range map[string][]string{"off": nil, "on": {"OTEL_EXPORTER_OTLP_ENDPOINT", c.URL}} {
+		b.Run(name, func(b *testing.B) {
+			tracer := start(b, &bytes.Buffer{}, settings(b, environment...))
+			defer tracer.Stop(b.Context())
+			r := fromProxy(request("Traceparent", remote))
+			b.ReportAllocs()
+			for b.Loop() {
+				ctx, span := tracer.Request(r, "POST", "/")
+				for range 3 {
+					_, question := tracing.Call(ctx, "redis", "evalsha")
+					question.End("")
+				}
+				span.Answered(http.StatusOK)
+			}
+		})
+	}
+}
