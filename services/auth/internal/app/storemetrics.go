@@ -77,21 +77,35 @@ func (redisWatch) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook implements redis.Hook.
 func (w redisWatch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		return w.observe(ctx, cmd.Name(), func(ctx context.Context) error { return next(ctx, cmd) })
+		ctx, watched := w.begin(ctx, cmd.Name())
+		return watched.end(next(ctx, cmd))
 	}
 }
 
 // ProcessPipelineHook implements redis.Hook.
 func (w redisWatch) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return w.observe(ctx, "pipeline", func(ctx context.Context) error { return next(ctx, cmds) })
+		ctx, watched := w.begin(ctx, "pipeline")
+		return watched.end(next(ctx, cmds))
 	}
 }
 
-func (w redisWatch) observe(ctx context.Context, command string, do func(context.Context) error) error {
-	began := time.Now()
-	ctx, span := tracing.Call(ctx, "redis", command)
-	err := do(ctx)
+// watchedCommand is a command under way.
+type watchedCommand struct {
+	metrics *storeMetrics
+	name    string
+	began   time.Time
+	span    tracing.Span
+}
+
+func (w redisWatch) begin(ctx context.Context, name string) (context.Context, watchedCommand) {
+	ctx, span := tracing.Call(ctx, "redis", name)
+	return ctx, watchedCommand{metrics: w.metrics, name: name, began: time.Now(), span: span}
+}
+
+// end counts how the command ended, and gives err back. That there is nothing,
+// or that a script has to be sent whole, is no failure.
+func (c watchedCommand) end(err error) error {
 	outcome, failure := "ok", ""
 	switch {
 	case err == nil, errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
@@ -100,8 +114,8 @@ func (w redisWatch) observe(ctx context.Context, command string, do func(context
 	default:
 		outcome, failure = "error", "error"
 	}
-	span.End(failure)
-	w.metrics.redis.WithLabelValues(command, outcome).Observe(time.Since(began).Seconds())
+	c.span.End(failure)
+	c.metrics.redis.WithLabelValues(c.name, outcome).Observe(time.Since(c.began).Seconds())
 	return err
 }
 
