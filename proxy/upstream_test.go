@@ -104,6 +104,10 @@ func guard(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Auth-User-Id", "7")
 		w.Header().Set("X-Auth-Username", "anna")
 		w.Header().Set("X-Auth-Role", session.Value)
+		if r.Header.Get("X-Forwarded-Uri") == "/api/v1/lists?old" {
+			w.Header().Add("Set-Cookie", "svc.sid=member; Path=/; HttpOnly")
+			w.Header().Add("Set-Cookie", "csrf-token=new; Expires=Sat, 28 Nov 2026 10:00:00 GMT")
+		}
 		_, _ = io.WriteString(w, `{"ok":true}`)
 	}
 }
