@@ -81,8 +81,12 @@ func (l *redisLink) manySessions(from, n int) error {
 	}
 	for first := from; first < n; first += step {
 		last := min(first+step, n) - 1
-		if _, err := l.number("EVAL", copySessions, "0", strconv.Itoa(someoneElse+first), strconv.Itoa(someoneElse+last)); err != nil {
+		made, err := l.number("EVAL", copySessions, "0", strconv.Itoa(someoneElse+first), strconv.Itoa(someoneElse+last))
+		if err != nil {
 			return err
+		}
+		if made < int64(last-first+1) {
+			return fmt.Errorf("redis: %d keys copied for %d users", made, last-first+1)
 		}
 	}
 	return nil
