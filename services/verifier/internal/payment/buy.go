@@ -145,6 +145,9 @@ func isFree(err error) bool {
 // claimOrResume claims the payment and sells, or goes on where an earlier copy
 // left it. Waiting for a copy elsewhere ends with the flight's patience.
 func (g *Gate) claimOrResume(ctx context.Context, f *flight, o Order) (Sale, error) {
+	if err := g.repay(ctx, o.Payment.Key); err != nil {
+		return Sale{}, err
+	}
 	patience := time.NewTimer(g.Answer)
 	defer patience.Stop()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {

@@ -54,6 +54,13 @@ func (b *brokenLedger) Finish(ctx context.Context, k payment.Key, o payment.Outc
 	return b.Ledger.Finish(ctx, k, o)
 }
 
+func (b *brokenLedger) Release(ctx context.Context, k payment.Key, o string) error {
+	if b.broken == "release" {
+		return errDisk
+	}
+	return b.Ledger.Release(ctx, k, o)
+}
+
 func TestWithoutTheLedgerNoMoneyMoves(t *testing.T) {
 	for _, step := range []string{"claim", "begin"} {
 		s := open(t, nil)

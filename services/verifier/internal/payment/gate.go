@@ -63,6 +63,7 @@ type Gate struct {
 	flights  flights
 	attempts *attempts
 	quota    quota
+	owed     debts
 
 	stop  context.CancelFunc
 	beats sync.WaitGroup

@@ -31,13 +31,14 @@ func (g *Gate) sell(ctx context.Context, f *flight, o Order, r Record) (Sale, er
 	return sale, err
 }
 
-// release forgets the claim, so that the payment may be used again. The deadline
-// does it where this fails.
+// release forgets the claim, so that the payment may be used again. What cannot
+// be written now is owed.
 func (g *Gate) release(ctx context.Context, r Record) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 	defer cancel()
 	if err := g.Ledger.Release(ctx, r.Key, g.owner); err != nil {
 		g.Log.Error("cannot release a claim", "error", err)
+		g.owe(r.Key, debt{until: r.Deadline, write: func(ctx context.Context) error { return g.Ledger.Release(ctx, r.Key, g.owner) }})
 	}
 }
 

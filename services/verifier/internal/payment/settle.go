@@ -125,7 +125,8 @@ func (g *Gate) fate(ctx context.Context, r Record) (Fate, error) {
 }
 
 // finish writes an outcome and gives what the buyer gets for it. What cannot be
-// written now is found again: the record reads as unknown after its deadline.
+// written now is owed; after a crash it is found again, because the record reads
+// as unknown when its owner is gone.
 func (g *Gate) finish(ctx context.Context, r Record, o Outcome) (Sale, error) {
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
@@ -135,6 +136,12 @@ func (g *Gate) finish(ctx context.Context, r Record, o Outcome) (Sale, error) {
 	}
 	if err != nil {
 		g.Log.Error("cannot write how a settlement ended", "state", o.State, "transaction", o.Transaction, "error", err)
+		g.owe(r.Key, debt{until: g.Now().Add(2 * g.SettleTimeout), write: func(ctx context.Context) error {
+			if _, err := g.Ledger.Finish(ctx, r.Key, o); !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			return nil
+		}})
 		written = r
 		written.State, written.Transaction, written.Reason = o.State, o.Transaction, o.Reason
 	}

@@ -18,6 +18,7 @@ const (
 func (g *Gate) Run(ctx context.Context) {
 	pruned := time.Time{}
 	every(ctx, reconcileEvery, func() {
+		g.repayAll(ctx)
 		g.Reconcile(ctx)
 		if now := g.Now(); now.Sub(pruned) >= pruneEvery {
 			pruned = now

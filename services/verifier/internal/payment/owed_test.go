@@ -1,0 +1,93 @@
+package payment_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// The clock stands still in these tests: what is written is not written because
+// a deadline has passed.
+
+func TestAnEndThatCouldNotBeWrittenDoesNotKeepItsBuyerOut(t *testing.T) {
+	s := open(t, nil)
+	ledger := &brokenLedger{s.ledger, "finish"}
+	gate := s.replica(func(o *payment.Options) { o.Ledger = ledger })
+	p := s.pay("1")
+	if _, err := gate.Buy(context.Background(), s.order(p, "thing")); err != nil {
+		t.Fatal(err)
+	}
+	s.wantState(payment.Settling)
+	_, err := gate.Buy(context.Background(), s.order(p, "thing"))
+	s.wantErr(err, payment.ErrLedger)
+
+	ledger.broken = ""
+	if sale, err := gate.Buy(context.Background(), s.order(p, "thing")); err != nil || string(sale.Answer) != "the thing" {
+		t.Fatalf("got %q, %v", sale.Answer, err)
+	}
+	s.wantState(payment.Settled)
+	s.wantTransfers(1)
+}
+
+func TestAClaimThatCouldNotBeReleasedDoesNotKeepItsBuyerOut(t *testing.T) {
+	s := open(t, nil)
+	ledger := &brokenLedger{s.ledger, "release"}
+	gate := s.replica(func(o *payment.Options) { o.Ledger = ledger })
+	p := s.pay("1")
+	fails := s.order(p, "thing")
+	fault := errors.New("the node is away")
+	fails.Work = func(context.Context) ([]byte, error) { return nil, fault }
+	_, err := gate.Buy(context.Background(), fails)
+	s.wantErr(err, fault)
+	s.wantState(payment.Working)
+	_, err = gate.Buy(context.Background(), s.order(p, "thing"))
+	s.wantErr(err, payment.ErrLedger)
+
+	ledger.broken = ""
+	if _, err := gate.Buy(context.Background(), s.order(p, "thing")); err != nil {
+		t.Fatal(err)
+	}
+	s.wantTransfers(1)
+}
+
+func TestAnEndThatCouldNotBeWrittenIsWrittenThoughNobodyComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, nil)
+		ledger := &brokenLedger{s.ledger, "finish"}
+		gate := s.replica(func(o *payment.Options) { o.Ledger = ledger })
+		if _, err := gate.Buy(t.Context(), s.order(s.pay("1"), "thing")); err != nil {
+			t.Fatal(err)
+		}
+		ledger.broken = ""
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		gate.Run(ctx)
+		s.wantState(payment.Settled)
+		if err := errors.Join(gate.Close(context.Background()), s.gate.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnOwedReleaseLeavesAClaimAloneThatIsSomebodyElsesByNow(t *testing.T) {
+	s := open(t, nil)
+	ledger := &brokenLedger{s.ledger, "release"}
+	gate := s.replica(func(o *payment.Options) { o.Ledger = ledger })
+	p := s.pay("1")
+	fails := s.order(p, "thing")
+	fault := errors.New("the node is away")
+	fails.Work = func(context.Context) ([]byte, error) { return nil, fault }
+	_, err := gate.Buy(context.Background(), fails)
+	s.wantErr(err, fault)
+	s.clock.advance(10 * time.Minute)
+	ledger.broken = ""
+	p = s.pay("1") // the same nonce, with a new window
+	if _, err := gate.Buy(context.Background(), s.order(p, "thing")); err != nil {
+		t.Fatal(err)
+	}
+	s.wantTransfers(1)
+}
