@@ -1,6 +1,7 @@
 package release
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -80,6 +81,9 @@ func (o Options) archive(platform, to string) (_ []byte, err error) {
 	return sum.Sum(nil), nil
 }
 
+// ErrPath says that a program depends on where it was built.
+var ErrPath = errors.New("it holds a path of the machine that built it")
+
 // pages are the folders whose pages and units go into an archive.
 var pages = []string{"README.md", "deploy/docs", "deploy/systemd", "pkg/README.md", "proxy/README.md", "services/auth/README.md", "services/verifier/README.md"}
 
@@ -93,6 +97,9 @@ func (o Options) files(programs []string, modules []Module) ([]File, error) {
 		content, err := os.ReadFile(program) //nolint:gosec // just built
 		if err != nil {
 			return nil, err
+		}
+		if bytes.Contains(content, []byte(o.Cache)) || bytes.Contains(content, []byte(o.Root+"/src")) {
+			return nil, fmt.Errorf("%s: %w", filepath.Base(program), ErrPath)
 		}
 		files = append(files, File{Name: "bin/" + filepath.Base(program), Content: content, Executable: true})
 	}

@@ -151,3 +151,24 @@ func read(t *testing.T, folder, name string) []byte {
 	}
 	return content
 }
+
+func TestAProgramThatHoldsAPathOfItsBuilderIsNotReleased(t *testing.T) {
+	o := options(t)
+	programs, err := filepath.Glob(filepath.Join(o.Built, "*", "*"))
+	if err != nil || len(programs) != 1 {
+		t.Fatal(programs, err)
+	}
+	f, err := os.OpenFile(programs[0], os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(o.Cache + "/example.org/x.s"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := release.Make(o); !errors.Is(err, release.ErrPath) {
+		t.Errorf("got %v", err)
+	}
+}
