@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -42,12 +43,19 @@ func tree(t *testing.T) filesys.FileSystem {
 	return copied
 }
 
+// built are the objects of each folder; no test changes them.
+var built sync.Map
+
 func build(t *testing.T, folder string) []Object {
 	t.Helper()
+	if objects, ok := built.Load(folder); ok {
+		return objects.([]Object)
+	}
 	objects, err := Build(tree(t), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
+	built.Store(folder, objects)
 	return objects
 }
 
