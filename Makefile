@@ -96,8 +96,8 @@ $(PEERS)/node_modules/.package-lock.json: $(PEERS)/package-lock.json
 
 .PHONY: bench
 bench: build $(PEERS)/node_modules/.package-lock.json ## measure beside Express and scs, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it)
-	@cd deploy/bench/scs && $(GOBUILD) -o $(BIN)/bench-scs .
-	@cd deploy && $(GOBUILD) -o $(BIN)/bench ./bench
+	@cd deploy/bench/scs && $(PROGRESS) 'build deploy/bench/scs' $(GOBUILD) -o $(BIN)/bench-scs .
+	@cd deploy && $(PROGRESS) 'build deploy/bench' $(GOBUILD) -o $(BIN)/bench ./bench
 	@$(BIN)/bench -top $(CURDIR) -bin $(BIN) $(if $(filter quick,$(BENCH)),-quick,-out deploy/docs/performance.md) $(ARGS)
 
 # ---- check
