@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,11 +19,10 @@ const maxCookies = 4
 // signs. What gorilla would do by default is set otherwise here: SameSite, a
 // month of lifetime, and writing a session again with every Save.
 type cookieStore struct {
-	store    Store
-	codecs   []securecookie.Codec
-	options  sessions.Options
-	absolute time.Duration
-	now      func() time.Time
+	store   Store
+	codecs  []securecookie.Codec
+	options sessions.Options
+	now     func() time.Time
 }
 
 // The values of a gorilla session.
@@ -64,7 +62,7 @@ func (c *cookieStore) New(r *http.Request, name string) (*sessions.Session, erro
 	if !ok {
 		return gs, nil
 	}
-	s, err := c.load(r.Context(), t.ref())
+	s, err := c.store.Load(r.Context(), t.ref(), Lifetime)
 	if errors.Is(err, ErrNotFound) {
 		return gs, nil
 	}
@@ -74,17 +72,6 @@ func (c *cookieStore) New(r *http.Request, name string) (*sessions.Session, erro
 	gs.IsNew = false
 	gs.Values[sessionValue], gs.Values[tokenValue] = s, t
 	return gs, nil
-}
-
-func (c *cookieStore) load(ctx context.Context, ref Ref) (Session, error) {
-	s, err := c.store.Load(ctx, ref, Lifetime)
-	if err != nil || c.absolute == 0 || c.now().Before(s.CreatedAt.Add(c.absolute)) {
-		return s, err
-	}
-	if err := c.store.Delete(ctx, ref); err != nil {
-		return Session{}, err
-	}
-	return Session{}, ErrNotFound
 }
 
 // read returns the token of the first session cookie that is ours. A browser

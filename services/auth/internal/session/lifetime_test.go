@@ -72,19 +72,6 @@ func TestAnAnonymousVisitorGetsNoCookie(t *testing.T) {
 	}
 }
 
-func TestAnAbsoluteLifetimeEndsASessionInUse(t *testing.T) {
-	store, c := newSpy()
-	b := newBrowser(t, session.Options{Store: store, Now: c.now, AbsoluteLifetime: 48 * hour})
-	s := b.login(42)
-	c.advance(47 * hour)
-	b.loggedIn(s)
-	c.advance(hour)
-	b.anonymous()
-	if infos, err := store.List(t.Context(), 42); err != nil || len(infos) > 0 {
-		t.Errorf("the store still has %v, %v", infos, err)
-	}
-}
-
 func TestASessionWithoutCSRFTokenGetsOne(t *testing.T) {
 	store, c := newSpy()
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})

@@ -39,10 +39,7 @@ type Options struct {
 	Secure bool
 	// SameSite of both cookies; zero is http.SameSiteLaxMode.
 	SameSite http.SameSite
-	// AbsoluteLifetime ends a session that long after the login, however much
-	// it is used. Zero: never.
-	AbsoluteLifetime time.Duration
-	Now              func() time.Time
+	Now      func() time.Time
 }
 
 // Manager carries sessions over HTTP: the session cookie, signed, and beside it
@@ -68,7 +65,7 @@ func NewManager(o Options) (*Manager, error) {
 		o.SameSite = http.SameSiteLaxMode
 	}
 	return &Manager{name: o.Name + ".sid", cookies: &cookieStore{
-		store: o.Store, codecs: newCodecs(o.Secret, o.PreviousSecret), absolute: o.AbsoluteLifetime, now: o.Now,
+		store: o.Store, codecs: newCodecs(o.Secret, o.PreviousSecret), now: o.Now,
 		options: sessions.Options{
 			Path: "/", MaxAge: int(Lifetime.Seconds()), Secure: o.Secure, HttpOnly: true, SameSite: o.SameSite,
 		},
