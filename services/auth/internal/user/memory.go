@@ -213,7 +213,7 @@ func (s *MemoryStore) PendingRevocations(_ context.Context, before time.Time) ([
 	defer s.mu.Unlock()
 	var pending []Revocation
 	for _, id := range slices.Sorted(maps.Keys(s.revocations)) {
-		if r := s.revocations[id]; r.RecordedAt.Before(before) && len(pending) < maxPending {
+		if r := s.revocations[id]; r.RecordedAt.Before(before) && len(pending) < MaxPending {
 			pending = append(pending, r)
 		}
 	}

@@ -89,8 +89,8 @@ type Store interface {
 	RevocationDone(ctx context.Context, id int64) error
 }
 
-// maxPending bounds what PendingRevocations returns at once.
-const maxPending = 100
+// MaxPending bounds what PendingRevocations returns at once.
+const MaxPending = 100
 
 // Revocation is a change of a user that the session store has yet to follow.
 // Carrying one out again, or late, is safe: at worst somebody logs in again.

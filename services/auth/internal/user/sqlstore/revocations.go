@@ -10,9 +10,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// maxPending bounds what PendingRevocations returns at once.
-const maxPending = 100
-
 // record writes the revocation in the transaction of its cause, and completes it.
 func (s *Store) record(ctx context.Context, tx *sql.Tx, r *user.Revocation) error {
 	r.RecordedAt = s.now().UTC().Truncate(time.Second)
@@ -25,7 +22,7 @@ func (s *Store) PendingRevocations(ctx context.Context, before time.Time) (pendi
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT id, user_id, kind, keep_session, recorded_at
-		FROM pending_revocations WHERE recorded_at < ? ORDER BY id LIMIT ?`), ceilUnix(before), maxPending)
+		FROM pending_revocations WHERE recorded_at < ? ORDER BY id LIMIT ?`), ceilUnix(before), user.MaxPending)
 	if err != nil {
 		return nil, fmt.Errorf("read pending revocations: %w", err)
 	}
