@@ -100,6 +100,28 @@ bench: build $(PEERS)/node_modules/.package-lock.json ## measure beside Express 
 	@cd deploy && $(PROGRESS) 'build deploy/bench' $(GOBUILD) -o $(BIN)/bench ./bench
 	@$(BIN)/bench -top $(CURDIR) -bin $(BIN) $(if $(filter quick,$(BENCH)),-quick,-out deploy/docs/performance.md) $(ARGS)
 
+# ---- fail
+
+RUNS  := 200
+SEED  := 1
+# CLOCKS=no leaves the clocks alone, which saves building both services anew.
+CLOCKS := yes
+CHAOS := $(BIN)/chaos
+.PHONY: chaos
+chaos: build ## let everything fail at once and judge by the chain (RUNS=200 SEED=1 CLOCKS=yes)
+	@mkdir -p $(CHAOS)
+	@rm -f $(CHAOS)/auth $(CHAOS)/verifier
+	@ln -sf $(BIN)/devnet $(BIN)/pforte-proxy $(CHAOS)/
+ifeq ($(CLOCKS),yes)
+	@deploy/chaos/clock/overlay $(CHAOS)/clock
+	@cd services/auth && $(PROGRESS) 'build services/auth with a clock to turn' $(GOBUILD) -overlay $(CHAOS)/clock/overlay.json -o $(CHAOS)/ ./cmd/auth
+	@cd services/verifier && $(PROGRESS) 'build services/verifier with a clock to turn' $(GOBUILD) -overlay $(CHAOS)/clock/overlay.json -o $(CHAOS)/ ./cmd/verifier
+else
+	@ln -sf $(BIN)/auth $(BIN)/verifier $(CHAOS)/
+endif
+	@cd deploy && $(PROGRESS) 'build deploy/chaos' $(GOBUILD) -o $(CHAOS)/chaos ./chaos
+	@$(CHAOS)/chaos -bin $(CHAOS) -runs $(RUNS) -seed $(SEED) $(if $(filter yes,$(CLOCKS)),-clocks) $(ARGS)
+
 # ---- check
 
 LINT    := $(BIN)/tools/golangci-lint

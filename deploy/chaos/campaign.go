@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,16 +16,14 @@ type campaign struct {
 	options
 	begin time.Time
 
-	mu     sync.Mutex
-	done   int
-	dirty  []uint64 // seeds
-	counts map[string]int
-	faults map[string]int
-	times  []time.Duration
+	mu    sync.Mutex
+	done  int
+	dirty []uint64 // seeds
+	*figures
 }
 
-func newCampaign(o options) *campaign {
-	return &campaign{options: o, begin: time.Now(), counts: map[string]int{}, faults: map[string]int{}}
+func newCampaign(o options, f *figures) *campaign {
+	return &campaign{options: o, begin: time.Now(), figures: f}
 }
 
 // run does all runs and gives an error when one is not clean.
@@ -36,6 +32,9 @@ func (c *campaign) run(ctx context.Context) error {
 	go func() {
 		defer close(seeds)
 		for i := range uint64(c.runs) {
+			if time.Since(c.begin) > c.within {
+				return
+			}
 			select {
 			case seeds <- c.seed + i:
 			case <-ctx.Done():
@@ -85,13 +84,7 @@ func (c *campaign) add(r *run) {
 	defer c.mu.Unlock()
 	c.done++
 	took := time.Since(r.journal.begin)
-	c.times = append(c.times, took)
-	for name, n := range r.counts {
-		c.counts[name] += n
-	}
-	for _, name := range r.names {
-		c.faults[name]++
-	}
+	c.figures.add(r, took)
 	state := "clean"
 	if !r.clean() {
 		state = "NOT CLEAN"
@@ -104,30 +97,4 @@ func (c *campaign) add(r *run) {
 		fmt.Print(r)
 	}
 	fmt.Printf("run %d/%d, seed %d: %s, %.1f s: %s\n", c.done, c.runs, r.seed, state, took.Seconds(), strings.Join(r.names, ", "))
-}
-
-// page gives the figures as Markdown.
-func (c *campaign) page() string {
-	var b strings.Builder
-	slices.Sort(c.times)
-	middle := time.Duration(0)
-	if len(c.times) > 0 {
-		middle = c.times[len(c.times)/2]
-	}
-	fmt.Fprintf(&b, "\n%d runs, seeds %d to %d, %d clean; %.0f minutes in %d worlds, a run takes %.1f s in the middle.\n\n",
-		c.done, c.seed, c.seed+uint64(max(0, c.runs-1)), c.done-len(c.dirty), time.Since(c.begin).Minutes(), c.worlds, middle.Seconds())
-	table(&b, "Counted", "times", c.counts)
-	table(&b, "Fault", "times", c.faults)
-	if !ownDisks {
-		b.WriteString("\nNo disk was full: that needs root.\n")
-	}
-	return b.String()
-}
-
-func table(b *strings.Builder, what, how string, figures map[string]int) {
-	fmt.Fprintf(b, "| %s | %s |\n|---|---:|\n", what, how)
-	for _, name := range slices.Sorted(maps.Keys(figures)) {
-		fmt.Fprintf(b, "| %s | %d |\n", name, figures[name])
-	}
-	b.WriteString("\n")
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -35,4 +38,27 @@ func (c clock) set(by time.Duration) error {
 	}
 	_, err = file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(by)), 0)
 	return errors.Join(err, file.Close())
+}
+
+// turns fails unless a program's clock is one that can be turned: its answers
+// have the date.
+func (c clock) turns(ctx context.Context, url string) (err error) {
+	if err := c.set(48 * time.Hour); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.set(0)) }()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	says, err := http.ParseTime(response.Header.Get("Date"))
+	if err != nil || time.Until(says) < 24*time.Hour {
+		return fmt.Errorf("the clock of %s cannot be turned (%w): build it as make chaos does", url, err)
+	}
+	return nil
 }

@@ -1,37 +1,34 @@
 package main
 
 import (
-	"errors"
 	"os"
-	"os/exec"
+	"runtime"
+	"slices"
 	"syscall"
 )
 
 // ownDisks is whether this process may mount: it is root.
 var ownDisks = os.Geteuid() == 0
 
-// inOwnMounts runs this program again where its mounts are seen by nobody else
-// and end with it. It tells whether that is done.
-func inOwnMounts() (bool, error) {
-	const mark = "PFORTE_CHAOS_OWN_MOUNTS"
-	if !ownDisks || os.Getenv(mark) != "" {
-		return false, nil
+// inOwnMounts begins this program again where its mounts are seen by nobody else
+// and end with it.
+func inOwnMounts() error {
+	const mark = "PFORTE_CHAOS_OWN_MOUNTS=yes"
+	if !ownDisks || slices.Contains(os.Environ(), mark) {
+		return nil
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return true, err
+		return err
 	}
-	again := exec.Command(self, os.Args[1:]...) //nolint:gosec,noctx // this program; it listens to signals itself
-	again.Env = append(os.Environ(), mark+"=yes")
-	again.Stdout, again.Stderr = os.Stdout, os.Stderr
-	again.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	if err = again.Run(); err != nil {
-		var ended *exec.ExitError
-		if errors.As(err, &ended) {
-			os.Exit(1) // it has said why
-		}
+	runtime.LockOSThread() // which the new program will be
+	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
+		return err
 	}
-	return true, err
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	return syscall.Exec(self, os.Args, append(os.Environ(), mark)) //nolint:gosec // this program
 }
 
 func mountDisk(path string) error {

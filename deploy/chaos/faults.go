@@ -54,8 +54,9 @@ func (w *world) targets(random *rand.Rand, t terms) [][]func() fault {
 		},
 		{func() fault { return w.freeze("devnet") }},
 		w.redisWire(random), node, w.answers("payment node", w.payNode, random), settler,
-		{w.clockStep("auth", random)},
-		{w.clockStep("verifier", random)},
+	}
+	if w.turned {
+		targets = append(targets, []func() fault{w.clockStep("auth", random)}, []func() fault{w.clockStep("verifier", random)})
 	}
 	if ownDisks {
 		targets = append(targets, []func() fault{func() fault { return w.full() }})

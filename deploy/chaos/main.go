@@ -18,7 +18,9 @@ type options struct {
 	seed       uint64
 	worlds     int
 	chaos      time.Duration
-	table      string
+	within     time.Duration
+	figures    string
+	clocks     bool
 	verbose    bool
 }
 
@@ -30,7 +32,9 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the first run; each next one has the next seed")
 	flag.IntVar(&o.worlds, "worlds", 3, "how many stacks run side by side")
 	flag.DurationVar(&o.chaos, "chaos", 2500*time.Millisecond, "how long the faults of one run last")
-	flag.StringVar(&o.table, "table", "", "file for the figures, as a page of Markdown")
+	flag.DurationVar(&o.within, "within", 24*time.Hour, "begin no run later than this")
+	flag.BoolVar(&o.clocks, "clocks", false, "turn the clocks of auth and verifier, which are built for it (folder clock)")
+	flag.StringVar(&o.figures, "figures", "", "file to add the figures to, so that several campaigns are one")
 	flag.BoolVar(&o.verbose, "v", false, "print the journal of every run")
 	flag.Parse()
 	if err := start(o); err != nil {
@@ -39,9 +43,9 @@ func main() {
 	}
 }
 
-// start runs the campaign where it has a disk of its own that can be full.
+// start runs the campaign where it has disks of its own that can be full.
 func start(o options) error {
-	if again, err := inOwnMounts(); again || err != nil {
+	if err := inOwnMounts(); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -52,12 +56,11 @@ func start(o options) error {
 			return err
 		}
 	}
-	c := newCampaign(o)
-	err := c.run(ctx)
-	page := c.page()
-	fmt.Print(page)
-	if o.table != "" {
-		err = errors.Join(err, os.WriteFile(o.table, []byte(page), 0o600))
+	f, err := readFigures(o.figures)
+	if err != nil {
+		return err
 	}
-	return err
+	err = newCampaign(o, f).run(ctx)
+	fmt.Print(f.page())
+	return errors.Join(err, f.write(o.figures))
 }

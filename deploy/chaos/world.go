@@ -34,6 +34,7 @@ type world struct {
 	settler  *wire.HTTP // the facilitator
 	disk     disk
 	clocks   map[string]clock // by program
+	turned   bool             // whether clocks are turned
 	chain    chain
 	redisBin string
 }
@@ -51,7 +52,7 @@ func newWorld(ctx context.Context, o options, state string) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{redisBin: redisBin, Layout: layout.Layout{
+	w := &world{redisBin: redisBin, turned: o.clocks, Layout: layout.Layout{
 		Bin: bin, State: state, PublicURL: "http://" + a[0],
 		Addresses: layout.Addresses{
 			Proxy: a[0], ProxyAdmin: a[1], Auth: a[2], AuthAdmin: a[3], Verifier: a[4], VerifierAdmin: a[5],
@@ -144,7 +145,10 @@ func (w *world) begin(ctx context.Context, t terms) error {
 	if err := w.programs.Start(ctx, readyWithin, w.program("redis")); err != nil {
 		return err
 	}
-	return w.programs.Start(ctx, readyWithin, w.program("auth"), w.program("verifier"), w.program("proxy"))
+	if err := w.programs.Start(ctx, readyWithin, w.program("auth"), w.program("verifier"), w.program("proxy")); err != nil || !w.turned {
+		return err
+	}
+	return w.clocks["auth"].turns(ctx, "http://"+w.Addresses.Auth+"/health")
 }
 
 // forgetLogs removes what the services of the run before logged.
