@@ -105,7 +105,7 @@ func (r *rules) add(username string) user.User {
 // login logs in and returns the session.
 func (r *rules) login(username, pass string) (session.Session, error) {
 	var s session.Session
-	_, err := r.Login(r.t.Context(), username, pass, func(l session.Login) error {
+	_, err := r.Login(r.t.Context(), username, pass, func(_ context.Context, l session.Login) error {
 		s = session.Session{
 			Ref:      session.Ref{UserID: l.UserID, Key: strings.Repeat("0", 56) + time.Now().Format(".000000")},
 			Username: l.Username, Role: l.Role,
@@ -175,7 +175,7 @@ func TestALoginThatIsFencedAgainAndAgainGivesUp(t *testing.T) {
 	r := newRules(t)
 	r.add("anna")
 	tries := 0
-	_, err := r.Login(t.Context(), "anna", oldPass, func(session.Login) error { tries++; return session.ErrFenced })
+	_, err := r.Login(t.Context(), "anna", oldPass, func(context.Context, session.Login) error { tries++; return session.ErrFenced })
 	if !errors.Is(err, account.ErrInvalidCredentials) || tries != 3 {
 		t.Errorf("got %v after %d tries", err, tries)
 	}

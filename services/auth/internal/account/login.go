@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/pforte/pforte/services/auth/internal/password"
@@ -21,6 +22,10 @@ const (
 // it. Twice in one login is no accident any more.
 const loginTries = 3
 
+// openTimeout bounds the steps from the fence to the session, together: a store
+// that is slow at each of them must not keep anybody waiting for all.
+const openTimeout = 2500 * time.Millisecond
+
 // Login checks name and password and calls open with what a session needs.
 // ErrMissing, ErrTooLong; ErrInvalidCredentials, always after the same amount
 // of work; password.ErrBusy; any error of open.
@@ -29,7 +34,7 @@ const loginTries = 3
 // asked for before the user is read, and open fails with session.ErrFenced when
 // the user's sessions were revoked since. Then, as when the password's hash is
 // another one by now, everything is looked at again.
-func (s *Service) Login(ctx context.Context, username, pw string, open func(session.Login) error) (user.User, error) {
+func (s *Service) Login(ctx context.Context, username, pw string, open func(context.Context, session.Login) error) (user.User, error) {
 	if username == "" || pw == "" {
 		return user.User{}, ErrMissing
 	}
@@ -53,7 +58,7 @@ func (s *Service) Login(ctx context.Context, username, pw string, open func(sess
 
 // open verifies the password of u, as often as its hash changes, and opens the
 // session. It returns u also with an error, for the log.
-func (s *Service) open(ctx context.Context, u user.User, pw string, open func(session.Login) error) (user.User, error) {
+func (s *Service) open(ctx context.Context, u user.User, pw string, open func(context.Context, session.Login) error) (user.User, error) {
 	verified := ""
 	for range loginTries {
 		if u.PasswordHash != verified {
@@ -62,27 +67,35 @@ func (s *Service) open(ctx context.Context, u user.User, pw string, open func(se
 			}
 			verified = u.PasswordHash
 		}
-		fence, err := s.sessions.Fence(ctx, u.ID)
-		if err != nil {
-			return u, fmt.Errorf("fence login: %w", err)
-		}
-		now, err := s.users.ByID(ctx, u.ID)
-		if errors.Is(err, user.ErrNotFound) {
-			return u, ErrInvalidCredentials
-		}
-		if err != nil {
-			return u, fmt.Errorf("read user again: %w", err)
+		now, err := s.openAs(ctx, u, open)
+		if !errors.Is(err, user.ErrChanged) && !errors.Is(err, session.ErrFenced) {
+			return now, err
 		}
 		u = now
-		if u.PasswordHash != verified {
-			continue
-		}
-		err = open(session.Login{UserID: u.ID, Username: u.Username, Role: string(u.Role), Fence: fence})
-		if !errors.Is(err, session.ErrFenced) {
-			return u, err
-		}
 	}
 	return u, ErrInvalidCredentials
+}
+
+// openAs opens the session of u, whose password is verified, and returns u as he
+// is by now. user.ErrChanged: his password is another one; session.ErrFenced.
+func (s *Service) openAs(ctx context.Context, u user.User, open func(context.Context, session.Login) error) (user.User, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	fence, err := s.sessions.Fence(ctx, u.ID)
+	if err != nil {
+		return u, fmt.Errorf("fence login: %w", err)
+	}
+	now, err := s.users.ByID(ctx, u.ID)
+	if errors.Is(err, user.ErrNotFound) {
+		return u, ErrInvalidCredentials
+	}
+	if err != nil {
+		return u, fmt.Errorf("read user again: %w", err)
+	}
+	if now.PasswordHash != u.PasswordHash {
+		return now, user.ErrChanged
+	}
+	return now, open(ctx, session.Login{UserID: now.ID, Username: now.Username, Role: string(now.Role), Fence: fence})
 }
 
 // invalid turns a failed comparison into ErrInvalidCredentials.

@@ -99,6 +99,20 @@ func TestALoginDoesNotHangLongerWhenRedisStopsInItsMiddle(t *testing.T) {
 	}
 }
 
+func TestASlowRedisDoesNotAddUpToAHang(t *testing.T) {
+	t.Parallel()
+	w := newWire(t, redistest.Start(t))
+	p := start(t, settings(t, w.addr()))
+	b := p.loggedIn(adminName, adminPass)
+	for _, delay := range []time.Duration{400 * time.Millisecond, 900 * time.Millisecond, 1400 * time.Millisecond} {
+		w.delay.Store(int64(delay))
+		b.answers(t)
+	}
+	w.delay.Store(0)
+	eventually(t, "it recovers", recovery, func() bool { s, _ := b.ask(http.MethodGet, "/health", ""); return s == http.StatusOK })
+	wantStatuses(t, b.answers(t), allWell)
+}
+
 func TestWithoutPostgresItFailsClosedAndRecovers(t *testing.T) {
 	t.Parallel()
 	url := sqldbtest.Postgres(t)

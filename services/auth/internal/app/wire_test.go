@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // wire is a TCP connection to a store that a test may cut or let hang.
@@ -16,6 +17,8 @@ type wire struct {
 	// trips counts the messages to the store; from the hangAt-th on, unless that
 	// is zero, the wire hangs.
 	trips, hangAt atomic.Int64
+	// delay, in nanoseconds, is how long each message takes.
+	delay atomic.Int64
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -85,6 +88,7 @@ func (w *wire) connect(client net.Conn) {
 		if n, at := w.trips.Add(1), w.hangAt.Load(); at > 0 && n >= at {
 			w.hang()
 		}
+		time.Sleep(time.Duration(w.delay.Load()))
 	})
 }
 

@@ -50,7 +50,7 @@ func (a *api) limited(c echo.Context, limit string, limiter *ratelimit.Limiter, 
 	status := http.StatusInternalServerError // of a panic, which is no wrong password either
 	defer func() {
 		if status != http.StatusUnauthorized {
-			decision = a.giveBack(ctx, limit, limiter, key, decision, status)
+			decision = a.giveBack(ctx, limit, limiter, key, decision)
 		}
 		tellLimit(c, decision)
 	}()
@@ -62,18 +62,15 @@ func (a *api) limited(c echo.Context, limit string, limiter *ratelimit.Limiter, 
 	return ans, err
 }
 
-// failedRefundTimeout is how long an answer that reports a failure waits for the
-// attempt to be given back: the store that failed may be the same one.
-const failedRefundTimeout = 500 * time.Millisecond
+// refundTimeout is how long an answer waits for the attempt to be given back:
+// the store may be what kept it waiting already.
+const refundTimeout = 500 * time.Millisecond
 
 // giveBack gives an attempt back and returns how things stand then. A failure is
 // logged: the attempt is counted until its window ends.
-func (a *api) giveBack(ctx context.Context, limit string, limiter *ratelimit.Limiter, key string, d ratelimit.Decision, status int) ratelimit.Decision {
-	if status >= http.StatusInternalServerError {
-		var cancel func()
-		ctx, cancel = context.WithTimeout(ctx, failedRefundTimeout)
-		defer cancel()
-	}
+func (a *api) giveBack(ctx context.Context, limit string, limiter *ratelimit.Limiter, key string, d ratelimit.Decision) ratelimit.Decision {
+	ctx, cancel := context.WithTimeout(ctx, refundTimeout)
+	defer cancel()
 	refunded, err := limiter.Refund(ctx, key, d)
 	if err != nil {
 		a.metrics.decided(limit, decisionError)

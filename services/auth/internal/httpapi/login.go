@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -21,8 +22,8 @@ func (a *api) login(c echo.Context) (answer, error) {
 		return answer{}, err
 	}
 	var s session.Session
-	u, err := a.accounts.Login(c.Request().Context(), body.Username, body.Password, func(l session.Login) (err error) {
-		s, err = a.sessions.Start(c.Response(), c.Request(), l)
+	u, err := a.accounts.Login(c.Request().Context(), body.Username, body.Password, func(ctx context.Context, l session.Login) (err error) {
+		s, err = a.sessions.Start(c.Response(), c.Request().WithContext(ctx), l)
 		return err
 	})
 	a.metrics.login(err)

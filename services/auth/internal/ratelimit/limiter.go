@@ -11,7 +11,7 @@ import (
 )
 
 // storeTimeout bounds one step of the store.
-const storeTimeout = 2 * time.Second
+const storeTimeout = 1500 * time.Millisecond
 
 // maxKey is the length in bytes above which a key is replaced by its hash.
 const maxKey = 64
