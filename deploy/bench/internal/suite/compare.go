@@ -80,8 +80,11 @@ func (c cell) run(ctx context.Context, duration time.Duration) (one, error) {
 		return one{}, err
 	}
 	asked, err := used(os.Getpid())
-	if err != nil || result.Answers == 0 {
-		return one{}, fmt.Errorf("no answer within %v: %w", duration, err)
+	if err != nil {
+		return one{}, err
+	}
+	if result.Answers == 0 {
+		return one{}, fmt.Errorf("no answer within %v", duration)
 	}
 	return one{
 		rate: result.Rate(), cost: micro(after-before) / float64(result.Answers), client: (asked - asking).Seconds() / result.Took.Seconds(),
