@@ -79,7 +79,7 @@ func TestTheAdminAddressHasLivezAndMetricsAndTheMainOneHasNot(t *testing.T) {
 
 func TestAllFaultsOfTheSettingsAreToldAndItDoesNotStart(t *testing.T) {
 	t.Parallel()
-	p, _ := launch(t, map[string]string{"LOG_LEVEL": "loud", "REDIS_URL": "http://x", "SESSION_SECRET": "short"})
+	p, _ := launch(t, map[string]string{"LOG_LEVEL": "loud", "REDIS_URL": "http://x"})
 	if code := <-p.exited; code != 1 {
 		t.Errorf("it ended with %d", code)
 	}

@@ -37,6 +37,9 @@ func serveCommand(ctx context.Context, p Process, args []string) error {
 	if cfg.RandomSecret {
 		log.WarnContext(ctx, "SESSION_SECRET is not set: all sessions end with this process")
 	}
+	if cfg.WeakSecret() {
+		log.WarnContext(ctx, "SESSION_SECRET or SESSION_SECRET_PREVIOUS is short: who guesses it makes session cookies; openssl rand -hex 32 makes a good one")
+	}
 	tracer, err := startTracing(ctx, cfg, p.version(), log)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -18,9 +19,9 @@ import (
 // DefaultAddr is where auth serves unless ADDR says otherwise.
 const DefaultAddr = ":8081"
 
-// minSecret is the least length of a secret that signs cookies, in characters:
-// 32 hexadecimal digits hold the 128 bits that nobody can guess.
-const minSecret = 32
+// strongSecret is the length from which a secret that signs cookies is beyond
+// guessing, in characters: 32 hexadecimal digits hold 128 bits.
+const strongSecret = 32
 
 // Stores says where users and sessions live, and which are ours: all that a
 // command at the terminal needs.
@@ -38,7 +39,7 @@ type Config struct {
 	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" default:"0s" doc:"how long a stop goes on serving, as not ready, so that the proxy leaves first; for replicas 5s"`
 	Stores
 
-	SessionSecret         string `env:"SESSION_SECRET,required" secret:"true" doc:"signs the session cookie; at least 32 characters"`
+	SessionSecret         string `env:"SESSION_SECRET,required" secret:"true" doc:"signs the session cookie; under 32 characters auth warns that it can be guessed"`
 	SessionSecretPrevious string `env:"SESSION_SECRET_PREVIOUS" secret:"true" doc:"the secret before the last change; cookies signed with it stay valid"`
 	SessionSecure         string `env:"SESSION_SECURE" doc:"false lets both cookies travel over plain http; any other value, or none, keeps them on https"`
 
@@ -78,7 +79,8 @@ func LoadStores(getenv func(string) string) (Stores, error) {
 
 // needsRandomSecret is the last row of the contract's section 9.
 func needsRandomSecret(getenv func(string) string) bool {
-	return getenv("COMPAT_V0") == "true" && getenv("NODE_ENV") != "production" &&
+	compat, _ := strconv.ParseBool(getenv("COMPAT_V0"))
+	return compat && getenv("NODE_ENV") != "production" &&
 		getenv("SESSION_SECRET") == "" && getenv("SESSION_SECRET_FILE") == ""
 }
 
@@ -97,12 +99,6 @@ var appName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 // Validate checks what one setting's type cannot say.
 func (c *Config) Validate() error {
 	faults := []error{c.Stores.Validate()}
-	if utf8.RuneCountInString(c.SessionSecret) < minSecret {
-		faults = append(faults, fmt.Errorf("SESSION_SECRET: is shorter than %d characters", minSecret))
-	}
-	if n := utf8.RuneCountInString(c.SessionSecretPrevious); n > 0 && n < minSecret {
-		faults = append(faults, fmt.Errorf("SESSION_SECRET_PREVIOUS: is shorter than %d characters", minSecret))
-	}
 	if (c.BootstrapAdminUsername == "") != (c.BootstrapAdminPassword == "") {
 		faults = append(faults, errors.New("BOOTSTRAP_ADMIN_USERNAME: comes only together with BOOTSTRAP_ADMIN_PASSWORD"))
 	}
@@ -133,6 +129,13 @@ func flat(faults []error) error {
 		faults = append(joined.Unwrap(), faults[1:]...)
 	}
 	return errors.Join(faults...)
+}
+
+// WeakSecret tells that a secret that signs cookies is short enough to be
+// guessed. The contract refuses only one that is unset (section 5).
+func (c *Config) WeakSecret() bool {
+	previous := utf8.RuneCountInString(c.SessionSecretPrevious)
+	return utf8.RuneCountInString(c.SessionSecret) < strongSecret || previous > 0 && previous < strongSecret
 }
 
 // Secure tells whether both cookies carry the attribute Secure: always, unless

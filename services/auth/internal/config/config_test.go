@@ -37,14 +37,14 @@ func TestOnlyTheSessionSecretIsRequired(t *testing.T) {
 
 func TestAllFaultsAreReportedAtOnceAndNoSecretWithThem(t *testing.T) {
 	_, err := load(t, map[string]string{
-		"SESSION_SECRET": "hunter2", "SESSION_SECRET_PREVIOUS": "hunter2", "DATABASE_URL": "mysql://hunter2", "REDIS_URL": "http://hunter2",
+		"SESSION_SECRET_PREVIOUS": "hunter2", "DATABASE_URL": "mysql://hunter2", "REDIS_URL": "http://hunter2",
 		"LOG_LEVEL": "loud", "APP_NAME": "a b", "TRUSTED_PROXIES": "proxy", "COMPAT_V0": "perhaps", "BOOTSTRAP_ADMIN_PASSWORD": "hunter2",
 	})
 	if err == nil {
 		t.Fatal("no fault was reported")
 	}
 	for _, name := range []string{
-		"SESSION_SECRET", "SESSION_SECRET_PREVIOUS", "DATABASE_URL", "REDIS_URL", "LOG_LEVEL", "APP_NAME", "TRUSTED_PROXIES", "COMPAT_V0", "BOOTSTRAP_ADMIN_USERNAME",
+		"SESSION_SECRET", "DATABASE_URL", "REDIS_URL", "LOG_LEVEL", "APP_NAME", "TRUSTED_PROXIES", "COMPAT_V0", "BOOTSTRAP_ADMIN_USERNAME",
 	} {
 		if !strings.Contains("\n"+err.Error(), "\n"+name+": ") {
 			t.Errorf("no line for %s in\n%v", name, err)
@@ -52,6 +52,18 @@ func TestAllFaultsAreReportedAtOnceAndNoSecretWithThem(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("a secret is in\n%v", err)
+	}
+}
+
+func TestASecretThatCanBeGuessedIsTakenAndTold(t *testing.T) {
+	for _, c := range []struct {
+		secret, previous string
+		weak             bool
+	}{{"short", "", true}, {secret, "short", true}, {secret, "", false}, {secret, secret, false}} {
+		cfg := mustLoad(t, map[string]string{"SESSION_SECRET": c.secret, "SESSION_SECRET_PREVIOUS": c.previous})
+		if cfg.WeakSecret() != c.weak {
+			t.Errorf("%+v: weak is %t", c, cfg.WeakSecret())
+		}
 	}
 }
 
