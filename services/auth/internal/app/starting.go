@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/pforte/pforte/services/auth/internal/httpapi"
 )
 
 // starting answers 503 until the service is ready, so that its address is taken
@@ -22,6 +24,7 @@ func (s *starting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Retry-After", "1")
+	h.Set("X-Request-Id", httpapi.RequestID(r))
 	w.WriteHeader(http.StatusServiceUnavailable)
 	_, _ = io.WriteString(w, `{"error":"Der Dienst startet gerade. Bitte gleich erneut versuchen.","code":503}`)
 }

@@ -75,7 +75,7 @@ func New(o Options) (http.Handler, error) {
 	e := echo.New()
 	e.IPExtractor = addresses{trusted: o.TrustedProxies}.string
 	e.HTTPErrorHandler = writeError
-	e.Use(a.observe, a.recover, a.bound)
+	e.Use(a.observe, a.recover, a.methods, a.bound)
 	a.route(e)
 	return e, nil
 }

@@ -38,7 +38,7 @@ func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := a.now()
 		h := c.Response().Header()
-		h.Set(requestIDHeader, requestID(c.Request()))
+		h.Set(requestIDHeader, RequestID(c.Request()))
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
 		span := a.trace(c)
@@ -66,7 +66,8 @@ func (a *api) trace(c echo.Context) tracing.Span {
 	return span
 }
 
-func requestID(r *http.Request) string {
+// RequestID is the name that the request brings in X-Request-Id, or a new one.
+func RequestID(r *http.Request) string {
 	if id := r.Header.Get(requestIDHeader); requestIDPattern.MatchString(id) {
 		return id
 	}
@@ -109,6 +110,19 @@ func (a *api) recover(next echo.HandlerFunc) echo.HandlerFunc {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}()
 		return next(c)
+	}
+}
+
+// methods refuses a method that the route does not have. echo would answer
+// OPTIONS itself, with a 204, and name it to everybody else.
+func (a *api) methods(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		allow, wrong := c.Get(echo.ContextKeyHeaderAllow).(string)
+		if !wrong {
+			return next(c)
+		}
+		c.Response().Header().Set("Allow", strings.TrimPrefix(allow, "OPTIONS, "))
+		return errWrongMethod
 	}
 }
 
