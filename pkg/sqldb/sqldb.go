@@ -131,6 +131,9 @@ func openSQLite(path string) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the database: %w", err)
 	}
+	if err := makePrivate(path); err != nil {
+		return nil, err
+	}
 	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?"
 	writer, err := sql.Open("sqlite", name+sqlitePragmas(false))
 	if err != nil {
@@ -144,6 +147,16 @@ func openSQLite(path string) (*DB, error) {
 	reader.SetMaxOpenConns(sqliteReaders)
 	reader.SetMaxIdleConns(sqliteReaders)
 	return &DB{Dialect: SQLite, Writer: writer, Reader: reader}, nil
+}
+
+// makePrivate makes the file if it is not there, for its owner only. SQLite gives
+// the files beside it the same permissions.
+func makePrivate(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // named by the operator
+	if err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	return file.Close()
 }
 
 // sqlitePragmas are set on each connection. synchronous(FULL) makes a commit

@@ -121,15 +121,18 @@ func TestProcessesThatStartTogetherMigrateOnce(t *testing.T) {
 	}
 }
 
-func TestTheFolderOfANewFileIsMadeForTheOwnerOnly(t *testing.T) {
+func TestANewFileAndItsFolderAreForTheOwnerOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data", "deep ?#%")
 	open(t, "sqlite:"+dir+"/x.db")
 	info, err := os.Stat(dir)
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "x.db")); err != nil {
-		t.Error(err)
+	for _, name := range []string{"x.db", "x.db-wal"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
 	}
 }
 
