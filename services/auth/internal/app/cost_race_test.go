@@ -4,4 +4,4 @@ package app_test
 
 // stormCost is less than the contract's 12, because the race detector makes
 // bcrypt twenty times as slow.
-const stormCost = 8
+const stormCost = 6

@@ -51,8 +51,12 @@ type program struct {
 	stop   context.CancelFunc
 	exited chan int
 	// patient makes browsers come back when the service is busy, as the answer
-	// asks them to.
+	// asks them to, and logins after a 500 too.
 	patient bool
+	// environment is what it was started with, firstUser the id of the first user
+	// that a test brings in.
+	environment map[string]string
+	firstUser   int
 }
 
 // launch starts the program without waiting for it.
@@ -64,7 +68,7 @@ func launch(t *testing.T, environment map[string]string) (*program, <-chan struc
 func launchWith(t *testing.T, environment map[string]string, passwords password.Options) (*program, <-chan struct{}) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	p := &program{t: t, log: &buffer{}, stop: stop, exited: make(chan int, 1)}
+	p := &program{t: t, log: &buffer{}, stop: stop, exited: make(chan int, 1), environment: environment, firstUser: 1000}
 	ready := make(chan struct{})
 	go func() {
 		p.exited <- app.Run(ctx, app.Process{
@@ -75,7 +79,12 @@ func launchWith(t *testing.T, environment map[string]string, passwords password.
 			},
 		})
 	}()
-	t.Cleanup(func() { p.exit() })
+	t.Cleanup(func() {
+		p.exit()
+		if t.Failed() {
+			t.Logf("the program's last words: %s", p.log.last(4000))
+		}
+	})
 	return p, ready
 }
 
@@ -212,6 +221,9 @@ func (b *browser) login(name, pass string) (int, string) {
 	if err != nil {
 		b.p.t.Error(err)
 	}
+	if b.p.patient {
+		return b.steadily(http.MethodPost, prefix+"/login", string(body))
+	}
 	return b.ask(http.MethodPost, prefix+"/login", string(body))
 }
 
@@ -263,4 +275,10 @@ func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
+}
+
+// last gives the end of the log.
+func (b *buffer) last(n int) string {
+	log := b.String()
+	return log[max(0, len(log)-n):]
 }
