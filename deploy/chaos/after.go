@@ -14,6 +14,7 @@ import (
 // settle finds out, when nothing fails any more, what became of the calls that
 // had no answer, tries all sessions again, and counts the administrators.
 func (h *house) settle(ctx context.Context, users string) {
+	h.client = &http.Client{Timeout: readyWithin}
 	admins, err := adminNames(ctx, users)
 	if err != nil || len(admins) == 0 {
 		h.violated("there is no administrator left (%v)", err)
@@ -71,15 +72,28 @@ func (h *house) exists(ctx context.Context, boss *session, p *person) bool {
 // whichPassword tells whether a change that had no answer has happened.
 func (h *house) whichPassword(ctx context.Context) {
 	p := h.changing
-	if s, _ := h.login(ctx, p, newPassword, false); s != nil {
-		p.changed.Store(true)
-		if s, _ := h.login(ctx, p, oldPassword, true); s != nil {
-			h.violated("two passwords of %s are accepted", p.name)
-		}
-		return
+	isNew := h.accepts(ctx, p, newPassword, false)
+	p.changed.Store(isNew)
+	switch isOld := h.accepts(ctx, p, oldPassword, true); {
+	case isOld && isNew:
+		h.violated("two passwords of %s are accepted", p.name)
+	case !isOld && !isNew:
+		h.violated("no password of %s is accepted", p.name)
 	}
-	if s, status := h.login(ctx, p, oldPassword, true); s == nil {
-		h.violated("no password of %s is accepted: %d", p.name, status)
+}
+
+// accepts logs in until the answer is yes or no.
+func (h *house) accepts(ctx context.Context, p *person, password string, old bool) bool {
+	for {
+		s, status := h.login(ctx, p, password, old)
+		if s != nil || status == http.StatusUnauthorized {
+			return s != nil
+		}
+		if ctx.Err() != nil {
+			h.violated("login does not answer when all is well again: %d", status)
+			return false
+		}
+		pause(ctx, 100*time.Millisecond)
 	}
 }
 

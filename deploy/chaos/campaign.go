@@ -69,13 +69,25 @@ func (c *campaign) inWorld(ctx context.Context, name string, seeds <-chan uint64
 	}
 	keep := receipts{}
 	for seed := range seeds {
-		r := newRun(w, seed, c.chaos)
-		if err := r.do(ctx, keep); err != nil {
+		r, err := c.once(ctx, w, seed, keep)
+		if err != nil {
 			return fmt.Errorf("seed %d: %s", seed, explain(err))
 		}
 		c.add(r)
 	}
 	return nil
+}
+
+// once does one run, and begins it anew where it did not come to its faults, on
+// a machine that is too busy.
+func (c *campaign) once(ctx context.Context, w *world, seed uint64, keep receipts) (r *run, err error) {
+	for range 3 {
+		r = newRun(w, seed, c.chaos)
+		if err = r.do(ctx, keep); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return r, err
 }
 
 // add counts a run, and prints the journal of one that is not clean.

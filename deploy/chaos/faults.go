@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
-	"os"
 	"syscall"
 	"time"
 
@@ -104,7 +102,7 @@ func (w *world) forget() fault {
 	f.name = "lose redis"
 	start := f.end
 	f.end = func(ctx context.Context) error {
-		if err := errors.Join(os.RemoveAll(w.Path("redis")), w.Prepare()); err != nil {
+		if err := w.memory.empty(); err != nil {
 			return err
 		}
 		return start(ctx)

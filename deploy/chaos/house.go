@@ -44,12 +44,13 @@ func newHouse(j *journal, w *world) (*house, error) {
 	password, err := w.AdminPassword()
 	return &house{
 		journal: j, adminPassword: password, redis: w.Redis,
-		door: door{url: w.PublicURL, direct: "http://" + w.Addresses.Auth, client: patient()},
+		door: door{url: w.PublicURL, direct: "http://" + w.Addresses.Auth, client: &http.Client{Timeout: readyWithin}},
 	}, err
 }
 
 // furnish makes the members, while nothing fails yet.
 func (h *house) furnish(ctx context.Context, random *rand.Rand) error {
+	defer func() { h.client = patient() }()
 	root := &person{name: layout.AdminName}
 	if h.admin, _ = h.login(ctx, root, h.adminPassword, false); h.admin == nil {
 		return errors.New("the administrator cannot log in")

@@ -16,7 +16,7 @@ import (
 // recovery is how long a buyer may have to come back when all is well again. A
 // verifier that was killed is known to be dead after ten seconds, and what it had
 // begun is free to be taken up again only then.
-const recovery = 30 * time.Second
+const recovery = time.Minute
 
 // run is one seed in one world.
 type run struct {

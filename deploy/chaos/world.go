@@ -29,10 +29,11 @@ type world struct {
 	layout.Layout
 	programs *stack.Stack
 	redis    *wire.TCP
-	node     *wire.HTTP // the chain that is verified
-	payNode  *wire.HTTP // the chain that money moves on; the same one, by another way
-	settler  *wire.HTTP // the facilitator
-	disk     disk
+	node     *wire.HTTP       // the chain that is verified
+	payNode  *wire.HTTP       // the chain that money moves on; the same one, by another way
+	settler  *wire.HTTP       // the facilitator
+	disk     disk             // of both services
+	memory   disk             // of Redis
 	clocks   map[string]clock // by program
 	turned   bool             // whether clocks are turned
 	chain    chain
@@ -71,13 +72,14 @@ func (w *world) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	random := rand.New(rand.NewPCG(0, 0)) //nolint:gosec // not a secret
-	var faults [6]error
+	var faults [7]error
 	w.redis, faults[0] = wire.NewTCP(ctx, w.Redis)
 	w.node, faults[1] = wire.NewHTTP(ctx, w.Chain, random)
 	w.payNode, faults[2] = wire.NewHTTP(ctx, w.Chain, random)
 	w.settler, faults[3] = wire.NewHTTP(ctx, w.Facilitator, random)
 	w.disk, faults[4] = newDisk(w.Path("disk"))
-	w.clocks, faults[5] = newClocks(w.State)
+	w.memory, faults[5] = newDisk(w.Path("redis"))
+	w.clocks, faults[6] = newClocks(w.State)
 	return errors.Join(faults[:]...)
 }
 
@@ -111,6 +113,7 @@ func (w *world) close() {
 		_ = w.redis.Close()
 	}
 	w.disk.close()
+	w.memory.close()
 }
 
 // terms are what changes between runs in how the services are set up.
@@ -125,7 +128,7 @@ func (w *world) begin(ctx context.Context, t terms) error {
 	for _, name := range services {
 		w.programs.Kill(name)
 	}
-	if err := errors.Join(w.disk.empty(), os.RemoveAll(w.Path("redis")), w.forgetLogs(), w.Prepare()); err != nil {
+	if err := errors.Join(w.disk.empty(), w.memory.empty(), w.forgetLogs(), w.Prepare()); err != nil {
 		return err
 	}
 	w.Extra = map[string]map[string]string{
