@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	limitredis "github.com/pforte/pforte/services/auth/internal/ratelimit/redisstore"
@@ -36,7 +35,7 @@ func (s *service) handler() (http.Handler, error) {
 	}
 	return httpapi.New(httpapi.Options{
 		Accounts: s.stores.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, Health: s.stores.health,
-		TrustedProxies: config.Prefixes(s.cfg.TrustedProxies), Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0,
+		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0,
 		Metrics: metrics, Tracer: s.tracer, Log: s.log, Now: time.Now,
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/pkg/config"
 	"github.com/pforte/pforte/pkg/logging"
 	"github.com/pforte/pforte/pkg/sqldb"
@@ -43,7 +44,7 @@ type Config struct {
 	SessionSecretPrevious string `env:"SESSION_SECRET_PREVIOUS" secret:"true" doc:"the secret before the last change; cookies signed with it stay valid"`
 	SessionSecure         string `env:"SESSION_SECURE" doc:"false lets both cookies travel over plain http; any other value, or none, keeps them on https"`
 
-	TrustedProxies []Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of the proxies whose X-Forwarded-For is believed; without any, the address of the peer counts"`
+	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of the proxies whose X-Forwarded-For is believed; without any, the address of the peer counts"`
 
 	RateLimitWindowMS    int `env:"RATE_LIMIT_WINDOW_MS" default:"60000" limit:"true" doc:"length of the window of the login limit, in milliseconds"`
 	RateLimitMaxAttempts int `env:"RATE_LIMIT_MAX_ATTEMPTS" default:"5" limit:"true" doc:"failed logins of one address in a window"`

@@ -115,7 +115,7 @@ func TestCommandsNeedNoSessionSecret(t *testing.T) {
 func TestTrustedProxiesAreAddressesOrNetworks(t *testing.T) {
 	cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "TRUSTED_PROXIES": "10.1.2.3, 172.16.5.0/12,::1,fd00::/8,::ffff:192.168.0.0/112"})
 	want := []string{"10.1.2.3/32", "172.16.0.0/12", "::1/128", "fd00::/8", "192.168.0.0/16"}
-	for i, prefix := range config.Prefixes(cfg.TrustedProxies) {
+	for i, prefix := range cfg.TrustedProxies {
 		if prefix.String() != want[i] {
 			t.Errorf("%d: got %s, want %s", i, prefix, want[i])
 		}

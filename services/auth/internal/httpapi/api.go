@@ -5,12 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
@@ -29,7 +29,7 @@ type Options struct {
 	Health func(context.Context) error
 	// TrustedProxies are the peers whose X-Forwarded-For is believed; may be
 	// empty.
-	TrustedProxies []netip.Prefix
+	TrustedProxies clientaddr.Proxies
 	// Secure tells that the cookies are for https only.
 	Secure bool
 	// CompatV0 serves the contract's earlier variant (section 9).
@@ -54,6 +54,7 @@ type api struct {
 	log           *slog.Logger
 	now           func() time.Time
 	warnPlainHTTP func()
+	proxies       clientaddr.Proxies
 }
 
 // New checks the options and returns the handler of auth's address.
@@ -73,7 +74,8 @@ func New(o Options) (http.Handler, error) {
 		})
 	}
 	e := echo.New()
-	e.IPExtractor = addresses{trusted: o.TrustedProxies}.string
+	e.IPExtractor = func(r *http.Request) string { return o.TrustedProxies.Of(r).String() }
+	a.proxies = o.TrustedProxies
 	e.HTTPErrorHandler = writeError
 	e.Use(a.observe, a.recover, a.methods, a.bound)
 	a.route(e)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/password"
@@ -106,7 +107,7 @@ func (h *house) build(s settings) {
 		Secure: !s.insecure, CompatV0: s.compat, Metrics: must(httpapi.NewMetrics(h.registry))(h.t), Log: log, Now: h.clock.Now,
 	}
 	for _, p := range s.proxies {
-		options.TrustedProxies = append(options.TrustedProxies, netip.MustParsePrefix(p))
+		options.TrustedProxies = append(options.TrustedProxies, clientaddr.Network{Prefix: netip.MustParsePrefix(p)})
 	}
 	h.handler = must(httpapi.New(options))(h.t)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
@@ -16,7 +17,7 @@ import (
 // limitLogin limits failed logins by client address.
 func (a *api) limitLogin(h handler) handler {
 	return func(c echo.Context) (answer, error) {
-		return a.limited(c, limitLogin, a.loginLimit, ratelimit.AddressKey(c.RealIP()), h)
+		return a.limited(c, limitLogin, a.loginLimit, clientaddr.Group(a.proxies.Of(c.Request())), h)
 	}
 }
 
