@@ -47,6 +47,28 @@ func TestLogoutThatCannotEndTheSessionIsAnInternalFailure(t *testing.T) {
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
+func TestLogoutWhoseLastStepFailsIsAnInternalFailureAndKeepsTheCookies(t *testing.T) {
+	h := newHouse(t)
+	b := h.anna()
+	h.undyingSessions.Store(true)
+	wantCookies(t, b.logout().want(http.StatusInternalServerError))
+	b.get(prefix + "/me").want(http.StatusOK)
+	h.undyingSessions.Store(false)
+	b.logout().want(http.StatusOK)
+}
+
+func TestMeOfAUserWhoIsGoneIsAnInternalFailureWhileTheSessionCannotEnd(t *testing.T) {
+	h := newHouse(t)
+	b := h.otto()
+	if _, err := h.users.Delete(t.Context(), 2, 1); err != nil { // without the rules, which would revoke
+		t.Fatal(err)
+	}
+	h.undyingSessions.Store(true)
+	wantCookies(t, b.get(prefix+"/me").want(http.StatusInternalServerError))
+	h.undyingSessions.Store(false)
+	b.get(prefix + "/me").want(http.StatusUnauthorized)
+}
+
 func TestMeAnswersTheUserAndTheCSRFToken(t *testing.T) {
 	b := newHouse(t).otto()
 	got := b.get(prefix + "/me").want(http.StatusOK)

@@ -66,6 +66,8 @@ type failingSessions struct {
 	broken *atomic.Bool
 	// deaf to revocations only
 	deaf *atomic.Bool
+	// undying sessions cannot be ended
+	undying *atomic.Bool
 }
 
 func (f failingSessions) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
@@ -80,6 +82,13 @@ func (f failingSessions) Create(ctx context.Context, s session.Session, fence st
 		return err
 	}
 	return f.Store.Create(ctx, s, fence, lifetime)
+}
+
+func (f failingSessions) Delete(ctx context.Context, ref session.Ref) error {
+	if err := failure(f.undying); err != nil {
+		return err
+	}
+	return f.Store.Delete(ctx, ref)
 }
 
 func (f failingSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
