@@ -69,17 +69,22 @@ func (h *house) exists(ctx context.Context, boss *session, p *person) bool {
 	return containsID(r.body, p.id)
 }
 
-// whichPassword tells whether a change that had no answer has happened.
+// whichPassword tells whether a change that had no answer has happened. It may
+// still be under way, and happen between the two questions.
 func (h *house) whichPassword(ctx context.Context) {
 	p := h.changing
-	isNew := h.accepts(ctx, p, newPassword, false)
-	p.changed.Store(isNew)
-	switch isOld := h.accepts(ctx, p, oldPassword, true); {
-	case isOld && isNew:
-		h.violated("two passwords of %s are accepted", p.name)
-	case !isOld && !isNew:
-		h.violated("no password of %s is accepted", p.name)
+	for range 2 {
+		isNew := h.accepts(ctx, p, newPassword, false)
+		p.changed.Store(isNew)
+		isOld := h.accepts(ctx, p, oldPassword, true)
+		if isOld && isNew {
+			h.violated("two passwords of %s are accepted", p.name)
+		}
+		if isOld || isNew {
+			return
+		}
 	}
+	h.violated("no password of %s is accepted", p.name)
 }
 
 // accepts logs in until the answer is yes or no.
