@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
 // Contract, section 4: POST /login.
@@ -127,4 +129,20 @@ func TestLoginThatCannotStoreTheSessionIsAnInternalFailure(t *testing.T) {
 func TestLoginNeedsNoCSRFToken(t *testing.T) {
 	b := newHouse(t).anna()
 	b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", adminPass), "X-CSRF-Token", "").want(http.StatusOK)
+}
+
+func TestALoginSucceedsThoughItsPasswordCannotBeHashedAnew(t *testing.T) {
+	h := newHouse(t)
+	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: password.Options{Cost: 5}}) // a start with a higher cost
+	before := must(h.users.ByID(t.Context(), 1))(t).PasswordHash
+	h.brokenRehash.Store(true)
+	h.anna().get(prefix + "/me").want(http.StatusOK)
+	if got := must(h.users.ByID(t.Context(), 1))(t).PasswordHash; got != before || !strings.Contains(h.log.String(), "password not hashed anew") {
+		t.Errorf("the hash was %s and is %s; log %s", before, got, h.log)
+	}
+	h.brokenRehash.Store(false)
+	h.anna().get(prefix + "/me").want(http.StatusOK)
+	if got := must(h.users.ByID(t.Context(), 1))(t).PasswordHash; got == before {
+		t.Error("the next login did not hash it anew")
+	}
 }

@@ -17,6 +17,8 @@ import (
 type failingUsers struct {
 	user.Store
 	broken *atomic.Bool
+	// brokenRehash makes Rehash fail only
+	brokenRehash *atomic.Bool
 }
 
 func failure(broken *atomic.Bool) error {
@@ -52,6 +54,13 @@ func (f failingUsers) Create(ctx context.Context, n user.New, by int64) (user.Us
 		return user.User{}, err
 	}
 	return f.Store.Create(ctx, n, by)
+}
+
+func (f failingUsers) Rehash(ctx context.Context, id int64, from, to string) error {
+	if err := failure(f.brokenRehash); err != nil {
+		return err
+	}
+	return f.Store.Rehash(ctx, id, from, to)
 }
 
 func (f failingUsers) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {

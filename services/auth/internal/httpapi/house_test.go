@@ -41,7 +41,7 @@ type house struct {
 	clock    *clock
 	log      *syncBuffer
 	// broken makes the stores fail.
-	brokenUsers, brokenSessions, deafSessions, undyingSessions, brokenLimits, unhealthy *atomic.Bool
+	brokenUsers, brokenRehash, brokenSessions, deafSessions, undyingSessions, brokenLimits, unhealthy *atomic.Bool
 }
 
 // cheap is a hasher for tests in which the cost is not the point.
@@ -66,9 +66,9 @@ func newHouse(t *testing.T, change ...func(*settings)) *house {
 	}
 	h := &house{
 		t: t, clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, log: &syncBuffer{},
-		brokenUsers: &atomic.Bool{}, brokenSessions: &atomic.Bool{}, deafSessions: &atomic.Bool{}, undyingSessions: &atomic.Bool{}, brokenLimits: &atomic.Bool{}, unhealthy: &atomic.Bool{},
+		brokenUsers: &atomic.Bool{}, brokenRehash: &atomic.Bool{}, brokenSessions: &atomic.Bool{}, deafSessions: &atomic.Bool{}, undyingSessions: &atomic.Bool{}, brokenLimits: &atomic.Bool{}, unhealthy: &atomic.Bool{},
 	}
-	h.users = failingUsers{user.NewMemoryStore(h.clock.Now), h.brokenUsers}
+	h.users = failingUsers{user.NewMemoryStore(h.clock.Now), h.brokenUsers, h.brokenRehash}
 	h.sessions = s.sessions
 	if h.sessions == nil {
 		h.sessions = failingSessions{session.NewMemoryStore(h.clock.Now), h.brokenSessions, h.deafSessions, h.undyingSessions}
