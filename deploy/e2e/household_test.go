@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -78,21 +80,51 @@ func TestALargeUploadPassesTheGuardWhole(t *testing.T) {
 	}
 	req.Header.Set("X-CSRF-Token", b.cookie("csrf-token"))
 	var seen visitor
+	before := w.askedRedis(t)
 	b.send(req).want(t, 200, &seen)
+	if n := w.askedRedis(t) - before; n != 1 {
+		t.Errorf("the guard asked Redis %d times", n)
+	}
 	if seen.Size != size || seen.SHA256 != fmt.Sprintf("%x", sum.Sum(nil)) {
 		t.Errorf("%d of %d bytes arrived", seen.Size, size)
 	}
 }
 
+// askedRedis is how often auth has asked Redis, but for the question of every
+// scrape and of every health check whether it is there.
+func (w *world) askedRedis(t *testing.T) (n int) {
+	t.Helper()
+	var page strings.Builder
+	resp, err := http.Get("http://" + w.AuthAdmin + "/metrics") //nolint:noctx // the metrics of a program of ours
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if _, err := io.Copy(&page, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(page.String()) {
+		if !strings.HasPrefix(line, "auth_redis_command_duration_seconds_count{") || strings.Contains(line, `"ping"`) {
+			continue
+		}
+		value, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += value
+	}
+	return n
+}
+
 func TestAWebSocketPassesTheGuard(t *testing.T) {
 	w := visit(t)
-	upgrade := func(b *browser) *http.Response {
+	upgrade := func(b *browser, origin string) *http.Response {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.tap.URL+"/api/v1/live", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for name, value := range map[string]string{
-			"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+			"Origin": origin, "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
 		} {
 			req.Header.Set(name, value)
 		}
@@ -102,15 +134,25 @@ func TestAWebSocketPassesTheGuard(t *testing.T) {
 		}
 		return resp
 	}
-	stranger := upgrade(newBrowser(t, w.tap.URL))
-	_ = stranger.Body.Close()
-	if stranger.StatusCode != http.StatusUnauthorized {
-		t.Errorf("a stranger gets %d", stranger.StatusCode)
-	}
 	b, _ := w.member(t, "hanna")
+	for _, c := range []struct {
+		who    *browser
+		origin string
+		want   int
+	}{{newBrowser(t, w.tap.URL), w.tap.URL, http.StatusUnauthorized}, {b, "https://evil.example", http.StatusForbidden}} {
+		refused := upgrade(c.who, c.origin)
+		_ = refused.Body.Close()
+		if refused.StatusCode != c.want {
+			t.Errorf("from %s: got %d, want %d", c.origin, refused.StatusCode, c.want)
+		}
+	}
 	b.Timeout = 0 // the conversation lasts
-	resp := upgrade(b)
+	before := w.askedRedis(t)
+	resp := upgrade(b, w.tap.URL)
 	defer func() { _ = resp.Body.Close() }()
+	if n := w.askedRedis(t) - before; n != 1 {
+		t.Errorf("the guard asked Redis %d times", n)
+	}
 	conn, ok := resp.Body.(io.ReadWriter)
 	if resp.StatusCode != http.StatusSwitchingProtocols || !ok {
 		t.Fatalf("got %d", resp.StatusCode)
