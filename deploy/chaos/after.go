@@ -80,6 +80,9 @@ func (h *house) whichPassword(ctx context.Context) {
 		if isOld && isNew {
 			h.violated("two passwords of %s are accepted", p.name)
 		}
+		if isNew {
+			h.count("password changes", 1)
+		}
 		if isOld || isNew {
 			return
 		}

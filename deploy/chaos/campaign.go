@@ -43,7 +43,7 @@ func (c *campaign) run(ctx context.Context) error {
 		}
 	}()
 	var all sync.WaitGroup
-	worlds := max(1, min(c.worlds, c.runs))
+	worlds := min(c.worlds, c.runs)
 	broken := make([]error, worlds)
 	for i := range worlds {
 		all.Go(func() { broken[i] = c.inWorld(ctx, fmt.Sprintf("world-%d", i+1), seeds) })

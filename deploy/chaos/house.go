@@ -30,7 +30,9 @@ type house struct {
 	leaving       *person  // is deleted
 	changing      *person  // changes his password
 	going         *person  // logs out
+	keeper        *session // the one he changes it in
 	fading        *person  // is forgotten by Redis
+	faded         *session // the one that is
 	plan          []act
 }
 
@@ -71,13 +73,20 @@ func (h *house) furnish(ctx context.Context, random *rand.Rand) error {
 func (h *house) invite(ctx context.Context, name string) (err error) {
 	switch name {
 	case "deletion":
-		h.leaving, err = h.create(ctx, "leaving", "member")
+		if h.leaving, err = h.create(ctx, "leaving", "member"); err == nil {
+			h.login(ctx, h.leaving, oldPassword, true)
+		}
 	case "password change":
-		h.changing, err = h.create(ctx, "changing", "member")
+		if h.changing, err = h.create(ctx, "changing", "member"); err == nil {
+			h.login(ctx, h.changing, oldPassword, true)
+			h.keeper, _ = h.login(ctx, h.changing, oldPassword, true)
+		}
 	case "logout":
 		h.going, err = h.create(ctx, "going", "member")
 	case "expiry":
-		h.fading, err = h.create(ctx, "fading", "member")
+		if h.fading, err = h.create(ctx, "fading", "member"); err == nil {
+			h.faded, _ = h.login(ctx, h.fading, oldPassword, false)
+		}
 	case "duel":
 		eva, err := h.create(ctx, "eva", "admin")
 		if err != nil {
@@ -143,7 +152,6 @@ func (h *house) logins(ctx context.Context, p *person, n int) *sync.WaitGroup {
 
 // deletion deletes a member while he logs in.
 func (h *house) deletion(ctx context.Context, random *rand.Rand) {
-	h.login(ctx, h.leaving, oldPassword, true)
 	logins := h.logins(ctx, h.leaving, 1+random.IntN(2))
 	pause(ctx, time.Duration(random.IntN(400))*time.Millisecond)
 	h.remove(ctx, h.admin, h.leaving)
@@ -163,19 +171,16 @@ func (h *house) remove(ctx context.Context, by *session, p *person) int {
 
 // passwordChange changes a password while the old one is used.
 func (h *house) passwordChange(ctx context.Context, random *rand.Rand) {
-	h.login(ctx, h.changing, oldPassword, true)
-	keeper, _ := h.login(ctx, h.changing, oldPassword, true)
-	if keeper == nil {
+	if h.keeper == nil {
 		return
 	}
-	keeper.keeper = true
+	h.keeper.keeper = true
 	logins := h.logins(ctx, h.changing, 1+random.IntN(2))
 	pause(ctx, time.Duration(random.IntN(400))*time.Millisecond)
-	r := h.ask(ctx, keeper, http.MethodPatch, "/me/password", map[string]string{"current_password": oldPassword, "new_password": newPassword})
+	r := h.ask(ctx, h.keeper, http.MethodPatch, "/me/password", map[string]string{"current_password": oldPassword, "new_password": newPassword})
 	h.note("change a password: %d", r.status)
 	if r.status == http.StatusOK {
 		h.changing.changed.Store(true)
-		h.count("password changes", 1)
 	}
 	logins.Wait()
 }
@@ -200,7 +205,7 @@ func (h *house) logout(ctx context.Context, _ *rand.Rand) {
 
 // expiry lets a session come to its end in Redis, past every fault.
 func (h *house) expiry(ctx context.Context, _ *rand.Rand) {
-	s, _ := h.login(ctx, h.fading, oldPassword, false)
+	s := h.faded
 	if s == nil {
 		return
 	}
