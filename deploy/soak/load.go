@@ -20,6 +20,7 @@ type load struct {
 	members []*visitor
 	leaver  int64 // id of the member who never logs out
 	tx      atomic.Pointer[string]
+	guests  atomic.Int64 // who came so far
 
 	mu     sync.Mutex
 	done   map[string]int
@@ -179,8 +180,10 @@ func (l *load) wrong(ctx context.Context) error {
 	return (&visitor{base: l.PublicURL}).want(ctx, 401, "POST", "/login", `{"username":"bernd","password":"not his password"}`)
 }
 
+// member gives each member a name of his own, so that one who could not be
+// deleted is one fault, and not the fault of everybody after him.
 func (l *load) member(ctx context.Context) error {
-	id, err := l.admin.create(ctx, "guest")
+	id, err := l.admin.create(ctx, fmt.Sprintf("guest-%d", l.guests.Add(1)))
 	if err != nil {
 		return err
 	}
