@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/pforte/pforte/services/auth/internal/httpapi"
+	"github.com/pforte/pforte/pkg/serve"
 )
 
 // starting answers 503 until the service is ready, so that its address is taken
@@ -24,7 +24,7 @@ func (s *starting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Retry-After", "1")
-	h.Set("X-Request-Id", httpapi.RequestID(r))
+	h.Set(serve.RequestIDHeader, serve.RequestID(r))
 	w.WriteHeader(http.StatusServiceUnavailable)
 	_, _ = io.WriteString(w, `{"error":"Der Dienst startet gerade. Bitte gleich erneut versuchen.","code":503}`)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/serve"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -69,6 +70,6 @@ func tellCSRFToken(c echo.Context, s session.Session) {
 // attribute may be a secret, nor a username that somebody typed: it could be a
 // password.
 func (a *api) audit(c echo.Context, event string, attrs ...any) {
-	attrs = append([]any{"event", event, "ip", c.RealIP(), "request_id", c.Response().Header().Get(requestIDHeader)}, attrs...)
+	attrs = append([]any{"event", event, "ip", c.RealIP(), "request_id", c.Response().Header().Get(serve.RequestIDHeader)}, attrs...)
 	a.log.InfoContext(c.Request().Context(), "audit", attrs...)
 }

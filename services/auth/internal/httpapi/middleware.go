@@ -2,18 +2,14 @@ package httpapi
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/serve"
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
@@ -27,18 +23,13 @@ const (
 	passwordTimeout = 30 * time.Second
 )
 
-// requestIDPattern is what is taken over from X-Request-Id.
-var requestIDPattern = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,64}\z`)
-
-const requestIDHeader = "X-Request-Id"
-
 // observe is the outermost middleware: it names the request, sets what every
 // answer carries, writes the answer to an error, and then logs and counts.
 func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := a.now()
 		h := c.Response().Header()
-		h.Set(requestIDHeader, RequestID(c.Request()))
+		h.Set(serve.RequestIDHeader, serve.RequestID(c.Request()))
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
 		span := a.trace(c)
@@ -62,16 +53,8 @@ func (a *api) trace(c echo.Context) tracing.Span {
 	}
 	ctx, span := a.tracer.Request(c.Request(), methodLabel(c), routeLabel(c))
 	c.SetRequest(c.Request().WithContext(ctx))
-	span.Set("request_id", c.Response().Header().Get(requestIDHeader))
+	span.Set("request_id", c.Response().Header().Get(serve.RequestIDHeader))
 	return span
-}
-
-// RequestID is the name that the request brings in X-Request-Id, or a new one.
-func RequestID(r *http.Request) string {
-	if id := r.Header.Get(requestIDHeader); requestIDPattern.MatchString(id) {
-		return id
-	}
-	return rand.Text()
 }
 
 // logRequest writes one line. The path is the route's, because a real one could
@@ -80,7 +63,7 @@ func (a *api) logRequest(c echo.Context, err error, took time.Duration) {
 	status, level := c.Response().Status, slog.LevelInfo
 	attrs := []slog.Attr{
 		slog.String("method", methodLabel(c)), slog.String("route", routeLabel(c)), slog.Int("status", status),
-		slog.Float64("took_ms", float64(took.Microseconds())/1000), slog.String("ip", c.RealIP()), slog.String("request_id", c.Response().Header().Get(requestIDHeader)),
+		slog.Float64("took_ms", float64(took.Microseconds())/1000), slog.String("ip", c.RealIP()), slog.String("request_id", c.Response().Header().Get(serve.RequestIDHeader)),
 	}
 	switch {
 	case status == http.StatusInternalServerError:
@@ -99,16 +82,7 @@ func isMachine(c echo.Context) bool {
 // recover turns a panic into a 500.
 func (a *api) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
-		defer func() {
-			r := recover()
-			if r == nil {
-				return
-			}
-			if fault, ok := r.(error); ok && errors.Is(fault, http.ErrAbortHandler) {
-				panic(r)
-			}
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-		}()
+		defer serve.Recover(&err)
 		return next(c)
 	}
 }

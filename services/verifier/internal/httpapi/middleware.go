@@ -1,24 +1,15 @@
 package httpapi
 
 import (
-	"crypto/rand"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"regexp"
-	"runtime/debug"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/serve"
 	"github.com/pforte/pforte/pkg/tracing"
 )
-
-// requestIDPattern is what is taken over from X-Request-Id.
-var requestIDPattern = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,64}\z`)
-
-const requestIDHeader = "X-Request-Id"
 
 // observe is the outermost middleware: it names the request, writes the answer
 // to an error, and then logs and counts.
@@ -26,7 +17,7 @@ func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := a.Now()
 		h := c.Response().Header()
-		h.Set(requestIDHeader, requestID(c.Request()))
+		h.Set(serve.RequestIDHeader, serve.RequestID(c.Request()))
 		h.Set("X-Content-Type-Options", "nosniff")
 		span := a.trace(c)
 		err := next(c)
@@ -49,15 +40,8 @@ func (a *api) trace(c echo.Context) tracing.Span {
 	}
 	ctx, span := a.Tracer.Request(c.Request(), methodLabel(c), routeLabel(c))
 	c.SetRequest(c.Request().WithContext(ctx))
-	span.Set("request_id", c.Response().Header().Get(requestIDHeader))
+	span.Set("request_id", c.Response().Header().Get(serve.RequestIDHeader))
 	return span
-}
-
-func requestID(r *http.Request) string {
-	if id := r.Header.Get(requestIDHeader); requestIDPattern.MatchString(id) {
-		return id
-	}
-	return rand.Text()
 }
 
 // logRequest writes one line. The path is the route's, because a real one could
@@ -76,7 +60,7 @@ func (a *api) logRequest(c echo.Context, err error, took time.Duration) {
 	}
 	attrs := []slog.Attr{
 		slog.String("method", methodLabel(c)), slog.String("route", routeLabel(c)), slog.Int("status", status),
-		slog.Duration("took", took), slog.String("client", c.RealIP()), slog.String("request_id", c.Response().Header().Get(requestIDHeader)),
+		slog.Duration("took", took), slog.String("client", c.RealIP()), slog.String("request_id", c.Response().Header().Get(serve.RequestIDHeader)),
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("error", err.Error()))
@@ -87,16 +71,7 @@ func (a *api) logRequest(c echo.Context, err error, took time.Duration) {
 // recover turns a panic into an error.
 func (a *api) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
-		defer func() {
-			r := recover()
-			if r == nil {
-				return
-			}
-			if fault, ok := r.(error); ok && errors.Is(fault, http.ErrAbortHandler) {
-				panic(r)
-			}
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-		}()
+		defer serve.Recover(&err)
 		return next(c)
 	}
 }
