@@ -24,7 +24,7 @@ var homes = map[string][]string{
 	"github.com/labstack/echo/v4":               {"services/*/internal/httpapi"},
 	"github.com/pressly/goose/v3":               {"pkg/sqldb"},
 	"github.com/prometheus/client_golang":       {"services/*/internal/app", "services/*/internal/httpapi"},
-	"github.com/redis/go-redis/v9":              {"services/auth/internal/*/redisstore", "services/auth/internal/app"},
+	"github.com/redis/go-redis/v9":              {"services/auth/internal/*/redisstore", "services/auth/internal/app", "deploy/internal/redisclient"},
 	"go.opentelemetry.io/otel":                  {"pkg/tracing"},
 	"github.com/santhosh-tekuri/jsonschema/v6":  {"deploy/kubernetes/."},
 	"sigs.k8s.io/kustomize":                     {"deploy/kubernetes/."},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -67,6 +68,24 @@ func (h *house) exists(ctx context.Context, boss *session, p *person) bool {
 		return true
 	}
 	return containsID(r.body, p.id)
+}
+
+// containsID tells whether a list of users has an id.
+func containsID(list []byte, id int64) bool {
+	var answer struct {
+		Data []struct {
+			ID int64 `json:"id"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(list, &answer) != nil {
+		return false
+	}
+	for _, user := range answer.Data {
+		if user.ID == id {
+			return true
+		}
+	}
+	return false
 }
 
 // whichPassword tells whether a change that had no answer has happened. It may

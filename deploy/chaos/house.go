@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/redisclient"
 )
 
 // The passwords of everybody in the household, before and after a change.
@@ -209,12 +210,14 @@ func (h *house) expiry(ctx context.Context, _ *rand.Rand) {
 	if s == nil {
 		return
 	}
-	keys, err := redisKeys(ctx, h.redis, fmt.Sprintf("svc:{u%d}:session:*", s.id))
+	redis := redisclient.Open(h.redis, time.Second)
+	defer func() { _ = redis.Close() }()
+	keys, err := redis.Keys(ctx, fmt.Sprintf("svc:{u%d}:session:*", s.id)).Result()
 	if err != nil || len(keys) == 0 {
 		return // Redis is away
 	}
 	for _, key := range keys {
-		if answer, err := redisCommand(ctx, h.redis, "PEXPIRE", key, "1"); err != nil || answer != ":1" {
+		if set, err := redis.PExpire(ctx, key, time.Millisecond).Result(); err != nil || !set {
 			return
 		}
 	}

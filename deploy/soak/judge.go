@@ -7,11 +7,11 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/redisclient"
 	"github.com/pforte/pforte/pkg/sqldb"
 )
 
@@ -50,11 +50,9 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   if redis.call('PTTL', key) == -1 or string.find(key, 'session', 1, true) then n = n + 1 end
 end
 return n`
-	answer, err := redisCommand(ctx, addr, "EVAL", count, "0")
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(strings.TrimPrefix(answer, ":"))
+	redis := redisclient.Open(addr, redisWithin)
+	defer func() { _ = redis.Close() }()
+	return redis.Eval(ctx, count, nil).Int()
 }
 
 func ledgerRows(ctx context.Context, path string) (rows int, err error) {

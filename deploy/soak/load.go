@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/redisclient"
 )
 
 // load is everybody who uses the stack, and the count of what they did.
@@ -169,9 +170,11 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], soon, '+inf')) do
 end
 return redis.call('PEXPIREAT', KEYS[1], soon)`
 	user := fmt.Sprintf("svc:{u%d}:", l.leaver)
-	answer, err := redisCommand(ctx, l.Redis, "EVAL", age, "1", user+"sessions", user+"session:")
-	if err == nil && answer != ":1" {
-		err = fmt.Errorf("his sessions could not be aged: %s", answer)
+	redis := redisclient.Open(l.Redis, redisWithin)
+	defer func() { _ = redis.Close() }()
+	aged, err := redis.Eval(ctx, age, []string{user + "sessions"}, user+"session:").Bool()
+	if err == nil && !aged {
+		err = errors.New("his sessions could not be aged")
 	}
 	return err
 }

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/redisclient"
 )
 
 // sample is what was measured at one moment, by name.
@@ -28,6 +27,9 @@ var measured = map[string]string{
 	"process_open_fds":              "open files",
 }
 
+// redisWithin bounds one question to Redis: a slow machine is no fault of it.
+const redisWithin = 5 * time.Second
+
 // take asks the programs and Redis.
 func take(ctx context.Context, l layout.Layout) (sample, error) {
 	s := sample{}
@@ -37,8 +39,10 @@ func take(ctx context.Context, l layout.Layout) (sample, error) {
 			return nil, fmt.Errorf("metrics of %s: %w", name, err)
 		}
 	}
-	keys, err := redisKeys(ctx, l.Redis)
-	s["Redis keys"] = keys
+	redis := redisclient.Open(l.Redis, redisWithin)
+	defer func() { _ = redis.Close() }()
+	keys, err := redis.DBSize(ctx).Result()
+	s["Redis keys"] = float64(keys)
 	return s, err
 }
 
@@ -84,39 +88,6 @@ func (s sample) write(w io.Writer, first bool) error {
 	}
 	_, err := fmt.Fprintln(w, strings.Join(values, ","))
 	return err
-}
-
-func redisKeys(ctx context.Context, addr string) (float64, error) {
-	answer, err := redisCommand(ctx, addr, "DBSIZE")
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseFloat(strings.TrimPrefix(answer, ":"), 64)
-}
-
-// redisCommand gives the first line of Redis's answer to one command.
-func redisCommand(ctx context.Context, addr string, words ...string) (string, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return "", err
-	}
-	request := fmt.Sprintf("*%d\r\n", len(words))
-	for _, word := range words {
-		request += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
-	}
-	if _, err := io.WriteString(conn, request); err != nil {
-		return "", err
-	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if strings.HasPrefix(line, "-") {
-		return "", fmt.Errorf("redis: %s", strings.TrimSpace(line[1:]))
-	}
-	return strings.TrimSpace(line), err
 }
 
 func get(ctx context.Context, url string) (string, error) {

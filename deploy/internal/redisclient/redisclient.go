@@ -1,0 +1,18 @@
+package redisclient
+
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Open gives a client of the Redis at addr, host:port, that asks once, and does
+// not wait longer than within to connect, nor for the answer: a Redis that hangs
+// is a fault that its asker goes on from. It connects at the first command; close
+// it.
+func Open(addr string, within time.Duration) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, DialTimeout: within, ReadTimeout: within, WriteTimeout: within, PoolTimeout: within,
+		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
+	})
+}
