@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"log/slog"
+	"maps"
 	"net/http"
 	"time"
 
@@ -16,9 +17,7 @@ import (
 func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := a.Now()
-		h := c.Response().Header()
-		h.Set(serve.RequestIDHeader, serve.RequestID(c.Request()))
-		h.Set("X-Content-Type-Options", "nosniff")
+		c.Response().Header()[serve.RequestIDHeader] = []string{serve.RequestID(c.Request())}
 		span := a.trace(c)
 		err := next(c)
 		if err != nil {
@@ -76,11 +75,23 @@ func (a *api) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// What browsers may send and read. The official client sends
+// What browsers may send. The official client sends
 // Access-Control-Expose-Headers as a request header on its paid retry.
-const (
-	allowHeaders  = "Content-Type, Accept, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, X-Request-Id, If-None-Match"
-	exposeHeaders = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, X-Request-Id, ETag"
+const allowHeaders = "Content-Type, Accept, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, X-Request-Id, If-None-Match"
+
+// Headers of every answer, and those of the answer to a preflight. Nobody may
+// change their values.
+var (
+	everyAnswer = http.Header{
+		"X-Content-Type-Options":        {"nosniff"},
+		"Access-Control-Allow-Origin":   {"*"},
+		"Access-Control-Expose-Headers": {"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, X-Request-Id, ETag"},
+	}
+	preflight = http.Header{
+		"Access-Control-Allow-Methods": {"GET, HEAD, POST, OPTIONS"},
+		"Access-Control-Allow-Headers": {allowHeaders},
+		"Access-Control-Max-Age":       {"7200"},
+	}
 )
 
 // crossOrigin lets pages of any origin use the service: there is no cookie and
@@ -88,12 +99,9 @@ const (
 func crossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h, r := c.Response().Header(), c.Request()
-		h.Set("Access-Control-Allow-Origin", "*")
-		h.Set("Access-Control-Expose-Headers", exposeHeaders)
+		maps.Copy(h, everyAnswer)
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-			h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS")
-			h.Set("Access-Control-Allow-Headers", allowHeaders)
-			h.Set("Access-Control-Max-Age", "7200")
+			maps.Copy(h, preflight)
 			return c.NoContent(http.StatusNoContent)
 		}
 		return next(c)

@@ -86,17 +86,20 @@ func readBody(r *http.Request) ([]byte, error) {
 
 // isEnquiry tells a body that only asks for the price, as registries do.
 func isEnquiry(body []byte) bool {
-	words := bytes.Fields(body)
-	return len(words) == 0 || string(bytes.Join(words, nil)) == "{}"
+	body = bytes.TrimSpace(body)
+	inside, isObject := bytes.CutPrefix(body, []byte("{"))
+	return len(body) == 0 || isObject && string(bytes.TrimSpace(inside)) == "}"
 }
 
 func readJob(c echo.Context, body []byte, read reader) (job, error) {
 	if len(body) == 0 {
 		return job{}, errBodyMissing
 	}
-	mediaType, _, err := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
-	if err != nil || mediaType != "application/json" {
-		return job{}, errMediaType
+	const json = "application/json"
+	if sent := c.Request().Header.Get("Content-Type"); sent != json {
+		if mediaType, _, err := mime.ParseMediaType(sent); err != nil || mediaType != json {
+			return job{}, errMediaType
+		}
 	}
 	return read(c, body)
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -71,10 +72,7 @@ func answered(h handler) echo.HandlerFunc {
 }
 
 func write(c echo.Context, ans answer) error {
-	header := c.Response().Header()
-	for name, values := range ans.header {
-		header[name] = values
-	}
+	maps.Copy(c.Response().Header(), ans.header)
 	if ans.mediaType == "" {
 		ans.mediaType = "application/json"
 	}
