@@ -89,6 +89,10 @@ type rule struct {
 	Ports    []struct{ Port int }
 }
 
+func (r rule) has(port int) bool {
+	return len(r.Ports) == 0 || slices.ContainsFunc(r.Ports, func(p struct{ Port int }) bool { return p.Port == port })
+}
+
 type policy struct {
 	Spec struct {
 		PodSelector     selector
@@ -112,16 +116,13 @@ func allowed(policies map[string]policy, from, to labels, port int) bool {
 			return p.PodSelector != nil && p.NamespaceSelector == nil && selects(p.PodSelector.MatchLabels, other)
 		})
 	}
-	has := func(r rule) bool {
-		return len(r.Ports) == 0 || slices.ContainsFunc(r.Ports, func(p struct{ Port int }) bool { return p.Port == port })
-	}
 	var out, in bool
 	for _, p := range policies {
 		for _, r := range p.Spec.Egress {
-			out = out || selects(p.Spec.PodSelector.MatchLabels, from) && reaches(r.To, to) && has(r)
+			out = out || selects(p.Spec.PodSelector.MatchLabels, from) && reaches(r.To, to) && r.has(port)
 		}
 		for _, r := range p.Spec.Ingress {
-			in = in || selects(p.Spec.PodSelector.MatchLabels, to) && reaches(r.From, from) && has(r)
+			in = in || selects(p.Spec.PodSelector.MatchLabels, to) && reaches(r.From, from) && r.has(port)
 		}
 	}
 	return out && in

@@ -15,7 +15,7 @@ var rooms = map[string]string{"auth": "../../services/auth", "verifier": "../../
 // setting is a row of a README's table.
 type setting struct{ fallback string }
 
-// settings reads the table of a program's README.
+// settings reads a program's README.
 func settings(t *testing.T, program string) map[string]setting {
 	t.Helper()
 	readme, err := os.ReadFile(rooms[program] + "/README.md")
@@ -28,6 +28,11 @@ func settings(t *testing.T, program string) map[string]setting {
 		found[match[1]] = setting{fallback: strings.Trim(match[3], "`")}
 		if match[2] != "" {
 			found[match[2]] = setting{}
+		}
+	}
+	for _, match := range regexp.MustCompile("`(OTEL_[A-Z_]+)`").FindAllStringSubmatch(string(readme), -1) {
+		if _, told := found[match[1]]; !told {
+			found[match[1]] = setting{}
 		}
 	}
 	if len(found) < 10 {
