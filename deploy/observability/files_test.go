@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
-	"go.yaml.in/yaml/v3"
 )
 
 const docs = "../docs/"
@@ -202,32 +201,6 @@ func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
 		if !c.used[name] && m.Program != "others" && m.Program != "proxy" {
 			t.Errorf("%s is shown nowhere", name)
 		}
-	}
-}
-
-func TestTheSampleConfigurationScrapesWhatAlertsName(t *testing.T) {
-	var config struct {
-		RuleFiles     []string `yaml:"rule_files"`
-		ScrapeConfigs []struct {
-			JobName       string                       `yaml:"job_name"`
-			StaticConfigs []struct{ Targets []string } `yaml:"static_configs"`
-		} `yaml:"scrape_configs"`
-	}
-	if err := yaml.Unmarshal([]byte(read(t, "prometheus.yml")), &config); err != nil {
-		t.Fatal(err)
-	}
-	var jobs []string
-	for _, job := range config.ScrapeConfigs {
-		jobs = append(jobs, job.JobName)
-		if len(job.StaticConfigs) != 1 || len(job.StaticConfigs[0].Targets) == 0 {
-			t.Errorf("%s has no target", job.JobName)
-		}
-	}
-	if want := []string{"auth", "verifier", "proxy", "site"}; !slices.Equal(jobs, want) {
-		t.Errorf("the jobs are %v, want %v", jobs, want)
-	}
-	for _, file := range config.RuleFiles {
-		read(t, file)
 	}
 }
 
