@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -18,25 +16,12 @@ import (
 type chain struct{ url string }
 
 func (c chain) call(ctx context.Context, result any, method string, params ...any) error {
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
+	question := map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 	var answer struct {
 		Result json.RawMessage `json:"result"`
 		Error  json.RawMessage `json:"error"`
 	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+	if err := postJSON(ctx, c.url, question, &answer); err != nil {
 		return err
 	}
 	if len(answer.Error) > 0 {

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/buyer"
@@ -41,26 +39,9 @@ func (w *world) someTransfer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	question, err := json.Marshal(x402.Request{X402Version: x402.V2, PaymentPayload: payload, PaymentRequirements: terms})
-	if err != nil {
-		return err
-	}
-	return settleAt(ctx, "http://"+w.Facilitator+"/settle", question)
-}
-
-func settleAt(ctx context.Context, url string, question []byte) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(question))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
+	question := x402.Request{X402Version: x402.V2, PaymentPayload: payload, PaymentRequirements: terms}
 	var settled x402.SettleResponse
-	if err := json.NewDecoder(response.Body).Decode(&settled); err != nil {
+	if err := postJSON(ctx, "http://"+w.Facilitator+"/settle", question, &settled); err != nil {
 		return err
 	}
 	if settled.Success == nil || !*settled.Success {
