@@ -35,16 +35,9 @@ func TestAnEndThatCouldNotBeWrittenDoesNotKeepItsBuyerOut(t *testing.T) {
 
 func TestAClaimThatCouldNotBeReleasedDoesNotKeepItsBuyerOut(t *testing.T) {
 	s := open(t, nil)
-	ledger := &brokenLedger{s.ledger, "release"}
-	gate := s.replica(func(o *payment.Options) { o.Ledger = ledger })
-	p := s.pay("1")
-	fails := s.order(p, "thing")
-	fault := errors.New("the node is away")
-	fails.Work = func(context.Context) ([]byte, error) { return nil, fault }
-	_, err := gate.Buy(context.Background(), fails)
-	s.wantErr(err, fault)
+	ledger, gate, p := s.owedRelease()
 	s.wantState(payment.Working)
-	_, err = gate.Buy(context.Background(), s.order(p, "thing"))
+	_, err := gate.Buy(context.Background(), s.order(p, "thing"))
 	s.wantErr(err, payment.ErrLedger)
 
 	ledger.broken = ""
@@ -75,19 +68,27 @@ func TestAnEndThatCouldNotBeWrittenIsWrittenThoughNobodyComesBack(t *testing.T) 
 
 func TestAnOwedReleaseLeavesAClaimAloneThatIsSomebodyElsesByNow(t *testing.T) {
 	s := open(t, nil)
-	ledger := &brokenLedger{s.ledger, "release"}
-	gate := s.replica(func(o *payment.Options) { o.Ledger = ledger })
-	p := s.pay("1")
+	ledger, gate, _ := s.owedRelease()
+	s.clock.advance(10 * time.Minute)
+	ledger.broken = ""
+	p := s.pay("1") // the same nonce, with a new window
+	if _, err := gate.Buy(context.Background(), s.order(p, "thing")); err != nil {
+		t.Fatal(err)
+	}
+	s.wantTransfers(1)
+}
+
+// owedRelease gives a gate that still owes its ledger, which refuses it, the
+// release of the claim on p: the work that p paid for has failed.
+func (s *shop) owedRelease() (ledger *brokenLedger, gate *payment.Gate, p payment.Payment) {
+	s.Helper()
+	ledger = &brokenLedger{s.ledger, "release"}
+	gate = s.replica(func(o *payment.Options) { o.Ledger = ledger })
+	p = s.pay("1")
 	fails := s.order(p, "thing")
 	fault := errors.New("the node is away")
 	fails.Work = func(context.Context) ([]byte, error) { return nil, fault }
 	_, err := gate.Buy(context.Background(), fails)
 	s.wantErr(err, fault)
-	s.clock.advance(10 * time.Minute)
-	ledger.broken = ""
-	p = s.pay("1") // the same nonce, with a new window
-	if _, err := gate.Buy(context.Background(), s.order(p, "thing")); err != nil {
-		t.Fatal(err)
-	}
-	s.wantTransfers(1)
+	return ledger, gate, p
 }
