@@ -45,29 +45,25 @@ func (n node) before(ctx context.Context, latest block, t time.Time) (quantity, 
 		}
 		high = latest.Number - step
 	}
-	for high-low > closeEnough {
-		middle := low + (high-low)/2
-		older, err := n.isOlder(ctx, middle, t)
-		if err != nil {
-			return 0, err
-		}
-		if older {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return low, nil
+	low, _, err := n.halve(ctx, low, high, t)
+	return low, err
 }
 
 // after gives a block from low to high that is not older than t, and not much
 // younger than need be. high is not older than t.
 func (n node) after(ctx context.Context, low, high quantity, t time.Time) (quantity, error) {
+	_, high, err := n.halve(ctx, low, high, t)
+	return high, err
+}
+
+// halve brings low, whose block is older than t or the first, and high, whose
+// block is not older, close to each other.
+func (n node) halve(ctx context.Context, low, high quantity, t time.Time) (quantity, quantity, error) {
 	for high-low > closeEnough {
 		middle := low + (high-low)/2
 		older, err := n.isOlder(ctx, middle, t)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if older {
 			low = middle
@@ -75,7 +71,7 @@ func (n node) after(ctx context.Context, low, high quantity, t time.Time) (quant
 			high = middle
 		}
 	}
-	return high, nil
+	return low, high, nil
 }
 
 func (n node) isOlder(ctx context.Context, number quantity, t time.Time) (bool, error) {
