@@ -243,19 +243,22 @@ func TestMalformedRequestsAreRefusals(t *testing.T) {
 	}
 }
 
+// settle wants a settlement to succeed.
+func (n *network) settle(t *testing.T, body []byte) {
+	var s x402.SettleResponse
+	n.post(t, "/settle", body, &s)
+	if s.Success == nil || !*s.Success {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestAHundredCopiesMoveTheMoneyOnce(t *testing.T) {
 	n := start(t)
 	body := good(t).body(t)
 	before := n.balance(t, devnet.PayeeAddress)
 	var all sync.WaitGroup
 	for range 100 {
-		all.Go(func() {
-			var s x402.SettleResponse
-			n.post(t, "/settle", body, &s)
-			if s.Success == nil || !*s.Success {
-				t.Errorf("%+v", s)
-			}
-		})
+		all.Go(func() { n.settle(t, body) })
 	}
 	all.Wait()
 	if got := n.balance(t, devnet.PayeeAddress) - before; got != 10000 {
@@ -269,13 +272,7 @@ func TestAHundredPaymentsSettleSideBySide(t *testing.T) {
 	var all sync.WaitGroup
 	for range 100 {
 		body := good(t).body(t)
-		all.Go(func() {
-			var s x402.SettleResponse
-			n.post(t, "/settle", body, &s)
-			if s.Success == nil || !*s.Success {
-				t.Errorf("%+v", s)
-			}
-		})
+		all.Go(func() { n.settle(t, body) })
 	}
 	all.Wait()
 	if got := n.balance(t, devnet.PayeeAddress) - before; got != 1_000_000 {
