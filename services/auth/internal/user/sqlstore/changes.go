@@ -47,14 +47,7 @@ func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, new
 func (s *Store) ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error) {
 	revocation := user.Revocation{UserID: id, Kind: user.RevokeSessions}
 	err := s.tx(ctx, "reset password", func(ctx context.Context, tx *sql.Tx) error {
-		changed, err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ?`, newHash, id)
-		if err != nil {
-			return err
-		}
-		if !changed {
-			return user.ErrNotFound
-		}
-		return s.record(ctx, tx, &revocation)
+		return s.changeAndRecord(ctx, tx, &revocation, `UPDATE users SET password_hash = ? WHERE id = ?`, newHash, id)
 	})
 	return revocation, err
 }
@@ -68,14 +61,7 @@ func (s *Store) SetRole(ctx context.Context, id int64, role user.Role) (user.Rev
 				return err
 			}
 		}
-		changed, err := s.update(ctx, tx, `UPDATE users SET role = ? WHERE id = ?`, string(role), id)
-		if err != nil {
-			return err
-		}
-		if !changed {
-			return user.ErrNotFound
-		}
-		return s.record(ctx, tx, &revocation)
+		return s.changeAndRecord(ctx, tx, &revocation, `UPDATE users SET role = ? WHERE id = ?`, string(role), id)
 	})
 	return revocation, err
 }
@@ -87,16 +73,22 @@ func (s *Store) Delete(ctx context.Context, id, by int64) (user.Revocation, erro
 		if err := s.keepAnAdmin(ctx, tx, id, by); err != nil {
 			return err
 		}
-		changed, err := s.update(ctx, tx, `DELETE FROM users WHERE id = ?`, id)
-		if err != nil {
-			return err
-		}
-		if !changed {
-			return user.ErrNotFound
-		}
-		return s.record(ctx, tx, &revocation)
+		return s.changeAndRecord(ctx, tx, &revocation, `DELETE FROM users WHERE id = ?`, id)
 	})
 	return revocation, err
+}
+
+// changeAndRecord changes the user whom query names, and records what that
+// revokes.
+func (s *Store) changeAndRecord(ctx context.Context, tx *sql.Tx, revocation *user.Revocation, query string, args ...any) error {
+	changed, err := s.update(ctx, tx, query, args...)
+	if err != nil {
+		return err
+	}
+	if !changed {
+		return user.ErrNotFound
+	}
+	return s.record(ctx, tx, revocation)
 }
 
 // keepAnAdmin refuses that the user id ceases to be an admin when nobody else is
