@@ -42,6 +42,12 @@ func (b *browser) answers(t *testing.T) map[string]int {
 	return got
 }
 
+// recovers waits until health is well again.
+func (b *browser) recovers(t *testing.T) {
+	t.Helper()
+	eventually(t, "it recovers", recovery, func() bool { s, _ := b.ask(http.MethodGet, "/health", ""); return s == http.StatusOK })
+}
+
 func wantStatuses(t *testing.T, got map[string]int, want map[string]int) {
 	t.Helper()
 	for name, status := range want {
@@ -72,7 +78,7 @@ func TestWithoutRedisItFailsClosedAndRecovers(t *testing.T) {
 			outage.begin()
 			wantStatuses(t, b.answers(t), noRedis)
 			outage.end()
-			eventually(t, "it recovers", recovery, func() bool { s, _ := b.ask(http.MethodGet, "/health", ""); return s == http.StatusOK })
+			b.recovers(t)
 			wantStatuses(t, b.answers(t), allWell)
 		})
 	}
@@ -95,7 +101,7 @@ func TestALoginDoesNotHangLongerWhenRedisStopsInItsMiddle(t *testing.T) {
 		}
 		w.hangAt.Store(0)
 		w.mend()
-		eventually(t, "it recovers", recovery, func() bool { s, _ := p.browser().ask(http.MethodGet, "/health", ""); return s == http.StatusOK })
+		p.browser().recovers(t)
 	}
 }
 
@@ -109,7 +115,7 @@ func TestASlowRedisDoesNotAddUpToAHang(t *testing.T) {
 		b.answers(t)
 	}
 	w.delay.Store(0)
-	eventually(t, "it recovers", recovery, func() bool { s, _ := b.ask(http.MethodGet, "/health", ""); return s == http.StatusOK })
+	b.recovers(t)
 	wantStatuses(t, b.answers(t), allWell)
 }
 
@@ -129,7 +135,7 @@ func TestWithoutPostgresItFailsClosedAndRecovers(t *testing.T) {
 			outage()
 			wantStatuses(t, b.answers(t), noUsers)
 			w.mend()
-			eventually(t, "it recovers", recovery, func() bool { s, _ := b.ask(http.MethodGet, "/health", ""); return s == http.StatusOK })
+			b.recovers(t)
 			wantStatuses(t, b.answers(t), allWell)
 		})
 	}
