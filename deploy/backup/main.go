@@ -10,11 +10,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/backup"
+	"github.com/pforte/pforte/deploy/internal/buildinfo"
 	"github.com/pforte/pforte/pkg/config"
 )
 
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 		return err
 	}
 	if *asked {
-		_, err := fmt.Fprintln(out, "backup", buildVersion())
+		_, err := fmt.Fprintln(out, "backup", buildinfo.Version(version))
 		return err
 	}
 	if flags.NArg() != 1 {
@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 func carryOut(ctx context.Context, s backup.Settings, command string, in io.Reader, out io.Writer) (done string, m backup.Manifest, err error) {
 	switch command {
 	case "save":
-		m, err = s.Save(ctx, out, buildVersion(), time.Now())
+		m, err = s.Save(ctx, out, buildinfo.Version(version), time.Now())
 		return "saved", m, err
 	case "check":
 		m, err = s.Check(ctx, in)
@@ -98,11 +98,4 @@ func carryOut(ctx context.Context, s backup.Settings, command string, in io.Read
 	default:
 		return "", m, fmt.Errorf("there is no command %q; see backup --help", command)
 	}
-}
-
-func buildVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && version == "" {
-		return info.Main.Version
-	}
-	return version
 }

@@ -10,6 +10,9 @@ import (
 	"syscall"
 )
 
+// version is set by the build.
+var version string //nolint:gochecknoglobals // -ldflags -X
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout)

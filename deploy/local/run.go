@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/pforte/pforte/deploy/internal/buildinfo"
 	"github.com/pforte/pforte/pkg/config"
 )
 
@@ -16,6 +17,7 @@ const usage = `local runs the whole stack on this machine.
   local [-bin bin] [-state .pforte] demo [ARGUMENT...]
                                            pay for a verification there; the
                                            arguments are the agent's
+  local --version, --help
 
 Settings are environment variables:
 
@@ -27,8 +29,13 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	flags.Usage = func() { _, _ = io.WriteString(out, usage+config.Table[Settings]()) }
 	bin := flags.String("bin", "bin", "folder of the built programs")
 	state := flags.String("state", ".pforte", "folder of everything that is kept")
+	asked := flags.Bool("version", false, "show the version")
 	if err := flags.Parse(args); err != nil {
 		return ignoreHelp(err)
+	}
+	if *asked {
+		_, err := fmt.Fprintln(out, "local", buildinfo.Version(version))
+		return err
 	}
 	settings, err := loadSettings(getenv)
 	if err != nil {

@@ -34,7 +34,7 @@ Log in as {{.Admin}}, password {{.Password}} (made at the first start):
 
 Pay for a verification, in another terminal:
 
-  make demo
+  make demo     (without make: bin/local demo)
 
 Ctrl-C stops everything.
 `))

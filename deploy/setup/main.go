@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/pforte/pforte/deploy/internal/buildinfo"
 	"github.com/pforte/pforte/deploy/internal/layout"
 )
 
@@ -18,6 +19,7 @@ session-secret for auth and receipt-key.pem for the verifier.
   setup [-admin] FOLDER
   setup -rotate session-secret|receipt-key FOLDER
   setup -announce FOLDER
+  setup -version, -help
 
   -admin     also make admin-password, the first administrator's, and show it once
   -rotate    a new session-secret, the present one becoming the previous one; or
@@ -30,6 +32,9 @@ With POSTGRES_HOST in the environment also auth-database-url and
 verifier-database-url, and in the folder POSTGRES_ROLES (/data) what a new
 Postgres reads from /docker-entrypoint-initdb.d.
 `
+
+// version is set by the build.
+var version string //nolint:gochecknoglobals // -ldflags -X
 
 func main() {
 	if err := run(os.Args[1:], os.Getenv, os.Stdout); err != nil {
@@ -44,10 +49,15 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 	admin := flags.Bool("admin", false, "")
 	rotate := flags.String("rotate", "", "")
 	announce := flags.Bool("announce", false, "")
+	asked := flags.Bool("version", false, "")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		_, err := io.WriteString(out, usage)
 		return err
 	} else if err != nil {
+		return err
+	}
+	if *asked {
+		_, err := fmt.Fprintln(out, "setup", buildinfo.Version(version))
 		return err
 	}
 	if flags.NArg() != 1 {

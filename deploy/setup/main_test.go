@@ -51,6 +51,13 @@ func TestWithoutAdminNoPasswordIsMade(t *testing.T) {
 	}
 }
 
+func TestItSaysItsVersion(t *testing.T) {
+	var out bytes.Buffer
+	if err := run([]string{"--version"}, none, &out); err != nil || !strings.HasPrefix(out.String(), "setup ") {
+		t.Errorf("got %v, %s", err, &out)
+	}
+}
+
 func TestAFolderThatCannotBeWrittenIsAFault(t *testing.T) {
 	if err := run([]string{filepath.Join(t.TempDir(), "none")}, none, &bytes.Buffer{}); err == nil {
 		t.Error("no fault")

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func none(string) string { return "" }
+
+func TestItSaysItsVersion(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"--version"}, none, &out); err != nil || !strings.HasPrefix(out.String(), "local ") {
+		t.Errorf("got %v, %s", err, &out)
+	}
+}
+
+func TestACommandItDoesNotHaveIsAFault(t *testing.T) {
+	if err := run(t.Context(), []string{"dmo"}, none, &bytes.Buffer{}); err == nil {
+		t.Error("no fault")
+	}
+}
