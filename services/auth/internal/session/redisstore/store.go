@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pforte/pforte/pkg/batch"
+
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
@@ -24,6 +26,7 @@ type Store struct {
 	client  redis.UniversalClient
 	app     string
 	scripts scripts
+	loads   *batch.Group[load, session.Session]
 }
 
 var _ session.Store = (*Store)(nil)
@@ -31,7 +34,11 @@ var _ session.Store = (*Store)(nil)
 // New returns a store whose keys begin with the application's name, which holds
 // no braces and no characters that a SCAN pattern gives a meaning.
 func New(client redis.UniversalClient, app string) *Store {
-	return &Store{client: client, app: app, scripts: newScripts()}
+	s := &Store{client: client, app: app, scripts: newScripts()}
+	if _, cluster := client.(*redis.ClusterClient); !cluster {
+		s.loads = batch.New(tripTimeout, s.loadAll)
+	}
+	return s
 }
 
 func (s *Store) key(userID int64, rest string) string {
@@ -67,18 +74,6 @@ func (s *Store) Create(ctx context.Context, made session.Session, fence string, 
 		return session.ErrFenced
 	}
 	return nil
-}
-
-// Load implements session.Store.
-func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
-	fields, err := s.scripts.load.Run(ctx, s.client, s.pair(ref), ref.Key, milliseconds(lifetime)).StringSlice()
-	if err != nil {
-		return session.Session{}, failed("load session", err)
-	}
-	if len(fields) == 0 {
-		return session.Session{}, session.ErrNotFound
-	}
-	return decode(ref, fields)
 }
 
 // AddCSRFToken implements session.Store.

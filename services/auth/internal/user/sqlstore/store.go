@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/pforte/pforte/pkg/batch"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/tracing"
 
@@ -26,9 +27,10 @@ const timeout = 4 * time.Second
 
 // Store is a user.Store in SQL.
 type Store struct {
-	db   *sqldb.DB
-	now  func() time.Time
-	byID prepared
+	db    *sqldb.DB
+	now   func() time.Time
+	byIDs prepared
+	reads *batch.Group[int64, user.User]
 }
 
 var _ user.Store = (*Store)(nil)
@@ -36,7 +38,9 @@ var _ user.Store = (*Store)(nil)
 // New returns a store in a database that was opened with Migrations, and takes
 // the time of creation from now.
 func New(db *sqldb.DB, now func() time.Time) *Store {
-	return &Store{db: db, now: now}
+	s := &Store{db: db, now: now}
+	s.reads = batch.New(timeout, s.readAll)
+	return s
 }
 
 // tx runs do in one write transaction within the timeout; what names the act in

@@ -1,0 +1,61 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/pkg/batch"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+// tripTimeout bounds one trip of loads that travel together, retries included.
+const tripTimeout = 4 * time.Second
+
+// load is what one Load asks for.
+type load struct {
+	ref      session.Ref
+	lifetime time.Duration
+}
+
+// Load implements session.Store. It is asked for with every request, and what
+// costs most of it is sending and receiving: loads that come at once share that.
+// In a Cluster each goes alone, so that a node that is away holds up nobody whose
+// session is on another.
+func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
+	if s.loads != nil {
+		return s.loads.Do(ctx, load{ref, lifetime})
+	}
+	return loaded(ref, s.scripts.load.Run(ctx, s.client, s.pair(ref), ref.Key, milliseconds(lifetime)))
+}
+
+// loadAll makes one trip. A Redis that does not know the script is told it by
+// each load of that trip.
+func (s *Store) loadAll(ctx context.Context, calls []*batch.Call[load, session.Session]) {
+	pipe := s.client.Pipeline()
+	replies := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		replies[i] = s.scripts.load.EvalSha(ctx, pipe, s.pair(c.Key.ref), c.Key.ref.Key, milliseconds(c.Key.lifetime))
+	}
+	_, _ = pipe.Exec(ctx) // each reply has its own error
+	for i, c := range calls {
+		reply := replies[i]
+		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
+			reply = s.scripts.load.Eval(ctx, s.client, s.pair(c.Key.ref), c.Key.ref.Key, milliseconds(c.Key.lifetime))
+		}
+		c.Value, c.Err = loaded(c.Key.ref, reply)
+	}
+}
+
+func loaded(ref session.Ref, reply *redis.Cmd) (session.Session, error) {
+	fields, err := reply.StringSlice()
+	if err != nil {
+		return session.Session{}, failed("load session", err)
+	}
+	if len(fields) == 0 {
+		return session.Session{}, session.ErrNotFound
+	}
+	return decode(ref, fields)
+}
