@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -23,15 +24,17 @@ const (
 	passwordTimeout = 30 * time.Second
 )
 
+// everyAnswer are headers of every answer. Nobody may change their values.
+var everyAnswer = http.Header{"Cache-Control": {"no-store"}, "X-Content-Type-Options": {"nosniff"}}
+
 // observe is the outermost middleware: it names the request, sets what every
 // answer carries, writes the answer to an error, and then logs and counts.
 func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := a.now()
 		h := c.Response().Header()
-		h.Set(serve.RequestIDHeader, serve.RequestID(c.Request()))
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Content-Type-Options", "nosniff")
+		maps.Copy(h, everyAnswer)
+		h[serve.RequestIDHeader] = []string{serve.RequestID(c.Request())}
 		span := a.trace(c)
 		err := next(c)
 		if err != nil {
@@ -58,25 +61,33 @@ func (a *api) trace(c echo.Context) tracing.Span {
 }
 
 // logRequest writes one line. The path is the route's, because a real one could
-// hold anything; the questions of machines are for debugging only.
+// hold anything; questions that were answered and changed nothing are for
+// debugging only.
 func (a *api) logRequest(c echo.Context, err error, took time.Duration) {
+	ctx := c.Request().Context()
 	status, level := c.Response().Status, slog.LevelInfo
+	switch {
+	case status == http.StatusInternalServerError:
+		level = slog.LevelError
+	case status == http.StatusOK && isQuestion(c):
+		level = slog.LevelDebug
+	}
+	if !a.log.Enabled(ctx, level) {
+		return
+	}
 	attrs := []slog.Attr{
 		slog.String("method", methodLabel(c)), slog.String("route", routeLabel(c)), slog.Int("status", status),
 		slog.Float64("took_ms", float64(took.Microseconds())/1000), slog.String("ip", c.RealIP()), slog.String("request_id", c.Response().Header().Get(serve.RequestIDHeader)),
 	}
-	switch {
-	case status == http.StatusInternalServerError:
-		level = slog.LevelError
+	if level == slog.LevelError {
 		attrs = append(attrs, slog.Any("error", err))
-	case status == http.StatusOK && isMachine(c):
-		level = slog.LevelDebug
 	}
-	a.log.LogAttrs(c.Request().Context(), level, "request", attrs...)
+	a.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-func isMachine(c echo.Context) bool {
-	return c.Path() == "/health" || strings.HasPrefix(c.Path(), "/internal/")
+func isQuestion(c echo.Context) bool {
+	method := c.Request().Method
+	return method == http.MethodGet || method == http.MethodHead
 }
 
 // recover turns a panic into a 500.
