@@ -3,7 +3,6 @@ package observability
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -133,31 +131,24 @@ func (c *checker) values(m Metric, matcher *labels.Matcher) []string {
 
 func TestAlertsAskForWhatThereIsAndHaveARunbook(t *testing.T) {
 	c := newChecker(t)
-	groups, errs := rulefmt.Parse([]byte(read(t, "alerts.yml")), false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
 	runbook := read(t, docs+"observability.md")
-	seen := 0
-	for _, group := range groups.Groups {
-		for _, rule := range group.Rules {
-			seen++
-			for _, fault := range c.faults(rule.Expr) {
-				t.Errorf("%s: %s", rule.Alert, fault)
-			}
-			if s := rule.Labels["severity"]; s != "page" && s != "ticket" {
-				t.Errorf("%s has the severity %q", rule.Alert, s)
-			}
-			if want := "deploy/docs/observability.md#" + strings.ToLower(rule.Alert); rule.Annotations["runbook"] != want || rule.Annotations["summary"] == "" {
-				t.Errorf("%s has the annotations %v", rule.Alert, rule.Annotations)
-			}
-			if !strings.Contains(runbook, "\n### "+rule.Alert+"\n\n") {
-				t.Errorf("%s has no lines in the runbook", rule.Alert)
-			}
+	alerts := rules(t)
+	for _, rule := range alerts {
+		for _, fault := range c.faults(rule.Expr) {
+			t.Errorf("%s: %s", rule.Alert, fault)
+		}
+		if s := rule.Labels["severity"]; s != "page" && s != "ticket" {
+			t.Errorf("%s has the severity %q", rule.Alert, s)
+		}
+		if want := "deploy/docs/observability.md#" + strings.ToLower(rule.Alert); rule.Annotations["runbook"] != want || rule.Annotations["summary"] == "" {
+			t.Errorf("%s has the annotations %v", rule.Alert, rule.Annotations)
+		}
+		if !strings.Contains(runbook, "\n### "+rule.Alert+"\n\n") {
+			t.Errorf("%s has no lines in the runbook", rule.Alert)
 		}
 	}
-	if told := strings.Count(runbook, "\n### "); told != seen {
-		t.Errorf("the runbook has %d alerts, alerts.yml %d", told, seen)
+	if told := strings.Count(runbook, "\n### "); told != len(alerts) {
+		t.Errorf("the runbook has %d alerts, alerts.yml %d", told, len(alerts))
 	}
 }
 
