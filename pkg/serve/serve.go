@@ -44,6 +44,7 @@ func Run(ctx context.Context, servers ...Server) error {
 	if err != nil {
 		return err
 	}
+	defer keepHeapRoom()()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, len(servers))
