@@ -116,3 +116,18 @@ func TestUnitsAreRightAndConfined(t *testing.T) {
 		}
 	}
 }
+
+// systemd-sysusers skips a user whose description has a colon: it separates the
+// fields of /etc/passwd.
+func TestUsersOfUnitsAreMade(t *testing.T) {
+	made := map[string]bool{}
+	for _, line := range regexp.MustCompile(`(?m)^u (\S+) +- "([^":]+)"$`).FindAllStringSubmatch(systemd(t, "pforte.sysusers.conf"), -1) {
+		made[line[1]] = true
+	}
+	for name := range units {
+		user := regexp.MustCompile(`(?m)^User=(.*)$`).FindStringSubmatch(systemd(t, name))
+		if user != nil && !made[user[1]] {
+			t.Errorf("%s runs as %s, whom pforte.sysusers.conf does not make", name, user[1])
+		}
+	}
+}
