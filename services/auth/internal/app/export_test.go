@@ -3,6 +3,10 @@ package app
 import (
 	"maps"
 	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // Commands are the names of all commands.
@@ -10,3 +14,9 @@ func Commands() []string { return slices.Sorted(maps.Keys(commands)) }
 
 // Sweep is the sweep of expired sessions.
 var Sweep = sweep
+
+// CountSessions counts what becomes of a store's sessions, as live tells.
+func CountSessions(store session.Store) (counted session.Store, live prometheus.Gauge) {
+	metrics := newStoreMetrics()
+	return countedSessions{store, metrics}, metrics.live
+}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,7 @@ type storeMetrics struct {
 	redis   *prometheus.HistogramVec
 	started prometheus.Counter
 	ended   *prometheus.CounterVec
+	live    prometheus.Gauge
 }
 
 // Why a session ended: by its own browser, from outside, or of age.
@@ -38,7 +40,11 @@ func newStoreMetrics() *storeMetrics {
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_sessions_ended_total", Help: "Sessions that ended, by reason: closed (logout, or another login), revoked, expired (as the sweep finds them).",
 		}, []string{"reason"}),
+		live: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "auth_sessions_live", Help: "Live sessions of all replicas, as the last sweep counted them; NaN before the first.",
+		}),
 	}
+	m.live.Set(math.NaN())
 	for _, reason := range []string{sessionClosed, sessionRevoked, sessionExpired} {
 		m.ended.WithLabelValues(reason)
 	}
@@ -61,7 +67,7 @@ func (m *storeMetrics) register(r prometheus.Registerer, s *stores) error {
 		})
 	}
 	var faults []error
-	for _, c := range []prometheus.Collector{m.redis, m.started, m.ended, up("database", s.db.Ping), up("redis", s.pingRedis)} {
+	for _, c := range []prometheus.Collector{m.redis, m.started, m.ended, m.live, up("database", s.db.Ping), up("redis", s.pingRedis)} {
 		faults = append(faults, r.Register(c))
 	}
 	return errors.Join(faults...)
@@ -151,8 +157,11 @@ func (c countedSessions) Revoke(ctx context.Context, userID int64, keep string) 
 }
 
 // Sweep implements session.Store.
-func (c countedSessions) Sweep(ctx context.Context) (int, error) {
-	n, err := c.Store.Sweep(ctx)
-	c.metrics.ended.WithLabelValues(sessionExpired).Add(float64(n))
-	return n, err
+func (c countedSessions) Sweep(ctx context.Context) (session.Swept, error) {
+	swept, err := c.Store.Sweep(ctx)
+	c.metrics.ended.WithLabelValues(sessionExpired).Add(float64(swept.Expired))
+	if err == nil {
+		c.metrics.live.Set(float64(swept.Live))
+	}
+	return swept, err
 }

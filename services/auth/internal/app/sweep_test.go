@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/pforte/pforte/services/auth/internal/app"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -18,12 +21,12 @@ type sweeps struct {
 	at []time.Time
 }
 
-func (s *sweeps) Sweep(context.Context) (int, error) {
+func (s *sweeps) Sweep(context.Context) (session.Swept, error) {
 	s.at = append(s.at, time.Now())
 	if len(s.at) == 1 {
-		return 0, errors.New("the store is away")
+		return session.Swept{}, errors.New("the store is away")
 	}
-	return 1, nil
+	return session.Swept{Expired: 1}, nil
 }
 
 // Contract, section 8.
@@ -39,6 +42,34 @@ func TestExpiredSessionsAreSweptEvery15Minutes(t *testing.T) {
 		for i, at := range store.at {
 			if after := at.Sub(begin); after != time.Duration(i+1)*15*time.Minute {
 				t.Errorf("sweep %d comes after %s", i+1, after)
+			}
+		}
+	})
+}
+
+func TestLiveSessionsAreCountedByTheSweepAndUnknownBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, live := app.CountSessions(session.NewMemoryStore(time.Now))
+		if got := testutil.ToFloat64(live); !math.IsNaN(got) {
+			t.Errorf("%v sessions before anybody counted", got)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go app.Sweep(ctx, store, slog.New(slog.DiscardHandler))
+		fence, err := store.Fence(ctx, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, lifetime := range []time.Duration{time.Minute, 20 * time.Minute, time.Hour} {
+			if err := store.Create(ctx, session.Session{Ref: session.Ref{UserID: 1, Key: string(rune('a' + i))}}, fence, lifetime); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, want := range []float64{2, 1, 1, 0} {
+			time.Sleep(session.SweepInterval)
+			synctest.Wait()
+			if got := testutil.ToFloat64(live); got != want {
+				t.Errorf("after %s there are %v sessions, want %v", session.SweepInterval, got, want)
 			}
 		}
 	})

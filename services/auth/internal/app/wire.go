@@ -55,6 +55,6 @@ func sweep(ctx context.Context, store session.Store, log *slog.Logger) {
 		if err != nil && ctx.Err() == nil {
 			log.WarnContext(ctx, "expired sessions not swept", "error", err)
 		}
-		log.DebugContext(ctx, "expired sessions swept", "entries", swept)
+		log.DebugContext(ctx, "expired sessions swept", "expired", swept.Expired, "live", swept.Live)
 	}
 }

@@ -144,16 +144,18 @@ func (m *MemoryStore) List(_ context.Context, userID int64) ([]Info, error) {
 }
 
 // Sweep implements Store.
-func (m *MemoryStore) Sweep(context.Context) (int, error) {
+func (m *MemoryStore) Sweep(context.Context) (Swept, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	swept := 0
+	var swept Swept
 	for userID, sessions := range m.sessions {
 		for key, info := range sessions {
-			if !m.now().Before(info.ExpiresAt) {
-				m.remove(Ref{UserID: userID, Key: key})
-				swept++
+			if m.now().Before(info.ExpiresAt) {
+				swept.Live++
+				continue
 			}
+			m.remove(Ref{UserID: userID, Key: key})
+			swept.Expired++
 		}
 	}
 	return swept, nil

@@ -46,7 +46,14 @@ type Store interface {
 	// List returns the live sessions of a user, the one used last first.
 	List(ctx context.Context, userID int64) ([]Info, error)
 
-	// Sweep forgets what is left of expired sessions and returns how many
-	// entries that were. They are not accepted before either.
-	Sweep(ctx context.Context) (int, error)
+	// Sweep forgets what is left of expired sessions, which are not accepted
+	// before either, and counts those that live. It may count a session twice
+	// when many are made meanwhile.
+	Sweep(ctx context.Context) (Swept, error)
+}
+
+// Swept is what a sweep found.
+type Swept struct {
+	Expired int // entries of expired sessions, forgotten now
+	Live    int
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 const (
@@ -18,23 +20,27 @@ const (
 )
 
 // Sweep implements session.Store. It may run in several processes at once.
-func (s *Store) Sweep(ctx context.Context) (int, error) {
-	var swept atomic.Int64
+func (s *Store) Sweep(ctx context.Context) (session.Swept, error) {
+	var counted counts
 	var err error
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
 		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			return s.sweepNode(ctx, node, &swept)
+			return s.sweepNode(ctx, node, &counted)
 		})
 	} else {
-		err = s.sweepNode(ctx, s.client, &swept)
+		err = s.sweepNode(ctx, s.client, &counted)
 	}
+	swept := session.Swept{Expired: int(counted.expired.Load()), Live: int(counted.live.Load())}
 	if err != nil {
-		return int(swept.Load()), failed("sweep sessions", err)
+		return swept, failed("sweep sessions", err)
 	}
-	return int(swept.Load()), nil
+	return swept, nil
 }
 
-func (s *Store) sweepNode(ctx context.Context, node redis.Cmdable, swept *atomic.Int64) error {
+// counts are those of all nodes, which are swept at once.
+type counts struct{ expired, live atomic.Int64 }
+
+func (s *Store) sweepNode(ctx context.Context, node redis.Cmdable, counted *counts) error {
 	now, err := node.Time(ctx).Result()
 	if err != nil {
 		return err
@@ -46,7 +52,7 @@ func (s *Store) sweepNode(ctx context.Context, node redis.Cmdable, swept *atomic
 		if err != nil {
 			return err
 		}
-		if err := removeExpired(ctx, node, sets, expired, swept); err != nil || cursor == 0 {
+		if err := removeExpired(ctx, node, sets, expired, counted); err != nil || cursor == 0 {
 			return err
 		}
 		select {
@@ -57,19 +63,21 @@ func (s *Store) sweepNode(ctx context.Context, node redis.Cmdable, swept *atomic
 	}
 }
 
-func removeExpired(ctx context.Context, node redis.Cmdable, sets []string, expired string, swept *atomic.Int64) error {
+func removeExpired(ctx context.Context, node redis.Cmdable, sets []string, expired string, counted *counts) error {
 	if len(sets) == 0 {
 		return nil
 	}
-	removed := make([]*redis.IntCmd, len(sets))
+	removed, left := make([]*redis.IntCmd, len(sets)), make([]*redis.IntCmd, len(sets))
 	_, err := node.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, set := range sets {
 			removed[i] = pipe.ZRemRangeByScore(ctx, set, "-inf", expired)
+			left[i] = pipe.ZCard(ctx, set)
 		}
 		return nil
 	})
-	for _, cmd := range removed {
-		swept.Add(cmd.Val())
+	for i := range sets {
+		counted.expired.Add(removed[i].Val())
+		counted.live.Add(left[i].Val())
 	}
 	return err
 }
