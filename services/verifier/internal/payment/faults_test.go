@@ -47,9 +47,9 @@ func (b *brokenLedger) Claim(ctx context.Context, r payment.Record) (payment.Rec
 	return b.Ledger.Claim(ctx, r)
 }
 
-func (b *brokenLedger) Finish(ctx context.Context, k payment.Key, o payment.Outcome) (payment.Record, error) {
+func (b *brokenLedger) Finish(ctx context.Context, k payment.Key, o payment.Outcome) (payment.Outcome, error) {
 	if b.broken == "finish" {
-		return payment.Record{}, errDisk
+		return payment.Outcome{}, errDisk
 	}
 	return b.Ledger.Finish(ctx, k, o)
 }

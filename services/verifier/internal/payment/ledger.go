@@ -104,6 +104,11 @@ type Outcome struct {
 	Transaction, Reason string
 }
 
+// Outcome is how the settling of the record ended.
+func (r Record) Outcome() Outcome {
+	return Outcome{State: r.State, Transaction: r.Transaction, Reason: r.Reason}
+}
+
 // Standing is the state of a month and of the open payments.
 type Standing struct {
 	// Reserved counts the settlements of the month, Unknown the payments whose
@@ -151,12 +156,12 @@ type Ledger interface {
 	// When another record of the payer has the same Identifier and is Settling,
 	// Unknown or Settled, nothing changes and that record is given.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (*Record, error)
-	// Finish writes how a settling ended and gives the record as it then is,
-	// without its Answer. A Dead outcome gives the reserved settlement back
+	// Finish writes how a settling ended and gives what the record then says of
+	// it. A Dead outcome gives the reserved settlement back
 	// unless a Transaction is known, which was made even if it failed; it
 	// changes nothing when the record is Settled already. ErrNotFound: no such
 	// record.
-	Finish(ctx context.Context, key Key, o Outcome) (Record, error)
+	Finish(ctx context.Context, key Key, o Outcome) (Outcome, error)
 	// Get gives a record, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Record, error)
 

@@ -88,15 +88,15 @@ func (m *Memory) twin(r *memoryRecord) *memoryRecord {
 }
 
 // Finish implements Ledger.
-func (m *Memory) Finish(_ context.Context, key Key, o Outcome) (Record, error) {
+func (m *Memory) Finish(_ context.Context, key Key, o Outcome) (Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, ok := m.records[key]
 	if !ok || r.State == Working {
-		return Record{}, ErrNotFound
+		return Outcome{}, ErrNotFound
 	}
 	if r.State == Settled || (r.State == Dead && o.State != Settled) {
-		return m.brief(r), nil
+		return r.Outcome(), nil
 	}
 	switch {
 	case o.GivesBack(r.Record):
@@ -110,7 +110,7 @@ func (m *Memory) Finish(_ context.Context, key Key, o Outcome) (Record, error) {
 	if o.Transaction != "" {
 		r.Transaction = o.Transaction
 	}
-	return m.brief(r), nil
+	return r.Outcome(), nil
 }
 
 // Get implements Ledger.

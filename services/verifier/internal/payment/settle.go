@@ -142,12 +142,11 @@ func (g *Gate) finish(ctx context.Context, r Record, o Outcome) (Sale, error) {
 			}
 			return nil
 		}})
-		written = r
-		written.State, written.Transaction, written.Reason = o.State, o.Transaction, o.Reason
+		written = o
 	}
-	written.Answer = r.Answer
+	r.State, r.Transaction, r.Reason = written.State, written.Transaction, written.Reason
 	g.At(Finished)
-	return written.sale()
+	return r.sale()
 }
 
 // sale is what the buyer gets for a record whose settling has ended.

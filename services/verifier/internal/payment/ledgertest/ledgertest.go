@@ -106,8 +106,12 @@ func (w *world) begin(r payment.Record) {
 
 func (w *world) finish(r payment.Record, o payment.Outcome) payment.Record {
 	w.Helper()
-	got, err := w.Finish(context.Background(), r.Key, o)
+	ended, err := w.Finish(context.Background(), r.Key, o)
 	w.must(err)
+	got := w.get(r.Key)
+	if got.Outcome() != ended {
+		w.Errorf("finish gave %+v, the ledger says %+v", ended, got.Outcome())
+	}
 	return got
 }
 

@@ -121,7 +121,7 @@ func (b *batcher) commit(batch []*write) {
 }
 
 func (b *batcher) transaction(batch []*write) error {
-	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
+	ctx, cancel := b.bound()
 	defer cancel()
 	durable := slices.ContainsFunc(batch, func(w *write) bool { return w.durable })
 	if err := b.relax(ctx, !durable); err != nil {
@@ -140,6 +140,17 @@ func (b *batcher) transaction(batch []*write) error {
 		}
 		return nil
 	})
+}
+
+// bound gives a transaction its time. On SQLite it has none: a statement takes
+// microseconds and waits for a lock no longer than busy_timeout, and for a
+// context that may end database/sql and the driver each keep a goroutine ready,
+// for every statement.
+func (b *batcher) bound() (context.Context, context.CancelFunc) {
+	if b.db.Dialect == sqldb.SQLite {
+		return context.Background(), func() {}
+	}
+	return context.WithTimeout(context.Background(), batchTimeout)
 }
 
 // relax sets whether SQLite's commits wait for the disk. A connection that was

@@ -3,7 +3,6 @@ package sqlledger
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
@@ -26,10 +25,9 @@ const claimSQL = `INSERT INTO payments
 	 owner = excluded.owner, deadline = excluded.deadline, payment = excluded.payment, request = excluded.request,
 	 identifier = excluded.identifier, resource = excluded.resource, amount = excluded.amount, pay_to = excluded.pay_to,
 	 valid_before = excluded.valid_before, claimed = excluded.claimed, changed = excluded.changed
-	WHERE payments.state = 'working' AND ` + abandoned + `
-	RETURNING 1`
+	WHERE payments.state = 'working' AND ` + abandoned
 
-const releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working' RETURNING 1"
+const releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
 
 // Claim implements payment.Ledger.
 func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, bool, error) {
@@ -38,17 +36,15 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, b
 		r.Amount, r.PayTo, r.ValidBefore.UnixMilli(), stamp, stamp, stamp, stamp)
 	current, won := r, false
 	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
-		var one int
-		err := in(ctx, tx, l.prepared.claim, args...).Scan(&one)
-		switch {
-		case err == nil:
-			current, won = r, true
-			current.State, current.Claimed, current.Changed = payment.Working, moment(stamp), moment(stamp)
-			return nil
-		case !errors.Is(err, sql.ErrNoRows):
+		var err error
+		if won, err = changed(ctx, tx, l.prepared.claim, args...); err != nil {
 			return wrap("claim a payment", err)
 		}
-		won = false
+		if won {
+			current = r
+			current.State, current.Claimed, current.Changed = payment.Working, moment(stamp), moment(stamp)
+			return nil
+		}
 		current, err = l.find(ctx, tx, r.Key)
 		return err
 	})
@@ -58,11 +54,7 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, b
 // Release implements payment.Ledger.
 func (l *Ledger) Release(ctx context.Context, key payment.Key, owner string) error {
 	return l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
-		var one int
-		err := in(ctx, tx, l.prepared.release, append(keyArgs(key), owner)...).Scan(&one)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
+		_, err := changed(ctx, tx, l.prepared.release, append(keyArgs(key), owner)...)
 		return wrap("release a payment", err)
 	})
 }

@@ -1,6 +1,7 @@
 package sqlledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -11,53 +12,48 @@ import (
 // settleSQL ends the ordinary sale in one statement: settled, with the
 // settlement that was reserved.
 const settleSQL = `UPDATE payments SET state = 'settled', reason = '', tx = ?, changed = ?
-	WHERE` + byKey + ` AND state IN ('settling', 'unknown') AND month <> ''
-	RETURNING network, asset, payer, nonce, state, owner, deadline, payment, request, identifier, resource, amount, pay_to,
-	valid_before, month, tx, reason, claimed, changed, NULL`
+	WHERE` + byKey + ` AND state IN ('settling', 'unknown') AND month <> ''`
 
 // Finish implements payment.Ledger.
-func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Record, error) {
-	var r payment.Record
+func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
+	var ended payment.Outcome
 	var missing error
 	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) (err error) {
-		r, err = l.finish(ctx, tx, key, o)
+		ended, err = l.finish(ctx, tx, key, o)
 		if missing = nil; errors.Is(err, payment.ErrNotFound) {
 			missing, err = err, nil
 		}
 		return err
 	})
-	return r, errors.Join(err, missing)
+	return ended, errors.Join(err, missing)
 }
 
-func (l *Ledger) finish(ctx context.Context, tx *sql.Tx, key payment.Key, o payment.Outcome) (payment.Record, error) {
+func (l *Ledger) finish(ctx context.Context, tx *sql.Tx, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
 	if o.State == payment.Settled && o.Transaction != "" && o.Reason == "" {
 		args := append([]any{o.Transaction, l.stamp()}, keyArgs(key)...)
-		r, err := l.scan(in(ctx, tx, l.prepared.settle, args...))
-		if !errors.Is(err, payment.ErrNotFound) {
-			return r, err
+		if settled, err := changed(ctx, tx, l.prepared.settle, args...); err != nil || settled {
+			return o, wrap("finish a settlement", err)
 		}
 	}
 	r, err := l.lock(ctx, tx, key)
 	if err != nil {
-		return r, err
+		return payment.Outcome{}, err
 	}
 	if r.State == payment.Working {
-		return payment.Record{}, payment.ErrNotFound
+		return payment.Outcome{}, payment.ErrNotFound
 	}
 	if r.State == payment.Settled || (r.State == payment.Dead && o.State != payment.Settled) {
-		return r, nil
+		return r.Outcome(), nil
 	}
 	month, err := l.recount(ctx, tx, r, o)
 	if err != nil {
-		return r, err
+		return payment.Outcome{}, err
 	}
-	query := `UPDATE payments SET state = ?, month = ?, reason = ?, changed = ?, tx = CASE WHEN ? = '' THEN tx ELSE ? END
-		WHERE` + byKey
-	args := append([]any{o.State, month, o.Reason, l.stamp(), o.Transaction, o.Transaction}, keyArgs(key)...)
-	if _, err := tx.ExecContext(ctx, l.db.Rebind(query), args...); err != nil {
-		return r, wrap("finish a settlement", err)
-	}
-	return l.scan(tx.QueryRowContext(ctx, l.db.Rebind(selectBrief+" WHERE"+byKey), append(l.viewArgs(), keyArgs(key)...)...))
+	query := `UPDATE payments SET state = ?, month = ?, reason = ?, changed = ?, tx = ? WHERE` + byKey
+	o.Transaction = cmp.Or(o.Transaction, r.Transaction)
+	args := append([]any{o.State, month, o.Reason, l.stamp(), o.Transaction}, keyArgs(key)...)
+	_, err = tx.ExecContext(ctx, l.db.Rebind(query), args...)
+	return o, wrap("finish a settlement", err)
 }
 
 // recount gives a settlement back that was not made, and counts one that was

@@ -19,7 +19,7 @@ const (
 		WHERE` + byKey + ` AND owner = ? AND request = ? AND state = 'working' AND NOT EXISTS
 		(SELECT 1 FROM payments AS twin WHERE twin.payer = payments.payer AND twin.identifier = payments.identifier AND twin.` + bought + `)
 		RETURNING id, claimed`
-	keepSQL = "INSERT INTO answers (payment, claimed, answer) VALUES (?, ?, ?) RETURNING 1"
+	keepSQL = "INSERT INTO answers (payment, claimed, answer) VALUES (?, ?, ?)"
 )
 
 // Begin implements payment.Ledger. It is the one write that waits for the disk.
@@ -62,7 +62,7 @@ func (l *Ledger) turn(ctx context.Context, tx *sql.Tx, key payment.Key, owner st
 		return false, nil
 	}
 	if err == nil {
-		err = in(ctx, tx, l.prepared.keep, id, claimed, s.Answer).Scan(new(int))
+		_, err = changed(ctx, tx, l.prepared.keep, id, claimed, s.Answer)
 	}
 	return true, wrap("begin a settlement", err)
 }

@@ -22,6 +22,17 @@ func in(ctx context.Context, tx *sql.Tx, stmt *sql.Stmt, args ...any) *sql.Row {
 	return tx.StmtContext(ctx, stmt).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // closed with the transaction
 }
 
+// changed carries out a prepared statement in a transaction and tells whether it
+// changed a row.
+func changed(ctx context.Context, tx *sql.Tx, stmt *sql.Stmt, args ...any) (bool, error) {
+	result, err := tx.StmtContext(ctx, stmt).ExecContext(ctx, args...) //nolint:sqlclosecheck // closed with the transaction
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
 func prepare(ctx context.Context, db *sqldb.DB) (s statements, err error) {
 	for _, p := range []struct {
 		into  **sql.Stmt
