@@ -30,7 +30,7 @@ func onBoth(t *testing.T, fresh func(testing.TB) string) {
 	t.Run("at once", func(t *testing.T) { usertest.RunConcurrent(t, both) })
 }
 
-func open(t *testing.T, url string) *sqldb.DB {
+func open(t testing.TB, url string) *sqldb.DB {
 	t.Helper()
 	migrations, err := sqlstore.Migrations()
 	if err != nil {

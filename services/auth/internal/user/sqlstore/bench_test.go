@@ -1,0 +1,68 @@
+package sqlstore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+
+	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/user/sqlstore"
+)
+
+// many are users as another application would bring them.
+func many(n int) []user.User {
+	users := make([]user.User, n)
+	for i := range users {
+		name := fmt.Sprintf("user-%06d", i)
+		users[i] = user.User{New: user.New{
+			Username: name, DisplayName: "Familie " + name, AvatarColor: "#336699", Role: user.Member,
+			PasswordHash: "$2a$12$R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW",
+		}}
+	}
+	return users
+}
+
+func BenchmarkStore(b *testing.B) {
+	for backend, fresh := range map[string]func(testing.TB) string{"SQLite": sqldbtest.SQLite, "Postgres": sqldbtest.Postgres} {
+		for _, n := range []int{1_000, 100_000} {
+			url := fresh(b)
+			if url == "" {
+				b.Skip("not installed")
+			}
+			store := sqlstore.New(open(b, url), time.Now)
+			if _, err := store.Import(b.Context(), many(n)); err != nil {
+				b.Fatal(err)
+			}
+			name := func(what string) string { return fmt.Sprintf("%s/%s/of %d users", backend, what, n) }
+
+			i := 0
+			b.Run(name("by id"), func(b *testing.B) {
+				for b.Loop() {
+					i = (i + 7919) % n
+					if _, err := store.ByID(b.Context(), int64(i+1)); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			b.Run(name("by name"), func(b *testing.B) {
+				for b.Loop() {
+					i = (i + 7919) % n
+					if _, err := store.ByUsername(b.Context(), fmt.Sprintf("user-%06d", i)); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			b.Run(name("list and sort"), func(b *testing.B) {
+				for b.Loop() {
+					users, err := store.List(b.Context())
+					if err != nil || len(users) != n {
+						b.Fatal(len(users), err)
+					}
+					user.Sort(users)
+				}
+			})
+		}
+	}
+}
