@@ -71,6 +71,11 @@ func loadFile(path string) (r Recording, err error) {
 	if err != nil {
 		return r, fmt.Errorf("read recording: %w", err)
 	}
+	return Parse(data)
+}
+
+// Parse reads a recording's JSON.
+func Parse(data []byte) (r Recording, err error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fmt.Errorf("read recording: %w", err)
 	}
@@ -85,6 +90,11 @@ func (r Recording) folded() (Recording, error) {
 	}
 	if len(r.Blocks) == 0 {
 		return r, errors.New("read recording: there is no block in it")
+	}
+	for i, b := range r.Blocks {
+		if b.Block == nil {
+			return r, fmt.Errorf("read recording: entry %d has no block", i)
+		}
 	}
 	return r, nil
 }

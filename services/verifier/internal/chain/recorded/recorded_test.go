@@ -49,10 +49,11 @@ func FuzzRecording(f *testing.F) {
 	}
 	f.Add(text)
 	f.Add([]byte(`{"chainId":1,"blocks":[{"block":{"number":"0x1","transactions":[{}]},"receipts":[null]}]}`))
+	f.Add([]byte(`{"chainId":1,"blocks":[{"receipts":[null]}]}`))
 	f.Add([]byte(`{"chainId":1,"block":{"number":7,"hash":null,"transactions":{}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var r recorded.Recording
-		if json.Unmarshal(text, &r) != nil {
+		r, err := recorded.Parse(text)
+		if err != nil {
 			return
 		}
 		node := recorded.NewNode(r)
