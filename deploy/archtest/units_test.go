@@ -53,7 +53,7 @@ func TestUnitsUseDocumentedSettingsAndSetAllThatAreRequired(t *testing.T) {
 		if !strings.Contains(content, "/opt/pforte/bin/"+unit.program) {
 			t.Errorf("%s does not run %s", name, unit.program)
 		}
-		if unit.example != "" && !(strings.Contains(content, "\nRestart=on-failure\n") && strings.Contains(content, "\nStartLimitIntervalSec=0\n")) {
+		if unit.example != "" && (!strings.Contains(content, "\nRestart=on-failure\n") || !strings.Contains(content, "\nStartLimitIntervalSec=0\n")) {
 			t.Errorf("%s stays down when its stores come late", name)
 		}
 		set := []string{}
