@@ -84,8 +84,9 @@ func (o Options) archive(platform, to string) (_ []byte, err error) {
 // ErrPath says that a program depends on where it was built.
 var ErrPath = errors.New("it holds a path of the machine that built it")
 
-// pages are the folders whose pages and units go into an archive.
-var pages = []string{"README.md", "deploy/docs", "deploy/systemd", "pkg/README.md", "proxy/README.md", "services/auth/README.md", "services/verifier/README.md"}
+// pages are the folders whose pages, units, alerts and dashboard go into an
+// archive.
+var pages = []string{"README.md", "deploy/docs", "deploy/systemd", "deploy/observability", "pkg/README.md", "proxy/README.md", "services/auth/README.md", "services/verifier/README.md"}
 
 func (o Options) files(programs []string, modules []Module) ([]File, error) {
 	sbom, err := SBOM(modules, o.Version, o.At)
@@ -104,7 +105,7 @@ func (o Options) files(programs []string, modules []Module) ([]File, error) {
 		files = append(files, File{Name: "bin/" + filepath.Base(program), Content: content, Executable: true})
 	}
 	for _, page := range pages {
-		found, err := filesBelow(filepath.Join(o.Top, page), page, ".md", ".service", ".target", ".conf", ".env", ".timer")
+		found, err := filesBelow(filepath.Join(o.Top, page), page, ".md", ".service", ".target", ".conf", ".env", ".timer", ".yml", ".json")
 		if err != nil {
 			return nil, err
 		}

@@ -105,6 +105,8 @@ func TestAReleaseIsCompleteAndTheSameEveryTime(t *testing.T) {
 		"README.md": "# Pforte", "services/auth/README.md": "SESSION_SECRET", "deploy/docs/operations.md": "# Operations",
 		"licences.md": "| modernc.org/sqlite |", "licences/std@" + strings.TrimPrefix(runtime.Version(), "go") + "/LICENSE": "The Go Authors",
 		"sbom.cdx.json": `"pkg:golang/modernc.org/sqlite@`, "bin/backup": "backup restore",
+		"deploy/systemd/auth.env": "OTEL_EXPORTER_OTLP_ENDPOINT", "deploy/observability/alerts.yml": "alert: ProgramDown",
+		"deploy/observability/prometheus.yml": "rule_files", "deploy/observability/grafana/pforte.json": "auth_sessions_live",
 	} {
 		if !strings.Contains(files[folder+"/"+name], says) {
 			t.Errorf("%s is not there, or does not say %q", name, says)
