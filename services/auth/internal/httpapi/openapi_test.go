@@ -125,7 +125,10 @@ func unseen() []string {
 	var missing []string
 	for path, item := range doc.Paths.Map() {
 		for method, operation := range item.Operations() {
-			for status := range operation.Responses.Map() {
+			for status, response := range operation.Responses.Map() {
+				if response.Ref == "#/components/responses/Starting" {
+					continue // given before there is a handler, by package app
+				}
 				answer := method + " " + path + " " + status
 				if _, ok := seen.Load(answer); !ok {
 					missing = append(missing, answer)
