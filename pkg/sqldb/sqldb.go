@@ -47,6 +47,8 @@ var (
 type DB struct {
 	Dialect        Dialect
 	Writer, Reader *sql.DB
+
+	path string // of the SQLite file
 }
 
 // Open opens the database of the URL ("sqlite:data/auth.db", "sqlite::memory:"
@@ -146,7 +148,7 @@ func openSQLite(path string) (*DB, error) {
 	}
 	reader.SetMaxOpenConns(sqliteReaders)
 	reader.SetMaxIdleConns(sqliteReaders)
-	return &DB{Dialect: SQLite, Writer: writer, Reader: reader}, nil
+	return &DB{Dialect: SQLite, Writer: writer, Reader: reader, path: path}, nil
 }
 
 // makePrivate makes the file if it is not there, for its owner only. SQLite gives
@@ -160,8 +162,7 @@ func makePrivate(path string) error {
 }
 
 // sqlitePragmas are set on each connection. synchronous(FULL) makes a commit
-// durable against loss of power, not only of the process: the ledger's
-// "settling" must be on disk before money moves.
+// durable against loss of power, not only of the process; LeaveSync does without.
 func sqlitePragmas(readOnly bool) string {
 	q := url.Values{"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"}}
 	if readOnly {

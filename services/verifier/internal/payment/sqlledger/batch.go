@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -31,24 +32,27 @@ type write struct {
 	done    chan error
 }
 
-// batcher carries writes out, one batch after the other. While a batch is on
-// its way to the disk the next one gathers: a write waits for two commits at
-// most, and many payments at once share one.
+// batcher carries writes out, one batch after the other. While a batch is
+// written the next one gathers, so that many payments at once share a commit.
+// Where commits do not wait for the disk by themselves, those that must be on it
+// wait together, and the next batch does not wait for them.
 type batcher struct {
-	db    *sqldb.DB
+	db *sqldb.DB
+	// sync returns when what was committed is on the disk; nil where commits
+	// themselves do.
+	sync  func() error
 	ended sync.WaitGroup
 
-	mu     sync.RWMutex // held for reading while something is put into queue
-	closed bool
-	queue  chan *write
-
-	// relaxed tells that the SQLite connection does not wait for the disk now.
-	relaxed bool
+	mu       sync.RWMutex // held for reading while something is put into queue
+	closed   bool
+	queue    chan *write
+	unsynced chan *write
 }
 
-func newBatcher(db *sqldb.DB) *batcher {
-	b := &batcher{db: db, queue: make(chan *write, maxQueued)}
-	b.ended.Go(b.loop)
+func newBatcher(db *sqldb.DB, syncLog func() error) *batcher {
+	b := &batcher{db: db, sync: syncLog, queue: make(chan *write, maxQueued), unsynced: make(chan *write, maxQueued)}
+	b.ended.Go(b.write)
+	b.ended.Go(b.flush)
 	return b
 }
 
@@ -90,18 +94,42 @@ func (b *batcher) enqueue(ctx context.Context, w *write) error {
 	}
 }
 
-func (b *batcher) loop() {
-	batch := make([]*write, 0, maxBatch)
-	for first := range b.queue {
-		batch = append(batch[:0], first)
-		for len(batch) < maxBatch && len(b.queue) > 0 {
-			w, ok := <-b.queue
-			if !ok {
-				break
-			}
-			batch = append(batch, w)
-		}
+// write commits batch after batch.
+func (b *batcher) write() {
+	defer close(b.unsynced)
+	for batch := range batches(b.queue) {
 		b.commit(batch)
+	}
+}
+
+// flush waits for the disk, once for all that was committed meanwhile.
+func (b *batcher) flush() {
+	for batch := range batches(b.unsynced) {
+		err := b.sync()
+		for _, w := range batch {
+			w.done <- err
+		}
+	}
+}
+
+// batches gives what is in a queue, together, until the queue is closed. What it
+// gives is good until the next.
+func batches(queue <-chan *write) iter.Seq[[]*write] {
+	return func(yield func([]*write) bool) {
+		batch := make([]*write, 0, maxBatch)
+		for first := range queue {
+			batch = append(batch[:0], first)
+			for len(batch) < maxBatch && len(queue) > 0 {
+				w, ok := <-queue
+				if !ok {
+					break
+				}
+				batch = append(batch, w)
+			}
+			if !yield(batch) {
+				return
+			}
+		}
 	}
 }
 
@@ -111,22 +139,28 @@ func (b *batcher) commit(batch []*write) {
 	err := b.transaction(batch)
 	if err == nil || len(batch) == 1 {
 		for _, w := range batch {
-			w.done <- err
+			b.committed(w, err)
 		}
 		return
 	}
 	for _, w := range batch {
-		w.done <- b.transaction([]*write{w})
+		b.committed(w, b.transaction([]*write{w}))
 	}
+}
+
+// committed tells the caller of a write, unless the disk comes first.
+func (b *batcher) committed(w *write, err error) {
+	if err == nil && w.durable && b.sync != nil {
+		b.unsynced <- w
+		return
+	}
+	w.done <- err
 }
 
 func (b *batcher) transaction(batch []*write) error {
 	ctx, cancel := b.bound()
 	defer cancel()
 	durable := slices.ContainsFunc(batch, func(w *write) bool { return w.durable })
-	if err := b.relax(ctx, !durable); err != nil {
-		return err
-	}
 	return b.db.Tx(ctx, func(tx *sql.Tx) error {
 		if !durable && b.db.Dialect == sqldb.Postgres {
 			if _, err := tx.ExecContext(ctx, "SET LOCAL synchronous_commit = off"); err != nil {
@@ -151,21 +185,4 @@ func (b *batcher) bound() (context.Context, context.CancelFunc) {
 		return context.Background(), func() {}
 	}
 	return context.WithTimeout(context.Background(), batchTimeout)
-}
-
-// relax sets whether SQLite's commits wait for the disk. A connection that was
-// opened anew waits, which is the safe side.
-func (b *batcher) relax(ctx context.Context, relaxed bool) error {
-	if b.db.Dialect != sqldb.SQLite || b.relaxed == relaxed {
-		return nil
-	}
-	level := "FULL"
-	if relaxed {
-		level = "NORMAL"
-	}
-	if _, err := b.db.Writer.ExecContext(ctx, "PRAGMA synchronous="+level); err != nil {
-		return fmt.Errorf("set the ledger's durability: %w", err)
-	}
-	b.relaxed = relaxed
-	return nil
 }

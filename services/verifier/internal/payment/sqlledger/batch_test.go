@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,45 +24,103 @@ func openFile(t *testing.T) *Ledger {
 	return l
 }
 
-// durability is what SQLite's commits wait for: 1 nothing, 2 the disk.
-func durability(t *testing.T, l *Ledger) (level int) {
+// disk is what the ledger waits for: each sync takes until it is let go.
+type disk struct {
+	syncs atomic.Int32
+	let   chan error
+}
+
+func (d *disk) sync() error {
+	d.syncs.Add(1)
+	return <-d.let
+}
+
+// onDisk opens a ledger on such a disk.
+func onDisk(t *testing.T) (*Ledger, *disk) {
 	t.Helper()
-	if err := l.db.Writer.QueryRowContext(context.Background(), "PRAGMA synchronous").Scan(&level); err != nil {
-		t.Fatal(err)
+	l, d := openFile(t), &disk{let: make(chan error)}
+	l.writes.close()
+	l.writes = newBatcher(l.db, d.sync)
+	return l, d
+}
+
+func claim(t *testing.T, l *Ledger, nonce string) payment.Key {
+	t.Helper()
+	key := payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: nonce}
+	_, won, err := l.Claim(context.Background(), payment.Record{Key: key, Owner: "me", Deadline: time.Now().Add(time.Hour), Amount: "1"})
+	if err != nil || !won {
+		t.Fatal(won, err)
 	}
-	return level
+	return key
+}
+
+func begin(l *Ledger, key payment.Key) error {
+	_, err := l.Begin(context.Background(), key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1000, Deadline: time.Now().Add(time.Hour)})
+	return err
 }
 
 func TestOnlyTheBeginningOfASettlementWaitsForTheDisk(t *testing.T) {
-	l := openFile(t)
-	ctx := context.Background()
-	key := payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: "1"}
-	steps := []struct {
-		name string
-		do   func() error
-		want int
-	}{
-		{"beat", func() error { return l.Beat(ctx, "me", time.Now().Add(time.Hour)) }, 1},
-		{"claim", func() error {
-			_, _, err := l.Claim(ctx, payment.Record{Key: key, Owner: "me", Deadline: time.Now().Add(time.Hour), Amount: "1"})
-			return err
-		}, 1},
-		{"begin", func() error {
-			_, err := l.Begin(ctx, key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1, Deadline: time.Now().Add(time.Hour)})
-			return err
-		}, 2},
-		{"finish", func() error {
-			_, err := l.Finish(ctx, key, payment.Outcome{State: payment.Settled})
-			return err
-		}, 1},
+	l, d := onDisk(t)
+	key, begun := claim(t, l, "1"), make(chan error)
+	go func() { begun <- begin(l, key) }()
+	for d.syncs.Load() == 0 {
+		time.Sleep(time.Millisecond)
 	}
-	for _, s := range steps {
-		if err := s.do(); err != nil {
-			t.Fatalf("%s: %v", s.name, err)
+	// Written, but not on the disk: everybody else goes on.
+	other := claim(t, l, "2")
+	for what, err := range map[string]error{
+		"beat":    l.Beat(context.Background(), "me", time.Now().Add(time.Hour)),
+		"release": l.Release(context.Background(), other, "me"),
+		"finish": func() error {
+			_, err := l.Finish(context.Background(), key, payment.Outcome{State: payment.Unknown})
+			return err
+		}(),
+	} {
+		if err != nil {
+			t.Errorf("%s while the disk is at work: %v", what, err)
 		}
-		if got := durability(t, l); got != s.want {
-			t.Errorf("after %s commits wait for %d, want %d", s.name, got, s.want)
+	}
+	select {
+	case err := <-begun:
+		t.Fatalf("a settlement began before it was on the disk: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	d.let <- nil
+	if err := <-begun; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestABeginningThatDoesNotReachTheDiskFails(t *testing.T) {
+	l, d := onDisk(t)
+	broken := errors.New("the disk is broken")
+	go func() { d.let <- broken }()
+	if err := begin(l, claim(t, l, "1")); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBeginningsThatComeTogetherShareTheDisk(t *testing.T) {
+	l, d := onDisk(t)
+	var all sync.WaitGroup
+	for i := range 100 {
+		key := claim(t, l, strconv.Itoa(i))
+		all.Go(func() {
+			if err := begin(l, key); err != nil {
+				t.Error(err)
+			}
+		})
+		for i == 0 && d.syncs.Load() == 0 {
+			time.Sleep(time.Millisecond)
 		}
+	}
+	for len(l.writes.unsynced) < 99 {
+		time.Sleep(time.Millisecond)
+	}
+	close(d.let)
+	all.Wait()
+	if n := d.syncs.Load(); n != 2 {
+		t.Errorf("100 beginnings took %d syncs", n)
 	}
 }
 

@@ -23,6 +23,7 @@ type Ledger struct {
 	// something.
 	prepared statements
 	writes   *batcher
+	log      *sqldb.Log // nil where commits wait for the disk by themselves
 }
 
 var _ payment.Ledger = (*Ledger)(nil)
@@ -38,17 +39,38 @@ func Open(ctx context.Context, databaseURL string, now func() time.Time) (*Ledge
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	prepared, err := prepare(ctx, db)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
+	l := &Ledger{db: db, now: now}
+	if err := l.start(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
-	return &Ledger{db: db, now: now, prepared: prepared, writes: newBatcher(db)}, nil
+	return l, nil
+}
+
+func (l *Ledger) start(ctx context.Context) (err error) {
+	if l.prepared, err = prepare(ctx, l.db); err != nil {
+		return err
+	}
+	if l.log, err = l.db.LeaveSync(ctx); err != nil {
+		return err
+	}
+	var sync func() error
+	if l.log != nil {
+		sync = l.log.Sync
+	}
+	l.writes = newBatcher(l.db, sync)
+	return nil
 }
 
 // Close finishes the writes under way and closes the database.
 func (l *Ledger) Close() error {
-	l.writes.close()
-	return errors.Join(l.prepared.close(), l.db.Close())
+	var faults []error
+	if l.writes != nil {
+		l.writes.close()
+	}
+	if l.log != nil {
+		faults = append(faults, l.log.Close())
+	}
+	return errors.Join(append(faults, l.prepared.close(), l.db.Close())...)
 }
 
 // Ping implements payment.Ledger.
