@@ -93,7 +93,9 @@ func TestOneTraceGoesThroughEveryProgram(t *testing.T) {
 		l.Extra["verifier"]["FACILITATOR_URL"] = strangers.before(t, l.Facilitator)
 	}})
 	b := w.admin(t)
+	b.me(http.StatusOK)
 	w.buy(t)
+	me := []string{"proxy: GET", "auth: GET /api/v1/auth/me", "auth: redis load session", "auth: sql read user"}
 	login := []string{"proxy: POST", "auth: POST /api/v1/auth/login", "auth: redis evalsha", "auth: sql find user", "auth: password compute"}
 	bought := []string{
 		"proxy: POST", "verifier: POST /v1/verify/chain-transaction", "verifier: rpc batch", "verifier: chain prove block",
@@ -102,7 +104,7 @@ func TestOneTraceGoesThroughEveryProgram(t *testing.T) {
 	var loginTrace string
 	spans := c.Wait(t, 20*time.Second, func(spans []tracingtest.Span) bool {
 		loginTrace = traceWith(spans, login)
-		return loginTrace != "" && traceWith(spans, bought) != ""
+		return loginTrace != "" && traceWith(spans, me) != "" && traceWith(spans, bought) != ""
 	})
 	secrets := w.secrets(t, b)
 	for _, s := range spans {

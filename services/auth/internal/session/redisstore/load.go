@@ -2,11 +2,13 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/pkg/batch"
+	"github.com/pforte/pforte/pkg/tracing"
 
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
@@ -26,9 +28,20 @@ type load struct {
 // session is on another.
 func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
 	if s.loads != nil {
-		return s.loads.Do(ctx, load{ref, lifetime})
+		ctx, span := tracing.Call(ctx, "redis", "load session")
+		loaded, err := s.loads.Do(ctx, load{ref, lifetime})
+		span.End(failure(err))
+		return loaded, err
 	}
 	return loaded(ref, s.scripts.load.Run(ctx, s.client, s.pair(ref), ref.Key, milliseconds(lifetime)))
+}
+
+// failure names a fault for a span. That there is no such session is none.
+func failure(err error) string {
+	if errors.Is(err, session.ErrNotFound) {
+		return ""
+	}
+	return tracing.Failed(err)
 }
 
 // loadAll makes one trip. A Redis that does not know the script is told it by

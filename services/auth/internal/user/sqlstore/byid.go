@@ -10,6 +10,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/batch"
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/tracing"
 
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -20,6 +21,8 @@ import (
 // has connections.
 func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
 	if s.db.Dialect == sqldb.SQLite {
+		ctx, span := tracing.Call(ctx, "sql", "read user")
+		defer span.End("")
 		return s.reads.Do(ctx, id)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
