@@ -9,14 +9,25 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/pforte/pforte/deploy/bench/internal/bare"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	err := do(ctx, os.Args[1:])
 	stop()
 	if err != nil && err != flag.ErrHelp { //nolint:errorlint // as flag gives it
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// do measures, or is the server that does nothing, which is started by who
+// measures: "bench bare ADDR".
+func do(ctx context.Context, args []string) error {
+	if len(args) == 2 && args[0] == "bare" {
+		return bare.Serve(ctx, args[1])
+	}
+	return run(ctx, args, os.Stdout)
 }

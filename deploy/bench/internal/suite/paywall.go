@@ -36,7 +36,8 @@ func (s *Suite) paywall(ctx context.Context, p *page) error {
 	}
 	p.line("\nThe 402 of a call without payment, %d callers at once.", askers)
 	unpaid := func(sl seller) (func() []byte, error) { return always(request(http.MethodPost, verifyPath, body)), nil }
-	if err := s.sell(ctx, p, "unpaid", askers, http.StatusPaymentRequired, sellers, unpaid, atLeast(10)); err != nil {
+	nothing := seller{"net/http, doing nothing", w.peers["bare"], []int{w.Pid("bare")}}
+	if err := s.sell(ctx, p, "unpaid", askers, http.StatusPaymentRequired, append(sellers[:3:3], nothing), unpaid, atLeast(10)); err != nil {
 		return err
 	}
 	for _, callers := range []int{askers, 1} {
@@ -88,6 +89,9 @@ func (s *Suite) openPaywall(ctx context.Context) (w *world, body string, err err
 		err = w.node(ctx, "express", "paid.mjs", map[string]string{
 			"FACILITATOR_URL": "http://" + w.Layout.Facilitator, "NETWORK": layout.Network, "PAY_TO": layout.Payee, "ANSWER": vector,
 		})
+	}
+	if err == nil {
+		err = w.bare(ctx)
 	}
 	if err != nil {
 		w.close(ctx)

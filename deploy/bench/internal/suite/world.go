@@ -3,6 +3,7 @@ package suite
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -95,4 +96,18 @@ func (w *world) node(ctx context.Context, name, script string, settings map[stri
 	}
 	settings["NODE_ENV"] = "production"
 	return w.peer(ctx, name, path, []string{filepath.Join(w.suite.Top, "deploy/bench/peers", script)}, settings)
+}
+
+// bare starts a server that does nothing, which is this program itself.
+func (w *world) bare(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("the server that does nothing: %w", err)
+	}
+	addrs, err := stack.FreePorts(ctx, 1)
+	if err != nil {
+		return err
+	}
+	w.peers["bare"] = addrs[0]
+	return w.Start(ctx, within, stack.Program{Name: "bare", Path: self, Args: []string{"bare", addrs[0]}, Ready: stack.Healthy("http://" + addrs[0] + "/health")})
 }
