@@ -91,7 +91,7 @@ func Open(ctx context.Context, o Options) (*Gate, error) {
 		o.At = func(Point) {}
 	}
 	g := &Gate{Options: o, owner: rand.Text(), attempts: newAttempts(time.Minute, o.Now)}
-	if err := o.Ledger.Beat(ctx, g.owner, o.Now().Add(lives*o.Beat)); err != nil {
+	if err := o.Ledger.Arrive(ctx, g.owner, o.Now().Add(lives*o.Beat)); err != nil {
 		return nil, fmt.Errorf("open the paywall: %w", err)
 	}
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))

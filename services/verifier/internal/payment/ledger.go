@@ -138,7 +138,7 @@ type Total struct {
 // Ledger remembers payments. All its methods are atomic over all processes that
 // share it, and may be called from many goroutines.
 //
-// An owner is alive from Beat until the moment given there or until Leave. A
+// An owner is alive from Arrive or Beat until the moment given there or until Leave. A
 // Working or Settling record whose owner is gone, or whose Deadline has passed,
 // is abandoned: an abandoned Working record counts as not there, an abandoned
 // Settling record reads as Unknown.
@@ -157,15 +157,18 @@ type Ledger interface {
 	// Unknown or Settled, nothing changes and that record is given.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (*Record, error)
 	// Finish writes how a settling ended and gives what the record then says of
-	// it. A Dead outcome gives the reserved settlement back
-	// unless a Transaction is known, which was made even if it failed; it
-	// changes nothing when the record is Settled already. ErrNotFound: no such
-	// record.
+	// it. A Dead outcome gives the reserved settlement back unless a Transaction
+	// is known, which was made even if it failed; it changes nothing when the
+	// record is Settled already. ErrNotFound: no such record.
 	Finish(ctx context.Context, key Key, o Outcome) (Outcome, error)
 	// Get gives a record, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Record, error)
 
-	// Beat says that the owner lives until then; Leave that it is gone.
+	// Arrive says that the owner begins, and lives until then. Where a ledger has
+	// one owner at a time, whoever was there before is gone, whatever his last
+	// life sign said. Beat says that the owner lives until then; Leave that it is
+	// gone.
+	Arrive(ctx context.Context, owner string, until time.Time) error
 	Beat(ctx context.Context, owner string, until time.Time) error
 	Leave(ctx context.Context, owner string) error
 	// Due gives at most limit Unknown records whose next look is due, without

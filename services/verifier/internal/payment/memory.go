@@ -132,6 +132,11 @@ func (m *Memory) Beat(_ context.Context, owner string, until time.Time) error {
 	return nil
 }
 
+// Arrive implements Ledger.
+func (m *Memory) Arrive(ctx context.Context, owner string, until time.Time) error {
+	return m.Beat(ctx, owner, until)
+}
+
 // Leave implements Ledger.
 func (m *Memory) Leave(_ context.Context, owner string) error {
 	m.mu.Lock()
