@@ -34,9 +34,9 @@ func isRequestID(id string) bool {
 	return id != "" && len(id) <= maxRequestID
 }
 
-// Recover, deferred, turns a panic into an error that holds its stack, so that
-// a request is answered and logged as failed. What http.ErrAbortHandler asks for
-// goes on.
+// Recover is deferred, and turns a panic into an error that holds its stack:
+// the request is answered and logged as failed. What http.ErrAbortHandler asks
+// for goes on.
 func Recover(err *error) {
 	r := recover()
 	if r == nil {

@@ -10,7 +10,14 @@ import (
 
 func TestTheLogIsTheOneThatCommitsAreWrittenTo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a b%20c.db")
-	db := open(t, "sqlite:"+path)
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(link+"-wal", nil, 0o600); err != nil { // of something else
+		t.Fatal(err)
+	}
+	db := open(t, "sqlite:"+link)
 	log, err := db.LeaveSync(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -47,8 +47,6 @@ var (
 type DB struct {
 	Dialect        Dialect
 	Writer, Reader *sql.DB
-
-	path string // of the SQLite file
 }
 
 // Open opens the database of the URL ("sqlite:data/auth.db", "sqlite::memory:"
@@ -148,7 +146,7 @@ func openSQLite(path string) (*DB, error) {
 	}
 	reader.SetMaxOpenConns(sqliteReaders)
 	reader.SetMaxIdleConns(sqliteReaders)
-	return &DB{Dialect: SQLite, Writer: writer, Reader: reader, path: path}, nil
+	return &DB{Dialect: SQLite, Writer: writer, Reader: reader}, nil
 }
 
 // makePrivate makes the file if it is not there, for its owner only. SQLite gives

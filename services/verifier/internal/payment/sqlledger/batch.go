@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
@@ -47,6 +48,10 @@ type batcher struct {
 	closed   bool
 	queue    chan *write
 	unsynced chan *write
+
+	// broken is why the disk no longer takes what is committed: nothing is
+	// written after that, because nobody could say what is left of it.
+	broken atomic.Pointer[error]
 }
 
 func newBatcher(db *sqldb.DB, syncLog func() error) *batcher {
@@ -86,6 +91,9 @@ func (b *batcher) enqueue(ctx context.Context, w *write) error {
 	if b.closed {
 		return errClosed
 	}
+	if err := b.health(); err != nil {
+		return err
+	}
 	select {
 	case b.queue <- w:
 		return nil
@@ -105,11 +113,25 @@ func (b *batcher) write() {
 // flush waits for the disk, once for all that was committed meanwhile.
 func (b *batcher) flush() {
 	for batch := range batches(b.unsynced) {
-		err := b.sync()
+		err := b.health()
+		if err == nil {
+			if err = b.sync(); err != nil {
+				err = fmt.Errorf("the ledger is closed until it is opened anew: %w", err)
+				b.broken.Store(&err)
+			}
+		}
 		for _, w := range batch {
 			w.done <- err
 		}
 	}
+}
+
+// health is nil as long as the disk takes what is committed.
+func (b *batcher) health() error {
+	if err := b.broken.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // batches gives what is in a queue, together, until the queue is closed. What it
@@ -133,11 +155,12 @@ func batches(queue <-chan *write) iter.Seq[[]*write] {
 	}
 }
 
-// commit runs a batch in one transaction. When that fails, each write runs
-// alone, so that one that the database refuses does not spoil the others.
+// commit runs a batch in one transaction. When that fails, and not for want of
+// time, each write runs alone, so that one that the database refuses does not
+// spoil the others.
 func (b *batcher) commit(batch []*write) {
 	err := b.transaction(batch)
-	if err == nil || len(batch) == 1 {
+	if err == nil || len(batch) == 1 || errors.Is(err, context.DeadlineExceeded) {
 		for _, w := range batch {
 			b.committed(w, err)
 		}
@@ -158,10 +181,11 @@ func (b *batcher) committed(w *write, err error) {
 }
 
 func (b *batcher) transaction(batch []*write) error {
-	ctx, cancel := b.bound()
+	bounded, cancel := context.WithTimeout(context.Background(), batchTimeout)
 	defer cancel()
 	durable := slices.ContainsFunc(batch, func(w *write) bool { return w.durable })
-	return b.db.Tx(ctx, func(tx *sql.Tx) error {
+	return b.db.Tx(bounded, func(tx *sql.Tx) error {
+		ctx := b.statement(bounded)
 		if !durable && b.db.Dialect == sqldb.Postgres {
 			if _, err := tx.ExecContext(ctx, "SET LOCAL synchronous_commit = off"); err != nil {
 				return fmt.Errorf("relax the commit: %w", err)
@@ -176,13 +200,12 @@ func (b *batcher) transaction(batch []*write) error {
 	})
 }
 
-// bound gives a transaction its time. On SQLite it has none: a statement takes
-// microseconds and waits for a lock no longer than busy_timeout, and for a
-// context that may end database/sql and the driver each keep a goroutine ready,
-// for every statement.
-func (b *batcher) bound() (context.Context, context.CancelFunc) {
+// statement gives a transaction's statements their context. On SQLite it does not
+// end: the lock is taken by then, a statement takes microseconds, and for each
+// one database/sql and the driver would keep a goroutine ready to break it off.
+func (b *batcher) statement(bounded context.Context) context.Context {
 	if b.db.Dialect == sqldb.SQLite {
-		return context.Background(), func() {}
+		return context.WithoutCancel(bounded)
 	}
-	return context.WithTimeout(context.Background(), batchTimeout)
+	return bounded
 }

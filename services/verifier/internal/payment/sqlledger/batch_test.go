@@ -98,6 +98,73 @@ func TestABeginningThatDoesNotReachTheDiskFails(t *testing.T) {
 	if err := begin(l, claim(t, l, "1")); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
+	// The system reports it once: nobody may ask again and believe the answer.
+	close(d.let)
+	if _, _, err := l.Claim(context.Background(), payment.Record{Key: payment.Key{Nonce: "2"}, Owner: "me"}); !errors.Is(err, broken) {
+		t.Errorf("a claim after that: %v", err)
+	}
+	if err := l.Ping(context.Background()); !errors.Is(err, broken) {
+		t.Errorf("the ledger's health after that: %v", err)
+	}
+	if n := d.syncs.Load(); n != 1 {
+		t.Errorf("the disk was asked %d times", n)
+	}
+}
+
+func TestABeginningCommittedBeforeTheDiskFailedFailsToo(t *testing.T) {
+	l, d := onDisk(t)
+	first, second := claim(t, l, "1"), claim(t, l, "2")
+	ended := make(chan error, 2)
+	go func() { ended <- begin(l, first) }()
+	for d.syncs.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	go func() { ended <- begin(l, second) }()
+	for len(l.writes.unsynced) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	broken := errors.New("the disk is broken")
+	d.let <- broken
+	for range 2 {
+		if err := <-ended; !errors.Is(err, broken) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestAnotherWritersLockEndsAWriteInTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for ten seconds")
+	}
+	t.Parallel()
+	l := openFile(t)
+	var path string
+	if err := l.db.Reader.QueryRow("SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path); err != nil {
+		t.Fatal(err)
+	}
+	other, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	lock, err := other.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Rollback() }()
+	began := time.Now()
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			if err := l.Beat(context.Background(), "me", time.Now()); err == nil {
+				t.Error("a write went past another's lock")
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); took > 2*batchTimeout+5*time.Second {
+		t.Errorf("writes waited %v for another's lock", took)
+	}
 }
 
 func TestBeginningsThatComeTogetherShareTheDisk(t *testing.T) {

@@ -74,7 +74,12 @@ func (l *Ledger) Close() error {
 }
 
 // Ping implements payment.Ledger.
-func (l *Ledger) Ping(ctx context.Context) error { return l.db.Ping(ctx) }
+func (l *Ledger) Ping(ctx context.Context) error {
+	if err := l.writes.health(); err != nil {
+		return err
+	}
+	return l.db.Ping(ctx)
+}
 
 // stamp is the clock in the tables' unit.
 func (l *Ledger) stamp() int64 { return l.now().UnixMilli() }
