@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,6 +32,9 @@ func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duratio
 		ctx, span := tracing.Call(ctx, "redis", "load session")
 		loaded, err := s.loads.Do(ctx, load{ref, lifetime})
 		span.End(failure(err))
+		if err != nil && ctx.Err() != nil {
+			err = failed("load session", err)
+		}
 		return loaded, err
 	}
 	return loaded(ref, s.scripts.load.Run(ctx, s.client, s.pair(ref), ref.Key, milliseconds(lifetime)))
@@ -44,22 +48,27 @@ func failure(err error) string {
 	return tracing.Failed(err)
 }
 
-// loadAll makes one trip. A Redis that does not know the script is told it by
-// each load of that trip.
+// loadAll makes one trip, and a second one when Redis does not know the script.
 func (s *Store) loadAll(ctx context.Context, calls []*batch.Call[load, session.Session]) {
+	replies := s.ask(ctx, calls)
+	if slices.ContainsFunc(replies, func(r *redis.Cmd) bool { return redis.HasErrorPrefix(r.Err(), "NOSCRIPT") }) {
+		if err := s.scripts.load.Load(ctx, s.client).Err(); err == nil {
+			replies = s.ask(ctx, calls)
+		}
+	}
+	for i, c := range calls {
+		c.Value, c.Err = loaded(c.Key.ref, replies[i])
+	}
+}
+
+func (s *Store) ask(ctx context.Context, calls []*batch.Call[load, session.Session]) []*redis.Cmd {
 	pipe := s.client.Pipeline()
 	replies := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
 		replies[i] = s.scripts.load.EvalSha(ctx, pipe, s.pair(c.Key.ref), c.Key.ref.Key, milliseconds(c.Key.lifetime))
 	}
 	_, _ = pipe.Exec(ctx) // each reply has its own error
-	for i, c := range calls {
-		reply := replies[i]
-		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-			reply = s.scripts.load.Eval(ctx, s.client, s.pair(c.Key.ref), c.Key.ref.Key, milliseconds(c.Key.lifetime))
-		}
-		c.Value, c.Err = loaded(c.Key.ref, reply)
-	}
+	return replies
 }
 
 func loaded(ref session.Ref, reply *redis.Cmd) (session.Session, error) {
