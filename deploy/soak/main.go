@@ -90,7 +90,7 @@ func newLayout(ctx context.Context, o options) (layout.Layout, error) {
 		PublicURL: "http://" + a[0],
 		Extra: map[string]map[string]string{
 			// Each wrong login counts against a window that ends within the run.
-			"auth":     {"RATE_LIMIT_WINDOW_MS": "5000", "LOG_LEVEL": "warn"},
+			"auth": {"RATE_LIMIT_WINDOW_MS": "5000", "LOG_LEVEL": "warn"},
 			// What is kept on purpose is full long before the second half.
 			"verifier": {"FACILITATOR_FREE_SETTLEMENTS": "1000000", "CHAIN_CACHE_BYTES": "1048576", "LOG_LEVEL": "warn"},
 		},
