@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -28,51 +27,7 @@ type load struct {
 // In a Cluster each goes alone, so that a node that is away holds up nobody whose
 // session is on another.
 func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
-	if s.loads != nil {
-		ctx, span := tracing.Call(ctx, "redis", "load session")
-		loaded, err := s.loads.Do(ctx, load{ref, lifetime})
-		span.End(failure(err))
-		if err != nil && ctx.Err() != nil {
-			err = failed("load session", err)
-		}
-		return loaded, err
-	}
-	return loaded(ref, s.scripts.load.Run(ctx, s.client, s.pair(ref), ref.Key, milliseconds(lifetime)))
-}
-
-// failure names a fault for a span. That there is no such session is none.
-func failure(err error) string {
-	if errors.Is(err, session.ErrNotFound) {
-		return ""
-	}
-	return tracing.Failed(err)
-}
-
-// loadAll makes one trip, and a second one when Redis does not know the script.
-func (s *Store) loadAll(ctx context.Context, calls []*batch.Call[load, session.Session]) {
-	replies := s.ask(ctx, calls)
-	if slices.ContainsFunc(replies, func(r *redis.Cmd) bool { return redis.HasErrorPrefix(r.Err(), "NOSCRIPT") }) {
-		if err := s.scripts.load.Load(ctx, s.client).Err(); err == nil {
-			replies = s.ask(ctx, calls)
-		}
-	}
-	for i, c := range calls {
-		c.Value, c.Err = loaded(c.Key.ref, replies[i])
-	}
-}
-
-func (s *Store) ask(ctx context.Context, calls []*batch.Call[load, session.Session]) []*redis.Cmd {
-	pipe := s.client.Pipeline()
-	replies := make([]*redis.Cmd, len(calls))
-	for i, c := range calls {
-		replies[i] = s.scripts.load.EvalSha(ctx, pipe, s.pair(c.Key.ref), c.Key.ref.Key, milliseconds(c.Key.lifetime))
-	}
-	_, _ = pipe.Exec(ctx) // each reply has its own error
-	return replies
-}
-
-func loaded(ref session.Ref, reply *redis.Cmd) (session.Session, error) {
-	fields, err := reply.StringSlice()
+	fields, err := s.fields(ctx, load{ref, lifetime})
 	if err != nil {
 		return session.Session{}, failed("load session", err)
 	}
@@ -80,4 +35,38 @@ func loaded(ref session.Ref, reply *redis.Cmd) (session.Session, error) {
 		return session.Session{}, session.ErrNotFound
 	}
 	return decode(ref, fields)
+}
+
+// fields are those of a session's hash, none when it is gone.
+func (s *Store) fields(ctx context.Context, l load) ([]string, error) {
+	if s.loads == nil {
+		return s.scripts.load.Run(ctx, s.client, s.pair(l.ref), l.ref.Key, milliseconds(l.lifetime)).StringSlice()
+	}
+	ctx, span := tracing.Call(ctx, "redis", "load session")
+	fields, err := s.loads.Do(ctx, l)
+	span.End(tracing.Failed(err))
+	return fields, err
+}
+
+// loadAll makes one trip, and a second one when Redis does not know the script.
+func (s *Store) loadAll(ctx context.Context, calls []*batch.Call[load, []string]) {
+	replies := s.ask(ctx, calls)
+	if slices.ContainsFunc(replies, func(r *redis.Cmd) bool { return redis.HasErrorPrefix(r.Err(), "NOSCRIPT") }) {
+		if err := s.scripts.load.Load(ctx, s.client).Err(); err == nil {
+			replies = s.ask(ctx, calls)
+		}
+	}
+	for i, c := range calls {
+		c.Value, c.Err = replies[i].StringSlice()
+	}
+}
+
+func (s *Store) ask(ctx context.Context, calls []*batch.Call[load, []string]) []*redis.Cmd {
+	pipe := s.client.Pipeline()
+	replies := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		replies[i] = s.scripts.load.EvalSha(ctx, pipe, s.pair(c.Key.ref), c.Key.ref.Key, milliseconds(c.Key.lifetime))
+	}
+	_, _ = pipe.Exec(ctx) // each reply has its own error
+	return replies
 }

@@ -26,7 +26,7 @@ type Store struct {
 	client  redis.UniversalClient
 	app     string
 	scripts scripts
-	loads   *batch.Group[load, session.Session]
+	loads   *batch.Group[load, []string]
 }
 
 var _ session.Store = (*Store)(nil)
