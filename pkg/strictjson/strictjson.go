@@ -50,8 +50,7 @@ func (e *Error) Field() string {
 // Unmarshal reads one JSON value into v, a pointer. All faults are *Error; v is
 // of no use then.
 func Unmarshal(data []byte, v any, rules Rules) error {
-	plain := isPlain(data)
-	if !plain {
+	if !isPlain(data) {
 		if err := scan(data, rules); err != nil {
 			return err
 		}
@@ -60,10 +59,8 @@ func Unmarshal(data []byte, v any, rules Rules) error {
 	if err == nil {
 		return nil
 	}
-	if plain {
-		if err := scan(data, rules); err != nil {
-			return err
-		}
+	if err := scan(data, rules); err != nil {
+		return err
 	}
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) {
