@@ -69,13 +69,16 @@ func (g *Group[K, V]) Do(ctx context.Context, key K) (V, error) {
 // run makes trips in one lane until nobody waits. Before it leaves it lets those
 // run who are about to call: on a machine that is idle there are none.
 func (g *Group[K, V]) run() {
-	runtime.Gosched()
-	for calls := g.next(); calls != nil; calls = g.next() {
+	for {
+		runtime.Gosched()
+		calls := g.next()
+		if calls == nil {
+			return
+		}
 		g.trip(calls)
 		for _, c := range calls {
 			close(c.done)
 		}
-		runtime.Gosched()
 	}
 }
 
