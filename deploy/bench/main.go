@@ -24,10 +24,10 @@ func main() {
 }
 
 // do measures, or is the server that does nothing, which is started by who
-// measures: "bench bare ADDR".
+// measures: "bench bare", at ADDR.
 func do(ctx context.Context, args []string) error {
-	if len(args) == 2 && args[0] == "bare" {
-		return bare.Serve(ctx, args[1])
+	if len(args) == 1 && args[0] == "bare" {
+		return bare.Serve(ctx, os.Getenv("ADDR"))
 	}
 	return run(ctx, args, os.Stdout)
 }

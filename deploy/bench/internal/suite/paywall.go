@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/pforte/pforte/deploy/bench/internal/facilitator"
@@ -37,7 +38,7 @@ func (s *Suite) paywall(ctx context.Context, p *page) error {
 	p.line("\nThe 402 of a call without payment, %d callers at once.", askers)
 	unpaid := func(sl seller) (func() []byte, error) { return always(request(http.MethodPost, verifyPath, body)), nil }
 	nothing := seller{"net/http, doing nothing", w.peers["bare"], []int{w.Pid("bare")}}
-	if err := s.sell(ctx, p, "unpaid", askers, http.StatusPaymentRequired, append(sellers[:3:3], nothing), unpaid, atLeast(10)); err != nil {
+	if err := s.sell(ctx, p, "unpaid", askers, http.StatusPaymentRequired, append(slices.Clip(sellers), nothing), unpaid, atLeast(10)); err != nil {
 		return err
 	}
 	for _, callers := range []int{askers, 1} {

@@ -104,10 +104,5 @@ func (w *world) bare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the server that does nothing: %w", err)
 	}
-	addrs, err := stack.FreePorts(ctx, 1)
-	if err != nil {
-		return err
-	}
-	w.peers["bare"] = addrs[0]
-	return w.Start(ctx, within, stack.Program{Name: "bare", Path: self, Args: []string{"bare", addrs[0]}, Ready: stack.Healthy("http://" + addrs[0] + "/health")})
+	return w.peer(ctx, "bare", self, []string{"bare"}, nil)
 }
