@@ -12,12 +12,14 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// observe is the outermost middleware: it names the request, writes the answer
-// to an error, and then logs and counts.
+// observe is the outermost middleware: it names the request, sets what every
+// answer carries, writes the answer to an error, and then logs and counts.
 func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := a.Now()
-		c.Response().Header()[serve.RequestIDHeader] = []string{serve.RequestID(c.Request())}
+		h := c.Response().Header()
+		maps.Copy(h, everyAnswer)
+		h[serve.RequestIDHeader] = []string{serve.RequestID(c.Request())}
 		span := a.trace(c)
 		err := next(c)
 		if err != nil {
@@ -94,12 +96,11 @@ var (
 	}
 )
 
-// crossOrigin lets pages of any origin use the service: there is no cookie and
-// no session that they could abuse. It answers preflights itself.
+// crossOrigin answers the preflights of browsers. Pages of any origin may use the
+// service: there is no cookie and no session that they could abuse.
 func crossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h, r := c.Response().Header(), c.Request()
-		maps.Copy(h, everyAnswer)
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 			maps.Copy(h, preflight)
 			return c.NoContent(http.StatusNoContent)
