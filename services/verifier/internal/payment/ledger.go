@@ -138,10 +138,10 @@ type Total struct {
 // Ledger remembers payments. All its methods are atomic over all processes that
 // share it, and may be called from many goroutines.
 //
-// An owner is alive from Arrive or Beat until the moment given there or until Leave. A
-// Working or Settling record whose owner is gone, or whose Deadline has passed,
-// is abandoned: an abandoned Working record counts as not there, an abandoned
-// Settling record reads as Unknown.
+// An owner is alive from Arrive or Beat until the moment given there or until
+// Leave. A Working or Settling record whose owner is gone, or whose Deadline has
+// passed, is abandoned: an abandoned Working record counts as not there, an
+// abandoned Settling record reads as Unknown.
 type Ledger interface {
 	// Claim writes r as Working for r.Owner unless the payment is there, and
 	// tells whether it did; otherwise it gives the record that is there.
