@@ -133,9 +133,6 @@ func TestABeginningCommittedBeforeTheDiskFailedFailsToo(t *testing.T) {
 }
 
 func TestAnotherWritersLockEndsAWriteInTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for ten seconds")
-	}
 	t.Parallel()
 	l := openFile(t)
 	var path string
