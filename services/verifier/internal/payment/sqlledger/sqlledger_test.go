@@ -42,27 +42,3 @@ func open(t *testing.T, url string, now func() time.Time) *sqlledger.Ledger {
 func TestTheSQLLedger(t *testing.T) { onEach(t, ledgertest.Run) }
 
 func TestTheSQLLedgerConcurrently(t *testing.T) { onEach(t, ledgertest.RunConcurrently) }
-
-func TestWhoWasThereBeforeIsGoneOnSQLiteAndAReplicaOnPostgres(t *testing.T) {
-	want := map[string]payment.State{"sqlite": payment.Unknown, "postgres": payment.Settling}
-	for backend := range sqldbtest.URLs(t) {
-		l := open(t, map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}[backend](t), time.Now)
-		ctx, ahead := context.Background(), time.Now().Add(time.Hour)
-		r := payment.Record{Key: payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: "1"}, Owner: "killed", Deadline: ahead, Amount: "1"}
-		if err := l.Arrive(ctx, r.Owner, ahead); err != nil {
-			t.Fatal(err)
-		}
-		if _, won, err := l.Claim(ctx, r); err != nil || !won {
-			t.Fatal(won, err)
-		}
-		if _, err := l.Begin(ctx, r.Key, r.Owner, payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1, Deadline: ahead}); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Arrive(ctx, "started", ahead); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := l.Get(ctx, r.Key); err != nil || got.State != want[backend] {
-			t.Errorf("%s: what the killed process had begun is %s, %v", backend, got.State, err)
-		}
-	}
-}

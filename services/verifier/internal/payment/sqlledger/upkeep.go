@@ -10,14 +10,10 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Arrive implements payment.Ledger. A SQLite file has one owner at a time: the
-// process that was there before was stopped or killed. What it began is taken up
-// at once, even if its clock was ahead and its last life sign lies in the future.
+// Arrive implements payment.Ledger.
 func (l *Ledger) Arrive(ctx context.Context, owner string, until time.Time) error {
-	if l.db.Dialect == sqldb.SQLite {
-		if err := l.exec(ctx, "DELETE FROM owners"); err != nil {
-			return err
-		}
+	if err := l.exec(ctx, "UPDATE owners SET alive_until = ? WHERE alive_until > ?", until.UnixMilli(), until.UnixMilli()); err != nil {
+		return err
 	}
 	return l.Beat(ctx, owner, until)
 }
