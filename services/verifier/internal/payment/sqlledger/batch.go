@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -140,6 +141,7 @@ func batches(queue <-chan *write) iter.Seq[[]*write] {
 	return func(yield func([]*write) bool) {
 		batch := make([]*write, 0, maxBatch)
 		for first := range queue {
+			letGather(queue)
 			batch = append(batch[:0], first)
 			for len(batch) < maxBatch && len(queue) > 0 {
 				w, ok := <-queue
@@ -152,6 +154,16 @@ func batches(queue <-chan *write) iter.Seq[[]*write] {
 				return
 			}
 		}
+	}
+}
+
+// letGather lets those run who are about to put something into a queue, as long
+// as somebody does: a commit costs what several writes do. On a machine that is
+// idle there is nobody.
+func letGather(queue <-chan *write) {
+	for before := -1; before < len(queue) && len(queue) < maxBatch; {
+		before = len(queue)
+		runtime.Gosched()
 	}
 }
 
