@@ -41,6 +41,15 @@ func (s samples) over(other samples) samples {
 	return ratios
 }
 
+// less subtracts other, so many times, round by round.
+func (s samples) less(other samples, times float64) samples {
+	differences := make(samples, 0, len(s))
+	for i := range min(len(s), len(other)) {
+		differences = append(differences, s[i]-times*other[i])
+	}
+	return differences
+}
+
 // figure writes three digits that count, thousands apart.
 func figure(f float64) string {
 	switch {

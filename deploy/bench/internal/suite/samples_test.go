@@ -15,6 +15,9 @@ func TestFigures(t *testing.T) {
 	if got := s.over(samples{1, 2, 0}); got.String() != "1.75 (0.50–3.00)" {
 		t.Error(got)
 	}
+	if got := s.less(samples{1, 1, 0}, 2); got.String() != "1.00 (-1.00–2.00)" {
+		t.Error(got)
+	}
 	if atLeast(2).met(s) != "≥ 2.00: met" || atMost(1).met(s) != "≤ 1.00: **missed**" {
 		t.Error(atLeast(2).met(s), atMost(1).met(s))
 	}
