@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/backup"
-	"github.com/pforte/pforte/deploy/internal/buildinfo"
+	"github.com/pforte/pforte/pkg/buildinfo"
 	"github.com/pforte/pforte/pkg/config"
 )
 

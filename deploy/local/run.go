@@ -7,7 +7,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/pforte/pforte/deploy/internal/buildinfo"
+	"github.com/pforte/pforte/pkg/buildinfo"
 	"github.com/pforte/pforte/pkg/config"
 )
 

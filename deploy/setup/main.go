@@ -9,8 +9,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/pforte/pforte/deploy/internal/buildinfo"
 	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/pkg/buildinfo"
 )
 
 const usage = `setup makes the secrets of a stack in a folder, where they are not there yet:

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/pforte/pforte/pkg/buildinfo"
 	"github.com/pforte/pforte/pkg/cmd/receipt/internal/app"
 )
 
@@ -16,7 +17,7 @@ var version string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := app.Run(ctx, os.Args[1:], app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version)
+	code := app.Run(ctx, os.Args[1:], app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, buildinfo.Version(version))
 	stop()
 	os.Exit(code)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"runtime/debug"
 
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
@@ -31,7 +30,7 @@ type Process struct {
 	Getenv         func(string) string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Version is what --version tells; empty: what the build recorded.
+	// Version is what --version tells.
 	Version string
 	// Passwords says how passwords are hashed. The zero value is the contract's
 	// way; tests take a cheaper one.
@@ -85,7 +84,7 @@ func (p Process) run(ctx context.Context) error {
 	}
 	switch p.Args[0] {
 	case "--version", "-version", "version":
-		_, err := fmt.Fprintln(p.Stdout, "auth", p.version())
+		_, err := fmt.Fprintln(p.Stdout, "auth", p.Version)
 		return err
 	case "--help", "-help", "-h", "help":
 		return flag.ErrHelp
@@ -109,16 +108,6 @@ func (p Process) run(ctx context.Context) error {
 func (p Process) wantsHelp() bool {
 	last := p.Args[len(p.Args)-1]
 	return last == "--help" || last == "-h" || last == "-help" || last == "help"
-}
-
-func (p Process) version() string {
-	if p.Version != "" {
-		return p.Version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(unknown)"
 }
 
 // parse reads flags and exactly as many words as names says, in any order. A

@@ -40,7 +40,7 @@ func serveCommand(ctx context.Context, p Process, args []string) error {
 	if cfg.WeakSecret() {
 		log.WarnContext(ctx, "SESSION_SECRET or SESSION_SECRET_PREVIOUS is short: who guesses it makes session cookies; openssl rand -hex 32 makes a good one")
 	}
-	tracer, err := startTracing(ctx, cfg, p.version(), log)
+	tracer, err := startTracing(ctx, cfg, p.Version, log)
 	if err != nil {
 		return err
 	}

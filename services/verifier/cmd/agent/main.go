@@ -7,15 +7,16 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/pforte/pforte/pkg/buildinfo"
 	"github.com/pforte/pforte/services/verifier/internal/agent"
 )
 
 // version is set by the linker.
-var version = "devel"
+var version string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := agent.Run(ctx, version, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	code := agent.Run(ctx, buildinfo.Version(version), os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

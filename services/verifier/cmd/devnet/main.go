@@ -9,15 +9,16 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/pforte/pforte/pkg/buildinfo"
 	"github.com/pforte/pforte/services/verifier/internal/devnet"
 )
 
 // version is set by the linker.
-var version = "devel"
+var version string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := devnet.Run(ctx, version, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	err := devnet.Run(ctx, buildinfo.Version(version), os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "devnet:", err)

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"runtime/debug"
 )
 
 // Exit codes, as the help lists them.
@@ -62,8 +61,8 @@ type exitError struct {
 func (e exitError) Error() string { return e.err.Error() }
 func (e exitError) Unwrap() error { return e.err }
 
-// Run runs one command and gives the exit code. An empty version is looked up in
-// what the Go tool built in.
+// Run runs one command and gives the exit code. The version is what --version
+// tells.
 func Run(ctx context.Context, args []string, streams Streams, version string) int {
 	err := dispatch(ctx, args, streams, version)
 	if err == nil {
@@ -100,21 +99,11 @@ func dispatch(ctx context.Context, args []string, streams Streams, version strin
 		_, err := io.WriteString(streams.Out, help)
 		return err
 	case "version", "-version", "--version":
-		_, err := fmt.Fprintln(streams.Out, "receipt", versionOr(version))
+		_, err := fmt.Fprintln(streams.Out, "receipt", version)
 		return err
 	default:
 		return exitError{exitUsage, fmt.Errorf("no command %q; see receipt --help", command)}
 	}
-}
-
-func versionOr(version string) string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(unknown)"
 }
 
 // parse reads flags before, between and after the positional arguments, of which
