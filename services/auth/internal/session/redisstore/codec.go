@@ -15,30 +15,18 @@ func encode(s session.Session) []any {
 	}
 }
 
-// decode is the inverse of encode. Names it does not know are passed over, so
-// that an older program can read what a newer one wrote.
-func decode(ref session.Ref, fields []string) (session.Session, error) {
-	s := session.Session{Ref: ref}
-	for i := 0; i+1 < len(fields); i += 2 {
-		value := fields[i+1]
-		switch fields[i] {
-		case "username":
-			s.Username = value
-		case "role":
-			s.Role = value
-		case "csrf":
-			s.CSRFToken = value
-		case "agent":
-			s.UserAgent = value
-		case "created":
-			seconds, err := strconv.ParseInt(value, 10, 64)
-			if err != nil {
-				return session.Session{}, fmt.Errorf("%w: created is no number", errReply)
-			}
-			s.CreatedAt = time.Unix(seconds, 0).UTC()
-		}
+// decode reads the values that lua/values.lua gives.
+func decode(ref session.Ref, values []string) (session.Session, error) {
+	if len(values) != 5 {
+		return session.Session{}, errReply
 	}
-	return s, nil
+	created, err := strconv.ParseInt(values[4], 10, 64)
+	if err != nil {
+		return session.Session{}, fmt.Errorf("%w: created is no number", errReply)
+	}
+	return session.Session{
+		Ref: ref, Username: values[0], Role: values[1], CSRFToken: values[2], UserAgent: values[3], CreatedAt: time.Unix(created, 0).UTC(),
+	}, nil
 }
 
 // decodeEntry reads one entry of lua/list.lua.
@@ -53,11 +41,11 @@ func decodeEntry(userID int64, entry any) (session.Info, error) {
 	if err != nil {
 		return session.Info{}, fmt.Errorf("%w: score is no number", errReply)
 	}
-	values, _ := parts[2].([]any)
-	fields := make([]string, len(values))
-	for i, value := range values {
-		fields[i], _ = value.(string)
+	found, _ := parts[2].([]any)
+	values := make([]string, len(found))
+	for i, value := range found {
+		values[i], _ = value.(string)
 	}
-	s, err := decode(session.Ref{UserID: userID, Key: key}, fields)
+	s, err := decode(session.Ref{UserID: userID, Key: key}, values)
 	return session.Info{Session: s, ExpiresAt: time.UnixMilli(int64(expires)).UTC()}, err
 }

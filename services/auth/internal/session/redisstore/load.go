@@ -27,25 +27,25 @@ type load struct {
 // In a Cluster each goes alone, so that a node that is away holds up nobody whose
 // session is on another.
 func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
-	fields, err := s.fields(ctx, load{ref, lifetime})
+	values, err := s.values(ctx, load{ref, lifetime})
 	if err != nil {
 		return session.Session{}, failed("load session", err)
 	}
-	if len(fields) == 0 {
+	if len(values) == 0 {
 		return session.Session{}, session.ErrNotFound
 	}
-	return decode(ref, fields)
+	return decode(ref, values)
 }
 
-// fields are those of a session's hash, none when it is gone.
-func (s *Store) fields(ctx context.Context, l load) ([]string, error) {
+// values are those of a session's hash, none when it is gone.
+func (s *Store) values(ctx context.Context, l load) ([]string, error) {
 	if s.loads == nil {
 		return s.scripts.load.Run(ctx, s.client, s.pair(l.ref), l.ref.Key, milliseconds(l.lifetime)).StringSlice()
 	}
 	ctx, span := tracing.Call(ctx, "redis", "load session")
-	fields, err := s.loads.Do(ctx, l)
+	values, err := s.loads.Do(ctx, l)
 	span.End(tracing.Failed(err))
-	return fields, err
+	return values, err
 }
 
 // loadAll makes one trip, and a second one when Redis does not know the script.

@@ -10,6 +10,8 @@ import (
 var (
 	//go:embed lua/now.lua
 	luaNow string
+	//go:embed lua/values.lua
+	luaValues string
 	//go:embed lua/fence.lua
 	luaFence string
 	//go:embed lua/create.lua
@@ -34,14 +36,15 @@ type scripts struct {
 }
 
 func newScripts() scripts {
+	script := func(parts ...string) *redis.Script { return redis.NewScript(strings.Join(parts, "\n")) }
 	return scripts{
-		fence:   redis.NewScript(luaFence),
-		create:  redis.NewScript(strings.Join([]string{luaNow, luaCreate}, "\n")),
-		load:    redis.NewScript(strings.Join([]string{luaNow, luaLoad}, "\n")),
-		addCSRF: redis.NewScript(luaAddCSRF),
-		remove:  redis.NewScript(luaDelete),
-		revoke:  redis.NewScript(luaRevoke),
-		setRole: redis.NewScript(luaSetRole),
-		list:    redis.NewScript(luaList),
+		fence:   script(luaFence),
+		create:  script(luaNow, luaCreate),
+		load:    script(luaNow, luaValues, luaLoad),
+		addCSRF: script(luaAddCSRF),
+		remove:  script(luaDelete),
+		revoke:  script(luaRevoke),
+		setRole: script(luaSetRole),
+		list:    script(luaValues, luaList),
 	}
 }

@@ -1,6 +1,6 @@
 -- KEYS: session, set. ARGV: key, lifetime in ms.
-local fields = redis.call('HGETALL', KEYS[1])
-if #fields == 0 or not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
+local session = values(KEYS[1])
+if #session == 0 or not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
   return {}
 end
 -- Renewed within the last second (a page asks for many things at once): then
@@ -9,4 +9,4 @@ local lifetime = tonumber(ARGV[2])
 if redis.call('PTTL', KEYS[1]) <= lifetime - math.min(1000, lifetime / 1000) then
   keep(KEYS[1], KEYS[2], ARGV[1], ARGV[2])
 end
-return fields
+return session

@@ -1,0 +1,12 @@
+-- The values of a session's hash in the order that codec.go has them in, or
+-- none when the session is gone.
+local function values(session)
+  local found = redis.call('HMGET', session, 'username', 'role', 'csrf', 'agent', 'created')
+  if not found[1] then
+    return {}
+  end
+  for i = 2, 5 do
+    found[i] = found[i] or ''
+  end
+  return found
+end
