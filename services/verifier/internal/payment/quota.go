@@ -36,12 +36,13 @@ const (
 func (g *Gate) Free(ctx context.Context) error {
 	q := &g.quota
 	now := g.Now()
-	if err := g.refresh(ctx, now); err != nil {
+	month := Month(now)
+	if err := g.refresh(ctx, now, month); err != nil {
 		return errors.Join(ErrLedger, err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if now.Before(q.closedUntil) || (q.month == Month(now) && q.standing.Reserved >= g.FreeSettlements) {
+	if now.Before(q.closedUntil) || (q.month == month && q.standing.Reserved >= g.FreeSettlements) {
 		return ErrLimit
 	}
 	return nil
@@ -49,9 +50,8 @@ func (g *Gate) Free(ctx context.Context) error {
 
 // refresh reads the month's standing when what is known is old. One caller
 // reads; others go on with what is known.
-func (g *Gate) refresh(ctx context.Context, now time.Time) error {
+func (g *Gate) refresh(ctx context.Context, now time.Time, month string) error {
 	q := &g.quota
-	month := Month(now)
 	q.mu.Lock()
 	if q.reading || (q.month == month && now.Sub(q.readAt) < quotaAge) {
 		q.mu.Unlock()
@@ -90,7 +90,8 @@ func (g *Gate) warn(q *quota) {
 // Left tells how many settlements the month has left and how many payments wait
 // for the truth, as last read.
 func (g *Gate) Left(ctx context.Context) (left, unknown int) {
-	_ = g.refresh(ctx, g.Now()) // what cannot be read stays as it was
+	now := g.Now()
+	_ = g.refresh(ctx, now, Month(now)) // what cannot be read stays as it was
 	q := &g.quota
 	q.mu.Lock()
 	defer q.mu.Unlock()
