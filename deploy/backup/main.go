@@ -35,6 +35,7 @@ Settings are environment variables:
   RECEIPT_RETIRED_KEYS_FILE   the verifier's, where it has one
   TMPDIR                      needs room for all of it
 Postgres is saved and restored by pg_dump and pg_restore, which must be installed.
+With "none" as its URL a database is left out: it is saved in another way.
 `
 
 // version is set by the build.

@@ -17,11 +17,14 @@ var ErrTaken = errors.New("something is there already")
 
 // items gives what is saved, in the order in which it is put back.
 func (s Settings) items() []item {
-	all := []item{
-		database("users", s.Users),
-		database("ledger", s.Ledger),
-		{"receipt-key.pem", file{s.SigningKey, true, checkKey}},
+	var all []item
+	if s.Users != None {
+		all = append(all, database("users", s.Users))
 	}
+	if s.Ledger != None {
+		all = append(all, database("ledger", s.Ledger))
+	}
+	all = append(all, item{"receipt-key.pem", file{s.SigningKey, true, checkKey}})
 	if s.RetiredKeys != "" {
 		all = append(all, item{"retired-keys.json", file{s.RetiredKeys, false, func(string) error { return nil }}})
 	}
