@@ -195,6 +195,7 @@ func RunConcurrently(t *testing.T, open Open) {
 	t.Run("of 100 claims at once one wins", func(t *testing.T) { oneWinner(newWorld(t, open)) })
 	t.Run("500 beginnings at once stop exactly at the limit", func(t *testing.T) { exactLimit(newWorld(t, open)) })
 	t.Run("of 100 beginnings with one identifier one wins", func(t *testing.T) { oneTwin(newWorld(t, open)) })
+	t.Run("of 100 beginnings with one identifier in two months one wins", func(t *testing.T) { oneTwinAtTheTurn(newWorld(t, open)) })
 	t.Run("100 finishes at once count once", func(t *testing.T) { finishOnce(newWorld(t, open)) })
 	t.Run("100 looks at once give each payment once", func(t *testing.T) { dueConcurrently(newWorld(t, open)) })
 }

@@ -54,6 +54,16 @@ func exactLimit(w *world) {
 }
 
 func oneTwin(w *world) {
+	oneOf100Begins(w, month)
+	w.wantReserved(1)
+}
+
+// oneTwinAtTheTurn: the second of the three processes is in the next month.
+func oneTwinAtTheTurn(w *world) { oneOf100Begins(w, month, "2026-12", month) }
+
+// oneOf100Begins begins with one identifier in the months in turn.
+func oneOf100Begins(w *world, months ...string) {
+	w.Helper()
 	var began atomic.Int32
 	w.at(100, func(i int, l payment.Ledger) {
 		r := record(name(i), alice)
@@ -62,7 +72,9 @@ func oneTwin(w *world) {
 			w.Errorf("claim %d: %v, %v", i, won, err)
 			return
 		}
-		twin, err := l.Begin(context.Background(), r.Key, alice, settlement(r, 1000))
+		s := settlement(r, 1000)
+		s.Month = months[i%len(months)]
+		twin, err := l.Begin(context.Background(), r.Key, alice, s)
 		if err != nil {
 			w.Error(err)
 		} else if twin == nil {
@@ -72,7 +84,6 @@ func oneTwin(w *world) {
 	if began.Load() != 1 {
 		w.Errorf("%d settlements began for one identifier", began.Load())
 	}
-	w.wantReserved(1)
 }
 
 func finishOnce(w *world) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -34,9 +35,11 @@ func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s pay
 }
 
 // begin separates what the ledger refuses, which leaves the batch's transaction
-// sound, from what failed. The row of the month is touched first, and so is the
-// lock under which replicas look at limit and identifiers.
+// sound, from what failed.
 func (l *Ledger) begin(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, s payment.Settlement) (twin *payment.Record, refused, err error) {
+	if err := l.alone(ctx, tx); err != nil {
+		return nil, nil, err
+	}
 	reserved, err := l.count(ctx, tx, s.Month, 1)
 	if err != nil {
 		return nil, nil, err
@@ -51,6 +54,17 @@ func (l *Ledger) begin(ctx context.Context, tx *sql.Tx, key payment.Key, owner s
 		return nil, nil, err
 	}
 	return l.whyNot(ctx, tx, key, owner, s.Request)
+}
+
+// alone lets one replica at a time look at limit and identifiers, until its
+// transaction ends. The row of the month would not do: at the month's turn two
+// replicas may each be in another one. SQLite's write transactions are alone anyway.
+func (l *Ledger) alone(ctx context.Context, tx *sql.Tx) error {
+	if l.db.Dialect != sqldb.Postgres {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtext('pforte: begin a settlement'))")
+	return wrap("wait to begin a settlement", err)
 }
 
 // turn makes a working record settling and keeps its answer, or does nothing.
