@@ -72,14 +72,13 @@ return made`
 // someoneElse is the first of the users who get copies: nobody has such an id.
 const someoneElse = 1_000_000_000
 
-// manySessions brings the number of sessions to n, from the number that was
-// copied before.
-func (l *redisLink) manySessions(from, n int) error {
+// manySessions makes n sessions.
+func (l *redisLink) manySessions(n int) error {
 	const step = 5_000 // so that nobody waits long
 	if _, err := l.number("EVAL", noteKeys, "0"); err != nil {
 		return err
 	}
-	for first := from; first < n; first += step {
+	for first := 0; first < n; first += step {
 		last := min(first+step, n) - 1
 		made, err := l.number("EVAL", copySessions, "0", strconv.Itoa(someoneElse+first), strconv.Itoa(someoneElse+last))
 		if err != nil {

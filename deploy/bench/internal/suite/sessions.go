@@ -15,65 +15,81 @@ import (
 // deletions is how many users are deleted for each figure.
 const deletions = 5
 
-// sessions measures whether anybody notices how many others are logged in.
+// sessions measures whether anybody notices how many others are logged in: two
+// services side by side, each with its own Redis.
 func (s *Suite) sessions(ctx context.Context, p *page) error {
-	w, err := s.open(ctx, "sessions")
+	crowds := make([]*crowd, 2)
+	cells := make([]cell, len(crowds))
+	for i, n := range []int{1_000, 1_000_000} {
+		c, err := s.crowd(ctx, n)
+		if c != nil {
+			defer c.w.close(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		crowds[i], cells[i] = c, c.me()
+	}
+	me, err := s.compare(ctx, s.For, cells...)
 	if err != nil {
 		return err
 	}
-	defer w.close(ctx)
-	if err := w.redis(ctx); err != nil {
-		return err
-	}
-	if err := w.Start(ctx, within, w.Layout.Auth()); err != nil {
-		return err
-	}
-	admin, err := w.admin(ctx) // whose session the others get as well
-	if err != nil {
-		return err
-	}
-	few, many := 1_000, 1_000_000
 	rows := [][]string{{"sessions in Redis", "`GET /me`, answers/s", "µs of auth and Redis per answer", "delete a user, ms"}}
-	me, deleting := make([]rounds, 2), make([]samples, 2)
-	for i, n := range []int{few, many} {
-		if err := w.fill(ctx, i*few, n); err != nil {
+	deleting := make([]samples, len(crowds))
+	for i, c := range crowds {
+		if deleting[i], err = c.admin.deleteUsers(ctx, deletions); err != nil {
 			return err
 		}
-		if me[i], deleting[i], err = w.among(ctx, admin, n); err != nil {
-			return err
-		}
-		rows = append(rows, []string{count(n), me[i].rate.String(), me[i].cost.String(), deleting[i].String()})
+		rows = append(rows, []string{count(c.n), me[i].rate.String(), me[i].cost.String(), deleting[i].String()})
 	}
 	p.line("\n## More sessions")
 	p.table(rows...)
-	ratio := samples{me[1].cost.median() / me[0].cost.median()}
-	p.line("- `GET /me`, a million ÷ a thousand: %s by processor time. Wanted %s.", figure(ratio[0]), atMost(1.1).met(ratio))
+	ratio := me[1].cost.over(me[0].cost)
+	p.line("- `GET /me`, a million ÷ a thousand: %s by processor time. Wanted %s.", ratio, atMost(1.1).met(ratio))
 	p.line("- Deleting a user with his session, a million ÷ a thousand: %s.", figure(deleting[1].median()/deleting[0].median()))
 	return nil
 }
 
-// fill brings the number of sessions of others from before to n.
-func (w *world) fill(ctx context.Context, before, n int) error {
-	w.suite.progress("%d sessions", n)
-	redis, err := dialRedis(ctx, w.Redis)
-	if err != nil {
-		return err
-	}
-	defer redis.close()
-	return redis.manySessions(before, n)
+// crowd is a world in which n sessions of others are in Redis.
+type crowd struct {
+	w     *world
+	admin *member // whose session the others get as well
+	n     int
 }
 
-// among measures GET /me and the deletion of users among n sessions.
-func (w *world) among(ctx context.Context, admin *member, n int) (me rounds, deleting samples, err error) {
-	job := func(_ context.Context, d time.Duration) (load.Job, error) {
-		return load.Job{Addr: w.Addresses.Auth, Conns: askers, For: d, Request: always(admin.request(http.MethodGet, mePath, "")), Status: http.StatusOK}, nil
-	}
-	r, err := w.suite.compare(ctx, w.suite.For, cell{name: fmt.Sprintf("/me among %d sessions", n), pids: []int{w.Pid("auth"), w.Pid("redis")}, prepare: job})
+func (s *Suite) crowd(ctx context.Context, n int) (*crowd, error) {
+	s.progress("%d sessions", n)
+	w, err := s.open(ctx, fmt.Sprintf("sessions-%d", n))
 	if err != nil {
-		return me, nil, err
+		return nil, err
 	}
-	deleting, err = admin.deleteUsers(ctx, deletions)
-	return r[0], deleting, err
+	c := &crowd{w: w, n: n}
+	if err := w.redis(ctx); err != nil {
+		return c, err
+	}
+	if err := w.Start(ctx, within, w.Layout.Auth()); err != nil {
+		return c, err
+	}
+	if c.admin, err = w.admin(ctx); err != nil {
+		return c, err
+	}
+	redis, err := dialRedis(ctx, w.Redis)
+	if err != nil {
+		return c, err
+	}
+	defer redis.close()
+	return c, redis.manySessions(n)
+}
+
+// me asks for who the admin is.
+func (c *crowd) me() cell {
+	ask := always(c.admin.request(http.MethodGet, mePath, ""))
+	return cell{
+		name: fmt.Sprintf("/me among %d sessions", c.n), pids: []int{c.w.Pid("auth"), c.w.Pid("redis")},
+		prepare: func(_ context.Context, d time.Duration) (load.Job, error) {
+			return load.Job{Addr: c.w.Addresses.Auth, Conns: askers, For: d, Request: ask, Status: http.StatusOK}, nil
+		},
+	}
 }
 
 // member is somebody who is logged in.
