@@ -30,7 +30,7 @@ var errClosed = errors.New("ledger is closed")
 // each time in a fresh transaction, so it must not add to what it returns.
 type write struct {
 	durable bool
-	run     func(ctx context.Context, tx *sql.Tx) error
+	run     func(ctx context.Context, u *unit) error
 	done    chan error
 }
 
@@ -39,7 +39,8 @@ type write struct {
 // Where commits do not wait for the disk by themselves, those that must be on it
 // wait together, and the next batch does not wait for them.
 type batcher struct {
-	db *sqldb.DB
+	db    *sqldb.DB
+	count *sql.Stmt // countSQL
 	// sync returns when what was committed is on the disk; nil where commits
 	// themselves do.
 	sync  func() error
@@ -55,8 +56,8 @@ type batcher struct {
 	broken atomic.Pointer[error]
 }
 
-func newBatcher(db *sqldb.DB, syncLog func() error) *batcher {
-	b := &batcher{db: db, sync: syncLog, queue: make(chan *write, maxQueued), unsynced: make(chan *write, maxQueued)}
+func newBatcher(db *sqldb.DB, count *sql.Stmt, syncLog func() error) *batcher {
+	b := &batcher{db: db, count: count, sync: syncLog, queue: make(chan *write, maxQueued), unsynced: make(chan *write, maxQueued)}
 	b.ended.Go(b.write)
 	b.ended.Go(b.flush)
 	return b
@@ -75,7 +76,7 @@ func (b *batcher) close() {
 
 // do queues a write and waits for its commit. ctx ends only the waiting for a
 // place in the queue: a queued write is carried out, and its caller told so.
-func (b *batcher) do(ctx context.Context, durable bool, run func(context.Context, *sql.Tx) error) error {
+func (b *batcher) do(ctx context.Context, durable bool, run func(context.Context, *unit) error) error {
 	w := &write{durable: durable, run: run, done: make(chan error, 1)}
 	ctx, span := tracing.Call(ctx, "sql", "write payment")
 	err := b.enqueue(ctx, w)
@@ -203,12 +204,13 @@ func (b *batcher) transaction(batch []*write) error {
 				return fmt.Errorf("relax the commit: %w", err)
 			}
 		}
+		u := &unit{Tx: tx, dialect: b.db.Dialect, count: b.count}
 		for _, w := range batch {
-			if err := w.run(ctx, tx); err != nil {
+			if err := w.run(ctx, u); err != nil {
 				return err
 			}
 		}
-		return nil
+		return u.end(ctx)
 	})
 }
 

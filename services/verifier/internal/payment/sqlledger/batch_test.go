@@ -40,7 +40,7 @@ func onDisk(t *testing.T) (*Ledger, *disk) {
 	t.Helper()
 	l, d := openFile(t), &disk{let: make(chan error)}
 	l.writes.close()
-	l.writes = newBatcher(l.db, d.sync)
+	l.writes = newBatcher(l.db, l.prepared.count, d.sync)
 	return l, d
 }
 
@@ -194,7 +194,7 @@ func TestWritesThatComeTogetherShareACommit(t *testing.T) {
 	var before *sql.Tx
 	blocked := make(chan struct{})
 	go func() {
-		_ = l.writes.do(context.Background(), false, func(context.Context, *sql.Tx) error {
+		_ = l.writes.do(context.Background(), false, func(context.Context, *unit) error {
 			<-blocked // the batch in front is slow
 			return nil
 		})
@@ -206,9 +206,9 @@ func TestWritesThatComeTogetherShareACommit(t *testing.T) {
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
-			err := l.writes.do(context.Background(), true, func(_ context.Context, tx *sql.Tx) error {
-				if tx != before {
-					before = tx
+			err := l.writes.do(context.Background(), true, func(_ context.Context, u *unit) error {
+				if u.Tx != before {
+					before = u.Tx
 					transactions.Add(1)
 				}
 				return nil
@@ -235,11 +235,11 @@ func TestAWriteThatFailsDoesNotSpoilTheOthers(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 100 {
 		all.Go(func() {
-			err := l.writes.do(context.Background(), false, func(ctx context.Context, tx *sql.Tx) error {
+			err := l.writes.do(context.Background(), false, func(ctx context.Context, u *unit) error {
 				if i%10 == 0 {
 					return failure
 				}
-				_, err := tx.ExecContext(ctx, "INSERT INTO owners (id, alive_until) VALUES (?, 1)", i)
+				_, err := u.ExecContext(ctx, "INSERT INTO owners (id, alive_until) VALUES (?, 1)", i)
 				return err
 			})
 			switch {

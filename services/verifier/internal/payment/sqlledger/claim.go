@@ -2,7 +2,6 @@ package sqlledger
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
@@ -35,9 +34,9 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, b
 	args := append(keyArgs(r.Key), r.Owner, r.Deadline.UnixMilli(), r.Payment[:], r.Request[:], r.Identifier, r.Resource,
 		r.Amount, r.PayTo, r.ValidBefore.UnixMilli(), stamp, stamp, stamp, stamp)
 	current, won := r, false
-	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
+	err := l.writes.do(ctx, false, func(ctx context.Context, u *unit) error {
 		var err error
-		if won, err = changed(ctx, tx, l.prepared.claim, args...); err != nil {
+		if won, err = changed(ctx, u.Tx, l.prepared.claim, args...); err != nil {
 			return wrap("claim a payment", err)
 		}
 		if won {
@@ -45,7 +44,7 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, b
 			current.State, current.Claimed, current.Changed = payment.Working, moment(stamp), moment(stamp)
 			return nil
 		}
-		current, err = l.find(ctx, tx, r.Key)
+		current, err = l.find(ctx, u.Tx, r.Key)
 		return err
 	})
 	return current, won, err
@@ -53,8 +52,8 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, b
 
 // Release implements payment.Ledger.
 func (l *Ledger) Release(ctx context.Context, key payment.Key, owner string) error {
-	return l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := changed(ctx, tx, l.prepared.release, append(keyArgs(key), owner)...)
+	return l.writes.do(ctx, false, func(ctx context.Context, u *unit) error {
+		_, err := changed(ctx, u.Tx, l.prepared.release, append(keyArgs(key), owner)...)
 		return wrap("release a payment", err)
 	})
 }

@@ -3,7 +3,6 @@ package sqlledger
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -18,8 +17,8 @@ const settleSQL = `UPDATE payments SET state = 'settled', reason = '', tx = ?, c
 func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
 	var ended payment.Outcome
 	var missing error
-	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) (err error) {
-		ended, err = l.finish(ctx, tx, key, o)
+	err := l.writes.do(ctx, false, func(ctx context.Context, u *unit) (err error) {
+		ended, err = l.finish(ctx, u, key, o)
 		if missing = nil; errors.Is(err, payment.ErrNotFound) {
 			missing, err = err, nil
 		}
@@ -28,14 +27,14 @@ func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome)
 	return ended, errors.Join(err, missing)
 }
 
-func (l *Ledger) finish(ctx context.Context, tx *sql.Tx, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
+func (l *Ledger) finish(ctx context.Context, u *unit, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
 	if o.State == payment.Settled && o.Transaction != "" && o.Reason == "" {
 		args := append([]any{o.Transaction, l.stamp()}, keyArgs(key)...)
-		if settled, err := changed(ctx, tx, l.prepared.settle, args...); err != nil || settled {
+		if settled, err := changed(ctx, u.Tx, l.prepared.settle, args...); err != nil || settled {
 			return o, wrap("finish a settlement", err)
 		}
 	}
-	r, err := l.lock(ctx, tx, key)
+	r, err := l.lock(ctx, u.Tx, key)
 	if err != nil {
 		return payment.Outcome{}, err
 	}
@@ -45,28 +44,36 @@ func (l *Ledger) finish(ctx context.Context, tx *sql.Tx, key payment.Key, o paym
 	if r.State == payment.Settled || (r.State == payment.Dead && o.State != payment.Settled) {
 		return r.Outcome(), nil
 	}
-	month, err := l.recount(ctx, tx, r, o)
+	month, err := l.recount(ctx, u, r, o)
 	if err != nil {
 		return payment.Outcome{}, err
 	}
 	query := `UPDATE payments SET state = ?, month = ?, reason = ?, changed = ?, tx = ? WHERE` + byKey
 	o.Transaction = cmp.Or(o.Transaction, r.Transaction)
 	args := append([]any{o.State, month, o.Reason, l.stamp(), o.Transaction}, keyArgs(key)...)
-	_, err = tx.ExecContext(ctx, l.db.Rebind(query), args...)
+	_, err = u.ExecContext(ctx, l.db.Rebind(query), args...)
 	return o, wrap("finish a settlement", err)
 }
 
 // recount gives a settlement back that was not made, and counts one that was
 // made though it had been given back. It gives the month of the reservation.
-func (l *Ledger) recount(ctx context.Context, tx *sql.Tx, r payment.Record, o payment.Outcome) (month string, err error) {
+func (l *Ledger) recount(ctx context.Context, u *unit, r payment.Record, o payment.Outcome) (month string, err error) {
+	month, n := r.Month, 0
 	switch {
 	case o.GivesBack(r):
-		_, err = l.count(ctx, tx, r.Month, -1)
-		return "", err
+		n = -1
 	case o.State == payment.Settled && r.Month == "":
-		month = payment.Month(l.now())
-		_, err = l.count(ctx, tx, month, 1)
-		return month, err
+		month, n = payment.Month(l.now()), 1
+	default:
+		return month, nil
 	}
-	return r.Month, nil
+	t, err := u.month(ctx, month)
+	if err != nil {
+		return "", err
+	}
+	t.add(n)
+	if n < 0 {
+		month = ""
+	}
+	return month, nil
 }

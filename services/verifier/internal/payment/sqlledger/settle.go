@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -14,8 +13,6 @@ import (
 const bought = "identifier <> '' AND state IN ('settling', 'unknown', 'settled')"
 
 const (
-	countSQL = `INSERT INTO settlements (month, reserved) VALUES (?, ?)
-		ON CONFLICT (month) DO UPDATE SET reserved = settlements.reserved + excluded.reserved RETURNING reserved`
 	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?, check_at = ?
 		WHERE` + byKey + ` AND owner = ? AND request = ? AND state = 'working' AND NOT EXISTS
 		(SELECT 1 FROM payments AS twin WHERE twin.payer = payments.payer AND twin.identifier = payments.identifier AND twin.` + bought + `)
@@ -27,8 +24,8 @@ const (
 func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement) (*payment.Record, error) {
 	var twin *payment.Record
 	var refused error
-	err := l.writes.do(ctx, true, func(ctx context.Context, tx *sql.Tx) (err error) {
-		twin, refused, err = l.begin(ctx, tx, key, owner, s)
+	err := l.writes.do(ctx, true, func(ctx context.Context, u *unit) (err error) {
+		twin, refused, err = l.begin(ctx, u, key, owner, s)
 		return err
 	})
 	return twin, errors.Join(err, refused)
@@ -36,35 +33,22 @@ func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s pay
 
 // begin separates what the ledger refuses, which leaves the batch's transaction
 // sound, from what failed.
-func (l *Ledger) begin(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, s payment.Settlement) (twin *payment.Record, refused, err error) {
-	if err := l.alone(ctx, tx); err != nil {
-		return nil, nil, err
-	}
-	reserved, err := l.count(ctx, tx, s.Month, 1)
+func (l *Ledger) begin(ctx context.Context, u *unit, key payment.Key, owner string, s payment.Settlement) (twin *payment.Record, refused, err error) {
+	month, err := u.month(ctx, s.Month)
 	if err != nil {
 		return nil, nil, err
 	}
-	if reserved <= s.Limit {
-		began, err := l.turn(ctx, tx, key, owner, s)
-		if err != nil || began {
+	if month.reserved < s.Limit {
+		began, err := l.turn(ctx, u.Tx, key, owner, s)
+		if err != nil {
 			return nil, nil, err
 		}
+		if began {
+			month.add(1)
+			return nil, nil, nil
+		}
 	}
-	if _, err := l.count(ctx, tx, s.Month, -1); err != nil {
-		return nil, nil, err
-	}
-	return l.whyNot(ctx, tx, key, owner, s.Request)
-}
-
-// alone lets one replica at a time look at limit and identifiers, until its
-// transaction ends. The row of the month would not do: at the month's turn two
-// replicas may each be in another one. SQLite's write transactions are alone anyway.
-func (l *Ledger) alone(ctx context.Context, tx *sql.Tx) error {
-	if l.db.Dialect != sqldb.Postgres {
-		return nil
-	}
-	_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtext('pforte: begin a settlement'))")
-	return wrap("wait to begin a settlement", err)
+	return l.whyNot(ctx, u.Tx, key, owner, s.Request)
 }
 
 // turn makes a working record settling and keeps its answer, or does nothing.
@@ -99,12 +83,6 @@ func (l *Ledger) whyNot(ctx context.Context, tx *sql.Tx, key payment.Key, owner 
 		return nil, nil, err
 	}
 	return &found, nil, nil
-}
-
-// count adds to the reserved settlements of a month and gives their number.
-func (l *Ledger) count(ctx context.Context, tx *sql.Tx, month string, n int) (reserved int, err error) {
-	err = in(ctx, tx, l.prepared.count, month, n).Scan(&reserved)
-	return reserved, wrap("count a settlement", err)
 }
 
 // wrap says what failed, if anything did.

@@ -57,7 +57,7 @@ func (l *Ledger) start(ctx context.Context) (err error) {
 	if l.log != nil {
 		sync = l.log.Sync
 	}
-	l.writes = newBatcher(l.db, sync)
+	l.writes = newBatcher(l.db, l.prepared.count, sync)
 	return nil
 }
 

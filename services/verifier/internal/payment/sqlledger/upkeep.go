@@ -2,7 +2,6 @@ package sqlledger
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -32,18 +31,18 @@ func (l *Ledger) Leave(ctx context.Context, owner string) error {
 // Due implements payment.Ledger.
 func (l *Ledger) Due(ctx context.Context, limit int, next time.Time) ([]payment.Record, error) {
 	var due []payment.Record
-	err := l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) (err error) {
+	err := l.writes.do(ctx, false, func(ctx context.Context, u *unit) (err error) {
 		query := selectBrief + " WHERE " + undecided + " AND check_at <= ? AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + ")) ORDER BY check_at LIMIT ?"
 		if l.db.Dialect == sqldb.Postgres {
 			query += " FOR UPDATE SKIP LOCKED" // two processes must not be given the same
 		}
 		args := append(append(append(l.viewArgs(), l.stamp()), l.viewArgs()...), limit)
-		if due, err = l.query(ctx, tx, query, args...); err != nil {
+		if due, err = l.query(ctx, u.Tx, query, args...); err != nil {
 			return err
 		}
 		for i := range due {
 			query := "UPDATE payments SET check_at = ? WHERE" + byKey
-			if _, err := tx.ExecContext(ctx, l.db.Rebind(query), append([]any{next.UnixMilli()}, keyArgs(due[i].Key)...)...); err != nil {
+			if _, err := u.ExecContext(ctx, l.db.Rebind(query), append([]any{next.UnixMilli()}, keyArgs(due[i].Key)...)...); err != nil {
 				return fmt.Errorf("put off a look: %w", err)
 			}
 		}
@@ -68,8 +67,8 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
 }
 
 func (l *Ledger) exec(ctx context.Context, query string, args ...any) error {
-	return l.writes.do(ctx, false, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, l.db.Rebind(query), args...); err != nil {
+	return l.writes.do(ctx, false, func(ctx context.Context, u *unit) error {
+		if _, err := u.ExecContext(ctx, l.db.Rebind(query), args...); err != nil {
 			return fmt.Errorf("change the ledger: %w", err)
 		}
 		return nil
