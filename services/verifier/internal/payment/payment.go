@@ -123,26 +123,22 @@ func (p Payment) ValidBefore() time.Time { return p.validBefore }
 // payment as it was judged. Resource and our extensions are ours, because a
 // facilitator may index what the payment says about them.
 func (o Offer) call(p Payment) ([]byte, error) {
-	var payload, requirements any
+	request := struct { // x402.Request, encoded in one piece
+		X402Version         int `json:"x402Version"`
+		PaymentPayload      any `json:"paymentPayload"`
+		PaymentRequirements any `json:"paymentRequirements"`
+	}{X402Version: p.Version}
 	if p.Version == x402.V1 {
 		v1, _ := o.RequirementsV1()
-		payload = x402.PayloadV1{X402Version: x402.V1, Scheme: x402.SchemeExact, Network: v1.Network, Payload: p.exact}
-		requirements = v1
+		request.PaymentPayload = x402.PayloadV1{X402Version: x402.V1, Scheme: x402.SchemeExact, Network: v1.Network, Payload: p.exact}
+		request.PaymentRequirements = v1
 	} else {
 		accepted := o.Requirements() // what the buyer accepted, in our words
-		payload = x402.Payload{
+		request.PaymentPayload = x402.Payload{
 			X402Version: x402.V2, Resource: &o.Resource, Accepted: accepted, Payload: p.exact,
 			Extensions: o.Extensions.over(p.extensions),
 		}
-		requirements = accepted
-	}
-	request := x402.Request{X402Version: p.Version}
-	var err error
-	if request.PaymentPayload, err = json.Marshal(payload); err != nil {
-		return nil, fmt.Errorf("encode payment: %w", err)
-	}
-	if request.PaymentRequirements, err = json.Marshal(requirements); err != nil {
-		return nil, fmt.Errorf("encode requirements: %w", err)
+		request.PaymentRequirements = accepted
 	}
 	body, err := json.Marshal(request)
 	if err != nil {
