@@ -2,10 +2,6 @@ package app
 
 import (
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"strings"
 	"sync"
 	"testing"
 
@@ -43,22 +39,4 @@ func TestAHundredCopiesOverTwoProcessesAreOneSale(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAFacilitatorThatDoesNotSayWhatItSupportsIsGoodEnough(t *testing.T) {
-	w := newWorld(t, sqldbtest.SQLite(t))
-	target, err := url.Parse(w.env["FACILITATOR_URL"])
-	w.must(err)
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	silent := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/supported") {
-			http.Error(rw, "rate limited", http.StatusTooManyRequests)
-			return
-		}
-		proxy.ServeHTTP(rw, r)
-	}))
-	t.Cleanup(silent.Close)
-	w.env["FACILITATOR_URL"] = silent.URL
-	w.wantReceipt(w.post(w.run().url, w.pay("1")))
-	w.wantTransfers(1)
 }

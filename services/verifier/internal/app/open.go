@@ -17,6 +17,9 @@ func (s *service) hint(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	if s.cdp != nil && strings.HasPrefix(s.Facilitator.URL, "http://") {
+		s.log.Warn("the facilitator's address is not https: whoever is on the way can read the tokens made with the CDP key")
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.Facilitator.VerifyTimeout)
 	defer cancel()
 	answer, err := client.Supported(ctx)
