@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -228,38 +229,6 @@ func TestWritesThatComeTogetherShareACommit(t *testing.T) {
 	}
 }
 
-func TestAWriteThatFailsDoesNotSpoilTheOthers(t *testing.T) {
-	l := openFile(t)
-	failure := errors.New("refused")
-	var failed atomic.Int32
-	var all sync.WaitGroup
-	for i := range 100 {
-		all.Go(func() {
-			err := l.writes.do(context.Background(), false, func(ctx context.Context, u *unit) error {
-				if i%10 == 0 {
-					return failure
-				}
-				_, err := u.ExecContext(ctx, "INSERT INTO owners (id, alive_until) VALUES (?, 1)", i)
-				return err
-			})
-			switch {
-			case errors.Is(err, failure):
-				failed.Add(1)
-			case err != nil:
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	var written int
-	if err := l.db.Reader.QueryRowContext(context.Background(), "SELECT count(*) FROM owners").Scan(&written); err != nil {
-		t.Fatal(err)
-	}
-	if failed.Load() != 10 || written != 90 {
-		t.Errorf("%d failed, %d were written", failed.Load(), written)
-	}
-}
-
 func TestClosingFinishesQueuedWritesAndRefusesMore(t *testing.T) {
 	l := openFile(t)
 	ctx := context.Background()
@@ -286,5 +255,20 @@ func TestClosingFinishesQueuedWritesAndRefusesMore(t *testing.T) {
 	}
 	if err := l.Beat(ctx, "me", time.Now()); !errors.Is(err, errClosed) {
 		t.Errorf("after closing: %v", err)
+	}
+}
+
+func TestWhoIsAboutToQueueIsWaitedFor(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	queue := make(chan *write, maxQueued)
+	queue <- &write{}
+	for range 99 {
+		go func() { queue <- &write{} }()
+	}
+	for batch := range batches(queue) {
+		if len(batch) != 100 {
+			t.Errorf("%d of 100 writes are in the batch", len(batch))
+		}
+		return
 	}
 }

@@ -2,7 +2,7 @@
 // Postgres (replicas).
 //
 // It owns the tables, their migrations and the group commit: writes of many
-// payments share one transaction, and only a batch that holds a settlement's
-// beginning (or a life sign) waits for the disk. The others may be lost with
+// payments share one transaction, and only a settlement's beginning waits for
+// the disk. The others may be lost with
 // the power, because the chain and a deterministic receipt restore them.
 package sqlledger
