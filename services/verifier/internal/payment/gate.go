@@ -124,8 +124,8 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 }
 
 // Close lets no new sale begin, waits for those under way until ctx ends, and
-// signs off. A sale that is cut off is taken up again by whoever opens the
-// ledger next.
+// signs off. A sale that is cut off is taken up again, by whoever has the ledger
+// open then, as soon as the last life sign has run out.
 func (g *Gate) Close(ctx context.Context) error {
 	err := g.flights.drain(ctx)
 	g.stop()

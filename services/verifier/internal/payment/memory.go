@@ -134,13 +134,6 @@ func (m *Memory) Beat(_ context.Context, owner string, until time.Time) error {
 
 // Arrive implements Ledger.
 func (m *Memory) Arrive(ctx context.Context, owner string, until time.Time) error {
-	m.mu.Lock()
-	for there, alive := range m.owners {
-		if alive.After(until) {
-			m.owners[there] = until
-		}
-	}
-	m.mu.Unlock()
 	return m.Beat(ctx, owner, until)
 }
 

@@ -95,18 +95,6 @@ func keptWhenAnotherArrives(w *world) {
 	w.same(got, r)
 }
 
-func takenOverWhenAhead(w *world) {
-	ahead := record("a", alice) // alive until start + 1h
-	ahead.Deadline = start.Add(24 * time.Hour)
-	w.claim(ahead)
-	w.must(w.Arrive(context.Background(), bob, start.Add(10*time.Second)))
-	w.advance(10 * time.Second)
-	taken := record("a", bob)
-	taken.Deadline = ahead.Deadline
-	w.must(w.Beat(context.Background(), bob, start.Add(20*time.Second)))
-	w.claim(taken)
-}
-
 func takenOverWhenLate(w *world) {
 	w.claim(record("a", alice))
 	w.advance(30 * time.Minute)

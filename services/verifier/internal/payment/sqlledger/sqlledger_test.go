@@ -42,3 +42,35 @@ func open(t *testing.T, url string, now func() time.Time) *sqlledger.Ledger {
 func TestTheSQLLedger(t *testing.T) { onEach(t, ledgertest.Run) }
 
 func TestTheSQLLedgerConcurrently(t *testing.T) { onEach(t, ledgertest.RunConcurrently) }
+
+// One with an hour left is killed while its clock is ahead, another arrives.
+func TestALifeSignFromAClockThatWasAheadIsCutBackOnOneMachine(t *testing.T) {
+	want := map[string]payment.State{"sqlite": payment.Unknown, "postgres": payment.Settling}
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			now := time.Now()
+			l := open(t, url, func() time.Time { return now })
+			ctx, ahead := context.Background(), now.Add(time.Hour)
+			r := payment.Record{Key: payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: "1"}, Owner: "killed", Deadline: ahead, Amount: "1"}
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(l.Arrive(ctx, r.Owner, ahead))
+			_, _, err := l.Claim(ctx, r)
+			must(err)
+			_, err = l.Begin(ctx, r.Key, r.Owner, payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1, Deadline: ahead})
+			must(err)
+			must(l.Arrive(ctx, "started", now.Add(10*time.Second)))
+			if got, err := l.Get(ctx, r.Key); err != nil || got.State != payment.Settling {
+				t.Errorf("at once it is %s, %v", got.State, err)
+			}
+			now = now.Add(10 * time.Second)
+			if got, err := l.Get(ctx, r.Key); err != nil || got.State != want[backend] {
+				t.Errorf("ten seconds later it is %s, %v; want %s", got.State, err, want[backend])
+			}
+		})
+	}
+}

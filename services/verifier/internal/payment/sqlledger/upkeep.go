@@ -9,10 +9,14 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Arrive implements payment.Ledger.
+// Arrive implements payment.Ledger. Who shares a SQLite file shares a machine and
+// its clock. Replicas on Postgres do not: one whose clock is behind would cut the
+// others' signs so that they look dead.
 func (l *Ledger) Arrive(ctx context.Context, owner string, until time.Time) error {
-	if err := l.exec(ctx, "UPDATE owners SET alive_until = ? WHERE alive_until > ?", until.UnixMilli(), until.UnixMilli()); err != nil {
-		return err
+	if l.db.Dialect == sqldb.SQLite {
+		if err := l.exec(ctx, "UPDATE owners SET alive_until = ? WHERE alive_until > ?", until.UnixMilli(), until.UnixMilli()); err != nil {
+			return err
+		}
 	}
 	return l.Beat(ctx, owner, until)
 }
