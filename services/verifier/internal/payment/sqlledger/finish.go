@@ -58,22 +58,12 @@ func (l *Ledger) finish(ctx context.Context, u *unit, key payment.Key, o payment
 // recount gives a settlement back that was not made, and counts one that was
 // made though it had been given back. It gives the month of the reservation.
 func (l *Ledger) recount(ctx context.Context, u *unit, r payment.Record, o payment.Outcome) (month string, err error) {
-	month, n := r.Month, 0
 	switch {
 	case o.GivesBack(r):
-		n = -1
+		return "", u.add(ctx, r.Month, -1)
 	case o.State == payment.Settled && r.Month == "":
-		month, n = payment.Month(l.now()), 1
-	default:
-		return month, nil
+		month = payment.Month(l.now())
+		return month, u.add(ctx, month, 1)
 	}
-	t, err := u.month(ctx, month)
-	if err != nil {
-		return "", err
-	}
-	t.add(n)
-	if n < 0 {
-		month = ""
-	}
-	return month, nil
+	return r.Month, nil
 }

@@ -40,12 +40,11 @@ func (l *Ledger) begin(ctx context.Context, u *unit, key payment.Key, owner stri
 	}
 	if month.reserved < s.Limit {
 		began, err := l.turn(ctx, u.Tx, key, owner, s)
-		if err != nil {
-			return nil, nil, err
+		if began && err == nil {
+			err = u.add(ctx, s.Month, 1)
 		}
-		if began {
-			month.add(1)
-			return nil, nil, nil
+		if err != nil || began {
+			return nil, nil, err
 		}
 	}
 	return l.whyNot(ctx, u.Tx, key, owner, s.Request)

@@ -22,11 +22,6 @@ type unit struct {
 // tally is a month's reserved settlements, and how many the unit has added.
 type tally struct{ reserved, added int }
 
-func (t *tally) add(n int) {
-	t.reserved += n
-	t.added += n
-}
-
 // month gives a month's tally. From then on, until the unit ends, no other
 // replica looks at limits and identifiers: a lock for all months, because at
 // their turn replicas may be in different ones. SQLite's write transactions are
@@ -49,6 +44,17 @@ func (u *unit) month(ctx context.Context, name string) (*tally, error) {
 	}
 	u.months[name] = t
 	return t, nil
+}
+
+// add changes how many settlements of a month are reserved.
+func (u *unit) add(ctx context.Context, month string, n int) error {
+	t, err := u.month(ctx, month)
+	if err != nil {
+		return err
+	}
+	t.reserved += n
+	t.added += n
+	return nil
 }
 
 // end writes what was added.
