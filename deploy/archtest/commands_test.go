@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // composed are the files whose stack the pages for operators are about.
@@ -21,7 +19,7 @@ var (
 
 // faultsOfCommands gives what a page names that is not in the compose files, and
 // how many names it has of what is there.
-func faultsOfCommands(page string, services, volumes map[string]any) (faults []string, right int) {
+func faultsOfCommands(page string, services, volumes map[string]bool) (faults []string, right int) {
 	note := func(there bool, fault string) {
 		if there {
 			right++
@@ -34,30 +32,25 @@ func faultsOfCommands(page string, services, volumes map[string]any) (faults []s
 		note(err == nil, "file "+match[1])
 	}
 	for _, match := range namedVolume.FindAllStringSubmatch(page, -1) {
-		_, there := volumes[match[1]]
-		note(there, "volume "+match[1])
+		note(volumes[match[1]], "volume "+match[1])
 	}
 	for line := range strings.Lines(page) {
 		for _, match := range namedService.FindAllStringSubmatch(line, -1) {
-			_, there := services[match[2]]
-			note(there, "service "+match[2])
+			note(services[match[2]], "service "+match[2])
 		}
 	}
 	return faults, right
 }
 
 func TestCommandsOfPagesNameWhatTheComposeFilesHave(t *testing.T) {
-	services, volumes := map[string]any{}, map[string]any{}
+	services, volumes := map[string]bool{}, map[string]bool{}
 	for _, file := range composed {
-		var stack struct{ Services, Volumes map[string]any }
-		if err := yaml.Unmarshal([]byte(text(t, file)), &stack); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		stack := readCompose(t, file)
 		for name := range stack.Services {
-			services[name] = nil
+			services[name] = true
 		}
 		for name := range stack.Volumes {
-			volumes[name] = nil
+			volumes[name] = true
 		}
 	}
 	for _, page := range []string{"backup.md", "keys.md", "operations.md", "upgrade.md"} {

@@ -31,17 +31,25 @@ var settingRow = regexp.MustCompile("(?m)^\\| `([A-Z][A-Z0-9_]{3,})`")
 // environments gives what each service of a compose file has in its environment.
 func environments(t *testing.T, file string) map[string]map[string]any {
 	t.Helper()
-	var stack struct {
-		Services map[string]struct{ Environment map[string]any }
-	}
-	if err := yaml.Unmarshal([]byte(text(t, file)), &stack); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
 	found := map[string]map[string]any{}
-	for name, service := range stack.Services {
+	for name, service := range readCompose(t, file).Services {
 		found[name] = service.Environment
 	}
 	return found
+}
+
+// compose is what these tests read of a compose file.
+type compose struct {
+	Services map[string]struct{ Environment map[string]any }
+	Volumes  map[string]any
+}
+
+func readCompose(t *testing.T, file string) (c compose) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text(t, file)), &c); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return c
 }
 
 // traceSettings are those that the services and the page about traces name, but
