@@ -44,9 +44,8 @@ func (s *Suite) paywall(ctx context.Context, p *page) error {
 	}
 	p.ratios("unpaid", r[0], r[1], "@x402/express", atLeast(10))
 
-	const terms = "the same facilitator, which says yes at once, and the same evidence, made before"
 	paid := func(sl seller) (func() []byte, error) { return s.payments(ctx, sl.addr, body) }
-	p.line("\nPaid calls, %d at once: %s.", askers, terms)
+	p.line("\nPaid calls, %d at once: the same facilitator, which says yes at once, and the same evidence, made before.", askers)
 	if r, err = s.sell(ctx, p, "paid", askers, http.StatusOK, sellers, paid); err != nil {
 		return err
 	}

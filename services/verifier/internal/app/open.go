@@ -10,8 +10,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
 )
 
-// hint says in the log whether the facilitator lists what we want of it. It is
-// asked once, in the background: an answer is no condition for anything.
+// hint says in the log when the facilitator's address or what it lists is not
+// what we want. It is asked once, in the background: an answer is no condition
+// for anything.
 func (s *service) hint(ctx context.Context) {
 	client, err := s.facilitator()
 	if err != nil {

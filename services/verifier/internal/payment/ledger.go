@@ -164,10 +164,10 @@ type Ledger interface {
 	// Get gives a record, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Record, error)
 
-	// Arrive says that the owner begins, and lives until then. Where all owners
-	// share one clock, a sign that reaches further is cut back to until: it was
-	// given while the clock was ahead, perhaps by a process that is gone. Beat says
-	// that the owner lives until then; Leave that it is gone.
+	// Arrive says that the owner begins, and lives until then. In a file, which has
+	// its users on one machine, it also cuts back to until every sign that reaches
+	// further: the clock was ahead when it was given, perhaps by a process that is
+	// gone. Beat says that the owner lives until then; Leave that it is gone.
 	Arrive(ctx context.Context, owner string, until time.Time) error
 	Beat(ctx context.Context, owner string, until time.Time) error
 	Leave(ctx context.Context, owner string) error
