@@ -17,6 +17,7 @@ import (
 	"github.com/pforte/pforte/deploy/chaos/internal/wire"
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/pkg/freeport"
 )
 
 // readyWithin is how long a program may take to be ready on a busy machine.
@@ -41,7 +42,7 @@ type world struct {
 }
 
 func newWorld(ctx context.Context, o options, state string) (*world, error) {
-	a, err := stack.FreePorts(ctx, 9)
+	a, err := freeport.Addrs(ctx, 9)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/pkg/freeport"
 )
 
 // launch is a run of what `make up` runs after the build.
@@ -49,7 +49,7 @@ func ports(t *testing.T) (env []string) {
 		"PROXY_PORT", "PROXY_ADMIN_PORT", "AUTH_PORT", "AUTH_ADMIN_PORT", "VERIFIER_PORT", "VERIFIER_ADMIN_PORT",
 		"CHAIN_PORT", "FACILITATOR_PORT", "REDIS_PORT",
 	}
-	addrs, err := stack.FreePorts(t.Context(), len(settings))
+	addrs, err := freeport.Addrs(t.Context(), len(settings))
 	if err != nil {
 		t.Fatal(err)
 	}

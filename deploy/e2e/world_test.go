@@ -13,6 +13,7 @@ import (
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/pkg/freeport"
 )
 
 const (
@@ -95,7 +96,7 @@ func newLayout(ctx context.Context, dir string) (layout.Layout, error) {
 	if bin == "" {
 		return layout.Layout{}, errors.New("PFORTE_BIN does not name the folder of the built programs: run make e2e")
 	}
-	a, err := stack.FreePorts(ctx, 9)
+	a, err := freeport.Addrs(ctx, 9)
 	if err != nil {
 		return layout.Layout{}, err
 	}
@@ -138,7 +139,7 @@ func split(addr string) (host, port string) {
 
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	addrs, err := stack.FreePorts(t.Context(), 1)
+	addrs, err := freeport.Addrs(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

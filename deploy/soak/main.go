@@ -13,6 +13,7 @@ import (
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/pkg/freeport"
 )
 
 func main() {
@@ -67,7 +68,7 @@ func run(ctx context.Context, o options) error {
 }
 
 func newLayout(ctx context.Context, o options) (layout.Layout, error) {
-	a, err := stack.FreePorts(ctx, 9)
+	a, err := freeport.Addrs(ctx, 9)
 	if err != nil {
 		return layout.Layout{}, err
 	}

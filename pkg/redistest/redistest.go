@@ -1,14 +1,18 @@
 package redistest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pforte/pforte/pkg/freeport"
 )
 
 // Start starts an empty redis-server without persistence on a free port of
@@ -23,8 +27,14 @@ func Start(t testing.TB) string {
 type Server struct {
 	t    testing.TB
 	port string
+	// bus is the port on which the nodes of a cluster talk to one another.
+	bus  string
 	args []string
 	cmd  *exec.Cmd
+	// said is what the server wrote since it was started.
+	said bytes.Buffer
+	// ended is closed when the server is gone.
+	ended chan struct{}
 	// guard kills the server when this process ends without doing so itself.
 	guard *exec.Cmd
 }
@@ -35,7 +45,8 @@ func New(t testing.TB, args ...string) *Server {
 	return launch(t, "", args...)
 }
 
-// launch starts a redis-server, with a configuration file unless it is "".
+// launch starts a redis-server, with a configuration file unless it is "", on
+// other ports when somebody else took those it was given.
 func launch(t testing.TB, file string, args ...string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -44,14 +55,24 @@ func launch(t testing.TB, file string, args ...string) *Server {
 		}
 		t.Skip("redis-server is not installed")
 	}
-	s := &Server{t: t, port: freePort(t)}
-	if file != "" {
-		s.args = []string{file}
+	var fault error
+	for range 3 {
+		s := &Server{t: t}
+		s.port, s.bus = freePorts(t)
+		if file != "" {
+			s.args = []string{file}
+		}
+		s.args = append(append(s.args, "--port", s.port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--daemonize", "no"), args...)
+		if slices.Contains(args, "--cluster-enabled") {
+			s.args = append(s.args, "--cluster-port", s.bus)
+		}
+		t.Cleanup(s.Kill)
+		if fault = s.run(); fault == nil {
+			return s
+		}
 	}
-	s.args = append(append(s.args, "--port", s.port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--daemonize", "no"), args...)
-	s.run()
-	t.Cleanup(s.Kill)
-	return s
+	t.Fatal(fault)
+	return nil
 }
 
 // Addr is the address to connect to, host:port. It stays the same over
@@ -64,10 +85,10 @@ func (s *Server) Kill() {
 	if s.cmd == nil {
 		return
 	}
-	for _, cmd := range []*exec.Cmd{s.guard, s.cmd} {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed, which is no fault
-	}
+	_ = s.guard.Process.Kill()
+	_ = s.guard.Wait() // it was killed, which is no fault
+	_ = s.cmd.Process.Kill()
+	<-s.ended
 	s.cmd, s.guard = nil, nil
 }
 
@@ -75,7 +96,9 @@ func (s *Server) Kill() {
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
-	s.run()
+	if err := s.run(); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // Pause stops the server from answering while its connections stay open.
@@ -91,21 +114,35 @@ func (s *Server) signal(sig os.Signal) {
 	}
 }
 
-func (s *Server) run() {
+// run starts the server and waits until it answers.
+func (s *Server) run() error {
 	s.t.Helper()
+	s.said.Reset()
 	s.cmd = exec.CommandContext(context.Background(), "redis-server", s.args...) //nolint:gosec // a program of the machine
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                      // Ctrl-C must not reach it before the tests end
+	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
 	s.startGuard()
-	for range 200 {
+	s.ended = make(chan struct{})
+	go func() {
+		_ = s.cmd.Wait() // its end is told by what it said
+		close(s.ended)
+	}()
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); {
 		if s.answers() {
-			return
+			return nil
 		}
-		time.Sleep(25 * time.Millisecond)
+		select {
+		case <-s.ended:
+			s.Kill() // the guard
+			return fmt.Errorf("redis-server ended: %s", s.said.String())
+		case <-time.After(25 * time.Millisecond):
+		}
 	}
-	s.t.Fatal("redis-server does not answer after 5 seconds")
+	s.Kill()
+	return fmt.Errorf("redis-server does not answer after 15 seconds: %s", s.said.String())
 }
 
 // startGuard starts a shell that waits for the end of its standard input, which
@@ -123,23 +160,23 @@ func (s *Server) startGuard() {
 	}
 }
 
-// answers tells whether the server takes commands: while it loads its data it
-// answers with an error.
+// answers tells whether this server takes commands, and not another one that has
+// its port. While it loads its data it answers PING with an error.
 func (s *Server) answers() bool {
-	reply, err := s.Ask("PING")
-	return err == nil && reply == "PONG"
+	if reply, err := s.Ask("PING"); err != nil || reply != "PONG" {
+		return false
+	}
+	info, err := s.Ask("INFO", "server")
+	return err == nil && strings.Contains(info, fmt.Sprintf("\nprocess_id:%d\r", s.cmd.Process.Pid))
 }
 
-func freePort(t testing.TB) string {
+func freePorts(t testing.TB) (port, bus string) {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	addrs, err := freeport.Addrs(context.Background(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	_, port = hostPort(addrs[0])
+	_, bus = hostPort(addrs[1])
+	return port, bus
 }

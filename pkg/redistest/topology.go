@@ -24,7 +24,7 @@ func StartCluster(t testing.TB, n int) (addrs []string) {
 
 func newNode(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return New(t, append(args, "--cluster-enabled", "yes", "--cluster-port", freePort(t), "--save", "")...)
+	return New(t, append(args, "--cluster-enabled", "yes", "--save", "")...)
 }
 
 func startCluster(t testing.TB, n int, args ...string) []*Server {
@@ -38,7 +38,7 @@ func startCluster(t testing.TB, n int, args ...string) []*Server {
 	}
 	for _, node := range nodes[1:] {
 		host, port := hostPort(node.Addr())
-		nodes[0].must("CLUSTER", "MEET", host, port, node.busPort())
+		nodes[0].must("CLUSTER", "MEET", host, port, node.bus)
 	}
 	for _, node := range nodes {
 		eventually(t, "a node of the cluster knows the others", func() bool {
@@ -57,7 +57,7 @@ func StartClusterPair(t testing.TB, silent time.Duration) (addrs []string, first
 	nodes := startCluster(t, 3, timeout...)
 	replica := newNode(t, timeout...)
 	host, port := hostPort(replica.Addr())
-	nodes[0].must("CLUSTER", "MEET", host, port, replica.busPort())
+	nodes[0].must("CLUSTER", "MEET", host, port, replica.bus)
 	id, err := nodes[0].Ask("CLUSTER", "MYID")
 	if err != nil {
 		t.Fatal(err)
@@ -154,16 +154,6 @@ func (s *Server) must(words ...string) {
 	if _, err := s.Ask(words...); err != nil {
 		s.t.Fatalf("%s: %v", strings.Join(words, " "), err)
 	}
-}
-
-// busPort is the port on which the nodes of a cluster talk to one another.
-func (s *Server) busPort() string {
-	for i, arg := range s.args {
-		if arg == "--cluster-port" {
-			return s.args[i+1]
-		}
-	}
-	return ""
 }
 
 // eventually waits for at most 20 seconds.

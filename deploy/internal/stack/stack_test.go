@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/pkg/freeport"
 )
 
 // TestMain is also the launcher of TestNothingOutlivesAKilledLauncher.
@@ -189,7 +190,7 @@ func TestATakenPortNamesThePortAndTheSetting(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	addr := taken.Addr().String()
-	free, err := stack.FreePorts(t.Context(), 1)
+	free, err := freeport.Addrs(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

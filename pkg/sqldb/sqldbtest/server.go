@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/pforte/pforte/pkg/freeport"
 )
 
 // server is a private Postgres. It lives as long as its lifeline is open.
@@ -42,7 +44,11 @@ func start() (*server, error) {
 	if err := run(attributes, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C.UTF-8"); err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	addrs, err := freeport.Addrs(context.Background(), 1)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(addrs[0])
 	if err != nil {
 		return nil, err
 	}
@@ -121,16 +127,6 @@ func launch(attributes *syscall.SysProcAttr, dir, name string, args ...string) (
 		return nil, err
 	}
 	return lifeline, cmd.Start()
-}
-
-func freePort() (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
 }
 
 func (s *server) wait() error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/pkg/freeport"
 )
 
 // within is how long a program may take to start.
@@ -32,7 +33,7 @@ func (s *Suite) open(ctx context.Context, name string) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := stack.FreePorts(ctx, 9)
+	addrs, err := freeport.Addrs(ctx, 9)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (w *world) redis(ctx context.Context) error {
 // peer starts a server that is compared with, and remembers its address. Its
 // settings get the port as PORT and the address as ADDR.
 func (w *world) peer(ctx context.Context, name, path string, args []string, settings map[string]string) error {
-	addrs, err := stack.FreePorts(ctx, 1)
+	addrs, err := freeport.Addrs(ctx, 1)
 	if err != nil {
 		return err
 	}

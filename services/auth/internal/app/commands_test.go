@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/pforte/pforte/pkg/freeport"
 	"github.com/pforte/pforte/pkg/redistest"
 	"github.com/pforte/pforte/services/auth/internal/app"
 )
@@ -34,12 +34,11 @@ func mustOperate(t *testing.T, environment map[string]string, stdin string, args
 
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	addrs, err := freeport.Addrs(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return addrs[0]
 }
 
 func TestTheOperatorManagesUsersWithoutTheService(t *testing.T) {

@@ -6,11 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/pforte/pforte/pkg/freeport"
 	"github.com/pforte/pforte/services/verifier/internal/devnet"
 )
 
@@ -64,10 +64,9 @@ func TestHelpNamesEverySettingAndUnknownArgumentsFail(t *testing.T) {
 
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addrs, err := freeport.Addrs(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return addrs[0]
 }

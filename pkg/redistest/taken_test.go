@@ -1,0 +1,15 @@
+package redistest
+
+import "testing"
+
+func TestAServerWhosePortIsTakenIsNotMistakenForTheOneThatHasIt(t *testing.T) {
+	first := New(t)
+	second := &Server{t: t, port: first.port, args: first.args}
+	if err := second.run(); err == nil {
+		second.Kill()
+		t.Error("two servers on one port")
+	}
+	if reply, err := first.Ask("PING"); err != nil || reply != "PONG" {
+		t.Errorf("the first answers %q, %v", reply, err)
+	}
+}
