@@ -53,7 +53,7 @@ func (db *DB) LeaveSync(ctx context.Context) (*Log, error) {
 // nothing that was committed since the Sync before is sure to be, whatever later
 // ones say: the system reports a failed write once.
 func (l *Log) Sync() error {
-	if err := l.file.Sync(); err != nil {
+	if err := datasync(l.file); err != nil {
 		return fmt.Errorf("sync the log of the database: %w", err)
 	}
 	return nil

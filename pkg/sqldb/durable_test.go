@@ -45,6 +45,20 @@ func TestTheLogIsTheOneThatCommitsAreWrittenTo(t *testing.T) {
 	}
 }
 
+func TestALogThatCannotBeSyncedSaysSo(t *testing.T) {
+	db := open(t, "sqlite:"+filepath.Join(t.TempDir(), "a.db"))
+	log, err := db.LeaveSync(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Sync(); err == nil {
+		t.Error("a closed log was synced")
+	}
+}
+
 func TestThereIsNoLogWhereCommitsWaitThemselves(t *testing.T) {
 	urls := map[string]string{"memory": "sqlite::memory:"}
 	if url := sqldbtest.URLs(t)["postgres"]; url != "" {
