@@ -28,11 +28,7 @@ func (d document) serve(c echo.Context) error {
 	if matches(c.Request().Header.Values("If-None-Match"), d.etag) {
 		return c.NoContent(http.StatusNotModified)
 	}
-	body := d.body
-	if c.Request().Method == http.MethodHead {
-		body = nil
-	}
-	return c.Blob(http.StatusOK, d.mediaType, body)
+	return blob(c, http.StatusOK, d.mediaType, d.body)
 }
 
 // matches compares weakly (RFC 9110, section 13.1.2).

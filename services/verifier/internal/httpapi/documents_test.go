@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,7 +40,7 @@ func TestTheKeyDocumentIsServedAndCached(t *testing.T) {
 	if doc.KeyID != w.key.ID() || doc.Chain != "eip155:8453" || r.header.Get("Content-Type") != "application/json" {
 		t.Errorf("document is %s", r.body)
 	}
-	etag := r.header.Get("ETag")
+	etag, length := r.header.Get("ETag"), len(r.body)
 	if r.header.Get("Cache-Control") != "max-age=300" || etag == "" {
 		t.Errorf("headers are %v", r.header)
 	}
@@ -48,7 +49,7 @@ func TestTheKeyDocumentIsServedAndCached(t *testing.T) {
 			t.Errorf("If-None-Match %s: got %d, want %d", tag, r.status, want)
 		}
 	}
-	if r := w.do(http.MethodHead, path, ""); r.status != 200 || len(r.body) != 0 || r.header.Get("ETag") != etag {
+	if r := w.do(http.MethodHead, path, ""); r.status != 200 || len(r.body) != 0 || r.header.Get("ETag") != etag || r.header.Get("Content-Length") != strconv.Itoa(length) {
 		t.Errorf("HEAD: %d %v", r.status, r.header)
 	}
 }

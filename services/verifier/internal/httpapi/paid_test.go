@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,9 @@ func TestAPaidCallGetsTheSignedReceipt(t *testing.T) {
 		if r.header.Get(name) != "" {
 			t.Errorf("%s is set", name)
 		}
+	}
+	if r.header.Get("Content-Length") != strconv.Itoa(len(r.body)) {
+		t.Errorf("%d bytes came with %v", len(r.body), r.header)
 	}
 	w.wantTransfers(1)
 }

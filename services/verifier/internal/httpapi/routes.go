@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 )
@@ -76,7 +77,14 @@ func write(c echo.Context, ans answer) error {
 	if ans.mediaType == "" {
 		ans.mediaType = "application/json"
 	}
-	return c.Blob(ans.status, ans.mediaType, ans.body)
+	return blob(c, ans.status, ans.mediaType, ans.body)
+}
+
+// blob writes a body whose length is told beforehand. Of one that is longer than
+// its buffer net/http would tell the end only, in a write of its own.
+func blob(c echo.Context, status int, mediaType string, body []byte) error {
+	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
+	return c.Blob(status, mediaType, body)
 }
 
 // jsonBody encodes a body of our own.
