@@ -42,8 +42,9 @@ type Options struct {
 type Client struct {
 	base *url.URL
 	// checking and settling have connections of their own, so that slow checks
-	// leave room to settle.
-	checking, settling *http.Client
+	// leave room to settle. A RoundTripper follows no redirect, which would carry
+	// the payment and the token elsewhere.
+	checking, settling http.RoundTripper
 	circuit            *circuit
 	Options
 }
@@ -62,15 +63,7 @@ func New(o Options) (*Client, error) {
 	if o.Called == nil {
 		o.Called = func(string, string, time.Duration) {}
 	}
-	return &Client{base: base, Options: o, circuit: &circuit{now: o.Now}, checking: newHTTP(), settling: newHTTP()}, nil
-}
-
-func newHTTP() *http.Client {
-	return &http.Client{
-		Transport: transport(),
-		// A redirect would carry the payment and the token elsewhere.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	return &Client{base: base, Options: o, circuit: &circuit{now: o.Now}, checking: transport(), settling: transport()}, nil
 }
 
 // transport keeps connections for bursts of payments to one host. Calls are
@@ -232,11 +225,11 @@ func (c *Client) exchange(ctx context.Context, method, path string, body []byte)
 		}
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	client := c.checking
+	connections := c.checking
 	if path == "settle" {
-		client = c.settling
+		connections = c.settling
 	}
-	response, err := client.Do(request)
+	response, err := connections.RoundTrip(request)
 	if err != nil {
 		return reply{}, err
 	}
