@@ -178,6 +178,7 @@ func Run(t *testing.T, open Open) {
 		{"a working payment cannot be finished", workingCannotFinish},
 		{"due gives unknown payments once", dueOnce},
 		{"prune drops old answers and abandoned claims only", pruneDrops},
+		{"prune goes by the age of claims, not by their order", pruneGoesByAge},
 		{"list is newest first, filtered and brief", listFilters},
 		{"totals add up amounts beyond 64 bits", totalsAddUp},
 	}

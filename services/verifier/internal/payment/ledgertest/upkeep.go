@@ -65,6 +65,29 @@ func pruneDrops(w *world) {
 	}
 }
 
+// A clock that was ahead, and a claim that was made anew.
+func pruneGoesByAge(w *world) {
+	ctx := context.Background()
+	settle := func(name string) {
+		w.begin(record(name, alice))
+		w.finish(record(name, alice), payment.Outcome{State: payment.Settled})
+	}
+	w.claim(record("anew", gone))
+	settle("first")
+	w.advance(10 * time.Minute)
+	settle("ahead")
+	w.advance(-8 * time.Minute)
+	settle("second")
+	w.advance(time.Minute)
+	settle("anew")
+	w.must(w.Prune(ctx, start.Add(4*time.Minute)))
+	for name, kept := range map[string]bool{"first": false, "ahead": true, "second": false, "anew": false} {
+		if r := w.get(record(name, alice).Key); (r.Answer != nil) != kept {
+			w.Errorf("%s has the answer %q", name, r.Answer)
+		}
+	}
+}
+
 func listFilters(w *world) {
 	ctx := context.Background()
 	for _, name := range []string{"a", "b", "c"} {

@@ -10,8 +10,8 @@ import (
 
 // settleSQL ends the ordinary sale in one statement: settled, with the
 // settlement that was reserved.
-const settleSQL = `UPDATE payments SET state = 'settled', reason = '', tx = ?, changed = ?
-	WHERE` + byKey + ` AND state IN ('settling', 'unknown') AND month <> ''`
+const settleSQL = `UPDATE payments SET state = 'settled', reason = '', tx = ?, changed = ?, check_at = NULL
+	WHERE` + byKey + ` AND (state = 'settling' OR state = 'unknown') AND month <> ''`
 
 // Finish implements payment.Ledger.
 func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
@@ -48,7 +48,11 @@ func (l *Ledger) finish(ctx context.Context, u *unit, key payment.Key, o payment
 	if err != nil {
 		return payment.Outcome{}, err
 	}
-	query := `UPDATE payments SET state = ?, month = ?, reason = ?, changed = ?, tx = ? WHERE` + byKey
+	ends := ""
+	if o.State == payment.Settled || o.State == payment.Dead {
+		ends = ", check_at = NULL"
+	}
+	query := "UPDATE payments SET state = ?, month = ?, reason = ?, changed = ?, tx = ?" + ends + " WHERE" + byKey
 	o.Transaction = cmp.Or(o.Transaction, r.Transaction)
 	args := append([]any{o.State, month, o.Reason, l.stamp(), o.Transaction}, keyArgs(key)...)
 	_, err = u.ExecContext(ctx, l.db.Rebind(query), args...)

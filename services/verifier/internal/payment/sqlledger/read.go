@@ -20,8 +20,10 @@ const columns = `network, asset, payer, nonce,
 	month, tx, reason, claimed, changed`
 
 // undecided is the condition of the index payments_open, word for word: SQLite
-// uses a partial index only for a query that repeats its condition.
-const undecided = "state IN ('working', 'settling', 'unknown')"
+// uses a partial index only for a query that repeats its condition. It holds for
+// all that are neither settled nor dead; and, until Prune, for some that a
+// release before this condition has settled.
+const undecided = "check_at IS NOT NULL"
 
 const (
 	selectRecord = "SELECT " + columns + ", (SELECT answer FROM answers WHERE answers.payment = payments.id) FROM payments"

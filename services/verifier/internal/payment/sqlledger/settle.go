@@ -10,14 +10,13 @@ import (
 )
 
 // bought is the condition for a record that an identifier has bought with.
-const bought = "identifier <> '' AND state IN ('settling', 'unknown', 'settled')"
+const bought = "identifier <> '' AND state <> 'working' AND state <> 'dead'"
 
 const (
-	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?, check_at = ?
+	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?
 		WHERE` + byKey + ` AND owner = ? AND request = ? AND state = 'working' AND NOT EXISTS
-		(SELECT 1 FROM payments AS twin WHERE twin.payer = payments.payer AND twin.identifier = payments.identifier AND twin.` + bought + `)
-		RETURNING id, claimed`
-	keepSQL = "INSERT INTO answers (payment, claimed, answer) VALUES (?, ?, ?)"
+		(SELECT 1 FROM payments AS twin WHERE twin.payer = payments.payer AND twin.identifier = payments.identifier AND twin.` + bought + `)`
+	keepSQL = "INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM payments WHERE" + byKey
 )
 
 // Begin implements payment.Ledger. It is the one write that waits for the disk.
@@ -52,16 +51,12 @@ func (l *Ledger) begin(ctx context.Context, u *unit, key payment.Key, owner stri
 
 // turn makes a working record settling and keeps its answer, or does nothing.
 func (l *Ledger) turn(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, s payment.Settlement) (began bool, err error) {
-	var id, claimed int64
-	args := append([]any{s.Month, s.Deadline.UnixMilli(), l.stamp(), l.stamp()}, keyArgs(key)...)
-	err = in(ctx, tx, l.prepared.begin, append(args, owner, s.Request[:])...).Scan(&id, &claimed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
+	args := append([]any{s.Month, s.Deadline.UnixMilli(), l.stamp()}, keyArgs(key)...)
+	began, err = changed(ctx, tx, l.prepared.begin, append(args, owner, s.Request[:])...)
+	if began && err == nil {
+		_, err = changed(ctx, tx, l.prepared.keep, append([]any{s.Answer}, keyArgs(key)...)...)
 	}
-	if err == nil {
-		_, err = changed(ctx, tx, l.prepared.keep, id, claimed, s.Answer)
-	}
-	return true, wrap("begin a settlement", err)
+	return began, wrap("begin a settlement", err)
 }
 
 // whyNot says why a settlement did not begin.

@@ -55,13 +55,23 @@ func (l *Ledger) Due(ctx context.Context, limit int, next time.Time) ([]payment.
 	return due, err
 }
 
-const pruneSQL = `DELETE FROM answers WHERE claimed < ? AND EXISTS
-	(SELECT 1 FROM payments WHERE payments.id = answers.payment AND payments.state IN ('settled', 'dead'))`
+// Answers have the numbers of their payments, and those made before a moment come
+// first: so no index by their age is needed, only the greatest such number. It is
+// sought among several, because a payment that is claimed anew keeps its own.
+const pruneSQL = `DELETE FROM answers WHERE claimed < ?
+	AND payment <= (SELECT max(id) FROM (SELECT id FROM payments WHERE claimed < ? ORDER BY claimed DESC LIMIT 100) AS latest)
+	AND EXISTS (SELECT 1 FROM payments WHERE payments.id = answers.payment AND payments.state IN ('settled', 'dead'))`
+
+// tidySQL is for what a release before undecided has settled.
+const tidySQL = "UPDATE payments SET check_at = NULL WHERE " + undecided + " AND state IN ('settled', 'dead')"
 
 // Prune implements payment.Ledger.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
-	err := l.exec(ctx, pruneSQL, before.UnixMilli())
+	err := l.exec(ctx, pruneSQL, before.UnixMilli(), before.UnixMilli())
 	if err != nil {
+		return err
+	}
+	if err := l.exec(ctx, tidySQL); err != nil {
 		return err
 	}
 	if err := l.exec(ctx, "DELETE FROM payments WHERE "+undecided+" AND state = 'working' AND "+abandoned, l.viewArgs()...); err != nil {

@@ -1,0 +1,107 @@
+package sqlledger
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// asFirstReleased makes a database as the first release did, with a payment of
+// each state, whose nonce names it.
+func asFirstReleased(t *testing.T, url string) {
+	t.Helper()
+	first := fstest.MapFS{}
+	for _, dialect := range []string{"sqlite", "postgres"} {
+		name := dialect + "/00001_payments.sql"
+		text, err := fs.ReadFile(migrations, "migrations/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first[name] = &fstest.MapFile{Data: text}
+	}
+	db, err := sqldb.Open(t.Context(), url, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, state := range []payment.State{payment.Working, payment.Settling, payment.Unknown, payment.Dead, payment.Settled} {
+		for _, statement := range []string{
+			fmt.Sprintf(`INSERT INTO payments (network, asset, payer, nonce, state, owner, deadline, payment, request, identifier, resource,
+				amount, pay_to, valid_before, claimed, changed, check_at)
+				VALUES ('n', 'a', 'p', '%s', '%[1]s', 'gone', 1, '', '', '', '', '1', '', 1, %[2]d, 1, 1)`, state, i+1),
+			fmt.Sprintf("INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, 'answer of %s' FROM payments WHERE nonce = '%[1]s'", state),
+		} {
+			if _, err := db.Writer.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestALedgerOfTheFirstReleaseIsTakenOver(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			asFirstReleased(t, url)
+			l, err := Open(t.Context(), url, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close() })
+			ctx := context.Background()
+			want := map[payment.State]payment.State{payment.Settling: payment.Unknown, payment.Unknown: payment.Unknown, payment.Dead: payment.Dead, payment.Settled: payment.Settled}
+			for state, now := range want {
+				r, err := l.Get(ctx, payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: string(state)})
+				if err != nil || r.State != now || string(r.Answer) != "answer of "+string(state) {
+					t.Errorf("%s: %+v, %v", state, r, err)
+				}
+			}
+			wantOpen(t, l, "settling unknown working")
+			due, err := l.Due(ctx, 10, time.Now())
+			if err != nil || len(due) != 2 {
+				t.Errorf("%d are due, %v", len(due), err)
+			}
+			// Rolled back, the first release settles one more.
+			if _, err := l.db.Writer.ExecContext(ctx, "UPDATE payments SET state = 'settled' WHERE nonce = 'unknown'"); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Prune(ctx, time.UnixMilli(0)); err != nil {
+				t.Fatal(err)
+			}
+			wantOpen(t, l, "settling")
+		})
+	}
+}
+
+// wantOpen looks which payments are in the index of the undecided.
+func wantOpen(t *testing.T, l *Ledger, want string) {
+	t.Helper()
+	rows, err := l.db.Reader.QueryContext(context.Background(), "SELECT nonce FROM payments WHERE "+undecided+" ORDER BY nonce")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	var open []string
+	for rows.Next() {
+		var nonce string
+		if err := rows.Scan(&nonce); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, nonce)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(open, " "); got != want {
+		t.Errorf("open are %q, want %q", got, want)
+	}
+}
