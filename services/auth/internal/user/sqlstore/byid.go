@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/pforte/pforte/pkg/batch"
@@ -56,24 +57,12 @@ func (s *Store) readAll(ctx context.Context, calls []*batch.Call[int64, user.Use
 // microseconds.
 func (s *Store) find(ctx context.Context, calls []*batch.Call[int64, user.User]) (found map[int64]user.User, err error) {
 	ctx = context.WithoutCancel(ctx)
-	query, err := s.byIDs.on(ctx, s.db.Reader, byIDs) //nolint:sqlclosecheck // closed with the database
-	if err != nil {
-		return nil, err
-	}
-	ids := make([]int64, len(calls))
-	for i, c := range calls {
-		ids[i] = c.Key
-	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return nil, fmt.Errorf("read users: %w", err)
-	}
-	rows, err := query.QueryContext(ctx, string(list))
+	rows, err := s.rows(ctx, distinct(calls))
 	if err != nil {
 		return nil, fmt.Errorf("read users: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	found = make(map[int64]user.User, len(calls))
+	found = map[int64]user.User{}
 	for rows.Next() {
 		u, err := scan(rows)
 		if err != nil {
@@ -84,23 +73,55 @@ func (s *Store) find(ctx context.Context, calls []*batch.Call[int64, user.User])
 	return found, rows.Err()
 }
 
+// rows asks for users. For a list SQLite makes a table first, which costs more
+// than the row of one user.
+func (s *Store) rows(ctx context.Context, ids []int64) (*sql.Rows, error) {
+	if len(ids) == 1 {
+		return s.byID.query(ctx, s.db.Reader, selectUser+byID, ids[0])
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	return s.byIDs.query(ctx, s.db.Reader, byIDs, string(list))
+}
+
+// distinct gives the ids of the calls, each once.
+func distinct(calls []*batch.Call[int64, user.User]) []int64 {
+	ids := make([]int64, len(calls))
+	for i, c := range calls {
+		ids[i] = c.Key
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 // prepared is a query that is prepared when it is first asked for, and closed
 // with its pool.
 type prepared struct {
-	mu    sync.Mutex
-	query *sql.Stmt
+	mu   sync.Mutex
+	stmt *sql.Stmt
+}
+
+// query asks. The statement is closed with the database.
+func (p *prepared) query(ctx context.Context, pool *sql.DB, query string, arg any) (*sql.Rows, error) {
+	stmt, err := p.on(ctx, pool, query) //nolint:sqlclosecheck // as above
+	if err != nil {
+		return nil, err
+	}
+	return stmt.QueryContext(ctx, arg)
 }
 
 func (p *prepared) on(ctx context.Context, pool *sql.DB, query string) (*sql.Stmt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.query != nil {
-		return p.query, nil
+	if p.stmt != nil {
+		return p.stmt, nil
 	}
 	stmt, err := pool.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("prepare a query: %w", err)
 	}
-	p.query = stmt
+	p.stmt = stmt
 	return stmt, nil
 }

@@ -27,10 +27,10 @@ const timeout = 4 * time.Second
 
 // Store is a user.Store in SQL.
 type Store struct {
-	db    *sqldb.DB
-	now   func() time.Time
-	byIDs prepared
-	reads *batch.Group[int64, user.User]
+	db          *sqldb.DB
+	now         func() time.Time
+	byID, byIDs prepared
+	reads       *batch.Group[int64, user.User]
 }
 
 var _ user.Store = (*Store)(nil)

@@ -3,6 +3,7 @@ package usertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,7 @@ func RunConcurrent(t *testing.T, open Open) {
 		"deletion and demotion at once leave an admin":         deleteAndDemote,
 		"a user is deleted once":                               deleteOnce,
 		"many users are created at once":                       createMany,
+		"each of many readers gets the user he asks for":       readMany,
 		"an admin who is deleted creates nobody any more":      createWhileDeleted,
 		"an admin who is demoted creates nobody any more":      createWhileDemoted,
 		"one of many imports the same users":                   imports,
@@ -134,6 +136,28 @@ func createMany(s *suite) {
 	users, err := s.store.List(s.Context())
 	s.ok(err)
 	s.same(len(users), atOnce)
+}
+
+// readMany asks for few users and for nobody, so that some are asked for together.
+func readMany(s *suite) {
+	people := make([]user.User, 3)
+	for i := range people {
+		people[i] = s.create("user"+strconv.Itoa(i), user.Member)
+	}
+	for range 20 {
+		errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+			if i%4 == len(people) {
+				_, err := store.ByID(ctx, 1<<40)
+				return err
+			}
+			want := people[i%4]
+			if got, err := store.ByID(ctx, want.ID); err != nil || got.Username != want.Username {
+				return fmt.Errorf("asked for %s and got %q, %w", want.Username, got.Username, err)
+			}
+			return nil
+		})
+		s.same(s.count(errs, user.ErrNotFound), atOnce*3/4)
+	}
 }
 
 func createWhileDeleted(s *suite) {
