@@ -14,6 +14,11 @@ import (
 // searched for one of ours.
 const maxCookies = 4
 
+// signedFor is how long a cookie is sent again as it came. The browser counts its
+// lifetime from when it was sent; ResendStale from when it was signed, so it acts
+// that much earlier.
+const signedFor = time.Hour
+
 // cookieStore is the Manager as gorilla/sessions knows it: gorilla keeps one
 // session per request, so that guard and handler share one load; securecookie
 // signs. What gorilla would do by default is set otherwise here: SameSite, a
@@ -81,13 +86,25 @@ func (c *cookieStore) read(r *http.Request, name string) (token, bool) {
 		if i == maxCookies {
 			break
 		}
-		var value []byte
-		if err := securecookie.DecodeMulti(name, cookie.Value, &value, c.codecs...); err != nil {
-			continue
-		}
-		if t, err := parseToken(string(value)); err == nil {
+		if t, ok := c.verify(name, cookie.Value); ok {
 			return t, true
 		}
+	}
+	return token{}, false
+}
+
+// verify reads a cookie that one of our secrets has signed.
+func (c *cookieStore) verify(name, cookie string) (token, bool) {
+	for i, codec := range c.codecs {
+		var value []byte
+		if err := codec.Decode(name, cookie, &value); err != nil {
+			continue
+		}
+		t, err := parseToken(string(value))
+		if i == 0 {
+			t.cookie = cookie
+		}
+		return t, err == nil
 	}
 	return token{}, false
 }
@@ -109,13 +126,15 @@ func (c *cookieStore) Save(r *http.Request, w http.ResponseWriter, gs *sessions.
 	if !ok {
 		return nil // an anonymous visitor gets no cookie
 	}
-	t.sentAt = c.now()
-	value, err := securecookie.EncodeMulti(gs.Name(), []byte(t.String()), c.codecs...)
-	if err != nil {
-		return fmt.Errorf("sign session cookie: %w", err)
+	if age := c.now().Sub(t.sentAt); t.cookie == "" || age < 0 || age >= signedFor {
+		t.sentAt = c.now()
+		var err error
+		if t.cookie, err = c.codecs[0].Encode(gs.Name(), []byte(t.String())); err != nil {
+			return fmt.Errorf("sign session cookie: %w", err)
+		}
+		gs.Values[tokenValue] = t
 	}
-	gs.Values[tokenValue] = t
-	http.SetCookie(w, c.cookie(gs.Name(), value, gs.Options))
+	http.SetCookie(w, c.cookie(gs.Name(), t.cookie, gs.Options))
 	return nil
 }
 

@@ -14,7 +14,10 @@ import (
 type token struct {
 	userID int64
 	id     string
-	sentAt time.Time
+	sentAt time.Time // or signed, if that was within signedFor
+
+	// cookie is the one it was read from, if today's secret has signed it.
+	cookie string
 }
 
 var errToken = errors.New("malformed session token")
