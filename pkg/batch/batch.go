@@ -17,53 +17,70 @@ const (
 	maxTrip = 256
 )
 
-// Call is one call on a trip. Whoever makes the trip sets Value or Err.
-type Call[K, V any] struct {
+// Call is what a trip brings for a key. Whoever makes the trip sets Value or
+// Err; those who asked for the key share it.
+type Call[K comparable, V any] struct {
 	Key   K
 	Value V
 	Err   error
 
-	ctx  context.Context //nolint:containedctx // its own: it leaves the queue when it ends
-	done chan struct{}
+	callers int // who have not left; guarded by the group's mu until the trip
+	done    chan struct{}
 }
 
 // Group gathers calls of one kind. It has nothing to close.
-type Group[K, V any] struct {
+type Group[K comparable, V any] struct {
 	travel  func(context.Context, []*Call[K, V])
 	timeout time.Duration
 
 	mu      sync.Mutex
 	running int // lanes that are taken
 	waiting []*Call[K, V]
+	byKey   map[K]*Call[K, V] // those of waiting
 }
 
 // New returns a group whose trips travel makes, each within the timeout. Two
 // trips may be made at once.
-func New[K, V any](timeout time.Duration, travel func(context.Context, []*Call[K, V])) *Group[K, V] {
-	return &Group[K, V]{travel: travel, timeout: timeout}
+func New[K comparable, V any](timeout time.Duration, travel func(context.Context, []*Call[K, V])) *Group[K, V] {
+	return &Group[K, V]{travel: travel, timeout: timeout, byKey: map[K]*Call[K, V]{}}
 }
 
 // Do makes a call. ctx ends only the waiting: a trip that has begun goes on for
 // the others.
 func (g *Group[K, V]) Do(ctx context.Context, key K) (V, error) {
-	c := &Call[K, V]{Key: key, ctx: ctx, done: make(chan struct{})}
-	g.mu.Lock()
-	g.waiting = append(g.waiting, c)
-	free := g.running < lanes
-	if free {
-		g.running++
-	}
-	g.mu.Unlock()
-	if free {
-		go g.run()
-	}
+	c := g.join(key)
 	select {
 	case <-c.done:
 		return c.Value, c.Err
 	case <-ctx.Done():
+		g.leave(c)
 		var none V
 		return none, ctx.Err()
 	}
+}
+
+// join gives the call for a key that has not begun its trip.
+func (g *Group[K, V]) join(key K) *Call[K, V] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c, ok := g.byKey[key]
+	if !ok {
+		c = &Call[K, V]{Key: key, done: make(chan struct{})}
+		g.byKey[key] = c
+		g.waiting = append(g.waiting, c)
+	}
+	c.callers++
+	if g.running < lanes {
+		g.running++
+		go g.run()
+	}
+	return c
+}
+
+func (g *Group[K, V]) leave(c *Call[K, V]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.callers--
 }
 
 // run makes trips in one lane until nobody waits. Before it leaves it lets those
@@ -82,7 +99,8 @@ func (g *Group[K, V]) run() {
 	}
 }
 
-// next takes those who wait, and gives the lane back when nobody does.
+// next takes the calls that somebody waits for, and gives the lane back when
+// there are none.
 func (g *Group[K, V]) next() []*Call[K, V] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,7 +108,8 @@ func (g *Group[K, V]) next() []*Call[K, V] {
 		n := min(len(g.waiting), maxTrip)
 		calls := make([]*Call[K, V], 0, n)
 		for _, c := range g.waiting[:n] {
-			if c.ctx.Err() == nil {
+			delete(g.byKey, c.Key)
+			if c.callers > 0 {
 				calls = append(calls, c)
 			}
 		}

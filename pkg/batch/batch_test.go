@@ -60,21 +60,21 @@ func TestCallsThatWaitGoTogether(t *testing.T) {
 	store := newGate()
 	g := batch.New(time.Minute, store.travel)
 	var all sync.WaitGroup
-	do := func() {
+	do := func(key int) {
 		all.Go(func() {
-			if _, err := g.Do(t.Context(), 1); err != nil {
+			if _, err := g.Do(t.Context(), key); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	for range 2 { // one in each lane
-		do()
+	for lane := range 2 { // one in each
+		do(lane)
 		if n := <-store.begun; n != 1 {
 			t.Fatalf("a call that found a free lane went with %d", n)
 		}
 	}
-	for range 98 {
-		do()
+	for key := range 98 {
+		do(key)
 	}
 	time.Sleep(100 * time.Millisecond) // they wait, and nothing else happens
 	if n := store.trips.Load(); n != 2 {
@@ -90,12 +90,49 @@ func TestCallsThatWaitGoTogether(t *testing.T) {
 	}
 }
 
+func TestThoseWhoAskForTheSameShareTheAnswer(t *testing.T) {
+	store := newGate()
+	g := batch.New(time.Minute, store.travel)
+	ctx, leave := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	do := func(ctx context.Context, key int, want error) {
+		all.Go(func() {
+			if got, err := g.Do(ctx, key); !errors.Is(err, want) || (err == nil && got != key*key) {
+				t.Errorf("%d: %d, %v", key, got, err)
+			}
+		})
+	}
+	for lane := range 2 {
+		do(t.Context(), lane, nil)
+		<-store.begun
+	}
+	for range 10 { // the first trip for 1 has begun: it may be older than these
+		do(t.Context(), 1, nil)
+		do(t.Context(), 2, nil)
+		do(ctx, 2, context.Canceled)
+		do(ctx, 3, context.Canceled)
+	}
+	time.Sleep(50 * time.Millisecond)
+	leave()
+	time.Sleep(50 * time.Millisecond)
+	close(store.let)
+	all.Wait()
+	close(store.begun)
+	keys := 0
+	for n := range store.begun {
+		keys += n
+	}
+	if keys != 2 {
+		t.Errorf("%d keys were asked for, want 1 and 2 once each", keys)
+	}
+}
+
 func TestATripIsBounded(t *testing.T) {
 	store := newGate()
 	g := batch.New(time.Minute, store.travel)
 	var all sync.WaitGroup
-	for range 1000 {
-		all.Go(func() { _, _ = g.Do(t.Context(), 1) })
+	for key := range 1000 {
+		all.Go(func() { _, _ = g.Do(t.Context(), key) })
 	}
 	time.Sleep(100 * time.Millisecond)
 	close(store.let)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/pforte/pforte/pkg/batch"
@@ -57,7 +56,11 @@ func (s *Store) readAll(ctx context.Context, calls []*batch.Call[int64, user.Use
 // microseconds.
 func (s *Store) find(ctx context.Context, calls []*batch.Call[int64, user.User]) (found map[int64]user.User, err error) {
 	ctx = context.WithoutCancel(ctx)
-	rows, err := s.rows(ctx, distinct(calls))
+	ids := make([]int64, len(calls))
+	for i, c := range calls {
+		ids[i] = c.Key
+	}
+	rows, err := s.rows(ctx, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read users: %w", err)
 	}
@@ -84,16 +87,6 @@ func (s *Store) rows(ctx context.Context, ids []int64) (*sql.Rows, error) {
 		return nil, err
 	}
 	return s.byIDs.query(ctx, s.db.Reader, byIDs, string(list))
-}
-
-// distinct gives the ids of the calls, each once.
-func distinct(calls []*batch.Call[int64, user.User]) []int64 {
-	ids := make([]int64, len(calls))
-	for i, c := range calls {
-		ids[i] = c.Key
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
 }
 
 // prepared is a query that is prepared when it is first asked for, and closed
