@@ -10,9 +10,11 @@ import (
 )
 
 const (
-	// lanes are the trips that may be under way at once: two, so that a slow one
-	// does not hold up everybody.
-	lanes = 2
+	// patience is for how long others wait for a trip before one goes beside it, so
+	// that a slow one does not hold up everybody.
+	patience = 5 * time.Millisecond
+	// maxSlow bounds the slow trips that are under way at once.
+	maxSlow = 4
 	// maxTrip bounds the calls of a trip.
 	maxTrip = 256
 )
@@ -34,13 +36,14 @@ type Group[K comparable, V any] struct {
 	timeout time.Duration
 
 	mu      sync.Mutex
-	running int // lanes that are taken
+	running bool // somebody makes trips, and the one under way is not slow
+	slow    int  // trips that others no longer wait for
 	waiting []*Call[K, V]
 	byKey   map[K]*Call[K, V] // those of waiting
 }
 
-// New returns a group whose trips travel makes, each within the timeout. Two
-// trips may be made at once.
+// New returns a group whose trips travel makes, each within the timeout. Several
+// may be made at once.
 func New[K comparable, V any](timeout time.Duration, travel func(context.Context, []*Call[K, V])) *Group[K, V] {
 	return &Group[K, V]{travel: travel, timeout: timeout, byKey: map[K]*Call[K, V]{}}
 }
@@ -70,11 +73,16 @@ func (g *Group[K, V]) join(key K) *Call[K, V] {
 		g.waiting = append(g.waiting, c)
 	}
 	c.callers++
-	if g.running < lanes {
-		g.running++
+	g.start()
+	return c
+}
+
+// start lets somebody make trips if nobody does; g is locked.
+func (g *Group[K, V]) start() {
+	if !g.running && g.slow < maxSlow && len(g.waiting) > 0 {
+		g.running = true
 		go g.run()
 	}
-	return c
 }
 
 func (g *Group[K, V]) leave(c *Call[K, V]) {
@@ -83,23 +91,50 @@ func (g *Group[K, V]) leave(c *Call[K, V]) {
 	c.callers--
 }
 
-// run makes trips in one lane until nobody waits. Before it leaves it lets those
-// run who are about to call: on a machine that is idle there are none.
+// run makes trips until nobody waits, or others have not waited for one of them.
+// Before it leaves it lets those run who are about to call: on a machine that is
+// idle there are none.
 func (g *Group[K, V]) run() {
-	for {
+	for inTime := true; inTime; {
 		runtime.Gosched()
 		calls := g.next()
 		if calls == nil {
 			return
 		}
-		g.trip(calls)
+		inTime = g.timed(calls)
 		for _, c := range calls {
 			close(c.done)
 		}
 	}
 }
 
-// next takes the calls that somebody waits for, and gives the lane back when
+// timed makes a trip and tells whether it was over within patience. If not,
+// another has taken over.
+func (g *Group[K, V]) timed(calls []*Call[K, V]) (inTime bool) {
+	over, late := false, false
+	timer := time.AfterFunc(patience, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if over {
+			return
+		}
+		late = true
+		g.running = false
+		g.slow++
+		g.start()
+	})
+	g.trip(calls)
+	timer.Stop()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if over = true; late {
+		g.slow--
+		g.start() // who waited because too many were slow
+	}
+	return !late
+}
+
+// next takes the calls that somebody waits for, and is the last of a run when
 // there are none.
 func (g *Group[K, V]) next() []*Call[K, V] {
 	g.mu.Lock()
@@ -120,7 +155,7 @@ func (g *Group[K, V]) next() []*Call[K, V] {
 			return calls
 		}
 	}
-	g.running--
+	g.running = false
 	return nil
 }
 

@@ -3,10 +3,11 @@ package batch_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pforte/pforte/pkg/batch"
@@ -33,144 +34,145 @@ func TestEachCallGetsItsOwnAnswer(t *testing.T) {
 	all.Wait()
 }
 
-// gate is a store whose trips wait until they are let go.
+// gate is a store whose trips wait until they are let go, one by one or all.
 type gate struct {
-	trips  atomic.Int64
-	begun  chan int
-	let    chan struct{}
-	atOnce atomic.Int64
-	most   atomic.Int64
+	mu    sync.Mutex
+	sizes []int // of the trips that began
+	let   chan struct{}
 }
 
-func newGate() *gate { return &gate{begun: make(chan int, 1000), let: make(chan struct{})} }
+func newGate() *gate { return &gate{let: make(chan struct{})} }
 
 func (g *gate) travel(ctx context.Context, calls []*call) {
-	g.trips.Add(1)
-	now := g.atOnce.Add(1)
-	for most := g.most.Load(); now > most && !g.most.CompareAndSwap(most, now); most = g.most.Load() {
-		continue
-	}
-	g.begun <- len(calls)
+	g.mu.Lock()
+	g.sizes = append(g.sizes, len(calls))
+	g.mu.Unlock()
 	<-g.let
-	g.atOnce.Add(-1)
 	square(ctx, calls)
 }
 
-func TestCallsThatWaitGoTogether(t *testing.T) {
-	store := newGate()
-	g := batch.New(time.Minute, store.travel)
-	var all sync.WaitGroup
-	do := func(key int) {
-		all.Go(func() {
-			if _, err := g.Do(t.Context(), key); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	for lane := range 2 { // one in each
-		do(lane)
-		if n := <-store.begun; n != 1 {
-			t.Fatalf("a call that found a free lane went with %d", n)
+// world is a group whose clock stands still while anybody works.
+type world struct {
+	*testing.T
+	store *gate
+	group *batch.Group[int, int]
+}
+
+func within(t *testing.T, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, store: newGate()}
+		w.group = batch.New(time.Minute, w.store.travel)
+		test(w)
+	})
+}
+
+// ask makes a call that is to end in an error, or in the right answer.
+func (w *world) ask(ctx context.Context, key int, want error) {
+	go func() {
+		if got, err := w.group.Do(ctx, key); !errors.Is(err, want) || (err == nil && got != key*key) {
+			w.Errorf("%d: %d, %v", key, got, err)
 		}
+	}()
+}
+
+// wantTrips tells of how many calls the trips were that have begun by now.
+func (w *world) wantTrips(sizes ...int) {
+	w.Helper()
+	synctest.Wait()
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	if !slices.Equal(w.store.sizes, sizes) {
+		w.Errorf("trips of %d calls have begun, want %d", w.store.sizes, sizes)
 	}
-	for key := range 98 {
-		do(key)
-	}
-	time.Sleep(100 * time.Millisecond) // they wait, and nothing else happens
-	if n := store.trips.Load(); n != 2 {
-		t.Fatalf("%d trips", n)
-	}
-	close(store.let)
-	all.Wait()
-	if n := store.trips.Load(); n > 10 {
-		t.Errorf("100 calls made %d trips", n)
-	}
-	if n := store.most.Load(); n > 2 {
-		t.Errorf("%d trips at once", n)
-	}
+}
+
+func TestCallsThatWaitGoTogether(t *testing.T) {
+	within(t, func(w *world) {
+		w.ask(w.Context(), 0, nil)
+		w.wantTrips(1)
+		for key := range 98 {
+			w.ask(w.Context(), key, nil)
+		}
+		w.wantTrips(1)
+		w.store.let <- struct{}{}
+		w.wantTrips(1, 98)
+		close(w.store.let)
+		w.ask(w.Context(), 0, nil)
+		w.wantTrips(1, 98, 1)
+	})
 }
 
 func TestThoseWhoAskForTheSameShareTheAnswer(t *testing.T) {
-	store := newGate()
-	g := batch.New(time.Minute, store.travel)
-	ctx, leave := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	do := func(ctx context.Context, key int, want error) {
-		all.Go(func() {
-			if got, err := g.Do(ctx, key); !errors.Is(err, want) || (err == nil && got != key*key) {
-				t.Errorf("%d: %d, %v", key, got, err)
-			}
-		})
-	}
-	for lane := range 2 {
-		do(t.Context(), lane, nil)
-		<-store.begun
-	}
-	for range 10 { // the first trip for 1 has begun: it may be older than these
-		do(t.Context(), 1, nil)
-		do(t.Context(), 2, nil)
-		do(ctx, 2, context.Canceled)
-		do(ctx, 3, context.Canceled)
-	}
-	time.Sleep(50 * time.Millisecond)
-	leave()
-	time.Sleep(50 * time.Millisecond)
-	close(store.let)
-	all.Wait()
-	close(store.begun)
-	keys := 0
-	for n := range store.begun {
-		keys += n
-	}
-	if keys != 2 {
-		t.Errorf("%d keys were asked for, want 1 and 2 once each", keys)
-	}
+	within(t, func(w *world) {
+		ctx, leave := context.WithCancel(w.Context())
+		w.ask(w.Context(), 1, nil)
+		w.wantTrips(1)
+		for range 10 { // the first trip may be older than these
+			w.ask(w.Context(), 1, nil)
+			w.ask(w.Context(), 2, nil)
+			w.ask(ctx, 2, context.Canceled)
+			w.ask(ctx, 3, context.Canceled)
+		}
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		close(w.store.let)
+		w.wantTrips(1, 2) // nobody is left who waits for 3
+	})
+}
+
+func TestASlowTripHoldsUpFewForLong(t *testing.T) {
+	within(t, func(w *world) {
+		w.ask(w.Context(), 0, nil)
+		synctest.Wait()
+		w.ask(w.Context(), 1, nil)
+		w.ask(w.Context(), 2, nil)
+		time.Sleep(4 * time.Millisecond)
+		w.wantTrips(1)
+		time.Sleep(time.Millisecond)
+		w.wantTrips(1, 2)
+		for key := range 10 { // the others become slow as well
+			w.ask(w.Context(), key, nil)
+			time.Sleep(10 * time.Millisecond)
+		}
+		w.wantTrips(1, 2, 1, 1)
+		w.store.let <- struct{}{} // and who waited meanwhile takes the place
+		w.wantTrips(1, 2, 1, 1, 8)
+		close(w.store.let)
+		w.ask(w.Context(), 7, nil)
+		w.wantTrips(1, 2, 1, 1, 8, 1)
+	})
 }
 
 func TestATripIsBounded(t *testing.T) {
-	store := newGate()
-	g := batch.New(time.Minute, store.travel)
-	var all sync.WaitGroup
-	for key := range 1000 {
-		all.Go(func() { _, _ = g.Do(t.Context(), key) })
-	}
-	time.Sleep(100 * time.Millisecond)
-	close(store.let)
-	all.Wait()
-	close(store.begun)
-	for n := range store.begun {
-		if n > 256 {
-			t.Errorf("%d calls on one trip", n)
+	within(t, func(w *world) {
+		for key := range 601 {
+			w.ask(w.Context(), key, nil)
+			if key == 0 {
+				synctest.Wait()
+			}
 		}
-	}
+		synctest.Wait()
+		close(w.store.let)
+		w.wantTrips(1, 256, 256, 88)
+	})
 }
 
 func TestACallerWhoLeavesEndsOnlyHisOwnWaiting(t *testing.T) {
-	store := newGate()
-	g := batch.New(time.Minute, store.travel)
-	ctx, leave := context.WithCancel(t.Context())
-	left, stayed := make(chan error, 3), make(chan error, 1)
-	for i := range 3 { // two travel, one waits
-		go func() { _, err := g.Do(ctx, 1); left <- err }()
-		if i < 2 {
-			<-store.begun
-		}
-	}
-	time.Sleep(20 * time.Millisecond)
-	leave()
-	for range 3 {
-		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("who leaves gets %v", err)
-		}
-	}
-	go func() { _, err := g.Do(t.Context(), 2); stayed <- err }()
-	close(store.let)
-	if err := <-stayed; err != nil {
-		t.Errorf("who stays gets %v", err)
-	}
-	if n := store.trips.Load(); n != 3 {
-		t.Errorf("%d trips: who had left before a trip went with it", n)
-	}
+	within(t, func(w *world) {
+		ctx, leave := context.WithCancel(w.Context())
+		w.ask(ctx, 1, context.Canceled) // this one travels
+		synctest.Wait()
+		w.ask(ctx, 1, context.Canceled)
+		w.ask(ctx, 2, context.Canceled)
+		w.ask(w.Context(), 2, nil)
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		close(w.store.let)
+		w.wantTrips(1, 1)
+	})
 }
 
 func TestATripEndsWithItsTimeout(t *testing.T) {
