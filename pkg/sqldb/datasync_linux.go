@@ -16,7 +16,7 @@ func datasync(file *os.File) error {
 	var fault error
 	err = conn.Control(func(fd uintptr) {
 		for fault = syscall.EINTR; errors.Is(fault, syscall.EINTR); {
-			fault = syscall.Fdatasync(int(fd)) //nolint:gosec // a descriptor is a small number
+			fault = syscall.Fdatasync(int(fd))
 		}
 	})
 	return errors.Join(err, fault)

@@ -25,6 +25,9 @@ const (
 	logging = 4
 )
 
+// sessions is how many there are where callers do not share one.
+const sessions = 16
+
 const manyAttempts = "1000000"
 
 // accounts compares auth with the same routes on Express and on scs.
@@ -35,7 +38,8 @@ func (s *Suite) accounts(ctx context.Context, p *page) error {
 	}
 	defer w.close(ctx)
 	p.line("\n## Accounts")
-	p.line("\n`GET /me` by %d callers at once, with a live session in the same Redis. The peers keep their users in memory.", askers)
+	p.line("\n`GET /me` by %d callers at once, with a live session in the same Redis: one for all, as a page asks for many things, and in one row %d in turn.", askers, sessions)
+	p.line("The peers keep their users in memory.")
 	if err := w.compareMe(ctx, p); err != nil {
 		return err
 	}
@@ -73,18 +77,28 @@ func (s *Suite) openAccounts(ctx context.Context) (*world, error) {
 }
 
 func (w *world) compareMe(ctx context.Context, p *page) error {
-	servers := []struct{ name, addr string }{
-		{"auth", w.Addresses.Auth}, {"Express", w.peers["express"]}, {"scs", w.peers["scs"]}, {"auth behind Caddy", w.Addresses.Proxy},
+	servers := []struct {
+		name, addr string
+		sessions   int
+		pids       []int
+	}{
+		{"auth", w.Addresses.Auth, 1, []int{w.Pid("auth")}},
+		{"Express", w.peers["express"], 1, []int{w.Pid("express")}},
+		{"scs", w.peers["scs"], 1, []int{w.Pid("scs")}},
+		{fmt.Sprintf("auth, %d sessions", sessions), w.Addresses.Auth, sessions, []int{w.Pid("auth")}},
+		{"auth behind Caddy", w.Addresses.Proxy, 1, []int{w.Pid("auth"), w.Pid("proxy")}},
 	}
-	pids := [][]int{{w.Pid("auth")}, {w.Pid("express")}, {w.Pid("scs")}, {w.Pid("auth"), w.Pid("proxy")}}
 	var cells []cell
-	for i, server := range servers {
-		me, err := w.me(ctx, server.addr)
-		if err != nil {
-			return fmt.Errorf("%s: %w", server.name, err)
+	for _, server := range servers {
+		me := make([][]byte, server.sessions)
+		for i := range me {
+			var err error
+			if me[i], err = w.me(ctx, server.addr); err != nil {
+				return fmt.Errorf("%s: %w", server.name, err)
+			}
 		}
-		cells = append(cells, cell{name: "/me, " + server.name, pids: pids[i], prepare: func(_ context.Context, d time.Duration) (load.Job, error) {
-			return load.Job{Addr: server.addr, Conns: askers, For: d, Request: always(me), Status: http.StatusOK}, nil
+		cells = append(cells, cell{name: "/me, " + server.name, pids: server.pids, prepare: func(_ context.Context, d time.Duration) (load.Job, error) {
+			return load.Job{Addr: server.addr, Conns: askers, For: d, Request: inTurn(me), Status: http.StatusOK}, nil
 		}})
 	}
 	r, err := w.suite.compare(ctx, w.suite.For, cells...)

@@ -34,11 +34,7 @@ func (s *Suite) payments(ctx context.Context, addr, body string) (func() []byte,
 			return nil, err
 		}
 	}
-	next := 0
-	return func() []byte {
-		next++
-		return made[(next-1)%len(made)]
-	}, nil
+	return inTurn(made), nil
 }
 
 // paid makes a request with a payment.

@@ -23,6 +23,15 @@ func request(method, path, body string, headers ...string) []byte {
 // always asks the same.
 func always(request []byte) func() []byte { return func() []byte { return request } }
 
+// inTurn asks one after the other, and then the first again.
+func inTurn(requests [][]byte) func() []byte {
+	next := 0
+	return func() []byte {
+		next++
+		return requests[(next-1)%len(requests)]
+	}
+}
+
 // cookies gives the Cookie header that a browser sends after an answer with
 // these Set-Cookie headers.
 func cookies(set []string) string {
