@@ -82,13 +82,14 @@ func (s *Server) Addr() string { return "127.0.0.1:" + s.port }
 // Kill ends the server at once, as a loss of power would. Killing it again does
 // nothing.
 func (s *Server) Kill() {
-	if s.cmd == nil {
-		return
+	if s.guard != nil {
+		_ = s.guard.Process.Kill()
+		_ = s.guard.Wait() // it was killed, which is no fault
 	}
-	_ = s.guard.Process.Kill()
-	_ = s.guard.Wait() // it was killed, which is no fault
-	_ = s.cmd.Process.Kill()
-	<-s.ended
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill()
+		<-s.ended
+	}
 	s.cmd, s.guard = nil, nil
 }
 
@@ -118,18 +119,18 @@ func (s *Server) signal(sig os.Signal) {
 func (s *Server) run() error {
 	s.t.Helper()
 	s.said.Reset()
-	s.cmd = exec.CommandContext(context.Background(), "redis-server", s.args...) //nolint:gosec // a program of the machine
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                      // Ctrl-C must not reach it before the tests end
-	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
-	if err := s.cmd.Start(); err != nil {
+	cmd := exec.CommandContext(context.Background(), "redis-server", s.args...) //nolint:gosec // a program of the machine
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                       // Ctrl-C must not reach it before the tests end
+	cmd.Stdout, cmd.Stderr = &s.said, &s.said
+	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.startGuard()
-	s.ended = make(chan struct{})
+	s.cmd, s.ended = cmd, make(chan struct{})
 	go func() {
-		_ = s.cmd.Wait() // its end is told by what it said
+		_ = cmd.Wait() // its end is told by what it said
 		close(s.ended)
 	}()
+	s.startGuard()
 	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); {
 		if s.answers() {
 			return nil
@@ -150,14 +151,15 @@ func (s *Server) run() error {
 func (s *Server) startGuard() {
 	s.t.Helper()
 	script := fmt.Sprintf("cat >/dev/null; kill -9 %d", s.cmd.Process.Pid)
-	s.guard = exec.CommandContext(context.Background(), "/bin/sh", "-c", script) //nolint:gosec // a number of our own
-	s.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if _, err := s.guard.StdinPipe(); err != nil { // held by s.guard until it is killed
+	guard := exec.CommandContext(context.Background(), "/bin/sh", "-c", script) //nolint:gosec // a number of our own
+	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if _, err := guard.StdinPipe(); err != nil { // held by s.guard until it is killed
 		s.t.Fatal(err)
 	}
-	if err := s.guard.Start(); err != nil {
+	if err := guard.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+	s.guard = guard
 }
 
 // answers tells whether this server takes commands, and not another one that has
