@@ -126,8 +126,8 @@ func (c *cookieStore) Save(r *http.Request, w http.ResponseWriter, gs *sessions.
 	if !ok {
 		return nil // an anonymous visitor gets no cookie
 	}
-	if age := c.now().Sub(t.sentAt); t.cookie == "" || age < 0 || age >= signedFor {
-		t.sentAt = c.now()
+	if age := c.now().Sub(t.signedAt); t.cookie == "" || age < 0 || age >= signedFor {
+		t.signedAt = c.now()
 		var err error
 		if t.cookie, err = c.codecs[0].Encode(gs.Name(), []byte(t.String())); err != nil {
 			return fmt.Errorf("sign session cookie: %w", err)

@@ -125,8 +125,8 @@ func (m *Manager) Start(w http.ResponseWriter, r *http.Request, login Login) (Se
 	return s, m.send(w, r, gs, s)
 }
 
-// Resend sets both cookies of the current session again, as new, and gives it a
-// CSRF token if it has none. ErrNotFound as in Current.
+// Resend sets both cookies of the current session again, with a whole lifetime,
+// and gives it a CSRF token if it has none. ErrNotFound as in Current.
 func (m *Manager) Resend(w http.ResponseWriter, r *http.Request) (Session, error) {
 	gs, err := m.cookies.Get(r, m.name)
 	if err != nil {
@@ -146,8 +146,8 @@ func (m *Manager) Resend(w http.ResponseWriter, r *http.Request) (Session, error
 	return s, m.send(w, r, gs, s)
 }
 
-// ResendStale sets both cookies again when the request's is older than 12
-// hours. Without a session it does nothing.
+// ResendStale sets both cookies again when the request's was signed 12 hours ago
+// or earlier. Without a session it does nothing.
 func (m *Manager) ResendStale(w http.ResponseWriter, r *http.Request) error {
 	gs, err := m.cookies.Get(r, m.name)
 	if err != nil {
@@ -157,7 +157,7 @@ func (m *Manager) ResendStale(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return nil //nolint:nilerr // anonymous: nothing to send
 	}
-	if t, ok := gs.Values[tokenValue].(token); ok && m.cookies.now().Sub(t.sentAt) < staleAfter {
+	if t, ok := gs.Values[tokenValue].(token); ok && m.cookies.now().Sub(t.signedAt) < staleAfter {
 		return nil
 	}
 	return m.send(w, r, gs, s)

@@ -9,12 +9,12 @@ import (
 )
 
 // token is what the session cookie says, before it is signed: whose session, its
-// id, and when the cookie was sent. The user stands in it so that a store can
+// id, and when the cookie was signed. The user stands in it so that a store can
 // keep all that belongs to one user together.
 type token struct {
-	userID int64
-	id     string
-	sentAt time.Time // or signed, if that was within signedFor
+	userID   int64
+	id       string
+	signedAt time.Time
 
 	// cookie is the one it was read from, if today's secret has signed it.
 	cookie string
@@ -26,7 +26,7 @@ func (t token) ref() Ref { return Ref{UserID: t.userID, Key: keyOf(t.id)} }
 
 // String is "<user id>.<session id>.<unix seconds>".
 func (t token) String() string {
-	return strconv.FormatInt(t.userID, 10) + "." + t.id + "." + strconv.FormatInt(t.sentAt.Unix(), 10)
+	return strconv.FormatInt(t.userID, 10) + "." + t.id + "." + strconv.FormatInt(t.signedAt.Unix(), 10)
 }
 
 // parseToken is the inverse of String and takes nothing that String does not make.
@@ -39,7 +39,7 @@ func parseToken(text string) (token, error) {
 	if err != nil || userID <= 0 {
 		return token{}, errToken
 	}
-	sentAt, err := strconv.ParseInt(parts[2], 10, 64)
+	signedAt, err := strconv.ParseInt(parts[2], 10, 64)
 	if err != nil {
 		return token{}, errToken
 	}
@@ -47,7 +47,7 @@ func parseToken(text string) (token, error) {
 	if err != nil || len(id) != idBytes {
 		return token{}, errToken
 	}
-	t := token{userID: userID, id: parts[1], sentAt: time.Unix(sentAt, 0)}
+	t := token{userID: userID, id: parts[1], signedAt: time.Unix(signedAt, 0)}
 	if t.String() != text {
 		return token{}, errToken
 	}

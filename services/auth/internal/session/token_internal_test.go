@@ -6,7 +6,7 @@ import (
 )
 
 func FuzzParseToken(f *testing.F) {
-	f.Add(token{userID: 42, id: newID(), sentAt: time.Unix(1_770_000_000, 0)}.String())
+	f.Add(token{userID: 42, id: newID(), signedAt: time.Unix(1_770_000_000, 0)}.String())
 	for _, seed := range []string{"", "..", "1.2.3", "42." + newID() + ".-5", "9223372036854775808." + newID() + ".1"} {
 		f.Add(seed)
 	}
