@@ -29,6 +29,9 @@ func TestHealthSaysWhetherTheServiceIsReady(t *testing.T) {
 	if strings.Contains(string(r.body), "secret") {
 		t.Errorf("the answer tells %s", r.body)
 	}
+	if head := w.do(http.MethodHead, "/health", ""); head.status != r.status || head.header.Get("Content-Length") != strconv.Itoa(len(r.body)) {
+		t.Errorf("HEAD: %d %v; GET has %d bytes", head.status, head.header, len(r.body))
+	}
 }
 
 func TestTheKeyDocumentIsServedAndCached(t *testing.T) {

@@ -189,8 +189,5 @@ func (a *api) writeError(err error, c echo.Context) {
 	if ours.RetryAfterSeconds > 0 {
 		ans.header["Retry-After"] = []string{strconv.Itoa(ours.RetryAfterSeconds)}
 	}
-	if c.Request().Method == http.MethodHead {
-		ans.body = nil
-	}
 	_ = write(c, ans) // the client is gone if this fails
 }
