@@ -179,6 +179,7 @@ func Run(t *testing.T, open Open) {
 		{"due gives unknown payments once", dueOnce},
 		{"prune drops old answers and abandoned claims only", pruneDrops},
 		{"prune goes by the age of claims, not by their order", pruneGoesByAge},
+		{"prune leaves no old answer where nothing is sold any more", pruneWhenNothingIsSold},
 		{"list is newest first, filtered and brief", listFilters},
 		{"totals add up amounts beyond 64 bits", totalsAddUp},
 	}

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,6 +86,21 @@ func pruneGoesByAge(w *world) {
 		if r := w.get(record(name, alice).Key); (r.Answer != nil) != kept {
 			w.Errorf("%s has the answer %q", name, r.Answer)
 		}
+	}
+}
+
+// Most were claimed while the clock was ahead, and the last after it was set.
+func pruneWhenNothingIsSold(w *world) {
+	w.advance(10 * time.Minute)
+	for i := range 101 {
+		w.claim(record(fmt.Sprint("ahead ", i), alice))
+	}
+	w.advance(-10 * time.Minute)
+	w.begin(record("last", alice))
+	w.finish(record("last", alice), payment.Outcome{State: payment.Settled})
+	w.must(w.Prune(context.Background(), start.Add(11*time.Minute)))
+	if r := w.get(record("last", alice).Key); r.Answer != nil {
+		w.Errorf("the last has the answer %q", r.Answer)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestNoFrequentQueryScansThePayments(t *testing.T) {
 		selectBrief + " WHERE " + undecided + " AND check_at <= ? AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + ")) ORDER BY check_at LIMIT ?": {now, now, now, now, now, 20},
 		"SELECT count(*) FROM payments WHERE " + undecided + " AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + "))":                              {now, now},
 		"DELETE FROM payments WHERE " + undecided + " AND state = 'working' AND " + abandoned:                                                                      {now, now},
-		pruneSQL: {now, now},
+		pruneSQL: {now, now, now},
 		tidySQL:  nil,
 	}
 	for query, args := range queries {

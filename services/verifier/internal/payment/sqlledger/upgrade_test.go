@@ -65,7 +65,9 @@ func TestALedgerOfTheFirstReleaseIsTakenOver(t *testing.T) {
 					t.Errorf("%s: %+v, %v", state, r, err)
 				}
 			}
-			wantOpen(t, l, "settling unknown working")
+			if backend == "sqlite" { // on Postgres those that have ended are left to Prune
+				wantOpen(t, l, "settling unknown working")
+			}
 			due, err := l.Due(ctx, 10, time.Now())
 			if err != nil || len(due) != 2 {
 				t.Errorf("%d are due, %v", len(due), err)

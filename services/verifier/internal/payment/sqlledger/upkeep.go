@@ -57,27 +57,52 @@ func (l *Ledger) Due(ctx context.Context, limit int, next time.Time) ([]payment.
 
 // Answers have the numbers of their payments, and those made before a moment come
 // first: so no index by their age is needed, only the greatest such number. It is
-// sought among several, because a payment that is claimed anew keeps its own.
+// sought among several, because a payment that is claimed anew keeps its own; and
+// if none is younger, there is no bound.
 const pruneSQL = `DELETE FROM answers WHERE claimed < ?
-	AND payment <= (SELECT max(id) FROM (SELECT id FROM payments WHERE claimed < ? ORDER BY claimed DESC LIMIT 100) AS latest)
+	AND payment <= CASE WHEN EXISTS (SELECT 1 FROM payments WHERE claimed >= ?)
+		THEN (SELECT max(id) FROM (SELECT id FROM payments WHERE claimed < ? ORDER BY claimed DESC LIMIT 100) AS latest)
+		ELSE 9223372036854775807 END
 	AND EXISTS (SELECT 1 FROM payments WHERE payments.id = answers.payment AND payments.state IN ('settled', 'dead'))`
 
-// tidySQL is for what a release before undecided has settled.
-const tidySQL = "UPDATE payments SET check_at = NULL WHERE " + undecided + " AND state IN ('settled', 'dead')"
+// tidySQL is for what a release before undecided has settled, a portion of it.
+const tidySQL = "UPDATE payments SET check_at = NULL WHERE id IN (SELECT id FROM payments WHERE " + undecided + " AND state IN ('settled', 'dead') LIMIT 2000)"
 
 // Prune implements payment.Ledger.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
-	err := l.exec(ctx, pruneSQL, before.UnixMilli(), before.UnixMilli())
-	if err != nil {
-		return err
-	}
-	if err := l.exec(ctx, tidySQL); err != nil {
+	moment := before.UnixMilli()
+	if err := l.exec(ctx, pruneSQL, moment, moment, moment); err != nil {
 		return err
 	}
 	if err := l.exec(ctx, "DELETE FROM payments WHERE "+undecided+" AND state = 'working' AND "+abandoned, l.viewArgs()...); err != nil {
 		return err
 	}
-	return l.exec(ctx, "DELETE FROM owners WHERE alive_until < ?", before.UnixMilli())
+	if err := l.exec(ctx, "DELETE FROM owners WHERE alive_until < ?", moment); err != nil {
+		return err
+	}
+	return l.tidy(ctx)
+}
+
+// tidy lets payments be written between its portions.
+func (l *Ledger) tidy(ctx context.Context) error {
+	for more := true; more; {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("tidy the ledger: %w", err)
+		}
+		err := l.writes.do(ctx, false, func(ctx context.Context, u *unit) error {
+			result, err := u.ExecContext(ctx, tidySQL)
+			if err != nil {
+				return fmt.Errorf("tidy the ledger: %w", err)
+			}
+			n, err := result.RowsAffected()
+			more = n > 0
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *Ledger) exec(ctx context.Context, query string, args ...any) error {

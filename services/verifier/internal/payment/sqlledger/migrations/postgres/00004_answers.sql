@@ -1,0 +1,3 @@
+-- Prune finds answers by their number.
+-- +goose Up
+DROP INDEX answers_claimed;
