@@ -3,9 +3,8 @@ package payment
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // ledgerTimeout bounds a write that must not be left out because a caller went.
@@ -48,21 +47,18 @@ func (g *Gate) release(ctx context.Context, r Record) {
 func (g *Gate) workAndVerify(ctx context.Context, o Order, call []byte) (refund func(), answer []byte, err error) {
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var all errgroup.Group
-	var workErr, verifyErr error
-	all.Go(func() error {
+	var beside sync.WaitGroup
+	var workErr error
+	beside.Go(func() {
 		working, done := context.WithTimeout(both, g.WorkTimeout)
 		defer done()
 		answer, workErr = work(working, o)
-		return nil
 	})
-	all.Go(func() error {
-		if verifyErr = g.verify(both, o, call); verifyErr != nil {
-			cancel()
-		}
-		return nil
-	})
-	_ = all.Wait()
+	verifyErr := g.verify(both, o, call)
+	if verifyErr != nil {
+		cancel()
+	}
+	beside.Wait()
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}

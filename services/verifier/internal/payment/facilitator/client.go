@@ -40,7 +40,7 @@ type Options struct {
 
 // Client implements payment.Facilitator.
 type Client struct {
-	base *url.URL
+	targets map[string]string // the URL of each call
 	// checking and settling have connections of their own, so that slow checks
 	// leave room to settle. A RoundTripper follows no redirect, which would carry
 	// the payment and the token elsewhere.
@@ -63,7 +63,11 @@ func New(o Options) (*Client, error) {
 	if o.Called == nil {
 		o.Called = func(string, string, time.Duration) {}
 	}
-	return &Client{base: base, Options: o, circuit: &circuit{now: o.Now}, checking: transport(), settling: transport()}, nil
+	targets := map[string]string{}
+	for _, call := range []string{"verify", "settle", "supported"} {
+		targets[call] = base.JoinPath(call).String()
+	}
+	return &Client{targets: targets, Options: o, circuit: &circuit{now: o.Now}, checking: transport(), settling: transport()}, nil
 }
 
 // transport keeps connections for bursts of payments to one host. Calls are
@@ -209,8 +213,7 @@ func (r reply) isAway() bool {
 }
 
 func (c *Client) exchange(ctx context.Context, method, path string, body []byte) (reply, error) {
-	target := c.base.JoinPath(path)
-	request, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, c.targets[path], bytes.NewReader(body))
 	if err != nil {
 		return reply{}, err
 	}
@@ -219,7 +222,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, body []byte)
 		request.Header.Set("Content-Type", "application/json")
 	}
 	if c.Token != nil {
-		token, err := c.Token.Sign(method, target.Host, target.EscapedPath(), c.Now())
+		token, err := c.Token.Sign(method, request.URL.Host, request.URL.EscapedPath(), c.Now())
 		if err != nil {
 			return reply{}, err
 		}
