@@ -72,21 +72,22 @@ return made`
 // someoneElse is the first of the users who get copies: nobody has such an id.
 const someoneElse = 1_000_000_000
 
-// manySessions makes n sessions.
-func (l *redisLink) manySessions(n int) error {
+// manySessions makes n sessions and tells how many keys there are then.
+func (l *redisLink) manySessions(n int) (keys int, err error) {
 	const step = 5_000 // so that nobody waits long
 	if _, err := l.number("EVAL", noteKeys, "0"); err != nil {
-		return err
+		return 0, err
 	}
 	for first := 0; first < n; first += step {
 		last := min(first+step, n) - 1
 		made, err := l.number("EVAL", copySessions, "0", strconv.Itoa(someoneElse+first), strconv.Itoa(someoneElse+last))
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if made < int64(last-first+1) {
-			return fmt.Errorf("redis: %d keys copied for %d users", made, last-first+1)
+			return 0, fmt.Errorf("redis: %d keys copied for %d users", made, last-first+1)
 		}
 	}
-	return nil
+	all, err := l.number("DBSIZE")
+	return int(all), err
 }
