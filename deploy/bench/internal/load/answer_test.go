@@ -72,7 +72,7 @@ func TestEveryAnswerCounts(t *testing.T) {
 		"at a pace":          func() (Result, error) { return Pace(context.Background(), job, 50) },
 	} {
 		result, err := run()
-		if err != nil || result.Answers < 2 || len(result.Latencies) != result.Answers || result.Quantile(.5) <= 0 || result.Quantile(.5) > result.Quantile(1) {
+		if err != nil || result.Answers < 2 || result.Rate <= 0 || len(result.Latencies) != result.Answers || result.Quantile(.5) <= 0 || result.Quantile(.5) > result.Quantile(1) {
 			t.Errorf("%s: %d answers, %v", name, result.Answers, err)
 		}
 	}

@@ -8,8 +8,7 @@ type Job struct {
 	Addr string
 	// Conns is how many connections wait for an answer at any time.
 	Conns int
-	// For is how long to ask. Answers that are under way then are awaited, but
-	// not counted.
+	// For is how long to ask. Answers that are under way then are awaited.
 	For time.Duration
 	// Request gives the bytes of the next request. It is called by one thread.
 	Request func() []byte
@@ -22,15 +21,16 @@ type Job struct {
 // Result is what came of a job.
 type Result struct {
 	Answers int
-	// Took is until the last of them, so that slow answers are not cut off in the
-	// middle.
+	// Took is until the last of them.
 	Took time.Duration
+	// Rate is how many answers came in a second: of Run without its first quarter,
+	// in which a slow server has answered nobody yet, and without its end, when
+	// fewer and fewer wait. Work that is under way at both moments makes up for
+	// each other.
+	Rate float64
 	// Latencies are sorted, one for each answer.
 	Latencies []time.Duration
 }
-
-// Rate is how many answers came in a second.
-func (r Result) Rate() float64 { return float64(r.Answers) / r.Took.Seconds() }
 
 // Quantile is the latency that the share q of the answers did not exceed.
 func (r Result) Quantile(q float64) time.Duration {

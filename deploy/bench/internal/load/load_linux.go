@@ -44,7 +44,9 @@ type loop struct {
 	deadline  time.Time
 	waiting   int
 	latencies []time.Duration
-	last      time.Time // when the latest answer that counts came
+	last      time.Time // when the latest answer came
+	steady    time.Time // from when on answers count for the rate, until deadline
+	counted   int
 }
 
 // conn is one connection with one request under way.
@@ -86,6 +88,7 @@ func (l *loop) dial(addr netip.AddrPort) error {
 func (l *loop) run(ctx context.Context) (Result, error) {
 	began := time.Now()
 	l.deadline = began.Add(l.job.For)
+	l.steady = began.Add(l.job.For / 4)
 	for _, c := range l.conns {
 		if err := l.ask(c, time.Now()); err != nil {
 			return Result{}, err
@@ -110,7 +113,10 @@ func (l *loop) run(ctx context.Context) (Result, error) {
 		}
 	}
 	slices.Sort(l.latencies)
-	return Result{Answers: len(l.latencies), Took: l.last.Sub(began), Latencies: l.latencies}, ctx.Err()
+	return Result{
+		Answers: len(l.latencies), Took: l.last.Sub(began), Latencies: l.latencies,
+		Rate: float64(l.counted) / l.deadline.Sub(l.steady).Seconds(),
+	}, ctx.Err()
 }
 
 func (l *loop) ask(c *conn, now time.Time) error {
@@ -148,9 +154,12 @@ func (l *loop) read(c *conn) error {
 	}
 	l.waiting--
 	now := time.Now()
+	l.latencies, l.last = append(l.latencies, now.Sub(c.asked)), now
 	if now.After(l.deadline) {
 		return nil
 	}
-	l.latencies, l.last = append(l.latencies, now.Sub(c.asked)), now
+	if now.After(l.steady) {
+		l.counted++
+	}
 	return l.ask(c, now)
 }

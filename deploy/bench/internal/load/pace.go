@@ -35,7 +35,8 @@ func Pace(ctx context.Context, j Job, rate int) (Result, error) {
 		latencies = append(latencies, time.Since(due))
 	}
 	slices.Sort(latencies)
-	return Result{Answers: len(latencies), Took: time.Since(began), Latencies: latencies}, ctx.Err()
+	took := time.Since(began)
+	return Result{Answers: len(latencies), Took: took, Rate: float64(len(latencies)) / took.Seconds(), Latencies: latencies}, ctx.Err()
 }
 
 // exchange sends one request and reads its answer.

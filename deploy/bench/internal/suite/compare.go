@@ -15,11 +15,11 @@ type cell struct {
 	name string
 	// pids are the processes whose work it is.
 	pids []int
-	// prepare gives the job of one round.
+	// prepare gives the job of one turn.
 	prepare func(ctx context.Context, duration time.Duration) (load.Job, error)
 }
 
-// rounds are what a cell's rounds gave.
+// rounds are what a cell's turns gave.
 type rounds struct {
 	// rate is in answers a second, cost in microseconds of the server's
 	// processor time for an answer, p50 and p99 in milliseconds.
@@ -28,29 +28,36 @@ type rounds struct {
 	client samples
 }
 
-// compare asks all cells in turn, round after round.
-func (s *Suite) compare(ctx context.Context, duration time.Duration, cells ...cell) ([]rounds, error) {
+// turns is how many short turns those who are compared have for one round of
+// other figures: the machine's pace changes within seconds, and by more than what
+// some of them differ.
+const turns = 4
+
+// turn is how long one turn lasts.
+func turn(round time.Duration) time.Duration { return round / 2 }
+
+// compare asks all cells in turn, again and again.
+func (s *Suite) compare(ctx context.Context, round time.Duration, cells ...cell) ([]rounds, error) {
+	for _, c := range cells { // what is compiled and connected late, is now
+		if _, err := c.run(ctx, round); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
 	results := make([]rounds, len(cells))
-	for round := range s.Rounds + 1 {
+	for n := range turns * s.Rounds {
 		for i, c := range cells {
-			if round == 0 { // what is compiled and connected late, is now
-				if _, err := c.run(ctx, min(duration, time.Second)); err != nil {
-					return nil, fmt.Errorf("%s: %w", c.name, err)
-				}
-				continue
-			}
-			m, err := c.run(ctx, duration)
+			m, err := c.run(ctx, turn(round))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
 			results[i].add(m)
-			s.progress("%s, round %d: %s/s, %s µs, p99 %s ms; asking took %.0f %% of a core", c.name, round, figure(m.rate), figure(m.cost), figure(m.p99), 100*m.client)
+			s.progress("%s, turn %d: %s/s, %s µs, p99 %s ms; asking took %.0f %% of a core", c.name, n+1, figure(m.rate), figure(m.cost), figure(m.p99), 100*m.client)
 		}
 	}
 	return results, nil
 }
 
-// one is what a round gave.
+// one is what a turn gave.
 type one struct{ rate, cost, p50, p99, client float64 }
 
 func (r *rounds) add(m one) {
@@ -87,7 +94,7 @@ func (c cell) run(ctx context.Context, duration time.Duration) (one, error) {
 		return one{}, fmt.Errorf("no answer within %v", duration)
 	}
 	return one{
-		rate: result.Rate(), cost: micro(after-before) / float64(result.Answers), client: (asked - asking).Seconds() / result.Took.Seconds(),
+		rate: result.Rate, cost: micro(after-before) / float64(result.Answers), client: (asked - asking).Seconds() / result.Took.Seconds(),
 		p50: milli(result.Quantile(.5)), p99: milli(result.Quantile(.99)),
 	}, nil
 }

@@ -88,8 +88,8 @@ func (s *Suite) progress(format string, args ...any) {
 func (s *Suite) head(ctx context.Context, p *page) {
 	p.line("# Performance")
 	p.line("\n`make bench` writes this page: measured on %s, %d rounds of %v each. A figure is the median of the rounds, with the least and the greatest.", s.Now().UTC().Format(time.DateOnly), s.Rounds, s.For)
-	p.line("Compared servers run side by side and are asked in turn; who asks shares the machine with them.\n" +
-		"Of many callers the answers are looked at every 0.2 ms, as a network card gathers packets, so that no server pays for waking whoever asks.\n")
+	p.line("Compared servers run side by side and are asked in turn, %d turns of %v each; who asks shares the machine with them.\n"+
+		"Of many callers the answers are looked at every 0.2 ms, as a network card gathers packets, so that no server pays for waking whoever asks.\n", turns*s.Rounds, turn(s.For))
 	p.line("Machine: %s.", machine.Describe())
 	p.line("Peers run on Node %s; sessions are in %s.", machine.Version(ctx, "node", "--version"), redisVersion(ctx))
 }
