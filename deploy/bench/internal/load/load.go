@@ -23,10 +23,10 @@ type Result struct {
 	Answers int
 	// Took is until the last of them.
 	Took time.Duration
-	// Rate is how many answers came in a second: of Run without its first quarter,
-	// in which a slow server has answered nobody yet, and without its end, when
-	// fewer and fewer wait. Work that is under way at both moments makes up for
-	// each other.
+	// Rate is how many answers came in a second: of Run from an answer after the
+	// first quarter to the last before For was over. In the beginning a slow server
+	// has answered nobody yet, and in the end fewer and fewer wait; work that is
+	// under way at both moments makes up for each other.
 	Rate float64
 	// Latencies are sorted, one for each answer.
 	Latencies []time.Duration

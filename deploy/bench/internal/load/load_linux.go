@@ -45,8 +45,10 @@ type loop struct {
 	waiting   int
 	latencies []time.Duration
 	last      time.Time // when the latest answer came
-	steady    time.Time // from when on answers count for the rate, until deadline
-	counted   int
+	// steady is from when on answers count for the rate, until the deadline; from
+	// and to are the answers before the first that counts, and the last.
+	steady, from, to time.Time
+	counted          int
 }
 
 // conn is one connection with one request under way.
@@ -88,7 +90,7 @@ func (l *loop) dial(addr netip.AddrPort) error {
 func (l *loop) run(ctx context.Context) (Result, error) {
 	began := time.Now()
 	l.deadline = began.Add(l.job.For)
-	l.steady = began.Add(l.job.For / 4)
+	l.steady, l.from = began.Add(l.job.For/4), began
 	for _, c := range l.conns {
 		if err := l.ask(c, time.Now()); err != nil {
 			return Result{}, err
@@ -113,10 +115,11 @@ func (l *loop) run(ctx context.Context) (Result, error) {
 		}
 	}
 	slices.Sort(l.latencies)
-	return Result{
-		Answers: len(l.latencies), Took: l.last.Sub(began), Latencies: l.latencies,
-		Rate: float64(l.counted) / l.deadline.Sub(l.steady).Seconds(),
-	}, ctx.Err()
+	result := Result{Answers: len(l.latencies), Took: l.last.Sub(began), Latencies: l.latencies}
+	if l.counted > 0 {
+		result.Rate = float64(l.counted) / l.to.Sub(l.from).Seconds()
+	}
+	return result, ctx.Err()
 }
 
 func (l *loop) ask(c *conn, now time.Time) error {
@@ -158,8 +161,10 @@ func (l *loop) read(c *conn) error {
 	if now.After(l.deadline) {
 		return nil
 	}
-	if now.After(l.steady) {
-		l.counted++
+	if now.Before(l.steady) {
+		l.from = now
+	} else {
+		l.counted, l.to = l.counted+1, now
 	}
 	return l.ask(c, now)
 }
