@@ -84,3 +84,22 @@ func TestEveryAnswerCounts(t *testing.T) {
 		t.Error("another status was taken at a pace")
 	}
 }
+
+func TestTheRateIsTheServersOwn(t *testing.T) {
+	const second = time.Second
+	for name, c := range map[string]struct {
+		answered []time.Duration
+		rate     float64
+	}{
+		"nothing":                     {nil, 0},
+		"nothing after the start":     {[]time.Duration{second / 8}, 0},
+		"only after the end":          {[]time.Duration{2 * second}, 0},
+		"one in each tenth":           {[]time.Duration{second / 10, second / 5, 3 * second / 10, 2 * second / 5, second / 2}, 10},
+		"the first late":              {[]time.Duration{second / 2, second}, 2},
+		"many of the end do not help": {[]time.Duration{second / 5, 7 * second / 10, 2 * second, 2 * second, 2 * second}, 2},
+	} {
+		if got := steadyRate(c.answered, second); got < c.rate-1e-9 || got > c.rate+1e-9 {
+			t.Errorf("%s: %v a second, not %v", name, got, c.rate)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package load
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Job is what to ask, and how.
 type Job struct {
@@ -23,13 +26,28 @@ type Result struct {
 	Answers int
 	// Took is until the last of them.
 	Took time.Duration
-	// Rate is how many answers came in a second: of Run from an answer after the
-	// first quarter to the last before For was over. In the beginning a slow server
-	// has answered nobody yet, and in the end fewer and fewer wait; work that is
-	// under way at both moments makes up for each other.
+	// Rate is how many answers came in a second; of Run see steadyRate.
 	Rate float64
 	// Latencies are sorted, one for each answer.
 	Latencies []time.Duration
+}
+
+// steadyRate is how many answers came in a second, from one of the first quarter
+// of length to the last before its end. In the beginning a slow server has
+// answered nobody yet, and after the end fewer and fewer wait; work that is under
+// way at both moments makes up for each other. answered is when they came, in
+// their order.
+func steadyRate(answered []time.Duration, length time.Duration) float64 {
+	first, _ := slices.BinarySearch(answered, length/4)
+	end, _ := slices.BinarySearch(answered, length+1)
+	if first == end {
+		return 0
+	}
+	from := time.Duration(0)
+	if first > 0 {
+		from = answered[first-1]
+	}
+	return float64(end-first) / (answered[end-1] - from).Seconds()
 }
 
 // Quantile is the latency that the share q of the answers did not exceed.

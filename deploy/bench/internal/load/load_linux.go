@@ -18,7 +18,7 @@ func Run(ctx context.Context, j Job) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("load: %w", err)
 	}
-	l := &loop{job: j, conns: map[int32]*conn{}, latencies: make([]time.Duration, 0, 1<<16)}
+	l := &loop{job: j, conns: map[int32]*conn{}, latencies: make([]time.Duration, 0, 1<<16), answered: make([]time.Duration, 0, 1<<16)}
 	defer l.close()
 	if l.epoll, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
 		return Result{}, fmt.Errorf("load: epoll: %w", err)
@@ -41,14 +41,10 @@ type loop struct {
 	job       Job
 	epoll     int
 	conns     map[int32]*conn
-	deadline  time.Time
+	began     time.Time
 	waiting   int
 	latencies []time.Duration
-	last      time.Time // when the latest answer came
-	// steady is from when on answers count for the rate, until the deadline; from
-	// and to are the answers before the first that counts, and the last.
-	steady, from, to time.Time
-	counted          int
+	answered  []time.Duration // when each answer came, since began
 }
 
 // conn is one connection with one request under way.
@@ -88,9 +84,7 @@ func (l *loop) dial(addr netip.AddrPort) error {
 }
 
 func (l *loop) run(ctx context.Context) (Result, error) {
-	began := time.Now()
-	l.deadline = began.Add(l.job.For)
-	l.steady, l.from = began.Add(l.job.For/4), began
+	l.began = time.Now()
 	for _, c := range l.conns {
 		if err := l.ask(c, time.Now()); err != nil {
 			return Result{}, err
@@ -115,11 +109,12 @@ func (l *loop) run(ctx context.Context) (Result, error) {
 		}
 	}
 	slices.Sort(l.latencies)
-	result := Result{Answers: len(l.latencies), Took: l.last.Sub(began), Latencies: l.latencies}
-	if l.counted > 0 {
-		result.Rate = float64(l.counted) / l.to.Sub(l.from).Seconds()
+	if len(l.answered) == 0 {
+		return Result{}, ctx.Err()
 	}
-	return result, ctx.Err()
+	return Result{
+		Answers: len(l.answered), Took: l.answered[len(l.answered)-1], Rate: steadyRate(l.answered, l.job.For), Latencies: l.latencies,
+	}, ctx.Err()
 }
 
 func (l *loop) ask(c *conn, now time.Time) error {
@@ -157,14 +152,10 @@ func (l *loop) read(c *conn) error {
 	}
 	l.waiting--
 	now := time.Now()
-	l.latencies, l.last = append(l.latencies, now.Sub(c.asked)), now
-	if now.After(l.deadline) {
+	since := now.Sub(l.began)
+	l.latencies, l.answered = append(l.latencies, now.Sub(c.asked)), append(l.answered, since)
+	if since > l.job.For {
 		return nil
-	}
-	if now.Before(l.steady) {
-		l.from = now
-	} else {
-		l.counted, l.to = l.counted+1, now
 	}
 	return l.ask(c, now)
 }

@@ -18,17 +18,18 @@ import (
 // to the facilitator, because a wallet may be a contract.
 const payer = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
 
-// stock is how many payments are made before a round, which is more than any
-// seller sells in it.
+// stock is how many payments are made for each second of a turn, before it, which
+// is more than any seller sells.
 const stock = 10_000
 
-// payments gives requests with a fresh payment each, for what a seller offers.
-func (s *Suite) payments(ctx context.Context, addr, body string) (func() []byte, error) {
+// payments gives requests with a fresh payment each, for what a seller offers, as
+// many as may be needed for so long.
+func (s *Suite) payments(ctx context.Context, addr, body string, length time.Duration) (func() []byte, error) {
 	offer, err := challenge(ctx, addr, body)
 	if err != nil {
 		return nil, err
 	}
-	made := make([][]byte, int(stock*s.For.Seconds()))
+	made := make([][]byte, int(stock*length.Seconds()))
 	for i := range made {
 		if made[i], err = paid(offer, body, s.Now()); err != nil {
 			return nil, err

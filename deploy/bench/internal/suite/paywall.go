@@ -36,7 +36,9 @@ func (s *Suite) paywall(ctx context.Context, p *page) error {
 		{"verifier behind Caddy", w.Addresses.Proxy, []int{w.Pid("verifier"), w.Pid("proxy")}},
 	}
 	p.line("\nThe 402 of a call without payment, %d callers at once.", askers)
-	unpaid := func(seller) (func() []byte, error) { return always(request(http.MethodPost, verifyPath, body)), nil }
+	unpaid := func(seller, time.Duration) (func() []byte, error) {
+		return always(request(http.MethodPost, verifyPath, body)), nil
+	}
 	nothing := seller{"net/http, doing nothing", w.peers["bare"], []int{w.Pid("bare")}}
 	r, err := s.sell(ctx, p, "unpaid", askers, http.StatusPaymentRequired, append(slices.Clip(sellers), nothing), unpaid)
 	if err != nil {
@@ -44,7 +46,9 @@ func (s *Suite) paywall(ctx context.Context, p *page) error {
 	}
 	p.ratios("unpaid", r[0], r[1], "@x402/express", atLeast(10))
 
-	paid := func(sl seller) (func() []byte, error) { return s.payments(ctx, sl.addr, body) }
+	paid := func(sl seller, turn time.Duration) (func() []byte, error) {
+		return s.payments(ctx, sl.addr, body, turn)
+	}
 	p.line("\nPaid calls, %d at once: the same facilitator, which says yes at once, and the same evidence, made before.", askers)
 	if r, err = s.sell(ctx, p, "paid", askers, http.StatusOK, sellers, paid); err != nil {
 		return err
@@ -58,11 +62,11 @@ func (s *Suite) paywall(ctx context.Context, p *page) error {
 func (s *Suite) oneAtATime(ctx context.Context, p *page, body string, sellers []seller) error {
 	bank := sellers[len(sellers)-1]
 	p.line("\nPaid calls, one at a time; and one of the facilitator's two answers to such a call, with nobody between.")
-	r, err := s.sell(ctx, p, "paid, one at a time", 1, http.StatusOK, sellers, func(sl seller) (func() []byte, error) {
+	r, err := s.sell(ctx, p, "paid, one at a time", 1, http.StatusOK, sellers, func(sl seller, turn time.Duration) (func() []byte, error) {
 		if sl.addr == bank.addr {
 			return always(request(http.MethodPost, "/verify", body)), nil
 		}
-		return s.payments(ctx, sl.addr, body)
+		return s.payments(ctx, sl.addr, body, turn)
 	})
 	if err != nil {
 		return err
@@ -136,12 +140,12 @@ func (w *world) recordedNode() stack.Program {
 
 // sell measures one kind of call at all sellers.
 func (s *Suite) sell(ctx context.Context, p *page, what string, callers, status int, sellers []seller,
-	requests func(seller) (func() []byte, error),
+	requests func(seller, time.Duration) (func() []byte, error),
 ) ([]rounds, error) {
 	cells := make([]cell, len(sellers))
 	for i, sl := range sellers {
 		cells[i] = cell{name: what + ", " + sl.name, pids: sl.pids, prepare: func(_ context.Context, d time.Duration) (load.Job, error) {
-			next, err := requests(sl)
+			next, err := requests(sl, d)
 			return load.Job{Addr: sl.addr, Conns: callers, For: d, Request: next, Status: status}, err
 		}}
 	}

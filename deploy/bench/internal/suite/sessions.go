@@ -85,11 +85,11 @@ func (s *Suite) crowd(ctx context.Context, n int) (*crowd, error) {
 		return c, err
 	}
 	for range sessions { // of one alone, those who ask at once would share the answer
-		member, err := w.admin(ctx)
+		login, err := w.admin(ctx)
 		if err != nil {
 			return c, err
 		}
-		c.asks = append(c.asks, member.request(http.MethodGet, mePath, ""))
+		c.asks = append(c.asks, login.request(http.MethodGet, mePath, ""))
 	}
 	return c, nil
 }
