@@ -35,20 +35,31 @@ func (db *DB) migrate(ctx context.Context, migrations fs.FS) error {
 	return db.up(ctx, provider)
 }
 
-// up runs the provider. Two processes that open one new SQLite file at the same
-// moment both find the schema missing; the loser's statement fails and its next
-// try finds everything there.
+// retryPause is between two tries of a SQLite file that another process changes.
+const retryPause = 50 * time.Millisecond
+
+// up runs the provider. Processes that open one new SQLite file at the same
+// moment all find a migration missing; all but one fail in it and find it applied
+// when they try again. So up returns an error only after several tries between
+// which the schema's version did not change.
 func (db *DB) up(ctx context.Context, provider *goose.Provider) error {
-	var err error
-	for range 5 {
-		if _, err = provider.Up(ctx); err == nil || db.Dialect == Postgres {
+	const tries = 10
+	last := int64(-1)
+	for left := tries; ; left-- {
+		_, err := provider.Up(ctx)
+		if err == nil || db.Dialect == Postgres {
+			return err
+		}
+		if version, versionErr := provider.GetDBVersion(ctx); versionErr == nil && version != last {
+			last, left = version, tries
+		}
+		if left == 1 {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(retryPause):
 		}
 	}
-	return err
 }

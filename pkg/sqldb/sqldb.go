@@ -72,10 +72,23 @@ func Open(ctx context.Context, databaseURL string, migrations fs.FS) (*DB, error
 // reachTimeout bounds how long Open waits for the database to answer at all.
 const reachTimeout = 5 * time.Second
 
+// reach opens the first connection. SQLite does not wait for its busy timeout
+// when a connection switches a file to WAL while another process does the same
+// (sqlite.org/rescode.html#busy), so reach tries again until reachTimeout.
 func (db *DB) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	return db.Ping(ctx)
+	for {
+		err := db.Ping(ctx)
+		if !isBusy(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryPause):
+		}
+	}
 }
 
 // CheckURL tells, without opening anything, whether a database URL has one of

@@ -63,6 +63,12 @@ func lost(err error) bool {
 	if errors.As(err, &pg) {
 		return pg.Code == pgSerializationFailure || pg.Code == pgDeadlock
 	}
+	return isBusy(err)
+}
+
+// isBusy reports whether err is SQLite's SQLITE_BUSY: another connection holds a
+// lock that this one needs.
+func isBusy(err error) bool {
 	var lite *sqlite.Error
 	return errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_BUSY
 }
