@@ -35,7 +35,7 @@ func prepare(version string) error {
 		Short: "Asks the proxy that runs on this machine whether it lives",
 		Func:  healthcheck,
 	})
-	if err := errors.Join(replicas("AUTH"), replicas("VERIFIER"), traces(), unsetEmpty()); err != nil {
+	if err := errors.Join(replicas("AUTH"), replicas("VERIFIER"), sites(), traces(), unsetEmpty()); err != nil {
 		return err
 	}
 	if len(os.Args) > 1 {
@@ -81,6 +81,16 @@ func replicas(service string) error {
 		if err := os.Setenv(service+name, value); err != nil {
 			return fmt.Errorf("setting %s: %w", service+name, err)
 		}
+	}
+	return nil
+}
+
+// sites lets the addresses of the site be parted by commas without a space, where
+// Caddy wants one.
+func sites() error {
+	addresses := strings.FieldsFunc(os.Getenv("SITE_ADDRESS"), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	if err := os.Setenv("SITE_ADDRESS", strings.Join(addresses, ", ")); err != nil {
+		return fmt.Errorf("setting SITE_ADDRESS: %w", err)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ func site(t *testing.T) string {
 	for name, text := range map[string]string{
 		"index.html": page, "app.js": "// " + page, "data.json": `{"a":"` + strings.Repeat("x", 2000) + `"}`, "sub/index.html": "sub",
 		".env": "SECRET=1", ".git/config": "secret", "sub/.hidden": "secret", ".well-known/security.txt": "Contact: x",
+		".wallet": "secret", ".www/config": "secret", ".WGETRC": "secret", "sub/.well-known/x": "secret", ".well-known/.htpasswd": "secret", ".well-known/a/.b/c": "secret", ".well-knownx": "secret",
 	} {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -34,7 +35,7 @@ func TestAFolderIsServedAsASinglePageApplication(t *testing.T) {
 	t.Parallel()
 	d := open(t, map[string]string{"FRONTEND_ROOT": site(t)})
 	for path, want := range map[string]string{
-		"/": page, "/app.js": "// " + page, "/sub/": "sub", "/lists/3": page, "/.well-known/security.txt": "Contact: x",
+		"/": page, "/app.js": "// " + page, "/sub/": "sub", "/lists/3": page, "/a.b/c..d": page, "/.well-known/security.txt": "Contact: x",
 	} {
 		got := d.ask(t, "GET", path, "")
 		if got.StatusCode != 200 || got.body != want || got.Header.Get("Cache-Control") != "no-cache" || got.Header.Get("Etag") == "" {
@@ -53,6 +54,7 @@ func TestFilesOutsideTheSiteStayHidden(t *testing.T) {
 	}
 	d := open(t, map[string]string{"FRONTEND_ROOT": root})
 	for _, path := range []string{
+		"/.wallet", "/.www/config", "/.WGETRC", "/sub/.well-known/x", "/.well-known/.htpasswd", "/.well-known/a/.b/c", "/.well-knownx", "/%2ewallet", "/.well-known/%2ehtpasswd",
 		"/.env", "/.git/config", "/sub/.hidden", "/%2egit/config", "/../outside.txt", "/%2e%2e/outside.txt", "/..%2foutside.txt", "/sub/..%5c..%5coutside.txt",
 	} {
 		if got := d.ask(t, "GET", path, ""); strings.Contains(strings.ToLower(got.body), "secret") {

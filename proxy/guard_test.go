@@ -7,7 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -71,13 +74,16 @@ func TestTheApplicationIsToldWhoAsksAndNeverGetsTheSession(t *testing.T) {
 	t.Parallel()
 	h := household(t, nil)
 	for cookies, want := range map[string]string{
-		"svc.sid=member":                           "",
-		"a=1; svc.sid=member; b=2":                 "a=1; b=2",
-		"svc.sid=member; b=2":                      "b=2",
-		"a=1; svc.sid=member":                      "a=1",
-		"svc.sid=member; svc.sid=member":           "",
-		"svc.sid=member; my-svc.sid=1; svcxsid=2":  "my-svc.sid=1; svcxsid=2",
-		"csrf-token=t;svc.sid=member;connect.sid=": "csrf-token=t;connect.sid=",
+		"svc.sid=member":                                              "",
+		"a=1; svc.sid=member; b=2":                                    "a=1; b=2",
+		"svc.sid=member; b=2":                                         "b=2",
+		"a=1; svc.sid=member":                                         "a=1",
+		"svc.sid=member; svc.sid=member":                              "",
+		"svc.sid=member; my-svc.sid=1; svcxsid=2":                     "my-svc.sid=1; svcxsid=2",
+		"csrf-token=t;svc.sid=member;connect.sid=":                    "connect.sid=",
+		"svc.sid=member; svc.sid2=x; svc.=y; svc=z":                   "svc=z",
+		"a=\"x; svc.sid=member; csrf-token=t; b=y\"":                  "a=\"x; b=y\"",
+		" a = 1 ;svc.sid=member;SVC.SID=x ;csrf-token ; Csrf-Token=y": "a = 1 ;SVC.SID=x ; Csrf-Token=y",
 	} {
 		if got := h.ask(t, "GET", "/api/v1/lists", "", "Cookie", cookies); got.StatusCode != 200 {
 			t.Fatalf("%s: %d", cookies, got.StatusCode)
@@ -88,6 +94,153 @@ func TestTheApplicationIsToldWhoAsksAndNeverGetsTheSession(t *testing.T) {
 		}
 		if got.Get("X-Auth-User-Id") != "7" || got.Get("X-Auth-Username") != "anna" || got.Get("X-Auth-Role") != "member" {
 			t.Errorf("identity is %s", got)
+		}
+	}
+}
+
+// Whichever routes there are, and with or without a guard.
+func TestOurCookiesReachAuthAlone(t *testing.T) {
+	t.Parallel()
+	other := stand(t, "other", nil)
+	h := household(t, map[string]string{"FRONTEND_UPSTREAM": other.addr(), "APP_NAME": "haus", "ROUTES": `handle /open/* {
+		reverse_proxy ` + other.addr() + `
+	}
+	handle /guarded/* {
+		import require_login
+		reverse_proxy ` + other.addr() + `
+	}`, "AUTH_UPSTREAM": stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Set-Cookie"] = r.Header["Cookie"] // what it got
+		w.Header().Set("X-Auth-User-Id", "7")
+		w.Header().Set("X-Auth-Username", "anna")
+		w.Header().Set("X-Auth-Role", "member")
+	}).addr()})
+	lines := []string{"Cookie", "a=1; haus.sid=secret; csrf-token=secret", "Cookie", "haus.next=secret", "Cookie", "b=2; svc.sid=other"}
+	for path, service := range map[string]*upstream{
+		"/open/x": other, "/guarded/x": other, "/page": other, "/v1/things": h.verifier, "/health": h.verifier, "/api/v1/lists": h.app,
+	} {
+		got := h.ask(t, "GET", path, "", lines...)
+		if arrived := service.last(t); arrived.URL.Path != path || fmt.Sprint(arrived.Header["Cookie"]) != "[a=1 b=2; svc.sid=other]" {
+			t.Errorf("%s: %d, %s got %q", path, got.StatusCode, arrived.URL, arrived.Header["Cookie"])
+		}
+	}
+	if got := h.ask(t, "GET", "/api/v1/auth/me", "", lines...).Header["Set-Cookie"]; fmt.Sprint(got) != "[a=1; haus.sid=secret; csrf-token=secret haus.next=secret b=2; svc.sid=other]" {
+		t.Errorf("auth got %q", got)
+	}
+}
+
+func TestAnApplicationCannotSetOurCookies(t *testing.T) {
+	t.Parallel()
+	own := []string{"theme=dark", "SVC.SID=x", "my-svc.sid=1; Path=/"}
+	app := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Set-Cookie"] = []string{
+			"svc.sid=theirs; Path=/", own[0], " svc.sid =theirs", "csrf-token=theirs; Domain=x", own[1], "=svc.sid=theirs", "= csrf-token=theirs", "svc.other=1", "svc.sid", "csrf-token;x", own[2],
+		}
+		w.WriteHeader(http.StatusEarlyHints)
+	})
+	h := household(t, map[string]string{"APP_UPSTREAM": app.addr(), "FRONTEND_UPSTREAM": app.addr(), "VERIFIER_UPSTREAM": app.addr()})
+	for _, path := range []string{"/api/v1/lists", "/page", "/v1/x"} {
+		if got := h.ask(t, "GET", path, "", "Cookie", "svc.sid=member").Header["Set-Cookie"]; !slices.Equal(got, own) {
+			t.Errorf("%s: the answer sets %q", path, got)
+		}
+	}
+	// Not in what comes before the answer either.
+	conn, err := net.DialTimeout("tcp", h.addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_, _ = io.WriteString(conn, "GET /page HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	if all, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(all), "HTTP/1.1 103") || strings.Contains(string(all), "theirs") {
+		t.Errorf("got %v\n%s", err, all)
+	}
+}
+
+// A cache in front must not hand a session to the next member.
+func TestAnAnswerWithARenewedSessionIsForNoCache(t *testing.T) {
+	t.Parallel()
+	public := http.Header{"Cache-Control": {"public, max-age=3600"}, "Cdn-Cache-Control": {"max-age=60"}, "Expires": {"Sun, 22 Nov 2027 10:00:00 GMT"}, "Surrogate-Control": {"max-age=60"}, "Etag": {`"1"`}}
+	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		for name, values := range public {
+			w.Header()[name] = values
+		}
+		if r.URL.Path == "/api/v1/avatars/1" {
+			w.WriteHeader(http.StatusNotModified)
+		}
+	})
+	h := household(t, map[string]string{"APP_UPSTREAM": app.addr()})
+	got := h.ask(t, "GET", "/api/v1/lists?old", "", "Cookie", "svc.sid=member").Header
+	if len(got["Set-Cookie"]) != 2 || got.Get("Cache-Control") != "private, no-store" || len(got["Cache-Control"]) != 1 {
+		t.Errorf("with a new cookie: %s", got)
+	}
+	if got.Get("Cdn-Cache-Control")+got.Get("Expires")+got.Get("Surrogate-Control") != "" || got.Get("Etag") == "" {
+		t.Errorf("with a new cookie: %s", got)
+	}
+	for _, path := range []string{"/api/v1/lists", "/api/v1/avatars/1"} {
+		got = h.ask(t, "GET", path, "", "Cookie", "svc.sid=member").Header
+		for name, values := range public {
+			if !slices.Equal(got[name], values) {
+				t.Errorf("%s without a new cookie: %s", path, got)
+			}
+		}
+	}
+}
+
+func TestOnlyWhatIsNamedIsPublic(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "app", nil)
+	h := household(t, map[string]string{"FRONTEND_UPSTREAM": app.addr(), "FRONTEND_PUBLIC": "/ /assets/* /login"})
+	for target, public := range map[string]bool{
+		"/": true, "/?x=/lists": true, "/login": true, "/login?next=%2F": true, "/assets/": true, "/assets/app.js": true, "/assets/a%2Fb": true,
+		"/lists": false, "/login/": false, "/login2": false, "/Login": false, "/%6cogin": false, "/assets": false, "/ASSETS/x": false, "/%61ssets/x": false,
+		"/assets%2fx": false, "/uploads/1.jpg": false, "/socket.io/?x=/assets/": false, "/graphql": false,
+	} {
+		want := http.StatusUnauthorized
+		if public {
+			want = http.StatusOK
+		}
+		if status, body := h.exchange(t, "GET", target, ""); status != want {
+			t.Errorf("%s: %d %s", target, status, body)
+		}
+		if status, _ := h.exchange(t, "GET", target, "svc.sid=member"); status != http.StatusOK || app.last(t).RequestURI != target {
+			t.Errorf("%s with a session: %d", target, status)
+		}
+		if told := app.last(t).Header.Get("X-Auth-User-Id"); told == "7" == public {
+			t.Errorf("%s: the application is told %q", target, told)
+		}
+	}
+}
+
+// With the settings that the page shows for an application that is both.
+func TestThePageAboutHouseholdsGuardsAllButWhatItNames(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../deploy/docs/household.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```\n(FRONTEND_UPSTREAM=[^`]*FRONTEND_PUBLIC=[^`]*)```").FindSubmatch(page)
+	if block == nil {
+		t.Fatal("the page shows no such settings")
+	}
+	app := stand(t, "app", nil)
+	settings := map[string]string{}
+	for line := range strings.Lines(string(block[1])) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		settings[name] = strings.ReplaceAll(strings.Trim(value, `"`), "127.0.0.1:3000", app.addr())
+	}
+	h := household(t, settings)
+	for path, want := range map[string]int{
+		"/": 200, "/login": 200, "/assets/app.js": 200, "/favicon.ico": 200,
+		"/api/v1/lists": 401, "/uploads/1.jpg": 401, "/socket.io/?EIO=4": 401, "/graphql": 401, "/calendar.ics": 401, "/api/v1": 404, "/api/v2/lists": 404,
+	} {
+		if got := h.ask(t, "GET", path, ""); got.StatusCode != want {
+			t.Errorf("%s without a login: %d, want %d", path, got.StatusCode, want)
+		}
+		if want != 401 {
+			continue
+		}
+		if got := h.ask(t, "GET", path, "", "Cookie", "svc.sid=member"); got.StatusCode != 200 || app.last(t).Header.Get("X-Auth-Username") != "anna" {
+			t.Errorf("%s with a login: %d", path, got.StatusCode)
 		}
 	}
 }

@@ -16,11 +16,52 @@ import (
 var forged = []string{
 	"X-Auth-User-Id", "1", "X-Auth-Username", "root", "X-Auth-Role", "admin", "X-Auth-Other", "x", "x-auth-role", "admin",
 	"X_Auth_Role", "admin", "X-Auth_Role", "admin", "X.Auth.Role", "admin",
+	"X+Auth+Role", "admin", "X~Auth~Role", "admin", "X!Auth-Role", "admin", "X^Auth|Role", "admin", "X`Auth'Role", "admin", "X*Auth#Role", "admin", "X$Auth%Role", "admin", "X&Auth-Role", "admin",
 	"X-Forwarded-For", "6.6.6.6", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "evil.example", "X-Forwarded-Method", "GET",
 	"X-Forwarded-Uri", "/public", "X-Forwarded-Port", "443", "X-Forwarded-Prefix", "/x", "X-Forwarded-User", "root",
 	"Forwarded", "for=6.6.6.6", "X-Real-Ip", "6.6.6.6", "X-Client-Ip", "6.6.6.6", "True-Client-Ip", "6.6.6.6",
 	"X-Original-Url", "/admin", "X-Rewrite-Url", "/admin", "X-Http-Method-Override", "DELETE", "X-Method-Override", "DELETE",
 	"Proxy", "http://evil.example",
+	"Remote-User", "root", "Remote-Groups", "admins", "Remote-Name", "Root", "Remote-Email", "root@x", "REMOTE_USER", "root", "Remote.User", "root",
+	"X-Remote-User", "root", "X-Webauth-User", "root", "X-Webauth-Role", "Admin", "X_Webauth-User", "root", "X-Authenticated-User", "root", "X-Authentik-Username", "root",
+	"X-User", "root", "X-Username", "root", "X-User-Id", "1", "X-Forwarded-Email", "root@x", "X-Forwarded-Groups", "admins", "X-Forwarded-Preferred-Username", "root",
+	"X-Ms-Client-Principal", "x", "X-Ms-Client-Principal-Name", "root", "X-Goog-Authenticated-User-Email", "root@x", "X-Goog-Iap-Jwt-Assertion", "x",
+	"Oidc-Claim-Sub", "root", "OIDC_CLAIM_email", "root@x", "Shib-Identity-Provider", "x", "Mellon-Name-Id", "root", "X-Token-Subject", "root", "X-Token-User-Roles", "admin", "X-Userinfo", "e30=", "X-Consumer-Username", "root",
+	"X-Amzn-Oidc-Identity", "root", "X-Amzn-Oidc-Data", "x", "Tailscale-User-Login", "root", "X-Forwarded-Client-Cert", "x", "Ssl-Client-Verify", "SUCCESS",
+	"Cf-Connecting-Ip", "6.6.6.6", "CF-Access-Authenticated-User-Email", "root@x", "Cf-Ipcountry", "XX", "Client-Ip", "6.6.6.6", "Fastly-Client-Ip", "6.6.6.6",
+	"X-Cluster-Client-Ip", "6.6.6.6", "Fly-Client-Ip", "6.6.6.6", "X-Sendfile-Type", "X-Accel-Redirect", "X-Accel-Mapping", "/=/", "X-Accel-Redirect", "/x",
+}
+
+// Behind a proxy that is trusted to tell the client's address, too.
+func TestATrustedProxyCannotSayWhoAsks(t *testing.T) {
+	t.Parallel()
+	frontend := stand(t, "frontend", nil)
+	h := household(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr(), "TRUSTED_PROXIES": "127.0.0.1/32"})
+	h.ask(t, "GET", "/page", "", forged...)
+	for i := 0; i < len(forged); i += 2 {
+		name := http.CanonicalHeaderKey(forged[i])
+		told := frontend.last(t).Header[name]
+		switch name {
+		case "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Method", "X-Forwarded-Uri":
+		default:
+			if len(told) > 0 {
+				t.Errorf("%s is %q", name, told)
+			}
+		}
+	}
+}
+
+// What looks like them and is not.
+func TestOrdinaryHeadersArrive(t *testing.T) {
+	t.Parallel()
+	h := household(t, nil)
+	ordinary := []string{"Authorization", "Bearer x", "X-User-Agent", "grpc-web", "Client-Hint", "x", "X-Requested-With", "XMLHttpRequest", "Range", "bytes=0-1", "If-None-Match", "x", "Remote", "x", "X-Csrf-Token", "x"}
+	h.ask(t, "GET", "/api/v1/lists", "", append([]string{"Cookie", "svc.sid=member"}, ordinary...)...)
+	for i := 0; i < len(ordinary); i += 2 {
+		if got := h.app.last(t).Header[ordinary[i]]; len(got) != 1 || got[0] != ordinary[i+1] {
+			t.Errorf("%s is %q", ordinary[i], got)
+		}
+	}
 }
 
 func TestForgedHeadersNeverArrive(t *testing.T) {
@@ -79,6 +120,46 @@ func TestAClientCannotDropTheGuardsHeaders(t *testing.T) {
 		}
 		if want := strings.Contains(upgrade, "websocket"); (got.Get("Upgrade") != "") != want {
 			t.Errorf("%q: the application got Upgrade %q", upgrade, got.Get("Upgrade"))
+		}
+	}
+}
+
+// Whoever speaks HTTP/2 through an upgrade has a connection to the application
+// that no guard looks into. Caddy takes the first of several lines.
+func TestNothingButAWebSocketUpgradesBehindASecondLine(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		if kind := r.Header.Get("Upgrade"); kind != "" {
+			w.Header().Set("Connection", "Upgrade")
+			w.Header().Set("Upgrade", kind)
+			w.WriteHeader(http.StatusSwitchingProtocols)
+		}
+	})
+	h := household(t, map[string]string{"FRONTEND_UPSTREAM": app.addr()})
+	for _, lines := range []string{"Upgrade: h2c\r\nUpgrade: websocket", "Upgrade: websocket\r\nUpgrade: h2c", "Upgrade: h2c\r\nUpgrade: WebSocket\r\nUpgrade: h2c"} {
+		got := h.raw(t, "GET /page HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"+lines+"\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n")
+		if arrived := app.last(t).Header["Upgrade"]; len(arrived) != 1 || arrived[0] != "websocket" {
+			t.Errorf("%q: %q arrived, answered %s", lines, arrived, got)
+		}
+	}
+}
+
+// Some servers take what follows a body for headers.
+func TestNoServiceGetsWhatFollowsABody(t *testing.T) {
+	t.Parallel()
+	got := make(chan http.Header, 1)
+	app := stand(t, "", func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		got <- r.Trailer
+	})
+	h := household(t, map[string]string{"APP_UPSTREAM": app.addr(), "FRONTEND_UPSTREAM": app.addr()})
+	for _, path := range []string{"/api/v1/lists", "/page"} {
+		for _, announced := range []string{"", "Trailer: X-Auth-Role, Cookie\r\n"} {
+			line := h.raw(t, "POST "+path+" HTTP/1.1\r\nHost: x\r\nCookie: svc.sid=member\r\nX-CSRF-Token: "+csrfToken+"\r\nTransfer-Encoding: chunked\r\n"+announced+
+				"\r\n3\r\nabc\r\n0\r\nX-Auth-Role: admin\r\nX-Forwarded-For: 6.6.6.6\r\nCookie: svc.sid=x\r\n\r\n")
+			if trailer := <-got; len(trailer) > 0 || line != "HTTP/1.1 200 OK" {
+				t.Errorf("%s, %q: %v arrived, answered %s", path, announced, trailer, line)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -15,7 +16,8 @@ import (
 // healthcheck is the health check of a container, where there is no shell. It
 // exits with 0 when the proxy on this machine lives.
 func healthcheck(caddycmd.Flags) (int, error) {
-	host, port := os.Getenv("ADMIN_BIND"), os.Getenv("ADMIN_PORT")
+	port := os.Getenv("ADMIN_PORT")
+	host, _, _ := strings.Cut(os.Getenv("ADMIN_BIND"), " ") // the first of several
 	if host == "" || host == "0.0.0.0" || host == "::" {
 		host = "127.0.0.1"
 	}

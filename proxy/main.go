@@ -10,6 +10,8 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	_ "github.com/caddyserver/caddy/v2/modules/standard" // all of Caddy's own modules
+
+	_ "github.com/pforte/pforte/proxy/edge" // and ours
 )
 
 // version is set by the linker.

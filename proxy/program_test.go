@@ -15,7 +15,7 @@ func TestTheHealthcheckTellsWhetherTheProxyLives(t *testing.T) {
 	t.Parallel()
 	d := open(t, nil)
 	port := d.admin[strings.LastIndex(d.admin, ":")+1:]
-	for _, bind := range []string{"", "127.0.0.1", "0.0.0.0"} {
+	for _, bind := range []string{"", "127.0.0.1", "0.0.0.0", "127.0.0.1 192.0.2.1"} {
 		if out, err := program(t, map[string]string{"ADMIN_PORT": port, "ADMIN_BIND": bind}, "healthcheck").CombinedOutput(); err != nil {
 			t.Errorf("bind %q: %v\n%s", bind, err, out)
 		}
@@ -42,6 +42,19 @@ func TestASettingThatIsWrongEndsTheProgram(t *testing.T) {
 		settings := map[string]string{name: value, "SITE_ADDRESS": ":" + freePort(t), "ADMIN_PORT": freePort(t)}
 		if out, err := program(t, settings).CombinedOutput(); err == nil || !bytes.Contains(out, []byte(value)) {
 			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+func TestSeveralAddressesOfTheSiteMayBePartedInAnyWay(t *testing.T) {
+	t.Parallel()
+	for _, separator := range []string{",", ", ", " ", " ,\n"} {
+		other := freePort(t)
+		d := open(t, map[string]string{"SITE_ADDRESS": "http://:PORT" + separator + "http://:" + other})
+		for _, url := range []string{d.url, "http://127.0.0.1:" + other} {
+			if got := (&door{url: url}).ask(t, "GET", "/", ""); got.StatusCode != http.StatusOK {
+				t.Errorf("%q: %s answers %d", separator, url, got.StatusCode)
+			}
 		}
 	}
 }

@@ -1,0 +1,43 @@
+// Package edge has what a reverse proxy must do with a request before it goes to
+// a service, where a Caddyfile alone says it badly. It knows nothing of Pforte's
+// services and works in any Caddy that is built with it:
+//
+//   - edge (http.handlers.edge) refuses paths that two servers may read
+//     differently, drops request headers by name and all trailers, and keeps
+//     named cookies from all services, which cannot set them either;
+//   - edge_cookies (http.handlers.edge_cookies) makes the exception for the
+//     service whose cookies they are;
+//   - edge_guard (http.handlers.edge_guard) asks a service whether a request may
+//     pass, and asks again as long as the request lasts;
+//   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
+//     exceptions from a guard.
+//
+// In a Caddyfile:
+//
+//	route {
+//		edge {
+//			drop X-Auth-* Remote-User
+//			cookies svc.* csrf-token
+//		}
+//		handle /login/* {
+//			edge_cookies
+//			reverse_proxy login:8081
+//		}
+//		handle {
+//			edge_guard {
+//				identity X-Auth-User-Id X-Auth-Role
+//				recheck 5s
+//				grace 1m
+//				ask {
+//					reverse_proxy login:8081 {
+//						method GET
+//						rewrite /internal/forward-auth?
+//						header_up X-Forwarded-Method {method}
+//						header_up X-Forwarded-Uri {uri}
+//					}
+//				}
+//			}
+//			reverse_proxy application:3000
+//		}
+//	}
+package edge

@@ -1,0 +1,342 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// What Guard takes where nothing is said.
+const (
+	defaultRecheck = 5 * time.Second
+	defaultGrace   = time.Minute
+)
+
+// renewWithin is how long after the guard's yes an answer may begin and still
+// carry the cookies that came with it. A later one could overwrite the cookie of
+// somebody who has logged in meanwhile; they come again with the next request.
+const renewWithin = 10 * time.Second
+
+// maxAnswer is how long a body the service that is asked may send.
+const maxAnswer = 1 << 20
+
+// NoRenewal is the header of a question about a request that already passed: the
+// answer must not make a session live longer. Its value is "no".
+const NoRenewal = "X-Auth-Renew"
+
+var (
+	errNameless = errors.New("the service that guards does not say who asks")
+	errNoAnswer = errors.New("the service that guards gives no whole answer")
+	errChanged  = errors.New("who asks is somebody else now, or has another role")
+	errSilent   = errors.New("the service that guards has not answered for too long")
+)
+
+// Guard is a handler that lets a request pass when a service says so: with a
+// status of 2xx and every header of Identity, which the next handlers get in place
+// of the client's. Any other answer is the client's. A request that takes longer
+// is asked about again, and ended when it may not pass any more.
+type Guard struct {
+	// Ask are the routes that ask the service, as a rule a reverse_proxy. They get
+	// the request with all its cookies and without its body.
+	Ask caddyhttp.RouteList `json:"ask,omitempty"`
+	// Identity names the headers of the service's answer that say who asks.
+	Identity []string `json:"identity,omitempty"`
+	// Recheck is how often the service is asked about a request that lasts, once
+	// for all requests with the same cookies. 5 seconds where it is zero.
+	Recheck caddy.Duration `json:"recheck,omitempty"`
+	// Grace is for how long such a request goes on while the service does not
+	// answer. A minute where it is zero.
+	Grace caddy.Duration `json:"grace,omitempty"`
+
+	ask     caddyhttp.Handler
+	watches *watches
+}
+
+// CaddyModule returns the Caddy module information.
+func (Guard) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.edge_guard", New: func() caddy.Module { return new(Guard) }}
+}
+
+// Provision implements caddy.Provisioner.
+func (g *Guard) Provision(ctx caddy.Context) error {
+	if len(g.Ask) == 0 || len(g.Identity) == 0 {
+		return errors.New("edge_guard: ask or identity is missing")
+	}
+	if g.Recheck < 0 || g.Grace < 0 {
+		return errors.New("edge_guard: recheck and grace cannot be negative")
+	}
+	if g.Recheck == 0 {
+		g.Recheck = caddy.Duration(defaultRecheck)
+	}
+	if g.Grace == 0 {
+		g.Grace = caddy.Duration(defaultGrace)
+	}
+	if err := g.Ask.Provision(ctx); err != nil {
+		return fmt.Errorf("edge_guard: %w", err)
+	}
+	for i, name := range g.Identity {
+		g.Identity[i] = http.CanonicalHeaderKey(name)
+	}
+	g.ask = g.Ask.Compile(caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil }))
+	g.watches = &watches{
+		recheck: time.Duration(g.Recheck), grace: time.Duration(g.Grace), log: ctx.Slogger(),
+		ask: func(q *http.Request) verdict {
+			ctx, cancel := context.WithTimeout(ctx, answerWithin)
+			defer cancel()
+			return g.judge(again(ctx, q))
+		},
+		byKey:  map[watchKey]*watch{},
+		asking: make(chan struct{}, maxAsking),
+	}
+	return nil
+}
+
+func parseGuard(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	g := new(Guard)
+	for h.Next() {
+		if h.NextArg() {
+			return nil, h.ArgErr()
+		}
+		for h.NextBlock(0) {
+			if err := g.parse(h); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return g, nil
+}
+
+// parse reads one line of:
+//
+//	edge_guard {
+//		identity <headers...>
+//		recheck  <duration>
+//		grace    <duration>
+//		ask {
+//			<directives...>
+//		}
+//	}
+func (g *Guard) parse(h httpcaddyfile.Helper) error {
+	switch what := h.Val(); what {
+	case "ask":
+		routes, err := httpcaddyfile.ParseSegmentAsSubroute(h.WithDispenser(h.NewFromNextSegment()))
+		if err != nil {
+			return err
+		}
+		subroute, ok := routes.(*caddyhttp.Subroute)
+		if !ok {
+			return h.Err("edge_guard: ask has no routes")
+		}
+		g.Ask = subroute.Routes
+	case "identity":
+		g.Identity = append(g.Identity, h.RemainingArgs()...)
+	case "recheck", "grace":
+		if !h.NextArg() {
+			return h.ArgErr()
+		}
+		d, err := caddy.ParseDuration(h.Val())
+		if err != nil || d <= 0 {
+			return h.Errf("edge_guard: %s is no duration above zero: %s", what, h.Val())
+		}
+		if what == "recheck" {
+			g.Recheck = caddy.Duration(d)
+		} else {
+			g.Grace = caddy.Duration(d)
+		}
+	default:
+		return h.Errf("edge_guard has no %s", what)
+	}
+	if h.NextArg() {
+		return h.ArgErr()
+	}
+	return nil
+}
+
+// ServeHTTP implements caddyhttp.MiddlewareHandler.
+func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	x, err := exchangeOf(r)
+	if err != nil {
+		return err
+	}
+	q := question(r, x)
+	v := g.judge(q)
+	switch {
+	case v.err != nil:
+		return v.err
+	case !v.passed():
+		x.own = true
+		return v.answer.send(w)
+	}
+	for i, name := range g.Identity {
+		r.Header[name] = []string{v.identity[i]}
+	}
+	x.renewed, x.until = v.answer.header["Set-Cookie"], time.Now().Add(renewWithin)
+
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	s := g.watches.begin(q, v.identity, cancel, http.NewResponseController(w))
+	defer g.watches.end(s)
+	p := &passed{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, wasCut: func() bool { return g.watches.wasCut(s) }}
+	err = next.ServeHTTP(p, r.WithContext(ctx))
+	g.watches.end(s)
+	switch no := s.no; {
+	case no == nil || err == nil && !p.silent:
+		return err
+	case no.err != nil:
+		return no.err
+	default: // nothing was sent yet
+		x.own = true
+		return no.answer.send(w)
+	}
+}
+
+// statusCanceled is how reverse_proxy answers when its request's context ends.
+const statusCanceled = 499
+
+// passed is the response to a request that passed. One that is ended before it
+// was answered gets the service's word instead of that status.
+type passed struct {
+	*caddyhttp.ResponseWriterWrapper
+	wasCut func() bool
+	silent bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (p *passed) WriteHeader(status int) {
+	if status == statusCanceled && p.wasCut() {
+		p.silent = true
+		return
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// question returns what the service is asked about a request.
+func question(r *http.Request, x *exchange) *http.Request {
+	q := r.Clone(r.Context())
+	q.Body, q.ContentLength, q.TransferEncoding, q.Trailer = http.NoBody, 0, nil, nil
+	setCookies(q.Header, x.sent)
+	return q
+}
+
+// again returns the question about a request that passed with q and still lasts.
+// It is about who asks alone, and lives without that request.
+func again(ctx context.Context, q *http.Request) *http.Request {
+	server, _ := q.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	r := q.Clone(ctx)
+	r.Method = http.MethodGet
+	for _, name := range []string{"Upgrade", "Connection", "Origin", ":protocol"} {
+		delete(r.Header, name)
+	}
+	r.Header[NoRenewal] = []string{"no"}
+	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), newRecorded(), server)
+}
+
+// verdict is what the service said about a request.
+type verdict struct {
+	// err says that it said nothing that counts.
+	err      error
+	answer   *recorded
+	identity []string
+}
+
+func (v verdict) passed() bool { return v.err == nil && v.answer.status/100 == 2 }
+
+// refused reports whether the service said no, and not that it cannot say.
+func (v verdict) refused() bool {
+	return v.err == nil && (v.answer.status == http.StatusUnauthorized || v.answer.status == http.StatusForbidden)
+}
+
+// judge asks the service.
+func (g *Guard) judge(q *http.Request) verdict {
+	a := newRecorded()
+	if err := a.record(g.ask, q); err != nil {
+		return verdict{err: err}
+	}
+	v := verdict{answer: a}
+	if !v.passed() {
+		return v
+	}
+	for _, name := range g.Identity {
+		values := a.header[name]
+		if len(values) != 1 || values[0] == "" {
+			return verdict{err: caddyhttp.Error(http.StatusBadGateway, errNameless)}
+		}
+		v.identity = append(v.identity, values[0])
+	}
+	return v
+}
+
+// recorded is an answer that was kept in memory.
+type recorded struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func newRecorded() *recorded { return &recorded{header: http.Header{}} }
+
+// record keeps what h answers.
+func (a *recorded) record(h caddyhttp.Handler, r *http.Request) (err error) {
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler: // the service broke off
+			err = caddyhttp.Error(http.StatusBadGateway, errNoAnswer)
+		default:
+			panic(p)
+		}
+	}()
+	if err := h.ServeHTTP(a, r); err != nil {
+		return err
+	}
+	if a.status == 0 {
+		return caddyhttp.Error(http.StatusBadGateway, errNoAnswer)
+	}
+	return nil
+}
+
+// Header implements http.ResponseWriter.
+func (a *recorded) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *recorded) WriteHeader(status int) {
+	if a.status == 0 && status >= http.StatusOK {
+		a.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (a *recorded) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	if a.body.Len()+len(p) > maxAnswer {
+		return 0, errNoAnswer
+	}
+	return a.body.Write(p)
+}
+
+// FlushError is what http.ResponseController calls.
+func (a *recorded) FlushError() error { return nil }
+
+// send answers with what was kept.
+func (a *recorded) send(w http.ResponseWriter) error {
+	maps.Copy(w.Header(), a.header)
+	w.WriteHeader(a.status)
+	_, err := w.Write(a.body.Bytes())
+	if err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {
+		return fmt.Errorf("answer for the guard: %w", err)
+	}
+	return nil
+}
+
+var (
+	_ caddyhttp.MiddlewareHandler = (*Guard)(nil)
+	_ caddy.Provisioner           = (*Guard)(nil)
+)

@@ -1,0 +1,193 @@
+package edge
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// maxAsking is how many questions about lasting requests are under way at once.
+const maxAsking = 16
+
+// answerWithin is how long the service has for one of them.
+const answerWithin = 15 * time.Second
+
+// abortAfter is how long a request that was ended has to notice that itself.
+const abortAfter = time.Second
+
+// watchKey is the same for all requests with the same cookies.
+type watchKey [sha256.Size]byte
+
+// watches are the requests of one Guard that last.
+type watches struct {
+	recheck, grace time.Duration
+	log            *slog.Logger
+	// ask asks the service about a request that passed.
+	ask func(q *http.Request) verdict
+	// asking bounds how often that happens at once.
+	asking chan struct{}
+
+	mu    sync.Mutex
+	byKey map[watchKey]*watch
+}
+
+// watch asks for all lasting requests with the same cookies.
+type watch struct {
+	key      watchKey
+	question *http.Request
+	streams  map[*stream]struct{}
+	// done is closed when the last of them has ended.
+	done chan struct{}
+}
+
+// stream is a request that passed.
+type stream struct {
+	question *http.Request
+	identity []string
+	cancel   context.CancelFunc
+	conn     *http.ResponseController
+	start    *time.Timer
+
+	// The fields below are the watches' own, under their lock.
+	watch *watch
+	ended bool
+	// passed is when the service said yes the last time.
+	passed time.Time
+	// no is why the request was ended, nil while it was not.
+	no *verdict
+}
+
+// begin returns a stream for a request that passed with q. It costs nothing more
+// unless it lasts.
+func (ws *watches) begin(q *http.Request, identity []string, cancel context.CancelFunc, conn *http.ResponseController) *stream {
+	s := &stream{question: q, identity: identity, cancel: cancel, conn: conn, passed: time.Now()}
+	s.start = time.AfterFunc(ws.recheck, func() { ws.join(s) })
+	return s
+}
+
+// end must be called before the request's handler returns.
+func (ws *watches) end(s *stream) {
+	s.start.Stop()
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if s.ended {
+		return
+	}
+	s.ended = true
+	w := s.watch
+	if w == nil {
+		return
+	}
+	delete(w.streams, s)
+	if len(w.streams) == 0 {
+		delete(ws.byKey, w.key)
+		close(w.done)
+	}
+}
+
+// wasCut reports whether a request was ended.
+func (ws *watches) wasCut(s *stream) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return s.no != nil
+}
+
+// join makes a request that lasts one of those that are asked about.
+func (ws *watches) join(s *stream) {
+	key := watchKey(sha256.Sum256([]byte(strings.Join(s.question.Header["Cookie"], "\n"))))
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if s.ended {
+		return
+	}
+	w := ws.byKey[key]
+	if w == nil {
+		w = &watch{key: key, question: s.question, streams: map[*stream]struct{}{}, done: make(chan struct{})}
+		ws.byKey[key] = w
+		go ws.run(w)
+	}
+	s.watch = w
+	w.streams[s] = struct{}{}
+}
+
+// run asks at once and then every now and then, until the last request has ended.
+func (ws *watches) run(w *watch) {
+	ticker := time.NewTicker(ws.recheck)
+	defer ticker.Stop()
+	for {
+		v := verdict{err: errSilent}
+		select {
+		case ws.asking <- struct{}{}:
+			v = ws.answer(w.question)
+			<-ws.asking
+		case <-time.After(ws.recheck): // too many wait for an answer
+		}
+		ws.apply(w, v)
+		select {
+		case <-w.done:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// answer asks the service. A panic on the way is no answer: nothing else would
+// keep it from ending the proxy.
+func (ws *watches) answer(q *http.Request) (v verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			ws.log.Error("panic while asking about a lasting request", "panic", p)
+			v = verdict{err: errNoAnswer}
+		}
+	}()
+	return ws.ask(q)
+}
+
+// apply ends the requests of w that may not go on.
+func (ws *watches) apply(w *watch, v verdict) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for s := range w.streams {
+		switch {
+		case v.passed() && slices.Equal(v.identity, s.identity):
+			s.passed = time.Now()
+		case v.passed():
+			ws.cut(s, verdict{err: caddyhttp.Error(http.StatusForbidden, errChanged)})
+		case v.refused():
+			ws.cut(s, v)
+		case time.Since(s.passed) >= ws.grace:
+			ws.cut(s, verdict{err: caddyhttp.Error(http.StatusBadGateway, errSilent)})
+		}
+	}
+}
+
+// cut ends a request: what waits for the application is told at once, and what
+// waits for the client a moment later.
+func (ws *watches) cut(s *stream, no verdict) {
+	if s.no != nil {
+		return
+	}
+	s.no = &no
+	reason := "refused"
+	if no.err != nil {
+		reason = no.err.Error()
+	}
+	ws.log.Info("ended a request that may not go on", "reason", reason)
+	s.cancel()
+	time.AfterFunc(abortAfter, func() {
+		ws.mu.Lock()
+		defer ws.mu.Unlock()
+		if !s.ended {
+			past := time.Unix(1, 0)
+			_ = s.conn.SetWriteDeadline(past) // a connection that knows no deadline ends by itself
+			_ = s.conn.SetReadDeadline(past)
+		}
+	})
+}

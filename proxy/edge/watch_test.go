@@ -1,0 +1,44 @@
+package edge
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// Requests must end after the grace also when all questions that may be under way
+// hang, so that no more can be asked.
+func TestWhatCannotBeAskedAboutEndsAfterTheGrace(t *testing.T) {
+	t.Parallel()
+	ws := &watches{
+		recheck: time.Millisecond, grace: 20 * time.Millisecond, log: slog.New(slog.DiscardHandler),
+		ask: func(*http.Request) verdict {
+			t.Error("more is asked than may be")
+			return verdict{}
+		},
+		byKey:  map[watchKey]*watch{},
+		asking: make(chan struct{}), // as if it were full
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s := ws.begin(httptest.NewRequest("GET", "/", nil), nil, cancel, http.NewResponseController(httptest.NewRecorder()))
+	<-ctx.Done()
+	if !ws.wasCut(s) {
+		t.Error("it was not cut")
+	}
+	ws.end(s)
+	if len(ws.byKey) != 0 {
+		t.Error("it is watched after its end")
+	}
+}
+
+// Nothing else would keep a panic while asking from ending the proxy.
+func TestAPanicWhileAskingIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	ws := &watches{log: slog.New(slog.DiscardHandler), ask: func(*http.Request) verdict { panic("a fault of the handler") }}
+	if v := ws.answer(httptest.NewRequest("GET", "/", nil)); v.passed() || v.refused() {
+		t.Errorf("got %+v", v)
+	}
+}
