@@ -1,9 +1,9 @@
 # Everything that a person or CI runs, from the root. Each module is built,
 # tested and checked alone; go.work is for editors only.
 
-MODULES  := pkg services/auth services/verifier proxy deploy/kubernetes deploy
+MODULES  := pkg/receipt pkg services/auth services/verifier proxy deploy/kubernetes deploy
 # Modules whose programs are in cmd/.
-COMMANDS := pkg services/auth services/verifier
+COMMANDS := pkg/receipt services/auth services/verifier
 
 export GOWORK := off
 BIN      := $(CURDIR)/bin
@@ -139,6 +139,12 @@ $(MODULES:%=check/%): check/%: $(LINT)
 	@cd $* && $(STATIC) $(LINT) run ./...
 	@cd $* && go mod tidy -diff
 
+# Other projects import this module: it runs in a browser too.
+check/pkg/receipt: check/receipt/wasm
+.PHONY: check/receipt/wasm
+check/receipt/wasm:
+	@cd pkg/receipt && GOOS=js GOARCH=wasm go build -o /dev/null ./...
+
 # The pattern "tool" is every tool that .ci/tools/go.mod names.
 $(LINT) $(GOFUMPT) &: .ci/tools/go.mod .ci/tools/go.sum
 	@cd .ci/tools && $(PROGRESS) 'build the linters' env $(STATIC) go build -v -o $(BIN)/tools/ tool
@@ -164,7 +170,7 @@ DIST := $(CURDIR)/dist
 # What is released: module:options,packages. An assembly file of gnark-crypto, which
 # comes with agent and devnet, would leave the builder's module cache in them;
 # without assembly (purego) they are the same everywhere.
-RELEASED := pkg:./cmd/... services/auth:./cmd/... services/verifier:./cmd/verifier \
+RELEASED := pkg/receipt:./cmd/... services/auth:./cmd/... services/verifier:./cmd/verifier \
 	services/verifier:-tags=purego,./cmd/agent,./cmd/devnet deploy:./local,./backup,./setup
 release: $(PLATFORMS:%=release/%) ## build the archives of all platforms into dist/, with checksums, SBOM and licences
 	@cd deploy && go run ./release -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) -top .. -built $(DIST)/.built -out $(DIST) \

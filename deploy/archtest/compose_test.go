@@ -40,8 +40,67 @@ func environments(t *testing.T, file string) map[string]map[string]any {
 
 // compose is what these tests read of a compose file.
 type compose struct {
-	Services map[string]struct{ Environment map[string]any }
-	Volumes  map[string]any
+	Services map[string]composeService
+	Networks map[string]struct {
+		Internal   bool
+		EnableIPv6 string `yaml:"enable_ipv6"`
+		IPAM       struct {
+			Config []struct {
+				Subnet, Gateway string
+				IPRange         string `yaml:"ip_range"`
+			}
+		}
+	}
+	Volumes map[string]any
+}
+
+type composeService struct {
+	Image, Command yaml.Node
+	PullPolicy     string `yaml:"pull_policy"`
+	Environment    map[string]any
+	Volumes        []yaml.Node
+	Networks       yaml.Node
+	Healthcheck    struct{ Test []string }
+}
+
+// mounts returns what a service has at which path.
+func (s composeService) mounts(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, node := range s.Volumes {
+		var long struct{ Source, Target string }
+		if node.Kind == yaml.ScalarNode {
+			parts := strings.Split(node.Value, ":")
+			long.Source, long.Target = parts[0], parts[1]
+		} else if err := node.Decode(&long); err != nil {
+			t.Fatal(err)
+		}
+		found[long.Target] = long.Source
+	}
+	return found
+}
+
+// joined returns the networks of a service, with the address that it has there
+// where the file says one.
+func (s composeService) joined(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	if s.Networks.Kind == yaml.SequenceNode {
+		for _, name := range s.Networks.Content {
+			found[name.Value] = ""
+		}
+		return found
+	}
+	var networks map[string]struct {
+		Address string `yaml:"ipv4_address"`
+	}
+	if err := s.Networks.Decode(&networks); err != nil {
+		t.Fatal(err)
+	}
+	for name, network := range networks {
+		found[name] = network.Address
+	}
+	return found
 }
 
 func readCompose(t *testing.T, file string) (c compose) {

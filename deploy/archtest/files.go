@@ -9,9 +9,6 @@ import (
 	"strings"
 )
 
-// maxLines is how long a Go file may be.
-const maxLines = 300
-
 var (
 	// openEnd is a note to do something without the number of its issue. The
 	// words are in pieces here because this file is searched as well.
@@ -40,8 +37,8 @@ func Docs(packages []Package) []string {
 	return faults
 }
 
-// Files gives every file that is too long, has an open end without a number, or
-// names a path of somebody's machine.
+// Files returns every file that has an open end without a number, or names a
+// path of one machine.
 func Files(project fs.FS) ([]string, error) {
 	var faults []string
 	err := fs.WalkDir(project, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -69,9 +66,6 @@ func Files(project fs.FS) ([]string, error) {
 
 func faultsOf(name string, lines []string) []string {
 	var faults []string
-	if path.Ext(name) == ".go" && len(lines) > maxLines {
-		faults = append(faults, fmt.Sprintf("%s has %d lines, more than %d", name, len(lines), maxLines))
-	}
 	for i, line := range lines {
 		if openEnd.MatchString(line) && !numbered.MatchString(line) {
 			faults = append(faults, fmt.Sprintf("%s:%d: an open end without the number of its issue", name, i+1))

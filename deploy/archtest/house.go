@@ -15,8 +15,9 @@ import (
 // Root is the import path that all our modules begin with.
 const Root = "github.com/pforte/pforte/"
 
-// Modules are our modules by folder, in the order in which they may import.
-var Modules = []string{"pkg", "services/auth", "services/verifier", "proxy", "deploy/kubernetes", "deploy"}
+// Modules are our modules by folder, in the order in which they may import. One
+// that lies in the folder of another comes before it.
+var Modules = []string{"pkg/receipt", "pkg", "services/auth", "services/verifier", "proxy", "deploy/kubernetes", "deploy"}
 
 // Package is one package as `go list` tells it.
 type Package struct {

@@ -12,7 +12,7 @@ var quotes = map[string][]string{
 	"deploy/docs/receipts.md": {
 		"pkg/receipt/testdata/verify.mjs",
 		"pkg/receipt/testdata/verify.py",
-		"pkg/cmd/receipt/internal/app/testdata/verify.txt",
+		"pkg/receipt/cmd/receipt/internal/app/testdata/verify.txt",
 	},
 }
 

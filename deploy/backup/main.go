@@ -21,12 +21,14 @@ import (
 const usage = `backup saves what a stack must not lose into one archive, and puts it back: users,
 ledger, the key that signs receipts and the public keys that did so before.
 
-  backup save > ARCHIVE      while the services go on
-  backup check < ARCHIVE     whether it is whole
-  backup restore < ARCHIVE   while the services do not run, where nothing is
+  backup save FILE      while the services go on; it checks what it wrote
+  backup check FILE     whether it is whole
+  backup restore FILE   while the services do not run, where nothing is
   backup --version, --help
 
-The archive holds secrets in the clear: encrypt it before it leaves the machine.
+Without FILE they write to standard output, unless that is a terminal, and read
+standard input. A restore that fails puts nothing back, and keeps setup from
+making new keys until one succeeds. The archive holds secrets in the clear: encrypt it before it leaves the machine.
 
 Settings are environment variables:
   USERS_DATABASE_URL          auth's DATABASE_URL (or USERS_DATABASE_URL_FILE)
@@ -65,14 +67,14 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 		_, err := fmt.Fprintln(out, "backup", buildinfo.Version(version))
 		return err
 	}
-	if flags.NArg() != 1 {
-		return errors.New("one of save, check and restore is needed; see backup --help")
+	if flags.NArg() < 1 || flags.NArg() > 2 {
+		return errors.New("one of save, check and restore is needed, and at most one file; see backup --help")
 	}
 	settings, err := config.Load[backup.Settings](getenv)
 	if err != nil {
 		return fmt.Errorf("the settings are wrong:\n%w", err)
 	}
-	done, m, err := carryOut(ctx, settings, flags.Arg(0), in, out)
+	done, m, err := carryOut(ctx, settings, flags.Arg(0), flags.Arg(1), in, out)
 	if err != nil {
 		return err
 	}
@@ -84,19 +86,45 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 	return nil
 }
 
-// carryOut does what a command says, and says what is done.
-func carryOut(ctx context.Context, s backup.Settings, command string, in io.Reader, out io.Writer) (done string, m backup.Manifest, err error) {
-	switch command {
-	case "save":
-		m, err = s.Save(ctx, out, buildinfo.Version(version), time.Now())
+// carryOut does what a command says with a file, or with in and out where none is
+// named, and says what is done.
+func carryOut(ctx context.Context, s backup.Settings, command, file string, in io.Reader, out io.Writer) (done string, m backup.Manifest, err error) {
+	now, made := time.Now(), buildinfo.Version(version)
+	if file != "" && (command == "check" || command == "restore") {
+		archive, err := os.Open(file) //nolint:gosec // the operator's
+		if err != nil {
+			return "", m, err
+		}
+		defer func() { _ = archive.Close() }()
+		in = archive
+	}
+	switch {
+	case command == "save" && file != "":
+		m, err = s.SaveFile(ctx, file, made, now)
+		return "saved and checked", m, err
+	case command == "save" && isDevice(out):
+		return "", m, errors.New("standard output is a terminal: name a file, as in backup save FILE")
+	case command == "save":
+		m, err = s.Save(ctx, out, made, now)
 		return "saved", m, err
-	case "check":
+	case command == "check":
 		m, err = s.Check(ctx, in)
 		return "whole:", m, err
-	case "restore":
+	case command == "restore":
 		m, err = s.Restore(ctx, in)
 		return "restored", m, err
 	default:
 		return "", m, fmt.Errorf("there is no command %q; see backup --help", command)
 	}
+}
+
+// isDevice reports whether what is written there is kept by no file and read by no
+// other program: a terminal, or the null device.
+func isDevice(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

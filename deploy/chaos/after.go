@@ -39,6 +39,7 @@ func (h *house) settle(ctx context.Context, users string) {
 	h.tryAll(ctx)
 	h.last(ctx, boss)
 	h.tryAll(ctx)
+	h.streamsEnd(streamsEndWithin)
 }
 
 // boss logs the administrator who is left in.

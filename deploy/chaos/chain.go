@@ -70,13 +70,57 @@ func (c chain) transactions(ctx context.Context) (hashes []string, err error) {
 			at = final - (n - 20)
 		}
 		var b block
-		if err := c.call(ctx, &b, "eth_getBlockByNumber", "0x"+strconv.FormatUint(at, 16), false); err != nil {
+		if err := c.call(ctx, &b, "eth_getBlockByNumber", hexNumber(at), false); err != nil {
 			return nil, err
 		}
 		hashes = append(hashes, b.Transactions...)
 	}
 	return hashes, nil
 }
+
+// newest returns the newest transaction of the chain that is not final, "" when
+// there is none.
+func (c chain) newest(ctx context.Context) (string, error) {
+	final, err := c.head(ctx, "finalized")
+	if err != nil {
+		return "", err
+	}
+	latest, err := c.head(ctx, "latest")
+	for n := latest; err == nil && n > final; n-- {
+		var b block
+		if err = c.call(ctx, &b, "eth_getBlockByNumber", hexNumber(n), false); err == nil && len(b.Transactions) > 0 {
+			return b.Transactions[0], nil
+		}
+	}
+	return "", err
+}
+
+// failed returns, since a block, how many transactions of the token reverted, by
+// the account that would have paid.
+func (c chain) failed(ctx context.Context, since uint64) (byPayer map[string]int, err error) {
+	byPayer = map[string]int{}
+	latest, err := c.head(ctx, "latest")
+	for n := since; err == nil && n <= latest; n++ {
+		var b struct {
+			Transactions []struct{ Hash, To, Input string } `json:"transactions"`
+		}
+		if err = c.call(ctx, &b, "eth_getBlockByNumber", hexNumber(n), true); err != nil {
+			return nil, err
+		}
+		for _, t := range b.Transactions {
+			var done transaction
+			if err = c.call(ctx, &done, "eth_getTransactionReceipt", t.Hash); err != nil {
+				return nil, err
+			}
+			if done.Status == "0x0" && strings.EqualFold(t.To, layout.Token) && len(t.Input) >= 74 {
+				byPayer["0x"+t.Input[34:74]]++ // behind the selector and twelve zeros
+			}
+		}
+	}
+	return byPayer, err
+}
+
+func hexNumber(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
 
 // nextBlocks waits for n further blocks.
 func (c chain) nextBlocks(ctx context.Context, n uint64) error {
@@ -111,7 +155,7 @@ type event struct {
 // the payee, by its nonce, and the transfers to the payee without one.
 func (c chain) transfers(ctx context.Context, since uint64) (byNonce map[string]int, strange int, err error) {
 	var events []event
-	filter := map[string]any{"fromBlock": "0x" + strconv.FormatUint(since, 16), "toBlock": "latest", "address": layout.Token}
+	filter := map[string]any{"fromBlock": hexNumber(since), "toBlock": "latest", "address": layout.Token}
 	if err := c.call(ctx, &events, "eth_getLogs", filter); err != nil {
 		return nil, 0, err
 	}

@@ -43,7 +43,7 @@ func (c *cut) Read(b []byte) (int, error) {
 
 // hasty gives a client that hangs up at a random stage of its one call: while
 // it sends, soon after, or while it reads.
-func hasty(random *rand.Rand) *http.Client {
+func hasty(random *rand.Rand, from net.Addr) *http.Client {
 	c := cut{}
 	after := time.Duration(0)
 	switch random.IntN(3) {
@@ -55,7 +55,7 @@ func hasty(random *rand.Rand) *http.Client {
 		c.reads = 1 + random.IntN(3000)
 	}
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		conn, err := (&net.Dialer{LocalAddr: from}).DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +71,10 @@ func hasty(random *rand.Rand) *http.Client {
 // patience is the longest wait for one answer.
 const patience = 8 * time.Second
 
-// patient gives a client that waits for its answer.
-func patient() *http.Client {
-	return &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+// patient gives a client that waits for its answer, at an address of this
+// machine or, with nil, at any.
+func patient(from net.Addr) *http.Client {
+	return &http.Client{Timeout: patience, Transport: &http.Transport{
+		DialContext: (&net.Dialer{LocalAddr: from}).DialContext, DisableKeepAlives: true,
+	}}
 }

@@ -13,15 +13,28 @@ import (
 type fault struct {
 	name string
 	// at is when it begins, lasts how long until it ends.
-	at, lasts  time.Duration
+	at, lasts time.Duration
+	// atLeast is the shortest time in which what it is about happens at all.
+	atLeast    time.Duration
 	begin, end func(ctx context.Context) error
 }
 
+// aBlock is longer than a block takes: settlements wait for one, and heads are
+// asked for once in one.
+const aBlock = 1300 * time.Millisecond
+
 // draw gives the faults of one run, by what they happen to. Nothing has two at
-// once. A liar is among them only where the chain has the last word.
+// once. In every second run the node or the facilitator is among them, because
+// they fail in the most ways. A facilitator says a false yes only where the chain
+// has the last word.
 func (w *world) draw(random *rand.Rand, t terms, during time.Duration) (plan [][]fault) {
 	targets := w.targets(random, t)
-	random.Shuffle(len(targets), func(i, k int) { targets[i], targets[k] = targets[k], targets[i] })
+	rest := targets
+	if random.IntN(2) == 0 {
+		liar := random.IntN(2) // node or facilitator
+		targets[0], targets[liar], rest = targets[liar], targets[0], targets[1:]
+	}
+	random.Shuffle(len(rest), func(i, k int) { rest[i], rest[k] = rest[k], rest[i] })
 	for _, kinds := range targets[:2+random.IntN(4)] {
 		var line []fault
 		at := time.Duration(0)
@@ -29,6 +42,7 @@ func (w *world) draw(random *rand.Rand, t terms, during time.Duration) (plan [][
 			f := kinds[random.IntN(len(kinds))]()
 			f.at = at + time.Duration(random.Int64N(int64(during/2)))
 			f.lasts = 50*time.Millisecond + time.Duration(random.Int64N(int64(during/2)))
+			f.lasts = max(f.lasts, f.atLeast)
 			at = f.at + f.lasts
 			line = append(line, f)
 		}
@@ -37,21 +51,29 @@ func (w *world) draw(random *rand.Rand, t terms, during time.Duration) (plan [][
 	return plan
 }
 
-// targets gives, for everything that can fail, the ways in which it does.
+// targets gives, for everything that can fail, the ways in which it does: the
+// node and the facilitator first.
 func (w *world) targets(random *rand.Rand, t terms) [][]func() fault {
-	node := append(w.answers("node", w.node, random), func() fault { return w.lies("node", w.node, wire.Node, random) })
 	settler := w.answers("facilitator", w.settler, random)
+	for range 8 {
+		settler = append(settler, func() fault {
+			f := w.lies("facilitator: any text", w.settler, wire.Broadcaster, random)
+			f.atLeast = aBlock
+			return f
+		})
+	}
 	if t.confirm == "chain" {
-		settler = append(settler, func() fault { return w.lies("facilitator", w.settler, wire.Facilitator, random) })
+		settler = append(settler, func() fault { return w.lies("facilitator: lie", w.settler, wire.Facilitator, random) })
 	}
 	targets := [][]func() fault{
+		w.node(random, t), settler,
 		w.deaths("auth"), w.deaths("verifier"), w.deaths("proxy"),
 		{
 			func() fault { return w.kill("redis") }, func() fault { return w.freeze("redis") },
 			func() fault { return w.forget() },
 		},
 		{func() fault { return w.freeze("devnet") }},
-		w.redisWire(random), node, w.answers("payment node", w.payNode, random), settler,
+		w.redisWire(random), w.answers("payment node", w.payNode, random),
 	}
 	if w.turned {
 		targets = append(targets, []func() fault{w.clockStep("auth", random)}, []func() fault{w.clockStep("verifier", random)})
@@ -60,6 +82,27 @@ func (w *world) targets(random *rand.Rand, t terms) [][]func() fault {
 		targets = append(targets, []func() fault{func() fault { return w.full() }})
 	}
 	return targets
+}
+
+// node gives the ways in which one node of the verified chain fails; the others
+// are well. A single one tells about its heads what is not true once only: when
+// all nodes lie for longer, no node is left to tell.
+func (w *world) node(random *rand.Rand, t terms) []func() fault {
+	one := w.nodes[random.IntN(t.nodes)]
+	answers := int64(1)
+	if t.nodes > 1 {
+		answers = 1 + random.Int64N(30)
+	}
+	heads := wire.Heads(random.Uint64(), answers)
+	kinds := append(w.answers("node", one, random), func() fault { return w.lies("node: lie", one, wire.Node, random) })
+	for range 8 {
+		kinds = append(kinds, func() fault {
+			f := w.lies("node: heads", one, heads, random)
+			f.atLeast = aBlock
+			return f
+		})
+	}
+	return kinds
 }
 
 func (w *world) deaths(name string) []func() fault {
@@ -183,8 +226,8 @@ func (w *world) on(name string, way *wire.HTTP, of wire.Fault, random *rand.Rand
 	}
 }
 
-func (w *world) lies(who string, way *wire.HTTP, liar wire.Liar, random *rand.Rand) fault {
-	f := w.on(who+": lie", way, wire.Lie, random)
+func (w *world) lies(name string, way *wire.HTTP, liar wire.Liar, random *rand.Rand) fault {
+	f := w.on(name, way, wire.Lie, random)
 	seed, begin := random.Uint64(), f.begin
 	f.begin = func(ctx context.Context) error {
 		way.SetLiar(liar, rand.New(rand.NewPCG(seed, 1))) //nolint:gosec // not a secret

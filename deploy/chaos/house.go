@@ -35,6 +35,7 @@ type house struct {
 	fading        *person  // is forgotten by Redis
 	faded         *session // the one that is
 	plan          []act
+	streams       []*stream
 }
 
 // act is something that a household does.
@@ -53,7 +54,7 @@ func newHouse(j *journal, w *world) (*house, error) {
 
 // furnish makes the members, while nothing fails yet.
 func (h *house) furnish(ctx context.Context, random *rand.Rand) error {
-	defer func() { h.client = patient() }()
+	defer func() { h.client = patient(nil) }()
 	root := &person{name: layout.AdminName}
 	if h.admin, _ = h.login(ctx, root, h.adminPassword, false); h.admin == nil {
 		return errors.New("the administrator cannot log in")
@@ -75,11 +76,13 @@ func (h *house) invite(ctx context.Context, name string) (err error) {
 	switch name {
 	case "deletion":
 		if h.leaving, err = h.create(ctx, "leaving", "member"); err == nil {
-			h.login(ctx, h.leaving, oldPassword, true)
+			s, _ := h.login(ctx, h.leaving, oldPassword, true)
+			h.listen(ctx, s)
 		}
 	case "password change":
 		if h.changing, err = h.create(ctx, "changing", "member"); err == nil {
-			h.login(ctx, h.changing, oldPassword, true)
+			s, _ := h.login(ctx, h.changing, oldPassword, true)
+			h.listen(ctx, s)
 			h.keeper, _ = h.login(ctx, h.changing, oldPassword, true)
 		}
 	case "logout":
@@ -87,6 +90,7 @@ func (h *house) invite(ctx context.Context, name string) (err error) {
 	case "expiry":
 		if h.fading, err = h.create(ctx, "fading", "member"); err == nil {
 			h.faded, _ = h.login(ctx, h.fading, oldPassword, false)
+			h.listen(ctx, h.faded)
 		}
 	case "duel":
 		eva, err := h.create(ctx, "eva", "admin")
@@ -194,6 +198,7 @@ func (h *house) logout(ctx context.Context, _ *rand.Rand) {
 			pause(ctx, 100*time.Millisecond)
 			continue
 		}
+		h.listen(ctx, s)
 		r := h.ask(ctx, s, http.MethodPost, "/logout", nil)
 		h.note("log out: %d", r.status)
 		if r.status == http.StatusOK {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +16,9 @@ import (
 
 // recovery is how long a buyer may have to come back when all is well again. A
 // verifier that was killed is known to be dead after ten seconds, and what it had
-// begun is free to be taken up again only then.
-const recovery = time.Minute
+// begun is free to be taken up again only then. What stays open is decided when
+// its authorization has ended, a minute after it was signed.
+const recovery = 90 * time.Second
 
 // run is one seed in one world.
 type run struct {
@@ -40,12 +42,15 @@ func source(seed, part uint64) *rand.Rand {
 
 // do does the run. An error means that there was no run to judge.
 func (r *run) do(ctx context.Context, earlier receipts) error {
-	r.terms = terms{limit: 1000, confirm: "facilitator"}
+	r.terms = terms{limit: 1000, confirm: "facilitator", nodes: 1 + r.random.IntN(len(r.nodes))}
 	if r.random.IntN(2) == 0 {
 		r.terms.confirm = "chain"
 	}
-	if r.random.IntN(4) == 0 {
+	switch r.random.IntN(4) {
+	case 0:
 		r.terms.limit = 1 + r.random.IntN(5)
+	case 1:
+		r.terms.reverter, r.terms.limit = ownAddresses, 24
 	}
 	r.note("seed %d, %+v", r.seed, r.terms)
 	if err := r.world.begin(ctx, r.terms); err != nil {
@@ -67,10 +72,7 @@ func (r *run) do(ctx context.Context, earlier receipts) error {
 	if err != nil {
 		return err
 	}
-	s, err := newShop(r.journal, r.PublicURL, transactions)
-	if err != nil {
-		return err
-	}
+	s := newShop(r.journal, r.world, transactions)
 	if err := h.furnish(ctx, r.random); err != nil {
 		return err
 	}
@@ -88,6 +90,15 @@ func (r *run) storm(ctx context.Context, h *house, s *shop) {
 	for i := range 3 {
 		all.Go(func() { s.visit(ctx, source(r.seed, 100+uint64(i))) })
 	}
+	all.Go(func() { s.hurry(ctx, source(r.seed, 110)) })
+	all.Go(func() { r.stir(ctx) })
+	if r.terms.reverter {
+		for i, b := range s.accounts.reverting {
+			for k := range 2 {
+				all.Go(func() { s.revert(ctx, b, source(r.seed, 120+uint64(2*i+k))) })
+			}
+		}
+	}
 	all.Go(func() { h.live(ctx, source(r.seed, 200)) })
 	for _, line := range plan {
 		for _, f := range line {
@@ -96,6 +107,15 @@ func (r *run) storm(ctx context.Context, h *house, s *shop) {
 		all.Go(func() { r.happen(context.WithoutCancel(ctx), line) })
 	}
 	all.Wait()
+}
+
+// stir makes transactions to ask about before they are final, until ctx ends.
+func (r *run) stir(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := r.give(ctx, bystander, "1"); err != nil {
+			pause(ctx, 100*time.Millisecond) // the chain stands still
+		}
+	}
 }
 
 // happen lets the faults of one target happen, one after the other.
@@ -137,11 +157,12 @@ func (r *run) recover(ctx context.Context, h *house, s *shop) {
 
 // sellsAgain buys one more thing, which must work.
 func (s *shop) sellsAgain(ctx context.Context, seed uint64) {
-	s.buy(ctx, s.questions[0], source(seed, 300))
+	s.last = s.buy(ctx, s.questions[0], source(seed, 300))
 }
 
 // judge waits until what was sent to the chain is on it, and judges.
 func (r *run) judge(ctx context.Context, s *shop, since uint64, keys receipt.KeyDocument, earlier receipts) error {
+	r.settler.Wait()
 	if err := r.chain.nextBlocks(ctx, 2); err != nil {
 		return err
 	}
@@ -149,7 +170,14 @@ func (r *run) judge(ctx context.Context, s *shop, since uint64, keys receipt.Key
 	if err != nil {
 		return err
 	}
-	account{shop: s, transfers: transfers, strange: strange, limit: r.terms.limit}.judge()
+	failed, err := r.chain.failed(ctx, since)
+	if err != nil {
+		return err
+	}
+	account{
+		shop: s, transfers: transfers, strange: strange, failed: failed, limit: r.terms.limit,
+		stepped: slices.Contains(r.names, "clock of verifier"),
+	}.judge()
 	s.judge(ctx, r.chain, keys, earlier)
 	return nil
 }

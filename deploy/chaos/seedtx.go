@@ -16,15 +16,15 @@ import (
 // bystander is an account of the development chain that sells nothing.
 const bystander = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 
-// someTransfer moves a little money between two accounts that no run looks at,
-// so that the chain has a transaction.
-func (w *world) someTransfer(ctx context.Context) error {
+// give moves money of the development chain's payer to an account, not by way
+// of any service.
+func (w *world) give(ctx context.Context, to, amount string) error {
 	b, err := buyer.New(layout.PayerKey)
 	if err != nil {
 		return err
 	}
 	offer := x402.Requirements{
-		Scheme: x402.SchemeExact, Network: layout.Network, Amount: "1", Asset: layout.Token, PayTo: bystander, MaxTimeoutSeconds: 60,
+		Scheme: x402.SchemeExact, Network: layout.Network, Amount: amount, Asset: layout.Token, PayTo: to, MaxTimeoutSeconds: 60,
 		Extra: map[string]any{"name": layout.TokenName, "version": layout.TokenVersion},
 	}
 	payment, err := b.Sign(x402.PaymentRequired{Accepts: []x402.Requirements{offer}}, x402.V2, time.Now())

@@ -30,7 +30,7 @@ type world struct {
 	layout.Layout
 	programs *stack.Stack
 	redis    *wire.TCP
-	node     *wire.HTTP       // the chain that is verified
+	nodes    [3]*wire.HTTP    // of the chain that is verified; a run has the first ones
 	payNode  *wire.HTTP       // the chain that money moves on; the same one, by another way
 	settler  *wire.HTTP       // the facilitator
 	disk     disk             // of both services
@@ -38,6 +38,8 @@ type world struct {
 	clocks   map[string]clock // by program
 	turned   bool             // whether clocks are turned
 	chain    chain
+	accounts accounts
+	app      *app // behind the guard
 	redisBin string
 }
 
@@ -55,7 +57,8 @@ func newWorld(ctx context.Context, o options, state string) (*world, error) {
 		return nil, err
 	}
 	w := &world{redisBin: redisBin, turned: o.clocks, Layout: layout.Layout{
-		Bin: bin, State: state, PublicURL: "http://" + a[0],
+		Extra: map[string]map[string]string{"devnet": {"FINALITY_DEPTH": strconv.Itoa(finality)}},
+		Bin:   bin, State: state, PublicURL: "http://" + a[0],
 		Addresses: layout.Addresses{
 			Proxy: a[0], ProxyAdmin: a[1], Auth: a[2], AuthAdmin: a[3], Verifier: a[4], VerifierAdmin: a[5],
 			Chain: a[6], Facilitator: a[7], Redis: a[8],
@@ -73,14 +76,17 @@ func (w *world) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	random := rand.New(rand.NewPCG(0, 0)) //nolint:gosec // not a secret
-	var faults [7]error
+	var faults [10]error
 	w.redis, faults[0] = wire.NewTCP(ctx, w.Redis)
-	w.node, faults[1] = wire.NewHTTP(ctx, w.Chain, random)
+	for i := range w.nodes {
+		w.nodes[i], faults[7+i] = wire.NewHTTP(ctx, w.Chain, random)
+	}
 	w.payNode, faults[2] = wire.NewHTTP(ctx, w.Chain, random)
 	w.settler, faults[3] = wire.NewHTTP(ctx, w.Facilitator, random)
 	w.disk, faults[4] = newDisk(w.Path("disk"))
 	w.memory, faults[5] = newDisk(w.Path("redis"))
 	w.clocks, faults[6] = newClocks(w.State)
+	w.app, faults[1] = newApp(ctx)
 	return errors.Join(faults[:]...)
 }
 
@@ -92,10 +98,13 @@ func (w *world) first(ctx context.Context) error {
 	if err := w.programs.Start(ctx, readyWithin, w.Devnet()); err != nil {
 		return err
 	}
-	for range 5 { // something to ask about
-		if err := w.someTransfer(ctx); err != nil {
+	for range 3 { // something to ask about
+		if err := w.give(ctx, bystander, "1"); err != nil {
 			return err
 		}
+	}
+	if err := w.openAccounts(ctx); err != nil {
+		return err
 	}
 	return w.chain.ready(ctx)
 }
@@ -105,10 +114,13 @@ func (w *world) close() {
 	if w.programs != nil {
 		w.programs.Stop(context.Background(), 5*time.Second)
 	}
-	for _, each := range []*wire.HTTP{w.node, w.payNode, w.settler} {
+	for _, each := range w.http() {
 		if each != nil {
 			_ = each.Close()
 		}
+	}
+	if w.app != nil {
+		_ = w.app.Close()
 	}
 	if w.redis != nil {
 		_ = w.redis.Close()
@@ -117,10 +129,19 @@ func (w *world) close() {
 	w.memory.close()
 }
 
+// http is all that is asked by HTTP.
+func (w *world) http() []*wire.HTTP { return append(w.nodes[:], w.payNode, w.settler) }
+
+// finality is how many blocks the development chain's finalized head is behind
+// the latest one.
+const finality = 4
+
 // terms are what changes between runs in how the services are set up.
 type terms struct {
-	limit   int    // of free settlements
-	confirm string // whose word makes a settlement
+	limit    int    // of free settlements
+	confirm  string // whose word makes a settlement
+	nodes    int    // of the verified chain; most of them have to agree
+	reverter bool   // whether there is a buyer whose transfers revert
 }
 
 // begin starts both services with nothing kept, and Redis with nothing in it.
@@ -132,14 +153,19 @@ func (w *world) begin(ctx context.Context, t terms) error {
 	if err := errors.Join(w.disk.empty(), w.memory.empty(), w.forgetLogs(), w.Prepare()); err != nil {
 		return err
 	}
+	var nodes []string
+	for _, each := range w.nodes[:t.nodes] {
+		nodes = append(nodes, "http://"+each.Addr())
+	}
 	w.Extra = map[string]map[string]string{
+		"pforte-proxy": {"APP_UPSTREAM": w.app.addr},
 		"auth": {
 			"REDIS_URL": "redis://" + w.redis.Addr(), "DATABASE_URL": "sqlite:" + w.Path("disk/auth.db"),
 			"RATE_LIMIT_MAX_ATTEMPTS": "1000000", "LOG_LEVEL": "warn", clockSetting: w.clocks["auth"].path,
 		},
 		"verifier": {
 			"DATABASE_URL":   "sqlite:" + w.Path("disk/verifier.db"),
-			"CHAIN_RPC_URLS": "http://" + w.node.Addr(), "PAYMENT_RPC_URL": "http://" + w.payNode.Addr(),
+			"CHAIN_RPC_URLS": strings.Join(nodes, ","), "PAYMENT_RPC_URL": "http://" + w.payNode.Addr(),
 			"FACILITATOR_URL": "http://" + w.settler.Addr(), "FACILITATOR_FREE_SETTLEMENTS": strconv.Itoa(t.limit),
 			"FACILITATOR_VERIFY_TIMEOUT": "1s", "FACILITATOR_SETTLE_TIMEOUT": "3s", "CHAIN_RPC_TIMEOUT": "700ms",
 			"PAYMENT_CONFIRM": t.confirm, "UNPAID_ATTEMPTS_PER_PAYER": "1000000", "UNPAID_ATTEMPTS_PER_ADDRESS": "1000000",
@@ -189,7 +215,7 @@ func (w *world) program(name string) stack.Program {
 // heal ends all faults of what is between the programs.
 func (w *world) heal() {
 	w.redis.Set(wire.None, 0)
-	for _, each := range []*wire.HTTP{w.node, w.payNode, w.settler} {
+	for _, each := range w.http() {
 		each.Set(wire.None, 0, 0)
 	}
 	w.disk.free()

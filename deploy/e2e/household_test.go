@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // newHousehold is a household's own API. It says who it was told is asking, and
@@ -169,5 +170,17 @@ func TestAWebSocketPassesTheGuard(t *testing.T) {
 		if heard, err := lines.ReadString('\n'); err != nil || heard != want {
 			t.Fatalf("heard %q, want %q: %v", heard, want, err)
 		}
+	}
+	// The conversation ends soon after the session does.
+	b.ask("POST", "/api/v1/auth/logout", "").want(t, 200, nil)
+	ended := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, lines)
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Error("the conversation goes on without a session")
 	}
 }

@@ -97,7 +97,7 @@ func healthy() series {
 		`auth_limiter_decisions_total{limit="login",decision="refused"}`: rising(2), `auth_limiter_decisions_total{limit="login",decision="error"}`: rising(0),
 		`auth_logins_total{outcome="success"}`: rising(10), `auth_logins_total{outcome="invalid_credentials"}`: rising(2),
 		`auth_passwords_refused_total`: rising(0),
-		`verifier_settlements_left`:    steady(600), `verifier_settlements_limit`: steady(1000), `verifier_payments_unknown_oldest_seconds`: steady(20),
+		`verifier_settlements_left`:    steady(600), `verifier_settlements_limit`: steady(1000), `verifier_settlements_failed`: steady(5), `verifier_payments_unknown_oldest_seconds`: steady(20),
 		`verifier_payments_total{outcome="paid"}`: rising(50), `verifier_payments_total{outcome="not_settled"}`: rising(1),
 		`verifier_payments_total{outcome="work_failed"}`: rising(2), `verifier_payments_total{outcome="ledger"}`: rising(0),
 		`verifier_chain_quorum_up{chain="base"}`:          steady(1),
@@ -146,6 +146,7 @@ var faults = map[string]fault{
 
 	"SettlementsRunOut": {changes: series{`verifier_settlements_left`: steady(150)}},
 	"SettlementsUsedUp": {changes: series{`verifier_settlements_left`: steady(0)}, also: []string{"SettlementsRunOut"}},
+	"SettlementsInVain": {changes: series{`verifier_settlements_failed`: rising(1)}},
 	"PaymentsOpen":      {changes: series{`verifier_payments_unknown_oldest_seconds`: rising(60)}},
 	"FacilitatorFails":  {changes: taking(.1, toSixty, 30, askedTook, `call="verify",outcome="unusable"`)},
 	"FacilitatorLimit":  {changes: series{askedTook + `_count{call="settle",outcome="limit"}`: steady(1)}},

@@ -3,34 +3,43 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/pkg/buildinfo"
 )
 
 const usage = `setup makes the secrets of a stack in a folder, where they are not there yet:
-session-secret for auth and receipt-key.pem for the verifier.
+session-secret for auth and receipt-key.pem for the verifier. Where the folder has
+folders auth, verifier and redis, each service's are in the one of its name.
 
-  setup [-admin] FOLDER
+  setup [-admin] [-from FOLDER] [-require NAMES] FOLDER
   setup -rotate session-secret|receipt-key FOLDER
   setup -announce FOLDER
   setup -version, -help
 
-  -admin     also make admin-password, the first administrator's, and show it once
+  -admin     also make admin-password, the first administrator's, and show it
+  -from      first copy what an installation has that kept all secrets in one
+             folder, once
+  -require   fail, naming them all, unless these variables of the environment are
+             set (separated by spaces)
   -rotate    a new session-secret, the present one becoming the previous one; or
              the announced receipt key, the present one's public key being retired
   -announce  make the next receipt key, and list its public key
 
 What was rotated or announced is there when its service starts again.
 
-With POSTGRES_HOST in the environment also auth-database-url and
-verifier-database-url, and in the folder POSTGRES_ROLES (/data) what a new
-Postgres reads from /docker-entrypoint-initdb.d.
+With REDIS_HOST in the environment also redis-url for auth, and redis.conf with
+the same password, which Redis reads. With POSTGRES_HOST also auth-database-url
+and verifier-database-url, and in the folder POSTGRES_ROLES (/data) what a new
+Postgres reads from /docker-entrypoint-initdb.d. PUBLIC_URL is shown with -admin.
 `
 
 // version is set by the build.
@@ -47,6 +56,8 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 	flags := flag.NewFlagSet("setup", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	admin := flags.Bool("admin", false, "")
+	from := flags.String("from", "", "")
+	require := flags.String("require", "", "")
 	rotate := flags.String("rotate", "", "")
 	announce := flags.Bool("announce", false, "")
 	asked := flags.Bool("version", false, "")
@@ -67,19 +78,41 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 	if *rotate != "" || *announce {
 		return change(folder, *rotate, *announce)
 	}
-	if err := errors.Join(layout.MakeSecrets(folder), makeDatabases(folder, getenv)); err != nil || !*admin {
+	if err := required(strings.Fields(*require), getenv); err != nil {
+		return err
+	}
+	if *from != "" {
+		if err := layout.TakeOver(*from, folder); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(layout.MakeSecrets(folder), makeRedis(folder, getenv), makeDatabases(folder, getenv)); err != nil || !*admin {
 		return err
 	}
 	password, err := layout.MakeAdminPassword(folder)
 	if err != nil {
 		return err
 	}
-	if password == "" {
-		_, err = fmt.Fprintln(out, "The secrets are there.")
-		return err
-	}
-	_, err = fmt.Fprintf(out, "The first administrator is %s, password %s. It is shown this once only.\n", layout.AdminName, password)
+	_, err = fmt.Fprintf(out, "%s: log in as %s, password %s (made at the first start).\n",
+		cmp.Or(getenv("PUBLIC_URL"), "The first administrator"), layout.AdminName, password)
 	return err
+}
+
+// required returns an error that names every variable that is not set.
+func required(names []string, getenv func(string) string) error {
+	missing := slices.DeleteFunc(names, func(name string) bool { return getenv(name) != "" })
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("not set: %s. Set them in the environment or in deploy/.env (deploy/docs/operations.md)", strings.Join(missing, ", "))
+}
+
+func makeRedis(folder string, getenv func(string) string) error {
+	host := getenv("REDIS_HOST")
+	if host == "" {
+		return nil
+	}
+	return layout.MakeRedis(folder, host)
 }
 
 // change rotates or announces.

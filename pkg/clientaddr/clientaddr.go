@@ -65,6 +65,37 @@ func Group(addr netip.Addr) string {
 	return addr.String()
 }
 
+// Groups names an address and the networks that it may have been delegated with,
+// from the narrowest to the widest, for the purpose of limits: an IPv4 address is
+// alone; a line has all of an IPv6 /64 and usually a /56 or /48, which its owner
+// divides as they like.
+func Groups(addr netip.Addr) []string {
+	if !addr.Is6() {
+		return []string{addr.String()}
+	}
+	return []string{Group(addr), masked(addr, 56), masked(addr, 48)}
+}
+
+// Neighborhood names the network that addresses of one owner are likely to be
+// in: an IPv4 /24, an IPv6 /48. It is for sharing what is scarce between owners,
+// not for limits: in a /24 others live too.
+func Neighborhood(addr netip.Addr) string {
+	if addr.Is6() {
+		return masked(addr, 48)
+	}
+	return masked(addr, 24)
+}
+
+// masked is the network of so many bits around an address, or the address itself
+// when it has none.
+func masked(addr netip.Addr, bits int) string {
+	prefix, err := addr.Prefix(bits)
+	if err != nil || !addr.IsValid() {
+		return addr.String()
+	}
+	return prefix.String()
+}
+
 // Network is a range of addresses, written as CIDR or as one address.
 type Network struct{ netip.Prefix }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/pforte/pforte/pkg/clientaddr"
@@ -73,6 +74,31 @@ func TestOneHouseholdIsOneGroup(t *testing.T) {
 		if got := clientaddr.Group(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("%s: got %q, want %q", addr, got, want)
 		}
+	}
+}
+
+func TestAnIPv6AddressIsInThreeGroups(t *testing.T) {
+	for addr, want := range map[string][]string{
+		"1.2.3.4":             {"1.2.3.4"},
+		"2001:db8:1:2ff:3::4": {"2001:db8:1:2ff::/64", "2001:db8:1:200::/56", "2001:db8:1::/48"},
+	} {
+		if got := clientaddr.Groups(netip.MustParseAddr(addr)); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", addr, got, want)
+		}
+	}
+	if got := clientaddr.Groups(netip.Addr{}); !slices.Equal(got, []string{"invalid IP"}) {
+		t.Errorf("no address: got %q", got)
+	}
+}
+
+func TestTheNeighborhoodIsTheNetworkAround(t *testing.T) {
+	for addr, want := range map[string]string{"1.2.3.4": "1.2.3.0/24", "2001:db8:1:2:3::4": "2001:db8:1::/48"} {
+		if got := clientaddr.Neighborhood(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("%s: got %q, want %q", addr, got, want)
+		}
+	}
+	if got := clientaddr.Neighborhood(netip.Addr{}); got != "invalid IP" {
+		t.Errorf("no address: got %q", got)
 	}
 }
 

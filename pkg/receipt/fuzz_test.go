@@ -16,6 +16,10 @@ func FuzzVerify(f *testing.F) {
 		known[string(v.response.Receipt)] = true
 		f.Add(v.files["response.json"])
 		f.Add(v.files["dsse.json"])
+		for _, other := range spelledOtherwise(v.response.Signature.Value) {
+			f.Add(respelled(f, v.files["response.json"], v.response.Signature.Value, other))
+			f.Add(respelled(f, v.files["dsse.json"], v.response.Signature.Value, other))
+		}
 	}
 	keys := readVectors(f)[0].keys
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -78,6 +82,9 @@ func FuzzCanonicalize(f *testing.F) {
 func FuzzParseKeys(f *testing.F) {
 	for _, v := range readVectors(f) {
 		f.Add(v.files["key.json"])
+		for _, other := range spelledOtherwise(v.keys.Keys[0].PublicKey) {
+			f.Add(respelled(f, v.files["key.json"], v.keys.Keys[0].PublicKey, other))
+		}
 		f.Add(mustMarshal(f, v.keys.Keys))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pforte/pforte/pkg/strictjson"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 )
 
 // KeyDocument is what /.well-known/receipt-signing-key.json serves: the key that

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
@@ -95,8 +94,8 @@ func marshalPublic(public ed25519.PublicKey) []byte {
 }
 
 func parsePublic(text string) (ed25519.PublicKey, error) {
-	der, err := base64.StdEncoding.Strict().DecodeString(text)
-	if err != nil || len(der) != len(spkiPrefix)+ed25519.PublicKeySize || string(der[:len(spkiPrefix)]) != string(spkiPrefix) {
+	der, ok := decodeBase64(text)
+	if !ok || len(der) != len(spkiPrefix)+ed25519.PublicKeySize || string(der[:len(spkiPrefix)]) != string(spkiPrefix) {
 		return nil, malformed("public key is not the base64 SPKI DER of an Ed25519 key")
 	}
 	return ed25519.PublicKey(der[len(spkiPrefix):]), nil

@@ -3,11 +3,10 @@ package receipt
 import (
 	"bytes"
 	"crypto/ed25519"
-	"encoding/base64"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/pforte/pforte/pkg/strictjson"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 )
 
 // MaxSize bounds a signed receipt in bytes. A proof holds the transaction's whole
@@ -80,8 +79,8 @@ func parseEnvelope(payloadType, payload string, signatures jsontext.Value) (doc 
 	if len(list) != 1 {
 		return Document{}, malformed("%d signatures, not one", len(list))
 	}
-	body, err := base64.StdEncoding.Strict().DecodeString(payload)
-	if err != nil {
+	body, ok := decodeBase64(payload)
+	if !ok {
 		return Document{}, malformed("payload is not base64")
 	}
 	if doc.Receipt, doc.Body, err = parseReceipt(body); err != nil {
@@ -130,8 +129,8 @@ func (s Signature) validate() error {
 }
 
 func (s Signature) bytes() ([]byte, error) {
-	value, err := base64.StdEncoding.Strict().DecodeString(s.Value)
-	if err != nil || len(value) != ed25519.SignatureSize {
+	value, ok := decodeBase64(s.Value)
+	if !ok || len(value) != ed25519.SignatureSize {
 		return nil, malformed("the signature is not base64 of %d bytes", ed25519.SignatureSize)
 	}
 	return value, nil

@@ -97,8 +97,8 @@ func (r Response) JSON() ([]byte, error) {
 
 // Envelope gives the answer as a DSSE envelope, with the same signature.
 func (r Response) Envelope() (Envelope, error) {
-	value, err := base64.StdEncoding.Strict().DecodeString(r.Signature.Value)
-	if err != nil {
+	value, ok := decodeBase64(r.Signature.Value)
+	if !ok {
 		return Envelope{}, malformed("signature is not base64")
 	}
 	return Envelope{

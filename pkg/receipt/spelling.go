@@ -1,6 +1,7 @@
 package receipt
 
 import (
+	"encoding/base64"
 	"math/big"
 	"strconv"
 	"strings"
@@ -58,4 +59,11 @@ func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 func keyIDSpelling(text string) bool {
 	digest, ok := strings.CutPrefix(text, "sha256:")
 	return ok && lowerHex("0x"+digest, 32)
+}
+
+// decodeBase64 reads base64 with padding (RFC 4648 section 4) in its one spelling.
+// Go's decoder passes over line ends, strict or not.
+func decodeBase64(text string) (data []byte, ok bool) {
+	data, err := base64.StdEncoding.Strict().DecodeString(text)
+	return data, err == nil && base64.StdEncoding.EncodeToString(data) == text
 }

@@ -43,6 +43,7 @@ require (
 	github.com/ncruces/go-strftime v1.1.0 // indirect
 	github.com/oasdiff/yaml v0.1.1 // indirect
 	github.com/oasdiff/yaml3 v0.0.14 // indirect
+	github.com/pforte/pforte/pkg/receipt v0.0.0
 	github.com/pressly/goose/v3 v3.28.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
@@ -78,3 +79,5 @@ require (
 )
 
 replace github.com/pforte/pforte/pkg => ../../pkg
+
+replace github.com/pforte/pforte/pkg/receipt => ../../pkg/receipt

@@ -87,6 +87,7 @@ require (
 	github.com/mitchellh/pointerstructure v1.2.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
+	github.com/pforte/pforte/pkg/receipt v0.0.0
 	github.com/pion/dtls/v3 v3.1.5 // indirect
 	github.com/pion/logging v0.2.4 // indirect
 	github.com/pion/stun/v3 v3.1.7 // indirect
@@ -143,3 +144,5 @@ replace github.com/pforte/pforte/pkg => ../../pkg
 // Only named by a dependency of a dependency, from before it was split: it holds
 // packages a second time that OpenTelemetry's exporter needs.
 exclude google.golang.org/genproto v0.0.0-20230410155749-daa745c078e1
+
+replace github.com/pforte/pforte/pkg/receipt => ../../pkg/receipt

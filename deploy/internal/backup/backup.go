@@ -40,9 +40,65 @@ func (s Settings) Save(ctx context.Context, out io.Writer, version string, now t
 	return m, pack(out, folder, m)
 }
 
+// SaveFile is Save to a file. It reads and checks what it wrote before the file
+// gets its name: what stood there before stays until then.
+func (s Settings) SaveFile(ctx context.Context, file, version string, now time.Time) (m Manifest, err error) {
+	partial := file + ".new"
+	out, err := os.OpenFile(partial, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600) //nolint:gosec // the operator's
+	if err != nil {
+		return m, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(partial))
+		}
+	}()
+	_, err = s.Save(ctx, out, version, now)
+	if err := errors.Join(err, out.Sync()); err != nil {
+		return m, errors.Join(err, out.Close())
+	}
+	_, err = out.Seek(0, io.SeekStart)
+	if err == nil {
+		m, err = s.Check(ctx, out)
+	}
+	if err := errors.Join(err, out.Close()); err != nil {
+		return m, fmt.Errorf("what was written: %w", err)
+	}
+	return m, os.Rename(partial, file)
+}
+
+// Unfinished is the file beside the receipt key that stands for a restore that was
+// begun and has not succeeded. While it is there, setup makes no secrets, and so
+// no service starts without what was to be put back.
+const Unfinished = "restore-unfinished"
+
 // Restore puts what an archive holds where nothing is: all of it or, when a part
 // fails, nothing. ErrArchive, ErrTaken. The services must not run.
-func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
+func (s Settings) Restore(ctx context.Context, in io.Reader) (Manifest, error) {
+	mark := filepath.Join(filepath.Dir(s.SigningKey), Unfinished)
+	begun := absent(s.SigningKey) == nil // else the stack has its keys, and goes on as it is
+	if begun {
+		if err := markRestore(mark); err != nil {
+			return Manifest{}, err
+		}
+	}
+	m, err := s.restore(ctx, in)
+	if err != nil && begun {
+		return m, fmt.Errorf("%w\nNothing was put back. Until a restore succeeds, no new keys are made and no service starts", err)
+	} else if err != nil {
+		return m, err
+	}
+	return m, os.Remove(mark)
+}
+
+func markRestore(mark string) error {
+	if err := os.MkdirAll(filepath.Dir(mark), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(mark, nil, 0o600)
+}
+
+func (s Settings) restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
 	return s.look(ctx, in, func(m Manifest, folder string) error {
 		var wanted []item
 		for _, i := range s.items() {

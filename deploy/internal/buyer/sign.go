@@ -96,6 +96,13 @@ func (b *Buyer) Seal(c x402.PaymentRequired, version int, a x402.Authorization) 
 	return p, err
 }
 
+// SignRaw signs the Keccak-256 of some bytes, as transactions are signed, and
+// returns the parity of the curve's point beside r and s.
+func (b *Buyer) SignRaw(text []byte) (parity byte, r, s []byte) {
+	compact := ecdsa.SignCompact(b.key, keccak(text), false)
+	return compact[0] - 27, compact[1:33], compact[33:]
+}
+
 // Digest is what is signed (EIP-712) for an authorization (EIP-3009) of the
 // token that the offer names.
 func Digest(offer x402.Requirements, a x402.Authorization) ([]byte, error) {

@@ -19,30 +19,41 @@ const superuserPassword = "superuser-password"
 // are readable for everybody who sees the folder.
 func MakeDatabases(folder, roles, host string) error {
 	faults := []error{onceFor(everybody, filepath.Join(roles, superuserPassword), rand.Text())}
-	for _, service := range []string{"auth", "verifier"} {
+	for _, service := range []string{auth, verifier} {
 		faults = append(faults, makeDatabase(folder, roles, host, service))
 	}
 	return errors.Join(faults...)
 }
 
 func makeDatabase(folder, roles, host, service string) error {
-	file := filepath.Join(folder, service+"-database-url")
 	fresh := url.URL{Scheme: "postgres", User: url.UserPassword(service, rand.Text()), Host: net.JoinHostPort(host, "5432"), Path: service}
 	fresh.RawQuery = "sslmode=disable" // the network is the stack's own
-	if _, err := once(file, func() ([]byte, error) { return []byte(fresh.String()), nil }); err != nil {
+	kept, err := onceURL(path(folder, service, databaseURL(service)), fresh)
+	if err != nil {
 		return err
-	}
-	content, err := os.ReadFile(file) //nolint:gosec // our own file
-	if err != nil {
-		return fmt.Errorf("the database's URL: %w", err)
-	}
-	kept, err := url.Parse(string(content))
-	if err != nil {
-		return fmt.Errorf("%s holds no URL", file) // not what it holds
 	}
 	password, _ := kept.User.Password()
 	return onceFor(everybody, filepath.Join(roles, service+".sql"), fmt.Sprintf(
 		"CREATE ROLE %[1]s LOGIN PASSWORD '%[2]s';\nCREATE DATABASE %[1]s OWNER %[1]s;\nREVOKE ALL ON DATABASE %[1]s FROM PUBLIC;\n", service, password))
+}
+
+// databaseURL is the name of the file with the URL of a service's database.
+func databaseURL(service string) string { return service + "-database-url" }
+
+// onceURL writes a URL to a file that is not there yet, and returns the file's.
+func onceURL(file string, fresh url.URL) (*url.URL, error) {
+	if _, err := once(file, func() ([]byte, error) { return []byte(fresh.String()), nil }); err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(file) //nolint:gosec // our own file
+	if err != nil {
+		return nil, fmt.Errorf("read a URL: %w", err)
+	}
+	kept, err := url.Parse(string(content))
+	if err != nil {
+		return nil, fmt.Errorf("%s holds no URL", file) // not what it holds
+	}
+	return kept, nil
 }
 
 const everybody = 0o444

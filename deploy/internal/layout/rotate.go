@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/pforte/pforte/pkg/receipt"
@@ -18,30 +17,30 @@ const nextKey = "receipt-key-next.pem"
 // RotateSessionSecret makes a new secret that signs cookies. The present one
 // becomes the previous one, whose cookies stay valid; the one before that ends.
 func RotateSessionSecret(folder string) error {
-	present, err := os.ReadFile(filepath.Join(folder, sessionSecret)) //nolint:gosec // our own file
+	present, err := os.ReadFile(path(folder, auth, sessionSecret))
 	if err != nil {
 		return fmt.Errorf("the session secret: %w", err)
 	}
 	// In this order a fault in between ends no session: both files say the same.
-	if err := replace(filepath.Join(folder, previousSecret), present); err != nil {
+	if err := replace(path(folder, auth, previousSecret), present); err != nil {
 		return err
 	}
 	fresh, err := secret()
 	if err != nil {
 		return err
 	}
-	return replace(filepath.Join(folder, sessionSecret), fresh)
+	return replace(path(folder, auth, sessionSecret), fresh)
 }
 
 // AnnounceReceiptKey makes the next key that signs receipts, and lists its public
 // key as next, so that whoever keeps the key document knows it before it signs.
 // Again it does nothing.
 func AnnounceReceiptKey(folder string) error {
-	_, err := once(filepath.Join(folder, nextKey), newReceiptKey)
+	_, err := once(path(folder, verifier, nextKey), newReceiptKey)
 	if err != nil {
 		return err
 	}
-	next, err := readKey(filepath.Join(folder, nextKey))
+	next, err := readKey(path(folder, verifier, nextKey))
 	if err != nil {
 		return err
 	}
@@ -55,11 +54,11 @@ var ErrNotAnnounced = errors.New("the next receipt key is not announced")
 // public key of the present one as retired, so that its receipts verify for ever.
 // ErrNotAnnounced.
 func RotateReceiptKey(folder string) error {
-	present, err := readKey(filepath.Join(folder, receiptKey))
+	present, err := readKey(path(folder, verifier, receiptKey))
 	if err != nil {
 		return err
 	}
-	next := filepath.Join(folder, nextKey)
+	next := path(folder, verifier, nextKey)
 	if _, err := readKey(next); errors.Is(err, fs.ErrNotExist) {
 		return ErrNotAnnounced
 	} else if err != nil {
@@ -70,7 +69,7 @@ func RotateReceiptKey(folder string) error {
 	if err := list(folder, present, receipt.KeyRetired); err != nil {
 		return err
 	}
-	return os.Rename(next, filepath.Join(folder, receiptKey))
+	return os.Rename(next, path(folder, verifier, receiptKey))
 }
 
 // list puts a public key into the list of those that do not sign, in place of what
@@ -82,8 +81,8 @@ func list(folder string, key *receipt.SigningKey, status string) error {
 	}
 	entry := doc.Keys[0]
 	entry.Status = status
-	path := filepath.Join(folder, retiredKeys)
-	text, err := os.ReadFile(path) //nolint:gosec // our own file
+	place := path(folder, verifier, retiredKeys)
+	text, err := os.ReadFile(place) //nolint:gosec // our own file
 	if errors.Is(err, fs.ErrNotExist) {
 		text, err = []byte("[]"), nil
 	}
@@ -98,11 +97,11 @@ func list(folder string, key *receipt.SigningKey, status string) error {
 	if text, err = json.MarshalIndent(append(keys, entry), "", "  "); err != nil {
 		return err
 	}
-	return replace(path, text)
+	return replace(place, text)
 }
 
-func readKey(path string) (*receipt.SigningKey, error) {
-	text, err := os.ReadFile(path) //nolint:gosec // our own file
+func readKey(file string) (*receipt.SigningKey, error) {
+	text, err := os.ReadFile(file) //nolint:gosec // our own file
 	if err != nil {
 		return nil, fmt.Errorf("a receipt key: %w", err)
 	}

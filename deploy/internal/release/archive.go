@@ -68,7 +68,8 @@ func licenceFiles(modules []Module) []File {
 func filesBelow(folder, at string, endings ...string) ([]File, error) {
 	var files []File
 	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() || !slices.Contains(endings, filepath.Ext(name)) {
+		wanted := name == folder || slices.Contains(endings, filepath.Ext(name))
+		if err != nil || !entry.Type().IsRegular() || !wanted {
 			return err
 		}
 		content, err := os.ReadFile(name) //nolint:gosec // of the project

@@ -84,9 +84,9 @@ func (o Options) archive(platform, to string) (_ []byte, err error) {
 // ErrPath says that a program depends on where it was built.
 var ErrPath = errors.New("it holds a path of the machine that built it")
 
-// pages are the folders whose pages, units, alerts and dashboard go into an
-// archive.
-var pages = []string{"README.md", "deploy/docs", "deploy/systemd", "deploy/observability", "pkg/README.md", "proxy/README.md", "services/auth/README.md", "services/verifier/README.md"}
+// pages are the files and folders whose pages, units, alerts and dashboard go
+// into an archive.
+var pages = []string{"README.md", "LICENSE", "deploy/docs", "deploy/systemd", "deploy/observability", "pkg/README.md", "proxy/README.md", "services/auth/README.md", "services/verifier/README.md"}
 
 func (o Options) files(programs []string, modules []Module) ([]File, error) {
 	sbom, err := SBOM(modules, o.Version, o.At)

@@ -102,7 +102,7 @@ func TestAReleaseIsCompleteAndTheSameEveryTime(t *testing.T) {
 	}
 	files := unpack(t, first)
 	for name, says := range map[string]string{
-		"README.md": "# Pforte", "services/auth/README.md": "SESSION_SECRET", "deploy/docs/operations.md": "# Operations",
+		"README.md": "# Pforte", "LICENSE": "Apache License", "services/auth/README.md": "SESSION_SECRET", "deploy/docs/operations.md": "# Operations",
 		"licences.md": "| modernc.org/sqlite |", "licences/std@" + strings.TrimPrefix(runtime.Version(), "go") + "/LICENSE": "The Go Authors",
 		"sbom.cdx.json": `"pkg:golang/modernc.org/sqlite@`, "bin/backup": "backup restore",
 		"deploy/systemd/auth.env": "OTEL_EXPORTER_OTLP_ENDPOINT", "deploy/observability/alerts.yml": "alert: ProgramDown",
@@ -120,7 +120,12 @@ func everyModule(t *testing.T, sbom, list string) {
 	t.Helper()
 	var bom struct {
 		SpecVersion string
-		Components  []struct {
+		Metadata    struct {
+			Component struct {
+				Licenses []struct{ License struct{ ID string } }
+			}
+		}
+		Components []struct {
 			Name, Version string
 			Hashes        []struct{ Alg, Content string }
 			Licenses      []struct{ License struct{ ID string } }
@@ -131,6 +136,9 @@ func everyModule(t *testing.T, sbom, list string) {
 	}
 	if bom.SpecVersion != "1.6" || len(bom.Components) < 10 {
 		t.Errorf("version %s, %d components", bom.SpecVersion, len(bom.Components))
+	}
+	if own := bom.Metadata.Component.Licenses; len(own) != 1 || own[0].License.ID != "Apache-2.0" {
+		t.Errorf("the release's own licence is %v", own)
 	}
 	for _, c := range bom.Components {
 		if len(c.Licenses) == 0 || !strings.Contains(list, fmt.Sprintf("| %s | %s | %s", c.Name, c.Version, c.Licenses[0].License.ID)) {

@@ -15,7 +15,10 @@ func SBOM(modules []Module, version string, at time.Time) ([]byte, error) {
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{
 		Timestamp: at.UTC().Format(time.RFC3339),
-		Component: &cyclonedx.Component{BOMRef: "pforte", Type: cyclonedx.ComponentTypeApplication, Name: "pforte", Version: version},
+		Component: &cyclonedx.Component{
+			BOMRef: "pforte", Type: cyclonedx.ComponentTypeApplication, Name: "pforte", Version: version,
+			Licenses: &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}}, // that of LICENSE
+		},
 	}
 	components := make([]cyclonedx.Component, 0, len(modules))
 	for _, m := range modules {

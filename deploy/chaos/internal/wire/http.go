@@ -19,11 +19,16 @@ const maxBody = 64 << 20
 type Exchange struct {
 	Path     string
 	Question []byte
-	Pass     func() (status int, answer []byte)
-	Random   *rand.Rand
+	// Pass passes on the question, or another one in its place.
+	Pass func(question []byte) (status int, answer []byte)
+	// Later passes the question on after a while, also when the client has gone.
+	Later func(after time.Duration)
+	// Gone is closed when the client has gone.
+	Gone   <-chan struct{}
+	Random *rand.Rand
 }
 
-// Liar gives an answer of its own.
+// Liar returns an answer of its own; a status of 0 means that there is none.
 type Liar func(Exchange) (status int, answer []byte)
 
 // HTTP passes questions on to one address.
@@ -39,6 +44,7 @@ type HTTP struct {
 	lie    Liar
 	random *rand.Rand
 	seen   int
+	later  sync.WaitGroup
 }
 
 // NewHTTP listens on a free port of this machine and passes on to an address.
@@ -78,6 +84,9 @@ func (h *HTTP) Hits() int {
 	return h.seen
 }
 
+// Wait returns when nothing is left to be passed on later.
+func (h *HTTP) Wait() { h.later.Wait() }
+
 // Close ends it and all that passes.
 func (h *HTTP) Close() error { return h.server.Close() }
 
@@ -99,7 +108,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	fault, delay, lie, random := h.decide()
-	pass := func() (int, []byte) { return h.pass(context.WithoutCancel(r.Context()), r, question) } //nolint:contextcheck // what was passed on is carried out, also when who asked has gone
+	pass := func(question []byte) (int, []byte) { return h.pass(context.WithoutCancel(r.Context()), r, question) } //nolint:contextcheck // what was passed on is carried out, also when who asked has gone
 	switch fault {
 	case Slow:
 		wait(r.Context(), delay)
@@ -114,9 +123,14 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	status, answer := 0, []byte(nil)
 	if fault == Lie && lie != nil {
-		status, answer = lie(Exchange{Path: r.URL.Path, Question: question, Pass: pass, Random: random})
+		status, answer = lie(Exchange{
+			Path: r.URL.Path, Question: question, Pass: pass, Gone: r.Context().Done(), Random: random,
+			Later: func(after time.Duration) {
+				h.later.Go(func() { time.Sleep(after); pass(question) })
+			},
+		})
 	} else {
-		status, answer = pass()
+		status, answer = pass(question)
 	}
 	spoil(w, fault, status, answer)
 }
@@ -159,6 +173,7 @@ func (h *HTTP) pass(ctx context.Context, r *http.Request, question []byte) (int,
 		return 0, nil
 	}
 	onward.Header = r.Header.Clone()
+	onward.Header.Del("Content-Length")            // that of this question is set
 	onward.Header.Del("Accept-Encoding")           // so that the answer can be read here
 	response, err := http.DefaultClient.Do(onward) //nolint:gosec // to one address
 	if err != nil {

@@ -14,17 +14,13 @@ var quantities = regexp.MustCompile(`"0x[0-9a-fA-F]+"`)
 // Node lies as a node of a chain may: it changes one digit of one value in its
 // answer, or says that there is nothing.
 func Node(x Exchange) (int, []byte) {
-	status, answer := x.Pass()
+	status, answer := x.Pass(x.Question)
 	var envelope map[string]json.RawMessage
 	if x.Random.IntN(8) > 0 || json.Unmarshal(answer, &envelope) != nil { // a batch is a list
 		return status, flip(answer, x.Random)
 	}
 	envelope["result"] = json.RawMessage("null")
-	answer, err := json.Marshal(envelope)
-	if err != nil {
-		panic(err) // it was JSON
-	}
-	return status, answer
+	return status, marshal(envelope)
 }
 
 // flip changes one hexadecimal digit of one value.
@@ -48,37 +44,38 @@ func Facilitator(x Exchange) (int, []byte) {
 		return 200, []byte(`{"isValid":` + []string{"true", "false"}[x.Random.IntN(2)] + `,"invalidReason":"insufficient_funds","payer":"` + payer(x.Question) + `"}`)
 	}
 	if x.Path != "/settle" {
-		return x.Pass()
+		return x.Pass(x.Question)
 	}
-	var asked struct {
-		Requirements struct{ Network string } `json:"paymentRequirements"`
-	}
-	_ = json.Unmarshal(x.Question, &asked) // a question that cannot be read is lied to as well
 	word := fmt.Sprintf("0x%064x", x.Random.Uint64())
-	network := asked.Requirements.Network
+	network := network(x.Question)
 	switch x.Random.IntN(5) {
 	case 0: // nothing moved
 		return 200, settled(true, "", word, network, payer(x.Question))
 	case 1: // nothing moved, and the buyer may try again
 		return 200, settled(false, "insufficient_funds", "", network, payer(x.Question))
 	case 2: // moved, and denied
-		x.Pass()
+		x.Pass(x.Question)
 		return 200, settled(false, "invalid_exact_evm_nonce_already_used", "", network, payer(x.Question))
 	case 3: // moved, and told for another network
-		x.Pass()
+		x.Pass(x.Question)
 		return 200, settled(true, "", word, "eip155:1", payer(x.Question))
 	default: // moved, and told with another transaction and payer
-		x.Pass()
+		x.Pass(x.Question)
 		return 200, settled(true, "", word, network, "0x"+word[26:])
 	}
 }
 
 func settled(success bool, reason, transaction, network, payer string) []byte {
-	text, err := json.Marshal(map[string]any{"success": success, "errorReason": reason, "transaction": transaction, "network": network, "payer": payer})
-	if err != nil {
-		panic(err) // strings and a bool
+	return marshal(map[string]any{"success": success, "errorReason": reason, "transaction": transaction, "network": network, "payer": payer})
+}
+
+// network is that of a question to a facilitator, as its version spells it.
+func network(question []byte) string {
+	var asked struct {
+		Requirements struct{ Network string } `json:"paymentRequirements"`
 	}
-	return text
+	_ = json.Unmarshal(question, &asked) // a question that cannot be read is lied to as well
+	return asked.Requirements.Network
 }
 
 func payer(question []byte) string {

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -84,7 +85,7 @@ func TestAFaultPassesTheQuestionOnOrDoesNot(t *testing.T) {
 
 func TestANodesLieChangesOneValueOnly(t *testing.T) {
 	truth := `{"result":{"status":"0x1","hash":"0xabcdef"}}`
-	x := wire.Exchange{Pass: func() (int, []byte) { return 200, []byte(truth) }, Random: random()}
+	x := wire.Exchange{Pass: func([]byte) (int, []byte) { return 200, []byte(truth) }, Random: random()}
 	changed := 0
 	for range 200 {
 		_, lie := wire.Node(x)
@@ -112,7 +113,7 @@ func TestAFacilitatorLiesBothWays(t *testing.T) {
 	x := wire.Exchange{Path: "/settle", Question: []byte(`{"paymentRequirements":{"network":"eip155:1"}}`), Random: random()}
 	for range 100 {
 		passed := false
-		x.Pass = func() (int, []byte) { passed = true; return 200, nil }
+		x.Pass = func([]byte) (int, []byte) { passed = true; return 200, nil }
 		_, answer := wire.Facilitator(x)
 		var said struct{ Success bool }
 		if err := json.Unmarshal(answer, &said); err != nil {
@@ -129,6 +130,100 @@ func TestAFacilitatorLiesBothWays(t *testing.T) {
 	}
 	if moved == 0 || denied == 0 || invented == 0 {
 		t.Errorf("%d moved, %d denied, %d invented", moved, denied, invented)
+	}
+}
+
+// TestABroadcasterSendsAndNeverSaysYesNorThatNothingWasSent goes by what the
+// official facilitators answer before they send anything.
+func TestABroadcasterSendsAndNeverSaysYesNorThatNothingWasSent(t *testing.T) {
+	gone := make(chan struct{})
+	close(gone)
+	statuses, hashes, late, silent := map[int]bool{}, 0, 0, 0
+	x := wire.Exchange{Path: "/settle", Question: []byte(`{}`), Gone: gone, Random: random()}
+	for range 1000 {
+		sent := 0
+		x.Pass = func([]byte) (int, []byte) { sent++; return 200, []byte(`{"success":true,"transaction":"0x12"}`) }
+		x.Later = func(after time.Duration) {
+			sent++
+			if after > 2*time.Second {
+				late++
+			}
+		}
+		status, answer := wire.Broadcaster(x)
+		if sent != 1 {
+			t.Fatalf("sent %d times", sent)
+		}
+		var said struct {
+			Success                  bool
+			ErrorReason, Transaction string
+		}
+		_ = json.Unmarshal(answer, &said) // free text is none
+		reason := strings.ReplaceAll(strings.ToLower(said.ErrorReason), " ", "_")
+		if said.Success || reason == "insufficient_funds" || strings.Contains(reason, "signature") || strings.HasPrefix(reason, "unsupported") {
+			t.Errorf("answered %s", answer)
+		}
+		if statuses[status] = true; status == 0 {
+			silent++
+		}
+		if said.Transaction == "0x12" {
+			hashes++
+		}
+	}
+	if len(statuses) < 4 || hashes == 0 || late == 0 || silent == 0 {
+		t.Errorf("statuses %v, %d right hashes, %d late, %d without an answer", statuses, hashes, late, silent)
+	}
+}
+
+// node answers as a chain at block 100 with block 96 final.
+func node(question []byte) (int, []byte) {
+	var calls []struct {
+		ID     int
+		Params []any
+	}
+	if json.Unmarshal(question, &calls) != nil {
+		return 400, nil
+	}
+	var answers []string
+	for _, c := range calls {
+		number, tag := "0x64", ""
+		if len(c.Params) > 0 {
+			tag, _ = c.Params[0].(string)
+		}
+		if tag == "finalized" {
+			number = "0x60"
+		}
+		answers = append(answers, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"number":%q,"timestamp":"0x5","hash":"0x0%s"}}`, c.ID, number, number[2:]))
+	}
+	return 200, []byte("[" + strings.Join(answers, ",") + "]")
+}
+
+func TestANodeLiesAboutItsHeadsForSoManyAnswers(t *testing.T) {
+	const heads = `[{"id":1,"method":"eth_getBlockByNumber","params":["latest",false]},{"id":2,"method":"eth_getBlockByNumber","params":["finalized",false]},{"id":3,"method":"eth_getBlockByNumber","params":["0x5",false]}]`
+	_, honest := node([]byte(heads))
+	var truth, told []struct{ Result struct{ Number string } }
+	if err := json.Unmarshal(honest, &truth); err != nil {
+		t.Fatal(err)
+	}
+	for way := range uint64(4) {
+		lie := wire.Heads(way, 1)
+		x := wire.Exchange{Question: []byte(`[{"id":1,"method":"eth_chainId","params":[]}]`), Pass: node, Random: random()}
+		_, same := node(x.Question)
+		if _, got := lie(x); string(got) != string(same) {
+			t.Errorf("way %d: another question is answered %s", way, got)
+		}
+		x.Question = []byte(heads)
+		_, got := lie(x)
+		if err := json.Unmarshal(got, &told); err != nil {
+			t.Fatalf("way %d: %s: %v", way, got, err)
+		}
+		higher := told[0].Result.Number > truth[0].Result.Number || len(told[0].Result.Number) > 4
+		final := told[1].Result.Number != truth[1].Result.Number
+		if higher != (way > 1) || final != (way < 3) || told[2].Result.Number != truth[2].Result.Number {
+			t.Errorf("way %d: %s", way, got)
+		}
+		if _, got := lie(x); string(got) != string(honest) {
+			t.Errorf("way %d: a second time it says %s", way, got)
+		}
 	}
 }
 

@@ -48,8 +48,9 @@ type hookedSessions struct {
 	// beforeFence is called once, before the next Fence; beforeRole before each
 	// SetRole.
 	beforeFence, beforeRole func()
-	// away makes Revoke fail.
-	away atomic.Bool
+	// away makes Revoke fail, for all users or for one.
+	away    atomic.Bool
+	awayFor atomic.Int64
 }
 
 func (h *hookedSessions) Fence(ctx context.Context, userID int64) (string, error) {
@@ -61,7 +62,7 @@ func (h *hookedSessions) Fence(ctx context.Context, userID int64) (string, error
 }
 
 func (h *hookedSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
-	if h.away.Load() {
+	if h.away.Load() || h.awayFor.Load() == userID {
 		return 0, errors.New("away")
 	}
 	return h.Store.Revoke(ctx, userID, keep)

@@ -12,4 +12,8 @@
 // two lines. The user store therefore records, in the transaction of the change
 // itself, that sessions have to follow. The rule carries that out at once;
 // Replay does it for whoever could not.
+//
+// No request waits for that, nor for the session store to remember it: the same
+// transaction gives the user a new stamp, or another role, or takes the row away,
+// and Holder compares a session with the row at every request.
 package account

@@ -15,6 +15,10 @@ import (
 // ErrHash says that no password could ever match the hash of an imported user.
 var ErrHash = errors.New("password_hash is no bcrypt hash ($2a$, $2b$ or $2y$)")
 
+// ErrHashCost says that comparing a password with the hash of an imported user
+// would take too long.
+var ErrHashCost = fmt.Errorf("password_hash has a bcrypt cost over %d: a login would take seconds, and every failed one as long", password.MaxImportCost)
+
 // Fault is what is wrong with one imported record. It never quotes a field: a
 // file whose columns are mixed up has hashes anywhere.
 type Fault struct {
@@ -79,6 +83,8 @@ func fromRecord(r user.Record) (user.User, []error) {
 	var hashErr error
 	if !password.Recognized(r.PasswordHash) {
 		hashErr = ErrHash
+	} else if password.TooCostly(r.PasswordHash) {
+		hashErr = ErrHashCost
 	}
 	wrong := []error{idErr, nameErr, displayErr, hashErr, roleErr, user.CheckAvatarColor(color), createdErr}
 	return u, slices.DeleteFunc(wrong, func(err error) bool { return err == nil })

@@ -97,6 +97,18 @@ func TestEveryFaultOfAnImportIsToldWithItsPlaceAndNoField(t *testing.T) {
 	}
 }
 
+func TestAHashThatWouldTakeTooLongIsNotImported(t *testing.T) {
+	r := newRules(t)
+	rest := "$" + strings.Repeat("a", 53)
+	record := func(cost string) user.Record {
+		return user.Record{Where: "cost " + cost, Username: "user" + cost, DisplayName: "x", PasswordHash: "$2b$" + cost + rest}
+	}
+	_, faults := r.check(record("04"), record("14"), record("15"), record("31"))
+	if diff := cmp.Diff([]string{"cost 15: " + account.ErrHashCost.Error(), "cost 31: " + account.ErrHashCost.Error()}, faults); diff != "" {
+		t.Errorf("differs (-want +got):\n%s", diff)
+	}
+}
+
 func TestEveryBcryptHashIsImportedAndNothingElse(t *testing.T) {
 	r := newRules(t)
 	record := r.record("line 2", "", "anna")

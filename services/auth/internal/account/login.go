@@ -95,7 +95,7 @@ func (s *Service) openAs(ctx context.Context, u user.User, open func(context.Con
 	if now.PasswordHash != u.PasswordHash {
 		return now, user.ErrChanged
 	}
-	return now, open(ctx, session.Login{UserID: now.ID, Username: now.Username, Role: string(now.Role), Fence: fence})
+	return now, open(ctx, session.Login{UserID: now.ID, Username: now.Username, Role: string(now.Role), Stamp: now.SessionStamp, Fence: fence})
 }
 
 // invalid turns a failed comparison into ErrInvalidCredentials.
@@ -104,6 +104,19 @@ func invalid(err error) error {
 		return ErrInvalidCredentials
 	}
 	return err
+}
+
+// LearnCosts reads which costs the stored hashes have, so that a failed login takes
+// as long for every name.
+func (s *Service) LearnCosts(ctx context.Context) error {
+	users, err := s.users.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range users {
+		s.passwords.Seen(u.PasswordHash)
+	}
+	return nil
 }
 
 // rehash stores a hash of today's cost where the old one is weaker. It may fail:

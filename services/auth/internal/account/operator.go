@@ -114,11 +114,15 @@ func (s *Service) RevokeSession(ctx context.Context, username, key string) error
 }
 
 // RevokeSessions ends all sessions of a user and returns how many.
-// user.ErrNotFound.
+// user.ErrNotFound, ErrPending.
 func (s *Service) RevokeSessions(ctx context.Context, username string) (int, error) {
 	u, err := s.users.ByUsername(ctx, username)
 	if err != nil {
 		return 0, err
 	}
-	return s.sessions.Revoke(ctx, u.ID, "")
+	r, err := s.users.EndSessions(ctx, u.ID)
+	if err != nil {
+		return 0, err
+	}
+	return s.followCounting(ctx, r)
 }

@@ -1,9 +1,11 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -15,6 +17,9 @@ const replayInterval = time.Second
 // followTimeout bounds how long a change waits for the session store. What it
 // could not do by then is recorded, and Replay does it.
 const followTimeout = 2 * time.Second
+
+// replayAtOnce is how many revocations Replay carries out at a time.
+const replayAtOnce = 8
 
 // refreshTries bounds how often a role is read again when it keeps changing.
 const refreshTries = 5
@@ -44,15 +49,36 @@ func (s *Service) Replay(ctx context.Context) {
 
 // replay carries out what was recorded before the instant, once.
 func (s *Service) replay(ctx context.Context, before time.Time) error {
-	pending, err := s.users.PendingRevocations(ctx, before)
-	if err != nil {
-		return fmt.Errorf("list revocations: %w", err)
+	var fault error
+	for after := int64(0); ; {
+		pending, err := s.users.PendingRevocations(ctx, before, after)
+		if err != nil {
+			return fmt.Errorf("list revocations: %w", err)
+		}
+		fault = cmp.Or(fault, s.carryOutAll(ctx, pending))
+		if len(pending) < user.MaxPending {
+			return fault
+		}
+		after = pending[len(pending)-1].ID
 	}
-	var faults []error
-	for _, r := range pending {
-		faults = append(faults, s.carryOut(ctx, r))
+}
+
+// carryOutAll carries several out, a few at a time: one that has to wait, because
+// its part of the session store is away, does not hold up the others. It returns
+// the first failure.
+func (s *Service) carryOutAll(ctx context.Context, pending []user.Revocation) error {
+	faults := make([]error, len(pending))
+	slots := make(chan struct{}, replayAtOnce)
+	var all sync.WaitGroup
+	for i, r := range pending {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			_, faults[i] = s.carryOut(ctx, r)
+		})
 	}
-	return errors.Join(faults...)
+	all.Wait()
+	return cmp.Or(faults...)
 }
 
 // follow carries out a revocation that was just recorded. The change that it
@@ -60,30 +86,36 @@ func (s *Service) replay(ctx context.Context, before time.Time) error {
 // that is away makes it fail: without that store no session works, and Replay
 // comes back to it. ErrPending says so to those who want to know.
 func (s *Service) follow(ctx context.Context, r user.Revocation) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followTimeout)
-	defer cancel()
-	if err := s.carryOut(ctx, r); err != nil {
-		s.log.ErrorContext(ctx, "sessions not revoked yet", "user_id", r.UserID, "error", err)
-		return ErrPending
-	}
-	return nil
+	_, err := s.followCounting(ctx, r)
+	return err
 }
 
-func (s *Service) carryOut(ctx context.Context, r user.Revocation) error {
-	var err error
+// followCounting is follow and returns how many sessions were ended.
+func (s *Service) followCounting(ctx context.Context, r user.Revocation) (int, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followTimeout)
+	defer cancel()
+	ended, err := s.carryOut(ctx, r)
+	if err != nil {
+		s.log.ErrorContext(ctx, "sessions not revoked yet", "user_id", r.UserID, "error", err)
+		return ended, ErrPending
+	}
+	return ended, nil
+}
+
+func (s *Service) carryOut(ctx context.Context, r user.Revocation) (ended int, err error) {
 	switch r.Kind {
 	case user.RefreshRole:
 		err = s.refreshRole(ctx, r.UserID)
 	default:
-		_, err = s.sessions.Revoke(ctx, r.UserID, r.KeepSession)
+		ended, err = s.sessions.Revoke(ctx, r.UserID, r.KeepSession)
 	}
 	if err != nil {
-		return fmt.Errorf("revoke sessions: %w", err)
+		return ended, fmt.Errorf("revoke sessions: %w", err)
 	}
 	if err := s.users.RevocationDone(ctx, r.ID); err != nil {
-		return fmt.Errorf("forget revocation: %w", err)
+		return ended, fmt.Errorf("forget revocation: %w", err)
 	}
-	return nil
+	return ended, nil
 }
 
 // refreshRole gives all sessions of a user the role he has. Whoever changes the

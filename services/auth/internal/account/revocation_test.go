@@ -15,7 +15,7 @@ import (
 // pending is how many revocations are not carried out yet.
 func (r *rules) pending() int {
 	r.t.Helper()
-	list, err := r.users.PendingRevocations(r.t.Context(), time.Now().Add(time.Hour))
+	list, err := r.users.PendingRevocations(r.t.Context(), time.Now().Add(time.Hour), 0)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -142,4 +142,35 @@ func TestARoleThatKeepsChangingIsLeftForLater(t *testing.T) {
 	if err := r.SetRole(t.Context(), "anna", "admin"); !errors.Is(err, account.ErrPending) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestRevocationsThatCannotBeDoneDoNotHoldUpLaterOnes has more of them than are
+// read at once.
+func TestRevocationsThatCannotBeDoneDoNotHoldUpLaterOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRules(t)
+		stuck, later := r.add("anna"), r.add("ben")
+		for range 2*user.MaxPending + 50 {
+			if _, err := r.users.EndSessions(t.Context(), stuck.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := r.login("ben", oldPass)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.users.EndSessions(t.Context(), later.ID); err != nil {
+			t.Fatal(err)
+		}
+		r.sessions.awayFor.Store(stuck.ID)
+		r.replaying(time.Millisecond)
+		if r.alive(s) || r.pending() != user.MaxPending {
+			t.Errorf("alive: %t, pending: %d", r.alive(s), r.pending())
+		}
+		r.sessions.awayFor.Store(0)
+		r.replaying(time.Millisecond)
+		if r.pending() != 0 {
+			t.Errorf("pending: %d", r.pending())
+		}
+	})
 }

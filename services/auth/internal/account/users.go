@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -24,7 +25,13 @@ type NewUser struct {
 // may have taken a minute to arrive.
 func (s *Service) Create(ctx context.Context, by session.Session, n NewUser) (user.User, error) {
 	return s.create(ctx, n, func(ctx context.Context, record user.New) (user.User, error) {
-		if _, err := s.sessions.Load(ctx, by.Ref, session.Lifetime); err != nil {
+		now, err := s.sessions.Load(ctx, by.Ref, session.Lifetime)
+		if err != nil {
+			return user.User{}, err
+		}
+		if _, err := s.Holder(ctx, now); errors.Is(err, user.ErrNotFound) {
+			return user.User{}, session.ErrNotFound
+		} else if err != nil {
 			return user.User{}, err
 		}
 		return s.users.Create(ctx, record, by.UserID)
@@ -76,9 +83,18 @@ func valueOr(s *string, otherwise string) string {
 	return *s
 }
 
-// User returns a user or user.ErrNotFound.
-func (s *Service) User(ctx context.Context, id int64) (user.User, error) {
-	return s.users.ByID(ctx, id)
+// Holder returns the user of a session as they are now, which is what counts: the
+// session store may have forgotten what it was told. user.ErrNotFound: the user
+// is gone; session.ErrNotFound: the session has ended.
+func (s *Service) Holder(ctx context.Context, of session.Session) (user.User, error) {
+	u, err := s.users.ByID(ctx, of.UserID)
+	if err != nil {
+		return user.User{}, err
+	}
+	if !u.Admits(of.Stamp, of.Key) {
+		return user.User{}, session.ErrNotFound
+	}
+	return u, nil
 }
 
 // List returns all users by display name, as a German reader expects.

@@ -174,3 +174,27 @@ func TestAContainerCanAskForItsHealth(t *testing.T) {
 		t.Errorf("without Redis: %d", code)
 	}
 }
+
+func TestWhatTheOperatorDoesIsInTheAudit(t *testing.T) {
+	t.Parallel()
+	environment := settings(t, redistest.Start(t))
+	out := mustOperate(t, environment, adminPass+"\n", "user", "add", adminName, "--admin")
+	out += mustOperate(t, environment, "username,display_name,password_hash\notto,x,"+oldHash(t, "$2a$", oldPass)+"\n", "user", "import", "--from", "-", "--apply")
+	out += mustOperate(t, environment, newPass+"\n", "user", "passwd", "otto")
+	out += mustOperate(t, environment, "", "user", "role", "otto", "admin")
+	out += mustOperate(t, environment, "", "sessions", "revoke", "otto")
+	out += mustOperate(t, environment, "", "user", "delete", "otto")
+	for _, want := range []string{
+		`"event":"user_created","actor":"cli","os_user":`, `"event":"users_imported",`, `"event":"password_changed",`, `"event":"role_changed",`, `"event":"sessions_revoked",`, `"event":"user_deleted",`,
+	} {
+		if strings.Count(out, want) != 1 {
+			t.Errorf("%s is not once in %s", want, out)
+		}
+	}
+	if strings.Contains(out, newPass) || strings.Contains(out, adminPass) || strings.Contains(out, "$2a$") {
+		t.Errorf("there is a secret in %s", out)
+	}
+	if _, out := operate(t, environment, "", "user", "delete", "otto"); strings.Contains(out, `"audit"`) {
+		t.Errorf("an act that failed is in the audit: %s", out)
+	}
+}

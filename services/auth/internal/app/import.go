@@ -42,7 +42,7 @@ func userImport(ctx context.Context, p Process, args []string) error {
 		if err := p.printImport(users, file.Ignored); err != nil || !*apply {
 			return errors.Join(err, p.say("nothing was changed; --apply imports them"))
 		}
-		if err := s.Import(ctx, users); err != nil {
+		if err := p.audit(ctx, s.Import(ctx, users), "users_imported", "users", len(users)); err != nil {
 			return err
 		}
 		return p.say(fmt.Sprintf("imported: %d", len(users)))

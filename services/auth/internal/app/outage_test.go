@@ -60,7 +60,7 @@ func wantStatuses(t *testing.T, got map[string]int, want map[string]int) {
 var (
 	allWell  = map[string]int{"login": 200, "me": 200, "users": 200, "forward": 200, "health": 200, "livez": 200}
 	noRedis  = map[string]int{"login": 500, "me": 500, "users": 500, "forward": 500, "health": 503, "livez": 200}
-	noUsers  = map[string]int{"login": 500, "me": 500, "users": 500, "forward": 200, "health": 503, "livez": 200}
+	noUsers  = map[string]int{"login": 500, "me": 500, "users": 500, "forward": 500, "health": 503, "livez": 200}
 	recovery = 15 * time.Second
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/redistest"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
 func TestItServesTheContractOnRedisAndBothDatabases(t *testing.T) {
@@ -36,6 +37,15 @@ func TestItServesTheContractOnRedisAndBothDatabases(t *testing.T) {
 				t.Errorf("it ended with %d: %s", code, p.log)
 			}
 		})
+	}
+}
+
+// TestItServesWithoutHashingAPassword would take days otherwise.
+func TestItServesWithoutHashingAPassword(t *testing.T) {
+	t.Parallel()
+	p := startWith(t, settings(t, redistest.Start(t), "BOOTSTRAP_ADMIN_USERNAME", "", "BOOTSTRAP_ADMIN_PASSWORD", ""), password.Options{Cost: 31})
+	if status, body := get(t, p.main+"/health"); status != http.StatusOK {
+		t.Errorf("health: %d %s", status, body)
 	}
 }
 

@@ -112,10 +112,16 @@ func (s *service) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.bootstrap(ctx); err != nil {
+	if err := s.stores.accounts.LearnCosts(ctx); err != nil {
 		return err
 	}
-	s.main.set(serve.Ready(handler))
+	bootstrapped := make(chan struct{})
+	s.main.set(serve.Ready(heldUntil(bootstrapped, handler)))
+	err = s.bootstrap(ctx)
+	close(bootstrapped)
+	if err != nil {
+		return err
+	}
 	s.announce(ctx)
 	var background sync.WaitGroup
 	background.Go(func() { s.stores.accounts.Replay(ctx) })

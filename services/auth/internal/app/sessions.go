@@ -45,7 +45,7 @@ func sessionsRevoke(ctx context.Context, p Process, args []string) error {
 		} else {
 			err = s.RevokeSession(ctx, words[0], words[1])
 		}
-		if err != nil {
+		if err := p.audit(ctx, err, "sessions_revoked", "username", words[0], "sessions", n); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(p.Stdout, "sessions ended: %d\n", n)

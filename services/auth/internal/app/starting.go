@@ -8,6 +8,20 @@ import (
 	"github.com/pforte/pforte/pkg/serve"
 )
 
+// heldUntil lets requests wait for the first admin, whose password takes a moment
+// to be hashed: only at the first start, and not those that ask for our health.
+func heldUntil(bootstrapped <-chan struct{}, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health" {
+			select {
+			case <-bootstrapped:
+			case <-r.Context().Done():
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // starting answers 503 until the service is ready, so that its address is taken
 // from the beginning, and then hands over.
 type starting struct{ ready atomic.Pointer[http.Handler] }

@@ -37,7 +37,7 @@ func userAdd(ctx context.Context, p Process, args []string) error {
 		u, err := s.Add(ctx, account.NewUser{
 			Username: words[0], DisplayName: cmp.Or(*displayName, words[0]), Password: pw, AvatarColor: color, Role: &role,
 		})
-		if err != nil {
+		if err := p.audit(ctx, err, "user_created", "user_id", u.ID, "role", string(u.Role)); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(p.Stdout, "created %s %s with id %d\n", u.Role, u.Username, u.ID)
@@ -99,7 +99,7 @@ func userPasswd(ctx context.Context, p Process, args []string) error {
 		return err
 	}
 	return p.with(ctx, func(s *account.Service) error {
-		if err := s.ResetPassword(ctx, words[0], pw); err != nil {
+		if err := p.audit(ctx, s.ResetPassword(ctx, words[0], pw), "password_changed", "username", words[0]); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(p.Stdout, "%s has a new password; all sessions of %s are over\n", words[0], words[0])
@@ -114,7 +114,7 @@ func userRole(ctx context.Context, p Process, args []string) error {
 		return err
 	}
 	return p.with(ctx, func(s *account.Service) error {
-		if err := s.SetRole(ctx, words[0], words[1]); err != nil {
+		if err := p.audit(ctx, s.SetRole(ctx, words[0], words[1]), "role_changed", "username", words[0], "role", words[1]); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(p.Stdout, "%s is %s\n", words[0], words[1])
@@ -129,7 +129,7 @@ func userDelete(ctx context.Context, p Process, args []string) error {
 		return err
 	}
 	return p.with(ctx, func(s *account.Service) error {
-		if err := s.Remove(ctx, words[0]); err != nil {
+		if err := p.audit(ctx, s.Remove(ctx, words[0]), "user_deleted", "username", words[0]); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(p.Stdout, "%s is deleted\n", words[0])

@@ -47,7 +47,7 @@ type Config struct {
 	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of the proxies whose X-Forwarded-For is believed; without any, the address of the peer counts"`
 
 	RateLimitWindowMS    int `env:"RATE_LIMIT_WINDOW_MS" default:"60000" limit:"true" doc:"length of the window of the login limit, in milliseconds"`
-	RateLimitMaxAttempts int `env:"RATE_LIMIT_MAX_ATTEMPTS" default:"5" limit:"true" doc:"failed logins of one address in a window"`
+	RateLimitMaxAttempts int `env:"RATE_LIMIT_MAX_ATTEMPTS" default:"5" limit:"true" doc:"failed logins of one address in a window; of IPv6: of a /64, 4 times as many of a /56, 16 times as many of a /48"`
 
 	BootstrapAdminUsername string `env:"BOOTSTRAP_ADMIN_USERNAME" doc:"name of the first administrator, made at start while there is no user at all"`
 	BootstrapAdminPassword string `env:"BOOTSTRAP_ADMIN_PASSWORD" secret:"true" doc:"his password"`

@@ -24,11 +24,31 @@ func TestAChangeWhoseSessionsCouldNotFollowIs500(t *testing.T) {
 	}
 	anna.delete("2").want(http.StatusInternalServerError)
 	anna.delete("2").want(http.StatusNotFound)
-	otto.forward("GET", "").want(http.StatusOK)
+	if infos, err := h.sessions.List(t.Context(), 2); err != nil || len(infos) != 1 {
+		t.Errorf("before the replay: %v, %v", infos, err)
+	}
 	h.deafSessions.Store(false)
 	ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer stop()
 	h.accounts.Replay(ctx)
+	if infos, err := h.sessions.List(t.Context(), 2); err != nil || len(infos) != 0 {
+		t.Errorf("after the replay: %v, %v", infos, err)
+	}
+	otto.forward("GET", "").want(http.StatusUnauthorized)
+}
+
+// The user's row ends them before their store has followed.
+func TestASessionThatCouldNotFollowIsOverAllTheSame(t *testing.T) {
+	h := newHouse(t)
+	anna, otto, phone := h.anna(), h.otto(), h.otto()
+	h.deafSessions.Store(true)
+	otto.changePassword(userPass, "another password").want(http.StatusInternalServerError)
+	if !strings.Contains(h.log.String(), `"event":"password_changed"`) {
+		t.Error("the log does not tell that the password has changed")
+	}
+	phone.forward("GET", "").want(http.StatusUnauthorized)
+	otto.forward("GET", "").want(http.StatusOK)
+	anna.delete("2").want(http.StatusInternalServerError)
 	otto.forward("GET", "").want(http.StatusUnauthorized)
 }
 
@@ -41,6 +61,23 @@ func TestAnUnknownRouteIsNotFound(t *testing.T) {
 		b.get(path).want(http.StatusNotFound)
 	}
 	b.send(http.MethodPost, prefix+"/nothing", malformed).want(http.StatusNotFound)
+}
+
+func TestAPathBelowAKnownOneIsNotFoundByAnyMethod(t *testing.T) {
+	h := newHouse(t)
+	for _, b := range []*browser{h.browser(), h.anna()} {
+		for _, path := range []string{
+			"/users/1/2/3", "/users/1/2", "/users/1/", "/users/", "/users/1/2?x=/", "/me/password/", "/me/password/x", "/me/x", "/login/x", "/logout/", "/openapi.json/x",
+		} {
+			for _, method := range []string{
+				http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "PROPFIND",
+			} {
+				if got := b.send(method, prefix+path, malformed).want(http.StatusNotFound); got.header.Get("Allow") != "" {
+					t.Errorf("%s %s: Allow is %q", method, path, got.header.Get("Allow"))
+				}
+			}
+		}
+	}
 }
 
 func TestAnotherMethodIsNotAllowedAndTheRightOnesAreNamed(t *testing.T) {

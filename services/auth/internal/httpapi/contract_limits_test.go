@@ -2,14 +2,18 @@ package httpapi_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
 // Contract, section 8: login attempts and the rate limit response.
@@ -151,6 +155,42 @@ func TestAnIPv6NetworkIsOneAddress(t *testing.T) {
 	b.login("anna", adminPass).want(http.StatusTooManyRequests)
 	b.addr = "[2001:db8:0:2::1]:1"
 	b.login("anna", adminPass).want(http.StatusOK)
+}
+
+func TestABurstFromOneIPv6DelegationGetsItsShare(t *testing.T) {
+	for name, c := range map[string]struct {
+		address string
+		want    int
+	}{
+		"of one /56": {"[2001:db8:0:%x::1]:1234", 20},
+		"of one /48": {"[2001:db8:0:%x00::1]:1234", 80},
+	} {
+		h := newHouse(t, func(s *settings) { s.hasher = password.Options{Cost: 4, Queue: 100} })
+		var wait sync.WaitGroup
+		statuses := make(chan int, 100)
+		for i := range 100 {
+			wait.Go(func() {
+				b := h.hurry()
+				b.addr = fmt.Sprintf(c.address, i)
+				statuses <- b.login("anna", "wrong").status
+			})
+		}
+		wait.Wait()
+		close(statuses)
+		got := map[int]int{}
+		for status := range statuses {
+			got[status]++
+		}
+		if got[http.StatusUnauthorized] != c.want || got[http.StatusTooManyRequests] != 100-c.want {
+			t.Errorf("100 wrong logins from as many /64 %s: got %v, want %d answers of 401", name, got, c.want)
+		}
+		b := h.browser()
+		b.addr = fmt.Sprintf(c.address, 200)
+		limit := strconv.Itoa(c.want)
+		wantLimit(t, b.login("anna", adminPass).want(http.StatusTooManyRequests), limit+";w=60", limit, "0", "60", "60")
+		b.addr = "[2001:db8:1::1]:1234"
+		b.login("anna", adminPass).want(http.StatusOK)
+	}
 }
 
 func TestAMappedIPv4AddressIsThatAddress(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"mime"
 	"net/http"
 
-	"github.com/pforte/pforte/pkg/strictjson"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 )
 
 // maxBody bounds a request body, in bytes.

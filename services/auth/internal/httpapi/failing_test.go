@@ -112,11 +112,11 @@ type failingLimits struct {
 	broken *atomic.Bool
 }
 
-func (f failingLimits) Spend(ctx context.Context, key, attempt string, limit int, window time.Duration) (ratelimit.Count, error) {
+func (f failingLimits) Spend(ctx context.Context, attempt string, length time.Duration, keys ...ratelimit.Key) (ratelimit.Count, error) {
 	if err := failure(f.broken); err != nil {
 		return ratelimit.Count{}, err
 	}
-	return f.Store.Spend(ctx, key, attempt, limit, window)
+	return f.Store.Spend(ctx, attempt, length, keys...)
 }
 
 // panicking is a session store with a bug.

@@ -20,7 +20,9 @@ var safeMethods = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
 // forwardAuth is GET /internal/forward-auth: may this request pass? The proxy
 // asks it for the applications behind it, with the real method and path in
 // X-Forwarded-Method and X-Forwarded-Uri, and with ?role=admin where an admin is
-// needed. The answer's headers say who asks. It needs nothing but the session.
+// needed. The answer's headers say who asks. It needs nothing but the session
+// and its user's row. With X-Auth-Renew: no, about a request that passed and still
+// lasts, the session does not live longer for that.
 func (a *api) forwardAuth(c echo.Context) (answer, error) {
 	h := c.Request().Header
 	method, uri, role := h.Get("X-Forwarded-Method"), h.Get("X-Forwarded-Uri"), c.QueryParam("role")
@@ -30,6 +32,9 @@ func (a *api) forwardAuth(c echo.Context) (answer, error) {
 	if isWebSocket(c.Request()) && !fromOwnPage(c.Request()) {
 		a.audit(c, "origin_refused")
 		return answer{}, errOrigin
+	}
+	if h.Get("X-Auth-Renew") == "no" {
+		c.SetRequest(c.Request().WithContext(session.WithoutRenewal(c.Request().Context())))
 	}
 	guarded := memberHandler(passed)
 	if !slices.Contains(safeMethods, method) {
@@ -45,21 +50,42 @@ func isWebSocket(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// fromOwnPage tells whether the page that opens a WebSocket came from the host
-// that is asked. It opens with a GET, which needs no CSRF token, and a browser
-// lets any page do it, with the cookies; but it says which page (RFC 6455,
-// section 10.2). A request without Origin is no browser's.
+// fromOwnPage reports whether the page that opens a WebSocket has the origin that
+// is asked: scheme, host and port. It opens with a GET, which needs no CSRF token,
+// and a browser lets any page do it, with the cookies; but it says which page, once
+// (RFC 6455, section 10.2). A request without Origin is no browser's.
 func fromOwnPage(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" {
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 {
 		return true
 	}
-	page, err := url.Parse(origin)
-	host := r.Header.Get("X-Forwarded-Host")
-	return err == nil && host != "" && strings.EqualFold(page.Host, host)
+	schemes, hosts := r.Header.Values("X-Forwarded-Proto"), r.Header.Values("X-Forwarded-Host")
+	if len(origins) != 1 || len(schemes) != 1 || len(hosts) != 1 {
+		return false
+	}
+	page, ok := origin(origins[0])
+	asked, known := origin(schemes[0] + "://" + hosts[0])
+	return ok && known && page == asked
 }
 
-func passed(c echo.Context, s session.Session) (answer, error) {
+// origin returns an origin as browsers compare it: in lower case, and without the
+// port that its scheme has by default.
+func origin(s string) (string, bool) {
+	u, err := url.Parse(strings.ToLower(s))
+	if err != nil || u.Host == "" || u.Hostname() == "" || u.String() != u.Scheme+"://"+u.Host {
+		return "", false
+	}
+	switch u.Scheme {
+	case "http":
+		return "http://" + strings.TrimSuffix(u.Host, ":80"), true
+	case "https":
+		return "https://" + strings.TrimSuffix(u.Host, ":443"), true
+	default:
+		return "", false
+	}
+}
+
+func passed(c echo.Context, s caller) (answer, error) {
 	h := c.Response().Header()
 	h.Set("X-Auth-User-Id", strconv.FormatInt(s.UserID, 10))
 	h.Set("X-Auth-Username", s.Username)

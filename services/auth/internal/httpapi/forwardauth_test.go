@@ -2,8 +2,10 @@ package httpapi_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The guard for other applications.
@@ -76,19 +78,72 @@ func TestForwardAuthRefusesAWebSocketThatAForeignPageOpens(t *testing.T) {
 	for origin, want := range map[string]int{
 		"https://home.example":           http.StatusOK,
 		"https://HOME.example":           http.StatusOK,
+		"https://home.example:443":       http.StatusOK,
 		"":                               http.StatusOK, // no browser
+		"http://home.example":            http.StatusForbidden,
+		"http://home.example:443":        http.StatusForbidden,
+		"wss://home.example":             http.StatusForbidden,
 		"https://evil.example":           http.StatusForbidden,
 		"https://home.example.evil.com":  http.StatusForbidden,
 		"https://home.example:8443":      http.StatusForbidden,
+		"https://home.example:80":        http.StatusForbidden,
+		"https://home.example/":          http.StatusForbidden,
+		"https://home.example?x":         http.StatusForbidden,
 		"null":                           http.StatusForbidden,
 		"home.example":                   http.StatusForbidden,
+		"https://":                       http.StatusForbidden,
 		"https://evil.example@home.test": http.StatusForbidden,
+		"https://x@home.example":         http.StatusForbidden,
 		"%":                              http.StatusForbidden,
+		"https://evil.example, https://home.example": http.StatusForbidden,
 	} {
-		b.forward("GET", "", "Upgrade", "WebSocket", "Connection", "Upgrade", "X-Forwarded-Host", "home.example", "Origin", origin).want(want)
+		b.forward("GET", "", "Upgrade", "WebSocket", "Connection", "Upgrade", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "home.example", "Origin", origin).want(want)
 	}
-	b.forward("GET", "", "Upgrade", "websocket", "Origin", "https://home.example").want(http.StatusForbidden) // which host was asked?
+	for _, c := range []struct{ scheme, host, origin string }{
+		{"http", "home.example:8080", "http://home.example:8080"}, {"http", "home.example", "http://home.example:80"}, {"https", "home.example:443", "https://home.example"}, {"http", "[::1]:8080", "http://[::1]:8080"},
+	} {
+		b.forward("GET", "", "Upgrade", "websocket", "X-Forwarded-Proto", c.scheme, "X-Forwarded-Host", c.host, "Origin", c.origin).want(http.StatusOK)
+	}
+	// What was asked?
+	b.forward("GET", "", "Upgrade", "websocket", "X-Forwarded-Proto", "https", "Origin", "https://home.example").want(http.StatusForbidden)
+	b.forward("GET", "", "Upgrade", "websocket", "X-Forwarded-Host", "home.example", "Origin", "https://home.example").want(http.StatusForbidden)
 	b.forward("GET", "", "X-Forwarded-Host", "home.example", "Origin", "https://evil.example").want(http.StatusOK)
+}
+
+func TestForwardAuthRefusesAWebSocketWithTwoOrigins(t *testing.T) {
+	h := newHouse(t)
+	b := h.otto()
+	for _, origins := range [][]string{{"https://home.example"}, {"https://home.example", "https://home.example"}, {"https://home.example", "https://evil.example"}, {"", "https://home.example"}} {
+		r := httptest.NewRequest(http.MethodGet, "/internal/forward-auth", nil)
+		for name, value := range b.cookies {
+			r.AddCookie(&http.Cookie{Name: name, Value: value})
+		}
+		for name, value := range map[string]string{"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/", "Upgrade": "websocket", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "home.example"} {
+			r.Header.Set(name, value)
+		}
+		r.Header["Origin"] = origins
+		w := httptest.NewRecorder()
+		h.handler.ServeHTTP(w, r)
+		if passed := w.Code == http.StatusOK; passed != (len(origins) == 1) {
+			t.Errorf("%q: %d", origins, w.Code)
+		}
+	}
+}
+
+// The proxy asks every few seconds about a request that lasts: an open page must
+// not keep its session for ever, nor get cookies in an answer that nobody sends it.
+func TestForwardAuthLooksAtASessionWithoutRenewingIt(t *testing.T) {
+	h := newHouse(t)
+	b := h.otto()
+	for range 13 {
+		h.clock.advance(12 * time.Hour)
+		got := b.forward("GET", "", "X-Auth-Renew", "no").want(http.StatusOK)
+		if got.header.Get("X-Auth-User-Id") != "2" || len(got.header.Values("Set-Cookie")) != 0 {
+			t.Errorf("got %v", got.header)
+		}
+	}
+	h.clock.advance(13 * time.Hour)
+	b.forward("GET", "", "X-Auth-Renew", "no").want(http.StatusUnauthorized)
 }
 
 func TestForwardAuthFailsClosed(t *testing.T) {
@@ -98,10 +153,11 @@ func TestForwardAuthFailsClosed(t *testing.T) {
 	b.forward("GET", "").want(http.StatusInternalServerError)
 }
 
-func TestForwardAuthNeedsNothingButTheSession(t *testing.T) {
+func TestForwardAuthNeedsNothingButTheSessionAndItsUser(t *testing.T) {
 	h := newHouse(t)
 	b := h.anna()
-	h.brokenUsers.Store(true)
 	h.brokenLimits.Store(true)
 	b.forward("DELETE", "?role=admin", "X-CSRF-Token", b.cookies["csrf-token"]).want(http.StatusOK)
+	h.brokenUsers.Store(true)
+	b.forward("GET", "").want(http.StatusInternalServerError)
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -13,19 +14,43 @@ import (
 // csrfHeader carries the CSRF token, in both directions.
 const csrfHeader = "X-CSRF-Token"
 
-// memberHandler answers a request of somebody who is logged in.
-type memberHandler func(c echo.Context, s session.Session) (answer, error)
+// caller is the session of a request and its user, who is read anew for every
+// request. Username and Role of the session are the user's.
+type caller struct {
+	session.Session
+	user user.User
+}
 
-// authenticated lets nobody through who is not logged in. The session is loaded
-// and renewed in one access to its store; when that fails nobody can say who
-// asks, and the answer is a 500. Both cookies are sent again when they have
-// become old, because a browser counts from when it got them.
+// memberHandler answers a request of a user who is logged in.
+type memberHandler func(c echo.Context, s caller) (answer, error)
+
+// authenticated lets only requests of users who are logged in through. The
+// session is loaded and renewed in one access to its store, then the user is
+// read; when one of them fails the answer is a 500. A session that the user's row
+// does not admit is ended. Both cookies are sent again when they have become old,
+// because a browser counts from when it got them.
 func (a *api) authenticated(h memberHandler) handler {
+	return a.loggedIn(h, func(c echo.Context, _ caller) (answer, error) { return a.endDead(c) })
+}
+
+// loggedIn is authenticated, with another answer where the user is gone.
+func (a *api) loggedIn(h, gone memberHandler) handler {
 	return func(c echo.Context) (answer, error) {
-		s, err := a.sessions.Current(c.Request())
+		stored, err := a.sessions.Current(c.Request())
 		if err != nil {
 			return answer{}, err
 		}
+		s := caller{Session: stored}
+		s.user, err = a.accounts.Holder(c.Request().Context(), stored)
+		switch {
+		case errors.Is(err, session.ErrNotFound):
+			return a.endDead(c)
+		case errors.Is(err, user.ErrNotFound):
+			return gone(c, s)
+		case err != nil:
+			return answer{}, err
+		}
+		s.Username, s.Role = s.user.Username, string(s.user.Role)
 		ans, err := h(c, s)
 		if !a.compatV0 && (err == nil || failureOf(err).status < http.StatusInternalServerError) {
 			if err := a.sessions.ResendStale(c.Response(), c.Request()); err != nil {
@@ -36,9 +61,18 @@ func (a *api) authenticated(h memberHandler) handler {
 	}
 }
 
+// endDead ends a session that its store still has, but the user's row does not
+// admit.
+func (a *api) endDead(c echo.Context) (answer, error) {
+	if err := a.sessions.End(c.Response(), c.Request()); err != nil {
+		return answer{}, err
+	}
+	return answer{}, session.ErrNotFound
+}
+
 // admin lets admins through.
 func (a *api) admin(h memberHandler) memberHandler {
-	return func(c echo.Context, s session.Session) (answer, error) {
+	return func(c echo.Context, s caller) (answer, error) {
 		if s.Role != string(user.Admin) {
 			a.audit(c, "admin_refused", "user_id", s.UserID)
 			return answer{}, errAdminOnly
@@ -50,9 +84,9 @@ func (a *api) admin(h memberHandler) memberHandler {
 // csrf lets a request through that proves to come from our own pages. A refusal
 // tells the page the right token, which a foreign page cannot read.
 func (a *api) csrf(h memberHandler) memberHandler {
-	return func(c echo.Context, s session.Session) (answer, error) {
+	return func(c echo.Context, s caller) (answer, error) {
 		if !s.ValidCSRFToken(c.Request().Header.Get(csrfHeader)) {
-			tellCSRFToken(c, s)
+			tellCSRFToken(c, s.Session)
 			a.audit(c, "csrf_refused", "user_id", s.UserID)
 			return answer{}, errCSRF
 		}

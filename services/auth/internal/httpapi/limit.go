@@ -11,31 +11,33 @@ import (
 
 	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
-	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// limitLogin limits failed logins by client address.
+// limitLogin limits failed logins by client address, and by the networks around
+// an IPv6 address.
 func (a *api) limitLogin(h handler) handler {
 	return func(c echo.Context) (answer, error) {
-		return a.limited(c, limitLogin, a.loginLimit, clientaddr.Group(a.proxies.Of(c.Request())), h)
+		return a.limited(c, limitLogin, a.loginLimit, clientaddr.Groups(a.proxies.Of(c.Request())), h)
 	}
 }
 
 // limitPassword limits wrong current passwords by user, so that a stolen session
 // does not lead to the password.
 func (a *api) limitPassword(h memberHandler) memberHandler {
-	return func(c echo.Context, s session.Session) (answer, error) {
-		return a.limited(c, limitPassword, a.passwordLimit, strconv.FormatInt(s.UserID, 10), func(c echo.Context) (answer, error) { return h(c, s) })
+	return func(c echo.Context, s caller) (answer, error) {
+		return a.limited(c, limitPassword, a.passwordLimit, []string{strconv.FormatInt(s.UserID, 10)}, func(c echo.Context) (answer, error) { return h(c, s) })
 	}
 }
 
 // limited takes an attempt before anything is looked at, and gives it back
 // unless the answer is 401. The client may hang up: the work is finished all the
-// same, and the attempt counts or not as if it had waited.
-func (a *api) limited(c echo.Context, limit string, limiter *ratelimit.Limiter, key string, h handler) (answer, error) {
-	defer detach(c)()
+// same, and the attempt counts or not as if it had waited. A 503 because too many
+// passwords wait gives it back too: nothing was compared. What keeps a storm of
+// these from others is that passwords are computed fairly between networks.
+func (a *api) limited(c echo.Context, limit string, limiter *ratelimit.Limiter, keys []string, h handler) (answer, error) {
+	defer a.detach(c)()
 	ctx := c.Request().Context()
-	decision, err := limiter.Spend(ctx, key)
+	decision, err := limiter.Spend(ctx, keys...)
 	if err != nil {
 		a.metrics.decided(limit, decisionError)
 		return answer{}, err
@@ -51,7 +53,7 @@ func (a *api) limited(c echo.Context, limit string, limiter *ratelimit.Limiter, 
 	status := http.StatusInternalServerError // of a panic, which is no wrong password either
 	defer func() {
 		if status != http.StatusUnauthorized {
-			decision = a.giveBack(ctx, limit, limiter, key, decision)
+			decision = a.giveBack(ctx, limit, limiter, keys, decision)
 		}
 		tellLimit(c, decision)
 	}()
@@ -69,10 +71,10 @@ const refundTimeout = 500 * time.Millisecond
 
 // giveBack gives an attempt back and returns how things stand then. A failure is
 // logged: the attempt is counted until its window ends.
-func (a *api) giveBack(ctx context.Context, limit string, limiter *ratelimit.Limiter, key string, d ratelimit.Decision) ratelimit.Decision {
+func (a *api) giveBack(ctx context.Context, limit string, limiter *ratelimit.Limiter, keys []string, d ratelimit.Decision) ratelimit.Decision {
 	ctx, cancel := context.WithTimeout(ctx, refundTimeout)
 	defer cancel()
-	refunded, err := limiter.Refund(ctx, key, d)
+	refunded, err := limiter.Refund(ctx, d, keys...)
 	if err != nil {
 		a.metrics.decided(limit, decisionError)
 		a.log.ErrorContext(ctx, "attempt not given back", "error", err)

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
@@ -53,4 +54,31 @@ func (b *browser) copy() *browser {
 		tab.cookies[name] = value
 	}
 	return &tab
+}
+
+func TestAStormOfLoginsFromOneNetworkDoesNotKeepOthersOut(t *testing.T) {
+	for name, address := range map[string]func(i int) string{
+		"IPv6": func(i int) string { return fmt.Sprintf("[2001:db8:0:%x::1]:1234", i) },
+		"IPv4": func(i int) string { return fmt.Sprintf("198.51.100.%d:1234", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t, func(s *settings) { s.hasher = password.Options{Cost: 8, Concurrency: 1, Queue: 8} })
+			refused := make(chan struct{}, 40)
+			var storm sync.WaitGroup
+			for i := range 40 {
+				storm.Go(func() {
+					b := h.hurry()
+					b.addr = address(i)
+					if b.login("anna", "wrong").status == http.StatusServiceUnavailable {
+						refused <- struct{}{}
+					}
+				})
+			}
+			defer storm.Wait()
+			<-refused // the queue is full
+			elsewhere := h.hurry()
+			elsewhere.addr = "203.0.113.5:1234"
+			elsewhere.login("anna", adminPass).want(http.StatusOK)
+		})
+	}
 }

@@ -47,7 +47,7 @@ func isHTTPS(r *http.Request) bool {
 }
 
 // logout is POST /logout.
-func (a *api) logout(c echo.Context, s session.Session) (answer, error) {
+func (a *api) logout(c echo.Context, s caller) (answer, error) {
 	if err := a.sessions.End(c.Response(), c.Request()); err != nil {
 		return answer{}, err
 	}

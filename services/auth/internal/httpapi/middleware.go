@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/pkg/serve"
 	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
 const (
@@ -98,10 +101,16 @@ func (a *api) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// methods refuses a method that the route does not have. echo would answer
-// OPTIONS itself, with a 204, and name it to everybody else.
+// methods refuses a path that is none of ours, and a method that the route does
+// not have. To echo a parameter at the end of a route is the whole rest of the
+// path, slashes too; and it would answer OPTIONS itself, with a 204, and name it to
+// everybody else.
 func (a *api) methods(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
+		if path := cmp.Or(c.Request().URL.RawPath, c.Request().URL.Path); c.Path() != "" && strings.Count(path, "/") != strings.Count(c.Path(), "/") {
+			c.SetPath("")
+			return errNoRoute
+		}
 		allow, wrong := c.Get(echo.ContextKeyHeaderAllow).(string)
 		if !wrong {
 			return next(c)
@@ -122,10 +131,12 @@ func (a *api) bound(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // detach lets the work of a request that computes a password go on when the
-// client hangs up, and take its time. The function that it returns ends that.
-func detach(c echo.Context) func() {
+// client hangs up, and take its time, which it shares with other networks. The
+// function that it returns ends that.
+func (a *api) detach(c echo.Context) func() {
 	r := c.Request()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), passwordTimeout)
+	ctx = password.From(ctx, clientaddr.Neighborhood(a.proxies.Of(r)))
 	c.SetRequest(r.WithContext(ctx))
 	return func() {
 		cancel()

@@ -18,7 +18,8 @@ func (a *api) route(e *echo.Echo) {
 	e.POST(prefix+"/login", answered(a.limitLogin(a.login)))
 	e.POST(prefix+"/logout", answered(a.authenticated(a.csrf(a.logout))))
 	e.GET(prefix+"/me", answered(a.authenticated(a.me)))
-	e.PATCH(prefix+"/me/password", answered(a.authenticated(a.csrf(a.limitPassword(a.changePassword)))))
+	changePassword := a.csrf(a.limitPassword(a.changePassword))
+	e.PATCH(prefix+"/me/password", answered(a.loggedIn(changePassword, changePassword))) // 404 when the user is gone
 	e.GET(prefix+"/users", answered(a.authenticated(a.admin(a.listUsers))))
 	e.POST(prefix+"/users", answered(a.authenticated(a.admin(a.csrf(a.createUser)))))
 	e.DELETE(prefix+"/users/:id", answered(a.authenticated(a.admin(a.csrf(a.deleteUser)))))

@@ -10,7 +10,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
-	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -35,7 +34,7 @@ type listedUser struct {
 }
 
 // listUsers is GET /users.
-func (a *api) listUsers(c echo.Context, _ session.Session) (answer, error) {
+func (a *api) listUsers(c echo.Context, _ caller) (answer, error) {
 	users, err := a.accounts.List(c.Request().Context())
 	if err != nil {
 		return answer{}, err
@@ -50,7 +49,7 @@ func (a *api) listUsers(c echo.Context, _ session.Session) (answer, error) {
 }
 
 // createUser is POST /users.
-func (a *api) createUser(c echo.Context, s session.Session) (answer, error) {
+func (a *api) createUser(c echo.Context, s caller) (answer, error) {
 	var body struct {
 		Username    string  `json:"username"`
 		DisplayName string  `json:"display_name"`
@@ -61,8 +60,8 @@ func (a *api) createUser(c echo.Context, s session.Session) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	defer detach(c)()
-	u, err := a.accounts.Create(c.Request().Context(), s, account.NewUser(body))
+	defer a.detach(c)()
+	u, err := a.accounts.Create(c.Request().Context(), s.Session, account.NewUser(body))
 	if err != nil {
 		return answer{}, err
 	}
@@ -73,12 +72,12 @@ func (a *api) createUser(c echo.Context, s session.Session) (answer, error) {
 }
 
 // deleteUser is DELETE /users/:id.
-func (a *api) deleteUser(c echo.Context, s session.Session) (answer, error) {
+func (a *api) deleteUser(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
 		return answer{}, err
 	}
-	err = a.accounts.Delete(c.Request().Context(), s, id)
+	err = a.accounts.Delete(c.Request().Context(), s.Session, id)
 	if err == nil || errors.Is(err, account.ErrPending) {
 		a.audit(c, "user_deleted", "user_id", id, "by", s.UserID)
 	}

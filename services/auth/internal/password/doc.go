@@ -17,6 +17,7 @@
 //
 // Whoever measures how long an answer takes must not learn whether a user
 // exists. A comparison that fails has always cost as much as one of the
-// configured cost, also for a hash of lower cost, for one that is malformed,
-// and for a user who does not exist (VerifyDummy).
+// configured cost, or of the costliest hash seen if that is higher (Seen): also
+// for a hash of lower cost, for one that is malformed, and for a user who does
+// not exist (VerifyDummy).
 package password

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -60,6 +61,63 @@ func TestAFullQueueRefusesAtOnce(t *testing.T) {
 	}
 	if stats := h.Stats(); stats != (password.Stats{Refused: 2}) {
 		t.Errorf("stats afterwards %+v", stats)
+	}
+}
+
+func TestAStormFromOneNetworkLeavesRoomForOthers(t *testing.T) {
+	const queue = 8
+	h, done := busy(t, queue)
+	ended := make(chan string, 2*queue)
+	wait := func(network string) {
+		waiting := h.Stats().Waiting
+		refused := h.Stats().Refused
+		go func() {
+			if err := h.VerifyDummy(password.From(context.WithoutCancel(t.Context()), network), "password"); errors.Is(err, password.ErrMismatch) {
+				ended <- network
+			} else {
+				ended <- network + ": " + err.Error()
+			}
+		}()
+		await(t, func() bool { return h.Stats().Waiting > waiting || h.Stats().Refused > refused })
+	}
+	for range queue {
+		wait("storm")
+	}
+	for _, network := range []string{"a", "b", "a"} {
+		wait(network)
+		if got, want := <-ended, "storm: "+password.ErrBusy.Error(); got != want {
+			t.Errorf("%s came, and %q left; want %q", network, got, want)
+		}
+	}
+	wait("storm")
+	if got, want := <-ended, "storm: "+password.ErrBusy.Error(); got != want {
+		t.Errorf("one more of the storm: got %q, want %q", got, want)
+	}
+	if stats := h.Stats(); stats.Waiting != queue || stats.Refused != 4 {
+		t.Errorf("stats %+v", stats)
+	}
+	done()
+	var order []string
+	for range queue {
+		order = append(order, <-ended)
+	}
+	if want := []string{"storm", "a", "b", "storm", "a", "storm", "storm", "storm"}; !slices.Equal(order, want) {
+		t.Errorf("the order is %q, want %q", order, want)
+	}
+	if stats := h.Stats(); stats != (password.Stats{Refused: 4}) {
+		t.Errorf("stats afterwards %+v", stats)
+	}
+}
+
+func TestAsManyNetworksAsPlacesRefuseOneMore(t *testing.T) {
+	h, done := busy(t, 2)
+	defer done()
+	for i, network := range []string{"a", "b"} {
+		go func() { _ = h.VerifyDummy(password.From(t.Context(), network), "password") }()
+		await(t, func() bool { return h.Stats().Waiting == i+1 })
+	}
+	if err := h.VerifyDummy(password.From(t.Context(), "c"), "password"); !errors.Is(err, password.ErrBusy) {
+		t.Errorf("got %v", err)
 	}
 }
 

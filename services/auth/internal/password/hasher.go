@@ -3,9 +3,11 @@ package password
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 
 	"golang.org/x/crypto/bcrypt"
 )
@@ -44,10 +46,34 @@ type Hasher struct {
 	cost  int
 	dummy string
 	gate  *gate
+	// highest is the highest cost of a hash seen, if over cost.
+	highest atomic.Int64
 }
 
-// New returns a Hasher. It computes one hash, of a password that nobody knows,
-// for VerifyDummy.
+// MaxImportCost is the highest cost of a hash that is taken over from another
+// program. One more doubles the time of a login, and of every failed one.
+const MaxImportCost = 14
+
+// Seen tells the Hasher of a stored hash, so that a comparison that fails always
+// costs as much as one with the costliest hash there is, up to MaxImportCost.
+func (h *Hasher) Seen(hash string) {
+	s, ok := parse(hash)
+	if !ok {
+		return
+	}
+	cost := int64(min(s.cost, MaxImportCost))
+	for {
+		highest := h.highest.Load()
+		if cost <= highest || h.highest.CompareAndSwap(highest, cost) {
+			return
+		}
+	}
+}
+
+// workCost is the cost of a comparison that fails.
+func (h *Hasher) workCost() int { return max(h.cost, int(h.highest.Load())) }
+
+// New returns a Hasher. It computes nothing, so that a program serves at once.
 func New(o Options) (*Hasher, error) {
 	if o.Cost == 0 {
 		o.Cost = DefaultCost
@@ -61,14 +87,22 @@ func New(o Options) (*Hasher, error) {
 	if o.Cost < bcrypt.MinCost || o.Cost > bcrypt.MaxCost {
 		return nil, fmt.Errorf("bcrypt cost %d is not %d to %d", o.Cost, bcrypt.MinCost, bcrypt.MaxCost)
 	}
-	h := &Hasher{cost: o.Cost, gate: newGate(o.Concurrency, o.Queue)}
-	dummy, err := h.generate(rand.Text())
-	if err != nil {
-		return nil, err
-	}
-	h.dummy = dummy
-	return h, nil
+	return &Hasher{cost: o.Cost, dummy: dummyTail(), gate: newGate(o.Concurrency, o.Queue)}, nil
 }
+
+// dummyTail is salt and hash of a password that does not exist, at random: bcrypt
+// compares with it as with any other, at whatever cost is written before it.
+func dummyTail() string {
+	var random [16 + 23]byte
+	_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the process instead
+	return alphabet.EncodeToString(random[:16]) + alphabet.EncodeToString(random[16:])
+}
+
+// alphabet is bcrypt's base64.
+var alphabet = base64.NewEncoding("./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789").WithPadding(base64.NoPadding)
+
+// dummyHash is the hash that VerifyDummy compares with.
+func (h *Hasher) dummyHash() string { return fmt.Sprintf("$2a$%02d$%s", h.workCost(), h.dummy) }
 
 // Hash returns the hash to store for a password of any length. ErrBusy, or
 // ctx's error when it ends before the password's turn.
@@ -106,16 +140,17 @@ func (h *Hasher) Verify(ctx context.Context, hash, password string) error {
 // VerifyDummy does the work of Verify for a user who does not exist and never
 // returns nil.
 func (h *Hasher) VerifyDummy(ctx context.Context, password string) error {
-	if err := h.Verify(ctx, h.dummy, password); err != nil {
+	if err := h.Verify(ctx, h.dummyHash(), password); err != nil {
 		return err
 	}
 	return ErrMismatch
 }
 
 func (h *Hasher) compare(hash, password string) error {
+	h.Seen(hash)
 	s, ok := parse(hash)
 	if !ok {
-		s, _ = parse(h.dummy)
+		s, _ = parse(h.dummyHash())
 	}
 	input, possible := s.input(password)
 	err := bcrypt.CompareHashAndPassword([]byte(s.hash), input)
@@ -123,7 +158,7 @@ func (h *Hasher) compare(hash, password string) error {
 		return nil
 	}
 	// A hash of lower cost took 2^(cost-c) times less: 1/4 + 1/4 + 1/2 = 1.
-	for c := s.cost; c < h.cost; c++ {
+	for c, work := s.cost, h.workCost(); c < work; c++ {
 		if _, err := bcrypt.GenerateFromPassword(nil, c); err != nil {
 			return fmt.Errorf("equalize work: %w", err)
 		}

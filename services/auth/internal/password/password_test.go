@@ -221,6 +221,36 @@ func TestEveryFailureCostsTheSame(t *testing.T) {
 	t.Error(strings.Join(differing, "\n"))
 }
 
+// TestAFailureCostsAsMuchAsTheCostliestHash has the hash of one user at a higher
+// cost than the others.
+func TestAFailureCostsAsMuchAsTheCostliestHash(t *testing.T) {
+	h := newHasher(t, password.Options{Cost: 5})
+	costly, plain := hash(t, newHasher(t, password.Options{Cost: 7}), "password"), hash(t, h, "password")
+	h.Seen(costly)
+	if !strings.HasPrefix(h.Dummy(), "$2a$07$") {
+		t.Errorf("the dummy is %q", h.Dummy())
+	}
+	failures := map[string]func() error{
+		"costly hash":    func() error { return h.Verify(t.Context(), costly, "wrong password") },
+		"plain hash":     func() error { return h.Verify(t.Context(), plain, "wrong password") },
+		"no such user":   func() error { return h.VerifyDummy(t.Context(), "wrong password") },
+		"malformed hash": func() error { return h.Verify(t.Context(), "$2b$12$invalid", "wrong password") },
+	}
+	var differing []string
+	for range 5 {
+		if differing = compare(t, failures, "costly hash"); len(differing) == 0 {
+			break
+		}
+	}
+	if len(differing) > 0 {
+		t.Error(strings.Join(differing, "\n"))
+	}
+	h.Seen("$2a$31$" + costly[7:])
+	if !strings.HasPrefix(h.Dummy(), "$2a$14$") {
+		t.Errorf("after a hash of cost 31 the dummy is %q", h.Dummy())
+	}
+}
+
 // compare tells which failures cost a third more or a quarter less than the
 // reference.
 func compare(t *testing.T, failures map[string]func() error, reference string) (differing []string) {

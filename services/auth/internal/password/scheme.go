@@ -71,6 +71,13 @@ func (s stored) input(password string) ([]byte, bool) {
 	}
 }
 
+// TooCostly reports whether a stored hash costs more than one may that is taken
+// over from another program.
+func TooCostly(hash string) bool {
+	s, ok := parse(hash)
+	return ok && s.cost > MaxImportCost
+}
+
 // Recognized tells whether Verify can ever accept a password for the stored hash.
 func Recognized(hash string) bool {
 	_, ok := parse(hash)

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ type broken struct{ ratelimit.Store }
 
 var errBroken = errors.New("connection refused")
 
-func (broken) Spend(ctx context.Context, _, _ string, _ int, _ time.Duration) (ratelimit.Count, error) {
+func (broken) Spend(ctx context.Context, _ string, _ time.Duration, _ ...ratelimit.Key) (ratelimit.Count, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		return ratelimit.Count{}, errors.New("there is no deadline")
 	}
@@ -41,6 +42,16 @@ func TestAFailingStoreAllowsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d, err := l.Spend(t.Context(), "a"); !errors.Is(err, errBroken) || d.Allowed {
+		t.Errorf("got %+v, %v", d, err)
+	}
+}
+
+func TestALimitBeyondAllNumbersStaysOne(t *testing.T) {
+	l, err := ratelimit.New(ratelimit.NewMemoryStore(time.Now), "login", math.MaxInt/2, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := l.Spend(t.Context(), "a", "b", "c"); err != nil || !d.Allowed {
 		t.Errorf("got %+v, %v", d, err)
 	}
 }

@@ -30,35 +30,42 @@ func NewMemoryStore(now func() time.Time) *MemoryStore {
 }
 
 // Spend implements Store.
-func (m *MemoryStore) Spend(_ context.Context, key, attempt string, limit int, length time.Duration) (Count, error) {
+func (m *MemoryStore) Spend(_ context.Context, attempt string, length time.Duration, keys ...Key) (Count, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.purge()
-	w, ok := m.live(key)
-	if !ok {
-		w = window{ends: m.now().Add(length), attempts: map[string]struct{}{}}
+	for _, key := range keys {
+		w, _ := m.live(key.Name)
+		if _, again := w.attempts[attempt]; !again && len(w.attempts) >= key.Limit {
+			return m.count(false, keys), nil
+		}
 	}
-	if _, again := w.attempts[attempt]; !again && len(w.attempts) >= limit {
-		return m.count(w, false), nil
+	for _, key := range keys {
+		w, ok := m.live(key.Name)
+		if !ok {
+			w = window{ends: m.now().Add(length), attempts: map[string]struct{}{}}
+		}
+		w.attempts[attempt] = struct{}{}
+		m.windows[key.Name] = w
 	}
-	w.attempts[attempt] = struct{}{}
-	m.windows[key] = w
-	return m.count(w, true), nil
+	return m.count(true, keys), nil
 }
 
 // Refund implements Store.
-func (m *MemoryStore) Refund(_ context.Context, key, attempt string) (Count, error) {
+func (m *MemoryStore) Refund(_ context.Context, attempt string, keys ...Key) (Count, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w, ok := m.live(key)
-	if !ok {
-		return Count{}, nil
+	for _, key := range keys {
+		w, ok := m.live(key.Name)
+		if !ok {
+			continue
+		}
+		delete(w.attempts, attempt)
+		if len(w.attempts) == 0 {
+			delete(m.windows, key.Name)
+		}
 	}
-	delete(w.attempts, attempt)
-	if len(w.attempts) == 0 {
-		delete(m.windows, key)
-	}
-	return m.count(w, false), nil
+	return m.count(false, keys), nil
 }
 
 func (m *MemoryStore) live(key string) (window, bool) {
@@ -69,8 +76,13 @@ func (m *MemoryStore) live(key string) (window, bool) {
 	return w, true
 }
 
-func (m *MemoryStore) count(w window, taken bool) Count {
-	return Count{Taken: taken, Attempts: len(w.attempts), Left: w.ends.Sub(m.now())}
+func (m *MemoryStore) count(taken bool, keys []Key) Count {
+	c := Count{Taken: taken}
+	for _, key := range keys {
+		w, _ := m.live(key.Name)
+		c.Windows = append(c.Windows, Window{Attempts: len(w.attempts), Left: w.ends.Sub(m.now())})
+	}
+	return c
 }
 
 // purge removes windows that are over once their number has doubled.

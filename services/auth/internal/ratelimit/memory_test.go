@@ -26,7 +26,7 @@ func TestMemoryStoreForgetsWindowsThatAreOver(t *testing.T) {
 	store := ratelimit.NewMemoryStore(func() time.Time { return at })
 	for i := range 20_000 {
 		at = at.Add(time.Second)
-		if _, err := store.Spend(t.Context(), fmt.Sprint(i), "attempt", 5, time.Minute); err != nil {
+		if _, err := store.Spend(t.Context(), "attempt", time.Minute, ratelimit.Key{Name: fmt.Sprint(i), Limit: 5}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -186,3 +186,47 @@ func FuzzCookieHeader(f *testing.F) {
 		}
 	})
 }
+
+// TestCookiesOfANeighborDoNotHideOurs sends cookies that a neighbouring host could
+// have set before the right one.
+func TestCookiesOfANeighborDoNotHideOurs(t *testing.T) {
+	store, c := newSpy()
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	b.login(43)
+	other := b.cookies["svc.sid"]
+	b.cookies = map[string]string{}
+	b.login(42)
+	right := b.cookies["svc.sid"]
+	dead := func(i int) string {
+		id := base64.RawURLEncoding.EncodeToString(append(make([]byte, 31), byte(i)))
+		return signedAt("svc.sid", "a secret of some length for tests", "43."+id+".1770000000", 1_770_000_000)
+	}
+	junk := func(n int) (cookies []string) {
+		for i := range n {
+			cookies = append(cookies, "junk"+strconv.Itoa(i))
+		}
+		return cookies
+	}
+	for name, c := range map[string]struct {
+		before []string
+		want   int64
+	}{
+		"as many as we look at":                {junk(31), 42},
+		"more":                                 {junk(32), 0},
+		"two that are ours and dead":           {[]string{dead(1), dead(2)}, 42},
+		"the same dead one many times":         {[]string{dead(1), dead(1), dead(1), dead(1), dead(2)}, 42},
+		"more dead ones than we look up":       {[]string{dead(1), dead(2), dead(3)}, 0},
+		"a live one, which is as good as ours": {[]string{other}, 43},
+		"junk, a dead one and then a live one": {append(junk(20), dead(1), other), 43},
+	} {
+		r := b.request()
+		r.Header.Del("Cookie")
+		for _, value := range append(c.before, right) {
+			r.Header.Add("Cookie", "svc.sid="+value)
+		}
+		s, err := b.manager.Current(r)
+		if c.want == 0 && !errors.Is(err, session.ErrNotFound) || s.UserID != c.want {
+			t.Errorf("%s: got user %d, %v, want %d", name, s.UserID, err, c.want)
+		}
+	}
+}

@@ -4,15 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gorilla/securecookie"
 	"github.com/gorilla/sessions"
 )
 
-// maxCookies bounds how many cookies of the session's name a request is
-// searched for one of ours.
-const maxCookies = 4
+// A neighbouring host can set cookies of the session's name beside ours, which the
+// browser may send first.
+const (
+	// maxCookies bounds how many a request is searched for ours.
+	maxCookies = 32
+	// maxLoads bounds how many of ours are looked up until one is live.
+	maxLoads = 3
+)
 
 // signedFor is how long a cookie is sent again as it came. The browser counts its
 // lifetime from when it was sent; ResendStale from when it was signed, so it acts
@@ -56,41 +62,43 @@ func (c *cookieStore) Get(r *http.Request, name string) (*sessions.Session, erro
 	return sessions.GetRegistry(r).Get(c, name)
 }
 
-// New implements sessions.Store: the session of the request's cookie, loaded
-// and renewed, or an empty one. A cookie that is not ours, or of a session that
+// New implements sessions.Store: the session of the request's first cookie that has
+// a live one, loaded and renewed, or an empty one. A cookie that is not ours, or of a session that
 // is gone, is no error; a store that fails is.
 func (c *cookieStore) New(r *http.Request, name string) (*sessions.Session, error) {
 	gs := sessions.NewSession(c, name)
 	options := c.options
 	gs.Options, gs.IsNew = &options, true
-	t, ok := c.read(r, name)
-	if !ok {
-		return gs, nil
+	for _, t := range c.read(r, name) {
+		s, err := c.store.Load(r.Context(), t.ref(), renewal(r.Context()))
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return gs, fmt.Errorf("load session: %w", err)
+		}
+		gs.IsNew = false
+		gs.Values[sessionValue], gs.Values[tokenValue] = s, t
+		break
 	}
-	s, err := c.store.Load(r.Context(), t.ref(), Lifetime)
-	if errors.Is(err, ErrNotFound) {
-		return gs, nil
-	}
-	if err != nil {
-		return gs, fmt.Errorf("load session: %w", err)
-	}
-	gs.IsNew = false
-	gs.Values[sessionValue], gs.Values[tokenValue] = s, t
 	return gs, nil
 }
 
-// read returns the token of the first session cookie that is ours. A browser
-// may send several when a neighbouring host set one.
-func (c *cookieStore) read(r *http.Request, name string) (token, bool) {
-	for i, cookie := range r.CookiesNamed(name) {
-		if i == maxCookies {
+// read returns the tokens of the session cookies that are ours, in the order in
+// which they came, each session once.
+func (c *cookieStore) read(r *http.Request, name string) []token {
+	var tokens []token
+	cookies := r.CookiesNamed(name)
+	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
+		t, ok := c.verify(name, cookie.Value)
+		if !ok || slices.ContainsFunc(tokens, func(other token) bool { return other.id == t.id && other.userID == t.userID }) {
+			continue
+		}
+		if tokens = append(tokens, t); len(tokens) == maxLoads {
 			break
 		}
-		if t, ok := c.verify(name, cookie.Value); ok {
-			return t, true
-		}
 	}
-	return token{}, false
+	return tokens
 }
 
 // verify reads a cookie that one of our secrets has signed.

@@ -72,7 +72,25 @@ func NewManager(o Options) (*Manager, error) {
 	}}, nil
 }
 
-// Current returns the session of the request, which is thereby renewed.
+type unrenewed struct{}
+
+// WithoutRenewal returns a context for requests that look at their session, which
+// does not live longer for that.
+func WithoutRenewal(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unrenewed{}, true)
+}
+
+// renewal is how long a session lives after a request with this context, zero for
+// as long as before.
+func renewal(ctx context.Context) time.Duration {
+	if ctx.Value(unrenewed{}) != nil {
+		return 0
+	}
+	return Lifetime
+}
+
+// Current returns the session of the request, which is thereby renewed unless its
+// context comes from WithoutRenewal.
 // ErrNotFound: the request is anonymous. Any other error: the store failed, and
 // nobody can say.
 func (m *Manager) Current(r *http.Request) (Session, error) {
@@ -95,6 +113,8 @@ func current(gs *sessions.Session) (Session, error) {
 type Login struct {
 	UserID         int64
 	Username, Role string
+	// Stamp is the user's session stamp.
+	Stamp string
 	// Fence is Store.Fence's token, asked for before the user was read.
 	Fence string
 }
@@ -109,7 +129,7 @@ func (m *Manager) Start(w http.ResponseWriter, r *http.Request, login Login) (Se
 	}
 	t := token{userID: login.UserID, id: newID()}
 	s := Session{
-		Ref: t.ref(), Username: login.Username, Role: login.Role, CSRFToken: newCSRFToken(),
+		Ref: t.ref(), Username: login.Username, Role: login.Role, Stamp: login.Stamp, CSRFToken: newCSRFToken(),
 		UserAgent: shorten(r.UserAgent()), CreatedAt: m.cookies.now().UTC().Truncate(time.Second),
 	}
 	if err := m.cookies.store.Create(r.Context(), s, login.Fence, Lifetime); err != nil {
@@ -147,8 +167,12 @@ func (m *Manager) Resend(w http.ResponseWriter, r *http.Request) (Session, error
 }
 
 // ResendStale sets both cookies again when the request's was signed 12 hours ago
-// or earlier. Without a session it does nothing.
+// or earlier. Without a session, and with a context from WithoutRenewal, it does
+// nothing.
 func (m *Manager) ResendStale(w http.ResponseWriter, r *http.Request) error {
+	if renewal(r.Context()) == 0 {
+		return nil
+	}
 	gs, err := m.cookies.Get(r, m.name)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -41,11 +42,35 @@ func (m *MemoryStore) Create(_ context.Context, s Session, fence string, lifetim
 	if fence == "" || fence != m.fences[s.UserID] {
 		return ErrFenced
 	}
+	if _, again := m.sessions[s.UserID][s.Key]; !again {
+		m.makeRoom(s.UserID)
+	}
 	if m.sessions[s.UserID] == nil {
 		m.sessions[s.UserID] = map[string]Info{}
 	}
 	m.sessions[s.UserID][s.Key] = Info{Session: s, ExpiresAt: m.now().Add(lifetime)}
 	return nil
+}
+
+// makeRoom ends sessions of a user, the one that was used longest ago first,
+// until there may be one more.
+func (m *MemoryStore) makeRoom(userID int64) {
+	for key := range m.sessions[userID] {
+		if ref := (Ref{UserID: userID, Key: key}); m.expired(ref) {
+			m.remove(ref)
+		}
+	}
+	for len(m.sessions[userID]) >= MaxPerUser {
+		oldest := slices.MinFunc(slices.Collect(maps.Values(m.sessions[userID])), func(a, b Info) int {
+			return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.Key, b.Key))
+		})
+		m.remove(oldest.Ref)
+	}
+}
+
+func (m *MemoryStore) expired(ref Ref) bool {
+	_, err := m.live(ref)
+	return err != nil
 }
 
 // live returns the session while it lives.
@@ -65,8 +90,10 @@ func (m *MemoryStore) Load(_ context.Context, ref Ref, lifetime time.Duration) (
 	if err != nil {
 		return Session{}, err
 	}
-	info.ExpiresAt = m.now().Add(lifetime)
-	m.sessions[ref.UserID][ref.Key] = info
+	if lifetime > 0 {
+		info.ExpiresAt = m.now().Add(lifetime)
+		m.sessions[ref.UserID][ref.Key] = info
+	}
 	return info.Session, nil
 }
 

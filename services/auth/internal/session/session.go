@@ -13,6 +13,10 @@ import (
 // (contract section 2).
 const Lifetime = 7 * 24 * time.Hour
 
+// MaxPerUser is how many sessions a user may have. One more ends the one that was
+// used longest ago.
+const MaxPerUser = 100
+
 // SweepInterval is how often a process calls Store.Sweep (contract section 8).
 const SweepInterval = 15 * time.Minute
 
@@ -31,6 +35,8 @@ type Session struct {
 	Username string
 	// Role is the user's, kept up to date by Store.SetRole.
 	Role string
+	// Stamp is the user's session stamp at the login (user.User.Admits).
+	Stamp string
 	// CSRFToken is 64 hex characters, or empty in a session made without.
 	CSRFToken string
 	// UserAgent is what the browser called itself at login, shortened.

@@ -24,11 +24,12 @@ type Store interface {
 	// unless Revoke or SetRole is called for the user.
 	Fence(ctx context.Context, userID int64) (string, error)
 	// Create keeps s for lifetime, or answers ErrFenced and keeps nothing. The
-	// same call again changes nothing.
+	// same call again changes nothing. When the user has MaxPerUser sessions, the
+	// one that was used longest ago ends.
 	Create(ctx context.Context, s Session, fence string, lifetime time.Duration) error
 	// Load returns a session and renews it: it now lives for lifetime again, less
-	// a second at most (a thousandth, if that is shorter). ErrNotFound when it is
-	// gone; then nothing is written.
+	// a second at most (a thousandth, if that is shorter). With a lifetime of zero
+	// it is not renewed. ErrNotFound when it is gone; then nothing is written.
 	Load(ctx context.Context, ref Ref, lifetime time.Duration) (Session, error)
 	// AddCSRFToken gives the session this token if it has none, and returns the
 	// one it has. ErrNotFound.
@@ -38,7 +39,8 @@ type Store interface {
 
 	// Revoke ends all sessions of a user but the one with the key keep (which
 	// may be empty), takes the fence away, and returns how many were ended.
-	// Again is no error. It costs what this user has.
+	// Again is no error. A user with more sessions than MaxPerUser, from before
+	// there was a limit, may lose one that a login makes meanwhile.
 	Revoke(ctx context.Context, userID int64, keep string) (int, error)
 	// SetRole changes the role in all sessions of a user and takes the fence
 	// away. Again, or without sessions, is no error.

@@ -70,6 +70,7 @@ func (s *MemoryStore) add(u User) (User, error) {
 		u.CreatedAt = s.now()
 	}
 	u.CreatedAt = u.CreatedAt.UTC().Truncate(time.Second)
+	u.SessionStamp = NewSessionStamp()
 	s.lastUser = max(s.lastUser, u.ID)
 	s.users[u.ID] = u
 	return u, nil
@@ -116,7 +117,7 @@ func (s *MemoryStore) SetPasswordHash(_ context.Context, id int64, oldHash, newH
 	if err := s.swapHash(id, oldHash, newHash); err != nil {
 		return Revocation{}, err
 	}
-	return s.record(Revocation{UserID: id, Kind: RevokeSessions, KeepSession: keepSession}), nil
+	return s.endSessions(id, keepSession), nil
 }
 
 // ResetPassword implements Store.
@@ -129,7 +130,25 @@ func (s *MemoryStore) ResetPassword(_ context.Context, id int64, newHash string)
 	}
 	u.PasswordHash = newHash
 	s.users[id] = u
-	return s.record(Revocation{UserID: id, Kind: RevokeSessions}), nil
+	return s.endSessions(id, ""), nil
+}
+
+// EndSessions implements Store.
+func (s *MemoryStore) EndSessions(_ context.Context, id int64) (Revocation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.get(id); err != nil {
+		return Revocation{}, err
+	}
+	return s.endSessions(id, ""), nil
+}
+
+// endSessions gives the user a new stamp.
+func (s *MemoryStore) endSessions(id int64, keep string) Revocation {
+	u := s.users[id]
+	u.SessionStamp, u.KeptSession = NewSessionStamp(), keep
+	s.users[id] = u
+	return s.record(Revocation{UserID: id, Kind: RevokeSessions, KeepSession: keep})
 }
 
 // Rehash implements Store.
@@ -208,12 +227,12 @@ func (s *MemoryStore) record(r Revocation) Revocation {
 }
 
 // PendingRevocations implements Store.
-func (s *MemoryStore) PendingRevocations(_ context.Context, before time.Time) ([]Revocation, error) {
+func (s *MemoryStore) PendingRevocations(_ context.Context, before time.Time, after int64) ([]Revocation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var pending []Revocation
 	for _, id := range slices.Sorted(maps.Keys(s.revocations)) {
-		if r := s.revocations[id]; r.RecordedAt.Before(before) && len(pending) < MaxPending {
+		if r := s.revocations[id]; id > after && r.RecordedAt.Before(before) && len(pending) < MaxPending {
 			pending = append(pending, r)
 		}
 	}

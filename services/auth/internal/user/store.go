@@ -34,10 +34,12 @@ const Operator int64 = 0
 // use, by several processes too where the store is shared.
 //
 // Sessions live in another store, so a change that must reach them is recorded
-// with it: SetPasswordHash, ResetPassword, SetRole, Delete and Import write a
-// Revocation in the same transaction and return it. The caller carries it out
-// and then reports RevocationDone; a process that dies in between leaves the
-// record, and PendingRevocations hands it to the next one.
+// with it: SetPasswordHash, ResetPassword, EndSessions, SetRole, Delete and
+// Import write a Revocation in the same transaction and return it. The caller
+// carries it out and then reports RevocationDone; a process that dies in between
+// leaves the record, and PendingRevocations hands it to the next one. Those of
+// them that revoke sessions also give the user a new SessionStamp, by which the
+// sessions are over at once, whatever becomes of their store.
 type Store interface {
 	// Create adds a user on behalf of the user by, who must be an admin at that
 	// instant (ErrNotAdmin), or of the Operator, and returns it with id and
@@ -70,6 +72,8 @@ type Store interface {
 	// ResetPassword replaces the hash whatever it is; all sessions are to be
 	// revoked. ErrNotFound.
 	ResetPassword(ctx context.Context, id int64, newHash string) (Revocation, error)
+	// EndSessions changes nothing else; all sessions are to be revoked. ErrNotFound.
+	EndSessions(ctx context.Context, id int64) (Revocation, error)
 	// Rehash replaces the hash by another one of the same password if it still
 	// is oldHash, else ErrChanged. Sessions stay. ErrNotFound.
 	Rehash(ctx context.Context, id int64, oldHash, newHash string) error
@@ -83,8 +87,8 @@ type Store interface {
 	Delete(ctx context.Context, id, by int64) (Revocation, error)
 
 	// PendingRevocations returns those recorded before the instant and not yet
-	// done, the oldest first, at most 100.
-	PendingRevocations(ctx context.Context, before time.Time) ([]Revocation, error)
+	// done whose id is higher than after, the oldest first, at most 100.
+	PendingRevocations(ctx context.Context, before time.Time, after int64) ([]Revocation, error)
 	// RevocationDone forgets a revocation. Again is no error.
 	RevocationDone(ctx context.Context, id int64) error
 }

@@ -2,6 +2,7 @@ package user
 
 import (
 	"cmp"
+	"crypto/rand"
 	"slices"
 	"time"
 
@@ -38,7 +39,23 @@ type User struct {
 	New
 	// CreatedAt is in UTC, whole seconds.
 	CreatedAt time.Time
+	// SessionStamp is what a session of the user must have been made under. The
+	// store gives a new, random one to a new user and whenever all sessions are to
+	// end; users of an earlier version have none until then.
+	SessionStamp string
+	// KeptSession is the key of the session that the last such change kept, under
+	// whichever stamp it was made; empty: none.
+	KeptSession string
 }
+
+// Admits reports whether a session that was made under the stamp and has the key
+// is one of the user's. The session store may have forgotten that it ended.
+func (u User) Admits(stamp, key string) bool {
+	return stamp == u.SessionStamp || u.KeptSession != "" && key == u.KeptSession
+}
+
+// NewSessionStamp returns a stamp that no user had before.
+func NewSessionStamp() string { return rand.Text() }
 
 // Sort orders users by display name as a German reader expects (umlauts beside
 // their vowels, case last), then by id.

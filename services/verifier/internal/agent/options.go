@@ -24,6 +24,10 @@ The private key that pays comes from AGENT_PRIVATE_KEY (0x-hex), never from an
 argument. Without it, and at a verifier on this machine only, the payer of the
 development network pays, whose key everybody knows.
 
+The receipt must be about the chain that was paid for: the one of --chain, of the
+path (/v1/verify/base-transaction), or of the node that took the agent's own
+transaction. A path that names none stands for the verifier's first chain.
+
 The agent pays known US dollar tokens only, at most --max-usd for one answer. A
 signed payment is kept in --state until its answer is there; after a crash the
 same command sends the same payment again.
@@ -41,13 +45,16 @@ receipt does not hold.
 type options struct {
 	url, path, rpc string
 	tx             string
-	expect         expectations
-	most           *big.Int
-	network        string
-	state, out     string
-	patience       time.Duration
-	json, version  bool
-	key            string
+	// chain is the id of the one that the receipt must be about, "" when the path
+	// or the verifier's key document says it.
+	chain         string
+	expect        expectations
+	most          *big.Int
+	network       string
+	state, out    string
+	patience      time.Duration
+	json, version bool
+	key           string
 }
 
 // expectations is the request's member of that name (contract section 2).
@@ -73,6 +80,7 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	f.StringVar(&o.path, "path", "/v1/verify/chain-transaction", "`path` of the paid route")
 	f.StringVar(&o.rpc, "rpc", "http://127.0.0.1:8545", "`address` of a node of the chain, to send a transaction without --tx")
 	f.StringVar(&o.tx, "tx", "", "`hash` of the transaction to verify")
+	f.StringVar(&o.chain, "chain", "", "`id` of the transaction's chain, such as eip155:8453; without it the one that the path names, else the verifier's first")
 	f.StringVar(&o.expect.Status, "status", "", "expected outcome: `success|reverted`")
 	f.StringVar(&o.expect.From, "from", "", "expected sender, an `address`")
 	f.StringVar(&o.expect.To, "to", "", "expected recipient, an `address`")
@@ -100,6 +108,9 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	if o.most, err = parseDollars(*most); err != nil {
 		return o, fmt.Errorf("--max-usd: %w", err)
 	}
+	if o.chain != "" && !isChainID(o.chain) {
+		return o, fmt.Errorf("--chain: %q is not of the form eip155:8453", o.chain)
+	}
 	return o, o.takeKey(getenv("AGENT_PRIVATE_KEY"))
 }
 
@@ -122,6 +133,12 @@ func (o *options) takeKey(key string) error {
 	}
 	o.key = key
 	return nil
+}
+
+// isChainID reports whether a text is the id of an Ethereum chain (CAIP-2).
+func isChainID(text string) bool {
+	number, err := strconv.ParseUint(strings.TrimPrefix(text, "eip155:"), 10, 64)
+	return err == nil && number > 0 && text == fmt.Sprintf("eip155:%d", number)
 }
 
 // isPrivateName tells a name without a dot, which is one of a private network,

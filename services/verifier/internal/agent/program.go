@@ -167,6 +167,10 @@ func (r *run) makeTransaction(ctx context.Context, b buyer) error {
 		return err
 	}
 	r.say("Sent transaction %s", s.Hash)
+	if r.chain != "" && r.chain != s.Chain {
+		return fmt.Errorf("the node of --rpc is one of the chain %s, not of %s", s.Chain, r.chain)
+	}
+	r.chain = s.Chain
 	number, err := waitFinal(ctx, node, s.Hash, r.patience)
 	if err != nil {
 		return err

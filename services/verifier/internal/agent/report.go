@@ -7,12 +7,17 @@ import (
 	"fmt"
 	"math/big"
 	"net/http"
+	"path"
 	"strings"
 
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-const keyPath = "/.well-known/receipt-signing-key.json"
+const (
+	keyPath = "/.well-known/receipt-signing-key.json"
+	// anyChain stands in a path for the name of the verifier's first chain.
+	anyChain = "chain"
+)
 
 // check fetches the key document and holds the receipt against it, against its
 // proof and against what was asked. Only the fetch needs a network.
@@ -35,7 +40,30 @@ func (r *run) check(ctx context.Context, answer []byte) (receipt.Result, error) 
 	if !strings.EqualFold(result.Receipt.Request.TransactionHash, r.tx) || result.Receipt.Request.Expectations != r.wanted() {
 		return receipt.Result{}, fmt.Errorf("%w: it answers another question", errReceipt)
 	}
+	if err := r.checkChain(result.Receipt.Chain, keys.Chain); err != nil {
+		return receipt.Result{}, fmt.Errorf("%w: %w", errReceipt, err)
+	}
 	return result, nil
+}
+
+// checkChain holds a receipt's chain against the one that was paid for. A
+// transaction without replay protection stands on several chains under one hash,
+// so that the hash alone does not say which. A path that names no chain stands for
+// the verifier's first one, which its key document has.
+func (r *run) checkChain(got receipt.Chain, first string) error {
+	name, named := strings.CutSuffix(path.Base(r.path), "-transaction")
+	named = named && name != anyChain
+	id := r.chain
+	if id == "" && !named {
+		id = first
+	}
+	if named && got.Name != name {
+		return fmt.Errorf("it is about the chain %s (%s), and the chain %s was paid for", got.Name, got.ID, name)
+	}
+	if id != "" && got.ID != id {
+		return fmt.Errorf("it is about the chain %s (%s), and the chain %s was paid for", got.Name, got.ID, id)
+	}
+	return nil
 }
 
 // wanted are the expectations as a receipt spells them.

@@ -40,6 +40,8 @@ type seller struct {
 	offers []x402.Requirements
 	// paid answers the calls that carry a payment, in order; the last one stays.
 	paid []func(w http.ResponseWriter)
+	// keys is the key document.
+	keys []byte
 	// description is what the challenge says of the resource.
 	description string
 	// leave closes the shop once the challenge is out.
@@ -59,7 +61,7 @@ func offer() x402.Requirements {
 
 func open(t *testing.T, paid ...func(http.ResponseWriter)) *seller {
 	t.Helper()
-	s := &seller{t: t, offers: []x402.Requirements{offer()}, paid: paid}
+	s := &seller{t: t, offers: []x402.Requirements{offer()}, paid: paid, keys: read(t, "key.json")}
 	s.server = httptest.NewServer(s)
 	t.Cleanup(s.server.Close)
 	return s
@@ -69,7 +71,7 @@ func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(read(s.t, "key.json"))
+		_, _ = w.Write(s.keys)
 		return
 	}
 	payment := r.Header.Get(x402.HeaderPaymentSignature)

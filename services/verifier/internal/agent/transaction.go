@@ -17,6 +17,7 @@ import (
 
 // sent is a transaction that the agent made itself, to have one to ask about.
 type sent struct {
+	Chain    string
 	Hash     common.Hash
 	From, To common.Address
 	Selector string
@@ -55,7 +56,7 @@ func sendTransaction(ctx context.Context, node *ethclient.Client, key *ecdsa.Pri
 	if err := node.SendTransaction(ctx, tx); err != nil {
 		return sent{}, fmt.Errorf("send the transaction: %w", err)
 	}
-	return sent{Hash: tx.Hash(), From: from, To: from, Selector: fmt.Sprintf("0x%x", demoCall)}, nil
+	return sent{Chain: fmt.Sprintf("eip155:%d", chainID), Hash: tx.Hash(), From: from, To: from, Selector: fmt.Sprintf("0x%x", demoCall)}, nil
 }
 
 // errNotFinal means that a transaction did not become final in time.

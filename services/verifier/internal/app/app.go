@@ -18,6 +18,9 @@ const usage = `verifier sells signed evidence about finalized transactions of pu
   verifier migrate        bring the ledger's tables up to date, and end
   verifier payments list  list payments, newest first
   verifier payments sum   sum payments by month, token and state
+  verifier payments resolve --payer ADDRESS --nonce NONCE [--network ID --asset ADDRESS]
+      settled --transaction HASH --reason TEXT | dead --reason TEXT
+                          decide by hand what became of an unknown payment
   verifier healthcheck    fail unless the service on this machine is ready
   verifier --help | --version
 

@@ -70,7 +70,7 @@ func (c *chains) reached(ctx context.Context) error {
 		return nil
 	}
 	for _, reader := range c.readers {
-		if _, err := reader.Heads(ctx); err != nil {
+		if _, err := reader.Reached(ctx); err != nil {
 			return fmt.Errorf("chain %s: %w", reader.Identity().Name, err)
 		}
 	}

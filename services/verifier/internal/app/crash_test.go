@@ -83,7 +83,9 @@ func TestTwoProcessesSettleExactlyTheLimit(t *testing.T) {
 		t.Run(backend, func(t *testing.T) {
 			w := newWorld(t, url)
 			w.env["FACILITATOR_FREE_SETTLEMENTS"] = "50"
-			w.env["CHAIN_RPC_TIMEOUT"] = "1m" // 500 at once wait for each other on a slow machine
+			for _, name := range []string{"CHAIN_RPC_TIMEOUT", "FACILITATOR_VERIFY_TIMEOUT", "FACILITATOR_SETTLE_TIMEOUT"} {
+				w.env[name] = "1m" // 500 at once wait for each other on a slow machine
+			}
 			one, _ := w.spawn("never")
 			two, process := w.spawn("never")
 			var sold, refused atomic.Int32

@@ -1,15 +1,14 @@
 package app
 
 import (
-	"crypto/ed25519"
-	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
@@ -32,14 +31,38 @@ func TestAFacilitatorThatDoesNotSayWhatItSupportsIsGoodEnough(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestTokensThatAnybodyOnTheWayCanReadAreWarnedOf(t *testing.T) {
+func TestPlainHTTPToPublicAddressesIsRefusedUnlessItIsAllowed(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
-	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	w.env["CDP_API_KEY_ID"], w.env["CDP_API_KEY_SECRET"] = "id", base64.StdEncoding.EncodeToString(key)
-	verifier := w.run()
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(verifier.stderr.String(), "is not https"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(verifier.stderr)
+	file := filepath.Join(t.TempDir(), "chains.json")
+	w.must(os.WriteFile(file, []byte(`{"chains":[{"name":"base","id":8453,"rpcUrls":["http://node:8545"]},
+		{"name":"one","id":1,"rpcUrls":["https://a.example","http://b.example/secret"]},{"name":"two","id":2,"rpcUrls":["http://203.0.113.7"]}]}`), 0o600))
+	w.env["CHAINS_FILE"], w.env["CHAIN_RPC_URLS"] = file, ""
+	w.env["FACILITATOR_URL"], w.env["PAYMENT_RPC_URL"] = "http://facilitator.example", "http://c.example"
+	_, err := load(func(name string) string { return w.env[name] })
+	if err == nil {
+		t.Fatal("the settings are accepted")
+	}
+	for _, want := range []string{"FACILITATOR_URL: plain", "PAYMENT_RPC_URL: plain", "CHAINS_FILE: chains.1 (one): rpcUrls: plain", "CHAINS_FILE: chains.2 (two): rpcUrls: plain"} {
+		if strings.Count(err.Error(), want) != 1 {
+			t.Errorf("no word of %q in:\n%v", want, err)
 		}
+	}
+	if strings.Count(err.Error(), "\n") != 3 || strings.Contains(err.Error(), "secret") {
+		t.Errorf("the faults are:\n%v", err)
+	}
+	w.env["ALLOW_INSECURE_UPSTREAMS"] = "true"
+	if _, err := load(func(name string) string { return w.env[name] }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInsecureUpstreamsAreWarnedOf(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	if said := w.run().stderr.String(); strings.Contains(said, "ALLOW_INSECURE_UPSTREAMS") {
+		t.Errorf("a warning without a reason: %s", said)
+	}
+	w.env["ALLOW_INSECURE_UPSTREAMS"] = "true"
+	if said := w.run().stderr.String(); !strings.Contains(said, "ALLOW_INSECURE_UPSTREAMS") || !strings.Contains(said, "WARN") {
+		t.Errorf("no warning: %s", said)
 	}
 }

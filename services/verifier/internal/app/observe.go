@@ -27,7 +27,7 @@ func (s *service) registerStanding(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 		defer cancel()
 		left, unknown := s.gate.Left(ctx)
-		return httpapi.Standing{Left: left, Limit: s.Facilitator.FreeSettlements, Unknown: unknown, Oldest: s.gate.Oldest()}
+		return httpapi.Standing{Left: left, Limit: s.Facilitator.FreeSettlements, Unknown: unknown, Oldest: s.gate.Oldest(), Failed: s.gate.Failed()}
 	}, func() error {
 		ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 		defer cancel()

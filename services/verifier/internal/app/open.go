@@ -10,16 +10,12 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
 )
 
-// hint says in the log when the facilitator's address or what it lists is not
-// what we want. It is asked once, in the background: an answer is no condition
-// for anything.
+// hint says in the log when what the facilitator lists is not what we want. It is
+// asked once, in the background: an answer is no condition for anything.
 func (s *service) hint(ctx context.Context) {
 	client, err := s.facilitator()
 	if err != nil {
 		return
-	}
-	if s.cdp != nil && strings.HasPrefix(s.Facilitator.URL, "http://") {
-		s.log.Warn("the facilitator's address is not https: whoever is on the way can read the tokens made with the CDP key")
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Facilitator.VerifyTimeout)
 	defer cancel()

@@ -19,10 +19,13 @@ import (
 // states are what --state takes.
 var states = []payment.State{payment.Working, payment.Settling, payment.Settled, payment.Dead, payment.Unknown}
 
-// payments shows the operator what was earned.
+// payments shows the operator what was earned, and lets them decide what is open.
 func payments(ctx context.Context, e Env) (err error) {
+	if len(e.Args) > 1 && e.Args[1] == "resolve" {
+		return resolve(ctx, e)
+	}
 	if len(e.Args) < 2 || (e.Args[1] != "list" && e.Args[1] != "sum") {
-		return fmt.Errorf("payments takes list or sum; %w", ErrUsage)
+		return fmt.Errorf("payments takes list, sum or resolve; %w", ErrUsage)
 	}
 	list := e.Args[1] == "list"
 	filter, asJSON, err := paymentFlags(e.Args[2:], list)

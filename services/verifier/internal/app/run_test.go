@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func TestTheWholeProgramSellsAVerification(t *testing.T) {
 
 func TestALyingFacilitatorIsNotBelievedWhereTheChainConfirms(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
-	w.env["PAYMENT_CONFIRM"], w.env["FACILITATOR_SETTLE_TIMEOUT"] = "chain", "500ms"
+	w.env["FACILITATOR_SETTLE_TIMEOUT"] = "500ms" // the chain confirms, unless PAYMENT_CONFIRM says else
 	r := w.run()
 	w.wantReceipt(w.post(r.url, w.pay("1")))
 	w.bank.Set(func(b *paymenttest.Bank) {
@@ -58,7 +59,12 @@ func TestALyingFacilitatorIsNotBelievedWhereTheChainConfirms(t *testing.T) {
 	}
 	w.wantTransfers(1)
 	w.bank.Set(func(b *paymenttest.Bank) { b.OnSettle = nil })
-	w.wantReceipt(w.post(r.url, paid))
+	status, body := w.post(r.url, paid)
+	for status == http.StatusServiceUnavailable { // until Retry-After is over
+		time.Sleep(100 * time.Millisecond)
+		status, body = w.post(r.url, paid)
+	}
+	w.wantReceipt(status, body)
 	w.wantTransfers(2)
 }
 
@@ -119,7 +125,7 @@ func TestTheOperatorSeesWhatWasEarned(t *testing.T) {
 		t.Errorf("listed %v", rows)
 	}
 	text := w.command(nil, "payments", "list")
-	if strings.Count(text, "\n") != 4 || !strings.Contains(text, "insufficient_funds") || strings.Contains(text, paymenttest.Signature) {
+	if strings.Count(text, "\n") != 4 || !strings.Contains(text, "insufficient_funds") || regexp.MustCompile("[0-9a-fA-F]{130}").MatchString(text) {
 		t.Errorf("listed\n%s", text)
 	}
 	if text := w.command(nil, "payments", "sum"); !strings.Contains(text, "20000") {
@@ -158,6 +164,12 @@ func TestCommands(t *testing.T) {
 		{"serve", "now"},
 		{"payments"},
 		{"payments", "drop"},
+		{"payments", "resolve"},
+		{"payments", "resolve", "--payer", "0x1", "--nonce", "0x1", "--reason", "x", "lost"},
+		{"payments", "resolve", "--payer", "0x1", "--nonce", "0x1", "--reason", "x", "settled"},
+		{"payments", "resolve", "--payer", "0x1", "--nonce", "0x1", "--reason", "x", "--transaction", "0x1", "dead"},
+		{"payments", "resolve", "--payer", "0x1", "--reason", "x", "dead"},
+		{"payments", "resolve", "--payer", "0x1", "--nonce", "0x1", "dead"},
 		{"payments", "list", "--state", "lost"},
 		{"payments", "sum", "--limit", "1"},
 		{"payments", "list", "--from", "yesterday"},
@@ -204,7 +216,8 @@ func TestAProgramThatCannotStartSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct{ setting, value, want string }{
 		"another chain":         {"CHAIN_ID", "1", "chain base"},
 		"a file that is absent": {"CHAINS_FILE", "/nowhere/chains.json", "CHAINS_FILE"},
-		"no node to confirm by": {"PAYMENT_CONFIRM", "chain", "PAYMENT_CONFIRM"},
+		"no node to confirm by": {"PAYMENT_RPC_URL", "-", "PAYMENT_CONFIRM=facilitator"},
+		"chain without a node":  {"PAYMENT_CONFIRM", "chain", "PAYMENT_RPC_URL"},
 	} {
 		env := map[string]string{c.setting: c.value}
 		if c.setting == "CHAINS_FILE" {

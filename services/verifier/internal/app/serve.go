@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,6 +51,9 @@ func serveAll(ctx context.Context, e Env) (err error) {
 	s := &service{settings: set, registry: prometheus.NewRegistry()}
 	if s.log, err = logging.New(e.Stderr, s.LogLevel); err != nil {
 		return err
+	}
+	if s.AllowInsecure {
+		s.log.Warn("ALLOW_INSECURE_UPSTREAMS: facilitators and nodes may be asked over plain http in public networks, where payments and evidence can be read and changed")
 	}
 	if s.tracer, err = s.startTracing(ctx, e.Version); err != nil {
 		return err
@@ -112,24 +116,39 @@ func (s *service) open(ctx context.Context, e Env) (err error) {
 		Ledger: s.ledger, FreeSettlements: s.Facilitator.FreeSettlements,
 		VerifyTimeout: s.Facilitator.VerifyTimeout, SettleTimeout: s.Facilitator.SettleTimeout, WorkTimeout: workTimeout,
 		AttemptsPerPayer: s.Payment.PerPayer, AttemptsPerAddress: s.Payment.PerAddress, KeepAnswers: s.Payment.AnswerRetention,
+		FailuresPerPayer: s.Payment.FailedPerPayer, FailuresPerAddress: s.Payment.FailedPerAddress,
 		Log: s.log, Now: time.Now, Ended: s.metrics.PaymentEnded, At: e.at, Beat: e.beat,
-		Confirm: s.Payment.Confirm == config.ConfirmByChain,
+		Confirm: s.Payment.Confirm != config.ConfirmByFacilitator,
 	}
 	if options.Facilitator, err = s.facilitator(); err != nil {
 		return err
 	}
 	if len(s.truth) == 0 {
-		s.log.Warn("no node of the payment network is configured: a settlement that the facilitator leaves open stays open (PAYMENT_RPC_URL)")
-	} else if options.Truth, err = chainlog.New(s.terms.Network, s.truth); err != nil {
+		s.log.Warn("no node of the payment network is configured: a settlement that the facilitator leaves open stays open until it is resolved by hand (PAYMENT_RPC_URL)")
+	} else if options.Truth, err = chainlog.New(s.terms.Network, s.truth, s.truthQuorum); err != nil {
 		return fmt.Errorf("PAYMENT_RPC_URL: %w", err)
 	}
 	if options.Truth != nil {
 		options.Truth = watchedTruth{options.Truth, s.metrics}
 	}
+	if options.ClientKey, err = s.clientKey(); err != nil {
+		return err
+	}
 	if s.gate, err = payment.Open(ctx, options); err != nil {
 		return err
 	}
 	return s.registerStanding(ctx)
+}
+
+// clientKey is for what stands for a client's address in the ledger: the same for
+// all replicas, as the signing key is that it is made from.
+func (s *service) clientKey() ([]byte, error) {
+	pem, err := s.key.PEM()
+	if err != nil {
+		return nil, err
+	}
+	key := sha256.Sum256(append([]byte("clients in the payment ledger\n"), pem...))
+	return key[:], nil
 }
 
 func (s *service) facilitator() (*facilitator.Client, error) {

@@ -25,6 +25,8 @@ type settings struct {
 	// truth are the nodes of the payment network; none means that nobody but
 	// the facilitator can tell how a settlement ended.
 	truth []string
+	// truthQuorum is how many of them must say the same.
+	truthQuorum int
 }
 
 // load reads all settings and reports all faults at once.
@@ -53,7 +55,13 @@ func (s *settings) loadChains() (err error) {
 		return fmt.Errorf("CHAINS_FILE: %w", err)
 	}
 	s.chains, err = chain.ParseFile(text)
-	return under("CHAINS_FILE: ", err)
+	faults := []error{err}
+	for i, c := range s.chains {
+		if err := s.CheckUpstreams(c.RPCURLs); err != nil {
+			faults = append(faults, fmt.Errorf("chains.%d (%s): rpcUrls: %w", i, c.Name, err))
+		}
+	}
+	return under("CHAINS_FILE: ", errors.Join(faults...))
 }
 
 func trimmed(list []string) []string {
@@ -91,11 +99,15 @@ func (s *settings) loadTerms() error {
 			token, known = payment.Token(*c.USDToken), true
 		}
 		if len(s.truth) == 0 {
-			s.truth = c.RPCURLs
+			s.truth, s.truthQuorum = c.RPCURLs, c.Agreeing()
 		}
 	}
-	if p.Confirm == config.ConfirmByChain && len(s.truth) == 0 {
-		return errors.New("PAYMENT_CONFIRM: needs PAYMENT_RPC_URL")
+	if s.truthQuorum == 0 { // nodes of their own, by the rule of the chain's
+		s.truthQuorum = chain.Config{RPCURLs: s.truth, Quorum: min(s.Chain.Quorum, len(s.truth))}.Agreeing()
+	}
+	if p.Confirm != config.ConfirmByFacilitator && len(s.truth) == 0 {
+		return fmt.Errorf("PAYMENT_RPC_URL: no node of the payment network %s is known, so nothing could tell whether a payment arrived; "+
+			"name one, or write out PAYMENT_CONFIRM=facilitator to take the facilitator's word", p.Network)
 	}
 	if t := &s.terms; t.Asset == "" && known {
 		t.Asset = token.Address

@@ -90,7 +90,8 @@ type Proof struct {
 	Receipt     [][]byte // trie nodes from receiptsRoot down
 }
 
-// Heads is how far a chain has come. Both numbers only ever grow.
+// Heads is how far a chain has come by what nodes said last. Asked again, another
+// node behind the same address may be a few blocks behind.
 type Heads struct {
 	Latest    uint64
 	Finalized uint64

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pforte/pforte/pkg/strictjson"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 )
 
 // Config describes one chain and how to read it.
@@ -17,7 +17,7 @@ type Config struct {
 	ID      uint64   // EIP-155 chain id
 	RPCURLs []string // JSON-RPC over http or https, best first; may hold keys
 	// Quorum is how many of the endpoints must agree on a block's hash and on how
-	// far the chain is finalized: 1 to len(RPCURLs); 0 means 1.
+	// far the chain is finalized: 1 to len(RPCURLs); 0 means the majority of them.
 	Quorum int
 	// RPCTimeout bounds one exchange with a node; 0 means 5 seconds.
 	RPCTimeout time.Duration
@@ -33,6 +33,14 @@ type Token struct {
 	Address string // 0x and 40 hexadecimal digits
 	Name    string
 	Version string
+}
+
+// Agreeing is how many of the endpoints must agree: Quorum, or the majority.
+func (c Config) Agreeing() int {
+	if c.Quorum > 0 {
+		return c.Quorum
+	}
+	return len(c.RPCURLs)/2 + 1
 }
 
 // Identity names the chain.

@@ -36,6 +36,7 @@ type Config struct {
 	ReceiptRetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"file with the public keys that no longer or do not yet sign, as in the key document"`
 	Facilitator        Facilitator
 	Payment            Payment
+	AllowInsecure      bool `env:"ALLOW_INSECURE_UPSTREAMS" default:"false" doc:"allow plain http to facilitators and nodes outside of private networks, where everything on the way can read and change payments and evidence"`
 	Tracing            tracing.Settings
 }
 
@@ -45,7 +46,7 @@ type Chain struct {
 	Name       string        `env:"CHAIN_NAME" default:"base" doc:"name of the chain in the path /v1/verify/NAME-transaction"`
 	ID         uint64        `env:"CHAIN_ID" default:"8453" doc:"EIP-155 id of the chain"`
 	RPCURLs    []string      `env:"CHAIN_RPC_URLS" secret:"true" doc:"JSON-RPC nodes of the chain, comma-separated, best first; required without CHAINS_FILE"`
-	Quorum     int           `env:"CHAIN_RPC_QUORUM" default:"1" limit:"true" doc:"how many of the nodes must agree on block and finality"`
+	Quorum     int           `env:"CHAIN_RPC_QUORUM" limit:"true" doc:"how many of the nodes must agree on block and finality, and on what became of a payment; default: the majority of them (1 of 1, 2 of 2, 2 of 3)"`
 	RPCTimeout time.Duration `env:"CHAIN_RPC_TIMEOUT" default:"5s" limit:"true" doc:"longest wait for one answer of a node"`
 	MaxHeadAge time.Duration `env:"CHAIN_MAX_HEAD_AGE" default:"1m" limit:"true" doc:"how old the nodes' word about latest and finalized may be"`
 	File       string        `env:"CHAINS_FILE" doc:"JSON file with several chains, in place of the six settings above; see chains.example.json"`
@@ -72,10 +73,12 @@ type Payment struct {
 	Amount            string        `env:"PAYMENT_AMOUNT" default:"10000" doc:"price of one verification in atomic units; 10000 is 0.01 USD in a token of 6 decimals"`
 	MaxTimeoutSeconds int           `env:"PAYMENT_MAX_TIMEOUT_SECONDS" default:"60" limit:"true" doc:"how long after signing a payment may be settled"`
 	RPCURLs           []string      `env:"PAYMENT_RPC_URL" secret:"true" doc:"JSON-RPC nodes of the payment network, comma-separated, that tell how an open settlement ended; default: the chain's own nodes when it is the same network"`
-	Confirm           string        `env:"PAYMENT_CONFIRM" default:"facilitator" doc:"whose word makes a settlement: facilitator, or chain, which also looks up every transfer at PAYMENT_RPC_URL before the answer goes out"`
+	Confirm           string        `env:"PAYMENT_CONFIRM" doc:"whose word makes a settlement: chain, the default where a node of the payment network is known, looks up every transfer before the answer goes out; facilitator believes the facilitator, and must be written out where no node is known"`
 	V1                bool          `env:"X402_V1" default:"true" doc:"also accept x402 version 1, where the network has a name in it"`
 	PerPayer          int           `env:"UNPAID_ATTEMPTS_PER_PAYER" default:"300" limit:"true" doc:"good payments of one payer that end unpaid, per minute and replica"`
 	PerAddress        int           `env:"UNPAID_ATTEMPTS_PER_ADDRESS" default:"600" limit:"true" doc:"paid calls of one client address (IPv6: /64) that end unpaid, per minute and replica"`
+	FailedPerPayer    int           `env:"FAILED_SETTLEMENTS_PER_PAYER_PER_DAY" default:"3" limit:"true" doc:"settlements of one payer that are made in vain, per day (UTC) and over all replicas; then that payer is refused until the next"`
+	FailedPerAddress  int           `env:"FAILED_SETTLEMENTS_PER_ADDRESS_PER_DAY" default:"10" limit:"true" doc:"the same for one client address (IPv6: /64)"`
 	AnswerRetention   time.Duration `env:"ANSWER_RETENTION" default:"2160h" limit:"true" doc:"how long sold answers are kept; later they are made anew for the buyer who returns"`
 }
 
@@ -102,14 +105,27 @@ func (c *Config) Validate() error {
 	for _, node := range c.Payment.RPCURLs {
 		faults = append(faults, webURL("PAYMENT_RPC_URL", node))
 	}
-	if c.Payment.Confirm != "facilitator" && c.Payment.Confirm != ConfirmByChain {
+	for _, upstreams := range []struct {
+		setting string
+		urls    []string
+	}{
+		{"FACILITATOR_URL", []string{c.Facilitator.URL}}, {"CHAIN_RPC_URLS", c.Chain.RPCURLs}, {"PAYMENT_RPC_URL", c.Payment.RPCURLs},
+	} {
+		if err := c.CheckUpstreams(upstreams.urls); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", upstreams.setting, err))
+		}
+	}
+	if confirm := c.Payment.Confirm; confirm != "" && confirm != ConfirmByFacilitator && confirm != ConfirmByChain {
 		faults = append(faults, errors.New("PAYMENT_CONFIRM: is neither facilitator nor chain"))
 	}
 	return errors.Join(append(faults, c.Tracing.Validate())...)
 }
 
-// ConfirmByChain is the strict value of PAYMENT_CONFIRM.
-const ConfirmByChain = "chain"
+// The values of PAYMENT_CONFIRM.
+const (
+	ConfirmByChain       = "chain"
+	ConfirmByFacilitator = "facilitator"
+)
 
 // Validate checks the ledger's settings.
 func (l *Ledger) Validate() error { return errors.Join(l.faults()...) }

@@ -39,7 +39,7 @@ func TestTheDefaultsAreThoseOfTheContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Addr != ":8082" || c.DatabaseURL != "sqlite:data/verifier.db" || c.Chain.Name != "base" || c.Chain.ID != 8453 || c.Chain.Quorum != 1 ||
+	if c.Addr != ":8082" || c.DatabaseURL != "sqlite:data/verifier.db" || c.Chain.Name != "base" || c.Chain.ID != 8453 || c.Chain.Quorum != 0 ||
 		c.Facilitator.FreeSettlements != 1000 || c.Payment.Network != "eip155:8453" || c.Payment.Amount != "10000" || c.Payment.MaxTimeoutSeconds != 60 || !c.Payment.V1 || c.LogLevel != "info" {
 		t.Errorf("defaults are %+v", c)
 	}
@@ -50,7 +50,7 @@ func TestALimitThatIsNoneIsItsDefault(t *testing.T) {
 		c, err := load(map[string]string{
 			"FACILITATOR_VERIFY_TIMEOUT": value, "PAYMENT_MAX_TIMEOUT_SECONDS": value, "UNPAID_ATTEMPTS_PER_PAYER": value, "CHAIN_RPC_QUORUM": value,
 		})
-		if err != nil || c.Facilitator.VerifyTimeout != 10*time.Second || c.Payment.MaxTimeoutSeconds != 60 || c.Payment.PerPayer != 300 || c.Chain.Quorum != 1 {
+		if err != nil || c.Facilitator.VerifyTimeout != 10*time.Second || c.Payment.MaxTimeoutSeconds != 60 || c.Payment.PerPayer != 300 || c.Chain.Quorum != 0 {
 			t.Errorf("%q: %+v, %v", value, c, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"github.com/pforte/pforte/pkg/strictjson"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/x402"
 )
 

@@ -16,8 +16,9 @@ import (
 const exampleBody = `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb","expectations":{"status":"success"}}`
 
 // extensionBazaar tells registries what the paid call takes and gives (x402
-// extension bazaar). The schema is that of api/openapi.json in short: the whole
-// answer to an unpaid call should fit into one buffer of net/http, 4 KB.
+// extension bazaar). The schema is that of api/openapi.json without its texts: the
+// whole answer to an unpaid call should fit into one buffer of net/http, 4 KB. It
+// allows no body that is answered 400, because registries post what they make from it.
 const extensionBazaar = `{"info":{"input":{"type":"http","method":"POST","bodyType":"json","body":` + exampleBody + `},` +
 	`"output":{"type":"json","example":{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}}},` +
 	`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
@@ -25,7 +26,8 @@ const extensionBazaar = `{"info":{"input":{"type":"http","method":"POST","bodyTy
 	`"bodyType":{"type":"string","enum":["json"]},"body":{"type":"object","required":["transactionHash"],"additionalProperties":false,"properties":{` +
 	`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
 	`"expectations":{"type":"object","additionalProperties":false,"properties":{"status":{"type":"string","enum":["success","reverted"]},` +
-	`"from":{"type":"string"},"to":{"type":"string"},"selector":{"type":"string"},` +
+	`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
+	`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` +
 	`"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}},` +
 	`"required":["type","method","bodyType","body"],"additionalProperties":false},` +
 	`"output":{"type":"object","properties":{"type":{"type":"string"},"example":{"type":"object"}},"required":["type"]}},"required":["input"]}}`

@@ -136,7 +136,7 @@ func TestEveryStatusAndReasonIsDescribed(t *testing.T) {
 		statuses = append(statuses, status)
 	}
 	slices.Sort(statuses)
-	if diff := cmp.Diff([]string{"200", "400", "402", "422", "503"}, statuses); diff != "" {
+	if diff := cmp.Diff([]string{"200", "400", "402", "422", "429", "503"}, statuses); diff != "" {
 		t.Errorf("statuses (contract section 4, rule 5): %s", diff)
 	}
 	described := func(status int) []string {
@@ -150,6 +150,7 @@ func TestEveryStatusAndReasonIsDescribed(t *testing.T) {
 	want := map[int][]string{
 		400: {"invalid_request", "payment_identifier_conflict"},
 		402: {"payment_already_used", "payment_invalid", "payment_refused", "payment_required", "settlement_refused"},
+		429: {"too_many_failed_settlements"},
 		503: {
 			"facilitator_limit", "facilitator_unavailable", "internal_error", "ledger_unavailable", "payment_in_progress",
 			"request_canceled", "settlement_pending", "too_many_unpaid_attempts",

@@ -10,7 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/pforte/pforte/pkg/strictjson"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
@@ -59,6 +59,7 @@ var failures = []failure{
 	{payment.ErrFacilitator, 503, "facilitator_unavailable", "The payment facilitator cannot be asked; nothing was charged", 5},
 	{payment.ErrLedger, 503, "ledger_unavailable", "Payments cannot be recorded; this call moved no money, and the same payment can be sent again", 5},
 	{payment.ErrTooMany, 503, "too_many_unpaid_attempts", "Too many attempts ended without a payment", 60},
+	{payment.ErrFailing, 429, "too_many_failed_settlements", "Too many settlements of this payer or address were made in vain today; nothing was charged", 3600},
 	{payment.ErrLimit, 503, "facilitator_limit", "The free settlements of this month are used up", 60},
 	{context.Canceled, 503, "request_canceled", "The caller went away", 1},
 }
@@ -105,9 +106,21 @@ func (a *api) bodyOf(err error, paid bool) errorBody {
 		b.PaymentReason = refusal.Reason
 	}
 	var tooMany *payment.TooManyError
+	var pending *payment.PendingError
+	var failing *payment.FailingError
+	var paused *payment.PausedError
+	var later *payment.LaterError
 	switch {
+	case errors.As(err, &failing):
+		b.RetryAfterSeconds = seconds(failing.After)
 	case errors.As(err, &tooMany):
 		b.RetryAfterSeconds = seconds(tooMany.After)
+	case errors.As(err, &pending) && pending.After > 0:
+		b.RetryAfterSeconds = seconds(pending.After)
+	case errors.As(err, &paused):
+		b.RetryAfterSeconds = seconds(paused.After)
+	case errors.Is(err, payment.ErrFacilitator) && errors.As(err, &later):
+		b.RetryAfterSeconds = seconds(later.After)
 	case errors.Is(err, payment.ErrLimit):
 		now := a.Now()
 		b.RetryAfterSeconds = seconds(payment.NextMonth(now).Sub(now))

@@ -62,7 +62,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 func (m *Metrics) begin() {
 	for _, outcome := range []string{
 		"paid", "repeated", "invalid", "refused", "not_settled", "used", "in_flight", "pending", "facilitator", "limit", "ledger",
-		"too_many", "abandoned", "work_failed", "reconciled_settled", "reconciled_dead",
+		"too_many", "too_many_failed", "abandoned", "work_failed", "reconciled_settled", "reconciled_dead", "reopened",
 	} {
 		m.payments.WithLabelValues(outcome)
 	}
@@ -86,6 +86,8 @@ type Standing struct {
 	// oldest of them has been.
 	Unknown int
 	Oldest  time.Duration
+	// Failed are the settlements of the month that were made in vain.
+	Failed int
 }
 
 // RegisterStanding adds the standing and whether the ledger answers.
@@ -96,6 +98,8 @@ func RegisterStanding(r prometheus.Registerer, standing func() Standing, ledger 
 	return register(r,
 		gauge("verifier_settlements_left", "Free settlements left this month (UTC).", func(s Standing) float64 { return float64(s.Left) }),
 		gauge("verifier_settlements_limit", "Free settlements that a month (UTC) has.", func(s Standing) float64 { return float64(s.Limit) }),
+		gauge("verifier_settlements_failed", "Settlements of this month (UTC) that were made in vain: a transaction was made or may have been, and nothing was paid.",
+			func(s Standing) float64 { return float64(s.Failed) }),
 		gauge("verifier_payments_unknown", "Payments whose settlement is neither known to have happened nor to have failed.",
 			func(s Standing) float64 { return float64(s.Unknown) }),
 		gauge("verifier_payments_unknown_oldest_seconds", "How long ago the oldest of these payments was claimed; 0 without one.",
@@ -129,7 +133,7 @@ func (m *Metrics) FacilitatorCalled(call, outcome string, took time.Duration) {
 }
 
 // fates are the outcomes of a look at the payment network, by payment.FateKind.
-var fates = []string{payment.Unspent: "unspent", payment.Paid: "paid", payment.Elsewhere: "elsewhere", payment.Expired: "expired", 4: "failed"}
+var fates = []string{payment.Unspent: "unspent", payment.Paid: "paid", payment.Elsewhere: "elsewhere", payment.Expired: "expired", payment.Reverted: "reverted", 5: "failed"}
 
 // LookedAt counts a look at the payment network.
 func (m *Metrics) LookedAt(fate payment.Fate, err error, took time.Duration) {

@@ -262,3 +262,38 @@ func TestAReturningBuyerIsServedThoughTheLimitIsReached(t *testing.T) {
 		t.Errorf("%d are left in the new month", left)
 	}
 }
+
+// Ten valid copies among ninety with broken signatures, all at once.
+func TestBrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
+	w := open(t, nil)
+	w.bank.Signed = func(p x402.ExactPayload) bool {
+		return p.Signature == paymenttest.Sign(paymenttest.Terms(network), p.Authorization)
+	}
+	for round := range 5 {
+		name, good := w.v2(fmt.Sprint(round + 1))
+		forged := paymenttest.PayloadV2(w.offer(), paymenttest.Authorization(fmt.Sprint(round+1), w.clock()))
+		forged.Payload.Signature = paymenttest.Forged
+		bad := w.encode(forged)
+		replies := make([]reply, 100)
+		var all sync.WaitGroup
+		for i := range replies {
+			value := bad
+			if i%10 == round {
+				value = good
+			}
+			all.Go(func() { replies[i] = w.post(goodBody, name, value) })
+		}
+		all.Wait()
+		for i, r := range replies {
+			if i%10 == round {
+				r.wantReceipt(w)
+				if string(r.body) != string(replies[round].body) || r.header.Get(x402.HeaderPaymentResponse) != replies[round].header.Get(x402.HeaderPaymentResponse) {
+					t.Errorf("copy %d got another answer", i)
+				}
+			} else if r.status != http.StatusPaymentRequired || r.header.Get(x402.HeaderPaymentRequired) == "" {
+				t.Errorf("broken copy %d got %d: %s", i, r.status, r.body)
+			}
+		}
+		w.wantTransfers(round + 1)
+	}
+}

@@ -5,13 +5,16 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
@@ -138,6 +141,69 @@ func TestTheFacilitatorsOwnLimitIs503ForEverybody(t *testing.T) {
 	w.wantTransfers(0)
 }
 
+func TestTheFacilitatorsPauseIsTheCallersRetryAfter(t *testing.T) {
+	for name, c := range map[string]struct {
+		path       string
+		status     int
+		retryAfter string
+		reason     string
+		wait       int
+		// closed says how others are answered meanwhile, by a price or by the pause.
+		closed bool
+	}{
+		"a limit":                        {"/verify", 402, "", "facilitator_limit", 60, true},
+		"a limit for two minutes":        {"/verify", 402, "120", "facilitator_limit", 120, true},
+		"a limit for a month":            {"/verify", 402, "2592000", "facilitator_limit", 3600, true},
+		"a limit when it settles":        {"/settle", 402, "120", "settlement_pending", 5, true},
+		"busy":                           {"/verify", 429, "", "facilitator_unavailable", 1, false},
+		"busy for three seconds":         {"/verify", 429, "3", "facilitator_unavailable", 3, false},
+		"busy for a month":               {"/verify", 429, "2592000", "facilitator_unavailable", 10, false},
+		"busy when it settles":           {"/settle", 429, "", "settlement_pending", 5, false},
+		"away":                           {"/verify", 503, "7", "facilitator_unavailable", 5, false},
+		"no verdict, in words of limits": {"/verify", 400, "7", "facilitator_unavailable", 5, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w *world
+			server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != c.path {
+					w.bank.Facilitator().ServeHTTP(rw, r)
+					return
+				}
+				rw.Header().Set("Retry-After", c.retryAfter)
+				rw.WriteHeader(c.status)
+				_, _ = io.WriteString(rw, `{"error":"free_tier quota billing rate_limit_exceeded"}`)
+			}))
+			t.Cleanup(server.Close)
+			w = open(t, func(o *payment.Options) {
+				client, err := facilitator.New(facilitator.Options{URL: server.URL, Now: o.Now})
+				if err != nil {
+					t.Fatal(err)
+				}
+				o.Facilitator = client
+			})
+			check := func(r reply, reason string, wait int) {
+				t.Helper()
+				f := r.wantFailure(http.StatusServiceUnavailable, reason)
+				if !*f.Retryable || f.RetryAfterSeconds != wait || r.header.Get("Retry-After") != fmt.Sprint(wait) {
+					t.Errorf("body is %s, Retry-After %q, want %d", r.body, r.header.Get("Retry-After"), wait)
+				}
+			}
+			check(w.buy("1"), c.reason, c.wait)
+			if c.closed {
+				pause := 60
+				if c.retryAfter != "" {
+					pause = max(c.wait, 120)
+				}
+				w.advance(20 * time.Second)
+				check(w.post(""), "facilitator_limit", pause-20)
+			} else {
+				w.post("").wantFailure(http.StatusPaymentRequired, "payment_required")
+			}
+			w.wantTransfers(0)
+		})
+	}
+}
+
 func TestAPaymentIdentifierBuysOnce(t *testing.T) {
 	w := open(t, nil)
 	pay := func(nonce, body string) reply {
@@ -227,7 +293,8 @@ func TestTheLogHoldsNoPayment(t *testing.T) {
 	if !strings.Contains(log, "msg=request") {
 		t.Fatalf("the log is %q", log)
 	}
-	for _, secret := range []string{value, value2, paymenttest.Signature[2:], "PAYMENT-SIGNATURE"} {
+	signature := paymenttest.Sign(w.offer().Terms, paymenttest.Authorization("1", w.clock()))
+	for _, secret := range []string{value, value2, signature[2:], "PAYMENT-SIGNATURE"} {
 		if strings.Contains(log, secret) {
 			t.Errorf("the log holds %.40s…", secret)
 		}

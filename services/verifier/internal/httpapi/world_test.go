@@ -99,7 +99,7 @@ func open(t testing.TB, change func(*payment.Options)) *world {
 	t.Cleanup(func() { _ = w.gate.Close(context.Background()) })
 	w.must(httpapi.RegisterStanding(w.registry, func() httpapi.Standing {
 		left, unknown := w.gate.Left(context.Background())
-		return httpapi.Standing{Left: left, Limit: w.gate.FreeSettlements, Unknown: unknown, Oldest: w.gate.Oldest()}
+		return httpapi.Standing{Left: left, Limit: w.gate.FreeSettlements, Unknown: unknown, Oldest: w.gate.Oldest(), Failed: w.gate.Failed()}
 	}, func() error { return nil }))
 	w.reopen = func() { w.serve(metrics, log) }
 	w.reopen()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -51,7 +52,8 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 			return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInvalidSignature}, nil
 		}
 		for i := range 5 {
-			_ = failing(s, fmt.Sprint(i), fmt.Sprint(i))
+			err := buyFailing(s, s.forged(fmt.Sprint(i)), fmt.Sprint(i))
+			s.wantErr(err, payment.ErrRefused)
 		}
 		s.bank.Set(func(b *paymenttest.Bank) { b.OnVerify = nil })
 		s.mustBuy(s.pay("a")) // forged signatures do not lock the payer out
@@ -74,12 +76,30 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 		_, err := s.buy(s.pay("3")) // a payment that chokes it costs as much as a bad one
 		s.wantErr(err, payment.ErrTooMany)
 	})
-	t.Run("while the facilitator is away are free", func(t *testing.T) {
+	t.Run("while the facilitator is away are free without work", func(t *testing.T) {
 		s := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 3 })
 		s.bank.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
 		for i := range 5 {
-			_, err := s.buy(s.pay(fmt.Sprint(i)))
+			_, err := s.buy(s.forged(fmt.Sprint(i)))
 			s.wantErr(err, payment.ErrFacilitator)
+		}
+		if n := s.works.Load(); n != 0 {
+			t.Errorf("worked %d times", n)
+		}
+	})
+	t.Run("while the facilitator is away count with the work", func(t *testing.T) {
+		s := open(t, func(o *payment.Options) { o.AttemptsPerAddress, o.AttemptsPerPayer = 20, 10 })
+		s.bank.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
+		for i := range 500 {
+			_, err := s.buy(s.pay(fmt.Sprint(i)))
+			if i < 10 {
+				s.wantErr(err, payment.ErrFacilitator)
+			} else {
+				s.wantErr(err, payment.ErrTooMany)
+			}
+		}
+		if n := s.works.Load(); n != 10 || s.bank.Verifies != 10 {
+			t.Errorf("500 calls cost %d works and %d checks, want 10 of each", n, s.bank.Verifies)
 		}
 	})
 	t.Run("a hundred at once", func(t *testing.T) {
@@ -108,4 +128,64 @@ func buyFailing(s *shop, p payment.Payment, address string) error {
 	o.Work = func(context.Context) ([]byte, error) { return nil, errors.New("no") }
 	_, err := s.gate.Buy(context.Background(), o)
 	return err
+}
+
+func TestManyAddressesThatDoNotPayLockNobodyElseOut(t *testing.T) {
+	s := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 60 })
+	no := false
+	s.bank.OnVerify = func() (x402.VerifyResponse, error) {
+		return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInvalidSignature}, nil
+	}
+	from := func(p payment.Payment, address string) error {
+		o := s.order(p, "thing")
+		o.Address = address
+		_, err := s.gate.Buy(context.Background(), o)
+		return err
+	}
+	pay := func(nonce string, at time.Time) payment.Payment {
+		p := payloadV2(paymenttest.Authorization(nonce, at))
+		p.Payload.Signature = "0x" + strings.Repeat("ab", 200) // a contract's, as far as we know
+		return s.read(2, p)
+	}
+	const known, calls, limit = 99_000, 1000, 60
+	for i := range known { // what as many refused calls leave behind
+		if err := s.gate.SpendAddress(fmt.Sprintf("2001:db8:%x:%x::/64", i>>16, i&0xffff)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		attack payment.Payment
+		want   error
+		checks int
+	}{
+		{"authorizations that are over", pay("77", start.Add(-time.Hour)), payment.ErrInvalid, 0},
+		{"signatures that are refused", pay("78", start), payment.ErrRefused, calls + 16*limit},
+	} {
+		began := time.Now()
+		for i := known; i < known+calls; i++ {
+			if err := from(c.attack, fmt.Sprintf("2001:db8:%x:%x::/64", i>>16, i&0xffff)); !errors.Is(err, c.want) {
+				t.Fatalf("%s: call %d: %v", c.name, i, err)
+			}
+		}
+		refused := 0
+		for range 20 * limit { // from an address that was not counted before
+			if errors.Is(from(c.attack, "2001:db8:1:ffff::/64"), payment.ErrTooMany) {
+				refused++
+			}
+		}
+		if s.bank.Verifies != c.checks {
+			t.Errorf("%s: the facilitator was asked %d times, want %d", c.name, s.bank.Verifies, c.checks)
+		}
+		t.Logf("%s: attacker: a call from each of %d networks /64 in a minute, then %d from one, of which %d are refused as too many; "+
+			"of the last %d calls we have %d checks, %d works, %s", c.name, known+calls, 20*limit, refused,
+			calls+20*limit, s.bank.Verifies, s.works.Load(), time.Since(began).Round(time.Millisecond))
+	}
+	s.bank.Set(func(b *paymenttest.Bank) { b.OnVerify = nil })
+	for i, address := range []string{"203.0.113.1", "2001:db8:1000:1::/64", "2a00:1:2:3::/64"} {
+		if err := from(s.pay(fmt.Sprint(i+1)), address); err != nil {
+			t.Errorf("an honest newcomer at %s: %v", address, err)
+		}
+	}
+	s.wantTransfers(3)
 }

@@ -46,8 +46,12 @@ func (r *Refusal) Error() string { return r.Of.Error() + ": " + r.Reason }
 // Unwrap gives the kind of refusal.
 func (r *Refusal) Unwrap() error { return r.Of }
 
-// PendingError is ErrPending with the transaction that was broadcast, if any.
-type PendingError struct{ Transaction string }
+// PendingError is ErrPending with the transaction that was broadcast, if any, and
+// the time until the facilitator may be asked again; zero when it is not asked.
+type PendingError struct {
+	Transaction string
+	After       time.Duration
+}
 
 func (*PendingError) Error() string { return ErrPending.Error() }
 
@@ -63,3 +67,41 @@ func (*TooManyError) Error() string { return ErrTooMany.Error() }
 func (*TooManyError) Unwrap() error { return ErrTooMany }
 
 func invalid(reason string) error { return &Refusal{Of: ErrInvalid, Reason: reason} }
+
+// PausedError is ErrLimit while the facilitator is left alone, with the time that
+// is left of the pause.
+type PausedError struct{ After time.Duration }
+
+func (*PausedError) Error() string { return ErrLimit.Error() }
+
+// Unwrap gives ErrLimit.
+func (*PausedError) Unwrap() error { return ErrLimit }
+
+// LaterError is an error of the facilitator that says how long to leave it alone;
+// zero when it wants to be left alone and does not say how long.
+type LaterError struct {
+	Err   error
+	After time.Duration
+}
+
+func (e *LaterError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the error.
+func (e *LaterError) Unwrap() error { return e.Err }
+
+// pauseOf returns how long the facilitator wants to be left alone, or zero.
+func pauseOf(err error) time.Duration {
+	var later *LaterError
+	if errors.As(err, &later) {
+		return later.After
+	}
+	return 0
+}
+
+// FailingError is ErrFailing with the time until the caps are counted anew.
+type FailingError struct{ After time.Duration }
+
+func (*FailingError) Error() string { return ErrFailing.Error() }
+
+// Unwrap gives ErrFailing.
+func (*FailingError) Unwrap() error { return ErrFailing }

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 
-	"github.com/pforte/pforte/pkg/strictjson"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 )
 
 // Extensions are protocol extensions by name.

@@ -12,7 +12,8 @@ import (
 // Facilitator is asked whether a payment is good, and to carry it out. body is
 // an x402.Request. An answer is given whatever it says; an error means that
 // there was no usable one: it holds ErrFacilitatorLimit when the facilitator
-// says that it will not work for free any more, and nothing else is known of it.
+// says that it will not work for free any more, and a *LaterError when it says
+// how long to leave it alone. Nothing else is known of it.
 type Facilitator interface {
 	Verify(ctx context.Context, body []byte) (x402.VerifyResponse, error)
 	// Settle may have moved the money whenever its error is not nil.
@@ -20,7 +21,9 @@ type Facilitator interface {
 }
 
 // ErrFacilitatorLimit means that the facilitator itself refuses to work on: its
-// free share is used up.
+// free share is used up. Only HTTP 402 says so. A word in a refusal does not, for a
+// payer may choose it, nor does HTTP 429, which wants a pause; and no code is known
+// that a facilitator, CDP among them, documents for it.
 var ErrFacilitatorLimit = errors.New("facilitator's own limit is reached")
 
 // ErrNoVerdict means that the facilitator is there, but does not say whether a
@@ -31,7 +34,7 @@ var ErrNoVerdict = errors.New("facilitator gives no verdict")
 // *Refusal of ErrRefused, ErrLimit or ErrFacilitator.
 func checkVerified(answer x402.VerifyResponse, err error, p Payment) error {
 	switch {
-	case errors.Is(err, ErrFacilitatorLimit), answer.IsValid != nil && !*answer.IsValid && isLimit(answer.InvalidReason):
+	case errors.Is(err, ErrFacilitatorLimit):
 		return ErrLimit
 	case err != nil:
 		return errors.Join(ErrFacilitator, err)
@@ -48,13 +51,14 @@ func checkVerified(answer x402.VerifyResponse, err error, p Payment) error {
 }
 
 // checkSettled turns the facilitator's answer to a settling into an outcome.
-// Only a yes without any doubt is Settled, only a no with a definite reason
-// Dead; all else is Unknown. limited tells that the free share is used up.
-func checkSettled(answer x402.SettleResponse, err error, r Record) (o Outcome, limited bool) {
+// Only a yes without any doubt is Settled; only a no whose reason is one of those
+// that arise before a broadcast, and which names no transaction, is Dead; all else
+// is Unknown.
+func checkSettled(answer x402.SettleResponse, err error, r Record) Outcome {
 	if err != nil || answer.Success == nil {
-		return Outcome{State: Unknown, Reason: reasonNoAnswer}, errors.Is(err, ErrFacilitatorLimit)
+		return Outcome{State: Unknown, Reason: reasonNoAnswer}
 	}
-	o = Outcome{Reason: word(answer.ErrorReason)}
+	o := Outcome{Reason: word(answer.ErrorReason)}
 	if isHex(answer.Transaction, 32) && !isZero(answer.Transaction) {
 		o.Transaction = strings.ToLower(answer.Transaction)
 	}
@@ -63,12 +67,13 @@ func checkSettled(answer x402.SettleResponse, err error, r Record) (o Outcome, l
 		o.State, o.Reason = Settled, ""
 	case *answer.Success:
 		o.State, o.Reason, o.Transaction = Unknown, reasonDoubt, ""
-	case answer.ErrorReason == "" || isOpen(answer.ErrorReason) || isSpent(answer.ErrorReason):
-		o.State = Unknown
+	case answer.Transaction == "" && isBeforeBroadcast(answer.ErrorReason):
+		o.State, o.Unsent = Dead, true
 	default:
-		o.State = Dead
+		o.State = Unknown
 	}
-	return o, !*answer.Success && isLimit(answer.ErrorReason)
+	o.Echo = !*answer.Success && (o.Unsent || isEcho(answer.ErrorReason))
+	return o
 }
 
 // Reasons of our own for an unknown outcome.
@@ -106,9 +111,8 @@ func sameNetwork(answered, network string) bool {
 	return answered == network || (ok && answered == v1)
 }
 
-// isOpen tells reasons that say neither that the money moved nor that it will
-// not: the facilitator gave up, still waits, or found the nonce spent, which
-// may have been by this very payment.
+// isOpen tells reasons of a check that say nothing about the payment: the
+// facilitator gave up, or still waits.
 func isOpen(reason string) bool {
 	if slices.Contains([]string{
 		x402.ReasonSettlementPending, x402.ReasonUnexpectedSettle, x402.ReasonUnexpectedVerify, x402.ReasonUnknown,
@@ -119,19 +123,6 @@ func isOpen(reason string) bool {
 	for _, part := range []string{
 		"timed_out", "timeout", "node_failure", "pending", "unexpected", "internal", "unavailable", "rpc", "connection", "confirmed",
 	} {
-		if strings.Contains(reason, part) {
-			return true
-		}
-	}
-	return false
-}
-
-// isSpent tells reasons that say that the authorization was spent.
-func isSpent(reason string) bool { return strings.Contains(reason, "nonce") }
-
-// isLimit tells reasons that say that the facilitator's free share is used up.
-func isLimit(reason string) bool {
-	for _, part := range []string{"free_tier", "quota", "limit_exceeded", "limit_reached", "rate_limit", "billing", "payment_method"} {
 		if strings.Contains(reason, part) {
 			return true
 		}

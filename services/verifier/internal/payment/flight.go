@@ -124,3 +124,13 @@ func (f *flight) pin() bool {
 	f.pinned = f.gone() == nil
 	return f.pinned
 }
+
+// unpin lets the flight end with those who wait: no money moves after all.
+func (f *flight) unpin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pinned = false
+	if f.waiting == 0 {
+		f.cancel()
+	}
+}

@@ -28,6 +28,12 @@ type Options struct {
 	// AttemptsPerPayer and AttemptsPerAddress bound the attempts that end unpaid
 	// in a minute.
 	AttemptsPerPayer, AttemptsPerAddress int
+	// FailuresPerPayer and FailuresPerAddress bound the settlements that are made
+	// in vain in a day (UTC); zero means 3 and 10.
+	FailuresPerPayer, FailuresPerAddress int
+	// ClientKey makes what stands for a client's address in the ledger; replicas
+	// have the same.
+	ClientKey []byte
 	// KeepAnswers is how long the answer of a settled payment is kept; later it
 	// is made anew for the buyer who returns.
 	KeepAnswers time.Duration
@@ -59,11 +65,21 @@ const (
 // Gate sells: it takes a payment and gives an answer for it, at most once each.
 type Gate struct {
 	Options
-	owner    string
-	flights  flights
-	attempts *attempts
-	quota    quota
-	owed     debts
+	owner   string
+	flights flights
+	payers  *attempts
+	clients *attempts
+	quota   quota
+	owed    debts
+	room    room
+	recent  recent
+	// strangers bounds the work at one time for payers who are not known here.
+	strangers chan struct{}
+	// checks bounds the checks at one time of payments that cannot be judged here.
+	checks chan struct{}
+	// beside bounds the work at one time beside the facilitator's check.
+	beside chan struct{}
+	looks  slots
 
 	stop  context.CancelFunc
 	beats sync.WaitGroup
@@ -83,6 +99,7 @@ func Open(ctx context.Context, o Options) (*Gate, error) {
 	}
 	o.Beat = cmp.Or(o.Beat, 2*time.Second)
 	o.Pause = cmp.Or(o.Pause, 500*time.Millisecond)
+	o.FailuresPerPayer, o.FailuresPerAddress = cmp.Or(o.FailuresPerPayer, 3), cmp.Or(o.FailuresPerAddress, 10)
 	o.Answer = cmp.Or(o.Answer, max(o.VerifyTimeout, o.WorkTimeout)+o.SettleTimeout)
 	if o.Ended == nil {
 		o.Ended = func(string) {}
@@ -90,7 +107,10 @@ func Open(ctx context.Context, o Options) (*Gate, error) {
 	if o.At == nil {
 		o.At = func(Point) {}
 	}
-	g := &Gate{Options: o, owner: rand.Text(), attempts: newAttempts(time.Minute, o.Now)}
+	g := &Gate{
+		Options: o, owner: rand.Text(), payers: newAttempts(o.Now, onePayer), clients: newAttempts(o.Now, networksAround),
+		strangers: make(chan struct{}, maxStrangers), beside: make(chan struct{}, maxBeside), checks: make(chan struct{}, maxChecks),
+	}
 	if err := o.Ledger.Arrive(ctx, g.owner, o.Now().Add(lives*o.Beat)); err != nil {
 		return nil, fmt.Errorf("open the paywall: %w", err)
 	}

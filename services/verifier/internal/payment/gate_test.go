@@ -90,7 +90,7 @@ func TestAFacilitatorAtItsOwnLimitIsLeftAlone(t *testing.T) {
 		return x402.SettleResponse{}, payment.ErrFacilitatorLimit
 	}
 	_, err := s.buy(s.pay("1"))
-	s.wantErr(err, payment.ErrLimit)
+	s.wantErr(err, payment.ErrPending) // it was asked: perhaps the money moved
 	if len(s.bank.Bodies) != 1 {
 		t.Error("settle was repeated")
 	}

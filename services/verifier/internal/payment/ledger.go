@@ -15,6 +15,12 @@ var (
 	ErrLost = errors.New("payment claim was lost")
 	// ErrLimit means that the month's free settlements are used up.
 	ErrLimit = errors.New("free-settlement limit is reached")
+	// ErrFailing means that too many settlements of the payer or the client have
+	// failed today.
+	ErrFailing = errors.New("too many settlements have failed")
+	// ErrCrowded means that too many settlements of the payer or the client are
+	// under way for what is known of them: one may begin when others have ended.
+	ErrCrowded = errors.New("too many settlements are under way")
 )
 
 // State is how far a payment has come.
@@ -22,13 +28,14 @@ type State string
 
 // The states. Working may vanish; the others stay for good.
 //
-//	Working → Settling → Settled | Dead | Unknown;  Unknown → Settled | Dead;  Dead → Settled
+//	Working → Settling → Settled | Dead | Unknown;  Unknown → Settled | Dead;  Dead → Settled;  Settled → Unknown
 const (
 	// Working: claimed, the work and the facilitator's check are under way.
 	Working State = "working"
 	// Settling: the facilitator may have been asked to move the money.
 	Settling State = "settling"
-	// Settled: the money is ours; the answer is the buyer's.
+	// Settled: the money is ours; the answer is the buyer's. It becomes Unknown again
+	// when the chain has lost the transfer.
 	Settled State = "settled"
 	// Dead: no money came, as far as can be known. It becomes Settled when the
 	// chain says otherwise later.
@@ -69,6 +76,9 @@ type Record struct {
 	Amount, PayTo string
 	// ValidBefore is when the authorization ends.
 	ValidBefore time.Time
+	// Client stands for the client's address on the day of the claim, and cannot
+	// be read back; "" when it is not known.
+	Client string
 	// Answer is what the buyer gets, from Settling on; nil once it was pruned.
 	Answer []byte
 	// Month is the month of the settlement that is reserved, "2006-01"; "" when
@@ -78,12 +88,42 @@ type Record struct {
 	// why the record is dead or unknown.
 	Transaction, Reason string
 	Claimed, Changed    time.Time
+	// Repeats is how often the facilitator was asked again to settle it, and Again
+	// are the months of the settlements that are reserved for that.
+	Repeats int
+	Again   []string
 }
 
 // GivesBack tells whether an outcome gives back the settlement that is reserved
 // for the record.
 func (o Outcome) GivesBack(r Record) bool {
-	return o.State == Dead && r.Month != "" && o.Transaction == "" && r.Transaction == ""
+	return o.State == Dead && o.Unsent && r.Month != "" && o.Transaction == "" && r.Transaction == ""
+}
+
+// Recount returns the months that the record has settlements reserved in after an
+// outcome, and those that were given back and reserved by it. now is the month.
+func (o Outcome) Recount(r Record, now string) (month string, again, back, reserved []string) {
+	month, again = r.Month, r.Again
+	if o.Echo && len(again) > 0 {
+		last := len(again) - 1
+		again, back = again[:last], append(back, again[last])
+	}
+	switch {
+	case o.GivesBack(r):
+		return "", nil, append(append(back, again...), month), nil
+	case o.State == Settled && month == "":
+		return now, again, back, []string{now}
+	}
+	return month, again, back, nil
+}
+
+// Repeat is a settling that is asked for once more.
+type Repeat struct {
+	// Repeats is how often it was, as the caller read it.
+	Repeats int
+	// Month, Limit and Kept are as in Settlement.
+	Month       string
+	Limit, Kept int
 }
 
 // Settlement is what is written before the facilitator is asked to settle.
@@ -93,15 +133,53 @@ type Settlement struct {
 	Answer  []byte
 	// Month and Limit are the calendar month to reserve a settlement in and how
 	// many it has.
-	Month    string
-	Limit    int
+	Month string
+	Limit int
+	// Kept is how many of them, the last, are for payers who have paid before.
+	Kept     int
+	Caps     Caps
 	Deadline time.Time
+}
+
+// Caps bound the settlements that fail: those whose reservation was spent and
+// that ended without payment. Zero means that there is no bound.
+type Caps struct {
+	// Since is when the day began; claims before do not count.
+	Since time.Time
+	// Payer and Client are how many may fail. As many may be under way at once,
+	// counting those that have failed, and one more for each that was settled.
+	Payer, Client int
+}
+
+// Tally is what the ledger has counted for a payer and for a client.
+type Tally struct{ Payer, Client int }
+
+// openWeight is how many settlements with an open outcome weigh as much as one
+// that is under way: they may fail yet, but it is not the payer who holds them up.
+// Those of the day that ended because the authorization expired weigh as much, or
+// settlements could be held open and begun again without end.
+const openWeight = 10
+
+// Crowded reports whether one more settlement may not begin for now: failed have
+// failed, underWay are under way, open are open, with their repeats, or have
+// expired, settled were settled.
+func Crowded(limit, failed, underWay, open, settled int) bool {
+	return limit > 0 && failed+underWay+open/openWeight >= limit+settled
 }
 
 // Outcome ends a settling: State is Settled, Dead or Unknown.
 type Outcome struct {
 	State               State
 	Transaction, Reason string
+	// Unsent says of a Dead outcome that no transaction was made for it, so that
+	// its settlement may be given back.
+	Unsent bool
+	// Echo says that the last repeat made no transaction of its own: its settlement
+	// is given back.
+	Echo bool
+	// Durable makes Finish wait until the outcome is on disk, where nothing else
+	// could tell it after a loss of power.
+	Durable bool
 }
 
 // Outcome is how the settling of the record ended.
@@ -116,6 +194,8 @@ type Standing struct {
 	Reserved, Unknown int
 	// Oldest is when the oldest of the unknown ones was claimed; zero without one.
 	Oldest time.Time
+	// Failed counts the settlements of the month that were made in vain.
+	Failed int
 }
 
 // Filter narrows what the operator sees. Zero members do not narrow.
@@ -151,18 +231,40 @@ type Ledger interface {
 	Release(ctx context.Context, key Key, owner string) error
 	// Begin turns the owner's Working record into Settling and reserves one
 	// settlement, in one step that is on disk when it returns. ErrLimit: the
-	// month has none left. ErrLost: the record is not the owner's any more, or
-	// is for another request.
+	// month has none left for this payer. ErrFailing and ErrCrowded: the caps of
+	// the payer or the client are reached. ErrLost: the record is not the owner's
+	// any more, or is for another request.
 	// When another record of the payer has the same Identifier and is Settling,
 	// Unknown or Settled, nothing changes and that record is given.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (*Record, error)
+	// Repeat reserves one settlement more for a record that is Settling or Unknown
+	// and counts the repeat, in one step that is on disk when it returns. ErrLimit:
+	// the month has none left for this payer. ErrLost: the record has changed since
+	// it was read.
+	Repeat(ctx context.Context, key Key, r Repeat) error
 	// Finish writes how a settling ended and gives what the record then says of
-	// it. A Dead outcome gives the reserved settlement back unless a Transaction
-	// is known, which was made even if it failed; it changes nothing when the
-	// record is Settled already. ErrNotFound: no such record.
+	// it. A Dead outcome gives the reserved settlement back when it is Unsent and no
+	// Transaction is known, which was made even if it failed; it changes nothing
+	// when the record is Settled already. A Settled outcome reserves one again that
+	// had been given back. A Dead record keeps no answer. ErrNotFound: no such record.
 	Finish(ctx context.Context, key Key, o Outcome) (Outcome, error)
+	// Resolve finishes an Unknown record as a person decided, and keeps who and why,
+	// in one step that is on disk when it returns. ErrLost: the record is not Unknown.
+	Resolve(ctx context.Context, key Key, r Resolution) error
+	// Look reports whether a Dead record may be looked at now: not when it was after
+	// since, unless that is a moment still to come, told by a clock that was ahead.
+	// It remembers the look.
+	Look(ctx context.Context, key Key, since time.Time) (bool, error)
 	// Get gives a record, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Record, error)
+	// Bought gives the record that the payer's identifier has bought or is buying
+	// with, as Begin would, or ErrNotFound.
+	Bought(ctx context.Context, payer, identifier string) (Record, error)
+	// Failed counts the failed settlements of a payer and of a client, of claims
+	// since then.
+	Failed(ctx context.Context, payer, client string, since time.Time) (Tally, error)
+	// Paid reports whether a payment of the payer was ever settled.
+	Paid(ctx context.Context, payer string) (bool, error)
 
 	// Arrive says that the owner begins, and lives until then. In a file, which has
 	// its users on one machine, it also cuts back to until every sign that reaches
@@ -171,10 +273,20 @@ type Ledger interface {
 	Arrive(ctx context.Context, owner string, until time.Time) error
 	Beat(ctx context.Context, owner string, until time.Time) error
 	Leave(ctx context.Context, owner string) error
-	// Due gives at most limit Unknown records whose next look is due, without
-	// Answer, and puts their next look off until next, so that two processes do
-	// not look at once.
+	// Due gives at most limit Unknown records whose next look is due, those that are
+	// due for longest first, without Answer, and puts their next look off until next,
+	// so that two processes do not look at once.
 	Due(ctx context.Context, limit int, next time.Time) ([]Record, error)
+	// Ended returns Settled and Dead records without Answer, in the order of their
+	// claims: those claimed after what Checked has passed and before the moment
+	// given, at most limit of them and those of the same moment. Until taken, or
+	// until Checked, it returns none to any process, so that two do not do the same.
+	Ended(ctx context.Context, before time.Time, limit int, taken time.Time) ([]Record, error)
+	// Checked remembers that all records claimed up to then need no further check.
+	Checked(ctx context.Context, upTo time.Time) error
+	// Reopen makes a Settled record Unknown: its transfer is not on the chain. It
+	// keeps its answer and its settlement. ErrLost: the record is not Settled.
+	Reopen(ctx context.Context, key Key, reason string) error
 	// Prune forgets the answers of Settled and Dead records that were claimed
 	// before then, and abandoned Working records.
 	Prune(ctx context.Context, before time.Time) error
@@ -191,6 +303,9 @@ type Ledger interface {
 
 // Month gives the calendar month of a moment in UTC, as the ledger writes it.
 func Month(t time.Time) string { return t.UTC().Format("2006-01") }
+
+// Day gives the first moment of the day of t in UTC.
+func Day(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
 // NextMonth gives the first moment of the month after t, in UTC.
 func NextMonth(t time.Time) time.Time {

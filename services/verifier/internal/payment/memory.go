@@ -18,11 +18,13 @@ type Memory struct {
 	records  map[Key]*memoryRecord
 	owners   map[string]time.Time
 	reserved map[string]int
+	// checked and taken are what Checked and Ended remember.
+	checked, taken time.Time
 }
 
 type memoryRecord struct {
 	Record
-	checkAt time.Time
+	checkAt, looked time.Time
 }
 
 // NewMemory makes an empty ledger. now is the clock.
@@ -67,10 +69,89 @@ func (m *Memory) Begin(_ context.Context, key Key, owner string, s Settlement) (
 	if m.reserved[s.Month] >= s.Limit {
 		return nil, ErrLimit
 	}
+	if err := m.capped(r, s.Caps); err != nil {
+		return nil, err
+	}
+	if reserved := m.reserved[s.Month]; reserved >= s.Limit || (reserved >= s.Limit-s.Kept && !m.paid(key.Payer)) {
+		return nil, ErrLimit
+	}
 	m.reserved[s.Month]++
 	r.State, r.Answer, r.Month, r.Deadline, r.Changed = Settling, s.Answer, s.Month, s.Deadline, m.now()
 	r.checkAt = r.Changed
 	return nil, nil
+}
+
+// capped holds a record that is about to begin against the caps.
+func (m *Memory) capped(r *memoryRecord, c Caps) error {
+	payer := m.count(c.Since, func(other *memoryRecord) bool { return other.Key.Payer == r.Key.Payer })
+	client := m.count(c.Since, func(other *memoryRecord) bool { return r.Client != "" && other.Client == r.Client })
+	if (c.Payer > 0 && payer.failed >= c.Payer) || (c.Client > 0 && client.failed >= c.Client) {
+		return ErrFailing
+	}
+	if Crowded(c.Payer, payer.failed, payer.underWay, payer.open, payer.settled) ||
+		Crowded(c.Client, client.failed, client.underWay, client.open, client.settled) {
+		return ErrCrowded
+	}
+	return nil
+}
+
+type memoryCount struct{ failed, underWay, open, settled int }
+
+func (m *Memory) count(since time.Time, is func(*memoryRecord) bool) (c memoryCount) {
+	for _, r := range m.records {
+		if !is(r) {
+			continue
+		}
+		switch state := m.view(r).State; {
+		case state == Settling:
+			c.underWay++
+		case state == Settled:
+			c.settled++
+		case state == Unknown && !r.Claimed.Before(since):
+			c.open += 1 + r.Repeats
+		case state == Dead && r.Reason == ReasonExpired && !r.Claimed.Before(since):
+			c.open++
+		case state == Dead && r.Month != "" && !r.Claimed.Before(since):
+			c.failed++
+		}
+	}
+	return c
+}
+
+func (m *Memory) paid(payer string) bool {
+	for _, r := range m.records {
+		if r.Key.Payer == payer && r.State == Settled {
+			return true
+		}
+	}
+	return false
+}
+
+// Paid implements Ledger.
+func (m *Memory) Paid(_ context.Context, payer string) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.paid(payer), nil
+}
+
+// Failed implements Ledger.
+func (m *Memory) Failed(_ context.Context, payer, client string, since time.Time) (Tally, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return Tally{
+		Payer:  m.count(since, func(r *memoryRecord) bool { return r.Key.Payer == payer }).failed,
+		Client: m.count(since, func(r *memoryRecord) bool { return client != "" && r.Client == client }).failed,
+	}, nil
+}
+
+// Bought implements Ledger.
+func (m *Memory) Bought(_ context.Context, payer, identifier string) (Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if twin := m.twin(&memoryRecord{Record: Record{Key: Key{Payer: payer}, Identifier: identifier}}); twin != nil {
+		return m.view(twin), nil
+	}
+	return Record{}, ErrNotFound
 }
 
 // twin finds another record that the payer's identifier has bought already.
@@ -87,10 +168,25 @@ func (m *Memory) twin(r *memoryRecord) *memoryRecord {
 	return nil
 }
 
+// Resolve implements Ledger.
+func (m *Memory) Resolve(_ context.Context, key Key, how Resolution) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r, ok := m.records[key]; !ok || m.view(r).State != Unknown {
+		return ErrLost
+	}
+	_, err := m.finish(key, how.Outcome())
+	return err
+}
+
 // Finish implements Ledger.
 func (m *Memory) Finish(_ context.Context, key Key, o Outcome) (Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.finish(key, o)
+}
+
+func (m *Memory) finish(key Key, o Outcome) (Outcome, error) {
 	r, ok := m.records[key]
 	if !ok || r.State == Working {
 		return Outcome{}, ErrNotFound
@@ -98,19 +194,52 @@ func (m *Memory) Finish(_ context.Context, key Key, o Outcome) (Outcome, error) 
 	if r.State == Settled || (r.State == Dead && o.State != Settled) {
 		return r.Outcome(), nil
 	}
-	switch {
-	case o.GivesBack(r.Record):
-		m.reserved[r.Month]--
-		r.Month = ""
-	case o.State == Settled && r.Month == "":
-		r.Month = Month(m.now())
-		m.reserved[r.Month]++
+	month, again, back, reserved := o.Recount(r.Record, Month(m.now()))
+	for _, name := range back {
+		m.reserved[name]--
+	}
+	for _, name := range reserved {
+		m.reserved[name]++
+	}
+	r.Month, r.Again = month, again
+	if o.State == Dead {
+		r.Answer = nil
 	}
 	r.State, r.Reason, r.Changed = o.State, o.Reason, m.now()
 	if o.Transaction != "" {
 		r.Transaction = o.Transaction
 	}
 	return r.Outcome(), nil
+}
+
+// Repeat implements Ledger.
+func (m *Memory) Repeat(_ context.Context, key Key, again Repeat) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.records[key]
+	if !ok || (r.State != Settling && r.State != Unknown) || r.Repeats != again.Repeats {
+		return ErrLost
+	}
+	if reserved := m.reserved[again.Month]; reserved >= again.Limit || (reserved >= again.Limit-again.Kept && !m.paid(key.Payer)) {
+		return ErrLimit
+	}
+	m.reserved[again.Month]++
+	r.Again = append(slices.Clone(r.Again), again.Month)
+	r.Repeats++
+	r.Changed = m.now()
+	return nil
+}
+
+// Look implements Ledger.
+func (m *Memory) Look(_ context.Context, key Key, since time.Time) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.records[key]
+	if !ok || r.State != Dead || (r.looked.After(since) && !r.looked.After(m.now())) {
+		return false, nil
+	}
+	r.looked = m.now()
+	return true, nil
 }
 
 // Get implements Ledger.
@@ -149,14 +278,62 @@ func (m *Memory) Leave(_ context.Context, owner string) error {
 func (m *Memory) Due(_ context.Context, limit int, next time.Time) ([]Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var due []Record
+	var open []*memoryRecord
 	for _, r := range m.records {
-		if len(due) < limit && m.view(r).State == Unknown && !r.checkAt.After(m.now()) {
-			r.checkAt = next
-			due = append(due, m.brief(r))
+		if m.view(r).State == Unknown && !r.checkAt.After(m.now()) {
+			open = append(open, r)
 		}
 	}
+	slices.SortFunc(open, func(a, b *memoryRecord) int { return a.checkAt.Compare(b.checkAt) })
+	var due []Record
+	for _, r := range open[:min(limit, len(open))] {
+		r.checkAt = next
+		due = append(due, m.brief(r))
+	}
 	return due, nil
+}
+
+// Ended implements Ledger.
+func (m *Memory) Ended(_ context.Context, before time.Time, limit int, taken time.Time) ([]Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.taken.After(m.now()) {
+		return nil, nil
+	}
+	m.taken = taken
+	var ended []Record
+	for _, r := range m.records {
+		if (r.State == Settled || r.State == Dead) && r.Claimed.After(m.checked) && r.Claimed.Before(before) {
+			ended = append(ended, m.brief(r))
+		}
+	}
+	slices.SortFunc(ended, func(a, b Record) int { return a.Claimed.Compare(b.Claimed) })
+	for limit < len(ended) && ended[limit].Claimed.Equal(ended[limit-1].Claimed) {
+		limit++
+	}
+	return ended[:min(limit, len(ended))], nil
+}
+
+// Checked implements Ledger.
+func (m *Memory) Checked(_ context.Context, upTo time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.taken = (time.Time{}); upTo.After(m.checked) {
+		m.checked = upTo
+	}
+	return nil
+}
+
+// Reopen implements Ledger.
+func (m *Memory) Reopen(_ context.Context, key Key, reason string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.records[key]
+	if !ok || r.State != Settled {
+		return ErrLost
+	}
+	r.State, r.Reason, r.Changed, r.checkAt = Unknown, reason, m.now(), m.now()
+	return nil
 }
 
 // Prune implements Ledger.
@@ -180,6 +357,9 @@ func (m *Memory) Standing(_ context.Context, month string) (Standing, error) {
 	defer m.mu.Unlock()
 	s := Standing{Reserved: m.reserved[month]}
 	for _, r := range m.records {
+		if r.State == Dead && r.Month == month {
+			s.Failed++
+		}
 		if m.view(r).State == Unknown {
 			s.Unknown++
 			if s.Oldest.IsZero() || r.Claimed.Before(s.Oldest) {

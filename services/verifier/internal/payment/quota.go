@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -28,7 +29,8 @@ type quota struct {
 const (
 	// quotaAge is how old the knowledge of other replicas' settlements may be.
 	quotaAge = time.Second
-	// facilitatorPause is how long a facilitator that is at its limit is left alone.
+	// facilitatorPause is how long a facilitator that is at its limit is left alone
+	// when it does not say how long.
 	facilitatorPause = time.Minute
 )
 
@@ -42,8 +44,11 @@ func (g *Gate) Free(ctx context.Context) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if now.Before(q.closedUntil) || (q.month == month && q.standing.Reserved >= g.FreeSettlements) {
+	switch {
+	case q.month == month && q.standing.Reserved >= g.FreeSettlements:
 		return ErrLimit
+	case now.Before(q.closedUntil):
+		return &PausedError{After: q.closedUntil.Sub(now)}
 	}
 	return nil
 }
@@ -123,6 +128,24 @@ func (g *Gate) reserved(month string) {
 	}
 }
 
+// reserved is how many settlements of the month are known to be reserved.
+func (q *quota) reserved(month string) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.month != month {
+		return 0
+	}
+	return q.standing.Reserved
+}
+
+// Failed tells how many settlements of the month were made in vain, as last read.
+func (g *Gate) Failed() int {
+	q := &g.quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.standing.Failed
+}
+
 // stale makes the next Free read the ledger.
 func (q *quota) stale() {
 	q.mu.Lock()
@@ -131,9 +154,14 @@ func (q *quota) stale() {
 	q.readAt = time.Time{}
 }
 
-// pause turns everybody away for a while, because the facilitator did.
-func (q *quota) pause(now time.Time) {
+// pause turns everybody away for a while, because the facilitator did with err, and
+// returns for how long.
+func (q *quota) pause(now time.Time, err error) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.closedUntil = now.Add(facilitatorPause)
+	until := now.Add(cmp.Or(pauseOf(err), facilitatorPause))
+	if until.After(q.closedUntil) {
+		q.closedUntil = until
+	}
+	return q.closedUntil.Sub(now)
 }

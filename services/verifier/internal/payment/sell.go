@@ -11,23 +11,19 @@ import (
 const ledgerTimeout = 15 * time.Second
 
 // sell works for a claimed payment and settles last.
-func (g *Gate) sell(ctx context.Context, f *flight, o Order, r Record) (Sale, error) {
-	call, err := o.Offer.call(o.Payment)
+func (g *Gate) sell(ctx context.Context, f *flight, c *call, r Record) (Sale, error) {
+	request, err := c.Offer.call(c.Payment)
 	if err != nil {
 		g.release(ctx, r)
 		return Sale{}, err
 	}
-	refund, answer, err := g.workAndVerify(ctx, o, call)
+	answer, err := g.work(ctx, c, request)
 	if err != nil {
 		g.release(ctx, r)
 		return Sale{}, err
 	}
 	g.At(Worked)
-	sale, err := g.settle(ctx, f, o, r, call, answer)
-	if isFree(err) {
-		refund()
-	}
-	return sale, err
+	return g.settle(ctx, f, c, r, request, answer)
 }
 
 // release forgets the claim, so that the payment may be used again. What cannot
@@ -41,10 +37,44 @@ func (g *Gate) release(ctx context.Context, r Record) {
 	}
 }
 
+// work makes the answer for a payment that is the payer's for certain: after the
+// facilitator's yes, or beside its check where the payer's own key signed and there
+// is room for that.
+func (g *Gate) work(ctx context.Context, c *call, request []byte) (answer []byte, err error) {
+	if err := g.spendPayer(c); err != nil {
+		return nil, err
+	}
+	if !c.checked {
+		beside, done, err := g.mayWorkBeside(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		if beside {
+			c.worked = true
+			return g.workAndVerify(ctx, c.Order, request)
+		}
+		if err := g.verify(ctx, c.Order, request); err != nil {
+			return nil, err
+		}
+	}
+	c.worked = true
+	working, done := context.WithTimeout(ctx, g.WorkTimeout)
+	defer done()
+	if c.plain {
+		answer, err = work(working, c.Order)
+	} else {
+		answer, err = g.workForStranger(working, c)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return answer, err
+}
+
 // workAndVerify does the work beside the facilitator's check. A payment that is
 // not good outweighs work that failed: what the work finds is for who can pay.
-// The attempt that it takes from the payer is refunded by who settles.
-func (g *Gate) workAndVerify(ctx context.Context, o Order, call []byte) (refund func(), answer []byte, err error) {
+func (g *Gate) workAndVerify(ctx context.Context, o Order, request []byte) (answer []byte, err error) {
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var beside sync.WaitGroup
@@ -54,22 +84,18 @@ func (g *Gate) workAndVerify(ctx context.Context, o Order, call []byte) (refund 
 		defer done()
 		answer, workErr = work(working, o)
 	})
-	verifyErr := g.verify(both, o, call)
+	verifyErr := g.verify(both, o, request)
 	if verifyErr != nil {
 		cancel()
 	}
 	beside.Wait()
 	if ctx.Err() != nil {
-		return nil, nil, ctx.Err()
+		return nil, ctx.Err()
 	}
 	if verifyErr != nil {
-		return nil, nil, verifyErr
+		return nil, verifyErr
 	}
-	// Only now is it certain that the payer made the attempt.
-	if refund, err = g.attempts.spend("payer "+o.Payment.Key.Payer, g.AttemptsPerPayer); err != nil {
-		return nil, nil, err
-	}
-	return refund, answer, workErr
+	return answer, workErr
 }
 
 // work runs the order's work; a panic is an error of it.
@@ -86,50 +112,78 @@ func (g *Gate) verify(ctx context.Context, o Order, call []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, g.VerifyTimeout)
 	defer cancel()
 	answer, err := g.Facilitator.Verify(ctx, call)
-	err = checkVerified(answer, err, o.Payment)
-	if errors.Is(err, ErrLimit) {
-		g.quota.pause(g.Now())
+	checked := checkVerified(answer, err, o.Payment)
+	if errors.Is(checked, ErrLimit) {
+		return &PausedError{After: g.quota.pause(g.Now(), err)}
 	}
-	return err
+	return checked
 }
 
 // settle reserves a settlement, writes that money may move from here on, and
 // asks the facilitator.
-func (g *Gate) settle(ctx context.Context, f *flight, o Order, r Record, call, answer []byte) (Sale, error) {
-	if err := o.Offer.judgeWindow(o.Payment, g.Now(), settleMargin); err != nil {
-		g.release(ctx, r)
-		return Sale{}, err
+func (g *Gate) settle(ctx context.Context, f *flight, c *call, r Record, request, answer []byte) (Sale, error) {
+	s := Settlement{Request: c.Request, Answer: answer, Limit: g.FreeSettlements}
+	if !c.plain {
+		s.Kept = g.kept()
 	}
-	if !f.pin() {
-		g.release(ctx, r)
-		return Sale{}, ctx.Err()
-	}
-	ctx = context.WithoutCancel(ctx)
-	s := Settlement{
-		Request: o.Request, Answer: answer, Month: Month(g.Now()), Limit: g.FreeSettlements,
-		Deadline: g.Now().Add(2*g.SettleTimeout + time.Minute),
-	}
-	twin, err := g.begin(ctx, r, s)
+	twin, err := g.reserve(ctx, f, c, r, &s)
 	if err != nil || twin != nil {
-		g.quota.stale()
 		g.release(ctx, r)
 	}
 	switch {
-	case errors.Is(err, ErrLost):
-		return Sale{}, ErrInFlight
-	case errors.Is(err, ErrLimit):
-		return Sale{}, ErrLimit
 	case err != nil:
-		return Sale{}, ledgerFault(err)
-	case twin != nil && twin.Request != o.Request:
+		return Sale{}, err
+	case twin != nil && twin.Request != c.Request:
 		return Sale{}, ErrIdentifier
 	case twin != nil:
-		return g.resume(ctx, f, o, *twin)
+		return g.resume(context.WithoutCancel(ctx), f, c.Order, *twin)
 	}
 	g.reserved(s.Month)
 	g.At(Begun)
 	r.State, r.Answer, r.Month = Settling, s.Answer, s.Month
-	return g.askToSettle(ctx, r, call)
+	sale, err := g.askToSettle(context.WithoutCancel(ctx), r, request)
+	g.room.ended(r.Key.Payer, r.Client)
+	return sale, err
+}
+
+// reserve begins the settlement as soon as there is room for it, or gives the
+// record that its identifier has bought with. While it waits nothing has begun,
+// and it ends with those who wait for it.
+func (g *Gate) reserve(ctx context.Context, f *flight, c *call, r Record, s *Settlement) (*Record, error) {
+	waiting, cancel := context.WithTimeout(ctx, g.Answer)
+	defer cancel()
+	for {
+		now := g.Now()
+		if err := c.Offer.judgeWindow(c.Payment, now, settleMargin); err != nil {
+			return nil, err
+		}
+		s.Month, s.Caps, s.Deadline = Month(now), g.caps(), now.Add(2*g.SettleTimeout+time.Minute)
+		if !f.pin() {
+			return nil, ctx.Err()
+		}
+		seen := g.room.seen()
+		twin, err := g.begin(context.WithoutCancel(ctx), r, *s)
+		if errors.Is(err, ErrCrowded) {
+			f.unpin()
+			if err := g.room.wait(waiting, seen, r.Key.Payer, r.Client); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		g.room.looked(err, r.Key.Payer, r.Client)
+		if err != nil || twin != nil {
+			g.quota.stale()
+		}
+		switch {
+		case errors.Is(err, ErrLost):
+			return nil, ErrInFlight
+		case errors.Is(err, ErrFailing):
+			return nil, g.failingError()
+		case errors.Is(err, ErrLimit):
+			return nil, ErrLimit
+		}
+		return twin, ledgerFault(err)
+	}
 }
 
 func (g *Gate) begin(ctx context.Context, r Record, s Settlement) (*Record, error) {

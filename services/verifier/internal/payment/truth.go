@@ -20,6 +20,8 @@ type Question struct {
 	// Since is a moment before which it was not spent.
 	Since       time.Time
 	ValidBefore time.Time
+	// Transaction is the hash that the facilitator named, or "".
+	Transaction string
 }
 
 // Fate is what became of an authorization.
@@ -43,9 +45,12 @@ const (
 	Elsewhere
 	// Expired: it was never spent and cannot be any more, for good.
 	Expired
+	// Reverted: it can still be spent, but the transaction that the facilitator
+	// named was to spend it, is on the chain, and failed.
+	Reverted
 )
 
 // question is what there is to ask about a record.
 func (r Record) question() Question {
-	return Question{Key: r.Key, PayTo: r.PayTo, Amount: r.Amount, Since: r.Claimed, ValidBefore: r.ValidBefore}
+	return Question{Key: r.Key, PayTo: r.PayTo, Amount: r.Amount, Since: r.Claimed, ValidBefore: r.ValidBefore, Transaction: r.Transaction}
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pforte/pforte/pkg/x402"
@@ -38,6 +40,9 @@ var openEnds = map[string]func(moved x402.SettleResponse) (x402.SettleResponse, 
 	"a transaction not confirmed yet":  refusing("transaction_not_confirmed"),
 	"yes for another amount":           lying(func(r *x402.SettleResponse) { r.Amount = "1" }),
 	"a nonce that was used":            refusing(x402.ReasonNonceAlreadyUsed),
+	"a list's word, with a hash":       failing(x402.ReasonInsufficientFunds, paymenttest.Hash(7)),
+	"a list's word, with half a hash":  failing(x402.ReasonInsufficientFunds, "0x1234"),
+	"a transaction that failed":        failing("invalid_exact_evm_transaction_failed", paymenttest.Hash(7)),
 	"no without a reason":              refusing(""),
 	"yes for another payer":            lying(func(r *x402.SettleResponse) { r.Payer = paymenttest.Shop }),
 	"yes without a payer":              lying(func(r *x402.SettleResponse) { r.Payer = "" }),
@@ -45,6 +50,30 @@ var openEnds = map[string]func(moved x402.SettleResponse) (x402.SettleResponse, 
 	"yes without a transaction":        lying(func(r *x402.SettleResponse) { r.Transaction = "" }),
 	"yes with a transaction of zeros":  lying(func(r *x402.SettleResponse) { r.Transaction = "0x" + strings.Repeat("0", 64) }),
 	"yes with half a transaction hash": lying(func(r *x402.SettleResponse) { r.Transaction = "0x1234" }),
+}
+
+// What facilitators say after a broadcast whose end they did not see, and what
+// only looks like a reason that arises before one.
+func init() {
+	for _, reason := range []string{
+		"invalid_exact_evm_transaction_failed", "invalid_exact_evm_failed_to_execute_transfer", "invalid_exact_evm_failed_to_get_receipt",
+		"invalid_exact_evm_transfer_event_mismatch", "settle_exact_failed_onchain", "smart_wallet_deployment_failed", "invalid_transaction_state",
+		"request timed out", "Timeout waiting", "context deadline exceeded", "did not confirm in time", "TIMED OUT", "ECONNRESET",
+		"insufficient_funds_for_gas", "relayer insufficient funds", "invalid_exact_evm_relayer_insufficient_funds", "not insufficient_funds",
+		"transaction_simulation_failed_after_send", "invalid_exact_evm_payload_invalid_exact_evm_signature", "some new word",
+	} {
+		openEnds["the word "+reason] = refusing(reason)
+		openEnds["a hash with "+reason] = failing(reason, paymenttest.Hash(7))
+	}
+}
+
+// failing names a transaction.
+func failing(reason, transaction string) func(x402.SettleResponse) (x402.SettleResponse, error) {
+	return func(x402.SettleResponse) (x402.SettleResponse, error) {
+		r := refusal(reason)
+		r.Transaction = transaction
+		return r, nil
+	}
 }
 
 func pendingAnswer(moved x402.SettleResponse) (x402.SettleResponse, error) {
@@ -95,7 +124,11 @@ func TestAnOpenOutcomeIsPendingAndNeverARefusal(t *testing.T) {
 				_, err := s.buy(p)
 				s.wantErr(err, payment.ErrPending)
 				s.wantState(payment.Unknown)
-				s.wantReserved(1)
+				reserved := 2 // the repeat may have made a transaction more
+				if name == "settlement is pending" || name == "a duplicate" || name == "a nonce that was used" {
+					reserved = 1
+				}
+				s.wantReserved(reserved)
 				bodies := s.bank.SettleBodies()
 				if len(bodies) != 1 {
 					t.Errorf("settle was asked with %d different bodies", len(bodies))
@@ -109,9 +142,13 @@ func TestAnOpenOutcomeIsPendingAndNeverARefusal(t *testing.T) {
 				s.wantErr(err, payment.ErrPending)
 
 				s.clear()
-				s.mustBuy(p) // the truth is known: he gets what he paid for, or pays now
+				if !moves {
+					s.clock.advance(6 * time.Second) // the facilitator is not asked sooner
+					reserved++
+				}
+				s.mustBuy(p) // the truth is known: they get what they paid for, or pay now
 				s.wantTransfers(1)
-				s.wantReserved(1)
+				s.wantReserved(reserved)
 				if s.works.Load() != 1 {
 					t.Errorf("worked %d times", s.works.Load())
 				}
@@ -151,13 +188,16 @@ func TestANonceSpentElsewhereBuysNothing(t *testing.T) {
 		_, err := s.buy(p)
 		s.wantErr(err, payment.ErrNotSettled)
 		s.wantState(payment.Dead)
-		s.wantReserved(0)
+		s.wantReserved(1) // the facilitator may have made a transaction that failed
 	}
 	s.wantTransfers(0)
 }
 
 func TestADefiniteRefusalIsNotChargedAndGivesTheSettlementBack(t *testing.T) {
-	for _, reason := range []string{x402.ReasonInsufficientFunds, "invalid_exact_evm_transaction_simulation_failed", "kyt_risk_detected"} {
+	for _, reason := range []string{
+		x402.ReasonInsufficientFunds, "invalid_exact_evm_transaction_simulation_failed", "kyt_risk_detected",
+		"Insufficient Funds", "INVALID-EXACT-EVM-PAYLOAD-SIGNATURE", "invalid_exact_evm_signature", "invalid_exact_evm_payload",
+	} {
 		s := open(t, nil)
 		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			return refusal(reason), nil
@@ -173,6 +213,53 @@ func TestADefiniteRefusalIsNotChargedAndGivesTheSettlementBack(t *testing.T) {
 		s.wantState(payment.Dead)
 		s.wantReserved(0)
 	}
+}
+
+func TestATransactionThatRevertedEndsThePaymentAndKeepsItsSettlement(t *testing.T) {
+	for _, confirm := range []bool{false, true} {
+		s := open(t, func(o *payment.Options) { o.Confirm, o.SettleTimeout = confirm, 50*time.Millisecond })
+		var hash string
+		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+			hash = s.bank.Revert("1")
+			r := refusal("invalid_exact_evm_transaction_failed")
+			r.Transaction = hash
+			return r, nil
+		}
+		p := s.pay("1")
+		for range 2 {
+			_, err := s.buy(p)
+			var no *payment.Refusal
+			if !errors.As(err, &no) || !errors.Is(err, payment.ErrNotSettled) || no.Transaction != hash || no.Reason != "transaction_reverted" {
+				t.Errorf("got %v", err)
+			}
+		}
+		if len(s.bank.Bodies) != 1 {
+			t.Errorf("settle was asked %d times", len(s.bank.Bodies))
+		}
+		s.wantState(payment.Dead)
+		s.wantReserved(1)
+	}
+}
+
+// When more than one transaction may have been made, one that failed is no proof
+// that the other will.
+func TestATransactionThatRevertedIsNoProofOfAnother(t *testing.T) {
+	s := open(t, nil)
+	asked := 0
+	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		if asked++; asked == 1 {
+			return x402.SettleResponse{}, paymenttest.ErrCut // it waits in the pool
+		}
+		r := refusal("invalid_exact_evm_transaction_failed")
+		r.Transaction = s.bank.Revert("1")
+		return r, nil
+	}
+	p := s.pay("1")
+	_, err := s.buy(p)
+	s.wantErr(err, payment.ErrPending)
+	s.bank.CarryOut("1")
+	s.mustBuy(p)
+	s.wantTransfers(1)
 }
 
 func TestARefusedPaymentThatSomebodyElseCarriesOutIsPaid(t *testing.T) {
@@ -204,6 +291,7 @@ func TestWithoutAChainTheFacilitatorIsAskedAgain(t *testing.T) {
 	_, err := s.buy(p)
 	s.wantErr(err, payment.ErrPending)
 	s.clear()
+	s.clock.advance(6 * time.Second)
 	s.mustBuy(p)
 	s.wantTransfers(1)
 }
@@ -230,10 +318,10 @@ func TestTheReconcilerFinishesWhatNobodyComesBackFor(t *testing.T) {
 		want     payment.State
 		reserved int
 	}{
-		"paid":                      {moves: true, want: payment.Settled, reserved: 1},
+		"paid":                      {moves: true, want: payment.Settled, reserved: 2},
 		"unspent for good":          {final: true, want: payment.Dead},
-		"unspent, but not for good": {want: payment.Unknown, reserved: 1},
-		"cancelled":                 {cancel: true, want: payment.Dead},
+		"unspent, but not for good": {want: payment.Unknown, reserved: 2},
+		"cancelled":                 {cancel: true, want: payment.Dead, reserved: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, nil)
@@ -291,10 +379,184 @@ func TestAFacilitatorThatLiesIsNotBelievedWhereTheChainConfirms(t *testing.T) {
 	p := s.pay("2")
 	_, err := s.buy(p)
 	s.wantErr(err, payment.ErrPending)
+	s.clock.advance(6 * time.Second)
 	_, err = s.buy(p) // it lies again to who comes back
 	s.wantErr(err, payment.ErrPending)
 	s.wantTransfers(1)
 	s.clear()
+	s.clock.advance(6 * time.Second)
 	s.mustBuy(p)
 	s.wantTransfers(2)
+}
+
+// endings remembers the outcomes that were written.
+type endings struct {
+	payment.Ledger
+	written []payment.Outcome
+}
+
+func (e *endings) Finish(ctx context.Context, k payment.Key, o payment.Outcome) (payment.Outcome, error) {
+	e.written = append(e.written, o)
+	return e.Ledger.Finish(ctx, k, o)
+}
+
+func TestWithoutAChainTheEndOfASaleIsDurable(t *testing.T) {
+	for _, chain := range []bool{true, false} {
+		s := open(t, nil)
+		ledger := &endings{Ledger: s.ledger}
+		gate := s.replica(func(o *payment.Options) {
+			if o.Ledger = ledger; !chain {
+				o.Truth = nil
+			}
+		})
+		if _, err := gate.Buy(context.Background(), s.order(s.pay("1"), "thing")); err != nil {
+			t.Fatal(err)
+		}
+		if len(ledger.written) != 1 || ledger.written[0].Durable == chain {
+			t.Errorf("with a chain %v: written were %+v", chain, ledger.written)
+		}
+	}
+}
+
+func TestADeadPaymentIsLookedAtSeldomAndNotOnceItsFateIsFinal(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason string
+		cancel bool
+		looks  int32
+	}{
+		"a refusal":       {reason: x402.ReasonInsufficientFunds, looks: 1 + 5},
+		"spent elsewhere": {reason: x402.ReasonInsufficientFunds, cancel: true, looks: 1},
+	} {
+		s := open(t, nil)
+		var looks atomic.Int32
+		gate := s.replica(func(o *payment.Options) { o.Truth = countedTruth{s.bank, &looks} })
+		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+			if c.cancel {
+				s.bank.Cancel("1")
+			}
+			return refusal(c.reason), nil
+		}
+		p := s.pay("1")
+		for range 500 {
+			_, err := gate.Buy(context.Background(), s.order(p, "thing"))
+			s.wantErr(err, payment.ErrNotSettled)
+			s.clock.advance(600 * time.Millisecond) // five minutes in all
+		}
+		if looks.Load() != c.looks {
+			t.Errorf("%s: the chain was asked %d times, want %d", name, looks.Load(), c.looks)
+		}
+	}
+}
+
+// countedTruth counts the looks at the chain.
+type countedTruth struct {
+	payment.Truth
+	looks *atomic.Int32
+}
+
+func (c countedTruth) Fate(ctx context.Context, q payment.Question) (payment.Fate, error) {
+	c.looks.Add(1)
+	return c.Truth.Fate(ctx, q)
+}
+
+// A buyer who sends an open payment again and again has it settled a few times,
+// with a pause and a reservation each, and not after its end.
+func TestASettlingIsNotAskedForAtEveryRepeat(t *testing.T) {
+	for _, chain := range []bool{true, false} {
+		s := open(t, func(o *payment.Options) {
+			if !chain {
+				o.Truth = nil
+			}
+		})
+		s.blind(false, openEnds["the connection is cut"])
+		p := s.pay("1")
+		var pending *payment.PendingError
+		for range 200 {
+			_, err := s.buy(p)
+			if !errors.As(err, &pending) || pending.After > 5*time.Second {
+				t.Fatalf("got %v", err)
+			}
+			s.clock.advance(time.Second)
+		}
+		s.clock.advance(40 * 24 * time.Hour)
+		_, err := s.buy(p)
+		s.wantErr(err, payment.ErrPending)
+		if len(s.bank.Bodies) != 6 {
+			t.Errorf("settle was asked %d times", len(s.bank.Bodies))
+		}
+		standing, err := s.ledger.Standing(context.Background(), "2026-11")
+		if err != nil || standing.Reserved != 6 {
+			t.Errorf("%d settlements are reserved, %v", standing.Reserved, err)
+		}
+	}
+}
+
+// A moment of the clock that is still to come is no reason to wait for it.
+func TestAStepOfTheClockPutsOffNoRepeat(t *testing.T) {
+	s := open(t, nil)
+	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		s.clock.advance(10 * time.Minute)
+		return x402.SettleResponse{}, paymenttest.ErrCut
+	}
+	p := s.pay("1")
+	_, err := s.buy(p)
+	s.wantErr(err, payment.ErrPending)
+	s.bank.OnSettle = nil
+	s.clock.advance(-10*time.Minute + time.Second)
+	_, err = s.buy(p)
+	s.wantErr(err, nil)
+}
+
+func TestARepeatAtTheLimitIsNotMade(t *testing.T) {
+	s := open(t, func(o *payment.Options) { o.FreeSettlements = 1 })
+	s.blind(false, openEnds["the connection is cut"])
+	p := s.pay("1")
+	for range 3 {
+		_, err := s.buy(p)
+		s.wantErr(err, payment.ErrPending)
+		s.clock.advance(6 * time.Second)
+	}
+	if len(s.bank.Bodies) != 1 {
+		t.Errorf("settle was asked %d times", len(s.bank.Bodies))
+	}
+	s.wantReserved(1)
+}
+
+// stuckTruth never answers for some payments.
+type stuckTruth struct{ payment.Truth }
+
+func (s stuckTruth) Fate(ctx context.Context, q payment.Question) (payment.Fate, error) {
+	if strings.HasSuffix(q.Key.Nonce, "7") {
+		<-ctx.Done()
+		return payment.Fate{}, ctx.Err()
+	}
+	return payment.Fate{Is: payment.Expired}, nil
+}
+
+func TestPaymentsThatCannotBeDecidedDoNotHoldUpTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, nil)
+		s.ledger = payment.NewMemory(time.Now)
+		gate := s.replica(func(o *payment.Options) { o.Truth, o.Now = stuckTruth{s.bank}, time.Now })
+		for i := range 150 {
+			key := payment.Key{Network: network, Asset: "a", Payer: "p", Nonce: fmt.Sprint(i)}
+			r := payment.Record{Key: key, Owner: "me", Deadline: time.Now(), Amount: "1"}
+			_, _, err := s.ledger.Claim(t.Context(), r)
+			_, beginErr := s.ledger.Begin(t.Context(), key, "me", payment.Settlement{Month: "2026-11", Limit: 1000})
+			_, finishErr := s.ledger.Finish(t.Context(), key, payment.Outcome{State: payment.Unknown})
+			if err := errors.Join(err, beginErr, finishErr); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+		defer cancel()
+		gate.Run(ctx)
+		dead, err := s.ledger.List(t.Context(), payment.Filter{State: payment.Dead})
+		if err != nil || len(dead) != 135 {
+			t.Errorf("%d are decided, want 135, %v", len(dead), err)
+		}
+		if err := errors.Join(gate.Close(context.Background()), s.gate.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
 }

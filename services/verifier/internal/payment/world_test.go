@@ -171,13 +171,25 @@ func (s *shop) pay(nonce string) payment.Payment {
 
 func (s *shop) read(version int, payload any) payment.Payment {
 	s.Helper()
+	return readPayment(s.T, version, payload)
+}
+
+func readPayment(t *testing.T, version int, payload any) payment.Payment {
+	t.Helper()
 	header, err := x402.Encode(payload)
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
 	p, err := payment.Read(version, header)
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
 	return p
+}
+
+// forged makes a payment whose signature is nobody's.
+func (s *shop) forged(nonce string) payment.Payment {
+	p := payloadV2(paymenttest.Authorization(nonce, s.clock.now()))
+	p.Payload.Signature = paymenttest.Forged
+	return s.read(2, p)
 }

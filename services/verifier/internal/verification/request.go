@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pforte/pforte/pkg/receipt"
-	"github.com/pforte/pforte/pkg/strictjson"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 

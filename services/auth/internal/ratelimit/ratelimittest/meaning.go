@@ -2,6 +2,8 @@ package ratelimittest
 
 import (
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
 func spend(s *suite) {
@@ -22,7 +24,7 @@ func refusedIsFree(s *suite) {
 	}
 	for range 10 {
 		refused := s.spend(l, "a", false, 0)
-		after, err := l.Refund(s.Context(), "a", refused)
+		after, err := l.Refund(s.Context(), refused, "a")
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -107,21 +109,27 @@ func emptied(s *suite) {
 }
 
 func retried(s *suite) {
-	for range 3 { // a reply was lost, and the call made again
-		c, err := s.Stores[0].Spend(s.Context(), "k", "attempt", 1, time.Hour)
-		if err != nil || !c.Taken || c.Attempts != 1 {
+	key := func(limit int) []ratelimit.Key {
+		return []ratelimit.Key{{Name: "k", Limit: limit}, {Name: "wider", Limit: limit}}
+	}
+	want := func(c ratelimit.Count, err error, taken bool, attempts int) {
+		s.Helper()
+		if err != nil || c.Taken != taken || len(c.Windows) != 2 || c.Windows[0].Attempts != attempts || c.Windows[1].Attempts != attempts {
 			s.Fatalf("got %+v, %v", c, err)
 		}
 	}
-	c, err := s.Stores[0].Spend(s.Context(), "k", "another", 1, time.Hour)
-	if err != nil || c.Taken || c.Attempts != 1 || c.Left <= 0 {
-		s.Fatalf("got %+v, %v", c, err)
+	for range 3 { // a reply was lost, and the call made again
+		c, err := s.Stores[0].Spend(s.Context(), "attempt", time.Hour, key(1)...)
+		want(c, err, true, 1)
+	}
+	c, err := s.Stores[0].Spend(s.Context(), "another", time.Hour, key(1)...)
+	want(c, err, false, 1)
+	if c.Windows[0].Left <= 0 || c.Windows[1].Left <= 0 {
+		s.Fatalf("got %+v", c)
 	}
 	for range 3 {
-		c, err := s.Stores[0].Refund(s.Context(), "k", "attempt")
-		if err != nil || c.Attempts != 0 {
-			s.Fatalf("got %+v, %v", c, err)
-		}
+		c, err := s.Stores[0].Refund(s.Context(), "attempt", key(1)...)
+		want(c, err, false, 0)
 	}
 }
 

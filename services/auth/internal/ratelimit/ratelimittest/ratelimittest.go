@@ -45,6 +45,11 @@ func Run(t *testing.T, open Open) {
 		"no later window gains from a refund":                            refundLate,
 		"a window without attempts ends":                                 emptied,
 		"the same attempt is taken once":                                 retried,
+		"an attempt with several keys counts in each":                    wide,
+		"an attempt that one of its keys refuses counts in none":         wideRefused,
+		"an attempt with several keys is given back in each":             wideRefunded,
+		"the tightest of several windows is told":                        wideTold,
+		"100 attempts at once from as many keys of a wider one":          wideBurst,
 		"100 attempts at once get the limit":                             burst,
 		"100 that are given back at once leave the key free":             burstRefunded,
 		"refunds and attempts at once never pass the limit":              mixed,
@@ -106,7 +111,7 @@ func (s *suite) spend(l *ratelimit.Limiter, key string, allowed bool, remaining 
 
 func (s *suite) refund(l *ratelimit.Limiter, key string, d ratelimit.Decision, remaining int) ratelimit.Decision {
 	s.Helper()
-	after, err := l.Refund(s.Context(), key, d)
+	after, err := l.Refund(s.Context(), d, key)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -160,7 +165,7 @@ func burstRefunded(s *suite) {
 		if err != nil {
 			s.Error(err)
 		}
-		if _, err := l.Refund(s.Context(), "a", d); err != nil {
+		if _, err := l.Refund(s.Context(), d, "a"); err != nil {
 			s.Error(err)
 		}
 	})
@@ -179,7 +184,7 @@ func mixed(s *suite) {
 		switch {
 		case i%2 == 0:
 			for range 3 {
-				if _, err := l.Refund(s.Context(), "a", d); err != nil {
+				if _, err := l.Refund(s.Context(), d, "a"); err != nil {
 					s.Error(err)
 				}
 			}
@@ -202,7 +207,7 @@ func hangUp(s *suite) {
 		s.Fatalf("got %+v, %v", d, err)
 	}
 	s.spend(l, "a", true, limit-2)
-	if d, err = l.Refund(ctx, "a", d); err != nil || d.Remaining != limit-1 {
+	if d, err = l.Refund(ctx, d, "a"); err != nil || d.Remaining != limit-1 {
 		s.Fatalf("refund: got %+v, %v", d, err)
 	}
 }

@@ -3,7 +3,10 @@
 //
 // A window is one key, "<app>:limit:<limiter>:<key>": the set of its attempts,
 // which holds at most the limit, expires with the window, and is gone when it
-// is empty. Each step is one Lua script on that key. A refund takes its own
-// attempt out, so it can be repeated and can not reach a later window. A
-// failover may forget the attempts of its last second.
+// is empty. Where an attempt counts in several windows, from the narrowest to
+// the widest, each is "<app>:limit:{<limiter>:<widest>}:<limiter>:<key>": the
+// hash tag puts them into one slot of a Cluster. Each step is one Lua script on
+// these keys. A refund takes its own attempt out, so it can be repeated and can
+// not reach a later window. A failover may forget the attempts of its last
+// second.
 package redisstore

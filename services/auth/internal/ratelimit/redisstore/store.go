@@ -5,6 +5,7 @@ import (
 	_ "embed" // the Lua scripts
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,29 +32,52 @@ type Store struct {
 
 var _ ratelimit.Store = (*Store)(nil)
 
-// New returns a store whose keys begin with the application's name.
+// New returns a store whose keys begin with the application's name, which holds
+// no braces.
 func New(client redis.UniversalClient, app string) *Store {
 	return &Store{client: client, app: app, spend: redis.NewScript(luaSpend), refund: redis.NewScript(luaRefund)}
 }
 
 // Spend implements ratelimit.Store.
-func (s *Store) Spend(ctx context.Context, key, attempt string, limit int, window time.Duration) (ratelimit.Count, error) {
-	return s.run(ctx, s.spend, key, attempt, limit, window.Milliseconds())
+func (s *Store) Spend(ctx context.Context, attempt string, length time.Duration, keys ...ratelimit.Key) (ratelimit.Count, error) {
+	args := []any{attempt, length.Milliseconds()}
+	for _, key := range keys {
+		args = append(args, key.Limit)
+	}
+	return s.run(ctx, s.spend, keys, args...)
 }
 
 // Refund implements ratelimit.Store.
-func (s *Store) Refund(ctx context.Context, key, attempt string) (ratelimit.Count, error) {
-	return s.run(ctx, s.refund, key, attempt)
+func (s *Store) Refund(ctx context.Context, attempt string, keys ...ratelimit.Key) (ratelimit.Count, error) {
+	return s.run(ctx, s.refund, keys, attempt)
 }
 
-func (s *Store) run(ctx context.Context, script *redis.Script, key string, args ...any) (ratelimit.Count, error) {
-	reply, err := script.Run(ctx, s.client, []string{s.app + ":limit:" + key}, args...).Int64Slice()
+func (s *Store) run(ctx context.Context, script *redis.Script, keys []ratelimit.Key, args ...any) (ratelimit.Count, error) {
+	reply, err := script.Run(ctx, s.client, s.windows(keys), args...).Int64Slice()
 	if err != nil {
 		return ratelimit.Count{}, fmt.Errorf("ask Redis: %w", err)
 	}
-	if len(reply) != 3 {
+	if len(reply) != 1+2*len(keys) {
 		return ratelimit.Count{}, errReply
 	}
-	left := max(0, time.Duration(reply[2])*time.Millisecond) // negative: there is no window
-	return ratelimit.Count{Taken: reply[0] == 1, Attempts: int(reply[1]), Left: left}, nil
+	count := ratelimit.Count{Taken: reply[0] == 1}
+	for window := range slices.Chunk(reply[1:], 2) {
+		left := max(0, time.Duration(window[1])*time.Millisecond) // negative: there is no window
+		count.Windows = append(count.Windows, ratelimit.Window{Attempts: int(window[0]), Left: left})
+	}
+	return count, nil
+}
+
+// windows are the names of the keys in Redis. Those of several begin with the
+// last one as hash tag, and so share a slot.
+func (s *Store) windows(keys []ratelimit.Key) []string {
+	prefix := s.app + ":limit:"
+	if len(keys) > 1 {
+		prefix += "{" + keys[len(keys)-1].Name + "}:"
+	}
+	names := make([]string, len(keys))
+	for i, key := range keys {
+		names[i] = prefix + key.Name
+	}
+	return names
 }

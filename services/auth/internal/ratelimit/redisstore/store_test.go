@@ -39,14 +39,19 @@ func TestNothingIsLeftOfAWindow(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
 	store := redisstore.New(client, "svc")
-	if _, err := store.Spend(t.Context(), "login:a", "1", 5, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	if ttl := client.PTTL(t.Context(), "svc:limit:login:a").Val(); ttl <= 0 || ttl > time.Minute {
-		t.Errorf("the window lives for %v", ttl)
-	}
-	if _, err := store.Refund(t.Context(), "login:a", "1"); err != nil {
-		t.Fatal(err)
+	for window, keys := range map[string][]ratelimit.Key{
+		"svc:limit:login:a":           {{Name: "login:a", Limit: 5}},
+		"svc:limit:{login:c}:login:b": {{Name: "login:b", Limit: 5}, {Name: "login:c", Limit: 20}},
+	} {
+		if _, err := store.Spend(t.Context(), "1", time.Minute, keys...); err != nil {
+			t.Fatal(err)
+		}
+		if ttl := client.PTTL(t.Context(), window).Val(); ttl <= 0 || ttl > time.Minute {
+			t.Errorf("the window %s lives for %v", window, ttl)
+		}
+		if _, err := store.Refund(t.Context(), "1", keys...); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if n := client.DBSize(t.Context()).Val(); n != 0 {
 		t.Errorf("%d keys are left", n)
@@ -107,7 +112,7 @@ func BenchmarkSpendAndRefund(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := limiter.Refund(b.Context(), "a", d); err != nil {
+		if _, err := limiter.Refund(b.Context(), d, "a"); err != nil {
 			b.Fatal(err)
 		}
 	}

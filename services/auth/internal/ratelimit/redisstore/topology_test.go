@@ -9,6 +9,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/redistest"
 
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit/ratelimittest"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit/redisstore"
 )
@@ -48,8 +49,8 @@ func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
 		return ratelimittest.Backend{Stores: stores(client)}
 	}
 	t.Run("before", func(t *testing.T) { ratelimittest.Run(t, open) })
-	store := redisstore.New(client, "svc")
-	if _, err := store.Spend(t.Context(), "failover:a", "1", 5, time.Minute); err != nil {
+	store, window := redisstore.New(client, "svc"), ratelimit.Key{Name: "failover:a", Limit: 5}
+	if _, err := store.Spend(t.Context(), "1", time.Minute, window); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.Do(t.Context(), "WAIT", 1, 1000).Err(); err != nil {
@@ -58,10 +59,10 @@ func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
 	w.Master.Kill()
 	killed := time.Now()
 	for {
-		count, err := store.Spend(t.Context(), "failover:a", "2", 5, time.Minute)
+		count, err := store.Spend(t.Context(), "2", time.Minute, window)
 		if err == nil {
-			if count.Attempts != 2 {
-				t.Errorf("after the failover the window has %d attempts", count.Attempts)
+			if count.Windows[0].Attempts != 2 {
+				t.Errorf("after the failover the window has %d attempts", count.Windows[0].Attempts)
 			}
 			break
 		}

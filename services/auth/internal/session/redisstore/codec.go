@@ -11,13 +11,13 @@ import (
 // encode gives the fields of a session's hash: name, value, name, value.
 func encode(s session.Session) []any {
 	return []any{
-		"username", s.Username, "role", s.Role, "csrf", s.CSRFToken, "agent", s.UserAgent, "created", s.CreatedAt.Unix(),
+		"username", s.Username, "role", s.Role, "csrf", s.CSRFToken, "agent", s.UserAgent, "created", s.CreatedAt.Unix(), "stamp", s.Stamp,
 	}
 }
 
 // decode reads the values that lua/values.lua gives.
 func decode(ref session.Ref, values []string) (session.Session, error) {
-	if len(values) != 5 {
+	if len(values) != 6 {
 		return session.Session{}, errReply
 	}
 	created, err := strconv.ParseInt(values[4], 10, 64)
@@ -25,7 +25,7 @@ func decode(ref session.Ref, values []string) (session.Session, error) {
 		return session.Session{}, fmt.Errorf("%w: created is no number", errReply)
 	}
 	return session.Session{
-		Ref: ref, Username: values[0], Role: values[1], CSRFToken: values[2], UserAgent: values[3], CreatedAt: time.Unix(created, 0).UTC(),
+		Ref: ref, Username: values[0], Role: values[1], CSRFToken: values[2], UserAgent: values[3], CreatedAt: time.Unix(created, 0).UTC(), Stamp: values[5],
 	}, nil
 }
 

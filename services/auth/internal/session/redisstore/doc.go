@@ -6,7 +6,7 @@
 // All keys of a user have the hash tag {u<user id>} and so one slot; each
 // method is one Lua script on them, and one round trip.
 //
-//	<app>:{u42}:session:<sha256 of the id>  hash: username, role, csrf, agent, created
+//	<app>:{u42}:session:<sha256 of the id>  hash: username, role, csrf, agent, created, stamp
 //	<app>:{u42}:sessions                    sorted set: those hashes by expiry (Unix ms)
 //	<app>:{u42}:fence                       string: see session.Store.Fence
 //
@@ -14,6 +14,11 @@
 // Redis may lose, a session that can not be found by its user is not accepted.
 // The scripts compute the names of session keys from the set; they lie in the
 // declared keys' slot.
+//
+// A user has at most session.MaxPerUser sessions: Create ends the one that was
+// used longest ago, which is the first of the set. No script touches more than
+// 1000 sessions; a revocation of more, from before there was a limit, takes
+// several steps.
 //
 // # Expiry
 //
@@ -26,7 +31,7 @@
 //
 // maxmemory-policy noeviction, else people are logged out when memory is short.
 // Without persistence they are when it restarts. A failover may lose the last
-// second: logins of that second are then gone, and a logout or revocation of
-// that second may have to be repeated; revocations that follow from a change of
-// a user are (user.Store.PendingRevocations) unless they were reported done.
+// second: logins of that second are then gone, and a logout of that second may
+// have to be repeated. What a deletion, a new password or a change of role
+// revokes holds without Redis, by the user's row (user.User.Admits).
 package redisstore

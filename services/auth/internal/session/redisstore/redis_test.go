@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -276,5 +277,51 @@ func TestARestartWithoutDataLogsOut(t *testing.T) {
 	}
 	if err := store.Create(t.Context(), made(42, "bb"), fence, session.Lifetime); !errors.Is(err, session.ErrFenced) {
 		t.Errorf("a login from before the restart: %v", err)
+	}
+}
+
+// TestManySessionsOfAnEarlierVersionEndInSteps puts 20 000 sessions into Redis as
+// a version without a limit left them.
+func TestManySessionsOfAnEarlierVersionEndInSteps(t *testing.T) {
+	t.Parallel()
+	const left = 20_000
+	client := dial(t, redistest.Start(t))
+	store := redisstore.New(client, "svc")
+	fill := func() {
+		t.Helper()
+		expires := float64(time.Now().Add(time.Hour).UnixMilli())
+		for from := 0; from < left; from += 1000 {
+			_, err := client.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+				for i := from; i < from+1000; i++ {
+					key := fmt.Sprintf("%064x", i)
+					pipe.HSet(t.Context(), "svc:{u1}:session:"+key, "username", "anna", "role", "member", "created", "1770000000")
+					pipe.ZAdd(t.Context(), "svc:{u1}:sessions", redis.Z{Score: expires + float64(i), Member: key})
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fill()
+	ended, err := store.Revoke(t.Context(), 1, fmt.Sprintf("%064x", 5))
+	if err != nil || ended != left-1 || client.DBSize(t.Context()).Val() != 2 {
+		t.Errorf("%d ended, %d keys are left: %v", ended, client.DBSize(t.Context()).Val(), err)
+	}
+	fill()
+	made := session.Session{Ref: session.Ref{UserID: 1, Key: strings.Repeat("a", 64)}, Username: "anna", CreatedAt: time.Unix(1_770_000_000, 0)}
+	fence, err := store.Fence(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Create(t.Context(), made, fence, session.Lifetime); err != nil {
+		t.Fatal(err)
+	}
+	if n := client.ZCard(t.Context(), "svc:{u1}:sessions").Val(); n != left-1000+1 {
+		t.Errorf("after one login %d sessions are left", n)
+	}
+	if ended, err := store.Revoke(t.Context(), 1, ""); err != nil || ended != left-1000+1 || client.DBSize(t.Context()).Val() != 0 {
+		t.Errorf("%d ended, %d keys are left: %v", ended, client.DBSize(t.Context()).Val(), err)
 	}
 }

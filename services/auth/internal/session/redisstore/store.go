@@ -18,6 +18,10 @@ import (
 // fenceLifetime is how long a login may take.
 const fenceLifetime = 10 * time.Minute
 
+// maxStep bounds the sessions of a user that one script looks at, so that Redis
+// answers others meanwhile: a user of an earlier version may have any number.
+const maxStep = 1000
+
 // errReply says that a script answered in a shape it does not have.
 var errReply = errors.New("unexpected reply of a script")
 
@@ -65,7 +69,7 @@ func (s *Store) Fence(ctx context.Context, userID int64) (string, error) {
 
 // Create implements session.Store.
 func (s *Store) Create(ctx context.Context, made session.Session, fence string, lifetime time.Duration) error {
-	args := append([]any{made.Key, milliseconds(lifetime), fence}, encode(made)...)
+	args := append([]any{made.Key, milliseconds(lifetime), fence, s.sessionPrefix(made.UserID), session.MaxPerUser, maxStep}, encode(made)...)
 	created, err := s.scripts.create.Run(ctx, s.client, append(s.pair(made.Ref), s.fence(made.UserID)), args...).Bool()
 	if err != nil {
 		return failed("create session", err)
@@ -98,16 +102,25 @@ func (s *Store) Delete(ctx context.Context, ref session.Ref) error {
 
 // Revoke implements session.Store.
 func (s *Store) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
-	ended, err := s.scripts.revoke.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), keep).Int()
-	if err != nil {
-		return 0, failed("revoke sessions", err)
+	ended := 0
+	for {
+		reply, err := s.scripts.revoke.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), keep, maxStep).Int64Slice()
+		if err == nil && len(reply) != 2 {
+			err = errReply
+		}
+		if err != nil {
+			return ended, failed("revoke sessions", err)
+		}
+		ended += int(reply[0])
+		if reply[1] <= 0 {
+			return ended, nil
+		}
 	}
-	return ended, nil
 }
 
 // SetRole implements session.Store.
 func (s *Store) SetRole(ctx context.Context, userID int64, role string) error {
-	if err := s.scripts.setRole.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), role).Err(); err != nil {
+	if err := s.scripts.setRole.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), role, maxStep).Err(); err != nil {
 		return failed("set role", err)
 	}
 	return nil
@@ -115,7 +128,7 @@ func (s *Store) SetRole(ctx context.Context, userID int64, role string) error {
 
 // List implements session.Store.
 func (s *Store) List(ctx context.Context, userID int64) ([]session.Info, error) {
-	entries, err := s.scripts.list.Run(ctx, s.client, []string{s.set(userID)}, s.sessionPrefix(userID)).Slice()
+	entries, err := s.scripts.list.Run(ctx, s.client, []string{s.set(userID)}, s.sessionPrefix(userID), maxStep).Slice()
 	if err != nil {
 		return nil, failed("list sessions", err)
 	}

@@ -158,7 +158,7 @@ func TestWhatAFailoverLoses(t *testing.T) {
 	w := redistest.StartWatched(t, silence)
 	store := redisstore.New(dialSentinels(t, w), "svc")
 	var killed time.Time
-	made := map[string]time.Time{} // acknowledged sessions
+	made := map[session.Ref]time.Time{} // acknowledged sessions
 	var again time.Time
 	begin := time.Now()
 	for i := 0; again.IsZero() || time.Since(again) < 500*time.Millisecond; i++ {
@@ -166,10 +166,9 @@ func TestWhatAFailoverLoses(t *testing.T) {
 			killed = time.Now()
 			go w.Master.Kill()
 		}
-		key := fmt.Sprintf("%064x", i)
-		switch err := makeSession(t.Context(), store, key); {
+		switch ref, err := makeSession(t.Context(), store, i); {
 		case err == nil:
-			made[key] = time.Now()
+			made[ref] = time.Now()
 			if again.IsZero() && !killed.IsZero() && w.TakenOver() {
 				again = time.Now()
 			}
@@ -189,19 +188,22 @@ func TestWhatAFailoverLoses(t *testing.T) {
 	}
 }
 
-func makeSession(ctx context.Context, store session.Store, key string) error {
-	fence, err := store.Fence(ctx, 42)
+// makeSession makes the i-th of many sessions, of a new user for every 50: a user has
+// 100 at most.
+func makeSession(ctx context.Context, store session.Store, i int) (session.Ref, error) {
+	s := made(100+int64(i/50), fmt.Sprintf("%064x", i))
+	fence, err := store.Fence(ctx, s.Ref.UserID)
 	if err != nil {
-		return err
+		return s.Ref, err
 	}
-	return store.Create(ctx, made(42, key), fence, session.Lifetime)
+	return s.Ref, store.Create(ctx, s, fence, session.Lifetime)
 }
 
 // lostSessions gives when those were acknowledged that are not there any more.
-func lostSessions(t *testing.T, store session.Store, made map[string]time.Time) (lost []time.Time) {
+func lostSessions(t *testing.T, store session.Store, made map[session.Ref]time.Time) (lost []time.Time) {
 	t.Helper()
-	for key, at := range made {
-		_, err := store.Load(t.Context(), session.Ref{UserID: 42, Key: key}, session.Lifetime)
+	for ref, at := range made {
+		_, err := store.Load(t.Context(), ref, session.Lifetime)
 		if errors.Is(err, session.ErrNotFound) {
 			lost = append(lost, at)
 		} else if err != nil {
@@ -238,7 +240,7 @@ func TestAMasterThatIsCutOffRefusesSessions(t *testing.T) {
 		if time.Since(cut) > 10*time.Second {
 			t.Fatal("it takes sessions after 10 seconds")
 		}
-		refused = makeSession(t.Context(), store, fmt.Sprintf("%064x", i))
+		_, refused = makeSession(t.Context(), store, i)
 		time.Sleep(20 * time.Millisecond)
 	}
 	t.Logf("it took sessions for %v: %v", time.Since(cut).Round(100*time.Millisecond), refused)

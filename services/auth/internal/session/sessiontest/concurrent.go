@@ -20,6 +20,7 @@ func RunConcurrent(t *testing.T, open Open) {
 		"sessions are ended once, whoever revokes":                              revokeAtOnce,
 		"one CSRF token wins":                                                   addCSRFAtOnce,
 		"logins at once are all listed and all end with one revocation":         loginsAtOnce,
+		"logins at once leave as many sessions as a user may have":              loginsOverLimit,
 		"a sweep and requests do not disturb each other":                        sweepAgainstLoad,
 		"a session that is kept survives any number of revocations of the rest": keepAtOnce,
 	}
@@ -205,4 +206,31 @@ func sweepAgainstLoad(s *suite) {
 	for _, m := range made {
 		s.same(s.keys(m.UserID), []string{m.Key})
 	}
+}
+
+// loginsOverLimit makes three times as many sessions as there may be.
+func loginsOverLimit(s *suite) {
+	var made []session.Session
+	for range 3 * session.MaxPerUser {
+		made = append(made, s.next(42))
+	}
+	fence := s.fence(42)
+	s.together(func(ctx context.Context, store session.Store, i int) {
+		for _, m := range made[3*i : 3*i+3] {
+			s.check(store.Create(ctx, m, fence, day))
+		}
+	})
+	keys := s.keys(42)
+	s.same(len(keys), session.MaxPerUser)
+	live := 0
+	for _, m := range made {
+		if _, err := s.store.Load(s.Context(), m.Ref, day); err == nil {
+			live++
+		}
+	}
+	s.same(live, session.MaxPerUser)
+	ended, err := s.store.Revoke(s.Context(), 42, keys[0])
+	s.ok(err)
+	s.same(ended, session.MaxPerUser-1)
+	s.same(s.keys(42), keys[:1])
 }

@@ -15,6 +15,7 @@ func Run(t *testing.T, open Open) {
 		"an unknown session, or of another user, is not found": unknown,
 		"a session ends when it is not used":                   expires,
 		"a session lives on while it is used":                  renewed,
+		"a session does not live on for being looked at":       lookedAt,
 		"a deleted session is gone, and only that one":         deleted,
 		"nothing brings a session back that is gone":           neverBack,
 		"nothing brings a session back that has expired":       neverBackExpired,
@@ -24,6 +25,7 @@ func Run(t *testing.T, open Open) {
 		"all sessions of a user are revoked":                   revokeAll,
 		"all sessions of a user but one are revoked":           revokeOthers,
 		"a role changes in all sessions of a user":             setRole,
+		"the session used longest ago makes room":              makesRoom,
 		"a CSRF token is added only where there is none":       addCSRF,
 		"the sessions of a user are listed, last used first":   list,
 		"a sweep forgets expired sessions and no other":        sweep,
@@ -86,6 +88,18 @@ func renewed(s *suite) {
 	s.ok(err)
 	s.same(len(infos), 1)
 	s.pass(short + short/10)
+	s.gone(made.Ref)
+}
+
+func lookedAt(s *suite) {
+	made := s.create(42, short)
+	for range 2 {
+		s.pass(short / 3)
+		seen, err := s.store.Load(s.Context(), made.Ref, 0)
+		s.ok(err)
+		s.same(seen, made)
+	}
+	s.pass(short/3 + short/10)
 	s.gone(made.Ref)
 }
 
@@ -254,4 +268,35 @@ func sweep(s *suite) {
 	for i, key := range live {
 		s.same(s.keys(int64(i+1)), []string{key})
 	}
+}
+
+// makesRoom fills a user's sessions, uses all but two of them, and makes more.
+func makesRoom(s *suite) {
+	stranger := s.create(43, day)
+	var made []session.Session
+	for range session.MaxPerUser {
+		made = append(made, s.create(42, day))
+		s.pass(10 * time.Millisecond)
+	}
+	s.same(len(s.keys(42)), session.MaxPerUser)
+	s.pass(1100 * time.Millisecond)
+	for i, m := range made {
+		if i != 7 && i != 50 {
+			s.load(m.Ref)
+		}
+	}
+	s.pass(10 * time.Millisecond)
+	s.create(42, day)
+	s.gone(made[7].Ref)
+	s.load(made[50].Ref)
+	s.pass(10 * time.Millisecond)
+	last, fence := s.next(42), s.fence(42)
+	for range 3 { // a reply was lost, and the call made again
+		s.ok(s.store.Create(s.Context(), last, fence, day))
+	}
+	s.gone(made[0].Ref)
+	s.load(made[1].Ref)
+	s.load(last.Ref)
+	s.load(stranger.Ref)
+	s.same(len(s.keys(42)), session.MaxPerUser)
 }

@@ -61,7 +61,7 @@ func (s *suite) next(userID int64) session.Session {
 	s.made++
 	return session.Session{
 		Ref:      session.Ref{UserID: userID, Key: fmt.Sprintf("%064x", s.made)},
-		Username: "anna", Role: "member", CSRFToken: fmt.Sprintf("%064x", 1000+s.made), UserAgent: "Firefox",
+		Username: "anna", Role: "member", CSRFToken: fmt.Sprintf("%064x", 1000+s.made), UserAgent: "Firefox", Stamp: "STAMP",
 		CreatedAt: time.Date(2026, 3, 1, 12, 0, s.made, 0, time.UTC),
 	}
 }

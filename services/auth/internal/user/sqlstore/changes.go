@@ -18,7 +18,7 @@ func (s *Store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash,
 		if err := s.swapHash(ctx, tx, id, oldHash, newHash); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, &revocation)
+		return s.endSessions(ctx, tx, &revocation)
 	})
 	return revocation, err
 }
@@ -47,9 +47,26 @@ func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, new
 func (s *Store) ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error) {
 	revocation := user.Revocation{UserID: id, Kind: user.RevokeSessions}
 	err := s.tx(ctx, "reset password", func(ctx context.Context, tx *sql.Tx) error {
-		return s.changeAndRecord(ctx, tx, &revocation, `UPDATE users SET password_hash = ? WHERE id = ?`, newHash, id)
+		if _, err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ?`, newHash, id); err != nil {
+			return err
+		}
+		return s.endSessions(ctx, tx, &revocation)
 	})
 	return revocation, err
+}
+
+// EndSessions implements user.Store.
+func (s *Store) EndSessions(ctx context.Context, id int64) (user.Revocation, error) {
+	revocation := user.Revocation{UserID: id, Kind: user.RevokeSessions}
+	err := s.tx(ctx, "end sessions", func(ctx context.Context, tx *sql.Tx) error { return s.endSessions(ctx, tx, &revocation) })
+	return revocation, err
+}
+
+// endSessions gives the user a new stamp, and records that the session store has
+// to follow.
+func (s *Store) endSessions(ctx context.Context, tx *sql.Tx, revocation *user.Revocation) error {
+	return s.changeAndRecord(ctx, tx, revocation, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`,
+		user.NewSessionStamp(), revocation.KeepSession, revocation.UserID)
 }
 
 // SetRole implements user.Store.

@@ -59,8 +59,8 @@ func (s *Store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
 	if err := s.moveIDs(ctx, tx, u.ID); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO users (id, username, display_name, password_hash, avatar_color, role, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`), u.ID, u.Username, u.DisplayName, u.PasswordHash, u.AvatarColor, string(u.Role), u.CreatedAt.Unix())
+	_, err = tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO users (id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`), u.ID, u.Username, u.DisplayName, u.PasswordHash, u.AvatarColor, string(u.Role), u.CreatedAt.Unix(), user.NewSessionStamp())
 	if sqldb.IsUnique(err) {
 		return user.ErrUsernameTaken
 	}

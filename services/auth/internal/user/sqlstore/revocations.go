@@ -18,11 +18,11 @@ func (s *Store) record(ctx context.Context, tx *sql.Tx, r *user.Revocation) erro
 }
 
 // PendingRevocations implements user.Store.
-func (s *Store) PendingRevocations(ctx context.Context, before time.Time) (pending []user.Revocation, err error) {
+func (s *Store) PendingRevocations(ctx context.Context, before time.Time, after int64) (pending []user.Revocation, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT id, user_id, kind, keep_session, recorded_at
-		FROM pending_revocations WHERE recorded_at < ? ORDER BY id LIMIT ?`), ceilUnix(before), user.MaxPending)
+		FROM pending_revocations WHERE recorded_at < ? AND id > ? ORDER BY id LIMIT ?`), ceilUnix(before), after, user.MaxPending)
 	if err != nil {
 		return nil, fmt.Errorf("read pending revocations: %w", err)
 	}

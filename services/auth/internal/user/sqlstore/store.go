@@ -68,12 +68,12 @@ type querier interface {
 
 const selectUser = `SELECT ` + columns + ` FROM users WHERE `
 
-const columns = `id, username, display_name, password_hash, avatar_color, role, created_at`
+const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, kept_session`
 
 func scan(row interface{ Scan(dest ...any) error }) (user.User, error) {
 	var u user.User
 	var created int64
-	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role, &created)
+	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role, &created, &u.SessionStamp, &u.KeptSession)
 	if errors.Is(err, sql.ErrNoRows) {
 		return user.User{}, user.ErrNotFound
 	}

@@ -82,10 +82,10 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, n user.New) (user.User, 
 }
 
 func (s *Store) insertAt(ctx context.Context, tx *sql.Tx, n user.New, created time.Time) (user.User, error) {
-	u := user.User{New: n, CreatedAt: created.UTC().Truncate(time.Second)}
-	err := tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO users (username, display_name, password_hash, avatar_color, role, created_at)
-		VALUES (?, ?, ?, ?, ?, ?) RETURNING id`),
-		n.Username, n.DisplayName, n.PasswordHash, n.AvatarColor, string(n.Role), u.CreatedAt.Unix()).Scan(&u.ID)
+	u := user.User{New: n, CreatedAt: created.UTC().Truncate(time.Second), SessionStamp: user.NewSessionStamp()}
+	err := tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO users (username, display_name, password_hash, avatar_color, role, created_at, session_stamp)
+		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`),
+		n.Username, n.DisplayName, n.PasswordHash, n.AvatarColor, string(n.Role), u.CreatedAt.Unix(), u.SessionStamp).Scan(&u.ID)
 	if sqldb.IsUnique(err) {
 		return user.User{}, user.ErrUsernameTaken
 	}

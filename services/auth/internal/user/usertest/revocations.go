@@ -21,6 +21,7 @@ func revocations(s *suite) {
 	add(s.store.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "new", "key"))
 	add(s.store.SetRole(s.Context(), u.ID, user.Admin))
 	add(s.store.ResetPassword(s.Context(), u.ID, "reset"))
+	add(s.store.EndSessions(s.Context(), u.ID))
 	add(s.store.Delete(s.Context(), u.ID, user.Operator))
 	s.same(s.pending(s.now()), want)
 	s.same(s.pending(want[2].RecordedAt), want[:2])
@@ -53,6 +54,15 @@ func portions(s *suite) {
 		s.ok(err)
 	}
 	s.advance(time.Minute)
+	var paged []user.Revocation
+	for after := int64(0); ; after = paged[len(paged)-1].ID {
+		page, err := s.store.PendingRevocations(s.Context(), s.now(), after)
+		s.ok(err)
+		if paged = append(paged, page...); len(page) < user.MaxPending {
+			break
+		}
+	}
+	s.same(len(paged), recorded)
 	var ids []int64
 	for pending := s.pending(s.now()); len(pending) > 0; pending = s.pending(s.now()) {
 		if len(pending) > 100 {
@@ -75,4 +85,60 @@ func cancelled(s *suite) {
 	if deleted := errors.Is(lookup, user.ErrNotFound); deleted != (err == nil) {
 		s.Fatalf("delete said %v, and then the look-up said %v", err, lookup)
 	}
+}
+
+// unstamped is a user without what is random.
+func unstamped(u user.User) user.User {
+	u.SessionStamp = ""
+	return u
+}
+
+// stamps makes every kind of change and looks at which sessions are admitted.
+func stamps(s *suite) {
+	u := s.create("anna", user.Member)
+	other := s.create("ben", user.Member)
+	s.same(len(u.SessionStamp) >= 26 && u.SessionStamp != other.SessionStamp, true)
+	seen := map[string]bool{u.SessionStamp: true}
+	ended := func(keep string, _ user.Revocation, err error) {
+		s.Helper()
+		s.ok(err)
+		now := s.get(u.ID)
+		if seen[now.SessionStamp] || now.SessionStamp == "" {
+			s.Fatalf("the stamp %q is not new", now.SessionStamp)
+		}
+		seen[now.SessionStamp] = true
+		s.same(now.KeptSession, keep)
+		s.same([]bool{now.Admits(u.SessionStamp, "key"), now.Admits(u.SessionStamp, "another"), now.Admits(u.SessionStamp, ""), now.Admits(now.SessionStamp, "another")},
+			[]bool{keep == "key", false, false, true})
+		u = now
+	}
+	same := func(err error) {
+		s.Helper()
+		s.ok(err)
+		now := s.get(u.ID)
+		s.same([]string{now.SessionStamp, now.KeptSession}, []string{u.SessionStamp, u.KeptSession})
+	}
+	r, err := s.store.SetPasswordHash(s.Context(), u.ID, u.PasswordHash, "new", "key")
+	ended("key", r, err)
+	same(s.store.Rehash(s.Context(), u.ID, "new", "newer"))
+	_, err = s.store.SetRole(s.Context(), u.ID, user.Admin)
+	same(err)
+	r, err = s.store.ResetPassword(s.Context(), u.ID, "reset")
+	ended("", r, err)
+	r, err = s.store.SetPasswordHash(s.Context(), u.ID, "reset", "new", "key")
+	ended("key", r, err)
+	r, err = s.store.EndSessions(s.Context(), u.ID)
+	ended("", r, err)
+	s.same(s.get(u.ID).PasswordHash, "new")
+	s.same(s.get(other.ID), other)
+	_, err = s.store.EndSessions(s.Context(), other.ID+1)
+	s.refused(err, user.ErrNotFound)
+
+	_, err = s.store.SetRole(s.Context(), other.ID, user.Admin)
+	s.ok(err)
+	_, err = s.store.Delete(s.Context(), u.ID, user.Operator)
+	s.ok(err)
+	_, err = s.store.Import(s.Context(), []user.User{{ID: u.ID, New: person("carl", user.Member)}})
+	s.ok(err)
+	s.same(seen[s.get(u.ID).SessionStamp], false)
 }

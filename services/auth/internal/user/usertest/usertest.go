@@ -61,7 +61,7 @@ func (s *suite) get(id int64) user.User {
 
 func (s *suite) pending(before time.Time) []user.Revocation {
 	s.Helper()
-	pending, err := s.store.PendingRevocations(s.Context(), before)
+	pending, err := s.store.PendingRevocations(s.Context(), before, 0)
 	s.ok(err)
 	return pending
 }

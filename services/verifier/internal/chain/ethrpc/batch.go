@@ -80,7 +80,7 @@ func (e *endpoint) singles(ctx context.Context, l *lease, calls []*call) error {
 	errs := make([]error, len(calls))
 	var group sync.WaitGroup
 	for i, c := range calls {
-		group.Go(func() { errs[i] = e.single(ctx, l, c) })
+		group.Go(func() { errs[i] = guarded(e.log, func() error { return e.single(ctx, l, c) }) })
 	}
 	group.Wait()
 	for _, err := range errs {

@@ -37,14 +37,14 @@ func seal(t testing.TB, m *material) {
 	var transactions, receipts [][]byte
 	for i := range m.block.Transactions {
 		tx, r := &m.block.Transactions[i], &m.receipts[i]
-		r.CumulativeGasUsed = quantityOf(uint64(i+1) * 21000)
+		r.CumulativeGasUsed, r.GasUsed = quantityOf(uint64(i+1)*21000), quantityOf(21000)
 		tx.TransactionIndex, r.TransactionIndex = quantityOf(uint64(i)), quantityOf(uint64(i))
 		tx.BlockNumber, r.BlockNumber = m.block.Number, m.block.Number
 		kind, err := tx.kind()
 		if err != nil {
 			t.Fatal(err)
 		}
-		value, err := tx.encode()
+		value, err := m.encoded(i)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,9 +12,11 @@
 // The package speaks raw JSON-RPC with its own types, because go-ethereum's
 // ethclient refuses every block that holds an OP-stack or Arbitrum transaction.
 //
-// Where things are: rpc.go and batch.go talk to one node, endpoint.go remembers
-// how it behaves, pool.go chooses one, heads.go watches how far the chain is,
+// Where things are: call.go, batch.go and http.go talk to one node, endpoint.go remembers
+// how it behaves and what it said last, pool.go chooses one, heads.go and poll.go
+// watch how far the chain is, guard.go keeps a panic to the call that it came in,
 // locate.go and fetch.go are the two round trips of a cold read, wire.go,
 // transaction.go, receipt.go and header.go turn JSON into consensus bytes,
-// prove.go and trie.go rebuild a block, cache.go keeps it, reader.go joins all.
+// prove.go and trie.go rebuild a block, raw.go has the bytes of transactions whose
+// type is not known, cache.go keeps a proven block, reader.go joins all.
 package ethrpc

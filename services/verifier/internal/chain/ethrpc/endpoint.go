@@ -1,9 +1,12 @@
 package ethrpc
 
 import (
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/ethereum/go-ethereum/common"
 )
 
 // How receipts of a block are asked for; a node is asked the best way first.
@@ -25,6 +28,7 @@ type endpoint struct {
 	timeout time.Duration
 	client  *http.Client
 	hooks   Hooks
+	log     *slog.Logger
 	now     func() time.Time
 	circuit circuit
 
@@ -34,15 +38,17 @@ type endpoint struct {
 	wayUntil     time.Time
 	wrongChain   bool
 	suspectUntil time.Time // it told something that does not hold, or nothing in time
-	head         head
+	head         head      // what it said last
+	mark         head      // the highest that it said lately; zero = nothing to hold its next word against
 }
 
 // head is how far one endpoint says that the chain is.
 type head struct {
 	latest, finalized uint64
-	latestTime        uint64    // timestamp of the latest block, seconds
-	finalizedTime     uint64    // timestamp of the finalized block, seconds
-	at                time.Time // when it last said so; zero = never
+	latestTime        uint64       // timestamp of the latest block, seconds
+	finalizedTime     uint64       // timestamp of the finalized block, seconds
+	finalizedHash     *common.Hash // nil where it is not told
+	at                time.Time    // when it was asked; zero = never
 }
 
 func (e *endpoint) wantsSingles() bool {
@@ -101,20 +107,39 @@ func (e *endpoint) suspected() bool {
 	return e.now().Before(e.suspectUntil)
 }
 
-// saw records the endpoint's heads. A finalized block that it said before and
-// no longer says leaves the record as it is, and so lets it grow old.
-func (e *endpoint) saw(h head) {
+// saw keeps what the endpoint says now as its word, in place of what it said
+// before: an error is forgotten as soon as the endpoint is right again. It
+// reports false, and keeps the word, when no chain can have come as far.
+//
+// What the answer is held against is the highest word of the last maxAge. The
+// first one of all becomes that only when a second one follows from it, so that
+// an error at the start is not held against what is right.
+func (e *endpoint) saw(h head, maxAge time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if h.finalized < e.head.finalized {
-		return
+	if h.at.Before(e.head.at) {
+		return true // there is a later word
 	}
-	h.latest = max(h.latest, e.head.latest)
+	held := !e.mark.at.IsZero() && h.at.Sub(e.mark.at) <= maxAge
+	switch {
+	case held && leaps(e.mark, h):
+		return false
+	case held && h.latest >= e.mark.latest:
+		e.mark = h
+	case held: // a step back
+	case e.head.at.IsZero() || h.at.Sub(e.head.at) > maxAge || leaps(e.head, h) || leaps(h, e.head):
+		e.mark = head{}
+	default:
+		e.mark = h
+	}
 	e.head = h
+	return true
 }
 
-func (e *endpoint) lastHead() head {
+// word returns what the endpoint said last, and whether it said so within maxAge
+// and of the right chain.
+func (e *endpoint) word(maxAge time.Duration) (h head, fresh bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.head
+	return e.head, !e.wrongChain && !e.head.at.IsZero() && e.now().Sub(e.head.at) <= maxAge
 }

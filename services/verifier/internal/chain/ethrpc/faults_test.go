@@ -66,6 +66,7 @@ var faults = map[string]struct {
 	"a transaction is of another block":  {inBlock(5, map[string]any{"blockHash": otherHash}), chain.ErrInconsistent},
 	"a transaction has another place":    {inBlock(5, map[string]any{"transactionIndex": "0x6"}), chain.ErrInconsistent},
 	"a receipt has another type":         {inReceipts(editing(5, map[string]any{"type": "0x1"})), chain.ErrInconsistent},
+	"its gas used is not the difference": {inReceipts(editing(5, map[string]any{"gasUsed": "0x1"})), chain.ErrInconsistent},
 	"a receipt is there twice":           {inReceipts(func(list []any) []any { list[4] = list[5]; return list }), chain.ErrInconsistent},
 	"a receipt has no outcome":           {inReceipts(editing(5, map[string]any{"status": nil})), chain.ErrInconsistent},
 	"a receipt has another block number": {inReceipts(editing(5, map[string]any{"blockNumber": "0x1"})), chain.ErrInconsistent},

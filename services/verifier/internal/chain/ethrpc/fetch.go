@@ -19,9 +19,9 @@ const (
 	parallelBatches   = 4
 )
 
-// fetch is the second round trip: the whole block by its number and all its
-// receipts by its hash, in one batch, while other nodes confirm the block. What
-// comes back is proven.
+// fetch is the second round trip: the whole block by its number, all its receipts
+// by its hash and, once more, how far the chain is finalized, in one batch, while
+// other nodes confirm the block. What comes back is proven.
 func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash common.Hash) (*provenBlock, error) {
 	l, err := r.budget.reserve(ctx, blockShare)
 	if err != nil {
@@ -29,20 +29,26 @@ func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash com
 	}
 	defer l.release()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return r.confirm(ctx, e, number, hash) })
+	guard := func(work func() error) func() error { return func() error { return guarded(r.log, work) } }
+	group.Go(guard(func() error { return r.confirm(ctx, e, number, hash) }))
 	var proven *provenBlock
-	group.Go(func() error {
+	group.Go(guard(func() error {
 		m, err := r.material(ctx, e, l, number, hash)
 		if err != nil {
 			return err
 		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", errGone, chain.ErrUnavailable)
+		}
 		_, span := tracing.Step(ctx, "chain", "prove block")
 		start := r.now()
-		proven, err = prove(m, number, hash, r.identity.ID)
+		if proven, err = prove(m, number, hash, r.identity.ID); errors.Is(err, chain.ErrUnsupportedType) {
+			proven, err = r.proveOpaque(ctx, e, l, m, number, hash, err)
+		}
 		r.hooks.Proof(len(m.block.Transactions), r.now().Sub(start), err)
 		span.End(tracing.Failed(err))
 		return err
-	})
+	}))
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
@@ -54,15 +60,19 @@ func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash com
 func (r *Reader) material(ctx context.Context, e *endpoint, l *lease, number uint64, hash common.Hash) (*material, error) {
 	way := e.receiptsWay()
 	block, receipts := newCall("eth_getBlockByNumber", hexNumber(number), true), blockReceipts(way, number, hash)
+	ask := r.askHead()
 	calls := []*call{block}
 	if receipts != nil {
 		calls = append(calls, receipts)
 	}
-	if err := e.do(ctx, l, calls...); err != nil {
+	if err := e.do(ctx, l, append(calls, ask.calls()...)...); err != nil {
 		return nil, err
 	}
 	m := new(material)
 	if err := m.readBlock(block, number, hash); err != nil {
+		return nil, err
+	}
+	if err := r.stillFinal(e, ask, number, hash); err != nil {
 		return nil, err
 	}
 	for receipts != nil {
@@ -80,6 +90,23 @@ func (r *Reader) material(ctx context.Context, e *endpoint, l *lease, number uin
 		}
 	}
 	return m, r.singleReceipts(ctx, e, l, m, number, hash)
+}
+
+// stillFinal is nil when the endpoint calls the block finalized in the answer that
+// the block itself came in. It did so before, or it would not have been asked for
+// it: a single wrong answer makes no block final.
+func (r *Reader) stillFinal(e *endpoint, ask headQuestion, number uint64, hash common.Hash) error {
+	word, err := r.noteHead(e, ask)
+	if err == nil {
+		err = word.covers(number, hash)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, chain.ErrNotFinalized):
+		err = r.notFinal(number, chain.Heads{Finalized: word.finalized, BlockTime: r.heads.pace()})
+	}
+	return fmt.Errorf("%w: %w", errElsewhere, err)
 }
 
 // nextWay is what to try when an answer was of no use.
@@ -150,7 +177,7 @@ func (r *Reader) singleReceipts(ctx context.Context, e *endpoint, l *lease, m *m
 	group.SetLimit(parallelBatches)
 	for from := 0; from < len(calls); from += maxBatch {
 		part := calls[from:min(from+maxBatch, len(calls))]
-		group.Go(func() error { return e.do(ctx, l, part...) })
+		group.Go(func() error { return guarded(r.log, func() error { return e.do(ctx, l, part...) }) })
 	}
 	if err := group.Wait(); err != nil {
 		return err

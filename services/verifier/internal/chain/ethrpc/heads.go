@@ -2,6 +2,7 @@ package ethrpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,39 +11,50 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// heads is how far the chain has come by the word of a quorum: with a quorum of
-// k, the k-th highest of what the endpoints say. Both numbers only grow, so that
-// an answer that was given once stays true, whatever node a balancer picks next.
+// heads is what is remembered of the chain's heads beside the words of the
+// endpoints, which each of them keeps for itself.
 type heads struct {
-	mu                sync.Mutex
-	latest, finalized uint64
-	blockTime         time.Duration
-	raised            time.Time // when a quorum last told them; zero = never
-	asked             time.Time // when somebody last wanted to know
+	mu        sync.Mutex
+	blockTime time.Duration
+	asked     time.Time     // when a request last wanted to know; zero = never
+	woken     chan struct{} // has a value when a request came after an idle time
 }
 
-// A head that is further ahead of what is known than any chain runs is another
-// chain's, or a fault. As heads only grow, believing it once would make every
-// block final for ever.
+// What a chain can do. A latest block from the future, or more new blocks than the
+// time between them allows, are another chain's, or a fault.
 const (
-	fastest = 100       // blocks a second
-	leap    = 1_000_000 // blocks that are always believed, for development chains
+	future  = 2 * time.Minute // how far clocks may be apart
+	fastest = 100             // blocks a second
+	burst   = 1_000           // blocks that need no time, for development chains
 )
 
-// believable tells whether the chain can have come as far as that.
-func (h *heads) believable(latest uint64, now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.raised.IsZero() || latest <= h.latest {
-		return true
+// leaps reports whether to is further ahead of from than any chain runs.
+func leaps(from, to head) bool {
+	if to.latest <= from.latest {
+		return false
 	}
-	return latest-h.latest <= leap+fastest*uint64(max(now.Sub(h.raised)/time.Second, 0))
+	seconds := uint64(0)
+	if to.latestTime > from.latestTime {
+		seconds = to.latestTime - from.latestTime
+	}
+	return (to.latest-from.latest)/fastest > seconds+burst/fastest
 }
 
-// Heads implements chain.Reader. It asks the nodes itself when the poller's last
-// word is older than the bound, once for all who wait.
+// Heads implements chain.Reader. It asks the nodes itself when their last word is
+// older than the bound, once for all who wait.
+//
+// With a quorum of k, the heads are the k-th highest of what the endpoints said
+// last. With a quorum of one they are the word of one endpoint, the best that
+// answers, and not the highest of all: else every further endpoint were one more
+// whose error counts.
 func (r *Reader) Heads(ctx context.Context) (chain.Heads, error) {
 	r.heads.touch(r.now())
+	return r.Reached(ctx)
+}
+
+// Reached returns what Heads does, but does not count as a request: a probe that
+// asks it keeps no node busy.
+func (r *Reader) Reached(ctx context.Context) (chain.Heads, error) {
 	if h, age := r.agreed(); age <= r.maxHeadAge {
 		return h, nil
 	}
@@ -51,47 +63,52 @@ func (r *Reader) Heads(ctx context.Context) (chain.Heads, error) {
 
 // refreshedHeads asks the nodes now.
 func (r *Reader) refreshedHeads(ctx context.Context) (chain.Heads, error) {
-	done := r.flights.DoChan("heads", func() (any, error) {
-		r.poll(context.WithoutCancel(ctx))
-		return nil, nil
-	})
-	select {
-	case <-done:
-	case <-ctx.Done():
-		return chain.Heads{}, fmt.Errorf("%w: %w", errGone, chain.ErrUnavailable)
+	if err := r.look(ctx, nil); err != nil {
+		return chain.Heads{}, err
 	}
 	if h, age := r.agreed(); age <= r.maxHeadAge {
 		return h, nil
 	}
+	return chain.Heads{}, r.unheard()
+}
+
+// unheard is the error when too few endpoints say how far the chain is.
+func (r *Reader) unheard() error {
 	err := chain.ErrFinalityUnavailable
 	if r.pool.allWrong() {
 		err = chain.ErrWrongChain
 	}
-	return chain.Heads{}, chain.WithRetryAfter(err, r.pollInterval())
+	return chain.WithRetryAfter(err, r.pollInterval())
 }
 
-// agreed gives the heads and the age of the quorum's word for them.
+// agreed returns the heads and the age of the word for them, which is above the
+// bound when too few endpoints have a word within it.
 func (r *Reader) agreed() (chain.Heads, time.Duration) {
 	now := r.now()
+	var words []head
+	for _, e := range r.pool.byTrust() {
+		if word, fresh := e.word(r.maxHeadAge); fresh {
+			words = append(words, word)
+		}
+	}
+	if len(words) < r.quorum {
+		return chain.Heads{}, r.maxHeadAge + 1
+	}
+	if r.quorum == 1 {
+		words = words[:1]
+	}
 	var latest, finalized []uint64
 	var seen []time.Time
-	for _, e := range r.pool.endpoints {
-		h := e.lastHead()
-		if h.at.IsZero() || now.Sub(h.at) > r.maxHeadAge || e.isWrongChain() {
-			continue
-		}
-		latest, finalized, seen = append(latest, h.latest), append(finalized, h.finalized), append(seen, h.at)
+	for _, word := range words {
+		latest, finalized, seen = append(latest, word.latest), append(finalized, word.finalized), append(seen, word.at)
 	}
-	age := r.maxHeadAge + 1
-	if len(seen) >= r.quorum {
-		slices.SortFunc(seen, func(a, b time.Time) int { return b.Compare(a) })
-		age = now.Sub(seen[r.quorum-1])
-		r.heads.raise(kthHighest(latest, r.quorum), kthHighest(finalized, r.quorum), seen[r.quorum-1])
-	}
-	return r.heads.current(), age
+	slices.SortFunc(seen, func(a, b time.Time) int { return b.Compare(a) })
+	return chain.Heads{
+		Latest: kthHighest(latest, r.quorum), Finalized: kthHighest(finalized, r.quorum), BlockTime: r.heads.pace(),
+	}, now.Sub(seen[r.quorum-1])
 }
 
-// Heard tells whether a quorum has lately said how far the chain is.
+// Heard reports whether a quorum has lately said how far the chain is.
 func (r *Reader) Heard() bool {
 	_, age := r.agreed()
 	return age <= r.maxHeadAge
@@ -102,35 +119,79 @@ func kthHighest(numbers []uint64, k int) uint64 {
 	return numbers[len(numbers)-k]
 }
 
-func (h *heads) raise(latest, finalized uint64, at time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.raised = at
-	h.finalized = max(h.finalized, finalized)
-	h.latest = max(h.latest, latest, h.finalized)
+// errElsewhere marks an error that another endpoint may not have: it says that
+// the block is final, or may say so.
+var errElsewhere = errors.New("by this node's word")
+
+// final is nil when a block of that height may be proven from the endpoint: its
+// own word, and that of a quorum with it, is that the chain is finalized up to
+// there. Before it says no, it asks again whoever was not asked within a second.
+func (r *Reader) final(ctx context.Context, e *endpoint, number uint64) error {
+	r.heads.touch(r.now())
+	own, all := r.standing(e, number)
+	if !own || all < r.quorum {
+		if err := r.look(ctx, e); err != nil {
+			return err
+		}
+		own, all = r.standing(e, number)
+	}
+	switch heads, age := r.agreed(); {
+	case own && all >= r.quorum:
+		return nil
+	case all >= r.quorum:
+		return fmt.Errorf("%w: %w", errElsewhere, chain.ErrNotFinalized)
+	case age > r.maxHeadAge:
+		return r.unheard()
+	default:
+		return r.notFinal(number, heads)
+	}
 }
 
-func (h *heads) current() chain.Heads {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return chain.Heads{Latest: h.latest, Finalized: h.finalized, BlockTime: h.blockTime}
+// notFinal says when a block of that height will be final.
+func (r *Reader) notFinal(number uint64, heads chain.Heads) error {
+	missing := uint64(1)
+	if number > heads.Finalized {
+		missing = number - heads.Finalized
+	}
+	return chain.WithRetryAfter(chain.ErrNotFinalized, heads.Wait(missing))
 }
 
-// touch notes that somebody wants to know; idle tells for how long nobody did.
+// standing reports whether the endpoint lately said that the chain is finalized
+// up to a height, and how many endpoints did.
+func (r *Reader) standing(e *endpoint, number uint64) (own bool, all int) {
+	for _, other := range r.pool.endpoints {
+		if word, fresh := other.word(r.maxHeadAge); fresh && word.finalized >= number {
+			all++
+			own = own || other == e
+		}
+	}
+	return own, all
+}
+
+// touch notes that a request wants to know; after an idle time it wakes the poller.
 func (h *heads) touch(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.isIdle(now) {
+		select {
+		case h.woken <- struct{}{}:
+		default: // it is awake
+		}
+	}
 	h.asked = now
 }
 
-func (h *heads) idle(now time.Time) time.Duration {
+// idle reports whether no request came for a while.
+func (h *heads) idle(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return now.Sub(h.asked)
+	return h.isIdle(now)
 }
 
-// pace learns the time between blocks from the two heads' own timestamps.
-func (h *heads) pace(one head) {
+func (h *heads) isIdle(now time.Time) bool { return h.asked.IsZero() || now.Sub(h.asked) > idleAfter }
+
+// learn takes the time between blocks from a head's own timestamps.
+func (h *heads) learn(one head) {
 	if one.latest <= one.finalized || one.latestTime <= one.finalizedTime {
 		return
 	}
@@ -138,4 +199,11 @@ func (h *heads) pace(one head) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.blockTime = min(span/time.Duration(one.latest-one.finalized), time.Minute)
+}
+
+// pace is an estimate of the time between blocks; zero when it is not known.
+func (h *heads) pace() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.blockTime
 }

@@ -18,7 +18,7 @@ const baseBlock = 2_000_000
 // openBase opens a reader over so many nodes that serve the recorded Base block.
 func openBase(t *testing.T, count int) (*Reader, []*chaintest.Node) {
 	t.Helper()
-	c := chain.Config{Name: "base", ID: 8453, RPCTimeout: 30 * time.Second}
+	c := chain.Config{Name: "base", ID: 8453, RPCTimeout: 30 * time.Second, Quorum: 1}
 	var nodes []*chaintest.Node
 	for range count {
 		node := chaintest.NewNode(t, chaintest.Load(t, chaintest.BaseBlock))

@@ -18,7 +18,7 @@ const (
 	maxFetch   = 2 * maxBody
 	blockShare = 8 << 20 // what the fetch of a block reserves
 	smallShare = 1 << 20 // what a look at one transaction reserves
-	headBody   = 4 << 20 // an answer about heads: two blocks of 25,000 transaction hashes; needs no reservation
+	headBody   = 6 << 20 // an answer about heads: three blocks of 25,000 transaction hashes; needs no reservation
 )
 
 // budget bounds the bytes that all fetches together hold on to. Each reserves a

@@ -92,7 +92,10 @@ func TestMemoryStaysBoundedUnderManyLargeBlocks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := append(raw(t, []recorded.Reply{
-				{ID: json.RawMessage("1"), Result: c.told.Blocks[0].Block}, {ID: json.RawMessage("2"), Result: c.told.Blocks[0].Receipts},
+				{ID: json.RawMessage("1"), Result: c.told.Blocks[0].Block},
+				{ID: json.RawMessage("2"), Result: c.told.Blocks[0].Receipts},
+				{ID: json.RawMessage("3"), Result: headAt(c.served, 700)},
+				{ID: json.RawMessage("4"), Result: headAt(c.served, 100)},
 			}), bytes.Repeat([]byte(" "), c.space)...)
 			most, growth := load(t, c.served, c.count, body, c.want)
 			t.Logf("%d blocks of %d KiB: heap grew by %d MiB at most, the serving node included", c.count, len(body)>>10, growth>>20)
@@ -101,6 +104,11 @@ func TestMemoryStaysBoundedUnderManyLargeBlocks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// headAt is a head so many blocks above the recorded block.
+func headAt(r recorded.Recording, above uint64) map[string]string {
+	return map[string]string{"number": fmt.Sprintf("0x%x", r.Blocks[0].Number()+above), "timestamp": "0x1"}
 }
 
 func raw(t testing.TB, value any) json.RawMessage {
@@ -121,7 +129,7 @@ func load(t *testing.T, recording recorded.Recording, count int, body []byte, wa
 	node.SetHeads(number+700, number+100)
 	var under, peak atomic.Int64
 	script := chaintest.Script{HTTP: func(w http.ResponseWriter, _ *http.Request, calls []recorded.Request) bool {
-		if len(calls) != 2 { // not the block with its receipts
+		if len(calls) != 4 { // not the block with its receipts
 			return false
 		}
 		peak.Store(max(peak.Load(), under.Add(1)))

@@ -33,6 +33,7 @@ var manners = map[string]struct {
 	"it finds the receipts too large":          {refusing("eth_getBlockReceipts", -32005, "response size limit exceeded"), 4, 4},
 	"it has half of the receipts":              {inReceipts(func(list []any) []any { return list[:5] }), 4, 4},
 	"it shuffles receipts":                     {inReceipts(func(list []any) []any { slices.Reverse(list); return list }), 2, 2},
+	"it does not tell the gas used":            {inReceipts(editing(4, map[string]any{"gasUsed": nil})), 2, 2},
 	"it tells less of types":                   {both(edited("eth_getTransactionReceipt", map[string]any{"type": nil}), inReceipts(editing(4, map[string]any{"type": nil}))), 2, 2},
 }
 

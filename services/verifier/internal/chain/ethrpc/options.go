@@ -100,9 +100,6 @@ func (o Options) filled() Options {
 	if o.Chain.MaxHeadAge <= 0 {
 		o.Chain.MaxHeadAge = DefaultMaxHeadAge
 	}
-	if o.Chain.Quorum <= 0 {
-		o.Chain.Quorum = 1
-	}
 	o.Hooks = o.Hooks.filled()
 	return o
 }
@@ -123,7 +120,7 @@ func (o Options) endpoints() ([]*endpoint, error) {
 			name = fmt.Sprintf("%s#%d", u.Host, i+1) // a second key at the same provider
 		}
 		list = append(list, &endpoint{
-			name: name, url: raw, timeout: o.Chain.RPCTimeout, client: client, hooks: o.Hooks, now: o.Now,
+			name: name, url: raw, timeout: o.Chain.RPCTimeout, client: client, hooks: o.Hooks, log: o.Log, now: o.Now,
 		})
 	}
 	return list, errors.Join(faults...)

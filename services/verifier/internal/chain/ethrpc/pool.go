@@ -21,23 +21,30 @@ type pool struct {
 // but those that lately told something wrong, or nothing in time, last.
 func (p *pool) order() []*endpoint {
 	now := p.now()
-	var usable []*endpoint
-	for _, e := range p.endpoints {
-		if !e.isWrongChain() && e.circuit.closed(now) {
-			usable = append(usable, e)
+	return slices.DeleteFunc(p.byTrust(), func(e *endpoint) bool { return e.isWrongChain() || !e.circuit.closed(now) })
+}
+
+// byTrust gives all endpoints, best first: as configured, but after them those
+// that told something wrong or nothing in time, and then those that want rest.
+func (p *pool) byTrust() []*endpoint {
+	now := p.now()
+	rank := func(e *endpoint) int {
+		switch {
+		case !e.circuit.closed(now):
+			return 2
+		case e.suspected():
+			return 1
+		default:
+			return 0
 		}
 	}
-	slices.SortStableFunc(usable, func(a, b *endpoint) int {
-		switch aLast, bLast := a.suspected(), b.suspected(); {
-		case aLast == bLast:
-			return 0
-		case bLast:
-			return -1
-		default:
-			return 1
-		}
-	})
-	return usable
+	ranks := make(map[*endpoint]int, len(p.endpoints))
+	for _, e := range p.endpoints {
+		ranks[e] = rank(e)
+	}
+	list := slices.Clone(p.endpoints)
+	slices.SortStableFunc(list, func(a, b *endpoint) int { return ranks[a] - ranks[b] })
+	return list
 }
 
 // none says why no endpoint may be asked.
@@ -71,27 +78,28 @@ const attempts = 2
 // one. With a single endpoint it is asked again, unless it is slow or wants
 // rest: a balancer may have another node behind it. Of two errors the one that
 // tells more about the chain is returned.
-func (p *pool) try(ctx context.Context, ask func(*endpoint) (*provenBlock, error)) (*provenBlock, error) {
+func (p *pool) try(ctx context.Context, ask func(*endpoint) (*provenBlock, error)) (reading, error) {
 	e := p.next(nil, nil)
 	if e == nil {
-		return nil, p.none()
+		return reading{}, p.none()
 	}
 	var err error
 	for left := attempts; ; {
 		block, failure := ask(e)
 		if failure == nil {
-			return block, nil
+			return reading{block, e}, nil
 		}
 		failure = fmt.Errorf("%s: %w", e.name, failure)
 		if isAny(failure, errTimeout, chain.ErrIntegrity, chain.ErrInconsistent, chain.ErrNotCanonical, chain.ErrQuorum) {
 			e.suspect()
 		}
 		err = telling(err, failure)
-		if left--; left == 0 || ctx.Err() != nil || isAny(failure, chain.ErrNotFinalized, chain.ErrFinalityUnavailable) {
-			return nil, err
+		waits := isAny(failure, chain.ErrNotFinalized, chain.ErrFinalityUnavailable) && !errors.Is(failure, errElsewhere)
+		if left--; left == 0 || ctx.Err() != nil || waits {
+			return reading{}, err
 		}
 		if e = p.next(e, failure); e == nil {
-			return nil, err
+			return reading{}, err
 		}
 	}
 }

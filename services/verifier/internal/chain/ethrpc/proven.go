@@ -28,6 +28,7 @@ type provenEntry struct {
 	transaction chain.Transaction // From only where signed is nil
 	signed      *signing
 	outcome     chain.Outcome
+	opaque      bool // its type is not known: it is proven, but not read
 }
 
 // keepFacts reads the facts out of what was proven.
@@ -40,12 +41,19 @@ func (b *provenBlock) keepFacts(m *material) error {
 		if !ok || cumulative < before {
 			return fmt.Errorf("cumulative gas of receipt %d: %w", i, chain.ErrIntegrity)
 		}
+		// What is signed as gasUsed is this difference. A fork may give the two
+		// another relation, as drafts of EIP-7778 did: then nothing is signed.
+		if r.GasUsed != nil && !r.GasUsed.is(cumulative-before) {
+			return fmt.Errorf("gas used by transaction %d is not the difference of the cumulative gas: %w", i, chain.ErrInconsistent)
+		}
 		kind, err := t.kind()
 		if err != nil {
 			return err
 		}
 		entry := &b.entries[i]
-		entry.transaction, entry.signed = t.facts(kind, r)
+		if entry.opaque = !known(kind); !entry.opaque {
+			entry.transaction, entry.signed = t.facts(kind, r)
+		}
 		entry.transaction.Hash, entry.transaction.Index = chain.Hash(*t.Hash), uint64(i)
 		entry.outcome = chain.Outcome{
 			Status: r.status(), GasUsed: cumulative - before, CumulativeGasUsed: cumulative, Logs: len(r.Logs),
@@ -59,6 +67,9 @@ func (b *provenBlock) keepFacts(m *material) error {
 // sender.
 func (b *provenBlock) snapshot(index uint64) (chain.Snapshot, error) {
 	entry := b.entries[index]
+	if entry.opaque {
+		return chain.Snapshot{}, fmt.Errorf("transaction %d: %w", index, chain.ErrUnsupportedType)
+	}
 	transaction := entry.transaction
 	if entry.signed != nil {
 		from, err := entry.signed.sender()

@@ -10,21 +10,18 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// confirm waits until a quorum of endpoints stands for the block. An endpoint's
-// vote is that it has the hash at that height and has itself seen the chain
-// finalized up to there; one that is behind has no vote. The endpoint that the
-// proof comes from votes by the proof.
+// confirm waits until a quorum of endpoints stands for the block. The endpoint
+// that the proof comes from stands for it by the proof, and each of the others by
+// its vote. One whose word is old, or is that the chain is not finalized up to
+// there, has no vote.
 func (r *Reader) confirm(ctx context.Context, from *endpoint, number uint64, hash common.Hash) error {
-	missing := r.quorum
-	if from.lastHead().finalized >= number {
-		missing--
-	}
+	missing := r.quorum - 1
 	if missing <= 0 {
 		return nil
 	}
 	var voters []*endpoint
 	for _, e := range r.pool.order() {
-		if e != from && e.lastHead().finalized >= number && e.circuit.admit(r.now(), e.timeout) {
+		if word, fresh := e.word(r.maxHeadAge); e != from && fresh && word.finalized >= number && e.circuit.admit(r.now(), e.timeout) {
 			voters = append(voters, e)
 		}
 	}
@@ -32,9 +29,9 @@ func (r *Reader) confirm(ctx context.Context, from *endpoint, number uint64, has
 	defer cancel() // the votes that are no longer needed
 	votes := make(chan error, len(voters))
 	for _, e := range voters {
-		go func() { votes <- vote(ctx, e, number, hash) }()
+		go func() { votes <- guarded(r.log, func() error { return r.vote(ctx, e, number, hash) }) }()
 	}
-	result := chain.ErrUnavailable
+	behind, dissent := false, false
 	for range voters {
 		switch err := <-votes; {
 		case err == nil:
@@ -42,16 +39,26 @@ func (r *Reader) confirm(ctx context.Context, from *endpoint, number uint64, has
 				return nil
 			}
 		case errors.Is(err, chain.ErrQuorum):
-			result = chain.ErrQuorum
+			dissent = true
+		case errors.Is(err, chain.ErrNotFinalized):
+			behind = true
 		}
+	}
+	result := chain.ErrUnavailable
+	switch {
+	case dissent:
+		result = chain.ErrQuorum
+	case behind:
+		result = chain.ErrNotFinalized
 	}
 	return fmt.Errorf("%d more nodes have to confirm block %d: %w", missing, number, result)
 }
 
-// vote is nil when the endpoint has this block at this height.
-func vote(ctx context.Context, e *endpoint, number uint64, hash common.Hash) error {
-	c := newCall("eth_getBlockByNumber", hexNumber(number), false)
-	if err := e.do(ctx, nil, c); err != nil {
+// vote is nil when the endpoint has this block at this height and calls it
+// finalized in the same answer: what it said before does not count alone.
+func (r *Reader) vote(ctx context.Context, e *endpoint, number uint64, hash common.Hash) error {
+	c, ask := newCall("eth_getBlockByNumber", hexNumber(number), false), r.askHead()
+	if err := e.do(ctx, nil, append(ask.calls(), c)...); err != nil {
 		return err
 	}
 	var header struct {
@@ -64,5 +71,9 @@ func vote(ctx context.Context, e *endpoint, number uint64, hash common.Hash) err
 	if !found || header.Hash == nil || *header.Hash != hash {
 		return chain.ErrQuorum
 	}
-	return nil
+	word, err := r.noteHead(e, ask)
+	if err != nil {
+		return err
+	}
+	return word.covers(number, hash)
 }

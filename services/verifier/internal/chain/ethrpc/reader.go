@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"golang.org/x/sync/singleflight"
 
+	"github.com/pforte/pforte/pkg/flight"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
@@ -23,7 +23,9 @@ type Reader struct {
 	cache      *cache
 	budget     *budget
 	heads      heads
-	flights    singleflight.Group
+	looks      flight.Group[*endpoint, struct{}]
+	readings   flight.Group[common.Hash, reading]
+	blocks     flight.Group[blockKey, *provenBlock]
 	hooks      Hooks
 	log        *slog.Logger
 	now        func() time.Time
@@ -43,7 +45,7 @@ func Open(ctx context.Context, options Options) (*Reader, error) {
 	}
 	r := &Reader{
 		identity:   o.Chain.Identity(),
-		quorum:     o.Chain.Quorum,
+		quorum:     o.Chain.Agreeing(),
 		timeout:    o.Chain.RPCTimeout,
 		maxHeadAge: o.Chain.MaxHeadAge,
 		pool:       &pool{endpoints: endpoints, now: o.Now, timeout: o.Chain.RPCTimeout},
@@ -52,8 +54,12 @@ func Open(ctx context.Context, options Options) (*Reader, error) {
 		hooks:      o.Hooks,
 		log:        o.Log,
 		now:        o.Now,
+		heads:      heads{woken: make(chan struct{}, 1)},
 	}
-	r.heads.touch(r.now())
+	if r.quorum == 1 && len(endpoints) > 1 {
+		r.log.Warn("a single node's word makes a block final, and any of the nodes may be that one: set CHAIN_RPC_QUORUM, or the quorum in CHAINS_FILE, to 2 or more",
+			"chain", r.identity.Name, "nodes", len(endpoints))
+	}
 	return r, r.firstLook(ctx)
 }
 
@@ -62,7 +68,7 @@ func (r *Reader) firstLook(ctx context.Context) error {
 	answers := make(chan error, len(r.pool.endpoints))
 	for _, e := range r.pool.endpoints {
 		go func() {
-			err := r.pollEndpoint(ctx, e)
+			err := guarded(r.log, func() error { return r.pollEndpoint(ctx, e) })
 			if err != nil {
 				err = fmt.Errorf("%s: %w", e.name, err)
 			}
@@ -78,7 +84,6 @@ func (r *Reader) firstLook(ctx context.Context) error {
 			r.log.Warn("node does not answer yet", "chain", r.identity.Name, "error", err)
 		}
 	}
-	r.agreed() // what later heads are held against
 	return errors.Join(faults...)
 }
 
@@ -93,13 +98,15 @@ func (r *Reader) Read(ctx context.Context, transaction chain.Hash) (chain.Snapsh
 	hash := common.Hash(transaction)
 	block, cached := r.cache.transaction(r.identity.ID, hash)
 	r.hooks.Cache(cached)
+	from := (*endpoint)(nil)
 	if !cached {
-		var err error
-		if block, err = r.shared(ctx, hash); err != nil {
+		read, err := r.shared(ctx, hash)
+		if err != nil {
 			return chain.Snapshot{}, err
 		}
+		block, from = read.block, read.from
 	}
-	heads, err := r.Heads(ctx)
+	heads, err := r.headsOf(ctx, from)
 	if err != nil {
 		return chain.Snapshot{}, err
 	}
@@ -111,25 +118,40 @@ func (r *Reader) Read(ctx context.Context, transaction chain.Hash) (chain.Snapsh
 	return snapshot, nil
 }
 
+// headsOf returns the heads that confirmations are counted by: where one endpoint's
+// word is enough, that of the endpoint that proved the block, if it just did.
+func (r *Reader) headsOf(ctx context.Context, from *endpoint) (chain.Heads, error) {
+	if from != nil && r.quorum == 1 {
+		if word, fresh := from.word(r.maxHeadAge); fresh {
+			return chain.Heads{Latest: word.latest, Finalized: word.finalized, BlockTime: r.heads.pace()}, nil
+		}
+	}
+	return r.Heads(ctx)
+}
+
 // shared reads a transaction's block once for all who ask for it at the same
-// time. A caller that gives up leaves the others their answer.
-func (r *Reader) shared(ctx context.Context, transaction common.Hash) (*provenBlock, error) {
-	done := r.flights.DoChan("transaction "+string(transaction[:]), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*attempts*r.timeout)
+// time. A caller that gives up leaves the others their answer; when the last one
+// does, the reading ends, and the node and the memory for its answers are free.
+func (r *Reader) shared(ctx context.Context, transaction common.Hash) (reading, error) {
+	read, err := r.readings.Do(ctx, transaction, func(ctx context.Context) (reading, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*attempts*r.timeout)
 		defer cancel()
 		return r.pool.try(ctx, func(e *endpoint) (*provenBlock, error) { return r.readFrom(ctx, e, transaction) })
 	})
-	return await(ctx, done)
+	return read, faultOf(r.log, err)
 }
 
-func await(ctx context.Context, done <-chan singleflight.Result) (*provenBlock, error) {
-	select {
-	case result := <-done:
-		block, _ := result.Val.(*provenBlock)
-		return block, result.Err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", errGone, chain.ErrUnavailable)
-	}
+// reading is a block and the endpoint that it was proven from.
+type reading struct {
+	block *provenBlock
+	from  *endpoint
+}
+
+// blockKey names a block as one endpoint has it.
+type blockKey struct {
+	from   *endpoint
+	number uint64
+	hash   common.Hash
 }
 
 // readFrom locates the transaction and proves its block, with one endpoint.
@@ -138,7 +160,7 @@ func (r *Reader) readFrom(ctx context.Context, e *endpoint, transaction common.H
 	if err != nil {
 		return nil, err
 	}
-	if err := r.final(ctx, at.number); err != nil {
+	if err := r.final(ctx, e, at.number); err != nil {
 		return nil, err
 	}
 	block, err := r.block(ctx, e, at)
@@ -155,9 +177,8 @@ func (r *Reader) block(ctx context.Context, e *endpoint, at *location) (*provenB
 	if block, ok := r.cache.block(r.identity.ID, at.block); ok {
 		return block, nil
 	}
-	key := fmt.Sprintf("block %p %d %v", e, at.number, at.block)
-	done := r.flights.DoChan(key, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*attempts*r.timeout)
+	block, err := r.blocks.Do(ctx, blockKey{e, at.number, at.block}, func(ctx context.Context) (*provenBlock, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*attempts*r.timeout)
 		defer cancel()
 		block, err := r.fetch(ctx, e, at.number, at.block)
 		if err == nil {
@@ -165,23 +186,5 @@ func (r *Reader) block(ctx context.Context, e *endpoint, at *location) (*provenB
 		}
 		return block, err
 	})
-	return await(ctx, done)
-}
-
-// final is nil when the chain is finalized up to number. Before it says no, it
-// looks again, but not more often than once a second.
-func (r *Reader) final(ctx context.Context, number uint64) error {
-	heads, err := r.Heads(ctx)
-	if err != nil {
-		return err
-	}
-	if _, age := r.agreed(); number > heads.Finalized && age >= pollShortest {
-		if heads, err = r.refreshedHeads(ctx); err != nil {
-			return err
-		}
-	}
-	if number > heads.Finalized {
-		return chain.WithRetryAfter(chain.ErrNotFinalized, heads.Wait(number-heads.Finalized))
-	}
-	return nil
+	return block, faultOf(r.log, err)
 }

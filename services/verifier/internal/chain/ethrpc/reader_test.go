@@ -31,10 +31,10 @@ func baseNode(t testing.TB) *chaintest.Node {
 	return node
 }
 
-// config is for Base with these nodes. Busy machines make no test fail: only tests
+// config is for Base with these nodes, of which the word of one is enough. Busy machines make no test fail: only tests
 // of lateness have short timeouts.
 func config(nodes ...*chaintest.Node) chain.Config {
-	c := chain.Config{Name: "base", ID: 8453, RPCTimeout: 30 * time.Second}
+	c := chain.Config{Name: "base", ID: 8453, RPCTimeout: 30 * time.Second, Quorum: 1}
 	for _, node := range nodes {
 		c.RPCURLs = append(c.RPCURLs, node.URL)
 	}

@@ -15,18 +15,20 @@ import (
 
 // Reader implements payment.Truth.
 type Reader struct {
-	nodes []node
-	chain uint64
+	nodes  []node
+	chain  uint64
+	quorum int
 }
 
 var _ payment.Truth = (*Reader)(nil)
 
-// New makes a reader of the CAIP-2 network that asks the nodes in their order
-// until one answers.
-func New(network string, urls []string) (*Reader, error) {
+// New makes a reader of the CAIP-2 network. What it says is the word of as many
+// nodes as the quorum: of one, they are asked in their order until one answers; of
+// more, all at once until so many say the same.
+func New(network string, urls []string, quorum int) (*Reader, error) {
 	id, ok := x402.ChainID(network)
-	if !ok || !id.IsUint64() || len(urls) == 0 {
-		return nil, errors.New("reading the payment network needs a chain id and a node")
+	if !ok || !id.IsUint64() || quorum < 1 || quorum > len(urls) {
+		return nil, errors.New("reading the payment network needs a chain id, a node and a quorum of the nodes")
 	}
 	client := &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -38,7 +40,7 @@ func New(network string, urls []string) (*Reader, error) {
 			IdleConnTimeout:     time.Minute,
 		},
 	}
-	r := &Reader{chain: id.Uint64()}
+	r := &Reader{chain: id.Uint64(), quorum: quorum}
 	for _, url := range urls {
 		r.nodes = append(r.nodes, node{url: url, http: client})
 	}
@@ -48,6 +50,9 @@ func New(network string, urls []string) (*Reader, error) {
 // Fate implements payment.Truth.
 func (r *Reader) Fate(ctx context.Context, q payment.Question) (payment.Fate, error) {
 	var faults []error
+	if r.quorum > 1 {
+		return r.agreed(ctx, q)
+	}
 	for _, n := range r.nodes {
 		fate, err := r.ask(ctx, n, q)
 		if err == nil {
@@ -56,6 +61,36 @@ func (r *Reader) Fate(ctx context.Context, q payment.Question) (payment.Fate, er
 		faults = append(faults, err)
 		if ctx.Err() != nil {
 			break
+		}
+	}
+	return payment.Fate{}, fmt.Errorf("read the payment network: %w", errors.Join(faults...))
+}
+
+// agreed asks all nodes until a quorum of them says the same.
+func (r *Reader) agreed(ctx context.Context, q payment.Question) (payment.Fate, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		fate payment.Fate
+		err  error
+	}
+	answers := make(chan answer, len(r.nodes))
+	for _, n := range r.nodes {
+		go func() {
+			fate, err := r.ask(ctx, n, q)
+			answers <- answer{fate, err}
+		}()
+	}
+	votes := map[payment.Fate]int{}
+	faults := []error{fmt.Errorf("no %d nodes agree", r.quorum)}
+	for range r.nodes {
+		a := <-answers
+		if a.err != nil {
+			faults = append(faults, a.err)
+			continue
+		}
+		if votes[a.fate]++; votes[a.fate] == r.quorum {
+			return a.fate, nil
 		}
 	}
 	return payment.Fate{}, fmt.Errorf("read the payment network: %w", errors.Join(faults...))
@@ -71,6 +106,9 @@ func (r *Reader) ask(ctx context.Context, n node, q payment.Question) (payment.F
 	}
 	if uint64(id) != r.chain {
 		return payment.Fate{}, fmt.Errorf("the node serves chain %d, not %d", id, r.chain)
+	}
+	if n.named(ctx, q) {
+		return payment.Fate{Is: payment.Paid, Transaction: strings.ToLower(q.Transaction)}, nil
 	}
 	latest, err := n.block(ctx, "latest")
 	if err != nil {
@@ -95,17 +133,19 @@ func (r *Reader) ask(ctx context.Context, n node, q payment.Question) (payment.F
 // unspent tells apart what may still be spent from what never can be: a final
 // block is past the end of the authorization, and it is not marked as used. The
 // mark only ever goes up, so that the latest state speaks for the final one,
-// which ordinary nodes no longer have.
+// which ordinary nodes no longer have. What may still be spent, but failed in the
+// transaction that was named, is told apart too.
 func (n node) unspent(ctx context.Context, q payment.Question, latest block) (payment.Fate, error) {
-	if int64(latest.Timestamp) < q.ValidBefore.Unix() {
-		return payment.Fate{Is: payment.Unspent}, nil
-	}
-	final, err := n.block(ctx, "finalized")
-	if err != nil || int64(final.Timestamp) < q.ValidBefore.Unix() {
-		return payment.Fate{Is: payment.Unspent}, nil //nolint:nilerr // finality that is not known is not reached
+	is := payment.Expired
+	if !n.isOver(ctx, q, latest) {
+		failed, err := n.failed(ctx, q)
+		if err != nil || !failed {
+			return payment.Fate{Is: payment.Unspent}, err
+		}
+		is = payment.Reverted
 	}
 	var used string
-	err = n.call(ctx, &used, "eth_call", map[string]string{
+	err := n.call(ctx, &used, "eth_call", map[string]string{
 		"to": q.Key.Asset, "data": selectorState + word(q.Key.Payer) + strings.TrimPrefix(q.Key.Nonce, "0x"),
 	}, "latest")
 	switch {
@@ -116,5 +156,41 @@ func (n node) unspent(ctx context.Context, q payment.Question, latest block) (pa
 	case strings.Trim(used, "0x") != "":
 		return payment.Fate{}, errors.New("the authorization is used, but its log was not found")
 	}
-	return payment.Fate{Is: payment.Expired}, nil
+	return payment.Fate{Is: is}, nil
+}
+
+// isOver reports whether a final block is past the end of the authorization.
+// Finality that is not known is not reached.
+func (n node) isOver(ctx context.Context, q payment.Question, latest block) bool {
+	if int64(latest.Timestamp) < q.ValidBefore.Unix() {
+		return false
+	}
+	final, err := n.block(ctx, "finalized")
+	return err == nil && int64(final.Timestamp) >= q.ValidBefore.Unix()
+}
+
+// failed reports whether the transaction that was named is on the chain, was to
+// spend this authorization, whose nonce it then carries, and has failed.
+func (n node) failed(ctx context.Context, q payment.Question) (bool, error) {
+	if q.Transaction == "" {
+		return false, nil
+	}
+	t, err := n.receipt(ctx, q.Transaction)
+	if errors.Is(err, errNull) || err == nil && t.Status != "0x0" {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var sent struct {
+		Hash  string `json:"hash"`
+		Input string `json:"input"`
+	}
+	if err := n.call(ctx, &sent, "eth_getTransactionByHash", q.Transaction); err != nil {
+		return false, err
+	}
+	if !strings.EqualFold(sent.Hash, q.Transaction) {
+		return false, errors.New("the node answers for another transaction")
+	}
+	return strings.Contains(strings.ToLower(sent.Input), strings.TrimPrefix(q.Key.Nonce, "0x")), nil
 }

@@ -1,6 +1,7 @@
 package chainlog_test
 
 import (
+	"cmp"
 	"context"
 	"net/http/httptest"
 	"strings"
@@ -13,7 +14,7 @@ import (
 
 func reader(t *testing.T, urls ...string) *chainlog.Reader {
 	t.Helper()
-	r, err := chainlog.New("eip155:84532", urls)
+	r, err := chainlog.New("eip155:84532", urls, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,10 +84,78 @@ func TestTheFateOfAnAuthorization(t *testing.T) {
 			if n.widest > 1000 {
 				t.Errorf("asked for the logs of %d blocks at once", n.widest)
 			}
-			if len(n.calls) > 50 {
+			if len(n.calls) > 14 {
 				t.Errorf("took %d calls", len(n.calls))
 			}
 		})
+	}
+}
+
+// However old a payment is, and however unevenly blocks have come, a look at it
+// takes few calls.
+func TestALookTakesFewCalls(t *testing.T) {
+	for name, c := range map[string]struct {
+		block, calls int
+		uneven       func(*node)
+	}{
+		"two minutes":                {block: 19_999_940, calls: 8},
+		"a day":                      {block: 19_956_800, calls: 11},
+		"a year":                     {block: 4_231_800, calls: 11},
+		"a year, and the pace moved": {block: 4_231_800, calls: 24, uneven: func(n *node) { n.slow = 12_000_000 }},
+	} {
+		n := newNode(t)
+		n.latest, n.final = 20_000_000, 19_999_900
+		if c.uneven != nil {
+			c.uneven(n)
+		}
+		q := asked(1, c.block)
+		q.Since, q.ValidBefore = n.timeOf(c.block), n.timeOf(c.block).Add(time.Minute)
+		n.spend(c.block+2, paying, mark(used, 1), move(shop, 10000))
+		if fate, err := reader(t, n.url).Fate(context.Background(), q); err != nil || fate.Is != payment.Paid {
+			t.Errorf("%s: got %+v, %v", name, fate, err)
+		}
+		if len(n.calls) > c.calls {
+			t.Errorf("%s: took %d calls, want at most %d", name, len(n.calls), c.calls)
+		}
+	}
+}
+
+// The transaction that the facilitator named counts only when it was to spend
+// this authorization, and the authorization is not spent.
+func TestATransactionThatFailed(t *testing.T) {
+	const block = 99_990
+	named := nonce(0xfa)
+	input := "0xe3ee160e" + word(payer)[2:] + strings.ToUpper(nonce(1)[2:])
+	for name, c := range map[string]struct {
+		chain func(*node)
+		block int
+		want  payment.FateKind
+	}{
+		"it was this one's":           {chain: func(n *node) { n.reverted = map[string]string{named: input} }, want: payment.Reverted},
+		"it paid":                     {chain: func(n *node) { n.spend(block+1, named, mark(used, 1), move(shop, 10000)) }, want: payment.Paid},
+		"it was another one's":        {chain: func(n *node) { n.reverted = map[string]string{named: "0xe3ee160e" + nonce(2)[2:]} }, want: payment.Unspent},
+		"it is not on the chain":      {chain: func(*node) {}, want: payment.Unspent},
+		"it succeeded, with no event": {chain: func(n *node) { n.spend(block, named, mark(used, 2)) }, want: payment.Unspent},
+		"another one paid": {chain: func(n *node) {
+			n.reverted = map[string]string{named: input}
+			n.spend(block+1, paying, mark(used, 1), move(shop, 10000))
+		}, want: payment.Paid},
+		"it is over": {chain: func(n *node) { n.reverted = map[string]string{named: input} }, block: 40_000, want: payment.Expired},
+	} {
+		n := newNode(t)
+		c.chain(n)
+		q := asked(1, cmp.Or(c.block, block))
+		q.Transaction = named
+		if fate, err := reader(t, n.url).Fate(context.Background(), q); err != nil || fate.Is != c.want {
+			t.Errorf("%s: got %+v, %v; want %d", name, fate, err, c.want)
+		}
+	}
+	n := newNode(t)
+	n.reverted, n.states[nonce(1)] = map[string]string{named: input}, true
+	q := asked(1, block)
+	q.Transaction = named
+	if fate, err := reader(t, n.url).Fate(context.Background(), q); err == nil {
+		t.Errorf("used without a log: got %+v", fate)
 	}
 }
 
@@ -127,6 +196,44 @@ func TestTheNextNodeIsAskedWhenOneFails(t *testing.T) {
 	}
 }
 
+// With a quorum of two, the word of one node alone decides nothing.
+func TestAQuorumOfNodesMustAgree(t *testing.T) {
+	pays := func(n *node) { n.spend(40_002, paying, mark(used, 1), move(shop, 10000)) }
+	quiet := func(*node) {}
+	away := failing("eth_getBlockByNumber", "")
+	for name, c := range map[string]struct {
+		nodes []func(*node)
+		want  payment.FateKind
+		fails bool
+	}{
+		"both say paid":                {nodes: []func(*node){pays, pays}, want: payment.Paid},
+		"one invents a payment":        {nodes: []func(*node){pays, quiet}, fails: true},
+		"one of three invents one":     {nodes: []func(*node){pays, quiet, quiet}, want: payment.Expired},
+		"one of three withholds one":   {nodes: []func(*node){quiet, pays, pays}, want: payment.Paid},
+		"one is away":                  {nodes: []func(*node){pays, away}, fails: true},
+		"one of three is away":         {nodes: []func(*node){pays, away, pays}, want: payment.Paid},
+		"one calls it final too early": {nodes: []func(*node){quiet, func(n *node) { n.final = 39_000 }}, fails: true},
+	} {
+		var urls []string
+		for _, change := range c.nodes {
+			n := newNode(t)
+			change(n)
+			urls = append(urls, n.url)
+		}
+		r, err := chainlog.New("eip155:84532", urls, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fate, err := r.Fate(context.Background(), asked(1, 40_000))
+		if (err != nil) != c.fails || err == nil && fate.Is != c.want {
+			t.Errorf("%s: got %+v, %v", name, fate, err)
+		}
+	}
+	if _, err := chainlog.New("eip155:1", []string{"http://127.0.0.1:1"}, 2); err == nil {
+		t.Error("a quorum of more nodes than there are was taken")
+	}
+}
+
 func TestAnErrorNeverHoldsANodesKey(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
@@ -139,10 +246,10 @@ func TestAnErrorNeverHoldsANodesKey(t *testing.T) {
 }
 
 func TestAReaderNeedsANetworkAndANode(t *testing.T) {
-	if _, err := chainlog.New("base", []string{"http://127.0.0.1:1"}); err == nil {
+	if _, err := chainlog.New("base", []string{"http://127.0.0.1:1"}, 1); err == nil {
 		t.Error("a network of another form was taken")
 	}
-	if _, err := chainlog.New("eip155:1", nil); err == nil {
+	if _, err := chainlog.New("eip155:1", nil, 1); err == nil {
 		t.Error("no node was taken")
 	}
 }

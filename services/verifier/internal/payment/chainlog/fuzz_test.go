@@ -37,7 +37,7 @@ func FuzzNodeAnswers(f *testing.F) {
 		}
 	}))
 	f.Cleanup(server.Close)
-	reader, err := chainlog.New("eip155:84532", []string{server.URL})
+	reader, err := chainlog.New("eip155:84532", []string{server.URL}, 1)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -52,6 +52,10 @@ type node struct {
 	fault                   func(method string) (answer string, fails bool)
 	url                     string
 	contradicts, noFinality bool
+	// slow is the number of blocks from the first that came at a sixth of the pace.
+	slow int
+	// reverted are transactions that failed, with their input.
+	reverted map[string]string
 }
 
 func newNode(t *testing.T) *node {
@@ -68,6 +72,11 @@ func nonce(n int) string { return fmt.Sprintf("0x%064x", n) }
 func word(address string) string { return "0x" + strings.Repeat("0", 24) + address[2:] }
 
 func timeOf(block int) time.Time { return genesis.Add(time.Duration(block) * blockTime) }
+
+// timeOf is a block's time on this chain.
+func (n *node) timeOf(block int) time.Time {
+	return timeOf(block).Add(time.Duration(min(block, n.slow)-n.slow) * 5 * blockTime)
+}
 
 // spend puts a transaction with the given events into a block.
 func (n *node) spend(block int, transaction string, events ...event) {
@@ -126,6 +135,9 @@ func (n *node) answer(method string, params []json.RawMessage) any {
 		return n.logs(params[0])
 	case "eth_getTransactionReceipt":
 		return n.receipt(n.text(params[0]))
+	case "eth_getTransactionByHash":
+		hash := n.text(params[0])
+		return map[string]string{"hash": hash, "input": n.reverted[hash]}
 	case "eth_call":
 		var call struct{ To, Data string }
 		_ = json.Unmarshal(params[0], &call)
@@ -171,7 +183,7 @@ func (n *node) block(tag string) any {
 	if number > n.latest {
 		return nil
 	}
-	return map[string]string{"number": fmt.Sprintf("0x%x", number), "timestamp": fmt.Sprintf("0x%x", timeOf(number).Unix())}
+	return map[string]string{"number": fmt.Sprintf("0x%x", number), "timestamp": fmt.Sprintf("0x%x", n.timeOf(number).Unix())}
 }
 
 func (n *node) logs(param json.RawMessage) any {
@@ -192,11 +204,17 @@ func (n *node) logs(param json.RawMessage) any {
 }
 
 func (n *node) receipt(transaction string) any {
+	if _, failed := n.reverted[transaction]; failed {
+		return map[string]any{"status": "0x0", "transactionHash": transaction, "logs": []event{}}
+	}
 	logs := []event{}
 	for _, e := range n.events {
 		if e.TransactionHash == transaction {
 			logs = append(logs, e)
 		}
+	}
+	if len(logs) == 0 {
+		return nil
 	}
 	status := "0x1"
 	if n.contradicts {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -31,20 +32,44 @@ func isSpending(e entry, q payment.Question) bool {
 		strings.EqualFold(e.Topics[1], "0x"+word(q.Key.Payer)) && strings.EqualFold(e.Topics[2], q.Key.Nonce)
 }
 
+// transaction is what is read of a transaction's receipt.
+type transaction struct {
+	Status          string  `json:"status"`
+	TransactionHash string  `json:"transactionHash"`
+	Logs            []entry `json:"logs"`
+}
+
+func (n node) receipt(ctx context.Context, hash string) (t transaction, err error) {
+	if err := n.call(ctx, &t, "eth_getTransactionReceipt", hash); err != nil {
+		return t, err
+	}
+	if !strings.EqualFold(t.TransactionHash, hash) {
+		return t, errors.New("the node answers for another transaction")
+	}
+	return t, nil
+}
+
+// named reports whether the transaction that the facilitator named is on the
+// chain, used the authorization and paid us by it. That is the ordinary end, and
+// takes no search; whatever else the node says of it, the search decides.
+func (n node) named(ctx context.Context, q payment.Question) bool {
+	if q.Transaction == "" {
+		return false
+	}
+	t, err := n.receipt(ctx, q.Transaction)
+	marks := slices.ContainsFunc(t.Logs, func(e entry) bool { return isSpending(e, q) && e.Topics[0] == topicUsed })
+	return err == nil && t.Status == "0x1" && marks && pays(t.Logs, q)
+}
+
 // paid tells whether the transaction that used the authorization paid us by it.
 func (n node) paid(ctx context.Context, q payment.Question, used entry) (payment.Fate, error) {
-	var receipt struct {
-		Status          string  `json:"status"`
-		TransactionHash string  `json:"transactionHash"`
-		Logs            []entry `json:"logs"`
-	}
-	if err := n.call(ctx, &receipt, "eth_getTransactionReceipt", used.TransactionHash); err != nil {
+	t, err := n.receipt(ctx, used.TransactionHash)
+	switch {
+	case err != nil:
 		return payment.Fate{}, err
-	}
-	if receipt.Status != "0x1" || !strings.EqualFold(receipt.TransactionHash, used.TransactionHash) {
+	case t.Status != "0x1":
 		return payment.Fate{}, errors.New("the node's receipt contradicts its log")
-	}
-	if !pays(receipt.Logs, q) {
+	case !pays(t.Logs, q):
 		return payment.Fate{Is: payment.Elsewhere}, nil
 	}
 	return payment.Fate{Is: payment.Paid, Transaction: strings.ToLower(used.TransactionHash)}, nil

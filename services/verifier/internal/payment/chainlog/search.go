@@ -18,65 +18,67 @@ const (
 // between gives a range of blocks that holds every block with a time from
 // since to until: the only ones that can hold the spending.
 func (n node) between(ctx context.Context, latest block, since, until time.Time) (from, to quantity, err error) {
-	if from, err = n.before(ctx, latest, since); err != nil {
+	low, err := n.before(ctx, latest, since)
+	if err != nil {
 		return 0, 0, err
 	}
-	to = latest.Number
-	if int64(latest.Timestamp) > until.Unix() {
-		if to, err = n.after(ctx, from, latest.Number, until); err != nil {
-			return 0, 0, err
-		}
+	if int64(latest.Timestamp) <= until.Unix() {
+		return low.Number, latest.Number, nil
 	}
-	return from, to, nil
+	_, high, err := n.narrow(ctx, low, latest, until)
+	return low.Number, high.Number, err
 }
 
 // before gives a block that is older than t, or the first, and not much older
-// than need be: steps that double find one, halving comes closer.
-func (n node) before(ctx context.Context, latest block, t time.Time) (quantity, error) {
-	low, high := quantity(0), latest.Number
-	for step := quantity(closeEnough); step < latest.Number; step *= 2 {
-		older, err := n.isOlder(ctx, latest.Number-step, t)
-		if err != nil {
-			return 0, err
-		}
-		if older {
-			low = latest.Number - step
-			break
-		}
-		high = latest.Number - step
+// than need be. The pace of the last blocks says where to begin.
+func (n node) before(ctx context.Context, latest block, t time.Time) (block, error) {
+	const sample = 1024
+	if latest.Number <= closeEnough {
+		return block{}, nil
 	}
-	low, _, err := n.halve(ctx, low, high, t)
+	recent, err := n.block(ctx, (latest.Number - min(sample, latest.Number)).String())
+	if err != nil {
+		return block{}, err
+	}
+	if isOlder(recent, t) {
+		low, _, err := n.narrow(ctx, recent, latest, t)
+		return low, err
+	}
+	// As if the chain had always had this pace; the first block need not be asked.
+	first := block{}
+	if pace := float64(latest.Timestamp-recent.Timestamp) / float64(latest.Number-recent.Number); recent.Timestamp <= latest.Timestamp {
+		first.Timestamp = quantity(max(0, float64(recent.Timestamp)-pace*float64(recent.Number)))
+	}
+	low, _, err := n.narrow(ctx, first, recent, t)
 	return low, err
 }
 
-// after gives a block from low to high that is not older than t, and not much
-// younger than need be. high is not older than t.
-func (n node) after(ctx context.Context, low, high quantity, t time.Time) (quantity, error) {
-	_, high, err := n.halve(ctx, low, high, t)
-	return high, err
-}
+func isOlder(b block, t time.Time) bool { return int64(b.Timestamp) < t.Unix() }
 
-// halve brings low, whose block is older than t or the first, and high, whose
-// block is not older, close to each other.
-func (n node) halve(ctx context.Context, low, high quantity, t time.Time) (quantity, quantity, error) {
-	for high-low > closeEnough {
-		middle := low + (high-low)/2
-		older, err := n.isOlder(ctx, middle, t)
-		if err != nil {
-			return 0, 0, err
+// narrow brings low, whose block is older than t or the first, and high, whose
+// block is not older, close to each other. Blocks come at a nearly even pace, so
+// it asks for those just before and just after where t should be; every third
+// time it halves, whatever the pace.
+func (n node) narrow(ctx context.Context, low, high block, t time.Time) (block, block, error) {
+	for turn := 0; high.Number-low.Number > closeEnough; turn++ {
+		number := low.Number + (high.Number-low.Number)/2
+		if span := float64(high.Timestamp) - float64(low.Timestamp); turn%3 < 2 && span > 0 {
+			part := (float64(t.Unix()) - float64(low.Timestamp)) / span
+			guess := float64(low.Number) + min(max(part, 0), 1)*float64(high.Number-low.Number)
+			guess += float64(closeEnough/2-1) * float64(2*(turn%3)-1)
+			number = quantity(min(max(guess, float64(low.Number+1)), float64(high.Number-1)))
 		}
-		if older {
+		middle, err := n.block(ctx, number.String())
+		if err != nil {
+			return block{}, block{}, err
+		}
+		if middle.Number = number; isOlder(middle, t) {
 			low = middle
 		} else {
 			high = middle
 		}
 	}
 	return low, high, nil
-}
-
-func (n node) isOlder(ctx context.Context, number quantity, t time.Time) (bool, error) {
-	b, err := n.block(ctx, number.String())
-	return int64(b.Timestamp) < t.Unix(), err
 }
 
 // spending gives the event that used or cancelled the authorization, or nil.

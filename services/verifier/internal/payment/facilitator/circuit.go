@@ -6,7 +6,8 @@ import (
 )
 
 // A circuit opens after so many failures in a row and stays open so long; then
-// one question at a time tries whether the facilitator is back.
+// one question at a time tries whether the facilitator is back. It is open too for
+// as long as the facilitator has asked to be left alone.
 const (
 	openAfter = 5
 	openFor   = 5 * time.Second
@@ -18,21 +19,36 @@ type circuit struct {
 	mu       sync.Mutex
 	failures int
 	retryAt  time.Time
+	// busyUntil is when the pause ends that the facilitator has asked for.
+	busyUntil time.Time
 }
 
-// closed tells whether a question may be asked. While the circuit is open it is
-// true once an interval, for the one who tries.
-func (c *circuit) closed() bool {
+// wait returns how long no question may be asked, zero when one may be. While the
+// circuit is open it is zero once an interval, for the one who tries.
+func (c *circuit) wait() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := c.now()
+	if left := c.busyUntil.Sub(now); left > 0 {
+		return left
+	}
 	if c.failures < openAfter {
-		return true
+		return 0
 	}
-	if now := c.now(); !now.Before(c.retryAt) {
-		c.retryAt = now.Add(openFor)
-		return true
+	if left := c.retryAt.Sub(now); left > 0 {
+		return left
 	}
-	return false
+	c.retryAt = now.Add(openFor)
+	return 0
+}
+
+// busy lets no question be asked for a while, because the facilitator says so.
+func (c *circuit) busy(pause time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if until := c.now().Add(pause); until.After(c.busyUntil) {
+		c.busyUntil = until
+	}
 }
 
 func (c *circuit) succeeded() {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pforte/pforte/pkg/strictjson"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -87,15 +87,16 @@ func transport() *http.Transport {
 }
 
 // Verify implements payment.Facilitator. A question that got no usable answer
-// is put once more while ctx lasts.
+// is put once more while ctx lasts, unless the facilitator wants a pause.
 func (c *Client) Verify(ctx context.Context, body []byte) (x402.VerifyResponse, error) {
 	var answer x402.VerifyResponse
-	if !c.circuit.closed() {
+	if wait := c.circuit.wait(); wait > 0 {
 		c.Called("verify", "open", 0)
-		return answer, fmt.Errorf("%w: it was away and is left alone for a moment", ErrAway)
+		return answer, &payment.LaterError{Err: fmt.Errorf("%w: it was away or busy and is left alone for a moment", ErrAway), After: wait}
 	}
 	answer, err := c.verify(ctx, body)
-	if errors.Is(err, ErrAway) && ctx.Err() == nil {
+	var later *payment.LaterError
+	if errors.Is(err, ErrAway) && !errors.As(err, &later) && ctx.Err() == nil {
 		answer, err = c.verify(ctx, body)
 	}
 	return answer, err
@@ -155,9 +156,15 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 		outcome = "refused"
 	case said && success:
 		outcome = "ok"
-	case r.isLimit(c.Now()):
+	case r.status == http.StatusPaymentRequired: // more work must be paid for
 		outcome = "limit"
-		return fmt.Errorf("%s: status %d: %w", path, r.status, payment.ErrFacilitatorLimit)
+		err := fmt.Errorf("%s: status %d: %w", path, r.status, payment.ErrFacilitatorLimit)
+		return &payment.LaterError{Err: err, After: retryAfter(r.header, c.Now(), 0, longestLimit)}
+	case r.status == http.StatusTooManyRequests:
+		pause := retryAfter(r.header, c.Now(), usualPause, longestPause)
+		c.circuit.busy(pause)
+		err := fmt.Errorf("%w: %s: status %d, %s", ErrAway, path, r.status, what(readErr))
+		return &payment.LaterError{Err: err, After: pause}
 	case r.isAway():
 		c.circuit.failed()
 		return fmt.Errorf("%w: %s: status %d, %s", ErrAway, path, r.status, what(readErr))
@@ -183,30 +190,38 @@ func what(readErr error) string {
 	return "no verdict"
 }
 
+// How long the facilitator is left alone when it wants a pause: as it says, but not
+// longer than this. Without a word a pause is short; of a limit the caller decides.
+const (
+	usualPause   = time.Second
+	longestPause = 10 * time.Second
+	longestLimit = time.Hour
+)
+
+// retryAfter reads the header (RFC 9110 section 10.2.3), between a second and
+// longest; usual when there is none that can be read.
+func retryAfter(h http.Header, now time.Time, usual, longest time.Duration) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return min(max(time.Duration(seconds)*time.Second, time.Second), longest)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(at.Sub(now), time.Second), longest)
+	}
+	return usual
+}
+
 // reply is what came back, whole.
 type reply struct {
-	status     int
-	retryAfter string
-	text       []byte
+	status int
+	header http.Header
+	text   []byte
 }
 
-// isLimit tells a status that says that more work must be paid for. A facilitator
-// that only wants a short pause says how short.
-func (r reply) isLimit(now time.Time) bool {
-	if r.status == http.StatusPaymentRequired {
-		return true
-	}
-	seconds, err := strconv.Atoi(r.retryAfter)
-	if date, isDate := http.ParseTime(r.retryAfter); isDate == nil {
-		seconds, err = int(date.Sub(now).Seconds()), nil
-	}
-	return r.status == http.StatusTooManyRequests && (err != nil || seconds > 60)
-}
-
-// isAway tells statuses that say that nobody is there to answer, or wants a pause.
+// isAway tells statuses that say that nobody is there to answer.
 func (r reply) isAway() bool {
 	switch r.status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
 	return false
@@ -241,5 +256,5 @@ func (c *Client) exchange(ctx context.Context, method, path string, body []byte)
 	if err == nil && len(text) > maxAnswer {
 		err = errors.New("answer is too large")
 	}
-	return reply{status: response.StatusCode, retryAfter: response.Header.Get("Retry-After"), text: text}, err
+	return reply{status: response.StatusCode, header: response.Header, text: text}, err
 }

@@ -127,11 +127,6 @@ func TestWhatSaysNothingIsNoAnswer(t *testing.T) {
 			w.Header().Set("Content-Length", "99")
 			_, _ = io.WriteString(w, `{"isValid":`)
 		},
-		"a short pause": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "3"); w.WriteHeader(429) },
-		"a short pause, as a date": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", time.Now().Add(20*time.Second).UTC().Format(http.TimeFormat))
-			w.WriteHeader(429)
-		},
 		"unauthorized": answering(401, `{"error":"no"}`),
 	} {
 		c, seen := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -153,24 +148,78 @@ func TestWhatSaysNothingIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestAFacilitatorThatWantsMoneyIsAtItsLimit(t *testing.T) {
-	for name, handler := range map[string]http.HandlerFunc{
-		"402": answering(402, "pay"),
-		"429": answering(429, `{"error":"quota"}`),
-		"429 for days": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "86400")
-			w.WriteHeader(http.StatusTooManyRequests)
-		},
+func TestAFacilitatorIsLeftAloneForAsLongAsItSays(t *testing.T) {
+	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	date := func(d time.Duration) string { return now.Add(d).Format(http.TimeFormat) }
+	for name, c := range map[string]struct {
+		status     int
+		retryAfter string
+		body       string
+		want       time.Duration
+	}{
+		"a limit":                          {status: 402, body: "pay"},
+		"a limit for two minutes":          {status: 402, retryAfter: "120", want: 2 * time.Minute},
+		"a limit until a date":             {status: 402, retryAfter: date(90 * time.Second), want: 90 * time.Second},
+		"a limit for a month":              {status: 402, retryAfter: "2592000", want: time.Hour},
+		"a limit that is over":             {status: 402, retryAfter: date(-time.Hour), want: time.Second},
+		"a limit for a while":              {status: 402, retryAfter: "soon"},
+		"busy":                             {status: 429, want: time.Second},
+		"busy, in words of a limit":        {status: 429, body: `{"errorType":"rate_limit_exceeded","error":"quota, free_tier, billing"}`, want: time.Second},
+		"busy for three seconds":           {status: 429, retryAfter: "3", want: 3 * time.Second},
+		"busy until a date":                {status: 429, retryAfter: date(5 * time.Second), want: 5 * time.Second},
+		"busy for no time":                 {status: 429, retryAfter: "0", want: time.Second},
+		"busy for a day":                   {status: 429, retryAfter: "86400", want: 10 * time.Second},
+		"busy for longer than can be read": {status: 429, retryAfter: "99999999999999999999", want: time.Second},
 	} {
-		c, seen := serve(t, handler)
-		_, err := c.Verify(context.Background(), nil)
-		_, settleErr := c.Settle(context.Background(), nil)
-		if !errors.Is(err, payment.ErrFacilitatorLimit) || !errors.Is(settleErr, payment.ErrFacilitatorLimit) {
-			t.Errorf("%s: %v, %v", name, err, settleErr)
-		}
-		if seen.String() != "verify limit, settle limit" {
-			t.Errorf("%s: told %s", name, seen)
-		}
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if asked.Add(1) > 2 {
+					_, _ = io.WriteString(w, `{"isValid":true}`)
+					return
+				}
+				if c.retryAfter != "" {
+					w.Header().Set("Retry-After", c.retryAfter)
+				}
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.body)
+			}))
+			t.Cleanup(server.Close)
+			clock, seen := now, &calls{}
+			f, err := facilitator.New(facilitator.Options{URL: server.URL, Now: func() time.Time { return clock }, Called: seen.called})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limit := c.status == http.StatusPaymentRequired
+			check := func(err error, want time.Duration) {
+				t.Helper()
+				var later *payment.LaterError
+				if !errors.As(err, &later) || later.After != want || errors.Is(err, payment.ErrFacilitatorLimit) != limit ||
+					errors.Is(err, facilitator.ErrAway) == limit || errors.Is(err, payment.ErrNoVerdict) {
+					t.Errorf("got %v after %+v, want %s", err, later, want)
+				}
+			}
+			_, err = f.Verify(context.Background(), nil)
+			check(err, c.want)
+			_, err = f.Settle(context.Background(), nil)
+			check(err, c.want)
+			told := "verify unusable, settle unusable"
+			if limit {
+				told = "verify limit, settle limit"
+			} else {
+				clock = clock.Add(c.want - time.Millisecond)
+				_, err = f.Verify(context.Background(), nil)
+				check(err, time.Millisecond)
+				told += ", verify open"
+				clock = clock.Add(time.Millisecond)
+			}
+			if seen.String() != told || asked.Load() != 2 {
+				t.Errorf("told %s, asked %d times", seen, asked.Load())
+			}
+			if _, err := f.Verify(context.Background(), nil); err != nil {
+				t.Errorf("after the pause: %v", err)
+			}
+		})
 	}
 }
 

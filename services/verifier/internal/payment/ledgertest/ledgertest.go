@@ -74,7 +74,7 @@ func record(name, owner string) payment.Record {
 		Key:   payment.Key{Network: "eip155:8453", Asset: "0xasset", Payer: "0xpayer", Nonce: "0x" + name},
 		Owner: owner, Deadline: start.Add(30 * time.Minute),
 		Payment: sha256.Sum256([]byte("payment " + name)), Request: sha256.Sum256([]byte("request " + name)),
-		Resource: "/v1/verify/base-transaction", Amount: "10000", PayTo: "0xshop", ValidBefore: start.Add(time.Minute),
+		Resource: "/v1/verify/base-transaction", Amount: "10000", PayTo: "0xshop", ValidBefore: start.Add(time.Minute), Client: "client",
 	}
 }
 
@@ -176,7 +176,21 @@ func Run(t *testing.T, open Open) {
 		{"a settled payment stays settled", settledStays},
 		{"a dead payment that was paid after all counts again", deadMaySettle},
 		{"a working payment cannot be finished", workingCannotFinish},
+		{"a repeat reserves one more, which an echo or an end gives back", repeatsAreReserved},
+		{"a repeat needs the record as it was read", repeatNeedsTheRecordAsRead},
+		{"only an unknown payment is resolved by hand", onlyUnknownIsResolved},
+		{"a dead payment is looked at seldom", deadIsLookedAtSeldom},
+		{"failed settlements are counted by payer, client and day", failedAreCounted},
+		{"begin is refused to whose settlements have failed", beginIsCapped},
+		{"as many settlements are under way as may fail, and one more for each that was paid", beginWaitsForRoom},
+		{"open and expired outcomes weigh a tenth", openWeighLittle},
+		{"repeats weigh too", repeatsWeighToo},
+		{"the last settlements of a month are kept for who has paid", keptForWhoPaid},
+		{"what an identifier has bought is found", boughtIsFound},
 		{"due gives unknown payments once", dueOnce},
+		{"ended payments come once, in the order of their claims", endedComeOnce},
+		{"ended payments of one moment come together", endedOfOneMoment},
+		{"a settled payment whose transfer is gone is open again", settledIsReopened},
 		{"prune drops old answers and abandoned claims only", pruneDrops},
 		{"prune goes by the age of claims, not by their order", pruneGoesByAge},
 		{"prune leaves no old answer where nothing is sold any more", pruneWhenNothingIsSold},
@@ -198,6 +212,10 @@ func RunConcurrently(t *testing.T, open Open) {
 	t.Run("of 100 beginnings with one identifier one wins", func(t *testing.T) { oneTwin(newWorld(t, open)) })
 	t.Run("of 100 beginnings with one identifier in two months one wins", func(t *testing.T) { oneTwinAtTheTurn(newWorld(t, open)) })
 	t.Run("100 finishes at once count once", func(t *testing.T) { finishOnce(newWorld(t, open)) })
+	t.Run("of 100 repeats at once one is taken", func(t *testing.T) { repeatOnce(newWorld(t, open)) })
+	t.Run("100 repeats at once stop exactly at the limit", func(t *testing.T) { repeatsStayInTheLimit(newWorld(t, open)) })
+	t.Run("of 100 beginnings of one payer at once as many begin as may fail", func(t *testing.T) { cappedAtOnce(newWorld(t, open)) })
+	t.Run("of 100 checks at once one gets the payments that have ended", func(t *testing.T) { endedConcurrently(newWorld(t, open)) })
 	t.Run("100 looks at once give each payment once", func(t *testing.T) { dueConcurrently(newWorld(t, open)) })
 }
 

@@ -95,7 +95,7 @@ func finishOnce(w *world) {
 		if _, err := l.Finish(context.Background(), record("a", alice).Key, payment.Outcome{State: states[i%3]}); err != nil {
 			w.Error(err)
 		}
-		if _, err := l.Finish(context.Background(), record("b", alice).Key, payment.Outcome{State: payment.Dead}); err != nil {
+		if _, err := l.Finish(context.Background(), record("b", alice).Key, payment.Outcome{State: payment.Dead, Unsent: true}); err != nil {
 			w.Error(err)
 		}
 	})
@@ -103,6 +103,49 @@ func finishOnce(w *world) {
 		w.Errorf("got %+v, want settled", got)
 	}
 	w.wantReserved(1)
+}
+
+// repeatOnce: of many who ask again at once, one does.
+func repeatOnce(w *world) {
+	r := record("a", alice)
+	w.begin(r)
+	w.finish(r, payment.Outcome{State: payment.Unknown})
+	var won atomic.Int32
+	w.at(100, func(_ int, l payment.Ledger) {
+		switch err := l.Repeat(context.Background(), r.Key, payment.Repeat{Month: month, Limit: 1000}); {
+		case err == nil:
+			won.Add(1)
+		case !errors.Is(err, payment.ErrLost):
+			w.Error(err)
+		}
+	})
+	if won.Load() != 1 {
+		w.Errorf("%d repeats were taken", won.Load())
+	}
+	w.wantReserved(2)
+}
+
+// repeatsStayInTheLimit: repeats and beginnings share the month's limit.
+func repeatsStayInTheLimit(w *world) {
+	const limit = 60
+	for i := range 50 {
+		w.begin(record(name(i), alice))
+		w.finish(record(name(i), alice), payment.Outcome{State: payment.Unknown})
+	}
+	var reserved atomic.Int32
+	w.at(100, func(i int, l payment.Ledger) {
+		err := l.Repeat(context.Background(), record(name(i%50), alice).Key, payment.Repeat{Repeats: i / 50, Month: month, Limit: limit})
+		switch {
+		case err == nil:
+			reserved.Add(1)
+		case !errors.Is(err, payment.ErrLimit) && !errors.Is(err, payment.ErrLost):
+			w.Error(err)
+		}
+	})
+	if reserved.Load() != limit-50 {
+		w.Errorf("%d repeats were reserved, want %d", reserved.Load(), limit-50)
+	}
+	w.wantReserved(limit)
 }
 
 func dueConcurrently(w *world) {

@@ -133,13 +133,15 @@ func deadGivesBack(w *world) {
 	r := record("a", alice)
 	w.begin(r)
 	for range 2 {
-		got := w.finish(r, payment.Outcome{State: payment.Dead, Reason: "insufficient_funds"})
+		got := w.finish(r, payment.Outcome{State: payment.Dead, Reason: "insufficient_funds", Unsent: true})
 		if got.State != payment.Dead || got.Reason != "insufficient_funds" || got.Month != "" {
 			w.Errorf("got %+v", got)
 		}
 		w.wantReserved(0)
 	}
-	w.wantAnswer(r)
+	if got := w.get(r.Key); got.Answer != nil {
+		w.Errorf("a dead payment has the answer %q", got.Answer)
+	}
 	if got := w.finish(r, payment.Outcome{State: payment.Unknown}); got.State != payment.Dead {
 		w.Errorf("a dead payment became %s", got.State)
 	}
@@ -148,19 +150,21 @@ func deadGivesBack(w *world) {
 // A transaction that failed on the chain was made all the same, and is one of
 // the facilitator's free ones.
 func deadKeepsWhatWasMade(w *world) {
-	failed, open := record("a", alice), record("b", alice)
+	failed, open, perhaps := record("a", alice), record("b", alice), record("c", alice)
 	w.begin(failed)
-	w.finish(failed, payment.Outcome{State: payment.Dead, Transaction: "0xtx", Reason: "transaction_failed"})
+	w.finish(failed, payment.Outcome{State: payment.Dead, Transaction: "0xtx", Reason: "transaction_reverted", Unsent: true})
 	w.begin(open)
 	w.finish(open, payment.Outcome{State: payment.Unknown, Transaction: "0xother", Reason: "settlement_pending"})
-	w.finish(open, payment.Outcome{State: payment.Dead, Reason: "authorization_expired_unspent"})
-	w.wantReserved(2)
-	for _, r := range []payment.Record{failed, open} {
+	w.finish(open, payment.Outcome{State: payment.Dead, Reason: "authorization_expired_unspent", Unsent: true})
+	w.begin(perhaps)
+	w.finish(perhaps, payment.Outcome{State: payment.Dead, Reason: "authorization_spent_elsewhere"})
+	w.wantReserved(3)
+	for _, r := range []payment.Record{failed, open, perhaps} {
 		if got := w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xthird"}); got.State != payment.Settled || got.Month != month {
 			w.Errorf("got %+v", got)
 		}
 	}
-	w.wantReserved(2) // none is counted twice
+	w.wantReserved(3) // none is counted twice
 }
 
 func unknownKeeps(w *world) {
@@ -190,13 +194,123 @@ func settledStays(w *world) {
 func deadMaySettle(w *world) {
 	r := record("a", alice)
 	w.begin(r)
-	w.finish(r, payment.Outcome{State: payment.Dead})
+	w.finish(r, payment.Outcome{State: payment.Dead, Unsent: true})
+	w.wantReserved(0)
 	got := w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
 	if got.State != payment.Settled || got.Month != month {
 		w.Errorf("got %+v", got)
 	}
 	w.wantReserved(1)
-	w.wantAnswer(r)
+}
+
+// repeat reserves one more for a record that was read, in the month.
+func (w *world) repeat(r payment.Record, name string, limit int) error {
+	return w.Repeat(context.Background(), r.Key, payment.Repeat{Repeats: w.get(r.Key).Repeats, Month: name, Limit: limit})
+}
+
+func repeatsAreReserved(w *world) {
+	r := record("a", alice)
+	w.begin(r)
+	w.advance(time.Minute)
+	w.must(w.repeat(r, month, 1000))
+	w.finish(r, payment.Outcome{State: payment.Unknown})
+	w.must(w.repeat(r, "2026-12", 1))
+	w.wantReserved(2)
+	if got := w.get(r.Key); got.Repeats != 2 || len(got.Again) != 2 || got.Again[1] != "2026-12" || got.Month != month || !got.Changed.Equal(start.Add(time.Minute)) {
+		w.Errorf("got %+v", got)
+	}
+	if err := w.repeat(r, "2026-12", 1); !errors.Is(err, payment.ErrLimit) {
+		w.Errorf("got %v, want ErrLimit", err)
+	}
+	// The one in December was an echo, and is given back once.
+	for range 2 {
+		w.finish(r, payment.Outcome{State: payment.Unknown, Echo: len(w.get(r.Key).Again) == 2})
+	}
+	w.must(w.repeat(r, "2026-12", 1))
+	w.finish(r, payment.Outcome{State: payment.Dead, Unsent: true})
+	w.wantReserved(0)
+	if got := w.get(r.Key); got.Month != "" || got.Again != nil || got.Repeats != 3 {
+		w.Errorf("got %+v", got)
+	}
+	w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
+	w.wantReserved(1)
+}
+
+func repeatNeedsTheRecordAsRead(w *world) {
+	claimed, dead, settled, open := record("a", alice), record("b", alice), record("c", alice), record("d", alice)
+	w.claim(claimed)
+	for _, r := range []payment.Record{dead, settled, open} {
+		w.begin(r)
+	}
+	w.finish(dead, payment.Outcome{State: payment.Dead})
+	w.finish(settled, payment.Outcome{State: payment.Settled})
+	for _, r := range []payment.Record{claimed, dead, settled} {
+		if err := w.repeat(r, month, 1000); !errors.Is(err, payment.ErrLost) {
+			w.Errorf("%s: got %v, want ErrLost", r.Key.Nonce, err)
+		}
+	}
+	for _, repeats := range []int{1, -1} {
+		if err := w.Repeat(context.Background(), open.Key, payment.Repeat{Repeats: repeats, Month: month, Limit: 1000}); !errors.Is(err, payment.ErrLost) {
+			w.Errorf("got %v, want ErrLost", err)
+		}
+	}
+	if err := w.Repeat(context.Background(), record("nowhere", alice).Key, payment.Repeat{Month: month, Limit: 1000}); !errors.Is(err, payment.ErrLost) {
+		w.Errorf("got %v, want ErrLost", err)
+	}
+	w.wantReserved(3)
+}
+
+func onlyUnknownIsResolved(w *world) {
+	settled, dead, claimed, settling, open := record("a", alice), record("b", alice), record("c", alice), record("d", alice), record("e", gone)
+	for _, r := range []payment.Record{settled, dead, settling, open} {
+		w.begin(r)
+	}
+	w.claim(claimed)
+	w.finish(settled, payment.Outcome{State: payment.Unknown})
+	w.finish(dead, payment.Outcome{State: payment.Unknown})
+	ctx, how := context.Background(), payment.Resolution{State: payment.Settled, Transaction: "0xtx", By: "root", Why: "seen in the explorer"}
+	w.must(w.Resolve(ctx, settled.Key, how))
+	w.must(w.Resolve(ctx, dead.Key, payment.Resolution{State: payment.Dead, By: "root", Why: "expired"}))
+	w.must(w.Resolve(ctx, open.Key, payment.Resolution{State: payment.Dead, By: "root", Why: "expired", Unsent: true})) // its owner is gone
+	for _, r := range []payment.Record{settled, dead, claimed, settling, open, record("nowhere", alice)} {
+		if err := w.Resolve(ctx, r.Key, how); !errors.Is(err, payment.ErrLost) {
+			w.Errorf("%s: got %v, want ErrLost", r.Key.Nonce, err)
+		}
+	}
+	if got := w.get(settled.Key); got.State != payment.Settled || got.Transaction != "0xtx" || got.Reason != "resolved: seen in the explorer" || got.Answer == nil {
+		w.Errorf("got %+v", got)
+	}
+	if got := w.get(dead.Key); got.State != payment.Dead || got.Reason != "resolved: expired" || got.Month != month {
+		w.Errorf("got %+v", got)
+	}
+	w.wantReserved(3)
+}
+
+func deadIsLookedAtSeldom(w *world) {
+	r, settled := record("a", alice), record("b", alice)
+	w.begin(r)
+	w.begin(settled)
+	w.finish(r, payment.Outcome{State: payment.Dead})
+	w.finish(settled, payment.Outcome{State: payment.Settled})
+	look := func(r payment.Record) bool {
+		now, err := w.Look(context.Background(), r.Key, w.now.Add(-time.Minute))
+		w.must(err)
+		return now
+	}
+	for i, want := range []bool{true, false, true, false} {
+		if got := look(r); got != want {
+			w.Errorf("look %d: %v, want %v", i, got, want)
+		}
+		w.advance(31 * time.Second)
+	}
+	w.advance(time.Hour)
+	look(r)
+	if w.advance(-time.Hour); !look(r) || look(r) {
+		w.Error("a look whose moment is still to come puts off the next one, or that puts off none")
+	}
+	if look(settled) || look(record("nowhere", alice)) {
+		w.Error("what is not dead was looked at")
+	}
 }
 
 // wantAnswer checks that a record still has what was sold.

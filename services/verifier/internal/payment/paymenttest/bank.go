@@ -27,15 +27,22 @@ type Bank struct {
 	// it was cancelled.
 	spent map[string]string
 	moved int
+	// reverted are the transactions that failed, by the nonce they were for.
+	reverted map[string]string
 	// Bodies are the settlings that were asked for.
 	Bodies [][]byte
-	// Verifies counts the checks.
-	Verifies int
+	// Verifies counts the checks, Looks the questions about the chain.
+	Verifies, Looks int
 
+	// Signed, when set, tells whether a signature is good; else every one is, as
+	// if each payer were a contract that agrees to all.
+	Signed func(p x402.ExactPayload) bool
 	// OnVerify and OnSettle, when set, answer in place of the honest one, which
 	// they may call.
 	OnVerify func() (x402.VerifyResponse, error)
 	OnSettle func(ctx context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error)
+	// OnSettleOf is OnSettle with the payment that is to be settled.
+	OnSettleOf func(p x402.ExactPayload, honest func() x402.SettleResponse) (x402.SettleResponse, error)
 	// Truth, when set, is what asking the chain fails with.
 	Truth error
 	// Final is whether the chain has finalized past the end of everything.
@@ -44,7 +51,7 @@ type Bank struct {
 
 // NewBank makes a bank on a network without any transfer.
 func NewBank(network string, now func() time.Time) *Bank {
-	return &Bank{Network: network, Now: now, spent: map[string]string{}}
+	return &Bank{Network: network, Now: now, spent: map[string]string{}, reverted: map[string]string{}}
 }
 
 // ErrCut is a connection that broke.
@@ -93,6 +100,9 @@ func (b *Bank) Verify(_ context.Context, body []byte) (x402.VerifyResponse, erro
 	if used {
 		answer.InvalidReason = x402.ReasonNonceAlreadyUsed
 	}
+	if b.Signed != nil && !b.Signed(p) {
+		valid, answer.InvalidReason = false, x402.ReasonInvalidSignature
+	}
 	return answer, nil
 }
 
@@ -100,8 +110,12 @@ func (b *Bank) Verify(_ context.Context, body []byte) (x402.VerifyResponse, erro
 func (b *Bank) Settle(ctx context.Context, body []byte) (x402.SettleResponse, error) {
 	b.mu.Lock()
 	b.Bodies = append(b.Bodies, bytes.Clone(body))
-	scripted := b.OnSettle
+	scripted, scriptedOf := b.OnSettle, b.OnSettleOf
 	b.mu.Unlock()
+	if scriptedOf != nil {
+		_, p := exactOf(body)
+		return scriptedOf(p, func() x402.SettleResponse { return b.settle(body) })
+	}
 	if scripted != nil {
 		return scripted(ctx, func() x402.SettleResponse { return b.settle(body) })
 	}
@@ -143,10 +157,30 @@ func (b *Bank) CarryOut(nonce string) {
 	})
 }
 
+// Lose takes the transfer of an authorization off the chain, as a reorganization
+// does that does not carry it out again.
+func (b *Bank) Lose(nonce string) {
+	b.Set(func(b *Bank) {
+		b.moved--
+		delete(b.spent, Nonce(nonce))
+	})
+}
+
+// Revert puts a transaction for the authorization on the chain that fails, and
+// returns its hash.
+func (b *Bank) Revert(nonce string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	hash := Hash(0xbad00 + len(b.reverted))
+	b.reverted[hash] = Nonce(nonce)
+	return hash
+}
+
 // Fate implements payment.Truth.
 func (b *Bank) Fate(_ context.Context, q payment.Question) (payment.Fate, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.Looks++
 	if b.Truth != nil {
 		return payment.Fate{}, b.Truth
 	}
@@ -158,6 +192,8 @@ func (b *Bank) Fate(_ context.Context, q payment.Question) (payment.Fate, error)
 		return payment.Fate{Is: payment.Paid, Transaction: transaction}, nil
 	case b.Final && b.Now().After(q.ValidBefore):
 		return payment.Fate{Is: payment.Expired}, nil
+	case q.Transaction != "" && b.reverted[q.Transaction] == q.Key.Nonce:
+		return payment.Fate{Is: payment.Reverted}, nil
 	}
 	return payment.Fate{Is: payment.Unspent}, nil
 }

@@ -1,24 +1,71 @@
 package paymenttest
 
 import (
+	"crypto/ecdsa"
 	"encoding/json"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
 	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/eip3009"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // Addresses of the tests.
 const (
 	Shop  = "0x00000000000000000000000000000000000050A5"
-	Buyer = "0x000000000000000000000000000000000000B0b5"
+	Buyer = "0x00eDf2d16AfbC028FB1e879559b07997Af79539f" // of buyerKey
 	Token = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" //nolint:gosec // an address, no credential
 )
 
-// Signature has the form of an ordinary account's.
-var Signature = "0x" + strings.Repeat("ab", 65)
+// buyerKey is the buyer's private key.
+var buyerKey = func() *ecdsa.PrivateKey {
+	key, err := crypto.ToECDSA(common.LeftPadBytes([]byte{130}, 32))
+	if err != nil {
+		panic(err)
+	}
+	return key
+}()
+
+// Payer makes one of many payers, each with a key of their own.
+func Payer(n int) *ecdsa.PrivateKey {
+	key, err := crypto.ToECDSA(common.LeftPadBytes(big.NewInt(int64(n)+1_000_000).Bytes(), 32))
+	if err != nil {
+		panic(err)
+	}
+	return key
+}
+
+// Address is a payer's.
+func Address(key *ecdsa.PrivateKey) string { return crypto.PubkeyToAddress(key.PublicKey).Hex() }
+
+// Sign gives the buyer's signature of an authorization for the token of the
+// terms: the same for the same authorization.
+func Sign(t payment.Terms, a x402.Authorization) string { return SignWith(buyerKey, t, a) }
+
+// SignWith gives the signature of a key; "" for what cannot be signed.
+func SignWith(key *ecdsa.PrivateKey, t payment.Terms, a x402.Authorization) string {
+	authorization, err := eip3009.Parse(a)
+	if err != nil {
+		return ""
+	}
+	chainID, _ := x402.ChainID(t.Network)
+	signature, err := authorization.Sign(eip3009.Domain{
+		Name: t.AssetName, Version: t.AssetVersion, ChainID: chainID, Token: common.HexToAddress(t.Asset),
+	}, key)
+	if err != nil {
+		panic(err)
+	}
+	return signature
+}
+
+// Forged has the form of an ordinary account's signature, and is none.
+var Forged = "0x" + strings.Repeat("cd", 65)
 
 // Terms cost 0.01 USD on the network.
 func Terms(network string) payment.Terms {
@@ -45,7 +92,7 @@ func Authorization(digits string, now time.Time) x402.Authorization {
 func PayloadV2(o payment.Offer, a x402.Authorization) x402.Payload {
 	return x402.Payload{
 		X402Version: x402.V2, Resource: &o.Resource, Accepted: o.Requirements(),
-		Payload: x402.ExactPayload{Signature: Signature, Authorization: a}, Extensions: o.Extensions,
+		Payload: x402.ExactPayload{Signature: Sign(o.Terms, a), Authorization: a}, Extensions: o.Extensions,
 	}
 }
 
@@ -54,7 +101,7 @@ func PayloadV1(o payment.Offer, a x402.Authorization) x402.PayloadV1 {
 	requirements, _ := o.RequirementsV1()
 	return x402.PayloadV1{
 		X402Version: x402.V1, Scheme: requirements.Scheme, Network: requirements.Network,
-		Payload: x402.ExactPayload{Signature: Signature, Authorization: a},
+		Payload: x402.ExactPayload{Signature: Sign(o.Terms, a), Authorization: a},
 	}
 }
 

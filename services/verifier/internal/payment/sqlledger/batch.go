@@ -32,6 +32,8 @@ type write struct {
 	durable bool
 	run     func(ctx context.Context, u *unit) error
 	done    chan error
+	// waits is durable, unless run has found nothing to write.
+	waits bool
 }
 
 // batcher carries writes out, one batch after the other. While a batch is
@@ -186,7 +188,7 @@ func (b *batcher) commit(batch []*write) {
 
 // committed tells the caller of a write, unless the disk comes first.
 func (b *batcher) committed(w *write, err error) {
-	if err == nil && w.durable && b.sync != nil {
+	if err == nil && w.waits && b.sync != nil {
 		b.unsynced <- w
 		return
 	}
@@ -206,6 +208,7 @@ func (b *batcher) transaction(batch []*write) error {
 		}
 		u := &unit{Tx: tx, dialect: b.db.Dialect, count: b.count}
 		for _, w := range batch {
+			w.waits, u.under = w.durable, w
 			if err := w.run(ctx, u); err != nil {
 				return err
 			}

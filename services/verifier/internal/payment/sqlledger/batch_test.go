@@ -92,6 +92,40 @@ func TestOnlyTheBeginningOfASettlementWaitsForTheDisk(t *testing.T) {
 	}
 }
 
+func TestAnEndThatMustBeDurableWaitsForTheDisk(t *testing.T) {
+	l, d := onDisk(t)
+	key, ended := claim(t, l, "1"), make(chan error)
+	go func() { d.let <- nil }()
+	if err := begin(l, key); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, err := l.Finish(context.Background(), key, payment.Outcome{State: payment.Settled, Transaction: "0xtx", Durable: true})
+		ended <- err
+	}()
+	for d.syncs.Load() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("it ended before it was on the disk: %v", err)
+	case d.let <- nil:
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A beginning that is refused has written nothing: it waits for no disk, or those
+// who wait for their turn would make it busy.
+func TestARefusedBeginningDoesNotWaitForTheDisk(t *testing.T) {
+	l, d := onDisk(t)
+	_, err := l.Begin(context.Background(), claim(t, l, "1"), "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 0, Deadline: time.Now().Add(time.Hour)})
+	if !errors.Is(err, payment.ErrLimit) || d.syncs.Load() != 0 {
+		t.Errorf("got %v after %d syncs", err, d.syncs.Load())
+	}
+}
+
 func TestABeginningThatDoesNotReachTheDiskFails(t *testing.T) {
 	l, d := onDisk(t)
 	broken := errors.New("the disk is broken")

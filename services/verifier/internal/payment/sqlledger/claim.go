@@ -18,12 +18,12 @@ const abandoned = `(payments.deadline <= ? OR NOT EXISTS
 
 const claimSQL = `INSERT INTO payments
 	(network, asset, payer, nonce, state, owner, deadline, payment, request, identifier, resource,
-	 amount, pay_to, valid_before, claimed, changed, check_at)
-	VALUES (?, ?, ?, ?, 'working', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	 amount, pay_to, valid_before, client, claimed, changed, check_at)
+	VALUES (?, ?, ?, ?, 'working', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 	ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET
 	 owner = excluded.owner, deadline = excluded.deadline, payment = excluded.payment, request = excluded.request,
 	 identifier = excluded.identifier, resource = excluded.resource, amount = excluded.amount, pay_to = excluded.pay_to,
-	 valid_before = excluded.valid_before, claimed = excluded.claimed, changed = excluded.changed, check_at = excluded.check_at
+	 valid_before = excluded.valid_before, client = excluded.client, claimed = excluded.claimed, changed = excluded.changed, check_at = excluded.check_at
 	WHERE payments.state = 'working' AND ` + abandoned
 
 const releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
@@ -32,7 +32,7 @@ const releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND st
 func (l *Ledger) Claim(ctx context.Context, r payment.Record) (payment.Record, bool, error) {
 	stamp := l.stamp()
 	args := append(keyArgs(r.Key), r.Owner, r.Deadline.UnixMilli(), r.Payment[:], r.Request[:], r.Identifier, r.Resource,
-		r.Amount, r.PayTo, r.ValidBefore.UnixMilli(), stamp, stamp, stamp, stamp, stamp)
+		r.Amount, r.PayTo, r.ValidBefore.UnixMilli(), r.Client, stamp, stamp, stamp, stamp, stamp)
 	current, won := r, false
 	err := l.writes.do(ctx, false, func(ctx context.Context, u *unit) error {
 		var err error

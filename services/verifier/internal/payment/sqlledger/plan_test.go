@@ -20,7 +20,13 @@ func TestNoFrequentQueryScansThePayments(t *testing.T) {
 		selectBrief + " WHERE " + undecided + " AND check_at <= ? AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + ")) ORDER BY check_at LIMIT ?": {now, now, now, now, now, 20},
 		"SELECT count(*) FROM payments WHERE " + undecided + " AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + "))":                              {now, now},
 		"DELETE FROM payments WHERE " + undecided + " AND state = 'working' AND " + abandoned:                                                                      {now, now},
+		failedSQL: {"", now, "", now},
+		tallySQL:  append(append([]any{"", now, now, "", "", now, now}, keyArgs(key)...), ""),
+		boughtSQL: {now, now, "", ""},
+		"SELECT count(*) FROM (SELECT 1 FROM payments WHERE payer = ? AND " + paid + " LIMIT ?) AS p":  {"", 1},
+		"SELECT count(*) FROM (SELECT 1 FROM payments WHERE client = ? AND " + paid + " LIMIT ?) AS p": {"", 1},
 		pruneSQL: {now, now, now},
+		endedSQL: {now, now, now, now, now, now, 100},
 		tidySQL:  nil,
 	}
 	for query, args := range queries {

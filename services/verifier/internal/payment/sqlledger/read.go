@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
@@ -16,8 +17,8 @@ import (
 // settling record that nobody works on reads as unknown. It takes viewArgs first.
 const columns = `network, asset, payer, nonce,
 	CASE WHEN state = 'settling' AND ` + abandoned + ` THEN 'unknown' ELSE state END,
-	owner, deadline, payment, request, identifier, resource, amount, pay_to, valid_before,
-	month, tx, reason, claimed, changed`
+	owner, deadline, payment, request, identifier, resource, amount, pay_to, valid_before, client,
+	month, tx, reason, claimed, changed, repeats, again`
 
 // undecided is the condition of the index payments_open, word for word: SQLite
 // uses a partial index only for a query that repeats its condition. It holds for
@@ -64,15 +65,19 @@ func (l *Ledger) lock(ctx context.Context, tx *sql.Tx, key payment.Key) (payment
 func (l *Ledger) scan(row interface{ Scan(dest ...any) error }) (payment.Record, error) {
 	var r payment.Record
 	var paid, request []byte
+	var again string
 	var deadline, validBefore, claimed, changed int64
 	err := row.Scan(&r.Key.Network, &r.Key.Asset, &r.Key.Payer, &r.Key.Nonce, &r.State, &r.Owner, &deadline,
-		&paid, &request, &r.Identifier, &r.Resource, &r.Amount, &r.PayTo, &validBefore,
-		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Answer)
+		&paid, &request, &r.Identifier, &r.Resource, &r.Amount, &r.PayTo, &validBefore, &r.Client,
+		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Repeats, &again, &r.Answer)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return payment.Record{}, payment.ErrNotFound
 	case err != nil:
 		return payment.Record{}, fmt.Errorf("read a payment: %w", err)
+	}
+	if again != "" {
+		r.Again = strings.Fields(again)
 	}
 	copy(r.Payment[:], paid)
 	copy(r.Request[:], request)
@@ -85,12 +90,13 @@ func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).
 
 // Standing implements payment.Ledger.
 func (l *Ledger) Standing(ctx context.Context, month string) (payment.Standing, error) {
-	query := `SELECT COALESCE((SELECT reserved FROM settlements WHERE month = ?), 0), count(*), COALESCE(min(claimed), 0)
+	query := `SELECT COALESCE((SELECT reserved FROM settlements WHERE month = ?), 0), count(*), COALESCE(min(claimed), 0),
+		(SELECT count(*) FROM payments WHERE ` + failed + ` AND month = ?)
 		FROM payments WHERE ` + undecided + ` AND (state = 'unknown' OR (state = 'settling' AND ` + abandoned + `))`
 	var s payment.Standing
 	var oldest int64
-	args := append([]any{month}, l.viewArgs()...)
-	if err := l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), args...).Scan(&s.Reserved, &s.Unknown, &oldest); err != nil {
+	args := append([]any{month, month}, l.viewArgs()...)
+	if err := l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), args...).Scan(&s.Reserved, &s.Unknown, &oldest, &s.Failed); err != nil {
 		return s, fmt.Errorf("read the standing: %w", err)
 	}
 	if s.Unknown > 0 {

@@ -1,6 +1,7 @@
 package sqlledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -16,10 +17,11 @@ const (
 	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?
 		WHERE` + byKey + ` AND owner = ? AND request = ? AND state = 'working' AND NOT EXISTS
 		(SELECT 1 FROM payments AS twin WHERE twin.payer = payments.payer AND twin.identifier = payments.identifier AND twin.` + bought + `)`
-	keepSQL = "INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM payments WHERE" + byKey
+	boughtSQL = selectRecord + " WHERE payer = ? AND identifier = ? AND " + bought + " LIMIT 1"
+	keepSQL   = "INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM payments WHERE" + byKey
 )
 
-// Begin implements payment.Ledger. It is the one write that waits for the disk.
+// Begin implements payment.Ledger. It waits for the disk when it began.
 func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement) (*payment.Record, error) {
 	var twin *payment.Record
 	var refused error
@@ -37,7 +39,11 @@ func (l *Ledger) begin(ctx context.Context, u *unit, key payment.Key, owner stri
 	if err != nil {
 		return nil, nil, err
 	}
-	if month.reserved < s.Limit {
+	refused, err = l.refuse(ctx, u.Tx, key, owner, s, month.reserved)
+	if err != nil {
+		return nil, nil, err
+	}
+	if refused == nil {
 		began, err := l.turn(ctx, u.Tx, key, owner, s)
 		if began && err == nil {
 			err = u.add(ctx, s.Month, 1)
@@ -46,7 +52,8 @@ func (l *Ledger) begin(ctx context.Context, u *unit, key payment.Key, owner stri
 			return nil, nil, err
 		}
 	}
-	return l.whyNot(ctx, u.Tx, key, owner, s.Request)
+	u.unchanged()
+	return l.whyNot(ctx, u.Tx, key, owner, s.Request, refused)
 }
 
 // turn makes a working record settling and keeps its answer, or does nothing.
@@ -59,8 +66,9 @@ func (l *Ledger) turn(ctx context.Context, tx *sql.Tx, key payment.Key, owner st
 	return began, wrap("begin a settlement", err)
 }
 
-// whyNot says why a settlement did not begin.
-func (l *Ledger) whyNot(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, request payment.Digest) (twin *payment.Record, refused, err error) {
+// whyNot says why a settlement did not begin: refused, unless there is more to
+// say of the record.
+func (l *Ledger) whyNot(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, request payment.Digest, why error) (twin *payment.Record, refused, err error) {
 	r, err := l.find(ctx, tx, key)
 	switch {
 	case errors.Is(err, payment.ErrNotFound), err == nil && (r.Owner != owner || r.State != payment.Working || r.Request != request):
@@ -68,11 +76,10 @@ func (l *Ledger) whyNot(ctx context.Context, tx *sql.Tx, key payment.Key, owner 
 	case err != nil:
 		return nil, nil, err
 	}
-	query := selectRecord + " WHERE payer = ? AND identifier = ? AND " + bought + " LIMIT 1"
-	found, err := l.scan(tx.QueryRowContext(ctx, l.db.Rebind(query), append(l.viewArgs(), key.Payer, r.Identifier)...))
+	found, err := l.scan(tx.QueryRowContext(ctx, l.db.Rebind(boughtSQL), append(l.viewArgs(), key.Payer, r.Identifier)...))
 	switch {
 	case errors.Is(err, payment.ErrNotFound):
-		return nil, payment.ErrLimit, nil
+		return nil, cmp.Or(why, payment.ErrLost), nil
 	case err != nil:
 		return nil, nil, err
 	}

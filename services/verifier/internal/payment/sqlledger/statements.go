@@ -13,8 +13,8 @@ import (
 // cost more than carrying them out. Those that change something are prepared
 // for the writer's connections, get is for the readers'.
 type statements struct {
-	claim, release, count, begin, keep, settle, find *sql.Stmt // writer
-	get                                              *sql.Stmt // reader
+	claim, release, count, begin, keep, settle, find, tally *sql.Stmt // writer
+	get, failed, bought                                     *sql.Stmt // reader
 }
 
 // in runs a prepared query in a transaction, whose end closes the statement.
@@ -46,7 +46,10 @@ func prepare(ctx context.Context, db *sqldb.DB) (s statements, err error) {
 		{&s.keep, db.Writer, keepSQL},
 		{&s.settle, db.Writer, settleSQL},
 		{&s.find, db.Writer, findSQL},
+		{&s.tally, db.Writer, tallySQL},
 		{&s.get, db.Reader, getSQL},
+		{&s.failed, db.Reader, failedSQL},
+		{&s.bought, db.Reader, boughtSQL},
 	} {
 		*p.into, err = p.pool.PrepareContext(ctx, db.Rebind(p.query)) //nolint:sqlclosecheck // closed with the ledger
 		if err != nil {
@@ -58,7 +61,7 @@ func prepare(ctx context.Context, db *sqldb.DB) (s statements, err error) {
 
 func (s statements) close() error {
 	var faults []error
-	for _, stmt := range []*sql.Stmt{s.claim, s.release, s.count, s.begin, s.keep, s.settle, s.find, s.get} {
+	for _, stmt := range []*sql.Stmt{s.claim, s.release, s.count, s.begin, s.keep, s.settle, s.find, s.tally, s.get, s.failed, s.bought} {
 		if stmt != nil {
 			faults = append(faults, stmt.Close())
 		}

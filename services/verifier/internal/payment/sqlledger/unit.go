@@ -17,7 +17,12 @@ type unit struct {
 	dialect sqldb.Dialect
 	count   *sql.Stmt
 	months  map[string]*tally
+	under   *write // what is being run
 }
+
+// unchanged says that the write which is being run has written nothing, so that
+// its caller need not wait for the disk.
+func (u *unit) unchanged() { u.under.waits = false }
 
 // tally is a month's reserved settlements, and how many the unit has added.
 type tally struct{ reserved, added int }

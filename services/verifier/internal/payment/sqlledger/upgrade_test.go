@@ -107,3 +107,32 @@ func wantOpen(t *testing.T, l *Ledger, want string) {
 		t.Errorf("open are %q, want %q", got, want)
 	}
 }
+
+func TestAResolutionSaysWhoAndWhy(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			l, err := Open(t.Context(), url, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close() })
+			key := claim(t, l, "1")
+			if err := begin(l, key); err != nil {
+				t.Fatal(err)
+			}
+			how := payment.Resolution{State: payment.Dead, By: "root", Why: "never came"}
+			if _, err := l.Finish(t.Context(), key, payment.Outcome{State: payment.Unknown}); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Resolve(t.Context(), key, how); err != nil {
+				t.Fatal(err)
+			}
+			var n int
+			var by, from, to, why string
+			row := l.db.Reader.QueryRowContext(t.Context(), "SELECT count(*), max(by_whom), max(from_state), max(to_state), max(why) FROM resolutions")
+			if err := row.Scan(&n, &by, &from, &to, &why); err != nil || n != 1 || by+from+to+why != "rootunknowndeadnever came" {
+				t.Errorf("kept is %d %s %s %s %s, %v", n, by, from, to, why, err)
+			}
+		})
+	}
+}

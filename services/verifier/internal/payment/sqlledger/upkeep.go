@@ -2,6 +2,8 @@ package sqlledger
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,6 +55,38 @@ func (l *Ledger) Due(ctx context.Context, limit int, next time.Time) ([]payment.
 		return nil
 	})
 	return due, err
+}
+
+// endedSQL lists what Ended returns, by the index of claims: up to the limit-th of
+// them, and those of the same moment.
+const endedSQL = selectBrief + ` WHERE claimed > ? AND claimed < ? AND (state = 'settled' OR state = 'dead')
+	AND claimed <= COALESCE((SELECT claimed FROM payments WHERE claimed > ? AND claimed < ?
+		AND (state = 'settled' OR state = 'dead') ORDER BY claimed LIMIT 1 OFFSET ?), 9223372036854775807) ORDER BY claimed`
+
+// Ended implements payment.Ledger.
+func (l *Ledger) Ended(ctx context.Context, before time.Time, limit int, taken time.Time) ([]payment.Record, error) {
+	var ended []payment.Record
+	err := l.writes.do(ctx, false, func(ctx context.Context, u *unit) error {
+		ended = nil
+		var after int64
+		query := "UPDATE checks SET taken_for = ? WHERE id = 1 AND taken_for <= ? RETURNING up_to"
+		switch err := u.QueryRowContext(ctx, l.db.Rebind(query), taken.UnixMilli(), l.stamp()).Scan(&after); {
+		case errors.Is(err, sql.ErrNoRows):
+			return nil // another process has taken them
+		case err != nil:
+			return fmt.Errorf("take the payments that have ended: %w", err)
+		}
+		until := before.UnixMilli()
+		var err error
+		ended, err = l.query(ctx, u.Tx, endedSQL, append(l.viewArgs(), after, until, after, until, limit-1)...)
+		return err
+	})
+	return ended, err
+}
+
+// Checked implements payment.Ledger.
+func (l *Ledger) Checked(ctx context.Context, upTo time.Time) error {
+	return l.exec(ctx, "UPDATE checks SET taken_for = 0, up_to = CASE WHEN up_to < ? THEN ? ELSE up_to END WHERE id = 1", upTo.UnixMilli(), upTo.UnixMilli())
 }
 
 // Answers have the numbers of their payments, and those made before a moment come

@@ -1,4 +1,9 @@
--- KEYS: window. ARGV: attempt.
--- Answers {0, attempts, ms to the end}.
-redis.call('SREM', KEYS[1], ARGV[1])
-return {0, redis.call('SCARD', KEYS[1]), redis.call('PTTL', KEYS[1])}
+-- KEYS: windows. ARGV: attempt.
+-- Answers {0, attempts, ms to the end, and so for each window}.
+local reply = {0}
+for _, window in ipairs(KEYS) do
+  redis.call('SREM', window, ARGV[1])
+  reply[#reply + 1] = redis.call('SCARD', window)
+  reply[#reply + 1] = redis.call('PTTL', window)
+end
+return reply

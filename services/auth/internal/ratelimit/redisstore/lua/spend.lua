@@ -1,15 +1,17 @@
--- KEYS: window. ARGV: attempt, limit, length in ms.
--- Answers {taken, attempts, ms to the end}.
-local window = KEYS[1]
-local attempts = redis.call('SCARD', window)
-if redis.call('SISMEMBER', window, ARGV[1]) == 0 then
-  if attempts >= tonumber(ARGV[2]) then
-    return {0, attempts, redis.call('PTTL', window)}
+-- KEYS: windows. ARGV: attempt, length in ms, limit of each window.
+-- Answers {taken, attempts, ms to the end, and so for each window}.
+local taken = 1
+for i, window in ipairs(KEYS) do
+  if redis.call('SCARD', window) >= tonumber(ARGV[2 + i]) and redis.call('SISMEMBER', window, ARGV[1]) == 0 then
+    taken = 0
   end
-  redis.call('SADD', window, ARGV[1])
-  if attempts == 0 then
-    redis.call('PEXPIRE', window, ARGV[3])
-  end
-  attempts = attempts + 1
 end
-return {1, attempts, redis.call('PTTL', window)}
+local reply = {taken}
+for _, window in ipairs(KEYS) do
+  if taken == 1 and redis.call('SADD', window, ARGV[1]) == 1 and redis.call('SCARD', window) == 1 then
+    redis.call('PEXPIRE', window, ARGV[2])
+  end
+  reply[#reply + 1] = redis.call('SCARD', window)
+  reply[#reply + 1] = redis.call('PTTL', window)
+end
+return reply

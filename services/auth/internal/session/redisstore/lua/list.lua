@@ -1,7 +1,7 @@
--- KEYS: set. ARGV: prefix of session keys.
+-- KEYS: set. ARGV: prefix of session keys, most sessions.
 -- Answers {key, expiry in Unix ms, {value, ...}}, the last used first.
 local list = {}
-local found = redis.call('ZREVRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+local found = redis.call('ZREVRANGE', KEYS[1], 0, ARGV[2] - 1, 'WITHSCORES')
 for i = 1, #found, 2 do
   local session = values(ARGV[1] .. found[i])
   if #session > 0 then

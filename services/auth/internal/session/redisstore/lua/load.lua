@@ -1,4 +1,4 @@
--- KEYS: session, set. ARGV: key, lifetime in ms.
+-- KEYS: session, set. ARGV: key, lifetime in ms, 0 for not renewing.
 local session = values(KEYS[1])
 if #session == 0 or not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
   return {}
@@ -6,7 +6,7 @@ end
 -- Renewed within the last second (a page asks for many things at once): then
 -- nothing has to be written, appended to a file and sent to a replica again.
 local lifetime = tonumber(ARGV[2])
-if redis.call('PTTL', KEYS[1]) <= lifetime - math.min(1000, lifetime / 1000) then
+if lifetime > 0 and redis.call('PTTL', KEYS[1]) <= lifetime - math.min(1000, lifetime / 1000) then
   keep(KEYS[1], KEYS[2], ARGV[1], ARGV[2])
 end
 return session

@@ -1,11 +1,11 @@
 -- The values of a session's hash in the order that codec.go has them in, or
 -- none when the session is gone.
 local function values(session)
-  local found = redis.call('HMGET', session, 'username', 'role', 'csrf', 'agent', 'created')
+  local found = redis.call('HMGET', session, 'username', 'role', 'csrf', 'agent', 'created', 'stamp')
   if not found[1] then
     return {}
   end
-  for i = 2, 5 do
+  for i = 2, 6 do
     found[i] = found[i] or ''
   end
   return found

@@ -13,11 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pforte/pforte/pkg/cmd/receipt/internal/app"
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/cmd/receipt/internal/app"
 )
 
-const vectors = "../../../../receipt/testdata/vectors/base/"
+const vectors = "../../../../testdata/vectors/base/"
 
 // run runs one command with text on its standard input.
 func run(t *testing.T, in string, args ...string) (code int, out, errOut string) {

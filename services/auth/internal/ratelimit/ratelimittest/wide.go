@@ -1,0 +1,106 @@
+package ratelimittest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+)
+
+// spendAll takes an attempt of several keys.
+func (s *suite) spendAll(l *ratelimit.Limiter, allowed bool, keys ...string) ratelimit.Decision {
+	s.Helper()
+	d, err := l.Spend(s.Context(), keys...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if d.Allowed != allowed {
+		s.Fatalf("%v: got %+v", keys, d)
+	}
+	return d
+}
+
+// wide spends a whole network from inside it: 5 for each address, 4 times as
+// many for the street, 16 times as many for the town.
+func wide(s *suite) {
+	l := s.long()
+	for street := range 4 {
+		for address := range 4 {
+			keys := []string{fmt.Sprintf("%d.%d", street, address), fmt.Sprint(street), "town"}
+			for range limit {
+				s.spendAll(l, true, keys...)
+			}
+			s.spendAll(l, false, keys...)
+		}
+		s.spendAll(l, false, fmt.Sprintf("%d.new", street), fmt.Sprint(street), "town")
+	}
+	s.spendAll(l, false, "new", "new street", "town")
+	s.spendAll(l, true, "new", "new street", "new town")
+}
+
+func wideRefused(s *suite) {
+	l := s.long()
+	for range limit {
+		s.spendAll(l, true, "full", "street", "town")
+	}
+	for range 10 * limit {
+		s.spendAll(l, false, "full", "street", "town")
+	}
+	for i := range 3 * limit {
+		s.spendAll(l, true, fmt.Sprint(i), "street", "town")
+	}
+	s.spendAll(l, false, "another", "street", "town")
+	d := s.spendAll(l, true, "another", "another street", "town")
+	s.same(d.Remaining, limit-1)
+}
+
+func wideRefunded(s *suite) {
+	l := s.long()
+	for i := range 20 * limit {
+		keys := []string{fmt.Sprint(i), "street", "town"}
+		d := s.spendAll(l, true, keys...)
+		for range 2 {
+			after, err := l.Refund(s.Context(), d, keys...)
+			if err != nil {
+				s.Fatal(err)
+			}
+			s.same([]int{after.Remaining, after.Limit}, []int{limit, limit})
+		}
+	}
+}
+
+func wideTold(s *suite) {
+	l := s.long()
+	told := func(d ratelimit.Decision) []int { return []int{d.Remaining, d.Limit} }
+	s.same(told(s.spendAll(l, true, "1", "street", "town")), []int{limit - 1, limit})
+	for i := range 4*limit - 2 {
+		s.spendAll(l, true, fmt.Sprint("x", i), "street", "town")
+	}
+	s.same(told(s.spendAll(l, true, "2", "street", "town")), []int{0, 4 * limit})
+	refused := s.spendAll(l, false, "3", "street", "town")
+	s.same(told(refused), []int{0, 4 * limit})
+	if refused.Reset <= 0 || refused.Reset > time.Hour {
+		s.Fatalf("got %+v", refused)
+	}
+}
+
+// wideBurst has as many addresses as attempts, all of one street, and then all
+// of one town.
+func wideBurst(s *suite) {
+	var street, town atomic.Int64
+	s.together(func(l *ratelimit.Limiter, i int) {
+		spend := func(allowed *atomic.Int64, keys ...string) {
+			d, err := l.Spend(s.Context(), keys...)
+			if err != nil {
+				s.Error(err)
+			}
+			if d.Allowed {
+				allowed.Add(1)
+			}
+		}
+		spend(&street, fmt.Sprint(i), "street", "town")
+		spend(&town, fmt.Sprint("other", i), fmt.Sprint("street", i), "town 2")
+	})
+	s.same([]int64{street.Load(), town.Load()}, []int64{4 * limit, 16 * limit})
+}

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+var errInsecure = errors.New("plain http to a public address, where everything on the way can read and change payments and evidence; " +
+	"use https, or allow it with ALLOW_INSECURE_UPSTREAMS=true")
+
+// CheckUpstreams returns an error when one of the addresses of a setting is plain
+// http to a host that is not known to be near, and that is not allowed. It does not
+// quote the address, which may hold a key. What is no address is not its business.
+func (c *Config) CheckUpstreams(urls []string) error {
+	if c.AllowInsecure {
+		return nil
+	}
+	for _, text := range urls {
+		u, err := url.Parse(strings.TrimSpace(text))
+		if err == nil && u.Scheme == "http" && u.Host != "" && !isNear(u.Hostname()) {
+			return errInsecure
+		}
+	}
+	return nil
+}
+
+// nearDomains are the domains of names that only a private network resolves:
+// reserved ones (RFC 2606, 6761, 6762, ICANN's .internal) and those of Kubernetes.
+var nearDomains = []string{".internal", ".local", ".localhost", ".test", ".svc", ".cluster.local"}
+
+// isNear reports whether a host is this machine or in a private network: by its
+// address, by the domain of its name, or because its name has one label, such as a
+// container's.
+func isNear(host string) bool {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		addr = addr.Unmap()
+		return addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast()
+	}
+	for _, char := range host {
+		if char >= 0x80 {
+			return false // net/http maps other scripts' dots to dots
+		}
+	}
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	for _, domain := range nearDomains {
+		if strings.HasSuffix(name, domain) {
+			return true
+		}
+	}
+	return !strings.ContainsAny(host, ".:") && !isNumber(host)
+}
+
+// isNumber reports whether a host is written as one number, which some resolvers
+// take for an address: 134744072 and 0x08080808 are 8.8.8.8.
+func isNumber(host string) bool {
+	_, err := strconv.ParseUint(host, 0, 64)
+	return err == nil || errors.Is(err, strconv.ErrRange) || strings.Trim(host, "0123456789") == ""
+}

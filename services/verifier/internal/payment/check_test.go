@@ -1,0 +1,127 @@
+package payment_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+)
+
+// A transfer that a reorganization takes off the chain is found an hour later, when
+// its authorization is over.
+func TestATransferThatTheChainHasLostIsFound(t *testing.T) {
+	s := open(t, nil)
+	p := s.pay("1")
+	s.mustBuy(p)
+	s.clock.advance(time.Second)
+	s.mustBuy(s.pay("2"))
+	s.bank.Lose("1")
+	s.gate.Check(context.Background()) // too early to tell
+	s.wantStates(payment.Settled, payment.Settled)
+	s.clock.advance(time.Hour + time.Minute)
+	s.bank.Set(func(b *paymenttest.Bank) { b.Final = true })
+	s.gate.Check(context.Background())
+	s.wantStates(payment.Unknown, payment.Settled)
+	s.gate.Reconcile(context.Background())
+	s.wantStates(payment.Dead, payment.Settled)
+	s.wantReserved(2) // a transaction was made for each
+	s.wantTransfers(1)
+}
+
+// A payment that was refused, and carried out by somebody later, is in the books
+// although the buyer does not return.
+func TestADeadPaymentThatWasPaidAfterAllIsFound(t *testing.T) {
+	s := open(t, nil)
+	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		return refusal(x402.ReasonInsufficientFunds), nil
+	}
+	_, err := s.buy(s.pay("1"))
+	s.wantErr(err, payment.ErrNotSettled)
+	s.wantReserved(0)
+	s.bank.CarryOut("1")
+	s.clock.advance(time.Hour + time.Minute)
+	s.gate.Check(context.Background())
+	s.wantState(payment.Settled)
+	s.wantReserved(1)
+}
+
+// A payment that stays open long after its authorization has ended costs a look now
+// and then, however often it is sent again.
+func TestRepeatsOfAnOpenPaymentThatHasEndedCostFewLooks(t *testing.T) {
+	s := open(t, nil)
+	s.blind(false, openEnds["the connection is cut"])
+	p := s.pay("1")
+	_, err := s.buy(p)
+	s.wantErr(err, payment.ErrPending)
+	s.clear()
+	s.clock.advance(365 * 24 * time.Hour)
+	looks := s.bank.Looks
+	for range 500 {
+		_, err := s.buy(p)
+		s.wantErr(err, payment.ErrPending)
+	}
+	if n := s.bank.Looks - looks; n != 1 {
+		t.Errorf("500 repeats at once cost %d looks", n)
+	}
+	s.clock.advance(time.Minute)
+	s.bank.CarryOut("1")
+	s.mustBuy(p)
+}
+
+// A chain that cannot be asked hides nothing: the same payments are looked at when
+// it answers again, and those after one that it never tells about in the end.
+func TestACheckWaitsForTheChain(t *testing.T) {
+	s := open(t, nil)
+	s.mustBuy(s.pay("1"))
+	s.bank.Lose("1")
+	s.clock.advance(2 * time.Hour)
+	s.bank.Set(func(b *paymenttest.Bank) { b.Truth = errors.New("the node is away") })
+	s.gate.Check(context.Background())
+	s.wantState(payment.Settled)
+	s.bank.Set(func(b *paymenttest.Bank) { b.Truth, b.Final = nil, true })
+	s.gate.Check(context.Background())
+	s.wantState(payment.Unknown)
+}
+
+// behind is a node that has not come as far as the payments.
+type behind struct{ payment.Truth }
+
+func (behind) Fate(context.Context, payment.Question) (payment.Fate, error) {
+	return payment.Fate{Is: payment.Unspent}, nil
+}
+
+// A node that is being synchronized anew does not show the last hours' transfers:
+// what was paid stays paid, and is looked at when the node is there.
+func TestANodeThatIsBehindHasLostNoTransfer(t *testing.T) {
+	s := open(t, nil)
+	p := s.pay("1")
+	s.mustBuy(p)
+	s.clock.advance(2 * time.Hour)
+	late := s.replica(func(o *payment.Options) { o.Truth = behind{s.bank} })
+	late.Check(context.Background())
+	s.wantState(payment.Settled)
+	s.mustBuy(p)
+	s.bank.Lose("1")
+	s.bank.Set(func(b *paymenttest.Bank) { b.Final = true })
+	s.gate.Check(context.Background())
+	s.wantState(payment.Unknown)
+}
+
+// wantStates fails unless the payments are in these states, in the order of their
+// claims.
+func (s *shop) wantStates(want ...payment.State) {
+	s.Helper()
+	list, err := s.ledger.List(context.Background(), payment.Filter{})
+	if err != nil || len(list) != len(want) {
+		s.Fatalf("the ledger has %+v (%v), want %v", list, err, want)
+	}
+	for i, r := range list { // newest first
+		if at := len(list) - 1 - i; r.State != want[at] {
+			s.Errorf("payment %d is %s, want %s", at, r.State, want[at])
+		}
+	}
+}

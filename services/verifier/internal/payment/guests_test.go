@@ -1,0 +1,86 @@
+package payment_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// crowdedCheck is a facilitator that answers when so many ask it: only the payers
+// who have money get its yes.
+type crowdedCheck struct {
+	payment.Facilitator
+	rich  map[string]bool
+	asked *atomic.Int32
+	all   chan struct{}
+	limit int32
+}
+
+func (f crowdedCheck) Verify(ctx context.Context, body []byte) (x402.VerifyResponse, error) {
+	if f.asked.Add(1) == f.limit {
+		close(f.all)
+	}
+	select {
+	case <-f.all:
+	case <-ctx.Done():
+		return x402.VerifyResponse{}, ctx.Err()
+	}
+	no := false
+	answer, err := f.Facilitator.Verify(ctx, body)
+	if err == nil && !f.rich[answer.Payer] {
+		return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInsufficientFunds}, nil
+	}
+	return answer, err
+}
+
+// Keys are made for nothing: a hundred payers without money sign well. The work that
+// was begun for them beside the facilitator's check kept the nodes from those who pay.
+func TestPayersWithoutMoneyDoNotCrowdTheWork(t *testing.T) {
+	const payers, able, room = 100, 20, 8
+	s := open(t, nil)
+	known := s.payOf(0, "aaaa")
+	s.mustBuy(known)
+	check := crowdedCheck{rich: map[string]bool{}, asked: new(atomic.Int32), all: make(chan struct{}), limit: payers}
+	g := s.replica(func(o *payment.Options) {
+		check.Facilitator, o.Facilitator = o.Facilitator, &check
+	})
+	var worked sync.Map
+	var all sync.WaitGroup
+	for i := range payers {
+		p := s.payOf(i, fmt.Sprintf("%x", i+1))
+		if i < able {
+			check.rich[p.Payer] = true
+		}
+		all.Go(func() {
+			o := s.order(p, "thing")
+			o.Address = fmt.Sprintf("192.0.2.%d", i)
+			o.Work = func(context.Context) ([]byte, error) {
+				worked.Store(i, true)
+				return []byte("the thing"), nil
+			}
+			_, err := g.Buy(context.Background(), o)
+			if i < able && err != nil || i >= able && !errors.Is(err, payment.ErrRefused) {
+				t.Errorf("payer %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	vain := 0
+	worked.Range(func(payer, _ any) bool {
+		if payer.(int) >= able {
+			vain++
+		}
+		return true
+	})
+	if vain > room {
+		t.Errorf("worked %d times for who has no money", vain)
+	}
+	s.wantTransfers(able + 1)
+	t.Logf("attacker: %d keys without money; we: %d works in vain at once", payers-able, vain)
+}

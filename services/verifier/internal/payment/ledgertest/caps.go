@@ -1,0 +1,230 @@
+package ledgertest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+var caps = payment.Caps{Since: payment.Day(start), Payer: 3, Client: 10}
+
+// vain is how a settlement ends that was made in vain.
+var vain = payment.Outcome{State: payment.Dead, Transaction: "0xtx", Reason: "reverted"}
+
+// tryBegin claims a payment and begins it with the caps.
+func (w *world) tryBegin(l payment.Ledger, r payment.Record, change func(*payment.Settlement)) error {
+	w.Helper()
+	if _, won, err := l.Claim(context.Background(), r); err != nil || !won {
+		w.Errorf("claim: %v, %v", won, err)
+	}
+	s := settlement(r, 1000)
+	s.Caps = caps
+	if change != nil {
+		change(&s)
+	}
+	_, err := l.Begin(context.Background(), r.Key, r.Owner, s)
+	if err != nil {
+		w.must(l.Release(context.Background(), r.Key, r.Owner))
+	}
+	return err
+}
+
+func (w *world) wantBegin(r payment.Record, want error) {
+	w.Helper()
+	if err := w.tryBegin(w.Ledger, r, nil); !errors.Is(err, want) || (want == nil && err != nil) {
+		w.Errorf("begin: %v, want %v", err, want)
+	}
+}
+
+func (w *world) wantFailed(payer, client string, since time.Time, want payment.Tally) {
+	w.Helper()
+	got, err := w.Failed(context.Background(), payer, client, since)
+	w.must(err)
+	if got != want {
+		w.Errorf("%s and %q have failed %+v, want %+v", payer, client, got, want)
+	}
+}
+
+// of makes a claim of a payer and a client.
+func of(name, payer, client string) payment.Record {
+	r := record(name, alice)
+	r.Key.Payer, r.Client = payer, client
+	return r
+}
+
+func failedAreCounted(w *world) {
+	day := payment.Day(start)
+	outcomes := map[string]payment.Outcome{
+		"vain":    vain,
+		"refused": {State: payment.Dead, Reason: "insufficient_funds", Unsent: true}, // no transaction was made
+		"paid":    {State: payment.Settled, Transaction: "0xtx"},
+		"open":    {State: payment.Unknown, Transaction: "0xtx"},
+	}
+	for name, outcome := range outcomes {
+		w.begin(of(name, "0xpayer", "client"))
+		w.finish(of(name, "0xpayer", "client"), outcome)
+	}
+	w.begin(of("nameless", "0xother", ""))
+	w.finish(of("nameless", "0xother", ""), vain)
+	w.wantFailed("0xpayer", "client", day, payment.Tally{Payer: 1, Client: 1})
+	w.wantFailed("0xother", "", day, payment.Tally{Payer: 1})
+	w.wantFailed("0xpayer", "client", day.Add(24*time.Hour), payment.Tally{})
+	w.finish(of("vain", "0xpayer", "client"), payment.Outcome{State: payment.Settled, Transaction: "0xlate"})
+	w.wantFailed("0xpayer", "client", day, payment.Tally{})
+	w.finish(of("open", "0xpayer", "client"), payment.Outcome{State: payment.Dead, Reason: "expired"})
+	w.wantFailed("0xpayer", "client", day, payment.Tally{Payer: 1, Client: 1})
+	s, err := w.Standing(context.Background(), month)
+	w.must(err)
+	if s.Failed != 2 {
+		w.Errorf("the month has %d failed settlements, want 2", s.Failed)
+	}
+}
+
+func beginIsCapped(w *world) {
+	for i := range 3 {
+		r := of(name(i), "0xpayer", "client")
+		w.wantBegin(r, nil)
+		w.finish(r, vain)
+	}
+	w.wantBegin(of("next", "0xpayer", "elsewhere"), payment.ErrFailing)
+	for i := range 7 {
+		r := of("c"+name(i), "0xpayer"+name(i), "client")
+		w.wantBegin(r, nil)
+		w.finish(r, vain)
+	}
+	w.wantBegin(of("next", "0xnew", "client"), payment.ErrFailing)
+	w.wantBegin(of("other", "0xnew", "elsewhere"), nil)
+	w.wantBegin(of("nameless", "0xnewer", ""), nil)
+	w.wantReserved(12)
+}
+
+func beginWaitsForRoom(w *world) {
+	for i := range 3 {
+		w.wantBegin(of(name(i), "0xpayer", "client"), nil)
+	}
+	fourth, fifth, sixth := of("4", "0xpayer", "client"), of("5", "0xpayer", "client"), of("6", "0xpayer", "client")
+	w.wantBegin(fourth, payment.ErrCrowded)
+	w.finish(of(name(0), "0xpayer", "client"), vain) // a place less, and one free
+	w.wantBegin(fourth, payment.ErrCrowded)
+	w.finish(of(name(1), "0xpayer", "client"), payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
+	w.wantBegin(fourth, nil)
+	w.wantBegin(fifth, nil)
+	w.wantBegin(sixth, payment.ErrCrowded)
+	for i := range 8 { // of one client, with payers of their own: three are under way
+		want := error(nil)
+		if 3+1+i >= 10+1 { // one has failed, one was paid
+			want = payment.ErrCrowded
+		}
+		w.wantBegin(of("c"+name(i), "0xpayer"+name(i), "client"), want)
+	}
+}
+
+func openWeighLittle(w *world) {
+	for i := range 29 {
+		r := of(name(i), "0xpayer", "")
+		w.wantBegin(r, nil)
+		w.finish(r, payment.Outcome{State: payment.Unknown})
+	}
+	w.wantBegin(of("under way", "0xpayer", ""), nil)
+	w.wantBegin(of("next", "0xpayer", ""), payment.ErrCrowded)
+	w.must(w.Leave(context.Background(), alice)) // what is abandoned is open
+	r := of("next", "0xpayer", "")
+	r.Owner = bob
+	w.wantBegin(r, payment.ErrCrowded) // thirty are
+	expired := payment.Outcome{State: payment.Dead, Reason: payment.ReasonExpired, Unsent: true}
+	w.finish(of(name(1), "0xpayer", ""), expired)
+	w.wantBegin(r, payment.ErrCrowded) // what has expired weighs as much
+	w.finish(of(name(0), "0xpayer", ""), payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
+	w.wantBegin(r, nil)
+}
+
+// A repeat holds a settlement more, and weighs as one.
+func repeatsWeighToo(w *world) {
+	for i := range 5 {
+		r := of(name(i), "0xpayer", "client")
+		w.wantBegin(r, nil)
+		for n := range 5 {
+			w.must(w.Repeat(context.Background(), r.Key, payment.Repeat{Repeats: n, Month: month, Limit: 1000}))
+		}
+		w.finish(r, payment.Outcome{State: payment.Unknown})
+	}
+	w.wantBegin(of("next", "0xpayer", "client"), payment.ErrCrowded)
+}
+
+func keptForWhoPaid(w *world) {
+	share := func(s *payment.Settlement) { s.Limit, s.Kept, s.Caps = 10, 3, payment.Caps{} }
+	for i := range 7 {
+		r := of(name(i), "0xpayer"+name(i), "")
+		if err := w.tryBegin(w.Ledger, r, share); err != nil {
+			w.Errorf("%d: %v", i, err)
+		}
+	}
+	w.finish(of(name(0), "0xpayer"+name(0), ""), payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
+	if err := w.tryBegin(w.Ledger, of("stranger", "0xstranger", ""), share); !errors.Is(err, payment.ErrLimit) {
+		w.Errorf("a stranger began: %v", err)
+	}
+	again := func(payer int) error {
+		return w.Repeat(context.Background(), of(name(payer), "0xpayer"+name(payer), "").Key, payment.Repeat{Month: month, Limit: 10, Kept: 3})
+	}
+	if err := again(1); !errors.Is(err, payment.ErrLimit) {
+		w.Errorf("a stranger's settling is asked for again: %v", err)
+	}
+	w.finish(of(name(2), "0xpayer002", ""), payment.Outcome{State: payment.Unknown})
+	w.begin(of("another", "0xpayer000", ""))
+	w.must(w.Repeat(context.Background(), of("another", "0xpayer000", "").Key, payment.Repeat{Month: month, Limit: 10, Kept: 3}))
+	for i, want := range []error{nil, payment.ErrLimit} {
+		if err := w.tryBegin(w.Ledger, of("known"+name(i), "0xpayer000", ""), share); !errors.Is(err, want) {
+			w.Errorf("who has paid, %d: %v", i, err)
+		}
+	}
+	for payer, want := range map[string]bool{"0xpayer000": true, "0xpayer001": false, "0xstranger": false} {
+		if paid, err := w.Paid(context.Background(), payer); err != nil || paid != want {
+			w.Errorf("%s has paid: %v, %v", payer, paid, err)
+		}
+	}
+}
+
+func boughtIsFound(w *world) {
+	r := record("a", alice)
+	r.Identifier = "order_0123456789"
+	missing := func(payer, identifier string) {
+		w.Helper()
+		if got, err := w.Bought(context.Background(), payer, identifier); !errors.Is(err, payment.ErrNotFound) {
+			w.Errorf("got %+v, %v; want ErrNotFound", got, err)
+		}
+	}
+	missing("0xpayer", r.Identifier)
+	w.begin(r)
+	missing("0xother", r.Identifier)
+	missing("0xpayer", "order_x0123456789")
+	missing("0xpayer", "")
+	for _, state := range []payment.State{payment.Settling, payment.Unknown, payment.Settled} {
+		if state != payment.Settling {
+			w.finish(r, payment.Outcome{State: state})
+		}
+		got, err := w.Bought(context.Background(), "0xpayer", r.Identifier)
+		w.must(err)
+		w.same(got, w.get(r.Key))
+	}
+}
+
+func cappedAtOnce(w *world) {
+	var began, crowded atomic.Int32
+	w.at(100, func(i int, l payment.Ledger) {
+		switch err := w.tryBegin(l, of(name(i), "0xpayer", ""), nil); {
+		case err == nil:
+			began.Add(1)
+		case errors.Is(err, payment.ErrCrowded):
+			crowded.Add(1)
+		default:
+			w.Error(err)
+		}
+	})
+	if began.Load() != 3 || crowded.Load() != 97 {
+		w.Errorf("%d began and %d were told to wait, want 3 and 97", began.Load(), crowded.Load())
+	}
+	w.wantReserved(3)
+}

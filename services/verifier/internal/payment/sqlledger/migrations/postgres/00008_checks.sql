@@ -1,0 +1,9 @@
+-- Up to which claim the payments that have ended were held against the chain
+-- again, and until when a process does that. Those of before are not looked at.
+-- +goose Up
+CREATE TABLE checks (
+    id        INTEGER PRIMARY KEY CHECK (id = 1),
+    up_to     BIGINT NOT NULL, -- Unix milliseconds
+    taken_for BIGINT NOT NULL  -- Unix milliseconds
+);
+INSERT INTO checks (id, up_to, taken_for) SELECT 1, COALESCE(max(claimed), 0), 0 FROM payments;
