@@ -57,28 +57,28 @@ test: test/race $(MODULES:%=test/%) ## run the tests of every module with the ra
 test/race:
 	@[ -n '$(RACE)' ] || { echo 'No C compiler: the tests run without the race detector.'; [ -z "$$CI" ]; }
 
-# The journeys in deploy/e2e have a target of their own, so that this one is fast.
+# The journeys in deploy/test/e2e have a target of their own, so that this one is fast.
 # One package at a time: tests of races and of bounds want the processors.
 $(MODULES:%=test/%): test/%: test/race
 	@echo '== test $*'
 	@cd $* && $(PROGRESS) 'compile $*' go build -v $(RACE) -o /dev/null ./...
-	@cd $* && go test -p 1 $(RACE) $$(go list ./... | grep -v '/deploy/e2e')
+	@cd $* && go test -p 1 $(RACE) $$(go list ./... | grep -v '/deploy/test/e2e')
 
-CLIENTS := deploy/e2e/clients
+CLIENTS := deploy/test/e2e/clients
 $(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json
 	@echo 'install the official payment clients'
 	@cd $(CLIENTS) && npm ci --ignore-scripts --no-audit --no-fund
 
 e2e: build $(CLIENTS)/node_modules/.package-lock.json ## run the journeys through the whole stack, with the official payment clients
 	@echo '== e2e'
-	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m ./e2e/...
+	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m ./test/e2e/...
 
 # ---- soak
 
 DURATION := 2h
 .PHONY: soak
 soak: build ## load the stack for hours and look for anything that grows (DURATION=2h)
-	@cd deploy && $(STATIC) go run ./soak -bin $(BIN) -duration $(DURATION)
+	@cd deploy && $(STATIC) go run ./test/soak -bin $(BIN) -duration $(DURATION)
 
 # ---- fuzz
 
@@ -89,15 +89,15 @@ fuzz: ## fuzz every parser of outside bytes in turn (FUZZTIME=60s each)
 
 # ---- measure
 
-PEERS := deploy/bench/peers
+PEERS := deploy/test/bench/peers
 $(PEERS)/node_modules/.package-lock.json: $(PEERS)/package-lock.json
 	@echo 'install the servers to compare with'
 	@cd $(PEERS) && npm ci --ignore-scripts --no-audit --no-fund
 
 .PHONY: bench
 bench: build $(PEERS)/node_modules/.package-lock.json ## measure beside Express and scs, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it)
-	@cd deploy/bench/scs && $(PROGRESS) 'build deploy/bench/scs' $(GOBUILD) -o $(BIN)/bench-scs .
-	@cd deploy && $(PROGRESS) 'build deploy/bench' $(GOBUILD) -o $(BIN)/bench ./bench
+	@cd deploy/test/bench/scs && $(PROGRESS) 'build deploy/test/bench/scs' $(GOBUILD) -o $(BIN)/bench-scs .
+	@cd deploy && $(PROGRESS) 'build deploy/test/bench' $(GOBUILD) -o $(BIN)/bench ./test/bench
 	@$(BIN)/bench -top $(CURDIR) -bin $(BIN) $(if $(filter quick,$(BENCH)),-quick,-out deploy/docs/performance.md) $(ARGS)
 
 # ---- fail
@@ -113,13 +113,13 @@ chaos: build ## let everything fail at once and judge by the chain (RUNS=200 SEE
 	@rm -f $(CHAOS)/auth $(CHAOS)/verifier
 	@ln -sf $(BIN)/devnet $(BIN)/pforte-proxy $(CHAOS)/
 ifeq ($(CLOCKS),yes)
-	@deploy/chaos/clock/overlay $(CHAOS)/clock
+	@deploy/test/faults/clock/overlay $(CHAOS)/clock
 	@cd services/auth && $(PROGRESS) 'build services/auth with a clock to turn' $(GOBUILD) -overlay $(CHAOS)/clock/overlay.json -o $(CHAOS)/ ./cmd/auth
 	@cd services/verifier && $(PROGRESS) 'build services/verifier with a clock to turn' $(GOBUILD) -overlay $(CHAOS)/clock/overlay.json -o $(CHAOS)/ ./cmd/verifier
 else
 	@ln -sf $(BIN)/auth $(BIN)/verifier $(CHAOS)/
 endif
-	@cd deploy && $(PROGRESS) 'build deploy/chaos' $(GOBUILD) -o $(CHAOS)/chaos ./chaos
+	@cd deploy && $(PROGRESS) 'build deploy/test/faults' $(GOBUILD) -o $(CHAOS)/chaos ./test/faults
 	@$(CHAOS)/chaos -bin $(CHAOS) -runs $(RUNS) -seed $(SEED) $(if $(filter yes,$(CLOCKS)),-clocks) $(ARGS)
 
 # ---- check
@@ -130,7 +130,7 @@ GOFUMPT := $(BIN)/tools/gofumpt
 .PHONY: check fmt vuln tidy $(MODULES:%=check/%)
 check: $(MODULES:%=check/%) ## check format, vet, lint, tidiness and the house's import rules
 	@echo '== check the architecture'
-	@cd deploy && go test ./archtest
+	@cd deploy && go test ./test/arch
 
 $(MODULES:%=check/%): check/%: $(LINT)
 	@echo '== check $*'

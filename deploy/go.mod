@@ -95,6 +95,6 @@ require (
 
 replace github.com/pforte/pforte/pkg => ../pkg
 
-ignore ./e2e/clients/node_modules
+ignore ./test/e2e/clients/node_modules
 
 replace github.com/pforte/pforte/pkg/receipt => ../pkg/receipt

@@ -1,0 +1,96 @@
+package arch
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// layers are the rooms of a service from top to bottom. A room imports rooms of
+// lower layers only, so neither upwards nor its neighbours.
+var layers = [][]string{
+	{"cmd/*"},
+	{"internal/app", "internal/devnet", "internal/agent"},
+	{"internal/httpapi"},
+	{"internal/account", "internal/verification", "internal/payment"},
+	{"internal/user", "internal/session", "internal/ratelimit", "internal/password", "internal/chain", "internal/eip3009", "internal/config", "api"},
+}
+
+// Arrows gives every import that runs the wrong way, and every room that has no
+// place in the house.
+func Arrows(packages []Package) []string {
+	var faults []string
+	for _, p := range packages {
+		if isService(p.Module()) && layerOf(p.Room()) < 0 && layerOf(noun(p.Room())) < 0 {
+			faults = append(faults, p.ImportPath+" is no room of the house: give it a place in the layers")
+		}
+		for _, imported := range p.Imports {
+			if to := moduleOf(imported); to != "" {
+				if why := wrong(p, Package{ImportPath: imported}); why != "" {
+					faults = append(faults, fmt.Sprintf("%s imports %s: %s", p.ImportPath, imported, why))
+				}
+			}
+		}
+		for _, imported := range slices.Concat(p.TestImports, p.XTestImports) {
+			if to := moduleOf(imported); to != "" && to != p.Module() && !isShared(to) {
+				faults = append(faults, fmt.Sprintf("a test of %s imports %s: another module", p.ImportPath, imported))
+			}
+		}
+	}
+	return faults
+}
+
+// wrong says what is wrong with an import, or "".
+func wrong(from, to Package) string {
+	switch {
+	case isTest(to.Room()) && !isTest(from.Room()):
+		return "test packages are imported by _test.go files only"
+	case from.Module() != to.Module() && (!isShared(to.Module()) || from.Module() == "pkg/receipt"):
+		return "a module imports itself, pkg and pkg/receipt only, and pkg/receipt imports itself"
+	case from.Module() != to.Module() && from.Module() == "proxy":
+		return "proxy imports nothing of ours"
+	case !isService(from.Module()) || from.Module() != to.Module():
+		return ""
+	}
+	return wrongInside(from.Room(), to.Room())
+}
+
+func wrongInside(from, to string) string {
+	switch {
+	case isImplementation(from):
+		if to == noun(from) || noun(to) == noun(from) && isTest(from) {
+			return ""
+		}
+		if isTest(from) && layerOf(to) > layerOf(noun(from)) {
+			return "" // what its noun may import
+		}
+		return "an implementation imports its own noun only"
+	case isImplementation(to) && from != "internal/app" && from != "cmd/recordednode": // a node of recorded blocks, with nothing to wire
+		return "only app imports implementations"
+	case to == "internal/config" && from != "internal/app":
+		return "only app sees the settings"
+	case !isImplementation(to) && layerOf(to) <= layerOf(from):
+		return "imports run down only"
+	}
+	return ""
+}
+
+// layerOf is the number of a room's layer from the top, or -1.
+func layerOf(room string) int {
+	return slices.IndexFunc(layers, func(patterns []string) bool { return matchesAny(patterns, room) })
+}
+
+// isImplementation tells whether a room stands inside another room: a store, a
+// reader of a chain, a suite.
+func isImplementation(room string) bool { return layerOf(room) < 0 && layerOf(noun(room)) >= 0 }
+
+// noun is the room that an implementation belongs to.
+func noun(room string) string { return path.Dir(room) }
+
+func isTest(room string) bool { return strings.HasSuffix(path.Base(room), "test") }
+
+// isShared reports whether the other modules may import a module.
+func isShared(module string) bool { return module == "pkg" || module == "pkg/receipt" }
+
+func isService(module string) bool { return strings.HasPrefix(module, "services/") }

@@ -1,0 +1,175 @@
+package arch
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// documented says where the settings of each service of the stacks are.
+var documented = map[string]string{
+	"auth": "services/auth/README.md", "verifier": "services/verifier/README.md", "proxy": "proxy/README.md",
+}
+
+// decided are settings that the stack for production decides itself, so that
+// nobody can set them but by a compose file of his own.
+var decided = map[string][]string{
+	// SESSION_SECURE: it is never served by plain http. BOOTSTRAP_ADMIN_*: an
+	// operator makes the first admin. NODE_ENV: a secret is always there.
+	"auth": {"ADDR", "SHUTDOWN_DELAY", "SESSION_SECURE", "BOOTSTRAP_ADMIN_USERNAME", "BOOTSTRAP_ADMIN_PASSWORD", "NODE_ENV"},
+	// CHAINS_FILE: the file has to be mounted too.
+	"verifier": {"ADDR", "SHUTDOWN_DELAY", "CHAINS_FILE"},
+	// FRONTEND_ROOT: the folder has to be mounted too.
+	"proxy": {"ADMIN_PORT", "SHUTDOWN_DELAY", "FRONTEND_ROOT"},
+}
+
+var settingRow = regexp.MustCompile("(?m)^\\| `([A-Z][A-Z0-9_]{3,})`")
+
+// environments gives what each service of a compose file has in its environment.
+func environments(t *testing.T, file string) map[string]map[string]any {
+	t.Helper()
+	found := map[string]map[string]any{}
+	for name, service := range readCompose(t, file).Services {
+		found[name] = service.Environment
+	}
+	return found
+}
+
+// compose is what these tests read of a compose file.
+type compose struct {
+	Services map[string]composeService
+	Networks map[string]struct {
+		Internal   bool
+		EnableIPv6 string `yaml:"enable_ipv6"`
+		IPAM       struct {
+			Config []struct {
+				Subnet, Gateway string
+				IPRange         string `yaml:"ip_range"`
+			}
+		}
+	}
+	Volumes map[string]any
+}
+
+type composeService struct {
+	Image, Command yaml.Node
+	PullPolicy     string `yaml:"pull_policy"`
+	Environment    map[string]any
+	Volumes        []yaml.Node
+	Networks       yaml.Node
+	Healthcheck    struct{ Test []string }
+}
+
+// mounts returns what a service has at which path.
+func (s composeService) mounts(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, node := range s.Volumes {
+		var long struct{ Source, Target string }
+		if node.Kind == yaml.ScalarNode {
+			parts := strings.Split(node.Value, ":")
+			long.Source, long.Target = parts[0], parts[1]
+		} else if err := node.Decode(&long); err != nil {
+			t.Fatal(err)
+		}
+		found[long.Target] = long.Source
+	}
+	return found
+}
+
+// joined returns the networks of a service, with the address that it has there
+// where the file says one.
+func (s composeService) joined(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	if s.Networks.Kind == yaml.SequenceNode {
+		for _, name := range s.Networks.Content {
+			found[name.Value] = ""
+		}
+		return found
+	}
+	var networks map[string]struct {
+		Address string `yaml:"ipv4_address"`
+	}
+	if err := s.Networks.Decode(&networks); err != nil {
+		t.Fatal(err)
+	}
+	for name, network := range networks {
+		found[name] = network.Address
+	}
+	return found
+}
+
+func readCompose(t *testing.T, file string) (c compose) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text(t, file)), &c); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return c
+}
+
+// traceSettings are those that the services and the page about traces name, but
+// for the one that differs from program to program.
+func traceSettings(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for _, page := range []string{documented["auth"], documented["verifier"], "deploy/docs/observability.md"} {
+		for _, name := range regexp.MustCompile("`(OTEL_[A-Z_]+[A-Z])[`=]").FindAllStringSubmatch(text(t, page), -1) {
+			names = append(names, strings.TrimSuffix(name[1], "_FILE"))
+		}
+	}
+	if len(names) < 10 {
+		t.Fatalf("only %v are settings of traces", names)
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "OTEL_SERVICE_NAME" })
+}
+
+func TestEveryStackSetsDocumentedSettings(t *testing.T) {
+	traces := traceSettings(t)
+	for _, file := range []string{"docker-compose.yml", "deploy/compose.production.yml", "deploy/compose.scale.yml"} {
+		services := environments(t, file)
+		for service, readme := range documented {
+			page := text(t, readme)
+			for setting := range services[service] {
+				if !documents(page, setting) && !slices.Contains(traces, setting) {
+					t.Errorf("%s: %s knows no %s", file, service, setting)
+				}
+			}
+		}
+	}
+}
+
+func TestEverySettingCanBeSetInProduction(t *testing.T) {
+	services := environments(t, "deploy/compose.production.yml")
+	for service, readme := range documented {
+		for _, row := range settingRow.FindAllStringSubmatch(text(t, readme), -1) {
+			_, plain := services[service][row[1]]
+			_, file := services[service][row[1]+"_FILE"]
+			if decides := slices.Contains(decided[service], row[1]); (plain || file) == decides {
+				t.Errorf("%s of %s: passed on is %v, decided is %v", row[1], service, plain || file, decides)
+			}
+		}
+	}
+}
+
+func TestTracesCanBeSentFromEveryStackAndAreOffUnlessAsked(t *testing.T) {
+	for _, file := range []string{"docker-compose.yml", "deploy/compose.production.yml"} {
+		services := environments(t, file)
+		for service := range documented {
+			for _, setting := range traceSettings(t) {
+				if value, there := services[service][setting]; !there || value != nil {
+					t.Errorf("%s: %s of %s is %v, there: %v", file, setting, service, value, there)
+				}
+			}
+		}
+	}
+	for name, unit := range units {
+		if unit.example != "" && !strings.Contains(systemd(t, unit.example), "\nOTEL_EXPORTER_OTLP_ENDPOINT=\n") {
+			t.Errorf("%s has no place for a collector in %s", name, unit.example)
+		}
+	}
+}

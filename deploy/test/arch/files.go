@@ -1,0 +1,88 @@
+package arch
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	// openEnd is a note to do something without the number of its issue. The
+	// words are in pieces here because this file is searched as well.
+	openEnd  = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
+	numbered = regexp.MustCompile(`\bTO` + `DO\(#\d+\): `)
+	// machinePath is a path that exists on one person's machine only. Pages may
+	// call the reader "you".
+	machinePath = regexp.MustCompile(`(^|[\s"'=:(])/(work|root|home|Users|farm)/[\w.-]`)
+)
+
+// skipped are folders that hold nothing written for this project.
+var skipped = []string{".git", ".pforte", "bin", "dist", "node_modules", "testdata"}
+
+// Docs gives every package that does not say in a doc.go what it owns. A
+// program, or a package of one file, says it above its package clause.
+func Docs(packages []Package) []string {
+	var faults []string
+	for _, p := range packages {
+		switch {
+		case p.Doc == "":
+			faults = append(faults, p.ImportPath+" has no package comment")
+		case p.Name != "main" && len(p.GoFiles) > 1 && !slices.Contains(p.GoFiles, "doc.go"):
+			faults = append(faults, p.ImportPath+" has no doc.go")
+		}
+	}
+	return faults
+}
+
+// Files returns every file that has an open end without a number, or names a
+// path of one machine.
+func Files(project fs.FS) ([]string, error) {
+	var faults []string
+	err := fs.WalkDir(project, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if slices.Contains(skipped, entry.Name()) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() || !isText(name) {
+			return nil
+		}
+		data, err := fs.ReadFile(project, name)
+		if err != nil {
+			return err
+		}
+		faults = append(faults, faultsOf(name, strings.Split(strings.TrimSuffix(string(data), "\n"), "\n"))...)
+		return nil
+	})
+	return faults, err
+}
+
+func faultsOf(name string, lines []string) []string {
+	var faults []string
+	for i, line := range lines {
+		if openEnd.MatchString(line) && !numbered.MatchString(line) {
+			faults = append(faults, fmt.Sprintf("%s:%d: an open end without the number of its issue", name, i+1))
+		}
+		if machinePath.MatchString(strings.ReplaceAll(line, "/home/you/", "~/")) {
+			faults = append(faults, fmt.Sprintf("%s:%d: a path of one machine", name, i+1))
+		}
+	}
+	return faults
+}
+
+// isText tells whether people wrote the file: code, settings and pages, not
+// recorded data and locks.
+func isText(name string) bool {
+	switch path.Ext(name) {
+	case ".go", ".mod", ".sh", ".mjs", ".js", ".py", ".sql", ".sol", ".md", ".yml", ".yaml", ".txt", "":
+		return true
+	}
+	return strings.HasPrefix(path.Base(name), "Caddyfile") || strings.HasPrefix(path.Base(name), "Dockerfile")
+}

@@ -1,0 +1,57 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// top is the project's folder as seen from this package.
+const top = "../../.."
+
+func none(t *testing.T, faults []string) {
+	t.Helper()
+	for _, fault := range faults {
+		t.Error(fault)
+	}
+}
+
+func TestTheHouseKeepsItsRules(t *testing.T) {
+	packages, err := Load(t.Context(), top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) < 20 {
+		t.Fatalf("only %d packages found", len(packages))
+	}
+	t.Run("imports run down", func(t *testing.T) { none(t, Arrows(packages)) })
+	t.Run("each library lives in its room", func(t *testing.T) { none(t, Libraries(packages)) })
+	t.Run("each package says what it owns", func(t *testing.T) { none(t, Docs(packages)) })
+	t.Run("files are short and finished", func(t *testing.T) {
+		faults, err := Files(os.DirFS(top))
+		if err != nil {
+			t.Fatal(err)
+		}
+		none(t, faults)
+	})
+}
+
+func TestEveryModuleIsBuiltAndTested(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(top, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "MODULES  := " + strings.Join(Modules, " ") + "\n"; !strings.Contains(string(makefile), want) {
+		t.Errorf("the Makefile has no line %q", want)
+	}
+	work, err := os.ReadFile(filepath.Join(top, "go.work"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, module := range Modules {
+		if !strings.Contains(string(work), "./"+module+"\n") {
+			t.Errorf("go.work does not use %s", module)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package arch
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// homes says in which rooms, as module/room, an outside library may be
+// imported. A pattern's * stands for one name.
+var homes = map[string][]string{
+	"github.com/CycloneDX/cyclonedx-go":         {"deploy/internal/release"},
+	"github.com/alicebob/miniredis/v2":          {"deploy/local", "deploy/internal/layout"},
+	"github.com/caarlos0/env/v11":               {"pkg/config"},
+	"github.com/caddyserver/caddy/v2":           {"proxy/.", "proxy/edge"},
+	"github.com/ethereum/go-ethereum":           {"services/verifier/internal/chain/ethrpc", "services/verifier/internal/payment", "services/verifier/internal/eip3009", "services/verifier/internal/devnet", "services/verifier/internal/agent"},
+	"github.com/getkin/kin-openapi":             {"deploy/test/e2e"},
+	"github.com/decred/dcrd/dcrec/secp256k1/v4": {"pkg/receipt/internal/evm", "deploy/test/internal/buyer"},
+	"github.com/go-json-experiment/json":        {"pkg/receipt/strictjson", "pkg/receipt/.", "services/verifier/internal/chain/ethrpc"},
+	"github.com/golang-jwt/jwt/v5":              {"services/verifier/internal/payment/facilitator"},
+	"github.com/gorilla/securecookie":           {"services/auth/internal/session"},
+	"github.com/gorilla/sessions":               {"services/auth/internal/session"},
+	"github.com/labstack/echo/v4":               {"services/*/internal/httpapi"},
+	"github.com/pressly/goose/v3":               {"pkg/sqldb"},
+	"github.com/prometheus/client_golang":       {"services/*/internal/app", "services/*/internal/httpapi"},
+	"github.com/redis/go-redis/v9":              {"services/auth/internal/*/redisstore", "services/auth/internal/app", "deploy/test/internal/redisclient"},
+	"go.opentelemetry.io/otel":                  {"pkg/tracing"},
+	"github.com/santhosh-tekuri/jsonschema/v6":  {"deploy/kubernetes/."},
+	"sigs.k8s.io/kustomize":                     {"deploy/kubernetes/."},
+	"golang.org/x/crypto/bcrypt":                {"services/auth/internal/password", "deploy/test/bench/internal/suite"},
+	"golang.org/x/crypto/sha3":                  {"pkg/receipt/internal/*", "deploy/test/internal/buyer"},
+	"golang.org/x/sync":                         {"services/*/internal/*", "services/*/internal/*/*"},
+	"golang.org/x/sys/unix":                     {"deploy/internal/stack"},
+	"golang.org/x/term":                         {"services/auth/internal/app"},
+	"golang.org/x/text":                         {"services/auth/internal/user"},
+	"database/sql":                              {"pkg/sqldb", "services/auth/internal/user/sqlstore", "services/auth/internal/user/userfile", "services/verifier/internal/payment/sqlledger"},
+	"modernc.org/sqlite":                        {"pkg/sqldb"},
+	"github.com/jackc/pgx/v5":                   {"pkg/sqldb"},
+}
+
+// Libraries gives every import of an outside library in a room where it does
+// not live. Tests and test packages may use what they need.
+func Libraries(packages []Package) []string {
+	var faults []string
+	for _, p := range packages {
+		if isTest(p.Room()) {
+			continue
+		}
+		for _, imported := range p.Imports {
+			library, outside := libraryOf(imported)
+			if !outside {
+				continue
+			}
+			rooms, known := homes[library]
+			if !known {
+				faults = append(faults, fmt.Sprintf("%s imports %s, which has no home yet", p.ImportPath, imported))
+			} else if !matchesAny(rooms, p.Module()+"/"+p.Room()) {
+				faults = append(faults, fmt.Sprintf("%s imports %s, which lives in %s", p.ImportPath, imported, strings.Join(rooms, " and ")))
+			}
+		}
+	}
+	return faults
+}
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		matched, err := path.Match(pattern, name)
+		return err == nil && matched
+	})
+}
+
+// libraryOf gives the library that an import path belongs to: the longest name
+// in homes that it begins with, or itself. The standard library, which has no
+// dot in its first element, and our own packages are not outside, unless homes
+// names them.
+func libraryOf(importPath string) (library string, outside bool) {
+	for prefix := importPath; prefix != "."; prefix = path.Dir(prefix) {
+		if _, known := homes[prefix]; known {
+			return prefix, true
+		}
+	}
+	first, _, _ := strings.Cut(importPath, "/")
+	return importPath, strings.Contains(first, ".") && !strings.HasPrefix(importPath, Root)
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	"github.com/pforte/pforte/deploy/test/faults/internal/wire"
+)
+
+// fault is something that goes wrong for a while.
+type fault struct {
+	name string
+	// at is when it begins, lasts how long until it ends.
+	at, lasts time.Duration
+	// atLeast is the shortest time in which what it is about happens at all.
+	atLeast    time.Duration
+	begin, end func(ctx context.Context) error
+}
+
+// aBlock is longer than a block takes: settlements wait for one, and heads are
+// asked for once in one.
+const aBlock = 1300 * time.Millisecond
+
+// draw gives the faults of one run, by what they happen to. Nothing has two at
+// once. In every second run the node or the facilitator is among them, because
+// they fail in the most ways. A facilitator says a false yes only where the chain
+// has the last word.
+func (w *world) draw(random *rand.Rand, t terms, during time.Duration) (plan [][]fault) {
+	targets := w.targets(random, t)
+	rest := targets
+	if random.IntN(2) == 0 {
+		liar := random.IntN(2) // node or facilitator
+		targets[0], targets[liar], rest = targets[liar], targets[0], targets[1:]
+	}
+	random.Shuffle(len(rest), func(i, k int) { rest[i], rest[k] = rest[k], rest[i] })
+	for _, kinds := range targets[:2+random.IntN(4)] {
+		var line []fault
+		at := time.Duration(0)
+		for at < during && len(line) < 2 {
+			f := kinds[random.IntN(len(kinds))]()
+			f.at = at + time.Duration(random.Int64N(int64(during/2)))
+			f.lasts = 50*time.Millisecond + time.Duration(random.Int64N(int64(during/2)))
+			f.lasts = max(f.lasts, f.atLeast)
+			at = f.at + f.lasts
+			line = append(line, f)
+		}
+		plan = append(plan, line)
+	}
+	return plan
+}
+
+// targets gives, for everything that can fail, the ways in which it does: the
+// node and the facilitator first.
+func (w *world) targets(random *rand.Rand, t terms) [][]func() fault {
+	settler := w.answers("facilitator", w.settler, random)
+	for range 8 {
+		settler = append(settler, func() fault {
+			f := w.lies("facilitator: any text", w.settler, wire.Broadcaster, random)
+			f.atLeast = aBlock
+			return f
+		})
+	}
+	if t.confirm == "chain" {
+		settler = append(settler, func() fault { return w.lies("facilitator: lie", w.settler, wire.Facilitator, random) })
+	}
+	targets := [][]func() fault{
+		w.node(random, t), settler,
+		w.deaths("auth"), w.deaths("verifier"), w.deaths("proxy"),
+		{
+			func() fault { return w.kill("redis") }, func() fault { return w.freeze("redis") },
+			func() fault { return w.forget() },
+		},
+		{func() fault { return w.freeze("devnet") }},
+		w.redisWire(random), w.answers("payment node", w.payNode, random),
+	}
+	if w.turned {
+		targets = append(targets, []func() fault{w.clockStep("auth", random)}, []func() fault{w.clockStep("verifier", random)})
+	}
+	if ownDisks {
+		targets = append(targets, []func() fault{func() fault { return w.full() }})
+	}
+	return targets
+}
+
+// node gives the ways in which one node of the verified chain fails; the others
+// are well. A single one tells about its heads what is not true once only: when
+// all nodes lie for longer, no node is left to tell.
+func (w *world) node(random *rand.Rand, t terms) []func() fault {
+	one := w.nodes[random.IntN(t.nodes)]
+	answers := int64(1)
+	if t.nodes > 1 {
+		answers = 1 + random.Int64N(30)
+	}
+	heads := wire.Heads(random.Uint64(), answers)
+	kinds := append(w.answers("node", one, random), func() fault { return w.lies("node: lie", one, wire.Node, random) })
+	for range 8 {
+		kinds = append(kinds, func() fault {
+			f := w.lies("node: heads", one, heads, random)
+			f.atLeast = aBlock
+			return f
+		})
+	}
+	return kinds
+}
+
+func (w *world) deaths(name string) []func() fault {
+	return []func() fault{
+		func() fault { return w.kill(name) }, func() fault { return w.kill(name) },
+		func() fault { return w.freeze(name) },
+	}
+}
+
+// kill ends a program as kill -9 does, and starts it again with what it kept.
+func (w *world) kill(name string) fault {
+	return fault{
+		name:  "kill " + name,
+		begin: func(context.Context) error { w.programs.Kill(name); return nil },
+		end: func(ctx context.Context) error {
+			p := w.program(name)
+			p.Ready = func(context.Context) error { return nil } // who is ready when is for the end of the run
+			return w.programs.Start(ctx, readyWithin, p)
+		},
+	}
+}
+
+// freeze stops a program without ending it, as a machine without a processor
+// to spare does.
+func (w *world) freeze(name string) fault {
+	signal := func(s syscall.Signal) func(context.Context) error {
+		return func(context.Context) error {
+			if pid := w.programs.Pid(name); pid != 0 {
+				return syscall.Kill(pid, s)
+			}
+			return nil
+		}
+	}
+	return fault{name: "freeze " + name, begin: signal(syscall.SIGSTOP), end: signal(syscall.SIGCONT)}
+}
+
+// forget restarts Redis with nothing in it.
+func (w *world) forget() fault {
+	f := w.kill("redis")
+	f.name = "lose redis"
+	start := f.end
+	f.end = func(ctx context.Context) error {
+		if err := w.memory.empty(); err != nil {
+			return err
+		}
+		return start(ctx)
+	}
+	return f
+}
+
+// full leaves no room on the disk of both services.
+func (w *world) full() fault {
+	return fault{
+		name:  "disk full",
+		begin: func(context.Context) error { return w.disk.fill() },
+		end:   func(context.Context) error { w.disk.free(); return nil },
+	}
+}
+
+// clockStep turns the wall clock of a service by up to ten minutes.
+func (w *world) clockStep(name string, random *rand.Rand) func() fault {
+	return func() fault {
+		by := time.Duration(random.Int64N(int64(20*time.Minute))) - 10*time.Minute
+		if random.IntN(4) > 0 {
+			by /= 60 // seconds
+		}
+		return fault{
+			name:  "clock of " + name,
+			begin: func(context.Context) error { return w.clocks[name].set(by) },
+			end:   func(context.Context) error { return w.clocks[name].set(0) },
+		}
+	}
+}
+
+// kind is a fault of what is between two programs.
+type kind struct {
+	name string
+	of   wire.Fault
+}
+
+func (w *world) redisWire(random *rand.Rand) (kinds []func() fault) {
+	for _, k := range []kind{{"hang", wire.Hang}, {"refuse", wire.Refuse}, {"cut before", wire.CutBefore}, {"cut after", wire.CutAfter}} {
+		kinds = append(kinds, func() fault { return w.onRedis(k, 0) })
+	}
+	return append(kinds, func() fault {
+		return w.onRedis(kind{"slow", wire.Slow}, time.Duration(1+random.IntN(300))*time.Millisecond)
+	})
+}
+
+func (w *world) onRedis(k kind, delay time.Duration) fault {
+	return fault{
+		name:  "redis: " + k.name,
+		begin: func(context.Context) error { w.redis.Set(k.of, delay); return nil },
+		end:   func(context.Context) error { w.redis.Set(wire.None, 0); return nil },
+	}
+}
+
+// answers are the faults of a question's answer.
+func (w *world) answers(who string, way *wire.HTTP, random *rand.Rand) (kinds []func() fault) {
+	for _, k := range []kind{
+		{"slow", wire.Slow},
+		{"hang", wire.Hang},
+		{"refuse", wire.Refuse},
+		{"cut after", wire.CutAfter},
+		{"500", wire.Status500},
+		{"500, done", wire.Late500},
+		{"garbage", wire.Garbage},
+		{"half", wire.Half},
+	} {
+		kinds = append(kinds, func() fault { return w.on(who+": "+k.name, way, k.of, random) })
+	}
+	return kinds
+}
+
+func (w *world) on(name string, way *wire.HTTP, of wire.Fault, random *rand.Rand) fault {
+	share, delay := 0.3+0.7*random.Float64(), time.Duration(1+random.IntN(1500))*time.Millisecond
+	return fault{
+		name:  name,
+		begin: func(context.Context) error { way.Set(of, share, delay); return nil },
+		end:   func(context.Context) error { way.Set(wire.None, 0, 0); return nil },
+	}
+}
+
+func (w *world) lies(name string, way *wire.HTTP, liar wire.Liar, random *rand.Rand) fault {
+	f := w.on(name, way, wire.Lie, random)
+	seed, begin := random.Uint64(), f.begin
+	f.begin = func(ctx context.Context) error {
+		way.SetLiar(liar, rand.New(rand.NewPCG(seed, 1))) //nolint:gosec // not a secret
+		return begin(ctx)
+	}
+	return f
+}

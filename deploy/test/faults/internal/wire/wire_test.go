@@ -1,0 +1,296 @@
+package wire_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/deploy/test/faults/internal/wire"
+)
+
+func random() *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }
+
+// shop answers every question with an object, and counts them.
+func shop(t *testing.T) (addr string, asked *atomic.Int32) {
+	t.Helper()
+	asked = &atomic.Int32{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		_, _ = io.WriteString(w, `{"result":{"status":"0x1","hash":"0xabcdef"}}`)
+	}))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String(), asked
+}
+
+func ask(t *testing.T, addr string) (status int, body string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/settle", strings.NewReader(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+func TestAFaultPassesTheQuestionOnOrDoesNot(t *testing.T) {
+	addr, asked := shop(t)
+	h, err := wire.NewHTTP(t.Context(), addr, random())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = h.Close() }()
+	for name, c := range map[string]struct {
+		fault        wire.Fault
+		passes       bool
+		status       int
+		readable, ok bool
+	}{
+		"none":     {wire.None, true, 200, true, true},
+		"slow":     {wire.Slow, true, 200, true, true},
+		"hang":     {wire.Hang, false, 0, false, false},
+		"refuse":   {wire.Refuse, false, 0, false, false},
+		"after":    {wire.CutAfter, true, 0, false, false},
+		"500":      {wire.Status500, false, 500, true, true},
+		"late 500": {wire.Late500, true, 500, true, true},
+		"garbage":  {wire.Garbage, true, 200, false, true},
+		"half":     {wire.Half, true, 200, false, true},
+	} {
+		h.Set(c.fault, 1, 20*time.Millisecond)
+		before := asked.Load()
+		status, body, err := ask(t, h.Addr())
+		if (err == nil) != c.ok || status != c.status || json.Valid([]byte(body)) != c.readable {
+			t.Errorf("%s: %d %q %v", name, status, body, err)
+		}
+		if passed := asked.Load() > before; passed != c.passes {
+			t.Errorf("%s: passed on is %t", name, passed)
+		}
+	}
+}
+
+func TestANodesLieChangesOneValueOnly(t *testing.T) {
+	truth := `{"result":{"status":"0x1","hash":"0xabcdef"}}`
+	x := wire.Exchange{Pass: func([]byte) (int, []byte) { return 200, []byte(truth) }, Random: random()}
+	changed := 0
+	for range 200 {
+		_, lie := wire.Node(x)
+		if !json.Valid(lie) {
+			t.Fatalf("%s", lie)
+		}
+		differ := 0
+		for i := range min(len(lie), len(truth)) {
+			if lie[i] != truth[i] {
+				differ++
+			}
+		}
+		if string(lie) != `{"result":null}` && (len(lie) != len(truth) || differ > 1) {
+			t.Errorf("%s", lie)
+		}
+		changed += differ
+	}
+	if changed == 0 {
+		t.Error("it never lies")
+	}
+}
+
+func TestAFacilitatorLiesBothWays(t *testing.T) {
+	moved, denied, invented := 0, 0, 0
+	x := wire.Exchange{Path: "/settle", Question: []byte(`{"paymentRequirements":{"network":"eip155:1"}}`), Random: random()}
+	for range 100 {
+		passed := false
+		x.Pass = func([]byte) (int, []byte) { passed = true; return 200, nil }
+		_, answer := wire.Facilitator(x)
+		var said struct{ Success bool }
+		if err := json.Unmarshal(answer, &said); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case passed && !said.Success:
+			denied++
+		case !passed && said.Success:
+			invented++
+		case passed:
+			moved++
+		}
+	}
+	if moved == 0 || denied == 0 || invented == 0 {
+		t.Errorf("%d moved, %d denied, %d invented", moved, denied, invented)
+	}
+}
+
+// TestABroadcasterSendsAndNeverSaysYesNorThatNothingWasSent goes by what the
+// official facilitators answer before they send anything.
+func TestABroadcasterSendsAndNeverSaysYesNorThatNothingWasSent(t *testing.T) {
+	gone := make(chan struct{})
+	close(gone)
+	statuses, hashes, late, silent := map[int]bool{}, 0, 0, 0
+	x := wire.Exchange{Path: "/settle", Question: []byte(`{}`), Gone: gone, Random: random()}
+	for range 1000 {
+		sent := 0
+		x.Pass = func([]byte) (int, []byte) { sent++; return 200, []byte(`{"success":true,"transaction":"0x12"}`) }
+		x.Later = func(after time.Duration) {
+			sent++
+			if after > 2*time.Second {
+				late++
+			}
+		}
+		status, answer := wire.Broadcaster(x)
+		if sent != 1 {
+			t.Fatalf("sent %d times", sent)
+		}
+		var said struct {
+			Success                  bool
+			ErrorReason, Transaction string
+		}
+		_ = json.Unmarshal(answer, &said) // free text is none
+		reason := strings.ReplaceAll(strings.ToLower(said.ErrorReason), " ", "_")
+		if said.Success || reason == "insufficient_funds" || strings.Contains(reason, "signature") || strings.HasPrefix(reason, "unsupported") {
+			t.Errorf("answered %s", answer)
+		}
+		if statuses[status] = true; status == 0 {
+			silent++
+		}
+		if said.Transaction == "0x12" {
+			hashes++
+		}
+	}
+	if len(statuses) < 4 || hashes == 0 || late == 0 || silent == 0 {
+		t.Errorf("statuses %v, %d right hashes, %d late, %d without an answer", statuses, hashes, late, silent)
+	}
+}
+
+// node answers as a chain at block 100 with block 96 final.
+func node(question []byte) (int, []byte) {
+	var calls []struct {
+		ID     int
+		Params []any
+	}
+	if json.Unmarshal(question, &calls) != nil {
+		return 400, nil
+	}
+	var answers []string
+	for _, c := range calls {
+		number, tag := "0x64", ""
+		if len(c.Params) > 0 {
+			tag, _ = c.Params[0].(string)
+		}
+		if tag == "finalized" {
+			number = "0x60"
+		}
+		answers = append(answers, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"number":%q,"timestamp":"0x5","hash":"0x0%s"}}`, c.ID, number, number[2:]))
+	}
+	return 200, []byte("[" + strings.Join(answers, ",") + "]")
+}
+
+func TestANodeLiesAboutItsHeadsForSoManyAnswers(t *testing.T) {
+	const heads = `[{"id":1,"method":"eth_getBlockByNumber","params":["latest",false]},{"id":2,"method":"eth_getBlockByNumber","params":["finalized",false]},{"id":3,"method":"eth_getBlockByNumber","params":["0x5",false]}]`
+	_, honest := node([]byte(heads))
+	var truth, told []struct{ Result struct{ Number string } }
+	if err := json.Unmarshal(honest, &truth); err != nil {
+		t.Fatal(err)
+	}
+	for way := range uint64(4) {
+		lie := wire.Heads(way, 1)
+		x := wire.Exchange{Question: []byte(`[{"id":1,"method":"eth_chainId","params":[]}]`), Pass: node, Random: random()}
+		_, same := node(x.Question)
+		if _, got := lie(x); string(got) != string(same) {
+			t.Errorf("way %d: another question is answered %s", way, got)
+		}
+		x.Question = []byte(heads)
+		_, got := lie(x)
+		if err := json.Unmarshal(got, &told); err != nil {
+			t.Fatalf("way %d: %s: %v", way, got, err)
+		}
+		higher := told[0].Result.Number > truth[0].Result.Number || len(told[0].Result.Number) > 4
+		final := told[1].Result.Number != truth[1].Result.Number
+		if higher != (way > 1) || final != (way < 3) || told[2].Result.Number != truth[2].Result.Number {
+			t.Errorf("way %d: %s", way, got)
+		}
+		if _, got := lie(x); string(got) != string(honest) {
+			t.Errorf("way %d: a second time it says %s", way, got)
+		}
+	}
+}
+
+func TestAConnectionIsCutOnTheWayThereOrBack(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	var heard atomic.Int32
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				for b := make([]byte, 1); ; heard.Add(1) {
+					if _, err := conn.Read(b); err != nil {
+						return
+					}
+					if _, err := conn.Write(b); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	between, err := wire.NewTCP(t.Context(), listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = between.Close() }()
+	for name, c := range map[string]struct {
+		fault         wire.Fault
+		there, answer bool
+	}{
+		"none": {wire.None, true, true}, "slow": {wire.Slow, true, true}, "hang": {wire.Hang, false, false},
+		"refuse": {wire.Refuse, false, false}, "before": {wire.CutBefore, false, false}, "after": {wire.CutAfter, true, false},
+	} {
+		between.Set(c.fault, 10*time.Millisecond)
+		before := heard.Load()
+		if got := echo(t, between.Addr()); got != c.answer {
+			t.Errorf("%s: an answer is %t", name, got)
+		}
+		if got := heard.Load() > before; got != c.there {
+			t.Errorf("%s: got there is %t", name, got)
+		}
+		between.Set(wire.None, 0)
+	}
+}
+
+// echo sends a byte and tells whether it comes back.
+func echo(t *testing.T, addr string) bool {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	b := []byte{1}
+	if _, err := conn.Write(b); err != nil {
+		return false
+	}
+	_, err = conn.Read(b)
+	return err == nil
+}

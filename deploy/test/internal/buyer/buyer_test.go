@@ -1,0 +1,104 @@
+package buyer_test
+
+import (
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/test/internal/buyer"
+	"github.com/pforte/pforte/pkg/x402"
+)
+
+func offer() x402.PaymentRequired {
+	return x402.PaymentRequired{X402Version: x402.V2, Resource: x402.Resource{URL: "http://shop/v1"}, Accepts: []x402.Requirements{{
+		Scheme: x402.SchemeExact, Network: layout.Network, Amount: "10000", Asset: layout.Token, PayTo: layout.Payee, MaxTimeoutSeconds: 60,
+		Extra: map[string]any{"name": layout.TokenName, "version": layout.TokenVersion},
+	}}}
+}
+
+func TestABuyerIsTheAccountOfItsKey(t *testing.T) {
+	b, err := buyer.New(layout.PayerKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The first account of every development chain.
+	if b.Address != "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266" {
+		t.Errorf("got %s", b.Address)
+	}
+	for _, bad := range []string{"", "0x12", "0x" + string(make([]byte, 64))} {
+		if _, err := buyer.New(bad); err == nil {
+			t.Errorf("%q is a key", bad)
+		}
+	}
+}
+
+// TestASignatureIsThatOfTheOfficialLibrary holds the signature against the one
+// that viem 2.57.1 (account.signTypedData) makes of the same authorization.
+func TestASignatureIsThatOfTheOfficialLibrary(t *testing.T) {
+	b, err := buyer.New(layout.PayerKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := x402.Authorization{From: b.Address, To: layout.Payee, Value: "10000", ValidAfter: "0", ValidBefore: "1795238078", Nonce: "0x" + hex.EncodeToString(make([]byte, 32))}
+	for version, header := range map[int]string{x402.V2: x402.HeaderPaymentSignature, x402.V1: x402.HeaderPaymentV1} {
+		p, err := b.Seal(offer(), version, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent struct {
+			Payload x402.ExactPayload `json:"payload"`
+		}
+		if err := x402.Decode(p.Value, &sent); err != nil {
+			t.Fatal(err)
+		}
+		const want = "0x07c72301ebf7ac76cce5960ef5cb891b8498a66ff963c8f9b8e9cf769d60e73c4579b799e07e2d1305b2fbdeef54a3dc44350b5b6c1ab9f84bb8e2befd6223d11c"
+		if p.Header != header || sent.Payload.Signature != want {
+			t.Errorf("%s is %s", p.Header, sent.Payload.Signature)
+		}
+	}
+}
+
+func TestAPurchaseIsNotedAsItWas(t *testing.T) {
+	b, err := buyer.New(layout.PayerKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paid := ""
+	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if paid = r.Header.Get(x402.HeaderPaymentSignature); paid != "" {
+			_, _ = w.Write([]byte("sold"))
+			return
+		}
+		challenge, err := x402.Encode(offer())
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set(x402.HeaderPaymentRequired, challenge)
+		w.WriteHeader(http.StatusPaymentRequired)
+	}))
+	defer shop.Close()
+	p, answer, err := b.Buy(t.Context(), shop.Client(), shop.URL, "{}")
+	if err != nil || string(answer.Body) != "sold" || paid != p.Value {
+		t.Fatalf("got %v, %+v", err, answer)
+	}
+	var notebook buyer.Notebook
+	purchase := notebook.Add(shop.URL, "{}")
+	spend := &buyer.Spend{Payment: p}
+	purchase.Spends = append(purchase.Spends, spend)
+	spend.Add(buyer.Answer{Err: http.ErrHandlerTimeout})
+	if _, sold := spend.Sold(); sold {
+		t.Error("a lost answer counts as delivered")
+	}
+	spend.Add(answer)
+	if got, sold := notebook.Purchases()[0].Spends[0].Sold(); !sold || !cmp.Equal(got.Body, []byte("sold")) {
+		t.Errorf("got %+v", got)
+	}
+	if p.ValidBefore-time.Now().Unix() > 60 {
+		t.Error("the payment is good for too long")
+	}
+}
