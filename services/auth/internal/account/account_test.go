@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,6 +49,9 @@ type hookedSessions struct {
 	// beforeFence is called once, before the next Fence; beforeRole before each
 	// SetRole.
 	beforeFence, beforeRole func()
+	// create and remove make Create and Delete fail with what they return.
+	create func() error
+	remove func(session.Ref) error
 	// away makes Revoke fail, for all users or for one.
 	away    atomic.Bool
 	awayFor atomic.Int64
@@ -59,6 +63,25 @@ func (h *hookedSessions) Fence(ctx context.Context, userID int64) (string, error
 		hook()
 	}
 	return h.Store.Fence(ctx, userID)
+}
+
+func (h *hookedSessions) Create(ctx context.Context, s session.Session, fence string, lifetime time.Duration) error {
+	if h.create != nil {
+		return h.create()
+	}
+	return h.Store.Create(ctx, s, fence, lifetime)
+}
+
+func (h *hookedSessions) Delete(ctx context.Context, ref session.Ref) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if h.remove != nil {
+		if err := h.remove(ref); err != nil {
+			return err
+		}
+	}
+	return h.Store.Delete(ctx, ref)
 }
 
 func (h *hookedSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
@@ -105,15 +128,8 @@ func (r *rules) add(username string) user.User {
 
 // login logs in and returns the session.
 func (r *rules) login(username, pass string) (session.Session, error) {
-	var s session.Session
-	_, err := r.Login(r.t.Context(), username, pass, func(_ context.Context, l session.Login) error {
-		s = session.Session{
-			Ref:      session.Ref{UserID: l.UserID, Key: strings.Repeat("0", 56) + time.Now().Format(".000000")},
-			Username: l.Username, Role: l.Role,
-		}
-		return r.sessions.Create(r.t.Context(), s, l.Fence, session.Lifetime)
-	})
-	return s, err
+	in, err := r.Login(r.t.Context(), account.Credentials{Username: username, Password: pass})
+	return in.Session, err
 }
 
 func (r *rules) alive(s session.Session) bool {
@@ -172,13 +188,136 @@ func TestALoginThatIsFencedLooksAgain(t *testing.T) {
 	}
 }
 
-func TestALoginThatIsFencedAgainAndAgainGivesUp(t *testing.T) {
+func TestALoginWhoseSessionsAreRevokedAtEveryTryFailsAndChangesNothing(t *testing.T) {
 	r := newRules(t)
 	r.add("anna")
+	before, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
 	tries := 0
-	_, err := r.Login(t.Context(), "anna", oldPass, func(context.Context, session.Login) error { tries++; return session.ErrFenced })
-	if !errors.Is(err, account.ErrInvalidCredentials) || tries != 3 {
-		t.Errorf("got %v after %d tries", err, tries)
+	r.sessions.create = func() error { tries++; return session.ErrFenced }
+	_, err = r.Login(t.Context(), account.Credentials{Username: "anna", Password: oldPass, Replaces: before.Ref})
+	if !errors.Is(err, account.ErrInvalidCredentials) || tries != 3 || !r.alive(before) {
+		t.Errorf("got %v after %d tries; the session before lives: %t", err, tries, r.alive(before))
+	}
+}
+
+func TestALoginCreatesANewSessionAndEndsTheOneItReplacesOnly(t *testing.T) {
+	r := newRules(t)
+	u := r.add("anna")
+	r.add("ben")
+	replaced, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := r.Login(t.Context(), account.Credentials{Username: "ben", Password: oldPass, UserAgent: "Firefox", Replaces: replaced.Ref})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := in.Session; s.Key == replaced.Key || s.CSRFToken == replaced.CSRFToken || s.Username != "ben" || s.Role != "member" || s.UserAgent != "Firefox" || in.SessionID == "" {
+		t.Errorf("got %+v", in)
+	}
+	if r.alive(replaced) || !r.alive(other) || !r.alive(in.Session) {
+		t.Errorf("alive: the replaced session %t, the other %t, the new one %t", r.alive(replaced), r.alive(other), r.alive(in.Session))
+	}
+	if infos, err := r.sessions.List(t.Context(), u.ID); err != nil || len(infos) != 1 {
+		t.Errorf("got %v, %v", infos, err)
+	}
+}
+
+func TestALoginThatCannotEndTheSessionItReplacesFails(t *testing.T) {
+	r := newRules(t)
+	u := r.add("anna")
+	before, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("connection refused")
+	r.sessions.remove = func(ref session.Ref) error {
+		if ref == before.Ref {
+			return refused
+		}
+		return nil
+	}
+	_, err = r.Login(t.Context(), account.Credentials{Username: "anna", Password: oldPass, Replaces: before.Ref})
+	if !errors.Is(err, refused) || !r.alive(before) {
+		t.Errorf("got %v; the session before lives: %t", err, r.alive(before))
+	}
+	if infos, err := r.sessions.List(t.Context(), u.ID); err != nil || len(infos) != 1 {
+		t.Errorf("sessions left: %v, %v", infos, err)
+	}
+}
+
+func TestLogoutGoesOnWhenTheClientHangsUp(t *testing.T) {
+	r := newRules(t)
+	r.add("anna")
+	s, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	if err := r.Logout(ctx, s.Ref); err != nil || r.alive(s) {
+		t.Errorf("got %v, alive: %t", err, r.alive(s))
+	}
+}
+
+func TestASessionWithoutCSRFTokenGetsOne(t *testing.T) {
+	r := newRules(t)
+	u := r.add("anna")
+	fence, err := r.sessions.Fence(t.Context(), u.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := session.New(u.ID, "", time.Now())
+	s.CSRFToken = ""
+	if err := r.sessions.Create(t.Context(), s, fence, session.Lifetime); err != nil {
+		t.Fatal(err)
+	}
+	if s.ValidCSRFToken("") {
+		t.Error("an empty token is valid")
+	}
+	for range 2 {
+		got, err := r.EnsureCSRFToken(t.Context(), s)
+		now, _ := r.sessions.Load(t.Context(), s.Ref, session.Lifetime)
+		if err != nil || len(got.CSRFToken) != 64 || now.CSRFToken != got.CSRFToken {
+			t.Errorf("got %+v, %v; the store holds %+v", got, err, now)
+		}
+	}
+}
+
+func TestLogoutAgainst100Requests(t *testing.T) {
+	r := newRules(t)
+	u := r.add("anna")
+	s, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() {
+			<-gate
+			if i == 50 {
+				if err := r.Logout(t.Context(), s.Ref); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if _, err := r.sessions.Load(t.Context(), s.Ref, session.Lifetime); err != nil && !errors.Is(err, session.ErrNotFound) {
+				t.Error(err)
+			}
+		})
+	}
+	close(gate)
+	all.Wait()
+	if infos, err := r.sessions.List(t.Context(), u.ID); err != nil || len(infos) > 0 || r.alive(s) {
+		t.Errorf("sessions left: %v, %v", infos, err)
 	}
 }
 
@@ -239,7 +378,7 @@ func TestAFullQueueIsToldAsSuch(t *testing.T) {
 	r.add("anna")
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	if _, err := r.Login(ctx, "anna", oldPass, nil); !errors.Is(err, password.ErrBusy) {
+	if _, err := r.Login(ctx, account.Credentials{Username: "anna", Password: oldPass}); !errors.Is(err, password.ErrBusy) {
 		t.Errorf("a password whose turn came too late: got %v", err)
 	}
 }

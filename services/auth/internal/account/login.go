@@ -22,80 +22,127 @@ const (
 // it. Twice in one login is no accident any more.
 const loginTries = 3
 
-// openTimeout bounds the steps from the fence to the session, together: a store
-// that is slow at each of them must not keep anybody waiting for all.
+// openTimeout bounds the steps from the fence to the session together, so that a
+// store that is slow at each of them does not delay the answer by their sum.
 const openTimeout = 2500 * time.Millisecond
 
-// Login checks name and password and calls open with what a session needs.
-// ErrMissing, ErrTooLong; ErrInvalidCredentials, always after the same amount
-// of work; password.ErrBusy; any error of open.
-//
-// Nothing that happens meanwhile lets a session slip through: the fence is
-// asked for before the user is read, and open fails with session.ErrFenced when
-// the user's sessions were revoked since. Then, as when the password's hash is
-// another one by now, everything is looked at again.
-func (s *Service) Login(ctx context.Context, username, pw string, open func(context.Context, session.Login) error) (user.User, error) {
-	if username == "" || pw == "" {
-		return user.User{}, ErrMissing
-	}
-	if utf8.RuneCountInString(username) > maxUsername || utf8.RuneCountInString(pw) > maxPassword {
-		return user.User{}, ErrTooLong
-	}
-	u, err := s.users.ByUsername(ctx, username)
-	if errors.Is(err, user.ErrNotFound) {
-		return user.User{}, invalid(s.verifyDummy(ctx, pw))
-	}
-	if err != nil {
-		return user.User{}, fmt.Errorf("find user: %w", err)
-	}
-	u, err = s.open(ctx, u, pw, open)
-	if err != nil {
-		return user.User{ID: u.ID}, err
-	}
-	s.rehash(ctx, u, pw)
-	return u, nil
+// Credentials is what a client logs in with.
+type Credentials struct {
+	Username, Password string
+	// UserAgent is kept in the session, shortened.
+	UserAgent string
+	// Replaces is the live session that the request came with, which the login
+	// ends; zero: none.
+	Replaces session.Ref
 }
 
-// open verifies the password of u, as often as its hash changes, and opens the
-// session. It returns u also with an error, for the log.
-func (s *Service) open(ctx context.Context, u user.User, pw string, open func(context.Context, session.Login) error) (user.User, error) {
+// LoggedIn is the result of a login.
+type LoggedIn struct {
+	User    user.User
+	Session session.Session
+	// SessionID is for the session cookie; the store holds only its hash.
+	SessionID string
+}
+
+// Login checks name and password and creates a session. ErrMissing, ErrTooLong;
+// ErrInvalidCredentials, always after the same amount of work; password.ErrBusy.
+// On an error no session was created and none has ended; the user's ID is
+// returned where the name was found, for the log.
+//
+// A concurrent deletion, password change or revocation never leaves a session
+// behind: the fence is taken before the user is read, and creating the session
+// fails with session.ErrFenced when the user's sessions were revoked since. Then,
+// as when the password's hash has changed, the checks are repeated.
+func (s *Service) Login(ctx context.Context, c Credentials) (LoggedIn, error) {
+	if c.Username == "" || c.Password == "" {
+		return LoggedIn{}, ErrMissing
+	}
+	if utf8.RuneCountInString(c.Username) > maxUsername || utf8.RuneCountInString(c.Password) > maxPassword {
+		return LoggedIn{}, ErrTooLong
+	}
+	u, err := s.users.ByUsername(ctx, c.Username)
+	if errors.Is(err, user.ErrNotFound) {
+		return LoggedIn{}, invalid(s.verifyDummy(ctx, c.Password))
+	}
+	if err != nil {
+		return LoggedIn{}, fmt.Errorf("find user: %w", err)
+	}
 	verified := ""
 	for range loginTries {
 		if u.PasswordHash != verified {
-			if err := s.verify(ctx, u.PasswordHash, pw); err != nil {
-				return u, invalid(err)
+			if err := s.verify(ctx, u.PasswordHash, c.Password); err != nil {
+				return LoggedIn{User: user.User{ID: u.ID}}, invalid(err)
 			}
 			verified = u.PasswordHash
 		}
-		now, err := s.openAs(ctx, u, open)
-		if !errors.Is(err, user.ErrChanged) && !errors.Is(err, session.ErrFenced) {
-			return now, err
+		in, err := s.createSession(ctx, u, c)
+		switch {
+		case err == nil:
+			s.rehash(ctx, in.User, c.Password)
+			return in, nil
+		case errors.Is(err, user.ErrChanged), errors.Is(err, session.ErrFenced):
+			u = in.User
+		default:
+			return LoggedIn{User: user.User{ID: u.ID}}, err
 		}
-		u = now
 	}
-	return u, ErrInvalidCredentials
+	return LoggedIn{User: user.User{ID: u.ID}}, ErrInvalidCredentials
 }
 
-// openAs opens the session of u, whose password is verified, and returns u as he
-// is by now. user.ErrChanged: his password is another one; session.ErrFenced.
-func (s *Service) openAs(ctx context.Context, u user.User, open func(context.Context, session.Login) error) (user.User, error) {
+// createSession creates the session of u, whose password is verified, and ends the
+// one that it replaces. user.ErrChanged: the password's hash is another one by
+// now; session.ErrFenced. With both the user is returned as they are now.
+func (s *Service) createSession(ctx context.Context, u user.User, c Credentials) (LoggedIn, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	fence, err := s.sessions.Fence(ctx, u.ID)
 	if err != nil {
-		return u, fmt.Errorf("fence login: %w", err)
+		return LoggedIn{}, fmt.Errorf("fence login: %w", err)
 	}
 	now, err := s.users.ByID(ctx, u.ID)
 	if errors.Is(err, user.ErrNotFound) {
-		return u, ErrInvalidCredentials
+		return LoggedIn{}, ErrInvalidCredentials
 	}
 	if err != nil {
-		return u, fmt.Errorf("read user again: %w", err)
+		return LoggedIn{}, fmt.Errorf("read user again: %w", err)
 	}
 	if now.PasswordHash != u.PasswordHash {
-		return now, user.ErrChanged
+		return LoggedIn{User: now}, user.ErrChanged
 	}
-	return now, open(ctx, session.Login{UserID: now.ID, Username: now.Username, Role: string(now.Role), Stamp: now.SessionStamp, Fence: fence})
+	created, id := session.New(now.ID, c.UserAgent, s.now())
+	created.Username, created.Role, created.Stamp = now.Username, string(now.Role), now.SessionStamp
+	if err := s.sessions.Create(ctx, created, fence, session.Lifetime); err != nil {
+		return LoggedIn{User: now}, fmt.Errorf("create session: %w", err)
+	}
+	if c.Replaces != (session.Ref{}) {
+		if err := s.sessions.Delete(ctx, c.Replaces); err != nil {
+			undo := s.sessions.Delete(context.WithoutCancel(ctx), created.Ref)
+			return LoggedIn{}, errors.Join(fmt.Errorf("end the replaced session: %w", err), undo)
+		}
+	}
+	return LoggedIn{User: now, Session: created, SessionID: id}, nil
+}
+
+// Logout ends a session, also when the client hangs up meanwhile.
+func (s *Service) Logout(ctx context.Context, ref session.Ref) error {
+	if err := s.sessions.Delete(context.WithoutCancel(ctx), ref); err != nil {
+		return fmt.Errorf("end session: %w", err)
+	}
+	return nil
+}
+
+// EnsureCSRFToken returns the session with a CSRF token, which it adds to one that
+// was created without. session.ErrNotFound.
+func (s *Service) EnsureCSRFToken(ctx context.Context, of session.Session) (session.Session, error) {
+	if of.CSRFToken != "" {
+		return of, nil
+	}
+	token, err := s.sessions.AddCSRFToken(ctx, of.Ref, session.NewCSRFToken())
+	if err != nil {
+		return session.Session{}, fmt.Errorf("add CSRF token: %w", err)
+	}
+	of.CSRFToken = token
+	return of, nil
 }
 
 // invalid turns a failed comparison into ErrInvalidCredentials.

@@ -30,7 +30,7 @@ type memberHandler func(c echo.Context, s caller) (answer, error)
 // does not admit is ended. Both cookies are sent again when they have become old,
 // because a browser counts from when it got them.
 func (a *api) authenticated(h memberHandler) handler {
-	return a.loggedIn(h, func(c echo.Context, _ caller) (answer, error) { return a.endDead(c) })
+	return a.loggedIn(h, a.endDead)
 }
 
 // loggedIn is authenticated, with another answer where the user is gone.
@@ -44,7 +44,7 @@ func (a *api) loggedIn(h, gone memberHandler) handler {
 		s.user, err = a.accounts.Holder(c.Request().Context(), stored)
 		switch {
 		case errors.Is(err, session.ErrNotFound):
-			return a.endDead(c)
+			return a.endDead(c, s)
 		case errors.Is(err, user.ErrNotFound):
 			return gone(c, s)
 		case err != nil:
@@ -63,11 +63,19 @@ func (a *api) loggedIn(h, gone memberHandler) handler {
 
 // endDead ends a session that its store still has, but the user's row does not
 // admit.
-func (a *api) endDead(c echo.Context) (answer, error) {
-	if err := a.sessions.End(c.Response(), c.Request()); err != nil {
+func (a *api) endDead(c echo.Context, s caller) (answer, error) {
+	if err := a.endSession(c, s); err != nil {
 		return answer{}, err
 	}
 	return answer{}, session.ErrNotFound
+}
+
+// endSession ends the session of the request and then clears both cookies.
+func (a *api) endSession(c echo.Context, s caller) error {
+	if err := a.accounts.Logout(c.Request().Context(), s.Ref); err != nil {
+		return err
+	}
+	return a.sessions.Clear(c.Response(), c.Request())
 }
 
 // admin lets admins through.

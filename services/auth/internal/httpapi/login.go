@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
@@ -21,23 +20,29 @@ func (a *api) login(c echo.Context) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	var s session.Session
-	u, err := a.accounts.Login(c.Request().Context(), body.Username, body.Password, func(ctx context.Context, l session.Login) (err error) {
-		s, err = a.sessions.Start(c.Response(), c.Request().WithContext(ctx), l)
-		return err
-	})
+	r := c.Request().WithContext(session.WithoutRenewal(c.Request().Context()))
+	var in account.LoggedIn
+	replaced, err := a.sessions.Current(r)
+	if err == nil || errors.Is(err, session.ErrNotFound) {
+		in, err = a.accounts.Login(c.Request().Context(), account.Credentials{
+			Username: body.Username, Password: body.Password, UserAgent: r.UserAgent(), Replaces: replaced.Ref,
+		})
+	}
 	a.metrics.login(err)
 	if err != nil {
 		if errors.Is(err, account.ErrInvalidCredentials) {
-			a.audit(c, "login_failed", "user_id", u.ID)
+			a.audit(c, "login_failed", "user_id", in.User.ID)
 		}
 		return answer{}, err
 	}
-	a.audit(c, "login", "user_id", u.ID)
+	if err := a.sessions.Start(c.Response(), r, in.Session, in.SessionID); err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "login", "user_id", in.User.ID)
 	if !isHTTPS(c.Request()) {
 		a.warnPlainHTTP()
 	}
-	return a.sessionAnswer(c, u, s), nil
+	return a.sessionAnswer(c, in.User, in.Session), nil
 }
 
 // isHTTPS tells whether the browser speaks https, as far as anybody says. It
@@ -48,7 +53,7 @@ func isHTTPS(r *http.Request) bool {
 
 // logout is POST /logout.
 func (a *api) logout(c echo.Context, s caller) (answer, error) {
-	if err := a.sessions.End(c.Response(), c.Request()); err != nil {
+	if err := a.endSession(c, s); err != nil {
 		return answer{}, err
 	}
 	a.audit(c, "logout", "user_id", s.UserID)

@@ -14,8 +14,11 @@ func (a *api) me(c echo.Context, s caller) (answer, error) {
 	if a.compatV0 {
 		return a.sessionAnswer(c, s.user, s.Session), nil
 	}
-	current, err := a.sessions.Resend(c.Response(), c.Request())
+	current, err := a.accounts.EnsureCSRFToken(c.Request().Context(), s.Session)
 	if err != nil {
+		return answer{}, err
+	}
+	if err := a.sessions.Resend(c.Response(), c.Request(), current); err != nil {
 		return answer{}, err
 	}
 	return a.sessionAnswer(c, s.user, current), nil

@@ -18,6 +18,7 @@ type browser struct {
 	t       *testing.T
 	manager *session.Manager
 	store   session.Store
+	now     func() time.Time
 	cookies map[string]string
 	sent    []string // Set-Cookie headers of the last answer
 }
@@ -34,7 +35,7 @@ func newBrowser(t *testing.T, o session.Options) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &browser{t: t, manager: manager, store: o.Store, cookies: map[string]string{}}
+	return &browser{t: t, manager: manager, store: o.Store, now: o.Now, cookies: map[string]string{}}
 }
 
 func (b *browser) request() *http.Request {
@@ -66,11 +67,12 @@ func (b *browser) login(userID int64) (s session.Session) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	err = b.do(func(w http.ResponseWriter, r *http.Request) (err error) {
-		s, err = b.manager.Start(w, r, session.Login{UserID: userID, Username: "anna", Role: "member", Fence: fence})
-		return err
-	})
-	if err != nil {
+	s, id := session.New(userID, "Firefox", b.now())
+	s.Username, s.Role = "anna", "member"
+	if err := b.store.Create(b.t.Context(), s, fence, session.Lifetime); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.do(func(w http.ResponseWriter, r *http.Request) error { return b.manager.Start(w, r, s, id) }); err != nil {
 		b.t.Fatal(err)
 	}
 	return s
@@ -98,8 +100,11 @@ func (b *browser) loggedIn(want session.Session) {
 
 func (b *browser) resend() error {
 	return b.do(func(w http.ResponseWriter, r *http.Request) error {
-		_, err := b.manager.Resend(w, r)
-		return err
+		s, err := b.manager.Current(r)
+		if err != nil {
+			return err
+		}
+		return b.manager.Resend(w, r, s)
 	})
 }
 
@@ -107,8 +112,8 @@ func (b *browser) resendStale() error {
 	return b.do(func(w http.ResponseWriter, r *http.Request) error { return b.manager.ResendStale(w, r) })
 }
 
-func (b *browser) logout() error {
-	return b.do(func(w http.ResponseWriter, r *http.Request) error { return b.manager.End(w, r) })
+func (b *browser) clear() error {
+	return b.do(func(w http.ResponseWriter, r *http.Request) error { return b.manager.Clear(w, r) })
 }
 
 // spy is a store that counts and can fail.
@@ -124,23 +129,6 @@ func (s *spy) Load(ctx context.Context, ref session.Ref, lifetime time.Duration)
 		return session.Session{}, s.err
 	}
 	return s.Store.Load(ctx, ref, lifetime)
-}
-
-func (s *spy) Delete(ctx context.Context, ref session.Ref) error {
-	if s.err != nil {
-		return s.err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.Store.Delete(ctx, ref)
-}
-
-func (s *spy) AddCSRFToken(ctx context.Context, ref session.Ref, token string) (string, error) {
-	if s.err != nil {
-		return "", s.err
-	}
-	return s.Store.AddCSRFToken(ctx, ref, token)
 }
 
 func newSpy() (*spy, *clock) {

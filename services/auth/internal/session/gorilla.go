@@ -117,22 +117,12 @@ func (c *cookieStore) verify(name, cookie string) (token, bool) {
 	return token{}, false
 }
 
-// Save implements sessions.Store: it sets the cookie anew, or ends a session
-// whose MaxAge is negative. It never stores: what is stored was stored by
-// Manager.Start, and an unchanged session is not written again.
-func (c *cookieStore) Save(r *http.Request, w http.ResponseWriter, gs *sessions.Session) error {
+// Save implements sessions.Store: it sets the session cookie again. It neither
+// stores nor ends the session; account does.
+func (c *cookieStore) Save(_ *http.Request, w http.ResponseWriter, gs *sessions.Session) error {
 	t, ok := gs.Values[tokenValue].(token)
-	if gs.Options.MaxAge < 0 {
-		if ok {
-			if err := c.store.Delete(r.Context(), t.ref()); err != nil {
-				return fmt.Errorf("end session: %w", err)
-			}
-		}
-		http.SetCookie(w, sessions.NewCookie(gs.Name(), "", gs.Options))
-		return nil
-	}
 	if !ok {
-		return nil // an anonymous visitor gets no cookie
+		return nil // an anonymous request gets no cookie
 	}
 	if age := c.now().Sub(t.signedAt); t.cookie == "" || age < 0 || age >= signedFor {
 		t.signedAt = c.now()

@@ -1,14 +1,12 @@
 package session_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -99,34 +97,6 @@ func TestAnAnonymousVisitorGetsNoCookie(t *testing.T) {
 	}
 }
 
-func TestASessionWithoutCSRFTokenGetsOne(t *testing.T) {
-	store, c := newSpy()
-	b := newBrowser(t, session.Options{Store: store, Now: c.now})
-	s := b.login(42)
-	if err := store.Store.Delete(t.Context(), s.Ref); err != nil {
-		t.Fatal(err)
-	}
-	fence, err := store.Fence(t.Context(), 42)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.CSRFToken = ""
-	if err := store.Create(t.Context(), s, fence, session.Lifetime); err != nil {
-		t.Fatal(err)
-	}
-	b.loggedIn(s)
-	if s.ValidCSRFToken("") {
-		t.Error("an empty token is valid")
-	}
-	if err := b.resend(); err != nil {
-		t.Fatal(err)
-	}
-	s, err = b.current()
-	if err != nil || len(s.CSRFToken) != 64 || b.cookies["csrf-token"] != s.CSRFToken {
-		t.Errorf("got %+v, %v, cookies %q", s, err, b.cookies)
-	}
-}
-
 func TestTheStoreDoesNotLearnTheID(t *testing.T) {
 	store, c := newSpy()
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
@@ -160,41 +130,3 @@ func TestCSRFTokenIsComparedWhole(t *testing.T) {
 		}
 	}
 }
-
-func TestLogoutAgainst100Requests(t *testing.T) {
-	store, c := newSpy()
-	b := newBrowser(t, session.Options{Store: store.Store, Now: c.now})
-	b.login(42)
-	r, gate := make([]*http.Request, 100), make(chan struct{})
-	for i := range r {
-		r[i] = b.request()
-	}
-	var all sync.WaitGroup
-	for i := range r {
-		all.Go(func() {
-			<-gate
-			if i == 50 {
-				if err := b.manager.End(discard{}, r[i]); err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			if _, err := b.manager.Resend(discard{}, r[i]); err != nil && !errors.Is(err, session.ErrNotFound) {
-				t.Error(err)
-			}
-		})
-	}
-	close(gate)
-	all.Wait()
-	b.anonymous()
-	if infos, err := b.store.List(context.WithoutCancel(t.Context()), 42); err != nil || len(infos) > 0 {
-		t.Errorf("sessions left: %v, %v", infos, err)
-	}
-}
-
-// discard is an answer that nobody reads.
-type discard struct{}
-
-func (discard) Header() http.Header         { return http.Header{} }
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
-func (discard) WriteHeader(int)             {}

@@ -3,10 +3,8 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/gorilla/sessions"
@@ -19,9 +17,6 @@ const CSRFCookie = "csrf-token"
 // browser drops a cookie 7 days after it was sent, the store 7 days after the
 // session was used; so the cookie has to follow the use.
 const staleAfter = 12 * time.Hour
-
-// maxUserAgent is how many bytes are kept of a browser's name.
-const maxUserAgent = 200
 
 var namePattern = regexp.MustCompile(`\A[A-Za-z0-9_-]{1,32}\z`)
 
@@ -42,9 +37,9 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// Manager carries sessions over HTTP: the session cookie, signed, and beside it
-// the CSRF cookie. A request costs one access to the store, however often the
-// Manager is asked; one without a cookie of ours costs none.
+// Manager reads and writes the cookies of sessions: the session cookie, signed,
+// and beside it the CSRF cookie. It loads the session of a request once, and
+// none for a request without a cookie of ours; it creates and ends none.
 type Manager struct {
 	name    string
 	cookies *cookieStore
@@ -109,61 +104,26 @@ func current(gs *sessions.Session) (Session, error) {
 	return s, nil
 }
 
-// Login is who a session is started for.
-type Login struct {
-	UserID         int64
-	Username, Role string
-	// Stamp is the user's session stamp.
-	Stamp string
-	// Fence is Store.Fence's token, asked for before the user was read.
-	Fence string
-}
-
-// Start makes a new session under a new id with a new CSRF token, ends the one
-// the request came with, and sets both cookies. ErrFenced: the user was
-// changed meanwhile. On an error nothing has changed for the browser.
-func (m *Manager) Start(w http.ResponseWriter, r *http.Request, login Login) (Session, error) {
+// Start sets both cookies of a session that was just created. The request's
+// session is this one from now on.
+func (m *Manager) Start(w http.ResponseWriter, r *http.Request, s Session, id string) error {
 	gs, err := m.cookies.Get(r, m.name)
 	if err != nil {
-		return Session{}, err
+		return err
 	}
-	t := token{userID: login.UserID, id: newID()}
-	s := Session{
-		Ref: t.ref(), Username: login.Username, Role: login.Role, Stamp: login.Stamp, CSRFToken: newCSRFToken(),
-		UserAgent: shorten(r.UserAgent()), CreatedAt: m.cookies.now().UTC().Truncate(time.Second),
-	}
-	if err := m.cookies.store.Create(r.Context(), s, login.Fence, Lifetime); err != nil {
-		return Session{}, fmt.Errorf("create session: %w", err)
-	}
-	if old, err := current(gs); err == nil {
-		if err := m.cookies.store.Delete(r.Context(), old.Ref); err != nil {
-			undo := m.cookies.store.Delete(context.WithoutCancel(r.Context()), s.Ref)
-			return Session{}, errors.Join(fmt.Errorf("end the session before: %w", err), undo)
-		}
-	}
-	gs.IsNew, gs.Values[sessionValue], gs.Values[tokenValue] = false, s, t
-	return s, m.send(w, r, gs, s)
+	gs.IsNew, gs.Values[sessionValue], gs.Values[tokenValue] = false, s, token{userID: s.UserID, id: id}
+	return m.send(w, r, gs, s)
 }
 
-// Resend sets both cookies of the current session again, with a whole lifetime,
-// and gives it a CSRF token if it has none. ErrNotFound as in Current.
-func (m *Manager) Resend(w http.ResponseWriter, r *http.Request) (Session, error) {
+// Resend sets both cookies of the request's session again, with a whole lifetime.
+// s is that session, as Current returned it or with a CSRF token that was added.
+func (m *Manager) Resend(w http.ResponseWriter, r *http.Request, s Session) error {
 	gs, err := m.cookies.Get(r, m.name)
 	if err != nil {
-		return Session{}, err
+		return err
 	}
-	s, err := current(gs)
-	if err != nil {
-		return Session{}, err
-	}
-	if s.CSRFToken == "" {
-		s.CSRFToken, err = m.cookies.store.AddCSRFToken(r.Context(), s.Ref, newCSRFToken())
-		if err != nil {
-			return Session{}, fmt.Errorf("give the session a CSRF token: %w", err)
-		}
-		gs.Values[sessionValue] = s
-	}
-	return s, m.send(w, r, gs, s)
+	gs.Values[sessionValue] = s
+	return m.send(w, r, gs, s)
 }
 
 // ResendStale sets both cookies again when the request's was signed 12 hours ago
@@ -187,23 +147,18 @@ func (m *Manager) ResendStale(w http.ResponseWriter, r *http.Request) error {
 	return m.send(w, r, gs, s)
 }
 
-// End ends the current session and clears both cookies, also when there is no
-// session. It goes on when the client hangs up. On an error no cookie changes.
-func (m *Manager) End(w http.ResponseWriter, r *http.Request) error {
+// Clear removes both cookies. The request is anonymous from now on.
+func (m *Manager) Clear(w http.ResponseWriter, r *http.Request) error {
 	gs, err := m.cookies.Get(r, m.name)
 	if err != nil {
 		return err
 	}
-	gs.Options.MaxAge = -1
-	err = gs.Save(r.WithContext(context.WithoutCancel(r.Context())), w)
-	csrf := *gs.Options
-	gs.Options.MaxAge = int(Lifetime.Seconds())
-	if err != nil {
-		return err
-	}
 	clear(gs.Values)
-	csrf.HttpOnly = false
-	http.SetCookie(w, sessions.NewCookie(CSRFCookie, "", &csrf))
+	gone := *gs.Options
+	gone.MaxAge = -1
+	http.SetCookie(w, sessions.NewCookie(m.name, "", &gone))
+	gone.HttpOnly = false
+	http.SetCookie(w, sessions.NewCookie(CSRFCookie, "", &gone))
 	return nil
 }
 
@@ -219,9 +174,4 @@ func (m *Manager) send(w http.ResponseWriter, r *http.Request, gs *sessions.Sess
 	csrf.HttpOnly = false
 	http.SetCookie(w, m.cookies.cookie(CSRFCookie, s.CSRFToken, &csrf))
 	return nil
-}
-
-// shorten keeps the beginning of a browser's name, as valid UTF-8.
-func shorten(userAgent string) string {
-	return strings.ToValidUTF8(userAgent[:min(len(userAgent), maxUserAgent)], "")
 }

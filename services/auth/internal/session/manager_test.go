@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -54,7 +53,7 @@ func TestAttributesOfBothCookies(t *testing.T) {
 			if diff := cmp.Diff(sent(), b.sent); diff != "" {
 				t.Errorf("sent again (-want +got):\n%s", diff)
 			}
-			if err := b.logout(); err != nil {
+			if err := b.clear(); err != nil {
 				t.Fatal(err)
 			}
 			csrf := strings.NewReplacer("svc.sid", "csrf-token", "; HttpOnly", "").Replace(test.clearSession)
@@ -65,7 +64,7 @@ func TestAttributesOfBothCookies(t *testing.T) {
 	}
 }
 
-func TestLoginIsRememberedAndLogoutEndsIt(t *testing.T) {
+func TestASessionIsFoundByItsCookieUntilItEnds(t *testing.T) {
 	store, c := newSpy()
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.anonymous()
@@ -74,54 +73,10 @@ func TestLoginIsRememberedAndLogoutEndsIt(t *testing.T) {
 	if s.UserID != 42 || s.Username != "anna" || s.Role != "member" || len(s.CSRFToken) != 64 || !s.CreatedAt.Equal(c.now().Truncate(time.Second)) {
 		t.Errorf("session %+v", s)
 	}
-	stolen := b.cookies["svc.sid"]
-	if err := b.logout(); err != nil {
+	if err := store.Delete(t.Context(), s.Ref); err != nil {
 		t.Fatal(err)
 	}
 	b.anonymous()
-	b.cookies["svc.sid"] = stolen
-	b.anonymous()
-}
-
-func TestALoginGetsANewIDAndEndsTheSessionBefore(t *testing.T) {
-	store, c := newSpy()
-	b := newBrowser(t, session.Options{Store: store, Now: c.now})
-	first := b.login(42)
-	old := b.cookies["svc.sid"]
-	second := b.login(43)
-	if first.Key == second.Key || first.CSRFToken == second.CSRFToken {
-		t.Error("the second login shares something with the first")
-	}
-	b.loggedIn(second)
-	b.cookies["svc.sid"] = old
-	b.anonymous()
-}
-
-func TestAnotherBrowserKeepsItsSession(t *testing.T) {
-	store, c := newSpy()
-	phone, laptop := newBrowser(t, session.Options{Store: store, Now: c.now}), newBrowser(t, session.Options{Store: store, Now: c.now})
-	onPhone, onLaptop := phone.login(42), laptop.login(42)
-	if err := phone.logout(); err != nil {
-		t.Fatal(err)
-	}
-	laptop.loggedIn(onLaptop)
-	if onPhone.Key == onLaptop.Key {
-		t.Error("both have one session")
-	}
-}
-
-func TestAFencedLoginChangesNothing(t *testing.T) {
-	store, c := newSpy()
-	b := newBrowser(t, session.Options{Store: store, Now: c.now})
-	before := b.login(42)
-	err := b.do(func(w http.ResponseWriter, r *http.Request) error {
-		_, err := b.manager.Start(w, r, session.Login{UserID: 42, Username: "anna", Role: "member", Fence: "of yesterday"})
-		return err
-	})
-	if !errors.Is(err, session.ErrFenced) || len(b.sent) > 0 {
-		t.Errorf("got %v and cookies %q", err, b.sent)
-	}
-	b.loggedIn(before)
 }
 
 func TestOneRequestAsksTheStoreOnceAndAnAnonymousOneNever(t *testing.T) {
@@ -158,7 +113,7 @@ func TestAFailingStoreIsNeitherAnonymousNorASignToDropCookies(t *testing.T) {
 	if _, err := b.current(); !errors.Is(err, store.err) || errors.Is(err, session.ErrNotFound) {
 		t.Errorf("current: %v", err)
 	}
-	for name, act := range map[string]func() error{"resend": b.resend, "resend stale": b.resendStale, "logout": b.logout} {
+	for name, act := range map[string]func() error{"resend": b.resend, "resend stale": b.resendStale, "clear": b.clear} {
 		if err := act(); !errors.Is(err, store.err) || len(b.sent) > 0 {
 			t.Errorf("%s: %v, cookies %q", name, err, b.sent)
 		}
@@ -167,69 +122,11 @@ func TestAFailingStoreIsNeitherAnonymousNorASignToDropCookies(t *testing.T) {
 	b.loggedIn(s)
 }
 
-func TestALogoutWhoseDeletionFailsKeepsTheCookies(t *testing.T) {
-	store, c := newSpy()
-	b := newBrowser(t, session.Options{Store: store, Now: c.now})
-	s := b.login(42)
-	err := b.do(func(w http.ResponseWriter, r *http.Request) error {
-		if _, err := b.manager.Current(r); err != nil {
-			return err
-		}
-		store.err = errors.New("connection refused")
-		return b.manager.End(w, r)
-	})
-	if !errors.Is(err, store.err) || len(b.sent) > 0 {
-		t.Errorf("logout: %v, cookies %q", err, b.sent)
-	}
-	store.err = nil
-	b.loggedIn(s)
-}
-
-func TestAReloginWhoseOldSessionCannotBeEndedFails(t *testing.T) {
-	store, c := newSpy()
-	b := newBrowser(t, session.Options{Store: store, Now: c.now})
-	before := b.login(42)
-	fence, err := store.Fence(t.Context(), 43)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = b.do(func(w http.ResponseWriter, r *http.Request) error {
-		if _, err := b.manager.Current(r); err != nil {
-			return err
-		}
-		store.err = errors.New("connection refused")
-		_, err := b.manager.Start(w, r, session.Login{UserID: 43, Fence: fence})
-		return err
-	})
-	if !errors.Is(err, store.err) || len(b.sent) > 0 {
-		t.Errorf("login: %v, cookies %q", err, b.sent)
-	}
-	store.err = nil
-	b.loggedIn(before)
-}
-
-func TestALogoutGoesOnWhenTheClientHangsUp(t *testing.T) {
-	store, c := newSpy()
-	b := newBrowser(t, session.Options{Store: store, Now: c.now})
-	b.login(42)
-	stolen := b.cookies["svc.sid"]
-	err := b.do(func(w http.ResponseWriter, r *http.Request) error {
-		ctx, hangUp := context.WithCancel(r.Context())
-		hangUp()
-		return b.manager.End(w, r.WithContext(ctx))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.cookies["svc.sid"] = stolen
-	b.anonymous()
-}
-
-func TestLogoutWithoutASessionClearsBothCookies(t *testing.T) {
+func TestClearRemovesBothCookiesOfAnAnonymousRequest(t *testing.T) {
 	store, c := newSpy()
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.cookies["svc.sid"], b.cookies["csrf-token"] = "forged", "old"
-	if err := b.logout(); err != nil {
+	if err := b.clear(); err != nil {
 		t.Fatal(err)
 	}
 	if len(b.cookies) > 0 {

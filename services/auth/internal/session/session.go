@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"strings"
 	"time"
 )
 
@@ -61,6 +62,19 @@ type Info struct {
 // idBytes is the length of a session id: 256 bits cannot be guessed.
 const idBytes = 32
 
+// maxUserAgent is how many bytes of a User-Agent are kept.
+const maxUserAgent = 200
+
+// New returns a session of a user with a new id and a new CSRF token. The id is
+// for the session cookie; a Store holds only its hash.
+func New(userID int64, userAgent string, now time.Time) (s Session, id string) {
+	id = newID()
+	return Session{
+		Ref: Ref{UserID: userID, Key: keyOf(id)}, CSRFToken: NewCSRFToken(),
+		UserAgent: strings.ToValidUTF8(userAgent[:min(len(userAgent), maxUserAgent)], ""), CreatedAt: now.UTC().Truncate(time.Second),
+	}, id
+}
+
 // newID returns a random id, base64url.
 func newID() string {
 	b := make([]byte, idBytes)
@@ -75,8 +89,8 @@ func keyOf(id string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// newCSRFToken returns 64 random hex characters.
-func newCSRFToken() string {
+// NewCSRFToken returns 64 random hex characters.
+func NewCSRFToken() string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b)
 	return hex.EncodeToString(b)
