@@ -1,10 +1,15 @@
-// Package flight lets calls that come at once share one run of the same work, for
-// as long as any of them waits for it.
+// Package flight lets concurrent calls for one key share one run of the same
+// work.
 //
-// It differs from golang.org/x/sync/singleflight in two ways. The work has a
-// context of its own that is cancelled when the last caller has left, so that
-// nothing goes on for callers that have gone; and a panic in the work is an error
-// of that work, not the end of the process.
+// It differs from golang.org/x/sync/singleflight in what happens when callers
+// leave and when the program stops:
+//   - The work has a context of its own, with the values of the first caller's
+//     context. It is cancelled when the last caller has left, so that no work goes
+//     on that no caller waits for.
+//   - Work that must not be interrupted from some step on calls Pin before that
+//     step, and Unpin when the step was not taken.
+//   - Close waits for the runs that are under way.
+//   - A panic in the work is an error of that work, not the end of the process.
 package flight
 
 import (
@@ -15,20 +20,11 @@ import (
 	"sync"
 )
 
-// Group is runs of work by key. Its zero value is ready to use.
-type Group[K comparable, V any] struct {
-	mu    sync.Mutex
-	under map[K]*run[V]
-}
+// ErrClosed is returned by Do for work that would have begun after Close.
+var ErrClosed = errors.New("no new work is begun: the program stops")
 
-// run is the work for one key.
-type run[V any] struct {
-	waiting int // guarded by the group's mutex
-	cancel  context.CancelFunc
-	done    chan struct{}
-	value   V // set before done is closed
-	err     error
-}
+// errExited is the error of work that ended its goroutine without returning.
+var errExited = errors.New("the work ended without a result")
 
 // PanicError is a panic in the work.
 type PanicError struct {
@@ -38,69 +34,148 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack) }
 
-// errExited is work that ended its goroutine without returning.
-var errExited = errors.New("the work ended without a result")
+// Group is a set of runs by key. Its zero value is ready to use.
+type Group[K comparable, V any] struct {
+	mu     sync.Mutex
+	runs   map[K]*run[V]
+	closed bool
+	all    sync.WaitGroup
+}
 
-// Do returns the result of work for a key: of the run that is under way, or of a
-// new one. The work's context has the values of the ctx that began it, and ends
-// when all who wait have left. When ctx ends, Do returns its error.
+// run is the work for one key.
+type run[V any] struct {
+	callers
+	done  chan struct{}
+	value V // set before done is closed
+	err   error
+}
+
+// callers is how many callers wait for a run, and what cancels it.
+type callers struct {
+	group  *sync.Mutex // guards the fields below
+	cancel context.CancelFunc
+	n      int
+	pinned bool
+	gone   bool // cancelled because the last caller left
+}
+
+// abandon cancels a run that no caller waits for and that is not pinned.
+func (c *callers) abandon() {
+	if c.n == 0 && !c.pinned {
+		c.gone = true
+		c.cancel()
+	}
+}
+
+// Do returns the result of the work for a key: of the run that is under way, or
+// of a new one. When ctx ends first, Do returns its cause; when the group is
+// closed and nothing is under way for the key, it returns ErrClosed.
 func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) (V, error)) (V, error) {
-	r := g.join(ctx, key, work)
+	var none V
+	r, err := g.join(ctx, key, work)
+	if err != nil {
+		return none, err
+	}
+	defer g.leave(r)
 	select {
 	case <-r.done:
 		return r.value, r.err
 	case <-ctx.Done():
-		g.leave(key, r)
-		var none V
-		return none, ctx.Err()
+		return none, context.Cause(ctx)
 	}
 }
 
-func (g *Group[K, V]) join(ctx context.Context, key K, work func(context.Context) (V, error)) *run[V] {
+func (g *Group[K, V]) join(ctx context.Context, key K, work func(context.Context) (V, error)) (*run[V], error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if r, ok := g.under[key]; ok {
-		r.waiting++
-		return r
+	if r, ok := g.runs[key]; ok && !r.gone {
+		r.n++
+		return r, nil
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &run[V]{waiting: 1, cancel: cancel, done: make(chan struct{}), err: errExited}
-	if g.under == nil {
-		g.under = map[K]*run[V]{}
+	if g.closed {
+		return nil, ErrClosed
 	}
-	g.under[key] = r
-	go func() {
+	r := &run[V]{done: make(chan struct{}), err: errExited}
+	ctx, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), callersKey{}, &r.callers))
+	r.callers = callers{group: &g.mu, cancel: cancel, n: 1}
+	if g.runs == nil {
+		g.runs = map[K]*run[V]{}
+	}
+	g.runs[key] = r
+	g.all.Go(func() {
 		defer func() {
-			g.forget(key, r)
 			cancel()
+			g.forget(key, r)
 			close(r.done)
 		}()
 		r.value, r.err = Guard(func() (V, error) { return work(ctx) })
-	}()
-	return r
+	})
+	return r, nil
 }
 
-// leave takes one away who waited. A run that nobody waits for is cancelled, and
-// whoever comes next begins another.
-func (g *Group[K, V]) leave(key K, r *run[V]) {
+func (g *Group[K, V]) leave(r *run[V]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if r.waiting--; r.waiting == 0 {
-		r.cancel()
-		g.drop(key, r)
-	}
+	r.n--
+	r.abandon()
 }
 
+// forget removes a run that has ended, unless another one has taken its place.
 func (g *Group[K, V]) forget(key K, r *run[V]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.drop(key, r)
+	if g.runs[key] == r {
+		delete(g.runs, key)
+	}
 }
 
-func (g *Group[K, V]) drop(key K, r *run[V]) {
-	if g.under[key] == r {
-		delete(g.under, key)
+// Close lets no new run begin and waits until those under way have ended, or ctx
+// has. Callers may still join a run that is under way.
+func (g *Group[K, V]) Close(ctx context.Context) error {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		g.all.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
+}
+
+// callersKey is the key of a run's callers in its context.
+type callersKey struct{}
+
+// Pin is called by the work, with its context or one derived from it. It reports
+// whether a caller still waits; if so the run goes on from here whatever the
+// callers do, until it ends or calls Unpin. Outside of a run it reports whether
+// ctx has not ended.
+func Pin(ctx context.Context) bool {
+	c, ok := ctx.Value(callersKey{}).(*callers)
+	if !ok {
+		return ctx.Err() == nil
+	}
+	c.group.Lock()
+	defer c.group.Unlock()
+	c.pinned = !c.gone
+	return c.pinned
+}
+
+// Unpin undoes Pin: the run is cancelled when no caller waits, now or later.
+func Unpin(ctx context.Context) {
+	c, ok := ctx.Value(callersKey{}).(*callers)
+	if !ok {
+		return
+	}
+	c.group.Lock()
+	defer c.group.Unlock()
+	c.pinned = false
+	c.abandon()
 }
 
 // Guard returns what work returns, or a *PanicError when it panics.

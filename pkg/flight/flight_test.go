@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/pforte/pforte/pkg/flight"
 )
@@ -39,8 +40,8 @@ func TestCallsThatComeAtOnceShareOneRun(t *testing.T) {
 	})
 }
 
-// TestWorkEndsWhenTheLastCallerLeaves, and not before; whoever comes then gets work
-// of their own, even while the other has not ended yet.
+// The work is cancelled when the last caller leaves, and not before. A caller that
+// comes then begins another run, even while the first has not ended yet.
 func TestWorkEndsWhenTheLastCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g flight.Group[string, int]
@@ -73,7 +74,7 @@ func TestWorkEndsWhenTheLastCallerLeaves(t *testing.T) {
 		}
 		synctest.Wait()
 		if !ended.Load() {
-			t.Fatal("the work goes on for nobody")
+			t.Fatal("the work goes on although no caller waits")
 		}
 		got, err := g.Do(t.Context(), "a", func(context.Context) (int, error) { return 2, nil })
 		if got != 2 || err != nil {
@@ -93,4 +94,120 @@ func TestAPanicIsAnErrorOfItsCallers(t *testing.T) {
 	if _, err := g.Do(t.Context(), "a", func(context.Context) (int, error) { runtime.Goexit(); return 0, nil }); err == nil {
 		t.Error("work that exits has no error")
 	}
+}
+
+// pinned runs work that pins itself and then waits for more; it reports whether
+// the work was cancelled once its only caller had left.
+func pinned(t *testing.T, after func(context.Context)) (cancelled bool) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var g flight.Group[string, int]
+		caller, leave := context.WithCancel(t.Context())
+		more := make(chan struct{})
+		left := make(chan error, 1)
+		go func() {
+			_, err := g.Do(caller, "a", func(ctx context.Context) (int, error) {
+				if !flight.Pin(context.WithoutCancel(ctx)) {
+					t.Error("Pin reports that no caller waits")
+				}
+				<-more
+				after(ctx)
+				cancelled = ctx.Err() != nil
+				return 1, nil
+			})
+			left <- err
+		}()
+		synctest.Wait()
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller got %v", err)
+		}
+		synctest.Wait()
+		joined := make(chan int, 1)
+		go func() {
+			got, _ := g.Do(t.Context(), "a", func(context.Context) (int, error) { return 2, nil })
+			joined <- got
+		}()
+		synctest.Wait()
+		close(more)
+		if got := <-joined; got != 1 {
+			t.Errorf("a caller of a pinned run got %d", got)
+		}
+	})
+	return cancelled
+}
+
+func TestPinnedWorkGoesOnWhenAllCallersLeave(t *testing.T) {
+	if pinned(t, func(context.Context) {}) {
+		t.Error("it was cancelled")
+	}
+}
+
+func TestUnpinnedWorkIsCancelledWhenNoCallerWaits(t *testing.T) {
+	if pinned(t, flight.Unpin) {
+		t.Error("it was cancelled although a caller waits")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var g flight.Group[string, int]
+		caller, leave := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, _ = g.Do(caller, "a", func(ctx context.Context) (int, error) {
+				flight.Pin(ctx)
+				leave()
+				synctest.Wait()
+				flight.Unpin(ctx)
+				ended <- ctx.Err()
+				if flight.Pin(ctx) {
+					t.Error("Pin reports a caller after the last one has left")
+				}
+				return 0, nil
+			})
+		}()
+		if err := <-ended; err == nil {
+			t.Error("it goes on although no caller waits")
+		}
+	})
+}
+
+func TestDoReturnsTheCauseOfItsContextsEnd(t *testing.T) {
+	late := errors.New("late")
+	synctest.Test(t, func(t *testing.T) {
+		var g flight.Group[string, int]
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)
+		defer cancel()
+		if _, err := g.Do(ctx, "a", func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, nil }); !errors.Is(err, late) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestCloseWaitsForRunsAndLetsNoneBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g flight.Group[string, int]
+		more := make(chan struct{})
+		go func() { _, _ = g.Do(t.Context(), "a", func(context.Context) (int, error) { <-more; return 1, nil }) }()
+		synctest.Wait()
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := g.Close(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close returned %v while work was under way", err)
+		}
+		if _, err := g.Do(t.Context(), "b", func(context.Context) (int, error) { return 1, nil }); !errors.Is(err, flight.ErrClosed) {
+			t.Errorf("new work: %v", err)
+		}
+		joined := make(chan int, 1)
+		go func() {
+			got, _ := g.Do(t.Context(), "a", func(context.Context) (int, error) { return 2, nil })
+			joined <- got
+		}()
+		synctest.Wait()
+		close(more)
+		if got := <-joined; got != 1 {
+			t.Errorf("a caller who joined got %d", got)
+		}
+		if err := g.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
