@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"flag"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -50,30 +49,6 @@ func TestTheREADMEListsTheSettingsAsTheyAre(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, table); diff != "" {
 		t.Errorf("run go test ./internal/app -run README -update: %s", diff)
-	}
-}
-
-func TestTheREADMENamesTestsThatExist(t *testing.T) {
-	var sources strings.Builder
-	err := filepath.WalkDir(filepath.Join(room, "internal"), func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		source, err := os.ReadFile(path)
-		sources.Write(source)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(readme(t), -1)
-	if len(named) < 40 {
-		t.Errorf("the README names %d tests", len(named))
-	}
-	for _, match := range named {
-		if !strings.Contains(sources.String(), "func "+match[1]+"(") {
-			t.Errorf("there is no test %s", match[1])
-		}
 	}
 }
 
