@@ -12,22 +12,37 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/pforte/pforte/pkg/freeport"
 )
 
-// server is a private Postgres. It lives as long as its lifeline is open.
+// server is a private Postgres. It runs as long as its lifeline is open.
 type server struct {
 	port     string
+	dir      string
 	lifeline io.Closer
 }
 
-// start runs initdb and postgres in a temporary folder. It gives nil where
-// Postgres is not installed. The server is a child that the kernel stops when
-// this process ends, and a watching shell removes its folder.
-func start() (*server, error) {
+// start starts Postgres, and again when another process took the port before
+// Postgres listened on it. It returns nil where Postgres is not installed.
+func start() (started *server, err error) {
+	for range 3 {
+		if started, err = try(); !errors.Is(err, errPortTaken) {
+			return started, err
+		}
+		_ = started.lifeline.Close()
+	}
+	return nil, err
+}
+
+var errPortTaken = errors.New("another process listens on the port")
+
+// try runs initdb and postgres in a temporary folder. The server is a child that
+// the kernel stops when this process ends, and a watching shell removes its folder.
+func try() (*server, error) {
 	bin := find()
 	if bin == "" {
 		return nil, nil
@@ -57,7 +72,7 @@ func start() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	started := &server{port: port, lifeline: lifeline}
+	started := &server{port: port, dir: dir, lifeline: lifeline}
 	return started, started.wait()
 }
 
@@ -131,6 +146,9 @@ func launch(attributes *syscall.SysProcAttr, dir, name string, args ...string) (
 
 func (s *server) wait() error {
 	for range 300 {
+		if log, err := os.ReadFile(filepath.Join(s.dir, "log")); err == nil && strings.Contains(string(log), "could not create any TCP/IP sockets") {
+			return errPortTaken
+		}
 		if s.answers() {
 			return nil
 		}

@@ -74,11 +74,14 @@ func (s *server) exec(t testing.TB, statement string) {
 	}
 }
 
+// answers reports whether this server answers, and not another one on its port.
 func (s *server) answers() bool {
 	db, err := sql.Open("pgx", s.url("postgres"))
 	if err != nil {
 		return false
 	}
 	defer func() { _ = db.Close() }()
-	return db.PingContext(context.Background()) == nil
+	var folder string
+	err = db.QueryRowContext(context.Background(), "SHOW data_directory").Scan(&folder)
+	return err == nil && folder == filepath.Join(s.dir, "data")
 }
