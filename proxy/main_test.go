@@ -53,11 +53,11 @@ type door struct {
 	exit  error
 }
 
-// open runs the built-in Caddyfile until the test ends.
-func open(t *testing.T, settings map[string]string) *door {
+// open runs the built-in Caddyfile, or what args name, until the test ends.
+func open(t *testing.T, settings map[string]string, args ...string) *door {
 	t.Helper()
 	for range 3 {
-		if d := tryOpen(t, settings); d != nil {
+		if d := tryOpen(t, settings, args...); d != nil {
 			return d
 		}
 	}
@@ -94,7 +94,12 @@ func tryOpen(t *testing.T, settings map[string]string, args ...string) *door {
 			t.Fatalf("the proxy ended:\n%s", d.log)
 		case <-time.After(50 * time.Millisecond):
 		}
-		if err := lives(t.Context(), strings.TrimPrefix(d.admin, "http://")); err == nil {
+		if err := lives(t.Context(), strings.TrimPrefix(d.admin, "http://")); err != nil {
+			continue
+		}
+		// Caddy starts its servers one after the other: the admin port may answer first.
+		if conn, err := net.DialTimeout("tcp", d.addr, time.Second); err == nil {
+			_ = conn.Close()
 			return d
 		}
 	}
