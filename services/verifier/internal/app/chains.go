@@ -11,27 +11,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pforte/pforte/services/verifier/internal/chain"
-	"github.com/pforte/pforte/services/verifier/internal/chain/ethrpc"
+	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
 // chains are the readers of all chains.
 type chains struct {
-	readers []*ethrpc.Reader
+	readers []*rpc.Reader
 	// seen tells that all chains have been reached at least once.
 	seen atomic.Bool
 }
 
 func openChains(ctx context.Context, s settings, registry *prometheus.Registry, log *slog.Logger) (*chains, error) {
 	all := &chains{}
-	memory := ethrpc.NewMemory(int64(s.Chain.CacheBytes), 0)
+	memory := rpc.NewMemory(int64(s.Chain.CacheBytes), 0)
 	metrics, err := httpapi.NewChainMetrics(registry, memory.Cached)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range s.chains {
-		reader, err := ethrpc.Open(ctx, ethrpc.Options{Chain: c, Memory: memory, Hooks: hooks(c.Name, metrics), Log: log})
+		reader, err := rpc.Open(ctx, rpc.Options{Chain: c, Memory: memory, Hooks: hooks(c.Name, metrics), Log: log})
 		if err != nil {
 			return nil, fmt.Errorf("open the chain %s: %w", c.Name, err)
 		}
@@ -44,8 +44,8 @@ func openChains(ctx context.Context, s settings, registry *prometheus.Registry, 
 }
 
 // hooks count what one chain's reader does.
-func hooks(name string, m *httpapi.ChainMetrics) ethrpc.Hooks {
-	return ethrpc.Hooks{
+func hooks(name string, m *httpapi.ChainMetrics) rpc.Hooks {
+	return rpc.Hooks{
 		RPC:   func(node, method string, took time.Duration, err error) { m.Exchanged(name, node, method, took, err) },
 		Cache: func(hit bool) { m.LookedUp(name, hit) },
 		Proof: func(_ int, took time.Duration, err error) { m.Proved(name, took, err) },

@@ -3,6 +3,6 @@
 // every reason why it cannot be told (Fault).
 //
 // It holds meanings only. It talks to no node, knows no HTTP, judges no
-// expectation and signs nothing: package ethrpc reads and proves, package
+// expectation and signs nothing: package chain/rpc reads and package evm proves, package
 // verification judges.
 package chain

@@ -21,8 +21,8 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
-	"github.com/pforte/pforte/services/verifier/internal/chain/ethrpc"
 	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
+	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
@@ -108,7 +108,7 @@ func open(t testing.TB, change func(*payment.Options)) *world {
 
 func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	w.Helper()
-	reader, err := ethrpc.Open(context.Background(), ethrpc.Options{
+	reader, err := rpc.Open(context.Background(), rpc.Options{
 		Chain: chain.Config{Name: "base", ID: 8453, RPCURLs: []string{w.node.URL}},
 	})
 	w.must(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
-	"github.com/pforte/pforte/services/verifier/internal/chain/ethrpc"
 	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
+	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -32,7 +32,7 @@ func testKey(t testing.TB) *receipt.SigningKey {
 // read opens a real reader over nodes that serve a recording.
 func read(t testing.TB, c chain.Config) chain.Reader {
 	t.Helper()
-	reader, err := ethrpc.Open(t.Context(), ethrpc.Options{Chain: c})
+	reader, err := rpc.Open(t.Context(), rpc.Options{Chain: c})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ var benchmarked = regexp.MustCompile(`BenchmarkProveBlock/(\d+)\S*\s.*?([\d.]+) 
 // own benchmark makes: no recorded block has a thousand transactions.
 func (s *Suite) blocks(ctx context.Context, p *page) error {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "BenchmarkProveBlock", "-benchtime", "300ms", //nolint:gosec // our own module
-		"-count", strconv.Itoa(s.Rounds), "./internal/chain/ethrpc")
+		"-count", strconv.Itoa(s.Rounds), "./internal/evm")
 	cmd.Dir = filepath.Join(s.Top, "services/verifier")
 	cmd.Env = append(cmd.Environ(), "GOWORK=off")
 	out, err := cmd.CombinedOutput()

@@ -1,0 +1,53 @@
+package evm
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+)
+
+// TestATransactionThatNobodySignedCannotBeProven: Optimism's old chain has legacy
+// transactions from L1 whose signature is zero. The block around one is proven,
+// and so are the others in it.
+func TestATransactionThatNobodySignedCannotBeProven(t *testing.T) {
+	m := blockOf(t, 150)
+	unsigned := &m.Block.Transactions[2]
+	unsigned.Type, unsigned.V, unsigned.R, unsigned.S = Quantity{}, Quantity{}, Quantity{}, Quantity{}
+	unsigned.GasPrice, m.Receipts[2].Type = Quantity{}, nil
+	seal(t, m)
+	b, err := Prove(m, 18_000_000, *m.Block.Hash, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Snapshot(1); err != nil {
+		t.Errorf("its neighbour: %v", err)
+	}
+	if _, err := b.Snapshot(2); !errors.Is(err, chain.ErrUnsupportedType) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestAReceiptOfTheUsualFormNeedsNoRawBytes, whatever its type.
+func TestAReceiptOfTheUsualFormNeedsNoRawBytes(t *testing.T) {
+	m := blockOf(t, 20)
+	bytes := append([]byte{0x7b}, []byte("whatever it is")...)
+	m.Block.Transactions[7] = Transaction{Type: Quantity{0x7b}}
+	m.Receipts[7].Type, m.transactionBytes = Quantity{0x7b}, map[int][]byte{7: bytes}
+	seal(t, m)
+	m.transactionBytes = nil
+	if _, err := Prove(m, 18_000_000, *m.Block.Hash, 1); !errors.Is(err, chain.ErrUnsupportedType) {
+		t.Errorf("without the bytes: %v", err)
+	}
+	m.transactionBytes = map[int][]byte{7: bytes}
+	b, err := Prove(m, 18_000_000, *m.Block.Hash, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := b.Snapshot(8); err != nil || s.Outcome.GasUsed != 21000 {
+		t.Errorf("its neighbour: %+v, %v", s.Outcome, err)
+	}
+	if _, err := b.Snapshot(7); !errors.Is(err, chain.ErrUnsupportedType) {
+		t.Errorf("itself: %v", err)
+	}
+}

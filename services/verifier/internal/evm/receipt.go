@@ -1,0 +1,99 @@
+package evm
+
+import (
+	"fmt"
+
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+)
+
+// Encode gives the bytes that are the values of the receipts trie. The bloom is
+// made from the logs, not taken from the node.
+//
+// An OP deposit's receipt ends with its nonce and version since Canyon, which is
+// when nodes tell a version. Regolith nodes tell the nonce too, but it is not
+// hashed; before Regolith there is none.
+func (r *Receipt) Encode(kind byte) ([]byte, error) {
+	outcome, err := r.postStateOrStatus()
+	if err != nil {
+		return nil, err
+	}
+	bloom := r.bloom()
+	e := newEncoder()
+	e.list(func() {
+		e.bytes(outcome, r.CumulativeGasUsed, bloom[:])
+		e.list(func() { r.logs(e) })
+		if r.canyonDeposit(kind) {
+			e.bytes(r.DepositNonce, r.DepositReceiptVersion)
+		}
+	})
+	return e.finish(kind), nil
+}
+
+// canyonDeposit tells whether the receipt commits to the deposit's nonce.
+func (r *Receipt) canyonDeposit(kind byte) bool {
+	return kind == opDepositType && r.DepositReceiptVersion != nil
+}
+
+func (r *Receipt) postStateOrStatus() ([]byte, error) {
+	switch {
+	case r.Status.Is(1):
+		return []byte{1}, nil
+	case r.Status.Is(0):
+		return nil, nil
+	case r.Status == nil && len(r.Root) == 32:
+		return r.Root, nil
+	default:
+		return nil, fmt.Errorf("receipt has neither status nor state root: %w", chain.ErrInconsistent)
+	}
+}
+
+// status is how the execution ended; unknown before Byzantium.
+func (r *Receipt) status() chain.Status {
+	switch {
+	case r.Status.Is(1):
+		return chain.StatusSuccess
+	case r.Status.Is(0):
+		return chain.StatusReverted
+	default:
+		return chain.StatusUnknown
+	}
+}
+
+func (r *Receipt) logs(e encoder) {
+	for i := range r.Logs {
+		log := &r.Logs[i]
+		e.list(func() {
+			e.address(&log.Address)
+			e.list(func() { hashes(e, log.Topics) })
+			e.bytes(log.Data)
+		})
+	}
+}
+
+// bloom sets three of 2048 bits for each log's address and topics (Yellow
+// Paper, section 4.3.1).
+func (r *Receipt) bloom() (bloom [256]byte) {
+	if len(r.Logs) == 0 {
+		return bloom
+	}
+	hasher := crypto.NewKeccakState()
+	var digest [32]byte
+	add := func(item []byte) {
+		hasher.Reset()
+		_, _ = hasher.Write(item)      // a hash never fails
+		_, _ = hasher.Read(digest[:6]) // only three 16-bit words are used
+		for i := 0; i < 6; i += 2 {
+			bit := (uint(digest[i])<<8 | uint(digest[i+1])) & 2047
+			bloom[len(bloom)-1-int(bit/8)] |= 1 << (bit % 8)
+		}
+	}
+	for i := range r.Logs {
+		add(r.Logs[i].Address[:])
+		for j := range r.Logs[i].Topics {
+			add(r.Logs[i].Topics[j][:])
+		}
+	}
+	return bloom
+}

@@ -1,0 +1,239 @@
+package evm
+
+import (
+	"encoding/hex"
+	"errors"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Quantity is a JSON-RPC number ("0x1f") as the big-endian bytes that RLP
+// wants: no leading zero byte, so zero is empty. nil means absent. At most 256 bits.
+type Quantity []byte
+
+var (
+	errQuantity = errors.New("not a hexadecimal Quantity of at most 256 bits")
+	errData     = errors.New("not hexadecimal data")
+)
+
+// UnmarshalJSON reads "0x" and hexadecimal digits. Leading zeros and a bare "0x"
+// are let pass, because some nodes write them; the hashes catch a wrong value.
+func (q *Quantity) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		*q = nil
+		return nil
+	}
+	digits, ok := hexDigits(text)
+	if !ok {
+		return errQuantity
+	}
+	for len(digits) > 0 && digits[0] == '0' {
+		digits = digits[1:]
+	}
+	if len(digits) > 64 {
+		return errQuantity
+	}
+	out := make([]byte, (len(digits)+1)/2)
+	if len(digits)%2 == 1 {
+		var padded [64]byte
+		padded[0] = '0'
+		copy(padded[1:], digits)
+		digits = padded[:len(digits)+1]
+	}
+	if _, err := hex.Decode(out, digits); err != nil {
+		return errQuantity
+	}
+	*q = out
+	return nil
+}
+
+// Uint64 gives the value; false when it is absent or does not fit.
+func (q Quantity) Uint64() (value uint64, ok bool) {
+	if q == nil || len(q) > 8 {
+		return 0, false
+	}
+	for _, b := range q {
+		value = value<<8 | uint64(b)
+	}
+	return value, true
+}
+
+// committed gives the value that hashed bytes with the quantity in them commit to:
+// there an absent one is written as zero is, and no hash tells the two apart. What
+// is said of such a number must not depend on which of them a node chose to tell.
+func (q Quantity) committed() (value uint64, ok bool) {
+	if q == nil {
+		return 0, true
+	}
+	return q.Uint64()
+}
+
+// Is tells whether the quantity is present and equals value.
+func (q Quantity) Is(value uint64) bool {
+	got, ok := q.Uint64()
+	return ok && got == value
+}
+
+// Data is JSON-RPC data ("0x" and whole bytes); nil means absent.
+type Data []byte
+
+// UnmarshalJSON reads "0x" and an even number of hexadecimal digits.
+func (b *Data) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		*b = nil
+		return nil
+	}
+	digits, ok := hexDigits(text)
+	if !ok {
+		return errData
+	}
+	out := make([]byte, len(digits)/2)
+	if _, err := hex.Decode(out, digits); err != nil {
+		return errData
+	}
+	*b = out
+	return nil
+}
+
+// hexDigits strips the quotes and the 0x of a JSON string.
+func hexDigits(text []byte) ([]byte, bool) {
+	n := len(text)
+	if n < 4 || text[0] != '"' || text[n-1] != '"' || text[1] != '0' || (text[2] != 'x' && text[2] != 'X') {
+		return nil, false
+	}
+	return text[3 : n-1], true
+}
+
+// Transaction is a transaction as nodes tell it, with the members of every
+// type that can be encoded. Absent members are nil.
+type Transaction struct {
+	Type             Quantity     `json:"type"`
+	Hash             *common.Hash `json:"hash"`
+	BlockHash        *common.Hash `json:"blockHash"`
+	BlockNumber      Quantity     `json:"blockNumber"`
+	TransactionIndex Quantity     `json:"transactionIndex"`
+
+	ChainID              Quantity             `json:"chainId"`
+	Nonce                Quantity             `json:"nonce"`
+	GasPrice             Quantity             `json:"gasPrice"`
+	MaxPriorityFeePerGas Quantity             `json:"maxPriorityFeePerGas"`
+	MaxFeePerGas         Quantity             `json:"maxFeePerGas"`
+	Gas                  Quantity             `json:"gas"`
+	From                 *common.Address      `json:"from"`
+	To                   *common.Address      `json:"to"`
+	Value                Quantity             `json:"value"`
+	Input                Data                 `json:"input"`
+	AccessList           array[accessEntry]   `json:"accessList"`
+	MaxFeePerBlobGas     Quantity             `json:"maxFeePerBlobGas"`
+	BlobVersionedHashes  []common.Hash        `json:"blobVersionedHashes"`
+	AuthorizationList    array[authorization] `json:"authorizationList"`
+	V                    Quantity             `json:"v"`
+	R                    Quantity             `json:"r"`
+	S                    Quantity             `json:"s"`
+	YParity              Quantity             `json:"yParity"`
+
+	// OP stack deposits (0x7e).
+	SourceHash *common.Hash `json:"sourceHash"`
+	Mint       Quantity     `json:"mint"`
+	IsSystemTx bool         `json:"isSystemTx"`
+
+	// Arbitrum (0x64 to 0x6a).
+	RequestID           *common.Hash    `json:"requestId"`
+	TicketID            *common.Hash    `json:"ticketId"`
+	MaxRefund           Quantity        `json:"maxRefund"`
+	SubmissionFeeRefund Quantity        `json:"submissionFeeRefund"`
+	RefundTo            *common.Address `json:"refundTo"`
+	L1BaseFee           Quantity        `json:"l1BaseFee"`
+	DepositValue        Quantity        `json:"depositValue"`
+	RetryTo             *common.Address `json:"retryTo"`
+	RetryValue          Quantity        `json:"retryValue"`
+	RetryData           Data            `json:"retryData"`
+	Beneficiary         *common.Address `json:"beneficiary"`
+	MaxSubmissionFee    Quantity        `json:"maxSubmissionFee"`
+}
+
+type accessEntry struct {
+	Address     common.Address `json:"address"`
+	StorageKeys []common.Hash  `json:"storageKeys"`
+}
+
+type authorization struct {
+	ChainID Quantity       `json:"chainId"`
+	Address common.Address `json:"address"`
+	Nonce   Quantity       `json:"nonce"`
+	YParity Quantity       `json:"yParity"`
+	V       Quantity       `json:"v"`
+	R       Quantity       `json:"r"`
+	S       Quantity       `json:"s"`
+}
+
+// Receipt is a transaction receipt as nodes tell it. The members that no
+// root commits to (from, to, contractAddress, fees) are left out on purpose.
+type Receipt struct {
+	Type              Quantity        `json:"type"`
+	TransactionHash   *common.Hash    `json:"transactionHash"`
+	TransactionIndex  Quantity        `json:"transactionIndex"`
+	BlockHash         *common.Hash    `json:"blockHash"`
+	BlockNumber       Quantity        `json:"blockNumber"`
+	Status            Quantity        `json:"status"`
+	Root              Data            `json:"root"` // before Byzantium, instead of status
+	GasUsed           Quantity        `json:"gasUsed"`
+	CumulativeGasUsed Quantity        `json:"cumulativeGasUsed"`
+	Logs              array[logEntry] `json:"logs"`
+
+	// OP stack deposits (0x7e).
+	DepositNonce          Quantity `json:"depositNonce"`
+	DepositReceiptVersion Quantity `json:"depositReceiptVersion"`
+}
+
+type logEntry struct {
+	Address common.Address `json:"address"`
+	Topics  []common.Hash  `json:"topics"`
+	Data    Data           `json:"data"`
+}
+
+// Header is a block header as nodes tell it: what its hash commits to.
+type Header struct {
+	Hash             *common.Hash    `json:"hash"`
+	ParentHash       *common.Hash    `json:"parentHash"`
+	UncleHash        *common.Hash    `json:"sha3Uncles"`
+	Miner            *common.Address `json:"miner"`
+	StateRoot        *common.Hash    `json:"stateRoot"`
+	TransactionsRoot *common.Hash    `json:"transactionsRoot"`
+	ReceiptsRoot     *common.Hash    `json:"receiptsRoot"`
+	LogsBloom        Data            `json:"logsBloom"`
+	Difficulty       Quantity        `json:"difficulty"`
+	Number           Quantity        `json:"number"`
+	GasLimit         Quantity        `json:"gasLimit"`
+	GasUsed          Quantity        `json:"gasUsed"`
+	Timestamp        Quantity        `json:"timestamp"`
+	ExtraData        Data            `json:"extraData"`
+	MixHash          *common.Hash    `json:"mixHash"`
+	Nonce            Data            `json:"nonce"`
+
+	BaseFeePerGas         Quantity     `json:"baseFeePerGas"`
+	WithdrawalsRoot       *common.Hash `json:"withdrawalsRoot"`
+	BlobGasUsed           Quantity     `json:"blobGasUsed"`
+	ExcessBlobGas         Quantity     `json:"excessBlobGas"`
+	ParentBeaconBlockRoot *common.Hash `json:"parentBeaconBlockRoot"`
+	RequestsHash          *common.Hash `json:"requestsHash"`
+	BlockAccessListHash   *common.Hash `json:"blockAccessListHash"`
+	SlotNumber            Quantity     `json:"slotNumber"`
+}
+
+// Block is a block with all its transactions.
+type Block struct {
+	Header
+	Transactions array[Transaction] `json:"transactions"`
+}
+
+// Receipts is a list of receipts.
+type Receipts = array[Receipt]
+
+// Decode reads what a node sent. Unknown members are skipped; what matters is held
+// against hashes afterwards.
+func Decode(data []byte, into any) error {
+	return json.Unmarshal(data, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
