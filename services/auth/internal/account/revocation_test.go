@@ -3,8 +3,8 @@ package account_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
@@ -15,72 +15,91 @@ import (
 // pending is how many revocations are not carried out yet.
 func (r *rules) pending() int {
 	r.t.Helper()
-	list, err := r.users.PendingRevocations(r.t.Context(), time.Now().Add(time.Hour), 0)
-	if err != nil {
-		r.t.Fatal(err)
+	n := 0
+	for after := int64(0); ; {
+		list, err := r.users.PendingRevocations(r.t.Context(), time.Now().Add(time.Hour), after)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if n += len(list); len(list) < user.MaxPending {
+			return n
+		}
+		after = list[len(list)-1].ID
 	}
-	return len(list)
 }
 
-// replaying runs Replay for a while of the test's time.
-func (r *rules) replaying(d time.Duration) {
-	ctx, stop := context.WithTimeout(r.t.Context(), d)
-	defer stop()
-	r.Replay(ctx)
+// replay runs Replay until so many revocations are pending.
+func (r *rules) replay(pending int) {
+	r.t.Helper()
+	ctx, stop := context.WithCancel(r.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { r.Replay(ctx) })
+	r.waitFor(pending)
+	stop()
+	running.Wait()
+}
+
+func (r *rules) waitFor(pending int) {
+	r.t.Helper()
+	for range 1000 {
+		if r.pending() == pending {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.t.Fatalf("pending: %d, want %d", r.pending(), pending)
 }
 
 func TestWhatAProcessLeftBehindIsRevokedAtTheNextStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRules(t)
-		u := r.add("anna")
-		s, err := r.login("anna", oldPass)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.users.Delete(t.Context(), u.ID, user.Operator); err != nil { // and the process ends
-			t.Fatal(err)
-		}
-		if !r.alive(s) || r.pending() != 1 {
-			t.Fatalf("alive: %t, pending: %d", r.alive(s), r.pending())
-		}
-		r.replaying(time.Millisecond)
-		if r.alive(s) || r.pending() != 0 {
-			t.Errorf("alive: %t, pending: %d", r.alive(s), r.pending())
-		}
-	})
+	t.Parallel()
+	r := newRules(t)
+	u := r.add("anna")
+	s, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.users.Delete(t.Context(), u.ID, user.Operator); err != nil { // and the process ends
+		t.Fatal(err)
+	}
+	if !r.alive(s) || r.pending() != 1 {
+		t.Fatalf("alive: %t, pending: %d", r.alive(s), r.pending())
+	}
+	r.replay(0)
+	if r.alive(s) {
+		t.Error("the session lives")
+	}
 }
 
 func TestWhatTheSessionStoreMissedIsRevokedWhenItIsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRules(t)
-		r.add("anna")
-		kept, err := r.login("anna", oldPass)
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond)
-		other, err := r.login("anna", oldPass)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		go r.Replay(ctx)
-		time.Sleep(time.Minute)
-		r.sessions.away.Store(true)
-		if err := r.ChangePassword(t.Context(), kept, oldPass, newPass); !errors.Is(err, account.ErrPending) {
-			t.Fatalf("the change itself: %v", err)
-		}
-		time.Sleep(time.Minute)
-		if !r.alive(other) || r.pending() != 1 {
-			t.Fatalf("alive: %t, pending: %d", r.alive(other), r.pending())
-		}
-		r.sessions.away.Store(false)
-		time.Sleep(1100 * time.Millisecond)
-		stop()
-		if r.alive(other) || !r.alive(kept) || r.pending() != 0 {
-			t.Errorf("the other lives: %t, the kept one: %t, pending: %d", r.alive(other), r.alive(kept), r.pending())
-		}
-	})
+	t.Parallel()
+	r := newRules(t)
+	r.add("anna")
+	kept, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := r.login("anna", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { r.Replay(ctx) })
+	r.sessions.away.Store(true)
+	if err := r.ChangePassword(t.Context(), kept, oldPass, newPass); !errors.Is(err, account.ErrPending) {
+		t.Fatalf("the change itself: %v", err)
+	}
+	time.Sleep(4 * time.Second) // until Replay has tried it
+	if !r.alive(other) || r.pending() != 1 {
+		t.Fatalf("alive: %t, pending: %d", r.alive(other), r.pending())
+	}
+	r.sessions.away.Store(false)
+	r.waitFor(0)
+	stop()
+	running.Wait()
+	if r.alive(other) || !r.alive(kept) {
+		t.Errorf("the other lives: %t, the kept one: %t", r.alive(other), r.alive(kept))
+	}
 }
 
 func TestTheOperatorIsToldThatSessionsCouldNotFollow(t *testing.T) {
@@ -147,30 +166,37 @@ func TestARoleThatKeepsChangingIsLeftForLater(t *testing.T) {
 // TestRevocationsThatCannotBeDoneDoNotHoldUpLaterOnes has more of them than are
 // read at once.
 func TestRevocationsThatCannotBeDoneDoNotHoldUpLaterOnes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRules(t)
-		stuck, later := r.add("anna"), r.add("ben")
-		for range 2*user.MaxPending + 50 {
-			if _, err := r.users.EndSessions(t.Context(), stuck.ID); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s, err := r.login("ben", oldPass)
-		if err != nil {
+	t.Parallel()
+	r := newRules(t)
+	stuck, later := r.add("anna"), r.add("ben")
+	const failing = 2*user.MaxPending + 50
+	for range failing {
+		if _, err := r.users.EndSessions(t.Context(), stuck.ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.users.EndSessions(t.Context(), later.ID); err != nil {
-			t.Fatal(err)
+	}
+	s, err := r.login("ben", oldPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := r.users.EndSessions(t.Context(), later.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.sessions.awayFor.Store(stuck.ID)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { r.Replay(ctx) })
+	for deadline := time.Now().Add(10 * time.Second); r.alive(s); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the session lives")
 		}
-		r.sessions.awayFor.Store(stuck.ID)
-		r.replaying(time.Millisecond)
-		if r.alive(s) || r.pending() != user.MaxPending {
-			t.Errorf("alive: %t, pending: %d", r.alive(s), r.pending())
-		}
-		r.sessions.awayFor.Store(0)
-		r.replaying(time.Millisecond)
-		if r.pending() != 0 {
-			t.Errorf("pending: %d", r.pending())
-		}
-	})
+	}
+	r.sessions.awayFor.Store(0)
+	r.waitFor(0)
+	stop()
+	running.Wait()
+	if last.ID <= failing {
+		t.Errorf("the revocation of ben has the id %d, want it behind %d others", last.ID, failing)
+	}
 }

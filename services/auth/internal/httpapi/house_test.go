@@ -12,15 +12,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/pkg/clientaddr"
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	limitredis "github.com/pforte/pforte/services/auth/internal/ratelimit/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	sessionredis "github.com/pforte/pforte/services/auth/internal/session/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/user/sqlstore"
 )
 
 const (
@@ -29,7 +35,7 @@ const (
 	userPass  = "battery staple"
 )
 
-// house is auth with memory stores, a clock that tests move, an admin "anna"
+// house is auth on SQLite in memory and miniredis, with a clock that tests move, an admin "anna"
 // (id 1) and a member "otto" (id 2).
 type house struct {
 	t        *testing.T
@@ -37,6 +43,7 @@ type house struct {
 	accounts *account.Service
 	users    user.Store
 	sessions session.Store
+	redis    *redis.Client
 	registry *prometheus.Registry
 	clock    *clock
 	log      *syncBuffer
@@ -68,10 +75,11 @@ func newHouse(t *testing.T, change ...func(*settings)) *house {
 		t: t, clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, log: &syncBuffer{},
 		brokenUsers: &atomic.Bool{}, brokenRehash: &atomic.Bool{}, brokenSessions: &atomic.Bool{}, deafSessions: &atomic.Bool{}, undyingSessions: &atomic.Bool{}, brokenLimits: &atomic.Bool{}, unhealthy: &atomic.Bool{},
 	}
-	h.users = failingUsers{user.NewMemoryStore(h.clock.Now), h.brokenUsers, h.brokenRehash}
+	h.users = failingUsers{sqlstore.New(openSQLite(t), h.clock.Now), h.brokenUsers, h.brokenRehash}
+	h.redis = openRedis(t, h.clock)
 	h.sessions = s.sessions
 	if h.sessions == nil {
-		h.sessions = failingSessions{session.NewMemoryStore(h.clock.Now), h.brokenSessions, h.deafSessions, h.undyingSessions}
+		h.sessions = failingSessions{sessionredis.New(h.redis, "svc"), h.brokenSessions, h.deafSessions, h.undyingSessions}
 	}
 	h.build(s)
 	h.add("anna", "Anna", adminPass, "admin")
@@ -85,7 +93,7 @@ func (h *house) build(s settings) {
 	h.registry = prometheus.NewRegistry()
 	log := slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	hasher := must(password.New(s.hasher))(h.t)
-	limits := failingLimits{ratelimit.NewMemoryStore(h.clock.Now), h.brokenLimits}
+	limits := failingLimits{limitredis.New(h.redis, "svc"), h.brokenLimits}
 	h.accounts = must(account.New(account.Options{Users: h.users, Sessions: h.sessions, Passwords: hasher, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
@@ -132,10 +140,28 @@ func (h *house) add(username, displayName, pass, role string) int64 {
 	return u.ID
 }
 
+func openSQLite(t *testing.T) *sqldb.DB {
+	t.Helper()
+	db := must(sqldb.Open(t.Context(), "sqlite::memory:", must(sqlstore.Migrations())(t)))(t)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// openRedis starts a Redis that follows the clock.
+func openRedis(t *testing.T, c *clock) *redis.Client {
+	t.Helper()
+	c.server = miniredis.RunT(t)
+	c.server.SetTime(c.now)
+	client := redis.NewClient(&redis.Options{Addr: c.server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
 // clock is the time of a house.
 type clock struct {
-	mu  sync.Mutex
-	now time.Time
+	mu     sync.Mutex
+	now    time.Time
+	server *miniredis.Miniredis
 }
 
 func (c *clock) Now() time.Time {
@@ -148,6 +174,8 @@ func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
+	c.server.SetTime(c.now)
+	c.server.FastForward(d)
 }
 
 // syncBuffer collects the log.

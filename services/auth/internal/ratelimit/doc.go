@@ -1,9 +1,8 @@
 // Package ratelimit counts attempts per key (a client address, a user) in fixed
 // windows and refuses those above a limit.
 //
-// An attempt is taken *before* the work that it pays for and given back when it
-// turns out not to count, each in one atomic step of the Store, so that any
-// number of attempts at once get exactly the limit. It knows no HTTP and no
-// Redis; stores stand in packages of their own (redisstore), and MemoryStore is
-// the contract that they are tested against (ratelimittest).
+// An attempt is counted *before* the work that it is for and refunded when it does
+// not count after all, each in one atomic step of the Store, so that any number of
+// concurrent attempts get exactly the limit. It knows no HTTP and no Redis;
+// redisstore holds the Store.
 package ratelimit

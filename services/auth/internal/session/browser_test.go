@@ -131,7 +131,8 @@ func (s *spy) Load(ctx context.Context, ref session.Ref, lifetime time.Duration)
 	return s.Store.Load(ctx, ref, lifetime)
 }
 
-func newSpy() (*spy, *clock) {
-	c := newClock()
-	return &spy{Store: session.NewMemoryStore(c.now)}, c
+func newSpy(t testing.TB) (*spy, *clock) {
+	t.Helper()
+	store, c := openStore(t)
+	return &spy{Store: store}, c
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func TestACookieThatIsNotOursIsAnAnonymousVisitor(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.login(42)
 	good := b.cookies["svc.sid"]
@@ -68,7 +68,7 @@ func signedAt(name, secret, payload string, at int64) string {
 }
 
 func TestACookieIsAcceptedHoweverOldWhileItsSessionLives(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now, Secret: "secret"})
 	id := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 	key := sha256.Sum256([]byte(id))
@@ -87,7 +87,7 @@ func TestACookieIsAcceptedHoweverOldWhileItsSessionLives(t *testing.T) {
 }
 
 func TestOneOfSeveralCookiesOfTheNameIsFound(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
@@ -103,7 +103,7 @@ func TestOneOfSeveralCookiesOfTheNameIsFound(t *testing.T) {
 }
 
 func TestSecretsRotate(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	old := newBrowser(t, session.Options{Store: store, Now: c.now, Secret: "old"})
 	s := old.login(42)
 	manager := func(secret, previous string) *browser {
@@ -123,7 +123,7 @@ func TestSecretsRotate(t *testing.T) {
 }
 
 func TestAppsOnOneHostDoNotMixTheirCookies(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	one := newBrowser(t, session.Options{Store: store, Now: c.now, Name: "one"})
 	one.login(42)
 	two := newBrowser(t, session.Options{Store: store, Now: c.now, Name: "two"})
@@ -139,7 +139,8 @@ func TestALongUserAgentIsShortened(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	good := session.Options{Store: session.NewMemoryStore(time.Now), Name: "svc", Secret: "secret", Now: time.Now}
+	store, _ := openStore(t)
+	good := session.Options{Store: store, Name: "svc", Secret: "secret", Now: time.Now}
 	if _, err := session.NewManager(good); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +163,7 @@ func TestOptionsAreChecked(t *testing.T) {
 }
 
 func FuzzCookieHeader(f *testing.F) {
-	store := session.NewMemoryStore(time.Now)
+	store, _ := openStore(f)
 	manager, err := session.NewManager(session.Options{Store: store, Name: "svc", Secret: "secret", Now: time.Now})
 	if err != nil {
 		f.Fatal(err)
@@ -182,7 +183,7 @@ func FuzzCookieHeader(f *testing.F) {
 // TestCookiesOfANeighborDoNotHideOurs sends cookies that a neighbouring host could
 // have set before the right one.
 func TestCookiesOfANeighborDoNotHideOurs(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.login(43)
 	other := b.cookies["svc.sid"]

@@ -16,7 +16,7 @@ import (
 const hour = time.Hour
 
 func TestASessionEndsAfter7DaysWithoutActivity(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
 	c.advance(session.Lifetime - time.Second)
@@ -26,7 +26,7 @@ func TestASessionEndsAfter7DaysWithoutActivity(t *testing.T) {
 }
 
 func TestASessionThatIsUsedLivesOnWhateverTheCookiesAge(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
 	for range 30 { // a client that ignores the cookies it is sent again
@@ -36,7 +36,7 @@ func TestASessionThatIsUsedLivesOnWhateverTheCookiesAge(t *testing.T) {
 }
 
 func TestCookiesAreSentAgainFrom12HoursOn(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
 	stale := func(want bool) {
@@ -60,7 +60,7 @@ func TestCookiesAreSentAgainFrom12HoursOn(t *testing.T) {
 }
 
 func TestACookieIsSignedAnewAfterAnHour(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
 	first := b.cookies["svc.sid"]
@@ -87,7 +87,7 @@ func TestACookieIsSignedAnewAfterAnHour(t *testing.T) {
 }
 
 func TestAnAnonymousVisitorGetsNoCookie(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	if err := b.resendStale(); err != nil || len(b.sent) > 0 {
 		t.Errorf("resend stale: %v, cookies %q", err, b.sent)
@@ -98,7 +98,7 @@ func TestAnAnonymousVisitorGetsNoCookie(t *testing.T) {
 }
 
 func TestTheStoreDoesNotLearnTheID(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
 	cookie, err := base64.URLEncoding.DecodeString(b.cookies["svc.sid"])

@@ -37,7 +37,7 @@ func TestAttributesOfBothCookies(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, c := newSpy()
+			store, c := newSpy(t)
 			test.options.Store, test.options.Now = store, c.now
 			b := newBrowser(t, test.options)
 			s := b.login(42)
@@ -65,7 +65,7 @@ func TestAttributesOfBothCookies(t *testing.T) {
 }
 
 func TestASessionIsFoundByItsCookieUntilItEnds(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.anonymous()
 	s := b.login(42)
@@ -80,7 +80,7 @@ func TestASessionIsFoundByItsCookieUntilItEnds(t *testing.T) {
 }
 
 func TestOneRequestAsksTheStoreOnceAndAnAnonymousOneNever(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.anonymous()
 	b.cookies["svc.sid"] = "forged"
@@ -106,7 +106,7 @@ func TestOneRequestAsksTheStoreOnceAndAnAnonymousOneNever(t *testing.T) {
 }
 
 func TestAFailingStoreIsNeitherAnonymousNorASignToDropCookies(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	s := b.login(42)
 	store.err = errors.New("connection refused")
@@ -123,7 +123,7 @@ func TestAFailingStoreIsNeitherAnonymousNorASignToDropCookies(t *testing.T) {
 }
 
 func TestClearRemovesBothCookiesOfAnAnonymousRequest(t *testing.T) {
-	store, c := newSpy()
+	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.cookies["svc.sid"], b.cookies["csrf-token"] = "forged", "old"
 	if err := b.clear(); err != nil {

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -10,29 +11,39 @@ import (
 	"github.com/pforte/pforte/pkg/redistest"
 
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
-	"github.com/pforte/pforte/services/auth/internal/ratelimit/ratelimittest"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit/redisstore"
 )
 
 func TestStoreOnMiniredis(t *testing.T) {
 	t.Parallel()
-	ratelimittest.Run(t, func(t *testing.T) ratelimittest.Backend {
+	testMeaning(t, func(t *testing.T) backend {
 		server := miniredis.RunT(t)
 		client := dial(t, server.Addr())
-		return ratelimittest.Backend{Stores: stores(client), Advance: server.FastForward}
+		return backend{Stores: stores(client), Advance: server.FastForward}
 	})
 }
 
 func TestStoreOnRedis(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
-	ratelimittest.Run(t, func(t *testing.T) ratelimittest.Backend {
+	testMeaning(t, func(t *testing.T) backend {
 		client := dial(t, addr)
 		if err := client.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		return ratelimittest.Backend{Stores: stores(client, dial(t, addr))}
+		return backend{Stores: stores(client, dial(t, addr))}
 	})
+}
+
+func TestALimitThatWouldOverflowIsCapped(t *testing.T) {
+	t.Parallel()
+	l, err := ratelimit.New(redisstore.New(dial(t, redistest.Start(t)), "svc"), "login", math.MaxInt/2, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := l.Spend(t.Context(), "a", "b", "c"); err != nil || !d.Allowed {
+		t.Errorf("got %+v, %v", d, err)
+	}
 }
 
 func TestNothingIsLeftOfAWindow(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/pforte/pforte/pkg/redistest"
 
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
-	"github.com/pforte/pforte/services/auth/internal/ratelimit/ratelimittest"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit/redisstore"
 )
 
@@ -22,13 +21,13 @@ func TestStoreOnRedisCluster(t *testing.T) {
 		t.Cleanup(func() { _ = client.Close() })
 		return client
 	}
-	ratelimittest.Run(t, func(t *testing.T) ratelimittest.Backend {
+	testMeaning(t, func(t *testing.T) backend {
 		client := open()
 		err := client.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.FlushAll(ctx).Err() })
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ratelimittest.Backend{Stores: stores(client, open())}
+		return backend{Stores: stores(client, open())}
 	})
 }
 
@@ -42,13 +41,13 @@ func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
 		MaxRetries: 1, DialerRetries: 1, ContextTimeoutEnabled: true,
 	})
 	t.Cleanup(func() { _ = client.Close() })
-	open := func(t *testing.T) ratelimittest.Backend {
+	open := func(t *testing.T) backend {
 		if err := client.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		return ratelimittest.Backend{Stores: stores(client)}
+		return backend{Stores: stores(client)}
 	}
-	t.Run("before", func(t *testing.T) { ratelimittest.Run(t, open) })
+	t.Run("before", func(t *testing.T) { testMeaning(t, open) })
 	store, window := redisstore.New(client, "svc"), ratelimit.Key{Name: "failover:a", Limit: 5}
 	if _, err := store.Spend(t.Context(), "1", time.Minute, window); err != nil {
 		t.Fatal(err)
@@ -74,5 +73,5 @@ func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Run("after", func(t *testing.T) { ratelimittest.Run(t, open) })
+	t.Run("after", func(t *testing.T) { testMeaning(t, open) })
 }

@@ -11,17 +11,16 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/session/redisstore"
-	"github.com/pforte/pforte/services/auth/internal/session/sessiontest"
 )
 
 func TestStoreOnMiniredis(t *testing.T) {
 	t.Parallel()
-	runBoth(t, func(t *testing.T) sessiontest.Backend {
+	runBoth(t, func(t *testing.T) backend {
 		server := miniredis.RunT(t)
 		at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		server.SetTime(at)
 		client := dial(t, server.Addr())
-		return sessiontest.Backend{Stores: stores(client, client), Advance: func(d time.Duration) {
+		return backend{Stores: stores(client, client), Advance: func(d time.Duration) {
 			at = at.Add(d)
 			server.SetTime(at)
 			server.FastForward(d)
@@ -32,26 +31,26 @@ func TestStoreOnMiniredis(t *testing.T) {
 func TestStoreOnRedis(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
-	runBoth(t, func(t *testing.T) sessiontest.Backend {
+	runBoth(t, func(t *testing.T) backend {
 		client := dial(t, addr)
 		flush(t, client)
-		return sessiontest.Backend{Stores: stores(client, dial(t, addr))}
+		return backend{Stores: stores(client, dial(t, addr))}
 	})
 }
 
 func TestStoreOnRedisCluster(t *testing.T) {
 	t.Parallel()
 	addrs := redistest.StartCluster(t, 3)
-	runBoth(t, func(t *testing.T) sessiontest.Backend {
+	runBoth(t, func(t *testing.T) backend {
 		client := dialCluster(t, addrs)
 		flushAll(t, client)
-		return sessiontest.Backend{Stores: stores(client, dialCluster(t, addrs[1:]))}
+		return backend{Stores: stores(client, dialCluster(t, addrs[1:]))}
 	})
 }
 
-func runBoth(t *testing.T, open sessiontest.Open) {
-	t.Run("meaning", func(t *testing.T) { sessiontest.Run(t, open) })
-	t.Run("at once", func(t *testing.T) { sessiontest.RunConcurrent(t, open) })
+func runBoth(t *testing.T, open opener) {
+	t.Run("meaning", func(t *testing.T) { testMeaning(t, open) })
+	t.Run("at once", func(t *testing.T) { testConcurrency(t, open) })
 }
 
 func stores(clients ...redis.UniversalClient) []session.Store {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/session/redisstore"
-	"github.com/pforte/pforte/services/auth/internal/session/sessiontest"
 )
 
 // silence is how long a master is silent until the Sentinels of these tests call
@@ -90,11 +89,11 @@ func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartWatched(t, silence)
 	one, two := dialSentinels(t, w), dialSentinels(t, w)
-	open := func(t *testing.T) sessiontest.Backend {
+	open := func(t *testing.T) backend {
 		flush(t, one)
-		return sessiontest.Backend{Stores: stores(one, two)}
+		return backend{Stores: stores(one, two)}
 	}
-	t.Run("before", func(t *testing.T) { sessiontest.RunConcurrent(t, open) })
+	t.Run("before", func(t *testing.T) { testConcurrency(t, open) })
 	w.Master.Kill()
 	store := redisstore.New(one, "svc")
 	answersAgain(t, store)
@@ -130,9 +129,9 @@ func TestStoreOnAClusterAcrossAFailover(t *testing.T) {
 		}
 	}
 	t.Logf("all sessions answer again after %v", time.Since(killed).Round(10*time.Millisecond))
-	runBoth(t, func(t *testing.T) sessiontest.Backend {
+	runBoth(t, func(t *testing.T) backend {
 		flushAll(t, client)
-		return sessiontest.Backend{Stores: stores(client)}
+		return backend{Stores: stores(client)}
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/user/sqlstore"
-	"github.com/pforte/pforte/services/auth/internal/user/usertest"
 )
 
 func TestStoreOnSQLite(t *testing.T)   { onBoth(t, sqldbtest.SQLite) }
@@ -26,8 +25,8 @@ func onBoth(t *testing.T, fresh func(testing.TB) string) {
 		}
 		return []user.Store{sqlstore.New(open(t, url), now), sqlstore.New(open(t, url), now)}
 	}
-	t.Run("meaning", func(t *testing.T) { usertest.Run(t, both) })
-	t.Run("at once", func(t *testing.T) { usertest.RunConcurrent(t, both) })
+	t.Run("meaning", func(t *testing.T) { testMeaning(t, both) })
+	t.Run("at once", func(t *testing.T) { testConcurrency(t, both) })
 }
 
 func open(t testing.TB, url string) *sqldb.DB {

@@ -1,4 +1,4 @@
-package sessiontest
+package redisstore_test
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// RunConcurrent checks what happens when 100 callers do something at once.
-func RunConcurrent(t *testing.T, open Open) {
+// testConcurrency checks what happens when 100 callers do something at once.
+func testConcurrency(t *testing.T, open opener) {
 	tests := map[string]func(*suite){
 		"no request in flight brings a session back that a logout ended":        logoutAgainstLoad,
 		"no login in flight survives the deletion of its user":                  loginAgainstDeletion,

@@ -1,4 +1,4 @@
-package ratelimittest
+package redisstore_test
 
 import (
 	"time"

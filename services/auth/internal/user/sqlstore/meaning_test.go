@@ -1,4 +1,4 @@
-package usertest
+package sqlstore_test
 
 import (
 	"testing"
@@ -7,8 +7,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Run checks the meaning of every method on stores that open returns.
-func Run(t *testing.T, open Open) {
+// testMeaning checks the meaning of every method on stores that open returns.
+func testMeaning(t *testing.T, open opener) {
 	tests := map[string]func(*suite){
 		"a created user is found by id and by name as it was given":  found,
 		"any text is kept as it is":                                  verbatim,

@@ -1,4 +1,4 @@
-package sessiontest
+package redisstore_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// Backend is an empty store under test.
-type Backend struct {
+// backend is an empty store under test.
+type backend struct {
 	// Stores is one value of the store, or several as several processes have.
 	Stores []session.Store
 	// Advance moves the store's clock; nil where that is the real one, which
@@ -23,19 +23,19 @@ type Backend struct {
 	Advance func(time.Duration)
 }
 
-// Open returns an empty store.
-type Open func(t *testing.T) Backend
+// opener returns an empty store.
+type opener func(t *testing.T) backend
 
 type suite struct {
 	*testing.T
-	Backend
+	backend
 	store session.Store
 	made  int
 }
 
-func newSuite(t *testing.T, open Open) *suite {
+func newSuite(t *testing.T, open opener) *suite {
 	t.Helper()
-	s := &suite{T: t, Backend: open(t)}
+	s := &suite{T: t, backend: open(t)}
 	s.store = s.Stores[0]
 	return s
 }

@@ -1,4 +1,4 @@
-package usertest
+package sqlstore_test
 
 import (
 	"context"

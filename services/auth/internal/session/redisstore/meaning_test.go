@@ -1,4 +1,4 @@
-package sessiontest
+package redisstore_test
 
 import (
 	"testing"
@@ -7,8 +7,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// Run checks the meaning of every method on stores that open returns.
-func Run(t *testing.T, open Open) {
+// testMeaning checks the meaning of every method on stores that open returns.
+func testMeaning(t *testing.T, open opener) {
 	tests := map[string]func(*suite){
 		"a session is loaded as it was created":                found,
 		"creating the same session again changes nothing":      createAgain,

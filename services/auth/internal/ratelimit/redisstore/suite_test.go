@@ -1,4 +1,4 @@
-package ratelimittest
+package redisstore_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
-// Backend is an empty store under test.
-type Backend struct {
+// backend is an empty store under test.
+type backend struct {
 	// Stores is one value of the store, or several as several processes have.
 	Stores []ratelimit.Store
 	// Advance moves the store's clock; nil where that is the real one, which
@@ -21,20 +21,20 @@ type Backend struct {
 	Advance func(time.Duration)
 }
 
-// Open returns an empty store.
-type Open func(t *testing.T) Backend
+// opener returns an empty store.
+type opener func(t *testing.T) backend
 
 type suite struct {
 	*testing.T
-	Backend
+	backend
 	// window is long where the clock moves and short where it is waited for.
 	window time.Duration
 }
 
 const limit = 5
 
-// Run checks the meaning of a store that open returns.
-func Run(t *testing.T, open Open) {
+// testMeaning checks the meaning of a store that open returns.
+func testMeaning(t *testing.T, open opener) {
 	tests := map[string]func(*suite){
 		"a key has as many attempts as the limit":                        spend,
 		"a refused attempt is not counted":                               refusedIsFree,
@@ -58,7 +58,7 @@ func Run(t *testing.T, open Open) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := &suite{T: t, Backend: open(t), window: time.Minute}
+			s := &suite{T: t, backend: open(t), window: time.Minute}
 			if s.Advance == nil {
 				s.window = time.Second
 			}

@@ -1,4 +1,4 @@
-package usertest
+package sqlstore_test
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// RunConcurrent checks what happens when 100 callers do something at once.
-func RunConcurrent(t *testing.T, open Open) {
+// testConcurrency checks what happens when 100 callers do something at once.
+func testConcurrency(t *testing.T, open opener) {
 	tests := map[string]func(*suite){
 		"one of many creates a name, whatever its letter case": createOnce,
 		"one of many is the first user":                        firstOnce,

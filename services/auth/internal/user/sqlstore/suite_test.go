@@ -1,4 +1,4 @@
-package usertest
+package sqlstore_test
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Open returns an empty store that takes the time from now: one value of it, or
+// opener returns an empty store that takes the time from now: one value of it, or
 // several as several processes would have.
-type Open func(t *testing.T, now func() time.Time) []user.Store
+type opener func(t *testing.T, now func() time.Time) []user.Store
 
 // start is when the clock of a suite stands.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 987654321, time.FixedZone("CET", 3600))
@@ -28,7 +28,7 @@ type suite struct {
 	nanos    atomic.Int64
 }
 
-func newSuite(t *testing.T, open Open) *suite {
+func newSuite(t *testing.T, open opener) *suite {
 	t.Helper()
 	s := &suite{T: t}
 	s.nanos.Store(start.UnixNano())

@@ -1,4 +1,0 @@
-// Package usertest holds what every user.Store must do, as tests that a store's
-// own tests run against it: Run for the meaning, RunConcurrent for what happens
-// at once. It is for _test.go files only.
-package usertest
