@@ -1,19 +1,19 @@
-// Package account holds the rules of the contract about accounts: who may log
-// in, and what changing a password, creating, deleting and listing users means.
+// Package account holds the rules of the contract about accounts: logging in and
+// out, changing a password, and creating, deleting and listing users.
 //
-// It owns the order of the steps between the user store, the session store and
-// the password hasher, so that a session never outlives what it was allowed
-// by. It knows no HTTP and no text for people; failures are the sentinels of
-// this package and of user, session and password.
+// It owns the order of the steps between the user store, the session store and the
+// password hasher, so that no session outlives its user, password or role. It knows
+// no HTTP and no text for users; errors are the sentinels of this package and of
+// user, session and password.
 //
 // # Revocations
 //
-// Users and sessions live in two stores, and the process may end between any
-// two lines. The user store therefore records, in the transaction of the change
-// itself, that sessions have to follow. The rule carries that out at once;
-// Replay does it for whoever could not.
+// Users and sessions are in two stores, and the process may end between any two
+// lines. The user store therefore records, in the transaction of the change, that
+// sessions have to follow. The rule carries that out at once; Replay does it where
+// the rule could not.
 //
-// No request waits for that, nor for the session store to remember it: the same
-// transaction gives the user a new stamp, or another role, or takes the row away,
-// and Holder compares a session with the row at every request.
+// No request depends on that: the same transaction sets a new session stamp or
+// another role, or deletes the row, and Holder compares a session with the row at
+// every request.
 package account

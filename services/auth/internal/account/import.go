@@ -12,27 +12,25 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// ErrHash says that no password could ever match the hash of an imported user.
-var ErrHash = errors.New("password_hash is no bcrypt hash ($2a$, $2b$ or $2y$)")
+// ErrHash is returned for a hash that no password can match.
+var ErrHash = errors.New("password_hash is not a bcrypt hash ($2a$, $2b$ or $2y$)")
 
-// ErrHashCost says that comparing a password with the hash of an imported user
-// would take too long.
-var ErrHashCost = fmt.Errorf("password_hash has a bcrypt cost over %d: a login would take seconds, and every failed one as long", password.MaxImportCost)
+// ErrHashCost is returned for a hash that would take too long to compare with.
+var ErrHashCost = fmt.Errorf("password_hash has a bcrypt cost over %d, which would make every failed login take seconds", password.MaxImportCost)
 
-// Fault is what is wrong with one imported record. It never quotes a field: a
-// file whose columns are mixed up has hashes anywhere.
+// Fault is an error in one imported record. It never quotes a field: a file with
+// mixed-up columns has hashes anywhere.
 type Fault struct {
-	// Where the record stands in its file.
-	Where string
+	Where string // place of the record in its file
 	Err   error
 }
 
-// String is a line for the operator.
+// String returns a line for the operator.
 func (f Fault) String() string { return fmt.Sprintf("%s: %v", f.Where, f.Err) }
 
-// CheckImport judges records by the rules for new users, against one another
-// and against the users that there are. It returns the users that Import takes,
-// in the order of the file, or all faults.
+// CheckImport checks records by the rules for new users, against one another and
+// against the existing users. It returns the users for Import, in the order of the
+// file, or all faults.
 func (s *Service) CheckImport(ctx context.Context, records []user.Record) ([]user.User, []Fault, error) {
 	present, err := s.users.List(ctx)
 	if err != nil {
@@ -40,7 +38,7 @@ func (s *Service) CheckImport(ctx context.Context, records []user.Record) ([]use
 	}
 	ids, names := map[int64]string{}, map[string]string{}
 	for _, u := range present {
-		ids[u.ID], names[strings.ToLower(u.Username)] = "a user that is there", "a user that is there"
+		ids[u.ID], names[strings.ToLower(u.Username)] = "an existing user", "an existing user"
 	}
 	var users []user.User
 	var faults []Fault
@@ -65,8 +63,7 @@ func (s *Service) CheckImport(ctx context.Context, records []user.Record) ([]use
 	return users, nil, nil
 }
 
-// fromRecord gives the user of a record, and everything that is wrong with it. A
-// field that is wrong is empty.
+// fromRecord returns the user of a record and all its errors. A wrong field is empty.
 func fromRecord(r user.Record) (user.User, []error) {
 	id, idErr := user.ParseID(r.ID)
 	nameErr := user.CheckUsername(r.Username)
@@ -91,15 +88,15 @@ func fromRecord(r user.Record) (user.User, []error) {
 }
 
 // Import adds users that CheckImport accepted, all or none. user.ErrIDTaken and
-// user.ErrUsernameTaken, when somebody was faster; ErrPending.
+// user.ErrUsernameTaken after a concurrent change; ErrPending.
 func (s *Service) Import(ctx context.Context, users []user.User) error {
 	revocations, err := s.users.Import(ctx, users)
 	if err != nil {
 		return err
 	}
 	for _, r := range revocations {
-		if err := s.follow(ctx, r); err != nil {
-			return err // Replay does it and the others
+		if _, err := s.follow(ctx, r); err != nil {
+			return err // Replay carries out this one and the others
 		}
 	}
 	return nil

@@ -79,8 +79,8 @@ func TestEveryFaultOfAnImportIsToldWithItsPlaceAndNoField(t *testing.T) {
 	want := []string{
 		"line 3: id is taken by line 2",
 		"line 4: username is taken by line 2",
-		"line 5: id is taken by a user that is there",
-		"line 5: username is taken by a user that is there",
+		"line 5: id is taken by an existing user",
+		"line 5: username is taken by an existing user",
 		"line 6: " + user.ErrID.Error(),
 		"line 6: " + user.ErrUsername.Error(),
 		"line 6: " + user.ErrDisplayName.Error(),

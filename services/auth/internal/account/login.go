@@ -12,14 +12,14 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Lengths that a login takes, in code points (contract section 8).
+// Limits of a login's fields, in code points (contract section 8).
 const (
 	maxUsername = 64
 	maxPassword = 1024
 )
 
-// loginTries bounds how often a login looks again after the user changed under
-// it. Twice in one login is no accident any more.
+// loginTries bounds how often a login starts again because the user was changed
+// meanwhile.
 const loginTries = 3
 
 // openTimeout bounds the steps from the fence to the session together, so that a
@@ -145,7 +145,7 @@ func (s *Service) EnsureCSRFToken(ctx context.Context, of session.Session) (sess
 	return of, nil
 }
 
-// invalid turns a failed comparison into ErrInvalidCredentials.
+// invalid maps a failed comparison to ErrInvalidCredentials.
 func invalid(err error) error {
 	if errors.Is(err, password.ErrMismatch) {
 		return ErrInvalidCredentials
@@ -153,8 +153,8 @@ func invalid(err error) error {
 	return err
 }
 
-// LearnCosts reads which costs the stored hashes have, so that a failed login takes
-// as long for every name.
+// LearnCosts reads the costs of the stored hashes, so that a failed login takes the
+// same time for every name.
 func (s *Service) LearnCosts(ctx context.Context) error {
 	users, err := s.users.List(ctx)
 	if err != nil {
@@ -166,8 +166,8 @@ func (s *Service) LearnCosts(ctx context.Context) error {
 	return nil
 }
 
-// rehash stores a hash of today's cost where the old one is weaker. It may fail:
-// the next login tries again.
+// rehash stores a hash of the configured cost where the old one is weaker. A
+// failure is logged; the next login tries again.
 func (s *Service) rehash(ctx context.Context, u user.User, pw string) {
 	if !s.passwords.NeedsRehash(u.PasswordHash, pw) {
 		return
@@ -177,6 +177,6 @@ func (s *Service) rehash(ctx context.Context, u user.User, pw string) {
 		err = s.users.Rehash(ctx, u.ID, u.PasswordHash, hash)
 	}
 	if err != nil && !errors.Is(err, user.ErrChanged) && !errors.Is(err, user.ErrNotFound) {
-		s.log.WarnContext(ctx, "password not hashed anew", "user_id", u.ID, "error", err)
+		s.log.WarnContext(ctx, "rehash password failed", "user_id", u.ID, "error", err)
 	}
 }

@@ -11,22 +11,21 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// replayInterval is how often Replay looks for revocations that are due.
-const replayInterval = time.Second
+const (
+	// replayInterval is how often Replay reads the revocations that are due.
+	replayInterval = time.Second
+	// followTimeout bounds how long a change waits for the session store. After it,
+	// Replay carries the revocation out.
+	followTimeout = 2 * time.Second
+	// replayAtOnce is how many revocations Replay carries out concurrently.
+	replayAtOnce = 8
+	// refreshTries bounds how often a role is read again because it changed.
+	refreshTries = 5
+)
 
-// followTimeout bounds how long a change waits for the session store. What it
-// could not do by then is recorded, and Replay does it.
-const followTimeout = 2 * time.Second
-
-// replayAtOnce is how many revocations Replay carries out at a time.
-const replayAtOnce = 8
-
-// refreshTries bounds how often a role is read again when it keeps changing.
-const refreshTries = 5
-
-// Replay carries out revocations that were left behind, by this process or
-// another one, until ctx ends: those of a process that died at once, others when
-// they are a moment old, because whoever recorded them is at it.
+// Replay carries out revocations that this or another process recorded and did not
+// finish, until ctx ends: at the start all of them, later those older than
+// followTimeout, as the process that recorded a younger one is at work on it.
 func (s *Service) Replay(ctx context.Context) {
 	ticker := time.NewTicker(replayInterval)
 	defer ticker.Stop()
@@ -35,7 +34,7 @@ func (s *Service) Replay(ctx context.Context) {
 	for {
 		err := s.replay(ctx, before)
 		if err != nil && !failing && ctx.Err() == nil {
-			s.log.ErrorContext(ctx, "revocations are waiting", "error", err)
+			s.log.ErrorContext(ctx, "replay revocations failed", "error", err)
 		}
 		failing = err != nil
 		select {
@@ -63,9 +62,8 @@ func (s *Service) replay(ctx context.Context, before time.Time) error {
 	}
 }
 
-// carryOutAll carries several out, a few at a time: one that has to wait, because
-// its part of the session store is away, does not hold up the others. It returns
-// the first failure.
+// carryOutAll carries out several concurrently, so that one that waits for its node
+// of the session store does not delay the others. It returns the first error.
 func (s *Service) carryOutAll(ctx context.Context, pending []user.Revocation) error {
 	faults := make([]error, len(pending))
 	slots := make(chan struct{}, replayAtOnce)
@@ -81,22 +79,15 @@ func (s *Service) carryOutAll(ctx context.Context, pending []user.Revocation) er
 	return cmp.Or(faults...)
 }
 
-// follow carries out a revocation that was just recorded. The change that it
-// belongs to has happened, so neither a client that hangs up nor a session store
-// that is away makes it fail: without that store no session works, and Replay
-// comes back to it. ErrPending says so to those who want to know.
-func (s *Service) follow(ctx context.Context, r user.Revocation) error {
-	_, err := s.followCounting(ctx, r)
-	return err
-}
-
-// followCounting is follow and returns how many sessions were ended.
-func (s *Service) followCounting(ctx context.Context, r user.Revocation) (int, error) {
+// follow carries out a revocation that was just recorded and returns how many
+// sessions were ended. The change is already committed, so it goes on when the client
+// hangs up. ErrPending: the session store failed, and Replay carries it out.
+func (s *Service) follow(ctx context.Context, r user.Revocation) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followTimeout)
 	defer cancel()
 	ended, err := s.carryOut(ctx, r)
 	if err != nil {
-		s.log.ErrorContext(ctx, "sessions not revoked yet", "user_id", r.UserID, "error", err)
+		s.log.ErrorContext(ctx, "revoke sessions failed, will be retried", "user_id", r.UserID, "error", err)
 		return ended, ErrPending
 	}
 	return ended, nil
@@ -113,20 +104,19 @@ func (s *Service) carryOut(ctx context.Context, r user.Revocation) (ended int, e
 		return ended, fmt.Errorf("revoke sessions: %w", err)
 	}
 	if err := s.users.RevocationDone(ctx, r.ID); err != nil {
-		return ended, fmt.Errorf("forget revocation: %w", err)
+		return ended, fmt.Errorf("delete revocation: %w", err)
 	}
 	return ended, nil
 }
 
-// refreshRole gives all sessions of a user the role he has. Whoever changes the
-// role meanwhile does the same, so the last to write must have written the
-// truth: it is read again until it has not changed.
+// refreshRole sets the user's role in all of their sessions. A concurrent change of
+// the role does the same, so the role is read again until it is the one written.
 func (s *Service) refreshRole(ctx context.Context, id int64) error {
 	var written user.Role
 	for range refreshTries {
 		u, err := s.users.ByID(ctx, id)
 		if errors.Is(err, user.ErrNotFound) {
-			return nil // the deletion ends the sessions
+			return nil // deleting the user ends the sessions
 		}
 		if err != nil || u.Role == written {
 			return err
@@ -136,5 +126,5 @@ func (s *Service) refreshRole(ctx context.Context, id int64) error {
 		}
 		written = u.Role
 	}
-	return errors.New("the role keeps changing")
+	return errors.New("role changed at every try")
 }

@@ -3,14 +3,15 @@ package account
 import (
 	"context"
 	"errors"
+	"unicode/utf8"
 
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// NewUser is what somebody says of a user to create. An AvatarColor or Role that
-// is nil means the default.
+// NewUser are the fields of a user to create. A nil AvatarColor or Role means the
+// default.
 type NewUser struct {
 	Username, DisplayName, Password string
 	AvatarColor, Role               *string
@@ -19,10 +20,10 @@ type NewUser struct {
 // Create adds a user on behalf of the admin of a session. In this order:
 // ErrMissing; password.ErrTooShort, password.ErrTooLong; the sentinels of user
 // for username, display name, role, colour; session.ErrNotFound when the session
-// has ended meanwhile; user.ErrNotAdmin (any more); user.ErrUsernameTaken.
+// has ended meanwhile; user.ErrNotAdmin; user.ErrUsernameTaken.
 //
-// The session is looked at again because the caller read it before a body that
-// may have taken a minute to arrive.
+// The session is checked again because the caller loaded it before it read a body
+// that may have taken a minute to arrive.
 func (s *Service) Create(ctx context.Context, by session.Session, n NewUser) (user.User, error) {
 	return s.create(ctx, n, func(ctx context.Context, record user.New) (user.User, error) {
 		now, err := s.sessions.Load(ctx, by.Ref, session.Lifetime)
@@ -49,8 +50,8 @@ func (s *Service) create(ctx context.Context, n NewUser, add func(context.Contex
 	return add(ctx, record)
 }
 
-// check gives the record of a user, without password hash, in the contract's
-// order of validation.
+// check validates in the contract's order and returns the record without password
+// hash.
 func (n NewUser) check() (user.New, error) {
 	if n.Username == "" || n.DisplayName == "" || n.Password == "" {
 		return user.New{}, ErrMissing
@@ -65,27 +66,26 @@ func (n NewUser) check() (user.New, error) {
 	if err != nil {
 		return user.New{}, err
 	}
-	role, err := user.ParseRole(valueOr(n.Role, string(user.Member)))
+	role, color := string(user.Member), user.DefaultAvatarColor
+	if n.Role != nil {
+		role = *n.Role
+	}
+	if n.AvatarColor != nil {
+		color = *n.AvatarColor
+	}
+	parsed, err := user.ParseRole(role)
 	if err != nil {
 		return user.New{}, err
 	}
-	color := valueOr(n.AvatarColor, user.DefaultAvatarColor)
 	if err := user.CheckAvatarColor(color); err != nil {
 		return user.New{}, err
 	}
-	return user.New{Username: n.Username, DisplayName: displayName, AvatarColor: color, Role: role}, nil
+	return user.New{Username: n.Username, DisplayName: displayName, AvatarColor: color, Role: parsed}, nil
 }
 
-func valueOr(s *string, otherwise string) string {
-	if s == nil {
-		return otherwise
-	}
-	return *s
-}
-
-// Holder returns the user of a session as they are now, which is what counts: the
-// session store may have forgotten what it was told. user.ErrNotFound: the user
-// is gone; session.ErrNotFound: the session has ended.
+// Holder returns the user of a session as stored now. The user's row decides, as
+// the session store may have lost a revocation. user.ErrNotFound: the user was
+// deleted; session.ErrNotFound: the session has ended.
 func (s *Service) Holder(ctx context.Context, of session.Session) (user.User, error) {
 	u, err := s.users.ByID(ctx, of.UserID)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Service) Holder(ctx context.Context, of session.Session) (user.User, er
 	return u, nil
 }
 
-// List returns all users by display name, as a German reader expects.
+// List returns all users by display name in German collation.
 func (s *Service) List(ctx context.Context) ([]user.User, error) {
 	users, err := s.users.List(ctx)
 	if err != nil {
@@ -107,9 +107,8 @@ func (s *Service) List(ctx context.Context) ([]user.User, error) {
 	return users, nil
 }
 
-// Delete removes a user and ends all his sessions, on behalf of the admin of a
-// session. ErrOwnAccount, user.ErrNotFound, user.ErrNotAdmin (any more),
-// ErrPending.
+// Delete removes a user and ends all of their sessions, on behalf of the admin of a
+// session. ErrOwnAccount, user.ErrNotFound, user.ErrNotAdmin, ErrPending.
 func (s *Service) Delete(ctx context.Context, by session.Session, id int64) error {
 	if id == by.UserID {
 		return ErrOwnAccount
@@ -118,5 +117,53 @@ func (s *Service) Delete(ctx context.Context, by session.Session, id int64) erro
 	if err != nil {
 		return err
 	}
-	return s.follow(ctx, r)
+	_, err = s.follow(ctx, r)
+	return err
+}
+
+// ChangePassword sets the password of a session's user and ends all their other
+// sessions. In this order: ErrMissing; password.ErrTooShort, password.ErrTooLong;
+// user.ErrNotFound; ErrWrongPassword; ErrPending. Of several concurrent changes
+// with the same old password exactly one succeeds.
+func (s *Service) ChangePassword(ctx context.Context, by session.Session, current, replacement string) error {
+	if current == "" || replacement == "" {
+		return ErrMissing
+	}
+	if err := password.Check(replacement); err != nil {
+		return err
+	}
+	if utf8.RuneCountInString(current) > maxPassword {
+		return password.ErrTooLong
+	}
+	for range loginTries {
+		err := s.changeOnce(ctx, by, current, replacement)
+		if !errors.Is(err, user.ErrChanged) {
+			return err
+		}
+	}
+	return ErrWrongPassword
+}
+
+// changeOnce is one try. user.ErrChanged: the hash was replaced meanwhile; the next try
+// compares with the new one.
+func (s *Service) changeOnce(ctx context.Context, by session.Session, current, replacement string) error {
+	u, err := s.users.ByID(ctx, by.UserID)
+	if err != nil {
+		return err
+	}
+	if err := s.verify(ctx, u.PasswordHash, current); errors.Is(err, password.ErrMismatch) {
+		return ErrWrongPassword
+	} else if err != nil {
+		return err
+	}
+	hash, err := s.hash(ctx, replacement)
+	if err != nil {
+		return err
+	}
+	r, err := s.users.SetPasswordHash(ctx, u.ID, u.PasswordHash, hash, by.Key)
+	if err != nil {
+		return err
+	}
+	_, err = s.follow(ctx, r)
+	return err
 }
