@@ -11,24 +11,20 @@ import (
 	"github.com/gorilla/sessions"
 )
 
-// A neighbouring host can set cookies of the session's name beside ours, which the
+// A host of the same domain can set cookies of the session's name too, which the
 // browser may send first.
 const (
-	// maxCookies bounds how many a request is searched for ours.
-	maxCookies = 32
-	// maxLoads bounds how many of ours are looked up until one is live.
-	maxLoads = 3
+	maxCookies = 32 // read of a request
+	maxLoads   = 3  // of those with our signature, loaded until one is live
 )
 
-// signedFor is how long a cookie is sent again as it came. The browser counts its
-// lifetime from when it was sent; ResendStale from when it was signed, so it acts
-// that much earlier.
+// signedFor is how long a cookie is sent again unchanged. The browser counts its
+// lifetime from when it was sent, ResendStale from when it was signed.
 const signedFor = time.Hour
 
-// cookieStore is the Manager as gorilla/sessions knows it: gorilla keeps one
-// session per request, so that guard and handler share one load; securecookie
-// signs. What gorilla would do by default is set otherwise here: SameSite, a
-// month of lifetime, and writing a session again with every Save.
+// cookieStore is a sessions.Store: gorilla keeps one session per request, so that
+// guard and handler share one load; securecookie signs. It overrides gorilla's
+// defaults: SameSite, a lifetime of a month, and storing with every Save.
 type cookieStore struct {
 	store   Store
 	codecs  []securecookie.Codec
@@ -44,9 +40,9 @@ const (
 	tokenValue                   // token
 )
 
-// newCodecs returns the codec that signs and the one that only verifies. Their
-// own age check is off, because it would end a session that the store keeps
-// alive 7 days after the cookie was last sent, and with a clock of its own.
+// newCodecs returns the codec that signs and, with a previous secret, one that only
+// verifies. Their age check is off: it would refuse the cookie of a session that the
+// store keeps alive, and it cannot use our clock.
 func newCodecs(secret, previous string) []securecookie.Codec {
 	codec := func(key string) securecookie.Codec {
 		return securecookie.New([]byte(key), nil).MaxAge(0).SetSerializer(securecookie.NopEncoder{})
@@ -62,9 +58,9 @@ func (c *cookieStore) Get(r *http.Request, name string) (*sessions.Session, erro
 	return sessions.GetRegistry(r).Get(c, name)
 }
 
-// New implements sessions.Store: the session of the request's first cookie that has
-// a live one, loaded and renewed, or an empty one. A cookie that is not ours, or of a session that
-// is gone, is no error; a store that fails is.
+// New implements sessions.Store. It loads and renews the session of the request's
+// first cookie that has a live one, and otherwise returns an empty session: an
+// unsigned cookie or an ended session is not an error.
 func (c *cookieStore) New(r *http.Request, name string) (*sessions.Session, error) {
 	gs := sessions.NewSession(c, name)
 	options := c.options
@@ -84,8 +80,8 @@ func (c *cookieStore) New(r *http.Request, name string) (*sessions.Session, erro
 	return gs, nil
 }
 
-// read returns the tokens of the session cookies that are ours, in the order in
-// which they came, each session once.
+// read returns the tokens of the session cookies with our signature, in the order of
+// the request, each session once.
 func (c *cookieStore) read(r *http.Request, name string) []token {
 	var tokens []token
 	cookies := r.CookiesNamed(name)
@@ -101,7 +97,7 @@ func (c *cookieStore) read(r *http.Request, name string) []token {
 	return tokens
 }
 
-// verify reads a cookie that one of our secrets has signed.
+// verify returns the token of a cookie signed with one of our secrets.
 func (c *cookieStore) verify(name, cookie string) (token, bool) {
 	for i, codec := range c.codecs {
 		var value []byte
@@ -136,7 +132,7 @@ func (c *cookieStore) Save(_ *http.Request, w http.ResponseWriter, gs *sessions.
 	return nil
 }
 
-// cookie is gorilla's, with the expiry by our clock.
+// cookie returns gorilla's cookie with the expiry by our clock.
 func (c *cookieStore) cookie(name, value string, options *sessions.Options) *http.Cookie {
 	cookie := sessions.NewCookie(name, value, options) //nolint:gosec // the attributes are in the options
 	cookie.Expires = c.now().Add(time.Duration(options.MaxAge) * time.Second)

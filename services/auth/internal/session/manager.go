@@ -13,24 +13,22 @@ import (
 // CSRFCookie is the name of the cookie that scripts read the CSRF token from.
 const CSRFCookie = "csrf-token"
 
-// staleAfter is the age from which ResendStale sends the cookies again. A
-// browser drops a cookie 7 days after it was sent, the store 7 days after the
-// session was used; so the cookie has to follow the use.
+// staleAfter is the age from which ResendStale sends the cookies again: a browser
+// drops a cookie 7 days after it was sent, the store a session 7 days after its use.
 const staleAfter = 12 * time.Hour
 
 var namePattern = regexp.MustCompile(`\A[A-Za-z0-9_-]{1,32}\z`)
 
-// Options says how a Manager works.
+// Options configure a Manager.
 type Options struct {
 	Store Store
-	// Name is the application's: the session cookie is called "<Name>.sid".
-	// 1 to 32 letters, digits, hyphens and underscores.
+	// Name of the application, 1 to 32 letters, digits, hyphens and underscores.
+	// The session cookie is "<Name>.sid".
 	Name string
-	// Secret signs session cookies. PreviousSecret, where not empty, still
-	// verifies those that were signed before the secret was changed.
+	// Secret signs session cookies. PreviousSecret may be empty; it verifies those
+	// signed before the secret was changed.
 	Secret, PreviousSecret string
-	// Secure sets the attribute of that name on both cookies: browsers then send
-	// them over https only.
+	// Secure sets that attribute on both cookies, which limits them to https.
 	Secure bool
 	// SameSite of both cookies; zero is http.SameSiteLaxMode.
 	SameSite http.SameSite
@@ -48,7 +46,7 @@ type Manager struct {
 // NewManager checks the options and returns a Manager.
 func NewManager(o Options) (*Manager, error) {
 	if o.Store == nil || o.Now == nil {
-		return nil, errors.New("session manager: store or clock is missing")
+		return nil, errors.New("session manager: Store or Now is not set")
 	}
 	if !namePattern.MatchString(o.Name) {
 		return nil, errors.New("session manager: name is not 1 to 32 letters, digits, hyphens or underscores")
@@ -69,14 +67,12 @@ func NewManager(o Options) (*Manager, error) {
 
 type unrenewed struct{}
 
-// WithoutRenewal returns a context for requests that look at their session, which
-// does not live longer for that.
+// WithoutRenewal returns a context for requests that do not renew their session.
 func WithoutRenewal(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unrenewed{}, true)
 }
 
-// renewal is how long a session lives after a request with this context, zero for
-// as long as before.
+// renewal returns the lifetime for a session that a request loads; zero: unchanged.
 func renewal(ctx context.Context) time.Duration {
 	if ctx.Value(unrenewed{}) != nil {
 		return 0
@@ -84,10 +80,9 @@ func renewal(ctx context.Context) time.Duration {
 	return Lifetime
 }
 
-// Current returns the session of the request, which is thereby renewed unless its
-// context comes from WithoutRenewal.
-// ErrNotFound: the request is anonymous. Any other error: the store failed, and
-// nobody can say.
+// Current returns the session of the request and renews it, unless the context is
+// from WithoutRenewal. ErrNotFound: the request is anonymous. Any other error: the
+// store failed, and whether there is a session is unknown.
 func (m *Manager) Current(r *http.Request) (Session, error) {
 	gs, err := m.cookies.Get(r, m.name)
 	if err != nil {
@@ -126,9 +121,8 @@ func (m *Manager) Resend(w http.ResponseWriter, r *http.Request, s Session) erro
 	return m.send(w, r, gs, s)
 }
 
-// ResendStale sets both cookies again when the request's was signed 12 hours ago
-// or earlier. Without a session, and with a context from WithoutRenewal, it does
-// nothing.
+// ResendStale sets both cookies again when the request's was signed at least 12 hours
+// ago. Without a session, or with a context from WithoutRenewal, it does nothing.
 func (m *Manager) ResendStale(w http.ResponseWriter, r *http.Request) error {
 	if renewal(r.Context()) == 0 {
 		return nil

@@ -10,53 +10,45 @@ import (
 	"time"
 )
 
-// Lifetime is how long a session and its cookies live without activity
-// (contract section 2).
+// Lifetime of a session and its cookies without activity (contract section 2).
 const Lifetime = 7 * 24 * time.Hour
 
-// MaxPerUser is how many sessions a user may have. One more ends the one that was
-// used longest ago.
+// MaxPerUser is how many sessions a user may have. Another login ends the least
+// recently used one.
 const MaxPerUser = 100
 
 // SweepInterval is how often a process calls Store.Sweep (contract section 8).
 const SweepInterval = 15 * time.Minute
 
-// Ref names a session in a Store. It can not be used as a cookie, so it may be
-// shown to an operator and recorded.
+// Ref identifies a session in a Store. It is not a credential: it may be shown to an
+// operator and recorded.
 type Ref struct {
 	UserID int64
 	// Key is the SHA-256 of the session's id, 64 hex characters.
 	Key string
 }
 
-// Session is what is remembered of a login.
+// Session is the stored state of a login.
 type Session struct {
 	Ref
-	// Username is the user's, which never changes.
-	Username string
-	// Role is the user's, kept up to date by Store.SetRole.
-	Role string
-	// Stamp is the user's session stamp at the login (user.User.Admits).
-	Stamp string
-	// CSRFToken is 64 hex characters, or empty in a session made without.
-	CSRFToken string
-	// UserAgent is what the browser called itself at login, shortened.
-	UserAgent string
-	// CreatedAt is when the login was, UTC in whole seconds.
-	CreatedAt time.Time
+	Username  string    // the user's, which never changes
+	Role      string    // the user's, kept up to date by Store.SetRole
+	Stamp     string    // the user's session stamp at the login (user.User.Admits)
+	CSRFToken string    // 64 hex characters, or empty in a session created without
+	UserAgent string    // of the login, shortened
+	CreatedAt time.Time // of the login, UTC in whole seconds
 }
 
-// ValidCSRFToken compares a token with the session's in constant time. A
-// session without token has no valid one.
+// ValidCSRFToken reports whether a token is the session's, in constant time. A
+// session without a token has no valid one.
 func (s Session) ValidCSRFToken(token string) bool {
 	return s.CSRFToken != "" && subtle.ConstantTimeCompare([]byte(token), []byte(s.CSRFToken)) == 1
 }
 
-// Info is a live session as an operator sees it.
+// Info is a live session with its expiry.
 type Info struct {
 	Session
-	// ExpiresAt is when the session ends without further activity.
-	ExpiresAt time.Time
+	ExpiresAt time.Time // without further activity
 }
 
 // idBytes is the length of a session id: 256 bits cannot be guessed.
@@ -82,8 +74,8 @@ func newID() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// keyOf is how a store calls the session of an id, so that who reads the store
-// cannot use what he finds.
+// keyOf returns the storage key of a session id: its SHA-256, so that the store's
+// content does not yield a cookie.
 func keyOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:])

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// What a Store, or the Manager above it, refuses.
+// Errors of a Store and of the Manager.
 var (
-	// ErrNotFound says that there is no such live session: never was, ended,
-	// revoked or expired. To the Manager's callers: the request is anonymous.
+	// ErrNotFound: there is no such live session, as it never existed, was ended or
+	// revoked, or has expired. From the Manager: the request is anonymous.
 	ErrNotFound = errors.New("no session")
-	// ErrFenced says that sessions of the user were revoked or got another role
-	// since the fence was asked for. Read the user again.
-	ErrFenced = errors.New("the user changed during the login")
+	// ErrFenced: the user's sessions were revoked or their role changed since
+	// Fence. The caller reads the user again.
+	ErrFenced = errors.New("user changed during login")
 )
 
 // Store keeps sessions of all users. Every method is one atomic step and safe
@@ -23,39 +23,38 @@ type Store interface {
 	// Fence returns a token for Create. It stays valid for at least a minute
 	// unless Revoke or SetRole is called for the user.
 	Fence(ctx context.Context, userID int64) (string, error)
-	// Create keeps s for lifetime, or answers ErrFenced and keeps nothing. The
-	// same call again changes nothing. When the user has MaxPerUser sessions, the
-	// one that was used longest ago ends.
+	// Create stores s for lifetime, or returns ErrFenced and stores nothing. It is
+	// idempotent. When the user has MaxPerUser sessions, the least recently used
+	// one ends.
 	Create(ctx context.Context, s Session, fence string, lifetime time.Duration) error
-	// Load returns a session and renews it: it now lives for lifetime again, less
-	// a second at most (a thousandth, if that is shorter). With a lifetime of zero
-	// it is not renewed. ErrNotFound when it is gone; then nothing is written.
+	// Load returns a session and renews it for lifetime, less at most a second (or
+	// a thousandth, if that is shorter). With a lifetime of zero it is not renewed.
+	// ErrNotFound; then nothing is written.
 	Load(ctx context.Context, ref Ref, lifetime time.Duration) (Session, error)
-	// AddCSRFToken gives the session this token if it has none, and returns the
-	// one it has. ErrNotFound.
+	// AddCSRFToken sets the session's token if it has none, and returns the one it
+	// has. ErrNotFound.
 	AddCSRFToken(ctx context.Context, ref Ref, token string) (string, error)
-	// Delete ends a session. Again, or unknown, is no error.
+	// Delete ends a session. An unknown one is not an error.
 	Delete(ctx context.Context, ref Ref) error
 
-	// Revoke ends all sessions of a user but the one with the key keep (which
-	// may be empty), takes the fence away, and returns how many were ended.
-	// Again is no error. A user with more sessions than MaxPerUser, from before
-	// there was a limit, may lose one that a login makes meanwhile.
+	// Revoke ends all sessions of a user except the one with the key keep (which
+	// may be empty), removes the fence, and returns how many were ended. A user
+	// with more than MaxPerUser sessions, from before there was a limit, may lose
+	// one that a login creates meanwhile.
 	Revoke(ctx context.Context, userID int64, keep string) (int, error)
-	// SetRole changes the role in all sessions of a user and takes the fence
-	// away. Again, or without sessions, is no error.
+	// SetRole changes the role in all sessions of a user and removes the fence.
 	SetRole(ctx context.Context, userID int64, role string) error
-	// List returns the live sessions of a user, the one used last first.
+	// List returns the live sessions of a user, most recently used first.
 	List(ctx context.Context, userID int64) ([]Info, error)
 
-	// Sweep forgets what is left of expired sessions, which are not accepted
-	// before either, and counts those that live. It may count a session twice
-	// when many are made meanwhile.
+	// Sweep deletes what is left of expired sessions, which Load already refuses,
+	// and counts the live ones. It may count a session twice when many are created
+	// meanwhile.
 	Sweep(ctx context.Context) (Swept, error)
 }
 
-// Swept is what a sweep found.
+// Swept is the result of a sweep.
 type Swept struct {
-	Expired int // entries of expired sessions, forgotten now
+	Expired int // entries of expired sessions, deleted now
 	Live    int
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// token is what the session cookie says, before it is signed: whose session, its
-// id, and when the cookie was signed. The user stands in it so that a store can
-// keep all that belongs to one user together.
+// token is the content of the session cookie before it is signed: the user, the
+// session's id, and when the cookie was signed. It names the user because a store
+// keeps a user's sessions together.
 type token struct {
 	userID   int64
 	id       string
@@ -29,7 +29,7 @@ func (t token) String() string {
 	return strconv.FormatInt(t.userID, 10) + "." + t.id + "." + strconv.FormatInt(t.signedAt.Unix(), 10)
 }
 
-// parseToken is the inverse of String and takes nothing that String does not make.
+// parseToken is the inverse of String and accepts nothing else.
 func parseToken(text string) (token, error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {

@@ -3,35 +3,32 @@
 //
 // # Keys
 //
-// All keys of a user have the hash tag {u<user id>} and so one slot; each
-// method is one Lua script on them, and one round trip.
+// All keys of a user have the hash tag {u<user id>} and so one slot; each method is
+// one Lua script on them, and one round trip.
 //
 //	<app>:{u42}:session:<sha256 of the id>  hash: username, role, csrf, agent, created, stamp
 //	<app>:{u42}:sessions                    sorted set: those hashes by expiry (Unix ms)
 //	<app>:{u42}:fence                       string: see session.Store.Fence
 //
-// A session is live while its key exists *and* the set names it. So whatever
-// Redis may lose, a session that can not be found by its user is not accepted.
-// The scripts compute the names of session keys from the set; they lie in the
-// declared keys' slot.
+// A session is live while its key exists *and* is in the set: one that a revocation
+// could not find is not accepted, whatever Redis loses. The scripts compute the names
+// of session keys from the set; they are in the slot of the declared keys.
 //
-// A user has at most session.MaxPerUser sessions: Create ends the one that was
-// used longest ago, which is the first of the set. No script touches more than
-// 1000 sessions; a revocation of more, from before there was a limit, takes
-// several steps.
+// A user has at most session.MaxPerUser sessions: Create ends the first of the set.
+// No script reads more than 1000 sessions; a revocation of more, from before there
+// was a limit, takes several steps.
 //
 // # Expiry
 //
-// Session keys expire by themselves, and a set with its last session. Entries
-// of expired sessions leave a set whenever a session of that user is used or
-// made; Sweep removes those of users who have others that nobody uses. It walks
-// the keys by SCAN in small steps, so that no request waits for it.
+// Session keys expire by themselves, and a set with its last session. Entries of
+// expired sessions are removed from a set whenever a session of that user is used or
+// created, and by Sweep, which scans the keys in small steps so that no request waits.
 //
-// # What Redis must be
+// # Requirements
 //
-// maxmemory-policy noeviction, else people are logged out when memory is short.
+// maxmemory-policy noeviction, else users are logged out when memory is short.
 // Without persistence they are when it restarts. A failover may lose the last
-// second: logins of that second are then gone, and a logout of that second may
+// second: logins of that second are then lost, and a logout of that second may
 // have to be repeated. What a deletion, a new password or a change of role
 // revokes holds without Redis, by the user's row (user.User.Admits).
 package redisstore

@@ -13,19 +13,18 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// tripTimeout bounds one trip of loads that travel together, retries included.
-const tripTimeout = 4 * time.Second
+// batchTimeout bounds one pipeline of loads, retries included.
+const batchTimeout = 4 * time.Second
 
-// load is what one Load asks for.
+// load are the arguments of one Load.
 type load struct {
 	ref      session.Ref
 	lifetime time.Duration
 }
 
-// Load implements session.Store. It is asked for with every request, and what
-// costs most of it is sending and receiving: loads that come at once share that.
-// In a Cluster each goes alone, so that a node that is away holds up nobody whose
-// session is on another.
+// Load implements session.Store. Every request calls it, and sending and receiving is
+// most of its cost, which concurrent loads share in one pipeline. In a Cluster each is
+// sent alone, so that a node that is away does not delay sessions on other nodes.
 func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
 	values, err := s.values(ctx, load{ref, lifetime})
 	if err != nil {
@@ -37,7 +36,7 @@ func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duratio
 	return decode(ref, values)
 }
 
-// values are those of a session's hash, none when it is gone.
+// values returns those of a session's hash, none when it does not exist.
 func (s *Store) values(ctx context.Context, l load) ([]string, error) {
 	if s.loads == nil {
 		return s.scripts.load.Run(ctx, s.client, s.pair(l.ref), l.ref.Key, milliseconds(l.lifetime)).StringSlice()
@@ -48,12 +47,12 @@ func (s *Store) values(ctx context.Context, l load) ([]string, error) {
 	return values, err
 }
 
-// loadAll makes one trip, and a second one when Redis does not know the script.
+// loadAll sends one pipeline, and a second one when Redis does not have the script.
 func (s *Store) loadAll(ctx context.Context, calls []*batch.Call[load, []string]) {
-	replies := s.ask(ctx, calls)
+	replies := s.send(ctx, calls)
 	if slices.ContainsFunc(replies, func(r *redis.Cmd) bool { return redis.HasErrorPrefix(r.Err(), "NOSCRIPT") }) {
 		if err := s.scripts.load.Load(ctx, s.client).Err(); err == nil {
-			replies = s.ask(ctx, calls)
+			replies = s.send(ctx, calls)
 		}
 	}
 	for i, c := range calls {
@@ -61,7 +60,7 @@ func (s *Store) loadAll(ctx context.Context, calls []*batch.Call[load, []string]
 	}
 }
 
-func (s *Store) ask(ctx context.Context, calls []*batch.Call[load, []string]) []*redis.Cmd {
+func (s *Store) send(ctx context.Context, calls []*batch.Call[load, []string]) []*redis.Cmd {
 	pipe := s.client.Pipeline()
 	replies := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {

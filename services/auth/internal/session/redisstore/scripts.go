@@ -30,7 +30,7 @@ var (
 	luaList string
 )
 
-// scripts are sent by their hash, and whole only when Redis does not know them.
+// scripts are sent by their hash, and in full only when Redis does not have them.
 type scripts struct {
 	fence, create, load, addCSRF, remove, revoke, setRole, list *redis.Script
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// fenceLifetime is how long a login may take.
+// fenceLifetime bounds how long a login may take.
 const fenceLifetime = 10 * time.Minute
 
-// maxStep bounds the sessions of a user that one script looks at, so that Redis
-// answers others meanwhile: a user of an earlier version may have any number.
+// maxStep bounds the sessions that one script reads, so that Redis answers other
+// clients meanwhile: a user of an earlier version may have any number.
 const maxStep = 1000
 
-// errReply says that a script answered in a shape it does not have.
-var errReply = errors.New("unexpected reply of a script")
+// errReply is returned for a reply that the script cannot produce.
+var errReply = errors.New("unexpected reply of the script")
 
 // Store is a session.Store in Redis.
 type Store struct {
@@ -35,12 +35,12 @@ type Store struct {
 
 var _ session.Store = (*Store)(nil)
 
-// New returns a store whose keys begin with the application's name, which holds
-// no braces and no characters that a SCAN pattern gives a meaning.
+// New returns a store whose keys begin with the application's name, which has no
+// braces and no wildcards of a SCAN pattern.
 func New(client redis.UniversalClient, app string) *Store {
 	s := &Store{client: client, app: app, scripts: newScripts()}
 	if _, cluster := client.(*redis.ClusterClient); !cluster {
-		s.loads = batch.New(tripTimeout, s.loadAll)
+		s.loads = batch.New(batchTimeout, s.loadAll)
 	}
 	return s
 }
@@ -56,7 +56,7 @@ func (s *Store) session(ref session.Ref) string  { return s.sessionPrefix(ref.Us
 func (s *Store) pair(ref session.Ref) []string   { return []string{s.session(ref), s.set(ref.UserID)} }
 func (s *Store) setAndFence(user int64) []string { return []string{s.set(user), s.fence(user)} }
 func milliseconds(d time.Duration) int64         { return max(1, d.Milliseconds()) }
-func failed(what string, err error) error        { return fmt.Errorf("%s in Redis: %w", what, err) }
+func failed(what string, err error) error        { return fmt.Errorf("redis: %s: %w", what, err) }
 
 // Fence implements session.Store.
 func (s *Store) Fence(ctx context.Context, userID int64) (string, error) {

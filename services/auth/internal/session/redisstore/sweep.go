@@ -12,14 +12,11 @@ import (
 )
 
 const (
-	// sweepStep is how many keys one SCAN looks at: below a millisecond of
-	// Redis's time.
-	sweepStep = 500
-	// sweepPause is what requests get between two steps.
-	sweepPause = 2 * time.Millisecond
+	sweepStep  = 500                  // keys of one SCAN, below a millisecond of Redis's time
+	sweepPause = 2 * time.Millisecond // between two steps, for requests
 )
 
-// Sweep implements session.Store. It may run in several processes at once.
+// Sweep implements session.Store. Several processes may run it concurrently.
 func (s *Store) Sweep(ctx context.Context) (session.Swept, error) {
 	var counted counts
 	var err error
@@ -37,7 +34,7 @@ func (s *Store) Sweep(ctx context.Context) (session.Swept, error) {
 	return swept, nil
 }
 
-// counts are those of all nodes, which are swept at once.
+// counts are of all nodes, which are swept concurrently.
 type counts struct{ expired, live atomic.Int64 }
 
 func (s *Store) sweepNode(ctx context.Context, node redis.Cmdable, counted *counts) error {

@@ -1,5 +1,5 @@
 -- KEYS: set. ARGV: prefix of session keys, most sessions.
--- Answers {key, expiry in Unix ms, {value, ...}}, the last used first.
+-- Returns {key, expiry in Unix ms, {value, ...}}, most recently used first.
 local list = {}
 local found = redis.call('ZREVRANGE', KEYS[1], 0, ARGV[2] - 1, 'WITHSCORES')
 for i = 1, #found, 2 do

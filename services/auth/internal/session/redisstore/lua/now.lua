@@ -4,8 +4,8 @@ local function now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- Names the session in its user's set for lifetime from now, drops the entries
--- of expired ones, and lets the set live as long as its last session.
+-- Adds the session to its user's set for lifetime from now, removes the entries of
+-- expired ones, and keeps the set as long as its last session.
 local function keep(session, set, key, lifetime)
   local time = now()
   redis.call('PEXPIRE', session, lifetime)

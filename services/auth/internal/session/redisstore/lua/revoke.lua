@@ -1,5 +1,5 @@
 -- KEYS: set, fence. ARGV: prefix of session keys, key to keep, most sessions that
--- end in one step. Answers {sessions ended, sessions left to end}.
+-- end in one step. Returns {sessions ended, sessions left to end}.
 redis.call('UNLINK', KEYS[2])
 local ended = 0
 for _, key in ipairs(redis.call('ZRANGE', KEYS[1], 0, ARGV[3])) do
