@@ -4,7 +4,7 @@ import "context"
 
 // Occupy takes one slot, as a comparison does, until release is called.
 func (h *Hasher) Occupy(ctx context.Context) (release func(), err error) {
-	return h.gate.leave, h.gate.enter(ctx)
+	return h.gate.release, h.gate.acquire(ctx)
 }
 
 // Dummy is the hash that VerifyDummy compares with.

@@ -6,33 +6,32 @@ import (
 	"sync"
 )
 
-// gate lets a number of callers in at a time, and a number wait. It is fair
-// between the networks that they come from: those with somebody waiting are
-// served in rotation, each in the order of arrival, and when the queue is full
-// the network that has the most in it makes room for one that has fewer. So no
-// network, however many it sends, keeps the others out.
+// gate is a semaphore with a bounded queue that is fair between client networks:
+// networks with waiting callers are served in rotation, each in the order of arrival,
+// and when the queue is full the last caller of the network with the most is refused
+// in favour of one with fewer. So no network can exclude the others.
 type gate struct {
 	slots, queue int
 
 	mu      sync.Mutex
-	inside  int
+	running int
 	waiting int
 	refused uint64
-	lines   []*line // of the networks with callers waiting, the next one first
+	lines   []*line // of the networks with waiting callers, the next one first
 }
 
 // line is the queue of one network.
 type line struct {
 	network string
-	callers []chan error // each gets nil when it is in, or ErrBusy
+	callers []chan error // each receives nil when it holds a slot, or ErrBusy
 }
 
 func newGate(slots, queue int) *gate {
 	return &gate{slots: slots, queue: queue}
 }
 
-// enter returns nil when the caller is in; leave must follow.
-func (g *gate) enter(ctx context.Context) error {
+// acquire returns nil when the caller holds a slot; release must follow.
+func (g *gate) acquire(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -47,21 +46,21 @@ func (g *gate) enter(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if !g.quit(network, caller) && <-caller == nil {
-		g.leave() // its turn came in the same instant
+		g.release() // the slot was assigned in the same instant
 	}
 	return ctx.Err()
 }
 
-// join lets the caller in (nil, nil), refuses (nil, ErrBusy), or queues.
+// join assigns a slot (nil, nil), refuses (nil, ErrBusy), or queues the caller.
 func (g *gate) join(network string) (chan error, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.inside < g.slots {
-		g.inside++
+	if g.running < g.slots {
+		g.running++
 		return nil, nil
 	}
 	own := g.find(network)
-	if g.waiting >= g.queue && !g.makeRoom(own) {
+	if g.waiting >= g.queue && !g.evict(own) {
 		g.refused++
 		return nil, ErrBusy
 	}
@@ -75,9 +74,9 @@ func (g *gate) join(network string) (chan error, error) {
 	return caller, nil
 }
 
-// makeRoom refuses the last caller of the longest line if that is longer than
-// own would become.
-func (g *gate) makeRoom(own *line) bool {
+// evict refuses the last caller of the longest line if that is longer than own would
+// become, and reports whether it did.
+func (g *gate) evict(own *line) bool {
 	longest := slices.MaxFunc(g.lines, func(a, b *line) int { return len(a.callers) - len(b.callers) })
 	length := 1
 	if own != nil {
@@ -91,7 +90,7 @@ func (g *gate) makeRoom(own *line) bool {
 	return true
 }
 
-// quit takes a caller out of the queue, and reports whether it was there.
+// quit removes a caller from the queue, and reports whether it was there.
 func (g *gate) quit(network string, caller chan error) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,12 +106,12 @@ func (g *gate) quit(network string, caller chan error) bool {
 	return true
 }
 
-// leave lets the next network's first caller in.
-func (g *gate) leave() {
+// release passes the slot on to the next network's first caller.
+func (g *gate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.lines) == 0 {
-		g.inside--
+		g.running--
 		return
 	}
 	next := g.lines[0]
@@ -129,7 +128,7 @@ func (g *gate) find(network string) *line {
 	return nil
 }
 
-// remove takes the i-th caller out of a line, and a line without callers away.
+// remove removes the i-th caller of a line, and the line with its last caller.
 func (g *gate) remove(l *line, i int) chan error {
 	caller := l.callers[i]
 	l.callers = slices.Delete(l.callers, i, i+1)
@@ -143,13 +142,13 @@ func (g *gate) remove(l *line, i int) chan error {
 func (g *gate) stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return Stats{Computing: g.inside, Waiting: g.waiting, Refused: g.refused}
+	return Stats{Computing: g.running, Waiting: g.waiting, Refused: g.refused}
 }
 
 type networkKey struct{}
 
-// From says for which network a password is computed: a Hasher is fair between
-// networks. Without it, the network is the one without a name.
+// From returns a context with the client's network: a Hasher is fair between
+// networks. Without it the network is "".
 func From(ctx context.Context, network string) context.Context {
 	return context.WithValue(ctx, networkKey{}, network)
 }

@@ -15,29 +15,25 @@ import (
 // DefaultCost is bcrypt's cost factor (contract section 2).
 const DefaultCost = 12
 
-// queuePerSlot bounds the default queue: at 0.2 s for a comparison the last one
-// in waits about 3 s.
+// queuePerSlot sets the default queue: at 0.2 s for a comparison the last caller
+// waits about 3 s.
 const queuePerSlot = 16
 
 var (
-	// ErrMismatch says that the password is not the one of the hash.
 	ErrMismatch = errors.New("password does not match")
-	// ErrBusy says that too many are waiting for a comparison already. Come
-	// back in a few seconds.
-	ErrBusy = errors.New("too many password comparisons are waiting")
+	// ErrBusy: the queue is full; a retry in a few seconds may succeed.
+	ErrBusy = errors.New("queue of password comparisons is full")
 )
 
-// Options says how a Hasher works; zero values mean the defaults.
+// Options configure a Hasher; zero values mean the defaults.
 type Options struct {
-	// Cost of new hashes, 4 (for tests) to 31; default DefaultCost.
-	Cost int
+	Cost int // of new hashes, 4 (for tests) to 31; default DefaultCost
 	// Concurrency is how many hashes are computed at a time; by default half of
-	// GOMAXPROCS, at least one. A hash holds one of Go's processors for long; the
-	// other half is for requests without a password. cmd/auth has twice as many
-	// as the machine has, so that passwords may still use all of that.
+	// GOMAXPROCS, at least one. A hash occupies one of Go's processors for long; the
+	// other half is for requests without a password. cmd/auth sets GOMAXPROCS to
+	// twice the machine's, so that passwords may still use all of them.
 	Concurrency int
-	// Queue is how many more may wait; default 16 for each that computes.
-	Queue int
+	Queue       int // how many more may wait; default 16 for each that computes
 }
 
 // Hasher computes and compares hashes, a bounded number at a time. It is safe
@@ -50,12 +46,12 @@ type Hasher struct {
 	highest atomic.Int64
 }
 
-// MaxImportCost is the highest cost of a hash that is taken over from another
-// program. One more doubles the time of a login, and of every failed one.
+// MaxImportCost is the highest cost of a hash imported from another program. One more
+// doubles the time of every failed login.
 const MaxImportCost = 14
 
-// Seen tells the Hasher of a stored hash, so that a comparison that fails always
-// costs as much as one with the costliest hash there is, up to MaxImportCost.
+// Seen records the cost of a stored hash, so that a comparison that fails always costs
+// as much as one with the costliest hash, up to MaxImportCost.
 func (h *Hasher) Seen(hash string) {
 	s, ok := parse(hash)
 	if !ok {
@@ -70,10 +66,10 @@ func (h *Hasher) Seen(hash string) {
 	}
 }
 
-// workCost is the cost of a comparison that fails.
+// workCost returns the cost of a comparison that fails.
 func (h *Hasher) workCost() int { return max(h.cost, int(h.highest.Load())) }
 
-// New returns a Hasher. It computes nothing, so that a program serves at once.
+// New returns a Hasher. It computes no hash, so that a program starts at once.
 func New(o Options) (*Hasher, error) {
 	if o.Cost == 0 {
 		o.Cost = DefaultCost
@@ -90,8 +86,8 @@ func New(o Options) (*Hasher, error) {
 	return &Hasher{cost: o.Cost, dummy: dummyTail(), gate: newGate(o.Concurrency, o.Queue)}, nil
 }
 
-// dummyTail is salt and hash of a password that does not exist, at random: bcrypt
-// compares with it as with any other, at whatever cost is written before it.
+// dummyTail returns a random salt and hash, which bcrypt compares with as with any
+// other, at the cost that is written before it.
 func dummyTail() string {
 	var random [16 + 23]byte
 	_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the process instead
@@ -101,20 +97,16 @@ func dummyTail() string {
 // alphabet is bcrypt's base64.
 var alphabet = base64.NewEncoding("./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789").WithPadding(base64.NoPadding)
 
-// dummyHash is the hash that VerifyDummy compares with.
+// dummyHash returns the hash that VerifyDummy compares with.
 func (h *Hasher) dummyHash() string { return fmt.Sprintf("$2a$%02d$%s", h.workCost(), h.dummy) }
 
-// Hash returns the hash to store for a password of any length. ErrBusy, or
-// ctx's error when it ends before the password's turn.
+// Hash returns the hash to store for a password of any length. ErrBusy, or ctx's error
+// when it ends in the queue.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
-	if err := h.gate.enter(ctx); err != nil {
+	if err := h.gate.acquire(ctx); err != nil {
 		return "", err
 	}
-	defer h.gate.leave()
-	return h.generate(password)
-}
-
-func (h *Hasher) generate(password string) (string, error) {
+	defer h.gate.release()
 	scheme, input := "", []byte(password)
 	if !exact(password) {
 		scheme, input = longScheme, digest(password)
@@ -126,19 +118,17 @@ func (h *Hasher) generate(password string) (string, error) {
 	return scheme + string(hash), nil
 }
 
-// Verify returns nil when the password is the one of the stored hash, else
-// ErrMismatch, also for a hash that is malformed. ErrBusy, or ctx's error when
-// it ends before the password's turn.
+// Verify returns nil when the password matches the stored hash, else ErrMismatch, also
+// for a malformed hash. ErrBusy, or ctx's error when it ends in the queue.
 func (h *Hasher) Verify(ctx context.Context, hash, password string) error {
-	if err := h.gate.enter(ctx); err != nil {
+	if err := h.gate.acquire(ctx); err != nil {
 		return err
 	}
-	defer h.gate.leave()
+	defer h.gate.release()
 	return h.compare(hash, password)
 }
 
-// VerifyDummy does the work of Verify for a user who does not exist and never
-// returns nil.
+// VerifyDummy does the work of Verify for an unknown user and never returns nil.
 func (h *Hasher) VerifyDummy(ctx context.Context, password string) error {
 	if err := h.Verify(ctx, h.dummyHash(), password); err != nil {
 		return err
@@ -166,9 +156,9 @@ func (h *Hasher) compare(hash, password string) error {
 	return ErrMismatch
 }
 
-// NeedsRehash tells, of a password that Verify has just accepted, whether it
-// should be hashed again: the cost was lower. A password that another program
-// may have shortened stays as it is, because we cannot know the rest.
+// NeedsRehash reports whether a password that Verify has just accepted should be
+// hashed again because the cost was lower. One that another program may have shortened
+// stays as it is, because its end was not verified.
 func (h *Hasher) NeedsRehash(hash, password string) bool {
 	s, ok := parse(hash)
 	if !ok || s.cost >= h.cost {
@@ -180,9 +170,8 @@ func (h *Hasher) NeedsRehash(hash, password string) bool {
 // Stats is the load of a Hasher.
 type Stats struct {
 	Computing, Waiting int
-	// Refused counts the ErrBusy since the start.
-	Refused uint64
+	Refused            uint64 // ErrBusy since the start
 }
 
-// Stats returns the present load.
+// Stats returns the current load.
 func (h *Hasher) Stats() Stats { return h.gate.stats() }

@@ -11,13 +11,13 @@ const (
 	MaxLength = 1024
 )
 
-// What Check refuses.
+// Errors of Check.
 var (
 	ErrTooShort = errors.New("password has fewer than 8 characters")
 	ErrTooLong  = errors.New("password has more than 1024 characters")
 )
 
-// Check tells whether a password may be set: ErrTooShort, ErrTooLong or nil.
+// Check returns ErrTooShort, ErrTooLong or nil for a password to set.
 func Check(password string) error {
 	switch n := utf8.RuneCountInString(password); {
 	case n < MinLength:

@@ -9,30 +9,28 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// longScheme marks the stored hash of a password that plain bcrypt would not
-// take exactly.
+// longScheme marks the stored hash of a password that plain bcrypt does not compare
+// exactly.
 const longScheme = "sha256:"
 
-// maxBcrypt is how many bytes bcrypt looks at.
+// maxBcrypt is how many bytes bcrypt reads.
 const maxBcrypt = 72
 
-// form is what bcrypt makes: minor version, cost, 22 characters of salt and 31 of
-// hash.
+// form of a bcrypt hash: minor version, cost, 22 characters of salt and 31 of hash.
 var form = regexp.MustCompile(`\A\$2[a-z]\$\d\d\$[./A-Za-z0-9]{53}\z`)
 
-// exact tells whether plain bcrypt distinguishes the password from every other.
+// exact reports whether plain bcrypt distinguishes the password from every other.
 func exact(password string) bool {
 	return len(password) <= maxBcrypt && !strings.Contains(password, "\x00")
 }
 
-// digest is what bcrypt gets instead of a password that is not exact: 44 bytes
-// without NUL.
+// digest returns bcrypt's input for a password that is not exact: 44 bytes without NUL.
 func digest(password string) []byte {
 	sum := sha256.Sum256([]byte(password))
 	return []byte(base64.StdEncoding.EncodeToString(sum[:]))
 }
 
-// stored is a hash as the user store has it, taken apart.
+// stored is a parsed hash of the user store.
 type stored struct {
 	hash    string // bcrypt's own form
 	cost    int
@@ -40,7 +38,7 @@ type stored struct {
 	foreign bool // of another program, which shortened long passwords
 }
 
-// parse reports false for what no program that we know makes.
+// parse reports false for a hash of unknown form.
 func parse(text string) (stored, bool) {
 	hash, long := strings.CutPrefix(text, longScheme)
 	cost, err := bcrypt.Cost([]byte(hash))
@@ -58,8 +56,8 @@ func parse(text string) (stored, bool) {
 	return s, true
 }
 
-// input is what bcrypt is to compare with the hash; false: the password can not
-// be the one, whatever bcrypt would say.
+// input returns bcrypt's input to compare with the hash; false: the password cannot
+// match, whatever bcrypt returns.
 func (s stored) input(password string) ([]byte, bool) {
 	switch {
 	case s.long:
@@ -71,14 +69,13 @@ func (s stored) input(password string) ([]byte, bool) {
 	}
 }
 
-// TooCostly reports whether a stored hash costs more than one may that is taken
-// over from another program.
+// TooCostly reports whether a hash costs more than MaxImportCost.
 func TooCostly(hash string) bool {
 	s, ok := parse(hash)
 	return ok && s.cost > MaxImportCost
 }
 
-// Recognized tells whether Verify can ever accept a password for the stored hash.
+// Recognized reports whether a password can match the stored hash.
 func Recognized(hash string) bool {
 	_, ok := parse(hash)
 	return ok

@@ -12,22 +12,18 @@ import (
 	"time"
 )
 
-// storeTimeout bounds one step of the store.
-const storeTimeout = 1500 * time.Millisecond
+const (
+	storeTimeout = 1500 * time.Millisecond // of one step of the store
+	maxKey       = 64                      // bytes; a longer key is replaced by its hash
+	widening     = 4                       // factor between the limits of a key and the next wider one
+)
 
-// maxKey is the length in bytes above which a key is replaced by its hash.
-const maxKey = 64
-
-// widening is how many times more attempts a key has than the narrower one
-// before it.
-const widening = 4
-
-// Limiter allows each key a number of attempts per window. The window begins
-// with the first attempt that counts.
+// Limiter allows each key a number of attempts per window. The window begins with
+// the first attempt that counts.
 //
-// An attempt may have several keys, from the narrowest to the widest that it
-// belongs to (an address, its network, the network of that): it then counts in
-// all of them, and each has 4 times the attempts of the one before.
+// An attempt may have several keys, from the narrowest to the widest (an address, its
+// network, the network of that). It counts in all of them, and each has 4 times the
+// attempts of the one before.
 type Limiter struct {
 	store  Store
 	name   string
@@ -35,35 +31,28 @@ type Limiter struct {
 	window time.Duration
 }
 
-// New returns a limiter. The name keeps its keys apart from those of other
-// limiters in the same store. Limit and window (at least a millisecond) must be
-// positive.
+// New returns a limiter. The name separates its keys from those of other limiters in
+// the store. limit must be positive and window at least a millisecond.
 func New(store Store, name string, limit int, window time.Duration) (*Limiter, error) {
 	if store == nil || name == "" || limit <= 0 || window < time.Millisecond {
-		return nil, errors.New("limiter: store, name, limit or window is missing")
+		return nil, errors.New("limiter: store, name, limit or window is not set")
 	}
 	return &Limiter{store: store, name: name, limit: limit, window: window.Truncate(time.Millisecond)}, nil
 }
 
-// Decision is what a limiter says about an attempt.
+// Decision is the result for an attempt. With several keys the numbers are of the
+// window with the fewest attempts left, and of those of the one that ends last.
 type Decision struct {
-	// Allowed says whether the attempt may be made. A refused one is not counted.
-	Allowed bool
-	// Limit is how many attempts a window has, Window how long it lasts. Of
-	// several windows the Decision tells about the one with the fewest attempts
-	// left, and of those about the one that ends last.
-	Limit  int
-	Window time.Duration
-	// Remaining is how many attempts are left now.
+	Allowed   bool // a refused attempt is not counted
+	Limit     int  // attempts of a window
+	Window    time.Duration
 	Remaining int
-	// Reset is the time until the window ends: the whole Window when none has begun.
-	Reset time.Duration
+	Reset     time.Duration // until the window ends; the whole Window when none has begun
 
 	attempt string
 }
 
-// ResetSeconds is Reset in whole seconds, rounded up: who waits that long is
-// let in.
+// ResetSeconds is Reset in whole seconds, rounded up: an attempt after it is allowed.
 func (d Decision) ResetSeconds() int { return ceilSeconds(d.Reset) }
 
 // WindowSeconds is Window in whole seconds, rounded up.
@@ -73,9 +62,9 @@ func ceilSeconds(d time.Duration) int {
 	return int((d + time.Second - 1) / time.Second)
 }
 
-// Spend takes one attempt of the keys, in all their windows or, when one has none
-// left, in none. It goes on when ctx is cancelled: hanging up does not save an
-// attempt. On an error nothing may be allowed.
+// Spend counts one attempt, in the windows of all keys or, when one has none left, in
+// none. It goes on when ctx is cancelled, so that a client cannot avoid the count by
+// hanging up. On an error the attempt must not be made.
 func (l *Limiter) Spend(ctx context.Context, keys ...string) (Decision, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
@@ -87,10 +76,9 @@ func (l *Limiter) Spend(ctx context.Context, keys ...string) (Decision, error) {
 	return l.decision(count, stored, attempt), nil
 }
 
-// Refund gives the attempt of an allowed decision back, in the windows of the
-// keys that it was taken from, and returns how things stand then. Again, or when
-// a window is over, it changes nothing. Like Spend it goes on when ctx is
-// cancelled, though not beyond ctx's deadline.
+// Refund removes the attempt of an allowed decision from the windows of the keys and
+// returns the new state. It is idempotent and changes no later window. Like Spend it
+// goes on when ctx is cancelled, but not beyond ctx's deadline.
 func (l *Limiter) Refund(ctx context.Context, d Decision, keys ...string) (Decision, error) {
 	if !d.Allowed {
 		return d, nil
@@ -104,7 +92,7 @@ func (l *Limiter) Refund(ctx context.Context, d Decision, keys ...string) (Decis
 	stored := l.storeKeys(keys)
 	count, err := l.store.Refund(ctx, d.attempt, stored...)
 	if err != nil {
-		return Decision{}, fmt.Errorf("give attempt back: %w", err)
+		return Decision{}, fmt.Errorf("refund attempt: %w", err)
 	}
 	count.Taken = true
 	return l.decision(count, stored, d.attempt), nil
@@ -127,7 +115,7 @@ func (l *Limiter) decision(c Count, keys []Key, attempt string) Decision {
 	return tightest
 }
 
-// storeKeys names the windows of keys, with the limit of each.
+// storeKeys returns the windows of keys, each with its limit.
 func (l *Limiter) storeKeys(keys []string) []Key {
 	stored, limit := make([]Key, len(keys)), l.limit
 	for i, key := range keys {

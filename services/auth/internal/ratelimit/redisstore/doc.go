@@ -6,7 +6,6 @@
 // is empty. Where an attempt counts in several windows, from the narrowest to
 // the widest, each is "<app>:limit:{<limiter>:<widest>}:<limiter>:<key>": the
 // hash tag puts them into one slot of a Cluster. Each step is one Lua script on
-// these keys. A refund takes its own attempt out, so it can be repeated and can
-// not reach a later window. A failover may forget the attempts of its last
-// second.
+// these keys. A refund removes its own attempt, so it can be repeated and does not
+// change a later window. A failover may lose the attempts of its last second.
 package redisstore

@@ -20,8 +20,8 @@ var (
 	luaRefund string
 )
 
-// errReply says that a script answered in a shape it does not have.
-var errReply = errors.New("unexpected reply of a script")
+// errReply is returned for a reply that the script cannot produce.
+var errReply = errors.New("redis: unexpected reply of the script")
 
 // Store is a ratelimit.Store in Redis.
 type Store struct {
@@ -32,8 +32,7 @@ type Store struct {
 
 var _ ratelimit.Store = (*Store)(nil)
 
-// New returns a store whose keys begin with the application's name, which holds
-// no braces.
+// New returns a store whose keys begin with the application's name, which has no braces.
 func New(client redis.UniversalClient, app string) *Store {
 	return &Store{client: client, app: app, spend: redis.NewScript(luaSpend), refund: redis.NewScript(luaRefund)}
 }
@@ -55,21 +54,21 @@ func (s *Store) Refund(ctx context.Context, attempt string, keys ...ratelimit.Ke
 func (s *Store) run(ctx context.Context, script *redis.Script, keys []ratelimit.Key, args ...any) (ratelimit.Count, error) {
 	reply, err := script.Run(ctx, s.client, s.windows(keys), args...).Int64Slice()
 	if err != nil {
-		return ratelimit.Count{}, fmt.Errorf("ask Redis: %w", err)
+		return ratelimit.Count{}, fmt.Errorf("redis: %w", err)
 	}
 	if len(reply) != 1+2*len(keys) {
 		return ratelimit.Count{}, errReply
 	}
 	count := ratelimit.Count{Taken: reply[0] == 1}
 	for window := range slices.Chunk(reply[1:], 2) {
-		left := max(0, time.Duration(window[1])*time.Millisecond) // negative: there is no window
+		left := max(0, time.Duration(window[1])*time.Millisecond) // negative: no window
 		count.Windows = append(count.Windows, ratelimit.Window{Attempts: int(window[0]), Left: left})
 	}
 	return count, nil
 }
 
-// windows are the names of the keys in Redis. Those of several begin with the
-// last one as hash tag, and so share a slot.
+// windows returns the keys in Redis. Several share the last one as hash tag, and so a
+// slot.
 func (s *Store) windows(keys []ratelimit.Key) []string {
 	prefix := s.app + ":limit:"
 	if len(keys) > 1 {

@@ -1,5 +1,5 @@
 -- KEYS: windows. ARGV: attempt.
--- Answers {0, attempts, ms to the end, and so for each window}.
+-- Returns {0, attempts, ms to the end, ... of each window}.
 local reply = {0}
 for _, window in ipairs(KEYS) do
   redis.call('SREM', window, ARGV[1])

@@ -1,5 +1,5 @@
 -- KEYS: windows. ARGV: attempt, length in ms, limit of each window.
--- Answers {taken, attempts, ms to the end, and so for each window}.
+-- Returns {taken, attempts, ms to the end, ... of each window}.
 local taken = 1
 for i, window in ipairs(KEYS) do
   if redis.call('SCARD', window) >= tonumber(ARGV[2 + i]) and redis.call('SISMEMBER', window, ARGV[1]) == 0 then
