@@ -7,7 +7,6 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/internal/evm"
-	"github.com/pforte/pforte/pkg/receipt/internal/receipttest"
 	"github.com/pforte/pforte/pkg/receipt/internal/rlp"
 )
 
@@ -44,7 +43,7 @@ func outcomeOf(kind byte, status, depositNonce int) []byte {
 
 // alone puts a transaction and its receipt into a block of their own.
 func alone(transaction, outcome []byte) receipt.Proof {
-	transactions, outcomes := receipttest.Indexed([][]byte{transaction}), receipttest.Indexed([][]byte{outcome})
+	transactions, outcomes := indexedTrie([][]byte{transaction}), indexedTrie([][]byte{outcome})
 	var header []byte
 	for place := range 15 {
 		switch place {

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/pkg/receipt"
-	"github.com/pforte/pforte/pkg/receipt/internal/receipttest"
 )
 
 // go test ./receipt -run TestGoldenVectors -update
@@ -56,15 +55,15 @@ func readVectors(t testing.TB) []vector {
 // makeVectors makes them from the recorded blocks.
 func makeVectors(t testing.TB) []vector {
 	t.Helper()
-	blocks := map[string]receipttest.Block{}
-	for _, block := range receipttest.Load(t, blocksFolder) {
+	blocks := map[string]recordedBlock{}
+	for _, block := range allBlocks(t) {
 		blocks[block.Name] = block
 	}
 	var out []vector
 	for _, v := range vectors {
 		block := blocks[v.block]
 		i := block.Find(t, v.transaction)
-		r := block.Receipt(i, receipttest.Expect(block.Receipt(i, receipt.Expectations{}), 12))
+		r := block.Receipt(i, expected(block.Receipt(i, receipt.Expectations{}), 12))
 		out = append(out, makeVector(t, v.name, r, block.Proof(i)))
 	}
 	return out

@@ -10,13 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/pkg/receipt"
-	"github.com/pforte/pforte/pkg/receipt/internal/receipttest"
 )
 
 // A signer who lies is the case that proofs are for: he signs what he likes, and
 // the proof convicts him of everything but what is listed as attested.
 func TestASignerCannotLieAboutWhatIsProven(t *testing.T) {
-	for _, block := range receipttest.Load(t, blocksFolder) {
+	for _, block := range allBlocks(t) {
 		for _, i := range []int{0, block.Len() - 1} {
 			r, proof := block.Receipt(i, receipt.Expectations{}), block.Proof(i)
 			proven, _, err := receipt.VerifyProof(r, proof)
@@ -191,7 +190,7 @@ func otherProof(t *testing.T) receipt.Proof {
 }
 
 func TestTheSenderCheckNamesTheMethodThatTheTypeHas(t *testing.T) {
-	for _, block := range receipttest.Load(t, blocksFolder) {
+	for _, block := range allBlocks(t) {
 		r := block.Receipt(0, receipt.Expectations{})
 		other := receipt.MethodSecp256k1
 		if r.Checks[2].Method == other {

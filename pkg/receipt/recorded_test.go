@@ -5,19 +5,16 @@ import (
 	"testing"
 
 	"github.com/pforte/pforte/pkg/receipt"
-	"github.com/pforte/pforte/pkg/receipt/internal/receipttest"
 )
-
-const blocksFolder = "testdata/blocks"
 
 func TestEveryRecordedTransactionIsProven(t *testing.T) {
 	types := map[string]bool{}
-	for _, block := range receipttest.Load(t, blocksFolder) {
+	for _, block := range allBlocks(t) {
 		t.Run(block.Name, func(t *testing.T) {
 			for i := range block.Len() {
 				types[block.Type(i)] = true
 				r := block.Receipt(i, receipt.Expectations{})
-				r = block.Receipt(i, receipttest.Expect(r, 12))
+				r = block.Receipt(i, expected(r, 12))
 				if _, _, err := receipt.VerifyProof(r, block.Proof(i)); err != nil {
 					t.Errorf("transaction %d (type %s): %v", i, block.Type(i), err)
 				}
@@ -32,12 +29,6 @@ func TestEveryRecordedTransactionIsProven(t *testing.T) {
 			t.Errorf("no recorded transaction of type %s", kind)
 		}
 	}
-}
-
-// baseBlock is Base's block 2,000,000.
-func baseBlock(t testing.TB) receipttest.Block {
-	t.Helper()
-	return receipttest.LoadFile(t, blocksFolder+"/base-mainnet-2000000.json.gz")
 }
 
 func testKey(t testing.TB) *receipt.SigningKey {

@@ -11,7 +11,7 @@ import (
 )
 
 // recordedBlock is block 2,000,000 of Base, as a node told it.
-const recordedBlock = top + "/services/verifier/internal/chain/chaintest/testdata/blocks/base-mainnet-2000000.json.gz"
+const recordedBlock = top + "/pkg/receipt/testdata/blocks/base-mainnet-2000000.json.gz"
 
 // bought is what the scripts in clients print.
 type bought struct {

@@ -131,7 +131,7 @@ func (w *world) recordedNode() stack.Program {
 	return stack.Program{
 		Name: "node", Path: filepath.Join(w.Bin, "recordednode"),
 		Args: []string{
-			"--block", filepath.Join(w.suite.Top, "services/verifier/internal/chain/chaintest/testdata/blocks/base-mainnet-2000000.json.gz"),
+			"--block", filepath.Join(w.suite.Top, "pkg/receipt/testdata/blocks/base-mainnet-2000000.json.gz"),
 			"--listen", w.Chain, "--latest", "2000100", "--finalized", "2000050",
 		},
 		Ready: listening(w.Chain),

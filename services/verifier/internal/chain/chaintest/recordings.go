@@ -13,11 +13,12 @@ import (
 // BaseBlock is the recording that most tests use: block 2,000,000 of Base.
 const BaseBlock = "base-mainnet-2000000"
 
-// Folder is where the recordings are. What each shows is in its "exercises"
-// member, where it is from in "source", under which terms in "licence".
+// Folder returns where the recordings are: with pkg/receipt, whose tests read them
+// too. What each shows is in its "exercises" member, where it is from in "source",
+// under which terms in "licence".
 func Folder() string {
 	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "testdata", "blocks")
+	return filepath.Join(filepath.Dir(file), "../../../../../pkg/receipt/testdata/blocks")
 }
 
 // Names lists all recordings that hold a whole block.

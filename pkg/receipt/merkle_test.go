@@ -1,4 +1,4 @@
-package mpt_test
+package receipt_test
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 	"golang.org/x/crypto/sha3"
 
 	"github.com/pforte/pforte/pkg/receipt/internal/mpt"
-	"github.com/pforte/pforte/pkg/receipt/internal/receipttest"
 	"github.com/pforte/pforte/pkg/receipt/internal/rlp"
 )
 
@@ -42,7 +41,7 @@ func tries() map[string]map[string][]byte {
 func TestTheTrieOfTheTestsIsEthereums(t *testing.T) {
 	// github.com/ethereum/tests, TrieTests/trieanyorder.json, "puppy".
 	const want = "5991bb8c6514148a29db676a14ac506cd2cd5775ace63c30a4fe457715e9ac84"
-	root := receipttest.NewTrie(tries()["words"]).Root()
+	root := newTrie(tries()["words"]).Root()
 	if got := hex.EncodeToString(root[:]); got != want {
 		t.Errorf("root %s, want %s", got, want)
 	}
@@ -50,9 +49,9 @@ func TestTheTrieOfTheTestsIsEthereums(t *testing.T) {
 
 func TestEveryValueIsProven(t *testing.T) {
 	for name, values := range tries() {
-		trie := receipttest.NewTrie(values)
+		tree := newTrie(values)
 		for key, want := range values {
-			got, err := mpt.Verify(trie.Root(), []byte(key), trie.Proof([]byte(key)))
+			got, err := mpt.Verify(tree.Root(), []byte(key), tree.Proof([]byte(key)))
 			if err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s, %q: %q, %v; want %q", name, key, got, err, want)
 			}
@@ -62,9 +61,9 @@ func TestEveryValueIsProven(t *testing.T) {
 
 func TestNoOtherProofIsAccepted(t *testing.T) {
 	for name, values := range tries() {
-		trie := receipttest.NewTrie(values)
+		tree := newTrie(values)
 		for key := range values {
-			proof := trie.Proof([]byte(key))
+			proof := tree.Proof([]byte(key))
 			forgeries := map[string][][]byte{
 				"no node":    nil,
 				"one less":   proof[:len(proof)-1],
@@ -80,7 +79,7 @@ func TestNoOtherProofIsAccepted(t *testing.T) {
 				}
 			}
 			for what, nodes := range forgeries {
-				if got, err := mpt.Verify(trie.Root(), []byte(key), nodes); !errors.Is(err, mpt.ErrProof) {
+				if got, err := mpt.Verify(tree.Root(), []byte(key), nodes); !errors.Is(err, mpt.ErrProof) {
 					t.Errorf("%s, %q, %s: %q, %v; want ErrProof", name, key, what, got, err)
 				}
 			}
@@ -90,10 +89,10 @@ func TestNoOtherProofIsAccepted(t *testing.T) {
 
 func TestAProofIsForItsOwnKey(t *testing.T) {
 	for name, values := range tries() {
-		trie := receipttest.NewTrie(values)
+		tree := newTrie(values)
 		for key := range values {
 			for _, other := range []string{key + "x", "absent", "", key[:len(key)-1]} {
-				got, err := mpt.Verify(trie.Root(), []byte(other), trie.Proof([]byte(key)))
+				got, err := mpt.Verify(tree.Root(), []byte(other), tree.Proof([]byte(key)))
 				if err == nil && !bytes.Equal(got, values[other]) {
 					t.Errorf("%s: the proof of %q gives %q for %q", name, key, got, other)
 				}
@@ -144,12 +143,12 @@ func rootOf(node []byte) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// FuzzVerify checks that nothing but the true proof of a value is accepted.
-func FuzzVerify(f *testing.F) {
+// FuzzTrieProof checks that nothing but the true proof of a value is accepted.
+func FuzzTrieProof(f *testing.F) {
 	values := tries()["random"]
-	trie := receipttest.NewTrie(values)
+	tree := newTrie(values)
 	for key := range values {
-		proof := trie.Proof([]byte(key))
+		proof := tree.Proof([]byte(key))
 		f.Add([]byte(key), bytes.Join(proof, nil), uint16(len(proof[0])))
 	}
 	f.Fuzz(func(t *testing.T, key, nodes []byte, cut uint16) {
@@ -158,7 +157,7 @@ func FuzzVerify(f *testing.F) {
 		if at < len(nodes) {
 			list = append(list, nodes[at:])
 		}
-		if got, err := mpt.Verify(trie.Root(), key, list); err == nil && !bytes.Equal(got, values[string(key)]) {
+		if got, err := mpt.Verify(tree.Root(), key, list); err == nil && !bytes.Equal(got, values[string(key)]) {
 			t.Errorf("%q is proven for %q", got, key)
 		}
 		// With a root of its own, whatever is given is walked.

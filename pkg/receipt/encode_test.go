@@ -1,4 +1,4 @@
-package receipttest
+package receipt_test
 
 import (
 	"encoding/hex"
@@ -61,7 +61,7 @@ func encodeHeader(header object) []byte {
 func encodeTransaction(tx object) []byte {
 	members, ok := transactionMembers[tx.text("type")]
 	if !ok {
-		panic("receipttest: no encoding of type " + tx.text("type"))
+		panic("no encoding of type " + tx.text("type"))
 	}
 	var items []byte
 	for _, name := range members {
@@ -125,7 +125,7 @@ func encodeMember(name string, value any) []byte {
 	case []any:
 		return encodeList(name, value)
 	default:
-		panic(fmt.Sprintf("receipttest: member %s is a %T", name, value))
+		panic(fmt.Sprintf("member %s is a %T", name, value))
 	}
 }
 
@@ -170,7 +170,7 @@ func unhex(text string) []byte {
 func number(text string) *big.Int {
 	n, ok := new(big.Int).SetString(strings.TrimPrefix(text, "0x"), 16)
 	if !ok {
-		panic("receipttest: not a number: " + text)
+		panic("not a number: " + text)
 	}
 	return n
 }

@@ -1,16 +1,15 @@
-package evm_test
+package receipt_test
 
 import (
 	"testing"
 
 	"github.com/pforte/pforte/pkg/receipt/internal/evm"
-	"github.com/pforte/pforte/pkg/receipt/internal/receipttest"
 )
 
-// FuzzDecode checks that whatever is given is decoded or refused, and that what
+// FuzzDecodeEncodings checks that whatever is given is decoded or refused, and that what
 // is decoded makes sense.
-func FuzzDecode(f *testing.F) {
-	for _, block := range receipttest.Load(f, "../../testdata/blocks") {
+func FuzzDecodeEncodings(f *testing.F) {
+	for _, block := range allBlocks(f) {
 		f.Add(block.Header)
 		for i, raw := range block.RawTransactions {
 			if len(raw) < 1000 && i < 5 {

@@ -1,4 +1,4 @@
-package receipttest
+package receipt_test
 
 import (
 	"sort"
@@ -8,8 +8,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/internal/rlp"
 )
 
-// Trie is a Merkle Patricia trie.
-type Trie struct{ root *node }
+// trie is a Merkle Patricia trie.
+type trie struct{ root *node }
 
 // node is a leaf (no children), an extension (one child) or a branch.
 type node struct {
@@ -24,30 +24,30 @@ type pair struct {
 	value []byte
 }
 
-// NewTrie makes the trie of a map that is not empty.
-func NewTrie(values map[string][]byte) Trie {
+// newTrie returns the trie of a map that is not empty.
+func newTrie(values map[string][]byte) trie {
 	var pairs []pair
 	for key, value := range values {
 		pairs = append(pairs, pair{nibbles([]byte(key)), value})
 	}
 	sort.Slice(pairs, func(i, j int) bool { return string(pairs[i].path) < string(pairs[j].path) })
-	return Trie{build(pairs)}
+	return trie{build(pairs)}
 }
 
-// Indexed makes the trie of a block's list: the keys are the RLP of the places.
-func Indexed(values [][]byte) Trie {
+// indexedTrie returns the trie of a block's list: the keys are the RLP of the places.
+func indexedTrie(values [][]byte) trie {
 	byKey := make(map[string][]byte, len(values))
 	for i, value := range values {
 		byKey[string(rlp.AppendUint(nil, uint64(i)))] = value
 	}
-	return NewTrie(byKey)
+	return newTrie(byKey)
 }
 
-// Root gives the root hash.
-func (t Trie) Root() [32]byte { return [32]byte(keccak(t.root.raw)) }
+// Root returns the root hash.
+func (t trie) Root() [32]byte { return [32]byte(keccak(t.root.raw)) }
 
 // Proof lists the nodes from the root to a key that the trie holds.
-func (t Trie) Proof(key []byte) [][]byte {
+func (t trie) Proof(key []byte) [][]byte {
 	var nodes [][]byte
 	path := nibbles(key)
 	for at := t.root; at != nil; {
@@ -66,7 +66,7 @@ func (t Trie) Proof(key []byte) [][]byte {
 	return nodes
 }
 
-// build makes the node that holds these pairs, which are sorted.
+// build returns the node that holds these pairs, which are sorted.
 func build(pairs []pair) *node {
 	first := pairs[0]
 	if len(pairs) == 1 {
