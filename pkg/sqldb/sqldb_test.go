@@ -181,3 +181,55 @@ func TestAURLIsCheckedWithoutOpeningAnything(t *testing.T) {
 		}
 	}
 }
+
+// level returns how a transaction's commit waits for the disk.
+func level(t *testing.T, db *sqldb.DB, tx *sql.Tx) (level string) {
+	t.Helper()
+	query := map[sqldb.Dialect]string{sqldb.SQLite: "PRAGMA synchronous", sqldb.Postgres: "SHOW synchronous_commit"}[db.Dialect]
+	if err := tx.QueryRow(query).Scan(&level); err != nil {
+		t.Fatal(err)
+	}
+	return level
+}
+
+func TestOnlyARelaxedTransactionDoesNotWaitForTheDisk(t *testing.T) {
+	waits := map[sqldb.Dialect]string{sqldb.SQLite: "2", sqldb.Postgres: "on"}
+	relaxed := map[sqldb.Dialect]string{sqldb.SQLite: "1", sqldb.Postgres: "off"}
+	refused := errors.New("refused")
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			db := open(t, url)
+			for _, failure := range []error{nil, refused} {
+				for name, run := range map[string]func(context.Context, func(*sql.Tx) error) error{waits[db.Dialect]: db.Tx, relaxed[db.Dialect]: db.TxRelaxed} {
+					got := ""
+					if err := run(t.Context(), func(tx *sql.Tx) error { got = level(t, db, tx); return failure }); !errors.Is(err, failure) {
+						t.Error(err)
+					}
+					if got != name {
+						t.Errorf("level %s, want %s", got, name)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A relaxed transaction that ends with its context leaves no connection behind on
+// which later commits would not wait.
+func TestACancelledRelaxedTransactionRelaxesNoOther(t *testing.T) {
+	db := open(t, "sqlite:"+filepath.Join(t.TempDir(), "a.db"))
+	for range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := db.TxRelaxed(ctx, func(*sql.Tx) error { cancel(); return nil }); err == nil {
+			t.Error("it was committed after its context had ended")
+		}
+		if err := db.Tx(t.Context(), func(tx *sql.Tx) error {
+			if got := level(t, db, tx); got != "2" {
+				t.Errorf("the next commit waits for level %s", got)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,14 +17,52 @@ import (
 // maxTries bounds how often Tx runs a transaction that lost against another.
 const maxTries = 8
 
-// Tx runs do in one write transaction: committed when do returns nil, else
-// rolled back. A transaction that lost against another one (serialization
-// failure, deadlock, busy) is run again a bounded number of times, so do must
-// have no effect but through tx. On SQLite writers queue before they begin.
+// Tx runs do in one write transaction: committed, and on the disk, when do returns
+// nil, else rolled back. A transaction that lost against another one
+// (serialization failure, deadlock, busy) is run again a bounded number of times,
+// so do must have no effect but through tx. On SQLite writers queue before they
+// begin.
 func (db *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
+	return db.retry(ctx, func() error { return once(ctx, db.Writer, do) })
+}
+
+// TxRelaxed is Tx, but its commit does not wait for the disk: it may be lost with
+// the power, though not with the process, until a later commit of Tx.
+func (db *DB) TxRelaxed(ctx context.Context, do func(tx *sql.Tx) error) error {
+	if db.Dialect == Postgres {
+		return db.Tx(ctx, func(tx *sql.Tx) error {
+			if _, err := tx.ExecContext(ctx, "SET LOCAL synchronous_commit = off"); err != nil {
+				return fmt.Errorf("relax the commit: %w", err)
+			}
+			return do(tx)
+		})
+	}
+	return db.retry(ctx, func() error { return db.onceRelaxed(ctx, do) })
+}
+
+// onceRelaxed sets the level on the connection that it uses, and sets it back
+// before another can use it; a connection where that fails is closed.
+func (db *DB) onceRelaxed(ctx context.Context, do func(tx *sql.Tx) error) (err error) {
+	conn, err := db.Writer.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	defer func() {
+		if _, fault := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA synchronous=FULL"); fault != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+	}()
+	if _, err := conn.ExecContext(ctx, "PRAGMA synchronous=NORMAL"); err != nil {
+		return fmt.Errorf("relax the commit: %w", err)
+	}
+	return once(ctx, conn, do)
+}
+
+func (db *DB) retry(ctx context.Context, once func() error) error {
 	var err error
 	for try := range maxTries {
-		if err = db.once(ctx, do); !lost(err) {
+		if err = once(); !lost(err) {
 			return err
 		}
 		pause := time.Duration(rand.Int64N(int64(time.Millisecond) << try)) //nolint:gosec // spreads retries, guards nothing
@@ -36,8 +75,13 @@ func (db *DB) Tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 	return err
 }
 
-func (db *DB) once(ctx context.Context, do func(tx *sql.Tx) error) error {
-	tx, err := db.Writer.BeginTx(ctx, nil)
+// beginner is a pool or a connection.
+type beginner interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+}
+
+func once(ctx context.Context, on beginner, do func(tx *sql.Tx) error) error {
+	tx, err := on.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,24 +24,26 @@ func openFile(t *testing.T) *Ledger {
 	return l
 }
 
-// disk is what the ledger waits for: each sync takes until it is let go.
-type disk struct {
-	syncs atomic.Int32
-	let   chan error
-}
+// commits counts what waited for the disk and what did not.
+type commits struct{ durable, relaxed atomic.Int32 }
 
-func (d *disk) sync() error {
-	d.syncs.Add(1)
-	return <-d.let
-}
-
-// onDisk opens a ledger on such a disk.
-func onDisk(t *testing.T) (*Ledger, *disk) {
+// counted opens a ledger whose commits are counted. fail, when set, is what a
+// durable commit returns instead.
+func counted(t *testing.T, fail error) (*Ledger, *commits) {
 	t.Helper()
-	l, d := openFile(t), &disk{let: make(chan error)}
-	l.writes.close()
-	l.writes = newBatcher(l.db, l.prepared.count, d.sync)
-	return l, d
+	l, c := openFile(t), &commits{}
+	l.writes.durable = func(ctx context.Context, do func(*sql.Tx) error) error {
+		c.durable.Add(1)
+		if fail != nil {
+			return fail
+		}
+		return l.db.Tx(ctx, do)
+	}
+	l.writes.relaxed = func(ctx context.Context, do func(*sql.Tx) error) error {
+		c.relaxed.Add(1)
+		return l.db.TxRelaxed(ctx, do)
+	}
+	return l, c
 }
 
 func claim(t *testing.T, l *Ledger, nonce string) payment.Key {
@@ -60,110 +61,72 @@ func begin(l *Ledger, key payment.Key) error {
 	return err
 }
 
-func TestOnlyTheBeginningOfASettlementWaitsForTheDisk(t *testing.T) {
-	l, d := onDisk(t)
-	key, begun := claim(t, l, "1"), make(chan error)
-	go func() { begun <- begin(l, key) }()
-	for d.syncs.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	// Written, but not on the disk: everybody else goes on.
+func TestWhatMayMoveMoneyIsOnTheDiskAndTheRestDoesNotWaitForIt(t *testing.T) {
+	l, c := counted(t, nil)
+	ctx, key := context.Background(), claim(t, l, "1")
 	other := claim(t, l, "2")
-	for what, err := range map[string]error{
-		"beat":    l.Beat(context.Background(), "me", time.Now().Add(time.Hour)),
-		"release": l.Release(context.Background(), other, "me"),
-		"finish": func() error {
-			_, err := l.Finish(context.Background(), key, payment.Outcome{State: payment.Unknown})
+	month := payment.Repeat{Month: "2026-11", Limit: 1000}
+	for _, step := range []struct {
+		name    string
+		durable bool
+		run     func() error
+	}{
+		{"heartbeat", false, func() error { return l.Beat(ctx, "me", time.Now().Add(time.Hour)) }},
+		{"release", false, func() error { return l.Release(ctx, other, "me") }},
+		{"begin", true, func() error { return begin(l, key) }},
+		{"repeat", true, func() error { return l.Repeat(ctx, key, month) }},
+		{"finish", false, func() error {
+			_, err := l.Finish(ctx, key, payment.Outcome{State: payment.Unknown})
 			return err
-		}(),
+		}},
+		{"resolve", true, func() error {
+			return l.Resolve(ctx, key, payment.Resolution{State: payment.Settled, Transaction: "0xtx", By: "me", Why: "seen"})
+		}},
+		{"finish where nothing else remembers", true, func() error {
+			_, err := l.Finish(ctx, key, payment.Outcome{State: payment.Settled, Transaction: "0xtx", Durable: true})
+			return err
+		}},
 	} {
-		if err != nil {
-			t.Errorf("%s while the disk is at work: %v", what, err)
+		durable, relaxed := c.durable.Load(), c.relaxed.Load()
+		if err := step.run(); err != nil {
+			t.Errorf("%s: %v", step.name, err)
+		}
+		if c.durable.Load()-durable > 0 != step.durable || c.relaxed.Load()-relaxed > 0 == step.durable {
+			t.Errorf("%s: %d commits waited for the disk, %d did not", step.name, c.durable.Load()-durable, c.relaxed.Load()-relaxed)
 		}
 	}
-	select {
-	case err := <-begun:
-		t.Fatalf("a settlement began before it was on the disk: %v", err)
-	case <-time.After(50 * time.Millisecond):
-	}
-	d.let <- nil
-	if err := <-begun; err != nil {
-		t.Error(err)
-	}
 }
 
-func TestAnEndThatMustBeDurableWaitsForTheDisk(t *testing.T) {
-	l, d := onDisk(t)
-	key, ended := claim(t, l, "1"), make(chan error)
-	go func() { d.let <- nil }()
-	if err := begin(l, key); err != nil {
-		t.Fatal(err)
+// A beginning that is refused writes nothing, so that those which wait for a free
+// place do not make the disk busy.
+func TestARefusedBeginningWritesNothing(t *testing.T) {
+	l := openFile(t)
+	key := claim(t, l, "1")
+	changes := func() (n int) {
+		if err := l.db.Writer.QueryRow("SELECT total_changes()").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
 	}
-	go func() {
-		_, err := l.Finish(context.Background(), key, payment.Outcome{State: payment.Settled, Transaction: "0xtx", Durable: true})
-		ended <- err
-	}()
-	for d.syncs.Load() < 2 {
-		time.Sleep(time.Millisecond)
-	}
-	select {
-	case err := <-ended:
-		t.Fatalf("it ended before it was on the disk: %v", err)
-	case d.let <- nil:
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-}
-
-// A beginning that is refused has written nothing: it waits for no disk, or those
-// who wait for their turn would make it busy.
-func TestARefusedBeginningDoesNotWaitForTheDisk(t *testing.T) {
-	l, d := onDisk(t)
-	_, err := l.Begin(context.Background(), claim(t, l, "1"), "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 0, Deadline: time.Now().Add(time.Hour)})
-	if !errors.Is(err, payment.ErrLimit) || d.syncs.Load() != 0 {
-		t.Errorf("got %v after %d syncs", err, d.syncs.Load())
+	before := changes()
+	_, err := l.Begin(context.Background(), key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 0, Deadline: time.Now().Add(time.Hour)})
+	if n := changes() - before; !errors.Is(err, payment.ErrLimit) || n != 0 {
+		t.Errorf("got %v and %d rows written", err, n)
 	}
 }
 
 func TestABeginningThatDoesNotReachTheDiskFails(t *testing.T) {
-	l, d := onDisk(t)
 	broken := errors.New("the disk is broken")
-	go func() { d.let <- broken }()
-	if err := begin(l, claim(t, l, "1")); !errors.Is(err, broken) {
+	l, _ := counted(t, broken)
+	key := claim(t, l, "1")
+	if err := l.Beat(context.Background(), "me", time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := begin(l, key); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	// The system reports it once: nobody may ask again and believe the answer.
-	close(d.let)
-	if _, _, err := l.Claim(context.Background(), payment.Record{Key: payment.Key{Nonce: "2"}, Owner: "me"}); !errors.Is(err, broken) {
-		t.Errorf("a claim after that: %v", err)
-	}
-	if err := l.Ping(context.Background()); !errors.Is(err, broken) {
-		t.Errorf("the ledger's health after that: %v", err)
-	}
-	if n := d.syncs.Load(); n != 1 {
-		t.Errorf("the disk was asked %d times", n)
-	}
-}
-
-func TestABeginningCommittedBeforeTheDiskFailedFailsToo(t *testing.T) {
-	l, d := onDisk(t)
-	first, second := claim(t, l, "1"), claim(t, l, "2")
-	ended := make(chan error, 2)
-	go func() { ended <- begin(l, first) }()
-	for d.syncs.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	go func() { ended <- begin(l, second) }()
-	for len(l.writes.unsynced) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	broken := errors.New("the disk is broken")
-	d.let <- broken
-	for range 2 {
-		if err := <-ended; !errors.Is(err, broken) {
-			t.Errorf("got %v", err)
-		}
+	if r, err := l.Get(context.Background(), key); err != nil || r.State != payment.Working {
+		t.Errorf("it is %s, %v", r.State, err)
 	}
 }
 
@@ -196,30 +159,6 @@ func TestAnotherWritersLockEndsAWriteInTime(t *testing.T) {
 	all.Wait()
 	if took := time.Since(began); took > 2*batchTimeout+5*time.Second {
 		t.Errorf("writes waited %v for another's lock", took)
-	}
-}
-
-func TestBeginningsThatComeTogetherShareTheDisk(t *testing.T) {
-	l, d := onDisk(t)
-	var all sync.WaitGroup
-	for i := range 100 {
-		key := claim(t, l, strconv.Itoa(i))
-		all.Go(func() {
-			if err := begin(l, key); err != nil {
-				t.Error(err)
-			}
-		})
-		for i == 0 && d.syncs.Load() == 0 {
-			time.Sleep(time.Millisecond)
-		}
-	}
-	for len(l.writes.unsynced) < 99 {
-		time.Sleep(time.Millisecond)
-	}
-	close(d.let)
-	all.Wait()
-	if n := d.syncs.Load(); n != 2 {
-		t.Errorf("100 beginnings took %d syncs", n)
 	}
 }
 
@@ -292,20 +231,16 @@ func TestClosingFinishesQueuedWritesAndRefusesMore(t *testing.T) {
 	}
 }
 
-// Now and then the scheduler takes the writer first, whoever else could run.
-func TestWhoIsAboutToQueueIsWaitedFor(t *testing.T) {
+// Now and then the scheduler takes the writer first, whatever else could run.
+func TestWritesThatAreAboutToBeQueuedJoinTheBatch(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	most := 0
 	for range 20 {
 		queue := make(chan *write, maxQueued)
-		queue <- &write{}
 		for range 99 {
 			go func() { queue <- &write{} }()
 		}
-		for batch := range batches(queue) {
-			most = max(most, len(batch))
-			break
-		}
+		most = max(most, len(gather(&write{}, queue)))
 	}
 	if most != 100 {
 		t.Errorf("%d of 100 writes came into one batch, at most", most)

@@ -52,7 +52,6 @@ func (l *Ledger) begin(ctx context.Context, u *unit, key payment.Key, owner stri
 			return nil, nil, err
 		}
 	}
-	u.unchanged()
 	return l.whyNot(ctx, u.Tx, key, owner, s.Request, refused)
 }
 

@@ -23,7 +23,6 @@ type Ledger struct {
 	// something.
 	prepared statements
 	writes   *batcher
-	log      *sqldb.Log // nil where commits wait for the disk by themselves
 }
 
 var _ payment.Ledger = (*Ledger)(nil)
@@ -39,47 +38,21 @@ func Open(ctx context.Context, databaseURL string, now func() time.Time) (*Ledge
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	l := &Ledger{db: db, now: now}
-	if err := l.start(ctx); err != nil {
-		return nil, errors.Join(err, l.Close())
+	prepared, err := prepare(ctx, db)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
-	return l, nil
-}
-
-func (l *Ledger) start(ctx context.Context) (err error) {
-	if l.prepared, err = prepare(ctx, l.db); err != nil {
-		return err
-	}
-	if l.log, err = l.db.LeaveSync(ctx); err != nil {
-		return err
-	}
-	var sync func() error
-	if l.log != nil {
-		sync = l.log.Sync
-	}
-	l.writes = newBatcher(l.db, l.prepared.count, sync)
-	return nil
+	return &Ledger{db: db, now: now, prepared: prepared, writes: newBatcher(db, prepared.count)}, nil
 }
 
 // Close finishes the writes under way and closes the database.
 func (l *Ledger) Close() error {
-	var faults []error
-	if l.writes != nil {
-		l.writes.close()
-	}
-	if l.log != nil {
-		faults = append(faults, l.log.Close())
-	}
-	return errors.Join(append(faults, l.prepared.close(), l.db.Close())...)
+	l.writes.close()
+	return errors.Join(l.prepared.close(), l.db.Close())
 }
 
 // Ping implements payment.Ledger.
-func (l *Ledger) Ping(ctx context.Context) error {
-	if err := l.writes.health(); err != nil {
-		return err
-	}
-	return l.db.Ping(ctx)
-}
+func (l *Ledger) Ping(ctx context.Context) error { return l.db.Ping(ctx) }
 
 // stamp is the clock in the tables' unit.
 func (l *Ledger) stamp() int64 { return l.now().UnixMilli() }

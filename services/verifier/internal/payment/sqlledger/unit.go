@@ -7,41 +7,40 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 )
 
-const countSQL = `INSERT INTO settlements (month, reserved) VALUES (?, ?)
-	ON CONFLICT (month) DO UPDATE SET reserved = settlements.reserved + excluded.reserved RETURNING reserved`
+const (
+	reservedSQL = "SELECT COALESCE((SELECT reserved FROM settlements WHERE month = ?), 0)"
+	countSQL    = `INSERT INTO settlements (month, reserved) VALUES (?, ?)
+	ON CONFLICT (month) DO UPDATE SET reserved = settlements.reserved + excluded.reserved`
+)
 
 // unit is the transaction of a batch. The settlements of a month are read when
-// the first of its writes asks for them, and written once, at the end.
+// the first of its writes needs them, and written once, at the end, if there are
+// more or fewer: a transaction that changes nothing does not wait for the disk.
 type unit struct {
 	*sql.Tx
-	dialect sqldb.Dialect
-	count   *sql.Stmt
-	months  map[string]*tally
-	under   *write // what is being run
+	db     *sqldb.DB
+	count  *sql.Stmt
+	months map[string]*tally
 }
-
-// unchanged says that the write which is being run has written nothing, so that
-// its caller need not wait for the disk.
-func (u *unit) unchanged() { u.under.waits = false }
 
 // tally is a month's reserved settlements, and how many the unit has added.
 type tally struct{ reserved, added int }
 
-// month gives a month's tally. From then on, until the unit ends, no other
-// replica looks at limits and identifiers: a lock for all months, because at
-// their turn replicas may be in different ones. SQLite's write transactions are
+// month returns a month's tally. From then on, until the unit ends, no other
+// replica looks at limits and identifiers: a lock for all months, because the
+// clocks of replicas may be in different ones. SQLite's write transactions are
 // alone anyway.
 func (u *unit) month(ctx context.Context, name string) (*tally, error) {
 	if t, ok := u.months[name]; ok {
 		return t, nil
 	}
-	if u.dialect == sqldb.Postgres {
+	if u.db.Dialect == sqldb.Postgres {
 		if _, err := u.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtext('pforte: settlements'))"); err != nil {
-			return nil, wrap("wait to count settlements", err)
+			return nil, wrap("lock the settlements", err)
 		}
 	}
 	t := &tally{}
-	if err := in(ctx, u.Tx, u.count, name, 0).Scan(&t.reserved); err != nil {
+	if err := u.QueryRowContext(ctx, u.db.Rebind(reservedSQL), name).Scan(&t.reserved); err != nil {
 		return nil, wrap("count settlements", err)
 	}
 	if u.months == nil {
