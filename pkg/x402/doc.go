@@ -3,6 +3,7 @@
 // asks for, what a buyer sends, and what a facilitator is asked and answers.
 //
 // It owns shapes, names and encodings (specification: github.com/coinbase/x402,
-// specs/x402-specification-v2.md, -v1.md, transports-v2/http.md). It judges
+// specs/x402-specification-v2.md, specs/x402-specification-v1.md and
+// specs/transports-v2/http.md). It judges
 // nothing: whether a payment is good is for the seller and the facilitator.
 package x402

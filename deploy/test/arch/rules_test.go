@@ -71,6 +71,14 @@ func TestALibraryOutsideItsRoomIsAFault(t *testing.T) {
 	}
 }
 
+func TestAPermissionThatIsNotUsedIsAFault(t *testing.T) {
+	all := Unused(nil)
+	used := Unused([]Package{pkg("pkg/config", "github.com/caarlos0/env/v11"), {ImportPath: Root + "services/auth/internal/httpapi"}})
+	if len(all)-len(used) != 2 {
+		t.Errorf("without packages %d are not used, with two that use one each %d", len(all), len(used))
+	}
+}
+
 func TestAPackageWithoutDocIsAFault(t *testing.T) {
 	none(t, Docs([]Package{
 		{Name: "user", Doc: "Package user …", GoFiles: []string{"doc.go", "user.go"}},

@@ -11,8 +11,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Budgets of a challenge: the buyer echoes it, and clients bound their headers
-// (x402.md, section a).
+// Budgets of a challenge: the buyer echoes it, and clients bound their headers.
 const (
 	maxChallenge   = 4 << 10
 	maxDescription = 500

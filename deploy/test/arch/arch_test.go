@@ -17,7 +17,7 @@ func none(t *testing.T, faults []string) {
 	}
 }
 
-func TestTheHouseKeepsItsRules(t *testing.T) {
+func TestTheArchitectureHolds(t *testing.T) {
 	packages, err := Load(t.Context(), top)
 	if err != nil {
 		t.Fatal(err)
@@ -26,9 +26,17 @@ func TestTheHouseKeepsItsRules(t *testing.T) {
 		t.Fatalf("only %d packages found", len(packages))
 	}
 	t.Run("imports run down", func(t *testing.T) { none(t, Arrows(packages)) })
-	t.Run("each library lives in its room", func(t *testing.T) { none(t, Libraries(packages)) })
-	t.Run("each package says what it owns", func(t *testing.T) { none(t, Docs(packages)) })
-	t.Run("files are short and finished", func(t *testing.T) {
+	t.Run("each library is imported where it may be", func(t *testing.T) { none(t, Libraries(packages)) })
+	t.Run("every permission is used", func(t *testing.T) { none(t, Unused(packages)) })
+	t.Run("each package has a package comment", func(t *testing.T) { none(t, Docs(packages)) })
+	t.Run("what pages and comments name exists", func(t *testing.T) {
+		faults, err := Names(os.DirFS(top))
+		if err != nil {
+			t.Fatal(err)
+		}
+		none(t, faults)
+	})
+	t.Run("files are finished", func(t *testing.T) {
 		faults, err := Files(os.DirFS(top))
 		if err != nil {
 			t.Fatal(err)

@@ -11,11 +11,10 @@ import (
 // imported. A pattern's * stands for one name.
 var homes = map[string][]string{
 	"github.com/CycloneDX/cyclonedx-go":         {"deploy/internal/release"},
-	"github.com/alicebob/miniredis/v2":          {"deploy/local", "deploy/internal/layout"},
+	"github.com/alicebob/miniredis/v2":          {"deploy/internal/layout"},
 	"github.com/caarlos0/env/v11":               {"pkg/config"},
 	"github.com/caddyserver/caddy/v2":           {"proxy/.", "proxy/edge"},
 	"github.com/ethereum/go-ethereum":           {"services/verifier/internal/evm", "services/verifier/internal/chain/rpc", "services/verifier/internal/payment", "services/verifier/internal/eip3009", "services/verifier/internal/devnet", "services/verifier/internal/agent"},
-	"github.com/getkin/kin-openapi":             {"deploy/test/e2e"},
 	"github.com/decred/dcrd/dcrec/secp256k1/v4": {"pkg/receipt/internal/evm", "deploy/test/internal/buyer"},
 	"github.com/go-json-experiment/json":        {"pkg/receipt/strictjson", "pkg/receipt/.", "services/verifier/internal/evm", "services/verifier/internal/chain/rpc"},
 	"github.com/golang-jwt/jwt/v5":              {"services/verifier/internal/payment/facilitator"},
@@ -31,7 +30,6 @@ var homes = map[string][]string{
 	"golang.org/x/crypto/bcrypt":                {"services/auth/internal/password", "deploy/test/bench/internal/suite"},
 	"golang.org/x/crypto/sha3":                  {"pkg/receipt/internal/*", "deploy/test/internal/buyer"},
 	"golang.org/x/sync":                         {"services/*/internal/*", "services/*/internal/*/*"},
-	"golang.org/x/sys/unix":                     {"deploy/internal/stack"},
 	"golang.org/x/term":                         {"services/auth/internal/app"},
 	"golang.org/x/text":                         {"services/auth/internal/user"},
 	"database/sql":                              {"pkg/sqldb", "services/auth/internal/user/sqlstore", "services/auth/internal/user/userfile", "services/verifier/internal/payment/sqlledger"},
@@ -60,6 +58,31 @@ func Libraries(packages []Package) []string {
 			}
 		}
 	}
+	return faults
+}
+
+// Unused returns every permission that no import needs, and every layer's pattern
+// that no package has.
+func Unused(packages []Package) []string {
+	var faults []string
+	for library, rooms := range homes {
+		for _, room := range rooms {
+			if !slices.ContainsFunc(packages, func(p Package) bool {
+				return matchesAny([]string{room}, p.Module()+"/"+p.Room()) && slices.ContainsFunc(p.Imports, func(imported string) bool {
+					found, outside := libraryOf(imported)
+					return outside && found == library
+				})
+			}) {
+				faults = append(faults, fmt.Sprintf("%s may import %s and does not", room, library))
+			}
+		}
+	}
+	for _, pattern := range slices.Concat(layers...) {
+		if !slices.ContainsFunc(packages, func(p Package) bool { return isService(p.Module()) && matchesAny([]string{pattern}, p.Room()) }) {
+			faults = append(faults, "a layer names "+pattern+", which no service has")
+		}
+	}
+	slices.Sort(faults)
 	return faults
 }
 

@@ -41,27 +41,37 @@ func Docs(packages []Package) []string {
 // path of one machine.
 func Files(project fs.FS) ([]string, error) {
 	var faults []string
-	err := fs.WalkDir(project, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			if slices.Contains(skipped, entry.Name()) {
-				return fs.SkipDir
-			}
+	err := walk(project, func(name string, text func() (string, error)) error {
+		if !isText(name) {
 			return nil
 		}
-		if !entry.Type().IsRegular() || !isText(name) {
-			return nil
-		}
-		data, err := fs.ReadFile(project, name)
-		if err != nil {
-			return err
-		}
-		faults = append(faults, faultsOf(name, strings.Split(strings.TrimSuffix(string(data), "\n"), "\n"))...)
-		return nil
+		data, err := text()
+		faults = append(faults, faultsOf(name, strings.Split(strings.TrimSuffix(data, "\n"), "\n"))...)
+		return err
 	})
 	return faults, err
+}
+
+// walk calls see with each file that was written for this project, and with a
+// function that reads it.
+func walk(project fs.FS, see func(name string, text func() (string, error)) error) error {
+	return fs.WalkDir(project, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains(skipped, entry.Name()):
+			return fs.SkipDir
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		if info, err := entry.Info(); err != nil || info.Size() > 1<<20 { // a program that was built here
+			return err
+		}
+		return see(name, func() (string, error) {
+			data, err := fs.ReadFile(project, name)
+			return string(data), err
+		})
+	})
 }
 
 func faultsOf(name string, lines []string) []string {
