@@ -27,7 +27,7 @@ var homes = map[string][]string{
 	"go.opentelemetry.io/otel":                  {"pkg/tracing"},
 	"github.com/santhosh-tekuri/jsonschema/v6":  {"deploy/kubernetes/."},
 	"sigs.k8s.io/kustomize":                     {"deploy/kubernetes/."},
-	"golang.org/x/crypto/bcrypt":                {"services/auth/internal/password", "deploy/test/bench/internal/suite"},
+	"golang.org/x/crypto/bcrypt":                {"services/auth/internal/password", "deploy/test/bench"},
 	"golang.org/x/crypto/sha3":                  {"pkg/receipt/internal/*", "deploy/test/internal/buyer"},
 	"golang.org/x/sync":                         {"services/*/internal/*", "services/*/internal/*/*"},
 	"golang.org/x/term":                         {"services/auth/internal/app"},
