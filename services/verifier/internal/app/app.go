@@ -9,7 +9,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/serve"
 	"github.com/pforte/pforte/services/verifier/internal/config"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 const usage = `verifier sells signed evidence about finalized transactions of public chains.
@@ -41,7 +41,7 @@ type Env struct {
 
 	// For tests: at is told of each point of a sale, ready of the address, and
 	// beat makes life signs come faster.
-	at    func(payment.Point)
+	at    func(paywall.Point)
 	ready func(address string)
 	beat  time.Duration
 }

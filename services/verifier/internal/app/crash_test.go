@@ -11,8 +11,8 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/pkg/x402"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // comeBack sends the same payment again, as long as it is told to.
@@ -32,7 +32,7 @@ func (w *world) comeBack(url, paid string) {
 
 func TestABuyerGetsHisReceiptWhereverTheProcessIsKilled(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
-		for i, point := range []payment.Point{payment.Claimed, payment.Worked, payment.Begun, payment.Asked, payment.Finished} {
+		for i, point := range []paywall.Point{paywall.Claimed, paywall.Worked, paywall.Begun, paywall.Asked, paywall.Finished} {
 			t.Run(fmt.Sprintf("%s, %s", backend, point), func(t *testing.T) {
 				w := newWorld(t, url)
 				paid := w.pay(fmt.Sprint(i + 1))
@@ -41,7 +41,7 @@ func TestABuyerGetsHisReceiptWhereverTheProcessIsKilled(t *testing.T) {
 					t.Fatalf("answered %d %s, though killed before", status, body)
 				}
 				_ = process.Wait()
-				if moved := point == payment.Asked || point == payment.Finished; moved != (w.bank.Transfers() == 1) {
+				if moved := point == paywall.Asked || point == paywall.Finished; moved != (w.bank.Transfers() == 1) {
 					t.Errorf("%d transfers were made before the end", w.bank.Transfers())
 				}
 				second, _ := w.spawn("never")

@@ -16,6 +16,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/chainlog"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
 )
 
@@ -48,7 +49,7 @@ func resolve(ctx context.Context, e Env) (err error) {
 	}
 	asking, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	chain, err := payment.Resolve(asking, ledger, truth, time.Now(), r, how)
+	chain, err := paywall.Resolve(asking, ledger, truth, time.Now(), r, how)
 	if errors.Is(err, payment.ErrLost) {
 		return errors.New("the payment was decided meanwhile")
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/chainlog"
 	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
 )
 
@@ -38,7 +38,7 @@ type service struct {
 	metrics  *httpapi.Metrics
 	tracer   *tracing.Tracer
 	ledger   *sqlledger.Ledger
-	gate     *payment.Gate
+	gate     *paywall.Gate
 	chains   *chains
 }
 
@@ -112,7 +112,7 @@ func (s *service) open(ctx context.Context, e Env) (err error) {
 	if s.chains, err = openChains(ctx, s.settings, s.registry, s.log); err != nil {
 		return err
 	}
-	options := payment.Options{
+	options := paywall.Options{
 		Ledger: s.ledger, FreeSettlements: s.Facilitator.FreeSettlements,
 		VerifyTimeout: s.Facilitator.VerifyTimeout, SettleTimeout: s.Facilitator.SettleTimeout, WorkTimeout: workTimeout,
 		AttemptsPerPayer: s.Payment.PerPayer, AttemptsPerAddress: s.Payment.PerAddress, KeepAnswers: s.Payment.AnswerRetention,
@@ -134,7 +134,7 @@ func (s *service) open(ctx context.Context, e Env) (err error) {
 	if options.ClientKey, err = s.clientKey(); err != nil {
 		return err
 	}
-	if s.gate, err = payment.Open(ctx, options); err != nil {
+	if s.gate, err = paywall.Open(ctx, options); err != nil {
 		return err
 	}
 	return s.registerStanding(ctx)

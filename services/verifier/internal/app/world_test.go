@@ -23,6 +23,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 const (
@@ -37,16 +38,16 @@ const crashAt = "VERIFIER_TEST_CRASH_AT"
 
 func TestMain(m *testing.M) {
 	if point := os.Getenv(crashAt); point != "" {
-		os.Exit(beVerifier(payment.Point(point)))
+		os.Exit(beVerifier(paywall.Point(point)))
 	}
 	os.Exit(m.Run())
 }
 
-func beVerifier(point payment.Point) int {
+func beVerifier(point paywall.Point) int {
 	err := Run(context.Background(), Env{
 		Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, beat: 100 * time.Millisecond,
 		ready: func(address string) { fmt.Println(address) },
-		at: func(p payment.Point) {
+		at: func(p paywall.Point) {
 			if p == point {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {}
@@ -159,7 +160,7 @@ func (w *world) run() running {
 func (w *world) getenv(name string) string { return w.env[name] }
 
 // spawn starts the program as a process of its own, to be killed at a point.
-func (w *world) spawn(point payment.Point) (url string, process *exec.Cmd) {
+func (w *world) spawn(point paywall.Point) (url string, process *exec.Cmd) {
 	w.Helper()
 	binary, err := os.Executable()
 	w.must(err)

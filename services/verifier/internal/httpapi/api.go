@@ -13,6 +13,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -22,7 +23,7 @@ type Options struct {
 	// Chains are served in this order; the first one also at the contract's own
 	// path.
 	Chains []Chain
-	Gate   *payment.Gate
+	Gate   *paywall.Gate
 	Terms  payment.Terms
 	Key    *receipt.SigningKey
 	Keys   receipt.KeyDocument

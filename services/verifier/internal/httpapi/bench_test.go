@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/x402"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
 )
 
@@ -44,7 +44,7 @@ func BenchmarkAPaidCall(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { _ = ledger.Close() })
-			w := open(b, func(o *payment.Options) {
+			w := open(b, func(o *paywall.Options) {
 				o.Ledger, o.Now, o.Beat, o.FreeSettlements = ledger, time.Now, time.Second, 1<<30
 			})
 			w.now = time.Now()

@@ -124,7 +124,7 @@ func register(r prometheus.Registerer, collectors ...prometheus.Collector) error
 	return errors.Join(faults...)
 }
 
-// PaymentEnded is for payment.Options.Ended.
+// PaymentEnded is for paywall.Options.Ended.
 func (m *Metrics) PaymentEnded(outcome string) { m.payments.WithLabelValues(outcome).Inc() }
 
 // FacilitatorCalled is for facilitator.Options.Called.

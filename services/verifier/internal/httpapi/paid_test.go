@@ -19,6 +19,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 func TestAPaidCallGetsTheSignedReceipt(t *testing.T) {
@@ -242,7 +243,7 @@ func TestAHundredCopiesAtOnceOverHTTP(t *testing.T) {
 }
 
 func TestAReturningBuyerIsServedThoughTheLimitIsReached(t *testing.T) {
-	w := open(t, func(o *payment.Options) { o.FreeSettlements = 2 })
+	w := open(t, func(o *paywall.Options) { o.FreeSettlements = 2 })
 	name, value := w.v2("1")
 	w.post(goodBody, name, value).wantReceipt(w)
 	w.buy("2").wantReceipt(w)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // maxBody bounds a request body in bytes.
@@ -111,7 +112,7 @@ func (a *api) sell(c echo.Context, s *shop, j job, version int, header string) (
 	if err != nil {
 		return answer{}, &refused{shop: s, paid: paid, err: a.Gate.Refuse(ctx, err)}
 	}
-	sale, err := a.Gate.Buy(ctx, payment.Order{
+	sale, err := a.Gate.Buy(ctx, paywall.Order{
 		Offer: s.offer, Payment: paid, Request: s.fingerprint(j.canonical()), Address: c.RealIP(), Work: j.work,
 	})
 	if err != nil {

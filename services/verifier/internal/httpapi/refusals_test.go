@@ -16,6 +16,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 func TestAPaymentThatIsNotGoodIs402WithItsReasonAndAFreshChallenge(t *testing.T) {
@@ -174,7 +175,7 @@ func TestTheFacilitatorsPauseIsTheCallersRetryAfter(t *testing.T) {
 				_, _ = io.WriteString(rw, `{"error":"free_tier quota billing rate_limit_exceeded"}`)
 			}))
 			t.Cleanup(server.Close)
-			w = open(t, func(o *payment.Options) {
+			w = open(t, func(o *paywall.Options) {
 				client, err := facilitator.New(facilitator.Options{URL: server.URL, Now: o.Now})
 				if err != nil {
 					t.Fatal(err)
@@ -233,9 +234,9 @@ func TestTwoPaymentsOfOneVersionAre402(t *testing.T) {
 }
 
 func TestAFaultOfOursDoesNotSendTheBuyerToPayAnew(t *testing.T) {
-	w := open(t, func(o *payment.Options) {
-		o.At = func(p payment.Point) {
-			if p == payment.Asked {
+	w := open(t, func(o *paywall.Options) {
+		o.At = func(p paywall.Point) {
+			if p == paywall.Asked {
 				panic("the money has moved")
 			}
 		}
@@ -252,7 +253,7 @@ func TestAFaultOfOursDoesNotSendTheBuyerToPayAnew(t *testing.T) {
 }
 
 func TestTooManyUnpaidAttemptsAre503(t *testing.T) {
-	w := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 3 })
+	w := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 3 })
 	mismatch := `{"transactionHash":"` + recordedTx + `","expectations":{"status":"reverted"}}`
 	for i := range 3 {
 		name, value := w.v2(fmt.Sprint(i + 1))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // Budgets of a challenge: the buyer echoes it, and clients bound their headers.
@@ -79,7 +80,7 @@ func (s *shop) body(ours errorBody) ([]byte, error) {
 }
 
 // settled gives the header that tells the buyer of his payment.
-func (s *shop) settled(p payment.Payment, sale payment.Sale) (http.Header, error) {
+func (s *shop) settled(p payment.Payment, sale paywall.Sale) (http.Header, error) {
 	yes := true
 	return s.response(p, x402.SettleResponse{Success: &yes, Transaction: sale.Transaction})
 }

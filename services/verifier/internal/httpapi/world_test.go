@@ -26,6 +26,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -50,7 +51,7 @@ type world struct {
 	url      string
 	bank     *paymenttest.Bank
 	ledger   payment.Ledger
-	gate     *payment.Gate
+	gate     *paywall.Gate
 	node     *chaintest.Node
 	key      *receipt.SigningKey
 	registry *prometheus.Registry
@@ -76,7 +77,7 @@ func (w *world) advance(d time.Duration) {
 }
 
 // open serves a verifier; change may alter the paywall's options.
-func open(t testing.TB, change func(*payment.Options)) *world {
+func open(t testing.TB, change func(*paywall.Options)) *world {
 	t.Helper()
 	w := &world{TB: t, now: start, logged: &bytes.Buffer{}, registry: prometheus.NewRegistry()}
 	w.bank = paymenttest.NewBank(network, w.clock)
@@ -85,7 +86,7 @@ func open(t testing.TB, change func(*payment.Options)) *world {
 	metrics, err := httpapi.NewMetrics(w.registry)
 	w.must(err)
 	log := slog.New(slog.NewTextHandler(&syncWriter{w: w.logged}, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	o := payment.Options{
+	o := paywall.Options{
 		Ledger: w.ledger, Facilitator: w.bank, Truth: w.bank, FreeSettlements: 1000,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
 		AttemptsPerPayer: 10000, AttemptsPerAddress: 10000, KeepAnswers: time.Hour,
@@ -94,7 +95,7 @@ func open(t testing.TB, change func(*payment.Options)) *world {
 	if change != nil {
 		change(&o)
 	}
-	w.gate, err = payment.Open(context.Background(), o)
+	w.gate, err = paywall.Open(context.Background(), o)
 	w.must(err)
 	t.Cleanup(func() { _ = w.gate.Close(context.Background()) })
 	w.must(httpapi.RegisterStanding(w.registry, func() httpapi.Standing {

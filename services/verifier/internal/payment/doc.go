@@ -1,17 +1,9 @@
-// Package payment is the paywall: what a call costs, whether a payment is good,
-// and the ledger that makes one payment buy exactly one answer.
+// Package payment has the nouns of selling: the terms of an offer (Terms, Offer),
+// a payment as it was read and compared with them (Payment), what the ledger keeps
+// of it (Record, State, Outcome), and the interfaces of what a sale needs (Ledger,
+// Facilitator, ChainLog).
 //
-// It owns the terms (Terms), the reading and local judging of payments
-// (Payment), the ledger's meaning (Ledger, Record, State) with a memory ledger,
-// and the order of steps between a payment and its answer (Gate): claim, the
-// facilitator's verify beside the work, reserve, settle last. It knows no HTTP
-// status and no route; the facilitator, the SQL ledger and the chain's log are
-// behind interfaces and live in the packages below this one.
-//
-// The promises, which the ledger keeps across crashes and replicas:
-//
-//   - nobody is charged for work that failed;
-//   - a buyer whose payment moved gets its answer when he returns with it;
-//   - one payment buys one answer, for the request it first came with;
-//   - no more settlements begin in a month than the free-settlement limit.
+// It knows no HTTP status, no route and no order of steps: package paywall below
+// it sells. The facilitator's client, the ledger in SQL and the reading of the
+// chain's log are in packages of their own.
 package payment

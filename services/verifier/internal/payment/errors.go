@@ -89,15 +89,6 @@ func (e *LaterError) Error() string { return e.Err.Error() }
 // Unwrap gives the error.
 func (e *LaterError) Unwrap() error { return e.Err }
 
-// pauseOf returns how long the facilitator wants to be left alone, or zero.
-func pauseOf(err error) time.Duration {
-	var later *LaterError
-	if errors.As(err, &later) {
-		return later.After
-	}
-	return 0
-}
-
 // FailingError is ErrFailing with the time until the caps are counted anew.
 type FailingError struct{ After time.Duration }
 

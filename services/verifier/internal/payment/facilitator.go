@@ -30,9 +30,9 @@ var ErrFacilitatorLimit = errors.New("facilitator's own limit is reached")
 // payment is good. That may be the payment's fault, so it counts as an attempt.
 var ErrNoVerdict = errors.New("facilitator gives no verdict")
 
-// checkVerified turns the facilitator's answer about a payment into nil, a
+// CheckVerified turns the facilitator's answer about a payment into nil, a
 // *Refusal of ErrRefused, ErrLimit or ErrFacilitator.
-func checkVerified(answer x402.VerifyResponse, err error, p Payment) error {
+func CheckVerified(answer x402.VerifyResponse, err error, p Payment) error {
 	switch {
 	case errors.Is(err, ErrFacilitatorLimit):
 		return ErrLimit
@@ -50,16 +50,16 @@ func checkVerified(answer x402.VerifyResponse, err error, p Payment) error {
 	return nil
 }
 
-// checkSettled turns the facilitator's answer to a settling into an outcome.
+// CheckSettled turns the facilitator's answer to a settling into an outcome.
 // Only a yes without any doubt is Settled; only a no whose reason is one of those
 // that arise before a broadcast, and which names no transaction, is Dead; all else
 // is Unknown.
-func checkSettled(answer x402.SettleResponse, err error, r Record) Outcome {
+func CheckSettled(answer x402.SettleResponse, err error, r Record) Outcome {
 	if err != nil || answer.Success == nil {
 		return Outcome{State: Unknown, Reason: reasonNoAnswer}
 	}
 	o := Outcome{Reason: word(answer.ErrorReason)}
-	if isHex(answer.Transaction, 32) && !isZero(answer.Transaction) {
+	if IsTransaction(answer.Transaction) {
 		o.Transaction = strings.ToLower(answer.Transaction)
 	}
 	switch {

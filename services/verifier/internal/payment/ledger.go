@@ -187,6 +187,34 @@ func (r Record) Outcome() Outcome {
 	return Outcome{State: r.State, Transaction: r.Transaction, Reason: r.Reason}
 }
 
+// Resolution is how a person decided what became of a payment that stayed Unknown.
+type Resolution struct {
+	// State is Settled or Dead; Transaction is the transfer of a Settled one.
+	State       State
+	Transaction string
+	// By is who decided, and Why what they had seen.
+	By, Why string
+	// Unsent is as in Outcome: the chain says that nothing was ever sent.
+	Unsent bool
+}
+
+// Outcome is what the record says after the resolution.
+func (r Resolution) Outcome() Outcome {
+	return Outcome{State: r.State, Transaction: r.Transaction, Reason: "resolved: " + word(r.Why), Unsent: r.Unsent, Durable: true}
+}
+
+// ReasonExpired and ReasonElsewhere say why an authorization never pays us.
+const (
+	ReasonElsewhere = "authorization_spent_elsewhere"
+	ReasonExpired   = "authorization_expired_unspent"
+	// ReasonVanished: it was settled, and later the transfer was not on the chain.
+	ReasonVanished = "transfer_not_on_the_chain"
+	// ReasonReverted: the one transaction that was made for it has failed.
+	ReasonReverted = "transaction_reverted"
+	// ReasonUnconfirmed: the facilitator said yes, the chain has not.
+	ReasonUnconfirmed = "not_confirmed_by_the_chain"
+)
+
 // Standing is the state of a month and of the open payments.
 type Standing struct {
 	// Reserved counts the settlements of the month, Unknown the payments whose

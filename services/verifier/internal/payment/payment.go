@@ -4,10 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/eip3009"
 )
 
 // maxSignature bounds a signature in bytes: ERC-6492 wraps the creation of a
@@ -119,10 +124,10 @@ func digest(p x402.ExactPayload) Digest {
 // ValidBefore is when the authorization ends.
 func (p Payment) ValidBefore() time.Time { return p.validBefore }
 
-// call makes what the facilitator is asked with: our requirements and the
+// FacilitatorRequest makes what the facilitator is asked with: our requirements and the
 // payment as it was judged. Resource and our extensions are ours, because a
 // facilitator may index what the payment says about them.
-func (o Offer) call(p Payment) ([]byte, error) {
+func (o Offer) FacilitatorRequest(p Payment) ([]byte, error) {
 	request := struct { // x402.Request, encoded in one piece
 		X402Version         int `json:"x402Version"`
 		PaymentPayload      any `json:"paymentPayload"`
@@ -145,4 +150,174 @@ func (o Offer) call(p Payment) ([]byte, error) {
 		return nil, fmt.Errorf("encode the facilitator's request: %w", err)
 	}
 	return body, nil
+}
+
+// Extensions are protocol extensions by name.
+type Extensions map[string]json.RawMessage
+
+// ExtensionIdentifier lets a buyer name what he pays for, so that paying again
+// for the same name gives the first answer (x402 extension payment-identifier).
+const ExtensionIdentifier = "payment-identifier"
+
+// identifierForm is the form of an identifier that the extension's schema has.
+var identifierForm = regexp.MustCompile(`^[A-Za-z0-9_-]{16,128}$`)
+
+// reasonIdentifier says that an identifier is not of that form.
+const reasonIdentifier = "invalid_payment_identifier"
+
+// IdentifierExtension advertises that identifiers are understood and optional.
+func IdentifierExtension() json.RawMessage {
+	return json.RawMessage(`{"info":{"required":false},"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema",` +
+		`"type":"object","properties":{"required":{"type":"boolean"},` +
+		`"id":{"type":"string","minLength":16,"maxLength":128,"pattern":"^[a-zA-Z0-9_-]+$"}},"required":["required"]}}`)
+}
+
+// identifier reads the buyer's identifier, "" when he gave none.
+func (e Extensions) identifier() (string, error) {
+	raw, ok := e[ExtensionIdentifier]
+	if !ok {
+		return "", nil
+	}
+	var extension struct {
+		Info struct {
+			ID *string `json:"id"`
+		} `json:"info"`
+	}
+	if err := strictjson.Unmarshal(raw, &extension, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
+		return "", invalid(reasonIdentifier)
+	}
+	id := extension.Info.ID
+	if id == nil {
+		return "", nil
+	}
+	if !identifierForm.MatchString(*id) {
+		return "", invalid(reasonIdentifier)
+	}
+	return *id, nil
+}
+
+// over gives what the buyer echoed, with our own words where the extension is
+// ours and its content not the buyer's.
+func (e Extensions) over(echoed Extensions) Extensions {
+	if len(echoed) == 0 {
+		return nil
+	}
+	result := make(Extensions, len(echoed))
+	for name, theirs := range echoed {
+		if ours, ok := e[name]; ok && name != ExtensionIdentifier {
+			theirs = ours
+		}
+		result[name] = theirs
+	}
+	return result
+}
+
+// Judge holds a payment against the offer: everything that can be known without
+// the chain and the clock. A signature is the facilitator's to judge, because a
+// wallet may be a contract. The payment that comes back carries its whole Key,
+// also with an error.
+func (o Offer) Judge(p Payment) (Payment, error) {
+	t, a := o.Terms, p.exact.Authorization
+	p.Key.Network, p.Key.Asset = p.accepted.Network, strings.ToLower(p.accepted.Asset)
+	if p.Version == x402.V1 { // it names no token, and its network by another name
+		p.Key.Network, p.Key.Asset = t.Network, strings.ToLower(t.Asset)
+	}
+	network := t.Network
+	if p.Version == x402.V1 {
+		v1, ok := o.RequirementsV1()
+		if !ok {
+			return p, invalid(x402.ReasonInvalidVersion)
+		}
+		network = v1.Network
+	} else if reason := o.judgeAccepted(p.accepted); reason != "" {
+		return p, invalid(reason)
+	}
+	switch {
+	case p.accepted.Scheme != x402.SchemeExact:
+		return p, invalid(x402.ReasonUnsupportedScheme)
+	case p.accepted.Network != network:
+		return p, invalid(x402.ReasonInvalidNetwork)
+	case !strings.EqualFold(a.To, t.PayTo):
+		return p, invalid(x402.ReasonRecipientMismatch)
+	case a.Value != t.Amount:
+		return p, invalid(x402.ReasonValueMismatch)
+	case strings.EqualFold(a.From, t.PayTo):
+		return p, invalid(reasonSelfSend)
+	}
+	return p, nil
+}
+
+// Reasons beyond those of package x402.
+const (
+	reasonSelfSend = "self_send_not_allowed"
+	reasonTooFar   = "invalid_exact_evm_payload_authorization_valid_before_too_far"
+)
+
+// judgeAccepted compares the entry that a version 2 buyer chose with ours. Its
+// maxTimeoutSeconds and the members he added to extra do not matter: what counts
+// is signed, or ours.
+func (o Offer) judgeAccepted(accepted x402.Requirements) string {
+	t := o.Terms
+	switch {
+	case accepted.Amount != t.Amount, !strings.EqualFold(accepted.Asset, t.Asset):
+		return x402.ReasonInvalidRequirement
+	case !strings.EqualFold(accepted.PayTo, t.PayTo):
+		return x402.ReasonRecipientMismatch
+	}
+	for name, ours := range t.domain() {
+		if theirs, ok := accepted.Extra[name]; ok && theirs != ours {
+			return x402.ReasonInvalidRequirement
+		}
+	}
+	return ""
+}
+
+// Margins of an authorization's window.
+const (
+	// WorkMargin must be left when the work begins, SettleMargin when the
+	// facilitator is asked to settle; official ones want six seconds.
+	WorkMargin   = 10 * time.Second
+	SettleMargin = 6 * time.Second
+	// clockSkew is how far ahead of ours a buyer's clock may be.
+	clockSkew = time.Minute
+)
+
+// JudgeWindow says whether the authorization can be settled now with the margin
+// left, and ends in due time.
+func (o Offer) JudgeWindow(p Payment, now time.Time, margin time.Duration) error {
+	switch {
+	case p.validAfter.After(now):
+		return invalid(x402.ReasonValidAfter)
+	case p.validBefore.Before(now.Add(margin)):
+		return invalid(x402.ReasonValidBefore)
+	case p.validBefore.After(now.Add(o.Terms.MaxTimeout + clockSkew)):
+		return invalid(reasonTooFar)
+	}
+	return nil
+}
+
+// SignedByPayer reports whether the payer's own key signed the authorization for the
+// token of the terms: 65 bytes that recover to the payer, with v 27 or 28 and s
+// in the lower half, as the token's contract demands of an ordinary account. A
+// payment that is not signed so may still be good: a wallet may be a contract.
+func (t Terms) SignedByPayer(p Payment) bool {
+	if len(p.exact.Signature) != 2+2*65 {
+		return false
+	}
+	chain, ok := x402.ChainID(t.Network)
+	if !ok {
+		return false
+	}
+	authorization, err := eip3009.Parse(p.exact.Authorization)
+	if err != nil {
+		return false
+	}
+	signature, err := eip3009.Signature(p.exact.Signature)
+	if err != nil {
+		return false
+	}
+	signer, err := eip3009.Recover(authorization.Digest(eip3009.Domain{
+		Name: t.AssetName, Version: t.AssetVersion, ChainID: chain, Token: common.HexToAddress(t.Asset),
+	}), signature)
+	return err == nil && strings.EqualFold(signer.Hex(), p.Key.Payer)
 }

@@ -1,4 +1,4 @@
-package payment
+package paywall
 
 // SpendAddress takes an attempt of a client address, as a call that is refused does.
 func (g *Gate) SpendAddress(address string) error {

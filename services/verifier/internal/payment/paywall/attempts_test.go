@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -13,12 +13,13 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 	failing := func(s *shop, nonce, address string) error { return buyFailing(s, s.pay(nonce), address) }
 	t.Run("of an address", func(t *testing.T) {
-		s := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 3 })
+		s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 3 })
 		for i := range 10 {
 			s.mustBuy(s.pay(fmt.Sprintf("a%d", i))) // paid calls do not count
 		}
@@ -38,7 +39,7 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 		s.mustBuy(s.pay("b"))
 	})
 	t.Run("of a payer", func(t *testing.T) {
-		s := open(t, func(o *payment.Options) { o.AttemptsPerPayer = 3 })
+		s := open(t, func(o *paywall.Options) { o.AttemptsPerPayer = 3 })
 		for i := range 3 {
 			_ = failing(s, fmt.Sprint(i), fmt.Sprint(i))
 		}
@@ -46,7 +47,7 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 		s.wantTransfers(0)
 	})
 	t.Run("of a payer by others", func(t *testing.T) {
-		s := open(t, func(o *payment.Options) { o.AttemptsPerPayer = 3 })
+		s := open(t, func(o *paywall.Options) { o.AttemptsPerPayer = 3 })
 		no := false
 		s.bank.OnVerify = func() (x402.VerifyResponse, error) {
 			return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInvalidSignature}, nil
@@ -59,7 +60,7 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 		s.mustBuy(s.pay("a")) // forged signatures do not lock the payer out
 	})
 	t.Run("that the facilitator cannot judge", func(t *testing.T) {
-		s := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 3 })
+		s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 3 })
 		no := false
 		ends := []func() (x402.VerifyResponse, error){
 			func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, payment.ErrNoVerdict },
@@ -77,7 +78,7 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 		s.wantErr(err, payment.ErrTooMany)
 	})
 	t.Run("while the facilitator is away are free without work", func(t *testing.T) {
-		s := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 3 })
+		s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 3 })
 		s.bank.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
 		for i := range 5 {
 			_, err := s.buy(s.forged(fmt.Sprint(i)))
@@ -88,7 +89,7 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 		}
 	})
 	t.Run("while the facilitator is away count with the work", func(t *testing.T) {
-		s := open(t, func(o *payment.Options) { o.AttemptsPerAddress, o.AttemptsPerPayer = 20, 10 })
+		s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress, o.AttemptsPerPayer = 20, 10 })
 		s.bank.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
 		for i := range 500 {
 			_, err := s.buy(s.pay(fmt.Sprint(i)))
@@ -103,7 +104,7 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 		}
 	})
 	t.Run("a hundred at once", func(t *testing.T) {
-		s := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 30 })
+		s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 30 })
 		var worked atomic.Int32
 		var all sync.WaitGroup
 		for i := range 100 {
@@ -131,7 +132,7 @@ func buyFailing(s *shop, p payment.Payment, address string) error {
 }
 
 func TestManyAddressesThatDoNotPayLockNobodyElseOut(t *testing.T) {
-	s := open(t, func(o *payment.Options) { o.AttemptsPerAddress = 60 })
+	s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 60 })
 	no := false
 	s.bank.OnVerify = func() (x402.VerifyResponse, error) {
 		return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInvalidSignature}, nil

@@ -1,4 +1,4 @@
-package payment
+package paywall
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 func TestTheNetworksAroundAnAddress(t *testing.T) {
@@ -99,7 +101,7 @@ func TestABucketTakesItsLimitOfAHundredAtOnce(t *testing.T) {
 				case err == nil:
 					taken.Add(1)
 					refunds <- refund
-				case !errors.Is(err, ErrTooMany):
+				case !errors.Is(err, payment.ErrTooMany):
 					t.Error(err)
 				}
 			})
@@ -141,7 +143,7 @@ func TestWhatIsGivenBackIsNotCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	refund() // of a window that is over
-	if _, err := a.spend("0x1", 1); !errors.Is(err, ErrTooMany) {
+	if _, err := a.spend("0x1", 1); !errors.Is(err, payment.ErrTooMany) {
 		t.Errorf("got %v", err)
 	}
 }

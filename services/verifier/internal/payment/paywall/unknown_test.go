@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 func refusal(reason string) x402.SettleResponse {
@@ -217,7 +218,7 @@ func TestADefiniteRefusalIsNotChargedAndGivesTheSettlementBack(t *testing.T) {
 
 func TestATransactionThatRevertedEndsThePaymentAndKeepsItsSettlement(t *testing.T) {
 	for _, confirm := range []bool{false, true} {
-		s := open(t, func(o *payment.Options) { o.Confirm, o.SettleTimeout = confirm, 50*time.Millisecond })
+		s := open(t, func(o *paywall.Options) { o.Confirm, o.SettleTimeout = confirm, 50*time.Millisecond })
 		var hash string
 		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			hash = s.bank.Revert("1")
@@ -285,7 +286,7 @@ func TestARefusedPaymentThatSomebodyElseCarriesOutIsPaid(t *testing.T) {
 }
 
 func TestWithoutAChainTheFacilitatorIsAskedAgain(t *testing.T) {
-	s := open(t, func(o *payment.Options) { o.Truth = nil })
+	s := open(t, func(o *paywall.Options) { o.Truth = nil })
 	s.blind(false, openEnds["the connection is cut"])
 	p := s.pay("1")
 	_, err := s.buy(p)
@@ -297,7 +298,7 @@ func TestWithoutAChainTheFacilitatorIsAskedAgain(t *testing.T) {
 }
 
 func TestWithoutAChainARepeatedNoIsNoProof(t *testing.T) {
-	s := open(t, func(o *payment.Options) { o.Truth = nil })
+	s := open(t, func(o *paywall.Options) { o.Truth = nil })
 	s.blind(true, openEnds["the connection is cut"])
 	p := s.pay("1")
 	_, err := s.buy(p)
@@ -370,7 +371,7 @@ func TestAReplicaThatDiesLeavesItsSettlementsToTheOthers(t *testing.T) {
 }
 
 func TestAFacilitatorThatLiesIsNotBelievedWhereTheChainConfirms(t *testing.T) {
-	s := open(t, func(o *payment.Options) { o.Confirm, o.SettleTimeout = true, 50*time.Millisecond })
+	s := open(t, func(o *paywall.Options) { o.Confirm, o.SettleTimeout = true, 50*time.Millisecond })
 	s.mustBuy(s.pay("1"))
 	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		yes := true
@@ -404,7 +405,7 @@ func TestWithoutAChainTheEndOfASaleIsDurable(t *testing.T) {
 	for _, chain := range []bool{true, false} {
 		s := open(t, nil)
 		ledger := &endings{Ledger: s.ledger}
-		gate := s.replica(func(o *payment.Options) {
+		gate := s.replica(func(o *paywall.Options) {
 			if o.Ledger = ledger; !chain {
 				o.Truth = nil
 			}
@@ -429,7 +430,7 @@ func TestADeadPaymentIsLookedAtSeldomAndNotOnceItsFateIsFinal(t *testing.T) {
 	} {
 		s := open(t, nil)
 		var looks atomic.Int32
-		gate := s.replica(func(o *payment.Options) { o.Truth = countedTruth{s.bank, &looks} })
+		gate := s.replica(func(o *paywall.Options) { o.Truth = countedTruth{s.bank, &looks} })
 		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			if c.cancel {
 				s.bank.Cancel("1")
@@ -463,7 +464,7 @@ func (c countedTruth) Fate(ctx context.Context, q payment.Question) (payment.Fat
 // with a pause and a reservation each, and not after its end.
 func TestASettlingIsNotAskedForAtEveryRepeat(t *testing.T) {
 	for _, chain := range []bool{true, false} {
-		s := open(t, func(o *payment.Options) {
+		s := open(t, func(o *paywall.Options) {
 			if !chain {
 				o.Truth = nil
 			}
@@ -508,7 +509,7 @@ func TestAStepOfTheClockPutsOffNoRepeat(t *testing.T) {
 }
 
 func TestARepeatAtTheLimitIsNotMade(t *testing.T) {
-	s := open(t, func(o *payment.Options) { o.FreeSettlements = 1 })
+	s := open(t, func(o *paywall.Options) { o.FreeSettlements = 1 })
 	s.blind(false, openEnds["the connection is cut"])
 	p := s.pay("1")
 	for range 3 {
@@ -537,7 +538,7 @@ func TestPaymentsThatCannotBeDecidedDoNotHoldUpTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
 		s.ledger = payment.NewMemory(time.Now)
-		gate := s.replica(func(o *payment.Options) { o.Truth, o.Now = stuckTruth{s.bank}, time.Now })
+		gate := s.replica(func(o *paywall.Options) { o.Truth, o.Now = stuckTruth{s.bank}, time.Now })
 		for i := range 150 {
 			key := payment.Key{Network: network, Asset: "a", Payer: "p", Nonce: fmt.Sprint(i)}
 			r := payment.Record{Key: key, Owner: "me", Deadline: time.Now(), Amount: "1"}

@@ -1,14 +1,16 @@
-package payment
+package paywall
 
 import (
 	"context"
 	"sync"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // flightKey names one call: a payment for a request.
 type flightKey struct {
-	key              Key
-	payment, request Digest
+	key              payment.Key
+	payment, request payment.Digest
 }
 
 // flights lets copies of one call in this process share one run of it.
@@ -46,7 +48,7 @@ func (fs *flights) join(ctx context.Context, key flightKey, run flightFunc) (*fl
 		return f, nil
 	}
 	if fs.closed {
-		return nil, ErrInFlight
+		return nil, payment.ErrInFlight
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f := &flight{gone: ctx.Err, cancel: cancel, waiting: 1, done: make(chan struct{})}

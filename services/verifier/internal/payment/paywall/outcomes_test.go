@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // liar is a facilitator that broadcasts a transfer now, later or never, or one
@@ -178,7 +179,7 @@ func buyFromALiar(t *testing.T, seed uint64, confirm bool) {
 	draw := rand.New(rand.NewPCG(seed, 1))
 	limit := 1 + draw.IntN(8)
 	ledger := payment.NewMemory(time.Now)
-	gate, err := payment.Open(t.Context(), payment.Options{
+	gate, err := paywall.Open(t.Context(), paywall.Options{
 		Ledger: ledger, Facilitator: l, Truth: l, Confirm: confirm, FreeSettlements: limit,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
 		AttemptsPerPayer: 1000, AttemptsPerAddress: 1000, KeepAnswers: time.Hour,
@@ -196,7 +197,7 @@ func buyFromALiar(t *testing.T, seed uint64, confirm bool) {
 		payments[b] = readPayment(t, 2, payloadV2(paymenttest.Authorization(digits, time.Now())))
 	}
 	try := func(b int) {
-		_, err := gate.Buy(t.Context(), payment.Order{
+		_, err := gate.Buy(t.Context(), paywall.Order{
 			Offer: offer(), Payment: payments[b], Request: payment.Digest{byte(b)}, Address: "192.0.2.1",
 			Work: func(context.Context) ([]byte, error) { return []byte("the thing"), nil },
 		})

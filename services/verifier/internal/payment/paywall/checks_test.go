@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // hanging is a facilitator that takes as long as it may over what is not signed by
@@ -42,7 +43,7 @@ func TestSlowChecksOfStrangersLeaveConnectionsForOthers(t *testing.T) {
 	s := open(t, nil)
 	s.bank.Signed = plain
 	facilitator := &hanging{Bank: s.bank}
-	g := s.replica(func(o *payment.Options) { o.Facilitator, o.VerifyTimeout = facilitator, time.Second })
+	g := s.replica(func(o *paywall.Options) { o.Facilitator, o.VerifyTimeout = facilitator, time.Second })
 	var all sync.WaitGroup
 	for i := range 300 {
 		p := s.forged(fmt.Sprintf("%x", i+1))

@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -15,15 +15,16 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
 )
 
 // openSQL is open with a ledger in a file, whose handles two gates do not share.
-func openSQL(t *testing.T, change func(*payment.Options)) (s *shop, other *payment.Gate) {
+func openSQL(t *testing.T, change func(*paywall.Options)) (s *shop, other *paywall.Gate) {
 	t.Helper()
 	s = open(t, nil)
 	file := "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")
-	gates := make([]*payment.Gate, 2)
+	gates := make([]*paywall.Gate, 2)
 	for i := range gates {
 		ledger, err := sqlledger.Open(context.Background(), file, s.clock.now)
 		if err != nil {
@@ -89,7 +90,7 @@ func TestBrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
 			all.Go(func() {
 				o := s.order(copies[i], "thing")
 				o.Address = fmt.Sprintf("192.0.2.%d", i)
-				sale, err := []*payment.Gate{s.gate, other}[at%2].Buy(context.Background(), o)
+				sale, err := []*paywall.Gate{s.gate, other}[at%2].Buy(context.Background(), o)
 				switch {
 				case valid[i] && err != nil:
 					t.Errorf("seed %d: a valid copy got %v", seed, err)
@@ -145,7 +146,7 @@ func TestCopiesOfAContractsPaymentAreOneSale(t *testing.T) {
 	p := s.forged("1")
 	for i := range 100 {
 		all.Go(func() {
-			if _, err := []*payment.Gate{s.gate, other}[i%2].Buy(context.Background(), s.order(p, "thing")); err != nil {
+			if _, err := []*paywall.Gate{s.gate, other}[i%2].Buy(context.Background(), s.order(p, "thing")); err != nil {
 				t.Error(err)
 				return
 			}

@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 func TestAPaymentBuysOneAnswer(t *testing.T) {
@@ -63,7 +64,7 @@ func TestAPaymentIsBoundToItsRequest(t *testing.T) {
 
 func TestAHundredCopiesAtOnceAreOneSale(t *testing.T) {
 	s := open(t, nil)
-	gates := []*payment.Gate{s.gate, s.replica(nil), s.replica(nil)}
+	gates := []*paywall.Gate{s.gate, s.replica(nil), s.replica(nil)}
 	a := paymenttest.Authorization("1", start)
 	loud := a
 	loud.From, loud.Nonce = strings.ToLower(a.From), "0x"+strings.ToUpper(a.Nonce[2:])

@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"

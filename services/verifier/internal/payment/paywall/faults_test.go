@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 func TestAPrunedAnswerIsMadeAnewForWhoPaid(t *testing.T) {
@@ -64,7 +65,7 @@ func (b *brokenLedger) Release(ctx context.Context, k payment.Key, o string) err
 func TestWithoutTheLedgerNoMoneyMoves(t *testing.T) {
 	for _, step := range []string{"claim", "begin"} {
 		s := open(t, nil)
-		gate := s.replica(func(o *payment.Options) { o.Ledger = &brokenLedger{s.ledger, step} })
+		gate := s.replica(func(o *paywall.Options) { o.Ledger = &brokenLedger{s.ledger, step} })
 		p := s.pay("1")
 		_, err := gate.Buy(context.Background(), s.order(p, "thing"))
 		s.wantErr(err, payment.ErrLedger)
@@ -75,7 +76,7 @@ func TestWithoutTheLedgerNoMoneyMoves(t *testing.T) {
 
 func TestABuyerGetsHisAnswerThoughTheOutcomeCannotBeWritten(t *testing.T) {
 	s := open(t, nil)
-	gate := s.replica(func(o *payment.Options) { o.Ledger = &brokenLedger{s.ledger, "finish"} })
+	gate := s.replica(func(o *paywall.Options) { o.Ledger = &brokenLedger{s.ledger, "finish"} })
 	p := s.pay("1")
 	sale, err := gate.Buy(context.Background(), s.order(p, "thing"))
 	if err != nil || string(sale.Answer) != "the thing" {

@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // reverting makes the transfers of these payers transactions that fail on the
@@ -47,7 +48,7 @@ func (s *shop) payOf(payer int, nonce string) payment.Payment {
 }
 
 // buyFrom buys the thing from an address.
-func (s *shop) buyFrom(g *payment.Gate, address string, p payment.Payment) error {
+func (s *shop) buyFrom(g *paywall.Gate, address string, p payment.Payment) error {
 	o := s.order(p, "thing")
 	o.Address = address
 	_, err := g.Buy(context.Background(), o)
@@ -57,7 +58,7 @@ func (s *shop) buyFrom(g *payment.Gate, address string, p payment.Payment) error
 // A payer whose transfers revert closed the month for everybody in three minutes.
 func TestAPayerWhoseTransfersRevertClosesTheServiceForThemselvesAlone(t *testing.T) {
 	s, other := openSQL(t, nil)
-	gates := []*payment.Gate{s.gate, other}
+	gates := []*paywall.Gate{s.gate, other}
 	made := s.reverting(paymenttest.Address(paymenttest.Payer(1)))
 	checks := 0
 	for i := range 1000 {
@@ -88,7 +89,7 @@ func TestAPayerWhoseTransfersRevertClosesTheServiceForThemselvesAlone(t *testing
 func TestAHundredRevertingPaymentsAtOnceBeginNoMoreThanMayFail(t *testing.T) {
 	for name, payers := range map[string]int{"of one payer": 1, "of a hundred payers at one address": 100} {
 		t.Run(name, func(t *testing.T) {
-			s, other := openSQL(t, func(o *payment.Options) { o.Answer = 5 * time.Second })
+			s, other := openSQL(t, func(o *paywall.Options) { o.Answer = 5 * time.Second })
 			addresses := make([]string, payers)
 			for i := range addresses {
 				addresses[i] = paymenttest.Address(paymenttest.Payer(i))
@@ -98,7 +99,7 @@ func TestAHundredRevertingPaymentsAtOnceBeginNoMoreThanMayFail(t *testing.T) {
 			for i := range 100 {
 				p := s.payOf(i%payers, fmt.Sprintf("%x", i+1))
 				all.Go(func() {
-					err := s.buyFrom([]*payment.Gate{s.gate, other}[i%2], fmt.Sprintf("2001:db8:0:%x::/64", i), p)
+					err := s.buyFrom([]*paywall.Gate{s.gate, other}[i%2], fmt.Sprintf("2001:db8:0:%x::/64", i), p)
 					if !errors.Is(err, payment.ErrNotSettled) && !errors.Is(err, payment.ErrFailing) && !errors.Is(err, payment.ErrInFlight) {
 						t.Error(err)
 					}
@@ -133,7 +134,7 @@ func TestManyHonestPaymentsAtOnceAreAllServed(t *testing.T) {
 	for i := range 64 {
 		p := s.payOf(7, fmt.Sprintf("%x", i+1))
 		all.Go(func() {
-			if err := s.buyFrom([]*payment.Gate{s.gate, other}[i%2], "192.0.2.1", p); err != nil {
+			if err := s.buyFrom([]*paywall.Gate{s.gate, other}[i%2], "192.0.2.1", p); err != nil {
 				t.Error(err)
 			}
 		})
@@ -146,7 +147,7 @@ func TestManyHonestPaymentsAtOnceAreAllServed(t *testing.T) {
 // The last three tenths of the month are for who has paid before, or signs with
 // a key of their own.
 func TestTheLastOfTheMonthAreKeptForKnownPayers(t *testing.T) {
-	s := open(t, func(o *payment.Options) { o.FreeSettlements = 10 })
+	s := open(t, func(o *paywall.Options) { o.FreeSettlements = 10 })
 	contract := func(payer int, nonce string) payment.Payment {
 		a := paymenttest.Authorization(nonce, s.clock.now())
 		a.From = paymenttest.Address(paymenttest.Payer(payer))
@@ -170,7 +171,7 @@ func TestTheLastOfTheMonthAreKeptForKnownPayers(t *testing.T) {
 	s.wantErr(err, payment.ErrLimit)
 	s.wantTransfers(10)
 	for limit := range 4 { // nothing is kept of so few
-		s := open(t, func(o *payment.Options) { o.FreeSettlements = limit })
+		s := open(t, func(o *paywall.Options) { o.FreeSettlements = limit })
 		for i := range limit {
 			s.mustBuy(contract(i, fmt.Sprint(i+1)))
 		}

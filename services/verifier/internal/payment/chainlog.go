@@ -50,7 +50,7 @@ const (
 	Reverted
 )
 
-// question is what there is to ask about a record.
-func (r Record) question() Question {
+// Question is what there is to ask about a record.
+func (r Record) Question() Question {
 	return Question{Key: r.Key, PayTo: r.PayTo, Amount: r.Amount, Since: r.Claimed, ValidBefore: r.ValidBefore, Transaction: r.Transaction}
 }

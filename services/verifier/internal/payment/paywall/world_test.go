@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -52,13 +53,13 @@ type shop struct {
 	clock  *clock
 	ledger payment.Ledger
 	bank   *paymenttest.Bank
-	gate   *payment.Gate
+	gate   *paywall.Gate
 	works  atomic.Int32
 	events sync.Map
 }
 
 // open makes a shop; change may alter the gate's options.
-func open(t *testing.T, change func(*payment.Options)) *shop {
+func open(t *testing.T, change func(*paywall.Options)) *shop {
 	t.Helper()
 	s := &shop{T: t, clock: &clock{t: start}}
 	s.bank = paymenttest.NewBank(network, s.clock.now)
@@ -68,9 +69,9 @@ func open(t *testing.T, change func(*payment.Options)) *shop {
 }
 
 // replica makes one more gate on the same ledger.
-func (s *shop) replica(change func(*payment.Options)) *payment.Gate {
+func (s *shop) replica(change func(*paywall.Options)) *paywall.Gate {
 	s.Helper()
-	o := payment.Options{
+	o := paywall.Options{
 		Ledger: s.ledger, Facilitator: s.bank, Truth: s.bank, FreeSettlements: 1000,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
 		AttemptsPerPayer: 1000, AttemptsPerAddress: 1000, KeepAnswers: time.Hour,
@@ -83,7 +84,7 @@ func (s *shop) replica(change func(*payment.Options)) *payment.Gate {
 	if change != nil {
 		change(&o)
 	}
-	gate, err := payment.Open(context.Background(), o)
+	gate, err := paywall.Open(context.Background(), o)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -92,10 +93,10 @@ func (s *shop) replica(change func(*payment.Options)) *payment.Gate {
 }
 
 // order is a call for the thing with a payment.
-func (s *shop) order(p payment.Payment, thing string) payment.Order {
+func (s *shop) order(p payment.Payment, thing string) paywall.Order {
 	var request payment.Digest
 	copy(request[:], thing)
-	return payment.Order{
+	return paywall.Order{
 		Offer: offer(), Payment: p, Request: request, Address: "192.0.2.1",
 		Work: func(context.Context) ([]byte, error) {
 			s.works.Add(1)
@@ -104,12 +105,12 @@ func (s *shop) order(p payment.Payment, thing string) payment.Order {
 	}
 }
 
-func (s *shop) buy(p payment.Payment) (payment.Sale, error) {
+func (s *shop) buy(p payment.Payment) (paywall.Sale, error) {
 	return s.gate.Buy(context.Background(), s.order(p, "thing"))
 }
 
 // must buy.
-func (s *shop) mustBuy(p payment.Payment) payment.Sale {
+func (s *shop) mustBuy(p payment.Payment) paywall.Sale {
 	s.Helper()
 	sale, err := s.buy(p)
 	if err != nil {

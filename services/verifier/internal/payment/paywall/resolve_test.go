@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 func TestAPersonDecidesWhatTheChainDoesNotContradict(t *testing.T) {
@@ -52,7 +53,7 @@ func TestAPersonDecidesWhatTheChainDoesNotContradict(t *testing.T) {
 			if c.blind {
 				truth = nil
 			}
-			_, err = payment.Resolve(context.Background(), s.ledger, truth, s.clock.now(), s.wantState(payment.Unknown), c.how)
+			_, err = paywall.Resolve(context.Background(), s.ledger, truth, s.clock.now(), s.wantState(payment.Unknown), c.how)
 			if (err == nil) != (c.want != payment.Unknown) {
 				t.Errorf("got %v", err)
 			}

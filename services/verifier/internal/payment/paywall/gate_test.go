@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"bytes"
@@ -15,11 +15,12 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
 	var log bytes.Buffer
-	s := open(t, func(o *payment.Options) {
+	s := open(t, func(o *paywall.Options) {
 		o.FreeSettlements = 5
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
@@ -61,8 +62,8 @@ func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
 }
 
 func TestManyAtOnceOverReplicasSettleExactlyTheLimit(t *testing.T) {
-	s := open(t, func(o *payment.Options) { o.FreeSettlements = 10 })
-	gates := []*payment.Gate{s.gate, s.replica(func(o *payment.Options) { o.FreeSettlements = 10 })}
+	s := open(t, func(o *paywall.Options) { o.FreeSettlements = 10 })
+	gates := []*paywall.Gate{s.gate, s.replica(func(o *paywall.Options) { o.FreeSettlements = 10 })}
 	var sold atomic.Int32
 	var all sync.WaitGroup
 	for i := range 100 {

@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"fmt"
@@ -7,11 +7,12 @@ import (
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // One paid answer gave checks by the facilitator, claims and writes without end.
 func TestAnAnswerThatWasBoughtCostsNothingAgain(t *testing.T) {
-	s := open(t, func(o *payment.Options) { o.AttemptsPerPayer, o.AttemptsPerAddress = 10, 10 })
+	s := open(t, func(o *paywall.Options) { o.AttemptsPerPayer, o.AttemptsPerAddress = 10, 10 })
 	const id = "identifier-0123456789"
 	s.mustBuy(s.read(2, withIdentifier(paymenttest.Authorization("1", s.clock.now()), id)))
 	checks, works := s.bank.Verifies, s.works.Load()

@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // A transfer that a reorganization takes off the chain is found an hour later, when
@@ -101,7 +102,7 @@ func TestANodeThatIsBehindHasLostNoTransfer(t *testing.T) {
 	p := s.pay("1")
 	s.mustBuy(p)
 	s.clock.advance(2 * time.Hour)
-	late := s.replica(func(o *payment.Options) { o.Truth = behind{s.bank} })
+	late := s.replica(func(o *paywall.Options) { o.Truth = behind{s.bank} })
 	late.Check(context.Background())
 	s.wantState(payment.Settled)
 	s.mustBuy(p)

@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // The clock stands still in these tests: what is written is not written because
@@ -16,7 +17,7 @@ import (
 func TestAnEndThatCouldNotBeWrittenDoesNotKeepItsBuyerOut(t *testing.T) {
 	s := open(t, nil)
 	ledger := &brokenLedger{s.ledger, "finish"}
-	gate := s.replica(func(o *payment.Options) { o.Ledger = ledger })
+	gate := s.replica(func(o *paywall.Options) { o.Ledger = ledger })
 	p := s.pay("1")
 	if _, err := gate.Buy(context.Background(), s.order(p, "thing")); err != nil {
 		t.Fatal(err)
@@ -51,7 +52,7 @@ func TestAnEndThatCouldNotBeWrittenIsWrittenThoughNobodyComesBack(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
 		ledger := &brokenLedger{s.ledger, "finish"}
-		gate := s.replica(func(o *payment.Options) { o.Ledger = ledger })
+		gate := s.replica(func(o *paywall.Options) { o.Ledger = ledger })
 		if _, err := gate.Buy(t.Context(), s.order(s.pay("1"), "thing")); err != nil {
 			t.Fatal(err)
 		}
@@ -80,10 +81,10 @@ func TestAnOwedReleaseLeavesAClaimAloneThatIsSomebodyElsesByNow(t *testing.T) {
 
 // owedRelease gives a gate that still owes its ledger, which refuses it, the
 // release of the claim on p: the work that p paid for has failed.
-func (s *shop) owedRelease() (ledger *brokenLedger, gate *payment.Gate, p payment.Payment) {
+func (s *shop) owedRelease() (ledger *brokenLedger, gate *paywall.Gate, p payment.Payment) {
 	s.Helper()
 	ledger = &brokenLedger{s.ledger, "release"}
-	gate = s.replica(func(o *payment.Options) { o.Ledger = ledger })
+	gate = s.replica(func(o *paywall.Options) { o.Ledger = ledger })
 	p = s.pay("1")
 	fails := s.order(p, "thing")
 	fault := errors.New("the node is away")

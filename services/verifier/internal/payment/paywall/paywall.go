@@ -1,4 +1,4 @@
-package payment
+package paywall
 
 import (
 	"cmp"
@@ -9,15 +9,17 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // Options is what a Gate needs. All members without "may" are required.
 type Options struct {
-	Ledger      Ledger
-	Facilitator Facilitator
+	Ledger      payment.Ledger
+	Facilitator payment.Facilitator
 	// Truth may be nil: then an outcome that the facilitator leaves open stays
 	// open until it says more.
-	Truth Truth
+	Truth payment.Truth
 	// Confirm believes a facilitator's yes only when Truth says so too.
 	Confirm bool
 	// FreeSettlements is how many settlements a calendar month (UTC) may have.

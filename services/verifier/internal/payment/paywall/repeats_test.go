@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // openContracts makes the facilitator leave open, without a transaction, what is
@@ -36,7 +37,7 @@ func (s *shop) openContracts() func(payer int, nonce string) payment.Payment {
 // gas: two addresses held the whole month by asking again and again for what was
 // left open, and began anew when the chain had decided it.
 func TestRepeatsOfStrangersTakeNothingOfWhatIsKept(t *testing.T) {
-	s := open(t, func(o *payment.Options) { o.FreeSettlements, o.Pause = 100, time.Nanosecond })
+	s := open(t, func(o *paywall.Options) { o.FreeSettlements, o.Pause = 100, time.Nanosecond })
 	known := s.pay("aaaa")
 	s.mustBuy(known)
 	contract := s.openContracts()

@@ -1,4 +1,4 @@
-package payment_test
+package paywall_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // crowdedCheck is a facilitator that answers when so many ask it: only the payers
@@ -47,7 +48,7 @@ func TestPayersWithoutMoneyDoNotCrowdTheWork(t *testing.T) {
 	known := s.payOf(0, "aaaa")
 	s.mustBuy(known)
 	check := crowdedCheck{rich: map[string]bool{}, asked: new(atomic.Int32), all: make(chan struct{}), limit: payers}
-	g := s.replica(func(o *payment.Options) {
+	g := s.replica(func(o *paywall.Options) {
 		check.Facilitator, o.Facilitator = o.Facilitator, &check
 	})
 	var worked sync.Map
