@@ -13,8 +13,8 @@ var layers = [][]string{
 	{"cmd/*"},
 	{"internal/app", "internal/devnet", "internal/agent"},
 	{"internal/httpapi"},
-	{"internal/account", "internal/verification", "internal/payment"},
-	{"internal/evm"},
+	{"internal/account", "internal/verification", "internal/payment/paywall"},
+	{"internal/evm", "internal/payment"},
 	{"internal/user", "internal/session", "internal/ratelimit", "internal/password", "internal/chain", "internal/eip3009", "internal/config", "api"},
 }
 
