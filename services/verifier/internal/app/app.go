@@ -40,10 +40,10 @@ type Env struct {
 	Version string
 
 	// For tests: at is told of each point of a sale, ready of the address, and
-	// beat makes life signs come faster.
-	at    func(paywall.Point)
-	ready func(address string)
-	beat  time.Duration
+	// heartbeat makes the heartbeats of the ledger come faster.
+	at        func(paywall.Point)
+	ready     func(address string)
+	heartbeat time.Duration
 }
 
 // ErrUsage is returned for arguments that the program does not know.

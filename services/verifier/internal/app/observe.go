@@ -23,11 +23,11 @@ const scrapeTimeout = time.Second
 
 func (s *service) registerStanding(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	return httpapi.RegisterStanding(s.registry, func() httpapi.Standing {
+	return httpapi.RegisterQuotaStatus(s.registry, func() httpapi.QuotaStatus {
 		ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 		defer cancel()
-		left, unknown := s.gate.Left(ctx)
-		return httpapi.Standing{Left: left, Limit: s.Facilitator.FreeSettlements, Unknown: unknown, Oldest: s.gate.Oldest(), Failed: s.gate.Failed()}
+		left, unknown := s.paywall.Left(ctx)
+		return httpapi.QuotaStatus{Left: left, Limit: s.Facilitator.FreeSettlements, Unknown: unknown, Oldest: s.paywall.Oldest(), Failed: s.paywall.Failed()}
 	}, func() error {
 		ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 		defer cancel()
@@ -35,16 +35,16 @@ func (s *service) registerStanding(ctx context.Context) error {
 	})
 }
 
-// watchedTruth counts the looks at the payment network.
-type watchedTruth struct {
-	payment.Truth
+// observedChainLog counts the looks at the payment network.
+type observedChainLog struct {
+	payment.ChainLog
 	metrics *httpapi.Metrics
 }
 
-// Fate implements payment.Truth.
-func (w watchedTruth) Fate(ctx context.Context, q payment.Question) (payment.Fate, error) {
+// Authorization implements payment.ChainLog.
+func (w observedChainLog) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	began := time.Now()
-	fate, err := w.Truth.Fate(ctx, q)
-	w.metrics.LookedAt(fate, err, time.Since(began))
-	return fate, err
+	found, err := w.ChainLog.Authorization(ctx, q)
+	w.metrics.LookedAt(found, err, time.Since(began))
+	return found, err
 }

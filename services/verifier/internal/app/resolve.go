@@ -129,7 +129,7 @@ func findUnknown(ctx context.Context, ledger payment.Ledger, key payment.Key) (p
 }
 
 // truthOf is the payment's network, when the settings name a node of it.
-func truthOf(e Env, network string) (payment.Truth, error) {
+func truthOf(e Env, network string) (payment.ChainLog, error) {
 	set, _ := load(e.Getenv) // the terminal may lack what only serving needs
 	if len(set.truth) == 0 || set.terms.Network != network {
 		return nil, nil //nolint:nilnil // no node is known: nothing can contradict

@@ -38,7 +38,7 @@ type service struct {
 	metrics  *httpapi.Metrics
 	tracer   *tracing.Tracer
 	ledger   *sqlledger.Ledger
-	gate     *paywall.Gate
+	paywall  *paywall.Paywall
 	chains   *chains
 }
 
@@ -70,7 +70,7 @@ func serveAll(ctx context.Context, e Env) (err error) {
 	// The last requests need it as the first do.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
-	all.Go(func() { s.gate.Run(background) })
+	all.Go(func() { s.paywall.Run(background) })
 	all.Go(func() { s.chains.run(background) })
 	all.Go(func() { s.hint(background) })
 	err = serve.Run(ctx, s.servers(e, handler)...)
@@ -117,7 +117,7 @@ func (s *service) open(ctx context.Context, e Env) (err error) {
 		VerifyTimeout: s.Facilitator.VerifyTimeout, SettleTimeout: s.Facilitator.SettleTimeout, WorkTimeout: workTimeout,
 		AttemptsPerPayer: s.Payment.PerPayer, AttemptsPerAddress: s.Payment.PerAddress, KeepAnswers: s.Payment.AnswerRetention,
 		FailuresPerPayer: s.Payment.FailedPerPayer, FailuresPerAddress: s.Payment.FailedPerAddress,
-		Log: s.log, Now: time.Now, Ended: s.metrics.PaymentEnded, At: e.at, Beat: e.beat,
+		Log: s.log, Now: time.Now, Ended: s.metrics.PaymentEnded, At: e.at, Heartbeat: e.heartbeat,
 		Confirm: s.Payment.Confirm != config.ConfirmByFacilitator,
 	}
 	if options.Facilitator, err = s.facilitator(); err != nil {
@@ -125,16 +125,16 @@ func (s *service) open(ctx context.Context, e Env) (err error) {
 	}
 	if len(s.truth) == 0 {
 		s.log.Warn("no node of the payment network is configured: a settlement that the facilitator leaves open stays open until it is resolved by hand (PAYMENT_RPC_URL)")
-	} else if options.Truth, err = chainlog.New(s.terms.Network, s.truth, s.truthQuorum); err != nil {
+	} else if options.ChainLog, err = chainlog.New(s.terms.Network, s.truth, s.truthQuorum); err != nil {
 		return fmt.Errorf("PAYMENT_RPC_URL: %w", err)
 	}
-	if options.Truth != nil {
-		options.Truth = watchedTruth{options.Truth, s.metrics}
+	if options.ChainLog != nil {
+		options.ChainLog = observedChainLog{options.ChainLog, s.metrics}
 	}
 	if options.ClientKey, err = s.clientKey(); err != nil {
 		return err
 	}
-	if s.gate, err = paywall.Open(ctx, options); err != nil {
+	if s.paywall, err = paywall.Open(ctx, options); err != nil {
 		return err
 	}
 	return s.registerStanding(ctx)
@@ -163,7 +163,7 @@ func (s *service) facilitator() (*facilitator.Client, error) {
 
 func (s *service) handler() (http.Handler, error) {
 	return httpapi.New(httpapi.Options{
-		Chains: s.chains.api(), Gate: s.gate, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
+		Chains: s.chains.api(), Paywall: s.paywall, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
 		Health: s.health, Proxies: s.TrustedProxies, Metrics: s.metrics, Tracer: s.tracer, Log: s.log, Now: time.Now,
 	})
 }
@@ -178,10 +178,10 @@ func (s *service) health(ctx context.Context) error {
 // close waits for payments under way and closes what was opened.
 func (s *service) close(ctx context.Context) error {
 	var faults []error
-	if s.gate != nil {
+	if s.paywall != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drain())
 		defer cancel()
-		faults = append(faults, s.gate.Close(ctx))
+		faults = append(faults, s.paywall.Close(ctx))
 	}
 	if s.ledger != nil {
 		faults = append(faults, s.ledger.Close())

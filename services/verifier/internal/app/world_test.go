@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 
 func beVerifier(point paywall.Point) int {
 	err := Run(context.Background(), Env{
-		Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, beat: 100 * time.Millisecond,
+		Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, heartbeat: 100 * time.Millisecond,
 		ready: func(address string) { fmt.Println(address) },
 		at: func(p paywall.Point) {
 			if p == point {
@@ -133,7 +133,7 @@ func (w *world) run() running {
 	go func() {
 		ended <- Run(ctx, Env{
 			Args: []string{"serve"}, Getenv: w.getenv, Stdout: io.Discard, Stderr: stderr,
-			ready: func(a string) { address <- a }, beat: 100 * time.Millisecond,
+			ready: func(a string) { address <- a }, heartbeat: 100 * time.Millisecond,
 		})
 	}()
 	var once sync.Once

@@ -22,11 +22,11 @@ import (
 type Options struct {
 	// Chains are served in this order; the first one also at the contract's own
 	// path.
-	Chains []Chain
-	Gate   *paywall.Gate
-	Terms  payment.Terms
-	Key    *receipt.SigningKey
-	Keys   receipt.KeyDocument
+	Chains  []Chain
+	Paywall *paywall.Paywall
+	Terms   payment.Terms
+	Key     *receipt.SigningKey
+	Keys    receipt.KeyDocument
 	// PublicURL is the address that buyers see, without a slash at its end.
 	PublicURL string
 	// Health fails while the service cannot do its work.
@@ -58,7 +58,7 @@ const answerRoom = 16 << 20
 
 // New checks the options and returns the handler of the verifier's address.
 func New(o Options) (http.Handler, error) {
-	if len(o.Chains) == 0 || o.Gate == nil || o.Key == nil || o.PublicURL == "" || o.Health == nil ||
+	if len(o.Chains) == 0 || o.Paywall == nil || o.Key == nil || o.PublicURL == "" || o.Health == nil ||
 		o.Metrics == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("httpapi: an option is missing")
 	}

@@ -45,7 +45,7 @@ func BenchmarkAPaidCall(b *testing.B) {
 			}
 			b.Cleanup(func() { _ = ledger.Close() })
 			w := open(b, func(o *paywall.Options) {
-				o.Ledger, o.Now, o.Beat, o.FreeSettlements = ledger, time.Now, time.Second, 1<<30
+				o.Ledger, o.Now, o.Heartbeat, o.FreeSettlements = ledger, time.Now, time.Second, 1<<30
 			})
 			w.now = time.Now()
 			var nonce atomic.Int64

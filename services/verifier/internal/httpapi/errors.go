@@ -186,7 +186,7 @@ func (a *api) writeError(err error, c echo.Context) {
 	var encodeErr error
 	switch {
 	case onSale && ours.Code == http.StatusPaymentRequired:
-		ans, encodeErr = r.payAgain(ours)
+		ans, encodeErr = r.challenge(ours)
 	default:
 		if onSale {
 			for name, values := range r.response() {

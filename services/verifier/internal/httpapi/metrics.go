@@ -78,8 +78,8 @@ func (m *Metrics) begin() {
 	m.answers.WithLabelValues("miss")
 }
 
-// Standing is what the paywall is asked for at every scrape.
-type Standing struct {
+// QuotaStatus is what the paywall is asked for at every scrape.
+type QuotaStatus struct {
 	// Left are the free settlements left this month, of Limit.
 	Left, Limit int
 	// Unknown are the payments whose outcome is open; Oldest is for how long the
@@ -90,20 +90,20 @@ type Standing struct {
 	Failed int
 }
 
-// RegisterStanding adds the standing and whether the ledger answers.
-func RegisterStanding(r prometheus.Registerer, standing func() Standing, ledger func() error) error {
-	gauge := func(name, help string, value func(Standing) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(standing()) })
+// RegisterQuotaStatus adds the standing and whether the ledger answers.
+func RegisterQuotaStatus(r prometheus.Registerer, status func() QuotaStatus, ledger func() error) error {
+	gauge := func(name, help string, value func(QuotaStatus) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(status()) })
 	}
 	return register(r,
-		gauge("verifier_settlements_left", "Free settlements left this month (UTC).", func(s Standing) float64 { return float64(s.Left) }),
-		gauge("verifier_settlements_limit", "Free settlements that a month (UTC) has.", func(s Standing) float64 { return float64(s.Limit) }),
+		gauge("verifier_settlements_left", "Free settlements left this month (UTC).", func(s QuotaStatus) float64 { return float64(s.Left) }),
+		gauge("verifier_settlements_limit", "Free settlements that a month (UTC) has.", func(s QuotaStatus) float64 { return float64(s.Limit) }),
 		gauge("verifier_settlements_failed", "Settlements of this month (UTC) that were made in vain: a transaction was made or may have been, and nothing was paid.",
-			func(s Standing) float64 { return float64(s.Failed) }),
+			func(s QuotaStatus) float64 { return float64(s.Failed) }),
 		gauge("verifier_payments_unknown", "Payments whose settlement is neither known to have happened nor to have failed.",
-			func(s Standing) float64 { return float64(s.Unknown) }),
+			func(s QuotaStatus) float64 { return float64(s.Unknown) }),
 		gauge("verifier_payments_unknown_oldest_seconds", "How long ago the oldest of these payments was claimed; 0 without one.",
-			func(s Standing) float64 { return s.Oldest.Seconds() }),
+			func(s QuotaStatus) float64 { return s.Oldest.Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "verifier_store_up", Help: "1 when the store answers, by store: database.", ConstLabels: prometheus.Labels{"store": "database"},
 		}, func() float64 { return yes(ledger() == nil) }))
@@ -132,12 +132,12 @@ func (m *Metrics) FacilitatorCalled(call, outcome string, took time.Duration) {
 	m.facilitator.WithLabelValues(call, outcome).Observe(took.Seconds())
 }
 
-// fates are the outcomes of a look at the payment network, by payment.FateKind.
-var fates = []string{payment.Unspent: "unspent", payment.Paid: "paid", payment.Elsewhere: "elsewhere", payment.Expired: "expired", payment.Reverted: "reverted", 5: "failed"}
+// fates are the outcomes of a look at the payment network, by payment.AuthorizationStatus.
+var fates = []string{payment.Unused: "unspent", payment.PaidToUs: "paid", payment.UsedElsewhere: "elsewhere", payment.Expired: "expired", payment.Reverted: "reverted", 5: "failed"}
 
 // LookedAt counts a look at the payment network.
-func (m *Metrics) LookedAt(fate payment.Fate, err error, took time.Duration) {
-	outcome := fates[fate.Is]
+func (m *Metrics) LookedAt(found payment.Authorization, err error, took time.Duration) {
+	outcome := fates[found.Status]
 	if err != nil {
 		outcome = "failed"
 	}

@@ -21,38 +21,38 @@ import (
 // maxBody bounds a request body in bytes.
 const maxBody = 16 << 10
 
-// job is a request that was read: what it asks, in one spelling, and how it is
+// pricedRequest is a request that was read: what it asks, in one spelling, and how it is
 // done. The work gives the answer's bytes in JSON; the same request gives the
 // same bytes.
-type job struct {
+type pricedRequest struct {
 	canonical func() []byte
 	work      func(ctx context.Context) ([]byte, error)
 	// present turns the work's bytes into what this caller accepts.
 	present func(answer []byte) (body []byte, mediaType string, err error)
 }
 
-// reader reads the body of a paid request. Its errors are the caller's faults.
-type reader func(c echo.Context, body []byte) (job, error)
+// decoder reads the body of a paid request. Its errors are the caller's faults.
+type decoder func(c echo.Context, body []byte) (pricedRequest, error)
 
-// paid sells what a reader reads, in the order that DECISIONS fixes: body (400),
+// paid sells what a decoder reads, in the order that DECISIONS fixes: body (400),
 // free settlements (503), payment (402), then claim, check, work, sign, settle
 // (package payment), and the answer last.
-func (a *api) paid(s *shop, read reader) handler {
+func (a *api) paid(s *paidRoute, read decoder) handler {
 	return func(c echo.Context) (answer, error) {
 		version, header := paymentOf(c.Request().Header)
 		body, err := readBody(c.Request())
 		if err != nil {
 			return answer{}, err
 		}
-		enquiry := version == 0 && isEnquiry(body)
-		var j job
-		if !enquiry {
-			if j, err = readJob(c, body, read); err != nil {
+		priceOnly := version == 0 && isPriceRequest(body)
+		var j pricedRequest
+		if !priceOnly {
+			if j, err = readRequest(c, body, read); err != nil {
 				return answer{}, err
 			}
 		}
 		if version == 0 {
-			if err := a.Gate.Free(c.Request().Context()); err != nil {
+			if err := a.Paywall.CheckQuota(c.Request().Context()); err != nil {
 				return answer{}, err
 			}
 			return s.unpaid, nil
@@ -85,43 +85,43 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// isEnquiry tells a body that only asks for the price, as registries do.
-func isEnquiry(body []byte) bool {
+// isPriceRequest tells a body that only asks for the price, as registries do.
+func isPriceRequest(body []byte) bool {
 	body = bytes.TrimSpace(body)
 	inside, isObject := bytes.CutPrefix(body, []byte("{"))
 	return len(body) == 0 || isObject && string(bytes.TrimSpace(inside)) == "}"
 }
 
-func readJob(c echo.Context, body []byte, read reader) (job, error) {
+func readRequest(c echo.Context, body []byte, read decoder) (pricedRequest, error) {
 	if len(body) == 0 {
-		return job{}, errBodyMissing
+		return pricedRequest{}, errBodyMissing
 	}
 	const json = "application/json"
 	if sent := c.Request().Header.Get("Content-Type"); sent != json {
 		if mediaType, _, err := mime.ParseMediaType(sent); err != nil || mediaType != json {
-			return job{}, errMediaType
+			return pricedRequest{}, errMediaType
 		}
 	}
 	return read(c, body)
 }
 
 // sell takes the payment and gives the answer.
-func (a *api) sell(c echo.Context, s *shop, j job, version int, header string) (answer, error) {
+func (a *api) sell(c echo.Context, s *paidRoute, j pricedRequest, version int, header string) (answer, error) {
 	ctx := c.Request().Context()
 	paid, err := payment.Read(version, header)
 	if err != nil {
-		return answer{}, &refused{shop: s, paid: paid, err: a.Gate.Refuse(ctx, err)}
+		return answer{}, &refused{route: s, paid: paid, err: a.Paywall.Refuse(ctx, err)}
 	}
-	sale, err := a.Gate.Buy(ctx, paywall.Order{
+	sale, err := a.Paywall.Buy(ctx, paywall.Order{
 		Offer: s.offer, Payment: paid, Request: s.fingerprint(j.canonical()), Address: c.RealIP(), Work: j.work,
 	})
 	if err != nil {
-		return answer{}, &refused{shop: s, paid: paid, err: err}
+		return answer{}, &refused{route: s, paid: paid, err: err}
 	}
 	body, mediaType, presentErr := j.present(sale.Answer)
 	response, err := s.settled(paid, sale)
 	if err = errors.Join(presentErr, err); err != nil {
-		return answer{}, &refused{shop: s, paid: paid, err: err} // it is paid
+		return answer{}, &refused{route: s, paid: paid, err: err} // it is paid
 	}
 	response.Set("Cache-Control", "private, no-store")
 	response.Set("Vary", "Accept")
@@ -130,15 +130,15 @@ func (a *api) sell(c echo.Context, s *shop, j job, version int, header string) (
 
 // fingerprint binds a payment to what is asked: operation and request. The two
 // paths of the first chain are one operation.
-func (s *shop) fingerprint(canonical []byte) payment.Digest {
+func (s *paidRoute) fingerprint(canonical []byte) payment.Digest {
 	return sha256.Sum256(append([]byte("POST "+s.operation+"\n"), canonical...))
 }
 
 // refused is a paid call that failed: err with what the answer needs beside it.
 type refused struct {
-	shop *shop
-	paid payment.Payment
-	err  error
+	route *paidRoute
+	paid  payment.Payment
+	err   error
 }
 
 func (r *refused) Error() string { return r.err.Error() }
@@ -152,9 +152,9 @@ func (r *refused) response() http.Header {
 	var pending *payment.PendingError
 	switch {
 	case errors.As(r.err, &pending):
-		return r.shop.notSettled(r.paid, x402.ReasonSettlementPending, pending.Transaction)
+		return r.route.notSettled(r.paid, x402.ReasonSettlementPending, pending.Transaction)
 	case errors.As(r.err, &refusal) && errors.Is(refusal, payment.ErrNotSettled):
-		return r.shop.notSettled(r.paid, refusal.Reason, refusal.Transaction)
+		return r.route.notSettled(r.paid, refusal.Reason, refusal.Transaction)
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func TestASettlingThatIsRefusedIs402WithPaymentResponse(t *testing.T) {
 func TestAnOpenSettlementIs503NeverAFreshChallenge(t *testing.T) {
 	w := open(t, nil)
 	no := false
-	w.bank.Truth = errors.New("node away")
+	w.bank.ChainLog = errors.New("node away")
 	w.bank.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 		moved := honest()
 		return x402.SettleResponse{Success: &no, ErrorReason: x402.ReasonSettlementPending, Transaction: moved.Transaction, Network: network}, nil
@@ -125,7 +125,7 @@ func TestAnOpenSettlementIs503NeverAFreshChallenge(t *testing.T) {
 			t.Errorf("a buyer may pay again after %s %v", r.body, r.header)
 		}
 	}
-	w.bank.Set(func(b *paymenttest.Bank) { b.Truth = nil })
+	w.bank.Set(func(b *paymenttest.Bank) { b.ChainLog = nil })
 	r := w.post(goodBody, name, value)
 	r.wantReceipt(w)
 	if s := r.settlement(x402.HeaderPaymentResponse); !*s.Success || s.Transaction != paymenttest.Hash(1) {

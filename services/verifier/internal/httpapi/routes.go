@@ -14,11 +14,11 @@ import (
 func (a *api) route(e *echo.Echo) error {
 	for _, chain := range a.Chains {
 		for _, p := range a.paths(chain) {
-			shop, err := newShop(path(chain), a.offer(chain, p))
+			route, err := newPaidRoute(path(chain), a.offer(chain, p))
 			if err != nil {
 				return err
 			}
-			e.POST(p, answered(a.paid(shop, a.verify(chain))))
+			e.POST(p, answered(a.paid(route, a.verify(chain))))
 		}
 	}
 	documents, err := a.documents()

@@ -14,17 +14,17 @@ import (
 )
 
 // verify reads requests for the evidence about a chain's transactions.
-func (a *api) verify(chain Chain) reader {
-	return func(c echo.Context, body []byte) (job, error) {
+func (a *api) verify(chain Chain) decoder {
+	return func(c echo.Context, body []byte) (pricedRequest, error) {
 		request, err := verification.ParseRequest(body)
 		if err != nil {
-			return job{}, err
+			return pricedRequest{}, err
 		}
 		present := asJSON
 		if wantsEnvelope(c.Request().Header.Values("Accept")) {
 			present = asEnvelope
 		}
-		return job{
+		return pricedRequest{
 			canonical: request.Canonical,
 			work:      func(ctx context.Context) ([]byte, error) { return a.evidence(ctx, chain, request) },
 			present:   present,

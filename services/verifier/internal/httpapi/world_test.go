@@ -51,7 +51,7 @@ type world struct {
 	url      string
 	bank     *paymenttest.Bank
 	ledger   payment.Ledger
-	gate     *paywall.Gate
+	paywall  *paywall.Paywall
 	node     *chaintest.Node
 	key      *receipt.SigningKey
 	registry *prometheus.Registry
@@ -87,20 +87,20 @@ func open(t testing.TB, change func(*paywall.Options)) *world {
 	w.must(err)
 	log := slog.New(slog.NewTextHandler(&syncWriter{w: w.logged}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o := paywall.Options{
-		Ledger: w.ledger, Facilitator: w.bank, Truth: w.bank, FreeSettlements: 1000,
+		Ledger: w.ledger, Facilitator: w.bank, ChainLog: w.bank, FreeSettlements: 1000,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
 		AttemptsPerPayer: 10000, AttemptsPerAddress: 10000, KeepAnswers: time.Hour,
-		Log: log, Now: w.clock, Beat: time.Hour, Pause: time.Millisecond, Ended: metrics.PaymentEnded,
+		Log: log, Now: w.clock, Heartbeat: time.Hour, Pause: time.Millisecond, Ended: metrics.PaymentEnded,
 	}
 	if change != nil {
 		change(&o)
 	}
-	w.gate, err = paywall.Open(context.Background(), o)
+	w.paywall, err = paywall.Open(context.Background(), o)
 	w.must(err)
-	t.Cleanup(func() { _ = w.gate.Close(context.Background()) })
-	w.must(httpapi.RegisterStanding(w.registry, func() httpapi.Standing {
-		left, unknown := w.gate.Left(context.Background())
-		return httpapi.Standing{Left: left, Limit: w.gate.FreeSettlements, Unknown: unknown, Oldest: w.gate.Oldest(), Failed: w.gate.Failed()}
+	t.Cleanup(func() { _ = w.paywall.Close(context.Background()) })
+	w.must(httpapi.RegisterQuotaStatus(w.registry, func() httpapi.QuotaStatus {
+		left, unknown := w.paywall.Left(context.Background())
+		return httpapi.QuotaStatus{Left: left, Limit: w.paywall.FreeSettlements, Unknown: unknown, Oldest: w.paywall.Oldest(), Failed: w.paywall.Failed()}
 	}, func() error { return nil }))
 	w.reopen = func() { w.serve(metrics, log) }
 	w.reopen()
@@ -118,8 +118,8 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	keys, err := receipt.NewKeyDocument(w.key, "eip155:8453")
 	w.must(err)
 	handler, err := httpapi.New(httpapi.Options{
-		Chains: []httpapi.Chain{{Name: "base", Verifier: verification.Verifier{Reader: reader}}},
-		Gate:   w.gate, Terms: paymenttest.Terms(network), Key: w.key, Keys: keys, PublicURL: publicURL,
+		Chains:  []httpapi.Chain{{Name: "base", Verifier: verification.Verifier{Reader: reader}}},
+		Paywall: w.paywall, Terms: paymenttest.Terms(network), Key: w.key, Keys: keys, PublicURL: publicURL,
 		Health: func(context.Context) error { return w.sick }, Metrics: metrics, Log: log, Now: w.clock,
 	})
 	w.must(err)

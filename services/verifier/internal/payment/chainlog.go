@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Truth reads the log of the chain that money moves on.
-type Truth interface {
-	// Fate tells what became of an authorization. An error means that it is not
+// ChainLog reads the log of the chain that money moves on.
+type ChainLog interface {
+	// Authorization tells what became of an authorization. An error means that it is not
 	// known.
-	Fate(ctx context.Context, q Question) (Fate, error)
+	Authorization(ctx context.Context, q AuthorizationQuery) (Authorization, error)
 }
 
-// Question names the authorization and the transfer it should have made.
-type Question struct {
+// AuthorizationQuery names the authorization and the transfer it should have made.
+type AuthorizationQuery struct {
 	Key    Key
 	PayTo  string
 	Amount string
@@ -24,25 +24,25 @@ type Question struct {
 	Transaction string
 }
 
-// Fate is what became of an authorization.
-type Fate struct {
-	Is FateKind
+// Authorization is what became of an authorization.
+type Authorization struct {
+	Status AuthorizationStatus
 	// Transaction is the hash of the transfer to us.
 	Transaction string
 }
 
-// FateKind is one fate.
-type FateKind int
+// AuthorizationStatus is one fate.
+type AuthorizationStatus int
 
 // The fates.
 const (
-	// Unspent: it can still be spent.
-	Unspent FateKind = iota
-	// Paid: it was spent, and one transaction both marks it as used and moves
+	// Unused: it can still be spent.
+	Unused AuthorizationStatus = iota
+	// PaidToUs: it was spent, and one transaction both marks it as used and moves
 	// the amount to us.
-	Paid
-	// Elsewhere: it was cancelled, or spent without paying us.
-	Elsewhere
+	PaidToUs
+	// UsedElsewhere: it was cancelled, or spent without paying us.
+	UsedElsewhere
 	// Expired: it was never spent and cannot be any more, for good.
 	Expired
 	// Reverted: it can still be spent, but the transaction that the facilitator
@@ -50,7 +50,7 @@ const (
 	Reverted
 )
 
-// Question is what there is to ask about a record.
-func (r Record) Question() Question {
-	return Question{Key: r.Key, PayTo: r.PayTo, Amount: r.Amount, Since: r.Claimed, ValidBefore: r.ValidBefore, Transaction: r.Transaction}
+// Query returns what there is to ask about a record.
+func (r Record) Query() AuthorizationQuery {
+	return AuthorizationQuery{Key: r.Key, PayTo: r.PayTo, Amount: r.Amount, Since: r.Claimed, ValidBefore: r.ValidBefore, Transaction: r.Transaction}
 }

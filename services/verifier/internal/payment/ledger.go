@@ -203,10 +203,10 @@ func (r Resolution) Outcome() Outcome {
 	return Outcome{State: r.State, Transaction: r.Transaction, Reason: "resolved: " + word(r.Why), Unsent: r.Unsent, Durable: true}
 }
 
-// ReasonExpired and ReasonElsewhere say why an authorization never pays us.
+// ReasonExpired and ReasonUsedElsewhere say why an authorization never pays us.
 const (
-	ReasonElsewhere = "authorization_spent_elsewhere"
-	ReasonExpired   = "authorization_expired_unspent"
+	ReasonUsedElsewhere = "authorization_spent_elsewhere"
+	ReasonExpired       = "authorization_expired_unspent"
 	// ReasonVanished: it was settled, and later the transfer was not on the chain.
 	ReasonVanished = "transfer_not_on_the_chain"
 	// ReasonReverted: the one transaction that was made for it has failed.
@@ -215,8 +215,8 @@ const (
 	ReasonUnconfirmed = "not_confirmed_by_the_chain"
 )
 
-// Standing is the state of a month and of the open payments.
-type Standing struct {
+// QuotaStatus is the state of a month and of the open payments.
+type QuotaStatus struct {
 	// Reserved counts the settlements of the month, Unknown the payments whose
 	// truth is being looked for.
 	Reserved, Unknown int
@@ -246,7 +246,7 @@ type Total struct {
 // Ledger remembers payments. All its methods are atomic over all processes that
 // share it, and may be called from many goroutines.
 //
-// An owner is alive from Arrive or Beat until the moment given there or until
+// An owner is alive from Register or Beat until the moment given there or until
 // Leave. A Working or Settling record whose owner is gone, or whose Deadline has
 // passed, is abandoned: an abandoned Working record counts as not there, an
 // abandoned Settling record reads as Unknown.
@@ -294,13 +294,13 @@ type Ledger interface {
 	// Paid reports whether a payment of the payer was ever settled.
 	Paid(ctx context.Context, payer string) (bool, error)
 
-	// Arrive says that the owner begins, and lives until then. In a file, which has
+	// Register says that the owner begins, and lives until then. In a file, which has
 	// its users on one machine, it also cuts back to until every sign that reaches
 	// further: the clock was ahead when it was given, perhaps by a process that is
 	// gone. Beat says that the owner lives until then; Leave that it is gone.
-	Arrive(ctx context.Context, owner string, until time.Time) error
-	Beat(ctx context.Context, owner string, until time.Time) error
-	Leave(ctx context.Context, owner string) error
+	Register(ctx context.Context, owner string, until time.Time) error
+	Heartbeat(ctx context.Context, owner string, until time.Time) error
+	Deregister(ctx context.Context, owner string) error
 	// Due gives at most limit Unknown records whose next look is due, those that are
 	// due for longest first, without Answer, and puts their next look off until next,
 	// so that two processes do not look at once.
@@ -319,8 +319,8 @@ type Ledger interface {
 	// before then, and abandoned Working records.
 	Prune(ctx context.Context, before time.Time) error
 
-	// Standing gives the state of a month.
-	Standing(ctx context.Context, month string) (Standing, error)
+	// QuotaStatus gives the state of a month.
+	QuotaStatus(ctx context.Context, month string) (QuotaStatus, error)
 	// List gives records without Answer, newest first.
 	List(ctx context.Context, f Filter) ([]Record, error)
 	// Totals sums the payments by month of their claim (UTC), asset and state.

@@ -62,8 +62,8 @@ func (m *Memory) Begin(_ context.Context, key Key, owner string, s Settlement) (
 	if !ok || r.State != Working || r.Owner != owner || r.Request != s.Request {
 		return nil, ErrLost
 	}
-	if twin := m.twin(r); twin != nil {
-		view := m.view(twin)
+	if duplicate := m.duplicate(r); duplicate != nil {
+		view := m.view(duplicate)
 		return &view, nil
 	}
 	if m.reserved[s.Month] >= s.Limit {
@@ -148,14 +148,14 @@ func (m *Memory) Failed(_ context.Context, payer, client string, since time.Time
 func (m *Memory) Bought(_ context.Context, payer, identifier string) (Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if twin := m.twin(&memoryRecord{Record: Record{Key: Key{Payer: payer}, Identifier: identifier}}); twin != nil {
-		return m.view(twin), nil
+	if duplicate := m.duplicate(&memoryRecord{Record: Record{Key: Key{Payer: payer}, Identifier: identifier}}); duplicate != nil {
+		return m.view(duplicate), nil
 	}
 	return Record{}, ErrNotFound
 }
 
-// twin finds another record that the payer's identifier has bought already.
-func (m *Memory) twin(r *memoryRecord) *memoryRecord {
+// duplicate finds another record that the payer's identifier has bought already.
+func (m *Memory) duplicate(r *memoryRecord) *memoryRecord {
 	if r.Identifier == "" {
 		return nil
 	}
@@ -254,20 +254,20 @@ func (m *Memory) Get(_ context.Context, key Key) (Record, error) {
 }
 
 // Beat implements Ledger.
-func (m *Memory) Beat(_ context.Context, owner string, until time.Time) error {
+func (m *Memory) Heartbeat(_ context.Context, owner string, until time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.owners[owner] = until
 	return nil
 }
 
-// Arrive implements Ledger.
-func (m *Memory) Arrive(ctx context.Context, owner string, until time.Time) error {
-	return m.Beat(ctx, owner, until)
+// Register implements Ledger.
+func (m *Memory) Register(ctx context.Context, owner string, until time.Time) error {
+	return m.Heartbeat(ctx, owner, until)
 }
 
 // Leave implements Ledger.
-func (m *Memory) Leave(_ context.Context, owner string) error {
+func (m *Memory) Deregister(_ context.Context, owner string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.owners, owner)
@@ -351,11 +351,11 @@ func (m *Memory) Prune(_ context.Context, before time.Time) error {
 	return nil
 }
 
-// Standing implements Ledger.
-func (m *Memory) Standing(_ context.Context, month string) (Standing, error) {
+// QuotaStatus implements Ledger.
+func (m *Memory) QuotaStatus(_ context.Context, month string) (QuotaStatus, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Standing{Reserved: m.reserved[month]}
+	s := QuotaStatus{Reserved: m.reserved[month]}
 	for _, r := range m.records {
 		if r.State == Dead && r.Month == month {
 			s.Failed++

@@ -13,14 +13,14 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Reader implements payment.Truth.
+// Reader implements payment.ChainLog.
 type Reader struct {
 	nodes  []node
 	chain  uint64
 	quorum int
 }
 
-var _ payment.Truth = (*Reader)(nil)
+var _ payment.ChainLog = (*Reader)(nil)
 
 // New makes a reader of the CAIP-2 network. What it says is the word of as many
 // nodes as the quorum: of one, they are asked in their order until one answers; of
@@ -47,41 +47,41 @@ func New(network string, urls []string, quorum int) (*Reader, error) {
 	return r, nil
 }
 
-// Fate implements payment.Truth.
-func (r *Reader) Fate(ctx context.Context, q payment.Question) (payment.Fate, error) {
+// Authorization implements payment.ChainLog.
+func (r *Reader) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	var faults []error
 	if r.quorum > 1 {
 		return r.agreed(ctx, q)
 	}
 	for _, n := range r.nodes {
-		fate, err := r.ask(ctx, n, q)
+		found, err := r.ask(ctx, n, q)
 		if err == nil {
-			return fate, nil
+			return found, nil
 		}
 		faults = append(faults, err)
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return payment.Fate{}, fmt.Errorf("read the payment network: %w", errors.Join(faults...))
+	return payment.Authorization{}, fmt.Errorf("read the payment network: %w", errors.Join(faults...))
 }
 
 // agreed asks all nodes until a quorum of them says the same.
-func (r *Reader) agreed(ctx context.Context, q payment.Question) (payment.Fate, error) {
+func (r *Reader) agreed(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
-		fate payment.Fate
-		err  error
+		found payment.Authorization
+		err   error
 	}
 	answers := make(chan answer, len(r.nodes))
 	for _, n := range r.nodes {
 		go func() {
-			fate, err := r.ask(ctx, n, q)
-			answers <- answer{fate, err}
+			found, err := r.ask(ctx, n, q)
+			answers <- answer{found, err}
 		}()
 	}
-	votes := map[payment.Fate]int{}
+	votes := map[payment.Authorization]int{}
 	faults := []error{fmt.Errorf("no %d nodes agree", r.quorum)}
 	for range r.nodes {
 		a := <-answers
@@ -89,43 +89,43 @@ func (r *Reader) agreed(ctx context.Context, q payment.Question) (payment.Fate, 
 			faults = append(faults, a.err)
 			continue
 		}
-		if votes[a.fate]++; votes[a.fate] == r.quorum {
-			return a.fate, nil
+		if votes[a.found]++; votes[a.found] == r.quorum {
+			return a.found, nil
 		}
 	}
-	return payment.Fate{}, fmt.Errorf("read the payment network: %w", errors.Join(faults...))
+	return payment.Authorization{}, fmt.Errorf("read the payment network: %w", errors.Join(faults...))
 }
 
 // slack is how far the chain's clock and ours may differ.
 const slack = 15 * time.Minute
 
-func (r *Reader) ask(ctx context.Context, n node, q payment.Question) (payment.Fate, error) {
+func (r *Reader) ask(ctx context.Context, n node, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	var id quantity
 	if err := n.call(ctx, &id, "eth_chainId"); err != nil {
-		return payment.Fate{}, err
+		return payment.Authorization{}, err
 	}
 	if uint64(id) != r.chain {
-		return payment.Fate{}, fmt.Errorf("the node serves chain %d, not %d", id, r.chain)
+		return payment.Authorization{}, fmt.Errorf("the node serves chain %d, not %d", id, r.chain)
 	}
 	if n.named(ctx, q) {
-		return payment.Fate{Is: payment.Paid, Transaction: strings.ToLower(q.Transaction)}, nil
+		return payment.Authorization{Status: payment.PaidToUs, Transaction: strings.ToLower(q.Transaction)}, nil
 	}
 	latest, err := n.block(ctx, "latest")
 	if err != nil {
-		return payment.Fate{}, err
+		return payment.Authorization{}, err
 	}
 	from, to, err := n.between(ctx, latest, q.Since.Add(-slack), q.ValidBefore)
 	if err != nil {
-		return payment.Fate{}, err
+		return payment.Authorization{}, err
 	}
 	event, err := n.spending(ctx, q, from, to)
 	switch {
 	case err != nil:
-		return payment.Fate{}, err
+		return payment.Authorization{}, err
 	case event == nil:
 		return n.unspent(ctx, q, latest)
 	case event.Topics[0] == topicCanceled:
-		return payment.Fate{Is: payment.Elsewhere}, nil
+		return payment.Authorization{Status: payment.UsedElsewhere}, nil
 	}
 	return n.paid(ctx, q, *event)
 }
@@ -135,12 +135,12 @@ func (r *Reader) ask(ctx context.Context, n node, q payment.Question) (payment.F
 // mark only ever goes up, so that the latest state speaks for the final one,
 // which ordinary nodes no longer have. What may still be spent, but failed in the
 // transaction that was named, is told apart too.
-func (n node) unspent(ctx context.Context, q payment.Question, latest block) (payment.Fate, error) {
+func (n node) unspent(ctx context.Context, q payment.AuthorizationQuery, latest block) (payment.Authorization, error) {
 	is := payment.Expired
 	if !n.isOver(ctx, q, latest) {
 		failed, err := n.failed(ctx, q)
 		if err != nil || !failed {
-			return payment.Fate{Is: payment.Unspent}, err
+			return payment.Authorization{Status: payment.Unused}, err
 		}
 		is = payment.Reverted
 	}
@@ -150,18 +150,18 @@ func (n node) unspent(ctx context.Context, q payment.Question, latest block) (pa
 	}, "latest")
 	switch {
 	case err != nil:
-		return payment.Fate{}, err
+		return payment.Authorization{}, err
 	case len(used) != 66:
-		return payment.Fate{}, errors.New("authorizationState gave no word")
+		return payment.Authorization{}, errors.New("authorizationState gave no word")
 	case strings.Trim(used, "0x") != "":
-		return payment.Fate{}, errors.New("the authorization is used, but its log was not found")
+		return payment.Authorization{}, errors.New("the authorization is used, but its log was not found")
 	}
-	return payment.Fate{Is: is}, nil
+	return payment.Authorization{Status: is}, nil
 }
 
 // isOver reports whether a final block is past the end of the authorization.
 // Finality that is not known is not reached.
-func (n node) isOver(ctx context.Context, q payment.Question, latest block) bool {
+func (n node) isOver(ctx context.Context, q payment.AuthorizationQuery, latest block) bool {
 	if int64(latest.Timestamp) < q.ValidBefore.Unix() {
 		return false
 	}
@@ -171,7 +171,7 @@ func (n node) isOver(ctx context.Context, q payment.Question, latest block) bool
 
 // failed reports whether the transaction that was named is on the chain, was to
 // spend this authorization, whose nonce it then carries, and has failed.
-func (n node) failed(ctx context.Context, q payment.Question) (bool, error) {
+func (n node) failed(ctx context.Context, q payment.AuthorizationQuery) (bool, error) {
 	if q.Transaction == "" {
 		return false, nil
 	}

@@ -22,8 +22,8 @@ func reader(t *testing.T, urls ...string) *chainlog.Reader {
 }
 
 // asked is the question about authorization k, claimed when the block was made.
-func asked(k, block int) payment.Question {
-	return payment.Question{
+func asked(k, block int) payment.AuthorizationQuery {
+	return payment.AuthorizationQuery{
 		Key:   payment.Key{Network: "eip155:84532", Asset: token, Payer: payer, Nonce: nonce(k)},
 		PayTo: "0x00000000000000000000000000000000000050A5", Amount: "10000",
 		Since: timeOf(block), ValidBefore: timeOf(block).Add(time.Minute),
@@ -37,49 +37,49 @@ func TestTheFateOfAnAuthorization(t *testing.T) {
 	for name, c := range map[string]struct {
 		chain func(*node)
 		block int
-		want  payment.FateKind
+		want  payment.AuthorizationStatus
 	}{
-		"nothing happened yet":             {block: recent, want: payment.Unspent},
+		"nothing happened yet":             {block: recent, want: payment.Unused},
 		"nothing happened, and it is over": {block: old, want: payment.Expired},
-		"over, but not final":              {chain: func(n *node) { n.final = 39_000 }, block: old, want: payment.Unspent},
-		"over, and finality is not known":  {chain: func(n *node) { n.noFinality = true }, block: old, want: payment.Unspent},
-		"it paid us":                       {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(shop, 10000)) }, block: recent, want: payment.Paid},
-		"it paid us long ago":              {chain: func(n *node) { n.spend(old+2, paying, mark(used, 1), move(shop, 10000)) }, block: old, want: payment.Paid},
-		"it paid us just before the end":   {chain: func(n *node) { n.spend(old+29, paying, mark(used, 1), move(shop, 10000)) }, block: old, want: payment.Paid},
-		"a transfer before the mark":       {chain: func(n *node) { n.spend(recent+2, paying, move(shop, 10000), mark(used, 1)) }, block: recent, want: payment.Paid},
-		"cancelled":                        {chain: func(n *node) { n.spend(recent+2, paying, mark(canceled, 1)) }, block: recent, want: payment.Elsewhere},
-		"it paid somebody else":            {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(other, 10000)) }, block: recent, want: payment.Elsewhere},
-		"it paid too little":               {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(shop, 9999)) }, block: recent, want: payment.Elsewhere},
-		"it paid in another token":         {chain: func(n *node) { e := move(shop, 10000); e.Address = other; n.spend(recent+2, paying, mark(used, 1), e) }, block: recent, want: payment.Elsewhere},
+		"over, but not final":              {chain: func(n *node) { n.final = 39_000 }, block: old, want: payment.Unused},
+		"over, and finality is not known":  {chain: func(n *node) { n.noFinality = true }, block: old, want: payment.Unused},
+		"it paid us":                       {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(shop, 10000)) }, block: recent, want: payment.PaidToUs},
+		"it paid us long ago":              {chain: func(n *node) { n.spend(old+2, paying, mark(used, 1), move(shop, 10000)) }, block: old, want: payment.PaidToUs},
+		"it paid us just before the end":   {chain: func(n *node) { n.spend(old+29, paying, mark(used, 1), move(shop, 10000)) }, block: old, want: payment.PaidToUs},
+		"a transfer before the mark":       {chain: func(n *node) { n.spend(recent+2, paying, move(shop, 10000), mark(used, 1)) }, block: recent, want: payment.PaidToUs},
+		"cancelled":                        {chain: func(n *node) { n.spend(recent+2, paying, mark(canceled, 1)) }, block: recent, want: payment.UsedElsewhere},
+		"it paid somebody else":            {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(other, 10000)) }, block: recent, want: payment.UsedElsewhere},
+		"it paid too little":               {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(shop, 9999)) }, block: recent, want: payment.UsedElsewhere},
+		"it paid in another token":         {chain: func(n *node) { e := move(shop, 10000); e.Address = other; n.spend(recent+2, paying, mark(used, 1), e) }, block: recent, want: payment.UsedElsewhere},
 		"another one's transfer": {chain: func(n *node) {
 			n.spend(recent+2, paying, mark(used, 1), move(other, 10000), mark(used, 2), move(shop, 10000))
-		}, block: recent, want: payment.Elsewhere},
+		}, block: recent, want: payment.UsedElsewhere},
 		"several in one transaction": {chain: func(n *node) {
 			n.spend(recent+2, paying, mark(used, 2), move(other, 10000), mark(used, 1), move(shop, 10000))
-		}, block: recent, want: payment.Paid},
-		"another's mark between":              {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), mark(used, 2), move(shop, 10000)) }, block: recent, want: payment.Elsewhere},
-		"a transfer before one of many marks": {chain: func(n *node) { n.spend(recent+2, paying, move(shop, 10000), mark(used, 2), mark(used, 1)) }, block: recent, want: payment.Elsewhere},
+		}, block: recent, want: payment.PaidToUs},
+		"another's mark between":              {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), mark(used, 2), move(shop, 10000)) }, block: recent, want: payment.UsedElsewhere},
+		"a transfer before one of many marks": {chain: func(n *node) { n.spend(recent+2, paying, move(shop, 10000), mark(used, 2), mark(used, 1)) }, block: recent, want: payment.UsedElsewhere},
 		"an event of a removed block": {chain: func(n *node) {
 			e := mark(used, 1)
 			e.Removed = true
 			n.spend(recent+2, paying, e, move(shop, 10000))
-		}, block: recent, want: payment.Unspent},
+		}, block: recent, want: payment.Unused},
 		"a young chain": {chain: func(n *node) {
 			n.latest, n.final = 40, 38
 			n.spend(35, paying, mark(used, 1), move(shop, 10000))
-		}, block: 30, want: payment.Paid},
+		}, block: 30, want: payment.PaidToUs},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			if c.chain != nil {
 				c.chain(n)
 			}
-			fate, err := reader(t, n.url).Fate(context.Background(), asked(1, c.block))
-			if err != nil || fate.Is != c.want {
-				t.Fatalf("got %+v, %v; want %d", fate, err, c.want)
+			found, err := reader(t, n.url).Authorization(context.Background(), asked(1, c.block))
+			if err != nil || found.Status != c.want {
+				t.Fatalf("got %+v, %v; want %d", found, err, c.want)
 			}
-			if (fate.Transaction == paying) != (c.want == payment.Paid) {
-				t.Errorf("transaction is %q", fate.Transaction)
+			if (found.Transaction == paying) != (c.want == payment.PaidToUs) {
+				t.Errorf("transaction is %q", found.Transaction)
 			}
 			if n.widest > 1000 {
 				t.Errorf("asked for the logs of %d blocks at once", n.widest)
@@ -111,8 +111,8 @@ func TestALookTakesFewCalls(t *testing.T) {
 		q := asked(1, c.block)
 		q.Since, q.ValidBefore = n.timeOf(c.block), n.timeOf(c.block).Add(time.Minute)
 		n.spend(c.block+2, paying, mark(used, 1), move(shop, 10000))
-		if fate, err := reader(t, n.url).Fate(context.Background(), q); err != nil || fate.Is != payment.Paid {
-			t.Errorf("%s: got %+v, %v", name, fate, err)
+		if found, err := reader(t, n.url).Authorization(context.Background(), q); err != nil || found.Status != payment.PaidToUs {
+			t.Errorf("%s: got %+v, %v", name, found, err)
 		}
 		if len(n.calls) > c.calls {
 			t.Errorf("%s: took %d calls, want at most %d", name, len(n.calls), c.calls)
@@ -129,33 +129,33 @@ func TestATransactionThatFailed(t *testing.T) {
 	for name, c := range map[string]struct {
 		chain func(*node)
 		block int
-		want  payment.FateKind
+		want  payment.AuthorizationStatus
 	}{
 		"it was this one's":           {chain: func(n *node) { n.reverted = map[string]string{named: input} }, want: payment.Reverted},
-		"it paid":                     {chain: func(n *node) { n.spend(block+1, named, mark(used, 1), move(shop, 10000)) }, want: payment.Paid},
-		"it was another one's":        {chain: func(n *node) { n.reverted = map[string]string{named: "0xe3ee160e" + nonce(2)[2:]} }, want: payment.Unspent},
-		"it is not on the chain":      {chain: func(*node) {}, want: payment.Unspent},
-		"it succeeded, with no event": {chain: func(n *node) { n.spend(block, named, mark(used, 2)) }, want: payment.Unspent},
+		"it paid":                     {chain: func(n *node) { n.spend(block+1, named, mark(used, 1), move(shop, 10000)) }, want: payment.PaidToUs},
+		"it was another one's":        {chain: func(n *node) { n.reverted = map[string]string{named: "0xe3ee160e" + nonce(2)[2:]} }, want: payment.Unused},
+		"it is not on the chain":      {chain: func(*node) {}, want: payment.Unused},
+		"it succeeded, with no event": {chain: func(n *node) { n.spend(block, named, mark(used, 2)) }, want: payment.Unused},
 		"another one paid": {chain: func(n *node) {
 			n.reverted = map[string]string{named: input}
 			n.spend(block+1, paying, mark(used, 1), move(shop, 10000))
-		}, want: payment.Paid},
+		}, want: payment.PaidToUs},
 		"it is over": {chain: func(n *node) { n.reverted = map[string]string{named: input} }, block: 40_000, want: payment.Expired},
 	} {
 		n := newNode(t)
 		c.chain(n)
 		q := asked(1, cmp.Or(c.block, block))
 		q.Transaction = named
-		if fate, err := reader(t, n.url).Fate(context.Background(), q); err != nil || fate.Is != c.want {
-			t.Errorf("%s: got %+v, %v; want %d", name, fate, err, c.want)
+		if found, err := reader(t, n.url).Authorization(context.Background(), q); err != nil || found.Status != c.want {
+			t.Errorf("%s: got %+v, %v; want %d", name, found, err, c.want)
 		}
 	}
 	n := newNode(t)
 	n.reverted, n.states[nonce(1)] = map[string]string{named: input}, true
 	q := asked(1, block)
 	q.Transaction = named
-	if fate, err := reader(t, n.url).Fate(context.Background(), q); err == nil {
-		t.Errorf("used without a log: got %+v", fate)
+	if found, err := reader(t, n.url).Authorization(context.Background(), q); err == nil {
+		t.Errorf("used without a log: got %+v", found)
 	}
 }
 
@@ -174,8 +174,8 @@ func TestWhatTheNodeContradictsIsNotKnown(t *testing.T) {
 	} {
 		n := newNode(t)
 		change(n)
-		if fate, err := reader(t, n.url).Fate(context.Background(), asked(1, 40_000)); err == nil {
-			t.Errorf("%s: got %+v", name, fate)
+		if found, err := reader(t, n.url).Authorization(context.Background(), asked(1, 40_000)); err == nil {
+			t.Errorf("%s: got %+v", name, found)
 		}
 	}
 }
@@ -190,9 +190,9 @@ func TestTheNextNodeIsAskedWhenOneFails(t *testing.T) {
 	broken, good := newNode(t), newNode(t)
 	failing("eth_getLogs", "")(broken)
 	good.spend(99_992, paying, mark(used, 1), move(shop, 10000))
-	fate, err := reader(t, broken.url, good.url).Fate(context.Background(), asked(1, 99_990))
-	if err != nil || fate.Is != payment.Paid {
-		t.Errorf("got %+v, %v", fate, err)
+	found, err := reader(t, broken.url, good.url).Authorization(context.Background(), asked(1, 99_990))
+	if err != nil || found.Status != payment.PaidToUs {
+		t.Errorf("got %+v, %v", found, err)
 	}
 }
 
@@ -203,15 +203,15 @@ func TestAQuorumOfNodesMustAgree(t *testing.T) {
 	away := failing("eth_getBlockByNumber", "")
 	for name, c := range map[string]struct {
 		nodes []func(*node)
-		want  payment.FateKind
+		want  payment.AuthorizationStatus
 		fails bool
 	}{
-		"both say paid":                {nodes: []func(*node){pays, pays}, want: payment.Paid},
+		"both say paid":                {nodes: []func(*node){pays, pays}, want: payment.PaidToUs},
 		"one invents a payment":        {nodes: []func(*node){pays, quiet}, fails: true},
 		"one of three invents one":     {nodes: []func(*node){pays, quiet, quiet}, want: payment.Expired},
-		"one of three withholds one":   {nodes: []func(*node){quiet, pays, pays}, want: payment.Paid},
+		"one of three withholds one":   {nodes: []func(*node){quiet, pays, pays}, want: payment.PaidToUs},
 		"one is away":                  {nodes: []func(*node){pays, away}, fails: true},
-		"one of three is away":         {nodes: []func(*node){pays, away, pays}, want: payment.Paid},
+		"one of three is away":         {nodes: []func(*node){pays, away, pays}, want: payment.PaidToUs},
 		"one calls it final too early": {nodes: []func(*node){quiet, func(n *node) { n.final = 39_000 }}, fails: true},
 	} {
 		var urls []string
@@ -224,9 +224,9 @@ func TestAQuorumOfNodesMustAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fate, err := r.Fate(context.Background(), asked(1, 40_000))
-		if (err != nil) != c.fails || err == nil && fate.Is != c.want {
-			t.Errorf("%s: got %+v, %v", name, fate, err)
+		found, err := r.Authorization(context.Background(), asked(1, 40_000))
+		if (err != nil) != c.fails || err == nil && found.Status != c.want {
+			t.Errorf("%s: got %+v, %v", name, found, err)
 		}
 	}
 	if _, err := chainlog.New("eip155:1", []string{"http://127.0.0.1:1"}, 2); err == nil {
@@ -238,7 +238,7 @@ func TestAnErrorNeverHoldsANodesKey(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
 	for _, url := range []string{server.URL + "/v2/hunter2", "http://127.0.0.1:1/hunter2", "http://%zz/hunter2"} {
-		_, err := reader(t, url).Fate(context.Background(), asked(1, 99_990))
+		_, err := reader(t, url).Authorization(context.Background(), asked(1, 99_990))
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", url, err)
 		}

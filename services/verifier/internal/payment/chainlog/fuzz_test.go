@@ -45,11 +45,11 @@ func FuzzNodeAnswers(f *testing.F) {
 		logs, receipt, number = l, r, n
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		defer cancel()
-		fate, err := reader.Fate(ctx, payment.Question{
+		found, err := reader.Authorization(ctx, payment.AuthorizationQuery{
 			Key:   payment.Key{Network: "eip155:84532", Asset: token, Payer: payer, Nonce: nonce(1)},
 			PayTo: shop, Amount: "10000", Since: genesis, ValidBefore: genesis.Add(time.Minute),
 		})
-		if err != nil || fate.Is != payment.Paid {
+		if err != nil || found.Status != payment.PaidToUs {
 			return
 		}
 		for _, word := range []string{used, transfer, word(shop)} {

@@ -26,7 +26,7 @@ func word(address string) string {
 
 // isSpending tells whether an event marks this authorization as used or
 // cancelled. A node's filter is not believed.
-func isSpending(e entry, q payment.Question) bool {
+func isSpending(e entry, q payment.AuthorizationQuery) bool {
 	return !e.Removed && strings.EqualFold(e.Address, q.Key.Asset) && len(e.Topics) == 3 &&
 		(e.Topics[0] == topicUsed || e.Topics[0] == topicCanceled) &&
 		strings.EqualFold(e.Topics[1], "0x"+word(q.Key.Payer)) && strings.EqualFold(e.Topics[2], q.Key.Nonce)
@@ -52,7 +52,7 @@ func (n node) receipt(ctx context.Context, hash string) (t transaction, err erro
 // named reports whether the transaction that the facilitator named is on the
 // chain, used the authorization and paid us by it. That is the ordinary end, and
 // takes no search; whatever else the node says of it, the search decides.
-func (n node) named(ctx context.Context, q payment.Question) bool {
+func (n node) named(ctx context.Context, q payment.AuthorizationQuery) bool {
 	if q.Transaction == "" {
 		return false
 	}
@@ -62,17 +62,17 @@ func (n node) named(ctx context.Context, q payment.Question) bool {
 }
 
 // paid tells whether the transaction that used the authorization paid us by it.
-func (n node) paid(ctx context.Context, q payment.Question, used entry) (payment.Fate, error) {
+func (n node) paid(ctx context.Context, q payment.AuthorizationQuery, used entry) (payment.Authorization, error) {
 	t, err := n.receipt(ctx, used.TransactionHash)
 	switch {
 	case err != nil:
-		return payment.Fate{}, err
+		return payment.Authorization{}, err
 	case t.Status != "0x1":
-		return payment.Fate{}, errors.New("the node's receipt contradicts its log")
+		return payment.Authorization{}, errors.New("the node's receipt contradicts its log")
 	case !pays(t.Logs, q):
-		return payment.Fate{Is: payment.Elsewhere}, nil
+		return payment.Authorization{Status: payment.UsedElsewhere}, nil
 	}
-	return payment.Fate{Is: payment.Paid, Transaction: strings.ToLower(used.TransactionHash)}, nil
+	return payment.Authorization{Status: payment.PaidToUs, Transaction: strings.ToLower(used.TransactionHash)}, nil
 }
 
 // pays finds the transfer that belongs to the use of the authorization. A
@@ -80,7 +80,7 @@ func (n node) paid(ctx context.Context, q payment.Question, used entry) (payment
 // (USDC: FiatTokenV2), so it is the token's first transfer after the mark and
 // before the next mark. Only where a token emits it before, and there is but one
 // mark, any transfer of the transaction may be it.
-func pays(logs []entry, q payment.Question) bool {
+func pays(logs []entry, q payment.AuthorizationQuery) bool {
 	var marks int
 	var counting, before, after bool
 	for _, e := range logs {
@@ -102,7 +102,7 @@ func pays(logs []entry, q payment.Question) bool {
 	return after || (marks == 1 && before)
 }
 
-func isTransfer(e entry, q payment.Question) bool {
+func isTransfer(e entry, q payment.AuthorizationQuery) bool {
 	amount, ok := new(big.Int).SetString(strings.TrimPrefix(e.Data, "0x"), 16)
 	return ok && amount.String() == q.Amount &&
 		strings.EqualFold(e.Topics[1], "0x"+word(q.Key.Payer)) && strings.EqualFold(e.Topics[2], "0x"+word(q.PayTo))

@@ -82,7 +82,7 @@ func (n node) narrow(ctx context.Context, low, high block, t time.Time) (block, 
 }
 
 // spending gives the event that used or cancelled the authorization, or nil.
-func (n node) spending(ctx context.Context, q payment.Question, from, to quantity) (*entry, error) {
+func (n node) spending(ctx context.Context, q payment.AuthorizationQuery, from, to quantity) (*entry, error) {
 	for low := from; low <= to; low += window {
 		var events []entry
 		err := n.call(ctx, &events, "eth_getLogs", map[string]any{

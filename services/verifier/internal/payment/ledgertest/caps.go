@@ -76,7 +76,7 @@ func failedAreCounted(w *world) {
 	w.wantFailed("0xpayer", "client", day, payment.Tally{})
 	w.finish(of("open", "0xpayer", "client"), payment.Outcome{State: payment.Dead, Reason: "expired"})
 	w.wantFailed("0xpayer", "client", day, payment.Tally{Payer: 1, Client: 1})
-	s, err := w.Standing(context.Background(), month)
+	s, err := w.QuotaStatus(context.Background(), month)
 	w.must(err)
 	if s.Failed != 2 {
 		w.Errorf("the month has %d failed settlements, want 2", s.Failed)
@@ -130,7 +130,7 @@ func openWeighLittle(w *world) {
 	}
 	w.wantBegin(of("under way", "0xpayer", ""), nil)
 	w.wantBegin(of("next", "0xpayer", ""), payment.ErrCrowded)
-	w.must(w.Leave(context.Background(), alice)) // what is abandoned is open
+	w.must(w.Deregister(context.Background(), alice)) // what is abandoned is open
 	r := of("next", "0xpayer", "")
 	r.Owner = bob
 	w.wantBegin(r, payment.ErrCrowded) // thirty are

@@ -65,7 +65,7 @@ func takenOverWhenGone(w *world) {
 	w.same(got, taken)
 
 	w.claim(record("b", alice))
-	w.must(w.Leave(context.Background(), alice))
+	w.must(w.Deregister(context.Background(), alice))
 	w.claim(record("b", bob))
 	if _, err := w.Begin(context.Background(), record("b", alice).Key, alice, settlement(record("b", alice), 1000)); !errors.Is(err, payment.ErrLost) {
 		w.Errorf("the former owner began: %v", err)
@@ -77,7 +77,7 @@ func takenOverWhenSilent(w *world) {
 	r.Deadline = start.Add(24 * time.Hour)
 	w.claim(r)
 	w.advance(time.Hour)
-	w.must(w.Beat(context.Background(), bob, start.Add(2*time.Hour)))
+	w.must(w.Heartbeat(context.Background(), bob, start.Add(2*time.Hour)))
 	w.claim(record("b", bob))
 	taken := record("a", bob)
 	taken.Deadline = start.Add(24 * time.Hour)
@@ -86,7 +86,7 @@ func takenOverWhenSilent(w *world) {
 
 func keptWhenAnotherArrives(w *world) {
 	r := w.claim(record("a", alice))
-	w.must(w.Arrive(context.Background(), bob, start.Add(10*time.Second)))
+	w.must(w.Register(context.Background(), bob, start.Add(10*time.Second)))
 	got, won, err := w.Claim(context.Background(), record("a", bob))
 	w.must(err)
 	if won {
@@ -116,9 +116,9 @@ func abandonedSettlingIsUnknown(w *world) {
 		}
 		w.same(w.get(got.Key), got)
 	}
-	s, err := w.Standing(context.Background(), month)
+	s, err := w.QuotaStatus(context.Background(), month)
 	w.must(err)
-	if want := (payment.Standing{Reserved: 2, Unknown: 2, Oldest: w.get(record("a", gone).Key).Claimed}); s != want {
-		w.Errorf("standing is %+v, want %+v", s, want)
+	if want := (payment.QuotaStatus{Reserved: 2, Unknown: 2, Oldest: w.get(record("a", gone).Key).Claimed}); s != want {
+		w.Errorf("status is %+v, want %+v", s, want)
 	}
 }

@@ -50,7 +50,7 @@ func newWorld(t *testing.T, open Open) *world {
 	})
 	w.Ledger = w.store()
 	for _, owner := range []string{alice, bob} {
-		w.must(w.Beat(context.Background(), owner, start.Add(time.Hour)))
+		w.must(w.Heartbeat(context.Background(), owner, start.Add(time.Hour)))
 	}
 	return w
 }
@@ -97,10 +97,10 @@ func (w *world) claim(r payment.Record) payment.Record {
 func (w *world) begin(r payment.Record) {
 	w.Helper()
 	w.claim(r)
-	twin, err := w.Begin(context.Background(), r.Key, r.Owner, settlement(r, 1000))
+	duplicate, err := w.Begin(context.Background(), r.Key, r.Owner, settlement(r, 1000))
 	w.must(err)
-	if twin != nil {
-		w.Fatalf("began as a twin of %+v", twin)
+	if duplicate != nil {
+		w.Fatalf("began as a duplicate of %+v", duplicate)
 	}
 }
 
@@ -124,7 +124,7 @@ func (w *world) get(key payment.Key) payment.Record {
 
 func (w *world) wantReserved(n int) {
 	w.Helper()
-	s, err := w.Standing(context.Background(), month)
+	s, err := w.QuotaStatus(context.Background(), month)
 	w.must(err)
 	if s.Reserved != n {
 		w.Errorf("%d settlements are reserved, want %d", s.Reserved, n)

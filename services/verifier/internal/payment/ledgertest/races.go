@@ -74,10 +74,10 @@ func oneOf100Begins(w *world, months ...string) {
 		}
 		s := settlement(r, 1000)
 		s.Month = months[i%len(months)]
-		twin, err := l.Begin(context.Background(), r.Key, alice, s)
+		duplicate, err := l.Begin(context.Background(), r.Key, alice, s)
 		if err != nil {
 			w.Error(err)
-		} else if twin == nil {
+		} else if duplicate == nil {
 			began.Add(1)
 		}
 	})

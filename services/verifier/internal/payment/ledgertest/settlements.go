@@ -36,7 +36,7 @@ func beginNeedsTheRequest(w *world) {
 	first := record("a", alice)
 	w.claim(first)
 	w.advance(2 * time.Hour)
-	w.must(w.Beat(context.Background(), alice, start.Add(4*time.Hour)))
+	w.must(w.Heartbeat(context.Background(), alice, start.Add(4*time.Hour)))
 	second := record("a", alice)
 	second.Request, second.Deadline = sha256.Sum256([]byte("another request")), start.Add(3*time.Hour)
 	w.claim(second)
@@ -67,7 +67,7 @@ func monthsAreSeparate(w *world) {
 	_, err := w.Begin(context.Background(), b.Key, alice, s)
 	w.must(err)
 	w.wantReserved(1)
-	december, err := w.Standing(context.Background(), "2026-12")
+	december, err := w.QuotaStatus(context.Background(), "2026-12")
 	w.must(err)
 	if december.Reserved != 1 {
 		w.Errorf("December has %d", december.Reserved)
@@ -84,15 +84,15 @@ func beginFindsTwin(w *world) {
 		if state != payment.Settling {
 			w.finish(first, payment.Outcome{State: state})
 		}
-		twin, err := w.Begin(context.Background(), second.Key, bob, settlement(second, 1000))
+		duplicate, err := w.Begin(context.Background(), second.Key, bob, settlement(second, 1000))
 		w.must(err)
-		if twin == nil {
+		if duplicate == nil {
 			w.Fatalf("%s: began beside it", state)
 		}
-		if twin.State != state {
-			w.Errorf("twin is %s, want %s", twin.State, state)
+		if duplicate.State != state {
+			w.Errorf("duplicate is %s, want %s", duplicate.State, state)
 		}
-		w.same(*twin, w.get(first.Key))
+		w.same(*duplicate, w.get(first.Key))
 	}
 	w.wantReserved(1)
 }

@@ -150,7 +150,7 @@ func totalsAddUp(w *world) {
 		}
 	}
 	w.advance(20 * 24 * time.Hour)
-	w.must(w.Beat(ctx, alice, start.Add(21*24*time.Hour)))
+	w.must(w.Heartbeat(ctx, alice, start.Add(21*24*time.Hour)))
 	december := record("e", alice)
 	december.Deadline = start.Add(21 * 24 * time.Hour)
 	w.claim(december)

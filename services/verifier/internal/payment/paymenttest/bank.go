@@ -43,8 +43,8 @@ type Bank struct {
 	OnSettle func(ctx context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error)
 	// OnSettleOf is OnSettle with the payment that is to be settled.
 	OnSettleOf func(p x402.ExactPayload, honest func() x402.SettleResponse) (x402.SettleResponse, error)
-	// Truth, when set, is what asking the chain fails with.
-	Truth error
+	// ChainLog, when set, is what asking the chain fails with.
+	ChainLog error
 	// Final is whether the chain has finalized past the end of everything.
 	Final bool
 }
@@ -176,26 +176,26 @@ func (b *Bank) Revert(nonce string) string {
 	return hash
 }
 
-// Fate implements payment.Truth.
-func (b *Bank) Fate(_ context.Context, q payment.Question) (payment.Fate, error) {
+// Authorization implements payment.ChainLog.
+func (b *Bank) Authorization(_ context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.Looks++
-	if b.Truth != nil {
-		return payment.Fate{}, b.Truth
+	if b.ChainLog != nil {
+		return payment.Authorization{}, b.ChainLog
 	}
 	transaction, used := b.spent[q.Key.Nonce]
 	switch {
 	case used && transaction == "":
-		return payment.Fate{Is: payment.Elsewhere}, nil
+		return payment.Authorization{Status: payment.UsedElsewhere}, nil
 	case used:
-		return payment.Fate{Is: payment.Paid, Transaction: transaction}, nil
+		return payment.Authorization{Status: payment.PaidToUs, Transaction: transaction}, nil
 	case b.Final && b.Now().After(q.ValidBefore):
-		return payment.Fate{Is: payment.Expired}, nil
+		return payment.Authorization{Status: payment.Expired}, nil
 	case q.Transaction != "" && b.reverted[q.Transaction] == q.Key.Nonce:
-		return payment.Fate{Is: payment.Reverted}, nil
+		return payment.Authorization{Status: payment.Reverted}, nil
 	}
-	return payment.Fate{Is: payment.Unspent}, nil
+	return payment.Authorization{Status: payment.Unused}, nil
 }
 
 // SettleBodies are the distinct bodies that settling was asked with.

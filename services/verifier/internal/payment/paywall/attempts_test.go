@@ -17,7 +17,7 @@ import (
 )
 
 func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
-	failing := func(s *shop, nonce, address string) error { return buyFailing(s, s.pay(nonce), address) }
+	failing := func(s *fixture, nonce, address string) error { return buyFailing(s, s.pay(nonce), address) }
 	t.Run("of an address", func(t *testing.T) {
 		s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 3 })
 		for i := range 10 {
@@ -123,11 +123,11 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 }
 
 // buyFailing pays for work that fails.
-func buyFailing(s *shop, p payment.Payment, address string) error {
+func buyFailing(s *fixture, p payment.Payment, address string) error {
 	o := s.order(p, "thing")
 	o.Address = address
 	o.Work = func(context.Context) ([]byte, error) { return nil, errors.New("no") }
-	_, err := s.gate.Buy(context.Background(), o)
+	_, err := s.paywall.Buy(context.Background(), o)
 	return err
 }
 
@@ -140,7 +140,7 @@ func TestManyAddressesThatDoNotPayLockNobodyElseOut(t *testing.T) {
 	from := func(p payment.Payment, address string) error {
 		o := s.order(p, "thing")
 		o.Address = address
-		_, err := s.gate.Buy(context.Background(), o)
+		_, err := s.paywall.Buy(context.Background(), o)
 		return err
 	}
 	pay := func(nonce string, at time.Time) payment.Payment {
@@ -150,7 +150,7 @@ func TestManyAddressesThatDoNotPayLockNobodyElseOut(t *testing.T) {
 	}
 	const known, calls, limit = 99_000, 1000, 60
 	for i := range known { // what as many refused calls leave behind
-		if err := s.gate.SpendAddress(fmt.Sprintf("2001:db8:%x:%x::/64", i>>16, i&0xffff)); err != nil {
+		if err := s.paywall.SpendAddress(fmt.Sprintf("2001:db8:%x:%x::/64", i>>16, i&0xffff)); err != nil {
 			t.Fatal(err)
 		}
 	}

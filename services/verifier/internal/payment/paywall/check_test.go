@@ -21,13 +21,13 @@ func TestATransferThatTheChainHasLostIsFound(t *testing.T) {
 	s.clock.advance(time.Second)
 	s.mustBuy(s.pay("2"))
 	s.bank.Lose("1")
-	s.gate.Check(context.Background()) // too early to tell
+	s.paywall.Check(context.Background()) // too early to tell
 	s.wantStates(payment.Settled, payment.Settled)
 	s.clock.advance(time.Hour + time.Minute)
 	s.bank.Set(func(b *paymenttest.Bank) { b.Final = true })
-	s.gate.Check(context.Background())
+	s.paywall.Check(context.Background())
 	s.wantStates(payment.Unknown, payment.Settled)
-	s.gate.Reconcile(context.Background())
+	s.paywall.Reconcile(context.Background())
 	s.wantStates(payment.Dead, payment.Settled)
 	s.wantReserved(2) // a transaction was made for each
 	s.wantTransfers(1)
@@ -45,7 +45,7 @@ func TestADeadPaymentThatWasPaidAfterAllIsFound(t *testing.T) {
 	s.wantReserved(0)
 	s.bank.CarryOut("1")
 	s.clock.advance(time.Hour + time.Minute)
-	s.gate.Check(context.Background())
+	s.paywall.Check(context.Background())
 	s.wantState(payment.Settled)
 	s.wantReserved(1)
 }
@@ -80,19 +80,19 @@ func TestACheckWaitsForTheChain(t *testing.T) {
 	s.mustBuy(s.pay("1"))
 	s.bank.Lose("1")
 	s.clock.advance(2 * time.Hour)
-	s.bank.Set(func(b *paymenttest.Bank) { b.Truth = errors.New("the node is away") })
-	s.gate.Check(context.Background())
+	s.bank.Set(func(b *paymenttest.Bank) { b.ChainLog = errors.New("the node is away") })
+	s.paywall.Check(context.Background())
 	s.wantState(payment.Settled)
-	s.bank.Set(func(b *paymenttest.Bank) { b.Truth, b.Final = nil, true })
-	s.gate.Check(context.Background())
+	s.bank.Set(func(b *paymenttest.Bank) { b.ChainLog, b.Final = nil, true })
+	s.paywall.Check(context.Background())
 	s.wantState(payment.Unknown)
 }
 
 // behind is a node that has not come as far as the payments.
-type behind struct{ payment.Truth }
+type behind struct{ payment.ChainLog }
 
-func (behind) Fate(context.Context, payment.Question) (payment.Fate, error) {
-	return payment.Fate{Is: payment.Unspent}, nil
+func (behind) Authorization(context.Context, payment.AuthorizationQuery) (payment.Authorization, error) {
+	return payment.Authorization{Status: payment.Unused}, nil
 }
 
 // A node that is being synchronized anew does not show the last hours' transfers:
@@ -102,19 +102,19 @@ func TestANodeThatIsBehindHasLostNoTransfer(t *testing.T) {
 	p := s.pay("1")
 	s.mustBuy(p)
 	s.clock.advance(2 * time.Hour)
-	late := s.replica(func(o *paywall.Options) { o.Truth = behind{s.bank} })
+	late := s.replica(func(o *paywall.Options) { o.ChainLog = behind{s.bank} })
 	late.Check(context.Background())
 	s.wantState(payment.Settled)
 	s.mustBuy(p)
 	s.bank.Lose("1")
 	s.bank.Set(func(b *paymenttest.Bank) { b.Final = true })
-	s.gate.Check(context.Background())
+	s.paywall.Check(context.Background())
 	s.wantState(payment.Unknown)
 }
 
 // wantStates fails unless the payments are in these states, in the order of their
 // claims.
-func (s *shop) wantStates(want ...payment.State) {
+func (s *fixture) wantStates(want ...payment.State) {
 	s.Helper()
 	list, err := s.ledger.List(context.Background(), payment.Filter{})
 	if err != nil || len(list) != len(want) {

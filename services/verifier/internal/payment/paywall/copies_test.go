@@ -20,11 +20,11 @@ import (
 )
 
 // openSQL is open with a ledger in a file, whose handles two gates do not share.
-func openSQL(t *testing.T, change func(*paywall.Options)) (s *shop, other *paywall.Gate) {
+func openSQL(t *testing.T, change func(*paywall.Options)) (s *fixture, other *paywall.Paywall) {
 	t.Helper()
 	s = open(t, nil)
 	file := "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")
-	gates := make([]*paywall.Gate, 2)
+	gates := make([]*paywall.Paywall, 2)
 	for i := range gates {
 		ledger, err := sqlledger.Open(context.Background(), file, s.clock.now)
 		if err != nil {
@@ -34,7 +34,7 @@ func openSQL(t *testing.T, change func(*paywall.Options)) (s *shop, other *paywa
 		s.ledger = ledger
 		gates[i] = s.replica(change)
 	}
-	s.gate = gates[0]
+	s.paywall = gates[0]
 	return s, gates[1]
 }
 
@@ -90,7 +90,7 @@ func TestBrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
 			all.Go(func() {
 				o := s.order(copies[i], "thing")
 				o.Address = fmt.Sprintf("192.0.2.%d", i)
-				sale, err := []*paywall.Gate{s.gate, other}[at%2].Buy(context.Background(), o)
+				sale, err := []*paywall.Paywall{s.paywall, other}[at%2].Buy(context.Background(), o)
 				switch {
 				case valid[i] && err != nil:
 					t.Errorf("seed %d: a valid copy got %v", seed, err)
@@ -122,7 +122,7 @@ func TestUnknownSignaturesCostNoWorkBeforeTheFacilitatorsYes(t *testing.T) {
 	for i := range 500 {
 		o := s.order(s.forged(fmt.Sprintf("%x", i+1)), "thing")
 		o.Address = fmt.Sprintf("2001:db8:0:%x::/64", i)
-		_, err := s.gate.Buy(context.Background(), o)
+		_, err := s.paywall.Buy(context.Background(), o)
 		s.wantErr(err, payment.ErrRefused)
 	}
 	list, _ := s.ledger.List(context.Background(), payment.Filter{})
@@ -146,7 +146,7 @@ func TestCopiesOfAContractsPaymentAreOneSale(t *testing.T) {
 	p := s.forged("1")
 	for i := range 100 {
 		all.Go(func() {
-			if _, err := []*paywall.Gate{s.gate, other}[i%2].Buy(context.Background(), s.order(p, "thing")); err != nil {
+			if _, err := []*paywall.Paywall{s.paywall, other}[i%2].Buy(context.Background(), s.order(p, "thing")); err != nil {
 				t.Error(err)
 				return
 			}

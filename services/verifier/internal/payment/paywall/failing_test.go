@@ -17,7 +17,7 @@ import (
 
 // reverting makes the transfers of these payers transactions that fail on the
 // chain: the facilitator names them, and they pay nothing.
-func (s *shop) reverting(payers ...string) *atomic.Int32 {
+func (s *fixture) reverting(payers ...string) *atomic.Int32 {
 	made := new(atomic.Int32)
 	bad := map[string]bool{}
 	for _, payer := range payers {
@@ -38,7 +38,7 @@ func (s *shop) reverting(payers ...string) *atomic.Int32 {
 }
 
 // payOf makes a payment of one of many payers.
-func (s *shop) payOf(payer int, nonce string) payment.Payment {
+func (s *fixture) payOf(payer int, nonce string) payment.Payment {
 	key := paymenttest.Payer(payer)
 	a := paymenttest.Authorization(nonce, s.clock.now())
 	a.From = paymenttest.Address(key)
@@ -48,7 +48,7 @@ func (s *shop) payOf(payer int, nonce string) payment.Payment {
 }
 
 // buyFrom buys the thing from an address.
-func (s *shop) buyFrom(g *paywall.Gate, address string, p payment.Payment) error {
+func (s *fixture) buyFrom(g *paywall.Paywall, address string, p payment.Payment) error {
 	o := s.order(p, "thing")
 	o.Address = address
 	_, err := g.Buy(context.Background(), o)
@@ -58,7 +58,7 @@ func (s *shop) buyFrom(g *paywall.Gate, address string, p payment.Payment) error
 // A payer whose transfers revert closed the month for everybody in three minutes.
 func TestAPayerWhoseTransfersRevertClosesTheServiceForThemselvesAlone(t *testing.T) {
 	s, other := openSQL(t, nil)
-	gates := []*paywall.Gate{s.gate, other}
+	gates := []*paywall.Paywall{s.paywall, other}
 	made := s.reverting(paymenttest.Address(paymenttest.Payer(1)))
 	checks := 0
 	for i := range 1000 {
@@ -81,7 +81,7 @@ func TestAPayerWhoseTransfersRevertClosesTheServiceForThemselvesAlone(t *testing
 	t.Logf("attacker: 1000 payments of one payer; we: %d settlements of 1000, %d checks, %d works", made.Load(), s.bank.Verifies, s.works.Load())
 	s.mustBuy(s.pay("aaaa"))
 	s.clock.advance(24 * time.Hour)
-	if err := s.buyFrom(s.gate, "192.0.2.1", s.payOf(1, "bbbb")); !errors.Is(err, payment.ErrNotSettled) {
+	if err := s.buyFrom(s.paywall, "192.0.2.1", s.payOf(1, "bbbb")); !errors.Is(err, payment.ErrNotSettled) {
 		t.Errorf("on the next day: %v", err)
 	}
 }
@@ -99,7 +99,7 @@ func TestAHundredRevertingPaymentsAtOnceBeginNoMoreThanMayFail(t *testing.T) {
 			for i := range 100 {
 				p := s.payOf(i%payers, fmt.Sprintf("%x", i+1))
 				all.Go(func() {
-					err := s.buyFrom([]*paywall.Gate{s.gate, other}[i%2], fmt.Sprintf("2001:db8:0:%x::/64", i), p)
+					err := s.buyFrom([]*paywall.Paywall{s.paywall, other}[i%2], fmt.Sprintf("2001:db8:0:%x::/64", i), p)
 					if !errors.Is(err, payment.ErrNotSettled) && !errors.Is(err, payment.ErrFailing) && !errors.Is(err, payment.ErrInFlight) {
 						t.Error(err)
 					}
@@ -119,9 +119,9 @@ func TestAHundredRevertingPaymentsAtOnceBeginNoMoreThanMayFail(t *testing.T) {
 	}
 }
 
-func (s *shop) mustBuyFrom(address string, p payment.Payment) {
+func (s *fixture) mustBuyFrom(address string, p payment.Payment) {
 	s.Helper()
-	if err := s.buyFrom(s.gate, address, p); err != nil {
+	if err := s.buyFrom(s.paywall, address, p); err != nil {
 		s.Error(err)
 	}
 }
@@ -134,7 +134,7 @@ func TestManyHonestPaymentsAtOnceAreAllServed(t *testing.T) {
 	for i := range 64 {
 		p := s.payOf(7, fmt.Sprintf("%x", i+1))
 		all.Go(func() {
-			if err := s.buyFrom([]*paywall.Gate{s.gate, other}[i%2], "192.0.2.1", p); err != nil {
+			if err := s.buyFrom([]*paywall.Paywall{s.paywall, other}[i%2], "192.0.2.1", p); err != nil {
 				t.Error(err)
 			}
 		})
@@ -239,11 +239,11 @@ func TestAPauseSaysHowLongItIs(t *testing.T) {
 				s.wantErr(err, payment.ErrPending)
 			}
 			s.clock.advance(20 * time.Second)
-			if err := s.gate.Free(context.Background()); !errors.As(err, &paused) || paused.After != c.want-20*time.Second {
+			if err := s.paywall.CheckQuota(context.Background()); !errors.As(err, &paused) || paused.After != c.want-20*time.Second {
 				t.Errorf("%s of %s: got %v after %+v", name, call, err, paused)
 			}
 			s.clock.advance(c.want - 20*time.Second)
-			if err := s.gate.Free(context.Background()); err != nil {
+			if err := s.paywall.CheckQuota(context.Background()); err != nil {
 				t.Errorf("%s of %s: later: %v", name, call, err)
 			}
 		}
@@ -261,7 +261,7 @@ func TestAFacilitatorThatIsBusyHasNotReachedItsLimit(t *testing.T) {
 		if !errors.As(err, &later) || later.After != busy.After || errors.Is(err, payment.ErrLimit) {
 			t.Errorf("got %v", err)
 		}
-		if err := s.gate.Free(context.Background()); err != nil {
+		if err := s.paywall.CheckQuota(context.Background()); err != nil {
 			t.Errorf("others: %v", err)
 		}
 		s.wantReserved(0)
@@ -288,7 +288,7 @@ func TestAFacilitatorThatIsBusyHasNotReachedItsLimit(t *testing.T) {
 		}
 		_, err := s.buy(s.pay("1"))
 		s.wantErr(err, payment.ErrPending)
-		if err := s.gate.Free(context.Background()); err != nil {
+		if err := s.paywall.CheckQuota(context.Background()); err != nil {
 			t.Errorf("others: %v", err)
 		}
 		s.wantTransfers(0)

@@ -113,14 +113,14 @@ func TestWhoPaidByTheOldTermsGetsHisAnswer(t *testing.T) {
 			for _, p := range []payment.Payment{settled, open} {
 				o := s.order(p, "thing")
 				change(&o.Offer.Terms)
-				if sale, err := s.gate.Buy(context.Background(), o); err != nil || string(sale.Answer) != "the thing" {
+				if sale, err := s.paywall.Buy(context.Background(), o); err != nil || string(sale.Answer) != "the thing" {
 					t.Errorf("got %q, %v", sale.Answer, err)
 				}
 			}
 			for p, want := range map[string]error{"3": payment.ErrPending, "4": payment.ErrInvalid} {
 				o := s.order(s.pay(p), "thing")
 				change(&o.Offer.Terms)
-				_, err := s.gate.Buy(context.Background(), o)
+				_, err := s.paywall.Buy(context.Background(), o)
 				s.wantErr(err, want)
 			}
 			s.wantTransfers(2)
@@ -137,7 +137,7 @@ func TestWhoPaidByVersion1GetsHisAnswerThoughItIsSwitchedOff(t *testing.T) {
 	s.mustBuy(p)
 	o := s.order(p, "thing")
 	o.Offer.Terms.V1 = false
-	if sale, err := s.gate.Buy(context.Background(), o); err != nil || string(sale.Answer) != "the thing" {
+	if sale, err := s.paywall.Buy(context.Background(), o); err != nil || string(sale.Answer) != "the thing" {
 		t.Errorf("got %q, %v", sale.Answer, err)
 	}
 }

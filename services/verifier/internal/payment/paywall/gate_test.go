@@ -27,7 +27,7 @@ func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
 	ctx := context.Background()
 	var first payment.Payment
 	for i := range 5 {
-		if err := s.gate.Free(ctx); err != nil {
+		if err := s.paywall.CheckQuota(ctx); err != nil {
 			t.Fatalf("after %d: %v", i, err)
 		}
 		p := s.pay(fmt.Sprint(i + 1))
@@ -39,19 +39,19 @@ func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
 			t.Errorf("after %d: warned %v", i+1, warned)
 		}
 	}
-	s.wantErr(s.gate.Free(ctx), payment.ErrLimit)
+	s.wantErr(s.paywall.CheckQuota(ctx), payment.ErrLimit)
 	works := s.works.Load()
 	_, err := s.buy(s.pay("9"))
 	s.wantErr(err, payment.ErrLimit)
 	if s.works.Load() != works || s.bank.Verifies != 5 {
 		t.Error("worked or asked the facilitator for a call that cannot be settled")
 	}
-	if left, _ := s.gate.Left(ctx); left != 0 {
+	if left, _ := s.paywall.Left(ctx); left != 0 {
 		t.Errorf("%d are left", left)
 	}
 	s.mustBuy(first) // what was paid for is given all the same
 	s.clock.advance(payment.NextMonth(start).Sub(start))
-	if err := s.gate.Free(ctx); err != nil {
+	if err := s.paywall.CheckQuota(ctx); err != nil {
 		t.Errorf("in the next month: %v", err)
 	}
 	s.mustBuy(s.pay("a"))
@@ -63,7 +63,7 @@ func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
 
 func TestManyAtOnceOverReplicasSettleExactlyTheLimit(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.FreeSettlements = 10 })
-	gates := []*paywall.Gate{s.gate, s.replica(func(o *paywall.Options) { o.FreeSettlements = 10 })}
+	gates := []*paywall.Paywall{s.paywall, s.replica(func(o *paywall.Options) { o.FreeSettlements = 10 })}
 	var sold atomic.Int32
 	var all sync.WaitGroup
 	for i := range 100 {
@@ -95,9 +95,9 @@ func TestAFacilitatorAtItsOwnLimitIsLeftAlone(t *testing.T) {
 	if len(s.bank.Bodies) != 1 {
 		t.Error("settle was repeated")
 	}
-	s.wantErr(s.gate.Free(context.Background()), payment.ErrLimit)
+	s.wantErr(s.paywall.CheckQuota(context.Background()), payment.ErrLimit)
 	s.clock.advance(time.Minute)
-	if err := s.gate.Free(context.Background()); err != nil {
+	if err := s.paywall.CheckQuota(context.Background()); err != nil {
 		t.Errorf("later: %v", err)
 	}
 }
@@ -111,9 +111,9 @@ func TestABuyerWhoHangsUpBeforeSettlingPaysNothing(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	_, err := s.gate.Buy(ctx, o)
+	_, err := s.paywall.Buy(ctx, o)
 	s.wantErr(err, context.Canceled)
-	if err := s.gate.Close(context.Background()); err != nil {
+	if err := s.paywall.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	s.wantTransfers(0)
@@ -134,7 +134,7 @@ func TestABuyerWhoHangsUpWhileSettlingGetsHisAnswerLater(t *testing.T) {
 		return honest(), nil
 	}
 	p := s.pay("1")
-	_, err := s.gate.Buy(ctx, s.order(p, "thing"))
+	_, err := s.paywall.Buy(ctx, s.order(p, "thing"))
 	s.wantErr(err, context.Canceled)
 	s.mustBuy(p)
 	s.wantTransfers(1)
@@ -157,13 +157,13 @@ func TestACopyGoesOnWhenTheFirstCallerHangsUp(t *testing.T) {
 	}
 	first := make(chan error)
 	go func() {
-		_, err := s.gate.Buy(ctx, o)
+		_, err := s.paywall.Buy(ctx, o)
 		first <- err
 	}()
 	<-working
 	second := make(chan error)
 	go func() {
-		_, err := s.gate.Buy(context.Background(), o)
+		_, err := s.paywall.Buy(context.Background(), o)
 		second <- err
 	}()
 	time.Sleep(20 * time.Millisecond)
@@ -186,7 +186,7 @@ func TestClosingWaitsForSettlementsAndBeginsNoMore(t *testing.T) {
 	}
 	go func() { _, _ = s.buy(s.pay("1")) }()
 	<-settling
-	if err := s.gate.Close(context.Background()); err != nil {
+	if err := s.paywall.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	s.wantState(payment.Settled)
@@ -204,7 +204,7 @@ func TestAnIdentifierThatHasPaidGivesTheFirstAnswerAndSpendsNothing(t *testing.T
 	}
 	s.wantTransfers(1)
 	s.wantState(payment.Settled)
-	_, err := s.gate.Buy(context.Background(), s.order(resigned, "other thing"))
+	_, err := s.paywall.Buy(context.Background(), s.order(resigned, "other thing"))
 	s.wantErr(err, payment.ErrIdentifier)
 	s.wantTransfers(1)
 }

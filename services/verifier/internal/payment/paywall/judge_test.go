@@ -151,7 +151,7 @@ func TestVersion1CanBeSwitchedOff(t *testing.T) {
 	s := open(t, nil)
 	o := s.order(s.read(1, payloadV1(paymenttest.Authorization("1", start))), "thing")
 	o.Offer.Terms.V1 = false
-	_, err := s.gate.Buy(context.Background(), o)
+	_, err := s.paywall.Buy(context.Background(), o)
 	if reasonOf(err) != x402.ReasonInvalidVersion {
 		t.Errorf("got %v", err)
 	}

@@ -22,10 +22,10 @@ import (
 // quota is what this process knows of the month's free settlements: good for
 // turning callers away early. The ledger alone decides.
 type quota struct {
-	mu       sync.Mutex
-	month    string
-	standing payment.Standing
-	readAt   time.Time
+	mu     sync.Mutex
+	month  string
+	status payment.QuotaStatus
+	readAt time.Time
 	// reading tells that somebody is asking the ledger; changes counts what
 	// makes such an answer old before it arrives.
 	reading bool
@@ -46,17 +46,17 @@ const (
 )
 
 // Free says whether a settlement may begin now: nil, ErrLimit, or ErrLedger.
-func (g *Gate) Free(ctx context.Context) error {
-	q := &g.quota
-	now := g.Now()
+func (w *Paywall) CheckQuota(ctx context.Context) error {
+	q := &w.quota
+	now := w.Now()
 	month := payment.Month(now)
-	if err := g.refresh(ctx, now, month); err != nil {
+	if err := w.refresh(ctx, now, month); err != nil {
 		return errors.Join(payment.ErrLedger, err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.month == month && q.standing.Reserved >= g.FreeSettlements:
+	case q.month == month && q.status.Reserved >= w.FreeSettlements:
 		return payment.ErrLimit
 	case now.Before(q.closedUntil):
 		return &payment.PausedError{After: q.closedUntil.Sub(now)}
@@ -66,8 +66,8 @@ func (g *Gate) Free(ctx context.Context) error {
 
 // refresh reads the month's standing when what is known is old. One caller
 // reads; others go on with what is known.
-func (g *Gate) refresh(ctx context.Context, now time.Time, month string) error {
-	q := &g.quota
+func (w *Paywall) refresh(ctx context.Context, now time.Time, month string) error {
+	q := &w.quota
 	q.mu.Lock()
 	if q.reading || (q.month == month && now.Sub(q.readAt) < quotaAge) {
 		q.mu.Unlock()
@@ -77,7 +77,7 @@ func (g *Gate) refresh(ctx context.Context, now time.Time, month string) error {
 	changes := q.changes
 	q.mu.Unlock()
 
-	standing, err := g.Ledger.Standing(ctx, month)
+	status, err := w.Ledger.QuotaStatus(ctx, month)
 
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,65 +85,65 @@ func (g *Gate) refresh(ctx context.Context, now time.Time, month string) error {
 	if err != nil {
 		return err
 	}
-	q.month, q.standing = month, standing
+	q.month, q.status = month, status
 	if q.readAt = now; q.changes != changes {
 		q.readAt = time.Time{}
 	}
-	g.warn(q)
+	w.warn(q)
 	return nil
 }
 
 // warn logs once a month that four fifths are used. q is locked.
-func (g *Gate) warn(q *quota) {
-	if q.standing.Reserved*5 < g.FreeSettlements*4 || q.warned == q.month {
+func (w *Paywall) warn(q *quota) {
+	if q.status.Reserved*5 < w.FreeSettlements*4 || q.warned == q.month {
 		return
 	}
 	q.warned = q.month
-	g.Log.Warn("four fifths of the month's free settlements are used",
-		"month", q.month, "used", q.standing.Reserved, "limit", g.FreeSettlements)
+	w.Log.Warn("four fifths of the month's free settlements are used",
+		"month", q.month, "used", q.status.Reserved, "limit", w.FreeSettlements)
 }
 
 // Left tells how many settlements the month has left and how many payments wait
 // for the truth, as last read.
-func (g *Gate) Left(ctx context.Context) (left, unknown int) {
-	now := g.Now()
-	_ = g.refresh(ctx, now, payment.Month(now)) // what cannot be read stays as it was
-	q := &g.quota
+func (w *Paywall) Left(ctx context.Context) (left, unknown int) {
+	now := w.Now()
+	_ = w.refresh(ctx, now, payment.Month(now)) // what cannot be read stays as it was
+	q := &w.quota
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return max(0, g.FreeSettlements-q.standing.Reserved), q.standing.Unknown
+	return max(0, w.FreeSettlements-q.status.Reserved), q.status.Unknown
 }
 
 // Oldest tells for how long the oldest of the payments that wait for the truth
 // has waited, as last read; zero without one.
-func (g *Gate) Oldest() time.Duration {
-	q := &g.quota
+func (w *Paywall) Oldest() time.Duration {
+	q := &w.quota
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.standing.Oldest.IsZero() {
+	if q.status.Oldest.IsZero() {
 		return 0
 	}
-	return g.Now().Sub(q.standing.Oldest)
+	return w.Now().Sub(q.status.Oldest)
 }
 
 // Failed tells how many settlements of the month were made in vain, as last read.
-func (g *Gate) Failed() int {
-	q := &g.quota
+func (w *Paywall) Failed() int {
+	q := &w.quota
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.standing.Failed
+	return q.status.Failed
 }
 
 // reserved counts a settlement that this process has just reserved, so that the
 // ledger need not be read for it.
-func (g *Gate) reserved(month string) {
-	q := &g.quota
+func (w *Paywall) reserved(month string) {
+	q := &w.quota
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.changes++
 	if q.month == month {
-		q.standing.Reserved++
-		g.warn(q)
+		q.status.Reserved++
+		w.warn(q)
 	}
 }
 
@@ -154,7 +154,7 @@ func (q *quota) reserved(month string) int {
 	if q.month != month {
 		return 0
 	}
-	return q.standing.Reserved
+	return q.status.Reserved
 }
 
 // stale makes the next Free read the ledger.
@@ -192,51 +192,51 @@ const keptShare = 3
 
 // kept is how many of the month's free settlements are not for strangers, rounded
 // down: of one, two or three none is kept.
-func (g *Gate) kept() int { return g.FreeSettlements * keptShare / 10 }
+func (w *Paywall) kept() int { return w.FreeSettlements * keptShare / 10 }
 
 // caps are today's bounds of settlements made in vain.
-func (g *Gate) caps() payment.Caps {
-	return payment.Caps{Since: payment.Day(g.Now()), Payer: g.FailuresPerPayer, Client: g.FailuresPerAddress}
+func (w *Paywall) caps() payment.Caps {
+	return payment.Caps{Since: payment.Day(w.Now()), Payer: w.FailuresPerPayer, Client: w.FailuresPerAddress}
 }
 
 // failing fails for a payer or a client whose settlements of today have been made
 // in vain too often, and for strangers when what is left of the month is not for
 // them.
-func (g *Gate) failing(ctx context.Context, c *call) error {
-	caps := g.caps()
-	failed, err := g.Ledger.Failed(ctx, c.Payment.Key.Payer, c.client, caps.Since)
+func (w *Paywall) failing(ctx context.Context, c *call) error {
+	caps := w.caps()
+	failed, err := w.Ledger.Failed(ctx, c.Payment.Key.Payer, c.client, caps.Since)
 	if err != nil {
 		return ledgerFault(err)
 	}
 	if failed.Payer >= caps.Payer || failed.Client >= caps.Client {
-		return g.failingError()
+		return w.failingError()
 	}
-	if c.plain || g.quota.reserved(payment.Month(g.Now())) < g.FreeSettlements-g.kept() {
+	if c.plain || w.quota.reserved(payment.Month(w.Now())) < w.FreeSettlements-w.kept() {
 		return nil
 	}
-	paid, err := g.Ledger.Paid(ctx, c.Payment.Key.Payer)
+	paid, err := w.Ledger.Paid(ctx, c.Payment.Key.Payer)
 	if err == nil && !paid {
 		return payment.ErrLimit
 	}
 	return ledgerFault(err)
 }
 
-func (g *Gate) failingError() error {
-	now := g.Now()
+func (w *Paywall) failingError() error {
+	now := w.Now()
 	return &payment.FailingError{After: payment.Day(now).Add(24 * time.Hour).Sub(now)}
 }
 
 // client returns what stands for an address in the ledger, on one day. All of an
 // IPv6 /56, which is what a line is given, is one client: its /64 cost nothing.
-func (g *Gate) client(address string) string {
+func (w *Paywall) client(address string) string {
 	if address == "" {
 		return ""
 	}
 	if group, err := netip.ParsePrefix(address); err == nil && group.Addr().Is6() && group.Bits() > 56 {
 		address = netip.PrefixFrom(group.Addr(), 56).Masked().String()
 	}
-	mac := hmac.New(sha256.New, g.ClientKey)
-	mac.Write([]byte(payment.Day(g.Now()).Format(time.DateOnly) + " " + address))
+	mac := hmac.New(sha256.New, w.ClientKey)
+	mac.Write([]byte(payment.Day(w.Now()).Format(time.DateOnly) + " " + address))
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
@@ -246,15 +246,15 @@ func (g *Gate) client(address string) string {
 const maxStrangers = 4
 
 // workForStranger does work for a payer who is not known here, in their share.
-func (g *Gate) workForStranger(ctx context.Context, c *call) ([]byte, error) {
-	paid, err := g.Ledger.Paid(ctx, c.Payment.Key.Payer)
+func (w *Paywall) workForStranger(ctx context.Context, c *call) ([]byte, error) {
+	paid, err := w.Ledger.Paid(ctx, c.Payment.Key.Payer)
 	if err != nil {
 		return nil, ledgerFault(err)
 	}
 	if !paid {
 		select {
-		case g.strangers <- struct{}{}:
-			defer func() { <-g.strangers }()
+		case w.strangers <- struct{}{}:
+			defer func() { <-w.strangers }()
 		case <-ctx.Done():
 			return nil, payment.ErrInFlight
 		}
@@ -269,12 +269,12 @@ const maxBeside = 8
 
 // mayWorkBeside reports whether work may begin before the facilitator has said yes:
 // there is room, or the payer has paid before. done gives the room back.
-func (g *Gate) mayWorkBeside(ctx context.Context, c *call) (may bool, done func(), err error) {
+func (w *Paywall) mayWorkBeside(ctx context.Context, c *call) (may bool, done func(), err error) {
 	select {
-	case g.beside <- struct{}{}:
-		return true, func() { <-g.beside }, nil
+	case w.beside <- struct{}{}:
+		return true, func() { <-w.beside }, nil
 	default:
-		paid, err := g.Ledger.Paid(ctx, c.Payment.Key.Payer)
+		paid, err := w.Ledger.Paid(ctx, c.Payment.Key.Payer)
 		return paid, func() {}, ledgerFault(err)
 	}
 }
@@ -286,16 +286,16 @@ const maxChecks = 64
 
 // verifyStranger asks the facilitator about a payment that cannot be judged here, in
 // the share of these.
-func (g *Gate) verifyStranger(ctx context.Context, c *call, request []byte) error {
-	waiting, cancel := context.WithTimeout(ctx, g.VerifyTimeout)
+func (w *Paywall) verifyStranger(ctx context.Context, c *call, request []byte) error {
+	waiting, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
 	defer cancel()
 	select {
-	case g.checks <- struct{}{}:
-		defer func() { <-g.checks }()
+	case w.checks <- struct{}{}:
+		defer func() { <-w.checks }()
 	case <-waiting.Done():
 		return cmp.Or(ctx.Err(), payment.ErrInFlight)
 	}
-	return g.verify(ctx, c.Order, request)
+	return w.verify(ctx, c.Order, request)
 }
 
 // room lets settlements wait until others of their payer or client have ended.
@@ -416,18 +416,18 @@ func (r *room) wake(n int, payer, client string) {
 }
 
 // spendAddress takes an attempt from the client's address, once in a call.
-func (g *Gate) spendAddress(c *call) (err error) {
+func (w *Paywall) spendAddress(c *call) (err error) {
 	if c.refundAddress == nil {
-		c.refundAddress, err = g.clients.spend(c.Address, g.AttemptsPerAddress)
+		c.refundAddress, err = w.clients.spend(c.Address, w.AttemptsPerAddress)
 	}
 	return err
 }
 
 // spendPayer takes an attempt from the payer. It is for payments that are
 // certainly the payer's.
-func (g *Gate) spendPayer(c *call) (err error) {
+func (w *Paywall) spendPayer(c *call) (err error) {
 	if c.refundPayer == nil {
-		c.refundPayer, err = g.payers.spend(c.Payment.Key.Payer, g.AttemptsPerPayer)
+		c.refundPayer, err = w.payers.spend(c.Payment.Key.Payer, w.AttemptsPerPayer)
 	}
 	return err
 }

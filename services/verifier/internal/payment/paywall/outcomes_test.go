@@ -140,27 +140,27 @@ func (l *liar) hash(right string) string {
 	return [...]string{right, "", paymenttest.Hash(77), paymenttest.Hash(1000 + l.IntN(l.made))}[l.IntN(4)]
 }
 
-// Fate implements payment.Truth.
-func (l *liar) Fate(_ context.Context, q payment.Question) (payment.Fate, error) {
+// Authorization implements payment.ChainLog.
+func (l *liar) Authorization(_ context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settle()
 	if !l.honest && !l.sure && l.IntN(5) == 0 {
-		return payment.Fate{}, errors.New("node away")
+		return payment.Authorization{}, errors.New("node away")
 	}
 	l.sure = false
 	if by := l.spent[q.Key.Nonce]; by != "" {
-		return payment.Fate{Is: payment.Paid, Transaction: by}, nil
+		return payment.Authorization{Status: payment.PaidToUs, Transaction: by}, nil
 	}
 	if time.Now().After(q.ValidBefore.Add(30 * time.Second)) {
-		return payment.Fate{Is: payment.Expired}, nil
+		return payment.Authorization{Status: payment.Expired}, nil
 	}
 	for _, b := range l.waiting {
 		if b.hash == q.Transaction && b.nonce == q.Key.Nonce && b.reverts && !b.lands.After(time.Now()) {
-			return payment.Fate{Is: payment.Reverted}, nil
+			return payment.Authorization{Status: payment.Reverted}, nil
 		}
 	}
-	return payment.Fate{Is: payment.Unspent}, nil
+	return payment.Authorization{Status: payment.Unused}, nil
 }
 
 // A buyer who sends the same payment again, and pays anew only on a 402 with a
@@ -180,10 +180,10 @@ func buyFromALiar(t *testing.T, seed uint64, confirm bool) {
 	limit := 1 + draw.IntN(8)
 	ledger := payment.NewMemory(time.Now)
 	gate, err := paywall.Open(t.Context(), paywall.Options{
-		Ledger: ledger, Facilitator: l, Truth: l, Confirm: confirm, FreeSettlements: limit,
+		Ledger: ledger, Facilitator: l, ChainLog: l, Confirm: confirm, FreeSettlements: limit,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
 		AttemptsPerPayer: 1000, AttemptsPerAddress: 1000, KeepAnswers: time.Hour,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now, Beat: time.Hour,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now, Heartbeat: time.Hour,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func TestAnEndThatCouldNotBeWrittenIsWrittenThoughNobodyComesBack(t *testing.T) 
 		defer cancel()
 		gate.Run(ctx)
 		s.wantState(payment.Settled)
-		if err := errors.Join(gate.Close(context.Background()), s.gate.Close(context.Background())); err != nil {
+		if err := errors.Join(gate.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
 			t.Error(err)
 		}
 	})
@@ -81,7 +81,7 @@ func TestAnOwedReleaseLeavesAClaimAloneThatIsSomebodyElsesByNow(t *testing.T) {
 
 // owedRelease gives a gate that still owes its ledger, which refuses it, the
 // release of the claim on p: the work that p paid for has failed.
-func (s *shop) owedRelease() (ledger *brokenLedger, gate *paywall.Gate, p payment.Payment) {
+func (s *fixture) owedRelease() (ledger *brokenLedger, gate *paywall.Paywall, p payment.Payment) {
 	s.Helper()
 	ledger = &brokenLedger{s.ledger, "release"}
 	gate = s.replica(func(o *paywall.Options) { o.Ledger = ledger })

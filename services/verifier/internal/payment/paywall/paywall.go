@@ -13,14 +13,14 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Options is what a Gate needs. All members without "may" are required.
+// Options is what a Paywall needs. All members without "may" are required.
 type Options struct {
 	Ledger      payment.Ledger
 	Facilitator payment.Facilitator
-	// Truth may be nil: then an outcome that the facilitator leaves open stays
+	// ChainLog may be nil: then an outcome that the facilitator leaves open stays
 	// open until it says more.
-	Truth payment.Truth
-	// Confirm believes a facilitator's yes only when Truth says so too.
+	ChainLog payment.ChainLog
+	// Confirm believes a facilitator's yes only when ChainLog says so too.
 	Confirm bool
 	// FreeSettlements is how many settlements a calendar month (UTC) may have.
 	FreeSettlements int
@@ -49,7 +49,7 @@ type Options struct {
 	// left to a facilitator before it is asked again; zero means half a second.
 	// Answer is how long a caller waits for an answer; zero means what the
 	// timeouts add up to.
-	Beat, Pause, Answer time.Duration
+	Heartbeat, Pause, Answer time.Duration
 }
 
 // Point is a moment of a sale at which a crash must lose nothing.
@@ -64,15 +64,15 @@ const (
 	Finished Point = "finished" // the outcome is written, the buyer has no answer
 )
 
-// Gate sells: it takes a payment and gives an answer for it, at most once each.
-type Gate struct {
+// Paywall sells: it takes a payment and gives an answer for it, at most once each.
+type Paywall struct {
 	Options
 	owner   string
 	flights flights
 	payers  *attempts
 	clients *attempts
 	quota   quota
-	owed    debts
+	pending pendingWrites
 	room    room
 	recent  recent
 	// strangers bounds the work at one time for payers who are not known here.
@@ -83,23 +83,23 @@ type Gate struct {
 	beside chan struct{}
 	looks  slots
 
-	stop  context.CancelFunc
-	beats sync.WaitGroup
+	stop       context.CancelFunc
+	heartbeats sync.WaitGroup
 }
 
-// lives is how many beats an owner lives without another.
-const lives = 5
+// leaseTTL is how many intervals of heartbeats a lease lasts.
+const leaseTTL = 5
 
 // Open makes a gate and gives its first life sign.
-func Open(ctx context.Context, o Options) (*Gate, error) {
+func Open(ctx context.Context, o Options) (*Paywall, error) {
 	if o.Ledger == nil || o.Facilitator == nil || o.Log == nil || o.Now == nil || o.FreeSettlements < 0 ||
 		o.VerifyTimeout <= 0 || o.SettleTimeout <= 0 || o.WorkTimeout <= 0 || o.AttemptsPerPayer < 1 || o.AttemptsPerAddress < 1 {
 		return nil, errors.New("open the paywall: an option is missing")
 	}
-	if o.Confirm && o.Truth == nil {
+	if o.Confirm && o.ChainLog == nil {
 		return nil, errors.New("open the paywall: nobody can confirm settlements")
 	}
-	o.Beat = cmp.Or(o.Beat, 2*time.Second)
+	o.Heartbeat = cmp.Or(o.Heartbeat, 2*time.Second)
 	o.Pause = cmp.Or(o.Pause, 500*time.Millisecond)
 	o.FailuresPerPayer, o.FailuresPerAddress = cmp.Or(o.FailuresPerPayer, 3), cmp.Or(o.FailuresPerAddress, 10)
 	o.Answer = cmp.Or(o.Answer, max(o.VerifyTimeout, o.WorkTimeout)+o.SettleTimeout)
@@ -109,24 +109,24 @@ func Open(ctx context.Context, o Options) (*Gate, error) {
 	if o.At == nil {
 		o.At = func(Point) {}
 	}
-	g := &Gate{
+	w := &Paywall{
 		Options: o, owner: rand.Text(), payers: newAttempts(o.Now, onePayer), clients: newAttempts(o.Now, networksAround),
 		strangers: make(chan struct{}, maxStrangers), beside: make(chan struct{}, maxBeside), checks: make(chan struct{}, maxChecks),
 	}
-	if err := o.Ledger.Arrive(ctx, g.owner, o.Now().Add(lives*o.Beat)); err != nil {
+	if err := o.Ledger.Register(ctx, w.owner, o.Now().Add(leaseTTL*o.Heartbeat)); err != nil {
 		return nil, fmt.Errorf("open the paywall: %w", err)
 	}
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
-	g.stop = stop
-	g.beats.Go(func() { g.beat(beating) })
-	return g, nil
+	w.stop = stop
+	w.heartbeats.Go(func() { w.heartbeat(beating) })
+	return w, nil
 }
 
-// beat gives life signs until ctx ends.
-func (g *Gate) beat(ctx context.Context) {
-	every(ctx, g.Beat, func() {
-		if err := g.Ledger.Beat(ctx, g.owner, g.Now().Add(lives*g.Beat)); err != nil && ctx.Err() == nil {
-			g.Log.Error("cannot give a life sign to the ledger", "error", err)
+// heartbeat extends the lease until ctx ends.
+func (w *Paywall) heartbeat(ctx context.Context) {
+	every(ctx, w.Heartbeat, func() {
+		if err := w.Ledger.Heartbeat(ctx, w.owner, w.Now().Add(leaseTTL*w.Heartbeat)); err != nil && ctx.Err() == nil {
+			w.Log.Error("cannot extend the lease in the ledger", "error", err)
 		}
 	})
 }
@@ -148,12 +148,12 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 // Close lets no new sale begin, waits for those under way until ctx ends, and
 // signs off. A sale that is cut off is taken up again, by whoever has the ledger
 // open then, as soon as the last life sign has run out.
-func (g *Gate) Close(ctx context.Context) error {
-	err := g.flights.drain(ctx)
-	g.stop()
-	g.beats.Wait()
+func (w *Paywall) Close(ctx context.Context) error {
+	err := w.flights.drain(ctx)
+	w.stop()
+	w.heartbeats.Wait()
 	if err != nil {
 		return fmt.Errorf("close the paywall with payments under way: %w", err)
 	}
-	return g.Ledger.Leave(context.WithoutCancel(ctx), g.owner)
+	return w.Ledger.Deregister(context.WithoutCancel(ctx), w.owner)
 }

@@ -41,25 +41,25 @@ type Sale struct {
 // error is one of this package's or the work's own; none of them was charged,
 // and after ErrPending the same payment gets its answer as soon as the truth is
 // known.
-func (g *Gate) Buy(ctx context.Context, o Order) (Sale, error) {
+func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {
 	o.Payment, o.misfit = o.Offer.Judge(o.Payment)
 	if o.misfit != nil {
-		known, err := g.knows(ctx, o.Payment)
+		known, err := w.knows(ctx, o.Payment)
 		if !known {
-			return Sale{}, g.Refuse(ctx, cmp.Or(err, o.misfit))
+			return Sale{}, w.Refuse(ctx, cmp.Or(err, o.misfit))
 		}
 	}
 	key := flightKey{o.Payment.Key, o.Payment.Digest, o.Request}
-	f, err := g.flights.join(ctx, key, func(ctx context.Context, f *flight) (Sale, error) {
-		sale, err := g.process(ctx, f, o)
-		g.Ended(outcomeOf(sale, err))
+	f, err := w.flights.join(ctx, key, func(ctx context.Context, f *flight) (Sale, error) {
+		sale, err := w.process(ctx, f, o)
+		w.Ended(outcomeOf(sale, err))
 		return sale, err
 	})
 	if err != nil {
 		return Sale{}, err
 	}
 	defer f.leave()
-	patience := time.NewTimer(g.Answer)
+	patience := time.NewTimer(w.Answer)
 	defer patience.Stop()
 	select {
 	case <-f.done:
@@ -72,8 +72,8 @@ func (g *Gate) Buy(ctx context.Context, o Order) (Sale, error) {
 }
 
 // knows tells whether a payment came before, perhaps when the terms were others.
-func (g *Gate) knows(ctx context.Context, p payment.Payment) (bool, error) {
-	r, err := g.Ledger.Get(ctx, p.Key)
+func (w *Paywall) knows(ctx context.Context, p payment.Payment) (bool, error) {
+	r, err := w.Ledger.Get(ctx, p.Key)
 	if errors.Is(err, payment.ErrNotFound) {
 		return false, nil
 	}
@@ -82,11 +82,11 @@ func (g *Gate) knows(ctx context.Context, p payment.Payment) (bool, error) {
 
 // Refuse gives the answer to a payment that cannot be read or judged good: err,
 // unless nothing can be sold now.
-func (g *Gate) Refuse(ctx context.Context, err error) error {
-	if closed := g.Free(ctx); closed != nil {
+func (w *Paywall) Refuse(ctx context.Context, err error) error {
+	if closed := w.CheckQuota(ctx); closed != nil {
 		err = closed
 	}
-	g.Ended(outcomeOf(Sale{}, err))
+	w.Ended(outcomeOf(Sale{}, err))
 	return err
 }
 
@@ -107,9 +107,9 @@ type call struct {
 }
 
 // process takes a payment that fits the offer from the ledger's word on.
-func (g *Gate) process(ctx context.Context, f *flight, o Order) (Sale, error) {
-	c := &call{Order: o, plain: o.misfit == nil && o.Offer.Terms.SignedByPayer(o.Payment), client: g.client(o.Address)}
-	sale, err := g.claimOrResume(ctx, f, c)
+func (w *Paywall) process(ctx context.Context, f *flight, o Order) (Sale, error) {
+	c := &call{Order: o, plain: o.misfit == nil && o.Offer.Terms.SignedByPayer(o.Payment), client: w.client(o.Address)}
+	sale, err := w.claimOrResume(ctx, f, c)
 	if c.isFree(sale, err) {
 		c.refund()
 	}
@@ -132,25 +132,25 @@ func (c *call) isFree(sale Sale, err error) bool {
 
 // claimOrResume claims the payment and sells, or goes on where an earlier copy
 // left it. Waiting for a copy elsewhere ends with the flight's patience.
-func (g *Gate) claimOrResume(ctx context.Context, f *flight, c *call) (Sale, error) {
-	if err := g.repay(ctx, c.Payment.Key); err != nil {
+func (w *Paywall) claimOrResume(ctx context.Context, f *flight, c *call) (Sale, error) {
+	if err := w.retryPending(ctx, c.Payment.Key); err != nil {
 		return Sale{}, err
 	}
-	patience := time.NewTimer(g.Answer)
+	patience := time.NewTimer(w.Answer)
 	defer patience.Stop()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		record, won, err := g.claim(ctx, c)
+		record, won, err := w.claim(ctx, c)
 		switch {
 		case err != nil:
 			return Sale{}, err
 		case record.Key != c.Payment.Key:
-			return g.again(ctx, f, c, record)
+			return w.again(ctx, f, c, record)
 		case won:
-			return g.sell(ctx, f, c, record)
+			return w.sell(ctx, f, c, record)
 		case record.Payment != c.Payment.Digest || record.Request != c.Request:
 			return Sale{}, payment.ErrUsed
 		case record.State != payment.Working && record.State != payment.Settling:
-			return g.comeBack(ctx, f, c, record)
+			return w.comeBack(ctx, f, c, record)
 		}
 		select {
 		case <-time.After(pause):
@@ -166,39 +166,39 @@ func (g *Gate) claimOrResume(ctx context.Context, f *flight, c *call) (Sale, err
 // with the same identifier, or claims one that may begin now. A payment that is not plain is checked by the facilitator
 // before it is claimed, so that a copy with a broken signature neither keeps the
 // good one out nor makes anybody work.
-func (g *Gate) claim(ctx context.Context, c *call) (payment.Record, bool, error) {
+func (w *Paywall) claim(ctx context.Context, c *call) (payment.Record, bool, error) {
 	p := c.Payment
 	if c.plain {
-		if first, found, err := g.bought(ctx, c); found || err != nil {
+		if first, found, err := w.bought(ctx, c); found || err != nil {
 			return first, false, err
 		}
 	} else {
-		if r, err := g.Ledger.Get(ctx, p.Key); !errors.Is(err, payment.ErrNotFound) {
+		if r, err := w.Ledger.Get(ctx, p.Key); !errors.Is(err, payment.ErrNotFound) {
 			return r, false, ledgerFault(err)
 		}
 	}
-	if err := g.admit(ctx, c); err != nil {
-		r, getErr := g.Ledger.Get(ctx, p.Key)
+	if err := w.admit(ctx, c); err != nil {
+		r, getErr := w.Ledger.Get(ctx, p.Key)
 		if errors.Is(getErr, payment.ErrNotFound) {
 			return payment.Record{}, false, err
 		}
 		return r, false, ledgerFault(getErr)
 	}
 	if !c.plain && !c.checked {
-		if err := g.check(ctx, c); err != nil {
+		if err := w.check(ctx, c); err != nil {
 			return payment.Record{}, false, err
 		}
-		if first, found, err := g.bought(ctx, c); found || err != nil {
+		if first, found, err := w.bought(ctx, c); found || err != nil {
 			return first, false, err
 		}
 	}
-	r, won, err := g.Ledger.Claim(ctx, payment.Record{
-		Key: p.Key, Owner: g.owner, Deadline: g.Now().Add(max(g.WorkTimeout, g.VerifyTimeout) + time.Minute),
+	r, won, err := w.Ledger.Claim(ctx, payment.Record{
+		Key: p.Key, Owner: w.owner, Deadline: w.Now().Add(max(w.WorkTimeout, w.VerifyTimeout) + time.Minute),
 		Payment: p.Digest, Request: c.Request, Identifier: p.Identifier, Resource: c.Offer.Resource.URL,
 		Amount: c.Offer.Terms.Amount, PayTo: c.Offer.Terms.PayTo, ValidBefore: p.ValidBefore(), Client: c.client,
 	})
 	if won {
-		g.At(Claimed)
+		w.At(Claimed)
 	} else if !c.checked {
 		c.refund() // it cost a look into the ledger
 	}
@@ -208,11 +208,11 @@ func (g *Gate) claim(ctx context.Context, c *call) (payment.Record, bool, error)
 // bought gives the record that the payment's identifier has bought with, if there
 // is one. The identifier is the payer's word, so it counts only with a payment
 // that is theirs for certain and good by its window.
-func (g *Gate) bought(ctx context.Context, c *call) (r payment.Record, found bool, err error) {
-	if c.Payment.Identifier == "" || c.Offer.JudgeWindow(c.Payment, g.Now(), payment.SettleMargin) != nil {
+func (w *Paywall) bought(ctx context.Context, c *call) (r payment.Record, found bool, err error) {
+	if c.Payment.Identifier == "" || c.Offer.JudgeWindow(c.Payment, w.Now(), payment.SettleMargin) != nil {
 		return payment.Record{}, false, nil
 	}
-	r, err = g.Ledger.Bought(ctx, c.Payment.Key.Payer, c.Payment.Identifier)
+	r, err = w.Ledger.Bought(ctx, c.Payment.Key.Payer, c.Payment.Identifier)
 	if errors.Is(err, payment.ErrNotFound) {
 		return payment.Record{}, false, nil
 	}
@@ -222,83 +222,83 @@ func (g *Gate) bought(ctx context.Context, c *call) (r payment.Record, found boo
 // admit says whether a sale may begin now: the window of the authorization is
 // open, the month has a settlement left, not too many have failed, and the address
 // has an attempt left.
-func (g *Gate) admit(ctx context.Context, c *call) error {
+func (w *Paywall) admit(ctx context.Context, c *call) error {
 	if c.misfit != nil {
 		return c.misfit
 	}
-	if err := c.Offer.JudgeWindow(c.Payment, g.Now(), payment.WorkMargin); err != nil {
+	if err := c.Offer.JudgeWindow(c.Payment, w.Now(), payment.WorkMargin); err != nil {
 		return err
 	}
-	if err := g.Free(ctx); err != nil {
+	if err := w.CheckQuota(ctx); err != nil {
 		return err
 	}
-	if err := g.failing(ctx, c); err != nil {
+	if err := w.failing(ctx, c); err != nil {
 		return err
 	}
-	return g.spendAddress(c)
+	return w.spendAddress(c)
 }
 
 // check asks the facilitator about a payment before anything else is done for
 // it. After its yes it is certain that the payer made the attempt.
-func (g *Gate) check(ctx context.Context, c *call) error {
+func (w *Paywall) check(ctx context.Context, c *call) error {
 	request, err := c.Offer.FacilitatorRequest(c.Payment)
 	if err != nil {
 		return err
 	}
-	if err := g.verifyStranger(ctx, c, request); err != nil {
+	if err := w.verifyStranger(ctx, c, request); err != nil {
 		return err
 	}
 	c.checked = true
-	return g.spendPayer(c)
+	return w.spendPayer(c)
 }
 
 // ledgerTimeout bounds a write that must not be left out because a caller went.
 const ledgerTimeout = 15 * time.Second
 
 // sell works for a claimed payment and settles last.
-func (g *Gate) sell(ctx context.Context, f *flight, c *call, r payment.Record) (Sale, error) {
+func (w *Paywall) sell(ctx context.Context, f *flight, c *call, r payment.Record) (Sale, error) {
 	request, err := c.Offer.FacilitatorRequest(c.Payment)
 	if err != nil {
-		g.release(ctx, r)
+		w.release(ctx, r)
 		return Sale{}, err
 	}
-	answer, err := g.work(ctx, c, request)
+	answer, err := w.work(ctx, c, request)
 	if err != nil {
-		g.release(ctx, r)
+		w.release(ctx, r)
 		return Sale{}, err
 	}
-	g.At(Worked)
-	return g.settle(ctx, f, c, r, request, answer)
+	w.At(Worked)
+	return w.settle(ctx, f, c, r, request, answer)
 }
 
 // work makes the answer for a payment that is the payer's for certain: after the
 // facilitator's yes, or beside its check where the payer's own key signed and there
 // is room for that.
-func (g *Gate) work(ctx context.Context, c *call, request []byte) (answer []byte, err error) {
-	if err := g.spendPayer(c); err != nil {
+func (w *Paywall) work(ctx context.Context, c *call, request []byte) (answer []byte, err error) {
+	if err := w.spendPayer(c); err != nil {
 		return nil, err
 	}
 	if !c.checked {
-		beside, done, err := g.mayWorkBeside(ctx, c)
+		beside, done, err := w.mayWorkBeside(ctx, c)
 		if err != nil {
 			return nil, err
 		}
 		defer done()
 		if beside {
 			c.worked = true
-			return g.workAndVerify(ctx, c.Order, request)
+			return w.workAndVerify(ctx, c.Order, request)
 		}
-		if err := g.verify(ctx, c.Order, request); err != nil {
+		if err := w.verify(ctx, c.Order, request); err != nil {
 			return nil, err
 		}
 	}
 	c.worked = true
-	working, done := context.WithTimeout(ctx, g.WorkTimeout)
+	working, done := context.WithTimeout(ctx, w.WorkTimeout)
 	defer done()
 	if c.plain {
 		answer, err = work(working, c.Order)
 	} else {
-		answer, err = g.workForStranger(working, c)
+		answer, err = w.workForStranger(working, c)
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -308,17 +308,17 @@ func (g *Gate) work(ctx context.Context, c *call, request []byte) (answer []byte
 
 // workAndVerify does the work beside the facilitator's check. A payment that is
 // not good outweighs work that failed: what the work finds is for who can pay.
-func (g *Gate) workAndVerify(ctx context.Context, o Order, request []byte) (answer []byte, err error) {
+func (w *Paywall) workAndVerify(ctx context.Context, o Order, request []byte) (answer []byte, err error) {
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var beside sync.WaitGroup
 	var workErr error
 	beside.Go(func() {
-		working, done := context.WithTimeout(both, g.WorkTimeout)
+		working, done := context.WithTimeout(both, w.WorkTimeout)
 		defer done()
 		answer, workErr = work(working, o)
 	})
-	verifyErr := g.verify(both, o, request)
+	verifyErr := w.verify(both, o, request)
 	if verifyErr != nil {
 		cancel()
 	}
@@ -342,139 +342,139 @@ func work(ctx context.Context, o Order) (answer []byte, err error) {
 	return o.Work(ctx)
 }
 
-func (g *Gate) verify(ctx context.Context, o Order, call []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, g.VerifyTimeout)
+func (w *Paywall) verify(ctx context.Context, o Order, call []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
 	defer cancel()
-	answer, err := g.Facilitator.Verify(ctx, call)
+	answer, err := w.Facilitator.Verify(ctx, call)
 	checked := payment.CheckVerified(answer, err, o.Payment)
 	if errors.Is(checked, payment.ErrLimit) {
-		return &payment.PausedError{After: g.quota.pause(g.Now(), err)}
+		return &payment.PausedError{After: w.quota.pause(w.Now(), err)}
 	}
 	return checked
 }
 
 // settle reserves a settlement, writes that money may move from here on, and
 // asks the facilitator.
-func (g *Gate) settle(ctx context.Context, f *flight, c *call, r payment.Record, request, answer []byte) (Sale, error) {
-	s := payment.Settlement{Request: c.Request, Answer: answer, Limit: g.FreeSettlements}
+func (w *Paywall) settle(ctx context.Context, f *flight, c *call, r payment.Record, request, answer []byte) (Sale, error) {
+	s := payment.Settlement{Request: c.Request, Answer: answer, Limit: w.FreeSettlements}
 	if !c.plain {
-		s.Kept = g.kept()
+		s.Kept = w.kept()
 	}
-	twin, err := g.reserve(ctx, f, c, r, &s)
-	if err != nil || twin != nil {
-		g.release(ctx, r)
+	duplicate, err := w.reserve(ctx, f, c, r, &s)
+	if err != nil || duplicate != nil {
+		w.release(ctx, r)
 	}
 	switch {
 	case err != nil:
 		return Sale{}, err
-	case twin != nil && twin.Request != c.Request:
+	case duplicate != nil && duplicate.Request != c.Request:
 		return Sale{}, payment.ErrIdentifier
-	case twin != nil:
-		return g.resume(context.WithoutCancel(ctx), f, c.Order, *twin)
+	case duplicate != nil:
+		return w.resume(context.WithoutCancel(ctx), f, c.Order, *duplicate)
 	}
-	g.reserved(s.Month)
-	g.At(Begun)
+	w.reserved(s.Month)
+	w.At(Begun)
 	r.State, r.Answer, r.Month = payment.Settling, s.Answer, s.Month
-	sale, err := g.askToSettle(context.WithoutCancel(ctx), r, request)
-	g.room.ended(r.Key.Payer, r.Client)
+	sale, err := w.askToSettle(context.WithoutCancel(ctx), r, request)
+	w.room.ended(r.Key.Payer, r.Client)
 	return sale, err
 }
 
 // reserve begins the settlement as soon as there is room for it, or gives the
 // record that its identifier has bought with. While it waits nothing has begun,
 // and it ends with those who wait for it.
-func (g *Gate) reserve(ctx context.Context, f *flight, c *call, r payment.Record, s *payment.Settlement) (*payment.Record, error) {
-	waiting, cancel := context.WithTimeout(ctx, g.Answer)
+func (w *Paywall) reserve(ctx context.Context, f *flight, c *call, r payment.Record, s *payment.Settlement) (*payment.Record, error) {
+	waiting, cancel := context.WithTimeout(ctx, w.Answer)
 	defer cancel()
 	for {
-		now := g.Now()
+		now := w.Now()
 		if err := c.Offer.JudgeWindow(c.Payment, now, payment.SettleMargin); err != nil {
 			return nil, err
 		}
-		s.Month, s.Caps, s.Deadline = payment.Month(now), g.caps(), now.Add(2*g.SettleTimeout+time.Minute)
+		s.Month, s.Caps, s.Deadline = payment.Month(now), w.caps(), now.Add(2*w.SettleTimeout+time.Minute)
 		if !f.pin() {
 			return nil, ctx.Err()
 		}
-		seen := g.room.seen()
-		twin, err := g.begin(context.WithoutCancel(ctx), r, *s)
+		seen := w.room.seen()
+		duplicate, err := w.begin(context.WithoutCancel(ctx), r, *s)
 		if errors.Is(err, payment.ErrCrowded) {
 			f.unpin()
-			if err := g.room.wait(waiting, seen, r.Key.Payer, r.Client); err != nil {
+			if err := w.room.wait(waiting, seen, r.Key.Payer, r.Client); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		g.room.looked(err, r.Key.Payer, r.Client)
-		if err != nil || twin != nil {
-			g.quota.stale()
+		w.room.looked(err, r.Key.Payer, r.Client)
+		if err != nil || duplicate != nil {
+			w.quota.stale()
 		}
 		switch {
 		case errors.Is(err, payment.ErrLost):
 			return nil, payment.ErrInFlight
 		case errors.Is(err, payment.ErrFailing):
-			return nil, g.failingError()
+			return nil, w.failingError()
 		case errors.Is(err, payment.ErrLimit):
 			return nil, payment.ErrLimit
 		}
-		return twin, ledgerFault(err)
+		return duplicate, ledgerFault(err)
 	}
 }
 
-func (g *Gate) begin(ctx context.Context, r payment.Record, s payment.Settlement) (*payment.Record, error) {
+func (w *Paywall) begin(ctx context.Context, r payment.Record, s payment.Settlement) (*payment.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
-	return g.Ledger.Begin(ctx, r.Key, g.owner, s)
+	return w.Ledger.Begin(ctx, r.Key, w.owner, s)
 }
 
 // askToSettle has a begun settlement carried out and ends it in the ledger. An
 // outcome that is open is looked up on the chain; if that does not know either,
 // it is asked for once more, with the same bytes, and looked up again.
-func (g *Gate) askToSettle(ctx context.Context, r payment.Record, call []byte) (Sale, error) {
-	said, err := g.ask(ctx, r, call)
-	g.At(Asked)
-	outcome := g.believe(ctx, said, r)
+func (w *Paywall) askToSettle(ctx context.Context, r payment.Record, call []byte) (Sale, error) {
+	said, err := w.ask(ctx, r, call)
+	w.At(Asked)
+	outcome := w.confirmOutcome(ctx, said, r)
 	if outcome.State == payment.Unknown && said.State == payment.Unknown && !errors.Is(err, payment.ErrFacilitatorLimit) {
-		time.Sleep(max(g.Pause, pauseOf(err)))
-		outcome = g.askAgain(ctx, said, &r, call)
+		time.Sleep(max(w.Pause, pauseOf(err)))
+		outcome = w.askAgain(ctx, said, &r, call)
 	}
-	return g.finish(ctx, r, outcome)
+	return w.finish(ctx, r, outcome)
 }
 
 // ask asks the facilitator to settle. It returns what that means, and why there was
 // no answer, if there was none; a facilitator at its limit is left alone from here on.
-func (g *Gate) ask(ctx context.Context, r payment.Record, call []byte) (payment.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, g.SettleTimeout)
+func (w *Paywall) ask(ctx context.Context, r payment.Record, call []byte) (payment.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.SettleTimeout)
 	defer cancel()
-	answer, err := g.Facilitator.Settle(ctx, call)
+	answer, err := w.Facilitator.Settle(ctx, call)
 	if errors.Is(err, payment.ErrFacilitatorLimit) {
-		g.quota.pause(g.Now(), err)
+		w.quota.pause(w.Now(), err)
 	}
 	outcome := payment.CheckSettled(answer, err, r)
 	if outcome.State == payment.Unknown {
-		g.Log.Warn("the facilitator left a settlement open", "reason", outcome.Reason, "transaction", outcome.Transaction, "error", err)
+		w.Log.Warn("the facilitator left a settlement open", "reason", outcome.Reason, "transaction", outcome.Transaction, "error", err)
 	}
 	return outcome, err
 }
 
 // believe gives what counts of what the facilitator said.
-func (g *Gate) believe(ctx context.Context, said payment.Outcome, r payment.Record) payment.Outcome {
+func (w *Paywall) confirmOutcome(ctx context.Context, said payment.Outcome, r payment.Record) payment.Outcome {
 	switch {
 	case said.State != payment.Settled:
-		return g.truthOver(ctx, said, r)
-	case g.Confirm:
-		return g.confirm(ctx, said, r)
+		return w.reconcileWithChain(ctx, said, r)
+	case w.Confirm:
+		return w.confirm(ctx, said, r)
 	}
 	return said
 }
 
 // confirm waits until the chain says what the facilitator said. Its nodes may be
 // a few blocks behind; what they do not say in time stays open.
-func (g *Gate) confirm(ctx context.Context, o payment.Outcome, r payment.Record) payment.Outcome {
-	ctx, cancel := context.WithTimeout(ctx, g.SettleTimeout)
+func (w *Paywall) confirm(ctx context.Context, o payment.Outcome, r payment.Record) payment.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, w.SettleTimeout)
 	defer cancel()
 	claimed := payment.Outcome{State: payment.Unknown, Transaction: o.Transaction, Reason: payment.ReasonUnconfirmed}
-	for pause := g.Pause; ; pause = min(2*pause, 8*g.Pause) {
-		if o = g.truthOver(ctx, claimed, r); o.State != payment.Unknown {
+	for pause := w.Pause; ; pause = min(2*pause, 8*w.Pause) {
+		if o = w.reconcileWithChain(ctx, claimed, r); o.State != payment.Unknown {
 			return o
 		}
 		select {
@@ -488,19 +488,19 @@ func (g *Gate) confirm(ctx context.Context, o payment.Outcome, r payment.Record)
 // finish writes an outcome and gives what the buyer gets for it. What cannot be
 // written now is owed; after a crash it is found again, because the record reads
 // as unknown when its owner is gone.
-func (g *Gate) finish(ctx context.Context, r payment.Record, o payment.Outcome) (Sale, error) {
+func (w *Paywall) finish(ctx context.Context, r payment.Record, o payment.Outcome) (Sale, error) {
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
-	o.Durable = g.Truth == nil
-	written, err := g.Ledger.Finish(ctx, r.Key, o)
+	o.Durable = w.ChainLog == nil
+	written, err := w.Ledger.Finish(ctx, r.Key, o)
 	if o.State != payment.Settled || r.State != payment.Settling || o.Echo {
-		g.quota.stale() // the reservation may have been given back, or made anew
+		w.quota.stale() // the reservation may have been given back, or made anew
 	}
 	if err != nil {
-		g.Log.Error("cannot write how a settlement ended", "state", o.State, "transaction", o.Transaction, "error", err)
+		w.Log.Error("cannot write how a settlement ended", "state", o.State, "transaction", o.Transaction, "error", err)
 		o.Echo = false // it may have been written all the same, and counts once
-		g.owe(r.Key, debt{until: g.Now().Add(2 * g.SettleTimeout), write: func(ctx context.Context) error {
-			if _, err := g.Ledger.Finish(ctx, r.Key, o); !errors.Is(err, payment.ErrNotFound) {
+		w.deferWrite(r.Key, pendingWrite{until: w.Now().Add(2 * w.SettleTimeout), write: func(ctx context.Context) error {
+			if _, err := w.Ledger.Finish(ctx, r.Key, o); !errors.Is(err, payment.ErrNotFound) {
 				return err
 			}
 			return nil
@@ -508,12 +508,12 @@ func (g *Gate) finish(ctx context.Context, r payment.Record, o payment.Outcome) 
 		written = o
 	}
 	r.State, r.Transaction, r.Reason = written.State, written.Transaction, written.Reason
-	g.At(Finished)
-	return g.sale(r)
+	w.At(Finished)
+	return w.sale(r)
 }
 
 // sale is what the buyer gets for a record whose settling has ended.
-func (g *Gate) sale(r payment.Record) (Sale, error) {
+func (w *Paywall) sale(r payment.Record) (Sale, error) {
 	switch r.State {
 	case payment.Settled:
 		return Sale{Answer: r.Answer, Transaction: r.Transaction}, nil
@@ -521,8 +521,8 @@ func (g *Gate) sale(r payment.Record) (Sale, error) {
 		return Sale{}, &payment.Refusal{Of: payment.ErrNotSettled, Reason: r.Reason, Transaction: r.Transaction}
 	default:
 		pending := &payment.PendingError{Transaction: r.Transaction}
-		if g.mayRepeat(r) {
-			pending.After = max(0, r.Changed.Add(askPause).Sub(g.Now()))
+		if w.mayRepeat(r) {
+			pending.After = max(0, r.Changed.Add(askPause).Sub(w.Now()))
 		}
 		return Sale{}, pending
 	}

@@ -16,22 +16,22 @@ import (
 
 // again gives what an earlier payment with the same identifier has bought. The
 // new authorization is not spent: no check, no claim and no write.
-func (g *Gate) again(ctx context.Context, f *flight, c *call, first payment.Record) (Sale, error) {
+func (w *Paywall) again(ctx context.Context, f *flight, c *call, first payment.Record) (Sale, error) {
 	if first.Request != c.Request {
 		return Sale{}, payment.ErrIdentifier
 	}
-	return g.comeBack(ctx, f, c, first)
+	return w.comeBack(ctx, f, c, first)
 }
 
 // comeBack gives a buyer who returns what his payment is worth by now. Only an
 // answer that is there costs nothing.
-func (g *Gate) comeBack(ctx context.Context, f *flight, c *call, r payment.Record) (Sale, error) {
+func (w *Paywall) comeBack(ctx context.Context, f *flight, c *call, r payment.Record) (Sale, error) {
 	if r.State != payment.Settled || r.Answer == nil {
-		if err := g.spendAddress(c); err != nil {
+		if err := w.spendAddress(c); err != nil {
 			return Sale{}, err
 		}
 	}
-	return g.resume(ctx, f, c.Order, r)
+	return w.resume(ctx, f, c.Order, r)
 }
 
 // lookPause is the time between two looks at the chain for a payment that is dead.
@@ -65,49 +65,49 @@ func (r *recent) look(key payment.Key, now time.Time) bool {
 }
 
 // resume gives a buyer who returns with a payment what it is worth by now.
-func (g *Gate) resume(ctx context.Context, f *flight, o Order, r payment.Record) (Sale, error) {
+func (w *Paywall) resume(ctx context.Context, f *flight, o Order, r payment.Record) (Sale, error) {
 	switch r.State {
 	case payment.Settled:
 	case payment.Dead:
 		// The facilitator said no, or its transaction failed. Somebody may have
 		// carried it out since, and then it is paid. What the chain has said for
 		// good is not asked for again, and the rest not often.
-		if g.Truth == nil || r.Reason == payment.ReasonExpired || r.Reason == payment.ReasonElsewhere {
-			return g.sale(r)
+		if w.ChainLog == nil || r.Reason == payment.ReasonExpired || r.Reason == payment.ReasonUsedElsewhere {
+			return w.sale(r)
 		}
-		look, err := g.Ledger.Look(ctx, r.Key, g.Now().Add(-lookPause))
+		look, err := w.Ledger.Look(ctx, r.Key, w.Now().Add(-lookPause))
 		if err != nil {
 			return Sale{}, ledgerFault(err)
 		}
 		if !look {
-			return g.sale(r)
+			return w.sale(r)
 		}
-		outcome := g.truthOver(ctx, payment.Outcome{State: payment.Dead, Reason: r.Reason}, r)
+		outcome := w.reconcileWithChain(ctx, payment.Outcome{State: payment.Dead, Reason: r.Reason}, r)
 		if outcome.State == payment.Dead && outcome.Reason == r.Reason {
-			return g.sale(r)
+			return w.sale(r)
 		}
-		if sale, err := g.finish(context.WithoutCancel(ctx), r, outcome); err != nil {
+		if sale, err := w.finish(context.WithoutCancel(ctx), r, outcome); err != nil {
 			return sale, err
 		}
 		r.State, r.Transaction = payment.Settled, outcome.Transaction
 	case payment.Unknown:
-		return g.reconcile(ctx, f, o, r)
+		return w.reconcile(ctx, f, o, r)
 	default:
 		return Sale{}, payment.ErrInFlight
 	}
 	if r.Answer == nil { // pruned: it was paid, so it is made anew
 		var err error
-		if r.Answer, err = g.rework(ctx, o); err != nil {
+		if r.Answer, err = w.rework(ctx, o); err != nil {
 			return Sale{}, err
 		}
 	}
-	sale, err := g.sale(r)
+	sale, err := w.sale(r)
 	sale.again = err == nil
 	return sale, err
 }
 
-func (g *Gate) rework(ctx context.Context, o Order) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, g.WorkTimeout)
+func (w *Paywall) rework(ctx context.Context, o Order) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.WorkTimeout)
 	defer cancel()
 	return work(ctx, o)
 }
@@ -117,20 +117,20 @@ func (g *Gate) rework(ctx context.Context, o Order) ([]byte, error) {
 // settling it again is what they asked for, though not at once and not for ever;
 // the payment makes the same request of the facilitator as it did before, unless
 // the terms have changed since.
-func (g *Gate) reconcile(ctx context.Context, f *flight, o Order, r payment.Record) (Sale, error) {
+func (w *Paywall) reconcile(ctx context.Context, f *flight, o Order, r payment.Record) (Sale, error) {
 	open := payment.Outcome{State: payment.Unknown, Transaction: r.Transaction, Reason: r.Reason}
-	if g.Now().After(r.ValidBefore) && !g.recent.look(r.Key, g.Now()) {
-		return g.sale(r)
+	if w.Now().After(r.ValidBefore) && !w.recent.look(r.Key, w.Now()) {
+		return w.sale(r)
 	}
-	outcome := g.truthOver(ctx, open, r)
+	outcome := w.reconcileWithChain(ctx, open, r)
 	if outcome.State != payment.Unknown {
-		return g.finish(context.WithoutCancel(ctx), r, outcome)
+		return w.finish(context.WithoutCancel(ctx), r, outcome)
 	}
-	changed := g.Now().Sub(r.Changed)
+	changed := w.Now().Sub(r.Changed)
 	early := changed >= 0 && changed < askPause // a moment still to come was told by a clock that was ahead
-	mayAsk := r.Key == o.Payment.Key && o.misfit == nil && g.mayRepeat(r) && !early
+	mayAsk := r.Key == o.Payment.Key && o.misfit == nil && w.mayRepeat(r) && !early
 	if !mayAsk || !f.pin() {
-		return g.sale(r)
+		return w.sale(r)
 	}
 	ctx = context.WithoutCancel(ctx)
 	call, err := o.Offer.FacilitatorRequest(o.Payment)
@@ -138,11 +138,11 @@ func (g *Gate) reconcile(ctx context.Context, f *flight, o Order, r payment.Reco
 		return Sale{}, err
 	}
 	repeats := r.Repeats
-	outcome = g.askAgain(ctx, open, &r, call)
+	outcome = w.askAgain(ctx, open, &r, call)
 	if r.Repeats == repeats {
-		return g.sale(r)
+		return w.sale(r)
 	}
-	return g.finish(ctx, r, outcome)
+	return w.finish(ctx, r, outcome)
 }
 
 const (
@@ -154,43 +154,43 @@ const (
 
 // mayRepeat reports whether a settling may be asked for again at all: the
 // authorization is still good, and it was not asked for too often.
-func (g *Gate) mayRepeat(r payment.Record) bool {
-	return r.Repeats < maxRepeats && r.ValidBefore.After(g.Now().Add(payment.SettleMargin))
+func (w *Paywall) mayRepeat(r payment.Record) bool {
+	return r.Repeats < maxRepeats && r.ValidBefore.After(w.Now().Add(payment.SettleMargin))
 }
 
 // askAgain has a settling carried out once more whose outcome, open, is not known.
 // It may be a transaction more, so it reserves a settlement more; where that cannot
 // be had, the outcome stays as it is. Of those that are kept it takes none for who
 // has never paid, whatever the signature: an outcome that is left open costs nothing.
-func (g *Gate) askAgain(ctx context.Context, open payment.Outcome, r *payment.Record, call []byte) payment.Outcome {
-	if !g.mayRepeat(*r) {
+func (w *Paywall) askAgain(ctx context.Context, open payment.Outcome, r *payment.Record, call []byte) payment.Outcome {
+	if !w.mayRepeat(*r) {
 		return open
 	}
-	again := payment.Repeat{Repeats: r.Repeats, Month: payment.Month(g.Now()), Limit: g.FreeSettlements, Kept: g.kept()}
-	if err := g.repeat(ctx, r.Key, again); err != nil {
-		g.Log.Warn("a settling is not asked for again", "error", err)
+	again := payment.Repeat{Repeats: r.Repeats, Month: payment.Month(w.Now()), Limit: w.FreeSettlements, Kept: w.kept()}
+	if err := w.repeat(ctx, r.Key, again); err != nil {
+		w.Log.Warn("a settling is not asked for again", "error", err)
 		return open
 	}
-	g.reserved(again.Month)
+	w.reserved(again.Month)
 	r.Repeats++
-	r.Changed = g.Now()
-	said, _ := g.ask(ctx, *r, call) // it has heeded the error
+	r.Changed = w.Now()
+	said, _ := w.ask(ctx, *r, call) // it has heeded the error
 	known := cmp.Or(open.Transaction, r.Transaction)
 	echo := said.Echo && (said.Transaction == "" || said.Transaction == known)
-	outcome := g.believe(ctx, second(open, said), *r)
+	outcome := w.confirmOutcome(ctx, mergeRetry(open, said), *r)
 	outcome.Echo = echo
 	return outcome
 }
 
-func (g *Gate) repeat(ctx context.Context, key payment.Key, r payment.Repeat) error {
+func (w *Paywall) repeat(ctx context.Context, key payment.Key, r payment.Repeat) error {
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
-	return g.Ledger.Repeat(ctx, key, r)
+	return w.Ledger.Repeat(ctx, key, r)
 }
 
 // second judges the answer to a repeated settling: a yes is a yes, but a no may
 // be the echo of the first one's success.
-func second(first, again payment.Outcome) payment.Outcome {
+func mergeRetry(first, again payment.Outcome) payment.Outcome {
 	if again.State == payment.Settled {
 		return again
 	}
@@ -200,114 +200,114 @@ func second(first, again payment.Outcome) payment.Outcome {
 	return first
 }
 
-// truthTimeout bounds one look at the chain.
-const truthTimeout = 10 * time.Second
+// chainLogTimeout bounds one look at the chain.
+const chainLogTimeout = 10 * time.Second
 
-// truthOver lets the chain correct what the facilitator said, or did not say.
-func (g *Gate) truthOver(ctx context.Context, o payment.Outcome, r payment.Record) payment.Outcome {
+// reconcileWithChain lets the chain correct what the facilitator said, or did not say.
+func (w *Paywall) reconcileWithChain(ctx context.Context, o payment.Outcome, r payment.Record) payment.Outcome {
 	r.Transaction = cmp.Or(o.Transaction, r.Transaction)
-	fate, err := g.fate(ctx, r)
+	found, err := w.found(ctx, r)
 	switch {
-	case err != nil || fate.Is == payment.Unspent:
+	case err != nil || found.Status == payment.Unused:
 		return o
-	case fate.Is == payment.Paid:
-		return payment.Outcome{State: payment.Settled, Transaction: fate.Transaction}
-	case fate.Is == payment.Elsewhere:
-		return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonElsewhere}
-	case fate.Is == payment.Reverted && r.Repeats > 0:
+	case found.Status == payment.PaidToUs:
+		return payment.Outcome{State: payment.Settled, Transaction: found.Transaction}
+	case found.Status == payment.UsedElsewhere:
+		return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonUsedElsewhere}
+	case found.Status == payment.Reverted && r.Repeats > 0:
 		return o // another transaction may have been made than the one that failed
-	case fate.Is == payment.Reverted:
+	case found.Status == payment.Reverted:
 		return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonReverted}
 	default:
 		return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonExpired, Unsent: true}
 	}
 }
 
-var errNoTruth = errors.New("no node of the payment network is configured")
+var errNoChainLog = errors.New("no node of the payment network is configured")
 
-func (g *Gate) fate(ctx context.Context, r payment.Record) (payment.Fate, error) {
-	if g.Truth == nil {
-		return payment.Fate{}, errNoTruth
+func (w *Paywall) found(ctx context.Context, r payment.Record) (payment.Authorization, error) {
+	if w.ChainLog == nil {
+		return payment.Authorization{}, errNoChainLog
 	}
-	ctx, cancel := context.WithTimeout(ctx, truthTimeout)
+	ctx, cancel := context.WithTimeout(ctx, chainLogTimeout)
 	defer cancel()
-	fate, err := g.Truth.Fate(ctx, r.Question())
+	found, err := w.ChainLog.Authorization(ctx, r.Query())
 	if err != nil {
-		g.Log.Warn("cannot read the payment network", "error", err)
+		w.Log.Warn("cannot read the payment network", "error", err)
 	}
-	return fate, err
+	return found, err
 }
 
 // release forgets the claim, so that the payment may be used again. What cannot
 // be written now is owed.
-func (g *Gate) release(ctx context.Context, r payment.Record) {
+func (w *Paywall) release(ctx context.Context, r payment.Record) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 	defer cancel()
-	if err := g.Ledger.Release(ctx, r.Key, g.owner); err != nil {
-		g.Log.Error("cannot release a claim", "error", err)
-		g.owe(r.Key, debt{until: r.Deadline, write: func(ctx context.Context) error { return g.Ledger.Release(ctx, r.Key, g.owner) }})
+	if err := w.Ledger.Release(ctx, r.Key, w.owner); err != nil {
+		w.Log.Error("cannot release a claim", "error", err)
+		w.deferWrite(r.Key, pendingWrite{until: r.Deadline, write: func(ctx context.Context) error { return w.Ledger.Release(ctx, r.Key, w.owner) }})
 	}
 }
 
-// maxOwed bounds what is remembered while the ledger cannot be written.
-const maxOwed = 10_000
+// maxPending bounds what is remembered while the ledger cannot be written.
+const maxPending = 10_000
 
 // debts are ends of sales that the ledger could not be told: its disk was full,
 // or it was away. The records look as if this process still worked on them, and
 // would keep their buyers out until the deadline.
-type debts struct {
+type pendingWrites struct {
 	mu  sync.Mutex
-	all map[payment.Key]debt
+	all map[payment.Key]pendingWrite
 }
 
 // debt is one write. After until the record is anybody's, and is left alone.
-type debt struct {
+type pendingWrite struct {
 	until time.Time
 	write func(context.Context) error
 }
 
 // owe remembers a write that has failed.
-func (g *Gate) owe(key payment.Key, d debt) {
-	g.owed.mu.Lock()
-	defer g.owed.mu.Unlock()
-	if g.owed.all == nil {
-		g.owed.all = map[payment.Key]debt{}
+func (w *Paywall) deferWrite(key payment.Key, d pendingWrite) {
+	w.pending.mu.Lock()
+	defer w.pending.mu.Unlock()
+	if w.pending.all == nil {
+		w.pending.all = map[payment.Key]pendingWrite{}
 	}
-	if len(g.owed.all) < maxOwed {
-		g.owed.all[key] = d
+	if len(w.pending.all) < maxPending {
+		w.pending.all[key] = d
 	}
 }
 
-// repay makes the write that is owed for a payment, if there is one, before
+// retryPending makes the write that is owed for a payment, if there is one, before
 // anything else is done for it.
-func (g *Gate) repay(ctx context.Context, key payment.Key) error {
-	g.owed.mu.Lock()
-	d, owed := g.owed.all[key]
-	delete(g.owed.all, key)
-	g.owed.mu.Unlock()
-	if !owed || !g.Now().Before(d.until) {
+func (w *Paywall) retryPending(ctx context.Context, key payment.Key) error {
+	w.pending.mu.Lock()
+	d, owed := w.pending.all[key]
+	delete(w.pending.all, key)
+	w.pending.mu.Unlock()
+	if !owed || !w.Now().Before(d.until) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 	defer cancel()
 	if err := d.write(ctx); err != nil {
-		g.owe(key, d)
+		w.deferWrite(key, d)
 		return ledgerFault(err)
 	}
 	return nil
 }
 
-// repayAll makes the writes that are owed for payments that nobody comes back
+// retryAllPending makes the writes that are owed for payments that nobody comes back
 // with, until one fails.
-func (g *Gate) repayAll(ctx context.Context) {
-	g.owed.mu.Lock()
-	keys := make([]payment.Key, 0, len(g.owed.all))
-	for key := range g.owed.all {
+func (w *Paywall) retryAllPending(ctx context.Context) {
+	w.pending.mu.Lock()
+	keys := make([]payment.Key, 0, len(w.pending.all))
+	for key := range w.pending.all {
 		keys = append(keys, key)
 	}
-	g.owed.mu.Unlock()
+	w.pending.mu.Unlock()
 	for _, key := range keys {
-		if ctx.Err() != nil || g.repay(ctx, key) != nil {
+		if ctx.Err() != nil || w.retryPending(ctx, key) != nil {
 			return
 		}
 	}
@@ -334,21 +334,21 @@ const (
 
 // Run finishes what is left open, and prunes, until ctx ends. Looks that take
 // long do not keep the next round waiting.
-func (g *Gate) Run(ctx context.Context) {
+func (w *Paywall) Run(ctx context.Context) {
 	pruned, checked := time.Time{}, time.Time{}
 	var looking sync.WaitGroup
 	defer looking.Wait()
 	every(ctx, reconcileEvery, func() {
-		looking.Go(func() { g.Reconcile(ctx) })
-		g.repayAll(ctx)
-		now := g.Now()
+		looking.Go(func() { w.Reconcile(ctx) })
+		w.retryAllPending(ctx)
+		now := w.Now()
 		if now.Sub(checked) >= checkEvery {
 			checked = now
-			looking.Go(func() { g.Check(ctx) })
+			looking.Go(func() { w.Check(ctx) })
 		}
 		if now.Sub(pruned) >= pruneEvery {
 			pruned = now
-			g.prune(ctx)
+			w.prune(ctx)
 		}
 	})
 }
@@ -356,23 +356,23 @@ func (g *Gate) Run(ctx context.Context) {
 // Reconcile looks once for the truth of payments whose outcome is open, those
 // that are due for longest first, as many at once as looks allows. It only looks:
 // nobody waits for these, so nobody is charged by it.
-func (g *Gate) Reconcile(ctx context.Context) {
-	if g.Truth == nil {
+func (w *Paywall) Reconcile(ctx context.Context) {
+	if w.ChainLog == nil {
 		return
 	}
-	free := g.looks.take()
-	due := g.due(ctx, free)
-	g.looks.give(free - len(due))
+	free := w.looks.take()
+	due := w.due(ctx, free)
+	w.looks.give(free - len(due))
 	more := len(due) == free
 	var all sync.WaitGroup
 	for _, first := range due {
 		all.Go(func() {
-			defer g.looks.give(1)
+			defer w.looks.give(1)
 			for mine := []payment.Record{first}; len(mine) > 0 && ctx.Err() == nil; {
-				if g.lookAt(ctx, mine[0]); !more {
+				if w.lookAt(ctx, mine[0]); !more {
 					return
 				}
-				mine = g.due(ctx, 1)
+				mine = w.due(ctx, 1)
 			}
 		})
 	}
@@ -380,30 +380,30 @@ func (g *Gate) Reconcile(ctx context.Context) {
 }
 
 // due gives at most so many payments to look at.
-func (g *Gate) due(ctx context.Context, limit int) []payment.Record {
+func (w *Paywall) due(ctx context.Context, limit int) []payment.Record {
 	if limit == 0 {
 		return nil
 	}
-	due, err := g.Ledger.Due(ctx, limit, g.Now().Add(nextLook))
+	due, err := w.Ledger.Due(ctx, limit, w.Now().Add(nextLook))
 	if err != nil && ctx.Err() == nil {
-		g.Log.Error("cannot list open payments", "error", err)
+		w.Log.Error("cannot list open payments", "error", err)
 	}
 	return due
 }
 
 // lookAt ends an open payment as the chain says.
-func (g *Gate) lookAt(ctx context.Context, r payment.Record) {
-	outcome := g.truthOver(ctx, payment.Outcome{State: payment.Unknown}, r)
+func (w *Paywall) lookAt(ctx context.Context, r payment.Record) {
+	outcome := w.reconcileWithChain(ctx, payment.Outcome{State: payment.Unknown}, r)
 	if outcome.State == payment.Unknown || ctx.Err() != nil {
 		return
 	}
-	if _, err := g.Ledger.Finish(ctx, r.Key, outcome); err != nil {
-		g.Log.Error("cannot write what the chain says of a payment", "error", err)
+	if _, err := w.Ledger.Finish(ctx, r.Key, outcome); err != nil {
+		w.Log.Error("cannot write what the chain says of a payment", "error", err)
 		return
 	}
-	g.quota.stale()
-	g.Ended("reconciled_" + string(outcome.State))
-	g.Log.Info("the chain has decided an open payment", "state", outcome.State, "reason", outcome.Reason,
+	w.quota.stale()
+	w.Ended("reconciled_" + string(outcome.State))
+	w.Log.Info("the chain has decided an open payment", "state", outcome.State, "reason", outcome.Reason,
 		"payer", r.Key.Payer, "transaction", outcome.Transaction)
 }
 
@@ -411,27 +411,27 @@ func (g *Gate) lookAt(ctx context.Context, r payment.Record) {
 // blocks are final: one that was settled by a transfer that the chain has lost since
 // is open again, and one that was paid after it had ended is settled. A chain that
 // cannot be asked is asked again a minute later, for up to a day.
-func (g *Gate) Check(ctx context.Context) {
-	if g.Truth == nil {
+func (w *Paywall) Check(ctx context.Context) {
+	if w.ChainLog == nil {
 		return
 	}
 	for ctx.Err() == nil {
-		now := g.Now()
-		ended, err := g.Ledger.Ended(ctx, now.Add(-checkAfter), checkBatch, now.Add(checkEvery+checkBatch/checkAtOnce*truthTimeout))
+		now := w.Now()
+		ended, err := w.Ledger.Ended(ctx, now.Add(-checkAfter), checkBatch, now.Add(checkEvery+checkBatch/checkAtOnce*chainLogTimeout))
 		if err != nil {
-			g.Log.Error("cannot list the payments that have ended", "error", err)
+			w.Log.Error("cannot list the payments that have ended", "error", err)
 			return
 		}
 		if len(ended) == 0 {
 			return
 		}
-		passed := g.checkAll(ctx, ended)
+		passed := w.checkAll(ctx, ended)
 		upTo := ended[len(ended)-1].Claimed
 		if passed < len(ended) { // it comes again, with those of the same moment
 			upTo = ended[passed].Claimed.Add(-time.Millisecond)
 		}
-		if err := g.Ledger.Checked(context.WithoutCancel(ctx), upTo); err != nil {
-			g.Log.Error("cannot remember which payments were looked at", "error", err)
+		if err := w.Ledger.Checked(context.WithoutCancel(ctx), upTo); err != nil {
+			w.Log.Error("cannot remember which payments were looked at", "error", err)
 			return
 		}
 		if passed < len(ended) || len(ended) < checkBatch {
@@ -445,13 +445,13 @@ const checkAtOnce = 4
 
 // checkAll looks at payments and returns how many, from the first, need no further
 // look.
-func (g *Gate) checkAll(ctx context.Context, ended []payment.Record) int {
+func (w *Paywall) checkAll(ctx context.Context, ended []payment.Record) int {
 	failed := make([]bool, len(ended))
 	var all errgroup.Group
 	all.SetLimit(checkAtOnce)
 	for i, r := range ended {
 		all.Go(func() error {
-			failed[i] = !g.checkOne(ctx, r)
+			failed[i] = !w.checkOne(ctx, r)
 			return nil
 		})
 	}
@@ -463,29 +463,29 @@ func (g *Gate) checkAll(ctx context.Context, ended []payment.Record) int {
 }
 
 // checkOne reports whether a payment that has ended needs no further look.
-func (g *Gate) checkOne(ctx context.Context, r payment.Record) bool {
-	if r.State == payment.Dead && (r.Reason == payment.ReasonExpired || r.Reason == payment.ReasonElsewhere) {
+func (w *Paywall) checkOne(ctx context.Context, r payment.Record) bool {
+	if r.State == payment.Dead && (r.Reason == payment.ReasonExpired || r.Reason == payment.ReasonUsedElsewhere) {
 		return true // the chain has said so for good
 	}
-	fate, err := g.fate(ctx, r)
+	found, err := w.found(ctx, r)
 	switch {
-	case err != nil && g.Now().Sub(r.Claimed) < checkAfter+checkWithin:
+	case err != nil && w.Now().Sub(r.Claimed) < checkAfter+checkWithin:
 		return false
 	case err != nil:
-		g.Log.Error("cannot hold a payment against the chain", "state", r.State, "payer", r.Key.Payer, "nonce", r.Key.Nonce, "error", err)
+		w.Log.Error("cannot hold a payment against the chain", "state", r.State, "payer", r.Key.Payer, "nonce", r.Key.Nonce, "error", err)
 		return true
-	case r.State == payment.Settled && fate.Is == payment.Unspent && g.Now().Sub(r.Claimed) < checkAfter+checkWithin:
+	case r.State == payment.Settled && found.Status == payment.Unused && w.Now().Sub(r.Claimed) < checkAfter+checkWithin:
 		return false // by now the authorization is over: the node is behind, and has lost nothing
 	}
 	var end string
 	switch {
-	case r.State == payment.Dead && fate.Is == payment.Paid:
+	case r.State == payment.Dead && found.Status == payment.PaidToUs:
 		end = "reconciled_settled"
-		_, err = g.Ledger.Finish(ctx, r.Key, payment.Outcome{State: payment.Settled, Transaction: fate.Transaction})
-	case r.State == payment.Settled && fate.Is != payment.Paid:
+		_, err = w.Ledger.Finish(ctx, r.Key, payment.Outcome{State: payment.Settled, Transaction: found.Transaction})
+	case r.State == payment.Settled && found.Status != payment.PaidToUs:
 		end = "reopened"
-		g.Log.Error("the chain has lost a transfer", "payer", r.Key.Payer, "nonce", r.Key.Nonce, "transaction", r.Transaction)
-		err = g.Ledger.Reopen(ctx, r.Key, payment.ReasonVanished)
+		w.Log.Error("the chain has lost a transfer", "payer", r.Key.Payer, "nonce", r.Key.Nonce, "transaction", r.Transaction)
+		err = w.Ledger.Reopen(ctx, r.Key, payment.ReasonVanished)
 	default:
 		return true
 	}
@@ -493,11 +493,11 @@ func (g *Gate) checkOne(ctx context.Context, r payment.Record) bool {
 		return true // it has changed meanwhile
 	}
 	if err != nil {
-		g.Log.Error("cannot write what the chain says of a payment", "error", err)
+		w.Log.Error("cannot write what the chain says of a payment", "error", err)
 		return false
 	}
-	g.quota.stale()
-	g.Ended(end)
+	w.quota.stale()
+	w.Ended(end)
 	return true
 }
 
@@ -522,9 +522,9 @@ func (s *slots) give(n int) {
 	s.taken -= n
 }
 
-func (g *Gate) prune(ctx context.Context) {
-	if err := g.Ledger.Prune(ctx, g.Now().Add(-g.KeepAnswers)); err != nil && ctx.Err() == nil {
-		g.Log.Error("cannot prune the ledger", "error", err)
+func (w *Paywall) prune(ctx context.Context) {
+	if err := w.Ledger.Prune(ctx, w.Now().Add(-w.KeepAnswers)); err != nil && ctx.Err() == nil {
+		w.Log.Error("cannot prune the ledger", "error", err)
 	}
 }
 
@@ -534,7 +534,7 @@ var ErrContradicted = errors.New("resolution is contradicted")
 // Resolve decides an Unknown payment by hand, unless the chain contradicts. truth
 // may be nil. It returns what the chain said: "not asked", or why it could not tell,
 // which is no contradiction.
-func Resolve(ctx context.Context, ledger payment.Ledger, truth payment.Truth, now time.Time, r payment.Record, how payment.Resolution) (chain string, err error) {
+func Resolve(ctx context.Context, ledger payment.Ledger, truth payment.ChainLog, now time.Time, r payment.Record, how payment.Resolution) (chain string, err error) {
 	if how.State == payment.Settled && !payment.IsTransaction(how.Transaction) {
 		return "", errors.New("a settled payment needs the hash of its transaction")
 	}
@@ -548,20 +548,20 @@ func Resolve(ctx context.Context, ledger payment.Ledger, truth payment.Truth, no
 }
 
 // contradiction asks the chain. unsent reports that it says for good that nothing was spent.
-func contradiction(ctx context.Context, truth payment.Truth, r payment.Record, how payment.Resolution) (chain string, unsent bool, err error) {
+func contradiction(ctx context.Context, truth payment.ChainLog, r payment.Record, how payment.Resolution) (chain string, unsent bool, err error) {
 	if truth == nil {
 		return "not asked", false, nil
 	}
-	fate, err := truth.Fate(ctx, r.Question())
+	found, err := truth.Authorization(ctx, r.Query())
 	switch {
 	case err != nil:
 		return err.Error(), false, nil
-	case fate.Is == payment.Paid && how.State == payment.Dead:
-		return "", false, fmt.Errorf("%w: it was paid by %s", ErrContradicted, fate.Transaction)
-	case fate.Is == payment.Paid && fate.Transaction != how.Transaction:
-		return "", false, fmt.Errorf("%w: it was paid by %s, not %s", ErrContradicted, fate.Transaction, how.Transaction)
-	case fate.Is != payment.Paid && how.State == payment.Settled:
+	case found.Status == payment.PaidToUs && how.State == payment.Dead:
+		return "", false, fmt.Errorf("%w: it was paid by %s", ErrContradicted, found.Transaction)
+	case found.Status == payment.PaidToUs && found.Transaction != how.Transaction:
+		return "", false, fmt.Errorf("%w: it was paid by %s, not %s", ErrContradicted, found.Transaction, how.Transaction)
+	case found.Status != payment.PaidToUs && how.State == payment.Settled:
 		return "", false, fmt.Errorf("%w: the chain shows no payment", ErrContradicted)
 	}
-	return "agrees", fate.Is == payment.Expired, nil
+	return "agrees", found.Status == payment.Expired, nil
 }

@@ -15,7 +15,7 @@ import (
 
 // openContracts makes the facilitator leave open, without a transaction, what is
 // signed by contracts. It returns a payment of such a payer.
-func (s *shop) openContracts() func(payer int, nonce string) payment.Payment {
+func (s *fixture) openContracts() func(payer int, nonce string) payment.Payment {
 	s.bank.Set(func(b *paymenttest.Bank) {
 		b.OnSettleOf = func(p x402.ExactPayload, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 			if p.Signature == paymenttest.Forged {
@@ -44,21 +44,21 @@ func TestRepeatsOfStrangersTakeNothingOfWhatIsKept(t *testing.T) {
 	var left []payment.Payment
 	for i := range 60 {
 		p := contract(i/20, fmt.Sprintf("%x", i+1))
-		if err := s.buyFrom(s.gate, "192.0.2.66", p); errors.Is(err, payment.ErrPending) {
+		if err := s.buyFrom(s.paywall, "192.0.2.66", p); errors.Is(err, payment.ErrPending) {
 			left = append(left, p)
 		}
 	}
 	for range 6 {
 		s.clock.advance(6 * time.Second)
 		for _, p := range left {
-			_ = s.buyFrom(s.gate, "192.0.2.66", p)
+			_ = s.buyFrom(s.paywall, "192.0.2.66", p)
 		}
 	}
-	standing, err := s.ledger.Standing(context.Background(), payment.Month(s.clock.now()))
-	if err != nil || standing.Reserved > 70 {
-		t.Errorf("%d of 100 settlements are reserved by %d payments (%v), and 30 are kept", standing.Reserved, len(left), err)
+	status, err := s.ledger.QuotaStatus(context.Background(), payment.Month(s.clock.now()))
+	if err != nil || status.Reserved > 70 {
+		t.Errorf("%d of 100 settlements are reserved by %d payments (%v), and 30 are kept", status.Reserved, len(left), err)
 	}
 	s.mustBuyFrom("203.0.113.1", s.payOf(7, "bbbb"))
 	s.mustBuyFrom("203.0.113.2", s.pay("cccc"))
-	t.Logf("attacker: %d payments of 3 contracts, nothing paid; we: %d of 100 settlements held, the others are served", len(left), standing.Reserved)
+	t.Logf("attacker: %d payments of 3 contracts, nothing paid; we: %d of 100 settlements held, the others are served", len(left), status.Reserved)
 }

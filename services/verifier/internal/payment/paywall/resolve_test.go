@@ -46,10 +46,10 @@ func TestAPersonDecidesWhatTheChainDoesNotContradict(t *testing.T) {
 			}
 			s.bank.Set(func(b *paymenttest.Bank) {
 				if b.Final = c.final; c.away {
-					b.Truth = errors.New("node away")
+					b.ChainLog = errors.New("node away")
 				}
 			})
-			var truth payment.Truth = s.bank
+			var truth payment.ChainLog = s.bank
 			if c.blind {
 				truth = nil
 			}

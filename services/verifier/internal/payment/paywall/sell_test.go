@@ -38,7 +38,7 @@ func TestTheSamePaymentGivesTheSameAnswerAgainWithoutAskingAnybody(t *testing.T)
 	s.clock.advance(24 * time.Hour) // long after its end
 	s.bank.Set(func(b *paymenttest.Bank) {
 		b.OnVerify = func() (x402.VerifyResponse, error) { panic("verify was asked") }
-		b.Truth = errors.New("the chain was asked")
+		b.ChainLog = errors.New("the chain was asked")
 	})
 	again := s.mustBuy(p)
 	if again.Transaction != first.Transaction || s.works.Load() != 1 {
@@ -51,7 +51,7 @@ func TestAPaymentIsBoundToItsRequest(t *testing.T) {
 	s := open(t, nil)
 	p := s.pay("1")
 	s.mustBuy(p)
-	_, err := s.gate.Buy(context.Background(), s.order(p, "other thing"))
+	_, err := s.paywall.Buy(context.Background(), s.order(p, "other thing"))
 	s.wantErr(err, payment.ErrUsed)
 	forged := payloadV2(paymenttest.Authorization("1", start))
 	forged.Payload.Signature = "0x" + strings.Repeat("cd", 65)
@@ -64,7 +64,7 @@ func TestAPaymentIsBoundToItsRequest(t *testing.T) {
 
 func TestAHundredCopiesAtOnceAreOneSale(t *testing.T) {
 	s := open(t, nil)
-	gates := []*paywall.Gate{s.gate, s.replica(nil), s.replica(nil)}
+	gates := []*paywall.Paywall{s.paywall, s.replica(nil), s.replica(nil)}
 	a := paymenttest.Authorization("1", start)
 	loud := a
 	loud.From, loud.Nonce = strings.ToLower(a.From), "0x"+strings.ToUpper(a.Nonce[2:])
@@ -113,7 +113,7 @@ func TestWorkThatFailsIsNeverCharged(t *testing.T) {
 	} {
 		o := s.order(p, "thing")
 		o.Work = work
-		if _, err := s.gate.Buy(context.Background(), o); err == nil || !strings.Contains(err.Error(), "not final yet") {
+		if _, err := s.paywall.Buy(context.Background(), o); err == nil || !strings.Contains(err.Error(), "not final yet") {
 			t.Errorf("got %v", err)
 		}
 		s.wantTransfers(0)
@@ -132,7 +132,7 @@ func TestAPaymentThatIsNotGoodOutweighsWorkThatFails(t *testing.T) {
 	}
 	o := s.order(s.pay("1"), "thing")
 	o.Work = func(context.Context) ([]byte, error) { return nil, errors.New("what the work found") }
-	_, err := s.gate.Buy(context.Background(), o)
+	_, err := s.paywall.Buy(context.Background(), o)
 	s.wantErr(err, payment.ErrRefused)
 	var refusal *payment.Refusal
 	if !errors.As(err, &refusal) || refusal.Reason != x402.ReasonInsufficientFunds {

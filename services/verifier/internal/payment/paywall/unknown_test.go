@@ -97,9 +97,9 @@ func lying(change func(*x402.SettleResponse)) func(x402.SettleResponse) (x402.Se
 }
 
 // blind makes the chain and the facilitator useless from the settling on.
-func (s *shop) blind(moves bool, end func(x402.SettleResponse) (x402.SettleResponse, error)) {
+func (s *fixture) blind(moves bool, end func(x402.SettleResponse) (x402.SettleResponse, error)) {
 	s.bank.Set(func(b *paymenttest.Bank) {
-		b.Truth = errors.New("node away")
+		b.ChainLog = errors.New("node away")
 		b.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 			var moved x402.SettleResponse
 			if moves {
@@ -110,8 +110,8 @@ func (s *shop) blind(moves bool, end func(x402.SettleResponse) (x402.SettleRespo
 	})
 }
 
-func (s *shop) clear() {
-	s.bank.Set(func(b *paymenttest.Bank) { b.Truth, b.OnSettle = nil, nil })
+func (s *fixture) clear() {
+	s.bank.Set(func(b *paymenttest.Bank) { b.ChainLog, b.OnSettle = nil, nil })
 }
 
 func TestAnOpenOutcomeIsPendingAndNeverARefusal(t *testing.T) {
@@ -173,7 +173,7 @@ func TestAPaidBuyerWhoReturnsLateGetsHisAnswer(t *testing.T) {
 func TestTheChainDecidesAtOnceWhereItCan(t *testing.T) {
 	s := open(t, nil)
 	s.blind(true, openEnds["the connection is cut"])
-	s.bank.Set(func(b *paymenttest.Bank) { b.Truth = nil })
+	s.bank.Set(func(b *paymenttest.Bank) { b.ChainLog = nil })
 	s.mustBuy(s.pay("1"))
 	s.wantTransfers(1)
 }
@@ -286,7 +286,7 @@ func TestARefusedPaymentThatSomebodyElseCarriesOutIsPaid(t *testing.T) {
 }
 
 func TestWithoutAChainTheFacilitatorIsAskedAgain(t *testing.T) {
-	s := open(t, func(o *paywall.Options) { o.Truth = nil })
+	s := open(t, func(o *paywall.Options) { o.ChainLog = nil })
 	s.blind(false, openEnds["the connection is cut"])
 	p := s.pay("1")
 	_, err := s.buy(p)
@@ -298,7 +298,7 @@ func TestWithoutAChainTheFacilitatorIsAskedAgain(t *testing.T) {
 }
 
 func TestWithoutAChainARepeatedNoIsNoProof(t *testing.T) {
-	s := open(t, func(o *paywall.Options) { o.Truth = nil })
+	s := open(t, func(o *paywall.Options) { o.ChainLog = nil })
 	s.blind(true, openEnds["the connection is cut"])
 	p := s.pay("1")
 	_, err := s.buy(p)
@@ -336,7 +336,7 @@ func TestTheReconcilerFinishesWhatNobodyComesBackFor(t *testing.T) {
 				s.bank.Cancel("1")
 			}
 			asked := len(s.bank.Bodies)
-			s.gate.Reconcile(context.Background())
+			s.paywall.Reconcile(context.Background())
 			s.wantState(c.want)
 			s.wantReserved(c.reserved)
 			if len(s.bank.Bodies) != asked {
@@ -363,7 +363,7 @@ func TestAReplicaThatDiesLeavesItsSettlementsToTheOthers(t *testing.T) {
 	}
 	s.clock.advance(6 * time.Hour) // its life signs have ended
 	s.clear()
-	if err := s.ledger.Beat(context.Background(), "somebody", s.clock.now()); err != nil {
+	if err := s.ledger.Heartbeat(context.Background(), "somebody", s.clock.now()); err != nil {
 		t.Fatal(err)
 	}
 	s.mustBuy(p)
@@ -407,7 +407,7 @@ func TestWithoutAChainTheEndOfASaleIsDurable(t *testing.T) {
 		ledger := &endings{Ledger: s.ledger}
 		gate := s.replica(func(o *paywall.Options) {
 			if o.Ledger = ledger; !chain {
-				o.Truth = nil
+				o.ChainLog = nil
 			}
 		})
 		if _, err := gate.Buy(context.Background(), s.order(s.pay("1"), "thing")); err != nil {
@@ -430,7 +430,7 @@ func TestADeadPaymentIsLookedAtSeldomAndNotOnceItsFateIsFinal(t *testing.T) {
 	} {
 		s := open(t, nil)
 		var looks atomic.Int32
-		gate := s.replica(func(o *paywall.Options) { o.Truth = countedTruth{s.bank, &looks} })
+		gate := s.replica(func(o *paywall.Options) { o.ChainLog = countedTruth{s.bank, &looks} })
 		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			if c.cancel {
 				s.bank.Cancel("1")
@@ -451,13 +451,13 @@ func TestADeadPaymentIsLookedAtSeldomAndNotOnceItsFateIsFinal(t *testing.T) {
 
 // countedTruth counts the looks at the chain.
 type countedTruth struct {
-	payment.Truth
+	payment.ChainLog
 	looks *atomic.Int32
 }
 
-func (c countedTruth) Fate(ctx context.Context, q payment.Question) (payment.Fate, error) {
+func (c countedTruth) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	c.looks.Add(1)
-	return c.Truth.Fate(ctx, q)
+	return c.ChainLog.Authorization(ctx, q)
 }
 
 // A buyer who sends an open payment again and again has it settled a few times,
@@ -466,7 +466,7 @@ func TestASettlingIsNotAskedForAtEveryRepeat(t *testing.T) {
 	for _, chain := range []bool{true, false} {
 		s := open(t, func(o *paywall.Options) {
 			if !chain {
-				o.Truth = nil
+				o.ChainLog = nil
 			}
 		})
 		s.blind(false, openEnds["the connection is cut"])
@@ -485,9 +485,9 @@ func TestASettlingIsNotAskedForAtEveryRepeat(t *testing.T) {
 		if len(s.bank.Bodies) != 6 {
 			t.Errorf("settle was asked %d times", len(s.bank.Bodies))
 		}
-		standing, err := s.ledger.Standing(context.Background(), "2026-11")
-		if err != nil || standing.Reserved != 6 {
-			t.Errorf("%d settlements are reserved, %v", standing.Reserved, err)
+		status, err := s.ledger.QuotaStatus(context.Background(), "2026-11")
+		if err != nil || status.Reserved != 6 {
+			t.Errorf("%d settlements are reserved, %v", status.Reserved, err)
 		}
 	}
 }
@@ -524,21 +524,21 @@ func TestARepeatAtTheLimitIsNotMade(t *testing.T) {
 }
 
 // stuckTruth never answers for some payments.
-type stuckTruth struct{ payment.Truth }
+type stuckTruth struct{ payment.ChainLog }
 
-func (s stuckTruth) Fate(ctx context.Context, q payment.Question) (payment.Fate, error) {
+func (s stuckTruth) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	if strings.HasSuffix(q.Key.Nonce, "7") {
 		<-ctx.Done()
-		return payment.Fate{}, ctx.Err()
+		return payment.Authorization{}, ctx.Err()
 	}
-	return payment.Fate{Is: payment.Expired}, nil
+	return payment.Authorization{Status: payment.Expired}, nil
 }
 
 func TestPaymentsThatCannotBeDecidedDoNotHoldUpTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
 		s.ledger = payment.NewMemory(time.Now)
-		gate := s.replica(func(o *paywall.Options) { o.Truth, o.Now = stuckTruth{s.bank}, time.Now })
+		gate := s.replica(func(o *paywall.Options) { o.ChainLog, o.Now = stuckTruth{s.bank}, time.Now })
 		for i := range 150 {
 			key := payment.Key{Network: network, Asset: "a", Payer: "p", Nonce: fmt.Sprint(i)}
 			r := payment.Record{Key: key, Owner: "me", Deadline: time.Now(), Amount: "1"}
@@ -556,7 +556,7 @@ func TestPaymentsThatCannotBeDecidedDoNotHoldUpTheOthers(t *testing.T) {
 		if err != nil || len(dead) != 135 {
 			t.Errorf("%d are decided, want 135, %v", len(dead), err)
 		}
-		if err := errors.Join(gate.Close(context.Background()), s.gate.Close(context.Background())); err != nil {
+		if err := errors.Join(gate.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
 			t.Error(err)
 		}
 	})

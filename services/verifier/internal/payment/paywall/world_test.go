@@ -48,34 +48,34 @@ func (c *clock) advance(d time.Duration) {
 }
 
 // shop is a gate with everything around it.
-type shop struct {
+type fixture struct {
 	*testing.T
-	clock  *clock
-	ledger payment.Ledger
-	bank   *paymenttest.Bank
-	gate   *paywall.Gate
-	works  atomic.Int32
-	events sync.Map
+	clock   *clock
+	ledger  payment.Ledger
+	bank    *paymenttest.Bank
+	paywall *paywall.Paywall
+	works   atomic.Int32
+	events  sync.Map
 }
 
 // open makes a shop; change may alter the gate's options.
-func open(t *testing.T, change func(*paywall.Options)) *shop {
+func open(t *testing.T, change func(*paywall.Options)) *fixture {
 	t.Helper()
-	s := &shop{T: t, clock: &clock{t: start}}
+	s := &fixture{T: t, clock: &clock{t: start}}
 	s.bank = paymenttest.NewBank(network, s.clock.now)
 	s.ledger = payment.NewMemory(s.clock.now)
-	s.gate = s.replica(change)
+	s.paywall = s.replica(change)
 	return s
 }
 
 // replica makes one more gate on the same ledger.
-func (s *shop) replica(change func(*paywall.Options)) *paywall.Gate {
+func (s *fixture) replica(change func(*paywall.Options)) *paywall.Paywall {
 	s.Helper()
 	o := paywall.Options{
-		Ledger: s.ledger, Facilitator: s.bank, Truth: s.bank, FreeSettlements: 1000,
+		Ledger: s.ledger, Facilitator: s.bank, ChainLog: s.bank, FreeSettlements: 1000,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
 		AttemptsPerPayer: 1000, AttemptsPerAddress: 1000, KeepAnswers: time.Hour,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: s.clock.now, Beat: time.Hour, Pause: time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: s.clock.now, Heartbeat: time.Hour, Pause: time.Millisecond,
 		Ended: func(outcome string) {
 			n, _ := s.events.LoadOrStore(outcome, new(atomic.Int32))
 			n.(*atomic.Int32).Add(1)
@@ -93,7 +93,7 @@ func (s *shop) replica(change func(*paywall.Options)) *paywall.Gate {
 }
 
 // order is a call for the thing with a payment.
-func (s *shop) order(p payment.Payment, thing string) paywall.Order {
+func (s *fixture) order(p payment.Payment, thing string) paywall.Order {
 	var request payment.Digest
 	copy(request[:], thing)
 	return paywall.Order{
@@ -105,12 +105,12 @@ func (s *shop) order(p payment.Payment, thing string) paywall.Order {
 	}
 }
 
-func (s *shop) buy(p payment.Payment) (paywall.Sale, error) {
-	return s.gate.Buy(context.Background(), s.order(p, "thing"))
+func (s *fixture) buy(p payment.Payment) (paywall.Sale, error) {
+	return s.paywall.Buy(context.Background(), s.order(p, "thing"))
 }
 
 // must buy.
-func (s *shop) mustBuy(p payment.Payment) paywall.Sale {
+func (s *fixture) mustBuy(p payment.Payment) paywall.Sale {
 	s.Helper()
 	sale, err := s.buy(p)
 	if err != nil {
@@ -122,29 +122,29 @@ func (s *shop) mustBuy(p payment.Payment) paywall.Sale {
 	return sale
 }
 
-func (s *shop) wantErr(err, want error) {
+func (s *fixture) wantErr(err, want error) {
 	s.Helper()
 	if !errors.Is(err, want) {
 		s.Errorf("got error %v, want %v", err, want)
 	}
 }
 
-func (s *shop) wantTransfers(n int) {
+func (s *fixture) wantTransfers(n int) {
 	s.Helper()
 	if got := s.bank.Transfers(); got != n {
 		s.Errorf("%d transfers were made, want %d", got, n)
 	}
 }
 
-func (s *shop) wantReserved(n int) {
+func (s *fixture) wantReserved(n int) {
 	s.Helper()
-	standing, err := s.ledger.Standing(context.Background(), payment.Month(s.clock.now()))
-	if err != nil || standing.Reserved != n {
-		s.Errorf("%d settlements are reserved (%v), want %d", standing.Reserved, err, n)
+	status, err := s.ledger.QuotaStatus(context.Background(), payment.Month(s.clock.now()))
+	if err != nil || status.Reserved != n {
+		s.Errorf("%d settlements are reserved (%v), want %d", status.Reserved, err, n)
 	}
 }
 
-func (s *shop) wantState(want payment.State) payment.Record {
+func (s *fixture) wantState(want payment.State) payment.Record {
 	s.Helper()
 	list, err := s.ledger.List(context.Background(), payment.Filter{})
 	if err != nil || len(list) != 1 || list[0].State != want {
@@ -166,11 +166,11 @@ func withIdentifier(a x402.Authorization, id string) x402.Payload {
 }
 
 // pay makes a payment of version 2.
-func (s *shop) pay(nonce string) payment.Payment {
+func (s *fixture) pay(nonce string) payment.Payment {
 	return s.read(2, payloadV2(paymenttest.Authorization(nonce, s.clock.now())))
 }
 
-func (s *shop) read(version int, payload any) payment.Payment {
+func (s *fixture) read(version int, payload any) payment.Payment {
 	s.Helper()
 	return readPayment(s.T, version, payload)
 }
@@ -189,7 +189,7 @@ func readPayment(t *testing.T, version int, payload any) payment.Payment {
 }
 
 // forged makes a payment whose signature is nobody's.
-func (s *shop) forged(nonce string) payment.Payment {
+func (s *fixture) forged(nonce string) payment.Payment {
 	p := payloadV2(paymenttest.Authorization(nonce, s.clock.now()))
 	p.Payload.Signature = paymenttest.Forged
 	return s.read(2, p)

@@ -71,7 +71,7 @@ func TestWhatMayMoveMoneyIsOnTheDiskAndTheRestDoesNotWaitForIt(t *testing.T) {
 		durable bool
 		run     func() error
 	}{
-		{"heartbeat", false, func() error { return l.Beat(ctx, "me", time.Now().Add(time.Hour)) }},
+		{"heartbeat", false, func() error { return l.Heartbeat(ctx, "me", time.Now().Add(time.Hour)) }},
 		{"release", false, func() error { return l.Release(ctx, other, "me") }},
 		{"begin", true, func() error { return begin(l, key) }},
 		{"repeat", true, func() error { return l.Repeat(ctx, key, month) }},
@@ -151,7 +151,7 @@ func TestAnotherWritersLockEndsAWriteInTime(t *testing.T) {
 	var all sync.WaitGroup
 	for range 5 {
 		all.Go(func() {
-			if err := l.Beat(context.Background(), "me", time.Now()); err == nil {
+			if err := l.Heartbeat(context.Background(), "me", time.Now()); err == nil {
 				t.Error("a write went past another's lock")
 			}
 		})
@@ -209,7 +209,7 @@ func TestClosingFinishesQueuedWritesAndRefusesMore(t *testing.T) {
 	var done, refused atomic.Int32
 	for range 100 {
 		all.Go(func() {
-			switch err := l.Beat(ctx, "me", time.Now()); {
+			switch err := l.Heartbeat(ctx, "me", time.Now()); {
 			case err == nil:
 				done.Add(1)
 			case errors.Is(err, errClosed):
@@ -226,7 +226,7 @@ func TestClosingFinishesQueuedWritesAndRefusesMore(t *testing.T) {
 	if done.Load()+refused.Load() != 100 {
 		t.Errorf("%d done, %d refused", done.Load(), refused.Load())
 	}
-	if err := l.Beat(ctx, "me", time.Now()); !errors.Is(err, errClosed) {
+	if err := l.Heartbeat(ctx, "me", time.Now()); !errors.Is(err, errClosed) {
 		t.Errorf("after closing: %v", err)
 	}
 }

@@ -88,16 +88,16 @@ func (l *Ledger) scan(row interface{ Scan(dest ...any) error }) (payment.Record,
 // moment reads the tables' unit.
 func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
 
-// Standing implements payment.Ledger.
-func (l *Ledger) Standing(ctx context.Context, month string) (payment.Standing, error) {
+// QuotaStatus implements payment.Ledger.
+func (l *Ledger) QuotaStatus(ctx context.Context, month string) (payment.QuotaStatus, error) {
 	query := `SELECT COALESCE((SELECT reserved FROM settlements WHERE month = ?), 0), count(*), COALESCE(min(claimed), 0),
 		(SELECT count(*) FROM payments WHERE ` + failed + ` AND month = ?)
 		FROM payments WHERE ` + undecided + ` AND (state = 'unknown' OR (state = 'settling' AND ` + abandoned + `))`
-	var s payment.Standing
+	var s payment.QuotaStatus
 	var oldest int64
 	args := append([]any{month, month}, l.viewArgs()...)
 	if err := l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), args...).Scan(&s.Reserved, &s.Unknown, &oldest, &s.Failed); err != nil {
-		return s, fmt.Errorf("read the standing: %w", err)
+		return s, fmt.Errorf("read the status: %w", err)
 	}
 	if s.Unknown > 0 {
 		s.Oldest = moment(oldest)

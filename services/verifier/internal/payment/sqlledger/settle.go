@@ -16,25 +16,25 @@ const bought = "identifier <> '' AND state <> 'working' AND state <> 'dead'"
 const (
 	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?
 		WHERE` + byKey + ` AND owner = ? AND request = ? AND state = 'working' AND NOT EXISTS
-		(SELECT 1 FROM payments AS twin WHERE twin.payer = payments.payer AND twin.identifier = payments.identifier AND twin.` + bought + `)`
+		(SELECT 1 FROM payments AS duplicate WHERE duplicate.payer = payments.payer AND duplicate.identifier = payments.identifier AND duplicate.` + bought + `)`
 	boughtSQL = selectRecord + " WHERE payer = ? AND identifier = ? AND " + bought + " LIMIT 1"
 	keepSQL   = "INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM payments WHERE" + byKey
 )
 
 // Begin implements payment.Ledger. It waits for the disk when it began.
 func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement) (*payment.Record, error) {
-	var twin *payment.Record
+	var duplicate *payment.Record
 	var refused error
 	err := l.writes.do(ctx, true, func(ctx context.Context, u *unit) (err error) {
-		twin, refused, err = l.begin(ctx, u, key, owner, s)
+		duplicate, refused, err = l.begin(ctx, u, key, owner, s)
 		return err
 	})
-	return twin, errors.Join(err, refused)
+	return duplicate, errors.Join(err, refused)
 }
 
 // begin separates what the ledger refuses, which leaves the batch's transaction
 // sound, from what failed.
-func (l *Ledger) begin(ctx context.Context, u *unit, key payment.Key, owner string, s payment.Settlement) (twin *payment.Record, refused, err error) {
+func (l *Ledger) begin(ctx context.Context, u *unit, key payment.Key, owner string, s payment.Settlement) (duplicate *payment.Record, refused, err error) {
 	month, err := u.month(ctx, s.Month)
 	if err != nil {
 		return nil, nil, err
@@ -67,7 +67,7 @@ func (l *Ledger) turn(ctx context.Context, tx *sql.Tx, key payment.Key, owner st
 
 // whyNot says why a settlement did not begin: refused, unless there is more to
 // say of the record.
-func (l *Ledger) whyNot(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, request payment.Digest, why error) (twin *payment.Record, refused, err error) {
+func (l *Ledger) whyNot(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, request payment.Digest, why error) (duplicate *payment.Record, refused, err error) {
 	r, err := l.find(ctx, tx, key)
 	switch {
 	case errors.Is(err, payment.ErrNotFound), err == nil && (r.Owner != owner || r.State != payment.Working || r.Request != request):

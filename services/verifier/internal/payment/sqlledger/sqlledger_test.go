@@ -58,12 +58,12 @@ func TestALifeSignFromAClockThatWasAheadIsCutBackOnOneMachine(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			must(l.Arrive(ctx, r.Owner, ahead))
+			must(l.Register(ctx, r.Owner, ahead))
 			_, _, err := l.Claim(ctx, r)
 			must(err)
 			_, err = l.Begin(ctx, r.Key, r.Owner, payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1, Deadline: ahead})
 			must(err)
-			must(l.Arrive(ctx, "started", now.Add(10*time.Second)))
+			must(l.Register(ctx, "started", now.Add(10*time.Second)))
 			if got, err := l.Get(ctx, r.Key); err != nil || got.State != payment.Settling {
 				t.Errorf("at once it is %s, %v", got.State, err)
 			}

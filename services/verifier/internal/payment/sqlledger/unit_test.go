@@ -75,7 +75,7 @@ func TestWhatFailsBesideItIsNotCounted(t *testing.T) {
 		}
 	}
 	all.Wait()
-	s, err := l.Standing(context.Background(), "2026-11")
+	s, err := l.QuotaStatus(context.Background(), "2026-11")
 	if err != nil || began.Load() != 20 || refused.Load() != 10 || s.Reserved != 20 {
 		t.Errorf("%d began, %d were refused, %d are counted, %v", began.Load(), refused.Load(), s.Reserved, err)
 	}

@@ -11,26 +11,26 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Arrive implements payment.Ledger. Who shares a SQLite file shares a machine and
+// Register implements payment.Ledger. Who shares a SQLite file shares a machine and
 // its clock. Replicas on Postgres do not: one whose clock is behind would cut the
 // others' signs so that they look dead.
-func (l *Ledger) Arrive(ctx context.Context, owner string, until time.Time) error {
+func (l *Ledger) Register(ctx context.Context, owner string, until time.Time) error {
 	if l.db.Dialect == sqldb.SQLite {
 		if err := l.exec(ctx, "UPDATE owners SET alive_until = ? WHERE alive_until > ?", until.UnixMilli(), until.UnixMilli()); err != nil {
 			return err
 		}
 	}
-	return l.Beat(ctx, owner, until)
+	return l.Heartbeat(ctx, owner, until)
 }
 
 // Beat implements payment.Ledger.
-func (l *Ledger) Beat(ctx context.Context, owner string, until time.Time) error {
+func (l *Ledger) Heartbeat(ctx context.Context, owner string, until time.Time) error {
 	return l.exec(ctx, `INSERT INTO owners (id, alive_until) VALUES (?, ?)
 		ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until`, owner, until.UnixMilli())
 }
 
 // Leave implements payment.Ledger.
-func (l *Ledger) Leave(ctx context.Context, owner string) error {
+func (l *Ledger) Deregister(ctx context.Context, owner string) error {
 	return l.exec(ctx, "DELETE FROM owners WHERE id = ?", owner)
 }
 

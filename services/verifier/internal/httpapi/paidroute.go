@@ -23,14 +23,14 @@ const challengeText = "Payment required"
 
 // shop is one paid path: its offer, and the answer to an unpaid call, which is
 // always the same and so made once.
-type shop struct {
+type paidRoute struct {
 	offer     payment.Offer
 	operation string
 	unpaid    answer
 }
 
-func newShop(operation string, offer payment.Offer) (*shop, error) {
-	s := &shop{offer: offer, operation: operation}
+func newPaidRoute(operation string, offer payment.Offer) (*paidRoute, error) {
+	s := &paidRoute{offer: offer, operation: operation}
 	if len(offer.Resource.Description) > maxDescription {
 		return nil, fmt.Errorf("description of %s is longer than %d characters", operation, maxDescription)
 	}
@@ -51,7 +51,7 @@ func newShop(operation string, offer payment.Offer) (*shop, error) {
 // challenge gives the headers of a 402 answer, and the size of the offer in them.
 // The protocol's headers are spelled as it spells them, although HTTP does not
 // care.
-func (s *shop) challenge(problem string) (header http.Header, size int, err error) {
+func (s *paidRoute) challenge(problem string) (header http.Header, size int, err error) {
 	value, err := x402.Encode(s.offer.Challenge(problem))
 	return http.Header{
 		x402.HeaderPaymentRequired: {value},
@@ -61,7 +61,7 @@ func (s *shop) challenge(problem string) (header http.Header, size int, err erro
 
 // body gives the body of a 402 answer: ours, with the challenge of version 1 in
 // the same object, whose "error" is the same text.
-func (s *shop) body(ours errorBody) ([]byte, error) {
+func (s *paidRoute) body(ours errorBody) ([]byte, error) {
 	v1, ok := s.offer.ChallengeV1(ours.Error)
 	if !ok {
 		return jsonBody(ours)
@@ -80,13 +80,13 @@ func (s *shop) body(ours errorBody) ([]byte, error) {
 }
 
 // settled gives the header that tells the buyer of his payment.
-func (s *shop) settled(p payment.Payment, sale paywall.Sale) (http.Header, error) {
+func (s *paidRoute) settled(p payment.Payment, sale paywall.Sale) (http.Header, error) {
 	yes := true
 	return s.response(p, x402.SettleResponse{Success: &yes, Transaction: sale.Transaction})
 }
 
 // notSettled is the same for a settling that failed or is open.
-func (s *shop) notSettled(p payment.Payment, reason, transaction string) http.Header {
+func (s *paidRoute) notSettled(p payment.Payment, reason, transaction string) http.Header {
 	no := false
 	header, err := s.response(p, x402.SettleResponse{Success: &no, ErrorReason: reason, Transaction: transaction})
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *shop) notSettled(p payment.Payment, reason, transaction string) http.He
 }
 
 // response answers in kind: version 1 has its own header and network names.
-func (s *shop) response(p payment.Payment, r x402.SettleResponse) (http.Header, error) {
+func (s *paidRoute) response(p payment.Payment, r x402.SettleResponse) (http.Header, error) {
 	name := x402.HeaderPaymentResponse
 	r.Payer, r.Network = p.Payer, s.offer.Terms.Network
 	if p.Version == x402.V1 {
@@ -107,19 +107,19 @@ func (s *shop) response(p payment.Payment, r x402.SettleResponse) (http.Header, 
 	return http.Header{name: {value}}, err
 }
 
-// payAgain gives the answer to a payment that bought nothing and cannot: a
+// challenge gives the answer to a payment that bought nothing and cannot: a
 // fresh challenge beside the reason.
-func (r *refused) payAgain(ours errorBody) (answer, error) {
+func (r *refused) challenge(ours errorBody) (answer, error) {
 	problem := ours.Reason
 	var refusal *payment.Refusal
 	if errors.As(r.err, &refusal) {
 		problem = refusal.Reason
 	}
-	header, _, err := r.shop.challenge(problem)
+	header, _, err := r.route.challenge(problem)
 	if err != nil {
 		return answer{}, err
 	}
 	maps.Copy(header, r.response())
-	body, err := r.shop.body(ours)
+	body, err := r.route.body(ours)
 	return answer{status: ours.Code, header: header, body: body}, err
 }
