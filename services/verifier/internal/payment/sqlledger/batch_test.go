@@ -119,7 +119,7 @@ func TestABeginningThatDoesNotReachTheDiskFails(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	l, _ := counted(t, broken)
 	key := claim(t, l, "1")
-	if err := l.Beat(context.Background(), "me", time.Now().Add(time.Hour)); err != nil {
+	if err := l.Heartbeat(context.Background(), "me", time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if err := begin(l, key); !errors.Is(err, broken) {
