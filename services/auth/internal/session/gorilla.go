@@ -18,10 +18,6 @@ const (
 	maxLoads   = 3  // of those with our signature, loaded until one is live
 )
 
-// signedFor is how long a cookie is sent again unchanged. The browser counts its
-// lifetime from when it was sent, ResendStale from when it was signed.
-const signedFor = time.Hour
-
 // cookieStore is a sessions.Store: gorilla keeps one session per request, so that
 // guard and handler share one load; securecookie signs. It overrides gorilla's
 // defaults: SameSite, a lifetime of a month, and storing with every Save.
@@ -99,36 +95,31 @@ func (c *cookieStore) read(r *http.Request, name string) []token {
 
 // verify returns the token of a cookie signed with one of our secrets.
 func (c *cookieStore) verify(name, cookie string) (token, bool) {
-	for i, codec := range c.codecs {
+	for _, codec := range c.codecs {
 		var value []byte
 		if err := codec.Decode(name, cookie, &value); err != nil {
 			continue
 		}
 		t, err := parseToken(string(value))
-		if i == 0 {
-			t.cookie = cookie
-		}
 		return t, err == nil
 	}
 	return token{}, false
 }
 
-// Save implements sessions.Store: it sets the session cookie again. It neither
-// stores nor ends the session; account does.
+// Save implements sessions.Store: it signs the session cookie and sets it again. It
+// neither stores nor ends the session; account does.
 func (c *cookieStore) Save(_ *http.Request, w http.ResponseWriter, gs *sessions.Session) error {
 	t, ok := gs.Values[tokenValue].(token)
 	if !ok {
 		return nil // an anonymous request gets no cookie
 	}
-	if age := c.now().Sub(t.signedAt); t.cookie == "" || age < 0 || age >= signedFor {
-		t.signedAt = c.now()
-		var err error
-		if t.cookie, err = c.codecs[0].Encode(gs.Name(), []byte(t.String())); err != nil {
-			return fmt.Errorf("sign session cookie: %w", err)
-		}
-		gs.Values[tokenValue] = t
+	t.signedAt = c.now()
+	cookie, err := c.codecs[0].Encode(gs.Name(), []byte(t.String()))
+	if err != nil {
+		return fmt.Errorf("sign session cookie: %w", err)
 	}
-	http.SetCookie(w, c.cookie(gs.Name(), t.cookie, gs.Options))
+	gs.Values[tokenValue] = t
+	http.SetCookie(w, c.cookie(gs.Name(), cookie, gs.Options))
 	return nil
 }
 

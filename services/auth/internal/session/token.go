@@ -15,9 +15,6 @@ type token struct {
 	userID   int64
 	id       string
 	signedAt time.Time
-
-	// cookie is the one it was read from, if today's secret has signed it.
-	cookie string
 }
 
 var errToken = errors.New("malformed session token")
