@@ -23,7 +23,7 @@ func testConcurrency(t *testing.T, open opener) {
 		"deletion and demotion at once leave an admin":         deleteAndDemote,
 		"a user is deleted once":                               deleteOnce,
 		"many users are created at once":                       createMany,
-		"each of many readers gets the user he asks for":       readMany,
+		"each of many readers gets the user that it reads":     readMany,
 		"an admin who is deleted creates nobody any more":      createWhileDeleted,
 		"an admin who is demoted creates nobody any more":      createWhileDemoted,
 		"one of many imports the same users":                   imports,
@@ -138,7 +138,7 @@ func createMany(s *suite) {
 	s.same(len(users), atOnce)
 }
 
-// readMany asks for few users and for nobody, so that some are asked for together.
+// readMany reads few users, and one that does not exist, at once.
 func readMany(s *suite) {
 	people := make([]user.User, 3)
 	for i := range people {

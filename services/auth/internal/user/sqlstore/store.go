@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/pforte/pforte/pkg/batch"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/tracing"
 
@@ -27,21 +26,15 @@ const timeout = 4 * time.Second
 
 // Store is a user.Store in SQL.
 type Store struct {
-	db          *sqldb.DB
-	now         func() time.Time
-	byID, byIDs prepared
-	reads       *batch.Group[int64, user.User]
+	db  *sqldb.DB
+	now func() time.Time
 }
 
 var _ user.Store = (*Store)(nil)
 
 // New returns a store in a database that was opened with Migrations, and takes
 // the time of creation from now.
-func New(db *sqldb.DB, now func() time.Time) *Store {
-	s := &Store{db: db, now: now}
-	s.reads = batch.New(timeout, s.readAll)
-	return s
-}
+func New(db *sqldb.DB, now func() time.Time) *Store { return &Store{db: db, now: now} }
 
 // tx runs do in one write transaction within the timeout; what names the act in
 // errors. txWithin does it within another one.
@@ -82,6 +75,15 @@ func scan(row interface{ Scan(dest ...any) error }) (user.User, error) {
 	}
 	u.CreatedAt = time.Unix(created, 0).UTC()
 	return u, nil
+}
+
+const byID = `id = ?`
+
+// ByID implements user.Store.
+func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return s.one(ctx, s.db.Reader, byID, id)
 }
 
 // one returns the user of a query that has one argument.
