@@ -11,8 +11,6 @@ import (
 var quotes = map[string][]string{
 	"deploy/docs/receipts.md": {
 		"pkg/receipt/testdata/verify.mjs",
-		"pkg/receipt/testdata/verify.py",
-		"pkg/receipt/cmd/receipt/internal/app/testdata/verify.txt",
 	},
 }
 

@@ -140,7 +140,7 @@ func TestVerifySaysWhatIsProvenAndWhatIsOnlyAttested(t *testing.T) {
 // go test ./cmd/receipt/internal/app -run TestTheDocumentedOutput -update
 var update = flag.Bool("update", false, "write the documented output anew")
 
-// deploy/docs/receipts.md shows this output.
+// deploy/docs/receipts.md shows how this output begins.
 func TestTheDocumentedOutput(t *testing.T) {
 	const path = "testdata/verify.txt"
 	_, out, _ := run(t, "", "verify", vectors+"response.json", "--key", vectors+"key.json")
