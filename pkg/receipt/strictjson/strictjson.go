@@ -50,17 +50,12 @@ func (e *Error) Field() string {
 // Unmarshal reads one JSON value into v, a pointer. All faults are *Error; v is
 // of no use then.
 func Unmarshal(data []byte, v any, rules Rules) error {
-	if !isPlain(data) {
-		if err := scan(data, rules); err != nil {
-			return err
-		}
+	if err := scan(data, rules); err != nil {
+		return err
 	}
 	err := json.Unmarshal(data, v, json.RejectUnknownMembers(!rules.AllowUnknown))
 	if err == nil {
 		return nil
-	}
-	if err := scan(data, rules); err != nil {
-		return err
 	}
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) {
@@ -71,13 +66,6 @@ func Unmarshal(data []byte, v any, rules Rules) error {
 		fault.Reason = "is not known"
 	}
 	return fault
-}
-
-// isPlain tells a document that has neither a null nor deep nesting, which is
-// what package json takes and these rules do not. Then a scan finds nothing that
-// json does not, and is needed only to say what is wrong.
-func isPlain(data []byte) bool {
-	return bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) <= maxDepth && !bytes.Contains(data, []byte("null"))
 }
 
 // scan checks what the grammar leaves open, before any value is built.
