@@ -6,16 +6,16 @@ import (
 	"github.com/pforte/pforte/deploy/internal/stack"
 )
 
-// What devnet has on every start; `devnet --help` says the same.
+// What devnet has on every start, as in `devnet --help`.
 const (
 	Network      = "eip155:84532"
 	Token        = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" //nolint:gosec // an address
 	TokenName    = "USD Coin"
 	TokenVersion = "2"
-	// Payee is who is paid for verifications.
+	// Payee is the account that is paid for verifications.
 	Payee = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
-	// PayerKey is the key of an account with a million of the token, known to
-	// everybody and worth nothing on any other chain.
+	// PayerKey is the key of an account with a million of the token, public and
+	// worth nothing on any other chain.
 	PayerKey = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 	// SettlerKey is the key of an account that can pay for gas.
 	SettlerKey = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"
@@ -46,7 +46,7 @@ func (l Layout) Auth() stack.Program {
 }
 
 // Verifier is the service that sells verifications, of the development chain
-// unless Extra says otherwise.
+// unless Extra has another.
 func (l Layout) Verifier() stack.Program {
 	return l.program("verifier", map[string]string{
 		"ADDR":                      l.Addresses.Verifier,
@@ -69,7 +69,7 @@ func (l Layout) Verifier() stack.Program {
 	}, "http://"+l.Addresses.Verifier+"/health")
 }
 
-// Proxy is the only door.
+// Proxy is the reverse proxy before both services.
 func (l Layout) Proxy() stack.Program {
 	_, port := split(l.Addresses.Proxy)
 	_, adminPort := split(l.ProxyAdmin)
@@ -100,7 +100,7 @@ func (l Layout) RedisServer(path string) stack.Program {
 	}
 }
 
-// AgentEnv is the environment of a buyer who pays at this stack.
+// AgentEnv is the environment of an agent that pays at this stack.
 func (l Layout) AgentEnv() []string {
 	return []string{"AGENT_PRIVATE_KEY=" + PayerKey, "HOME=" + l.State}
 }

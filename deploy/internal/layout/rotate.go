@@ -21,7 +21,7 @@ func RotateSessionSecret(folder string) error {
 	if err != nil {
 		return fmt.Errorf("the session secret: %w", err)
 	}
-	// In this order a fault in between ends no session: both files say the same.
+	// In this order a fault in between ends no session: both files are the same.
 	if err := replace(path(folder, auth, previousSecret), present); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func RotateSessionSecret(folder string) error {
 }
 
 // AnnounceReceiptKey makes the next key that signs receipts, and lists its public
-// key as next, so that whoever keeps the key document knows it before it signs.
+// key as next, so that buyers who keep the key document know it before it signs.
 // Again it does nothing.
 func AnnounceReceiptKey(folder string) error {
 	_, err := once(path(folder, verifier, nextKey), newReceiptKey)
@@ -47,7 +47,7 @@ func AnnounceReceiptKey(folder string) error {
 	return list(folder, next, receipt.KeyNext)
 }
 
-// ErrNotAnnounced says that a key would sign that nobody has heard of.
+// ErrNotAnnounced is that a key would sign that is not published yet.
 var ErrNotAnnounced = errors.New("the next receipt key is not announced")
 
 // RotateReceiptKey makes the announced key the one that signs, and lists the
@@ -72,8 +72,8 @@ func RotateReceiptKey(folder string) error {
 	return os.Rename(next, path(folder, verifier, receiptKey))
 }
 
-// list puts a public key into the list of those that do not sign, in place of what
-// the list says of it.
+// list puts a public key into the list of those that do not sign, in place of its
+// entry there.
 func list(folder string, key *receipt.SigningKey, status string) error {
 	doc, err := receipt.NewKeyDocument(key, Network)
 	if err != nil {

@@ -46,8 +46,8 @@ func path(folder, service, name string) string {
 // key from the beginning of a restore until it has succeeded.
 const unfinishedRestore = "restore-unfinished"
 
-// ErrRestore says that a restore was begun and did not succeed. What it was to put
-// back must not be made anew.
+// ErrRestore is that a restore was begun and did not succeed. What it was to restore
+// must not be created anew.
 var ErrRestore = errors.New("a restore was begun and did not succeed: repeat it with a whole archive")
 
 // restored returns ErrRestore while a restore is unfinished.

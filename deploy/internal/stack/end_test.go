@@ -25,7 +25,7 @@ func TestEndLetsOneProgramFinishAndLeavesTheOthers(t *testing.T) {
 		t.Errorf("reported as a death: %v", f)
 	default:
 	}
-	s.End(t.Context(), "nobody", time.Second)
+	s.End(t.Context(), "unknown", time.Second)
 	if err := syscall.Kill(pid(t, filepath.Join(other, "own")), 0); err != nil {
 		t.Errorf("the other one: %v", err)
 	}

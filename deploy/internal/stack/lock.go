@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ErrRunning says that another stack uses the same state.
+// ErrRunning is that another stack uses the same state.
 var ErrRunning = errors.New("a stack with this state runs already")
 
 // Lock claims a folder of state for this process until the file is closed or

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxLog is where a log moves aside for a new one, at the next start.
+	// maxLog is the size at which a log is renamed at the next start.
 	maxLog = 10 << 20
-	// tail is how much of a log is shown when its program fails.
+	// tailLines and tailBytes are how much of a log is shown when its program fails.
 	tailLines = 15
 	tailBytes = 16 << 10
 )
@@ -35,7 +35,7 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// lastLines gives the end of a log, as far as it can be read.
+// lastLines returns the end of a log, as far as it can be read.
 func lastLines(path string) []string {
 	f, err := os.Open(path) //nolint:gosec // a log of ours
 	if err != nil {

@@ -15,8 +15,8 @@ type Port struct {
 	Addr    string
 }
 
-// Free fails when an address is taken, with a line for each that says what to
-// do.
+// Free returns an error when addresses are taken, with a line for each and what to
+// do about it.
 func Free(ctx context.Context, ports ...Port) error {
 	var faults []error
 	for _, p := range ports {

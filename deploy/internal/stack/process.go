@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// pollEvery is how often a program is asked whether it is ready.
+// pollEvery is how often it is checked whether a program is ready.
 const pollEvery = 25 * time.Millisecond
 
 // process is one started program.
@@ -31,7 +31,7 @@ func start(program Program, log string) (*process, error) {
 	}
 	defer func() { _ = out.Close() }() // the program has its own copy
 	// Its life is bounded by Stop, which is gentler than a context's kill.
-	cmd := exec.CommandContext(context.Background(), program.Path, program.Args...) //nolint:gosec // what the caller says
+	cmd := exec.CommandContext(context.Background(), program.Path, program.Args...) //nolint:gosec // of the caller
 	cmd.Env = program.Env
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = ownGroup()
@@ -47,9 +47,8 @@ func start(program Program, log string) (*process, error) {
 	return p, nil
 }
 
-// startOnLauncher starts a command on a thread that lives as long as the
-// command: the kernel's promise to end a child with its parent counts from the
-// thread that started it.
+// startOnLauncher starts a command on a thread that lives as long as the command:
+// the kernel ends a child when the thread that started it ends.
 func startOnLauncher(cmd *exec.Cmd, exited chan<- error) error {
 	started := make(chan error, 1)
 	go onOwnThread(func() {
@@ -62,7 +61,7 @@ func startOnLauncher(cmd *exec.Cmd, exited chan<- error) error {
 	return <-started
 }
 
-// waitReady returns when the program says that it can be used.
+// waitReady returns when the program can be used.
 func (p *process) waitReady(ctx context.Context) error {
 	var last error
 	for tick := time.NewTicker(pollEvery); ; {
@@ -82,7 +81,7 @@ func (p *process) waitReady(ctx context.Context) error {
 	}
 }
 
-// reason says how the program ended.
+// reason returns how the program ended.
 func (p *process) reason() error {
 	if p.err == nil {
 		return errors.New("ended by itself, without a fault")
@@ -94,7 +93,7 @@ func (p *process) failure(reason error) *Failure {
 	return &Failure{Program: p.program.Name, Reason: reason, Log: p.log, Last: lastLines(p.log)}
 }
 
-// stop asks the program to end and kills it when it does not within grace, or
+// stop sends SIGTERM and kills the program when it does not end within grace, or
 // when ctx ends.
 func (p *process) stop(ctx context.Context, grace time.Duration) {
 	p.stopping.Store(true)

@@ -4,8 +4,7 @@ package stack
 
 import "syscall"
 
-// ownGroup keeps Ctrl-C at the terminal from the program, which is stopped in
-// its turn.
+// ownGroup keeps Ctrl-C at the terminal from the program, which Stop stops.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func onOwnThread(f func()) { f() }

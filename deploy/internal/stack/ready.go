@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// askWithin bounds one question to a program that starts.
-const askWithin = 2 * time.Second
+// checkWithin bounds one check of a program that starts.
+const checkWithin = 2 * time.Second
 
-// Healthy gives the question whether a URL answers 200.
+// Healthy returns a check that a URL answers 200.
 func Healthy(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, askWithin)
+		ctx, cancel := context.WithTimeout(ctx, checkWithin)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
@@ -38,10 +38,10 @@ func Healthy(url string) func(context.Context) error {
 	}
 }
 
-// Listening gives the question whether somebody accepts connections.
+// Listening returns a check that an address accepts connections.
 func Listening(addr string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		conn, err := (&net.Dialer{Timeout: askWithin}).DialContext(ctx, "tcp", addr)
+		conn, err := (&net.Dialer{Timeout: checkWithin}).DialContext(ctx, "tcp", addr)
 		if err != nil {
 			return err
 		}
@@ -49,16 +49,16 @@ func Listening(addr string) func(context.Context) error {
 	}
 }
 
-// RedisAnswers gives the question whether a Redis takes commands: while it
+// RedisAnswers returns a check that a Redis takes commands: while it
 // loads its data it answers with an error.
 func RedisAnswers(addr string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		conn, err := (&net.Dialer{Timeout: askWithin}).DialContext(ctx, "tcp", addr)
+		conn, err := (&net.Dialer{Timeout: checkWithin}).DialContext(ctx, "tcp", addr)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = conn.Close() }()
-		if err := conn.SetDeadline(time.Now().Add(askWithin)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(checkWithin)); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprint(conn, "PING\r\n"); err != nil {
@@ -69,7 +69,7 @@ func RedisAnswers(addr string) func(context.Context) error {
 			return err
 		}
 		if line != "+PONG\r\n" {
-			return fmt.Errorf("redis says %q", line)
+			return fmt.Errorf("redis: ping: %q", line)
 		}
 		return nil
 	}

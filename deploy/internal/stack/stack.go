@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,8 +20,7 @@ type Program struct {
 	Args []string
 	// Env is its whole environment, as NAME=value. Nothing is inherited.
 	Env []string
-	// Ready asks the program once whether it can be used. The error says why
-	// not.
+	// Ready returns an error unless the program can be used.
 	Ready func(context.Context) error
 }
 
@@ -33,7 +33,7 @@ type Stack struct {
 	closed  bool
 }
 
-// Failure is a program that ended by itself, or never got ready.
+// Failure is a program that ended by itself, or did not get ready.
 type Failure struct {
 	Program string
 	Reason  error
@@ -45,10 +45,20 @@ type Failure struct {
 // Error names the program and the reason on one line.
 func (f *Failure) Error() string { return fmt.Sprintf("%s: %v", f.Program, f.Reason) }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (f *Failure) Unwrap() error { return f.Reason }
 
-// New gives a stack whose programs log into the folder logs, a file each.
+// Explain returns the error's text and, of a *Failure, the last lines of the
+// program's log.
+func Explain(err error) string {
+	var failure *Failure
+	if errors.As(err, &failure) {
+		return fmt.Sprintf("%v\nThe last lines of %s:\n  %s", err, failure.Log, strings.Join(failure.Last, "\n  "))
+	}
+	return err.Error()
+}
+
+// New returns a stack whose programs log into the folder logs, a file each.
 func New(logs string) (*Stack, error) {
 	if err := os.MkdirAll(logs, 0o700); err != nil {
 		return nil, fmt.Errorf("folder for logs: %w", err)
@@ -95,7 +105,7 @@ func (s *Stack) launch(program Program) (*process, error) {
 	return started, nil
 }
 
-// watch reports a program that ends before it is told to.
+// watch reports a program that ends before it is stopped.
 func (s *Stack) watch(p *process) {
 	<-p.ended
 	if p.stopping.Load() {
@@ -121,15 +131,31 @@ func (s *Stack) Pid(name string) int {
 
 // Kill ends one program at once, as a crash would. Its end is not reported.
 func (s *Stack) Kill(name string) {
+	if p := s.remove(name); p != nil {
+		p.kill()
+	}
+}
+
+// End stops one program, as Stop stops all, and returns when it has ended. Other
+// programs may be started and stopped meanwhile.
+func (s *Stack) End(ctx context.Context, name string, grace time.Duration) {
+	if p := s.remove(name); p != nil {
+		p.stop(ctx, grace)
+	}
+}
+
+// remove takes a program out of what Stop stops. Its end is not reported.
+func (s *Stack) remove(name string) *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, p := range s.running {
 		if p.program.Name == name {
-			p.kill()
+			p.stopping.Store(true)
 			s.running = append(s.running[:i:i], s.running[i+1:]...)
-			return
+			return p
 		}
 	}
+	return nil
 }
 
 // Stop stops all programs, the last started first, and returns when none is
