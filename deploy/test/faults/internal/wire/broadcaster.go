@@ -10,7 +10,7 @@ import (
 
 // openTexts are what facilitators answer after they have sent a transaction, or
 // may have: the reasons of the official ones, free text that was seen, and words
-// that only look like other reasons. None says that nothing was sent.
+// that only look like other reasons. None means that nothing was sent.
 var openTexts = []string{
 	"invalid_exact_evm_transaction_failed", "invalid_exact_evm_failed_to_get_receipt", "invalid_exact_evm_failed_to_execute_transfer",
 	"request timed out", "Timeout waiting for the receipt", "context deadline exceeded", "did not confirm in time",
@@ -25,8 +25,8 @@ const latest = 4 * time.Second
 
 // Broadcaster is a facilitator that sends the transaction, at once or some
 // blocks later, and answers anything but a yes: any text, with or without a
-// hash, with any status, or nothing. It has no answer that says that nothing
-// was sent: who believes that of a transfer under way cannot be helped.
+// hash, with any status, or nothing. None of its answers means that nothing was
+// sent: of a transfer under way that cannot be told from the truth.
 func Broadcaster(x Exchange) (int, []byte) {
 	if x.Path != "/settle" {
 		return x.Pass(x.Question)

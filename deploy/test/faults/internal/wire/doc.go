@@ -1,5 +1,5 @@
-// Package wire stands between two programs and does to what passes what
-// networks and strangers do: delays, cuts, garbage, refusals and lies. TCP is
-// for any protocol, HTTP for questions with one answer each. Both pass
-// everything on unchanged until they are told otherwise.
+// Package wire is proxies between two programs that fail as networks and other
+// parties do: delays, cuts, garbage, refusals and lies. TCP is for any protocol,
+// HTTP for requests with one answer each. Both forward everything unchanged until a
+// fault is set.
 package wire

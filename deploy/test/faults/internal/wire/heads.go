@@ -42,18 +42,18 @@ func latestIsFinal(x Exchange) (int, []byte) {
 // the time where it is only a few.
 func ahead(x Exchange, by uint64, tags ...string) (int, []byte) {
 	status, answer := x.Pass(x.Question)
-	asked := map[string]bool{}
+	wanted := map[string]bool{}
 	for _, q := range list(x.Question) {
 		for _, tag := range tags {
 			if bytes.Contains(q["params"], []byte(`"`+tag+`"`)) {
-				asked[string(q["id"])] = true
+				wanted[string(q["id"])] = true
 			}
 		}
 	}
 	answers := list(answer)
 	for _, a := range answers {
 		var block map[string]json.RawMessage
-		if !asked[string(a["id"])] || json.Unmarshal(a["result"], &block) != nil {
+		if !wanted[string(a["id"])] || json.Unmarshal(a["result"], &block) != nil {
 			continue
 		}
 		block["number"] = plus(block["number"], by)

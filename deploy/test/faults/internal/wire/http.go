@@ -14,14 +14,13 @@ import (
 // maxBody bounds what is passed on, in bytes.
 const maxBody = 64 << 20
 
-// Exchange is a question, and what passing it on gives. Pass passes it on, once
-// or more often.
+// Exchange is a request. Pass forwards it, once or more often.
 type Exchange struct {
 	Path     string
 	Question []byte
-	// Pass passes on the question, or another one in its place.
+	// Pass forwards the question, or another one in its place, and returns the answer.
 	Pass func(question []byte) (status int, answer []byte)
-	// Later passes the question on after a while, also when the client has gone.
+	// Later forwards the question after a while, also when the client has gone.
 	Later func(after time.Duration)
 	// Gone is closed when the client has gone.
 	Gone   <-chan struct{}
@@ -31,7 +30,7 @@ type Exchange struct {
 // Liar returns an answer of its own; a status of 0 means that there is none.
 type Liar func(Exchange) (status int, answer []byte)
 
-// HTTP passes questions on to one address.
+// HTTP forwards requests to one address.
 type HTTP struct {
 	server http.Server
 	addr   string
@@ -47,8 +46,8 @@ type HTTP struct {
 	later  sync.WaitGroup
 }
 
-// NewHTTP listens on a free port of this machine and passes on to an address.
-// Random decides which questions a fault hits.
+// NewHTTP listens on a free port of this machine and forwards to an address.
+// Random decides which requests a fault hits.
 func NewHTTP(ctx context.Context, to string, random *rand.Rand) (*HTTP, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -63,34 +62,34 @@ func NewHTTP(ctx context.Context, to string, random *rand.Rand) (*HTTP, error) {
 // Addr is where it listens.
 func (h *HTTP) Addr() string { return h.addr }
 
-// Set begins a fault that hits a share of the questions; delay is that of Slow.
+// Set begins a fault that hits a share of the requests; delay is that of Slow.
 func (h *HTTP) Set(f Fault, share float64, delay time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fault, h.share, h.delay = f, share, delay
 }
 
-// SetLiar says who answers where the fault is Lie, and what decides from now on.
+// SetLiar sets what answers where the fault is Lie, and what decides from now on.
 func (h *HTTP) SetLiar(lie Liar, random *rand.Rand) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lie, h.random = lie, random
 }
 
-// Hits is how many questions a fault has hit.
+// Hits is how many requests a fault has hit.
 func (h *HTTP) Hits() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.seen
 }
 
-// Wait returns when nothing is left to be passed on later.
+// Wait returns when nothing is left to be forwarded later.
 func (h *HTTP) Wait() { h.later.Wait() }
 
 // Close ends it and all that passes.
 func (h *HTTP) Close() error { return h.server.Close() }
 
-// decide gives the fault of one question.
+// decide returns the fault of one request.
 func (h *HTTP) decide() (Fault, time.Duration, Liar, *rand.Rand) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -101,14 +100,14 @@ func (h *HTTP) decide() (Fault, time.Duration, Liar, *rand.Rand) {
 	return h.fault, h.delay, h.lie, rand.New(rand.NewPCG(h.random.Uint64(), 0)) //nolint:gosec // not a secret
 }
 
-// ServeHTTP passes one question on, or does not.
+// ServeHTTP forwards one request, or fails.
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	question, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	fault, delay, lie, random := h.decide()
-	pass := func(question []byte) (int, []byte) { return h.pass(context.WithoutCancel(r.Context()), r, question) } //nolint:contextcheck // what was passed on is carried out, also when who asked has gone
+	pass := func(question []byte) (int, []byte) { return h.pass(context.WithoutCancel(r.Context()), r, question) } //nolint:contextcheck // what was forwarded is carried out, also when the client has gone
 	switch fault {
 	case Slow:
 		wait(r.Context(), delay)
@@ -135,7 +134,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	spoil(w, fault, status, answer)
 }
 
-// spoil gives the answer with the faults that come after the question.
+// spoil answers with the faults that come after the request.
 func spoil(w http.ResponseWriter, fault Fault, status int, answer []byte) {
 	switch {
 	case fault == CutAfter || status == 0:
@@ -164,7 +163,7 @@ func reply(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// pass asks; a status of 0 means that there was no whole answer.
+// pass forwards; a status of 0 means that there was no whole answer.
 func (h *HTTP) pass(ctx context.Context, r *http.Request, question []byte) (int, []byte) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

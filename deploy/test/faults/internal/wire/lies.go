@@ -12,7 +12,7 @@ import (
 var quantities = regexp.MustCompile(`"0x[0-9a-fA-F]+"`)
 
 // Node lies as a node of a chain may: it changes one digit of one value in its
-// answer, or says that there is nothing.
+// answer, or answers that there is nothing.
 func Node(x Exchange) (int, []byte) {
 	status, answer := x.Pass(x.Question)
 	var envelope map[string]json.RawMessage
@@ -56,10 +56,10 @@ func Facilitator(x Exchange) (int, []byte) {
 	case 2: // moved, and denied
 		x.Pass(x.Question)
 		return 200, settled(false, "invalid_exact_evm_nonce_already_used", "", network, payer(x.Question))
-	case 3: // moved, and told for another network
+	case 3: // moved, and answered for another network
 		x.Pass(x.Question)
 		return 200, settled(true, "", word, "eip155:1", payer(x.Question))
-	default: // moved, and told with another transaction and payer
+	default: // moved, and answered with another transaction and payer
 		x.Pass(x.Question)
 		return 200, settled(true, "", word, network, "0x"+word[26:])
 	}
@@ -71,21 +71,21 @@ func settled(success bool, reason, transaction, network, payer string) []byte {
 
 // network is that of a question to a facilitator, as its version spells it.
 func network(question []byte) string {
-	var asked struct {
+	var request struct {
 		Requirements struct{ Network string } `json:"paymentRequirements"`
 	}
-	_ = json.Unmarshal(question, &asked) // a question that cannot be read is lied to as well
-	return asked.Requirements.Network
+	_ = json.Unmarshal(question, &request) // a question that cannot be read is lied to as well
+	return request.Requirements.Network
 }
 
 func payer(question []byte) string {
-	var asked struct {
+	var request struct {
 		Payload struct {
 			Payload struct {
 				Authorization struct{ From string } `json:"authorization"`
 			} `json:"payload"`
 		} `json:"paymentPayload"`
 	}
-	_ = json.Unmarshal(question, &asked) // then nobody
-	return asked.Payload.Payload.Authorization.From
+	_ = json.Unmarshal(question, &request) // then it is empty
+	return request.Payload.Payload.Authorization.From
 }

@@ -13,32 +13,32 @@ type Fault int
 
 // The faults. Those below Lie are of HTTP only, except where TCP names them.
 const (
-	// None passes everything on.
+	// None forwards everything.
 	None Fault = iota
 	// Slow holds everything up for a while (TCP, HTTP).
 	Slow
-	// Hang passes nothing on and closes nothing (TCP, HTTP).
+	// Hang forwards nothing and closes nothing (TCP, HTTP).
 	Hang
 	// Refuse closes every connection at once (TCP, HTTP).
 	Refuse
-	// CutBefore closes the connection before the question was passed on (TCP, HTTP).
+	// CutBefore closes the connection before the request was forwarded (TCP, HTTP).
 	CutBefore
-	// CutAfter passes the question on and closes the connection in place of the
+	// CutAfter forwards the request and closes the connection in place of the
 	// answer (TCP, HTTP).
 	CutAfter
-	// Status500 answers 500 in place of passing the question on.
+	// Status500 answers 500 in place of forwarding the request.
 	Status500
-	// Late500 passes the question on and answers 500.
+	// Late500 forwards the request and answers 500.
 	Late500
-	// Garbage passes the question on and answers what is no JSON.
+	// Garbage forwards the request and answers what is no JSON.
 	Garbage
-	// Half passes the question on and answers the first half of the answer.
+	// Half forwards the request and answers the first half of the answer.
 	Half
-	// Lie lets a function answer.
+	// Lie answers by a function.
 	Lie
 )
 
-// TCP passes connections on to one address.
+// TCP forwards connections to one address.
 type TCP struct {
 	listener net.Listener
 	to       string
@@ -49,7 +49,7 @@ type TCP struct {
 	conns map[net.Conn]bool
 }
 
-// NewTCP listens on a free port of this machine and passes on to an address.
+// NewTCP listens on a free port of this machine and forwards to an address.
 func NewTCP(ctx context.Context, to string) (*TCP, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -141,7 +141,7 @@ func (t *TCP) pass(client net.Conn) {
 	both.Wait()
 }
 
-// copy passes one direction on, until a fault of that direction cuts it.
+// copy forwards one direction, until a fault of that direction cuts it.
 func (t *TCP) copy(to, from net.Conn, cut Fault) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	chunk := make([]byte, 32<<10)

@@ -19,16 +19,16 @@ import (
 
 func random() *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }
 
-// shop answers every question with an object, and counts them.
-func shop(t *testing.T) (addr string, asked *atomic.Int32) {
+// backend answers every request with an object, and counts them.
+func backend(t *testing.T) (addr string, requests *atomic.Int32) {
 	t.Helper()
-	asked = &atomic.Int32{}
+	requests = &atomic.Int32{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		_, _ = io.WriteString(w, `{"result":{"status":"0x1","hash":"0xabcdef"}}`)
 	}))
 	t.Cleanup(server.Close)
-	return server.Listener.Addr().String(), asked
+	return server.Listener.Addr().String(), requests
 }
 
 func ask(t *testing.T, addr string) (status int, body string, err error) {
@@ -49,7 +49,7 @@ func ask(t *testing.T, addr string) (status int, body string, err error) {
 }
 
 func TestAFaultPassesTheQuestionOnOrDoesNot(t *testing.T) {
-	addr, asked := shop(t)
+	addr, requests := backend(t)
 	h, err := wire.NewHTTP(t.Context(), addr, random())
 	if err != nil {
 		t.Fatal(err)
@@ -72,12 +72,12 @@ func TestAFaultPassesTheQuestionOnOrDoesNot(t *testing.T) {
 		"half":     {wire.Half, true, 200, false, true},
 	} {
 		h.Set(c.fault, 1, 20*time.Millisecond)
-		before := asked.Load()
+		before := requests.Load()
 		status, body, err := ask(t, h.Addr())
 		if (err == nil) != c.ok || status != c.status || json.Valid([]byte(body)) != c.readable {
 			t.Errorf("%s: %d %q %v", name, status, body, err)
 		}
-		if passed := asked.Load() > before; passed != c.passes {
+		if passed := requests.Load() > before; passed != c.passes {
 			t.Errorf("%s: passed on is %t", name, passed)
 		}
 	}
@@ -115,14 +115,14 @@ func TestAFacilitatorLiesBothWays(t *testing.T) {
 		passed := false
 		x.Pass = func([]byte) (int, []byte) { passed = true; return 200, nil }
 		_, answer := wire.Facilitator(x)
-		var said struct{ Success bool }
-		if err := json.Unmarshal(answer, &said); err != nil {
+		var answered struct{ Success bool }
+		if err := json.Unmarshal(answer, &answered); err != nil {
 			t.Fatal(err)
 		}
 		switch {
-		case passed && !said.Success:
+		case passed && !answered.Success:
 			denied++
-		case !passed && said.Success:
+		case !passed && answered.Success:
 			invented++
 		case passed:
 			moved++
@@ -153,19 +153,19 @@ func TestABroadcasterSendsAndNeverSaysYesNorThatNothingWasSent(t *testing.T) {
 		if sent != 1 {
 			t.Fatalf("sent %d times", sent)
 		}
-		var said struct {
+		var answered struct {
 			Success                  bool
 			ErrorReason, Transaction string
 		}
-		_ = json.Unmarshal(answer, &said) // free text is none
-		reason := strings.ReplaceAll(strings.ToLower(said.ErrorReason), " ", "_")
-		if said.Success || reason == "insufficient_funds" || strings.Contains(reason, "signature") || strings.HasPrefix(reason, "unsupported") {
+		_ = json.Unmarshal(answer, &answered) // free text is none
+		reason := strings.ReplaceAll(strings.ToLower(answered.ErrorReason), " ", "_")
+		if answered.Success || reason == "insufficient_funds" || strings.Contains(reason, "signature") || strings.HasPrefix(reason, "unsupported") {
 			t.Errorf("answered %s", answer)
 		}
 		if statuses[status] = true; status == 0 {
 			silent++
 		}
-		if said.Transaction == "0x12" {
+		if answered.Transaction == "0x12" {
 			hashes++
 		}
 	}
@@ -200,7 +200,7 @@ func node(question []byte) (int, []byte) {
 func TestANodeLiesAboutItsHeadsForSoManyAnswers(t *testing.T) {
 	const heads = `[{"id":1,"method":"eth_getBlockByNumber","params":["latest",false]},{"id":2,"method":"eth_getBlockByNumber","params":["finalized",false]},{"id":3,"method":"eth_getBlockByNumber","params":["0x5",false]}]`
 	_, honest := node([]byte(heads))
-	var truth, told []struct{ Result struct{ Number string } }
+	var truth, lied []struct{ Result struct{ Number string } }
 	if err := json.Unmarshal(honest, &truth); err != nil {
 		t.Fatal(err)
 	}
@@ -213,16 +213,16 @@ func TestANodeLiesAboutItsHeadsForSoManyAnswers(t *testing.T) {
 		}
 		x.Question = []byte(heads)
 		_, got := lie(x)
-		if err := json.Unmarshal(got, &told); err != nil {
+		if err := json.Unmarshal(got, &lied); err != nil {
 			t.Fatalf("way %d: %s: %v", way, got, err)
 		}
-		higher := told[0].Result.Number > truth[0].Result.Number || len(told[0].Result.Number) > 4
-		final := told[1].Result.Number != truth[1].Result.Number
-		if higher != (way > 1) || final != (way < 3) || told[2].Result.Number != truth[2].Result.Number {
+		higher := lied[0].Result.Number > truth[0].Result.Number || len(lied[0].Result.Number) > 4
+		final := lied[1].Result.Number != truth[1].Result.Number
+		if higher != (way > 1) || final != (way < 3) || lied[2].Result.Number != truth[2].Result.Number {
 			t.Errorf("way %d: %s", way, got)
 		}
 		if _, got := lie(x); string(got) != string(honest) {
-			t.Errorf("way %d: a second time it says %s", way, got)
+			t.Errorf("way %d: a second time it answers %s", way, got)
 		}
 	}
 }
@@ -276,7 +276,7 @@ func TestAConnectionIsCutOnTheWayThereOrBack(t *testing.T) {
 	}
 }
 
-// echo sends a byte and tells whether it comes back.
+// echo sends a byte and reports whether it comes back.
 func echo(t *testing.T, addr string) bool {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
