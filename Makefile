@@ -78,7 +78,7 @@ e2e: build $(CLIENTS)/node_modules/.package-lock.json ## run the journeys throug
 DURATION := 2h
 .PHONY: soak
 soak: build ## load the stack for hours and look for anything that grows (DURATION=2h)
-	@cd deploy && $(STATIC) go run ./test/soak -bin $(BIN) -duration $(DURATION)
+	@cd deploy && $(STATIC) go run ./test/faults -bin $(BIN) -soak $(DURATION)
 
 # ---- fuzz
 
@@ -114,8 +114,8 @@ chaos: build ## let everything fail at once and judge by the chain (RUNS=200 SEE
 	@ln -sf $(BIN)/devnet $(BIN)/pforte-proxy $(CHAOS)/
 ifeq ($(CLOCKS),yes)
 	@deploy/test/faults/clock/overlay $(CHAOS)/clock
-	@cd services/auth && $(PROGRESS) 'build services/auth with a clock to turn' $(GOBUILD) -overlay $(CHAOS)/clock/overlay.json -o $(CHAOS)/ ./cmd/auth
-	@cd services/verifier && $(PROGRESS) 'build services/verifier with a clock to turn' $(GOBUILD) -overlay $(CHAOS)/clock/overlay.json -o $(CHAOS)/ ./cmd/verifier
+	@cd services/auth && $(PROGRESS) 'build services/auth with a clock that can be set' $(GOBUILD) -overlay $(CHAOS)/clock/overlay.json -o $(CHAOS)/ ./cmd/auth
+	@cd services/verifier && $(PROGRESS) 'build services/verifier with a clock that can be set' $(GOBUILD) -overlay $(CHAOS)/clock/overlay.json -o $(CHAOS)/ ./cmd/verifier
 else
 	@ln -sf $(BIN)/auth $(BIN)/verifier $(CHAOS)/
 endif

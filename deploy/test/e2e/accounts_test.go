@@ -13,8 +13,8 @@ import (
 )
 
 func TestAMemberLogsInAndOut(t *testing.T) {
-	w := visit(t)
-	b := newBrowser(t, w.tap.URL)
+	w := sharedWorld(t)
+	b := newBrowser(t, w.PublicURL)
 	b.me(401)
 	_, user := w.member(t, "anna")
 	if in := b.login("anna", "a password of eight"); in != user || in.Role != "member" {
@@ -31,7 +31,7 @@ func TestAMemberLogsInAndOut(t *testing.T) {
 }
 
 func TestAnAdminManagesTheMembers(t *testing.T) {
-	w := visit(t)
+	w := sharedWorld(t)
 	admin := w.admin(t)
 	b, user := w.member(t, "berta")
 	admin.ask("POST", "/api/v1/auth/users", `{"username":"berta","display_name":"B","password":"another password"}`).want(t, 409, nil)
@@ -59,9 +59,9 @@ func TestAnAdminManagesTheMembers(t *testing.T) {
 }
 
 func TestAPasswordChangeEndsTheOtherSessions(t *testing.T) {
-	w := visit(t)
+	w := sharedWorld(t)
 	phone, _ := w.member(t, "carla")
-	laptop := newBrowser(t, w.tap.URL)
+	laptop := newBrowser(t, w.PublicURL)
 	laptop.login("carla", "a password of eight")
 	change := `{"current_password":"a password of eight","new_password":"ein neues Kennwort"}`
 	laptop.ask("PATCH", "/api/v1/auth/me/password", change).want(t, 200, nil)
@@ -73,15 +73,15 @@ func TestAPasswordChangeEndsTheOtherSessions(t *testing.T) {
 
 // The frontend meets a 403 with the token of the refusal, once.
 func TestAStateChangeNeedsTheTokenAndTheRefusalCarriesIt(t *testing.T) {
-	w := visit(t)
+	w := sharedWorld(t)
 	b, _ := w.member(t, "dora")
 	refused := b.ask("POST", "/api/v1/auth/logout", "", "X-CSRF-Token", strings.Repeat("0", 64)).want(t, 403, nil)
 	b.ask("POST", "/api/v1/auth/logout", "", "X-CSRF-Token", refused.Header.Get("X-CSRF-Token")).want(t, 200, nil)
 }
 
 func TestBadInputGetsACommonErrorEverywhere(t *testing.T) {
-	w := visit(t)
-	b := newBrowser(t, w.tap.URL)
+	w := sharedWorld(t)
+	b := newBrowser(t, w.PublicURL)
 	for _, c := range []struct {
 		method, path, body string
 		status             int
@@ -91,7 +91,7 @@ func TestBadInputGetsACommonErrorEverywhere(t *testing.T) {
 		{"POST", "/api/v1/auth/login", `{"username":"admin","password":"` + strings.Repeat("x", 100_000) + `"}`, 413},
 		{"GET", "/api/v1/auth/login", "", 405},
 		{"GET", "/api/v1/auth/nothing", "", 404},
-		{"GET", "/api/v1/nothing", "", 401}, // the household's own API is behind the guard
+		{"GET", "/api/v1/nothing", "", 401}, // the application behind the guard
 		{"GET", "/internal/forward-auth", "", 404},
 		{"GET", "/nothing", "", 404},
 		{"POST", "/v1/verify/chain-transaction", `{"transactionHash":"0x12"}`, 400},
@@ -105,11 +105,11 @@ func TestBadInputGetsACommonErrorEverywhere(t *testing.T) {
 	}
 }
 
-func TestTheDoorClosesAfterTooManyFailedLoginsAndOpensAgain(t *testing.T) {
+func TestLoginIsLimitedAfterFailuresAndAllowedAgainLater(t *testing.T) {
 	w := newWorld(t, options{change: func(l *layout.Layout) {
 		l.Extra["auth"] = map[string]string{"RATE_LIMIT_WINDOW_MS": "5000", "RATE_LIMIT_MAX_ATTEMPTS": "3"}
 	}})
-	b := newBrowser(t, w.tap.URL)
+	b := newBrowser(t, w.PublicURL)
 	begin := time.Now()
 	for i := range 3 {
 		spoofed := fmt.Sprintf("203.0.113.%d", i)
@@ -119,29 +119,27 @@ func TestTheDoorClosesAfterTooManyFailedLoginsAndOpensAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shut := b.ask("POST", "/api/v1/auth/login", credentials("admin", password), "X-Forwarded-For", "203.0.113.99").want(t, 429, nil)
-	if shut.Header.Get("Retry-After") == "" || shut.Header.Get("RateLimit-Remaining") != "0" {
-		t.Errorf("the refusal says %v", shut.Header)
+	limited := b.ask("POST", "/api/v1/auth/login", credentials("admin", password), "X-Forwarded-For", "203.0.113.99").want(t, 429, nil)
+	if limited.Header.Get("Retry-After") == "" || limited.Header.Get("RateLimit-Remaining") != "0" {
+		t.Errorf("the refusal has %v", limited.Header)
 	}
 	time.Sleep(time.Until(begin.Add(6 * time.Second)))
 	b.login(layout.AdminName, password)
 }
 
-// A crash of each part, one after the other: what it answers meanwhile, and
-// that sessions and users are there afterwards.
 func TestSessionsAndUsersOutliveCrashes(t *testing.T) {
 	w := newWorld(t, options{})
 	b, user := w.member(t, "emil")
 	time.Sleep(1100 * time.Millisecond) // Redis writes to the disk every second
-	w.programs.Kill("auth")
+	w.Programs.Kill("auth")
 	b.ask("GET", "/api/v1/auth/me", "").want(t, 502, nil)
 	w.restart(t, w.Auth())
 	if got := b.me(200); got != user {
 		t.Errorf("after the crash of auth me is %+v", got)
 	}
-	w.programs.Kill("redis")
+	w.Programs.Kill("redis")
 	b.ask("GET", "/api/v1/auth/me", "").want(t, 500, nil)
-	if _, err := w.StartRedis(t.Context(), w.programs); err != nil {
+	if _, err := w.StartRedis(t.Context(), w.Programs); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "auth finds Redis again", func(context.Context) error {
@@ -154,6 +152,6 @@ func TestSessionsAndUsersOutliveCrashes(t *testing.T) {
 		Status string `json:"status"`
 	}
 	if err := json.Unmarshal(b.ask("GET", "/health", "").want(t, 200, nil).body, &health); err != nil || health.Status != "ok" {
-		t.Errorf("the verifier suffers from auth's crash: %+v %v", health, err)
+		t.Errorf("the verifier is affected by auth's crash: %+v %v", health, err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/pforte/pforte/deploy/internal/layout"
 )
 
-// browser does what a household's frontend does: it keeps cookies, reads the
+// browser does what a frontend does: it keeps cookies, reads the
 // cookie csrf-token, and sends its value as X-CSRF-Token with what changes
 // state.
 type browser struct {
@@ -58,7 +58,7 @@ func (w *world) admin(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBrowser(t, w.tap.URL)
+	b := newBrowser(t, w.PublicURL)
 	b.login(layout.AdminName, password)
 	return b
 }
@@ -68,7 +68,7 @@ func (w *world) member(t *testing.T, username string) (*browser, member) {
 	t.Helper()
 	const password = "a password of eight"
 	user := w.admin(t).create(username, password)
-	b := newBrowser(t, w.tap.URL)
+	b := newBrowser(t, w.PublicURL)
 	b.login(username, password)
 	return b, user
 }

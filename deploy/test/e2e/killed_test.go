@@ -15,7 +15,7 @@ import (
 )
 
 func TestAnAgentThatWasKilledWhilePayingGetsWhatItPaidFor(t *testing.T) {
-	w := visit(t)
+	w := sharedWorld(t)
 	before, state := w.income(t), t.TempDir()
 	ctx, kill := context.WithCancel(t.Context())
 	killer := w.killing(t, kill)
@@ -28,7 +28,7 @@ func TestAnAgentThatWasKilledWhilePayingGetsWhatItPaidFor(t *testing.T) {
 	if got := w.income(t) - before; got != price {
 		t.Fatalf("%d moved before the agent was killed", got)
 	}
-	// Without a question of the user's the agent goes on with its own.
+	// Without a transaction to verify the agent resumes its own purchase.
 	code, out := w.agent(t, "--json", "--url", killer.URL, "--state", state)
 	var bought purchase
 	if err := json.Unmarshal(out, &bought); code != 0 || err != nil || !bought.Verified || !bought.Payment.Resumed {
@@ -43,24 +43,24 @@ func TestAnAgentThatWasKilledWhilePayingGetsWhatItPaidFor(t *testing.T) {
 	}
 }
 
-// killing stands before the door, and calls kill when the first answer to a
+// killing stands before the proxy, and calls kill when the first answer to a
 // payment is on its way back; that answer is lost.
 func (w *world) killing(t *testing.T, kill func()) *httptest.Server {
 	t.Helper()
-	door, err := url.Parse(w.tap.URL)
+	proxy, err := url.Parse(w.PublicURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	killed := false
 	killer := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(door) },
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(proxy) },
 		ModifyResponse: func(resp *http.Response) error {
 			if killed || resp.Request.Header.Get("PAYMENT-SIGNATURE") == "" {
 				return nil
 			}
 			killed = true
 			kill()
-			return errors.New("nobody waits for it any more")
+			return errors.New("the agent was killed")
 		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	})

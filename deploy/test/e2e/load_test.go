@@ -12,9 +12,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pforte/pforte/deploy/test/internal/client"
 )
 
-// How many of each come at once.
+// How many of each there are at once.
 const (
 	readsAtOnce  = 4
 	loginsAtOnce = 1
@@ -23,11 +25,11 @@ const (
 
 const loadPassword = "a password of eight"
 
-// tally counts requests that got what they came for, and those that did not
-// but may be told to come again.
+// tally counts requests that succeeded, and those that failed and may be sent
+// again.
 type tally struct{ done, lost int }
 
-// load is what comes to the door until it is told to finish.
+// load is requests of users and buyers until finish.
 type load struct {
 	t      *testing.T
 	w      *world
@@ -43,11 +45,11 @@ type load struct {
 	income                            int64 // before
 }
 
-// underLoad lets visitors, logins, an admin's changes and buyers come.
+// underLoad begins reads, logins, an administrator's changes and purchases.
 func (r *replicas) underLoad(t *testing.T) *load {
 	t.Helper()
 	l := &load{t: t, w: r.world, tx: r.buy(t).Transaction, admin: r.world.admin(t)}
-	l.admin.create("visitor", loadPassword)
+	l.admin.create("reader", loadPassword)
 	l.income = r.income(t)
 	ctx, enough := context.WithCancel(t.Context())
 	l.enough = enough
@@ -78,7 +80,7 @@ func (l *load) run(ctx context.Context, n int, once func(context.Context, *http.
 
 func (l *load) proceed(d time.Duration) { time.Sleep(d) }
 
-// finish lets what is under way end.
+// finish waits until what is under way has ended.
 func (l *load) finish() {
 	l.enough()
 	l.all.Wait()
@@ -103,31 +105,25 @@ func (l *load) broken(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
 }
 
-// ask sends one request of a visitor; status is 0 when the connection broke.
+// ask sends one request; status is 0 when the connection broke.
 func (l *load) ask(ctx context.Context, c *http.Client, method, path, body string) (status int, v map[string]any) {
-	req, err := http.NewRequestWithContext(ctx, method, l.w.tap.URL+path, strings.NewReader(body))
+	req, err := client.NewRequest(ctx, method, l.w.PublicURL+path, body)
 	if err != nil {
 		l.broken("%v", err)
 		return 0, nil
 	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-		for _, cookie := range c.Jar.Cookies(req.URL) {
-			if cookie.Name == "csrf-token" {
-				req.Header.Set("X-CSRF-Token", cookie.Value)
-			}
+	for _, cookie := range c.Jar.Cookies(req.URL) {
+		if cookie.Name == "csrf-token" && body != "" {
+			req.Header.Set("X-CSRF-Token", cookie.Value)
 		}
 	}
-	resp, err := c.Do(req)
-	if err != nil {
-		l.broken("%s %s: %v", method, path, err)
-		return 0, nil
+	answer := client.Do(c, req)
+	if answer.Err != nil {
+		l.broken("%s %s: %v", method, path, answer.Err)
+	} else if err := json.Unmarshal(answer.Body, &v); err != nil {
+		l.broken("%s %s: %s: %v", method, path, answer, err)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
-		l.broken("%s %s: %d: %v", method, path, resp.StatusCode, err)
-	}
-	return resp.StatusCode, v
+	return answer.Status, v
 }
 
 // read is a request that can always be sent again.
@@ -145,7 +141,7 @@ func (l *load) read(ctx context.Context, c *http.Client, i int) {
 	time.Sleep(10 * time.Millisecond)
 }
 
-// login makes a session, which must last.
+// login creates a session, which must last.
 func (l *load) login(ctx context.Context, _ *http.Client, i int) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -153,7 +149,7 @@ func (l *load) login(ctx context.Context, _ *http.Client, i int) {
 		return
 	}
 	c := &http.Client{Jar: jar, Timeout: time.Minute}
-	status, v := l.ask(ctx, c, http.MethodPost, "/api/v1/auth/login", credentials("visitor", loadPassword))
+	status, v := l.ask(ctx, c, http.MethodPost, "/api/v1/auth/login", credentials("reader", loadPassword))
 	if status != http.StatusOK && status != http.StatusBadGateway {
 		l.broken("login: %d %v", status, v)
 	}
@@ -166,8 +162,8 @@ func (l *load) login(ctx context.Context, _ *http.Client, i int) {
 	time.Sleep(200 * time.Millisecond)
 }
 
-// change makes a user; when nobody knows whether it happened it asks again, and
-// then it has.
+// change creates a user; without an answer it tries again, and then the user is
+// there.
 func (l *load) change(ctx context.Context, _ *http.Client, i int) {
 	body := fmt.Sprintf(`{"username":"user-%d","display_name":"U","password":%q}`, i, loadPassword)
 	status, v := l.ask(ctx, &l.admin.Client, http.MethodPost, "/api/v1/auth/users", body)
@@ -184,12 +180,12 @@ func (l *load) change(ctx context.Context, _ *http.Client, i int) {
 	time.Sleep(200 * time.Millisecond)
 }
 
-// purchase pays for a receipt, and comes back with the same payment until it is
+// purchase pays for a receipt, and tries again with the same payment until it is
 // there.
 func (l *load) purchase(ctx context.Context, _ *http.Client, i int) {
 	state := filepath.Join(l.t.TempDir(), fmt.Sprint(i))
 	for try := range 5 {
-		cmd := exec.CommandContext(ctx, filepath.Join(l.w.Bin, "agent"), "--json", "--url", l.w.tap.URL, "--rpc", "http://"+l.w.Chain, "--state", state, "--tx", l.tx)
+		cmd := exec.CommandContext(ctx, filepath.Join(l.w.Bin, "agent"), "--json", "--url", l.w.PublicURL, "--rpc", "http://"+l.w.Chain, "--state", state, "--tx", l.tx)
 		cmd.Env = l.w.AgentEnv()
 		begin := time.Now()
 		out, err := cmd.Output()
@@ -230,7 +226,7 @@ func (l *load) checkSessions() {
 	}
 }
 
-// checkPayments holds the receipts against the money.
+// checkPayments compares the receipts with the money.
 func (l *load) checkPayments() {
 	l.t.Helper()
 	if moved := l.w.income(l.t) - l.income; moved != int64(l.purchases.done)*price {

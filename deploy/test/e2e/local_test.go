@@ -36,13 +36,13 @@ func (l *launch) Write(p []byte) (int, error) {
 	return l.output.Write(p)
 }
 
-func (l *launch) said() string {
+func (l *launch) printed() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.output.String()
 }
 
-// ports gives a setting for each port of the local stack.
+// ports returns a setting for each port of the local stack.
 func ports(t *testing.T) (env []string) {
 	t.Helper()
 	settings := []string{
@@ -72,15 +72,15 @@ func up(t *testing.T, state string, env []string) *launch {
 	}
 	t.Cleanup(func() { _ = l.cmd.Process.Kill() })
 	eventually(t, "the stack is up", func(context.Context) error {
-		if !strings.Contains(l.said(), "Ctrl-C stops everything.") {
-			return errors.New(l.said())
+		if !strings.Contains(l.printed(), "Ctrl-C stops everything.") {
+			return errors.New(l.printed())
 		}
 		return nil
 	})
 	return l
 }
 
-// end waits for the launcher's end and gives its exit code.
+// end waits for the launcher's end and returns its exit code.
 func (l *launch) end() int {
 	l.t.Helper()
 	var exit *exec.ExitError
@@ -90,7 +90,7 @@ func (l *launch) end() int {
 	return l.cmd.ProcessState.ExitCode()
 }
 
-// allFree fails while somebody listens on a port of the stack.
+// allFree fails while a program listens on a port of the stack.
 func (l *launch) allFree(t *testing.T) {
 	t.Helper()
 	eventually(t, "the ports are free again", func(ctx context.Context) error {
@@ -111,7 +111,7 @@ func (l *launch) allFree(t *testing.T) {
 // curl runs the line that the screen shows for the login.
 func (l *launch) curl(t *testing.T) {
 	t.Helper()
-	line := regexp.MustCompile(`(?s)  curl -i .*?/login`).FindString(l.said())
+	line := regexp.MustCompile(`(?s)  curl -i .*?/login`).FindString(l.printed())
 	code, out := command(t, nil, "/bin/sh", "-c", line)
 	if code != 0 || !bytes.Contains(out, []byte("HTTP/1.1 200 OK")) || !bytes.Contains(out, []byte(`"username":"admin"`)) {
 		t.Errorf("%s\nends with %d: %s", line, code, out)
@@ -135,7 +135,7 @@ func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := first.end(); code != 0 {
-		t.Errorf("a stop ends with %d: %s", code, first.said())
+		t.Errorf("a stop ends with %d: %s", code, first.printed())
 	}
 	first.allFree(t)
 
@@ -154,8 +154,8 @@ func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
 
 func TestTheLocalStackNeedsNoRedisServer(t *testing.T) {
 	l := up(t, filepath.Join(t.TempDir(), "state"), append(ports(t), "PATH=/nonexistent"))
-	if !strings.Contains(l.said(), "redis-server is not installed, so sessions end with it") {
-		t.Errorf("it does not say which Redis it is:\n%s", l.said())
+	if !strings.Contains(l.printed(), "redis-server is not installed, so sessions end with it") {
+		t.Errorf("it does not print which Redis it is:\n%s", l.printed())
 	}
 	l.curl(t)
 	b := newBrowser(t, l.origin(t))
@@ -167,16 +167,16 @@ func TestTheLocalStackNeedsNoRedisServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := l.end(); code != 0 {
-		t.Errorf("a stop ends with %d: %s", code, l.said())
+		t.Errorf("a stop ends with %d: %s", code, l.printed())
 	}
 }
 
-// origin is the door's address on the screen.
+// origin is the proxy's address on the screen.
 func (l *launch) origin(t *testing.T) string {
 	t.Helper()
-	found := regexp.MustCompile(`door +(http://\S+)`).FindStringSubmatch(l.said())
+	found := regexp.MustCompile(`(?:door|proxy) +(http://\S+)`).FindStringSubmatch(l.printed())
 	if found == nil {
-		t.Fatal(l.said())
+		t.Fatal(l.printed())
 	}
 	return found[1]
 }
@@ -199,7 +199,7 @@ func TestTheLocalStackNamesATakenPortAndItsSetting(t *testing.T) {
 	}
 }
 
-func TestTheLocalStackStopsAndSaysWhyWhenAServiceDies(t *testing.T) {
+func TestTheLocalStackStopsAndPrintsTheReasonWhenAServiceDies(t *testing.T) {
 	l := up(t, filepath.Join(t.TempDir(), "state"), ports(t))
 	if err := syscall.Kill(l.child(t, "verifier"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -207,13 +207,13 @@ func TestTheLocalStackStopsAndSaysWhyWhenAServiceDies(t *testing.T) {
 	if code := l.end(); code != 1 {
 		t.Errorf("ends with %d", code)
 	}
-	if said := l.said(); !strings.Contains(said, "verifier: ended by itself: signal: killed") || !strings.Contains(said, "The last lines of ") {
-		t.Errorf("it says\n%s", said)
+	if printed := l.printed(); !strings.Contains(printed, "verifier: ended by itself: signal: killed") || !strings.Contains(printed, "The last lines of ") {
+		t.Errorf("it prints\n%s", printed)
 	}
 	l.allFree(t)
 }
 
-// child gives the id of the launcher's child of a name, from Linux's /proc/N/stat:
+// child returns the id of the launcher's child of a name, from Linux's /proc/N/stat:
 // "id (name) state parent …".
 func (l *launch) child(t *testing.T, name string) int {
 	t.Helper()

@@ -29,11 +29,11 @@ func (w *world) backupCommand(t *testing.T, stdin []byte, args ...string) (stdou
 	return out.Bytes(), err
 }
 
-// lose stops the services and Redis, and forgets everything that they kept.
+// lose stops the services and Redis, and deletes everything that they kept.
 func (w *world) lose(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"proxy", "verifier", "auth", "redis"} {
-		w.programs.Kill(name)
+		w.Programs.Kill(name)
 	}
 	for _, pattern := range []string{"*.db*", "*.pem", "*.json", "session-secret*", "redis/*"} {
 		files, err := filepath.Glob(w.Path(pattern))
@@ -54,12 +54,10 @@ func (w *world) resume(t *testing.T) {
 	if err := w.Prepare(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.StartRedis(t.Context(), w.programs); err != nil {
-		t.Fatal(explain(err))
+	if _, err := w.StartRedis(t.Context(), w.Programs); err != nil {
+		t.Fatal(err)
 	}
-	if err := w.programs.Start(t.Context(), readyWithin, w.Auth(), w.Verifier(), w.Proxy()); err != nil {
-		t.Fatal(explain(err))
-	}
+	w.restart(t, w.Auth(), w.Verifier(), w.Proxy())
 }
 
 // TestAStackThatLostEverythingIsRestored loses users, ledger, keys, secrets and
@@ -91,10 +89,10 @@ func TestAStackThatLostEverythingIsRestored(t *testing.T) {
 
 	// Sessions ended, passwords hold, and ids go on.
 	emil.me(401)
-	if again := newBrowser(t, w.tap.URL).login("emil", "a password of eight"); again != user {
+	if again := newBrowser(t, w.PublicURL).login("emil", "a password of eight"); again != user {
 		t.Errorf("emil is %+v and was %+v", again, user)
 	}
-	newBrowser(t, w.tap.URL).ask("POST", "/api/v1/auth/login", credentials("late", "a password of eight")).want(t, 401, nil)
+	newBrowser(t, w.PublicURL).ask("POST", "/api/v1/auth/login", credentials("late", "a password of eight")).want(t, 401, nil)
 
 	// What was sold is there, and holds: also what was sold after the backup,
 	// because it was signed by the same key.
@@ -110,8 +108,8 @@ func TestAStackThatLostEverythingIsRestored(t *testing.T) {
 	w.checkReceipt(t, w.buy(t).Answer)
 }
 
-// TestANewSessionSecretLogsNobodyOut walks through the rotation of the page keys.md.
-func TestANewSessionSecretLogsNobodyOut(t *testing.T) {
+// TestANewSessionSecretEndsNoSession follows the rotation of the page keys.md.
+func TestANewSessionSecretEndsNoSession(t *testing.T) {
 	w := newWorld(t, options{})
 	b, _ := w.member(t, "frida")
 	rotate := func() {
@@ -119,7 +117,7 @@ func TestANewSessionSecretLogsNobodyOut(t *testing.T) {
 		if err := layout.RotateSessionSecret(w.State); err != nil {
 			t.Fatal(err)
 		}
-		w.programs.Kill("auth")
+		w.Programs.Kill("auth")
 		w.restart(t, w.Auth())
 	}
 	stolen := b.cookie("svc.sid")
@@ -130,11 +128,11 @@ func TestANewSessionSecretLogsNobodyOut(t *testing.T) {
 	}
 	rotate()
 	b.me(200)
-	old := newBrowser(t, w.tap.URL)
+	old := newBrowser(t, w.PublicURL)
 	old.ask("GET", "/api/v1/auth/me", "", "Cookie", "svc.sid="+stolen).want(t, 401, nil)
 }
 
-// TestANewReceiptKeyIsAnnouncedFirst walks through the other one.
+// TestANewReceiptKeyIsAnnouncedFirst follows the other one.
 func TestANewReceiptKeyIsAnnouncedFirst(t *testing.T) {
 	w := newWorld(t, options{})
 	old := w.buy(t)
@@ -143,12 +141,12 @@ func TestANewReceiptKeyIsAnnouncedFirst(t *testing.T) {
 		if err := change(w.State); err != nil {
 			t.Fatal(err)
 		}
-		w.programs.Kill("verifier")
+		w.Programs.Kill("verifier")
 		w.restart(t, w.Verifier())
 	}
 	restart(layout.AnnounceReceiptKey)
-	kept := filepath.Join(t.TempDir(), "kept.json") // by a buyer who asks no more
-	document := newBrowser(t, w.tap.URL).ask("GET", "/.well-known/receipt-signing-key.json", "").want(t, 200, nil)
+	kept := filepath.Join(t.TempDir(), "kept.json") // by a buyer who does not read it again
+	document := newBrowser(t, w.PublicURL).ask("GET", "/.well-known/receipt-signing-key.json", "").want(t, 200, nil)
 	if err := os.WriteFile(kept, document.body, 0o600); err != nil {
 		t.Fatal(err)
 	}

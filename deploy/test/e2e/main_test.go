@@ -7,9 +7,10 @@ import (
 	"testing"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/stack"
 )
 
-// shared is the stack that all journeys use that do not need one of their own.
+// shared is the stack of all journeys that need none of their own.
 var shared *world
 
 func TestMain(m *testing.M) { os.Exit(runAll(m)) }
@@ -21,28 +22,28 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	app := newHousehold()
+	app := newApp()
 	defer app.Close()
 	w, stop, err := start(context.Background(), dir, options{change: func(l *layout.Layout) {
 		l.Extra["pforte-proxy"] = map[string]string{"APP_UPSTREAM": app.Listener.Addr().String()}
 	}})
 	defer stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, explain(err))
+		fmt.Fprintln(os.Stderr, stack.Explain(err))
 		return 1
 	}
 	shared = w
 	code := m.Run()
-	for _, exchange := range w.tap.exchanges() {
-		fmt.Println("held against its document:", exchange)
+	for _, exchange := range w.recorder.exchanges() {
+		fmt.Println("checked against its document:", exchange)
 	}
 	return code
 }
 
-// visit is the shared stack for one journey, whose exchanges must be as
+// sharedWorld is the shared stack for one journey, whose exchanges must be as
 // documented.
-func visit(t *testing.T) *world {
+func sharedWorld(t *testing.T) *world {
 	t.Helper()
-	t.Cleanup(func() { shared.tap.report(t) })
+	t.Cleanup(func() { shared.recorder.report(t) })
 	return shared
 }

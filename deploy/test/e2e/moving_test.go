@@ -11,14 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/pforte/pforte/pkg/sqldb" // the driver of the household's database
+	_ "github.com/pforte/pforte/pkg/sqldb" // the driver of the application's database
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 )
 
-// What an application that a household has used for years keeps of its users,
-// with hashes as other bcrypt programs write them ($2b$, and $2y$ of PHP).
-const householdUsers = `
+// The users of an application that was used without Pforte, with hashes as other bcrypt programs write them ($2b$, and $2y$ of PHP).
+const existingUsers = `
 	CREATE TABLE users (
 		id INTEGER PRIMARY KEY AUTOINCREMENT, username TEXT NOT NULL UNIQUE, display_name TEXT NOT NULL, password_hash TEXT NOT NULL,
 		avatar_color TEXT NOT NULL DEFAULT '#007AFF', role TEXT NOT NULL DEFAULT 'member',
@@ -32,9 +31,9 @@ const (
 	paulPassword, paulHash   = "pauls altes Kennwort", "abcdefghijklmnopqrstuuLkwVNmDLJpptz5phTM7uOaaYPTw99ky"
 )
 
-// TestAnExistingHouseholdMovesIn does what the page household.md says, with the
+// TestUsersOfAnExistingApplicationAreImported does what the page household.md says, with the
 // frontend as a folder of files and as a server of its own.
-func TestAnExistingHouseholdMovesIn(t *testing.T) {
+func TestUsersOfAnExistingApplicationAreImported(t *testing.T) {
 	const page, script = "<!doctype html><title>Haushalt</title>", "console.log('lists')"
 	files := t.TempDir()
 	for name, content := range map[string]string{"index.html": page, "lists.js": script} {
@@ -44,7 +43,7 @@ func TestAnExistingHouseholdMovesIn(t *testing.T) {
 	}
 	server := httptest.NewServer(http.FileServer(http.Dir(files)))
 	t.Cleanup(server.Close)
-	app := newHousehold()
+	app := newApp()
 	t.Cleanup(app.Close)
 	for setting, value := range map[string]string{"FRONTEND_ROOT": files, "FRONTEND_UPSTREAM": server.Listener.Addr().String()} {
 		t.Run(setting, func(t *testing.T) {
@@ -52,23 +51,23 @@ func TestAnExistingHouseholdMovesIn(t *testing.T) {
 				l.Extra["pforte-proxy"] = map[string]string{setting: value, "APP_UPSTREAM": app.Listener.Addr().String()}
 				l.Extra["auth"] = map[string]string{"BOOTSTRAP_ADMIN_USERNAME": "", "BOOTSTRAP_ADMIN_PASSWORD_FILE": ""}
 			}})
-			old := householdDatabase(t)
+			old := existingDatabase(t)
 			if out := w.authCommand(t, "user", "import", "--from", old); !strings.Contains(out, "nothing was changed") || strings.Contains(out, "$2") {
-				t.Fatalf("the dry run says %s", out)
+				t.Fatalf("the dry run prints %s", out)
 			}
-			newBrowser(t, w.tap.URL).ask("POST", "/api/v1/auth/login", credentials("petra", petraPassword)).want(t, 401, nil)
+			newBrowser(t, w.PublicURL).ask("POST", "/api/v1/auth/login", credentials("petra", petraPassword)).want(t, 401, nil)
 			if out := w.authCommand(t, "user", "import", "--from", old, "--apply"); !strings.Contains(out, "imported: 2") {
-				t.Fatalf("the import says %s", out)
+				t.Fatalf("the import prints %s", out)
 			}
-			w.livesHere(t, page, script)
+			w.useApplication(t, page, script)
 		})
 	}
 }
 
-// livesHere uses the household's application as its members do.
-func (w *world) livesHere(t *testing.T, page, script string) {
+// useApplication uses the application as its users do.
+func (w *world) useApplication(t *testing.T, page, script string) {
 	t.Helper()
-	b := newBrowser(t, w.tap.URL)
+	b := newBrowser(t, w.PublicURL)
 	if got := b.ask("GET", "/", "").want(t, 200, nil); string(got.body) != page {
 		t.Errorf("the page is %s", got.body)
 	}
@@ -80,43 +79,43 @@ func (w *world) livesHere(t *testing.T, page, script string) {
 	if user, want := b.login("petra", petraPassword), (member{ID: 1, Username: "petra", DisplayName: "Petra", AvatarColor: "#007AFF", Role: "admin"}); user != want {
 		t.Errorf("petra is %+v", user)
 	}
-	var seen visitor
+	var seen received
 	b.ask("POST", "/api/v1/lists", `{"milk":2}`).want(t, 200, &seen)
 	if fmt.Sprint(seen.ID, seen.Name, seen.Role) != "[1] [petra] [admin]" || strings.Contains(seen.Cookie, "svc.sid") {
-		t.Errorf("the API sees %+v", seen)
+		t.Errorf("the application received %+v", seen)
 	}
-	// The next member gets an id that no imported one has, and none had before.
+	// The next member has an id that no imported one has, and none had before.
 	if next := b.create("oma", "omas neues Kennwort"); next.ID != 5 {
 		t.Errorf("the next id is %d", next.ID)
 	}
-	paul := newBrowser(t, w.tap.URL)
+	paul := newBrowser(t, w.PublicURL)
 	paul.login("paul", paulPassword)
 	paul.ask("GET", "/api/v1/lists", "").want(t, 200, &seen)
 	if fmt.Sprint(seen.ID, seen.Name, seen.Role) != "[4] [paul] [member]" {
-		t.Errorf("the API sees %+v", seen)
+		t.Errorf("the application received %+v", seen)
 	}
 	change := fmt.Sprintf(`{"current_password":%q,"new_password":"pauls neues Kennwort"}`, paulPassword)
 	paul.ask("PATCH", "/api/v1/auth/me/password", change).want(t, 200, nil)
-	newBrowser(t, w.tap.URL).login("paul", "pauls neues Kennwort")
+	newBrowser(t, w.PublicURL).login("paul", "pauls neues Kennwort")
 }
 
-// householdDatabase gives the path of the household's old database.
-func householdDatabase(t *testing.T) string {
+// existingDatabase returns the path of the application's own database.
+func existingDatabase(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "household.db")
+	path := filepath.Join(t.TempDir(), "existing.db")
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(t.Context(), householdUsers); err != nil {
+	if _, err := db.ExecContext(t.Context(), existingUsers); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
 // authCommand runs a command of auth with the settings of the running one, and
-// gives what it prints.
+// returns what it prints.
 func (w *world) authCommand(t *testing.T, args ...string) string {
 	t.Helper()
 	program := w.Auth()

@@ -96,7 +96,7 @@ func TestOneReceiptOfEachNetworkIsTheGoldenOne(t *testing.T) {
 			}
 		})
 	}
-	resp, err := http.Post(w.tap.URL+"/v1/verify/gnosis-transaction", "application/json", nil)
+	resp, err := http.Post(w.PublicURL+"/v1/verify/gnosis-transaction", "application/json", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

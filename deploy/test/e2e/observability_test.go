@@ -51,7 +51,7 @@ func exposed(t *testing.T, program, addr string) map[string]observability.Metric
 }
 
 func TestThePageOfMetricsIsWhatTheProgramsExpose(t *testing.T) {
-	w := visit(t)
+	w := sharedWorld(t)
 	w.admin(t)
 	w.buy(t)
 	page, err := observability.ReadPage(top + "/deploy/docs/metrics.md")
@@ -62,11 +62,11 @@ func TestThePageOfMetricsIsWhatTheProgramsExpose(t *testing.T) {
 	addrs := map[string]string{"auth": w.AuthAdmin, "verifier": w.VerifierAdmin, "proxy": w.ProxyAdmin}
 	for program, addr := range addrs {
 		for name, m := range exposed(t, program, addr) {
-			_, told := page[name]
+			_, named := page[name]
 			switch {
-			case strings.HasPrefix(name, program+"_"), program == "proxy" && told && page[name].Program == "proxy":
+			case strings.HasPrefix(name, program+"_"), program == "proxy" && named && page[name].Program == "proxy":
 				there[name] = m
-			case told && page[name].Program == "others":
+			case named && page[name].Program == "others":
 				m.Program = "others"
 				there[name] = m
 			}
@@ -80,17 +80,17 @@ func TestThePageOfMetricsIsWhatTheProgramsExpose(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(page, there); diff != "" {
-		t.Errorf("the page tells (-), the programs have (+):\n%s", diff)
+		t.Errorf("the page has (-), the programs have (+):\n%s", diff)
 	}
 }
 
 func TestOneTraceGoesThroughEveryProgram(t *testing.T) {
 	c := tracingtest.New(t)
-	strangers := &headers{}
+	outside := &headers{}
 	w := newWorld(t, options{change: func(l *layout.Layout) {
 		traced(l, c, "OTEL_SDK_DISABLED", "false")
-		l.Extra["verifier"]["CHAIN_RPC_URLS"] = strangers.before(t, l.Chain)
-		l.Extra["verifier"]["FACILITATOR_URL"] = strangers.before(t, l.Facilitator)
+		l.Extra["verifier"]["CHAIN_RPC_URLS"] = outside.before(t, l.Chain)
+		l.Extra["verifier"]["FACILITATOR_URL"] = outside.before(t, l.Facilitator)
 	}})
 	b := w.admin(t)
 	b.me(http.StatusOK)
@@ -122,8 +122,8 @@ func TestOneTraceGoesThroughEveryProgram(t *testing.T) {
 			t.Errorf("the log of %s does not name the trace of the login", program)
 		}
 	}
-	if told := strangers.named("Traceparent", "Tracestate", "Baggage"); len(told) > 0 || strangers.count() < 4 {
-		t.Errorf("nodes and the facilitator got %v in %d calls", told, strangers.count())
+	if got := outside.named("Traceparent", "Tracestate", "Baggage"); len(got) > 0 || outside.count() < 4 {
+		t.Errorf("nodes and the facilitator got %v in %d calls", got, outside.count())
 	}
 }
 
@@ -158,7 +158,7 @@ type headers struct {
 	seen []http.Header
 }
 
-// before gives the URL of a door before a program.
+// before returns the URL of a proxy before a program.
 func (h *headers) before(t *testing.T, addr string) string {
 	t.Helper()
 	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr})
@@ -178,7 +178,7 @@ func (h *headers) count() int {
 	return len(h.seen)
 }
 
-// named gives those of the headers that came.
+// named returns those of the headers that came.
 func (h *headers) named(names ...string) (came []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,7 +192,7 @@ func (h *headers) named(names ...string) (came []string) {
 	return came
 }
 
-// traceWith gives a trace that has all steps, each but the first below another
+// traceWith returns a trace that has all steps, each but the first below another
 // step of it.
 func traceWith(spans []tracingtest.Span, steps []string) string {
 	byTrace := map[string][]tracingtest.Span{}

@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/deploy/internal/stack"
 )
 
-// recordedBlock is block 2,000,000 of Base, as a node told it.
+// recordedBlock is block 2,000,000 of Base, as a node answered it.
 const recordedBlock = top + "/pkg/receipt/testdata/blocks/base-mainnet-2000000.json.gz"
 
 // bought is what the scripts in clients print.
@@ -64,7 +64,7 @@ func officialFacilitator(l layout.Layout, nodePath, addr string) stack.Program {
 func (w *world) pay(t *testing.T, script, question string) bought {
 	t.Helper()
 	env := []string{"BUYER_KEY=" + layout.PayerKey, "RPC_URL=http://" + w.Chain}
-	code, out := command(t, env, node(t), "clients/"+script, w.tap.URL+"/v1/verify/base-transaction", question)
+	code, out := command(t, env, node(t), "clients/"+script, w.PublicURL+"/v1/verify/base-transaction", question)
 	var b bought
 	if err := json.Unmarshal(out, &b); code != 0 || err != nil {
 		t.Fatalf("%s ends with %d: %v: %s\nfacilitator: %s", script, code, err, out, w.log(t, "facilitator"))
@@ -101,7 +101,7 @@ func TestTheOfficialClientsBuyAndTheReceiptsHold(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r := answer.Receipt; r.Block.Number != "2000000" || r.Transaction.From != c.from || r.Verdict != "verified" {
-				t.Errorf("the receipt says %+v", r)
+				t.Errorf("the receipt has %+v", r)
 			}
 			if got := w.income(t) - before; got != price {
 				t.Errorf("%d moved", got)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,8 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/pforte/pforte/deploy/internal/layout"
 )
 
 // price is one verification in the token's atomic units.
@@ -35,7 +32,7 @@ type purchase struct {
 	Answer json.RawMessage `json:"answer"`
 }
 
-// command runs a program to its end and gives its exit code and its standard
+// command runs a program to its end and returns its exit code and its standard
 // output.
 func command(t *testing.T, env []string, path string, args ...string) (code int, out []byte) {
 	t.Helper()
@@ -56,52 +53,24 @@ func command(t *testing.T, env []string, path string, args ...string) (code int,
 	return cmd.ProcessState.ExitCode(), stdout.Bytes()
 }
 
-// agent runs the paying client against the door.
+// agent runs the paying client against the proxy.
 func (w *world) agent(t *testing.T, args ...string) (code int, out []byte) {
 	t.Helper()
-	args = append([]string{"--url", w.tap.URL, "--rpc", "http://" + w.Chain, "--state", t.TempDir()}, args...)
+	args = append([]string{"--url", w.PublicURL, "--rpc", "http://" + w.Chain, "--state", t.TempDir()}, args...)
 	return command(t, w.AgentEnv(), filepath.Join(w.Bin, "agent"), args...)
 }
 
 // income is what the payee holds, in atomic units.
 func (w *world) income(t *testing.T) int64 {
 	t.Helper()
-	const balanceOf = "0x70a08231" // balanceOf(address)
-	var hex string
-	w.rpc(t, "eth_call", &hex, map[string]string{
-		"to": layout.Token, "data": balanceOf + strings.Repeat("0", 24) + strings.ToLower(layout.Payee[2:]),
-	}, "latest")
-	amount, ok := new(big.Int).SetString(strings.TrimPrefix(hex, "0x"), 16)
-	if !ok {
-		t.Fatalf("the balance is %q", hex)
-	}
-	return amount.Int64()
-}
-
-func (w *world) rpc(t *testing.T, method string, result any, params ...any) {
-	t.Helper()
-	call, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	amount, err := w.DevelopmentChain().Income(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.Post("http://"+w.Chain, "application/json", bytes.NewReader(call))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var envelope struct {
-		Result json.RawMessage `json:"result"`
-		Error  json.RawMessage `json:"error"`
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&envelope); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(envelope.Result, result); err != nil {
-		t.Fatalf("%s: %s %v", method, envelope.Error, err)
-	}
+	return int64(amount)
 }
 
-// buy lets the agent send a transaction and buy its verification.
+// buy has the agent send a transaction and buy its verification.
 func (w *world) buy(t *testing.T, args ...string) purchase {
 	t.Helper()
 	code, out := w.agent(t, append([]string{"--json"}, args...)...)
@@ -124,7 +93,7 @@ func (w *world) checkReceipt(t *testing.T, answer []byte) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "answer.json")
 	key := filepath.Join(t.TempDir(), "key.json")
-	published := newBrowser(t, w.tap.URL).ask("GET", "/.well-known/receipt-signing-key.json", "").want(t, 200, nil)
+	published := newBrowser(t, w.PublicURL).ask("GET", "/.well-known/receipt-signing-key.json", "").want(t, 200, nil)
 	for path, content := range map[string][]byte{file: answer, key: published.body} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
@@ -138,7 +107,7 @@ func (w *world) checkReceipt(t *testing.T, answer []byte) {
 	}
 }
 
-// node is the path of Node. A person without it skips the journey; CI has it.
+// node is the path of Node. Without it the journey is skipped; CI has it.
 func node(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("node")
@@ -152,17 +121,17 @@ func node(t *testing.T) string {
 }
 
 func TestAnAgentPaysOnceForAReceiptThatHolds(t *testing.T) {
-	w := visit(t)
+	w := sharedWorld(t)
 	before := w.income(t)
 	bought := w.buy(t, "--status", "success")
 	if got := w.income(t) - before; got != price || bought.Payment.Amount != fmt.Sprint(price) {
-		t.Errorf("%d moved, and the agent says %s", got, bought.Payment.Amount)
+		t.Errorf("%d moved, and the agent reports %s", got, bought.Payment.Amount)
 	}
 	w.checkReceipt(t, bought.Answer)
 }
 
 func TestTheSameQuestionGetsTheSameReceipt(t *testing.T) {
-	w := visit(t)
+	w := sharedWorld(t)
 	sent := w.buy(t)
 	first := w.buy(t, "--tx", sent.Transaction, "--status", "success", "--min-confirmations", "2")
 	again := w.buy(t, "--tx", "0x"+strings.ToUpper(sent.Transaction[2:]), "--status", "success", "--min-confirmations", "2")
@@ -174,8 +143,8 @@ func TestTheSameQuestionGetsTheSameReceipt(t *testing.T) {
 	}
 }
 
-func TestNobodyPaysForWhatCannotBeVerified(t *testing.T) {
-	w := visit(t)
+func TestWhatCannotBeVerifiedIsNotCharged(t *testing.T) {
+	w := sharedWorld(t)
 	bought := w.buy(t)
 	before := w.income(t)
 	for name, args := range map[string][]string{
@@ -193,22 +162,22 @@ func TestNobodyPaysForWhatCannotBeVerified(t *testing.T) {
 	}
 }
 
-// lastPaid is a paid request as it passed the wiretap, for sending it again.
+// lastPaid is a paid request as it passed the recorder, for sending it again.
 func (w *world) lastPaid(t *testing.T) *http.Request {
 	t.Helper()
-	w.tap.mu.Lock()
-	defer w.tap.mu.Unlock()
-	if w.tap.paid == nil {
+	w.recorder.mu.Lock()
+	defer w.recorder.mu.Unlock()
+	if w.recorder.paid == nil {
 		t.Fatal("nothing was paid")
 	}
-	return w.tap.paid.Clone(t.Context())
+	return w.recorder.paid.Clone(t.Context())
 }
 
 func TestAPaidAnswerIsThereAgainAfterTheVerifierWasKilled(t *testing.T) {
 	w := newWorld(t, options{})
 	bought := w.buy(t)
 	before := w.income(t)
-	w.programs.Kill("verifier")
+	w.Programs.Kill("verifier")
 	w.restart(t, w.Verifier())
 	request := w.lastPaid(t)
 	for range 2 {
@@ -232,10 +201,10 @@ func (w *world) resend(t *testing.T, r *http.Request) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), r.Method, w.tap.URL+r.URL.Path, bytes.NewReader(content))
+	req, err := http.NewRequestWithContext(t.Context(), r.Method, w.PublicURL+r.URL.Path, bytes.NewReader(content))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header = r.Header.Clone()
-	return newBrowser(t, w.tap.URL).send(req)
+	return newBrowser(t, w.PublicURL).send(req)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
-// replicas is a stack with two of each service behind its door, which share a
+// replicas is a stack with two of each service behind its proxy, which share a
 // Redis and a Postgres.
 type replicas struct {
 	*world
@@ -20,8 +20,8 @@ type replicas struct {
 	each map[string]stack.Program
 }
 
-// newReplicas starts services that take leave for as long as leave says.
-func newReplicas(t *testing.T, leave time.Duration) *replicas {
+// newReplicas starts services with a SHUTDOWN_DELAY.
+func newReplicas(t *testing.T, delay time.Duration) *replicas {
 	t.Helper()
 	users, ledger := sqldbtest.Postgres(t), sqldbtest.Postgres(t)
 	if users == "" {
@@ -29,8 +29,8 @@ func newReplicas(t *testing.T, leave time.Duration) *replicas {
 	}
 	second := layout.Addresses{Auth: freeAddr(t), AuthAdmin: freeAddr(t), Verifier: freeAddr(t), VerifierAdmin: freeAddr(t)}
 	w := newWorld(t, options{change: func(l *layout.Layout) {
-		l.Extra["auth"] = map[string]string{"DATABASE_URL": users, "SHUTDOWN_DELAY": leave.String()}
-		l.Extra["verifier"] = map[string]string{"DATABASE_URL": ledger, "SHUTDOWN_DELAY": leave.String()}
+		l.Extra["auth"] = map[string]string{"DATABASE_URL": users, "SHUTDOWN_DELAY": delay.String()}
+		l.Extra["verifier"] = map[string]string{"DATABASE_URL": ledger, "SHUTDOWN_DELAY": delay.String()}
 		l.Extra["pforte-proxy"] = map[string]string{
 			"AUTH_UPSTREAM":     l.Addresses.Auth + " " + second.Auth,
 			"VERIFIER_UPSTREAM": l.Addresses.Verifier + "," + second.Verifier,
@@ -49,14 +49,14 @@ func newReplicas(t *testing.T, leave time.Duration) *replicas {
 }
 
 // TestAKilledReplicaLosesOnlyWhatCannotBeSentAgain kills one of each service
-// without warning, twice, while visitors, admins and buyers come.
+// without warning, twice, under load.
 func TestAKilledReplicaLosesOnlyWhatCannotBeSentAgain(t *testing.T) {
 	r := newReplicas(t, 0)
 	l := r.underLoad(t)
 	for _, suffix := range []string{"", "-2"} {
 		l.proceed(2 * time.Second)
-		r.programs.Kill("auth" + suffix)
-		r.programs.Kill("verifier" + suffix)
+		r.Programs.Kill("auth" + suffix)
+		r.Programs.Kill("verifier" + suffix)
 		l.proceed(5 * time.Second)
 		r.restart(t, r.each["auth"+suffix])
 		r.restart(t, r.each["verifier"+suffix])
@@ -71,28 +71,28 @@ func TestAKilledReplicaLosesOnlyWhatCannotBeSentAgain(t *testing.T) {
 	}
 }
 
-// TestARollingRestartLosesNothing stops and starts each replica in turn.
+// TestARollingRestartLosesNothing stops and starts one replica after the other.
 func TestARollingRestartLosesNothing(t *testing.T) {
 	r := newReplicas(t, 3*time.Second)
 	l := r.underLoad(t)
 	l.proceed(time.Second)
 	for _, name := range []string{"auth", "verifier", "auth-2", "verifier-2"} {
 		begin := time.Now()
-		r.programs.End(t.Context(), name, time.Minute)
+		r.Programs.End(t.Context(), name, time.Minute)
 		t.Logf("%s stopped in %v", name, time.Since(begin).Round(time.Millisecond))
 		r.restart(t, r.each[name])
-		l.proceed(3 * time.Second) // the proxy has asked it again
+		l.proceed(3 * time.Second) // the proxy has checked its health
 	}
 	l.finish()
 	l.checkReads()
 	l.checkSessions()
 	l.checkPayments()
 	if l.logins.lost+l.changes.lost+l.purchases.lost != 0 {
-		t.Errorf("lost %d logins, %d changes; %d purchases had to be asked for again", l.logins.lost, l.changes.lost, l.purchases.lost)
+		t.Errorf("lost %d logins, %d changes; %d purchases had to be tried again", l.logins.lost, l.changes.lost, l.purchases.lost)
 	}
 }
 
-// TestNoStickySession lets one browser's requests reach both replicas.
+// TestNoStickySession has one browser's requests reach both replicas.
 func TestNoStickySession(t *testing.T) {
 	r := newReplicas(t, 0)
 	b, user := r.member(t, "otto")
@@ -102,7 +102,7 @@ func TestNoStickySession(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"auth", "auth-2"} {
-		r.programs.Kill(name)
+		r.Programs.Kill(name)
 		eventually(t, "the other replica answers", func(context.Context) error {
 			if got := b.ask("GET", "/api/v1/auth/me", ""); got.StatusCode != 200 {
 				return fmt.Errorf("%d %s", got.StatusCode, got.body)

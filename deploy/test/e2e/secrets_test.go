@@ -33,8 +33,7 @@ func TestNoLogHoldsASecret(t *testing.T) {
 	}
 }
 
-// secrets are what nobody may find in a log or a trace, by what they are, after
-// a purchase.
+// secrets are what must not be in a log or a trace, by name, after a purchase.
 func (w *world) secrets(t *testing.T, b *browser) map[string]string {
 	t.Helper()
 	password, err := w.AdminPassword()

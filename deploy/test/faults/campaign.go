@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/pforte/pforte/deploy/internal/stack"
 )
 
 // campaign is many runs in a few worlds.
@@ -26,7 +28,7 @@ func newCampaign(o options, f *figures) *campaign {
 	return &campaign{options: o, begin: time.Now(), figures: f}
 }
 
-// run does all runs and gives an error when one is not clean.
+// run does all runs and returns an error when one is not clean.
 func (c *campaign) run(ctx context.Context) error {
 	seeds := make(chan uint64)
 	go func() {
@@ -43,13 +45,12 @@ func (c *campaign) run(ctx context.Context) error {
 		}
 	}()
 	var all sync.WaitGroup
-	worlds := min(c.worlds, c.runs)
-	broken := make([]error, worlds)
-	for i := range worlds {
-		all.Go(func() { broken[i] = c.inWorld(ctx, fmt.Sprintf("world-%d", i+1), seeds) })
+	failed := make([]error, min(c.worlds, c.runs))
+	for i := range failed {
+		all.Go(func() { failed[i] = c.inWorld(ctx, fmt.Sprintf("world-%d", i+1), seeds) })
 	}
 	all.Wait()
-	if err := errors.Join(append(broken, ctx.Err())...); err != nil {
+	if err := errors.Join(append(failed, ctx.Err())...); err != nil {
 		return err
 	}
 	if len(c.dirty) > 0 {
@@ -58,36 +59,31 @@ func (c *campaign) run(ctx context.Context) error {
 	return nil
 }
 
-// inWorld does one run after the other in one world.
+// inWorld does one run after the other in one world. A run that did not come to
+// its faults, on a machine that is too busy, begins anew.
 func (c *campaign) inWorld(ctx context.Context, name string, seeds <-chan uint64) error {
 	w, err := newWorld(ctx, c.options, filepath.Join(c.state, name))
 	if w != nil {
 		defer w.close() //nolint:contextcheck // also when ctx has ended
 	}
 	if err != nil {
-		return errors.New(explain(err))
+		return errors.New(stack.Explain(err))
 	}
-	keep := receipts{}
+	earlier := receipts{}
 	for seed := range seeds {
-		r, err := c.once(ctx, w, seed, keep)
+		var r *run
+		for range 3 {
+			r = &run{journal: newJournal(), world: w, seed: seed, chaos: c.chaos, random: source(seed, 0)}
+			if err = r.do(ctx, earlier); err == nil || ctx.Err() != nil {
+				break
+			}
+		}
 		if err != nil {
-			return fmt.Errorf("seed %d: %s", seed, explain(err))
+			return fmt.Errorf("seed %d: %s", seed, stack.Explain(err))
 		}
 		c.add(r)
 	}
 	return nil
-}
-
-// once does one run, and begins it anew where it did not come to its faults, on
-// a machine that is too busy.
-func (c *campaign) once(ctx context.Context, w *world, seed uint64, keep receipts) (r *run, err error) {
-	for range 3 {
-		r = newRun(w, seed, c.chaos)
-		if err = r.do(ctx, keep); err == nil || ctx.Err() != nil {
-			break
-		}
-	}
-	return r, err
 }
 
 // add counts a run, and prints the journal of one that is not clean.

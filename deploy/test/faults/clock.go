@@ -9,16 +9,18 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/pforte/pforte/deploy/test/internal/client"
 )
 
 // clockSetting names, to a program that is built with the clock of folder clock,
-// the file that says how far its clock is wrong. Other programs do not know it.
+// the file of how far its clock is wrong. Other programs ignore it.
 const clockSetting = "PFORTE_CHAOS_CLOCK"
 
-// clock turns the clock of one program, while it runs.
+// clock sets the clock of one program wrong, while it runs.
 type clock struct{ path string }
 
-// newClocks makes the clocks of the programs whose clock is turned.
+// newClocks returns the clocks of the programs whose clock is set wrong.
 func newClocks(state string) (map[string]clock, error) {
 	clocks := map[string]clock{}
 	var faults error
@@ -40,25 +42,20 @@ func (c clock) set(by time.Duration) error {
 	return errors.Join(err, file.Close())
 }
 
-// turns fails unless a program's clock is one that can be turned: its answers
-// have the date.
-func (c clock) turns(ctx context.Context, url string) (err error) {
+// check returns an error unless a program's clock is one that can be set wrong: its
+// answers have the date.
+func (c clock) check(ctx context.Context, url string) (err error) {
 	if err := c.set(48 * time.Hour); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.set(0)) }()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
+	answer := client.Get(ctx, url)
+	if answer.Err != nil {
+		return answer.Err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	_ = response.Body.Close()
-	says, err := http.ParseTime(response.Header.Get("Date"))
-	if err != nil || time.Until(says) < 24*time.Hour {
-		return fmt.Errorf("the clock of %s cannot be turned (%w): build it as make chaos does", url, err)
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil || time.Until(date) < 24*time.Hour {
+		return fmt.Errorf("the clock of %s cannot be set (%w): build it as make chaos does", url, err)
 	}
 	return nil
 }

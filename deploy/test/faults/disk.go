@@ -21,8 +21,7 @@ func newDisk(path string) (disk, error) {
 
 func (d disk) ballast() string { return filepath.Join(d.path, "ballast") }
 
-// fill writes until there is no room left. A disk that is not its own stays as
-// it is.
+// fill writes until no space is left. A disk that is not its own stays as it is.
 func (d disk) fill() error {
 	if !ownDisks {
 		return nil
@@ -40,7 +39,7 @@ func (d disk) fill() error {
 	return nil
 }
 
-// free makes room again.
+// free ends what fill did.
 func (d disk) free() { _ = os.Remove(d.ballast()) }
 
 // empty removes everything.

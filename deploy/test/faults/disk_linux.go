@@ -10,8 +10,8 @@ import (
 // ownDisks is whether this process may mount: it is root.
 var ownDisks = os.Geteuid() == 0
 
-// inOwnMounts begins this program again where its mounts are seen by nobody else
-// and end with it.
+// inOwnMounts begins this program again where its mounts are not seen by others and
+// end with it.
 func inOwnMounts() error {
 	const mark = "PFORTE_CHAOS_OWN_MOUNTS=yes"
 	if !ownDisks || slices.Contains(os.Environ(), mark) {

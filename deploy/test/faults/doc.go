@@ -1,12 +1,19 @@
-// Chaos tries whether the promises about money, sessions and receipts hold when
-// everything goes wrong at once. Each run starts both services anew, lets buyers
-// buy and a household live for some seconds, and meanwhile kills programs, cuts
-// connections, fills the disk, turns clocks, and lets networks, nodes and the
-// facilitator fail and lie. Then all faults end, whoever paid comes back for his
-// answer, and the run is judged from records that no service writes: the
+// Faults tries whether the promises about money, sessions and receipts hold when
+// everything fails at once, and whether anything grows that should not under load
+// over hours.
+//
+// A campaign (make chaos) is many runs. Each run starts both services anew, lets
+// buyers buy and users log in for some seconds, and meanwhile kills programs, cuts
+// connections, fills the disk, sets clocks wrong, and lets networks, nodes and the
+// facilitator fail and lie. Then all faults end, every buyer without an answer
+// tries again, and the run is judged from records that no service writes: the
 // transfers on the chain, what the buyers noted, and which sessions were ended.
 //
-// A run is drawn from its seed. Which question meets which fault also depends on
+// Load over hours (make soak) is moderate and without faults: what leaks does so
+// with every request. The same judge looks at its payments and receipts, and every
+// answer must be the expected one.
+//
+// A run is drawn from its seed. Which request meets which fault also depends on
 // the machine, so that a repeated run is the same plan and not the same trace.
 //
 // The development chain is one program with its facilitator and keeps everything

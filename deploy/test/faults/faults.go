@@ -20,13 +20,13 @@ type fault struct {
 }
 
 // aBlock is longer than a block takes: settlements wait for one, and heads are
-// asked for once in one.
+// read once in one.
 const aBlock = 1300 * time.Millisecond
 
-// draw gives the faults of one run, by what they happen to. Nothing has two at
+// draw returns the faults of one run, by what they happen to. Nothing has two at
 // once. In every second run the node or the facilitator is among them, because
-// they fail in the most ways. A facilitator says a false yes only where the chain
-// has the last word.
+// they fail in the most ways. A facilitator confirms falsely only where the chain
+// decides.
 func (w *world) draw(random *rand.Rand, t terms, during time.Duration) (plan [][]fault) {
 	targets := w.targets(random, t)
 	rest := targets
@@ -51,7 +51,7 @@ func (w *world) draw(random *rand.Rand, t terms, during time.Duration) (plan [][
 	return plan
 }
 
-// targets gives, for everything that can fail, the ways in which it does: the
+// targets returns, for everything that can fail, the ways in which it does: the
 // node and the facilitator first.
 func (w *world) targets(random *rand.Rand, t terms) [][]func() fault {
 	settler := w.answers("facilitator", w.settler, random)
@@ -75,7 +75,7 @@ func (w *world) targets(random *rand.Rand, t terms) [][]func() fault {
 		{func() fault { return w.freeze("devnet") }},
 		w.redisWire(random), w.answers("payment node", w.payNode, random),
 	}
-	if w.turned {
+	if w.setWrong {
 		targets = append(targets, []func() fault{w.clockStep("auth", random)}, []func() fault{w.clockStep("verifier", random)})
 	}
 	if ownDisks {
@@ -84,9 +84,9 @@ func (w *world) targets(random *rand.Rand, t terms) [][]func() fault {
 	return targets
 }
 
-// node gives the ways in which one node of the verified chain fails; the others
-// are well. A single one tells about its heads what is not true once only: when
-// all nodes lie for longer, no node is left to tell.
+// node returns the ways in which one node of the verified chain fails; the others
+// do not. A single one lies about its heads once only: when all nodes lie for
+// longer, no honest node is left.
 func (w *world) node(random *rand.Rand, t terms) []func() fault {
 	one := w.nodes[random.IntN(t.nodes)]
 	answers := int64(1)
@@ -116,21 +116,21 @@ func (w *world) deaths(name string) []func() fault {
 func (w *world) kill(name string) fault {
 	return fault{
 		name:  "kill " + name,
-		begin: func(context.Context) error { w.programs.Kill(name); return nil },
+		begin: func(context.Context) error { w.Programs.Kill(name); return nil },
 		end: func(ctx context.Context) error {
 			p := w.program(name)
-			p.Ready = func(context.Context) error { return nil } // who is ready when is for the end of the run
-			return w.programs.Start(ctx, readyWithin, p)
+			p.Ready = func(context.Context) error { return nil } // revive waits for it
+			return w.Start(ctx, p)
 		},
 	}
 }
 
-// freeze stops a program without ending it, as a machine without a processor
-// to spare does.
+// freeze stops a program without ending it, as a machine whose processors are busy
+// does.
 func (w *world) freeze(name string) fault {
 	signal := func(s syscall.Signal) func(context.Context) error {
 		return func(context.Context) error {
-			if pid := w.programs.Pid(name); pid != 0 {
+			if pid := w.Programs.Pid(name); pid != 0 {
 				return syscall.Kill(pid, s)
 			}
 			return nil
@@ -153,7 +153,7 @@ func (w *world) forget() fault {
 	return f
 }
 
-// full leaves no room on the disk of both services.
+// full fills the disk of both services.
 func (w *world) full() fault {
 	return fault{
 		name:  "disk full",
@@ -162,7 +162,7 @@ func (w *world) full() fault {
 	}
 }
 
-// clockStep turns the wall clock of a service by up to ten minutes.
+// clockStep sets the wall clock of a service wrong by up to ten minutes.
 func (w *world) clockStep(name string, random *rand.Rand) func() fault {
 	return func() fault {
 		by := time.Duration(random.Int64N(int64(20*time.Minute))) - 10*time.Minute
@@ -177,22 +177,22 @@ func (w *world) clockStep(name string, random *rand.Rand) func() fault {
 	}
 }
 
-// kind is a fault of what is between two programs.
-type kind struct {
+// between is a fault of what is between two programs.
+type between struct {
 	name string
 	of   wire.Fault
 }
 
 func (w *world) redisWire(random *rand.Rand) (kinds []func() fault) {
-	for _, k := range []kind{{"hang", wire.Hang}, {"refuse", wire.Refuse}, {"cut before", wire.CutBefore}, {"cut after", wire.CutAfter}} {
+	for _, k := range []between{{"hang", wire.Hang}, {"refuse", wire.Refuse}, {"cut before", wire.CutBefore}, {"cut after", wire.CutAfter}} {
 		kinds = append(kinds, func() fault { return w.onRedis(k, 0) })
 	}
 	return append(kinds, func() fault {
-		return w.onRedis(kind{"slow", wire.Slow}, time.Duration(1+random.IntN(300))*time.Millisecond)
+		return w.onRedis(between{"slow", wire.Slow}, time.Duration(1+random.IntN(300))*time.Millisecond)
 	})
 }
 
-func (w *world) onRedis(k kind, delay time.Duration) fault {
+func (w *world) onRedis(k between, delay time.Duration) fault {
 	return fault{
 		name:  "redis: " + k.name,
 		begin: func(context.Context) error { w.redis.Set(k.of, delay); return nil },
@@ -200,9 +200,9 @@ func (w *world) onRedis(k kind, delay time.Duration) fault {
 	}
 }
 
-// answers are the faults of a question's answer.
-func (w *world) answers(who string, way *wire.HTTP, random *rand.Rand) (kinds []func() fault) {
-	for _, k := range []kind{
+// answers are the faults of the answer to a request.
+func (w *world) answers(name string, way *wire.HTTP, random *rand.Rand) (kinds []func() fault) {
+	for _, k := range []between{
 		{"slow", wire.Slow},
 		{"hang", wire.Hang},
 		{"refuse", wire.Refuse},
@@ -212,7 +212,7 @@ func (w *world) answers(who string, way *wire.HTTP, random *rand.Rand) (kinds []
 		{"garbage", wire.Garbage},
 		{"half", wire.Half},
 	} {
-		kinds = append(kinds, func() fault { return w.on(who+": "+k.name, way, k.of, random) })
+		kinds = append(kinds, func() fault { return w.on(name+": "+k.name, way, k.of, random) })
 	}
 	return kinds
 }

@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pforte/pforte/deploy/test/internal/buyer"
+	"github.com/pforte/pforte/deploy/test/faults/internal/wire"
+	"github.com/pforte/pforte/deploy/test/internal/client"
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
@@ -20,46 +21,77 @@ const (
 	failuresPerAddress = 10
 )
 
-// account holds the buyers' notes against the chain.
-type account struct {
-	*shop
+// settlementsPerPayment is how often one payment may be sent to the facilitator,
+// each time on a settlement of its own.
+const settlementsPerPayment = 6
+
+// receipts are all receipts of a campaign, by the question.
+type receipts map[string][]byte
+
+// audit compares the buyers' notes with the chain.
+type audit struct {
+	*buyers
+	since      uint64 // the first block
+	keys       receipt.KeyDocument
+	earlier    receipts
+	settler    *wire.HTTP
+	clockWrong bool // whether the verifier's clock was set wrong
+	limit      int
+
 	transfers map[string]int // by nonce
-	strange   int
+	unsigned  int
 	failed    map[string]int // transfers that reverted, by payer
-	stepped   bool           // whether the verifier's clock was turned
-	limit     int
 }
 
-// judge says everything about the money of a run that does not hold.
-func (a account) judge() {
-	total, delivered := a.strange, 0
-	if a.strange > 0 {
-		a.violated("%d transfers to the payee are nobody's", a.strange)
+// judge waits until what was sent to the chain is on it, and judges. An error means
+// that the chain could not be read.
+func (a audit) judge(ctx context.Context) (err error) {
+	a.settler.Wait()
+	if err := a.chain.nextBlocks(ctx, 2); err != nil {
+		return err
+	}
+	if a.transfers, a.unsigned, err = a.chain.transfers(ctx, a.since); err != nil {
+		return err
+	}
+	if a.failed, err = a.chain.failed(ctx, a.since); err != nil {
+		return err
+	}
+	a.judgeMoney()
+	a.judgeReceipts(ctx)
+	return nil
+}
+
+// judgeMoney notes everything about the money that does not hold.
+func (a audit) judgeMoney() {
+	total, delivered := a.unsigned, 0
+	if a.unsigned > 0 {
+		a.violated("%d transfers to the payee are by no authorization", a.unsigned)
 	}
 	for _, n := range a.transfers {
 		total += n
 	}
-	for _, p := range a.hopeful {
+	for _, p := range a.of(honest) {
 		delivered += a.judgePurchase(p)
 	}
-	for _, p := range a.doomed {
-		a.neverSold("what cannot be verified", p.Spends)
+	for _, p := range a.of(unverifiable, invalid, reverting, forged) {
+		a.neverServed(p)
 	}
-	a.neverSold("a bad payment", a.frauds)
-	for _, p := range a.reverting {
-		a.neverSold("a payment that reverts", p.Spends)
-	}
-	for _, spend := range a.broken { // whose nonce is that of a good one
-		if _, sold := spend.Sold(); sold {
-			a.violated("a copy with a broken signature was served: %s", spend.Nonce)
+	known := map[string]bool{}
+	for _, p := range a.of(honest, unverifiable) {
+		for _, pay := range p.payments {
+			known[pay.Nonce] = true
 		}
 	}
-	a.nobodys()
-	failed := a.failures()
+	for nonce := range a.transfers {
+		if !known[nonce] {
+			a.violated("money moved by an authorization that no purchase of this run signed: %s", nonce)
+		}
+	}
+	failed := a.judgeFailures()
 	if total+failed > a.limit {
 		a.violated("%d settlements, %d of them failed, passed the limit of %d", total+failed, failed, a.limit)
 	}
-	a.closed(total + failed)
+	a.judgeRefusals(total + failed)
 	if total != delivered {
 		a.violated("%d transfers and %d answers", total, delivered)
 	}
@@ -67,16 +99,75 @@ func (a account) judge() {
 	a.count("answers delivered", delivered)
 }
 
-// failures judges the transfers that reverted, and returns how many there are.
+func (a audit) neverServed(p *purchase) {
+	for _, pay := range p.payments {
+		if _, sold := pay.delivered(); sold {
+			a.violated("%s was served: %s", p.kind, pay.Nonce)
+		}
+		if a.transfers[pay.Nonce] > 0 && p.kind != forged { // whose nonce is that of a good payment
+			a.violated("%s was charged: %s", p.kind, pay.Nonce)
+		}
+	}
+}
+
+// judgePurchase judges one purchase and returns how many answers it delivered.
+func (a audit) judgePurchase(p *purchase) (delivered int) {
+	charged := 0
+	for _, pay := range p.payments {
+		n := a.transfers[pay.Nonce]
+		charged += n
+		answer, sold := pay.delivered()
+		switch {
+		case sold && n == 0:
+			a.violated("served unpaid: payment %s was answered 200 and moved nothing", pay.Nonce)
+		case !sold && n > 0:
+			a.violated("paid and not served: payment %s moved money, and its buyer's last answer is %s", pay.Nonce, pay.last())
+		case n > 1:
+			a.violated("payment %s moved money %d times", pay.Nonce, n)
+		}
+		if sold {
+			delivered++
+		}
+		a.judgeAnswers(pay, answer)
+	}
+	if charged > 1 {
+		a.violated("charged twice: a purchase paid %d times", charged)
+	}
+	if charged == 0 && p.ended == "" && len(p.payments) > 0 && !a.waits(p) {
+		// Without faults a purchase is sold, or refused for a reason.
+		if last := p.payments[len(p.payments)-1].last(); last.Err != nil || last.Status != http.StatusPaymentRequired {
+			a.violated("not sold when nothing failed any more: the last answer is %s", last)
+		}
+	}
+	return delivered
+}
+
+// judgeAnswers finds answers to one payment that differ, and a good payment that is
+// refused for a copy with another signature.
+func (a audit) judgeAnswers(pay *payment, first client.Answer) {
+	for _, answer := range pay.answers() {
+		switch {
+		case answer.OK() && !bytes.Equal(first.Body, answer.Body):
+			a.violated("payment %s bought two different answers", pay.Nonce)
+		case answer.Err != nil || answer.Status != http.StatusPaymentRequired:
+		case answer.Reason() == used:
+			a.violated("a good payment was called used: %s", pay.Nonce)
+		case bytes.Contains(answer.Body, []byte("_signature")):
+			a.violated("a good payment was refused for the signature of a copy: %s", pay.Nonce)
+		}
+	}
+}
+
+// judgeFailures judges the transfers that reverted, and returns how many there are.
 // What is open does not count as failed, because the payer cannot help it, so
 // that more may begin while the verifier cannot learn how they end. A clock that
-// is turned makes what is under way look open, as if its owner were dead.
-func (a account) failures() (total int) {
+// is wrong makes what is under way look open, as if its process were dead.
+func (a audit) judgeFailures() (total int) {
 	open, allOpen := map[string]int{}, 0
-	for _, p := range a.reverting {
-		if a.stepped || inDoubt(p.Spends[0]) {
-			open[p.by.Address] += asksPerPayment
-			allOpen += asksPerPayment
+	for _, p := range a.of(reverting) {
+		if len(p.payments) > 0 && (a.clockWrong || inDoubt(p.payments[0])) {
+			open[p.by.Address] += settlementsPerPayment
+			allOpen += settlementsPerPayment
 		}
 	}
 	for payer, n := range a.failed {
@@ -92,20 +183,16 @@ func (a account) failures() (total int) {
 	return total
 }
 
-// asksPerPayment is how often one payment may be brought to the facilitator, each
-// time on a settlement of its own.
-const asksPerPayment = 6
-
-// closed judges the purchases that were refused because no settlement is left,
-// of the month or of their payer, which must be true.
-func (a account) closed(settlements int) {
+// judgeRefusals judges the purchases that were refused because no settlement is
+// left, of the month or of their payer, which must be true.
+func (a audit) judgeRefusals(settlements int) {
 	by := map[string]int{}
-	for _, p := range a.hopeful {
-		by[p.by.Address] += len(p.Spends)
+	for _, p := range a.of(honest) {
+		by[p.by.Address] += len(p.payments)
 	}
 	perhaps, doubtful := a.reserved()
-	held := settlements + asksPerPayment*doubtful
-	for _, p := range a.hopeful {
+	held := settlements + settlementsPerPayment*doubtful
+	for _, p := range a.of(honest) {
 		switch {
 		case p.ended == limited && (perhaps < a.limit || p == a.last && held < a.limit):
 			a.violated("the month is closed before its limit of %d: at most %d settlements were begun, %d were made", a.limit, perhaps, settlements)
@@ -114,43 +201,38 @@ func (a account) closed(settlements int) {
 		}
 	}
 	if a.last != nil && a.last.ended != sold && a.last.ended != limited && !a.waits(a.last) {
-		a.violated("nothing is sold when all is well again: %q", a.last.ended)
+		a.violated("nothing is sold when nothing fails any more: %q", a.last.ended)
 	}
 }
 
 // reserved returns how many settlements all payments together have taken at
 // most, and how many of the payments were in doubt.
-func (a account) reserved() (perhaps, doubtful int) {
-	spends := slices.Clone(a.frauds)
-	for _, p := range a.doomed {
-		spends = append(spends, p.Spends...)
-	}
-	for _, p := range slices.Concat(a.hopeful, a.reverting) {
-		spends = append(spends, p.Spends...)
-	}
-	for _, spend := range spends {
-		if inDoubt(spend) {
-			doubtful++
+func (a audit) reserved() (perhaps, doubtful int) {
+	for _, p := range a.of(honest, unverifiable, invalid, reverting) {
+		for _, pay := range p.payments {
+			perhaps++
+			if inDoubt(pay) {
+				doubtful++
+			}
 		}
 	}
-	return len(spends) + (asksPerPayment-1)*doubtful, doubtful
+	return perhaps + (settlementsPerPayment-1)*doubtful, doubtful
 }
 
 // waits reports whether a purchase may have to wait until its payment has ended:
-// its outcome is open, and no settlement is left to ask for it once more. The
-// last purchase begins only after all others.
-func (a account) waits(p *purchase) bool {
+// its outcome is open, and no settlement is left for one more try. The last purchase
+// begins only after all others.
+func (a audit) waits(p *purchase) bool {
 	perhaps, _ := a.reserved()
 	if perhaps < a.limit {
 		return false
 	}
-	if len(p.Spends) == 0 {
+	if len(p.payments) == 0 {
 		return true
 	}
-	answers := p.Spends[len(p.Spends)-1].Answers()
-	for i := len(answers) - 1; i >= 0; i-- {
-		if answers[i].Err == nil { // the others were cut when the run ended
-			return reason(answers[i]) == pending
+	for _, answer := range slices.Backward(p.payments[len(p.payments)-1].answers()) {
+		if answer.Err == nil { // the others were cut when the run ended
+			return answer.Reason() == pending
 		}
 	}
 	return false
@@ -158,171 +240,67 @@ func (a account) waits(p *purchase) bool {
 
 // inDoubt reports whether it was not known at some time what became of a payment,
 // so that it may hold settlements for a while.
-func inDoubt(spend *buyer.Spend) bool {
-	for _, a := range spend.Answers() {
-		switch {
-		case a.Err != nil:
-			return true
-		case a.Status >= http.StatusInternalServerError && reason(a) != inProgress && reason(a) != "facilitator_limit":
-			return true
-		}
-	}
-	return false
+func inDoubt(pay *payment) bool {
+	return slices.ContainsFunc(pay.answers(), func(a client.Answer) bool {
+		return a.Err != nil || a.Status >= http.StatusInternalServerError && a.Reason() != inProgress && a.Reason() != limited
+	})
 }
 
-// judgePurchase judges one purchase and gives how many answers it delivered.
-func (a account) judgePurchase(p *purchase) (delivered int) {
-	charged := 0
-	for _, spend := range p.Spends {
-		n := a.transfers[spend.Nonce]
-		charged += n
-		answer, sold := spend.Sold()
-		switch {
-		case sold && n == 0:
-			a.violated("served unpaid: payment %s was answered 200 and moved nothing", spend.Nonce)
-		case !sold && n > 0:
-			a.violated("paid and not served: payment %s moved money, and its buyer's last answer is %s", spend.Nonce, describe(spend.Last()))
-		case n > 1:
-			a.violated("payment %s moved money %d times", spend.Nonce, n)
-		}
-		if sold {
-			delivered++
-			a.same(spend, answer)
-		}
-		a.outdone(spend)
-	}
-	if charged > 1 {
-		a.violated("charged twice: a purchase paid %d times", charged)
-	}
-	if charged == 0 && p.ended == "" && len(p.Spends) > 0 && a.stuck(p) && !a.waits(p) {
-		a.violated("not sold when all was well again: the last answer is %s", describe(p.Spends[len(p.Spends)-1].Last()))
-	}
-	return delivered
-}
-
-// stuck tells whether a purchase ended without a clear word: a shop that is well
-// sells, or says why it does not.
-func (a account) stuck(p *purchase) bool {
-	last := p.Spends[len(p.Spends)-1].Last()
-	return last.Err != nil || last.Status != http.StatusPaymentRequired
-}
-
-// outdone finds a good payment that a copy with another signature has used up.
-func (a account) outdone(spend *buyer.Spend) {
-	for _, answer := range spend.Answers() {
-		if answer.Err != nil || answer.Status != http.StatusPaymentRequired {
-			continue
-		}
-		if why := reason(answer); why == used {
-			a.violated("a good payment was called used: %s", spend.Nonce)
-		}
-		if bytes.Contains(answer.Body, []byte("_signature")) {
-			a.violated("a good payment was refused for the signature of a copy: %s", spend.Nonce)
-		}
-	}
-}
-
-// same insists that all answers to one payment are the same bytes.
-func (a account) same(spend *buyer.Spend, first buyer.Answer) {
-	for _, again := range spend.Answers() {
-		if again.Err == nil && again.Status == http.StatusOK && !bytes.Equal(first.Body, again.Body) {
-			a.violated("payment %s bought two different answers", spend.Nonce)
-		}
-	}
-}
-
-func (a account) neverSold(what string, spends []*buyer.Spend) {
-	for _, spend := range spends {
-		if _, sold := spend.Sold(); sold {
-			a.violated("%s was served: %s", what, spend.Nonce)
-		}
-		if a.transfers[spend.Nonce] > 0 {
-			a.violated("%s was charged: %s", what, spend.Nonce)
-		}
-	}
-}
-
-// nobodys finds transfers by authorizations that no buyer noted.
-func (a account) nobodys() {
-	known := map[string]bool{}
-	for _, p := range a.notebook.Purchases() {
-		for _, spend := range p.Spends {
-			known[spend.Nonce] = true
-		}
-	}
-	for nonce := range a.transfers {
-		if !known[nonce] {
-			a.violated("money moved by an authorization that no purchase of this run signed: %s", nonce)
-		}
-	}
-}
-
-// receipts are all receipts of a campaign, by the question.
-type receipts map[string][]byte
-
-// judge checks every receipt offline, against the chain, and against earlier
-// receipts for the same question.
-func (s *shop) judge(ctx context.Context, c chain, keys receipt.KeyDocument, earlier receipts) {
-	for _, p := range s.hopeful {
-		for _, spend := range p.Spends {
-			answer, sold := spend.Sold()
+// judgeReceipts checks every receipt offline, against the chain, and against
+// earlier receipts for the same question.
+func (a audit) judgeReceipts(ctx context.Context) {
+	for _, p := range a.of(honest) {
+		for _, pay := range p.payments {
+			answer, sold := pay.delivered()
 			if !sold {
 				continue
 			}
-			height, err := truthful(ctx, c, keys, p.Question, answer.Body)
+			height, err := checkReceipt(ctx, a.chain, a.keys, p.question, answer.Body)
 			if err != nil {
-				s.violated("a wrong receipt for %s: %v", p.Question, err)
+				a.violated("a wrong receipt for %s: %v", p.question, err)
 			}
-			s.finality(spend.Nonce, height)
-			if before, known := earlier[p.Question]; known && !bytes.Equal(before, answer.Body) {
-				s.violated("two different receipts for %s", p.Question)
+			a.judgeFinality(pay.Nonce, height)
+			if before, known := a.earlier[p.question]; known && !bytes.Equal(before, answer.Body) {
+				a.violated("two different receipts for %s", p.question)
 			}
-			earlier[p.Question] = answer.Body
-			s.count("receipts checked", 1)
+			a.earlier[p.question] = answer.Body
+			a.count("receipts checked", 1)
 		}
 	}
 }
 
-// finality insists that a block was final when the receipt about it was given.
-func (s *shop) finality(nonce string, height uint64) {
-	switch final, known := s.final[nonce]; {
+// judgeFinality judges that a block was final when the receipt about it came.
+func (b *buyers) judgeFinality(nonce string, height uint64) {
+	switch final, known := b.finalized[nonce]; {
 	case known && height > final:
-		s.violated("a receipt about block %d was given when block %d was final: payment %s", height, final, nonce)
+		b.violated("a receipt about block %d was given when block %d was final: payment %s", height, final, nonce)
 	case known:
-		s.count("receipts whose finality was checked", 1)
+		b.count("receipts whose finality was checked", 1)
 	}
 }
 
-// truthful checks one receipt by its proof and signature, and by asking the
+// checkReceipt checks one receipt by its proof and signature, and against the
 // chain, and returns the number of its block.
-func truthful(ctx context.Context, c chain, keys receipt.KeyDocument, question string, body []byte) (height uint64, err error) {
+func checkReceipt(ctx context.Context, c chain, keys receipt.KeyDocument, question string, body []byte) (height uint64, err error) {
 	result, err := receipt.Verify(body, keys)
 	if err != nil {
 		return 0, err
 	}
 	r := result.Receipt
 	if len(result.Proven) == 0 || !strings.Contains(question, r.Transaction.Hash) {
-		return 0, fmt.Errorf("it proves nothing of what was asked: %s", r.Transaction.Hash)
+		return 0, fmt.Errorf("it does not prove the transaction of the question: %s", r.Transaction.Hash)
 	}
-	var found struct {
-		BlockHash   string `json:"blockHash"`
-		BlockNumber string `json:"blockNumber"`
-		Status      string `json:"status"`
-		From        string `json:"from"`
-		GasUsed     string `json:"gasUsed"`
-	}
-	if err := c.call(ctx, &found, "eth_getTransactionReceipt", r.Transaction.Hash); err != nil {
+	found, err := c.receipt(ctx, r.Transaction.Hash)
+	if err != nil {
 		return 0, err
 	}
-	height, _ = number(found.BlockNumber)
-	gas, _ := number(found.GasUsed)
+	height, _ = client.Number(found.BlockNumber)
+	gas, _ := client.Number(found.GasUsed)
 	status := map[string]string{"0x1": "success", "0x0": "reverted"}[found.Status]
-	says := []string{r.Block.Hash, r.Block.Number, *r.Outcome.Status, r.Transaction.From, r.Outcome.GasUsed}
-	is := []string{found.BlockHash, strconv.FormatUint(height, 10), status, found.From, strconv.FormatUint(gas, 10)}
-	for i := range says {
-		if says[i] != is[i] {
-			return height, fmt.Errorf("it says %v, the chain %v", says, is)
-		}
+	got := []string{r.Block.Hash, r.Block.Number, *r.Outcome.Status, r.Transaction.From, r.Outcome.GasUsed}
+	want := []string{found.BlockHash, strconv.FormatUint(height, 10), status, found.From, strconv.FormatUint(gas, 10)}
+	if !slices.Equal(got, want) {
+		return height, fmt.Errorf("got %v, the chain has %v", got, want)
 	}
 	return height, nil
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// options is what a campaign is told.
+// options are the flags.
 type options struct {
 	bin, state string
 	runs       int
@@ -22,6 +22,8 @@ type options struct {
 	figures    string
 	clocks     bool
 	verbose    bool
+
+	soak, every time.Duration
 }
 
 func main() {
@@ -33,12 +35,14 @@ func main() {
 	flag.IntVar(&o.worlds, "worlds", 3, "how many stacks run side by side")
 	flag.DurationVar(&o.chaos, "chaos", 2500*time.Millisecond, "how long the faults of one run last")
 	flag.DurationVar(&o.within, "within", 24*time.Hour, "begin no run later than this")
-	flag.BoolVar(&o.clocks, "clocks", false, "turn the clocks of auth and verifier, which are built for it (folder clock)")
+	flag.BoolVar(&o.clocks, "clocks", false, "set the clocks of auth and verifier wrong, which are built for it (folder clock)")
 	flag.StringVar(&o.figures, "figures", "", "file to add the figures to, so that several campaigns are one")
 	flag.BoolVar(&o.verbose, "v", false, "print the journal of every run")
+	flag.DurationVar(&o.soak, "soak", 0, "in place of runs with faults, load one stack for so long")
+	flag.DurationVar(&o.every, "every", 30*time.Second, "with -soak, the time between two samples")
 	flag.Parse()
 	if err := start(o); err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
+		fmt.Fprintln(os.Stderr, "faults:", err)
 		os.Exit(1)
 	}
 }
@@ -52,9 +56,12 @@ func start(o options) error {
 	defer stop()
 	if o.state == "" {
 		var err error
-		if o.state, err = os.MkdirTemp("", "pforte-chaos-"); err != nil {
+		if o.state, err = os.MkdirTemp("", "pforte-faults-"); err != nil {
 			return err
 		}
+	}
+	if o.soak > 0 {
+		return soak(ctx, o)
 	}
 	f, err := readFigures(o.figures)
 	if err != nil {

@@ -3,21 +3,21 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/deploy/test/internal/client"
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-// recovery is how long a buyer may have to come back when all is well again. A
-// verifier that was killed is known to be dead after ten seconds, and what it had
-// begun is free to be taken up again only then. What stays open is decided when
-// its authorization has ended, a minute after it was signed.
+// recovery is how long a buyer may have to try again when nothing fails any more. A
+// verifier that was killed is known to be dead after ten seconds, and its payments
+// are free to be resumed only then. What stays open is decided when its
+// authorization has ended, a minute after it was signed.
 const recovery = 90 * time.Second
 
 // run is one seed in one world.
@@ -31,11 +31,7 @@ type run struct {
 	names  []string // of the faults
 }
 
-func newRun(w *world, seed uint64, chaos time.Duration) *run {
-	return &run{journal: newJournal(), world: w, seed: seed, chaos: chaos, random: source(seed, 0)}
-}
-
-// source gives the randomness of one part of a run.
+// source returns the randomness of one part of a run.
 func source(seed, part uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, part)) //nolint:gosec // not a secret
 }
@@ -53,73 +49,67 @@ func (r *run) do(ctx context.Context, earlier receipts) error {
 		r.terms.reverter, r.terms.limit = ownAddresses, 24
 	}
 	r.note("seed %d, %+v", r.seed, r.terms)
-	if err := r.world.begin(ctx, r.terms); err != nil {
+	if err := r.world.begin(ctx, r.terms.nodes, r.settings(r.terms)); err != nil {
 		return err
 	}
-	keys, err := r.keys(ctx)
+	a, err := newAudit(ctx, r.journal, r.world, earlier)
 	if err != nil {
 		return err
 	}
-	since, err := r.chain.head(ctx, "latest")
+	a.limit = r.terms.limit
+	u, err := newUsers(r.journal, r.world)
 	if err != nil {
 		return err
 	}
-	transactions, err := r.chain.transactions(ctx)
-	if err != nil {
+	if err := u.prepare(ctx, r.random); err != nil {
 		return err
 	}
-	h, err := newHouse(r.journal, r.world)
-	if err != nil {
-		return err
-	}
-	s := newShop(r.journal, r.world, transactions)
-	if err := h.furnish(ctx, r.random); err != nil {
-		return err
-	}
-	r.storm(ctx, h, s)
-	r.recover(ctx, h, s)
-	return r.judge(ctx, s, since+1, keys, earlier)
+	r.storm(ctx, u, a.buyers)
+	r.recover(ctx, u, a.buyers)
+	a.clockWrong = slices.Contains(r.names, "clock of verifier")
+	return a.judge(ctx)
 }
 
-// storm lets everybody do what he does while faults come and go.
-func (r *run) storm(ctx context.Context, h *house, s *shop) {
+// storm has users and buyers work while faults come and go.
+func (r *run) storm(ctx context.Context, u *users, b *buyers) {
 	plan := r.draw(r.random, r.terms, r.chaos)
 	ctx, cancel := context.WithTimeout(ctx, r.chaos)
 	defer cancel()
 	var all sync.WaitGroup
-	for i := range 3 {
-		all.Go(func() { s.visit(ctx, source(r.seed, 100+uint64(i))) })
+	for i := range uint64(3) {
+		all.Go(func() { b.buyUntil(ctx, source(r.seed, 100+i)) })
 	}
-	all.Go(func() { s.hurry(ctx, source(r.seed, 110)) })
-	all.Go(func() { r.stir(ctx) })
+	all.Go(func() { b.buyBeforeFinality(ctx, source(r.seed, 110)) })
+	all.Go(func() { r.addTransactions(ctx) })
 	if r.terms.reverter {
-		for i, b := range s.accounts.reverting {
+		for i, payer := range r.accounts.reverting {
 			for k := range 2 {
-				all.Go(func() { s.revert(ctx, b, source(r.seed, 120+uint64(2*i+k))) })
+				all.Go(func() { b.revert(ctx, payer, source(r.seed, 120+uint64(2*i+k))) })
 			}
 		}
 	}
-	all.Go(func() { h.live(ctx, source(r.seed, 200)) })
+	all.Go(func() { u.act(ctx, source(r.seed, 200)) })
 	for _, line := range plan {
 		for _, f := range line {
 			r.names = append(r.names, f.name)
 		}
-		all.Go(func() { r.happen(context.WithoutCancel(ctx), line) })
+		all.Go(func() { r.fail(context.WithoutCancel(ctx), line) })
 	}
 	all.Wait()
 }
 
-// stir makes transactions to ask about before they are final, until ctx ends.
-func (r *run) stir(ctx context.Context) {
+// addTransactions adds transactions to the chain, to be verified before they are
+// final, until ctx ends.
+func (r *run) addTransactions(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := r.give(ctx, bystander, "1"); err != nil {
-			pause(ctx, 100*time.Millisecond) // the chain stands still
+		if _, err := r.chain.transfer(ctx, r.Facilitator, bystander, "1"); err != nil {
+			pause(ctx, 100*time.Millisecond) // the chain is frozen
 		}
 	}
 }
 
-// happen lets the faults of one target happen, one after the other.
-func (r *run) happen(ctx context.Context, line []fault) {
+// fail begins and ends the faults of one target, one after the other.
+func (r *run) fail(ctx context.Context, line []fault) {
 	begin := time.Now()
 	for _, f := range line {
 		time.Sleep(time.Until(begin.Add(f.at)))
@@ -134,71 +124,46 @@ func (r *run) happen(ctx context.Context, line []fault) {
 	}
 }
 
-// recover ends all faults and lets everybody find out what became of things.
-func (r *run) recover(ctx context.Context, h *house, s *shop) {
+// recover ends all faults; users and buyers find out what became of their calls.
+func (r *run) recover(ctx context.Context, u *users, b *buyers) {
 	r.heal()
 	gaveUp, err := r.revive(ctx)
 	if err != nil {
-		r.violated("the stack is not well again: %s", explain(err))
+		r.violated("the stack is not ready again: %s", stack.Explain(err))
 		return
 	}
 	r.count("programs started again because they had given up", len(gaveUp))
-	r.note("all is well again; given up had %v", gaveUp)
+	r.note("nothing fails any more; given up had %v", gaveUp)
 	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
 	var both sync.WaitGroup
-	both.Go(func() { h.settle(ctx, r.Path("disk/auth.db")) })
-	both.Go(func() { s.settleUp(ctx); s.sellsAgain(ctx, r.seed) })
+	both.Go(func() { u.judge(ctx, r.Path("disk/auth.db")) })
+	both.Go(func() { b.retryAll(ctx, r.seed) })
 	both.Wait()
 	for _, name := range r.panicked() {
 		r.violated("%s panicked", name)
 	}
 }
 
-// sellsAgain buys one more thing, which must work.
-func (s *shop) sellsAgain(ctx context.Context, seed uint64) {
-	s.last = s.buy(ctx, s.questions[0], source(seed, 300))
-}
-
-// judge waits until what was sent to the chain is on it, and judges.
-func (r *run) judge(ctx context.Context, s *shop, since uint64, keys receipt.KeyDocument, earlier receipts) error {
-	r.settler.Wait()
-	if err := r.chain.nextBlocks(ctx, 2); err != nil {
-		return err
+// newAudit begins the account of what moves on the chain from now on, with the keys
+// that are published while nothing fails. It has buyers who buy verifications of
+// what is final.
+func newAudit(ctx context.Context, j *journal, w *world, earlier receipts) (a audit, err error) {
+	answer := client.Get(ctx, w.PublicURL+"/.well-known/receipt-signing-key.json")
+	if err := answer.Want(http.StatusOK, nil); err != nil {
+		return a, err
 	}
-	transfers, strange, err := r.chain.transfers(ctx, since)
+	if a.keys, err = receipt.ParseKeyDocument(answer.Body); err != nil {
+		return a, err
+	}
+	latest, err := w.chain.head(ctx, "latest")
 	if err != nil {
-		return err
+		return a, err
 	}
-	failed, err := r.chain.failed(ctx, since)
+	transactions, err := w.chain.transactions(ctx)
 	if err != nil {
-		return err
+		return a, err
 	}
-	account{
-		shop: s, transfers: transfers, strange: strange, failed: failed, limit: r.terms.limit,
-		stepped: slices.Contains(r.names, "clock of verifier"),
-	}.judge()
-	s.judge(ctx, r.chain, keys, earlier)
-	return nil
-}
-
-// keys reads the published keys while nothing fails.
-func (r *run) keys(ctx context.Context) (document receipt.KeyDocument, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.PublicURL+"/.well-known/receipt-signing-key.json", nil)
-	if err != nil {
-		return document, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return document, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return document, err
-	}
-	if document, err = receipt.ParseKeyDocument(text); err != nil {
-		return document, fmt.Errorf("the key document: %w", err)
-	}
-	return document, nil
+	a.buyers, a.since, a.earlier, a.settler = newBuyers(j, w, transactions), latest+1, earlier, w.settler
+	return a, nil
 }

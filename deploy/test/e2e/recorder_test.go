@@ -20,9 +20,9 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 )
 
-// wiretap stands between the clients and the proxy, and compares what passes
+// recorder stands between the clients and the proxy, and compares what passes
 // with the documents of the services.
-type wiretap struct {
+type recorder struct {
 	*httptest.Server
 	documents []routers.Router
 
@@ -32,9 +32,9 @@ type wiretap struct {
 	paid   *http.Request // the last one that carried a payment, with its body
 }
 
-// newWiretap listens in front of target, an origin.
-func newWiretap(target string, documents ...string) (*wiretap, error) {
-	tap := &wiretap{seen: map[string]int{}}
+// newRecorder listens in front of target, an origin.
+func newRecorder(target string, documents ...string) (*recorder, error) {
+	r := &recorder{seen: map[string]int{}}
 	for _, file := range documents {
 		document, err := openapi3.NewLoader().LoadFromFile(file)
 		if err != nil {
@@ -48,30 +48,30 @@ func newWiretap(target string, documents ...string) (*wiretap, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		tap.documents = append(tap.documents, router)
+		r.documents = append(r.documents, router)
 	}
 	origin, err := url.Parse(target)
 	if err != nil {
 		return nil, err
 	}
 	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(origin)
-			r.Out.Host = r.In.Host
-			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(origin)
+			p.Out.Host = p.In.Host
+			p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
 		},
-		ModifyResponse: tap.listen,
+		ModifyResponse: r.check,
 		FlushInterval:  -1,
 	}
-	tap.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		tap.keepPaid(r)
-		proxy.ServeHTTP(rw, r)
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		r.keepPaid(request)
+		proxy.ServeHTTP(w, request)
 	}))
-	return tap, nil
+	return r, nil
 }
 
 // keepPaid remembers a request that carries a payment.
-func (w *wiretap) keepPaid(r *http.Request) {
+func (w *recorder) keepPaid(r *http.Request) {
 	if r.Header.Get("PAYMENT-SIGNATURE") == "" {
 		return
 	}
@@ -87,11 +87,11 @@ func (w *wiretap) keepPaid(r *http.Request) {
 	w.paid = kept
 }
 
-// listen checks one answer of a documented route. Answers of others pass: the
-// household's own API, and the proxy where it speaks itself.
-func (w *wiretap) listen(resp *http.Response) error {
+// check checks one answer of a documented route. Other answers pass: those of the
+// application behind the guard, and the proxy's own.
+func (w *recorder) check(resp *http.Response) error {
 	route, params := w.find(resp.Request)
-	if route == nil || saysTheProxy(resp) {
+	if route == nil || isTheProxys(resp) {
 		return nil
 	}
 	body, err := io.ReadAll(resp.Body)
@@ -114,20 +114,20 @@ func (w *wiretap) listen(resp *http.Response) error {
 	defer w.mu.Unlock()
 	w.seen[fmt.Sprintf("%s %s %d", route.Method, route.Path, resp.StatusCode)]++
 	if err != nil {
-		w.faults = append(w.faults, fmt.Sprintf("%s %s answers %d, which its document does not say: %v\n%s",
+		w.faults = append(w.faults, fmt.Sprintf("%s %s answers %d, which its document does not have: %v\n%s",
 			route.Method, route.Path, resp.StatusCode, err, body))
 	}
 	return nil
 }
 
-// saysTheProxy tells whether an answer is the proxy's own: a service is away, or
+// isTheProxys reports whether an answer is the proxy's own: a service is away, or
 // the route is never served from outside.
-func saysTheProxy(resp *http.Response) bool {
+func isTheProxys(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusGatewayTimeout ||
 		strings.HasPrefix(resp.Request.URL.Path, "/internal/")
 }
 
-func (w *wiretap) find(r *http.Request) (*routers.Route, map[string]string) {
+func (w *recorder) find(r *http.Request) (*routers.Route, map[string]string) {
 	for _, document := range w.documents {
 		if route, params, err := document.FindRoute(r); err == nil {
 			return route, params
@@ -136,8 +136,8 @@ func (w *wiretap) find(r *http.Request) (*routers.Route, map[string]string) {
 	return nil, nil
 }
 
-// report gives what was found since the last report.
-func (w *wiretap) report(t *testing.T) {
+// report reports what was found since the last report.
+func (w *recorder) report(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +148,7 @@ func (w *wiretap) report(t *testing.T) {
 }
 
 // exchanges lists the documented exchanges that passed.
-func (w *wiretap) exchanges() []string {
+func (w *recorder) exchanges() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []string

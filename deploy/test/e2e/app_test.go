@@ -13,11 +13,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pforte/pforte/deploy/test/internal/client"
 )
 
-// newHousehold is a household's own API. It says who it was told is asking, and
-// what it got.
-func newHousehold() *httptest.Server {
+// newApp is an application behind the guard. It answers with the user and the body
+// that it received.
+func newApp() *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/v1/lists", func(w http.ResponseWriter, r *http.Request) {
 		sum := sha256.New()
@@ -27,7 +29,7 @@ func newHousehold() *httptest.Server {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(visitor{
+		_ = json.NewEncoder(w).Encode(received{
 			ID: r.Header.Values("X-Auth-User-Id"), Name: r.Header.Values("X-Auth-Username"), Role: r.Header.Values("X-Auth-Role"),
 			Size: size, SHA256: fmt.Sprintf("%x", sum.Sum(nil)), Cookie: r.Header.Get("Cookie"),
 		})
@@ -39,27 +41,27 @@ func newHousehold() *httptest.Server {
 		}
 		defer func() { _ = conn.Close() }()
 		_, _ = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello %s\n", r.Header.Get("X-Auth-Username"))
-		_, _ = io.Copy(conn, stream) // says everything back
+		_, _ = io.Copy(conn, stream) // echo
 	})
 	return httptest.NewServer(mux)
 }
 
-// visitor is what the household's API saw of a request.
-type visitor struct {
+// received is what the application received of a request.
+type received struct {
 	ID, Name, Role []string
 	Size           int64
 	SHA256, Cookie string
 }
 
-func TestTheHouseholdsAPIIsToldWhoAsks(t *testing.T) {
-	w := visit(t)
-	newBrowser(t, w.tap.URL).ask("GET", "/api/v1/lists", "").want(t, 401, nil)
+func TestTheApplicationReceivesTheUser(t *testing.T) {
+	w := sharedWorld(t)
+	newBrowser(t, w.PublicURL).ask("GET", "/api/v1/lists", "").want(t, 401, nil)
 	b, user := w.member(t, "frida")
-	var seen visitor
+	var seen received
 	b.ask("GET", "/api/v1/lists", "", "X-Auth-User-Id", "1", "X-Auth-Username", "admin", "X-Auth-Role", "admin", "X_Auth_Role", "admin").want(t, 200, &seen)
-	want := visitor{ID: []string{fmt.Sprint(user.ID)}, Name: []string{"frida"}, Role: []string{"member"}}
+	want := received{ID: []string{fmt.Sprint(user.ID)}, Name: []string{"frida"}, Role: []string{"member"}}
 	if fmt.Sprint(seen.ID, seen.Name, seen.Role) != fmt.Sprint(want.ID, want.Name, want.Role) {
-		t.Errorf("the API was told %+v, and it is %+v", seen, user)
+		t.Errorf("the application received %+v, and it is %+v", seen, user)
 	}
 	b.ask("POST", "/api/v1/lists", `{}`, "X-CSRF-Token", "").want(t, 403, nil)
 	b.ask("POST", "/api/v1/lists", `{}`).want(t, 200, &seen)
@@ -71,40 +73,35 @@ func TestTheHouseholdsAPIIsToldWhoAsks(t *testing.T) {
 }
 
 func TestALargeUploadPassesTheGuardWhole(t *testing.T) {
-	w := visit(t)
+	w := sharedWorld(t)
 	b, _ := w.member(t, "gerd")
 	const size = 64 << 20
 	sum := sha256.New()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, w.tap.URL+"/api/v1/lists", io.TeeReader(io.LimitReader(rand.Reader, size), sum))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, w.PublicURL+"/api/v1/lists", io.TeeReader(io.LimitReader(rand.Reader, size), sum))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("X-CSRF-Token", b.cookie("csrf-token"))
-	var seen visitor
-	before := w.askedRedis(t)
+	var seen received
+	before := w.redisCommands(t)
 	b.send(req).want(t, 200, &seen)
-	if n := w.askedRedis(t) - before; n != 1 {
-		t.Errorf("the guard asked Redis %d times", n)
+	if n := w.redisCommands(t) - before; n != 1 {
+		t.Errorf("the guard sent %d commands to Redis", n)
 	}
 	if seen.Size != size || seen.SHA256 != fmt.Sprintf("%x", sum.Sum(nil)) {
 		t.Errorf("%d of %d bytes arrived", seen.Size, size)
 	}
 }
 
-// askedRedis is how often auth has asked Redis, but for the question of every
-// scrape and of every health check whether it is there.
-func (w *world) askedRedis(t *testing.T) (n int) {
+// redisCommands is how many commands auth has sent to Redis, without the ping of
+// every scrape and of every health check.
+func (w *world) redisCommands(t *testing.T) (n int) {
 	t.Helper()
-	var page strings.Builder
-	resp, err := http.Get("http://" + w.AuthAdmin + "/metrics")
-	if err != nil {
-		t.Fatal(err)
+	page := client.Get(t.Context(), "http://"+w.AuthAdmin+"/metrics")
+	if page.Err != nil {
+		t.Fatal(page.Err)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	if _, err := io.Copy(&page, resp.Body); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(page.String()) {
+	for line := range strings.Lines(string(page.Body)) {
 		if !strings.HasPrefix(line, "auth_redis_command_duration_seconds_count{") || strings.Contains(line, `"ping"`) {
 			continue
 		}
@@ -118,9 +115,9 @@ func (w *world) askedRedis(t *testing.T) (n int) {
 }
 
 func TestAWebSocketPassesTheGuard(t *testing.T) {
-	w := visit(t)
+	w := sharedWorld(t)
 	upgrade := func(b *browser, origin string) *http.Response {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.tap.URL+"/api/v1/live", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.PublicURL+"/api/v1/live", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,41 +134,41 @@ func TestAWebSocketPassesTheGuard(t *testing.T) {
 	}
 	b, _ := w.member(t, "hanna")
 	for _, c := range []struct {
-		who    *browser
+		by     *browser
 		origin string
 		want   int
-	}{{newBrowser(t, w.tap.URL), w.tap.URL, http.StatusUnauthorized}, {b, "https://evil.example", http.StatusForbidden}} {
-		refused := upgrade(c.who, c.origin)
+	}{{newBrowser(t, w.PublicURL), w.PublicURL, http.StatusUnauthorized}, {b, "https://evil.example", http.StatusForbidden}} {
+		refused := upgrade(c.by, c.origin)
 		_ = refused.Body.Close()
 		if refused.StatusCode != c.want {
 			t.Errorf("from %s: got %d, want %d", c.origin, refused.StatusCode, c.want)
 		}
 	}
-	b.Timeout = 0 // the conversation lasts
-	before := w.askedRedis(t)
-	resp := upgrade(b, w.tap.URL)
+	b.Timeout = 0 // the WebSocket lasts
+	before := w.redisCommands(t)
+	resp := upgrade(b, w.PublicURL)
 	defer func() { _ = resp.Body.Close() }()
-	if n := w.askedRedis(t) - before; n != 1 {
-		t.Errorf("the guard asked Redis %d times", n)
+	if n := w.redisCommands(t) - before; n != 1 {
+		t.Errorf("the guard sent %d commands to Redis", n)
 	}
 	conn, ok := resp.Body.(io.ReadWriter)
 	if resp.StatusCode != http.StatusSwitchingProtocols || !ok {
 		t.Fatalf("got %d", resp.StatusCode)
 	}
 	lines := bufio.NewReader(conn)
-	for _, said := range []string{"", "one\n", "two\n"} {
-		if _, err := io.WriteString(conn, said); err != nil {
+	for _, sent := range []string{"", "one\n", "two\n"} {
+		if _, err := io.WriteString(conn, sent); err != nil {
 			t.Fatal(err)
 		}
-		want := said
-		if said == "" {
+		want := sent
+		if sent == "" {
 			want = "hello hanna\n"
 		}
-		if heard, err := lines.ReadString('\n'); err != nil || heard != want {
-			t.Fatalf("heard %q, want %q: %v", heard, want, err)
+		if got, err := lines.ReadString('\n'); err != nil || got != want {
+			t.Fatalf("got %q, want %q: %v", got, want, err)
 		}
 	}
-	// The conversation ends soon after the session does.
+	// The WebSocket ends soon after the session does.
 	b.ask("POST", "/api/v1/auth/logout", "").want(t, 200, nil)
 	ended := make(chan struct{})
 	go func() {
@@ -181,6 +178,6 @@ func TestAWebSocketPassesTheGuard(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(30 * time.Second):
-		t.Error("the conversation goes on without a session")
+		t.Error("the WebSocket stays open without a session")
 	}
 }

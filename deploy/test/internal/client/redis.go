@@ -1,4 +1,4 @@
-package redisclient
+package client
 
 import (
 	"time"
@@ -6,11 +6,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Open gives a client of the Redis at addr, host:port, that asks once, and does
+// Redis returns a client of the Redis at addr, host:port, that tries once, and does
 // not wait longer than within to connect, nor for the answer: a Redis that hangs
-// is a fault that its asker goes on from. It connects at the first command; close
+// is a fault that the caller goes on from. It connects at the first command; close
 // it.
-func Open(addr string, within time.Duration) *redis.Client {
+func Redis(addr string, within time.Duration) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: addr, DialTimeout: within, ReadTimeout: within, WriteTimeout: within, PoolTimeout: within,
 		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,

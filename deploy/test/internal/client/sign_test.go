@@ -1,4 +1,4 @@
-package buyer_test
+package client_test
 
 import (
 	"encoding/hex"
@@ -7,22 +7,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/pforte/pforte/deploy/internal/layout"
-	"github.com/pforte/pforte/deploy/test/internal/buyer"
+	"github.com/pforte/pforte/deploy/test/internal/client"
 	"github.com/pforte/pforte/pkg/x402"
 )
 
 func offer() x402.PaymentRequired {
-	return x402.PaymentRequired{X402Version: x402.V2, Resource: x402.Resource{URL: "http://shop/v1"}, Accepts: []x402.Requirements{{
+	return x402.PaymentRequired{X402Version: x402.V2, Resource: x402.Resource{URL: "http://seller/v1"}, Accepts: []x402.Requirements{{
 		Scheme: x402.SchemeExact, Network: layout.Network, Amount: "10000", Asset: layout.Token, PayTo: layout.Payee, MaxTimeoutSeconds: 60,
 		Extra: map[string]any{"name": layout.TokenName, "version": layout.TokenVersion},
 	}}}
 }
 
 func TestABuyerIsTheAccountOfItsKey(t *testing.T) {
-	b, err := buyer.New(layout.PayerKey)
+	b, err := client.NewBuyer(layout.PayerKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +29,7 @@ func TestABuyerIsTheAccountOfItsKey(t *testing.T) {
 		t.Errorf("got %s", b.Address)
 	}
 	for _, bad := range []string{"", "0x12", "0x" + string(make([]byte, 64))} {
-		if _, err := buyer.New(bad); err == nil {
+		if _, err := client.NewBuyer(bad); err == nil {
 			t.Errorf("%q is a key", bad)
 		}
 	}
@@ -40,7 +38,7 @@ func TestABuyerIsTheAccountOfItsKey(t *testing.T) {
 // TestASignatureIsThatOfTheOfficialLibrary holds the signature against the one
 // that viem 2.57.1 (account.signTypedData) makes of the same authorization.
 func TestASignatureIsThatOfTheOfficialLibrary(t *testing.T) {
-	b, err := buyer.New(layout.PayerKey)
+	b, err := client.NewBuyer(layout.PayerKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,13 +61,13 @@ func TestASignatureIsThatOfTheOfficialLibrary(t *testing.T) {
 	}
 }
 
-func TestAPurchaseIsNotedAsItWas(t *testing.T) {
-	b, err := buyer.New(layout.PayerKey)
+func TestAPaymentAnswersTheOffer(t *testing.T) {
+	b, err := client.NewBuyer(layout.PayerKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	paid := ""
-	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	seller := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if paid = r.Header.Get(x402.HeaderPaymentSignature); paid != "" {
 			_, _ = w.Write([]byte("sold"))
 			return
@@ -81,22 +79,21 @@ func TestAPurchaseIsNotedAsItWas(t *testing.T) {
 		w.Header().Set(x402.HeaderPaymentRequired, challenge)
 		w.WriteHeader(http.StatusPaymentRequired)
 	}))
-	defer shop.Close()
-	p, answer, err := b.Buy(t.Context(), shop.Client(), shop.URL, "{}")
-	if err != nil || string(answer.Body) != "sold" || paid != p.Value {
-		t.Fatalf("got %v, %+v", err, answer)
+	defer seller.Close()
+	c, err := client.Pay(t.Context(), seller.Client(), seller.URL, "{}", nil).Challenge()
+	if err != nil {
+		t.Fatal(err)
 	}
-	var notebook buyer.Notebook
-	purchase := notebook.Add(shop.URL, "{}")
-	spend := &buyer.Spend{Payment: p}
-	purchase.Spends = append(purchase.Spends, spend)
-	spend.Add(buyer.Answer{Err: http.ErrHandlerTimeout})
-	if _, sold := spend.Sold(); sold {
-		t.Error("a lost answer counts as delivered")
+	p, err := b.Sign(c, x402.V2, time.Now())
+	if err != nil {
+		t.Fatal(err)
 	}
-	spend.Add(answer)
-	if got, sold := notebook.Purchases()[0].Spends[0].Sold(); !sold || !cmp.Equal(got.Body, []byte("sold")) {
-		t.Errorf("got %+v", got)
+	answer := client.Pay(t.Context(), seller.Client(), seller.URL, "{}", &p)
+	if string(answer.Body) != "sold" || !answer.OK() || paid != p.Value {
+		t.Errorf("got %s: %s", answer, answer.Body)
+	}
+	if _, err := answer.Challenge(); err == nil {
+		t.Error("an answer of 200 is an offer")
 	}
 	if p.ValidBefore-time.Now().Unix() > 60 {
 		t.Error("the payment is good for too long")

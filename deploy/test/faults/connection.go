@@ -41,9 +41,9 @@ func (c *cut) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// hasty gives a client that hangs up at a random stage of its one call: while
+// cutting returns a client that hangs up at a random stage of its one call: while
 // it sends, soon after, or while it reads.
-func hasty(random *rand.Rand, from net.Addr) *http.Client {
+func cutting(random *rand.Rand, from net.Addr) *http.Client {
 	c := cut{}
 	after := time.Duration(0)
 	switch random.IntN(3) {
@@ -65,16 +65,16 @@ func hasty(random *rand.Rand, from net.Addr) *http.Client {
 		}
 		return &cut{Conn: conn, sends: c.sends, reads: c.reads}, nil
 	}
-	return &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+	return &http.Client{Timeout: answerWithin, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
 }
 
-// patience is the longest wait for one answer.
-const patience = 8 * time.Second
+// answerWithin is the longest wait for one answer.
+const answerWithin = 8 * time.Second
 
-// patient gives a client that waits for its answer, at an address of this
-// machine or, with nil, at any.
-func patient(from net.Addr) *http.Client {
-	return &http.Client{Timeout: patience, Transport: &http.Transport{
+// waiting returns a client that waits for its answer, at an address of this machine
+// or, with nil, at any.
+func waiting(from net.Addr) *http.Client {
+	return &http.Client{Timeout: answerWithin, Transport: &http.Transport{
 		DialContext: (&net.Dialer{LocalAddr: from}).DialContext, DisableKeepAlives: true,
 	}}
 }

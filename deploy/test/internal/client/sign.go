@@ -1,11 +1,13 @@
-package buyer
+package client
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/big"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -24,8 +26,8 @@ type Buyer struct {
 	Address string
 }
 
-// New gives the buyer with a private key of 0x and 64 hexadecimal digits.
-func New(key string) (*Buyer, error) {
+// NewBuyer returns the buyer with a private key of 0x and 64 hexadecimal digits.
+func NewBuyer(key string) (*Buyer, error) {
 	secret, err := hex.DecodeString(strings.TrimPrefix(key, "0x"))
 	if err != nil || len(secret) != 32 {
 		return nil, errors.New("a buyer's key is 0x and 64 hexadecimal digits")
@@ -33,6 +35,26 @@ func New(key string) (*Buyer, error) {
 	private := secp256k1.PrivKeyFromBytes(secret)
 	public := private.PubKey().SerializeUncompressed()
 	return &Buyer{key: private, Address: "0x" + hex.EncodeToString(keccak(public[1:])[12:])}, nil
+}
+
+// Challenge reads the offer in a 402 answer.
+func (a Answer) Challenge() (c x402.PaymentRequired, err error) {
+	if a.Err != nil || a.Status != http.StatusPaymentRequired {
+		return c, fmt.Errorf("no offer but %s: %.200s", a, a.Body)
+	}
+	return c, x402.Decode(a.Header.Get(x402.HeaderPaymentRequired), &c)
+}
+
+// Pay posts a question of JSON, with a payment unless it is nil.
+func Pay(ctx context.Context, c *http.Client, url, question string, p *Payment) Answer {
+	request, err := NewRequest(ctx, http.MethodPost, url, question)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	if p != nil {
+		request.Header.Set(p.Header, p.Value)
+	}
+	return Do(c, request)
 }
 
 // Payment is one signed payment, ready to be sent.
@@ -48,20 +70,28 @@ type Payment struct {
 // Sign signs a payment for the first way to pay of a challenge, in version
 // x402.V2 or x402.V1, good from now until the seller's longest wait.
 func (b *Buyer) Sign(c x402.PaymentRequired, version int, now time.Time) (Payment, error) {
-	if len(c.Accepts) == 0 {
-		return Payment{}, errors.New("the challenge offers no way to pay")
+	a, err := b.Authorization(c, now)
+	if err != nil {
+		return Payment{}, err
 	}
-	offer := c.Accepts[0]
-	authorization := x402.Authorization{
-		From: b.Address, To: offer.PayTo, Value: offer.Amount, ValidAfter: "0",
-		ValidBefore: strconv.FormatInt(now.Unix()+int64(offer.MaxTimeoutSeconds), 10),
+	return b.Seal(c, version, a)
+}
+
+// Authorization returns what Sign signs.
+func (b *Buyer) Authorization(c x402.PaymentRequired, now time.Time) (x402.Authorization, error) {
+	if len(c.Accepts) == 0 {
+		return x402.Authorization{}, errors.New("the challenge offers no way to pay")
 	}
 	var nonce [32]byte
 	if _, err := rand.Read(nonce[:]); err != nil {
-		return Payment{}, err
+		return x402.Authorization{}, err
 	}
-	authorization.Nonce = "0x" + hex.EncodeToString(nonce[:])
-	return b.Seal(c, version, authorization)
+	offer := c.Accepts[0]
+	return x402.Authorization{
+		From: b.Address, To: offer.PayTo, Value: offer.Amount, ValidAfter: "0",
+		ValidBefore: strconv.FormatInt(now.Unix()+int64(offer.MaxTimeoutSeconds), 10),
+		Nonce:       "0x" + hex.EncodeToString(nonce[:]),
+	}, nil
 }
 
 // Seal signs an authorization as it is, good or not, for a challenge.
@@ -113,10 +143,10 @@ func Digest(offer x402.Requirements, a x402.Authorization) ([]byte, error) {
 		return nil, errors.New("the offer does not say the token's domain")
 	}
 	w := words{}
-	domain := w.hash(
+	domain := keccak(
 		keccak([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")),
 		keccak([]byte(name)), keccak([]byte(version)), w.number(chain.String()), w.hex(offer.Asset))
-	transfer := w.hash(
+	transfer := keccak(
 		keccak([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)")),
 		w.hex(a.From), w.hex(a.To), w.number(a.Value), w.number(a.ValidAfter), w.number(a.ValidBefore), w.hex(a.Nonce))
 	return keccak([]byte("\x19\x01"), domain, transfer), w.err
@@ -142,8 +172,6 @@ func (w *words) hex(text string) []byte {
 	}
 	return append(make([]byte, 32-len(raw)), raw...)
 }
-
-func (*words) hash(parts ...[]byte) []byte { return keccak(parts...) }
 
 func keccak(parts ...[]byte) []byte {
 	h := sha3.NewLegacyKeccak256()

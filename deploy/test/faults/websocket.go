@@ -48,26 +48,33 @@ func keepOpen(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// listen opens a WebSocket to the application behind the guard with a session,
+// stream is a WebSocket that a session opened.
+type stream struct {
+	*session
+	conn net.Conn
+	done chan struct{} // closed when it has ended
+}
+
+// openStream opens a WebSocket to the application behind the guard with a session,
 // and notes when it ends.
-func (h *house) listen(ctx context.Context, s *session) {
+func (u *users) openStream(ctx context.Context, s *session) {
 	if s == nil {
 		return
 	}
-	conn, err := dialStream(ctx, h.url, s.cookies)
+	conn, err := dialStream(ctx, u.URL, s.Cookie)
 	if err != nil {
-		h.note("a WebSocket of %s is not opened: %v", s.name, err)
+		u.note("a WebSocket of %s is not opened: %v", s.user.name, err)
 		return
 	}
-	h.count("WebSockets opened", 1)
+	u.count("WebSockets opened", 1)
 	done := make(chan struct{})
-	h.door.mu.Lock()
-	h.streams = append(h.streams, &stream{session: s, conn: conn, done: done})
-	h.door.mu.Unlock()
+	u.mu.Lock()
+	u.streams = append(u.streams, &stream{session: s, conn: conn, done: done})
+	u.mu.Unlock()
 	go func() {
 		defer close(done)
 		_, _ = io.Copy(io.Discard, conn)
-		h.note("a WebSocket of %s has ended", s.name)
+		u.note("a WebSocket of %s has ended", s.user.name)
 	}()
 }
 
@@ -98,25 +105,18 @@ func dialStream(ctx context.Context, url, cookies string) (net.Conn, error) {
 	return conn, nil
 }
 
-// stream is a WebSocket that a session opened.
-type stream struct {
-	*session
-	conn net.Conn
-	done chan struct{} // closed when it has ended
-}
-
-// streamsEnd insists that the WebSockets of sessions that are over end soon, and
+// streamsEnd judges that the WebSockets of sessions that are over end soon, and
 // closes the others.
-func (h *house) streamsEnd(within time.Duration) {
+func (u *users) streamsEnd(within time.Duration) {
 	timeout := time.After(within)
-	for _, s := range h.streams {
+	for _, s := range u.streams {
 		if why := s.over(); why != "" {
 			select {
 			case <-s.done:
-				h.count("WebSockets ended with their sessions", 1)
+				u.count("WebSockets ended with their sessions", 1)
 			case <-timeout:
 				timeout = time.After(0) // for all that follow
-				h.violated("a WebSocket of %s is still open after %s", s.name, why)
+				u.violated("a WebSocket of %s is still open after %s", s.user.name, why)
 			}
 		}
 		_ = s.conn.Close()

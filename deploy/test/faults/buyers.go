@@ -1,0 +1,424 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pforte/pforte/deploy/test/internal/client"
+	"github.com/pforte/pforte/pkg/x402"
+)
+
+// price is what one verification costs, in the token's atomic units.
+const price = 10_000
+
+// buyers buy, and try not to pay.
+type buyers struct {
+	*journal
+	url       string
+	chain     chain
+	accounts  accounts
+	questions []string // about finalized transactions
+
+	mu        sync.Mutex
+	begun     int // purchases that have an account of their own
+	purchases []*purchase
+	last      *purchase         // the one that is begun when nothing fails any more
+	finalized map[string]uint64 // by nonce, the finalized block when the answer had come
+}
+
+// kind is what must become of a purchase.
+type kind string
+
+const (
+	honest       kind = "a purchase"                     // is served for one payment, or costs nothing
+	unverifiable kind = "what cannot be verified"        // its expectation does not hold: never served, never charged
+	invalid      kind = "a bad payment"                  // terms, time or signature are wrong: the same
+	reverting    kind = "a payment that reverts"         // its transfer reverts: the same
+	forged       kind = "a copy with a broken signature" // of a good payment: never served
+)
+
+// purchase is one thing that a buyer wants once, and all payments for it: the later
+// ones because the earlier ones were refused.
+type purchase struct {
+	kind     kind
+	question string
+	version  int
+	by       *client.Buyer
+	from     net.Addr // nil for any
+	payments []*payment
+	ended    string // why it needs no further call
+}
+
+// Why a purchase needs no further call.
+const (
+	sold    = "sold"
+	limited = "facilitator_limit"           // no free settlement is left
+	capped  = "too_many_failed_settlements" // by those of its own payer
+)
+
+// Further reasons of the verifier.
+const (
+	used = "payment_already_used" // by another request
+	// inProgress: another call works on the payment, or it waits for others of its
+	// payer.
+	inProgress = "payment_in_progress"
+	pending    = "settlement_pending"
+)
+
+// payment is one signed payment and the answers to it.
+type payment struct {
+	client.Payment
+	mu   sync.Mutex
+	came []client.Answer
+}
+
+func (p *payment) add(a client.Answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.came = append(p.came, a)
+}
+
+// answers are the answers so far.
+func (p *payment) answers() []client.Answer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.came)
+}
+
+// delivered returns the first whole answer of 200, if there was one.
+func (p *payment) delivered() (client.Answer, bool) {
+	for _, a := range p.answers() {
+		if a.OK() {
+			return a, true
+		}
+	}
+	return client.Answer{}, false
+}
+
+// last is the last answer, empty when there was none.
+func (p *payment) last() (a client.Answer) {
+	if all := p.answers(); len(all) > 0 {
+		a = all[len(all)-1]
+	}
+	return a
+}
+
+func newBuyers(j *journal, w *world, transactions []string) *buyers {
+	b := &buyers{
+		journal: j, url: w.PublicURL + "/v1/verify/chain-transaction", chain: w.chain, accounts: w.accounts,
+		finalized: map[string]uint64{},
+	}
+	for _, tx := range transactions {
+		b.questions = append(b.questions, question(tx),
+			fmt.Sprintf(`{"transactionHash":%q,"expectations":{"status":"success","minConfirmations":1}}`, tx))
+	}
+	return b
+}
+
+func question(tx string) string { return fmt.Sprintf(`{"transactionHash":%q}`, tx) }
+
+// begin notes a purchase, of an honest account and an address that no other buyer
+// has as long as there are enough.
+func (b *buyers) begin(k kind, question string) *purchase {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := &purchase{kind: k, question: question, version: x402.V2}
+	if k != forged && k != reverting {
+		b.begun++
+		p.by, p.from = b.accounts.honest[b.begun%len(b.accounts.honest)], address(1, b.begun)
+	}
+	b.purchases = append(b.purchases, p)
+	return p
+}
+
+// of returns the purchases of some kinds.
+func (b *buyers) of(kinds ...kind) []*purchase {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(b.purchases), func(p *purchase) bool { return !slices.Contains(kinds, p.kind) })
+}
+
+// offer reads the price until it is answered, or ctx ends; why is limited when
+// nothing is sold any more.
+func (b *buyers) offer(ctx context.Context, question string) (c x402.PaymentRequired, ok bool, why string) {
+	for ctx.Err() == nil {
+		answer := client.Pay(ctx, waiting(nil), b.url, question, nil)
+		if answer.Status == http.StatusOK {
+			b.violated("served unpaid: a call without a payment was answered 200")
+		}
+		if c, err := answer.Challenge(); err == nil {
+			return c, true, ""
+		}
+		if answer.Reason() == limited {
+			return c, false, limited
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+	return c, false, ""
+}
+
+// sign signs a payment for a purchase, which change may make invalid, and notes it
+// before it is sent. It returns nil when nothing is offered.
+func (b *buyers) sign(ctx context.Context, p *purchase, change func(*x402.PaymentRequired, *x402.Authorization)) *payment {
+	offer, ok, why := b.offer(ctx, p.question)
+	if !ok {
+		p.ended = why
+		return nil
+	}
+	authorization, err := p.by.Authorization(offer, time.Now())
+	if err == nil && change != nil {
+		change(&offer, &authorization)
+	}
+	var signed client.Payment
+	if err == nil {
+		signed, err = p.by.Seal(offer, p.version, authorization)
+	}
+	if err != nil {
+		b.violated("an offer cannot be paid: %v", err)
+		return nil
+	}
+	next := &payment{Payment: signed}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p.payments = append(p.payments, next)
+	return next
+}
+
+// send sends a payment and notes the answer. With an answer of 200 it also notes
+// how far the chain is final, by the chain itself.
+func (b *buyers) send(ctx context.Context, c *http.Client, p *purchase, pay *payment) client.Answer {
+	answer := client.Pay(ctx, c, b.url, p.question, &pay.Payment)
+	pay.add(answer)
+	b.note("pay %s (%s): %s", pay.Nonce[:10], p.kind, answer)
+	if !answer.OK() || p.kind == forged {
+		return answer
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	final, err := b.chain.head(ctx, "finalized")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known := b.finalized[pay.Nonce]; !known && err == nil {
+		b.finalized[pay.Nonce] = final
+	}
+	return answer
+}
+
+// buyUntil buys one thing after the other until ctx ends.
+func (b *buyers) buyUntil(ctx context.Context, random *rand.Rand) {
+	for ctx.Err() == nil {
+		switch random.IntN(8) {
+		case 0:
+			b.payInvalidly(ctx, random)
+		case 1:
+			b.expectTooMuch(ctx, random)
+		default:
+			b.buy(ctx, b.any(random), random)
+		}
+		pause(ctx, time.Duration(random.IntN(150))*time.Millisecond)
+	}
+}
+
+// buyBeforeFinality buys answers about transactions that are not final yet, until
+// ctx ends. They are sold as soon as the chain calls them final, and not before.
+func (b *buyers) buyBeforeFinality(ctx context.Context, random *rand.Rand) {
+	for ctx.Err() == nil {
+		if tx, err := b.chain.newest(ctx); err == nil && tx != "" {
+			b.buy(ctx, question(tx), random)
+			b.count("purchases before finality", 1)
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+}
+
+func (b *buyers) any(random *rand.Rand) string { return b.questions[random.IntN(len(b.questions))] }
+
+// buy buys one thing. The first call may be several at once, cut at any stage;
+// then the buyer tries again as one should: with the same payment, and with a new
+// one only when the old one was refused.
+func (b *buyers) buy(ctx context.Context, question string, random *rand.Rand) *purchase {
+	p := b.begin(honest, question)
+	if random.IntN(4) == 0 {
+		p.version = x402.V1
+	}
+	for ctx.Err() == nil && len(p.payments) < 4 && p.ended == "" {
+		pay := b.sign(ctx, p, nil)
+		if pay == nil {
+			return p
+		}
+		b.count("payments signed", 1)
+		b.sendAtOnce(ctx, p, pay, random)
+		b.retry(ctx, p, pay)
+		if _, sold := pay.delivered(); sold && random.IntN(3) == 0 {
+			b.reuse(ctx, p, pay, random)
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+	return p
+}
+
+// sendAtOnce sends a payment one to three times at once, and hangs up on some of
+// them, beside forged copies.
+func (b *buyers) sendAtOnce(ctx context.Context, p *purchase, pay *payment, random *rand.Rand) {
+	var all sync.WaitGroup
+	for range 1 + max(0, random.IntN(5)-2) {
+		c := waiting(p.from)
+		if random.IntN(2) == 0 {
+			c = cutting(random, p.from)
+			b.count("calls cut by the buyer", 1)
+		}
+		all.Go(func() { b.send(ctx, c, p, pay) })
+	}
+	for range max(0, random.IntN(5)-2) {
+		changed, err := forge(pay.Payment, random)
+		if err != nil {
+			b.violated("a payment cannot be copied: %v", err)
+			continue
+		}
+		copied := b.begin(forged, p.question)
+		copied.payments = []*payment{{Payment: changed}}
+		b.count("copies with a broken signature", 1)
+		all.Go(func() { b.send(ctx, waiting(address(3, 1)), copied, copied.payments[0]) })
+	}
+	all.Wait()
+}
+
+// forge returns a payment that differs in one digit of its signature, as a stranger
+// may send who has seen the payment.
+func forge(p client.Payment, random *rand.Rand) (client.Payment, error) {
+	text, err := base64.StdEncoding.DecodeString(p.Value)
+	if err != nil {
+		return p, err
+	}
+	var sent struct {
+		Payload struct{ Signature string } `json:"payload"`
+	}
+	if err := json.Unmarshal(text, &sent); err != nil {
+		return p, err
+	}
+	digits := []byte(sent.Payload.Signature)
+	at := 2 + random.IntN(64) // in r
+	digits[at] = "123456789abcdef0"[strings.IndexByte("0123456789abcdef", digits[at])]
+	p.Value = base64.StdEncoding.EncodeToString(bytes.Replace(text, []byte(sent.Payload.Signature), digits, 1))
+	return p, nil
+}
+
+// retry sends the payment again until it is known what became of it.
+func (b *buyers) retry(ctx context.Context, p *purchase, pay *payment) {
+	for ctx.Err() == nil {
+		answer := b.send(ctx, waiting(p.from), p, pay)
+		switch {
+		case answer.OK():
+			p.ended = sold
+			return
+		case answer.Err == nil && answer.Status == http.StatusPaymentRequired:
+			return // refused, and nothing charged
+		case answer.Reason() == limited || answer.Reason() == capped:
+			p.ended = answer.Reason()
+			return
+		}
+		pause(ctx, 150*time.Millisecond)
+	}
+}
+
+// reuse sends a payment that was spent with another question.
+func (b *buyers) reuse(ctx context.Context, p *purchase, pay *payment, random *rand.Rand) {
+	other := b.any(random)
+	if other == p.question {
+		return
+	}
+	answer := client.Pay(ctx, waiting(nil), b.url, other, &pay.Payment)
+	b.count("payments used again", 1)
+	if answer.Status == http.StatusOK {
+		b.violated("served unpaid: payment %s bought a second question", pay.Nonce)
+	}
+}
+
+// expectTooMuch expects what does not hold, which is never charged.
+func (b *buyers) expectTooMuch(ctx context.Context, random *rand.Rand) {
+	question := b.questions[random.IntN(len(b.questions)/2)*2]
+	p := b.begin(unverifiable, question[:len(question)-1]+`,"expectations":{"minConfirmations":100000}}`)
+	if pay := b.sign(ctx, p, nil); pay != nil {
+		b.send(ctx, waiting(p.from), p, pay)
+	}
+}
+
+// payInvalidly pays with wrong terms, at a wrong time or with a wrong signature.
+func (b *buyers) payInvalidly(ctx context.Context, random *rand.Rand) {
+	p := b.begin(invalid, b.any(random))
+	pay := b.sign(ctx, p, func(offer *x402.PaymentRequired, a *x402.Authorization) {
+		now := time.Now().Unix()
+		switch random.IntN(6) {
+		case 0:
+			a.ValidBefore = strconv.FormatInt(now-int64(1+random.IntN(600)), 10) // a clock that is slow
+		case 1:
+			a.ValidAfter, a.ValidBefore = strconv.FormatInt(now+1800, 10), strconv.FormatInt(now+3600, 10) // one that is fast
+		case 2:
+			a.Value = strconv.Itoa(price - 1)
+		case 3:
+			a.To = p.by.Address
+		case 4:
+			a.From = strings.ToLower(bystander)
+		default:
+			offer.Accepts[0].Extra = map[string]any{"name": "Another token", "version": "1"}
+		}
+	})
+	if pay != nil {
+		b.count("bad payments", 1)
+		b.send(ctx, waiting(p.from), p, pay)
+	}
+}
+
+// revert pays, until ctx ends, with payments that every simulation confirms and
+// whose transfers revert. All come from one address.
+func (b *buyers) revert(ctx context.Context, by *client.Buyer, random *rand.Rand) {
+	for ctx.Err() == nil {
+		p := b.begin(reverting, b.any(random))
+		p.by, p.from = by, address(2, 1)
+		pay := b.sign(ctx, p, nil)
+		if pay == nil {
+			return
+		}
+		for range 1 + random.IntN(2) { // once more, to have it settled once more
+			// It waits for the answer although the run's faults may end meanwhile, so
+			// that no answer means a fault.
+			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*time.Second)
+			answer := b.send(within, waiting(p.from), p, pay)
+			cancel()
+			if answer.Reason() == capped {
+				b.count("payments answered 429", 1)
+				pause(ctx, 200*time.Millisecond)
+			}
+		}
+		b.count("payments that revert", 1)
+	}
+}
+
+// retryAll has every buyer try again who may have paid, and then buys one more
+// thing, which must work.
+func (b *buyers) retryAll(ctx context.Context, seed uint64) {
+	var all sync.WaitGroup
+	for _, p := range b.of(reverting) {
+		if len(p.payments) > 0 {
+			all.Go(func() { b.send(ctx, waiting(p.from), p, p.payments[0]) })
+		}
+	}
+	for _, p := range b.of(honest) {
+		if p.ended == "" && len(p.payments) > 0 {
+			all.Go(func() { b.retry(ctx, p, p.payments[len(p.payments)-1]) })
+		}
+	}
+	all.Wait()
+	b.last = b.buy(ctx, b.questions[0], source(seed, 300))
+}

@@ -1,0 +1,46 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pforte/pforte/deploy/internal/layout"
+)
+
+// Chain reads a chain by JSON-RPC, past every service.
+type Chain struct{ URL string }
+
+// Call calls a method and reads its result.
+func (c Chain) Call(ctx context.Context, result any, method string, params ...any) error {
+	var answer struct{ Result, Error json.RawMessage }
+	call := map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+	if a := Post(ctx, c.URL, call); a.Err != nil {
+		return fmt.Errorf("%s: %w", method, a.Err)
+	} else if err := json.Unmarshal(a.Body, &answer); err != nil || len(answer.Error) > 0 {
+		return fmt.Errorf("%s: %s: %w", method, a.Body, err)
+	}
+	return json.Unmarshal(answer.Result, result)
+}
+
+// Income returns how much of the token the payee holds, in atomic units.
+func (c Chain) Income(ctx context.Context) (uint64, error) {
+	const balanceOf = "0x70a08231" // balanceOf(address)
+	var hex string
+	data := balanceOf + strings.Repeat("0", 24) + strings.ToLower(layout.Payee[2:])
+	if err := c.Call(ctx, &hex, "eth_call", map[string]string{"to": layout.Token, "data": data}, "latest"); err != nil {
+		return 0, err
+	}
+	return Number(hex)
+}
+
+// Number reads a quantity of JSON-RPC.
+func Number(hex string) (uint64, error) {
+	digits := strings.TrimLeft(strings.TrimPrefix(hex, "0x"), "0")
+	if digits == "" {
+		return 0, nil
+	}
+	return strconv.ParseUint(digits, 16, 64)
+}

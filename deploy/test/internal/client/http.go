@@ -1,0 +1,107 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// maxAnswer bounds an answer that is read, in bytes.
+const maxAnswer = 8 << 20
+
+// Answer is a response that was read. Err reports that none, or not all of it,
+// came.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	Err    error
+}
+
+// NewRequest returns a request with a body of JSON: a string as it is, none for nil
+// and "", and anything else marshalled.
+func NewRequest(ctx context.Context, method, url string, body any) (*http.Request, error) {
+	text, raw := body.(string)
+	if !raw && body != nil {
+		marshalled, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		text = string(marshalled)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(text))
+	if err == nil && text != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	return request, err
+}
+
+// Do sends a request and reads its answer; nil is http.DefaultClient.
+func Do(c *http.Client, request *http.Request) Answer {
+	if c == nil {
+		c = http.DefaultClient
+	}
+	response, err := c.Do(request)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	return Answer{Status: response.StatusCode, Header: response.Header, Body: body, Err: err}
+}
+
+// Get reads a URL.
+func Get(ctx context.Context, url string) Answer {
+	request, err := NewRequest(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	return Do(nil, request)
+}
+
+// Post sends JSON to a URL.
+func Post(ctx context.Context, url string, body any) Answer {
+	request, err := NewRequest(ctx, http.MethodPost, url, body)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	return Do(nil, request)
+}
+
+// Want returns an error unless the answer has a status, and reads its JSON into v
+// unless v is nil.
+func (a Answer) Want(status int, v any) error {
+	if a.Err != nil || a.Status != status {
+		return fmt.Errorf("%s in place of %d: %.300s", a, status, a.Body)
+	}
+	if v == nil {
+		return nil
+	}
+	return json.Unmarshal(a.Body, v)
+}
+
+// OK reports whether the whole answer came, with status 200.
+func (a Answer) OK() bool { return a.Err == nil && a.Status == http.StatusOK }
+
+// Reason is the member "reason" of an answer of the verifier.
+func (a Answer) Reason() string {
+	var body struct {
+		Reason string `json:"reason"`
+	}
+	if json.Unmarshal(a.Body, &body) != nil {
+		return ""
+	}
+	return body.Reason
+}
+
+// String is the answer in a line of a journal.
+func (a Answer) String() string {
+	if a.Err != nil {
+		return "no answer: " + a.Err.Error()
+	}
+	return strings.TrimSpace(strconv.Itoa(a.Status) + " " + a.Reason())
+}
