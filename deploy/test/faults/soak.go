@@ -237,14 +237,19 @@ func (l *load) member(ctx context.Context) error {
 	return l.DeleteUser(ctx, l.admin, id).Want(http.StatusOK, nil)
 }
 
-// buyNow buys a verification of a transaction that is final.
+// buyNow buys a verification of a transaction that is final. The verifier may know
+// that a block later than the chain does.
 func (l *load) buyNow(ctx context.Context, tx string) error {
 	p := l.audit.begin(honest, question(tx))
 	pay := l.sign(ctx, p, nil)
 	if pay == nil {
 		return fmt.Errorf("nothing is offered: %s", p.ended)
 	}
-	err := l.send(ctx, waiting(nil), p, pay).Want(http.StatusOK, nil)
+	answer := l.send(ctx, waiting(nil), p, pay)
+	for ; answer.Reason() == "not_finalized" && ctx.Err() == nil; answer = l.send(ctx, waiting(nil), p, pay) {
+		pause(ctx, time.Second)
+	}
+	err := answer.Want(http.StatusOK, nil)
 	if err == nil {
 		p.ended = sold
 	}
