@@ -29,7 +29,7 @@ var homes = map[string][]string{
 	"sigs.k8s.io/kustomize":                     {"deploy/kubernetes/."},
 	"golang.org/x/crypto/bcrypt":                {"services/auth/internal/password", "deploy/test/bench"},
 	"golang.org/x/crypto/sha3":                  {"pkg/receipt/internal/*", "deploy/test/internal/client"},
-	"golang.org/x/sync":                         {"services/*/internal/*", "services/*/internal/*/*"},
+	"golang.org/x/sync":                         {"services/*/internal/*/*"},
 	"golang.org/x/term":                         {"services/auth/internal/app"},
 	"golang.org/x/text":                         {"services/auth/internal/user"},
 	"database/sql":                              {"pkg/sqldb", "services/auth/internal/user/sqlstore", "services/auth/internal/user/userfile", "services/verifier/internal/payment/sqlledger"},
