@@ -9,26 +9,23 @@ import (
 	"time"
 )
 
-// MaxID is the highest id that can be imported. Ids are numbers in JSON, and a
-// browser's numbers are exact up to twice this: the other half is for ids that
-// the store gives later.
+// MaxID is the highest id that can be imported. Ids are numbers in JSON, which browsers
+// represent exactly up to twice this: the other half is for ids set later.
 const MaxID = 1 << 52
 
-// What can be wrong with the fields of a Record that a New does not have.
+// Errors of the fields of a Record that a New does not have.
 var (
 	ErrID        = errors.New("id is not a whole number from 1 to 4503599627370496")
 	ErrCreatedAt = errors.New("created_at is neither RFC 3339, nor YYYY-MM-DD HH:MM:SS in UTC, nor Unix time")
 )
 
-// Record is a user as another application kept him: text that nobody has
-// checked. A field that it did not have is empty.
+// Record is a user of another application: unchecked text. A missing field is empty.
 type Record struct {
-	// Where it stands in its file, for a person: "line 3".
-	Where                                                                 string
+	Where                                                                 string // place in the file: "line 3"
 	ID, Username, DisplayName, PasswordHash, AvatarColor, Role, CreatedAt string
 }
 
-// ParseID returns the id that a text says, 0 for none, else ErrID.
+// ParseID returns the id in a text, 0 for an empty one, else ErrID.
 func ParseID(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -40,16 +37,16 @@ func ParseID(text string) (int64, error) {
 	return id, nil
 }
 
-// maxSeconds tells seconds since 1970 from milliseconds: the year 5138, or March
+// maxSeconds separates seconds since 1970 from milliseconds: the year 5138, or March
 // 1973.
 const maxSeconds = 1e11
 
-// timeLayouts are how programs write a time: RFC 3339 with or without a fraction
-// of a second, and what SQLite's CURRENT_TIMESTAMP gives, which is UTC.
+// timeLayouts are RFC 3339 with or without a fraction of a second, and SQLite's
+// CURRENT_TIMESTAMP, which is UTC.
 var timeLayouts = []string{time.RFC3339, time.DateTime}
 
-// ParseCreatedAt returns the instant that a text says, the zero time for none,
-// else ErrCreatedAt.
+// ParseCreatedAt returns the instant in a text, the zero time for an empty one, else
+// ErrCreatedAt.
 func ParseCreatedAt(text string) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -70,8 +67,8 @@ func ParseCreatedAt(text string) (time.Time, error) {
 	return time.Unix(n, 0).UTC(), nil
 }
 
-// ByGivenID returns the users that have an id first, so that a store which gives
-// ids to the others knows which are taken.
+// ByGivenID returns the users with the ones that have an id first, so that a store that
+// sets the other ids knows which are taken.
 func ByGivenID(users []User) []User {
 	none := func(u User) int {
 		if u.ID == 0 {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Role says what a user may do.
+// Role is what a user may do.
 type Role string
 
 // The roles. An Admin lists, creates and deletes users.
@@ -19,11 +19,11 @@ const (
 	Member Role = "member"
 )
 
-// DefaultAvatarColor is the colour of a user who was given none.
+// DefaultAvatarColor is the colour of a user created without one.
 const DefaultAvatarColor = "#007AFF"
 
-// New is what a user is made of; the store gives the rest. The password hash is
-// stored as it is.
+// New are the fields of a user to create; the store sets the others. The password hash
+// is stored as it is.
 type New struct {
 	Username     string
 	DisplayName  string
@@ -32,33 +32,31 @@ type New struct {
 	Role         Role
 }
 
-// User is a member of the household.
+// User is a stored user.
 type User struct {
-	// ID is given by the store and never given again, also after a deletion.
-	ID int64
+	ID int64 // set by the store and never used again, also after a deletion
 	New
-	// CreatedAt is in UTC, whole seconds.
-	CreatedAt time.Time
-	// SessionStamp is what a session of the user must have been made under. The
-	// store gives a new, random one to a new user and whenever all sessions are to
-	// end; users of an earlier version have none until then.
+	CreatedAt time.Time // UTC, whole seconds
+	// SessionStamp is the stamp that a session of the user must have. The store sets
+	// a new, random one for a new user and whenever all sessions are to end; users of
+	// an earlier version have none until then.
 	SessionStamp string
-	// KeptSession is the key of the session that the last such change kept, under
-	// whichever stamp it was made; empty: none.
+	// KeptSession is the key of the session that the last such change kept, whatever
+	// its stamp; empty: none.
 	KeptSession string
 }
 
-// Admits reports whether a session that was made under the stamp and has the key
-// is one of the user's. The session store may have forgotten that it ended.
+// Admits reports whether a session with the stamp and key is the user's and has not
+// been revoked. The session store may have lost its revocation.
 func (u User) Admits(stamp, key string) bool {
 	return stamp == u.SessionStamp || u.KeptSession != "" && key == u.KeptSession
 }
 
-// NewSessionStamp returns a stamp that no user had before.
+// NewSessionStamp returns a random stamp.
 func NewSessionStamp() string { return rand.Text() }
 
-// Sort orders users by display name as a German reader expects (umlauts beside
-// their vowels, case last), then by id.
+// Sort orders users by display name in German collation (umlauts beside their vowels,
+// case last), then by id.
 func Sort(users []User) {
 	collator, buffer := collate.New(language.German), collate.Buffer{}
 	keys := make(map[int64]string, len(users))

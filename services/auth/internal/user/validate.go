@@ -15,7 +15,7 @@ const (
 	MaxDisplayName = 128
 )
 
-// What can be wrong with a field of a user.
+// Errors of the fields of a user.
 var (
 	ErrUsername           = errors.New("username is not 3 to 64 letters, digits, dots, hyphens or underscores")
 	ErrDisplayName        = errors.New("display name is blank or has control characters")
@@ -29,8 +29,8 @@ var (
 	colorPattern    = regexp.MustCompile(`\A#(?:[0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})\z`)
 )
 
-// CheckUsername returns ErrUsername unless name may be the name of a new user:
-// 3 to 64 ASCII letters, digits, dots, hyphens and underscores.
+// CheckUsername returns ErrUsername unless name is 3 to 64 ASCII letters, digits, dots,
+// hyphens and underscores.
 func CheckUsername(name string) error {
 	if !usernamePattern.MatchString(name) {
 		return ErrUsername
@@ -38,9 +38,9 @@ func CheckUsername(name string) error {
 	return nil
 }
 
-// CleanDisplayName trims white space and returns the name to store, otherwise
-// verbatim. A name without a visible character or with a control character or
-// line break is ErrDisplayName; over 128 code points, ErrDisplayNameTooLong.
+// CleanDisplayName returns the name without surrounding white space. ErrDisplayName for
+// one without a visible character or with a control character or line break,
+// ErrDisplayNameTooLong for one over 128 code points.
 func CleanDisplayName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if utf8.RuneCountInString(name) > MaxDisplayName {

@@ -30,8 +30,8 @@ func (s *Store) Rehash(ctx context.Context, id int64, oldHash, newHash string) e
 	})
 }
 
-// swapHash compares and sets in one statement: a second writer waits for the
-// first one's commit and then finds another hash.
+// swapHash compares and sets in one statement: a second writer waits for the first
+// one's commit and then finds another hash.
 func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, newHash string) error {
 	changed, err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ? AND password_hash = ?`, newHash, id, oldHash)
 	if err != nil || changed {
@@ -62,8 +62,7 @@ func (s *Store) EndSessions(ctx context.Context, id int64) (user.Revocation, err
 	return revocation, err
 }
 
-// endSessions gives the user a new stamp, and records that the session store has
-// to follow.
+// endSessions sets a new session stamp and records the revocation.
 func (s *Store) endSessions(ctx context.Context, tx *sql.Tx, revocation *user.Revocation) error {
 	return s.changeAndRecord(ctx, tx, revocation, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`,
 		user.NewSessionStamp(), revocation.KeepSession, revocation.UserID)
@@ -95,8 +94,7 @@ func (s *Store) Delete(ctx context.Context, id, by int64) (user.Revocation, erro
 	return revocation, err
 }
 
-// changeAndRecord changes the user whom query names, and records what that
-// revokes.
+// changeAndRecord changes one user and records the revocation.
 func (s *Store) changeAndRecord(ctx context.Context, tx *sql.Tx, revocation *user.Revocation, query string, args ...any) error {
 	changed, err := s.update(ctx, tx, query, args...)
 	if err != nil {
@@ -108,10 +106,9 @@ func (s *Store) changeAndRecord(ctx context.Context, tx *sql.Tx, revocation *use
 	return s.record(ctx, tx, revocation)
 }
 
-// keepAnAdmin refuses that the user id ceases to be an admin when nobody else is
-// one, and that anybody but the Operator or an admin acts. It holds all admins
-// until the transaction ends, so that two who act on each other act one after
-// the other.
+// keepAnAdmin returns ErrLastAdmin when id is the only admin, and ErrNotAdmin unless by is
+// the Operator or an admin. It locks all admins until the transaction ends, so that two
+// who act on each other do so one after the other.
 func (s *Store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) (err error) {
 	query := `SELECT id FROM users WHERE role = 'admin' ORDER BY id`
 	if s.db.Dialect == sqldb.Postgres {
@@ -142,7 +139,7 @@ func (s *Store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) (err 
 	}
 }
 
-// update tells whether the statement changed a row.
+// update reports whether the statement changed a row.
 func (s *Store) update(ctx context.Context, tx *sql.Tx, query string, args ...any) (bool, error) {
 	result, err := tx.ExecContext(ctx, s.db.Rebind(query), args...)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// importTimeout bounds an import, which nobody waits for in a browser.
+// importTimeout bounds an import, which no request waits for.
 const importTimeout = 2 * time.Minute
 
 // Import implements user.Store.
@@ -45,7 +45,7 @@ func (s *Store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
 		u.CreatedAt = s.now()
 	}
 	if u.ID == 0 {
-		_, err := s.insertAt(ctx, tx, u.New, u.CreatedAt)
+		_, err := s.insert(ctx, tx, u.New, u.CreatedAt)
 		return err
 	}
 	var taken bool
@@ -67,9 +67,8 @@ func (s *Store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
 	return err
 }
 
-// moveIDs makes the ids that are given from now on higher than id. SQLite's
-// AUTOINCREMENT does so by itself; a sequence of Postgres knows only what it
-// gave. A roll-back leaves the sequence moved, which costs some ids.
+// moveIDs makes later ids higher than id, which SQLite's AUTOINCREMENT does by itself.
+// A roll-back leaves the sequence of Postgres moved, which skips some ids.
 func (s *Store) moveIDs(ctx context.Context, tx *sql.Tx, id int64) error {
 	if s.db.Dialect != sqldb.Postgres {
 		return nil

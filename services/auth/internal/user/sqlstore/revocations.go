@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// record writes the revocation in the transaction of its cause, and completes it.
+// record inserts the revocation in the transaction of its cause, and sets its ID and time.
 func (s *Store) record(ctx context.Context, tx *sql.Tx, r *user.Revocation) error {
 	r.RecordedAt = s.now().UTC().Truncate(time.Second)
 	return tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at)
@@ -49,7 +49,7 @@ func ceilUnix(t time.Time) int64 {
 
 // RevocationDone implements user.Store.
 func (s *Store) RevocationDone(ctx context.Context, id int64) error {
-	return s.tx(ctx, "forget revocation", func(ctx context.Context, tx *sql.Tx) error {
+	return s.tx(ctx, "delete revocation", func(ctx context.Context, tx *sql.Tx) error {
 		_, err := s.update(ctx, tx, `DELETE FROM pending_revocations WHERE id = ?`, id)
 		return err
 	})

@@ -18,10 +18,10 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Migrations is what sqldb.Open needs to bring the schema up to date.
+// Migrations returns the migrations for sqldb.Open.
 func Migrations() (fs.FS, error) { return fs.Sub(migrations, "migrations") }
 
-// timeout bounds one method, waiting for a connection and for locks included.
+// timeout bounds one method, including the wait for a connection and for locks.
 const timeout = 4 * time.Second
 
 // Store is a user.Store in SQL.
@@ -32,12 +32,12 @@ type Store struct {
 
 var _ user.Store = (*Store)(nil)
 
-// New returns a store in a database that was opened with Migrations, and takes
-// the time of creation from now.
+// New returns a store in a database that was opened with Migrations. now is the clock
+// for the times of creation.
 func New(db *sqldb.DB, now func() time.Time) *Store { return &Store{db: db, now: now} }
 
-// tx runs do in one write transaction within the timeout; what names the act in
-// errors. txWithin does it within another one.
+// tx runs do in one write transaction within the timeout; what names the operation in
+// errors.
 func (s *Store) tx(ctx context.Context, what string, do func(context.Context, *sql.Tx) error) error {
 	return s.txWithin(ctx, timeout, what, do)
 }

@@ -22,14 +22,14 @@ func (s *Store) Create(ctx context.Context, n user.New, by int64) (user.User, er
 		if err := s.mayAct(ctx, tx, by); err != nil {
 			return err
 		}
-		created, err = s.insert(ctx, tx, n)
+		created, err = s.insert(ctx, tx, n, s.now())
 		return err
 	})
 	return created, err
 }
 
-// mayAct refuses everybody but the Operator and admins. It holds the admin until
-// the transaction ends: who deletes or demotes him meanwhile waits.
+// mayAct returns ErrNotAdmin unless by is the Operator or an admin. It locks the
+// admin's row, so that a concurrent deletion or demotion waits for the transaction.
 func (s *Store) mayAct(ctx context.Context, tx *sql.Tx, by int64) error {
 	if by == user.Operator {
 		return nil
@@ -61,14 +61,13 @@ func (s *Store) CreateFirst(ctx context.Context, n user.New) (user.User, error) 
 			return user.ErrNotEmpty
 		}
 		var err error
-		created, err = s.insert(ctx, tx, n)
+		created, err = s.insert(ctx, tx, n, s.now())
 		return err
 	})
 	return created, err
 }
 
-// alone keeps every other insert away until the transaction ends. SQLite has
-// one writer anyway.
+// alone blocks every other insert until the transaction ends. SQLite has one writer.
 func (s *Store) alone(ctx context.Context, tx *sql.Tx) error {
 	if s.db.Dialect != sqldb.Postgres {
 		return nil
@@ -77,11 +76,7 @@ func (s *Store) alone(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-func (s *Store) insert(ctx context.Context, tx *sql.Tx, n user.New) (user.User, error) {
-	return s.insertAt(ctx, tx, n, s.now())
-}
-
-func (s *Store) insertAt(ctx context.Context, tx *sql.Tx, n user.New, created time.Time) (user.User, error) {
+func (s *Store) insert(ctx context.Context, tx *sql.Tx, n user.New, created time.Time) (user.User, error) {
 	u := user.User{New: n, CreatedAt: created.UTC().Truncate(time.Second), SessionStamp: user.NewSessionStamp()}
 	err := tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO users (username, display_name, password_hash, avatar_color, role, created_at, session_stamp)
 		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`),
@@ -98,18 +93,18 @@ func (s *Store) insertAt(ctx context.Context, tx *sql.Tx, n user.New, created ti
 // ByUsername implements user.Store.
 func (s *Store) ByUsername(ctx context.Context, username string) (user.User, error) {
 	if !utf8.ValidString(username) || strings.ContainsRune(username, 0) {
-		return user.User{}, user.ErrNotFound // Postgres takes no such text, even to compare
+		return user.User{}, user.ErrNotFound // Postgres refuses such text, even to compare
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	ctx, span := tracing.Call(ctx, "sql", "find user")
 	defer span.End("")
-	// lower() lets the index serve, the second condition minds the case
+	// lower() uses the index, the second condition compares the case
 	return scan(s.db.Reader.QueryRowContext(ctx, s.db.Rebind(
 		`SELECT `+columns+` FROM users WHERE lower(username) = ? AND username = ?`), asciiLower(username), username))
 }
 
-// asciiLower does what lower() does in both indexes; only such names are stored.
+// asciiLower is lower() of both indexes; stored names are ASCII.
 func asciiLower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

@@ -9,11 +9,11 @@ import (
 	"os"
 )
 
-// byteOrderMark is what spreadsheets put before UTF-8.
+// byteOrderMark is written by spreadsheets before UTF-8.
 const byteOrderMark = "\ufeff"
 
 func readCSV(path string) (File, error) {
-	f, err := os.Open(path) //nolint:gosec // the operator says which
+	f, err := os.Open(path) //nolint:gosec // the operator names it
 	if err != nil {
 		return File{}, err
 	}

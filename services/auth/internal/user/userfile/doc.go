@@ -1,9 +1,7 @@
-// Package userfile reads the users that another application kept, from its
-// SQLite file or from CSV, as it kept them: nothing is judged here but the form
-// of the file.
+// Package userfile reads the users of another application from its SQLite file or from
+// CSV. It checks the form of the file only, not the users.
 //
 // The file has a table "users", or a first line, with the columns username,
-// display_name and password_hash, and where it has them id, avatar_color, role
-// and created_at, in any order and letter case. Other columns are passed over
-// and named.
+// display_name and password_hash, and optionally id, avatar_color, role and
+// created_at, in any order and letter case. Other columns are ignored and reported.
 package userfile

@@ -11,8 +11,8 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 )
 
-// readSQLite reads the table users. Its rows are counted in the order of
-// their ids, where they have any. sqldb.ErrNotSQLite.
+// readSQLite reads the table users, in the order of its ids where it has them.
+// sqldb.ErrNotSQLite.
 func readSQLite(ctx context.Context, path string) (file File, err error) {
 	db, err := sqldb.OpenFile(path)
 	if err != nil {
@@ -54,17 +54,17 @@ func readSQLite(ctx context.Context, path string) (file File, err error) {
 	return file, rows.Err()
 }
 
-// columnsOf gives the names of the columns of the table users.
+// columnsOf returns the names of the columns of the table users.
 func columnsOf(ctx context.Context, db *sql.DB) (names []string, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT name FROM pragma_table_info('users') ORDER BY cid`)
 	if err != nil {
-		return nil, fmt.Errorf("look for table users: %w", err)
+		return nil, fmt.Errorf("read columns of table users: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var name string
 		if err := rows.Scan(&name); err != nil {
-			return nil, fmt.Errorf("look for table users: %w", err)
+			return nil, fmt.Errorf("read columns of table users: %w", err)
 		}
 		names = append(names, name)
 	}
@@ -74,8 +74,8 @@ func columnsOf(ctx context.Context, db *sql.DB) (names []string, err error) {
 	return names, rows.Err()
 }
 
-// query selects all fields as text, whatever their type is: the driver would make
-// times of columns that are declared as times.
+// query selects all fields as text, as the driver would convert columns declared as
+// times.
 func query(places columns) string {
 	var selected []string
 	for i, field := range fields {

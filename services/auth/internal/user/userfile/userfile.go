@@ -13,27 +13,25 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// MaxBytes is how large a file may be. A household is far below.
+// MaxBytes is how large a file may be.
 const MaxBytes = 64 << 20
 
 const maxUsers = 100_000
 
-// What a file may be.
+// Errors of Read.
 var (
 	ErrTooLarge = errors.New("the file has more than 64 MB or 100000 users")
-	ErrColumns  = errors.New("a column is missing or there twice")
+	ErrColumns  = errors.New("column is missing or occurs twice")
 )
 
-// File is what a file holds.
+// File is the content of a file.
 type File struct {
 	Records []user.Record
-	// Ignored are the columns that were passed over.
-	Ignored []string
+	Ignored []string // names of the other columns
 }
 
-// Read reads the file at path, whose first bytes tell whether it is a SQLite
-// database or CSV (RFC 4180) in UTF-8. ErrColumns, ErrTooLarge; an error never
-// quotes a field.
+// Read reads the file at path, a SQLite database (by its first bytes) or else CSV
+// (RFC 4180) in UTF-8. ErrColumns, ErrTooLarge; an error never quotes a field.
 func Read(ctx context.Context, path string) (File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -55,8 +53,8 @@ type field struct {
 	of       func(*user.Record) *string
 }
 
-// fields are the columns that are read, required ones first, and where their
-// text goes.
+// fields are the columns that are read, required ones first, and where their text is
+// stored.
 var fields = []field{
 	{"username", true, func(r *user.Record) *string { return &r.Username }},
 	{"display_name", true, func(r *user.Record) *string { return &r.DisplayName }},
@@ -67,11 +65,10 @@ var fields = []field{
 	{"created_at", false, func(r *user.Record) *string { return &r.CreatedAt }},
 }
 
-// columns says at which place of a row each field is, -1 for nowhere.
+// columns is the index of each field in a row, -1 for none.
 type columns []int
 
-// find finds the fields in the names of the columns, and gives the names that it
-// passed over.
+// find returns the places of the fields among the columns' names, and the other names.
 func find(names []string) (places columns, ignored []string, err error) {
 	for i, name := range names {
 		names[i] = strings.ToLower(strings.TrimSpace(name))
@@ -94,7 +91,7 @@ func find(names []string) (places columns, ignored []string, err error) {
 	return places, ignored, nil
 }
 
-// record gives the record of a row.
+// record returns the record of a row.
 func (c columns) record(where string, row []string) user.Record {
 	r := user.Record{Where: where}
 	for i, place := range c {
