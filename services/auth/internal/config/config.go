@@ -17,48 +17,46 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// DefaultAddr is where auth serves unless ADDR says otherwise.
+// DefaultAddr is the default of ADDR.
 const DefaultAddr = ":8081"
 
-// strongSecret is the length from which a secret that signs cookies is beyond
-// guessing, in characters: 32 hexadecimal digits hold 128 bits.
+// strongSecret is the least length of a secret that signs cookies, in characters: 32
+// hexadecimal digits have 128 bits.
 const strongSecret = 32
 
-// Stores says where users and sessions live, and which are ours: all that a
-// command at the terminal needs.
+// Stores are the settings of the stores, which the operator's commands need too.
 type Stores struct {
-	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/auth.db" secret:"true" doc:"where the users are: sqlite:PATH or postgres://…"`
-	RedisURL    string `env:"REDIS_URL" default:"redis://127.0.0.1:6379" secret:"true" doc:"where the sessions are: redis[s]://[user:password@]host:port[/db], redis[s]+sentinel://…@host:port,host:port/master[/db], redis[s]+cluster://…@host:port,host:port"`
-	AppName     string `env:"APP_NAME" default:"svc" doc:"names the session cookie, APP_NAME.sid, and begins all keys in Redis"`
+	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/auth.db" secret:"true" doc:"database of the users: sqlite:PATH or postgres://…"`
+	RedisURL    string `env:"REDIS_URL" default:"redis://127.0.0.1:6379" secret:"true" doc:"Redis of the sessions: redis[s]://[user:password@]host:port[/db], redis[s]+sentinel://…@host:port,host:port/master[/db], redis[s]+cluster://…@host:port,host:port"`
+	AppName     string `env:"APP_NAME" default:"svc" doc:"name of the session cookie, APP_NAME.sid, and prefix of all keys in Redis"`
 	LogLevel    string `env:"LOG_LEVEL" default:"info" doc:"debug, info, warn or error"`
 }
 
-// Config is everything that auth can be told.
+// Config are all settings of auth.
 type Config struct {
 	Addr          string        `env:"ADDR" default:":8081" doc:"address to serve on"`
 	AdminAddr     string        `env:"ADMIN_ADDR" default:"127.0.0.1:9081" doc:"address of /livez and /metrics; never behind the proxy"`
-	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" default:"0s" doc:"how long a stop goes on serving, as not ready, so that the proxy leaves first; for replicas 5s"`
+	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" default:"0s" doc:"how long auth keeps serving, reported as not ready, before it stops, so that the proxy stops sending requests first; with replicas 5s"`
 	Stores
 
-	SessionSecret         string `env:"SESSION_SECRET,required" secret:"true" doc:"signs the session cookie; under 32 characters auth warns that it can be guessed"`
-	SessionSecretPrevious string `env:"SESSION_SECRET_PREVIOUS" secret:"true" doc:"the secret before the last change; cookies signed with it stay valid"`
-	SessionSecure         string `env:"SESSION_SECURE" doc:"false lets both cookies travel over plain http; any other value, or none, keeps them on https"`
+	SessionSecret         string `env:"SESSION_SECRET,required" secret:"true" doc:"secret that signs the session cookie; auth logs a warning under 32 characters"`
+	SessionSecretPrevious string `env:"SESSION_SECRET_PREVIOUS" secret:"true" doc:"the previous secret; cookies signed with it stay valid"`
+	SessionSecure         string `env:"SESSION_SECURE" doc:"false allows both cookies over plain http; with any other value, or none, they are limited to https"`
 
-	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of the proxies whose X-Forwarded-For is believed; without any, the address of the peer counts"`
+	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of the proxies whose X-Forwarded-For is used; without any, the client is the peer"`
 
 	RateLimitWindowMS    int `env:"RATE_LIMIT_WINDOW_MS" default:"60000" limit:"true" doc:"length of the window of the login limit, in milliseconds"`
-	RateLimitMaxAttempts int `env:"RATE_LIMIT_MAX_ATTEMPTS" default:"5" limit:"true" doc:"failed logins of one address in a window; of IPv6: of a /64, 4 times as many of a /56, 16 times as many of a /48"`
+	RateLimitMaxAttempts int `env:"RATE_LIMIT_MAX_ATTEMPTS" default:"5" limit:"true" doc:"failed logins per address and window; for IPv6 per /64, with 4 times as many per /56 and 16 times per /48"`
 
-	BootstrapAdminUsername string `env:"BOOTSTRAP_ADMIN_USERNAME" doc:"name of the first administrator, made at start while there is no user at all"`
-	BootstrapAdminPassword string `env:"BOOTSTRAP_ADMIN_PASSWORD" secret:"true" doc:"his password"`
+	BootstrapAdminUsername string `env:"BOOTSTRAP_ADMIN_USERNAME" doc:"name of the first administrator, created at start while there is no user at all"`
+	BootstrapAdminPassword string `env:"BOOTSTRAP_ADMIN_PASSWORD" secret:"true" doc:"password of the first administrator"`
 
 	Tracing tracing.Settings
 
 	CompatV0 bool   `env:"COMPAT_V0" default:"false" doc:"true serves the earlier variant of the contract (section 9): SameSite=Strict, no csrfToken in bodies, /me sets no cookie"`
 	NodeEnv  string `env:"NODE_ENV" doc:"with COMPAT_V0 only: unless it is production, a missing SESSION_SECRET is replaced by a random one at every start"`
 
-	// RandomSecret tells that SessionSecret was made up and ends with the
-	// process.
+	// RandomSecret reports that SessionSecret is random and ends with the process.
 	RandomSecret bool
 }
 
@@ -73,12 +71,12 @@ func Load(getenv func(string) string) (Config, error) {
 	return cfg, err
 }
 
-// LoadStores reads the settings of the stores alone.
+// LoadStores reads the settings of the stores only.
 func LoadStores(getenv func(string) string) (Stores, error) {
 	return config.Load[Stores](getenv)
 }
 
-// needsRandomSecret is the last row of the contract's section 9.
+// needsRandomSecret implements the last row of the contract's section 9.
 func needsRandomSecret(getenv func(string) string) bool {
 	compat, _ := strconv.ParseBool(getenv("COMPAT_V0"))
 	return compat && getenv("NODE_ENV") != "production" &&
@@ -97,11 +95,11 @@ func withSecret(getenv func(string) string, secret string) func(string) string {
 // appName keeps the cookie's name a token (RFC 6265, section 4.1.1).
 var appName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
-// Validate checks what one setting's type cannot say.
+// Validate checks what the types of the settings do not.
 func (c *Config) Validate() error {
 	faults := []error{c.Stores.Validate()}
 	if (c.BootstrapAdminUsername == "") != (c.BootstrapAdminPassword == "") {
-		faults = append(faults, errors.New("BOOTSTRAP_ADMIN_USERNAME: comes only together with BOOTSTRAP_ADMIN_PASSWORD"))
+		faults = append(faults, errors.New("BOOTSTRAP_ADMIN_USERNAME: must be set together with BOOTSTRAP_ADMIN_PASSWORD"))
 	}
 	return flat(append(faults, c.Tracing.Validate()))
 }
@@ -124,7 +122,7 @@ func (s *Stores) Validate() error {
 	return errors.Join(faults...)
 }
 
-// flat joins errors, of which the first may itself be joined, on one level.
+// flat joins errors; the first, which may be joined itself, is flattened.
 func flat(faults []error) error {
 	if joined, ok := faults[0].(interface{ Unwrap() []error }); ok {
 		faults = append(joined.Unwrap(), faults[1:]...)
@@ -132,18 +130,18 @@ func flat(faults []error) error {
 	return errors.Join(faults...)
 }
 
-// WeakSecret tells that a secret that signs cookies is short enough to be
-// guessed. The contract refuses only one that is unset (section 5).
+// WeakSecret reports whether a secret that signs cookies is too short. The contract
+// refuses only one that is unset (section 5).
 func (c *Config) WeakSecret() bool {
 	previous := utf8.RuneCountInString(c.SessionSecretPrevious)
 	return utf8.RuneCountInString(c.SessionSecret) < strongSecret || previous > 0 && previous < strongSecret
 }
 
-// Secure tells whether both cookies carry the attribute Secure: always, unless
-// SESSION_SECURE is exactly "false" (contract, section 2).
+// Secure reports whether both cookies have the attribute Secure: unless SESSION_SECURE is
+// exactly "false" (contract, section 2).
 func (c *Config) Secure() bool { return c.SessionSecure != "false" }
 
-// Window is the length of the window of the login limit.
+// Window returns the length of the window of the login limit.
 func (c *Config) Window() time.Duration {
 	return time.Duration(c.RateLimitWindowMS) * time.Millisecond
 }

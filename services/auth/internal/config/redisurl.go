@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Redis says how to reach Redis. More than one address, or Cluster, means what
-// the form of the URL said; Master is the name that Sentinels know.
+// Redis is a parsed REDIS_URL. With Master, the addresses are of Sentinels and Master is
+// the name that they monitor.
 type Redis struct {
 	Addrs                              []string
 	Cluster, TLS                       bool
@@ -21,15 +21,15 @@ type Redis struct {
 
 const defaultRedisPort, defaultSentinelPort = "6379", "26379"
 
-// Faults of a REDIS_URL. None quotes the URL, which may hold a password.
+// Errors of a REDIS_URL. None quotes it, as it may hold a password.
 var (
-	errRedisScheme = errors.New("is not a URL of the form redis://, rediss://, redis+sentinel://, rediss+sentinel://, redis+cluster:// or rediss+cluster://")
-	errRedisHost   = errors.New("names no host, or not as host:port")
+	errRedisScheme = errors.New("is not of the form redis://, rediss://, redis+sentinel://, rediss+sentinel://, redis+cluster:// or rediss+cluster://")
+	errRedisHost   = errors.New("has no host, or not as host:port")
 	errRedisUser   = errors.New("has a malformed user or password (escape special characters with %)")
-	errRedisDB     = errors.New("has a database that is no number")
-	errRedisMaster = errors.New("names no master: redis+sentinel://host:port,host:port/MASTER")
+	errRedisDB     = errors.New("has a database that is not a number")
+	errRedisMaster = errors.New("has no master: redis+sentinel://host:port,host:port/MASTER")
 	errRedisPath   = errors.New("a cluster has no database")
-	errRedisQuery  = errors.New("has a parameter that is not known; Sentinels take sentinel_username and sentinel_password")
+	errRedisQuery  = errors.New("has an unknown parameter; Sentinels have sentinel_username and sentinel_password")
 )
 
 // ParseRedisURL reads the forms
@@ -102,7 +102,7 @@ func (r *Redis) readHosts(hosts, topology string) error {
 	return nil
 }
 
-// hostPort completes "host", "host:port", "[::1]" or "[::1]:port".
+// hostPort adds the default port to "host", "host:port", "[::1]" or "[::1]:port".
 func hostPort(s, defaultPort string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
