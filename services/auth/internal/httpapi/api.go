@@ -17,65 +17,45 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// Options is what the API is made of. All fields but those that say otherwise
-// are required.
+// Options are the parts of the API. All fields are required unless noted.
 type Options struct {
 	Accounts *account.Service
 	Sessions *session.Manager
 	// LoginLimit counts failed logins by client address, PasswordLimit wrong
 	// current passwords by user.
 	LoginLimit, PasswordLimit *ratelimit.Limiter
-	// Health fails while a store does not answer.
+	// Health returns an error while a store does not answer.
 	Health func(context.Context) error
-	// TrustedProxies are the peers whose X-Forwarded-For is believed; may be
-	// empty.
+	// TrustedProxies are the peers whose X-Forwarded-For is used; may be empty.
 	TrustedProxies clientaddr.Proxies
-	// Secure tells that the cookies are for https only.
-	Secure bool
-	// CompatV0 serves the contract's earlier variant (section 9).
-	CompatV0 bool
-	Metrics  *Metrics
-	// Tracer may be nil: then requests are not traced.
-	Tracer *tracing.Tracer
-	Log    *slog.Logger
-	Now    func() time.Time
+	Secure         bool // the cookies are for https only
+	CompatV0       bool // serve the contract's earlier variant (section 9)
+	Metrics        *Metrics
+	Tracer         *tracing.Tracer // nil: requests are not traced
+	Log            *slog.Logger
+	Now            func() time.Time
 }
 
 // api holds the handlers.
 type api struct {
-	accounts      *account.Service
-	sessions      *session.Manager
-	loginLimit    *ratelimit.Limiter
-	passwordLimit *ratelimit.Limiter
-	health        func(context.Context) error
-	compatV0      bool
-	metrics       *Metrics
-	tracer        *tracing.Tracer
-	log           *slog.Logger
-	now           func() time.Time
+	Options
 	warnPlainHTTP func()
-	proxies       clientaddr.Proxies
 }
 
 // New checks the options and returns the handler of auth's address.
 func New(o Options) (http.Handler, error) {
 	if o.Accounts == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.Health == nil ||
 		o.Metrics == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("httpapi: an option is missing")
+		return nil, errors.New("httpapi: a required option is not set")
 	}
-	a := &api{
-		accounts: o.Accounts, sessions: o.Sessions, loginLimit: o.LoginLimit, passwordLimit: o.PasswordLimit,
-		health: o.Health, compatV0: o.CompatV0, metrics: o.Metrics, tracer: o.Tracer, log: o.Log, now: o.Now,
-		warnPlainHTTP: func() {},
-	}
+	a := &api{Options: o, warnPlainHTTP: func() {}}
 	if o.Secure {
 		a.warnPlainHTTP = sync.OnceFunc(func() {
-			o.Log.Warn("a login came over plain http, but the cookies are for https only and the browser will drop them; serve https, or set SESSION_SECURE=false")
+			o.Log.Warn("login over plain HTTP, but the cookies are limited to https and browsers will drop them: serve https, or set SESSION_SECURE=false")
 		})
 	}
 	e := echo.New()
 	e.IPExtractor = func(r *http.Request) string { return o.TrustedProxies.Of(r).String() }
-	a.proxies = o.TrustedProxies
 	e.HTTPErrorHandler = writeError
 	e.Use(a.observe, a.recover, a.methods, a.bound)
 	a.route(e)

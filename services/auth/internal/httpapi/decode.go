@@ -13,17 +13,17 @@ import (
 // maxBody bounds a request body, in bytes.
 const maxBody = 64 << 10
 
-// What can be wrong with a body before anybody looks at its fields.
+// Errors of a body before its fields are checked.
 var (
 	errMediaType = errors.New("body is not application/json")
 	errTooLarge  = fmt.Errorf("body is larger than %d bytes", maxBody)
 	errMalformed = errors.New("body is not the expected JSON object")
 )
 
-// decode reads the body into v, a pointer to a struct. Names match in their
-// case, types match, nothing follows, nothing comes twice; unknown names are
-// ignored, and null is as good as missing. A body of another type is refused
-// before it is read, so that a form of a foreign page cannot log anybody in.
+// decode reads the body, one JSON object, into v, a pointer to a struct. Names match in
+// their case and occur once; unknown names are ignored, and null means missing. A body of
+// another media type is refused before it is read, so that a form of a foreign page
+// cannot log a user in.
 func decode(w http.ResponseWriter, r *http.Request, v any) error {
 	if r.ContentLength > maxBody {
 		return errTooLarge
@@ -45,7 +45,7 @@ func decode(w http.ResponseWriter, r *http.Request, v any) error {
 	return nil
 }
 
-// isJSON tells whether the headers promise plain JSON.
+// isJSON reports whether the headers announce plain JSON.
 func isJSON(h http.Header) bool {
 	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return false

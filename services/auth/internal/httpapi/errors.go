@@ -13,11 +13,11 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// What guards and routes refuse by themselves.
+// Errors of guards and routes.
 var (
 	errAdminOnly   = errors.New("admin role required")
 	errCSRF        = errors.New("CSRF token missing or wrong")
-	errOrigin      = errors.New("WebSocket opened by a page of another host")
+	errOrigin      = errors.New("WebSocket opened by a page of another origin")
 	errLimited     = errors.New("too many failed attempts")
 	errForwarded   = errors.New("X-Forwarded-Method, X-Forwarded-Uri or role is missing or malformed")
 	errUnhealthy   = errors.New("a store does not answer")
@@ -25,16 +25,15 @@ var (
 	errWrongMethod = errors.New("method not allowed")
 )
 
-// failure is how an error is answered.
+// failure is the answer to an error.
 type failure struct {
 	err    error
 	status int
-	// text is German, for the person at the screen (contract section 1).
-	text string
+	text   string // German, for the user (contract section 1)
 }
 
-// failures is the one table from errors to answers. What is not in it is a 500
-// with a fixed text, so that nothing internal leaks.
+// failures is the one table from errors to answers. Every other error is a 500 with a
+// fixed text, so that nothing internal leaks.
 var failures = []failure{
 	{errMalformed, http.StatusBadRequest, "Die Anfrage ist kein gültiges JSON-Objekt."},
 	{errForwarded, http.StatusBadRequest, "Die Angaben zur weitergeleiteten Anfrage fehlen oder sind ungültig."},
@@ -71,11 +70,10 @@ var failures = []failure{
 // internal answers every error that is not in the table.
 var internal = failure{status: http.StatusInternalServerError, text: "Interner Fehler. Bitte später erneut versuchen."}
 
-// retryAfterBusy is the Retry-After of a 503, in seconds: what a full queue
-// takes to empty.
+// retryAfterBusy is the Retry-After of a 503, in seconds: the time to empty a full queue.
 const retryAfterBusy = 3
 
-// failureOf finds the answer to an error.
+// failureOf returns the answer to an error.
 func failureOf(err error) failure {
 	var fromEcho *echo.HTTPError
 	if errors.As(err, &fromEcho) {
@@ -100,7 +98,7 @@ type errorBody struct {
 	Code  int    `json:"code"`
 }
 
-// writeError is echo's HTTPErrorHandler: the only place that answers errors.
+// writeError is echo's HTTPErrorHandler, the only place that answers errors.
 func writeError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return

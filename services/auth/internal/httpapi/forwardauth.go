@@ -13,16 +13,15 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// safeMethods change nothing (RFC 9110, section 9.2.1); all others need the CSRF
-// token, those that nobody knows too.
+// safeMethods change nothing (RFC 9110, section 9.2.1); all others, also unknown ones,
+// need the CSRF token.
 var safeMethods = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
 
-// forwardAuth is GET /internal/forward-auth: may this request pass? The proxy
-// asks it for the applications behind it, with the real method and path in
-// X-Forwarded-Method and X-Forwarded-Uri, and with ?role=admin where an admin is
-// needed. The answer's headers say who asks. It needs nothing but the session
-// and its user's row. With X-Auth-Renew: no, about a request that passed and still
-// lasts, the session does not live longer for that.
+// forwardAuth is GET /internal/forward-auth. The proxy calls it for every request to an
+// application behind it, with the real method and path in X-Forwarded-Method and
+// X-Forwarded-Uri, and with ?role=admin where an admin is required. A 200 names the user
+// in headers. X-Auth-Renew: no, sent about a request that passed before and still lasts,
+// does not renew the session.
 func (a *api) forwardAuth(c echo.Context) (answer, error) {
 	h := c.Request().Header
 	method, uri, role := h.Get("X-Forwarded-Method"), h.Get("X-Forwarded-Uri"), c.QueryParam("role")
@@ -50,10 +49,10 @@ func isWebSocket(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// fromOwnPage reports whether the page that opens a WebSocket has the origin that
-// is asked: scheme, host and port. It opens with a GET, which needs no CSRF token,
-// and a browser lets any page do it, with the cookies; but it says which page, once
-// (RFC 6455, section 10.2). A request without Origin is no browser's.
+// fromOwnPage reports whether the page that opens a WebSocket has the origin of the
+// request: scheme, host and port. A WebSocket opens with a GET, which needs no CSRF
+// token, and any page can open one with the cookies; but browsers send the page's origin
+// (RFC 6455, section 10.2). A request without Origin is not a browser's.
 func fromOwnPage(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 {
@@ -64,12 +63,12 @@ func fromOwnPage(r *http.Request) bool {
 		return false
 	}
 	page, ok := origin(origins[0])
-	asked, known := origin(schemes[0] + "://" + hosts[0])
-	return ok && known && page == asked
+	target, known := origin(schemes[0] + "://" + hosts[0])
+	return ok && known && page == target
 }
 
-// origin returns an origin as browsers compare it: in lower case, and without the
-// port that its scheme has by default.
+// origin normalizes an origin as browsers compare it: in lower case, without the default
+// port of its scheme.
 func origin(s string) (string, bool) {
 	u, err := url.Parse(strings.ToLower(s))
 	if err != nil || u.Host == "" || u.Hostname() == "" || u.String() != u.Scheme+"://"+u.Host {

@@ -14,34 +14,33 @@ import (
 // csrfHeader carries the CSRF token, in both directions.
 const csrfHeader = "X-CSRF-Token"
 
-// caller is the session of a request and its user, who is read anew for every
-// request. Username and Role of the session are the user's.
+// caller is the session of a request and its user, read for every request. Username
+// and Role of the session are the user's.
 type caller struct {
 	session.Session
 	user user.User
 }
 
-// memberHandler answers a request of a user who is logged in.
+// memberHandler answers a request of a logged-in user.
 type memberHandler func(c echo.Context, s caller) (answer, error)
 
-// authenticated lets only requests of users who are logged in through. The
-// session is loaded and renewed in one access to its store, then the user is
-// read; when one of them fails the answer is a 500. A session that the user's row
-// does not admit is ended. Both cookies are sent again when they have become old,
-// because a browser counts from when it got them.
+// authenticated passes requests of logged-in users only. The session is loaded and
+// renewed in one access to its store, then the user is read; when one of them fails the
+// answer is a 500. A session that the user's row does not admit is ended. Both cookies
+// are sent again when they are old, because a browser counts from when it received them.
 func (a *api) authenticated(h memberHandler) handler {
 	return a.loggedIn(h, a.endDead)
 }
 
-// loggedIn is authenticated, with another answer where the user is gone.
+// loggedIn is authenticated, with another answer when the user was deleted.
 func (a *api) loggedIn(h, gone memberHandler) handler {
 	return func(c echo.Context) (answer, error) {
-		stored, err := a.sessions.Current(c.Request())
+		stored, err := a.Sessions.Current(c.Request())
 		if err != nil {
 			return answer{}, err
 		}
 		s := caller{Session: stored}
-		s.user, err = a.accounts.Holder(c.Request().Context(), stored)
+		s.user, err = a.Accounts.Holder(c.Request().Context(), stored)
 		switch {
 		case errors.Is(err, session.ErrNotFound):
 			return a.endDead(c, s)
@@ -52,8 +51,8 @@ func (a *api) loggedIn(h, gone memberHandler) handler {
 		}
 		s.Username, s.Role = s.user.Username, string(s.user.Role)
 		ans, err := h(c, s)
-		if !a.compatV0 && (err == nil || failureOf(err).status < http.StatusInternalServerError) {
-			if err := a.sessions.ResendStale(c.Response(), c.Request()); err != nil {
+		if !a.CompatV0 && (err == nil || failureOf(err).status < http.StatusInternalServerError) {
+			if err := a.Sessions.ResendStale(c.Response(), c.Request()); err != nil {
 				return answer{}, err
 			}
 		}
@@ -61,8 +60,7 @@ func (a *api) loggedIn(h, gone memberHandler) handler {
 	}
 }
 
-// endDead ends a session that its store still has, but the user's row does not
-// admit.
+// endDead ends a session that its store still has but the user's row does not admit.
 func (a *api) endDead(c echo.Context, s caller) (answer, error) {
 	if err := a.endSession(c, s); err != nil {
 		return answer{}, err
@@ -72,13 +70,13 @@ func (a *api) endDead(c echo.Context, s caller) (answer, error) {
 
 // endSession ends the session of the request and then clears both cookies.
 func (a *api) endSession(c echo.Context, s caller) error {
-	if err := a.accounts.Logout(c.Request().Context(), s.Ref); err != nil {
+	if err := a.Accounts.Logout(c.Request().Context(), s.Ref); err != nil {
 		return err
 	}
-	return a.sessions.Clear(c.Response(), c.Request())
+	return a.Sessions.Clear(c.Response(), c.Request())
 }
 
-// admin lets admins through.
+// admin passes requests of admins only.
 func (a *api) admin(h memberHandler) memberHandler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if s.Role != string(user.Admin) {
@@ -89,12 +87,12 @@ func (a *api) admin(h memberHandler) memberHandler {
 	}
 }
 
-// csrf lets a request through that proves to come from our own pages. A refusal
-// tells the page the right token, which a foreign page cannot read.
+// csrf passes requests with the session's CSRF token only. A refusal carries the token in
+// a header, which a foreign page cannot read.
 func (a *api) csrf(h memberHandler) memberHandler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if !s.ValidCSRFToken(c.Request().Header.Get(csrfHeader)) {
-			tellCSRFToken(c, s.Session)
+			setCSRFHeader(c, s.Session)
 			a.audit(c, "csrf_refused", "user_id", s.UserID)
 			return answer{}, errCSRF
 		}
@@ -102,16 +100,15 @@ func (a *api) csrf(h memberHandler) memberHandler {
 	}
 }
 
-func tellCSRFToken(c echo.Context, s session.Session) {
+func setCSRFHeader(c echo.Context, s session.Session) {
 	if s.CSRFToken != "" {
 		c.Response().Header().Set(csrfHeader, s.CSRFToken)
 	}
 }
 
-// audit logs what an operator, or a program like fail2ban, wants to know. No
-// attribute may be a secret, nor a username that somebody typed: it could be a
-// password.
+// audit logs an event for operators and programs like fail2ban. No attribute may be a
+// secret, nor a name typed at a login, which could be a password.
 func (a *api) audit(c echo.Context, event string, attrs ...any) {
 	attrs = append([]any{"event", event, "ip", c.RealIP(), "request_id", c.Response().Header().Get(serve.RequestIDHeader)}, attrs...)
-	a.log.InfoContext(c.Request().Context(), "audit", attrs...)
+	a.Log.InfoContext(c.Request().Context(), "audit", attrs...)
 }

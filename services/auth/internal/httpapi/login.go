@@ -22,20 +22,20 @@ func (a *api) login(c echo.Context) (answer, error) {
 	}
 	r := c.Request().WithContext(session.WithoutRenewal(c.Request().Context()))
 	var in account.LoggedIn
-	replaced, err := a.sessions.Current(r)
+	replaced, err := a.Sessions.Current(r)
 	if err == nil || errors.Is(err, session.ErrNotFound) {
-		in, err = a.accounts.Login(c.Request().Context(), account.Credentials{
+		in, err = a.Accounts.Login(c.Request().Context(), account.Credentials{
 			Username: body.Username, Password: body.Password, UserAgent: r.UserAgent(), Replaces: replaced.Ref,
 		})
 	}
-	a.metrics.login(err)
+	a.Metrics.login(err)
 	if err != nil {
 		if errors.Is(err, account.ErrInvalidCredentials) {
 			a.audit(c, "login_failed", "user_id", in.User.ID)
 		}
 		return answer{}, err
 	}
-	if err := a.sessions.Start(c.Response(), r, in.Session, in.SessionID); err != nil {
+	if err := a.Sessions.Start(c.Response(), r, in.Session, in.SessionID); err != nil {
 		return answer{}, err
 	}
 	a.audit(c, "login", "user_id", in.User.ID)
@@ -45,8 +45,7 @@ func (a *api) login(c echo.Context) (answer, error) {
 	return a.sessionAnswer(c, in.User, in.Session), nil
 }
 
-// isHTTPS tells whether the browser speaks https, as far as anybody says. It
-// decides nothing.
+// isHTTPS reports whether the client seems to use https. Only a warning depends on it.
 func isHTTPS(r *http.Request) bool {
 	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }
@@ -60,16 +59,51 @@ func (a *api) logout(c echo.Context, s caller) (answer, error) {
 	return done, nil
 }
 
-// sessionAnswer is the answer of login and me: the user and, but for the earlier
+// sessionAnswer is the answer of login and me: the user and, except in the earlier
 // variant, the CSRF token, for pages that cannot read the cookie.
 func (a *api) sessionAnswer(c echo.Context, u user.User, s session.Session) answer {
 	body := struct {
 		User      userBody `json:"user"`
 		CSRFToken string   `json:"csrfToken,omitempty"`
 	}{User: bodyOf(u)}
-	if !a.compatV0 {
+	if !a.CompatV0 {
 		body.CSRFToken = s.CSRFToken
-		tellCSRFToken(c, s)
+		setCSRFHeader(c, s)
 	}
 	return answer{http.StatusOK, body}
+}
+
+// me is GET /me. Both cookies are sent again, and a session without a CSRF token gets
+// one; the earlier variant does neither.
+func (a *api) me(c echo.Context, s caller) (answer, error) {
+	if a.CompatV0 {
+		return a.sessionAnswer(c, s.user, s.Session), nil
+	}
+	current, err := a.Accounts.EnsureCSRFToken(c.Request().Context(), s.Session)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := a.Sessions.Resend(c.Response(), c.Request(), current); err != nil {
+		return answer{}, err
+	}
+	return a.sessionAnswer(c, s.user, current), nil
+}
+
+// changePassword is PATCH /me/password.
+func (a *api) changePassword(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		Current string `json:"current_password"`
+		New     string `json:"new_password"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	err := a.Accounts.ChangePassword(c.Request().Context(), s.Session, body.Current, body.New)
+	switch {
+	case err == nil, errors.Is(err, account.ErrPending):
+		a.audit(c, "password_changed", "user_id", s.UserID)
+	case errors.Is(err, account.ErrWrongPassword):
+		a.audit(c, "password_change_failed", "user_id", s.UserID)
+	}
+	return done, err
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
-// Metrics counts what is asked and how it is answered. No label takes its value
-// from a client.
+// Metrics counts requests and their results. No label value comes from a client.
 type Metrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
@@ -34,10 +33,10 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"route", "method"}),
 		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_logins_total", Help: "Logins tried, by outcome: success, invalid_credentials, bad_request, busy, error.",
+			Name: "auth_logins_total", Help: "Login attempts, by outcome: success, invalid_credentials, bad_request, busy, error.",
 		}, []string{"outcome"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_limiter_decisions_total", Help: "What the limit of failed attempts did, by limit (login, password) and decision: taken, given_back, refused, error.",
+			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, password) and decision: taken, given_back, refused, error.",
 		}, []string{"limit", "decision"}),
 	}
 	var faults []error
@@ -48,7 +47,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		m.logins.WithLabelValues(outcome)
 	}
 	for _, limit := range []string{limitLogin, limitPassword} {
-		for _, decision := range []string{decisionTaken, decisionGivenBack, decisionRefused, decisionError} {
+		for _, decision := range []string{decisionTaken, decisionRefunded, decisionRefused, decisionError} {
 			m.decisions.WithLabelValues(limit, decision)
 		}
 	}
@@ -61,22 +60,21 @@ func (m *Metrics) request(c echo.Context, took time.Duration) {
 	m.durations.WithLabelValues(route, method).Observe(took.Seconds())
 }
 
-// The two limits, and what one does with an attempt. What is taken and not given
-// back was a failed attempt.
+// The two limits and their decisions. An attempt that is taken and not refunded failed.
 const (
-	limitLogin        = "login"
-	limitPassword     = "password"
-	decisionTaken     = "taken"
-	decisionGivenBack = "given_back"
-	decisionRefused   = "refused"
-	decisionError     = "error"
+	limitLogin       = "login"
+	limitPassword    = "password"
+	decisionTaken    = "taken"
+	decisionRefunded = "given_back"
+	decisionRefused  = "refused"
+	decisionError    = "error"
 )
 
 func (m *Metrics) decided(limit, decision string) {
 	m.decisions.WithLabelValues(limit, decision).Inc()
 }
 
-// loginOutcomes are counted from zero, so that the first of a kind is a rise.
+// loginOutcomes are initialized to zero, so that the first of a kind is an increase.
 var loginOutcomes = []string{"success", "invalid_credentials", "bad_request", "busy", "error"}
 
 func (m *Metrics) login(err error) {
@@ -94,12 +92,12 @@ func (m *Metrics) login(err error) {
 	m.logins.WithLabelValues(outcome).Inc()
 }
 
-// routeLabel is the pattern of the route, never the path that was asked for.
+// routeLabel returns the pattern of the route, never the requested path.
 func routeLabel(c echo.Context) string {
 	return cmp.Or(c.Path(), "none")
 }
 
-// methodLabel is one of the methods that HTTP knows.
+// methodLabel returns one of the methods of HTTP, or "other".
 func methodLabel(c echo.Context) string {
 	switch m := c.Request().Method; m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

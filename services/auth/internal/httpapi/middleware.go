@@ -34,7 +34,7 @@ var everyAnswer = http.Header{"Cache-Control": {"no-store"}, "X-Content-Type-Opt
 // answer carries, writes the answer to an error, and then logs and counts.
 func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		started := a.now()
+		started := a.Now()
 		h := c.Response().Header()
 		maps.Copy(h, everyAnswer)
 		h[serve.RequestIDHeader] = []string{serve.RequestID(c.Request())}
@@ -44,8 +44,8 @@ func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			c.Error(err)
 		}
 		span.Answered(c.Response().Status)
-		took := a.now().Sub(started)
-		a.metrics.request(c, took)
+		took := a.Now().Sub(started)
+		a.Metrics.request(c, took)
 		a.logRequest(c, err, took)
 		return nil
 	}
@@ -54,10 +54,10 @@ func (a *api) observe(next echo.HandlerFunc) echo.HandlerFunc {
 // trace begins the request's span. Whether we are well is asked too often to be
 // followed.
 func (a *api) trace(c echo.Context) tracing.Span {
-	if a.tracer == nil || c.Path() == "/health" {
+	if a.Tracer == nil || c.Path() == "/health" {
 		return tracing.Span{}
 	}
-	ctx, span := a.tracer.Request(c.Request(), methodLabel(c), routeLabel(c))
+	ctx, span := a.Tracer.Request(c.Request(), methodLabel(c), routeLabel(c))
 	c.SetRequest(c.Request().WithContext(ctx))
 	span.Set("request_id", c.Response().Header().Get(serve.RequestIDHeader))
 	return span
@@ -75,7 +75,7 @@ func (a *api) logRequest(c echo.Context, err error, took time.Duration) {
 	case status == http.StatusOK && isQuestion(c):
 		level = slog.LevelDebug
 	}
-	if !a.log.Enabled(ctx, level) {
+	if !a.Log.Enabled(ctx, level) {
 		return
 	}
 	attrs := []slog.Attr{
@@ -85,7 +85,7 @@ func (a *api) logRequest(c echo.Context, err error, took time.Duration) {
 	if level == slog.LevelError {
 		attrs = append(attrs, slog.Any("error", err))
 	}
-	a.log.LogAttrs(ctx, level, "request", attrs...)
+	a.Log.LogAttrs(ctx, level, "request", attrs...)
 }
 
 func isQuestion(c echo.Context) bool {
@@ -136,7 +136,7 @@ func (a *api) bound(next echo.HandlerFunc) echo.HandlerFunc {
 func (a *api) detach(c echo.Context) func() {
 	r := c.Request()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), passwordTimeout)
-	ctx = password.From(ctx, clientaddr.Neighborhood(a.proxies.Of(r)))
+	ctx = password.From(ctx, clientaddr.Neighborhood(a.TrustedProxies.Of(r)))
 	c.SetRequest(r.WithContext(ctx))
 	return func() {
 		cancel()

@@ -13,13 +13,13 @@ import (
 // prefix begins the paths of the contract.
 const prefix = "/api/v1/auth"
 
-// route lists everything that is served, with its guards from the outside in.
+// route lists all routes, with their guards from the outside in.
 func (a *api) route(e *echo.Echo) {
 	e.POST(prefix+"/login", answered(a.limitLogin(a.login)))
 	e.POST(prefix+"/logout", answered(a.authenticated(a.csrf(a.logout))))
 	e.GET(prefix+"/me", answered(a.authenticated(a.me)))
 	changePassword := a.csrf(a.limitPassword(a.changePassword))
-	e.PATCH(prefix+"/me/password", answered(a.loggedIn(changePassword, changePassword))) // 404 when the user is gone
+	e.PATCH(prefix+"/me/password", answered(a.loggedIn(changePassword, changePassword))) // 404 when the user was deleted
 	e.GET(prefix+"/users", answered(a.authenticated(a.admin(a.listUsers))))
 	e.POST(prefix+"/users", answered(a.authenticated(a.admin(a.csrf(a.createUser)))))
 	e.DELETE(prefix+"/users/:id", answered(a.authenticated(a.admin(a.csrf(a.deleteUser)))))
@@ -31,21 +31,21 @@ func (a *api) route(e *echo.Echo) {
 	e.GET("/health", answered(a.healthy))
 }
 
-// answer is what a handler sends when it has not failed.
+// answer is what a handler returns when it has not failed.
 type answer struct {
 	status int
 	body   any
 }
 
-// done is the answer that has nothing to say.
+// done is the answer without content.
 var done = answer{http.StatusOK, struct {
 	OK bool `json:"ok"`
 }{true}}
 
-// handler answers a request of anybody. It sets headers, but writes nothing.
+// handler answers a request. It sets headers and does not write.
 type handler func(c echo.Context) (answer, error)
 
-// answered writes what the handler answers.
+// answered writes the answer of a handler.
 func answered(h handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		ans, err := h(c)
@@ -56,7 +56,7 @@ func answered(h handler) echo.HandlerFunc {
 	}
 }
 
-// writeJSON writes an answer in one piece, or nothing.
+// writeJSON writes an answer whole, or nothing.
 func writeJSON(c echo.Context, status int, body any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -65,10 +65,10 @@ func writeJSON(c echo.Context, status int, body any) error {
 	return c.Blob(status, "application/json", data)
 }
 
-// healthy tells whether the service can do its work.
+// healthy reports whether both stores answer.
 func (a *api) healthy(c echo.Context) (answer, error) {
-	if err := a.health(c.Request().Context()); err != nil {
-		a.log.WarnContext(c.Request().Context(), "not healthy", "error", err)
+	if err := a.Health(c.Request().Context()); err != nil {
+		a.Log.WarnContext(c.Request().Context(), "health check failed", "error", err)
 		return answer{}, errUnhealthy
 	}
 	return answer{http.StatusOK, struct {

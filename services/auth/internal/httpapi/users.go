@@ -26,16 +26,15 @@ func bodyOf(u user.User) userBody {
 	return userBody{ID: u.ID, Username: u.Username, DisplayName: u.DisplayName, AvatarColor: u.AvatarColor, Role: string(u.Role)}
 }
 
-// listedUser is a user as the list shows it.
+// listedUser is a user of the list.
 type listedUser struct {
 	userBody
-	// CreatedAt is RFC 3339, UTC, in seconds.
-	CreatedAt string `json:"created_at"`
+	CreatedAt string `json:"created_at"` // RFC 3339, UTC, in seconds
 }
 
 // listUsers is GET /users.
 func (a *api) listUsers(c echo.Context, _ caller) (answer, error) {
-	users, err := a.accounts.List(c.Request().Context())
+	users, err := a.Accounts.List(c.Request().Context())
 	if err != nil {
 		return answer{}, err
 	}
@@ -61,7 +60,7 @@ func (a *api) createUser(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	defer a.detach(c)()
-	u, err := a.accounts.Create(c.Request().Context(), s.Session, account.NewUser(body))
+	u, err := a.Accounts.Create(c.Request().Context(), s.Session, account.NewUser(body))
 	if err != nil {
 		return answer{}, err
 	}
@@ -77,15 +76,15 @@ func (a *api) deleteUser(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	err = a.accounts.Delete(c.Request().Context(), s.Session, id)
+	err = a.Accounts.Delete(c.Request().Context(), s.Session, id)
 	if err == nil || errors.Is(err, account.ErrPending) {
 		a.audit(c, "user_deleted", "user_id", id, "by", s.UserID)
 	}
 	return done, err
 }
 
-// parseID reads a decimal integer: digits only, which ParseInt alone does not
-// insist on. Everything else names no user.
+// parseID parses a decimal integer of digits only, which is stricter than ParseInt.
+// ErrNotFound for anything else.
 func parseID(s string) (int64, error) {
 	if strings.Trim(s, "0123456789") != "" {
 		return 0, user.ErrNotFound
