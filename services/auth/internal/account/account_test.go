@@ -180,7 +180,7 @@ func TestAPasswordChangedDuringALoginIsTheOneThatCounts(t *testing.T) {
 	}
 }
 
-func TestAHashMadeAnewDuringALoginDoesNotRefuseIt(t *testing.T) {
+func TestARehashDuringALoginDoesNotRefuseIt(t *testing.T) {
 	r := newRules(t)
 	u := r.add("anna")
 	r.users.beforeByID = func() {
@@ -200,7 +200,7 @@ func TestAHashMadeAnewDuringALoginDoesNotRefuseIt(t *testing.T) {
 func TestALoginThatIsFencedLooksAgain(t *testing.T) {
 	r := newRules(t)
 	u := r.add("anna")
-	r.users.beforeByID = func() { // somebody ended all sessions, but the password is still the right one
+	r.users.beforeByID = func() { // all sessions were ended, but the password is still the right one
 		if _, err := r.sessions.Revoke(t.Context(), u.ID, ""); err != nil {
 			t.Error(err)
 		}
@@ -356,7 +356,7 @@ func TestAUserDeletedDuringALoginGetsNoSession(t *testing.T) {
 	}
 }
 
-func TestALoginHashesAWeakHashAnew(t *testing.T) {
+func TestALoginRehashesAWeakHash(t *testing.T) {
 	r := newRules(t)
 	weak, err := password.New(password.Options{Cost: 4})
 	if err != nil {
@@ -383,7 +383,7 @@ func TestALoginHashesAWeakHashAnew(t *testing.T) {
 	}
 }
 
-func TestAWrongPasswordIsNotHashedAnew(t *testing.T) {
+func TestAWrongPasswordIsNotRehashed(t *testing.T) {
 	r := newRules(t)
 	before := r.add("anna")
 	if _, err := r.login("anna", newPass); !errors.Is(err, account.ErrInvalidCredentials) {

@@ -29,14 +29,14 @@ func (r *rules) check(records ...user.Record) ([]user.User, []string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	var told []string
+	var lines []string
 	for _, fault := range faults {
-		told = append(told, fault.String())
+		lines = append(lines, fault.String())
 	}
-	if (len(told) > 0) == (len(users) > 0) {
-		r.t.Errorf("%d users and %d faults", len(users), len(told))
+	if (len(lines) > 0) == (len(users) > 0) {
+		r.t.Errorf("%d users and %d faults", len(users), len(lines))
 	}
-	return users, told
+	return users, lines
 }
 
 func TestImportedUsersLogInWithTheirOldPasswords(t *testing.T) {
@@ -69,7 +69,7 @@ func TestImportedUsersLogInWithTheirOldPasswords(t *testing.T) {
 	}
 }
 
-func TestEveryFaultOfAnImportIsToldWithItsPlaceAndNoField(t *testing.T) {
+func TestEveryFaultOfAnImportIsReportedWithItsPlaceAndNoField(t *testing.T) {
 	r := newRules(t)
 	there := r.add("Otto")
 	good := r.record("line 2", "40", "anna")

@@ -102,7 +102,7 @@ func TestWhatTheSessionStoreMissedIsRevokedWhenItIsBack(t *testing.T) {
 	}
 }
 
-func TestTheOperatorIsToldThatSessionsCouldNotFollow(t *testing.T) {
+func TestAChangeIsPendingWhileTheSessionStoreFails(t *testing.T) {
 	r := newRules(t)
 	r.add("anna")
 	r.sessions.away.Store(true)

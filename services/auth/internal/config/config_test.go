@@ -55,7 +55,7 @@ func TestAllFaultsAreReportedAtOnceAndNoSecretWithThem(t *testing.T) {
 	}
 }
 
-func TestASecretThatCanBeGuessedIsTakenAndTold(t *testing.T) {
+func TestAShortSecretIsAcceptedAndReported(t *testing.T) {
 	for _, c := range []struct {
 		secret, previous string
 		weak             bool

@@ -60,7 +60,7 @@ func FuzzParseRedisURL(f *testing.F) {
 			return
 		}
 		if len(r.Addrs) == 0 || r.Cluster && (r.DB != 0 || r.Master != "") || r.DB < 0 {
-			t.Errorf("%q gives %+v", url, r)
+			t.Errorf("%q: got %+v", url, r)
 		}
 	})
 }

@@ -51,7 +51,7 @@ func New(o Options) (http.Handler, error) {
 	a := &api{Options: o, warnPlainHTTP: func() {}}
 	if o.Secure {
 		a.warnPlainHTTP = sync.OnceFunc(func() {
-			o.Log.Warn("login over plain HTTP, but the cookies are limited to https and browsers will drop them: serve https, or set SESSION_SECURE=false")
+			o.Log.Warn("login over plain http, but the cookies are limited to https and browsers will drop them: serve https, or set SESSION_SECURE=false")
 		})
 	}
 	e := echo.New()

@@ -10,35 +10,34 @@ import (
 )
 
 // anna is a browser of the admin, who is logged in.
-func (h *house) anna() *browser { return h.loggedIn("anna", adminPass) }
+func (h *fixture) anna() *browser { return h.loggedIn("anna", adminPass) }
 
 // otto is a browser of the member, who is logged in.
-func (h *house) otto() *browser { return h.loggedIn("otto", userPass) }
+func (h *fixture) otto() *browser { return h.loggedIn("otto", userPass) }
 
-func (h *house) loggedIn(username, pass string) *browser {
+func (h *fixture) loggedIn(username, pass string) *browser {
 	h.t.Helper()
 	b := h.browser()
 	b.login(username, pass).want(http.StatusOK)
 	return b
 }
 
-// hurry is a browser for bursts.
-func (h *house) hurry() *browser {
+// fastBrowser returns a browser for bursts.
+func (h *fixture) fastBrowser() *browser {
 	b := h.browser()
-	b.hurried = true
+	b.unchecked = true
 	return b
 }
 
-// browser is somebody's browser: it keeps cookies, and does what the household's
-// frontend does with the CSRF token.
+// browser keeps cookies and sends the CSRF token as a frontend does.
 type browser struct {
-	h       *house
-	cookies map[string]string
-	addr    string // host:port of the peer
-	hurried bool   // answers are not checked against the description, which takes longer than to give them
+	h         *fixture
+	cookies   map[string]string
+	addr      string // host:port of the peer
+	unchecked bool   // answers are not checked against the description, which is slow
 }
 
-func (h *house) browser() *browser {
+func (h *fixture) browser() *browser {
 	return &browser{h: h, cookies: map[string]string{}, addr: "192.0.2.1:1234"}
 }
 
@@ -82,7 +81,7 @@ func (b *browser) do(r *http.Request) reply {
 		}
 	}
 	answer := reply{t: b.h.t, to: r, status: result.StatusCode, header: result.Header, body: recorder.Body.Bytes(), what: r.Method + " " + r.URL.Path}
-	if !b.hurried {
+	if !b.unchecked {
 		describe(b.h.t, r, answer)
 	}
 	return answer

@@ -14,11 +14,11 @@ func earlier(s *settings) { s.compat = true }
 
 func TestTheEarlierVariantHasStrictCookies(t *testing.T) {
 	strict := strings.NewReplacer("SameSite=Lax", "SameSite=Strict")
-	wantCookies(t, newHouse(t, earlier).browser().login("anna", adminPass).want(http.StatusOK), strict.Replace(sessionCookie), strict.Replace(csrfCookie))
+	wantCookies(t, newFixture(t, earlier).browser().login("anna", adminPass).want(http.StatusOK), strict.Replace(sessionCookie), strict.Replace(csrfCookie))
 }
 
 func TestTheEarlierVariantAnswersNoCSRFToken(t *testing.T) {
-	b := newHouse(t, earlier).browser()
+	b := newFixture(t, earlier).browser()
 	for _, got := range []reply{b.login("anna", adminPass).want(http.StatusOK), b.get(prefix + "/me").want(http.StatusOK)} {
 		if keys := read[map[string]any](got); len(keys) != 1 || got.header.Get("X-CSRF-Token") != "" {
 			t.Errorf("%s: got %s", got.what, got.body)
@@ -27,7 +27,7 @@ func TestTheEarlierVariantAnswersNoCSRFToken(t *testing.T) {
 }
 
 func TestTheEarlierVariantSendsCookiesAtLoginOnly(t *testing.T) {
-	h := newHouse(t, earlier)
+	h := newFixture(t, earlier)
 	b := h.anna()
 	wantCookies(t, b.get(prefix+"/me").want(http.StatusOK))
 	h.clock.advance(24 * time.Hour)
@@ -36,7 +36,7 @@ func TestTheEarlierVariantSendsCookiesAtLoginOnly(t *testing.T) {
 }
 
 func TestTheEarlierVariantChecksTheCSRFTokenToo(t *testing.T) {
-	b := newHouse(t, earlier).anna()
+	b := newFixture(t, earlier).anna()
 	b.send(http.MethodPost, prefix+"/logout", "", "X-CSRF-Token", "").want(http.StatusForbidden)
 	b.logout().want(http.StatusOK)
 }

@@ -37,38 +37,38 @@ const (
 )
 
 func TestLoginAndMeSetBothCookies(t *testing.T) {
-	b := newHouse(t).browser()
+	b := newFixture(t).browser()
 	wantCookies(t, b.login("anna", adminPass).want(http.StatusOK), sessionCookie, csrfCookie)
 	wantCookies(t, b.get(prefix+"/me").want(http.StatusOK), sessionCookie, csrfCookie)
 }
 
 func TestCookiesWithoutSecure(t *testing.T) {
-	b := newHouse(t, func(s *settings) { s.insecure = true }).browser()
+	b := newFixture(t, func(s *settings) { s.insecure = true }).browser()
 	wantCookies(t, b.login("anna", adminPass).want(http.StatusOK),
 		strings.ReplaceAll(sessionCookie, "; Secure", ""), strings.ReplaceAll(csrfCookie, "; Secure", ""))
 }
 
 func TestTheSessionCookieIsNamedAfterTheApplication(t *testing.T) {
-	b := newHouse(t, func(s *settings) { s.name = "home" }).browser()
+	b := newFixture(t, func(s *settings) { s.name = "home" }).browser()
 	wantCookies(t, b.login("anna", adminPass).want(http.StatusOK), strings.Replace(sessionCookie, "svc.sid", "home.sid", 1), csrfCookie)
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
 func TestLogoutClearsBothCookies(t *testing.T) {
-	wantCookies(t, newHouse(t).anna().logout().want(http.StatusOK),
+	wantCookies(t, newFixture(t).anna().logout().want(http.StatusOK),
 		"svc.sid=; Path=/; Expires=Thu, 01 Jan 1970 00:00:01 GMT; Max-Age=0; HttpOnly; Secure; SameSite=Lax",
 		"csrf-token=; Path=/; Expires=Thu, 01 Jan 1970 00:00:01 GMT; Max-Age=0; Secure; SameSite=Lax")
 }
 
-func TestAnonymousVisitorsGetNoCookie(t *testing.T) {
-	b := newHouse(t).browser()
+func TestAnonymousRequestsGetNoCookie(t *testing.T) {
+	b := newFixture(t).browser()
 	wantCookies(t, b.get(prefix+"/me").want(http.StatusUnauthorized))
 	wantCookies(t, b.get(prefix+"/openapi.json").want(http.StatusOK))
 	wantCookies(t, b.login("anna", "wrong").want(http.StatusUnauthorized))
 }
 
 func TestCookiesOlderThan12HoursAreSentAgainByAnyAuthenticatedAnswer(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	users := prefix + "/users"
 	wantCookies(t, b.get(users).want(http.StatusOK))
@@ -94,7 +94,7 @@ func TestCookiesOlderThan12HoursAreSentAgainByAnyAuthenticatedAnswer(t *testing.
 }
 
 func TestATamperedCookieIsAnonymous(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	good := h.anna().cookies["svc.sid"]
 	for name, value := range map[string]string{
 		"a byte changed": "A" + good[1:], "cut": good[:len(good)/2], "empty": "", "long": strings.Repeat("A", 5000), "twice": good + good,
@@ -112,7 +112,7 @@ func TestATamperedCookieIsAnonymous(t *testing.T) {
 }
 
 func TestCookiesStayValidWhileTheSecretIsRotated(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	const next = "the next secret of the tests, 32 characters"
 	h.build(settings{secret: next, previous: secret, name: "svc", attempts: 5, hasher: cheap})
@@ -124,7 +124,7 @@ func TestCookiesStayValidWhileTheSecretIsRotated(t *testing.T) {
 }
 
 func TestASessionSurvivesARestartWithTheSameSecret(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: cheap})
 	b.get(prefix + "/me").want(http.StatusOK)

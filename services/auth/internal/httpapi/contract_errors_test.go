@@ -15,9 +15,9 @@ import (
 
 // Sections 3 and 4: success means that the sessions are gone.
 func TestAChangeWhoseSessionsCouldNotFollowIs500(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	anna, otto := h.anna(), h.otto()
-	h.deafSessions.Store(true)
+	h.brokenRevoke.Store(true)
 	got := otto.changePassword(userPass, "another password").want(http.StatusInternalServerError)
 	if !strings.Contains(string(got.body), "gespeichert") {
 		t.Errorf("got %s", got.body)
@@ -27,7 +27,7 @@ func TestAChangeWhoseSessionsCouldNotFollowIs500(t *testing.T) {
 	if infos, err := h.sessions.List(t.Context(), 2); err != nil || len(infos) != 1 {
 		t.Errorf("before the replay: %v, %v", infos, err)
 	}
-	h.deafSessions.Store(false)
+	h.brokenRevoke.Store(false)
 	ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer stop()
 	h.accounts.Replay(ctx)
@@ -39,12 +39,12 @@ func TestAChangeWhoseSessionsCouldNotFollowIs500(t *testing.T) {
 
 // The user's row ends them before their store has followed.
 func TestASessionThatCouldNotFollowIsOverAllTheSame(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	anna, otto, phone := h.anna(), h.otto(), h.otto()
-	h.deafSessions.Store(true)
+	h.brokenRevoke.Store(true)
 	otto.changePassword(userPass, "another password").want(http.StatusInternalServerError)
 	if !strings.Contains(h.log.String(), `"event":"password_changed"`) {
-		t.Error("the log does not tell that the password has changed")
+		t.Error("the log has no line about the changed password")
 	}
 	phone.forward("GET", "").want(http.StatusUnauthorized)
 	otto.forward("GET", "").want(http.StatusOK)
@@ -53,7 +53,7 @@ func TestASessionThatCouldNotFollowIsOverAllTheSame(t *testing.T) {
 }
 
 func TestAnUnknownRouteIsNotFound(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	for _, path := range []string{
 		"/", prefix, prefix + "/", prefix + "/me/", prefix + "/Me", prefix + "/nothing", "//api/v1/auth/me", prefix + "/%6De",
 		"/internal", "/internal/forward-auth/", "/health/", "/metrics", "/livez", "/api/v1/users", "/index.html",
@@ -64,7 +64,7 @@ func TestAnUnknownRouteIsNotFound(t *testing.T) {
 }
 
 func TestAPathBelowAKnownOneIsNotFoundByAnyMethod(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for _, b := range []*browser{h.browser(), h.anna()} {
 		for _, path := range []string{
 			"/users/1/2/3", "/users/1/2", "/users/1/", "/users/", "/users/1/2?x=/", "/me/password/", "/me/password/x", "/me/x", "/login/x", "/logout/", "/openapi.json/x",
@@ -81,7 +81,7 @@ func TestAPathBelowAKnownOneIsNotFoundByAnyMethod(t *testing.T) {
 }
 
 func TestAnotherMethodIsNotAllowedAndTheRightOnesAreNamed(t *testing.T) {
-	b := newHouse(t).browser()
+	b := newFixture(t).browser()
 	for path, want := range map[string]string{"/login": "POST", "/logout": "POST", "/me": "GET", "/users": "GET, POST", "/users/2": "DELETE", "/me/password": "PATCH"} {
 		for _, method := range []string{http.MethodPut, http.MethodOptions} {
 			got := b.send(method, prefix+path, malformed).want(http.StatusMethodNotAllowed)
@@ -97,7 +97,7 @@ func TestAnotherMethodIsNotAllowedAndTheRightOnesAreNamed(t *testing.T) {
 }
 
 func TestEveryAnswerIsNotToBeStoredAndNamed(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	for _, got := range []reply{
 		b.get(prefix + "/me"), b.get("/"), b.send(http.MethodPut, prefix+"/me", ""), b.send(http.MethodPost, prefix+"/login", malformed),
@@ -119,7 +119,7 @@ func TestEveryAnswerIsNotToBeStoredAndNamed(t *testing.T) {
 }
 
 func TestARequestIDIsTakenOverWhenItIsOne(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.browser()
 	if got := b.send(http.MethodGet, "/health", "", "X-Request-Id", "abc-123_X.y").header.Get("X-Request-Id"); got != "abc-123_X.y" {
 		t.Errorf("got %q", got)
@@ -134,8 +134,8 @@ func TestARequestIDIsTakenOverWhenItIsOne(t *testing.T) {
 	}
 }
 
-func TestAnInternalFailureTellsNothingInternal(t *testing.T) {
-	h := newHouse(t)
+func TestAnInternalFailureRevealsNothingInternal(t *testing.T) {
+	h := newFixture(t)
 	b := h.anna()
 	h.brokenSessions.Store(true)
 	for _, g := range guarded {
@@ -145,12 +145,12 @@ func TestAnInternalFailureTellsNothingInternal(t *testing.T) {
 		}
 	}
 	if !strings.Contains(h.log.String(), "connection refused") {
-		t.Error("the log does not say why")
+		t.Error("the log has no cause")
 	}
 }
 
-func TestAStoreThatIsAwayChangesNoCookieAndLogsNobodyOut(t *testing.T) {
-	h := newHouse(t)
+func TestAStoreThatFailsChangesNoCookieAndEndsNoSession(t *testing.T) {
+	h := newFixture(t)
 	b := h.anna()
 	for _, store := range []interface{ Store(bool) }{h.brokenSessions, h.brokenUsers} {
 		store.Store(true)
@@ -162,7 +162,7 @@ func TestAStoreThatIsAwayChangesNoCookieAndLogsNobodyOut(t *testing.T) {
 }
 
 func TestHealthFollowsTheStores(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.browser()
 	if got := b.get("/health").want(http.StatusOK); string(got.body) != `{"status":"ok"}` {
 		t.Errorf("got %s", got.body)
@@ -174,7 +174,7 @@ func TestHealthFollowsTheStores(t *testing.T) {
 }
 
 func TestABodyThatIsTooLargeOrOfAnotherTypeIsRefused(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	b.send(http.MethodPost, prefix+"/users", strings.Repeat(" ", 65537)).want(http.StatusRequestEntityTooLarge)
 	for _, other := range []string{"application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", "text/json", ""} {
 		b.send(http.MethodPost, prefix+"/users", newUser(), "Content-Type", other).want(http.StatusUnsupportedMediaType)
@@ -183,16 +183,16 @@ func TestABodyThatIsTooLargeOrOfAnotherTypeIsRefused(t *testing.T) {
 }
 
 func TestAPanicIsAnInternalFailure(t *testing.T) {
-	h := newHouse(t, func(s *settings) { s.sessions = panicking{} })
+	h := newFixture(t, func(s *settings) { s.sessions = panicking{} })
 	b := h.browser()
 	b.login("anna", adminPass).want(http.StatusInternalServerError)
-	if !strings.Contains(h.log.String(), "panic: the store is mad") {
-		t.Error("the log does not tell of the panic")
+	if !strings.Contains(h.log.String(), "panic: a bug in the store") {
+		t.Error("the log has no line about the panic")
 	}
 }
 
 func TestAnAbortedAnswerIsNotFinished(t *testing.T) {
-	h := newHouse(t, func(s *settings) { s.sessions = panicking{abort: true} })
+	h := newFixture(t, func(s *settings) { s.sessions = panicking{abort: true} })
 	defer func() {
 		if recover() != http.ErrAbortHandler { //nolint:errorlint // the very value
 			t.Error("the abort was swallowed")

@@ -25,7 +25,7 @@ var guarded = []struct {
 }
 
 func TestWithoutSessionEveryGuardedRouteAnswers401(t *testing.T) {
-	b := newHouse(t).browser()
+	b := newFixture(t).browser()
 	for _, g := range guarded {
 		b.send(g.method, prefix+g.path, malformed).want(http.StatusUnauthorized)
 		b.send(g.method, prefix+g.path, "a=b", "Content-Type", "application/x-www-form-urlencoded").want(http.StatusUnauthorized)
@@ -34,7 +34,7 @@ func TestWithoutSessionEveryGuardedRouteAnswers401(t *testing.T) {
 }
 
 func TestAMemberGets403OnAdminRoutesBeforeCSRFAndBody(t *testing.T) {
-	b := newHouse(t).otto()
+	b := newFixture(t).otto()
 	for _, g := range guarded {
 		if !g.admin {
 			continue
@@ -47,7 +47,7 @@ func TestAMemberGets403OnAdminRoutesBeforeCSRFAndBody(t *testing.T) {
 }
 
 func TestWithoutCSRFTokenEveryChangingRouteAnswers403BeforeTheBody(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	token := b.cookies["csrf-token"]
 	for _, g := range guarded {
 		for _, wrong := range []string{"", "x", token[:63], token + "0", strings.ToUpper(token), "0" + token[1:], strings.Repeat("0", 64)} {
@@ -64,12 +64,12 @@ func TestWithoutCSRFTokenEveryChangingRouteAnswers403BeforeTheBody(t *testing.T)
 }
 
 func TestTheCookieAloneIsNoCSRFToken(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	b.send(http.MethodPost, prefix+"/logout?csrf-token="+b.cookies["csrf-token"], object("csrf-token", b.cookies["csrf-token"]), "X-CSRF-Token", "").want(http.StatusForbidden)
 }
 
 func TestTheCSRFTokenOfAnotherSessionIsWrong(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	a, b := h.anna(), h.anna()
 	if a.cookies["csrf-token"] == b.cookies["csrf-token"] {
 		t.Fatal("two sessions share a token")
@@ -80,14 +80,14 @@ func TestTheCSRFTokenOfAnotherSessionIsWrong(t *testing.T) {
 }
 
 func TestAPageThatLostTheTokenRecoversItFromTheRefusal(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	delete(b.cookies, "csrf-token")
 	token := b.logout().want(http.StatusForbidden).header.Get("X-CSRF-Token")
 	b.send(http.MethodPost, prefix+"/logout", "", "X-CSRF-Token", token).want(http.StatusOK)
 }
 
 func TestEveryLoginGetsANewCSRFToken(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	old := b.cookies["csrf-token"]
 	b.login("anna", adminPass).want(http.StatusOK)
 	if b.cookies["csrf-token"] == old {
@@ -96,7 +96,7 @@ func TestEveryLoginGetsANewCSRFToken(t *testing.T) {
 }
 
 func TestAChangeOfRoleTakesEffectInLiveSessions(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.otto()
 	b.get(prefix + "/users").want(http.StatusForbidden)
 	if err := h.accounts.SetRole(t.Context(), "otto", "admin"); err != nil {
@@ -113,7 +113,7 @@ func TestAChangeOfRoleTakesEffectInLiveSessions(t *testing.T) {
 }
 
 func TestMethodsAreNotOverridden(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	b.send(http.MethodGet, prefix+"/users/2?_method=DELETE", "", "X-HTTP-Method-Override", "DELETE", "X-CSRF-Token", b.cookies["csrf-token"]).want(http.StatusMethodNotAllowed)
 	b.send(http.MethodPost, prefix+"/users/2", "", "X-HTTP-Method-Override", "DELETE", "X-Http-Method", "DELETE").want(http.StatusMethodNotAllowed)

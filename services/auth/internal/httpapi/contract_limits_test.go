@@ -34,7 +34,7 @@ func wantLimit(t *testing.T, r reply, want ...string) {
 }
 
 func TestTheSixthLoginAfterFiveFailedOnesIsRefusedEvenWithTheRightPassword(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.browser()
 	for _, remaining := range []string{"4", "3", "2", "1", "0"} {
 		wantLimit(t, b.login("anna", "wrong").want(http.StatusUnauthorized), "5;w=60", "5", remaining, "60", "")
@@ -43,7 +43,7 @@ func TestTheSixthLoginAfterFiveFailedOnesIsRefusedEvenWithTheRightPassword(t *te
 }
 
 func TestTheWindowOfTheLimitIsCorrectToTheSecond(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.browser()
 	b.login("anna", "wrong").want(http.StatusUnauthorized)
 	h.clock.advance(29500 * time.Millisecond)
@@ -57,7 +57,7 @@ func TestTheWindowOfTheLimitIsCorrectToTheSecond(t *testing.T) {
 }
 
 func TestSuccessfulAndMalformedLoginsDoNotCount(t *testing.T) {
-	b := newHouse(t).browser()
+	b := newFixture(t).browser()
 	for range 10 {
 		wantLimit(t, b.login("anna", adminPass).want(http.StatusOK), "5;w=60", "5", "5", "60", "")
 		wantLimit(t, b.send(http.MethodPost, prefix+"/login", `{`).want(http.StatusBadRequest), "5;w=60", "5", "5", "60", "")
@@ -68,7 +68,7 @@ func TestSuccessfulAndMalformedLoginsDoNotCount(t *testing.T) {
 }
 
 func TestASuccessfulLoginDoesNotForgiveFailedOnes(t *testing.T) {
-	b := newHouse(t).browser()
+	b := newFixture(t).browser()
 	for range 4 {
 		b.login("anna", "wrong").want(http.StatusUnauthorized)
 	}
@@ -78,7 +78,7 @@ func TestASuccessfulLoginDoesNotForgiveFailedOnes(t *testing.T) {
 }
 
 func TestARefusedLoginIsNotCounted(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.browser()
 	for range 5 {
 		b.login("anna", "wrong").want(http.StatusUnauthorized)
@@ -93,7 +93,7 @@ func TestARefusedLoginIsNotCounted(t *testing.T) {
 }
 
 func TestLegacyRateLimitHeadersAreNotSent(t *testing.T) {
-	got := newHouse(t).browser().login("anna", "wrong")
+	got := newFixture(t).browser().login("anna", "wrong")
 	for name := range got.header {
 		if strings.HasPrefix(strings.ToLower(name), "x-ratelimit") {
 			t.Errorf("got %s", name)
@@ -102,13 +102,13 @@ func TestLegacyRateLimitHeadersAreNotSent(t *testing.T) {
 }
 
 func TestABurstOf100WrongLoginsGetsExactlyFiveAnswersOf401(t *testing.T) {
-	if got := burst(newHouse(t), "wrong"); got[http.StatusUnauthorized] != 5 || got[http.StatusTooManyRequests] != 95 {
+	if got := burst(newFixture(t), "wrong"); got[http.StatusUnauthorized] != 5 || got[http.StatusTooManyRequests] != 95 {
 		t.Errorf("got %v", got)
 	}
 }
 
-func TestABurstOfRightLoginsBlocksNobodyAfterwards(t *testing.T) {
-	h := newHouse(t)
+func TestABurstOfRightLoginsLeavesTheLimitUntouched(t *testing.T) {
+	h := newFixture(t)
 	// On a machine that is busy otherwise a password's turn may come too late.
 	if got := burst(h, adminPass); got[http.StatusOK] == 0 || got[http.StatusOK]+got[http.StatusTooManyRequests]+got[http.StatusServiceUnavailable] != 100 {
 		t.Errorf("got %v", got)
@@ -117,11 +117,11 @@ func TestABurstOfRightLoginsBlocksNobodyAfterwards(t *testing.T) {
 }
 
 // burst sends 100 logins at once and counts the statuses.
-func burst(h *house, pass string) map[int]int {
+func burst(h *fixture, pass string) map[int]int {
 	var wait sync.WaitGroup
 	statuses := make(chan int, 100)
 	for range 100 {
-		wait.Go(func() { statuses <- h.hurry().login("anna", pass).status })
+		wait.Go(func() { statuses <- h.fastBrowser().login("anna", pass).status })
 	}
 	wait.Wait()
 	close(statuses)
@@ -133,7 +133,7 @@ func burst(h *house, pass string) map[int]int {
 }
 
 func TestOtherAddressesAreNotAffected(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	attacker, neighbour := h.browser(), h.browser()
 	neighbour.addr = "192.0.2.2:1234"
 	for range 6 {
@@ -145,7 +145,7 @@ func TestOtherAddressesAreNotAffected(t *testing.T) {
 }
 
 func TestAnIPv6NetworkIsOneAddress(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.browser()
 	for i := range 6 {
 		b.addr = "[2001:db8:0:1::" + string(rune('1'+i)) + "]:1234"
@@ -165,12 +165,12 @@ func TestABurstFromOneIPv6DelegationGetsItsShare(t *testing.T) {
 		"of one /56": {"[2001:db8:0:%x::1]:1234", 20},
 		"of one /48": {"[2001:db8:0:%x00::1]:1234", 80},
 	} {
-		h := newHouse(t, func(s *settings) { s.hasher = password.Options{Cost: 4, Queue: 100} })
+		h := newFixture(t, func(s *settings) { s.hasher = password.Options{Cost: 4, Queue: 100} })
 		var wait sync.WaitGroup
 		statuses := make(chan int, 100)
 		for i := range 100 {
 			wait.Go(func() {
-				b := h.hurry()
+				b := h.fastBrowser()
 				b.addr = fmt.Sprintf(c.address, i)
 				statuses <- b.login("anna", "wrong").status
 			})
@@ -194,7 +194,7 @@ func TestABurstFromOneIPv6DelegationGetsItsShare(t *testing.T) {
 }
 
 func TestAMappedIPv4AddressIsThatAddress(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.browser()
 	for range 5 {
 		b.addr = "[::ffff:192.0.2.1]:1234"
@@ -206,7 +206,7 @@ func TestAMappedIPv4AddressIsThatAddress(t *testing.T) {
 
 func TestASpoofedForwardedAddressIsPowerless(t *testing.T) {
 	for name, proxies := range map[string][]string{"without proxies": nil, "behind a proxy": {"192.0.2.1/32"}} {
-		b := newHouse(t, func(s *settings) { s.proxies = proxies }).browser()
+		b := newFixture(t, func(s *settings) { s.proxies = proxies }).browser()
 		for i := range 6 {
 			invented := "203.0.113." + string(rune('1'+i))
 			b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", "wrong"),
@@ -220,7 +220,7 @@ func TestASpoofedForwardedAddressIsPowerless(t *testing.T) {
 }
 
 func TestBehindAProxyEveryClientHasItsOwnAttempts(t *testing.T) {
-	b := newHouse(t, func(s *settings) { s.proxies = []string{"192.0.2.0/24"} }).browser()
+	b := newFixture(t, func(s *settings) { s.proxies = []string{"192.0.2.0/24"} }).browser()
 	from := func(client, pass string) reply {
 		return b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", pass), "X-Forwarded-For", client)
 	}
@@ -232,7 +232,7 @@ func TestBehindAProxyEveryClientHasItsOwnAttempts(t *testing.T) {
 }
 
 func TestHangingUpDoesNotSaveAnAttempt(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for range 5 {
 		ctx, hangUp := context.WithCancel(t.Context())
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, prefix+"/login", strings.NewReader(object("username", "anna", "password", "wrong")))
@@ -244,16 +244,16 @@ func TestHangingUpDoesNotSaveAnAttempt(t *testing.T) {
 	h.browser().login("anna", adminPass).want(http.StatusTooManyRequests)
 }
 
-func TestALimiterThatCannotCountLetsNobodyIn(t *testing.T) {
-	h := newHouse(t)
+func TestALimiterThatFailsAllowsNoLogin(t *testing.T) {
+	h := newFixture(t)
 	h.brokenLimits.Store(true)
 	h.browser().login("anna", adminPass).want(http.StatusInternalServerError)
 	h.brokenLimits.Store(false)
 	h.browser().login("anna", adminPass).want(http.StatusOK)
 }
 
-func TestAFailingLoginForOtherReasonsIsGivenBack(t *testing.T) {
-	h := newHouse(t)
+func TestALoginThatFailsForOtherReasonsIsRefunded(t *testing.T) {
+	h := newFixture(t)
 	b := h.browser()
 	h.brokenUsers.Store(true)
 	for range 6 {

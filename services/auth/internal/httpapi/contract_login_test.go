@@ -13,23 +13,23 @@ import (
 // Contract, section 4: POST /login.
 
 func TestLoginAnswersTheUserAndTheCSRFToken(t *testing.T) {
-	b := newHouse(t).browser()
+	b := newFixture(t).browser()
 	got := b.login("anna", adminPass).want(http.StatusOK)
 	body := read[sessionBody](got)
 	if diff := cmp.Diff(person{ID: 1, Username: "anna", DisplayName: "Anna", AvatarColor: "#007AFF", Role: "admin"}, body.User); diff != "" {
 		t.Error(diff)
 	}
 	if body.CSRFToken == nil || *body.CSRFToken != b.cookies["csrf-token"] || *body.CSRFToken != got.header.Get("X-CSRF-Token") {
-		t.Errorf("the body says %v, the cookie %s, the header %s", body.CSRFToken, b.cookies["csrf-token"], got.header.Get("X-CSRF-Token"))
+		t.Errorf("the body has %v, the cookie %s, the header %s", body.CSRFToken, b.cookies["csrf-token"], got.header.Get("X-CSRF-Token"))
 	}
 	if keys := read[map[string]any](got); len(keys) != 2 || len(keys["user"].(map[string]any)) != 5 {
-		t.Errorf("got more or less than the contract says: %s", got.body)
+		t.Errorf("got more or less than in the contract: %s", got.body)
 	}
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
 func TestLoginWithoutUsernameOrPasswordIsRefused(t *testing.T) {
-	b := newHouse(t).browser()
+	b := newFixture(t).browser()
 	for _, body := range []string{
 		`{}`, `{"username":"anna"}`, `{"password":"x"}`, `{"username":"","password":"x"}`, `{"username":"anna","password":""}`,
 		`{"username":null,"password":"x"}`, `{"Username":"anna","Password":"correct horse"}`,
@@ -39,7 +39,7 @@ func TestLoginWithoutUsernameOrPasswordIsRefused(t *testing.T) {
 }
 
 func TestLoginTakesNamesOf64AndPasswordsOf1024Characters(t *testing.T) {
-	b := newHouse(t, func(s *settings) { s.attempts = 100 }).browser()
+	b := newFixture(t, func(s *settings) { s.attempts = 100 }).browser()
 	for _, character := range []string{"a", "ä", "😀"} {
 		b.login(strings.Repeat(character, 64), "x").want(http.StatusUnauthorized)
 		b.login(strings.Repeat(character, 65), "x").want(http.StatusBadRequest)
@@ -48,8 +48,8 @@ func TestLoginTakesNamesOf64AndPasswordsOf1024Characters(t *testing.T) {
 	}
 }
 
-func TestLoginTellsAnUnknownNameAndAWrongPasswordWithTheSameAnswer(t *testing.T) {
-	b := newHouse(t).browser()
+func TestLoginAnswersAnUnknownNameAndAWrongPasswordAlike(t *testing.T) {
+	b := newFixture(t).browser()
 	unknown := b.login("nobody", adminPass).want(http.StatusUnauthorized)
 	wrong := b.login("anna", "wrong").want(http.StatusUnauthorized)
 	if string(unknown.body) != string(wrong.body) {
@@ -61,7 +61,7 @@ func TestLoginTellsAnUnknownNameAndAWrongPasswordWithTheSameAnswer(t *testing.T)
 }
 
 func TestLoginMatchesTheNameExactly(t *testing.T) {
-	b := newHouse(t, func(s *settings) { s.attempts = 100 }).browser()
+	b := newFixture(t, func(s *settings) { s.attempts = 100 }).browser()
 	for _, name := range []string{"Anna", "ANNA", " anna", "anna ", "аnna", "anna\x00", "%", "a*", "anna' OR '1'='1"} {
 		b.login(name, adminPass).want(http.StatusUnauthorized)
 	}
@@ -73,7 +73,7 @@ func TestLoginMatchesThePasswordExactly(t *testing.T) {
 		"over 72 bytes": long, "1024 characters": strings.Repeat("ä", 1024), "a NUL byte": "nothing\x00after", "emoji": "😀😀😀😀😀😀😀😀",
 		"combining characters": "u\u0308berra\u0308tig",
 	} {
-		h := newHouse(t)
+		h := newFixture(t)
 		h.add("lena", "Lena", pass, "member")
 		h.browser().login("lena", pass).want(http.StatusOK)
 		for _, other := range []string{pass + "x", pass[:len(pass)-1], strings.ReplaceAll(pass, "\x00", "\x00x"), "übertig", "überrätig"} {
@@ -87,8 +87,8 @@ func TestLoginMatchesThePasswordExactly(t *testing.T) {
 	}
 }
 
-func TestLoginGivesANewSessionIDAndNeverTakesOneFromTheClient(t *testing.T) {
-	h := newHouse(t)
+func TestLoginCreatesANewSessionIDAndNeverAdoptsTheClients(t *testing.T) {
+	h := newFixture(t)
 	b := h.browser()
 	b.cookies["svc.sid"] = "chosen-by-the-attacker"
 	b.login("anna", adminPass).want(http.StatusOK)
@@ -103,7 +103,7 @@ func TestLoginGivesANewSessionIDAndNeverTakesOneFromTheClient(t *testing.T) {
 }
 
 func TestLoginEndsTheSessionItCameWith(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	old := &browser{h: h, cookies: map[string]string{"svc.sid": b.cookies["svc.sid"]}, addr: b.addr}
 	b.login("otto", userPass).want(http.StatusOK)
@@ -112,13 +112,13 @@ func TestLoginEndsTheSessionItCameWith(t *testing.T) {
 }
 
 func TestAFailedLoginLeavesTheSessionItCameWith(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	b.login("anna", "wrong").want(http.StatusUnauthorized)
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
 func TestLoginThatCannotStoreTheSessionIsAnInternalFailure(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.brokenSessions.Store(true)
 	b := h.browser()
 	if got := b.login("anna", adminPass).want(http.StatusInternalServerError); got.header.Get("Set-Cookie") != "" {
@@ -127,12 +127,12 @@ func TestLoginThatCannotStoreTheSessionIsAnInternalFailure(t *testing.T) {
 }
 
 func TestLoginNeedsNoCSRFToken(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", adminPass), "X-CSRF-Token", "").want(http.StatusOK)
 }
 
-func TestALoginSucceedsThoughItsPasswordCannotBeHashedAnew(t *testing.T) {
-	h := newHouse(t)
+func TestALoginSucceedsThoughItsPasswordCannotBeRehashed(t *testing.T) {
+	h := newFixture(t)
 	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: password.Options{Cost: 5}}) // a start with a higher cost
 	before := must(h.users.ByID(t.Context(), 1))(t).PasswordHash
 	h.brokenRehash.Store(true)

@@ -12,7 +12,7 @@ import (
 const newPass = "a new password"
 
 func TestChangingThePasswordReplacesIt(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.otto()
 	if got := b.changePassword(userPass, newPass).want(http.StatusOK); string(got.body) != `{"ok":true}` {
 		t.Errorf("got %s", got.body)
@@ -22,7 +22,7 @@ func TestChangingThePasswordReplacesIt(t *testing.T) {
 }
 
 func TestChangingThePasswordEndsAllOtherSessionsAndKeepsThisOne(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b, phone, laptop, other := h.otto(), h.otto(), h.otto(), h.anna()
 	sid, token := b.cookies["svc.sid"], b.cookies["csrf-token"]
 	b.changePassword(userPass, newPass).want(http.StatusOK)
@@ -36,7 +36,7 @@ func TestChangingThePasswordEndsAllOtherSessionsAndKeepsThisOne(t *testing.T) {
 }
 
 func TestChangingThePasswordNeedsBothFields(t *testing.T) {
-	b := newHouse(t).otto()
+	b := newFixture(t).otto()
 	for _, body := range []string{
 		`{}`, object("current_password", userPass), object("new_password", newPass), object("current_password", "", "new_password", newPass),
 		object("current_password", userPass, "new_password", ""), object("current_password", userPass, "new_password", nil),
@@ -50,11 +50,11 @@ func TestChangingThePasswordNeedsBothFields(t *testing.T) {
 }
 
 func TestTheNewPasswordHas8To1024Characters(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.otto()
 	for _, bad := range []string{"1234567", "123456ä", strings.Repeat("x", 1025)} {
 		b.changePassword(userPass, bad).want(http.StatusBadRequest)
-		b.changePassword("wrong", bad).want(http.StatusBadRequest) // before anybody looks at the current one
+		b.changePassword("wrong", bad).want(http.StatusBadRequest) // before the current one is checked
 	}
 	b.changePassword(strings.Repeat("x", 1025), newPass).want(http.StatusBadRequest)
 	current := userPass
@@ -64,8 +64,8 @@ func TestTheNewPasswordHas8To1024Characters(t *testing.T) {
 	}
 }
 
-func TestChangingThePasswordOfAUserWhoIsGoneIsNotFound(t *testing.T) {
-	h := newHouse(t)
+func TestChangingThePasswordOfADeletedUserIsNotFound(t *testing.T) {
+	h := newFixture(t)
 	b := h.otto()
 	if _, err := h.users.Delete(t.Context(), 2, 1); err != nil { // without the rules, which would revoke
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestChangingThePasswordOfAUserWhoIsGoneIsNotFound(t *testing.T) {
 }
 
 func TestAWrongCurrentPasswordChangesNothing(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b, phone := h.otto(), h.otto()
 	b.changePassword("wrong", newPass).want(http.StatusUnauthorized)
 	phone.get(prefix + "/me").want(http.StatusOK)
@@ -83,7 +83,7 @@ func TestAWrongCurrentPasswordChangesNothing(t *testing.T) {
 }
 
 func TestWrongCurrentPasswordsAreLimitedByUserInABucketOfTheirOwn(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.otto()
 	for _, remaining := range []string{"4", "3", "2", "1", "0"} {
 		wantLimit(t, b.changePassword("wrong", newPass).want(http.StatusUnauthorized), "5;w=60", "5", remaining, "60", "")
@@ -99,7 +99,7 @@ func TestWrongCurrentPasswordsAreLimitedByUserInABucketOfTheirOwn(t *testing.T) 
 }
 
 func TestRightAndMalformedPasswordChangesDoNotCount(t *testing.T) {
-	b := newHouse(t).otto()
+	b := newFixture(t).otto()
 	for range 6 {
 		wantLimit(t, b.changePassword(userPass, userPass).want(http.StatusOK), "5;w=60", "5", "5", "60", "")
 		b.changePassword(userPass, "short").want(http.StatusBadRequest)
@@ -107,7 +107,7 @@ func TestRightAndMalformedPasswordChangesDoNotCount(t *testing.T) {
 }
 
 func TestAPasswordChangeThatFailsOtherwiseIsAnInternalFailure(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.otto()
 	h.brokenUsers.Store(true)
 	b.changePassword(userPass, newPass).want(http.StatusInternalServerError)

@@ -11,7 +11,7 @@ import (
 // Contract, sections 2 and 3: the session, POST /logout, GET /me.
 
 func TestLogoutEndsTheSession(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	stolen := *b
 	stolen.cookies = map[string]string{"svc.sid": b.cookies["svc.sid"]}
@@ -26,20 +26,20 @@ func TestLogoutEndsTheSession(t *testing.T) {
 }
 
 func TestLogoutTakesNoBodyOrAnyBody(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.anna().send(http.MethodPost, prefix+"/logout", "", "Content-Type", "").want(http.StatusOK)
 	h.anna().send(http.MethodPost, prefix+"/logout", "{").want(http.StatusOK)
 }
 
 func TestLogoutEndsOneSessionOnly(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	phone, laptop := h.anna(), h.anna()
 	phone.logout().want(http.StatusOK)
 	laptop.get(prefix + "/me").want(http.StatusOK)
 }
 
 func TestLogoutThatCannotEndTheSessionIsAnInternalFailure(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	h.brokenSessions.Store(true)
 	wantCookies(t, b.logout().want(http.StatusInternalServerError))
@@ -48,29 +48,29 @@ func TestLogoutThatCannotEndTheSessionIsAnInternalFailure(t *testing.T) {
 }
 
 func TestLogoutWhoseLastStepFailsIsAnInternalFailureAndKeepsTheCookies(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
-	h.undyingSessions.Store(true)
+	h.brokenDelete.Store(true)
 	wantCookies(t, b.logout().want(http.StatusInternalServerError))
 	b.get(prefix + "/me").want(http.StatusOK)
-	h.undyingSessions.Store(false)
+	h.brokenDelete.Store(false)
 	b.logout().want(http.StatusOK)
 }
 
-func TestMeOfAUserWhoIsGoneIsAnInternalFailureWhileTheSessionCannotEnd(t *testing.T) {
-	h := newHouse(t)
+func TestMeOfADeletedUserIsAnInternalFailureWhileTheSessionCannotEnd(t *testing.T) {
+	h := newFixture(t)
 	b := h.otto()
 	if _, err := h.users.Delete(t.Context(), 2, 1); err != nil { // without the rules, which would revoke
 		t.Fatal(err)
 	}
-	h.undyingSessions.Store(true)
+	h.brokenDelete.Store(true)
 	wantCookies(t, b.get(prefix+"/me").want(http.StatusInternalServerError))
-	h.undyingSessions.Store(false)
+	h.brokenDelete.Store(false)
 	b.get(prefix + "/me").want(http.StatusUnauthorized)
 }
 
 func TestMeAnswersTheUserAndTheCSRFToken(t *testing.T) {
-	b := newHouse(t).otto()
+	b := newFixture(t).otto()
 	got := b.get(prefix + "/me").want(http.StatusOK)
 	body := read[sessionBody](got)
 	if body.User.Username != "otto" || body.User.Role != "member" || body.User.CreatedAt != "" {
@@ -81,8 +81,8 @@ func TestMeAnswersTheUserAndTheCSRFToken(t *testing.T) {
 	}
 }
 
-func TestMeGivesALostCSRFCookieBack(t *testing.T) {
-	b := newHouse(t).anna()
+func TestMeSetsALostCSRFCookieAgain(t *testing.T) {
+	b := newFixture(t).anna()
 	token := b.cookies["csrf-token"]
 	delete(b.cookies, "csrf-token")
 	b.logout().want(http.StatusForbidden)
@@ -93,8 +93,8 @@ func TestMeGivesALostCSRFCookieBack(t *testing.T) {
 	b.logout().want(http.StatusOK)
 }
 
-func TestMeGivesASessionWithoutCSRFTokenOne(t *testing.T) {
-	h := newHouse(t)
+func TestMeAddsAMissingCSRFToken(t *testing.T) {
+	h := newFixture(t)
 	b := h.anna()
 	infos := must(h.sessions.List(t.Context(), 1))(t)
 	s := infos[0].Session
@@ -118,8 +118,8 @@ func TestMeGivesASessionWithoutCSRFTokenOne(t *testing.T) {
 	b.logout().want(http.StatusOK)
 }
 
-func TestMeOfAUserWhoIsGoneEndsTheSession(t *testing.T) {
-	h := newHouse(t)
+func TestMeOfADeletedUserEndsTheSession(t *testing.T) {
+	h := newFixture(t)
 	b := h.otto()
 	stolen := *b
 	stolen.cookies = map[string]string{"svc.sid": b.cookies["svc.sid"]}
@@ -135,7 +135,7 @@ func TestMeOfAUserWhoIsGoneEndsTheSession(t *testing.T) {
 }
 
 func TestASessionEndsAfter7DaysWithoutActivityAndIsRenewedByUse(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	for range 4 {
 		h.clock.advance(7*24*time.Hour - time.Second)
@@ -147,7 +147,7 @@ func TestASessionEndsAfter7DaysWithoutActivityAndIsRenewedByUse(t *testing.T) {
 }
 
 func TestARequestThatFailsAGuardRenewsTheSessionToo(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.otto()
 	h.clock.advance(6 * 24 * time.Hour)
 	b.get(prefix + "/users").want(http.StatusForbidden)

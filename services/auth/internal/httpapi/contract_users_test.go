@@ -33,7 +33,7 @@ func (b *browser) list() []person {
 }
 
 func TestListAnswersAllUsersWithTheirCreation(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	got := b.get(prefix + "/users").want(http.StatusOK)
 	want := `{"data":[` +
 		`{"id":1,"username":"anna","display_name":"Anna","avatar_color":"#007AFF","role":"admin","created_at":"2026-03-01T12:00:00Z"},` +
@@ -44,7 +44,7 @@ func TestListAnswersAllUsersWithTheirCreation(t *testing.T) {
 }
 
 func TestListIsOrderedByDisplayNameAsAGermanReaderExpects(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for i, name := range []string{"Zoe", "Özlem", "anton", "Ärmel", "Ole", "Anna"} {
 		h.add("user"+strconv.Itoa(i), name, userPass, "member")
 	}
@@ -59,7 +59,7 @@ func TestListIsOrderedByDisplayNameAsAGermanReaderExpects(t *testing.T) {
 }
 
 func TestCreateAnswersTheUser(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	got := h.anna().create().want(http.StatusCreated)
 	want := `{"user":{"id":3,"username":"lena","display_name":"Lena","avatar_color":"#007AFF","role":"member"}}`
 	if diff := cmp.Diff(want, string(got.body)); diff != "" {
@@ -69,7 +69,7 @@ func TestCreateAnswersTheUser(t *testing.T) {
 }
 
 func TestCreateTakesColourAndRole(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	got := read[struct{ User person }](b.create("avatar_color", "#fA0", "role", "admin").want(http.StatusCreated))
 	if got.User.AvatarColor != "#fA0" || got.User.Role != "admin" {
 		t.Errorf("got %+v", got)
@@ -81,7 +81,7 @@ func TestCreateTakesColourAndRole(t *testing.T) {
 }
 
 func TestCreateRefusesWhatTheContractRefuses(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	long := strings.Repeat("ä", 129)
 	for name, change := range map[string][]any{
 		"no username":                         {"username", ""},
@@ -121,7 +121,7 @@ func TestCreateRefusesWhatTheContractRefuses(t *testing.T) {
 }
 
 func TestCreateValidatesInTheOrderOfTheContract(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	tooLong := strings.Repeat("x", 129)
 	for _, c := range []struct {
 		want   string
@@ -140,7 +140,7 @@ func TestCreateValidatesInTheOrderOfTheContract(t *testing.T) {
 }
 
 func TestCreateTakesEverythingUpToTheLimits(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	for i, change := range [][]any{
 		{"username", "a.b"},
 		{"username", strings.Repeat("a", 64)},
@@ -159,7 +159,7 @@ func TestCreateTakesEverythingUpToTheLimits(t *testing.T) {
 }
 
 func TestCreateKeepsTheDisplayNameVerbatimButTrimmed(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	for name, want := range map[string]string{"  Lena  ": "Lena", "Le\u0301na": "Le\u0301na", "Léna": "Léna", "<i>L</i>": "<i>L</i>", "😀": "😀"} {
 		got := read[struct{ User person }](b.create("display_name", name, "username", "u"+strconv.Itoa(len(b.list()))+"x").want(http.StatusCreated))
 		if got.User.DisplayName != want {
@@ -169,13 +169,13 @@ func TestCreateKeepsTheDisplayNameVerbatimButTrimmed(t *testing.T) {
 }
 
 func TestCreateOfATakenUsernameIsAConflict(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	b.create("username", "otto").want(http.StatusConflict)
 	b.create("username", "OTTO").want(http.StatusConflict)
 }
 
 func TestCreateThatFailsOtherwiseIsAnInternalFailure(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	h.brokenUsers.Store(true)
 	b.create().want(http.StatusInternalServerError)
@@ -184,7 +184,7 @@ func TestCreateThatFailsOtherwiseIsAnInternalFailure(t *testing.T) {
 }
 
 func TestDeleteEndsAllSessionsOfTheUser(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	a := h.anna()
 	phone, laptop := h.otto(), h.otto()
 	if got := a.delete("2").want(http.StatusOK); string(got.body) != `{"ok":true}` {
@@ -196,8 +196,8 @@ func TestDeleteEndsAllSessionsOfTheUser(t *testing.T) {
 	a.get(prefix + "/me").want(http.StatusOK)
 }
 
-func TestDeleteOfAnAdminTakesTheAdminRoutesAwayAtOnce(t *testing.T) {
-	h := newHouse(t)
+func TestADeletedAdminLosesTheAdminRoutesAtOnce(t *testing.T) {
+	h := newFixture(t)
 	h.add("lena", "Lena", userPass, "admin")
 	lena := h.loggedIn("lena", userPass)
 	lena.get(prefix + "/users").want(http.StatusOK)
@@ -206,7 +206,7 @@ func TestDeleteOfAnAdminTakesTheAdminRoutesAwayAtOnce(t *testing.T) {
 }
 
 func TestDeleteOfOneselfIsRefused(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.add("lena", "Lena", userPass, "admin") // so that anna is not the last admin
 	b := h.anna()
 	b.delete("1").want(http.StatusBadRequest)
@@ -214,8 +214,8 @@ func TestDeleteOfOneselfIsRefused(t *testing.T) {
 	b.get(prefix + "/me").want(http.StatusOK)
 }
 
-func TestDeleteOfNobodyIsNotFound(t *testing.T) {
-	b := newHouse(t).anna()
+func TestDeleteOfAnUnknownUserIsNotFound(t *testing.T) {
+	b := newFixture(t).anna()
 	for _, id := range []string{
 		"3", "0", "x", "2x", "+2", "-2", "1.9", "0x2", "%202", "2%20", "٢", "9223372036854775807", "9223372036854775808", "18446744073709551618", "1e0", "2,1", "%32", "2/", "2/x", "2%2F",
 	} {
@@ -229,7 +229,7 @@ func TestDeleteOfNobodyIsNotFound(t *testing.T) {
 }
 
 func TestNoAnswerHoldsAPasswordOrItsHash(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	secretWord := regexp.MustCompile(`password|hash|\$2|correct horse`)
 	for _, got := range []reply{b.get(prefix + "/me"), b.get(prefix + "/users"), b.create(), b.login("anna", adminPass)} {

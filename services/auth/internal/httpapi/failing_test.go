@@ -73,10 +73,8 @@ func (f failingUsers) Delete(ctx context.Context, id, by int64) (user.Revocation
 type failingSessions struct {
 	session.Store
 	broken *atomic.Bool
-	// deaf to revocations only
-	deaf *atomic.Bool
-	// undying sessions cannot be ended
-	undying *atomic.Bool
+	// brokenRevoke makes Revoke fail only, brokenDelete Delete
+	brokenRevoke, brokenDelete *atomic.Bool
 }
 
 func (f failingSessions) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
@@ -94,14 +92,14 @@ func (f failingSessions) Create(ctx context.Context, s session.Session, fence st
 }
 
 func (f failingSessions) Delete(ctx context.Context, ref session.Ref) error {
-	if err := failure(f.undying); err != nil {
+	if err := failure(f.brokenDelete); err != nil {
 		return err
 	}
 	return f.Store.Delete(ctx, ref)
 }
 
 func (f failingSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
-	if err := errors.Join(failure(f.broken), failure(f.deaf)); err != nil {
+	if err := errors.Join(failure(f.broken), failure(f.brokenRevoke)); err != nil {
 		return 0, err
 	}
 	return f.Store.Revoke(ctx, userID, keep)
@@ -129,5 +127,5 @@ func (p panicking) Fence(context.Context, int64) (string, error) {
 	if p.abort {
 		panic(http.ErrAbortHandler)
 	}
-	panic("the store is mad")
+	panic("a bug in the store")
 }

@@ -16,8 +16,8 @@ func (b *browser) forward(method, query string, headers ...string) reply {
 	return b.send(http.MethodGet, "/internal/forward-auth"+query, "", headers...)
 }
 
-func TestForwardAuthTellsWhoAsks(t *testing.T) {
-	h := newHouse(t)
+func TestForwardAuthNamesTheUser(t *testing.T) {
+	h := newFixture(t)
 	for _, c := range []struct {
 		b        *browser
 		identity string
@@ -30,8 +30,8 @@ func TestForwardAuthTellsWhoAsks(t *testing.T) {
 	}
 }
 
-func TestForwardAuthRefusesWhoIsNotLoggedIn(t *testing.T) {
-	got := newHouse(t).browser().forward("GET", "", "X-Auth-User-Id", "1", "X-Auth-Role", "admin").want(http.StatusUnauthorized)
+func TestForwardAuthRefusesAnonymousRequests(t *testing.T) {
+	got := newFixture(t).browser().forward("GET", "", "X-Auth-User-Id", "1", "X-Auth-Role", "admin").want(http.StatusUnauthorized)
 	for name := range got.header {
 		if strings.HasPrefix(name, "X-Auth-") {
 			t.Errorf("a refusal carries %s", name)
@@ -39,8 +39,8 @@ func TestForwardAuthRefusesWhoIsNotLoggedIn(t *testing.T) {
 	}
 }
 
-func TestForwardAuthAsksForTheAdminRoleBeforeTheCSRFToken(t *testing.T) {
-	h := newHouse(t)
+func TestForwardAuthChecksTheAdminRoleBeforeTheCSRFToken(t *testing.T) {
+	h := newFixture(t)
 	h.browser().forward("POST", "?role=admin").want(http.StatusUnauthorized)
 	got := h.otto().forward("POST", "?role=admin", "X-CSRF-Token", "").want(http.StatusForbidden)
 	if !strings.Contains(string(got.body), "Administrator") {
@@ -50,13 +50,13 @@ func TestForwardAuthAsksForTheAdminRoleBeforeTheCSRFToken(t *testing.T) {
 	h.anna().forward("GET", "?role=admin").want(http.StatusOK)
 }
 
-func TestForwardAuthAsksForTheCSRFTokenWhereSomethingChanges(t *testing.T) {
-	b := newHouse(t).otto()
+func TestForwardAuthRequiresTheCSRFTokenForUnsafeMethods(t *testing.T) {
+	b := newFixture(t).otto()
 	token := b.cookies["csrf-token"]
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "CONNECT", "PROPFIND", "get", "GET "} {
 		got := b.forward(method, "", "X-CSRF-Token", "").want(http.StatusForbidden)
 		if got.header.Get("X-CSRF-Token") != token {
-			t.Errorf("%s: the refusal does not tell the token", method)
+			t.Errorf("%s: the refusal does not carry the token", method)
 		}
 		b.forward(method, "", "X-CSRF-Token", token).want(http.StatusOK)
 	}
@@ -66,7 +66,7 @@ func TestForwardAuthAsksForTheCSRFTokenWhereSomethingChanges(t *testing.T) {
 }
 
 func TestForwardAuthRefusesAQuestionWithoutMethodOrPath(t *testing.T) {
-	b := newHouse(t).anna()
+	b := newFixture(t).anna()
 	b.forward("", "").want(http.StatusBadRequest)
 	b.forward("GET", "", "X-Forwarded-Uri", "").want(http.StatusBadRequest)
 	b.forward("GET", "?role=owner").want(http.StatusBadRequest)
@@ -74,7 +74,7 @@ func TestForwardAuthRefusesAQuestionWithoutMethodOrPath(t *testing.T) {
 
 // A WebSocket opens with a GET, so the CSRF token cannot guard it; the Origin does.
 func TestForwardAuthRefusesAWebSocketThatAForeignPageOpens(t *testing.T) {
-	b := newHouse(t).otto()
+	b := newFixture(t).otto()
 	for origin, want := range map[string]int{
 		"https://home.example":           http.StatusOK,
 		"https://HOME.example":           http.StatusOK,
@@ -111,7 +111,7 @@ func TestForwardAuthRefusesAWebSocketThatAForeignPageOpens(t *testing.T) {
 }
 
 func TestForwardAuthRefusesAWebSocketWithTwoOrigins(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.otto()
 	for _, origins := range [][]string{{"https://home.example"}, {"https://home.example", "https://home.example"}, {"https://home.example", "https://evil.example"}, {"", "https://home.example"}} {
 		r := httptest.NewRequest(http.MethodGet, "/internal/forward-auth", nil)
@@ -130,10 +130,10 @@ func TestForwardAuthRefusesAWebSocketWithTwoOrigins(t *testing.T) {
 	}
 }
 
-// The proxy asks every few seconds about a request that lasts: an open page must
-// not keep its session for ever, nor get cookies in an answer that nobody sends it.
+// The proxy repeats the check every few seconds for a request that lasts: an open page
+// must not keep its session for ever, and the answer reaches no browser.
 func TestForwardAuthLooksAtASessionWithoutRenewingIt(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.otto()
 	for range 13 {
 		h.clock.advance(12 * time.Hour)
@@ -147,14 +147,14 @@ func TestForwardAuthLooksAtASessionWithoutRenewingIt(t *testing.T) {
 }
 
 func TestForwardAuthFailsClosed(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	h.brokenSessions.Store(true)
 	b.forward("GET", "").want(http.StatusInternalServerError)
 }
 
 func TestForwardAuthNeedsNothingButTheSessionAndItsUser(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	h.brokenLimits.Store(true)
 	b.forward("DELETE", "?role=admin", "X-CSRF-Token", b.cookies["csrf-token"]).want(http.StatusOK)

@@ -10,21 +10,21 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
-// Passwords under load: bounded, and nobody else waits.
+// Passwords under load: bounded, and fair between networks.
 
-// crowded is a house that computes one password at a time and lets one wait.
+// crowded is a fixture that computes one password at a time with a queue of one.
 func crowded(s *settings) {
 	s.hasher = password.Options{Cost: 10, Concurrency: 1, Queue: 1}
 	s.attempts = 1000
 }
 
 func TestAFullQueueOfPasswordsAnswers503AndCountsNothing(t *testing.T) {
-	h := newHouse(t, crowded)
+	h := newFixture(t, crowded)
 	member, admin := h.otto(), h.anna()
 	var wait sync.WaitGroup
 	answers := make(chan reply, 60)
 	for i := range 20 {
-		wait.Go(func() { answers <- h.hurry().login("anna", "wrong") })
+		wait.Go(func() { answers <- h.fastBrowser().login("anna", "wrong") })
 		wait.Go(func() { answers <- member.copy().changePassword("wrong", newPass) })
 		wait.Go(func() { answers <- admin.copy().create("username", "user"+strconv.Itoa(i)) })
 	}
@@ -42,7 +42,7 @@ func TestAFullQueueOfPasswordsAnswers503AndCountsNothing(t *testing.T) {
 		}
 	}
 	if busy < 30 {
-		t.Errorf("only %d of 60 were told to come back", busy)
+		t.Errorf("only %d of 60 were refused as busy", busy)
 	}
 }
 
@@ -62,12 +62,12 @@ func TestAStormOfLoginsFromOneNetworkDoesNotKeepOthersOut(t *testing.T) {
 		"IPv4": func(i int) string { return fmt.Sprintf("198.51.100.%d:1234", i) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, func(s *settings) { s.hasher = password.Options{Cost: 8, Concurrency: 1, Queue: 8} })
+			h := newFixture(t, func(s *settings) { s.hasher = password.Options{Cost: 8, Concurrency: 1, Queue: 8} })
 			refused := make(chan struct{}, 40)
 			var storm sync.WaitGroup
 			for i := range 40 {
 				storm.Go(func() {
-					b := h.hurry()
+					b := h.fastBrowser()
 					b.addr = address(i)
 					if b.login("anna", "wrong").status == http.StatusServiceUnavailable {
 						refused <- struct{}{}
@@ -76,7 +76,7 @@ func TestAStormOfLoginsFromOneNetworkDoesNotKeepOthersOut(t *testing.T) {
 			}
 			defer storm.Wait()
 			<-refused // the queue is full
-			elsewhere := h.hurry()
+			elsewhere := h.fastBrowser()
 			elsewhere.addr = "203.0.113.5:1234"
 			elsewhere.login("anna", adminPass).want(http.StatusOK)
 		})

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// events gives the audit lines of the log, by event.
-func (h *house) events() map[string][]map[string]any {
+// events returns the audit lines of the log, by event.
+func (h *fixture) events() map[string][]map[string]any {
 	h.t.Helper()
 	events := map[string][]map[string]any{}
 	for line := range strings.Lines(h.log.String()) {
@@ -25,8 +25,8 @@ func (h *house) events() map[string][]map[string]any {
 	return events
 }
 
-func TestTheLogTellsWhoDidWhatFromWhere(t *testing.T) {
-	h := newHouse(t)
+func TestTheLogHasUserEventAndAddress(t *testing.T) {
+	h := newFixture(t)
 	b := h.anna()
 	b.login("anna", "wrong")
 	b.login("nobody", "wrong")
@@ -61,8 +61,8 @@ func TestTheLogTellsWhoDidWhatFromWhere(t *testing.T) {
 	}
 }
 
-func TestTheLogHoldsNoSecretAndNoNameThatSomebodyTyped(t *testing.T) {
-	h := newHouse(t)
+func TestTheLogHoldsNoSecretAndNoNameTypedAtALogin(t *testing.T) {
+	h := newFixture(t)
 	b := h.anna()
 	sid, token := b.cookies["svc.sid"], b.cookies["csrf-token"]
 	b.login("typed-into-the-wrong-field", "hunter2-secret")
@@ -84,7 +84,7 @@ func TestTheLogHoldsNoSecretAndNoNameThatSomebodyTyped(t *testing.T) {
 
 func TestALoginOverPlainHTTPIsWarnedOfOnce(t *testing.T) {
 	const warning = "plain http"
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.browser()
 	b.send(http.MethodPost, prefix+"/login", object("username", "anna", "password", adminPass), "X-Forwarded-Proto", "https").want(http.StatusOK)
 	if strings.Contains(h.log.String(), warning) {
@@ -96,7 +96,7 @@ func TestALoginOverPlainHTTPIsWarnedOfOnce(t *testing.T) {
 	if n := strings.Count(h.log.String(), warning); n != 1 {
 		t.Errorf("warned %d times", n)
 	}
-	h = newHouse(t, func(s *settings) { s.insecure = true })
+	h = newFixture(t, func(s *settings) { s.insecure = true })
 	h.anna()
 	if strings.Contains(h.log.String(), warning) {
 		t.Error("warned although SESSION_SECURE=false")
@@ -104,7 +104,7 @@ func TestALoginOverPlainHTTPIsWarnedOfOnce(t *testing.T) {
 }
 
 func TestMetricsCountRequestsLoginsAndRefusals(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	b := h.anna()
 	for range 6 {
 		b.login("anna", "wrong")

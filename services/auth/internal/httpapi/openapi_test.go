@@ -72,7 +72,7 @@ func TestTheDescriptionIsAValidOpenAPI31Document(t *testing.T) {
 }
 
 func TestTheDescriptionIsServed(t *testing.T) {
-	got := newHouse(t).browser().get(prefix + "/openapi.json").want(http.StatusOK)
+	got := newFixture(t).browser().get(prefix + "/openapi.json").want(http.StatusOK)
 	if string(got.body) != string(api.Document) || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("got %s, %d bytes", got.header.Get("Content-Type"), len(got.body))
 	}
@@ -89,7 +89,7 @@ func TestEveryRouteIsDescribedAndTheOtherWayRound(t *testing.T) {
 			described = append(described, method+" "+path)
 		}
 	}
-	for _, route := range newHouse(t).handler.(*echo.Echo).Routes() {
+	for _, route := range newFixture(t).handler.(*echo.Echo).Routes() {
 		served = append(served, route.Method+" "+strings.ReplaceAll(route.Path, ":id", "{id}"))
 	}
 	slices.Sort(described)
@@ -100,7 +100,7 @@ func TestEveryRouteIsDescribedAndTheOtherWayRound(t *testing.T) {
 }
 
 // TestMain fails a complete run in which a described answer was never given:
-// then the description, or the tests, say too much or too little.
+// then the description, or the tests, have too much or too little.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	complete := func(name string) bool { return flag.Lookup(name).Value.String() == "" }

@@ -10,7 +10,7 @@ import (
 // Contract, sections 3 and 4: guards answer before the body is read, but what
 // they saw may be over when it has arrived.
 
-func TestCreateIsRefusedToWhoLostHisRightsWhileTheBodyArrived(t *testing.T) {
+func TestCreateIsRefusedToAnAdminDemotedWhileTheBodyArrived(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(*browser) error
 		want      int
@@ -22,7 +22,7 @@ func TestCreateIsRefusedToWhoLostHisRightsWhileTheBodyArrived(t *testing.T) {
 		"still admin, as a check": {func(*browser) error { return nil }, http.StatusCreated},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.add("root", "Root", adminPass, "admin")
 			b := h.anna()
 			body := &slowBody{text: strings.NewReader(newUser()), meanwhile: func() {

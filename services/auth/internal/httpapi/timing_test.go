@@ -16,7 +16,7 @@ import (
 var kinds = []struct{ name, username, password string }{
 	{"a wrong password", "anna", "wrong"},
 	{"an unknown name", "nobody", "wrong"},
-	{"a name that nobody can have", "no body 😀", "wrong"},
+	{"a name that cannot exist", "no body 😀", "wrong"},
 	{"a wrong password over 72 bytes", "anna", strings.Repeat("wrong", 100)},
 	{"an unknown name and over 72 bytes", "nobody", strings.Repeat("wrong", 100)},
 	{"a wrong password with NUL", "anna", "wrong\x00"},
@@ -25,13 +25,13 @@ var kinds = []struct{ name, username, password string }{
 // timingSamples is how many logins of each kind are compared.
 const timingSamples = 15
 
-// TestAFailedLoginTakesAsLongWhateverIsWrong takes logins of each kind in turns
+// TestAFailedLoginTakesAsLongWhateverIsWrong makes logins of each kind in rotation
 // and compares each kind's times with the first one's by the rank sum of Mann
 // and Whitney, which other work on the machine does not bend. A kind differs
 // when that is no accident (z over 3.3: once in a thousand) and its median is off
 // by a tenth. What differs is measured again: less work would show every time.
 func TestAFailedLoginTakesAsLongWhateverIsWrong(t *testing.T) {
-	h := newHouse(t, func(s *settings) { s.attempts, s.hasher = 10000, password.Options{Cost: timingCost} })
+	h := newFixture(t, func(s *settings) { s.attempts, s.hasher = 10000, password.Options{Cost: timingCost} })
 	var differing []string
 	for range 3 {
 		if differing = compare(h); len(differing) == 0 {
@@ -41,12 +41,12 @@ func TestAFailedLoginTakesAsLongWhateverIsWrong(t *testing.T) {
 	t.Error(strings.Join(differing, "\n"))
 }
 
-// compare tells which kinds take another time than the first.
-func compare(h *house) (differing []string) {
+// compare returns the kinds that take another time than the first.
+func compare(h *fixture) (differing []string) {
 	times := make([][]time.Duration, len(kinds))
 	for range timingSamples {
 		for i, kind := range kinds {
-			b := h.hurry()
+			b := h.fastBrowser()
 			started := time.Now()
 			b.login(kind.username, kind.password).want(http.StatusUnauthorized)
 			times[i] = append(times[i], time.Since(started))
@@ -85,7 +85,7 @@ func median(times []time.Duration) time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-func TestTheTimingTestFindsWhoDoesLessWork(t *testing.T) {
+func TestTheTimingTestFindsLessWork(t *testing.T) {
 	var a, b []time.Duration
 	for i := range timingSamples {
 		a = append(a, time.Duration(100+i%5))

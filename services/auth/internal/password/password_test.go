@@ -251,7 +251,7 @@ func TestAFailureCostsAsMuchAsTheCostliestHash(t *testing.T) {
 	}
 }
 
-// compare tells which failures cost a third more or a quarter less than the
+// compare returns which failures cost a third more or a quarter less than the
 // reference.
 func compare(t *testing.T, failures map[string]func() error, reference string) (differing []string) {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-func TestACookieThatIsNotOursIsAnAnonymousVisitor(t *testing.T) {
+func TestACookieWithoutOurSignatureIsAnonymous(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.login(42)
@@ -180,9 +180,9 @@ func FuzzCookieHeader(f *testing.F) {
 	})
 }
 
-// TestCookiesOfANeighborDoNotHideOurs sends cookies that a neighbouring host could
+// TestCookiesOfAnotherHostDoNotHideOurs sends cookies that a neighbouring host could
 // have set before the right one.
-func TestCookiesOfANeighborDoNotHideOurs(t *testing.T) {
+func TestCookiesOfAnotherHostDoNotHideOurs(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.login(43)

@@ -80,7 +80,7 @@ func TestACookieThatIsSentAgainLastsAWholeLifetime(t *testing.T) {
 	}
 }
 
-func TestAnAnonymousVisitorGetsNoCookie(t *testing.T) {
+func TestAnAnonymousRequestGetsNoCookie(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	if err := b.resendStale(); err != nil || len(b.sent) > 0 {

@@ -79,7 +79,7 @@ func TestASessionIsFoundByItsCookieUntilItEnds(t *testing.T) {
 	b.anonymous()
 }
 
-func TestOneRequestAsksTheStoreOnceAndAnAnonymousOneNever(t *testing.T) {
+func TestOneRequestLoadsItsSessionOnceAndAnAnonymousOneNever(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
 	b.anonymous()

@@ -69,7 +69,7 @@ func TestNothingIsLeftOfAWindow(t *testing.T) {
 	}
 }
 
-func TestRedisAwayIsAnError(t *testing.T) {
+func TestRedisDownIsAnError(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, "--save", "")
 	limiter, err := ratelimit.New(redisstore.New(dial(t, server.Addr()), "svc"), "login", 5, time.Minute)

@@ -36,25 +36,25 @@ const limit = 5
 // testMeaning checks the meaning of a store that open returns.
 func testMeaning(t *testing.T, open opener) {
 	tests := map[string]func(*suite){
-		"a key has as many attempts as the limit":                        spend,
-		"a refused attempt is not counted":                               refusedIsFree,
-		"keys are apart, and so are limiters":                            apart,
-		"a window begins with the first attempt":                         window,
-		"an attempt that is given back can be made again":                refund,
-		"an attempt is given back once":                                  refundOnce,
-		"no later window gains from a refund":                            refundLate,
-		"a window without attempts ends":                                 emptied,
-		"the same attempt is taken once":                                 retried,
-		"an attempt with several keys counts in each":                    wide,
-		"an attempt that one of its keys refuses counts in none":         wideRefused,
-		"an attempt with several keys is given back in each":             wideRefunded,
-		"the tightest of several windows is told":                        wideTold,
-		"100 attempts at once from as many keys of a wider one":          wideBurst,
-		"100 attempts at once get the limit":                             burst,
-		"100 that are given back at once leave the key free":             burstRefunded,
-		"refunds and attempts at once never pass the limit":              mixed,
-		"a client that hangs up has still spent its attempt":             hangUp,
-		"the time to the end of a window is told in seconds, rounded up": seconds,
+		"a key has as many attempts as the limit":                   spend,
+		"a refused attempt is not counted":                          refusedIsFree,
+		"keys are apart, and so are limiters":                       apart,
+		"a window begins with the first attempt":                    window,
+		"an attempt that is refunded can be made again":             refund,
+		"an attempt is refunded once":                               refundOnce,
+		"no later window gains from a refund":                       refundLate,
+		"a window without attempts ends":                            emptied,
+		"the same attempt is taken once":                            retried,
+		"an attempt with several keys counts in each":               wide,
+		"an attempt that one of its keys refuses counts in none":    wideRefused,
+		"an attempt with several keys is refunded in each":          wideRefunded,
+		"the tightest of several windows is reported":               wideReported,
+		"100 attempts at once from as many keys of a wider one":     wideBurst,
+		"100 attempts at once get the limit":                        burst,
+		"100 that are refunded at once leave the key free":          burstRefunded,
+		"refunds and attempts at once never pass the limit":         mixed,
+		"an attempt counts although the client hangs up":            hangUp,
+		"the time to the end of a window is in seconds, rounded up": seconds,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func burstRefunded(s *suite) {
 	s.spend(s.long(), "a", true, limit-1)
 }
 
-// mixed gives half of the attempts back; the others stay, so at most the limit
+// mixed refunds half of the attempts; the others stay, so at most the limit
 // of them may have been allowed.
 func mixed(s *suite) {
 	var kept atomic.Int64

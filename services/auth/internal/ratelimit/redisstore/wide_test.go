@@ -70,16 +70,16 @@ func wideRefunded(s *suite) {
 	}
 }
 
-func wideTold(s *suite) {
+func wideReported(s *suite) {
 	l := s.long()
-	told := func(d ratelimit.Decision) []int { return []int{d.Remaining, d.Limit} }
-	s.same(told(s.spendAll(l, true, "1", "street", "town")), []int{limit - 1, limit})
+	numbers := func(d ratelimit.Decision) []int { return []int{d.Remaining, d.Limit} }
+	s.same(numbers(s.spendAll(l, true, "1", "street", "town")), []int{limit - 1, limit})
 	for i := range 4*limit - 2 {
 		s.spendAll(l, true, fmt.Sprint("x", i), "street", "town")
 	}
-	s.same(told(s.spendAll(l, true, "2", "street", "town")), []int{0, 4 * limit})
+	s.same(numbers(s.spendAll(l, true, "2", "street", "town")), []int{0, 4 * limit})
 	refused := s.spendAll(l, false, "3", "street", "town")
-	s.same(told(refused), []int{0, 4 * limit})
+	s.same(numbers(refused), []int{0, 4 * limit})
 	if refused.Reset <= 0 || refused.Reset > time.Hour {
 		s.Fatalf("got %+v", refused)
 	}

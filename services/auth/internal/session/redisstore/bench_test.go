@@ -20,7 +20,7 @@ const perUser = 10
 
 func filledKey(i int) string { return fmt.Sprintf("%064x", i) }
 
-// fill puts as many sessions into Redis as sessions says, as the store would.
+// fill puts as many sessions into Redis as sessions, as the store would.
 func fill(b *testing.B, client *redis.Client, sessions int) {
 	b.Helper()
 	const batch = 5_000
@@ -99,7 +99,7 @@ func BenchmarkStore(b *testing.B) {
 	}
 }
 
-// memory tells what a session takes in Redis.
+// memory returns the size of a session in Redis.
 func memory(b *testing.B, client *redis.Client, sessions int) {
 	b.Helper()
 	info, err := client.Info(b.Context(), "memory").Result()

@@ -17,7 +17,7 @@ func testConcurrency(t *testing.T, open opener) {
 		"no login in flight survives the deletion of its user":                  loginAgainstDeletion,
 		"no login with the old password survives its change":                    loginAgainstPassword,
 		"no login in flight keeps an old role":                                  loginAgainstRole,
-		"sessions are ended once, whoever revokes":                              revokeAtOnce,
+		"sessions are ended once by concurrent revocations":                     revokeAtOnce,
 		"one CSRF token wins":                                                   addCSRFAtOnce,
 		"logins at once are all listed and all end with one revocation":         loginsAtOnce,
 		"logins at once leave as many sessions as a user may have":              loginsOverLimit,

@@ -229,7 +229,7 @@ func TestAppsInOneRedisAreApart(t *testing.T) {
 	}
 }
 
-func TestRedisAwayOrHangingIsAnErrorAndNotAnAnonymousVisitor(t *testing.T) {
+func TestRedisDownOrHangingIsAnErrorAndNotAnAnonymousRequest(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
 	store := redisstore.New(dial(t, server.Addr()), "svc")

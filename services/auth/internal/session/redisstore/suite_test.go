@@ -47,7 +47,7 @@ const (
 	short = time.Second
 )
 
-// pass lets time go by.
+// pass advances the time.
 func (s *suite) pass(d time.Duration) {
 	if s.Advance == nil {
 		time.Sleep(d)

@@ -198,7 +198,7 @@ func makeSession(ctx context.Context, store session.Store, i int) (session.Ref, 
 	return s.Ref, store.Create(ctx, s, fence, session.Lifetime)
 }
 
-// lostSessions gives when those were acknowledged that are not there any more.
+// lostSessions returns when the lost sessions were acknowledged.
 func lostSessions(t *testing.T, store session.Store, made map[session.Ref]time.Time) (lost []time.Time) {
 	t.Helper()
 	for ref, at := range made {

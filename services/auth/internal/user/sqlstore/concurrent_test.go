@@ -23,9 +23,9 @@ func testConcurrency(t *testing.T, open opener) {
 		"deletion and demotion at once leave an admin":         deleteAndDemote,
 		"a user is deleted once":                               deleteOnce,
 		"many users are created at once":                       createMany,
-		"each of many readers gets the user that it reads":     readMany,
-		"an admin who is deleted creates nobody any more":      createWhileDeleted,
-		"an admin who is demoted creates nobody any more":      createWhileDemoted,
+		"each of many readers gets the requested user":         readMany,
+		"an admin who is deleted creates no more users":        createWhileDeleted,
+		"an admin who is demoted creates no more users":        createWhileDemoted,
 		"one of many imports the same users":                   imports,
 	}
 	for name, test := range tests {
@@ -176,7 +176,7 @@ func createWhileDemoted(s *suite) {
 	})
 }
 
-// createWhile lets an admin create users while he ceases to be one.
+// createWhile has an admin create users while they cease to be one.
 func createWhile(s *suite, cease func(ctx context.Context, store user.Store, admin int64) error) {
 	admin := s.create("admin", user.Admin)
 	var ceased atomic.Bool
@@ -189,7 +189,7 @@ func createWhile(s *suite, cease func(ctx context.Context, store user.Store, adm
 		tooLate := ceased.Load()
 		_, err := store.Create(ctx, person("user"+strconv.Itoa(i), user.Member), admin.ID)
 		if err == nil && tooLate {
-			return errors.New("created a user when he was no admin any more")
+			return errors.New("created a user after losing the role")
 		}
 		return err
 	})

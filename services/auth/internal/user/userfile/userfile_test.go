@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user/userfile"
 )
 
-// write writes a file and gives its path.
+// write writes a file and returns its path.
 func write(t testing.TB, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "users")
@@ -24,10 +24,10 @@ func write(t testing.TB, content string) string {
 	return path
 }
 
-// database makes a SQLite file and gives its path.
+// database creates a SQLite file and returns its path.
 func database(t *testing.T, statements string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "household.db")
+	path := filepath.Join(t.TempDir(), "other.db")
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +85,8 @@ func TestCSVIsReadWithItsLines(t *testing.T) {
 func TestAFileOfAnotherFormIsRefusedWithoutQuotingIt(t *testing.T) {
 	for what, path := range map[string]string{
 		"empty":                 write(t, ""),
-		"password_hash: a colu": write(t, "username,display_name\nanna,Anna\n"),
-		"there twice":           write(t, "username,display_name,password_hash,USERNAME\n"),
+		"password_hash: column": write(t, "username,display_name\nanna,Anna\n"),
+		"occurs twice":          write(t, "username,display_name,password_hash,USERNAME\n"),
 		"wrong number":          write(t, "username,display_name,password_hash\nanna,$2b$hunter2\n"),
 		"extraneous":            write(t, "username,display_name,password_hash\nanna,\"A\"nna,$2b$hunter2\n"),
 		"no table users":        database(t, `CREATE TABLE people (username)`),

@@ -35,9 +35,9 @@ const (
 	userPass  = "battery staple"
 )
 
-// house is auth on SQLite in memory and miniredis, with a clock that tests move, an admin "anna"
+// fixture is auth on SQLite in memory and miniredis, with a clock that tests move, an admin "anna"
 // (id 1) and a member "otto" (id 2).
-type house struct {
+type fixture struct {
 	t        *testing.T
 	handler  http.Handler
 	accounts *account.Service
@@ -48,13 +48,13 @@ type house struct {
 	clock    *clock
 	log      *syncBuffer
 	// broken makes the stores fail.
-	brokenUsers, brokenRehash, brokenSessions, deafSessions, undyingSessions, brokenLimits, unhealthy *atomic.Bool
+	brokenUsers, brokenRehash, brokenSessions, brokenRevoke, brokenDelete, brokenLimits, unhealthy *atomic.Bool
 }
 
 // cheap is a hasher for tests in which the cost is not the point.
 var cheap = password.Options{Cost: 4}
 
-// settings change what newHouse builds.
+// settings change what newFixture builds.
 type settings struct {
 	compat, insecure bool
 	secret, previous string
@@ -65,21 +65,21 @@ type settings struct {
 	sessions         session.Store
 }
 
-func newHouse(t *testing.T, change ...func(*settings)) *house {
+func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 	t.Helper()
 	s := settings{secret: secret, name: "svc", attempts: 5, hasher: cheap}
 	for _, c := range change {
 		c(&s)
 	}
-	h := &house{
+	h := &fixture{
 		t: t, clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, log: &syncBuffer{},
-		brokenUsers: &atomic.Bool{}, brokenRehash: &atomic.Bool{}, brokenSessions: &atomic.Bool{}, deafSessions: &atomic.Bool{}, undyingSessions: &atomic.Bool{}, brokenLimits: &atomic.Bool{}, unhealthy: &atomic.Bool{},
+		brokenUsers: &atomic.Bool{}, brokenRehash: &atomic.Bool{}, brokenSessions: &atomic.Bool{}, brokenRevoke: &atomic.Bool{}, brokenDelete: &atomic.Bool{}, brokenLimits: &atomic.Bool{}, unhealthy: &atomic.Bool{},
 	}
 	h.users = failingUsers{sqlstore.New(openSQLite(t), h.clock.Now), h.brokenUsers, h.brokenRehash}
 	h.redis = openRedis(t, h.clock)
 	h.sessions = s.sessions
 	if h.sessions == nil {
-		h.sessions = failingSessions{sessionredis.New(h.redis, "svc"), h.brokenSessions, h.deafSessions, h.undyingSessions}
+		h.sessions = failingSessions{sessionredis.New(h.redis, "svc"), h.brokenSessions, h.brokenRevoke, h.brokenDelete}
 	}
 	h.build(s)
 	h.add("anna", "Anna", adminPass, "admin")
@@ -88,7 +88,7 @@ func newHouse(t *testing.T, change ...func(*settings)) *house {
 }
 
 // build makes the handler, as a start of the program does.
-func (h *house) build(s settings) {
+func (h *fixture) build(s settings) {
 	h.t.Helper()
 	h.registry = prometheus.NewRegistry()
 	log := slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -131,7 +131,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 }
 
 // add creates a user without the API and returns the id.
-func (h *house) add(username, displayName, pass, role string) int64 {
+func (h *fixture) add(username, displayName, pass, role string) int64 {
 	h.t.Helper()
 	u, err := h.accounts.Add(h.t.Context(), account.NewUser{Username: username, DisplayName: displayName, Password: pass, Role: &role})
 	if err != nil {
@@ -157,7 +157,7 @@ func openRedis(t *testing.T, c *clock) *redis.Client {
 	return client
 }
 
-// clock is the time of a house.
+// clock is the time of a fixture.
 type clock struct {
 	mu     sync.Mutex
 	now    time.Time
@@ -196,5 +196,5 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// errStore is what a broken store says; no answer may repeat it.
+// errStore is the error of a broken store; no answer may contain it.
 var errStore = errors.New("dial tcp 10.0.0.5:6379: connection refused")
