@@ -1,4 +1,4 @@
-# Everything that a person or CI runs, from the root. Each module is built,
+# Everything that a developer or CI runs, from the top. Each module is built,
 # tested and checked alone; go.work is for editors only.
 
 MODULES  := pkg/receipt pkg services/auth services/verifier proxy deploy/kubernetes deploy
@@ -13,7 +13,7 @@ VERSION   = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 # checked is compiled the same way, so that it is compiled once.
 STATIC    = CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false'
 GOBUILD   = env $(STATIC) go build -v -ldflags '-s -w -X main.version=$(VERSION)'
-# The race detector needs a C compiler; a person without one tests without it.
+# The race detector needs a C compiler; without one the tests run without it.
 RACE      = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
 # The time of everything that is published: that of the commit.
@@ -57,12 +57,15 @@ test: test/race $(MODULES:%=test/%) ## run the tests of every module with the ra
 test/race:
 	@[ -n '$(RACE)' ] || { echo 'No C compiler: the tests run without the race detector.'; [ -z "$$CI" ]; }
 
-# The journeys in deploy/test/e2e have a target of their own, so that this one is fast.
-# One package at a time: tests of races and of bounds want the processors.
+# Tests of races and of bounds need the processors: one package runs at a time, and
+# the next one is compiled beside it, at the lowest priority. The journeys in
+# deploy/test/e2e have a target of their own.
+TESTED = $(if $(shell command -v flock),-p 2 -toolexec 'nice -n 19' -exec 'flock --close $(BIN)/.testing',-p 1) -timeout 20m
 $(MODULES:%=test/%): test/%: test/race
 	@echo '== test $*'
 	@cd $* && $(PROGRESS) 'compile $*' go build -v $(RACE) -o /dev/null ./...
-	@cd $* && go test -p 1 $(RACE) $$(go list ./... | grep -v '/deploy/test/e2e')
+	@mkdir -p $(BIN)
+	@cd $* && go test $(TESTED) $(RACE) $$(go list ./... | grep -v '/deploy/test/e2e')
 
 CLIENTS := deploy/test/e2e/clients
 $(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json
@@ -84,7 +87,7 @@ soak: build ## load the stack for hours and look for anything that grows (DURATI
 
 FUZZTIME := 60s
 .PHONY: fuzz
-fuzz: ## fuzz every parser of outside bytes in turn (FUZZTIME=60s each)
+fuzz: ## fuzz every parser of outside bytes, one after the other (FUZZTIME=60s each)
 	@.ci/fuzz $(FUZZTIME) $(MODULES)
 
 # ---- measure
@@ -108,7 +111,7 @@ SEED  := 1
 CLOCKS := yes
 CHAOS := $(BIN)/chaos
 .PHONY: chaos
-chaos: build ## let everything fail at once and judge by the chain (RUNS=200 SEED=1 CLOCKS=yes)
+chaos: build ## cause faults in everything at once and judge by the chain (RUNS=200 SEED=1 CLOCKS=yes)
 	@mkdir -p $(CHAOS)
 	@rm -f $(CHAOS)/auth $(CHAOS)/verifier
 	@ln -sf $(BIN)/devnet $(BIN)/pforte-proxy $(CHAOS)/
@@ -126,16 +129,16 @@ endif
 
 LINT    := $(BIN)/tools/golangci-lint
 GOFUMPT := $(BIN)/tools/gofumpt
+GOVULNCHECK := $(BIN)/tools/govulncheck
 
 .PHONY: check fmt vuln tidy $(MODULES:%=check/%)
-check: $(MODULES:%=check/%) ## check format, vet, lint, tidiness and the house's import rules
+check: $(MODULES:%=check/%) ## check format, vet, lint, tidiness and the rules of the architecture
 	@echo '== check the architecture'
 	@cd deploy && go test ./test/arch
 
 $(MODULES:%=check/%): check/%: $(LINT)
 	@echo '== check $*'
 	@cd $* && $(PROGRESS) 'compile $*' env $(STATIC) go build -v -o /dev/null ./...
-	@cd $* && $(STATIC) go vet ./...
 	@cd $* && $(STATIC) $(LINT) run ./...
 	@cd $* && go mod tidy -diff
 
@@ -145,10 +148,10 @@ check/pkg/receipt: check/receipt/wasm
 check/receipt/wasm:
 	@cd pkg/receipt && GOOS=js GOARCH=wasm go build -o /dev/null ./...
 
-# The pattern "tool" is every tool that .ci/tools/go.mod names.
-$(LINT) $(GOFUMPT) &: .ci/tools/go.mod .ci/tools/go.sum
-	@cd .ci/tools && $(PROGRESS) 'build the linters' env $(STATIC) go build -v -o $(BIN)/tools/ tool
-	@touch $(LINT) $(GOFUMPT)
+# golangci-lint runs go vet's analyzers too.
+$(LINT) $(GOFUMPT) $(GOVULNCHECK): $(BIN)/tools/%: .ci/tools/go.mod .ci/tools/go.sum
+	@cd .ci/tools && $(PROGRESS) 'build $*' env $(STATIC) go build -v -o $(BIN)/tools/ $$(go list -f '{{.ImportPath}}' tool | grep '/$*$$')
+	@touch $@
 
 fmt: $(GOFUMPT) ## format everything
 	@$(GOFUMPT) -w $(MODULES)
@@ -157,8 +160,8 @@ tidy: ## tidy every go.mod
 	@for m in $(MODULES) .ci/tools; do (cd $$m && go mod tidy) || exit; done
 
 # VULNDB=file:///path: a copy of the database, where vuln.go.dev is not reached.
-vuln: $(LINT) ## look for known vulnerabilities (asks vuln.go.dev)
-	@for m in $(MODULES); do (cd $$m && $(BIN)/tools/govulncheck $(VULNDB:%=-db %) ./...) || exit; done
+vuln: $(GOVULNCHECK) ## look for known vulnerabilities (asks vuln.go.dev)
+	@for m in $(MODULES); do (cd $$m && $(GOVULNCHECK) $(VULNDB:%=-db %) ./...) || exit; done
 
 # ---- publish
 
