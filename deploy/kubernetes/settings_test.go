@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// rooms are the folders of the programs, by the name of their Deployment.
-var rooms = map[string]string{"auth": "../../services/auth", "verifier": "../../services/verifier", "proxy": "../../proxy"}
+// folders are those of the programs, by the name of their Deployment.
+var folders = map[string]string{"auth": "../../services/auth", "verifier": "../../services/verifier", "proxy": "../../proxy"}
 
 // setting is a row of a README's table.
 type setting struct{ fallback string }
@@ -18,7 +18,7 @@ type setting struct{ fallback string }
 // settings reads a program's README.
 func settings(t *testing.T, program string) map[string]setting {
 	t.Helper()
-	readme, err := os.ReadFile(rooms[program] + "/README.md")
+	readme, err := os.ReadFile(folders[program] + "/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,6 @@ var homes = map[string][]string{
 	"github.com/prometheus/client_golang":       {"services/*/internal/app", "services/*/internal/httpapi"},
 	"github.com/redis/go-redis/v9":              {"services/auth/internal/*/redisstore", "services/auth/internal/app", "deploy/test/internal/client"},
 	"go.opentelemetry.io/otel":                  {"pkg/tracing"},
-	"github.com/santhosh-tekuri/jsonschema/v6":  {"deploy/kubernetes/."},
-	"sigs.k8s.io/kustomize":                     {"deploy/kubernetes/."},
 	"golang.org/x/crypto/bcrypt":                {"services/auth/internal/password", "deploy/test/bench"},
 	"golang.org/x/crypto/sha3":                  {"pkg/receipt/internal/*", "deploy/test/internal/client"},
 	"golang.org/x/sync":                         {"services/*/internal/*/*"},
