@@ -97,7 +97,7 @@ func (w *world) compareMe(ctx context.Context) error {
 func (w *world) pids(programs ...string) []int {
 	pids := make([]int, len(programs))
 	for i, program := range programs {
-		pids[i] = w.Pid(program)
+		pids[i] = w.Programs.Pid(program)
 	}
 	return pids
 }
@@ -111,9 +111,9 @@ func (w *world) compareLogin(ctx context.Context) error {
 	}
 	login := [][]byte{request(http.MethodPost, loginPath, w.credentials, nil)}
 	cells := []cell{
-		steady("auth", w.Addresses.Auth, loggingIn, http.StatusOK, login, w.Pid("auth")),
-		steady("Express", w.peers["Express"], loggingIn, http.StatusOK, login, w.Pid("Express")),
-		steady("scs", w.peers["scs"], loggingIn, http.StatusOK, login, w.Pid("scs")),
+		steady("auth", w.Addresses.Auth, loggingIn, http.StatusOK, login, w.Programs.Pid("auth")),
+		steady("Express", w.peers["Express"], loggingIn, http.StatusOK, login, w.Programs.Pid("Express")),
+		steady("scs", w.peers["scs"], loggingIn, http.StatusOK, login, w.Programs.Pid("scs")),
 	}
 	duration := 10 * w.suite.turnLength // wrk leaves out the logins under way at the end
 	r, ideal := make([]rounds, len(cells)), samples{}

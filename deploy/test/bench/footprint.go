@@ -60,7 +60,7 @@ func (s *suite) startOnce(ctx context.Context, programs map[string]*footprint) e
 		f.start, f.size = append(f.start, milli(took)), append(f.size, float64(info.Size())/(1<<20))
 	}
 	for name, f := range programs {
-		held, err := memory(w.Pid(name))
+		held, err := memory(w.Programs.Pid(name))
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (s *suite) startOnce(ctx context.Context, programs map[string]*footprint) e
 		}
 	}
 	for name, f := range programs {
-		held, err := memory(w.Pid(name))
+		held, err := memory(w.Programs.Pid(name))
 		if err != nil {
 			return err
 		}

@@ -164,8 +164,8 @@ func (s *suite) manyUsers(ctx context.Context) error {
 			return err
 		}
 		r, err := s.compare(ctx,
-			steady(fmt.Sprintf("list of %d", n), w.Addresses.Auth, 8, http.StatusOK, list, w.Pid("auth")),
-			steady("one client", w.Addresses.Auth, 1, http.StatusOK, list, w.Pid("auth")))
+			steady(fmt.Sprintf("list of %d", n), w.Addresses.Auth, 8, http.StatusOK, list, w.Programs.Pid("auth")),
+			steady("one client", w.Addresses.Auth, 1, http.StatusOK, list, w.Programs.Pid("auth")))
 		if err != nil {
 			return err
 		}

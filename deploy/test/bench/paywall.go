@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/test/internal/client"
 	"github.com/pforte/pforte/pkg/freeport"
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/x402"
@@ -162,11 +163,8 @@ func paying(sl seller, clients int, body string, pids []int) cell {
 
 // offerOf returns what a call costs.
 func offerOf(ctx context.Context, addr, body string) (offer x402.PaymentRequired, err error) {
-	header, err := call(ctx, addr, http.MethodPost, verifyPath, body, nil, nil)
+	offer, err = client.Pay(ctx, nil, "http://"+addr+verifyPath, body, nil).Challenge()
 	if err != nil {
-		return offer, err
-	}
-	if err := x402.Decode(header.Get(x402.HeaderPaymentRequired), &offer); err != nil {
 		return offer, fmt.Errorf("offer of %s: %w", addr, err)
 	}
 	if len(offer.Accepts) != 1 {

@@ -5,17 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/deploy/test/internal/client"
+	"github.com/pforte/pforte/deploy/test/internal/fixture"
 	"github.com/pforte/pforte/pkg/freeport"
 )
 
@@ -28,18 +29,15 @@ const (
 // manyAttempts is a limit that no load reaches.
 const manyAttempts = "1000000"
 
-// startWithin is how long a program may take to start.
-const startWithin = 30 * time.Second
-
 // world is one set of running programs.
 type world struct {
-	layout.Layout
-	*stack.Stack
+	*fixture.World
 	suite *suite
 	// peers are the addresses of the servers that are compared with.
 	peers map[string]string
 	// credentials are the administrator's everywhere, as JSON.
 	credentials string
+	password    string
 }
 
 // open returns a world in which nothing runs yet, and the function that ends it.
@@ -48,40 +46,22 @@ func (s *suite) open(ctx context.Context) (*world, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := freeport.Addrs(ctx, 9)
+	base, err := fixture.New(ctx, s.bin, folder)
 	if err != nil {
 		return nil, nil, err
 	}
-	l := layout.Layout{
-		Bin: s.bin, State: folder, PublicURL: "http://" + a[0], Extra: map[string]map[string]string{},
-		Addresses: layout.Addresses{
-			Proxy: a[0], ProxyAdmin: a[1], Auth: a[2], AuthAdmin: a[3], Verifier: a[4], VerifierAdmin: a[5], Chain: a[6], Facilitator: a[7], Redis: a[8],
-		},
-	}
-	if err := l.Prepare(); err != nil {
-		return nil, nil, err
-	}
-	password, err := l.AdminPassword()
+	password, err := base.AdminPassword()
 	if err != nil {
 		return nil, nil, err
-	}
-	programs, err := stack.New(filepath.Join(folder, "log"))
-	if err != nil {
-		return nil, nil, err
-	}
-	stop := func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		programs.Stop(ctx, 5*time.Second)
 	}
 	credentials := fmt.Sprintf(`{"username":%q,"password":%q}`, layout.AdminName, password)
-	return &world{Layout: l, Stack: programs, suite: s, peers: map[string]string{}, credentials: credentials}, stop, nil
+	return &world{World: base, suite: s, peers: map[string]string{}, credentials: credentials, password: password}, base.Stop, nil
 }
 
 // start starts programs one after the other.
 func (w *world) start(ctx context.Context, programs ...stack.Program) error {
 	for _, program := range programs {
-		if err := w.Start(ctx, startWithin, program); err != nil {
+		if err := w.Start(ctx, program); err != nil {
 			return err
 		}
 	}
@@ -157,42 +137,28 @@ func (w *world) bareCaddy(ctx context.Context, name, upstream string) error {
 
 // call makes one request and decodes its answer into v, if there is one.
 func call(ctx context.Context, addr, method, path, body string, header http.Header, v any) (http.Header, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, strings.NewReader(body))
+	request, err := client.NewRequest(ctx, method, "http://"+addr+path, body)
 	if err != nil {
 		return nil, err
 	}
-	req.Header = header.Clone()
-	if req.Header == nil {
-		req.Header = http.Header{}
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode >= http.StatusBadRequest && resp.StatusCode != http.StatusPaymentRequired {
-		return nil, fmt.Errorf("%s %s: %s: %s, %w", method, path, resp.Status, text, err)
+	maps.Copy(request.Header, header)
+	answer := client.Do(nil, request)
+	if answer.Err != nil || answer.Status >= http.StatusBadRequest && answer.Status != http.StatusPaymentRequired {
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, answer, answer.Body)
 	}
 	if v != nil {
-		err = json.Unmarshal(text, v)
+		err = json.Unmarshal(answer.Body, v)
 	}
-	return resp.Header, err
+	return answer.Header, err
 }
 
 // login returns the header of a logged-in administrator.
 func (w *world) login(ctx context.Context, addr string) (http.Header, error) {
-	answer, err := call(ctx, addr, http.MethodPost, loginPath, w.credentials, nil, nil)
-	if err != nil {
-		return nil, err
+	s, answer := client.Auth{URL: "http://" + addr}.Login(ctx, layout.AdminName, w.password)
+	if s == nil {
+		return nil, fmt.Errorf("log in at %s: %s: %s", addr, answer, answer.Body)
 	}
-	var cookies []string
-	for _, cookie := range answer.Values("Set-Cookie") {
-		pair, _, _ := strings.Cut(cookie, ";")
-		cookies = append(cookies, pair)
-	}
-	return http.Header{"Cookie": {strings.Join(cookies, "; ")}, "X-Csrf-Token": answer.Values("X-CSRF-Token")}, nil
+	return http.Header{"Cookie": {s.Cookie}, "X-Csrf-Token": {s.CSRF}}, nil
 }
 
 // me returns the requests GET /me of n sessions.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // Auth calls the service auth.
@@ -50,11 +51,11 @@ func (a Auth) Login(ctx context.Context, username, password string) (*Session, A
 	if answer.Want(http.StatusOK, &login) != nil {
 		return nil, answer
 	}
-	s := &Session{UserID: login.User.ID, CSRF: login.CSRFToken}
+	var cookies []string
 	for _, cookie := range (&http.Response{Header: answer.Header}).Cookies() {
-		s.Cookie += cookie.Name + "=" + cookie.Value + "; "
+		cookies = append(cookies, cookie.Name+"="+cookie.Value)
 	}
-	return s, answer
+	return &Session{UserID: login.User.ID, CSRF: login.CSRFToken, Cookie: strings.Join(cookies, "; ")}, answer
 }
 
 // Guard asks auth, at its own address, whether a session may read an application's
