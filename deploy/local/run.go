@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	l := settings.layout(absBin, absState)
 	switch flags.Arg(0) {
 	case "":
-		return up(ctx, l, settings.ports(), out)
+		return up(ctx, l, out)
 	case "demo":
 		return demo(l, flags.Args()[1:])
 	}

@@ -6,14 +6,13 @@ import (
 	"strconv"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
-	"github.com/pforte/pforte/deploy/internal/stack"
 	"github.com/pforte/pforte/pkg/config"
 )
 
-// Settings are the ports of the local stack. Everything but the door listens
+// Settings are the ports of the local stack. Everything but the proxy listens
 // on 127.0.0.1 only.
 type Settings struct {
-	Proxy         int `env:"PROXY_PORT" default:"8080" doc:"the door: the only port a browser or a buyer needs"`
+	Proxy         int `env:"PROXY_PORT" default:"8080" doc:"the proxy: the only port a browser or a buyer needs"`
 	ProxyAdmin    int `env:"PROXY_ADMIN_PORT" default:"9080" doc:"the proxy's /metrics and /livez"`
 	Auth          int `env:"AUTH_PORT" default:"8081" doc:"auth"`
 	AuthAdmin     int `env:"AUTH_ADMIN_PORT" default:"9081" doc:"auth's /metrics and /livez"`
@@ -26,21 +25,6 @@ type Settings struct {
 
 func loadSettings(getenv func(string) string) (Settings, error) {
 	return config.Load[Settings](getenv)
-}
-
-// ports lists what will be listened on.
-func (s Settings) ports() []stack.Port {
-	return []stack.Port{
-		{Program: "the proxy", Setting: "PROXY_PORT", Addr: net.JoinHostPort("", strconv.Itoa(s.Proxy))},
-		{Program: "the proxy's metrics", Setting: "PROXY_ADMIN_PORT", Addr: local(s.ProxyAdmin)},
-		{Program: "auth", Setting: "AUTH_PORT", Addr: local(s.Auth)},
-		{Program: "auth's metrics", Setting: "AUTH_ADMIN_PORT", Addr: local(s.AuthAdmin)},
-		{Program: "verifier", Setting: "VERIFIER_PORT", Addr: local(s.Verifier)},
-		{Program: "verifier's metrics", Setting: "VERIFIER_ADMIN_PORT", Addr: local(s.VerifierAdmin)},
-		{Program: "the chain", Setting: "CHAIN_PORT", Addr: local(s.Chain)},
-		{Program: "the facilitator", Setting: "FACILITATOR_PORT", Addr: local(s.Facilitator)},
-		{Program: "Redis", Setting: "REDIS_PORT", Addr: local(s.Redis)},
-	}
 }
 
 func (s Settings) layout(bin, state string) layout.Layout {

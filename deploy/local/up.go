@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
-	"strings"
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
@@ -19,20 +19,20 @@ const (
 	readyWithin = time.Minute
 	// stopWithin is what a program gets to finish its requests.
 	stopWithin = 10 * time.Second
-	// parentEvery is how often the launcher looks whether it was left alone.
+	// parentEvery is how often the launcher checks that its parent runs.
 	parentEvery = 500 * time.Millisecond
 )
 
-// up runs the stack until ctx ends, a program dies, or whoever started the
-// launcher is gone.
-func up(ctx context.Context, l layout.Layout, ports []stack.Port, out io.Writer) error {
+// up runs the stack until ctx ends, a program dies, or the process that
+// started the launcher has ended.
+func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 	begin := time.Now()
 	lock, err := stack.Lock(l.State)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = lock.Close() }()
-	if err := prepare(ctx, l, ports); err != nil {
+	if err := prepare(ctx, l); err != nil {
 		return err
 	}
 	programs, err := stack.New(l.Path("logs"))
@@ -61,19 +61,22 @@ func up(ctx context.Context, l layout.Layout, ports []stack.Port, out io.Writer)
 	}
 }
 
-func prepare(ctx context.Context, l layout.Layout, ports []stack.Port) error {
+func prepare(ctx context.Context, l layout.Layout) error {
 	for _, program := range []stack.Program{l.Devnet(), l.Auth(), l.Verifier(), l.Proxy()} {
 		if err := stack.Check(program.Path); err != nil {
 			return err
 		}
 	}
+	ports := l.Ports()
+	_, port, _ := net.SplitHostPort(l.Addresses.Proxy)
+	ports[0].Addr = net.JoinHostPort("", port) // the proxy listens on every interface
 	if err := stack.Free(ctx, ports...); err != nil {
 		return err
 	}
 	return errors.Join(forgetRunning(l), l.Prepare())
 }
 
-// start starts what the services need, then the services and the door.
+// start starts what the services need, then the services and the proxy.
 func start(ctx context.Context, l layout.Layout, programs *stack.Stack, out io.Writer) (redis string, err error) {
 	say(out, "Starting Redis and the development chain …")
 	redis, err = l.StartRedis(ctx, programs)
@@ -96,21 +99,17 @@ func stop(programs *stack.Stack, out io.Writer) {
 	say(out, "Stopped. The state is kept.")
 }
 
-// explain adds the last log lines of the program that is to blame. A start that
-// the user ended himself is no fault.
+// explain returns the error with the last log lines of the program that failed. A
+// start that the user interrupted is no fault.
 func explain(ctx context.Context, err error) error {
-	var failure *stack.Failure
 	if ctx.Err() != nil {
 		return nil
 	}
-	if !errors.As(err, &failure) {
-		return err
-	}
-	return fmt.Errorf("%w\n\nThe last lines of %s:\n  %s", failure, failure.Log, strings.Join(failure.Last, "\n  "))
+	return errors.New(stack.Explain(err))
 }
 
 // leaveWithParent ends the stack when the process that started the launcher
-// (make, a shell) is gone, so that nothing is left running that nobody sees.
+// (make, a shell) has ended, so that nothing is left running unseen.
 func leaveWithParent(leave context.CancelFunc, parent func() int) {
 	for first := parent(); parent() == first; {
 		time.Sleep(parentEvery)

@@ -28,6 +28,22 @@ func FreeAddresses(ctx context.Context) (Addresses, error) {
 	}, nil
 }
 
+// Ports are the addresses with the names of their programs, and the settings of the
+// local stack that choose them.
+func (a Addresses) Ports() []stack.Port {
+	return []stack.Port{
+		{Program: "the proxy", Setting: "PROXY_PORT", Addr: a.Proxy},
+		{Program: "the proxy's metrics", Setting: "PROXY_ADMIN_PORT", Addr: a.ProxyAdmin},
+		{Program: "auth", Setting: "AUTH_PORT", Addr: a.Auth},
+		{Program: "auth's metrics", Setting: "AUTH_ADMIN_PORT", Addr: a.AuthAdmin},
+		{Program: "verifier", Setting: "VERIFIER_PORT", Addr: a.Verifier},
+		{Program: "verifier's metrics", Setting: "VERIFIER_ADMIN_PORT", Addr: a.VerifierAdmin},
+		{Program: "the chain", Setting: "CHAIN_PORT", Addr: a.Chain},
+		{Program: "the facilitator", Setting: "FACILITATOR_PORT", Addr: a.Facilitator},
+		{Program: "Redis", Setting: "REDIS_PORT", Addr: a.Redis},
+	}
+}
+
 // Layout is one stack: where its programs are, what they keep, and where they
 // listen.
 type Layout struct {

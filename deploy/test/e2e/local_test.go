@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pforte/pforte/pkg/freeport"
+	"github.com/pforte/pforte/deploy/internal/layout"
 )
 
 // launch is a run of what `make up` runs after the build.
@@ -45,17 +45,13 @@ func (l *launch) printed() string {
 // ports returns a setting for each port of the local stack.
 func ports(t *testing.T) (env []string) {
 	t.Helper()
-	settings := []string{
-		"PROXY_PORT", "PROXY_ADMIN_PORT", "AUTH_PORT", "AUTH_ADMIN_PORT", "VERIFIER_PORT", "VERIFIER_ADMIN_PORT",
-		"CHAIN_PORT", "FACILITATOR_PORT", "REDIS_PORT",
-	}
-	addrs, err := freeport.Addrs(t.Context(), len(settings))
+	addresses, err := layout.FreeAddresses(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, setting := range settings {
-		_, number := split(addrs[i])
-		env = append(env, setting+"="+number)
+	for _, port := range addresses.Ports() {
+		_, number := split(port.Addr)
+		env = append(env, port.Setting+"="+number)
 	}
 	return env
 }
