@@ -11,12 +11,12 @@ import (
 // from the environment (OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_RESOURCE_ATTRIBUTES,
 // OTEL_EXPORTER_OTLP_CERTIFICATE, …) holds as well.
 type Settings struct {
-	Endpoint       string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"base URL of the OpenTelemetry collector that gets traces, such as http://127.0.0.1:4318; without it there are none"`
-	TracesEndpoint string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"whole URL for traces, in place of the base"`
-	Headers        string `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"true" doc:"headers for the collector, name=value with commas between"`
-	Protocol       string `env:"OTEL_EXPORTER_OTLP_PROTOCOL" default:"http/protobuf" doc:"how the collector is talked to; nothing else is spoken"`
-	Exporter       string `env:"OTEL_TRACES_EXPORTER" default:"otlp" doc:"none turns traces off"`
-	Disabled       bool   `env:"OTEL_SDK_DISABLED" default:"false" doc:"true turns traces off"`
+	Endpoint       string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"base URL of an OpenTelemetry collector, such as http://127.0.0.1:4318; default: no traces"`
+	TracesEndpoint string `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" doc:"URL for traces, in place of the base"`
+	Headers        string `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"true" doc:"headers for the collector: name=value, comma-separated"`
+	Protocol       string `env:"OTEL_EXPORTER_OTLP_PROTOCOL" default:"http/protobuf" doc:"the only supported protocol"`
+	Exporter       string `env:"OTEL_TRACES_EXPORTER" default:"otlp" doc:"none disables traces"`
+	Disabled       bool   `env:"OTEL_SDK_DISABLED" default:"false" doc:"true disables traces"`
 }
 
 // Validate checks what one setting's type cannot say.

@@ -26,9 +26,9 @@ const strongSecret = 32
 
 // Stores are the settings of the stores, which the operator's commands need too.
 type Stores struct {
-	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/auth.db" secret:"true" doc:"database of the users: sqlite:PATH or postgres://…"`
-	RedisURL    string `env:"REDIS_URL" default:"redis://127.0.0.1:6379" secret:"true" doc:"Redis of the sessions: redis[s]://[user:password@]host:port[/db], redis[s]+sentinel://…@host:port,host:port/master[/db], redis[s]+cluster://…@host:port,host:port"`
-	AppName     string `env:"APP_NAME" default:"svc" doc:"name of the session cookie, APP_NAME.sid, and prefix of all keys in Redis"`
+	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/auth.db" secret:"true" doc:"users: sqlite:PATH or postgres://…"`
+	RedisURL    string `env:"REDIS_URL" default:"redis://127.0.0.1:6379" secret:"true" doc:"sessions: redis[s]://[user:password@]host:port[/db], redis[s]+sentinel://…@host:port,host:port/master[/db], redis[s]+cluster://…@host:port,host:port"`
+	AppName     string `env:"APP_NAME" default:"svc" doc:"name of the session cookie (APP_NAME.sid) and prefix of all Redis keys"`
 	LogLevel    string `env:"LOG_LEVEL" default:"info" doc:"debug, info, warn or error"`
 }
 
@@ -36,25 +36,25 @@ type Stores struct {
 type Config struct {
 	Addr          string        `env:"ADDR" default:":8081" doc:"address to serve on"`
 	AdminAddr     string        `env:"ADMIN_ADDR" default:"127.0.0.1:9081" doc:"address of /livez and /metrics; never behind the proxy"`
-	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" default:"0s" doc:"how long auth keeps serving, reported as not ready, before it stops, so that the proxy stops sending requests first; with replicas 5s"`
+	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" default:"0s" doc:"how long it serves after SIGTERM while reporting not ready; 5s for replicas"`
 	Stores
 
-	SessionSecret         string `env:"SESSION_SECRET,required" secret:"true" doc:"secret that signs the session cookie; auth logs a warning under 32 characters"`
-	SessionSecretPrevious string `env:"SESSION_SECRET_PREVIOUS" secret:"true" doc:"the previous secret; cookies signed with it stay valid"`
-	SessionSecure         string `env:"SESSION_SECURE" doc:"false allows both cookies over plain http; with any other value, or none, they are limited to https"`
+	SessionSecret         string `env:"SESSION_SECRET,required" secret:"true" doc:"signs the session cookie; at least 32 characters, or auth warns"`
+	SessionSecretPrevious string `env:"SESSION_SECRET_PREVIOUS" secret:"true" doc:"the previous secret; its cookies stay valid"`
+	SessionSecure         string `env:"SESSION_SECURE" doc:"false allows both cookies over plain http"`
 
-	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of the proxies whose X-Forwarded-For is used; without any, the client is the peer"`
+	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of proxies whose X-Forwarded-For is trusted"`
 
-	RateLimitWindowMS    int `env:"RATE_LIMIT_WINDOW_MS" default:"60000" limit:"true" doc:"length of the window of the login limit, in milliseconds"`
-	RateLimitMaxAttempts int `env:"RATE_LIMIT_MAX_ATTEMPTS" default:"5" limit:"true" doc:"failed logins per address and window; for IPv6 per /64, with 4 times as many per /56 and 16 times per /48"`
+	RateLimitWindowMS    int `env:"RATE_LIMIT_WINDOW_MS" default:"60000" limit:"true" doc:"window of the login limit, in milliseconds"`
+	RateLimitMaxAttempts int `env:"RATE_LIMIT_MAX_ATTEMPTS" default:"5" limit:"true" doc:"failed logins per address and window; IPv6: per /64, 4 times as many per /56, 16 times per /48"`
 
-	BootstrapAdminUsername string `env:"BOOTSTRAP_ADMIN_USERNAME" doc:"name of the first administrator, created at start while there is no user at all"`
-	BootstrapAdminPassword string `env:"BOOTSTRAP_ADMIN_PASSWORD" secret:"true" doc:"password of the first administrator"`
+	BootstrapAdminUsername string `env:"BOOTSTRAP_ADMIN_USERNAME" doc:"first administrator, created at start while there are no users"`
+	BootstrapAdminPassword string `env:"BOOTSTRAP_ADMIN_PASSWORD" secret:"true" doc:"their password"`
 
 	Tracing tracing.Settings
 
-	CompatV0 bool   `env:"COMPAT_V0" default:"false" doc:"true serves the earlier variant of the contract (section 9): SameSite=Strict, no csrfToken in bodies, /me sets no cookie"`
-	NodeEnv  string `env:"NODE_ENV" doc:"with COMPAT_V0 only: unless it is production, a missing SESSION_SECRET is replaced by a random one at every start"`
+	CompatV0 bool   `env:"COMPAT_V0" default:"false" doc:"true serves the contract's earlier variant (section 9)"`
+	NodeEnv  string `env:"NODE_ENV" doc:"with COMPAT_V0: unless production, a missing SESSION_SECRET is random at every start"`
 
 	// RandomSecret reports that SessionSecret is random and ends with the process.
 	RandomSecret bool

@@ -18,7 +18,7 @@ import (
 // Ledger says where payments are recorded: all that a command at the terminal
 // needs.
 type Ledger struct {
-	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/verifier.db" secret:"true" doc:"where payments are recorded: sqlite:PATH for one machine, postgres://… for replicas"`
+	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/verifier.db" secret:"true" doc:"payments: sqlite:PATH for one machine, postgres://… for replicas"`
 	LogLevel    string `env:"LOG_LEVEL" default:"info" doc:"debug, info, warn or error"`
 }
 
@@ -26,17 +26,17 @@ type Ledger struct {
 type Config struct {
 	Addr          string        `env:"ADDR" default:":8082" doc:"address to serve on"`
 	AdminAddr     string        `env:"ADMIN_ADDR" default:"127.0.0.1:9082" doc:"address of /livez and /metrics; never behind the proxy"`
-	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" default:"0s" doc:"how long a stop goes on serving, as not ready, so that the proxy leaves first; for replicas 5s"`
+	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" default:"0s" doc:"how long it serves after SIGTERM while reporting not ready; 5s for replicas"`
 	Ledger
-	PublicURL      string               `env:"PUBLIC_URL" default:"http://localhost:8082" doc:"the address that buyers see; challenges and documents name it"`
-	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of the proxies whose X-Forwarded-For is believed; without any, the address of the peer counts"`
+	PublicURL      string               `env:"PUBLIC_URL" default:"http://localhost:8082" doc:"public address, named in challenges and documents"`
+	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of proxies whose X-Forwarded-For is trusted"`
 
 	Chain              Chain
-	ReceiptSigningKey  string `env:"RECEIPT_SIGNING_KEY,required" secret:"true" doc:"the Ed25519 key that signs receipts, PKCS#8 PEM; receipt keygen makes one"`
-	ReceiptRetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"file with the public keys that no longer or do not yet sign, as in the key document"`
+	ReceiptSigningKey  string `env:"RECEIPT_SIGNING_KEY,required" secret:"true" doc:"Ed25519 key that signs receipts, PKCS#8 PEM; see receipt keygen"`
+	ReceiptRetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"file with retired, revoked and announced public keys, as in the key document"`
 	Facilitator        Facilitator
 	Payment            Payment
-	AllowInsecure      bool `env:"ALLOW_INSECURE_UPSTREAMS" default:"false" doc:"allow plain http to facilitators and nodes outside of private networks, where everything on the way can read and change payments and evidence"`
+	AllowInsecure      bool `env:"ALLOW_INSECURE_UPSTREAMS" default:"false" doc:"allow plain http to facilitators and nodes outside private networks"`
 	Tracing            tracing.Settings
 }
 
@@ -44,42 +44,42 @@ type Config struct {
 // it.
 type Chain struct {
 	Name       string        `env:"CHAIN_NAME" default:"base" doc:"name of the chain in the path /v1/verify/NAME-transaction"`
-	ID         uint64        `env:"CHAIN_ID" default:"8453" doc:"EIP-155 id of the chain"`
-	RPCURLs    []string      `env:"CHAIN_RPC_URLS" secret:"true" doc:"JSON-RPC nodes of the chain, comma-separated, best first; required without CHAINS_FILE"`
-	Quorum     int           `env:"CHAIN_RPC_QUORUM" limit:"true" doc:"how many of the nodes must agree on block and finality, and on what became of a payment; default: the majority of them (1 of 1, 2 of 2, 2 of 3)"`
-	RPCTimeout time.Duration `env:"CHAIN_RPC_TIMEOUT" default:"5s" limit:"true" doc:"longest wait for one answer of a node"`
-	MaxHeadAge time.Duration `env:"CHAIN_MAX_HEAD_AGE" default:"1m" limit:"true" doc:"how old the nodes' word about latest and finalized may be"`
+	ID         uint64        `env:"CHAIN_ID" default:"8453" doc:"its EIP-155 id"`
+	RPCURLs    []string      `env:"CHAIN_RPC_URLS" secret:"true" doc:"its JSON-RPC nodes, comma-separated, best first; required without CHAINS_FILE"`
+	Quorum     int           `env:"CHAIN_RPC_QUORUM" limit:"true" doc:"how many nodes must agree on blocks, finality and payments; default: the majority"`
+	RPCTimeout time.Duration `env:"CHAIN_RPC_TIMEOUT" default:"5s" limit:"true" doc:"timeout of a request to a node"`
+	MaxHeadAge time.Duration `env:"CHAIN_MAX_HEAD_AGE" default:"1m" limit:"true" doc:"maximum age of the nodes' reports of latest and finalized"`
 	File       string        `env:"CHAINS_FILE" doc:"JSON file with several chains, in place of the six settings above; see chains.example.json"`
-	CacheBytes int           `env:"CHAIN_CACHE_BYTES" default:"67108864" limit:"true" doc:"memory for proven blocks, which are not asked for again"`
+	CacheBytes int           `env:"CHAIN_CACHE_BYTES" default:"67108864" limit:"true" doc:"memory for proven blocks"`
 }
 
 // Facilitator says who checks and settles payments.
 type Facilitator struct {
-	URL             string        `env:"FACILITATOR_URL" doc:"base URL of an x402 facilitator; with CDP keys the default is Coinbase's"`
-	FreeSettlements int           `env:"FACILITATOR_FREE_SETTLEMENTS" default:"1000" doc:"settlements in a calendar month (UTC), a hard limit: more are refused with 503, never paid for"`
-	VerifyTimeout   time.Duration `env:"FACILITATOR_VERIFY_TIMEOUT" default:"10s" limit:"true" doc:"longest wait for the facilitator's check"`
-	SettleTimeout   time.Duration `env:"FACILITATOR_SETTLE_TIMEOUT" default:"45s" limit:"true" doc:"longest wait for the facilitator's settling"`
-	CDPKeyID        string        `env:"CDP_API_KEY_ID" doc:"id of a Coinbase CDP key; each call then carries a token"`
-	CDPKeySecret    string        `env:"CDP_API_KEY_SECRET" secret:"true" doc:"secret of that key: base64 (Ed25519) or PEM (P-256)"`
+	URL             string        `env:"FACILITATOR_URL" doc:"base URL of an x402 facilitator; default with CDP keys: Coinbase's"`
+	FreeSettlements int           `env:"FACILITATOR_FREE_SETTLEMENTS" default:"1000" doc:"settlements per calendar month (UTC), a hard limit"`
+	VerifyTimeout   time.Duration `env:"FACILITATOR_VERIFY_TIMEOUT" default:"10s" limit:"true" doc:"timeout of the facilitator's /verify"`
+	SettleTimeout   time.Duration `env:"FACILITATOR_SETTLE_TIMEOUT" default:"45s" limit:"true" doc:"timeout of the facilitator's /settle"`
+	CDPKeyID        string        `env:"CDP_API_KEY_ID" doc:"id of a Coinbase CDP key"`
+	CDPKeySecret    string        `env:"CDP_API_KEY_SECRET" secret:"true" doc:"its secret: base64 (Ed25519) or PEM (P-256)"`
 }
 
 // Payment says what a call costs and where the money goes.
 type Payment struct {
-	PayTo             string        `env:"PAYMENT_PAY_TO,required" doc:"address that is paid; give this service an address of its own"`
-	Network           string        `env:"PAYMENT_NETWORK" default:"eip155:8453" doc:"chain that money moves on (CAIP-2)"`
-	Asset             string        `env:"PAYMENT_ASSET" doc:"address of the token; default: the native USDC of a known network"`
-	AssetName         string        `env:"PAYMENT_ASSET_NAME" doc:"name of the token's EIP-712 domain; same default"`
-	AssetVersion      string        `env:"PAYMENT_ASSET_VERSION" doc:"version of the token's EIP-712 domain; same default"`
-	Amount            string        `env:"PAYMENT_AMOUNT" default:"10000" doc:"price of one verification in atomic units; 10000 is 0.01 USD in a token of 6 decimals"`
+	PayTo             string        `env:"PAYMENT_PAY_TO,required" doc:"address that receives payments, for this service alone"`
+	Network           string        `env:"PAYMENT_NETWORK" default:"eip155:8453" doc:"chain of the payments (CAIP-2)"`
+	Asset             string        `env:"PAYMENT_ASSET" doc:"token's address; default: native USDC of a known network"`
+	AssetName         string        `env:"PAYMENT_ASSET_NAME" doc:"name of its EIP-712 domain; same default"`
+	AssetVersion      string        `env:"PAYMENT_ASSET_VERSION" doc:"version of its EIP-712 domain; same default"`
+	Amount            string        `env:"PAYMENT_AMOUNT" default:"10000" doc:"price in atomic units; 10000 is 0.01 USD with 6 decimals"`
 	MaxTimeoutSeconds int           `env:"PAYMENT_MAX_TIMEOUT_SECONDS" default:"60" limit:"true" doc:"how long after signing a payment may be settled"`
-	RPCURLs           []string      `env:"PAYMENT_RPC_URL" secret:"true" doc:"JSON-RPC nodes of the payment network, comma-separated, that tell how an open settlement ended; default: the chain's own nodes when it is the same network"`
-	Confirm           string        `env:"PAYMENT_CONFIRM" doc:"whose word makes a settlement: chain, the default where a node of the payment network is known, looks up every transfer before the answer goes out; facilitator believes the facilitator, and must be written out where no node is known"`
+	RPCURLs           []string      `env:"PAYMENT_RPC_URL" secret:"true" doc:"JSON-RPC nodes of the payment network, comma-separated; default: the chain's, on the same network"`
+	Confirm           string        `env:"PAYMENT_CONFIRM" doc:"chain (default where a node of the payment network is known) confirms transfers on the chain; facilitator trusts the facilitator"`
 	V1                bool          `env:"X402_V1" default:"true" doc:"also accept x402 version 1, where the network has a name in it"`
-	PerPayer          int           `env:"UNPAID_ATTEMPTS_PER_PAYER" default:"300" limit:"true" doc:"good payments of one payer that end unpaid, per minute and replica"`
-	PerAddress        int           `env:"UNPAID_ATTEMPTS_PER_ADDRESS" default:"600" limit:"true" doc:"paid calls of one client address (IPv6: /64) that end unpaid, per minute and replica"`
-	FailedPerPayer    int           `env:"FAILED_SETTLEMENTS_PER_PAYER_PER_DAY" default:"3" limit:"true" doc:"settlements of one payer that are made in vain, per day (UTC) and over all replicas; then that payer is refused until the next"`
-	FailedPerAddress  int           `env:"FAILED_SETTLEMENTS_PER_ADDRESS_PER_DAY" default:"10" limit:"true" doc:"the same for one client address (IPv6: /64)"`
-	AnswerRetention   time.Duration `env:"ANSWER_RETENTION" default:"2160h" limit:"true" doc:"how long sold answers are kept; later they are made anew for the buyer who returns"`
+	PerPayer          int           `env:"UNPAID_ATTEMPTS_PER_PAYER" default:"300" limit:"true" doc:"unpaid calls with a valid payment, per payer, minute and replica"`
+	PerAddress        int           `env:"UNPAID_ATTEMPTS_PER_ADDRESS" default:"600" limit:"true" doc:"unpaid calls per client address (IPv6: /64), minute and replica"`
+	FailedPerPayer    int           `env:"FAILED_SETTLEMENTS_PER_PAYER_PER_DAY" default:"3" limit:"true" doc:"failed settlements per payer and day (UTC), over all replicas"`
+	FailedPerAddress  int           `env:"FAILED_SETTLEMENTS_PER_ADDRESS_PER_DAY" default:"10" limit:"true" doc:"the same per client address (IPv6: /56)"`
+	AnswerRetention   time.Duration `env:"ANSWER_RETENTION" default:"2160h" limit:"true" doc:"how long sold answers are kept; later they are computed again"`
 }
 
 // Load reads all settings from getenv and reports all faults at once.
