@@ -18,18 +18,18 @@ import (
 const format = 1
 
 // Bounds of what is read: a manifest is small, and a file may not fill the disk
-// before it is seen that the archive is not one of ours.
+// before it is known that the archive is not one of ours.
 const (
 	maxManifest = 64 << 10
 	maxFile     = 1 << 40
 )
 
-// ErrArchive says that an archive is none of ours, or not whole.
+// ErrArchive is that an archive is none of ours, or not whole.
 var ErrArchive = errors.New("the archive is not a whole backup")
 
 const manifestName = "manifest.json"
 
-// Manifest is what an archive says of itself.
+// Manifest describes an archive, in its first file.
 type Manifest struct {
 	Format int `json:"format"`
 	// MadeAt is when saving began.
@@ -112,12 +112,12 @@ func unpack(in io.Reader, folder string) (Manifest, error) {
 		}
 	}
 	if _, err := archive.Next(); !errors.Is(err, io.EOF) {
-		return m, fmt.Errorf("%w: there is more in it than it says", ErrArchive)
+		return m, fmt.Errorf("%w: it has more files than its manifest names", ErrArchive)
 	}
 	return m, nil
 }
 
-// describe gives the entry of a file in folder, which it first writes from in
+// describe returns the entry of a file in folder, which it first writes from in
 // unless that is nil.
 func describe(folder, name string, in io.Reader) (_ Entry, err error) {
 	path, sum := filepath.Join(folder, name), sha256.New()
@@ -137,7 +137,7 @@ func describe(folder, name string, in io.Reader) (_ Entry, err error) {
 	return Entry{Name: name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, err
 }
 
-// has tells whether an archive has a file.
+// has reports whether an archive has a file.
 func (m Manifest) has(name string) bool {
 	return slices.ContainsFunc(m.Files, func(e Entry) bool { return e.Name == name })
 }

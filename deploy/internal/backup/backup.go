@@ -40,8 +40,8 @@ func (s Settings) Save(ctx context.Context, out io.Writer, version string, now t
 	return m, pack(out, folder, m)
 }
 
-// SaveFile is Save to a file. It reads and checks what it wrote before the file
-// gets its name: what stood there before stays until then.
+// SaveFile is Save to a file. It reads and checks what it wrote before it renames
+// the file: an earlier one stays until then.
 func (s Settings) SaveFile(ctx context.Context, file, version string, now time.Time) (m Manifest, err error) {
 	partial := file + ".new"
 	out, err := os.OpenFile(partial, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600) //nolint:gosec // the operator's
@@ -67,13 +67,13 @@ func (s Settings) SaveFile(ctx context.Context, file, version string, now time.T
 	return m, os.Rename(partial, file)
 }
 
-// Unfinished is the file beside the receipt key that stands for a restore that was
-// begun and has not succeeded. While it is there, setup makes no secrets, and so
-// no service starts without what was to be put back.
+// Unfinished is a file beside the receipt key while a restore was begun and has not
+// succeeded. While it is there, setup creates no secrets, and so no service starts
+// without what was to be restored.
 const Unfinished = "restore-unfinished"
 
-// Restore puts what an archive holds where nothing is: all of it or, when a part
-// fails, nothing. ErrArchive, ErrTaken. The services must not run.
+// Restore restores what an archive holds to places where nothing is: all of it or,
+// when a part fails, nothing. ErrArchive, ErrTaken. The services must not run.
 func (s Settings) Restore(ctx context.Context, in io.Reader) (Manifest, error) {
 	mark := filepath.Join(filepath.Dir(s.SigningKey), Unfinished)
 	begun := absent(s.SigningKey) == nil // else the stack has its keys, and goes on as it is
@@ -84,7 +84,7 @@ func (s Settings) Restore(ctx context.Context, in io.Reader) (Manifest, error) {
 	}
 	m, err := s.restore(ctx, in)
 	if err != nil && begun {
-		return m, fmt.Errorf("%w\nNothing was put back. Until a restore succeeds, no new keys are made and no service starts", err)
+		return m, fmt.Errorf("%w\nNothing was restored. Until a restore succeeds, no new keys are made and no service starts", err)
 	} else if err != nil {
 		return m, err
 	}
@@ -114,14 +114,14 @@ func (s Settings) restore(ctx context.Context, in io.Reader) (m Manifest, err er
 	})
 }
 
-// putAll puts things back, and takes away what it put when one fails.
+// putAll restores items, and removes what it restored when one fails.
 func putAll(ctx context.Context, items []item, folder string) error {
 	for n, i := range items {
 		err := i.put(ctx, filepath.Join(folder, i.name))
 		if err == nil {
 			continue
 		}
-		err = fmt.Errorf("put %s back: %w", i.name, err)
+		err = fmt.Errorf("restore %s: %w", i.name, err)
 		for _, done := range items[:n] {
 			err = errors.Join(err, done.remove())
 		}
@@ -130,13 +130,13 @@ func putAll(ctx context.Context, items []item, folder string) error {
 	return nil
 }
 
-// Check tells whether an archive is whole and could be put back by these
+// Check returns an error unless an archive is whole and could be restored by these
 // settings. It changes nothing. ErrArchive.
 func (s Settings) Check(ctx context.Context, in io.Reader) (Manifest, error) {
 	return s.look(ctx, in, func(Manifest, string) error { return nil })
 }
 
-// look unpacks an archive, checks every file of it, and gives it to do.
+// look unpacks an archive, checks every file of it, and calls do with it.
 func (s Settings) look(ctx context.Context, in io.Reader, do func(m Manifest, folder string) error) (m Manifest, err error) {
 	folder, err := os.MkdirTemp("", "pforte-backup-")
 	if err != nil {

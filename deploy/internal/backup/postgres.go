@@ -12,14 +12,14 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 )
 
-// postgres is a database that the programs of Postgres save and put back.
+// postgres is a database that the programs of Postgres save and restore.
 type postgres struct{ url string }
 
 func (p postgres) save(ctx context.Context, to string) (bool, error) {
 	return true, p.run(ctx, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--file="+to)
 }
 
-// check reads the table of contents: the sums of the archive say the rest.
+// check reads the table of contents: the sums of the archive are checked before.
 func (p postgres) check(ctx context.Context, saved string) error {
 	return p.run(ctx, "pg_restore", "--list", saved)
 }
@@ -50,16 +50,16 @@ func (p postgres) run(ctx context.Context, program string, args ...string) error
 	}
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // a program of Postgres
 	cmd.Env = append(os.Environ(), env...)
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(said.String()))
+		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(stderr.String()))
 	}
 	return nil
 }
 
 // connection takes the URL apart into the name of the database and variables that
-// libpq reads: a password among the arguments would be seen by everybody on the
+// libpq reads: a password among the arguments could be read by every user of the
 // machine.
 func (p postgres) connection() (name string, env []string, err error) {
 	u, err := url.Parse(p.url)

@@ -8,7 +8,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 )
 
-// Settings say where the things are that are saved.
+// Settings are the places of what is saved.
 type Settings struct {
 	Users       string `env:"USERS_DATABASE_URL,required" secret:"true" doc:"auth's DATABASE_URL, or none"`
 	Ledger      string `env:"LEDGER_DATABASE_URL,required" secret:"true" doc:"the verifier's DATABASE_URL, or none"`
@@ -16,11 +16,11 @@ type Settings struct {
 	RetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"the verifier's, where it has one"`
 }
 
-// None in place of a database's URL says that the database is saved in another
+// None in place of a database's URL means that the database is saved in another
 // way. An archive then has none, and one that has one is refused.
 const None = "none"
 
-// Validate tells what is wrong with the settings.
+// Validate returns what is wrong with the settings.
 func (s *Settings) Validate() error {
 	var faults []error
 	for name, url := range map[string]string{"USERS_DATABASE_URL": s.Users, "LEDGER_DATABASE_URL": s.Ledger} {
@@ -41,15 +41,15 @@ type item struct {
 	thing
 }
 
-// thing can be saved to a file and put back from one.
+// thing can be saved to a file and restored from one.
 type thing interface {
-	// save writes a new file, and tells whether there is anything to save.
+	// save writes a new file, and reports whether there is anything to save.
 	save(ctx context.Context, to string) (bool, error)
-	// check fails unless the file is whole.
+	// check returns an error unless the file is whole.
 	check(ctx context.Context, file string) error
-	// free fails unless there is room: nothing is where it would be put.
+	// free returns an error when something is where it would be put.
 	free(ctx context.Context) error
-	// put puts the file back.
+	// put restores the file.
 	put(ctx context.Context, file string) error
 	// remove undoes put.
 	remove() error

@@ -12,10 +12,10 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 )
 
-// ErrTaken says that something is where a backup would be put.
+// ErrTaken is that something is where a backup would be restored.
 var ErrTaken = errors.New("something is there already")
 
-// items gives what is saved, in the order in which it is put back.
+// items returns what is saved, in the order in which it is restored.
 func (s Settings) items() []item {
 	var all []item
 	if s.Users != None {
@@ -73,8 +73,8 @@ func (f file) free(context.Context) error                  { return absent(f.pat
 func (f file) put(_ context.Context, saved string) error   { return place(saved, f.path) }
 func (f file) remove() error                               { return os.Remove(f.path) }
 
-// checkKey fails unless the file is a key that can sign. It never says what is in
-// it.
+// checkKey returns an error unless the file is a key that can sign. The error never
+// holds the key.
 func checkKey(path string) error {
 	text, err := os.ReadFile(path) //nolint:gosec // in a folder of our own
 	if err != nil {

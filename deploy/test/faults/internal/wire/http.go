@@ -42,7 +42,6 @@ type HTTP struct {
 	share  float64
 	lie    Liar
 	random *rand.Rand
-	seen   int
 	later  sync.WaitGroup
 }
 
@@ -76,13 +75,6 @@ func (h *HTTP) SetLiar(lie Liar, random *rand.Rand) {
 	h.lie, h.random = lie, random
 }
 
-// Hits is how many requests a fault has hit.
-func (h *HTTP) Hits() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.seen
-}
-
 // Wait returns when nothing is left to be forwarded later.
 func (h *HTTP) Wait() { h.later.Wait() }
 
@@ -96,7 +88,6 @@ func (h *HTTP) decide() (Fault, time.Duration, Liar, *rand.Rand) {
 	if h.fault == None || h.random.Float64() >= h.share {
 		return None, 0, nil, nil
 	}
-	h.seen++
 	return h.fault, h.delay, h.lie, rand.New(rand.NewPCG(h.random.Uint64(), 0)) //nolint:gosec // not a secret
 }
 
