@@ -30,7 +30,7 @@ var homes = map[string][]string{
 	"golang.org/x/sync":                         {"services/*/internal/*/*"},
 	"golang.org/x/term":                         {"services/auth/internal/app"},
 	"golang.org/x/text":                         {"services/auth/internal/user"},
-	"database/sql":                              {"pkg/sqldb", "services/auth/internal/user/sqlstore", "services/auth/internal/user/userfile", "services/verifier/internal/payment/sqlledger"},
+	"database/sql":                              {"pkg/sqldb", "services/auth/internal/user/sqlstore", "services/auth/internal/user/userfile", "services/verifier/internal/payment/ledger"},
 	"modernc.org/sqlite":                        {"pkg/sqldb"},
 	"github.com/jackc/pgx/v5":                   {"pkg/sqldb"},
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/x402"
-	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 // hint says in the log when what the facilitator lists is not what we want. It is
@@ -37,10 +37,10 @@ const ledgerPatience = time.Minute
 
 // openLedger opens the ledger. A database server may come later than we do, so
 // it is waited for with growing pauses; a file is there or is not.
-func openLedger(ctx context.Context, url string, log *slog.Logger) (*sqlledger.Ledger, error) {
+func openLedger(ctx context.Context, url string, log *slog.Logger) (*ledger.Ledger, error) {
 	until := time.Now().Add(ledgerPatience)
 	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		ledger, err := sqlledger.Open(ctx, url, time.Now)
+		ledger, err := ledger.Open(ctx, url, time.Now)
 		if err == nil || strings.HasPrefix(url, "sqlite:") || time.Now().After(until) {
 			return ledger, err
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
-	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 // states are what --state takes.
@@ -36,7 +36,7 @@ func payments(ctx context.Context, e Env) (err error) {
 	if err != nil {
 		return err
 	}
-	ledger, err := sqlledger.Open(ctx, cfg.DatabaseURL, time.Now)
+	ledger, err := ledger.Open(ctx, cfg.DatabaseURL, time.Now)
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/chainlog"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
-	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
 )
 
 // resolve decides an unknown payment by hand.
@@ -34,7 +34,7 @@ func resolve(ctx context.Context, e Env) (err error) {
 	if err != nil {
 		return err
 	}
-	ledger, err := sqlledger.Open(ctx, cfg.DatabaseURL, time.Now)
+	ledger, err := ledger.Open(ctx, cfg.DatabaseURL, time.Now)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/payment/chainlog"
 	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
-	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
 )
 
 // workTimeout bounds the making of one piece of evidence. A payment must stay
@@ -37,7 +37,7 @@ type service struct {
 	registry *prometheus.Registry
 	metrics  *httpapi.Metrics
 	tracer   *tracing.Tracer
-	ledger   *sqlledger.Ledger
+	ledger   *ledger.Ledger
 	paywall  *paywall.Paywall
 	chains   *chains
 }
@@ -195,7 +195,7 @@ func migrate(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
-	ledger, err := sqlledger.Open(ctx, cfg.DatabaseURL, time.Now)
+	ledger, err := ledger.Open(ctx, cfg.DatabaseURL, time.Now)
 	if err != nil {
 		return err
 	}

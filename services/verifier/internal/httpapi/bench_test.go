@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
-	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
 )
 
 // BenchmarkAnUnpaidCall is the 402 without the network.
@@ -39,7 +39,7 @@ func BenchmarkAnUnpaidCall(b *testing.B) {
 func BenchmarkAPaidCall(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("%d callers", callers), func(b *testing.B) {
-			ledger, err := sqlledger.Open(context.Background(), "sqlite:"+filepath.Join(b.TempDir(), "ledger.db"), time.Now)
+			ledger, err := ledger.Open(context.Background(), "sqlite:"+filepath.Join(b.TempDir(), "ledger.db"), time.Now)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -81,7 +81,7 @@ func open(t testing.TB, change func(*paywall.Options)) *world {
 	t.Helper()
 	w := &world{TB: t, now: start, logged: &bytes.Buffer{}, registry: prometheus.NewRegistry()}
 	w.bank = paymenttest.NewBank(network, w.clock)
-	w.ledger = payment.NewMemory(w.clock)
+	w.ledger = paymenttest.Ledger(t, w.clock)
 	w.node = chaintest.NewNode(t, chaintest.Load(t, chaintest.BaseBlock))
 	metrics, err := httpapi.NewMetrics(w.registry)
 	w.must(err)

@@ -14,9 +14,9 @@ import (
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
-	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
 )
 
 // openSQL is open with a ledger in a file, whose handles two gates do not share.
@@ -26,7 +26,7 @@ func openSQL(t *testing.T, change func(*paywall.Options)) (s *fixture, other *pa
 	file := "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")
 	gates := make([]*paywall.Paywall, 2)
 	for i := range gates {
-		ledger, err := sqlledger.Open(context.Background(), file, s.clock.now)
+		ledger, err := ledger.Open(context.Background(), file, s.clock.now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -178,7 +178,7 @@ func buyFromALiar(t *testing.T, seed uint64, confirm bool) {
 	l := &liar{Rand: rand.New(rand.NewPCG(seed, 0)), spent: map[string]string{}, named: map[string]string{}}
 	draw := rand.New(rand.NewPCG(seed, 1))
 	limit := 1 + draw.IntN(8)
-	ledger := payment.NewMemory(time.Now)
+	ledger := paymenttest.Ledger(t, time.Now)
 	gate, err := paywall.Open(t.Context(), paywall.Options{
 		Ledger: ledger, Facilitator: l, ChainLog: l, Confirm: confirm, FreeSettlements: limit,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,

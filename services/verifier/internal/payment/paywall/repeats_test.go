@@ -37,7 +37,7 @@ func (s *fixture) openContracts() func(payer int, nonce string) payment.Payment 
 // gas: two addresses held the whole month by asking again and again for what was
 // left open, and began anew when the chain had decided it.
 func TestRepeatsOfStrangersTakeNothingOfWhatIsKept(t *testing.T) {
-	s := open(t, func(o *paywall.Options) { o.FreeSettlements, o.Pause = 100, time.Nanosecond })
+	s := open(t, func(o *paywall.Options) { o.FreeSettlements, o.Pause, o.Answer = 100, time.Nanosecond, time.Second })
 	known := s.pay("aaaa")
 	s.mustBuy(known)
 	contract := s.openContracts()

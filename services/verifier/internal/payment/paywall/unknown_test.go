@@ -537,13 +537,13 @@ func (s stuckTruth) Authorization(ctx context.Context, q payment.AuthorizationQu
 func TestPaymentsThatCannotBeDecidedDoNotHoldUpTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
-		s.ledger = payment.NewMemory(time.Now)
+		s.ledger = paymenttest.Ledger(t, time.Now)
 		gate := s.replica(func(o *paywall.Options) { o.ChainLog, o.Now = stuckTruth{s.bank}, time.Now })
 		for i := range 150 {
 			key := payment.Key{Network: network, Asset: "a", Payer: "p", Nonce: fmt.Sprint(i)}
 			r := payment.Record{Key: key, Owner: "me", Deadline: time.Now(), Amount: "1"}
 			_, _, err := s.ledger.Claim(t.Context(), r)
-			_, beginErr := s.ledger.Begin(t.Context(), key, "me", payment.Settlement{Month: "2026-11", Limit: 1000})
+			_, beginErr := s.ledger.Begin(t.Context(), key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1000})
 			_, finishErr := s.ledger.Finish(t.Context(), key, payment.Outcome{State: payment.Unknown})
 			if err := errors.Join(err, beginErr, finishErr); err != nil {
 				t.Fatal(err)

@@ -63,7 +63,7 @@ func open(t *testing.T, change func(*paywall.Options)) *fixture {
 	t.Helper()
 	s := &fixture{T: t, clock: &clock{t: start}}
 	s.bank = paymenttest.NewBank(network, s.clock.now)
-	s.ledger = payment.NewMemory(s.clock.now)
+	s.ledger = paymenttest.Ledger(t, s.clock.now)
 	s.paywall = s.replica(change)
 	return s
 }

@@ -1,4 +1,4 @@
-package sqlledger_test
+package ledger_test
 
 import (
 	"context"
@@ -7,17 +7,16 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
-	"github.com/pforte/pforte/services/verifier/internal/payment/ledgertest"
-	"github.com/pforte/pforte/services/verifier/internal/payment/sqlledger"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 // onEach runs a suite on SQLite and Postgres, each ledger on a database of its
 // own.
-func onEach(t *testing.T, suite func(*testing.T, ledgertest.Open)) {
+func onEach(t *testing.T, suite func(*testing.T, Open)) {
 	fresh := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}
 	for backend := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
-			suite(t, func(t *testing.T, now func() time.Time) ledgertest.Store {
+			suite(t, func(t *testing.T, now func() time.Time) Store {
 				url := fresh[backend](t)
 				return func() payment.Ledger { return open(t, url, now) }
 			})
@@ -25,9 +24,9 @@ func onEach(t *testing.T, suite func(*testing.T, ledgertest.Open)) {
 	}
 }
 
-func open(t *testing.T, url string, now func() time.Time) *sqlledger.Ledger {
+func open(t *testing.T, url string, now func() time.Time) *ledger.Ledger {
 	t.Helper()
-	l, err := sqlledger.Open(context.Background(), url, now)
+	l, err := ledger.Open(context.Background(), url, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,9 +38,9 @@ func open(t *testing.T, url string, now func() time.Time) *sqlledger.Ledger {
 	return l
 }
 
-func TestTheSQLLedger(t *testing.T) { onEach(t, ledgertest.Run) }
+func TestTheSQLLedger(t *testing.T) { onEach(t, Run) }
 
-func TestTheSQLLedgerConcurrently(t *testing.T) { onEach(t, ledgertest.RunConcurrently) }
+func TestTheSQLLedgerConcurrently(t *testing.T) { onEach(t, RunConcurrently) }
 
 // One with an hour left is killed while its clock is ahead, another arrives.
 func TestALifeSignFromAClockThatWasAheadIsCutBackOnOneMachine(t *testing.T) {

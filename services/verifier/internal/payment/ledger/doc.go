@@ -1,8 +1,8 @@
-// Package sqlledger keeps the payment ledger in SQLite (one machine) or
+// Package ledger keeps the payment ledger in SQLite (one machine) or
 // Postgres (replicas).
 //
 // It owns the tables, their migrations and the group commit: writes of many
 // payments share one transaction, and only a settlement's beginning waits for
 // the disk. The others may be lost with the power, because the chain and a
 // deterministic receipt restore them.
-package sqlledger
+package ledger

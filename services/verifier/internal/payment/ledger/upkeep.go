@@ -1,4 +1,4 @@
-package sqlledger
+package ledger
 
 import (
 	"context"

@@ -1,6 +1,7 @@
-package sqlledger
+package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -92,7 +93,7 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) ([]payment.Total,
 	for _, t := range sums {
 		totals = append(totals, *t)
 	}
-	slices.SortFunc(totals, payment.CompareTotals)
+	slices.SortFunc(totals, compareTotals)
 	return totals, nil
 }
 
@@ -116,6 +117,11 @@ func addRow(rows *sql.Rows, sums map[payment.Total]*payment.Total) error {
 	total.Amount = sum.Add(sum, each.Mul(each, big.NewInt(int64(n)))).String()
 	total.Payments += n
 	return nil
+}
+
+// compareTotals orders totals by month, network, asset and state.
+func compareTotals(a, b payment.Total) int {
+	return cmp.Or(cmp.Compare(a.Month, b.Month), cmp.Compare(a.Network, b.Network), cmp.Compare(a.Asset, b.Asset), cmp.Compare(a.State, b.State))
 }
 
 // monthOfClaim is the calendar month of a claim in UTC, as payment.Month.

@@ -1,0 +1,30 @@
+package paymenttest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+)
+
+// Ledger opens an empty ledger in memory that uses the clock now.
+func Ledger(t testing.TB, now func() time.Time) *ledger.Ledger {
+	t.Helper()
+	return LedgerAt(t, "sqlite::memory:", now)
+}
+
+// LedgerAt opens the ledger of a database URL.
+func LedgerAt(t testing.TB, url string, now func() time.Time) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Open(context.Background(), url, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
