@@ -3,10 +3,13 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"time"
 
+	"github.com/gorilla/securecookie"
 	"github.com/gorilla/sessions"
 )
 
@@ -16,6 +19,13 @@ const CSRFCookie = "csrf-token"
 // staleAfter is the age from which ResendStale sends the cookies again: a browser
 // drops a cookie 7 days after it was sent, the store a session 7 days after its use.
 const staleAfter = 12 * time.Hour
+
+// A host of the same domain can set cookies of the session's name too, which the
+// browser may send first.
+const (
+	maxCookies = 32 // read of a request
+	maxLoads   = 3  // of those with our signature, loaded until one is live
+)
 
 var namePattern = regexp.MustCompile(`\A[A-Za-z0-9_-]{1,32}\z`)
 
@@ -35,12 +45,18 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// Manager reads and writes the cookies of sessions: the session cookie, signed,
-// and beside it the CSRF cookie. It loads the session of a request once, and
-// none for a request without a cookie of ours; it creates and ends none.
+// Manager reads and writes the cookies of sessions: the session cookie, signed, and
+// beside it the CSRF cookie. It loads the session of a request once, and none for a
+// request without a cookie of ours; it creates and ends none.
+//
+// It is a gorilla sessions.Store: gorilla keeps what was loaded with the request, so
+// that guard and handler share it; securecookie signs.
 type Manager struct {
 	name    string
-	cookies *cookieStore
+	store   Store
+	codecs  []securecookie.Codec
+	options sessions.Options
+	now     func() time.Time
 }
 
 // NewManager checks the options and returns a Manager.
@@ -57,12 +73,20 @@ func NewManager(o Options) (*Manager, error) {
 	if o.SameSite == 0 {
 		o.SameSite = http.SameSiteLaxMode
 	}
-	return &Manager{name: o.Name + ".sid", cookies: &cookieStore{
-		store: o.Store, codecs: newCodecs(o.Secret, o.PreviousSecret), now: o.Now,
+	// The codecs' age check is off: it would refuse the cookie of a session that the
+	// store keeps alive, and it cannot use our clock.
+	codecs := []securecookie.Codec{}
+	for _, secret := range []string{o.Secret, o.PreviousSecret} {
+		if secret != "" {
+			codecs = append(codecs, securecookie.New([]byte(secret), nil).MaxAge(0).SetSerializer(securecookie.NopEncoder{}))
+		}
+	}
+	return &Manager{
+		name: o.Name + ".sid", store: o.Store, codecs: codecs, now: o.Now,
 		options: sessions.Options{
 			Path: "/", MaxAge: int(Lifetime.Seconds()), Secure: o.Secure, HttpOnly: true, SameSite: o.SameSite,
 		},
-	}}, nil
+	}, nil
 }
 
 type unrenewed struct{}
@@ -84,14 +108,10 @@ func renewal(ctx context.Context) time.Duration {
 // from WithoutRenewal. ErrNotFound: the request is anonymous. Any other error: the
 // store failed, and whether there is a session is unknown.
 func (m *Manager) Current(r *http.Request) (Session, error) {
-	gs, err := m.cookies.Get(r, m.name)
+	gs, err := m.Get(r, m.name)
 	if err != nil {
 		return Session{}, err
 	}
-	return current(gs)
-}
-
-func current(gs *sessions.Session) (Session, error) {
 	s, ok := gs.Values[sessionValue].(Session)
 	if !ok {
 		return Session{}, ErrNotFound
@@ -99,56 +119,50 @@ func current(gs *sessions.Session) (Session, error) {
 	return s, nil
 }
 
-// Start sets both cookies of a session that was just created. The request's
-// session is this one from now on.
+// Start sets both cookies of a session that was just created. The request's session is
+// this one from now on.
 func (m *Manager) Start(w http.ResponseWriter, r *http.Request, s Session, id string) error {
-	gs, err := m.cookies.Get(r, m.name)
+	gs, err := m.Get(r, m.name)
 	if err != nil {
 		return err
 	}
-	gs.IsNew, gs.Values[sessionValue], gs.Values[tokenValue] = false, s, token{userID: s.UserID, id: id}
-	return m.send(w, r, gs, s)
+	gs.Values[sessionValue], gs.Values[tokenValue] = s, token{userID: s.UserID, id: id}
+	return gs.Save(r, w)
 }
 
 // Resend sets both cookies of the request's session again, with a whole lifetime.
 // s is that session, as Current returned it or with a CSRF token that was added.
 func (m *Manager) Resend(w http.ResponseWriter, r *http.Request, s Session) error {
-	gs, err := m.cookies.Get(r, m.name)
+	gs, err := m.Get(r, m.name)
 	if err != nil {
 		return err
 	}
 	gs.Values[sessionValue] = s
-	return m.send(w, r, gs, s)
+	return gs.Save(r, w)
 }
 
 // ResendStale sets both cookies again when the request's was signed at least 12 hours
 // ago. Without a session, or with a context from WithoutRenewal, it does nothing.
 func (m *Manager) ResendStale(w http.ResponseWriter, r *http.Request) error {
-	if renewal(r.Context()) == 0 {
-		return nil
-	}
-	gs, err := m.cookies.Get(r, m.name)
+	gs, err := m.Get(r, m.name)
 	if err != nil {
 		return err
 	}
-	s, err := current(gs)
-	if err != nil {
-		return nil //nolint:nilerr // anonymous: nothing to send
-	}
-	if t, ok := gs.Values[tokenValue].(token); ok && m.cookies.now().Sub(t.signedAt) < staleAfter {
+	t, ok := gs.Values[tokenValue].(token)
+	if !ok || renewal(r.Context()) == 0 || m.now().Sub(t.signedAt) < staleAfter {
 		return nil
 	}
-	return m.send(w, r, gs, s)
+	return gs.Save(r, w)
 }
 
 // Clear removes both cookies. The request is anonymous from now on.
 func (m *Manager) Clear(w http.ResponseWriter, r *http.Request) error {
-	gs, err := m.cookies.Get(r, m.name)
+	gs, err := m.Get(r, m.name)
 	if err != nil {
 		return err
 	}
 	clear(gs.Values)
-	gone := *gs.Options
+	gone := m.options
 	gone.MaxAge = -1
 	http.SetCookie(w, sessions.NewCookie(m.name, "", &gone))
 	gone.HttpOnly = false
@@ -156,16 +170,93 @@ func (m *Manager) Clear(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// send sets both cookies.
-func (m *Manager) send(w http.ResponseWriter, r *http.Request, gs *sessions.Session, s Session) error {
-	if err := gs.Save(r, w); err != nil {
-		return err
+// The values of a gorilla session.
+type valueKey int
+
+const (
+	sessionValue valueKey = iota // Session
+	tokenValue                   // token
+)
+
+// Get implements sessions.Store.
+func (m *Manager) Get(r *http.Request, name string) (*sessions.Session, error) {
+	return sessions.GetRegistry(r).Get(m, name)
+}
+
+// New implements sessions.Store. It loads and renews the session of the request's
+// first cookie that has a live one, and otherwise returns an empty session: an
+// unsigned cookie or an ended session is not an error.
+func (m *Manager) New(r *http.Request, name string) (*sessions.Session, error) {
+	gs := sessions.NewSession(m, name)
+	for _, t := range m.tokens(r, name) {
+		s, err := m.store.Load(r.Context(), t.ref(), renewal(r.Context()))
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return gs, fmt.Errorf("load session: %w", err)
+		}
+		gs.Values[sessionValue], gs.Values[tokenValue] = s, t
+		break
 	}
-	if s.CSRFToken == "" {
-		return nil
+	return gs, nil
+}
+
+// Save implements sessions.Store: it signs the session cookie and sets both cookies. It
+// neither stores nor ends the session; account does.
+func (m *Manager) Save(_ *http.Request, w http.ResponseWriter, gs *sessions.Session) error {
+	s, _ := gs.Values[sessionValue].(Session)
+	t, ok := gs.Values[tokenValue].(token)
+	if !ok {
+		return nil // an anonymous request gets no cookie
 	}
-	csrf := *gs.Options
-	csrf.HttpOnly = false
-	http.SetCookie(w, m.cookies.cookie(CSRFCookie, s.CSRFToken, &csrf))
+	t.signedAt = m.now()
+	cookie, err := m.codecs[0].Encode(m.name, []byte(t.String()))
+	if err != nil {
+		return fmt.Errorf("sign session cookie: %w", err)
+	}
+	gs.Values[tokenValue] = t
+	options := m.options
+	http.SetCookie(w, m.cookie(m.name, cookie, &options))
+	if s.CSRFToken != "" {
+		options.HttpOnly = false
+		http.SetCookie(w, m.cookie(CSRFCookie, s.CSRFToken, &options))
+	}
 	return nil
+}
+
+// cookie returns gorilla's cookie with the expiry by our clock.
+func (m *Manager) cookie(name, value string, options *sessions.Options) *http.Cookie {
+	cookie := sessions.NewCookie(name, value, options) //nolint:gosec // the attributes are in the options
+	cookie.Expires = m.now().Add(Lifetime)
+	return cookie
+}
+
+// tokens returns the tokens of the session cookies with our signature, in the order of
+// the request, each session once.
+func (m *Manager) tokens(r *http.Request, name string) (tokens []token) {
+	cookies := r.CookiesNamed(name)
+	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
+		t, ok := m.verify(name, cookie.Value)
+		if !ok || slices.ContainsFunc(tokens, func(other token) bool { return other.id == t.id && other.userID == t.userID }) {
+			continue
+		}
+		if tokens = append(tokens, t); len(tokens) == maxLoads {
+			break
+		}
+	}
+	return tokens
+}
+
+// verify returns the token of a cookie signed with one of our secrets.
+func (m *Manager) verify(name, cookie string) (token, bool) {
+	for _, codec := range m.codecs {
+		var value []byte
+		if err := codec.Decode(name, cookie, &value); err != nil {
+			continue
+		}
+		t, err := parseToken(string(value))
+		return t, err == nil
+	}
+	return token{}, false
 }
