@@ -41,29 +41,20 @@ func (s *Store) Import(ctx context.Context, users []user.User) ([]user.Revocatio
 }
 
 func (s *Store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
-	if u.CreatedAt.IsZero() {
-		u.CreatedAt = s.now()
+	if u.ID != 0 {
+		var taken bool
+		err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT EXISTS (SELECT 1 FROM users WHERE id = ?)`), u.ID).Scan(&taken)
+		if err == nil && taken {
+			err = user.ErrIDTaken
+		}
+		if err == nil {
+			err = s.moveIDs(ctx, tx, u.ID)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if u.ID == 0 {
-		_, err := s.insert(ctx, tx, u.New, u.CreatedAt)
-		return err
-	}
-	var taken bool
-	err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT EXISTS (SELECT 1 FROM users WHERE id = ?)`), u.ID).Scan(&taken)
-	switch {
-	case err != nil:
-		return err
-	case taken:
-		return user.ErrIDTaken
-	}
-	if err := s.moveIDs(ctx, tx, u.ID); err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO users (id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`), u.ID, u.Username, u.DisplayName, u.PasswordHash, u.AvatarColor, string(u.Role), u.CreatedAt.Unix(), user.NewSessionStamp())
-	if sqldb.IsUnique(err) {
-		return user.ErrUsernameTaken
-	}
+	_, err := s.insert(ctx, tx, u)
 	return err
 }
 

@@ -59,8 +59,6 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-const selectUser = `SELECT ` + columns + ` FROM users WHERE `
-
 const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, kept_session`
 
 func scan(row interface{ Scan(dest ...any) error }) (user.User, error) {
@@ -86,9 +84,9 @@ func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
 	return s.one(ctx, s.db.Reader, byID, id)
 }
 
-// one returns the user of a query that has one argument.
-func (s *Store) one(ctx context.Context, q querier, where string, arg any) (user.User, error) {
+// one returns the user that a condition selects.
+func (s *Store) one(ctx context.Context, q querier, where string, args ...any) (user.User, error) {
 	ctx, span := tracing.Call(ctx, "sql", "read user")
 	defer span.End("")
-	return scan(q.QueryRowContext(ctx, s.db.Rebind(selectUser+where), arg))
+	return scan(q.QueryRowContext(ctx, s.db.Rebind(`SELECT `+columns+` FROM users WHERE `+where), args...))
 }

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/pforte/pforte/pkg/sqldb"
-	"github.com/pforte/pforte/pkg/tracing"
 
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -22,7 +21,7 @@ func (s *Store) Create(ctx context.Context, n user.New, by int64) (user.User, er
 		if err := s.mayAct(ctx, tx, by); err != nil {
 			return err
 		}
-		created, err = s.insert(ctx, tx, n, s.now())
+		created, err = s.insert(ctx, tx, user.User{New: n})
 		return err
 	})
 	return created, err
@@ -61,7 +60,7 @@ func (s *Store) CreateFirst(ctx context.Context, n user.New) (user.User, error) 
 			return user.ErrNotEmpty
 		}
 		var err error
-		created, err = s.insert(ctx, tx, n, s.now())
+		created, err = s.insert(ctx, tx, user.User{New: n})
 		return err
 	})
 	return created, err
@@ -76,11 +75,19 @@ func (s *Store) alone(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-func (s *Store) insert(ctx context.Context, tx *sql.Tx, n user.New, created time.Time) (user.User, error) {
-	u := user.User{New: n, CreatedAt: created.UTC().Truncate(time.Second), SessionStamp: user.NewSessionStamp()}
-	err := tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO users (username, display_name, password_hash, avatar_color, role, created_at, session_stamp)
-		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`),
-		n.Username, n.DisplayName, n.PasswordHash, n.AvatarColor, string(n.Role), u.CreatedAt.Unix(), u.SessionStamp).Scan(&u.ID)
+// insert adds u, under its ID unless that is 0, and returns it as stored.
+func (s *Store) insert(ctx context.Context, tx *sql.Tx, u user.User) (user.User, error) {
+	if u.CreatedAt.IsZero() {
+		u.CreatedAt = s.now()
+	}
+	u.CreatedAt, u.SessionStamp = u.CreatedAt.UTC().Truncate(time.Second), user.NewSessionStamp()
+	names := `username, display_name, password_hash, avatar_color, role, created_at, session_stamp`
+	args := []any{u.Username, u.DisplayName, u.PasswordHash, u.AvatarColor, string(u.Role), u.CreatedAt.Unix(), u.SessionStamp}
+	if u.ID != 0 {
+		names, args = names+`, id`, append(args, u.ID)
+	}
+	query := `INSERT INTO users (` + names + `) VALUES (?` + strings.Repeat(`, ?`, len(args)-1) + `) RETURNING id`
+	err := tx.QueryRowContext(ctx, s.db.Rebind(query), args...).Scan(&u.ID)
 	if sqldb.IsUnique(err) {
 		return user.User{}, user.ErrUsernameTaken
 	}
@@ -97,11 +104,8 @@ func (s *Store) ByUsername(ctx context.Context, username string) (user.User, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	ctx, span := tracing.Call(ctx, "sql", "find user")
-	defer span.End("")
 	// lower() uses the index, the second condition compares the case
-	return scan(s.db.Reader.QueryRowContext(ctx, s.db.Rebind(
-		`SELECT `+columns+` FROM users WHERE lower(username) = ? AND username = ?`), asciiLower(username), username))
+	return s.one(ctx, s.db.Reader, `lower(username) = ? AND username = ?`, asciiLower(username), username)
 }
 
 // asciiLower is lower() of both indexes; stored names are ASCII.
