@@ -123,6 +123,42 @@ func (s *Service) createSession(ctx context.Context, u user.User, c Credentials)
 	return LoggedIn{User: now, Session: created, SessionID: id}, nil
 }
 
+// invalid maps a failed comparison to ErrInvalidCredentials.
+func invalid(err error) error {
+	if errors.Is(err, password.ErrMismatch) {
+		return ErrInvalidCredentials
+	}
+	return err
+}
+
+// rehash stores a hash of the configured cost where the old one is weaker. A
+// failure is logged; the next login tries again.
+func (s *Service) rehash(ctx context.Context, u user.User, pw string) {
+	if !s.passwords.NeedsRehash(u.PasswordHash, pw) {
+		return
+	}
+	hash, err := s.hash(ctx, pw)
+	if err == nil {
+		err = s.users.Rehash(ctx, u.ID, u.PasswordHash, hash)
+	}
+	if err != nil && !errors.Is(err, user.ErrChanged) && !errors.Is(err, user.ErrNotFound) {
+		s.log.WarnContext(ctx, "rehash password failed", "user_id", u.ID, "error", err)
+	}
+}
+
+// LearnCosts reads the costs of the stored hashes, so that a failed login takes the
+// same time for every name.
+func (s *Service) LearnCosts(ctx context.Context) error {
+	users, err := s.users.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range users {
+		s.passwords.Seen(u.PasswordHash)
+	}
+	return nil
+}
+
 // Logout ends a session, also when the client hangs up meanwhile.
 func (s *Service) Logout(ctx context.Context, ref session.Ref) error {
 	if err := s.sessions.Delete(context.WithoutCancel(ctx), ref); err != nil {
@@ -143,40 +179,4 @@ func (s *Service) EnsureCSRFToken(ctx context.Context, of session.Session) (sess
 	}
 	of.CSRFToken = token
 	return of, nil
-}
-
-// invalid maps a failed comparison to ErrInvalidCredentials.
-func invalid(err error) error {
-	if errors.Is(err, password.ErrMismatch) {
-		return ErrInvalidCredentials
-	}
-	return err
-}
-
-// LearnCosts reads the costs of the stored hashes, so that a failed login takes the
-// same time for every name.
-func (s *Service) LearnCosts(ctx context.Context) error {
-	users, err := s.users.List(ctx)
-	if err != nil {
-		return err
-	}
-	for _, u := range users {
-		s.passwords.Seen(u.PasswordHash)
-	}
-	return nil
-}
-
-// rehash stores a hash of the configured cost where the old one is weaker. A
-// failure is logged; the next login tries again.
-func (s *Service) rehash(ctx context.Context, u user.User, pw string) {
-	if !s.passwords.NeedsRehash(u.PasswordHash, pw) {
-		return
-	}
-	hash, err := s.hash(ctx, pw)
-	if err == nil {
-		err = s.users.Rehash(ctx, u.ID, u.PasswordHash, hash)
-	}
-	if err != nil && !errors.Is(err, user.ErrChanged) && !errors.Is(err, user.ErrNotFound) {
-		s.log.WarnContext(ctx, "rehash password failed", "user_id", u.ID, "error", err)
-	}
 }
