@@ -35,7 +35,7 @@ func openChains(ctx context.Context, s settings, registry *prometheus.Registry, 
 		if err != nil {
 			return nil, fmt.Errorf("open the chain %s: %w", c.Name, err)
 		}
-		if err := httpapi.RegisterQuorum(registry, c.Name, reader.Heard); err != nil {
+		if err := httpapi.RegisterQuorum(registry, c.Name, reader.HasHeads); err != nil {
 			return nil, err
 		}
 		all.readers = append(all.readers, reader)

@@ -15,7 +15,7 @@ import (
 
 // blockOf joins the transactions of two recorded Ethereum blocks, again and again,
 // into a block of n, with places, roots and hash that fit.
-func blockOf(t testing.TB, n int) *Material {
+func blockOf(t testing.TB, n int) *ReportedBlock {
 	t.Helper()
 	m := materialOf(t, chaintest.Load(t, "ethereum-18000000").Blocks[0])
 	more := materialOf(t, chaintest.Load(t, "ethereum-22119617").Blocks[0])
@@ -31,7 +31,7 @@ func blockOf(t testing.TB, n int) *Material {
 }
 
 // seal gives the material places, cumulative gas, roots and a hash that fit.
-func seal(t testing.TB, m *Material) {
+func seal(t testing.TB, m *ReportedBlock) {
 	t.Helper()
 	var transactions, receipts [][]byte
 	for i := range m.Block.Transactions {
@@ -43,7 +43,7 @@ func seal(t testing.TB, m *Material) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		value, err := m.encoded(i)
+		value, err := m.transactionBytes(i)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func BenchmarkProveBlock(b *testing.B) {
 			start := cpuTime(b)
 			for b.Loop() {
 				again := *m
-				proven, err := Prove(&again, 18_000_000, *m.Block.Hash, 1)
+				proven, err := again.Prove(18_000_000, *m.Block.Hash, 1)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -29,7 +29,7 @@ func FuzzProve(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var m Material
+		var m ReportedBlock
 		parts := []any{&m.Block, &m.Receipts}
 		var raw []json.RawMessage
 		if json.Unmarshal(text, &raw) != nil || len(raw) != len(parts) {
@@ -45,13 +45,13 @@ func FuzzProve(f *testing.F) {
 }
 
 // tryProve proves whatever the material says of itself.
-func tryProve(t *testing.T, m *Material) {
+func tryProve(t *testing.T, m *ReportedBlock) {
 	t.Helper()
 	number, ok := m.Block.Number.Uint64()
 	if !ok || m.Block.Hash == nil {
 		return
 	}
-	b, err := Prove(m, number, *m.Block.Hash, 8453)
+	b, err := m.Prove(number, *m.Block.Hash, 8453)
 	if err != nil {
 		if !isFault(err) {
 			t.Errorf("no reason in %v", err)
@@ -125,7 +125,7 @@ func TestMutatedBlocksAreNeverProven(t *testing.T) {
 				if m == nil {
 					continue
 				}
-				_, err := Prove(m, block.Number(), hash, recording.ChainID)
+				_, err := m.Prove(block.Number(), hash, recording.ChainID)
 				if err == nil && !harmless {
 					t.Fatalf("proven with another %s", where)
 				}
@@ -139,14 +139,14 @@ func TestMutatedBlocksAreNeverProven(t *testing.T) {
 
 // mutated reads the block and receipts in text with one value changed; nil when
 // they can no longer be read.
-func mutated(t *testing.T, random *rand.Rand, text []byte) (m *Material, where string, harmless bool) {
+func mutated(t *testing.T, random *rand.Rand, text []byte) (m *ReportedBlock, where string, harmless bool) {
 	t.Helper()
 	var tree []any
 	if err := json.Unmarshal(text, &tree); err != nil {
 		t.Fatal(err)
 	}
 	where, harmless = mutate(random, tree)
-	m = new(Material)
+	m = new(ReportedBlock)
 	for i, into := range []any{&m.Block, &m.Receipts} {
 		part, err := json.Marshal(tree[i])
 		if err != nil {
@@ -250,7 +250,7 @@ func FuzzBlob(f *testing.F) {
 
 // sameAsGoEthereum compares a transaction of Ethereum's own types with what
 // go-ethereum reads out of its encoding: a second opinion.
-func sameAsGoEthereum(t *testing.T, encoded []byte, kind byte, facts chain.Transaction, signed *signing) {
+func sameAsGoEthereum(t *testing.T, encoded []byte, kind byte, facts chain.Transaction, signed *signed) {
 	t.Helper()
 	var tx types.Transaction
 	if kind > setCodeType || tx.UnmarshalBinary(encoded) != nil {

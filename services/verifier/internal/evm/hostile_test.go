@@ -16,7 +16,7 @@ func TestATransactionThatNobodySignedCannotBeProven(t *testing.T) {
 	unsigned.Type, unsigned.V, unsigned.R, unsigned.S = Quantity{}, Quantity{}, Quantity{}, Quantity{}
 	unsigned.GasPrice, m.Receipts[2].Type = Quantity{}, nil
 	seal(t, m)
-	b, err := Prove(m, 18_000_000, *m.Block.Hash, 1)
+	b, err := m.Prove(18_000_000, *m.Block.Hash, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +33,14 @@ func TestAReceiptOfTheUsualFormNeedsNoRawBytes(t *testing.T) {
 	m := blockOf(t, 20)
 	bytes := append([]byte{0x7b}, []byte("whatever it is")...)
 	m.Block.Transactions[7] = Transaction{Type: Quantity{0x7b}}
-	m.Receipts[7].Type, m.transactionBytes = Quantity{0x7b}, map[int][]byte{7: bytes}
+	m.Receipts[7].Type, m.rawTransactions = Quantity{0x7b}, map[int][]byte{7: bytes}
 	seal(t, m)
-	m.transactionBytes = nil
-	if _, err := Prove(m, 18_000_000, *m.Block.Hash, 1); !errors.Is(err, chain.ErrUnsupportedType) {
+	m.rawTransactions = nil
+	if _, err := m.Prove(18_000_000, *m.Block.Hash, 1); !errors.Is(err, chain.ErrUnsupportedType) {
 		t.Errorf("without the bytes: %v", err)
 	}
-	m.transactionBytes = map[int][]byte{7: bytes}
-	b, err := Prove(m, 18_000_000, *m.Block.Hash, 1)
+	m.rawTransactions = map[int][]byte{7: bytes}
+	b, err := m.Prove(18_000_000, *m.Block.Hash, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

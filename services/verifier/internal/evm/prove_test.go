@@ -22,7 +22,7 @@ func TestEveryRecordedTransactionIsProven(t *testing.T) {
 				}
 				m := materialOf(t, block)
 				told := m.Block.Transactions
-				proven, err := Prove(m, block.Number(), *m.Block.Hash, recording.ChainID)
+				proven, err := m.Prove(block.Number(), *m.Block.Hash, recording.ChainID)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -59,9 +59,9 @@ func checkTransaction(t *testing.T, b *ProvenBlock, index uint64, told *Transact
 	}
 }
 
-func materialOf(t testing.TB, block recorded.Block) *Material {
+func materialOf(t testing.TB, block recorded.Block) *ReportedBlock {
 	t.Helper()
-	var m Material
+	var m ReportedBlock
 	decodeAs(t, block.Block, &m.Block)
 	decodeAs(t, block.Receipts, &m.Receipts)
 	return &m

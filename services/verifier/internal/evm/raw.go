@@ -9,36 +9,37 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// ErrNoRaw is a node that does not tell consensus bytes.
-var ErrNoRaw = errors.New("the node does not tell the raw bytes")
+// The consensus bytes of transactions of unknown types may be set as the node reports
+// them: the roots commit to those as to all others, so the other transactions of the
+// block can be proven. What such a transaction did is not read.
 
-// ErrReceiptsRoot is an ErrIntegrity of the receipts alone.
+// ErrNoRaw is returned when a node does not report usable consensus bytes.
+var ErrNoRaw = errors.New("the node returns no raw bytes")
+
+// ErrReceiptsRoot is the ErrIntegrity of the receipts alone.
 var ErrReceiptsRoot = fmt.Errorf("receiptsRoot: %w", chain.ErrIntegrity)
 
-// Opaque lists the transactions whose types cannot be encoded. Their consensus
-// bytes may be set, as the node tells them: the roots judge those as they judge all
-// others, so the other transactions of the block can be proven. What such a
-// transaction did is not read.
-func (m *Material) Opaque() (list []int) {
-	for i := range m.Block.Transactions {
-		if kind, err := m.Block.Transactions[i].kind(); err == nil && !known(kind) {
-			list = append(list, i)
+// UnknownTypes returns the places of the transactions that cannot be encoded.
+func (r *ReportedBlock) UnknownTypes() (places []int) {
+	for i := range r.Transactions {
+		if kind, err := r.Transactions[i].kind(); err == nil && !isKnown(kind) {
+			places = append(places, i)
 		}
 	}
-	return list
+	return places
 }
 
-// SetTransaction sets the bytes of an opaque transaction.
-func (m *Material) SetTransaction(at int, bytes []byte) {
-	if m.transactionBytes == nil {
-		m.transactionBytes = map[int][]byte{}
+// SetRawTransaction sets the bytes of the transaction at a place.
+func (r *ReportedBlock) SetRawTransaction(at int, raw []byte) {
+	if r.rawTransactions == nil {
+		r.rawTransactions = map[int][]byte{}
 	}
-	m.transactionBytes[at] = bytes
+	r.rawTransactions[at] = raw
 }
 
-// SetBlock takes the opaque transactions out of the block's own RLP: a list of the
-// header, the transactions and more. A typed transaction is a string in it.
-func (m *Material) SetBlock(block []byte) error {
+// SetRawBlock takes the transactions of unknown types out of the block's own RLP: a
+// list of the header, the transactions and more. A typed transaction is a string in it.
+func (r *ReportedBlock) SetRawBlock(block []byte) error {
 	content, _, err := rlp.SplitList(block)
 	if err != nil {
 		return ErrNoRaw
@@ -62,35 +63,35 @@ func (m *Material) SetBlock(block []byte) error {
 		}
 		values, transactions = append(values, value), rest
 	}
-	if len(values) != len(m.Block.Transactions) {
+	if len(values) != len(r.Transactions) {
 		return ErrNoRaw
 	}
-	for _, at := range m.Opaque() {
-		m.SetTransaction(at, values[at])
+	for _, at := range r.UnknownTypes() {
+		r.SetRawTransaction(at, values[at])
 	}
 	return nil
 }
 
-// SetReceipts takes the receipts of the opaque transactions out of those of the
-// block. The gas that they count up to must be in them: the next transaction's gas
-// is the difference.
-func (m *Material) SetReceipts(all []Data) error {
-	if len(all) != len(m.Receipts) {
+// SetRawReceipts takes the receipts of the transactions of unknown types out of all
+// the block's. Their cumulative gas must be in them: the next transaction's gas is the
+// difference.
+func (r *ReportedBlock) SetRawReceipts(all []Data) error {
+	if len(all) != len(r.Receipts) {
 		return ErrNoRaw
 	}
-	m.receiptBytes = map[int][]byte{}
-	for _, at := range m.Opaque() {
-		if !m.Receipts[at].CumulativeGasUsed.isIn(all[at]) {
+	r.rawReceipts = map[int][]byte{}
+	for _, at := range r.UnknownTypes() {
+		if !isCumulativeGas(r.Receipts[at].CumulativeGasUsed, all[at]) {
 			return ErrNoRaw
 		}
-		m.receiptBytes[at] = all[at]
+		r.rawReceipts[at] = all[at]
 	}
 	return nil
 }
 
-// isIn reports whether the quantity is the second member of a typed receipt.
-func (q Quantity) isIn(receipt []byte) bool {
-	if q == nil || len(receipt) == 0 {
+// isCumulativeGas reports whether gas is the second member of a typed receipt.
+func isCumulativeGas(gas Quantity, receipt []byte) bool {
+	if gas == nil || len(receipt) == 0 {
 		return false
 	}
 	content, rest, err := rlp.SplitList(receipt[1:])
@@ -101,27 +102,21 @@ func (q Quantity) isIn(receipt []byte) bool {
 		return false
 	}
 	cumulative, _, err := rlp.SplitUint64(content)
-	return err == nil && q.Is(cumulative)
+	return err == nil && gas.Is(cumulative)
 }
 
-// encoded returns the bytes that stand for a transaction under transactionsRoot.
-func (m *Material) encoded(i int) ([]byte, error) {
-	if bytes, ok := m.transactionBytes[i]; ok {
-		return bytes, nil
+// transactionBytes returns the value of a transaction under transactionsRoot.
+func (r *ReportedBlock) transactionBytes(i int) ([]byte, error) {
+	if raw, ok := r.rawTransactions[i]; ok {
+		return raw, nil
 	}
-	return m.Block.Transactions[i].Encode()
+	return r.Transactions[i].Encode()
 }
 
-// encodedReceipt returns the bytes that stand for a receipt under receiptsRoot.
-func (m *Material) encodedReceipt(i int, kind byte) ([]byte, error) {
-	if bytes, ok := m.receiptBytes[i]; ok {
-		return bytes, nil
+// receiptBytes returns the value of a receipt under receiptsRoot.
+func (r *ReportedBlock) receiptBytes(i int, kind byte) ([]byte, error) {
+	if raw, ok := r.rawReceipts[i]; ok {
+		return raw, nil
 	}
-	return m.Receipts[i].Encode(kind)
-}
-
-// known reports whether transactions of a type can be encoded and read.
-func known(kind byte) bool {
-	_, ok := new(Transaction).body(kind)
-	return ok
+	return r.Receipts[i].Encode(kind)
 }

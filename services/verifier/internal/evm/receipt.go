@@ -8,11 +8,11 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Encode gives the bytes that are the values of the receipts trie. The bloom is
-// made from the logs, not taken from the node.
+// Encode returns the bytes that are the values of the receipts trie. The bloom is
+// computed from the logs, not taken from the node.
 //
 // An OP deposit's receipt ends with its nonce and version since Canyon, which is
-// when nodes tell a version. Regolith nodes tell the nonce too, but it is not
+// when nodes report a version. Regolith nodes report the nonce too, but it is not
 // hashed; before Regolith there is none.
 func (r *Receipt) Encode(kind byte) ([]byte, error) {
 	outcome, err := r.postStateOrStatus()
@@ -31,7 +31,7 @@ func (r *Receipt) Encode(kind byte) ([]byte, error) {
 	return e.finish(kind), nil
 }
 
-// canyonDeposit tells whether the receipt commits to the deposit's nonce.
+// canyonDeposit reports whether the receipt commits to the deposit's nonce.
 func (r *Receipt) canyonDeposit(kind byte) bool {
 	return kind == opDepositType && r.DepositReceiptVersion != nil
 }
@@ -49,7 +49,7 @@ func (r *Receipt) postStateOrStatus() ([]byte, error) {
 	}
 }
 
-// status is how the execution ended; unknown before Byzantium.
+// status returns how the execution ended; unknown before Byzantium.
 func (r *Receipt) status() chain.Status {
 	switch {
 	case r.Status.Is(1):
@@ -66,7 +66,7 @@ func (r *Receipt) logs(e encoder) {
 		log := &r.Logs[i]
 		e.list(func() {
 			e.address(&log.Address)
-			e.list(func() { hashes(e, log.Topics) })
+			e.hashes(log.Topics)
 			e.bytes(log.Data)
 		})
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // withStateSync adds to a Polygon block what Bor lists beside its transactions.
-func withStateSync(m *Material) common.Hash {
+func withStateSync(m *ReportedBlock) common.Hash {
 	number, _ := m.Block.Number.Uint64()
 	hash, index := StateSyncHash(number, *m.Block.Hash), quantityOf(uint64(len(m.Block.Transactions)))
 	zero := common.Address{}
@@ -33,7 +33,7 @@ func TestPolygonsStateSyncTransactionIsNotInTheRoots(t *testing.T) {
 	count := len(m.Block.Transactions)
 	sync := withStateSync(m)
 	told, receipt := m.Block.Transactions[count], m.Receipts[count]
-	b, err := Prove(m, 38102393, *m.Block.Hash, 137)
+	b, err := m.Prove(38102393, *m.Block.Hash, 137)
 	if err != nil {
 		t.Fatalf("the other transactions: %v", err)
 	}
@@ -51,7 +51,7 @@ func TestAStateSyncTransactionOfAnotherBlockIsNotDropped(t *testing.T) {
 	wrong := crypto.Keccak256Hash([]byte("matic-bor-receipt-"))
 	last := len(m.Receipts) - 1
 	m.Block.Transactions[last].Hash, m.Receipts[last].TransactionHash = &wrong, &wrong
-	if _, err := Prove(m, 38102393, *m.Block.Hash, 137); !errors.Is(err, chain.ErrIntegrity) {
+	if _, err := m.Prove(38102393, *m.Block.Hash, 137); !errors.Is(err, chain.ErrIntegrity) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -65,7 +65,7 @@ func TestPolygonsNewStateSyncTypeCannotBeProven(t *testing.T) {
 	hash := common.Hash{1}
 	m.Block.Transactions[last].Type, m.Block.Transactions[last].Hash = Quantity{0x7f}, &hash
 	m.Receipts[last].Type, m.Receipts[last].TransactionHash = Quantity{0x7f}, &hash
-	if _, err := Prove(m, 38102393, *m.Block.Hash, 137); !errors.Is(err, chain.ErrUnsupportedType) {
+	if _, err := m.Prove(38102393, *m.Block.Hash, 137); !errors.Is(err, chain.ErrUnsupportedType) {
 		t.Errorf("got %v", err)
 	}
 }

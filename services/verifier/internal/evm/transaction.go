@@ -2,8 +2,10 @@ package evm
 
 import (
 	"fmt"
+	"math/big"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
@@ -32,7 +34,7 @@ var (
 	arbRetryableTxAddress = common.HexToAddress("0x000000000000000000000000000000000000006e")
 )
 
-// kind is the type byte. A missing type is legacy: old nodes leave it out.
+// kind returns the type byte. A missing type is legacy: old nodes leave it out.
 func (t *Transaction) kind() (byte, error) {
 	if t.Type == nil {
 		return legacyType, nil
@@ -44,7 +46,7 @@ func (t *Transaction) kind() (byte, error) {
 	return byte(value), nil
 }
 
-// Encode gives the bytes whose Keccak-256 is the transaction's hash and which
+// Encode returns the bytes whose Keccak-256 is the transaction's hash and which
 // are the values of the transactions trie.
 func (t *Transaction) Encode() ([]byte, error) {
 	kind, err := t.kind()
@@ -68,8 +70,8 @@ func (t *Transaction) Encode() ([]byte, error) {
 	return e.finish(kind), nil
 }
 
-// parity is the first signature value: v for legacy, yParity for typed
-// transactions, which older nodes tell as v.
+// parity returns the first signature value: v for legacy, yParity for typed
+// transactions, which older nodes report as v.
 func (t *Transaction) parity(kind byte) Quantity {
 	if kind != legacyType && t.YParity != nil {
 		return t.YParity
@@ -77,8 +79,8 @@ func (t *Transaction) parity(kind byte) Quantity {
 	return t.V
 }
 
-// complete tells whether the fixed-size members that the type's encoding needs
-// are there; absent numbers and data encode as empty, and the hash judges them.
+// complete reports whether the fixed-size members that the type's encoding needs are
+// there; absent numbers and data are encoded as empty, and checked by the hash.
 func (t *Transaction) complete(kind byte) bool {
 	switch kind {
 	case opDepositType:
@@ -98,9 +100,9 @@ func (t *Transaction) complete(kind byte) bool {
 	}
 }
 
-// body gives the writer of a type's fields without the signature; false for a
-// type that is not known.
-func (t *Transaction) body(kind byte) (func(encoder), bool) {
+// body returns the writer of a type's fields without the signature; ok is false for
+// an unknown type.
+func (t *Transaction) body(kind byte) (write func(encoder), ok bool) {
 	switch kind {
 	case legacyType:
 		return t.legacyFields, true
@@ -135,7 +137,7 @@ func (t *Transaction) typedFields(e encoder, kind byte) {
 	switch kind {
 	case blobType:
 		e.bytes(t.MaxFeePerBlobGas)
-		e.list(func() { hashes(e, t.BlobVersionedHashes) })
+		e.hashes(t.BlobVersionedHashes)
 	case setCodeType:
 		e.list(func() { t.authorizations(e) })
 	}
@@ -146,7 +148,7 @@ func (t *Transaction) accessList(e encoder) {
 		entry := &t.AccessList[i]
 		e.list(func() {
 			e.address(&entry.Address)
-			e.list(func() { hashes(e, entry.StorageKeys) })
+			e.hashes(entry.StorageKeys)
 		})
 	}
 }
@@ -163,12 +165,6 @@ func (t *Transaction) authorizations(e encoder) {
 			e.address(&auth.Address)
 			e.bytes(auth.Nonce, parity, auth.R, auth.S)
 		})
-	}
-}
-
-func hashes(e encoder, list []common.Hash) {
-	for i := range list {
-		e.hash(&list[i])
 	}
 }
 
@@ -228,10 +224,170 @@ func (t *Transaction) arbitrumCall(e encoder) {
 	e.bytes(t.Value, t.Input)
 }
 
-// feeCap is told as maxFeePerGas; early nodes told it as gasPrice.
+// feeCap is reported as maxFeePerGas; early nodes reported it as gasPrice.
 func (t *Transaction) feeCap() Quantity {
 	if t.MaxFeePerGas != nil {
 		return t.MaxFeePerGas
 	}
 	return t.GasPrice
+}
+
+// isKnown reports whether transactions of a type can be encoded and read.
+func isKnown(kind byte) bool {
+	_, ok := new(Transaction).body(kind)
+	return ok
+}
+
+// submitRetryableSelector is the call that Arbitrum derives from a retryable
+// ticket's creation (0x69).
+var submitRetryableSelector = chain.Selector{0xc9, 0xf9, 0x5d, 0x32}
+
+// facts returns what is proven of the transaction, and what its sender can be
+// recovered from: nil where the hash commits to the sender. How each type is read is
+// listed in pkg/receipt's documentation.
+func (t *Transaction) facts(kind byte, r *Receipt) (chain.Transaction, *signed) {
+	out := chain.Transaction{
+		Type:         kind,
+		SenderMethod: chain.SenderInPreimage,
+		To:           (*chain.Address)(t.recipient(kind)),
+		Selector:     t.selector(kind),
+		Value:        new(big.Int),
+		Nonce:        t.nonce(kind, r),
+	}
+	if kind != arbSubmitRetryableType && kind != arbInternalType {
+		out.Value.SetBytes(t.Value)
+	}
+	switch {
+	case kind <= setCodeType:
+		out.SenderMethod = chain.SenderRecovered
+		return out, t.signedParts(kind)
+	case kind == arbInternalType:
+		out.From = chain.Address(arbOSAddress)
+	default:
+		out.From = chain.Address(*t.From)
+	}
+	return out, nil
+}
+
+func (t *Transaction) recipient(kind byte) *common.Address {
+	switch kind {
+	case arbSubmitRetryableType:
+		return &arbRetryableTxAddress
+	case arbInternalType:
+		return &arbOSAddress
+	default:
+		return t.To
+	}
+}
+
+func (t *Transaction) selector(kind byte) *chain.Selector {
+	switch {
+	case kind == arbSubmitRetryableType:
+		return &submitRetryableSelector
+	case kind == arbDepositType, kind != arbInternalType && t.To == nil, len(t.Input) < 4:
+		return nil
+	default:
+		selector := chain.Selector(t.Input[:4])
+		return &selector
+	}
+}
+
+func (t *Transaction) nonce(kind byte, r *Receipt) *uint64 {
+	number := t.Nonce
+	switch kind {
+	case opDepositType:
+		if !r.canyonDeposit(kind) {
+			return nil
+		}
+		number = r.DepositNonce
+	case arbDepositType, arbContractType, arbSubmitRetryableType, arbInternalType:
+		return nil
+	}
+	if value, ok := number.committed(); ok {
+		return &value
+	}
+	return nil
+}
+
+// signed is what the sender is recovered from: the digest that was signed and
+// the signature as 32 bytes R, 32 bytes S and the recovery bit.
+type signed struct {
+	digest    common.Hash
+	signature [65]byte
+	valid     bool // false when v is no recovery bit at all
+}
+
+// sender recovers the sender. What the node reports of it is never used. It is
+// recovered after the transaction was proven: where there is none, the chain itself
+// holds a transaction without a signature, as Optimism's old one does.
+func (s *signed) sender() (chain.Address, error) {
+	if !s.valid {
+		return chain.Address{}, fmt.Errorf("signature without a recovery bit: %w", chain.ErrUnsupportedType)
+	}
+	key, err := crypto.Ecrecover(s.digest[:], s.signature[:])
+	if err != nil {
+		return chain.Address{}, fmt.Errorf("recover the sender: %w", chain.ErrUnsupportedType)
+	}
+	return chain.Address(crypto.Keccak256(key[1:])[12:]), nil
+}
+
+// signedParts returns what was signed, for the types that carry a signature.
+func (t *Transaction) signedParts(kind byte) *signed {
+	bit, ok := t.parity(kind).committed()
+	chainID := []byte(nil)
+	if kind == legacyType {
+		var split Quantity
+		split, chainID = splitLegacyV(t.V)
+		bit, ok = split.Uint64()
+	}
+	e := newEncoder()
+	body, _ := t.body(kind) // the type was encoded before, so it is known
+	e.list(func() {
+		body(e)
+		if chainID != nil { // EIP-155
+			e.bytes(chainID, nil, nil)
+		}
+	})
+	s := &signed{digest: crypto.Keccak256Hash(e.finish(kind)), valid: ok && bit <= 1}
+	copy(s.signature[32-len(t.R):32], t.R)
+	copy(s.signature[64-len(t.S):64], t.S)
+	if s.valid {
+		s.signature[64] = byte(bit)
+	}
+	return s
+}
+
+// splitLegacyV reads the recovery bit and, from EIP-155 on, the chain id out of
+// v: 27 + bit, or 35 + 2 × chain id + bit. A nil bit means that v is neither.
+func splitLegacyV(v Quantity) (bit Quantity, chainID []byte) {
+	value := new(big.Int).SetBytes(v)
+	switch {
+	case v.Is(27):
+		return Quantity{}, nil
+	case v.Is(28):
+		return Quantity{1}, nil
+	case value.Cmp(big.NewInt(35)) < 0:
+		return nil, nil
+	}
+	value.Sub(value, big.NewInt(35))
+	bit = Quantity{}
+	if value.Bit(0) == 1 {
+		bit = Quantity{1}
+	}
+	// Chain id 0 stays an empty, non-nil number: it was signed over.
+	return bit, append([]byte{}, value.Rsh(value, 1).Bytes()...)
+}
+
+// signedChainID returns the chain id that the transaction commits to, nil where it
+// commits to none (unprotected legacy, deposits).
+func (t *Transaction) signedChainID(kind byte) Quantity {
+	switch kind {
+	case opDepositType:
+		return nil
+	case legacyType:
+		_, chainID := splitLegacyV(t.V)
+		return chainID
+	default:
+		return t.ChainID
+	}
 }

@@ -10,7 +10,7 @@ import (
 
 // blockTrie is the Merkle Patricia trie of a block's transactions or receipts
 // (Yellow Paper, appendix D): the keys are RLP(0), RLP(1), …, the values their
-// consensus bytes. It keeps every node, so that a proof costs no hashing.
+// consensus bytes. It keeps every node, so that a proof needs no hashing.
 //
 // No such key begins another one, so that a branch never has a value of its own.
 type blockTrie struct {
@@ -44,7 +44,7 @@ func newBlockTrie(values [][]byte) *blockTrie {
 	return t
 }
 
-// keyPath gives the nibbles of RLP(index).
+// keyPath returns the nibbles of RLP(index).
 func keyPath(index uint64) []byte {
 	key := rlp.AppendUint64(make([]byte, 0, 9), index)
 	path := make([]byte, 0, 2*len(key))
@@ -54,13 +54,13 @@ func keyPath(index uint64) []byte {
 	return path
 }
 
-// build gives the node under which all leaves stand; they share the first depth
+// build returns the node above all leaves; they share the first depth
 // nibbles of their paths.
 func (t *blockTrie) build(leaves []leaf, depth int) []byte {
 	first := leaves[0]
 	if len(leaves) == 1 {
 		e := newEncoder()
-		e.list(func() { e.bytes(compact(first.path[depth:], true), first.value) })
+		e.list(func() { e.bytes(hexPrefix(first.path[depth:], true), first.value) })
 		return e.finish(legacyType)
 	}
 	last := leaves[len(leaves)-1].path
@@ -74,13 +74,13 @@ func (t *blockTrie) build(leaves []leaf, depth int) []byte {
 	}
 	e := newEncoder()
 	e.list(func() {
-		e.bytes(compact(first.path[depth:shared], false))
+		e.bytes(hexPrefix(first.path[depth:shared], false))
 		t.refer(e, first.path[:shared], branch)
 	})
 	return e.finish(legacyType)
 }
 
-// branch gives the node that splits the leaves by their nibble at depth.
+// branch returns the node that splits the leaves by their nibble at depth.
 func (t *blockTrie) branch(leaves []leaf, depth int) []byte {
 	e := newEncoder()
 	e.list(func() {
@@ -101,8 +101,8 @@ func (t *blockTrie) branch(leaves []leaf, depth int) []byte {
 	return e.finish(legacyType)
 }
 
-// refer writes how a parent names the node at path: by its hash, or, when that
-// is not shorter, by the node itself.
+// refer writes a parent's reference to the node at path: its hash, or, when that is
+// not shorter, the node itself.
 func (t *blockTrie) refer(e encoder, path, node []byte) {
 	if len(node) < 32 {
 		_, _ = e.Write(node) // into a buffer
@@ -118,8 +118,8 @@ func (t *blockTrie) keep(path, node []byte) {
 	t.size += len(path) + len(node)
 }
 
-// compact is the hex-prefix encoding of nibbles (Yellow Paper, appendix C).
-func compact(nibbles []byte, terminates bool) []byte {
+// hexPrefix returns the hex-prefix encoding of nibbles (Yellow Paper, appendix C).
+func hexPrefix(nibbles []byte, terminates bool) []byte {
 	out := make([]byte, 1, 1+len(nibbles)/2)
 	if terminates {
 		out[0] = 0x20
@@ -134,7 +134,7 @@ func compact(nibbles []byte, terminates bool) []byte {
 	return out
 }
 
-// proof gives the nodes from the root down to the value at index: those whose
+// proof returns the nodes from the root down to the value at index: those whose
 // path begins the key's path.
 func (t *blockTrie) proof(index uint64) [][]byte {
 	path := keyPath(index)
@@ -145,4 +145,55 @@ func (t *blockTrie) proof(index uint64) [][]byte {
 		}
 	}
 	return nodes
+}
+
+// encoder writes consensus RLP. Its fields are already the bytes that RLP stores, so
+// one method serves numbers, hashes and data alike.
+type encoder struct{ rlp.EncoderBuffer }
+
+func newEncoder() encoder { return encoder{rlp.NewEncoderBuffer(nil)} }
+
+// list writes a list with what body writes in it.
+func (e encoder) list(body func()) {
+	at := e.List()
+	body()
+	e.ListEnd(at)
+}
+
+// bytes writes each value as one RLP string.
+func (e encoder) bytes(values ...[]byte) {
+	for _, value := range values {
+		e.WriteBytes(value)
+	}
+}
+
+func (e encoder) hash(h *common.Hash) { e.WriteBytes(h[:]) }
+
+func (e encoder) hashes(list []common.Hash) {
+	e.list(func() {
+		for i := range list {
+			e.hash(&list[i])
+		}
+	})
+}
+
+// address writes 20 bytes, or the empty string for nil (contract creation).
+func (e encoder) address(a *common.Address) {
+	if a == nil {
+		e.WriteBytes(nil)
+		return
+	}
+	e.WriteBytes(a[:])
+}
+
+// finish returns the encoding after the type byte; legacy (0) has no such byte. It
+// ends the use of the encoder.
+func (e encoder) finish(kind byte) []byte {
+	out := make([]byte, 0, 1+e.Size())
+	if kind != legacyType {
+		out = append(out, kind)
+	}
+	out = e.AppendToBytes(out)
+	_ = e.Flush() // returns the pooled buffer; without a writer it cannot fail
+	return out
 }

@@ -37,7 +37,7 @@ func TestLeavingOutZerosChangesNothing(t *testing.T) {
 }
 
 // lean is a block as a node tells it that leaves out zeros and empty data.
-func lean(t *testing.T, block recorded.Block) *Material {
+func lean(t *testing.T, block recorded.Block) *ReportedBlock {
 	t.Helper()
 	text, err := json.Marshal([]any{block.Block["transactions"], block.Receipts})
 	if err != nil {
@@ -76,9 +76,9 @@ func dropZeros(tree any) {
 }
 
 // knownOf proves a block and tells all that is known of its transactions.
-func knownOf(t *testing.T, m *Material, block recorded.Block, chainID uint64) (known []string) {
+func knownOf(t *testing.T, m *ReportedBlock, block recorded.Block, chainID uint64) (known []string) {
 	t.Helper()
-	b, err := Prove(m, block.Number(), *materialOf(t, block).Block.Hash, chainID)
+	b, err := m.Prove(block.Number(), *materialOf(t, block).Block.Hash, chainID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func BenchmarkDecodeBlock(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		var m evm.Material
+		var m evm.ReportedBlock
 		if err := evm.Decode(replies[0].result, &m.Block); err != nil {
 			b.Fatal(err)
 		}

@@ -1,13 +1,15 @@
-// Package rpc reads transactions of EVM chains over JSON-RPC. It believes nothing
-// that package evm can recompute: a Reader fetches a transaction, its receipt and
-// the whole block around it, and evm proves the block; no setting weakens that. Two
-// things remain the nodes' word: that a block hash is the canonical one at its
-// height, and that the chain is finalized up to there. For both a quorum of nodes
-// must agree (quorum.go, heads.go).
+// Package rpc reads transactions of EVM chains over JSON-RPC. It trusts nothing that
+// package evm can recompute: a Reader fetches a transaction, its receipt and the whole
+// block around it, and evm proves the block; no setting weakens that. Two things
+// remain what nodes report: that a block hash is the canonical one at its height, and
+// that the chain is finalized up to there. For both a quorum of nodes must agree.
 //
-// Where things are: call.go, batch.go and http.go talk to one node, endpoint.go remembers
-// how it behaves and what it said last, pool.go chooses one, heads.go and poll.go
-// watch how far the chain is, guard.go keeps a panic to the call that it came in,
-// locate.go, fetch.go and raw.go are the round trips of a cold read, cache.go keeps
-// a proven block, reader.go joins all.
+// The flow of a read is in read.go; heads, finality and quorum in heads.go; the choice
+// of a node, its detected capabilities and its circuit in nodes.go; the exchange with
+// one node in transport.go; bounds of memory and the cache in memory.go; how a Reader
+// is opened in reader.go.
+//
+// The transport is our own, and not go-ethereum's rpc.Client, because it bounds the
+// memory of all responses together, reads results in place, accepts partial and
+// shuffled batches, and falls back to single calls where a provider refuses batches.
 package rpc

@@ -14,10 +14,10 @@ import (
 // provenBlock proves the block of a recording.
 func provenBlock(t testing.TB, recording recorded.Recording) *evm.ProvenBlock {
 	t.Helper()
-	var m evm.Material
+	var m evm.ReportedBlock
 	decoded(t, recording.Blocks[0].Block, &m.Block)
 	decoded(t, recording.Blocks[0].Receipts, &m.Receipts)
-	proven, err := evm.Prove(&m, recording.Blocks[0].Number(), *m.Block.Hash, recording.ChainID)
+	proven, err := m.Prove(recording.Blocks[0].Number(), *m.Block.Hash, recording.ChainID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func FuzzHead(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, result []byte) {
-		if number, timestamp, _, err := height(&call{done: true, result: result}); err != nil && (!isFault(err) || number != 0 || timestamp != 0) {
+		if number, timestamp, _, err := readHead(&call{done: true, result: result}); err != nil && (!isFault(err) || number != 0 || timestamp != 0) {
 			t.Errorf("%d, %d, %v", number, timestamp, err)
 		}
 	})
@@ -102,11 +102,11 @@ func FuzzReplies(f *testing.F) {
 		}
 		calls := []*call{newCall("a"), newCall("b")}
 		for _, r := range replies {
-			settle(calls, r)
+			assign(calls, r)
 		}
 		for _, c := range calls {
 			var tx evm.Transaction
-			if _, err := c.into(&tx); err != nil && !isFault(err) {
+			if _, err := c.decode(&tx); err != nil && !isFault(err) {
 				t.Errorf("no reason in %v", err)
 			}
 		}

@@ -8,146 +8,292 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+
 	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
 
-// heads is what is remembered of the chain's heads beside the words of the
-// endpoints, which each of them keeps for itself.
-type heads struct {
-	mu        sync.Mutex
-	blockTime time.Duration
-	asked     time.Time     // when a request last wanted to know; zero = never
-	woken     chan struct{} // has a value when a request came after an idle time
-}
-
-// What a chain can do. A latest block from the future, or more new blocks than the
-// time between them allows, are another chain's, or a fault.
+// How often the heads are polled: about once a block, and seldom while no request
+// comes.
 const (
-	future  = 2 * time.Minute // how far clocks may be apart
-	fastest = 100             // blocks a second
-	burst   = 1_000           // blocks that need no time, for development chains
+	pollShortest = time.Second
+	pollLongest  = 12 * time.Second
+	idleAfter    = time.Minute
 )
 
-// leaps reports whether to is further ahead of from than any chain runs.
-func leaps(from, to head) bool {
-	if to.latest <= from.latest {
-		return false
+// Run polls the heads until ctx ends. Without it they are read on demand, whenever
+// they are older than the bound.
+func (r *Reader) Run(ctx context.Context) {
+	for {
+		timer := time.NewTimer(r.pollInterval())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-r.usage.resumed:
+			timer.Stop()
+		case <-timer.C:
+		}
+		_ = guarded(r.log, func() error { r.poll(ctx); return nil }) // it is logged
 	}
-	seconds := uint64(0)
-	if to.latestTime > from.latestTime {
-		seconds = to.latestTime - from.latestTime
-	}
-	return (to.latest-from.latest)/fastest > seconds+burst/fastest
 }
 
-// Heads implements chain.Reader. It asks the nodes itself when their last word is
-// older than the bound, once for all who wait.
+// pollInterval returns the chain's block time within bounds. While no request comes
+// it is as long as it can be for the heads to stay within their bound: the first
+// request then waits for no node, and the metrics are never older.
+func (r *Reader) pollInterval() time.Duration {
+	if r.usage.idle(r.now()) {
+		return r.maxHeadAge * 3 / 4
+	}
+	return min(max(r.usage.estimatedBlockTime(), pollShortest), pollLongest, r.maxHeadAge/2)
+}
+
+// poll reads the heads and reports them to the hook.
+func (r *Reader) poll(ctx context.Context) {
+	if r.pollAll(ctx, nil) != nil {
+		return // the reader is closing
+	}
+	if heads, age := r.agreedHeads(); age <= r.maxHeadAge {
+		r.hooks.Heads(heads)
+	}
+}
+
+// Heads implements chain.Reader. It asks the nodes itself when their last reports are
+// older than the bound, once for all callers that wait.
 //
-// With a quorum of k, the heads are the k-th highest of what the endpoints said
-// last. With a quorum of one they are the word of one endpoint, the best that
+// With a quorum of k, the heads are the k-th highest of what the endpoints reported
+// last. With a quorum of one they are the report of one endpoint, the best that
 // answers, and not the highest of all: else every further endpoint were one more
 // whose error counts.
 func (r *Reader) Heads(ctx context.Context) (chain.Heads, error) {
-	r.heads.touch(r.now())
+	r.usage.record(r.now())
 	return r.Reached(ctx)
 }
 
-// Reached returns what Heads does, but does not count as a request: a probe that
-// asks it keeps no node busy.
+// Reached returns what Heads does, but does not count as a request: a health check
+// does not keep the poller busy.
 func (r *Reader) Reached(ctx context.Context) (chain.Heads, error) {
-	if h, age := r.agreed(); age <= r.maxHeadAge {
+	if h, age := r.agreedHeads(); age <= r.maxHeadAge {
 		return h, nil
 	}
-	return r.refreshedHeads(ctx)
-}
-
-// refreshedHeads asks the nodes now.
-func (r *Reader) refreshedHeads(ctx context.Context) (chain.Heads, error) {
-	if err := r.look(ctx, nil); err != nil {
+	if err := r.pollAll(ctx, nil); err != nil {
 		return chain.Heads{}, err
 	}
-	if h, age := r.agreed(); age <= r.maxHeadAge {
+	if h, age := r.agreedHeads(); age <= r.maxHeadAge {
 		return h, nil
 	}
-	return chain.Heads{}, r.unheard()
+	return chain.Heads{}, r.noHeads()
 }
 
-// unheard is the error when too few endpoints say how far the chain is.
-func (r *Reader) unheard() error {
+// HasHeads reports whether a quorum has lately reported how far the chain is.
+func (r *Reader) HasHeads() bool {
+	_, age := r.agreedHeads()
+	return age <= r.maxHeadAge
+}
+
+// noHeads returns the error when too few endpoints report how far the chain is.
+func (r *Reader) noHeads() error {
 	err := chain.ErrFinalityUnavailable
-	if r.pool.allWrong() {
+	if r.pool.allWrongChain() {
 		err = chain.ErrWrongChain
 	}
 	return chain.WithRetryAfter(err, r.pollInterval())
 }
 
-// agreed returns the heads and the age of the word for them, which is above the
-// bound when too few endpoints have a word within it.
-func (r *Reader) agreed() (chain.Heads, time.Duration) {
+// agreedHeads returns the heads and the age of the reports behind them, which is
+// above the bound when too few endpoints reported within it.
+func (r *Reader) agreedHeads() (chain.Heads, time.Duration) {
 	now := r.now()
-	var words []head
+	var reports []head
 	for _, e := range r.pool.byTrust() {
-		if word, fresh := e.word(r.maxHeadAge); fresh {
-			words = append(words, word)
+		if report, fresh := e.lastHead(r.maxHeadAge); fresh {
+			reports = append(reports, report)
 		}
 	}
-	if len(words) < r.quorum {
+	if len(reports) < r.quorum {
 		return chain.Heads{}, r.maxHeadAge + 1
 	}
 	if r.quorum == 1 {
-		words = words[:1]
+		reports = reports[:1]
 	}
 	var latest, finalized []uint64
-	var seen []time.Time
-	for _, word := range words {
-		latest, finalized, seen = append(latest, word.latest), append(finalized, word.finalized), append(seen, word.at)
+	var times []time.Time
+	for _, h := range reports {
+		latest, finalized, times = append(latest, h.latest), append(finalized, h.finalized), append(times, h.at)
 	}
-	slices.SortFunc(seen, func(a, b time.Time) int { return b.Compare(a) })
-	return chain.Heads{
-		Latest: kthHighest(latest, r.quorum), Finalized: kthHighest(finalized, r.quorum), BlockTime: r.heads.pace(),
-	}, now.Sub(seen[r.quorum-1])
+	slices.Sort(latest)
+	slices.Sort(finalized)
+	slices.SortFunc(times, time.Time.Compare)
+	kth := len(reports) - r.quorum
+	return chain.Heads{Latest: latest[kth], Finalized: finalized[kth], BlockTime: r.usage.estimatedBlockTime()}, now.Sub(times[kth])
 }
 
-// Heard reports whether a quorum has lately said how far the chain is.
-func (r *Reader) Heard() bool {
-	_, age := r.agreed()
-	return age <= r.maxHeadAge
+// pollAll reads the heads of every endpoint, but of none whose report is younger than
+// a second. It returns as soon as a quorum has answered, and the needed endpoint with
+// it, if there is one, or when all have answered or failed. The slower ones' reports
+// still count later. Only a ctx that ends is an error.
+func (r *Reader) pollAll(ctx context.Context, needed *endpoint) error {
+	type result struct {
+		from *endpoint
+		ok   bool
+	}
+	endpoints := r.pool.endpoints
+	results := make(chan result, len(endpoints))
+	for _, e := range endpoints {
+		if _, fresh := e.lastHead(pollShortest - 1); fresh {
+			results <- result{e, true}
+			continue
+		}
+		go func() {
+			_, err := r.polls.Do(context.WithoutCancel(ctx), e, func(ctx context.Context) (struct{}, error) {
+				return struct{}{}, r.pollEndpoint(ctx, e)
+			})
+			if err = asFault(r.log, err); err != nil {
+				r.log.Debug("heads not read", "chain", r.identity.Name, "node", e.name, "error", err)
+			}
+			results <- result{e, err == nil}
+		}()
+	}
+	answered := 0
+	for range endpoints {
+		select {
+		case result := <-results:
+			if result.ok {
+				answered++
+			}
+			if result.from == needed {
+				needed = nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", errCanceled, chain.ErrUnavailable)
+		}
+		if answered >= r.quorum && needed == nil {
+			break
+		}
+	}
+	return nil
 }
 
-func kthHighest(numbers []uint64, k int) uint64 {
-	slices.Sort(numbers)
-	return numbers[len(numbers)-k]
+// pollEndpoint reads one endpoint's heads. Those with an open circuit are left alone;
+// those of the wrong chain are asked, so that they can come back.
+func (r *Reader) pollEndpoint(ctx context.Context, e *endpoint) error {
+	if !e.circuit.admit(r.now(), e.timeout) {
+		return fmt.Errorf("circuit is open: %w", chain.ErrUnavailable)
+	}
+	id, heads := newCall("eth_chainId"), r.newHeadCalls()
+	if err := e.do(ctx, nil, heads.latest, heads.finalized, id); err != nil {
+		return err
+	}
+	if err := r.checkChain(e, id); err != nil {
+		return err
+	}
+	_, err := r.recordHead(e, heads)
+	return err
 }
 
-// errElsewhere marks an error that another endpoint may not have: it says that
-// the block is final, or may say so.
-var errElsewhere = errors.New("by this node's word")
+// headCalls are the two calls by which an endpoint reports how far the chain is.
+type headCalls struct {
+	latest, finalized *call
+	at                time.Time // when they were made: a report is as old as its request
+}
 
-// final is nil when a block of that height may be proven from the endpoint: its
-// own word, and that of a quorum with it, is that the chain is finalized up to
-// there. Before it says no, it asks again whoever was not asked within a second.
-func (r *Reader) final(ctx context.Context, e *endpoint, number uint64) error {
-	r.heads.touch(r.now())
-	own, all := r.standing(e, number)
+func (r *Reader) newHeadCalls() headCalls {
+	return headCalls{
+		latest:    newCall("eth_getBlockByNumber", "latest", false),
+		finalized: newCall("eth_getBlockByNumber", "finalized", false),
+		at:        r.now(),
+	}
+}
+
+// recordHead reads an endpoint's report and keeps it, unless it is implausible.
+func (r *Reader) recordHead(e *endpoint, calls headCalls) (h head, err error) {
+	if h.latest, h.latestTime, _, err = readHead(calls.latest); err != nil {
+		return h, fmt.Errorf("latest: %w", err)
+	}
+	if h.finalized, h.finalizedTime, h.finalizedHash, err = readHead(calls.finalized); err != nil {
+		return h, fmt.Errorf("finalized: %w", err)
+	}
+	if h.finalized > h.latest {
+		return h, fmt.Errorf("finalized is beyond latest: %w", chain.ErrInconsistent)
+	}
+	h.at = calls.at
+	inFuture := h.latestTime > uint64(max(r.now().Add(maxClockSkew).Unix(), 0))
+	if inFuture || !e.setHead(h, r.maxHeadAge) {
+		if !e.isDistrusted() { // else it is logged already
+			r.log.Warn("node reports implausible heads", "chain", r.identity.Name, "node", e.name, "latest", h.latest, "timestamp", h.latestTime)
+			e.distrust()
+		}
+		return h, fmt.Errorf("latest is too far ahead: %w", chain.ErrInconsistent)
+	}
+	r.usage.estimateBlockTime(h)
+	return h, nil
+}
+
+// readHead reads number, timestamp and, where it is reported, hash of a block. Nodes
+// without finality answer null or an error.
+func readHead(c *call) (number, timestamp uint64, hash *common.Hash, err error) {
+	var header struct {
+		Number    evm.Quantity `json:"number"`
+		Timestamp evm.Quantity `json:"timestamp"`
+		Hash      *common.Hash `json:"hash"`
+	}
+	found, err := c.decode(&header)
+	if err != nil || !found {
+		return 0, 0, nil, chain.ErrFinalityUnavailable
+	}
+	number, ok := header.Number.Uint64()
+	timestamp, timed := header.Timestamp.Uint64()
+	if !ok || !timed {
+		return 0, 0, nil, chain.ErrFinalityUnavailable
+	}
+	return number, timestamp, header.Hash, nil
+}
+
+// covers returns nil when the report is that the block with this number and hash is
+// finalized.
+func (h head) covers(number uint64, hash common.Hash) error {
+	switch {
+	case h.finalized < number:
+		return chain.ErrNotFinalized
+	case h.finalized == number && h.finalizedHash != nil && *h.finalizedHash != hash:
+		return chain.ErrInconsistent
+	default:
+		return nil
+	}
+}
+
+// errThisNodeOnly marks an error that another endpoint may not have: by its report
+// the block is final, or may be.
+var errThisNodeOnly = errors.New("by this node's report")
+
+// requireFinal returns nil when a block of that height may be proven from the
+// endpoint: by its own report, and that of a quorum with it, the chain is finalized
+// up to there. Before it returns an error it polls the endpoints whose report is
+// older than a second.
+func (r *Reader) requireFinal(ctx context.Context, e *endpoint, number uint64) error {
+	r.usage.record(r.now())
+	own, all := r.finalizedBy(e, number)
 	if !own || all < r.quorum {
-		if err := r.look(ctx, e); err != nil {
+		if err := r.pollAll(ctx, e); err != nil {
 			return err
 		}
-		own, all = r.standing(e, number)
+		own, all = r.finalizedBy(e, number)
 	}
-	switch heads, age := r.agreed(); {
+	switch heads, age := r.agreedHeads(); {
 	case own && all >= r.quorum:
 		return nil
 	case all >= r.quorum:
-		return fmt.Errorf("%w: %w", errElsewhere, chain.ErrNotFinalized)
+		return fmt.Errorf("%w: %w", errThisNodeOnly, chain.ErrNotFinalized)
 	case age > r.maxHeadAge:
-		return r.unheard()
+		return r.noHeads()
 	default:
 		return r.notFinal(number, heads)
 	}
 }
 
-// notFinal says when a block of that height will be final.
+// notFinal returns the error with the time after which a block of that height will be
+// final.
 func (r *Reader) notFinal(number uint64, heads chain.Heads) error {
 	missing := uint64(1)
 	if number > heads.Finalized {
@@ -156,11 +302,11 @@ func (r *Reader) notFinal(number uint64, heads chain.Heads) error {
 	return chain.WithRetryAfter(chain.ErrNotFinalized, heads.Wait(missing))
 }
 
-// standing reports whether the endpoint lately said that the chain is finalized
-// up to a height, and how many endpoints did.
-func (r *Reader) standing(e *endpoint, number uint64) (own bool, all int) {
+// finalizedBy reports whether the chain is finalized up to a height by the endpoint's
+// last report, and by how many endpoints' reports it is.
+func (r *Reader) finalizedBy(e *endpoint, number uint64) (own bool, all int) {
 	for _, other := range r.pool.endpoints {
-		if word, fresh := other.word(r.maxHeadAge); fresh && word.finalized >= number {
+		if report, fresh := other.lastHead(r.maxHeadAge); fresh && report.finalized >= number {
 			all++
 			own = own || other == e
 		}
@@ -168,42 +314,152 @@ func (r *Reader) standing(e *endpoint, number uint64) (own bool, all int) {
 	return own, all
 }
 
-// touch notes that a request wants to know; after an idle time it wakes the poller.
-func (h *heads) touch(now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.isIdle(now) {
+// stillFinal returns nil when the endpoint reports the block as finalized in the very
+// response that the block came in. It did so before, or the block would not have been
+// fetched from it: a single wrong answer makes no block final.
+func (r *Reader) stillFinal(e *endpoint, calls headCalls, number uint64, hash common.Hash) error {
+	report, err := r.recordHead(e, calls)
+	if err == nil {
+		err = report.covers(number, hash)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, chain.ErrNotFinalized):
+		err = r.notFinal(number, chain.Heads{Finalized: report.finalized, BlockTime: r.usage.estimatedBlockTime()})
+	}
+	return fmt.Errorf("%w: %w", errThisNodeOnly, err)
+}
+
+// confirm waits until a quorum of endpoints confirms the block. The endpoint that the
+// proof comes from confirms it by the proof, and each of the others by its vote. One
+// whose report is old, or is that the chain is not finalized up to there, has no vote.
+func (r *Reader) confirm(ctx context.Context, from *endpoint, number uint64, hash common.Hash) error {
+	missing := r.quorum - 1
+	if missing <= 0 {
+		return nil
+	}
+	var voters []*endpoint
+	for _, e := range r.pool.available() {
+		report, fresh := e.lastHead(r.maxHeadAge)
+		if e != from && fresh && report.finalized >= number && e.circuit.admit(r.now(), e.timeout) {
+			voters = append(voters, e)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // the votes that are no longer needed
+	votes := make(chan error, len(voters))
+	for _, e := range voters {
+		go func() { votes <- guarded(r.log, func() error { return r.vote(ctx, e, number, hash) }) }()
+	}
+	behind, dissent := false, false
+	for range voters {
+		switch err := <-votes; {
+		case err == nil:
+			if missing--; missing == 0 {
+				return nil
+			}
+		case errors.Is(err, chain.ErrQuorum):
+			dissent = true
+		case errors.Is(err, chain.ErrNotFinalized):
+			behind = true
+		}
+	}
+	fault := chain.ErrUnavailable
+	switch {
+	case dissent:
+		fault = chain.ErrQuorum
+	case behind:
+		fault = chain.ErrNotFinalized
+	}
+	return fmt.Errorf("%d more nodes have to confirm block %d: %w", missing, number, fault)
+}
+
+// vote returns nil when the endpoint has this block at this height and reports it as
+// finalized in the same response: what it reported before does not count alone.
+func (r *Reader) vote(ctx context.Context, e *endpoint, number uint64, hash common.Hash) error {
+	block, heads := newCall("eth_getBlockByNumber", hexNumber(number), false), r.newHeadCalls()
+	if err := e.do(ctx, nil, heads.latest, heads.finalized, block); err != nil {
+		return err
+	}
+	var header struct {
+		Hash *common.Hash `json:"hash"`
+	}
+	found, err := block.decode(&header)
+	if err != nil {
+		return err
+	}
+	if !found || header.Hash == nil || *header.Hash != hash {
+		return chain.ErrQuorum
+	}
+	report, err := r.recordHead(e, heads)
+	if err != nil {
+		return err
+	}
+	return report.covers(number, hash)
+}
+
+// checkChain compares the endpoint's chain id with the configured one, and stops or
+// resumes the use of the endpoint.
+func (r *Reader) checkChain(e *endpoint, c *call) error {
+	var id evm.Quantity
+	if found, err := c.decode(&id); err != nil || !found {
+		return fmt.Errorf("chain id: %w", chain.ErrUnavailable)
+	}
+	wrong := !id.Is(r.identity.ID)
+	if e.setWrongChain(wrong) {
+		r.log.Warn("node's chain id changed", "chain", r.identity.Name, "node", e.name, "wrong", wrong)
+	}
+	if wrong {
+		return chain.ErrWrongChain
+	}
+	return nil
+}
+
+// usage is when the reader was used last, and the chain's block time.
+type usage struct {
+	mu        sync.Mutex
+	blockTime time.Duration
+	last      time.Time     // of a request; zero = never
+	resumed   chan struct{} // has a value when a request came after an idle time
+}
+
+// record notes a request; after an idle time it wakes the poller.
+func (u *usage) record(now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.isIdle(now) {
 		select {
-		case h.woken <- struct{}{}:
+		case u.resumed <- struct{}{}:
 		default: // it is awake
 		}
 	}
-	h.asked = now
+	u.last = now
 }
 
 // idle reports whether no request came for a while.
-func (h *heads) idle(now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.isIdle(now)
+func (u *usage) idle(now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.isIdle(now)
 }
 
-func (h *heads) isIdle(now time.Time) bool { return h.asked.IsZero() || now.Sub(h.asked) > idleAfter }
+func (u *usage) isIdle(now time.Time) bool { return u.last.IsZero() || now.Sub(u.last) > idleAfter }
 
-// learn takes the time between blocks from a head's own timestamps.
-func (h *heads) learn(one head) {
-	if one.latest <= one.finalized || one.latestTime <= one.finalizedTime {
+// estimateBlockTime takes the time between blocks from a head's own timestamps.
+func (u *usage) estimateBlockTime(h head) {
+	if h.latest <= h.finalized || h.latestTime <= h.finalizedTime {
 		return
 	}
-	span := time.Duration(one.latestTime-one.finalizedTime) * time.Second
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.blockTime = min(span/time.Duration(one.latest-one.finalized), time.Minute)
+	span := time.Duration(h.latestTime-h.finalizedTime) * time.Second
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.blockTime = min(span/time.Duration(h.latest-h.finalized), time.Minute)
 }
 
-// pace is an estimate of the time between blocks; zero when it is not known.
-func (h *heads) pace() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.blockTime
+// estimatedBlockTime returns zero when it is not known.
+func (u *usage) estimatedBlockTime() time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.blockTime
 }

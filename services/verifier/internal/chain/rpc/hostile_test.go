@@ -78,7 +78,7 @@ func TestALargeBlockDoesNotBlindTheHeads(t *testing.T) {
 			return result, err
 		}})
 	}
-	if _, err := r.refreshedHeads(t.Context()); err != nil {
+	if _, err := r.Reached(t.Context()); err != nil {
 		t.Errorf("heads: %v", err)
 	}
 	for _, e := range r.pool.endpoints {

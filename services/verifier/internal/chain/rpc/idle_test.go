@@ -34,7 +34,7 @@ func TestAnIdleReaderLeavesTheNodesAlone(t *testing.T) {
 	busy := func() int { // what two minutes cost while requests come
 		w.nodes[0].Forget()
 		for range 60 {
-			w.reader.heads.touch(w.clock())
+			w.reader.usage.record(w.clock())
 			w.pass(2 * time.Second)
 		}
 		return w.calls()
@@ -45,7 +45,7 @@ func TestAnIdleReaderLeavesTheNodesAlone(t *testing.T) {
 			w.advanceClock(idleAfter + 1)
 		}
 		w.pass(2 * time.Minute)
-		if !w.reader.Heard() {
+		if !w.reader.HasHeads() {
 			t.Error("the metrics say that no quorum is heard")
 		}
 		idle := w.calls()
@@ -77,12 +77,12 @@ func TestTheFirstRequestAfterAnIdleTimeIsNotStale(t *testing.T) {
 			t.Errorf("after %v: %+v", pause, s.Heads)
 		}
 		select {
-		case <-w.reader.heads.woken: // by the request: the poller is quick again
+		case <-w.reader.usage.resumed: // by the request: the poller is quick again
 		default:
 			t.Error("the poller sleeps on")
 		}
 		w.advanceClock(idleAfter + 1)
-		if _, err := w.reader.Reached(t.Context()); err != nil || !w.reader.heads.idle(w.clock()) {
+		if _, err := w.reader.Reached(t.Context()); err != nil || !w.reader.usage.idle(w.clock()) {
 			t.Errorf("a probe counts as a request, %v", err)
 		}
 	}

@@ -28,7 +28,7 @@ const opaqueAt = 5
 func newRawWorld(t *testing.T) *rawWorld {
 	t.Helper()
 	w := &rawWorld{block: chaintest.Load(t, chaintest.BaseBlock).Blocks[0]}
-	var m evm.Material
+	var m evm.ReportedBlock
 	decoded(t, w.block.Block, &m.Block)
 	decoded(t, w.block.Receipts, &m.Receipts)
 	for i := range m.Block.Transactions {

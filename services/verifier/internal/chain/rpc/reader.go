@@ -5,14 +5,48 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/pforte/pforte/pkg/flight"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
+
+// Options are what a Reader needs. Only Chain is required.
+type Options struct {
+	Chain chain.Config
+
+	// Memory bounds what all readers that share it hold; nil means one of its own
+	// with the default bounds.
+	Memory *Memory
+
+	Log   *slog.Logger     // nil: nothing is logged
+	Hooks Hooks            // nil ones are skipped
+	Now   func() time.Time // nil: time.Now
+}
+
+// Defaults of chain.Config's bounds.
+const (
+	DefaultRPCTimeout = 5 * time.Second
+	DefaultMaxHeadAge = time.Minute
+)
+
+// Hooks are called for metrics. They must be quick and safe for concurrent use.
+type Hooks struct {
+	// RPC is called after an exchange with a node: its host, the method or "batch".
+	RPC func(node, method string, took time.Duration, err error)
+	// Cache is called after a lookup of a proven transaction.
+	Cache func(hit bool)
+	// Proof is called when a block was proven, or not.
+	Proof func(transactions int, took time.Duration, err error)
+	// Heads is called with how far the chain is.
+	Heads func(chain.Heads)
+}
 
 // Reader implements chain.Reader over the JSON-RPC endpoints of one chain.
 type Reader struct {
@@ -22,25 +56,22 @@ type Reader struct {
 	maxHeadAge time.Duration
 	pool       *pool
 	cache      *cache
-	budget     *budget
-	heads      heads
-	looks      flight.Group[*endpoint, struct{}]
-	readings   flight.Group[common.Hash, reading]
+	budget     *semaphore.Weighted
+	usage      usage
+	polls      flight.Group[*endpoint, struct{}]
+	reads      flight.Group[common.Hash, reading]
 	blocks     flight.Group[blockKey, *evm.ProvenBlock]
 	hooks      Hooks
 	log        *slog.Logger
 	now        func() time.Time
 }
 
-// Open checks the options and asks every endpoint for its chain id and heads. An
-// endpoint that serves another chain is an error. One that does not answer is
-// not: it may come later, and until then it is not used.
+// Open checks the options and reads chain id and heads of every endpoint. An endpoint
+// that serves another chain is an error. One that does not answer is not: it may do
+// so later, and until then it is not used.
 func Open(ctx context.Context, options Options) (*Reader, error) {
-	o := options.filled()
-	if err := o.Chain.Validate(); err != nil {
-		return nil, err
-	}
-	endpoints, err := o.endpoints()
+	o := withDefaults(options)
+	endpoints, err := newEndpoints(o)
 	if err != nil {
 		return nil, err
 	}
@@ -55,30 +86,86 @@ func Open(ctx context.Context, options Options) (*Reader, error) {
 		hooks:      o.Hooks,
 		log:        o.Log,
 		now:        o.Now,
-		heads:      heads{woken: make(chan struct{}, 1)},
+		usage:      usage{resumed: make(chan struct{}, 1)},
 	}
 	if r.quorum == 1 && len(endpoints) > 1 {
-		r.log.Warn("a single node's word makes a block final, and any of the nodes may be that one: set CHAIN_RPC_QUORUM, or the quorum in CHAINS_FILE, to 2 or more",
+		r.log.Warn("a single node decides that a block is final, and any of the nodes may be that one: set CHAIN_RPC_QUORUM, or the quorum in CHAINS_FILE, to 2 or more",
 			"chain", r.identity.Name, "nodes", len(endpoints))
 	}
-	return r, r.firstLook(ctx)
+	return r, r.firstPoll(ctx)
 }
 
-// firstLook asks all endpoints and refuses those of another chain.
-func (r *Reader) firstLook(ctx context.Context) error {
-	answers := make(chan error, len(r.pool.endpoints))
+func withDefaults(o Options) Options {
+	if o.Memory == nil {
+		o.Memory = NewMemory(0, 0)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Chain.RPCTimeout <= 0 {
+		o.Chain.RPCTimeout = DefaultRPCTimeout
+	}
+	if o.Chain.MaxHeadAge <= 0 {
+		o.Chain.MaxHeadAge = DefaultMaxHeadAge
+	}
+	if o.Hooks.RPC == nil {
+		o.Hooks.RPC = func(string, string, time.Duration, error) {}
+	}
+	if o.Hooks.Cache == nil {
+		o.Hooks.Cache = func(bool) {}
+	}
+	if o.Hooks.Proof == nil {
+		o.Hooks.Proof = func(int, time.Duration, error) {}
+	}
+	if o.Hooks.Heads == nil {
+		o.Hooks.Heads = func(chain.Heads) {}
+	}
+	return o
+}
+
+// newEndpoints returns one for each URL. An error never holds the URL itself.
+func newEndpoints(o Options) ([]*endpoint, error) {
+	if len(o.Chain.RPCURLs) == 0 || o.Chain.Agreeing() > len(o.Chain.RPCURLs) {
+		return nil, fmt.Errorf("%d RPC URLs for a quorum of %d", len(o.Chain.RPCURLs), o.Chain.Agreeing())
+	}
+	client := newHTTPClient()
+	var list []*endpoint
+	var faults []error
+	for i, raw := range o.Chain.RPCURLs {
+		u, err := url.Parse(raw)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+			faults = append(faults, fmt.Errorf("RPC URL %d is not an http or https URL", i+1))
+			continue
+		}
+		name := u.Host
+		if slices.ContainsFunc(list, func(e *endpoint) bool { return e.name == name }) {
+			name = fmt.Sprintf("%s#%d", u.Host, i+1) // a second key at the same provider
+		}
+		list = append(list, &endpoint{
+			name: name, url: raw, timeout: o.Chain.RPCTimeout, client: client, hooks: o.Hooks, log: o.Log, now: o.Now,
+		})
+	}
+	return list, errors.Join(faults...)
+}
+
+// firstPoll polls all endpoints and returns an error for those of another chain.
+func (r *Reader) firstPoll(ctx context.Context) error {
+	results := make(chan error, len(r.pool.endpoints))
 	for _, e := range r.pool.endpoints {
 		go func() {
 			err := guarded(r.log, func() error { return r.pollEndpoint(ctx, e) })
 			if err != nil {
 				err = fmt.Errorf("%s: %w", e.name, err)
 			}
-			answers <- err
+			results <- err
 		}()
 	}
 	var faults []error
 	for range r.pool.endpoints {
-		switch err := <-answers; {
+		switch err := <-results; {
 		case errors.Is(err, chain.ErrWrongChain):
 			faults = append(faults, fmt.Errorf("chain %s is %d: %w", r.identity.Name, r.identity.ID, err))
 		case err != nil:
@@ -90,103 +177,3 @@ func (r *Reader) firstLook(ctx context.Context) error {
 
 // Identity implements chain.Reader.
 func (r *Reader) Identity() chain.Identity { return r.identity }
-
-// Read implements chain.Reader. A transaction in a block that was proven before
-// costs no question to any node; another one two round trips, one after the
-// other. Should its block lie just beyond the known finalized head, the heads are
-// asked for once more in between.
-func (r *Reader) Read(ctx context.Context, transaction chain.Hash) (chain.Snapshot, error) {
-	hash := common.Hash(transaction)
-	block, cached := r.cache.transaction(r.identity.ID, hash)
-	r.hooks.Cache(cached)
-	from := (*endpoint)(nil)
-	if !cached {
-		read, err := r.shared(ctx, hash)
-		if err != nil {
-			return chain.Snapshot{}, err
-		}
-		block, from = read.block, read.from
-	}
-	heads, err := r.headsOf(ctx, from)
-	if err != nil {
-		return chain.Snapshot{}, err
-	}
-	index, _ := block.Index(hash)
-	snapshot, err := block.Snapshot(index)
-	if err != nil {
-		return chain.Snapshot{}, err
-	}
-	snapshot.Chain, snapshot.Heads = r.identity, heads
-	return snapshot, nil
-}
-
-// headsOf returns the heads that confirmations are counted by: where one endpoint's
-// word is enough, that of the endpoint that proved the block, if it just did.
-func (r *Reader) headsOf(ctx context.Context, from *endpoint) (chain.Heads, error) {
-	if from != nil && r.quorum == 1 {
-		if word, fresh := from.word(r.maxHeadAge); fresh {
-			return chain.Heads{Latest: word.latest, Finalized: word.finalized, BlockTime: r.heads.pace()}, nil
-		}
-	}
-	return r.Heads(ctx)
-}
-
-// shared reads a transaction's block once for all who ask for it at the same
-// time. A caller that gives up leaves the others their answer; when the last one
-// does, the reading ends, and the node and the memory for its answers are free.
-func (r *Reader) shared(ctx context.Context, transaction common.Hash) (reading, error) {
-	read, err := r.readings.Do(ctx, transaction, func(ctx context.Context) (reading, error) {
-		ctx, cancel := context.WithTimeout(ctx, 2*attempts*r.timeout)
-		defer cancel()
-		return r.pool.try(ctx, func(e *endpoint) (*evm.ProvenBlock, error) { return r.readFrom(ctx, e, transaction) })
-	})
-	return read, faultOf(r.log, err)
-}
-
-// reading is a block and the endpoint that it was proven from.
-type reading struct {
-	block *evm.ProvenBlock
-	from  *endpoint
-}
-
-// blockKey names a block as one endpoint has it.
-type blockKey struct {
-	from   *endpoint
-	number uint64
-	hash   common.Hash
-}
-
-// readFrom locates the transaction and proves its block, with one endpoint.
-func (r *Reader) readFrom(ctx context.Context, e *endpoint, transaction common.Hash) (*evm.ProvenBlock, error) {
-	at, err := r.locate(ctx, e, transaction)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.final(ctx, e, at.number); err != nil {
-		return nil, err
-	}
-	block, err := r.block(ctx, e, at)
-	if err != nil {
-		return nil, err
-	}
-	return block, block.Matches(&at.transaction, &at.receipt)
-}
-
-// block gives the proven block at a location: kept from before, or fetched once
-// for all transactions in it that are asked for at the same time. Only what one
-// endpoint says is shared: a liar's answer must not become an honest one's fault.
-func (r *Reader) block(ctx context.Context, e *endpoint, at *location) (*evm.ProvenBlock, error) {
-	if block, ok := r.cache.block(r.identity.ID, at.block); ok {
-		return block, nil
-	}
-	block, err := r.blocks.Do(ctx, blockKey{e, at.number, at.block}, func(ctx context.Context) (*evm.ProvenBlock, error) {
-		ctx, cancel := context.WithTimeout(ctx, 2*attempts*r.timeout)
-		defer cancel()
-		block, err := r.fetch(ctx, e, at.number, at.block)
-		if err == nil {
-			r.cache.add(block)
-		}
-		return block, err
-	})
-	return block, faultOf(r.log, err)
-}

@@ -3,6 +3,7 @@ package evm
 import (
 	"encoding/hex"
 	"errors"
+	"reflect"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/go-json-experiment/json"
@@ -18,8 +19,8 @@ var (
 	errData     = errors.New("not hexadecimal data")
 )
 
-// UnmarshalJSON reads "0x" and hexadecimal digits. Leading zeros and a bare "0x"
-// are let pass, because some nodes write them; the hashes catch a wrong value.
+// UnmarshalJSON reads "0x" and hexadecimal digits. Leading zeros and a bare "0x" are
+// accepted, because some nodes write them; the hashes catch a wrong value.
 func (q *Quantity) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
 		*q = nil
@@ -49,7 +50,7 @@ func (q *Quantity) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Uint64 gives the value; false when it is absent or does not fit.
+// Uint64 returns the value; ok is false when it is absent or does not fit.
 func (q Quantity) Uint64() (value uint64, ok bool) {
 	if q == nil || len(q) > 8 {
 		return 0, false
@@ -60,9 +61,9 @@ func (q Quantity) Uint64() (value uint64, ok bool) {
 	return value, true
 }
 
-// committed gives the value that hashed bytes with the quantity in them commit to:
-// there an absent one is written as zero is, and no hash tells the two apart. What
-// is said of such a number must not depend on which of them a node chose to tell.
+// committed returns the value that hashed bytes with the quantity in them commit to:
+// an absent one is encoded as zero is, and no hash distinguishes the two. What is
+// signed must not depend on which of them a node reports.
 func (q Quantity) committed() (value uint64, ok bool) {
 	if q == nil {
 		return 0, true
@@ -70,7 +71,7 @@ func (q Quantity) committed() (value uint64, ok bool) {
 	return q.Uint64()
 }
 
-// Is tells whether the quantity is present and equals value.
+// Is reports whether the quantity is present and equals value.
 func (q Quantity) Is(value uint64) bool {
 	got, ok := q.Uint64()
 	return ok && got == value
@@ -106,7 +107,7 @@ func hexDigits(text []byte) ([]byte, bool) {
 	return text[3 : n-1], true
 }
 
-// Transaction is a transaction as nodes tell it, with the members of every
+// Transaction is a transaction as nodes report it, with the members of every
 // type that can be encoded. Absent members are nil.
 type Transaction struct {
 	Type             Quantity     `json:"type"`
@@ -115,24 +116,24 @@ type Transaction struct {
 	BlockNumber      Quantity     `json:"blockNumber"`
 	TransactionIndex Quantity     `json:"transactionIndex"`
 
-	ChainID              Quantity             `json:"chainId"`
-	Nonce                Quantity             `json:"nonce"`
-	GasPrice             Quantity             `json:"gasPrice"`
-	MaxPriorityFeePerGas Quantity             `json:"maxPriorityFeePerGas"`
-	MaxFeePerGas         Quantity             `json:"maxFeePerGas"`
-	Gas                  Quantity             `json:"gas"`
-	From                 *common.Address      `json:"from"`
-	To                   *common.Address      `json:"to"`
-	Value                Quantity             `json:"value"`
-	Input                Data                 `json:"input"`
-	AccessList           array[accessEntry]   `json:"accessList"`
-	MaxFeePerBlobGas     Quantity             `json:"maxFeePerBlobGas"`
-	BlobVersionedHashes  []common.Hash        `json:"blobVersionedHashes"`
-	AuthorizationList    array[authorization] `json:"authorizationList"`
-	V                    Quantity             `json:"v"`
-	R                    Quantity             `json:"r"`
-	S                    Quantity             `json:"s"`
-	YParity              Quantity             `json:"yParity"`
+	ChainID              Quantity            `json:"chainId"`
+	Nonce                Quantity            `json:"nonce"`
+	GasPrice             Quantity            `json:"gasPrice"`
+	MaxPriorityFeePerGas Quantity            `json:"maxPriorityFeePerGas"`
+	MaxFeePerGas         Quantity            `json:"maxFeePerGas"`
+	Gas                  Quantity            `json:"gas"`
+	From                 *common.Address     `json:"from"`
+	To                   *common.Address     `json:"to"`
+	Value                Quantity            `json:"value"`
+	Input                Data                `json:"input"`
+	AccessList           list[accessEntry]   `json:"accessList"`
+	MaxFeePerBlobGas     Quantity            `json:"maxFeePerBlobGas"`
+	BlobVersionedHashes  []common.Hash       `json:"blobVersionedHashes"`
+	AuthorizationList    list[authorization] `json:"authorizationList"`
+	V                    Quantity            `json:"v"`
+	R                    Quantity            `json:"r"`
+	S                    Quantity            `json:"s"`
+	YParity              Quantity            `json:"yParity"`
 
 	// OP stack deposits (0x7e).
 	SourceHash *common.Hash `json:"sourceHash"`
@@ -169,19 +170,19 @@ type authorization struct {
 	S       Quantity       `json:"s"`
 }
 
-// Receipt is a transaction receipt as nodes tell it. The members that no
+// Receipt is a transaction receipt as nodes report it. The members that no
 // root commits to (from, to, contractAddress, fees) are left out on purpose.
 type Receipt struct {
-	Type              Quantity        `json:"type"`
-	TransactionHash   *common.Hash    `json:"transactionHash"`
-	TransactionIndex  Quantity        `json:"transactionIndex"`
-	BlockHash         *common.Hash    `json:"blockHash"`
-	BlockNumber       Quantity        `json:"blockNumber"`
-	Status            Quantity        `json:"status"`
-	Root              Data            `json:"root"` // before Byzantium, instead of status
-	GasUsed           Quantity        `json:"gasUsed"`
-	CumulativeGasUsed Quantity        `json:"cumulativeGasUsed"`
-	Logs              array[logEntry] `json:"logs"`
+	Type              Quantity       `json:"type"`
+	TransactionHash   *common.Hash   `json:"transactionHash"`
+	TransactionIndex  Quantity       `json:"transactionIndex"`
+	BlockHash         *common.Hash   `json:"blockHash"`
+	BlockNumber       Quantity       `json:"blockNumber"`
+	Status            Quantity       `json:"status"`
+	Root              Data           `json:"root"` // before Byzantium, instead of status
+	GasUsed           Quantity       `json:"gasUsed"`
+	CumulativeGasUsed Quantity       `json:"cumulativeGasUsed"`
+	Logs              list[logEntry] `json:"logs"`
 
 	// OP stack deposits (0x7e).
 	DepositNonce          Quantity `json:"depositNonce"`
@@ -194,7 +195,7 @@ type logEntry struct {
 	Data    Data           `json:"data"`
 }
 
-// Header is a block header as nodes tell it: what its hash commits to.
+// Header is a block header as nodes report it: what its hash commits to.
 type Header struct {
 	Hash             *common.Hash    `json:"hash"`
 	ParentHash       *common.Hash    `json:"parentHash"`
@@ -226,14 +227,48 @@ type Header struct {
 // Block is a block with all its transactions.
 type Block struct {
 	Header
-	Transactions array[Transaction] `json:"transactions"`
+	Transactions list[Transaction] `json:"transactions"`
 }
 
-// Receipts is a list of receipts.
-type Receipts = array[Receipt]
+// Receipts are the receipts of a block.
+type Receipts = list[Receipt]
 
-// Decode reads what a node sent. Unknown members are skipped; what matters is held
-// against hashes afterwards.
+// Decode decodes what a node returned. Unknown members are skipped; what matters is
+// compared with hashes afterwards.
 func Decode(data []byte, into any) error {
 	return json.Unmarshal(data, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// list is a JSON array of objects. The reader's budget counts text, so what is decoded
+// must not outgrow it: "{}" is three bytes, and would be a transaction of 700. An
+// element whose text is below half of its own size in memory is refused; real ones
+// hold hashes and addresses, which take more.
+type list[T any] []T
+
+var errSparse = errors.New("element lacks most of its members")
+
+// UnmarshalJSONFrom reads an array, or null as none.
+func (l *list[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*l = nil
+	opening, err := d.ReadToken()
+	if err != nil || opening.Kind() == 'n' {
+		return err
+	}
+	if opening.Kind() != '[' {
+		return errors.New("not an array")
+	}
+	least := int64(reflect.TypeFor[T]().Size() / 2)
+	for d.PeekKind() != ']' {
+		start := d.InputOffset()
+		var element T
+		if err := json.UnmarshalDecode(d, &element); err != nil {
+			return err
+		}
+		if d.InputOffset()-start < least {
+			return errSparse
+		}
+		*l = append(*l, element)
+	}
+	_, err = d.ReadToken()
+	return err
 }

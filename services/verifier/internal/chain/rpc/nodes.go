@@ -1,0 +1,372 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/evm"
+)
+
+// pool is the endpoints of one chain.
+type pool struct {
+	endpoints []*endpoint
+	now       func() time.Time
+	timeout   time.Duration
+}
+
+// reading is a block and the endpoint that it was proven from.
+type reading struct {
+	block *evm.ProvenBlock
+	from  *endpoint
+}
+
+// attempts is how many endpoints one read is tried with.
+const attempts = 2
+
+// try reads from an endpoint and, when that fails, once more from another one. A
+// single endpoint is tried again, unless it is slow or its circuit is open: a
+// balancer may have another node behind it. Of two errors the more specific one is
+// returned.
+func (p *pool) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock, error)) (reading, error) {
+	e := p.next(nil, nil)
+	if e == nil {
+		return reading{}, p.noneAvailable()
+	}
+	var err error
+	for left := attempts; ; {
+		block, failure := read(e)
+		if failure == nil {
+			return reading{block, e}, nil
+		}
+		failure = fmt.Errorf("%s: %w", e.name, failure)
+		if isAny(failure, errTimeout, chain.ErrIntegrity, chain.ErrInconsistent, chain.ErrNotCanonical, chain.ErrQuorum) {
+			e.distrust()
+		}
+		err = moreSpecific(err, failure)
+		mustWait := isAny(failure, chain.ErrNotFinalized, chain.ErrFinalityUnavailable) && !errors.Is(failure, errThisNodeOnly)
+		if left--; left == 0 || ctx.Err() != nil || mustWait {
+			return reading{}, err
+		}
+		if e = p.next(e, failure); e == nil {
+			return reading{}, err
+		}
+	}
+}
+
+// next returns the endpoint to try: not the last one, unless there is no other and
+// it may answer differently at once.
+func (p *pool) next(last *endpoint, failure error) *endpoint {
+	now := p.now()
+	for _, e := range p.available() {
+		if e != last && e.circuit.admit(now, p.timeout) {
+			return e
+		}
+	}
+	if last == nil || len(p.endpoints) > 1 || !last.circuit.closed(now) || isAny(failure, errTimeout, errTooLarge,
+		chain.ErrRateLimited, chain.ErrWrongChain, chain.ErrQuorum, chain.ErrUnsupportedType,
+		chain.ErrHeaderUnverifiable, chain.ErrHistoryPruned) {
+		return nil
+	}
+	return last
+}
+
+// moreSpecific returns the error to report: the later one, unless only the earlier
+// came from an answer, or shows that the nodes disagree.
+func moreSpecific(earlier, later error) error {
+	noAnswer := isAny(later, chain.ErrUnavailable, chain.ErrRateLimited, chain.ErrWrongChain)
+	if earlier != nil && (noAnswer && !errors.Is(earlier, chain.ErrUnavailable) || errors.Is(earlier, chain.ErrQuorum)) {
+		return earlier
+	}
+	return later
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}
+
+// available returns the endpoints that may be used now, best first.
+func (p *pool) available() []*endpoint {
+	now := p.now()
+	return slices.DeleteFunc(p.byTrust(), func(e *endpoint) bool { return e.isWrongChain() || !e.circuit.closed(now) })
+}
+
+// byTrust returns all endpoints, best first: as configured, but after them those
+// that returned something wrong or nothing in time, and then those with an open
+// circuit.
+func (p *pool) byTrust() []*endpoint {
+	now := p.now()
+	ranks := make(map[*endpoint]int, len(p.endpoints))
+	for _, e := range p.endpoints {
+		switch {
+		case !e.circuit.closed(now):
+			ranks[e] = 2
+		case e.isDistrusted():
+			ranks[e] = 1
+		}
+	}
+	list := slices.Clone(p.endpoints)
+	slices.SortStableFunc(list, func(a, b *endpoint) int { return ranks[a] - ranks[b] })
+	return list
+}
+
+// noneAvailable returns why no endpoint may be used.
+func (p *pool) noneAvailable() error {
+	if p.allWrongChain() {
+		return fmt.Errorf("every node: %w", chain.ErrWrongChain)
+	}
+	now, limited, soonest := p.now(), false, time.Minute
+	for _, e := range p.endpoints {
+		if e.isWrongChain() {
+			continue
+		}
+		until, byLimit := e.circuit.openUntil()
+		limited = limited || byLimit
+		soonest = min(soonest, max(until.Sub(now), time.Second))
+	}
+	if limited {
+		return chain.WithRetryAfter(chain.ErrRateLimited, soonest)
+	}
+	return chain.WithRetryAfter(chain.ErrUnavailable, soonest)
+}
+
+func (p *pool) allWrongChain() bool {
+	return !slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return !e.isWrongChain() })
+}
+
+// endpoint is one node, or one provider's balancer, and what is known of it.
+type endpoint struct {
+	name    string // host, for logs and metrics; never the URL, which may hold a key
+	url     string
+	timeout time.Duration
+	client  *http.Client
+	hooks   Hooks
+	log     *slog.Logger
+	now     func() time.Time
+	circuit circuit
+
+	mu              sync.Mutex
+	singlyUntil     time.Time // it does not take batches
+	receipts        receiptsMethod
+	receiptsUntil   time.Time
+	wrongChain      bool
+	distrustedUntil time.Time // it returned something wrong, or nothing in time
+	head            head      // what it reported last
+	highest         head      // the highest that it reported lately; zero = nothing to compare its next report with
+}
+
+// capabilityTTL is how long a detected capability of a node holds.
+const capabilityTTL = 10 * time.Minute
+
+// receiptsMethod is how the receipts of a block are requested, the best one first.
+type receiptsMethod int
+
+const (
+	receiptsByHash   receiptsMethod = iota // eth_getBlockReceipts with the block's hash
+	receiptsByNumber                       // the same with its number: some ignore hashes
+	receiptsSingly                         // eth_getTransactionReceipt for each transaction
+)
+
+func (e *endpoint) refusesBatches() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.now().Before(e.singlyUntil)
+}
+
+func (e *endpoint) setRefusesBatches() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.singlyUntil = e.now().Add(capabilityTTL)
+}
+
+func (e *endpoint) receiptsMethod() receiptsMethod {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.now().After(e.receiptsUntil) {
+		return receiptsByHash
+	}
+	return e.receipts
+}
+
+func (e *endpoint) setReceiptsMethod(m receiptsMethod) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.receipts, e.receiptsUntil = m, e.now().Add(capabilityTTL)
+}
+
+// setWrongChain stops or resumes the use of the endpoint, and reports whether that
+// is a change.
+func (e *endpoint) setWrongChain(wrong bool) (changed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	changed = e.wrongChain != wrong
+	e.wrongChain = wrong
+	return changed
+}
+
+func (e *endpoint) isWrongChain() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.wrongChain
+}
+
+// distrust puts the endpoint behind the others for a while.
+func (e *endpoint) distrust() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.distrustedUntil = e.now().Add(time.Minute)
+}
+
+func (e *endpoint) isDistrusted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.now().Before(e.distrustedUntil)
+}
+
+// head is how far the chain is by the report of one endpoint.
+type head struct {
+	latest, finalized uint64
+	latestTime        uint64       // timestamp of the latest block, seconds
+	finalizedTime     uint64       // timestamp of the finalized block, seconds
+	finalizedHash     *common.Hash // nil where it is not reported
+	at                time.Time    // when it was requested; zero = never
+}
+
+// Bounds of a plausible head. A latest block from the future, or more new blocks than
+// the time between them allows, are another chain's, or an error.
+const (
+	maxClockSkew      = 2 * time.Minute
+	maxBlocksASecond  = 100
+	maxBlocksAtOnce   = 1_000 // blocks that need no time, for development chains
+	blocksAtOnceSlack = maxBlocksAtOnce / maxBlocksASecond
+)
+
+// tooFarAhead reports whether to is further ahead of from than any chain runs.
+func tooFarAhead(from, to head) bool {
+	if to.latest <= from.latest {
+		return false
+	}
+	seconds := uint64(0)
+	if to.latestTime > from.latestTime {
+		seconds = to.latestTime - from.latestTime
+	}
+	return (to.latest-from.latest)/maxBlocksASecond > seconds+blocksAtOnceSlack
+}
+
+// setHead replaces what the endpoint reported before: an error lasts until its next
+// report. It returns false, and keeps the old report, when no chain can have come as
+// far.
+//
+// The report is compared with the highest one of the last maxAge. The first of all
+// becomes that only when a second one follows from it, so that an error at the start
+// does not outweigh what is right.
+func (e *endpoint) setHead(h head, maxAge time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if h.at.Before(e.head.at) {
+		return true // there is a later report
+	}
+	comparable := !e.highest.at.IsZero() && h.at.Sub(e.highest.at) <= maxAge
+	switch {
+	case comparable && tooFarAhead(e.highest, h):
+		return false
+	case comparable && h.latest >= e.highest.latest:
+		e.highest = h
+	case comparable: // a step back
+	case e.head.at.IsZero() || h.at.Sub(e.head.at) > maxAge || tooFarAhead(e.head, h) || tooFarAhead(h, e.head):
+		e.highest = head{}
+	default:
+		e.highest = h
+	}
+	e.head = h
+	return true
+}
+
+// lastHead returns what the endpoint reported last, and whether that is within maxAge
+// and of the right chain.
+func (e *endpoint) lastHead(maxAge time.Duration) (h head, fresh bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.head, !e.wrongChain && !e.head.at.IsZero() && e.now().Sub(e.head.at) <= maxAge
+}
+
+// When a circuit opens, and for how long.
+const (
+	circuitFailures = 3
+	circuitShortest = 2 * time.Second
+	circuitLongest  = time.Minute
+)
+
+// circuit keeps requests away from an endpoint that fails. It opens after three
+// exchanges in a row that broke off or were refused, for a time that doubles with
+// every further one; then a single exchange may try. A rate limit opens it at once
+// for as long as the endpoint asks.
+//
+// Wrong answers do not open it: a request for a block that cannot be proven must not
+// end the service for others.
+type circuit struct {
+	mu       sync.Mutex
+	failures int
+	until    time.Time
+	limited  bool // open because of a rate limit
+}
+
+// record counts an exchange.
+func (c *circuit) record(now time.Time, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case isAny(err, errCanceled, errNoMemory), c.limited && now.Before(c.until): // an answer from before the limit changes nothing
+	case err == nil, errors.Is(err, errTooLarge), errors.Is(err, errBatchRefused):
+		c.failures, c.until, c.limited = 0, time.Time{}, false
+	case errors.Is(err, chain.ErrRateLimited):
+		seconds, _ := chain.RetryAfter(err)
+		c.until, c.limited = now.Add(time.Duration(max(seconds, 1))*time.Second), true
+	default:
+		if c.failures++; c.failures < circuitFailures {
+			return
+		}
+		pause := circuitLongest
+		if doublings := c.failures - circuitFailures; doublings < 5 {
+			pause = circuitShortest << doublings
+		}
+		c.until, c.limited = now.Add(pause), false
+	}
+}
+
+// admit reports whether an exchange may go out. After an open circuit's time it
+// admits one, and the next only when that has had time to end.
+func (c *circuit) admit(now time.Time, trial time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Before(c.until) {
+		return false
+	}
+	if c.failures >= circuitFailures {
+		c.until = now.Add(trial)
+	}
+	return true
+}
+
+// closed reports, without counting as a trial, whether an exchange would go out.
+func (c *circuit) closed(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !now.Before(c.until)
+}
+
+// openUntil returns when the next exchange may go out, and whether a rate limit is
+// the reason.
+func (c *circuit) openUntil() (until time.Time, limited bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.until, c.limited
+}

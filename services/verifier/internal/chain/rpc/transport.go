@@ -1,0 +1,446 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pforte/pforte/pkg/flight"
+	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/evm"
+)
+
+const (
+	maxBatch   = 10           // calls in one batch; providers allow 20 and more
+	maxReplies = 2 * maxBatch // replies read from one body: unknown and repeated ids happen
+)
+
+// call is one JSON-RPC call and, once answered, its result or error.
+type call struct {
+	method string
+	params []any
+	result []byte // JSON; nil before the reply and for null
+	err    error  // holds a *chain.Fault, or is errNoMethod or errParams
+	done   bool
+}
+
+func newCall(method string, params ...any) *call { return &call{method: method, params: params} }
+
+// How an exchange fails. Each but errNoMethod and errParams comes with a *chain.Fault.
+var (
+	errNoMethod     = errors.New("method not available")
+	errParams       = errors.New("parameters refused")
+	errBatchRefused = errors.New("batch refused")
+	errTimeout      = errors.New("timeout")
+	errCanceled     = errors.New("canceled by the caller")
+	errNotJSONRPC   = fmt.Errorf("response is not JSON-RPC: %w", chain.ErrUnavailable)
+	errTooLarge     = fmt.Errorf("response is too large: %w", chain.ErrUnavailable)
+	errNoMemory     = fmt.Errorf("no memory for the response: %w", chain.ErrUnavailable)
+)
+
+// decode decodes the result into value and reports whether there is one.
+func (c *call) decode(value any) (found bool, err error) {
+	if isAny(c.err, errNoMethod, errParams) {
+		return false, fmt.Errorf("%s: %w: %w", c.method, c.err, chain.ErrUnavailable)
+	}
+	if c.err != nil {
+		return false, fmt.Errorf("%s: %w", c.method, c.err)
+	}
+	if c.result == nil {
+		return false, nil
+	}
+	if err := evm.Decode(c.result, value); err != nil {
+		return false, fmt.Errorf("%s: decode the result: %w", c.method, chain.ErrUnavailable)
+	}
+	return true, nil
+}
+
+// do makes the calls, at most maxBatch of them, in one exchange where the node
+// allows it. Results and errors of single calls are in the calls; the error returned
+// is that of the exchange itself, with which the calls mean nothing.
+//
+// The memory of the responses is taken from r; without r, each is bounded to
+// maxHeadBody.
+func (e *endpoint) do(ctx context.Context, r *reservation, calls ...*call) error {
+	if len(calls) == 1 || e.refusesBatches() {
+		return e.doSingly(ctx, r, calls)
+	}
+	err := e.doBatch(ctx, r, calls)
+	if errors.Is(err, errBatchRefused) {
+		e.setRefusesBatches()
+		return e.doSingly(ctx, r, calls)
+	}
+	if err != nil {
+		return err
+	}
+	var open []*call
+	for _, c := range calls {
+		if !c.done {
+			open = append(open, c)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	e.setRefusesBatches() // it answers a part of them only
+	return e.doSingly(ctx, r, open)
+}
+
+// doBatch makes one exchange for all calls.
+func (e *endpoint) doBatch(ctx context.Context, r *reservation, calls []*call) error {
+	body, err := e.exchange(ctx, r, calls, true)
+	if err != nil {
+		return err
+	}
+	replies, batch, err := decodeReplies(body)
+	if err != nil {
+		return errNotJSONRPC
+	}
+	if !batch {
+		if replies[0].err != nil {
+			if err := e.rateLimited([]*call{{err: replies[0].err.fault()}}); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("%w: %w", errBatchRefused, chain.ErrUnavailable)
+	}
+	for _, reply := range replies {
+		assign(calls, reply) // other ids are ignored; open calls are made again
+	}
+	return e.rateLimited(calls)
+}
+
+// doSingly makes each call by itself, all at the same time.
+func (e *endpoint) doSingly(ctx context.Context, r *reservation, calls []*call) error {
+	errs := make([]error, len(calls))
+	var group sync.WaitGroup
+	for i, c := range calls {
+		group.Go(func() { errs[i] = guarded(e.log, func() error { return e.doSingle(ctx, r, c) }) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *endpoint) doSingle(ctx context.Context, r *reservation, c *call) error {
+	c.done, c.result, c.err = false, nil, nil
+	calls := []*call{c}
+	body, err := e.exchange(ctx, r, calls, false)
+	if err != nil {
+		return err
+	}
+	replies, batch, err := decodeReplies(body)
+	if err != nil || batch {
+		return errNotJSONRPC
+	}
+	if replies[0].err != nil {
+		replies[0].id = "1" // errors may come without an id
+	}
+	if !assign(calls, replies[0]) {
+		return errNotJSONRPC
+	}
+	return e.rateLimited(calls)
+}
+
+// rateLimited returns a rate limit that came as a reply, and opens the circuit.
+func (e *endpoint) rateLimited(calls []*call) error {
+	for _, c := range calls {
+		if errors.Is(c.err, chain.ErrRateLimited) {
+			err := chain.WithRetryAfter(c.err, retryAfter(nil, e.now()))
+			e.circuit.record(e.now(), err)
+			return err
+		}
+	}
+	return nil
+}
+
+// exchange sends the calls and records how it went, for circuit and metrics.
+func (e *endpoint) exchange(ctx context.Context, r *reservation, calls []*call, batch bool) ([]byte, error) {
+	request, err := encodeCalls(calls, batch)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", calls[0].method, chain.ErrUnavailable)
+	}
+	method := calls[0].method
+	if len(calls) > 1 {
+		method = "batch"
+	}
+	ctx, span := tracing.Call(ctx, "rpc", method)
+	start := e.now()
+	body, err := e.post(ctx, request, r)
+	e.hooks.RPC(e.name, method, e.now().Sub(start), err)
+	e.circuit.record(e.now(), err)
+	span.Set("node", e.name)
+	span.End(tracing.Failed(err))
+	return body, err
+}
+
+// newHTTPClient returns a client for JSON-RPC: connections are kept, responses may
+// be compressed, redirects are not followed. Each call's time is bounded by its
+// context.
+func newHTTPClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConns:           256,
+			MaxIdleConnsPerHost:    64,
+			IdleConnTimeout:        90 * time.Second,
+			TLSHandshakeTimeout:    5 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// post sends one body and returns the response's. Its errors never hold the URL,
+// which may have a key in it.
+func (e *endpoint) post(caller context.Context, body []byte, r *reservation) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(caller, e.timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("create the request: %w", chain.ErrUnavailable)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "pforte-verifier")
+	response, err := e.client.Do(request)
+	if err == nil {
+		defer response.Body.Close() //nolint:errcheck // nothing is written
+		if response.StatusCode != http.StatusOK {
+			return e.readError(response)
+		}
+		if body, err = readBody(response.Body, r); err == nil || isFault(err) {
+			return body, err
+		}
+	}
+	switch {
+	case caller.Err() != nil:
+		return nil, fmt.Errorf("%w: %w", errCanceled, chain.ErrUnavailable)
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: %w", errTimeout, chain.ErrUnavailable)
+	}
+	return nil, fmt.Errorf("connection failed: %w", chain.ErrUnavailable)
+}
+
+// readError reads a response with another status than 200, which may hold a
+// JSON-RPC error.
+func (e *endpoint) readError(r *http.Response) ([]byte, error) {
+	switch {
+	case r.StatusCode == http.StatusTooManyRequests:
+		limited := fmt.Errorf("status 429: %w", chain.ErrRateLimited)
+		return nil, chain.WithRetryAfter(limited, retryAfter(r.Header, e.now()))
+	case r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented:
+		return nil, fmt.Errorf("status %d: %w", r.StatusCode, chain.ErrUnavailable)
+	}
+	if body, err := readBody(io.LimitReader(r.Body, maxHeadBody), nil); err == nil {
+		if replies, _, err := decodeReplies(body); err == nil && len(replies) > 0 && replies[0].err != nil {
+			return body, nil
+		}
+	}
+	switch r.StatusCode {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
+		http.StatusNotImplemented:
+		return nil, fmt.Errorf("status %d: %w: %w", r.StatusCode, errBatchRefused, chain.ErrUnavailable)
+	default:
+		return nil, fmt.Errorf("status %d: %w", r.StatusCode, chain.ErrUnavailable)
+	}
+}
+
+// retryAfter reads the header (RFC 9110 section 10.2.3), bounded to a second and a
+// minute; without one it returns a few seconds.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	const usual, longest = 5 * time.Second, time.Minute
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return min(max(time.Duration(seconds)*time.Second, time.Second), longest)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(at.Sub(now), time.Second), longest)
+	}
+	return usual
+}
+
+// encodeCalls encodes calls with the ids 1, 2, …; as a batch or, if it is not one,
+// the only call by itself.
+func encodeCalls(calls []*call, batch bool) ([]byte, error) {
+	type request struct {
+		Version string `json:"jsonrpc"`
+		ID      int    `json:"id"`
+		Method  string `json:"method"`
+		Params  []any  `json:"params"`
+	}
+	requests := make([]request, len(calls))
+	for i, c := range calls {
+		requests[i] = request{"2.0", i + 1, c.method, c.params}
+	}
+	if batch {
+		return json.Marshal(requests)
+	}
+	return json.Marshal(requests[0])
+}
+
+// reply is one JSON-RPC reply; result is a part of the body that it came in.
+type reply struct {
+	id     string
+	result []byte
+	err    *rpcError
+}
+
+// decodeReplies splits a body into replies without copying their results.
+func decodeReplies(body []byte) (replies []reply, batch bool, err error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if d.PeekKind() == '[' {
+		batch = true
+		if _, err := d.ReadToken(); err != nil {
+			return nil, batch, err
+		}
+	}
+	for d.PeekKind() == '{' {
+		if len(replies) == maxReplies {
+			return nil, batch, errors.New("more replies than calls")
+		}
+		r, err := decodeReply(d, body)
+		if err != nil {
+			return nil, batch, err
+		}
+		replies = append(replies, r)
+		if !batch {
+			return replies, batch, nil
+		}
+	}
+	if !batch {
+		return nil, batch, errors.New("neither an object nor an array")
+	}
+	_, err = d.ReadToken() // the closing bracket, else what is wrong
+	return replies, batch, err
+}
+
+func decodeReply(d *jsontext.Decoder, body []byte) (r reply, err error) {
+	if _, err := d.ReadToken(); err != nil {
+		return r, err
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return r, err
+		}
+		member := name.String()
+		value, err := d.ReadValue()
+		if err != nil {
+			return r, err
+		}
+		end := d.InputOffset()
+		value = body[end-int64(len(value)) : end]
+		switch {
+		case member == "id":
+			r.id = strings.Trim(string(value), `"`)
+		case member == "result" && value.Kind() != 'n':
+			r.result = value
+		case member == "error" && value.Kind() == '{':
+			r.err = new(rpcError)
+			_ = evm.Decode(value, r.err) // an error of another shape is an error all the same
+		}
+	}
+	_, err = d.ReadToken()
+	return r, err
+}
+
+// assign puts a reply into the call with its id, and reports whether there is one
+// that is still open.
+func assign(calls []*call, r reply) bool {
+	id, err := strconv.Atoi(r.id)
+	if err != nil || id < 1 || id > len(calls) || calls[id-1].done {
+		return false
+	}
+	c := calls[id-1]
+	c.done, c.result = true, r.result
+	if r.err != nil {
+		c.result, c.err = nil, r.err.fault()
+	}
+	return true
+}
+
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// fault translates a node's error. Nodes agree on few codes, so their messages count
+// too. "Not found" becomes null (no error), as with the other nodes.
+func (e *rpcError) fault() error {
+	message := strings.ToLower(e.Message)
+	has := func(words ...string) bool {
+		for _, word := range words {
+			if strings.Contains(message, word) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("too large", "response size"):
+		return chain.ErrUnavailable // not a rate limit: it must not open the circuit
+	case e.Code == 429, e.Code == -32005, has("rate limit", "too many requests", "limit exceeded", "capacity", "throttl"):
+		return chain.ErrRateLimited
+	case e.Code == 4444, has("prun", "missing trie node", "history"):
+		return chain.ErrHistoryPruned
+	case has("indexing is in progress"):
+		return chain.ErrReceiptUnavailable
+	case e.Code == -32601, has("not supported", "unsupported", "does not exist", "not available"):
+		return errNoMethod
+	case e.Code == -32602:
+		return errParams
+	case has("not found", "unknown block", "could not find"):
+		return nil
+	default:
+		return chain.ErrUnavailable
+	}
+}
+
+// guarded runs work that has a goroutine of its own: a panic in it, as over a
+// response that it was not made for, is an error of the one call and not the end of
+// the process with its payments.
+func guarded(log *slog.Logger, work func() error) error {
+	_, err := flight.Guard(func() (struct{}, error) { return struct{}{}, work() })
+	return asFault(log, err)
+}
+
+// asFault adds a *chain.Fault to the errors of shared or guarded work that have none:
+// to a panic, and to a caller's cancellation.
+func asFault(log *slog.Logger, err error) error {
+	var panicked *flight.PanicError
+	switch {
+	case err == nil, isFault(err):
+		return err
+	case errors.As(err, &panicked):
+		log.Error("panic while reading a chain", "panic", panicked.Value, "stack", string(panicked.Stack))
+		return fmt.Errorf("panic: %v: %w", panicked.Value, chain.ErrUnavailable)
+	default:
+		return fmt.Errorf("%w: %w", errCanceled, chain.ErrUnavailable)
+	}
+}
+
+func isFault(err error) bool {
+	var fault *chain.Fault
+	return errors.As(err, &fault)
+}
