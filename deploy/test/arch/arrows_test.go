@@ -14,8 +14,8 @@ var layers = [][]string{
 	{"internal/app", "internal/devnet", "internal/agent"},
 	{"internal/httpapi"},
 	{"internal/account", "internal/verification", "internal/payment/paywall"},
-	{"internal/evm", "internal/payment"},
-	{"internal/user", "internal/session", "internal/ratelimit", "internal/password", "internal/chain", "internal/eip3009", "internal/config", "api"},
+	{"internal/evm", "internal/payment", "internal/config"},
+	{"internal/user", "internal/session", "internal/ratelimit", "internal/password", "internal/chain", "internal/eip3009", "api"},
 }
 
 // Arrows gives every import that runs the wrong way, and every room that has no

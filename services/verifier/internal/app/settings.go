@@ -48,13 +48,13 @@ func (s *settings) loadChains() (err error) {
 		if len(one.RPCURLs) == 0 {
 			return nil // reported as missing
 		}
-		return under("CHAIN_", one.Validate())
+		return under("CHAIN_", config.ValidateChain(one))
 	}
 	text, err := os.ReadFile(c.File)
 	if err != nil {
 		return fmt.Errorf("CHAINS_FILE: %w", err)
 	}
-	s.chains, err = chain.ParseFile(text)
+	s.chains, err = config.ParseChains(text)
 	faults := []error{err}
 	for i, c := range s.chains {
 		if err := s.CheckUpstreams(c.RPCURLs); err != nil {

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+)
+
+var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// ValidateChain reports all faults of a chain at once. It never repeats an RPC URL.
+func ValidateChain(c chain.Config) error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if !nameForm.MatchString(c.Name) {
+		fault("name %q: must be 1 to 32 lower-case letters, digits and inner hyphens", c.Name)
+	}
+	if c.ID == 0 {
+		fault("id: must be a positive EIP-155 chain id")
+	}
+	if len(c.RPCURLs) == 0 {
+		fault("rpcUrls: at least one is needed")
+	}
+	validateURLs(c.RPCURLs, fault)
+	if c.Quorum < 0 || len(c.RPCURLs) > 0 && c.Quorum > len(c.RPCURLs) {
+		fault("quorum: must be 1 to the number of rpcUrls (%d)", len(c.RPCURLs))
+	}
+	if c.RPCTimeout < 0 || c.RPCTimeout > time.Minute {
+		fault("rpcTimeoutSeconds: must be 1 to 60")
+	}
+	if c.MaxHeadAge != 0 && (c.MaxHeadAge < 2*time.Second || c.MaxHeadAge > time.Hour) {
+		fault("maxHeadAgeSeconds: must be 2 to 3600")
+	}
+	if t := c.USDToken; t != nil {
+		if _, err := chain.ParseAddress(t.Address); err != nil {
+			fault("usdToken.address: %w", err)
+		}
+		if t.Name == "" || t.Version == "" {
+			fault("usdToken: name and version are needed, as the token's EIP-712 domain has them")
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func validateURLs(urls []string, fault func(format string, args ...any)) {
+	seen := map[string]bool{}
+	for i, raw := range urls {
+		u, err := url.Parse(raw)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+			fault("rpcUrls.%d: must be an http or https URL", i)
+			continue
+		}
+		if seen[nodeOf(u)] {
+			fault("rpcUrls.%d: comes twice, which would count as two nodes", i)
+		}
+		seen[nodeOf(u)] = true
+	}
+}
+
+// nodeOf returns the URL in one spelling: one node under two names must not count as
+// two.
+func nodeOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	return host + ":" + port + strings.TrimRight(u.EscapedPath(), "/") + "?" + u.RawQuery
+}
+
+// wireFile is the file that CHAINS_FILE names.
+type wireFile struct {
+	Chains []struct {
+		Name              string   `json:"name"`
+		ID                uint64   `json:"id"`
+		RPCURLs           []string `json:"rpcUrls"`
+		Quorum            int      `json:"quorum"`
+		RPCTimeoutSeconds int      `json:"rpcTimeoutSeconds"`
+		MaxHeadAgeSeconds int      `json:"maxHeadAgeSeconds"`
+		USDToken          *struct {
+			Address string `json:"address"`
+			Name    string `json:"name"`
+			Version string `json:"version"`
+		} `json:"usdToken"`
+	} `json:"chains"`
+}
+
+// ParseChains reads a CHAINS_FILE: {"chains": [{"name", "id", "rpcUrls"} and, where
+// wanted, {"quorum", "rpcTimeoutSeconds", "maxHeadAgeSeconds", "usdToken":
+// {"address", "name", "version"}}]}. Names and ids come once each; the first chain
+// is the one that the route "chain" stands for. All faults are reported at once.
+func ParseChains(text []byte) ([]chain.Config, error) {
+	var file wireFile
+	if err := strictjson.Unmarshal(text, &file, strictjson.Rules{}); err != nil {
+		return nil, err
+	}
+	var configs []chain.Config
+	var faults []error
+	names, ids := map[string]bool{}, map[uint64]bool{}
+	for i, wire := range file.Chains {
+		c := chain.Config{
+			Name: wire.Name, ID: wire.ID, RPCURLs: wire.RPCURLs, Quorum: wire.Quorum,
+			RPCTimeout: time.Duration(wire.RPCTimeoutSeconds) * time.Second,
+			MaxHeadAge: time.Duration(wire.MaxHeadAgeSeconds) * time.Second,
+		}
+		if wire.USDToken != nil {
+			c.USDToken = &chain.Token{Address: wire.USDToken.Address, Name: wire.USDToken.Name, Version: wire.USDToken.Version}
+		}
+		if err := ValidateChain(c); err != nil {
+			faults = append(faults, fmt.Errorf("chains.%d (%s): %w", i, wire.Name, err))
+		}
+		if names[c.Name] || ids[c.ID] || c.Name == "chain" {
+			faults = append(faults, fmt.Errorf("chains.%d (%s): name and id must come once, and not be the word chain", i, wire.Name))
+		}
+		names[c.Name], ids[c.ID] = true, true
+		configs = append(configs, c)
+	}
+	if len(configs) == 0 {
+		faults = append(faults, errors.New("chains: at least one is needed"))
+	}
+	return configs, errors.Join(faults...)
+}
