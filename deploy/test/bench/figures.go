@@ -50,7 +50,7 @@ func (s samples) less(other samples, times float64) samples {
 	return differences
 }
 
-// figure writes three significant digits, with a space between thousands.
+// figure writes three significant digits, with a comma between thousands.
 func figure(f float64) string {
 	switch {
 	case f >= 1000:
@@ -68,7 +68,7 @@ func figure(f float64) string {
 func count(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + " " + digits[i:]
+		digits = digits[:i] + "," + digits[i:]
 	}
 	return digits
 }

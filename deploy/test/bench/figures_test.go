@@ -3,7 +3,7 @@ package main
 import "testing"
 
 func TestFigures(t *testing.T) {
-	for f, want := range map[float64]string{0.004: "0.00", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 1234.5: "1 235", 1234567: "1 234 567"} {
+	for f, want := range map[float64]string{0.004: "0.00", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 1234.5: "1,235", 1234567: "1,234,567"} {
 		if got := figure(f); got != want {
 			t.Errorf("%v: %q, want %q", f, got, want)
 		}
