@@ -10,7 +10,7 @@ import (
 // homes says in which rooms, as module/room, an outside library may be
 // imported. A pattern's * stands for one name.
 var homes = map[string][]string{
-	"github.com/CycloneDX/cyclonedx-go":         {"deploy/internal/release"},
+	"github.com/CycloneDX/cyclonedx-go":         {"deploy/release"},
 	"github.com/alicebob/miniredis/v2":          {"deploy/internal/layout"},
 	"github.com/caarlos0/env/v11":               {"pkg/config"},
 	"github.com/caddyserver/caddy/v2":           {"proxy/.", "proxy/edge"},

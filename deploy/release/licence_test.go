@@ -1,4 +1,4 @@
-package release
+package main
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ func TestAModuleWithoutALicenceFailsTheRelease(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if licences, err := licencesIn(folder); !errors.Is(err, ErrLicence) {
+		if licences, _, err := licencesIn(folder, ""); !errors.Is(err, errLicence) {
 			t.Errorf("%s: %v, %v", name, licences, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package release_test
+package main
 
 import (
 	"archive/tar"
@@ -18,18 +18,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/pforte/pforte/deploy/internal/release"
 )
 
-var at = time.Unix(1_700_000_000, 0)
+var at = time.Unix(1_700_000_000, 0).UTC()
 
-// built gives a folder with one program for one platform.
+// built returns a folder with one program for one platform.
 func built(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	program := filepath.Join(folder, runtime.GOOS+"_"+runtime.GOARCH, "backup")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program, "../../backup")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program, "../backup")
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -46,14 +44,14 @@ func goenv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func options(t *testing.T) release.Options {
+func released(t *testing.T) options {
 	t.Helper()
-	return release.Options{
-		Version: "v1.2.3", At: at, Top: "../../..", Built: built(t), Cache: goenv(t, "GOMODCACHE"), Root: goenv(t, "GOROOT"), Out: t.TempDir(),
+	return options{
+		version: "v1.2.3", at: at, top: "../..", built: built(t), cache: goenv(t, "GOMODCACHE"), root: goenv(t, "GOROOT"), out: t.TempDir(),
 	}
 }
 
-// unpack gives the files of an archive by name.
+// unpack returns the files of an archive by name.
 func unpack(t *testing.T, archive []byte) map[string]string {
 	t.Helper()
 	compressed, err := gzip.NewReader(bytes.NewReader(archive))
@@ -83,8 +81,8 @@ func unpack(t *testing.T, archive []byte) map[string]string {
 }
 
 func TestAReleaseIsCompleteAndTheSameEveryTime(t *testing.T) {
-	o := options(t)
-	names, err := release.Make(o)
+	o := released(t)
+	names, err := release(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,12 +90,12 @@ func TestAReleaseIsCompleteAndTheSameEveryTime(t *testing.T) {
 	if diff := cmp.Diff([]string{folder + ".tar.gz", "SHA256SUMS"}, names); diff != "" {
 		t.Fatalf("differs (-want +got):\n%s", diff)
 	}
-	first := read(t, o.Out, names[0])
-	if sums := string(read(t, o.Out, names[1])); sums != fmt.Sprintf("%x  %s\n", sha256.Sum256(first), names[0]) {
+	first := read(t, o.out, names[0])
+	if sums := string(read(t, o.out, names[1])); sums != fmt.Sprintf("%x  %s\n", sha256.Sum256(first), names[0]) {
 		t.Errorf("the sums are %s", sums)
 	}
-	o.Out = t.TempDir()
-	if _, err := release.Make(o); err != nil || !bytes.Equal(first, read(t, o.Out, names[0])) {
+	o.out = t.TempDir()
+	if _, err := release(o); err != nil || !bytes.Equal(first, read(t, o.out, names[0])) {
 		t.Errorf("a second time it is another one, %v", err)
 	}
 	files := unpack(t, first)
@@ -163,8 +161,8 @@ func read(t *testing.T, folder, name string) []byte {
 }
 
 func TestAProgramThatHoldsAPathOfItsBuilderIsNotReleased(t *testing.T) {
-	o := options(t)
-	programs, err := filepath.Glob(filepath.Join(o.Built, "*", "*"))
+	o := released(t)
+	programs, err := filepath.Glob(filepath.Join(o.built, "*", "*"))
 	if err != nil || len(programs) != 1 {
 		t.Fatal(programs, err)
 	}
@@ -172,13 +170,13 @@ func TestAProgramThatHoldsAPathOfItsBuilderIsNotReleased(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteString(o.Cache + "/example.org/x.s"); err != nil {
+	if _, err := f.WriteString(o.cache + "/example.org/x.s"); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := release.Make(o); !errors.Is(err, release.ErrPath) {
+	if _, err := release(o); !errors.Is(err, errPath) {
 		t.Errorf("got %v", err)
 	}
 }
