@@ -2,31 +2,54 @@ package redisstore
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pforte/pforte/pkg/batch"
 	"github.com/pforte/pforte/pkg/tracing"
 
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// batchTimeout bounds one pipeline of loads, retries included.
-const batchTimeout = 4 * time.Second
+const (
+	// pipelineTimeout bounds one pipeline of loads, retries included.
+	pipelineTimeout = 4 * time.Second
+	// maxPipelines is how many are under way at once. The fewer, the more loads
+	// share one; with one alone, a connection that hangs would delay every session.
+	maxPipelines = 2
+	// maxPipeline bounds the loads of a pipeline, maxLoading those that wait for one.
+	maxPipeline = 256
+	maxLoading  = 4096
+)
 
-// load are the arguments of one Load.
+// pipelines sends concurrent loads together. It has nothing to close.
+type pipelines struct {
+	waiting chan *load
+	running chan struct{} // one element for each under way
+}
+
+func newPipelines() *pipelines {
+	return &pipelines{waiting: make(chan *load, maxLoading), running: make(chan struct{}, maxPipelines)}
+}
+
+// load is one Load that waits: its arguments, and its result once done is closed.
 type load struct {
 	ref      session.Ref
 	lifetime time.Duration
+
+	ctx    context.Context //nolint:containedctx // of the caller, who may have left
+	values []string
+	err    error
+	done   chan struct{}
 }
 
 // Load implements session.Store. Every request calls it, and sending and receiving is
 // most of its cost, which concurrent loads share in one pipeline. In a Cluster each is
 // sent alone, so that a node that is away does not delay sessions on other nodes.
 func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
-	values, err := s.values(ctx, load{ref, lifetime})
+	values, err := s.values(ctx, ref, lifetime)
 	if err != nil {
 		return session.Session{}, failed("load session", err)
 	}
@@ -36,35 +59,85 @@ func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duratio
 	return decode(ref, values)
 }
 
-// values returns those of a session's hash, none when it does not exist.
-func (s *Store) values(ctx context.Context, l load) ([]string, error) {
+// values returns those of a session's hash, none when it does not exist. ctx ends only
+// the waiting: a pipeline that was sent goes on for the other loads.
+func (s *Store) values(ctx context.Context, ref session.Ref, lifetime time.Duration) (values []string, err error) {
 	if s.loads == nil {
-		return s.scripts.load.Run(ctx, s.client, s.pair(l.ref), l.ref.Key, milliseconds(l.lifetime)).StringSlice()
+		return s.scripts.load.Run(ctx, s.client, s.pair(ref), ref.Key, milliseconds(lifetime)).StringSlice()
 	}
 	ctx, span := tracing.Call(ctx, "redis", "load session")
-	values, err := s.loads.Do(ctx, l)
-	span.End(tracing.Failed(err))
-	return values, err
+	defer func() { span.End(tracing.Failed(err)) }()
+	l := &load{ref: ref, lifetime: lifetime, ctx: ctx, done: make(chan struct{})}
+	select {
+	case s.loads.waiting <- l:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	s.sendLoads()
+	select {
+	case <-l.done:
+		return l.values, l.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// sendLoads starts sending what waits, unless maxPipelines are under way.
+func (s *Store) sendLoads() {
+	select {
+	case s.loads.running <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		for batch := s.loads.next(); len(batch) > 0; batch = s.loads.next() {
+			s.loadAll(batch)
+		}
+		<-s.loads.running
+		if len(s.loads.waiting) > 0 { // queued after next and before the line above
+			s.sendLoads()
+		}
+	}()
+}
+
+// next returns the loads that wait and whose callers have not left. It first yields
+// the processor to goroutines that are about to load.
+func (p *pipelines) next() (batch []*load) {
+	runtime.Gosched()
+	for len(batch) < maxPipeline {
+		select {
+		case l := <-p.waiting:
+			if l.ctx.Err() == nil {
+				batch = append(batch, l)
+			}
+		default:
+			return batch
+		}
+	}
+	return batch
 }
 
 // loadAll sends one pipeline, and a second one when Redis does not have the script.
-func (s *Store) loadAll(ctx context.Context, calls []*batch.Call[load, []string]) {
-	replies := s.send(ctx, calls)
+func (s *Store) loadAll(batch []*load) {
+	ctx, cancel := context.WithTimeout(context.Background(), pipelineTimeout)
+	defer cancel()
+	replies := s.send(ctx, batch)
 	if slices.ContainsFunc(replies, func(r *redis.Cmd) bool { return redis.HasErrorPrefix(r.Err(), "NOSCRIPT") }) {
 		if err := s.scripts.load.Load(ctx, s.client).Err(); err == nil {
-			replies = s.send(ctx, calls)
+			replies = s.send(ctx, batch)
 		}
 	}
-	for i, c := range calls {
-		c.Value, c.Err = replies[i].StringSlice()
+	for i, l := range batch {
+		l.values, l.err = replies[i].StringSlice()
+		close(l.done)
 	}
 }
 
-func (s *Store) send(ctx context.Context, calls []*batch.Call[load, []string]) []*redis.Cmd {
+func (s *Store) send(ctx context.Context, batch []*load) []*redis.Cmd {
 	pipe := s.client.Pipeline()
-	replies := make([]*redis.Cmd, len(calls))
-	for i, c := range calls {
-		replies[i] = s.scripts.load.EvalSha(ctx, pipe, s.pair(c.Key.ref), c.Key.ref.Key, milliseconds(c.Key.lifetime))
+	replies := make([]*redis.Cmd, len(batch))
+	for i, l := range batch {
+		replies[i] = s.scripts.load.EvalSha(ctx, pipe, s.pair(l.ref), l.ref.Key, milliseconds(l.lifetime))
 	}
 	_, _ = pipe.Exec(ctx) // each reply has its own error
 	return replies

@@ -10,8 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pforte/pforte/pkg/batch"
-
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
@@ -30,7 +28,7 @@ type Store struct {
 	client  redis.UniversalClient
 	app     string
 	scripts scripts
-	loads   *batch.Group[load, []string]
+	loads   *pipelines // nil in a Cluster
 }
 
 var _ session.Store = (*Store)(nil)
@@ -40,7 +38,7 @@ var _ session.Store = (*Store)(nil)
 func New(client redis.UniversalClient, app string) *Store {
 	s := &Store{client: client, app: app, scripts: newScripts()}
 	if _, cluster := client.(*redis.ClusterClient); !cluster {
-		s.loads = batch.New(batchTimeout, s.loadAll)
+		s.loads = newPipelines()
 	}
 	return s
 }
