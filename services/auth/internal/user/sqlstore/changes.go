@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -111,27 +110,19 @@ func (s *Store) changeAndRecord(ctx context.Context, tx *sql.Tx, revocation *use
 // keepAnAdmin returns ErrLastAdmin when id is the only admin, and ErrNotAdmin unless by is
 // the Operator or an admin. It locks all admins until the transaction ends, so that two
 // who act on each other do so one after the other.
-func (s *Store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) (err error) {
+func (s *Store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) error {
 	query := `SELECT id FROM users WHERE role = 'admin' ORDER BY id`
 	if s.db.Dialect == sqldb.Postgres {
 		query += ` FOR UPDATE`
 	}
 	rows, err := tx.QueryContext(ctx, query)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	var admins []int64
-	for rows.Next() {
-		var admin int64
-		if err := rows.Scan(&admin); err != nil {
-			return err
-		}
-		admins = append(admins, admin)
-	}
+	admins, err := all(rows, err, func(row row) (admin int64, err error) {
+		err = row.Scan(&admin)
+		return admin, err
+	})
 	switch {
-	case rows.Err() != nil:
-		return rows.Err()
+	case err != nil:
+		return err
 	case by != user.Operator && !slices.Contains(admins, by):
 		return user.ErrNotAdmin
 	case len(admins) == 1 && admins[0] == id:
@@ -159,25 +150,22 @@ func (s *Store) record(ctx context.Context, tx *sql.Tx, r *user.Revocation) erro
 }
 
 // PendingRevocations implements user.Store.
-func (s *Store) PendingRevocations(ctx context.Context, before time.Time, after int64) (pending []user.Revocation, err error) {
+func (s *Store) PendingRevocations(ctx context.Context, before time.Time, after int64) ([]user.Revocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT id, user_id, kind, keep_session, recorded_at
 		FROM pending_revocations WHERE recorded_at < ? AND id > ? ORDER BY id LIMIT ?`), ceilUnix(before), after, user.MaxPending)
+	pending, err := all(rows, err, func(row row) (user.Revocation, error) {
+		var r user.Revocation
+		var recorded int64
+		err := row.Scan(&r.ID, &r.UserID, &r.Kind, &r.KeepSession, &recorded)
+		r.RecordedAt = time.Unix(recorded, 0).UTC()
+		return r, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read pending revocations: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var r user.Revocation
-		var recorded int64
-		if err := rows.Scan(&r.ID, &r.UserID, &r.Kind, &r.KeepSession, &recorded); err != nil {
-			return nil, fmt.Errorf("read pending revocation: %w", err)
-		}
-		r.RecordedAt = time.Unix(recorded, 0).UTC()
-		pending = append(pending, r)
-	}
-	return pending, rows.Err()
+	return pending, nil
 }
 
 // ceilUnix rounds up, so that "<" in whole seconds is "before" exactly.

@@ -61,7 +61,25 @@ type querier interface {
 
 const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, kept_session`
 
-func scan(row interface{ Scan(dest ...any) error }) (user.User, error) {
+// row is one of sql.Rows, or a sql.Row.
+type row interface{ Scan(dest ...any) error }
+
+// all returns what scan reads of each row of a query.
+func all[T any](rows *sql.Rows, err error, scan func(row) (T, error)) (list []T, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, errors.Join(err, rows.Close())
+		}
+		list = append(list, v)
+	}
+	return list, errors.Join(rows.Err(), rows.Close())
+}
+
+func scan(row row) (user.User, error) {
 	var u user.User
 	var created int64
 	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role, &created, &u.SessionStamp, &u.KeptSession)

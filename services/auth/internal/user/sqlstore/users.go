@@ -119,20 +119,13 @@ func asciiLower(s string) string {
 }
 
 // List implements user.Store.
-func (s *Store) List(ctx context.Context) (users []user.User, err error) {
+func (s *Store) List(ctx context.Context) ([]user.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, `SELECT `+columns+` FROM users ORDER BY id`)
+	users, err := all(rows, err, scan)
 	if err != nil {
 		return nil, fmt.Errorf("list users: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		u, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		users = append(users, u)
-	}
-	return users, rows.Err()
+	return users, nil
 }
