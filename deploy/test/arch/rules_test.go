@@ -43,7 +43,7 @@ func TestArrowsThatRunDownAreNoFaults(t *testing.T) {
 	const auth = "services/auth/internal/"
 	none(t, Arrows([]Package{
 		pkg("services/auth/cmd/auth", auth+"app"),
-		pkg(auth+"app", auth+"httpapi", auth+"config", auth+"user/sqlstore", "pkg/serve", "fmt"),
+		pkg(auth+"app", auth+"httpapi", auth+"config", auth+"user/sqlstore", "pkg/service", "fmt"),
 		pkg(auth+"httpapi", auth+"account", auth+"session"),
 		pkg(auth+"user/usertest", auth+"user"),
 		pkg("services/verifier/internal/payment/paymenttest", "services/verifier/internal/payment", "services/verifier/internal/eip3009"),

@@ -1,15 +1,11 @@
-// Command auth keeps the users of a household and their sessions. Run
-// "auth --help".
+// Command auth stores users and their sessions. Run "auth --help".
 package main
 
 import (
 	"context"
-	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 
-	"github.com/pforte/pforte/pkg/buildinfo"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/app"
 )
 
@@ -21,11 +17,5 @@ func main() {
 	// every other request waits 10 ms for each of its steps. With as many again
 	// it always finds one free, and the kernel shares the machine.
 	runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends it at once
-	code := app.Run(ctx, app.Process{
-		Args: os.Args[1:], Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: buildinfo.Version(version),
-	})
-	stop()
-	os.Exit(code)
+	service.Main(version, func(ctx context.Context, p service.Process) int { return app.Run(ctx, app.Process{Process: p}) })
 }

@@ -3,139 +3,157 @@ package app
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
-	"net"
+	"log/slog"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pforte/pforte/pkg/logging"
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/user/sqlstore"
 )
 
-// Exit codes.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
+// help is what --help prints. The settings are in the README.
+const help = `auth stores users and their sessions, and answers whether a request is logged in.
 
-// usageError says why the command line makes no sense.
-type usageError string
+  auth [serve]                    serve until stopped (SIGTERM, Ctrl-C)
+  auth user add NAME              create a user; the password is prompted for
+       --admin                      with the role admin
+       --display-name TEXT          shown instead of NAME
+       --color #RRGGBB              of the avatar
+  auth user list [--json]         list all users
+  auth user passwd NAME           set a password and end all sessions of the user
+  auth user role NAME ROLE        make NAME an admin or a member, in live sessions too
+  auth user delete NAME           delete a user and end all sessions of the user
+  auth user import --from FILE    show the users that an import from another application
+                                  would create: from its SQLite file (table users) or
+                                  CSV; - is standard input
+       --apply                      and create them, all or none
+  auth sessions list NAME         list the live sessions of a user
+  auth sessions revoke NAME [KEY] end all sessions of a user, or the one whose key
+                                  begins with KEY
+  auth migrate                    bring the database up to date (serve does it too)
+  auth healthcheck                fail unless the running service is healthy
+  auth --version, auth --help
 
-func (e usageError) Error() string { return string(e) }
+A password is typed at the terminal, twice, or read as one line from standard
+input. It is never an argument.
 
-// Process is what the program gets from the operating system.
+Settings are environment variables. The most important ones:
+  SESSION_SECRET   signs the cookies; required by serve; at least 32 characters
+  DATABASE_URL     where the users are; default sqlite:data/auth.db
+  REDIS_URL        where the sessions are; default redis://127.0.0.1:6379
+  ADDR             address to serve on; default :8081
+The README of services/auth lists them all. A secret NAME may come as NAME_FILE.
+
+Exit codes: 0 done, 1 failed, 2 wrong command line.
+`
+
+// Process is what the operating system passes to the program.
 type Process struct {
-	// Args are the arguments without the program's name.
-	Args           []string
-	Getenv         func(string) string
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	// Version is what --version tells.
-	Version string
-	// Passwords says how passwords are hashed. The zero value is the contract's
-	// way; tests take a cheaper one.
+	service.Process
+	// Passwords is how passwords are hashed. The zero value is the contract's way;
+	// tests take a cheaper one.
 	Passwords password.Options
-	// Ready, when set, is called with both addresses once the service serves.
-	Ready func(addr, admin net.Addr)
 }
 
-// Run carries out the command line and returns the exit code: 0, 1 for a
-// failure, 2 for a command line that makes no sense.
+// Run carries out the command line and returns the exit code.
 func Run(ctx context.Context, p Process) int {
-	err := p.run(ctx)
-	var usage usageError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.Is(err, flag.ErrHelp):
-		_, _ = io.WriteString(p.Stdout, help)
-		return exitOK
-	case errors.As(err, &usage):
-		_, _ = fmt.Fprintf(p.Stderr, "auth: %v\nRun \"auth --help\" for the commands.\n", err)
-		return exitUsage
-	default:
-		_, _ = fmt.Fprintf(p.Stderr, "auth: %v\n", err)
-		return exitFailed
+	return service.Program{Name: "auth", Help: help, Commands: p.commands()}.Run(ctx, p.Process)
+}
+
+func (p Process) commands() map[string]service.Command {
+	return map[string]service.Command{
+		"serve":           p.serve,
+		"migrate":         p.migrate,
+		"healthcheck":     p.healthcheck,
+		"user add":        p.userAdd,
+		"user list":       p.userList,
+		"user passwd":     p.userPasswd,
+		"user role":       p.userRole,
+		"user delete":     p.userDelete,
+		"user import":     p.userImport,
+		"sessions list":   p.sessionsList,
+		"sessions revoke": p.sessionsRevoke,
 	}
 }
 
-// command is one thing the program can do. It gets the arguments after its
-// name.
-type command func(ctx context.Context, p Process, args []string) error
+// settingsError is the error of settings that cannot be used.
+func settingsError(err error) error { return fmt.Errorf("the settings are wrong:\n%w", err) }
 
-// commands, by name. A nested command has two words.
-var commands = map[string]command{
-	"serve":           serveCommand,
-	"migrate":         migrate,
-	"healthcheck":     healthcheck,
-	"user add":        userAdd,
-	"user list":       userList,
-	"user passwd":     userPasswd,
-	"user role":       userRole,
-	"user delete":     userDelete,
-	"user import":     userImport,
-	"sessions list":   sessionsList,
-	"sessions revoke": sessionsRevoke,
-}
-
-func (p Process) run(ctx context.Context) error {
-	if len(p.Args) == 0 {
-		return serveCommand(ctx, p, nil)
+// with opens the stores of the settings for a command at the terminal.
+func (p Process) with(ctx context.Context, do func(*account.Service) error) (err error) {
+	cfg, err := config.LoadStores(p.Getenv)
+	if err != nil {
+		return settingsError(err)
 	}
-	switch p.Args[0] {
-	case "--version", "-version", "version":
-		_, err := fmt.Fprintln(p.Stdout, "auth", p.Version)
+	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	redis.SetLogger(redisLog{log})
+	open, err := openStores(ctx, cfg, p.Passwords, log, newStoreMetrics())
+	if err != nil {
 		return err
-	case "--help", "-help", "-h", "help":
-		return flag.ErrHelp
 	}
-	if run, ok := commands[p.Args[0]]; ok {
-		return run(ctx, p, p.Args[1:])
-	}
-	if len(p.Args) > 1 {
-		if run, ok := commands[p.Args[0]+" "+p.Args[1]]; ok {
-			return run(ctx, p, p.Args[2:])
-		}
-	}
-	if p.wantsHelp() {
-		return flag.ErrHelp
-	}
-	return usageError("there is no such command")
+	defer func() { err = errors.Join(err, open.Close()) }()
+	return do(open.accounts)
 }
 
-// wantsHelp tells whether a command that does not exist was asked for its help,
-// as in "auth user --help".
-func (p Process) wantsHelp() bool {
-	last := p.Args[len(p.Args)-1]
-	return last == "--help" || last == "-h" || last == "-help" || last == "help"
+// audit writes the event of a command to standard error, in the form in which
+// the service writes those of requests; the actor is the operating system's user.
+// It returns err. A command that failed has no event, unless only the end of the
+// sessions is still to come.
+func (p Process) audit(ctx context.Context, err error, event string, attrs ...any) error {
+	if err != nil && !errors.Is(err, account.ErrPending) {
+		return err
+	}
+	log, logErr := logging.New(p.Stderr, "info")
+	if logErr != nil {
+		return errors.Join(err, logErr)
+	}
+	log.InfoContext(ctx, "audit", append([]any{"event", event, "actor", "cli", "os_user", service.Operator()}, attrs...)...)
+	return err
 }
 
-// parse reads flags and exactly as many words as names says, in any order. A
-// name in brackets may be missing and is then empty.
-func parse(flags *flag.FlagSet, args []string, names ...string) ([]string, error) {
-	flags.SetOutput(io.Discard)
-	var words []string
-	for {
-		if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-			return nil, err
-		} else if err != nil {
-			return nil, usageError(err.Error())
-		}
-		if flags.NArg() == 0 {
-			break
-		}
-		words, args = append(words, flags.Arg(0)), flags.Args()[1:]
-	}
-	if len(words) > len(names) {
-		return nil, usageError("there is a word too many: passwords, for one, are never arguments")
-	}
-	for _, name := range names[len(words):] {
-		if name[0] != '[' {
-			return nil, usageError(name + " is missing")
-		}
-		words = append(words, "")
-	}
-	return words, nil
+func (p Process) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(p.Stdout, format, args...)
+	return err
 }
 
-func newFlags(name string) *flag.FlagSet { return flag.NewFlagSet(name, flag.ContinueOnError) }
+// migrate is "auth migrate".
+func (p Process) migrate(ctx context.Context, args []string) error {
+	if _, err := service.Parse(service.Flags(), args); err != nil {
+		return err
+	}
+	cfg, err := config.LoadStores(p.Getenv)
+	if err != nil {
+		return settingsError(err)
+	}
+	migrations, err := sqlstore.Migrations()
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	db, err := sqldb.Open(ctx, cfg.DatabaseURL, migrations)
+	if err != nil {
+		return err
+	}
+	if err := db.Close(); err != nil {
+		return err
+	}
+	return p.printf("the database is up to date\n")
+}
+
+// healthcheck is "auth healthcheck", which a container runs. It needs no setting
+// but ADDR.
+func (p Process) healthcheck(ctx context.Context, args []string) error {
+	if _, err := service.Parse(service.Flags(), args); err != nil {
+		return err
+	}
+	addr := p.Getenv("ADDR")
+	if addr == "" {
+		addr = config.DefaultAddr
+	}
+	return service.Healthcheck(ctx, addr)
+}

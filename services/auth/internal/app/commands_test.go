@@ -10,6 +10,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/freeport"
 	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/app"
 )
 
@@ -17,9 +18,9 @@ import (
 func operate(t *testing.T, environment map[string]string, stdin string, args ...string) (int, string) {
 	t.Helper()
 	var out bytes.Buffer
-	code := app.Run(context.Background(), app.Process{
-		Args: args, Getenv: func(name string) string { return environment[name] }, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &out, Version: "v1.2.3", Passwords: cheap,
-	})
+	code := app.Run(context.Background(), app.Process{Passwords: cheap, Process: service.Process{
+		Args: args, Getenv: func(name string) string { return environment[name] }, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &out, Version: "v1.2.3",
+	}})
 	return code, out.String()
 }
 

@@ -1,6 +1,3 @@
-// Package app is the program auth: its commands, and how its parts are put
-// together.
-//
-// It is the only package that reads settings, opens stores and knows all the
-// others. It holds no rule.
+// Package app is the program auth: its commands, its settings and stores, and
+// how its packages are connected. It holds no rule.
 package app

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/auth/internal/app"
 	"github.com/pforte/pforte/services/auth/internal/password"
@@ -71,13 +72,13 @@ func launchWith(t *testing.T, environment map[string]string, passwords password.
 	p := &program{t: t, log: &buffer{}, stop: stop, exited: make(chan int, 1), environment: environment, firstUser: 1000}
 	ready := make(chan struct{})
 	go func() {
-		p.exited <- app.Run(ctx, app.Process{
-			Args: []string{"serve"}, Getenv: func(name string) string { return environment[name] }, Stderr: p.log, Stdout: io.Discard, Stdin: strings.NewReader(""), Passwords: passwords,
+		p.exited <- app.Run(ctx, app.Process{Passwords: passwords, Process: service.Process{
+			Args: []string{"serve"}, Getenv: func(name string) string { return environment[name] }, Stderr: p.log, Stdout: io.Discard, Stdin: strings.NewReader(""),
 			Ready: func(addr, admin net.Addr) {
 				p.main, p.admin = "http://"+addr.String(), "http://"+admin.String()
 				close(ready)
 			},
-		})
+		}})
 	}()
 	t.Cleanup(func() {
 		p.exit()

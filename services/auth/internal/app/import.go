@@ -11,21 +11,22 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/user/userfile"
 )
 
 // userImport is "auth user import".
-func userImport(ctx context.Context, p Process, args []string) error {
-	flags := newFlags("user import")
+func (p Process) userImport(ctx context.Context, args []string) error {
+	flags := service.Flags()
 	from := flags.String("from", "", "")
 	apply := flags.Bool("apply", false, "")
-	if _, err := parse(flags, args); err != nil {
+	if _, err := service.Parse(flags, args); err != nil {
 		return err
 	}
 	if *from == "" {
-		return usageError("--from FILE is missing")
+		return service.UsageError("--from FILE is missing")
 	}
 	file, err := p.readUsers(ctx, *from)
 	if err != nil {
@@ -40,12 +41,12 @@ func userImport(ctx context.Context, p Process, args []string) error {
 			return p.printFaults(faults, len(file.Records))
 		}
 		if err := p.printImport(users, file.Ignored); err != nil || !*apply {
-			return errors.Join(err, p.say("nothing was changed; --apply imports them"))
+			return errors.Join(err, p.printf("nothing was changed; --apply imports them\n"))
 		}
 		if err := p.audit(ctx, s.Import(ctx, users), "users_imported", "users", len(users)); err != nil {
 			return err
 		}
-		return p.say(fmt.Sprintf("imported: %d", len(users)))
+		return p.printf("imported: %d\n", len(users))
 	})
 }
 
@@ -80,7 +81,7 @@ func (p Process) printFaults(faults []account.Fault, records int) error {
 	return fmt.Errorf("of %d users none was imported; faults: %d", records, len(faults))
 }
 
-// printImport shows the users as they will be. Hashes are never shown.
+// printImport prints the users as they will be, without their hashes.
 func (p Process) printImport(users []user.User, ignored []string) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "ID\tUSERNAME\tROLE\tCREATED\tDISPLAY NAME")
@@ -98,17 +99,12 @@ func (p Process) printImport(users []user.User, ignored []string) error {
 		return err
 	}
 	if len(ignored) > 0 {
-		if err := p.say("passed over: " + strings.Join(ignored, ", ")); err != nil {
+		if err := p.printf("passed over: %s\n", strings.Join(ignored, ", ")); err != nil {
 			return err
 		}
 	}
 	if !slices.ContainsFunc(users, func(u user.User) bool { return u.Role == user.Admin }) {
-		return p.say("none of them is an admin")
+		return p.printf("none of them is an admin\n")
 	}
 	return nil
-}
-
-func (p Process) say(line string) error {
-	_, err := fmt.Fprintln(p.Stdout, line)
-	return err
 }

@@ -150,7 +150,7 @@ func TestAtStartItWaitsForRedisAndSaysSo(t *testing.T) {
 	server.Restart()
 	<-ready
 	p.loggedIn(adminName, adminPass)
-	if !strings.Contains(p.log.String(), "found Redis") {
+	if !strings.Contains(p.log.String(), "reached Redis") {
 		t.Error("it does not say that the waiting is over")
 	}
 }

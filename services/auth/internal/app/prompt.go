@@ -14,11 +14,11 @@ import (
 // maxPasswordLine bounds a line of standard input: 1024 characters and more.
 const maxPasswordLine = 8 << 10
 
-// newPassword asks for a password twice at a terminal, and takes the first line
-// of any other standard input.
-func (p Process) newPassword(whose string) (string, error) {
+// newPassword prompts for a password twice at a terminal, and reads the first
+// line of any other standard input.
+func (p Process) newPassword(username string) (string, error) {
 	if f, ok := p.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return p.ask(int(f.Fd()), whose)
+		return p.promptTwice(int(f.Fd()), username)
 	}
 	line, err := bufio.NewReader(io.LimitReader(p.Stdin, maxPasswordLine)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -31,12 +31,12 @@ func (p Process) newPassword(whose string) (string, error) {
 	return line, nil
 }
 
-func (p Process) ask(fd int, whose string) (string, error) {
-	first, err := p.askOnce(fd, "Password for "+whose+": ")
+func (p Process) promptTwice(fd int, username string) (string, error) {
+	first, err := p.prompt(fd, "Password for "+username+": ")
 	if err != nil {
 		return "", err
 	}
-	second, err := p.askOnce(fd, "The same again: ")
+	second, err := p.prompt(fd, "The same again: ")
 	if err != nil {
 		return "", err
 	}
@@ -46,8 +46,8 @@ func (p Process) ask(fd int, whose string) (string, error) {
 	return first, nil
 }
 
-func (p Process) askOnce(fd int, prompt string) (string, error) {
-	_, _ = io.WriteString(p.Stderr, prompt)
+func (p Process) prompt(fd int, text string) (string, error) {
+	_, _ = io.WriteString(p.Stderr, text)
 	typed, err := term.ReadPassword(fd)
 	_, _ = io.WriteString(p.Stderr, "\n")
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/app"
 )
 
@@ -50,10 +51,10 @@ func typing(t *testing.T, environment map[string]string, name string, answers ..
 	questions, screen := io.Pipe()
 	exited := make(chan int, 1)
 	go func() {
-		exited <- app.Run(context.Background(), app.Process{
+		exited <- app.Run(context.Background(), app.Process{Passwords: cheap, Process: service.Process{
 			Args: []string{"user", "add", name}, Getenv: func(n string) string { return environment[n] },
-			Stdin: program, Stdout: screen, Stderr: screen, Passwords: cheap,
-		})
+			Stdin: program, Stdout: screen, Stderr: screen,
+		}})
 		_ = screen.Close()
 	}()
 	reader := bufio.NewReader(questions)

@@ -5,161 +5,115 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"sync"
+	"net/http"
+	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pforte/pforte/pkg/logging"
-	"github.com/pforte/pforte/pkg/serve"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb"
-	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/auth/internal/config"
-	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/httpapi"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	limitredis "github.com/pforte/pforte/services/auth/internal/ratelimit/redisstore"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// serveCommand is "auth serve".
-func serveCommand(ctx context.Context, p Process, args []string) error {
-	if _, err := parse(newFlags("serve"), args); err != nil {
+// server is the program while it serves.
+type server struct {
+	*service.Service
+	cfg     config.Config
+	process Process
+	metrics *storeMetrics
+	stores  *stores // nil until they are open
+}
+
+// serve is "auth serve".
+func (p Process) serve(ctx context.Context, args []string) error {
+	if _, err := service.Parse(service.Flags(), args); err != nil {
 		return err
 	}
 	cfg, err := config.Load(p.Getenv)
 	if err != nil {
-		return fmt.Errorf("the settings are wrong:\n%w", err)
+		return settingsError(err)
 	}
-	log, err := logging.New(p.Stderr, cfg.LogLevel)
+	common, err := service.New(ctx, "auth", p.Process, service.Settings{
+		Addr: cfg.Addr, AdminAddr: cfg.AdminAddr, ShutdownDelay: cfg.ShutdownDelay, LogLevel: cfg.LogLevel,
+		TrustedProxies: cfg.TrustedProxies, Tracing: cfg.Tracing,
+	})
 	if err != nil {
 		return err
 	}
-	redis.SetLogger(redisLog{log})
+	s := &server{Service: common, cfg: cfg, process: p, metrics: newStoreMetrics()}
+	redis.SetLogger(redisLog{s.Log})
 	if cfg.RandomSecret {
-		log.WarnContext(ctx, "SESSION_SECRET is not set: all sessions end with this process")
+		s.Log.WarnContext(ctx, "SESSION_SECRET is not set: all sessions end with this process")
 	}
 	if cfg.WeakSecret() {
-		log.WarnContext(ctx, "SESSION_SECRET or SESSION_SECRET_PREVIOUS is short: who guesses it makes session cookies; openssl rand -hex 32 makes a good one")
+		s.Log.WarnContext(ctx, "SESSION_SECRET or SESSION_SECRET_PREVIOUS is short: session cookies can be forged by guessing it; create one with openssl rand -hex 32")
 	}
-	tracer, err := startTracing(ctx, cfg, p.Version, log)
-	if err != nil {
-		return err
-	}
-	defer tracer.Stop(ctx)
-	s := &service{
-		cfg: cfg, log: log, tracer: tracer, passwords: p.Passwords, registry: newRegistry(), watch: newStoreMetrics(), ready: p.Ready,
-		addr: make(chan net.Addr, 1), admin: make(chan net.Addr, 1),
-	}
-	return s.run(ctx)
-}
-
-// service is the running program.
-type service struct {
-	cfg       config.Config
-	log       *slog.Logger
-	tracer    *tracing.Tracer
-	passwords password.Options
-	registry  *prometheus.Registry
-	watch     *storeMetrics
-	ready     func(addr, admin net.Addr)
-	main      starting
-	// stores is set while they are open. They are closed after the last request.
-	stores *stores
-	// addr and admin get the addresses once both servers listen.
-	addr, admin chan net.Addr
-}
-
-// run serves at once, and in earnest when the stores are there. It ends with ctx,
-// after the requests under way, or with the first failure.
-func (s *service) run(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var failure error
-	var work sync.WaitGroup
-	work.Go(func() {
-		if failure = s.work(ctx); failure != nil {
-			stop()
-		}
-	})
-	err := serve.Run(ctx,
-		serve.Server{Name: "ADDR", Addr: s.cfg.Addr, Handler: &s.main, Leave: s.cfg.ShutdownDelay, Ready: func(a net.Addr) { s.addr <- a }},
-		serve.Server{
-			Name: "ADMIN_ADDR", Addr: s.cfg.AdminAddr, Handler: serve.Admin(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})),
-			Leave: s.cfg.ShutdownDelay,
-			Ready: func(a net.Addr) { s.admin <- a },
+	return s.Run(ctx, service.Parts{
+		Open: s.open,
+		Background: []func(context.Context){
+			func(ctx context.Context) { s.stores.accounts.Replay(ctx) },
+			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
 		},
-	)
-	stop()
-	work.Wait()
-	if s.stores != nil {
-		failure = errors.Join(failure, s.stores.Close())
-	}
-	if err = errors.Join(failure, err); err == nil {
-		s.log.Info("stopped")
-	}
-	return err
+		Close:    s.close,
+		Starting: `{"error":"Der Dienst startet gerade. Bitte gleich erneut versuchen.","code":503}`,
+	})
 }
 
-// work waits for the stores, opens the house, and does what has to be done
-// beside the requests, until ctx ends.
-func (s *service) work(ctx context.Context) error {
-	if err := s.open(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil // told to stop while it waited
-		}
+// open waits for both stores, creates the first admin and returns the handler.
+func (s *server) open(ctx context.Context) (http.Handler, error) {
+	err := service.WaitFor(ctx, s.Log, "the database", func(ctx context.Context) (err error) {
+		s.stores, err = openStores(ctx, s.cfg.Stores, s.process.Passwords, s.Log, s.metrics)
 		return err
-	}
-	handler, err := s.handler() //nolint:contextcheck // requests bring their own
+	}, func(err error) bool { return errors.Is(err, sqldb.ErrUnreachable) })
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if err := service.WaitFor(ctx, s.Log, "Redis", s.stores.pingRedis, func(error) bool { return true }); err != nil {
+		return nil, err
+	}
+	handler, err := s.handler() //nolint:contextcheck // requests have their own
+	if err != nil {
+		return nil, err
 	}
 	if err := s.stores.accounts.LearnCosts(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	bootstrapped := make(chan struct{})
-	s.main.set(serve.Ready(heldUntil(bootstrapped, handler)))
-	err = s.bootstrap(ctx)
-	close(bootstrapped)
-	if err != nil {
-		return err
-	}
-	s.announce(ctx)
-	var background sync.WaitGroup
-	background.Go(func() { s.stores.accounts.Replay(ctx) })
-	background.Go(func() { sweep(ctx, s.stores.sessions, s.log) })
-	background.Wait()
-	return nil
+	return handler, s.bootstrap(ctx)
 }
 
-// open waits for both stores.
-func (s *service) open(ctx context.Context) error {
-	err := waitFor(ctx, s.log, "the database", func(ctx context.Context) (err error, later bool) {
-		s.stores, err = openStores(ctx, s.cfg.Stores, s.passwords, s.log, s.watch)
-		return err, errors.Is(err, sqldb.ErrUnreachable)
+// handler connects the packages.
+func (s *server) handler() (http.Handler, error) {
+	sameSite := http.SameSiteLaxMode
+	if s.cfg.CompatV0 {
+		sameSite = http.SameSiteStrictMode
+	}
+	manager, err := session.NewManager(session.Options{
+		Store: s.stores.sessions, Name: s.cfg.AppName, Secret: s.cfg.SessionSecret, PreviousSecret: s.cfg.SessionSecretPrevious,
+		Secure: s.cfg.Secure(), SameSite: sameSite, Now: time.Now,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return waitFor(ctx, s.log, "Redis", func(ctx context.Context) (error, bool) { return s.stores.pingRedis(ctx), true })
-}
-
-// announce tells that the service serves.
-func (s *service) announce(ctx context.Context) {
-	var at [2]net.Addr
-	for i, listening := range []chan net.Addr{s.addr, s.admin} {
-		select {
-		case at[i] = <-listening:
-		case <-ctx.Done():
-			return
-		}
+	limits := limitredis.New(s.stores.redis, s.cfg.AppName)
+	loginLimit, loginErr := ratelimit.New(limits, "login", s.cfg.RateLimitMaxAttempts, s.cfg.Window())
+	passwordLimit, passwordErr := ratelimit.New(limits, "password", s.cfg.RateLimitMaxAttempts, s.cfg.Window())
+	metrics, metricsErr := httpapi.NewMetrics(s.Registry)
+	if err := errors.Join(loginErr, passwordErr, metricsErr, s.metrics.register(s.Registry, s.stores)); err != nil {
+		return nil, err
 	}
-	s.log.InfoContext(ctx, "serving", "addr", at[0].String(), "admin_addr", at[1].String())
-	if s.ready != nil {
-		s.ready(at[0], at[1])
-	}
+	return httpapi.New(httpapi.Options{
+		Accounts: s.stores.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, Health: s.stores.health,
+		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0,
+		Metrics: metrics, Tracer: s.Tracer, Log: s.Log, Now: time.Now,
+	})
 }
 
 // bootstrap creates the first admin of the settings while there is no user.
-func (s *service) bootstrap(ctx context.Context) error {
+func (s *server) bootstrap(ctx context.Context) error {
 	if s.cfg.BootstrapAdminUsername == "" {
 		return nil
 	}
@@ -168,7 +122,36 @@ func (s *service) bootstrap(ctx context.Context) error {
 		return fmt.Errorf("BOOTSTRAP_ADMIN_USERNAME, BOOTSTRAP_ADMIN_PASSWORD: %w", err)
 	}
 	if created {
-		s.log.InfoContext(ctx, "audit", "event", "first_admin_created", "username", s.cfg.BootstrapAdminUsername)
+		s.Log.InfoContext(ctx, "audit", "event", "first_admin_created", "username", s.cfg.BootstrapAdminUsername)
 	}
 	return nil
+}
+
+func (s *server) close(context.Context) error {
+	if s.stores == nil {
+		return nil
+	}
+	return s.stores.Close()
+}
+
+// sweep removes what is left of expired sessions, every 15 minutes (contract,
+// section 8), until ctx ends.
+func sweep(ctx context.Context, store session.Store, log *slog.Logger) {
+	ticker := time.NewTicker(session.SweepInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		swept, err := store.Sweep(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				log.WarnContext(ctx, "sweep of expired sessions failed", "error", err)
+			}
+			continue
+		}
+		log.DebugContext(ctx, "expired sessions swept", "expired", swept.Expired, "live", swept.Live)
+	}
 }

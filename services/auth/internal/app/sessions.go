@@ -6,15 +6,16 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 )
 
-// shownKey is how much of a session's key tells it from others.
+// shownKey is how many characters of a session's key are shown.
 const shownKey = 12
 
 // sessionsList is "auth sessions list".
-func sessionsList(ctx context.Context, p Process, args []string) error {
-	words, err := parse(newFlags("sessions list"), args, "NAME")
+func (p Process) sessionsList(ctx context.Context, args []string) error {
+	words, err := service.Parse(service.Flags(), args, "NAME")
 	if err != nil {
 		return err
 	}
@@ -33,8 +34,8 @@ func sessionsList(ctx context.Context, p Process, args []string) error {
 }
 
 // sessionsRevoke is "auth sessions revoke".
-func sessionsRevoke(ctx context.Context, p Process, args []string) error {
-	words, err := parse(newFlags("sessions revoke"), args, "NAME", "[KEY]")
+func (p Process) sessionsRevoke(ctx context.Context, args []string) error {
+	words, err := service.Parse(service.Flags(), args, "NAME", "[KEY]")
 	if err != nil {
 		return err
 	}
@@ -48,7 +49,6 @@ func sessionsRevoke(ctx context.Context, p Process, args []string) error {
 		if err := p.audit(ctx, err, "sessions_revoked", "username", words[0], "sessions", n); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(p.Stdout, "sessions ended: %d\n", n)
-		return err
+		return p.printf("sessions ended: %d\n", n)
 	})
 }

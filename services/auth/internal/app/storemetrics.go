@@ -9,11 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-// storeMetrics counts what is asked of the stores and what becomes of sessions.
+// storeMetrics measures the stores and counts how sessions begin and end.
 type storeMetrics struct {
 	redis   *prometheus.HistogramVec
 	started prometheus.Counter
@@ -21,7 +22,7 @@ type storeMetrics struct {
 	live    prometheus.Gauge
 }
 
-// Why a session ended: by its own browser, from outside, or of age.
+// Why a session ended.
 const (
 	sessionClosed  = "closed"
 	sessionRevoked = "revoked"
@@ -35,7 +36,7 @@ func newStoreMetrics() *storeMetrics {
 			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 3},
 		}, []string{"command", "outcome"}),
 		started: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "auth_sessions_started_total", Help: "Sessions that logins made.",
+			Name: "auth_sessions_started_total", Help: "Sessions that logins created.",
 		}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_sessions_ended_total", Help: "Sessions that ended, by reason: closed (logout, or another login), revoked, expired (as the sweep finds them).",
@@ -51,8 +52,8 @@ func newStoreMetrics() *storeMetrics {
 	return m
 }
 
-// register adds these metrics and, for each store, whether it answers: both are
-// asked at every scrape.
+// register registers these metrics, the load of the password hasher and, for
+// each store, whether it answers, which every scrape finds out with a ping.
 func (m *storeMetrics) register(r prometheus.Registerer, s *stores) error {
 	up := func(store string, ping func(context.Context) error) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -66,52 +67,48 @@ func (m *storeMetrics) register(r prometheus.Registerer, s *stores) error {
 			return 1
 		})
 	}
-	var faults []error
-	for _, c := range []prometheus.Collector{m.redis, m.started, m.ended, m.live, up("database", s.db.Ping), up("redis", s.pingRedis)} {
-		faults = append(faults, r.Register(c))
-	}
-	return errors.Join(faults...)
+	passwords := s.hasher.Stats
+	return service.Register(r, m.redis, m.started, m.ended, m.live, up("database", s.db.Ping), up("redis", s.pingRedis),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "auth_passwords_computing", Help: "Password hashes being computed.",
+		}, func() float64 { return float64(passwords().Computing) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "auth_passwords_waiting", Help: "Passwords waiting to be computed.",
+		}, func() float64 { return float64(passwords().Waiting) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "auth_passwords_refused_total", Help: "Passwords refused because too many were waiting.",
+		}, func() float64 { return float64(passwords().Refused) }))
 }
 
-// redisWatch measures and traces each command. Keys and arguments are nobody's
-// business: they name sessions.
-type redisWatch struct{ metrics *storeMetrics }
+// redisHook bounds, measures and traces each command, with all its tries and
+// redirections. Keys and arguments are left out: they name sessions.
+type redisHook struct{ metrics *storeMetrics }
 
 // DialHook implements redis.Hook.
-func (redisWatch) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (redisHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook implements redis.Hook.
-func (w redisWatch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		ctx, watched := w.begin(ctx, cmd.Name())
-		return watched.end(next(ctx, cmd))
+		return h.run(ctx, cmd.Name(), func(ctx context.Context) error { return next(ctx, cmd) })
 	}
 }
 
 // ProcessPipelineHook implements redis.Hook.
-func (w redisWatch) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		ctx, watched := w.begin(ctx, "pipeline")
-		return watched.end(next(ctx, cmds))
+		return h.run(ctx, "pipeline", func(ctx context.Context) error { return next(ctx, cmds) })
 	}
 }
 
-// watchedCommand is a command under way.
-type watchedCommand struct {
-	metrics *storeMetrics
-	name    string
-	began   time.Time
-	span    tracing.Span
-}
-
-func (w redisWatch) begin(ctx context.Context, name string) (context.Context, watchedCommand) {
+// run runs a command. That there is no value, or that a script has to be sent
+// whole, is no failure.
+func (h redisHook) run(ctx context.Context, name string, command func(context.Context) error) error {
 	ctx, span := tracing.Call(ctx, "redis", name)
-	return ctx, watchedCommand{metrics: w.metrics, name: name, began: time.Now(), span: span}
-}
-
-// end counts how the command ended, and gives err back. That there is nothing,
-// or that a script has to be sent whole, is no failure.
-func (c watchedCommand) end(err error) error {
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, redisCommandTimeout)
+	defer cancel()
+	err := command(bounded)
 	outcome, failure := "ok", ""
 	switch {
 	case err == nil, errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
@@ -120,12 +117,12 @@ func (c watchedCommand) end(err error) error {
 	default:
 		outcome, failure = "error", "error"
 	}
-	c.span.End(failure)
-	c.metrics.redis.WithLabelValues(c.name, outcome).Observe(time.Since(c.began).Seconds())
+	span.End(failure)
+	h.metrics.redis.WithLabelValues(name, outcome).Observe(time.Since(began).Seconds())
 	return err
 }
 
-// countedSessions counts what becomes of sessions.
+// countedSessions counts how sessions begin and end.
 type countedSessions struct {
 	session.Store
 	metrics *storeMetrics

@@ -28,22 +28,22 @@ type stores struct {
 }
 
 // openStores opens the database, which it brings up to date, and a client for
-// Redis, which it does not ask anything.
-func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, log *slog.Logger, watch *storeMetrics) (*stores, error) {
+// Redis, which does not connect yet.
+func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, log *slog.Logger, metrics *storeMetrics) (*stores, error) {
 	target, err := config.ParseRedisURL(cfg.RedisURL)
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
 	migrations, err := sqlstore.Migrations()
 	if err != nil {
-		return nil, fmt.Errorf("find migrations: %w", err)
+		return nil, fmt.Errorf("read migrations: %w", err)
 	}
 	db, err := sqldb.Open(ctx, cfg.DatabaseURL, migrations)
 	if err != nil {
 		return nil, err
 	}
-	s := &stores{db: db, redis: openRedis(target, watch)}
-	s.sessions = countedSessions{sessionredis.New(s.redis, cfg.AppName), watch}
+	s := &stores{db: db, redis: openRedis(target, metrics)}
+	s.sessions = countedSessions{sessionredis.New(s.redis, cfg.AppName), metrics}
 	if s.hasher, err = password.New(passwords); err == nil {
 		s.accounts, err = account.New(account.Options{
 			Users: sqlstore.New(db, time.Now), Sessions: s.sessions, Passwords: s.hasher, Log: log, Now: time.Now,
@@ -58,10 +58,10 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 // Close closes both.
 func (s *stores) Close() error { return errors.Join(s.redis.Close(), s.db.Close()) }
 
-// healthTimeout bounds how long the stores have to say that they are there.
+// healthTimeout bounds how long a store may take to answer a ping.
 const healthTimeout = 2 * time.Second
 
-// health fails while a store does not answer. Both are asked at once.
+// health fails while a store does not answer. Both are pinged at once.
 func (s *stores) health(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

@@ -8,21 +8,22 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // userAdd is "auth user add".
-func userAdd(ctx context.Context, p Process, args []string) error {
-	flags := newFlags("user add")
+func (p Process) userAdd(ctx context.Context, args []string) error {
+	flags := service.Flags()
 	admin := flags.Bool("admin", false, "")
 	displayName := flags.String("display-name", "", "")
 	color := flags.String("color", user.DefaultAvatarColor, "")
-	words, err := parse(flags, args, "NAME")
+	words, err := service.Parse(flags, args, "NAME")
 	if err != nil {
 		return err
 	}
-	if err := user.CheckUsername(words[0]); err != nil { // before anybody types a password
+	if err := user.CheckUsername(words[0]); err != nil { // before a password is typed
 		return err
 	}
 	role := string(user.Member)
@@ -40,16 +41,15 @@ func userAdd(ctx context.Context, p Process, args []string) error {
 		if err := p.audit(ctx, err, "user_created", "user_id", u.ID, "role", string(u.Role)); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(p.Stdout, "created %s %s with id %d\n", u.Role, u.Username, u.ID)
-		return err
+		return p.printf("created %s %s with id %d\n", u.Role, u.Username, u.ID)
 	})
 }
 
 // userList is "auth user list".
-func userList(ctx context.Context, p Process, args []string) error {
-	flags := newFlags("user list")
+func (p Process) userList(ctx context.Context, args []string) error {
+	flags := service.Flags()
 	asJSON := flags.Bool("json", false, "")
-	if _, err := parse(flags, args); err != nil {
+	if _, err := service.Parse(flags, args); err != nil {
 		return err
 	}
 	return p.with(ctx, func(s *account.Service) error {
@@ -89,8 +89,8 @@ func (p Process) printJSON(users []user.User) error {
 }
 
 // userPasswd is "auth user passwd".
-func userPasswd(ctx context.Context, p Process, args []string) error {
-	words, err := parse(newFlags("user passwd"), args, "NAME")
+func (p Process) userPasswd(ctx context.Context, args []string) error {
+	words, err := service.Parse(service.Flags(), args, "NAME")
 	if err != nil {
 		return err
 	}
@@ -102,14 +102,13 @@ func userPasswd(ctx context.Context, p Process, args []string) error {
 		if err := p.audit(ctx, s.ResetPassword(ctx, words[0], pw), "password_changed", "username", words[0]); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(p.Stdout, "%s has a new password; all sessions of %s are over\n", words[0], words[0])
-		return err
+		return p.printf("%s has a new password; all sessions of %s are over\n", words[0], words[0])
 	})
 }
 
 // userRole is "auth user role".
-func userRole(ctx context.Context, p Process, args []string) error {
-	words, err := parse(newFlags("user role"), args, "NAME", "ROLE")
+func (p Process) userRole(ctx context.Context, args []string) error {
+	words, err := service.Parse(service.Flags(), args, "NAME", "ROLE")
 	if err != nil {
 		return err
 	}
@@ -117,14 +116,13 @@ func userRole(ctx context.Context, p Process, args []string) error {
 		if err := p.audit(ctx, s.SetRole(ctx, words[0], words[1]), "role_changed", "username", words[0], "role", words[1]); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(p.Stdout, "%s is %s\n", words[0], words[1])
-		return err
+		return p.printf("%s is %s\n", words[0], words[1])
 	})
 }
 
 // userDelete is "auth user delete".
-func userDelete(ctx context.Context, p Process, args []string) error {
-	words, err := parse(newFlags("user delete"), args, "NAME")
+func (p Process) userDelete(ctx context.Context, args []string) error {
+	words, err := service.Parse(service.Flags(), args, "NAME")
 	if err != nil {
 		return err
 	}
@@ -132,7 +130,6 @@ func userDelete(ctx context.Context, p Process, args []string) error {
 		if err := p.audit(ctx, s.Remove(ctx, words[0]), "user_deleted", "username", words[0]); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(p.Stdout, "%s is deleted\n", words[0])
-		return err
+		return p.printf("%s is deleted\n", words[0])
 	})
 }

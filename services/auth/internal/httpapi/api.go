@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/pforte/pforte/pkg/clientaddr"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
@@ -42,6 +41,10 @@ type api struct {
 	warnPlainHTTP func()
 }
 
+// timeout bounds the work for one request, so that no client waits longer because
+// a store does not answer.
+const timeout = 4500 * time.Millisecond
+
 // New checks the options and returns the handler of auth's address.
 func New(o Options) (http.Handler, error) {
 	if o.Accounts == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.Health == nil ||
@@ -54,10 +57,12 @@ func New(o Options) (http.Handler, error) {
 			o.Log.Warn("login over plain http, but the cookies are limited to https and browsers will drop them: serve https, or set SESSION_SECURE=false")
 		})
 	}
-	e := echo.New()
-	e.IPExtractor = func(r *http.Request) string { return o.TrustedProxies.Of(r).String() }
-	e.HTTPErrorHandler = writeError
-	e.Use(a.observe, a.recover, a.methods, a.bound)
+	e := service.HTTP{
+		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
+		Client:     func(r *http.Request) string { return o.TrustedProxies.Of(r).String() },
+		WriteError: writeError, Timeout: timeout,
+		Headers: http.Header{"Cache-Control": {"no-store"}, "X-Content-Type-Options": {"nosniff"}},
+	}.Echo()
 	a.route(e)
 	return e, nil
 }

@@ -3,22 +3,16 @@ package httpapi
 import (
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
+	"github.com/pforte/pforte/pkg/service"
 )
 
 // maxBody bounds a request body, in bytes.
 const maxBody = 64 << 10
 
-// Errors of a body before its fields are checked.
-var (
-	errMediaType = errors.New("body is not application/json")
-	errTooLarge  = fmt.Errorf("body is larger than %d bytes", maxBody)
-	errMalformed = errors.New("body is not the expected JSON object")
-)
+var errMalformed = errors.New("body is not the expected JSON object")
 
 // decode reads the body, one JSON object, into v, a pointer to a struct. Names match in
 // their case and occur once; unknown names are ignored, and null means missing. A body of
@@ -26,30 +20,17 @@ var (
 // cannot log a user in.
 func decode(w http.ResponseWriter, r *http.Request, v any) error {
 	if r.ContentLength > maxBody {
-		return errTooLarge
+		return service.ErrBodyTooLarge
 	}
-	if r.ContentLength != 0 && !isJSON(r.Header) {
-		return errMediaType
+	if r.ContentLength != 0 && !service.IsJSON(r.Header) {
+		return service.ErrMediaType
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return errTooLarge
-	}
+	body, err := service.ReadBody(w, r, maxBody)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errMalformed, err)
+		return err
 	}
 	if err := strictjson.Unmarshal(body, v, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
 		return fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	return nil
-}
-
-// isJSON reports whether the headers announce plain JSON.
-func isJSON(h http.Header) bool {
-	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return false
-	}
-	mediaType, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	return err == nil && mediaType == "application/json"
 }

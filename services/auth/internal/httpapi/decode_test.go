@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"github.com/pforte/pforte/pkg/service"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -67,7 +68,7 @@ func TestABodyOfAnotherTypeIsNotRead(t *testing.T) {
 	for _, contentType := range []string{
 		"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonp", "text/json", "application/json, text/plain", ";",
 	} {
-		if _, err := decodeSample(contentType, `{"username":"anna"}`); !errors.Is(err, errMediaType) {
+		if _, err := decodeSample(contentType, `{"username":"anna"}`); !errors.Is(err, service.ErrMediaType) {
 			t.Errorf("%q: got %v", contentType, err)
 		}
 	}
@@ -77,7 +78,7 @@ func TestACompressedBodyIsNotRead(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}"))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Content-Encoding", "gzip")
-	if err := decode(httptest.NewRecorder(), r, &sample{}); !errors.Is(err, errMediaType) {
+	if err := decode(httptest.NewRecorder(), r, &sample{}); !errors.Is(err, service.ErrMediaType) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -87,13 +88,13 @@ func TestABodyMayHave64KBAndNotOneByteMore(t *testing.T) {
 	if v, err := decodeSample("application/json", fits); err != nil || len(fits) != maxBody || len(v.Username) < maxBody-20 {
 		t.Errorf("%d bytes: %v", len(fits), err)
 	}
-	if _, err := decodeSample("application/json", fits+" "); !errors.Is(err, errTooLarge) {
+	if _, err := decodeSample("application/json", fits+" "); !errors.Is(err, service.ErrBodyTooLarge) {
 		t.Errorf("one byte more: got %v", err)
 	}
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(fits+" "))
 	r.ContentLength = -1 // chunked
 	r.Header.Set("Content-Type", "application/json")
-	if err := decode(httptest.NewRecorder(), r, &sample{}); !errors.Is(err, errTooLarge) {
+	if err := decode(httptest.NewRecorder(), r, &sample{}); !errors.Is(err, service.ErrBodyTooLarge) {
 		t.Errorf("one byte more in chunks: got %v", err)
 	}
 }
@@ -103,7 +104,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("application/json;x", `{"username":null}`)
 	f.Fuzz(func(t *testing.T, contentType, body string) {
 		v, err := decodeSample(contentType, body)
-		if err != nil && !errors.Is(err, errMalformed) && !errors.Is(err, errMediaType) && !errors.Is(err, errTooLarge) {
+		if err != nil && !errors.Is(err, errMalformed) && !errors.Is(err, service.ErrMediaType) && !errors.Is(err, service.ErrBodyTooLarge) {
 			t.Errorf("%q: an error without meaning: %v", body, err)
 		}
 		if err == nil && !strings.HasPrefix(strings.TrimLeft(body, " \t\r\n"), "{") {

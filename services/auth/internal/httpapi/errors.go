@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -15,14 +16,12 @@ import (
 
 // Errors of guards and routes.
 var (
-	errAdminOnly   = errors.New("admin role required")
-	errCSRF        = errors.New("CSRF token missing or wrong")
-	errOrigin      = errors.New("WebSocket opened by a page of another origin")
-	errLimited     = errors.New("too many failed attempts")
-	errForwarded   = errors.New("X-Forwarded-Method, X-Forwarded-Uri or role is missing or malformed")
-	errUnhealthy   = errors.New("a store does not answer")
-	errNoRoute     = errors.New("no such route")
-	errWrongMethod = errors.New("method not allowed")
+	errAdminOnly = errors.New("admin role required")
+	errCSRF      = errors.New("CSRF token missing or wrong")
+	errOrigin    = errors.New("WebSocket opened by a page of another origin")
+	errLimited   = errors.New("too many failed attempts")
+	errForwarded = errors.New("X-Forwarded-Method, X-Forwarded-Uri or role is missing or malformed")
+	errUnhealthy = errors.New("a store does not answer")
 )
 
 // failure is the answer to an error.
@@ -32,10 +31,14 @@ type failure struct {
 	text   string // German, for the user (contract section 1)
 }
 
+// Sentinel implements service.Failure.
+func (f failure) Sentinel() error { return f.err }
+
 // failures is the one table from errors to answers. Every other error is a 500 with a
 // fixed text, so that nothing internal leaks.
 var failures = []failure{
 	{errMalformed, http.StatusBadRequest, "Die Anfrage ist kein gültiges JSON-Objekt."},
+	{service.ErrBodyRead, http.StatusBadRequest, "Die Anfrage ist kein gültiges JSON-Objekt."},
 	{errForwarded, http.StatusBadRequest, "Die Angaben zur weitergeleiteten Anfrage fehlen oder sind ungültig."},
 	{account.ErrMissing, http.StatusBadRequest, "Bitte alle Pflichtfelder ausfüllen."},
 	{account.ErrTooLong, http.StatusBadRequest, "Benutzername oder Passwort ist zu lang."},
@@ -56,11 +59,11 @@ var failures = []failure{
 	{errCSRF, http.StatusForbidden, "Das CSRF-Token fehlt oder ist ungültig."},
 	{errOrigin, http.StatusForbidden, "Diese Verbindung wurde von einer fremden Seite geöffnet."},
 	{user.ErrNotFound, http.StatusNotFound, "Benutzer nicht gefunden."},
-	{errNoRoute, http.StatusNotFound, "Nicht gefunden."},
-	{errWrongMethod, http.StatusMethodNotAllowed, "Diese Methode ist hier nicht erlaubt."},
+	{service.ErrNoRoute, http.StatusNotFound, "Nicht gefunden."},
+	{service.ErrWrongMethod, http.StatusMethodNotAllowed, "Diese Methode ist hier nicht erlaubt."},
 	{user.ErrUsernameTaken, http.StatusConflict, "Dieser Benutzername ist bereits vergeben."},
-	{errTooLarge, http.StatusRequestEntityTooLarge, "Die Anfrage ist zu groß."},
-	{errMediaType, http.StatusUnsupportedMediaType, "Die Anfrage muss application/json sein."},
+	{service.ErrBodyTooLarge, http.StatusRequestEntityTooLarge, "Die Anfrage ist zu groß."},
+	{service.ErrMediaType, http.StatusUnsupportedMediaType, "Die Anfrage muss application/json sein."},
 	{errLimited, http.StatusTooManyRequests, "Zu viele fehlgeschlagene Versuche. Bitte später erneut versuchen."},
 	{password.ErrBusy, http.StatusServiceUnavailable, "Der Dienst ist gerade ausgelastet. Bitte gleich erneut versuchen."},
 	{account.ErrPending, http.StatusInternalServerError, "Die Änderung ist gespeichert. Bestehende Sitzungen enden, sobald der Sitzungsspeicher wieder antwortet."},
@@ -74,23 +77,7 @@ var internal = failure{status: http.StatusInternalServerError, text: "Interner F
 const retryAfterBusy = 3
 
 // failureOf returns the answer to an error.
-func failureOf(err error) failure {
-	var fromEcho *echo.HTTPError
-	if errors.As(err, &fromEcho) {
-		switch fromEcho.Code {
-		case http.StatusNotFound:
-			err = errNoRoute
-		case http.StatusMethodNotAllowed:
-			err = errWrongMethod
-		}
-	}
-	for _, f := range failures {
-		if errors.Is(err, f.err) {
-			return f
-		}
-	}
-	return internal
-}
+func failureOf(err error) failure { return service.Find(failures, err, internal) }
 
 // errorBody is the contract's error body (section 2).
 type errorBody struct {
@@ -98,11 +85,8 @@ type errorBody struct {
 	Code  int    `json:"code"`
 }
 
-// writeError is echo's HTTPErrorHandler, the only place that answers errors.
+// writeError is the only place that answers errors.
 func writeError(err error, c echo.Context) {
-	if c.Response().Committed {
-		return
-	}
 	f := failureOf(err)
 	if f.status == http.StatusServiceUnavailable {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(retryAfterBusy))

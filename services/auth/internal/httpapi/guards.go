@@ -6,7 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/pforte/pforte/pkg/serve"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -109,6 +109,6 @@ func setCSRFHeader(c echo.Context, s session.Session) {
 // audit logs an event for operators and programs like fail2ban. No attribute may be a
 // secret, nor a name typed at a login, which could be a password.
 func (a *api) audit(c echo.Context, event string, attrs ...any) {
-	attrs = append([]any{"event", event, "ip", c.RealIP(), "request_id", c.Response().Header().Get(serve.RequestIDHeader)}, attrs...)
+	attrs = append([]any{"event", event, "ip", c.RealIP(), "request_id", c.Response().Header().Get(service.RequestIDHeader)}, attrs...)
 	a.Log.InfoContext(c.Request().Context(), "audit", attrs...)
 }

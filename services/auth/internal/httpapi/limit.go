@@ -10,6 +10,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pforte/pforte/pkg/clientaddr"
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
@@ -45,7 +47,7 @@ func (a *api) limited(c echo.Context, limit string, limiter *ratelimit.Limiter, 
 		setLimitHeaders(c, decision)
 		c.Response().Header().Set("Retry-After", strconv.Itoa(max(1, decision.ResetSeconds())))
 		a.Metrics.decided(limit, decisionRefused)
-		a.audit(c, "limited", "route", routeLabel(c))
+		a.audit(c, "limited", "route", service.RouteLabel(c))
 		return answer{}, errLimited
 	}
 	a.Metrics.decided(limit, decisionTaken)
@@ -91,4 +93,23 @@ func setLimitHeaders(c echo.Context, d ratelimit.Decision) {
 	h.Set("RateLimit-Limit", strconv.Itoa(d.Limit))
 	h.Set("RateLimit-Remaining", strconv.Itoa(d.Remaining))
 	h.Set("RateLimit-Reset", strconv.Itoa(d.ResetSeconds()))
+}
+
+// passwordTimeout bounds a request that computes a password, which may take
+// seconds on a small machine. Waiting in the queue, and each step of a store,
+// have their own, closer bounds.
+const passwordTimeout = 30 * time.Second
+
+// detach lets the work of a request that computes a password go on when the
+// client hangs up, with passwordTimeout and its network's place in the queue. The
+// function that it returns ends that.
+func (a *api) detach(c echo.Context) func() {
+	r := c.Request()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), passwordTimeout)
+	ctx = password.From(ctx, clientaddr.Neighborhood(a.TrustedProxies.Of(r)))
+	c.SetRequest(r.WithContext(ctx))
+	return func() {
+		cancel()
+		c.SetRequest(r)
+	}
 }

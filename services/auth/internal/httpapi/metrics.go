@@ -1,47 +1,36 @@
 package httpapi
 
 import (
-	"cmp"
 	"errors"
-	"net/http"
-	"strconv"
-	"time"
 
-	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
 // Metrics counts requests and their results. No label value comes from a client.
 type Metrics struct {
-	requests  *prometheus.CounterVec
-	durations *prometheus.HistogramVec
+	requests  *service.HTTPMetrics
 	logins    *prometheus.CounterVec
 	decisions *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
+	requests, err := service.NewHTTPMetrics(r, "auth", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5})
+	if err != nil {
+		return nil, err
+	}
 	m := &Metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_http_requests_total", Help: "Requests answered, by route, method and status.",
-		}, []string{"route", "method", "status"}),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "auth_http_request_duration_seconds", Help: "Time to answer a request, by route and method.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
-		}, []string{"route", "method"}),
+		requests: requests,
 		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_logins_total", Help: "Login attempts, by outcome: success, invalid_credentials, bad_request, busy, error.",
 		}, []string{"outcome"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, password) and decision: taken, given_back, refused, error.",
 		}, []string{"limit", "decision"}),
-	}
-	var faults []error
-	for _, c := range []prometheus.Collector{m.requests, m.durations, m.logins, m.decisions} {
-		faults = append(faults, r.Register(c))
 	}
 	for _, outcome := range loginOutcomes {
 		m.logins.WithLabelValues(outcome)
@@ -51,13 +40,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			m.decisions.WithLabelValues(limit, decision)
 		}
 	}
-	return m, errors.Join(faults...)
-}
-
-func (m *Metrics) request(c echo.Context, took time.Duration) {
-	route, method := routeLabel(c), methodLabel(c)
-	m.requests.WithLabelValues(route, method, strconv.Itoa(c.Response().Status)).Inc()
-	m.durations.WithLabelValues(route, method).Observe(took.Seconds())
+	return m, service.Register(r, m.logins, m.decisions)
 }
 
 // The two limits and their decisions. An attempt that is taken and not refunded failed.
@@ -90,19 +73,4 @@ func (m *Metrics) login(err error) {
 		outcome = "busy"
 	}
 	m.logins.WithLabelValues(outcome).Inc()
-}
-
-// routeLabel returns the pattern of the route, never the requested path.
-func routeLabel(c echo.Context) string {
-	return cmp.Or(c.Path(), "none")
-}
-
-// methodLabel returns one of the methods of HTTP, or "other".
-func methodLabel(c echo.Context) string {
-	switch m := c.Request().Method; m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
-		return m
-	default:
-		return "other"
-	}
 }

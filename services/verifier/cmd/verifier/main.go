@@ -1,15 +1,11 @@
-// Command verifier serves signed evidence about finalized transactions, paid per
-// call. See verifier --help.
+// Command verifier sells signed evidence about finalized transactions. Run
+// "verifier --help".
 package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/pforte/pforte/pkg/buildinfo"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/app"
 )
 
@@ -17,11 +13,5 @@ import (
 var version string
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := app.Run(ctx, app.Env{Args: os.Args[1:], Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, Version: buildinfo.Version(version)})
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "verifier:", err)
-		os.Exit(1)
-	}
+	service.Main(version, func(ctx context.Context, p service.Process) int { return app.Run(ctx, app.Process{Process: p}) })
 }

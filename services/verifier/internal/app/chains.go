@@ -19,7 +19,7 @@ import (
 // chains are the readers of all chains.
 type chains struct {
 	readers []*rpc.Reader
-	// seen tells that all chains have been reached at least once.
+	// seen is set once all chains have been reached.
 	seen atomic.Bool
 }
 
@@ -62,9 +62,9 @@ func (c *chains) run(ctx context.Context) {
 	all.Wait()
 }
 
-// reached fails until every chain has told its heads once. Later a chain that
-// is away is said where it is asked for (422), because other chains, documents
-// and answers that were paid for can still be served.
+// reached fails until the heads of every chain have been read once. Later a chain
+// that cannot be reached is an error of the requests for it (422), because other
+// chains, documents and paid answers can still be served.
 func (c *chains) reached(ctx context.Context) error {
 	if c.seen.Load() {
 		return nil
@@ -78,7 +78,7 @@ func (c *chains) reached(ctx context.Context) error {
 	return nil
 }
 
-// api gives the chains as they are served.
+// api returns the chains as they are served.
 func (c *chains) api() []httpapi.Chain {
 	var list []httpapi.Chain
 	for _, reader := range c.readers {

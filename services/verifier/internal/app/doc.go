@@ -1,4 +1,3 @@
-// Package app is the program verifier: it reads the settings, opens what they
-// name, wires the rooms together, and serves; or it carries out one command at
-// the terminal.
+// Package app is the program verifier: its commands, its settings and stores, and
+// how its packages are connected. It holds no rule.
 package app

@@ -8,93 +8,79 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/pforte/pforte/pkg/logging"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/chainlog"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-// states are what --state takes.
+// states are the values of --state.
 var states = []payment.State{payment.Working, payment.Settling, payment.Settled, payment.Dead, payment.Unknown}
 
-// payments shows the operator what was earned, and lets them decide what is open.
-func payments(ctx context.Context, e Env) (err error) {
-	if len(e.Args) > 1 && e.Args[1] == "resolve" {
-		return resolve(ctx, e)
-	}
-	if len(e.Args) < 2 || (e.Args[1] != "list" && e.Args[1] != "sum") {
-		return fmt.Errorf("payments takes list, sum or resolve; %w", ErrUsage)
-	}
-	list := e.Args[1] == "list"
-	filter, asJSON, err := paymentFlags(e.Args[2:], list)
+// paymentsList is "verifier payments list".
+func (p Process) paymentsList(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	limit := flags.Int("limit", 100, "")
+	filter, asJSON, err := paymentFilter(flags, args)
 	if err != nil {
 		return err
 	}
-	cfg, err := config.LoadLedger(e.Getenv)
-	if err != nil {
-		return err
-	}
-	ledger, err := ledger.Open(ctx, cfg.DatabaseURL, time.Now)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ledger.Close()) }()
-	if list {
+	filter.Limit = *limit
+	return p.with(ctx, func(ledger *ledger.Ledger, _ config.Ledger) error {
 		records, err := ledger.List(ctx, filter)
 		if err != nil {
 			return err
 		}
-		return printRecords(e.Stdout, records, asJSON)
-	}
-	totals, err := ledger.Totals(ctx, filter)
+		return printRecords(p.Stdout, records, asJSON)
+	})
+}
+
+// paymentsSum is "verifier payments sum".
+func (p Process) paymentsSum(ctx context.Context, args []string) error {
+	filter, asJSON, err := paymentFilter(service.Flags(), args)
 	if err != nil {
 		return err
 	}
-	return printTotals(e.Stdout, totals, asJSON)
+	return p.with(ctx, func(ledger *ledger.Ledger, _ config.Ledger) error {
+		totals, err := ledger.Totals(ctx, filter)
+		if err != nil {
+			return err
+		}
+		return printTotals(p.Stdout, totals, asJSON)
+	})
 }
 
-func paymentFlags(args []string, list bool) (payment.Filter, bool, error) {
-	flags := flag.NewFlagSet("payments", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	state := flags.String("state", "", "")
-	from, before := flags.String("from", "", ""), flags.String("before", "", "")
-	asJSON := flags.Bool("json", false, "")
-	limit := new(int)
-	if list {
-		limit = flags.Int("limit", 100, "")
-	}
-	if err := flags.Parse(args); err != nil {
-		return payment.Filter{}, false, fmt.Errorf("%w; %w", err, ErrUsage)
-	}
-	filter := payment.Filter{State: payment.State(*state), Limit: *limit}
-	var faults []error
-	if flags.NArg() > 0 {
-		faults = append(faults, fmt.Errorf("unknown argument %q", flags.Arg(0)))
-	}
-	if *state != "" && !slices.Contains(states, filter.State) {
-		faults = append(faults, fmt.Errorf("--state: %q is none of %v", *state, states))
-	}
-	for _, day := range []struct {
-		name, text string
-		into       *time.Time
-	}{{"from", *from, &filter.From}, {"before", *before, &filter.Before}} {
-		var err error
-		if day.text == "" {
-			continue
+// paymentFilter reads the flags that list and sum share.
+func paymentFilter(flags *flag.FlagSet, args []string) (filter payment.Filter, asJSON bool, err error) {
+	flags.Func("state", "", func(text string) error {
+		if filter.State = payment.State(text); !slices.Contains(states, filter.State) {
+			return fmt.Errorf("none of %v", states)
 		}
-		if *day.into, err = time.Parse(time.DateOnly, day.text); err != nil {
-			faults = append(faults, fmt.Errorf("--%s: %q is not a date like 2006-01-02", day.name, day.text))
+		return nil
+	})
+	date := func(into *time.Time) func(string) error {
+		return func(text string) (err error) {
+			if *into, err = time.Parse(time.DateOnly, text); err != nil {
+				return errors.New("not a date like 2006-01-02")
+			}
+			return nil
 		}
 	}
-	if err := errors.Join(faults...); err != nil {
-		return filter, false, fmt.Errorf("%w; %w", err, ErrUsage)
-	}
-	return filter, *asJSON, nil
+	flags.Func("from", "", date(&filter.From))
+	flags.Func("before", "", date(&filter.Before))
+	flags.BoolVar(&asJSON, "json", false, "")
+	_, err = service.Parse(flags, args)
+	return filter, asJSON, err
 }
 
-// row is a payment as the operator sees it.
+// row is a payment as it is printed.
 type row struct {
 	Claimed     time.Time     `json:"claimed"`
 	State       payment.State `json:"state"`
@@ -128,7 +114,7 @@ func printRecords(w io.Writer, records []payment.Record, asJSON bool) error {
 	return table.Flush()
 }
 
-// totalRow is a sum as the operator sees it.
+// totalRow is a sum as it is printed.
 type totalRow struct {
 	Month    string        `json:"month"`
 	State    payment.State `json:"state"`
@@ -158,4 +144,98 @@ func printJSON(w io.Writer, v any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(v)
+}
+
+// paymentsResolve is "verifier payments resolve": it decides an unknown payment by
+// hand.
+func (p Process) paymentsResolve(ctx context.Context, args []string) error {
+	key, how, err := resolveFlags(args)
+	if err != nil {
+		return err
+	}
+	return p.with(ctx, func(ledger *ledger.Ledger, cfg config.Ledger) error {
+		log, err := logging.New(p.Stderr, cfg.LogLevel)
+		if err != nil {
+			return err
+		}
+		r, err := findUnknown(ctx, ledger, key)
+		if err != nil {
+			return err
+		}
+		chainLog, err := p.chainLog(r.Key.Network)
+		if err != nil {
+			return err
+		}
+		bounded, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		chain, err := paywall.Resolve(bounded, ledger, chainLog, time.Now(), r, how)
+		if errors.Is(err, payment.ErrLost) {
+			return errors.New("the payment was decided meanwhile")
+		}
+		if err != nil {
+			return err
+		}
+		log.Warn("a payment was resolved by hand", "by", how.By, "from", r.State, "to", how.State, "why", how.Why, "chain", chain,
+			"network", r.Key.Network, "asset", r.Key.Asset, "payer", r.Key.Payer, "nonce", r.Key.Nonce, "transaction", how.Transaction)
+		return nil
+	})
+}
+
+func resolveFlags(args []string) (key payment.Key, how payment.Resolution, err error) {
+	flags := service.Flags()
+	flags.StringVar(&key.Payer, "payer", "", "")
+	flags.StringVar(&key.Nonce, "nonce", "", "")
+	flags.StringVar(&key.Network, "network", "", "")
+	flags.StringVar(&key.Asset, "asset", "", "")
+	flags.StringVar(&how.Transaction, "transaction", "", "")
+	flags.StringVar(&how.Why, "reason", "", "")
+	words, err := service.Parse(flags, args, "settled or dead")
+	if err != nil {
+		return key, how, err
+	}
+	key.Payer, key.Nonce, key.Asset = strings.ToLower(key.Payer), strings.ToLower(key.Nonce), strings.ToLower(key.Asset)
+	how.State, how.Transaction, how.By = payment.State(words[0]), strings.ToLower(how.Transaction), service.Operator()
+	switch {
+	case how.State != payment.Settled && how.State != payment.Dead:
+		err = service.UsageError("payments resolve: the state is settled or dead")
+	case key.Payer == "" || key.Nonce == "":
+		err = service.UsageError("payments resolve: --payer or --nonce is missing")
+	case how.Why == "":
+		err = service.UsageError("payments resolve: --reason is missing")
+	case (how.State == payment.Settled) != (how.Transaction != ""):
+		err = service.UsageError("payments resolve: --transaction is required for a settled payment, and not allowed for a dead one")
+	}
+	return key, how, err
+}
+
+// findUnknown returns the one unknown payment that key names.
+func findUnknown(ctx context.Context, ledger payment.Ledger, key payment.Key) (payment.Record, error) {
+	open, err := ledger.List(ctx, payment.Filter{State: payment.Unknown})
+	if err != nil {
+		return payment.Record{}, err
+	}
+	var found []payment.Record
+	for _, r := range open {
+		if r.Key.Payer == key.Payer && r.Key.Nonce == key.Nonce &&
+			(key.Network == "" || r.Key.Network == key.Network) && (key.Asset == "" || r.Key.Asset == key.Asset) {
+			found = append(found, r)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return payment.Record{}, errors.New("there is no unknown payment of that payer with that nonce")
+	case 1:
+		return found[0], nil
+	}
+	return payment.Record{}, errors.New("there are several such payments: name --network and --asset too")
+}
+
+// chainLog returns the log of the payment's network, or nil when the settings name
+// no node of it: then nothing can contradict.
+func (p Process) chainLog(network string) (payment.ChainLog, error) {
+	set, _ := load(p.Getenv) // what only serving needs may be missing
+	if len(set.truth) == 0 || set.terms.Network != network {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return chainlog.New(network, set.truth, set.truthQuorum)
 }

@@ -3,11 +3,13 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
@@ -32,7 +34,11 @@ func TestTheOperatorDecidesAnOpenPayment(t *testing.T) {
 			resolve := func(args ...string) (string, error) {
 				var log bytes.Buffer
 				args = append([]string{"payments", "resolve", "--payer", paymenttest.Buyer, "--reason", "seen on the explorer"}, args...)
-				err := Run(context.Background(), Env{Args: args, Getenv: w.getenv, Stdout: io.Discard, Stderr: &log})
+				code := Run(context.Background(), Process{Process: service.Process{Args: args, Getenv: w.getenv, Stdout: io.Discard, Stderr: &log}})
+				var err error
+				if code != 0 {
+					err = errors.New(log.String())
+				}
 				return log.String(), err
 			}
 			nonce, right := paymenttest.Nonce("1"), paymenttest.Hash(1)
@@ -49,7 +55,7 @@ func TestTheOperatorDecidesAnOpenPayment(t *testing.T) {
 			}
 			log, err := resolve("--nonce", nonce, "settled", "--transaction", right)
 			w.must(err)
-			for _, want := range []string{"resolved by hand", operator(), "unknown", "settled", "seen on the explorer", right, "agrees"} {
+			for _, want := range []string{"resolved by hand", service.Operator(), "unknown", "settled", "seen on the explorer", right, "agrees"} {
 				if !strings.Contains(log, want) {
 					t.Errorf("%q is not in %s", want, log)
 				}

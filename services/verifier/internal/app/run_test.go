@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
@@ -133,11 +134,22 @@ func TestTheOperatorSeesWhatWasEarned(t *testing.T) {
 	}
 }
 
+// execute runs a command line. Its error holds what the program wrote to standard
+// error.
+func execute(getenv func(string) string, out io.Writer, args ...string) error {
+	var stderr lockedBuffer
+	p := service.Process{Args: args, Getenv: getenv, Stdout: out, Stderr: &stderr, Version: "1.2.3"}
+	if code := Run(context.Background(), Process{Process: p}); code != 0 {
+		return fmt.Errorf("exit code %d: %s", code, stderr.String())
+	}
+	return nil
+}
+
 // command runs the program for one command and reads its JSON into v.
 func (w *world) command(v any, args ...string) string {
 	w.Helper()
 	var out bytes.Buffer
-	w.must(Run(context.Background(), Env{Args: args, Getenv: w.getenv, Stdout: &out, Stderr: io.Discard, Version: "1.2.3"}))
+	w.must(execute(w.getenv, &out, args...))
 	if v != nil {
 		w.must(json.Unmarshal(out.Bytes(), v))
 	}
@@ -175,8 +187,8 @@ func TestCommands(t *testing.T) {
 		{"payments", "list", "--from", "yesterday"},
 		{"payments", "list", "more"},
 	} {
-		err := Run(context.Background(), Env{Args: args, Getenv: w.getenv, Stdout: io.Discard, Stderr: io.Discard})
-		if !errors.Is(err, ErrUsage) {
+		err := execute(w.getenv, io.Discard, args...)
+		if err == nil || !strings.HasPrefix(err.Error(), "exit code 1: verifier: ") || !strings.Contains(err.Error(), `Run "verifier --help"`) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
@@ -194,7 +206,7 @@ func TestAllFaultsOfTheSettingsAreReportedAtOnce(t *testing.T) {
 	} {
 		w.env[name] = value
 	}
-	err := Run(context.Background(), Env{Getenv: w.getenv, Stdout: io.Discard, Stderr: io.Discard})
+	err := execute(w.getenv, io.Discard)
 	if err == nil {
 		t.Fatal("it started")
 	}
@@ -226,12 +238,12 @@ func TestAProgramThatCannotStartSaysWhy(t *testing.T) {
 		if c.setting == "PAYMENT_CONFIRM" {
 			env["PAYMENT_RPC_URL"] = "-"
 		}
-		err := Run(context.Background(), Env{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(n string) string {
+		err := execute(func(n string) string {
 			if v, ok := env[n]; ok {
 				return strings.TrimPrefix(v, "-")
 			}
 			return w.env[n]
-		}})
+		}, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -249,7 +261,7 @@ func TestTheSigningKeyMayHaveItsLineEndsSpelledOut(t *testing.T) {
 func TestALedgerFileThatCannotBeOpenedFailsAtOnce(t *testing.T) {
 	w := newWorld(t, "sqlite:/dev/null/ledger.db")
 	began := time.Now()
-	err := Run(context.Background(), Env{Getenv: w.getenv, Stdout: io.Discard, Stderr: io.Discard})
+	err := execute(w.getenv, io.Discard)
 	if err == nil || time.Since(began) > 10*time.Second {
 		t.Errorf("%v after %s", err, time.Since(began))
 	}

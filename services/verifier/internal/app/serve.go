@@ -5,144 +5,131 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
-	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/pforte/pforte/pkg/logging"
-	"github.com/pforte/pforte/pkg/serve"
-	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/chainlog"
 	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-// workTimeout bounds the making of one piece of evidence. A payment must stay
-// good for as long and be settled after it.
+// workTimeout bounds the work for one piece of evidence. A payment must stay
+// valid for as long and be settled after it.
 const workTimeout = 15 * time.Second
 
-// service is the running program.
-type service struct {
+// server is the program while it serves.
+type server struct {
+	*service.Service
 	settings
-	log      *slog.Logger
-	registry *prometheus.Registry
-	metrics  *httpapi.Metrics
-	tracer   *tracing.Tracer
-	ledger   *ledger.Ledger
-	paywall  *paywall.Paywall
-	chains   *chains
+	process Process
+	metrics *httpapi.Metrics
+	ledger  *ledger.Ledger
+	paywall *paywall.Paywall
+	chains  *chains
 }
 
-// serveAll serves until ctx ends, then finishes what is under way.
-func serveAll(ctx context.Context, e Env) (err error) {
-	set, err := load(e.Getenv)
+// serve is "verifier serve".
+func (p Process) serve(ctx context.Context, args []string) error {
+	if _, err := service.Parse(service.Flags(), args); err != nil {
+		return err
+	}
+	set, err := load(p.Getenv)
+	if err != nil {
+		return settingsError(err)
+	}
+	common, err := service.New(ctx, "verifier", p.Process, service.Settings{
+		Addr: set.Addr, AdminAddr: set.AdminAddr, ShutdownDelay: set.ShutdownDelay, LogLevel: set.LogLevel,
+		TrustedProxies: set.TrustedProxies, Tracing: set.Tracing,
+	})
 	if err != nil {
 		return err
 	}
-	s := &service{settings: set, registry: prometheus.NewRegistry()}
-	if s.log, err = logging.New(e.Stderr, s.LogLevel); err != nil {
-		return err
-	}
+	s := &server{Service: common, settings: set, process: p}
 	if s.AllowInsecure {
-		s.log.Warn("ALLOW_INSECURE_UPSTREAMS: facilitators and nodes may be asked over plain http in public networks, where payments and evidence can be read and changed")
+		s.Log.WarnContext(ctx, "ALLOW_INSECURE_UPSTREAMS is set: requests to facilitators and nodes may use plain http in public networks, where payments and evidence can be read and changed")
 	}
-	if s.tracer, err = s.startTracing(ctx, e.Version); err != nil {
-		return err
-	}
-	defer s.tracer.Stop(ctx)
-	if err := s.open(ctx, e); err != nil {
-		return errors.Join(err, s.close(ctx))
-	}
-	defer func() { err = errors.Join(err, s.close(ctx)) }()
-	handler, err := s.handler() //nolint:contextcheck // requests bring their own contexts
-	if err != nil {
-		return err
-	}
-	// The last requests need it as the first do.
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var all sync.WaitGroup
-	all.Go(func() { s.paywall.Run(background) })
-	all.Go(func() { s.chains.run(background) })
-	all.Go(func() { s.hint(background) })
-	err = serve.Run(ctx, s.servers(e, handler)...)
-	stop()
-	all.Wait()
-	return err
-}
-
-// servers are the public address and the internal one.
-func (s *service) servers(e Env, handler http.Handler) []serve.Server {
-	metrics := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
-	var api string
-	return []serve.Server{
-		{Name: "ADDR", Addr: s.Addr, Handler: serve.Ready(handler), Leave: s.ShutdownDelay, Drain: s.drain(), Ready: func(addr net.Addr) {
-			api = addr.String()
-			s.log.Info("serving", "address", api, "public_url", s.PublicURL, "version", e.Version)
-			if e.ready != nil {
-				e.ready(api)
-			}
-		}},
-		{Name: "ADMIN_ADDR", Addr: s.AdminAddr, Handler: serve.Admin(metrics), Leave: s.ShutdownDelay},
-	}
+	return s.Run(ctx, service.Parts{
+		Open: s.open,
+		Background: []func(context.Context){
+			func(ctx context.Context) { s.paywall.Run(ctx) },
+			func(ctx context.Context) { s.chains.run(ctx) },
+			s.checkFacilitator,
+		},
+		Close:    s.close,
+		Starting: `{"error":"The service is starting","code":503,"reason":"not_ready","retryable":true,"retryAfterSeconds":1}`,
+		Drain:    s.drain(),
+	})
 }
 
 // drain is how long a stop waits for payments under way.
-func (s *service) drain() time.Duration {
+func (s *server) drain() time.Duration {
 	return s.Facilitator.VerifyTimeout + 2*s.Facilitator.SettleTimeout + workTimeout
 }
 
-// open opens everything that the settings name.
-func (s *service) open(ctx context.Context, e Env) (err error) {
-	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if s.metrics, err = httpapi.NewMetrics(s.registry); err != nil {
-		return err
+// open waits for the ledger's database, opens the chains and the paywall, and
+// returns the handler.
+func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
+	if s.metrics, err = httpapi.NewMetrics(s.Registry); err != nil {
+		return nil, err
 	}
-	if s.ledger, err = openLedger(ctx, s.DatabaseURL, s.log); err != nil {
+	err = service.WaitFor(ctx, s.Log, "the ledger's database", func(ctx context.Context) (err error) {
+		s.ledger, err = ledger.Open(ctx, s.DatabaseURL, time.Now)
 		return err
+	}, func(err error) bool { return errors.Is(err, sqldb.ErrUnreachable) })
+	if err != nil {
+		return nil, err
 	}
-	if s.chains, err = openChains(ctx, s.settings, s.registry, s.log); err != nil {
-		return err
+	if s.chains, err = openChains(ctx, s.settings, s.Registry, s.Log); err != nil {
+		return nil, err
 	}
+	if s.paywall, err = s.openPaywall(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.registerStanding(ctx); err != nil {
+		return nil, err
+	}
+	return httpapi.New(httpapi.Options{
+		Chains: s.chains.api(), Paywall: s.paywall, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
+		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, Log: s.Log, Now: time.Now,
+	})
+}
+
+func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error) {
 	options := paywall.Options{
 		Ledger: s.ledger, FreeSettlements: s.Facilitator.FreeSettlements,
 		VerifyTimeout: s.Facilitator.VerifyTimeout, SettleTimeout: s.Facilitator.SettleTimeout, WorkTimeout: workTimeout,
 		AttemptsPerPayer: s.Payment.PerPayer, AttemptsPerAddress: s.Payment.PerAddress, KeepAnswers: s.Payment.AnswerRetention,
 		FailuresPerPayer: s.Payment.FailedPerPayer, FailuresPerAddress: s.Payment.FailedPerAddress,
-		Log: s.log, Now: time.Now, Ended: s.metrics.PaymentEnded, At: e.at, Heartbeat: e.heartbeat,
+		Log: s.Log, Now: time.Now, Ended: s.metrics.PaymentEnded, At: s.process.at, Heartbeat: s.process.heartbeat,
 		Confirm: s.Payment.Confirm != config.ConfirmByFacilitator,
 	}
 	if options.Facilitator, err = s.facilitator(); err != nil {
-		return err
+		return nil, err
 	}
 	if len(s.truth) == 0 {
-		s.log.Warn("no node of the payment network is configured: a settlement that the facilitator leaves open stays open until it is resolved by hand (PAYMENT_RPC_URL)")
+		s.Log.WarnContext(ctx, "no node of the payment network is configured: a settlement that the facilitator leaves open stays open until it is resolved by hand (PAYMENT_RPC_URL)")
 	} else if options.ChainLog, err = chainlog.New(s.terms.Network, s.truth, s.truthQuorum); err != nil {
-		return fmt.Errorf("PAYMENT_RPC_URL: %w", err)
+		return nil, fmt.Errorf("PAYMENT_RPC_URL: %w", err)
 	}
 	if options.ChainLog != nil {
 		options.ChainLog = observedChainLog{options.ChainLog, s.metrics}
 	}
 	if options.ClientKey, err = s.clientKey(); err != nil {
-		return err
+		return nil, err
 	}
-	if s.paywall, err = paywall.Open(ctx, options); err != nil {
-		return err
-	}
-	return s.registerStanding(ctx)
+	return paywall.Open(ctx, options)
 }
 
-// clientKey is for what stands for a client's address in the ledger: the same for
-// all replicas, as the signing key is that it is made from.
-func (s *service) clientKey() ([]byte, error) {
+// clientKey returns the key under which the ledger stores client addresses. It is
+// derived from the signing key, so that all replicas have the same.
+func (s *server) clientKey() ([]byte, error) {
 	pem, err := s.key.PEM()
 	if err != nil {
 		return nil, err
@@ -151,7 +138,7 @@ func (s *service) clientKey() ([]byte, error) {
 	return key[:], nil
 }
 
-func (s *service) facilitator() (*facilitator.Client, error) {
+func (s *server) facilitator() (*facilitator.Client, error) {
 	client, err := facilitator.New(facilitator.Options{
 		URL: s.Facilitator.URL, Token: s.cdp, Now: time.Now, Called: s.metrics.FacilitatorCalled,
 	})
@@ -161,25 +148,18 @@ func (s *service) facilitator() (*facilitator.Client, error) {
 	return client, nil
 }
 
-func (s *service) handler() (http.Handler, error) {
-	return httpapi.New(httpapi.Options{
-		Chains: s.chains.api(), Paywall: s.paywall, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
-		Health: s.health, Proxies: s.TrustedProxies, Metrics: s.metrics, Tracer: s.tracer, Log: s.log, Now: time.Now,
-	})
-}
-
 // health fails while the ledger is away, or a chain was never reached.
-func (s *service) health(ctx context.Context) error {
+func (s *server) health(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	return errors.Join(s.ledger.Ping(ctx), s.chains.reached(ctx))
 }
 
-// close waits for payments under way and closes what was opened.
-func (s *service) close(ctx context.Context) error {
+// close waits for payments under way and closes what is open.
+func (s *server) close(ctx context.Context) error {
 	var faults []error
 	if s.paywall != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drain())
+		ctx, cancel := context.WithTimeout(ctx, s.drain())
 		defer cancel()
 		faults = append(faults, s.paywall.Close(ctx))
 	}
@@ -189,15 +169,55 @@ func (s *service) close(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// migrate opens the ledger once.
-func migrate(ctx context.Context, e Env) error {
-	cfg, err := config.LoadLedger(e.Getenv)
+// checkFacilitator logs when what the facilitator lists does not fit the settings.
+// Nothing depends on it.
+func (s *server) checkFacilitator(ctx context.Context) {
+	client, err := s.facilitator()
 	if err != nil {
-		return err
+		return
 	}
-	ledger, err := ledger.Open(ctx, cfg.DatabaseURL, time.Now)
+	ctx, cancel := context.WithTimeout(ctx, s.Facilitator.VerifyTimeout)
+	defer cancel()
+	answer, err := client.Supported(ctx)
 	if err != nil {
-		return err
+		s.Log.WarnContext(ctx, "facilitator: list of supported networks not available", "error", err)
+		return
 	}
-	return ledger.Close()
+	for _, kind := range answer.Kinds {
+		if kind.X402Version == x402.V2 && kind.Scheme == x402.SchemeExact && kind.Network == s.terms.Network {
+			return
+		}
+	}
+	s.Log.WarnContext(ctx, "facilitator: the payment network is not in its list of supported networks", "network", s.terms.Network)
+}
+
+// scrapeTimeout bounds each read of the ledger for a scrape.
+const scrapeTimeout = time.Second
+
+func (s *server) registerStanding(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	return httpapi.RegisterQuotaStatus(s.Registry, func() httpapi.QuotaStatus {
+		ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
+		defer cancel()
+		left, unknown := s.paywall.Left(ctx)
+		return httpapi.QuotaStatus{Left: left, Limit: s.Facilitator.FreeSettlements, Unknown: unknown, Oldest: s.paywall.Oldest(), Failed: s.paywall.Failed()}
+	}, func() error {
+		ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
+		defer cancel()
+		return s.ledger.Ping(ctx)
+	})
+}
+
+// observedChainLog counts the lookups in the payment network.
+type observedChainLog struct {
+	payment.ChainLog
+	metrics *httpapi.Metrics
+}
+
+// Authorization implements payment.ChainLog.
+func (w observedChainLog) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
+	began := time.Now()
+	found, err := w.ChainLog.Authorization(ctx, q)
+	w.metrics.LookedAt(found, err, time.Since(began))
+	return found, err
 }

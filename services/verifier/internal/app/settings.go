@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
 )
 
-// settings are the settings in the rooms' own words.
+// settings are the settings in the types of the packages that use them.
 type settings struct {
 	config.Config
 	chains []chain.Config
@@ -22,19 +22,19 @@ type settings struct {
 	key    *receipt.SigningKey
 	keys   receipt.KeyDocument
 	cdp    *facilitator.CDPKey
-	// truth are the nodes of the payment network; none means that nobody but
-	// the facilitator can tell how a settlement ended.
+	// truth are the URLs of the nodes of the payment network. Without any, only the
+	// facilitator knows how a settlement ended.
 	truth []string
-	// truthQuorum is how many of them must say the same.
+	// truthQuorum is how many of them must agree.
 	truthQuorum int
 }
 
-// load reads all settings and reports all faults at once.
+// load reads all settings and returns all errors at once.
 func load(getenv func(string) string) (settings, error) {
 	cfg, err := config.Load(getenv)
 	s := settings{Config: cfg}
-	faults := []error{err, s.loadChains(), s.loadTerms(), s.loadKeys(), s.loadFacilitator()}
-	return s, errors.Join(faults...)
+	errs := []error{err, s.loadChains(), s.loadTerms(), s.loadKeys(), s.loadFacilitator()}
+	return s, errors.Join(errs...)
 }
 
 // loadChains reads CHAINS_FILE, or the one chain of the CHAIN_ settings.
@@ -55,13 +55,13 @@ func (s *settings) loadChains() (err error) {
 		return fmt.Errorf("CHAINS_FILE: %w", err)
 	}
 	s.chains, err = config.ParseChains(text)
-	faults := []error{err}
+	errs := []error{err}
 	for i, c := range s.chains {
 		if err := s.CheckUpstreams(c.RPCURLs); err != nil {
-			faults = append(faults, fmt.Errorf("chains.%d (%s): rpcUrls: %w", i, c.Name, err))
+			errs = append(errs, fmt.Errorf("chains.%d (%s): rpcUrls: %w", i, c.Name, err))
 		}
 	}
-	return under("CHAINS_FILE: ", errors.Join(faults...))
+	return under("CHAINS_FILE: ", errors.Join(errs...))
 }
 
 func trimmed(list []string) []string {
@@ -74,7 +74,7 @@ func trimmed(list []string) []string {
 	return kept
 }
 
-// under puts the name of a setting before each line of an error.
+// under prefixes each line of an error with the name of a setting.
 func under(prefix string, err error) error {
 	if err == nil {
 		return nil
@@ -82,7 +82,7 @@ func under(prefix string, err error) error {
 	return errors.New(prefix + strings.ReplaceAll(err.Error(), "\n", "\n"+prefix))
 }
 
-// loadTerms fills in what is known of the payment network's token.
+// loadTerms completes the terms with what is known of the network's token.
 func (s *settings) loadTerms() error {
 	p := s.Payment
 	s.terms = payment.Terms{
@@ -102,12 +102,12 @@ func (s *settings) loadTerms() error {
 			s.truth, s.truthQuorum = c.RPCURLs, c.Agreeing()
 		}
 	}
-	if s.truthQuorum == 0 { // nodes of their own, by the rule of the chain's
+	if s.truthQuorum == 0 { // by the rule for the chain's nodes
 		s.truthQuorum = chain.Config{RPCURLs: s.truth, Quorum: min(s.Chain.Quorum, len(s.truth))}.Agreeing()
 	}
 	if p.Confirm != config.ConfirmByFacilitator && len(s.truth) == 0 {
-		return fmt.Errorf("PAYMENT_RPC_URL: no node of the payment network %s is known, so nothing could tell whether a payment arrived; "+
-			"name one, or write out PAYMENT_CONFIRM=facilitator to take the facilitator's word", p.Network)
+		return fmt.Errorf("PAYMENT_RPC_URL: no node of the payment network %s is configured, so it could not be verified that a payment arrived; "+
+			"set one, or set PAYMENT_CONFIRM=facilitator to rely on the facilitator", p.Network)
 	}
 	if t := &s.terms; t.Asset == "" && known {
 		t.Asset = token.Address
@@ -130,7 +130,7 @@ func (s *settings) loadKeys() (err error) {
 	if s.ReceiptSigningKey == "" || len(s.chains) == 0 {
 		return nil // reported already
 	}
-	// An environment file can hold a PEM only with its line ends spelled out.
+	// An environment file can hold a PEM only with its line ends written as \n.
 	pem := strings.ReplaceAll(s.ReceiptSigningKey, `\n`, "\n")
 	if s.key, err = receipt.ParseSigningKey([]byte(pem)); err != nil {
 		return fmt.Errorf("RECEIPT_SIGNING_KEY: %w", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -44,9 +46,12 @@ func TestMain(m *testing.M) {
 }
 
 func beVerifier(point paywall.Point) int {
-	err := Run(context.Background(), Env{
-		Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, heartbeat: 100 * time.Millisecond,
-		ready: func(address string) { fmt.Println(address) },
+	return Run(context.Background(), Process{
+		Process: service.Process{
+			Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr,
+			Ready: func(addr, _ net.Addr) { fmt.Println(addr) },
+		},
+		heartbeat: 100 * time.Millisecond,
 		at: func(p paywall.Point) {
 			if p == point {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -54,11 +59,6 @@ func beVerifier(point paywall.Point) int {
 			}
 		},
 	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
 }
 
 // world is everything around the program: a recorded chain, and a bank that is
@@ -124,17 +124,21 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// run starts the program here. stop ends it and gives what Run returned.
+// run starts the program here. stop ends it and returns an error unless the exit code was 0.
 func (w *world) run() running {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	address, ended := make(chan string, 1), make(chan error, 1)
+	address, ended := make(chan string, 1), make(chan error, 2)
 	stderr := &lockedBuffer{}
 	go func() {
-		ended <- Run(ctx, Env{
+		code := Run(ctx, Process{heartbeat: 100 * time.Millisecond, Process: service.Process{
 			Args: []string{"serve"}, Getenv: w.getenv, Stdout: io.Discard, Stderr: stderr,
-			ready: func(a string) { address <- a }, heartbeat: 100 * time.Millisecond,
-		})
+			Ready: func(addr, _ net.Addr) { address <- addr.String() },
+		}})
+		if code != 0 {
+			ended <- fmt.Errorf("exit code %d: %s", code, stderr)
+		}
+		ended <- nil
 	}()
 	var once sync.Once
 	var result error

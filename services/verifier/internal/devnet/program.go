@@ -12,7 +12,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/config"
 	"github.com/pforte/pforte/pkg/logging"
-	"github.com/pforte/pforte/pkg/serve"
+	"github.com/pforte/pforte/pkg/service"
 )
 
 // Config holds the settings of the program devnet.
@@ -54,7 +54,7 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	case len(args) == 0:
 		return run(ctx, cfg, stdout, stderr)
 	case len(args) == 1 && args[0] == "healthcheck":
-		return serve.Healthcheck(ctx, cfg.FacilitatorAddr, "/health")
+		return service.Healthcheck(ctx, cfg.FacilitatorAddr)
 	}
 	return fmt.Errorf("unknown argument %q; see devnet --help", args[0])
 }
@@ -69,7 +69,7 @@ func run(ctx context.Context, cfg Config, stdout, stderr io.Writer) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
-	return serve.Run(ctx, serve.Server{
+	return service.Serve(ctx, service.Server{
 		Name: "FACILITATOR_ADDR", Addr: cfg.FacilitatorAddr, Handler: network.Facilitator.Handler(),
 		Ready: func(addr net.Addr) {
 			if err := json.NewEncoder(stdout).Encode(network.describe(addr)); err != nil {

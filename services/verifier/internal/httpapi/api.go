@@ -11,6 +11,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
@@ -63,10 +64,12 @@ func New(o Options) (http.Handler, error) {
 		return nil, errors.New("httpapi: an option is missing")
 	}
 	a := &api{Options: o, answers: newAnswers(answerRoom)}
-	e := echo.New()
-	e.IPExtractor = func(r *http.Request) string { return clientaddr.Group(o.Proxies.Of(r)) }
-	e.HTTPErrorHandler = a.writeError
-	e.Use(a.observe, a.recover, crossOrigin)
+	e := service.HTTP{
+		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
+		Client:     func(r *http.Request) string { return clientaddr.Group(o.Proxies.Of(r)) },
+		WriteError: a.writeError, LogErrors: true, Options: true,
+		Headers: everyAnswer, Use: []echo.MiddlewareFunc{crossOrigin},
+	}.Echo()
 	if err := a.route(e); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
@@ -37,7 +38,7 @@ func NewChainMetrics(r prometheus.Registerer, kept func() (bytes int64, blocks i
 			Name: "verifier_chain_head", Help: "How far a chain is by the word of its quorum, by chain and head: latest, finalized.",
 		}, []string{"chain", "head"}),
 	}
-	return m, register(r, m.rpc, m.cache, m.proof, m.heads,
+	return m, service.Register(r, m.rpc, m.cache, m.proof, m.heads,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "verifier_proven_blocks_bytes", Help: "Memory of the proven blocks that are kept.",
 		}, func() float64 { bytes, _ := kept(); return float64(bytes) }),
@@ -70,7 +71,7 @@ func (m *ChainMetrics) Reached(name string, heads chain.Heads) {
 // RegisterQuorum adds whether enough of a chain's nodes have lately said how far
 // it is.
 func RegisterQuorum(r prometheus.Registerer, chain string, heard func() bool) error {
-	return register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	return service.Register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "verifier_chain_quorum_up", Help: "1 while a quorum of nodes has lately said how far the chain is, by chain.",
 		ConstLabels: prometheus.Labels{"chain": chain},
 	}, func() float64 { return yes(heard()) }))

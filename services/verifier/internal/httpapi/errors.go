@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
@@ -19,11 +20,6 @@ import (
 // What the routes refuse by themselves.
 var (
 	errBodyMissing = errors.New("body is missing")
-	errBodySize    = errors.New("body is too large")
-	errBodyCut     = errors.New("body could not be read")
-	errMediaType   = errors.New("body is not application/json")
-	errNoRoute     = errors.New("no such route")
-	errWrongMethod = errors.New("method not allowed")
 	errNotReady    = errors.New("not ready")
 )
 
@@ -38,16 +34,19 @@ type failure struct {
 	retryAfter int
 }
 
+// Sentinel implements service.Failure.
+func (f failure) Sentinel() error { return f.err }
+
 // failures is the one table from errors to answers. Faults of the chain and of
 // a judgement carry reason and text themselves. What is not in it is a 500, and
 // on a paid path a 503, with a fixed text, so that nothing internal leaks.
 var failures = []failure{
 	{errBodyMissing, 400, "invalid_request", "A body is required: a JSON object with transactionHash", 0},
-	{errBodySize, 400, "invalid_request", "The body is larger than 16 KB", 0},
-	{errBodyCut, 400, "invalid_request", "The body could not be read to its end", 0},
-	{errMediaType, 400, "invalid_request", "The content type must be application/json", 0},
-	{errNoRoute, 404, "not_found", "There is nothing here", 0},
-	{errWrongMethod, 405, "method_not_allowed", "This method is not allowed here", 0},
+	{service.ErrBodyTooLarge, 400, "invalid_request", "The body is larger than 16 KB", 0},
+	{service.ErrBodyRead, 400, "invalid_request", "The body could not be read to its end", 0},
+	{service.ErrMediaType, 400, "invalid_request", "The content type must be application/json", 0},
+	{service.ErrNoRoute, 404, "not_found", "There is nothing here", 0},
+	{service.ErrWrongMethod, 405, "method_not_allowed", "This method is not allowed here", 0},
 	{errNotReady, 503, "not_ready", "The service is not ready", 5},
 	{payment.ErrInvalid, 402, "payment_invalid", "The payment does not match what is asked for", 0},
 	{payment.ErrRefused, 402, "payment_refused", "The facilitator refused the payment; nothing was charged", 0},
@@ -96,7 +95,7 @@ func (a *api) bodyOf(err error, paid bool) errorBody {
 	if errors.As(err, &fault) {
 		return unproven(err, fault)
 	}
-	f := failureOf(err)
+	f := service.Find(failures, err, internal)
 	if f == internal && paid {
 		f = onPaid
 	}
@@ -155,30 +154,8 @@ func unproven(err error, fault *chain.Fault) errorBody {
 	return b
 }
 
-// failureOf finds an error in the table.
-func failureOf(err error) failure {
-	var fromEcho *echo.HTTPError
-	if errors.As(err, &fromEcho) {
-		switch fromEcho.Code {
-		case http.StatusNotFound:
-			err = errNoRoute
-		case http.StatusMethodNotAllowed:
-			err = errWrongMethod
-		}
-	}
-	for _, f := range failures {
-		if errors.Is(err, f.err) {
-			return f
-		}
-	}
-	return internal
-}
-
-// writeError is echo's HTTPErrorHandler: the only place that answers errors.
+// writeError is the only place that answers errors.
 func (a *api) writeError(err error, c echo.Context) {
-	if c.Response().Committed {
-		return
-	}
 	var r *refused
 	onSale := errors.As(err, &r)
 	ours := a.bodyOf(err, onSale)

@@ -1,23 +1,18 @@
 package httpapi
 
 import (
-	"cmp"
-	"errors"
-	"net/http"
-	"strconv"
 	"time"
 
-	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // Metrics counts what is asked, how it is answered and what is paid. No label
 // takes its value from a client.
 type Metrics struct {
-	requests    *prometheus.CounterVec
-	durations   *prometheus.HistogramVec
+	requests    *service.HTTPMetrics
 	payments    *prometheus.CounterVec
 	facilitator *prometheus.HistogramVec
 	truth       *prometheus.HistogramVec
@@ -27,14 +22,12 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
+	requests, err := service.NewHTTPMetrics(r, "verifier", []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60})
+	if err != nil {
+		return nil, err
+	}
 	m := &Metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verifier_http_requests_total", Help: "Requests answered, by route, method and status.",
-		}, []string{"route", "method", "status"}),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "verifier_http_request_duration_seconds", Help: "Time to answer a request, by route and method.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-		}, []string{"route", "method"}),
+		requests: requests,
 		payments: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verifier_payments_total", Help: "Paid calls ended, by outcome.",
 		}, []string{"outcome"}),
@@ -54,7 +47,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		}),
 	}
 	m.begin()
-	return m, register(r, m.requests, m.durations, m.payments, m.facilitator, m.truth, m.answers, m.answerBytes)
+	return m, service.Register(r, m.payments, m.facilitator, m.truth, m.answers, m.answerBytes)
 }
 
 // begin counts what is alarmed of from zero, so that the first of a kind is a
@@ -95,7 +88,7 @@ func RegisterQuotaStatus(r prometheus.Registerer, status func() QuotaStatus, led
 	gauge := func(name, help string, value func(QuotaStatus) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(status()) })
 	}
-	return register(r,
+	return service.Register(r,
 		gauge("verifier_settlements_left", "Free settlements left this month (UTC).", func(s QuotaStatus) float64 { return float64(s.Left) }),
 		gauge("verifier_settlements_limit", "Free settlements that a month (UTC) has.", func(s QuotaStatus) float64 { return float64(s.Limit) }),
 		gauge("verifier_settlements_failed", "Settlements of this month (UTC) that were made in vain: a transaction was made or may have been, and nothing was paid.",
@@ -114,14 +107,6 @@ func yes(holds bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-func register(r prometheus.Registerer, collectors ...prometheus.Collector) error {
-	var faults []error
-	for _, c := range collectors {
-		faults = append(faults, r.Register(c))
-	}
-	return errors.Join(faults...)
 }
 
 // PaymentEnded is for paywall.Options.Ended.
@@ -152,23 +137,4 @@ func result(hit bool) string {
 		return "hit"
 	}
 	return "miss"
-}
-
-func (m *Metrics) request(c echo.Context, took time.Duration) {
-	route, method := routeLabel(c), methodLabel(c)
-	m.requests.WithLabelValues(route, method, strconv.Itoa(c.Response().Status)).Inc()
-	m.durations.WithLabelValues(route, method).Observe(took.Seconds())
-}
-
-// routeLabel is the pattern of the route, never the path that was asked for.
-func routeLabel(c echo.Context) string { return cmp.Or(c.Path(), "none") }
-
-// methodLabel is one of the methods that HTTP knows.
-func methodLabel(c echo.Context) string {
-	switch m := c.Request().Method; m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
-		return m
-	default:
-		return "other"
-	}
 }

@@ -5,14 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
@@ -40,7 +38,7 @@ type decoder func(c echo.Context, body []byte) (pricedRequest, error)
 func (a *api) paid(s *paidRoute, read decoder) handler {
 	return func(c echo.Context) (answer, error) {
 		version, header := paymentOf(c.Request().Header)
-		body, err := readBody(c.Request())
+		body, err := service.ReadBody(c.Response(), c.Request(), maxBody)
 		if err != nil {
 			return answer{}, err
 		}
@@ -74,17 +72,6 @@ func paymentOf(h http.Header) (version int, header string) {
 	return 0, ""
 }
 
-func readBody(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", errBodyCut, err)
-	case len(body) > maxBody:
-		return nil, errBodySize
-	}
-	return body, nil
-}
-
 // isPriceRequest tells a body that only asks for the price, as registries do.
 func isPriceRequest(body []byte) bool {
 	body = bytes.TrimSpace(body)
@@ -96,11 +83,8 @@ func readRequest(c echo.Context, body []byte, read decoder) (pricedRequest, erro
 	if len(body) == 0 {
 		return pricedRequest{}, errBodyMissing
 	}
-	const json = "application/json"
-	if sent := c.Request().Header.Get("Content-Type"); sent != json {
-		if mediaType, _, err := mime.ParseMediaType(sent); err != nil || mediaType != json {
-			return pricedRequest{}, errMediaType
-		}
+	if !service.IsJSON(c.Request().Header) {
+		return pricedRequest{}, service.ErrMediaType
 	}
 	return read(c, body)
 }

@@ -1,4 +1,4 @@
-package serve_test
+package service_test
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pforte/pforte/pkg/serve"
+	"github.com/pforte/pforte/pkg/service"
 )
 
-// start runs one server on a free port and gives its address, its stop and the
+// start runs one server on a free port and returns its address, its stop and the
 // channel of its end.
 func start(t *testing.T, drain time.Duration, h http.Handler) (addr string, stop context.CancelFunc, end <-chan error) {
 	t.Helper()
@@ -20,7 +20,7 @@ func start(t *testing.T, drain time.Duration, h http.Handler) (addr string, stop
 	ready := make(chan string, 1)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serve.Run(ctx, serve.Server{
+		ended <- service.Serve(ctx, service.Server{
 			Name: "main", Addr: "127.0.0.1:0", Handler: h, Drain: drain,
 			Ready: func(a net.Addr) { ready <- a.String() },
 		})
@@ -113,17 +113,17 @@ func TestNothingIsServedUnlessAllAddressesAreFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	err = serve.Run(t.Context(),
-		serve.Server{Name: "main", Addr: "127.0.0.1:0", Ready: func(net.Addr) { t.Error("it served") }},
-		serve.Server{Name: "admin", Addr: taken.Addr().String()})
+	err = service.Serve(t.Context(),
+		service.Server{Name: "main", Addr: "127.0.0.1:0", Ready: func(net.Addr) { t.Error("it served") }},
+		service.Server{Name: "admin", Addr: taken.Addr().String()})
 	if err == nil {
-		t.Error("no fault")
+		t.Error("no error")
 	}
 }
 
 func TestTheAdminAddressHasLivezAndMetricsOnly(t *testing.T) {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "m 1") })
-	addr, stop, _ := start(t, 0, serve.Admin(metrics))
+	addr, stop, _ := start(t, 0, service.Admin(metrics))
 	defer stop()
 	for path, want := range map[string]int{"/livez": 200, "/metrics": 200, "/": 404} {
 		if status, _ := get(t, "http://"+addr+path); status != want {
@@ -133,17 +133,21 @@ func TestTheAdminAddressHasLivezAndMetricsOnly(t *testing.T) {
 }
 
 func TestHealthcheckFailsUnlessTheAnswerIs200(t *testing.T) {
-	addr, stop, _ := start(t, 0, serve.Admin(http.NotFoundHandler()))
+	mux := http.NewServeMux()
+	mux.HandleFunc("/health", func(http.ResponseWriter, *http.Request) {})
+	addr, stop, _ := start(t, 0, mux)
 	defer stop()
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := serve.Healthcheck(t.Context(), ":"+port, "/livez"); err != nil {
+	if err := service.Healthcheck(t.Context(), ":"+port); err != nil {
 		t.Error(err)
 	}
-	for _, bad := range [][2]string{{addr, "/metrics"}, {"127.0.0.1:1", "/livez"}, {"nowhere", "/"}} {
-		if err := serve.Healthcheck(t.Context(), bad[0], bad[1]); err == nil {
+	other, stopOther, _ := start(t, 0, http.NotFoundHandler())
+	defer stopOther()
+	for _, bad := range []string{other, "127.0.0.1:1", "nowhere"} {
+		if err := service.Healthcheck(t.Context(), bad); err == nil {
 			t.Errorf("%v is healthy", bad)
 		}
 	}

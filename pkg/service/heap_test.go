@@ -1,4 +1,4 @@
-package serve_test
+package service_test
 
 import (
 	"net/http"

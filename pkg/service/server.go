@@ -1,4 +1,4 @@
-package serve
+package service
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,13 +22,13 @@ const (
 
 // Server is one HTTP server of a program.
 type Server struct {
-	// Name says in errors which server it is.
+	// Name is the setting of its address, for errors.
 	Name string
 	// Addr is the TCP address to listen on; port 0 takes a free one.
 	Addr    string
 	Handler http.Handler
-	// Leave is how long a stop goes on serving first, so that load balancers
-	// that ask for ReadyPath send nothing more; zero for none.
+	// Leave is how long a stop first goes on serving, so that load balancers, which
+	// request ReadyPath, send no more requests; zero for not at all.
 	Leave time.Duration
 	// Drain bounds how long a stop then waits for requests under way; zero means 30
 	// seconds.
@@ -36,10 +37,11 @@ type Server struct {
 	Ready func(net.Addr)
 }
 
-// Run listens on all addresses, then serves until ctx ends or a server fails,
-// and then stops all servers: after Leave no new requests, those under way finish
-// within Drain. It returns nil after a stop by ctx in which all requests finished.
-func Run(ctx context.Context, servers ...Server) error {
+// Serve listens on all addresses, serves until ctx ends or a server fails, and
+// then stops all servers: after Leave they take no new requests, and those under
+// way finish within Drain. It returns nil after a stop by ctx in which all
+// requests finished.
+func Serve(ctx context.Context, servers ...Server) error {
 	listeners, err := listen(ctx, servers)
 	if err != nil {
 		return err
@@ -61,8 +63,7 @@ func Run(ctx context.Context, servers ...Server) error {
 	return errors.Join(faults...)
 }
 
-// listen takes all addresses before the first request is served, so that a
-// program never half starts.
+// listen takes all addresses before the first request is served.
 func listen(ctx context.Context, servers []Server) ([]net.Listener, error) {
 	var listeners []net.Listener
 	for _, s := range servers {
@@ -110,4 +111,45 @@ func (s Server) run(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("%s: stopped with requests under way: %w", s.Name, err)
 	}
 	return nil
+}
+
+// ReadyPath is the path that a load balancer requests of each replica. Like all
+// paths below /internal/ it is not for outside. The status is 200 whatever the
+// stores do: replicas share them, so that one that cannot reach a store is no
+// worse than the others. It is 503 before a service has opened its stores, and
+// while it stops.
+const ReadyPath = "/internal/ready"
+
+func isReadyRequest(r *http.Request) bool {
+	return r.URL.Path == ReadyPath && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+}
+
+// leaving is a handler whose clients are to leave once leave is set: it is not
+// ready, and every answer closes its connection. A client that keeps idle
+// connections then has none on which it could send a request at the moment at
+// which the server closes it.
+type leaving struct {
+	next  http.Handler
+	leave atomic.Bool
+}
+
+// ServeHTTP implements http.Handler.
+func (l *leaving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if l.leave.Load() {
+		w.Header().Set("Connection", "close")
+		if isReadyRequest(r) {
+			writeJSON(w, http.StatusServiceUnavailable, `{"status":"leaving"}`)
+			return
+		}
+	}
+	l.next.ServeHTTP(w, r)
+}
+
+// Admin returns the handler of a program's internal address: GET /livez reports
+// that the process runs, whatever its stores do, and GET /metrics is metrics.
+func Admin(metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, `{"status":"ok"}`) })
+	mux.Handle("GET /metrics", metrics)
+	return mux
 }

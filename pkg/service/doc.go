@@ -1,0 +1,14 @@
+// Package service is what the programs auth and verifier have in common, so that
+// both start, configure, log, measure, answer errors and stop alike.
+//
+//   - program.go: a table of commands with its help and exit codes.
+//   - service.go: the life of a service. It listens first and answers 503 until its
+//     stores are open, then serves, and finishes the requests under way when it
+//     is stopped.
+//   - server.go: HTTP servers with the bounds that a server on the open network
+//     needs, and a stop that loses no request.
+//   - http.go: what every request passes: its id, its trace, its line in the log
+//     and its metrics; and how an error becomes an answer.
+//
+// What is served, and the texts and bodies of answers, belong to the services.
+package service

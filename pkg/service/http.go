@@ -1,0 +1,304 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pforte/pforte/pkg/tracing"
+)
+
+// HTTP is what a service's API has in common with the other's. All fields but
+// those that say otherwise are required.
+type HTTP struct {
+	Log     *slog.Logger
+	Metrics *HTTPMetrics
+	Now     func() time.Time
+	// Client returns the client's address, for the log and for echo's RealIP.
+	Client func(*http.Request) string
+	// WriteError answers an error. Nothing has been written yet.
+	WriteError func(error, echo.Context)
+	// Headers of every answer. Their values must not be changed.
+	Headers http.Header
+
+	// Tracer may be nil: then requests are not traced.
+	Tracer *tracing.Tracer
+	// Timeout bounds the context of a request; zero means no bound.
+	Timeout time.Duration
+	// LogErrors makes the log hold the text of every error that was answered. Without
+	// it, it holds those that were answered with 500 and above: texts of others may
+	// quote the client.
+	LogErrors bool
+	// Options has OPTIONS answered, with 204 and Allow, where there is a route.
+	Options bool
+	// Use are handlers between the common ones and the routes.
+	Use []echo.MiddlewareFunc
+}
+
+// Echo returns a router whose requests pass what is common: they get an id, a
+// trace, the headers of every answer, an answer to an error or a panic, a line in
+// the log and their place in the metrics. A path or a method that is not routed
+// is ErrNoRoute or ErrWrongMethod.
+func (h HTTP) Echo() *echo.Echo {
+	e := echo.New()
+	e.IPExtractor = h.Client
+	e.HTTPErrorHandler = func(err error, c echo.Context) {
+		if !c.Response().Committed {
+			h.WriteError(err, c)
+		}
+	}
+	e.Use(h.observe, recovered)
+	e.Use(h.Use...)
+	e.Use(h.routed)
+	return e
+}
+
+// observe is the outermost: what it logs and counts is what the client gets.
+func (h HTTP) observe(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		began := h.Now()
+		maps.Copy(c.Response().Header(), h.Headers)
+		id := RequestID(c.Request())
+		c.Response().Header()[RequestIDHeader] = []string{id}
+		var span tracing.Span
+		if h.Tracer != nil && c.Path() != "/health" {
+			var ctx context.Context
+			ctx, span = h.Tracer.Request(c.Request(), methodLabel(c), RouteLabel(c))
+			c.SetRequest(c.Request().WithContext(ctx))
+			span.Set("request_id", id)
+		}
+		err := next(c)
+		if err != nil {
+			c.Error(err)
+		}
+		span.Answered(c.Response().Status)
+		took := h.Now().Sub(began)
+		h.Metrics.count(c, took)
+		h.log(c, err, took)
+		return nil
+	}
+}
+
+// log writes the request's line in the access log. Its route is the pattern,
+// because a path could hold anything. Reads that succeeded, and refusals that are
+// no error, as the price of an unpaid call is, are logged at the level debug.
+func (h HTTP) log(c echo.Context, err error, took time.Duration) {
+	ctx, status, level := c.Request().Context(), c.Response().Status, slog.LevelInfo
+	switch {
+	case status == http.StatusInternalServerError:
+		level = slog.LevelError
+	case err == nil && (IsSafe(c.Request().Method) || status/100 != 2):
+		level = slog.LevelDebug
+	}
+	if !h.Log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("method", methodLabel(c)),
+		slog.String("route", RouteLabel(c)),
+		slog.Int("status", status),
+		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
+		slog.String("client", c.RealIP()),
+		slog.String("request_id", c.Response().Header().Get(RequestIDHeader)),
+		slog.String("trace_id", tracing.ID(ctx)),
+	}
+	if err != nil && (h.LogErrors || status >= http.StatusInternalServerError) {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	h.Log.LogAttrs(context.Background(), level, "request", attrs...) // a context with a trace would add its id again
+}
+
+// recovered turns a panic into an error that holds its stack.
+func recovered(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			switch p := recover(); p {
+			case nil:
+			case http.ErrAbortHandler: //nolint:errorlint // net/http compares it so
+				panic(p)
+			default:
+				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
+		return next(c)
+	}
+}
+
+// Errors of requests that no handler sees.
+var (
+	ErrNoRoute     = errors.New("no such route")
+	ErrWrongMethod = errors.New("method not allowed")
+)
+
+// routed refuses what has no route, and sets the request's timeout. To echo, a
+// parameter at the end of a route is the whole rest of the path, slashes too.
+func (h HTTP) routed(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		if path := cmp.Or(r.URL.RawPath, r.URL.Path); c.Path() == "" || strings.Count(path, "/") != strings.Count(c.Path(), "/") {
+			c.SetPath("")
+			return ErrNoRoute
+		}
+		if allow, wrong := c.Get(echo.ContextKeyHeaderAllow).(string); wrong {
+			if h.Options && r.Method == http.MethodOptions {
+				return next(c) // echo's own answer
+			}
+			if !h.Options {
+				allow = strings.TrimPrefix(allow, http.MethodOptions+", ")
+			}
+			c.Response().Header().Set(echo.HeaderAllow, allow)
+			return ErrWrongMethod
+		}
+		if h.Timeout > 0 {
+			ctx, cancel := context.WithTimeout(r.Context(), h.Timeout)
+			defer cancel()
+			c.SetRequest(r.WithContext(ctx))
+		}
+		return next(c)
+	}
+}
+
+// IsSafe reports whether a method is for reading only (RFC 9110, section 9.2.1).
+func IsSafe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+// RouteLabel returns the pattern of the request's route, or "none". It is never
+// the path that the client sent.
+func RouteLabel(c echo.Context) string { return cmp.Or(c.Path(), "none") }
+
+// methodLabel returns one of the methods that HTTP knows, or "other".
+func methodLabel(c echo.Context) string {
+	switch m := c.Request().Method; m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return m
+	default:
+		return "other"
+	}
+}
+
+// HTTPMetrics counts and times requests. No label takes its value from a client.
+type HTTPMetrics struct {
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+}
+
+// NewHTTPMetrics registers NAME_http_requests_total and
+// NAME_http_request_duration_seconds.
+func NewHTTPMetrics(r prometheus.Registerer, name string, buckets []float64) (*HTTPMetrics, error) {
+	m := &HTTPMetrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: name + "_http_requests_total", Help: "Requests answered, by route, method and status.",
+		}, []string{"route", "method", "status"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: name + "_http_request_duration_seconds", Help: "Time to answer a request, by route and method.", Buckets: buckets,
+		}, []string{"route", "method"}),
+	}
+	return m, Register(r, m.requests, m.durations)
+}
+
+func (m *HTTPMetrics) count(c echo.Context, took time.Duration) {
+	route, method := RouteLabel(c), methodLabel(c)
+	m.requests.WithLabelValues(route, method, strconv.Itoa(c.Response().Status)).Inc()
+	m.durations.WithLabelValues(route, method).Observe(took.Seconds())
+}
+
+// Register registers all collectors and returns all errors.
+func Register(r prometheus.Registerer, all ...prometheus.Collector) error {
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, r.Register(c))
+	}
+	return errors.Join(errs...)
+}
+
+// Failure is a row of a service's one table from errors to answers. The rest of
+// the row is the status, and what the service's contract has as a body.
+type Failure interface{ Sentinel() error }
+
+// Find returns the first row of the table whose sentinel err is, or other. What
+// an error holds that is not in the table must not reach the client.
+func Find[F Failure](table []F, err error, other F) F {
+	for _, f := range table {
+		if errors.Is(err, f.Sentinel()) {
+			return f
+		}
+	}
+	return other
+}
+
+// Errors of a request's body.
+var (
+	ErrMediaType    = errors.New("body is not application/json")
+	ErrBodyTooLarge = errors.New("body is too large")
+	ErrBodyRead     = errors.New("body could not be read to its end")
+)
+
+// ReadBody reads a body of at most limit bytes. ErrBodyTooLarge, ErrBodyRead.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, ErrBodyTooLarge
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, ErrBodyTooLarge
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrBodyRead, err)
+	}
+	return body, nil
+}
+
+// IsJSON reports whether the headers declare a body of plain JSON.
+func IsJSON(h http.Header) bool {
+	const media = "application/json"
+	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return false
+	}
+	declared := h.Get("Content-Type")
+	if declared == media {
+		return true
+	}
+	declared, _, err := mime.ParseMediaType(declared)
+	return err == nil && declared == media
+}
+
+// RequestIDHeader names a request: in the request, in its answer and in the log.
+const RequestIDHeader = "X-Request-Id"
+
+// maxRequestID bounds an id that a client sends, in characters.
+const maxRequestID = 64
+
+// RequestID returns the id in the request's RequestIDHeader if it is 1 to 64
+// characters of A-Z a-z 0-9 . _ -, else a new one.
+func RequestID(r *http.Request) string {
+	if id := r.Header.Get(RequestIDHeader); isRequestID(id) {
+		return id
+	}
+	return rand.Text()
+}
+
+func isRequestID(id string) bool {
+	for _, c := range []byte(id) {
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
+		if !letter && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxRequestID
+}
