@@ -61,7 +61,10 @@ func Open(ctx context.Context, databaseURL string, migrations fs.FS) (*DB, error
 		return nil, err
 	}
 	if err := db.reach(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", ErrUnreachable, err), db.Close())
+		if db.Dialect == Postgres || isBusy(err) {
+			err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+		return nil, errors.Join(err, db.Close())
 	}
 	if err := db.migrate(ctx, migrations); err != nil {
 		return nil, errors.Join(fmt.Errorf("migrate database: %w", err), db.Close())
