@@ -25,10 +25,10 @@ const price = 10_000
 // buyers buy, and try not to pay.
 type buyers struct {
 	*journal
-	url       string
-	chain     chain
-	accounts  accounts
-	questions []string // about finalized transactions
+	url      string
+	chain    chain
+	accounts accounts
+	requests []string // about finalized transactions
 
 	mu        sync.Mutex
 	begun     int // purchases that have an account of their own
@@ -52,7 +52,7 @@ const (
 // ones because the earlier ones were refused.
 type purchase struct {
 	kind     kind
-	question string
+	request  string
 	version  int
 	by       *client.Buyer
 	from     net.Addr // nil for any
@@ -120,20 +120,20 @@ func newBuyers(j *journal, w *world, transactions []string) *buyers {
 		finalized: map[string]uint64{},
 	}
 	for _, tx := range transactions {
-		b.questions = append(b.questions, question(tx),
+		b.requests = append(b.requests, requestFor(tx),
 			fmt.Sprintf(`{"transactionHash":%q,"expectations":{"status":"success","minConfirmations":1}}`, tx))
 	}
 	return b
 }
 
-func question(tx string) string { return fmt.Sprintf(`{"transactionHash":%q}`, tx) }
+func requestFor(tx string) string { return fmt.Sprintf(`{"transactionHash":%q}`, tx) }
 
 // begin notes a purchase, of an honest account and an address that no other buyer
 // has as long as there are enough.
-func (b *buyers) begin(k kind, question string) *purchase {
+func (b *buyers) begin(k kind, request string) *purchase {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := &purchase{kind: k, question: question, version: x402.V2}
+	p := &purchase{kind: k, request: request, version: x402.V2}
 	if k != forged && k != reverting {
 		b.begun++
 		p.by, p.from = b.accounts.honest[b.begun%len(b.accounts.honest)], address(1, b.begun)
@@ -151,9 +151,9 @@ func (b *buyers) of(kinds ...kind) []*purchase {
 
 // offer reads the price until it is answered, or ctx ends; why is limited when
 // nothing is sold any more.
-func (b *buyers) offer(ctx context.Context, question string) (c x402.PaymentRequired, ok bool, why string) {
+func (b *buyers) offer(ctx context.Context, request string) (c x402.PaymentRequired, ok bool, why string) {
 	for ctx.Err() == nil {
-		answer := client.Pay(ctx, waiting(nil), b.url, question, nil)
+		answer := client.Pay(ctx, waiting(nil), b.url, request, nil)
 		if answer.Status == http.StatusOK {
 			b.violated("served unpaid: a call without a payment was answered 200")
 		}
@@ -171,7 +171,7 @@ func (b *buyers) offer(ctx context.Context, question string) (c x402.PaymentRequ
 // sign signs a payment for a purchase, which change may make invalid, and notes it
 // before it is sent. It returns nil when nothing is offered.
 func (b *buyers) sign(ctx context.Context, p *purchase, change func(*x402.PaymentRequired, *x402.Authorization)) *payment {
-	offer, ok, why := b.offer(ctx, p.question)
+	offer, ok, why := b.offer(ctx, p.request)
 	if !ok {
 		p.ended = why
 		return nil
@@ -198,7 +198,7 @@ func (b *buyers) sign(ctx context.Context, p *purchase, change func(*x402.Paymen
 // send sends a payment and notes the answer. With an answer of 200 it also notes
 // how far the chain is final, by the chain itself.
 func (b *buyers) send(ctx context.Context, c *http.Client, p *purchase, pay *payment) client.Answer {
-	answer := client.Pay(ctx, c, b.url, p.question, &pay.Payment)
+	answer := client.Pay(ctx, c, b.url, p.request, &pay.Payment)
 	pay.add(answer)
 	b.note("pay %s (%s): %s", pay.Nonce[:10], p.kind, answer)
 	if !answer.OK() || p.kind == forged {
@@ -235,20 +235,20 @@ func (b *buyers) buyUntil(ctx context.Context, random *rand.Rand) {
 func (b *buyers) buyBeforeFinality(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
 		if tx, err := b.chain.newest(ctx); err == nil && tx != "" {
-			b.buy(ctx, question(tx), random)
+			b.buy(ctx, requestFor(tx), random)
 			b.count("purchases before finality", 1)
 		}
 		pause(ctx, 100*time.Millisecond)
 	}
 }
 
-func (b *buyers) any(random *rand.Rand) string { return b.questions[random.IntN(len(b.questions))] }
+func (b *buyers) any(random *rand.Rand) string { return b.requests[random.IntN(len(b.requests))] }
 
 // buy buys one thing. The first call may be several at once, cut at any stage;
 // then the buyer tries again as one should: with the same payment, and with a new
 // one only when the old one was refused.
-func (b *buyers) buy(ctx context.Context, question string, random *rand.Rand) *purchase {
-	p := b.begin(honest, question)
+func (b *buyers) buy(ctx context.Context, request string, random *rand.Rand) *purchase {
+	p := b.begin(honest, request)
 	if random.IntN(4) == 0 {
 		p.version = x402.V1
 	}
@@ -286,7 +286,7 @@ func (b *buyers) sendAtOnce(ctx context.Context, p *purchase, pay *payment, rand
 			b.violated("a payment cannot be copied: %v", err)
 			continue
 		}
-		copied := b.begin(forged, p.question)
+		copied := b.begin(forged, p.request)
 		copied.payments = []*payment{{Payment: changed}}
 		b.count("copies with a broken signature", 1)
 		all.Go(func() { b.send(ctx, waiting(address(3, 1)), copied, copied.payments[0]) })
@@ -332,23 +332,23 @@ func (b *buyers) retry(ctx context.Context, p *purchase, pay *payment) {
 	}
 }
 
-// reuse sends a payment that was spent with another question.
+// reuse sends a payment that was spent with another request.
 func (b *buyers) reuse(ctx context.Context, p *purchase, pay *payment, random *rand.Rand) {
 	other := b.any(random)
-	if other == p.question {
+	if other == p.request {
 		return
 	}
 	answer := client.Pay(ctx, waiting(nil), b.url, other, &pay.Payment)
 	b.count("payments used again", 1)
 	if answer.Status == http.StatusOK {
-		b.violated("served unpaid: payment %s bought a second question", pay.Nonce)
+		b.violated("served unpaid: payment %s bought a second request", pay.Nonce)
 	}
 }
 
 // expectTooMuch expects what does not hold, which is never charged.
 func (b *buyers) expectTooMuch(ctx context.Context, random *rand.Rand) {
-	question := b.questions[random.IntN(len(b.questions)/2)*2]
-	p := b.begin(unverifiable, question[:len(question)-1]+`,"expectations":{"minConfirmations":100000}}`)
+	request := b.requests[random.IntN(len(b.requests)/2)*2]
+	p := b.begin(unverifiable, request[:len(request)-1]+`,"expectations":{"minConfirmations":100000}}`)
 	if pay := b.sign(ctx, p, nil); pay != nil {
 		b.send(ctx, waiting(p.from), p, pay)
 	}
@@ -420,5 +420,5 @@ func (b *buyers) retryAll(ctx context.Context, seed uint64) {
 		}
 	}
 	all.Wait()
-	b.last = b.buy(ctx, b.questions[0], source(seed, 300))
+	b.last = b.buy(ctx, b.requests[0], source(seed, 300))
 }

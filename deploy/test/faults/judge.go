@@ -25,7 +25,7 @@ const (
 // each time on a settlement of its own.
 const settlementsPerPayment = 6
 
-// receipts are all receipts of a campaign, by the question.
+// receipts are all receipts of a campaign, by the request.
 type receipts map[string][]byte
 
 // audit compares the buyers' notes with the chain.
@@ -247,7 +247,7 @@ func inDoubt(pay *payment) bool {
 }
 
 // judgeReceipts checks every receipt offline, against the chain, and against
-// earlier receipts for the same question.
+// earlier receipts for the same request.
 func (a audit) judgeReceipts(ctx context.Context) {
 	for _, p := range a.of(honest) {
 		for _, pay := range p.payments {
@@ -255,15 +255,15 @@ func (a audit) judgeReceipts(ctx context.Context) {
 			if !sold {
 				continue
 			}
-			height, err := checkReceipt(ctx, a.chain, a.keys, p.question, answer.Body)
+			height, err := checkReceipt(ctx, a.chain, a.keys, p.request, answer.Body)
 			if err != nil {
-				a.violated("a wrong receipt for %s: %v", p.question, err)
+				a.violated("a wrong receipt for %s: %v", p.request, err)
 			}
 			a.judgeFinality(pay.Nonce, height)
-			if before, known := a.earlier[p.question]; known && !bytes.Equal(before, answer.Body) {
-				a.violated("two different receipts for %s", p.question)
+			if before, known := a.earlier[p.request]; known && !bytes.Equal(before, answer.Body) {
+				a.violated("two different receipts for %s", p.request)
 			}
-			a.earlier[p.question] = answer.Body
+			a.earlier[p.request] = answer.Body
 			a.count("receipts checked", 1)
 		}
 	}
@@ -281,14 +281,14 @@ func (b *buyers) judgeFinality(nonce string, height uint64) {
 
 // checkReceipt checks one receipt by its proof and signature, and against the
 // chain, and returns the number of its block.
-func checkReceipt(ctx context.Context, c chain, keys receipt.KeyDocument, question string, body []byte) (height uint64, err error) {
+func checkReceipt(ctx context.Context, c chain, keys receipt.KeyDocument, request string, body []byte) (height uint64, err error) {
 	result, err := receipt.Verify(body, keys)
 	if err != nil {
 		return 0, err
 	}
 	r := result.Receipt
-	if len(result.Proven) == 0 || !strings.Contains(question, r.Transaction.Hash) {
-		return 0, fmt.Errorf("it does not prove the transaction of the question: %s", r.Transaction.Hash)
+	if len(result.Proven) == 0 || !strings.Contains(request, r.Transaction.Hash) {
+		return 0, fmt.Errorf("it does not prove the transaction of the request: %s", r.Transaction.Hash)
 	}
 	found, err := c.receipt(ctx, r.Transaction.Hash)
 	if err != nil {

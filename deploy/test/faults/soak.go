@@ -103,7 +103,7 @@ func (l *load) jobs() []job {
 		}},
 		{"create and delete a member", 20 * time.Second, l.member},
 		{"verification, unpaid", 100 * time.Millisecond, func(ctx context.Context) error {
-			return client.Post(ctx, l.url, question(*l.final.Load())).Want(402, nil)
+			return client.Post(ctx, l.url, requestFor(*l.final.Load())).Want(402, nil)
 		}},
 		{"verification, paid", 2 * time.Second, func(ctx context.Context) error { return l.buyNow(ctx, *l.final.Load()) }},
 		{"new transaction, verification, paid", 30 * time.Second, l.buyNew},
@@ -240,7 +240,7 @@ func (l *load) member(ctx context.Context) error {
 // buyNow buys a verification of a transaction that is final. The verifier may know
 // that a block later than the chain does.
 func (l *load) buyNow(ctx context.Context, tx string) error {
-	p := l.audit.begin(honest, question(tx))
+	p := l.audit.begin(honest, requestFor(tx))
 	pay := l.sign(ctx, p, nil)
 	if pay == nil {
 		return fmt.Errorf("nothing is offered: %s", p.ended)

@@ -45,9 +45,9 @@ func (a Answer) Challenge() (c x402.PaymentRequired, err error) {
 	return c, x402.Decode(a.Header.Get(x402.HeaderPaymentRequired), &c)
 }
 
-// Pay posts a question of JSON, with a payment unless it is nil.
-func Pay(ctx context.Context, c *http.Client, url, question string, p *Payment) Answer {
-	request, err := NewRequest(ctx, http.MethodPost, url, question)
+// Pay posts a body of JSON, with a payment unless it is nil.
+func Pay(ctx context.Context, c *http.Client, url, body string, p *Payment) Answer {
+	request, err := NewRequest(ctx, http.MethodPost, url, body)
 	if err != nil {
 		return Answer{Err: err}
 	}

@@ -29,12 +29,12 @@ const latest = 4 * time.Second
 // sent: of a transfer under way that cannot be told from the truth.
 func Broadcaster(x Exchange) (int, []byte) {
 	if x.Path != "/settle" {
-		return x.Pass(x.Question)
+		return x.Pass(x.Request)
 	}
 	transaction := []string{"", fmt.Sprintf("0x%064x", x.Random.Uint64()), "0x", "pending"}[x.Random.IntN(4)]
 	switch x.Random.IntN(4) {
 	case 0: // it is in a block before the answer, which may name it
-		_, answer := x.Pass(x.Question)
+		_, answer := x.Pass(x.Request)
 		var settled struct{ Transaction string }
 		if json.Unmarshal(answer, &settled) == nil && x.Random.IntN(2) == 0 {
 			transaction = settled.Transaction
@@ -60,7 +60,7 @@ func anything(x Exchange, transaction string) (int, []byte) {
 	case 2:
 		return status, marshal(map[string]string{"error": text})
 	}
-	return status, settled(false, text, transaction, network(x.Question), payer(x.Question))
+	return status, settled(false, text, transaction, network(x.Request), payer(x.Request))
 }
 
 // oddly spells a text in another case now and then.

@@ -24,9 +24,9 @@ func Heads(way uint64, answers int64) Liar {
 	left.Store(answers)
 	lie := headLies[way%uint64(len(headLies))]
 	return func(x Exchange) (int, []byte) {
-		asksForHeads := bytes.Contains(x.Question, []byte(`"finalized"`)) || bytes.Contains(x.Question, []byte(`"latest"`))
+		asksForHeads := bytes.Contains(x.Request, []byte(`"finalized"`)) || bytes.Contains(x.Request, []byte(`"latest"`))
 		if !asksForHeads || left.Add(-1) < 0 {
-			return x.Pass(x.Question)
+			return x.Pass(x.Request)
 		}
 		return lie(x)
 	}
@@ -35,15 +35,15 @@ func Heads(way uint64, answers int64) Liar {
 // latestIsFinal answers with the latest block when asked for the finalized one:
 // a whole block with its right hash.
 func latestIsFinal(x Exchange) (int, []byte) {
-	return x.Pass(bytes.ReplaceAll(x.Question, []byte(`"finalized"`), []byte(`"latest"`)))
+	return x.Pass(bytes.ReplaceAll(x.Request, []byte(`"finalized"`), []byte(`"latest"`)))
 }
 
 // ahead adds blocks to the number of the named heads, and a second a block to
 // the time where it is only a few.
 func ahead(x Exchange, by uint64, tags ...string) (int, []byte) {
-	status, answer := x.Pass(x.Question)
+	status, answer := x.Pass(x.Request)
 	wanted := map[string]bool{}
-	for _, q := range list(x.Question) {
+	for _, q := range list(x.Request) {
 		for _, tag := range tags {
 			if bytes.Contains(q["params"], []byte(`"`+tag+`"`)) {
 				wanted[string(q["id"])] = true

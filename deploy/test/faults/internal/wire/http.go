@@ -16,11 +16,11 @@ const maxBody = 64 << 20
 
 // Exchange is a request. Pass forwards it, once or more often.
 type Exchange struct {
-	Path     string
-	Question []byte
-	// Pass forwards the question, or another one in its place, and returns the answer.
-	Pass func(question []byte) (status int, answer []byte)
-	// Later forwards the question after a while, also when the client has gone.
+	Path    string
+	Request []byte
+	// Pass forwards the request, or another one in its place, and returns the answer.
+	Pass func(request []byte) (status int, answer []byte)
+	// Later forwards the request after a while, also when the client has gone.
 	Later func(after time.Duration)
 	// Gone is closed when the client has gone.
 	Gone   <-chan struct{}
@@ -93,12 +93,12 @@ func (h *HTTP) decide() (Fault, time.Duration, Liar, *rand.Rand) {
 
 // ServeHTTP forwards one request, or fails.
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	question, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	request, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	fault, delay, lie, random := h.decide()
-	pass := func(question []byte) (int, []byte) { return h.pass(context.WithoutCancel(r.Context()), r, question) } //nolint:contextcheck // what was forwarded is carried out, also when the client has gone
+	pass := func(request []byte) (int, []byte) { return h.pass(context.WithoutCancel(r.Context()), r, request) } //nolint:contextcheck // what was forwarded is carried out, also when the client has gone
 	switch fault {
 	case Slow:
 		wait(r.Context(), delay)
@@ -114,13 +114,13 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, answer := 0, []byte(nil)
 	if fault == Lie && lie != nil {
 		status, answer = lie(Exchange{
-			Path: r.URL.Path, Question: question, Pass: pass, Gone: r.Context().Done(), Random: random,
+			Path: r.URL.Path, Request: request, Pass: pass, Gone: r.Context().Done(), Random: random,
 			Later: func(after time.Duration) {
-				h.later.Go(func() { time.Sleep(after); pass(question) })
+				h.later.Go(func() { time.Sleep(after); pass(request) })
 			},
 		})
 	} else {
-		status, answer = pass(question)
+		status, answer = pass(request)
 	}
 	spoil(w, fault, status, answer)
 }
@@ -155,15 +155,15 @@ func reply(w http.ResponseWriter, status int, body []byte) {
 }
 
 // pass forwards; a status of 0 means that there was no whole answer.
-func (h *HTTP) pass(ctx context.Context, r *http.Request, question []byte) (int, []byte) {
+func (h *HTTP) pass(ctx context.Context, r *http.Request, request []byte) (int, []byte) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	onward, err := http.NewRequestWithContext(ctx, r.Method, "http://"+h.to+r.URL.RequestURI(), bytes.NewReader(question)) //nolint:gosec // to one address
+	onward, err := http.NewRequestWithContext(ctx, r.Method, "http://"+h.to+r.URL.RequestURI(), bytes.NewReader(request)) //nolint:gosec // to one address
 	if err != nil {
 		return 0, nil
 	}
 	onward.Header = r.Header.Clone()
-	onward.Header.Del("Content-Length")            // that of this question is set
+	onward.Header.Del("Content-Length")            // that of this request is set
 	onward.Header.Del("Accept-Encoding")           // so that the answer can be read here
 	response, err := http.DefaultClient.Do(onward) //nolint:gosec // to one address
 	if err != nil {

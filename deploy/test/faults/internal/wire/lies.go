@@ -14,7 +14,7 @@ var quantities = regexp.MustCompile(`"0x[0-9a-fA-F]+"`)
 // Node lies as a node of a chain may: it changes one digit of one value in its
 // answer, or answers that there is nothing.
 func Node(x Exchange) (int, []byte) {
-	status, answer := x.Pass(x.Question)
+	status, answer := x.Pass(x.Request)
 	var envelope map[string]json.RawMessage
 	if x.Random.IntN(8) > 0 || json.Unmarshal(answer, &envelope) != nil { // a batch is a list
 		return status, flip(answer, x.Random)
@@ -41,26 +41,26 @@ func flip(text []byte, random *rand.Rand) []byte {
 // Facilitator lies as a facilitator may that wants to harm seller or buyer.
 func Facilitator(x Exchange) (int, []byte) {
 	if x.Path == "/verify" {
-		return 200, []byte(`{"isValid":` + []string{"true", "false"}[x.Random.IntN(2)] + `,"invalidReason":"insufficient_funds","payer":"` + payer(x.Question) + `"}`)
+		return 200, []byte(`{"isValid":` + []string{"true", "false"}[x.Random.IntN(2)] + `,"invalidReason":"insufficient_funds","payer":"` + payer(x.Request) + `"}`)
 	}
 	if x.Path != "/settle" {
-		return x.Pass(x.Question)
+		return x.Pass(x.Request)
 	}
 	word := fmt.Sprintf("0x%064x", x.Random.Uint64())
-	network := network(x.Question)
+	network := network(x.Request)
 	switch x.Random.IntN(5) {
 	case 0: // nothing moved
-		return 200, settled(true, "", word, network, payer(x.Question))
+		return 200, settled(true, "", word, network, payer(x.Request))
 	case 1: // nothing moved, and the buyer may try again
-		return 200, settled(false, "insufficient_funds", "", network, payer(x.Question))
+		return 200, settled(false, "insufficient_funds", "", network, payer(x.Request))
 	case 2: // moved, and denied
-		x.Pass(x.Question)
-		return 200, settled(false, "invalid_exact_evm_nonce_already_used", "", network, payer(x.Question))
+		x.Pass(x.Request)
+		return 200, settled(false, "invalid_exact_evm_nonce_already_used", "", network, payer(x.Request))
 	case 3: // moved, and answered for another network
-		x.Pass(x.Question)
-		return 200, settled(true, "", word, "eip155:1", payer(x.Question))
+		x.Pass(x.Request)
+		return 200, settled(true, "", word, "eip155:1", payer(x.Request))
 	default: // moved, and answered with another transaction and payer
-		x.Pass(x.Question)
+		x.Pass(x.Request)
 		return 200, settled(true, "", word, network, "0x"+word[26:])
 	}
 }
@@ -69,23 +69,23 @@ func settled(success bool, reason, transaction, network, payer string) []byte {
 	return marshal(map[string]any{"success": success, "errorReason": reason, "transaction": transaction, "network": network, "payer": payer})
 }
 
-// network is that of a question to a facilitator, as its version spells it.
-func network(question []byte) string {
-	var request struct {
+// network is that of a request to a facilitator, as its version spells it.
+func network(request []byte) string {
+	var call struct {
 		Requirements struct{ Network string } `json:"paymentRequirements"`
 	}
-	_ = json.Unmarshal(question, &request) // a question that cannot be read is lied to as well
-	return request.Requirements.Network
+	_ = json.Unmarshal(request, &call) // a request that cannot be read is lied to as well
+	return call.Requirements.Network
 }
 
-func payer(question []byte) string {
-	var request struct {
+func payer(request []byte) string {
+	var call struct {
 		Payload struct {
 			Payload struct {
 				Authorization struct{ From string } `json:"authorization"`
 			} `json:"payload"`
 		} `json:"paymentPayload"`
 	}
-	_ = json.Unmarshal(question, &request) // then it is empty
-	return request.Payload.Payload.Authorization.From
+	_ = json.Unmarshal(request, &call) // then it is empty
+	return call.Payload.Payload.Authorization.From
 }

@@ -110,7 +110,7 @@ func TestANodesLieChangesOneValueOnly(t *testing.T) {
 
 func TestAFacilitatorLiesBothWays(t *testing.T) {
 	moved, denied, invented := 0, 0, 0
-	x := wire.Exchange{Path: "/settle", Question: []byte(`{"paymentRequirements":{"network":"eip155:1"}}`), Random: random()}
+	x := wire.Exchange{Path: "/settle", Request: []byte(`{"paymentRequirements":{"network":"eip155:1"}}`), Random: random()}
 	for range 100 {
 		passed := false
 		x.Pass = func([]byte) (int, []byte) { passed = true; return 200, nil }
@@ -139,7 +139,7 @@ func TestABroadcasterSendsAndNeverSaysYesNorThatNothingWasSent(t *testing.T) {
 	gone := make(chan struct{})
 	close(gone)
 	statuses, hashes, late, silent := map[int]bool{}, 0, 0, 0
-	x := wire.Exchange{Path: "/settle", Question: []byte(`{}`), Gone: gone, Random: random()}
+	x := wire.Exchange{Path: "/settle", Request: []byte(`{}`), Gone: gone, Random: random()}
 	for range 1000 {
 		sent := 0
 		x.Pass = func([]byte) (int, []byte) { sent++; return 200, []byte(`{"success":true,"transaction":"0x12"}`) }
@@ -175,12 +175,12 @@ func TestABroadcasterSendsAndNeverSaysYesNorThatNothingWasSent(t *testing.T) {
 }
 
 // node answers as a chain at block 100 with block 96 final.
-func node(question []byte) (int, []byte) {
+func node(request []byte) (int, []byte) {
 	var calls []struct {
 		ID     int
 		Params []any
 	}
-	if json.Unmarshal(question, &calls) != nil {
+	if json.Unmarshal(request, &calls) != nil {
 		return 400, nil
 	}
 	var answers []string
@@ -206,12 +206,12 @@ func TestANodeLiesAboutItsHeadsForSoManyAnswers(t *testing.T) {
 	}
 	for way := range uint64(4) {
 		lie := wire.Heads(way, 1)
-		x := wire.Exchange{Question: []byte(`[{"id":1,"method":"eth_chainId","params":[]}]`), Pass: node, Random: random()}
-		_, same := node(x.Question)
+		x := wire.Exchange{Request: []byte(`[{"id":1,"method":"eth_chainId","params":[]}]`), Pass: node, Random: random()}
+		_, same := node(x.Request)
 		if _, got := lie(x); string(got) != string(same) {
-			t.Errorf("way %d: another question is answered %s", way, got)
+			t.Errorf("way %d: another request is answered %s", way, got)
 		}
-		x.Question = []byte(heads)
+		x.Request = []byte(heads)
 		_, got := lie(x)
 		if err := json.Unmarshal(got, &lied); err != nil {
 			t.Fatalf("way %d: %s: %v", way, got, err)
