@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-// spelledOtherwise gives base64 texts that a lenient decoder reads as the same
+// spelledOtherwise returns base64 texts that a lenient decoder reads as the same
 // bytes.
 func spelledOtherwise(text string) map[string]string {
 	return map[string]string{

@@ -14,7 +14,7 @@ import (
 // maxDepth bounds nesting; a receipt nests four deep.
 const maxDepth = 16
 
-// Canonical gives the bytes that are signed: the receipt as RFC 8785 (JCS) has
+// Canonical returns the bytes that are signed: the receipt as RFC 8785 (JCS) has
 // it. A receipt that the format does not allow is refused (ErrMalformed).
 func Canonical(r Receipt) ([]byte, error) {
 	if err := r.validate(); err != nil {

@@ -1,10 +1,10 @@
 // Package receipt is the signed evidence about one finalized transaction: its
-// format, how it is signed, and how anybody checks it offline. This page is the
+// format, how it is signed, and how it is checked offline. This page is the
 // format; testdata/vectors holds examples of every file, made with the key of
 // RFC 8032 section 7.1, test 1.
 //
-// The package asks no network and no clock, judges nothing but documents, and
-// needs no Ethereum client. Who reads chains and builds proofs is elsewhere.
+// The package uses no network and no clock, checks nothing but documents, and needs
+// no Ethereum client. Reading chains and building proofs is elsewhere.
 //
 // # Receipt
 //
@@ -41,9 +41,9 @@
 // # Presentations
 //
 // application/json is {"receipt", "signature", "proof"}, [Response]. The receipt
-// stands there as its canonical bytes. Whoever has it from a tool that changed
-// white space, order or escapes canonicalizes it again ([Canonicalize]) and finds
-// the bytes that were signed. Readers refuse what tools understand differently:
+// stands there as its canonical bytes. After a tool changed white space, order or
+// escapes, canonicalizing it again ([Canonicalize]) yields the bytes that were
+// signed. Readers refuse what tools understand differently:
 // members twice, unknown members, other numbers than integers from 0 to 2^53-1,
 // text that is not printable ASCII.
 //

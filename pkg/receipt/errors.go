@@ -16,7 +16,7 @@ var (
 	// ErrSignature is a signature that does not match the receipt.
 	ErrSignature = errors.New("signature does not match")
 	// ErrProof is a proof that does not lead to the receipt's block hash, or a
-	// receipt that says something else than its proof.
+	// receipt that differs from its proof.
 	ErrProof = errors.New("proof does not hold")
 )
 

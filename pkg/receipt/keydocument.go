@@ -24,7 +24,7 @@ type KeyDocument struct {
 	Keys             []Key  `json:"keys"`             // the active key first
 }
 
-// PublicKeyFormat says how a key document writes public keys.
+// PublicKeyFormat is how a key document encodes public keys.
 const PublicKeyFormat = "spki-der-base64"
 
 // Key is one public key and its state. The times are RFC 3339 and informational:
@@ -81,7 +81,7 @@ func ParseKeyDocument(data []byte) (KeyDocument, error) {
 	return doc, doc.validate()
 }
 
-// Find gives the key with an id. ErrUnknownKey when there is none, ErrRevokedKey
+// Find returns the key with an id. ErrUnknownKey when there is none, ErrRevokedKey
 // when it must not be trusted any more.
 func (d KeyDocument) Find(id string) (Key, ed25519.PublicKey, error) {
 	for _, key := range d.Keys {
@@ -170,7 +170,7 @@ func validateKeys(keys []Key) error {
 	return nil
 }
 
-// public checks a key and gives what it holds.
+// public checks a key and returns what it holds.
 func (k Key) public() (ed25519.PublicKey, error) {
 	public, err := parsePublic(k.PublicKey)
 	if err != nil {

@@ -60,7 +60,7 @@ func newSigningKey(private ed25519.PrivateKey) *SigningKey {
 	return &SigningKey{private: private, id: KeyID(public)}
 }
 
-// PEM gives the key as PKCS#8 PEM. This is the secret.
+// PEM returns the key as PKCS#8 PEM. This is the secret.
 func (k *SigningKey) PEM() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)
 	if err != nil {
@@ -69,10 +69,10 @@ func (k *SigningKey) PEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: privateKeyBlock, Bytes: der}), nil
 }
 
-// ID gives the key's id.
+// ID returns the key's id.
 func (k *SigningKey) ID() string { return k.id }
 
-// Public gives the public key.
+// Public returns the public key.
 func (k *SigningKey) Public() ed25519.PublicKey { return k.private.Public().(ed25519.PublicKey) }
 
 // Format prints the id whatever the verb, so that no log shows the secret.

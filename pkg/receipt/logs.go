@@ -14,7 +14,7 @@ type Log struct {
 }
 
 // Transfer is a token movement as the token's own contract logged it (ERC-20).
-// It is worth what that contract is worth: anybody can write a token that logs
+// It is worth what that contract is worth: everyone can write a token that logs
 // what it likes, so compare Token with the address that you trust.
 type Transfer struct {
 	Token string `json:"token"`

@@ -13,7 +13,7 @@ import (
 // input and all its logs; most have a few kilobytes, but gas is their only limit.
 const MaxSize = 16 << 20
 
-// Document is a signed receipt as it came, read but not yet believed.
+// Document is a signed receipt as it came, read but not yet verified.
 type Document struct {
 	Receipt   Receipt
 	Body      []byte // the canonical bytes of Receipt
@@ -22,7 +22,7 @@ type Document struct {
 }
 
 // Parse reads a signed receipt in either presentation, the plain answer or the
-// DSSE envelope, without believing it. White space and the order of members do
+// DSSE envelope, without verifying it. White space and the order of members do
 // not matter; everything else that Sign would not have written is ErrMalformed.
 func Parse(data []byte) (Document, error) {
 	if len(data) > MaxSize {

@@ -3,7 +3,7 @@ package receipt
 import "encoding/hex"
 
 // Proof is the portable Merkle bundle. With it anyone can check, without
-// trusting whoever made it, that the transaction and its receipt belong to the
+// trusting its author, that the transaction and its receipt belong to the
 // block with the receipt's block hash.
 type Proof struct {
 	// HeaderRLP is the block header; its Keccak-256 is the block hash.
@@ -21,13 +21,13 @@ type Proof struct {
 // Hex is bytes that are 0x and lower-case hexadecimal digits in JSON.
 type Hex []byte
 
-// String gives 0x and lower-case hexadecimal digits.
+// String returns 0x and lower-case hexadecimal digits.
 func (h Hex) String() string { return "0x" + hex.EncodeToString(h) }
 
-// MarshalText gives 0x and lower-case hexadecimal digits.
+// MarshalText returns 0x and lower-case hexadecimal digits.
 func (h Hex) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what MarshalText gives, and nothing else.
+// UnmarshalText reads what MarshalText returns, and nothing else.
 func (h *Hex) UnmarshalText(text []byte) error {
 	if !lowerHex(string(text), -1) {
 		return malformed("bytes are not 0x and lower-case hexadecimal digits")

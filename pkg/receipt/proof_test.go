@@ -39,7 +39,7 @@ func TestASignerCannotLieAboutWhatIsProven(t *testing.T) {
 	}
 }
 
-// lies gives the receipt with each member of its facts changed in turn.
+// lies returns the receipt with each member of its facts changed in turn.
 func lies(t *testing.T, r receipt.Receipt) map[string]receipt.Receipt {
 	t.Helper()
 	out := map[string]receipt.Receipt{}
@@ -66,7 +66,7 @@ func lies(t *testing.T, r receipt.Receipt) map[string]receipt.Receipt {
 	return out
 }
 
-// relaxed gives the receipt's groups of facts alone.
+// relaxed returns the receipt's groups of facts alone.
 func relaxed(t *testing.T, r receipt.Receipt) []byte {
 	t.Helper()
 	return mustMarshal(t, map[string]any{

@@ -1,6 +1,6 @@
 package receipt
 
-// Receipt is the evidence about one finalized transaction: what was asked, what
+// Receipt is the evidence about one finalized transaction: what was requested, what
 // was found and how it was checked. It is what a signature covers.
 //
 // It holds nothing that changes with time, node or replica, so that the same
@@ -36,7 +36,7 @@ const (
 // Chain names a network.
 type Chain struct {
 	ID   string `json:"id"`   // CAIP-2, such as eip155:8453
-	Name string `json:"name"` // the word in the route, such as base
+	Name string `json:"name"` // the name in the route, such as base
 }
 
 // Request is the question as it was judged.
@@ -96,7 +96,7 @@ type Outcome struct {
 	Logs              string  `json:"logs"`              // how many
 }
 
-// Finality says which of the chain's own marks the block has reached.
+// Finality is which of the chain's own tags the block has reached.
 type Finality struct {
 	Tag string `json:"tag"` // always TagFinalized
 	Met bool   `json:"met"` // always true

@@ -57,7 +57,7 @@ type EnvelopeSignature struct {
 }
 
 // Sign makes the answer: the canonical bytes of the receipt and the signature
-// over them. The same receipt and key give the same bytes for ever. A receipt
+// over them. The same receipt and key always have the same bytes. A receipt
 // that the format does not allow is refused (ErrMalformed). proof may be nil.
 func Sign(key *SigningKey, r Receipt, proof *Proof) (Response, error) {
 	body, err := Canonical(r)
@@ -85,7 +85,7 @@ func PAE(payloadType string, body []byte) []byte {
 	return b.Bytes()
 }
 
-// JSON gives the answer as application/json, with the receipt's canonical bytes
+// JSON returns the answer as application/json, with the receipt's canonical bytes
 // in it.
 func (r Response) JSON() ([]byte, error) {
 	text, err := json.Marshal(r)
@@ -95,7 +95,7 @@ func (r Response) JSON() ([]byte, error) {
 	return text, nil
 }
 
-// Envelope gives the answer as a DSSE envelope, with the same signature.
+// Envelope returns the answer as a DSSE envelope, with the same signature.
 func (r Response) Envelope() (Envelope, error) {
 	value, ok := decodeBase64(r.Signature.Value)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// lowerHex tells whether text is 0x and lower-case hexadecimal digits for size
+// lowerHex reports whether text is 0x and lower-case hexadecimal digits for size
 // bytes; a size of -1 means any whole number of bytes.
 func lowerHex(text string, size int) bool {
 	if len(text) < 2 || len(text)%2 != 0 || text[:2] != "0x" || size >= 0 && len(text) != 2+2*size {
@@ -21,7 +21,7 @@ func lowerHex(text string, size int) bool {
 	return true
 }
 
-// quantity tells whether text is a decimal number without a sign or leading
+// quantity reports whether text is a decimal number without a sign or leading
 // zeros that fits into so many bits.
 func quantity(text string, bits int) bool {
 	const most = 78 // digits of 2^256
@@ -42,7 +42,7 @@ func more(a, b string) bool {
 	return len(a) > len(b) || len(a) == len(b) && a > b
 }
 
-// transactionType tells whether text is an EIP-2718 type, 0x0 to 0x7f, without
+// transactionType reports whether text is an EIP-2718 type, 0x0 to 0x7f, without
 // leading zeros.
 func transactionType(text string) bool {
 	if len(text) < 3 || text[:2] != "0x" {

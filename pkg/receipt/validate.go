@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// maxName bounds the name of a chain, a word in a URL path.
+// maxName bounds the name of a chain, a segment of a URL path.
 const maxName = 64
 
-// validate tells whether the receipt is one that may exist: every member in its
+// validate reports whether the receipt is one that may exist: every member in its
 // one spelling, and nothing in it that contradicts another.
 func (r Receipt) validate() error {
 	for _, fault := range []struct {
@@ -37,7 +37,7 @@ func (r Receipt) validate() error {
 	return r.Request.Expectations.hold(r)
 }
 
-// checksInOrder tells whether the checks are those that the expectations ask for.
+// checksInOrder reports whether the checks are those that follow from the expectations.
 func (r Receipt) checksInOrder() bool {
 	return slices.ContainsFunc([]string{MethodSecp256k1, MethodPreimage}, func(method string) bool {
 		return slices.Equal(r.Checks, ChecksFor(method, r.Request.Expectations))
@@ -77,7 +77,7 @@ func (r Receipt) spelling() error {
 	return nil
 }
 
-// consistent tells whether the facts can all be true of one transaction.
+// consistent reports whether the facts can all be true of one transaction.
 func (r Receipt) consistent() error {
 	t, o := r.Transaction, r.Outcome
 	creation := t.To == nil
@@ -94,7 +94,7 @@ func (r Receipt) consistent() error {
 	return nil
 }
 
-// hold tells whether every expectation is right in its spelling and holds for
+// hold reports whether every expectation is right in its spelling and holds for
 // the receipt's facts. minConfirmations is judged by the signer alone: a receipt
 // carries no head.
 func (e Expectations) hold(r Receipt) error {

@@ -4,7 +4,7 @@ import (
 	"crypto/ed25519"
 )
 
-// Result says what is known after a verification.
+// Result is what is known after a verification.
 type Result struct {
 	Receipt Receipt
 	Key     Key    // that signed the receipt
@@ -38,7 +38,7 @@ func Verify(data []byte, keys KeyDocument) (Result, error) {
 	return result, nil
 }
 
-// VerifySignature checks the signature alone and gives the key that made it.
+// VerifySignature checks the signature alone and returns the key that made it.
 // ErrUnknownKey, ErrRevokedKey, ErrSignature.
 func (d Document) VerifySignature(keys KeyDocument) (Key, error) {
 	key, public, err := keys.Find(d.Signature.KeyID)

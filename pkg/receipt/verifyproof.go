@@ -10,9 +10,9 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/internal/rlp"
 )
 
-// VerifyProof checks that proof leads to the receipt's block hash and says the
+// VerifyProof checks that proof leads to the receipt's block hash and returns the
 // same as the receipt: the header hashes to it, its roots hold the transaction
-// and its receipt at the index, and what they say is what the receipt says. It
+// and its receipt at the index, and that they agree with the receipt. It
 // lists the facts and checks that are proven by that, and the transaction's logs.
 // ErrProof names everything that does not hold.
 func VerifyProof(r Receipt, proof Proof) ([]Fact, []Log, error) {
@@ -20,9 +20,9 @@ func VerifyProof(r Receipt, proof Proof) ([]Fact, []Log, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrProof, err)
 	}
-	c := comparison{said: map[string]string{}}
+	c := comparison{claimed: map[string]string{}}
 	for _, fact := range facts(r) {
-		c.said[fact.Field] = fact.Value
+		c.claimed[fact.Field] = fact.Value
 	}
 	c.block(chain.header)
 	c.transaction(chain)
@@ -83,14 +83,14 @@ func nodes(list []Hex) [][]byte {
 
 // comparison collects what the proof confirms of a receipt, and what it denies.
 type comparison struct {
-	said   map[string]string // field to what the receipt says
-	proven []Fact
-	faults []error
+	claimed map[string]string // field to what the receipt has
+	proven  []Fact
+	faults  []error
 }
 
 func (c *comparison) equal(field, found, how string) {
-	if said := c.said[field]; said != found {
-		c.faults = append(c.faults, fmt.Errorf("%s is %s, the receipt says %s", field, found, said))
+	if claimed := c.claimed[field]; claimed != found {
+		c.faults = append(c.faults, fmt.Errorf("%s is %s, the receipt says %s", field, found, claimed))
 		return
 	}
 	c.proven = append(c.proven, Fact{field, found, how})

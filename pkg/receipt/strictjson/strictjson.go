@@ -14,22 +14,22 @@ import (
 // maxDepth bounds nesting; nothing that is read here nests deeper.
 const maxDepth = 64
 
-// Rules loosen the reading where a contract says so. The zero value is the
+// Rules loosen the reading where a contract allows it. The zero value is the
 // strictest.
 type Rules struct {
 	// AllowUnknown ignores members that the target has no field for.
 	AllowUnknown bool
-	// AllowNull lets members be null, which leaves their field zero.
+	// AllowNull allows null members, which leaves their field zero.
 	AllowNull bool
 }
 
-// Error says what is wrong with a document and where. It never quotes values of
+// Error is what is wrong with a document and where. It never quotes values of
 // the document, only names.
 type Error struct {
 	// Pointer is the RFC 6901 pointer to the value at fault; "" is the whole
 	// document.
 	Pointer string
-	// Reason says what is wrong, for a person.
+	// Reason is what is wrong, for people.
 	Reason string
 }
 

@@ -2,6 +2,6 @@
 // hashed: headers, transactions of every type of Ethereum, OP-stack chains and
 // Arbitrum, and transaction receipts.
 //
-// It believes nothing but these bytes. Whether they belong to a block is for
+// It trusts nothing but these bytes. Whether they belong to a block is for
 // package mpt and the caller to check.
 package evm

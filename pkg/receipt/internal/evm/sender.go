@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/internal/rlp"
 )
 
-var errSignature = errors.New("signature gives no sender")
+var errSignature = errors.New("no sender follows from the signature")
 
 // recoverSender fills in the sender that the signature, which begins at member
 // at, proves. A signature in the upper half of the curve is accepted, because

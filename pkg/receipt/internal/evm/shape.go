@@ -24,7 +24,7 @@ const (
 // none is the place of a member that a type does not have.
 const none = -1
 
-// shape says at which place of a type's payload each member stands.
+// shape is at which place of a type's payload each member stands.
 type shape struct {
 	members   int
 	chainID   int

@@ -14,14 +14,14 @@ type Transaction struct {
 	Type    byte     // EIP-2718; 0 is legacy
 	ChainID *big.Int // nil where the type has none: unprotected legacy, deposits
 	From    Address
-	// Signed tells whether From was recovered from a signature. Else the encoding
+	// Signed reports whether From was recovered from a signature. Else the encoding
 	// holds it, or the type fixes it.
 	Signed   bool
 	To       *Address // nil for a contract creation
 	Value    *big.Int // wei
 	Selector *[4]byte // nil for a creation and for input below 4 bytes
 	Nonce    *uint64  // nil where the type has none
-	// AccountNonce tells whether Nonce counts the sender's transactions, so that
+	// AccountNonce reports whether Nonce counts the sender's transactions, so that
 	// the address of a created contract follows from it.
 	AccountNonce bool
 }

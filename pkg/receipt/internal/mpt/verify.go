@@ -20,10 +20,10 @@ const (
 	hashSize    = 32
 )
 
-// Verify gives the value that the trie with this root holds under key. nodes are
+// Verify returns the value that the trie with this root holds under key. nodes are
 // the encoded nodes on the way from the root to the value, in that order; those
 // below 32 bytes stand inside their parent and are not listed. Proofs of absence
-// are not accepted, nor are nodes beside the way.
+// are not accepted, nor are nodes off the path.
 func Verify(root [hashSize]byte, key []byte, nodes [][]byte) ([]byte, error) {
 	w := walk{path: nibbles(key), nodes: nodes}
 	node, err := w.load(root[:])
@@ -110,7 +110,7 @@ func (w *walk) end(value rlp.Item) ([]byte, error) {
 	case len(content) == 0:
 		return nil, fmt.Errorf("%w: the trie does not hold the key", ErrProof)
 	case len(w.nodes) > 0:
-		return nil, fmt.Errorf("%w: nodes beside the way", ErrProof)
+		return nil, fmt.Errorf("%w: a node that is not on the path", ErrProof)
 	}
 	return content, nil
 }

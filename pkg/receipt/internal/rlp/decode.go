@@ -32,7 +32,7 @@ func Decode(data []byte) (Item, error) {
 	return item, nil
 }
 
-// Split gives the items of a list.
+// Split returns the items of a list.
 func (i Item) Split() ([]Item, error) {
 	if !i.List {
 		return nil, errors.New("rlp: not a list")
@@ -48,7 +48,7 @@ func (i Item) Split() ([]Item, error) {
 	return items, nil
 }
 
-// Bytes gives the bytes of a string.
+// Bytes returns the bytes of a string.
 func (i Item) Bytes() ([]byte, error) {
 	if i.List {
 		return nil, errors.New("rlp: a list, not a string")
@@ -65,7 +65,7 @@ func (i Item) Fixed(into []byte) error {
 	return nil
 }
 
-// Uint64 gives an unsigned number: big endian, without leading zeros.
+// Uint64 returns an unsigned number: big endian, without leading zeros.
 func (i Item) Uint64() (uint64, error) {
 	if err := i.number(8); err != nil {
 		return 0, err
@@ -75,7 +75,7 @@ func (i Item) Uint64() (uint64, error) {
 	return binary.BigEndian.Uint64(padded[:]), nil
 }
 
-// Big gives an unsigned number of up to 256 bits.
+// Big returns an unsigned number of up to 256 bits.
 func (i Item) Big() (*big.Int, error) {
 	if err := i.number(32); err != nil {
 		return nil, err

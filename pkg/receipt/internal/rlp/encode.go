@@ -32,7 +32,7 @@ func appendPrefix(to []byte, base byte, size int) []byte {
 	return append(to, long...)
 }
 
-// bigEndian gives a number without leading zeros; nothing for zero.
+// bigEndian returns a number without leading zeros; nothing for zero.
 func bigEndian(n uint64) []byte {
 	var padded [8]byte
 	binary.BigEndian.PutUint64(padded[:], n)

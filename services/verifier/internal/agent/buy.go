@@ -17,7 +17,7 @@ import (
 
 const (
 	// usualPause is the wait before a payment is sent again when the seller
-	// does not say how long.
+	// does not send how long.
 	usualPause = 2 * time.Second
 	// clockSkew is how far the chain's clock may be behind ours: only so long
 	// after its end is a payment given up.
@@ -31,12 +31,12 @@ type buyer struct {
 	most    *big.Int // atomic units
 	network string   // the only one to pay on, "" for any known one
 	journal journal
-	// demo tells that the question is the agent's own.
+	// demo means that the request is the agent's own.
 	demo bool
-	// patience bounds how long one payment is repeated.
-	patience time.Duration
-	say      func(format string, args ...any)
-	now      func() time.Time
+	// maxWait bounds how long one payment is repeated.
+	maxWait time.Duration
+	print   func(format string, args ...any)
+	now     func() time.Time
 }
 
 // purchase is what was bought.
@@ -50,10 +50,10 @@ type purchase struct {
 }
 
 var (
-	// errUndecided means that a payment was sent and its fate is not known yet.
-	errUndecided = errors.New("the payment was sent and its fate is not known yet; run the same command again, it sends the same payment")
-	// errExpired means that a payment of an earlier run was not taken and
-	// cannot be taken any more.
+	// errUndecided means that a payment was sent and its outcome is not known yet.
+	errUndecided = errors.New("the payment was sent and its outcome is not known yet; run the same command again, it sends the same payment")
+	// errExpired means that a payment of an earlier run was not settled and
+	// cannot be settled any more.
 	errExpired = errors.New("the earlier payment has expired")
 )
 
@@ -68,7 +68,7 @@ func (b buyer) buy(ctx context.Context, url string, body []byte) (purchase, erro
 		if p, err := b.again(ctx, *earlier); !errors.Is(err, errExpired) {
 			return p, err
 		}
-		b.say("A new payment is made.")
+		b.print("A new payment is made.")
 	}
 	e, err := b.sign(ctx, url, body)
 	if err != nil {
@@ -80,12 +80,12 @@ func (b buyer) buy(ctx context.Context, url string, body []byte) (purchase, erro
 func (b buyer) payer() string { return crypto.PubkeyToAddress(b.key.PublicKey).Hex() }
 
 // again sends the payment of an earlier run. With errExpired the journal has
-// forgotten it: it bought nothing and never will.
+// dropped it: it bought nothing and never will.
 func (b buyer) again(ctx context.Context, e entry) (purchase, error) {
 	if _, _, err := choose([]x402.Requirements{e.Offer}, b.most, b.network); err != nil {
 		return purchase{}, fmt.Errorf("an earlier run signed a payment for this request that this one may not send: %w", err)
 	}
-	b.say("An earlier payment for this very request is in the journal; it is sent again instead of a second one.")
+	b.print("An earlier payment for this very request is in the journal; it is sent again instead of a second one.")
 	p, err := b.pay(ctx, e, true)
 	p.Resumed = true
 	var r *refusal
@@ -93,27 +93,27 @@ func (b buyer) again(ctx context.Context, e entry) (purchase, error) {
 		return p, err
 	}
 	if until := e.ValidBefore.Add(clockSkew); b.now().Before(until) {
-		return p, fmt.Errorf("%w; the earlier payment could still be taken until %s, so there is no new one before", err, until.Format(time.RFC3339))
+		return p, fmt.Errorf("%w; the earlier payment could still be settled until %s, so there is no new one before", err, until.Format(time.RFC3339))
 	}
-	b.say("The seller did not take it (%s), and it has expired.", r.Reason)
+	b.print("The seller did not accept it (%s), and it has expired.", r.Reason)
 	if err := b.journal.drop(e); err != nil {
 		return p, err
 	}
 	return p, errExpired
 }
 
-// pay sends a payment until the seller answers for good. open tells that it was
-// sent before and its fate is not known. The journal forgets nothing here.
+// pay sends a payment until the seller answers for good. open means that it was
+// sent before and its outcome is not known. The journal drops nothing here.
 func (b buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 	p := purchase{Offer: e.Offer, Payer: e.Payer, Nonce: e.Nonce}
-	end := b.now().Add(b.patience)
-	ctx, cancel := context.WithTimeout(ctx, b.patience)
+	end := b.now().Add(b.maxWait)
+	ctx, cancel := context.WithTimeout(ctx, b.maxWait)
 	defer cancel()
 	for {
 		got, err := exchange(ctx, b.client, http.MethodPost, e.URL, []byte(e.Body), e.Header)
 		if err == nil && got.status == http.StatusOK {
 			p.Answer, p.Settled = got.body, got.settled()
-			b.say("Paid. Transaction of the payment: %s", p.Settled.Transaction)
+			b.print("Paid. Transaction of the payment: %s", p.Settled.Transaction)
 			return p, nil
 		}
 		pause := usualPause
@@ -131,7 +131,7 @@ func (b buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 		if b.now().Add(pause).After(end) {
 			return p, unfinished(open, err)
 		}
-		b.say("Not yet: %v. The same payment is sent again in %s.", err, pause)
+		b.print("Not yet: %v. The same payment is sent again in %s.", err, pause)
 		select {
 		case <-ctx.Done():
 			return p, unfinished(open, errors.Join(err, ctx.Err()))
@@ -147,7 +147,7 @@ func unfinished(open bool, err error) error {
 	return err
 }
 
-// unsent tells that a request did not reach anybody.
+// unsent reports whether a request reached no server.
 func unsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

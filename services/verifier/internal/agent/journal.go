@@ -23,13 +23,13 @@ type entry struct {
 	Nonce       string            `json:"nonce"`
 	Header      string            `json:"header"`
 	ValidBefore time.Time         `json:"validBefore"`
-	// Demo tells that the agent made the question itself, and that its next run
-	// without a question of the user goes on here.
+	// Demo means that the request is the agent's own, and that its next run without
+	// a request of the user resumes it.
 	Demo bool `json:"demo,omitempty"`
 }
 
-// journal keeps signed payments, one file a request, until their answer is in
-// the buyer's hands.
+// journal keeps signed payments, one file a request, until their answer is
+// received.
 type journal struct{ dir string }
 
 func (j journal) path(payer, url string, body []byte) string {
@@ -37,12 +37,12 @@ func (j journal) path(payer, url string, body []byte) string {
 	return filepath.Join(j.dir, hex.EncodeToString(sum[:])+".json")
 }
 
-// find gives the payment that was signed for a request, or nil.
+// find returns the payment that was signed for a request, or nil.
 func (j journal) find(payer, url string, body []byte) (*entry, error) {
 	return read(j.path(payer, url, body))
 }
 
-// findDemo gives the youngest payment for a question of the agent's own, or nil.
+// findDemo returns the youngest payment for a request of the agent's own, or nil.
 func (j journal) findDemo(payer, url string) (*entry, error) {
 	paths, err := filepath.Glob(filepath.Join(j.dir, "*.json"))
 	if err != nil {
@@ -77,7 +77,7 @@ func read(path string) (*entry, error) {
 }
 
 // keep writes a payment down, on the disk when it returns, unless the journal
-// has one for this request by now. It gives the one that is kept: two runs at
+// has one for this request by now. It returns the one that is kept: two runs at
 // the same time send the same payment.
 func (j journal) keep(e entry) (entry, error) {
 	kept, err := j.add(e)
@@ -118,7 +118,7 @@ func (j journal) add(e entry) (entry, error) {
 	return e, errors.Join(dir.Sync(), dir.Close())
 }
 
-// writeSynced writes a file that is on the disk when it returns, and gives its
+// writeSynced writes a file that is on the disk when it returns, and returns its
 // name.
 func writeSynced(dir string, text []byte) (string, error) {
 	f, err := os.CreateTemp(dir, "*.new") // readable by its owner only

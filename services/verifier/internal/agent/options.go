@@ -22,7 +22,7 @@ const usage = `agent buys a verification of a transaction and checks the signed 
 
 The private key that pays comes from AGENT_PRIVATE_KEY (0x-hex), never from an
 argument. Without it, and at a verifier on this machine only, the payer of the
-development network pays, whose key everybody knows.
+development network pays, whose key is public.
 
 The receipt must be about the chain that was paid for: the one of --chain, of the
 path (/v1/verify/base-transaction), or of the node that took the agent's own
@@ -41,18 +41,18 @@ receipt does not hold.
 
 `
 
-// options are what the command line says.
+// options are the command line.
 type options struct {
 	url, path, rpc string
 	tx             string
 	// chain is the id of the one that the receipt must be about, "" when the path
-	// or the verifier's key document says it.
+	// or the verifier's key document has it.
 	chain         string
 	expect        expectations
 	most          *big.Int
 	network       string
 	state, out    string
-	patience      time.Duration
+	maxWait       time.Duration
 	json, version bool
 	key           string
 }
@@ -67,7 +67,7 @@ type expectations struct {
 }
 
 // devKey is the payer of the development network: the first account of the
-// mnemonic that every Ethereum development chain uses, known to everybody.
+// mnemonic that every Ethereum development chain uses, which is public.
 const devKey = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 
 var errNoKey = errors.New("AGENT_PRIVATE_KEY is not set")
@@ -90,7 +90,7 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	f.StringVar(&o.network, "network", "", "pay on this `network` only, such as eip155:8453; without it on any that has a known token")
 	f.StringVar(&o.state, "state", defaultState(), "`folder` of the journal of payments")
 	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
-	f.DurationVar(&o.patience, "patience", 2*time.Minute, "how long to wait for finality, and for an answer to a payment")
+	f.DurationVar(&o.maxWait, "patience", 2*time.Minute, "how long to wait for finality, and for an answer to a payment")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
 	f.BoolVar(&o.version, "version", false, "print the version")
 	if err := f.Parse(args); err != nil {
@@ -119,7 +119,7 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 func (o *options) takeKey(key string) error {
 	u, err := url.Parse(o.url)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("--url: %q is no http or https address", o.url)
+		return fmt.Errorf("--url: %q is not an http or https address", o.url)
 	}
 	local := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1"
 	if u.Scheme == "http" && !local && !isPrivateName(u.Hostname()) {
@@ -141,8 +141,8 @@ func isChainID(text string) bool {
 	return err == nil && number > 0 && text == fmt.Sprintf("eip155:%d", number)
 }
 
-// isPrivateName tells a name without a dot, which is one of a private network,
-// such as a container's. A number is no name: some resolvers take it for an
+// isPrivateName reports whether a name has no dot, as those of a private network,
+// such as a container's. A number is not a name: some resolvers take it for an
 // address (2130706433 and 0x7f000001 are 127.0.0.1).
 func isPrivateName(host string) bool {
 	_, err := strconv.ParseUint(host, 0, 64)

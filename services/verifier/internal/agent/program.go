@@ -31,14 +31,14 @@ const (
 // errReceipt means that a paid receipt does not hold.
 var errReceipt = errors.New("the receipt was paid for, but does not hold")
 
-// Run is the program; it gives its exit code.
+// Run is the program; it returns its exit code.
 func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	o, err := parse(args, getenv, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		complain(stderr, err)
+		printError(stderr, err)
 		return exitUsage
 	case o.version:
 		_, _ = fmt.Fprintln(stdout, "agent", version)
@@ -48,7 +48,7 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	err = r.do(ctx)
 	code := exitCode(err)
 	if err != nil {
-		complain(stderr, err)
+		printError(stderr, err)
 	}
 	if err != nil && r.json {
 		r.reportFailure(err, code)
@@ -56,8 +56,8 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	return code
 }
 
-// complain tells a fault; a terminal that has gone cannot be told.
-func complain(stderr io.Writer, err error) {
+// printError prints an error; a terminal that has gone is no error.
+func printError(stderr io.Writer, err error) {
 	_, _ = fmt.Fprintln(stderr, "agent:", printable(err.Error()))
 }
 
@@ -80,14 +80,14 @@ type run struct {
 	client *http.Client
 }
 
-// say tells a person what happens; with --json nobody reads it.
-func (r *run) say(format string, args ...any) {
+// print prints progress, but not with --json.
+func (r *run) print(format string, args ...any) {
 	if !r.json {
 		_, _ = fmt.Fprintln(r.stdout, printable(fmt.Sprintf(format, args...)))
 	}
 }
 
-// printable keeps a seller's words from steering the terminal.
+// printable keeps a seller's text from controlling the terminal.
 func printable(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '\n' || unicode.IsPrint(c) {
@@ -97,8 +97,8 @@ func printable(text string) string {
 	}, text)
 }
 
-// question is the body of the request (contract section 2).
-type question struct {
+// request is the body of the request (contract section 2).
+type request struct {
 	TransactionHash string       `json:"transactionHash"`
 	Expectations    expectations `json:"expectations"`
 }
@@ -106,11 +106,11 @@ type question struct {
 func (r *run) do(ctx context.Context) error {
 	key, err := crypto.HexToECDSA(strings.TrimPrefix(r.key, "0x"))
 	if err != nil {
-		return errors.New("AGENT_PRIVATE_KEY is no private key: 0x and 64 hexadecimal digits")
+		return errors.New("AGENT_PRIVATE_KEY is not a private key: 0x and 64 hexadecimal digits")
 	}
 	b := buyer{
 		client: r.client, key: key, most: r.most, network: r.network, journal: journal{r.state}, demo: r.tx == "",
-		patience: r.patience, say: r.say, now: time.Now,
+		maxWait: r.maxWait, print: r.print, now: time.Now,
 	}
 	url := strings.TrimSuffix(r.url, "/") + r.path
 	if b.demo {
@@ -121,7 +121,7 @@ func (r *run) do(ctx context.Context) error {
 			return err
 		}
 	}
-	body, err := json.Marshal(question{r.tx, r.expect})
+	body, err := json.Marshal(request{r.tx, r.expect})
 	if err != nil {
 		return fmt.Errorf("write the request: %w", err)
 	}
@@ -132,8 +132,8 @@ func (r *run) do(ctx context.Context) error {
 	return r.receive(ctx, b, p, url, body)
 }
 
-// resumeDemo goes on with a question that an earlier run made and paid for. It
-// gives errExpired when there is none to go on with.
+// resumeDemo resumes a request that an earlier run created and paid for. It returns
+// errExpired when there is none.
 func (r *run) resumeDemo(ctx context.Context, b buyer, url string) error {
 	e, err := b.journal.findDemo(b.payer(), url)
 	if err != nil {
@@ -142,12 +142,12 @@ func (r *run) resumeDemo(ctx context.Context, b buyer, url string) error {
 	if e == nil {
 		return errExpired
 	}
-	var q question
+	var q request
 	if err := json.Unmarshal([]byte(e.Body), &q); err != nil {
 		return fmt.Errorf("read the journal of payments: %w", err)
 	}
 	r.tx, r.expect = q.TransactionHash, q.Expectations
-	r.say("Going on with transaction %s of an earlier run", r.tx)
+	r.print("Resuming the request about transaction %s of an earlier run", r.tx)
 	p, err := b.again(ctx, *e)
 	if err != nil {
 		return err
@@ -166,28 +166,28 @@ func (r *run) makeTransaction(ctx context.Context, b buyer) error {
 	if err != nil {
 		return err
 	}
-	r.say("Sent transaction %s", s.Hash)
+	r.print("Sent transaction %s", s.Hash)
 	if r.chain != "" && r.chain != s.Chain {
 		return fmt.Errorf("the node of --rpc is one of the chain %s, not of %s", s.Chain, r.chain)
 	}
 	r.chain = s.Chain
-	number, err := waitFinal(ctx, node, s.Hash, r.patience)
+	number, err := waitFinal(ctx, node, s.Hash, r.maxWait)
 	if err != nil {
 		return err
 	}
-	r.say("Final in block %s", number)
+	r.print("Final in block %s", number)
 	r.tx = s.Hash.Hex()
 	r.expect = expectations{Status: receipt.StatusSuccess, From: s.From.Hex(), To: s.To.Hex(), Selector: s.Selector, MinConfirmations: 1}
 	return nil
 }
 
-// receive saves what was paid for, checks it, and only then forgets the payment.
+// receive saves what was paid for, checks it, and only then drops the payment.
 func (r *run) receive(ctx context.Context, b buyer, p purchase, url string, body []byte) error {
 	if r.out != "" {
 		if err := os.WriteFile(r.out, p.Answer, 0o600); err != nil {
 			return errors.Join(errUndecided, fmt.Errorf("save the receipt: %w", err))
 		}
-		r.say("Saved the receipt in %s", r.out)
+		r.print("Saved the receipt in %s", r.out)
 	}
 	result, err := r.check(ctx, p.Answer)
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	anyChain = "chain"
 )
 
-// check fetches the key document and holds the receipt against it, against its
-// proof and against what was asked. Only the fetch needs a network.
+// check fetches the key document and checks the receipt against it, against its
+// proof and against the request. Only the fetch needs a network.
 func (r *run) check(ctx context.Context, answer []byte) (receipt.Result, error) {
 	got, err := exchange(ctx, r.client, http.MethodGet, strings.TrimSuffix(r.url, "/")+keyPath, nil, "")
 	if err == nil && got.status != http.StatusOK {
@@ -46,9 +46,9 @@ func (r *run) check(ctx context.Context, answer []byte) (receipt.Result, error) 
 	return result, nil
 }
 
-// checkChain holds a receipt's chain against the one that was paid for. A
+// checkChain compares a receipt's chain with the one that was paid for. A
 // transaction without replay protection stands on several chains under one hash,
-// so that the hash alone does not say which. A path that names no chain stands for
+// so that the hash alone does not identify it. A path that names no chain stands for
 // the verifier's first one, which its key document has.
 func (r *run) checkChain(got receipt.Chain, first string) error {
 	name, named := strings.CutSuffix(path.Base(r.path), "-transaction")
@@ -66,7 +66,7 @@ func (r *run) checkChain(got receipt.Chain, first string) error {
 	return nil
 }
 
-// wanted are the expectations as a receipt spells them.
+// wanted returns the expectations as a receipt spells them.
 func (r *run) wanted() receipt.Expectations {
 	return receipt.Expectations{
 		Status: r.expect.Status, From: strings.ToLower(r.expect.From), To: strings.ToLower(r.expect.To),
@@ -95,7 +95,7 @@ type outcomePayment struct {
 	PayTo       string `json:"payTo"`
 	Nonce       string `json:"nonce"`
 	Transaction string `json:"transaction"`
-	// Resumed tells that a payment of an earlier run was sent again.
+	// Resumed means that a payment of an earlier run was sent again.
 	Resumed bool `json:"resumed"`
 }
 
@@ -105,7 +105,7 @@ type failed struct {
 	Transaction string `json:"transaction"`
 	Verified    bool   `json:"verified"`
 	Error       string `json:"error"`
-	// Reason is the seller's word, "" when he said none.
+	// Reason is the seller's, "" when there is none.
 	Reason string `json:"reason"`
 	// Paid is "no", "unknown" or "yes".
 	Paid string `json:"paid"`
@@ -120,7 +120,7 @@ func (r *run) reportFailure(err error, code int) {
 	if errors.As(err, &seller) {
 		f.Reason = seller.Reason
 	}
-	_ = json.NewEncoder(r.stdout).Encode(f) // the exit code says it as well
+	_ = json.NewEncoder(r.stdout).Encode(f) // the exit code shows it as well
 }
 
 func (r *run) report(p purchase, result receipt.Result, url string) error {
@@ -143,12 +143,12 @@ func (r *run) report(p purchase, result receipt.Result, url string) error {
 	if result.Receipt.Outcome.Status != nil {
 		status = *result.Receipt.Outcome.Status
 	}
-	r.say("Receipt: transaction %s", t.Hash)
-	r.say("  %s, in block %s of %s, from %s", status, result.Receipt.Block.Number, result.Receipt.Chain.ID, t.From)
-	r.say("  signed by %s", result.Key.KeyID)
-	r.say("  proven from the block's own roots: %s", grouped(result.Proven))
-	r.say("  attested by the signature only: %s", grouped(result.Attested))
-	r.say("Checked offline: the signature and the proof hold. Paid %s USD.", dollars(amount))
+	r.print("Receipt: transaction %s", t.Hash)
+	r.print("  %s, in block %s of %s, from %s", status, result.Receipt.Block.Number, result.Receipt.Chain.ID, t.From)
+	r.print("  signed by %s", result.Key.KeyID)
+	r.print("  proven from the block's own roots: %s", grouped(result.Proven))
+	r.print("  attested by the signature only: %s", grouped(result.Attested))
+	r.print("Checked offline: the signature and the proof hold. Paid %s USD.", dollars(amount))
 	return nil
 }
 

@@ -19,23 +19,23 @@ import (
 // proof of a very large transaction.
 const maxAnswer = 16 << 20
 
-// maxRetryAfter bounds a wait that a seller asks for, in seconds: a year.
+// maxRetryAfter bounds a Retry-After header, in seconds: a year.
 const maxRetryAfter = 365 * 24 * 60 * 60
 
-// answer is what a seller said.
+// answer is a seller's response.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// refusal is an answer that is no success. Sellers explain it in the body.
+// refusal is an answer other than success. Sellers explain it in the body.
 type refusal struct {
 	Status    int    `json:"code"`
 	Text      string `json:"error"`
 	Reason    string `json:"reason"`
 	Retryable bool   `json:"retryable"`
-	// PaymentReason is the payment protocol's word for a refused payment.
+	// PaymentReason is the payment protocol's reason for a refused payment.
 	PaymentReason string          `json:"paymentReason"`
 	Checks        json.RawMessage `json:"checks"`
 }
@@ -62,23 +62,23 @@ func (a answer) refusal() *refusal {
 	return r
 }
 
-// mayChange tells whether the same payment may be answered otherwise later.
+// mayChange reports whether the same payment may be answered differently later.
 func (r *refusal) mayChange() bool {
 	return r.Retryable || r.Status >= http.StatusInternalServerError || r.Status == http.StatusTooManyRequests
 }
 
-// unchargedReasons are refusals of a verifier that come before it asks anybody
-// to move money.
+// unchargedReasons are refusals of a verifier that come before it requests a
+// settlement.
 var unchargedReasons = []string{"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", "not_ready"}
 
-// uncharged tells whether the seller says that no money moves for this answer.
-// A failure of unknown origin, such as a proxy's, says nothing.
+// uncharged reports whether by the answer no money moves for it. A failure of unknown
+// origin, such as a proxy's, is not enough.
 func (r *refusal) uncharged() bool {
 	return r.Status < http.StatusInternalServerError || slices.Contains(unchargedReasons, r.Reason)
 }
 
-// retryAfter gives how long the seller asks to wait, a second at least, or what
-// is usual.
+// retryAfter returns how long to wait by the seller's header, a second at least, or
+// what is usual.
 func (a answer) retryAfter(usual time.Duration) time.Duration {
 	seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
 	if err != nil || seconds < 0 {
@@ -102,7 +102,7 @@ func (a answer) challenge() (x402.PaymentRequired, error) {
 	return c, nil
 }
 
-// settled reads the seller's word on the payment; it is for the buyer's books
+// settled reads the seller's report of the payment; it is for the buyer's records
 // and decides nothing.
 func (a answer) settled() x402.SettleResponse {
 	var s x402.SettleResponse
@@ -112,7 +112,7 @@ func (a answer) settled() x402.SettleResponse {
 	return s
 }
 
-// newClient follows no redirect: a payment goes to whom it was meant for.
+// newClient follows no redirect: a payment goes only to the address that was given.
 func newClient() *http.Client {
 	return &http.Client{
 		Timeout:       3 * time.Minute,
@@ -124,7 +124,7 @@ func newClient() *http.Client {
 func exchange(ctx context.Context, c *http.Client, method, url string, body []byte, payment string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return answer{}, fmt.Errorf("ask the seller: %w", err)
+		return answer{}, fmt.Errorf("request to the seller: %w", err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -134,7 +134,7 @@ func exchange(ctx context.Context, c *http.Client, method, url string, body []by
 	}
 	resp, err := c.Do(req)
 	if err != nil {
-		return answer{}, fmt.Errorf("ask the seller: %w", err)
+		return answer{}, fmt.Errorf("request to the seller: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))

@@ -15,18 +15,18 @@ import (
 )
 
 // maxWindowSeconds bounds how long a payment may be taken, whatever the seller
-// asks.
+// requests.
 const maxWindowSeconds = 600
 
-// sign asks for the price and signs a payment, which is in the journal when it
+// sign requests the price and signs a payment, which is in the journal when it
 // returns. When another run was faster, its payment is the one.
 func (b buyer) sign(ctx context.Context, url string, body []byte) (entry, error) {
-	b.say("Asking %s", url)
-	asked, err := exchange(ctx, b.client, http.MethodPost, url, body, "")
+	b.print("Requesting %s", url)
+	unpaid, err := exchange(ctx, b.client, http.MethodPost, url, body, "")
 	if err != nil {
 		return entry{}, err
 	}
-	challenge, err := asked.challenge()
+	challenge, err := unpaid.challenge()
 	if err != nil {
 		return entry{}, err
 	}
@@ -34,11 +34,11 @@ func (b buyer) sign(ctx context.Context, url string, body []byte) (entry, error)
 	if err != nil {
 		return entry{}, err
 	}
-	b.say("402 Payment Required")
-	b.say("  for      %s", challenge.Resource.URL)
-	b.say("           %s", challenge.Resource.Description)
-	b.say("  price    %s USD (%s units of token %s on %s)", dollars(price), offer.Amount, offer.Asset, offer.Network)
-	b.say("  payee    %s", offer.PayTo)
+	b.print("402 Payment Required")
+	b.print("  for      %s", challenge.Resource.URL)
+	b.print("           %s", challenge.Resource.Description)
+	b.print("  price    %s USD (%s units of token %s on %s)", dollars(price), offer.Amount, offer.Asset, offer.Network)
+	b.print("  payee    %s", offer.PayTo)
 	a, err := b.authorization(offer, price)
 	if err != nil {
 		return entry{}, err
@@ -51,7 +51,7 @@ func (b buyer) sign(ctx context.Context, url string, body []byte) (entry, error)
 		URL: url, Body: string(body), Offer: offer, Payer: b.payer(), Nonce: a.Nonce.Hex(), Header: header,
 		ValidBefore: time.Unix(a.ValidBefore.Int64(), 0).UTC(), Demo: b.demo,
 	}
-	b.say("Signed the payment (EIP-3009) as %s, good until %s", e.Payer, e.ValidBefore.Format(time.RFC3339))
+	b.print("Signed the payment (EIP-3009) as %s, good until %s", e.Payer, e.ValidBefore.Format(time.RFC3339))
 	return b.journal.keep(e)
 }
 

@@ -27,13 +27,13 @@ var knownTokens = map[string]string{
 
 // Faults of an offer.
 var (
-	ErrNoOffer = errors.New("the seller offers no way to pay that this agent knows: scheme exact, a known US dollar token")
-	ErrTooDear = errors.New("the price is above the cap")
+	ErrNoOffer       = errors.New("the seller offers no way to pay that this agent supports: scheme exact, a known US dollar token")
+	ErrPriceAboveCap = errors.New("the price is above the cap")
 )
 
-// choose takes the first way to pay that the agent knows and that costs at most
+// choose returns the first way to pay that the agent supports and that costs at most
 // the cap, in atomic units. network, when not "", is the only one to pay on.
-// ErrTooDear when only the price is wrong, ErrNoOffer.
+// ErrPriceAboveCap when only the price is wrong, ErrNoOffer.
 func choose(accepts []x402.Requirements, most *big.Int, network string) (x402.Requirements, *big.Int, error) {
 	err := ErrNoOffer
 	for _, r := range accepts {
@@ -43,14 +43,14 @@ func choose(accepts []x402.Requirements, most *big.Int, network string) (x402.Re
 		case price.Cmp(most) <= 0:
 			return r, price, nil
 		case errors.Is(err, ErrNoOffer):
-			err = fmt.Errorf("%w: %s USD asked, at most %s USD allowed", ErrTooDear, dollars(price), dollars(most))
+			err = fmt.Errorf("%w: %s USD asked, at most %s USD allowed", ErrPriceAboveCap, dollars(price), dollars(most))
 		}
 	}
 	return x402.Requirements{}, nil, err
 }
 
-// priceOf gives an offer's price in atomic units, or false when it is not a way
-// to pay that the agent knows.
+// priceOf returns an offer's price in atomic units, or false when it is not a way
+// to pay that the agent supports.
 func priceOf(r x402.Requirements) (*big.Int, bool) {
 	token, known := knownTokens[r.Network]
 	if r.Scheme != x402.SchemeExact || !known || !strings.EqualFold(r.Asset, token) {
@@ -79,11 +79,11 @@ func dollars(atomic *big.Int) string {
 func parseDollars(text string) (*big.Int, error) {
 	whole, part, _ := strings.Cut(text, ".")
 	if len(part) > decimals || strings.Trim(whole+part, "0123456789") != "" || whole+part == "" || len(whole) > 12 {
-		return nil, fmt.Errorf("%q is no amount in US dollars, such as 0.05", text)
+		return nil, fmt.Errorf("%q is not an amount in US dollars, such as 0.05", text)
 	}
 	atomic, ok := new(big.Int).SetString(whole+part+strings.Repeat("0", decimals-len(part)), 10)
 	if !ok {
-		return nil, fmt.Errorf("%q is no amount in US dollars, such as 0.05", text)
+		return nil, fmt.Errorf("%q is not an amount in US dollars, such as 0.05", text)
 	}
 	return atomic, nil
 }

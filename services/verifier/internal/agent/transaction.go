@@ -15,7 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
-// sent is a transaction that the agent made itself, to have one to ask about.
+// sent is a transaction that the agent made itself, to have one to verify.
 type sent struct {
 	Chain    string
 	Hash     common.Hash
@@ -32,7 +32,7 @@ func sendTransaction(ctx context.Context, node *ethclient.Client, key *ecdsa.Pri
 	from := crypto.PubkeyToAddress(key.PublicKey)
 	chainID, err := node.ChainID(ctx)
 	if err != nil {
-		return sent{}, fmt.Errorf("ask the chain who it is: %w", err)
+		return sent{}, fmt.Errorf("read the chain id: %w", err)
 	}
 	nonce, err := node.PendingNonceAt(ctx, from)
 	if err != nil {
@@ -40,11 +40,11 @@ func sendTransaction(ctx context.Context, node *ethclient.Client, key *ecdsa.Pri
 	}
 	tip, err := node.SuggestGasTipCap(ctx)
 	if err != nil {
-		return sent{}, fmt.Errorf("ask for a gas price: %w", err)
+		return sent{}, fmt.Errorf("read the gas price: %w", err)
 	}
 	head, err := node.HeaderByNumber(ctx, nil)
 	if err != nil {
-		return sent{}, fmt.Errorf("ask for a gas price: %w", err)
+		return sent{}, fmt.Errorf("read the gas price: %w", err)
 	}
 	feeCap := new(big.Int).Add(tip, new(big.Int).Mul(head.BaseFee, big.NewInt(2)))
 	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
@@ -63,9 +63,9 @@ func sendTransaction(ctx context.Context, node *ethclient.Client, key *ecdsa.Pri
 var errNotFinal = errors.New("the transaction is not final yet")
 
 // waitFinal waits until the transaction's block is finalized, and one more, so
-// that others have seen it too, and gives the block's number.
-func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, patience time.Duration) (*big.Int, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// that others have seen it too, and returns the block's number.
+func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, maxWait time.Duration) (*big.Int, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	for {
 		number, err := finalIn(ctx, node, hash)
@@ -80,7 +80,7 @@ func waitFinal(ctx context.Context, node *ethclient.Client, hash common.Hash, pa
 	}
 }
 
-// finalIn gives the block of a transaction when the one after it is finalized.
+// finalIn returns the block of a transaction when the one after it is finalized.
 func finalIn(ctx context.Context, node *ethclient.Client, hash common.Hash) (*big.Int, error) {
 	receipt, err := node.TransactionReceipt(ctx, hash)
 	if err != nil {

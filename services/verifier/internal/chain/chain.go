@@ -8,13 +8,13 @@ import (
 
 // Identity names a chain.
 type Identity struct {
-	Name string // the word in the route, such as "base"
+	Name string // the name in the route, such as "base"
 	ID   uint64 // EIP-155 chain id, such as 8453
 }
 
-// Snapshot is all we know of one transaction at one moment. Everything in it but
-// Heads is proven from the block's own roots and never changes; Heads says how
-// far the chain had come at that moment, so that no judgement mixes two reads.
+// Snapshot is all that is known of one transaction at one moment. Everything in it
+// but Heads is proven from the block's own roots and never changes; Heads is how far
+// the chain was at that moment, so that no evaluation mixes two reads.
 type Snapshot struct {
 	Chain       Identity
 	Transaction Transaction
@@ -24,7 +24,7 @@ type Snapshot struct {
 	Heads       Heads
 }
 
-// SenderMethod says how the sender of a transaction is known.
+// SenderMethod is how the sender of a transaction is known.
 type SenderMethod string
 
 const (
@@ -43,7 +43,7 @@ type Transaction struct {
 	From         Address
 	SenderMethod SenderMethod
 	To           *Address // nil for a contract creation
-	// ContractAddress is the contract that a successful creation made; nil
+	// ContractAddress is the contract that a successful creation created; nil
 	// otherwise, and where the nonce it derives from is not proven.
 	ContractAddress *Address
 	Selector        *Selector // nil for a creation and for input below 4 bytes
@@ -66,7 +66,7 @@ type Block struct {
 type Status string
 
 // The outcomes. Before the Byzantium fork receipts carry a state root instead of
-// a status: StatusUnknown is never to be read as reverted.
+// a status: StatusUnknown is never to be taken for reverted.
 const (
 	StatusUnknown  Status = ""
 	StatusSuccess  Status = "success"
@@ -81,7 +81,7 @@ type Outcome struct {
 	Logs              int
 }
 
-// Proof is the portable Merkle bundle: with it anyone can check that the
+// Proof is the portable Merkle bundle: with it everyone can check that the
 // transaction and its receipt belong to the block with the hash of HeaderRLP.
 type Proof struct {
 	HeaderRLP   []byte
@@ -90,17 +90,17 @@ type Proof struct {
 	Receipt     [][]byte // trie nodes from receiptsRoot down
 }
 
-// Heads is how far a chain has come by what nodes said last. Asked again, another
-// node behind the same address may be a few blocks behind.
+// Heads is how far a chain is by the last reports of nodes. At the next request
+// another node behind the same address may be a few blocks behind.
 type Heads struct {
 	Latest    uint64
 	Finalized uint64
-	// BlockTime is an estimate, for telling callers when to ask again; 0 = unknown.
+	// BlockTime is an estimate, for the time after which to retry; 0 = unknown.
 	BlockTime time.Duration
 }
 
 // Confirmations counts the blocks from number up to the latest, both included;
-// 0 when the chain has not come as far.
+// 0 when the chain is not as far.
 func (h Heads) Confirmations(number uint64) uint64 {
 	if h.Latest < number {
 		return 0
@@ -119,14 +119,14 @@ func (h Heads) Wait(blocks uint64) time.Duration {
 	return max(time.Duration(blocks)*each, time.Second)
 }
 
-// Reader tells what is known of a transaction of one chain.
+// Reader reads transactions of one chain.
 type Reader interface {
-	// Identity names the chain.
+	// Identity returns name and id of the chain.
 	Identity() Identity
-	// Read gives the proven snapshot of a finalized transaction. Every error
+	// Read returns the proven snapshot of a finalized transaction. Every error
 	// holds a *Fault (errors.As): also when ctx ends, ErrUpstreamUnavailable.
 	Read(ctx context.Context, transaction Hash) (Snapshot, error)
-	// Heads gives how far the chain has come, never older than the reader's
+	// Heads returns how far the chain is, never older than the reader's
 	// bound; ErrFinalityUnavailable when that is not known.
 	Heads(ctx context.Context) (Heads, error)
 }

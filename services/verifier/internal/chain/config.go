@@ -4,7 +4,7 @@ import "time"
 
 // Config describes one chain and how to read it.
 type Config struct {
-	Name    string   // the word in the route: lower-case letters, digits, hyphens
+	Name    string   // the name in the route: lower-case letters, digits, hyphens
 	ID      uint64   // EIP-155 chain id
 	RPCURLs []string // JSON-RPC over http or https, best first; may hold keys
 	// Quorum is how many of the endpoints must agree on a block's hash and on how

@@ -1,8 +1,7 @@
-// Package chain is the vocabulary for what is known of a public blockchain: one
-// proven transaction at one moment (Snapshot), who can tell it (Reader), and
-// every reason why it cannot be told (Fault).
+// Package chain has the nouns of reading a public blockchain: one proven transaction
+// at one moment (Snapshot), the interface that reads it (Reader), and every reason why
+// it cannot be read (Fault).
 //
-// It holds meanings only. It talks to no node, knows no HTTP, judges no
-// expectation and signs nothing: package chain/rpc reads and package evm proves, package
-// verification judges.
+// It holds meanings only. Package evm proves blocks, chain/rpc talks to nodes, package
+// verification compares with expectations.
 package chain

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Fault is a reason why a chain cannot be told about. Its code is part of the
-// public interface; compare with errors.Is against the variables below.
+// Fault is a reason why a chain cannot be read. Its code is part of the public
+// interface; compare with errors.Is against the variables below.
 type Fault struct {
-	Code      string // stable machine word
+	Code      string // stable, for machines
 	Text      string // one plain sentence for the caller
 	Retryable bool   // whether the same request may succeed later
 }
 
-// Error gives the plain sentence.
+// Error returns the plain sentence.
 func (f *Fault) Error() string { return f.Text }
 
 // Every reason that reading a chain can end with.
@@ -44,7 +44,7 @@ func Faults() []*Fault {
 	}
 }
 
-// waiting is an error with the time after which asking again makes sense.
+// waiting is an error with the time after which a retry makes sense.
 type waiting struct {
 	error
 	after time.Duration
@@ -52,11 +52,11 @@ type waiting struct {
 
 func (w waiting) Unwrap() error { return w.error }
 
-// WithRetryAfter adds to err when asking again makes sense.
+// WithRetryAfter adds to err the time after which a retry makes sense.
 func WithRetryAfter(err error, after time.Duration) error { return waiting{err, after} }
 
-// RetryAfter says when asking again makes sense, in whole seconds rounded up;
-// false when the error does not tell.
+// RetryAfter returns the time after which a retry makes sense, in whole seconds
+// rounded up; ok is false when the error has none.
 func RetryAfter(err error) (seconds int, ok bool) {
 	var w waiting
 	if !errors.As(err, &w) {

@@ -14,13 +14,13 @@ type Address [20]byte
 // Selector is the first four bytes of a call's input: the function it names.
 type Selector [4]byte
 
-// String gives 0x and lower-case hexadecimal digits.
+// String returns 0x and lower-case hexadecimal digits.
 func (h Hash) String() string { return "0x" + hex.EncodeToString(h[:]) }
 
-// String gives 0x and lower-case hexadecimal digits, never the EIP-55 spelling.
+// String returns 0x and lower-case hexadecimal digits, never the EIP-55 spelling.
 func (a Address) String() string { return "0x" + hex.EncodeToString(a[:]) }
 
-// String gives 0x and lower-case hexadecimal digits.
+// String returns 0x and lower-case hexadecimal digits.
 func (s Selector) String() string { return "0x" + hex.EncodeToString(s[:]) }
 
 // ParseHash reads 0x and exactly 64 hexadecimal digits of either case.

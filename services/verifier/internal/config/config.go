@@ -15,14 +15,13 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// Ledger says where payments are recorded: all that a command at the terminal
-// needs.
+// Ledger is where payments are recorded: all that a command at the terminal needs.
 type Ledger struct {
 	DatabaseURL string `env:"DATABASE_URL" default:"sqlite:data/verifier.db" secret:"true" doc:"payments: sqlite:PATH for one machine, postgres://… for replicas"`
 	LogLevel    string `env:"LOG_LEVEL" default:"info" doc:"debug, info, warn or error"`
 }
 
-// Config is everything that the verifier can be told.
+// Config has every setting of the verifier.
 type Config struct {
 	Addr          string        `env:"ADDR" default:":8082" doc:"address to serve on"`
 	AdminAddr     string        `env:"ADMIN_ADDR" default:"127.0.0.1:9082" doc:"address of /livez and /metrics; never behind the proxy"`
@@ -40,8 +39,7 @@ type Config struct {
 	Tracing            tracing.Settings
 }
 
-// Chain says which chains are verified, and by which nodes. Package chain checks
-// it.
+// Chain is which chains are verified, and by which nodes; ValidateChain checks it.
 type Chain struct {
 	Name       string        `env:"CHAIN_NAME" default:"base" doc:"name of the chain in the path /v1/verify/NAME-transaction"`
 	ID         uint64        `env:"CHAIN_ID" default:"8453" doc:"its EIP-155 id"`
@@ -53,7 +51,7 @@ type Chain struct {
 	CacheBytes int           `env:"CHAIN_CACHE_BYTES" default:"67108864" limit:"true" doc:"memory for proven blocks"`
 }
 
-// Facilitator says who checks and settles payments.
+// Facilitator is the service that checks and settles payments.
 type Facilitator struct {
 	URL             string        `env:"FACILITATOR_URL" doc:"base URL of an x402 facilitator; default with CDP keys: Coinbase's"`
 	FreeSettlements int           `env:"FACILITATOR_FREE_SETTLEMENTS" default:"1000" doc:"settlements per calendar month (UTC), a hard limit"`
@@ -63,7 +61,7 @@ type Facilitator struct {
 	CDPKeySecret    string        `env:"CDP_API_KEY_SECRET" secret:"true" doc:"its secret: base64 (Ed25519) or PEM (P-256)"`
 }
 
-// Payment says what a call costs and where the money goes.
+// Payment is what a call costs and where the money goes.
 type Payment struct {
 	PayTo             string        `env:"PAYMENT_PAY_TO,required" doc:"address that receives payments, for this service alone"`
 	Network           string        `env:"PAYMENT_NETWORK" default:"eip155:8453" doc:"chain of the payments (CAIP-2)"`
@@ -91,7 +89,7 @@ func LoadLedger(getenv func(string) string) (Ledger, error) { return config.Load
 // Table is the README's table of all settings.
 func Table() string { return config.Table[Config]() }
 
-// Validate checks what one setting's type cannot say.
+// Validate checks what the types of the settings leave open.
 func (c *Config) Validate() error {
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	faults := append(c.faults(), c.Facilitator.faults()...)

@@ -24,7 +24,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
-// ChainConfig says what chain to run.
+// ChainConfig describes the chain to run.
 type ChainConfig struct {
 	ID uint64
 	// RPCAddr is the TCP address of the JSON-RPC server, "" for none.
@@ -63,7 +63,7 @@ func StartChain(ctx context.Context, c ChainConfig) (*Chain, error) {
 	}
 	chain := &Chain{stack: stack, depth: c.FinalityDepth, log: c.Log}
 	if err := chain.start(ctx, c); err != nil {
-		_ = stack.Close() // which only says again that it did not start
+		_ = stack.Close() // which only repeats that it did not start
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -106,7 +106,7 @@ func (c *Chain) start(ctx context.Context, conf ChainConfig) error {
 	ethConf.Genesis = genesis(conf)
 	ethConf.SyncMode = ethconfig.FullSync
 	ethConf.LogNoHistory = true
-	ethConf.StateHistory = 256 // blocks; older ones would fill the memory, and nobody asks for their state
+	ethConf.StateHistory = 256 // blocks; older ones would fill the memory, and their state is not read
 	ethConf.DatabaseCache, ethConf.TrieCleanCache, ethConf.TrieDirtyCache, ethConf.SnapshotCache = 16, 16, 16, 16
 	backend, err := eth.New(c.stack, &ethConf)
 	if err != nil {
@@ -135,7 +135,7 @@ func genesis(conf ChainConfig) *core.Genesis {
 	return &core.Genesis{Config: &config, GasLimit: 36_000_000, BaseFee: big.NewInt(params.InitialBaseFee), Alloc: alloc}
 }
 
-// Client gives a client of the node that needs no network.
+// Client returns a client of the node that needs no network.
 func (c *Chain) Client() *ethclient.Client { return ethclient.NewClient(c.stack.Attach()) }
 
 // RPCURL is where the node answers JSON-RPC.

@@ -10,6 +10,6 @@
 //
 // Everything is kept in memory and starts anew with the process; the chain's
 // addresses are the same on every start. Its keys are public: it must never
-// stand for a real network, and nothing here is meant to be reached from
+// stand for a real network, and nothing here is meant to be reachable from
 // outside.
 package devnet

@@ -5,7 +5,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 )
 
-// Genesis gives what the development chain begins with, and the token's ABI.
+// Genesis returns what the development chain begins with, and the token's ABI.
 func Genesis() (types.GenesisAlloc, abi.ABI, error) {
 	t, err := readToken()
 	if err != nil {

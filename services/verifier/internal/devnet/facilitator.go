@@ -32,7 +32,7 @@ type Facilitator struct {
 	settled *settlements
 }
 
-// NewFacilitator makes a facilitator for a chain that has the token at
+// NewFacilitator returns a facilitator for a chain that has the token at
 // TokenAddress.
 func NewFacilitator(chain *ethclient.Client, chainID uint64, log *slog.Logger) (*Facilitator, error) {
 	t, err := readToken()
@@ -92,7 +92,7 @@ func (f *Facilitator) serve(w http.ResponseWriter, r *http.Request, do func(cont
 	answer(w, http.StatusOK, do(ctx, o, err))
 }
 
-// offer is a payment beside what the seller asks for, of either version.
+// offer is a payment with the seller's requirements, of either version.
 type offer struct {
 	version  int
 	payload  x402.ExactPayload
@@ -100,7 +100,7 @@ type offer struct {
 	required terms
 }
 
-// terms are what both versions say in other names.
+// terms are what both versions have under other names.
 type terms struct {
 	scheme, network, amount, asset, payTo string
 	extra                                 map[string]any

@@ -27,7 +27,7 @@ const (
 	reasonTransaction = "invalid_transaction_state"
 )
 
-// refusal is a reason of the protocol for saying no.
+// refusal is a reason of the protocol for a refused payment.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -54,7 +54,7 @@ func (f *Facilitator) verify(ctx context.Context, o offer, fault error) any {
 	return x402.VerifyResponse{IsValid: &valid, InvalidReason: f.reason(err, x402.ReasonUnexpectedVerify), Payer: p.payer()}
 }
 
-// reason gives the protocol's word for a fault, "" for none.
+// reason returns the protocol's reason for a fault, "" for none.
 func (f *Facilitator) reason(err error, unexpected string) string {
 	var r refusal
 	switch {
@@ -63,11 +63,11 @@ func (f *Facilitator) reason(err error, unexpected string) string {
 	case errors.As(err, &r):
 		return string(r)
 	}
-	f.log.Error("a payment could not be judged", "error", err)
+	f.log.Error("verify the payment", "error", err)
 	return unexpected
 }
 
-// read refuses what is wrong with an offer whatever the chain and the clock say.
+// read refuses what is wrong with an offer whatever the chain and the time.
 func (f *Facilitator) read(o offer, fault error) (read, error) {
 	if errors.Is(fault, errVersion) {
 		return read{}, refusal(x402.ReasonInvalidVersion)
@@ -119,10 +119,10 @@ func (f *Facilitator) readTerms(o offer) error {
 	return nil
 }
 
-// judge says whether a payment would settle now. The clock is asked for the
-// margin, the token for all the rest: it carries the transfer out on the latest
-// block without keeping it. That is one question, so the answer holds for one
-// moment, and contract wallets are judged as they will be.
+// judge returns nil when a payment would settle now. The margin is compared with the
+// clock; all the rest is decided by the token, which executes the transfer on the
+// latest block without keeping it. That is one call, so the answer holds for one
+// moment, and contract wallets decide as they will.
 func (f *Facilitator) judge(ctx context.Context, p read) error {
 	now := time.Now()
 	switch a := p.authorization; {
@@ -139,7 +139,7 @@ func (f *Facilitator) judge(ctx context.Context, p read) error {
 	return refusalOf(err)
 }
 
-// reverts has a reason of the protocol for what the token says when it reverts.
+// reverts maps the token's revert messages to reasons of the protocol.
 var reverts = []struct{ text, reason string }{
 	{"authorization is not yet valid", x402.ReasonValidAfter},
 	{"authorization is expired", x402.ReasonValidBefore},

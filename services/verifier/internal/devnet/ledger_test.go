@@ -130,7 +130,7 @@ func (l *ledger) send(name string, args ...any) string {
 }
 
 // sign signs one of the token's typed messages with go-ethereum's own EIP-712,
-// and gives the signature whole: r, s, v.
+// and returns the signature whole: r, s, v.
 func (l *ledger) sign(key *ecdsa.PrivateKey, primary string, message apitypes.TypedDataMessage) []byte {
 	l.Helper()
 	chainID, err := l.client.ChainID(l.Context())

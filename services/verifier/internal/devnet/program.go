@@ -73,7 +73,7 @@ func run(ctx context.Context, cfg Config, stdout, stderr io.Writer) (err error) 
 		Name: "FACILITATOR_ADDR", Addr: cfg.FacilitatorAddr, Handler: network.Facilitator.Handler(),
 		Ready: func(addr net.Addr) {
 			if err := json.NewEncoder(stdout).Encode(network.describe(addr)); err != nil {
-				log.Error("cannot say what is served", "error", err)
+				log.Error("print what is served", "error", err)
 			}
 		},
 	})

@@ -17,13 +17,13 @@ const (
 	// buildTimeout bounds how long filling a block may take; a block that is not
 	// filled by then goes without transactions, and the next one has them.
 	buildTimeout = 5 * time.Second
-	// buildPoll is the pause between looks whether a block is filled.
+	// buildPoll is the pause between checks whether a block is filled.
 	buildPoll = 2 * time.Millisecond
 )
 
-// keepSealing adds a block a beat until ctx ends.
-func (c *Chain) keepSealing(ctx context.Context, beat time.Duration) {
-	ticker := time.NewTicker(beat)
+// keepSealing adds a block at every interval until ctx ends.
+func (c *Chain) keepSealing(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -42,7 +42,7 @@ func (c *Chain) keepSealing(ctx context.Context, beat time.Duration) {
 // forkchoiceUpdatedV3).
 func (c *Chain) seal(ctx context.Context) error {
 	if err := c.backend.TxPool().Sync(); err != nil {
-		return fmt.Errorf("let the pool see the last block: %w", err)
+		return fmt.Errorf("update the pool: %w", err)
 	}
 	built, err := c.build(ctx, c.backend.BlockChain().CurrentBlock())
 	if err != nil {
@@ -55,10 +55,10 @@ func (c *Chain) seal(ctx context.Context) error {
 	block := built.ExecutionPayload
 	status, err := c.engine.NewPayloadV4(ctx, *block, []common.Hash{}, &common.Hash{}, requests)
 	if err != nil {
-		return fmt.Errorf("hand in the block: %w", err)
+		return fmt.Errorf("add the block: %w", err)
 	}
 	if status.Status != engine.VALID {
-		return fmt.Errorf("the node calls its own block %s", status.Status)
+		return fmt.Errorf("the node returns %s for its own block", status.Status)
 	}
 	if _, err = c.engine.ForkchoiceUpdatedV3(ctx, c.choice(block.BlockHash, block.Number), nil); err != nil {
 		return fmt.Errorf("move the head: %w", err)
@@ -66,7 +66,7 @@ func (c *Chain) seal(ctx context.Context) error {
 	return nil
 }
 
-// build lets the node make the next block, and waits until it has tried every
+// build makes the node build the next block, and waits until it has tried every
 // waiting transaction: the node begins with an empty block.
 func (c *Chain) build(ctx context.Context, head *types.Header) (*engine.ExecutionPayloadEnvelope, error) {
 	args := miner.BuildPayloadArgs{

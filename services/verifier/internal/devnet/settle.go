@@ -21,9 +21,9 @@ import (
 const (
 	// confirmTimeout is how long a settlement waits for its block.
 	confirmTimeout = 20 * time.Second
-	// pollTime is the pause between looks for it.
+	// pollTime is the pause between checks for it.
 	pollTime = 100 * time.Millisecond
-	// transferGas is more than a transfer by authorization costs, with room for
+	// transferGas is more than a transfer by authorization costs, with a margin for
 	// a contract wallet's own check.
 	transferGas = 300_000
 )
@@ -43,7 +43,7 @@ type settlements struct {
 	entries map[common.Hash]*settlement
 }
 
-// join gives the settlement of a payment, and whether the caller is the first
+// join returns the settlement of a payment, and whether the caller is the first
 // and must carry it out.
 func (s *settlements) join(payment common.Hash) (*settlement, bool) {
 	s.mu.Lock()
@@ -135,7 +135,7 @@ func (f *Facilitator) confirm(ctx context.Context, payment, tx common.Hash) erro
 	}
 }
 
-// isIndexing tells geth's answer while it has not yet looked for a transaction
+// isIndexing reports geth's answer while it has not yet looked for a transaction
 // everywhere.
 func isIndexing(err error) bool { return err.Error() == "transaction indexing is in progress" }
 
@@ -170,7 +170,7 @@ func (s *sender) send(ctx context.Context, to common.Address, data []byte) (comm
 		return common.Hash{}, fmt.Errorf("sign the transaction: %w", err)
 	}
 	if err := s.chain.SendTransaction(ctx, signed); err != nil {
-		s.started = false // ask again
+		s.started = false // read it again
 		return common.Hash{}, fmt.Errorf("send the transaction: %w", err)
 	}
 	s.nonce++

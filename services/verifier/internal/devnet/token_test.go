@@ -35,7 +35,7 @@ func (g grant) message() apitypes.TypedDataMessage {
 	}
 }
 
-// split gives a signature as the older form of the calls takes it.
+// split returns a signature as the older form of the calls takes it.
 func split(signature []byte) []any {
 	return []any{signature[64], [32]byte(signature[:32]), [32]byte(signature[32:64])}
 }

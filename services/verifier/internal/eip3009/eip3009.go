@@ -45,7 +45,7 @@ type Authorization struct {
 	Nonce                          common.Hash
 }
 
-// Parse reads an authorization as it comes over the wire, or gives ErrMalformed.
+// Parse reads an authorization as it comes over the wire, or returns ErrMalformed.
 func Parse(a x402.Authorization) (Authorization, error) {
 	if !common.IsHexAddress(a.From) || !common.IsHexAddress(a.To) {
 		return Authorization{}, fmt.Errorf("%w: address", ErrMalformed)
@@ -66,7 +66,7 @@ func Parse(a x402.Authorization) (Authorization, error) {
 	return parsed, nil
 }
 
-// Wire gives the authorization as it goes over the wire.
+// Wire returns the authorization as it goes over the wire.
 func (a Authorization) Wire() x402.Authorization {
 	return x402.Authorization{
 		From: a.From.Hex(), To: a.To.Hex(), Value: a.Value.String(),
@@ -81,7 +81,7 @@ func (a Authorization) Digest(d Domain) common.Hash {
 	return crypto.Keccak256Hash([]byte("\x19\x01"), d.separator(), structHash)
 }
 
-// Sign gives the payer's signature as 0x-hex of 65 bytes: r, s, v (27 or 28).
+// Sign returns the payer's signature as 0x-hex of 65 bytes: r, s, v (27 or 28).
 func (a Authorization) Sign(d Domain, key *ecdsa.PrivateKey) (string, error) {
 	digest := a.Digest(d)
 	signature, err := crypto.Sign(digest.Bytes(), key)
@@ -92,7 +92,7 @@ func (a Authorization) Sign(d Domain, key *ecdsa.PrivateKey) (string, error) {
 	return "0x" + hex.EncodeToString(signature), nil
 }
 
-// Signature reads 0x-hex of a signature of any length, or gives ErrMalformed.
+// Signature reads 0x-hex of a signature of any length, or returns ErrMalformed.
 func Signature(text string) ([]byte, error) {
 	signature, err := unhex(text)
 	if err != nil {
@@ -101,7 +101,7 @@ func Signature(text string) ([]byte, error) {
 	return signature, nil
 }
 
-// Recover gives who signed, when the signature is an ordinary account's: 65
+// Recover returns the signer, when the signature is an ordinary account's: 65
 // bytes, s in the lower half (EIP-2), v 27 or 28; else ErrSignature.
 func Recover(digest common.Hash, signature []byte) (common.Address, error) {
 	if len(signature) != crypto.SignatureLength || signature[64] < 27 || signature[64] > 28 {

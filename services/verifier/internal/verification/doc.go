@@ -1,8 +1,7 @@
-// Package verification is what the service sells: it judges one transaction
-// against the caller's expectations and puts what was proven into the unsigned
-// evidence of pkg/receipt.
+// Package verification is what the service sells: it compares one transaction with
+// the caller's expectations and puts what was proven into the unsigned evidence of
+// pkg/receipt.
 //
-// ParseRequest reads the question, evaluate judges it (a pure function), and
-// Verifier joins both to a chain.Reader. The package knows no HTTP, no payment,
-// no node and no key.
+// ParseRequest reads the request, evaluate compares (a pure function), and Verifier
+// joins both to a chain.Reader. HTTP, payment, nodes and keys are elsewhere.
 package verification

@@ -6,8 +6,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Reasons that a judgement, rather than the chain, ends with. They are faults
-// like those of package chain, so that one table can answer both.
+// Faults of an evaluation, like those of package chain, so that one table can answer
+// both.
 var (
 	ErrExpectationMismatch = &chain.Fault{
 		Code: "expectation_mismatch", Text: "the transaction is not as expected",
@@ -20,7 +20,7 @@ var (
 	}
 )
 
-// Check is one judged expectation.
+// Check is one evaluated expectation.
 type Check struct {
 	Name     string `json:"name"`     // the member of expectations
 	Result   string `json:"result"`   // pass or fail
@@ -34,7 +34,7 @@ const (
 	Fail = "fail"
 )
 
-// MismatchError says that not everything holds. Checks lists every expectation,
+// MismatchError means that not everything holds. Checks lists every expectation,
 // those that hold too, in the fixed order.
 type MismatchError struct {
 	Fault  *chain.Fault // one of the reasons of this package
@@ -51,10 +51,10 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("%s (%d of %d expectations fail)", e.Fault.Text, failed, len(e.Checks))
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *MismatchError) Unwrap() error { return e.Fault }
 
-// evaluate judges every expectation against the snapshot, in the order status,
+// evaluate compares every expectation with the snapshot, in the order status,
 // from, to, selector, minConfirmations. It depends on nothing else.
 func evaluate(e Expectations, s chain.Snapshot) []Check {
 	var checks []Check
@@ -99,8 +99,8 @@ func text[T fmt.Stringer](value *T) any {
 	return (*value).String()
 }
 
-// verdict is nil when every check passes. A mismatch that will never mend
-// outweighs what only time or another kind of chain could mend.
+// verdict returns nil when every check passes. A mismatch that is final outweighs
+// one that only time or another kind of chain could change.
 func verdict(checks []Check, s chain.Snapshot) error {
 	failed := map[string]bool{}
 	for _, check := range checks {

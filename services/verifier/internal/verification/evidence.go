@@ -8,8 +8,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// evidence writes down what was asked and proven, in the receipt's spelling.
-// Nothing of the moment (Heads) goes in.
+// evidence returns what was requested and proven, in the receipt's spelling. Nothing
+// of the moment (Heads) is in it.
 func evidence(r Request, s chain.Snapshot) Evidence {
 	expectations := r.Expectations.normalized()
 	return Evidence{
@@ -35,7 +35,7 @@ func evidence(r Request, s chain.Snapshot) Evidence {
 	}
 }
 
-// normalized is the expectations in the receipt's spelling.
+// normalized returns the expectations in the receipt's spelling.
 func (e Expectations) normalized() receipt.Expectations {
 	out := receipt.Expectations{Status: string(e.Status), MinConfirmations: e.MinConfirmations}
 	if e.From != nil {

@@ -95,8 +95,8 @@ func optional[T any](name string, text *string, parse func(string) (T, error)) (
 	return &value, nil
 }
 
-// Canonical is the request in one spelling: the same bytes for every body that
-// asks the same, whatever its letter case, order and white space. It suits a
+// Canonical returns the request in one spelling: the same bytes for every body with
+// the same meaning, whatever its letter case, order and white space. It suits a
 // fingerprint, and is itself a valid body.
 func (r Request) Canonical() []byte {
 	text, err := json.Marshal(receipt.Request{

@@ -9,7 +9,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Verifier makes evidence about the transactions of one chain.
+// Verifier creates evidence about the transactions of one chain.
 type Verifier struct {
 	Reader chain.Reader
 }
@@ -21,15 +21,15 @@ type Evidence struct {
 	Proof   receipt.Proof
 }
 
-// Verify reads the transaction, judges it and gives the evidence that everything
-// holds. The same request about the same chain gives the same evidence, whatever
-// the replica, the nodes and the heads. It is read as a buyer will read it, by
-// pkg/receipt, which shares no code with the reader: what the proof does not bear
-// out is not given away to be signed.
+// Verify reads the transaction, evaluates it and returns the evidence that everything
+// holds. The same request about the same chain has the same evidence, whatever the
+// replica, the nodes and the heads. The evidence is checked as a buyer will check it,
+// by pkg/receipt, which shares no code with the reader: what the proof does not show
+// is not signed.
 //
 // Every error holds a *chain.Fault (errors.As), of package chain or of this
-// package; chain.RetryAfter says when to ask again, and a *MismatchError what
-// was judged.
+// package; chain.RetryAfter returns when to retry, and a *MismatchError what was
+// evaluated.
 func (v Verifier) Verify(ctx context.Context, r Request) (Evidence, error) {
 	snapshot, err := v.Reader.Read(ctx, r.TransactionHash)
 	if err != nil {
@@ -45,7 +45,7 @@ func (v Verifier) Verify(ctx context.Context, r Request) (Evidence, error) {
 	return e, nil
 }
 
-// judged gives the evidence that the snapshot is as expected.
+// judged returns the evidence that the snapshot is as expected.
 func judged(r Request, s chain.Snapshot) (Evidence, error) {
 	if err := judge(r.Expectations, s); err != nil {
 		return Evidence{}, err
@@ -53,7 +53,7 @@ func judged(r Request, s chain.Snapshot) (Evidence, error) {
 	return evidence(r, s), nil
 }
 
-// judge adds to a lack of confirmations when they will be there.
+// judge adds to missing confirmations the time after which they will be there.
 func judge(e Expectations, s chain.Snapshot) error {
 	err := verdict(evaluate(e, s), s)
 	if !errors.Is(err, ErrInsufficientConfirmations) {

@@ -26,7 +26,7 @@ type Script struct {
 }
 
 // Node is a JSON-RPC node over HTTP that serves recorded blocks, counts what it
-// is asked, and misbehaves as its script says.
+// is asked for, and misbehaves by its script.
 type Node struct {
 	*recorded.Node
 	URL string
@@ -139,7 +139,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Sequential tells how many exchanges, over all nodes, had to wait for one
+// Sequential returns how many exchanges, over all nodes, had to wait for one
 // another: the length of the longest chain in which each began after the one
 // before had ended. It needs nodes with a delay, so that exchanges sent side by
 // side overlap.
@@ -158,7 +158,7 @@ func Sequential(nodes ...*Node) int {
 	return length
 }
 
-// Edit gives a copy of a node's answer with some members of the object changed;
+// Edit returns a copy of a node's answer with some members of the object changed;
 // a nil value makes a member null.
 func Edit(answer any, changes map[string]any) any {
 	text, err := json.Marshal(answer)

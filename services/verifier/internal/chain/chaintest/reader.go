@@ -19,7 +19,7 @@ type Reader struct {
 	reads     int
 }
 
-// NewReader gives a reader that knows no transaction.
+// NewReader returns a reader that knows no transaction.
 func NewReader(identity chain.Identity, heads chain.Heads) *Reader {
 	return &Reader{
 		Chain: identity, heads: heads,

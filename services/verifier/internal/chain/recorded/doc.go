@@ -1,8 +1,8 @@
 // Package recorded serves recorded blocks over JSON-RPC, as a node would: for
 // tests, and for trying the service on real blocks without a network.
 //
-// It answers what verification needs (eth_chainId, eth_blockNumber, transactions
+// It serves what verification needs (eth_chainId, eth_blockNumber, transactions
 // and receipts by hash, blocks by number, tag and hash, receipts of a block), in
-// batches and compressed too. It executes nothing and knows only what is in its
+// batches and compressed too. It executes nothing and has only what is in its
 // files.
 package recorded

@@ -33,7 +33,7 @@ func (r Reply) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"jsonrpc": "2.0", "id": r.ID, "result": r.Result})
 }
 
-// Bounds of what is asked at once: a batch of ten thousand small calls for large
+// Bounds of one request: a batch of ten thousand small calls for large
 // blocks would be answered from memory.
 const (
 	maxRequest = 1 << 20 // bytes

@@ -23,7 +23,7 @@ type Recording struct {
 }
 
 // Block is a block with all its transactions and their receipts, as a node
-// told them.
+// reported them.
 type Block struct {
 	Block    map[string]json.RawMessage `json:"block"`    // eth_getBlockByNumber, full
 	Receipts []json.RawMessage          `json:"receipts"` // eth_getBlockReceipts
@@ -89,7 +89,7 @@ func (r Recording) folded() (Recording, error) {
 		r.Block = Block{}
 	}
 	if len(r.Blocks) == 0 {
-		return r, errors.New("read recording: there is no block in it")
+		return r, errors.New("read recording: it has no block")
 	}
 	for i, b := range r.Blocks {
 		if b.Block == nil {
@@ -113,7 +113,7 @@ func (b Block) text(member string) (text string) {
 	return text
 }
 
-// Transactions gives the block's transactions.
+// Transactions returns the block's transactions.
 func (b Block) Transactions() (list []json.RawMessage) {
 	_ = json.Unmarshal(b.Block["transactions"], &list) // recordings are well formed
 	return list

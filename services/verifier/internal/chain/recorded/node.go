@@ -52,7 +52,7 @@ func NewNode(r Recording) *Node {
 	return n
 }
 
-// SetHeads says how far the chain is. The numbers may lie beyond what is
+// SetHeads sets how far the chain is. The numbers may lie beyond what is
 // recorded.
 func (n *Node) SetHeads(latest, finalized uint64) {
 	n.mu.Lock()
@@ -124,7 +124,7 @@ func (n *Node) block(which string, full bool) any {
 }
 
 // find looks a block up by tag, number or hash. A head beyond the recordings is
-// made up: nobody has recorded its header, but its height is known.
+// made up: its header is not recorded, but its height is known.
 func (n *Node) find(which string) (Block, bool) {
 	latest, finalized := n.heads()
 	number := latest
@@ -178,7 +178,7 @@ func known(from map[string]json.RawMessage, hash string) any {
 	return nil
 }
 
-// Member gives a text member of a JSON object; empty when there is none.
+// Member returns a text member of a JSON object; empty when there is none.
 func Member(object json.RawMessage, name string) (text string) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(object, &members) == nil {
@@ -187,7 +187,7 @@ func Member(object json.RawMessage, name string) (text string) {
 	return text
 }
 
-// first gives the first parameter, a text. A block may also be named by an
+// first returns the first parameter, a text. A block may also be named by an
 // object (EIP-1898).
 func first(params []json.RawMessage) (text string) {
 	if len(params) == 0 || json.Unmarshal(params[0], &text) == nil {
@@ -199,7 +199,7 @@ func first(params []json.RawMessage) (text string) {
 	return Member(params[0], "blockNumber")
 }
 
-// full tells whether whole transactions are asked for.
+// full reports whether whole transactions are requested.
 func full(params []json.RawMessage) (wanted bool) {
 	return len(params) > 1 && json.Unmarshal(params[1], &wanted) == nil && wanted
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-// inspect prints what a document says, without believing it.
+// inspect prints a document without verifying it.
 func inspect(args []string, streams Streams) error {
 	files, err := parse(flag.NewFlagSet("inspect", flag.ContinueOnError), args, 1)
 	if err != nil {

@@ -108,7 +108,7 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	return readBounded(answer.Body, maxKeySize)
 }
 
-// trusted tells whether nobody on the way could have changed what an address
+// trusted returns nil when nothing between us and an address can change what it
 // answers: a forged key document would make forged receipts valid.
 func trusted(target *url.URL) error {
 	host := target.Hostname()

@@ -61,8 +61,8 @@ type exitError struct {
 func (e exitError) Error() string { return e.err.Error() }
 func (e exitError) Unwrap() error { return e.err }
 
-// Run runs one command and gives the exit code. The version is what --version
-// tells.
+// Run runs one command and returns the exit code. The version is what --version
+// prints.
 func Run(ctx context.Context, args []string, streams Streams, version string) int {
 	err := dispatch(ctx, args, streams, version)
 	if err == nil {
@@ -72,19 +72,19 @@ func Run(ctx context.Context, args []string, streams Streams, version string) in
 	if !errors.As(err, &failed) {
 		failed = exitError{exitIO, err}
 	}
-	if !errors.Is(failed.err, errSaid) {
+	if !errors.Is(failed.err, errPrinted) {
 		_, _ = fmt.Fprintln(streams.Err, "receipt:", printable(failed.Error()))
 	}
 	return failed.code
 }
 
-// errSaid marks a failure that the output has explained already.
-var errSaid = errors.New("said")
+// errPrinted marks a failure that the output has explained already.
+var errPrinted = errors.New("already printed")
 
 func dispatch(ctx context.Context, args []string, streams Streams, version string) error {
 	if len(args) == 0 {
 		_, _ = io.WriteString(streams.Err, help)
-		return exitError{exitUsage, errSaid}
+		return exitError{exitUsage, errPrinted}
 	}
 	switch command, rest := args[0], args[1:]; command {
 	case "verify":

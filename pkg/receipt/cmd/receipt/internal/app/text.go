@@ -21,7 +21,7 @@ func writeJSON(out io.Writer, r report) error {
 	return err
 }
 
-// writeText says what was found for a person.
+// writeText prints what was found, for people.
 func writeText(out io.Writer, r report) error {
 	var text bytes.Buffer
 	r.headline(&text)
@@ -35,18 +35,18 @@ func writeText(out io.Writer, r report) error {
 func (r report) headline(out *bytes.Buffer) {
 	switch r.code {
 	case exitInvalid:
-		say(out, "NOT VALID: %s", printable(r.Error))
+		printLine(out, "NOT VALID: %s", printable(r.Error))
 	case exitNoKey:
-		say(out, "NOT DECIDED: %s", printable(r.Error))
+		printLine(out, "NOT DECIDED: %s", printable(r.Error))
 	default:
-		say(out, "VALID")
+		printLine(out, "VALID")
 	}
-	say(out, "")
+	printLine(out, "")
 	if r.Receipt != nil {
-		say(out, "%s", claim(*r.Receipt))
+		printLine(out, "%s", claim(*r.Receipt))
 	}
-	say(out, "Signature: %s%s", r.Signature, r.by())
-	say(out, "Proof:     %s", r.Proof)
+	printLine(out, "Signature: %s%s", r.Signature, r.by())
+	printLine(out, "Proof:     %s", r.Proof)
 }
 
 func (r report) by() string {
@@ -70,18 +70,18 @@ func claim(r receipt.Receipt) string {
 
 func (r report) facts(out *bytes.Buffer) {
 	if len(r.Proven) > 0 {
-		say(out, "\nProven by the Merkle proof, whoever signed. It shows what the block with the hash\n"+
+		printLine(out, "\nProven by the Merkle proof, whoever signed. It shows what the block with the hash\n"+
 			"block.hash holds; that this block is the chain's is attested below.")
 		table(out, r.Proven)
 	}
 	if len(r.Transfers) > 0 {
-		say(out, "\nToken transfers in the proven logs (atomic units; worth what the token's contract is worth)")
+		printLine(out, "\nToken transfers in the proven logs (atomic units; worth what the token's contract is worth)")
 		for _, t := range r.Transfers {
-			say(out, "  %s of token %s from %s to %s", t.Value, t.Token, t.From, t.To)
+			printLine(out, "  %s of token %s from %s to %s", t.Value, t.Token, t.From, t.To)
 		}
 	}
 	if len(r.Attested) > 0 {
-		say(out, "\n%s", r.attestedTitle())
+		printLine(out, "\n%s", r.attestedTitle())
 		table(out, r.Attested)
 	}
 }
@@ -105,7 +105,7 @@ func table(out *bytes.Buffer, facts []receipt.Fact) {
 	_ = w.Flush() // into memory: cannot fail
 }
 
-func say(out *bytes.Buffer, format string, args ...any) {
+func printLine(out *bytes.Buffer, format string, args ...any) {
 	out.WriteString(strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
 }
 

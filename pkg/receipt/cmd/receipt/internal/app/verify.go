@@ -61,7 +61,7 @@ func verify(ctx context.Context, args []string, streams Streams) error {
 		return err
 	}
 	if r.code != exitValid {
-		return exitError{r.code, errSaid}
+		return exitError{r.code, errPrinted}
 	}
 	return nil
 }
