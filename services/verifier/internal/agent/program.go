@@ -147,7 +147,7 @@ func (r *run) resumeDemo(ctx context.Context, b buyer, url string) error {
 		return fmt.Errorf("read the journal of payments: %w", err)
 	}
 	r.tx, r.expect = q.TransactionHash, q.Expectations
-	r.print("Resuming the request about transaction %s of an earlier run", r.tx)
+	r.print("Going on with transaction %s of an earlier run", r.tx)
 	p, err := b.again(ctx, *e)
 	if err != nil {
 		return err
