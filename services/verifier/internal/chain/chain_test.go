@@ -57,7 +57,7 @@ func TestWaitIsBetweenASecondAndAnHour(t *testing.T) {
 	}
 }
 
-func TestFaultsAreToldApartThroughWraps(t *testing.T) {
+func TestFaultsAreDistinctThroughWrapping(t *testing.T) {
 	codes := map[string]bool{}
 	for _, fault := range chain.Faults() {
 		if codes[fault.Code] || fault.Code == "" || fault.Text == "" {

@@ -7,10 +7,10 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// TestATransactionThatNobodySignedCannotBeProven: Optimism's old chain has legacy
+// TestATransactionWithoutASignatureIsNotRead: Optimism's old chain has legacy
 // transactions from L1 whose signature is zero. The block around one is proven,
 // and so are the others in it.
-func TestATransactionThatNobodySignedCannotBeProven(t *testing.T) {
+func TestATransactionWithoutASignatureIsNotRead(t *testing.T) {
 	m := blockOf(t, 150)
 	unsigned := &m.Block.Transactions[2]
 	unsigned.Type, unsigned.V, unsigned.R, unsigned.S = Quantity{}, Quantity{}, Quantity{}, Quantity{}

@@ -75,7 +75,7 @@ func dropZeros(tree any) {
 	}
 }
 
-// knownOf proves a block and tells all that is known of its transactions.
+// knownOf proves a block and returns all that is known of its transactions.
 func knownOf(t *testing.T, m *ReportedBlock, block recorded.Block, chainID uint64) (known []string) {
 	t.Helper()
 	b, err := m.Prove(block.Number(), *materialOf(t, block).Block.Hash, chainID)

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/services/verifier/internal/chain"
-	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -145,7 +144,7 @@ func TestBeforeByzantiumThereIsNoStatus(t *testing.T) {
 
 func TestTheChainsReasonsComeThrough(t *testing.T) {
 	for _, fault := range chain.Faults() {
-		reader := chaintest.NewReader(chain.Identity{Name: "base", ID: 8453}, chain.Heads{})
+		reader := newReader(chain.Identity{Name: "base", ID: 8453}, chain.Heads{})
 		hash, _ := chain.ParseHash(someHash)
 		reader.Fail(hash, chain.WithRetryAfter(fault, 3*time.Second))
 		_, err := verification.Verifier{Reader: reader}.Verify(t.Context(), verification.Request{TransactionHash: hash})

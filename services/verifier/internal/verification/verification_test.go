@@ -40,14 +40,14 @@ func TestWhatItsProofDoesNotBearOutIsNoEvidence(t *testing.T) {
 	} {
 		s := honest
 		lie(&s)
-		reader := chaintest.NewReader(chain.Identity{Name: "base", ID: 8453}, heads)
+		reader := newReader(chain.Identity{Name: "base", ID: 8453}, heads)
 		reader.Add(s)
 		_, err := verification.Verifier{Reader: reader}.Verify(t.Context(), request)
 		if name == "" && err != nil || name != "" && !errors.Is(err, chain.ErrIntegrity) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	reader := chaintest.NewReader(chain.Identity{Name: "base", ID: 10}, heads)
+	reader := newReader(chain.Identity{Name: "base", ID: 10}, heads)
 	reader.Add(honest)
 	if _, err := (verification.Verifier{Reader: reader}).Verify(t.Context(), request); !errors.Is(err, chain.ErrIntegrity) {
 		t.Errorf("another chain: %v", err)

@@ -59,9 +59,9 @@ func within(t *testing.T, c <-chan struct{}, what string) {
 	}
 }
 
-// TestNothingIsAskedForCallersThatHaveGone: the exchange under way is broken off,
+// TestNoExchangeIsMadeForCallersThatLeft: the exchange under way is broken off,
 // and no other one begins.
-func TestNothingIsAskedForCallersThatHaveGone(t *testing.T) {
+func TestNoExchangeIsMadeForCallersThatLeft(t *testing.T) {
 	for name, calls := range map[string]int{"while the transaction is located": locating, "while its block is fetched": fetching} {
 		t.Run(name, func(t *testing.T) {
 			node := baseNode(t)
@@ -92,9 +92,9 @@ func TestNothingIsAskedForCallersThatHaveGone(t *testing.T) {
 	}
 }
 
-// TestCallersThatHaveGoneHoldNoMemory: fetches that hang, and those that wait for
+// TestCallersThatLeftHoldNoMemory: fetches that hang, and those that wait for
 // their share of the budget, end with their callers, and the next one is served.
-func TestCallersThatHaveGoneHoldNoMemory(t *testing.T) {
+func TestCallersThatLeftHoldNoMemory(t *testing.T) {
 	slow, quick := baseNode(t), baseNode(t)
 	memory := rpc.NewMemory(1, 16<<20) // two fetches at once
 	held := hold(fetching)
@@ -117,11 +117,11 @@ func TestCallersThatHaveGoneHoldNoMemory(t *testing.T) {
 	go func() {
 		defer close(served)
 		if _, err := last.Read(t.Context(), baseTransaction); err != nil {
-			t.Errorf("the one who stayed: %v", err)
+			t.Errorf("the caller that stayed: %v", err)
 		}
 	}()
 	hangUp()
-	within(t, served, "the one who stayed")
+	within(t, served, "the caller that stayed")
 	group.Wait()
 }
 

@@ -88,8 +88,8 @@ func editing(index int, changes map[string]any) func([]any) []any {
 	}
 }
 
-// patience is the timeout: short only where the test waits for it.
-func patience(fault string) time.Duration {
+// timeout is short only where the test waits for it.
+func timeout(fault string) time.Duration {
 	if fault == "it answers too late" {
 		return 500 * time.Millisecond
 	}
@@ -102,7 +102,7 @@ func TestEveryFaultHasItsReason(t *testing.T) {
 			t.Parallel()
 			node := baseNode(t)
 			c := config(node)
-			c.RPCTimeout = patience(name)
+			c.RPCTimeout = timeout(name)
 			r := open(t, rpc.Options{Chain: c})
 			node.Play(fault.script)
 			_, err := r.Read(t.Context(), baseTransaction)
@@ -111,16 +111,16 @@ func TestEveryFaultHasItsReason(t *testing.T) {
 	}
 }
 
-func TestAnHonestNodeMakesUpForAFaultyOne(t *testing.T) {
+func TestAFaultyNodeIsReplacedByAnHonestOne(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if strings.HasSuffix(name, "64 MiB") {
-				t.Skip("is slow, and tells nothing new here")
+				t.Skip("is slow, and shows nothing new here")
 			}
 			faulty, honest := baseNode(t), baseNode(t)
 			c := config(faulty, honest)
-			c.RPCTimeout = patience(name)
+			c.RPCTimeout = timeout(name)
 			r := open(t, rpc.Options{Chain: c})
 			faulty.Play(fault.script)
 			s, err := r.Read(t.Context(), baseTransaction)
@@ -134,7 +134,7 @@ func TestAnHonestNodeMakesUpForAFaultyOne(t *testing.T) {
 	}
 }
 
-func TestARateLimitTellsWhenToAskAgain(t *testing.T) {
+func TestARateLimitHasARetryAfter(t *testing.T) {
 	node := baseNode(t)
 	r := open(t, rpc.Options{Chain: config(node)})
 	node.Play(status(http.StatusTooManyRequests, "Retry-After", "7"))

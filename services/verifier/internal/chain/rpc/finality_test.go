@@ -170,9 +170,9 @@ func finalizedAhead(tag string, header any) any {
 	return chaintest.Edit(header, map[string]any{"number": hexNumber(baseBlock + 10), "hash": "0x" + strings.Repeat("7", 64)})
 }
 
-// TestTheNodeThatProvesABlockCallsItFinalItself: another node's word is not enough,
-// and where it is that node's word alone, that node proves it.
-func TestTheNodeThatProvesABlockCallsItFinalItself(t *testing.T) {
+// TestTheNodeThatProvesABlockReportsItFinalItself: another node's report is not enough,
+// and where it is that node's report alone, that node proves it.
+func TestTheNodeThatProvesABlockReportsItFinalItself(t *testing.T) {
 	for _, quorum := range []int{1, 2} {
 		w := openFinality(t, 3, quorum, 20)
 		w.nodes[1].SetHeads(w.latest, baseBlock)
@@ -241,9 +241,9 @@ func TestHeadsThatNoChainCanHaveReachedAreNotBelieved(t *testing.T) {
 	}
 }
 
-// TestTheFirstWordIsNotHeldAgainstTheNext: a node whose first answer of all is
+// TestTheFirstReportDoesNotOutweighTheNext: a node whose first answer of all is
 // wrong is believed as soon as it is right.
-func TestTheFirstWordIsNotHeldAgainstTheNext(t *testing.T) {
+func TestTheFirstReportDoesNotOutweighTheNext(t *testing.T) {
 	low := chaintest.Script{Answer: headsAnswer(func(tag string, header any) any {
 		if tag != "latest" && tag != "finalized" {
 			return header

@@ -33,7 +33,7 @@ func (c *clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// noFinality are ways in which a node does not say what is finalized.
+// noFinality are ways in which a node does not report what is finalized.
 var noFinality = map[string]answer{
 	"null":          constant(nil),
 	"geth's error":  failing(-32000, "finalized block not found"),
@@ -82,7 +82,7 @@ func TestWithoutFinalityThereIsNoReceipt(t *testing.T) {
 			_, err := r.Read(t.Context(), baseTransaction)
 			wantFault(t, err, chain.ErrFinalityUnavailable)
 			if _, ok := chain.RetryAfter(err); !ok {
-				t.Error("does not tell when to ask again")
+				t.Error("has no time to retry after")
 			}
 			node.Play(chaintest.Script{})
 			if _, err := r.Read(t.Context(), baseTransaction); err != nil {
@@ -92,9 +92,9 @@ func TestWithoutFinalityThereIsNoReceipt(t *testing.T) {
 	}
 }
 
-// TestHeadsAreTheNewestWord of a node, whether it is higher or lower than the one
+// TestHeadsAreTheNewestReport of a node, whether it is higher or lower than the one
 // before: a wrong one is forgotten with the next.
-func TestHeadsAreTheNewestWord(t *testing.T) {
+func TestHeadsAreTheNewestReport(t *testing.T) {
 	node, time := baseNode(t), newClock()
 	r := open(t, rpc.Options{Chain: config(node), Now: time.Now})
 	for i, at := range []uint64{300, 200, 400, 350, 500} { // a balancer with two heads
@@ -137,7 +137,7 @@ func TestWhatIsNotFinalizedHasToWait(t *testing.T) {
 	}
 }
 
-func TestHeadsAreAskedForOnceForAllWhoWait(t *testing.T) {
+func TestHeadsAreReadOnceForAllCallersThatWait(t *testing.T) {
 	node, time := baseNode(t), newClock()
 	r := open(t, rpc.Options{Chain: config(node), Now: time.Now})
 	time.Advance(rpc.DefaultMaxHeadAge + 1)
@@ -188,7 +188,7 @@ func TestAnEndpointOfAnotherChainStopsTheStart(t *testing.T) {
 	wantFault(t, err, chain.ErrWrongChain)
 }
 
-func TestANodeThatIsAwayDoesNotStopTheStart(t *testing.T) {
+func TestANodeThatIsDownDoesNotStopTheStart(t *testing.T) {
 	good, away := baseNode(t), baseNode(t)
 	away.Play(status(http.StatusBadGateway))
 	r := open(t, rpc.Options{Chain: config(away, good)})
@@ -197,7 +197,7 @@ func TestANodeThatIsAwayDoesNotStopTheStart(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatTurnsToAnotherChainIsDroppedUntilItIsBack(t *testing.T) {
+func TestAnEndpointOfAnotherChainIsNotUsedUntilItIsBack(t *testing.T) {
 	node, time := baseNode(t), newClock()
 	r := open(t, rpc.Options{Chain: config(node), Now: time.Now})
 	node.Play(onCall("eth_chainId", constant("0x1")))

@@ -25,10 +25,10 @@ func (w *finalityWorld) pass(d time.Duration) {
 	w.advanceClock(end.Sub(w.clock()))
 }
 
-// TestAnIdleReaderLeavesTheNodesAlone: in two minutes without a request, from the
+// TestAnIdleReaderSeldomPolls: in two minutes without a request, from the
 // start on, a node is asked few times; its word never gets older than the bound,
 // so that metrics are true and the first request waits for no look at the heads.
-func TestAnIdleReaderLeavesTheNodesAlone(t *testing.T) {
+func TestAnIdleReaderSeldomPolls(t *testing.T) {
 	w := openFinality(t, 1, 1, 0)
 	w.advance(1)
 	busy := func() int { // what two minutes cost while requests come

@@ -53,7 +53,7 @@ func TestOneHundredRequestsForABlockShareOneFetch(t *testing.T) {
 	}
 }
 
-func TestACallerThatHangsUpLeavesTheOthersTheirAnswer(t *testing.T) {
+func TestACallerThatLeavesDoesNotEndTheReadOfOthers(t *testing.T) {
 	node := baseNode(t)
 	r := open(t, rpc.Options{Chain: config(node)})
 	node.Play(chaintest.Script{Delay: 100 * time.Millisecond})
@@ -223,7 +223,7 @@ func TestProvenBlocksAreKeptAsFarAsMemoryAllows(t *testing.T) {
 	}
 }
 
-func TestHooksAreTold(t *testing.T) {
+func TestHooksAreCalled(t *testing.T) {
 	node := baseNode(t)
 	var mu sync.Mutex
 	var told []string

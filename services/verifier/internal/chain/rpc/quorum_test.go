@@ -90,8 +90,8 @@ func TestOnlyNodesThatHaveSeenItFinalizedVote(t *testing.T) {
 	wantFault(t, err, chain.ErrNotFinalized)
 }
 
-// TestHeadsAreTheKthHighest of what the nodes say, or the first node's word where
-// one is enough.
+// TestHeadsAreTheKthHighest of what the nodes report, or the first node's report
+// where one is enough.
 func TestHeadsAreTheKthHighest(t *testing.T) {
 	t.Parallel()
 	for k, want := range map[int]uint64{1: baseBlock + 20, 2: baseBlock + 20, 3: baseBlock + 10} {
@@ -121,7 +121,7 @@ func TestTooFewNodesForAQuorumMeanNoFinality(t *testing.T) {
 	wantFault(t, err, chain.ErrFinalityUnavailable)
 }
 
-func TestAFailingNodeIsLeftAloneForAWhile(t *testing.T) {
+func TestTheCircuitOfAFailingNodeOpens(t *testing.T) {
 	failing, good, time := baseNode(t), baseNode(t), newClock()
 	memory := rpc.NewMemory(1, 0)
 	r := open(t, rpc.Options{Chain: config(failing, good), Memory: memory, Now: time.Now})
@@ -158,7 +158,7 @@ func TestAFailingNodeIsLeftAloneForAWhile(t *testing.T) {
 	}
 }
 
-func TestALiarIsAskedLast(t *testing.T) {
+func TestANodeThatAnsweredWronglyIsUsedLast(t *testing.T) {
 	liar, good := baseNode(t), baseNode(t)
 	r := open(t, rpc.Options{Chain: config(liar, good), Memory: rpc.NewMemory(1, 0)})
 	liar.Play(inBlock(3, map[string]any{"to": ourAddress}))

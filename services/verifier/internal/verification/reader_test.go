@@ -1,4 +1,4 @@
-package chaintest
+package verification_test
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Reader is a chain.Reader that tells what it was given. It is safe for
+// scriptedReader is a chain.Reader that returns what was added to it. It is safe for
 // concurrent use.
-type Reader struct {
+type scriptedReader struct {
 	Chain chain.Identity
 
 	mu        sync.Mutex
@@ -19,47 +19,47 @@ type Reader struct {
 	reads     int
 }
 
-// NewReader returns a reader that knows no transaction.
-func NewReader(identity chain.Identity, heads chain.Heads) *Reader {
-	return &Reader{
+// newReader returns a reader without transactions.
+func newReader(identity chain.Identity, heads chain.Heads) *scriptedReader {
+	return &scriptedReader{
 		Chain: identity, heads: heads,
 		snapshots: map[chain.Hash]chain.Snapshot{}, failures: map[chain.Hash]error{},
 	}
 }
 
-// Add makes the reader know a transaction; its chain and heads are the reader's.
-func (r *Reader) Add(s chain.Snapshot) {
+// Add adds a transaction; its chain and heads are the reader's.
+func (r *scriptedReader) Add(s chain.Snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.snapshots[s.Transaction.Hash] = s
 }
 
 // Fail makes reading a transaction fail; nil makes it work again.
-func (r *Reader) Fail(transaction chain.Hash, err error) {
+func (r *scriptedReader) Fail(transaction chain.Hash, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures[transaction] = err
 }
 
 // SetHeads says how far the chain is.
-func (r *Reader) SetHeads(heads chain.Heads) {
+func (r *scriptedReader) SetHeads(heads chain.Heads) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.heads = heads
 }
 
 // Reads counts the calls of Read.
-func (r *Reader) Reads() int {
+func (r *scriptedReader) Reads() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.reads
 }
 
 // Identity implements chain.Reader.
-func (r *Reader) Identity() chain.Identity { return r.Chain }
+func (r *scriptedReader) Identity() chain.Identity { return r.Chain }
 
 // Heads implements chain.Reader.
-func (r *Reader) Heads(context.Context) (chain.Heads, error) {
+func (r *scriptedReader) Heads(context.Context) (chain.Heads, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.heads, nil
@@ -67,7 +67,7 @@ func (r *Reader) Heads(context.Context) (chain.Heads, error) {
 
 // Read implements chain.Reader: ErrTransactionNotFound for what was not added,
 // ErrNotFinalized for what lies beyond the finalized head.
-func (r *Reader) Read(_ context.Context, transaction chain.Hash) (chain.Snapshot, error) {
+func (r *scriptedReader) Read(_ context.Context, transaction chain.Hash) (chain.Snapshot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reads++

@@ -12,29 +12,29 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 )
 
-// manners are ways of nodes that are honest and work, but otherwise than most.
-var manners = map[string]struct {
+// capabilities are nodes that work and answer correctly, but differently than most.
+var capabilities = map[string]struct {
 	script chaintest.Script
 	first  int // sequential round trips of the first cold read
 	later  int // of cold reads after the node is known
 }{
-	"it answers batches as it should":          {chaintest.Script{}, 2, 2},
-	"it shuffles batches":                      {chaintest.Script{Batch: func(r []recorded.Reply) any { slices.Reverse(r); return r }}, 2, 2},
-	"it refuses batches by status":             {without(true, http.StatusBadRequest), 3, 2},
-	"it refuses batches by an error":           {chaintest.Script{Batch: refuseBatch}, 3, 2},
-	"it answers batches with one object":       {chaintest.Script{Batch: func(r []recorded.Reply) any { return r[0] }}, 3, 2},
-	"it drops the last of a batch":             {chaintest.Script{Batch: func(r []recorded.Reply) any { return r[:len(r)-1] }}, 3, 2},
-	"it answers batches with nothing":          {chaintest.Script{Batch: func([]recorded.Reply) any { return []any{} }}, 3, 2},
-	"it answers one call twice":                {chaintest.Script{Batch: func(r []recorded.Reply) any { r[1] = r[0]; return r }}, 3, 2},
-	"it has no eth_getBlockReceipts":           {refusing("eth_getBlockReceipts", -32601, "the method eth_getBlockReceipts does not exist/is not available"), 3, 3},
-	"it wants receipts by number":              {onCall("eth_getBlockReceipts", byNumberOnly), 3, 2},
-	"it ignores the hash and tells the latest": {onCall("eth_getBlockReceipts", latestForHash), 3, 2},
-	"it has null for receipts":                 {nothing("eth_getBlockReceipts"), 4, 4},
-	"it finds the receipts too large":          {refusing("eth_getBlockReceipts", -32005, "response size limit exceeded"), 4, 4},
-	"it has half of the receipts":              {inReceipts(func(list []any) []any { return list[:5] }), 4, 4},
-	"it shuffles receipts":                     {inReceipts(func(list []any) []any { slices.Reverse(list); return list }), 2, 2},
-	"it does not tell the gas used":            {inReceipts(editing(4, map[string]any{"gasUsed": nil})), 2, 2},
-	"it tells less of types":                   {both(edited("eth_getTransactionReceipt", map[string]any{"type": nil}), inReceipts(editing(4, map[string]any{"type": nil}))), 2, 2},
+	"it answers batches as it should":            {chaintest.Script{}, 2, 2},
+	"it shuffles batches":                        {chaintest.Script{Batch: func(r []recorded.Reply) any { slices.Reverse(r); return r }}, 2, 2},
+	"it refuses batches by status":               {without(true, http.StatusBadRequest), 3, 2},
+	"it refuses batches by an error":             {chaintest.Script{Batch: refuseBatch}, 3, 2},
+	"it answers batches with one object":         {chaintest.Script{Batch: func(r []recorded.Reply) any { return r[0] }}, 3, 2},
+	"it drops the last of a batch":               {chaintest.Script{Batch: func(r []recorded.Reply) any { return r[:len(r)-1] }}, 3, 2},
+	"it answers batches with nothing":            {chaintest.Script{Batch: func([]recorded.Reply) any { return []any{} }}, 3, 2},
+	"it answers one call twice":                  {chaintest.Script{Batch: func(r []recorded.Reply) any { r[1] = r[0]; return r }}, 3, 2},
+	"it has no eth_getBlockReceipts":             {refusing("eth_getBlockReceipts", -32601, "the method eth_getBlockReceipts does not exist/is not available"), 3, 3},
+	"it takes receipts by number":                {onCall("eth_getBlockReceipts", byNumberOnly), 3, 2},
+	"it ignores the hash and returns the latest": {onCall("eth_getBlockReceipts", latestForHash), 3, 2},
+	"it has null for receipts":                   {nothing("eth_getBlockReceipts"), 4, 4},
+	"it calls the receipts too large":            {refusing("eth_getBlockReceipts", -32005, "response size limit exceeded"), 4, 4},
+	"it has half of the receipts":                {inReceipts(func(list []any) []any { return list[:5] }), 4, 4},
+	"it shuffles receipts":                       {inReceipts(func(list []any) []any { slices.Reverse(list); return list }), 2, 2},
+	"it does not report the gas used":            {inReceipts(editing(4, map[string]any{"gasUsed": nil})), 2, 2},
+	"it does not report types":                   {both(edited("eth_getTransactionReceipt", map[string]any{"type": nil}), inReceipts(editing(4, map[string]any{"type": nil}))), 2, 2},
 }
 
 func refuseBatch([]recorded.Reply) any {
@@ -55,8 +55,8 @@ func latestForHash(c recorded.Request, result any, err *recorded.Error) (any, *r
 	return result, err
 }
 
-func TestNodesWithOtherMannersAreUnderstood(t *testing.T) {
-	for name, node := range manners {
+func TestDetectedCapabilitiesAreUsed(t *testing.T) {
+	for name, node := range capabilities {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := baseNode(t)
@@ -103,7 +103,7 @@ func TestABatchHasAtMostTenCalls(t *testing.T) {
 	}
 }
 
-func TestAnswersThatComeTrueOnTheSecondCall(t *testing.T) {
+func TestAnswersThatAreRightOnTheSecondCall(t *testing.T) {
 	for name, script := range map[string]chaintest.Script{
 		"null, then the transaction": once("eth_getTransactionByHash", constant(nil)),
 		"null, then the receipt":     once("eth_getTransactionReceipt", constant(nil)),
