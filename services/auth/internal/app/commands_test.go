@@ -116,7 +116,7 @@ func TestWhatTheOperatorDoesReachesLiveSessionsAtOnce(t *testing.T) {
 	laptop.want(http.StatusUnauthorized, http.MethodGet, prefix+"/me", "")
 }
 
-func TestACommandLineThatMakesNoSenseIsToldSo(t *testing.T) {
+func TestAMalformedCommandLineIsReported(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"users"},
@@ -140,7 +140,7 @@ func TestACommandLineThatMakesNoSenseIsToldSo(t *testing.T) {
 	}
 }
 
-func TestHelpAndVersionAreTold(t *testing.T) {
+func TestHelpAndVersionArePrinted(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"user", "--help"}, {"user", "add", "--help"}, {"serve", "-h"}, {"sessions", "help"}} {
 		if out := mustOperate(t, nil, "", args...); !strings.Contains(out, "auth user add NAME") {

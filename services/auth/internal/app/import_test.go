@@ -103,7 +103,7 @@ func TestTheDatabaseOfARunningApplicationIsImported(t *testing.T) {
 	}
 }
 
-func TestAnImportWithAFaultImportsNobody(t *testing.T) {
+func TestAnImportWithAFaultImportsNoUser(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
 	file := householdCSV(t) + "14,x,X," + oldHash(t, "$2b$", "a password") + ",,,\n"

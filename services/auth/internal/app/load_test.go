@@ -29,7 +29,7 @@ func TestAnAuthenticatedRequestIsOneRoundTripToRedis(t *testing.T) {
 	}
 }
 
-func TestAnAnonymousRequestAsksRedisNothing(t *testing.T) {
+func TestAnAnonymousRequestDoesNotReachRedis(t *testing.T) {
 	w := newWire(t, redistest.Start(t))
 	p := start(t, settings(t, w.addr()))
 	before := w.trips.Load()

@@ -141,7 +141,7 @@ func TestWithoutPostgresItFailsClosedAndRecovers(t *testing.T) {
 	}
 }
 
-func TestAtStartItWaitsForRedisAndSaysSo(t *testing.T) {
+func TestAtStartItWaitsForRedisAndLogsIt(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t)
 	server.Kill()

@@ -137,7 +137,7 @@ func ofTwoAdminsWhoDeleteEachOtherOneRemains(t *testing.T, p *program, admin *br
 	}
 }
 
-func TestAdminsWhoAllDeleteEachOtherLeaveOne(t *testing.T) {
+func TestAdminsThatDeleteEachOtherLeaveOne(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, p *program) {
 		admin := p.loggedIn(adminName, adminPass)
 		const n = 10

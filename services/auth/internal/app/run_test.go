@@ -87,7 +87,7 @@ func TestTheAdminAddressHasLivezAndMetricsAndTheMainOneHasNot(t *testing.T) {
 	}
 }
 
-func TestAllFaultsOfTheSettingsAreToldAndItDoesNotStart(t *testing.T) {
+func TestAllFaultsOfTheSettingsAreReportedAndItDoesNotStart(t *testing.T) {
 	t.Parallel()
 	p, _ := launch(t, map[string]string{"LOG_LEVEL": "loud", "REDIS_URL": "http://x"})
 	if code := <-p.exited; code != 1 {

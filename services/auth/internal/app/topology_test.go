@@ -81,9 +81,9 @@ func keys(addr string) int64 {
 	return client.DBSize(context.Background()).Val()
 }
 
-// TestARestartOfRedisUnderLoadLogsNobodyOut restarts a Redis that keeps its data
+// TestARestartOfRedisUnderLoadEndsNoSession restarts a Redis that keeps its data
 // while requests come in.
-func TestARestartOfRedisUnderLoadLogsNobodyOut(t *testing.T) {
+func TestARestartOfRedisUnderLoadEndsNoSession(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")
 	p := start(t, settings(t, server.Addr(), "LOG_LEVEL", "error"))

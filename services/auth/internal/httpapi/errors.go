@@ -16,7 +16,6 @@ import (
 
 // Errors of guards and routes.
 var (
-	errAdminOnly = errors.New("admin role required")
 	errCSRF      = errors.New("CSRF token missing or wrong")
 	errOrigin    = errors.New("WebSocket opened by a page of another origin")
 	errLimited   = errors.New("too many failed attempts")
@@ -54,7 +53,6 @@ var failures = []failure{
 	{session.ErrNotFound, http.StatusUnauthorized, "Nicht angemeldet."},
 	{account.ErrInvalidCredentials, http.StatusUnauthorized, "Benutzername oder Passwort ist falsch."},
 	{account.ErrWrongPassword, http.StatusUnauthorized, "Das aktuelle Passwort ist falsch."},
-	{errAdminOnly, http.StatusForbidden, "Dafür sind Administratorrechte nötig."},
 	{user.ErrNotAdmin, http.StatusForbidden, "Dafür sind Administratorrechte nötig."},
 	{errCSRF, http.StatusForbidden, "Das CSRF-Token fehlt oder ist ungültig."},
 	{errOrigin, http.StatusForbidden, "Diese Verbindung wurde von einer fremden Seite geöffnet."},

@@ -81,7 +81,7 @@ func (a *api) admin(h memberHandler) memberHandler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if s.Role != string(user.Admin) {
 			a.audit(c, "admin_refused", "user_id", s.UserID)
-			return answer{}, errAdminOnly
+			return answer{}, user.ErrNotAdmin
 		}
 		return h(c, s)
 	}

@@ -100,9 +100,9 @@ func setLimitHeaders(c echo.Context, d ratelimit.Decision) {
 // have their own, closer bounds.
 const passwordTimeout = 30 * time.Second
 
-// detach lets the work of a request that computes a password go on when the
-// client hangs up, with passwordTimeout and its network's place in the queue. The
-// function that it returns ends that.
+// detach sets, for a request that computes a password, a context that does not end when the
+// client hangs up, has passwordTimeout, and names the network for the queue. The returned
+// function restores the request.
 func (a *api) detach(c echo.Context) func() {
 	r := c.Request()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), passwordTimeout)
