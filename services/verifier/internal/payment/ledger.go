@@ -182,6 +182,12 @@ type Outcome struct {
 	Durable bool
 }
 
+// IsFinallyDead reports whether the record is dead by the chain's word, which does
+// not change: its authorization expired unused, or was used without paying us.
+func (r Record) IsFinallyDead() bool {
+	return r.State == Dead && (r.Reason == ReasonExpired || r.Reason == ReasonUsedElsewhere)
+}
+
 // Outcome is how the settling of the record ended.
 func (r Record) Outcome() Outcome {
 	return Outcome{State: r.State, Transaction: r.Transaction, Reason: r.Reason}

@@ -19,33 +19,33 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// quota is what this process knows of the month's free settlements: good for
-// turning callers away early. The ledger alone decides.
+// quota is what this process knows of the month's free settlements, so that it can
+// reject calls early. The ledger alone decides.
 type quota struct {
 	mu     sync.Mutex
 	month  string
 	status payment.QuotaStatus
 	readAt time.Time
-	// reading tells that somebody is asking the ledger; changes counts what
-	// makes such an answer old before it arrives.
+	// reading reports that the ledger is being read; changes counts what makes the
+	// result stale before it arrives.
 	reading bool
 	changes int
-	// warned is the month that was warned of.
+	// warned is the month for which the warning was logged.
 	warned string
-	// closedUntil is when to try a facilitator again that said it has reached
-	// its own limit.
+	// closedUntil is when a facilitator that has reached its own limit is asked
+	// again.
 	closedUntil time.Time
 }
 
 const (
 	// quotaAge is how old the knowledge of other replicas' settlements may be.
 	quotaAge = time.Second
-	// facilitatorPause is how long a facilitator that is at its limit is left alone
-	// when it does not say how long.
+	// facilitatorPause is how long a facilitator at its own limit is not asked when
+	// it sends no Retry-After.
 	facilitatorPause = time.Minute
 )
 
-// Free says whether a settlement may begin now: nil, ErrLimit, or ErrLedger.
+// CheckQuota returns nil when a settlement may begin now, ErrLimit or ErrLedger.
 func (w *Paywall) CheckQuota(ctx context.Context) error {
 	q := &w.quota
 	now := w.Now()
@@ -64,8 +64,8 @@ func (w *Paywall) CheckQuota(ctx context.Context) error {
 	return nil
 }
 
-// refresh reads the month's standing when what is known is old. One caller
-// reads; others go on with what is known.
+// refresh reads the month's status when what is known is old. One caller reads;
+// others go on with what is known.
 func (w *Paywall) refresh(ctx context.Context, now time.Time, month string) error {
 	q := &w.quota
 	q.mu.Lock()
@@ -103,8 +103,8 @@ func (w *Paywall) warn(q *quota) {
 		"month", q.month, "used", q.status.Reserved, "limit", w.FreeSettlements)
 }
 
-// Left tells how many settlements the month has left and how many payments wait
-// for the truth, as last read.
+// Left returns how many settlements the month has left and how many payments are
+// unknown, as last read.
 func (w *Paywall) Left(ctx context.Context) (left, unknown int) {
 	now := w.Now()
 	_ = w.refresh(ctx, now, payment.Month(now)) // what cannot be read stays as it was
@@ -114,8 +114,8 @@ func (w *Paywall) Left(ctx context.Context) (left, unknown int) {
 	return max(0, w.FreeSettlements-q.status.Reserved), q.status.Unknown
 }
 
-// Oldest tells for how long the oldest of the payments that wait for the truth
-// has waited, as last read; zero without one.
+// Oldest returns for how long the oldest of the unknown payments has been so, as
+// last read; zero without one.
 func (w *Paywall) Oldest() time.Duration {
 	q := &w.quota
 	q.mu.Lock()
@@ -126,7 +126,7 @@ func (w *Paywall) Oldest() time.Duration {
 	return w.Now().Sub(q.status.Oldest)
 }
 
-// Failed tells how many settlements of the month were made in vain, as last read.
+// Failed returns how many settlements of the month have failed, as last read.
 func (w *Paywall) Failed() int {
 	q := &w.quota
 	q.mu.Lock()
@@ -134,9 +134,9 @@ func (w *Paywall) Failed() int {
 	return q.status.Failed
 }
 
-// reserved counts a settlement that this process has just reserved, so that the
+// countReserved counts a settlement that this process has just reserved, so that the
 // ledger need not be read for it.
-func (w *Paywall) reserved(month string) {
+func (w *Paywall) countReserved(month string) {
 	q := &w.quota
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -157,7 +157,7 @@ func (q *quota) reserved(month string) int {
 	return q.status.Reserved
 }
 
-// stale makes the next Free read the ledger.
+// stale makes the next CheckQuota read the ledger.
 func (q *quota) stale() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -165,20 +165,20 @@ func (q *quota) stale() {
 	q.readAt = time.Time{}
 }
 
-// pause turns everybody away for a while, because the facilitator did with err, and
-// returns for how long.
+// pause closes sales for a while, because the facilitator refused to work with err,
+// and returns for how long.
 func (q *quota) pause(now time.Time, err error) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	until := now.Add(cmp.Or(pauseOf(err), facilitatorPause))
+	until := now.Add(cmp.Or(retryAfter(err), facilitatorPause))
 	if until.After(q.closedUntil) {
 		q.closedUntil = until
 	}
 	return q.closedUntil.Sub(now)
 }
 
-// pauseOf returns how long the facilitator wants to be left alone, or zero.
-func pauseOf(err error) time.Duration {
+// retryAfter returns for how long the facilitator does not want to be asked, or zero.
+func retryAfter(err error) time.Duration {
 	var later *payment.LaterError
 	if errors.As(err, &later) {
 		return later.After
@@ -190,19 +190,19 @@ func pauseOf(err error) time.Duration {
 // for payers who have paid before or sign with a key of their own.
 const keptShare = 3
 
-// kept is how many of the month's free settlements are not for strangers, rounded
-// down: of one, two or three none is kept.
+// kept returns how many of the month's free settlements that is, rounded down: of
+// one, two or three none is kept.
 func (w *Paywall) kept() int { return w.FreeSettlements * keptShare / 10 }
 
-// caps are today's bounds of settlements made in vain.
+// caps returns today's bounds of settlements that fail.
 func (w *Paywall) caps() payment.Caps {
 	return payment.Caps{Since: payment.Day(w.Now()), Payer: w.FailuresPerPayer, Client: w.FailuresPerAddress}
 }
 
-// failing fails for a payer or a client whose settlements of today have been made
-// in vain too often, and for strangers when what is left of the month is not for
-// them.
-func (w *Paywall) failing(ctx context.Context, c *call) error {
+// checkFailures returns an error for a payer or a client too many of whose settlements
+// have failed today, and for a payer who has never paid and does not sign with a key
+// of their own, when what is left of the month is not for them.
+func (w *Paywall) checkFailures(ctx context.Context, c *call) error {
 	caps := w.caps()
 	failed, err := w.Ledger.Failed(ctx, c.Payment.Key.Payer, c.client, caps.Since)
 	if err != nil {
@@ -214,11 +214,11 @@ func (w *Paywall) failing(ctx context.Context, c *call) error {
 	if c.plain || w.quota.reserved(payment.Month(w.Now())) < w.FreeSettlements-w.kept() {
 		return nil
 	}
-	paid, err := w.Ledger.Paid(ctx, c.Payment.Key.Payer)
+	paid, err := w.hasPaid(ctx, c)
 	if err == nil && !paid {
 		return payment.ErrLimit
 	}
-	return ledgerFault(err)
+	return err
 }
 
 func (w *Paywall) failingError() error {
@@ -227,7 +227,7 @@ func (w *Paywall) failingError() error {
 }
 
 // client returns what stands for an address in the ledger, on one day. All of an
-// IPv6 /56, which is what a line is given, is one client: its /64 cost nothing.
+// IPv6 /56, which is what an access line is assigned, is one client: its /64 cost nothing.
 func (w *Paywall) client(address string) string {
 	if address == "" {
 		return ""
@@ -240,66 +240,91 @@ func (w *Paywall) client(address string) string {
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// maxStrangers is how much work is done at one time for payers who neither sign
-// with a key of their own nor have paid before: a quarter of what the chain's
-// reader does at one time.
-const maxStrangers = 4
+// Bounds of what is done at one time for payers of whom little is known, so that it
+// leaves capacity for the others.
+const (
+	// maxStrangers bounds the work for payers who neither sign with a key of their
+	// own nor have paid before: a quarter of what the chain's reader does at once.
+	maxStrangers = 4
+	// maxBeside bounds the work beside the facilitator's verification: half of what
+	// the chain's reader does. Keys cost nothing, and only the facilitator knows
+	// whether one has money.
+	maxBeside = 8
+	// maxChecks bounds the payments that only the facilitator can verify, a quarter
+	// of the connections to it: a contract may take as long as its timeout, and
+	// anyone may deploy one.
+	maxChecks = 64
+)
 
-// workForStranger does work for a payer who is not known here, in their share.
-func (w *Paywall) workForStranger(ctx context.Context, c *call) ([]byte, error) {
-	paid, err := w.Ledger.Paid(ctx, c.Payment.Key.Payer)
+// semaphore bounds how much is done at once by its capacity.
+type semaphore chan struct{}
+
+// try reports whether it has acquired the semaphore.
+func (s semaphore) try() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// acquire waits for the semaphore and reports whether it has acquired it before ctx
+// ended.
+func (s semaphore) acquire(ctx context.Context) bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s semaphore) release() { <-s }
+
+// mayWorkBeside reports whether work may begin before the facilitator has verified
+// the payment: there is capacity, or the payer has paid before. done releases it.
+func (w *Paywall) mayWorkBeside(ctx context.Context, c *call) (may bool, done func(), err error) {
+	if w.beside.try() {
+		return true, w.beside.release, nil
+	}
+	paid, err := w.hasPaid(ctx, c)
+	return paid, func() {}, err
+}
+
+// workForUnverifiable works for a payer whose signature only the facilitator can
+// verify: those who have never paid share a bound.
+func (w *Paywall) workForUnverifiable(ctx context.Context, c *call) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.WorkTimeout)
+	defer cancel()
+	paid, err := w.hasPaid(ctx, c)
 	if err != nil {
-		return nil, ledgerFault(err)
+		return nil, err
 	}
 	if !paid {
-		select {
-		case w.strangers <- struct{}{}:
-			defer func() { <-w.strangers }()
-		case <-ctx.Done():
+		if !w.strangers.acquire(ctx) {
 			return nil, payment.ErrInFlight
 		}
+		defer w.strangers.release()
 	}
-	return work(ctx, c.Order)
+	return w.work(ctx, c)
 }
 
-// maxBeside is how much work is done at one time beside the facilitator's check: half
-// of what the chain's reader does. Keys are made for nothing, and whether there is
-// money behind one only the check tells.
-const maxBeside = 8
-
-// mayWorkBeside reports whether work may begin before the facilitator has said yes:
-// there is room, or the payer has paid before. done gives the room back.
-func (w *Paywall) mayWorkBeside(ctx context.Context, c *call) (may bool, done func(), err error) {
-	select {
-	case w.beside <- struct{}{}:
-		return true, func() { <-w.beside }, nil
-	default:
+// hasPaid reports whether the payer has ever paid, and reads it once in a call.
+func (w *Paywall) hasPaid(ctx context.Context, c *call) (bool, error) {
+	if c.paid == nil {
 		paid, err := w.Ledger.Paid(ctx, c.Payment.Key.Payer)
-		return paid, func() {}, ledgerFault(err)
+		if err != nil {
+			return false, ledgerFault(err)
+		}
+		c.paid = &paid
 	}
+	return *c.paid, nil
 }
 
-// maxChecks is how many payments that cannot be judged here the facilitator is asked
-// about at one time, a quarter of the connections to it. A contract may take as long
-// over its answer as the facilitator waits, and anybody may write one.
-const maxChecks = 64
-
-// verifyStranger asks the facilitator about a payment that cannot be judged here, in
-// the share of these.
-func (w *Paywall) verifyStranger(ctx context.Context, c *call, request []byte) error {
-	waiting, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
-	defer cancel()
-	select {
-	case w.checks <- struct{}{}:
-		defer func() { <-w.checks }()
-	case <-waiting.Done():
-		return cmp.Or(ctx.Err(), payment.ErrInFlight)
-	}
-	return w.verify(ctx, c.Order, request)
-}
-
-// room lets settlements wait until others of their payer or client have ended.
-type room struct {
+// crowd is a queue of settlements that wait until others of their payer or client
+// have ended.
+type crowd struct {
 	mu    sync.Mutex
 	queue []*waiter
 	// ends counts the settlements that have ended.
@@ -308,46 +333,46 @@ type room struct {
 
 type waiter struct {
 	payer, client string
-	turn          chan struct{}
+	wake          chan struct{}
 }
 
-// pauseForRoom is how long the first in the queue waits before it looks again:
-// those that end in other processes are not told of here.
-const pauseForRoom = 200 * time.Millisecond
+// crowdPause is how long the first in the queue waits before it looks again:
+// it does not learn of those that end in other processes.
+const crowdPause = 200 * time.Millisecond
 
-// firstOfClient is how many of a client, of different payers, count as the first.
+// firstOfClient is how many settlements of one client, of different payers, count as first.
 const firstOfClient = 4
 
-// seen gives what wait is told, before one looks whether there is room.
-func (r *room) seen() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ends
+// seen returns how many settlements have ended; read it before Begin, for wait.
+func (c *crowd) seen() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ends
 }
 
-// wait returns when one may look again, or with ErrInFlight when ctx ends. When a
+// wait returns when Begin may be tried again, or ErrInFlight when ctx ends. When a
 // settlement has ended since seen, that may have been the one to wait for.
-func (r *room) wait(ctx context.Context, seen int, payer, client string) error {
-	w := &waiter{payer: payer, client: client, turn: make(chan struct{}, 1)}
-	r.mu.Lock()
-	pause := pauseForRoom + rand.N(pauseForRoom) //nolint:gosec // a pause, no secret
-	if r.ends != seen {
+func (c *crowd) wait(ctx context.Context, seen int, payer, client string) error {
+	w := &waiter{payer: payer, client: client, wake: make(chan struct{}, 1)}
+	c.mu.Lock()
+	pause := crowdPause + rand.N(crowdPause) //nolint:gosec // a pause, no secret
+	if c.ends != seen {
 		pause /= 10
 	}
-	r.queue = append(r.queue, w)
-	r.mu.Unlock()
-	defer r.leave(w)
+	c.queue = append(c.queue, w)
+	c.mu.Unlock()
+	defer c.leave(w)
 	again := time.NewTicker(pause)
 	defer again.Stop()
 	for {
 		select {
-		case <-w.turn:
+		case <-w.wake:
 			return nil
 		case <-again.C:
-			if r.first(w) {
+			if c.first(w) {
 				return nil
 			}
-			again.Reset(pauseForRoom + rand.N(pauseForRoom)) //nolint:gosec // a pause, no secret
+			again.Reset(crowdPause + rand.N(crowdPause)) //nolint:gosec // a pause, no secret
 		case <-ctx.Done():
 			return payment.ErrInFlight
 		}
@@ -355,12 +380,12 @@ func (r *room) wait(ctx context.Context, seen int, payer, client string) error {
 }
 
 // first reports whether w is the first of its payer in the queue, and one of the
-// first of its client. If all looked again, a ledger would do little else.
-func (r *room) first(w *waiter) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// first of its client. If all tried again, the ledger would do little else.
+func (c *crowd) first(w *waiter) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	before := 0
-	for _, other := range r.queue {
+	for _, other := range c.queue {
 		switch {
 		case other == w:
 			return true
@@ -375,42 +400,42 @@ func (r *room) first(w *waiter) bool {
 	return true
 }
 
-func (r *room) leave(w *waiter) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.queue = slices.DeleteFunc(r.queue, func(other *waiter) bool { return other == w })
+func (c *crowd) leave(w *waiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = slices.DeleteFunc(c.queue, func(other *waiter) bool { return other == w })
 }
 
-// ended lets the next two of the payer or the client look again: a settlement
-// that was paid leaves its place and adds one.
-func (r *room) ended(payer, client string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ends++
-	r.wake(2, payer, client)
+// ended wakes the next two of the payer or the client: a settlement that was paid
+// frees its place and adds one.
+func (c *crowd) ended(payer, client string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends++
+	c.wake(2, payer, client)
 }
 
-// looked lets others of the payer or the client look again after one that need not
-// wait any more: the next one, or all when none of them will begin.
-func (r *room) looked(err error, payer, client string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// looked wakes others of the payer or the client after a Begin that need not wait any
+// more: the next one, or all when none of them will begin.
+func (c *crowd) looked(err error, payer, client string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	n := 1
 	if errors.Is(err, payment.ErrLimit) || errors.Is(err, payment.ErrFailing) {
-		n = len(r.queue)
+		n = len(c.queue)
 	}
-	r.wake(n, payer, client)
+	c.wake(n, payer, client)
 }
 
 // wake takes the next n of the payer or the client from the queue. It is called
 // with the lock held.
-func (r *room) wake(n int, payer, client string) {
-	r.queue = slices.DeleteFunc(r.queue, func(w *waiter) bool {
+func (c *crowd) wake(n int, payer, client string) {
+	c.queue = slices.DeleteFunc(c.queue, func(w *waiter) bool {
 		if n == 0 || (w.payer != payer && w.client != client) {
 			return false
 		}
 		n--
-		w.turn <- struct{}{}
+		w.wake <- struct{}{}
 		return true
 	})
 }
@@ -432,7 +457,7 @@ func (w *Paywall) spendPayer(c *call) (err error) {
 	return err
 }
 
-// refund gives back the attempts that the call has taken.
+// refund returns the attempts that the call has taken.
 func (c *call) refund() {
 	for _, refund := range []*func(){&c.refundAddress, &c.refundPayer} {
 		if *refund != nil {
@@ -442,18 +467,18 @@ func (c *call) refund() {
 	}
 }
 
-// attempts counts attempts that cost us or the facilitator something and are
-// not paid, in fixed windows: those of payers, or those of client addresses. It
+// attempts counts attempts that cost the service or the facilitator something and
+// are not paid, in fixed windows: those of payers, or those of client addresses. It
 // lives in the memory of one process: each replica allows the whole number.
 //
-// Its memory is bounded. Where no more can be counted one by one, those who are
-// new are counted by the group they are in, and where no more groups can be
+// Its memory is bounded. Where no more can be counted one by one,
+// newcomers are counted by the group they are in, and where no more groups can be
 // counted, by a wider group. So an attacker who fills the counts takes attempts
 // only from newcomers of the same groups.
 type attempts struct {
 	now func() time.Time
 	// groups names a client or payer, then the groups around it, the narrower ones first.
-	groups func(who string) []string
+	groups func(name string) []string
 	seed   maphash.Seed
 
 	mu    sync.Mutex
@@ -477,7 +502,7 @@ const (
 // widerBy is how many times the limit of a group is that of what is in it.
 const widerBy = 16
 
-func newAttempts(now func() time.Time, groups func(who string) []string) *attempts {
+func newAttempts(now func() time.Time, groups func(name string) []string) *attempts {
 	a := &attempts{now: now, groups: groups, seed: maphash.MakeSeed()}
 	for i := range a.counts {
 		a.counts[i] = map[string]int{}
@@ -486,14 +511,14 @@ func newAttempts(now func() time.Time, groups func(who string) []string) *attemp
 }
 
 // networksAround names an address, or the IPv6 /64 that package clientaddr takes
-// for one, the network that its owner may have all of, and that of its provider:
+// for one, the network that its owner may have whole, and its provider's:
 // IPv6 /48 and /32, IPv4 /16 and /8.
-func networksAround(who string) []string {
-	prefix, err := netip.ParsePrefix(who)
+func networksAround(name string) []string {
+	prefix, err := netip.ParsePrefix(name)
 	if err != nil {
-		addr, err := netip.ParseAddr(who)
+		addr, err := netip.ParseAddr(name)
 		if err != nil {
-			return []string{who, who, who}
+			return []string{name, name, name}
 		}
 		prefix = netip.PrefixFrom(addr, addr.BitLen())
 	}
@@ -501,36 +526,36 @@ func networksAround(who string) []string {
 		return netip.PrefixFrom(prefix.Addr(), min(bits, prefix.Bits())).Masked().String()
 	}
 	if prefix.Addr().Is6() {
-		return []string{who, around(48), around(32)}
+		return []string{name, around(48), around(32)}
 	}
-	return []string{who, around(16), around(8)}
+	return []string{name, around(16), around(8)}
 }
 
-// onePayer names a payer, who is in no group: an account is anybody's to make.
-func onePayer(who string) []string { return []string{who, who} }
+// onePayer names a payer, who is in no group: accounts cost nothing.
+func onePayer(name string) []string { return []string{name, name} }
 
-// spend takes one attempt of who, of limit in a window, in one step. The refund
-// that it returns gives it back; it does nothing once the window is over.
-func (a *attempts) spend(who string, limit int) (refund func(), err error) {
-	groups := a.groups(who)
+// spend takes one attempt of limit in a window, in one step. The refund that it
+// returns undoes that; it does nothing once the window is over.
+func (a *attempts) spend(name string, limit int) (refund func(), err error) {
+	groups := a.groups(name)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	index := a.roll()
-	counts, name, limit := a.place(groups, limit)
-	if counts[name] >= limit {
+	counts, place, limit := a.place(groups, limit)
+	if counts[place] >= limit {
 		next := time.Unix(0, (index+1)*int64(attemptWindow))
 		return nil, &payment.TooManyError{After: next.Sub(a.now())}
 	}
-	counts[name]++
-	return func() { a.give(counts, name, index) }, nil
+	counts[place]++
+	return func() { a.refund(counts, place, index) }, nil
 }
 
 // place returns where an attempt is counted, and the limit there.
 func (a *attempts) place(groups []string, limit int) (counts map[string]int, name string, most int) {
 	last := len(groups) - 1
-	rooms := [...]int{maxCounted, maxNetworks}
+	bounds := [...]int{maxCounted, maxNetworks}
 	for i, name := range groups[:last] {
-		if _, known := a.counts[i][name]; known || len(a.counts[i]) < rooms[i] {
+		if _, known := a.counts[i][name]; known || len(a.counts[i]) < bounds[i] {
 			return a.counts[i], name, limit
 		}
 		limit = min(limit, math.MaxInt/widerBy) * widerBy
@@ -543,7 +568,7 @@ func (a *attempts) bucket(group string) string {
 	return strconv.FormatUint(maphash.String(a.seed, group)%maxBuckets, 10)
 }
 
-func (a *attempts) give(counts map[string]int, name string, index int64) {
+func (a *attempts) refund(counts map[string]int, name string, index int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.roll() != index {

@@ -10,17 +10,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pforte/pforte/pkg/flight"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Options is what a Paywall needs. All members without "may" are required.
+// Options configure a Paywall. All members are required unless they say otherwise.
 type Options struct {
 	Ledger      payment.Ledger
 	Facilitator payment.Facilitator
 	// ChainLog may be nil: then an outcome that the facilitator leaves open stays
-	// open until it says more.
+	// open until the facilitator reports it, or an operator decides.
 	ChainLog payment.ChainLog
-	// Confirm believes a facilitator's yes only when ChainLog says so too.
+	// Confirm accepts a facilitator's yes only when ChainLog confirms it.
 	Confirm bool
 	// FreeSettlements is how many settlements a calendar month (UTC) may have.
 	FreeSettlements int
@@ -30,25 +31,25 @@ type Options struct {
 	// AttemptsPerPayer and AttemptsPerAddress bound the attempts that end unpaid
 	// in a minute.
 	AttemptsPerPayer, AttemptsPerAddress int
-	// FailuresPerPayer and FailuresPerAddress bound the settlements that are made
-	// in vain in a day (UTC); zero means 3 and 10.
+	// FailuresPerPayer and FailuresPerAddress bound the settlements that fail in a
+	// day (UTC); zero means 3 and 10.
 	FailuresPerPayer, FailuresPerAddress int
-	// ClientKey makes what stands for a client's address in the ledger; replicas
-	// have the same.
+	// ClientKey keys the hash that stands for a client's address in the ledger;
+	// replicas have the same.
 	ClientKey []byte
 	// KeepAnswers is how long the answer of a settled payment is kept; later it
-	// is made anew for the buyer who returns.
+	// is made anew for a buyer who returns.
 	KeepAnswers time.Duration
 	Log         *slog.Logger
 	Now         func() time.Time
-	// Ended, when set, is told how each call ended.
+	// Ended may be nil. It is called with the outcome of each call.
 	Ended func(outcome string)
-	// At, when set, is called at each named point between claim and answer.
+	// At may be nil. It is called at each Point of a sale.
 	At func(Point)
-	// Beat is how often a life sign is given; zero means two seconds. Pause is
-	// left to a facilitator before it is asked again; zero means half a second.
-	// Answer is how long a caller waits for an answer; zero means what the
-	// timeouts add up to.
+	// Heartbeat is the interval of heartbeats; zero means two seconds. Pause is
+	// the time before the facilitator is asked again; zero means half a second.
+	// Answer is how long a caller waits for an answer; zero means the sum of the
+	// timeouts.
 	Heartbeat, Pause, Answer time.Duration
 }
 
@@ -58,30 +59,26 @@ type Point string
 // The points, in their order.
 const (
 	Claimed  Point = "claimed"  // the claim is written
-	Worked   Point = "worked"   // the work is done, the facilitator agrees
-	Begun    Point = "begun"    // settling is on disk, nobody was asked
+	Worked   Point = "worked"   // the work is done, the facilitator has verified
+	Begun    Point = "begun"    // settling is on disk, the facilitator is not asked yet
 	Asked    Point = "asked"    // the facilitator has answered, nothing is written
-	Finished Point = "finished" // the outcome is written, the buyer has no answer
+	Finished Point = "finished" // the outcome is written, the buyer has no answer yet
 )
 
-// Paywall sells: it takes a payment and gives an answer for it, at most once each.
+// Paywall sells answers for payments, at most one for each.
 type Paywall struct {
 	Options
-	owner   string
-	flights flights
+	owner     string // this process in the ledger
+	purchases flight.Group[purchaseKey, Sale]
+	pending   pendingWrites
+	lookups   lookups
+
+	quota   quota
 	payers  *attempts
 	clients *attempts
-	quota   quota
-	pending pendingWrites
-	room    room
-	recent  recent
-	// strangers bounds the work at one time for payers who are not known here.
-	strangers chan struct{}
-	// checks bounds the checks at one time of payments that cannot be judged here.
-	checks chan struct{}
-	// beside bounds the work at one time beside the facilitator's check.
-	beside chan struct{}
-	looks  slots
+	crowd   crowd
+	// strangers, beside, checks and reconciling bound concurrent work: see limits.go.
+	strangers, beside, checks, reconciling semaphore
 
 	stop       context.CancelFunc
 	heartbeats sync.WaitGroup
@@ -90,14 +87,14 @@ type Paywall struct {
 // leaseTTL is how many intervals of heartbeats a lease lasts.
 const leaseTTL = 5
 
-// Open makes a gate and gives its first life sign.
+// Open returns a paywall that is registered in the ledger.
 func Open(ctx context.Context, o Options) (*Paywall, error) {
 	if o.Ledger == nil || o.Facilitator == nil || o.Log == nil || o.Now == nil || o.FreeSettlements < 0 ||
 		o.VerifyTimeout <= 0 || o.SettleTimeout <= 0 || o.WorkTimeout <= 0 || o.AttemptsPerPayer < 1 || o.AttemptsPerAddress < 1 {
 		return nil, errors.New("open the paywall: an option is missing")
 	}
 	if o.Confirm && o.ChainLog == nil {
-		return nil, errors.New("open the paywall: nobody can confirm settlements")
+		return nil, errors.New("open the paywall: settlements cannot be confirmed without a chain log")
 	}
 	o.Heartbeat = cmp.Or(o.Heartbeat, 2*time.Second)
 	o.Pause = cmp.Or(o.Pause, 500*time.Millisecond)
@@ -111,14 +108,14 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 	}
 	w := &Paywall{
 		Options: o, owner: rand.Text(), payers: newAttempts(o.Now, onePayer), clients: newAttempts(o.Now, networksAround),
-		strangers: make(chan struct{}, maxStrangers), beside: make(chan struct{}, maxBeside), checks: make(chan struct{}, maxChecks),
+		strangers: make(semaphore, maxStrangers), beside: make(semaphore, maxBeside), checks: make(semaphore, maxChecks),
+		reconciling: make(semaphore, reconcileBatch),
 	}
 	if err := o.Ledger.Register(ctx, w.owner, o.Now().Add(leaseTTL*o.Heartbeat)); err != nil {
 		return nil, fmt.Errorf("open the paywall: %w", err)
 	}
-	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
-	w.stop = stop
-	w.heartbeats.Go(func() { w.heartbeat(beating) })
+	ctx, w.stop = context.WithCancel(context.WithoutCancel(ctx))
+	w.heartbeats.Go(func() { w.heartbeat(ctx) })
 	return w, nil
 }
 
@@ -146,10 +143,10 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 }
 
 // Close lets no new sale begin, waits for those under way until ctx ends, and
-// signs off. A sale that is cut off is taken up again, by whoever has the ledger
-// open then, as soon as the last life sign has run out.
+// deregisters. A sale that is cut off is resumed, by any process that has the
+// ledger open then, as soon as the lease has expired.
 func (w *Paywall) Close(ctx context.Context) error {
-	err := w.flights.drain(ctx)
+	err := w.purchases.Close(ctx)
 	w.stop()
 	w.heartbeats.Wait()
 	if err != nil {

@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/pforte/pforte/pkg/flight"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -16,7 +15,7 @@ import (
 type Order struct {
 	Offer   payment.Offer
 	Payment payment.Payment
-	// Request is the digest of what is asked: the same for every spelling of it.
+	// Request is the digest of the request: the same for every spelling of it.
 	Request payment.Digest
 	// Address is the client's, for the limit of unpaid attempts.
 	Address string
@@ -24,7 +23,7 @@ type Order struct {
 	// although the caller has gone, and must not change anything.
 	Work func(ctx context.Context) ([]byte, error)
 
-	// misfit is what keeps the payment from the offer's terms of today.
+	// misfit is how the payment differs from the current terms of the offer.
 	misfit error
 }
 
@@ -33,46 +32,47 @@ type Sale struct {
 	Answer []byte
 	// Transaction is the hash of the transfer.
 	Transaction string
-	// again tells that an earlier call had paid.
+	// again reports that an earlier call had paid.
 	again bool
 }
 
-// Buy sells one answer for one payment. Copies of a call get the same sale. An
-// error is one of this package's or the work's own; none of them was charged,
-// and after ErrPending the same payment gets its answer as soon as the truth is
+// purchaseKey identifies one purchase: a payment for a request.
+type purchaseKey struct {
+	key              payment.Key
+	payment, request payment.Digest
+}
+
+// Buy sells one answer for one payment. Concurrent copies of a call share one sale.
+// An error is one of package payment's or the work's own; none of them was charged,
+// and after ErrPending the same payment gets its answer as soon as the outcome is
 // known.
+//
+// The work goes on while any caller waits. From the moment that money may move it
+// goes on whether callers wait or not.
 func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {
 	o.Payment, o.misfit = o.Offer.Judge(o.Payment)
-	if o.misfit != nil {
-		known, err := w.knows(ctx, o.Payment)
+	if o.misfit != nil { // it may have been paid when the terms were others
+		known, err := w.isKnown(ctx, o.Payment)
 		if !known {
 			return Sale{}, w.Refuse(ctx, cmp.Or(err, o.misfit))
 		}
 	}
-	key := flightKey{o.Payment.Key, o.Payment.Digest, o.Request}
-	f, err := w.flights.join(ctx, key, func(ctx context.Context, f *flight) (Sale, error) {
-		sale, err := w.process(ctx, f, o)
+	waiting, cancel := context.WithTimeoutCause(ctx, w.Answer, payment.ErrInFlight)
+	defer cancel()
+	key := purchaseKey{o.Payment.Key, o.Payment.Digest, o.Request}
+	sale, err := w.purchases.Do(waiting, key, func(ctx context.Context) (Sale, error) {
+		sale, err := w.purchase(ctx, o)
 		w.Ended(outcomeOf(sale, err))
 		return sale, err
 	})
-	if err != nil {
-		return Sale{}, err
-	}
-	defer f.leave()
-	patience := time.NewTimer(w.Answer)
-	defer patience.Stop()
-	select {
-	case <-f.done:
-		return f.sale, f.err
-	case <-patience.C:
+	if errors.Is(err, flight.ErrClosed) {
 		return Sale{}, payment.ErrInFlight
-	case <-ctx.Done():
-		return Sale{}, ctx.Err()
 	}
+	return sale, err
 }
 
-// knows tells whether a payment came before, perhaps when the terms were others.
-func (w *Paywall) knows(ctx context.Context, p payment.Payment) (bool, error) {
+// isKnown reports whether the ledger has the payment.
+func (w *Paywall) isKnown(ctx context.Context, p payment.Payment) (bool, error) {
 	r, err := w.Ledger.Get(ctx, p.Key)
 	if errors.Is(err, payment.ErrNotFound) {
 		return false, nil
@@ -80,8 +80,8 @@ func (w *Paywall) knows(ctx context.Context, p payment.Payment) (bool, error) {
 	return err == nil && r.Payment == p.Digest, ledgerFault(err)
 }
 
-// Refuse gives the answer to a payment that cannot be read or judged good: err,
-// unless nothing can be sold now.
+// Refuse returns the error for a payment that cannot be read or does not match the
+// terms: err, unless nothing can be sold at all for now.
 func (w *Paywall) Refuse(ctx context.Context, err error) error {
 	if closed := w.CheckQuota(ctx); closed != nil {
 		err = closed
@@ -90,36 +90,38 @@ func (w *Paywall) Refuse(ctx context.Context, err error) error {
 	return err
 }
 
-// call is one run of an order: what is known of its signature, and the attempts
-// it has taken.
+// call is one run of an order: what is known of its payer, and the attempts that it
+// has taken.
 type call struct {
 	Order
-	// plain tells that the payer's own key signed the authorization, which is
-	// known here without asking anybody. Any other signature is the
-	// facilitator's to judge: it may be a contract's, or broken.
+	// plain reports that the payer's own key signed the authorization, which needs
+	// no facilitator to be known. Any other signature is the facilitator's to
+	// verify: it may be a contract's, or broken.
 	plain bool
-	// checked tells that the facilitator has said yes, worked that work was begun.
+	// checked reports that the facilitator has verified the payment, worked that
+	// work has begun.
 	checked, worked bool
 	// client stands for the address in the ledger.
 	client string
+	// paid caches whether the payer has ever paid.
+	paid *bool
 
 	refundAddress, refundPayer func()
 }
 
-// process takes a payment that fits the offer from the ledger's word on.
-func (w *Paywall) process(ctx context.Context, f *flight, o Order) (Sale, error) {
+// purchase runs an order to its end, and refunds its attempts when they do not count.
+func (w *Paywall) purchase(ctx context.Context, o Order) (Sale, error) {
 	c := &call{Order: o, plain: o.misfit == nil && o.Offer.Terms.SignedByPayer(o.Payment), client: w.client(o.Address)}
-	sale, err := w.claimOrResume(ctx, f, c)
+	sale, err := w.claimOrResume(ctx, c)
 	if c.isFree(sale, err) {
 		c.refund()
 	}
 	return sale, err
 }
 
-// isFree reports whether the end of a call gives its attempts back: it paid, the
-// fault is ours, or the facilitator was away before anything was worked for. An
-// answer that was paid by an earlier call is not free: where it cost nothing, no
-// attempt was taken.
+// isFree reports whether the end of a call refunds its attempts: it paid, the fault is
+// ours, or the facilitator was away before any work began. An answer that an earlier
+// call has paid for is not free: where it cost nothing, no attempt was taken.
 func (c *call) isFree(sale Sale, err error) bool {
 	switch {
 	case err == nil:
@@ -130,31 +132,34 @@ func (c *call) isFree(sale Sale, err error) bool {
 	return errors.Is(err, payment.ErrFacilitator) && !errors.Is(err, payment.ErrNoVerdict) && !c.worked
 }
 
-// claimOrResume claims the payment and sells, or goes on where an earlier copy
-// left it. Waiting for a copy elsewhere ends with the flight's patience.
-func (w *Paywall) claimOrResume(ctx context.Context, f *flight, c *call) (Sale, error) {
+// claimOrResume claims the payment and sells, or resumes what an earlier copy began.
+// While another process works on a copy, it waits.
+func (w *Paywall) claimOrResume(ctx context.Context, c *call) (Sale, error) {
 	if err := w.retryPending(ctx, c.Payment.Key); err != nil {
 		return Sale{}, err
 	}
-	patience := time.NewTimer(w.Answer)
-	defer patience.Stop()
+	timeout := time.NewTimer(w.Answer)
+	defer timeout.Stop()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		record, won, err := w.claim(ctx, c)
 		switch {
 		case err != nil:
 			return Sale{}, err
-		case record.Key != c.Payment.Key:
-			return w.again(ctx, f, c, record)
+		case record.Key != c.Payment.Key: // an earlier payment with the same identifier
+			if record.Request != c.Request {
+				return Sale{}, payment.ErrIdentifier
+			}
+			return w.resumeForBuyer(ctx, c, record)
 		case won:
-			return w.sell(ctx, f, c, record)
+			return w.sell(ctx, c, record)
 		case record.Payment != c.Payment.Digest || record.Request != c.Request:
 			return Sale{}, payment.ErrUsed
 		case record.State != payment.Working && record.State != payment.Settling:
-			return w.comeBack(ctx, f, c, record)
+			return w.resumeForBuyer(ctx, c, record)
 		}
 		select {
 		case <-time.After(pause):
-		case <-patience.C:
+		case <-timeout.C:
 			return Sale{}, payment.ErrInFlight
 		case <-ctx.Done():
 			return Sale{}, ctx.Err()
@@ -162,20 +167,18 @@ func (w *Paywall) claimOrResume(ctx context.Context, f *flight, c *call) (Sale, 
 	}
 }
 
-// claim gives the record of a payment that has come before, or that has bought
-// with the same identifier, or claims one that may begin now. A payment that is not plain is checked by the facilitator
-// before it is claimed, so that a copy with a broken signature neither keeps the
-// good one out nor makes anybody work.
-func (w *Paywall) claim(ctx context.Context, c *call) (payment.Record, bool, error) {
+// claim returns the record of this payment, or of an earlier one that its identifier
+// has bought with; or it claims the payment, if a sale may begin now. A payment that
+// is not plain is verified by the facilitator before it is claimed, so that a copy
+// with a broken signature neither blocks the good one nor causes any work.
+func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won bool, err error) {
 	p := c.Payment
 	if c.plain {
-		if first, found, err := w.bought(ctx, c); found || err != nil {
-			return first, false, err
+		if earlier, found, err := w.bought(ctx, c); found || err != nil {
+			return earlier, false, err
 		}
-	} else {
-		if r, err := w.Ledger.Get(ctx, p.Key); !errors.Is(err, payment.ErrNotFound) {
-			return r, false, ledgerFault(err)
-		}
+	} else if r, err := w.Ledger.Get(ctx, p.Key); !errors.Is(err, payment.ErrNotFound) {
+		return r, false, ledgerFault(err)
 	}
 	if err := w.admit(ctx, c); err != nil {
 		r, getErr := w.Ledger.Get(ctx, p.Key)
@@ -188,11 +191,11 @@ func (w *Paywall) claim(ctx context.Context, c *call) (payment.Record, bool, err
 		if err := w.check(ctx, c); err != nil {
 			return payment.Record{}, false, err
 		}
-		if first, found, err := w.bought(ctx, c); found || err != nil {
-			return first, false, err
+		if earlier, found, err := w.bought(ctx, c); found || err != nil {
+			return earlier, false, err
 		}
 	}
-	r, won, err := w.Ledger.Claim(ctx, payment.Record{
+	r, won, err = w.Ledger.Claim(ctx, payment.Record{
 		Key: p.Key, Owner: w.owner, Deadline: w.Now().Add(max(w.WorkTimeout, w.VerifyTimeout) + time.Minute),
 		Payment: p.Digest, Request: c.Request, Identifier: p.Identifier, Resource: c.Offer.Resource.URL,
 		Amount: c.Offer.Terms.Amount, PayTo: c.Offer.Terms.PayTo, ValidBefore: p.ValidBefore(), Client: c.client,
@@ -200,14 +203,14 @@ func (w *Paywall) claim(ctx context.Context, c *call) (payment.Record, bool, err
 	if won {
 		w.At(Claimed)
 	} else if !c.checked {
-		c.refund() // it cost a look into the ledger
+		c.refund() // it cost one read of the ledger
 	}
 	return r, won, ledgerFault(err)
 }
 
-// bought gives the record that the payment's identifier has bought with, if there
-// is one. The identifier is the payer's word, so it counts only with a payment
-// that is theirs for certain and good by its window.
+// bought returns the record that the payment's identifier has bought with, if there
+// is one. The payer chooses the identifier, so it counts only with a payment that is
+// certainly theirs and whose window is open.
 func (w *Paywall) bought(ctx context.Context, c *call) (r payment.Record, found bool, err error) {
 	if c.Payment.Identifier == "" || c.Offer.JudgeWindow(c.Payment, w.Now(), payment.SettleMargin) != nil {
 		return payment.Record{}, false, nil
@@ -219,7 +222,7 @@ func (w *Paywall) bought(ctx context.Context, c *call) (r payment.Record, found 
 	return r, err == nil && r.Key != c.Payment.Key, ledgerFault(err)
 }
 
-// admit says whether a sale may begin now: the window of the authorization is
+// admit returns nil when a sale may begin now: the window of the authorization is
 // open, the month has a settlement left, not too many have failed, and the address
 // has an attempt left.
 func (w *Paywall) admit(ctx context.Context, c *call) error {
@@ -232,120 +235,37 @@ func (w *Paywall) admit(ctx context.Context, c *call) error {
 	if err := w.CheckQuota(ctx); err != nil {
 		return err
 	}
-	if err := w.failing(ctx, c); err != nil {
+	if err := w.checkFailures(ctx, c); err != nil {
 		return err
 	}
 	return w.spendAddress(c)
 }
 
-// check asks the facilitator about a payment before anything else is done for
-// it. After its yes it is certain that the payer made the attempt.
+// check has the facilitator verify a payment whose signature cannot be verified
+// here, before any work. After that it is certain that the payer made the attempt.
 func (w *Paywall) check(ctx context.Context, c *call) error {
 	request, err := c.Offer.FacilitatorRequest(c.Payment)
 	if err != nil {
 		return err
 	}
-	if err := w.verifyStranger(ctx, c, request); err != nil {
+	waiting, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
+	defer cancel()
+	if !w.checks.acquire(waiting) {
+		return cmp.Or(ctx.Err(), payment.ErrInFlight)
+	}
+	defer w.checks.release()
+	if err := w.verify(ctx, c.Order, request); err != nil {
 		return err
 	}
 	c.checked = true
 	return w.spendPayer(c)
 }
 
-// ledgerTimeout bounds a write that must not be left out because a caller went.
-const ledgerTimeout = 15 * time.Second
-
-// sell works for a claimed payment and settles last.
-func (w *Paywall) sell(ctx context.Context, f *flight, c *call, r payment.Record) (Sale, error) {
-	request, err := c.Offer.FacilitatorRequest(c.Payment)
-	if err != nil {
-		w.release(ctx, r)
-		return Sale{}, err
-	}
-	answer, err := w.work(ctx, c, request)
-	if err != nil {
-		w.release(ctx, r)
-		return Sale{}, err
-	}
-	w.At(Worked)
-	return w.settle(ctx, f, c, r, request, answer)
-}
-
-// work makes the answer for a payment that is the payer's for certain: after the
-// facilitator's yes, or beside its check where the payer's own key signed and there
-// is room for that.
-func (w *Paywall) work(ctx context.Context, c *call, request []byte) (answer []byte, err error) {
-	if err := w.spendPayer(c); err != nil {
-		return nil, err
-	}
-	if !c.checked {
-		beside, done, err := w.mayWorkBeside(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		defer done()
-		if beside {
-			c.worked = true
-			return w.workAndVerify(ctx, c.Order, request)
-		}
-		if err := w.verify(ctx, c.Order, request); err != nil {
-			return nil, err
-		}
-	}
-	c.worked = true
-	working, done := context.WithTimeout(ctx, w.WorkTimeout)
-	defer done()
-	if c.plain {
-		answer, err = work(working, c.Order)
-	} else {
-		answer, err = w.workForStranger(working, c)
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return answer, err
-}
-
-// workAndVerify does the work beside the facilitator's check. A payment that is
-// not good outweighs work that failed: what the work finds is for who can pay.
-func (w *Paywall) workAndVerify(ctx context.Context, o Order, request []byte) (answer []byte, err error) {
-	both, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var beside sync.WaitGroup
-	var workErr error
-	beside.Go(func() {
-		working, done := context.WithTimeout(both, w.WorkTimeout)
-		defer done()
-		answer, workErr = work(working, o)
-	})
-	verifyErr := w.verify(both, o, request)
-	if verifyErr != nil {
-		cancel()
-	}
-	beside.Wait()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if verifyErr != nil {
-		return nil, verifyErr
-	}
-	return answer, workErr
-}
-
-// work runs the order's work; a panic is an error of it.
-func work(ctx context.Context, o Order) (answer []byte, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			answer, err = nil, panicError(p)
-		}
-	}()
-	return o.Work(ctx)
-}
-
-func (w *Paywall) verify(ctx context.Context, o Order, call []byte) error {
+// verify asks the facilitator whether the payment is good.
+func (w *Paywall) verify(ctx context.Context, o Order, request []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
 	defer cancel()
-	answer, err := w.Facilitator.Verify(ctx, call)
+	answer, err := w.Facilitator.Verify(ctx, request)
 	checked := payment.CheckVerified(answer, err, o.Payment)
 	if errors.Is(checked, payment.ErrLimit) {
 		return &payment.PausedError{After: w.quota.pause(w.Now(), err)}
@@ -353,14 +273,84 @@ func (w *Paywall) verify(ctx context.Context, o Order, call []byte) error {
 	return checked
 }
 
-// settle reserves a settlement, writes that money may move from here on, and
-// asks the facilitator.
-func (w *Paywall) settle(ctx context.Context, f *flight, c *call, r payment.Record, request, answer []byte) (Sale, error) {
+// sell works for a claimed payment, and settles it last.
+func (w *Paywall) sell(ctx context.Context, c *call, r payment.Record) (Sale, error) {
+	request, err := c.Offer.FacilitatorRequest(c.Payment)
+	if err != nil {
+		w.release(ctx, r)
+		return Sale{}, err
+	}
+	answer, err := w.workAndVerify(ctx, c, request)
+	if err != nil {
+		w.release(ctx, r)
+		return Sale{}, err
+	}
+	w.At(Worked)
+	return w.settle(ctx, c, r, request, answer)
+}
+
+// workAndVerify makes the answer for a payment that is certainly the payer's: after
+// the facilitator has verified it, or beside that where the payer's own key signed
+// and there is capacity. Of two errors the facilitator's counts: what the work finds
+// is for those who can pay.
+func (w *Paywall) workAndVerify(ctx context.Context, c *call, request []byte) (answer []byte, err error) {
+	if err := w.spendPayer(c); err != nil {
+		return nil, err
+	}
+	var verified error
+	switch {
+	case c.checked:
+		answer, err = w.workForUnverifiable(ctx, c)
+	default:
+		beside, done, besideErr := w.mayWorkBeside(ctx, c)
+		if besideErr != nil {
+			return nil, besideErr
+		}
+		defer done()
+		if !beside {
+			if err := w.verify(ctx, c.Order, request); err != nil {
+				return nil, err
+			}
+			answer, err = w.work(ctx, c)
+			break
+		}
+		both, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var working sync.WaitGroup
+		working.Go(func() { answer, err = w.work(both, c) })
+		if verified = w.verify(both, c.Order, request); verified != nil {
+			cancel()
+		}
+		working.Wait()
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if verified != nil {
+		return nil, verified
+	}
+	return answer, err
+}
+
+// work runs the order's work. A panic is an error of it.
+func (w *Paywall) work(ctx context.Context, c *call) ([]byte, error) {
+	c.worked = true
+	ctx, cancel := context.WithTimeout(ctx, w.WorkTimeout)
+	defer cancel()
+	return flight.Guard(func() ([]byte, error) { return c.Work(ctx) })
+}
+
+// ledgerTimeout bounds a write that must not be left out because a caller has gone.
+const ledgerTimeout = 15 * time.Second
+
+// settle reserves a settlement, writes that money may move from here on, and has
+// the facilitator settle.
+func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, request, answer []byte) (Sale, error) {
 	s := payment.Settlement{Request: c.Request, Answer: answer, Limit: w.FreeSettlements}
 	if !c.plain {
 		s.Kept = w.kept()
 	}
-	duplicate, err := w.reserve(ctx, f, c, r, &s)
+	duplicate, err := w.begin(ctx, c, r, &s)
 	if err != nil || duplicate != nil {
 		w.release(ctx, r)
 	}
@@ -370,20 +360,20 @@ func (w *Paywall) settle(ctx context.Context, f *flight, c *call, r payment.Reco
 	case duplicate != nil && duplicate.Request != c.Request:
 		return Sale{}, payment.ErrIdentifier
 	case duplicate != nil:
-		return w.resume(context.WithoutCancel(ctx), f, c.Order, *duplicate)
+		return w.resume(context.WithoutCancel(ctx), c, *duplicate)
 	}
-	w.reserved(s.Month)
+	w.countReserved(s.Month)
 	w.At(Begun)
 	r.State, r.Answer, r.Month = payment.Settling, s.Answer, s.Month
-	sale, err := w.askToSettle(context.WithoutCancel(ctx), r, request)
-	w.room.ended(r.Key.Payer, r.Client)
+	sale, err := w.carryOut(context.WithoutCancel(ctx), r, request)
+	w.crowd.ended(r.Key.Payer, r.Client)
 	return sale, err
 }
 
-// reserve begins the settlement as soon as there is room for it, or gives the
-// record that its identifier has bought with. While it waits nothing has begun,
-// and it ends with those who wait for it.
-func (w *Paywall) reserve(ctx context.Context, f *flight, c *call, r payment.Record, s *payment.Settlement) (*payment.Record, error) {
+// begin begins the settlement in the ledger as soon as the caps allow one more, or
+// returns the record of a duplicate: an earlier payment that its identifier has
+// bought with. While it waits nothing has begun, and it ends when no caller waits.
+func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payment.Settlement) (*payment.Record, error) {
 	waiting, cancel := context.WithTimeout(ctx, w.Answer)
 	defer cancel()
 	for {
@@ -392,19 +382,21 @@ func (w *Paywall) reserve(ctx context.Context, f *flight, c *call, r payment.Rec
 			return nil, err
 		}
 		s.Month, s.Caps, s.Deadline = payment.Month(now), w.caps(), now.Add(2*w.SettleTimeout+time.Minute)
-		if !f.pin() {
+		if !flight.Pin(ctx) {
 			return nil, ctx.Err()
 		}
-		seen := w.room.seen()
-		duplicate, err := w.begin(context.WithoutCancel(ctx), r, *s)
+		seen := w.crowd.seen()
+		writing, done := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
+		duplicate, err := w.Ledger.Begin(writing, r.Key, w.owner, *s)
+		done()
 		if errors.Is(err, payment.ErrCrowded) {
-			f.unpin()
-			if err := w.room.wait(waiting, seen, r.Key.Payer, r.Client); err != nil {
+			flight.Unpin(ctx)
+			if err := w.crowd.wait(waiting, seen, r.Key.Payer, r.Client); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		w.room.looked(err, r.Key.Payer, r.Client)
+		w.crowd.looked(err, r.Key.Payer, r.Client)
 		if err != nil || duplicate != nil {
 			w.quota.stale()
 		}
@@ -420,74 +412,64 @@ func (w *Paywall) reserve(ctx context.Context, f *flight, c *call, r payment.Rec
 	}
 }
 
-func (w *Paywall) begin(ctx context.Context, r payment.Record, s payment.Settlement) (*payment.Record, error) {
-	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
-	defer cancel()
-	return w.Ledger.Begin(ctx, r.Key, w.owner, s)
-}
-
-// askToSettle has a begun settlement carried out and ends it in the ledger. An
-// outcome that is open is looked up on the chain; if that does not know either,
-// it is asked for once more, with the same bytes, and looked up again.
-func (w *Paywall) askToSettle(ctx context.Context, r payment.Record, call []byte) (Sale, error) {
-	said, err := w.ask(ctx, r, call)
+// carryOut has a begun settlement carried out and ends it in the ledger. An open
+// outcome is looked up on the chain; if it stays open, the facilitator is asked once
+// more with the same bytes, and the chain after it.
+func (w *Paywall) carryOut(ctx context.Context, r payment.Record, request []byte) (Sale, error) {
+	said, err := w.askToSettle(ctx, r, request)
 	w.At(Asked)
 	outcome := w.confirmOutcome(ctx, said, r)
 	if outcome.State == payment.Unknown && said.State == payment.Unknown && !errors.Is(err, payment.ErrFacilitatorLimit) {
-		time.Sleep(max(w.Pause, pauseOf(err)))
-		outcome = w.askAgain(ctx, said, &r, call)
+		time.Sleep(max(w.Pause, retryAfter(err)))
+		outcome = w.askAgain(ctx, said, &r, request)
 	}
 	return w.finish(ctx, r, outcome)
 }
 
-// ask asks the facilitator to settle. It returns what that means, and why there was
-// no answer, if there was none; a facilitator at its limit is left alone from here on.
-func (w *Paywall) ask(ctx context.Context, r payment.Record, call []byte) (payment.Outcome, error) {
+// askToSettle asks the facilitator to settle. It returns what the answer means, and
+// why there was none. A facilitator at its own limit is not asked again for a while.
+func (w *Paywall) askToSettle(ctx context.Context, r payment.Record, request []byte) (payment.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.SettleTimeout)
 	defer cancel()
-	answer, err := w.Facilitator.Settle(ctx, call)
+	answer, err := w.Facilitator.Settle(ctx, request)
 	if errors.Is(err, payment.ErrFacilitatorLimit) {
 		w.quota.pause(w.Now(), err)
 	}
 	outcome := payment.CheckSettled(answer, err, r)
 	if outcome.State == payment.Unknown {
-		w.Log.Warn("the facilitator left a settlement open", "reason", outcome.Reason, "transaction", outcome.Transaction, "error", err)
+		w.Log.Warn("settle: the facilitator left the outcome open", "reason", outcome.Reason, "transaction", outcome.Transaction, "error", err)
 	}
 	return outcome, err
 }
 
-// believe gives what counts of what the facilitator said.
+// confirmOutcome returns what counts of the facilitator's answer. Where settlements
+// are confirmed, a yes is open until the chain shows the transfer; nodes may be some
+// blocks behind, so it waits for them.
 func (w *Paywall) confirmOutcome(ctx context.Context, said payment.Outcome, r payment.Record) payment.Outcome {
-	switch {
-	case said.State != payment.Settled:
+	if said.State != payment.Settled {
 		return w.reconcileWithChain(ctx, said, r)
-	case w.Confirm:
-		return w.confirm(ctx, said, r)
 	}
-	return said
-}
-
-// confirm waits until the chain says what the facilitator said. Its nodes may be
-// a few blocks behind; what they do not say in time stays open.
-func (w *Paywall) confirm(ctx context.Context, o payment.Outcome, r payment.Record) payment.Outcome {
+	if !w.Confirm {
+		return said
+	}
 	ctx, cancel := context.WithTimeout(ctx, w.SettleTimeout)
 	defer cancel()
-	claimed := payment.Outcome{State: payment.Unknown, Transaction: o.Transaction, Reason: payment.ReasonUnconfirmed}
+	open := payment.Outcome{State: payment.Unknown, Transaction: said.Transaction, Reason: payment.ReasonUnconfirmed}
 	for pause := w.Pause; ; pause = min(2*pause, 8*w.Pause) {
-		if o = w.reconcileWithChain(ctx, claimed, r); o.State != payment.Unknown {
-			return o
+		if outcome := w.reconcileWithChain(ctx, open, r); outcome.State != payment.Unknown {
+			return outcome
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return claimed
+			return open
 		}
 	}
 }
 
-// finish writes an outcome and gives what the buyer gets for it. What cannot be
-// written now is owed; after a crash it is found again, because the record reads
-// as unknown when its owner is gone.
+// finish writes an outcome and returns what the buyer gets for it. A write that
+// fails is deferred; after a crash the record is found again, because it reads as
+// unknown when its owner is gone.
 func (w *Paywall) finish(ctx context.Context, r payment.Record, o payment.Outcome) (Sale, error) {
 	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
 	defer cancel()
@@ -509,11 +491,11 @@ func (w *Paywall) finish(ctx context.Context, r payment.Record, o payment.Outcom
 	}
 	r.State, r.Transaction, r.Reason = written.State, written.Transaction, written.Reason
 	w.At(Finished)
-	return w.sale(r)
+	return w.answer(r)
 }
 
-// sale is what the buyer gets for a record whose settling has ended.
-func (w *Paywall) sale(r payment.Record) (Sale, error) {
+// answer returns what the buyer gets for a record whose settling has ended.
+func (w *Paywall) answer(r payment.Record) (Sale, error) {
 	switch r.State {
 	case payment.Settled:
 		return Sale{Answer: r.Answer, Transaction: r.Transaction}, nil
@@ -528,7 +510,7 @@ func (w *Paywall) sale(r payment.Record) (Sale, error) {
 	}
 }
 
-// outcomeOf names how a call ended, for counting.
+// outcomeOf returns the name under which the end of a call is counted.
 func outcomeOf(sale Sale, err error) string {
 	if sale.again {
 		return "repeated"
@@ -565,5 +547,3 @@ func ledgerFault(err error) error {
 	}
 	return errors.Join(payment.ErrLedger, err)
 }
-
-func panicError(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }

@@ -11,138 +11,126 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pforte/pforte/pkg/flight"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// again gives what an earlier payment with the same identifier has bought. The
-// new authorization is not spent: no check, no claim and no write.
-func (w *Paywall) again(ctx context.Context, f *flight, c *call, first payment.Record) (Sale, error) {
-	if first.Request != c.Request {
-		return Sale{}, payment.ErrIdentifier
-	}
-	return w.comeBack(ctx, f, c, first)
-}
+// First part: a buyer returns with a payment.
 
-// comeBack gives a buyer who returns what his payment is worth by now. Only an
-// answer that is there costs nothing.
-func (w *Paywall) comeBack(ctx context.Context, f *flight, c *call, r payment.Record) (Sale, error) {
+// resumeForBuyer returns what a buyer's payment is worth by now. Only an answer that
+// is there costs no attempt.
+func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	if r.State != payment.Settled || r.Answer == nil {
 		if err := w.spendAddress(c); err != nil {
 			return Sale{}, err
 		}
 	}
-	return w.resume(ctx, f, c.Order, r)
+	return w.resume(ctx, c, r)
 }
 
-// lookPause is the time between two looks at the chain for a payment that is dead.
-const lookPause = time.Minute
+// deadLookupPause is the time between two lookups on the chain for a payment that is
+// dead.
+const deadLookupPause = time.Minute
 
-// openLookPause is the time between two looks for a payment that is open although its
-// authorization has ended: nothing new is made for it, and the reconciler looks too.
-const openLookPause = 10 * time.Second
-
-// maxRecent bounds the payments whose last look is remembered.
-const maxRecent = 10_000
-
-// recent remembers, in one process, when open payments were looked at.
-type recent struct {
-	mu sync.Mutex
-	at map[payment.Key]time.Time
-}
-
-// look reports whether a payment may be looked at now, and remembers that it was.
-func (r *recent) look(key payment.Key, now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if last, ok := r.at[key]; ok && now.Sub(last).Abs() < openLookPause {
-		return false
-	}
-	if r.at == nil || len(r.at) >= maxRecent {
-		r.at = map[payment.Key]time.Time{}
-	}
-	r.at[key] = now
-	return true
-}
-
-// resume gives a buyer who returns with a payment what it is worth by now.
-func (w *Paywall) resume(ctx context.Context, f *flight, o Order, r payment.Record) (Sale, error) {
+// resume returns what a payment is worth by now, after it has asked the chain where
+// that may know more than the record.
+func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	switch r.State {
 	case payment.Settled:
 	case payment.Dead:
-		// The facilitator said no, or its transaction failed. Somebody may have
-		// carried it out since, and then it is paid. What the chain has said for
-		// good is not asked for again, and the rest not often.
-		if w.ChainLog == nil || r.Reason == payment.ReasonExpired || r.Reason == payment.ReasonUsedElsewhere {
-			return w.sale(r)
+		// The facilitator refused, or its transaction failed. An observer may have
+		// carried it out since, and then it is paid.
+		if w.ChainLog == nil || r.IsFinallyDead() {
+			return w.answer(r)
 		}
-		look, err := w.Ledger.Look(ctx, r.Key, w.Now().Add(-lookPause))
+		look, err := w.Ledger.Look(ctx, r.Key, w.Now().Add(-deadLookupPause))
 		if err != nil {
 			return Sale{}, ledgerFault(err)
 		}
 		if !look {
-			return w.sale(r)
+			return w.answer(r)
 		}
 		outcome := w.reconcileWithChain(ctx, payment.Outcome{State: payment.Dead, Reason: r.Reason}, r)
 		if outcome.State == payment.Dead && outcome.Reason == r.Reason {
-			return w.sale(r)
+			return w.answer(r)
 		}
 		if sale, err := w.finish(context.WithoutCancel(ctx), r, outcome); err != nil {
 			return sale, err
 		}
 		r.State, r.Transaction = payment.Settled, outcome.Transaction
 	case payment.Unknown:
-		return w.reconcile(ctx, f, o, r)
+		return w.resumeUnknown(ctx, c, r)
 	default:
 		return Sale{}, payment.ErrInFlight
 	}
 	if r.Answer == nil { // pruned: it was paid, so it is made anew
 		var err error
-		if r.Answer, err = w.rework(ctx, o); err != nil {
+		if r.Answer, err = w.work(ctx, c); err != nil {
 			return Sale{}, err
 		}
 	}
-	sale, err := w.sale(r)
+	sale, err := w.answer(r)
 	sale.again = err == nil
 	return sale, err
 }
 
-func (w *Paywall) rework(ctx context.Context, o Order) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.WorkTimeout)
-	defer cancel()
-	return work(ctx, o)
-}
-
-// reconcile finds out what became of a settlement whose outcome is open, for a
-// buyer who wants the answer. As long as the authorization is unspent and good,
-// settling it again is what they asked for, though not at once and not for ever;
-// the payment makes the same request of the facilitator as it did before, unless
-// the terms have changed since.
-func (w *Paywall) reconcile(ctx context.Context, f *flight, o Order, r payment.Record) (Sale, error) {
+// resumeUnknown finds out how a settlement ended whose outcome is open, for a buyer
+// who wants the answer. As long as the authorization can be spent, settling it again
+// is what they ask for, though not at once and not without end; the facilitator gets
+// the same request as before, unless the terms have changed since.
+func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	open := payment.Outcome{State: payment.Unknown, Transaction: r.Transaction, Reason: r.Reason}
-	if w.Now().After(r.ValidBefore) && !w.recent.look(r.Key, w.Now()) {
-		return w.sale(r)
+	if w.Now().After(r.ValidBefore) && !w.lookups.allow(r.Key, w.Now()) {
+		return w.answer(r)
 	}
 	outcome := w.reconcileWithChain(ctx, open, r)
 	if outcome.State != payment.Unknown {
 		return w.finish(context.WithoutCancel(ctx), r, outcome)
 	}
 	changed := w.Now().Sub(r.Changed)
-	early := changed >= 0 && changed < askPause // a moment still to come was told by a clock that was ahead
-	mayAsk := r.Key == o.Payment.Key && o.misfit == nil && w.mayRepeat(r) && !early
-	if !mayAsk || !f.pin() {
-		return w.sale(r)
+	early := changed >= 0 && changed < askPause // a negative one is from a clock that was ahead
+	mayAsk := r.Key == c.Payment.Key && c.misfit == nil && w.mayRepeat(r) && !early
+	if !mayAsk || !flight.Pin(ctx) {
+		return w.answer(r)
 	}
 	ctx = context.WithoutCancel(ctx)
-	call, err := o.Offer.FacilitatorRequest(o.Payment)
+	request, err := c.Offer.FacilitatorRequest(c.Payment)
 	if err != nil {
 		return Sale{}, err
 	}
 	repeats := r.Repeats
-	outcome = w.askAgain(ctx, open, &r, call)
+	outcome = w.askAgain(ctx, open, &r, request)
 	if r.Repeats == repeats {
-		return w.sale(r)
+		return w.answer(r)
 	}
 	return w.finish(ctx, r, outcome)
+}
+
+// Bounds of the lookups for payments that are open although their authorization has
+// ended: nothing new is made for them, and the service reconciles them too.
+const (
+	openLookupPause = 10 * time.Second
+	maxLookups      = 10_000
+)
+
+// lookups remembers, in one process, when open payments were looked up.
+type lookups struct {
+	mu sync.Mutex
+	at map[payment.Key]time.Time
+}
+
+// allow reports whether a payment may be looked up now, and remembers that it was.
+func (l *lookups) allow(key payment.Key, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last, ok := l.at[key]; ok && now.Sub(last).Abs() < openLookupPause {
+		return false
+	}
+	if l.at == nil || len(l.at) >= maxLookups {
+		l.at = map[payment.Key]time.Time{}
+	}
+	l.at[key] = now
+	return true
 }
 
 const (
@@ -159,22 +147,25 @@ func (w *Paywall) mayRepeat(r payment.Record) bool {
 }
 
 // askAgain has a settling carried out once more whose outcome, open, is not known.
-// It may be a transaction more, so it reserves a settlement more; where that cannot
-// be had, the outcome stays as it is. Of those that are kept it takes none for who
-// has never paid, whatever the signature: an outcome that is left open costs nothing.
-func (w *Paywall) askAgain(ctx context.Context, open payment.Outcome, r *payment.Record, call []byte) payment.Outcome {
+// It may cause one more transaction, so it reserves one more settlement; where that
+// cannot be had, the outcome stays as it is. Payers who have never paid get none of
+// those that are kept, whatever the signature: to leave an outcome open costs nothing.
+func (w *Paywall) askAgain(ctx context.Context, open payment.Outcome, r *payment.Record, request []byte) payment.Outcome {
 	if !w.mayRepeat(*r) {
 		return open
 	}
 	again := payment.Repeat{Repeats: r.Repeats, Month: payment.Month(w.Now()), Limit: w.FreeSettlements, Kept: w.kept()}
-	if err := w.repeat(ctx, r.Key, again); err != nil {
+	writing, done := context.WithTimeout(ctx, ledgerTimeout)
+	err := w.Ledger.Repeat(writing, r.Key, again)
+	done()
+	if err != nil {
 		w.Log.Warn("a settling is not asked for again", "error", err)
 		return open
 	}
-	w.reserved(again.Month)
+	w.countReserved(again.Month)
 	r.Repeats++
 	r.Changed = w.Now()
-	said, _ := w.ask(ctx, *r, call) // it has heeded the error
+	said, _ := w.askToSettle(ctx, *r, request) // the outcome says what the error means
 	known := cmp.Or(open.Transaction, r.Transaction)
 	echo := said.Echo && (said.Transaction == "" || said.Transaction == known)
 	outcome := w.confirmOutcome(ctx, mergeRetry(open, said), *r)
@@ -182,50 +173,25 @@ func (w *Paywall) askAgain(ctx context.Context, open payment.Outcome, r *payment
 	return outcome
 }
 
-func (w *Paywall) repeat(ctx context.Context, key payment.Key, r payment.Repeat) error {
-	ctx, cancel := context.WithTimeout(ctx, ledgerTimeout)
-	defer cancel()
-	return w.Ledger.Repeat(ctx, key, r)
-}
-
-// second judges the answer to a repeated settling: a yes is a yes, but a no may
-// be the echo of the first one's success.
+// mergeRetry returns what the answer to a repeated settling means: a yes is a yes,
+// but a no may be the echo of the first one's success.
 func mergeRetry(first, again payment.Outcome) payment.Outcome {
 	if again.State == payment.Settled {
 		return again
 	}
-	if first.Transaction == "" {
-		first.Transaction = again.Transaction
-	}
+	first.Transaction = cmp.Or(first.Transaction, again.Transaction)
 	return first
 }
 
-// chainLogTimeout bounds one look at the chain.
-const chainLogTimeout = 10 * time.Second
+// Second part: what the chain says of a payment.
 
-// reconcileWithChain lets the chain correct what the facilitator said, or did not say.
-func (w *Paywall) reconcileWithChain(ctx context.Context, o payment.Outcome, r payment.Record) payment.Outcome {
-	r.Transaction = cmp.Or(o.Transaction, r.Transaction)
-	found, err := w.found(ctx, r)
-	switch {
-	case err != nil || found.Status == payment.Unused:
-		return o
-	case found.Status == payment.PaidToUs:
-		return payment.Outcome{State: payment.Settled, Transaction: found.Transaction}
-	case found.Status == payment.UsedElsewhere:
-		return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonUsedElsewhere}
-	case found.Status == payment.Reverted && r.Repeats > 0:
-		return o // another transaction may have been made than the one that failed
-	case found.Status == payment.Reverted:
-		return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonReverted}
-	default:
-		return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonExpired, Unsent: true}
-	}
-}
+// chainLogTimeout bounds one lookup on the chain.
+const chainLogTimeout = 10 * time.Second
 
 var errNoChainLog = errors.New("no node of the payment network is configured")
 
-func (w *Paywall) found(ctx context.Context, r payment.Record) (payment.Authorization, error) {
+// lookUp asks the chain what became of a payment's authorization.
+func (w *Paywall) lookUp(ctx context.Context, r payment.Record) (payment.Authorization, error) {
 	if w.ChainLog == nil {
 		return payment.Authorization{}, errNoChainLog
 	}
@@ -238,67 +204,93 @@ func (w *Paywall) found(ctx context.Context, r payment.Record) (payment.Authoriz
 	return found, err
 }
 
-// release forgets the claim, so that the payment may be used again. What cannot
-// be written now is owed.
+// reconcileWithChain returns the outcome o as the chain corrects it.
+func (w *Paywall) reconcileWithChain(ctx context.Context, o payment.Outcome, r payment.Record) payment.Outcome {
+	r.Transaction = cmp.Or(o.Transaction, r.Transaction)
+	found, err := w.lookUp(ctx, r)
+	if err != nil {
+		return o
+	}
+	switch found.Status {
+	case payment.PaidToUs:
+		return payment.Outcome{State: payment.Settled, Transaction: found.Transaction}
+	case payment.UsedElsewhere:
+		return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonUsedElsewhere}
+	case payment.Expired:
+		return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonExpired, Unsent: true}
+	case payment.Reverted:
+		if r.Repeats == 0 { // else another transaction may have been made than the one that failed
+			return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonReverted}
+		}
+	}
+	return o
+}
+
+// Third part: writes that failed.
+
+// release removes the claim, so that the payment may be used again. A write that
+// fails is deferred.
 func (w *Paywall) release(ctx context.Context, r payment.Record) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 	defer cancel()
-	if err := w.Ledger.Release(ctx, r.Key, w.owner); err != nil {
+	write := func(ctx context.Context) error { return w.Ledger.Release(ctx, r.Key, w.owner) }
+	if err := write(ctx); err != nil {
 		w.Log.Error("cannot release a claim", "error", err)
-		w.deferWrite(r.Key, pendingWrite{until: r.Deadline, write: func(ctx context.Context) error { return w.Ledger.Release(ctx, r.Key, w.owner) }})
+		w.deferWrite(r.Key, pendingWrite{until: r.Deadline, write: write})
 	}
 }
 
-// maxPending bounds what is remembered while the ledger cannot be written.
+// maxPending bounds the writes that are remembered while the ledger cannot be written.
 const maxPending = 10_000
 
-// debts are ends of sales that the ledger could not be told: its disk was full,
-// or it was away. The records look as if this process still worked on them, and
-// would keep their buyers out until the deadline.
+// pendingWrites are ends of sales that could not be written: the ledger's disk was
+// full, or it was away. The records look as if this process still worked on them, and
+// would block their buyers until the deadline.
 type pendingWrites struct {
 	mu  sync.Mutex
 	all map[payment.Key]pendingWrite
 }
 
-// debt is one write. After until the record is anybody's, and is left alone.
+// pendingWrite is one write. After until any process may take the record over, and
+// it is not written any more.
 type pendingWrite struct {
 	until time.Time
 	write func(context.Context) error
 }
 
-// owe remembers a write that has failed.
-func (w *Paywall) deferWrite(key payment.Key, d pendingWrite) {
+// deferWrite remembers a write that has failed.
+func (w *Paywall) deferWrite(key payment.Key, p pendingWrite) {
 	w.pending.mu.Lock()
 	defer w.pending.mu.Unlock()
 	if w.pending.all == nil {
 		w.pending.all = map[payment.Key]pendingWrite{}
 	}
 	if len(w.pending.all) < maxPending {
-		w.pending.all[key] = d
+		w.pending.all[key] = p
 	}
 }
 
-// retryPending makes the write that is owed for a payment, if there is one, before
-// anything else is done for it.
+// retryPending makes the pending write of a payment, if there is one, before anything
+// else is done for it.
 func (w *Paywall) retryPending(ctx context.Context, key payment.Key) error {
 	w.pending.mu.Lock()
-	d, owed := w.pending.all[key]
+	p, found := w.pending.all[key]
 	delete(w.pending.all, key)
 	w.pending.mu.Unlock()
-	if !owed || !w.Now().Before(d.until) {
+	if !found || !w.Now().Before(p.until) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 	defer cancel()
-	if err := d.write(ctx); err != nil {
-		w.deferWrite(key, d)
+	if err := p.write(ctx); err != nil {
+		w.deferWrite(key, p)
 		return ledgerFault(err)
 	}
 	return nil
 }
 
-// retryAllPending makes the writes that are owed for payments that nobody comes back
-// with, until one fails.
+// retryAllPending makes the pending writes of payments whose buyers do not return,
+// until one fails.
 func (w *Paywall) retryAllPending(ctx context.Context) {
 	w.pending.mu.Lock()
 	keys := make([]payment.Key, 0, len(w.pending.all))
@@ -313,27 +305,31 @@ func (w *Paywall) retryAllPending(ctx context.Context) {
 	}
 }
 
-// Intervals of the upkeep.
+// Fourth part: what the service does by itself.
+
+// Intervals and bounds of the background work.
 const (
 	reconcileEvery = 5 * time.Second
-	// reconcileBatch is how many payments are looked at at once.
+	// reconcileBatch is how many payments are looked up at once.
 	reconcileBatch = 20
-	// nextLook is when a payment that could not be decided is looked at again.
-	nextLook   = 30 * time.Second
+	// nextLookup is when a payment that could not be decided is looked up again.
+	nextLookup = 30 * time.Second
 	pruneEvery = time.Hour
 	checkEvery = time.Minute
-	// checkBatch is how many payments that have ended are looked at in one pass.
-	checkBatch = 100
-	// checkAfter is the age at which a payment that has ended is looked at once
-	// more: by then its block is final on every network that payments are made on.
+	// checkBatch is how many payments that have ended are checked in one pass, and
+	// checkAtOnce how many of them at once.
+	checkBatch  = 100
+	checkAtOnce = 4
+	// checkAfter is the age at which a payment that has ended is checked once more:
+	// by then its block is final on every network that payments are made on.
 	checkAfter = time.Hour
-	// checkWithin bounds how long a payment of which the chain says nothing holds up
+	// checkWithin bounds how long a payment of which the chain says nothing delays
 	// those after it.
 	checkWithin = 24 * time.Hour
 )
 
-// Run finishes what is left open, and prunes, until ctx ends. Looks that take
-// long do not keep the next round waiting.
+// Run reconciles, retries, checks and prunes until ctx ends. Lookups that take long
+// do not delay the next round.
 func (w *Paywall) Run(ctx context.Context) {
 	pruned, checked := time.Time{}, time.Time{}
 	var looking sync.WaitGroup
@@ -348,28 +344,35 @@ func (w *Paywall) Run(ctx context.Context) {
 		}
 		if now.Sub(pruned) >= pruneEvery {
 			pruned = now
-			w.prune(ctx)
+			if err := w.Ledger.Prune(ctx, now.Add(-w.KeepAnswers)); err != nil && ctx.Err() == nil {
+				w.Log.Error("cannot prune the ledger", "error", err)
+			}
 		}
 	})
 }
 
-// Reconcile looks once for the truth of payments whose outcome is open, those
-// that are due for longest first, as many at once as looks allows. It only looks:
-// nobody waits for these, so nobody is charged by it.
+// Reconcile looks up payments whose outcome is open, those that are due for longest
+// first, as many at once as reconcileBatch. It only looks: no buyer waits for these,
+// so none is charged by it.
 func (w *Paywall) Reconcile(ctx context.Context) {
 	if w.ChainLog == nil {
 		return
 	}
-	free := w.looks.take()
+	free := 0
+	for w.reconciling.try() {
+		free++
+	}
 	due := w.due(ctx, free)
-	w.looks.give(free - len(due))
+	for range free - len(due) {
+		w.reconciling.release()
+	}
 	more := len(due) == free
 	var all sync.WaitGroup
 	for _, first := range due {
 		all.Go(func() {
-			defer w.looks.give(1)
+			defer w.reconciling.release()
 			for mine := []payment.Record{first}; len(mine) > 0 && ctx.Err() == nil; {
-				if w.lookAt(ctx, mine[0]); !more {
+				if w.reconcile(ctx, mine[0]); !more {
 					return
 				}
 				mine = w.due(ctx, 1)
@@ -379,20 +382,20 @@ func (w *Paywall) Reconcile(ctx context.Context) {
 	all.Wait()
 }
 
-// due gives at most so many payments to look at.
+// due returns at most so many payments to look up.
 func (w *Paywall) due(ctx context.Context, limit int) []payment.Record {
 	if limit == 0 {
 		return nil
 	}
-	due, err := w.Ledger.Due(ctx, limit, w.Now().Add(nextLook))
+	due, err := w.Ledger.Due(ctx, limit, w.Now().Add(nextLookup))
 	if err != nil && ctx.Err() == nil {
 		w.Log.Error("cannot list open payments", "error", err)
 	}
 	return due
 }
 
-// lookAt ends an open payment as the chain says.
-func (w *Paywall) lookAt(ctx context.Context, r payment.Record) {
+// reconcile ends an open payment as the chain says.
+func (w *Paywall) reconcile(ctx context.Context, r payment.Record) {
 	outcome := w.reconcileWithChain(ctx, payment.Outcome{State: payment.Unknown}, r)
 	if outcome.State == payment.Unknown || ctx.Err() != nil {
 		return
@@ -407,10 +410,10 @@ func (w *Paywall) lookAt(ctx context.Context, r payment.Record) {
 		"payer", r.Key.Payer, "transaction", outcome.Transaction)
 }
 
-// Check holds payments that have ended against the chain once more, when their
+// Check compares payments that have ended with the chain once more, when their
 // blocks are final: one that was settled by a transfer that the chain has lost since
-// is open again, and one that was paid after it had ended is settled. A chain that
-// cannot be asked is asked again a minute later, for up to a day.
+// is open again, and one that was paid after it had ended is settled. When the chain
+// cannot be read, it is read again a minute later, for up to a day.
 func (w *Paywall) Check(ctx context.Context) {
 	if w.ChainLog == nil {
 		return
@@ -431,7 +434,7 @@ func (w *Paywall) Check(ctx context.Context) {
 			upTo = ended[passed].Claimed.Add(-time.Millisecond)
 		}
 		if err := w.Ledger.Checked(context.WithoutCancel(ctx), upTo); err != nil {
-			w.Log.Error("cannot remember which payments were looked at", "error", err)
+			w.Log.Error("cannot remember which payments were checked", "error", err)
 			return
 		}
 		if passed < len(ended) || len(ended) < checkBatch {
@@ -440,11 +443,8 @@ func (w *Paywall) Check(ctx context.Context) {
 	}
 }
 
-// checkAtOnce is how many payments that have ended are looked at at once.
-const checkAtOnce = 4
-
-// checkAll looks at payments and returns how many, from the first, need no further
-// look.
+// checkAll checks payments and returns how many, from the first, need no further
+// check.
 func (w *Paywall) checkAll(ctx context.Context, ended []payment.Record) int {
 	failed := make([]bool, len(ended))
 	var all errgroup.Group
@@ -462,20 +462,20 @@ func (w *Paywall) checkAll(ctx context.Context, ended []payment.Record) int {
 	return len(ended)
 }
 
-// checkOne reports whether a payment that has ended needs no further look.
+// checkOne reports whether a payment that has ended needs no further check.
 func (w *Paywall) checkOne(ctx context.Context, r payment.Record) bool {
-	if r.State == payment.Dead && (r.Reason == payment.ReasonExpired || r.Reason == payment.ReasonUsedElsewhere) {
-		return true // the chain has said so for good
+	if r.IsFinallyDead() {
+		return true
 	}
-	found, err := w.found(ctx, r)
+	found, err := w.lookUp(ctx, r)
 	switch {
 	case err != nil && w.Now().Sub(r.Claimed) < checkAfter+checkWithin:
 		return false
 	case err != nil:
-		w.Log.Error("cannot hold a payment against the chain", "state", r.State, "payer", r.Key.Payer, "nonce", r.Key.Nonce, "error", err)
+		w.Log.Error("cannot compare a payment with the chain", "state", r.State, "payer", r.Key.Payer, "nonce", r.Key.Nonce, "error", err)
 		return true
 	case r.State == payment.Settled && found.Status == payment.Unused && w.Now().Sub(r.Claimed) < checkAfter+checkWithin:
-		return false // by now the authorization is over: the node is behind, and has lost nothing
+		return false // the authorization has ended by now, so it is the node that is behind
 	}
 	var end string
 	switch {
@@ -501,58 +501,33 @@ func (w *Paywall) checkOne(ctx context.Context, r payment.Record) bool {
 	return true
 }
 
-// slots bound how much is done at once.
-type slots struct {
-	mu    sync.Mutex
-	taken int
-}
+// Fifth part: an operator decides.
 
-// take takes all that are free and returns how many.
-func (s *slots) take() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	free := reconcileBatch - s.taken
-	s.taken = reconcileBatch
-	return free
-}
-
-func (s *slots) give(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.taken -= n
-}
-
-func (w *Paywall) prune(ctx context.Context) {
-	if err := w.Ledger.Prune(ctx, w.Now().Add(-w.KeepAnswers)); err != nil && ctx.Err() == nil {
-		w.Log.Error("cannot prune the ledger", "error", err)
-	}
-}
-
-// ErrContradicted means that the chain, or the clock, says otherwise than a resolution.
+// ErrContradicted means that the chain, or the clock, contradicts a resolution.
 var ErrContradicted = errors.New("resolution is contradicted")
 
-// Resolve decides an Unknown payment by hand, unless the chain contradicts. truth
-// may be nil. It returns what the chain said: "not asked", or why it could not tell,
-// which is no contradiction.
-func Resolve(ctx context.Context, ledger payment.Ledger, truth payment.ChainLog, now time.Time, r payment.Record, how payment.Resolution) (chain string, err error) {
+// Resolve ends an Unknown payment as an operator decided, unless the chain
+// contradicts. chainLog may be nil. It returns what the chain said: "not asked", or
+// why it could not be read, which is no contradiction.
+func Resolve(ctx context.Context, ledger payment.Ledger, chainLog payment.ChainLog, now time.Time, r payment.Record, how payment.Resolution) (chain string, err error) {
 	if how.State == payment.Settled && !payment.IsTransaction(how.Transaction) {
 		return "", errors.New("a settled payment needs the hash of its transaction")
 	}
 	if how.State == payment.Dead && !now.After(r.ValidBefore) {
 		return "", fmt.Errorf("%w: the authorization can be spent until %s", ErrContradicted, r.ValidBefore.Format(time.RFC3339))
 	}
-	if chain, how.Unsent, err = contradiction(ctx, truth, r, how); err != nil {
+	if chain, how.Unsent, err = contradiction(ctx, chainLog, r, how); err != nil {
 		return chain, err
 	}
 	return chain, ledger.Resolve(ctx, r.Key, how)
 }
 
-// contradiction asks the chain. unsent reports that it says for good that nothing was spent.
-func contradiction(ctx context.Context, truth payment.ChainLog, r payment.Record, how payment.Resolution) (chain string, unsent bool, err error) {
-	if truth == nil {
+// contradiction asks the chain. unsent reports that by its word nothing was spent.
+func contradiction(ctx context.Context, chainLog payment.ChainLog, r payment.Record, how payment.Resolution) (chain string, unsent bool, err error) {
+	if chainLog == nil {
 		return "not asked", false, nil
 	}
-	found, err := truth.Authorization(ctx, r.Query())
+	found, err := chainLog.Authorization(ctx, r.Query())
 	switch {
 	case err != nil:
 		return err.Error(), false, nil
