@@ -51,11 +51,11 @@ type Chain struct {
 // api holds the handlers.
 type api struct {
 	Options
-	answers *answers
+	receipts *verification.Receipts
 }
 
-// answerRoom is the memory for signed answers that are kept, in bytes.
-const answerRoom = 16 << 20
+// receiptsMemory bounds the signed receipts that are kept, in bytes.
+const receiptsMemory = 16 << 20
 
 // New checks the options and returns the handler of the verifier's address.
 func New(o Options) (http.Handler, error) {
@@ -63,7 +63,8 @@ func New(o Options) (http.Handler, error) {
 		o.Metrics == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("httpapi: an option is missing")
 	}
-	a := &api{Options: o, answers: newAnswers(answerRoom)}
+	receipts := verification.NewReceipts(o.Key, receiptsMemory, o.Metrics.answered, func(bytes int) { o.Metrics.answerBytes.Set(float64(bytes)) })
+	a := &api{Options: o, receipts: receipts}
 	e := service.HTTP{
 		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
 		Client:     func(r *http.Request) string { return clientaddr.Group(o.Proxies.Of(r)) },

@@ -26,37 +26,17 @@ func (a *api) verify(chain Chain) decoder {
 		}
 		return pricedRequest{
 			canonical: request.Canonical,
-			work:      func(ctx context.Context) ([]byte, error) { return a.evidence(ctx, chain, request) },
-			present:   present,
+			work: func(ctx context.Context) ([]byte, error) {
+				return a.receipts.Signed(ctx, chain.Name, chain.Verifier, request)
+			},
+			present: present,
 		}, nil
 	}
 }
 
-// evidence makes the signed receipt, or gives the one that was made before.
-func (a *api) evidence(ctx context.Context, chain Chain, request verification.Request) ([]byte, error) {
-	key := chain.Name + "\n" + string(request.Canonical())
-	answer, ok := a.answers.get(key)
-	a.Metrics.answered(ok)
-	if ok {
-		return answer, nil
-	}
-	evidence, err := chain.Verifier.Verify(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	signed, err := receipt.Sign(a.Key, evidence.Receipt, &evidence.Proof)
-	if err != nil {
-		return nil, err
-	}
-	if answer, err = signed.JSON(); err == nil {
-		a.Metrics.answerBytes.Set(float64(a.answers.put(key, answer)))
-	}
-	return answer, err
-}
-
 func asJSON(answer []byte) ([]byte, string, error) { return answer, receipt.MediaTypeJSON, nil }
 
-// asEnvelope gives the same signed receipt as a DSSE envelope.
+// asEnvelope returns the same signed receipt as a DSSE envelope.
 func asEnvelope(answer []byte) ([]byte, string, error) {
 	var signed receipt.Response
 	if err := json.Unmarshal(answer, &signed); err != nil {
@@ -70,8 +50,8 @@ func asEnvelope(answer []byte) ([]byte, string, error) {
 	return body, receipt.MediaTypeDSSE, err
 }
 
-// wantsEnvelope tells whether an Accept header asks for the DSSE envelope, and
-// does not like plain JSON better (RFC 9110, section 12.5.1).
+// wantsEnvelope reports whether an Accept header asks for the DSSE envelope, and
+// does not prefer plain JSON (RFC 9110, section 12.5.1).
 func wantsEnvelope(accept []string) bool {
 	envelope, plain := 0.0, 0.0
 	for _, part := range strings.Split(strings.Join(accept, ","), ",") {

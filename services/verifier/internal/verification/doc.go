@@ -2,6 +2,7 @@
 // the caller's expectations and puts what was proven into the unsigned evidence of
 // pkg/receipt.
 //
-// ParseRequest reads the request, evaluate compares (a pure function), and Verifier
-// joins both to a chain.Reader. HTTP, payment, nodes and keys are elsewhere.
+// ParseRequest reads the request, evaluate compares (a pure function), Verifier joins
+// both to a chain.Reader, and Receipts signs what it finds and keeps the latest
+// receipts. HTTP, payment and nodes are elsewhere.
 package verification

@@ -1,4 +1,4 @@
-package httpapi
+package verification
 
 import (
 	"bytes"
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-func TestTheLatestUsedAnswersAreKept(t *testing.T) {
-	a := newAnswers(10 * size("0", make([]byte, 1000)))
+func TestTheLatestUsedReceiptsAreKept(t *testing.T) {
+	a := newCache(10 * size("0", make([]byte, 1000)))
 	answer := func(i int) []byte { return bytes.Repeat([]byte{byte('0' + i)}, 1000) }
 	for i := range 10 {
 		a.put(fmt.Sprint(i), answer(i))
@@ -21,13 +21,13 @@ func TestTheLatestUsedAnswersAreKept(t *testing.T) {
 			t.Errorf("%s: kept %v, want %v", key, ok, want)
 		}
 	}
-	if a.used > a.room || a.order.Len() != 10 || len(a.byKey) != 10 {
-		t.Errorf("%d of %d bytes, %d entries", a.used, a.room, a.order.Len())
+	if a.used > a.limit || a.order.Len() != 10 || len(a.byKey) != 10 {
+		t.Errorf("%d of %d bytes, %d entries", a.used, a.limit, a.order.Len())
 	}
 }
 
-func TestAnswersAreSharedSafely(t *testing.T) {
-	a := newAnswers(50_000)
+func TestCachedReceiptsAreSharedSafely(t *testing.T) {
+	a := newCache(50_000)
 	var all sync.WaitGroup
 	for i := range 100 {
 		all.Go(func() {
