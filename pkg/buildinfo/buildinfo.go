@@ -2,15 +2,14 @@ package buildinfo
 
 import "runtime/debug"
 
-// unknown is the version of a program of which the build said nothing.
+// unknown is the version of a program that was built without one.
 const unknown = "(unknown)"
 
-// Version gives the version of the program that runs, never empty. It is linked
-// where the linker set that (-ldflags "-X main.version=v1.2.3", which make, the
-// Dockerfile and a release do). Otherwise it is what the Go command noted of the
-// main module (runtime/debug.BuildInfo): the version that `go install
-// module@version` fetched, or "(devel)" for a build from a folder. Otherwise it
-// is "(unknown)".
+// Version returns the version of the running program, never "": linked, where the
+// linker set it (-ldflags "-X main.version=v1.2.3", as make, the Dockerfile and a
+// release do); else that of the main module in runtime/debug.BuildInfo, which `go
+// install module@version` sets and which is "(devel)" for a build from a folder;
+// else "(unknown)".
 func Version(linked string) string {
 	noted, _ := debug.ReadBuildInfo()
 	return choose(linked, noted)

@@ -1,3 +1,2 @@
-// Package buildinfo tells which version of Pforte a program is. It knows nothing
-// of what the program does with that.
+// Package buildinfo returns the version of a program.
 package buildinfo

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Proxies are the addresses of the proxies whose X-Forwarded-For is believed.
+// Proxies are the addresses of the proxies whose X-Forwarded-For is trusted.
 // Without any, the peer is the client.
 type Proxies []Network
 
-// Of gives the address of the client, as IPv4 where it is IPv4 mapped into IPv6,
-// and the zero Addr when not even the peer has one. X-Forwarded-For is believed
+// Of returns the address of the client, as IPv4 where it is IPv4 mapped into IPv6,
+// and the zero Addr when not even the peer has one. X-Forwarded-For is trusted
 // only as far as trusted proxies wrote it: from the right, up to the first
 // address that is not one of theirs. Everything left of that, and every other
-// header, is the client's own word.
+// header, can be set by the client.
 func (p Proxies) Of(r *http.Request) netip.Addr {
 	client := parse(r.RemoteAddr)
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
@@ -26,15 +26,14 @@ func (p Proxies) Of(r *http.Request) netip.Addr {
 		}
 		addr := parse(strings.TrimSpace(hop))
 		if !addr.IsValid() {
-			return client // what the proxy says is no address: the proxy is all we know
+			return client // not an address: the proxy is the last one known
 		}
 		client = addr
 	}
 	return client
 }
 
-// Sent tells whether the request comes straight from one of the proxies, so that
-// what they say of it holds.
+// Sent reports whether the request comes directly from one of the proxies.
 func (p Proxies) Sent(r *http.Request) bool { return p.trust(parse(r.RemoteAddr)) }
 
 func (p Proxies) trust(addr netip.Addr) bool {
@@ -54,8 +53,8 @@ func parse(s string) netip.Addr {
 	return addr.Unmap().WithZone("")
 }
 
-// Group names whoever is behind an address for the purpose of limits: the
-// address itself, and for IPv6 its /64, because one household has all of it.
+// Group returns what an address counts as for limits: the address itself, and for
+// IPv6 its /64, because one client has all of it.
 func Group(addr netip.Addr) string {
 	if addr.Is6() {
 		if prefix, err := addr.Prefix(64); err == nil {
@@ -65,10 +64,9 @@ func Group(addr netip.Addr) string {
 	return addr.String()
 }
 
-// Groups names an address and the networks that it may have been delegated with,
-// from the narrowest to the widest, for the purpose of limits: an IPv4 address is
-// alone; a line has all of an IPv6 /64 and usually a /56 or /48, which its owner
-// divides as they like.
+// Groups returns what an address counts as for limits, from the narrowest to the
+// widest: an IPv4 address alone; an IPv6 address as its /64, /56 and /48, as
+// providers delegate a /56 or /48 to one customer.
 func Groups(addr netip.Addr) []string {
 	if !addr.Is6() {
 		return []string{addr.String()}
@@ -76,9 +74,9 @@ func Groups(addr netip.Addr) []string {
 	return []string{Group(addr), masked(addr, 56), masked(addr, 48)}
 }
 
-// Neighborhood names the network that addresses of one owner are likely to be
-// in: an IPv4 /24, an IPv6 /48. It is for sharing what is scarce between owners,
-// not for limits: in a /24 others live too.
+// Neighborhood returns the network in which addresses of one owner are likely to
+// be: an IPv4 /24, an IPv6 /48. It is for sharing a resource between owners, not
+// for limits, because a /24 has several owners.
 func Neighborhood(addr netip.Addr) string {
 	if addr.Is6() {
 		return masked(addr, 48)
@@ -86,8 +84,8 @@ func Neighborhood(addr netip.Addr) string {
 	return masked(addr, 24)
 }
 
-// masked is the network of so many bits around an address, or the address itself
-// when it has none.
+// masked returns the network of an address with so many bits, or the address
+// itself when it is not valid.
 func masked(addr netip.Addr, bits int) string {
 	prefix, err := addr.Prefix(bits)
 	if err != nil || !addr.IsValid() {

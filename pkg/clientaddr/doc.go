@@ -1,3 +1,3 @@
-// Package clientaddr finds out from which address a request comes when trusted
-// proxies stand in between. It knows nothing of what the address is used for.
+// Package clientaddr determines the client's address of a request that passed
+// trusted proxies.
 package clientaddr

@@ -18,24 +18,24 @@ import (
 const maxSecretFile = 64 << 10
 
 // Load fills a new T from getenv, which is os.Getenv or a test's map. It
-// reports every fault it finds, joined into one error with one line each. When
-// *T has a Validate() error method, its faults are reported with the others: it
-// is asked even if a setting could not be read, which is then left zero, and
-// what it says of such a setting ("NAME: …") is left out.
+// returns all errors that it finds, joined into one with a line each. When *T has
+// a Validate() error method, its errors are among them. It is called even if a
+// setting could not be read, which is then zero; its error for such a setting
+// ("NAME: …") is left out.
 func Load[T any](getenv func(string) string) (T, error) {
 	var cfg T
 	fields := settings(reflect.TypeFor[T]())
-	values, faults := collect(fields, getenv)
+	values, errs := collect(fields, getenv)
 	err := env.ParseWithOptions(&cfg, env.Options{Environment: values, DefaultValueTagName: "default"})
-	faults = append(faults, explain(err, fields, faults)...)
+	errs = append(errs, explain(err, fields, errs)...)
 	if v, ok := any(&cfg).(interface{ Validate() error }); ok {
-		for _, fault := range split(v.Validate()) {
-			if !alreadySaid(fault, faults) {
-				faults = append(faults, fault)
+		for _, err := range split(v.Validate()) {
+			if !isReported(err, errs) {
+				errs = append(errs, err)
 			}
 		}
 	}
-	return cfg, errors.Join(faults...)
+	return cfg, errors.Join(errs...)
 }
 
 // split takes joined errors apart.
@@ -83,13 +83,13 @@ func settings(t reflect.Type) []setting {
 // limits are left out, so that their defaults apply.
 func collect(fields []setting, getenv func(string) string) (map[string]string, []error) {
 	values := make(map[string]string, len(fields))
-	var faults []error
+	var errs []error
 	for _, s := range fields {
 		value := getenv(s.key)
 		if file := getenv(s.key + "_FILE"); s.secret && file != "" {
 			content, err := readSecret(s.key, value, file)
 			if err != nil {
-				faults = append(faults, err)
+				errs = append(errs, err)
 			}
 			value = content
 		}
@@ -97,7 +97,7 @@ func collect(fields []setting, getenv func(string) string) (map[string]string, [
 			values[s.key] = value
 		}
 	}
-	return values, faults
+	return values, errs
 }
 
 func readSecret(key, value, path string) (string, error) {
@@ -121,7 +121,7 @@ func readSecret(key, value, path string) (string, error) {
 	return strings.TrimRight(string(content), "\r\n"), nil
 }
 
-// usableLimit tells whether value is a positive number of its kind.
+// usableLimit reports whether value is a positive number of its kind.
 func usableLimit(kind reflect.Type, value string) bool {
 	if kind == reflect.TypeFor[time.Duration]() {
 		d, err := time.ParseDuration(value)
@@ -131,8 +131,8 @@ func usableLimit(kind reflect.Type, value string) bool {
 	return err == nil && n > 0
 }
 
-// explain turns the library's error into one fault a setting, naming the
-// variable, and leaves out what earlier has said already.
+// explain turns the library's error into one for each setting, with the name of
+// the variable, and leaves out the settings that earlier names.
 func explain(err error, fields []setting, earlier []error) []error {
 	var aggregate env.AggregateError
 	if !errors.As(err, &aggregate) {
@@ -141,13 +141,13 @@ func explain(err error, fields []setting, earlier []error) []error {
 		}
 		return nil
 	}
-	var faults []error
+	var errs []error
 	for _, e := range aggregate.Errors {
-		if fault := explainOne(e, fields); !alreadySaid(fault, earlier) {
-			faults = append(faults, fault)
+		if err := explainOne(e, fields); !isReported(err, earlier) {
+			errs = append(errs, err)
 		}
 	}
-	return faults
+	return errs
 }
 
 func explainOne(err error, fields []setting) error {
@@ -171,12 +171,12 @@ func explainOne(err error, fields []setting) error {
 	return err
 }
 
-// alreadySaid tells whether an earlier fault speaks of the same variable: a
+// isReported reports whether one of the earlier errors names the same variable: a
 // secret whose file cannot be read is not also "required".
-func alreadySaid(fault error, earlier []error) bool {
-	key, _, _ := strings.Cut(fault.Error(), ":")
+func isReported(err error, earlier []error) bool {
+	key, _, _ := strings.Cut(err.Error(), ":")
 	for _, e := range earlier {
-		if said, _, _ := strings.Cut(e.Error(), ":"); strings.TrimSuffix(said, "_FILE") == key {
+		if name, _, _ := strings.Cut(e.Error(), ":"); strings.TrimSuffix(name, "_FILE") == key {
 			return true
 		}
 	}

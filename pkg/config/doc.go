@@ -9,9 +9,9 @@
 //
 // An empty variable counts as unset. A secret NAME may come as NAME_FILE, the
 // path of a file that holds it. A limit that is zero, negative or no number
-// means its default. All faults are reported at once, never with the value of
+// means its default. All errors are returned at once, never with the value of
 // a secret.
 //
-// The package owns reading and documenting; what a setting means belongs to
-// the program, which may give its struct a Validate method.
+// What a setting means is for the program, whose struct may have a Validate
+// method.
 package config

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Table gives the settings of T as a markdown table, which a README holds and
+// Table returns the settings of T as a markdown table, which a README holds and
 // a test compares.
 func Table[T any]() string {
 	var b strings.Builder

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// The ports to choose from: below those that systems give to outgoing
+// The ports to choose from: below those that systems use for outgoing
 // connections (32768 and up on Linux, 49152 elsewhere). Port 0 would ask for one
 // of those, which any connection may take before the program listens, or while
 // it is started again.
@@ -17,7 +17,7 @@ const (
 	highest = 32_000
 )
 
-// Addrs gives n different addresses 127.0.0.1:port on which nobody listens.
+// Addrs returns n different addresses 127.0.0.1:port on which no process listens.
 func Addrs(ctx context.Context, n int) ([]string, error) {
 	var addrs []string
 	for range 100 * (n + 1) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// New gives a logger that writes JSON lines to w from the given level on:
+// New returns a logger that writes JSON lines to w from the given level on:
 // debug, info, warn or error, in any case; empty means info. A line that is
 // written with the context of a traced request has its trace_id.
 func New(w io.Writer, level string) (*slog.Logger, error) {

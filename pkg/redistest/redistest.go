@@ -16,7 +16,7 @@ import (
 )
 
 // Start starts an empty redis-server without persistence on a free port of
-// 127.0.0.1 and gives its address. It is stopped when the test ends.
+// 127.0.0.1 and returns its address. It is stopped when the test ends.
 func Start(t testing.TB) string {
 	t.Helper()
 	return New(t, "--save", "", "--appendonly", "no").Addr()
@@ -31,8 +31,8 @@ type Server struct {
 	bus  string
 	args []string
 	cmd  *exec.Cmd
-	// said is what the server wrote since it was started.
-	said bytes.Buffer
+	// output is what the server wrote since it was started.
+	output bytes.Buffer
 	// ended is closed when the server is gone.
 	ended chan struct{}
 	// guard kills the server when this process ends without doing so itself.
@@ -46,7 +46,7 @@ func New(t testing.TB, args ...string) *Server {
 }
 
 // launch starts a redis-server, with a configuration file unless it is "", on
-// other ports when somebody else took those it was given.
+// other ports when another process took those it was to use.
 func launch(t testing.TB, file string, args ...string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -55,7 +55,7 @@ func launch(t testing.TB, file string, args ...string) *Server {
 		}
 		t.Skip("redis-server is not installed")
 	}
-	var fault error
+	var failure error
 	for range 3 {
 		s := &Server{t: t}
 		s.port, s.bus = freePorts(t)
@@ -67,11 +67,11 @@ func launch(t testing.TB, file string, args ...string) *Server {
 			s.args = append(s.args, "--cluster-port", s.bus)
 		}
 		t.Cleanup(s.Kill)
-		if fault = s.run(); fault == nil {
+		if failure = s.run(); failure == nil {
 			return s
 		}
 	}
-	t.Fatal(fault)
+	t.Fatal(failure)
 	return nil
 }
 
@@ -84,7 +84,7 @@ func (s *Server) Addr() string { return "127.0.0.1:" + s.port }
 func (s *Server) Kill() {
 	if s.guard != nil {
 		_ = s.guard.Process.Kill()
-		_ = s.guard.Wait() // it was killed, which is no fault
+		_ = s.guard.Wait() // it was killed, which is no failure
 	}
 	if s.cmd != nil {
 		_ = s.cmd.Process.Kill()
@@ -105,7 +105,7 @@ func (s *Server) Restart() {
 // Pause stops the server from answering while its connections stay open.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
-// Resume lets a paused server go on.
+// Resume continues a paused server.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig os.Signal) {
@@ -118,16 +118,16 @@ func (s *Server) signal(sig os.Signal) {
 // run starts the server and waits until it answers.
 func (s *Server) run() error {
 	s.t.Helper()
-	s.said.Reset()
+	s.output.Reset()
 	cmd := exec.CommandContext(context.Background(), "redis-server", s.args...) //nolint:gosec // a program of the machine
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                       // Ctrl-C must not reach it before the tests end
-	cmd.Stdout, cmd.Stderr = &s.said, &s.said
+	cmd.Stdout, cmd.Stderr = &s.output, &s.output
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
 	s.cmd, s.ended = cmd, make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its end is told by what it said
+		_ = cmd.Wait() // its output names the reason
 		close(s.ended)
 	}()
 	s.startGuard()
@@ -138,12 +138,12 @@ func (s *Server) run() error {
 		select {
 		case <-s.ended:
 			s.Kill() // the guard
-			return fmt.Errorf("redis-server ended: %s", s.said.String())
+			return fmt.Errorf("redis-server ended: %s", s.output.String())
 		case <-time.After(25 * time.Millisecond):
 		}
 	}
 	s.Kill()
-	return fmt.Errorf("redis-server does not answer after 15 seconds: %s", s.said.String())
+	return fmt.Errorf("redis-server does not answer after 15 seconds: %s", s.output.String())
 }
 
 // startGuard starts a shell that waits for the end of its standard input, which
@@ -162,7 +162,7 @@ func (s *Server) startGuard() {
 	s.guard = guard
 }
 
-// answers tells whether this server takes commands, and not another one that has
+// answers reports whether this server takes commands, and not another one that has
 // its port. While it loads its data it answers PING with an error.
 func (s *Server) answers() bool {
 	if reply, err := s.Ask("PING"); err != nil || reply != "PONG" {

@@ -15,7 +15,7 @@ import (
 // askWithin bounds one command.
 const askWithin = time.Second
 
-// Ask sends one command whose words hold no spaces, and gives the reply: its
+// Ask sends one command whose words hold no spaces, and returns the reply: its
 // text, or the texts of an array one a line. The reply of a server that refuses
 // is an error.
 func (s *Server) Ask(words ...string) (string, error) {

@@ -13,7 +13,7 @@ import (
 const slots = 16384
 
 // StartCluster starts a Redis Cluster of n masters that share the slots, and
-// gives their addresses.
+// returns their addresses.
 func StartCluster(t testing.TB, n int) (addrs []string) {
 	t.Helper()
 	for _, node := range startCluster(t, n) {
@@ -117,7 +117,7 @@ func StartWatched(t testing.TB, silent time.Duration) *Watched {
 	return w
 }
 
-// TakenOver tells whether all Sentinels name the replica as the master.
+// TakenOver reports whether all Sentinels name the replica as the master.
 func (w *Watched) TakenOver() bool {
 	host, port := hostPort(w.Replica.Addr())
 	for _, sentinel := range w.sentinels {

@@ -56,11 +56,11 @@ func Serve(ctx context.Context, servers ...Server) error {
 			ended <- s.run(ctx, listeners[i])
 		}()
 	}
-	var faults []error
+	var errs []error
 	for range servers {
-		faults = append(faults, <-ended)
+		errs = append(errs, <-ended)
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 // listen takes all addresses before the first request is served.

@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// Path gives the path of the file in a database URL for SQLite; false for every
+// Path returns the path of the file in a database URL for SQLite; false for every
 // other URL, and for a database in memory.
 func Path(databaseURL string) (string, bool) {
 	dialect, path, err := dialectOf(databaseURL)
@@ -17,8 +17,8 @@ func Path(databaseURL string) (string, bool) {
 }
 
 // Copy writes a copy of the SQLite file at path to a new file, as it was at one
-// moment; the program that keeps it may go on writing. The copy is on the disk
-// when Copy returns. ErrNotSQLite; an error when the new file is there already.
+// moment; the program that uses it may go on writing. The copy is on the disk
+// when Copy returns. ErrNotSQLite; an error when the new file exists.
 func Copy(ctx context.Context, path, to string) (err error) {
 	if _, err := head(path); err != nil {
 		return err
@@ -48,7 +48,7 @@ func sync(path string) (err error) {
 	return errors.Join(f.Chmod(0o600), f.Sync())
 }
 
-// ErrDamaged says that a database file is not whole.
+// ErrDamaged is returned for a database file that is damaged.
 var ErrDamaged = errors.New("the database file is damaged")
 
 // CheckFile reads a whole SQLite file. ErrNotSQLite, ErrDamaged.
@@ -68,7 +68,7 @@ func CheckFile(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// Empty tells whether the database of a URL has no table, or its SQLite file is
+// Empty reports whether the database of a URL has no table, or its SQLite file is
 // not there. The error never holds the password of the URL; ErrURL,
 // ErrUnreachable.
 func Empty(ctx context.Context, databaseURL string) (empty bool, err error) {

@@ -1,4 +1,4 @@
-// Package sqldb opens the SQL database a program is told to use by URL, SQLite
+// Package sqldb opens the SQL database that a URL names, SQLite
 // or Postgres, and brings its schema up to date.
 //
 // It owns connections, pragmas, pool sizes, migrations (goose) and the retry of

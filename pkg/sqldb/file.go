@@ -11,20 +11,20 @@ import (
 	"os"
 )
 
-// ErrNotSQLite says that a file is no SQLite database.
-var ErrNotSQLite = errors.New("the file is no SQLite database")
+// ErrNotSQLite is returned for a file that is not a SQLite database.
+var ErrNotSQLite = errors.New("the file is not a SQLite database")
 
 // How every SQLite file begins (SQLite file format, section 1.3).
 const (
 	magic        = "SQLite format 3\x00"
 	headerLength = 100
-	writeVersion = 18 // where it says how the file is written
+	writeVersion = 18 // the offset of the file format write version
 	inLogMode    = 2
 )
 
-// head gives the header of a SQLite file, else ErrNotSQLite.
+// head returns the header of a SQLite file. ErrNotSQLite.
 func head(path string) ([]byte, error) {
-	f, err := os.Open(path) //nolint:gosec // the caller says which
+	f, err := os.Open(path) //nolint:gosec // chosen by the caller
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func OpenFile(path string) (*sql.DB, error) {
 	}
 	q := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(5000)", "query_only(1)", "trusted_schema(0)"}}
 	if _, err := os.Stat(path + "-wal"); header[writeVersion] == inLogMode && errors.Is(err, fs.ErrNotExist) {
-		// Nobody has it open and all is in the file. Without this it could not be
-		// read in a folder that cannot be written to, where SQLite wants its log.
+		// No process has it open and everything is in the file. Without this it could
+		// not be read in a folder that is read-only, where SQLite would create its log.
 		q.Set("immutable", "1")
 	}
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())

@@ -24,7 +24,7 @@ func (db *DB) migrate(ctx context.Context, migrations fs.FS) error {
 		dialect = database.DialectPostgres
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
 		if err != nil {
-			return fmt.Errorf("make the migration lock: %w", err)
+			return fmt.Errorf("create the migration lock: %w", err)
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}

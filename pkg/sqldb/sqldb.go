@@ -37,8 +37,8 @@ const (
 var (
 	// ErrURL is returned for a database URL of no known form.
 	ErrURL = errors.New("database URL is neither sqlite:PATH nor postgres://…")
-	// ErrUnreachable says that the database does not answer, or not to us; it
-	// may do so later.
+	// ErrUnreachable is returned for a database that does not answer, or refuses
+	// this client, and may answer later.
 	ErrUnreachable = errors.New("database does not answer")
 )
 
@@ -94,14 +94,14 @@ func (db *DB) reach(ctx context.Context) error {
 	}
 }
 
-// CheckURL tells, without opening anything, whether a database URL has one of
+// CheckURL reports, without opening anything, whether a database URL has one of
 // the forms that Open takes. Its error, ErrURL, does not quote the URL.
 func CheckURL(databaseURL string) error {
 	_, _, err := dialectOf(databaseURL)
 	return err
 }
 
-// dialectOf gives the dialect of a URL and, for SQLite, the path in it.
+// dialectOf returns the dialect of a URL and, for SQLite, the path in it.
 func dialectOf(databaseURL string) (dialect Dialect, path string, err error) {
 	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok && strings.TrimPrefix(path, "//") != "" {
 		return SQLite, strings.TrimPrefix(path, "//"), nil
@@ -145,7 +145,7 @@ func openSQLite(path string) (*DB, error) {
 		return &DB{Dialect: SQLite, Writer: writer, Reader: writer}, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of the database: %w", err)
+		return nil, fmt.Errorf("create the folder of the database: %w", err)
 	}
 	if err := makePrivate(path); err != nil {
 		return nil, err
@@ -165,8 +165,8 @@ func openSQLite(path string) (*DB, error) {
 	return &DB{Dialect: SQLite, Writer: writer, Reader: reader}, nil
 }
 
-// makePrivate makes the file if it is not there, for its owner only. SQLite gives
-// the files beside it the same permissions.
+// makePrivate creates the file if it does not exist, for its owner only. SQLite
+// creates the files beside it with the same permissions.
 func makePrivate(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // named by the operator
 	if err != nil {
@@ -202,7 +202,7 @@ func (db *DB) Close() error {
 	return errors.Join(db.Reader.Close(), db.Writer.Close())
 }
 
-// Ping asks whether the database answers.
+// Ping returns an error unless the database answers.
 func (db *DB) Ping(ctx context.Context) error {
 	return db.Writer.PingContext(ctx)
 }

@@ -117,7 +117,7 @@ func isBusy(err error) bool {
 	return errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
-// IsUnique tells whether err is the violation of a unique index or primary key.
+// IsUnique reports whether err is the violation of a unique index or primary key.
 func IsUnique(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {

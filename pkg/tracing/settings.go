@@ -19,28 +19,28 @@ type Settings struct {
 	Disabled       bool   `env:"OTEL_SDK_DISABLED" default:"false" doc:"true disables traces"`
 }
 
-// Validate checks what one setting's type cannot say.
+// Validate checks what a setting's type does not.
 func (s *Settings) Validate() error {
 	if !s.on() {
 		return nil
 	}
-	var faults []error
+	var errs []error
 	if s.Protocol != "http/protobuf" {
-		faults = append(faults, errors.New("OTEL_EXPORTER_OTLP_PROTOCOL: only http/protobuf is spoken here"))
+		errs = append(errs, errors.New("OTEL_EXPORTER_OTLP_PROTOCOL: only http/protobuf is supported"))
 	}
 	if s.Exporter != "otlp" {
-		faults = append(faults, errors.New("OTEL_TRACES_EXPORTER: is neither otlp nor none"))
+		errs = append(errs, errors.New("OTEL_TRACES_EXPORTER: is neither otlp nor none"))
 	}
 	if u, err := url.Parse(s.url()); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		faults = append(faults, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: is not of the form http://host:port"))
+		errs = append(errs, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: is not of the form http://host:port"))
 	}
 	if _, err := s.headers(); err != nil {
-		faults = append(faults, err)
+		errs = append(errs, err)
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-// on tells whether there is somewhere to send spans.
+// on reports whether spans are sent.
 func (s *Settings) on() bool {
 	return !s.Disabled && s.Exporter != "none" && (s.Endpoint != "" || s.TracesEndpoint != "")
 }

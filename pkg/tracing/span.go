@@ -27,28 +27,27 @@ func (t *Tracer) Request(r *http.Request, method, route string) (context.Context
 	return ctx, Span{span}
 }
 
-// Call begins the span of one question to another program: which kind of
-// program, and what it is asked. Outside of a request that is traced it does
-// nothing, and gives ctx back.
+// Call begins the span of one call to another program: which kind of program, and
+// which operation. Outside of a traced request it does nothing and returns ctx.
 func Call(ctx context.Context, system, operation string) (context.Context, Span) {
 	return begin(ctx, trace.SpanKindClient, system, operation)
 }
 
-// Step is Call for work of our own.
-func Step(ctx context.Context, room, operation string) (context.Context, Span) {
-	return begin(ctx, trace.SpanKindInternal, room, operation)
+// Step begins the span of one step within this program.
+func Step(ctx context.Context, system, operation string) (context.Context, Span) {
+	return begin(ctx, trace.SpanKindInternal, system, operation)
 }
 
-func begin(ctx context.Context, kind trace.SpanKind, who, what string) (context.Context, Span) {
+func begin(ctx context.Context, kind trace.SpanKind, system, operation string) (context.Context, Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
 		return ctx, Span{}
 	}
-	ctx, span := parent.TracerProvider().Tracer(scope).Start(ctx, who+" "+what, trace.WithSpanKind(kind))
+	ctx, span := parent.TracerProvider().Tracer(scope).Start(ctx, system+" "+operation, trace.WithSpanKind(kind))
 	return ctx, Span{span}
 }
 
-// Failed is "" for nil and "failed" for an error that has no better word.
+// Failed returns "" for nil and "failed" for any other error.
 func Failed(err error) string {
 	if err == nil {
 		return ""
@@ -56,14 +55,14 @@ func Failed(err error) string {
 	return "failed"
 }
 
-// Set notes a word of ours about the step.
+// Set sets an attribute of the span.
 func (s Span) Set(key, value string) {
 	if s.span != nil {
 		s.span.SetAttributes(attribute.String(key, value))
 	}
 }
 
-// Answered notes the status of the answer to a request, and ends its span. From
+// Answered sets the status of the answer to a request, and ends its span. From
 // 500 on it is a failure.
 func (s Span) Answered(status int) {
 	if s.span == nil {
@@ -76,7 +75,7 @@ func (s Span) Answered(status int) {
 	s.span.End()
 }
 
-// End ends the step. failure is "" or a word of ours for what went wrong.
+// End ends the span. failure is "" or one of our names for what failed.
 func (s Span) End(failure string) {
 	if s.span == nil {
 		return

@@ -28,9 +28,8 @@ type Options struct {
 	Settings Settings
 	// Service and Version name the program.
 	Service, Version string
-	// Trusted tells of a request that it comes from a proxy whose traceparent is
-	// believed; nil means that none is. The request of anybody else begins a trace
-	// of its own.
+	// Trusted reports whether a request comes from a proxy whose traceparent is
+	// accepted; nil means that none is. Any other request begins a new trace.
 	Trusted func(*http.Request) bool
 	Log     *slog.Logger
 }
@@ -43,9 +42,9 @@ type Tracer struct {
 	trusted  func(*http.Request) bool
 }
 
-// Start gives a Tracer, or nil when the settings name no collector. The
-// collector need not be there: spans that it does not take are dropped, and a
-// word about that goes to the log at most once a minute.
+// Start returns a Tracer, or nil when the settings name no collector. The
+// collector may be down: spans that it does not accept are dropped, which is
+// logged at most once a minute.
 func Start(ctx context.Context, o Options) (*Tracer, error) {
 	s := o.Settings
 	if !s.on() {
@@ -57,7 +56,7 @@ func Start(ctx context.Context, o Options) (*Tracer, error) {
 	}
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(s.url()), otlptracehttp.WithHeaders(headers))
 	if err != nil {
-		return nil, fmt.Errorf("open the way to the collector of traces: %w", err)
+		return nil, fmt.Errorf("tracing: create the exporter: %w", err)
 	}
 	described, err := resource.New(ctx,
 		resource.WithAttributes(
@@ -65,12 +64,12 @@ func Start(ctx context.Context, o Options) (*Tracer, error) {
 			attribute.String("service.version", o.Version), attribute.String("service.instance.id", rand.Text())),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("describe this program for traces: %w", err), exporter.Shutdown(ctx))
+		return nil, errors.Join(fmt.Errorf("tracing: describe this program: %w", err), exporter.Shutdown(ctx))
 	}
 	if o.Trusted == nil {
 		o.Trusted = func(*http.Request) bool { return false }
 	}
-	otel.SetErrorHandler(&complaints{log: o.Log, url: s.url(), now: time.Now})
+	otel.SetErrorHandler(&errorLog{log: o.Log, url: s.url(), now: time.Now})
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
 	return &Tracer{provider: provider, tracer: provider.Tracer(scope), trusted: o.Trusted}, nil
 }
@@ -90,8 +89,8 @@ func (t *Tracer) Stop(ctx context.Context) {
 	}
 }
 
-// complaints logs what the exporter says by itself.
-type complaints struct {
+// errorLog logs the errors of the exporter.
+type errorLog struct {
 	log *slog.Logger
 	url string
 	now func() time.Time
@@ -101,11 +100,11 @@ type complaints struct {
 }
 
 // Handle implements otel.ErrorHandler.
-func (c *complaints) Handle(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := c.now(); now.Sub(c.last) >= time.Minute {
-		c.last = now
-		c.log.Warn("traces are lost", "error", strings.ReplaceAll(err.Error(), c.url, "the collector"))
+func (l *errorLog) Handle(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.now(); now.Sub(l.last) >= time.Minute {
+		l.last = now
+		l.log.Warn("traces are lost", "error", strings.ReplaceAll(err.Error(), l.url, "the collector"))
 	}
 }

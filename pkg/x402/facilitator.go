@@ -12,7 +12,7 @@ type Request struct {
 }
 
 // VerifyResponse is a facilitator's answer to /verify. IsValid is nil when the
-// answer does not say, which must never be read as yes.
+// answer does not contain it, which must never be read as true.
 type VerifyResponse struct {
 	IsValid        *bool  `json:"isValid"`
 	InvalidReason  string `json:"invalidReason,omitempty"`
@@ -20,9 +20,9 @@ type VerifyResponse struct {
 	Payer          string `json:"payer,omitempty"`
 }
 
-// SettleResponse is a facilitator's answer to /settle, and what a seller gives
+// SettleResponse is a facilitator's answer to /settle, and what a seller sends
 // the buyer in HeaderPaymentResponse. Success is nil when the answer does not
-// say, which must never be read as yes nor as no.
+// contain it, which must never be read as true nor as false.
 type SettleResponse struct {
 	Success      *bool  `json:"success"`
 	ErrorReason  string `json:"errorReason,omitempty"`

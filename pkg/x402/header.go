@@ -13,13 +13,13 @@ import (
 // MaxHeader bounds a payment header, in bytes of base64.
 const MaxHeader = 16 << 10
 
-// Faults of a header.
+// Errors of a header.
 var (
 	ErrHeaderSize   = errors.New("payment header is empty or too large")
 	ErrHeaderBase64 = errors.New("payment header is not base64 with the standard alphabet and padding")
 )
 
-// Encode gives v as a header value: base64 (RFC 4648 §4, the only alphabet
+// Encode returns v as a header value: base64 (RFC 4648 §4, the only alphabet
 // official clients read) of its JSON.
 func Encode(v any) (string, error) {
 	text, err := json.Marshal(v)
@@ -38,8 +38,7 @@ func Decode(header string, v any) error {
 		return ErrHeaderSize
 	}
 	text, err := base64.StdEncoding.Strict().DecodeString(header)
-	if err != nil || strings.ContainsAny(header, "\r\n") { // the decoder passes over line ends
-
+	if err != nil || strings.ContainsAny(header, "\r\n") { // the decoder skips line ends
 		return ErrHeaderBase64
 	}
 	return strictjson.Unmarshal(text, v, strictjson.Rules{AllowUnknown: true, AllowNull: true})

@@ -25,14 +25,14 @@ var v1Names = map[string]string{
 	"eip155:324705682": "skale-base-sepolia",
 }
 
-// V1Name gives the version 1 name of a CAIP-2 network, or false.
+// V1Name returns the version 1 name of a CAIP-2 network, or false.
 func V1Name(network string) (string, bool) {
 	name, ok := v1Names[network]
 	return name, ok
 }
 
-// ChainID gives the chain id of a CAIP-2 network in the namespace eip155, or
-// false when it is of no such form.
+// ChainID returns the chain id of a CAIP-2 network in the namespace eip155, or
+// false when it has another form.
 func ChainID(network string) (*big.Int, bool) {
 	digits, ok := strings.CutPrefix(network, "eip155:")
 	if !ok || digits == "" || len(digits) > 32 || strings.Trim(digits, "0123456789") != "" || digits[0] == '0' {

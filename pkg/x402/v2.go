@@ -30,7 +30,7 @@ type PaymentRequired struct {
 	Extensions  map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
-// Resource says what is paid for. Buyers send it back unsigned.
+// Resource is what is paid for. Buyers send it back unsigned.
 type Resource struct {
 	URL         string   `json:"url"`
 	Description string   `json:"description,omitempty"`

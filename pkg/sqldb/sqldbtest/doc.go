@@ -1,8 +1,8 @@
-// Package sqldbtest gives tests fresh SQLite and Postgres databases. It is for
-// _test.go files only.
+// Package sqldbtest creates fresh SQLite and Postgres databases for tests. Only
+// _test.go files import it.
 //
-// Postgres is started once a test process from the programs of the machine, on
+// Postgres is started once per test process from the programs of the machine, on
 // a free port and in a folder of its own, and stopped with the process. Where
-// it is not installed, a person's run goes on without it and says so; with CI
-// set in the environment the test fails.
+// it is not installed, tests run without it and log that; with CI set in the
+// environment they fail.
 package sqldbtest

@@ -76,7 +76,7 @@ func try() (*server, error) {
 	return started, started.wait()
 }
 
-// find gives the folder of the newest installed Postgres, or "".
+// find returns the folder of the newest installed Postgres, or "".
 func find() string {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err == nil && len(found) > 0 {
@@ -92,7 +92,7 @@ func find() string {
 }
 
 // unprivileged lets root start Postgres, which refuses to run as root, as the
-// user postgres (or nobody), and hands the folder to that user.
+// user postgres (or nobody), and makes that user the owner of the folder.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	attributes := &syscall.SysProcAttr{}
 	if os.Getuid() != 0 {

@@ -14,7 +14,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// URLs gives the URL of a fresh, empty database for each backend: "sqlite"
+// URLs returns the URL of a fresh, empty database for each backend: "sqlite"
 // always, "postgres" where it is installed.
 func URLs(t testing.TB) map[string]string {
 	t.Helper()
@@ -25,7 +25,7 @@ func URLs(t testing.TB) map[string]string {
 	return urls
 }
 
-// SQLite gives the URL of a SQLite file that does not exist yet.
+// SQLite returns the URL of a SQLite file that does not exist yet.
 func SQLite(t testing.TB) string {
 	t.Helper()
 	return "sqlite:" + filepath.Join(t.TempDir(), "test.db")
@@ -36,7 +36,7 @@ var (
 	databases atomic.Int64
 )
 
-// Postgres gives the URL of an empty database that is dropped after the test,
+// Postgres returns the URL of an empty database that is dropped after the test,
 // or "" where Postgres is not installed and CI is not set.
 func Postgres(t testing.TB) string {
 	t.Helper()
@@ -48,7 +48,7 @@ func Postgres(t testing.TB) string {
 		if os.Getenv("CI") != "" {
 			t.Fatal("Postgres is not installed, and CI is set")
 		}
-		t.Log("Postgres is not installed: this backend is left out")
+		t.Log("Postgres is not installed: this backend is skipped")
 		return ""
 	}
 	name := fmt.Sprintf("test_%d", databases.Add(1))

@@ -52,21 +52,21 @@ func New(t testing.TB) *Collector {
 	return c
 }
 
-// Spans gives everything that came so far.
+// Spans returns all spans received so far.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Span(nil), c.spans...)
 }
 
-// Headers gives the headers of each message.
+// Headers returns the headers of each message.
 func (c *Collector) Headers() []http.Header {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]http.Header(nil), c.heads...)
 }
 
-// Wait waits until the spans satisfy holds, and gives them.
+// Wait waits until the spans satisfy holds, and returns them.
 func (c *Collector) Wait(t testing.TB, within time.Duration, holds func([]Span) bool) []Span {
 	t.Helper()
 	for deadline := time.Now().Add(within); ; time.Sleep(50 * time.Millisecond) {

@@ -1,4 +1,4 @@
-// Command program tells its version, as every program of Pforte does.
+// Command program prints its version, as every program of Pforte does.
 package main
 
 import (
