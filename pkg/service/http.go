@@ -128,7 +128,7 @@ func recovered(next echo.HandlerFunc) echo.HandlerFunc {
 		defer func() {
 			switch p := recover(); p {
 			case nil:
-			case http.ErrAbortHandler: //nolint:errorlint // net/http compares it so
+			case http.ErrAbortHandler: // net/http compares it so
 				panic(p)
 			default:
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

@@ -33,7 +33,7 @@ func (b *buffer) String() string {
 }
 
 // run runs a service on free ports and returns its log and the channel of its end.
-func run(t *testing.T, ctx context.Context, s service.Settings, ready func(addr, admin net.Addr), parts service.Parts) (*buffer, <-chan error) {
+func run(ctx context.Context, t *testing.T, s service.Settings, ready func(addr, admin net.Addr), parts service.Parts) (*buffer, <-chan error) {
 	t.Helper()
 	log := &buffer{}
 	svc, err := service.New(ctx, "test", service.Process{Stderr: log, Version: "v1", Ready: ready}, s)
@@ -50,7 +50,7 @@ func TestAServiceListensFirstAndAnswersStartingUntilItIsOpen(t *testing.T) {
 	defer stop()
 	open, ready := make(chan struct{}), make(chan string, 1)
 	var closed, worked bool
-	log, ended := run(t, ctx, service.Settings{Addr: addrs[0], AdminAddr: addrs[1]}, func(a, _ net.Addr) { ready <- a.String() }, service.Parts{
+	log, ended := run(ctx, t, service.Settings{Addr: addrs[0], AdminAddr: addrs[1]}, func(a, _ net.Addr) { ready <- a.String() }, service.Parts{
 		Open:       func(context.Context) (http.Handler, error) { <-open; return http.NotFoundHandler(), nil },
 		Background: []func(context.Context){func(ctx context.Context) { <-ctx.Done(); worked = true }},
 		Close:      func(context.Context) error { closed = worked; return nil },
@@ -104,7 +104,7 @@ func addresses(t *testing.T) (addrs [2]string, ctx context.Context, stop context
 
 func TestAServiceThatCannotOpenClosesAndReturnsTheError(t *testing.T) {
 	broken, closed := errors.New("broken"), false
-	_, ended := run(t, t.Context(), service.Settings{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}, nil, service.Parts{
+	_, ended := run(t.Context(), t, service.Settings{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}, nil, service.Parts{
 		Open:  func(context.Context) (http.Handler, error) { return nil, broken },
 		Close: func(context.Context) error { closed = true; return nil },
 	})
@@ -115,7 +115,7 @@ func TestAServiceThatCannotOpenClosesAndReturnsTheError(t *testing.T) {
 
 func TestAStopWhileItOpensIsNoFailure(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	_, ended := run(t, ctx, service.Settings{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}, nil, service.Parts{
+	_, ended := run(ctx, t, service.Settings{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}, nil, service.Parts{
 		Open: func(ctx context.Context) (http.Handler, error) { stop(); return nil, ctx.Err() },
 	})
 	if err := <-ended; err != nil {
@@ -127,7 +127,7 @@ func TestAServiceThatStopsIsNotReadyAndServesOn(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ready := make(chan string, 1)
-	_, ended := run(t, ctx, service.Settings{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", ShutdownDelay: 500 * time.Millisecond},
+	_, ended := run(ctx, t, service.Settings{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", ShutdownDelay: 500 * time.Millisecond},
 		func(a, _ net.Addr) { ready <- a.String() },
 		service.Parts{Open: func(context.Context) (http.Handler, error) { return http.NotFoundHandler(), nil }})
 	url := "http://" + <-ready
@@ -161,7 +161,7 @@ func TestAServiceThatStopsIsNotReadyAndServesOn(t *testing.T) {
 func TestOnlyAReadIsARequestForReadiness(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ready := make(chan string, 1)
-	_, ended := run(t, ctx, service.Settings{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}, func(a, _ net.Addr) { ready <- a.String() },
+	_, ended := run(ctx, t, service.Settings{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}, func(a, _ net.Addr) { ready <- a.String() },
 		service.Parts{Open: func(context.Context) (http.Handler, error) { return http.NotFoundHandler(), nil }})
 	resp, err := http.Post("http://"+<-ready+service.ReadyPath, "", nil)
 	if err != nil {
@@ -172,7 +172,9 @@ func TestOnlyAReadIsARequestForReadiness(t *testing.T) {
 		t.Errorf("a POST gets %d", resp.StatusCode)
 	}
 	stop()
-	<-ended
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestAStoreThatMayComeIsWaitedFor(t *testing.T) {
