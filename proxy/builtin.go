@@ -32,7 +32,7 @@ func prepare(version string) error {
 		"that file with the settings of the environment; the commands are Caddy's own."
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "healthcheck",
-		Short: "Asks the proxy that runs on this machine whether it lives",
+		Short: "Checks that the proxy on this machine runs",
 		Func:  healthcheck,
 	})
 	if err := errors.Join(replicas("AUTH"), replicas("VERIFIER"), sites(), traces(), unsetEmpty()); err != nil {
@@ -43,10 +43,10 @@ func prepare(version string) error {
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("hand the Caddyfile over: %w", err)
+		return fmt.Errorf("pass the Caddyfile to Caddy: %w", err)
 	}
 	go func() {
-		_, _ = io.WriteString(w, configuration) // only fails when nobody reads any more
+		_, _ = io.WriteString(w, configuration) // fails only when the reader is closed
 		_ = w.Close()
 	}()
 	os.Stdin = r
@@ -54,7 +54,7 @@ func prepare(version string) error {
 	return nil
 }
 
-// unsetEmpty lets an empty setting count as none, as in the other programs: to
+// unsetEmpty treats an empty setting as none, as in the other programs: to
 // Caddy the two differ.
 func unsetEmpty() error {
 	for _, match := range setting.FindAllStringSubmatch(configuration, -1) {
@@ -68,9 +68,9 @@ func unsetEmpty() error {
 	return nil
 }
 
-// replicas lets the addresses of a service be parted by spaces or commas, where
-// Caddy wants spaces, and says by NAME_REPLICAS which snippet of the Caddyfile
-// spreads requests over them.
+// replicas accepts the addresses of a service separated by spaces or commas, where
+// Caddy wants spaces, and selects by NAME_REPLICAS the snippet of the Caddyfile
+// that distributes requests over them.
 func replicas(service string) error {
 	addresses := strings.FieldsFunc(os.Getenv(service+"_UPSTREAM"), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	several := "one"
@@ -85,7 +85,7 @@ func replicas(service string) error {
 	return nil
 }
 
-// sites lets the addresses of the site be parted by commas without a space, where
+// sites accepts the addresses of the site separated by commas without a space, where
 // Caddy wants one.
 func sites() error {
 	addresses := strings.FieldsFunc(os.Getenv("SITE_ADDRESS"), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
@@ -95,7 +95,7 @@ func sites() error {
 	return nil
 }
 
-// traces says by TRACING_SWITCH whether requests are traced: when the standard
+// traces selects by TRACING_SWITCH whether requests are traced: when the standard
 // settings of OpenTelemetry name a collector, as in the services.
 func traces() error {
 	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")

@@ -68,6 +68,6 @@ func TestTheReadmeHasEverySetting(t *testing.T) {
 	slices.Sort(taken)
 	slices.Sort(told)
 	if taken = slices.Compact(taken); !slices.Equal(taken, told) {
-		t.Errorf("the Caddyfile takes\n%s\nthe README tells\n%s", strings.Join(taken, "\n"), strings.Join(told, "\n"))
+		t.Errorf("the Caddyfile has\n%s\nthe README lists\n%s", strings.Join(taken, "\n"), strings.Join(told, "\n"))
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 func TestAServiceThatIsAwayIsABadGateway(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	h.verifier.Close()
 	h.app.Close()
 	english(t, h.ask(t, "POST", "/v1/verify/chain-transaction", "{}"), 502, "service_unavailable", true)
@@ -28,7 +28,7 @@ func TestAServiceThatHangsIsAGatewayTimeout(t *testing.T) {
 	hang := func(http.ResponseWriter, *http.Request) { <-leave }
 	auth, verifier := stand(t, "", hang), stand(t, "", hang)
 	t.Cleanup(func() { close(leave) })
-	h := household(t, map[string]string{
+	h := openSite(t, map[string]string{
 		"AUTH_UPSTREAM": auth.addr(), "VERIFIER_UPSTREAM": verifier.addr(), "AUTH_TIMEOUT": "300ms", "VERIFIER_TIMEOUT": "300ms",
 	})
 	german(t, h.ask(t, "POST", "/api/v1/auth/login", "{}"), 504)
@@ -42,7 +42,7 @@ func TestAServiceThatHangsIsAGatewayTimeout(t *testing.T) {
 func TestAServiceThatHangsUpIsABadGatewayAndIsNotAskedTwice(t *testing.T) {
 	t.Parallel()
 	verifier := stand(t, "", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	h := household(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
+	h := openSite(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
 	english(t, h.ask(t, "POST", "/v1/verify/chain-transaction", "{}"), 502, "service_unavailable", true)
 	if n := len(verifier.asked()); n != 1 {
 		t.Errorf("a paid call was sent %d times", n)
@@ -52,7 +52,7 @@ func TestAServiceThatHangsUpIsABadGatewayAndIsNotAskedTwice(t *testing.T) {
 func TestARequestWaitsForAServiceThatRestarts(t *testing.T) {
 	t.Parallel()
 	addr := "127.0.0.1:" + freePort(t)
-	h := household(t, map[string]string{"AUTH_UPSTREAM": addr})
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": addr})
 	time.AfterFunc(500*time.Millisecond, func() {
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
@@ -73,7 +73,7 @@ func TestARequestWaitsForAServiceThatRestarts(t *testing.T) {
 func TestOneOfSeveralReplicasMayBeAway(t *testing.T) {
 	t.Parallel()
 	one := stand(t, "one", nil)
-	h := household(t, map[string]string{"AUTH_UPSTREAM": one.addr() + " 127.0.0.1:" + freePort(t)})
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": one.addr() + " 127.0.0.1:" + freePort(t)})
 	for range 10 {
 		if got := h.ask(t, "POST", "/api/v1/auth/login", "{}"); got.body != "one" {
 			t.Errorf("got %d %s", got.StatusCode, got.body)
@@ -81,7 +81,7 @@ func TestOneOfSeveralReplicasMayBeAway(t *testing.T) {
 	}
 }
 
-// Nobody can take a service away from others by what he sends.
+// No client can make a service unavailable to others.
 func TestAFailedRequestDoesNotTakeTheServiceFromOthers(t *testing.T) {
 	t.Parallel()
 	auth := stand(t, "auth", func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +90,7 @@ func TestAFailedRequestDoesNotTakeTheServiceFromOthers(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "auth")
 	})
-	h := household(t, map[string]string{"AUTH_UPSTREAM": auth.addr()})
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.addr()})
 	h.ask(t, "POST", "/api/v1/auth/fail", "{}")
 	h.ask(t, "POST", "/api/v1/auth/login", strings.Repeat("x", 2<<20))
 	started := time.Now()
@@ -109,7 +109,7 @@ func TestTheServicesOwnWordOnABodyTooLargeArrives(t *testing.T) {
 			}
 		}
 	}
-	h := household(t, map[string]string{
+	h := openSite(t, map[string]string{
 		"AUTH_UPSTREAM":     stand(t, "", refuse(64<<10, 413)).addr(),
 		"VERIFIER_UPSTREAM": stand(t, "", refuse(16<<10, 400)).addr(),
 	})
@@ -128,7 +128,7 @@ func TestTheServicesOwnWordOnABodyTooLargeArrives(t *testing.T) {
 
 func TestABodyFarTooLargeIsRefusedAtTheDoor(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	large := strings.Repeat("x", 1_000_001)
 	german(t, h.ask(t, "POST", "/api/v1/auth/login", large), 413)
 	english(t, h.ask(t, "POST", "/v1/verify/chain-transaction", large), 400, "invalid_request", false)
@@ -136,7 +136,7 @@ func TestABodyFarTooLargeIsRefusedAtTheDoor(t *testing.T) {
 	if n := len(h.auth.asked()) + len(h.verifier.asked()); n != 0 {
 		t.Errorf("%d requests arrived", n)
 	}
-	// A body whose length nobody said is counted as it comes.
+	// A body without a length is counted as it comes.
 	german(t, h.send(t, "POST", "/api/v1/auth/login", io.LimitReader(zeros{}, 1_000_001)), 413)
 	english(t, h.send(t, "POST", "/v1/verify/chain-transaction", io.LimitReader(zeros{}, 1_000_001)), 400, "invalid_request", false)
 }

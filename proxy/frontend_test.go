@@ -66,7 +66,7 @@ func TestFilesOutsideTheSiteStayHidden(t *testing.T) {
 func TestAFrontendsServerGetsWhatNobodyElseTakes(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "frontend", nil)
-	h := household(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr(), "FRONTEND_ROOT": site(t), "APP_UPSTREAM": ""})
+	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr(), "FRONTEND_ROOT": site(t), "APP_UPSTREAM": ""})
 	for _, path := range []string{"/", "/lists/3", "/.well-known/security.txt", "/v2"} {
 		if got := h.ask(t, "GET", path, ""); got.body != "frontend" {
 			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
@@ -83,7 +83,7 @@ func TestAFrontendsServerGetsWhatNobodyElseTakes(t *testing.T) {
 
 func TestPagesAreCompressedAndJSONIsNot(t *testing.T) {
 	t.Parallel()
-	h := household(t, map[string]string{"FRONTEND_ROOT": site(t)})
+	h := openSite(t, map[string]string{"FRONTEND_ROOT": site(t)})
 	h.auth.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, strings.Repeat("x", 5000))

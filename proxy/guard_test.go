@@ -17,7 +17,7 @@ import (
 
 func TestTheGuardAnswersForTheApplication(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	for _, c := range []struct {
 		method, cookie, token string
 		status                int
@@ -45,12 +45,12 @@ func TestTheGuardAnswersForTheApplication(t *testing.T) {
 	}
 }
 
-// The session cookie is sent anew by any answer to who is logged in, and many
-// browsers ask for nothing but the application.
+// The session cookie is sent again with any answer to a logged-in user, and many
+// browsers use nothing but the application.
 func TestTheGuardsCookiesReachTheBrowserBesideTheApplications(t *testing.T) {
 	t.Parallel()
 	themes := stand(t, "themes", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Set-Cookie", "theme=dark") })
-	h := household(t, map[string]string{"APP_UPSTREAM": themes.addr()})
+	h := openSite(t, map[string]string{"APP_UPSTREAM": themes.addr()})
 	got := h.ask(t, "GET", "/api/v1/lists?old", "", "Cookie", "svc.sid=member").Header.Values("Set-Cookie")
 	want := []string{"svc.sid=member; Path=/; HttpOnly", "csrf-token=new; Expires=Sat, 28 Nov 2026 10:00:00 GMT", "theme=dark"}
 	if !slices.Equal(got, want) {
@@ -63,7 +63,7 @@ func TestTheGuardsCookiesReachTheBrowserBesideTheApplications(t *testing.T) {
 
 func TestTheClientsQueryIsTheApplicationsNotTheGuards(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	got := h.ask(t, "GET", "/api/v1/lists?role=admin", "", "Cookie", "svc.sid=member")
 	if got.StatusCode != 200 {
 		t.Errorf("%d %s", got.StatusCode, got.body)
@@ -72,7 +72,7 @@ func TestTheClientsQueryIsTheApplicationsNotTheGuards(t *testing.T) {
 
 func TestTheApplicationIsToldWhoAsksAndNeverGetsTheSession(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	for cookies, want := range map[string]string{
 		"svc.sid=member":                                              "",
 		"a=1; svc.sid=member; b=2":                                    "a=1; b=2",
@@ -102,7 +102,7 @@ func TestTheApplicationIsToldWhoAsksAndNeverGetsTheSession(t *testing.T) {
 func TestOurCookiesReachAuthAlone(t *testing.T) {
 	t.Parallel()
 	other := stand(t, "other", nil)
-	h := household(t, map[string]string{"FRONTEND_UPSTREAM": other.addr(), "APP_NAME": "haus", "ROUTES": `handle /open/* {
+	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": other.addr(), "APP_NAME": "haus", "ROUTES": `handle /open/* {
 		reverse_proxy ` + other.addr() + `
 	}
 	handle /guarded/* {
@@ -137,7 +137,7 @@ func TestAnApplicationCannotSetOurCookies(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusEarlyHints)
 	})
-	h := household(t, map[string]string{"APP_UPSTREAM": app.addr(), "FRONTEND_UPSTREAM": app.addr(), "VERIFIER_UPSTREAM": app.addr()})
+	h := openSite(t, map[string]string{"APP_UPSTREAM": app.addr(), "FRONTEND_UPSTREAM": app.addr(), "VERIFIER_UPSTREAM": app.addr()})
 	for _, path := range []string{"/api/v1/lists", "/page", "/v1/x"} {
 		if got := h.ask(t, "GET", path, "", "Cookie", "svc.sid=member").Header["Set-Cookie"]; !slices.Equal(got, own) {
 			t.Errorf("%s: the answer sets %q", path, got)
@@ -168,7 +168,7 @@ func TestAnAnswerWithARenewedSessionIsForNoCache(t *testing.T) {
 			w.WriteHeader(http.StatusNotModified)
 		}
 	})
-	h := household(t, map[string]string{"APP_UPSTREAM": app.addr()})
+	h := openSite(t, map[string]string{"APP_UPSTREAM": app.addr()})
 	got := h.ask(t, "GET", "/api/v1/lists?old", "", "Cookie", "svc.sid=member").Header
 	if len(got["Set-Cookie"]) != 2 || got.Get("Cache-Control") != "private, no-store" || len(got["Cache-Control"]) != 1 {
 		t.Errorf("with a new cookie: %s", got)
@@ -189,7 +189,7 @@ func TestAnAnswerWithARenewedSessionIsForNoCache(t *testing.T) {
 func TestOnlyWhatIsNamedIsPublic(t *testing.T) {
 	t.Parallel()
 	app := stand(t, "app", nil)
-	h := household(t, map[string]string{"FRONTEND_UPSTREAM": app.addr(), "FRONTEND_PUBLIC": "/ /assets/* /login"})
+	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": app.addr(), "FRONTEND_PUBLIC": "/ /assets/* /login"})
 	for target, public := range map[string]bool{
 		"/": true, "/?x=/lists": true, "/login": true, "/login?next=%2F": true, "/assets/": true, "/assets/app.js": true, "/assets/a%2Fb": true,
 		"/lists": false, "/login/": false, "/login2": false, "/Login": false, "/%6cogin": false, "/assets": false, "/ASSETS/x": false, "/%61ssets/x": false,
@@ -206,7 +206,7 @@ func TestOnlyWhatIsNamedIsPublic(t *testing.T) {
 			t.Errorf("%s with a session: %d", target, status)
 		}
 		if told := app.last(t).Header.Get("X-Auth-User-Id"); told == "7" == public {
-			t.Errorf("%s: the application is told %q", target, told)
+			t.Errorf("%s: the application got %q", target, told)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestThePageAboutHouseholdsGuardsAllButWhatItNames(t *testing.T) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		settings[name] = strings.ReplaceAll(strings.Trim(value, `"`), "127.0.0.1:3000", app.addr())
 	}
-	h := household(t, settings)
+	h := openSite(t, settings)
 	for path, want := range map[string]int{
 		"/": 200, "/login": 200, "/assets/app.js": 200, "/favicon.ico": 200,
 		"/api/v1/lists": 401, "/uploads/1.jpg": 401, "/socket.io/?EIO=4": 401, "/graphql": 401, "/calendar.ics": 401, "/api/v1": 404, "/api/v2/lists": 404,
@@ -248,7 +248,7 @@ func TestThePageAboutHouseholdsGuardsAllButWhatItNames(t *testing.T) {
 func TestNobodyPassesWhomAuthDoesNotName(t *testing.T) {
 	t.Parallel()
 	silent := stand(t, "", func(http.ResponseWriter, *http.Request) {})
-	h := household(t, map[string]string{"AUTH_UPSTREAM": silent.addr()})
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": silent.addr()})
 	got := h.ask(t, "GET", "/api/v1/lists", "", forged...)
 	if n := len(h.app.asked()); got.StatusCode != 502 || n != 0 {
 		t.Errorf("%d, %d requests passed", got.StatusCode, n)
@@ -257,7 +257,7 @@ func TestNobodyPassesWhomAuthDoesNotName(t *testing.T) {
 
 func TestNobodyPassesWhileAuthIsAway(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	h.auth.Close()
 	german(t, h.ask(t, "GET", "/api/v1/lists", "", "Cookie", "svc.sid=member"), 502)
 	if n := len(h.app.asked()); n != 0 {
@@ -268,7 +268,7 @@ func TestNobodyPassesWhileAuthIsAway(t *testing.T) {
 func TestAnAdminRouteWantsAnAdmin(t *testing.T) {
 	t.Parallel()
 	photos := stand(t, "photos", nil)
-	h := household(t, map[string]string{"ROUTES": `handle /photos/* {
+	h := openSite(t, map[string]string{"ROUTES": `handle /photos/* {
 		import require_admin
 		reverse_proxy ` + photos.addr() + `
 	}`})
@@ -294,7 +294,7 @@ func TestAWebSocketPassesTheGuard(t *testing.T) {
 		_, _ = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: %s\r\nConnection: Upgrade\r\n\r\n", r.Header.Get("Upgrade"))
 		_, _ = io.Copy(conn, buffered)
 	})
-	h := household(t, map[string]string{"APP_UPSTREAM": app.addr()})
+	h := openSite(t, map[string]string{"APP_UPSTREAM": app.addr()})
 	if got := h.raw(t, websocket("")); got != "HTTP/1.1 401 Unauthorized" {
 		t.Errorf("without a session: %s", got)
 	}
@@ -344,7 +344,7 @@ func TestALargeUploadStreamsThroughTheGuard(t *testing.T) {
 		}
 		length <- n + 1024
 	})
-	h := household(t, map[string]string{"APP_UPSTREAM": app.addr()})
+	h := openSite(t, map[string]string{"APP_UPSTREAM": app.addr()})
 	r, w := io.Pipe()
 	go func() {
 		_, _ = io.CopyN(w, rand.Reader, 1<<20)
@@ -371,7 +371,7 @@ func (zeros) Read(p []byte) (int, error) {
 
 func TestALargeUploadWithoutASessionIsNotReadToItsEnd(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	r, w := io.Pipe()
 	t.Cleanup(func() { _ = w.Close() })
 	go func() { _, _ = io.CopyN(w, zeros{}, 1<<20) }() // and never more

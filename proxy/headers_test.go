@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// forged is what a client sends to pass for somebody else.
+// forged is what a client sends to pass for another user.
 var forged = []string{
 	"X-Auth-User-Id", "1", "X-Auth-Username", "root", "X-Auth-Role", "admin", "X-Auth-Other", "x", "x-auth-role", "admin",
 	"X_Auth_Role", "admin", "X-Auth_Role", "admin", "X.Auth.Role", "admin",
@@ -32,11 +32,11 @@ var forged = []string{
 	"X-Cluster-Client-Ip", "6.6.6.6", "Fly-Client-Ip", "6.6.6.6", "X-Sendfile-Type", "X-Accel-Redirect", "X-Accel-Mapping", "/=/", "X-Accel-Redirect", "/x",
 }
 
-// Behind a proxy that is trusted to tell the client's address, too.
+// Behind a proxy whose word on the client's address is trusted, too.
 func TestATrustedProxyCannotSayWhoAsks(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "frontend", nil)
-	h := household(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr(), "TRUSTED_PROXIES": "127.0.0.1/32"})
+	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr(), "TRUSTED_PROXIES": "127.0.0.1/32"})
 	h.ask(t, "GET", "/page", "", forged...)
 	for i := 0; i < len(forged); i += 2 {
 		name := http.CanonicalHeaderKey(forged[i])
@@ -54,7 +54,7 @@ func TestATrustedProxyCannotSayWhoAsks(t *testing.T) {
 // What looks like them and is not.
 func TestOrdinaryHeadersArrive(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	ordinary := []string{"Authorization", "Bearer x", "X-User-Agent", "grpc-web", "Client-Hint", "x", "X-Requested-With", "XMLHttpRequest", "Range", "bytes=0-1", "If-None-Match", "x", "Remote", "x", "X-Csrf-Token", "x"}
 	h.ask(t, "GET", "/api/v1/lists", "", append([]string{"Cookie", "svc.sid=member"}, ordinary...)...)
 	for i := 0; i < len(ordinary); i += 2 {
@@ -67,7 +67,7 @@ func TestOrdinaryHeadersArrive(t *testing.T) {
 func TestForgedHeadersNeverArrive(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "frontend", nil)
-	h := household(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
+	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
 	for path, service := range map[string]*upstream{
 		"/api/v1/auth/me": h.auth, "/v1/verify/chain-transaction": h.verifier, "/api/v1/lists": h.app, "/page": frontend,
 	} {
@@ -90,7 +90,7 @@ func TestForgedHeadersNeverArrive(t *testing.T) {
 
 func TestTheGuardIsAskedWithTheRealMethodAndPath(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	headers := append([]string{"Cookie", "svc.sid=member", "X-CSRF-Token", csrfToken}, forged...)
 	h.ask(t, "DELETE", "/api/v1/lists/3?x=1", "", headers...)
 	got := h.auth.last(t)
@@ -110,7 +110,7 @@ func TestTheGuardIsAskedWithTheRealMethodAndPath(t *testing.T) {
 // the guard's so.
 func TestAClientCannotDropTheGuardsHeaders(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	for _, upgrade := range []string{"", "Upgrade: h2c\r\n", "Upgrade: websocket\r\n"} {
 		h.raw(t, "GET /api/v1/lists HTTP/1.1\r\nHost: x\r\nCookie: svc.sid=member\r\n"+upgrade+
 			"Connection: close, Upgrade, X-Auth-User-Id, X-Auth-Role, X-Forwarded-For, Cookie\r\n\r\n")
@@ -135,7 +135,7 @@ func TestNothingButAWebSocketUpgradesBehindASecondLine(t *testing.T) {
 			w.WriteHeader(http.StatusSwitchingProtocols)
 		}
 	})
-	h := household(t, map[string]string{"FRONTEND_UPSTREAM": app.addr()})
+	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": app.addr()})
 	for _, lines := range []string{"Upgrade: h2c\r\nUpgrade: websocket", "Upgrade: websocket\r\nUpgrade: h2c", "Upgrade: h2c\r\nUpgrade: WebSocket\r\nUpgrade: h2c"} {
 		got := h.raw(t, "GET /page HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"+lines+"\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n")
 		if arrived := app.last(t).Header["Upgrade"]; len(arrived) != 1 || arrived[0] != "websocket" {
@@ -152,7 +152,7 @@ func TestNoServiceGetsWhatFollowsABody(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		got <- r.Trailer
 	})
-	h := household(t, map[string]string{"APP_UPSTREAM": app.addr(), "FRONTEND_UPSTREAM": app.addr()})
+	h := openSite(t, map[string]string{"APP_UPSTREAM": app.addr(), "FRONTEND_UPSTREAM": app.addr()})
 	for _, path := range []string{"/api/v1/lists", "/page"} {
 		for _, announced := range []string{"", "Trailer: X-Auth-Role, Cookie\r\n"} {
 			line := h.raw(t, "POST "+path+" HTTP/1.1\r\nHost: x\r\nCookie: svc.sid=member\r\nX-CSRF-Token: "+csrfToken+"\r\nTransfer-Encoding: chunked\r\n"+announced+
@@ -164,8 +164,8 @@ func TestNoServiceGetsWhatFollowsABody(t *testing.T) {
 	}
 }
 
-// raw sends bytes and gives the answer's first line.
-func (d *door) raw(t *testing.T, request string) string {
+// raw sends bytes and returns the answer's first line.
+func (d *server) raw(t *testing.T, request string) string {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", d.addr, 5*time.Second)
 	if err != nil {
@@ -185,7 +185,7 @@ func (d *door) raw(t *testing.T, request string) string {
 
 func TestATrustedProxyInFrontTellsTheClient(t *testing.T) {
 	t.Parallel()
-	h := household(t, map[string]string{"TRUSTED_PROXIES": "10.9.0.0/16 127.0.0.1/32"})
+	h := openSite(t, map[string]string{"TRUSTED_PROXIES": "10.9.0.0/16 127.0.0.1/32"})
 	for chain, want := range map[string]string{
 		"":                               "127.0.0.1",
 		"203.0.113.5":                    "203.0.113.5",
@@ -206,7 +206,7 @@ func TestATrustedProxyInFrontTellsTheClient(t *testing.T) {
 
 func TestEveryAnswerCarriesTheSecurityHeaders(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	for _, path := range []string{"/", "/api/v1/auth/me", "/v1/verify/chain-transaction", "/nothing", "/internal/x", "/api/v1/lists"} {
 		got := h.ask(t, "GET", path, "").Header
 		for name, want := range map[string]string{
@@ -236,7 +236,7 @@ func TestAServiceMayChooseItsOwnSecurityHeaders(t *testing.T) {
 
 func TestARequestHasOneIdEverywhere(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	made := regexp.MustCompile(`^[0-9a-f-]{36}$`)
 	for sent, kept := range map[string]bool{
 		"": false, "abc-1.2_3": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false, "a b": false, `"a"`: false, "ä": false,
@@ -259,7 +259,7 @@ func TestARequestHasOneIdEverywhere(t *testing.T) {
 
 func TestAPaymentOf16KBPassesAndHeadersWithoutEndDoNot(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	payment := strings.Repeat("x", 16<<10)
 	if got := h.ask(t, "POST", "/v1/verify/chain-transaction", "{}", "PAYMENT-SIGNATURE", payment); got.StatusCode != 200 {
 		t.Errorf("got %d %s", got.StatusCode, got.body)
@@ -280,7 +280,7 @@ func TestAChallengeOfManyKBComesBack(t *testing.T) {
 		w.Header().Set("PAYMENT-REQUIRED", challenge)
 		w.WriteHeader(http.StatusPaymentRequired)
 	})
-	h := household(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
+	h := openSite(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
 	got := h.ask(t, "POST", "/v1/verify/chain-transaction", "")
 	if got.StatusCode != 402 || got.Header.Get("PAYMENT-REQUIRED") != challenge {
 		t.Errorf("got %d with %d bytes", got.StatusCode, len(got.Header.Get("PAYMENT-REQUIRED")))

@@ -14,7 +14,7 @@ import (
 )
 
 // healthcheck is the health check of a container, where there is no shell. It
-// exits with 0 when the proxy on this machine lives.
+// exits with 0 when the proxy on this machine runs.
 func healthcheck(caddycmd.Flags) (int, error) {
 	port := os.Getenv("ADMIN_PORT")
 	host, _, _ := strings.Cut(os.Getenv("ADMIN_BIND"), " ") // the first of several
@@ -32,15 +32,15 @@ func healthcheck(caddycmd.Flags) (int, error) {
 	return caddy.ExitCodeSuccess, nil
 }
 
-// lives asks a proxy at its internal address.
+// lives checks a proxy at its internal address.
 func lives(ctx context.Context, addr string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/livez", nil) //nolint:gosec // the operator's own setting
 	if err != nil {
-		return fmt.Errorf("ask the proxy: %w", err)
+		return fmt.Errorf("check the proxy: %w", err)
 	}
 	resp, err := http.DefaultClient.Do(req) //nolint:gosec // as above
 	if err != nil {
-		return fmt.Errorf("ask the proxy: %w", err)
+		return fmt.Errorf("check the proxy: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {

@@ -1,6 +1,6 @@
 // Command pforte-proxy is Caddy with Pforte's Caddyfile built in. Without
-// arguments it runs that file; "healthcheck" asks a running one whether it
-// lives; any other arguments are the caddy command's.
+// arguments it runs that file; "healthcheck" checks a running one; any
+// other arguments are the caddy command's.
 package main
 
 import (
@@ -17,18 +17,18 @@ import (
 // version is set by the linker.
 var version = "devel"
 
-// heapRoom lets garbage gather before it is collected, in bytes; nothing touches
-// them, so that they are addresses and no memory. Of a heap as small as a proxy's
-// Go would collect it dozens of times a second (package serve of the services
-// does the same).
-const heapRoom = 32 << 20
+// heapBallast is how many bytes of garbage Go lets accumulate before it collects
+// them. They are never written, so they take addresses and no memory. A heap as
+// small as a proxy's would be collected dozens of times a second (package serve of
+// the services does the same).
+const heapBallast = 32 << 20
 
 func main() {
 	if err := prepare(version); err != nil {
 		fmt.Fprintln(os.Stderr, "pforte-proxy:", err)
 		os.Exit(1)
 	}
-	room := make([]byte, heapRoom)
+	ballast := make([]byte, heapBallast)
 	caddycmd.Main()
-	runtime.KeepAlive(room)
+	runtime.KeepAlive(ballast)
 }

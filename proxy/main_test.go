@@ -42,8 +42,8 @@ func program(t *testing.T, settings map[string]string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// door is a running proxy.
-type door struct {
+// server is a running proxy.
+type server struct {
 	// url has no slash at its end.
 	url, addr, admin string
 	log              *logBuffer
@@ -54,7 +54,7 @@ type door struct {
 }
 
 // open runs the built-in Caddyfile, or what args name, until the test ends.
-func open(t *testing.T, settings map[string]string, args ...string) *door {
+func open(t *testing.T, settings map[string]string, args ...string) *server {
 	t.Helper()
 	for range 3 {
 		if d := tryOpen(t, settings, args...); d != nil {
@@ -65,15 +65,15 @@ func open(t *testing.T, settings map[string]string, args ...string) *door {
 	return nil
 }
 
-// tryOpen gives nil when somebody else took one of the ports.
-func tryOpen(t *testing.T, settings map[string]string, args ...string) *door {
+// tryOpen returns nil when another process took one of the ports.
+func tryOpen(t *testing.T, settings map[string]string, args ...string) *server {
 	t.Helper()
 	port, adminPort := freePort(t), freePort(t)
 	all := map[string]string{"SITE_ADDRESS": ":" + port, "ADMIN_PORT": adminPort}
 	for name, value := range settings {
 		all[name] = strings.ReplaceAll(value, "PORT", port)
 	}
-	d := &door{url: "http://127.0.0.1:" + port, addr: "127.0.0.1:" + port, admin: "http://127.0.0.1:" + adminPort, log: new(logBuffer)}
+	d := &server{url: "http://127.0.0.1:" + port, addr: "127.0.0.1:" + port, admin: "http://127.0.0.1:" + adminPort, log: new(logBuffer)}
 	cmd := program(t, all, args...)
 	cmd.Stdout, cmd.Stderr = d.log, d.log
 	if err := cmd.Start(); err != nil {
@@ -103,12 +103,12 @@ func tryOpen(t *testing.T, settings map[string]string, args ...string) *door {
 			return d
 		}
 	}
-	t.Fatalf("the proxy does not live after 30 s:\n%s", d.log)
+	t.Fatalf("the proxy does not answer after 30 s:\n%s", d.log)
 	return nil
 }
 
 // close stops the proxy, and kills it when it does not.
-func (d *door) close() {
+func (d *server) close() {
 	_ = d.process.Signal(syscall.SIGTERM)
 	select {
 	case <-d.ended:
@@ -118,7 +118,7 @@ func (d *door) close() {
 	}
 }
 
-// freePort gives a port that nobody listens on, from below those of outgoing
+// freePort returns a port without a listener, from below those of outgoing
 // connections, which could take it before the program does.
 func freePort(t *testing.T) string {
 	t.Helper()
@@ -157,8 +157,8 @@ type answer struct {
 	body string
 }
 
-// ask sends a request; headers are name and value in turn.
-func (d *door) ask(t *testing.T, method, path, body string, headers ...string) answer {
+// ask sends a request; headers are names, each followed by its value.
+func (d *server) ask(t *testing.T, method, path, body string, headers ...string) answer {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {
@@ -167,7 +167,7 @@ func (d *door) ask(t *testing.T, method, path, body string, headers ...string) a
 	return d.send(t, method, path, reader, headers...)
 }
 
-func (d *door) send(t *testing.T, method, path string, body io.Reader, headers ...string) answer {
+func (d *server) send(t *testing.T, method, path string, body io.Reader, headers ...string) answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

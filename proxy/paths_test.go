@@ -172,7 +172,7 @@ func whatwg(target string) string {
 	return "/" + strings.Join(out, "/")
 }
 
-// below returns who reads a target as a path below dir.
+// below returns which server reads a target as a path below dir.
 func below(target, dir string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(readers)), func(name string) bool {
 		return !strings.HasPrefix(strings.ToLower(readers[name](target)), dir+"/")
@@ -180,7 +180,7 @@ func below(target, dir string) []string {
 }
 
 // exchange sends a request line as it is and returns status and body.
-func (d *door) exchange(t *testing.T, method, target, cookie string) (status int, body string) {
+func (d *server) exchange(t *testing.T, method, target, cookie string) (status int, body string) {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", d.addr, 5*time.Second)
 	if err != nil {
@@ -232,7 +232,7 @@ func TestNoSpellingOfAPathGetsPastAGuard(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			app := stand(t, "app", nil)
-			h := household(t, c.settings(app.addr()))
+			h := openSite(t, c.settings(app.addr()))
 			tried := 0
 			for _, target := range spellings(c.dir, c.leaf) {
 				for _, method := range []string{"GET", "DELETE"} {
@@ -290,8 +290,8 @@ func TestNoSpellingOfAPathGetsPastAGuardToNode(t *testing.T) {
 		_ = cmd.Wait()
 	})
 	addr := "127.0.0.1:" + port
-	h := household(t, map[string]string{"FRONTEND_UPSTREAM": addr, "APP_UPSTREAM": addr})
-	direct := &door{url: "http://" + addr, addr: addr}
+	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": addr, "APP_UPSTREAM": addr})
+	direct := &server{url: "http://" + addr, addr: addr}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		conn, err := net.DialTimeout("tcp", addr, time.Second)
 		if err == nil {
@@ -340,7 +340,7 @@ var ordinary = []string{
 func TestOrdinaryPathsArriveByteForByte(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "frontend", nil)
-	h := household(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
+	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
 	for _, target := range ordinary {
 		status, body := h.exchange(t, "GET", target, "")
 		if status != 200 || body != "frontend" || frontend.last(t).RequestURI != target {
@@ -358,7 +358,7 @@ func TestOrdinaryPathsArriveByteForByte(t *testing.T) {
 
 func TestAPathThatServersReadDifferentlyIsNotFoundInTheWordsOfItsService(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	english(t, h.ask(t, "GET", "/v1/x/../verify", ""), 404, "not_found", false)
 	german(t, h.ask(t, "GET", "/api/v1/auth//me", ""), 404)
 	german(t, h.ask(t, "GET", "/a%00b", ""), 404)

@@ -52,7 +52,7 @@ func TestSeveralAddressesOfTheSiteMayBePartedInAnyWay(t *testing.T) {
 		other := freePort(t)
 		d := open(t, map[string]string{"SITE_ADDRESS": "http://:PORT" + separator + "http://:" + other})
 		for _, url := range []string{d.url, "http://127.0.0.1:" + other} {
-			if got := (&door{url: url}).ask(t, "GET", "/", ""); got.StatusCode != http.StatusOK {
+			if got := (&server{url: url}).ask(t, "GET", "/", ""); got.StatusCode != http.StatusOK {
 				t.Errorf("%q: %s answers %d", separator, url, got.StatusCode)
 			}
 		}
@@ -61,9 +61,9 @@ func TestSeveralAddressesOfTheSiteMayBePartedInAnyWay(t *testing.T) {
 
 func TestTheInternalAddressHasLivezAndMetricsOnly(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	h.ask(t, "GET", "/health", "")
-	inside := &door{url: h.admin}
+	inside := &server{url: h.admin}
 	if got := inside.ask(t, "GET", "/metrics", ""); !strings.Contains(got.body, "caddy_http_requests_total") {
 		t.Errorf("got %d %.200s", got.StatusCode, got.body)
 	}
@@ -84,7 +84,7 @@ func TestTheLogHoldsTheRequestButNoSecret(t *testing.T) {
 		w.Header().Set("PAYMENT-RESPONSE", "SECRET")
 		w.Header().Set("X-CSRF-Token", "SECRET")
 	})
-	h := household(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr(), "LOG_LEVEL": "debug"})
+	h := openSite(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr(), "LOG_LEVEL": "debug"})
 	secrets := []string{
 		"Cookie", "svc.sid=SECRET", "Authorization", "Bearer SECRET", "PAYMENT-SIGNATURE", "SECRET", "X-PAYMENT", "SECRET",
 		"X-CSRF-Token", "SECRET", "X-Request-Id", "the-request",
@@ -96,7 +96,7 @@ func TestTheLogHoldsTheRequestButNoSecret(t *testing.T) {
 	h.ask(t, "GET", "/api/v1/lists?token=SECRET", "", secrets...)
 	h.close()
 	if text := h.log.String(); strings.Contains(text, "SECRET") {
-		t.Errorf("the log tells a secret:\n%s", text)
+		t.Errorf("the log contains a secret:\n%s", text)
 	}
 	var line struct {
 		Msg       string
@@ -128,7 +128,7 @@ func TestAStopLetsRequestsUnderWayFinish(t *testing.T) {
 		<-leave
 		_, _ = io.WriteString(w, "the receipt")
 	})
-	h := household(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
+	h := openSite(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
 	got := make(chan answer, 1)
 	go func() { got <- h.ask(t, "POST", "/v1/verify/chain-transaction", "{}") }()
 	<-entered
@@ -150,7 +150,7 @@ func TestAStopLetsRequestsUnderWayFinish(t *testing.T) {
 
 func TestAProxyThatIsToldToStopServesOnForTheDelay(t *testing.T) {
 	t.Parallel()
-	h := household(t, map[string]string{"SHUTDOWN_DELAY": "2s"})
+	h := openSite(t, map[string]string{"SHUTDOWN_DELAY": "2s"})
 	if err := h.process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// readyPath is what the proxy asks each replica.
+// readyPath is what the proxy requests from each replica.
 const readyPath = "/internal/ready"
 
 // replica is a stand-in that answers its name and the request's body, and can be
@@ -48,8 +48,8 @@ func (r *replica) requests() (n int) {
 	return n
 }
 
-// pair opens a door before two replicas of each service.
-func pair(t *testing.T, separator string) (*door, [2]*replica) {
+// pair opens a proxy before two replicas of each service.
+func pair(t *testing.T, separator string) (*server, [2]*replica) {
 	t.Helper()
 	both := [2]*replica{standReplica(t, "first"), standReplica(t, "second")}
 	addrs := both[0].addr() + separator + both[1].addr()

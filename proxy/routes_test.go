@@ -9,7 +9,7 @@ import (
 
 func TestEveryPathHasItsService(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	for path, want := range map[string]string{
 		"/api/v1/auth/login":                    "auth",
 		"/api/v1/auth/users/3":                  "auth",
@@ -31,7 +31,7 @@ func TestEveryPathHasItsService(t *testing.T) {
 
 func TestThePathAndQueryArriveAsTheyWereSent(t *testing.T) {
 	t.Parallel()
-	h := household(t, nil)
+	h := openSite(t, nil)
 	const path = "/v1/verify/chain-transaction?a=b%20c&d=%2F"
 	h.ask(t, "POST", path, "{}")
 	if got := h.verifier.last(t); got.RequestURI != path || got.Method != "POST" {
@@ -42,7 +42,7 @@ func TestThePathAndQueryArriveAsTheyWereSent(t *testing.T) {
 func TestInternalPathsAreNotRoutedHoweverTheyAreSpelled(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "frontend", nil)
-	h := household(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
+	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
 	for _, path := range []string{
 		"/internal", "/internal/", "/internal/forward-auth", "/internal/forward-auth?role=admin", "//internal/forward-auth",
 		"/INTERNAL/forward-auth", "/Internal/Forward-Auth", "/./internal/forward-auth", "/x/../internal/forward-auth",

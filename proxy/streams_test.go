@@ -21,7 +21,7 @@ type sessions struct {
 	mu    sync.Mutex
 	roles map[string]string
 	away  atomic.Bool
-	// renewing counts questions that made a session live longer, rechecks the others.
+	// renewing counts checks that renewed a session, rechecks the others.
 	renewing, rechecks atomic.Int64
 }
 
@@ -61,7 +61,7 @@ func standSessions(t *testing.T) *sessions {
 	return s
 }
 
-// set gives a session a role; none ends it.
+// set sets a session's role; none ends it.
 func (s *sessions) set(name, role string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func lasting(t *testing.T) *upstream {
 }
 
 // openStream sends a request and returns the connection and what was answered.
-func (d *door) openStream(t *testing.T, request string) (net.Conn, *http.Response) {
+func (d *server) openStream(t *testing.T, request string) (net.Conn, *http.Response) {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", d.addr, 5*time.Second)
 	if err != nil {
@@ -195,7 +195,7 @@ func TestWhatLastsEndsSoonAfterItsSession(t *testing.T) {
 	wantEnd(t, "a download that nobody read", download.Body)
 	wantEcho(t, "another's WebSocket", others)
 	if n := auth.renewing.Load(); n != 6 {
-		t.Errorf("%d questions made a session live longer, of 6 requests", n)
+		t.Errorf("%d checks renewed a session, of 6 requests", n)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestWhatLastsEndsWhenTheRoleChanges(t *testing.T) {
 		"AUTH_UPSTREAM": auth.addr(), "APP_UPSTREAM": app.addr(), "GUARD_RECHECK": "200ms",
 		"ROUTES": "handle /admin/* {\nimport require_admin\nreverse_proxy " + app.addr() + "\n}",
 	})
-	member, _ := d.openStream(t, upgrade("/api/v1/live", "anna")) // who was told "admin"
+	member, _ := d.openStream(t, upgrade("/api/v1/live", "anna")) // whose role was "admin"
 	admin, _ := d.openStream(t, upgrade("/admin/live", "anna"))
 	wantEcho(t, "a WebSocket", member)
 	wantEcho(t, "an admin's WebSocket", admin)
@@ -244,7 +244,7 @@ func TestWhatLastsEndsWhenTheRoleChanges(t *testing.T) {
 	wantEnd(t, "an admin's WebSocket", admin)
 }
 
-// Requests with the same cookies are asked about together.
+// Requests with the same cookies are checked together.
 func TestManyStreamsOfASessionCostOneQuestion(t *testing.T) {
 	t.Parallel()
 	auth, app := standSessions(t), lasting(t)
@@ -263,7 +263,7 @@ func TestManyStreamsOfASessionCostOneQuestion(t *testing.T) {
 		wantEcho(t, "a WebSocket", conn)
 		_ = conn.Close()
 	}
-	// And nobody asks when all have ended.
+	// And there are no more checks when all have ended.
 	var before int64
 	for before = -1; before != auth.rechecks.Load(); time.Sleep(time.Second) {
 		before = auth.rechecks.Load()

@@ -37,7 +37,7 @@ func TestANameGetsTLSByItself(t *testing.T) {
 		t.Errorf("got %s %d %s", got.Proto, got.StatusCode, got.body)
 	}
 	if proto := verifier.last(t).Header.Get("X-Forwarded-Proto"); proto != "https" {
-		t.Errorf("the service is told %q", proto)
+		t.Errorf("the service got %q", proto)
 	}
 	for _, path := range []string{"/health", "/nothing"} {
 		if got := overTLS(t, transport, d, path).Header.Get("Strict-Transport-Security"); got != "max-age=31536000" {
@@ -46,8 +46,8 @@ func TestANameGetsTLSByItself(t *testing.T) {
 	}
 }
 
-// overTLS asks until the proxy has its certificate.
-func overTLS(t *testing.T, transport http.RoundTripper, d *door, path string) answer {
+// overTLS sends requests until the proxy has its certificate.
+func overTLS(t *testing.T, transport http.RoundTripper, d *server, path string) answer {
 	t.Helper()
 	url := "https://localhost:" + d.addr[strings.LastIndex(d.addr, ":")+1:] + path
 	for deadline := time.Now().Add(20 * time.Second); ; {

@@ -38,7 +38,7 @@ func collector(t *testing.T) (at *upstream, sent func() []byte) {
 func TestATraceBeginsAtTheDoorWhenACollectorIsNamed(t *testing.T) {
 	t.Parallel()
 	at, sent := collector(t)
-	h := household(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": at.URL, "OTEL_BSP_SCHEDULE_DELAY": "50"})
+	h := openSite(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": at.URL, "OTEL_BSP_SCHEDULE_DELAY": "50"})
 	h.ask(t, "GET", "/v1/things?token=hunter2", "", append(foreignTraces, "Cookie", "svc.sid=hunter2", "X-Request-Id", "known")...)
 	got := h.verifier.last(t).Header
 	trace, ok := strings.CutPrefix(got.Get("Traceparent"), "00-")
@@ -47,7 +47,7 @@ func TestATraceBeginsAtTheDoorWhenACollectorIsNamed(t *testing.T) {
 	}
 	h.ask(t, "GET", "/api/v1/app", "", "Cookie", "svc.sid=member")
 	if guard := h.auth.last(t).Header.Get("Traceparent"); guard == "" || guard[:35] != h.app.last(t).Header.Get("Traceparent")[:35] {
-		t.Errorf("the guard is asked in the trace %q", guard)
+		t.Errorf("the guard's request is in the trace %q", guard)
 	}
 	if err := h.process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestWithoutACollectorNobodyIsToldOfATrace(t *testing.T) {
 		"none":           {"OTEL_EXPORTER_OTLP_ENDPOINT": at.URL, "OTEL_TRACES_EXPORTER": "none"},
 		"disabled":       {"OTEL_EXPORTER_OTLP_ENDPOINT": at.URL, "OTEL_SDK_DISABLED": "true"},
 	} {
-		h := household(t, settings)
+		h := openSite(t, settings)
 		h.ask(t, "GET", "/v1/things", "", foreignTraces...)
 		got := h.verifier.last(t).Header
 		if got.Get("Traceparent")+got.Get("Tracestate")+got.Get("Baggage") != "" {
@@ -94,7 +94,7 @@ func TestWithoutACollectorNobodyIsToldOfATrace(t *testing.T) {
 
 func TestAProxyInFrontMayBeginTheTrace(t *testing.T) {
 	t.Parallel()
-	h := household(t, map[string]string{"TRUSTED_PROXIES": "127.0.0.1/32"})
+	h := openSite(t, map[string]string{"TRUSTED_PROXIES": "127.0.0.1/32"})
 	h.ask(t, "GET", "/v1/things", "", foreignTraces...)
 	if got := h.verifier.last(t).Header.Get("Traceparent"); got != foreign {
 		t.Errorf("the service got %q", got)
@@ -103,7 +103,7 @@ func TestAProxyInFrontMayBeginTheTrace(t *testing.T) {
 
 func TestACollectorThatIsAwayDisturbsNobody(t *testing.T) {
 	t.Parallel()
-	h := household(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:" + freePort(t)})
+	h := openSite(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:" + freePort(t)})
 	for range 20 {
 		if got := h.ask(t, "GET", "/v1/things", ""); got.StatusCode != http.StatusOK {
 			t.Errorf("got %d", got.StatusCode)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// upstream is a stand-in for a service. It says its name and keeps what it was
-// asked.
+// upstream is a stand-in for a service. It answers its name and keeps the
+// requests.
 type upstream struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -39,7 +39,7 @@ func stand(t *testing.T, name string, h http.HandlerFunc) *upstream {
 // addr is what a setting takes.
 func (u *upstream) addr() string { return strings.TrimPrefix(u.URL, "http://") }
 
-// asked gives all requests so far.
+// asked returns all requests so far.
 func (u *upstream) asked() []*http.Request {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -56,27 +56,27 @@ func (u *upstream) last(t *testing.T) *http.Request {
 	return all[len(all)-1]
 }
 
-// house is a door with a stand-in behind every route.
-type house struct {
-	*door
+// site is a proxy with a stand-in behind every route.
+type site struct {
+	*server
 	auth, verifier, app *upstream
 }
 
 // csrfToken is what a stand-in session wants for changes.
 const csrfToken = "the-token"
 
-// household opens a door in front of an auth that knows the sessions "member"
+// openSite starts a proxy in front of an auth that knows the sessions "member"
 // and "admin", a verifier and an application. Further settings win.
-func household(t *testing.T, settings map[string]string) house {
+func openSite(t *testing.T, settings map[string]string) site {
 	t.Helper()
-	h := house{auth: stand(t, "auth", guard), verifier: stand(t, "verifier", nil), app: stand(t, "app", nil)}
+	h := site{auth: stand(t, "auth", guard), verifier: stand(t, "verifier", nil), app: stand(t, "app", nil)}
 	all := map[string]string{
 		"AUTH_UPSTREAM": h.auth.addr(), "VERIFIER_UPSTREAM": h.verifier.addr(), "APP_UPSTREAM": h.app.addr(),
 	}
 	for name, value := range settings {
 		all[name] = value
 	}
-	h.door = open(t, all)
+	h.server = open(t, all)
 	return h
 }
 

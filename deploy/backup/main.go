@@ -35,7 +35,7 @@ Settings are environment variables:
   LEDGER_DATABASE_URL         the verifier's DATABASE_URL (or LEDGER_DATABASE_URL_FILE)
   RECEIPT_SIGNING_KEY_FILE    the verifier's
   RECEIPT_RETIRED_KEYS_FILE   the verifier's, where it has one
-  TMPDIR                      needs room for all of it
+  TMPDIR                      needs space for all of it
 Postgres is saved and restored by pg_dump and pg_restore, which must be installed.
 With "none" as its URL a database is left out: it is saved in another way.
 `
@@ -56,14 +56,14 @@ func main() {
 func run(ctx context.Context, args []string, getenv func(string) string, in io.Reader, out, log io.Writer) error {
 	flags := flag.NewFlagSet("backup", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	asked := flags.Bool("version", false, "")
+	showVersion := flags.Bool("version", false, "")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		_, err := io.WriteString(out, usage)
 		return err
 	} else if err != nil {
 		return err
 	}
-	if *asked {
+	if *showVersion {
 		_, err := fmt.Fprintln(out, "backup", buildinfo.Version(version))
 		return err
 	}
@@ -86,8 +86,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 	return nil
 }
 
-// carryOut does what a command says with a file, or with in and out where none is
-// named, and says what is done.
+// carryOut runs a command on a file, or on in and out where none is named, and
+// prints what was done.
 func carryOut(ctx context.Context, s backup.Settings, command, file string, in io.Reader, out io.Writer) (done string, m backup.Manifest, err error) {
 	now, made := time.Now(), buildinfo.Version(version)
 	if file != "" && (command == "check" || command == "restore") {

@@ -57,7 +57,7 @@ func TestTracesLeaveTheClustersPodsOnlyWhenAsked(t *testing.T) {
 	}
 }
 
-// leaves tells whether a pod gets out to a collector of another namespace.
+// leaves reports whether a pod gets out to a collector of another namespace.
 func leaves(policies map[string]policy, from labels, port int) bool {
 	to := labels{"app.kubernetes.io/name": "opentelemetry-collector"}
 	for _, p := range policies {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestPodsMayDoNothingTheyNeedNot(t *testing.T) {
+func TestPodsHaveNoPrivilegesTheyDoNotNeed(t *testing.T) {
 	for name, d := range of[deployment](t, build(t, "example"), "Deployment") {
 		p, c := d.Spec.Template.Spec, d.container(t)
 		switch {
@@ -40,11 +40,11 @@ func TestPodsAreProbedAndSpread(t *testing.T) {
 		c, p := d.container(t), d.Spec.Template.Spec
 		for _, probe := range []struct{ Path, Port string }{c.StartupProbe.HTTPGet, c.LivenessProbe.HTTPGet} {
 			if probe.Path != "/livez" || probe.Port != "admin" {
-				t.Errorf("%s: whether it lives is asked at %+v", name, probe)
+				t.Errorf("%s: liveness is checked at %+v", name, probe)
 			}
 		}
 		if ready := c.ReadinessProbe.HTTPGet; ready.Path == "" || c.port(ready.Port) == 0 {
-			t.Errorf("%s: whether it is ready is asked at %+v", name, ready)
+			t.Errorf("%s: readiness is checked at %+v", name, ready)
 		}
 		if d.Spec.Replicas < 2 || len(p.TopologySpreadConstraints) == 0 {
 			t.Errorf("%s: %d replicas that may be on one node", name, d.Spec.Replicas)
@@ -101,7 +101,7 @@ type policy struct {
 	}
 }
 
-func TestNobodyMayTalkToAnybodyUnlessItIsSaid(t *testing.T) {
+func TestTrafficIsDeniedUnlessAllowed(t *testing.T) {
 	deny, ok := of[policy](t, build(t, "example"), "NetworkPolicy")["default-deny"]
 	if !ok || len(deny.Spec.PodSelector.MatchLabels) != 0 || len(deny.Spec.Ingress)+len(deny.Spec.Egress) != 0 ||
 		!slices.Contains(deny.Spec.PolicyTypes, "Ingress") || !slices.Contains(deny.Spec.PolicyTypes, "Egress") {
@@ -109,7 +109,7 @@ func TestNobodyMayTalkToAnybodyUnlessItIsSaid(t *testing.T) {
 	}
 }
 
-// allowed tells whether a pod gets through to a port of another.
+// allowed reports whether a pod gets through to a port of another.
 func allowed(policies map[string]policy, from, to labels, port int) bool {
 	reaches := func(peers []peer, other labels) bool {
 		return len(peers) == 0 || slices.ContainsFunc(peers, func(p peer) bool {

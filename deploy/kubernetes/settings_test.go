@@ -43,7 +43,7 @@ func settings(t *testing.T, program string) map[string]setting {
 
 type configMap struct{ Data map[string]string }
 
-// configOf gives the settings that a Deployment's ConfigMap holds.
+// configOf returns the settings that a Deployment's ConfigMap holds.
 func configOf(t *testing.T, objects []Object, d deployment) map[string]string {
 	t.Helper()
 	c := d.container(t)
@@ -132,7 +132,7 @@ func TestImagesAreThoseThatComposeBuilds(t *testing.T) {
 	}
 	for name, d := range of[deployment](t, build(t, "base"), "Deployment") {
 		if image := d.container(t).Image; !slices.Contains(built, image) {
-			t.Errorf("%s: nobody builds %s", name, image)
+			t.Errorf("%s: no target builds %s", name, image)
 		}
 	}
 	for name, d := range of[deployment](t, build(t, "example"), "Deployment") {
@@ -142,7 +142,7 @@ func TestImagesAreThoseThatComposeBuilds(t *testing.T) {
 	}
 }
 
-// first gives the first text that is not empty.
+// first returns the first text that is not empty.
 func first(texts ...string) string {
 	for _, text := range texts {
 		if text != "" {

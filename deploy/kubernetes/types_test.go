@@ -11,7 +11,7 @@ type labels map[string]string
 
 type selector struct{ MatchLabels labels }
 
-// selects tells whether all wanted labels are there.
+// selects reports whether all wanted labels are there.
 func selects(wanted, there labels) bool {
 	for key, value := range wanted {
 		if there[key] != value {
@@ -120,7 +120,7 @@ func (c container) port(name string) int {
 	return 0
 }
 
-// pods gives the labels of each Deployment's pods.
+// pods returns the labels of each Deployment's pods.
 func pods(t *testing.T, objects []Object) map[string]labels {
 	t.Helper()
 	found := map[string]labels{}

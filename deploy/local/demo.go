@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/deploy/internal/stack"
 )
 
-// demo becomes the agent, told how to pay at the stack that `make up` runs.
+// demo becomes the agent, configured to pay at the stack that `make up` runs.
 func demo(l layout.Layout, args []string) error {
 	agent := filepath.Join(l.Bin, "agent")
 	if err := stack.Check(agent); err != nil {
@@ -31,14 +31,14 @@ func demo(l layout.Layout, args []string) error {
 	return syscall.Exec(agent, command, l.AgentEnv()) //nolint:gosec // a program of ours
 }
 
-// running is what the file running.json of the state says about the stack that
+// running is the content of the state's file running.json: the stack that
 // runs.
 type running struct {
 	URL   string `json:"url"`
 	Chain string `json:"chain"`
 }
 
-// forgetRunning removes what the last run said, while this one starts.
+// forgetRunning removes the file of the last run while this one starts.
 func forgetRunning(l layout.Layout) error {
 	if err := os.Remove(l.Path("running.json")); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -29,11 +29,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	flags.Usage = func() { _, _ = io.WriteString(out, usage+config.Table[Settings]()) }
 	bin := flags.String("bin", "bin", "folder of the built programs")
 	state := flags.String("state", ".pforte", "folder of everything that is kept")
-	asked := flags.Bool("version", false, "show the version")
+	showVersion := flags.Bool("version", false, "show the version")
 	if err := flags.Parse(args); err != nil {
 		return ignoreHelp(err)
 	}
-	if *asked {
+	if *showVersion {
 		_, err := fmt.Fprintln(out, "local", buildinfo.Version(version))
 		return err
 	}

@@ -19,7 +19,7 @@ type view struct {
 var screenTemplate = template.Must(template.New("screen").Parse(`
 Pforte is up ({{.Took}}).
 
-  door         {{.PublicURL}}
+  proxy        {{.PublicURL}}
   auth         http://{{.Addresses.Auth}}
   verifier     http://{{.Addresses.Verifier}}
   chain        http://{{.Chain}}   development chain, id {{.ChainID}}

@@ -28,7 +28,7 @@ const (
 // world are series with their values, one a minute.
 type world []promql.Series
 
-// build goes through the minutes: first as before says, then as after does.
+// build computes the minutes: first by before, then by after.
 func build(t *testing.T, before, after series) world {
 	t.Helper()
 	var w world
@@ -99,13 +99,13 @@ func (s *seriesSet) At() storage.Series                { return s.at }
 func (s *seriesSet) Err() error                        { return nil }
 func (s *seriesSet) Warnings() annotations.Annotations { return nil }
 
-// firing is what an alert says, from which minute on.
+// firing is an alert with its labels, and the minute it began.
 type firing struct {
 	since  int64
 	labels labels.Labels
 }
 
-// firings asks a rule every minute, as Prometheus does: it fires for what has been
+// firings evaluates a rule every minute, as Prometheus does: it fires for what has been
 // true for as long as the rule wants.
 func firings(t *testing.T, w world, rule rulefmt.Rule) []firing {
 	t.Helper()
@@ -148,10 +148,10 @@ func rules(t *testing.T) []rulefmt.Rule {
 	return all
 }
 
-// told is a label that a text names without asking whether it is there.
-var told = regexp.MustCompile(`{{ \$labels\.(\w+)`)
+// named is a label that a text uses without a condition.
+var named = regexp.MustCompile(`{{ \$labels\.(\w+)`)
 
-// fired gives the alerts that fire in a world, and faults in how they do it.
+// fired returns the alerts that fire in a world, and faults in how they do it.
 func fired(t *testing.T, w world) []string {
 	t.Helper()
 	var names []string
@@ -161,9 +161,9 @@ func fired(t *testing.T, w world) []string {
 			if f.since < begins {
 				t.Errorf("%s fires %d minutes before the fault", rule.Alert, begins-f.since)
 			}
-			for _, name := range told.FindAllStringSubmatch(rule.Annotations["summary"], -1) {
+			for _, name := range named.FindAllStringSubmatch(rule.Annotations["summary"], -1) {
 				if !f.labels.Has(name[1]) {
-					t.Errorf("%s tells the label %s, which %s does not have", rule.Alert, name[1], f.labels)
+					t.Errorf("%s names the label %s, which %s does not have", rule.Alert, name[1], f.labels)
 				}
 			}
 		}

@@ -11,7 +11,7 @@ import (
 // minute to the next. Which job and instance one is of, world adds.
 type series map[string]shape
 
-// shape gives a series' next value from its last one; not a number is none.
+// shape returns a series' next value from its last one; not a number is none.
 type shape func(last float64) float64
 
 func steady(value float64) shape { return func(float64) float64 { return value } }
@@ -26,10 +26,10 @@ func rising(aMinute float64) shape {
 	}
 }
 
-// gone is a program that nobody scrapes.
+// gone is a program that is not scraped.
 var gone = steady(math.NaN())
 
-// with gives the series and others, which win.
+// with returns the series and others, which win.
 func (s series) with(others ...series) series {
 	all := maps.Clone(s)
 	for _, other := range others {
@@ -77,7 +77,7 @@ const (
 	lookedTook  = "verifier_truth_lookup_duration_seconds"
 	nodeTook    = "verifier_rpc_exchange_duration_seconds"
 	provedTook  = "verifier_proof_duration_seconds"
-	doorTook    = "caddy_http_request_duration_seconds"
+	proxyTook   = "caddy_http_request_duration_seconds"
 	oneNode     = `chain="base",node="a",method="batch"`
 	anotherNode = `chain="base",node="b",method="batch"`
 )
@@ -89,7 +89,7 @@ func healthy() series {
 		`probe_success{job="site"}`: steady(1), `probe_ssl_earliest_cert_expiry{job="site"}`: steady(60 * 86400),
 		`caddy_reverse_proxy_upstreams_healthy{upstream="auth:8081"}`: steady(1),
 		`auth_store_up{store="redis"}`:                                steady(1), `auth_store_up{store="database"}`: steady(1), `verifier_store_up{store="database"}`: steady(1),
-		doorTook + `_count{handler="map",code="200"}`: rising(1000), doorTook + `_count{handler="map",code="502"}`: rising(1),
+		proxyTook + `_count{handler="map",code="200"}`: rising(1000), proxyTook + `_count{handler="map",code="502"}`: rising(1),
 		`auth_http_requests_total{route="/api/v1/auth/me",status="200"}`: rising(600), `auth_http_requests_total{route="/api/v1/auth/me",status="500"}`: rising(1),
 		`auth_http_requests_total{route="/health",status="503"}`:                          rising(0),
 		`verifier_http_requests_total{route="/v1/verify/chain-transaction",status="200"}`: rising(60),
@@ -130,7 +130,7 @@ var faults = map[string]fault{
 	"CertificateExpires": {changes: series{`probe_ssl_earliest_cert_expiry{job="site"}`: steady(14 * 86400)}},
 	"ReplicaUnwell":      {changes: series{`caddy_reverse_proxy_upstreams_healthy{upstream="auth:8081"}`: steady(0)}},
 	"StoreDown":          {changes: series{`auth_store_up{store="redis"}`: steady(0)}},
-	"ProxyErrors":        {changes: series{doorTook + `_count{handler="map",code="502"}`: rising(100)}},
+	"ProxyErrors":        {changes: series{proxyTook + `_count{handler="map",code="502"}`: rising(100)}},
 	"AuthErrors":         {changes: series{`auth_http_requests_total{route="/api/v1/auth/me",status="500"}`: rising(30)}},
 	"VerifierErrors":     {changes: series{`verifier_http_requests_total{route="/v1/verify/chain-transaction",status="500"}`: steady(1)}},
 	"FilesRunOut":        {changes: series{`process_open_fds{job="auth"}`: steady(900)}},

@@ -48,7 +48,7 @@ func newChecker(t *testing.T) *checker {
 	return &checker{metrics: page(t), text: read(t, docs+"metrics.md"), used: map[string]bool{}}
 }
 
-// faults gives what is wrong with an expression.
+// faults returns what is wrong with an expression.
 func (c *checker) faults(expression string) []string {
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
 	if err != nil {
@@ -84,8 +84,7 @@ func (c *checker) faults(expression string) []string {
 	return faults
 }
 
-// selector gives the labels that a metric has, and what is wrong with how it is
-// asked for.
+// selector returns the labels that a metric has, and what is wrong with its use.
 func (c *checker) selector(s *parser.VectorSelector) (known, faults []string) {
 	m, ok := c.metrics[s.Name]
 	known = m.Labels
@@ -129,7 +128,7 @@ func (c *checker) values(m Metric, matcher *labels.Matcher) []string {
 	return faults
 }
 
-func TestAlertsAskForWhatThereIsAndHaveARunbook(t *testing.T) {
+func TestAlertsUseExistingMetricsAndHaveARunbook(t *testing.T) {
 	c := newChecker(t)
 	runbook := read(t, docs+"observability.md")
 	alerts := rules(t)
@@ -147,12 +146,12 @@ func TestAlertsAskForWhatThereIsAndHaveARunbook(t *testing.T) {
 			t.Errorf("%s has no lines in the runbook", rule.Alert)
 		}
 	}
-	if told := strings.Count(runbook, "\n### "); told != len(alerts) {
-		t.Errorf("the runbook has %d alerts, alerts.yml %d", told, len(alerts))
+	if entries := strings.Count(runbook, "\n### "); entries != len(alerts) {
+		t.Errorf("the runbook has %d alerts, alerts.yml %d", entries, len(alerts))
 	}
 }
 
-func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
+func TestTheDashboardUsesExistingMetrics(t *testing.T) {
 	c := newChecker(t)
 	var dashboard struct {
 		UID, Title string

@@ -60,7 +60,7 @@ func TestTheSampleConfigurationReachesTheProgramsOfTheStack(t *testing.T) {
 	for _, job := range load[scrapes](t, "prometheus.yml").ScrapeConfigs[:3] {
 		host, port, err := net.SplitHostPort(job.StaticConfigs[0].Targets[0])
 		if err != nil || host != job.JobName {
-			t.Fatalf("%s is asked at %s", job.JobName, host)
+			t.Fatalf("%s is scraped at %s", job.JobName, host)
 		}
 		program := stack.Services[host]
 		listens := fmt.Sprint(program.Environment["ADMIN_ADDR"])
@@ -69,7 +69,7 @@ func TestTheSampleConfigurationReachesTheProgramsOfTheStack(t *testing.T) {
 		}
 		networks := fmt.Sprint(program.Networks)
 		if listens != ":"+port || !strings.Contains(networks, "auth") && !strings.Contains(networks, "verifier") {
-			t.Errorf("%s listens on %s in %v, and is asked at %s", host, listens, program.Networks, port)
+			t.Errorf("%s listens on %s in %v, and is scraped at %s", host, listens, program.Networks, port)
 		}
 	}
 }

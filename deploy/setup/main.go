@@ -60,14 +60,14 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 	require := flags.String("require", "", "")
 	rotate := flags.String("rotate", "", "")
 	announce := flags.Bool("announce", false, "")
-	asked := flags.Bool("version", false, "")
+	showVersion := flags.Bool("version", false, "")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		_, err := io.WriteString(out, usage)
 		return err
 	} else if err != nil {
 		return err
 	}
-	if *asked {
+	if *showVersion {
 		_, err := fmt.Fprintln(out, "setup", buildinfo.Version(version))
 		return err
 	}

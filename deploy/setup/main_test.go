@@ -26,18 +26,18 @@ func TestSecretsAreMadeOnceAndThePasswordIsShown(t *testing.T) {
 		made[name] = read(t, folder, name)
 	}
 	if !strings.Contains(first.String(), made["admin-password"]) || len(made["admin-password"]) < 20 {
-		t.Errorf("it said %s", &first)
+		t.Errorf("it printed %s", &first)
 	}
 	for _, name := range []string{"session-secret", "receipt-key.pem"} {
 		if strings.Contains(first.String(), made[name]) {
-			t.Errorf("it told %s", name)
+			t.Errorf("it printed %s", name)
 		}
 	}
 	if err := run([]string{"-admin", folder}, none, &second); err != nil {
 		t.Fatal(err)
 	}
 	if second.String() != first.String() {
-		t.Errorf("it said first %s, then %s", &first, &second)
+		t.Errorf("it printed first %s, then %s", &first, &second)
 	}
 	for name, content := range made {
 		if read(t, folder, name) != content {
@@ -73,7 +73,7 @@ func TestAFolderThatCannotBeWrittenIsAFault(t *testing.T) {
 	}
 }
 
-// read gives a file that nobody else may read.
+// read returns a file that only its owner may read.
 func read(t *testing.T, folder, name string) string {
 	t.Helper()
 	path := filepath.Join(folder, name)

@@ -1,5 +1,5 @@
 // Package edge has what a reverse proxy must do with a request before it goes to
-// a service, where a Caddyfile alone says it badly. It knows nothing of Pforte's
+// a service, where a Caddyfile alone is a poor fit. It does not depend on Pforte's
 // services and works in any Caddy that is built with it:
 //
 //   - edge (http.handlers.edge) refuses paths that two servers may read
@@ -7,8 +7,8 @@
 //     named cookies from all services, which cannot set them either;
 //   - edge_cookies (http.handlers.edge_cookies) makes the exception for the
 //     service whose cookies they are;
-//   - edge_guard (http.handlers.edge_guard) asks a service whether a request may
-//     pass, and asks again as long as the request lasts;
+//   - edge_guard (http.handlers.edge_guard) checks with a service whether a request
+//     may pass, and checks again as long as the request lasts;
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
 //     exceptions from a guard.
 //

@@ -40,7 +40,7 @@ type Edge struct {
 	// case and with any sign for "-". A "*" at the end stands for any end.
 	Drop []string `json:"drop,omitempty"`
 	// Cookies names cookies that only routes with edge_cookies get and may set,
-	// and the service that edge_guard asks. Letters must have the same case, as
+	// and the service that edge_guard checks with. Letters must have the same case, as
 	// for browsers. A "*" at the end stands for any end.
 	Cookies []string `json:"cookies,omitempty"`
 
@@ -122,7 +122,7 @@ type exchange struct {
 	cookies names
 	// sent are the lines of Cookie that the client sent.
 	sent []string
-	// own says that the answer may set the cookies that are named.
+	// own is whether the answer may set the cookies that are named.
 	own bool
 	// renewed are the lines of Set-Cookie that the guard wants to add to an answer
 	// that begins by until.
@@ -200,8 +200,8 @@ func (a *answer) begin(status int) {
 	h["Set-Cookie"] = lines
 }
 
-// keepFromCaches takes back what an application says to caches: an answer with
-// somebody's session cookie is for them alone.
+// keepFromCaches replaces the application's headers for caches: an answer with a
+// session cookie is for its user alone.
 func keepFromCaches(h http.Header) {
 	for name := range h {
 		if strings.HasSuffix(name, "Cache-Control") || name == "Surrogate-Control" || name == "Expires" || name == "Pragma" {

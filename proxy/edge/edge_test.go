@@ -112,7 +112,7 @@ func TestHeadersAreDroppedInAnySpelling(t *testing.T) {
 	}
 }
 
-// A cookie that comes late could overwrite that of somebody who logged in since.
+// A cookie that comes late could overwrite that of a later login.
 func TestALateAnswerBringsNoRenewedCookie(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {

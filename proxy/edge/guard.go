@@ -14,18 +14,18 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// What Guard takes where nothing is said.
+// Defaults of Guard.
 const (
 	defaultRecheck = 5 * time.Second
 	defaultGrace   = time.Minute
 )
 
-// renewWithin is how long after the guard's yes an answer may begin and still
+// renewWithin is how long after the guard's decision an answer may begin and still
 // carry the cookies that came with it. A later one could overwrite the cookie of
-// somebody who has logged in meanwhile; they come again with the next request.
+// another login in the same browser; they come again with the next request.
 const renewWithin = 10 * time.Second
 
-// maxAnswer is how long a body the service that is asked may send.
+// maxAnswer is the longest body that the guarding service may send.
 const maxAnswer = 1 << 20
 
 // NoRenewal is the header of a question about a request that already passed: the
@@ -33,23 +33,23 @@ const maxAnswer = 1 << 20
 const NoRenewal = "X-Auth-Renew"
 
 var (
-	errNameless = errors.New("the service that guards does not say who asks")
-	errNoAnswer = errors.New("the service that guards gives no whole answer")
-	errChanged  = errors.New("who asks is somebody else now, or has another role")
-	errSilent   = errors.New("the service that guards has not answered for too long")
+	errNameless = errors.New("guard: the answer names no user")
+	errNoAnswer = errors.New("guard: the answer is incomplete")
+	errChanged  = errors.New("guard: the user or their role changed")
+	errSilent   = errors.New("guard: no answer within the grace period")
 )
 
-// Guard is a handler that lets a request pass when a service says so: with a
+// Guard is a handler that passes a request on when a service allows it: with a
 // status of 2xx and every header of Identity, which the next handlers get in place
 // of the client's. Any other answer is the client's. A request that takes longer
-// is asked about again, and ended when it may not pass any more.
+// is checked again, and ended when it may not pass any more.
 type Guard struct {
-	// Ask are the routes that ask the service, as a rule a reverse_proxy. They get
+	// Ask are the routes to the guarding service, as a rule a reverse_proxy. They get
 	// the request with all its cookies and without its body.
 	Ask caddyhttp.RouteList `json:"ask,omitempty"`
-	// Identity names the headers of the service's answer that say who asks.
+	// Identity names the headers of the service's answer that name the user.
 	Identity []string `json:"identity,omitempty"`
-	// Recheck is how often the service is asked about a request that lasts, once
+	// Recheck is how often a request that lasts is checked again, once
 	// for all requests with the same cookies. 5 seconds where it is zero.
 	Recheck caddy.Duration `json:"recheck,omitempty"`
 	// Grace is for how long such a request goes on while the service does not
@@ -218,7 +218,7 @@ func (p *passed) WriteHeader(status int) {
 	p.ResponseWriter.WriteHeader(status)
 }
 
-// question returns what the service is asked about a request.
+// question returns the request to the guarding service about a request.
 func question(r *http.Request, x *exchange) *http.Request {
 	q := r.Clone(r.Context())
 	q.Body, q.ContentLength, q.TransferEncoding, q.Trailer = http.NoBody, 0, nil, nil
@@ -227,7 +227,7 @@ func question(r *http.Request, x *exchange) *http.Request {
 }
 
 // again returns the question about a request that passed with q and still lasts.
-// It is about who asks alone, and lives without that request.
+// It is about the user alone, and outlives the context of that request.
 func again(ctx context.Context, q *http.Request) *http.Request {
 	server, _ := q.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	r := q.Clone(ctx)
@@ -239,9 +239,9 @@ func again(ctx context.Context, q *http.Request) *http.Request {
 	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), newRecorded(), server)
 }
 
-// verdict is what the service said about a request.
+// verdict is the service's decision about a request.
 type verdict struct {
-	// err says that it said nothing that counts.
+	// err is set when there is no decision.
 	err      error
 	answer   *recorded
 	identity []string
@@ -249,12 +249,12 @@ type verdict struct {
 
 func (v verdict) passed() bool { return v.err == nil && v.answer.status/100 == 2 }
 
-// refused reports whether the service said no, and not that it cannot say.
+// refused reports whether the service refused, as opposed to having failed.
 func (v verdict) refused() bool {
 	return v.err == nil && (v.answer.status == http.StatusUnauthorized || v.answer.status == http.StatusForbidden)
 }
 
-// judge asks the service.
+// judge sends a question to the service.
 func (g *Guard) judge(q *http.Request) verdict {
 	a := newRecorded()
 	if err := a.record(g.ask, q); err != nil {
@@ -283,12 +283,12 @@ type recorded struct {
 
 func newRecorded() *recorded { return &recorded{header: http.Header{}} }
 
-// record keeps what h answers.
+// record returns the answer of h.
 func (a *recorded) record(h caddyhttp.Handler, r *http.Request) (err error) {
 	defer func() {
 		switch p := recover(); p {
 		case nil:
-		case http.ErrAbortHandler: // the service broke off
+		case http.ErrAbortHandler: // the service closed the connection
 			err = caddyhttp.Error(http.StatusBadGateway, errNoAnswer)
 		default:
 			panic(p)

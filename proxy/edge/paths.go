@@ -16,7 +16,7 @@ import (
 // merge slashes, take a backslash for one, cut parameters off a segment at ";", or
 // read it as a name of Windows, which trims dots and spaces at its end and takes
 // "x::$INDEX_ALLOCATION" for the folder x. Letters may be of any case. An
-// encoded slash inside a segment stands: who decodes it sees more segments behind
+// encoded slash inside a segment stands: a server that decodes it sees more segments behind
 // the same beginning.
 func unambiguous(target string) bool {
 	raw, _, _ := strings.Cut(target, "?")

@@ -29,7 +29,7 @@ type watchKey [sha256.Size]byte
 type watches struct {
 	recheck, grace time.Duration
 	log            *slog.Logger
-	// ask asks the service about a request that passed.
+	// ask checks a request that passed again.
 	ask func(q *http.Request) verdict
 	// asking bounds how often that happens at once.
 	asking chan struct{}
@@ -38,7 +38,7 @@ type watches struct {
 	byKey map[watchKey]*watch
 }
 
-// watch asks for all lasting requests with the same cookies.
+// watch checks all lasting requests with the same cookies.
 type watch struct {
 	key      watchKey
 	question *http.Request
@@ -58,7 +58,7 @@ type stream struct {
 	// The fields below are the watches' own, under their lock.
 	watch *watch
 	ended bool
-	// passed is when the service said yes the last time.
+	// passed is when the service allowed it the last time.
 	passed time.Time
 	// no is why the request was ended, nil while it was not.
 	no *verdict
@@ -99,7 +99,7 @@ func (ws *watches) wasCut(s *stream) bool {
 	return s.no != nil
 }
 
-// join makes a request that lasts one of those that are asked about.
+// join adds a request that lasts to those that are checked.
 func (ws *watches) join(s *stream) {
 	key := watchKey(sha256.Sum256([]byte(strings.Join(s.question.Header["Cookie"], "\n"))))
 	ws.mu.Lock()
@@ -117,7 +117,7 @@ func (ws *watches) join(s *stream) {
 	w.streams[s] = struct{}{}
 }
 
-// run asks at once and then every now and then, until the last request has ended.
+// run checks at once and then every recheck, until the last request has ended.
 func (ws *watches) run(w *watch) {
 	ticker := time.NewTicker(ws.recheck)
 	defer ticker.Stop()
@@ -138,8 +138,8 @@ func (ws *watches) run(w *watch) {
 	}
 }
 
-// answer asks the service. A panic on the way is no answer: nothing else would
-// keep it from ending the proxy.
+// answer returns the service's decision. A panic in the handlers is none: nothing
+// else would keep it from ending the proxy.
 func (ws *watches) answer(q *http.Request) (v verdict) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -168,7 +168,7 @@ func (ws *watches) apply(w *watch, v verdict) {
 	}
 }
 
-// cut ends a request: what waits for the application is told at once, and what
+// cut ends a request: what waits for the application is canceled at once, and what
 // waits for the client a moment later.
 func (ws *watches) cut(s *stream, no verdict) {
 	if s.no != nil {

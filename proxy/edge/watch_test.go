@@ -10,7 +10,7 @@ import (
 )
 
 // Requests must end after the grace also when all questions that may be under way
-// hang, so that no more can be asked.
+// hang, so that no more can be sent.
 func TestWhatCannotBeAskedAboutEndsAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	ws := &watches{

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// layers are the rooms of a service from top to bottom. A room imports rooms of
+// layers are the packages of a service from top to bottom. One imports packages of
 // lower layers only, so neither upwards nor its neighbours.
 var layers = [][]string{
 	{"cmd/*"},
@@ -18,13 +18,13 @@ var layers = [][]string{
 	{"internal/user", "internal/session", "internal/ratelimit", "internal/password", "internal/chain", "internal/eip3009", "api"},
 }
 
-// Arrows gives every import that runs the wrong way, and every room that has no
-// place in the house.
+// Arrows returns every import that runs the wrong way, and every package that is
+// in no layer.
 func Arrows(packages []Package) []string {
 	var faults []string
 	for _, p := range packages {
-		if isService(p.Module()) && layerOf(p.Room()) < 0 && layerOf(noun(p.Room())) < 0 {
-			faults = append(faults, p.ImportPath+" is no room of the house: give it a place in the layers")
+		if isService(p.Module()) && layerOf(p.Folder()) < 0 && layerOf(noun(p.Folder())) < 0 {
+			faults = append(faults, p.ImportPath+" is in no layer: add it to one")
 		}
 		for _, imported := range p.Imports {
 			if to := moduleOf(imported); to != "" {
@@ -42,10 +42,10 @@ func Arrows(packages []Package) []string {
 	return faults
 }
 
-// wrong says what is wrong with an import, or "".
+// wrong returns what is wrong with an import, or "".
 func wrong(from, to Package) string {
 	switch {
-	case isTest(to.Room()) && !isTest(from.Room()):
+	case isTest(to.Folder()) && !isTest(from.Folder()):
 		return "test packages are imported by _test.go files only"
 	case from.Module() != to.Module() && (!isShared(to.Module()) || from.Module() == "pkg/receipt"):
 		return "a module imports itself, pkg and pkg/receipt only, and pkg/receipt imports itself"
@@ -54,7 +54,7 @@ func wrong(from, to Package) string {
 	case !isService(from.Module()) || from.Module() != to.Module():
 		return ""
 	}
-	return wrongInside(from.Room(), to.Room())
+	return wrongInside(from.Folder(), to.Folder())
 }
 
 func wrongInside(from, to string) string {
@@ -77,19 +77,19 @@ func wrongInside(from, to string) string {
 	return ""
 }
 
-// layerOf is the number of a room's layer from the top, or -1.
-func layerOf(room string) int {
-	return slices.IndexFunc(layers, func(patterns []string) bool { return matchesAny(patterns, room) })
+// layerOf is the number of a package's layer from the top, or -1.
+func layerOf(folder string) int {
+	return slices.IndexFunc(layers, func(patterns []string) bool { return matchesAny(patterns, folder) })
 }
 
-// isImplementation tells whether a room stands inside another room: a store, a
+// isImplementation reports whether a package is inside another one: a store, a
 // reader of a chain, a suite.
-func isImplementation(room string) bool { return layerOf(room) < 0 && layerOf(noun(room)) >= 0 }
+func isImplementation(folder string) bool { return layerOf(folder) < 0 && layerOf(noun(folder)) >= 0 }
 
-// noun is the room that an implementation belongs to.
-func noun(room string) string { return path.Dir(room) }
+// noun is the package that an implementation belongs to.
+func noun(folder string) string { return path.Dir(folder) }
 
-func isTest(room string) bool { return strings.HasSuffix(path.Base(room), "test") }
+func isTest(folder string) bool { return strings.HasSuffix(path.Base(folder), "test") }
 
 // isShared reports whether the other modules may import a module.
 func isShared(module string) bool { return module == "pkg" || module == "pkg/receipt" }

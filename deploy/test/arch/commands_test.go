@@ -17,7 +17,7 @@ var (
 	namedService = regexp.MustCompile(`(?:\$P|docker compose [^|<>;&]*?)\s(?:run|exec|up)((?:\s--?[a-zA-Z-]+)*)\s([a-z]+)\b`)
 )
 
-// faultsOfCommands gives what a page names that is not in the compose files, and
+// faultsOfCommands returns what a page names that is not in the compose files, and
 // how many names it has of what is there.
 func faultsOfCommands(page string, services, volumes map[string]bool) (faults []string, right int) {
 	note := func(there bool, fault string) {

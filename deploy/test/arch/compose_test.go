@@ -9,13 +9,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// documented says where the settings of each service of the stacks are.
+// documented lists the pages with the settings of each service of the stacks.
 var documented = map[string]string{
 	"auth": "services/auth/README.md", "verifier": "services/verifier/README.md", "proxy": "proxy/README.md",
 }
 
 // decided are settings that the stack for production decides itself, so that
-// nobody can set them but by a compose file of his own.
+// they can be set by a compose file of one's own only.
 var decided = map[string][]string{
 	// SESSION_SECURE: it is never served by plain http. BOOTSTRAP_ADMIN_*: an
 	// operator makes the first admin. NODE_ENV: a secret is always there.
@@ -28,7 +28,7 @@ var decided = map[string][]string{
 
 var settingRow = regexp.MustCompile("(?m)^\\| `([A-Z][A-Z0-9_]{3,})`")
 
-// environments gives what each service of a compose file has in its environment.
+// environments returns what each service of a compose file has in its environment.
 func environments(t *testing.T, file string) map[string]map[string]any {
 	t.Helper()
 	found := map[string]map[string]any{}
@@ -81,7 +81,7 @@ func (s composeService) mounts(t *testing.T) map[string]string {
 }
 
 // joined returns the networks of a service, with the address that it has there
-// where the file says one.
+// where the file has one.
 func (s composeService) joined(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -22,8 +22,8 @@ var (
 // skipped are folders that hold nothing written for this project.
 var skipped = []string{".git", ".pforte", "bin", "dist", "node_modules", "testdata"}
 
-// Docs gives every package that does not say in a doc.go what it owns. A
-// program, or a package of one file, says it above its package clause.
+// Docs returns every package without a doc.go. A program, or a package of one
+// file, has its comment above the package clause.
 func Docs(packages []Package) []string {
 	var faults []string
 	for _, p := range packages {
@@ -87,7 +87,7 @@ func faultsOf(name string, lines []string) []string {
 	return faults
 }
 
-// isText tells whether people wrote the file: code, settings and pages, not
+// isText reports whether people wrote the file: code, settings and pages, not
 // recorded data and locks.
 func isText(name string) bool {
 	switch path.Ext(name) {

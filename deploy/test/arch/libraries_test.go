@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// homes says in which rooms, as module/room, an outside library may be
+// permitted lists in which packages, as module/folder, an outside library may be
 // imported. A pattern's * stands for one name.
-var homes = map[string][]string{
+var permitted = map[string][]string{
 	"github.com/CycloneDX/cyclonedx-go":         {"deploy/release"},
 	"github.com/alicebob/miniredis/v2":          {"deploy/internal/layout"},
 	"github.com/caarlos0/env/v11":               {"pkg/config"},
@@ -35,12 +35,11 @@ var homes = map[string][]string{
 	"github.com/jackc/pgx/v5":                   {"pkg/sqldb"},
 }
 
-// Libraries gives every import of an outside library in a room where it does
-// not live. Tests and test packages may use what they need.
+// Libraries returns every import of an outside library where it is not permitted. Tests and test packages may use what they need.
 func Libraries(packages []Package) []string {
 	var faults []string
 	for _, p := range packages {
-		if isTest(p.Room()) {
+		if isTest(p.Folder()) {
 			continue
 		}
 		for _, imported := range p.Imports {
@@ -48,11 +47,11 @@ func Libraries(packages []Package) []string {
 			if !outside {
 				continue
 			}
-			rooms, known := homes[library]
+			folders, known := permitted[library]
 			if !known {
-				faults = append(faults, fmt.Sprintf("%s imports %s, which has no home yet", p.ImportPath, imported))
-			} else if !matchesAny(rooms, p.Module()+"/"+p.Room()) {
-				faults = append(faults, fmt.Sprintf("%s imports %s, which lives in %s", p.ImportPath, imported, strings.Join(rooms, " and ")))
+				faults = append(faults, fmt.Sprintf("%s imports %s, which is permitted nowhere yet", p.ImportPath, imported))
+			} else if !matchesAny(folders, p.Module()+"/"+p.Folder()) {
+				faults = append(faults, fmt.Sprintf("%s imports %s, which is permitted in %s", p.ImportPath, imported, strings.Join(folders, " and ")))
 			}
 		}
 	}
@@ -63,20 +62,20 @@ func Libraries(packages []Package) []string {
 // that no package has.
 func Unused(packages []Package) []string {
 	var faults []string
-	for library, rooms := range homes {
-		for _, room := range rooms {
+	for library, folders := range permitted {
+		for _, folder := range folders {
 			if !slices.ContainsFunc(packages, func(p Package) bool {
-				return matchesAny([]string{room}, p.Module()+"/"+p.Room()) && slices.ContainsFunc(p.Imports, func(imported string) bool {
+				return matchesAny([]string{folder}, p.Module()+"/"+p.Folder()) && slices.ContainsFunc(p.Imports, func(imported string) bool {
 					found, outside := libraryOf(imported)
 					return outside && found == library
 				})
 			}) {
-				faults = append(faults, fmt.Sprintf("%s may import %s and does not", room, library))
+				faults = append(faults, fmt.Sprintf("%s may import %s and does not", folder, library))
 			}
 		}
 	}
 	for _, pattern := range slices.Concat(layers...) {
-		if !slices.ContainsFunc(packages, func(p Package) bool { return isService(p.Module()) && matchesAny([]string{pattern}, p.Room()) }) {
+		if !slices.ContainsFunc(packages, func(p Package) bool { return isService(p.Module()) && matchesAny([]string{pattern}, p.Folder()) }) {
 			faults = append(faults, "a layer names "+pattern+", which no service has")
 		}
 	}
@@ -91,13 +90,13 @@ func matchesAny(patterns []string, name string) bool {
 	})
 }
 
-// libraryOf gives the library that an import path belongs to: the longest name
-// in homes that it begins with, or itself. The standard library, which has no
-// dot in its first element, and our own packages are not outside, unless homes
+// libraryOf returns the library that an import path belongs to: the longest name
+// in permitted that it begins with, or itself. The standard library, which has no
+// dot in its first element, and our own packages are not outside, unless permitted
 // names them.
 func libraryOf(importPath string) (library string, outside bool) {
 	for prefix := importPath; prefix != "."; prefix = path.Dir(prefix) {
-		if _, known := homes[prefix]; known {
+		if _, known := permitted[prefix]; known {
 			return prefix, true
 		}
 	}

@@ -15,7 +15,7 @@ var (
 	writtenTest = regexp.MustCompile(`(?m)^func (Test[A-Z]\w+)\(`)
 )
 
-// below gives what a pattern finds in all files of the project that end like
+// below returns what a pattern finds in all files of the project that end like
 // that, with the file where it was found.
 func below(t *testing.T, ending string, pattern *regexp.Regexp) map[string]string {
 	t.Helper()
@@ -49,7 +49,7 @@ func TestEveryTestThatAPageNamesIsThere(t *testing.T) {
 	}
 	for name, page := range named {
 		if written[name] == "" {
-			t.Errorf("%s names %s, which nobody has written", page, name)
+			t.Errorf("%s names %s, which does not exist", page, name)
 		}
 	}
 }

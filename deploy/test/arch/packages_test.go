@@ -33,14 +33,14 @@ type Package struct {
 	XTestImports []string
 }
 
-// Room is the package's place in its module, such as "internal/session/redisstore".
+// Folder is the package's place in its module, such as "internal/session/redisstore".
 // The package at the top of a module is ".".
-func (p Package) Room() string {
-	room := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, Root+p.Module()), "/")
-	if room == "" {
+func (p Package) Folder() string {
+	folder := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, Root+p.Module()), "/")
+	if folder == "" {
 		return "."
 	}
-	return room
+	return folder
 }
 
 // Module is the folder of the package's module, or "" for a package not ours.

@@ -30,7 +30,7 @@ func TestArrowsThatRunTheWrongWayAreFaults(t *testing.T) {
 		"from receipt to pkg":                pkg("pkg/receipt", "pkg/config"),
 		"from proxy to pkg":                  pkg("proxy", "pkg/config"),
 		"from deploy to a service":           pkg("deploy/local", "services/auth/internal/app"),
-		"from a room that is not in a layer": pkg(auth + "helpers"),
+		"from a package that is in no layer": pkg(auth + "helpers"),
 		"from a test to another module":      {ImportPath: Root + auth + "app", XTestImports: []string{Root + "deploy/internal/stack"}},
 	} {
 		if len(Arrows([]Package{p})) == 0 {
@@ -53,7 +53,7 @@ func TestArrowsThatRunDownAreNoFaults(t *testing.T) {
 	}))
 }
 
-func TestALibraryOutsideItsRoomIsAFault(t *testing.T) {
+func TestALibraryThatIsNotPermittedIsAFault(t *testing.T) {
 	none(t, Libraries([]Package{
 		pkg("services/auth/internal/httpapi", "github.com/labstack/echo/v4/middleware"),
 		pkg("services/auth/internal/session/redisstore", "github.com/redis/go-redis/v9", "net/http"),

@@ -118,7 +118,7 @@ func TestRedisTakesNobodyWithoutItsPassword(t *testing.T) {
 			t.Errorf("%s: %s", file, command)
 		}
 		if check := strings.Join(redis.Healthcheck.Test, " "); !strings.Contains(check, "REDISCLI_AUTH=") || !strings.Contains(check, "PONG") {
-			t.Errorf("%s: health is asked by %s", file, check)
+			t.Errorf("%s: health is checked by %s", file, check)
 		}
 		auth := services["auth"].Environment
 		if _, plain := auth["REDIS_URL"]; plain || auth["REDIS_URL_FILE"] == nil || services["setup"].Environment["REDIS_HOST"] != "redis" {
@@ -264,7 +264,7 @@ var block = regexp.MustCompile("(?s)```\n(.*?)```")
 // A block that goes on after a fault would remove volumes that nothing has saved,
 // or start a stack that nothing was put back to. In parentheses it is read as a
 // whole before any of it runs, also where it is pasted. What save writes to standard
-// output of a container may begin with what the builder says.
+// output of a container may begin with what the builder prints.
 func TestCommandsThatSaveAndRestoreStopAtTheFirstFault(t *testing.T) {
 	checked := 0
 	for _, page := range []string{"backup.md", "keys.md", "upgrade.md"} {

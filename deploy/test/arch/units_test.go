@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// units says what each systemd unit runs, where its settings are documented, and
+// units lists what each systemd unit runs, where its settings are documented, and
 // which example file has the operator's own.
 var units = map[string]struct{ program, documented, example string }{
 	"pforte-auth.service":     {"auth", "services/auth/README.md", "auth.env"},
@@ -28,7 +28,7 @@ var (
 	requiredRow     = regexp.MustCompile("(?m)^\\| `([A-Z0-9_]+)`[^|]*\\| required \\|")
 )
 
-// documents tells whether a page names a setting, or the secret whose file it is.
+// documents reports whether a page names a setting, or the secret whose file it is.
 func documents(page, setting string) bool {
 	return strings.Contains(page, "`"+setting+"`") || strings.Contains(page, "  "+setting+" ")
 }
@@ -130,7 +130,7 @@ func TestUsersOfUnitsAreMade(t *testing.T) {
 	for name := range units {
 		user := regexp.MustCompile(`(?m)^User=(.*)$`).FindStringSubmatch(systemd(t, name))
 		if user != nil && !made[user[1]] {
-			t.Errorf("%s runs as %s, whom pforte.sysusers.conf does not make", name, user[1])
+			t.Errorf("%s runs as %s, which pforte.sysusers.conf does not create", name, user[1])
 		}
 	}
 }

@@ -170,7 +170,7 @@ func TestTheLocalStackNeedsNoRedisServer(t *testing.T) {
 // origin is the proxy's address on the screen.
 func (l *launch) origin(t *testing.T) string {
 	t.Helper()
-	found := regexp.MustCompile(`(?:door|proxy) +(http://\S+)`).FindStringSubmatch(l.printed())
+	found := regexp.MustCompile(`proxy +(http://\S+)`).FindStringSubmatch(l.printed())
 	if found == nil {
 		t.Fatal(l.printed())
 	}
