@@ -56,8 +56,8 @@ func (u *upstream) last(t *testing.T) *http.Request {
 	return all[len(all)-1]
 }
 
-// site is a proxy with a stand-in behind every route.
-type site struct {
+// testSite is a proxy with a stand-in behind every route.
+type testSite struct {
 	*server
 	auth, verifier, app *upstream
 }
@@ -67,9 +67,9 @@ const csrfToken = "the-token"
 
 // openSite starts a proxy in front of an auth that knows the sessions "member"
 // and "admin", a verifier and an application. Further settings win.
-func openSite(t *testing.T, settings map[string]string) site {
+func openSite(t *testing.T, settings map[string]string) testSite {
 	t.Helper()
-	h := site{auth: stand(t, "auth", guard), verifier: stand(t, "verifier", nil), app: stand(t, "app", nil)}
+	h := testSite{auth: stand(t, "auth", guard), verifier: stand(t, "verifier", nil), app: stand(t, "app", nil)}
 	all := map[string]string{
 		"AUTH_UPSTREAM": h.auth.addr(), "VERIFIER_UPSTREAM": h.verifier.addr(), "APP_UPSTREAM": h.app.addr(),
 	}
