@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestTheHealthcheckTellsWhetherTheProxyLives(t *testing.T) {
+func TestTheHealthcheckReportsWhetherTheProxyRuns(t *testing.T) {
 	t.Parallel()
 	d := open(t, nil)
 	port := d.admin[strings.LastIndex(d.admin, ":")+1:]
@@ -21,7 +21,7 @@ func TestTheHealthcheckTellsWhetherTheProxyLives(t *testing.T) {
 		}
 	}
 	out, err := program(t, map[string]string{"ADMIN_PORT": freePort(t)}, "healthcheck").CombinedOutput()
-	if err == nil || !bytes.Contains(out, []byte("ask the proxy")) {
+	if err == nil || !bytes.Contains(out, []byte("check the proxy")) {
 		t.Errorf("got %v\n%s", err, out)
 	}
 }
