@@ -159,3 +159,25 @@ func TestCopiesOfAContractsPaymentAreOneSale(t *testing.T) {
 		t.Errorf("worked %d times", s.works.Load())
 	}
 }
+
+// soldMeanwhile calls sell before it verifies a payment.
+type soldMeanwhile struct {
+	payment.Facilitator
+	sell func()
+}
+
+func (f soldMeanwhile) Verify(ctx context.Context, body []byte) (x402.VerifyResponse, error) {
+	f.sell()
+	return f.Facilitator.Verify(ctx, body)
+}
+
+func TestACopyThatIsVerifiedAfterTheSaleGetsTheAnswer(t *testing.T) {
+	s := open(t, nil)
+	p := s.forged("1") // as a contract's
+	other := s.replica(func(o *paywall.Options) { o.Facilitator = soldMeanwhile{s.bank, func() { s.mustBuy(p) }} })
+	sale, err := other.Buy(t.Context(), s.order(p, "thing"))
+	if err != nil || string(sale.Answer) != "the thing" {
+		t.Errorf("bought %q, %v", sale.Answer, err)
+	}
+	s.wantTransfers(1)
+}
