@@ -19,7 +19,7 @@ type ChainMetrics struct {
 	heads *prometheus.GaugeVec
 }
 
-// NewChainMetrics registers the metrics. kept tells how many bytes and blocks
+// NewChainMetrics registers the metrics. kept returns how many bytes and blocks
 // are kept proven; it is asked at every scrape.
 func NewChainMetrics(r prometheus.Registerer, kept func() (bytes int64, blocks int)) (*ChainMetrics, error) {
 	m := &ChainMetrics{

@@ -48,7 +48,7 @@ func (a *api) offer(chain Chain, path string) payment.Offer {
 	}
 }
 
-// usd gives the price in dollars. The token must count in millionths, as every
+// usd returns the price in dollars. The token must count in millionths, as every
 // known one does.
 func (a *api) usd() string {
 	amount, ok := new(big.Rat).SetString(a.Terms.Amount)
@@ -62,7 +62,7 @@ func (a *api) usd() string {
 	return text
 }
 
-// openapi gives the description of this installation: its address, its price and
+// openapi returns the description of this installation: its address, its price and
 // the paths of its chains.
 func (a *api) openapi() ([]byte, error) {
 	var doc map[string]any

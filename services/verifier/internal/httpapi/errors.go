@@ -85,7 +85,7 @@ type errorBody struct {
 	Checks        []verification.Check `json:"checks,omitempty"`
 }
 
-// bodyOf gives the answer to an error.
+// bodyOf returns the answer to an error.
 func (a *api) bodyOf(err error, paid bool) errorBody {
 	var malformed *strictjson.Error
 	if errors.As(err, &malformed) {

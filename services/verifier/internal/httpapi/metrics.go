@@ -15,7 +15,7 @@ type Metrics struct {
 	requests    *service.HTTPMetrics
 	payments    *prometheus.CounterVec
 	facilitator *prometheus.HistogramVec
-	truth       *prometheus.HistogramVec
+	lookups     *prometheus.HistogramVec
 	answers     *prometheus.CounterVec
 	answerBytes prometheus.Gauge
 }
@@ -35,7 +35,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			Name: "verifier_facilitator_call_duration_seconds", Help: "Calls to the facilitator, by call and outcome: ok, refused, limit, unusable, open.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"call", "outcome"}),
-		truth: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		lookups: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "verifier_truth_lookup_duration_seconds", Help: "Looks at the payment network for what became of a payment, by outcome: unspent, paid, elsewhere, expired, failed.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"outcome"}),
@@ -47,7 +47,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		}),
 	}
 	m.begin()
-	return m, service.Register(r, m.payments, m.facilitator, m.truth, m.answers, m.answerBytes)
+	return m, service.Register(r, m.payments, m.facilitator, m.lookups, m.answers, m.answerBytes)
 }
 
 // begin counts what is alarmed of from zero, so that the first of a kind is a
@@ -64,8 +64,8 @@ func (m *Metrics) begin() {
 			m.facilitator.WithLabelValues(call, outcome)
 		}
 	}
-	for _, outcome := range fates {
-		m.truth.WithLabelValues(outcome)
+	for _, outcome := range lookupOutcomes {
+		m.lookups.WithLabelValues(outcome)
 	}
 	m.answers.WithLabelValues("hit")
 	m.answers.WithLabelValues("miss")
@@ -117,16 +117,16 @@ func (m *Metrics) FacilitatorCalled(call, outcome string, took time.Duration) {
 	m.facilitator.WithLabelValues(call, outcome).Observe(took.Seconds())
 }
 
-// fates are the outcomes of a look at the payment network, by payment.AuthorizationStatus.
-var fates = []string{payment.Unused: "unspent", payment.PaidToUs: "paid", payment.UsedElsewhere: "elsewhere", payment.Expired: "expired", payment.Reverted: "reverted", 5: "failed"}
+// lookupOutcomes are the outcomes of a lookup on the payment network, by payment.AuthorizationStatus.
+var lookupOutcomes = []string{payment.Unused: "unspent", payment.PaidToUs: "paid", payment.UsedElsewhere: "elsewhere", payment.Expired: "expired", payment.Reverted: "reverted", 5: "failed"}
 
 // LookedAt counts a look at the payment network.
 func (m *Metrics) LookedAt(found payment.Authorization, err error, took time.Duration) {
-	outcome := fates[found.Status]
+	outcome := lookupOutcomes[found.Status]
 	if err != nil {
 		outcome = "failed"
 	}
-	m.truth.WithLabelValues(outcome).Observe(took.Seconds())
+	m.lookups.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
 // answered counts a look for a signed answer.

@@ -48,7 +48,7 @@ func newPaidRoute(operation string, offer payment.Offer) (*paidRoute, error) {
 	return s, err
 }
 
-// challenge gives the headers of a 402 answer, and the size of the offer in them.
+// challenge returns the headers of a 402 answer, and the size of the offer in them.
 // The protocol's headers are spelled as it spells them, although HTTP does not
 // care.
 func (s *paidRoute) challenge(problem string) (header http.Header, size int, err error) {
@@ -59,7 +59,7 @@ func (s *paidRoute) challenge(problem string) (header http.Header, size int, err
 	}, len(value), err
 }
 
-// body gives the body of a 402 answer: ours, with the challenge of version 1 in
+// body returns the body of a 402 answer: ours, with the challenge of version 1 in
 // the same object, whose "error" is the same text.
 func (s *paidRoute) body(ours errorBody) ([]byte, error) {
 	v1, ok := s.offer.ChallengeV1(ours.Error)
@@ -79,7 +79,7 @@ func (s *paidRoute) body(ours errorBody) ([]byte, error) {
 	return jsonBody(merged)
 }
 
-// settled gives the header that tells the buyer of his payment.
+// settled returns the header that reports the payment to the buyer.
 func (s *paidRoute) settled(p payment.Payment, sale paywall.Sale) (http.Header, error) {
 	yes := true
 	return s.response(p, x402.SettleResponse{Success: &yes, Transaction: sale.Transaction})
@@ -107,7 +107,7 @@ func (s *paidRoute) response(p payment.Payment, r x402.SettleResponse) (http.Hea
 	return http.Header{name: {value}}, err
 }
 
-// challenge gives the answer to a payment that bought nothing and cannot: a
+// challenge returns the answer to a payment that bought nothing and cannot: a
 // fresh challenge beside the reason.
 func (r *refused) challenge(ours errorBody) (answer, error) {
 	problem := ours.Reason

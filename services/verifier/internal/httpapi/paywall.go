@@ -72,7 +72,7 @@ func paymentOf(h http.Header) (version int, header string) {
 	return 0, ""
 }
 
-// isPriceRequest tells a body that only asks for the price, as registries do.
+// isPriceRequest reports whether a body only asks for the price, as registries do.
 func isPriceRequest(body []byte) bool {
 	body = bytes.TrimSpace(body)
 	inside, isObject := bytes.CutPrefix(body, []byte("{"))
@@ -129,7 +129,7 @@ func (r *refused) Error() string { return r.err.Error() }
 
 func (r *refused) Unwrap() error { return r.err }
 
-// response gives the header that says how the settling ended, when it came to
+// response returns the header that says how the settling ended, when it came to
 // that.
 func (r *refused) response() http.Header {
 	var refusal *payment.Refusal

@@ -49,7 +49,7 @@ func (a *api) paths(chain Chain) []string {
 	return paths
 }
 
-// answer is what a handler gives when it has not failed.
+// answer is what a handler returns when it has not failed.
 type answer struct {
 	status int
 	header http.Header
@@ -96,7 +96,7 @@ func jsonBody(v any) ([]byte, error) {
 	return body, nil
 }
 
-// health tells whether the service can do its work.
+// health reports whether the service can do its work.
 func (a *api) health(c echo.Context) (answer, error) {
 	if err := a.Health(c.Request().Context()); err != nil {
 		a.Log.WarnContext(c.Request().Context(), "not ready", "error", err)

@@ -7,7 +7,7 @@ import (
 
 // ChainLog reads the log of the chain that money moves on.
 type ChainLog interface {
-	// Authorization tells what became of an authorization. An error means that it is not
+	// Authorization returns what became of an authorization. An error means that it is not
 	// known.
 	Authorization(ctx context.Context, q AuthorizationQuery) (Authorization, error)
 }
@@ -31,10 +31,10 @@ type Authorization struct {
 	Transaction string
 }
 
-// AuthorizationStatus is one fate.
+// AuthorizationStatus is what became of an authorization.
 type AuthorizationStatus int
 
-// The fates.
+// The statuses.
 const (
 	// Unused: it can still be spent.
 	Unused AuthorizationStatus = iota

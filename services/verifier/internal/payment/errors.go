@@ -43,7 +43,7 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Of.Error() + ": " + r.Reason }
 
-// Unwrap gives the kind of refusal.
+// Unwrap returns the kind of refusal.
 func (r *Refusal) Unwrap() error { return r.Of }
 
 // PendingError is ErrPending with the transaction that was broadcast, if any, and
@@ -55,7 +55,7 @@ type PendingError struct {
 
 func (*PendingError) Error() string { return ErrPending.Error() }
 
-// Unwrap gives ErrPending.
+// Unwrap returns ErrPending.
 func (*PendingError) Unwrap() error { return ErrPending }
 
 // TooManyError is ErrTooMany with the time until attempts are free again.
@@ -63,7 +63,7 @@ type TooManyError struct{ After time.Duration }
 
 func (*TooManyError) Error() string { return ErrTooMany.Error() }
 
-// Unwrap gives ErrTooMany.
+// Unwrap returns ErrTooMany.
 func (*TooManyError) Unwrap() error { return ErrTooMany }
 
 func invalid(reason string) error { return &Refusal{Of: ErrInvalid, Reason: reason} }
@@ -74,7 +74,7 @@ type PausedError struct{ After time.Duration }
 
 func (*PausedError) Error() string { return ErrLimit.Error() }
 
-// Unwrap gives ErrLimit.
+// Unwrap returns ErrLimit.
 func (*PausedError) Unwrap() error { return ErrLimit }
 
 // LaterError is an error of the facilitator that says how long to leave it alone;
@@ -86,7 +86,7 @@ type LaterError struct {
 
 func (e *LaterError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the error.
+// Unwrap returns the error.
 func (e *LaterError) Unwrap() error { return e.Err }
 
 // FailingError is ErrFailing with the time until the caps are counted anew.
@@ -94,5 +94,5 @@ type FailingError struct{ After time.Duration }
 
 func (*FailingError) Error() string { return ErrFailing.Error() }
 
-// Unwrap gives ErrFailing.
+// Unwrap returns ErrFailing.
 func (*FailingError) Unwrap() error { return ErrFailing }

@@ -82,7 +82,7 @@ const (
 	reasonDoubt    = "answer_in_doubt"
 )
 
-// isAbout tells whether a yes speaks of this payment.
+// isAbout reports whether a yes speaks of this payment.
 func isAbout(answer x402.SettleResponse, r Record) bool {
 	return strings.EqualFold(answer.Payer, r.Key.Payer) && sameNetwork(answer.Network, r.Key.Network) &&
 		(answer.Amount == "" || answer.Amount == r.Amount)
@@ -92,7 +92,7 @@ func isAbout(answer x402.SettleResponse, r Record) bool {
 // terminals.
 const maxWord = 120
 
-// word gives a facilitator's reason in at most so many printable characters.
+// word returns a facilitator's reason in at most so many printable characters.
 func word(reason string) string {
 	var b strings.Builder
 	for _, c := range reason {
@@ -111,7 +111,7 @@ func sameNetwork(answered, network string) bool {
 	return answered == network || (ok && answered == v1)
 }
 
-// isOpen tells reasons of a check that say nothing about the payment: the
+// isOpen reports whether the reason of a verification says nothing about the payment: the
 // facilitator gave up, or still waits.
 func isOpen(reason string) bool {
 	if slices.Contains([]string{

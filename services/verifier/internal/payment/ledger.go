@@ -40,7 +40,7 @@ const (
 	// Dead: no money came, as far as can be known. It becomes Settled when the
 	// chain says otherwise later.
 	Dead State = "dead"
-	// Unknown: the money may have moved; the truth is being looked for.
+	// Unknown: the money may have moved; the outcome is being looked up.
 	Unknown State = "unknown"
 )
 
@@ -68,7 +68,7 @@ type Record struct {
 	// Payment is the digest of what was signed and the signature: copies of one
 	// payment have the same. Request is the digest of what is bought with it.
 	Payment, Request Digest
-	// Identifier is the buyer's own idempotency key, "" when he gave none.
+	// Identifier is the buyer's own idempotency key, "" when they gave none.
 	Identifier string
 	// Resource is the path that was called, for the operator's list.
 	Resource string
@@ -94,7 +94,7 @@ type Record struct {
 	Again   []string
 }
 
-// GivesBack tells whether an outcome gives back the settlement that is reserved
+// GivesBack reports whether an outcome gives back the settlement that is reserved
 // for the record.
 func (o Outcome) GivesBack(r Record) bool {
 	return o.State == Dead && o.Unsent && r.Month != "" && o.Transaction == "" && r.Transaction == ""
@@ -258,7 +258,7 @@ type Total struct {
 // abandoned Settling record reads as Unknown.
 type Ledger interface {
 	// Claim writes r as Working for r.Owner unless the payment is there, and
-	// tells whether it did; otherwise it gives the record that is there.
+	// reports whether it did; otherwise it returns the record that is there.
 	Claim(ctx context.Context, r Record) (Record, bool, error)
 	// Release forgets a Working record of the owner. Again, or when it is not
 	// the owner's: nothing happens.
@@ -289,9 +289,9 @@ type Ledger interface {
 	// since, unless that is a moment still to come, told by a clock that was ahead.
 	// It remembers the look.
 	Look(ctx context.Context, key Key, since time.Time) (bool, error)
-	// Get gives a record, or ErrNotFound.
+	// Get returns a record, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Record, error)
-	// Bought gives the record that the payer's identifier has bought or is buying
+	// Bought returns the record that the payer's identifier has bought or is buying
 	// with, as Begin would, or ErrNotFound.
 	Bought(ctx context.Context, payer, identifier string) (Record, error)
 	// Failed counts the failed settlements of a payer and of a client, of claims
@@ -307,7 +307,7 @@ type Ledger interface {
 	Register(ctx context.Context, owner string, until time.Time) error
 	Heartbeat(ctx context.Context, owner string, until time.Time) error
 	Deregister(ctx context.Context, owner string) error
-	// Due gives at most limit Unknown records whose next look is due, those that are
+	// Due returns at most limit Unknown records whose next look is due, those that are
 	// due for longest first, without Answer, and puts their next look off until next,
 	// so that two processes do not look at once.
 	Due(ctx context.Context, limit int, next time.Time) ([]Record, error)
@@ -325,9 +325,9 @@ type Ledger interface {
 	// before then, and abandoned Working records.
 	Prune(ctx context.Context, before time.Time) error
 
-	// QuotaStatus gives the state of a month.
+	// QuotaStatus returns the state of a month.
 	QuotaStatus(ctx context.Context, month string) (QuotaStatus, error)
-	// List gives records without Answer, newest first.
+	// List returns records without Answer, newest first.
 	List(ctx context.Context, f Filter) ([]Record, error)
 	// Totals sums the payments by month of their claim (UTC), asset and state.
 	Totals(ctx context.Context, f Filter) ([]Total, error)
@@ -335,13 +335,13 @@ type Ledger interface {
 	Ping(ctx context.Context) error
 }
 
-// Month gives the calendar month of a moment in UTC, as the ledger writes it.
+// Month returns the calendar month of a moment in UTC, as the ledger writes it.
 func Month(t time.Time) string { return t.UTC().Format("2006-01") }
 
-// Day gives the first moment of the day of t in UTC.
+// Day returns the first moment of the day of t in UTC.
 func Day(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
-// NextMonth gives the first moment of the month after t, in UTC.
+// NextMonth returns the first moment of the month after t, in UTC.
 func NextMonth(t time.Time) time.Time {
 	year, month, _ := t.UTC().Date()
 	return time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)

@@ -155,7 +155,7 @@ func (o Offer) FacilitatorRequest(p Payment) ([]byte, error) {
 // Extensions are protocol extensions by name.
 type Extensions map[string]json.RawMessage
 
-// ExtensionIdentifier lets a buyer name what he pays for, so that paying again
+// ExtensionIdentifier lets a buyer name what they pay for, so that paying again
 // for the same name gives the first answer (x402 extension payment-identifier).
 const ExtensionIdentifier = "payment-identifier"
 
@@ -172,7 +172,7 @@ func IdentifierExtension() json.RawMessage {
 		`"id":{"type":"string","minLength":16,"maxLength":128,"pattern":"^[a-zA-Z0-9_-]+$"}},"required":["required"]}}`)
 }
 
-// identifier reads the buyer's identifier, "" when he gave none.
+// identifier reads the buyer's identifier, "" when they gave none.
 func (e Extensions) identifier() (string, error) {
 	raw, ok := e[ExtensionIdentifier]
 	if !ok {
@@ -196,7 +196,7 @@ func (e Extensions) identifier() (string, error) {
 	return *id, nil
 }
 
-// over gives what the buyer echoed, with our own words where the extension is
+// over returns what the buyer echoed, with our own words where the extension is
 // ours and its content not the buyer's.
 func (e Extensions) over(echoed Extensions) Extensions {
 	if len(echoed) == 0 {
@@ -254,7 +254,7 @@ const (
 )
 
 // judgeAccepted compares the entry that a version 2 buyer chose with ours. Its
-// maxTimeoutSeconds and the members he added to extra do not matter: what counts
+// maxTimeoutSeconds and the members they added to extra do not matter: what counts
 // is signed, or ours.
 func (o Offer) judgeAccepted(accepted x402.Requirements) string {
 	t := o.Terms

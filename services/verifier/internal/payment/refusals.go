@@ -78,7 +78,7 @@ func isEcho(reason string) bool {
 // first. One of them is taken away.
 var prefixes = []string{"invalid_exact_evm_payload_", "invalid_exact_evm_"}
 
-// plain gives a reason in the spelling of the tables: lower case, underscores,
+// plain returns a reason in the spelling of the tables: lower case, underscores,
 // without its prefix.
 func plain(reason string) string {
 	reason = strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(reason)))

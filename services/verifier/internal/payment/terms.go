@@ -110,12 +110,12 @@ func (o Offer) ChallengeV1(problem string) (x402.PaymentRequiredV1, bool) {
 	}, ok
 }
 
-// isHex tells whether text is 0x and size bytes in hexadecimal digits.
+// isHex reports whether text is 0x and size bytes in hexadecimal digits.
 func isHex(text string, size int) bool {
 	return len(text) == 2+2*size && isHexData(text)
 }
 
-// isHexData tells whether text is 0x and whole bytes in hexadecimal digits.
+// isHexData reports whether text is 0x and whole bytes in hexadecimal digits.
 func isHexData(text string) bool {
 	digits, ok := strings.CutPrefix(text, "0x")
 	return ok && len(digits)%2 == 0 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""
@@ -139,7 +139,7 @@ func parseAmount(text string) (*big.Int, bool) {
 // Token is a USD stablecoin with EIP-3009 and its EIP-712 domain.
 type Token struct{ Address, Name, Version string }
 
-// KnownToken gives the native USD stablecoin of a CAIP-2 network, or false. The
+// KnownToken returns the native USD stablecoin of a CAIP-2 network, or false. The
 // names are what wallets sign for (packages @x402/evm 2.27.0 and x402 1.2.0,
 // Circle's list of USDC contracts); they differ from network to network.
 func KnownToken(network string) (Token, bool) {

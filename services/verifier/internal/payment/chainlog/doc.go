@@ -1,4 +1,4 @@
-// Package chainlog reads the truth about a payment from the payment network's
+// Package chainlog reads what became of a payment from the payment network's
 // own log: whether an EIP-3009 authorization was used, by which transaction,
 // and whether that transaction moved the money to us.
 //

@@ -24,7 +24,7 @@ func word(address string) string {
 	return strings.Repeat("0", 24) + strings.ToLower(strings.TrimPrefix(address, "0x"))
 }
 
-// isSpending tells whether an event marks this authorization as used or
+// isSpending reports whether an event marks this authorization as used or
 // cancelled. A node's filter is not believed.
 func isSpending(e entry, q payment.AuthorizationQuery) bool {
 	return !e.Removed && strings.EqualFold(e.Address, q.Key.Asset) && len(e.Topics) == 3 &&
@@ -61,7 +61,7 @@ func (n node) named(ctx context.Context, q payment.AuthorizationQuery) bool {
 	return err == nil && t.Status == "0x1" && marks && pays(t.Logs, q)
 }
 
-// paid tells whether the transaction that used the authorization paid us by it.
+// paid reports whether the transaction that used the authorization paid us by it.
 func (n node) paid(ctx context.Context, q payment.AuthorizationQuery, used entry) (payment.Authorization, error) {
 	t, err := n.receipt(ctx, used.TransactionHash)
 	switch {

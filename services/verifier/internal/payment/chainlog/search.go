@@ -15,7 +15,7 @@ const (
 	closeEnough = 128
 )
 
-// between gives a range of blocks that holds every block with a time from
+// between returns a range of blocks that holds every block with a time from
 // since to until: the only ones that can hold the spending.
 func (n node) between(ctx context.Context, latest block, since, until time.Time) (from, to quantity, err error) {
 	low, err := n.before(ctx, latest, since)
@@ -29,7 +29,7 @@ func (n node) between(ctx context.Context, latest block, since, until time.Time)
 	return low.Number, high.Number, err
 }
 
-// before gives a block that is older than t, or the first, and not much older
+// before returns a block that is older than t, or the first, and not much older
 // than need be. The pace of the last blocks says where to begin.
 func (n node) before(ctx context.Context, latest block, t time.Time) (block, error) {
 	const sample = 1024
@@ -81,7 +81,7 @@ func (n node) narrow(ctx context.Context, low, high block, t time.Time) (block, 
 	return low, high, nil
 }
 
-// spending gives the event that used or cancelled the authorization, or nil.
+// spending returns the event that used or cancelled the authorization, or nil.
 func (n node) spending(ctx context.Context, q payment.AuthorizationQuery, from, to quantity) (*entry, error) {
 	for low := from; low <= to; low += window {
 		var events []entry

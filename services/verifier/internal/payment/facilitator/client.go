@@ -218,7 +218,7 @@ type reply struct {
 	text   []byte
 }
 
-// isAway tells statuses that say that nobody is there to answer.
+// isAway reports whether a status is one of a server that is not there.
 func (r reply) isAway() bool {
 	switch r.status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

@@ -11,7 +11,7 @@ const byKey = " network = ? AND asset = ? AND payer = ? AND nonce = ?"
 
 func keyArgs(k payment.Key) []any { return []any{k.Network, k.Asset, k.Payer, k.Nonce} }
 
-// abandoned is the condition for a record that nobody works on; it takes the
+// abandoned is the condition for a record that no process works on; it takes the
 // clock twice.
 const abandoned = `(payments.deadline <= ? OR NOT EXISTS
 	(SELECT 1 FROM owners WHERE owners.id = payments.owner AND owners.alive_until > ?))`

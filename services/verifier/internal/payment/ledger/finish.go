@@ -50,7 +50,7 @@ func (l *Ledger) finish(ctx context.Context, u *unit, key payment.Key, o payment
 	if err != nil {
 		return payment.Outcome{}, err
 	}
-	if o.State == payment.Dead { // nobody gets it, and it may be large
+	if o.State == payment.Dead { // no buyer gets it, and it may be large
 		query := "DELETE FROM answers WHERE payment = (SELECT id FROM payments WHERE" + byKey + ")"
 		if _, err := u.ExecContext(ctx, l.db.Rebind(query), keyArgs(key)...); err != nil {
 			return payment.Outcome{}, wrap("forget an answer", err)
@@ -68,7 +68,7 @@ func (l *Ledger) finish(ctx context.Context, u *unit, key payment.Key, o payment
 	return r.Outcome(), wrap("finish a settlement", err)
 }
 
-// recount gives settlements back that were not made, and counts one that was made
+// recount returns settlements back that were not made, and counts one that was made
 // though it had been given back. It returns the months of those that stay.
 func (l *Ledger) recount(ctx context.Context, u *unit, r payment.Record, o payment.Outcome) (month, again string, err error) {
 	month, more, back, reserved := o.Recount(r, payment.Month(l.now()))

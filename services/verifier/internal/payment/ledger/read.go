@@ -14,7 +14,7 @@ import (
 )
 
 // The columns of a record. The state is the one that payment.Ledger promises: a
-// settling record that nobody works on reads as unknown. It takes viewArgs first.
+// settling record that no process works on reads as unknown. It takes viewArgs first.
 const columns = `network, asset, payer, nonce,
 	CASE WHEN state = 'settling' AND ` + abandoned + ` THEN 'unknown' ELSE state END,
 	owner, deadline, payment, request, identifier, resource, amount, pay_to, valid_before, client,

@@ -21,7 +21,7 @@ func (l *Ledger) List(ctx context.Context, f payment.Filter) ([]payment.Record, 
 	return l.query(ctx, l.db.Reader, query, append(l.viewArgs(), args...)...)
 }
 
-// where gives the conditions of a filter and their arguments.
+// where returns the conditions of a filter and their arguments.
 func (l *Ledger) where(f payment.Filter) (string, []any) {
 	where, args := " WHERE 1 = 1", []any(nil)
 	switch f.State {

@@ -22,7 +22,7 @@ func in(ctx context.Context, tx *sql.Tx, stmt *sql.Stmt, args ...any) *sql.Row {
 	return tx.StmtContext(ctx, stmt).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // closed with the transaction
 }
 
-// changed carries out a prepared statement in a transaction and tells whether it
+// changed carries out a prepared statement in a transaction and reports whether it
 // changed a row.
 func changed(ctx context.Context, tx *sql.Tx, stmt *sql.Stmt, args ...any) (bool, error) {
 	result, err := tx.StmtContext(ctx, stmt).ExecContext(ctx, args...) //nolint:sqlclosecheck // closed with the transaction

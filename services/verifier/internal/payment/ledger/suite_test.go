@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Store gives one more handle on one ledger, as one more process would have it.
+// Store returns one more handle on one ledger, as one more process would have it.
 type Store func() payment.Ledger
 
 // Open makes an empty ledger that uses the clock now.

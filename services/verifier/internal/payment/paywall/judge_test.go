@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
-// reasonOf gives the protocol's reason of a refusal, or the error's text.
+// reasonOf returns the protocol's reason of a refusal, or the error's text.
 func reasonOf(err error) string {
 	var refusal *payment.Refusal
 	switch {

@@ -79,7 +79,7 @@ func TestAnOwedReleaseLeavesAClaimAloneThatIsSomebodyElsesByNow(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-// owedRelease gives a gate that still owes its ledger, which refuses it, the
+// owedRelease returns a gate that still owes its ledger, which refuses it, the
 // release of the claim on p: the work that p paid for has failed.
 func (s *fixture) owedRelease() (ledger *brokenLedger, gate *paywall.Paywall, p payment.Payment) {
 	s.Helper()
