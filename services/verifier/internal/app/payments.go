@@ -234,8 +234,8 @@ func findUnknown(ctx context.Context, ledger payment.Ledger, key payment.Key) (p
 // no node of it: then nothing can contradict.
 func (p Process) chainLog(network string) (payment.ChainLog, error) {
 	set, _ := load(p.Getenv) // what only serving needs may be missing
-	if len(set.truth) == 0 || set.terms.Network != network {
+	if len(set.paymentNodes) == 0 || set.terms.Network != network {
 		return nil, nil //nolint:nilnil // see above
 	}
-	return chainlog.New(network, set.truth, set.truthQuorum)
+	return chainlog.New(network, set.paymentNodes, set.paymentQuorum)
 }

@@ -95,7 +95,7 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 	if err := s.registerStanding(ctx); err != nil {
 		return nil, err
 	}
-	return httpapi.New(httpapi.Options{
+	return httpapi.New(httpapi.Options{ //nolint:contextcheck // requests have their own
 		Chains: s.chains.api(), Paywall: s.paywall, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
 		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, Log: s.Log, Now: time.Now,
 	})
@@ -113,9 +113,9 @@ func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error
 	if options.Facilitator, err = s.facilitator(); err != nil {
 		return nil, err
 	}
-	if len(s.truth) == 0 {
+	if len(s.paymentNodes) == 0 {
 		s.Log.WarnContext(ctx, "no node of the payment network is configured: a settlement that the facilitator leaves open stays open until it is resolved by hand (PAYMENT_RPC_URL)")
-	} else if options.ChainLog, err = chainlog.New(s.terms.Network, s.truth, s.truthQuorum); err != nil {
+	} else if options.ChainLog, err = chainlog.New(s.terms.Network, s.paymentNodes, s.paymentQuorum); err != nil {
 		return nil, fmt.Errorf("PAYMENT_RPC_URL: %w", err)
 	}
 	if options.ChainLog != nil {
@@ -148,7 +148,7 @@ func (s *server) facilitator() (*facilitator.Client, error) {
 	return client, nil
 }
 
-// health fails while the ledger is away, or a chain was never reached.
+// health fails while the ledger does not answer, or a chain was never reached.
 func (s *server) health(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -157,16 +157,16 @@ func (s *server) health(ctx context.Context) error {
 
 // close waits for payments under way and closes what is open.
 func (s *server) close(ctx context.Context) error {
-	var faults []error
+	var errs []error
 	if s.paywall != nil {
 		ctx, cancel := context.WithTimeout(ctx, s.drain())
 		defer cancel()
-		faults = append(faults, s.paywall.Close(ctx))
+		errs = append(errs, s.paywall.Close(ctx))
 	}
 	if s.ledger != nil {
-		faults = append(faults, s.ledger.Close())
+		errs = append(errs, s.ledger.Close())
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 // checkFacilitator logs when what the facilitator lists does not fit the settings.

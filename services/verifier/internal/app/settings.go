@@ -22,11 +22,11 @@ type settings struct {
 	key    *receipt.SigningKey
 	keys   receipt.KeyDocument
 	cdp    *facilitator.CDPKey
-	// truth are the URLs of the nodes of the payment network. Without any, only the
+	// paymentNodes are the URLs of the nodes of the payment network. Without any, only the
 	// facilitator knows how a settlement ended.
-	truth []string
-	// truthQuorum is how many of them must agree.
-	truthQuorum int
+	paymentNodes []string
+	// paymentQuorum is how many of them must agree.
+	paymentQuorum int
 }
 
 // load reads all settings and returns all errors at once.
@@ -89,7 +89,7 @@ func (s *settings) loadTerms() error {
 		Network: p.Network, Asset: p.Asset, AssetName: p.AssetName, AssetVersion: p.AssetVersion,
 		PayTo: p.PayTo, Amount: p.Amount, MaxTimeout: time.Duration(p.MaxTimeoutSeconds) * time.Second, V1: p.V1,
 	}
-	s.truth = trimmed(p.RPCURLs)
+	s.paymentNodes = trimmed(p.RPCURLs)
 	token, known := payment.KnownToken(p.Network)
 	for _, c := range s.chains {
 		if fmt.Sprintf("eip155:%d", c.ID) != p.Network {
@@ -98,14 +98,14 @@ func (s *settings) loadTerms() error {
 		if c.USDToken != nil {
 			token, known = payment.Token(*c.USDToken), true
 		}
-		if len(s.truth) == 0 {
-			s.truth, s.truthQuorum = c.RPCURLs, c.Agreeing()
+		if len(s.paymentNodes) == 0 {
+			s.paymentNodes, s.paymentQuorum = c.RPCURLs, c.Agreeing()
 		}
 	}
-	if s.truthQuorum == 0 { // by the rule for the chain's nodes
-		s.truthQuorum = chain.Config{RPCURLs: s.truth, Quorum: min(s.Chain.Quorum, len(s.truth))}.Agreeing()
+	if s.paymentQuorum == 0 { // by the rule for the chain's nodes
+		s.paymentQuorum = chain.Config{RPCURLs: s.paymentNodes, Quorum: min(s.Chain.Quorum, len(s.paymentNodes))}.Agreeing()
 	}
-	if p.Confirm != config.ConfirmByFacilitator && len(s.truth) == 0 {
+	if p.Confirm != config.ConfirmByFacilitator && len(s.paymentNodes) == 0 {
 		return fmt.Errorf("PAYMENT_RPC_URL: no node of the payment network %s is configured, so it could not be verified that a payment arrived; "+
 			"set one, or set PAYMENT_CONFIRM=facilitator to rely on the facilitator", p.Network)
 	}
