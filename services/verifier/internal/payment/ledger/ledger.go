@@ -42,7 +42,7 @@ func Open(ctx context.Context, databaseURL string, now func() time.Time) (*Ledge
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Ledger{db: db, now: now, prepared: prepared, writes: newBatcher(db, prepared.count)}, nil
+	return &Ledger{db: db, now: now, prepared: prepared, writes: newBatcher(db, prepared.count)}, nil //nolint:contextcheck // batches outlive Open
 }
 
 // Close finishes the writes under way and closes the database.

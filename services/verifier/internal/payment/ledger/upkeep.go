@@ -23,13 +23,13 @@ func (l *Ledger) Register(ctx context.Context, owner string, until time.Time) er
 	return l.Heartbeat(ctx, owner, until)
 }
 
-// Beat implements payment.Ledger.
+// Heartbeat implements payment.Ledger.
 func (l *Ledger) Heartbeat(ctx context.Context, owner string, until time.Time) error {
 	return l.exec(ctx, `INSERT INTO owners (id, alive_until) VALUES (?, ?)
 		ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until`, owner, until.UnixMilli())
 }
 
-// Leave implements payment.Ledger.
+// Deregister implements payment.Ledger.
 func (l *Ledger) Deregister(ctx context.Context, owner string) error {
 	return l.exec(ctx, "DELETE FROM owners WHERE id = ?", owner)
 }
