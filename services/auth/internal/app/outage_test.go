@@ -199,7 +199,7 @@ func TestARevocationOutlivesTheProcess(t *testing.T) {
 	first := start(t, environment)
 	b := first.loggedIn(adminName, adminPass)
 	server.Pause()
-	if code, out := operate(t, environment, "yet another password\n", "user", "passwd", adminName); code != 1 || !strings.Contains(out, "session store does not answer") {
+	if code, out := operate(t, environment, "yet another password\n", "user", "passwd", adminName); code != 1 || !strings.Contains(out, "session revocation pending") {
 		t.Errorf("the operator is told %d %s", code, out)
 	}
 	first.exit()
