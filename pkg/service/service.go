@@ -44,6 +44,9 @@ type Service struct {
 type Parts struct {
 	// Open opens the stores and returns the handler of Addr.
 	Open func(context.Context) (http.Handler, error)
+	// Opened runs once while the handler of Open serves already, before the service
+	// is announced. Its error ends the service.
+	Opened func(context.Context) error
 	// Background is what runs beside the requests. Its context ends after the last
 	// request.
 	Background []func(context.Context)
@@ -89,6 +92,12 @@ func (s *Service) Run(ctx context.Context, parts Parts) error {
 	var work sync.WaitGroup
 	work.Go(func() {
 		handler, err := parts.Open(ctx)
+		if err == nil {
+			first.next.Store(&handler)
+			if parts.Opened != nil {
+				err = parts.Opened(ctx)
+			}
+		}
 		if err != nil {
 			if ctx.Err() == nil {
 				failure = err
@@ -96,7 +105,6 @@ func (s *Service) Run(ctx context.Context, parts Parts) error {
 			stop()
 			return
 		}
-		first.next.Store(&handler)
 		for _, run := range parts.Background {
 			work.Go(func() { run(background) })
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/freeport"
 	"github.com/pforte/pforte/pkg/service"
 )
 
@@ -111,6 +112,36 @@ func TestAServiceThatCannotOpenClosesAndReturnsTheError(t *testing.T) {
 	if err := <-ended; !errors.Is(err, broken) || !closed {
 		t.Errorf("got %v, closed %v", err, closed)
 	}
+}
+
+func TestAServiceServesWhileOpenedRunsAndEndsWithItsError(t *testing.T) {
+	broken, status := errors.New("broken"), 0
+	addr := listenable(t)
+	_, ended := run(t.Context(), t, service.Settings{Addr: addr, AdminAddr: "127.0.0.1:0"}, nil, service.Parts{
+		Open: func(context.Context) (http.Handler, error) { return http.NotFoundHandler(), nil },
+		Opened: func(context.Context) error {
+			for deadline := time.Now().Add(10 * time.Second); status == 0 && time.Now().Before(deadline); {
+				if resp, err := http.Get("http://" + addr); err == nil {
+					status = resp.StatusCode
+					_ = resp.Body.Close()
+				}
+			}
+			return broken
+		},
+	})
+	if err := <-ended; !errors.Is(err, broken) || status != http.StatusNotFound {
+		t.Errorf("got %v, status %d", err, status)
+	}
+}
+
+// listenable returns an address that nothing listens on.
+func listenable(t *testing.T) string {
+	t.Helper()
+	addrs, err := freeport.Addrs(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addrs[0]
 }
 
 func TestAStopWhileItOpensIsNoFailure(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/freeport"
 	"github.com/pforte/pforte/pkg/redistest"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/auth/internal/password"
@@ -47,6 +48,39 @@ func TestItServesWithoutHashingAPassword(t *testing.T) {
 	if status, body := get(t, p.main+"/health"); status != http.StatusOK {
 		t.Errorf("health: %d %s", status, body)
 	}
+}
+
+// TestHealthIsServedWhileTheFirstAdminIsCreated and a login waits for them.
+func TestHealthIsServedWhileTheFirstAdminIsCreated(t *testing.T) {
+	t.Parallel()
+	addrs, err := freeport.Addrs(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ready := launchWith(t, settings(t, redistest.Start(t), "ADDR", addrs[0]), password.Options{Cost: 13})
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		resp, err := http.Get("http://" + addrs[0] + "/health")
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("health: %v, %v", resp, err)
+		}
+	}
+	select {
+	case <-ready:
+		t.Error("health was served only after the first admin was created")
+	default:
+	}
+	resp, err := http.Post("http://"+addrs[0]+"/api/v1/auth/login", "application/json",
+		strings.NewReader(`{"username":"`+adminName+`","password":"`+adminPass+`"}`))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("login: %v, %v", resp, err)
+	}
+	_ = resp.Body.Close()
 }
 
 func TestSessionsAndUsersSurviveARestart(t *testing.T) {

@@ -26,6 +26,8 @@ type server struct {
 	process Process
 	metrics *storeMetrics
 	stores  *stores // nil until they are open
+	// bootstrapped is closed when there is a first admin, or need be none.
+	bootstrapped chan struct{}
 }
 
 // serve is "auth serve".
@@ -44,7 +46,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	s := &server{Service: common, cfg: cfg, process: p, metrics: newStoreMetrics()}
+	s := &server{Service: common, cfg: cfg, process: p, metrics: newStoreMetrics(), bootstrapped: make(chan struct{})}
 	redis.SetLogger(redisLog{s.Log})
 	if cfg.RandomSecret {
 		s.Log.WarnContext(ctx, "SESSION_SECRET is not set: all sessions end with this process")
@@ -53,7 +55,8 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		s.Log.WarnContext(ctx, "SESSION_SECRET or SESSION_SECRET_PREVIOUS is short: session cookies can be forged by guessing it; create one with openssl rand -hex 32")
 	}
 	return s.Run(ctx, service.Parts{
-		Open: s.open,
+		Open:   s.open,
+		Opened: s.bootstrap,
 		Background: []func(context.Context){
 			func(ctx context.Context) { s.stores.accounts.Replay(ctx) },
 			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
@@ -63,7 +66,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 	})
 }
 
-// open waits for both stores, creates the first admin and returns the handler.
+// open waits for both stores and returns the handler.
 func (s *server) open(ctx context.Context) (http.Handler, error) {
 	err := service.WaitFor(ctx, s.Log, "the database", func(ctx context.Context) (err error) {
 		s.stores, err = openStores(ctx, s.cfg.Stores, s.process.Passwords, s.Log, s.metrics)
@@ -82,7 +85,21 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 	if err := s.stores.accounts.LearnCosts(ctx); err != nil {
 		return nil, err
 	}
-	return handler, s.bootstrap(ctx)
+	return s.untilBootstrapped(handler), nil
+}
+
+// untilBootstrapped has requests wait for the first admin, whose password takes a
+// moment to be hashed: at the first start only, and not those for the health.
+func (s *server) untilBootstrapped(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health" {
+			select {
+			case <-s.bootstrapped:
+			case <-r.Context().Done():
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // handler connects the packages.
@@ -114,6 +131,7 @@ func (s *server) handler() (http.Handler, error) {
 
 // bootstrap creates the first admin of the settings while there is no user.
 func (s *server) bootstrap(ctx context.Context) error {
+	defer close(s.bootstrapped)
 	if s.cfg.BootstrapAdminUsername == "" {
 		return nil
 	}

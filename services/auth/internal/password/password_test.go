@@ -213,7 +213,7 @@ func TestEveryFailureCostsTheSame(t *testing.T) {
 		"empty password":              func() error { return h.Verify(t.Context(), plain, "") },
 	}
 	var differing []string
-	for range 5 {
+	for range 20 { // a loaded machine makes single rounds differ
 		if differing = compare(t, failures, "wrong password"); len(differing) == 0 {
 			return
 		}
@@ -237,7 +237,7 @@ func TestAFailureCostsAsMuchAsTheCostliestHash(t *testing.T) {
 		"malformed hash": func() error { return h.Verify(t.Context(), "$2b$12$invalid", "wrong password") },
 	}
 	var differing []string
-	for range 5 {
+	for range 20 { // a loaded machine makes single rounds differ
 		if differing = compare(t, failures, "costly hash"); len(differing) == 0 {
 			break
 		}
