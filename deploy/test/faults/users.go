@@ -263,7 +263,7 @@ func (u *users) mutualDeletion(ctx context.Context) (func(context.Context, *rand
 		return nil, err
 	}
 	u.admin.user.id = u.admin.UserID
-	answer := client.Answer{}
+	var answer client.Answer
 	if u.second, answer = u.login(ctx, eva, oldPassword, false); u.second == nil {
 		return nil, fmt.Errorf("the second administrator cannot log in: %s", answer)
 	}
@@ -332,7 +332,7 @@ func (u *users) remainingAdmin(ctx context.Context, name string) (admin *session
 		password = u.adminPassword
 	}
 	err := until(ctx, func(ctx context.Context) error {
-		answer := client.Answer{}
+		var answer client.Answer
 		if admin, answer = u.login(ctx, &user{name: name}, password, false); admin == nil {
 			return fmt.Errorf("login: %s", answer)
 		}

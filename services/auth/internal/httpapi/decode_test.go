@@ -2,11 +2,12 @@ package httpapi
 
 import (
 	"errors"
-	"github.com/pforte/pforte/pkg/service"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/pforte/pforte/pkg/service"
 )
 
 type sample struct {

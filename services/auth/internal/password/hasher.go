@@ -19,9 +19,11 @@ const DefaultCost = 12
 // waits about 3 s.
 const queuePerSlot = 16
 
+// What a comparison may return.
 var (
+	// ErrMismatch is returned for a password that is not the hash's.
 	ErrMismatch = errors.New("password does not match")
-	// ErrBusy: the queue is full; a retry in a few seconds may succeed.
+	// ErrBusy is returned when the queue is full; a retry in a few seconds may succeed.
 	ErrBusy = errors.New("queue of password comparisons is full")
 )
 

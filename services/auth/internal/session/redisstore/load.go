@@ -73,7 +73,7 @@ func (s *Store) values(ctx context.Context, ref session.Ref, lifetime time.Durat
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	s.sendLoads()
+	s.sendLoads() //nolint:contextcheck // a pipeline carries loads of many callers
 	select {
 	case <-l.done:
 		return l.values, l.err

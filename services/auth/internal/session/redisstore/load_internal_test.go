@@ -31,7 +31,7 @@ func (f *fakeRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook { retu
 func (f *fakeRedis) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		f.pipelines.Add(1)
-		f.sent.Add(int32(len(cmds))) //nolint:gosec // few
+		f.sent.Add(int32(len(cmds)))
 		select {
 		case <-f.let:
 		case <-ctx.Done():
@@ -85,7 +85,7 @@ func TestLoadsThatWaitShareAPipeline(t *testing.T) {
 	}
 	for i := range maxPipelines {
 		load(fmt.Sprintf("first%d", i))
-		until(t, "no pipeline was sent", func() bool { return f.pipelines.Load() == int32(i)+1 }) //nolint:gosec // few
+		until(t, "no pipeline was sent", func() bool { return f.pipelines.Load() == int32(i)+1 })
 	}
 	for i := range 100 {
 		load(fmt.Sprintf("key%d", i))
@@ -117,7 +117,7 @@ func TestACallerThatLeavesEndsOnlyItsOwnWait(t *testing.T) {
 	results := make(chan error, maxPipelines+1)
 	for i := range maxPipelines {
 		go func() { results <- loadKey(t.Context(), s, "first") }()
-		until(t, "no pipeline was sent", func() bool { return f.pipelines.Load() == int32(i)+1 }) //nolint:gosec // few
+		until(t, "no pipeline was sent", func() bool { return f.pipelines.Load() == int32(i)+1 })
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error)
