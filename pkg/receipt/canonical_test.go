@@ -7,7 +7,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-func TestCanonicalizeGivesTheFormOfRFC8785(t *testing.T) {
+func TestCanonicalizeReturnsTheFormOfRFC8785(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"white space goes", " { \"a\" : [ 1 , true ] }\n", `{"a":[1,true]}`},
 		{"members are sorted", `{"b":1,"a":2,"B":3,"aa":4,"":5}`, `{"":5,"B":3,"a":2,"aa":4,"b":1}`},

@@ -182,7 +182,7 @@ func TestTheSenderOfASignature(t *testing.T) {
 	}
 }
 
-func TestASignatureThatGivesNoSenderIsRefused(t *testing.T) {
+func TestASignatureThatYieldsNoSenderIsRefused(t *testing.T) {
 	legacy := func(v, r, s any) []byte { return encode(0, 9, 1, 21000, recipient, 1, empty, v, r, s) }
 	wide := make([]byte, 32)
 	for i := range wide {

@@ -35,7 +35,7 @@ func TestItPaysOnceAndChecksTheReceipt(t *testing.T) {
 	s.checkSignature(s.sent()[0])
 }
 
-func TestItRefusesWhatASellerShouldNotAsk(t *testing.T) {
+func TestItRefusesWhatASellerShouldNotRequest(t *testing.T) {
 	for name, spoil := range map[string]func(*x402.Requirements){
 		"more than the cap":   func(r *x402.Requirements) { r.Amount = "50001" },
 		"another token":       func(r *x402.Requirements) { r.Asset = payee },
@@ -97,7 +97,7 @@ func TestASellersWordsDoNotSteerTheTerminal(t *testing.T) {
 	}
 }
 
-func TestARefusalIsToldAndCostsNothing(t *testing.T) {
+func TestARefusalIsReportedAndCostsNothing(t *testing.T) {
 	s := open(t, refuse(422, `{"error":"It does not hold.","code":422,"reason":"expectation_mismatch","retryable":false,"checks":[{"name":"to"}]}`))
 	got := s.run(t.TempDir(), "--json")
 	var said struct {
@@ -112,7 +112,7 @@ func TestARefusalIsToldAndCostsNothing(t *testing.T) {
 	}
 }
 
-func TestAReceiptThatDoesNotHoldIsTold(t *testing.T) {
+func TestAReceiptThatDoesNotHoldIsReported(t *testing.T) {
 	forged := bytes.Replace(read(t, "response.json"), []byte(`"value":"`), []byte(`"value":"A`), 1)
 	s, state := open(t, func(w http.ResponseWriter) { _, _ = w.Write(forged) }), t.TempDir()
 	if got := s.run(state); got.code != 4 || kept(t, state) != 1 {

@@ -120,7 +120,7 @@ func TestWhatCostsNothingIsNotCalledUndecided(t *testing.T) {
 	}
 }
 
-func TestAPaymentThatReachedNobodyIsNotCalledUndecided(t *testing.T) {
+func TestAPaymentThatReachedNoSellerIsNotReportedAsUndecided(t *testing.T) {
 	s, state := open(t, deliver(t)), t.TempDir()
 	s.leave = true
 	if got := s.run(state); got.code != 1 || !strings.Contains(got.stderr, "refused") || kept(t, state) != 1 {
@@ -128,7 +128,7 @@ func TestAPaymentThatReachedNobodyIsNotCalledUndecided(t *testing.T) {
 	}
 }
 
-func TestASellerWhoNeverAnswersCostsNoMoreThanThePatience(t *testing.T) {
+func TestASellerThatNeverAnswersIsLeftAfterTheTimeout(t *testing.T) {
 	s, state := open(t, func(http.ResponseWriter) { time.Sleep(3 * time.Second) }), t.TempDir()
 	begin := time.Now()
 	if got := s.run(state, "--patience", "1s"); got.code != 3 || time.Since(begin) > 2500*time.Millisecond {

@@ -30,7 +30,7 @@ func (w *world) comeBack(url, paid string) {
 	}
 }
 
-func TestABuyerGetsHisReceiptWhereverTheProcessIsKilled(t *testing.T) {
+func TestABuyerGetsTheReceiptWhereverTheProcessIsKilled(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		for i, point := range []paywall.Point{paywall.Claimed, paywall.Worked, paywall.Begun, paywall.Asked, paywall.Finished} {
 			t.Run(fmt.Sprintf("%s, %s", backend, point), func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestABuyerGetsHisReceiptWhereverTheProcessIsKilled(t *testing.T) {
 	}
 }
 
-func TestABuyerGetsHisReceiptWhenTheProcessIsKilledWhileTheFacilitatorWorks(t *testing.T) {
+func TestABuyerGetsTheReceiptWhenTheProcessIsKilledWhileTheFacilitatorWorks(t *testing.T) {
 	for _, moves := range []string{"before the transfer", "after the transfer"} {
 		t.Run(moves, func(t *testing.T) {
 			w := newWorld(t, sqldbtest.SQLite(t))

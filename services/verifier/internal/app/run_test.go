@@ -223,7 +223,7 @@ func TestAllFaultsOfTheSettingsAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-func TestAProgramThatCannotStartSaysWhy(t *testing.T) {
+func TestAProgramThatCannotStartReportsWhy(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	for name, c := range map[string]struct{ setting, value, want string }{
 		"another chain":         {"CHAIN_ID", "1", "chain base"},

@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/devnet"
 )
 
-func TestTheProgramSaysWhatItServesAndStops(t *testing.T) {
+func TestTheProgramPrintsWhatItServesAndStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	temp := t.TempDir()

@@ -17,7 +17,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-func TestHealthSaysWhetherTheServiceIsReady(t *testing.T) {
+func TestHealthReportsWhetherTheServiceIsReady(t *testing.T) {
 	w := open(t, nil)
 	r := w.do(http.MethodGet, "/health", "")
 	if r.status != http.StatusOK || string(r.body) != `{"status":"ok"}` {

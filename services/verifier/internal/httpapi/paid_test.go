@@ -64,7 +64,7 @@ func TestVersion2WinsAndOnlyOnePaymentIsSettled(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestTheSameRequestGivesTheSameBytesForEver(t *testing.T) {
+func TestTheSameRequestReturnsTheSameBytesForEver(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	first := w.post(goodBody, name, value)
@@ -94,7 +94,7 @@ func TestAPaymentForAnotherRequestIs402WithAFreshChallenge(t *testing.T) {
 	w.wantTransfers(1)
 }
 
-func TestTheEnvelopeIsGivenToWhoAcceptsIt(t *testing.T) {
+func TestTheEnvelopeIsReturnedToClientsThatAcceptIt(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")
 	plain := w.post(goodBody, name, value)

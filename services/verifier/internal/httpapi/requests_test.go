@@ -186,7 +186,7 @@ func TestTheAdvertisedExampleReaches402(t *testing.T) {
 	w.post(string(in.Body)).wantFailure(http.StatusPaymentRequired, "payment_required")
 }
 
-func TestTheResourceIsThePublicAddressWhateverTheRequestSays(t *testing.T) {
+func TestTheResourceIsThePublicAddressWhateverTheRequestNames(t *testing.T) {
 	w := open(t, nil)
 	r := w.post("", "X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "gopher", "Forwarded", "host=evil.example")
 	if url := r.challenge().Resource.URL; url != publicURL+base {

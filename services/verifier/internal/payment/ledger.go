@@ -94,9 +94,9 @@ type Record struct {
 	Again   []string
 }
 
-// GivesBack reports whether an outcome gives back the settlement that is reserved
+// ReturnsSettlement reports whether an outcome gives back the settlement that is reserved
 // for the record.
-func (o Outcome) GivesBack(r Record) bool {
+func (o Outcome) ReturnsSettlement(r Record) bool {
 	return o.State == Dead && o.Unsent && r.Month != "" && o.Transaction == "" && r.Transaction == ""
 }
 
@@ -109,7 +109,7 @@ func (o Outcome) Recount(r Record, now string) (month string, again, back, reser
 		again, back = again[:last], append(back, again[last])
 	}
 	switch {
-	case o.GivesBack(r):
+	case o.ReturnsSettlement(r):
 		return "", nil, append(append(back, again...), month), nil
 	case o.State == Settled && month == "":
 		return now, again, back, []string{now}

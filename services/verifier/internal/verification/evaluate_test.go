@@ -78,7 +78,7 @@ func wantMismatch(t *testing.T, err error, fault *chain.Fault, checks []verifica
 	}
 }
 
-func TestAllExpectationsAreJudgedAndToldInOrder(t *testing.T) {
+func TestAllExpectationsAreJudgedAndReportedInOrder(t *testing.T) {
 	_, err := verify(t, call(), expecting(`"minConfirmations":13,"selector":"0x00000000","to":"`+someAddress+
 		`","from":"`+someAddress+`","status":"reverted"`))
 	wantMismatch(t, err, verification.ErrExpectationMismatch, []verification.Check{
@@ -108,7 +108,7 @@ func TestACreationHasNoRecipientAndNoSelector(t *testing.T) {
 	}
 }
 
-func TestTooFewConfirmationsTellWhenToAskAgain(t *testing.T) {
+func TestTooFewConfirmationsReturnWhenToRetry(t *testing.T) {
 	_, err := verify(t, call(), expecting(`"minConfirmations":42,"status":"success"`))
 	wantMismatch(t, err, verification.ErrInsufficientConfirmations, []verification.Check{
 		{Name: "status", Result: "pass", Expected: "success", Found: "success"},

@@ -125,10 +125,10 @@ func expectationsOf(t *testing.T, r receipt.Receipt) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// TestEveryRecordedTransactionGivesAReceiptThatStrangersAccept signs the evidence
+// TestEveryRecordedTransactionYieldsAReceiptThatStrangersAccept signs the evidence
 // of every recorded transaction and checks it with nothing but pkg/receipt, which
 // reads proofs with code of its own.
-func TestEveryRecordedTransactionGivesAReceiptThatStrangersAccept(t *testing.T) {
+func TestEveryRecordedTransactionYieldsAReceiptThatStrangersAccept(t *testing.T) {
 	keys, err := receipt.NewKeyDocument(testKey(t), "eip155:1")
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func asked(k, block int) payment.AuthorizationQuery {
 
 const paying = "0x00000000000000000000000000000000000000000000000000000000000000aa"
 
-func TestTheFateOfAnAuthorization(t *testing.T) {
+func TestTheStatusOfAnAuthorization(t *testing.T) {
 	const recent, old = 99_990, 40_000
 	for name, c := range map[string]struct {
 		chain func(*node)
@@ -186,7 +186,7 @@ func failing(method, answer string) func(*node) {
 	}
 }
 
-func TestTheNextNodeIsAskedWhenOneFails(t *testing.T) {
+func TestTheNextNodeIsCalledWhenOneFails(t *testing.T) {
 	broken, good := newNode(t), newNode(t)
 	failing("eth_getLogs", "")(broken)
 	good.spend(99_992, paying, mark(used, 1), move(shop, 10000))

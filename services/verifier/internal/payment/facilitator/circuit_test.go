@@ -87,7 +87,7 @@ func TestAnswersWithoutAVerdictDoNotOpenTheCircuit(t *testing.T) {
 
 // Whoever pays from a wallet that takes long to check must not keep others from
 // settling.
-func TestSlowChecksLeaveRoomToSettle(t *testing.T) {
+func TestSlowChecksLeaveConnectionsToSettle(t *testing.T) {
 	over := make(chan struct{})
 	var asked atomic.Int32
 	c, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {

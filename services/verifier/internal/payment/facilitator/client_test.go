@@ -109,7 +109,7 @@ func TestJSONIsReadWhateverTheStatus(t *testing.T) {
 	}
 }
 
-func TestWhatSaysNothingIsNoAnswer(t *testing.T) {
+func TestAnAnswerWithoutAVerdictIsAnError(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"no JSON":                      answering(200, "<html>"),
 		"nothing":                      answering(200, ""),
@@ -148,7 +148,7 @@ func TestWhatSaysNothingIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestAFacilitatorIsLeftAloneForAsLongAsItSays(t *testing.T) {
+func TestAFacilitatorIsNotCalledBeforeItsRetryAfter(t *testing.T) {
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	date := func(d time.Duration) string { return now.Add(d).Format(http.TimeFormat) }
 	for name, c := range map[string]struct {

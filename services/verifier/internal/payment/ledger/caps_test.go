@@ -101,7 +101,7 @@ func beginIsCapped(w *world) {
 	w.wantReserved(12)
 }
 
-func beginWaitsForRoom(w *world) {
+func beginWaitsForCapacity(w *world) {
 	for i := range 3 {
 		w.wantBegin(of(name(i), "0xpayer", "client"), nil)
 	}
@@ -154,7 +154,7 @@ func repeatsWeighToo(w *world) {
 	w.wantBegin(of("next", "0xpayer", "client"), payment.ErrCrowded)
 }
 
-func keptForWhoPaid(w *world) {
+func keptForTheBuyer(w *world) {
 	share := func(s *payment.Settlement) { s.Limit, s.Kept, s.Caps = 10, 3, payment.Caps{} }
 	for i := range 7 {
 		r := of(name(i), "0xpayer"+name(i), "")

@@ -53,13 +53,13 @@ func exactLimit(w *world) {
 	w.wantReserved(limit)
 }
 
-func oneTwin(w *world) {
+func oneDuplicate(w *world) {
 	oneOf100Begins(w, month)
 	w.wantReserved(1)
 }
 
-// oneTwinAtTheTurn: the second of the three processes is in the next month.
-func oneTwinAtTheTurn(w *world) { oneOf100Begins(w, month, "2026-12", month) }
+// oneDuplicateAtTheMonthsEnd: the second of the three processes is in the next month.
+func oneDuplicateAtTheMonthsEnd(w *world) { oneOf100Begins(w, month, "2026-12", month) }
 
 // oneOf100Begins begins with one identifier in the months in turn.
 func oneOf100Begins(w *world, months ...string) {

@@ -74,7 +74,7 @@ func monthsAreSeparate(w *world) {
 	}
 }
 
-func beginFindsTwin(w *world) {
+func beginFindsDuplicate(w *world) {
 	first, second := record("a", alice), record("b", bob)
 	first.Identifier, second.Identifier = "order_0123456789", "order_0123456789"
 	w.begin(first)
@@ -129,7 +129,7 @@ func settledKeeps(w *world) {
 	w.same(again, want)
 }
 
-func deadGivesBack(w *world) {
+func deadReturnsSettlement(w *world) {
 	r := record("a", alice)
 	w.begin(r)
 	for range 2 {

@@ -167,10 +167,10 @@ func Run(t *testing.T, open Open) {
 		{"begin is refused to whose claim went to another request", beginNeedsTheRequest},
 		{"begin is refused at the limit and reserves nothing", beginAtTheLimit},
 		{"each month has its own limit", monthsAreSeparate},
-		{"begin finds what the same identifier bought", beginFindsTwin},
+		{"begin finds what the same identifier bought", beginFindsDuplicate},
 		{"identifiers are the payer's own", identifiersByPayer},
 		{"a settled payment keeps answer and transaction", settledKeeps},
-		{"a dead payment gives the settlement back once", deadGivesBack},
+		{"a dead payment gives the settlement back once", deadReturnsSettlement},
 		{"a dead payment whose transaction was made keeps the settlement", deadKeepsWhatWasMade},
 		{"an unknown payment keeps its answer and its reservation", unknownKeeps},
 		{"a settled payment stays settled", settledStays},
@@ -182,10 +182,10 @@ func Run(t *testing.T, open Open) {
 		{"a dead payment is looked at seldom", deadIsLookedAtSeldom},
 		{"failed settlements are counted by payer, client and day", failedAreCounted},
 		{"begin is refused to whose settlements have failed", beginIsCapped},
-		{"as many settlements are under way as may fail, and one more for each that was paid", beginWaitsForRoom},
+		{"as many settlements are under way as may fail, and one more for each that was paid", beginWaitsForCapacity},
 		{"open and expired outcomes weigh a tenth", openWeighLittle},
 		{"repeats weigh too", repeatsWeighToo},
-		{"the last settlements of a month are kept for who has paid", keptForWhoPaid},
+		{"the last settlements of a month are kept for who has paid", keptForTheBuyer},
 		{"what an identifier has bought is found", boughtIsFound},
 		{"due gives unknown payments once", dueOnce},
 		{"ended payments come once, in the order of their claims", endedComeOnce},
@@ -209,8 +209,8 @@ func Run(t *testing.T, open Open) {
 func RunConcurrently(t *testing.T, open Open) {
 	t.Run("of 100 claims at once one wins", func(t *testing.T) { oneWinner(newWorld(t, open)) })
 	t.Run("500 beginnings at once stop exactly at the limit", func(t *testing.T) { exactLimit(newWorld(t, open)) })
-	t.Run("of 100 beginnings with one identifier one wins", func(t *testing.T) { oneTwin(newWorld(t, open)) })
-	t.Run("of 100 beginnings with one identifier in two months one wins", func(t *testing.T) { oneTwinAtTheTurn(newWorld(t, open)) })
+	t.Run("of 100 beginnings with one identifier one wins", func(t *testing.T) { oneDuplicate(newWorld(t, open)) })
+	t.Run("of 100 beginnings with one identifier in two months one wins", func(t *testing.T) { oneDuplicateAtTheMonthsEnd(newWorld(t, open)) })
 	t.Run("100 finishes at once count once", func(t *testing.T) { finishOnce(newWorld(t, open)) })
 	t.Run("of 100 repeats at once one is taken", func(t *testing.T) { repeatOnce(newWorld(t, open)) })
 	t.Run("100 repeats at once stop exactly at the limit", func(t *testing.T) { repeatsStayInTheLimit(newWorld(t, open)) })

@@ -108,7 +108,7 @@ func wantOpen(t *testing.T, l *Ledger, want string) {
 	}
 }
 
-func TestAResolutionSaysWhoAndWhy(t *testing.T) {
+func TestAResolutionRecordsTheOperatorAndTheReason(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			l, err := Open(t.Context(), url, time.Now)

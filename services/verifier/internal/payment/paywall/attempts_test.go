@@ -131,7 +131,7 @@ func buyFailing(s *fixture, p payment.Payment, address string) error {
 	return err
 }
 
-func TestManyAddressesThatDoNotPayLockNobodyElseOut(t *testing.T) {
+func TestManyAddressesThatDoNotPayLockNoOtherClientOut(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 60 })
 	no := false
 	s.bank.OnVerify = func() (x402.VerifyResponse, error) {

@@ -210,7 +210,7 @@ func TestNoWordOfARefusalPausesSalesForOthers(t *testing.T) {
 	t.Log("attacker: a refusal each; others: nothing, the next sale is made at once")
 }
 
-func TestAPauseSaysHowLongItIs(t *testing.T) {
+func TestAPauseReportsHowLongItIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		want time.Duration

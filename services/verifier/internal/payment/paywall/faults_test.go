@@ -11,7 +11,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-func TestAPrunedAnswerIsMadeAnewForWhoPaid(t *testing.T) {
+func TestAPrunedAnswerIsMadeAnewForTheBuyer(t *testing.T) {
 	s := open(t, nil)
 	p := s.pay("1")
 	s.mustBuy(p)
@@ -74,7 +74,7 @@ func TestWithoutTheLedgerNoMoneyMoves(t *testing.T) {
 	}
 }
 
-func TestABuyerGetsHisAnswerThoughTheOutcomeCannotBeWritten(t *testing.T) {
+func TestABuyerGetsTheAnswerThoughTheOutcomeCannotBeWritten(t *testing.T) {
 	s := open(t, nil)
 	gate := s.replica(func(o *paywall.Options) { o.Ledger = &brokenLedger{s.ledger, "finish"} })
 	p := s.pay("1")
@@ -95,7 +95,7 @@ var changes = map[string]func(*payment.Terms){
 	"chain": func(t *payment.Terms) { t.Network = "eip155:8453" },
 }
 
-func TestWhoPaidByTheOldTermsGetsHisAnswer(t *testing.T) {
+func TestABuyerWhoPaidByTheOldTermsGetsTheAnswer(t *testing.T) {
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, nil)
@@ -131,7 +131,7 @@ func TestWhoPaidByTheOldTermsGetsHisAnswer(t *testing.T) {
 	}
 }
 
-func TestWhoPaidByVersion1GetsHisAnswerThoughItIsSwitchedOff(t *testing.T) {
+func TestABuyerWhoPaidByVersion1GetsTheAnswerThoughItIsSwitchedOff(t *testing.T) {
 	s := open(t, nil)
 	p := s.read(1, payloadV1(paymenttest.Authorization("1", start)))
 	s.mustBuy(p)

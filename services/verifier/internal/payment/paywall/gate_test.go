@@ -122,7 +122,7 @@ func TestABuyerWhoHangsUpBeforeSettlingPaysNothing(t *testing.T) {
 	}
 }
 
-func TestABuyerWhoHangsUpWhileSettlingGetsHisAnswerLater(t *testing.T) {
+func TestABuyerWhoHangsUpWhileSettlingGetsTheAnswerLater(t *testing.T) {
 	s := open(t, nil)
 	ctx, hangUp := context.WithCancel(context.Background())
 	s.bank.OnSettle = func(settling context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
@@ -194,7 +194,7 @@ func TestClosingWaitsForSettlementsAndBeginsNoMore(t *testing.T) {
 	s.wantErr(err, payment.ErrInFlight)
 }
 
-func TestAnIdentifierThatHasPaidGivesTheFirstAnswerAndSpendsNothing(t *testing.T) {
+func TestAnIdentifierThatHasPaidReturnsTheFirstAnswerAndSpendsNothing(t *testing.T) {
 	s := open(t, nil)
 	first := s.mustBuy(s.read(2, withIdentifier(paymenttest.Authorization("1", start), "order_0123456789")))
 	resigned := s.read(2, withIdentifier(paymenttest.Authorization("2", start), "order_0123456789"))

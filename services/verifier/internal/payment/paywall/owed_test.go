@@ -36,7 +36,7 @@ func TestAnEndThatCouldNotBeWrittenDoesNotKeepItsBuyerOut(t *testing.T) {
 
 func TestAClaimThatCouldNotBeReleasedDoesNotKeepItsBuyerOut(t *testing.T) {
 	s := open(t, nil)
-	ledger, gate, p := s.owedRelease()
+	ledger, gate, p := s.pendingRelease()
 	s.wantState(payment.Working)
 	_, err := gate.Buy(context.Background(), s.order(p, "thing"))
 	s.wantErr(err, payment.ErrLedger)
@@ -48,7 +48,7 @@ func TestAClaimThatCouldNotBeReleasedDoesNotKeepItsBuyerOut(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestAnEndThatCouldNotBeWrittenIsWrittenThoughNobodyComesBack(t *testing.T) {
+func TestAnEndThatCouldNotBeWrittenIsWrittenThoughNoClientComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
 		ledger := &brokenLedger{s.ledger, "finish"}
@@ -67,9 +67,9 @@ func TestAnEndThatCouldNotBeWrittenIsWrittenThoughNobodyComesBack(t *testing.T) 
 	})
 }
 
-func TestAnOwedReleaseLeavesAClaimAloneThatIsSomebodyElsesByNow(t *testing.T) {
+func TestAPendingReleaseLeavesAClaimAloneThatHasAnotherOwnerByNow(t *testing.T) {
 	s := open(t, nil)
-	ledger, gate, _ := s.owedRelease()
+	ledger, gate, _ := s.pendingRelease()
 	s.clock.advance(10 * time.Minute)
 	ledger.broken = ""
 	p := s.pay("1") // the same nonce, with a new window
@@ -79,9 +79,9 @@ func TestAnOwedReleaseLeavesAClaimAloneThatIsSomebodyElsesByNow(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-// owedRelease returns a gate that still owes its ledger, which refuses it, the
+// pendingRelease returns a gate that still owes its ledger, which refuses it, the
 // release of the claim on p: the work that p paid for has failed.
-func (s *fixture) owedRelease() (ledger *brokenLedger, gate *paywall.Paywall, p payment.Payment) {
+func (s *fixture) pendingRelease() (ledger *brokenLedger, gate *paywall.Paywall, p payment.Payment) {
 	s.Helper()
 	ledger = &brokenLedger{s.ledger, "release"}
 	gate = s.replica(func(o *paywall.Options) { o.Ledger = ledger })

@@ -89,8 +89,8 @@ func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) 
 	}
 	changed := w.Now().Sub(r.Changed)
 	early := changed >= 0 && changed < askPause // a negative one is from a clock that was ahead
-	mayAsk := r.Key == c.Payment.Key && c.misfit == nil && w.mayRepeat(r) && !early
-	if !mayAsk || !flight.Pin(ctx) {
+	mayCall := r.Key == c.Payment.Key && c.misfit == nil && w.mayRepeat(r) && !early
+	if !mayCall || !flight.Pin(ctx) {
 		return w.answer(r)
 	}
 	ctx = context.WithoutCancel(ctx)

@@ -31,7 +31,7 @@ func TestAPaymentBuysOneAnswer(t *testing.T) {
 	}
 }
 
-func TestTheSamePaymentGivesTheSameAnswerAgainWithoutAskingAnybody(t *testing.T) {
+func TestTheSamePaymentReturnsTheSameAnswerWithoutFurtherCalls(t *testing.T) {
 	s := open(t, nil)
 	p := s.pay("1")
 	first := s.mustBuy(p)
@@ -140,7 +140,7 @@ func TestAPaymentThatIsNotGoodOutweighsWorkThatFails(t *testing.T) {
 	}
 }
 
-func TestWhatTheFacilitatorSaysOfAPayment(t *testing.T) {
+func TestWhatTheFacilitatorReturnsForAPayment(t *testing.T) {
 	yes, no := true, false
 	for name, c := range map[string]struct {
 		answer x402.VerifyResponse

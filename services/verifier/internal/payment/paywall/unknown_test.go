@@ -158,7 +158,7 @@ func TestAnOpenOutcomeIsPendingAndNeverARefusal(t *testing.T) {
 	}
 }
 
-func TestAPaidBuyerWhoReturnsLateGetsHisAnswer(t *testing.T) {
+func TestABuyerWhoPaidAndReturnsLateGetsTheAnswer(t *testing.T) {
 	s := open(t, nil)
 	s.blind(true, openEnds["the connection is cut"])
 	p := s.pay("1")
@@ -194,7 +194,7 @@ func TestANonceSpentElsewhereBuysNothing(t *testing.T) {
 	s.wantTransfers(0)
 }
 
-func TestADefiniteRefusalIsNotChargedAndGivesTheSettlementBack(t *testing.T) {
+func TestADefiniteRefusalIsNotChargedAndReturnsTheSettlement(t *testing.T) {
 	for _, reason := range []string{
 		x402.ReasonInsufficientFunds, "invalid_exact_evm_transaction_simulation_failed", "kyt_risk_detected",
 		"Insufficient Funds", "INVALID-EXACT-EVM-PAYLOAD-SIGNATURE", "invalid_exact_evm_signature", "invalid_exact_evm_payload",
@@ -263,7 +263,7 @@ func TestATransactionThatRevertedIsNoProofOfAnother(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-func TestARefusedPaymentThatSomebodyElseCarriesOutIsPaid(t *testing.T) {
+func TestARefusedPaymentThatAThirdPartyCarriesOutIsPaid(t *testing.T) {
 	for _, when := range []string{"before the refusal", "after the refusal"} {
 		s := open(t, nil)
 		p := s.pay("1")
@@ -285,7 +285,7 @@ func TestARefusedPaymentThatSomebodyElseCarriesOutIsPaid(t *testing.T) {
 	}
 }
 
-func TestWithoutAChainTheFacilitatorIsAskedAgain(t *testing.T) {
+func TestWithoutAChainTheFacilitatorIsCalledAgain(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.ChainLog = nil })
 	s.blind(false, openEnds["the connection is cut"])
 	p := s.pay("1")
@@ -311,7 +311,7 @@ func TestWithoutAChainARepeatedNoIsNoProof(t *testing.T) {
 	s.wantState(payment.Unknown)
 }
 
-func TestTheReconcilerFinishesWhatNobodyComesBackFor(t *testing.T) {
+func TestTheReconcilerFinishesWhatNoClientComesBackFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		moves    bool
 		final    bool
@@ -419,7 +419,7 @@ func TestWithoutAChainTheEndOfASaleIsDurable(t *testing.T) {
 	}
 }
 
-func TestADeadPaymentIsLookedAtSeldomAndNotOnceItsFateIsFinal(t *testing.T) {
+func TestADeadPaymentIsLookedUpSeldomAndNotOnceItsStatusIsFinal(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason string
 		cancel bool
@@ -430,7 +430,7 @@ func TestADeadPaymentIsLookedAtSeldomAndNotOnceItsFateIsFinal(t *testing.T) {
 	} {
 		s := open(t, nil)
 		var looks atomic.Int32
-		gate := s.replica(func(o *paywall.Options) { o.ChainLog = countedTruth{s.bank, &looks} })
+		gate := s.replica(func(o *paywall.Options) { o.ChainLog = countedChainLog{s.bank, &looks} })
 		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			if c.cancel {
 				s.bank.Cancel("1")
@@ -449,20 +449,20 @@ func TestADeadPaymentIsLookedAtSeldomAndNotOnceItsFateIsFinal(t *testing.T) {
 	}
 }
 
-// countedTruth counts the looks at the chain.
-type countedTruth struct {
+// countedChainLog counts the looks at the chain.
+type countedChainLog struct {
 	payment.ChainLog
 	looks *atomic.Int32
 }
 
-func (c countedTruth) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
+func (c countedChainLog) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	c.looks.Add(1)
 	return c.ChainLog.Authorization(ctx, q)
 }
 
 // A buyer who sends an open payment again and again has it settled a few times,
 // with a pause and a reservation each, and not after its end.
-func TestASettlingIsNotAskedForAtEveryRepeat(t *testing.T) {
+func TestASettlementIsNotRequestedAtEveryRepeat(t *testing.T) {
 	for _, chain := range []bool{true, false} {
 		s := open(t, func(o *paywall.Options) {
 			if !chain {
@@ -523,10 +523,10 @@ func TestARepeatAtTheLimitIsNotMade(t *testing.T) {
 	s.wantReserved(1)
 }
 
-// stuckTruth never answers for some payments.
-type stuckTruth struct{ payment.ChainLog }
+// stuckChainLog never answers for some payments.
+type stuckChainLog struct{ payment.ChainLog }
 
-func (s stuckTruth) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
+func (s stuckChainLog) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	if strings.HasSuffix(q.Key.Nonce, "7") {
 		<-ctx.Done()
 		return payment.Authorization{}, ctx.Err()
@@ -538,7 +538,7 @@ func TestPaymentsThatCannotBeDecidedDoNotHoldUpTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
 		s.ledger = paymenttest.Ledger(t, time.Now)
-		gate := s.replica(func(o *paywall.Options) { o.ChainLog, o.Now = stuckTruth{s.bank}, time.Now })
+		gate := s.replica(func(o *paywall.Options) { o.ChainLog, o.Now = stuckChainLog{s.bank}, time.Now })
 		for i := range 150 {
 			key := payment.Key{Network: network, Asset: "a", Payer: "p", Nonce: fmt.Sprint(i)}
 			r := payment.Record{Key: key, Owner: "me", Deadline: time.Now(), Amount: "1"}

@@ -31,7 +31,7 @@ func TestKeygenMakesAFileForItsOwnerAndNeverOverwritesOne(t *testing.T) {
 	}
 }
 
-func TestPubkeyGivesTheKeyDocument(t *testing.T) {
+func TestPubkeyReturnsTheKeyDocument(t *testing.T) {
 	_, pem, _ := run(t, "", "keygen")
 	code, out, errOut := run(t, pem, "pubkey", "-", "--chain", "eip155:10")
 	if code != 0 {

@@ -46,7 +46,7 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-func TestTheExitCodeSaysWhatWasFound(t *testing.T) {
+func TestTheExitCodeReportsWhatWasFound(t *testing.T) {
 	answer, key := vectors+"response.json", vectors+"key.json"
 	changed := strings.Replace(read(t, answer), `"gasUsed":"243964"`, `"gasUsed":"243963"`, 1)
 	revoked := revokedDocument(t, read(t, key))
@@ -116,7 +116,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-func TestVerifySaysWhatIsProvenAndWhatIsOnlyAttested(t *testing.T) {
+func TestVerifyReportsWhatIsProvenAndWhatIsOnlyAttested(t *testing.T) {
 	_, out, _ := run(t, "", "verify", vectors+"response.json", "--key", vectors+"key.json")
 	proven, attested, ok := strings.Cut(out, "Attested by the signer only")
 	if !ok {
@@ -154,7 +154,7 @@ func TestTheDocumentedOutput(t *testing.T) {
 	}
 }
 
-func TestJSONSaysTheSame(t *testing.T) {
+func TestJSONReportsTheSame(t *testing.T) {
 	type answer struct {
 		Valid                   bool
 		Signature, Proof, Error string
