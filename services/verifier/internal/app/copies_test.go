@@ -34,8 +34,8 @@ func TestAHundredCopiesOverTwoProcessesAreOneSale(t *testing.T) {
 				t.Errorf("%d different answers were given", len(answers))
 			}
 			w.wantTransfers(1)
-			if w.bank.Verifies != 1 || len(w.bank.Bodies) != 1 {
-				t.Errorf("the facilitator checked %d times and settled %d times", w.bank.Verifies, len(w.bank.Bodies))
+			if w.sim.Verifies != 1 || len(w.sim.Bodies) != 1 {
+				t.Errorf("the facilitator checked %d times and settled %d times", w.sim.Verifies, len(w.sim.Bodies))
 			}
 		})
 	}

@@ -41,8 +41,8 @@ func TestABuyerGetsTheReceiptWhereverTheProcessIsKilled(t *testing.T) {
 					t.Fatalf("answered %d %s, though killed before", status, body)
 				}
 				_ = process.Wait()
-				if moved := point == paywall.Asked || point == paywall.Finished; moved != (w.bank.Transfers() == 1) {
-					t.Errorf("%d transfers were made before the end", w.bank.Transfers())
+				if moved := point == paywall.Asked || point == paywall.Finished; moved != (w.sim.Transfers() == 1) {
+					t.Errorf("%d transfers were made before the end", w.sim.Transfers())
 				}
 				second, _ := w.spawn("never")
 				w.comeBack(second, paid)
@@ -59,7 +59,7 @@ func TestABuyerGetsTheReceiptWhenTheProcessIsKilledWhileTheFacilitatorWorks(t *t
 			w := newWorld(t, sqldbtest.SQLite(t))
 			paid := w.pay("1")
 			first, process := w.spawn("never")
-			w.bank.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+			w.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 				if moves == "after the transfer" {
 					honest()
 				}
@@ -70,7 +70,7 @@ func TestABuyerGetsTheReceiptWhenTheProcessIsKilledWhileTheFacilitatorWorks(t *t
 				t.Fatalf("answered %d %s, though killed before", status, body)
 			}
 			_ = process.Wait()
-			w.bank.Set(func(b *paymenttest.Bank) { b.OnSettle = nil })
+			w.sim.Set(func(b *paymenttest.Simulator) { b.OnSettle = nil })
 			second, _ := w.spawn("never")
 			w.comeBack(second, paid)
 			w.wantTransfers(1)

@@ -23,7 +23,7 @@ func TestTheOperatorDecidesAnOpenPayment(t *testing.T) {
 			w := newWorld(t, url)
 			network := w.env["PAYMENT_RPC_URL"]
 			w.env["PAYMENT_RPC_URL"], w.env["PAYMENT_CONFIRM"] = "", "facilitator"
-			w.bank.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+			w.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 				honest()
 				return x402.SettleResponse{}, paymenttest.ErrCut
 			}

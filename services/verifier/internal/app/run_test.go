@@ -28,7 +28,7 @@ func TestTheWholeProgramSellsAVerification(t *testing.T) {
 	if status, body := get(t, r.url+"/health"); status != http.StatusOK {
 		t.Fatalf("health: %d %s", status, body)
 	}
-	if status, body := w.post(r.url, ""); status != http.StatusPaymentRequired || !strings.Contains(body, `"resource":"https://shop.example`+path+`"`) {
+	if status, body := w.post(r.url, ""); status != http.StatusPaymentRequired || !strings.Contains(body, `"resource":"https://seller.example`+path+`"`) {
 		t.Errorf("unpaid: %d %s", status, body)
 	}
 	paid := w.pay("1")
@@ -46,7 +46,7 @@ func TestALyingFacilitatorIsNotBelievedWhereTheChainConfirms(t *testing.T) {
 	w.env["FACILITATOR_SETTLE_TIMEOUT"] = "500ms" // the chain confirms, unless PAYMENT_CONFIRM says else
 	r := w.run()
 	w.wantReceipt(w.post(r.url, w.pay("1")))
-	w.bank.Set(func(b *paymenttest.Bank) {
+	w.sim.Set(func(b *paymenttest.Simulator) {
 		b.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			yes := true
 			return x402.SettleResponse{Success: &yes, Transaction: paymenttest.Hash(9), Network: "eip155:84532", Payer: paymenttest.Buyer}, nil
@@ -59,7 +59,7 @@ func TestALyingFacilitatorIsNotBelievedWhereTheChainConfirms(t *testing.T) {
 		}
 	}
 	w.wantTransfers(1)
-	w.bank.Set(func(b *paymenttest.Bank) { b.OnSettle = nil })
+	w.sim.Set(func(b *paymenttest.Simulator) { b.OnSettle = nil })
 	status, body := w.post(r.url, paid)
 	for status == http.StatusServiceUnavailable { // until Retry-After is over
 		time.Sleep(100 * time.Millisecond)
@@ -73,7 +73,7 @@ func TestStoppingFinishesASettlementUnderWay(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	r := w.run()
 	settling := make(chan struct{})
-	w.bank.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+	w.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 		close(settling)
 		time.Sleep(200 * time.Millisecond)
 		return honest(), nil
@@ -102,7 +102,7 @@ func TestTheOperatorSeesWhatWasEarned(t *testing.T) {
 	for _, nonce := range []string{"1", "2"} {
 		w.wantReceipt(w.post(r.url, w.pay(nonce)))
 	}
-	w.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+	w.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		no := false
 		return x402.SettleResponse{Success: &no, ErrorReason: x402.ReasonInsufficientFunds}, nil
 	}
@@ -201,7 +201,7 @@ func TestAllFaultsOfTheSettingsAreReportedAtOnce(t *testing.T) {
 	for name, value := range map[string]string{
 		"RECEIPT_SIGNING_KEY_FILE": file, "RECEIPT_RETIRED_KEYS_FILE": file, "PAYMENT_PAY_TO": "me", "PAYMENT_AMOUNT": "0.01",
 		"FACILITATOR_URL": "facilitator", "FACILITATOR_FREE_SETTLEMENTS": "-1", "CDP_API_KEY_ID": "id", "CDP_API_KEY_SECRET": "hunter2",
-		"CHAIN_NAME": "Base!", "CHAIN_RPC_URLS": "ftp://hunter2", "PUBLIC_URL": "shop.example", "LOG_LEVEL": "loud", "TRUSTED_PROXIES": "here",
+		"CHAIN_NAME": "Base!", "CHAIN_RPC_URLS": "ftp://hunter2", "PUBLIC_URL": "seller.example", "LOG_LEVEL": "loud", "TRUSTED_PROXIES": "here",
 		"PAYMENT_CONFIRM": "nobody",
 	} {
 		w.env[name] = value

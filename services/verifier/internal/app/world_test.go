@@ -61,20 +61,20 @@ func beVerifier(point paywall.Point) int {
 	})
 }
 
-// world is everything around the program: a recorded chain, and a bank that is
+// world is everything around the program: a recorded chain, and a simulator that is
 // facilitator and payment network.
 type world struct {
 	*testing.T
-	bank *paymenttest.Bank
-	env  map[string]string
-	key  *receipt.SigningKey
+	sim *paymenttest.Simulator
+	env map[string]string
+	key *receipt.SigningKey
 }
 
 func newWorld(t *testing.T, databaseURL string) *world {
 	t.Helper()
-	w := &world{T: t, bank: paymenttest.NewBank("eip155:84532", time.Now)}
+	w := &world{T: t, sim: paymenttest.NewSimulator("eip155:84532", time.Now)}
 	node := chaintest.NewNode(t, chaintest.Load(t, chaintest.BaseBlock))
-	facilitator, network := httptest.NewServer(w.bank.Facilitator()), httptest.NewServer(w.bank.Node(84532))
+	facilitator, network := httptest.NewServer(w.sim.Facilitator()), httptest.NewServer(w.sim.Node(84532))
 	t.Cleanup(facilitator.Close)
 	t.Cleanup(network.Close)
 	var err error
@@ -85,9 +85,9 @@ func newWorld(t *testing.T, databaseURL string) *world {
 	keyFile := filepath.Join(t.TempDir(), "key.pem")
 	w.must(os.WriteFile(keyFile, pem, 0o600))
 	w.env = map[string]string{
-		"ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "DATABASE_URL": databaseURL, "PUBLIC_URL": "https://shop.example/",
+		"ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "DATABASE_URL": databaseURL, "PUBLIC_URL": "https://seller.example/",
 		"CHAIN_RPC_URLS": node.URL, "RECEIPT_SIGNING_KEY_FILE": keyFile,
-		"FACILITATOR_URL": facilitator.URL, "PAYMENT_PAY_TO": paymenttest.Shop, "PAYMENT_NETWORK": "eip155:84532", "PAYMENT_RPC_URL": network.URL,
+		"FACILITATOR_URL": facilitator.URL, "PAYMENT_PAY_TO": paymenttest.Seller, "PAYMENT_NETWORK": "eip155:84532", "PAYMENT_RPC_URL": network.URL,
 		"FACILITATOR_SETTLE_TIMEOUT": "5s",
 	}
 	return w
@@ -187,7 +187,7 @@ func (w *world) spawn(point paywall.Point) (url string, process *exec.Cmd) {
 // pay makes the header of a version 2 payment.
 func (w *world) pay(nonce string) string {
 	w.Helper()
-	offer := payment.Offer{Terms: paymenttest.Terms("eip155:84532"), Resource: x402.Resource{URL: "https://shop.example" + path}}
+	offer := payment.Offer{Terms: paymenttest.Terms("eip155:84532"), Resource: x402.Resource{URL: "https://seller.example" + path}}
 	header, err := x402.Encode(paymenttest.PayloadV2(offer, paymenttest.Authorization(nonce, time.Now())))
 	w.must(err)
 	return header
@@ -229,7 +229,7 @@ func (w *world) wantReceipt(status int, body string) {
 
 func (w *world) wantTransfers(n int) {
 	w.Helper()
-	if got := w.bank.Transfers(); got != n {
+	if got := w.sim.Transfers(); got != n {
 		w.Errorf("%d transfers were made, want %d", got, n)
 	}
 }

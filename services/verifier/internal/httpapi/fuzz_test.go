@@ -29,7 +29,7 @@ func FuzzCalls(f *testing.F) {
 			t.Fatal(err)
 		}
 		request.Header = http.Header{"Content-Type": {contentType}, "Accept": {accept}, x402.HeaderPaymentSignature: {payment}}
-		before := w.bank.Transfers()
+		before := w.sim.Transfers()
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Skip("no header of HTTP")
@@ -44,7 +44,7 @@ func FuzzCalls(f *testing.F) {
 		case response.StatusCode == http.StatusBadRequest && !strings.HasPrefix(response.Header.Get("Content-Type"), "application/json"):
 			t.Skip("refused by net/http")
 		case response.StatusCode == http.StatusOK:
-		case w.bank.Transfers() != before:
+		case w.sim.Transfers() != before:
 			t.Errorf("%d was charged", response.StatusCode)
 		case !slices.Contains([]int{400, 402, 422, 503}, response.StatusCode):
 			t.Errorf("%q with %q is answered %d: %s", body, payment, response.StatusCode, answer)

@@ -267,7 +267,7 @@ func TestAReturningBuyerIsServedThoughTheLimitIsReached(t *testing.T) {
 // Ten valid copies among ninety with broken signatures, all at once.
 func TestBrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
 	w := open(t, nil)
-	w.bank.Signed = func(p x402.ExactPayload) bool {
+	w.sim.Signed = func(p x402.ExactPayload) bool {
 		return p.Signature == paymenttest.Sign(paymenttest.Terms(network), p.Authorization)
 	}
 	for round := range 5 {

@@ -54,7 +54,7 @@ func TestAPaymentThatIsNotGoodIs402WithItsReasonAndAFreshChallenge(t *testing.T)
 			}
 		})
 	}
-	if w.bank.Verifies != 0 || len(w.node.Exchanges()) > 2 {
+	if w.sim.Verifies != 0 || len(w.node.Exchanges()) > 2 {
 		t.Error("a payment that cannot be good cost something")
 	}
 }
@@ -62,7 +62,7 @@ func TestAPaymentThatIsNotGoodIs402WithItsReasonAndAFreshChallenge(t *testing.T)
 func TestAPaymentThatTheFacilitatorRefusesIs402(t *testing.T) {
 	w := open(t, nil)
 	no := false
-	w.bank.OnVerify = func() (x402.VerifyResponse, error) {
+	w.sim.OnVerify = func() (x402.VerifyResponse, error) {
 		return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInsufficientFunds}, nil
 	}
 	r := w.buy("1")
@@ -74,20 +74,20 @@ func TestAPaymentThatTheFacilitatorRefusesIs402(t *testing.T) {
 
 func TestAFacilitatorThatIsAwayIs503AndNotCharged(t *testing.T) {
 	w := open(t, nil)
-	w.bank.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
+	w.sim.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
 	r := w.buy("1")
 	r.wantFailure(http.StatusServiceUnavailable, "facilitator_unavailable")
 	if r.header.Get("Retry-After") == "" || r.header.Get(x402.HeaderPaymentRequired) != "" {
 		t.Errorf("headers are %v", r.header)
 	}
-	w.bank.Set(func(b *paymenttest.Bank) { b.OnVerify = nil })
+	w.sim.Set(func(b *paymenttest.Simulator) { b.OnVerify = nil })
 	w.buy("1").wantReceipt(w) // the same payment is as good as new
 }
 
 func TestASettlingThatIsRefusedIs402WithPaymentResponse(t *testing.T) {
 	w := open(t, nil)
 	no := false
-	w.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+	w.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		return x402.SettleResponse{Success: &no, ErrorReason: x402.ReasonInsufficientFunds, Network: network, Payer: paymenttest.Buyer}, nil
 	}
 	r := w.buy("1")
@@ -108,8 +108,8 @@ func TestASettlingThatIsRefusedIs402WithPaymentResponse(t *testing.T) {
 func TestAnOpenSettlementIs503NeverAFreshChallenge(t *testing.T) {
 	w := open(t, nil)
 	no := false
-	w.bank.ChainLog = errors.New("node away")
-	w.bank.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+	w.sim.ChainLog = errors.New("node away")
+	w.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 		moved := honest()
 		return x402.SettleResponse{Success: &no, ErrorReason: x402.ReasonSettlementPending, Transaction: moved.Transaction, Network: network}, nil
 	}
@@ -125,7 +125,7 @@ func TestAnOpenSettlementIs503NeverAFreshChallenge(t *testing.T) {
 			t.Errorf("a buyer may pay again after %s %v", r.body, r.header)
 		}
 	}
-	w.bank.Set(func(b *paymenttest.Bank) { b.ChainLog = nil })
+	w.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog = nil })
 	r := w.post(goodBody, name, value)
 	r.wantReceipt(w)
 	if s := r.settlement(x402.HeaderPaymentResponse); !*s.Success || s.Transaction != paymenttest.Hash(1) {
@@ -136,7 +136,7 @@ func TestAnOpenSettlementIs503NeverAFreshChallenge(t *testing.T) {
 
 func TestTheFacilitatorsOwnLimitIs503ForEverybody(t *testing.T) {
 	w := open(t, nil)
-	w.bank.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, payment.ErrFacilitatorLimit }
+	w.sim.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, payment.ErrFacilitatorLimit }
 	w.buy("1").wantFailure(http.StatusServiceUnavailable, "facilitator_limit")
 	w.post("").wantFailure(http.StatusServiceUnavailable, "facilitator_limit")
 	w.wantTransfers(0)
@@ -167,7 +167,7 @@ func TestTheFacilitatorsPauseIsTheCallersRetryAfter(t *testing.T) {
 			var w *world
 			server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				if r.URL.Path != c.path {
-					w.bank.Facilitator().ServeHTTP(rw, r)
+					w.sim.Facilitator().ServeHTTP(rw, r)
 					return
 				}
 				rw.Header().Set("Retry-After", c.retryAfter)
@@ -285,7 +285,7 @@ func TestTheLogHoldsNoPayment(t *testing.T) {
 	name, value := w.v2("1")
 	w.post(goodBody, name, value).wantReceipt(w)
 	w.post("{", name, value)
-	w.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+	w.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		return x402.SettleResponse{}, paymenttest.ErrCut
 	}
 	name2, value2 := w.v2("2")

@@ -32,7 +32,7 @@ import (
 
 const (
 	network   = "eip155:84532"
-	publicURL = "https://shop.example"
+	publicURL = "https://seller.example"
 	base      = "/v1/verify/base-transaction"
 	alias     = "/v1/verify/chain-transaction"
 
@@ -43,13 +43,13 @@ const (
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// world is a whole verifier over HTTP with a recorded chain, a bank, and a clock
+// world is a whole verifier over HTTP with a recorded chain, a simulator, and a clock
 // that tests move.
 type world struct {
 	testing.TB
 	handler  http.Handler
 	url      string
-	bank     *paymenttest.Bank
+	sim      *paymenttest.Simulator
 	ledger   payment.Ledger
 	paywall  *paywall.Paywall
 	node     *chaintest.Node
@@ -80,14 +80,14 @@ func (w *world) advance(d time.Duration) {
 func open(t testing.TB, change func(*paywall.Options)) *world {
 	t.Helper()
 	w := &world{TB: t, now: start, logged: &bytes.Buffer{}, registry: prometheus.NewRegistry()}
-	w.bank = paymenttest.NewBank(network, w.clock)
+	w.sim = paymenttest.NewSimulator(network, w.clock)
 	w.ledger = paymenttest.Ledger(t, w.clock)
 	w.node = chaintest.NewNode(t, chaintest.Load(t, chaintest.BaseBlock))
 	metrics, err := httpapi.NewMetrics(w.registry)
 	w.must(err)
 	log := slog.New(slog.NewTextHandler(&syncWriter{w: w.logged}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o := paywall.Options{
-		Ledger: w.ledger, Facilitator: w.bank, ChainLog: w.bank, FreeSettlements: 1000,
+		Ledger: w.ledger, Facilitator: w.sim, ChainLog: w.sim, FreeSettlements: 1000,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
 		AttemptsPerPayer: 10000, AttemptsPerAddress: 10000, KeepAnswers: time.Hour,
 		Log: log, Now: w.clock, Heartbeat: time.Hour, Pause: time.Millisecond, Ended: metrics.PaymentEnded,
@@ -217,7 +217,7 @@ func (w *world) buy(nonce string) reply {
 
 func (w *world) wantTransfers(n int) {
 	w.Helper()
-	if got := w.bank.Transfers(); got != n {
+	if got := w.sim.Transfers(); got != n {
 		w.Errorf("%d transfers were made, want %d", got, n)
 	}
 }

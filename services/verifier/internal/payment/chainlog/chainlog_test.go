@@ -43,30 +43,34 @@ func TestTheStatusOfAnAuthorization(t *testing.T) {
 		"nothing happened, and it is over": {block: old, want: payment.Expired},
 		"over, but not final":              {chain: func(n *node) { n.final = 39_000 }, block: old, want: payment.Unused},
 		"over, and finality is not known":  {chain: func(n *node) { n.noFinality = true }, block: old, want: payment.Unused},
-		"it paid us":                       {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(shop, 10000)) }, block: recent, want: payment.PaidToUs},
-		"it paid us long ago":              {chain: func(n *node) { n.spend(old+2, paying, mark(used, 1), move(shop, 10000)) }, block: old, want: payment.PaidToUs},
-		"it paid us just before the end":   {chain: func(n *node) { n.spend(old+29, paying, mark(used, 1), move(shop, 10000)) }, block: old, want: payment.PaidToUs},
-		"a transfer before the mark":       {chain: func(n *node) { n.spend(recent+2, paying, move(shop, 10000), mark(used, 1)) }, block: recent, want: payment.PaidToUs},
+		"it paid us":                       {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(seller, 10000)) }, block: recent, want: payment.PaidToUs},
+		"it paid us long ago":              {chain: func(n *node) { n.spend(old+2, paying, mark(used, 1), move(seller, 10000)) }, block: old, want: payment.PaidToUs},
+		"it paid us just before the end":   {chain: func(n *node) { n.spend(old+29, paying, mark(used, 1), move(seller, 10000)) }, block: old, want: payment.PaidToUs},
+		"a transfer before the mark":       {chain: func(n *node) { n.spend(recent+2, paying, move(seller, 10000), mark(used, 1)) }, block: recent, want: payment.PaidToUs},
 		"cancelled":                        {chain: func(n *node) { n.spend(recent+2, paying, mark(canceled, 1)) }, block: recent, want: payment.UsedElsewhere},
 		"it paid somebody else":            {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(other, 10000)) }, block: recent, want: payment.UsedElsewhere},
-		"it paid too little":               {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(shop, 9999)) }, block: recent, want: payment.UsedElsewhere},
-		"it paid in another token":         {chain: func(n *node) { e := move(shop, 10000); e.Address = other; n.spend(recent+2, paying, mark(used, 1), e) }, block: recent, want: payment.UsedElsewhere},
+		"it paid too little":               {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(seller, 9999)) }, block: recent, want: payment.UsedElsewhere},
+		"it paid in another token": {chain: func(n *node) {
+			e := move(seller, 10000)
+			e.Address = other
+			n.spend(recent+2, paying, mark(used, 1), e)
+		}, block: recent, want: payment.UsedElsewhere},
 		"another one's transfer": {chain: func(n *node) {
-			n.spend(recent+2, paying, mark(used, 1), move(other, 10000), mark(used, 2), move(shop, 10000))
+			n.spend(recent+2, paying, mark(used, 1), move(other, 10000), mark(used, 2), move(seller, 10000))
 		}, block: recent, want: payment.UsedElsewhere},
 		"several in one transaction": {chain: func(n *node) {
-			n.spend(recent+2, paying, mark(used, 2), move(other, 10000), mark(used, 1), move(shop, 10000))
+			n.spend(recent+2, paying, mark(used, 2), move(other, 10000), mark(used, 1), move(seller, 10000))
 		}, block: recent, want: payment.PaidToUs},
-		"another's mark between":              {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), mark(used, 2), move(shop, 10000)) }, block: recent, want: payment.UsedElsewhere},
-		"a transfer before one of many marks": {chain: func(n *node) { n.spend(recent+2, paying, move(shop, 10000), mark(used, 2), mark(used, 1)) }, block: recent, want: payment.UsedElsewhere},
+		"another's mark between":              {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), mark(used, 2), move(seller, 10000)) }, block: recent, want: payment.UsedElsewhere},
+		"a transfer before one of many marks": {chain: func(n *node) { n.spend(recent+2, paying, move(seller, 10000), mark(used, 2), mark(used, 1)) }, block: recent, want: payment.UsedElsewhere},
 		"an event of a removed block": {chain: func(n *node) {
 			e := mark(used, 1)
 			e.Removed = true
-			n.spend(recent+2, paying, e, move(shop, 10000))
+			n.spend(recent+2, paying, e, move(seller, 10000))
 		}, block: recent, want: payment.Unused},
 		"a young chain": {chain: func(n *node) {
 			n.latest, n.final = 40, 38
-			n.spend(35, paying, mark(used, 1), move(shop, 10000))
+			n.spend(35, paying, mark(used, 1), move(seller, 10000))
 		}, block: 30, want: payment.PaidToUs},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +114,7 @@ func TestALookTakesFewCalls(t *testing.T) {
 		}
 		q := asked(1, c.block)
 		q.Since, q.ValidBefore = n.timeOf(c.block), n.timeOf(c.block).Add(time.Minute)
-		n.spend(c.block+2, paying, mark(used, 1), move(shop, 10000))
+		n.spend(c.block+2, paying, mark(used, 1), move(seller, 10000))
 		if found, err := reader(t, n.url).Authorization(context.Background(), q); err != nil || found.Status != payment.PaidToUs {
 			t.Errorf("%s: got %+v, %v", name, found, err)
 		}
@@ -132,13 +136,13 @@ func TestATransactionThatFailed(t *testing.T) {
 		want  payment.AuthorizationStatus
 	}{
 		"it was this one's":           {chain: func(n *node) { n.reverted = map[string]string{named: input} }, want: payment.Reverted},
-		"it paid":                     {chain: func(n *node) { n.spend(block+1, named, mark(used, 1), move(shop, 10000)) }, want: payment.PaidToUs},
+		"it paid":                     {chain: func(n *node) { n.spend(block+1, named, mark(used, 1), move(seller, 10000)) }, want: payment.PaidToUs},
 		"it was another one's":        {chain: func(n *node) { n.reverted = map[string]string{named: "0xe3ee160e" + nonce(2)[2:]} }, want: payment.Unused},
 		"it is not on the chain":      {chain: func(*node) {}, want: payment.Unused},
 		"it succeeded, with no event": {chain: func(n *node) { n.spend(block, named, mark(used, 2)) }, want: payment.Unused},
 		"another one paid": {chain: func(n *node) {
 			n.reverted = map[string]string{named: input}
-			n.spend(block+1, paying, mark(used, 1), move(shop, 10000))
+			n.spend(block+1, paying, mark(used, 1), move(seller, 10000))
 		}, want: payment.PaidToUs},
 		"it is over": {chain: func(n *node) { n.reverted = map[string]string{named: input} }, block: 40_000, want: payment.Expired},
 	} {
@@ -163,7 +167,7 @@ func TestWhatTheNodeContradictsIsNotKnown(t *testing.T) {
 	for name, change := range map[string]func(*node){
 		"another chain":                    func(n *node) { n.chain = 1 },
 		"used, but no log":                 func(n *node) { n.states[nonce(1)] = true },
-		"a failed transaction with a log":  func(n *node) { n.spend(40_002, paying, mark(used, 1), move(shop, 10000)); n.contradicts = true },
+		"a failed transaction with a log":  func(n *node) { n.spend(40_002, paying, mark(used, 1), move(seller, 10000)); n.contradicts = true },
 		"a node error":                     failing("eth_getLogs", `{"error":{"code":-32000,"message":"pruned"}}`),
 		"no JSON":                          failing("eth_getLogs", `<html>`),
 		"no result":                        failing("eth_getLogs", `{"result":null}`),
@@ -189,7 +193,7 @@ func failing(method, answer string) func(*node) {
 func TestTheNextNodeIsCalledWhenOneFails(t *testing.T) {
 	broken, good := newNode(t), newNode(t)
 	failing("eth_getLogs", "")(broken)
-	good.spend(99_992, paying, mark(used, 1), move(shop, 10000))
+	good.spend(99_992, paying, mark(used, 1), move(seller, 10000))
 	found, err := reader(t, broken.url, good.url).Authorization(context.Background(), asked(1, 99_990))
 	if err != nil || found.Status != payment.PaidToUs {
 		t.Errorf("got %+v, %v", found, err)
@@ -198,7 +202,7 @@ func TestTheNextNodeIsCalledWhenOneFails(t *testing.T) {
 
 // With a quorum of two, the word of one node alone decides nothing.
 func TestAQuorumOfNodesMustAgree(t *testing.T) {
-	pays := func(n *node) { n.spend(40_002, paying, mark(used, 1), move(shop, 10000)) }
+	pays := func(n *node) { n.spend(40_002, paying, mark(used, 1), move(seller, 10000)) }
 	quiet := func(*node) {}
 	away := failing("eth_getBlockByNumber", "")
 	for name, c := range map[string]struct {

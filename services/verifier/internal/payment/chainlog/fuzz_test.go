@@ -18,7 +18,7 @@ import (
 // FuzzNodeAnswers holds that only a log and a receipt with both events are a
 // payment, and that no other words of a node are one.
 func FuzzNodeAnswers(f *testing.F) {
-	f.Add(answersOf(mark(used, 1)), receiptOf(mark(used, 1), move(shop, 10000)), "0x1")
+	f.Add(answersOf(mark(used, 1)), receiptOf(mark(used, 1), move(seller, 10000)), "0x1")
 	f.Add(answersOf(mark(canceled, 1)), `null`, "0x1")
 	f.Add(answersOf(mark(used, 1)), receiptOf(mark(used, 1), move(other, 10000)), "0x1")
 	f.Add(`{"result":[]}`, `{"result":null}`, "0x")
@@ -47,12 +47,12 @@ func FuzzNodeAnswers(f *testing.F) {
 		defer cancel()
 		found, err := reader.Authorization(ctx, payment.AuthorizationQuery{
 			Key:   payment.Key{Network: "eip155:84532", Asset: token, Payer: payer, Nonce: nonce(1)},
-			PayTo: shop, Amount: "10000", Since: genesis, ValidBefore: genesis.Add(time.Minute),
+			PayTo: seller, Amount: "10000", Since: genesis, ValidBefore: genesis.Add(time.Minute),
 		})
 		if err != nil || found.Status != payment.PaidToUs {
 			return
 		}
-		for _, word := range []string{used, transfer, word(shop)} {
+		for _, word := range []string{used, transfer, word(seller)} {
 			if !strings.Contains(strings.ToLower(r), word) && !strings.Contains(r, `\u`) {
 				t.Errorf("%q with %q is taken for a payment", l, r)
 			}

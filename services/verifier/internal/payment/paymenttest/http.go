@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Facilitator serves the bank as an x402 facilitator.
-func (b *Bank) Facilitator() http.Handler {
+// Facilitator serves the simulator as an x402 facilitator.
+func (b *Simulator) Facilitator() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /verify", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -34,9 +34,9 @@ func write(w http.ResponseWriter, answer any, err error) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// Node serves the bank as a JSON-RPC node of its chain: as little of one as a
+// Node serves the simulator as a JSON-RPC node of its chain: as little of one as a
 // look for a payment takes. All blocks are of now and final.
-func (b *Bank) Node(chainID int) http.Handler {
+func (b *Simulator) Node(chainID int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request struct {
 			Method string
@@ -50,7 +50,7 @@ func (b *Bank) Node(chainID int) http.Handler {
 	})
 }
 
-func (b *Bank) answer(chainID int, method string, params []json.RawMessage) any {
+func (b *Simulator) answer(chainID int, method string, params []json.RawMessage) any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch method {
@@ -91,11 +91,11 @@ func mark(nonce, transaction string) map[string]any {
 	}
 }
 
-func (b *Bank) receipt(transaction string) any {
+func (b *Simulator) receipt(transaction string) any {
 	for nonce, by := range b.spent {
 		if by == transaction {
 			return map[string]any{"status": "0x1", "transactionHash": transaction, "logs": []any{mark(nonce, transaction), map[string]any{
-				"address": Token, "topics": []string{topicTransfer, word(Buyer), word(Shop)},
+				"address": Token, "topics": []string{topicTransfer, word(Buyer), word(Seller)},
 				"data": fmt.Sprintf("0x%064x", 10000), "transactionHash": transaction, "logIndex": "0x1",
 			}}}
 		}

@@ -18,9 +18,9 @@ import (
 
 // Addresses of the tests.
 const (
-	Shop  = "0x00000000000000000000000000000000000050A5"
-	Buyer = "0x00eDf2d16AfbC028FB1e879559b07997Af79539f" // of buyerKey
-	Token = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" //nolint:gosec // an address, no credential
+	Seller = "0x00000000000000000000000000000000000050A5"
+	Buyer  = "0x00eDf2d16AfbC028FB1e879559b07997Af79539f" // of buyerKey
+	Token  = "0x036CbD53842c5426634e7929541eC2318f3dCF7e" //nolint:gosec // an address, no credential
 )
 
 // buyerKey is the buyer's private key.
@@ -71,7 +71,7 @@ var Forged = "0x" + strings.Repeat("cd", 65)
 func Terms(network string) payment.Terms {
 	return payment.Terms{
 		Network: network, Asset: Token, AssetName: "USDC", AssetVersion: "2",
-		PayTo: Shop, Amount: "10000", MaxTimeout: time.Minute, V1: true,
+		PayTo: Seller, Amount: "10000", MaxTimeout: time.Minute, V1: true,
 	}
 }
 
@@ -84,7 +84,7 @@ func Unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 // Authorization is what the buyer signs at a moment, with a nonce of the digits.
 func Authorization(digits string, now time.Time) x402.Authorization {
 	return x402.Authorization{
-		From: Buyer, To: Shop, Value: "10000", ValidAfter: "0", ValidBefore: Unix(now.Add(time.Minute)), Nonce: Nonce(digits),
+		From: Buyer, To: Seller, Value: "10000", ValidAfter: "0", ValidBefore: Unix(now.Add(time.Minute)), Nonce: Nonce(digits),
 	}
 }
 

@@ -49,14 +49,14 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 	t.Run("of a payer by others", func(t *testing.T) {
 		s := open(t, func(o *paywall.Options) { o.AttemptsPerPayer = 3 })
 		no := false
-		s.bank.OnVerify = func() (x402.VerifyResponse, error) {
+		s.sim.OnVerify = func() (x402.VerifyResponse, error) {
 			return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInvalidSignature}, nil
 		}
 		for i := range 5 {
 			err := buyFailing(s, s.forged(fmt.Sprint(i)), fmt.Sprint(i))
 			s.wantErr(err, payment.ErrRefused)
 		}
-		s.bank.Set(func(b *paymenttest.Bank) { b.OnVerify = nil })
+		s.sim.Set(func(b *paymenttest.Simulator) { b.OnVerify = nil })
 		s.mustBuy(s.pay("a")) // forged signatures do not lock the payer out
 	})
 	t.Run("that the facilitator cannot judge", func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 			},
 		}
 		for i, end := range ends {
-			s.bank.OnVerify = end
+			s.sim.OnVerify = end
 			_, err := s.buy(s.pay(fmt.Sprint(i)))
 			s.wantErr(err, payment.ErrFacilitator)
 		}
@@ -79,7 +79,7 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 	})
 	t.Run("while the facilitator is away are free without work", func(t *testing.T) {
 		s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 3 })
-		s.bank.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
+		s.sim.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
 		for i := range 5 {
 			_, err := s.buy(s.forged(fmt.Sprint(i)))
 			s.wantErr(err, payment.ErrFacilitator)
@@ -90,7 +90,7 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 	})
 	t.Run("while the facilitator is away count with the work", func(t *testing.T) {
 		s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress, o.AttemptsPerPayer = 20, 10 })
-		s.bank.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
+		s.sim.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
 		for i := range 500 {
 			_, err := s.buy(s.pay(fmt.Sprint(i)))
 			if i < 10 {
@@ -99,8 +99,8 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 				s.wantErr(err, payment.ErrTooMany)
 			}
 		}
-		if n := s.works.Load(); n != 10 || s.bank.Verifies != 10 {
-			t.Errorf("500 calls cost %d works and %d checks, want 10 of each", n, s.bank.Verifies)
+		if n := s.works.Load(); n != 10 || s.sim.Verifies != 10 {
+			t.Errorf("500 calls cost %d works and %d checks, want 10 of each", n, s.sim.Verifies)
 		}
 	})
 	t.Run("a hundred at once", func(t *testing.T) {
@@ -134,7 +134,7 @@ func buyFailing(s *fixture, p payment.Payment, address string) error {
 func TestManyAddressesThatDoNotPayLockNoOtherClientOut(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 60 })
 	no := false
-	s.bank.OnVerify = func() (x402.VerifyResponse, error) {
+	s.sim.OnVerify = func() (x402.VerifyResponse, error) {
 		return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInvalidSignature}, nil
 	}
 	from := func(p payment.Payment, address string) error {
@@ -175,14 +175,14 @@ func TestManyAddressesThatDoNotPayLockNoOtherClientOut(t *testing.T) {
 				refused++
 			}
 		}
-		if s.bank.Verifies != c.checks {
-			t.Errorf("%s: the facilitator was asked %d times, want %d", c.name, s.bank.Verifies, c.checks)
+		if s.sim.Verifies != c.checks {
+			t.Errorf("%s: the facilitator was asked %d times, want %d", c.name, s.sim.Verifies, c.checks)
 		}
 		t.Logf("%s: attacker: a call from each of %d networks /64 in a minute, then %d from one, of which %d are refused as too many; "+
 			"of the last %d calls we have %d checks, %d works, %s", c.name, known+calls, 20*limit, refused,
-			calls+20*limit, s.bank.Verifies, s.works.Load(), time.Since(began).Round(time.Millisecond))
+			calls+20*limit, s.sim.Verifies, s.works.Load(), time.Since(began).Round(time.Millisecond))
 	}
-	s.bank.Set(func(b *paymenttest.Bank) { b.OnVerify = nil })
+	s.sim.Set(func(b *paymenttest.Simulator) { b.OnVerify = nil })
 	for i, address := range []string{"203.0.113.1", "2001:db8:1000:1::/64", "2a00:1:2:3::/64"} {
 		if err := from(s.pay(fmt.Sprint(i+1)), address); err != nil {
 			t.Errorf("an honest newcomer at %s: %v", address, err)

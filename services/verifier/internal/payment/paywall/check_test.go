@@ -20,11 +20,11 @@ func TestATransferThatTheChainHasLostIsFound(t *testing.T) {
 	s.mustBuy(p)
 	s.clock.advance(time.Second)
 	s.mustBuy(s.pay("2"))
-	s.bank.Lose("1")
+	s.sim.Lose("1")
 	s.paywall.Check(context.Background()) // too early to tell
 	s.wantStates(payment.Settled, payment.Settled)
 	s.clock.advance(time.Hour + time.Minute)
-	s.bank.Set(func(b *paymenttest.Bank) { b.Final = true })
+	s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
 	s.paywall.Check(context.Background())
 	s.wantStates(payment.Unknown, payment.Settled)
 	s.paywall.Reconcile(context.Background())
@@ -37,13 +37,13 @@ func TestATransferThatTheChainHasLostIsFound(t *testing.T) {
 // although the buyer does not return.
 func TestADeadPaymentThatWasPaidAfterAllIsFound(t *testing.T) {
 	s := open(t, nil)
-	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		return refusal(x402.ReasonInsufficientFunds), nil
 	}
 	_, err := s.buy(s.pay("1"))
 	s.wantErr(err, payment.ErrNotSettled)
 	s.wantReserved(0)
-	s.bank.CarryOut("1")
+	s.sim.CarryOut("1")
 	s.clock.advance(time.Hour + time.Minute)
 	s.paywall.Check(context.Background())
 	s.wantState(payment.Settled)
@@ -60,16 +60,16 @@ func TestRepeatsOfAnOpenPaymentThatHasEndedCostFewLooks(t *testing.T) {
 	s.wantErr(err, payment.ErrPending)
 	s.clear()
 	s.clock.advance(365 * 24 * time.Hour)
-	looks := s.bank.Looks
+	looks := s.sim.Looks
 	for range 500 {
 		_, err := s.buy(p)
 		s.wantErr(err, payment.ErrPending)
 	}
-	if n := s.bank.Looks - looks; n != 1 {
+	if n := s.sim.Looks - looks; n != 1 {
 		t.Errorf("500 repeats at once cost %d looks", n)
 	}
 	s.clock.advance(time.Minute)
-	s.bank.CarryOut("1")
+	s.sim.CarryOut("1")
 	s.mustBuy(p)
 }
 
@@ -78,12 +78,12 @@ func TestRepeatsOfAnOpenPaymentThatHasEndedCostFewLooks(t *testing.T) {
 func TestACheckWaitsForTheChain(t *testing.T) {
 	s := open(t, nil)
 	s.mustBuy(s.pay("1"))
-	s.bank.Lose("1")
+	s.sim.Lose("1")
 	s.clock.advance(2 * time.Hour)
-	s.bank.Set(func(b *paymenttest.Bank) { b.ChainLog = errors.New("the node is away") })
+	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog = errors.New("the node is away") })
 	s.paywall.Check(context.Background())
 	s.wantState(payment.Settled)
-	s.bank.Set(func(b *paymenttest.Bank) { b.ChainLog, b.Final = nil, true })
+	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog, b.Final = nil, true })
 	s.paywall.Check(context.Background())
 	s.wantState(payment.Unknown)
 }
@@ -102,12 +102,12 @@ func TestANodeThatIsBehindHasLostNoTransfer(t *testing.T) {
 	p := s.pay("1")
 	s.mustBuy(p)
 	s.clock.advance(2 * time.Hour)
-	late := s.replica(func(o *paywall.Options) { o.ChainLog = behind{s.bank} })
+	late := s.replica(func(o *paywall.Options) { o.ChainLog = behind{s.sim} })
 	late.Check(context.Background())
 	s.wantState(payment.Settled)
 	s.mustBuy(p)
-	s.bank.Lose("1")
-	s.bank.Set(func(b *paymenttest.Bank) { b.Final = true })
+	s.sim.Lose("1")
+	s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
 	s.paywall.Check(context.Background())
 	s.wantState(payment.Unknown)
 }

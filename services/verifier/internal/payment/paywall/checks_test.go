@@ -17,13 +17,13 @@ import (
 // hanging is a facilitator that takes as long as it may over what is not signed by
 // the buyer's own key, as over a contract that does not come to an end.
 type hanging struct {
-	*paymenttest.Bank
+	*paymenttest.Simulator
 	mu        sync.Mutex
 	now, most int
 }
 
 func (f *hanging) Verify(ctx context.Context, body []byte) (x402.VerifyResponse, error) {
-	answer, err := f.Bank.Verify(ctx, body)
+	answer, err := f.Simulator.Verify(ctx, body)
 	if err != nil || *answer.IsValid {
 		return answer, err
 	}
@@ -41,8 +41,8 @@ func (f *hanging) Verify(ctx context.Context, body []byte) (x402.VerifyResponse,
 // Contracts that take their time held every connection to the facilitator.
 func TestSlowChecksOfStrangersLeaveConnectionsForOthers(t *testing.T) {
 	s := open(t, nil)
-	s.bank.Signed = plain
-	facilitator := &hanging{Bank: s.bank}
+	s.sim.Signed = plain
+	facilitator := &hanging{Simulator: s.sim}
 	g := s.replica(func(o *paywall.Options) { o.Facilitator, o.VerifyTimeout = facilitator, time.Second })
 	var all sync.WaitGroup
 	for i := range 300 {

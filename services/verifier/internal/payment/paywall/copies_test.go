@@ -68,7 +68,7 @@ func TestBrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
 		seeds = 5
 	}
 	s, other := openSQL(t, nil)
-	s.bank.Set(func(b *paymenttest.Bank) { b.Signed = plain })
+	s.sim.Set(func(b *paymenttest.Simulator) { b.Signed = plain })
 	for seed := range seeds {
 		a := paymenttest.Authorization(fmt.Sprintf("%x", seed+1), s.clock.now())
 		good := s.read(2, payloadV2(a))
@@ -118,7 +118,7 @@ func TestBrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
 // nothing is written before it.
 func TestUnknownSignaturesCostNoWorkBeforeTheFacilitatorsYes(t *testing.T) {
 	s := open(t, nil)
-	s.bank.Set(func(b *paymenttest.Bank) { b.Signed = plain })
+	s.sim.Set(func(b *paymenttest.Simulator) { b.Signed = plain })
 	for i := range 500 {
 		o := s.order(s.forged(fmt.Sprintf("%x", i+1)), "thing")
 		o.Address = fmt.Sprintf("2001:db8:0:%x::/64", i)
@@ -129,13 +129,16 @@ func TestUnknownSignaturesCostNoWorkBeforeTheFacilitatorsYes(t *testing.T) {
 	if s.works.Load() != 0 || len(list) != 0 {
 		t.Errorf("500 forged payments from 500 networks cost %d works and %d claims, want none", s.works.Load(), len(list))
 	}
-	t.Logf("attacker: 500 requests; we: %d checks by the facilitator, 0 works, 0 writes", s.bank.Verifies)
+	t.Logf("attacker: 500 requests; we: %d checks by the facilitator, 0 works, 0 writes", s.sim.Verifies)
 
 	// A contract's signature is bought with all the same, checked once.
-	s.bank.Set(func(b *paymenttest.Bank) { b.Signed = func(x402.ExactPayload) bool { return true }; b.Verifies = 0 })
+	s.sim.Set(func(b *paymenttest.Simulator) {
+		b.Signed = func(x402.ExactPayload) bool { return true }
+		b.Verifies = 0
+	})
 	s.mustBuy(s.forged("ffff"))
-	if s.works.Load() != 1 || s.bank.Verifies != 1 {
-		t.Errorf("a sale took %d works and %d checks", s.works.Load(), s.bank.Verifies)
+	if s.works.Load() != 1 || s.sim.Verifies != 1 {
+		t.Errorf("a sale took %d works and %d checks", s.works.Load(), s.sim.Verifies)
 	}
 }
 
@@ -174,7 +177,7 @@ func (f soldMeanwhile) Verify(ctx context.Context, body []byte) (x402.VerifyResp
 func TestACopyThatIsVerifiedAfterTheSaleGetsTheAnswer(t *testing.T) {
 	s := open(t, nil)
 	p := s.forged("1") // as a contract's
-	other := s.replica(func(o *paywall.Options) { o.Facilitator = soldMeanwhile{s.bank, func() { s.mustBuy(p) }} })
+	other := s.replica(func(o *paywall.Options) { o.Facilitator = soldMeanwhile{s.sim, func() { s.mustBuy(p) }} })
 	sale, err := other.Buy(t.Context(), s.order(p, "thing"))
 	if err != nil || string(sale.Answer) != "the thing" {
 		t.Errorf("bought %q, %v", sale.Answer, err)

@@ -23,7 +23,7 @@ func (s *fixture) reverting(payers ...string) *atomic.Int32 {
 	for _, payer := range payers {
 		bad[payer] = true
 	}
-	s.bank.Set(func(b *paymenttest.Bank) {
+	s.sim.Set(func(b *paymenttest.Simulator) {
 		b.OnSettleOf = func(p x402.ExactPayload, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 			if !bad[p.Authorization.From] {
 				return honest(), nil
@@ -71,14 +71,14 @@ func TestAPayerWhoseTransfersRevertClosesTheServiceForThemselvesAlone(t *testing
 			t.Fatalf("%d: %v", i, err)
 		}
 		if i == 2 {
-			checks = s.bank.Verifies
+			checks = s.sim.Verifies
 		}
 	}
-	if made.Load() != 3 || s.bank.Verifies != checks {
-		t.Errorf("1000 reverting payments made %d transactions, and %d checks after the third", made.Load(), s.bank.Verifies-checks)
+	if made.Load() != 3 || s.sim.Verifies != checks {
+		t.Errorf("1000 reverting payments made %d transactions, and %d checks after the third", made.Load(), s.sim.Verifies-checks)
 	}
 	s.wantReserved(3)
-	t.Logf("attacker: 1000 payments of one payer; we: %d settlements of 1000, %d checks, %d works", made.Load(), s.bank.Verifies, s.works.Load())
+	t.Logf("attacker: 1000 payments of one payer; we: %d settlements of 1000, %d checks, %d works", made.Load(), s.sim.Verifies, s.works.Load())
 	s.mustBuy(s.pay("aaaa"))
 	s.clock.advance(24 * time.Hour)
 	if err := s.buyFrom(s.paywall, "192.0.2.1", s.payOf(1, "bbbb")); !errors.Is(err, payment.ErrNotSettled) {
@@ -158,10 +158,10 @@ func TestTheLastOfTheMonthAreKeptForKnownPayers(t *testing.T) {
 	for i := range 7 {
 		s.mustBuy(contract(i, fmt.Sprint(i+1)))
 	}
-	checks := s.bank.Verifies
+	checks := s.sim.Verifies
 	_, err := s.buy(contract(100, "100"))
 	s.wantErr(err, payment.ErrLimit)
-	if s.bank.Verifies != checks {
+	if s.sim.Verifies != checks {
 		t.Error("the facilitator was asked for a stranger")
 	}
 	s.mustBuy(contract(3, "101"))
@@ -187,7 +187,7 @@ func TestNoWordOfARefusalPausesSalesForOthers(t *testing.T) {
 	} {
 		s := open(t, nil)
 		no := false
-		s.bank.Set(func(b *paymenttest.Bank) {
+		s.sim.Set(func(b *paymenttest.Simulator) {
 			b.OnVerify = func() (x402.VerifyResponse, error) {
 				return x402.VerifyResponse{IsValid: &no, InvalidReason: reason}, nil
 			}
@@ -195,7 +195,7 @@ func TestNoWordOfARefusalPausesSalesForOthers(t *testing.T) {
 		if _, err := s.buy(s.pay("1")); err == nil || errors.Is(err, payment.ErrLimit) {
 			t.Errorf("%s at the check: %v", reason, err)
 		}
-		s.bank.Set(func(b *paymenttest.Bank) {
+		s.sim.Set(func(b *paymenttest.Simulator) {
 			b.OnVerify = nil
 			b.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 				return refusal(reason), nil
@@ -204,7 +204,7 @@ func TestNoWordOfARefusalPausesSalesForOthers(t *testing.T) {
 		if _, err := s.buy(s.pay("2")); err == nil || errors.Is(err, payment.ErrLimit) {
 			t.Errorf("%s at settling: %v", reason, err)
 		}
-		s.bank.Set(func(b *paymenttest.Bank) { b.OnSettle = nil })
+		s.sim.Set(func(b *paymenttest.Simulator) { b.OnSettle = nil })
 		s.mustBuy(s.pay("3")) // the next buyer is served at once
 	}
 	t.Log("attacker: a refusal each; others: nothing, the next sale is made at once")
@@ -222,7 +222,7 @@ func TestAPauseReportsHowLongItIs(t *testing.T) {
 	} {
 		for _, call := range []string{"verify", "settle"} {
 			s := open(t, nil)
-			s.bank.Set(func(b *paymenttest.Bank) {
+			s.sim.Set(func(b *paymenttest.Simulator) {
 				if call == "verify" {
 					b.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, c.err }
 				}
@@ -254,7 +254,7 @@ func TestAFacilitatorThatIsBusyHasNotReachedItsLimit(t *testing.T) {
 	busy := &payment.LaterError{Err: errors.New("status 429"), After: 20 * time.Millisecond}
 	t.Run("when it is asked for a check", func(t *testing.T) {
 		s := open(t, nil)
-		s.bank.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, busy }
+		s.sim.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, busy }
 		_, err := s.buy(s.pay("1"))
 		s.wantErr(err, payment.ErrFacilitator)
 		var later *payment.LaterError
@@ -269,7 +269,7 @@ func TestAFacilitatorThatIsBusyHasNotReachedItsLimit(t *testing.T) {
 	t.Run("when it is asked to settle", func(t *testing.T) {
 		s := open(t, nil)
 		var asked []time.Time
-		s.bank.OnSettle = func(_ context.Context, settle func() x402.SettleResponse) (x402.SettleResponse, error) {
+		s.sim.OnSettle = func(_ context.Context, settle func() x402.SettleResponse) (x402.SettleResponse, error) {
 			if asked = append(asked, time.Now()); len(asked) == 1 {
 				return x402.SettleResponse{}, busy
 			}
@@ -283,7 +283,7 @@ func TestAFacilitatorThatIsBusyHasNotReachedItsLimit(t *testing.T) {
 	})
 	t.Run("and stays so", func(t *testing.T) {
 		s := open(t, nil)
-		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			return x402.SettleResponse{}, busy
 		}
 		_, err := s.buy(s.pay("1"))

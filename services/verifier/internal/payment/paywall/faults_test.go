@@ -91,7 +91,7 @@ func TestABuyerGetsTheAnswerThoughTheOutcomeCannotBeWritten(t *testing.T) {
 var changes = map[string]func(*payment.Terms){
 	"price": func(t *payment.Terms) { t.Amount = "20000" },
 	"payee": func(t *payment.Terms) { t.PayTo = paymenttest.Token },
-	"token": func(t *payment.Terms) { t.Asset = paymenttest.Shop },
+	"token": func(t *payment.Terms) { t.Asset = paymenttest.Seller },
 	"chain": func(t *payment.Terms) { t.Network = "eip155:8453" },
 }
 
@@ -108,7 +108,7 @@ func TestABuyerWhoPaidByTheOldTermsGetsTheAnswer(t *testing.T) {
 			_, err = s.buy(unspent)
 			s.wantErr(err, payment.ErrPending)
 			s.clear()
-			asked := len(s.bank.Bodies)
+			asked := len(s.sim.Bodies)
 
 			for _, p := range []payment.Payment{settled, open} {
 				o := s.order(p, "thing")
@@ -124,7 +124,7 @@ func TestABuyerWhoPaidByTheOldTermsGetsTheAnswer(t *testing.T) {
 				s.wantErr(err, want)
 			}
 			s.wantTransfers(2)
-			if len(s.bank.Bodies) != asked {
+			if len(s.sim.Bodies) != asked {
 				t.Error("a settling by the old terms was asked for")
 			}
 		})

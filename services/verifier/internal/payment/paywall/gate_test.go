@@ -43,7 +43,7 @@ func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
 	works := s.works.Load()
 	_, err := s.buy(s.pay("9"))
 	s.wantErr(err, payment.ErrLimit)
-	if s.works.Load() != works || s.bank.Verifies != 5 {
+	if s.works.Load() != works || s.sim.Verifies != 5 {
 		t.Error("worked or asked the facilitator for a call that cannot be settled")
 	}
 	if left, _ := s.paywall.Left(ctx); left != 0 {
@@ -87,12 +87,12 @@ func TestManyAtOnceOverReplicasSettleExactlyTheLimit(t *testing.T) {
 
 func TestAFacilitatorAtItsOwnLimitIsLeftAlone(t *testing.T) {
 	s := open(t, nil)
-	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		return x402.SettleResponse{}, payment.ErrFacilitatorLimit
 	}
 	_, err := s.buy(s.pay("1"))
 	s.wantErr(err, payment.ErrPending) // it was asked: perhaps the money moved
-	if len(s.bank.Bodies) != 1 {
+	if len(s.sim.Bodies) != 1 {
 		t.Error("settle was repeated")
 	}
 	s.wantErr(s.paywall.CheckQuota(context.Background()), payment.ErrLimit)
@@ -125,7 +125,7 @@ func TestABuyerWhoHangsUpBeforeSettlingPaysNothing(t *testing.T) {
 func TestABuyerWhoHangsUpWhileSettlingGetsTheAnswerLater(t *testing.T) {
 	s := open(t, nil)
 	ctx, hangUp := context.WithCancel(context.Background())
-	s.bank.OnSettle = func(settling context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.sim.OnSettle = func(settling context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 		hangUp()
 		time.Sleep(20 * time.Millisecond)
 		if settling.Err() != nil {
@@ -138,8 +138,8 @@ func TestABuyerWhoHangsUpWhileSettlingGetsTheAnswerLater(t *testing.T) {
 	s.wantErr(err, context.Canceled)
 	s.mustBuy(p)
 	s.wantTransfers(1)
-	if len(s.bank.Bodies) != 1 {
-		t.Errorf("settled %d times", len(s.bank.Bodies))
+	if len(s.sim.Bodies) != 1 {
+		t.Errorf("settled %d times", len(s.sim.Bodies))
 	}
 }
 
@@ -179,7 +179,7 @@ func TestACopyGoesOnWhenTheFirstCallerHangsUp(t *testing.T) {
 func TestClosingWaitsForSettlementsAndBeginsNoMore(t *testing.T) {
 	s := open(t, nil)
 	settling := make(chan struct{})
-	s.bank.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 		close(settling)
 		time.Sleep(50 * time.Millisecond)
 		return honest(), nil

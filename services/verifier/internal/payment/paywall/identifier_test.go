@@ -15,19 +15,19 @@ func TestAnAnswerThatWasBoughtCostsNothingAgain(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.AttemptsPerPayer, o.AttemptsPerAddress = 10, 10 })
 	const id = "identifier-0123456789"
 	s.mustBuy(s.read(2, withIdentifier(paymenttest.Authorization("1", s.clock.now()), id)))
-	checks, works := s.bank.Verifies, s.works.Load()
+	checks, works := s.sim.Verifies, s.works.Load()
 	for i := range 500 {
 		s.mustBuy(s.read(2, withIdentifier(paymenttest.Authorization(fmt.Sprintf("%x", i+2), s.clock.now()), id)))
 	}
-	if s.bank.Verifies != checks || s.works.Load() != works {
-		t.Errorf("500 repeats cost %d checks and %d works, want none", s.bank.Verifies-checks, s.works.Load()-works)
+	if s.sim.Verifies != checks || s.works.Load() != works {
+		t.Errorf("500 repeats cost %d checks and %d works, want none", s.sim.Verifies-checks, s.works.Load()-works)
 	}
 	s.wantTransfers(1)
 	s.wantState(payment.Settled) // there is one record: nothing was claimed
-	t.Logf("attacker: 500 signatures; we: 500 reads, %d checks, %d works, 0 writes", s.bank.Verifies-checks, s.works.Load()-works)
+	t.Logf("attacker: 500 signatures; we: 500 reads, %d checks, %d works, 0 writes", s.sim.Verifies-checks, s.works.Load()-works)
 
 	// What cannot be judged here costs a check each, which counts.
-	asked := s.bank.Verifies
+	asked := s.sim.Verifies
 	refused := 0
 	for i := range 50 {
 		p := withIdentifier(paymenttest.Authorization(fmt.Sprintf("a%x", i), s.clock.now()), id)
@@ -37,7 +37,7 @@ func TestAnAnswerThatWasBoughtCostsNothingAgain(t *testing.T) {
 			refused++
 		}
 	}
-	if got := s.bank.Verifies - asked; got != 10 || refused != 40 {
+	if got := s.sim.Verifies - asked; got != 10 || refused != 40 {
 		t.Errorf("50 repeats cost %d checks and %d were refused, want 10 and 40", got, refused)
 	}
 	s.wantTransfers(1)

@@ -91,21 +91,21 @@ func TestAPaymentIsHeldAgainstOurTerms(t *testing.T) {
 		want string
 	}{
 		"another letter case": {v2: func(p *x402.Payload) {
-			p.Accepted.PayTo, p.Accepted.Asset = strings.ToLower(paymenttest.Shop), strings.ToLower(paymenttest.Token)
-			p.Payload.Authorization.To = strings.ToLower(paymenttest.Shop)
+			p.Accepted.PayTo, p.Accepted.Asset = strings.ToLower(paymenttest.Seller), strings.ToLower(paymenttest.Token)
+			p.Payload.Authorization.To = strings.ToLower(paymenttest.Seller)
 		}, want: "none"},
 		"members added to extra": {v2: func(p *x402.Payload) { p.Accepted.Extra["more"] = 1 }, want: "none"},
 		"another scheme":         {v2: func(p *x402.Payload) { p.Accepted.Scheme = "upto" }, v1: func(p *x402.PayloadV1) { p.Scheme = "upto" }, want: x402.ReasonUnsupportedScheme},
 		"another network":        {v2: func(p *x402.Payload) { p.Accepted.Network = "eip155:1" }, v1: func(p *x402.PayloadV1) { p.Network = "base" }, want: x402.ReasonInvalidNetwork},
 		"version 2's name in 1":  {v1: func(p *x402.PayloadV1) { p.Network = network }, want: x402.ReasonInvalidNetwork},
-		"another asset":          {v2: func(p *x402.Payload) { p.Accepted.Asset = paymenttest.Shop }, want: x402.ReasonInvalidRequirement},
+		"another asset":          {v2: func(p *x402.Payload) { p.Accepted.Asset = paymenttest.Seller }, want: x402.ReasonInvalidRequirement},
 		"another price":          {v2: func(p *x402.Payload) { p.Accepted.Amount = "1" }, want: x402.ReasonInvalidRequirement},
 		"another token name":     {v2: func(p *x402.Payload) { p.Accepted.Extra["name"] = "Fake" }, want: x402.ReasonInvalidRequirement},
 		"another payee accepted": {v2: func(p *x402.Payload) { p.Accepted.PayTo = paymenttest.Buyer }, want: x402.ReasonRecipientMismatch},
 		"another payee signed":   {v2: func(p *x402.Payload) { p.Payload.Authorization.To = paymenttest.Buyer }, v1: func(p *x402.PayloadV1) { p.Payload.Authorization.To = paymenttest.Buyer }, want: x402.ReasonRecipientMismatch},
 		"too little signed":      {v2: func(p *x402.Payload) { p.Payload.Authorization.Value = "9999" }, v1: func(p *x402.PayloadV1) { p.Payload.Authorization.Value = "9999" }, want: x402.ReasonValueMismatch},
 		"too much signed":        {v2: func(p *x402.Payload) { p.Payload.Authorization.Value = "10001" }, want: x402.ReasonValueMismatch},
-		"paying oneself":         {v2: func(p *x402.Payload) { p.Payload.Authorization.From = paymenttest.Shop }, want: "self_send_not_allowed"},
+		"paying oneself":         {v2: func(p *x402.Payload) { p.Payload.Authorization.From = paymenttest.Seller }, want: "self_send_not_allowed"},
 		"not valid yet":          {v2: func(p *x402.Payload) { p.Payload.Authorization.ValidAfter = paymenttest.Unix(start.Add(time.Second)) }, want: x402.ReasonValidAfter},
 		"over":                   {v2: func(p *x402.Payload) { p.Payload.Authorization.ValidBefore = paymenttest.Unix(start) }, want: x402.ReasonValidBefore},
 		"too nearly over": {v2: func(p *x402.Payload) {
@@ -122,7 +122,7 @@ func TestAPaymentIsHeldAgainstOurTerms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, nil)
-			s.bank.OnVerify = func() (x402.VerifyResponse, error) {
+			s.sim.OnVerify = func() (x402.VerifyResponse, error) {
 				if c.want != "none" {
 					t.Error("the facilitator was asked")
 				}

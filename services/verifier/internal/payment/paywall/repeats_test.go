@@ -16,7 +16,7 @@ import (
 // openContracts makes the facilitator leave open, without a transaction, what is
 // signed by contracts. It returns a payment of such a payer.
 func (s *fixture) openContracts() func(payer int, nonce string) payment.Payment {
-	s.bank.Set(func(b *paymenttest.Bank) {
+	s.sim.Set(func(b *paymenttest.Simulator) {
 		b.OnSettleOf = func(p x402.ExactPayload, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 			if p.Signature == paymenttest.Forged {
 				return refusal("invalid_exact_evm_transaction_failed"), nil

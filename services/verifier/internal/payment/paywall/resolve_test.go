@@ -44,12 +44,12 @@ func TestAPersonDecidesWhatTheChainDoesNotContradict(t *testing.T) {
 			if !c.early {
 				s.clock.advance(2 * time.Minute)
 			}
-			s.bank.Set(func(b *paymenttest.Bank) {
+			s.sim.Set(func(b *paymenttest.Simulator) {
 				if b.Final = c.final; c.away {
 					b.ChainLog = errors.New("node away")
 				}
 			})
-			var truth payment.ChainLog = s.bank
+			var truth payment.ChainLog = s.sim
 			if c.blind {
 				truth = nil
 			}

@@ -36,7 +36,7 @@ func TestTheSamePaymentReturnsTheSameAnswerWithoutFurtherCalls(t *testing.T) {
 	p := s.pay("1")
 	first := s.mustBuy(p)
 	s.clock.advance(24 * time.Hour) // long after its end
-	s.bank.Set(func(b *paymenttest.Bank) {
+	s.sim.Set(func(b *paymenttest.Simulator) {
 		b.OnVerify = func() (x402.VerifyResponse, error) { panic("verify was asked") }
 		b.ChainLog = errors.New("the chain was asked")
 	})
@@ -126,7 +126,7 @@ func TestWorkThatFailsIsNeverCharged(t *testing.T) {
 func TestAPaymentThatIsNotGoodOutweighsWorkThatFails(t *testing.T) {
 	s := open(t, nil)
 	no := false
-	s.bank.OnVerify = func() (x402.VerifyResponse, error) {
+	s.sim.OnVerify = func() (x402.VerifyResponse, error) {
 		time.Sleep(20 * time.Millisecond)
 		return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInsufficientFunds}, nil
 	}
@@ -151,14 +151,14 @@ func TestWhatTheFacilitatorReturnsForAPayment(t *testing.T) {
 		"an error of its own is no refusal":     {answer: x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonUnexpectedVerify}, want: payment.ErrFacilitator},
 		"no without a reason is no refusal":     {answer: x402.VerifyResponse{IsValid: &no}, want: payment.ErrFacilitator},
 		"no verdict is never yes":               {answer: x402.VerifyResponse{Payer: paymenttest.Buyer}, want: payment.ErrFacilitator},
-		"yes for another payer is not believed": {answer: x402.VerifyResponse{IsValid: &yes, Payer: paymenttest.Shop}, want: payment.ErrFacilitator},
+		"yes for another payer is not believed": {answer: x402.VerifyResponse{IsValid: &yes, Payer: paymenttest.Seller}, want: payment.ErrFacilitator},
 		"no answer":                             {err: paymenttest.ErrCut, want: payment.ErrFacilitator},
 		"its own limit":                         {err: payment.ErrFacilitatorLimit, want: payment.ErrLimit},
 		"a reason that sounds like its limit":   {answer: x402.VerifyResponse{IsValid: &no, InvalidReason: "free_tier_exceeded"}, want: payment.ErrRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, nil)
-			s.bank.OnVerify = func() (x402.VerifyResponse, error) { return c.answer, c.err }
+			s.sim.OnVerify = func() (x402.VerifyResponse, error) { return c.answer, c.err }
 			_, err := s.buy(s.pay("1"))
 			s.wantErr(err, c.want)
 			s.wantTransfers(0)
@@ -178,11 +178,11 @@ func TestTheFacilitatorGetsOneReencodedObjectWithOurTerms(t *testing.T) {
 	payload.Accepted.Extra["assetTransferMethod"] = "permit2"
 	payload.Extensions = map[string]json.RawMessage{"bazaar": json.RawMessage(`{"info":"theirs"}`), "other": json.RawMessage(`{"x":1}`)}
 	s.mustBuy(s.read(2, payload))
-	if len(s.bank.SettleBodies()) != 1 {
-		t.Fatalf("settle was asked with %v", s.bank.SettleBodies())
+	if len(s.sim.SettleBodies()) != 1 {
+		t.Fatalf("settle was asked with %v", s.sim.SettleBodies())
 	}
-	for body := range s.bank.SettleBodies() {
-		for _, want := range []string{`"paymentRequirements":{"scheme":"exact"`, `"maxTimeoutSeconds":60`, `"other":{"x":1}`, `"bazaar":{"info":"ours"}`, "https://shop.example/v1/thing"} {
+	for body := range s.sim.SettleBodies() {
+		for _, want := range []string{`"paymentRequirements":{"scheme":"exact"`, `"maxTimeoutSeconds":60`, `"other":{"x":1}`, `"bazaar":{"info":"ours"}`, "https://seller.example/v1/thing"} {
 			if !strings.Contains(body, want) {
 				t.Errorf("%s is not in %s", want, body)
 			}
@@ -204,7 +204,7 @@ func TestTheFacilitatorsReasonsAreShortAndPrintable(t *testing.T) {
 		"invalid_payload" + strings.Repeat("\u00e9", 200): "invalid_payload" + strings.Repeat("?", 105),
 	} {
 		s := open(t, nil)
-		s.bank.OnVerify = func() (x402.VerifyResponse, error) {
+		s.sim.OnVerify = func() (x402.VerifyResponse, error) {
 			return x402.VerifyResponse{IsValid: &no, InvalidReason: reason}, nil
 		}
 		_, err := s.buy(s.pay("1"))
@@ -212,8 +212,8 @@ func TestTheFacilitatorsReasonsAreShortAndPrintable(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Reason != want {
 			t.Errorf("verify: %.200v, want %s", err, want)
 		}
-		s.bank.Set(func(b *paymenttest.Bank) { b.OnVerify = nil })
-		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		s.sim.Set(func(b *paymenttest.Simulator) { b.OnVerify = nil })
+		s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			return x402.SettleResponse{Success: &no, ErrorReason: reason}, nil
 		}
 		state := payment.Unknown
@@ -230,7 +230,7 @@ func TestTheFacilitatorsReasonsAreShortAndPrintable(t *testing.T) {
 func TestVersion1IsSettledAsVersion1(t *testing.T) {
 	s := open(t, nil)
 	s.mustBuy(s.read(1, payloadV1(paymenttest.Authorization("1", start))))
-	for body := range s.bank.SettleBodies() {
+	for body := range s.sim.SettleBodies() {
 		if !strings.HasPrefix(body, `{"x402Version":1,`) || !strings.Contains(body, `"maxAmountRequired":"10000"`) || strings.Contains(body, "eip155") {
 			t.Errorf("settled with %s", body)
 		}

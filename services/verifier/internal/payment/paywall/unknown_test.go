@@ -45,7 +45,7 @@ var openEnds = map[string]func(moved x402.SettleResponse) (x402.SettleResponse, 
 	"a list's word, with half a hash":  failing(x402.ReasonInsufficientFunds, "0x1234"),
 	"a transaction that failed":        failing("invalid_exact_evm_transaction_failed", paymenttest.Hash(7)),
 	"no without a reason":              refusing(""),
-	"yes for another payer":            lying(func(r *x402.SettleResponse) { r.Payer = paymenttest.Shop }),
+	"yes for another payer":            lying(func(r *x402.SettleResponse) { r.Payer = paymenttest.Seller }),
 	"yes without a payer":              lying(func(r *x402.SettleResponse) { r.Payer = "" }),
 	"yes on another network":           lying(func(r *x402.SettleResponse) { r.Network = "eip155:1" }),
 	"yes without a transaction":        lying(func(r *x402.SettleResponse) { r.Transaction = "" }),
@@ -98,7 +98,7 @@ func lying(change func(*x402.SettleResponse)) func(x402.SettleResponse) (x402.Se
 
 // blind makes the chain and the facilitator useless from the settling on.
 func (s *fixture) blind(moves bool, end func(x402.SettleResponse) (x402.SettleResponse, error)) {
-	s.bank.Set(func(b *paymenttest.Bank) {
+	s.sim.Set(func(b *paymenttest.Simulator) {
 		b.ChainLog = errors.New("node away")
 		b.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 			var moved x402.SettleResponse
@@ -111,7 +111,7 @@ func (s *fixture) blind(moves bool, end func(x402.SettleResponse) (x402.SettleRe
 }
 
 func (s *fixture) clear() {
-	s.bank.Set(func(b *paymenttest.Bank) { b.ChainLog, b.OnSettle = nil, nil })
+	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog, b.OnSettle = nil, nil })
 }
 
 func TestAnOpenOutcomeIsPendingAndNeverARefusal(t *testing.T) {
@@ -130,7 +130,7 @@ func TestAnOpenOutcomeIsPendingAndNeverARefusal(t *testing.T) {
 					reserved = 1
 				}
 				s.wantReserved(reserved)
-				bodies := s.bank.SettleBodies()
+				bodies := s.sim.SettleBodies()
 				if len(bodies) != 1 {
 					t.Errorf("settle was asked with %d different bodies", len(bodies))
 				}
@@ -173,15 +173,15 @@ func TestABuyerWhoPaidAndReturnsLateGetsTheAnswer(t *testing.T) {
 func TestTheChainDecidesAtOnceWhereItCan(t *testing.T) {
 	s := open(t, nil)
 	s.blind(true, openEnds["the connection is cut"])
-	s.bank.Set(func(b *paymenttest.Bank) { b.ChainLog = nil })
+	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog = nil })
 	s.mustBuy(s.pay("1"))
 	s.wantTransfers(1)
 }
 
 func TestANonceSpentElsewhereBuysNothing(t *testing.T) {
 	s := open(t, nil)
-	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
-		s.bank.Cancel("1")
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		s.sim.Cancel("1")
 		return x402.SettleResponse{}, paymenttest.ErrCut
 	}
 	p := s.pay("1")
@@ -200,7 +200,7 @@ func TestADefiniteRefusalIsNotChargedAndReturnsTheSettlement(t *testing.T) {
 		"Insufficient Funds", "INVALID-EXACT-EVM-PAYLOAD-SIGNATURE", "invalid_exact_evm_signature", "invalid_exact_evm_payload",
 	} {
 		s := open(t, nil)
-		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			return refusal(reason), nil
 		}
 		_, err := s.buy(s.pay("1"))
@@ -208,7 +208,7 @@ func TestADefiniteRefusalIsNotChargedAndReturnsTheSettlement(t *testing.T) {
 		if !errors.As(err, &no) || !errors.Is(err, payment.ErrNotSettled) || no.Reason != reason {
 			t.Errorf("%s: got %v", reason, err)
 		}
-		if len(s.bank.SettleBodies()) != 1 {
+		if len(s.sim.SettleBodies()) != 1 {
 			t.Errorf("%s: settle was repeated", reason)
 		}
 		s.wantState(payment.Dead)
@@ -220,8 +220,8 @@ func TestATransactionThatRevertedEndsThePaymentAndKeepsItsSettlement(t *testing.
 	for _, confirm := range []bool{false, true} {
 		s := open(t, func(o *paywall.Options) { o.Confirm, o.SettleTimeout = confirm, 50*time.Millisecond })
 		var hash string
-		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
-			hash = s.bank.Revert("1")
+		s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+			hash = s.sim.Revert("1")
 			r := refusal("invalid_exact_evm_transaction_failed")
 			r.Transaction = hash
 			return r, nil
@@ -234,8 +234,8 @@ func TestATransactionThatRevertedEndsThePaymentAndKeepsItsSettlement(t *testing.
 				t.Errorf("got %v", err)
 			}
 		}
-		if len(s.bank.Bodies) != 1 {
-			t.Errorf("settle was asked %d times", len(s.bank.Bodies))
+		if len(s.sim.Bodies) != 1 {
+			t.Errorf("settle was asked %d times", len(s.sim.Bodies))
 		}
 		s.wantState(payment.Dead)
 		s.wantReserved(1)
@@ -247,18 +247,18 @@ func TestATransactionThatRevertedEndsThePaymentAndKeepsItsSettlement(t *testing.
 func TestATransactionThatRevertedIsNoProofOfAnother(t *testing.T) {
 	s := open(t, nil)
 	asked := 0
-	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		if asked++; asked == 1 {
 			return x402.SettleResponse{}, paymenttest.ErrCut // it waits in the pool
 		}
 		r := refusal("invalid_exact_evm_transaction_failed")
-		r.Transaction = s.bank.Revert("1")
+		r.Transaction = s.sim.Revert("1")
 		return r, nil
 	}
 	p := s.pay("1")
 	_, err := s.buy(p)
 	s.wantErr(err, payment.ErrPending)
-	s.bank.CarryOut("1")
+	s.sim.CarryOut("1")
 	s.mustBuy(p)
 	s.wantTransfers(1)
 }
@@ -267,16 +267,16 @@ func TestARefusedPaymentThatAThirdPartyCarriesOutIsPaid(t *testing.T) {
 	for _, when := range []string{"before the refusal", "after the refusal"} {
 		s := open(t, nil)
 		p := s.pay("1")
-		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			if when == "before the refusal" {
-				s.bank.CarryOut("1")
+				s.sim.CarryOut("1")
 			}
 			return refusal("invalid_exact_evm_transaction_simulation_failed"), nil
 		}
 		_, err := s.buy(p)
 		if when == "after the refusal" {
 			s.wantErr(err, payment.ErrNotSettled)
-			s.bank.CarryOut("1")
+			s.sim.CarryOut("1")
 		}
 		s.mustBuy(p)
 		s.wantTransfers(1)
@@ -331,15 +331,15 @@ func TestTheReconcilerFinishesWhatNoClientComesBackFor(t *testing.T) {
 			s.wantErr(err, payment.ErrPending)
 			s.clear()
 			s.clock.advance(2 * time.Minute)
-			s.bank.Set(func(b *paymenttest.Bank) { b.Final = c.final })
+			s.sim.Set(func(b *paymenttest.Simulator) { b.Final = c.final })
 			if c.cancel {
-				s.bank.Cancel("1")
+				s.sim.Cancel("1")
 			}
-			asked := len(s.bank.Bodies)
+			asked := len(s.sim.Bodies)
 			s.paywall.Reconcile(context.Background())
 			s.wantState(c.want)
 			s.wantReserved(c.reserved)
-			if len(s.bank.Bodies) != asked {
+			if len(s.sim.Bodies) != asked {
 				t.Error("the reconciler asked to settle, though nobody waited")
 			}
 		})
@@ -351,14 +351,14 @@ func TestAReplicaThatDiesLeavesItsSettlementsToTheOthers(t *testing.T) {
 	dead := s.replica(nil)
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
-	s.bank.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
 		honest()
 		<-hang
 		return x402.SettleResponse{}, paymenttest.ErrCut
 	}
 	p := s.pay("1")
 	go func() { _, _ = dead.Buy(context.Background(), s.order(p, "thing")) }()
-	for s.bank.Transfers() == 0 {
+	for s.sim.Transfers() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	s.clock.advance(6 * time.Hour) // its life signs have ended
@@ -373,7 +373,7 @@ func TestAReplicaThatDiesLeavesItsSettlementsToTheOthers(t *testing.T) {
 func TestAFacilitatorThatLiesIsNotBelievedWhereTheChainConfirms(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.Confirm, o.SettleTimeout = true, 50*time.Millisecond })
 	s.mustBuy(s.pay("1"))
-	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		yes := true
 		return x402.SettleResponse{Success: &yes, Transaction: paymenttest.Hash(7), Network: network, Payer: paymenttest.Buyer}, nil
 	}
@@ -430,10 +430,10 @@ func TestADeadPaymentIsLookedUpSeldomAndNotOnceItsStatusIsFinal(t *testing.T) {
 	} {
 		s := open(t, nil)
 		var looks atomic.Int32
-		gate := s.replica(func(o *paywall.Options) { o.ChainLog = countedChainLog{s.bank, &looks} })
-		s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		gate := s.replica(func(o *paywall.Options) { o.ChainLog = countedChainLog{s.sim, &looks} })
+		s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			if c.cancel {
-				s.bank.Cancel("1")
+				s.sim.Cancel("1")
 			}
 			return refusal(c.reason), nil
 		}
@@ -482,8 +482,8 @@ func TestASettlementIsNotRequestedAtEveryRepeat(t *testing.T) {
 		s.clock.advance(40 * 24 * time.Hour)
 		_, err := s.buy(p)
 		s.wantErr(err, payment.ErrPending)
-		if len(s.bank.Bodies) != 6 {
-			t.Errorf("settle was asked %d times", len(s.bank.Bodies))
+		if len(s.sim.Bodies) != 6 {
+			t.Errorf("settle was asked %d times", len(s.sim.Bodies))
 		}
 		status, err := s.ledger.QuotaStatus(context.Background(), "2026-11")
 		if err != nil || status.Reserved != 6 {
@@ -495,14 +495,14 @@ func TestASettlementIsNotRequestedAtEveryRepeat(t *testing.T) {
 // A moment of the clock that is still to come is no reason to wait for it.
 func TestAStepOfTheClockPutsOffNoRepeat(t *testing.T) {
 	s := open(t, nil)
-	s.bank.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		s.clock.advance(10 * time.Minute)
 		return x402.SettleResponse{}, paymenttest.ErrCut
 	}
 	p := s.pay("1")
 	_, err := s.buy(p)
 	s.wantErr(err, payment.ErrPending)
-	s.bank.OnSettle = nil
+	s.sim.OnSettle = nil
 	s.clock.advance(-10*time.Minute + time.Second)
 	_, err = s.buy(p)
 	s.wantErr(err, nil)
@@ -517,8 +517,8 @@ func TestARepeatAtTheLimitIsNotMade(t *testing.T) {
 		s.wantErr(err, payment.ErrPending)
 		s.clock.advance(6 * time.Second)
 	}
-	if len(s.bank.Bodies) != 1 {
-		t.Errorf("settle was asked %d times", len(s.bank.Bodies))
+	if len(s.sim.Bodies) != 1 {
+		t.Errorf("settle was asked %d times", len(s.sim.Bodies))
 	}
 	s.wantReserved(1)
 }
@@ -538,7 +538,7 @@ func TestPaymentsThatCannotBeDecidedDoNotHoldUpTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
 		s.ledger = paymenttest.Ledger(t, time.Now)
-		gate := s.replica(func(o *paywall.Options) { o.ChainLog, o.Now = stuckChainLog{s.bank}, time.Now })
+		gate := s.replica(func(o *paywall.Options) { o.ChainLog, o.Now = stuckChainLog{s.sim}, time.Now })
 		for i := range 150 {
 			key := payment.Key{Network: network, Asset: "a", Payer: "p", Nonce: fmt.Sprint(i)}
 			r := payment.Record{Key: key, Owner: "me", Deadline: time.Now(), Amount: "1"}

@@ -24,7 +24,7 @@ const network = "eip155:84532"
 func offer() payment.Offer {
 	return payment.Offer{
 		Terms:      paymenttest.Terms(network),
-		Resource:   x402.Resource{URL: "https://shop.example/v1/thing", Description: "A thing", MimeType: "application/json"},
+		Resource:   x402.Resource{URL: "https://seller.example/v1/thing", Description: "A thing", MimeType: "application/json"},
 		Extensions: payment.Extensions{"bazaar": json.RawMessage(`{"info":"ours"}`), payment.ExtensionIdentifier: payment.IdentifierExtension()},
 	}
 }
@@ -52,7 +52,7 @@ type fixture struct {
 	*testing.T
 	clock   *clock
 	ledger  payment.Ledger
-	bank    *paymenttest.Bank
+	sim     *paymenttest.Simulator
 	paywall *paywall.Paywall
 	works   atomic.Int32
 	events  sync.Map
@@ -62,7 +62,7 @@ type fixture struct {
 func open(t *testing.T, change func(*paywall.Options)) *fixture {
 	t.Helper()
 	s := &fixture{T: t, clock: &clock{t: start}}
-	s.bank = paymenttest.NewBank(network, s.clock.now)
+	s.sim = paymenttest.NewSimulator(network, s.clock.now)
 	s.ledger = paymenttest.Ledger(t, s.clock.now)
 	s.paywall = s.replica(change)
 	return s
@@ -72,7 +72,7 @@ func open(t *testing.T, change func(*paywall.Options)) *fixture {
 func (s *fixture) replica(change func(*paywall.Options)) *paywall.Paywall {
 	s.Helper()
 	o := paywall.Options{
-		Ledger: s.ledger, Facilitator: s.bank, ChainLog: s.bank, FreeSettlements: 1000,
+		Ledger: s.ledger, Facilitator: s.sim, ChainLog: s.sim, FreeSettlements: 1000,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
 		AttemptsPerPayer: 1000, AttemptsPerAddress: 1000, KeepAnswers: time.Hour,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: s.clock.now, Heartbeat: time.Hour, Pause: time.Millisecond,
@@ -131,7 +131,7 @@ func (s *fixture) wantErr(err, want error) {
 
 func (s *fixture) wantTransfers(n int) {
 	s.Helper()
-	if got := s.bank.Transfers(); got != n {
+	if got := s.sim.Transfers(); got != n {
 		s.Errorf("%d transfers were made, want %d", got, n)
 	}
 }

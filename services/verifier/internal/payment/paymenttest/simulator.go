@@ -14,9 +14,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Bank is the chain and an honest facilitator on it, both in memory. Its spent
+// Simulator is the chain and an honest facilitator on it, both in memory. Its spent
 // authorizations are the independent record of what was transferred.
-type Bank struct {
+type Simulator struct {
 	// Now is the clock.
 	Now func() time.Time
 	// Network is the CAIP-2 chain.
@@ -49,23 +49,23 @@ type Bank struct {
 	Final bool
 }
 
-// NewBank makes a bank on a network without any transfer.
-func NewBank(network string, now func() time.Time) *Bank {
-	return &Bank{Network: network, Now: now, spent: map[string]string{}, reverted: map[string]string{}}
+// NewSimulator returns a simulator of a network without any transfer.
+func NewSimulator(network string, now func() time.Time) *Simulator {
+	return &Simulator{Network: network, Now: now, spent: map[string]string{}, reverted: map[string]string{}}
 }
 
 // ErrCut is a connection that broke.
 var ErrCut = errors.New("connection cut")
 
 // Transfers counts the transfers that were made.
-func (b *Bank) Transfers() int {
+func (b *Simulator) Transfers() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.moved
 }
 
-// Set changes the bank while it is in use.
-func (b *Bank) Set(change func(*Bank)) {
+// Set changes the simulator while it is in use.
+func (b *Simulator) Set(change func(*Simulator)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change(b)
@@ -86,7 +86,7 @@ func exactOf(body []byte) (version int, p x402.ExactPayload) {
 }
 
 // Verify implements payment.Facilitator.
-func (b *Bank) Verify(_ context.Context, body []byte) (x402.VerifyResponse, error) {
+func (b *Simulator) Verify(_ context.Context, body []byte) (x402.VerifyResponse, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.Verifies++
@@ -107,7 +107,7 @@ func (b *Bank) Verify(_ context.Context, body []byte) (x402.VerifyResponse, erro
 }
 
 // Settle implements payment.Facilitator.
-func (b *Bank) Settle(ctx context.Context, body []byte) (x402.SettleResponse, error) {
+func (b *Simulator) Settle(ctx context.Context, body []byte) (x402.SettleResponse, error) {
 	b.mu.Lock()
 	b.Bodies = append(b.Bodies, bytes.Clone(body))
 	scripted, scriptedOf := b.OnSettle, b.OnSettleOf
@@ -123,7 +123,7 @@ func (b *Bank) Settle(ctx context.Context, body []byte) (x402.SettleResponse, er
 }
 
 // settle is the honest settling.
-func (b *Bank) settle(body []byte) x402.SettleResponse {
+func (b *Simulator) settle(body []byte) x402.SettleResponse {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	version, p := exactOf(body)
@@ -145,13 +145,13 @@ func (b *Bank) settle(body []byte) x402.SettleResponse {
 func Hash(n int) string { return fmt.Sprintf("0x%064x", n) }
 
 // Cancel spends the authorization without paying anybody.
-func (b *Bank) Cancel(nonce string) {
-	b.Set(func(b *Bank) { b.spent[Nonce(nonce)] = "" })
+func (b *Simulator) Cancel(nonce string) {
+	b.Set(func(b *Simulator) { b.spent[Nonce(nonce)] = "" })
 }
 
 // CarryOut broadcasts the authorization past us, as an observer may.
-func (b *Bank) CarryOut(nonce string) {
-	b.Set(func(b *Bank) {
+func (b *Simulator) CarryOut(nonce string) {
+	b.Set(func(b *Simulator) {
 		b.moved++
 		b.spent[Nonce(nonce)] = Hash(b.moved)
 	})
@@ -159,8 +159,8 @@ func (b *Bank) CarryOut(nonce string) {
 
 // Lose takes the transfer of an authorization off the chain, as a reorganization
 // does that does not carry it out again.
-func (b *Bank) Lose(nonce string) {
-	b.Set(func(b *Bank) {
+func (b *Simulator) Lose(nonce string) {
+	b.Set(func(b *Simulator) {
 		b.moved--
 		delete(b.spent, Nonce(nonce))
 	})
@@ -168,7 +168,7 @@ func (b *Bank) Lose(nonce string) {
 
 // Revert puts a transaction for the authorization on the chain that fails, and
 // returns its hash.
-func (b *Bank) Revert(nonce string) string {
+func (b *Simulator) Revert(nonce string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	hash := Hash(0xbad00 + len(b.reverted))
@@ -177,7 +177,7 @@ func (b *Bank) Revert(nonce string) string {
 }
 
 // Authorization implements payment.ChainLog.
-func (b *Bank) Authorization(_ context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
+func (b *Simulator) Authorization(_ context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.Looks++
@@ -199,7 +199,7 @@ func (b *Bank) Authorization(_ context.Context, q payment.AuthorizationQuery) (p
 }
 
 // SettleBodies are the distinct bodies that settling was asked with.
-func (b *Bank) SettleBodies() map[string]int {
+func (b *Simulator) SettleBodies() map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bodies := map[string]int{}
