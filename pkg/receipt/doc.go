@@ -4,7 +4,7 @@
 // RFC 8032 section 7.1, test 1.
 //
 // The package uses no network and no clock, checks nothing but documents, and needs
-// no Ethereum client. Reading chains and building proofs is elsewhere.
+// no Ethereum client. Reading chains and building proofs is in other packages.
 //
 // # Receipt
 //

@@ -43,7 +43,7 @@ type Signature struct {
 
 // Envelope is the same signed receipt as a DSSE envelope
 // (github.com/secure-systems-lab/dsse), for tools that know those. It has no
-// room for the proof.
+// field for the proof.
 type Envelope struct {
 	PayloadType string              `json:"payloadType"`
 	Payload     []byte              `json:"payload"` // the canonical bytes; base64 in JSON

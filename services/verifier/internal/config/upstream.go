@@ -13,7 +13,7 @@ var errInsecure = errors.New("plain http to a public address, where everything o
 
 // CheckUpstreams returns an error when one of the addresses of a setting is plain
 // http to a host that is not known to be near, and that is not allowed. It does not
-// quote the address, which may hold a key. What is not an address is reported elsewhere.
+// quote the address, which may hold a key. Validate reports what is not an address.
 func (c *Config) CheckUpstreams(urls []string) error {
 	if c.AllowInsecure {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-// Options is what the API is made of. All fields but those that say otherwise
+// Options is what the API is made of. All fields but those noted otherwise
 // are required.
 type Options struct {
 	// Chains are served in this order; the first one also at the contract's own

@@ -20,7 +20,7 @@ type ChainMetrics struct {
 }
 
 // NewChainMetrics registers the metrics. kept returns how many bytes and blocks
-// are kept proven; it is asked at every scrape.
+// are kept proven; it is called at every scrape.
 func NewChainMetrics(r prometheus.Registerer, kept func() (bytes int64, blocks int)) (*ChainMetrics, error) {
 	m := &ChainMetrics{
 		rpc: prometheus.NewHistogramVec(prometheus.HistogramOpts{

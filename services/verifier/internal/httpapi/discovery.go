@@ -15,7 +15,7 @@ import (
 // exampleBody is a request that reaches the 402: registries replay it.
 const exampleBody = `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb","expectations":{"status":"success"}}`
 
-// extensionBazaar tells registries what the paid call takes and gives (x402
+// extensionBazaar describes to registries what the paid call takes and returns (x402
 // extension bazaar). The schema is that of api/openapi.json without its texts: the
 // whole answer to an unpaid call should fit into one buffer of net/http, 4 KB. It
 // allows no body that is answered 400, because registries post what they make from it.

@@ -130,7 +130,7 @@ func (a *api) bodyOf(err error, paid bool) errorBody {
 // seconds rounds up to whole seconds, one at least.
 func seconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }
 
-// sentence says what is wrong with a body, and where.
+// sentence describes what is wrong with a body, and where.
 func sentence(e *strictjson.Error) string {
 	if field := e.Field(); field != "" {
 		return "The member " + field + " " + e.Reason
@@ -138,7 +138,7 @@ func sentence(e *strictjson.Error) string {
 	return "The body " + e.Reason
 }
 
-// unproven is the answer when the chain or the judgement says no (422).
+// unproven is the answer when the chain or the judgement is negative (422).
 func unproven(err error, fault *chain.Fault) errorBody {
 	b := errorBody{
 		Error: strings.ToUpper(fault.Text[:1]) + fault.Text[1:], Code: http.StatusUnprocessableEntity,

@@ -9,7 +9,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Metrics counts what is asked, how it is answered and what is paid. No label
+// Metrics counts what is requested, how it is answered and what is paid. No label
 // takes its value from a client.
 type Metrics struct {
 	requests    *service.HTTPMetrics
@@ -71,7 +71,7 @@ func (m *Metrics) begin() {
 	m.answers.WithLabelValues("miss")
 }
 
-// QuotaStatus is what the paywall is asked for at every scrape.
+// QuotaStatus is what the paywall reports at every scrape.
 type QuotaStatus struct {
 	// Left are the free settlements left this month, of Limit.
 	Left, Limit int

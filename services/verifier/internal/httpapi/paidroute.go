@@ -21,7 +21,7 @@ const (
 // challengeText is the problem of a call without a payment.
 const challengeText = "Payment required"
 
-// shop is one paid path: its offer, and the answer to an unpaid call, which is
+// paidRoute is one paid path: its offer, and the answer to an unpaid call, which is
 // always the same and so made once.
 type paidRoute struct {
 	offer     payment.Offer

@@ -19,8 +19,8 @@ import (
 // maxBody bounds a request body in bytes.
 const maxBody = 16 << 10
 
-// pricedRequest is a request that was read: what it asks, in one spelling, and how it is
-// done. The work gives the answer's bytes in JSON; the same request gives the
+// pricedRequest is a request that was read: its query, in one spelling, and how it is
+// done. The work returns the answer's bytes in JSON; the same request returns the
 // same bytes.
 type pricedRequest struct {
 	canonical func() []byte
@@ -72,7 +72,7 @@ func paymentOf(h http.Header) (version int, header string) {
 	return 0, ""
 }
 
-// isPriceRequest reports whether a body only asks for the price, as registries do.
+// isPriceRequest reports whether a body only requests the price, as registries do.
 func isPriceRequest(body []byte) bool {
 	body = bytes.TrimSpace(body)
 	inside, isObject := bytes.CutPrefix(body, []byte("{"))
@@ -89,7 +89,7 @@ func readRequest(c echo.Context, body []byte, read decoder) (pricedRequest, erro
 	return read(c, body)
 }
 
-// sell takes the payment and gives the answer.
+// sell takes the payment and returns the answer.
 func (a *api) sell(c echo.Context, s *paidRoute, j pricedRequest, version int, header string) (answer, error) {
 	ctx := c.Request().Context()
 	paid, err := payment.Read(version, header)
@@ -112,7 +112,7 @@ func (a *api) sell(c echo.Context, s *paidRoute, j pricedRequest, version int, h
 	return answer{status: http.StatusOK, header: response, mediaType: mediaType, body: body}, nil
 }
 
-// fingerprint binds a payment to what is asked: operation and request. The two
+// fingerprint binds a payment to what is requested: operation and request. The two
 // paths of the first chain are one operation.
 func (s *paidRoute) fingerprint(canonical []byte) payment.Digest {
 	return sha256.Sum256(append([]byte("POST "+s.operation+"\n"), canonical...))
@@ -129,7 +129,7 @@ func (r *refused) Error() string { return r.err.Error() }
 
 func (r *refused) Unwrap() error { return r.err }
 
-// response returns the header that says how the settling ended, when it came to
+// response returns the header with how the settling ended, when it came to
 // that.
 func (r *refused) response() http.Header {
 	var refusal *payment.Refusal

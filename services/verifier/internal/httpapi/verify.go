@@ -50,7 +50,7 @@ func asEnvelope(answer []byte) ([]byte, string, error) {
 	return body, receipt.MediaTypeDSSE, err
 }
 
-// wantsEnvelope reports whether an Accept header asks for the DSSE envelope, and
+// wantsEnvelope reports whether an Accept header requests the DSSE envelope, and
 // does not prefer plain JSON (RFC 9110, section 12.5.1).
 func wantsEnvelope(accept []string) bool {
 	envelope, plain := 0.0, 0.0

@@ -50,7 +50,7 @@ const (
 	Reverted
 )
 
-// Query returns what there is to ask about a record.
+// Query returns the query about a record.
 func (r Record) Query() AuthorizationQuery {
 	return AuthorizationQuery{Key: r.Key, PayTo: r.PayTo, Amount: r.Amount, Since: r.Claimed, ValidBefore: r.ValidBefore, Transaction: r.Transaction}
 }

@@ -7,7 +7,7 @@ import (
 
 // Why a payment bought nothing. ErrLimit (ledger.go) is the sixth.
 var (
-	// ErrInvalid: the payment does not match what is asked for. Nothing was
+	// ErrInvalid: the payment does not match the terms. Nothing was
 	// done with it.
 	ErrInvalid = errors.New("payment does not match the terms")
 	// ErrRefused: the facilitator refused the payment before any money moved.
@@ -21,7 +21,7 @@ var (
 	ErrInFlight = errors.New("payment is being processed")
 	// ErrPending: whether the money moved is not known yet.
 	ErrPending = errors.New("settlement is pending")
-	// ErrFacilitator: the facilitator gave no usable answer, and was not asked
+	// ErrFacilitator: the facilitator returned no usable answer, and was not called
 	// to move money.
 	ErrFacilitator = errors.New("facilitator is unavailable")
 	// ErrLedger: the ledger could not be read or written; no money was moved.
@@ -47,7 +47,7 @@ func (r *Refusal) Error() string { return r.Of.Error() + ": " + r.Reason }
 func (r *Refusal) Unwrap() error { return r.Of }
 
 // PendingError is ErrPending with the transaction that was broadcast, if any, and
-// the time until the facilitator may be asked again; zero when it is not asked.
+// the time until the facilitator may be called again; zero when it is not called.
 type PendingError struct {
 	Transaction string
 	After       time.Duration
@@ -77,8 +77,8 @@ func (*PausedError) Error() string { return ErrLimit.Error() }
 // Unwrap returns ErrLimit.
 func (*PausedError) Unwrap() error { return ErrLimit }
 
-// LaterError is an error of the facilitator that says how long to leave it alone;
-// zero when it wants to be left alone and does not say how long.
+// LaterError is an error of the facilitator with the time for which it wants no calls;
+// zero when it wants none and names no time.
 type LaterError struct {
 	Err   error
 	After time.Duration

@@ -9,11 +9,11 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// Facilitator is asked whether a payment is good, and to carry it out. body is
-// an x402.Request. An answer is given whatever it says; an error means that
+// Facilitator checks whether a payment is good, and carries it out. body is
+// an x402.Request. An answer is returned whatever its content; an error means that
 // there was no usable one: it holds ErrFacilitatorLimit when the facilitator
-// says that it will not work for free any more, and a *LaterError when it says
-// how long to leave it alone. Nothing else is known of it.
+// has used up its free share, and a *LaterError when it wants no calls for a
+// while. Nothing else is known of it.
 type Facilitator interface {
 	Verify(ctx context.Context, body []byte) (x402.VerifyResponse, error)
 	// Settle may have moved the money whenever its error is not nil.
@@ -21,14 +21,14 @@ type Facilitator interface {
 }
 
 // ErrFacilitatorLimit means that the facilitator itself refuses to work on: its
-// free share is used up. Only HTTP 402 says so. A word in a refusal does not, for a
+// free share is used up. Only HTTP 402 means that. A word in a refusal does not, for a
 // payer may choose it, nor does HTTP 429, which wants a pause; and no code is known
 // that a facilitator, CDP among them, documents for it.
 var ErrFacilitatorLimit = errors.New("facilitator's own limit is reached")
 
-// ErrNoVerdict means that the facilitator is there, but does not say whether a
+// ErrNoVerdict means that the facilitator answers, but does not report whether a
 // payment is good. That may be the payment's fault, so it counts as an attempt.
-var ErrNoVerdict = errors.New("facilitator gives no verdict")
+var ErrNoVerdict = errors.New("facilitator returned no verdict")
 
 // CheckVerified turns the facilitator's answer about a payment into nil, a
 // *Refusal of ErrRefused, ErrLimit or ErrFacilitator.
@@ -41,7 +41,7 @@ func CheckVerified(answer x402.VerifyResponse, err error, p Payment) error {
 	case answer.IsValid == nil:
 		return errors.Join(ErrFacilitator, ErrNoVerdict)
 	case !*answer.IsValid && (answer.InvalidReason == "" || isOpen(answer.InvalidReason)):
-		return errors.Join(ErrFacilitator, ErrNoVerdict) // it could not tell
+		return errors.Join(ErrFacilitator, ErrNoVerdict) // it could not decide
 	case !*answer.IsValid:
 		return &Refusal{Of: ErrRefused, Reason: word(answer.InvalidReason)}
 	case answer.Payer != "" && !strings.EqualFold(answer.Payer, p.Key.Payer):
@@ -111,7 +111,7 @@ func sameNetwork(answered, network string) bool {
 	return answered == network || (ok && answered == v1)
 }
 
-// isOpen reports whether the reason of a verification says nothing about the payment: the
+// isOpen reports whether the reason of a verification has nothing to do with the payment: the
 // facilitator gave up, or still waits.
 func isOpen(reason string) bool {
 	if slices.Contains([]string{

@@ -32,13 +32,13 @@ type State string
 const (
 	// Working: claimed, the work and the facilitator's check are under way.
 	Working State = "working"
-	// Settling: the facilitator may have been asked to move the money.
+	// Settling: the facilitator may have been called to move the money.
 	Settling State = "settling"
 	// Settled: the money is ours; the answer is the buyer's. It becomes Unknown again
 	// when the chain has lost the transfer.
 	Settled State = "settled"
 	// Dead: no money came, as far as can be known. It becomes Settled when the
-	// chain says otherwise later.
+	// chain shows otherwise later.
 	Dead State = "dead"
 	// Unknown: the money may have moved; the outcome is being looked up.
 	Unknown State = "unknown"
@@ -84,18 +84,18 @@ type Record struct {
 	// Month is the month of the settlement that is reserved, "2006-01"; "" when
 	// none is.
 	Month string
-	// Transaction is the hash of the transfer, when one is known; Reason says
+	// Transaction is the hash of the transfer, when one is known; Reason is
 	// why the record is dead or unknown.
 	Transaction, Reason string
 	Claimed, Changed    time.Time
-	// Repeats is how often the facilitator was asked again to settle it, and Again
+	// Repeats is how often the facilitator was called again to settle it, and Again
 	// are the months of the settlements that are reserved for that.
 	Repeats int
 	Again   []string
 }
 
-// ReturnsSettlement reports whether an outcome gives back the settlement that is reserved
-// for the record.
+// ReturnsSettlement reports whether an outcome returns the settlement that is reserved
+// for the record to the quota.
 func (o Outcome) ReturnsSettlement(r Record) bool {
 	return o.State == Dead && o.Unsent && r.Month != "" && o.Transaction == "" && r.Transaction == ""
 }
@@ -117,7 +117,7 @@ func (o Outcome) Recount(r Record, now string) (month string, again, back, reser
 	return month, again, back, nil
 }
 
-// Repeat is a settling that is asked for once more.
+// Repeat is a settlement that is requested once more.
 type Repeat struct {
 	// Repeats is how often it was, as the caller read it.
 	Repeats int
@@ -126,7 +126,7 @@ type Repeat struct {
 	Limit, Kept int
 }
 
-// Settlement is what is written before the facilitator is asked to settle.
+// Settlement is what is written before the facilitator is called to settle.
 type Settlement struct {
 	// Request is that of the claim, which the Answer answers.
 	Request Digest
@@ -155,7 +155,7 @@ type Caps struct {
 type Tally struct{ Payer, Client int }
 
 // openWeight is how many settlements with an open outcome weigh as much as one
-// that is under way: they may fail yet, but it is not the payer who holds them up.
+// that is under way: they may fail yet, but it is not the payer that holds them up.
 // Those of the day that ended because the authorization expired weigh as much, or
 // settlements could be held open and begun again without end.
 const openWeight = 10
@@ -171,14 +171,14 @@ func Crowded(limit, failed, underWay, open, settled int) bool {
 type Outcome struct {
 	State               State
 	Transaction, Reason string
-	// Unsent says of a Dead outcome that no transaction was made for it, so that
+	// Unsent means that no transaction was made for a Dead outcome, so that
 	// its settlement may be given back.
 	Unsent bool
-	// Echo says that the last repeat made no transaction of its own: its settlement
+	// Echo means that the last repeat made no transaction of its own: its settlement
 	// is given back.
 	Echo bool
 	// Durable makes Finish wait until the outcome is on disk, where nothing else
-	// could tell it after a loss of power.
+	// could restore it after a loss of power.
 	Durable bool
 }
 
@@ -198,18 +198,18 @@ type Resolution struct {
 	// State is Settled or Dead; Transaction is the transfer of a Settled one.
 	State       State
 	Transaction string
-	// By is who decided, and Why what they had seen.
+	// By is the operator who decided, and Why what they had seen.
 	By, Why string
-	// Unsent is as in Outcome: the chain says that nothing was ever sent.
+	// Unsent is as in Outcome: the chain shows that nothing was ever sent.
 	Unsent bool
 }
 
-// Outcome is what the record says after the resolution.
+// Outcome is what the record holds after the resolution.
 func (r Resolution) Outcome() Outcome {
 	return Outcome{State: r.State, Transaction: r.Transaction, Reason: "resolved: " + word(r.Why), Unsent: r.Unsent, Durable: true}
 }
 
-// ReasonExpired and ReasonUsedElsewhere say why an authorization never pays us.
+// ReasonExpired and ReasonUsedElsewhere are why an authorization never pays us.
 const (
 	ReasonUsedElsewhere = "authorization_spent_elsewhere"
 	ReasonExpired       = "authorization_expired_unspent"
@@ -217,14 +217,14 @@ const (
 	ReasonVanished = "transfer_not_on_the_chain"
 	// ReasonReverted: the one transaction that was made for it has failed.
 	ReasonReverted = "transaction_reverted"
-	// ReasonUnconfirmed: the facilitator said yes, the chain has not.
+	// ReasonUnconfirmed: the facilitator reported success, the chain has not confirmed it.
 	ReasonUnconfirmed = "not_confirmed_by_the_chain"
 )
 
 // QuotaStatus is the state of a month and of the open payments.
 type QuotaStatus struct {
 	// Reserved counts the settlements of the month, Unknown the payments whose
-	// truth is being looked for.
+	// outcome is being looked up.
 	Reserved, Unknown int
 	// Oldest is when the oldest of the unknown ones was claimed; zero without one.
 	Oldest time.Time
@@ -252,8 +252,8 @@ type Total struct {
 // Ledger remembers payments. All its methods are atomic over all processes that
 // share it, and may be called from many goroutines.
 //
-// An owner is alive from Register or Beat until the moment given there or until
-// Leave. A Working or Settling record whose owner is gone, or whose Deadline has
+// An owner is alive from Register or Heartbeat until the moment passed there or until
+// Deregister. A Working or Settling record whose owner is gone, or whose Deadline has
 // passed, is abandoned: an abandoned Working record counts as not there, an
 // abandoned Settling record reads as Unknown.
 type Ledger interface {
@@ -269,24 +269,24 @@ type Ledger interface {
 	// the payer or the client are reached. ErrLost: the record is not the owner's
 	// any more, or is for another request.
 	// When another record of the payer has the same Identifier and is Settling,
-	// Unknown or Settled, nothing changes and that record is given.
+	// Unknown or Settled, nothing changes and that record is returned.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (*Record, error)
 	// Repeat reserves one settlement more for a record that is Settling or Unknown
 	// and counts the repeat, in one step that is on disk when it returns. ErrLimit:
 	// the month has none left for this payer. ErrLost: the record has changed since
 	// it was read.
 	Repeat(ctx context.Context, key Key, r Repeat) error
-	// Finish writes how a settling ended and gives what the record then says of
-	// it. A Dead outcome gives the reserved settlement back when it is Unsent and no
+	// Finish writes how a settling ended and returns what the record then holds of
+	// it. A Dead outcome returns the reserved settlement when it is Unsent and no
 	// Transaction is known, which was made even if it failed; it changes nothing
 	// when the record is Settled already. A Settled outcome reserves one again that
 	// had been given back. A Dead record keeps no answer. ErrNotFound: no such record.
 	Finish(ctx context.Context, key Key, o Outcome) (Outcome, error)
-	// Resolve finishes an Unknown record as a person decided, and keeps who and why,
+	// Resolve finishes an Unknown record as a person decided, and keeps By and Why,
 	// in one step that is on disk when it returns. ErrLost: the record is not Unknown.
 	Resolve(ctx context.Context, key Key, r Resolution) error
 	// Look reports whether a Dead record may be looked at now: not when it was after
-	// since, unless that is a moment still to come, told by a clock that was ahead.
+	// since, unless that is a moment still to come, written by a clock that was ahead.
 	// It remembers the look.
 	Look(ctx context.Context, key Key, since time.Time) (bool, error)
 	// Get returns a record, or ErrNotFound.
@@ -300,10 +300,10 @@ type Ledger interface {
 	// Paid reports whether a payment of the payer was ever settled.
 	Paid(ctx context.Context, payer string) (bool, error)
 
-	// Register says that the owner begins, and lives until then. In a file, which has
-	// its users on one machine, it also cuts back to until every sign that reaches
-	// further: the clock was ahead when it was given, perhaps by a process that is
-	// gone. Beat says that the owner lives until then; Leave that it is gone.
+	// Register records that the owner begins, and is alive until then. In a file, which has
+	// its users on one machine, it also cuts back to until every heartbeat that reaches
+	// further: the clock was ahead when it was written, perhaps by a process that is
+	// gone. Heartbeat extends the lease until then; Deregister ends it.
 	Register(ctx context.Context, owner string, until time.Time) error
 	Heartbeat(ctx context.Context, owner string, until time.Time) error
 	Deregister(ctx context.Context, owner string) error
@@ -331,7 +331,7 @@ type Ledger interface {
 	List(ctx context.Context, f Filter) ([]Record, error)
 	// Totals sums the payments by month of their claim (UTC), asset and state.
 	Totals(ctx context.Context, f Filter) ([]Total, error)
-	// Ping asks whether the ledger answers.
+	// Ping checks that the ledger answers.
 	Ping(ctx context.Context) error
 }
 

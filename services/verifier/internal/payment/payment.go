@@ -124,9 +124,9 @@ func digest(p x402.ExactPayload) Digest {
 // ValidBefore is when the authorization ends.
 func (p Payment) ValidBefore() time.Time { return p.validBefore }
 
-// FacilitatorRequest makes what the facilitator is asked with: our requirements and the
+// FacilitatorRequest returns what the facilitator is sent: our requirements and the
 // payment as it was judged. Resource and our extensions are ours, because a
-// facilitator may index what the payment says about them.
+// facilitator may index what the payment contains about them.
 func (o Offer) FacilitatorRequest(p Payment) ([]byte, error) {
 	request := struct { // x402.Request, encoded in one piece
 		X402Version         int `json:"x402Version"`
@@ -156,13 +156,13 @@ func (o Offer) FacilitatorRequest(p Payment) ([]byte, error) {
 type Extensions map[string]json.RawMessage
 
 // ExtensionIdentifier lets a buyer name what they pay for, so that paying again
-// for the same name gives the first answer (x402 extension payment-identifier).
+// for the same name returns the first answer (x402 extension payment-identifier).
 const ExtensionIdentifier = "payment-identifier"
 
 // identifierForm is the form of an identifier that the extension's schema has.
 var identifierForm = regexp.MustCompile(`^[A-Za-z0-9_-]{16,128}$`)
 
-// reasonIdentifier says that an identifier is not of that form.
+// reasonIdentifier means that an identifier is not of that form.
 const reasonIdentifier = "invalid_payment_identifier"
 
 // IdentifierExtension advertises that identifiers are understood and optional.
@@ -275,14 +275,14 @@ func (o Offer) judgeAccepted(accepted x402.Requirements) string {
 // Margins of an authorization's window.
 const (
 	// WorkMargin must be left when the work begins, SettleMargin when the
-	// facilitator is asked to settle; official ones want six seconds.
+	// facilitator is called to settle; official ones want six seconds.
 	WorkMargin   = 10 * time.Second
 	SettleMargin = 6 * time.Second
 	// clockSkew is how far ahead of ours a buyer's clock may be.
 	clockSkew = time.Minute
 )
 
-// JudgeWindow says whether the authorization can be settled now with the margin
+// JudgeWindow checks whether the authorization can be settled now with the margin
 // left, and ends in due time.
 func (o Offer) JudgeWindow(p Payment, now time.Time, margin time.Duration) error {
 	switch {

@@ -3,10 +3,10 @@ package payment
 import "strings"
 
 // beforeBroadcast are the reasons that end a payment as not settled, each with
-// the places that say so. A facilitator gives them only for what it finds before
+// the sources that document it. A facilitator returns them only for what it finds before
 // it sends a transaction: when it checks the payment once more in /settle, or when
 // the transfer reverts while it is simulated or its gas is estimated, which sends
-// nothing. The list is closed: what is not on it may have been said after a
+// nothing. The list is closed: what is not on it may have been returned after a
 // broadcast, and leaves the outcome unknown, whatever it sounds like.
 //
 // The reasons stand without the prefixes that plain takes away. Sources:
@@ -64,7 +64,7 @@ var beforeBroadcast = map[string]string{ //nolint:gosec // reasons, no credentia
 	"invalid_bazaar_extension":       "cdp: read with the request",
 }
 
-// isEcho reports whether the reason for a no to a repeated settling says that it
+// isEcho reports whether the reason for a refusal of a repeated settlement means that it
 // made no transaction of its own: an earlier one is known, or spent the nonce.
 func isEcho(reason string) bool {
 	switch plain(reason) {
@@ -90,7 +90,7 @@ func plain(reason string) string {
 	return reason
 }
 
-// isBeforeBroadcast reports whether a reason says that no transaction was sent.
+// isBeforeBroadcast reports whether a reason means that no transaction was sent.
 func isBeforeBroadcast(reason string) bool {
 	_, listed := beforeBroadcast[plain(reason)]
 	return listed

@@ -50,7 +50,7 @@ func (t Terms) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Bounds of Terms.MaxTimeout: room for work and settling, and an end.
+// Bounds of Terms.MaxTimeout: time for work and settling, and an end.
 const (
 	minTimeout = 30 * time.Second
 	maxTimeout = time.Hour
@@ -59,13 +59,13 @@ const (
 // Offer is one thing for sale at certain terms.
 type Offer struct {
 	Terms Terms
-	// Resource says what it is; its URL is the public one.
+	// Resource describes it; its URL is the public one.
 	Resource x402.Resource
 	// Extensions are advertised in challenges of version 2.
 	Extensions Extensions
 }
 
-// Requirements is the one way to pay, as version 2 says it.
+// Requirements is the one way to pay, in version 2.
 func (o Offer) Requirements() x402.Requirements {
 	t := o.Terms
 	return x402.Requirements{
@@ -74,7 +74,7 @@ func (o Offer) Requirements() x402.Requirements {
 	}
 }
 
-// RequirementsV1 is the one way to pay, as version 1 says it; false when it
+// RequirementsV1 is the one way to pay, in version 1; false when it
 // cannot be paid so.
 func (o Offer) RequirementsV1() (x402.RequirementsV1, bool) {
 	t := o.Terms
@@ -93,7 +93,7 @@ func (t Terms) domain() map[string]any {
 	return map[string]any{"name": t.AssetName, "version": t.AssetVersion}
 }
 
-// Challenge asks for a payment in version 2; problem is what was wrong with the
+// Challenge requests a payment in version 2; problem is what was wrong with the
 // last one, or what is missing.
 func (o Offer) Challenge(problem string) x402.PaymentRequired {
 	return x402.PaymentRequired{
@@ -102,7 +102,7 @@ func (o Offer) Challenge(problem string) x402.PaymentRequired {
 	}
 }
 
-// ChallengeV1 asks for a payment in version 1; false when that is not accepted.
+// ChallengeV1 requests a payment in version 1; false when that is not accepted.
 func (o Offer) ChallengeV1(problem string) (x402.PaymentRequiredV1, bool) {
 	requirements, ok := o.RequirementsV1()
 	return x402.PaymentRequiredV1{

@@ -4,5 +4,5 @@
 //
 // ParseRequest reads the request, evaluate compares (a pure function), Verifier joins
 // both to a chain.Reader, and Receipts signs what it finds and keeps the latest
-// receipts. HTTP, payment and nodes are elsewhere.
+// receipts. HTTP, payment and nodes are in other packages.
 package verification

@@ -59,7 +59,7 @@ func (r *Reader) poll(ctx context.Context) {
 	}
 }
 
-// Heads implements chain.Reader. It asks the nodes itself when their last reports are
+// Heads implements chain.Reader. It polls the nodes itself when their last reports are
 // older than the bound, once for all callers that wait.
 //
 // With a quorum of k, the heads are the k-th highest of what the endpoints reported
@@ -176,7 +176,7 @@ func (r *Reader) pollAll(ctx context.Context, needed *endpoint) error {
 }
 
 // pollEndpoint reads one endpoint's heads. Those with an open circuit are left alone;
-// those of the wrong chain are asked, so that they can come back.
+// those of the wrong chain are polled, so that they can come back.
 func (r *Reader) pollEndpoint(ctx context.Context, e *endpoint) error {
 	if !e.circuit.admit(r.now(), e.timeout) {
 		return fmt.Errorf("circuit is open: %w", chain.ErrUnavailable)

@@ -308,7 +308,7 @@ const (
 // circuit keeps requests away from an endpoint that fails. It opens after three
 // exchanges in a row that broke off or were refused, for a time that doubles with
 // every further one; then a single exchange may try. A rate limit opens it at once
-// for as long as the endpoint asks.
+// for as long as the endpoint requests.
 //
 // Wrong answers do not open it: a request for a block that cannot be proven must not
 // end the service for others.

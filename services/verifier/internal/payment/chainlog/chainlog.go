@@ -22,9 +22,9 @@ type Reader struct {
 
 var _ payment.ChainLog = (*Reader)(nil)
 
-// New makes a reader of the CAIP-2 network. What it says is the word of as many
-// nodes as the quorum: of one, they are asked in their order until one answers; of
-// more, all at once until so many say the same.
+// New returns a reader of the CAIP-2 network. Its answers are those of as many
+// nodes as the quorum: of one, they are called in their order until one answers; of
+// more, all at once until so many agree.
 func New(network string, urls []string, quorum int) (*Reader, error) {
 	id, ok := x402.ChainID(network)
 	if !ok || !id.IsUint64() || quorum < 1 || quorum > len(urls) {
@@ -54,7 +54,7 @@ func (r *Reader) Authorization(ctx context.Context, q payment.AuthorizationQuery
 		return r.agreed(ctx, q)
 	}
 	for _, n := range r.nodes {
-		found, err := r.ask(ctx, n, q)
+		found, err := r.query(ctx, n, q)
 		if err == nil {
 			return found, nil
 		}
@@ -66,7 +66,7 @@ func (r *Reader) Authorization(ctx context.Context, q payment.AuthorizationQuery
 	return payment.Authorization{}, fmt.Errorf("read the payment network: %w", errors.Join(faults...))
 }
 
-// agreed asks all nodes until a quorum of them says the same.
+// agreed queries all nodes until a quorum of them agrees.
 func (r *Reader) agreed(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -77,7 +77,7 @@ func (r *Reader) agreed(ctx context.Context, q payment.AuthorizationQuery) (paym
 	answers := make(chan answer, len(r.nodes))
 	for _, n := range r.nodes {
 		go func() {
-			found, err := r.ask(ctx, n, q)
+			found, err := r.query(ctx, n, q)
 			answers <- answer{found, err}
 		}()
 	}
@@ -99,7 +99,7 @@ func (r *Reader) agreed(ctx context.Context, q payment.AuthorizationQuery) (paym
 // slack is how far the chain's clock and ours may differ.
 const slack = 15 * time.Minute
 
-func (r *Reader) ask(ctx context.Context, n node, q payment.AuthorizationQuery) (payment.Authorization, error) {
+func (r *Reader) query(ctx context.Context, n node, q payment.AuthorizationQuery) (payment.Authorization, error) {
 	var id quantity
 	if err := n.call(ctx, &id, "eth_chainId"); err != nil {
 		return payment.Authorization{}, err

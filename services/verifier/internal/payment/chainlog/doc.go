@@ -3,7 +3,7 @@
 // and whether that transaction moved the money to us.
 //
 // It owns the JSON-RPC calls for that and the rule that pairs an
-// AuthorizationUsed event with its Transfer. It is asked only when a
-// facilitator left an outcome open, so it asks plain single calls that every
+// AuthorizationUsed event with its Transfer. It is used only when a
+// facilitator left an outcome open, so it makes plain single calls that every
 // node answers, and no call twice in parallel.
 package chainlog

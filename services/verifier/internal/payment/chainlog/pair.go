@@ -51,7 +51,7 @@ func (n node) receipt(ctx context.Context, hash string) (t transaction, err erro
 
 // named reports whether the transaction that the facilitator named is on the
 // chain, used the authorization and paid us by it. That is the ordinary end, and
-// takes no search; whatever else the node says of it, the search decides.
+// takes no search; whatever else the node returns of it, the search decides.
 func (n node) named(ctx context.Context, q payment.AuthorizationQuery) bool {
 	if q.Transaction == "" {
 		return false

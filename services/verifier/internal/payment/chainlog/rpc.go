@@ -75,7 +75,7 @@ func decode(result any, method string, status int, text []byte) error {
 	return nil
 }
 
-// errNull means that the node does not have what was asked for.
+// errNull means that the node does not have what was requested.
 var errNull = errors.New("no result")
 
 func withoutURL(err error) error {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// window is how many blocks one eth_getLogs asks for; public nodes allow
+	// window is how many blocks one eth_getLogs covers; public nodes allow
 	// little more.
 	window = 1000
 	// closeEnough ends the search for a moment's block.
@@ -30,7 +30,7 @@ func (n node) between(ctx context.Context, latest block, since, until time.Time)
 }
 
 // before returns a block that is older than t, or the first, and not much older
-// than need be. The pace of the last blocks says where to begin.
+// than need be. The pace of the last blocks determines where to begin.
 func (n node) before(ctx context.Context, latest block, t time.Time) (block, error) {
 	const sample = 1024
 	if latest.Number <= closeEnough {
@@ -44,7 +44,7 @@ func (n node) before(ctx context.Context, latest block, t time.Time) (block, err
 		low, _, err := n.narrow(ctx, recent, latest, t)
 		return low, err
 	}
-	// As if the chain had always had this pace; the first block need not be asked.
+	// As if the chain had always had this pace; the first block need not be fetched.
 	first := block{}
 	if pace := float64(latest.Timestamp-recent.Timestamp) / float64(latest.Number-recent.Number); recent.Timestamp <= latest.Timestamp {
 		first.Timestamp = quantity(max(0, float64(recent.Timestamp)-pace*float64(recent.Number)))
@@ -57,7 +57,7 @@ func isOlder(b block, t time.Time) bool { return int64(b.Timestamp) < t.Unix() }
 
 // narrow brings low, whose block is older than t or the first, and high, whose
 // block is not older, close to each other. Blocks come at a nearly even pace, so
-// it asks for those just before and just after where t should be; every third
+// it fetches those just before and just after where t should be; every third
 // time it halves, whatever the pace.
 func (n node) narrow(ctx context.Context, low, high block, t time.Time) (block, block, error) {
 	for turn := 0; high.Number-low.Number > closeEnough; turn++ {

@@ -7,7 +7,7 @@ import (
 
 // A circuit opens after so many failures in a row and stays open so long; then
 // one question at a time tries whether the facilitator is back. It is open too for
-// as long as the facilitator has asked to be left alone.
+// as long as the pause that the facilitator has requested.
 const (
 	openAfter = 5
 	openFor   = 5 * time.Second
@@ -19,12 +19,12 @@ type circuit struct {
 	mu       sync.Mutex
 	failures int
 	retryAt  time.Time
-	// busyUntil is when the pause ends that the facilitator has asked for.
+	// busyUntil is when the pause ends that the facilitator has requested.
 	busyUntil time.Time
 }
 
-// wait returns how long no question may be asked, zero when one may be. While the
-// circuit is open it is zero once an interval, for the one who tries.
+// wait returns for how long no check may be sent, zero when one may be. While the
+// circuit is open it is zero once an interval, for one attempt.
 func (c *circuit) wait() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +42,7 @@ func (c *circuit) wait() time.Duration {
 	return 0
 }
 
-// busy lets no question be asked for a while, because the facilitator says so.
+// busy blocks checks for the pause that the facilitator has requested.
 func (c *circuit) busy(pause time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

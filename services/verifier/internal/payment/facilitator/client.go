@@ -42,8 +42,8 @@ type Options struct {
 type Client struct {
 	targets map[string]string // the URL of each call
 	// checking and settling have connections of their own, so that slow checks
-	// leave room to settle. A RoundTripper follows no redirect, which would carry
-	// the payment and the token elsewhere.
+	// leave connections to settle. A RoundTripper follows no redirect, which would carry
+	// the payment and the token to another host.
 	checking, settling http.RoundTripper
 	circuit            *circuit
 	Options
@@ -103,32 +103,32 @@ func (c *Client) Verify(ctx context.Context, body []byte) (x402.VerifyResponse, 
 }
 
 func (c *Client) verify(ctx context.Context, body []byte) (answer x402.VerifyResponse, err error) {
-	err = c.call(ctx, http.MethodPost, "verify", body, &answer, func() (said, yes bool) {
+	err = c.call(ctx, http.MethodPost, "verify", body, &answer, func() (found, yes bool) {
 		return answer.IsValid != nil, answer.IsValid != nil && *answer.IsValid
 	})
 	return answer, err
 }
 
-// Settle implements payment.Facilitator. It is asked once: repeating is for who
-// knows what may have happened.
+// Settle implements payment.Facilitator. It makes one call: only the caller
+// knows whether a repeat is safe.
 func (c *Client) Settle(ctx context.Context, body []byte) (answer x402.SettleResponse, err error) {
-	err = c.call(ctx, http.MethodPost, "settle", body, &answer, func() (said, yes bool) {
+	err = c.call(ctx, http.MethodPost, "settle", body, &answer, func() (found, yes bool) {
 		return answer.Success != nil, answer.Success != nil && *answer.Success
 	})
 	return answer, err
 }
 
-// Supported asks what the facilitator handles: a hint for people, never a
+// Supported returns what the facilitator handles: a hint for people, never a
 // condition.
 func (c *Client) Supported(ctx context.Context) (answer x402.Supported, err error) {
-	err = c.call(ctx, http.MethodGet, "supported", nil, &answer, func() (said, yes bool) { return answer.Kinds != nil, true })
+	err = c.call(ctx, http.MethodGet, "supported", nil, &answer, func() (found, yes bool) { return answer.Kinds != nil, true })
 	return answer, err
 }
 
-// call makes one call and reads its JSON whatever the status. verdict tells
-// whether the answer says anything and whether that is yes; a yes counts only
+// call makes one call and reads its JSON whatever the status. verdict reports
+// whether the answer has a verdict and whether it is yes; a yes counts only
 // with a status of success.
-func (c *Client) call(ctx context.Context, method, path string, body []byte, answer any, verdict func() (said, yes bool)) error {
+func (c *Client) call(ctx context.Context, method, path string, body []byte, answer any, verdict func() (found, yes bool)) error {
 	began := c.Now()
 	outcome := "unusable"
 	ctx, span := tracing.Call(ctx, "facilitator", path)
@@ -144,17 +144,17 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 		}
 		return fmt.Errorf("%w: %s: %w", ErrAway, path, err)
 	}
-	said := false
+	found := false
 	yes := false
 	readErr := strictjson.Unmarshal(r.text, answer, strictjson.Rules{AllowUnknown: true, AllowNull: true})
 	if readErr == nil {
-		said, yes = verdict()
+		found, yes = verdict()
 	}
 	success := r.status >= 200 && r.status < 300
 	switch {
-	case said && !yes:
+	case found && !yes:
 		outcome = "refused"
-	case said && success:
+	case found && success:
 		outcome = "ok"
 	case r.status == http.StatusPaymentRequired: // more work must be paid for
 		outcome = "limit"
@@ -190,7 +190,7 @@ func what(readErr error) string {
 	return "no verdict"
 }
 
-// How long the facilitator is left alone when it wants a pause: as it says, but not
+// How long the facilitator is not called when it wants a pause: as it requests, but not
 // longer than this. Without a word a pause is short; of a limit the caller decides.
 const (
 	usualPause   = time.Second

@@ -1,5 +1,5 @@
-// Package facilitator asks an x402 facilitator over HTTP whether payments are
-// good and to settle them (specification: x402-specification-v2.md, section 7).
+// Package facilitator calls an x402 facilitator over HTTP to check payments
+// and to settle them (specification: x402-specification-v2.md, section 7).
 //
 // It owns the transport: bounded answers, no redirects, one retry of a question
 // that moves no money, a circuit that opens when the facilitator is away, and

@@ -18,7 +18,7 @@ const (
 	begun  = "(state = 'settling' OR state = 'unknown')"
 	paid   = "state = 'settled'"
 	// unclear: it ended because its authorization expired unspent, after the
-	// facilitator was asked. Its settlement was given back, so it has not failed.
+	// facilitator was called. Its settlement was given back, so it has not failed.
 	unclear = "state = 'dead' AND reason = '" + payment.ReasonExpired + "'"
 )
 
@@ -37,7 +37,7 @@ const tallySQL = `SELECT (SELECT count(*) FROM payments WHERE payer = ? AND clai
 	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + unclear + `), client
 	FROM payments AS mine WHERE` + byKey + ` AND owner = ? AND state = 'working'`
 
-// refuse says why a settlement may not begin, if it may not: the caps are
+// refuse returns why a settlement may not begin, if it may not: the caps are
 // reached, or the month has none left for its payer.
 func (l *Ledger) refuse(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, s payment.Settlement, reserved int) (refused, err error) {
 	if reserved >= s.Limit {

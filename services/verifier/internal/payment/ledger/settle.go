@@ -52,7 +52,7 @@ func (l *Ledger) begin(ctx context.Context, u *unit, key payment.Key, owner stri
 			return nil, nil, err
 		}
 	}
-	return l.whyNot(ctx, u.Tx, key, owner, s.Request, refused)
+	return l.explainRejection(ctx, u.Tx, key, owner, s.Request, refused)
 }
 
 // turn makes a working record settling and keeps its answer, or does nothing.
@@ -65,9 +65,9 @@ func (l *Ledger) turn(ctx context.Context, tx *sql.Tx, key payment.Key, owner st
 	return began, wrap("begin a settlement", err)
 }
 
-// whyNot says why a settlement did not begin: refused, unless there is more to
-// say of the record.
-func (l *Ledger) whyNot(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, request payment.Digest, why error) (duplicate *payment.Record, refused, err error) {
+// explainRejection returns why a settlement did not begin: refused, unless the record
+// shows more.
+func (l *Ledger) explainRejection(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, request payment.Digest, why error) (duplicate *payment.Record, refused, err error) {
 	r, err := l.find(ctx, tx, key)
 	switch {
 	case errors.Is(err, payment.ErrNotFound), err == nil && (r.Owner != owner || r.State != payment.Working || r.Request != request):
@@ -85,7 +85,7 @@ func (l *Ledger) whyNot(ctx context.Context, tx *sql.Tx, key payment.Key, owner 
 	return &found, nil, nil
 }
 
-// wrap says what failed, if anything did.
+// wrap adds the operation to an error, if there is one.
 func wrap(what string, err error) error {
 	if err == nil {
 		return nil

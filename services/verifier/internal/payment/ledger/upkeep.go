@@ -117,7 +117,7 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
 	return l.tidy(ctx)
 }
 
-// tidy lets payments be written between its portions.
+// tidy allows payments to be written between its portions.
 func (l *Ledger) tidy(ctx context.Context) error {
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {

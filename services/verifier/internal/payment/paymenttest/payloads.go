@@ -44,11 +44,11 @@ func Payer(n int) *ecdsa.PrivateKey {
 // Address is a payer's.
 func Address(key *ecdsa.PrivateKey) string { return crypto.PubkeyToAddress(key.PublicKey).Hex() }
 
-// Sign gives the buyer's signature of an authorization for the token of the
+// Sign returns the buyer's signature of an authorization for the token of the
 // terms: the same for the same authorization.
 func Sign(t payment.Terms, a x402.Authorization) string { return SignWith(buyerKey, t, a) }
 
-// SignWith gives the signature of a key; "" for what cannot be signed.
+// SignWith returns the signature of a key; "" for what cannot be signed.
 func SignWith(key *ecdsa.PrivateKey, t payment.Terms, a x402.Authorization) string {
 	authorization, err := eip3009.Parse(a)
 	if err != nil {

@@ -23,18 +23,18 @@ type Simulator struct {
 	Network string
 
 	mu sync.Mutex
-	// spent says by what an authorization was spent: a transaction, or "" when
+	// spent is by what an authorization was spent: a transaction, or "" when
 	// it was cancelled.
 	spent map[string]string
 	moved int
 	// reverted are the transactions that failed, by the nonce they were for.
 	reverted map[string]string
-	// Bodies are the settlings that were asked for.
+	// Bodies are the settlements that were requested.
 	Bodies [][]byte
 	// Verifies counts the checks, Looks the questions about the chain.
 	Verifies, Looks int
 
-	// Signed, when set, tells whether a signature is good; else every one is, as
+	// Signed, when set, reports whether a signature is good; else every one is, as
 	// if each payer were a contract that agrees to all.
 	Signed func(p x402.ExactPayload) bool
 	// OnVerify and OnSettle, when set, answer in place of the honest one, which
@@ -43,7 +43,7 @@ type Simulator struct {
 	OnSettle func(ctx context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error)
 	// OnSettleOf is OnSettle with the payment that is to be settled.
 	OnSettleOf func(p x402.ExactPayload, honest func() x402.SettleResponse) (x402.SettleResponse, error)
-	// ChainLog, when set, is what asking the chain fails with.
+	// ChainLog, when set, is what a lookup on the chain fails with.
 	ChainLog error
 	// Final is whether the chain has finalized past the end of everything.
 	Final bool
@@ -198,7 +198,7 @@ func (b *Simulator) Authorization(_ context.Context, q payment.AuthorizationQuer
 	return payment.Authorization{Status: payment.Unused}, nil
 }
 
-// SettleBodies are the distinct bodies that settling was asked with.
+// SettleBodies are the distinct bodies that settling was called with.
 func (b *Simulator) SettleBodies() map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

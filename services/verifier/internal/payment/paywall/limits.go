@@ -32,7 +32,7 @@ type quota struct {
 	changes int
 	// warned is the month for which the warning was logged.
 	warned string
-	// closedUntil is when a facilitator that has reached its own limit is asked
+	// closedUntil is when a facilitator that has reached its own limit is called
 	// again.
 	closedUntil time.Time
 }
@@ -40,7 +40,7 @@ type quota struct {
 const (
 	// quotaAge is how old the knowledge of other replicas' settlements may be.
 	quotaAge = time.Second
-	// facilitatorPause is how long a facilitator at its own limit is not asked when
+	// facilitatorPause is how long a facilitator at its own limit is not called when
 	// it sends no Retry-After.
 	facilitatorPause = time.Minute
 )
@@ -177,7 +177,7 @@ func (q *quota) pause(now time.Time, err error) time.Duration {
 	return q.closedUntil.Sub(now)
 }
 
-// retryAfter returns for how long the facilitator does not want to be asked, or zero.
+// retryAfter returns for how long the facilitator wants no calls, or zero.
 func retryAfter(err error) time.Duration {
 	var later *payment.LaterError
 	if errors.As(err, &later) {

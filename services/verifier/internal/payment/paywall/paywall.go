@@ -14,7 +14,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Options configure a Paywall. All members are required unless they say otherwise.
+// Options configure a Paywall. All members are required unless noted otherwise.
 type Options struct {
 	Ledger      payment.Ledger
 	Facilitator payment.Facilitator
@@ -47,7 +47,7 @@ type Options struct {
 	// At may be nil. It is called at each Point of a sale.
 	At func(Point)
 	// Heartbeat is the interval of heartbeats; zero means two seconds. Pause is
-	// the time before the facilitator is asked again; zero means half a second.
+	// the time before the facilitator is called again; zero means half a second.
 	// Answer is how long a caller waits for an answer; zero means the sum of the
 	// timeouts.
 	Heartbeat, Pause, Answer time.Duration
@@ -60,7 +60,7 @@ type Point string
 const (
 	Claimed  Point = "claimed"  // the claim is written
 	Worked   Point = "worked"   // the work is done, the facilitator has verified
-	Begun    Point = "begun"    // settling is on disk, the facilitator is not asked yet
+	Begun    Point = "begun"    // settling is on disk, the facilitator is not called yet
 	Asked    Point = "asked"    // the facilitator has answered, nothing is written
 	Finished Point = "finished" // the outcome is written, the buyer has no answer yet
 )
@@ -142,7 +142,7 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// Close lets no new sale begin, waits for those under way until ctx ends, and
+// Close accepts no new sale, waits for those under way until ctx ends, and
 // deregisters. A sale that is cut off is resumed, by any process that has the
 // ledger open then, as soon as the lease has expired.
 func (w *Paywall) Close(ctx context.Context) error {

@@ -264,7 +264,7 @@ func (w *Paywall) check(ctx context.Context, c *call) error {
 	return w.spendPayer(c)
 }
 
-// verify asks the facilitator whether the payment is good.
+// verify checks with the facilitator whether the payment is good.
 func (w *Paywall) verify(ctx context.Context, o Order, request []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
 	defer cancel()
@@ -416,22 +416,22 @@ func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payme
 }
 
 // carryOut has a begun settlement carried out and ends it in the ledger. An open
-// outcome is looked up on the chain; if it stays open, the facilitator is asked once
+// outcome is looked up on the chain; if it stays open, the facilitator is called once
 // more with the same bytes, and the chain after it.
 func (w *Paywall) carryOut(ctx context.Context, r payment.Record, request []byte) (Sale, error) {
-	said, err := w.askToSettle(ctx, r, request)
+	result, err := w.requestSettlement(ctx, r, request)
 	w.At(Asked)
-	outcome := w.confirmOutcome(ctx, said, r)
-	if outcome.State == payment.Unknown && said.State == payment.Unknown && !errors.Is(err, payment.ErrFacilitatorLimit) {
+	outcome := w.confirmOutcome(ctx, result, r)
+	if outcome.State == payment.Unknown && result.State == payment.Unknown && !errors.Is(err, payment.ErrFacilitatorLimit) {
 		time.Sleep(max(w.Pause, retryAfter(err)))
-		outcome = w.askAgain(ctx, said, &r, request)
+		outcome = w.repeatSettlement(ctx, result, &r, request)
 	}
 	return w.finish(ctx, r, outcome)
 }
 
-// askToSettle asks the facilitator to settle. It returns what the answer means, and
-// why there was none. A facilitator at its own limit is not asked again for a while.
-func (w *Paywall) askToSettle(ctx context.Context, r payment.Record, request []byte) (payment.Outcome, error) {
+// requestSettlement calls the facilitator to settle. It returns what the answer means, and
+// why there was none. A facilitator at its own limit is not called again for a while.
+func (w *Paywall) requestSettlement(ctx context.Context, r payment.Record, request []byte) (payment.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.SettleTimeout)
 	defer cancel()
 	answer, err := w.Facilitator.Settle(ctx, request)
@@ -448,16 +448,16 @@ func (w *Paywall) askToSettle(ctx context.Context, r payment.Record, request []b
 // confirmOutcome returns what counts of the facilitator's answer. Where settlements
 // are confirmed, a yes is open until the chain shows the transfer; nodes may be some
 // blocks behind, so it waits for them.
-func (w *Paywall) confirmOutcome(ctx context.Context, said payment.Outcome, r payment.Record) payment.Outcome {
-	if said.State != payment.Settled {
-		return w.reconcileWithChain(ctx, said, r)
+func (w *Paywall) confirmOutcome(ctx context.Context, result payment.Outcome, r payment.Record) payment.Outcome {
+	if result.State != payment.Settled {
+		return w.reconcileWithChain(ctx, result, r)
 	}
 	if !w.Confirm {
-		return said
+		return result
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.SettleTimeout)
 	defer cancel()
-	open := payment.Outcome{State: payment.Unknown, Transaction: said.Transaction, Reason: payment.ReasonUnconfirmed}
+	open := payment.Outcome{State: payment.Unknown, Transaction: result.Transaction, Reason: payment.ReasonUnconfirmed}
 	for pause := w.Pause; ; pause = min(2*pause, 8*w.Pause) {
 		if outcome := w.reconcileWithChain(ctx, open, r); outcome.State != payment.Unknown {
 			return outcome
@@ -507,7 +507,7 @@ func (w *Paywall) answer(r payment.Record) (Sale, error) {
 	default:
 		pending := &payment.PendingError{Transaction: r.Transaction}
 		if w.mayRepeat(r) {
-			pending.After = max(0, r.Changed.Add(askPause).Sub(w.Now()))
+			pending.After = max(0, r.Changed.Add(repeatPause).Sub(w.Now()))
 		}
 		return Sale{}, pending
 	}

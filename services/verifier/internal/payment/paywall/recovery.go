@@ -32,7 +32,7 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 // dead.
 const deadLookupPause = time.Minute
 
-// resume returns what a payment is worth by now, after it has asked the chain where
+// resume returns what a payment is worth by now, after a lookup on the chain where
 // that may know more than the record.
 func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	switch r.State {
@@ -76,7 +76,7 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, 
 
 // resumeUnknown finds out how a settlement ended whose outcome is open, for a buyer
 // who wants the answer. As long as the authorization can be spent, settling it again
-// is what they ask for, though not at once and not without end; the facilitator gets
+// is what they request, though not at once and not without end; the facilitator gets
 // the same request as before, unless the terms have changed since.
 func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	open := payment.Outcome{State: payment.Unknown, Transaction: r.Transaction, Reason: r.Reason}
@@ -88,7 +88,7 @@ func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) 
 		return w.finish(context.WithoutCancel(ctx), r, outcome)
 	}
 	changed := w.Now().Sub(r.Changed)
-	early := changed >= 0 && changed < askPause // a negative one is from a clock that was ahead
+	early := changed >= 0 && changed < repeatPause // a negative one is from a clock that was ahead
 	mayCall := r.Key == c.Payment.Key && c.misfit == nil && w.mayRepeat(r) && !early
 	if !mayCall || !flight.Pin(ctx) {
 		return w.answer(r)
@@ -99,7 +99,7 @@ func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) 
 		return Sale{}, err
 	}
 	repeats := r.Repeats
-	outcome = w.askAgain(ctx, open, &r, request)
+	outcome = w.repeatSettlement(ctx, open, &r, request)
 	if r.Repeats == repeats {
 		return w.answer(r)
 	}
@@ -134,23 +134,23 @@ func (l *lookups) allow(key payment.Key, now time.Time) bool {
 }
 
 const (
-	// maxRepeats bounds how often the facilitator is asked again for one payment,
-	// and askPause is the time between two such calls of its buyer.
-	maxRepeats = 5
-	askPause   = 5 * time.Second
+	// maxRepeats bounds how often the facilitator is called again for one payment,
+	// and repeatPause is the time between two such calls of its buyer.
+	maxRepeats  = 5
+	repeatPause = 5 * time.Second
 )
 
-// mayRepeat reports whether a settling may be asked for again at all: the
-// authorization is still good, and it was not asked for too often.
+// mayRepeat reports whether a settlement may be requested again at all: the
+// authorization is still good, and it was not requested too often.
 func (w *Paywall) mayRepeat(r payment.Record) bool {
 	return r.Repeats < maxRepeats && r.ValidBefore.After(w.Now().Add(payment.SettleMargin))
 }
 
-// askAgain has a settling carried out once more whose outcome, open, is not known.
+// repeatSettlement has a settling carried out once more whose outcome, open, is not known.
 // It may cause one more transaction, so it reserves one more settlement; where that
 // cannot be had, the outcome stays as it is. Payers who have never paid get none of
 // those that are kept, whatever the signature: to leave an outcome open costs nothing.
-func (w *Paywall) askAgain(ctx context.Context, open payment.Outcome, r *payment.Record, request []byte) payment.Outcome {
+func (w *Paywall) repeatSettlement(ctx context.Context, open payment.Outcome, r *payment.Record, request []byte) payment.Outcome {
 	if !w.mayRepeat(*r) {
 		return open
 	}
@@ -159,16 +159,16 @@ func (w *Paywall) askAgain(ctx context.Context, open payment.Outcome, r *payment
 	err := w.Ledger.Repeat(writing, r.Key, again)
 	done()
 	if err != nil {
-		w.Log.Warn("a settling is not asked for again", "error", err)
+		w.Log.Warn("settlement is not repeated", "error", err)
 		return open
 	}
 	w.countReserved(again.Month)
 	r.Repeats++
 	r.Changed = w.Now()
-	said, _ := w.askToSettle(ctx, *r, request) // the outcome says what the error means
+	result, _ := w.requestSettlement(ctx, *r, request) // the outcome holds what the error means
 	known := cmp.Or(open.Transaction, r.Transaction)
-	echo := said.Echo && (said.Transaction == "" || said.Transaction == known)
-	outcome := w.confirmOutcome(ctx, mergeRetry(open, said), *r)
+	echo := result.Echo && (result.Transaction == "" || result.Transaction == known)
+	outcome := w.confirmOutcome(ctx, mergeRetry(open, result), *r)
 	outcome.Echo = echo
 	return outcome
 }
@@ -183,14 +183,14 @@ func mergeRetry(first, again payment.Outcome) payment.Outcome {
 	return first
 }
 
-// Second part: what the chain says of a payment.
+// Second part: what the chain shows of a payment.
 
 // chainLogTimeout bounds one lookup on the chain.
 const chainLogTimeout = 10 * time.Second
 
 var errNoChainLog = errors.New("no node of the payment network is configured")
 
-// lookUp asks the chain what became of a payment's authorization.
+// lookUp returns what became, on the chain, of a payment's authorization.
 func (w *Paywall) lookUp(ctx context.Context, r payment.Record) (payment.Authorization, error) {
 	if w.ChainLog == nil {
 		return payment.Authorization{}, errNoChainLog
@@ -323,7 +323,7 @@ const (
 	// checkAfter is the age at which a payment that has ended is checked once more:
 	// by then its block is final on every network that payments are made on.
 	checkAfter = time.Hour
-	// checkWithin bounds how long a payment of which the chain says nothing delays
+	// checkWithin bounds how long a payment of which the chain shows nothing delays
 	// those after it.
 	checkWithin = 24 * time.Hour
 )
@@ -394,14 +394,14 @@ func (w *Paywall) due(ctx context.Context, limit int) []payment.Record {
 	return due
 }
 
-// reconcile ends an open payment as the chain says.
+// reconcile ends an open payment as the chain shows.
 func (w *Paywall) reconcile(ctx context.Context, r payment.Record) {
 	outcome := w.reconcileWithChain(ctx, payment.Outcome{State: payment.Unknown}, r)
 	if outcome.State == payment.Unknown || ctx.Err() != nil {
 		return
 	}
 	if _, err := w.Ledger.Finish(ctx, r.Key, outcome); err != nil {
-		w.Log.Error("cannot write what the chain says of a payment", "error", err)
+		w.Log.Error("cannot record the status of a payment from the chain", "error", err)
 		return
 	}
 	w.quota.stale()
@@ -493,7 +493,7 @@ func (w *Paywall) checkOne(ctx context.Context, r payment.Record) bool {
 		return true // it has changed meanwhile
 	}
 	if err != nil {
-		w.Log.Error("cannot write what the chain says of a payment", "error", err)
+		w.Log.Error("cannot record the status of a payment from the chain", "error", err)
 		return false
 	}
 	w.quota.stale()
@@ -507,7 +507,7 @@ func (w *Paywall) checkOne(ctx context.Context, r payment.Record) bool {
 var ErrContradicted = errors.New("resolution is contradicted")
 
 // Resolve ends an Unknown payment as an operator decided, unless the chain
-// contradicts. chainLog may be nil. It returns what the chain said: "not asked", or
+// contradicts. chainLog may be nil. It returns what the chain showed: "not asked", or
 // why it could not be read, which is no contradiction.
 func Resolve(ctx context.Context, ledger payment.Ledger, chainLog payment.ChainLog, now time.Time, r payment.Record, how payment.Resolution) (chain string, err error) {
 	if how.State == payment.Settled && !payment.IsTransaction(how.Transaction) {
@@ -522,7 +522,7 @@ func Resolve(ctx context.Context, ledger payment.Ledger, chainLog payment.ChainL
 	return chain, ledger.Resolve(ctx, r.Key, how)
 }
 
-// contradiction asks the chain. unsent reports that by its word nothing was spent.
+// contradiction looks the payment up on the chain. unsent reports that nothing was spent there.
 func contradiction(ctx context.Context, chainLog payment.ChainLog, r payment.Record, how payment.Resolution) (chain string, unsent bool, err error) {
 	if chainLog == nil {
 		return "not asked", false, nil
