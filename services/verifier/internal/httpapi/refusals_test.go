@@ -269,6 +269,62 @@ func TestTooManyUnpaidAttemptsAre503(t *testing.T) {
 	w.buy("5").wantReceipt(w)
 }
 
+// The fourth payment of a payer whose transfers revert is refused for the rest of the day
+// (UTC), before it costs anything. Others are served, also at the same address.
+func TestTooManyFailedSettlementsAre429ForTheirPayerAlone(t *testing.T) {
+	w := open(t, nil)
+	payer := paymenttest.Payer(1)
+	w.sim.OnSettleOf = func(p x402.ExactPayload, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+		if p.Authorization.From != paymenttest.Address(payer) {
+			return honest(), nil
+		}
+		no := false
+		return x402.SettleResponse{
+			Success: &no, ErrorReason: "invalid_exact_evm_transaction_failed", Network: network, Payer: p.Authorization.From,
+			Transaction: w.sim.Revert(p.Authorization.Nonce[2:]),
+		}, nil
+	}
+	pay := func(nonce string) reply {
+		t.Helper()
+		a := paymenttest.Authorization(nonce, w.clock())
+		a.From = paymenttest.Address(payer)
+		p := paymenttest.PayloadV2(w.offer(), a)
+		p.Payload.Signature = paymenttest.SignWith(payer, w.offer().Terms, a)
+		return w.post(goodBody, x402.HeaderPaymentSignature, w.encode(p))
+	}
+	wantReserved := func(want int) {
+		t.Helper()
+		status, err := w.ledger.QuotaStatus(context.Background(), payment.Month(w.clock()))
+		if err != nil || status.Reserved != want {
+			t.Errorf("%d settlements are reserved (%v), want %d", status.Reserved, err, want)
+		}
+	}
+	for i := range 3 {
+		pay(fmt.Sprint(i+1)).wantFailure(http.StatusPaymentRequired, "settlement_refused")
+	}
+	wantReserved(3) // a transaction was made for each
+	verifies, settles := w.sim.Verifies, len(w.sim.Bodies)
+	wait := int(payment.Day(start).Add(24 * time.Hour).Sub(start).Seconds())
+	r := pay("4")
+	f := r.wantFailure(http.StatusTooManyRequests, "too_many_failed_settlements")
+	if !*f.Retryable || f.RetryAfterSeconds != wait || r.header.Get("Retry-After") != fmt.Sprint(wait) {
+		t.Errorf("body is %s, Retry-After %q, want %d", r.body, r.header.Get("Retry-After"), wait)
+	}
+	if r.header.Get(x402.HeaderPaymentRequired) != "" || r.header.Get(x402.HeaderPaymentResponse) != "" {
+		t.Errorf("payment headers on a 429: %v", r.header)
+	}
+	if w.sim.Verifies != verifies || len(w.sim.Bodies) != settles {
+		t.Error("the facilitator was called for the fourth payment")
+	}
+	wantReserved(3)
+	w.buy("5").wantReceipt(w)
+	wantReserved(4)
+	w.wantTransfers(1)
+	w.sim.Set(func(b *paymenttest.Simulator) { b.OnSettleOf = nil })
+	w.advance(time.Duration(wait) * time.Second)
+	pay("6").wantReceipt(w)
+}
+
 func TestInjectedHeadersChangeNothing(t *testing.T) {
 	w := open(t, nil)
 	yes := true
