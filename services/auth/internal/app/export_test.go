@@ -1,11 +1,15 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
@@ -19,4 +23,23 @@ var Sweep = sweep
 func CountSessions(store session.Store) (counted session.Store, live prometheus.Gauge) {
 	metrics := newStoreMetrics()
 	return countedSessions{store, metrics}, metrics.live
+}
+
+// OpenedWorkCost opens the service as serve does before the first request, and returns
+// the cost of a comparison that fails by then.
+func OpenedWorkCost(ctx context.Context, p Process) (cost int, err error) {
+	cfg, err := config.Load(p.Getenv)
+	if err != nil {
+		return 0, err
+	}
+	common, err := service.New(ctx, "auth", p.Process, service.Settings{LogLevel: cfg.LogLevel})
+	if err != nil {
+		return 0, err
+	}
+	s := &server{Service: common, cfg: cfg, process: p, metrics: newStoreMetrics(), bootstrapped: make(chan struct{})}
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	if _, err := s.open(ctx); err != nil {
+		return 0, err
+	}
+	return s.stores.hasher.WorkCost(), nil
 }

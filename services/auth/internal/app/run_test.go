@@ -9,7 +9,9 @@ import (
 
 	"github.com/pforte/pforte/pkg/freeport"
 	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/services/auth/internal/app"
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
@@ -48,6 +50,31 @@ func TestItServesWithoutHashingAPassword(t *testing.T) {
 	if status, body := get(t, p.main+"/health"); status != http.StatusOK {
 		t.Errorf("health: %d %s", status, body)
 	}
+}
+
+// TestTheCostsOfStoredHashesAreKnownBeforeTheFirstRequest stores one costlier than new
+// ones: a login with an unknown name must cost as much from the start.
+func TestTheCostsOfStoredHashesAreKnownBeforeTheFirstRequest(t *testing.T) {
+	t.Parallel()
+	environment := settings(t, redistest.Start(t))
+	process := app.Process{Passwords: cheap, Process: service.Process{Getenv: func(name string) string { return environment[name] }, Stderr: &buffer{}}}
+	costly, err := password.New(password.Options{Cost: cheap.Cost + 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := costly.Hash(t.Context(), adminPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCost := func(want int) {
+		t.Helper()
+		if got, err := app.OpenedWorkCost(t.Context(), process); err != nil || got != want {
+			t.Errorf("a comparison that fails has cost %d (%v), want %d", got, err, want)
+		}
+	}
+	wantCost(cheap.Cost)
+	mustOperate(t, environment, "username,display_name,password_hash,role\nanna,Anna,"+hash+",admin\n", "user", "import", "--from", "-", "--apply")
+	wantCost(cheap.Cost + 2)
 }
 
 // TestHealthIsServedWhileTheFirstAdminIsCreated and a login waits for them.

@@ -68,8 +68,8 @@ func (h *Hasher) Seen(hash string) {
 	}
 }
 
-// workCost returns the cost of a comparison that fails.
-func (h *Hasher) workCost() int { return max(h.cost, int(h.highest.Load())) }
+// WorkCost returns the cost of a comparison that fails.
+func (h *Hasher) WorkCost() int { return max(h.cost, int(h.highest.Load())) }
 
 // New returns a Hasher. It computes no hash, so that a program starts at once.
 func New(o Options) (*Hasher, error) {
@@ -100,7 +100,7 @@ func dummyTail() string {
 var alphabet = base64.NewEncoding("./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789").WithPadding(base64.NoPadding)
 
 // dummyHash returns the hash that VerifyDummy compares with.
-func (h *Hasher) dummyHash() string { return fmt.Sprintf("$2a$%02d$%s", h.workCost(), h.dummy) }
+func (h *Hasher) dummyHash() string { return fmt.Sprintf("$2a$%02d$%s", h.WorkCost(), h.dummy) }
 
 // Hash returns the hash to store for a password of any length. ErrBusy, or ctx's error
 // when it ends in the queue.
@@ -150,7 +150,7 @@ func (h *Hasher) compare(hash, password string) error {
 		return nil
 	}
 	// A hash of lower cost took 2^(cost-c) times less: 1/4 + 1/4 + 1/2 = 1.
-	for c, work := s.cost, h.workCost(); c < work; c++ {
+	for c, work := s.cost, h.WorkCost(); c < work; c++ {
 		if _, err := bcrypt.GenerateFromPassword(nil, c); err != nil {
 			return fmt.Errorf("equalize work: %w", err)
 		}
