@@ -19,7 +19,7 @@ func TestWhatTheLinkerSetComesBeforeWhatGoNoted(t *testing.T) {
 		{"linked, nothing noted", "v1.2.3", nil, "v1.2.3"},
 		{"installed by Go", "", installed, "v1.1.0"},
 		{"noted without a version", "", &debug.BuildInfo{}, "(unknown)"},
-		{"nothing said", "", nil, "(unknown)"},
+		{"nothing set", "", nil, "(unknown)"},
 	} {
 		if got := choose(c.linked, c.noted); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
@@ -29,7 +29,7 @@ func TestWhatTheLinkerSetComesBeforeWhatGoNoted(t *testing.T) {
 
 // It is built as the Makefile and the Dockerfile build every program, and without
 // the linker's flag.
-func TestAProgramSaysItsVersionHoweverItIsBuilt(t *testing.T) {
+func TestAProgramReportsItsVersionHoweverItIsBuilt(t *testing.T) {
 	for _, c := range []struct {
 		flags []string
 		want  string
@@ -46,7 +46,7 @@ func TestAProgramSaysItsVersionHoweverItIsBuilt(t *testing.T) {
 		}
 		out, err := exec.CommandContext(t.Context(), program).CombinedOutput()
 		if err != nil || string(out) != c.want {
-			t.Errorf("built with %q it says %q, %v; want %q", c.flags, out, err, c.want)
+			t.Errorf("built with %q it prints %q, %v; want %q", c.flags, out, err, c.want)
 		}
 	}
 }

@@ -84,13 +84,13 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-func TestValidateIsAskedToo(t *testing.T) {
+func TestValidateIsCalledToo(t *testing.T) {
 	if _, err := load(t, map[string]string{"SECRET": "s", "NUMBER": "13"}); err == nil || err.Error() != "NUMBER: 13 brings no luck" {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestValidateIsAskedThoughASettingIsMissingAndSaysNothingOfThatOne(t *testing.T) {
+func TestValidateIsCalledThoughASettingIsMissingAndDoesNotReportThatOne(t *testing.T) {
 	_, err := load(t, map[string]string{"NUMBER": "13"})
 	if err == nil || err.Error() != "SECRET: is required\nNUMBER: 13 brings no luck" {
 		t.Errorf("got %v", err)

@@ -1,5 +1,5 @@
-// Package flight lets concurrent calls for one key share one run of the same
-// work.
+// Package flight shares one run of the same work among concurrent calls for one
+// key.
 //
 // It differs from golang.org/x/sync/singleflight in what happens when callers
 // leave and when the program stops:
@@ -129,7 +129,7 @@ func (g *Group[K, V]) forget(key K, r *run[V]) {
 	}
 }
 
-// Close lets no new run begin and waits until those under way have ended, or ctx
+// Close starts no new run and waits until those under way have ended, or ctx
 // has. Callers may still join a run that is under way.
 func (g *Group[K, V]) Close(ctx context.Context) error {
 	g.mu.Lock()

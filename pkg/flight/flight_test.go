@@ -182,7 +182,7 @@ func TestDoReturnsTheCauseOfItsContextsEnd(t *testing.T) {
 	})
 }
 
-func TestCloseWaitsForRunsAndLetsNoneBegin(t *testing.T) {
+func TestCloseWaitsForRunsAndStartsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g flight.Group[string, int]
 		more := make(chan struct{})
@@ -204,7 +204,7 @@ func TestCloseWaitsForRunsAndLetsNoneBegin(t *testing.T) {
 		synctest.Wait()
 		close(more)
 		if got := <-joined; got != 1 {
-			t.Errorf("a caller who joined got %d", got)
+			t.Errorf("a caller that joined got %d", got)
 		}
 		if err := g.Close(t.Context()); err != nil {
 			t.Error(err)

@@ -9,7 +9,7 @@ import (
 )
 
 // The ports to choose from: below those that systems use for outgoing
-// connections (32768 and up on Linux, 49152 elsewhere). Port 0 would ask for one
+// connections (32768 and up on Linux, 49152 on others). Port 0 would take one
 // of those, which any connection may take before the program listens, or while
 // it is started again.
 const (

@@ -7,7 +7,7 @@ import (
 	"github.com/pforte/pforte/pkg/freeport"
 )
 
-func TestEachAddressIsFreeAndGivenOnce(t *testing.T) {
+func TestEachAddressIsFreeAndReturnedOnce(t *testing.T) {
 	addrs, err := freeport.Addrs(t.Context(), 50)
 	if err != nil || len(addrs) != 50 {
 		t.Fatalf("%d addresses, %v", len(addrs), err)

@@ -58,7 +58,7 @@ func TestALineOfATracedRequestNamesItsTrace(t *testing.T) {
 		want string
 	}{{ctx, tracing.ID(ctx)}, {context.Background(), ""}} {
 		out.Reset()
-		log.InfoContext(c.ctx, "asked")
+		log.InfoContext(c.ctx, "called")
 		var line struct {
 			Chain string
 			Node  struct {

@@ -165,10 +165,10 @@ func (s *Server) startGuard() {
 // answers reports whether this server takes commands, and not another one that has
 // its port. While it loads its data it answers PING with an error.
 func (s *Server) answers() bool {
-	if reply, err := s.Ask("PING"); err != nil || reply != "PONG" {
+	if reply, err := s.Do("PING"); err != nil || reply != "PONG" {
 		return false
 	}
-	info, err := s.Ask("INFO", "server")
+	info, err := s.Do("INFO", "server")
 	return err == nil && strings.Contains(info, fmt.Sprintf("\nprocess_id:%d\r", s.cmd.Process.Pid))
 }
 

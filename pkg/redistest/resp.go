@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// askWithin bounds one command.
-const askWithin = time.Second
+// commandTimeout bounds one command.
+const commandTimeout = time.Second
 
-// Ask sends one command whose words hold no spaces, and returns the reply: its
+// Do sends one command whose words hold no spaces, and returns the reply: its
 // text, or the texts of an array one a line. The reply of a server that refuses
 // is an error.
-func (s *Server) Ask(words ...string) (string, error) {
-	conn, err := (&net.Dialer{Timeout: askWithin}).DialContext(context.Background(), "tcp", s.Addr())
+func (s *Server) Do(words ...string) (string, error) {
+	conn, err := (&net.Dialer{Timeout: commandTimeout}).DialContext(context.Background(), "tcp", s.Addr())
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(askWithin)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(commandTimeout)); err != nil {
 		return "", err
 	}
 	if _, err := fmt.Fprint(conn, strings.Join(words, " ")+"\r\n"); err != nil {

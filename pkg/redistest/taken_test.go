@@ -9,7 +9,7 @@ func TestAServerWhosePortIsTakenIsNotMistakenForTheOneThatHasIt(t *testing.T) {
 		second.Kill()
 		t.Error("two servers on one port")
 	}
-	if reply, err := first.Ask("PING"); err != nil || reply != "PONG" {
+	if reply, err := first.Do("PING"); err != nil || reply != "PONG" {
 		t.Errorf("the first answers %q, %v", reply, err)
 	}
 }

@@ -42,7 +42,7 @@ func startCluster(t testing.TB, n int, args ...string) []*Server {
 	}
 	for _, node := range nodes {
 		eventually(t, "a node of the cluster knows the others", func() bool {
-			info, err := node.Ask("CLUSTER", "INFO")
+			info, err := node.Do("CLUSTER", "INFO")
 			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", n))
 		})
 	}
@@ -58,21 +58,21 @@ func StartClusterPair(t testing.TB, silent time.Duration) (addrs []string, first
 	replica := newNode(t, timeout...)
 	host, port := hostPort(replica.Addr())
 	nodes[0].must("CLUSTER", "MEET", host, port, replica.bus)
-	id, err := nodes[0].Ask("CLUSTER", "MYID")
+	id, err := nodes[0].Do("CLUSTER", "MYID")
 	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the replica follows", func() bool {
-		if _, err := replica.Ask("CLUSTER", "REPLICATE", id); err != nil {
+		if _, err := replica.Do("CLUSTER", "REPLICATE", id); err != nil {
 			return false
 		}
-		info, err := replica.Ask("INFO", "replication")
+		info, err := replica.Do("INFO", "replication")
 		return err == nil && strings.Contains(info, "master_link_status:up")
 	})
 	for _, node := range nodes {
 		addrs = append(addrs, node.Addr())
 		eventually(t, "a node knows the replica", func() bool {
-			known, err := node.Ask("CLUSTER", "REPLICAS", id)
+			known, err := node.Do("CLUSTER", "REPLICAS", id)
 			return err == nil && strings.Contains(known, ":"+port+"@")
 		})
 	}
@@ -100,7 +100,7 @@ func StartWatched(t testing.TB, silent time.Duration) *Watched {
 	host, port := hostPort(w.Master.Addr())
 	w.Replica = New(t, append(options, "--replicaof", host, port)...)
 	eventually(t, "the replica follows", func() bool {
-		info, err := w.Replica.Ask("INFO", "replication")
+		info, err := w.Replica.Do("INFO", "replication")
 		return err == nil && strings.Contains(info, "master_link_status:up")
 	})
 	for range 3 {
@@ -110,7 +110,7 @@ func StartWatched(t testing.TB, silent time.Duration) *Watched {
 	}
 	for _, sentinel := range w.sentinels {
 		eventually(t, "a Sentinel knows the replica and the others", func() bool {
-			known, err := sentinel.Ask("SENTINEL", "MASTER", Master)
+			known, err := sentinel.Do("SENTINEL", "MASTER", Master)
 			return err == nil && strings.Contains(known, "\nnum-slaves\n1\n") && strings.Contains(known, "\nnum-other-sentinels\n2\n")
 		})
 	}
@@ -121,7 +121,7 @@ func StartWatched(t testing.TB, silent time.Duration) *Watched {
 func (w *Watched) TakenOver() bool {
 	host, port := hostPort(w.Replica.Addr())
 	for _, sentinel := range w.sentinels {
-		if addr, err := sentinel.Ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", Master); err != nil || addr != host+"\n"+port {
+		if addr, err := sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", Master); err != nil || addr != host+"\n"+port {
 			return false
 		}
 	}
@@ -151,7 +151,7 @@ func hostPort(addr string) (host, port string) {
 
 func (s *Server) must(words ...string) {
 	s.t.Helper()
-	if _, err := s.Ask(words...); err != nil {
+	if _, err := s.Do(words...); err != nil {
 		s.t.Fatalf("%s: %v", strings.Join(words, " "), err)
 	}
 }

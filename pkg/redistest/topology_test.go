@@ -16,7 +16,7 @@ func TestTheNodesOfAClusterShareTheSlots(t *testing.T) {
 
 func TestSentinelsLetTheReplicaTakeOver(t *testing.T) {
 	w := redistest.StartWatched(t, time.Second)
-	if _, err := w.Master.Ask("SET", "k", "v"); err != nil {
+	if _, err := w.Master.Do("SET", "k", "v"); err != nil {
 		t.Fatal(err)
 	}
 	if w.TakenOver() {
@@ -28,17 +28,17 @@ func TestSentinelsLetTheReplicaTakeOver(t *testing.T) {
 			t.Fatal("not after 20 seconds")
 		}
 	}
-	if v, err := w.Replica.Ask("GET", "k"); err != nil || v != "v" {
+	if v, err := w.Replica.Do("GET", "k"); err != nil || v != "v" {
 		t.Errorf("the new master has %q, %v", v, err)
 	}
 }
 
 func TestARefusalIsAnError(t *testing.T) {
 	s := redistest.New(t)
-	if _, err := s.Ask("NOSUCH"); err == nil || !strings.HasPrefix(err.Error(), "ERR") {
+	if _, err := s.Do("NOSUCH"); err == nil || !strings.HasPrefix(err.Error(), "ERR") {
 		t.Errorf("got %v", err)
 	}
-	if missing, err := s.Ask("GET", "nothing"); err != nil || missing != "" {
+	if missing, err := s.Do("GET", "nothing"); err != nil || missing != "" {
 		t.Errorf("got %q, %v", missing, err)
 	}
 }

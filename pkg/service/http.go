@@ -22,8 +22,8 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// HTTP is what a service's API has in common with the other's. All fields but
-// those that say otherwise are required.
+// HTTP is what a service's API has in common with the other's. All fields
+// are required except where noted.
 type HTTP struct {
 	Log     *slog.Logger
 	Metrics *HTTPMetrics

@@ -47,7 +47,7 @@ func TestACommandHasOneWordOrTwo(t *testing.T) {
 	}
 }
 
-func TestExitCodesTellAFailureFromAWrongCommandLine(t *testing.T) {
+func TestExitCodesDistinguishAFailureFromAWrongCommandLine(t *testing.T) {
 	for line, want := range map[string]string{
 		"sell": "there is no such command", "user": "there is no such command", "words": "NAME is missing",
 		"words a b hunter2": "too many arguments", "words --short": "flag provided but not defined",

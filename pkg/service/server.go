@@ -46,7 +46,7 @@ func Serve(ctx context.Context, servers ...Server) error {
 	if err != nil {
 		return err
 	}
-	defer keepHeapRoom()()
+	defer keepHeapReserve()()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, len(servers))

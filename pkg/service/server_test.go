@@ -52,7 +52,7 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-func TestAStopLetsRequestsUnderWayFinish(t *testing.T) {
+func TestRequestsUnderWayFinishAfterAStop(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	addr, stop, end := start(t, 0, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(entered)

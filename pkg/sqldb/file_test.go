@@ -60,7 +60,7 @@ func TestTheFileOfAnotherProgramIsReadWhileItRunsAndAfter(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSQLiteFileIsToldSo(t *testing.T) {
+func TestAFileThatIsNotSQLiteIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	for _, content := range []string{"", "SQLite format 3\x00", "username,display_name\n", "SQLite format 3, but not: this text is long enough to be a header, and then some more of it to be sure"} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestTheReleaseBeforeOpensADatabaseThatANewerOneMigrated is what a roll-back
-// rests on: a migration only adds, and who does not know it leaves it alone.
+// rests on: a migration only adds, and a release that does not know it leaves it alone.
 func TestTheReleaseBeforeOpensADatabaseThatANewerOneMigrated(t *testing.T) {
 	const first, second = "-- +goose Up\nCREATE TABLE a (x TEXT NOT NULL);\n", "-- +goose Up\nALTER TABLE a ADD COLUMN y TEXT NOT NULL DEFAULT '';\n"
 	older, newer := fstest.MapFS{}, fstest.MapFS{}

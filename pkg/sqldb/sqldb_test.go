@@ -58,7 +58,7 @@ func TestTransactionsThatRaceLoseNothing(t *testing.T) {
 		}
 		all.Wait()
 		if got := count(t, db); got != 100 {
-			t.Errorf("100 increments gave %d", got)
+			t.Errorf("100 increments made %d", got)
 		}
 	})
 }
@@ -81,7 +81,7 @@ func TestAFailedTransactionLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestAUniqueViolationIsToldApart(t *testing.T) {
+func TestAUniqueViolationIsDistinguished(t *testing.T) {
 	onEveryBackend(t, func(t *testing.T, url string) {
 		db := open(t, url)
 		exec(t, db, "INSERT INTO things (name) VALUES (?)", "a")
@@ -160,7 +160,7 @@ func count(t *testing.T, db *sqldb.DB) (n int) {
 	return n
 }
 
-func TestADatabaseThatDoesNotAnswerIsToldApart(t *testing.T) {
+func TestADatabaseThatDoesNotAnswerIsDistinguished(t *testing.T) {
 	if _, err := sqldb.Open(context.Background(), "postgres://u:p@127.0.0.1:1/d", migrations()); !errors.Is(err, sqldb.ErrUnreachable) {
 		t.Errorf("got %v", err)
 	}

@@ -22,8 +22,8 @@ import (
 // scope names this package as the maker of the spans.
 const scope = "github.com/pforte/pforte/pkg/tracing"
 
-// Options is what a Tracer needs. All fields but those that say otherwise are
-// required.
+// Options is what a Tracer needs. All fields are required except where
+// noted.
 type Options struct {
 	Settings Settings
 	// Service and Version name the program.

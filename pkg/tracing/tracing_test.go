@@ -77,14 +77,14 @@ func TestARequestAndItsQuestionsAreOneTrace(t *testing.T) {
 	if len(spans) != 2 {
 		t.Fatalf("got %v", spans)
 	}
-	asked, served := spans[0], spans[1]
+	command, served := spans[0], spans[1]
 	if served.Name != "POST /v1/things/:id" || served.Trace != "0af7651916cd43dd8448eb211c80319c" || served.Parent != "b7ad6b7169203331" ||
 		served.Service != "auth" || served.Attributes["service.version"] != "1.2.3" || served.Attributes["request_id"] != "abc" || served.Failed || id != served.Trace {
 		t.Errorf("got %+v", served)
 	}
-	if asked.Name != "redis evalsha" || asked.Trace != served.Trace || asked.Parent != served.ID || !asked.Failed ||
-		asked.Attributes["error.type"] != "timeout" || asked.Attributes["chain"] != "base" {
-		t.Errorf("got %+v", asked)
+	if command.Name != "redis evalsha" || command.Trace != served.Trace || command.Parent != served.ID || !command.Failed ||
+		command.Attributes["error.type"] != "timeout" || command.Attributes["chain"] != "base" {
+		t.Errorf("got %+v", command)
 	}
 	if h := c.Headers()[0]; h.Get("X-Key") != "a b" || h.Get("Y") != "c" {
 		t.Errorf("sent %v", h)
@@ -109,7 +109,7 @@ func TestNoSpanHoldsWhatAClientSent(t *testing.T) {
 	}
 }
 
-func TestOnlyATrustedProxySaysWhichTraceARequestBelongsTo(t *testing.T) {
+func TestOnlyATrustedProxySetsTheTraceOfARequest(t *testing.T) {
 	c := tracingtest.New(t)
 	tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", c.URL+"/v1/traces"))
 	ctx, span := tracer.Request(request("Traceparent", remote), "POST", "/")
@@ -157,7 +157,7 @@ func TestOffMeansThatNothingRunsAndNothingIsAllocated(t *testing.T) {
 	}
 }
 
-func TestACollectorThatFailsDisturbsNobody(t *testing.T) {
+func TestAFailingCollectorDisturbsNoRequest(t *testing.T) {
 	c := tracingtest.New(t)
 	over := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))

@@ -31,7 +31,7 @@ func Encode(v any) (string, error) {
 
 // Decode reads a header value into v: ErrHeaderSize, ErrHeaderBase64 or a
 // *strictjson.Error. Members that v does not know are ignored, because the
-// protocol lets clients add some; the names it knows must match exactly and
+// protocol allows clients to add some; the names it knows must match exactly and
 // come once.
 func Decode(header string, v any) error {
 	if header == "" || len(header) > MaxHeader {

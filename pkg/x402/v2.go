@@ -8,7 +8,7 @@ const (
 	V2 = 2
 )
 
-// SchemeExact is the scheme that moves exactly the amount asked for.
+// SchemeExact is the scheme that moves exactly the required amount.
 const SchemeExact = "exact"
 
 // HTTP headers of version 2; each holds base64 of a JSON object (see Encode).

@@ -61,14 +61,14 @@ func TestAHeaderIsStandardBase64OfJSONWithExactNames(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatDoesNotSayIsNeitherYesNorNo(t *testing.T) {
+func TestAnAnswerWithoutAResultIsNeitherYesNorNo(t *testing.T) {
 	var settled x402.SettleResponse
 	var verified x402.VerifyResponse
 	if json.Unmarshal([]byte(`{}`), &settled) != nil || settled.Success != nil {
-		t.Error("an empty settle answer says something")
+		t.Error("an empty settle answer has a result")
 	}
 	if json.Unmarshal([]byte(`{}`), &verified) != nil || verified.IsValid != nil {
-		t.Error("an empty verify answer says something")
+		t.Error("an empty verify answer has a result")
 	}
 }
 
@@ -78,7 +78,7 @@ func TestChainIDs(t *testing.T) {
 	}
 	for _, bad := range []string{"", "8453", "eip155:", "eip155:08", "eip155:-1", "eip155:0x1", "solana:1", "eip155:" + strings.Repeat("9", 33)} {
 		if id, ok := x402.ChainID(bad); ok {
-			t.Errorf("%q gave %v", bad, id)
+			t.Errorf("%q returned %v", bad, id)
 		}
 	}
 	if name, ok := x402.V1Name("eip155:84532"); !ok || name != "base-sepolia" {

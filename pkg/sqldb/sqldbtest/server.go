@@ -91,7 +91,7 @@ func find() string {
 	return ""
 }
 
-// unprivileged lets root start Postgres, which refuses to run as root, as the
+// unprivileged makes root start Postgres, which refuses to run as root, as the
 // user postgres (or nobody), and makes that user the owner of the folder.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	attributes := &syscall.SysProcAttr{}

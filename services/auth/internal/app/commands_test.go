@@ -98,8 +98,8 @@ func TestWhatTheOperatorDoesReachesLiveSessionsAtOnce(t *testing.T) {
 	}
 	key, _, _ := strings.Cut(lines[1], " ")
 	mustOperate(t, environment, "", "sessions", "revoke", "otto", key)
-	first, _ := phone.ask(http.MethodGet, prefix+"/me", "")
-	second, _ := laptop.ask(http.MethodGet, prefix+"/me", "")
+	first, _ := phone.request(http.MethodGet, prefix+"/me", "")
+	second, _ := laptop.request(http.MethodGet, prefix+"/me", "")
 	if first+second != http.StatusOK+http.StatusUnauthorized {
 		t.Errorf("one of two sessions was ended: %d and %d", first, second)
 	}
@@ -164,7 +164,7 @@ func TestEveryCommandIsInTheHelp(t *testing.T) {
 	}
 }
 
-func TestAContainerCanAskForItsHealth(t *testing.T) {
+func TestAContainerCanCheckItsHealth(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t)
 	p := start(t, settings(t, server.Addr()))

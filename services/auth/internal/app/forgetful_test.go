@@ -30,7 +30,7 @@ func (p *program) remember(t *testing.T, id string) memory {
 	return m
 }
 
-// comesBack lets Redis forget everything since.
+// comesBack makes Redis forget everything since.
 func (m memory) comesBack() {
 	m.t.Helper()
 	for key, value := range m.values {
@@ -40,7 +40,7 @@ func (m memory) comesBack() {
 	}
 }
 
-// statuses are those of the routes that look at the session alone, each asked
+// statuses are those of the routes that look at the session alone, each requested
 // when Redis has just forgotten.
 func (b *browser) statuses(m memory) map[string]int {
 	got := map[string]int{}
@@ -48,7 +48,7 @@ func (b *browser) statuses(m memory) map[string]int {
 		"me": prefix + "/me", "users": prefix + "/users", "member": "/internal/forward-auth", "admin": "/internal/forward-auth?role=admin",
 	} {
 		m.comesBack()
-		got[name], _ = b.twin().ask(http.MethodGet, path, "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
+		got[name], _ = b.duplicate().request(http.MethodGet, path, "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
 	}
 	return got
 }

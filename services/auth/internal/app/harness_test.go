@@ -52,7 +52,7 @@ type program struct {
 	stop   context.CancelFunc
 	exited chan int
 	// patient makes browsers come back when the service is busy, as the answer
-	// asks them to, and logins after a 500 too.
+	// demands, and logins after a 500 too.
 	patient bool
 	// environment is what it was started with, firstUser the id of the first user
 	// that a test brings in.
@@ -154,8 +154,8 @@ func (p *program) browser() *browser {
 	return &browser{p: p, client: &http.Client{Jar: jar, Timeout: 2 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
 }
 
-// twin is another browser with the same cookies.
-func (b *browser) twin() *browser {
+// duplicate is another browser with the same cookies.
+func (b *browser) duplicate() *browser {
 	b.p.t.Helper()
 	t := b.p.browser()
 	at, err := url.Parse(b.p.main)
@@ -176,10 +176,10 @@ func (p *program) loggedIn(name, pass string) *browser {
 	return b
 }
 
-// ask sends a request and returns status and body; 0 when there was no answer.
-func (b *browser) ask(method, path, body string, headers ...string) (int, string) {
+// request sends a request and returns status and body; 0 when there was no answer.
+func (b *browser) request(method, path, body string, headers ...string) (int, string) {
 	for {
-		status, answer := b.askOnce(method, path, body, headers...)
+		status, answer := b.requestOnce(method, path, body, headers...)
 		if status != http.StatusServiceUnavailable || !b.p.patient {
 			return status, answer
 		}
@@ -187,7 +187,7 @@ func (b *browser) ask(method, path, body string, headers ...string) (int, string
 	}
 }
 
-func (b *browser) askOnce(method, path, body string, headers ...string) (int, string) {
+func (b *browser) requestOnce(method, path, body string, headers ...string) (int, string) {
 	r, err := http.NewRequestWithContext(context.Background(), method, b.p.main+path, strings.NewReader(body))
 	if err != nil {
 		b.p.t.Error(err)
@@ -210,7 +210,7 @@ func (b *browser) askOnce(method, path, body string, headers ...string) (int, st
 
 func (b *browser) want(status int, method, path, body string, headers ...string) string {
 	b.p.t.Helper()
-	got, answer := b.ask(method, path, body, headers...)
+	got, answer := b.request(method, path, body, headers...)
 	if got != status {
 		b.p.t.Fatalf("%s %s: got %d %s, want %d", method, path, got, answer, status)
 	}
@@ -225,12 +225,12 @@ func (b *browser) login(name, pass string) (int, string) {
 	if b.p.patient {
 		return b.steadily(http.MethodPost, prefix+"/login", string(body))
 	}
-	return b.ask(http.MethodPost, prefix+"/login", string(body))
+	return b.request(http.MethodPost, prefix+"/login", string(body))
 }
 
 const prefix = "/api/v1/auth"
 
-// get asks an address that is not the main one.
+// get requests an address that is not the main one.
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -278,7 +278,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// last gives the end of the log.
+// last returns the end of the log.
 func (b *buffer) last(n int) string {
 	log := b.String()
 	return log[max(0, len(log)-n):]

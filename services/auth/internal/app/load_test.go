@@ -17,13 +17,13 @@ func TestAnAuthenticatedRequestIsOneRoundTripToRedis(t *testing.T) {
 	p := start(t, settings(t, w.addr()))
 	b := p.loggedIn(adminName, adminPass)
 	for path, want := range map[string]int{"/internal/forward-auth?role=admin": http.StatusOK, prefix + "/me": http.StatusOK, prefix + "/users": http.StatusOK} {
-		ask := func() { b.want(want, http.MethodGet, path, "", "X-Forwarded-Method", "DELETE", "X-Forwarded-Uri", "/") }
-		ask() // Redis may not know the script yet
-		before := w.trips.Load()
+		request := func() { b.want(want, http.MethodGet, path, "", "X-Forwarded-Method", "DELETE", "X-Forwarded-Uri", "/") }
+		request() // Redis may not know the script yet
+		before := w.messages.Load()
 		for range 10 {
-			ask()
+			request()
 		}
-		if got := w.trips.Load() - before; got != 10 {
+		if got := w.messages.Load() - before; got != 10 {
 			t.Errorf("%s: 10 requests took %d messages to Redis", path, got)
 		}
 	}
@@ -32,12 +32,12 @@ func TestAnAuthenticatedRequestIsOneRoundTripToRedis(t *testing.T) {
 func TestAnAnonymousRequestDoesNotReachRedis(t *testing.T) {
 	w := newWire(t, redistest.Start(t))
 	p := start(t, settings(t, w.addr()))
-	before := w.trips.Load()
+	before := w.messages.Load()
 	for range 10 {
 		p.browser().want(http.StatusUnauthorized, http.MethodGet, prefix+"/me", "")
 		p.browser().want(http.StatusUnauthorized, http.MethodGet, prefix+"/me", "", "Cookie", "svc.sid=forged")
 	}
-	if got := w.trips.Load() - before; got != 0 {
+	if got := w.messages.Load() - before; got != 0 {
 		t.Errorf("%d messages to Redis", got)
 	}
 }

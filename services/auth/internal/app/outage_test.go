@@ -10,28 +10,28 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
-// patience is how long anybody may wait for an answer while a store is away: 5
+// maxWait is how long a client may wait for an answer while a store is away: 5
 // seconds, and what a test machine may need that is busy otherwise.
-const patience = 5*time.Second + 1500*time.Millisecond
+const maxWait = 5*time.Second + 1500*time.Millisecond
 
-// answers asks for everything that needs a store and tells the statuses by route.
-// None may take longer than patience.
+// answers requests everything that needs a store and returns the statuses by
+// route. None may take longer than maxWait.
 func (b *browser) answers(t *testing.T) map[string]int {
 	t.Helper()
 	got := map[string]int{}
-	for name, ask := range map[string]func() (int, string){
+	for name, request := range map[string]func() (int, string){
 		"login": func() (int, string) { return b.p.browser().login(adminName, adminPass) },
-		"me":    func() (int, string) { return b.ask(http.MethodGet, prefix+"/me", "") },
-		"users": func() (int, string) { return b.ask(http.MethodGet, prefix+"/users", "") },
+		"me":    func() (int, string) { return b.request(http.MethodGet, prefix+"/me", "") },
+		"users": func() (int, string) { return b.request(http.MethodGet, prefix+"/users", "") },
 		"forward": func() (int, string) {
-			return b.ask(http.MethodGet, "/internal/forward-auth", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
+			return b.request(http.MethodGet, "/internal/forward-auth", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
 		},
-		"health": func() (int, string) { return b.ask(http.MethodGet, "/health", "") },
+		"health": func() (int, string) { return b.request(http.MethodGet, "/health", "") },
 		"livez":  func() (int, string) { return get(t, b.p.admin+"/livez") },
 	} {
 		started := time.Now()
-		status, body := ask()
-		if took := time.Since(started); took > patience {
+		status, body := request()
+		if took := time.Since(started); took > maxWait {
 			t.Errorf("%s: %d after %s", name, status, took)
 		}
 		if status >= 400 && !strings.Contains(body, `"code":`) {
@@ -45,7 +45,7 @@ func (b *browser) answers(t *testing.T) map[string]int {
 // recovers waits until health is well again.
 func (b *browser) recovers(t *testing.T) {
 	t.Helper()
-	eventually(t, "it recovers", recovery, func() bool { s, _ := b.ask(http.MethodGet, "/health", ""); return s == http.StatusOK })
+	eventually(t, "it recovers", recovery, func() bool { s, _ := b.request(http.MethodGet, "/health", ""); return s == http.StatusOK })
 }
 
 func wantStatuses(t *testing.T, got map[string]int, want map[string]int) {
@@ -84,7 +84,7 @@ func TestWithoutRedisItFailsClosedAndRecovers(t *testing.T) {
 	}
 }
 
-// TestALoginDoesNotHangLongerWhenRedisStopsInItsMiddle lets Redis hang after the
+// TestALoginDoesNotHangLongerWhenRedisStopsInItsMiddle makes Redis hang after the
 // attempt was taken: neither the session nor the attempt that is to be given
 // back may add up to a hang of 5 seconds.
 func TestALoginDoesNotHangLongerWhenRedisStopsInItsMiddle(t *testing.T) {
@@ -93,10 +93,10 @@ func TestALoginDoesNotHangLongerWhenRedisStopsInItsMiddle(t *testing.T) {
 	p := start(t, settings(t, w.addr()))
 	p.loggedIn(adminName, adminPass)
 	for after := range int64(4) {
-		w.hangAt.Store(w.trips.Load() + after + 1)
+		w.hangAt.Store(w.messages.Load() + after + 1)
 		started := time.Now()
 		status, body := p.browser().login(adminName, adminPass)
-		if took := time.Since(started); status != http.StatusInternalServerError && after < 3 || took > patience {
+		if took := time.Since(started); status != http.StatusInternalServerError && after < 3 || took > maxWait {
 			t.Errorf("after %d messages: %d after %s: %s", after, status, took, body)
 		}
 		w.hangAt.Store(0)
@@ -146,12 +146,12 @@ func TestAtStartItWaitsForRedisAndLogsIt(t *testing.T) {
 	server := redistest.New(t)
 	server.Kill()
 	p, ready := launch(t, settings(t, server.Addr()))
-	eventually(t, "it says what it waits for", 10*time.Second, func() bool { return strings.Contains(p.log.String(), "waiting for Redis") })
+	eventually(t, "it logs what it waits for", 10*time.Second, func() bool { return strings.Contains(p.log.String(), "waiting for Redis") })
 	server.Restart()
 	<-ready
 	p.loggedIn(adminName, adminPass)
 	if !strings.Contains(p.log.String(), "reached Redis") {
-		t.Error("it does not say that the waiting is over")
+		t.Error("it does not log that the waiting is over")
 	}
 }
 
@@ -167,7 +167,7 @@ func TestAtStartItWaitsForPostgresAndAnswers503MeanWhile(t *testing.T) {
 	w.sever()
 	main, admin := freeAddr(t), freeAddr(t)
 	p, ready := launch(t, settings(t, redistest.Start(t), "DATABASE_URL", before+"@"+w.addr()+"/"+database, "ADDR", main, "ADMIN_ADDR", admin))
-	eventually(t, "it says what it waits for", 10*time.Second, func() bool { return strings.Contains(p.log.String(), "waiting for the database") })
+	eventually(t, "it logs what it waits for", 10*time.Second, func() bool { return strings.Contains(p.log.String(), "waiting for the database") })
 	if status, body := get(t, "http://"+main+"/health"); status != http.StatusServiceUnavailable || !strings.Contains(body, `"code":503`) {
 		t.Errorf("health: %d %s", status, body)
 	}
@@ -200,10 +200,10 @@ func TestARevocationOutlivesTheProcess(t *testing.T) {
 	b := first.loggedIn(adminName, adminPass)
 	server.Pause()
 	if code, out := operate(t, environment, "yet another password\n", "user", "passwd", adminName); code != 1 || !strings.Contains(out, "session revocation pending") {
-		t.Errorf("the operator is told %d %s", code, out)
+		t.Errorf("the command returned %d %s", code, out)
 	}
 	first.exit()
 	server.Resume()
 	b.p = start(t, environment)
-	eventually(t, "the session is over", recovery, func() bool { s, _ := b.ask(http.MethodGet, prefix+"/me", ""); return s == http.StatusUnauthorized })
+	eventually(t, "the session is over", recovery, func() bool { s, _ := b.request(http.MethodGet, prefix+"/me", ""); return s == http.StatusUnauthorized })
 }

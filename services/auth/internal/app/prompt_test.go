@@ -19,7 +19,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/app"
 )
 
-// terminal gives both ends of a pseudo terminal: the person's and the program's.
+// terminal returns both ends of a pseudo terminal: the user's and the program's.
 func terminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -42,8 +42,8 @@ func terminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// typing runs "auth user add NAME" at a terminal where somebody answers each
-// question, and returns the exit code, what was asked and what the screen shows
+// typing runs "auth user add NAME" at a terminal where the user answers each
+// question, and returns the exit code, the output and what the screen shows
 // of the typing.
 func typing(t *testing.T, environment map[string]string, name string, answers ...string) (code int, asked, shown string) {
 	t.Helper()
@@ -64,7 +64,7 @@ func typing(t *testing.T, environment map[string]string, name string, answers ..
 			t.Fatalf("%q: %v", question, err)
 		}
 		asked += question
-		time.Sleep(200 * time.Millisecond) // a person is slower than the terminal is switched
+		time.Sleep(200 * time.Millisecond) // a user is slower than the terminal is switched
 		if _, err := io.WriteString(person, a+"\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func typing(t *testing.T, environment map[string]string, name string, answers ..
 	}
 	code = <-exited
 	_ = program.Close()
-	echo, _ := io.ReadAll(person) // ends with an error, because nobody holds the other end
+	echo, _ := io.ReadAll(person) // ends with an error, because the other end is closed
 	return code, asked + string(rest), string(echo)
 }
 

@@ -91,7 +91,7 @@ func ofTwoPasswordChangesAtOnceOneSucceeds(t *testing.T, p *program, admin *brow
 			winner, loser = loser, winner
 		}
 		if statuses[winner] != http.StatusOK && slices.Contains(statuses[i:i+2], unknown) {
-			t.Logf("%s: got %d and %d, which does not tell who won", names[i/2], statuses[i], statuses[i+1])
+			t.Logf("%s: got %d and %d, which does not show the winner", names[i/2], statuses[i], statuses[i+1])
 			continue
 		}
 		if statuses[winner] != http.StatusOK || statuses[loser] != http.StatusUnauthorized && statuses[loser] != unknown {
@@ -101,7 +101,7 @@ func ofTwoPasswordChangesAtOnceOneSucceeds(t *testing.T, p *program, admin *brow
 			t.Errorf("%s: the winner's session lives: %t, the loser's: %t", names[i/2], browsers[winner].usable(), browsers[loser].usable())
 		}
 		if status, _ := p.browser().login(names[i/2], newPass+strconv.Itoa(winner)); status != http.StatusOK {
-			t.Errorf("%s: the winner's password gives %d", names[i/2], status)
+			t.Errorf("%s: the status %d with the winner's password", names[i/2], status)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func ofTwoAdminsWhoDeleteEachOtherOneRemains(t *testing.T, p *program, admin *br
 	browsers := p.allLoggedIn(many, func(i int) string { return names[i] })
 	statuses := make([]int, many)
 	atOnce(many, func(i int) {
-		statuses[i], _ = browsers[i].ask(http.MethodDelete, prefix+"/users/"+ids[i^1], "")
+		statuses[i], _ = browsers[i].request(http.MethodDelete, prefix+"/users/"+ids[i^1], "")
 	})
 	for i := 0; i < many; i += 2 {
 		winner, loser := i, i+1
@@ -150,7 +150,7 @@ func TestAdminsThatDeleteEachOtherLeaveOne(t *testing.T) {
 		atOnce(many*2, func(i int) {
 			by, whom := i%(n+1), (i/(n+1)+i+1)%(n+1)
 			if by != whom {
-				_, _ = browsers[by].ask(http.MethodDelete, prefix+"/users/"+ids[whom], "")
+				_, _ = browsers[by].request(http.MethodDelete, prefix+"/users/"+ids[whom], "")
 			}
 		})
 		left := 0
@@ -161,7 +161,7 @@ func TestAdminsThatDeleteEachOtherLeaveOne(t *testing.T) {
 			}
 		}
 		if left == 0 {
-			t.Error("nobody is left to administer")
+			t.Error("no admin is left")
 		}
 	})
 }
@@ -169,11 +169,11 @@ func TestAdminsThatDeleteEachOtherLeaveOne(t *testing.T) {
 func ofManyCreationsOfOneUsernameOneSucceeds(t *testing.T, _ *program, admin *browser) {
 	statuses := make([]int, many)
 	atOnce(many, func(i int) {
-		name := "twin"
+		name := "same"
 		if i%2 == 1 {
-			name = "TWIN"
+			name = "SAME"
 		}
-		statuses[i], _ = admin.ask(http.MethodPost, prefix+"/users", fmt.Sprintf(`{"username":%q,"display_name":"x","password":%q}`, name, oldPass))
+		statuses[i], _ = admin.request(http.MethodPost, prefix+"/users", fmt.Sprintf(`{"username":%q,"display_name":"x","password":%q}`, name, oldPass))
 	})
 	if got := count(statuses); got[http.StatusCreated] != 1 || got[http.StatusConflict] != many-1 {
 		t.Errorf("got %v", got)
@@ -185,7 +185,7 @@ func noRequestUnderWayBringsALoggedOutSessionBack(t *testing.T, p *program, admi
 	browsers := p.allLoggedIn(many, func(i int) string { return names[i] })
 	thieves := make([]*browser, many)
 	for i, b := range browsers {
-		thieves[i] = b.twin()
+		thieves[i] = b.duplicate()
 	}
 	atOnce(3*many, func(i int) {
 		switch b, thief := browsers[i/3], thieves[i/3]; i % 3 {
@@ -196,7 +196,7 @@ func noRequestUnderWayBringsALoggedOutSessionBack(t *testing.T, p *program, admi
 				t.Errorf("me: %d %s", status, body)
 			}
 		default:
-			_, _ = thief.ask(http.MethodGet, "/internal/forward-auth", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
+			_, _ = thief.request(http.MethodGet, "/internal/forward-auth", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
 		}
 	})
 	for i := range browsers {

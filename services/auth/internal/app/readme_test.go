@@ -19,14 +19,14 @@ import (
 var update = flag.Bool("update", false, "write the table of settings into the README")
 
 const (
-	room   = "../.." // services/auth
+	module = "../.." // services/auth
 	begin  = "<!-- settings -->\n"
 	ending = "<!-- end -->"
 )
 
 func readme(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(room, "README.md"))
+	text, err := os.ReadFile(filepath.Join(module, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestTheREADMEListsTheSettingsAsTheyAre(t *testing.T) {
 	}
 	want := pkgconfig.Table[config.Config]()
 	if *update {
-		if err := os.WriteFile(filepath.Join(room, "README.md"), []byte(before+begin+want+ending+after), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(module, "README.md"), []byte(before+begin+want+ending+after), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -54,7 +54,7 @@ func TestTheREADMEListsTheSettingsAsTheyAre(t *testing.T) {
 
 func TestThePageOfMetricsListsEveryOneOfOurs(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(room, "../../deploy/docs/metrics.md"))
+	page, err := os.ReadFile(filepath.Join(module, "../../deploy/docs/metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,13 +65,13 @@ func TestThePageOfMetricsListsEveryOneOfOurs(t *testing.T) {
 	for _, name := range regexp.MustCompile(`(?m)^# TYPE (auth_\w+ \w+)$`).FindAllStringSubmatch(metrics, -1) {
 		there = append(there, name[1])
 	}
-	var told []string
+	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(auth_\\w+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(page), -1) {
-		told = append(told, row[1]+" "+row[2])
+		listed = append(listed, row[1]+" "+row[2])
 	}
-	slices.Sort(told)
-	if diff := cmp.Diff(told, there); diff != "" {
-		t.Errorf("the page tells (-), the service has (+): %s", diff)
+	slices.Sort(listed)
+	if diff := cmp.Diff(listed, there); diff != "" {
+		t.Errorf("the page lists (-), the service has (+): %s", diff)
 	}
 }
 

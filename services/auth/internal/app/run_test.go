@@ -238,7 +238,7 @@ func TestTheEarlierVariantNeedsNoSecret(t *testing.T) {
 	p := start(t, environment)
 	b := p.loggedIn(adminName, adminPass)
 	if !strings.Contains(p.log.String(), "SESSION_SECRET is not set") {
-		t.Error("nobody is told that sessions end with the process")
+		t.Error("no log line about sessions that end with the process")
 	}
 	p.exit()
 	b.p = start(t, environment)

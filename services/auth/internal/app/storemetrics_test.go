@@ -31,7 +31,7 @@ func TestMetricsCountSessionsAndReportWhetherStoresAnswer(t *testing.T) {
 		}
 	}
 	redis.Kill()
-	eventually(t, "Redis is told to be away", 10*time.Second, func() bool {
+	eventually(t, "Redis is reported as down", 10*time.Second, func() bool {
 		return holds(`auth_store_up{store="redis"} 0`+"\n") && holds(`auth_redis_command_duration_seconds_count{command="ping",outcome="error"} `)
 	})
 }

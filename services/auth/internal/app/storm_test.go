@@ -23,7 +23,7 @@ const (
 	newPass = "the new password"
 )
 
-// eachDatabase runs a test on real Redis and each database, with room for a
+// eachDatabase runs a test on real Redis and each database, with slots for a
 // storm of logins.
 func eachDatabase(t *testing.T, test func(t *testing.T, p *program)) {
 	t.Helper()
@@ -90,7 +90,7 @@ func (b *browser) users(n int, role string) (names []string, ids []string) {
 	return names, ids
 }
 
-// allLoggedIn gives n browsers that are logged in under the names.
+// allLoggedIn returns n browsers that are logged in under the names.
 func (p *program) allLoggedIn(n int, name func(int) string) []*browser {
 	p.t.Helper()
 	browsers := make([]*browser, n)
@@ -106,29 +106,29 @@ func (p *program) allLoggedIn(n int, name func(int) string) []*browser {
 	return browsers
 }
 
-// usable tells whether any route accepts the browser's session.
+// usable reports whether any route accepts the browser's session.
 func (b *browser) usable() bool {
 	for _, path := range []string{"/me", "/users"} {
-		if status, _ := b.ask(http.MethodGet, prefix+path, ""); status != http.StatusUnauthorized {
+		if status, _ := b.request(http.MethodGet, prefix+path, ""); status != http.StatusUnauthorized {
 			return true
 		}
 	}
-	status, _ := b.ask(http.MethodGet, "/internal/forward-auth", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
+	status, _ := b.request(http.MethodGet, "/internal/forward-auth", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
 	return status != http.StatusUnauthorized
 }
 
-// steadily asks until the answer is not 500, which a machine gives that is too
+// steadily requests until the answer is not 500, which comes from a machine too
 // busy for the service's bounds: Redis has 2 seconds for a command.
 func (b *browser) steadily(method, path, body string) (status int, answer string) {
 	status, answer, _ = b.repeatedly(method, path, body)
 	return status, answer
 }
 
-// repeatedly is steadily, and tells whether it had to ask again. Then what was
-// asked for may have been done the first time.
+// repeatedly is steadily, and reports whether it had to send it again. Then the
+// change may have been done the first time.
 func (b *browser) repeatedly(method, path, body string) (status int, answer string, again bool) {
 	for range 50 {
-		if status, answer = b.ask(method, path, body); status != http.StatusInternalServerError {
+		if status, answer = b.request(method, path, body); status != http.StatusInternalServerError {
 			break
 		}
 		again = true
@@ -138,7 +138,7 @@ func (b *browser) repeatedly(method, path, body string) (status int, answer stri
 }
 
 // unknown stands for a status: the change was made or refused, but on a machine
-// too busy to say which.
+// too busy to report which.
 const unknown = 0
 
 // change changes the password and returns the status.
@@ -150,7 +150,7 @@ func (b *browser) change(current, replacement string) int {
 	return status
 }
 
-// logout logs out. 401 after a failure says that it was done.
+// logout logs out. 401 after a failure means that it was done.
 func (b *browser) logout() {
 	b.p.t.Helper()
 	if status, body, again := b.repeatedly(http.MethodPost, prefix+"/logout", ""); status != http.StatusOK && (!again || status != http.StatusUnauthorized) {
@@ -158,7 +158,7 @@ func (b *browser) logout() {
 	}
 }
 
-// delete deletes a user. 404 says that it was done, but could not be answered.
+// delete deletes a user. 404 means that it was done, but could not be answered.
 func (b *browser) delete(id string) {
 	b.p.t.Helper()
 	if status, body := b.steadily(http.MethodDelete, prefix+"/users/"+id, ""); status != http.StatusOK && status != http.StatusNotFound {

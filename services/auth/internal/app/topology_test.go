@@ -47,12 +47,12 @@ func TestItSurvivesAFailoverOfACluster(t *testing.T) {
 }
 
 // answersAgain waits until the sessions and logins of a program whose Redis died
-// are served again, and tells how long it took.
+// are served again, and reports how long it took.
 func answersAgain(t *testing.T, p *program, b *browser) {
 	t.Helper()
 	killed := time.Now()
 	eventually(t, "the replica has taken over", 60*time.Second, func() bool {
-		status, body := b.ask(http.MethodGet, prefix+"/me", "")
+		status, body := b.request(http.MethodGet, prefix+"/me", "")
 		if status != http.StatusOK && status != http.StatusInternalServerError {
 			t.Fatalf("during the failover: %d %s", status, body)
 		}
@@ -100,7 +100,7 @@ func TestARestartOfRedisUnderLoadEndsNoSession(t *testing.T) {
 					return
 				default:
 				}
-				switch status, body := b.ask(http.MethodGet, prefix+"/me", ""); status {
+				switch status, body := b.request(http.MethodGet, prefix+"/me", ""); status {
 				case http.StatusOK:
 					answered.Add(1)
 				case http.StatusInternalServerError:

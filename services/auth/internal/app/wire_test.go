@@ -14,9 +14,9 @@ type wire struct {
 	t      *testing.T
 	target string
 	listen net.Listener
-	// trips counts the messages to the store; from the hangAt-th on, unless that
+	// messages counts the messages to the store; from the hangAt-th on, unless that
 	// is zero, the wire hangs.
-	trips, hangAt atomic.Int64
+	messages, hangAt atomic.Int64
 	// delay, in nanoseconds, is how long each message takes.
 	delay atomic.Int64
 
@@ -42,13 +42,13 @@ func newWire(t *testing.T, target string) *wire {
 
 func (w *wire) addr() string { return w.listen.Addr().String() }
 
-// hang lets bytes pass no more, while connections stay.
+// hang holds back all bytes, while connections stay.
 func (w *wire) hang() { w.set(true, false) }
 
 // sever closes all connections and every new one.
 func (w *wire) sever() { w.set(false, true) }
 
-// mend lets everything pass again.
+// mend passes everything on again.
 func (w *wire) mend() { w.set(false, false) }
 
 func (w *wire) set(hanging, cut bool) {
@@ -85,7 +85,7 @@ func (w *wire) connect(client net.Conn) {
 	}
 	go w.copy(client, server, func() {})
 	w.copy(server, client, func() {
-		if n, at := w.trips.Add(1), w.hangAt.Load(); at > 0 && n >= at {
+		if n, at := w.messages.Add(1), w.hangAt.Load(); at > 0 && n >= at {
 			w.hang()
 		}
 		time.Sleep(time.Duration(w.delay.Load()))

@@ -88,10 +88,10 @@ func TestWrongCurrentPasswordsAreLimitedByUserInABucketOfTheirOwn(t *testing.T) 
 	for _, remaining := range []string{"4", "3", "2", "1", "0"} {
 		wantLimit(t, b.changePassword("wrong", newPass).want(http.StatusUnauthorized), "5;w=60", "5", remaining, "60", "")
 	}
-	elsewhere := h.browser()
-	elsewhere.addr = "203.0.113.5:1"
-	elsewhere.login("otto", userPass).want(http.StatusOK)
-	wantLimit(t, elsewhere.changePassword(userPass, newPass).want(http.StatusTooManyRequests), "5;w=60", "5", "0", "60", "60")
+	other := h.browser()
+	other.addr = "203.0.113.5:1"
+	other.login("otto", userPass).want(http.StatusOK)
+	wantLimit(t, other.changePassword(userPass, newPass).want(http.StatusTooManyRequests), "5;w=60", "5", "0", "60", "60")
 	h.browser().login("otto", userPass).want(http.StatusOK) // the login's bucket is untouched
 	h.anna().changePassword(adminPass, newPass).want(http.StatusOK)
 	h.clock.advance(time.Minute)

@@ -104,7 +104,7 @@ func TestForwardAuthRefusesAWebSocketThatAForeignPageOpens(t *testing.T) {
 	} {
 		b.forward("GET", "", "Upgrade", "websocket", "X-Forwarded-Proto", c.scheme, "X-Forwarded-Host", c.host, "Origin", c.origin).want(http.StatusOK)
 	}
-	// What was asked?
+	// Without the scheme or the host the origin cannot be compared.
 	b.forward("GET", "", "Upgrade", "websocket", "X-Forwarded-Proto", "https", "Origin", "https://home.example").want(http.StatusForbidden)
 	b.forward("GET", "", "Upgrade", "websocket", "X-Forwarded-Host", "home.example", "Origin", "https://home.example").want(http.StatusForbidden)
 	b.forward("GET", "", "X-Forwarded-Host", "home.example", "Origin", "https://evil.example").want(http.StatusOK)

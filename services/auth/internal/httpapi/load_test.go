@@ -76,9 +76,9 @@ func TestAStormOfLoginsFromOneNetworkDoesNotKeepOthersOut(t *testing.T) {
 			}
 			defer storm.Wait()
 			<-refused // the queue is full
-			elsewhere := h.fastBrowser()
-			elsewhere.addr = "203.0.113.5:1234"
-			elsewhere.login("anna", adminPass).want(http.StatusOK)
+			other := h.fastBrowser()
+			other.addr = "203.0.113.5:1234"
+			other.login("anna", adminPass).want(http.StatusOK)
 		})
 	}
 }

@@ -57,14 +57,14 @@ func TestAFullQueueRefusesAtOnce(t *testing.T) {
 	}
 	done()
 	if err := <-waiting; !errors.Is(err, password.ErrMismatch) {
-		t.Errorf("who waited: %v", err)
+		t.Errorf("the waiting caller: %v", err)
 	}
 	if stats := h.Stats(); stats != (password.Stats{Refused: 2}) {
 		t.Errorf("stats afterwards %+v", stats)
 	}
 }
 
-func TestAStormFromOneNetworkLeavesRoomForOthers(t *testing.T) {
+func TestAStormFromOneNetworkLeavesSlotsForOthers(t *testing.T) {
 	const queue = 8
 	h, done := busy(t, queue)
 	ended := make(chan string, 2*queue)
@@ -121,7 +121,7 @@ func TestAsManyNetworksAsPlacesRefuseOneMore(t *testing.T) {
 	}
 }
 
-func TestWhoeverHangsUpLeavesTheQueue(t *testing.T) {
+func TestACallerThatHangsUpLeavesTheQueue(t *testing.T) {
 	h, done := busy(t, 1)
 	ctx, hangUp := context.WithCancel(t.Context())
 	waiting := make(chan error, 1)

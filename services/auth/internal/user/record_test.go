@@ -53,10 +53,10 @@ func FuzzParseCreatedAt(f *testing.F) {
 			return
 		}
 		if got.Nanosecond() != 0 || got.Location() != time.UTC {
-			t.Errorf("%q gave %v", text, got)
+			t.Errorf("%q returned %v", text, got)
 		}
 		if again, err := user.ParseCreatedAt(got.Format(time.RFC3339)); err != nil || !again.Equal(got) {
-			t.Errorf("%q gave %v, and that %v, %v", text, got, again, err)
+			t.Errorf("%q returned %v, and that %v, %v", text, got, again, err)
 		}
 	})
 }

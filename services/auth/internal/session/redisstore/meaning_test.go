@@ -25,7 +25,7 @@ func testMeaning(t *testing.T, open opener) {
 		"all sessions of a user are revoked":                   revokeAll,
 		"all sessions of a user but one are revoked":           revokeOthers,
 		"a role changes in all sessions of a user":             setRole,
-		"the session used longest ago makes room":              makesRoom,
+		"the session used longest ago is removed":              removesOldest,
 		"a CSRF token is added only where there is none":       addCSRF,
 		"the sessions of a user are listed, last used first":   list,
 		"a sweep forgets expired sessions and no other":        sweep,
@@ -270,8 +270,8 @@ func sweep(s *suite) {
 	}
 }
 
-// makesRoom fills a user's sessions, uses all but two of them, and makes more.
-func makesRoom(s *suite) {
+// removesOldest fills a user's sessions, uses all but two of them, and makes more.
+func removesOldest(s *suite) {
 	stranger := s.create(43, day)
 	var made []session.Session
 	for range session.MaxPerUser {

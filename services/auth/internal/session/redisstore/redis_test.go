@@ -90,13 +90,13 @@ func TestLoadIsOneRoundTrip(t *testing.T) {
 		}
 	}
 	load() // Redis learns the script
-	trips := &counter{}
-	client.AddHook(trips)
+	roundTrips := &counter{}
+	client.AddHook(roundTrips)
 	for range 10 {
 		load()
 	}
-	if trips.n != 10 {
-		t.Errorf("%d round trips for 10 loads", trips.n)
+	if roundTrips.n != 10 {
+		t.Errorf("%d round trips for 10 loads", roundTrips.n)
 	}
 }
 

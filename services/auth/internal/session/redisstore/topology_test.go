@@ -98,7 +98,7 @@ func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
 	store := redisstore.New(one, "svc")
 	answersAgain(t, store)
 	t.Run("after", func(t *testing.T) { runBoth(t, open) })
-	if _, err := w.Replica.Ask("PING"); err != nil {
+	if _, err := w.Replica.Do("PING"); err != nil {
 		t.Error(err)
 	}
 }
@@ -227,7 +227,7 @@ func TestAMasterThatIsCutOffRefusesSessions(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartWatched(t, time.Minute)
 	for _, setting := range [][2]string{{"min-replicas-to-write", "1"}, {"min-replicas-max-lag", "2"}} {
-		if _, err := w.Master.Ask("CONFIG", "SET", setting[0], setting[1]); err != nil {
+		if _, err := w.Master.Do("CONFIG", "SET", setting[0], setting[1]); err != nil {
 			t.Fatal(err)
 		}
 	}

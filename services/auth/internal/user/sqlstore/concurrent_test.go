@@ -152,7 +152,7 @@ func readMany(s *suite) {
 			}
 			want := people[i%4]
 			if got, err := store.ByID(ctx, want.ID); err != nil || got.Username != want.Username {
-				return fmt.Errorf("asked for %s and got %q, %w", want.Username, got.Username, err)
+				return fmt.Errorf("looked up %s, got %q, %w", want.Username, got.Username, err)
 			}
 			return nil
 		})

@@ -14,7 +14,7 @@ func imported(s *suite) {
 	root := s.create("root", user.Admin)
 	created := time.Date(2019, 5, 4, 3, 2, 1, 0, time.UTC)
 	given := []user.User{
-		{New: person("nobody", user.Member)},
+		{New: person("zoe", user.Member)},
 		{ID: 7, New: person("anna", user.Admin), CreatedAt: created.In(time.FixedZone("CET", 3600))},
 		{ID: 3, New: person("ben", user.Member)},
 	}
@@ -25,9 +25,9 @@ func imported(s *suite) {
 	s.same(s.get(root.ID), root)
 	s.same(unstamped(s.get(7)), user.User{ID: 7, New: given[1].New, CreatedAt: created})
 	s.same(unstamped(s.get(3)), user.User{ID: 3, New: given[2].New, CreatedAt: now})
-	nobody, err := s.store.ByUsername(s.Context(), "nobody")
+	zoe, err := s.store.ByUsername(s.Context(), "zoe")
 	s.ok(err)
-	s.same(unstamped(nobody), user.User{ID: 8, New: given[0].New, CreatedAt: now})
+	s.same(unstamped(zoe), user.User{ID: 8, New: given[0].New, CreatedAt: now})
 
 	s.same(len(s.pending(before)), 0)
 	s.same(s.pending(s.now().Add(time.Hour)), revocations)

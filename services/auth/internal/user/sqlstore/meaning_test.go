@@ -12,7 +12,7 @@ func testMeaning(t *testing.T, open opener) {
 	tests := map[string]func(*suite){
 		"a created user is found by id and by name as it was given":    found,
 		"any text is kept as it is":                                    verbatim,
-		"any string may be asked for as a name":                        anyName,
+		"any string may be looked up as a name":                        anyName,
 		"a username is unique in any letter case":                      unique,
 		"an id is never given again":                                   idsGrow,
 		"only the first user is created as the first":                  first,
@@ -29,7 +29,7 @@ func testMeaning(t *testing.T, open opener) {
 		"a change that is refused leaves no revocation":                refusedChange,
 		"what is unknown is not found":                                 unknown,
 		"pending revocations come in portions and all of them come":    portions,
-		"a cancelled deletion is either done or said to have failed":   cancelled,
+		"a cancelled deletion is either done or reported as failed":    cancelled,
 		"imported users keep what they had":                            imported,
 		"ids go on above the imported ones":                            idsAfterImport,
 		"an import is all or nothing":                                  importConflict,

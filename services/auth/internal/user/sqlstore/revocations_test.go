@@ -83,7 +83,7 @@ func cancelled(s *suite) {
 	_, err := s.store.Delete(ctx, u.ID, root.ID)
 	_, lookup := s.store.ByID(s.Context(), u.ID)
 	if deleted := errors.Is(lookup, user.ErrNotFound); deleted != (err == nil) {
-		s.Fatalf("delete said %v, and then the look-up said %v", err, lookup)
+		s.Fatalf("delete returned %v, and then the look-up returned %v", err, lookup)
 	}
 }
 
