@@ -51,9 +51,9 @@ func TestTheReadmeHasEverySetting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\| (.*?) \\|").FindAllStringSubmatch(string(readme), -1) {
-		told = append(told, row[1]+":"+strings.Trim(row[2], "`"))
+		listed = append(listed, row[1]+":"+strings.Trim(row[2], "`"))
 	}
 	var taken []string
 	for _, match := range regexp.MustCompile(`\{\$([A-Z_]+):?([^}]*)\}`).FindAllStringSubmatch(configuration, -1) {
@@ -66,8 +66,8 @@ func TestTheReadmeHasEverySetting(t *testing.T) {
 		}
 	}
 	slices.Sort(taken)
-	slices.Sort(told)
-	if taken = slices.Compact(taken); !slices.Equal(taken, told) {
-		t.Errorf("the Caddyfile has\n%s\nthe README lists\n%s", strings.Join(taken, "\n"), strings.Join(told, "\n"))
+	slices.Sort(listed)
+	if taken = slices.Compact(taken); !slices.Equal(taken, listed) {
+		t.Errorf("the Caddyfile has\n%s\nthe README lists\n%s", strings.Join(taken, "\n"), strings.Join(listed, "\n"))
 	}
 }

@@ -15,11 +15,11 @@ func TestAServiceThatIsAwayIsABadGateway(t *testing.T) {
 	h := openSite(t, nil)
 	h.verifier.Close()
 	h.app.Close()
-	english(t, h.ask(t, "POST", "/v1/verify/chain-transaction", "{}"), 502, "service_unavailable", true)
-	english(t, h.ask(t, "GET", "/.well-known/receipt-signing-key.json", ""), 502, "service_unavailable", true)
-	german(t, h.ask(t, "GET", "/api/v1/lists", "", "Cookie", "svc.sid=member"), 502)
+	english(t, h.request(t, "POST", "/v1/verify/chain-transaction", "{}"), 502, "service_unavailable", true)
+	english(t, h.request(t, "GET", "/.well-known/receipt-signing-key.json", ""), 502, "service_unavailable", true)
+	german(t, h.request(t, "GET", "/api/v1/lists", "", "Cookie", "svc.sid=member"), 502)
 	h.auth.Close()
-	german(t, h.ask(t, "POST", "/api/v1/auth/login", "{}"), 502)
+	german(t, h.request(t, "POST", "/api/v1/auth/login", "{}"), 502)
 }
 
 func TestAServiceThatHangsIsAGatewayTimeout(t *testing.T) {
@@ -31,20 +31,20 @@ func TestAServiceThatHangsIsAGatewayTimeout(t *testing.T) {
 	h := openSite(t, map[string]string{
 		"AUTH_UPSTREAM": auth.addr(), "VERIFIER_UPSTREAM": verifier.addr(), "AUTH_TIMEOUT": "300ms", "VERIFIER_TIMEOUT": "300ms",
 	})
-	german(t, h.ask(t, "POST", "/api/v1/auth/login", "{}"), 504)
-	german(t, h.ask(t, "GET", "/api/v1/lists", ""), 504)
-	english(t, h.ask(t, "POST", "/v1/verify/chain-transaction", "{}"), 504, "service_timeout", true)
-	if n := len(verifier.asked()); n != 1 {
+	german(t, h.request(t, "POST", "/api/v1/auth/login", "{}"), 504)
+	german(t, h.request(t, "GET", "/api/v1/lists", ""), 504)
+	english(t, h.request(t, "POST", "/v1/verify/chain-transaction", "{}"), 504, "service_timeout", true)
+	if n := len(verifier.received()); n != 1 {
 		t.Errorf("a paid call was sent %d times", n)
 	}
 }
 
-func TestAServiceThatHangsUpIsABadGatewayAndIsNotAskedTwice(t *testing.T) {
+func TestAServiceThatHangsUpIsABadGatewayAndIsNotCalledTwice(t *testing.T) {
 	t.Parallel()
 	verifier := stand(t, "", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	h := openSite(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
-	english(t, h.ask(t, "POST", "/v1/verify/chain-transaction", "{}"), 502, "service_unavailable", true)
-	if n := len(verifier.asked()); n != 1 {
+	english(t, h.request(t, "POST", "/v1/verify/chain-transaction", "{}"), 502, "service_unavailable", true)
+	if n := len(verifier.received()); n != 1 {
 		t.Errorf("a paid call was sent %d times", n)
 	}
 }
@@ -65,7 +65,7 @@ func TestARequestWaitsForAServiceThatRestarts(t *testing.T) {
 		restarted.Start()
 		t.Cleanup(restarted.Close)
 	})
-	if got := h.ask(t, "POST", "/api/v1/auth/login", "the body"); got.StatusCode != 200 || got.body != "the body" {
+	if got := h.request(t, "POST", "/api/v1/auth/login", "the body"); got.StatusCode != 200 || got.body != "the body" {
 		t.Errorf("got %d %s", got.StatusCode, got.body)
 	}
 }
@@ -75,7 +75,7 @@ func TestOneOfSeveralReplicasMayBeAway(t *testing.T) {
 	one := stand(t, "one", nil)
 	h := openSite(t, map[string]string{"AUTH_UPSTREAM": one.addr() + " 127.0.0.1:" + freePort(t)})
 	for range 10 {
-		if got := h.ask(t, "POST", "/api/v1/auth/login", "{}"); got.body != "one" {
+		if got := h.request(t, "POST", "/api/v1/auth/login", "{}"); got.body != "one" {
 			t.Errorf("got %d %s", got.StatusCode, got.body)
 		}
 	}
@@ -91,10 +91,10 @@ func TestAFailedRequestDoesNotTakeTheServiceFromOthers(t *testing.T) {
 		_, _ = io.WriteString(w, "auth")
 	})
 	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.addr()})
-	h.ask(t, "POST", "/api/v1/auth/fail", "{}")
-	h.ask(t, "POST", "/api/v1/auth/login", strings.Repeat("x", 2<<20))
+	h.request(t, "POST", "/api/v1/auth/fail", "{}")
+	h.request(t, "POST", "/api/v1/auth/login", strings.Repeat("x", 2<<20))
 	started := time.Now()
-	got := h.ask(t, "POST", "/api/v1/auth/login", "{}")
+	got := h.request(t, "POST", "/api/v1/auth/login", "{}")
 	if took := time.Since(started); got.body != "auth" || took > time.Second {
 		t.Errorf("got %d %s after %s", got.StatusCode, got.body, took)
 	}
@@ -116,24 +116,24 @@ func TestTheServicesOwnWordOnABodyTooLargeArrives(t *testing.T) {
 	for range 20 {
 		for _, size := range []int{65 << 10, 500_000, 999_000} {
 			body := strings.Repeat("x", size)
-			if got := h.ask(t, "POST", "/api/v1/auth/login", body); got.StatusCode != 413 || got.body != "own word\n" {
+			if got := h.request(t, "POST", "/api/v1/auth/login", body); got.StatusCode != 413 || got.body != "own word\n" {
 				t.Errorf("auth, %d bytes: %d %s", size, got.StatusCode, got.body)
 			}
-			if got := h.ask(t, "POST", "/v1/verify/chain-transaction", body); got.StatusCode != 400 || got.body != "own word\n" {
+			if got := h.request(t, "POST", "/v1/verify/chain-transaction", body); got.StatusCode != 400 || got.body != "own word\n" {
 				t.Errorf("verifier, %d bytes: %d %s", size, got.StatusCode, got.body)
 			}
 		}
 	}
 }
 
-func TestABodyFarTooLargeIsRefusedAtTheDoor(t *testing.T) {
+func TestABodyFarTooLargeIsRefusedByTheProxy(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	large := strings.Repeat("x", 1_000_001)
-	german(t, h.ask(t, "POST", "/api/v1/auth/login", large), 413)
-	english(t, h.ask(t, "POST", "/v1/verify/chain-transaction", large), 400, "invalid_request", false)
-	english(t, h.ask(t, "POST", "/health", large), 413, "too_large", false)
-	if n := len(h.auth.asked()) + len(h.verifier.asked()); n != 0 {
+	german(t, h.request(t, "POST", "/api/v1/auth/login", large), 413)
+	english(t, h.request(t, "POST", "/v1/verify/chain-transaction", large), 400, "invalid_request", false)
+	english(t, h.request(t, "POST", "/health", large), 413, "too_large", false)
+	if n := len(h.auth.received()) + len(h.verifier.received()); n != 0 {
 		t.Errorf("%d requests arrived", n)
 	}
 	// A body without a length is counted as it comes.

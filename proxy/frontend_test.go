@@ -37,13 +37,13 @@ func TestAFolderIsServedAsASinglePageApplication(t *testing.T) {
 	for path, want := range map[string]string{
 		"/": page, "/app.js": "// " + page, "/sub/": "sub", "/lists/3": page, "/a.b/c..d": page, "/.well-known/security.txt": "Contact: x",
 	} {
-		got := d.ask(t, "GET", path, "")
+		got := d.request(t, "GET", path, "")
 		if got.StatusCode != 200 || got.body != want || got.Header.Get("Cache-Control") != "no-cache" || got.Header.Get("Etag") == "" {
 			t.Errorf("%s: %d %.40s %s", path, got.StatusCode, got.body, got.Header)
 		}
 	}
-	german(t, d.ask(t, "GET", "/api/v1/lists", ""), 404)
-	german(t, d.ask(t, "POST", "/", "x"), 405)
+	german(t, d.request(t, "GET", "/api/v1/lists", ""), 404)
+	german(t, d.request(t, "POST", "/", "x"), 405)
 }
 
 func TestFilesOutsideTheSiteStayHidden(t *testing.T) {
@@ -57,26 +57,26 @@ func TestFilesOutsideTheSiteStayHidden(t *testing.T) {
 		"/.wallet", "/.www/config", "/.WGETRC", "/sub/.well-known/x", "/.well-known/.htpasswd", "/.well-known/a/.b/c", "/.well-knownx", "/%2ewallet", "/.well-known/%2ehtpasswd",
 		"/.env", "/.git/config", "/sub/.hidden", "/%2egit/config", "/../outside.txt", "/%2e%2e/outside.txt", "/..%2foutside.txt", "/sub/..%5c..%5coutside.txt",
 	} {
-		if got := d.ask(t, "GET", path, ""); strings.Contains(strings.ToLower(got.body), "secret") {
+		if got := d.request(t, "GET", path, ""); strings.Contains(strings.ToLower(got.body), "secret") {
 			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
 		}
 	}
 }
 
-func TestAFrontendsServerGetsWhatNobodyElseTakes(t *testing.T) {
+func TestAFrontendsServerGetsWhatNoOtherRouteTakes(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "frontend", nil)
 	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr(), "FRONTEND_ROOT": site(t), "APP_UPSTREAM": ""})
 	for _, path := range []string{"/", "/lists/3", "/.well-known/security.txt", "/v2"} {
-		if got := h.ask(t, "GET", path, ""); got.body != "frontend" {
+		if got := h.request(t, "GET", path, ""); got.body != "frontend" {
 			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
 		}
 	}
 	// Without APP_UPSTREAM there is no guard, so no API.
 	for _, path := range []string{"/api/v1/lists", "/API/v1/lists", "/x/../api/v1/lists", "//api/v1/lists", "/api/x"} {
-		german(t, h.ask(t, "GET", path, "", "Cookie", "svc.sid=admin"), 404)
+		german(t, h.request(t, "GET", path, "", "Cookie", "svc.sid=admin"), 404)
 	}
-	if got := h.ask(t, "GET", "/api/v1/auth/me", ""); got.body != "auth" {
+	if got := h.request(t, "GET", "/api/v1/auth/me", ""); got.body != "auth" {
 		t.Errorf("got %s", got.body)
 	}
 }
@@ -89,12 +89,12 @@ func TestPagesAreCompressedAndJSONIsNot(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 5000))
 	})
 	for path, want := range map[string]string{"/": "gzip", "/app.js": "gzip", "/data.json": "", "/api/v1/auth/users": ""} {
-		got := h.ask(t, "GET", path, "", "Accept-Encoding", "gzip")
+		got := h.request(t, "GET", path, "", "Accept-Encoding", "gzip")
 		if enc := got.Header.Get("Content-Encoding"); enc != want {
 			t.Errorf("%s: encoding %q, want %q", path, enc, want)
 		}
 	}
-	if got := h.ask(t, "GET", "/", "", "Accept-Encoding", "zstd, gzip"); got.Header.Get("Content-Encoding") != "zstd" {
+	if got := h.request(t, "GET", "/", "", "Accept-Encoding", "zstd, gzip"); got.Header.Get("Content-Encoding") != "zstd" {
 		t.Errorf("got %s", got.Header)
 	}
 }

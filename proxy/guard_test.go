@@ -31,12 +31,12 @@ func TestTheGuardAnswersForTheApplication(t *testing.T) {
 		{"GET", "svc.sid=member", "", 200},
 		{"POST", "svc.sid=member", csrfToken, 200},
 	} {
-		before := len(h.app.asked())
-		got := h.ask(t, c.method, "/api/v1/lists", "body", "Cookie", c.cookie, "X-CSRF-Token", c.token)
+		before := len(h.app.received())
+		got := h.request(t, c.method, "/api/v1/lists", "body", "Cookie", c.cookie, "X-CSRF-Token", c.token)
 		if got.StatusCode != c.status {
 			t.Errorf("%+v: %d %s", c, got.StatusCode, got.body)
 		}
-		if passed := len(h.app.asked()) > before; passed != (c.status == 200) {
+		if passed := len(h.app.received()) > before; passed != (c.status == 200) {
 			t.Errorf("%+v: passed is %t", c, passed)
 		}
 		if token := got.Header.Get("X-CSRF-Token"); c.status == 403 && token != csrfToken {
@@ -51,12 +51,12 @@ func TestTheGuardsCookiesReachTheBrowserBesideTheApplications(t *testing.T) {
 	t.Parallel()
 	themes := stand(t, "themes", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Set-Cookie", "theme=dark") })
 	h := openSite(t, map[string]string{"APP_UPSTREAM": themes.addr()})
-	got := h.ask(t, "GET", "/api/v1/lists?old", "", "Cookie", "svc.sid=member").Header.Values("Set-Cookie")
+	got := h.request(t, "GET", "/api/v1/lists?old", "", "Cookie", "svc.sid=member").Header.Values("Set-Cookie")
 	want := []string{"svc.sid=member; Path=/; HttpOnly", "csrf-token=new; Expires=Sat, 28 Nov 2026 10:00:00 GMT", "theme=dark"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	if got := h.ask(t, "GET", "/api/v1/lists", "", "Cookie", "svc.sid=member").Header.Values("Set-Cookie"); len(got) != 1 {
+	if got := h.request(t, "GET", "/api/v1/lists", "", "Cookie", "svc.sid=member").Header.Values("Set-Cookie"); len(got) != 1 {
 		t.Errorf("got %q", got)
 	}
 }
@@ -64,13 +64,13 @@ func TestTheGuardsCookiesReachTheBrowserBesideTheApplications(t *testing.T) {
 func TestTheClientsQueryIsTheApplicationsNotTheGuards(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
-	got := h.ask(t, "GET", "/api/v1/lists?role=admin", "", "Cookie", "svc.sid=member")
+	got := h.request(t, "GET", "/api/v1/lists?role=admin", "", "Cookie", "svc.sid=member")
 	if got.StatusCode != 200 {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}
 }
 
-func TestTheApplicationIsToldWhoAsksAndNeverGetsTheSession(t *testing.T) {
+func TestTheApplicationGetsTheUserAndNeverTheSession(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	for cookies, want := range map[string]string{
@@ -85,7 +85,7 @@ func TestTheApplicationIsToldWhoAsksAndNeverGetsTheSession(t *testing.T) {
 		"a=\"x; svc.sid=member; csrf-token=t; b=y\"":                  "a=\"x; b=y\"",
 		" a = 1 ;svc.sid=member;SVC.SID=x ;csrf-token ; Csrf-Token=y": "a = 1 ;SVC.SID=x ; Csrf-Token=y",
 	} {
-		if got := h.ask(t, "GET", "/api/v1/lists", "", "Cookie", cookies); got.StatusCode != 200 {
+		if got := h.request(t, "GET", "/api/v1/lists", "", "Cookie", cookies); got.StatusCode != 200 {
 			t.Fatalf("%s: %d", cookies, got.StatusCode)
 		}
 		got := h.app.last(t).Header
@@ -118,12 +118,12 @@ func TestOurCookiesReachAuthAlone(t *testing.T) {
 	for path, service := range map[string]*upstream{
 		"/open/x": other, "/guarded/x": other, "/page": other, "/v1/things": h.verifier, "/health": h.verifier, "/api/v1/lists": h.app,
 	} {
-		got := h.ask(t, "GET", path, "", lines...)
+		got := h.request(t, "GET", path, "", lines...)
 		if arrived := service.last(t); arrived.URL.Path != path || fmt.Sprint(arrived.Header["Cookie"]) != "[a=1 b=2; svc.sid=other]" {
 			t.Errorf("%s: %d, %s got %q", path, got.StatusCode, arrived.URL, arrived.Header["Cookie"])
 		}
 	}
-	if got := h.ask(t, "GET", "/api/v1/auth/me", "", lines...).Header["Set-Cookie"]; fmt.Sprint(got) != "[a=1; haus.sid=secret; csrf-token=secret haus.next=secret b=2; svc.sid=other]" {
+	if got := h.request(t, "GET", "/api/v1/auth/me", "", lines...).Header["Set-Cookie"]; fmt.Sprint(got) != "[a=1; haus.sid=secret; csrf-token=secret haus.next=secret b=2; svc.sid=other]" {
 		t.Errorf("auth got %q", got)
 	}
 }
@@ -139,7 +139,7 @@ func TestAnApplicationCannotSetOurCookies(t *testing.T) {
 	})
 	h := openSite(t, map[string]string{"APP_UPSTREAM": app.addr(), "FRONTEND_UPSTREAM": app.addr(), "VERIFIER_UPSTREAM": app.addr()})
 	for _, path := range []string{"/api/v1/lists", "/page", "/v1/x"} {
-		if got := h.ask(t, "GET", path, "", "Cookie", "svc.sid=member").Header["Set-Cookie"]; !slices.Equal(got, own) {
+		if got := h.request(t, "GET", path, "", "Cookie", "svc.sid=member").Header["Set-Cookie"]; !slices.Equal(got, own) {
 			t.Errorf("%s: the answer sets %q", path, got)
 		}
 	}
@@ -169,7 +169,7 @@ func TestAnAnswerWithARenewedSessionIsForNoCache(t *testing.T) {
 		}
 	})
 	h := openSite(t, map[string]string{"APP_UPSTREAM": app.addr()})
-	got := h.ask(t, "GET", "/api/v1/lists?old", "", "Cookie", "svc.sid=member").Header
+	got := h.request(t, "GET", "/api/v1/lists?old", "", "Cookie", "svc.sid=member").Header
 	if len(got["Set-Cookie"]) != 2 || got.Get("Cache-Control") != "private, no-store" || len(got["Cache-Control"]) != 1 {
 		t.Errorf("with a new cookie: %s", got)
 	}
@@ -177,7 +177,7 @@ func TestAnAnswerWithARenewedSessionIsForNoCache(t *testing.T) {
 		t.Errorf("with a new cookie: %s", got)
 	}
 	for _, path := range []string{"/api/v1/lists", "/api/v1/avatars/1"} {
-		got = h.ask(t, "GET", path, "", "Cookie", "svc.sid=member").Header
+		got = h.request(t, "GET", path, "", "Cookie", "svc.sid=member").Header
 		for name, values := range public {
 			if !slices.Equal(got[name], values) {
 				t.Errorf("%s without a new cookie: %s", path, got)
@@ -205,8 +205,8 @@ func TestOnlyWhatIsNamedIsPublic(t *testing.T) {
 		if status, _ := h.exchange(t, "GET", target, "svc.sid=member"); status != http.StatusOK || app.last(t).RequestURI != target {
 			t.Errorf("%s with a session: %d", target, status)
 		}
-		if told := app.last(t).Header.Get("X-Auth-User-Id"); told == "7" == public {
-			t.Errorf("%s: the application got %q", target, told)
+		if id := app.last(t).Header.Get("X-Auth-User-Id"); id == "7" == public {
+			t.Errorf("%s: the application got %q", target, id)
 		}
 	}
 }
@@ -233,34 +233,34 @@ func TestThePageAboutHouseholdsGuardsAllButWhatItNames(t *testing.T) {
 		"/": 200, "/login": 200, "/assets/app.js": 200, "/favicon.ico": 200,
 		"/api/v1/lists": 401, "/uploads/1.jpg": 401, "/socket.io/?EIO=4": 401, "/graphql": 401, "/calendar.ics": 401, "/api/v1": 404, "/api/v2/lists": 404,
 	} {
-		if got := h.ask(t, "GET", path, ""); got.StatusCode != want {
+		if got := h.request(t, "GET", path, ""); got.StatusCode != want {
 			t.Errorf("%s without a login: %d, want %d", path, got.StatusCode, want)
 		}
 		if want != 401 {
 			continue
 		}
-		if got := h.ask(t, "GET", path, "", "Cookie", "svc.sid=member"); got.StatusCode != 200 || app.last(t).Header.Get("X-Auth-Username") != "anna" {
+		if got := h.request(t, "GET", path, "", "Cookie", "svc.sid=member"); got.StatusCode != 200 || app.last(t).Header.Get("X-Auth-Username") != "anna" {
 			t.Errorf("%s with a login: %d", path, got.StatusCode)
 		}
 	}
 }
 
-func TestNobodyPassesWhomAuthDoesNotName(t *testing.T) {
+func TestNoRequestPassesWithoutAUserFromAuth(t *testing.T) {
 	t.Parallel()
 	silent := stand(t, "", func(http.ResponseWriter, *http.Request) {})
 	h := openSite(t, map[string]string{"AUTH_UPSTREAM": silent.addr()})
-	got := h.ask(t, "GET", "/api/v1/lists", "", forged...)
-	if n := len(h.app.asked()); got.StatusCode != 502 || n != 0 {
+	got := h.request(t, "GET", "/api/v1/lists", "", forged...)
+	if n := len(h.app.received()); got.StatusCode != 502 || n != 0 {
 		t.Errorf("%d, %d requests passed", got.StatusCode, n)
 	}
 }
 
-func TestNobodyPassesWhileAuthIsAway(t *testing.T) {
+func TestNoRequestPassesWhileAuthIsAway(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	h.auth.Close()
-	german(t, h.ask(t, "GET", "/api/v1/lists", "", "Cookie", "svc.sid=member"), 502)
-	if n := len(h.app.asked()); n != 0 {
+	german(t, h.request(t, "GET", "/api/v1/lists", "", "Cookie", "svc.sid=member"), 502)
+	if n := len(h.app.received()); n != 0 {
 		t.Errorf("%d requests passed", n)
 	}
 }
@@ -273,12 +273,12 @@ func TestAnAdminRouteWantsAnAdmin(t *testing.T) {
 		reverse_proxy ` + photos.addr() + `
 	}`})
 	for session, want := range map[string]int{"": 401, "member": 403, "admin": 200} {
-		if got := h.ask(t, "GET", "/photos/1", "", "Cookie", "svc.sid="+session); got.StatusCode != want {
+		if got := h.request(t, "GET", "/photos/1", "", "Cookie", "svc.sid="+session); got.StatusCode != want {
 			t.Errorf("%q: %d, want %d", session, got.StatusCode, want)
 		}
 	}
-	if got := photos.last(t).Header.Get("X-Auth-Role"); got != "admin" || len(photos.asked()) != 1 {
-		t.Errorf("role %q in %d requests", got, len(photos.asked()))
+	if got := photos.last(t).Header.Get("X-Auth-Role"); got != "admin" || len(photos.received()) != 1 {
+		t.Errorf("role %q in %d requests", got, len(photos.received()))
 	}
 }
 

@@ -32,20 +32,20 @@ var forged = []string{
 	"X-Cluster-Client-Ip", "6.6.6.6", "Fly-Client-Ip", "6.6.6.6", "X-Sendfile-Type", "X-Accel-Redirect", "X-Accel-Mapping", "/=/", "X-Accel-Redirect", "/x",
 }
 
-// Behind a proxy whose word on the client's address is trusted, too.
-func TestATrustedProxyCannotSayWhoAsks(t *testing.T) {
+// Also behind a proxy that is trusted to name the client's address.
+func TestATrustedProxyCannotNameTheUser(t *testing.T) {
 	t.Parallel()
 	frontend := stand(t, "frontend", nil)
 	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr(), "TRUSTED_PROXIES": "127.0.0.1/32"})
-	h.ask(t, "GET", "/page", "", forged...)
+	h.request(t, "GET", "/page", "", forged...)
 	for i := 0; i < len(forged); i += 2 {
 		name := http.CanonicalHeaderKey(forged[i])
-		told := frontend.last(t).Header[name]
+		got := frontend.last(t).Header[name]
 		switch name {
 		case "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Method", "X-Forwarded-Uri":
 		default:
-			if len(told) > 0 {
-				t.Errorf("%s is %q", name, told)
+			if len(got) > 0 {
+				t.Errorf("%s is %q", name, got)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func TestOrdinaryHeadersArrive(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	ordinary := []string{"Authorization", "Bearer x", "X-User-Agent", "grpc-web", "Client-Hint", "x", "X-Requested-With", "XMLHttpRequest", "Range", "bytes=0-1", "If-None-Match", "x", "Remote", "x", "X-Csrf-Token", "x"}
-	h.ask(t, "GET", "/api/v1/lists", "", append([]string{"Cookie", "svc.sid=member"}, ordinary...)...)
+	h.request(t, "GET", "/api/v1/lists", "", append([]string{"Cookie", "svc.sid=member"}, ordinary...)...)
 	for i := 0; i < len(ordinary); i += 2 {
 		if got := h.app.last(t).Header[ordinary[i]]; len(got) != 1 || got[0] != ordinary[i+1] {
 			t.Errorf("%s is %q", ordinary[i], got)
@@ -71,7 +71,7 @@ func TestForgedHeadersNeverArrive(t *testing.T) {
 	for path, service := range map[string]*upstream{
 		"/api/v1/auth/me": h.auth, "/v1/verify/chain-transaction": h.verifier, "/api/v1/lists": h.app, "/page": frontend,
 	} {
-		h.ask(t, "GET", path, "", append([]string{"Cookie", "svc.sid=member"}, forged...)...)
+		h.request(t, "GET", path, "", append([]string{"Cookie", "svc.sid=member"}, forged...)...)
 		got := service.last(t)
 		own := http.Header{"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {h.addr}}
 		if service == h.app {
@@ -88,11 +88,11 @@ func TestForgedHeadersNeverArrive(t *testing.T) {
 	}
 }
 
-func TestTheGuardIsAskedWithTheRealMethodAndPath(t *testing.T) {
+func TestTheGuardIsCalledWithTheRealMethodAndPath(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	headers := append([]string{"Cookie", "svc.sid=member", "X-CSRF-Token", csrfToken}, forged...)
-	h.ask(t, "DELETE", "/api/v1/lists/3?x=1", "", headers...)
+	h.request(t, "DELETE", "/api/v1/lists/3?x=1", "", headers...)
 	got := h.auth.last(t)
 	for name, want := range map[string]string{
 		"X-Forwarded-Method": "DELETE", "X-Forwarded-Uri": "/api/v1/lists/3?x=1", "X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": h.addr,
@@ -102,7 +102,7 @@ func TestTheGuardIsAskedWithTheRealMethodAndPath(t *testing.T) {
 		}
 	}
 	if got.Method != "GET" || got.URL.Path != "/internal/forward-auth" || got.Header.Get("X-Auth-Role") != "" {
-		t.Errorf("asked %s %s with %s", got.Method, got.URL, got.Header)
+		t.Errorf("the guard received %s %s with %s", got.Method, got.URL, got.Header)
 	}
 }
 
@@ -124,8 +124,8 @@ func TestAClientCannotDropTheGuardsHeaders(t *testing.T) {
 	}
 }
 
-// Whoever speaks HTTP/2 through an upgrade has a connection to the application
-// that no guard looks into. Caddy takes the first of several lines.
+// A client that speaks HTTP/2 through an upgrade has a connection to the
+// application that no guard checks. Caddy takes the first of several lines.
 func TestNothingButAWebSocketUpgradesBehindASecondLine(t *testing.T) {
 	t.Parallel()
 	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
@@ -183,7 +183,7 @@ func (d *server) raw(t *testing.T, request string) string {
 	return strings.TrimSpace(line)
 }
 
-func TestATrustedProxyInFrontTellsTheClient(t *testing.T) {
+func TestATrustedProxyInFrontNamesTheClient(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, map[string]string{"TRUSTED_PROXIES": "10.9.0.0/16 127.0.0.1/32"})
 	for chain, want := range map[string]string{
@@ -196,7 +196,7 @@ func TestATrustedProxyInFrontTellsTheClient(t *testing.T) {
 		if chain != "" {
 			headers = append(headers, "X-Forwarded-For", chain)
 		}
-		h.ask(t, "GET", "/api/v1/auth/me", "", headers...)
+		h.request(t, "GET", "/api/v1/auth/me", "", headers...)
 		got := h.auth.last(t).Header
 		if got.Get("X-Forwarded-For") != want || got.Get("X-Forwarded-Proto") != "https" {
 			t.Errorf("%q: For %q, Proto %q", chain, got["X-Forwarded-For"], got["X-Forwarded-Proto"])
@@ -208,7 +208,7 @@ func TestEveryAnswerCarriesTheSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	for _, path := range []string{"/", "/api/v1/auth/me", "/v1/verify/chain-transaction", "/nothing", "/internal/x", "/api/v1/lists"} {
-		got := h.ask(t, "GET", path, "").Header
+		got := h.request(t, "GET", path, "").Header
 		for name, want := range map[string]string{
 			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "SAMEORIGIN", "Content-Security-Policy": "frame-ancestors 'self'",
 			"Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin-allow-popups",
@@ -228,7 +228,7 @@ func TestAServiceMayChooseItsOwnSecurityHeaders(t *testing.T) {
 		w.Header().Set("X-Frame-Options", "DENY")
 	})
 	d := open(t, map[string]string{"FRONTEND_UPSTREAM": frontend.addr()})
-	got := d.ask(t, "GET", "/", "").Header
+	got := d.request(t, "GET", "/", "").Header
 	if got.Get("Content-Security-Policy") != "default-src 'self'" || got.Get("X-Frame-Options") != "DENY" {
 		t.Errorf("got %s", got)
 	}
@@ -245,7 +245,7 @@ func TestARequestHasOneIdEverywhere(t *testing.T) {
 		if sent != "" {
 			headers = []string{"X-Request-Id", sent}
 		}
-		got := h.ask(t, "GET", "/v1/verify/chain-transaction", "", headers...).Header["X-Request-Id"]
+		got := h.request(t, "GET", "/v1/verify/chain-transaction", "", headers...).Header["X-Request-Id"]
 		arrived := h.verifier.last(t).Header["X-Request-Id"]
 		if len(got) != 1 || len(arrived) != 1 || got[0] != arrived[0] {
 			t.Errorf("%q: answered %q, passed on %q", sent, got, arrived)
@@ -261,7 +261,7 @@ func TestAPaymentOf16KBPassesAndHeadersWithoutEndDoNot(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	payment := strings.Repeat("x", 16<<10)
-	if got := h.ask(t, "POST", "/v1/verify/chain-transaction", "{}", "PAYMENT-SIGNATURE", payment); got.StatusCode != 200 {
+	if got := h.request(t, "POST", "/v1/verify/chain-transaction", "{}", "PAYMENT-SIGNATURE", payment); got.StatusCode != 200 {
 		t.Errorf("got %d %s", got.StatusCode, got.body)
 	}
 	if got := h.verifier.last(t).Header.Get("PAYMENT-SIGNATURE"); got != payment {
@@ -281,7 +281,7 @@ func TestAChallengeOfManyKBComesBack(t *testing.T) {
 		w.WriteHeader(http.StatusPaymentRequired)
 	})
 	h := openSite(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
-	got := h.ask(t, "POST", "/v1/verify/chain-transaction", "")
+	got := h.request(t, "POST", "/v1/verify/chain-transaction", "")
 	if got.StatusCode != 402 || got.Header.Get("PAYMENT-REQUIRED") != challenge {
 		t.Errorf("got %d with %d bytes", got.StatusCode, len(got.Header.Get("PAYMENT-REQUIRED")))
 	}

@@ -17,9 +17,9 @@ import (
 // version is set by the linker.
 var version = "devel"
 
-// heapBallast is how many bytes of garbage Go lets accumulate before it collects
-// them. They are never written, so they take addresses and no memory. A heap as
-// small as a proxy's would be collected dozens of times a second (package serve of
+// heapBallast is how many bytes of garbage accumulate before Go collects them.
+// They are never written, so they take addresses and no memory. A heap as
+// small as a proxy's would be collected dozens of times a second (package service of
 // the services does the same).
 const heapBallast = 32 << 20
 

@@ -157,8 +157,8 @@ type answer struct {
 	body string
 }
 
-// ask sends a request; headers are names, each followed by its value.
-func (d *server) ask(t *testing.T, method, path, body string, headers ...string) answer {
+// request sends a request; headers are names, each followed by its value.
+func (d *server) request(t *testing.T, method, path, body string, headers ...string) answer {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {

@@ -19,7 +19,7 @@ import (
 )
 
 // spellings returns request targets that some server could read as dir + "/" +
-// leaf, or that begin so and may lead elsewhere. dir has two segments.
+// leaf, or that begin so and may lead to another path. dir has two segments.
 func spellings(dir, leaf string) []string {
 	one, two, _ := strings.Cut(dir[1:], "/")
 	up := strings.Repeat("../", strings.Count(dir+"/"+leaf, "/")+1)
@@ -226,7 +226,7 @@ func TestNoSpellingOfAPathGetsPastAGuard(t *testing.T) {
 		{
 			"our own paths", "/internal/x", "forward-auth", "svc.sid=admin", func(app string) map[string]string {
 				return map[string]string{"FRONTEND_UPSTREAM": app, "APP_UPSTREAM": app}
-			}, "nobody",
+			}, "none",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -249,9 +249,9 @@ func TestNoSpellingOfAPathGetsPastAGuard(t *testing.T) {
 			if tried < 120 {
 				t.Errorf("only %d requests", tried)
 			}
-			for _, r := range append(app.asked(), h.verifier.asked()...) {
-				if who := below(r.RequestURI, c.dir); r.Header.Get("X-Auth-Role") != c.role && len(who) > 0 {
-					t.Errorf("%s %q arrived for %q, and %q read it as below %s", r.Method, r.RequestURI, r.Header.Get("X-Auth-Role"), who, c.dir)
+			for _, r := range append(app.received(), h.verifier.received()...) {
+				if readers := below(r.RequestURI, c.dir); r.Header.Get("X-Auth-Role") != c.role && len(readers) > 0 {
+					t.Errorf("%s %q arrived for %q, and %q read it as below %s", r.Method, r.RequestURI, r.Header.Get("X-Auth-Role"), readers, c.dir)
 				}
 			}
 		})
@@ -307,7 +307,7 @@ func TestNoSpellingOfAPathGetsPastAGuardToNode(t *testing.T) {
 		Below   []string
 	},
 	) {
-		if err := json.Unmarshal([]byte(direct.ask(t, "REPORT", "/", "").body), &found); err != nil {
+		if err := json.Unmarshal([]byte(direct.request(t, "REPORT", "/", "").body), &found); err != nil {
 			t.Fatal(err)
 		}
 		return found
@@ -359,7 +359,7 @@ func TestOrdinaryPathsArriveByteForByte(t *testing.T) {
 func TestAPathThatServersReadDifferentlyIsNotFoundInTheWordsOfItsService(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
-	english(t, h.ask(t, "GET", "/v1/x/../verify", ""), 404, "not_found", false)
-	german(t, h.ask(t, "GET", "/api/v1/auth//me", ""), 404)
-	german(t, h.ask(t, "GET", "/a%00b", ""), 404)
+	english(t, h.request(t, "GET", "/v1/x/../verify", ""), 404, "not_found", false)
+	german(t, h.request(t, "GET", "/api/v1/auth//me", ""), 404)
+	german(t, h.request(t, "GET", "/a%00b", ""), 404)
 }

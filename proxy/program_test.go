@@ -52,7 +52,7 @@ func TestSeveralAddressesOfTheSiteMayBePartedInAnyWay(t *testing.T) {
 		other := freePort(t)
 		d := open(t, map[string]string{"SITE_ADDRESS": "http://:PORT" + separator + "http://:" + other})
 		for _, url := range []string{d.url, "http://127.0.0.1:" + other} {
-			if got := (&server{url: url}).ask(t, "GET", "/", ""); got.StatusCode != http.StatusOK {
+			if got := (&server{url: url}).request(t, "GET", "/", ""); got.StatusCode != http.StatusOK {
 				t.Errorf("%q: %s answers %d", separator, url, got.StatusCode)
 			}
 		}
@@ -62,18 +62,18 @@ func TestSeveralAddressesOfTheSiteMayBePartedInAnyWay(t *testing.T) {
 func TestTheInternalAddressHasLivezAndMetricsOnly(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
-	h.ask(t, "GET", "/health", "")
+	h.request(t, "GET", "/health", "")
 	inside := &server{url: h.admin}
-	if got := inside.ask(t, "GET", "/metrics", ""); !strings.Contains(got.body, "caddy_http_requests_total") {
+	if got := inside.request(t, "GET", "/metrics", ""); !strings.Contains(got.body, "caddy_http_requests_total") {
 		t.Errorf("got %d %.200s", got.StatusCode, got.body)
 	}
 	for _, path := range []string{"/config/", "/load", "/stop", "/", "/api/v1/auth/me"} {
-		if got := inside.ask(t, "GET", path, ""); got.StatusCode != 404 {
+		if got := inside.request(t, "GET", path, ""); got.StatusCode != 404 {
 			t.Errorf("%s: %d", path, got.StatusCode)
 		}
 	}
 	for _, path := range []string{"/metrics", "/livez"} {
-		german(t, h.ask(t, "GET", path, ""), 404)
+		german(t, h.request(t, "GET", path, ""), 404)
 	}
 }
 
@@ -89,11 +89,11 @@ func TestTheLogHoldsTheRequestButNoSecret(t *testing.T) {
 		"Cookie", "svc.sid=SECRET", "Authorization", "Bearer SECRET", "PAYMENT-SIGNATURE", "SECRET", "X-PAYMENT", "SECRET",
 		"X-CSRF-Token", "SECRET", "X-Request-Id", "the-request",
 	}
-	h.ask(t, "POST", "/v1/verify/chain-transaction?token=SECRET", `{"a":"SECRET"}`, secrets...)
-	h.ask(t, "POST", "/api/v1/auth/login", `{"a":"SECRET"}`, secrets...)
-	h.ask(t, "GET", "/api/v1/lists", "", secrets...)
+	h.request(t, "POST", "/v1/verify/chain-transaction?token=SECRET", `{"a":"SECRET"}`, secrets...)
+	h.request(t, "POST", "/api/v1/auth/login", `{"a":"SECRET"}`, secrets...)
+	h.request(t, "GET", "/api/v1/lists", "", secrets...)
 	h.auth.Close()
-	h.ask(t, "GET", "/api/v1/lists?token=SECRET", "", secrets...)
+	h.request(t, "GET", "/api/v1/lists?token=SECRET", "", secrets...)
 	h.close()
 	if text := h.log.String(); strings.Contains(text, "SECRET") {
 		t.Errorf("the log contains a secret:\n%s", text)
@@ -120,7 +120,7 @@ func TestTheLogHoldsTheRequestButNoSecret(t *testing.T) {
 }
 
 // A settlement may be under way.
-func TestAStopLetsRequestsUnderWayFinish(t *testing.T) {
+func TestRequestsUnderWayFinishAfterAStop(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	verifier := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
@@ -130,7 +130,7 @@ func TestAStopLetsRequestsUnderWayFinish(t *testing.T) {
 	})
 	h := openSite(t, map[string]string{"VERIFIER_UPSTREAM": verifier.addr()})
 	got := make(chan answer, 1)
-	go func() { got <- h.ask(t, "POST", "/v1/verify/chain-transaction", "{}") }()
+	go func() { got <- h.request(t, "POST", "/v1/verify/chain-transaction", "{}") }()
 	<-entered
 	if err := h.process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -148,14 +148,14 @@ func TestAStopLetsRequestsUnderWayFinish(t *testing.T) {
 	}
 }
 
-func TestAProxyThatIsToldToStopServesOnForTheDelay(t *testing.T) {
+func TestAProxyThatIsStoppedServesOnForTheDelay(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, map[string]string{"SHUTDOWN_DELAY": "2s"})
 	if err := h.process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(500 * time.Millisecond)
-	if got := h.ask(t, "GET", "/api/v1/auth/me", ""); got.StatusCode != http.StatusOK {
+	if got := h.request(t, "GET", "/api/v1/auth/me", ""); got.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}
 	select {

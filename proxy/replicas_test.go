@@ -14,7 +14,7 @@ import (
 const readyPath = "/internal/ready"
 
 // replica is a stand-in that answers its name and the request's body, and can be
-// told that it leaves or that it drops every request that it got.
+// set to leave or to drop every request that it got.
 type replica struct {
 	*upstream
 	leaves, drops atomic.Bool
@@ -40,7 +40,7 @@ func standReplica(t *testing.T, name string) *replica {
 
 // requests counts what came from clients.
 func (r *replica) requests() (n int) {
-	for _, req := range r.asked() {
+	for _, req := range r.received() {
 		if req.URL.Path != readyPath {
 			n++
 		}
@@ -61,7 +61,7 @@ func TestRequestsGoToTheReplicasInTurn(t *testing.T) {
 	for _, separator := range []string{" ", ",", " , "} {
 		d, both := pair(t, separator)
 		for range 6 {
-			d.ask(t, "GET", "/api/v1/auth/me", "")
+			d.request(t, "GET", "/api/v1/auth/me", "")
 		}
 		if a, b := both[0].requests(), both[1].requests(); a != 3 || b != 3 {
 			t.Errorf("separated by %q: %d and %d of 6 requests", separator, a, b)
@@ -69,14 +69,14 @@ func TestRequestsGoToTheReplicasInTurn(t *testing.T) {
 	}
 }
 
-func TestOneAddressIsNotAskedWhetherItIsReady(t *testing.T) {
+func TestOneAddressIsNotCheckedForReadiness(t *testing.T) {
 	t.Parallel()
 	only := standReplica(t, "only")
 	only.leaves.Store(true)
 	d := open(t, map[string]string{"AUTH_UPSTREAM": only.addr(), "VERIFIER_UPSTREAM": only.addr()})
 	time.Sleep(3 * time.Second)
-	if got := d.ask(t, "GET", "/health", ""); got.StatusCode != http.StatusOK || len(only.asked()) != 1 {
-		t.Errorf("%d after %d requests", got.StatusCode, len(only.asked()))
+	if got := d.request(t, "GET", "/health", ""); got.StatusCode != http.StatusOK || len(only.received()) != 1 {
+		t.Errorf("%d after %d requests", got.StatusCode, len(only.received()))
 	}
 }
 
@@ -89,7 +89,7 @@ func TestWhatAReplicaThatIsAwayDidNotGetGoesToAnother(t *testing.T) {
 		if i%2 == 0 {
 			method, path = "POST", "/v1/verify/chain-transaction"
 		}
-		if got := d.ask(t, method, path, "a body"); got.StatusCode != http.StatusOK || got.body != "second a body" {
+		if got := d.request(t, method, path, "a body"); got.StatusCode != http.StatusOK || got.body != "second a body" {
 			t.Errorf("%s: %d %q", method, got.StatusCode, got.body)
 		}
 	}
@@ -101,7 +101,7 @@ func TestWhatAReplicaMayHaveGotIsSentAgainOnlyWhenItIsSafe(t *testing.T) {
 	both[0].drops.Store(true)
 	for range 4 {
 		for _, method := range []string{"GET", "HEAD"} {
-			if got := d.ask(t, method, "/api/v1/auth/me", ""); got.StatusCode != http.StatusOK {
+			if got := d.request(t, method, "/api/v1/auth/me", ""); got.StatusCode != http.StatusOK {
 				t.Errorf("%s: %d", method, got.StatusCode)
 			}
 		}
@@ -110,7 +110,7 @@ func TestWhatAReplicaMayHaveGotIsSentAgainOnlyWhenItIsSafe(t *testing.T) {
 		var lost int
 		before := both[0].requests() + both[1].requests()
 		for range 4 {
-			if got := d.ask(t, method, "/api/v1/auth/users", "{}"); got.StatusCode == http.StatusBadGateway {
+			if got := d.request(t, method, "/api/v1/auth/users", "{}"); got.StatusCode == http.StatusBadGateway {
 				lost++
 			}
 		}
@@ -127,7 +127,7 @@ func TestAReplicaThatLeavesGetsNoMoreRequestsUntilItIsBack(t *testing.T) {
 	time.Sleep(3500 * time.Millisecond)
 	before := both[0].requests()
 	for range 10 {
-		if got := d.ask(t, "POST", "/api/v1/auth/login", "{}"); got.body != "second {}" {
+		if got := d.request(t, "POST", "/api/v1/auth/login", "{}"); got.body != "second {}" {
 			t.Errorf("%d %q", got.StatusCode, got.body)
 		}
 	}
@@ -137,7 +137,7 @@ func TestAReplicaThatLeavesGetsNoMoreRequestsUntilItIsBack(t *testing.T) {
 	both[0].leaves.Store(false)
 	time.Sleep(2500 * time.Millisecond)
 	for range 10 {
-		d.ask(t, "GET", "/api/v1/auth/me", "")
+		d.request(t, "GET", "/api/v1/auth/me", "")
 	}
 	if both[0].requests() == before {
 		t.Error("it is back and gets nothing")
@@ -151,7 +151,7 @@ func TestBrokenRequestsDoNotTakeReplicasOut(t *testing.T) {
 	for range 10 {
 		d.send(t, "POST", "/api/v1/auth/login", io.MultiReader(strings.NewReader(strings.Repeat("x", 2<<20))))
 	}
-	if got := d.ask(t, "POST", "/api/v1/auth/login", "{}"); got.StatusCode != http.StatusOK {
+	if got := d.request(t, "POST", "/api/v1/auth/login", "{}"); got.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}
 }
@@ -163,7 +163,7 @@ func TestWithoutAnyReplicaTheServiceIsAwayAsOneAddressIs(t *testing.T) {
 	both[1].Close()
 	time.Sleep(3500 * time.Millisecond) // known to be away
 	for _, path := range []string{"/api/v1/auth/me", "/health"} {
-		got := d.ask(t, "GET", path, "")
+		got := d.request(t, "GET", path, "")
 		var body struct {
 			Code int `json:"code"`
 		}

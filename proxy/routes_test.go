@@ -23,7 +23,7 @@ func TestEveryPathHasItsService(t *testing.T) {
 		"/openapi.json":                         "verifier",
 		"/llms.txt":                             "verifier",
 	} {
-		if got := h.ask(t, "GET", path, "", "Cookie", "svc.sid=member"); got.StatusCode != 200 || got.body != want {
+		if got := h.request(t, "GET", path, "", "Cookie", "svc.sid=member"); got.StatusCode != 200 || got.body != want {
 			t.Errorf("%s: %d %s, want %s", path, got.StatusCode, got.body, want)
 		}
 	}
@@ -33,7 +33,7 @@ func TestThePathAndQueryArriveAsTheyWereSent(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	const path = "/v1/verify/chain-transaction?a=b%20c&d=%2F"
-	h.ask(t, "POST", path, "{}")
+	h.request(t, "POST", path, "{}")
 	if got := h.verifier.last(t); got.RequestURI != path || got.Method != "POST" {
 		t.Errorf("got %s %s", got.Method, got.RequestURI)
 	}
@@ -50,30 +50,30 @@ func TestInternalPathsAreNotRoutedHoweverTheyAreSpelled(t *testing.T) {
 		"/internal%2fforward-auth", "/api/v1/auth/../../../internal/forward-auth", "/api/v1/auth/%2e%2e/%2e%2e/%2e%2e/internal/forward-auth",
 		"/api/v1/auth/..%2f..%2f..%2finternal/forward-auth", "///internal///forward-auth", "/v1/..//internal/./forward-auth",
 	} {
-		got := h.ask(t, "GET", path, "", "Cookie", "svc.sid=member", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
+		got := h.request(t, "GET", path, "", "Cookie", "svc.sid=member", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
 		if got.StatusCode != 404 {
 			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
 		}
 	}
 	for _, u := range []*upstream{h.auth, h.verifier, h.app, frontend} {
-		for _, r := range u.asked() {
+		for _, r := range u.received() {
 			t.Errorf("%s arrived", r.RequestURI)
 		}
 	}
 }
 
-func TestAPathNobodyServesIsNotFoundInTheCommonShape(t *testing.T) {
+func TestAPathThatIsNotServedIsNotFoundInTheCommonShape(t *testing.T) {
 	t.Parallel()
 	d := open(t, nil)
 	for _, path := range []string{"/nothing", "/api/v2/x", "/api/v1/lists", "/.well-known/other", "/index.html"} {
-		german(t, d.ask(t, "GET", path, ""), 404)
+		german(t, d.request(t, "GET", path, ""), 404)
 	}
 }
 
-func TestWithoutAFrontendThePageNamesTheDoors(t *testing.T) {
+func TestWithoutAFrontendThePageNamesTheRoutes(t *testing.T) {
 	t.Parallel()
 	d := open(t, nil)
-	got := d.ask(t, "GET", "/", "")
+	got := d.request(t, "GET", "/", "")
 	if got.StatusCode != 200 || got.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("got %d %s", got.StatusCode, got.Header)
 	}
@@ -90,7 +90,7 @@ func TestAnEmptySettingCountsAsNone(t *testing.T) {
 		"AUTH_UPSTREAM": "", "VERIFIER_UPSTREAM": "", "FRONTEND_UPSTREAM": "", "FRONTEND_ROOT": "", "APP_UPSTREAM": "",
 		"TRUSTED_PROXIES": "", "ROUTES": "", "APP_NAME": "", "AUTH_TIMEOUT": "", "LOG_LEVEL": "", "ADMIN_BIND": "",
 	})
-	if got := d.ask(t, "GET", "/", ""); got.StatusCode != 200 {
+	if got := d.request(t, "GET", "/", ""); got.StatusCode != 200 {
 		t.Errorf("got %d %s", got.StatusCode, got.body)
 	}
 }
@@ -101,10 +101,10 @@ func TestFurtherRoutesComeFromASetting(t *testing.T) {
 	d := open(t, map[string]string{"ROUTES": `handle /photos/* {
 		reverse_proxy ` + photos.addr() + `
 	}`})
-	if got := d.ask(t, "GET", "/photos/1", ""); got.body != "photos" {
+	if got := d.request(t, "GET", "/photos/1", ""); got.body != "photos" {
 		t.Errorf("got %d %s", got.StatusCode, got.body)
 	}
-	german(t, d.ask(t, "GET", "/other", ""), 404)
+	german(t, d.request(t, "GET", "/other", ""), 404)
 }
 
 // german wants the error body of auth's contract.

@@ -68,9 +68,9 @@ func (s *sessions) set(name, role string) {
 	s.roles[name] = role
 }
 
-// lasting is an application whose answers do not end: a WebSocket that says
-// everything back, events, a long poll that never begins, a download faster than
-// anybody reads, and an upload that it reads to its end.
+// lasting is an application whose answers do not end: a WebSocket that
+// echoes everything, events, a long poll that never begins, a download faster than
+// any client reads, and an upload that it reads to its end.
 func lasting(t *testing.T) *upstream {
 	t.Helper()
 	left := make(chan struct{})
@@ -174,7 +174,7 @@ func TestWhatLastsEndsSoonAfterItsSession(t *testing.T) {
 	_, download := d.openStream(t, get("/api/v1/download", "anna"))
 	others, _ := d.openStream(t, upgrade("/api/v1/live", "otto"))
 	poll := make(chan answer, 1)
-	go func() { poll <- d.ask(t, "GET", "/api/v1/poll", "", "Cookie", "svc.sid=anna") }()
+	go func() { poll <- d.request(t, "GET", "/api/v1/poll", "", "Cookie", "svc.sid=anna") }()
 	for auth.rechecks.Load() < 6 { // three sessions at two guards, each at least twice
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -192,7 +192,7 @@ func TestWhatLastsEndsSoonAfterItsSession(t *testing.T) {
 	if took := time.Since(ended); took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}
-	wantEnd(t, "a download that nobody read", download.Body)
+	wantEnd(t, "an unread download", download.Body)
 	wantEcho(t, "another's WebSocket", others)
 	if n := auth.renewing.Load(); n != 6 {
 		t.Errorf("%d checks renewed a session, of 6 requests", n)
@@ -257,7 +257,7 @@ func TestManyStreamsOfASessionCostOneQuestion(t *testing.T) {
 	started := time.Now()
 	time.Sleep(2 * time.Second)
 	if n, most := auth.rechecks.Load(), int64(time.Since(started)/(500*time.Millisecond))+3; n < 2 || n > most {
-		t.Errorf("asked %d times, at most %d", n, most)
+		t.Errorf("%d checks, at most %d", n, most)
 	}
 	for _, conn := range conns {
 		wantEcho(t, "a WebSocket", conn)

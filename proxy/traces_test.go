@@ -35,17 +35,17 @@ func collector(t *testing.T) (at *upstream, sent func() []byte) {
 	}
 }
 
-func TestATraceBeginsAtTheDoorWhenACollectorIsNamed(t *testing.T) {
+func TestATraceBeginsAtTheProxyWhenACollectorIsNamed(t *testing.T) {
 	t.Parallel()
 	at, sent := collector(t)
 	h := openSite(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": at.URL, "OTEL_BSP_SCHEDULE_DELAY": "50"})
-	h.ask(t, "GET", "/v1/things?token=hunter2", "", append(foreignTraces, "Cookie", "svc.sid=hunter2", "X-Request-Id", "known")...)
+	h.request(t, "GET", "/v1/things?token=hunter2", "", append(foreignTraces, "Cookie", "svc.sid=hunter2", "X-Request-Id", "known")...)
 	got := h.verifier.last(t).Header
 	trace, ok := strings.CutPrefix(got.Get("Traceparent"), "00-")
 	if !ok || strings.Contains(foreign, trace[:32]) || got.Get("Tracestate")+got.Get("Baggage") != "" {
 		t.Fatalf("the service got %v", got)
 	}
-	h.ask(t, "GET", "/api/v1/app", "", "Cookie", "svc.sid=member")
+	h.request(t, "GET", "/api/v1/app", "", "Cookie", "svc.sid=member")
 	if guard := h.auth.last(t).Header.Get("Traceparent"); guard == "" || guard[:35] != h.app.last(t).Header.Get("Traceparent")[:35] {
 		t.Errorf("the guard's request is in the trace %q", guard)
 	}
@@ -71,7 +71,7 @@ func TestATraceBeginsAtTheDoorWhenACollectorIsNamed(t *testing.T) {
 	}
 }
 
-func TestWithoutACollectorNobodyIsToldOfATrace(t *testing.T) {
+func TestWithoutACollectorNoTraceIsPassedOn(t *testing.T) {
 	t.Parallel()
 	at, sent := collector(t)
 	for name, settings := range map[string]map[string]string{
@@ -80,14 +80,14 @@ func TestWithoutACollectorNobodyIsToldOfATrace(t *testing.T) {
 		"disabled":       {"OTEL_EXPORTER_OTLP_ENDPOINT": at.URL, "OTEL_SDK_DISABLED": "true"},
 	} {
 		h := openSite(t, settings)
-		h.ask(t, "GET", "/v1/things", "", foreignTraces...)
+		h.request(t, "GET", "/v1/things", "", foreignTraces...)
 		got := h.verifier.last(t).Header
 		if got.Get("Traceparent")+got.Get("Tracestate")+got.Get("Baggage") != "" {
 			t.Errorf("%s: the service got %v", name, got)
 		}
 		h.close()
 	}
-	if len(sent()) != 0 || len(at.asked()) != 0 {
+	if len(sent()) != 0 || len(at.received()) != 0 {
 		t.Errorf("%d bytes were sent", len(sent()))
 	}
 }
@@ -95,17 +95,17 @@ func TestWithoutACollectorNobodyIsToldOfATrace(t *testing.T) {
 func TestAProxyInFrontMayBeginTheTrace(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, map[string]string{"TRUSTED_PROXIES": "127.0.0.1/32"})
-	h.ask(t, "GET", "/v1/things", "", foreignTraces...)
+	h.request(t, "GET", "/v1/things", "", foreignTraces...)
 	if got := h.verifier.last(t).Header.Get("Traceparent"); got != foreign {
 		t.Errorf("the service got %q", got)
 	}
 }
 
-func TestACollectorThatIsAwayDisturbsNobody(t *testing.T) {
+func TestAnUnreachableCollectorDisturbsNoRequest(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:" + freePort(t)})
 	for range 20 {
-		if got := h.ask(t, "GET", "/v1/things", ""); got.StatusCode != http.StatusOK {
+		if got := h.request(t, "GET", "/v1/things", ""); got.StatusCode != http.StatusOK {
 			t.Errorf("got %d", got.StatusCode)
 		}
 	}

@@ -39,8 +39,8 @@ func stand(t *testing.T, name string, h http.HandlerFunc) *upstream {
 // addr is what a setting takes.
 func (u *upstream) addr() string { return strings.TrimPrefix(u.URL, "http://") }
 
-// asked returns all requests so far.
-func (u *upstream) asked() []*http.Request {
+// received returns all requests so far.
+func (u *upstream) received() []*http.Request {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return append([]*http.Request(nil), u.seen...)
@@ -49,7 +49,7 @@ func (u *upstream) asked() []*http.Request {
 // last is the request that came last.
 func (u *upstream) last(t *testing.T) *http.Request {
 	t.Helper()
-	all := u.asked()
+	all := u.received()
 	if len(all) == 0 {
 		t.Fatal("nothing arrived")
 	}

@@ -44,7 +44,7 @@ var (
 // of the client's. Any other answer is the client's. A request that takes longer
 // is checked again, and ended when it may not pass any more.
 type Guard struct {
-	// Ask are the routes to the guarding service, as a rule a reverse_proxy. They get
+	// Ask holds the routes to the guarding service, as a rule a reverse_proxy. They get
 	// the request with all its cookies and without its body.
 	Ask caddyhttp.RouteList `json:"ask,omitempty"`
 	// Identity names the headers of the service's answer that name the user.
@@ -56,7 +56,7 @@ type Guard struct {
 	// answer. A minute where it is zero.
 	Grace caddy.Duration `json:"grace,omitempty"`
 
-	ask     caddyhttp.Handler
+	check   caddyhttp.Handler
 	watches *watches
 }
 
@@ -85,16 +85,16 @@ func (g *Guard) Provision(ctx caddy.Context) error {
 	for i, name := range g.Identity {
 		g.Identity[i] = http.CanonicalHeaderKey(name)
 	}
-	g.ask = g.Ask.Compile(caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil }))
+	g.check = g.Ask.Compile(caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil }))
 	g.watches = &watches{
 		recheck: time.Duration(g.Recheck), grace: time.Duration(g.Grace), log: ctx.Slogger(),
-		ask: func(q *http.Request) verdict {
+		check: func(q *http.Request) verdict {
 			ctx, cancel := context.WithTimeout(ctx, answerWithin)
 			defer cancel()
 			return g.judge(again(ctx, q))
 		},
-		byKey:  map[watchKey]*watch{},
-		asking: make(chan struct{}, maxAsking),
+		byKey:    map[watchKey]*watch{},
+		checking: make(chan struct{}, maxChecking),
 	}
 	return nil
 }
@@ -257,7 +257,7 @@ func (v verdict) refused() bool {
 // judge sends a question to the service.
 func (g *Guard) judge(q *http.Request) verdict {
 	a := newRecorded()
-	if err := a.record(g.ask, q); err != nil {
+	if err := a.record(g.check, q); err != nil {
 		return verdict{err: err}
 	}
 	v := verdict{answer: a}

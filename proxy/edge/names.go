@@ -42,7 +42,7 @@ func headerName(name string) string {
 
 // withoutCookies returns the lines of a Cookie header without the cookies that
 // are named. All others stay byte for byte. Quotes do not count: where an
-// application lets them span a ";", a cookie of ours could hide between two.
+// application allows a ";" in them, a cookie of ours could hide between two.
 func withoutCookies(lines []string, named names) []string {
 	var rest []string
 	for _, line := range lines {

@@ -13,8 +13,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// maxAsking is how many questions about lasting requests are under way at once.
-const maxAsking = 16
+// maxChecking is how many checks of lasting requests are under way at once.
+const maxChecking = 16
 
 // answerWithin is how long the service has for one of them.
 const answerWithin = 15 * time.Second
@@ -29,10 +29,10 @@ type watchKey [sha256.Size]byte
 type watches struct {
 	recheck, grace time.Duration
 	log            *slog.Logger
-	// ask checks a request that passed again.
-	ask func(q *http.Request) verdict
-	// asking bounds how often that happens at once.
-	asking chan struct{}
+	// check decides again about a request that passed.
+	check func(q *http.Request) verdict
+	// checking bounds how often that happens at once.
+	checking chan struct{}
 
 	mu    sync.Mutex
 	byKey map[watchKey]*watch
@@ -124,9 +124,9 @@ func (ws *watches) run(w *watch) {
 	for {
 		v := verdict{err: errSilent}
 		select {
-		case ws.asking <- struct{}{}:
+		case ws.checking <- struct{}{}:
 			v = ws.answer(w.question)
-			<-ws.asking
+			<-ws.checking
 		case <-time.After(ws.recheck): // too many wait for an answer
 		}
 		ws.apply(w, v)
@@ -143,11 +143,11 @@ func (ws *watches) run(w *watch) {
 func (ws *watches) answer(q *http.Request) (v verdict) {
 	defer func() {
 		if p := recover(); p != nil {
-			ws.log.Error("panic while asking about a lasting request", "panic", p)
+			ws.log.Error("panic while checking a lasting request", "panic", p)
 			v = verdict{err: errNoAnswer}
 		}
 	}()
-	return ws.ask(q)
+	return ws.check(q)
 }
 
 // apply ends the requests of w that may not go on.

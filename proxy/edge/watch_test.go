@@ -11,16 +11,16 @@ import (
 
 // Requests must end after the grace also when all questions that may be under way
 // hang, so that no more can be sent.
-func TestWhatCannotBeAskedAboutEndsAfterTheGrace(t *testing.T) {
+func TestARequestThatCannotBeCheckedEndsAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	ws := &watches{
 		recheck: time.Millisecond, grace: 20 * time.Millisecond, log: slog.New(slog.DiscardHandler),
-		ask: func(*http.Request) verdict {
-			t.Error("more is asked than may be")
+		check: func(*http.Request) verdict {
+			t.Error("more checks than allowed")
 			return verdict{}
 		},
-		byKey:  map[watchKey]*watch{},
-		asking: make(chan struct{}), // as if it were full
+		byKey:    map[watchKey]*watch{},
+		checking: make(chan struct{}), // as if it were full
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	s := ws.begin(httptest.NewRequest("GET", "/", nil), nil, cancel, http.NewResponseController(httptest.NewRecorder()))
@@ -34,10 +34,10 @@ func TestWhatCannotBeAskedAboutEndsAfterTheGrace(t *testing.T) {
 	}
 }
 
-// Nothing else would keep a panic while asking from ending the proxy.
-func TestAPanicWhileAskingIsNoAnswer(t *testing.T) {
+// Nothing else would keep a panic during a check from ending the proxy.
+func TestAPanicDuringACheckIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	ws := &watches{log: slog.New(slog.DiscardHandler), ask: func(*http.Request) verdict { panic("a fault of the handler") }}
+	ws := &watches{log: slog.New(slog.DiscardHandler), check: func(*http.Request) verdict { panic("a fault of the handler") }}
 	if v := ws.answer(httptest.NewRequest("GET", "/", nil)); v.passed() || v.refused() {
 		t.Errorf("got %+v", v)
 	}

@@ -1,6 +1,6 @@
-// A server that reads paths in the ways of Node's applications, and tells which
+// A server that reads paths in the ways of Node's applications, and reports which
 // requests without X-Auth-User-Id it reads as below a prefix: node reader.mjs
-// PORT PREFIX. The method REPORT asks for what it found.
+// PORT PREFIX. The method REPORT returns what it found.
 import http from 'node:http'
 import path from 'node:path'
 import url from 'node:url'
