@@ -29,7 +29,7 @@ func TestACommandLineThatMakesNoSenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestHelpAndVersionAreTold(t *testing.T) {
+func TestHelpAndVersionArePrinted(t *testing.T) {
 	for flag, want := range map[string]string{"--help": "backup restore FILE", "--version": "backup "} {
 		var out bytes.Buffer
 		if err := run(t.Context(), []string{flag}, os.Getenv, os.Stdin, &out, &out); err != nil || !strings.Contains(out.String(), want) {

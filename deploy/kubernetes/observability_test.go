@@ -32,7 +32,7 @@ func traced(t *testing.T) []Object {
 	return objects
 }
 
-func TestTracesLeaveTheClustersPodsOnlyWhenAsked(t *testing.T) {
+func TestTracesLeaveTheClustersPodsOnlyWhenConfigured(t *testing.T) {
 	for name, c := range map[string]struct {
 		objects []Object
 		want    bool

@@ -31,7 +31,7 @@ func settings(t *testing.T, program string) map[string]setting {
 		}
 	}
 	for _, match := range regexp.MustCompile("`(OTEL_[A-Z_]+)`").FindAllStringSubmatch(string(readme), -1) {
-		if _, told := found[match[1]]; !told {
+		if _, listed := found[match[1]]; !listed {
 			found[match[1]] = setting{}
 		}
 	}
@@ -116,7 +116,7 @@ func TestPortsAreThoseOfThePrograms(t *testing.T) {
 	proxy := configOf(t, objects, of[deployment](t, objects, "Deployment")["proxy"])
 	for _, name := range []string{"auth", "verifier"} {
 		if want := fmt.Sprintf("%s:%d", name, services[name].Spec.Ports[0].Port); proxy[strings.ToUpper(name)+"_UPSTREAM"] != want {
-			t.Errorf("the proxy does not ask %s", want)
+			t.Errorf("the proxy does not call %s", want)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 func none(string) string { return "" }
 
-func TestItSaysItsVersion(t *testing.T) {
+func TestItPrintsItsVersion(t *testing.T) {
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"--version"}, none, &out); err != nil || !strings.HasPrefix(out.String(), "local ") {
 		t.Errorf("got %v, %s", err, &out)

@@ -78,7 +78,7 @@ func prepare(ctx context.Context, l layout.Layout) error {
 
 // start starts what the services need, then the services and the proxy.
 func start(ctx context.Context, l layout.Layout, programs *stack.Stack, out io.Writer) (redis string, err error) {
-	say(out, "Starting Redis and the development chain …")
+	printLine(out, "Starting Redis and the development chain …")
 	redis, err = l.StartRedis(ctx, programs)
 	if err != nil {
 		return "", err
@@ -86,7 +86,7 @@ func start(ctx context.Context, l layout.Layout, programs *stack.Stack, out io.W
 	if err := programs.Start(ctx, readyWithin, l.Devnet()); err != nil {
 		return "", err
 	}
-	say(out, "Starting auth, verifier and the proxy …")
+	printLine(out, "Starting auth, verifier and the proxy …")
 	return redis, programs.Start(ctx, readyWithin, l.Auth(), l.Verifier(), l.Proxy())
 }
 
@@ -94,9 +94,9 @@ func start(ctx context.Context, l layout.Layout, programs *stack.Stack, out io.W
 func stop(programs *stack.Stack, out io.Writer) {
 	ctx, done := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer done()
-	say(out, "\nStopping …")
+	printLine(out, "\nStopping …")
 	programs.Stop(ctx, stopWithin)
-	say(out, "Stopped. The state is kept.")
+	printLine(out, "Stopped. The state is kept.")
 }
 
 // explain returns the error with the last log lines of the program that failed. A
@@ -117,5 +117,5 @@ func leaveWithParent(leave context.CancelFunc, parent func() int) {
 	leave()
 }
 
-// say writes a line for the person at the terminal, who may have closed it.
-func say(out io.Writer, line string) { _, _ = fmt.Fprintln(out, line) }
+// printLine writes a line for the user at the terminal, who may have closed it.
+func printLine(out io.Writer, line string) { _, _ = fmt.Fprintln(out, line) }

@@ -99,15 +99,15 @@ func TestAReleaseIsCompleteAndTheSameEveryTime(t *testing.T) {
 		t.Errorf("a second time it is another one, %v", err)
 	}
 	files := unpack(t, first)
-	for name, says := range map[string]string{
+	for name, want := range map[string]string{
 		"README.md": "# Pforte", "LICENSE": "Apache License", "services/auth/README.md": "SESSION_SECRET", "deploy/docs/operations.md": "# Operations",
 		"licences.md": "| modernc.org/sqlite |", "licences/std@" + strings.TrimPrefix(runtime.Version(), "go") + "/LICENSE": "The Go Authors",
 		"sbom.cdx.json": `"pkg:golang/modernc.org/sqlite@`, "bin/backup": "backup restore",
 		"deploy/systemd/auth.env": "OTEL_EXPORTER_OTLP_ENDPOINT", "deploy/observability/alerts.yml": "alert: ProgramDown",
 		"deploy/observability/prometheus.yml": "rule_files", "deploy/observability/grafana/pforte.json": "auth_sessions_live",
 	} {
-		if !strings.Contains(files[folder+"/"+name], says) {
-			t.Errorf("%s is not there, or does not say %q", name, says)
+		if !strings.Contains(files[folder+"/"+name], want) {
+			t.Errorf("%s is not there, or does not contain %q", name, want)
 		}
 	}
 	everyModule(t, files[folder+"/sbom.cdx.json"], files[folder+"/licences.md"])

@@ -57,7 +57,7 @@ func TestWithoutAdminNoPasswordIsMade(t *testing.T) {
 	}
 }
 
-func TestItSaysItsVersion(t *testing.T) {
+func TestItPrintsItsVersion(t *testing.T) {
 	var out bytes.Buffer
 	if err := run([]string{"--version"}, none, &out); err != nil || !strings.HasPrefix(out.String(), "setup ") {
 		t.Errorf("got %v, %s", err, &out)

@@ -31,7 +31,7 @@ var schema = fstest.MapFS{
 	"postgres/00001_x.sql": {Data: []byte("-- +goose Up\nCREATE TABLE notes (text TEXT);\n")},
 }
 
-// note writes into a database, or with "" only reads, and gives what is in it.
+// note writes into a database, or with "" only reads, and returns what is in it.
 func note(t *testing.T, url, text string) string {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), url, schema)
@@ -65,7 +65,7 @@ func newSettings(t *testing.T, fresh func(testing.TB) string) backup.Settings {
 	return s
 }
 
-// fill gives the settings something to save.
+// fill writes something to save.
 func fill(t *testing.T, s backup.Settings) {
 	t.Helper()
 	note(t, s.Users, "anna")
@@ -134,7 +134,7 @@ func TestWhatWasSavedIsPutBackWhereNothingIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(m.Files) != 4 || m.Version != version || !m.MadeAt.Equal(madeAt) {
-			t.Errorf("the manifest says %+v", m)
+			t.Errorf("the manifest is %+v", m)
 		}
 		got := []string{note(t, restored.Users, ""), note(t, restored.Ledger, ""), read(t, restored.SigningKey), read(t, restored.RetiredKeys)}
 		want := []string{"anna", "a payment", read(t, old.SigningKey), "[]"}
@@ -196,7 +196,7 @@ func TestAnArchiveThatWasTouchedIsRefusedWhole(t *testing.T) {
 		touched[at] ^= 0x20
 		s := newSettings(t, sqldbtest.SQLite)
 		_, err := s.Restore(t.Context(), bytes.NewReader(touched))
-		if err == nil { // a byte of padding, or of the manifest that says nothing
+		if err == nil { // a byte of padding, or of the manifest that means nothing
 			if again := save(t, s); !bytes.Equal(contents(t, again), contents(t, archive)) {
 				t.Errorf("byte %d: something else was restored", at)
 			}

@@ -24,7 +24,7 @@ func text(t *testing.T, file string) string {
 	return string(content)
 }
 
-// names gives the keys right below a section of a compose file.
+// names returns the keys right below a section of a compose file.
 func names(t *testing.T, file, section string) map[string]string {
 	t.Helper()
 	_, rest, ok := strings.Cut("\n"+text(t, file), "\n"+section+":\n")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestEndLetsOneProgramFinishAndLeavesTheOthers(t *testing.T) {
+func TestEndWaitsForOneProgramAndLeavesTheOthers(t *testing.T) {
 	s, one, other := newStack(t), t.TempDir(), t.TempDir()
 	if err := s.Start(t.Context(), 10*time.Second,
 		shell("one", one, `trap 'echo done >"$DIR/finished"; exit 0' TERM; echo $$ >"$DIR/own"; touch "$DIR/ready"; while :; do sleep 0.02; done`),

@@ -63,8 +63,8 @@ func pid(t *testing.T, path string) int {
 	return id
 }
 
-// gone waits until a process has ended. A dead child of nobody may stay in the
-// table for a moment.
+// gone waits until a process has ended. A dead process without a parent may stay
+// in the table for a moment.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -104,7 +104,7 @@ func TestStopKillsAProgramThatDoesNotListen(t *testing.T) {
 	gone(t, pid(t, filepath.Join(dir, "own")))
 }
 
-func TestAProgramThatEndsBeforeItIsReadySaysItsLastLines(t *testing.T) {
+func TestAProgramThatEndsBeforeItIsReadyReportsItsLastLines(t *testing.T) {
 	s := newStack(t)
 	err := s.Start(t.Context(), 10*time.Second, shell("broken", t.TempDir(), "echo boom; exit 3"))
 	var failure *stack.Failure

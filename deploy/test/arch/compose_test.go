@@ -156,7 +156,7 @@ func TestEverySettingCanBeSetInProduction(t *testing.T) {
 	}
 }
 
-func TestTracesCanBeSentFromEveryStackAndAreOffUnlessAsked(t *testing.T) {
+func TestTracesCanBeSentFromEveryStackAndAreOffByDefault(t *testing.T) {
 	for _, file := range []string{"docker-compose.yml", "deploy/compose.production.yml"} {
 		services := environments(t, file)
 		for service := range documented {

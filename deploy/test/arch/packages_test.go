@@ -19,7 +19,7 @@ const Root = "github.com/pforte/pforte/"
 // that lies in the folder of another comes before it.
 var Modules = []string{"pkg/receipt", "pkg", "services/auth", "services/verifier", "proxy", "deploy/kubernetes", "deploy"}
 
-// Package is one package as `go list` tells it.
+// Package is one package as `go list` reports it.
 type Package struct {
 	ImportPath   string
 	Name         string

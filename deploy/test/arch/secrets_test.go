@@ -110,7 +110,7 @@ func TestAServiceHasASettingForEverySecretItSees(t *testing.T) {
 	}
 }
 
-func TestRedisTakesNobodyWithoutItsPassword(t *testing.T) {
+func TestRedisRefusesClientsWithoutItsPassword(t *testing.T) {
 	for _, file := range stacks {
 		services := readCompose(t, file).Services
 		redis := services["redis"]
@@ -149,7 +149,7 @@ func TestNetworksLeadOnlyWhereTheyAreNeeded(t *testing.T) {
 			"stores": {"auth", "redis"}, "chain": {"demo", "devnet", "verifier"},
 		},
 		// The verifier has a way out of its own: on one network with the proxy, it
-		// would be asked from another address than the one it believes.
+		// would be called from another address than the one it trusts.
 		stacks[1]: {
 			"outside": {"proxy"}, "apps": {"proxy"}, "auth": {"auth", "proxy"}, "verifier": {"proxy", "verifier"},
 			"stores": {"auth", "redis"}, "nodes": {"verifier"},
@@ -220,7 +220,7 @@ func TestClientsByIPv6KeepTheirAddresses(t *testing.T) {
 	}
 }
 
-func TestNoRegistryIsAskedForOurImages(t *testing.T) {
+func TestNoRegistryIsQueriedForOurImages(t *testing.T) {
 	for _, file := range stacks {
 		for name, service := range readCompose(t, file).Services {
 			ours := strings.HasPrefix(service.Image.Value, "pforte/")

@@ -79,8 +79,8 @@ func (s *suite) roundTrips(ctx context.Context) error {
 		rows = append(rows, []string{delay.String(), ms.String(), requests.String()})
 	}
 	s.page.table(rows...)
-	trips := samples{(took[1] - took[0]) / milli(farAway)}
-	s.page.line("- Round trips that a buyer waits for: %s. Wanted %s.", figure(trips[0]), atMost(2.2).met(trips))
+	roundTrips := samples{(took[1] - took[0]) / milli(farAway)}
+	s.page.line("- Round trips that a buyer waits for: %s. Wanted %s.", figure(roundTrips[0]), atMost(2.2).met(roundTrips))
 	return nil
 }
 
@@ -97,8 +97,8 @@ func (s *suite) fresh(ctx context.Context, delay time.Duration) (ms, requests sa
 		return nil, nil, err
 	}
 	defer stop()
-	var asked atomic.Int64
-	node := lateNode(w.Chain, delay, &asked)
+	var requested atomic.Int64
+	node := lateNode(w.Chain, delay, &requested)
 	defer node.Close()
 	w.Extra["verifier"] = map[string]string{
 		"CHAIN_NAME": "base", "CHAIN_ID": "8453", "CHAIN_RPC_URLS": node.URL, "CHAIN_CACHE_BYTES": "1",
@@ -120,7 +120,7 @@ func (s *suite) fresh(ctx context.Context, delay time.Duration) (ms, requests sa
 		if err != nil {
 			return nil, nil, err
 		}
-		before, began := asked.Load(), time.Now()
+		before, began := requested.Load(), time.Now()
 		answer, err := call(ctx, w.Addresses.Verifier, http.MethodPost, verifyPath, body, header, nil)
 		if err == nil && answer.Get(x402.HeaderPaymentResponse) == "" {
 			err = errors.New("a payment was refused")
@@ -129,15 +129,15 @@ func (s *suite) fresh(ctx context.Context, delay time.Duration) (ms, requests sa
 			return nil, nil, err
 		}
 		if i > 0 { // the first one connects
-			ms, requests = append(ms, milli(time.Since(began))), append(requests, float64(asked.Load()-before))
+			ms, requests = append(ms, milli(time.Since(began))), append(requests, float64(requested.Load()-before))
 		}
 	}
 	return ms, requests, nil
 }
 
 // lateNode stands before a node and delays each answer. It counts the requests
-// that ask for more than the chain's heads, which the verifier reads all the time.
-func lateNode(addr string, delay time.Duration, asked *atomic.Int64) *httptest.Server {
+// for more than the chain's heads, which the verifier reads all the time.
+func lateNode(addr string, delay time.Duration, requested *atomic.Int64) *httptest.Server {
 	evidence := regexp.MustCompile("getTransactionBy|getTransactionReceipt|getBlockReceipts|getBlockByHash")
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr})
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +146,7 @@ func lateNode(addr string, delay time.Duration, asked *atomic.Int64) *httptest.S
 			return
 		}
 		if evidence.Match(body) {
-			asked.Add(1)
+			requested.Add(1)
 		}
 		time.Sleep(delay)
 		r.Body = io.NopCloser(bytes.NewReader(body))

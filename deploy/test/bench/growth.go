@@ -14,11 +14,11 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// askingSessions is how many sessions those clients use who are measured among
+// measuredSessions is how many sessions those clients use who are measured among
 // the sessions of others; deletions is how many users are deleted for a figure.
 const (
-	askingSessions = 16
-	deletions      = 5
+	measuredSessions = 16
+	deletions        = 5
 )
 
 // manySessions measures whether the sessions of others slow down a client: two
@@ -44,7 +44,7 @@ func (s *suite) manySessions(ctx context.Context) error {
 		if keys[i], err = w.copySessions(ctx, n); err != nil {
 			return err
 		}
-		requests, err := w.me(ctx, w.Addresses.Auth, askingSessions)
+		requests, err := w.me(ctx, w.Addresses.Auth, measuredSessions)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (s *suite) manySessions(ctx context.Context) error {
 		rows = append(rows, []string{count(n), count(keys[i]), r[i].rate.String(), r[i].cost.String(), deleting[i].String()})
 	}
 	p, ratio := &s.page, r[1].cost.over(r[0].cost)
-	p.line("\n## More sessions\n\nEach of the others is logged in once. The clients have %d sessions.", askingSessions)
+	p.line("\n## More sessions\n\nEach of the others is logged in once. The clients have %d sessions.", measuredSessions)
 	p.table(rows...)
 	p.line("- `GET /me`, a million ÷ a thousand: %s by processor time. Wanted %s.", ratio, atMost(1.1).met(ratio))
 	p.line("- Deleting a user with their session, a million ÷ a thousand: %s.", figure(deleting[1].median()/deleting[0].median()))

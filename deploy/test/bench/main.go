@@ -126,7 +126,7 @@ func (s *suite) head(ctx context.Context) {
 	p.line("\n`make bench` writes this page: measured on %s, %d rounds. A figure is the median of the rounds, with the least and the greatest.", time.Now().UTC().Format(time.DateOnly), s.rounds)
 	p.line("The load comes from wrk on the same machine: %d clients, with a session or payments of their own, where nothing else stands. Compared servers run side by side\n"+
 		"and take %d turns of %v each; ratios are those of turns next to each other.\n", clients, turns*s.rounds, s.turnLength)
-	kilobytes, _ := strconv.Atoi(strings.TrimSuffix(valueIn("/proc/meminfo", "MemTotal"), " kB")) // 0 where the kernel does not say
+	kilobytes, _ := strconv.Atoi(strings.TrimSuffix(valueIn("/proc/meminfo", "MemTotal"), " kB")) // 0 where the kernel does not report it
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	p.line("Machine: %s, %d cores, %d GB of memory, Linux %s, %s.", valueIn("/proc/cpuinfo", "model name"), runtime.NumCPU(), (kilobytes+512<<10)>>20, strings.TrimSpace(string(kernel)), runtime.Version())
 	redis, _, _ := strings.Cut(version(ctx, "redis-server", "--version"), " sha=")

@@ -61,14 +61,14 @@ func (s *suite) paywall(ctx context.Context) error {
 		{"@x402/express behind bare Caddy", w.peers["caddy-express"], []string{"Express", "caddy-express"}},
 	}
 	var unpaid, paid, single []cell
-	ask := [][]byte{request(http.MethodPost, verifyPath, body, nil)}
+	unsigned := [][]byte{request(http.MethodPost, verifyPath, body, nil)}
 	for _, sl := range sellers {
 		pids := w.pids(sl.programs...)
-		unpaid = append(unpaid, steady(sl.name, sl.addr, clients, http.StatusPaymentRequired, ask, pids...))
+		unpaid = append(unpaid, steady(sl.name, sl.addr, clients, http.StatusPaymentRequired, unsigned, pids...))
 		paid = append(paid, paying(sl, clients, body, pids))
 		single = append(single, paying(sl, 1, body, pids))
 	}
-	unpaid = append(unpaid, steady("net/http, doing nothing", addrs[0], clients, http.StatusPaymentRequired, ask, self))
+	unpaid = append(unpaid, steady("net/http, doing nothing", addrs[0], clients, http.StatusPaymentRequired, unsigned, self))
 	single = append(slices.Clip(single[:3]), steady("the facilitator alone", w.Facilitator, 1, http.StatusOK, [][]byte{request(http.MethodPost, "/verify", body, nil)}, self))
 
 	r, err := s.compare(ctx, unpaid...)
@@ -109,7 +109,7 @@ func (s *suite) openPaywall(ctx context.Context) (w *world, stop func(), body st
 	if err != nil {
 		return nil, nil, "", fmt.Errorf("evidence of the peer: %w", err)
 	}
-	asked, err := json.Marshal(map[string]any{"transactionHash": document.Receipt.Request.TransactionHash, "expectations": document.Receipt.Request.Expectations})
+	requested, err := json.Marshal(map[string]any{"transactionHash": document.Receipt.Request.TransactionHash, "expectations": document.Receipt.Request.Expectations})
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -138,7 +138,7 @@ func (s *suite) openPaywall(ctx context.Context) (w *world, stop func(), body st
 		stop()
 		return nil, nil, "", err
 	}
-	return w, stop, string(asked), nil
+	return w, stop, string(requested), nil
 }
 
 // paying is a cell whose requests have a fresh payment each.

@@ -23,7 +23,7 @@ func TestAMemberLogsInAndOut(t *testing.T) {
 	if got := b.me(200); got != user {
 		t.Errorf("me is %+v", got)
 	}
-	b.ask("POST", "/api/v1/auth/logout", "").want(t, 200, nil)
+	b.request("POST", "/api/v1/auth/logout", "").want(t, 200, nil)
 	if b.cookie("svc.sid") != "" || b.cookie("csrf-token") != "" {
 		t.Error("a cookie outlives the logout")
 	}
@@ -34,17 +34,17 @@ func TestAnAdminManagesTheMembers(t *testing.T) {
 	w := sharedWorld(t)
 	admin := w.admin(t)
 	b, user := w.member(t, "berta")
-	admin.ask("POST", "/api/v1/auth/users", `{"username":"berta","display_name":"B","password":"another password"}`).want(t, 409, nil)
-	admin.ask("POST", "/api/v1/auth/users", `{"username":"b","display_name":"B","password":"another password"}`).want(t, 400, nil)
-	b.ask("GET", "/api/v1/auth/users", "").want(t, 403, nil)
-	b.ask("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", user.ID), "").want(t, 403, nil)
+	admin.request("POST", "/api/v1/auth/users", `{"username":"berta","display_name":"B","password":"another password"}`).want(t, 409, nil)
+	admin.request("POST", "/api/v1/auth/users", `{"username":"b","display_name":"B","password":"another password"}`).want(t, 400, nil)
+	b.request("GET", "/api/v1/auth/users", "").want(t, 403, nil)
+	b.request("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", user.ID), "").want(t, 403, nil)
 	var list struct {
 		Data []struct {
 			member
 			CreatedAt time.Time `json:"created_at"`
 		} `json:"data"`
 	}
-	admin.ask("GET", "/api/v1/auth/users", "").want(t, 200, &list)
+	admin.request("GET", "/api/v1/auth/users", "").want(t, 200, &list)
 	found := false
 	for _, entry := range list.Data {
 		found = found || entry.member == user && time.Since(entry.CreatedAt) < time.Hour
@@ -52,10 +52,10 @@ func TestAnAdminManagesTheMembers(t *testing.T) {
 	if !found {
 		t.Errorf("%+v is not in the list: %+v", user, list.Data)
 	}
-	admin.ask("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", user.ID), "").want(t, 200, nil)
+	admin.request("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", user.ID), "").want(t, 200, nil)
 	b.me(401)
-	admin.ask("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", user.ID), "").want(t, 404, nil)
-	admin.ask("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", admin.me(200).ID), "").want(t, 400, nil)
+	admin.request("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", user.ID), "").want(t, 404, nil)
+	admin.request("DELETE", fmt.Sprintf("/api/v1/auth/users/%d", admin.me(200).ID), "").want(t, 400, nil)
 }
 
 func TestAPasswordChangeEndsTheOtherSessions(t *testing.T) {
@@ -64,10 +64,10 @@ func TestAPasswordChangeEndsTheOtherSessions(t *testing.T) {
 	laptop := newBrowser(t, w.PublicURL)
 	laptop.login("carla", "a password of eight")
 	change := `{"current_password":"a password of eight","new_password":"ein neues Kennwort"}`
-	laptop.ask("PATCH", "/api/v1/auth/me/password", change).want(t, 200, nil)
+	laptop.request("PATCH", "/api/v1/auth/me/password", change).want(t, 200, nil)
 	laptop.me(200)
 	phone.me(401)
-	phone.ask("POST", "/api/v1/auth/login", credentials("carla", "a password of eight")).want(t, 401, nil)
+	phone.request("POST", "/api/v1/auth/login", credentials("carla", "a password of eight")).want(t, 401, nil)
 	phone.login("carla", "ein neues Kennwort")
 }
 
@@ -75,8 +75,8 @@ func TestAPasswordChangeEndsTheOtherSessions(t *testing.T) {
 func TestAStateChangeNeedsTheTokenAndTheRefusalCarriesIt(t *testing.T) {
 	w := sharedWorld(t)
 	b, _ := w.member(t, "dora")
-	refused := b.ask("POST", "/api/v1/auth/logout", "", "X-CSRF-Token", strings.Repeat("0", 64)).want(t, 403, nil)
-	b.ask("POST", "/api/v1/auth/logout", "", "X-CSRF-Token", refused.Header.Get("X-CSRF-Token")).want(t, 200, nil)
+	refused := b.request("POST", "/api/v1/auth/logout", "", "X-CSRF-Token", strings.Repeat("0", 64)).want(t, 403, nil)
+	b.request("POST", "/api/v1/auth/logout", "", "X-CSRF-Token", refused.Header.Get("X-CSRF-Token")).want(t, 200, nil)
 }
 
 func TestBadInputGetsACommonErrorEverywhere(t *testing.T) {
@@ -99,7 +99,7 @@ func TestBadInputGetsACommonErrorEverywhere(t *testing.T) {
 		{"GET", "/v1/verify/chain-transaction", "", 405},
 		{"POST", "/v1/verify/other-transaction", "", 404},
 	} {
-		if got := b.ask(c.method, c.path, c.body).want(t, c.status, nil); !strings.HasPrefix(got.Header.Get("Content-Type"), "application/json") {
+		if got := b.request(c.method, c.path, c.body).want(t, c.status, nil); !strings.HasPrefix(got.Header.Get("Content-Type"), "application/json") {
 			t.Errorf("%s %s: an error of the type %q", c.method, c.path, got.Header.Get("Content-Type"))
 		}
 	}
@@ -113,13 +113,13 @@ func TestLoginIsLimitedAfterFailuresAndAllowedAgainLater(t *testing.T) {
 	begin := time.Now()
 	for i := range 3 {
 		spoofed := fmt.Sprintf("203.0.113.%d", i)
-		b.ask("POST", "/api/v1/auth/login", credentials("admin", "wrong"), "X-Forwarded-For", spoofed).want(t, 401, nil)
+		b.request("POST", "/api/v1/auth/login", credentials("admin", "wrong"), "X-Forwarded-For", spoofed).want(t, 401, nil)
 	}
 	password, err := w.AdminPassword()
 	if err != nil {
 		t.Fatal(err)
 	}
-	limited := b.ask("POST", "/api/v1/auth/login", credentials("admin", password), "X-Forwarded-For", "203.0.113.99").want(t, 429, nil)
+	limited := b.request("POST", "/api/v1/auth/login", credentials("admin", password), "X-Forwarded-For", "203.0.113.99").want(t, 429, nil)
 	if limited.Header.Get("Retry-After") == "" || limited.Header.Get("RateLimit-Remaining") != "0" {
 		t.Errorf("the refusal has %v", limited.Header)
 	}
@@ -132,18 +132,18 @@ func TestSessionsAndUsersOutliveCrashes(t *testing.T) {
 	b, user := w.member(t, "emil")
 	time.Sleep(1100 * time.Millisecond) // Redis writes to the disk every second
 	w.Programs.Kill("auth")
-	b.ask("GET", "/api/v1/auth/me", "").want(t, 502, nil)
+	b.request("GET", "/api/v1/auth/me", "").want(t, 502, nil)
 	w.restart(t, w.Auth())
 	if got := b.me(200); got != user {
 		t.Errorf("after the crash of auth me is %+v", got)
 	}
 	w.Programs.Kill("redis")
-	b.ask("GET", "/api/v1/auth/me", "").want(t, 500, nil)
+	b.request("GET", "/api/v1/auth/me", "").want(t, 500, nil)
 	if _, err := w.StartRedis(t.Context(), w.Programs); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "auth finds Redis again", func(context.Context) error {
-		if got := b.ask("GET", "/api/v1/auth/me", ""); got.StatusCode != http.StatusOK {
+		if got := b.request("GET", "/api/v1/auth/me", ""); got.StatusCode != http.StatusOK {
 			return fmt.Errorf("%d %s", got.StatusCode, got.body)
 		}
 		return nil
@@ -151,7 +151,7 @@ func TestSessionsAndUsersOutliveCrashes(t *testing.T) {
 	var health struct {
 		Status string `json:"status"`
 	}
-	if err := json.Unmarshal(b.ask("GET", "/health", "").want(t, 200, nil).body, &health); err != nil || health.Status != "ok" {
+	if err := json.Unmarshal(b.request("GET", "/health", "").want(t, 200, nil).body, &health); err != nil || health.Status != "ok" {
 		t.Errorf("the verifier is affected by auth's crash: %+v %v", health, err)
 	}
 }

@@ -55,21 +55,21 @@ type received struct {
 
 func TestTheApplicationReceivesTheUser(t *testing.T) {
 	w := sharedWorld(t)
-	newBrowser(t, w.PublicURL).ask("GET", "/api/v1/lists", "").want(t, 401, nil)
+	newBrowser(t, w.PublicURL).request("GET", "/api/v1/lists", "").want(t, 401, nil)
 	b, user := w.member(t, "frida")
 	var seen received
-	b.ask("GET", "/api/v1/lists", "", "X-Auth-User-Id", "1", "X-Auth-Username", "admin", "X-Auth-Role", "admin", "X_Auth_Role", "admin").want(t, 200, &seen)
+	b.request("GET", "/api/v1/lists", "", "X-Auth-User-Id", "1", "X-Auth-Username", "admin", "X-Auth-Role", "admin", "X_Auth_Role", "admin").want(t, 200, &seen)
 	want := received{ID: []string{fmt.Sprint(user.ID)}, Name: []string{"frida"}, Role: []string{"member"}}
 	if fmt.Sprint(seen.ID, seen.Name, seen.Role) != fmt.Sprint(want.ID, want.Name, want.Role) {
 		t.Errorf("the application received %+v, and it is %+v", seen, user)
 	}
-	b.ask("POST", "/api/v1/lists", `{}`, "X-CSRF-Token", "").want(t, 403, nil)
-	b.ask("POST", "/api/v1/lists", `{}`).want(t, 200, &seen)
+	b.request("POST", "/api/v1/lists", `{}`, "X-CSRF-Token", "").want(t, 403, nil)
+	b.request("POST", "/api/v1/lists", `{}`).want(t, 200, &seen)
 	if seen.Size != 2 {
 		t.Errorf("the body has %d bytes there", seen.Size)
 	}
-	b.ask("POST", "/api/v1/auth/logout", "").want(t, 200, nil)
-	b.ask("GET", "/api/v1/lists", "").want(t, 401, nil)
+	b.request("POST", "/api/v1/auth/logout", "").want(t, 200, nil)
+	b.request("GET", "/api/v1/lists", "").want(t, 401, nil)
 }
 
 func TestALargeUploadPassesTheGuardWhole(t *testing.T) {
@@ -169,7 +169,7 @@ func TestAWebSocketPassesTheGuard(t *testing.T) {
 		}
 	}
 	// The WebSocket ends soon after the session does.
-	b.ask("POST", "/api/v1/auth/logout", "").want(t, 200, nil)
+	b.request("POST", "/api/v1/auth/logout", "").want(t, 200, nil)
 	ended := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, lines)

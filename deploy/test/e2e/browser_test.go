@@ -73,9 +73,9 @@ func (w *world) member(t *testing.T, username string) (*browser, member) {
 	return b, user
 }
 
-// ask sends a request as the frontend does: a body is JSON, and what changes
+// request sends a request as the frontend does: a body is JSON, and what changes
 // state carries the token.
-func (b *browser) ask(method, path, body string, headers ...string) answer {
+func (b *browser) request(method, path, body string, headers ...string) answer {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, b.origin.String()+path, strings.NewReader(body))
 	if err != nil {
@@ -146,7 +146,7 @@ func (b *browser) login(username, password string) member {
 		User      member `json:"user"`
 		CSRFToken string `json:"csrfToken"`
 	}
-	b.ask("POST", "/api/v1/auth/login", credentials(username, password)).want(b.t, 200, &in)
+	b.request("POST", "/api/v1/auth/login", credentials(username, password)).want(b.t, 200, &in)
 	if in.CSRFToken == "" || in.CSRFToken != b.cookie("csrf-token") {
 		b.t.Fatalf("the token is %q in the body and %q in the cookie", in.CSRFToken, b.cookie("csrf-token"))
 	}
@@ -162,7 +162,7 @@ func (b *browser) create(username, password string) member {
 	var out struct {
 		User member `json:"user"`
 	}
-	b.ask("POST", "/api/v1/auth/users", string(body)).want(b.t, 201, &out)
+	b.request("POST", "/api/v1/auth/users", string(body)).want(b.t, 201, &out)
 	return out.User
 }
 
@@ -173,7 +173,7 @@ func (b *browser) me(status int) member {
 	var out struct {
 		User member `json:"user"`
 	}
-	b.ask("GET", "/api/v1/auth/me", "").want(b.t, status, &out)
+	b.request("GET", "/api/v1/auth/me", "").want(b.t, status, &out)
 	return out.User
 }
 

@@ -33,7 +33,7 @@ type tally struct{ done, lost int }
 type load struct {
 	t      *testing.T
 	w      *world
-	tx     string // the transaction that buyers ask for
+	tx     string // the transaction that buyers request
 	admin  *browser
 	enough context.CancelFunc
 	all    sync.WaitGroup
@@ -105,8 +105,8 @@ func (l *load) broken(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
 }
 
-// ask sends one request; status is 0 when the connection broke.
-func (l *load) ask(ctx context.Context, c *http.Client, method, path, body string) (status int, v map[string]any) {
+// request sends one request; status is 0 when the connection broke.
+func (l *load) request(ctx context.Context, c *http.Client, method, path, body string) (status int, v map[string]any) {
 	req, err := client.NewRequest(ctx, method, l.w.PublicURL+path, body)
 	if err != nil {
 		l.broken("%v", err)
@@ -133,7 +133,7 @@ func (l *load) read(ctx context.Context, c *http.Client, i int) {
 	if strings.HasPrefix(path, "/api/") {
 		c = &l.admin.Client
 	}
-	status, v := l.ask(ctx, c, http.MethodGet, path, "")
+	status, v := l.request(ctx, c, http.MethodGet, path, "")
 	if status != http.StatusOK {
 		l.broken("GET %s: %d %v", path, status, v)
 	}
@@ -149,7 +149,7 @@ func (l *load) login(ctx context.Context, _ *http.Client, i int) {
 		return
 	}
 	c := &http.Client{Jar: jar, Timeout: time.Minute}
-	status, v := l.ask(ctx, c, http.MethodPost, "/api/v1/auth/login", credentials("reader", loadPassword))
+	status, v := l.request(ctx, c, http.MethodPost, "/api/v1/auth/login", credentials("reader", loadPassword))
 	if status != http.StatusOK && status != http.StatusBadGateway {
 		l.broken("login: %d %v", status, v)
 	}
@@ -166,12 +166,12 @@ func (l *load) login(ctx context.Context, _ *http.Client, i int) {
 // there.
 func (l *load) change(ctx context.Context, _ *http.Client, i int) {
 	body := fmt.Sprintf(`{"username":"user-%d","display_name":"U","password":%q}`, i, loadPassword)
-	status, v := l.ask(ctx, &l.admin.Client, http.MethodPost, "/api/v1/auth/users", body)
+	status, v := l.request(ctx, &l.admin.Client, http.MethodPost, "/api/v1/auth/users", body)
 	l.count(&l.changes, status == http.StatusCreated, fmt.Sprintf("change %d: %d", i, status))
 	switch status {
 	case http.StatusCreated:
 	case http.StatusBadGateway:
-		if status, v = l.ask(ctx, &l.admin.Client, http.MethodPost, "/api/v1/auth/users", body); status != http.StatusCreated && status != http.StatusConflict {
+		if status, v = l.request(ctx, &l.admin.Client, http.MethodPost, "/api/v1/auth/users", body); status != http.StatusCreated && status != http.StatusConflict {
 			l.broken("the change again: %d %v", status, v)
 		}
 	default:
@@ -220,7 +220,7 @@ func (l *load) checkReads() {
 func (l *load) checkSessions() {
 	l.t.Helper()
 	for i, c := range l.sessions {
-		if status, v := l.ask(l.t.Context(), c, http.MethodGet, "/api/v1/auth/me", ""); status != http.StatusOK {
+		if status, v := l.request(l.t.Context(), c, http.MethodGet, "/api/v1/auth/me", ""); status != http.StatusOK {
 			l.t.Errorf("session %d: %d %v", i, status, v)
 		}
 	}

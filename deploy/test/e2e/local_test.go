@@ -156,9 +156,9 @@ func TestTheLocalStackNeedsNoRedisServer(t *testing.T) {
 	l.curl(t)
 	b := newBrowser(t, l.origin(t))
 	for range 5 {
-		b.ask("POST", "/api/v1/auth/login", credentials("admin", "wrong")).want(t, 401, nil)
+		b.request("POST", "/api/v1/auth/login", credentials("admin", "wrong")).want(t, 401, nil)
 	}
-	b.ask("POST", "/api/v1/auth/login", credentials("admin", "wrong")).want(t, 429, nil)
+	b.request("POST", "/api/v1/auth/login", credentials("admin", "wrong")).want(t, 429, nil)
 	if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -21,10 +21,10 @@ func (w *world) backupCommand(t *testing.T, stdin []byte, args ...string) (stdou
 		"USERS_DATABASE_URL=sqlite:" + w.Path("auth.db"), "LEDGER_DATABASE_URL=sqlite:" + w.Path("verifier.db"),
 		"RECEIPT_SIGNING_KEY_FILE=" + w.Path("receipt-key.pem"), "RECEIPT_RETIRED_KEYS_FILE=" + w.Path("retired-keys.json"),
 	}
-	var out, said bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &said
+	var out, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &stderr
 	if err = cmd.Run(); err != nil {
-		err = errors.New(said.String())
+		err = errors.New(stderr.String())
 	}
 	return out.Bytes(), err
 }
@@ -92,7 +92,7 @@ func TestAStackThatLostEverythingIsRestored(t *testing.T) {
 	if again := newBrowser(t, w.PublicURL).login("emil", "a password of eight"); again != user {
 		t.Errorf("emil is %+v and was %+v", again, user)
 	}
-	newBrowser(t, w.PublicURL).ask("POST", "/api/v1/auth/login", credentials("late", "a password of eight")).want(t, 401, nil)
+	newBrowser(t, w.PublicURL).request("POST", "/api/v1/auth/login", credentials("late", "a password of eight")).want(t, 401, nil)
 
 	// What was sold is there, and holds: also what was sold after the backup,
 	// because it was signed by the same key.
@@ -129,7 +129,7 @@ func TestANewSessionSecretEndsNoSession(t *testing.T) {
 	rotate()
 	b.me(200)
 	old := newBrowser(t, w.PublicURL)
-	old.ask("GET", "/api/v1/auth/me", "", "Cookie", "svc.sid="+stolen).want(t, 401, nil)
+	old.request("GET", "/api/v1/auth/me", "", "Cookie", "svc.sid="+stolen).want(t, 401, nil)
 }
 
 // TestANewReceiptKeyIsAnnouncedFirst follows the other one.
@@ -146,7 +146,7 @@ func TestANewReceiptKeyIsAnnouncedFirst(t *testing.T) {
 	}
 	restart(layout.AnnounceReceiptKey)
 	kept := filepath.Join(t.TempDir(), "kept.json") // by a buyer who does not read it again
-	document := newBrowser(t, w.PublicURL).ask("GET", "/.well-known/receipt-signing-key.json", "").want(t, 200, nil)
+	document := newBrowser(t, w.PublicURL).request("GET", "/.well-known/receipt-signing-key.json", "").want(t, 200, nil)
 	if err := os.WriteFile(kept, document.body, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func TestUsersOfAnExistingApplicationAreImported(t *testing.T) {
 			if out := w.authCommand(t, "user", "import", "--from", old); !strings.Contains(out, "nothing was changed") || strings.Contains(out, "$2") {
 				t.Fatalf("the dry run prints %s", out)
 			}
-			newBrowser(t, w.PublicURL).ask("POST", "/api/v1/auth/login", credentials("petra", petraPassword)).want(t, 401, nil)
+			newBrowser(t, w.PublicURL).request("POST", "/api/v1/auth/login", credentials("petra", petraPassword)).want(t, 401, nil)
 			if out := w.authCommand(t, "user", "import", "--from", old, "--apply"); !strings.Contains(out, "imported: 2") {
 				t.Fatalf("the import prints %s", out)
 			}
@@ -68,19 +68,19 @@ func TestUsersOfAnExistingApplicationAreImported(t *testing.T) {
 func (w *world) useApplication(t *testing.T, page, script string) {
 	t.Helper()
 	b := newBrowser(t, w.PublicURL)
-	if got := b.ask("GET", "/", "").want(t, 200, nil); string(got.body) != page {
+	if got := b.request("GET", "/", "").want(t, 200, nil); string(got.body) != page {
 		t.Errorf("the page is %s", got.body)
 	}
-	if got := b.ask("GET", "/lists.js", "").want(t, 200, nil); string(got.body) != script {
+	if got := b.request("GET", "/lists.js", "").want(t, 200, nil); string(got.body) != script {
 		t.Errorf("the script is %s", got.body)
 	}
-	b.ask("GET", "/api/v1/lists", "").want(t, 401, nil)
+	b.request("GET", "/api/v1/lists", "").want(t, 401, nil)
 
 	if user, want := b.login("petra", petraPassword), (member{ID: 1, Username: "petra", DisplayName: "Petra", AvatarColor: "#007AFF", Role: "admin"}); user != want {
 		t.Errorf("petra is %+v", user)
 	}
 	var seen received
-	b.ask("POST", "/api/v1/lists", `{"milk":2}`).want(t, 200, &seen)
+	b.request("POST", "/api/v1/lists", `{"milk":2}`).want(t, 200, &seen)
 	if fmt.Sprint(seen.ID, seen.Name, seen.Role) != "[1] [petra] [admin]" || strings.Contains(seen.Cookie, "svc.sid") {
 		t.Errorf("the application received %+v", seen)
 	}
@@ -90,12 +90,12 @@ func (w *world) useApplication(t *testing.T, page, script string) {
 	}
 	paul := newBrowser(t, w.PublicURL)
 	paul.login("paul", paulPassword)
-	paul.ask("GET", "/api/v1/lists", "").want(t, 200, &seen)
+	paul.request("GET", "/api/v1/lists", "").want(t, 200, &seen)
 	if fmt.Sprint(seen.ID, seen.Name, seen.Role) != "[4] [paul] [member]" {
 		t.Errorf("the application received %+v", seen)
 	}
 	change := fmt.Sprintf(`{"current_password":%q,"new_password":"pauls neues Kennwort"}`, paulPassword)
-	paul.ask("PATCH", "/api/v1/auth/me/password", change).want(t, 200, nil)
+	paul.request("PATCH", "/api/v1/auth/me/password", change).want(t, 200, nil)
 	newBrowser(t, w.PublicURL).login("paul", "pauls neues Kennwort")
 }
 

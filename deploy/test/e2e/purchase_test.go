@@ -93,7 +93,7 @@ func (w *world) checkReceipt(t *testing.T, answer []byte) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "answer.json")
 	key := filepath.Join(t.TempDir(), "key.json")
-	published := newBrowser(t, w.PublicURL).ask("GET", "/.well-known/receipt-signing-key.json", "").want(t, 200, nil)
+	published := newBrowser(t, w.PublicURL).request("GET", "/.well-known/receipt-signing-key.json", "").want(t, 200, nil)
 	for path, content := range map[string][]byte{file: answer, key: published.body} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)

@@ -104,7 +104,7 @@ func TestNoStickySession(t *testing.T) {
 	for _, name := range []string{"auth", "auth-2"} {
 		r.Programs.Kill(name)
 		eventually(t, "the other replica answers", func(context.Context) error {
-			if got := b.ask("GET", "/api/v1/auth/me", ""); got.StatusCode != 200 {
+			if got := b.request("GET", "/api/v1/auth/me", ""); got.StatusCode != 200 {
 				return fmt.Errorf("%d %s", got.StatusCode, got.body)
 			}
 			return nil

@@ -15,7 +15,7 @@ func TestNoLogHoldsASecret(t *testing.T) {
 		l.Extra["verifier"] = map[string]string{"LOG_LEVEL": "debug"}
 	}})
 	b := w.admin(t)
-	b.ask("POST", "/api/v1/auth/login", credentials("admin", "a wrong password")).want(t, 401, nil)
+	b.request("POST", "/api/v1/auth/login", credentials("admin", "a wrong password")).want(t, 401, nil)
 	w.buy(t)
 	secrets := w.secrets(t, b)
 	secrets["a mistyped password"] = "a wrong password"

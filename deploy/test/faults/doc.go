@@ -2,10 +2,10 @@
 // everything fails at once, and whether anything grows that should not under load
 // over hours.
 //
-// A campaign (make chaos) is many runs. Each run starts both services anew, lets
+// A campaign (make chaos) is many runs. Each run starts both services anew, has
 // buyers buy and users log in for some seconds, and meanwhile kills programs, cuts
-// connections, fills the disk, sets clocks wrong, and lets networks, nodes and the
-// facilitator fail and lie. Then all faults end, every buyer without an answer
+// connections, fills the disk, sets clocks wrong, and makes networks, nodes and
+// the facilitator fail and lie. Then all faults end, every buyer without an answer
 // tries again, and the run is judged from records that no service writes: the
 // transfers on the chain, what the buyers noted, and which sessions were ended.
 //

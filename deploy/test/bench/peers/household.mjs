@@ -32,7 +32,7 @@ app.use(express.json());
 app.use(
   session({
     name: "svc.sid",
-    secret: "a secret of the benchmark, which nobody has to guess",
+    secret: "a secret of the benchmark, which need not be unguessable",
     store: new RedisStore({ client: redis, prefix: "express:" }),
     resave: false,
     saveUninitialized: false,

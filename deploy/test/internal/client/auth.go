@@ -58,8 +58,8 @@ func (a Auth) Login(ctx context.Context, username, password string) (*Session, A
 	return &Session{UserID: login.User.ID, CSRF: login.CSRFToken, Cookie: strings.Join(cookies, "; ")}, answer
 }
 
-// Guard asks auth, at its own address, whether a session may read an application's
-// page.
+// Guard calls auth, at its own address, to check whether a session may
+// read an application's page.
 func (a Auth) Guard(ctx context.Context, s *Session, addr string) Answer {
 	request, err := NewRequest(ctx, http.MethodGet, "http://"+addr+"/internal/forward-auth", nil)
 	if err != nil {

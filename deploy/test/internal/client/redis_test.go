@@ -30,7 +30,7 @@ func TestItReadsRedis(t *testing.T) {
 	}
 }
 
-func TestARedisThatHangsIsTriedOnceAndNotWaitedForLongerThanTold(t *testing.T) {
+func TestARedisThatHangsIsTriedOnceAndNotWaitedForLongerThanItsTimeout(t *testing.T) {
 	server := redistest.New(t)
 	c := client.Redis(server.Addr(), time.Second)
 	defer func() { _ = c.Close() }()

@@ -100,7 +100,7 @@ func (b *Buyer) Seal(c x402.PaymentRequired, version int, a x402.Authorization) 
 	if err != nil {
 		return Payment{}, err
 	}
-	// SignCompact gives v, r, s; EIP-3009 wants r, s, v.
+	// SignCompact returns v, r, s; EIP-3009 wants r, s, v.
 	compact := ecdsa.SignCompact(b.key, digest, false)
 	exact := x402.ExactPayload{
 		Signature:     "0x" + hex.EncodeToString(append(compact[1:], compact[0])),
@@ -140,7 +140,7 @@ func Digest(offer x402.Requirements, a x402.Authorization) ([]byte, error) {
 	name, named := offer.Extra["name"].(string)
 	version, versioned := offer.Extra["version"].(string)
 	if !ok || !named || !versioned {
-		return nil, errors.New("the offer does not say the token's domain")
+		return nil, errors.New("the offer does not name the token's domain")
 	}
 	w := words{}
 	domain := keccak(

@@ -25,8 +25,9 @@ const latest = 4 * time.Second
 
 // Broadcaster is a facilitator that sends the transaction, at once or some
 // blocks later, and answers anything but a yes: any text, with or without a
-// hash, with any status, or nothing. None of its answers means that nothing was
-// sent: of a transfer under way that cannot be told from the truth.
+// hash, with any status, or nothing. None of its answers reports that nothing
+// was sent: while a transfer is under way, such a report cannot be told apart
+// from a correct one.
 func Broadcaster(x Exchange) (int, []byte) {
 	if x.Path != "/settle" {
 		return x.Pass(x.Request)

@@ -32,7 +32,7 @@ func Heads(way uint64, answers int64) Liar {
 	}
 }
 
-// latestIsFinal answers with the latest block when asked for the finalized one:
+// latestIsFinal answers with the latest block to a request for the finalized one:
 // a whole block with its right hash.
 func latestIsFinal(x Exchange) (int, []byte) {
 	return x.Pass(bytes.ReplaceAll(x.Request, []byte(`"finalized"`), []byte(`"latest"`)))

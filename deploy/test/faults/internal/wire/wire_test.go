@@ -31,7 +31,7 @@ func backend(t *testing.T) (addr string, requests *atomic.Int32) {
 	return server.Listener.Addr().String(), requests
 }
 
-func ask(t *testing.T, addr string) (status int, body string, err error) {
+func post(t *testing.T, addr string) (status int, body string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -73,7 +73,7 @@ func TestAFaultPassesTheQuestionOnOrDoesNot(t *testing.T) {
 	} {
 		h.Set(c.fault, 1, 20*time.Millisecond)
 		before := requests.Load()
-		status, body, err := ask(t, h.Addr())
+		status, body, err := post(t, h.Addr())
 		if (err == nil) != c.ok || status != c.status || json.Valid([]byte(body)) != c.readable {
 			t.Errorf("%s: %d %q %v", name, status, body, err)
 		}
@@ -84,8 +84,8 @@ func TestAFaultPassesTheQuestionOnOrDoesNot(t *testing.T) {
 }
 
 func TestANodesLieChangesOneValueOnly(t *testing.T) {
-	truth := `{"result":{"status":"0x1","hash":"0xabcdef"}}`
-	x := wire.Exchange{Pass: func([]byte) (int, []byte) { return 200, []byte(truth) }, Random: random()}
+	honest := `{"result":{"status":"0x1","hash":"0xabcdef"}}`
+	x := wire.Exchange{Pass: func([]byte) (int, []byte) { return 200, []byte(honest) }, Random: random()}
 	changed := 0
 	for range 200 {
 		_, lie := wire.Node(x)
@@ -93,12 +93,12 @@ func TestANodesLieChangesOneValueOnly(t *testing.T) {
 			t.Fatalf("%s", lie)
 		}
 		differ := 0
-		for i := range min(len(lie), len(truth)) {
-			if lie[i] != truth[i] {
+		for i := range min(len(lie), len(honest)) {
+			if lie[i] != honest[i] {
 				differ++
 			}
 		}
-		if string(lie) != `{"result":null}` && (len(lie) != len(truth) || differ > 1) {
+		if string(lie) != `{"result":null}` && (len(lie) != len(honest) || differ > 1) {
 			t.Errorf("%s", lie)
 		}
 		changed += differ
@@ -133,9 +133,9 @@ func TestAFacilitatorLiesBothWays(t *testing.T) {
 	}
 }
 
-// TestABroadcasterSendsAndNeverSaysYesNorThatNothingWasSent goes by what the
+// TestABroadcasterSendsAndNeverReportsSuccessNorThatNothingWasSent goes by what the
 // official facilitators answer before they send anything.
-func TestABroadcasterSendsAndNeverSaysYesNorThatNothingWasSent(t *testing.T) {
+func TestABroadcasterSendsAndNeverReportsSuccessNorThatNothingWasSent(t *testing.T) {
 	gone := make(chan struct{})
 	close(gone)
 	statuses, hashes, late, silent := map[int]bool{}, 0, 0, 0
@@ -200,8 +200,8 @@ func node(request []byte) (int, []byte) {
 func TestANodeLiesAboutItsHeadsForSoManyAnswers(t *testing.T) {
 	const heads = `[{"id":1,"method":"eth_getBlockByNumber","params":["latest",false]},{"id":2,"method":"eth_getBlockByNumber","params":["finalized",false]},{"id":3,"method":"eth_getBlockByNumber","params":["0x5",false]}]`
 	_, honest := node([]byte(heads))
-	var truth, lied []struct{ Result struct{ Number string } }
-	if err := json.Unmarshal(honest, &truth); err != nil {
+	var original, lied []struct{ Result struct{ Number string } }
+	if err := json.Unmarshal(honest, &original); err != nil {
 		t.Fatal(err)
 	}
 	for way := range uint64(4) {
@@ -216,9 +216,9 @@ func TestANodeLiesAboutItsHeadsForSoManyAnswers(t *testing.T) {
 		if err := json.Unmarshal(got, &lied); err != nil {
 			t.Fatalf("way %d: %s: %v", way, got, err)
 		}
-		higher := lied[0].Result.Number > truth[0].Result.Number || len(lied[0].Result.Number) > 4
-		final := lied[1].Result.Number != truth[1].Result.Number
-		if higher != (way > 1) || final != (way < 3) || lied[2].Result.Number != truth[2].Result.Number {
+		higher := lied[0].Result.Number > original[0].Result.Number || len(lied[0].Result.Number) > 4
+		final := lied[1].Result.Number != original[1].Result.Number
+		if higher != (way > 1) || final != (way < 3) || lied[2].Result.Number != original[2].Result.Number {
 			t.Errorf("way %d: %s", way, got)
 		}
 		if _, got := lie(x); string(got) != string(honest) {
