@@ -58,7 +58,7 @@ func TestSignRefusesAReceiptThatTheFormatDoesNotAllow(t *testing.T) {
 		"an unknown status":              func(r *receipt.Receipt) { r.Outcome.Status = text("ok") },
 		"no checks":                      func(r *receipt.Receipt) { r.Checks = nil },
 		"checks in another order":        func(r *receipt.Receipt) { r.Checks[0], r.Checks[1] = r.Checks[1], r.Checks[0] },
-		"another transaction asked for":  func(r *receipt.Receipt) { r.Request.TransactionHash = r.Block.Hash },
+		"another transaction requested":  func(r *receipt.Receipt) { r.Request.TransactionHash = r.Block.Hash },
 		"a creation with a selector":     func(r *receipt.Receipt) { r.Transaction.To, r.Transaction.Selector = nil, text("0x00000000") },
 		"a call that made a contract": func(r *receipt.Receipt) {
 			r.Transaction.ContractAddress = text("0xf9868b3960348194371b8ca4fe87ca7de95e40b6")

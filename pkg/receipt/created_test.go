@@ -92,10 +92,10 @@ func TestAContractAddressFollowsFromAProvenAccountNonceOnly(t *testing.T) {
 			t.Errorf("%s: error %v", c.name, err)
 			continue
 		}
-		// Where null is right, the empty receipt says so already.
+		// Where null is right, the empty receipt has it already.
 		for field, want := range map[string]string{"nonce": c.nonce, "contractAddress": c.made} {
-			says := strings.Contains(err.Error(), "transaction."+field+" is ")
-			if want == "null" && says || want != "null" && !strings.Contains(err.Error(), "transaction."+field+" is "+want+",") {
+			reported := strings.Contains(err.Error(), "transaction."+field+" is ")
+			if want == "null" && reported || want != "null" && !strings.Contains(err.Error(), "transaction."+field+" is "+want+",") {
 				t.Errorf("%s: %s must be %s: %v", c.name, field, want, err)
 			}
 		}

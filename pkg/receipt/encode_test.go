@@ -49,7 +49,7 @@ func encodeHeader(header object) []byte {
 		if _, ok := header[name]; !ok && i >= 15 {
 			continue
 		}
-		if name == "nonce" { // eight bytes in a header, a number elsewhere
+		if name == "nonce" { // eight bytes in a header, a number in other places
 			items = rlp.AppendString(items, unhex(header.text(name)))
 			continue
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-// FuzzVerify checks that a document which verifies says what a golden vector
-// says: nobody else's words carry these signatures.
+// FuzzVerify checks that a document which verifies has the content of a golden
+// vector: no other content carries these signatures.
 func FuzzVerify(f *testing.F) {
 	known := map[string]bool{}
 	for _, v := range readVectors(f) {
@@ -35,7 +35,7 @@ func FuzzVerify(f *testing.F) {
 			_, _, _ = receipt.VerifyProof(doc.Receipt, *doc.Proof)
 		}
 		if _, err := receipt.Verify(data, keys); err == nil && !known[string(doc.Body)] {
-			t.Errorf("a receipt that nobody signed verifies: %s", doc.Body)
+			t.Errorf("a receipt that was not signed verifies: %s", doc.Body)
 		}
 	})
 }

@@ -94,7 +94,7 @@ func TestAProofIsForItsOwnKey(t *testing.T) {
 			for _, other := range []string{key + "x", "absent", "", key[:len(key)-1]} {
 				got, err := mpt.Verify(tree.Root(), []byte(other), tree.Proof([]byte(key)))
 				if err == nil && !bytes.Equal(got, values[other]) {
-					t.Errorf("%s: the proof of %q gives %q for %q", name, key, got, other)
+					t.Errorf("%s: the proof of %q yields %q for %q", name, key, got, other)
 				}
 			}
 		}

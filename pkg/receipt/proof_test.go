@@ -12,8 +12,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-// A signer who lies is the case that proofs are for: he signs what he likes, and
-// the proof convicts him of everything but what is listed as attested.
+// A signer who lies is the case that proofs are for: they sign anything, and
+// the proof refutes them in everything but what is listed as attested.
 func TestASignerCannotLieAboutWhatIsProven(t *testing.T) {
 	for _, block := range allBlocks(t) {
 		for _, i := range []int{0, block.Len() - 1} {
@@ -32,7 +32,7 @@ func TestASignerCannotLieAboutWhatIsProven(t *testing.T) {
 					t.Errorf("%s %d: a lie about %s: error %v, want ErrProof that names it", block.Name, i, field, err)
 				}
 				if !known[field] && err != nil {
-					t.Errorf("%s %d: %s is not proven, yet a lie about it gives %v", block.Name, i, field, err)
+					t.Errorf("%s %d: %s is not proven, yet a false value of it returns %v", block.Name, i, field, err)
 				}
 			}
 		}

@@ -160,7 +160,7 @@ func hexes(nodes [][]byte) []receipt.Hex {
 	return out
 }
 
-// Receipt returns the receipt of a transaction from what the recording node said,
+// Receipt returns the receipt of a transaction from what the recording node returned,
 // with these expectations.
 func (b *recordedBlock) Receipt(i int, expectations receipt.Expectations) receipt.Receipt {
 	tx, outcome := b.txs[i], b.receipts[i]

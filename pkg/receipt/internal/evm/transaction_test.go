@@ -216,7 +216,7 @@ func TestAMisshapenTransactionIsRefused(t *testing.T) {
 		"a short address":             encode(0x64, 42161, someHash, sender[:19], recipient, 5),
 		"a value with a leading zero": encode(0x64, 42161, someHash, sender, recipient, []byte{0, 5}),
 		"a list for the value":        encode(0x64, 42161, someHash, sender, recipient, []any{}),
-		"a deposit to nobody":         encode(0x64, 42161, someHash, sender, empty, 5),
+		"a deposit to no recipient":   encode(0x64, 42161, someHash, sender, empty, 5),
 		"a list for the input":        encode(0x6a, 42161, []any{}),
 		"blobs for a creation":        encode(3, 1, 9, 1, 1, 21000, empty, 1, empty, []any{}, 1, []any{}, 0, 1, 1),
 	} {

@@ -102,7 +102,7 @@ func TestAStringIsNoListAndAListNoString(t *testing.T) {
 		t.Error("a string is split")
 	}
 	if _, err := list.Bytes(); err == nil {
-		t.Error("a list gives bytes")
+		t.Error("a list returns bytes")
 	}
 	if err := list.Fixed(nil); err == nil {
 		t.Error("a list fills an array")

@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
 )
 
-// start runs the program and gives its URL.
+// start runs the program and returns its URL.
 func start(t *testing.T, args ...string) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -33,7 +33,7 @@ func start(t *testing.T, args ...string) string {
 	return strings.TrimSpace(url)
 }
 
-func ask(t *testing.T, url, body string) string {
+func post(t *testing.T, url, body string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -65,7 +65,7 @@ func TestItServesABlockAndHeadsBeyondIt(t *testing.T) {
 		`{"id":1,"method":"eth_getTransactionByHash","params":["` + transaction + `"]}`:  `"input":"0x18cbafe5`,
 		`{"id":1,"method":"eth_sendRawTransaction","params":["0x"]}`:                     `-32601`,
 	} {
-		if got := ask(t, url, body); !strings.Contains(got, want) {
+		if got := post(t, url, body); !strings.Contains(got, want) {
 			t.Errorf("%s: no %s in %.200s", body, want, got)
 		}
 	}
@@ -87,10 +87,10 @@ func TestAFolderIsARecordingToo(t *testing.T) {
 		}
 	}
 	url := start(t, "--block", folder)
-	if got := ask(t, url, `{"id":1,"method":"eth_blockNumber"}`); !strings.Contains(got, `"0x5"`) {
+	if got := post(t, url, `{"id":1,"method":"eth_blockNumber"}`); !strings.Contains(got, `"0x5"`) {
 		t.Error(got)
 	}
-	if got := ask(t, url, `{"id":1,"method":"eth_chainId"}`); !strings.Contains(got, `"0x7a69"`) {
+	if got := post(t, url, `{"id":1,"method":"eth_chainId"}`); !strings.Contains(got, `"0x7a69"`) {
 		t.Error(got)
 	}
 }

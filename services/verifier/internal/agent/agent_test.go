@@ -22,11 +22,11 @@ func TestItPaysOnceAndChecksTheReceipt(t *testing.T) {
 	if got.code != 0 || len(s.sent()) != 1 || kept(t, state) != 0 {
 		t.Fatalf("%+v, %d payments, %d kept", got, len(s.sent()), kept(t, state))
 	}
-	var said struct {
+	var printed struct {
 		Verified bool
 		Payment  struct{ USD, PayTo string }
 	}
-	if err := json.Unmarshal([]byte(got.stdout), &said); err != nil || !said.Verified || said.Payment.USD != "0.01" || said.Payment.PayTo != payee {
+	if err := json.Unmarshal([]byte(got.stdout), &printed); err != nil || !printed.Verified || printed.Payment.USD != "0.01" || printed.Payment.PayTo != payee {
 		t.Errorf("%v, %s", err, got.stdout)
 	}
 	if saved, err := os.ReadFile(out); err != nil || !bytes.Equal(saved, read(t, "response.json")) {
@@ -100,11 +100,11 @@ func TestASellersWordsDoNotSteerTheTerminal(t *testing.T) {
 func TestARefusalIsReportedAndCostsNothing(t *testing.T) {
 	s := open(t, refuse(422, `{"error":"It does not hold.","code":422,"reason":"expectation_mismatch","retryable":false,"checks":[{"name":"to"}]}`))
 	got := s.run(t.TempDir(), "--json")
-	var said struct {
+	var printed struct {
 		Verified     bool
 		Reason, Paid string
 	}
-	if err := json.Unmarshal([]byte(got.stdout), &said); err != nil || said.Verified || said.Reason != "expectation_mismatch" || said.Paid != "no" {
+	if err := json.Unmarshal([]byte(got.stdout), &printed); err != nil || printed.Verified || printed.Reason != "expectation_mismatch" || printed.Paid != "no" {
 		t.Errorf("%v, %s", err, got.stdout)
 	}
 	if got.code != 1 || !strings.Contains(got.stderr, "expectation_mismatch") || !strings.Contains(got.stderr, `"to"`) {

@@ -44,17 +44,17 @@ func TestAReceiptMustBeAboutTheChainThatWasPaidFor(t *testing.T) {
 			if got.code != c.want || len(s.sent()) != 1 {
 				t.Fatalf("%+v, %d payments", got, len(s.sent()))
 			}
-			var said struct {
+			var printed struct {
 				Verified    bool
 				Error, Paid string
 			}
-			if err := json.Unmarshal([]byte(got.stdout), &said); err != nil || said.Verified != (c.want == 0) {
+			if err := json.Unmarshal([]byte(got.stdout), &printed); err != nil || printed.Verified != (c.want == 0) {
 				t.Fatalf("%v, %s", err, got.stdout)
 			}
 			if c.want == 0 {
 				return
 			}
-			if said.Paid != "yes" || !strings.Contains(said.Error, "base (eip155:8453)") || !strings.Contains(got.stderr, "chain") || kept(t, state) != 1 {
+			if printed.Paid != "yes" || !strings.Contains(printed.Error, "base (eip155:8453)") || !strings.Contains(got.stderr, "chain") || kept(t, state) != 1 {
 				t.Errorf("%+v, %d kept", got, kept(t, state))
 			}
 		})

@@ -170,12 +170,12 @@ func TestAnUnfinishedDemoGoesOnWithItsTransactionAndPayment(t *testing.T) {
 		return code, stdout.String() + stderr.String()
 	}
 	s.script(refuse(503, pendingBody, "Retry-After", "60"))
-	if code, said := demo(); code != 3 || kept(t, state) != 1 {
-		t.Fatalf("code %d: %s", code, said)
+	if code, printed := demo(); code != 3 || kept(t, state) != 1 {
+		t.Fatalf("code %d: %s", code, printed)
 	}
 	s.script(deliver(t)) // the recorded answer, which is to another question
-	if code, said := demo(); code != 4 || !strings.Contains(said, "another question") || !strings.Contains(said, "Going on with transaction") {
-		t.Errorf("code %d: %s", code, said)
+	if code, printed := demo(); code != 4 || !strings.Contains(printed, "another question") || !strings.Contains(printed, "Going on with transaction") {
+		t.Errorf("code %d: %s", code, printed)
 	}
 	s.wantOnePayment()
 }

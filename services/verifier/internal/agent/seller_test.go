@@ -42,9 +42,9 @@ type seller struct {
 	paid []func(w http.ResponseWriter)
 	// keys is the key document.
 	keys []byte
-	// description is what the challenge says of the resource.
+	// description is what the challenge contains of the resource.
 	description string
-	// leave closes the shop once the challenge is out.
+	// leave closes the server once the challenge is out.
 	leave bool
 
 	mu       sync.Mutex
@@ -96,7 +96,7 @@ func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w)
 }
 
-// script says how calls with a payment are answered from now on.
+// script decides how calls with a payment are answered from now on.
 func (s *seller) script(paid ...func(http.ResponseWriter)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

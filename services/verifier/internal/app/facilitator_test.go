@@ -58,11 +58,11 @@ func TestPlainHTTPToPublicAddressesIsRefusedUnlessItIsAllowed(t *testing.T) {
 
 func TestInsecureUpstreamsAreWarnedOf(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
-	if said := w.run().stderr.String(); strings.Contains(said, "ALLOW_INSECURE_UPSTREAMS") {
-		t.Errorf("a warning without a reason: %s", said)
+	if logged := w.run().stderr.String(); strings.Contains(logged, "ALLOW_INSECURE_UPSTREAMS") {
+		t.Errorf("a warning without a reason: %s", logged)
 	}
 	w.env["ALLOW_INSECURE_UPSTREAMS"] = "true"
-	if said := w.run().stderr.String(); !strings.Contains(said, "ALLOW_INSECURE_UPSTREAMS") || !strings.Contains(said, "WARN") {
-		t.Errorf("no warning: %s", said)
+	if logged := w.run().stderr.String(); !strings.Contains(logged, "ALLOW_INSECURE_UPSTREAMS") || !strings.Contains(logged, "WARN") {
+		t.Errorf("no warning: %s", logged)
 	}
 }

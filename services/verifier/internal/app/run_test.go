@@ -43,7 +43,7 @@ func TestTheWholeProgramSellsAVerification(t *testing.T) {
 
 func TestALyingFacilitatorIsNotBelievedWhereTheChainConfirms(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
-	w.env["FACILITATOR_SETTLE_TIMEOUT"] = "500ms" // the chain confirms, unless PAYMENT_CONFIRM says else
+	w.env["FACILITATOR_SETTLE_TIMEOUT"] = "500ms" // the chain confirms, unless PAYMENT_CONFIRM is set otherwise
 	r := w.run()
 	w.wantReceipt(w.post(r.url, w.pay("1")))
 	w.sim.Set(func(b *paymenttest.Simulator) {

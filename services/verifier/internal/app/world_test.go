@@ -193,7 +193,7 @@ func (w *world) pay(nonce string) string {
 	return header
 }
 
-// post asks for the evidence with a payment; status 0 means no answer.
+// post requests the evidence with a payment; status 0 means no answer.
 func (w *world) post(url, paid string) (status int, body string) {
 	w.Helper()
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url+path, strings.NewReader(goodBody))

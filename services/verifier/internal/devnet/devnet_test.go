@@ -190,7 +190,7 @@ func TestWhatARealFacilitatorRefuses(t *testing.T) {
 		reason string
 	}{
 		"another amount":        {func(p *payment) { p.authorization.Value = big.NewInt(9999) }, x402.ReasonValueMismatch},
-		"more than asked":       {func(p *payment) { p.authorization.Value = big.NewInt(10001) }, x402.ReasonValueMismatch},
+		"more than the price":   {func(p *payment) { p.authorization.Value = big.NewInt(10001) }, x402.ReasonValueMismatch},
 		"another payee":         {func(p *payment) { p.authorization.To = devnet.PayerAddress }, x402.ReasonRecipientMismatch},
 		"another asset":         {func(p *payment) { p.required.Asset = devnet.PayeeAddress.Hex() }, x402.ReasonInvalidRequirement},
 		"another network":       {func(p *payment) { p.required.Network = "eip155:8453" }, x402.ReasonInvalidNetwork},

@@ -28,7 +28,7 @@ var (
 	someone   = common.HexToAddress("0x000000000000000000000000000000000000b0b5")
 )
 
-// ledger is the token on a chain that adds a block when a test says so.
+// ledger is the token on a chain that adds a block when a test calls for it.
 type ledger struct {
 	*testing.T
 	backend *simulated.Backend
@@ -73,8 +73,8 @@ func (l *ledger) pack(name string, args ...any) []byte {
 	return nil
 }
 
-// ask calls a view that answers with one word.
-func (l *ledger) ask(name string, args ...any) *big.Int {
+// view calls a function that returns one word.
+func (l *ledger) view(name string, args ...any) *big.Int {
 	l.Helper()
 	token := devnet.TokenAddress
 	word, err := l.client.CallContract(l.Context(), ethereum.CallMsg{To: &token, Data: l.pack(name, args...)}, nil)
@@ -95,7 +95,7 @@ func (l *ledger) reverts(want, name string, args ...any) {
 	}
 }
 
-// send makes the payer call the token, and gives the names of the events.
+// send makes the payer call the token, and returns the names of the events.
 func (l *ledger) send(name string, args ...any) string {
 	l.Helper()
 	token := devnet.TokenAddress

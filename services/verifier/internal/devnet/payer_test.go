@@ -16,7 +16,7 @@ import (
 )
 
 // payerSends makes the payer send calls, one after the other, and waits for the
-// last one. A call to nobody deploys a contract.
+// last one. A call without a recipient deploys a contract.
 func (n *network) payerSends(t *testing.T, calls ...types.DynamicFeeTx) {
 	t.Helper()
 	key, err := crypto.HexToECDSA(strings.TrimPrefix(devnet.PayerKey, "0x"))

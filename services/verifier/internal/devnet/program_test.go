@@ -31,8 +31,8 @@ func TestTheProgramPrintsWhatItServesAndStops(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %v", err, <-ended)
 	}
-	var said map[string]string
-	if err := json.Unmarshal([]byte(line), &said); err != nil || said["rpc"] != "http://"+settings["RPC_ADDR"] || said["network"] != "eip155:84532" {
+	var printed map[string]string
+	if err := json.Unmarshal([]byte(line), &printed); err != nil || printed["rpc"] != "http://"+settings["RPC_ADDR"] || printed["network"] != "eip155:84532" {
 		t.Errorf("%s: %v", line, err)
 	}
 	if err := devnet.Run(ctx, "v0", []string{"healthcheck"}, func(name string) string { return settings[name] }, io.Discard, io.Discard); err != nil {

@@ -50,12 +50,12 @@ func TestAnAuthorizationMovesTheMoneyOnceInBothForms(t *testing.T) {
 		if events := l.send(transferBy, args...); events != "AuthorizationUsed Transfer" {
 			t.Errorf("events: %s", events)
 		}
-		if l.ask("authorizationState", g.from, g.nonce).Sign() == 0 {
+		if l.view("authorizationState", g.from, g.nonce).Sign() == 0 {
 			t.Error("the nonce is not spent")
 		}
 		l.reverts("authorization is used or canceled", transferBy, args...)
 	}
-	if got := l.ask("balanceOf", someone); got.Int64() != 20000 {
+	if got := l.view("balanceOf", someone); got.Int64() != 20000 {
 		t.Errorf("two transfers moved %s", got)
 	}
 }
@@ -76,8 +76,8 @@ func TestWhatTheTokenRefuses(t *testing.T) {
 		"expired":           {"authorization is expired", l.key, func(g *grant) { g.before = big.NewInt(1) }},
 		"a stranger's key":  {"invalid signature", stranger, func(*grant) {}},
 		"too much":          {"transfer amount exceeds balance", l.key, func(g *grant) { g.value = big.NewInt(1e15) }},
-		"to nobody":         {"transfer to the zero address", l.key, func(g *grant) { g.to = common.Address{} }},
-		"a wallet says no":  {"invalid signature", l.key, func(g *grant) { g.from = noWallet }},
+		"to no recipient":   {"transfer to the zero address", l.key, func(g *grant) { g.to = common.Address{} }},
+		"a wallet refuses":  {"invalid signature", l.key, func(g *grant) { g.from = noWallet }},
 		"a poor wallet":     {"transfer amount exceeds balance", l.key, func(g *grant) { g.from = yesWallet }},
 		"the zero address":  {"invalid signature", l.key, func(g *grant) { g.from = common.Address{} }},
 		"a code that fails": {"invalid signature", l.key, func(g *grant) { g.from = devnet.TokenAddress }},
@@ -96,8 +96,8 @@ func TestTheTokenReadsOneFormOfASignature(t *testing.T) {
 	g := granted(1)
 	good := l.sign(l.key, "TransferWithAuthorization", g.message())
 	s := new(big.Int).Sub(crypto.S256().Params().N, new(big.Int).SetBytes(good[32:64]))
-	twin := append(append(append([]byte{}, good[:32]...), common.LeftPadBytes(s.Bytes(), 32)...), 27+28-good[64])
-	l.reverts("invalid signature 's' value", transferBy, g.args(twin)...)
+	malleated := append(append(append([]byte{}, good[:32]...), common.LeftPadBytes(s.Bytes(), 32)...), 27+28-good[64])
+	l.reverts("invalid signature 's' value", transferBy, g.args(malleated)...)
 	l.reverts("invalid signature 'v' value", transferBy, g.args(append(append([]byte{}, good[:64]...), good[64]-27))...)
 	l.reverts("invalid signature length", transferBy, g.args(good[:64])...)
 	l.reverts("invalid signature length", transferBy, g.args([]byte{})...)
@@ -111,7 +111,7 @@ func TestAContractWalletPays(t *testing.T) {
 	g := granted(1)
 	g.from = yesWallet
 	l.send(transferBy, g.args([]byte("any signature that the wallet takes"))...)
-	if got := l.ask("balanceOf", someone); got.Int64() != 10000 {
+	if got := l.view("balanceOf", someone); got.Int64() != 10000 {
 		t.Errorf("moved %s", got)
 	}
 }
@@ -132,7 +132,7 @@ func TestACanceledAuthorizationIsWorthNothing(t *testing.T) {
 	}
 	l.reverts("authorization is used or canceled", "cancelAuthorization", cancel...)
 	l.reverts("authorization is used or canceled", transferBy, g.args(l.sign(l.key, "TransferWithAuthorization", g.message()))...)
-	if l.ask("authorizationState", g.from, g.nonce).Sign() == 0 || l.ask("balanceOf", someone).Sign() != 0 {
+	if l.view("authorizationState", g.from, g.nonce).Sign() == 0 || l.view("balanceOf", someone).Sign() != 0 {
 		t.Error("the nonce is not spent, or money moved")
 	}
 }
@@ -152,7 +152,7 @@ func TestOnlyThePayeeReceives(t *testing.T) {
 func TestTheTokenIsAnERC20WithUSDCsFace(t *testing.T) {
 	l := openLedger(t)
 	supply := big.NewInt(1_000_000_000_000)
-	if l.ask("decimals").Int64() != 6 || l.ask("totalSupply").Cmp(supply) != 0 || l.ask("balanceOf", devnet.PayerAddress).Cmp(supply) != 0 {
+	if l.view("decimals").Int64() != 6 || l.view("totalSupply").Cmp(supply) != 0 || l.view("balanceOf", devnet.PayerAddress).Cmp(supply) != 0 {
 		t.Error("decimals, supply or the payer's balance are wrong")
 	}
 	l.reverts("transfer amount exceeds allowance", "transferFrom", devnet.PayerAddress, someone, big.NewInt(1))
@@ -162,7 +162,7 @@ func TestTheTokenIsAnERC20WithUSDCsFace(t *testing.T) {
 	if events := l.send("transferFrom", devnet.PayerAddress, someone, big.NewInt(5)); events != "Transfer" {
 		t.Errorf("events: %s", events)
 	}
-	if l.ask("allowance", devnet.PayerAddress, devnet.PayerAddress).Sign() != 0 || l.ask("balanceOf", someone).Int64() != 5 {
+	if l.view("allowance", devnet.PayerAddress, devnet.PayerAddress).Sign() != 0 || l.view("balanceOf", someone).Int64() != 5 {
 		t.Error("the allowance was not used up, or the money not moved")
 	}
 	l.reverts("transfer amount exceeds balance", "transfer", someone, new(big.Int).Add(supply, big.NewInt(1)))

@@ -97,9 +97,9 @@ func TestASignatureNamesItsSigner(t *testing.T) {
 		"chain":        func(_ *eip3009.Authorization, d *eip3009.Domain) { d.ChainID = big.NewInt(1) },
 		"token":        func(_ *eip3009.Authorization, d *eip3009.Domain) { d.Token[0]++ },
 	} {
-		other, elsewhere := a, domain
-		change(&other, &elsewhere)
-		if got, err := eip3009.Recover(other.Digest(elsewhere), signature); err == nil && got == signer {
+		other, otherDomain := a, domain
+		change(&other, &otherDomain)
+		if got, err := eip3009.Recover(other.Digest(otherDomain), signature); err == nil && got == signer {
 			t.Errorf("%s is not signed", name)
 		}
 	}
@@ -117,11 +117,11 @@ func TestOnlyTheOneFormOfASignatureIsRead(t *testing.T) {
 	}
 	good[64] += 27
 	s := new(big.Int).Sub(crypto.S256().Params().N, new(big.Int).SetBytes(good[32:64]))
-	twin := append(append(append([]byte{}, good[:32]...), common.LeftPadBytes(s.Bytes(), 32)...), 27+28-good[64])
+	malleated := append(append(append([]byte{}, good[:32]...), common.LeftPadBytes(s.Bytes(), 32)...), 27+28-good[64])
 	plain := append(append([]byte{}, good[:64]...), good[64]-27)
 	zero := append(make([]byte, 64), 27)
 	for name, bad := range map[string][]byte{
-		"the malleable twin": twin, "v of 0 or 1": plain, "64 bytes": good[:64], "66 bytes": append(good[:65:65], 0), "zero": zero, "nothing": nil,
+		"the malleable duplicate": malleated, "v of 0 or 1": plain, "64 bytes": good[:64], "66 bytes": append(good[:65:65], 0), "zero": zero, "nothing": nil,
 	} {
 		if signer, err := eip3009.Recover(digest, bad); !errors.Is(err, eip3009.ErrSignature) {
 			t.Errorf("%s: %s, %v", name, signer, err)

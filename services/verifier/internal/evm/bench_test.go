@@ -30,7 +30,7 @@ func blockOf(t testing.TB, n int) *ReportedBlock {
 	return m
 }
 
-// seal gives the material places, cumulative gas, roots and a hash that fit.
+// seal adds to the material places, cumulative gas, roots and a hash that fit.
 func seal(t testing.TB, m *ReportedBlock) {
 	t.Helper()
 	var transactions, receipts [][]byte
@@ -80,7 +80,7 @@ func BenchmarkProveBlock(b *testing.B) {
 	for _, size := range []int{10, 100, 1000} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
 			m := blockOf(b, size)
-			asked := uint64(size / 2)
+			requested := uint64(size / 2)
 			b.ReportAllocs()
 			start := cpuTime(b)
 			for b.Loop() {
@@ -89,7 +89,7 @@ func BenchmarkProveBlock(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := proven.Snapshot(asked); err != nil {
+				if _, err := proven.Snapshot(requested); err != nil {
 					b.Fatal(err)
 				}
 			}

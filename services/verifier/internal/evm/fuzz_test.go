@@ -15,7 +15,7 @@ import (
 )
 
 // FuzzProve proves what a node could send: nothing may panic, and whatever is
-// proven must be the block that was asked for.
+// proven must be the block that was requested.
 func FuzzProve(f *testing.F) {
 	for _, name := range []string{"ethereum-1000000", "arbitrum-one-150000000", "base-goerli-12399126", "execution-apis-devnet"} {
 		for _, block := range chaintest.Load(f, name).Blocks {
@@ -44,7 +44,7 @@ func FuzzProve(f *testing.F) {
 	})
 }
 
-// tryProve proves whatever the material says of itself.
+// tryProve proves whatever the material contains.
 func tryProve(t *testing.T, m *ReportedBlock) {
 	t.Helper()
 	number, ok := m.Block.Number.Uint64()
@@ -257,10 +257,10 @@ func sameAsGoEthereum(t *testing.T, encoded []byte, kind byte, facts chain.Trans
 		return
 	}
 	if to := tx.To(); (to == nil) != (facts.To == nil) || to != nil && chain.Address(*to) != *facts.To {
-		t.Errorf("to %v, go-ethereum says %v", facts.To, to)
+		t.Errorf("to %v, go-ethereum returns %v", facts.To, to)
 	}
 	if facts.Nonce == nil || *facts.Nonce != tx.Nonce() || facts.Value.Cmp(tx.Value()) != 0 {
-		t.Errorf("nonce %v, value %v, go-ethereum says %d, %v", facts.Nonce, facts.Value, tx.Nonce(), tx.Value())
+		t.Errorf("nonce %v, value %v, go-ethereum returns %d, %v", facts.Nonce, facts.Value, tx.Nonce(), tx.Value())
 	}
 	if tx.Protected() && tx.ChainId().Sign() == 0 {
 		return // go-ethereum panics
@@ -274,7 +274,7 @@ func sameAsGoEthereum(t *testing.T, encoded []byte, kind byte, facts chain.Trans
 		return // signatures that only old blocks may have
 	}
 	if got, err := signed.sender(); err != nil || common.Address(got) != want {
-		t.Errorf("sender %v, %v; go-ethereum says %v", got, err, want)
+		t.Errorf("sender %v, %v; go-ethereum returns %v", got, err, want)
 	}
 }
 

@@ -46,13 +46,13 @@ func checkTransaction(t *testing.T, b *ProvenBlock, index uint64, told *Transact
 		t.Errorf("another transaction: %v", got.Hash)
 	}
 	if got.From != chain.Address(*told.From) {
-		t.Errorf("sender %v, the node says %v", got.From, told.From)
+		t.Errorf("sender %v, the node returns %v", got.From, told.From)
 	}
 	if (got.To == nil) != (told.To == nil) || got.To != nil && *got.To != chain.Address(*told.To) {
-		t.Errorf("recipient %v, the node says %v", got.To, told.To)
+		t.Errorf("recipient %v, the node returns %v", got.To, told.To)
 	}
 	if !receipt.GasUsed.Is(snapshot.Outcome.GasUsed) {
-		t.Errorf("gas used %d, the node says %x", snapshot.Outcome.GasUsed, []byte(receipt.GasUsed))
+		t.Errorf("gas used %d, the node returns %x", snapshot.Outcome.GasUsed, []byte(receipt.GasUsed))
 	}
 	if len(snapshot.Proof.Transaction) == 0 || len(snapshot.Proof.Receipt) == 0 {
 		t.Error("no proof")

@@ -41,7 +41,7 @@ func TestPolygonsStateSyncTransactionIsNotInTheRoots(t *testing.T) {
 		t.Error("counts as proven")
 	}
 	if err := b.Matches(&told, &receipt); !errors.Is(err, chain.ErrUnsupportedType) {
-		t.Errorf("asked for itself: %v", err)
+		t.Errorf("requested by its own hash: %v", err)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestAStateSyncTransactionOfAnotherBlockIsNotDropped(t *testing.T) {
 }
 
 // TestPolygonsNewStateSyncTypeCannotBeProven: since PIP-74 the roots hold it as
-// type 0x7f, with data that RPC does not tell.
+// type 0x7f, with data that RPC does not return.
 func TestPolygonsNewStateSyncTypeCannotBeProven(t *testing.T) {
 	m := materialOf(t, chaintest.Load(t, "polygon-38102393").Blocks[0])
 	withStateSync(m)

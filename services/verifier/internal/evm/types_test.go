@@ -91,7 +91,7 @@ var (
 	seven   = uint64(7)
 )
 
-// arbitrum has, for each type, what RPC tells, what Nitro hashes, and the facts.
+// arbitrum has, for each type, what RPC returns, what Nitro hashes, and the facts.
 var arbitrum = map[string]struct {
 	kind  byte
 	told  string
@@ -215,7 +215,7 @@ func TestTodaysOptimismHeaderRecomputes(t *testing.T) {
 	}
 }
 
-// TestDepositReceiptsHaveThreeEncodings: before Regolith nodes tell no nonce,
+// TestDepositReceiptsHaveThreeEncodings: before Regolith nodes return no nonce,
 // then one that is not hashed, since Canyon one that is.
 func TestDepositReceiptsHaveThreeEncodings(t *testing.T) {
 	base := Receipt{Status: Quantity{1}, CumulativeGasUsed: Quantity{5}}

@@ -12,8 +12,8 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
 )
 
-// TestLeavingOutZerosChangesNothing: hashed bytes say the same whether a node
-// tells zero or nothing. What is known of a transaction must not differ either,
+// TestLeavingOutZerosChangesNothing: hashed bytes are the same whether a node
+// returns zero or nothing. What is known of a transaction must not differ either,
 // else a node could make two replicas sign two receipts.
 func TestLeavingOutZerosChangesNothing(t *testing.T) {
 	compared := 0
@@ -36,7 +36,7 @@ func TestLeavingOutZerosChangesNothing(t *testing.T) {
 	}
 }
 
-// lean is a block as a node tells it that leaves out zeros and empty data.
+// lean is a block as a node returns it that leaves out zeros and empty data.
 func lean(t *testing.T, block recorded.Block) *ReportedBlock {
 	t.Helper()
 	text, err := json.Marshal([]any{block.Block["transactions"], block.Receipts})

@@ -27,7 +27,7 @@ func TestHealthReportsWhetherTheServiceIsReady(t *testing.T) {
 	r = w.do(http.MethodGet, "/health", "")
 	r.wantFailure(http.StatusServiceUnavailable, "not_ready")
 	if strings.Contains(string(r.body), "secret") {
-		t.Errorf("the answer tells %s", r.body)
+		t.Errorf("the answer reveals %s", r.body)
 	}
 	if head := w.do(http.MethodHead, "/health", ""); head.status != r.status || head.header.Get("Content-Length") != strconv.Itoa(len(r.body)) {
 		t.Errorf("HEAD: %d %v; GET has %d bytes", head.status, head.header, len(r.body))

@@ -13,7 +13,7 @@ import (
 )
 
 // FuzzCalls holds that whatever is sent to the paid path is answered as the
-// contract says: one of its statuses, JSON with a reason, and for nothing but
+// contract requires: one of its statuses, JSON with a reason, and for nothing but
 // 200 a charge.
 func FuzzCalls(f *testing.F) {
 	w := open(f, nil)
@@ -49,7 +49,7 @@ func FuzzCalls(f *testing.F) {
 		case !slices.Contains([]int{400, 402, 422, 503}, response.StatusCode):
 			t.Errorf("%q with %q is answered %d: %s", body, payment, response.StatusCode, answer)
 		case json.Unmarshal(answer, &failure) != nil || failure.Reason == "":
-			t.Errorf("%d says %q", response.StatusCode, answer)
+			t.Errorf("%d with %q", response.StatusCode, answer)
 		}
 	})
 }

@@ -149,7 +149,7 @@ func TestTheFacilitatorsPauseIsTheCallersRetryAfter(t *testing.T) {
 		retryAfter string
 		reason     string
 		wait       int
-		// closed says how others are answered meanwhile, by a price or by the pause.
+		// closed is how others are answered meanwhile, by a price or by the pause.
 		closed bool
 	}{
 		"a limit":                        {"/verify", 402, "", "facilitator_limit", 60, true},
@@ -260,7 +260,7 @@ func TestTooManyUnpaidAttemptsAre503(t *testing.T) {
 		w.post(mismatch, name, value).wantFailure(http.StatusUnprocessableEntity, "expectation_mismatch")
 	}
 	name, value := w.v2("4")
-	r := w.post(mismatch, name, value, "X-Forwarded-For", "1.2.3.4") // nobody's word but a trusted proxy's
+	r := w.post(mismatch, name, value, "X-Forwarded-For", "1.2.3.4") // only a trusted proxy's counts
 	if f := r.wantFailure(http.StatusServiceUnavailable, "too_many_unpaid_attempts"); f.RetryAfterSeconds < 1 || f.RetryAfterSeconds > 60 {
 		t.Errorf("body is %s", r.body)
 	}

@@ -58,7 +58,7 @@ func TestAMalformedBodyIs400NamesItsFieldAndIsNeverCharged(t *testing.T) {
 	}
 	w.wantTransfers(0)
 	if w.sim.Verifies != 0 {
-		t.Error("the facilitator was asked about a malformed request")
+		t.Error("the facilitator was called for a malformed request")
 	}
 }
 

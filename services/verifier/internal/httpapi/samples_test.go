@@ -46,7 +46,7 @@ type sampler struct {
 	defined map[string]schema
 }
 
-// sample returns any value that the schema allows. Where the schema says nothing
+// sample returns any value that the schema allows. Where the schema is silent
 // about a text or a number, it returns what registries fill in.
 func (g sampler) sample(s schema) (any, error) {
 	switch {
@@ -89,7 +89,7 @@ func (g sampler) sample(s schema) (any, error) {
 }
 
 // object returns the required members, some of the others, and a member that the
-// schema does not name unless it says that there is none.
+// schema does not name unless it states that there is none.
 func (g sampler) object(s schema) (any, error) {
 	object := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {

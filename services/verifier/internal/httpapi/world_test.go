@@ -129,7 +129,7 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	w.url = server.URL
 }
 
-// syncWriter lets many goroutines log.
+// syncWriter allows many goroutines to log.
 type syncWriter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -234,7 +234,7 @@ type failure struct {
 	Checks            []verification.Check `json:"checks"`
 }
 
-// wantFailure checks what every failure has, and gives its body.
+// wantFailure checks what every failure has, and returns its body.
 func (r reply) wantFailure(status int, reason string) (f failure) {
 	r.Helper()
 	if r.status != status {

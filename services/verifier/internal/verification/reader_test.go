@@ -41,7 +41,7 @@ func (r *scriptedReader) Fail(transaction chain.Hash, err error) {
 	r.failures[transaction] = err
 }
 
-// SetHeads says how far the chain is.
+// SetHeads sets how far the chain is.
 func (r *scriptedReader) SetHeads(heads chain.Heads) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
-// TestWhatItsProofDoesNotBearOutIsNoEvidence: should a reader ever tell something
+// TestWhatItsProofDoesNotBearOutIsNoEvidence: should a reader ever return something
 // that is not what the block holds, nothing of it is signed.
 func TestWhatItsProofDoesNotBearOutIsNoEvidence(t *testing.T) {
 	node := chaintest.NewNode(t, chaintest.Load(t, chaintest.BaseBlock))

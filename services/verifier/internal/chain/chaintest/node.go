@@ -26,7 +26,7 @@ type Script struct {
 }
 
 // Node is a JSON-RPC node over HTTP that serves recorded blocks, counts what it
-// is asked for, and misbehaves by its script.
+// is requested, and misbehaves by its script.
 type Node struct {
 	*recorded.Node
 	URL string

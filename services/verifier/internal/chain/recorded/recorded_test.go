@@ -13,7 +13,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
 )
 
-// FuzzNode asks a node whatever: it answers with JSON or refuses the request.
+// FuzzNode sends a node any request: it answers with JSON or refuses the request.
 func FuzzNode(f *testing.F) {
 	recording := chaintest.Load(f, "ethereum-1000000")
 	transaction := recorded.Member(recording.Blocks[0].Transactions()[0], "hash")
@@ -41,7 +41,7 @@ func FuzzNode(f *testing.F) {
 	})
 }
 
-// FuzzRecording serves whatever a recording says.
+// FuzzRecording serves whatever a recording contains.
 func FuzzRecording(f *testing.F) {
 	text, err := json.Marshal(chaintest.Load(f, "ethereum-1000000"))
 	if err != nil {

@@ -21,7 +21,7 @@ type holding struct {
 	calls   int
 	waiting chan struct{} // one value for each exchange that began
 	left    chan struct{} // one for each that was cancelled
-	open    chan struct{} // closed lets all go
+	open    chan struct{} // closed releases all
 }
 
 func hold(calls int) *holding {

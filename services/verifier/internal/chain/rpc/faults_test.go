@@ -41,20 +41,20 @@ var faults = map[string]struct {
 	"its numbers are no numbers":         {edited("eth_getTransactionByHash", map[string]any{"nonce": 18}), chain.ErrUnavailable},
 	"it serves another chain":            {onCall("eth_chainId", constant("0x1")), chain.ErrWrongChain},
 	"it does not know the transaction":   {nothing("eth_getTransactionByHash"), chain.ErrTransactionNotFound},
-	"it says not found as an error":      {refusing("eth_getTransactionByHash", -32000, "transaction not found"), chain.ErrTransactionNotFound},
+	"it returns not found as an error":   {refusing("eth_getTransactionByHash", -32000, "transaction not found"), chain.ErrTransactionNotFound},
 	"the transaction is pending":         {edited("eth_getTransactionByHash", map[string]any{"blockHash": nil, "blockNumber": nil, "transactionIndex": nil}), chain.ErrTransactionPending},
 	"it has no receipt":                  {nothing("eth_getTransactionReceipt"), chain.ErrReceiptUnavailable},
 	"it is still indexing":               {refusing("eth_getTransactionReceipt", -32000, "transaction indexing is in progress"), chain.ErrReceiptUnavailable},
 	"it has pruned the transaction":      {refusing("eth_getTransactionByHash", 4444, "pruned history unavailable"), chain.ErrHistoryPruned},
 	"it has pruned the block":            {refusing("eth_getBlockByNumber", 4444, "pruned history unavailable"), chain.ErrHistoryPruned},
-	"it tells another transaction":       {edited("eth_getTransactionByHash", map[string]any{"hash": otherHash}), chain.ErrInconsistent},
-	"it tells another receipt":           {edited("eth_getTransactionReceipt", map[string]any{"transactionHash": otherHash}), chain.ErrInconsistent},
+	"it returns another transaction":     {edited("eth_getTransactionByHash", map[string]any{"hash": otherHash}), chain.ErrInconsistent},
+	"it returns another receipt":         {edited("eth_getTransactionReceipt", map[string]any{"transactionHash": otherHash}), chain.ErrInconsistent},
 	"transaction and receipt disagree":   {edited("eth_getTransactionReceipt", map[string]any{"blockHash": otherHash}), chain.ErrInconsistent},
 	"their indexes disagree":             {edited("eth_getTransactionReceipt", map[string]any{"transactionIndex": "0x4"}), chain.ErrInconsistent},
 	"the indexes are not the block's":    {both(edited("eth_getTransactionReceipt", map[string]any{"transactionIndex": "0x4"}), edited("eth_getTransactionByHash", map[string]any{"transactionIndex": "0x4"})), chain.ErrInconsistent},
 	"the block has been reorganized":     {both(edited("eth_getTransactionReceipt", map[string]any{"blockHash": otherHash}), edited("eth_getTransactionByHash", map[string]any{"blockHash": otherHash})), chain.ErrNotCanonical},
 	"the block is gone":                  {nothing("eth_getBlockByNumber"), chain.ErrInconsistent},
-	"it tells another block":             {edited("eth_getBlockByNumber", map[string]any{"number": "0x1e8481"}), chain.ErrInconsistent},
+	"it returns another block":           {edited("eth_getBlockByNumber", map[string]any{"number": "0x1e8481"}), chain.ErrInconsistent},
 	"it lies about the status once":      {edited("eth_getTransactionReceipt", map[string]any{"status": "0x0"}), chain.ErrInconsistent},
 	"it lies about the status twice":     {both(edited("eth_getTransactionReceipt", map[string]any{"status": "0x0"}), inReceipts(editing(3, map[string]any{"status": "0x0"}))), chain.ErrIntegrity},
 	"it lies about the sender":           {edited("eth_getTransactionByHash", map[string]any{"from": ourAddress}), chain.ErrIntegrity},
@@ -146,6 +146,6 @@ func TestARateLimitHasARetryAfter(t *testing.T) {
 		}
 	}
 	if got := len(node.Exchanges()); got > 2 {
-		t.Errorf("asked %d times in spite of the limit", got)
+		t.Errorf("called %d times in spite of the limit", got)
 	}
 }

@@ -59,7 +59,7 @@ func openFinality(t *testing.T, count, quorum int, missing uint64) *finalityWorl
 	return w
 }
 
-// advance lets time pass, and the chain go on.
+// advance moves the clock and the chain on.
 func (w *finalityWorld) advance(blocks uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +89,7 @@ func (w *finalityWorld) settle() {
 	}
 }
 
-// headsAnswer changes what a node says of its heads.
+// headsAnswer changes what a node reports of its heads.
 func headsAnswer(change func(tag string, header any) any) func(recorded.Request, any, *recorded.Error) (any, *recorded.Error) {
 	return func(c recorded.Request, result any, err *recorded.Error) (any, *recorded.Error) {
 		if c.Method == "eth_getBlockByNumber" {
@@ -130,7 +130,7 @@ func allFinal(latest func() uint64) chaintest.Script {
 	})}
 }
 
-// TestOneWrongAnswerMakesNoBlockFinal, whichever node gives it and however many
+// TestOneWrongAnswerMakesNoBlockFinal, whichever node returns it and however many
 // there are, and it is forgotten when the node is right again.
 func TestOneWrongAnswerMakesNoBlockFinal(t *testing.T) {
 	for _, c := range []struct{ nodes, quorum, wrong int }{{1, 0, 0}, {2, 1, 0}, {2, 1, 1}, {2, 0, 1}, {3, 0, 0}} {
@@ -265,9 +265,9 @@ func TestTheFirstReportDoesNotOutweighTheNext(t *testing.T) {
 	}
 }
 
-// TestGlitchesNeverEndFinality lets one node at a time go wrong, at random moments
-// and in random ways, while the chain goes on: where a quorum is asked, for any
-// time; where one node's word is enough, for one answer. No read gives evidence of
+// TestGlitchesNeverEndFinality makes one node at a time go wrong, at random moments
+// and in random ways, while the chain goes on: where a quorum is required, for any
+// time; where one node's word is enough, for one answer. No read returns evidence of
 // a block that is not final, and after the glitch reads succeed within two polls.
 func TestGlitchesNeverEndFinality(t *testing.T) {
 	for _, c := range []struct{ nodes, quorum int }{{1, 0}, {2, 1}, {3, 1}, {2, 0}, {3, 0}, {4, 0}} {
@@ -322,7 +322,7 @@ func (w *finalityWorld) glitch(random *rand.Rand, node *chaintest.Node) {
 	})
 }
 
-// looks lets time pass, polls and reads, in some order.
+// looks moves the clock, polls and reads, in some order.
 func (w *finalityWorld) looks(random *rand.Rand) {
 	for range 1 + random.IntN(3) {
 		if w.finalized+1 < baseBlock {

@@ -24,7 +24,7 @@ func provenBlock(t testing.TB, recording recorded.Recording) *evm.ProvenBlock {
 	return proven
 }
 
-// FuzzLocate reads what a node says of a transaction and its receipt alone, and
+// FuzzLocate reads what a node returns of a transaction and its receipt alone, and
 // holds it against a proven block.
 func FuzzLocate(f *testing.F) {
 	recording := chaintest.Load(f, chaintest.BaseBlock)
@@ -53,7 +53,7 @@ func FuzzLocate(f *testing.F) {
 	})
 }
 
-// FuzzHead reads what a node says of a head, in a batch.
+// FuzzHead reads what a node returns of a head, in a batch.
 func FuzzHead(f *testing.F) {
 	for _, seed := range []string{
 		`{"number":"0x1e8480","timestamp":"0x64c76a83"}`, `{"number":"0xffffffffffffffffff","timestamp":"0x0"}`, `null`, `[]`, `{"number":null}`,
@@ -67,7 +67,7 @@ func FuzzHead(f *testing.F) {
 	})
 }
 
-// FuzzRetryAfter reads the header of a refusal: nobody makes us wait for ever.
+// FuzzRetryAfter reads the header of a refusal: no node makes us wait for ever.
 func FuzzRetryAfter(f *testing.F) {
 	for _, seed := range []string{"7", "0", "-1", "99999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT", "soon", ""} {
 		f.Add(seed)

@@ -208,7 +208,7 @@ func TestAnEndpointOfAnotherChainIsNotUsedUntilItIsBack(t *testing.T) {
 	_, err = r.Read(t.Context(), baseTransaction)
 	wantFault(t, err, chain.ErrWrongChain)
 	if got := node.Calls("eth_getTransactionByHash"); got != 0 {
-		t.Error("asked a dropped endpoint for a transaction")
+		t.Error("called a dropped endpoint for a transaction")
 	}
 	node.Play(chaintest.Script{})
 	if _, err := r.Heads(t.Context()); err != nil {

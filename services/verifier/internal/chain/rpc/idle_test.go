@@ -7,7 +7,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// calls counts what the first node was asked.
+// calls counts the calls of the first node.
 func (w *finalityWorld) calls() (count int) {
 	for _, exchange := range w.nodes[0].Exchanges() {
 		count += len(exchange.Methods)
@@ -15,7 +15,7 @@ func (w *finalityWorld) calls() (count int) {
 	return count
 }
 
-// pass lets the poller do what Run does for so long.
+// pass makes the poller do what Run does for so long.
 func (w *finalityWorld) pass(d time.Duration) {
 	end := w.clock().Add(d)
 	for !w.clock().Add(w.reader.pollInterval()).After(end) {
@@ -26,7 +26,7 @@ func (w *finalityWorld) pass(d time.Duration) {
 }
 
 // TestAnIdleReaderSeldomPolls: in two minutes without a request, from the
-// start on, a node is asked few times; its word never gets older than the bound,
+// start on, a node is called few times; its last report never gets older than the bound,
 // so that metrics are true and the first request waits for no look at the heads.
 func TestAnIdleReaderSeldomPolls(t *testing.T) {
 	w := openFinality(t, 1, 1, 0)
@@ -46,7 +46,7 @@ func TestAnIdleReaderSeldomPolls(t *testing.T) {
 		}
 		w.pass(2 * time.Minute)
 		if !w.reader.HasHeads() {
-			t.Error("the metrics say that no quorum is heard")
+			t.Error("the metrics report that no quorum is heard")
 		}
 		idle := w.calls()
 		t.Logf("two idle minutes after %s: %d calls", after, idle)
@@ -55,7 +55,7 @@ func TestAnIdleReaderSeldomPolls(t *testing.T) {
 		}
 		w.nodes[0].Forget()
 		if _, err := w.reader.Heads(t.Context()); err != nil || w.calls() != 0 {
-			t.Errorf("the first request asked %d times: %v", w.calls(), err)
+			t.Errorf("the first request called %d times: %v", w.calls(), err)
 		}
 		t.Logf("two busy minutes: %d calls", busy())
 	}

@@ -71,7 +71,7 @@ func TestACallerThatLeavesDoesNotEndTheReadOfOthers(t *testing.T) {
 	}
 }
 
-// TestMemoryStaysBoundedUnderManyLargeBlocks reads many blocks at once, with room
+// TestMemoryStaysBoundedUnderManyLargeBlocks reads many blocks at once, with memory
 // for two under way and none kept: 100 of half a MB, mostly white space, then real
 // ones of nearly a MB, then answers that become as large as a node can make them.
 func TestMemoryStaysBoundedUnderManyLargeBlocks(t *testing.T) {
@@ -121,7 +121,7 @@ func raw(t testing.TB, value any) json.RawMessage {
 }
 
 // load reads a block so many times at once where the answer about it is body. It
-// gives how many were under way at once, and the growth of the heap.
+// returns how many were under way at once, and the growth of the heap.
 func load(t *testing.T, recording recorded.Recording, count int, body []byte, want *chain.Fault) (most int64, growth uint64) {
 	t.Helper()
 	node := chaintest.NewNode(t, recording)
@@ -163,7 +163,7 @@ func load(t *testing.T, recording recorded.Recording, count int, body []byte, wa
 	return peak.Load(), heap()
 }
 
-// watchHeap samples the heap until stop; peak tells its largest growth.
+// watchHeap samples the heap until stop; peak returns its largest growth.
 func watchHeap() (stop func(), peak func() uint64) {
 	heap := func() uint64 {
 		var m runtime.MemStats

@@ -137,7 +137,7 @@ func TestTheCircuitOfAFailingNodeOpens(t *testing.T) {
 		read()
 	}
 	if got := len(failing.Exchanges()); got != 3 {
-		t.Errorf("asked %d times, want 3", got)
+		t.Errorf("called %d times, want 3", got)
 	}
 	time.Advance(3e9) // the pause is over: one trial
 	failing.Forget()
@@ -145,7 +145,7 @@ func TestTheCircuitOfAFailingNodeOpens(t *testing.T) {
 		read()
 	}
 	if got := len(failing.Exchanges()); got != 1 {
-		t.Errorf("asked %d times after the pause, want 1", got)
+		t.Errorf("called %d times after the pause, want 1", got)
 	}
 	time.Advance(10e9)
 	failing.Play(chaintest.Script{})
@@ -168,6 +168,6 @@ func TestANodeThatAnsweredWronglyIsUsedLast(t *testing.T) {
 		}
 	}
 	if got := liar.Calls("eth_getTransactionByHash"); got != 1 {
-		t.Errorf("the liar was asked %d times", got)
+		t.Errorf("the faulty node was called %d times", got)
 	}
 }

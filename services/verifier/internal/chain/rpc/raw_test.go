@@ -16,7 +16,7 @@ import (
 )
 
 // rawWorld is a node with Base's recorded block in which one transaction is told
-// with a type that nobody knows, and the block's bytes as the chain has them.
+// with a type that is unknown, and the block's bytes as the chain has them.
 type rawWorld struct {
 	transactions, receipts [][]byte
 	offers                 map[string]func() any
@@ -80,7 +80,7 @@ func (w *rawWorld) encodedBlock(t *testing.T) []byte {
 	return data
 }
 
-// script tells the transaction and its receipt with an unknown type, and offers
+// script returns the transaction and its receipt with an unknown type, and offers
 // some methods.
 func (w *rawWorld) script(offered ...string) chaintest.Script {
 	disguise := func(list any) any {
@@ -112,7 +112,7 @@ func (w *rawWorld) script(offered ...string) chaintest.Script {
 	}}
 }
 
-// TestATransactionOfAnUnknownTypeDoesNotSpoilItsBlock where the node tells its raw
+// TestATransactionOfAnUnknownTypeDoesNotSpoilItsBlock where the node returns its raw
 // bytes; every other transaction then has evidence that pkg/receipt accepts, the
 // same as ever, and the unknown one has today's fault.
 func TestATransactionOfAnUnknownTypeDoesNotSpoilItsBlock(t *testing.T) {

@@ -134,7 +134,7 @@ func endless() chaintest.Script {
 func bomb() chaintest.Script {
 	return chaintest.Script{HTTP: func(w http.ResponseWriter, r *http.Request, _ []recorded.Request) bool {
 		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-			return false // nobody asked for it
+			return false // not requested
 		}
 		w.Header().Set("Content-Encoding", "gzip")
 		zipped := gzip.NewWriter(w)

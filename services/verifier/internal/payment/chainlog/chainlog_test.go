@@ -21,8 +21,8 @@ func reader(t *testing.T, urls ...string) *chainlog.Reader {
 	return r
 }
 
-// asked is the question about authorization k, claimed when the block was made.
-func asked(k, block int) payment.AuthorizationQuery {
+// query is the query about authorization k, claimed when the block was made.
+func query(k, block int) payment.AuthorizationQuery {
 	return payment.AuthorizationQuery{
 		Key:   payment.Key{Network: "eip155:84532", Asset: token, Payer: payer, Nonce: nonce(k)},
 		PayTo: "0x00000000000000000000000000000000000050A5", Amount: "10000",
@@ -48,7 +48,7 @@ func TestTheStatusOfAnAuthorization(t *testing.T) {
 		"it paid us just before the end":   {chain: func(n *node) { n.spend(old+29, paying, mark(used, 1), move(seller, 10000)) }, block: old, want: payment.PaidToUs},
 		"a transfer before the mark":       {chain: func(n *node) { n.spend(recent+2, paying, move(seller, 10000), mark(used, 1)) }, block: recent, want: payment.PaidToUs},
 		"cancelled":                        {chain: func(n *node) { n.spend(recent+2, paying, mark(canceled, 1)) }, block: recent, want: payment.UsedElsewhere},
-		"it paid somebody else":            {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(other, 10000)) }, block: recent, want: payment.UsedElsewhere},
+		"it paid a third party":            {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(other, 10000)) }, block: recent, want: payment.UsedElsewhere},
 		"it paid too little":               {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), move(seller, 9999)) }, block: recent, want: payment.UsedElsewhere},
 		"it paid in another token": {chain: func(n *node) {
 			e := move(seller, 10000)
@@ -78,7 +78,7 @@ func TestTheStatusOfAnAuthorization(t *testing.T) {
 			if c.chain != nil {
 				c.chain(n)
 			}
-			found, err := reader(t, n.url).Authorization(context.Background(), asked(1, c.block))
+			found, err := reader(t, n.url).Authorization(context.Background(), query(1, c.block))
 			if err != nil || found.Status != c.want {
 				t.Fatalf("got %+v, %v; want %d", found, err, c.want)
 			}
@@ -86,7 +86,7 @@ func TestTheStatusOfAnAuthorization(t *testing.T) {
 				t.Errorf("transaction is %q", found.Transaction)
 			}
 			if n.widest > 1000 {
-				t.Errorf("asked for the logs of %d blocks at once", n.widest)
+				t.Errorf("requested the logs of %d blocks at once", n.widest)
 			}
 			if len(n.calls) > 14 {
 				t.Errorf("took %d calls", len(n.calls))
@@ -112,7 +112,7 @@ func TestALookTakesFewCalls(t *testing.T) {
 		if c.uneven != nil {
 			c.uneven(n)
 		}
-		q := asked(1, c.block)
+		q := query(1, c.block)
 		q.Since, q.ValidBefore = n.timeOf(c.block), n.timeOf(c.block).Add(time.Minute)
 		n.spend(c.block+2, paying, mark(used, 1), move(seller, 10000))
 		if found, err := reader(t, n.url).Authorization(context.Background(), q); err != nil || found.Status != payment.PaidToUs {
@@ -148,7 +148,7 @@ func TestATransactionThatFailed(t *testing.T) {
 	} {
 		n := newNode(t)
 		c.chain(n)
-		q := asked(1, cmp.Or(c.block, block))
+		q := query(1, cmp.Or(c.block, block))
 		q.Transaction = named
 		if found, err := reader(t, n.url).Authorization(context.Background(), q); err != nil || found.Status != c.want {
 			t.Errorf("%s: got %+v, %v; want %d", name, found, err, c.want)
@@ -156,7 +156,7 @@ func TestATransactionThatFailed(t *testing.T) {
 	}
 	n := newNode(t)
 	n.reverted, n.states[nonce(1)] = map[string]string{named: input}, true
-	q := asked(1, block)
+	q := query(1, block)
 	q.Transaction = named
 	if found, err := reader(t, n.url).Authorization(context.Background(), q); err == nil {
 		t.Errorf("used without a log: got %+v", found)
@@ -178,7 +178,7 @@ func TestWhatTheNodeContradictsIsNotKnown(t *testing.T) {
 	} {
 		n := newNode(t)
 		change(n)
-		if found, err := reader(t, n.url).Authorization(context.Background(), asked(1, 40_000)); err == nil {
+		if found, err := reader(t, n.url).Authorization(context.Background(), query(1, 40_000)); err == nil {
 			t.Errorf("%s: got %+v", name, found)
 		}
 	}
@@ -186,7 +186,7 @@ func TestWhatTheNodeContradictsIsNotKnown(t *testing.T) {
 
 func failing(method, answer string) func(*node) {
 	return func(n *node) {
-		n.fault = func(asked string) (string, bool) { return answer, asked == method }
+		n.fault = func(called string) (string, bool) { return answer, called == method }
 	}
 }
 
@@ -194,7 +194,7 @@ func TestTheNextNodeIsCalledWhenOneFails(t *testing.T) {
 	broken, good := newNode(t), newNode(t)
 	failing("eth_getLogs", "")(broken)
 	good.spend(99_992, paying, mark(used, 1), move(seller, 10000))
-	found, err := reader(t, broken.url, good.url).Authorization(context.Background(), asked(1, 99_990))
+	found, err := reader(t, broken.url, good.url).Authorization(context.Background(), query(1, 99_990))
 	if err != nil || found.Status != payment.PaidToUs {
 		t.Errorf("got %+v, %v", found, err)
 	}
@@ -210,7 +210,7 @@ func TestAQuorumOfNodesMustAgree(t *testing.T) {
 		want  payment.AuthorizationStatus
 		fails bool
 	}{
-		"both say paid":                {nodes: []func(*node){pays, pays}, want: payment.PaidToUs},
+		"both are paid":                {nodes: []func(*node){pays, pays}, want: payment.PaidToUs},
 		"one invents a payment":        {nodes: []func(*node){pays, quiet}, fails: true},
 		"one of three invents one":     {nodes: []func(*node){pays, quiet, quiet}, want: payment.Expired},
 		"one of three withholds one":   {nodes: []func(*node){quiet, pays, pays}, want: payment.PaidToUs},
@@ -228,7 +228,7 @@ func TestAQuorumOfNodesMustAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := r.Authorization(context.Background(), asked(1, 40_000))
+		found, err := r.Authorization(context.Background(), query(1, 40_000))
 		if (err != nil) != c.fails || err == nil && found.Status != c.want {
 			t.Errorf("%s: got %+v, %v", name, found, err)
 		}
@@ -242,7 +242,7 @@ func TestAnErrorNeverHoldsANodesKey(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
 	for _, url := range []string{server.URL + "/v2/hunter2", "http://127.0.0.1:1/hunter2", "http://%zz/hunter2"} {
-		_, err := reader(t, url).Authorization(context.Background(), asked(1, 99_990))
+		_, err := reader(t, url).Authorization(context.Background(), query(1, 99_990))
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", url, err)
 		}

@@ -39,7 +39,7 @@ type event struct {
 	block           int
 }
 
-// node is a JSON-RPC node of a small chain: as little of one as is asked for.
+// node is a JSON-RPC node of a small chain: as little of one as is needed.
 type node struct {
 	*testing.T
 	mu                      sync.Mutex
@@ -110,7 +110,7 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, _ := io.ReadAll(r.Body)
 	if err := json.Unmarshal(body, &request); err != nil {
-		n.Errorf("asked with %q", body)
+		n.Errorf("called with %q", body)
 	}
 	n.calls = append(n.calls, request.Method)
 	if n.fault != nil {
@@ -150,7 +150,7 @@ func (n *node) answer(method string, params []json.RawMessage) any {
 		}
 		return fmt.Sprintf("0x%064x", state)
 	}
-	n.Errorf("asked %s", method)
+	n.Errorf("called %s", method)
 	return nil
 }
 

@@ -19,9 +19,9 @@ import (
 
 func TestTheCircuitOpensAndClosesAgain(t *testing.T) {
 	var down atomic.Bool
-	var asked atomic.Int32
+	var called atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
+		called.Add(1)
 		if down.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
@@ -40,17 +40,17 @@ func TestTheCircuitOpensAndClosesAgain(t *testing.T) {
 	for range 3 {
 		_, _ = c.Verify(context.Background(), nil)
 	}
-	before := asked.Load()
+	before := called.Load()
 	for range 100 {
 		if _, err := c.Verify(context.Background(), nil); !errors.Is(err, facilitator.ErrAway) {
 			t.Fatal(err)
 		}
 	}
-	if asked.Load() != before {
-		t.Errorf("asked %d times though the circuit was open", asked.Load()-before)
+	if called.Load() != before {
+		t.Errorf("called %d times though the circuit was open", called.Load()-before)
 	}
-	if _, err := c.Settle(context.Background(), nil); err == nil || asked.Load() != before+1 {
-		t.Error("a settling must be tried whatever the circuit says")
+	if _, err := c.Settle(context.Background(), nil); err == nil || called.Load() != before+1 {
+		t.Error("a settling must be tried whatever the circuit reports")
 	}
 	down.Store(false)
 	advance(5 * time.Second)
@@ -62,12 +62,12 @@ func TestTheCircuitOpensAndClosesAgain(t *testing.T) {
 }
 
 // A payment may be made so that the facilitator chokes on it. That must not
-// close the shop to others.
+// block the other buyers.
 func TestAnswersWithoutAVerdictDoNotOpenTheCircuit(t *testing.T) {
 	for _, status := range []int{200, 400, 404, 500} {
-		var asked atomic.Int32
+		var called atomic.Int32
 		c, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			if asked.Add(1) > 20 {
+			if called.Add(1) > 20 {
 				_, _ = io.WriteString(w, `{"isValid":true}`)
 				return
 			}
@@ -85,14 +85,14 @@ func TestAnswersWithoutAVerdictDoNotOpenTheCircuit(t *testing.T) {
 	}
 }
 
-// Whoever pays from a wallet that takes long to check must not keep others from
+// A buyer who pays from a wallet that takes long to check must not keep others from
 // settling.
 func TestSlowChecksLeaveConnectionsToSettle(t *testing.T) {
 	over := make(chan struct{})
-	var asked atomic.Int32
+	var called atomic.Int32
 	c, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/verify") {
-			asked.Add(1)
+			called.Add(1)
 			<-over
 		}
 		_, _ = io.WriteString(w, `{"isValid":true,"success":true}`)
@@ -103,7 +103,7 @@ func TestSlowChecksLeaveConnectionsToSettle(t *testing.T) {
 	for range 300 {
 		all.Go(func() { _, _ = c.Verify(ctx, nil) })
 	}
-	for asked.Load() < 200 && ctx.Err() == nil {
+	for called.Load() < 200 && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(50 * time.Millisecond)

@@ -17,7 +17,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
 )
 
-// calls records what a client tells of its calls.
+// calls records what a client reports of its calls.
 type calls struct {
 	mu  sync.Mutex
 	all []string
@@ -66,7 +66,7 @@ func TestAQuestionIsPostedToTheBase(t *testing.T) {
 	c, seen := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || string(body) != `{"x":1}` {
-			t.Errorf("asked %s %s with %q", r.Method, r.Header, body)
+			t.Errorf("called %s %s with %q", r.Method, r.Header, body)
 		}
 		switch r.URL.Path {
 		case "/x402/verify":
@@ -120,7 +120,7 @@ func TestAnAnswerWithoutAVerdictIsAnError(t *testing.T) {
 		"two verdicts":                 answering(200, `{"isValid":false,"isValid":true,"success":false,"success":true}`),
 		"yes with a status of failure": answering(500, `{"isValid":true,"success":true,"transaction":"0x1","network":"n"}`),
 		"a redirect": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+			http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
 		},
 		"a huge body": answering(200, `{"isValid":true,"success":true,"x":"`+strings.Repeat("x", 300<<10)+`"}`),
 		"half a body": func(w http.ResponseWriter, _ *http.Request) {
@@ -130,7 +130,7 @@ func TestAnAnswerWithoutAVerdictIsAnError(t *testing.T) {
 		"unauthorized": answering(401, `{"error":"no"}`),
 	} {
 		c, seen := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/elsewhere" {
+			if r.URL.Path == "/other" {
 				t.Error("a redirect was followed")
 			}
 			handler(w, r)
@@ -172,9 +172,9 @@ func TestAFacilitatorIsNotCalledBeforeItsRetryAfter(t *testing.T) {
 		"busy for longer than can be read": {status: 429, retryAfter: "99999999999999999999", want: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var asked atomic.Int32
+			var called atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if asked.Add(1) > 2 {
+				if called.Add(1) > 2 {
 					_, _ = io.WriteString(w, `{"isValid":true}`)
 					return
 				}
@@ -213,8 +213,8 @@ func TestAFacilitatorIsNotCalledBeforeItsRetryAfter(t *testing.T) {
 				told += ", verify open"
 				clock = clock.Add(time.Millisecond)
 			}
-			if seen.String() != told || asked.Load() != 2 {
-				t.Errorf("told %s, asked %d times", seen, asked.Load())
+			if seen.String() != told || called.Load() != 2 {
+				t.Errorf("reported %s, called %d times", seen, called.Load())
 			}
 			if _, err := f.Verify(context.Background(), nil); err != nil {
 				t.Errorf("after the pause: %v", err)
@@ -224,20 +224,20 @@ func TestAFacilitatorIsNotCalledBeforeItsRetryAfter(t *testing.T) {
 }
 
 func TestACheckIsRepeatedOnceAndASettlingNever(t *testing.T) {
-	var asked atomic.Int32
+	var called atomic.Int32
 	c, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) == 1 {
+		if called.Add(1) == 1 {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
 		_, _ = io.WriteString(w, `{"isValid":true}`)
 	})
-	if _, err := c.Verify(context.Background(), nil); err != nil || asked.Load() != 2 {
-		t.Errorf("%v after %d", err, asked.Load())
+	if _, err := c.Verify(context.Background(), nil); err != nil || called.Load() != 2 {
+		t.Errorf("%v after %d", err, called.Load())
 	}
-	asked.Store(0)
-	if _, err := c.Settle(context.Background(), nil); err == nil || asked.Load() != 1 {
-		t.Errorf("%v after %d", err, asked.Load())
+	called.Store(0)
+	if _, err := c.Settle(context.Background(), nil); err == nil || called.Load() != 1 {
+		t.Errorf("%v after %d", err, called.Load())
 	}
 }
 
@@ -257,7 +257,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 func TestSupportedIsRead(t *testing.T) {
 	c, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || r.URL.Path != "/x402/supported" {
-			t.Errorf("asked %s %s", r.Method, r.URL)
+			t.Errorf("called %s %s", r.Method, r.URL)
 		}
 		_, _ = io.WriteString(w, `{"kinds":[{"x402Version":2,"scheme":"exact","network":"eip155:8453"}]}`)
 	})

@@ -89,14 +89,14 @@ func beginIsCapped(w *world) {
 		w.wantBegin(r, nil)
 		w.finish(r, vain)
 	}
-	w.wantBegin(of("next", "0xpayer", "elsewhere"), payment.ErrFailing)
+	w.wantBegin(of("next", "0xpayer", "otherclient"), payment.ErrFailing)
 	for i := range 7 {
 		r := of("c"+name(i), "0xpayer"+name(i), "client")
 		w.wantBegin(r, nil)
 		w.finish(r, vain)
 	}
 	w.wantBegin(of("next", "0xnew", "client"), payment.ErrFailing)
-	w.wantBegin(of("other", "0xnew", "elsewhere"), nil)
+	w.wantBegin(of("other", "0xnew", "otherclient"), nil)
 	w.wantBegin(of("nameless", "0xnewer", ""), nil)
 	w.wantReserved(12)
 }
@@ -170,7 +170,7 @@ func keptForTheBuyer(w *world) {
 		return w.Repeat(context.Background(), of(name(payer), "0xpayer"+name(payer), "").Key, payment.Repeat{Month: month, Limit: 10, Kept: 3})
 	}
 	if err := again(1); !errors.Is(err, payment.ErrLimit) {
-		w.Errorf("a stranger's settling is asked for again: %v", err)
+		w.Errorf("a stranger's settling is requested again: %v", err)
 	}
 	w.finish(of(name(2), "0xpayer002", ""), payment.Outcome{State: payment.Unknown})
 	w.begin(of("another", "0xpayer000", ""))

@@ -49,7 +49,7 @@ func endedComeOnce(w *world) {
 	w.want(w.ended(before)) // they are taken
 	w.must(w.Checked(ctx, start.Add(time.Second)))
 	w.want(w.ended(before), "0x1", "0x3") // only the first was checked
-	w.advance(2 * time.Minute)            // whoever took them is gone
+	w.advance(2 * time.Minute)            // the process that took them is gone
 	w.want(w.ended(before), "0x1", "0x3")
 	w.must(w.Checked(ctx, start.Add(4*time.Second)))
 	w.must(w.Checked(ctx, start)) // what was checked stays so

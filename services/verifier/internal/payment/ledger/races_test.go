@@ -105,7 +105,7 @@ func finishOnce(w *world) {
 	w.wantReserved(1)
 }
 
-// repeatOnce: of many who ask again at once, one does.
+// repeatOnce: of many that repeat at once, one does.
 func repeatOnce(w *world) {
 	r := record("a", alice)
 	w.begin(r)

@@ -68,7 +68,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// record makes a claim; the same name gives the same payment.
+// record makes a claim; the same name makes the same payment.
 func record(name, owner string) payment.Record {
 	return payment.Record{
 		Key:   payment.Key{Network: "eip155:8453", Asset: "0xasset", Payer: "0xpayer", Nonce: "0x" + name},
@@ -110,7 +110,7 @@ func (w *world) finish(r payment.Record, o payment.Outcome) payment.Record {
 	w.must(err)
 	got := w.get(r.Key)
 	if got.Outcome() != ended {
-		w.Errorf("finish gave %+v, the ledger says %+v", ended, got.Outcome())
+		w.Errorf("finish returned %+v, the ledger has %+v", ended, got.Outcome())
 	}
 	return got
 }
@@ -159,7 +159,7 @@ func Run(t *testing.T, open Open) {
 		{"only its owner releases a claim", onlyOwnerReleases},
 		{"the claim of an owner that is gone is taken over", takenOverWhenGone},
 		{"the claim of an owner that stopped beating is taken over", takenOverWhenSilent},
-		{"who is there keeps his claims when another arrives", keptWhenAnotherArrives},
+		{"a registered owner keeps their claims when another arrives", keptWhenAnotherArrives},
 		{"a claim past its deadline is taken over", takenOverWhenLate},
 		{"a settling that was abandoned reads as unknown and cannot be claimed", abandonedSettlingIsUnknown},
 		{"begin keeps the answer and reserves", beginKeeps},
@@ -170,13 +170,13 @@ func Run(t *testing.T, open Open) {
 		{"begin finds what the same identifier bought", beginFindsDuplicate},
 		{"identifiers are the payer's own", identifiersByPayer},
 		{"a settled payment keeps answer and transaction", settledKeeps},
-		{"a dead payment gives the settlement back once", deadReturnsSettlement},
+		{"a dead payment returns the settlement once", deadReturnsSettlement},
 		{"a dead payment whose transaction was made keeps the settlement", deadKeepsWhatWasMade},
 		{"an unknown payment keeps its answer and its reservation", unknownKeeps},
 		{"a settled payment stays settled", settledStays},
 		{"a dead payment that was paid after all counts again", deadMaySettle},
 		{"a working payment cannot be finished", workingCannotFinish},
-		{"a repeat reserves one more, which an echo or an end gives back", repeatsAreReserved},
+		{"a repeat reserves one more, which an echo or an end returns", repeatsAreReserved},
 		{"a repeat needs the record as it was read", repeatNeedsTheRecordAsRead},
 		{"only an unknown payment is resolved by hand", onlyUnknownIsResolved},
 		{"a dead payment is looked at seldom", deadIsLookedAtSeldom},
@@ -187,7 +187,7 @@ func Run(t *testing.T, open Open) {
 		{"repeats weigh too", repeatsWeighToo},
 		{"the last settlements of a month are kept for who has paid", keptForTheBuyer},
 		{"what an identifier has bought is found", boughtIsFound},
-		{"due gives unknown payments once", dueOnce},
+		{"due returns unknown payments once", dueOnce},
 		{"ended payments come once, in the order of their claims", endedComeOnce},
 		{"ended payments of one moment come together", endedOfOneMoment},
 		{"a settled payment whose transfer is gone is open again", settledIsReopened},
@@ -216,7 +216,7 @@ func RunConcurrently(t *testing.T, open Open) {
 	t.Run("100 repeats at once stop exactly at the limit", func(t *testing.T) { repeatsStayInTheLimit(newWorld(t, open)) })
 	t.Run("of 100 beginnings of one payer at once as many begin as may fail", func(t *testing.T) { cappedAtOnce(newWorld(t, open)) })
 	t.Run("of 100 checks at once one gets the payments that have ended", func(t *testing.T) { endedConcurrently(newWorld(t, open)) })
-	t.Run("100 looks at once give each payment once", func(t *testing.T) { dueConcurrently(newWorld(t, open)) })
+	t.Run("100 looks at once return each payment once", func(t *testing.T) { dueConcurrently(newWorld(t, open)) })
 }
 
 // at runs do 100 times or more at once, spread over three processes.

@@ -176,7 +176,7 @@ func TestManyAddressesThatDoNotPayLockNoOtherClientOut(t *testing.T) {
 			}
 		}
 		if s.sim.Verifies != c.checks {
-			t.Errorf("%s: the facilitator was asked %d times, want %d", c.name, s.sim.Verifies, c.checks)
+			t.Errorf("%s: the facilitator was called %d times, want %d", c.name, s.sim.Verifies, c.checks)
 		}
 		t.Logf("%s: attacker: a call from each of %d networks /64 in a minute, then %d from one, of which %d are refused as too many; "+
 			"of the last %d calls we have %d checks, %d works, %s", c.name, known+calls, 20*limit, refused,

@@ -21,7 +21,7 @@ func TestATransferThatTheChainHasLostIsFound(t *testing.T) {
 	s.clock.advance(time.Second)
 	s.mustBuy(s.pay("2"))
 	s.sim.Lose("1")
-	s.paywall.Check(context.Background()) // too early to tell
+	s.paywall.Check(context.Background()) // too early to decide
 	s.wantStates(payment.Settled, payment.Settled)
 	s.clock.advance(time.Hour + time.Minute)
 	s.sim.Set(func(b *paymenttest.Simulator) { b.Final = true })
@@ -33,7 +33,7 @@ func TestATransferThatTheChainHasLostIsFound(t *testing.T) {
 	s.wantTransfers(1)
 }
 
-// A payment that was refused, and carried out by somebody later, is in the books
+// A payment that was refused, and carried out by a third party later, is in the books
 // although the buyer does not return.
 func TestADeadPaymentThatWasPaidAfterAllIsFound(t *testing.T) {
 	s := open(t, nil)
@@ -73,8 +73,8 @@ func TestRepeatsOfAnOpenPaymentThatHasEndedCostFewLooks(t *testing.T) {
 	s.mustBuy(p)
 }
 
-// A chain that cannot be asked hides nothing: the same payments are looked at when
-// it answers again, and those after one that it never tells about in the end.
+// A chain that cannot be read hides nothing: the same payments are looked at when
+// it answers again, and those after one that it never reports in the end.
 func TestACheckWaitsForTheChain(t *testing.T) {
 	s := open(t, nil)
 	s.mustBuy(s.pay("1"))

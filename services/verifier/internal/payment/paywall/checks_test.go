@@ -61,7 +61,7 @@ func TestSlowChecksOfStrangersLeaveConnectionsForOthers(t *testing.T) {
 	}
 	all.Wait()
 	if facilitator.most > 64 {
-		t.Errorf("%d checks at once of payments that may be nobody's", facilitator.most)
+		t.Errorf("%d checks at once of payments that may be forged", facilitator.most)
 	}
 	t.Logf("attacker: 300 broken signatures at once; we: %d checks at once", facilitator.most)
 }

@@ -60,7 +60,7 @@ func broken(good string, i int) string {
 	}
 }
 
-// Whoever holds is sold to: a copy with a broken signature neither keeps the
+// The client that holds the payment is served: a copy with a broken signature neither keeps the
 // valid ones out nor uses up the nonce, in whatever order they come.
 func TestBrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
 	seeds := 40

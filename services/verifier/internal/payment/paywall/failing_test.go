@@ -126,7 +126,7 @@ func (s *fixture) mustBuyFrom(address string, p payment.Payment) {
 	}
 }
 
-// An honest payer nobody knows sends 64 payments at once.
+// An honest unknown payer sends 64 payments at once.
 func TestManyHonestPaymentsAtOnceAreAllServed(t *testing.T) {
 	s, other := openSQL(t, nil)
 	began := time.Now()
@@ -152,7 +152,7 @@ func TestTheLastOfTheMonthAreKeptForKnownPayers(t *testing.T) {
 		a := paymenttest.Authorization(nonce, s.clock.now())
 		a.From = paymenttest.Address(paymenttest.Payer(payer))
 		p := payloadV2(a)
-		p.Payload.Signature = paymenttest.Forged // the facilitator says yes to it
+		p.Payload.Signature = paymenttest.Forged // the facilitator accepts it
 		return s.read(2, p)
 	}
 	for i := range 7 {
@@ -162,7 +162,7 @@ func TestTheLastOfTheMonthAreKeptForKnownPayers(t *testing.T) {
 	_, err := s.buy(contract(100, "100"))
 	s.wantErr(err, payment.ErrLimit)
 	if s.sim.Verifies != checks {
-		t.Error("the facilitator was asked for a stranger")
+		t.Error("the facilitator was called for a stranger")
 	}
 	s.mustBuy(contract(3, "101"))
 	s.mustBuy(s.payOf(101, "102"))
@@ -252,7 +252,7 @@ func TestAPauseReportsHowLongItIs(t *testing.T) {
 
 func TestAFacilitatorThatIsBusyHasNotReachedItsLimit(t *testing.T) {
 	busy := &payment.LaterError{Err: errors.New("status 429"), After: 20 * time.Millisecond}
-	t.Run("when it is asked for a check", func(t *testing.T) {
+	t.Run("when it is called for a check", func(t *testing.T) {
 		s := open(t, nil)
 		s.sim.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, busy }
 		_, err := s.buy(s.pay("1"))
@@ -266,18 +266,18 @@ func TestAFacilitatorThatIsBusyHasNotReachedItsLimit(t *testing.T) {
 		}
 		s.wantReserved(0)
 	})
-	t.Run("when it is asked to settle", func(t *testing.T) {
+	t.Run("when it is called to settle", func(t *testing.T) {
 		s := open(t, nil)
-		var asked []time.Time
+		var called []time.Time
 		s.sim.OnSettle = func(_ context.Context, settle func() x402.SettleResponse) (x402.SettleResponse, error) {
-			if asked = append(asked, time.Now()); len(asked) == 1 {
+			if called = append(called, time.Now()); len(called) == 1 {
 				return x402.SettleResponse{}, busy
 			}
 			return settle(), nil
 		}
 		s.mustBuy(s.pay("1"))
-		if len(asked) != 2 || asked[1].Sub(asked[0]) < busy.After {
-			t.Errorf("asked at %v", asked)
+		if len(called) != 2 || called[1].Sub(called[0]) < busy.After {
+			t.Errorf("called at %v", called)
 		}
 		s.wantTransfers(1)
 	})

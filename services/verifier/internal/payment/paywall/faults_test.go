@@ -108,7 +108,7 @@ func TestABuyerWhoPaidByTheOldTermsGetsTheAnswer(t *testing.T) {
 			_, err = s.buy(unspent)
 			s.wantErr(err, payment.ErrPending)
 			s.clear()
-			asked := len(s.sim.Bodies)
+			before := len(s.sim.Bodies)
 
 			for _, p := range []payment.Payment{settled, open} {
 				o := s.order(p, "thing")
@@ -124,8 +124,8 @@ func TestABuyerWhoPaidByTheOldTermsGetsTheAnswer(t *testing.T) {
 				s.wantErr(err, want)
 			}
 			s.wantTransfers(2)
-			if len(s.sim.Bodies) != asked {
-				t.Error("a settling by the old terms was asked for")
+			if len(s.sim.Bodies) != before {
+				t.Error("a settling by the old terms was requested")
 			}
 		})
 	}

@@ -44,7 +44,7 @@ func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
 	_, err := s.buy(s.pay("9"))
 	s.wantErr(err, payment.ErrLimit)
 	if s.works.Load() != works || s.sim.Verifies != 5 {
-		t.Error("worked or asked the facilitator for a call that cannot be settled")
+		t.Error("worked or called the facilitator for a call that cannot be settled")
 	}
 	if left, _ := s.paywall.Left(ctx); left != 0 {
 		t.Errorf("%d are left", left)
@@ -91,7 +91,7 @@ func TestAFacilitatorAtItsOwnLimitIsLeftAlone(t *testing.T) {
 		return x402.SettleResponse{}, payment.ErrFacilitatorLimit
 	}
 	_, err := s.buy(s.pay("1"))
-	s.wantErr(err, payment.ErrPending) // it was asked: perhaps the money moved
+	s.wantErr(err, payment.ErrPending) // it was called: perhaps the money moved
 	if len(s.sim.Bodies) != 1 {
 		t.Error("settle was repeated")
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
-// crowdedCheck is a facilitator that answers when so many ask it: only the payers
+// crowdedCheck is a facilitator that answers when so many call it: only the payers
 // who have money get its yes.
 type crowdedCheck struct {
 	payment.Facilitator
-	rich  map[string]bool
-	asked *atomic.Int32
-	all   chan struct{}
-	limit int32
+	rich   map[string]bool
+	called *atomic.Int32
+	all    chan struct{}
+	limit  int32
 }
 
 func (f crowdedCheck) Verify(ctx context.Context, body []byte) (x402.VerifyResponse, error) {
-	if f.asked.Add(1) == f.limit {
+	if f.called.Add(1) == f.limit {
 		close(f.all)
 	}
 	select {
@@ -43,11 +43,11 @@ func (f crowdedCheck) Verify(ctx context.Context, body []byte) (x402.VerifyRespo
 // Keys are made for nothing: a hundred payers without money sign well. The work that
 // was begun for them beside the facilitator's check kept the nodes from those who pay.
 func TestPayersWithoutMoneyDoNotCrowdTheWork(t *testing.T) {
-	const payers, able, room = 100, 20, 8
+	const payers, able, places = 100, 20, 8
 	s := open(t, nil)
 	known := s.payOf(0, "aaaa")
 	s.mustBuy(known)
-	check := crowdedCheck{rich: map[string]bool{}, asked: new(atomic.Int32), all: make(chan struct{}), limit: payers}
+	check := crowdedCheck{rich: map[string]bool{}, called: new(atomic.Int32), all: make(chan struct{}), limit: payers}
 	g := s.replica(func(o *paywall.Options) {
 		check.Facilitator, o.Facilitator = o.Facilitator, &check
 	})
@@ -79,7 +79,7 @@ func TestPayersWithoutMoneyDoNotCrowdTheWork(t *testing.T) {
 		}
 		return true
 	})
-	if vain > room {
+	if vain > places {
 		t.Errorf("worked %d times for who has no money", vain)
 	}
 	s.wantTransfers(able + 1)

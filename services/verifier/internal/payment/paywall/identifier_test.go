@@ -27,7 +27,7 @@ func TestAnAnswerThatWasBoughtCostsNothingAgain(t *testing.T) {
 	t.Logf("attacker: 500 signatures; we: 500 reads, %d checks, %d works, 0 writes", s.sim.Verifies-checks, s.works.Load()-works)
 
 	// What cannot be judged here costs a check each, which counts.
-	asked := s.sim.Verifies
+	verified := s.sim.Verifies
 	refused := 0
 	for i := range 50 {
 		p := withIdentifier(paymenttest.Authorization(fmt.Sprintf("a%x", i), s.clock.now()), id)
@@ -37,7 +37,7 @@ func TestAnAnswerThatWasBoughtCostsNothingAgain(t *testing.T) {
 			refused++
 		}
 	}
-	if got := s.sim.Verifies - asked; got != 10 || refused != 40 {
+	if got := s.sim.Verifies - verified; got != 10 || refused != 40 {
 		t.Errorf("50 repeats cost %d checks and %d were refused, want 10 and 40", got, refused)
 	}
 	s.wantTransfers(1)

@@ -124,7 +124,7 @@ func TestAPaymentIsHeldAgainstOurTerms(t *testing.T) {
 			s := open(t, nil)
 			s.sim.OnVerify = func() (x402.VerifyResponse, error) {
 				if c.want != "none" {
-					t.Error("the facilitator was asked")
+					t.Error("the facilitator was called")
 				}
 				yes := true
 				return x402.VerifyResponse{IsValid: &yes}, nil
@@ -234,7 +234,7 @@ func FuzzPaymentHeader(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is judged good says what we ask for, in our words.
+		// What is judged good goes on with our terms, in our words.
 		if k := judged.Key; k.Network != network || k.Asset != strings.ToLower(paymenttest.Token) || len(k.Nonce) != 66 || k.Payer != strings.ToLower(p.Payer) {
 			t.Errorf("%q became %+v", header, k)
 		}

@@ -22,15 +22,15 @@ import (
 )
 
 // liar is a facilitator that broadcasts a transfer now, later or never, or one
-// that reverts, and then says anything at all; and the chain it does so on. It
-// keeps one rule: with a reason of the list and no transaction it says that it has
-// sent nothing, and then it has not, unless the chain shows the transfer to who asks.
+// that reverts, and then answers anything at all; and the chain it does so on. It
+// keeps one rule: with a reason of the list and no transaction it reports that it has
+// sent nothing, and then it has not, unless the chain shows the transfer to its readers.
 type liar struct {
 	mu sync.Mutex
 	*rand.Rand
 	// waiting are the broadcast transfers in the order of their hashes.
 	waiting []*broadcast
-	// spent says which transaction spent a nonce; named are the transactions that
+	// spent holds which transaction spent a nonce; named are the transactions that
 	// the facilitator told us of, or that moved money.
 	spent, named map[string]string
 	made         int
@@ -68,7 +68,7 @@ func (l *liar) Verify(context.Context, []byte) (x402.VerifyResponse, error) {
 	return x402.VerifyResponse{IsValid: &yes}, nil
 }
 
-// sayings are what it says when it says no: words of the list in several
+// sayings are what it returns when it refuses: words of the list in several
 // spellings first, then others.
 var sayings = []string{
 	"insufficient_funds", "INSUFFICIENT_FUNDS", "Invalid Exact EVM Signature", "invalid_exact_evm_transaction_simulation_failed",
@@ -164,7 +164,7 @@ func (l *liar) Authorization(_ context.Context, q payment.AuthorizationQuery) (p
 }
 
 // A buyer who sends the same payment again, and pays anew only on a 402 with a
-// fresh challenge, never pays twice for one answer, whatever the facilitator says;
+// fresh challenge, never pays twice for one answer, whatever the facilitator returns;
 // nor are there more transactions than the month allows.
 func TestNoFacilitatorMakesABuyerPayTwice(t *testing.T) {
 	const seeds, groups = 300, 4

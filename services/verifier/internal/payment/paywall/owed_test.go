@@ -79,7 +79,7 @@ func TestAPendingReleaseLeavesAClaimAloneThatHasAnotherOwnerByNow(t *testing.T) 
 	s.wantTransfers(1)
 }
 
-// pendingRelease returns a gate that still owes its ledger, which refuses it, the
+// pendingRelease returns a paywall whose ledger still refuses the pending
 // release of the claim on p: the work that p paid for has failed.
 func (s *fixture) pendingRelease() (ledger *brokenLedger, gate *paywall.Paywall, p payment.Payment) {
 	s.Helper()

@@ -23,16 +23,16 @@ func TestAPersonDecidesWhatTheChainDoesNotContradict(t *testing.T) {
 		moves, early, final, away, blind bool
 		want                             payment.State
 	}{
-		"paid":                               {how: settled, moves: true, want: payment.Settled},
-		"paid by another transaction":        {how: other, moves: true, want: payment.Unknown},
-		"settled, but the chain shows none":  {how: settled, want: payment.Unknown},
-		"settled without a hash":             {how: nameless, moves: true, want: payment.Unknown},
-		"settled, the chain cannot be asked": {how: settled, away: true, want: payment.Settled},
-		"settled, no chain is known":         {how: settled, blind: true, want: payment.Settled},
-		"dead, but paid":                     {how: dead, moves: true, want: payment.Unknown},
-		"dead, but it may still be spent":    {how: dead, early: true, want: payment.Unknown},
-		"dead":                               {how: dead, final: true, want: payment.Dead},
-		"dead, no chain is known":            {how: dead, blind: true, want: payment.Dead},
+		"paid":                              {how: settled, moves: true, want: payment.Settled},
+		"paid by another transaction":       {how: other, moves: true, want: payment.Unknown},
+		"settled, but the chain shows none": {how: settled, want: payment.Unknown},
+		"settled without a hash":            {how: nameless, moves: true, want: payment.Unknown},
+		"settled, the chain cannot be read": {how: settled, away: true, want: payment.Settled},
+		"settled, no chain is known":        {how: settled, blind: true, want: payment.Settled},
+		"dead, but paid":                    {how: dead, moves: true, want: payment.Unknown},
+		"dead, but it may still be spent":   {how: dead, early: true, want: payment.Unknown},
+		"dead":                              {how: dead, final: true, want: payment.Dead},
+		"dead, no chain is known":           {how: dead, blind: true, want: payment.Dead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, nil)
@@ -49,11 +49,11 @@ func TestAPersonDecidesWhatTheChainDoesNotContradict(t *testing.T) {
 					b.ChainLog = errors.New("node away")
 				}
 			})
-			var truth payment.ChainLog = s.sim
+			var chainLog payment.ChainLog = s.sim
 			if c.blind {
-				truth = nil
+				chainLog = nil
 			}
-			_, err = paywall.Resolve(context.Background(), s.ledger, truth, s.clock.now(), s.wantState(payment.Unknown), c.how)
+			_, err = paywall.Resolve(context.Background(), s.ledger, chainLog, s.clock.now(), s.wantState(payment.Unknown), c.how)
 			if (err == nil) != (c.want != payment.Unknown) {
 				t.Errorf("got %v", err)
 			}

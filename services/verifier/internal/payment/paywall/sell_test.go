@@ -37,8 +37,8 @@ func TestTheSamePaymentReturnsTheSameAnswerWithoutFurtherCalls(t *testing.T) {
 	first := s.mustBuy(p)
 	s.clock.advance(24 * time.Hour) // long after its end
 	s.sim.Set(func(b *paymenttest.Simulator) {
-		b.OnVerify = func() (x402.VerifyResponse, error) { panic("verify was asked") }
-		b.ChainLog = errors.New("the chain was asked")
+		b.OnVerify = func() (x402.VerifyResponse, error) { panic("verify was called") }
+		b.ChainLog = errors.New("the chain was queried")
 	})
 	again := s.mustBuy(p)
 	if again.Transaction != first.Transaction || s.works.Load() != 1 {
@@ -179,7 +179,7 @@ func TestTheFacilitatorGetsOneReencodedObjectWithOurTerms(t *testing.T) {
 	payload.Extensions = map[string]json.RawMessage{"bazaar": json.RawMessage(`{"info":"theirs"}`), "other": json.RawMessage(`{"x":1}`)}
 	s.mustBuy(s.read(2, payload))
 	if len(s.sim.SettleBodies()) != 1 {
-		t.Fatalf("settle was asked with %v", s.sim.SettleBodies())
+		t.Fatalf("settle was called with %v", s.sim.SettleBodies())
 	}
 	for body := range s.sim.SettleBodies() {
 		for _, want := range []string{`"paymentRequirements":{"scheme":"exact"`, `"maxTimeoutSeconds":60`, `"other":{"x":1}`, `"bazaar":{"info":"ours"}`, "https://seller.example/v1/thing"} {

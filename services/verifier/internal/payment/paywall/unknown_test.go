@@ -27,7 +27,7 @@ var openEnds = map[string]func(moved x402.SettleResponse) (x402.SettleResponse, 
 	"the connection is cut": func(x402.SettleResponse) (x402.SettleResponse, error) {
 		return x402.SettleResponse{}, paymenttest.ErrCut
 	},
-	"nothing is said":                  func(x402.SettleResponse) (x402.SettleResponse, error) { return x402.SettleResponse{}, nil },
+	"an empty answer":                  func(x402.SettleResponse) (x402.SettleResponse, error) { return x402.SettleResponse{}, nil },
 	"settlement is pending":            pendingAnswer,
 	"an unexpected error":              refusing(x402.ReasonUnexpectedSettle),
 	"an unknown error":                 refusing(x402.ReasonUnknown),
@@ -53,7 +53,7 @@ var openEnds = map[string]func(moved x402.SettleResponse) (x402.SettleResponse, 
 	"yes with half a transaction hash": lying(func(r *x402.SettleResponse) { r.Transaction = "0x1234" }),
 }
 
-// What facilitators say after a broadcast whose end they did not see, and what
+// What facilitators return after a broadcast whose end they did not see, and what
 // only looks like a reason that arises before one.
 func init() {
 	for _, reason := range []string{
@@ -132,11 +132,11 @@ func TestAnOpenOutcomeIsPendingAndNeverARefusal(t *testing.T) {
 				s.wantReserved(reserved)
 				bodies := s.sim.SettleBodies()
 				if len(bodies) != 1 {
-					t.Errorf("settle was asked with %d different bodies", len(bodies))
+					t.Errorf("settle was called with %d different bodies", len(bodies))
 				}
 				for _, times := range bodies {
 					if times != 2 {
-						t.Errorf("settle was asked %d times, want 2", times)
+						t.Errorf("settle was called %d times, want 2", times)
 					}
 				}
 				_, err = s.buy(p) // still blind
@@ -144,10 +144,10 @@ func TestAnOpenOutcomeIsPendingAndNeverARefusal(t *testing.T) {
 
 				s.clear()
 				if !moves {
-					s.clock.advance(6 * time.Second) // the facilitator is not asked sooner
+					s.clock.advance(6 * time.Second) // the facilitator is not called sooner
 					reserved++
 				}
-				s.mustBuy(p) // the truth is known: they get what they paid for, or pay now
+				s.mustBuy(p) // the outcome is known: they get what they paid for, or pay now
 				s.wantTransfers(1)
 				s.wantReserved(reserved)
 				if s.works.Load() != 1 {
@@ -235,7 +235,7 @@ func TestATransactionThatRevertedEndsThePaymentAndKeepsItsSettlement(t *testing.
 			}
 		}
 		if len(s.sim.Bodies) != 1 {
-			t.Errorf("settle was asked %d times", len(s.sim.Bodies))
+			t.Errorf("settle was called %d times", len(s.sim.Bodies))
 		}
 		s.wantState(payment.Dead)
 		s.wantReserved(1)
@@ -246,9 +246,9 @@ func TestATransactionThatRevertedEndsThePaymentAndKeepsItsSettlement(t *testing.
 // that the other will.
 func TestATransactionThatRevertedIsNoProofOfAnother(t *testing.T) {
 	s := open(t, nil)
-	asked := 0
+	calls := 0
 	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
-		if asked++; asked == 1 {
+		if calls++; calls == 1 {
 			return x402.SettleResponse{}, paymenttest.ErrCut // it waits in the pool
 		}
 		r := refusal("invalid_exact_evm_transaction_failed")
@@ -303,7 +303,7 @@ func TestWithoutAChainARepeatedNoIsNoProof(t *testing.T) {
 	p := s.pay("1")
 	_, err := s.buy(p)
 	s.wantErr(err, payment.ErrPending)
-	s.clear() // the honest facilitator now says: nonce used
+	s.clear() // the honest facilitator now returns: nonce used
 	for range 2 {
 		_, err = s.buy(p)
 		s.wantErr(err, payment.ErrPending)
@@ -335,12 +335,12 @@ func TestTheReconcilerFinishesWhatNoClientComesBackFor(t *testing.T) {
 			if c.cancel {
 				s.sim.Cancel("1")
 			}
-			asked := len(s.sim.Bodies)
+			before := len(s.sim.Bodies)
 			s.paywall.Reconcile(context.Background())
 			s.wantState(c.want)
 			s.wantReserved(c.reserved)
-			if len(s.sim.Bodies) != asked {
-				t.Error("the reconciler asked to settle, though nobody waited")
+			if len(s.sim.Bodies) != before {
+				t.Error("the reconciler called for a settlement, though no client waited")
 			}
 		})
 	}
@@ -363,7 +363,7 @@ func TestAReplicaThatDiesLeavesItsSettlementsToTheOthers(t *testing.T) {
 	}
 	s.clock.advance(6 * time.Hour) // its life signs have ended
 	s.clear()
-	if err := s.ledger.Heartbeat(context.Background(), "somebody", s.clock.now()); err != nil {
+	if err := s.ledger.Heartbeat(context.Background(), "another", s.clock.now()); err != nil {
 		t.Fatal(err)
 	}
 	s.mustBuy(p)
@@ -444,7 +444,7 @@ func TestADeadPaymentIsLookedUpSeldomAndNotOnceItsStatusIsFinal(t *testing.T) {
 			s.clock.advance(600 * time.Millisecond) // five minutes in all
 		}
 		if looks.Load() != c.looks {
-			t.Errorf("%s: the chain was asked %d times, want %d", name, looks.Load(), c.looks)
+			t.Errorf("%s: the chain was queried %d times, want %d", name, looks.Load(), c.looks)
 		}
 	}
 }
@@ -483,7 +483,7 @@ func TestASettlementIsNotRequestedAtEveryRepeat(t *testing.T) {
 		_, err := s.buy(p)
 		s.wantErr(err, payment.ErrPending)
 		if len(s.sim.Bodies) != 6 {
-			t.Errorf("settle was asked %d times", len(s.sim.Bodies))
+			t.Errorf("settle was called %d times", len(s.sim.Bodies))
 		}
 		status, err := s.ledger.QuotaStatus(context.Background(), "2026-11")
 		if err != nil || status.Reserved != 6 {
@@ -518,7 +518,7 @@ func TestARepeatAtTheLimitIsNotMade(t *testing.T) {
 		s.clock.advance(6 * time.Second)
 	}
 	if len(s.sim.Bodies) != 1 {
-		t.Errorf("settle was asked %d times", len(s.sim.Bodies))
+		t.Errorf("settle was called %d times", len(s.sim.Bodies))
 	}
 	s.wantReserved(1)
 }

@@ -47,7 +47,7 @@ func (c *clock) advance(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
-// shop is a gate with everything around it.
+// fixture is a paywall with everything around it.
 type fixture struct {
 	*testing.T
 	clock   *clock
@@ -58,7 +58,7 @@ type fixture struct {
 	events  sync.Map
 }
 
-// open makes a shop; change may alter the gate's options.
+// open makes a fixture; change may alter the paywall's options.
 func open(t *testing.T, change func(*paywall.Options)) *fixture {
 	t.Helper()
 	s := &fixture{T: t, clock: &clock{t: start}}
@@ -188,7 +188,7 @@ func readPayment(t *testing.T, version int, payload any) payment.Payment {
 	return p
 }
 
-// forged makes a payment whose signature is nobody's.
+// forged makes a payment whose signature is invalid.
 func (s *fixture) forged(nonce string) payment.Payment {
 	p := payloadV2(paymenttest.Authorization(nonce, s.clock.now()))
 	p.Payload.Signature = paymenttest.Forged

@@ -53,11 +53,11 @@ func TestTheExitCodeReportsWhatWasFound(t *testing.T) {
 	brokenProof := strings.Replace(read(t, answer), `"index":"3","transaction":["0xf8`, `"index":"3","transaction":["0xf9`, 1)
 	foreign := write(t, otherKeyDocument(t))
 	for _, c := range []struct {
-		name string
-		in   string
-		args []string
-		want int
-		says string
+		name   string
+		in     string
+		args   []string
+		want   int
+		output string
 	}{
 		{"a valid answer", "", []string{"verify", answer, "--key", key}, 0, "VALID\n"},
 		{"flags in front", "", []string{"verify", "--key=" + key, answer}, 0, "VALID\n"},
@@ -79,8 +79,8 @@ func TestTheExitCodeReportsWhatWasFound(t *testing.T) {
 		{"a key over another scheme", "", []string{"verify", answer, "--key", "file:///etc/passwd"}, 3, "must be https"},
 	} {
 		code, out, errOut := run(t, c.in, c.args...)
-		if code != c.want || !strings.Contains(out, c.says) {
-			t.Errorf("%s: exit %d, want %d with %q:\n%s%s", c.name, code, c.want, c.says, out, errOut)
+		if code != c.want || !strings.Contains(out, c.output) {
+			t.Errorf("%s: exit %d, want %d with %q:\n%s%s", c.name, code, c.want, c.output, out, errOut)
 		}
 	}
 }
