@@ -49,9 +49,11 @@ func TestCookiesWithoutSecure(t *testing.T) {
 }
 
 func TestTheSessionCookieIsNamedAfterTheApplication(t *testing.T) {
-	b := newFixture(t, func(s *settings) { s.name = "home" }).browser()
-	wantCookies(t, b.login("anna", adminPass).want(http.StatusOK), strings.Replace(sessionCookie, "svc.sid", "home.sid", 1), csrfCookie)
-	b.get(prefix + "/me").want(http.StatusOK)
+	for _, name := range []string{"home", "__Host-svc"} { // the attributes are those that browsers require of __Host-
+		b := newFixture(t, func(s *settings) { s.name = name }).browser()
+		wantCookies(t, b.login("anna", adminPass).want(http.StatusOK), strings.Replace(sessionCookie, "svc", name, 1), csrfCookie)
+		b.get(prefix + "/me").want(http.StatusOK)
+	}
 }
 
 func TestLogoutClearsBothCookies(t *testing.T) {
