@@ -47,7 +47,7 @@ func TestTheClientIsTheFirstAddressFromTheRightThatIsNoProxy(t *testing.T) {
 		"a chain of proxies is walked":            {home, request("10.0.0.1:80", "6.6.6.6, 1.1.1.1, 10.2.3.4"), "1.1.1.1"},
 		"among proxies alone the farthest counts": {home, request("10.0.0.1:80", "10.0.0.3,10.0.0.2"), "10.0.0.3"},
 		"a proxy without a header is the client":  {home, request("10.0.0.1:80"), "10.0.0.1"},
-		"a word that is no address ends the walk": {home, request("10.0.0.1:80", "1.1.1.1, unknown"), "10.0.0.1"},
+		"text that is no address ends the walk":   {home, request("10.0.0.1:80", "1.1.1.1, unknown"), "10.0.0.1"},
 		"ports and brackets are left out":         {home, request("[::1]:80", "[2001:db8::1]:443"), "2001:db8::1"},
 		"a mapped IPv4 address is that address":   {home, request("[::ffff:10.0.0.1]:80", "::ffff:1.1.1.1"), "1.1.1.1"},
 		"a mapped range is the IPv4 range":        {proxies(t, "::ffff:10.0.0.0/104"), request("10.0.0.1:80", "1.1.1.1"), "1.1.1.1"},

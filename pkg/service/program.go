@@ -34,7 +34,7 @@ type Process struct {
 	Ready func(addr, admin net.Addr)
 }
 
-// Main runs a program until it ends or is told to stop (SIGTERM, Ctrl-C), and
+// Main runs a program until it ends or is signalled to stop (SIGTERM, Ctrl-C), and
 // exits with the code that run returns. version is the one that the linker set.
 func Main(version string, run func(context.Context, Process) int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -66,9 +66,9 @@ func TestARequestAndItsQuestionsAreOneTrace(t *testing.T) {
 	c := tracingtest.New(t)
 	tracer := start(t, &bytes.Buffer{}, settings(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL+"/", "OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b, y=c"))
 	ctx, span := tracer.Request(fromProxy(request("Traceparent", remote)), "POST", "/v1/things/:id")
-	_, question := tracing.Call(ctx, "redis", "evalsha")
-	question.Set("chain", "base")
-	question.End("timeout")
+	_, call := tracing.Call(ctx, "redis", "evalsha")
+	call.Set("chain", "base")
+	call.End("timeout")
 	span.Set("request_id", "abc")
 	span.Answered(http.StatusOK)
 	id := tracing.ID(ctx)
@@ -139,9 +139,9 @@ func TestOffMeansThatNothingRunsAndNothingIsAllocated(t *testing.T) {
 		r := fromProxy(request("Traceparent", remote))
 		work := func() {
 			ctx, span := tracer.Request(r, "POST", "/")
-			ctx, question := tracing.Call(ctx, "redis", "evalsha")
-			question.Set("chain", "base")
-			question.End("timeout")
+			ctx, call := tracing.Call(ctx, "redis", "evalsha")
+			call.Set("chain", "base")
+			call.End("timeout")
 			if tracing.ID(ctx) != "" {
 				t.Error("there is a trace")
 			}
@@ -219,8 +219,8 @@ func BenchmarkTraced(b *testing.B) {
 			for b.Loop() {
 				ctx, span := tracer.Request(r, "POST", "/")
 				for range 3 {
-					_, question := tracing.Call(ctx, "redis", "evalsha")
-					question.End("")
+					_, call := tracing.Call(ctx, "redis", "evalsha")
+					call.End("")
 				}
 				span.Answered(http.StatusOK)
 			}

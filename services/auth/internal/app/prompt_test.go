@@ -45,7 +45,7 @@ func terminal(t *testing.T) (person, program *os.File) {
 // typing runs "auth user add NAME" at a terminal where the user answers each
 // question, and returns the exit code, the output and what the screen shows
 // of the typing.
-func typing(t *testing.T, environment map[string]string, name string, answers ...string) (code int, asked, shown string) {
+func typing(t *testing.T, environment map[string]string, name string, answers ...string) (code int, output, shown string) {
 	t.Helper()
 	person, program := terminal(t)
 	questions, screen := io.Pipe()
@@ -63,7 +63,7 @@ func typing(t *testing.T, environment map[string]string, name string, answers ..
 		if err != nil {
 			t.Fatalf("%q: %v", question, err)
 		}
-		asked += question
+		output += question
 		time.Sleep(200 * time.Millisecond) // a user is slower than the terminal is switched
 		if _, err := io.WriteString(person, a+"\n"); err != nil {
 			t.Fatal(err)
@@ -76,18 +76,18 @@ func typing(t *testing.T, environment map[string]string, name string, answers ..
 	code = <-exited
 	_ = program.Close()
 	echo, _ := io.ReadAll(person) // ends with an error, because the other end is closed
-	return code, asked + string(rest), string(echo)
+	return code, output + string(rest), string(echo)
 }
 
 func TestAPasswordIsTypedTwiceAndNotShown(t *testing.T) {
 	t.Parallel()
 	environment := settings(t, redistest.Start(t))
-	code, asked, shown := typing(t, environment, "anna", "battery staple", "battery staple")
-	if code != 0 || !strings.Contains(asked, "Password for anna:") || !strings.Contains(asked, "created member anna") || strings.Contains(shown, "battery") {
-		t.Errorf("got %d, asked %q, shown %q", code, asked, shown)
+	code, output, shown := typing(t, environment, "anna", "battery staple", "battery staple")
+	if code != 0 || !strings.Contains(output, "Password for anna:") || !strings.Contains(output, "created member anna") || strings.Contains(shown, "battery") {
+		t.Errorf("got %d, output %q, shown %q", code, output, shown)
 	}
-	code, asked, _ = typing(t, environment, "otto", "battery staple", "battery stable")
-	if code != 1 || !strings.Contains(asked, "differ") {
-		t.Errorf("two passwords: got %d %q", code, asked)
+	code, output, _ = typing(t, environment, "otto", "battery staple", "battery stable")
+	if code != 1 || !strings.Contains(output, "differ") {
+		t.Errorf("two passwords: got %d %q", code, output)
 	}
 }
