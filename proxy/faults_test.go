@@ -100,12 +100,12 @@ func TestAFailedRequestDoesNotTakeTheServiceFromOthers(t *testing.T) {
 	}
 }
 
-func TestTheServicesOwnWordOnABodyTooLargeArrives(t *testing.T) {
+func TestTheServicesOwnAnswerToABodyTooLargeArrives(t *testing.T) {
 	t.Parallel()
 	refuse := func(limit int64, status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			if _, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit)); err != nil {
-				http.Error(w, "own word", status)
+				http.Error(w, "own answer", status)
 			}
 		}
 	}
@@ -116,10 +116,10 @@ func TestTheServicesOwnWordOnABodyTooLargeArrives(t *testing.T) {
 	for range 20 {
 		for _, size := range []int{65 << 10, 500_000, 999_000} {
 			body := strings.Repeat("x", size)
-			if got := h.request(t, "POST", "/api/v1/auth/login", body); got.StatusCode != 413 || got.body != "own word\n" {
+			if got := h.request(t, "POST", "/api/v1/auth/login", body); got.StatusCode != 413 || got.body != "own answer\n" {
 				t.Errorf("auth, %d bytes: %d %s", size, got.StatusCode, got.body)
 			}
-			if got := h.request(t, "POST", "/v1/verify/chain-transaction", body); got.StatusCode != 400 || got.body != "own word\n" {
+			if got := h.request(t, "POST", "/v1/verify/chain-transaction", body); got.StatusCode != 400 || got.body != "own answer\n" {
 				t.Errorf("verifier, %d bytes: %d %s", size, got.StatusCode, got.body)
 			}
 		}

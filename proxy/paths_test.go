@@ -356,7 +356,7 @@ func TestOrdinaryPathsArriveByteForByte(t *testing.T) {
 	}
 }
 
-func TestAPathThatServersReadDifferentlyIsNotFoundInTheWordsOfItsService(t *testing.T) {
+func TestAPathThatServersReadDifferentlyIsNotFoundInTheFormatOfItsService(t *testing.T) {
 	t.Parallel()
 	h := openSite(t, nil)
 	english(t, h.request(t, "GET", "/v1/x/../verify", ""), 404, "not_found", false)

@@ -28,7 +28,7 @@ const renewWithin = 10 * time.Second
 // maxAnswer is the longest body that the guarding service may send.
 const maxAnswer = 1 << 20
 
-// NoRenewal is the header of a question about a request that already passed: the
+// NoRenewal is the header of a check of a request that already passed: the
 // answer must not make a session live longer. Its value is "no".
 const NoRenewal = "X-Auth-Renew"
 
@@ -166,7 +166,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	if err != nil {
 		return err
 	}
-	q := question(r, x)
+	q := checkRequest(r, x)
 	v := g.judge(q)
 	switch {
 	case v.err != nil:
@@ -202,7 +202,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 const statusCanceled = 499
 
 // passed is the response to a request that passed. One that is ended before it
-// was answered gets the service's word instead of that status.
+// was answered gets the service's answer instead of that status.
 type passed struct {
 	*caddyhttp.ResponseWriterWrapper
 	wasCut func() bool
@@ -218,15 +218,15 @@ func (p *passed) WriteHeader(status int) {
 	p.ResponseWriter.WriteHeader(status)
 }
 
-// question returns the request to the guarding service about a request.
-func question(r *http.Request, x *exchange) *http.Request {
+// checkRequest returns the request to the guarding service about a request.
+func checkRequest(r *http.Request, x *exchange) *http.Request {
 	q := r.Clone(r.Context())
 	q.Body, q.ContentLength, q.TransferEncoding, q.Trailer = http.NoBody, 0, nil, nil
 	setCookies(q.Header, x.sent)
 	return q
 }
 
-// again returns the question about a request that passed with q and still lasts.
+// again returns the check of a request that passed with q and still lasts.
 // It is about the user alone, and outlives the context of that request.
 func again(ctx context.Context, q *http.Request) *http.Request {
 	server, _ := q.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -254,7 +254,7 @@ func (v verdict) refused() bool {
 	return v.err == nil && (v.answer.status == http.StatusUnauthorized || v.answer.status == http.StatusForbidden)
 }
 
-// judge sends a question to the service.
+// judge sends a check to the service.
 func (g *Guard) judge(q *http.Request) verdict {
 	a := newRecorded()
 	if err := a.record(g.check, q); err != nil {

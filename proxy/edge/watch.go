@@ -40,16 +40,16 @@ type watches struct {
 
 // watch checks all lasting requests with the same cookies.
 type watch struct {
-	key      watchKey
-	question *http.Request
-	streams  map[*stream]struct{}
+	key     watchKey
+	request *http.Request
+	streams map[*stream]struct{}
 	// done is closed when the last of them has ended.
 	done chan struct{}
 }
 
 // stream is a request that passed.
 type stream struct {
-	question *http.Request
+	request  *http.Request
 	identity []string
 	cancel   context.CancelFunc
 	conn     *http.ResponseController
@@ -67,7 +67,7 @@ type stream struct {
 // begin returns a stream for a request that passed with q. It costs nothing more
 // unless it lasts.
 func (ws *watches) begin(q *http.Request, identity []string, cancel context.CancelFunc, conn *http.ResponseController) *stream {
-	s := &stream{question: q, identity: identity, cancel: cancel, conn: conn, passed: time.Now()}
+	s := &stream{request: q, identity: identity, cancel: cancel, conn: conn, passed: time.Now()}
 	s.start = time.AfterFunc(ws.recheck, func() { ws.join(s) })
 	return s
 }
@@ -101,7 +101,7 @@ func (ws *watches) wasCut(s *stream) bool {
 
 // join adds a request that lasts to those that are checked.
 func (ws *watches) join(s *stream) {
-	key := watchKey(sha256.Sum256([]byte(strings.Join(s.question.Header["Cookie"], "\n"))))
+	key := watchKey(sha256.Sum256([]byte(strings.Join(s.request.Header["Cookie"], "\n"))))
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if s.ended {
@@ -109,7 +109,7 @@ func (ws *watches) join(s *stream) {
 	}
 	w := ws.byKey[key]
 	if w == nil {
-		w = &watch{key: key, question: s.question, streams: map[*stream]struct{}{}, done: make(chan struct{})}
+		w = &watch{key: key, request: s.request, streams: map[*stream]struct{}{}, done: make(chan struct{})}
 		ws.byKey[key] = w
 		go ws.run(w)
 	}
@@ -125,7 +125,7 @@ func (ws *watches) run(w *watch) {
 		v := verdict{err: errSilent}
 		select {
 		case ws.checking <- struct{}{}:
-			v = ws.answer(w.question)
+			v = ws.answer(w.request)
 			<-ws.checking
 		case <-time.After(ws.recheck): // too many wait for an answer
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Requests must end after the grace also when all questions that may be under way
+// Requests must end after the grace also when all checks that may be under way
 // hang, so that no more can be sent.
 func TestARequestThatCannotBeCheckedEndsAfterTheGrace(t *testing.T) {
 	t.Parallel()
