@@ -16,9 +16,9 @@ const superuserPassword = "superuser-password"
 // on a host: into folder the file SERVICE-database-url for auth and verifier,
 // and into roles what a new Postgres reads: SERVICE.sql, which makes the role and
 // the database, and the superuser's password. Postgres is another user, so those
-// are readable for everybody who sees the folder.
+// are readable for every user who sees the folder.
 func MakeDatabases(folder, roles, host string) error {
-	faults := []error{onceFor(everybody, filepath.Join(roles, superuserPassword), rand.Text())}
+	faults := []error{onceFor(worldReadable, filepath.Join(roles, superuserPassword), rand.Text())}
 	for _, service := range []string{auth, verifier} {
 		faults = append(faults, makeDatabase(folder, roles, host, service))
 	}
@@ -33,7 +33,7 @@ func makeDatabase(folder, roles, host, service string) error {
 		return err
 	}
 	password, _ := kept.User.Password()
-	return onceFor(everybody, filepath.Join(roles, service+".sql"), fmt.Sprintf(
+	return onceFor(worldReadable, filepath.Join(roles, service+".sql"), fmt.Sprintf(
 		"CREATE ROLE %[1]s LOGIN PASSWORD '%[2]s';\nCREATE DATABASE %[1]s OWNER %[1]s;\nREVOKE ALL ON DATABASE %[1]s FROM PUBLIC;\n", service, password))
 }
 
@@ -56,7 +56,7 @@ func onceURL(file string, fresh url.URL) (*url.URL, error) {
 	return kept, nil
 }
 
-const everybody = 0o444
+const worldReadable = 0o444
 
 // onceFor writes a file that is not there yet, with a mode.
 func onceFor(mode os.FileMode, path, content string) error {

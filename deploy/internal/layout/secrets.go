@@ -115,7 +115,7 @@ func TakeOver(before, folder string) error {
 
 // MakeRedis makes, where it is not there yet, the password of a Redis on a host:
 // redis-url for auth, and redis.conf, which Redis reads. Redis is another user, so
-// that one is readable for everybody who sees its folder.
+// that one is readable for every user who sees its folder.
 func MakeRedis(folder, host string) error {
 	file := path(folder, auth, "redis-url")
 	fresh := url.URL{Scheme: "redis", User: url.UserPassword("", rand.Text()), Host: net.JoinHostPort(host, "6379")}
@@ -131,7 +131,7 @@ func MakeRedis(folder, host string) error {
 	if err := replace(conf, []byte(content)); err != nil {
 		return err
 	}
-	return os.Chmod(conf, everybody)
+	return os.Chmod(conf, worldReadable)
 }
 
 func secret() ([]byte, error) { return []byte(rand.Text() + rand.Text()), nil }

@@ -177,7 +177,7 @@ func plain(text string) string { return variable.ReplaceAllString(text, "$1") }
 
 // The gateway of a network, from where every process of the host comes, is not
 // believed, and no other container gets the proxy's address.
-func TestServicesBelieveTheProxysAddressAlone(t *testing.T) {
+func TestServicesTrustTheProxysAddressAlone(t *testing.T) {
 	for _, file := range stacks {
 		stack := readCompose(t, file)
 		for _, service := range []string{"auth", "verifier"} {

@@ -117,7 +117,7 @@ func run(ctx context.Context, args []string, output io.Writer) (err error) {
 		_, err = fmt.Fprint(output, s.page.String())
 		return err
 	}
-	return os.WriteFile(*page, []byte(s.page.String()), 0o644) //nolint:gosec // a page for everybody
+	return os.WriteFile(*page, []byte(s.page.String()), 0o644) //nolint:gosec // a public page
 }
 
 func (s *suite) head(ctx context.Context) {

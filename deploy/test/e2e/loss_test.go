@@ -164,6 +164,6 @@ func TestANewReceiptKeyIsAnnouncedFirst(t *testing.T) {
 	}
 	again := w.buy(t, "--tx", old.Transaction)
 	if !bytes.Equal(again.Answer, fresh.Answer) {
-		t.Error("the same question, and another answer")
+		t.Error("the same request, and another answer")
 	}
 }

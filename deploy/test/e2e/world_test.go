@@ -23,7 +23,7 @@ type world struct {
 
 // options change a world before it starts.
 type options struct {
-	// change has the last word on the layout.
+	// change is applied to the layout last.
 	change func(*layout.Layout)
 	// before are further programs, started before the services.
 	before func(layout.Layout) []stack.Program
