@@ -80,8 +80,8 @@ func write(c echo.Context, ans answer) error {
 	return blob(c, ans.status, ans.mediaType, ans.body)
 }
 
-// blob writes a body whose length is told beforehand. Of one that is longer than
-// its buffer net/http would tell the end only, in a write of its own.
+// blob writes a body whose length is sent beforehand. Of one that is longer than
+// its buffer net/http would send the end only, in a write of its own.
 func blob(c echo.Context, status int, mediaType string, body []byte) error {
 	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
 	return c.Blob(status, mediaType, body)

@@ -60,12 +60,12 @@ func isOlder(b block, t time.Time) bool { return int64(b.Timestamp) < t.Unix() }
 // it fetches those just before and just after where t should be; every third
 // time it halves, whatever the pace.
 func (n node) narrow(ctx context.Context, low, high block, t time.Time) (block, block, error) {
-	for turn := 0; high.Number-low.Number > closeEnough; turn++ {
+	for round := 0; high.Number-low.Number > closeEnough; round++ {
 		number := low.Number + (high.Number-low.Number)/2
-		if span := float64(high.Timestamp) - float64(low.Timestamp); turn%3 < 2 && span > 0 {
+		if span := float64(high.Timestamp) - float64(low.Timestamp); round%3 < 2 && span > 0 {
 			part := (float64(t.Unix()) - float64(low.Timestamp)) / span
 			guess := float64(low.Number) + min(max(part, 0), 1)*float64(high.Number-low.Number)
-			guess += float64(closeEnough/2-1) * float64(2*(turn%3)-1)
+			guess += float64(closeEnough/2-1) * float64(2*(round%3)-1)
 			number = quantity(min(max(guess, float64(low.Number+1)), float64(high.Number-1)))
 		}
 		middle, err := n.block(ctx, number.String())

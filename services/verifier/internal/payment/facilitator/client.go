@@ -32,7 +32,7 @@ type Options struct {
 	// Token may be nil; else it makes the bearer token of each call.
 	Token *CDPKey
 	Now   func() time.Time
-	// Called, when set, is told of every call: verify, settle or supported; its
+	// Called, when set, is called after every call: verify, settle or supported; its
 	// outcome: ok, refused, limit, unusable, or open when the circuit was; and
 	// how long it took.
 	Called func(call, outcome string, took time.Duration)
@@ -175,7 +175,7 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 	return nil
 }
 
-// failure is the outcome as it is told of a span: a no is an answer.
+// failure is the outcome as a span records it: a refusal is an answer.
 func failure(outcome string) string {
 	if outcome == "ok" || outcome == "refused" {
 		return ""

@@ -61,7 +61,7 @@ func oneDuplicate(w *world) {
 // oneDuplicateAtTheMonthsEnd: the second of the three processes is in the next month.
 func oneDuplicateAtTheMonthsEnd(w *world) { oneOf100Begins(w, month, "2026-12", month) }
 
-// oneOf100Begins begins with one identifier in the months in turn.
+// oneOf100Begins begins with one identifier in the months, one after the other.
 func oneOf100Begins(w *world, months ...string) {
 	w.Helper()
 	var began atomic.Int32

@@ -44,7 +44,7 @@ func (l *Ledger) begin(ctx context.Context, u *unit, key payment.Key, owner stri
 		return nil, nil, err
 	}
 	if refused == nil {
-		began, err := l.turn(ctx, u.Tx, key, owner, s)
+		began, err := l.markSettling(ctx, u.Tx, key, owner, s)
 		if began && err == nil {
 			err = u.add(ctx, s.Month, 1)
 		}
@@ -55,8 +55,8 @@ func (l *Ledger) begin(ctx context.Context, u *unit, key payment.Key, owner stri
 	return l.explainRejection(ctx, u.Tx, key, owner, s.Request, refused)
 }
 
-// turn makes a working record settling and keeps its answer, or does nothing.
-func (l *Ledger) turn(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, s payment.Settlement) (began bool, err error) {
+// markSettling makes a working record settling and keeps its answer, or does nothing.
+func (l *Ledger) markSettling(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, s payment.Settlement) (began bool, err error) {
 	args := append([]any{s.Month, s.Deadline.UnixMilli(), l.stamp()}, keyArgs(key)...)
 	began, err = changed(ctx, tx, l.prepared.begin, append(args, owner, s.Request[:])...)
 	if began && err == nil {

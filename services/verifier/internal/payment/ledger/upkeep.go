@@ -11,9 +11,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// Register implements payment.Ledger. Who shares a SQLite file shares a machine and
+// Register implements payment.Ledger. Processes that share a SQLite file share a machine and
 // its clock. Replicas on Postgres do not: one whose clock is behind would cut the
-// others' signs so that they look dead.
+// others' heartbeats so that they look dead.
 func (l *Ledger) Register(ctx context.Context, owner string, until time.Time) error {
 	if l.db.Dialect == sqldb.SQLite {
 		if err := l.exec(ctx, "UPDATE owners SET alive_until = ? WHERE alive_until > ?", until.UnixMilli(), until.UnixMilli()); err != nil {
