@@ -137,7 +137,7 @@ GOVULNCHECK := $(BIN)/tools/govulncheck
 .PHONY: check fmt vuln tidy $(MODULES:%=check/%)
 check: $(MODULES:%=check/%) ## check format, vet, lint, tidiness and the rules of the architecture
 	@echo '== check the architecture'
-	@cd deploy && go test ./test/arch
+	@cd deploy && go test -count=1 ./test/arch
 
 $(MODULES:%=check/%): check/%: $(LINT)
 	@echo '== check $*'
