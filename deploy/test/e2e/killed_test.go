@@ -52,7 +52,7 @@ func (w *world) killing(t *testing.T, kill func()) *httptest.Server {
 		t.Fatal(err)
 	}
 	killed := false
-	killer := httptest.NewServer(&httputil.ReverseProxy{
+	killer := httptest.NewServer(readFirst(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(proxy) },
 		ModifyResponse: func(resp *http.Response) error {
 			if killed || resp.Request.Header.Get("PAYMENT-SIGNATURE") == "" {
@@ -63,7 +63,7 @@ func (w *world) killing(t *testing.T, kill func()) *httptest.Server {
 			return errors.New("the agent was killed")
 		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-	})
+	}))
 	t.Cleanup(killer.Close)
 	return killer
 }

@@ -163,12 +163,12 @@ type headers struct {
 func (h *headers) before(t *testing.T, addr string) string {
 	t.Helper()
 	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(readFirst(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
 		h.seen = append(h.seen, r.Header.Clone())
 		h.mu.Unlock()
 		forward.ServeHTTP(w, r)
-	}))
+	})))
 	t.Cleanup(server.Close)
 	return server.URL
 }

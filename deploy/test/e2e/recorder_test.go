@@ -63,11 +63,27 @@ func newRecorder(target string, documents ...string) (*recorder, error) {
 		ModifyResponse: r.check,
 		FlushInterval:  -1,
 	}
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+	r.Server = httptest.NewServer(readFirst(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		r.keepPaid(request)
 		proxy.ServeHTTP(w, request)
-	}))
+	})))
 	return r, nil
+}
+
+// readFirst reads small bodies before a reverse proxy gets them. An answer that came
+// while net/http still looked for the end of a body would close it, and the connection
+// of the answer with it.
+func readFirst(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if 0 < r.ContentLength && r.ContentLength < 1<<20 {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				panic(http.ErrAbortHandler) // the client has gone
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // keepPaid remembers a request that carries a payment.
