@@ -155,7 +155,7 @@ func (o Offer) FacilitatorRequest(p Payment) ([]byte, error) {
 // Extensions are protocol extensions by name.
 type Extensions map[string]json.RawMessage
 
-// ExtensionIdentifier lets a buyer name what they pay for, so that paying again
+// ExtensionIdentifier is how a buyer names what they pay for, so that paying again
 // for the same name returns the first answer (x402 extension payment-identifier).
 const ExtensionIdentifier = "payment-identifier"
 

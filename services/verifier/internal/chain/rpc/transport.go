@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pforte/pforte/pkg/flight"
+	"github.com/pforte/pforte/pkg/retryafter"
 	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/evm"
@@ -266,18 +267,10 @@ func (e *endpoint) readError(r *http.Response) ([]byte, error) {
 	}
 }
 
-// retryAfter reads the header (RFC 9110 section 10.2.3), bounded to a second and a
-// minute; without one it returns a few seconds.
+// retryAfter returns for how long a node wants no requests, at most a minute; a few
+// seconds when it names no time.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	const usual, longest = 5 * time.Second, time.Minute
-	text := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
-		return min(max(time.Duration(seconds)*time.Second, time.Second), longest)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return min(max(at.Sub(now), time.Second), longest)
-	}
-	return usual
+	return retryafter.Read(h, now, 5*time.Second, time.Minute)
 }
 
 // encodeCalls encodes calls with the ids 1, 2, …; as a batch or, if it is not one,

@@ -9,11 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
+	"github.com/pforte/pforte/pkg/retryafter"
 	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -159,9 +159,9 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 	case r.status == http.StatusPaymentRequired: // more work must be paid for
 		outcome = "limit"
 		err := fmt.Errorf("%s: status %d: %w", path, r.status, payment.ErrFacilitatorLimit)
-		return &payment.LaterError{Err: err, After: retryAfter(r.header, c.Now(), 0, longestLimit)}
+		return &payment.LaterError{Err: err, After: retryafter.Read(r.header, c.Now(), 0, longestLimit)}
 	case r.status == http.StatusTooManyRequests:
-		pause := retryAfter(r.header, c.Now(), usualPause, longestPause)
+		pause := retryafter.Read(r.header, c.Now(), usualPause, longestPause)
 		c.circuit.busy(pause)
 		err := fmt.Errorf("%w: %s: status %d, %s", ErrAway, path, r.status, what(readErr))
 		return &payment.LaterError{Err: err, After: pause}
@@ -197,19 +197,6 @@ const (
 	longestPause = 10 * time.Second
 	longestLimit = time.Hour
 )
-
-// retryAfter reads the header (RFC 9110 section 10.2.3), between a second and
-// longest; usual when there is none that can be read.
-func retryAfter(h http.Header, now time.Time, usual, longest time.Duration) time.Duration {
-	text := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
-		return min(max(time.Duration(seconds)*time.Second, time.Second), longest)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return min(max(at.Sub(now), time.Second), longest)
-	}
-	return usual
-}
 
 // reply is what came back, whole.
 type reply struct {
