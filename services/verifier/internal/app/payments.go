@@ -209,7 +209,7 @@ func resolveFlags(args []string) (key payment.Key, how payment.Resolution, err e
 }
 
 // findUnknown returns the one unknown payment that key names.
-func findUnknown(ctx context.Context, ledger payment.Ledger, key payment.Key) (payment.Record, error) {
+func findUnknown(ctx context.Context, ledger *ledger.Ledger, key payment.Key) (payment.Record, error) {
 	open, err := ledger.List(ctx, payment.Filter{State: payment.Unknown})
 	if err != nil {
 		return payment.Record{}, err

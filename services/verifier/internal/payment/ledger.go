@@ -94,29 +94,6 @@ type Record struct {
 	Again   []string
 }
 
-// ReturnsSettlement reports whether an outcome returns the settlement that is reserved
-// for the record to the quota.
-func (o Outcome) ReturnsSettlement(r Record) bool {
-	return o.State == Dead && o.Unsent && r.Month != "" && o.Transaction == "" && r.Transaction == ""
-}
-
-// Recount returns the months that the record has settlements reserved in after an
-// outcome, and those that were given back and reserved by it. now is the month.
-func (o Outcome) Recount(r Record, now string) (month string, again, back, reserved []string) {
-	month, again = r.Month, r.Again
-	if o.Echo && len(again) > 0 {
-		last := len(again) - 1
-		again, back = again[:last], append(back, again[last])
-	}
-	switch {
-	case o.ReturnsSettlement(r):
-		return "", nil, append(append(back, again...), month), nil
-	case o.State == Settled && month == "":
-		return now, again, back, []string{now}
-	}
-	return month, again, back, nil
-}
-
 // Repeat is a settlement that is requested once more.
 type Repeat struct {
 	// Repeats is how often it was, as the caller read it.
@@ -151,20 +128,12 @@ type Caps struct {
 	Payer, Client int
 }
 
-// Tally is what the ledger has counted for a payer and for a client.
-type Tally struct{ Payer, Client int }
-
-// openWeight is how many settlements with an open outcome weigh as much as one
-// that is under way: they may fail yet, but it is not the payer that holds them up.
-// Those of the day that ended because the authorization expired weigh as much, or
-// settlements could be held open and begun again without end.
-const openWeight = 10
-
-// Crowded reports whether one more settlement may not begin for now: failed have
-// failed, underWay are under way, open are open, with their repeats, or have
-// expired, settled were settled.
-func Crowded(limit, failed, underWay, open, settled int) bool {
-	return limit > 0 && failed+underWay+open/openWeight >= limit+settled
+// History is what the ledger has counted for a payer and for a client.
+type History struct {
+	// Payer and Client are how many of their settlements have failed.
+	Payer, Client int
+	// Paid reports whether a payment of the payer was ever settled.
+	Paid bool
 }
 
 // Outcome ends a settling: State is Settled, Dead or Unknown.
@@ -249,7 +218,7 @@ type Total struct {
 	Amount string
 }
 
-// Ledger remembers payments. All its methods are atomic over all processes that
+// Ledger is what selling needs of the memory of payments. All its methods are atomic over all processes that
 // share it, and may be called from many goroutines.
 //
 // An owner is alive from Register or Heartbeat until the moment passed there or until
@@ -282,9 +251,6 @@ type Ledger interface {
 	// when the record is Settled already. A Settled outcome reserves one again that
 	// had been given back. A Dead record keeps no answer. ErrNotFound: no such record.
 	Finish(ctx context.Context, key Key, o Outcome) (Outcome, error)
-	// Resolve finishes an Unknown record as a person decided, and keeps By and Why,
-	// in one step that is on disk when it returns. ErrLost: the record is not Unknown.
-	Resolve(ctx context.Context, key Key, r Resolution) error
 	// Look reports whether a Dead record may be looked at now: not when it was after
 	// since, unless that is a moment still to come, written by a clock that was ahead.
 	// It remembers the look.
@@ -294,11 +260,9 @@ type Ledger interface {
 	// Bought returns the record that the payer's identifier has bought or is buying
 	// with, as Begin would, or ErrNotFound.
 	Bought(ctx context.Context, payer, identifier string) (Record, error)
-	// Failed counts the failed settlements of a payer and of a client, of claims
-	// since then.
-	Failed(ctx context.Context, payer, client string, since time.Time) (Tally, error)
-	// Paid reports whether a payment of the payer was ever settled.
-	Paid(ctx context.Context, payer string) (bool, error)
+	// History counts the failed settlements of a payer and of a client, of claims
+	// since then, and reports whether the payer has ever paid.
+	History(ctx context.Context, payer, client string, since time.Time) (History, error)
 
 	// Register records that the owner begins, and is alive until then. In a file, which has
 	// its users on one machine, it also cuts back to until every heartbeat that reaches
@@ -327,12 +291,6 @@ type Ledger interface {
 
 	// QuotaStatus returns the state of a month.
 	QuotaStatus(ctx context.Context, month string) (QuotaStatus, error)
-	// List returns records without Answer, newest first.
-	List(ctx context.Context, f Filter) ([]Record, error)
-	// Totals sums the payments by month of their claim (UTC), asset and state.
-	Totals(ctx context.Context, f Filter) ([]Total, error)
-	// Ping checks that the ledger answers.
-	Ping(ctx context.Context) error
 }
 
 // Month returns the calendar month of a moment in UTC, as the ledger writes it.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // Bounds of the group commit.
@@ -24,12 +26,40 @@ const (
 // errClosed is returned for writes after Close.
 var errClosed = errors.New("ledger is closed")
 
-// write is one change waiting for its batch. run may be called more than once,
-// each time in a fresh transaction, so it must not add to what it returns.
+// write makes a change in a batch. run may be called more than once, each time in a
+// fresh transaction, so it must not add to what it returns. A durable write is on
+// disk when write returns.
+func (l *Ledger) write(ctx context.Context, what string, durable bool, run func(context.Context, *unit) error) error {
+	err := l.writes.do(ctx, durable, run)
+	if err == nil || isRefusal(err) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// exec makes a change that is one statement and need not be durable, and reports
+// whether it changed a row.
+func (l *Ledger) exec(ctx context.Context, what, query string, args ...any) (changed bool, err error) {
+	err = l.write(ctx, what, false, func(ctx context.Context, u *unit) (err error) {
+		changed, err = u.exec(ctx, query, args...)
+		return err
+	})
+	return changed, err
+}
+
+// isRefusal reports whether the ledger returns err because of what it has found. A
+// write that is refused has written nothing and leaves its batch sound.
+func isRefusal(err error) bool {
+	return slices.ContainsFunc([]error{payment.ErrNotFound, payment.ErrLost, payment.ErrLimit, payment.ErrFailing, payment.ErrCrowded},
+		func(refusal error) bool { return errors.Is(err, refusal) })
+}
+
+// write is one change waiting for its batch.
 type write struct {
 	// durable makes the batch wait until it is on the disk.
 	durable bool
 	run     func(ctx context.Context, u *unit) error
+	refused error // what the last run returned
 	done    chan error
 }
 
@@ -37,8 +67,7 @@ type write struct {
 // written the next one is queued, so that many payments at once share a commit
 // and its wait for the disk.
 type batcher struct {
-	db    *sqldb.DB
-	count *sql.Stmt // countSQL
+	ledger *Ledger
 	// durable and relaxed run a transaction whose commit waits, or does not wait,
 	// for the disk.
 	durable, relaxed func(context.Context, func(*sql.Tx) error) error
@@ -49,8 +78,8 @@ type batcher struct {
 	queue  chan *write
 }
 
-func newBatcher(db *sqldb.DB, count *sql.Stmt) *batcher {
-	b := &batcher{db: db, count: count, durable: db.Tx, relaxed: db.TxRelaxed, ended: make(chan struct{}), queue: make(chan *write, maxQueued)}
+func newBatcher(l *Ledger) *batcher {
+	b := &batcher{ledger: l, durable: l.db.Tx, relaxed: l.db.TxRelaxed, ended: make(chan struct{}), queue: make(chan *write, maxQueued)}
 	go b.run()
 	return b
 }
@@ -125,14 +154,12 @@ func gather(first *write, queue <-chan *write) []*write {
 // fail the others.
 func (b *batcher) commit(batch []*write) {
 	err := b.transaction(batch)
-	if err == nil || len(batch) == 1 || errors.Is(err, context.DeadlineExceeded) {
-		for _, w := range batch {
-			w.done <- err
-		}
-		return
-	}
+	alone := err != nil && len(batch) > 1 && !errors.Is(err, context.DeadlineExceeded)
 	for _, w := range batch {
-		w.done <- b.transaction([]*write{w})
+		if alone {
+			err = b.transaction([]*write{w})
+		}
+		w.done <- cmp.Or(err, w.refused)
 	}
 }
 
@@ -144,23 +171,107 @@ func (b *batcher) transaction(batch []*write) error {
 		tx = b.durable
 	}
 	return tx(bounded, func(tx *sql.Tx) error {
-		ctx := b.statement(bounded)
-		u := &unit{Tx: tx, db: b.db, count: b.count}
+		ctx := bounded
+		if b.ledger.db.Dialect == sqldb.SQLite {
+			// The lock is held by now and a statement takes microseconds: for each one
+			// database/sql and the driver would start a goroutine to cancel it.
+			ctx = context.WithoutCancel(bounded)
+		}
+		u := &unit{Tx: tx, Ledger: b.ledger}
 		for _, w := range batch {
-			if err := w.run(ctx, u); err != nil {
-				return err
+			if w.refused = w.run(ctx, u); w.refused != nil && !isRefusal(w.refused) {
+				return w.refused
 			}
 		}
 		return u.end(ctx)
 	})
 }
 
-// statement returns the context of a transaction's statements. On SQLite it does
-// not end: the lock is held by then, a statement takes microseconds, and for each
-// one database/sql and the driver would start a goroutine to cancel it.
-func (b *batcher) statement(bounded context.Context) context.Context {
-	if b.db.Dialect == sqldb.SQLite {
-		return context.WithoutCancel(bounded)
+// unit is the transaction of a batch. The settlements of a month are read when
+// the first of its writes needs them, and written once, at the end, if there are
+// more or fewer: a transaction that changes nothing does not wait for the disk.
+type unit struct {
+	*sql.Tx
+	*Ledger
+	months map[string]*tally
+}
+
+// exec carries out a statement and reports whether it changed a row.
+func (u *unit) exec(ctx context.Context, query string, args ...any) (changed bool, err error) {
+	var result sql.Result
+	if stmt, ok := u.writing[query]; ok {
+		result, err = u.StmtContext(ctx, stmt).ExecContext(ctx, bind(args)...) //nolint:sqlclosecheck // closed with the transaction
+	} else {
+		result, err = u.ExecContext(ctx, u.db.Rebind(query), bind(args)...)
 	}
-	return bounded
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+// row reads one row.
+func (u *unit) row(ctx context.Context, query string, args ...any) *sql.Row {
+	if stmt, ok := u.writing[query]; ok {
+		return u.StmtContext(ctx, stmt).QueryRowContext(ctx, bind(args)...) //nolint:sqlclosecheck // closed with the transaction
+	}
+	return u.QueryRowContext(ctx, u.db.Rebind(query), bind(args)...)
+}
+
+const (
+	reservedSQL = "SELECT COALESCE((SELECT reserved FROM settlements WHERE month = ?), 0)"
+	countSQL    = `INSERT INTO settlements (month, reserved) VALUES (?, ?)
+	ON CONFLICT (month) DO UPDATE SET reserved = settlements.reserved + excluded.reserved`
+)
+
+// tally is a month's reserved settlements, and how many the unit has added.
+type tally struct{ reserved, added int }
+
+// month returns a month's tally. From then on, until the unit ends, no other
+// replica looks at limits and identifiers: a lock for all months, because the
+// clocks of replicas may be in different ones. SQLite's write transactions are
+// alone anyway.
+func (u *unit) month(ctx context.Context, name string) (*tally, error) {
+	if t, ok := u.months[name]; ok {
+		return t, nil
+	}
+	if u.db.Dialect == sqldb.Postgres {
+		if _, err := u.exec(ctx, "SELECT pg_advisory_xact_lock(hashtext('pforte: settlements'))"); err != nil {
+			return nil, fmt.Errorf("lock the settlements: %w", err)
+		}
+	}
+	t := &tally{}
+	if err := u.row(ctx, reservedSQL, name).Scan(&t.reserved); err != nil {
+		return nil, fmt.Errorf("count settlements: %w", err)
+	}
+	if u.months == nil {
+		u.months = map[string]*tally{}
+	}
+	u.months[name] = t
+	return t, nil
+}
+
+// add changes how many settlements of a month are reserved.
+func (u *unit) add(ctx context.Context, month string, n int) error {
+	t, err := u.month(ctx, month)
+	if err != nil {
+		return err
+	}
+	t.reserved += n
+	t.added += n
+	return nil
+}
+
+// end writes what was added.
+func (u *unit) end(ctx context.Context) error {
+	for name, t := range u.months {
+		if t.added == 0 {
+			continue
+		}
+		if _, err := u.exec(ctx, countSQL, name, t.added); err != nil {
+			return fmt.Errorf("write the month's settlements: %w", err)
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -22,13 +23,22 @@ const (
 	unclear = "state = 'dead' AND reason = '" + payment.ReasonExpired + "'"
 )
 
-// failedSQL counts what has failed, of a payer and of a client.
-const failedSQL = `SELECT (SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND ` + failed + `),
-	(SELECT count(*) FROM payments WHERE client = ? AND client <> '' AND claimed >= ? AND ` + failed + `)`
+// historySQL counts what has failed, of a payer and of a client, and looks whether the
+// payer has paid.
+const historySQL = `SELECT (SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND ` + failed + `),
+	(SELECT count(*) FROM payments WHERE client = ? AND client <> '' AND claimed >= ? AND ` + failed + `),
+	EXISTS (SELECT 1 FROM payments WHERE payer = ? AND ` + paid + `)`
 
-// tallySQL is what a settlement's beginning looks at: what has failed of its
-// payer and of its client, what is under way or open, and what ended unclear. Most
-// need no more.
+// History implements payment.Ledger.
+func (l *Ledger) History(ctx context.Context, payer, client string, since time.Time) (h payment.History, err error) {
+	if err := l.row(ctx, historySQL, payer, since, client, since, payer).Scan(&h.Payer, &h.Client, &h.Paid); err != nil {
+		return h, fmt.Errorf("read a payer's history: %w", err)
+	}
+	return h, nil
+}
+
+// tallySQL is what a settlement's beginning looks at, of its payer and of its client:
+// what has failed, what is under way or open, and what ended unclear. Most need no more.
 const tallySQL = `SELECT (SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND ` + failed + `),
 	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + failed + `),
 	(SELECT count(*) FROM payments WHERE payer = ? AND ` + begun + `),
@@ -37,117 +47,88 @@ const tallySQL = `SELECT (SELECT count(*) FROM payments WHERE payer = ? AND clai
 	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + unclear + `), client
 	FROM payments AS mine WHERE` + byKey + ` AND owner = ? AND state = 'working'`
 
+// capped is what counts against the cap of a payer or of a client.
+type capped struct {
+	column, value          string
+	limit                  int
+	failed, begun, unclear int
+}
+
 // refuse returns why a settlement may not begin, if it may not: the caps are
 // reached, or the month has none left for its payer.
-func (l *Ledger) refuse(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, s payment.Settlement, reserved int) (refused, err error) {
+func (u *unit) refuse(ctx context.Context, key payment.Key, owner string, s payment.Settlement, reserved int) error {
 	if reserved >= s.Limit {
-		return payment.ErrLimit, nil // there is nothing to wait for
+		return payment.ErrLimit // there is nothing to wait for
 	}
-	if s.Caps.Payer > 0 || s.Caps.Client > 0 {
-		if refused, err = l.capped(ctx, tx, key, owner, s.Caps); err != nil || refused != nil {
-			return refused, err
-		}
-	}
-	return l.spent(ctx, tx, key.Payer, reserved, s.Limit, s.Kept)
-}
-
-// spent returns ErrLimit when the month has no settlement left for a payer.
-func (l *Ledger) spent(ctx context.Context, tx *sql.Tx, payer string, reserved, limit, kept int) (refused, err error) {
-	if reserved >= limit {
-		return payment.ErrLimit, nil
-	}
-	if reserved >= limit-kept {
-		known, err := l.paidAtLeast(ctx, tx, "payer", payer, 1)
-		if err != nil || !known {
-			return payment.ErrLimit, err
-		}
-	}
-	return nil, nil
-}
-
-// capped holds a settlement against the caps. What is under way is counted as it
-// stands in the table first, and looked at one by one only if that is too many.
-func (l *Ledger) capped(ctx context.Context, tx *sql.Tx, key payment.Key, owner string, c payment.Caps) (refused, err error) {
-	since := c.Since.UnixMilli()
-	var inVain, started, expired payment.Tally
-	var client string
-	args := append([]any{key.Payer, since, since, key.Payer, key.Payer, since, since}, append(keyArgs(key), owner)...)
-	err = in(ctx, tx, l.prepared.tally, args...).Scan(&inVain.Payer, &inVain.Client, &started.Payer, &started.Client, &expired.Payer, &expired.Client, &client)
+	payer := capped{column: "payer", value: key.Payer, limit: s.Caps.Payer}
+	client := capped{column: "client", limit: s.Caps.Client}
+	since := s.Caps.Since
+	err := u.row(ctx, tallySQL, key.Payer, since, since, key.Payer, key.Payer, since, since, key, owner).
+		Scan(&payer.failed, &client.failed, &payer.begun, &client.begun, &payer.unclear, &client.unclear, &client.value)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return nil, nil // the claim is lost, which the caller finds
+		return payment.ErrLost
 	case err != nil:
-		return nil, wrap("count settlements of a payer", err)
+		return fmt.Errorf("count settlements of a payer: %w", err)
+	case payer.hasFailed(), client.hasFailed():
+		return payment.ErrFailing
 	}
-	if (c.Payer > 0 && inVain.Payer >= c.Payer) || (c.Client > 0 && inVain.Client >= c.Client) {
-		return payment.ErrFailing, nil
-	}
-	for _, of := range []struct {
-		column, value                   string
-		limit, inVain, started, expired int
-	}{
-		{"payer", key.Payer, c.Payer, inVain.Payer, started.Payer, expired.Payer},
-		{"client", client, c.Client, inVain.Client, started.Client, expired.Client},
-	} {
-		if !payment.Crowded(of.limit, of.inVain, of.started+of.expired, 0, 0) {
-			continue
-		}
-		crowded, err := l.crowded(ctx, tx, of.column, of.value, of.limit, of.inVain, of.started, of.expired, since)
-		if err != nil || crowded {
-			return payment.ErrCrowded, err
+	for _, c := range []capped{payer, client} {
+		if crowded, err := u.crowded(ctx, c, since); err != nil || crowded {
+			return cmp.Or(err, payment.ErrCrowded)
 		}
 	}
-	return nil, nil
+	return u.spent(ctx, key.Payer, reserved, s.Limit, s.Kept)
 }
 
-// crowded looks whether enough was paid for what is under way, and then what of
-// that really is.
-func (l *Ledger) crowded(ctx context.Context, tx *sql.Tx, column, value string, limit, inVain, started, expired int, since int64) (bool, error) {
-	enough, err := l.paidAtLeast(ctx, tx, column, value, inVain+started+expired-limit+1)
-	if err != nil || enough {
+func (c capped) hasFailed() bool { return c.limit > 0 && c.failed >= c.limit }
+
+// spent returns ErrLimit when the month has no settlement left for a payer.
+func (u *unit) spent(ctx context.Context, payer string, reserved, limit, kept int) error {
+	if reserved < limit-kept {
+		return nil
+	}
+	known, err := u.paidAtLeast(ctx, "payer", payer, 1)
+	if err == nil && (!known || reserved >= limit) {
+		err = payment.ErrLimit
+	}
+	return err
+}
+
+// openWeight is how many settlements with an open outcome weigh as much as one
+// that is under way: they may fail yet, but it is not the payer that holds them up.
+// Those of the day that ended because the authorization expired weigh as much, or
+// settlements could be held open and begun again without end.
+const openWeight = 10
+
+// crowded reports whether one more settlement may not begin for now. What has begun is
+// counted as it stands in the table first, then it looks whether enough was paid
+// for that, and only then what of it really is under way.
+func (u *unit) crowded(ctx context.Context, c capped, since time.Time) (bool, error) {
+	most := c.failed + c.begun + c.unclear
+	if c.limit == 0 || most < c.limit {
+		return false, nil
+	}
+	if enough, err := u.paidAtLeast(ctx, c.column, c.value, most-c.limit+1); err != nil || enough {
 		return false, err
 	}
 	var underWay, open, settled int
 	query := `SELECT COALESCE(sum(CASE WHEN state = 'settling' AND NOT ` + abandoned + ` THEN 1 ELSE 0 END), 0),
 		COALESCE(sum(CASE WHEN claimed >= ? AND (state = 'unknown' OR ` + abandoned + `) THEN 1 + repeats ELSE 0 END), 0),
-		(SELECT count(*) FROM (SELECT 1 FROM payments WHERE ` + column + ` = ? AND ` + paid + ` LIMIT ?) AS p)
-		FROM payments WHERE ` + column + ` = ? AND ` + begun
-	args := append(append(append(l.viewArgs(), since), l.viewArgs()...), value, inVain+started+expired, value)
-	if err := tx.QueryRowContext(ctx, l.db.Rebind(query), args...).Scan(&underWay, &open, &settled); err != nil {
-		return false, wrap("count settlements under way", err)
+		(SELECT count(*) FROM (SELECT 1 FROM payments WHERE ` + c.column + ` = ? AND ` + paid + ` LIMIT ?) AS p)
+		FROM payments WHERE ` + c.column + ` = ? AND ` + begun
+	if err := u.row(ctx, query, u.view(), since, u.view(), c.value, most, c.value).Scan(&underWay, &open, &settled); err != nil {
+		return false, fmt.Errorf("count settlements under way: %w", err)
 	}
-	return payment.Crowded(limit, inVain, underWay, open+expired, settled), nil
+	return c.failed+underWay+(open+c.unclear)/openWeight >= c.limit+settled, nil
 }
 
 // paidAtLeast reports whether so many payments of a payer or client were settled.
-func (l *Ledger) paidAtLeast(ctx context.Context, q rowQuerier, column, value string, n int) (bool, error) {
+func (u *unit) paidAtLeast(ctx context.Context, column, value string, n int) (bool, error) {
 	var settled int
 	query := "SELECT count(*) FROM (SELECT 1 FROM payments WHERE " + column + " = ? AND " + paid + " LIMIT ?) AS p"
-	if err := q.QueryRowContext(ctx, l.db.Rebind(query), value, n).Scan(&settled); err != nil {
+	if err := u.row(ctx, query, value, n).Scan(&settled); err != nil {
 		return false, fmt.Errorf("count settled payments: %w", err)
 	}
 	return settled >= n, nil
-}
-
-type rowQuerier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// Paid implements payment.Ledger.
-func (l *Ledger) Paid(ctx context.Context, payer string) (bool, error) {
-	return l.paidAtLeast(ctx, l.db.Reader, "payer", payer, 1)
-}
-
-// Failed implements payment.Ledger.
-func (l *Ledger) Failed(ctx context.Context, payer, client string, since time.Time) (t payment.Tally, err error) {
-	from := since.UnixMilli()
-	if err := l.prepared.failed.QueryRowContext(ctx, payer, from, client, from).Scan(&t.Payer, &t.Client); err != nil {
-		return t, fmt.Errorf("count failed settlements: %w", err)
-	}
-	return t, nil
-}
-
-// Bought implements payment.Ledger.
-func (l *Ledger) Bought(ctx context.Context, payer, identifier string) (payment.Record, error) {
-	return l.scan(l.prepared.bought.QueryRowContext(ctx, append(l.viewArgs(), payer, identifier)...))
 }

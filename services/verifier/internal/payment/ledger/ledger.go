@@ -2,10 +2,12 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
@@ -19,10 +21,11 @@ var migrations embed.FS
 type Ledger struct {
 	db  *sqldb.DB
 	now func() time.Time
-	// prepared are the queries of a sale; writes is the one way to change
-	// something.
-	prepared statements
-	writes   *batcher
+	// writing and reading are the queries of a sale by their text, prepared for the
+	// writer's and the reader's connections: parsing them anew would cost more than
+	// carrying them out.
+	writing, reading map[string]*sql.Stmt
+	writes           *batcher // the one way to change something
 }
 
 var _ payment.Ledger = (*Ledger)(nil)
@@ -38,21 +41,144 @@ func Open(ctx context.Context, databaseURL string, now func() time.Time) (*Ledge
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	prepared, err := prepare(ctx, db)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
+	l := &Ledger{db: db, now: now}
+	l.writing, err = l.prepare(ctx, db.Writer, claimSQL, releaseSQL, beginSQL, keepSQL, countSQL, settleSQL, findSQL, tallySQL)
+	if err == nil {
+		l.reading, err = l.prepare(ctx, db.Reader, getSQL, boughtSQL, historySQL)
 	}
-	return &Ledger{db: db, now: now, prepared: prepared, writes: newBatcher(db, prepared.count)}, nil //nolint:contextcheck // batches outlive Open
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare the ledger: %w", err), db.Close())
+	}
+	l.writes = newBatcher(l) //nolint:contextcheck // batches outlive Open
+	return l, nil
+}
+
+func (l *Ledger) prepare(ctx context.Context, pool *sql.DB, queries ...string) (map[string]*sql.Stmt, error) {
+	prepared := map[string]*sql.Stmt{}
+	for _, query := range queries {
+		stmt, err := pool.PrepareContext(ctx, l.db.Rebind(query)) //nolint:sqlclosecheck // closed with the database
+		if err != nil {
+			return nil, err
+		}
+		prepared[query] = stmt
+	}
+	return prepared, nil
 }
 
 // Close finishes the writes under way and closes the database.
 func (l *Ledger) Close() error {
 	l.writes.close()
-	return errors.Join(l.prepared.close(), l.db.Close())
+	return l.db.Close()
 }
 
-// Ping implements payment.Ledger.
+// Ping checks that the database answers.
 func (l *Ledger) Ping(ctx context.Context) error { return l.db.Ping(ctx) }
 
-// stamp is the clock in the tables' unit.
-func (l *Ledger) stamp() int64 { return l.now().UnixMilli() }
+// Conditions and columns that several queries share.
+const (
+	// byKey takes a payment.Key.
+	byKey = " network = ? AND asset = ? AND payer = ? AND nonce = ?"
+	// abandoned holds for a record that no process works on. It takes a view.
+	abandoned = `(payments.deadline <= ? OR NOT EXISTS
+	(SELECT 1 FROM owners WHERE owners.id = payments.owner AND owners.alive_until > ?))`
+	// undecided is the condition of the index payments_open, word for word: SQLite
+	// uses a partial index only for a query that repeats its condition. It holds for
+	// all that are neither settled nor dead; and, until Prune, for some that a
+	// release before this condition has settled.
+	undecided = "check_at IS NOT NULL"
+	// unknown holds for a record that reads as unknown. It takes a view.
+	unknown = undecided + " AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + "))"
+	// seenState is the state that payment.Ledger promises: a settling record that no
+	// process works on reads as unknown. It takes a view.
+	seenState = "CASE WHEN state = 'settling' AND " + abandoned + " THEN 'unknown' ELSE state END"
+	columns   = "network, asset, payer, nonce, " + seenState + `,
+	owner, deadline, payment, request, identifier, resource, amount, pay_to, valid_before, client,
+	month, tx, reason, claimed, changed, repeats, again`
+	// selectRecord and selectBrief, which leaves the answer out, take a view first.
+	selectRecord = "SELECT " + columns + ", (SELECT answer FROM answers WHERE answers.payment = payments.id) FROM payments"
+	selectBrief  = "SELECT " + columns + ", NULL FROM payments"
+)
+
+// view is the moment for which a query shows the states of records.
+type view int64
+
+func (l *Ledger) view() view { return view(l.now().UnixMilli()) }
+
+// bind turns arguments of queries into values of the tables.
+func bind(args []any) []any {
+	values := make([]any, 0, len(args)+8)
+	for _, arg := range args {
+		switch arg := arg.(type) {
+		case payment.Key:
+			values = append(values, arg.Network, arg.Asset, arg.Payer, arg.Nonce)
+		case view:
+			values = append(values, int64(arg), int64(arg))
+		case payment.Digest:
+			values = append(values, arg[:])
+		case time.Time:
+			values = append(values, arg.UnixMilli())
+		default:
+			values = append(values, arg)
+		}
+	}
+	return values
+}
+
+// moment reads a moment of the tables.
+func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
+
+// row reads one row outside of a transaction.
+func (l *Ledger) row(ctx context.Context, query string, args ...any) *sql.Row {
+	if stmt, ok := l.reading[query]; ok {
+		return stmt.QueryRowContext(ctx, bind(args)...)
+	}
+	return l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), bind(args)...)
+}
+
+// scan reads one record; ErrNotFound when there is none.
+func scan(row interface{ Scan(dest ...any) error }) (payment.Record, error) {
+	var r payment.Record
+	var paid, request []byte
+	var again string
+	var deadline, validBefore, claimed, changed int64
+	err := row.Scan(&r.Key.Network, &r.Key.Asset, &r.Key.Payer, &r.Key.Nonce, &r.State, &r.Owner, &deadline,
+		&paid, &request, &r.Identifier, &r.Resource, &r.Amount, &r.PayTo, &validBefore, &r.Client,
+		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Repeats, &again, &r.Answer)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return payment.Record{}, payment.ErrNotFound
+	case err != nil:
+		return payment.Record{}, fmt.Errorf("read a payment: %w", err)
+	}
+	if again != "" {
+		r.Again = strings.Fields(again)
+	}
+	copy(r.Payment[:], paid)
+	copy(r.Request[:], request)
+	r.Deadline, r.ValidBefore, r.Claimed, r.Changed = moment(deadline), moment(validBefore), moment(claimed), moment(changed)
+	return r, nil
+}
+
+// list reads records from a pool or in a transaction.
+func (l *Ledger) list(ctx context.Context, from interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}, query string, args ...any,
+) ([]payment.Record, error) {
+	rows, err := from.QueryContext(ctx, l.db.Rebind(query), bind(args)...)
+	if err != nil {
+		return nil, fmt.Errorf("list payments: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	var list []payment.Record
+	for rows.Next() {
+		r, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("list payments: %w", err)
+	}
+	return list, nil
+}

@@ -18,7 +18,7 @@ func onEach(t *testing.T, suite func(*testing.T, Open)) {
 		t.Run(backend, func(t *testing.T) {
 			suite(t, func(t *testing.T, now func() time.Time) Store {
 				url := fresh[backend](t)
-				return func() payment.Ledger { return open(t, url, now) }
+				return func() *ledger.Ledger { return open(t, url, now) }
 			})
 		})
 	}

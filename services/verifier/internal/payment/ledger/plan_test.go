@@ -16,17 +16,17 @@ func TestNoFrequentQueryScansThePayments(t *testing.T) {
 	ctx := context.Background()
 	now, key := int64(1), payment.Key{}
 	queries := map[string][]any{
-		selectRecord + " WHERE" + byKey: append([]any{now, now}, keyArgs(key)...),
-		selectBrief + " WHERE " + undecided + " AND check_at <= ? AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + ")) ORDER BY check_at LIMIT ?": {now, now, now, now, now, 20},
-		"SELECT count(*) FROM payments WHERE " + undecided + " AND (state = 'unknown' OR (state = 'settling' AND " + abandoned + "))":                              {now, now},
-		"DELETE FROM payments WHERE " + undecided + " AND state = 'working' AND " + abandoned:                                                                      {now, now},
-		failedSQL: {"", now, "", now},
-		tallySQL:  append(append([]any{"", now, now, "", "", now, now}, keyArgs(key)...), ""),
-		boughtSQL: {now, now, "", ""},
+		findSQL: {view(now), key},
+		dueSQL:  {view(now), view(now), now, 20},
+		"SELECT count(*) FROM payments WHERE " + unknown: {view(now)},
+		vanishSQL:  {view(now)},
+		historySQL: {"", now, "", now, ""},
+		tallySQL:   {"", now, now, "", "", now, now, key, ""},
+		boughtSQL:  {view(now), "", ""},
 		"SELECT count(*) FROM (SELECT 1 FROM payments WHERE payer = ? AND " + paid + " LIMIT ?) AS p":  {"", 1},
 		"SELECT count(*) FROM (SELECT 1 FROM payments WHERE client = ? AND " + paid + " LIMIT ?) AS p": {"", 1},
 		pruneSQL: {now, now, now},
-		endedSQL: {now, now, now, now, now, now, 100},
+		endedSQL: {view(now), now, now, now, now, 100},
 		tidySQL:  nil,
 	}
 	for query, args := range queries {
@@ -47,7 +47,7 @@ func TestNoFrequentQueryScansThePayments(t *testing.T) {
 
 func explain(t *testing.T, l *Ledger, query string, args ...any) string {
 	t.Helper()
-	rows, err := l.db.Writer.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+query, args...)
+	rows, err := l.db.Writer.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+query, bind(args)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 // Store returns one more handle on one ledger, as one more process would have it.
-type Store func() payment.Ledger
+type Store func() *ledger.Ledger
 
 // Open makes an empty ledger that uses the clock now.
 type Open func(t *testing.T, now func() time.Time) Store
@@ -33,7 +34,7 @@ var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // world is a fresh ledger with a clock that tests move.
 type world struct {
 	*testing.T
-	payment.Ledger
+	*ledger.Ledger
 	store Store
 
 	mu  sync.Mutex

@@ -204,21 +204,18 @@ func (w *Paywall) caps() payment.Caps {
 // of their own, when what is left of the month is not for them.
 func (w *Paywall) checkFailures(ctx context.Context, c *call) error {
 	caps := w.caps()
-	failed, err := w.Ledger.Failed(ctx, c.Payment.Key.Payer, c.client, caps.Since)
+	history, err := w.Ledger.History(ctx, c.Payment.Key.Payer, c.client, caps.Since)
 	if err != nil {
 		return ledgerFault(err)
 	}
-	if failed.Payer >= caps.Payer || failed.Client >= caps.Client {
+	c.hasPaid = history.Paid
+	switch {
+	case history.Payer >= caps.Payer, history.Client >= caps.Client:
 		return w.failingError()
-	}
-	if c.plain || w.quota.reserved(payment.Month(w.Now())) < w.FreeSettlements-w.kept() {
-		return nil
-	}
-	paid, err := w.hasPaid(ctx, c)
-	if err == nil && !paid {
+	case !c.plain && !c.hasPaid && w.quota.reserved(payment.Month(w.Now())) >= w.FreeSettlements-w.kept():
 		return payment.ErrLimit
 	}
-	return err
+	return nil
 }
 
 func (w *Paywall) failingError() error {
@@ -284,12 +281,11 @@ func (s semaphore) release() { <-s }
 
 // mayWorkBeside reports whether work may begin before the facilitator has verified
 // the payment: there is capacity, or the payer has paid before. done releases it.
-func (w *Paywall) mayWorkBeside(ctx context.Context, c *call) (may bool, done func(), err error) {
+func (w *Paywall) mayWorkBeside(c *call) (may bool, done func()) {
 	if w.beside.try() {
-		return true, w.beside.release, nil
+		return true, w.beside.release
 	}
-	paid, err := w.hasPaid(ctx, c)
-	return paid, func() {}, err
+	return c.hasPaid, func() {}
 }
 
 // workForUnverifiable works for a payer whose signature only the facilitator can
@@ -297,29 +293,13 @@ func (w *Paywall) mayWorkBeside(ctx context.Context, c *call) (may bool, done fu
 func (w *Paywall) workForUnverifiable(ctx context.Context, c *call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.WorkTimeout)
 	defer cancel()
-	paid, err := w.hasPaid(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if !paid {
+	if !c.hasPaid {
 		if !w.strangers.acquire(ctx) {
 			return nil, payment.ErrInFlight
 		}
 		defer w.strangers.release()
 	}
 	return w.work(ctx, c)
-}
-
-// hasPaid reports whether the payer has ever paid, and reads it once in a call.
-func (w *Paywall) hasPaid(ctx context.Context, c *call) (bool, error) {
-	if c.paid == nil {
-		paid, err := w.Ledger.Paid(ctx, c.Payment.Key.Payer)
-		if err != nil {
-			return false, ledgerFault(err)
-		}
-		c.paid = &paid
-	}
-	return *c.paid, nil
 }
 
 // crowd is a queue of settlements that wait until others of their payer or client

@@ -103,8 +103,8 @@ type call struct {
 	checked, worked bool
 	// client stands for the address in the ledger.
 	client string
-	// paid caches whether the payer has ever paid.
-	paid *bool
+	// hasPaid reports that a payment of the payer was settled before.
+	hasPaid bool
 
 	refundAddress, refundPayer func()
 }
@@ -305,10 +305,7 @@ func (w *Paywall) workAndVerify(ctx context.Context, c *call, request []byte) (a
 	case c.checked:
 		answer, err = w.workForUnverifiable(ctx, c)
 	default:
-		beside, done, besideErr := w.mayWorkBeside(ctx, c)
-		if besideErr != nil {
-			return nil, besideErr
-		}
+		beside, done := w.mayWorkBeside(c)
 		defer done()
 		if !beside {
 			if err := w.verify(ctx, c.Order, request); err != nil {

@@ -506,10 +506,15 @@ func (w *Paywall) checkOne(ctx context.Context, r payment.Record) bool {
 // ErrContradicted means that the chain, or the clock, contradicts a resolution.
 var ErrContradicted = errors.New("resolution is contradicted")
 
+// Resolver writes what a person has decided, unless the payment is no more Unknown.
+type Resolver interface {
+	Resolve(ctx context.Context, key payment.Key, how payment.Resolution) error
+}
+
 // Resolve ends an Unknown payment as an operator decided, unless the chain
 // contradicts. chainLog may be nil. It returns what the chain showed: "not asked", or
 // why it could not be read, which is no contradiction.
-func Resolve(ctx context.Context, ledger payment.Ledger, chainLog payment.ChainLog, now time.Time, r payment.Record, how payment.Resolution) (chain string, err error) {
+func Resolve(ctx context.Context, ledger Resolver, chainLog payment.ChainLog, now time.Time, r payment.Record, how payment.Resolution) (chain string, err error) {
 	if how.State == payment.Settled && !payment.IsTransaction(how.Transaction) {
 		return "", errors.New("a settled payment needs the hash of its transaction")
 	}

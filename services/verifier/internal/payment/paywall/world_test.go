@@ -13,6 +13,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
@@ -51,7 +52,7 @@ func (c *clock) advance(d time.Duration) {
 type fixture struct {
 	*testing.T
 	clock   *clock
-	ledger  payment.Ledger
+	ledger  *ledger.Ledger
 	sim     *paymenttest.Simulator
 	paywall *paywall.Paywall
 	works   atomic.Int32

@@ -1,0 +1,283 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+const (
+	getSQL  = selectRecord + " WHERE" + byKey + " AND NOT (state = 'working' AND " + abandoned + ")"
+	findSQL = selectRecord + " WHERE" + byKey
+	// bought is the condition for a record that an identifier has bought with.
+	bought    = "identifier <> '' AND state <> 'working' AND state <> 'dead'"
+	boughtSQL = selectRecord + " WHERE payer = ? AND identifier = ? AND " + bought + " LIMIT 1"
+)
+
+// Get implements payment.Ledger.
+func (l *Ledger) Get(ctx context.Context, key payment.Key) (payment.Record, error) {
+	ctx, span := tracing.Call(ctx, "sql", "read payment")
+	defer span.End("")
+	return scan(l.row(ctx, getSQL, l.view(), key, l.view()))
+}
+
+// Bought implements payment.Ledger.
+func (l *Ledger) Bought(ctx context.Context, payer, identifier string) (payment.Record, error) {
+	return scan(l.row(ctx, boughtSQL, l.view(), payer, identifier))
+}
+
+const (
+	claimSQL = `INSERT INTO payments
+	(network, asset, payer, nonce, state, owner, deadline, payment, request, identifier, resource,
+	 amount, pay_to, valid_before, client, claimed, changed, check_at)
+	VALUES (?, ?, ?, ?, 'working', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET
+	 owner = excluded.owner, deadline = excluded.deadline, payment = excluded.payment, request = excluded.request,
+	 identifier = excluded.identifier, resource = excluded.resource, amount = excluded.amount, pay_to = excluded.pay_to,
+	 valid_before = excluded.valid_before, client = excluded.client, claimed = excluded.claimed, changed = excluded.changed, check_at = excluded.check_at
+	WHERE payments.state = 'working' AND ` + abandoned
+	releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
+)
+
+// Claim implements payment.Ledger.
+func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.Record, won bool, err error) {
+	now := moment(l.now().UnixMilli())
+	err = l.write(ctx, "claim a payment", false, func(ctx context.Context, u *unit) (err error) {
+		won, err = u.exec(ctx, claimSQL, r.Key, r.Owner, r.Deadline, r.Payment, r.Request, r.Identifier, r.Resource,
+			r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, l.view())
+		if err != nil {
+			return err
+		}
+		if won {
+			current = r
+			current.State, current.Claimed, current.Changed = payment.Working, now, now
+			return nil
+		}
+		current, err = u.find(ctx, r.Key)
+		return err
+	})
+	return current, won, err
+}
+
+// Release implements payment.Ledger.
+func (l *Ledger) Release(ctx context.Context, key payment.Key, owner string) error {
+	_, err := l.exec(ctx, "release a payment", releaseSQL, key, owner)
+	return err
+}
+
+// find reads a record as it is, an abandoned claim too.
+func (u *unit) find(ctx context.Context, key payment.Key) (payment.Record, error) {
+	return scan(u.row(ctx, findSQL, u.view(), key))
+}
+
+// lock reads a record that is about to change, so that two replicas do not
+// judge the same state. SQLite's write transactions are alone anyway.
+func (u *unit) lock(ctx context.Context, key payment.Key) (payment.Record, error) {
+	query := selectBrief + " WHERE" + byKey
+	if u.db.Dialect == sqldb.Postgres {
+		query += " FOR UPDATE"
+	}
+	return scan(u.row(ctx, query, u.view(), key))
+}
+
+const (
+	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?
+		WHERE` + byKey + ` AND owner = ? AND request = ? AND state = 'working' AND NOT EXISTS
+		(SELECT 1 FROM payments AS duplicate WHERE duplicate.payer = payments.payer AND duplicate.identifier = payments.identifier AND duplicate.` + bought + `)`
+	keepSQL = "INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM payments WHERE" + byKey
+)
+
+// Begin implements payment.Ledger. It waits for the disk when it began.
+func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement) (duplicate *payment.Record, err error) {
+	err = l.write(ctx, "begin a settlement", true, func(ctx context.Context, u *unit) (err error) {
+		duplicate = nil
+		month, err := u.month(ctx, s.Month)
+		if err != nil {
+			return err
+		}
+		why := u.refuse(ctx, key, owner, s, month.reserved)
+		if why != nil && !isRefusal(why) {
+			return why
+		}
+		if why == nil {
+			began, err := u.exec(ctx, beginSQL, s.Month, s.Deadline, l.now(), key, owner, s.Request)
+			if err != nil {
+				return err
+			}
+			if began {
+				_, err = u.exec(ctx, keepSQL, s.Answer, key)
+				return cmp.Or(err, u.add(ctx, s.Month, 1))
+			}
+		}
+		duplicate, err = u.explainRejection(ctx, key, owner, s.Request, why)
+		return err
+	})
+	return duplicate, err
+}
+
+// explainRejection returns why a settlement did not begin: a duplicate, or why, unless
+// the record shows more.
+func (u *unit) explainRejection(ctx context.Context, key payment.Key, owner string, request payment.Digest, why error) (*payment.Record, error) {
+	r, err := u.find(ctx, key)
+	switch {
+	case errors.Is(err, payment.ErrNotFound), err == nil && (r.Owner != owner || r.State != payment.Working || r.Request != request):
+		return nil, payment.ErrLost
+	case err != nil:
+		return nil, err
+	}
+	duplicate, err := scan(u.row(ctx, boughtSQL, u.view(), key.Payer, r.Identifier))
+	switch {
+	case errors.Is(err, payment.ErrNotFound):
+		return nil, cmp.Or(why, payment.ErrLost)
+	case err != nil:
+		return nil, err
+	}
+	return &duplicate, nil
+}
+
+// Repeat implements payment.Ledger. It waits for the disk, as Begin does.
+func (l *Ledger) Repeat(ctx context.Context, key payment.Key, again payment.Repeat) error {
+	return l.write(ctx, "repeat a settlement", true, func(ctx context.Context, u *unit) error {
+		month, err := u.month(ctx, again.Month)
+		if err != nil {
+			return err
+		}
+		r, err := u.lock(ctx, key)
+		switch {
+		case errors.Is(err, payment.ErrNotFound), err == nil && (r.Repeats != again.Repeats || r.State != payment.Settling && r.State != payment.Unknown):
+			return payment.ErrLost
+		case err != nil:
+			return err
+		}
+		if err := u.spent(ctx, key.Payer, month.reserved, again.Limit, again.Kept); err != nil {
+			return err
+		}
+		if err := u.add(ctx, again.Month, 1); err != nil {
+			return err
+		}
+		_, err = u.exec(ctx, "UPDATE payments SET again = ?, repeats = ?, changed = ? WHERE"+byKey,
+			strings.Join(append(r.Again, again.Month), " "), r.Repeats+1, l.now(), key)
+		return err
+	})
+}
+
+const (
+	// settleSQL ends the ordinary sale in one statement: settled, with the
+	// settlement that was reserved.
+	settleSQL = `UPDATE payments SET state = 'settled', reason = '', tx = ?, changed = ?, check_at = NULL
+	WHERE` + byKey + ` AND (state = 'settling' OR state = 'unknown') AND month <> ''`
+	finishSQL = `UPDATE payments SET state = ?, month = ?, again = ?, reason = ?, tx = ?, changed = ?,
+	check_at = CASE ? WHEN 'unknown' THEN check_at END WHERE` + byKey
+	forgetSQL = "DELETE FROM answers WHERE payment = (SELECT id FROM payments WHERE" + byKey + ")"
+)
+
+// Finish implements payment.Ledger.
+func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome) (ended payment.Outcome, err error) {
+	err = l.write(ctx, "finish a settlement", o.Durable, func(ctx context.Context, u *unit) (err error) {
+		ended, err = u.finish(ctx, key, o)
+		return err
+	})
+	return ended, err
+}
+
+func (u *unit) finish(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
+	if o.State == payment.Settled && o.Transaction != "" && o.Reason == "" && !o.Echo {
+		if settled, err := u.exec(ctx, settleSQL, o.Transaction, u.now(), key); err != nil || settled {
+			return o, err
+		}
+	}
+	r, err := u.lock(ctx, key)
+	switch {
+	case err != nil:
+		return payment.Outcome{}, err
+	case r.State == payment.Working:
+		return payment.Outcome{}, payment.ErrNotFound
+	case r.State == payment.Settled, r.State == payment.Dead && o.State != payment.Settled:
+		return r.Outcome(), nil
+	}
+	month, again, err := u.recount(ctx, r, o)
+	if err != nil {
+		return payment.Outcome{}, err
+	}
+	if o.State == payment.Dead { // no buyer gets it, and it may be large
+		if _, err := u.exec(ctx, forgetSQL, key); err != nil {
+			return payment.Outcome{}, err
+		}
+	}
+	r.State, r.Transaction, r.Reason = o.State, cmp.Or(o.Transaction, r.Transaction), o.Reason
+	_, err = u.exec(ctx, finishSQL, r.State, month, again, r.Reason, r.Transaction, u.now(), r.State, key)
+	return r.Outcome(), err
+}
+
+// recount returns settlements that were not made to the quota, and counts one that was
+// made though it had been returned. It returns the months of those that stay reserved.
+func (u *unit) recount(ctx context.Context, r payment.Record, o payment.Outcome) (month, again string, err error) {
+	month, months := r.Month, r.Again
+	changes := map[string]int{}
+	if last := len(months) - 1; o.Echo && last >= 0 {
+		changes[months[last]]--
+		months = months[:last]
+	}
+	switch {
+	case o.State == payment.Dead && o.Unsent && month != "" && o.Transaction == "" && r.Transaction == "":
+		for _, name := range slices.Concat(months, []string{month}) {
+			changes[name]--
+		}
+		month, months = "", nil
+	case o.State == payment.Settled && month == "":
+		month = payment.Month(u.now())
+		changes[month]++
+	}
+	for name, n := range changes {
+		if err := u.add(ctx, name, n); err != nil {
+			return "", "", err
+		}
+	}
+	return month, strings.Join(months, " "), nil
+}
+
+// Resolve finishes an Unknown record as a person decided, and keeps By and Why,
+// in one step that is on disk when it returns. ErrLost: the record is not Unknown.
+func (l *Ledger) Resolve(ctx context.Context, key payment.Key, how payment.Resolution) error {
+	return l.write(ctx, "resolve a payment", true, func(ctx context.Context, u *unit) error {
+		r, err := u.lock(ctx, key)
+		switch {
+		case errors.Is(err, payment.ErrNotFound), err == nil && r.State != payment.Unknown:
+			return payment.ErrLost
+		case err != nil:
+			return err
+		}
+		_, err = u.exec(ctx, `INSERT INTO resolutions (payment, at, by_whom, from_state, to_state, tx, why)
+			SELECT id, ?, ?, ?, ?, ?, ? FROM payments WHERE`+byKey, l.now(), how.By, r.State, how.State, how.Transaction, how.Why, key)
+		if err != nil {
+			return err
+		}
+		_, err = u.finish(ctx, key, how.Outcome())
+		return err
+	})
+}
+
+// Reopen implements payment.Ledger.
+func (l *Ledger) Reopen(ctx context.Context, key payment.Key, reason string) error {
+	now := l.now()
+	reopened, err := l.exec(ctx, "open a payment again",
+		"UPDATE payments SET state = 'unknown', reason = ?, changed = ?, check_at = ? WHERE"+byKey+" AND state = 'settled'", reason, now, now, key)
+	if err == nil && !reopened {
+		err = payment.ErrLost
+	}
+	return err
+}
+
+// Look implements payment.Ledger.
+func (l *Ledger) Look(ctx context.Context, key payment.Key, since time.Time) (bool, error) {
+	now := l.now()
+	return l.exec(ctx, "remember a look",
+		"UPDATE payments SET looked = ? WHERE"+byKey+" AND state = 'dead' AND (looked <= ? OR looked > ?)", now, key, since, now)
+}
