@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/crypto/sha3"
 
-	"github.com/pforte/pforte/pkg/receipt/internal/mpt"
+	"github.com/pforte/pforte/pkg/receipt/internal/evm"
 	"github.com/pforte/pforte/pkg/receipt/internal/rlp"
 )
 
@@ -51,7 +51,7 @@ func TestEveryValueIsProven(t *testing.T) {
 	for name, values := range tries() {
 		tree := newTrie(values)
 		for key, want := range values {
-			got, err := mpt.Verify(tree.Root(), []byte(key), tree.Proof([]byte(key)))
+			got, err := evm.VerifyTrie(tree.Root(), []byte(key), tree.Proof([]byte(key)))
 			if err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s, %q: %q, %v; want %q", name, key, got, err, want)
 			}
@@ -79,7 +79,7 @@ func TestNoOtherProofIsAccepted(t *testing.T) {
 				}
 			}
 			for what, nodes := range forgeries {
-				if got, err := mpt.Verify(tree.Root(), []byte(key), nodes); !errors.Is(err, mpt.ErrProof) {
+				if got, err := evm.VerifyTrie(tree.Root(), []byte(key), nodes); !errors.Is(err, evm.ErrTrieProof) {
 					t.Errorf("%s, %q, %s: %q, %v; want ErrProof", name, key, what, got, err)
 				}
 			}
@@ -92,7 +92,7 @@ func TestAProofIsForItsOwnKey(t *testing.T) {
 		tree := newTrie(values)
 		for key := range values {
 			for _, other := range []string{key + "x", "absent", "", key[:len(key)-1]} {
-				got, err := mpt.Verify(tree.Root(), []byte(other), tree.Proof([]byte(key)))
+				got, err := evm.VerifyTrie(tree.Root(), []byte(other), tree.Proof([]byte(key)))
 				if err == nil && !bytes.Equal(got, values[other]) {
 					t.Errorf("%s: the proof of %q yields %q for %q", name, key, got, other)
 				}
@@ -127,12 +127,12 @@ func TestAMisshapenNodeIsRefused(t *testing.T) {
 		"a value that is a list":     rlp.AppendList(nil, append(rlp.AppendString(nil, []byte{0x20, 'k'}), rlp.AppendList(nil, nil)...)),
 		"a branch without the child": rlp.AppendList(nil, bytes.Repeat([]byte{0x80}, 17)),
 	} {
-		if got, err := mpt.Verify(rootOf(node), []byte("k"), [][]byte{node}); !errors.Is(err, mpt.ErrProof) {
+		if got, err := evm.VerifyTrie(rootOf(node), []byte("k"), [][]byte{node}); !errors.Is(err, evm.ErrTrieProof) {
 			t.Errorf("%s: %q, %v; want ErrProof", name, got, err)
 		}
 	}
 	good := list([]byte{0x20, 'k'}, value)
-	if got, err := mpt.Verify(rootOf(good), []byte("k"), [][]byte{good}); err != nil || !bytes.Equal(got, value) {
+	if got, err := evm.VerifyTrie(rootOf(good), []byte("k"), [][]byte{good}); err != nil || !bytes.Equal(got, value) {
 		t.Errorf("the right shape: %q, %v", got, err)
 	}
 }
@@ -157,10 +157,10 @@ func FuzzTrieProof(f *testing.F) {
 		if at < len(nodes) {
 			list = append(list, nodes[at:])
 		}
-		if got, err := mpt.Verify(tree.Root(), key, list); err == nil && !bytes.Equal(got, values[string(key)]) {
+		if got, err := evm.VerifyTrie(tree.Root(), key, list); err == nil && !bytes.Equal(got, values[string(key)]) {
 			t.Errorf("%q is proven for %q", got, key)
 		}
 		// With a root of its own, whatever is given is walked.
-		_, _ = mpt.Verify(rootOf(nodes[:at]), key, list)
+		_, _ = evm.VerifyTrie(rootOf(nodes[:at]), key, list)
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/pforte/pforte/pkg/receipt/internal/evm"
-	"github.com/pforte/pforte/pkg/receipt/internal/mpt"
 	"github.com/pforte/pforte/pkg/receipt/internal/rlp"
 )
 
@@ -54,14 +53,14 @@ func follow(proof Proof) (e evidence, err error) {
 		return e, err
 	}
 	key := rlp.AppendUint(nil, e.index)
-	raw, err := mpt.Verify(e.header.TransactionsRoot, key, nodes(proof.Transaction))
+	raw, err := evm.VerifyTrie(e.header.TransactionsRoot, key, nodes(proof.Transaction))
 	if err != nil {
 		return e, fmt.Errorf("transaction: %w", err)
 	}
 	if e.transaction, err = evm.DecodeTransaction(raw); err != nil {
 		return e, err
 	}
-	if raw, err = mpt.Verify(e.header.ReceiptsRoot, key, nodes(proof.Receipt)); err != nil {
+	if raw, err = evm.VerifyTrie(e.header.ReceiptsRoot, key, nodes(proof.Receipt)); err != nil {
 		return e, fmt.Errorf("transaction receipt: %w", err)
 	}
 	if e.receipt, err = evm.DecodeReceipt(raw); err != nil {

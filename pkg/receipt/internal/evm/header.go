@@ -24,36 +24,32 @@ type Header struct {
 	Timestamp        uint64 // Unix seconds
 }
 
-// Places in a header (yellow paper, section 4.4; OP-stack chains, Arbitrum and
-// Polygon keep them). Later forks only append.
+// How many members a header has: those of the first headers; a bound far beyond
+// any fork.
 const (
-	headerParent       = 0
-	headerTransactions = 4
-	headerReceipts     = 5
-	headerNumber       = 8
-	headerTimestamp    = 11
-	headerLeast        = 15 // members of the first headers
-	headerMost         = 32 // far beyond any fork: a bound, not a rule
+	headerLeast = 15
+	headerMost  = 32
 )
 
-// DecodeHeader reads a header's encoding.
+// DecodeHeader reads a header's encoding. The places of its members are those of the
+// yellow paper, section 4.4, which OP-stack chains, Arbitrum and Polygon keep. Later
+// forks only append.
 func DecodeHeader(raw []byte) (Header, error) {
-	items, err := decodeList(raw)
+	m, err := decodeList(raw)
 	if err != nil {
 		return Header{}, fmt.Errorf("header: %w", err)
 	}
-	if len(items) < headerLeast || len(items) > headerMost {
-		return Header{}, fmt.Errorf("header has %d members", len(items))
+	if len(m.Items) < headerLeast || len(m.Items) > headerMost {
+		return Header{}, fmt.Errorf("header has %d members", len(m.Items))
 	}
 	h := Header{Hash: Keccak256(raw)}
-	r := reader{items: items}
-	r.fixed(headerParent, h.ParentHash[:])
-	r.fixed(headerTransactions, h.TransactionsRoot[:])
-	r.fixed(headerReceipts, h.ReceiptsRoot[:])
-	h.Number = r.uint64(headerNumber)
-	h.Timestamp = r.uint64(headerTimestamp)
-	if r.err != nil {
-		return Header{}, fmt.Errorf("header: %w", r.err)
+	m.Fixed(0, h.ParentHash[:])
+	m.Fixed(4, h.TransactionsRoot[:])
+	m.Fixed(5, h.ReceiptsRoot[:])
+	h.Number = m.Uint64(8)
+	h.Timestamp = m.Uint64(11)
+	if m.Err != nil {
+		return Header{}, fmt.Errorf("header: %w", m.Err)
 	}
 	return h, nil
 }
@@ -67,10 +63,10 @@ func Keccak256(data []byte) (digest Hash) {
 	return digest
 }
 
-func decodeList(raw []byte) ([]rlp.Item, error) {
+func decodeList(raw []byte) (rlp.Members, error) {
 	item, err := rlp.Decode(raw)
 	if err != nil {
-		return nil, err
+		return rlp.Members{}, err
 	}
 	return item.Split()
 }

@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/pforte/pforte/pkg/receipt/internal/rlp"
@@ -38,57 +39,47 @@ func DecodeReceipt(raw []byte) (TxReceipt, error) {
 	if err != nil {
 		return TxReceipt{}, fmt.Errorf("transaction receipt: %w", err)
 	}
-	items, err := decodeList(payload)
+	m, err := decodeList(payload)
 	if err != nil {
 		return TxReceipt{}, fmt.Errorf("transaction receipt: %w", err)
 	}
-	deposit := kind == typeDeposit && len(items) == depositMembers
-	if len(items) != receiptMembers && !deposit {
-		return TxReceipt{}, fmt.Errorf("transaction receipt of type 0x%x has %d members", kind, len(items))
+	deposit := kind == typeDeposit && len(m.Items) == depositMembers
+	if len(m.Items) != receiptMembers && !deposit {
+		return TxReceipt{}, fmt.Errorf("transaction receipt of type 0x%x has %d members", kind, len(m.Items))
 	}
 	tr := TxReceipt{Type: kind}
-	r := reader{items: items}
-	if tr.Success, err = success(items[0]); err != nil {
-		return TxReceipt{}, err
+	// 1 or 0 (EIP-658), or a state root before it.
+	if first := m.Items[0]; first.List || len(first.Content) != len(Hash{}) {
+		status := m.Uint64(0)
+		if m.Err != nil || status > 1 {
+			return TxReceipt{}, errors.New("transaction receipt: neither a status nor a state root")
+		}
+		success := status == 1
+		tr.Success = &success
 	}
-	tr.CumulativeGas = r.uint64(1)
-	var bloom [bloomSize]byte
-	r.fixed(2, bloom[:])
+	tr.CumulativeGas = m.Uint64(1)
+	m.Fixed(2, make([]byte, bloomSize))
 	if deposit {
-		nonce := r.uint64(4)
+		nonce := m.Uint64(4)
 		tr.DepositNonce = &nonce
-		r.uint64(5)
+		m.Uint64(5)
 	}
-	if r.err != nil {
-		return TxReceipt{}, fmt.Errorf("transaction receipt: %w", r.err)
+	if err = m.Err; err == nil {
+		tr.Logs, err = decodeLogs(m.Items[3])
 	}
-	if tr.Logs, err = decodeLogs(items[3]); err != nil {
+	if err != nil {
 		return TxReceipt{}, fmt.Errorf("transaction receipt: %w", err)
 	}
 	return tr, nil
 }
 
-// success reads the first member: 1 or 0 (EIP-658), or a state root before it.
-func success(item rlp.Item) (*bool, error) {
-	content, err := item.Bytes()
-	if err == nil && len(content) == len(Hash{}) {
-		return nil, nil
-	}
-	status, err := item.Uint64()
-	if err != nil || status > 1 {
-		return nil, fmt.Errorf("transaction receipt: neither a status nor a state root")
-	}
-	yes := status == 1
-	return &yes, nil
-}
-
 func decodeLogs(list rlp.Item) ([]Log, error) {
-	items, err := list.Split()
+	m, err := list.Split()
 	if err != nil {
 		return nil, err
 	}
-	logs := make([]Log, len(items))
-	for i, item := range items {
+	logs := make([]Log, len(m.Items))
+	for i, item := range m.Items {
 		if logs[i], err = decodeLog(item); err != nil {
 			return nil, fmt.Errorf("log %d: %w", i, err)
 		}
@@ -97,23 +88,23 @@ func decodeLogs(list rlp.Item) ([]Log, error) {
 }
 
 func decodeLog(item rlp.Item) (log Log, err error) {
-	members, err := item.Split()
+	m, err := item.Split()
 	if err != nil {
 		return Log{}, err
 	}
-	if len(members) != 3 {
-		return Log{}, fmt.Errorf("%d members, not 3", len(members))
+	if len(m.Items) != 3 {
+		return Log{}, fmt.Errorf("%d members, not 3", len(m.Items))
 	}
-	topics, err := members[1].Split()
-	if err != nil || len(topics) > maxTopics {
+	topics, err := m.Items[1].Split()
+	if err != nil || len(topics.Items) > maxTopics {
 		return Log{}, fmt.Errorf("not a list of up to %d topics", maxTopics)
 	}
-	r := reader{items: members}
-	r.fixed(0, log.Address[:])
-	log.Data = r.bytes(2)
-	log.Topics = make([]Hash, len(topics))
-	for i, topic := range topics {
-		r.note(1, topic.Fixed(log.Topics[i][:]))
+	m.Fixed(0, log.Address[:])
+	log.Data = m.Bytes(2)
+	log.Topics = make([]Hash, len(topics.Items))
+	for i := range log.Topics {
+		topics.Fixed(i, log.Topics[i][:])
 	}
-	return log, r.err
+	m.Check(1, topics.Err)
+	return log, m.Err
 }

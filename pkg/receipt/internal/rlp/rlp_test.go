@@ -79,21 +79,25 @@ func TestNumbersHaveNoLeadingZeros(t *testing.T) {
 	for name, text := range map[string]string{
 		"a zero byte": "00", "a zero in front": "820001", "too large": "89010000000000000000", "a list": "c0",
 	} {
-		item, err := rlp.Decode(unhex(t, text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, err := item.Uint64(); err == nil {
+		m := only(t, unhex(t, text))
+		if n := m.Uint64(0); m.Err == nil {
 			t.Errorf("%s: read as %d", name, n)
 		}
 	}
-	wide, err := rlp.Decode(rlp.AppendString(nil, bytes.Repeat([]byte{1}, 33)))
+	m := only(t, rlp.AppendString(nil, bytes.Repeat([]byte{1}, 33)))
+	if n := m.Big(0); m.Err == nil {
+		t.Errorf("264 bits: read as %d", n)
+	}
+}
+
+// only returns the members of a list of one item.
+func only(t *testing.T, raw []byte) rlp.Members {
+	t.Helper()
+	item, err := rlp.Decode(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := wide.Big(); err == nil {
-		t.Errorf("264 bits: read as %d", n)
-	}
+	return rlp.Members{Items: []rlp.Item{item}}
 }
 
 func TestAStringIsNoListAndAListNoString(t *testing.T) {
@@ -101,14 +105,25 @@ func TestAStringIsNoListAndAListNoString(t *testing.T) {
 	if _, err := text.Split(); err == nil {
 		t.Error("a string is split")
 	}
-	if _, err := list.Bytes(); err == nil {
-		t.Error("a list returns bytes")
+	for what, read := range map[string]func(*rlp.Members){
+		"a list returns bytes":  func(m *rlp.Members) { m.Bytes(0) },
+		"a list fills an array": func(m *rlp.Members) { m.Fixed(0, nil) },
+		"one byte fills two":    func(m *rlp.Members) { m.Fixed(1, make([]byte, 2)) },
+	} {
+		m := rlp.Members{Items: []rlp.Item{list, text}}
+		if read(&m); m.Err == nil {
+			t.Error(what)
+		}
 	}
-	if err := list.Fixed(nil); err == nil {
-		t.Error("a list fills an array")
-	}
-	if err := text.Fixed(make([]byte, 2)); err == nil {
-		t.Error("one byte fills two")
+}
+
+func TestTheFirstErrorIsKept(t *testing.T) {
+	m := rlp.Members{Items: []rlp.Item{{Content: []byte{1}}, {List: true}}}
+	m.Uint64(0)
+	m.Bytes(1)
+	m.Fixed(0, make([]byte, 2))
+	if m.Err == nil || m.Err.Error() != "member 1: rlp: a list, not a string" {
+		t.Errorf("error %v", m.Err)
 	}
 }
 
@@ -125,8 +140,9 @@ func FuzzDecode(f *testing.F) {
 		if again := encode(t, item); again != nil && !bytes.Equal(again, data) {
 			t.Errorf("%x is encoded as %x", data, again)
 		}
-		_, _ = item.Uint64()
-		_, _ = item.Big()
+		m := rlp.Members{Items: []rlp.Item{item}}
+		m.Uint64(0)
+		m.Big(0)
 	})
 }
 
@@ -136,12 +152,12 @@ func encode(t *testing.T, item rlp.Item) []byte {
 	if !item.List {
 		return rlp.AppendString(nil, item.Content)
 	}
-	items, err := item.Split()
+	m, err := item.Split()
 	if err != nil {
 		return nil
 	}
 	var content []byte
-	for _, inner := range items {
+	for _, inner := range m.Items {
 		raw := encode(t, inner)
 		if raw == nil {
 			return nil
