@@ -1,14 +1,19 @@
 package receipt
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 )
 
 const privateKeyBlock = "PRIVATE KEY" // the PEM label of PKCS#8 (RFC 7468 section 10)
@@ -99,4 +104,186 @@ func parsePublic(text string) (ed25519.PublicKey, error) {
 		return nil, malformed("public key is not the base64 SPKI DER of an Ed25519 key")
 	}
 	return ed25519.PublicKey(der[len(spkiPrefix):]), nil
+}
+
+// KeyDocument is what /.well-known/receipt-signing-key.json serves: the key that
+// signs now, at the top, and all keys with their states.
+type KeyDocument struct {
+	Algorithm        string `json:"algorithm"`        // always Algorithm
+	KeyID            string `json:"keyId"`            // of the active key
+	PublicKey        string `json:"publicKey"`        // of the active key: SPKI DER, base64
+	PublicKeyFormat  string `json:"publicKeyFormat"`  // always PublicKeyFormat
+	PayloadType      string `json:"payloadType"`      // always PayloadType
+	Canonicalization string `json:"canonicalization"` // always Canonicalization
+	Signing          string `json:"signing"`          // always Signing
+	Chain            string `json:"chain"`            // CAIP-2 id of the first chain served
+	Keys             []Key  `json:"keys"`             // the active key first
+}
+
+// PublicKeyFormat is how a key document encodes public keys.
+const PublicKeyFormat = "spki-der-base64"
+
+// Key is one public key and its state. The times are RFC 3339 and informational:
+// a receipt carries no time, so only Status decides.
+type Key struct {
+	KeyID      string `json:"keyId"`
+	PublicKey  string `json:"publicKey"` // SPKI DER, base64
+	Status     string `json:"status"`
+	ValidFrom  string `json:"validFrom,omitempty"`
+	ValidUntil string `json:"validUntil,omitempty"`
+	RevokedAt  string `json:"revokedAt,omitempty"`
+}
+
+// States of a key.
+const (
+	KeyActive  = "active"  // signs now
+	KeyNext    = "next"    // published ahead, will sign; accepted, because documents are cached
+	KeyRetired = "retired" // signs no more; its receipts stay valid for ever
+	KeyRevoked = "revoked" // withdrawn; nothing that it signed is valid
+)
+
+// NewKeyDocument makes the document of an active key and of others, which
+// ParseKeys reads. A key that is both is active; one that is revoked is refused.
+func NewKeyDocument(active *SigningKey, chain string, others ...Key) (KeyDocument, error) {
+	first := Key{
+		KeyID: active.id, Status: KeyActive,
+		PublicKey: base64.StdEncoding.EncodeToString(marshalPublic(active.Public())),
+	}
+	keys := []Key{first}
+	for _, other := range others {
+		switch {
+		case other.KeyID != first.KeyID:
+			keys = append(keys, other)
+		case other.Status == KeyRevoked:
+			return KeyDocument{}, fmt.Errorf("%w: the signing key %s is listed as revoked", ErrRevokedKey, active.id)
+		default:
+			keys[0].ValidFrom = other.ValidFrom
+		}
+	}
+	doc := KeyDocument{
+		Algorithm: Algorithm, KeyID: first.KeyID, PublicKey: first.PublicKey, PublicKeyFormat: PublicKeyFormat,
+		PayloadType: PayloadType, Canonicalization: Canonicalization, Signing: Signing, Chain: chain, Keys: keys,
+	}
+	return doc, doc.validate()
+}
+
+// ParseKeyDocument reads a key document. Members that it does not know are left
+// aside, so that documents may grow; everything it knows must be right.
+func ParseKeyDocument(data []byte) (KeyDocument, error) {
+	var doc KeyDocument
+	if err := strictjson.Unmarshal(data, &doc, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
+		return KeyDocument{}, malformed("key document: %v", err)
+	}
+	return doc, doc.validate()
+}
+
+// Find returns the key with an id. ErrUnknownKey when there is none, ErrRevokedKey
+// when it must not be trusted any more.
+func (d KeyDocument) Find(id string) (Key, ed25519.PublicKey, error) {
+	for _, key := range d.Keys {
+		if key.KeyID != id {
+			continue
+		}
+		if key.Status == KeyRevoked {
+			return key, nil, fmt.Errorf("%w: %s", ErrRevokedKey, id)
+		}
+		public, err := key.public()
+		return key, public, err
+	}
+	return Key{}, nil, fmt.Errorf("%w: %s", ErrUnknownKey, id)
+}
+
+// ParseKeys reads the keys that do not sign, as RECEIPT_RETIRED_KEYS_FILE has
+// them: a JSON list of keys, or a whole key document of former times. A key that
+// was active then, and one of a list without a status, is retired. A keyId may be
+// left out of a list.
+func ParseKeys(data []byte) ([]Key, error) {
+	var keys []Key
+	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '[' {
+		if err := strictjson.Unmarshal(data, &keys, strictjson.Rules{AllowNull: true}); err != nil {
+			return nil, malformed("key list: %v", err)
+		}
+	} else {
+		doc, err := ParseKeyDocument(data)
+		if err != nil {
+			return nil, err
+		}
+		keys = doc.Keys
+	}
+	for i := range keys {
+		key := &keys[i]
+		if key.Status == KeyActive || key.Status == "" {
+			key.Status = KeyRetired
+		}
+		if public, err := parsePublic(key.PublicKey); err == nil && key.KeyID == "" {
+			key.KeyID = KeyID(public)
+		}
+	}
+	return keys, validateKeys(keys)
+}
+
+func (d KeyDocument) validate() error {
+	for _, member := range []struct{ name, is, must string }{
+		{"algorithm", d.Algorithm, Algorithm},
+		{"publicKeyFormat", d.PublicKeyFormat, PublicKeyFormat},
+		{"payloadType", d.PayloadType, PayloadType},
+		{"canonicalization", d.Canonicalization, Canonicalization},
+		{"signing", d.Signing, Signing},
+	} {
+		if member.is != member.must {
+			return malformed("key document: %s is not %s", member.name, member.must)
+		}
+	}
+	if !chainID(d.Chain) {
+		return malformed("key document: chain is not a CAIP-2 id of namespace eip155")
+	}
+	active := 0
+	for _, key := range d.Keys {
+		if key.Status != KeyActive {
+			continue
+		}
+		if active++; key.KeyID != d.KeyID || key.PublicKey != d.PublicKey {
+			return malformed("key document: the active key is not the one at the top")
+		}
+	}
+	if active != 1 {
+		return malformed("key document: %d active keys, not one", active)
+	}
+	return validateKeys(d.Keys)
+}
+
+func validateKeys(keys []Key) error {
+	seen := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		if _, err := key.public(); err != nil {
+			return err
+		}
+		if seen[key.KeyID] {
+			return malformed("key %s is listed twice", key.KeyID)
+		}
+		seen[key.KeyID] = true
+	}
+	return nil
+}
+
+// public checks a key and returns what it holds.
+func (k Key) public() (ed25519.PublicKey, error) {
+	public, err := parsePublic(k.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	if k.KeyID != KeyID(public) {
+		return nil, malformed("keyId is not the SHA-256 of the public key")
+	}
+	switch k.Status {
+	case KeyActive, KeyNext, KeyRetired, KeyRevoked:
+	default:
+		return nil, malformed("key %s has no known status", k.KeyID)
+	}
+	for _, moment := range []string{k.ValidFrom, k.ValidUntil, k.RevokedAt} {
+		if _, err := time.Parse(time.RFC3339, moment); moment != "" && err != nil {
+			return nil, malformed("key %s has a time that is not RFC 3339", k.KeyID)
+		}
+	}
+	return public, nil
 }

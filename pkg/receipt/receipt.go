@@ -1,5 +1,34 @@
 package receipt
 
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Why a receipt or a key is not accepted; compare with errors.Is.
+var (
+	// ErrMalformed is a document that the format does not allow.
+	ErrMalformed = errors.New("malformed")
+	// ErrUnknownKey is a signature by a key that the key document does not list.
+	ErrUnknownKey = errors.New("unknown key")
+	// ErrRevokedKey is a signature by a key that its owner has withdrawn.
+	ErrRevokedKey = errors.New("revoked key")
+	// ErrSignature is a signature that does not match the receipt.
+	ErrSignature = errors.New("signature does not match")
+	// ErrProof is a proof that does not lead to the receipt's block hash, or a
+	// receipt that differs from its proof.
+	ErrProof = errors.New("proof does not hold")
+)
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+}
+
 // Receipt is the evidence about one finalized transaction: what was requested, what
 // was found and how it was checked. It is what a signature covers.
 //
@@ -100,4 +129,241 @@ type Outcome struct {
 type Finality struct {
 	Tag string `json:"tag"` // always TagFinalized
 	Met bool   `json:"met"` // always true
+}
+
+// Check is one thing that was checked. A receipt exists only when all of them
+// pass.
+type Check struct {
+	Name   string `json:"name"`
+	Method string `json:"method"`
+	Result string `json:"result"` // always Pass
+}
+
+// Pass is the only result in a receipt.
+const Pass = "pass"
+
+// Names of the checks, in their fixed order.
+const (
+	CheckCanonicalBlock   = "canonicalBlock"   // the block at this height, by number and by hash
+	CheckTransactionHash  = "transactionHash"  // recomputed from the transaction
+	CheckSender           = "sender"           // by MethodSecp256k1 or MethodPreimage
+	CheckTransactionsRoot = "transactionsRoot" // rebuilt from all transactions of the block
+	CheckReceiptsRoot     = "receiptsRoot"     // rebuilt from all receipts of the block
+	CheckHeaderHash       = "headerHash"       // recomputed from the header
+	CheckStatus           = "status"
+	CheckFrom             = "from"
+	CheckTo               = "to"
+	CheckSelector         = "selector"
+	CheckMinConfirmations = "minConfirmations"
+)
+
+// Methods of the checks.
+const (
+	MethodBlock     = "block"     // comparison of block identities
+	MethodKeccak256 = "keccak256" // hash of the encoding
+	MethodSecp256k1 = "secp256k1" // sender recovered from the signature
+	// MethodPreimage is a sender that the transaction hash itself commits to, or
+	// that its type fixes: deposits and other types without a signature.
+	MethodPreimage    = "preimage"
+	MethodMPT         = "mpt"         // root of a Merkle Patricia trie
+	MethodExpectation = "expectation" // comparison with the caller's expectation
+)
+
+// ChecksFor lists the checks of a receipt: the six of the block, then one for
+// each expectation. senderMethod is MethodSecp256k1 or MethodPreimage.
+func ChecksFor(senderMethod string, e Expectations) []Check {
+	checks := []Check{
+		{CheckCanonicalBlock, MethodBlock, Pass},
+		{CheckTransactionHash, MethodKeccak256, Pass},
+		{CheckSender, senderMethod, Pass},
+		{CheckTransactionsRoot, MethodMPT, Pass},
+		{CheckReceiptsRoot, MethodMPT, Pass},
+		{CheckHeaderHash, MethodKeccak256, Pass},
+	}
+	for _, expectation := range []struct {
+		name  string
+		given bool
+	}{
+		{CheckStatus, e.Status != ""},
+		{CheckFrom, e.From != ""},
+		{CheckTo, e.To != ""},
+		{CheckSelector, e.Selector != ""},
+		{CheckMinConfirmations, e.MinConfirmations != 0},
+	} {
+		if expectation.given {
+			checks = append(checks, Check{expectation.name, MethodExpectation, Pass})
+		}
+	}
+	return checks
+}
+
+// maxName bounds the name of a chain, a segment of a URL path.
+const maxName = 64
+
+// validate reports whether the receipt is one that may exist: every member in its
+// one spelling, and nothing in it that contradicts another.
+func (r Receipt) validate() error {
+	for _, fault := range []struct {
+		what string
+		ok   bool
+	}{
+		{"type", r.Type == Type},
+		{"version", r.Version == Version},
+		{"verdict", r.Verdict == Verdict},
+		{"chain.id", chainID(r.Chain.ID)},
+		{"chain.name", chainName(r.Chain.Name)},
+		{"finality", r.Finality == Finality{Tag: TagFinalized, Met: true}},
+		{"checks", r.checksInOrder()},
+		{"request.transactionHash", r.Request.TransactionHash == r.Transaction.Hash},
+	} {
+		if !fault.ok {
+			return malformed("%s is not as the format has it", fault.what)
+		}
+	}
+	for _, m := range r.members() {
+		if !m.ok {
+			return malformed("%s is not in its one spelling", m.field)
+		}
+	}
+	if err := r.consistent(); err != nil {
+		return err
+	}
+	return r.expectationsHold()
+}
+
+// checksInOrder reports whether the checks are those that follow from the expectations.
+func (r Receipt) checksInOrder() bool {
+	return slices.ContainsFunc([]string{MethodSecp256k1, MethodPreimage}, func(method string) bool {
+		return slices.Equal(r.Checks, ChecksFor(method, r.Request.Expectations))
+	})
+}
+
+// member is a member of the transaction, the block or the outcome.
+type member struct {
+	field string // path in the receipt, such as transaction.from
+	value string // "null" where there is none
+	ok    bool   // whether it is in its one spelling
+}
+
+func (r Receipt) members() []member {
+	t, b, o := r.Transaction, r.Block, r.Outcome
+	return []member{
+		{"transaction.hash", t.Hash, lowerHex(t.Hash, 32)},
+		{"transaction.type", t.Type, transactionType(t.Type)},
+		{"transaction.index", t.Index, quantity(t.Index, 64)},
+		{"transaction.from", t.From, lowerHex(t.From, 20)},
+		{"transaction.to", orNull(t.To), t.To == nil || lowerHex(*t.To, 20)},
+		{"transaction.contractAddress", orNull(t.ContractAddress), t.ContractAddress == nil || lowerHex(*t.ContractAddress, 20)},
+		{"transaction.selector", orNull(t.Selector), t.Selector == nil || lowerHex(*t.Selector, 4)},
+		{"transaction.valueWei", t.ValueWei, quantity(t.ValueWei, 256)},
+		{"transaction.nonce", orNull(t.Nonce), t.Nonce == nil || quantity(*t.Nonce, 64)},
+		{"block.number", b.Number, quantity(b.Number, 64)},
+		{"block.hash", b.Hash, lowerHex(b.Hash, 32)},
+		{"block.parentHash", b.ParentHash, lowerHex(b.ParentHash, 32)},
+		{"block.timestamp", b.Timestamp, quantity(b.Timestamp, 64)},
+		{"block.transactionsRoot", b.TransactionsRoot, lowerHex(b.TransactionsRoot, 32)},
+		{"block.receiptsRoot", b.ReceiptsRoot, lowerHex(b.ReceiptsRoot, 32)},
+		{"outcome.status", orNull(o.Status), o.Status == nil || *o.Status == StatusSuccess || *o.Status == StatusReverted},
+		{"outcome.gasUsed", o.GasUsed, quantity(o.GasUsed, 64)},
+		{"outcome.cumulativeGasUsed", o.CumulativeGasUsed, quantity(o.CumulativeGasUsed, 64)},
+		{"outcome.logs", o.Logs, quantity(o.Logs, 64)},
+	}
+}
+
+// consistent reports whether the facts can all be true of one transaction.
+func (r Receipt) consistent() error {
+	t, o := r.Transaction, r.Outcome
+	creation := t.To == nil
+	switch {
+	case creation && t.Selector != nil:
+		return malformed("a contract creation has no selector")
+	case t.ContractAddress != nil && (!creation || o.Status == nil || *o.Status != StatusSuccess || t.Nonce == nil):
+		return malformed("only a successful creation with a nonce has a contract address")
+	case more(o.GasUsed, o.CumulativeGasUsed):
+		return malformed("gasUsed is above cumulativeGasUsed")
+	case t.Index == "0" && o.GasUsed != o.CumulativeGasUsed:
+		return malformed("the first transaction's gasUsed is not its cumulativeGasUsed")
+	}
+	return nil
+}
+
+// expectationsHold reports whether every expectation is right in its spelling and
+// holds for the receipt's facts. minConfirmations is judged by the signer alone: a
+// receipt carries no head.
+func (r Receipt) expectationsHold() error {
+	e := r.Request.Expectations
+	for _, expectation := range []struct {
+		name     string
+		expected string
+		found    *string
+	}{
+		{CheckStatus, e.Status, r.Outcome.Status},
+		{CheckFrom, e.From, &r.Transaction.From},
+		{CheckTo, e.To, r.Transaction.To},
+		{CheckSelector, e.Selector, r.Transaction.Selector},
+	} {
+		if expectation.expected != "" && (expectation.found == nil || *expectation.found != expectation.expected) {
+			return malformed("the expectation %s does not hold", expectation.name)
+		}
+	}
+	if e.MinConfirmations < 0 || e.MinConfirmations > MaxConfirmations {
+		return malformed("minConfirmations is not from 1 to %d", MaxConfirmations)
+	}
+	return nil
+}
+
+func chainID(text string) bool {
+	reference, ok := strings.CutPrefix(text, "eip155:")
+	return ok && quantity(reference, 64) && reference != "0"
+}
+
+func chainName(text string) bool {
+	return text != "" && len(text) <= maxName && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// lowerHex reports whether text is 0x and lower-case hexadecimal digits for size bytes.
+func lowerHex(text string, size int) bool {
+	var data Hex
+	return data.UnmarshalText([]byte(text)) == nil && len(data) == size
+}
+
+// quantity reports whether text is a decimal number without a sign or leading
+// zeros that fits into so many bits.
+func quantity(text string, bits int) bool {
+	const most = 78 // digits of 2^256
+	if len(text) > most {
+		return false
+	}
+	n, ok := new(big.Int).SetString(text, 10)
+	return ok && n.Sign() >= 0 && n.BitLen() <= bits && n.String() == text
+}
+
+// more compares two quantities.
+func more(a, b string) bool {
+	return len(a) > len(b) || len(a) == len(b) && a > b
+}
+
+// transactionType reports whether text is an EIP-2718 type, 0x0 to 0x7f, without
+// leading zeros.
+func transactionType(text string) bool {
+	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 7)
+	return err == nil && text == typeText(byte(n))
+}
+
+func typeText(kind byte) string { return "0x" + strconv.FormatUint(uint64(kind), 16) }
+
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
+
+func orNull(text *string) string {
+	if text == nil {
+		return "null"
+	}
+	return *text
+}
+
+// decodeBase64 reads base64 with padding (RFC 4648 section 4) in its one spelling.
+// Go's decoder passes over line ends, strict or not.
+func decodeBase64(text string) (data []byte, ok bool) {
+	data, err := base64.StdEncoding.Strict().DecodeString(text)
+	return data, err == nil && base64.StdEncoding.EncodeToString(data) == text
 }

@@ -5,8 +5,13 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Names that a signature and a key document carry.
@@ -78,11 +83,7 @@ func Sign(key *SigningKey, r Receipt, proof *Proof) (Response, error) {
 // PAE is what is signed: DSSE's pre-authentication encoding, which binds the
 // type of a document to its bytes.
 func PAE(payloadType string, body []byte) []byte {
-	var b bytes.Buffer
-	b.Grow(len("DSSEv1") + len(payloadType) + len(body) + 24)
-	b.WriteString("DSSEv1 " + strconv.Itoa(len(payloadType)) + " " + payloadType + " " + strconv.Itoa(len(body)) + " ")
-	b.Write(body)
-	return b.Bytes()
+	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadType), payloadType, len(body), body)
 }
 
 // JSON returns the answer as application/json, with the receipt's canonical bytes
@@ -106,4 +107,55 @@ func (r Response) Envelope() (Envelope, error) {
 		Payload:     r.Receipt,
 		Signatures:  []EnvelopeSignature{{KeyID: r.Signature.KeyID, Sig: value}},
 	}, nil
+}
+
+// Canonical returns the bytes that are signed: the receipt as RFC 8785 (JCS) has
+// it. A receipt that the format does not allow is refused (ErrMalformed).
+func Canonical(r Receipt) ([]byte, error) {
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode receipt: %w", err)
+	}
+	return Canonicalize(text)
+}
+
+// maxDepth bounds nesting; a receipt nests four deep.
+const maxDepth = 16
+
+// Canonicalize brings a JSON document into its one canonical form (RFC 8785),
+// whatever its white space, order of members and escapes. It accepts the part
+// of JSON where every tool agrees on that form: printable ASCII text, integers
+// from 0 to 2^53-1 written as such, no member twice. All else is ErrMalformed.
+func Canonicalize(data []byte) ([]byte, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(data))
+	for done := false; !done; done = d.StackDepth() == 0 {
+		token, err := d.ReadToken()
+		switch {
+		case err != nil:
+			return nil, malformed("not JSON: %v", err)
+		case token.Kind() == '"' && strings.ContainsFunc(token.String(), func(char rune) bool { return char < ' ' || char > '~' }):
+			return nil, malformed("text is not printable ASCII")
+		case token.Kind() == '0' && !safeInteger(token.String()):
+			return nil, malformed("number is not an integer from 0 to 2^53-1")
+		case d.StackDepth() > maxDepth:
+			return nil, malformed("nests deeper than %d", maxDepth)
+		}
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, malformed("something follows the JSON value")
+	}
+	value := jsontext.Value(bytes.Clone(data))
+	if err := value.Canonicalize(); err != nil {
+		return nil, malformed("not JSON: %v", err)
+	}
+	return value, nil
+}
+
+// safeInteger reports whether every JSON tool keeps a number exactly.
+func safeInteger(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 53)
+	return err == nil
 }

@@ -1,7 +1,13 @@
 package receipt
 
 import (
+	"bytes"
 	"crypto/ed25519"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 )
 
 // Result is what is known after a verification.
@@ -53,4 +59,129 @@ func (d Document) VerifySignature(keys KeyDocument) (Key, error) {
 		return key, ErrSignature
 	}
 	return key, nil
+}
+
+// MaxSize bounds a signed receipt in bytes. A proof holds the transaction's whole
+// input and all its logs; most have a few kilobytes, but gas is their only limit.
+const MaxSize = 16 << 20
+
+// Document is a signed receipt as it came, read but not yet verified.
+type Document struct {
+	Receipt   Receipt
+	Body      []byte // the canonical bytes of Receipt
+	Signature Signature
+	Proof     *Proof // nil when none came with it, as in a DSSE envelope
+}
+
+// Parse reads a signed receipt in either presentation, the plain answer or the
+// DSSE envelope, without verifying it. White space and the order of members do
+// not matter; everything else that Sign would not have written is ErrMalformed.
+func Parse(data []byte) (Document, error) {
+	if len(data) > MaxSize {
+		return Document{}, malformed("more than %d bytes", MaxSize)
+	}
+	var either struct {
+		Receipt     jsontext.Value `json:"receipt"`
+		Signature   jsontext.Value `json:"signature"`
+		Proof       jsontext.Value `json:"proof"`
+		PayloadType *string        `json:"payloadType"`
+		Payload     *string        `json:"payload"`
+		Signatures  jsontext.Value `json:"signatures"`
+	}
+	if err := strictjson.Unmarshal(data, &either, strictjson.Rules{AllowNull: true}); err != nil {
+		return Document{}, malformed("%v", err)
+	}
+	plain := either.Receipt != nil && either.Signature != nil
+	envelope := either.PayloadType != nil && either.Payload != nil && either.Signatures != nil
+	rest := either.PayloadType != nil || either.Payload != nil || either.Signatures != nil
+	switch {
+	case plain && !rest:
+		return parsePlain(either.Receipt, either.Signature, either.Proof)
+	case envelope && either.Receipt == nil && either.Signature == nil && either.Proof == nil:
+		return parseEnvelope(*either.PayloadType, *either.Payload, either.Signatures)
+	default:
+		return Document{}, malformed("neither {receipt, signature, proof} nor a DSSE envelope")
+	}
+}
+
+func parsePlain(body, signature, proof jsontext.Value) (doc Document, err error) {
+	if doc.Receipt, doc.Body, err = parseReceipt(body); err != nil {
+		return Document{}, err
+	}
+	if err = strictjson.Unmarshal(signature, &doc.Signature, strictjson.Rules{}); err != nil {
+		return Document{}, malformed("signature: %v", err)
+	}
+	if proof != nil {
+		doc.Proof = new(Proof)
+		if err = strictjson.Unmarshal(proof, doc.Proof, strictjson.Rules{}); err != nil {
+			return Document{}, malformed("proof: %v", err)
+		}
+	}
+	return doc, doc.Signature.validate()
+}
+
+func parseEnvelope(payloadType, payload string, signatures jsontext.Value) (doc Document, err error) {
+	var list []struct {
+		KeyID string `json:"keyid"`
+		Sig   string `json:"sig"`
+	}
+	if err = strictjson.Unmarshal(signatures, &list, strictjson.Rules{}); err != nil {
+		return Document{}, malformed("signatures: %v", err)
+	}
+	if len(list) != 1 {
+		return Document{}, malformed("%d signatures, not one", len(list))
+	}
+	body, ok := decodeBase64(payload)
+	if !ok {
+		return Document{}, malformed("payload is not base64")
+	}
+	if doc.Receipt, doc.Body, err = parseReceipt(body); err != nil {
+		return Document{}, err
+	}
+	if !bytes.Equal(doc.Body, body) {
+		return Document{}, malformed("payload is not canonical")
+	}
+	doc.Signature = Signature{Algorithm: Algorithm, KeyID: list[0].KeyID, PayloadType: payloadType, Value: list[0].Sig}
+	return doc, doc.Signature.validate()
+}
+
+// parseReceipt reads the receipt itself. Its canonical bytes are those of the
+// struct too: no member is unknown, missing or null where it must not be.
+func parseReceipt(data []byte) (r Receipt, body []byte, err error) {
+	if body, err = Canonicalize(data); err != nil {
+		return Receipt{}, nil, err
+	}
+	if err = strictjson.Unmarshal(body, &r, strictjson.Rules{AllowNull: true}); err != nil {
+		return Receipt{}, nil, malformed("receipt: %v", err)
+	}
+	again, err := Canonical(r)
+	if err != nil {
+		return Receipt{}, nil, err
+	}
+	if !bytes.Equal(again, body) {
+		return Receipt{}, nil, malformed("receipt: members are missing or null")
+	}
+	return r, body, nil
+}
+
+func (s Signature) validate() error {
+	digest, sha := strings.CutPrefix(s.KeyID, "sha256:")
+	switch {
+	case s.Algorithm != Algorithm:
+		return malformed("the algorithm is not %s", Algorithm)
+	case s.PayloadType != PayloadType:
+		return malformed("the payload type is not %s", PayloadType)
+	case !sha || !lowerHex("0x"+digest, 32):
+		return malformed("the key id is not sha256: and 64 hexadecimal digits")
+	}
+	_, err := s.bytes()
+	return err
+}
+
+func (s Signature) bytes() ([]byte, error) {
+	value, ok := decodeBase64(s.Value)
+	if !ok || len(value) != ed25519.SignatureSize {
+		return nil, malformed("the signature is not base64 of %d bytes", ed25519.SignatureSize)
+	}
+	return value, nil
 }

@@ -17,7 +17,7 @@ var errAbsent = errors.New("the trie does not hold the key")
 // D) with this root holds under key. nodes are the encoded nodes on the way from the
 // root to the value, in that order; those below 32 bytes stand inside their parent
 // and are not listed. Proofs of absence are not accepted, nor are nodes off the path.
-func VerifyTrie(root Hash, key []byte, nodes [][]byte) ([]byte, error) {
+func VerifyTrie[N ~[]byte](root Hash, key []byte, nodes []N) ([]byte, error) {
 	value, err := walk(root, nibbles(key), nodes)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTrieProof, err)
@@ -26,7 +26,7 @@ func VerifyTrie(root Hash, key []byte, nodes [][]byte) ([]byte, error) {
 }
 
 // walk goes from node to node. path and nodes are what is left of them.
-func walk(root Hash, path []byte, nodes [][]byte) ([]byte, error) {
+func walk[N ~[]byte](root Hash, path []byte, nodes []N) ([]byte, error) {
 	child := rlp.Item{Content: root[:]}
 	for found := false; !found; {
 		raw := child.Raw // a node that stands inside its parent
