@@ -1,15 +1,21 @@
 // Command receipt checks signed receipts offline and makes the keys that sign
-// them. See `receipt --help`.
+// them. See `receipt --help`. What makes a receipt valid is package receipt's; this
+// one reads files and addresses, bounded, and puts the result into plain words.
 package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
-
-	"github.com/pforte/pforte/pkg/receipt/cmd/receipt/internal/app"
+	"unicode"
 )
 
 // version is set by the linker in released builds.
@@ -20,7 +26,141 @@ func main() {
 		version = info.Main.Version // of `go install module@version`
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := app.Run(ctx, os.Args[1:], app.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version)
+	code := execute(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, version)
 	stop()
 	os.Exit(code)
+}
+
+// Exit codes, as the help lists them.
+const (
+	exitValid   = 0 // or done
+	exitInvalid = 1
+	exitUsage   = 2
+	exitNoKey   = 3
+	exitIO      = 4
+)
+
+const help = `receipt checks signed receipts about blockchain transactions, offline.
+
+  receipt verify FILE [--key FILE|URL] [--json] [--require-proof]
+        check the signature and the proof, and say what is proven and what is
+        only attested by the signer
+  receipt inspect FILE
+        print a receipt without checking anything
+  receipt keygen [--out FILE]
+        make a signing key (PKCS#8 PEM); a FILE is made for its owner alone and
+        never overwritten
+  receipt pubkey FILE [--chain ID]
+        print the key document of a signing key
+  receipt --version
+
+FILE - is the standard input. A receipt may be the plain answer of a verifier
+or a DSSE envelope. A key is a key document: a file, or the address of one; of an
+address without a path, /.well-known/receipt-signing-key.json. An address must be
+https, or http on this machine.
+
+Exit codes
+  0  valid, or done
+  1  not valid: malformed, not signed by a good key of the document, changed, a
+     proof that does not hold, or --require-proof and there is none
+  2  the command was not understood
+  3  the key cannot be had: none given, not reachable, not a key document. The
+     proof was looked at nonetheless.
+  4  a file cannot be read or written
+`
+
+// streams are what a process reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// exitError is an error with the exit code that it leads to, where that is not exitIO.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e exitError) Error() string { return e.err.Error() }
+
+// errPrinted marks a failure that the output has explained already.
+var errPrinted = errors.New("already printed")
+
+// execute runs one command and returns the exit code. The version is what --version
+// prints.
+func execute(ctx context.Context, args []string, s streams, version string) int {
+	err := dispatch(ctx, args, s, version)
+	if err == nil {
+		return exitValid
+	}
+	var failed exitError
+	if !errors.As(err, &failed) {
+		failed = exitError{exitIO, err}
+	}
+	if !errors.Is(failed.err, errPrinted) {
+		_, _ = fmt.Fprintln(s.err, "receipt:", printable(failed.Error()))
+	}
+	return failed.code
+}
+
+func dispatch(ctx context.Context, args []string, s streams, version string) error {
+	if len(args) == 0 {
+		_, _ = io.WriteString(s.err, help)
+		return exitError{exitUsage, errPrinted}
+	}
+	switch command, rest := args[0], args[1:]; command {
+	case "verify":
+		return verify(ctx, rest, s)
+	case "inspect":
+		return inspect(rest, s)
+	case "keygen":
+		return keygen(rest, s)
+	case "pubkey":
+		return pubkey(rest, s)
+	case "help", "-h", "-help", "--help":
+		_, err := io.WriteString(s.out, help)
+		return err
+	case "version", "-version", "--version":
+		_, err := fmt.Fprintln(s.out, "receipt", version)
+		return err
+	default:
+		return exitError{exitUsage, fmt.Errorf("no command %q; see receipt --help", command)}
+	}
+}
+
+// parse reads flags before, between and after the positional arguments, of which
+// there must be so many.
+func parse(flags *flag.FlagSet, args []string, positionals int) ([]string, error) {
+	flags.SetOutput(io.Discard)
+	var found []string
+	for len(args) > 0 {
+		if err := flags.Parse(args); err != nil {
+			return nil, exitError{exitUsage, fmt.Errorf("%s: %w; see receipt --help", flags.Name(), err)}
+		}
+		if args = flags.Args(); len(args) > 0 {
+			found, args = append(found, args[0]), args[1:]
+		}
+	}
+	if len(found) != positionals {
+		return nil, exitError{exitUsage, fmt.Errorf("%s: %d arguments, not %d; see receipt --help", flags.Name(), len(found), positionals)}
+	}
+	return found, nil
+}
+
+// writeJSON writes a value as indented JSON.
+func writeJSON(out io.Writer, value any, indent string) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", indent)
+	return e.Encode(value)
+}
+
+// printable keeps a hostile document from writing to the terminal through the
+// name of a member that an error quotes.
+func printable(text string) string {
+	return strings.Map(func(char rune) rune {
+		if !unicode.IsPrint(char) && char != '\n' {
+			return '?'
+		}
+		return char
+	}, text)
 }

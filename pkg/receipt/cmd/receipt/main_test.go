@@ -1,4 +1,4 @@
-package app_test
+package main
 
 import (
 	"bytes"
@@ -14,16 +14,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/pkg/receipt"
-	"github.com/pforte/pforte/pkg/receipt/cmd/receipt/internal/app"
 )
 
-const vectors = "../../../../testdata/vectors/base/"
+const vectors = "../../testdata/vectors/base/"
 
 // run runs one command with text on its standard input.
 func run(t *testing.T, in string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = app.Run(t.Context(), args, app.Streams{In: strings.NewReader(in), Out: &stdout, Err: &stderr}, "v1.2.3")
+	code = execute(t.Context(), args, streams{strings.NewReader(in), &stdout, &stderr}, "v1.2.3")
 	return code, stdout.String(), stderr.String()
 }
 
@@ -137,7 +136,7 @@ func TestVerifyReportsWhatIsProvenAndWhatIsOnlyAttested(t *testing.T) {
 	}
 }
 
-// go test ./cmd/receipt/internal/app -run TestTheDocumentedOutput -update
+// go test ./cmd/receipt -run TestTheDocumentedOutput -update
 var update = flag.Bool("update", false, "write the documented output anew")
 
 // deploy/docs/receipts.md shows how this output begins.

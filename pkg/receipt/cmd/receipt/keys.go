@@ -1,10 +1,12 @@
-package app
+package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,6 +16,71 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt"
 )
+
+// keygen makes a signing key: on the standard output, or in a file that only its
+// owner can read and that was not there before.
+func keygen(args []string, s streams) error {
+	flags := flag.NewFlagSet("keygen", flag.ContinueOnError)
+	path := flags.String("out", "", "")
+	if _, err := parse(flags, args, 0); err != nil {
+		return err
+	}
+	key, err := receipt.GenerateKey()
+	if err != nil {
+		return err
+	}
+	text, err := key.PEM()
+	if err != nil {
+		return err
+	}
+	if *path == "" {
+		_, err = s.out.Write(text)
+		return err
+	}
+	if err := writeNew(*path, text); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.out, key.ID())
+	return err
+}
+
+func writeNew(path string, text []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the user names it
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already and will not be overwritten", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync() // a key that signed and was then lost cannot be made again
+	}
+	return errors.Join(err, file.Close())
+}
+
+// pubkey prints the key document of a signing key.
+func pubkey(args []string, s streams) error {
+	flags := flag.NewFlagSet("pubkey", flag.ContinueOnError)
+	chain := flags.String("chain", "eip155:8453", "")
+	files, err := parse(flags, args, 1)
+	if err != nil {
+		return err
+	}
+	text, err := readFile(files[0], s.in, maxKeySize)
+	if err != nil {
+		return err
+	}
+	key, err := receipt.ParseSigningKey(text)
+	if err != nil {
+		return exitError{exitInvalid, fmt.Errorf("%s: %w", files[0], err)}
+	}
+	doc, err := receipt.NewKeyDocument(key, *chain)
+	if err != nil {
+		return exitError{exitUsage, fmt.Errorf("pubkey: %w", err)}
+	}
+	return writeJSON(s.out, doc, " ")
+}
 
 // Bounds of what is read from outside.
 const (
@@ -30,14 +97,14 @@ func readFile(path string, in io.Reader, most int64) ([]byte, error) {
 	if path != "-" {
 		file, err := os.Open(path) //nolint:gosec // the user names it
 		if err != nil {
-			return nil, exitError{exitIO, err}
+			return nil, err
 		}
 		defer func() { _ = file.Close() }()
 		in = file
 	}
 	data, err := readBounded(in, most)
 	if err != nil {
-		return nil, exitError{exitIO, fmt.Errorf("%s: %w", path, err)}
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return data, nil
 }
@@ -53,9 +120,11 @@ func readBounded(in io.Reader, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// keyDocument gets a key document from a file or an address. Every failure leads
-// to exitNoKey.
+// keyDocument gets a key document from a file or an address.
 func keyDocument(ctx context.Context, from string, in io.Reader) (receipt.KeyDocument, error) {
+	if from == "" {
+		return receipt.KeyDocument{}, errors.New("no key given (--key), so the signature is not checked")
+	}
 	var data []byte
 	var err error
 	if strings.Contains(from, "://") {
@@ -64,11 +133,11 @@ func keyDocument(ctx context.Context, from string, in io.Reader) (receipt.KeyDoc
 		data, err = readFile(from, in, maxKeySize)
 	}
 	if err != nil {
-		return receipt.KeyDocument{}, exitError{exitNoKey, fmt.Errorf("key document: %w", err)}
+		return receipt.KeyDocument{}, fmt.Errorf("key document: %w", err)
 	}
 	doc, err := receipt.ParseKeyDocument(data)
 	if err != nil {
-		return receipt.KeyDocument{}, exitError{exitNoKey, fmt.Errorf("%s: %w", from, err)}
+		return receipt.KeyDocument{}, fmt.Errorf("%s: %w", from, err)
 	}
 	return doc, nil
 }

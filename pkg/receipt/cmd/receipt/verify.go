@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/pforte/pforte/pkg/receipt"
+)
+
+// Words for how far a part of the check came.
+const (
+	stateValid      = "valid"
+	stateInvalid    = "not valid"
+	stateNotChecked = "not checked"
+	stateAbsent     = "absent"
+)
+
+// report is the outcome of verify, in the form of its JSON.
+type report struct {
+	Valid     bool               `json:"valid"`
+	Signature string             `json:"signature"` // valid, not valid, not checked
+	Proof     string             `json:"proof"`     // valid, not valid, absent, not checked
+	Error     string             `json:"error,omitempty"`
+	Receipt   *receipt.Receipt   `json:"receipt,omitempty"`
+	Key       *receipt.Key       `json:"key,omitempty"` // that made the signature
+	Proven    []receipt.Fact     `json:"proven"`
+	Attested  []receipt.Fact     `json:"attested"`
+	Transfers []receipt.Transfer `json:"transfers"` // ERC-20, from proven logs
+
+	code int
+}
+
+func verify(ctx context.Context, args []string, s streams) error {
+	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
+	from := flags.String("key", "", "")
+	asJSON := flags.Bool("json", false, "")
+	requireProof := flags.Bool("require-proof", false, "")
+	files, err := parse(flags, args, 1)
+	if err != nil {
+		return err
+	}
+	if files[0] == "-" && *from == "-" {
+		return exitError{exitUsage, errors.New("verify: receipt and key cannot both come from the standard input")}
+	}
+	data, err := readFile(files[0], s.in, receipt.MaxSize)
+	if err != nil {
+		return err
+	}
+	r := check(data, *requireProof, func() (receipt.KeyDocument, error) { return keyDocument(ctx, *from, s.in) })
+	if *asJSON {
+		err = writeJSON(s.out, r, "  ")
+	} else {
+		_, err = s.out.Write(r.text())
+	}
+	if err == nil && r.code != exitValid {
+		err = exitError{r.code, errPrinted}
+	}
+	return err
+}
+
+// check does all that can be done: without a key the proof is still looked at.
+func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, error)) report {
+	r := report{
+		Signature: stateNotChecked, Proof: stateNotChecked,
+		Proven: []receipt.Fact{}, Attested: []receipt.Fact{}, Transfers: []receipt.Transfer{},
+	}
+	doc, err := receipt.Parse(data)
+	if err != nil {
+		r.fail(exitInvalid, err)
+		return r
+	}
+	r.Receipt = &doc.Receipt
+	r.checkProof(doc, requireProof)
+	if trusted, err := keys(); err != nil {
+		r.fail(exitNoKey, err)
+	} else if key, err := doc.VerifySignature(trusted); err != nil {
+		r.Signature = stateInvalid
+		r.fail(exitInvalid, err)
+	} else {
+		r.Signature, r.Key = stateValid, &key
+	}
+	r.Valid = r.code == exitValid
+	return r
+}
+
+func (r *report) checkProof(doc receipt.Document, required bool) {
+	if doc.Proof == nil {
+		r.Proof, r.Attested = stateAbsent, receipt.Attested(doc.Receipt, nil)
+		if required {
+			r.fail(exitInvalid, errors.New("there is no proof"))
+		}
+		return
+	}
+	proven, logs, err := receipt.VerifyProof(doc.Receipt, *doc.Proof)
+	if err != nil {
+		r.Proof = stateInvalid
+		r.fail(exitInvalid, err)
+		return
+	}
+	r.Proof, r.Proven, r.Attested = stateValid, proven, receipt.Attested(doc.Receipt, proven)
+	for _, log := range logs {
+		if transfer, ok := log.Transfer(); ok {
+			r.Transfers = append(r.Transfers, transfer)
+		}
+	}
+}
+
+// fail keeps the first reason and the gravest code: an invalid receipt is
+// invalid, whether or not there is a key.
+func (r *report) fail(code int, err error) {
+	if r.code != exitInvalid {
+		r.code = code
+	}
+	if r.Error != "" {
+		r.Error += "; "
+	}
+	r.Error += err.Error()
+}
+
+// text is what was found, for people.
+func (r report) text() []byte {
+	var out bytes.Buffer
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&out, format+"\n", args...) }
+	table := func(facts []receipt.Fact) {
+		w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+		for _, fact := range facts {
+			_, _ = fmt.Fprintf(w, "  %s\t%s\t%s\n", fact.Field, fact.Value, fact.How)
+		}
+		_ = w.Flush() // into memory: cannot fail
+	}
+	switch r.code {
+	case exitInvalid:
+		line("NOT VALID: %s\n", printable(r.Error))
+	case exitNoKey:
+		line("NOT DECIDED: %s\n", printable(r.Error))
+	default:
+		line("VALID\n")
+	}
+	if r.Receipt != nil {
+		line("%s", claim(*r.Receipt))
+	}
+	by := ""
+	if r.Key != nil {
+		by = fmt.Sprintf(", by the %s key %s", r.Key.Status, r.Key.KeyID)
+	}
+	line("Signature: %s%s", r.Signature, by)
+	line("Proof:     %s", r.Proof)
+	if r.code == exitInvalid {
+		return out.Bytes()
+	}
+	if len(r.Proven) > 0 {
+		line("\nProven by the Merkle proof, whoever signed. It shows what the block with the hash\n" +
+			"block.hash holds; that this block is the chain's is attested below.")
+		table(r.Proven)
+	}
+	if len(r.Transfers) > 0 {
+		line("\nToken transfers in the proven logs (atomic units; worth what the token's contract is worth)")
+		for _, t := range r.Transfers {
+			line("  %s of token %s from %s to %s", t.Value, t.Token, t.From, t.To)
+		}
+	}
+	title := "Attested by the signer only; no proof within a block can show it"
+	switch {
+	case r.Signature != stateValid:
+		title = "Only claimed: the signature, which would attest it, is not checked"
+	case len(r.Proven) == 0:
+		title = "Attested by the signer only; without a proof, that is everything"
+	}
+	line("\n%s", title)
+	table(r.Attested)
+	return out.Bytes()
+}
+
+// claim is the receipt in one sentence.
+func claim(r receipt.Receipt) string {
+	outcome := "ended without a recorded status"
+	if status := r.Outcome.Status; status != nil && *status == receipt.StatusSuccess {
+		outcome = "succeeded"
+	} else if status != nil {
+		outcome = "was reverted"
+	}
+	return fmt.Sprintf("Claim:     transaction %s %s in block %s of %s (%s)",
+		r.Transaction.Hash, outcome, r.Block.Number, r.Chain.Name, r.Chain.ID)
+}
+
+// inspect prints a document without verifying it.
+func inspect(args []string, s streams) error {
+	files, err := parse(flag.NewFlagSet("inspect", flag.ContinueOnError), args, 1)
+	if err != nil {
+		return err
+	}
+	data, err := readFile(files[0], s.in, receipt.MaxSize)
+	if err != nil {
+		return err
+	}
+	doc, err := receipt.Parse(data)
+	if err != nil {
+		return exitError{exitInvalid, err}
+	}
+	if err := writeJSON(s.out, doc.Receipt, " "); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "\n%s\nSigned by: %s\nProof:     %s\nNothing of this has been checked; receipt verify does.\n",
+		claim(doc.Receipt), doc.Signature.KeyID, size(doc.Proof))
+	return err
+}
+
+func size(proof *receipt.Proof) string {
+	if proof == nil {
+		return stateAbsent
+	}
+	bytes := len(proof.HeaderRLP)
+	for _, nodes := range [][]receipt.Hex{proof.Transaction, proof.Receipt} {
+		for _, node := range nodes {
+			bytes += len(node)
+		}
+	}
+	return fmt.Sprintf("header, %d nodes to the transaction, %d to its receipt, %d bytes",
+		len(proof.Transaction), len(proof.Receipt), bytes)
+}
