@@ -163,7 +163,7 @@ func paying(sl seller, clients int, body string, pids []int) cell {
 
 // offerOf returns what a call costs.
 func offerOf(ctx context.Context, addr, body string) (offer x402.PaymentRequired, err error) {
-	offer, err = client.Pay(ctx, nil, "http://"+addr+verifyPath, body, nil).Challenge()
+	offer, err = client.Post(ctx, "http://"+addr+verifyPath, body).Challenge()
 	if err != nil {
 		return offer, fmt.Errorf("offer of %s: %w", addr, err)
 	}

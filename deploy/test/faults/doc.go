@@ -1,4 +1,4 @@
-// Faults tries whether the promises about money, sessions and receipts hold when
+// Package faults tries whether the promises about money, sessions and receipts hold when
 // everything fails at once, and whether anything grows that should not under load
 // over hours.
 //
@@ -18,4 +18,4 @@
 //
 // The development chain is one program with its facilitator and keeps everything
 // in memory. It is paused and cut off, but not killed: a chain does not forget.
-package main
+package faults

@@ -1,252 +1,319 @@
-package main
+package faults
 
 import (
-	"encoding/base64"
-	"errors"
+	"bytes"
+	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
-	"testing"
-	"time"
 
 	"github.com/pforte/pforte/deploy/test/internal/client"
+	"github.com/pforte/pforte/pkg/receipt"
 )
 
-// spent is a payment with answers.
-func spent(nonce string, answers ...client.Answer) *payment {
-	p := &payment{Payment: client.Payment{Nonce: nonce}}
-	for _, a := range answers {
-		p.add(a)
+// failuresPerPayer and failuresPerAddress are how many failed settlements a
+// payer, and an address, may have in a day, by the verifier's defaults.
+const (
+	failuresPerPayer   = 3
+	failuresPerAddress = 10
+)
+
+// settlementsPerPayment is how often one payment may be sent to the facilitator,
+// each time on a settlement of its own.
+const settlementsPerPayment = 6
+
+// audit compares the buyers' notes with the chain, since a block.
+type audit struct {
+	*buyers
+	since      uint64
+	keys       receipt.KeyDocument
+	clockWrong bool // whether the verifier's clock was set wrong
+	limit      int
+
+	transfers map[string]int // by nonce
+	unsigned  int
+	failed    map[string]int // transfers that reverted, by payer
+}
+
+// newAudit begins the account of what moves on the chain from now on, with the keys
+// that are published while nothing fails. It has buyers who buy verifications of
+// what is final.
+func newAudit(ctx context.Context, j *journal, w *world, limit int) (a audit, err error) {
+	answer := client.Get(ctx, w.PublicURL+"/.well-known/receipt-signing-key.json")
+	if err := answer.Want(http.StatusOK, nil); err != nil {
+		return a, err
 	}
-	return p
-}
-
-func answered(status int, body string) client.Answer {
-	return client.Answer{Status: status, Body: []byte(body)}
-}
-
-var lost = client.Answer{Err: errors.New("cut")}
-
-// TestEveryFaultOfTheMoneyIsFound has accounts with one fault each.
-func TestEveryFaultOfTheMoneyIsFound(t *testing.T) {
-	sold, refused, away := answered(200, "a"), answered(402, "{}"), answered(503, "{}")
-	for name, c := range map[string]struct {
-		payments  []*payment
-		transfers map[string]int
-		unsigned  int
-		limit     int
-		want      string // "" for a clean account
-	}{
-		"sold":                       {[]*payment{spent("1", lost, sold, sold)}, map[string]int{"1": 1}, 0, 1, ""},
-		"refused, then sold":         {[]*payment{spent("1", refused), spent("2", sold)}, map[string]int{"2": 1}, 0, 1, ""},
-		"refused":                    {[]*payment{spent("1", lost, refused)}, nil, 0, 1, ""},
-		"served unpaid":              {[]*payment{spent("1", sold)}, nil, 0, 1, "served unpaid"},
-		"paid, not served":           {[]*payment{spent("1", lost, away)}, map[string]int{"1": 1}, 0, 1, "paid and not served"},
-		"refused, and yet charged":   {[]*payment{spent("1", refused), spent("2", sold)}, map[string]int{"1": 1, "2": 1}, 0, 9, "charged twice"},
-		"one payment moved twice":    {[]*payment{spent("1", sold)}, map[string]int{"1": 2}, 0, 9, "moved money 2 times"},
-		"two answers to one payment": {[]*payment{spent("1", sold, answered(200, "b"))}, map[string]int{"1": 1}, 0, 1, "two different answers"},
-		"the limit passed":           {[]*payment{spent("1", sold)}, map[string]int{"1": 1}, 0, 0, "passed the limit"},
-		"another transfer":           {[]*payment{spent("1", sold)}, map[string]int{"1": 1, "9": 1}, 0, 9, "no purchase of this run signed"},
-		"an unsigned transfer":       {[]*payment{spent("1", sold)}, map[string]int{"1": 1}, 1, 9, "by no authorization"},
-		"called used":                {[]*payment{spent("1", answered(402, `{"reason":"payment_already_used"}`)), spent("2", sold)}, map[string]int{"2": 1}, 0, 9, "was called used"},
-		"refused for a copy":         {[]*payment{spent("1", answered(402, `{"paymentReason":"invalid_exact_evm_signature"}`)), spent("2", sold)}, map[string]int{"2": 1}, 0, 9, "for the signature of a copy"},
-		"does not sell at the end":   {[]*payment{spent("1", away)}, nil, 0, 1, "not sold when nothing failed"},
-		"does not answer at the end": {[]*payment{spent("1", lost)}, nil, 0, 1, "not sold when nothing failed"},
-	} {
-		b := &buyers{journal: newJournal(), purchases: []*purchase{{kind: honest, by: &client.Buyer{}, payments: c.payments}}}
-		audit{buyers: b, transfers: c.transfers, unsigned: c.unsigned, limit: c.limit}.judgeMoney()
-		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
-			t.Errorf("%s: found %q", name, found)
-		}
+	if a.keys, err = receipt.ParseKeyDocument(answer.Body); err != nil {
+		return a, err
 	}
-}
-
-func TestABadPaymentIsNeverServedNorCharged(t *testing.T) {
-	for name, c := range map[string]struct {
-		answer    client.Answer
-		transfers map[string]int
-		want      string
-	}{
-		"refused": {answered(402, "{}"), nil, ""},
-		"served":  {answered(200, "a"), nil, "was served"},
-		"charged": {answered(402, "{}"), map[string]int{"1": 1}, "was charged"},
-	} {
-		b := &buyers{journal: newJournal(), purchases: []*purchase{{kind: invalid, payments: []*payment{spent("1", c.answer)}}}}
-		audit{buyers: b, transfers: c.transfers, limit: 9}.judgeMoney()
-		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
-			t.Errorf("%s: found %q", name, found)
-		}
-	}
-}
-
-// TestACopyWithABrokenSignatureIsNeverServed has one with the nonce of the good one,
-// which moves money.
-func TestACopyWithABrokenSignatureIsNeverServed(t *testing.T) {
-	for status, want := range map[int]string{402: "", 200: "a copy with a broken signature was served"} {
-		b := &buyers{journal: newJournal(), purchases: []*purchase{
-			{kind: forged, payments: []*payment{spent("1", answered(status, "a"))}},
-			{kind: honest, by: &client.Buyer{}, payments: []*payment{spent("1", answered(200, "a"))}},
-		}}
-		audit{buyers: b, transfers: map[string]int{"1": 1}, limit: 9}.judgeMoney()
-		if found := strings.Join(b.violations, "\n"); (want == "") != b.clean() || !strings.Contains(found, want) {
-			t.Errorf("%d: found %q", status, found)
-		}
-	}
-}
-
-// TestAForgedCopyDiffersInItsSignatureOnly also holds that it differs.
-func TestAForgedCopyDiffersInItsSignatureOnly(t *testing.T) {
-	const text = `{"payload":{"signature":"0x%s","authorization":{"nonce":"0x01"}},"x402Version":2}`
-	digits := strings.Repeat("0123456789abcdef", 8) + "1c"
-	good := client.Payment{Nonce: "0x01", Value: base64.StdEncoding.EncodeToString(fmt.Appendf(nil, text, digits))}
-	for i := range uint64(100) {
-		bad, err := forge(good, source(i, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := base64.StdEncoding.DecodeString(bad.Value)
-		var signature string
-		if _, scanned := fmt.Sscanf(string(raw), strings.Replace(text, "%s", "%130s", 1), &signature); scanned != nil || err != nil {
-			t.Fatalf("%s: %v, %v", raw, scanned, err)
-		}
-		if signature == digits || len(signature) != len(digits) || bad.Nonce != good.Nonce {
-			t.Errorf("got %s", raw)
-		}
-	}
-}
-
-// TestFailuresOfOnePayerAreFewAndTheirOwn goes over what a payer whose transfers
-// revert may cause, and what it may not.
-func TestFailuresOfOnePayerAreFewAndTheirOwn(t *testing.T) {
-	sold, refused, away := answered(200, "a"), answered(402, "{}"), answered(503, "{}")
-	for name, c := range map[string]struct {
-		failed    map[string]int
-		reverting *payment
-		ended     string // the honest purchase
-		payments  []*payment
-		transfers map[string]int
-		limit     int
-		want      string // "" for clean
-	}{
-		"within the caps":           {map[string]int{"a": 3, "b": 3, "c": 3, "d": 1}, spent("9", refused), "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 11, ""},
-		"one payer":                 {map[string]int{"a": 4}, nil, "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 99, "settlements of a failed"},
-		"one payer, in doubt":       {map[string]int{"a": 9}, spent("9", away, refused), "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 99, ""},
-		"one payer, not in doubt":   {map[string]int{"a": 4}, spent("9", answered(503, `{"reason":"payment_in_progress"}`), refused), "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 99, "settlements of a failed"},
-		"another one in doubt":      {map[string]int{"b": 4}, spent("9", away, refused), "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 99, "settlements of b failed"},
-		"one address":               {map[string]int{"a": 3, "b": 3, "c": 3, "d": 2}, nil, "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 99, "11 settlements of one address failed"},
-		"the limit":                 {map[string]int{"a": 2}, nil, "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 2, "3 settlements, 2 of them failed, passed the limit of 2"},
-		"served":                    {nil, spent("9", sold), "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 99, "a payment that reverts was served"},
-		"charged":                   {nil, spent("9", refused), "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1, "9": 1}, 99, "a payment that reverts was charged"},
-		"another payer is capped":   {map[string]int{"a": 3}, nil, capped, []*payment{spent("1", refused)}, nil, 99, "refused for too many failed settlements"},
-		"the month, with free ones": {map[string]int{"a": 3}, spent("9", refused), limited, nil, nil, 4, "the month is closed before its limit"},
-		"the month, by signed ones": {nil, nil, limited, nil, nil, 1, "the month is closed before its limit"},
-		"the month, and it is true": {map[string]int{"a": 3}, spent("9", refused), limited, []*payment{spent("1", refused), spent("2", refused), spent("3", refused)}, nil, 3, ""},
-		"the month, and it may be":  {map[string]int{"a": 2}, spent("9", away), limited, []*payment{spent("1", refused), spent("2", refused), spent("3", refused)}, nil, 3, ""},
-		"nothing sold, no reason":   {nil, nil, "", nil, nil, 99, "nothing is sold when nothing fails any more"},
-		"open, and none is left":    {nil, nil, "", []*payment{spent("1", answered(503, `{"reason":"settlement_pending"}`), lost)}, nil, 6, ""},
-		"open, and some are left":   {nil, nil, "", []*payment{spent("1", answered(503, `{"reason":"settlement_pending"}`))}, nil, 7, "not sold when nothing failed any more"},
-		"away, and none is left":    {nil, nil, "", []*payment{spent("1", away)}, nil, 6, "nothing is sold when nothing fails any more"},
-		"refused at the end":        {nil, nil, "", []*payment{spent("1", refused)}, nil, 99, "nothing is sold when nothing fails any more"},
-	} {
-		last := &purchase{kind: honest, by: &client.Buyer{}, ended: c.ended, payments: c.payments}
-		b := &buyers{journal: newJournal(), last: last, purchases: []*purchase{last}}
-		if c.reverting != nil {
-			b.purchases = append(b.purchases, &purchase{kind: reverting, by: &client.Buyer{Address: "a"}, payments: []*payment{c.reverting}})
-		}
-		audit{buyers: b, transfers: c.transfers, failed: c.failed, limit: c.limit}.judgeMoney()
-		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
-			t.Errorf("%s: found %q", name, found)
-		}
-	}
-}
-
-// TestAWrongClockMayOpenWhatIsUnderWay goes over the one excuse for failures
-// that no answer shows.
-func TestAWrongClockMayOpenWhatIsUnderWay(t *testing.T) {
-	for _, wrong := range []bool{false, true} {
-		b := &buyers{journal: newJournal(), purchases: []*purchase{
-			{kind: reverting, by: &client.Buyer{Address: "a"}, payments: []*payment{spent("9", answered(402, "{}"))}},
-		}}
-		audit{buyers: b, failed: map[string]int{"a": 4}, limit: 9, clockWrong: wrong}.judgeMoney()
-		if found := strings.Join(b.violations, "\n"); strings.Contains(found, "settlements of a failed") == wrong {
-			t.Errorf("clock wrong %t: %q", wrong, found)
-		}
-	}
-}
-
-func TestAReceiptAboutABlockThatWasNotFinalIsFound(t *testing.T) {
-	for height, clean := range map[uint64]bool{9: true, 10: true, 11: false} {
-		b := &buyers{journal: newJournal(), finalized: map[string]uint64{"1": 10}}
-		b.judgeFinality("1", height)
-		b.judgeFinality("2", height) // not known
-		if b.clean() != clean {
-			t.Errorf("block %d: %v", height, b.violations)
-		}
-	}
-}
-
-// TestAWebSocketThatOutlivesItsSessionIsFound opens one to an application that
-// never ends it.
-func TestAWebSocketThatOutlivesItsSessionIsFound(t *testing.T) {
-	a, err := newApp(t.Context())
+	latest, err := w.chain.head(ctx, "latest")
 	if err != nil {
-		t.Fatal(err)
+		return a, err
 	}
-	defer func() { _ = a.Close() }()
-	for _, c := range []struct {
-		over, ends bool
-		want       string
-	}{{false, false, ""}, {true, true, ""}, {true, false, "a WebSocket of eva is still open after its end"}} {
-		u := &users{journal: newJournal(), Auth: client.Auth{URL: "http://" + a.addr}}
-		s := &session{Session: &client.Session{}, user: &user{name: "eva"}}
-		s.ended.Store(c.over)
-		u.openStream(t.Context(), s)
-		u.openStream(t.Context(), s)
-		if len(u.streams) != 2 {
-			t.Fatalf("%d are open: %s", len(u.streams), u)
+	transactions, err := w.chain.transactions(ctx)
+	a.buyers, a.since, a.limit = newBuyers(j, w, transactions), latest+1, limit
+	return a, err
+}
+
+// judge waits until what was sent to the chain is on it, and judges. An error means
+// that the chain could not be read.
+func (a audit) judge(ctx context.Context) (err error) {
+	a.settler.late.Wait()
+	if err := a.chain.nextBlocks(ctx, 2); err != nil {
+		return err
+	}
+	if a.transfers, a.unsigned, err = a.chain.transfers(ctx, a.since); err != nil {
+		return err
+	}
+	if a.failed, err = a.chain.failed(ctx, a.since); err != nil {
+		return err
+	}
+	a.judgeMoney()
+	a.judgeReceipts(ctx)
+	return nil
+}
+
+// judgeMoney notes everything about the money that does not hold.
+func (a audit) judgeMoney() {
+	total, delivered := a.unsigned, 0
+	if a.unsigned > 0 {
+		a.violated("%d transfers to the payee are by no authorization", a.unsigned)
+	}
+	for _, n := range a.transfers {
+		total += n
+	}
+	for _, p := range a.of(honest) {
+		delivered += a.judgePurchase(p)
+	}
+	for _, p := range a.of(unverifiable, invalid, reverting, forged) {
+		a.neverServed(p)
+	}
+	known := map[string]bool{}
+	for _, p := range a.of(honest, unverifiable) {
+		for _, pay := range p.payments {
+			known[pay.nonce] = true
 		}
-		if c.ends {
-			for _, each := range u.streams {
-				_ = each.conn.Close()
-				<-each.done
-			}
+	}
+	for nonce := range a.transfers {
+		if !known[nonce] {
+			a.violated("money moved by an authorization that no purchase of this run signed: %s", nonce)
 		}
-		u.streamsEnd(20 * time.Millisecond)
-		if found := strings.Join(u.violations, "\n"); found != c.want {
-			t.Errorf("%+v: found %q", c, found)
+	}
+	failed := a.judgeFailures()
+	if total+failed > a.limit {
+		a.violated("%d settlements, %d of them failed, passed the limit of %d", total+failed, failed, a.limit)
+	}
+	a.judgeRefusals(total + failed)
+	if total != delivered {
+		a.violated("%d transfers and %d answers", total, delivered)
+	}
+	a.count("transfers", total)
+	a.count("answers delivered", delivered)
+}
+
+func (a audit) neverServed(p *purchase) {
+	for _, pay := range p.payments {
+		if _, sold := pay.delivered(); sold {
+			a.violated("%s was served: %s", p.kind, pay.nonce)
+		}
+		if a.transfers[pay.nonce] > 0 && p.kind != forged { // whose nonce is that of a good payment
+			a.violated("%s was charged: %s", p.kind, pay.nonce)
 		}
 	}
 }
 
-// TestASessionThatIsAcceptedAfterItsEndIsFound has a service that accepts every
-// session, at one of two paths.
-func TestASessionThatIsAcceptedAfterItsEndIsFound(t *testing.T) {
-	for path, want := range map[string]string{"/api/v1/auth/me": "GET /me", "/internal/forward-auth": "the guard"} {
-		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != path {
-				w.WriteHeader(http.StatusUnauthorized)
-			}
-		}))
-		for why, end := range map[string]func(*session){
-			"":                       func(*session) {},
-			"the deletion":           func(s *session) { s.user.deleted.Store(true) },
-			"the change":             func(s *session) { s.old = true; s.user.changed.Store(true) },
-			"its end":                func(s *session) { s.ended.Store(true) },
-			"no reason (it changed)": func(s *session) { s.old, s.changer = true, true; s.user.changed.Store(true) },
-		} {
-			s := &session{Session: &client.Session{}, user: &user{name: "eva"}}
-			end(s)
-			u := &users{
-				journal: newJournal(), Auth: client.Auth{URL: service.URL, HTTP: service.Client()},
-				guard: strings.TrimPrefix(service.URL, "http://"), sessions: []*session{s},
-			}
-			u.tryEnded(t.Context())
-			found := strings.Join(u.violations, "\n")
-			if over := s.over() != ""; over == u.clean() || (over && (!strings.Contains(found, want) || !strings.Contains(found, why))) {
-				t.Errorf("%s, %s: found %q", path, why, found)
+// judgePurchase judges one purchase and returns how many answers it delivered.
+func (a audit) judgePurchase(p *purchase) (delivered int) {
+	charged := 0
+	for _, pay := range p.payments {
+		n := a.transfers[pay.nonce]
+		charged += n
+		answer, sold := pay.delivered()
+		switch {
+		case sold && n == 0:
+			a.violated("served unpaid: payment %s was answered 200 and moved nothing", pay.nonce)
+		case !sold && n > 0:
+			a.violated("paid and not served: payment %s moved money, and its buyer's last answer is %s", pay.nonce, pay.last())
+		case n > 1:
+			a.violated("payment %s moved money %d times", pay.nonce, n)
+		}
+		if sold {
+			delivered++
+		}
+		a.judgeAnswers(pay, answer)
+	}
+	if charged > 1 {
+		a.violated("charged twice: a purchase paid %d times", charged)
+	}
+	if charged == 0 && p.ended == "" && len(p.payments) > 0 && !a.waits(p) {
+		// Without faults a purchase is sold, or refused for a reason.
+		if last := p.payments[len(p.payments)-1].last(); last.Err != nil || last.Status != http.StatusPaymentRequired {
+			a.violated("not sold when nothing failed any more: the last answer is %s", last)
+		}
+	}
+	return delivered
+}
+
+// judgeAnswers finds answers to one payment that differ, and a good payment that is
+// refused for a copy with another signature.
+func (a audit) judgeAnswers(pay *payment, first client.Answer) {
+	for _, answer := range pay.answers {
+		switch {
+		case answer.OK() && !bytes.Equal(first.Body, answer.Body):
+			a.violated("payment %s bought two different answers", pay.nonce)
+		case answer.Err != nil || answer.Status != http.StatusPaymentRequired:
+		case answer.Reason() == used:
+			a.violated("a good payment was called used: %s", pay.nonce)
+		case bytes.Contains(answer.Body, []byte("_signature")):
+			a.violated("a good payment was refused for the signature of a copy: %s", pay.nonce)
+		}
+	}
+}
+
+// judgeFailures judges the transfers that reverted, and returns how many there are.
+// What is open does not count as failed, because the payer cannot help it, so
+// that more may begin while the verifier cannot learn how they end. A clock that
+// is wrong makes what is under way look open, as if its process were dead.
+func (a audit) judgeFailures() (total int) {
+	open, allOpen := map[string]int{}, 0
+	for _, p := range a.of(reverting) {
+		if len(p.payments) > 0 && (a.clockWrong || inDoubt(p.payments[0])) {
+			open[p.by.address] += settlementsPerPayment
+			allOpen += settlementsPerPayment
+		}
+	}
+	for payer, n := range a.failed {
+		total += n
+		if allowed := failuresPerPayer + open[payer]; n > allowed {
+			a.violated("%d settlements of %s failed, %d are allowed", n, payer, allowed)
+		}
+	}
+	if allowed := failuresPerAddress + allOpen; total > allowed {
+		a.violated("%d settlements of one address failed, %d are allowed", total, allowed)
+	}
+	a.count("transfers that reverted", total)
+	return total
+}
+
+// judgeRefusals judges the purchases that were refused because no settlement is
+// left, of the month or of their payer, which must be true.
+func (a audit) judgeRefusals(settlements int) {
+	by := map[string]int{}
+	for _, p := range a.of(honest) {
+		by[p.by.address] += len(p.payments)
+	}
+	perhaps, doubtful := a.reserved()
+	held := settlements + settlementsPerPayment*doubtful
+	for _, p := range a.of(honest) {
+		switch {
+		case p.ended == limited && (perhaps < a.limit || p == a.last && held < a.limit):
+			a.violated("the month is closed before its limit of %d: at most %d settlements were begun, %d were made", a.limit, perhaps, settlements)
+		case p.ended == capped && by[p.by.address] <= failuresPerPayer:
+			a.violated("a payer of %d payments is refused for too many failed settlements", by[p.by.address])
+		}
+	}
+	if a.last != nil && a.last.ended != sold && a.last.ended != limited && !a.waits(a.last) {
+		a.violated("nothing is sold when nothing fails any more: %q", a.last.ended)
+	}
+}
+
+// reserved returns how many settlements all payments together have taken at
+// most, and how many of the payments were in doubt.
+func (a audit) reserved() (perhaps, doubtful int) {
+	for _, p := range a.of(honest, unverifiable, invalid, reverting) {
+		for _, pay := range p.payments {
+			perhaps++
+			if inDoubt(pay) {
+				doubtful++
 			}
 		}
-		service.Close()
 	}
+	return perhaps + (settlementsPerPayment-1)*doubtful, doubtful
+}
+
+// waits reports whether a purchase may have to wait until its payment has ended:
+// its outcome is open, and no settlement is left for one more try. The last purchase
+// begins only after all others.
+func (a audit) waits(p *purchase) bool {
+	perhaps, _ := a.reserved()
+	if perhaps < a.limit {
+		return false
+	}
+	if len(p.payments) == 0 {
+		return true
+	}
+	for _, answer := range slices.Backward(p.payments[len(p.payments)-1].answers) {
+		if answer.Err == nil { // the others were cut when the run ended
+			return answer.Reason() == pending
+		}
+	}
+	return false
+}
+
+// inDoubt reports whether it was not known at some time what became of a payment,
+// so that it may hold settlements for a while.
+func inDoubt(pay *payment) bool {
+	return slices.ContainsFunc(pay.answers, func(a client.Answer) bool {
+		return a.Err != nil || a.Status >= http.StatusInternalServerError && a.Reason() != inProgress && a.Reason() != limited
+	})
+}
+
+// judgeReceipts checks every receipt offline, against the chain, and against
+// earlier receipts for the same request.
+func (a audit) judgeReceipts(ctx context.Context) {
+	for _, p := range a.of(honest) {
+		for _, pay := range p.payments {
+			answer, sold := pay.delivered()
+			if !sold {
+				continue
+			}
+			height, err := a.checkReceipt(ctx, p.request, answer.Body)
+			if err != nil {
+				a.violated("a wrong receipt for %s: %v", p.request, err)
+			}
+			a.judgeFinality(pay.nonce, height)
+			if before, known := a.earlier[p.request]; known && !bytes.Equal(before, answer.Body) {
+				a.violated("two different receipts for %s", p.request)
+			}
+			a.earlier[p.request] = answer.Body
+			a.count("receipts checked", 1)
+		}
+	}
+}
+
+// judgeFinality judges that a block was final when the receipt about it came.
+func (b *buyers) judgeFinality(nonce string, height uint64) {
+	switch final, known := b.finalized[nonce]; {
+	case known && height > final:
+		b.violated("a receipt about block %d was given when block %d was final: payment %s", height, final, nonce)
+	case known:
+		b.count("receipts whose finality was checked", 1)
+	}
+}
+
+// checkReceipt checks one receipt by its proof and signature, and against the
+// chain, and returns the number of its block.
+func (a audit) checkReceipt(ctx context.Context, request string, body []byte) (height uint64, err error) {
+	result, err := receipt.Verify(body, a.keys)
+	if err != nil {
+		return 0, err
+	}
+	r := result.Receipt
+	if len(result.Proven) == 0 || !strings.Contains(request, r.Transaction.Hash) {
+		return 0, fmt.Errorf("it does not prove the transaction of the request: %s", r.Transaction.Hash)
+	}
+	found, err := a.chain.receipt(ctx, r.Transaction.Hash)
+	if err != nil {
+		return 0, err
+	}
+	height = uint64(found.BlockNumber)
+	status := map[client.Quantity]string{1: "success", 0: "reverted"}[found.Status]
+	got := []string{r.Block.Hash, r.Block.Number, *r.Outcome.Status, r.Transaction.From, r.Outcome.GasUsed}
+	want := []string{found.BlockHash, strconv.FormatUint(height, 10), status, found.From, strconv.FormatUint(uint64(found.GasUsed), 10)}
+	if !slices.Equal(got, want) {
+		return height, fmt.Errorf("got %v, the chain has %v", got, want)
+	}
+	return height, nil
 }

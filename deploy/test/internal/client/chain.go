@@ -28,19 +28,18 @@ func (c Chain) Call(ctx context.Context, result any, method string, params ...an
 // Income returns how much of the token the payee holds, in atomic units.
 func (c Chain) Income(ctx context.Context) (uint64, error) {
 	const balanceOf = "0x70a08231" // balanceOf(address)
-	var hex string
+	var balance Quantity
 	data := balanceOf + strings.Repeat("0", 24) + strings.ToLower(layout.Payee[2:])
-	if err := c.Call(ctx, &hex, "eth_call", map[string]string{"to": layout.Token, "data": data}, "latest"); err != nil {
-		return 0, err
-	}
-	return Number(hex)
+	err := c.Call(ctx, &balance, "eth_call", map[string]string{"to": layout.Token, "data": data}, "latest")
+	return uint64(balance), err
 }
 
-// Number reads a quantity of JSON-RPC.
-func Number(hex string) (uint64, error) {
-	digits := strings.TrimLeft(strings.TrimPrefix(hex, "0x"), "0")
-	if digits == "" {
-		return 0, nil
-	}
-	return strconv.ParseUint(digits, 16, 64)
+// Quantity is a number as JSON-RPC writes it: 0x and hexadecimal digits.
+type Quantity uint64
+
+// UnmarshalText reads it.
+func (q *Quantity) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 0, 64)
+	*q = Quantity(n)
+	return err
 }

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/pforte/pforte/pkg/x402"
 )
 
 // maxAnswer bounds an answer that is read, in bytes.
@@ -96,6 +98,14 @@ func (a Answer) Reason() string {
 		return ""
 	}
 	return body.Reason
+}
+
+// Challenge reads the offer in a 402 answer.
+func (a Answer) Challenge() (c x402.PaymentRequired, err error) {
+	if a.Err != nil || a.Status != http.StatusPaymentRequired {
+		return c, fmt.Errorf("no offer but %s: %.200s", a, a.Body)
+	}
+	return c, x402.Decode(a.Header.Get(x402.HeaderPaymentRequired), &c)
 }
 
 // String is the answer in a line of a journal.

@@ -1,11 +1,10 @@
-package wire_test
+package faults
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,11 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/pforte/pforte/deploy/test/faults/internal/wire"
 )
-
-func random() *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }
 
 // backend answers every request with an object, and counts them.
 func backend(t *testing.T) (addr string, requests *atomic.Int32) {
@@ -50,30 +45,26 @@ func post(t *testing.T, addr string) (status int, body string, err error) {
 
 func TestAFaultPassesTheQuestionOnOrDoesNot(t *testing.T) {
 	addr, requests := backend(t)
-	h, err := wire.NewHTTP(t.Context(), addr, random())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = h.Close() }()
+	h := newHTTPProxy(t, addr)
 	for name, c := range map[string]struct {
-		fault        wire.Fault
+		fault        linkFault
 		passes       bool
 		status       int
 		readable, ok bool
 	}{
-		"none":     {wire.None, true, 200, true, true},
-		"slow":     {wire.Slow, true, 200, true, true},
-		"hang":     {wire.Hang, false, 0, false, false},
-		"refuse":   {wire.Refuse, false, 0, false, false},
-		"after":    {wire.CutAfter, true, 0, false, false},
-		"500":      {wire.Status500, false, 500, true, true},
-		"late 500": {wire.Late500, true, 500, true, true},
-		"garbage":  {wire.Garbage, true, 200, false, true},
-		"half":     {wire.Half, true, 200, false, true},
+		"none":     {noFault, true, 200, true, true},
+		"slow":     {slow, true, 200, true, true},
+		"hang":     {hang, false, 0, false, false},
+		"refuse":   {refuse, false, 0, false, false},
+		"after":    {cutAfter, true, 0, false, false},
+		"500":      {status500, false, 500, true, true},
+		"late 500": {late500, true, 500, true, true},
+		"garbage":  {garbage, true, 200, false, true},
+		"half":     {half, true, 200, false, true},
 	} {
-		h.Set(c.fault, 1, 20*time.Millisecond)
+		h.set(c.fault, 1, 20*time.Millisecond)
 		before := requests.Load()
-		status, body, err := post(t, h.Addr())
+		status, body, err := post(t, h.Listener.Addr().String())
 		if (err == nil) != c.ok || status != c.status || json.Valid([]byte(body)) != c.readable {
 			t.Errorf("%s: %d %q %v", name, status, body, err)
 		}
@@ -85,10 +76,10 @@ func TestAFaultPassesTheQuestionOnOrDoesNot(t *testing.T) {
 
 func TestANodesLieChangesOneValueOnly(t *testing.T) {
 	honest := `{"result":{"status":"0x1","hash":"0xabcdef"}}`
-	x := wire.Exchange{Pass: func([]byte) (int, []byte) { return 200, []byte(honest) }, Random: random()}
+	x := exchange{pass: func([]byte) (int, []byte) { return 200, []byte(honest) }, random: source(1, 1)}
 	changed := 0
 	for range 200 {
-		_, lie := wire.Node(x)
+		_, lie := lieAsNode(x)
 		if !json.Valid(lie) {
 			t.Fatalf("%s", lie)
 		}
@@ -110,11 +101,11 @@ func TestANodesLieChangesOneValueOnly(t *testing.T) {
 
 func TestAFacilitatorLiesBothWays(t *testing.T) {
 	moved, denied, invented := 0, 0, 0
-	x := wire.Exchange{Path: "/settle", Request: []byte(`{"paymentRequirements":{"network":"eip155:1"}}`), Random: random()}
+	x := exchange{path: "/settle", request: []byte(`{"paymentRequirements":{"network":"eip155:1"}}`), random: source(1, 1)}
 	for range 100 {
 		passed := false
-		x.Pass = func([]byte) (int, []byte) { passed = true; return 200, nil }
-		_, answer := wire.Facilitator(x)
+		x.pass = func([]byte) (int, []byte) { passed = true; return 200, nil }
+		_, answer := lieAsFacilitator(x)
 		var answered struct{ Success bool }
 		if err := json.Unmarshal(answer, &answered); err != nil {
 			t.Fatal(err)
@@ -139,17 +130,17 @@ func TestABroadcasterSendsAndNeverReportsSuccessNorThatNothingWasSent(t *testing
 	gone := make(chan struct{})
 	close(gone)
 	statuses, hashes, late, silent := map[int]bool{}, 0, 0, 0
-	x := wire.Exchange{Path: "/settle", Request: []byte(`{}`), Gone: gone, Random: random()}
+	x := exchange{path: "/settle", request: []byte(`{}`), gone: gone, random: source(1, 1)}
 	for range 1000 {
 		sent := 0
-		x.Pass = func([]byte) (int, []byte) { sent++; return 200, []byte(`{"success":true,"transaction":"0x12"}`) }
-		x.Later = func(after time.Duration) {
+		x.pass = func([]byte) (int, []byte) { sent++; return 200, []byte(`{"success":true,"transaction":"0x12"}`) }
+		x.later = func(after time.Duration) {
 			sent++
 			if after > 2*time.Second {
 				late++
 			}
 		}
-		status, answer := wire.Broadcaster(x)
+		status, answer := broadcaster(x)
 		if sent != 1 {
 			t.Fatalf("sent %d times", sent)
 		}
@@ -174,8 +165,8 @@ func TestABroadcasterSendsAndNeverReportsSuccessNorThatNothingWasSent(t *testing
 	}
 }
 
-// node answers as a chain at block 100 with block 96 final.
-func node(request []byte) (int, []byte) {
+// chainAtBlock100 answers as a chain at block 100 with block 96 final.
+func chainAtBlock100(request []byte) (int, []byte) {
 	var calls []struct {
 		ID     int
 		Params []any
@@ -199,19 +190,19 @@ func node(request []byte) (int, []byte) {
 
 func TestANodeLiesAboutItsHeadsForSoManyAnswers(t *testing.T) {
 	const heads = `[{"id":1,"method":"eth_getBlockByNumber","params":["latest",false]},{"id":2,"method":"eth_getBlockByNumber","params":["finalized",false]},{"id":3,"method":"eth_getBlockByNumber","params":["0x5",false]}]`
-	_, honest := node([]byte(heads))
+	_, honest := chainAtBlock100([]byte(heads))
 	var original, lied []struct{ Result struct{ Number string } }
 	if err := json.Unmarshal(honest, &original); err != nil {
 		t.Fatal(err)
 	}
 	for way := range uint64(4) {
-		lie := wire.Heads(way, 1)
-		x := wire.Exchange{Request: []byte(`[{"id":1,"method":"eth_chainId","params":[]}]`), Pass: node, Random: random()}
-		_, same := node(x.Request)
+		lie := lieAboutHeads(way, 1)
+		x := exchange{request: []byte(`[{"id":1,"method":"eth_chainId","params":[]}]`), pass: chainAtBlock100, random: source(1, 1)}
+		_, same := chainAtBlock100(x.request)
 		if _, got := lie(x); string(got) != string(same) {
 			t.Errorf("way %d: another request is answered %s", way, got)
 		}
-		x.Request = []byte(heads)
+		x.request = []byte(heads)
 		_, got := lie(x)
 		if err := json.Unmarshal(got, &lied); err != nil {
 			t.Fatalf("way %d: %s: %v", way, got, err)
@@ -228,10 +219,7 @@ func TestANodeLiesAboutItsHeadsForSoManyAnswers(t *testing.T) {
 }
 
 func TestAConnectionIsCutOnTheWayThereOrBack(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := listen(t)
 	defer func() { _ = listener.Close() }()
 	var heard atomic.Int32
 	go func() {
@@ -252,27 +240,23 @@ func TestAConnectionIsCutOnTheWayThereOrBack(t *testing.T) {
 			}()
 		}
 	}()
-	between, err := wire.NewTCP(t.Context(), listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = between.Close() }()
+	between := newTCPProxy(t, listener.Addr().String())
 	for name, c := range map[string]struct {
-		fault         wire.Fault
+		fault         linkFault
 		there, answer bool
 	}{
-		"none": {wire.None, true, true}, "slow": {wire.Slow, true, true}, "hang": {wire.Hang, false, false},
-		"refuse": {wire.Refuse, false, false}, "before": {wire.CutBefore, false, false}, "after": {wire.CutAfter, true, false},
+		"none": {noFault, true, true}, "slow": {slow, true, true}, "hang": {hang, false, false},
+		"refuse": {refuse, false, false}, "before": {cutBefore, false, false}, "after": {cutAfter, true, false},
 	} {
-		between.Set(c.fault, 10*time.Millisecond)
+		between.set(c.fault, 10*time.Millisecond)
 		before := heard.Load()
-		if got := echo(t, between.Addr()); got != c.answer {
+		if got := echo(t, between.addr()); got != c.answer {
 			t.Errorf("%s: an answer is %t", name, got)
 		}
 		if got := heard.Load() > before; got != c.there {
 			t.Errorf("%s: got there is %t", name, got)
 		}
-		between.Set(wire.None, 0)
+		between.set(noFault, 0)
 	}
 }
 

@@ -1,17 +1,15 @@
-package main
+package faults
 
 import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/stack"
-	"github.com/pforte/pforte/deploy/test/internal/client"
-	"github.com/pforte/pforte/pkg/receipt"
 )
 
 // recovery is how long a buyer may have to try again when nothing fails any more. A
@@ -26,18 +24,38 @@ type run struct {
 	*world
 	seed   uint64
 	random *rand.Rand
-	chaos  time.Duration
 	terms  terms
 	names  []string // of the faults
 }
 
+// terms are what changes between runs in how the services are set up.
+type terms struct {
+	limit    int    // of free settlements
+	confirm  string // what confirms a settlement: the facilitator or the chain
+	nodes    int    // of the verified chain; most of them have to agree
+	reverter bool   // whether there are buyers whose transfers revert
+}
+
+// settings are those of the services in a run with faults.
+func (r *run) settings() settings {
+	return settings{
+		"auth": {"RATE_LIMIT_MAX_ATTEMPTS": "1000000", clockSetting: string(r.clocks["auth"])},
+		"verifier": {
+			"FACILITATOR_FREE_SETTLEMENTS": strconv.Itoa(r.terms.limit), "PAYMENT_CONFIRM": r.terms.confirm,
+			"FACILITATOR_VERIFY_TIMEOUT": "1s", "FACILITATOR_SETTLE_TIMEOUT": "3s", "CHAIN_RPC_TIMEOUT": "700ms",
+			"UNPAID_ATTEMPTS_PER_PAYER": "1000000", "UNPAID_ATTEMPTS_PER_ADDRESS": "1000000",
+			clockSetting: string(r.clocks["verifier"]),
+		},
+	}
+}
+
 // source returns the randomness of one part of a run.
 func source(seed, part uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, part)) //nolint:gosec // not a secret
+	return rand.New(rand.NewPCG(seed, part))
 }
 
 // do does the run. An error means that there was no run to judge.
-func (r *run) do(ctx context.Context, earlier receipts) error {
+func (r *run) do(ctx context.Context) error {
 	r.terms = terms{limit: 1000, confirm: "facilitator", nodes: 1 + r.random.IntN(len(r.nodes))}
 	if r.random.IntN(2) == 0 {
 		r.terms.confirm = "chain"
@@ -49,19 +67,15 @@ func (r *run) do(ctx context.Context, earlier receipts) error {
 		r.terms.reverter, r.terms.limit = ownAddresses, 24
 	}
 	r.note("seed %d, %+v", r.seed, r.terms)
-	if err := r.world.begin(ctx, r.terms.nodes, r.settings(r.terms)); err != nil {
+	if err := r.world.begin(ctx, r.terms.nodes, r.settings()); err != nil {
 		return err
 	}
-	a, err := newAudit(ctx, r.journal, r.world, earlier)
+	a, err := newAudit(ctx, r.journal, r.world, r.terms.limit)
 	if err != nil {
 		return err
 	}
-	a.limit = r.terms.limit
-	u, err := newUsers(r.journal, r.world)
+	u, err := newUsers(ctx, r.journal, r.world, r.random)
 	if err != nil {
-		return err
-	}
-	if err := u.prepare(ctx, r.random); err != nil {
 		return err
 	}
 	r.storm(ctx, u, a.buyers)
@@ -72,8 +86,8 @@ func (r *run) do(ctx context.Context, earlier receipts) error {
 
 // storm has users and buyers work while faults come and go.
 func (r *run) storm(ctx context.Context, u *users, b *buyers) {
-	plan := r.draw(r.random, r.terms, r.chaos)
-	ctx, cancel := context.WithTimeout(ctx, r.chaos)
+	plan := r.draw(r.random, r.terms, *lasting)
+	ctx, cancel := context.WithTimeout(ctx, *lasting)
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range uint64(3) {
@@ -82,7 +96,7 @@ func (r *run) storm(ctx context.Context, u *users, b *buyers) {
 	all.Go(func() { b.buyBeforeFinality(ctx, source(r.seed, 110)) })
 	all.Go(func() { r.addTransactions(ctx) })
 	if r.terms.reverter {
-		for i, payer := range r.accounts.reverting {
+		for i, payer := range r.reverting {
 			for k := range 2 {
 				all.Go(func() { b.revert(ctx, payer, source(r.seed, 120+uint64(2*i+k))) })
 			}
@@ -102,7 +116,7 @@ func (r *run) storm(ctx context.Context, u *users, b *buyers) {
 // final, until ctx ends.
 func (r *run) addTransactions(ctx context.Context) {
 	for ctx.Err() == nil {
-		if _, err := r.chain.transfer(ctx, r.Facilitator, bystander, "1"); err != nil {
+		if _, err := r.chain.transfer(ctx, bystander, "1"); err != nil {
 			pause(ctx, 100*time.Millisecond) // the chain is frozen
 		}
 	}
@@ -143,27 +157,4 @@ func (r *run) recover(ctx context.Context, u *users, b *buyers) {
 	for _, name := range r.panicked() {
 		r.violated("%s panicked", name)
 	}
-}
-
-// newAudit begins the account of what moves on the chain from now on, with the keys
-// that are published while nothing fails. It has buyers who buy verifications of
-// what is final.
-func newAudit(ctx context.Context, j *journal, w *world, earlier receipts) (a audit, err error) {
-	answer := client.Get(ctx, w.PublicURL+"/.well-known/receipt-signing-key.json")
-	if err := answer.Want(http.StatusOK, nil); err != nil {
-		return a, err
-	}
-	if a.keys, err = receipt.ParseKeyDocument(answer.Body); err != nil {
-		return a, err
-	}
-	latest, err := w.chain.head(ctx, "latest")
-	if err != nil {
-		return a, err
-	}
-	transactions, err := w.chain.transactions(ctx)
-	if err != nil {
-		return a, err
-	}
-	a.buyers, a.since, a.earlier, a.settler = newBuyers(j, w, transactions), latest+1, earlier, w.settler
-	return a, nil
 }

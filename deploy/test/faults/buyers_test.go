@@ -1,4 +1,4 @@
-package main
+package faults
 
 import (
 	"bytes"
@@ -25,9 +25,8 @@ const price = 10_000
 // buyers buy, and try not to pay.
 type buyers struct {
 	*journal
+	*world
 	url      string
-	chain    chain
-	accounts accounts
 	requests []string // about finalized transactions
 
 	mu        sync.Mutex
@@ -54,7 +53,7 @@ type purchase struct {
 	kind     kind
 	request  string
 	version  int
-	by       *client.Buyer
+	by       *account
 	from     net.Addr // nil for any
 	payments []*payment
 	ended    string // why it needs no further call
@@ -76,48 +75,31 @@ const (
 	pending    = "settlement_pending"
 )
 
-// payment is one signed payment and the answers to it.
+// payment is one signed payment and the answers to it so far.
 type payment struct {
-	client.Payment
-	mu   sync.Mutex
-	came []client.Answer
-}
-
-func (p *payment) add(a client.Answer) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.came = append(p.came, a)
-}
-
-// answers are the answers so far.
-func (p *payment) answers() []client.Answer {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.came)
+	signed
+	answers []client.Answer
 }
 
 // delivered returns the first whole answer of 200, if there was one.
-func (p *payment) delivered() (client.Answer, bool) {
-	for _, a := range p.answers() {
-		if a.OK() {
-			return a, true
-		}
+func (p *payment) delivered() (a client.Answer, sold bool) {
+	if at := slices.IndexFunc(p.answers, client.Answer.OK); at >= 0 {
+		return p.answers[at], true
 	}
-	return client.Answer{}, false
+	return a, false
 }
 
 // last is the last answer, empty when there was none.
 func (p *payment) last() (a client.Answer) {
-	if all := p.answers(); len(all) > 0 {
-		a = all[len(all)-1]
+	if n := len(p.answers); n > 0 {
+		a = p.answers[n-1]
 	}
 	return a
 }
 
 func newBuyers(j *journal, w *world, transactions []string) *buyers {
 	b := &buyers{
-		journal: j, url: w.PublicURL + "/v1/verify/chain-transaction", chain: w.chain, accounts: w.accounts,
-		finalized: map[string]uint64{},
+		journal: j, world: w, url: w.PublicURL + "/v1/verify/chain-transaction", finalized: map[string]uint64{},
 	}
 	for _, tx := range transactions {
 		b.requests = append(b.requests, requestFor(tx),
@@ -128,15 +110,15 @@ func newBuyers(j *journal, w *world, transactions []string) *buyers {
 
 func requestFor(tx string) string { return fmt.Sprintf(`{"transactionHash":%q}`, tx) }
 
-// begin notes a purchase, of an honest account and an address that no other buyer
+// want notes a purchase, of an honest account and an address that no other buyer
 // has as long as there are enough.
-func (b *buyers) begin(k kind, request string) *purchase {
+func (b *buyers) want(k kind, request string) *purchase {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := &purchase{kind: k, request: request, version: x402.V2}
 	if k != forged && k != reverting {
 		b.begun++
-		p.by, p.from = b.accounts.honest[b.begun%len(b.accounts.honest)], address(1, b.begun)
+		p.by, p.from = b.honest[b.begun%len(b.honest)], address(1, b.begun)
 	}
 	b.purchases = append(b.purchases, p)
 	return p
@@ -153,7 +135,7 @@ func (b *buyers) of(kinds ...kind) []*purchase {
 // nothing is sold any more.
 func (b *buyers) offer(ctx context.Context, request string) (c x402.PaymentRequired, ok bool, why string) {
 	for ctx.Err() == nil {
-		answer := client.Pay(ctx, waiting(nil), b.url, request, nil)
+		answer := pay(ctx, waiting(nil), b.url, request, nil)
 		if answer.Status == http.StatusOK {
 			b.violated("served unpaid: a call without a payment was answered 200")
 		}
@@ -176,19 +158,18 @@ func (b *buyers) sign(ctx context.Context, p *purchase, change func(*x402.Paymen
 		p.ended = why
 		return nil
 	}
-	authorization, err := p.by.Authorization(offer, time.Now())
+	authorization, err := p.by.authorize(offer)
 	if err == nil && change != nil {
 		change(&offer, &authorization)
 	}
-	var signed client.Payment
+	next := &payment{}
 	if err == nil {
-		signed, err = p.by.Seal(offer, p.version, authorization)
+		next.signed, err = p.by.sign(offer, p.version, authorization)
 	}
 	if err != nil {
 		b.violated("an offer cannot be paid: %v", err)
 		return nil
 	}
-	next := &payment{Payment: signed}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p.payments = append(p.payments, next)
@@ -197,20 +178,22 @@ func (b *buyers) sign(ctx context.Context, p *purchase, change func(*x402.Paymen
 
 // send sends a payment and notes the answer. With an answer of 200 it also notes
 // how far the chain is final, by the chain itself.
-func (b *buyers) send(ctx context.Context, c *http.Client, p *purchase, pay *payment) client.Answer {
-	answer := client.Pay(ctx, c, b.url, p.request, &pay.Payment)
-	pay.add(answer)
-	b.note("pay %s (%s): %s", pay.Nonce[:10], p.kind, answer)
-	if !answer.OK() || p.kind == forged {
-		return answer
+func (b *buyers) send(ctx context.Context, c *http.Client, p *purchase, next *payment) client.Answer {
+	answer := pay(ctx, c, b.url, p.request, &next.signed)
+	b.note("pay %s (%s): %s", next.nonce[:10], p.kind, answer)
+	sold := answer.OK() && p.kind != forged
+	var final uint64
+	var err error
+	if sold {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		final, err = b.chain.head(ctx, "finalized")
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	final, err := b.chain.head(ctx, "finalized")
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, known := b.finalized[pay.Nonce]; !known && err == nil {
-		b.finalized[pay.Nonce] = final
+	next.answers = append(next.answers, answer)
+	if _, known := b.finalized[next.nonce]; sold && !known && err == nil {
+		b.finalized[next.nonce] = final
 	}
 	return answer
 }
@@ -248,20 +231,20 @@ func (b *buyers) any(random *rand.Rand) string { return b.requests[random.IntN(l
 // then the buyer tries again as one should: with the same payment, and with a new
 // one only when the old one was refused.
 func (b *buyers) buy(ctx context.Context, request string, random *rand.Rand) *purchase {
-	p := b.begin(honest, request)
+	p := b.want(honest, request)
 	if random.IntN(4) == 0 {
 		p.version = x402.V1
 	}
 	for ctx.Err() == nil && len(p.payments) < 4 && p.ended == "" {
-		pay := b.sign(ctx, p, nil)
-		if pay == nil {
+		next := b.sign(ctx, p, nil)
+		if next == nil {
 			return p
 		}
 		b.count("payments signed", 1)
-		b.sendAtOnce(ctx, p, pay, random)
-		b.retry(ctx, p, pay)
-		if _, sold := pay.delivered(); sold && random.IntN(3) == 0 {
-			b.reuse(ctx, p, pay, random)
+		b.sendAtOnce(ctx, p, next, random)
+		b.retry(ctx, p, next)
+		if _, sold := next.delivered(); sold && random.IntN(3) == 0 {
+			b.reuse(ctx, p, next, random)
 		}
 		pause(ctx, 50*time.Millisecond)
 	}
@@ -270,7 +253,7 @@ func (b *buyers) buy(ctx context.Context, request string, random *rand.Rand) *pu
 
 // sendAtOnce sends a payment one to three times at once, and hangs up on some of
 // them, beside forged copies.
-func (b *buyers) sendAtOnce(ctx context.Context, p *purchase, pay *payment, random *rand.Rand) {
+func (b *buyers) sendAtOnce(ctx context.Context, p *purchase, next *payment, random *rand.Rand) {
 	var all sync.WaitGroup
 	for range 1 + max(0, random.IntN(5)-2) {
 		c := waiting(p.from)
@@ -278,16 +261,16 @@ func (b *buyers) sendAtOnce(ctx context.Context, p *purchase, pay *payment, rand
 			c = cutting(random, p.from)
 			b.count("calls cut by the buyer", 1)
 		}
-		all.Go(func() { b.send(ctx, c, p, pay) })
+		all.Go(func() { b.send(ctx, c, p, next) })
 	}
 	for range max(0, random.IntN(5)-2) {
-		changed, err := forge(pay.Payment, random)
+		changed, err := forge(next.signed, random)
 		if err != nil {
 			b.violated("a payment cannot be copied: %v", err)
 			continue
 		}
-		copied := b.begin(forged, p.request)
-		copied.payments = []*payment{{Payment: changed}}
+		copied := b.want(forged, p.request)
+		copied.payments = []*payment{{signed: changed}}
 		b.count("copies with a broken signature", 1)
 		all.Go(func() { b.send(ctx, waiting(address(3, 1)), copied, copied.payments[0]) })
 	}
@@ -296,8 +279,8 @@ func (b *buyers) sendAtOnce(ctx context.Context, p *purchase, pay *payment, rand
 
 // forge returns a payment that differs in one digit of its signature, as a stranger
 // may send who has seen the payment.
-func forge(p client.Payment, random *rand.Rand) (client.Payment, error) {
-	text, err := base64.StdEncoding.DecodeString(p.Value)
+func forge(p signed, random *rand.Rand) (signed, error) {
+	text, err := base64.StdEncoding.DecodeString(p.value)
 	if err != nil {
 		return p, err
 	}
@@ -310,14 +293,14 @@ func forge(p client.Payment, random *rand.Rand) (client.Payment, error) {
 	digits := []byte(sent.Payload.Signature)
 	at := 2 + random.IntN(64) // in r
 	digits[at] = "123456789abcdef0"[strings.IndexByte("0123456789abcdef", digits[at])]
-	p.Value = base64.StdEncoding.EncodeToString(bytes.Replace(text, []byte(sent.Payload.Signature), digits, 1))
+	p.value = base64.StdEncoding.EncodeToString(bytes.Replace(text, []byte(sent.Payload.Signature), digits, 1))
 	return p, nil
 }
 
 // retry sends the payment again until it is known what became of it.
-func (b *buyers) retry(ctx context.Context, p *purchase, pay *payment) {
+func (b *buyers) retry(ctx context.Context, p *purchase, next *payment) {
 	for ctx.Err() == nil {
-		answer := b.send(ctx, waiting(p.from), p, pay)
+		answer := b.send(ctx, waiting(p.from), p, next)
 		switch {
 		case answer.OK():
 			p.ended = sold
@@ -333,31 +316,31 @@ func (b *buyers) retry(ctx context.Context, p *purchase, pay *payment) {
 }
 
 // reuse sends a payment that was spent with another request.
-func (b *buyers) reuse(ctx context.Context, p *purchase, pay *payment, random *rand.Rand) {
+func (b *buyers) reuse(ctx context.Context, p *purchase, next *payment, random *rand.Rand) {
 	other := b.any(random)
 	if other == p.request {
 		return
 	}
-	answer := client.Pay(ctx, waiting(nil), b.url, other, &pay.Payment)
+	answer := pay(ctx, waiting(nil), b.url, other, &next.signed)
 	b.count("payments used again", 1)
 	if answer.Status == http.StatusOK {
-		b.violated("served unpaid: payment %s bought a second request", pay.Nonce)
+		b.violated("served unpaid: payment %s bought a second request", next.nonce)
 	}
 }
 
 // expectTooMuch expects what does not hold, which is never charged.
 func (b *buyers) expectTooMuch(ctx context.Context, random *rand.Rand) {
 	request := b.requests[random.IntN(len(b.requests)/2)*2]
-	p := b.begin(unverifiable, request[:len(request)-1]+`,"expectations":{"minConfirmations":100000}}`)
-	if pay := b.sign(ctx, p, nil); pay != nil {
-		b.send(ctx, waiting(p.from), p, pay)
+	p := b.want(unverifiable, request[:len(request)-1]+`,"expectations":{"minConfirmations":100000}}`)
+	if next := b.sign(ctx, p, nil); next != nil {
+		b.send(ctx, waiting(p.from), p, next)
 	}
 }
 
 // payInvalidly pays with wrong terms, at a wrong time or with a wrong signature.
 func (b *buyers) payInvalidly(ctx context.Context, random *rand.Rand) {
-	p := b.begin(invalid, b.any(random))
-	pay := b.sign(ctx, p, func(offer *x402.PaymentRequired, a *x402.Authorization) {
+	p := b.want(invalid, b.any(random))
+	next := b.sign(ctx, p, func(offer *x402.PaymentRequired, a *x402.Authorization) {
 		now := time.Now().Unix()
 		switch random.IntN(6) {
 		case 0:
@@ -367,34 +350,34 @@ func (b *buyers) payInvalidly(ctx context.Context, random *rand.Rand) {
 		case 2:
 			a.Value = strconv.Itoa(price - 1)
 		case 3:
-			a.To = p.by.Address
+			a.To = p.by.address
 		case 4:
 			a.From = strings.ToLower(bystander)
 		default:
 			offer.Accepts[0].Extra = map[string]any{"name": "Another token", "version": "1"}
 		}
 	})
-	if pay != nil {
+	if next != nil {
 		b.count("bad payments", 1)
-		b.send(ctx, waiting(p.from), p, pay)
+		b.send(ctx, waiting(p.from), p, next)
 	}
 }
 
 // revert pays, until ctx ends, with payments that every simulation confirms and
 // whose transfers revert. All come from one address.
-func (b *buyers) revert(ctx context.Context, by *client.Buyer, random *rand.Rand) {
+func (b *buyers) revert(ctx context.Context, by *account, random *rand.Rand) {
 	for ctx.Err() == nil {
-		p := b.begin(reverting, b.any(random))
+		p := b.want(reverting, b.any(random))
 		p.by, p.from = by, address(2, 1)
-		pay := b.sign(ctx, p, nil)
-		if pay == nil {
+		next := b.sign(ctx, p, nil)
+		if next == nil {
 			return
 		}
 		for range 1 + random.IntN(2) { // once more, to have it settled once more
 			// It waits for the answer although the run's faults may end meanwhile, so
 			// that no answer means a fault.
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*time.Second)
-			answer := b.send(within, waiting(p.from), p, pay)
+			answer := b.send(within, waiting(p.from), p, next)
 			cancel()
 			if answer.Reason() == capped {
 				b.count("payments answered 429", 1)

@@ -1,16 +1,24 @@
-package main
+package faults
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/test/internal/client"
@@ -66,37 +74,41 @@ type users struct {
 	admin, second *session // two administrators; the second one only for their mutual deletion
 	leaving       *user    // is deleted
 	changing      *user    // changes their password
-	plan          []func(context.Context, *rand.Rand)
+	plan          []act
 
 	mu       sync.Mutex
 	sessions []*session
 	streams  []*stream
 }
 
-func newUsers(j *journal, w *world) (*users, error) {
+// act is what users do while things fail.
+type act func(context.Context, *rand.Rand)
+
+// newUsers creates the users of one to three acts, while nothing fails yet.
+func newUsers(ctx context.Context, j *journal, w *world, random *rand.Rand) (*users, error) {
 	password, err := w.AdminPassword()
-	return &users{
+	if err != nil {
+		return nil, err
+	}
+	u := &users{
 		journal: j, adminPassword: password, redis: w.Redis, guard: w.Addresses.Auth,
 		Auth: client.Auth{URL: w.PublicURL, HTTP: &http.Client{Timeout: fixture.ReadyWithin}},
-	}, err
-}
-
-// prepare creates the users of one to three acts, while nothing fails yet.
-func (u *users) prepare(ctx context.Context, random *rand.Rand) error {
-	defer func() { u.HTTP = waiting(nil) }()
-	if u.admin, _ = u.login(ctx, &user{name: layout.AdminName}, u.adminPassword, false); u.admin == nil {
-		return errors.New("the administrator cannot log in")
 	}
-	acts := []func(context.Context) (func(context.Context, *rand.Rand), error){u.deletion, u.passwordChange, u.logout, u.expiry, u.mutualDeletion}
+	defer func() { u.HTTP = waiting(nil) }()
+	var answer client.Answer
+	if u.admin, answer = u.login(ctx, &user{name: layout.AdminName}, password, false); u.admin == nil {
+		return nil, fmt.Errorf("the administrator cannot log in: %s", answer)
+	}
+	acts := []func(context.Context) (act, error){u.deletion, u.passwordChange, u.logout, u.expiry, u.mutualDeletion}
 	random.Shuffle(len(acts), func(i, k int) { acts[i], acts[k] = acts[k], acts[i] })
 	for _, prepare := range acts[:1+random.IntN(3)] {
 		act, err := prepare(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		u.plan = append(u.plan, act)
 	}
-	return nil
+	return u, nil
 }
 
 // act does everything in the plan at once, and tries the sessions that are over
@@ -117,13 +129,18 @@ func (u *users) act(ctx context.Context, random *rand.Rand) {
 	all.Wait()
 }
 
-func (u *users) create(ctx context.Context, name, role string) (*user, error) {
-	u.note("user %s is created", name)
+// create creates a user and logs them in.
+func (u *users) create(ctx context.Context, name, role string) (*user, *session, error) {
 	id, err := u.CreateUser(ctx, u.admin.Session, name, role, oldPassword)
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", name, err)
+		return nil, nil, fmt.Errorf("create %s: %w", name, err)
 	}
-	return &user{name: name, id: id}, nil
+	created := &user{name: name, id: id}
+	s, answer := u.login(ctx, created, oldPassword, true)
+	if s == nil {
+		return nil, nil, fmt.Errorf("log in %s: %s", name, answer)
+	}
+	return created, s, nil
 }
 
 // login logs a user in and notes the session, nil where there is none.
@@ -158,14 +175,15 @@ func (u *users) while(ctx context.Context, who *user, random *rand.Rand, do func
 }
 
 // deletion deletes a user while they log in.
-func (u *users) deletion(ctx context.Context) (_ func(context.Context, *rand.Rand), err error) {
-	if u.leaving, err = u.create(ctx, "leaving", "member"); err != nil {
+func (u *users) deletion(ctx context.Context) (act, error) {
+	who, s, err := u.create(ctx, "leaving", "member")
+	if err != nil {
 		return nil, err
 	}
-	s, _ := u.login(ctx, u.leaving, oldPassword, true)
+	u.leaving = who
 	u.openStream(ctx, s)
 	return func(ctx context.Context, random *rand.Rand) {
-		u.while(ctx, u.leaving, random, func() { u.remove(ctx, u.admin, u.leaving) })
+		u.while(ctx, who, random, func() { u.remove(ctx, u.admin, who) })
 	}, nil
 }
 
@@ -181,35 +199,32 @@ func (u *users) remove(ctx context.Context, by *session, who *user) int {
 }
 
 // passwordChange changes a password while the old one is used.
-func (u *users) passwordChange(ctx context.Context) (_ func(context.Context, *rand.Rand), err error) {
-	if u.changing, err = u.create(ctx, "changing", "member"); err != nil {
+func (u *users) passwordChange(ctx context.Context) (act, error) {
+	who, changer, err := u.create(ctx, "changing", "member")
+	if err != nil {
 		return nil, err
 	}
-	s, _ := u.login(ctx, u.changing, oldPassword, true)
-	u.openStream(ctx, s)
-	changer, answer := u.login(ctx, u.changing, oldPassword, true)
-	if changer == nil {
-		return nil, fmt.Errorf("log in to change a password: %s", answer)
+	u.changing, changer.changer = who, true
+	if s, _ := u.login(ctx, who, oldPassword, true); s != nil {
+		u.openStream(ctx, s)
 	}
-	changer.changer = true
 	return func(ctx context.Context, random *rand.Rand) {
-		u.while(ctx, u.changing, random, func() {
+		u.while(ctx, who, random, func() {
 			change := map[string]string{"current_password": oldPassword, "new_password": newPassword}
 			answer := u.Call(ctx, changer.Session, http.MethodPatch, "/me/password", change)
 			u.note("change a password: %s", answer)
 			if answer.OK() {
-				u.changing.changed.Store(true)
+				who.changed.Store(true)
 			}
 		})
 	}, nil
 }
 
 // logout logs in and out until ctx ends.
-func (u *users) logout(ctx context.Context) (func(context.Context, *rand.Rand), error) {
-	who, err := u.create(ctx, "going", "member")
+func (u *users) logout(ctx context.Context) (act, error) {
+	who, s, err := u.create(ctx, "going", "member")
 	return func(ctx context.Context, _ *rand.Rand) {
-		for ctx.Err() == nil {
-			s, _ := u.login(ctx, who, oldPassword, false)
+		for ; ctx.Err() == nil; s, _ = u.login(ctx, who, oldPassword, false) {
 			if s == nil {
 				pause(ctx, 100*time.Millisecond)
 				continue
@@ -227,18 +242,14 @@ func (u *users) logout(ctx context.Context) (func(context.Context, *rand.Rand), 
 }
 
 // expiry ends a session in Redis, past every fault.
-func (u *users) expiry(ctx context.Context) (func(context.Context, *rand.Rand), error) {
-	who, err := u.create(ctx, "expiring", "member")
+func (u *users) expiry(ctx context.Context) (act, error) {
+	who, s, err := u.create(ctx, "expiring", "member")
 	if err != nil {
 		return nil, err
 	}
-	s, _ := u.login(ctx, who, oldPassword, false)
 	u.openStream(ctx, s)
 	return func(ctx context.Context, _ *rand.Rand) {
-		if s == nil {
-			return
-		}
-		redis := client.Redis(u.redis, time.Second)
+		redis := newRedis(u.redis, time.Second)
 		defer func() { _ = redis.Close() }()
 		keys, err := redis.Keys(ctx, fmt.Sprintf("svc:{u%d}:session:*", who.id)).Result()
 		if err != nil || len(keys) == 0 {
@@ -257,16 +268,11 @@ func (u *users) expiry(ctx context.Context) (func(context.Context, *rand.Rand), 
 }
 
 // mutualDeletion has two administrators delete each other.
-func (u *users) mutualDeletion(ctx context.Context) (func(context.Context, *rand.Rand), error) {
-	eva, err := u.create(ctx, "eva", "admin")
-	if err != nil {
+func (u *users) mutualDeletion(ctx context.Context) (_ act, err error) {
+	if _, u.second, err = u.create(ctx, "eva", "admin"); err != nil {
 		return nil, err
 	}
 	u.admin.user.id = u.admin.UserID
-	var answer client.Answer
-	if u.second, answer = u.login(ctx, eva, oldPassword, false); u.second == nil {
-		return nil, fmt.Errorf("the second administrator cannot log in: %s", answer)
-	}
 	return func(ctx context.Context, _ *rand.Rand) {
 		var both sync.WaitGroup
 		both.Go(func() { u.remove(ctx, u.admin, u.second.user) })
@@ -297,7 +303,7 @@ func (u *users) tryEnded(ctx context.Context) {
 // no answer, tries all sessions again, and counts the administrators.
 func (u *users) judge(ctx context.Context, database string) {
 	u.HTTP = &http.Client{Timeout: fixture.ReadyWithin}
-	admins, err := adminNames(ctx, database)
+	admins, err := query[string](ctx, database, "SELECT username FROM users WHERE role = 'admin' ORDER BY id")
 	if err != nil || len(admins) == 0 {
 		u.violated("there is no administrator left (%v)", err)
 		return
@@ -331,7 +337,7 @@ func (u *users) remainingAdmin(ctx context.Context, name string) (admin *session
 	if name == layout.AdminName {
 		password = u.adminPassword
 	}
-	err := until(ctx, func(ctx context.Context) error {
+	err := until(ctx, recovery, func(ctx context.Context) error {
 		var answer client.Answer
 		if admin, answer = u.login(ctx, &user{name: name}, password, false); admin == nil {
 			return fmt.Errorf("login: %s", answer)
@@ -412,35 +418,132 @@ func (u *users) endAll(ctx context.Context, admin *session) {
 	}
 }
 
-// adminNames reads the administrators from auth's database.
-func adminNames(ctx context.Context, path string) (names []string, err error) {
-	err = query(ctx, path, "SELECT username FROM users WHERE role = 'admin' ORDER BY id", func(scan func(...any) error) error {
-		var name string
-		err := scan(&name)
-		names = append(names, name)
-		return err
-	})
-	return names, err
-}
-
-// query reads the rows of a query from the file of a running service.
-func query(ctx context.Context, path, text string, row func(scan func(...any) error) error) (err error) {
+// query reads the first column of the rows of a query from the file of a running
+// service.
+func query[T any](ctx context.Context, path, text string) (values []T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	db, err := sqldb.OpenFile(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	rows, err := db.QueryContext(ctx, text)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		if err := row(rows.Scan); err != nil {
-			return err
+		var value T
+		if err := rows.Scan(&value); err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+	}
+	return values, rows.Err()
+}
+
+// newRedis returns a client of the Redis at addr, host:port, that tries once, and does
+// not wait longer than within to connect, nor for the answer: a Redis that hangs
+// is a fault that the caller goes on from.
+func newRedis(addr string, within time.Duration) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, DialTimeout: within, ReadTimeout: within, WriteTimeout: within, PoolTimeout: within,
+		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
+	})
+}
+
+// streamsEndWithin is how long a WebSocket may stay open after its session has
+// ended and nothing fails any more.
+const streamsEndWithin = 20 * time.Second
+
+// newApp is an application behind the guard, which makes a WebSocket of a request and
+// does not end it by itself.
+func newApp(t *testing.T) *httptest.Server {
+	t.Helper()
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")
+		if err == nil {
+			_, _ = io.Copy(io.Discard, conn) // until either side ends it
+		}
+	}))
+	t.Cleanup(app.Close)
+	return app
+}
+
+// stream is a WebSocket that a session opened.
+type stream struct {
+	*session
+	conn net.Conn
+	done chan struct{} // closed when it has ended
+}
+
+// openStream opens a WebSocket to the application behind the guard with a session,
+// and notes when it ends.
+func (u *users) openStream(ctx context.Context, s *session) {
+	conn, err := dialStream(ctx, u.URL, s.Cookie)
+	if err != nil {
+		u.note("a WebSocket of %s is not opened: %v", s.user.name, err)
+		return
+	}
+	u.count("WebSockets opened", 1)
+	done := make(chan struct{})
+	u.mu.Lock()
+	u.streams = append(u.streams, &stream{session: s, conn: conn, done: done})
+	u.mu.Unlock()
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(io.Discard, conn)
+		u.note("a WebSocket of %s has ended", s.user.name)
+	}()
+}
+
+// dialStream returns a WebSocket once it is open.
+func dialStream(ctx context.Context, url, cookies string) (net.Conn, error) {
+	addr, end := strings.TrimPrefix(url, "http://"), time.Now().Add(2*time.Second)
+	conn, err := (&net.Dialer{Deadline: end}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.WriteString(conn, "GET /api/v1/shopping HTTP/1.1\r\nHost: "+addr+"\r\nOrigin: "+url+"\r\nCookie: "+cookies+
+		"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+	err = errors.Join(err, conn.SetDeadline(end))
+	if err == nil {
+		var answer *http.Response
+		if answer, err = http.ReadResponse(bufio.NewReader(conn), nil); err == nil && answer.StatusCode != http.StatusSwitchingProtocols {
+			err = errors.New(answer.Status)
+			_ = answer.Body.Close()
 		}
 	}
-	return rows.Err()
+	if err = errors.Join(err, conn.SetDeadline(time.Time{})); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// streamsEnd judges that the WebSockets of sessions that are over end soon, and
+// closes the others.
+func (u *users) streamsEnd(within time.Duration) {
+	timeout := time.After(within)
+	for _, s := range u.streams {
+		if why := s.over(); why != "" {
+			select {
+			case <-s.done:
+				u.count("WebSockets ended with their sessions", 1)
+			case <-timeout:
+				timeout = time.After(0) // for all that follow
+				u.violated("a WebSocket of %s is still open after %s", s.user.name, why)
+			}
+		}
+		_ = s.conn.Close()
+	}
 }

@@ -1,12 +1,10 @@
-package main
+package faults
 
 import (
 	"context"
 	"math/rand/v2"
 	"syscall"
 	"time"
-
-	"github.com/pforte/pforte/deploy/test/faults/internal/wire"
 )
 
 // fault is something that goes wrong for a while.
@@ -56,30 +54,26 @@ func (w *world) draw(random *rand.Rand, t terms, during time.Duration) (plan [][
 func (w *world) targets(random *rand.Rand, t terms) [][]func() fault {
 	settler := w.answers("facilitator", w.settler, random)
 	for range 8 {
-		settler = append(settler, func() fault {
-			f := w.lies("facilitator: any text", w.settler, wire.Broadcaster, random)
-			f.atLeast = aBlock
-			return f
-		})
+		settler = append(settler, func() fault { return w.lies("facilitator: any text", w.settler, broadcaster, random, aBlock) })
 	}
 	if t.confirm == "chain" {
-		settler = append(settler, func() fault { return w.lies("facilitator: lie", w.settler, wire.Facilitator, random) })
+		settler = append(settler, func() fault { return w.lies("facilitator: lie", w.settler, lieAsFacilitator, random, 0) })
 	}
 	targets := [][]func() fault{
 		w.node(random, t), settler,
 		w.deaths("auth"), w.deaths("verifier"), w.deaths("proxy"),
 		{
 			func() fault { return w.kill("redis") }, func() fault { return w.freeze("redis") },
-			func() fault { return w.forget() },
+			w.forget,
 		},
 		{func() fault { return w.freeze("devnet") }},
-		w.redisWire(random), w.answers("payment node", w.payNode, random),
+		w.redisLink(random), w.answers("payment node", w.payNode, random),
 	}
-	if w.setWrong {
+	if *wrongClocks {
 		targets = append(targets, []func() fault{w.clockStep("auth", random)}, []func() fault{w.clockStep("verifier", random)})
 	}
 	if ownDisks {
-		targets = append(targets, []func() fault{func() fault { return w.full() }})
+		targets = append(targets, []func() fault{w.full})
 	}
 	return targets
 }
@@ -93,14 +87,10 @@ func (w *world) node(random *rand.Rand, t terms) []func() fault {
 	if t.nodes > 1 {
 		answers = 1 + random.Int64N(30)
 	}
-	heads := wire.Heads(random.Uint64(), answers)
-	kinds := append(w.answers("node", one, random), func() fault { return w.lies("node: lie", one, wire.Node, random) })
+	heads := lieAboutHeads(random.Uint64(), answers)
+	kinds := append(w.answers("node", one, random), func() fault { return w.lies("node: lie", one, lieAsNode, random, 0) })
 	for range 8 {
-		kinds = append(kinds, func() fault {
-			f := w.lies("node: heads", one, heads, random)
-			f.atLeast = aBlock
-			return f
-		})
+		kinds = append(kinds, func() fault { return w.lies("node: heads", one, heads, random, aBlock) })
 	}
 	return kinds
 }
@@ -177,60 +167,46 @@ func (w *world) clockStep(name string, random *rand.Rand) func() fault {
 	}
 }
 
-// between is a fault of what is between two programs.
-type between struct {
-	name string
-	of   wire.Fault
-}
-
-func (w *world) redisWire(random *rand.Rand) (kinds []func() fault) {
-	for _, k := range []between{{"hang", wire.Hang}, {"refuse", wire.Refuse}, {"cut before", wire.CutBefore}, {"cut after", wire.CutAfter}} {
-		kinds = append(kinds, func() fault { return w.onRedis(k, 0) })
-	}
-	return append(kinds, func() fault {
-		return w.onRedis(between{"slow", wire.Slow}, time.Duration(1+random.IntN(300))*time.Millisecond)
-	})
-}
-
-func (w *world) onRedis(k between, delay time.Duration) fault {
-	return fault{
-		name:  "redis: " + k.name,
-		begin: func(context.Context) error { w.redis.Set(k.of, delay); return nil },
-		end:   func(context.Context) error { w.redis.Set(wire.None, 0); return nil },
-	}
-}
-
-// answers are the faults of the answer to a request.
-func (w *world) answers(name string, way *wire.HTTP, random *rand.Rand) (kinds []func() fault) {
-	for _, k := range []between{
-		{"slow", wire.Slow},
-		{"hang", wire.Hang},
-		{"refuse", wire.Refuse},
-		{"cut after", wire.CutAfter},
-		{"500", wire.Status500},
-		{"500, done", wire.Late500},
-		{"garbage", wire.Garbage},
-		{"half", wire.Half},
-	} {
-		kinds = append(kinds, func() fault { return w.on(name+": "+k.name, way, k.of, random) })
+// redisLink returns the faults between auth and Redis.
+func (w *world) redisLink(random *rand.Rand) (kinds []func() fault) {
+	for _, of := range []linkFault{hang, refuse, cutBefore, cutAfter, slow} {
+		kinds = append(kinds, func() fault {
+			delay := time.Duration(1+random.IntN(300)) * time.Millisecond
+			return fault{
+				name:  "redis: " + string(of),
+				begin: func(context.Context) error { w.redis.set(of, delay); return nil },
+				end:   func(context.Context) error { w.redis.set(noFault, 0); return nil },
+			}
+		})
 	}
 	return kinds
 }
 
-func (w *world) on(name string, way *wire.HTTP, of wire.Fault, random *rand.Rand) fault {
+// answers are the faults of the answer to a request.
+func (w *world) answers(name string, link *httpProxy, random *rand.Rand) (kinds []func() fault) {
+	for _, of := range []linkFault{slow, hang, refuse, cutAfter, status500, late500, garbage, half} {
+		kinds = append(kinds, func() fault { return w.on(name+": "+string(of), link, of, random) })
+	}
+	return kinds
+}
+
+// on hits a share of the requests that pass.
+func (w *world) on(name string, link *httpProxy, of linkFault, random *rand.Rand) fault {
 	share, delay := 0.3+0.7*random.Float64(), time.Duration(1+random.IntN(1500))*time.Millisecond
 	return fault{
 		name:  name,
-		begin: func(context.Context) error { way.Set(of, share, delay); return nil },
-		end:   func(context.Context) error { way.Set(wire.None, 0, 0); return nil },
+		begin: func(context.Context) error { link.set(of, share, delay); return nil },
+		end:   func(context.Context) error { link.set(noFault, 0, 0); return nil },
 	}
 }
 
-func (w *world) lies(name string, way *wire.HTTP, liar wire.Liar, random *rand.Rand) fault {
-	f := w.on(name, way, wire.Lie, random)
+// lies answers a share of the requests that pass, for some time at least.
+func (w *world) lies(name string, link *httpProxy, by liar, random *rand.Rand, atLeast time.Duration) fault {
+	f := w.on(name, link, lying, random)
 	seed, begin := random.Uint64(), f.begin
+	f.atLeast = atLeast
 	f.begin = func(ctx context.Context) error {
-		way.SetLiar(liar, rand.New(rand.NewPCG(seed, 1))) //nolint:gosec // not a secret
+		link.setLiar(by, source(seed, 1))
 		return begin(ctx)
 	}
 	return f

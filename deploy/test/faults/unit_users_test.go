@@ -1,4 +1,4 @@
-package client_test
+package faults
 
 import (
 	"errors"
@@ -8,12 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pforte/pforte/deploy/test/internal/client"
 	"github.com/pforte/pforte/pkg/redistest"
 )
 
 func TestItReadsRedis(t *testing.T) {
-	c := client.Redis(redistest.Start(t), time.Second)
+	c := newRedis(redistest.Start(t), time.Second)
 	defer func() { _ = c.Close() }()
 	if err := c.Set(t.Context(), "a key with spaces", "its value", 0).Err(); err != nil {
 		t.Fatal(err)
@@ -32,7 +31,7 @@ func TestItReadsRedis(t *testing.T) {
 
 func TestARedisThatHangsIsTriedOnceAndNotWaitedForLongerThanItsTimeout(t *testing.T) {
 	server := redistest.New(t)
-	c := client.Redis(server.Addr(), time.Second)
+	c := newRedis(server.Addr(), time.Second)
 	defer func() { _ = c.Close() }()
 	if err := c.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)

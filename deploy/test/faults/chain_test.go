@@ -1,6 +1,7 @@
-package main
+package faults
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -11,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/test/internal/client"
@@ -24,11 +24,14 @@ const bystander = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 
 // chain reads the development chain, past every fault, and moves money on it
 // without any service.
-type chain struct{ client.Chain }
+type chain struct {
+	client.Chain
+	facilitator string // its address, also past every fault
+}
 
 // block is what is read of a block.
 type block struct {
-	Number       string
+	Number       client.Quantity
 	Transactions []string
 }
 
@@ -40,17 +43,12 @@ func (c chain) at(ctx context.Context, which string) (b block, err error) {
 // head returns the number of the latest or the finalized block.
 func (c chain) head(ctx context.Context, which string) (uint64, error) {
 	b, err := c.at(ctx, which)
-	if err != nil {
-		return 0, err
-	}
-	return client.Number(b.Number)
+	return uint64(b.Number), err
 }
 
 // ready waits until there is a finalized transaction.
 func (c chain) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, fixture.ReadyWithin)
-	defer cancel()
-	return until(ctx, func(ctx context.Context) error {
+	return until(ctx, fixture.ReadyWithin, func(ctx context.Context) error {
 		found, err := c.transactions(ctx)
 		if err == nil && len(found) == 0 {
 			err = errors.New("the chain has no finalized transaction yet")
@@ -62,21 +60,16 @@ func (c chain) ready(ctx context.Context) error {
 // transactions returns up to ten finalized transactions, new and old ones.
 func (c chain) transactions(ctx context.Context) (hashes []string, err error) {
 	final, err := c.head(ctx, "finalized")
-	if err != nil {
-		return nil, err
-	}
-	for n := uint64(0); n < 60 && n <= final && len(hashes) < 10; n++ {
+	for n := uint64(0); err == nil && n < 60 && n <= final && len(hashes) < 10; n++ {
 		at := n
 		if n >= 20 {
 			at = final - (n - 20)
 		}
-		b, err := c.at(ctx, hexNumber(at))
-		if err != nil {
-			return nil, err
-		}
+		var b block
+		b, err = c.at(ctx, hexNumber(at))
 		hashes = append(hashes, b.Transactions...)
 	}
-	return hashes, nil
+	return hashes, err
 }
 
 // newest returns the newest transaction of the chain that is not final, "" when
@@ -98,16 +91,12 @@ func (c chain) newest(ctx context.Context) (string, error) {
 
 // isFinal waits until a transaction is final.
 func (c chain) isFinal(ctx context.Context, hash string) error {
-	return until(ctx, func(ctx context.Context) error {
+	return until(ctx, fixture.ReadyWithin, func(ctx context.Context) error {
 		done, err := c.receipt(ctx, hash)
 		if err != nil {
 			return err
 		}
-		height, err := client.Number(done.BlockNumber)
-		if err != nil {
-			return err
-		}
-		if final, err := c.head(ctx, "finalized"); err != nil || done.Status == "" || final < height {
+		if final, err := c.head(ctx, "finalized"); err != nil || done.BlockHash == "" || final < uint64(done.BlockNumber) {
 			return errors.Join(err, fmt.Errorf("%s is not final", hash))
 		}
 		return nil
@@ -120,9 +109,7 @@ func (c chain) nextBlocks(ctx context.Context, n uint64) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, fixture.ReadyWithin)
-	defer cancel()
-	return until(ctx, func(ctx context.Context) error {
+	return until(ctx, fixture.ReadyWithin, func(ctx context.Context) error {
 		now, err := c.head(ctx, "latest")
 		if err == nil && now < begin+n {
 			err = errors.New("the chain makes no blocks")
@@ -148,7 +135,7 @@ func (c chain) failed(ctx context.Context, since uint64) (byPayer map[string]int
 			if err != nil {
 				return nil, err
 			}
-			if done.Status == "0x0" && strings.EqualFold(t.To, layout.Token) && len(t.Input) >= 74 {
+			if done.Status == 0 && strings.EqualFold(t.To, layout.Token) && len(t.Input) >= 74 {
 				byPayer["0x"+t.Input[34:74]]++ // behind the selector and twelve zeros
 			}
 		}
@@ -187,7 +174,7 @@ func (c chain) transfers(ctx context.Context, since uint64) (byNonce map[string]
 			continue
 		}
 		nonce, known := nonces[e.TransactionHash]
-		if amount, err := client.Number(e.Data); !known || err != nil || amount != price {
+		if amount, err := strconv.ParseUint(e.Data, 0, 64); !known || err != nil || amount != price {
 			unsigned++
 			continue
 		}
@@ -196,32 +183,28 @@ func (c chain) transfers(ctx context.Context, since uint64) (byNonce map[string]
 	return byNonce, unsigned, nil
 }
 
-// transfer moves money of the development chain's payer to an account, by its
-// facilitator's own address and not by way of any service.
-func (chain) transfer(ctx context.Context, facilitator, to, amount string) (hash string, err error) {
-	b, err := client.NewBuyer(layout.PayerKey)
-	if err != nil {
-		return "", err
-	}
-	offer := x402.Requirements{
+// transfer moves money of the development chain's payer to an account.
+func (c chain) transfer(ctx context.Context, to, amount string) (hash string, err error) {
+	offer := x402.PaymentRequired{Accepts: []x402.Requirements{{
 		Scheme: x402.SchemeExact, Network: layout.Network, Amount: amount, Asset: layout.Token, PayTo: to, MaxTimeoutSeconds: 60,
 		Extra: map[string]any{"name": layout.TokenName, "version": layout.TokenVersion},
-	}
-	payment, err := b.Sign(x402.PaymentRequired{Accepts: []x402.Requirements{offer}}, x402.V2, time.Now())
+	}}}
+	payer := newAccount(layout.PayerKey)
+	authorization, err := payer.authorize(offer)
 	if err != nil {
 		return "", err
 	}
-	payload, err := base64.StdEncoding.DecodeString(payment.Value)
+	payment, err := payer.sign(offer, x402.V2, authorization)
 	if err != nil {
 		return "", err
 	}
-	terms, err := json.Marshal(offer)
+	payload, err := base64.StdEncoding.DecodeString(payment.value)
 	if err != nil {
 		return "", err
 	}
-	request := x402.Request{X402Version: x402.V2, PaymentPayload: payload, PaymentRequirements: terms}
+	request := x402.Request{X402Version: x402.V2, PaymentPayload: payload, PaymentRequirements: marshal(offer.Accepts[0])}
 	var settled x402.SettleResponse
-	answer := client.Post(ctx, "http://"+facilitator+"/settle", request)
+	answer := client.Post(ctx, "http://"+c.facilitator+"/settle", request)
 	if err := json.Unmarshal(answer.Body, &settled); answer.Err != nil || err != nil || settled.Success == nil || !*settled.Success {
 		return "", fmt.Errorf("transfer to %s: %s %.300s", to, answer, answer.Body)
 	}
@@ -239,23 +222,17 @@ const refusesTransactions = "3a15631626ba7e60e01b0260005260206000f3"
 //	PUSH1 19 DUP1 PUSH1 11 PUSH1 0 CODECOPY PUSH1 0 RETURN
 const deploys = "601380600b6000396000f3"
 
-// makeRevert turns the accounts of some buyers into wallets that refuse
-// transactions (EIP-7702). They sign payments with plain keys, which recover to
-// them, every simulation of such a payment succeeds, and every transfer reverts.
-func (c chain) makeRevert(ctx context.Context, payers []*client.Buyer) error {
-	sender, err := client.NewBuyer(layout.PayerKey)
+// makeRevert turns accounts into wallets that refuse transactions (EIP-7702). They
+// sign payments with plain keys, which recover to them, every simulation of such a
+// payment succeeds, and every transfer reverts.
+func (c chain) makeRevert(ctx context.Context, payers []*account) error {
+	sender := newAccount(layout.PayerKey)
+	var id, nonce client.Quantity
+	err := errors.Join(c.Call(ctx, &id, "eth_chainId"), c.Call(ctx, &nonce, "eth_getTransactionCount", sender.address, "pending"))
 	if err != nil {
 		return err
 	}
-	id, err := c.quantity(ctx, "eth_chainId")
-	if err != nil {
-		return err
-	}
-	nonce, err := c.quantity(ctx, "eth_getTransactionCount", sender.Address, "pending")
-	if err != nil {
-		return err
-	}
-	created, err := c.send(ctx, sender, 2, id, nonce, nil, unhex(deploys+refusesTransactions), nil)
+	created, err := c.send(ctx, sender, 2, uint64(id), uint64(nonce), nil, unhex(deploys+refusesTransactions), nil)
 	if err != nil {
 		return err
 	}
@@ -264,24 +241,17 @@ func (c chain) makeRevert(ctx context.Context, payers []*client.Buyer) error {
 	}
 	var tuples []any
 	for _, payer := range payers {
-		tuple := []any{integer(id), unhex(created.ContractAddress), integer(0)}
+		tuple := []any{integer(uint64(id)), unhex(created.ContractAddress), integer(0)}
 		tuples = append(tuples, append(tuple, signature(payer, append([]byte{5}, rlp(tuple)...))...))
 	}
-	_, err = c.send(ctx, sender, 4, id, nonce+1, unhex(sender.Address), nil, tuples)
+	_, err = c.send(ctx, sender, 4, uint64(id), uint64(nonce)+1, unhex(sender.address), nil, tuples)
 	return err
 }
 
-func (c chain) quantity(ctx context.Context, method string, params ...any) (uint64, error) {
-	var hex string
-	if err := c.Call(ctx, &hex, method, params...); err != nil {
-		return 0, err
-	}
-	return client.Number(hex)
-}
-
-// transaction is what is read of one that is in a block.
+// transaction is what is read of one; without a BlockHash it is in no block.
 type transaction struct {
-	Status, ContractAddress, BlockHash, BlockNumber, From, GasUsed string
+	Status, BlockNumber, GasUsed     client.Quantity
+	ContractAddress, BlockHash, From string
 }
 
 func (c chain) receipt(ctx context.Context, hash string) (t transaction, err error) {
@@ -290,7 +260,7 @@ func (c chain) receipt(ctx context.Context, hash string) (t transaction, err err
 
 // send sends a transaction of type 2, or of type 4 with its authorizations, and
 // returns when it is in a block.
-func (c chain) send(ctx context.Context, by *client.Buyer, kind byte, id, nonce uint64, to, data []byte, authorizations []any) (done transaction, err error) {
+func (c chain) send(ctx context.Context, by *account, kind byte, id, nonce uint64, to, data []byte, authorizations []any) (done transaction, err error) {
 	fields := []any{integer(id), integer(nonce), integer(1e9), integer(100e9), integer(3_000_000), to, integer(0), data, []any{}}
 	if kind == 4 {
 		fields = append(fields, authorizations)
@@ -300,24 +270,22 @@ func (c chain) send(ctx context.Context, by *client.Buyer, kind byte, id, nonce 
 	if err := c.Call(ctx, &hash, "eth_sendRawTransaction", "0x"+hex.EncodeToString(append([]byte{kind}, rlp(fields)...))); err != nil {
 		return done, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, fixture.ReadyWithin)
-	defer cancel()
-	err = until(ctx, func(ctx context.Context) error {
-		if done, err = c.receipt(ctx, hash); err != nil || done.Status == "" {
+	err = until(ctx, fixture.ReadyWithin, func(ctx context.Context) error {
+		if done, err = c.receipt(ctx, hash); err != nil || done.BlockHash == "" {
 			return errors.Join(err, fmt.Errorf("%s is in no block yet", hash))
 		}
 		return nil
 	})
-	if err == nil && done.Status != "0x1" {
+	if err == nil && done.Status != 1 {
 		err = fmt.Errorf("%s reverted", hash)
 	}
 	return done, err
 }
 
 // signature returns parity, r and s of what is signed.
-func signature(by *client.Buyer, signed []byte) []any {
-	parity, r, s := by.SignRaw(signed)
-	return []any{integer(uint64(parity)), trim(r), trim(s)}
+func signature(by *account, text []byte) []any {
+	parity, r, s := by.signDigest(keccak(text))
+	return []any{integer(uint64(parity)), bytes.TrimLeft(r, "\x00"), bytes.TrimLeft(s, "\x00")}
 }
 
 // rlp encodes byte strings, nil among them, and lists of them.
@@ -348,8 +316,6 @@ func prefix(of byte, size int) []byte {
 
 // integer is a number without leading zeros.
 func integer(n uint64) []byte { return new(big.Int).SetUint64(n).Bytes() }
-
-func trim(word []byte) []byte { return new(big.Int).SetBytes(word).Bytes() }
 
 // unhex reads hexadecimal digits of this program's own.
 func unhex(text string) []byte {

@@ -1,14 +1,14 @@
-package client_test
+package faults
 
 import (
 	"encoding/hex"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
-	"github.com/pforte/pforte/deploy/test/internal/client"
 	"github.com/pforte/pforte/pkg/x402"
 )
 
@@ -19,53 +19,37 @@ func offer() x402.PaymentRequired {
 	}}}
 }
 
-func TestABuyerIsTheAccountOfItsKey(t *testing.T) {
-	b, err := client.NewBuyer(layout.PayerKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestAnAccountIsThatOfItsKey(t *testing.T) {
 	// The first account of every development chain.
-	if b.Address != "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266" {
-		t.Errorf("got %s", b.Address)
-	}
-	for _, bad := range []string{"", "0x12", "0x" + string(make([]byte, 64))} {
-		if _, err := client.NewBuyer(bad); err == nil {
-			t.Errorf("%q is a key", bad)
-		}
+	if got := newAccount(layout.PayerKey).address; got != "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266" {
+		t.Errorf("got %s", got)
 	}
 }
 
 // TestASignatureIsThatOfTheOfficialLibrary holds the signature against the one
 // that viem 2.57.1 (account.signTypedData) makes of the same authorization.
 func TestASignatureIsThatOfTheOfficialLibrary(t *testing.T) {
-	b, err := client.NewBuyer(layout.PayerKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := x402.Authorization{From: b.Address, To: layout.Payee, Value: "10000", ValidAfter: "0", ValidBefore: "1795238078", Nonce: "0x" + hex.EncodeToString(make([]byte, 32))}
+	b := newAccount(layout.PayerKey)
+	a := x402.Authorization{From: b.address, To: layout.Payee, Value: "10000", ValidAfter: "0", ValidBefore: "1795238078", Nonce: "0x" + hex.EncodeToString(make([]byte, 32))}
 	for version, header := range map[int]string{x402.V2: x402.HeaderPaymentSignature, x402.V1: x402.HeaderPaymentV1} {
-		p, err := b.Seal(offer(), version, a)
+		p, err := b.sign(offer(), version, a)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var sent struct {
 			Payload x402.ExactPayload `json:"payload"`
 		}
-		if err := x402.Decode(p.Value, &sent); err != nil {
+		if err := x402.Decode(p.value, &sent); err != nil {
 			t.Fatal(err)
 		}
 		const want = "0x07c72301ebf7ac76cce5960ef5cb891b8498a66ff963c8f9b8e9cf769d60e73c4579b799e07e2d1305b2fbdeef54a3dc44350b5b6c1ab9f84bb8e2befd6223d11c"
-		if p.Header != header || sent.Payload.Signature != want {
-			t.Errorf("%s is %s", p.Header, sent.Payload.Signature)
+		if p.header != header || sent.Payload.Signature != want {
+			t.Errorf("%s is %s", p.header, sent.Payload.Signature)
 		}
 	}
 }
 
 func TestAPaymentAnswersTheOffer(t *testing.T) {
-	b, err := client.NewBuyer(layout.PayerKey)
-	if err != nil {
-		t.Fatal(err)
-	}
 	paid := ""
 	seller := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if paid = r.Header.Get(x402.HeaderPaymentSignature); paid != "" {
@@ -80,22 +64,27 @@ func TestAPaymentAnswersTheOffer(t *testing.T) {
 		w.WriteHeader(http.StatusPaymentRequired)
 	}))
 	defer seller.Close()
-	c, err := client.Pay(t.Context(), seller.Client(), seller.URL, "{}", nil).Challenge()
+	c, err := pay(t.Context(), seller.Client(), seller.URL, "{}", nil).Challenge()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := b.Sign(c, x402.V2, time.Now())
+	b := newAccount(layout.PayerKey)
+	a, err := b.authorize(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := client.Pay(t.Context(), seller.Client(), seller.URL, "{}", &p)
-	if string(answer.Body) != "sold" || !answer.OK() || paid != p.Value {
+	p, err := b.sign(c, x402.V2, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := pay(t.Context(), seller.Client(), seller.URL, "{}", &p)
+	if string(answer.Body) != "sold" || !answer.OK() || paid != p.value {
 		t.Errorf("got %s: %s", answer, answer.Body)
 	}
 	if _, err := answer.Challenge(); err == nil {
 		t.Error("an answer of 200 is an offer")
 	}
-	if p.ValidBefore-time.Now().Unix() > 60 {
+	if before, err := strconv.ParseInt(a.ValidBefore, 10, 64); err != nil || before-time.Now().Unix() > 60 {
 		t.Error("the payment is good for too long")
 	}
 }

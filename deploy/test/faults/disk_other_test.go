@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package faults
 
 // ownDisks is whether this process may mount, which is known for Linux only.
 const ownDisks = false

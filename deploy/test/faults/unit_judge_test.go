@@ -1,0 +1,244 @@
+package faults
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/deploy/test/internal/client"
+)
+
+// spent is a payment with answers.
+func spent(nonce string, answers ...client.Answer) *payment {
+	return &payment{signed: signed{nonce: nonce}, answers: answers}
+}
+
+func answered(status int, body string) client.Answer {
+	return client.Answer{Status: status, Body: []byte(body)}
+}
+
+var lost = client.Answer{Err: errors.New("cut")}
+
+// TestEveryFaultOfTheMoneyIsFound has accounts with one fault each.
+func TestEveryFaultOfTheMoneyIsFound(t *testing.T) {
+	sold, refused, away := answered(200, "a"), answered(402, "{}"), answered(503, "{}")
+	for name, c := range map[string]struct {
+		payments  []*payment
+		transfers map[string]int
+		unsigned  int
+		limit     int
+		want      string // "" for a clean account
+	}{
+		"sold":                       {[]*payment{spent("1", lost, sold, sold)}, map[string]int{"1": 1}, 0, 1, ""},
+		"refused, then sold":         {[]*payment{spent("1", refused), spent("2", sold)}, map[string]int{"2": 1}, 0, 1, ""},
+		"refused":                    {[]*payment{spent("1", lost, refused)}, nil, 0, 1, ""},
+		"served unpaid":              {[]*payment{spent("1", sold)}, nil, 0, 1, "served unpaid"},
+		"paid, not served":           {[]*payment{spent("1", lost, away)}, map[string]int{"1": 1}, 0, 1, "paid and not served"},
+		"refused, and yet charged":   {[]*payment{spent("1", refused), spent("2", sold)}, map[string]int{"1": 1, "2": 1}, 0, 9, "charged twice"},
+		"one payment moved twice":    {[]*payment{spent("1", sold)}, map[string]int{"1": 2}, 0, 9, "moved money 2 times"},
+		"two answers to one payment": {[]*payment{spent("1", sold, answered(200, "b"))}, map[string]int{"1": 1}, 0, 1, "two different answers"},
+		"the limit passed":           {[]*payment{spent("1", sold)}, map[string]int{"1": 1}, 0, 0, "passed the limit"},
+		"another transfer":           {[]*payment{spent("1", sold)}, map[string]int{"1": 1, "9": 1}, 0, 9, "no purchase of this run signed"},
+		"an unsigned transfer":       {[]*payment{spent("1", sold)}, map[string]int{"1": 1}, 1, 9, "by no authorization"},
+		"called used":                {[]*payment{spent("1", answered(402, `{"reason":"payment_already_used"}`)), spent("2", sold)}, map[string]int{"2": 1}, 0, 9, "was called used"},
+		"refused for a copy":         {[]*payment{spent("1", answered(402, `{"paymentReason":"invalid_exact_evm_signature"}`)), spent("2", sold)}, map[string]int{"2": 1}, 0, 9, "for the signature of a copy"},
+		"does not sell at the end":   {[]*payment{spent("1", away)}, nil, 0, 1, "not sold when nothing failed"},
+		"does not answer at the end": {[]*payment{spent("1", lost)}, nil, 0, 1, "not sold when nothing failed"},
+	} {
+		b := &buyers{journal: newJournal(), purchases: []*purchase{{kind: honest, by: &account{}, payments: c.payments}}}
+		audit{buyers: b, transfers: c.transfers, unsigned: c.unsigned, limit: c.limit}.judgeMoney()
+		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
+			t.Errorf("%s: found %q", name, found)
+		}
+	}
+}
+
+func TestABadPaymentIsNeverServedNorCharged(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer    client.Answer
+		transfers map[string]int
+		want      string
+	}{
+		"refused": {answered(402, "{}"), nil, ""},
+		"served":  {answered(200, "a"), nil, "was served"},
+		"charged": {answered(402, "{}"), map[string]int{"1": 1}, "was charged"},
+	} {
+		b := &buyers{journal: newJournal(), purchases: []*purchase{{kind: invalid, payments: []*payment{spent("1", c.answer)}}}}
+		audit{buyers: b, transfers: c.transfers, limit: 9}.judgeMoney()
+		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
+			t.Errorf("%s: found %q", name, found)
+		}
+	}
+}
+
+// TestACopyWithABrokenSignatureIsNeverServed has one with the nonce of the good one,
+// which moves money.
+func TestACopyWithABrokenSignatureIsNeverServed(t *testing.T) {
+	for status, want := range map[int]string{402: "", 200: "a copy with a broken signature was served"} {
+		b := &buyers{journal: newJournal(), purchases: []*purchase{
+			{kind: forged, payments: []*payment{spent("1", answered(status, "a"))}},
+			{kind: honest, by: &account{}, payments: []*payment{spent("1", answered(200, "a"))}},
+		}}
+		audit{buyers: b, transfers: map[string]int{"1": 1}, limit: 9}.judgeMoney()
+		if found := strings.Join(b.violations, "\n"); (want == "") != b.clean() || !strings.Contains(found, want) {
+			t.Errorf("%d: found %q", status, found)
+		}
+	}
+}
+
+// TestAForgedCopyDiffersInItsSignatureOnly also holds that it differs.
+func TestAForgedCopyDiffersInItsSignatureOnly(t *testing.T) {
+	const text = `{"payload":{"signature":"0x%s","authorization":{"nonce":"0x01"}},"x402Version":2}`
+	digits := strings.Repeat("0123456789abcdef", 8) + "1c"
+	good := signed{nonce: "0x01", value: base64.StdEncoding.EncodeToString(fmt.Appendf(nil, text, digits))}
+	for i := range uint64(100) {
+		bad, err := forge(good, source(i, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := base64.StdEncoding.DecodeString(bad.value)
+		var signature string
+		if _, scanned := fmt.Sscanf(string(raw), strings.Replace(text, "%s", "%130s", 1), &signature); scanned != nil || err != nil {
+			t.Fatalf("%s: %v, %v", raw, scanned, err)
+		}
+		if signature == digits || len(signature) != len(digits) || bad.nonce != good.nonce {
+			t.Errorf("got %s", raw)
+		}
+	}
+}
+
+// TestFailuresOfOnePayerAreFewAndTheirOwn goes over what a payer whose transfers
+// revert may cause, and what it may not.
+func TestFailuresOfOnePayerAreFewAndTheirOwn(t *testing.T) {
+	sold, refused, away := answered(200, "a"), answered(402, "{}"), answered(503, "{}")
+	for name, c := range map[string]struct {
+		failed    map[string]int
+		reverting *payment
+		ended     string // the honest purchase
+		payments  []*payment
+		transfers map[string]int
+		limit     int
+		want      string // "" for clean
+	}{
+		"within the caps":           {map[string]int{"a": 3, "b": 3, "c": 3, "d": 1}, spent("9", refused), "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 11, ""},
+		"one payer":                 {map[string]int{"a": 4}, nil, "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 99, "settlements of a failed"},
+		"one payer, in doubt":       {map[string]int{"a": 9}, spent("9", away, refused), "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 99, ""},
+		"one payer, not in doubt":   {map[string]int{"a": 4}, spent("9", answered(503, `{"reason":"payment_in_progress"}`), refused), "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 99, "settlements of a failed"},
+		"another one in doubt":      {map[string]int{"b": 4}, spent("9", away, refused), "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 99, "settlements of b failed"},
+		"one address":               {map[string]int{"a": 3, "b": 3, "c": 3, "d": 2}, nil, "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 99, "11 settlements of one address failed"},
+		"the limit":                 {map[string]int{"a": 2}, nil, "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 2, "3 settlements, 2 of them failed, passed the limit of 2"},
+		"served":                    {nil, spent("9", sold), "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1}, 99, "a payment that reverts was served"},
+		"charged":                   {nil, spent("9", refused), "sold", []*payment{spent("1", sold)}, map[string]int{"1": 1, "9": 1}, 99, "a payment that reverts was charged"},
+		"another payer is capped":   {map[string]int{"a": 3}, nil, capped, []*payment{spent("1", refused)}, nil, 99, "refused for too many failed settlements"},
+		"the month, with free ones": {map[string]int{"a": 3}, spent("9", refused), limited, nil, nil, 4, "the month is closed before its limit"},
+		"the month, by signed ones": {nil, nil, limited, nil, nil, 1, "the month is closed before its limit"},
+		"the month, and it is true": {map[string]int{"a": 3}, spent("9", refused), limited, []*payment{spent("1", refused), spent("2", refused), spent("3", refused)}, nil, 3, ""},
+		"the month, and it may be":  {map[string]int{"a": 2}, spent("9", away), limited, []*payment{spent("1", refused), spent("2", refused), spent("3", refused)}, nil, 3, ""},
+		"nothing sold, no reason":   {nil, nil, "", nil, nil, 99, "nothing is sold when nothing fails any more"},
+		"open, and none is left":    {nil, nil, "", []*payment{spent("1", answered(503, `{"reason":"settlement_pending"}`), lost)}, nil, 6, ""},
+		"open, and some are left":   {nil, nil, "", []*payment{spent("1", answered(503, `{"reason":"settlement_pending"}`))}, nil, 7, "not sold when nothing failed any more"},
+		"away, and none is left":    {nil, nil, "", []*payment{spent("1", away)}, nil, 6, "nothing is sold when nothing fails any more"},
+		"refused at the end":        {nil, nil, "", []*payment{spent("1", refused)}, nil, 99, "nothing is sold when nothing fails any more"},
+	} {
+		last := &purchase{kind: honest, by: &account{}, ended: c.ended, payments: c.payments}
+		b := &buyers{journal: newJournal(), last: last, purchases: []*purchase{last}}
+		if c.reverting != nil {
+			b.purchases = append(b.purchases, &purchase{kind: reverting, by: &account{address: "a"}, payments: []*payment{c.reverting}})
+		}
+		audit{buyers: b, transfers: c.transfers, failed: c.failed, limit: c.limit}.judgeMoney()
+		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
+			t.Errorf("%s: found %q", name, found)
+		}
+	}
+}
+
+// TestAWrongClockMayOpenWhatIsUnderWay goes over the one excuse for failures
+// that no answer shows.
+func TestAWrongClockMayOpenWhatIsUnderWay(t *testing.T) {
+	for _, wrong := range []bool{false, true} {
+		b := &buyers{journal: newJournal(), purchases: []*purchase{
+			{kind: reverting, by: &account{address: "a"}, payments: []*payment{spent("9", answered(402, "{}"))}},
+		}}
+		audit{buyers: b, failed: map[string]int{"a": 4}, limit: 9, clockWrong: wrong}.judgeMoney()
+		if found := strings.Join(b.violations, "\n"); strings.Contains(found, "settlements of a failed") == wrong {
+			t.Errorf("clock wrong %t: %q", wrong, found)
+		}
+	}
+}
+
+func TestAReceiptAboutABlockThatWasNotFinalIsFound(t *testing.T) {
+	for height, clean := range map[uint64]bool{9: true, 10: true, 11: false} {
+		b := &buyers{journal: newJournal(), finalized: map[string]uint64{"1": 10}}
+		b.judgeFinality("1", height)
+		b.judgeFinality("2", height) // not known
+		if b.clean() != clean {
+			t.Errorf("block %d: %v", height, b.violations)
+		}
+	}
+}
+
+// TestAWebSocketThatOutlivesItsSessionIsFound opens one to an application that
+// never ends it.
+func TestAWebSocketThatOutlivesItsSessionIsFound(t *testing.T) {
+	app := newApp(t)
+	for _, c := range []struct {
+		over, ends bool
+		want       string
+	}{{false, false, ""}, {true, true, ""}, {true, false, "a WebSocket of eva is still open after its end"}} {
+		u := &users{journal: newJournal(), Auth: client.Auth{URL: app.URL}}
+		s := &session{Session: &client.Session{}, user: &user{name: "eva"}}
+		s.ended.Store(c.over)
+		u.openStream(t.Context(), s)
+		u.openStream(t.Context(), s)
+		if len(u.streams) != 2 {
+			t.Fatalf("%d are open: %s", len(u.streams), u)
+		}
+		if c.ends {
+			for _, each := range u.streams {
+				_ = each.conn.Close()
+				<-each.done
+			}
+		}
+		u.streamsEnd(20 * time.Millisecond)
+		if found := strings.Join(u.violations, "\n"); found != c.want {
+			t.Errorf("%+v: found %q", c, found)
+		}
+	}
+}
+
+// TestASessionThatIsAcceptedAfterItsEndIsFound has a service that accepts every
+// session, at one of two paths.
+func TestASessionThatIsAcceptedAfterItsEndIsFound(t *testing.T) {
+	for path, want := range map[string]string{"/api/v1/auth/me": "GET /me", "/internal/forward-auth": "the guard"} {
+		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != path {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		}))
+		for why, end := range map[string]func(*session){
+			"":                       func(*session) {},
+			"the deletion":           func(s *session) { s.user.deleted.Store(true) },
+			"the change":             func(s *session) { s.old = true; s.user.changed.Store(true) },
+			"its end":                func(s *session) { s.ended.Store(true) },
+			"no reason (it changed)": func(s *session) { s.old, s.changer = true, true; s.user.changed.Store(true) },
+		} {
+			s := &session{Session: &client.Session{}, user: &user{name: "eva"}}
+			end(s)
+			u := &users{
+				journal: newJournal(), Auth: client.Auth{URL: service.URL, HTTP: service.Client()},
+				guard: strings.TrimPrefix(service.URL, "http://"), sessions: []*session{s},
+			}
+			u.tryEnded(t.Context())
+			found := strings.Join(u.violations, "\n")
+			if over := s.over() != ""; over == u.clean() || (over && (!strings.Contains(found, want) || !strings.Contains(found, why))) {
+				t.Errorf("%s, %s: found %q", path, why, found)
+			}
+		}
+		service.Close()
+	}
+}
