@@ -1,18 +1,29 @@
 package stack
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 )
 
-// pollEvery is how often it is checked whether a program is ready.
-const pollEvery = 25 * time.Millisecond
+const (
+	// pollEvery is how often it is checked whether a program is ready.
+	pollEvery = 25 * time.Millisecond
+	// maxLog is the size at which a log is renamed at the next start.
+	maxLog = 10 << 20
+	// tailLines and tailBytes are how much of a log is shown when its program fails.
+	tailLines = 15
+	tailBytes = 16 << 10
+)
 
 // process is one started program.
 type process struct {
@@ -27,7 +38,7 @@ type process struct {
 func start(program Program, log string) (*process, error) {
 	out, err := openLog(log)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("log: %w", err)
 	}
 	defer func() { _ = out.Close() }() // the program has its own copy
 	// Its life is bounded by Stop, which is gentler than a context's kill.
@@ -36,46 +47,38 @@ func start(program Program, log string) (*process, error) {
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = ownGroup()
 	p := &process{program: program, log: log, cmd: cmd, ended: make(chan struct{})}
-	exited := make(chan error, 1)
-	if err := startOnLauncher(cmd, exited); err != nil {
-		return nil, fmt.Errorf("start %s: %w", program.Name, err)
-	}
-	go func() {
-		p.err = <-exited
-		close(p.ended)
-	}()
-	return p, nil
-}
-
-// startOnLauncher starts a command on a thread that lives as long as the command:
-// the kernel ends a child when the thread that started it ends.
-func startOnLauncher(cmd *exec.Cmd, exited chan<- error) error {
 	started := make(chan error, 1)
-	go onOwnThread(func() {
+	go func() {
+		// On a thread that lives as long as the program: the kernel ends a child when
+		// the thread that started it ends.
+		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			exited <- cmd.Wait()
+			p.err = cmd.Wait()
+			close(p.ended)
 		}
-	})
-	return <-started
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", program.Name, err)
+	}
+	return p, nil
 }
 
 // waitReady returns when the program can be used.
 func (p *process) waitReady(ctx context.Context) error {
-	var last error
-	for tick := time.NewTicker(pollEvery); ; {
-		if last = p.program.Ready(ctx); last == nil {
-			tick.Stop()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		err := p.program.Ready(ctx)
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-p.ended:
-			tick.Stop()
 			return p.failure(p.reason())
 		case <-ctx.Done():
-			tick.Stop()
-			return p.failure(fmt.Errorf("is not ready: %w", last))
+			return p.failure(fmt.Errorf("is not ready: %w", err))
 		case <-tick.C:
 		}
 	}
@@ -98,12 +101,11 @@ func (p *process) failure(reason error) *Failure {
 func (p *process) stop(ctx context.Context, grace time.Duration) {
 	p.stopping.Store(true)
 	p.signal(syscall.SIGTERM)
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
 	select {
 	case <-p.ended:
 	case <-ctx.Done():
-	case <-timer.C:
 	}
 	p.kill() // and what it may have started itself
 }
@@ -120,11 +122,41 @@ func (p *process) signal(sig syscall.Signal) {
 	_ = syscall.Kill(-p.cmd.Process.Pid, sig)
 }
 
-// Check fails unless path is a program that can be started.
-func Check(path string) error {
-	info, err := os.Stat(path)
-	if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		return fmt.Errorf("%s is not built: run make build", path)
+// openLog opens a program's log for appending and marks the start in it.
+func openLog(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
+		if err := os.Rename(path, path+".old"); err != nil {
+			return nil, err
+		}
 	}
-	return nil
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600) //nolint:gosec // the caller's folder
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintf(f, "--- started %s\n", time.Now().UTC().Format(time.RFC3339)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// lastLines returns the end of a log, as far as it can be read.
+func lastLines(path string) []string {
+	f, err := os.Open(path) //nolint:gosec // a log of ours
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-tailBytes), tailBytes))
+	if err != nil || len(data) == 0 {
+		return nil
+	}
+	if at := bytes.LastIndex(data, []byte("--- started ")); at >= 0 {
+		data = data[at:] // nothing of the run before
+	}
+	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	return lines[max(0, len(lines)-tailLines):]
 }

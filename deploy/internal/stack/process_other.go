@@ -6,5 +6,3 @@ import "syscall"
 
 // ownGroup keeps Ctrl-C at the terminal from the program, which Stop stops.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
-func onOwnThread(f func()) { f() }

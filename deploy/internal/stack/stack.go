@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -101,20 +102,17 @@ func (s *Stack) launch(program Program) (*process, error) {
 		return nil, err
 	}
 	s.running = append(s.running, started)
-	go s.watch(started)
+	go func() {
+		<-started.ended
+		if started.stopping.Load() {
+			return
+		}
+		select {
+		case s.died <- started.failure(started.reason()):
+		default: // another one died first
+		}
+	}()
 	return started, nil
-}
-
-// watch reports a program that ends before it is stopped.
-func (s *Stack) watch(p *process) {
-	<-p.ended
-	if p.stopping.Load() {
-		return
-	}
-	select {
-	case s.died <- p.failure(p.reason()):
-	default: // another one died first
-	}
 }
 
 // Pid is the process id of a running program, or 0.
@@ -148,14 +146,14 @@ func (s *Stack) End(ctx context.Context, name string, grace time.Duration) {
 func (s *Stack) remove(name string) *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, p := range s.running {
-		if p.program.Name == name {
-			p.stopping.Store(true)
-			s.running = append(s.running[:i:i], s.running[i+1:]...)
-			return p
-		}
+	at := slices.IndexFunc(s.running, func(p *process) bool { return p.program.Name == name })
+	if at < 0 {
+		return nil
 	}
-	return nil
+	p := s.running[at]
+	p.stopping.Store(true)
+	s.running = slices.Delete(s.running, at, at+1)
+	return p
 }
 
 // Stop stops all programs, the last started first, and returns when none is
@@ -165,11 +163,11 @@ func (s *Stack) Stop(ctx context.Context, grace time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for i := len(s.running) - 1; i >= 0; i-- {
-		s.running[i].stopping.Store(true)
+	for _, p := range s.running {
+		p.stopping.Store(true)
 	}
-	for i := len(s.running) - 1; i >= 0; i-- {
-		s.running[i].stop(ctx, grace)
+	for _, p := range slices.Backward(s.running) {
+		p.stop(ctx, grace)
 	}
 	s.running = nil
 }
