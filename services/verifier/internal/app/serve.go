@@ -199,8 +199,8 @@ func (s *server) registerStanding(ctx context.Context) error {
 	return httpapi.RegisterQuotaStatus(s.Registry, func() httpapi.QuotaStatus {
 		ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 		defer cancel()
-		left, unknown := s.paywall.Left(ctx)
-		return httpapi.QuotaStatus{Left: left, Limit: s.Facilitator.FreeSettlements, Unknown: unknown, Oldest: s.paywall.Oldest(), Failed: s.paywall.Failed()}
+		status, left, oldest := s.paywall.Quota(ctx)
+		return httpapi.QuotaStatus{Left: left, Limit: s.Facilitator.FreeSettlements, Unknown: status.Unknown, Oldest: oldest, Failed: status.Failed}
 	}, func() error {
 		ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 		defer cancel()

@@ -104,21 +104,12 @@ func (a *api) bodyOf(err error, paid bool) errorBody {
 	if errors.As(err, &refusal) {
 		b.PaymentReason = refusal.Reason
 	}
-	var tooMany *payment.TooManyError
 	var pending *payment.PendingError
-	var failing *payment.FailingError
-	var paused *payment.PausedError
 	var later *payment.LaterError
 	switch {
-	case errors.As(err, &failing):
-		b.RetryAfterSeconds = seconds(failing.After)
-	case errors.As(err, &tooMany):
-		b.RetryAfterSeconds = seconds(tooMany.After)
 	case errors.As(err, &pending) && pending.After > 0:
 		b.RetryAfterSeconds = seconds(pending.After)
-	case errors.As(err, &paused):
-		b.RetryAfterSeconds = seconds(paused.After)
-	case errors.Is(err, payment.ErrFacilitator) && errors.As(err, &later):
+	case errors.As(err, &later):
 		b.RetryAfterSeconds = seconds(later.After)
 	case errors.Is(err, payment.ErrLimit):
 		now := a.Now()

@@ -259,7 +259,7 @@ func TestAReturningBuyerIsServedThoughTheLimitIsReached(t *testing.T) {
 	w.wantTransfers(2)
 	w.advance(time.Duration(wait) * time.Second)
 	w.post("").wantFailure(http.StatusPaymentRequired, "payment_required")
-	if left, _ := w.paywall.Left(context.Background()); left != 2 {
+	if _, left, _ := w.paywall.Quota(context.Background()); left != 2 {
 		t.Errorf("%d are left in the new month", left)
 	}
 }

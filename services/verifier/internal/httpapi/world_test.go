@@ -99,8 +99,8 @@ func open(t testing.TB, change func(*paywall.Options)) *world {
 	w.must(err)
 	t.Cleanup(func() { _ = w.paywall.Close(context.Background()) })
 	w.must(httpapi.RegisterQuotaStatus(w.registry, func() httpapi.QuotaStatus {
-		left, unknown := w.paywall.Left(context.Background())
-		return httpapi.QuotaStatus{Left: left, Limit: w.paywall.FreeSettlements, Unknown: unknown, Oldest: w.paywall.Oldest(), Failed: w.paywall.Failed()}
+		status, left, oldest := w.paywall.Quota(context.Background())
+		return httpapi.QuotaStatus{Left: left, Limit: w.paywall.FreeSettlements, Unknown: status.Unknown, Oldest: oldest, Failed: status.Failed}
 	}, func() error { return nil }))
 	w.reopen = func() { w.serve(metrics, log) }
 	w.reopen()

@@ -58,29 +58,13 @@ func (*PendingError) Error() string { return ErrPending.Error() }
 // Unwrap returns ErrPending.
 func (*PendingError) Unwrap() error { return ErrPending }
 
-// TooManyError is ErrTooMany with the time until attempts are free again.
-type TooManyError struct{ After time.Duration }
-
-func (*TooManyError) Error() string { return ErrTooMany.Error() }
-
-// Unwrap returns ErrTooMany.
-func (*TooManyError) Unwrap() error { return ErrTooMany }
-
 func invalid(reason string) error { return &Refusal{Of: ErrInvalid, Reason: reason} }
 
-// PausedError is ErrLimit while the facilitator is left alone, with the time that
-// is left of the pause.
-type PausedError struct{ After time.Duration }
-
-func (*PausedError) Error() string { return ErrLimit.Error() }
-
-// Unwrap returns ErrLimit.
-func (*PausedError) Unwrap() error { return ErrLimit }
-
-// LaterError is an error of the facilitator with the time for which it wants no calls;
-// zero when it wants none and names no time.
+// LaterError is an error that ends after a while: ErrTooMany, ErrFailing, ErrLimit while
+// the facilitator is left alone, or an error of the facilitator that wants no calls.
 type LaterError struct {
-	Err   error
+	Err error
+	// After is the time until then; zero when the facilitator names none.
 	After time.Duration
 }
 
@@ -88,11 +72,3 @@ func (e *LaterError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error.
 func (e *LaterError) Unwrap() error { return e.Err }
-
-// FailingError is ErrFailing with the time until the caps are counted anew.
-type FailingError struct{ After time.Duration }
-
-func (*FailingError) Error() string { return ErrFailing.Error() }
-
-// Unwrap returns ErrFailing.
-func (*FailingError) Unwrap() error { return ErrFailing }

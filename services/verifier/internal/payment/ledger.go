@@ -251,9 +251,9 @@ type Ledger interface {
 	// when the record is Settled already. A Settled outcome reserves one again that
 	// had been given back. A Dead record keeps no answer. ErrNotFound: no such record.
 	Finish(ctx context.Context, key Key, o Outcome) (Outcome, error)
-	// Look reports whether a Dead record may be looked at now: not when it was after
-	// since, unless that is a moment still to come, written by a clock that was ahead.
-	// It remembers the look.
+	// Look reports whether a record that is not Settled may be looked up now: not when
+	// it was after since, unless that is a moment still to come, written by a clock that
+	// was ahead. It remembers the lookup.
 	Look(ctx context.Context, key Key, since time.Time) (bool, error)
 	// Get returns a record, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Record, error)
@@ -271,10 +271,10 @@ type Ledger interface {
 	Register(ctx context.Context, owner string, until time.Time) error
 	Heartbeat(ctx context.Context, owner string, until time.Time) error
 	Deregister(ctx context.Context, owner string) error
-	// Due returns at most limit Unknown records whose next look is due, those that are
-	// due for longest first, without Answer, and puts their next look off until next,
-	// so that two processes do not look at once.
-	Due(ctx context.Context, limit int, next time.Time) ([]Record, error)
+	// Due returns the Unknown record that is due for longest to be looked up, without
+	// Answer, and puts its next lookup off until next, so that two processes do not
+	// look at once. ErrNotFound: none is due.
+	Due(ctx context.Context, next time.Time) (Record, error)
 	// Ended returns Settled and Dead records without Answer, in the order of their
 	// claims: those claimed after what Checked has passed and before the moment
 	// given, at most limit of them and those of the same moment. Until taken, or

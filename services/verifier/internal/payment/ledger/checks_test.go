@@ -88,9 +88,7 @@ func settledIsReopened(w *world) {
 		w.Errorf("got %+v", got)
 	}
 	w.wantReserved(1)
-	due, err := w.Due(ctx, 10, w.now.Add(time.Minute))
-	w.must(err)
-	if len(due) != 1 {
+	if due := w.due(w.now.Add(time.Minute)); len(due) != 1 {
 		w.Errorf("%d are due, want the one that is open again", len(due))
 	}
 	if got := w.finish(r, payment.Outcome{State: payment.Dead, Reason: "expired", Unsent: true}); got.State != payment.Dead {

@@ -278,6 +278,6 @@ func (l *Ledger) Reopen(ctx context.Context, key payment.Key, reason string) err
 // Look implements payment.Ledger.
 func (l *Ledger) Look(ctx context.Context, key payment.Key, since time.Time) (bool, error) {
 	now := l.now()
-	return l.exec(ctx, "remember a look",
-		"UPDATE payments SET looked = ? WHERE"+byKey+" AND state = 'dead' AND (looked <= ? OR looked > ?)", now, key, since, now)
+	return l.exec(ctx, "remember a lookup",
+		"UPDATE payments SET looked = ? WHERE"+byKey+" AND state <> 'settled' AND (looked <= ? OR looked > ?)", now, key, since, now)
 }

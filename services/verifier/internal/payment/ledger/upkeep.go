@@ -36,24 +36,20 @@ func (l *Ledger) Deregister(ctx context.Context, owner string) error {
 	return err
 }
 
-const dueSQL = selectBrief + " WHERE " + unknown + " AND check_at <= ? ORDER BY check_at LIMIT ?"
+const dueSQL = selectBrief + " WHERE " + unknown + " AND check_at <= ? ORDER BY check_at LIMIT 1"
 
 // Due implements payment.Ledger.
-func (l *Ledger) Due(ctx context.Context, limit int, next time.Time) (due []payment.Record, err error) {
+func (l *Ledger) Due(ctx context.Context, next time.Time) (due payment.Record, err error) {
 	query := dueSQL
 	if l.db.Dialect == sqldb.Postgres {
 		query += " FOR UPDATE SKIP LOCKED" // two processes must not be given the same
 	}
-	err = l.write(ctx, "take the payments to look up", false, func(ctx context.Context, u *unit) (err error) {
-		if due, err = l.list(ctx, u.Tx, query, l.view(), l.view(), l.now(), limit); err != nil {
+	err = l.write(ctx, "take a payment to look up", false, func(ctx context.Context, u *unit) (err error) {
+		if due, err = scan(u.row(ctx, query, l.view(), l.view(), l.now())); err != nil {
 			return err
 		}
-		for _, r := range due {
-			if _, err := u.exec(ctx, "UPDATE payments SET check_at = ? WHERE"+byKey, next, r.Key); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err = u.exec(ctx, "UPDATE payments SET check_at = ? WHERE"+byKey, next, due.Key)
+		return err
 	})
 	return due, err
 }

@@ -28,8 +28,8 @@ func TestAttemptsThatEndUnpaidAreLimited(t *testing.T) {
 				t.Errorf("attempt %d was refused", i)
 			}
 		}
-		var tooMany *payment.TooManyError
-		if err := failing(s, "3", "192.0.2.1"); !errors.As(err, &tooMany) || tooMany.After <= 0 || tooMany.After > time.Minute {
+		var tooMany *payment.LaterError
+		if err := failing(s, "3", "192.0.2.1"); !errors.Is(err, payment.ErrTooMany) || !errors.As(err, &tooMany) || tooMany.After <= 0 || tooMany.After > time.Minute {
 			t.Errorf("got %v", err)
 		}
 		if err := failing(s, "4", "192.0.2.2"); errors.Is(err, payment.ErrTooMany) {

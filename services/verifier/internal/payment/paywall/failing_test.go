@@ -63,11 +63,11 @@ func TestAPayerWhoseTransfersRevertClosesTheServiceForThemselvesAlone(t *testing
 	checks := 0
 	for i := range 1000 {
 		err := s.buyFrom(gates[i%2], fmt.Sprintf("192.0.2.%d", i%250), s.payOf(1, fmt.Sprintf("%x", i+1)))
-		var failing *payment.FailingError
+		var failing *payment.LaterError
 		switch {
 		case i < 3 && !errors.Is(err, payment.ErrNotSettled):
 			t.Errorf("%d: %v", i, err)
-		case i >= 3 && (!errors.As(err, &failing) || failing.After != 12*time.Hour):
+		case i >= 3 && (!errors.Is(err, payment.ErrFailing) || !errors.As(err, &failing) || failing.After != 12*time.Hour):
 			t.Fatalf("%d: %v", i, err)
 		}
 		if i == 2 {
@@ -231,15 +231,15 @@ func TestAPauseReportsHowLongItIs(t *testing.T) {
 				}
 			})
 			_, err := s.buy(s.pay("1"))
-			var paused *payment.PausedError
-			if call == "verify" && (!errors.As(err, &paused) || paused.After != c.want) {
+			var paused *payment.LaterError
+			if call == "verify" && (!errors.Is(err, payment.ErrLimit) || !errors.As(err, &paused) || paused.After != c.want) {
 				t.Errorf("%s: got %v", name, err)
 			}
 			if call == "settle" {
 				s.wantErr(err, payment.ErrPending)
 			}
 			s.clock.advance(20 * time.Second)
-			if err := s.paywall.CheckQuota(context.Background()); !errors.As(err, &paused) || paused.After != c.want-20*time.Second {
+			if err := s.paywall.CheckQuota(context.Background()); !errors.Is(err, payment.ErrLimit) || !errors.As(err, &paused) || paused.After != c.want-20*time.Second {
 				t.Errorf("%s of %s: got %v after %+v", name, call, err, paused)
 			}
 			s.clock.advance(c.want - 20*time.Second)

@@ -46,7 +46,7 @@ func TestTheLimitOfFreeSettlementsIsHard(t *testing.T) {
 	if s.works.Load() != works || s.sim.Verifies != 5 {
 		t.Error("worked or called the facilitator for a call that cannot be settled")
 	}
-	if left, _ := s.paywall.Left(ctx); left != 0 {
+	if _, left, _ := s.paywall.Quota(ctx); left != 0 {
 		t.Errorf("%d are left", left)
 	}
 	s.mustBuy(first) // what was paid for is given all the same

@@ -59,7 +59,7 @@ func (w *Paywall) CheckQuota(ctx context.Context) error {
 	case q.month == month && q.status.Reserved >= w.FreeSettlements:
 		return payment.ErrLimit
 	case now.Before(q.closedUntil):
-		return &payment.PausedError{After: q.closedUntil.Sub(now)}
+		return &payment.LaterError{Err: payment.ErrLimit, After: q.closedUntil.Sub(now)}
 	}
 	return nil
 }
@@ -95,43 +95,25 @@ func (w *Paywall) refresh(ctx context.Context, now time.Time, month string) erro
 
 // warn logs once a month that four fifths are used. q is locked.
 func (w *Paywall) warn(q *quota) {
-	if q.status.Reserved*5 < w.FreeSettlements*4 || q.warned == q.month {
-		return
+	if q.status.Reserved*5 >= w.FreeSettlements*4 && q.warned != q.month {
+		q.warned = q.month
+		w.Log.Warn("four fifths of the month's free settlements are used",
+			"month", q.month, "used", q.status.Reserved, "limit", w.FreeSettlements)
 	}
-	q.warned = q.month
-	w.Log.Warn("four fifths of the month's free settlements are used",
-		"month", q.month, "used", q.status.Reserved, "limit", w.FreeSettlements)
 }
 
-// Left returns how many settlements the month has left and how many payments are
-// unknown, as last read.
-func (w *Paywall) Left(ctx context.Context) (left, unknown int) {
+// Quota returns the status of the month as last read, how many settlements it has
+// left, and for how long the oldest of the unknown payments has been so.
+func (w *Paywall) Quota(ctx context.Context) (s payment.QuotaStatus, left int, oldest time.Duration) {
 	now := w.Now()
 	_ = w.refresh(ctx, now, payment.Month(now)) // what cannot be read stays as it was
-	q := &w.quota
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return max(0, w.FreeSettlements-q.status.Reserved), q.status.Unknown
-}
-
-// Oldest returns for how long the oldest of the unknown payments has been so, as
-// last read; zero without one.
-func (w *Paywall) Oldest() time.Duration {
-	q := &w.quota
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.status.Oldest.IsZero() {
-		return 0
+	w.quota.mu.Lock()
+	defer w.quota.mu.Unlock()
+	s = w.quota.status
+	if !s.Oldest.IsZero() {
+		oldest = now.Sub(s.Oldest)
 	}
-	return w.Now().Sub(q.status.Oldest)
-}
-
-// Failed returns how many settlements of the month have failed, as last read.
-func (w *Paywall) Failed() int {
-	q := &w.quota
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.status.Failed
+	return s, max(0, w.FreeSettlements-s.Reserved), oldest
 }
 
 // countReserved counts a settlement that this process has just reserved, so that the
@@ -145,16 +127,6 @@ func (w *Paywall) countReserved(month string) {
 		q.status.Reserved++
 		w.warn(q)
 	}
-}
-
-// reserved is how many settlements of the month are known to be reserved.
-func (q *quota) reserved(month string) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.month != month {
-		return 0
-	}
-	return q.status.Reserved
 }
 
 // stale makes the next CheckQuota read the ledger.
@@ -199,20 +171,25 @@ func (w *Paywall) caps() payment.Caps {
 	return payment.Caps{Since: payment.Day(w.Now()), Payer: w.FailuresPerPayer, Client: w.FailuresPerAddress}
 }
 
-// checkFailures returns an error for a payer or a client too many of whose settlements
+// checkHistory returns an error for a payer or a client too many of whose settlements
 // have failed today, and for a payer who has never paid and does not sign with a key
 // of their own, when what is left of the month is not for them.
-func (w *Paywall) checkFailures(ctx context.Context, c *call) error {
+func (w *Paywall) checkHistory(ctx context.Context, c *call) error {
 	caps := w.caps()
 	history, err := w.Ledger.History(ctx, c.Payment.Key.Payer, c.client, caps.Since)
 	if err != nil {
 		return ledgerFault(err)
 	}
 	c.hasPaid = history.Paid
-	switch {
-	case history.Payer >= caps.Payer, history.Client >= caps.Client:
+	if history.Payer >= caps.Payer || history.Client >= caps.Client {
 		return w.failingError()
-	case !c.plain && !c.hasPaid && w.quota.reserved(payment.Month(w.Now())) >= w.FreeSettlements-w.kept():
+	}
+	if c.plain || c.hasPaid {
+		return nil
+	}
+	w.quota.mu.Lock()
+	defer w.quota.mu.Unlock()
+	if w.quota.month == payment.Month(w.Now()) && w.quota.status.Reserved >= w.FreeSettlements-w.kept() {
 		return payment.ErrLimit
 	}
 	return nil
@@ -220,7 +197,7 @@ func (w *Paywall) checkFailures(ctx context.Context, c *call) error {
 
 func (w *Paywall) failingError() error {
 	now := w.Now()
-	return &payment.FailingError{After: payment.Day(now).Add(24 * time.Hour).Sub(now)}
+	return &payment.LaterError{Err: payment.ErrFailing, After: payment.Day(now).Add(24 * time.Hour).Sub(now)}
 }
 
 // client returns what stands for an address in the ledger, on one day. All of an
@@ -252,55 +229,6 @@ const (
 	// anyone may deploy one.
 	maxChecks = 64
 )
-
-// semaphore bounds how much is done at once by its capacity.
-type semaphore chan struct{}
-
-// try reports whether it has acquired the semaphore.
-func (s semaphore) try() bool {
-	select {
-	case s <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-// acquire waits for the semaphore and reports whether it has acquired it before ctx
-// ended.
-func (s semaphore) acquire(ctx context.Context) bool {
-	select {
-	case s <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (s semaphore) release() { <-s }
-
-// mayWorkBeside reports whether work may begin before the facilitator has verified
-// the payment: there is capacity, or the payer has paid before. done releases it.
-func (w *Paywall) mayWorkBeside(c *call) (may bool, done func()) {
-	if w.beside.try() {
-		return true, w.beside.release
-	}
-	return c.hasPaid, func() {}
-}
-
-// workForUnverifiable works for a payer whose signature only the facilitator can
-// verify: those who have never paid share a bound.
-func (w *Paywall) workForUnverifiable(ctx context.Context, c *call) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.WorkTimeout)
-	defer cancel()
-	if !c.hasPaid {
-		if !w.strangers.acquire(ctx) {
-			return nil, payment.ErrInFlight
-		}
-		defer w.strangers.release()
-	}
-	return w.work(ctx, c)
-}
 
 // crowd is a queue of settlements that wait until others of their payer or client
 // have ended.
@@ -341,7 +269,11 @@ func (c *crowd) wait(ctx context.Context, seen int, payer, client string) error 
 	}
 	c.queue = append(c.queue, w)
 	c.mu.Unlock()
-	defer c.leave(w)
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.queue = slices.DeleteFunc(c.queue, func(other *waiter) bool { return other == w })
+	}()
 	again := time.NewTicker(pause)
 	defer again.Stop()
 	for {
@@ -378,12 +310,6 @@ func (c *crowd) first(w *waiter) bool {
 		}
 	}
 	return true
-}
-
-func (c *crowd) leave(w *waiter) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.queue = slices.DeleteFunc(c.queue, func(other *waiter) bool { return other == w })
 }
 
 // ended wakes the next two of the payer or the client: a settlement that was paid
@@ -524,10 +450,19 @@ func (a *attempts) spend(name string, limit int) (refund func(), err error) {
 	counts, place, limit := a.place(groups, limit)
 	if counts[place] >= limit {
 		next := time.Unix(0, (index+1)*int64(attemptWindow))
-		return nil, &payment.TooManyError{After: next.Sub(a.now())}
+		return nil, &payment.LaterError{Err: payment.ErrTooMany, After: next.Sub(a.now())}
 	}
 	counts[place]++
-	return func() { a.refund(counts, place, index) }, nil
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.roll() != index {
+			return
+		}
+		if counts[place]--; counts[place] <= 0 {
+			delete(counts, place)
+		}
+	}, nil
 }
 
 // place returns where an attempt is counted, and the limit there.
@@ -546,17 +481,6 @@ func (a *attempts) place(groups []string, limit int) (counts map[string]int, nam
 // bucket names the one of maxBuckets buckets that a group is in.
 func (a *attempts) bucket(group string) string {
 	return strconv.FormatUint(maphash.String(a.seed, group)%maxBuckets, 10)
-}
-
-func (a *attempts) refund(counts map[string]int, name string, index int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.roll() != index {
-		return
-	}
-	if counts[name]--; counts[name] <= 0 {
-		delete(counts, name)
-	}
 }
 
 // roll begins a new window when it is time, and returns the current one's number.

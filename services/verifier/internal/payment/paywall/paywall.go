@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/pforte/pforte/pkg/flight"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
@@ -71,14 +73,15 @@ type Paywall struct {
 	owner     string // this process in the ledger
 	purchases flight.Group[purchaseKey, Sale]
 	pending   pendingWrites
-	lookups   lookups
 
 	quota   quota
 	payers  *attempts
 	clients *attempts
 	crowd   crowd
 	// strangers, beside, checks and reconciling bound concurrent work: see limits.go.
-	strangers, beside, checks, reconciling semaphore
+	strangers, beside, checks, reconciling *semaphore.Weighted
+	// distributing is held while open payments are given to reconciling.
+	distributing sync.Mutex
 
 	stop       context.CancelFunc
 	heartbeats sync.WaitGroup
@@ -108,8 +111,8 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 	}
 	w := &Paywall{
 		Options: o, owner: rand.Text(), payers: newAttempts(o.Now, onePayer), clients: newAttempts(o.Now, networksAround),
-		strangers: make(semaphore, maxStrangers), beside: make(semaphore, maxBeside), checks: make(semaphore, maxChecks),
-		reconciling: make(semaphore, reconcileBatch),
+		strangers: semaphore.NewWeighted(maxStrangers), beside: semaphore.NewWeighted(maxBeside), checks: semaphore.NewWeighted(maxChecks),
+		reconciling: semaphore.NewWeighted(maxReconciling),
 	}
 	if err := o.Ledger.Register(ctx, w.owner, o.Now().Add(leaseTTL*o.Heartbeat)); err != nil {
 		return nil, fmt.Errorf("open the paywall: %w", err)

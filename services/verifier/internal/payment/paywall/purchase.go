@@ -238,7 +238,7 @@ func (w *Paywall) admit(ctx context.Context, c *call) error {
 	if err := w.CheckQuota(ctx); err != nil {
 		return err
 	}
-	if err := w.checkFailures(ctx, c); err != nil {
+	if err := w.checkHistory(ctx, c); err != nil {
 		return err
 	}
 	return w.spendAddress(c)
@@ -253,10 +253,10 @@ func (w *Paywall) check(ctx context.Context, c *call) error {
 	}
 	waiting, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
 	defer cancel()
-	if !w.checks.acquire(waiting) {
+	if w.checks.Acquire(waiting, 1) != nil {
 		return cmp.Or(ctx.Err(), payment.ErrInFlight)
 	}
-	defer w.checks.release()
+	defer w.checks.Release(1)
 	if err := w.verify(ctx, c.Order, request); err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func (w *Paywall) verify(ctx context.Context, o Order, request []byte) error {
 	answer, err := w.Facilitator.Verify(ctx, request)
 	checked := payment.CheckVerified(answer, err, o.Payment)
 	if errors.Is(checked, payment.ErrLimit) {
-		return &payment.PausedError{After: w.quota.pause(w.Now(), err)}
+		return &payment.LaterError{Err: payment.ErrLimit, After: w.quota.pause(w.Now(), err)}
 	}
 	return checked
 }
@@ -284,7 +284,7 @@ func (w *Paywall) sell(ctx context.Context, c *call, r payment.Record) (Sale, er
 		return Sale{}, err
 	}
 	answer, err := w.workAndVerify(ctx, c, request)
-	if err != nil {
+	if err = cmp.Or(ctx.Err(), err); err != nil {
 		w.release(ctx, r)
 		return Sale{}, err
 	}
@@ -294,42 +294,41 @@ func (w *Paywall) sell(ctx context.Context, c *call, r payment.Record) (Sale, er
 
 // workAndVerify makes the answer for a payment that is certainly the payer's: after
 // the facilitator has verified it, or beside that where the payer's own key signed
-// and there is capacity. Of two errors the facilitator's counts: what the work finds
-// is for those who can pay.
+// and there is capacity, or they have paid before. Of two errors the facilitator's
+// counts: what the work finds is for those who can pay.
 func (w *Paywall) workAndVerify(ctx context.Context, c *call, request []byte) (answer []byte, err error) {
 	if err := w.spendPayer(c); err != nil {
 		return nil, err
 	}
-	var verified error
 	switch {
-	case c.checked:
-		answer, err = w.workForUnverifiable(ctx, c)
-	default:
-		beside, done := w.mayWorkBeside(c)
-		defer done()
-		if !beside {
-			if err := w.verify(ctx, c.Order, request); err != nil {
-				return nil, err
-			}
-			answer, err = w.work(ctx, c)
-			break
-		}
-		both, cancel := context.WithCancel(ctx)
+	case c.checked && c.hasPaid:
+		return w.work(ctx, c)
+	case c.checked: // those who have never paid share a bound
+		waiting, cancel := context.WithTimeout(ctx, w.WorkTimeout)
 		defer cancel()
-		var working sync.WaitGroup
-		working.Go(func() { answer, err = w.work(both, c) })
-		if verified = w.verify(both, c.Order, request); verified != nil {
-			cancel()
+		if w.strangers.Acquire(waiting, 1) != nil {
+			return nil, payment.ErrInFlight
 		}
-		working.Wait()
+		defer w.strangers.Release(1)
+		return w.work(waiting, c)
+	case w.beside.TryAcquire(1):
+		defer w.beside.Release(1)
+	case !c.hasPaid:
+		if err := w.verify(ctx, c.Order, request); err != nil {
+			return nil, err
+		}
+		return w.work(ctx, c)
 	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var working sync.WaitGroup
+	working.Go(func() { answer, err = w.work(both, c) })
+	verified := w.verify(both, c.Order, request)
 	if verified != nil {
-		return nil, verified
+		cancel()
 	}
-	return answer, err
+	working.Wait()
+	return answer, cmp.Or(verified, err)
 }
 
 // work runs the order's work. A panic is an error of it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,9 +29,13 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 	return w.resume(ctx, c, r)
 }
 
-// deadLookupPause is the time between two lookups on the chain for a payment that is
-// dead.
-const deadLookupPause = time.Minute
+// Times between two lookups on the chain for a payment that is dead, and for one that
+// is open although its authorization has ended: nothing new is made for that, and the
+// service reconciles it too.
+const (
+	deadLookupPause = time.Minute
+	openLookupPause = 10 * time.Second
+)
 
 // resume returns what a payment is worth by now, after a lookup on the chain where
 // that may know more than the record.
@@ -40,18 +45,11 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, 
 	case payment.Dead:
 		// The facilitator refused, or its transaction failed. An observer may have
 		// carried it out since, and then it is paid.
-		if w.ChainLog == nil || r.IsFinallyDead() {
+		if w.ChainLog == nil || r.IsFinallyDead() || !w.mayLookUp(ctx, r, deadLookupPause) {
 			return w.answer(r)
 		}
-		look, err := w.Ledger.Look(ctx, r.Key, w.Now().Add(-deadLookupPause))
-		if err != nil {
-			return Sale{}, ledgerFault(err)
-		}
-		if !look {
-			return w.answer(r)
-		}
-		outcome := w.reconcileWithChain(ctx, payment.Outcome{State: payment.Dead, Reason: r.Reason}, r)
-		if outcome.State == payment.Dead && outcome.Reason == r.Reason {
+		outcome := w.reconcileWithChain(ctx, payment.Outcome{State: payment.Dead}, r)
+		if outcome.State != payment.Settled {
 			return w.answer(r)
 		}
 		if sale, err := w.finish(context.WithoutCancel(ctx), r, outcome); err != nil {
@@ -74,13 +72,24 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, 
 	return sale, err
 }
 
+// mayLookUp reports whether the last lookup for a payment that was remembered is long
+// enough ago, and remembers this one. It does not keep a buyer from their answer when
+// the ledger cannot be written.
+func (w *Paywall) mayLookUp(ctx context.Context, r payment.Record, pause time.Duration) bool {
+	may, err := w.Ledger.Look(ctx, r.Key, w.Now().Add(-pause))
+	if err != nil {
+		w.Log.Error("cannot remember a lookup", "error", err)
+	}
+	return may || err != nil
+}
+
 // resumeUnknown finds out how a settlement ended whose outcome is open, for a buyer
 // who wants the answer. As long as the authorization can be spent, settling it again
 // is what they request, though not at once and not without end; the facilitator gets
 // the same request as before, unless the terms have changed since.
 func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	open := payment.Outcome{State: payment.Unknown, Transaction: r.Transaction, Reason: r.Reason}
-	if w.Now().After(r.ValidBefore) && !w.lookups.allow(r.Key, w.Now()) {
+	if w.Now().After(r.ValidBefore) && !w.mayLookUp(ctx, r, openLookupPause) {
 		return w.answer(r)
 	}
 	outcome := w.reconcileWithChain(ctx, open, r)
@@ -104,33 +113,6 @@ func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) 
 		return w.answer(r)
 	}
 	return w.finish(ctx, r, outcome)
-}
-
-// Bounds of the lookups for payments that are open although their authorization has
-// ended: nothing new is made for them, and the service reconciles them too.
-const (
-	openLookupPause = 10 * time.Second
-	maxLookups      = 10_000
-)
-
-// lookups remembers, in one process, when open payments were looked up.
-type lookups struct {
-	mu sync.Mutex
-	at map[payment.Key]time.Time
-}
-
-// allow reports whether a payment may be looked up now, and remembers that it was.
-func (l *lookups) allow(key payment.Key, now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if last, ok := l.at[key]; ok && now.Sub(last).Abs() < openLookupPause {
-		return false
-	}
-	if l.at == nil || len(l.at) >= maxLookups {
-		l.at = map[payment.Key]time.Time{}
-	}
-	l.at[key] = now
-	return true
 }
 
 const (
@@ -293,10 +275,7 @@ func (w *Paywall) retryPending(ctx context.Context, key payment.Key) error {
 // until one fails.
 func (w *Paywall) retryAllPending(ctx context.Context) {
 	w.pending.mu.Lock()
-	keys := make([]payment.Key, 0, len(w.pending.all))
-	for key := range w.pending.all {
-		keys = append(keys, key)
-	}
+	keys := slices.Collect(maps.Keys(w.pending.all))
 	w.pending.mu.Unlock()
 	for _, key := range keys {
 		if ctx.Err() != nil || w.retryPending(ctx, key) != nil {
@@ -310,8 +289,8 @@ func (w *Paywall) retryAllPending(ctx context.Context) {
 // Intervals and bounds of the background work.
 const (
 	reconcileEvery = 5 * time.Second
-	// reconcileBatch is how many payments are looked up at once.
-	reconcileBatch = 20
+	// maxReconciling is how many payments are looked up at once.
+	maxReconciling = 20
 	// nextLookup is when a payment that could not be decided is looked up again.
 	nextLookup = 30 * time.Second
 	pruneEvery = time.Hour
@@ -352,46 +331,29 @@ func (w *Paywall) Run(ctx context.Context) {
 }
 
 // Reconcile looks up payments whose outcome is open, those that are due for longest
-// first, as many at once as reconcileBatch. It only looks: no buyer waits for these,
-// so none is charged by it.
+// first, as many at once as maxReconciling, until none is due. It only looks: no buyer
+// waits for these, so none is charged by it.
 func (w *Paywall) Reconcile(ctx context.Context) {
-	if w.ChainLog == nil {
+	if w.ChainLog == nil || !w.distributing.TryLock() {
 		return
 	}
-	free := 0
-	for w.reconciling.try() {
-		free++
-	}
-	due := w.due(ctx, free)
-	for range free - len(due) {
-		w.reconciling.release()
-	}
-	more := len(due) == free
 	var all sync.WaitGroup
-	for _, first := range due {
-		all.Go(func() {
-			defer w.reconciling.release()
-			for mine := []payment.Record{first}; len(mine) > 0 && ctx.Err() == nil; {
-				if w.reconcile(ctx, mine[0]); !more {
-					return
-				}
-				mine = w.due(ctx, 1)
+	for w.reconciling.Acquire(ctx, 1) == nil {
+		due, err := w.Ledger.Due(ctx, w.Now().Add(nextLookup))
+		if err != nil {
+			w.reconciling.Release(1)
+			if !errors.Is(err, payment.ErrNotFound) && ctx.Err() == nil {
+				w.Log.Error("cannot list open payments", "error", err)
 			}
+			break
+		}
+		all.Go(func() {
+			defer w.reconciling.Release(1)
+			w.reconcile(ctx, due)
 		})
 	}
+	w.distributing.Unlock()
 	all.Wait()
-}
-
-// due returns at most so many payments to look up.
-func (w *Paywall) due(ctx context.Context, limit int) []payment.Record {
-	if limit == 0 {
-		return nil
-	}
-	due, err := w.Ledger.Due(ctx, limit, w.Now().Add(nextLookup))
-	if err != nil && ctx.Err() == nil {
-		w.Log.Error("cannot list open payments", "error", err)
-	}
-	return due
 }
 
 // reconcile ends an open payment as the chain shows.
