@@ -17,7 +17,7 @@ const csrfHeader = "X-CSRF-Token"
 // caller is the session of a request and its user, read for every request. Username
 // and Role of the session are the user's.
 type caller struct {
-	session.Session
+	*session.Current
 	user user.User
 }
 
@@ -35,12 +35,12 @@ func (a *api) authenticated(h memberHandler) handler {
 // loggedIn is authenticated, with another answer when the user was deleted.
 func (a *api) loggedIn(h, gone memberHandler) handler {
 	return func(c echo.Context) (answer, error) {
-		stored, err := a.Sessions.Current(c.Request())
+		current, err := a.Sessions.Load(c.Request())
 		if err != nil {
 			return answer{}, err
 		}
-		s := caller{Session: stored}
-		s.user, err = a.Accounts.Holder(c.Request().Context(), stored)
+		s := caller{Current: current}
+		s.user, err = a.Accounts.Holder(c.Request().Context(), s.Session)
 		switch {
 		case errors.Is(err, session.ErrNotFound):
 			return a.endDead(c, s)
@@ -52,7 +52,7 @@ func (a *api) loggedIn(h, gone memberHandler) handler {
 		s.Username, s.Role = s.user.Username, string(s.user.Role)
 		ans, err := h(c, s)
 		if !a.CompatV0 && (err == nil || failureOf(err).status < http.StatusInternalServerError) {
-			if err := a.Sessions.ResendStale(c.Response(), c.Request()); err != nil {
+			if err := a.Sessions.ResendStale(c.Response(), s.Current); err != nil {
 				return answer{}, err
 			}
 		}
@@ -73,7 +73,8 @@ func (a *api) endSession(c echo.Context, s caller) error {
 	if err := a.Accounts.Logout(c.Request().Context(), s.Ref); err != nil {
 		return err
 	}
-	return a.Sessions.Clear(c.Response(), c.Request())
+	a.Sessions.Clear(c.Response(), s.Current)
+	return nil
 }
 
 // admin passes requests of admins only.

@@ -20,13 +20,15 @@ func (a *api) login(c echo.Context) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	r := c.Request().WithContext(session.WithoutRenewal(c.Request().Context()))
+	credentials := account.Credentials{Username: body.Username, Password: body.Password, UserAgent: c.Request().UserAgent()}
+	ctx := c.Request().Context()
+	replaced, err := a.Sessions.Load(c.Request().WithContext(session.WithoutRenewal(ctx)))
+	if err == nil {
+		credentials.Replaces = replaced.Ref
+	}
 	var in account.LoggedIn
-	replaced, err := a.Sessions.Current(r)
 	if err == nil || errors.Is(err, session.ErrNotFound) {
-		in, err = a.Accounts.Login(c.Request().Context(), account.Credentials{
-			Username: body.Username, Password: body.Password, UserAgent: r.UserAgent(), Replaces: replaced.Ref,
-		})
+		in, err = a.Accounts.Login(ctx, credentials)
 	}
 	a.Metrics.login(err)
 	if err != nil {
@@ -35,7 +37,7 @@ func (a *api) login(c echo.Context) (answer, error) {
 		}
 		return answer{}, err
 	}
-	if err := a.Sessions.Start(c.Response(), r, in.Session, in.SessionID); err != nil {
+	if err := a.Sessions.Start(c.Response(), in.Session, in.SessionID); err != nil {
 		return answer{}, err
 	}
 	a.audit(c, "login", "user_id", in.User.ID)
@@ -79,14 +81,14 @@ func (a *api) me(c echo.Context, s caller) (answer, error) {
 	if a.CompatV0 {
 		return a.sessionAnswer(c, s.user, s.Session), nil
 	}
-	current, err := a.Accounts.EnsureCSRFToken(c.Request().Context(), s.Session)
-	if err != nil {
+	var err error
+	if s.Session, err = a.Accounts.EnsureCSRFToken(c.Request().Context(), s.Session); err != nil {
 		return answer{}, err
 	}
-	if err := a.Sessions.Resend(c.Response(), c.Request(), current); err != nil {
+	if err := a.Sessions.Resend(c.Response(), s.Current); err != nil {
 		return answer{}, err
 	}
-	return a.sessionAnswer(c, s.user, current), nil
+	return a.sessionAnswer(c, s.user, s.Session), nil
 }
 
 // changePassword is PATCH /me/password.

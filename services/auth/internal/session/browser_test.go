@@ -72,13 +72,22 @@ func (b *browser) login(userID int64) (s session.Session) {
 	if err := b.store.Create(b.t.Context(), s, fence, session.Lifetime); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := b.do(func(w http.ResponseWriter, r *http.Request) error { return b.manager.Start(w, r, s, id) }); err != nil {
+	if err := b.do(func(w http.ResponseWriter, _ *http.Request) error { return b.manager.Start(w, s, id) }); err != nil {
 		b.t.Fatal(err)
 	}
 	return s
 }
 
-func (b *browser) current() (session.Session, error) { return b.manager.Current(b.request()) }
+func (b *browser) current() (session.Session, error) { return load(b.manager, b.request()) }
+
+// load returns the session of a request.
+func load(m *session.Manager, r *http.Request) (session.Session, error) {
+	current, err := m.Load(r)
+	if err != nil {
+		return session.Session{}, err
+	}
+	return current.Session, nil
+}
 
 func (b *browser) anonymous() {
 	b.t.Helper()
@@ -98,22 +107,26 @@ func (b *browser) loggedIn(want session.Session) {
 	}
 }
 
-func (b *browser) resend() error {
+// with makes a request that does something with its session.
+func (b *browser) with(handle func(w http.ResponseWriter, c *session.Current) error) error {
 	return b.do(func(w http.ResponseWriter, r *http.Request) error {
-		s, err := b.manager.Current(r)
+		c, err := b.manager.Load(r)
 		if err != nil {
 			return err
 		}
-		return b.manager.Resend(w, r, s)
+		return handle(w, c)
 	})
 }
 
-func (b *browser) resendStale() error {
-	return b.do(func(w http.ResponseWriter, r *http.Request) error { return b.manager.ResendStale(w, r) })
-}
+func (b *browser) resend() error { return b.with(b.manager.Resend) }
+
+func (b *browser) resendStale() error { return b.with(b.manager.ResendStale) }
 
 func (b *browser) clear() error {
-	return b.do(func(w http.ResponseWriter, r *http.Request) error { return b.manager.Clear(w, r) })
+	return b.with(func(w http.ResponseWriter, c *session.Current) error {
+		b.manager.Clear(w, c)
+		return b.manager.ResendStale(w, c) // which must not send them after all
+	})
 }
 
 // spy is a store that counts and can fail.

@@ -92,12 +92,12 @@ func TestOneOfSeveralCookiesOfTheNameIsFound(t *testing.T) {
 	s := b.login(42)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	r.Header.Set("Cookie", "svc.sid=planted; other=1; svc.sid="+b.cookies["svc.sid"])
-	if got, err := b.manager.Current(r); err != nil || got.Key != s.Key {
+	if got, err := load(b.manager, r); err != nil || got.Key != s.Key {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	r = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	r.Header.Set("Cookie", strings.Repeat("svc.sid=planted; ", 100)+"svc.sid="+b.cookies["svc.sid"])
-	if got, err := b.manager.Current(r); !errors.Is(err, session.ErrNotFound) {
+	if got, err := load(b.manager, r); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("after a hundred others: got %+v, %v", got, err)
 	}
 }
@@ -174,7 +174,7 @@ func FuzzCookieHeader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Header["Cookie"] = []string{header}
-		if s, err := manager.Current(r); !errors.Is(err, session.ErrNotFound) {
+		if s, err := load(manager, r); !errors.Is(err, session.ErrNotFound) {
 			t.Errorf("got %+v, %v", s, err)
 		}
 	})
@@ -217,7 +217,7 @@ func TestCookiesOfAnotherHostDoNotHideOurs(t *testing.T) {
 		for _, value := range append(c.before, right) {
 			r.Header.Add("Cookie", "svc.sid="+value)
 		}
-		s, err := b.manager.Current(r)
+		s, err := load(b.manager, r)
 		if c.want == 0 && !errors.Is(err, session.ErrNotFound) || s.UserID != c.want {
 			t.Errorf("%s: got user %d, %v, want %d", name, s.UserID, err, c.want)
 		}

@@ -2,15 +2,17 @@ package session
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gorilla/securecookie"
-	"github.com/gorilla/sessions"
 )
 
 // CSRFCookie is the name of the cookie that scripts read the CSRF token from.
@@ -46,17 +48,11 @@ type Options struct {
 }
 
 // Manager reads and writes the cookies of sessions: the session cookie, signed, and
-// beside it the CSRF cookie. It loads the session of a request once, and none for a
-// request without a cookie of ours; it creates and ends none.
-//
-// It is a gorilla sessions.Store: gorilla keeps what was loaded with the request, so
-// that guard and handler share it; securecookie signs.
+// beside it the CSRF cookie. It loads sessions, and creates and ends none.
 type Manager struct {
-	name    string
-	store   Store
+	options Options
+	name    string // of the session cookie
 	codecs  []securecookie.Codec
-	options sessions.Options
-	now     func() time.Time
 }
 
 // NewManager checks the options and returns a Manager.
@@ -73,20 +69,15 @@ func NewManager(o Options) (*Manager, error) {
 	if o.SameSite == 0 {
 		o.SameSite = http.SameSiteLaxMode
 	}
-	// The codecs' age check is off: it would refuse the cookie of a session that the
-	// store keeps alive, and it cannot use our clock.
-	codecs := []securecookie.Codec{}
+	m := &Manager{options: o, name: o.Name + ".sid"}
 	for _, secret := range []string{o.Secret, o.PreviousSecret} {
 		if secret != "" {
-			codecs = append(codecs, securecookie.New([]byte(secret), nil).MaxAge(0).SetSerializer(securecookie.NopEncoder{}))
+			// The codec's age check is off: it would refuse the cookie of a session that
+			// the store keeps alive, and it cannot use our clock.
+			m.codecs = append(m.codecs, securecookie.New([]byte(secret), nil).MaxAge(0).SetSerializer(securecookie.NopEncoder{}))
 		}
 	}
-	return &Manager{
-		name: o.Name + ".sid", store: o.Store, codecs: codecs, now: o.Now,
-		options: sessions.Options{
-			Path: "/", MaxAge: int(Lifetime.Seconds()), Secure: o.Secure, HttpOnly: true, SameSite: o.SameSite,
-		},
-	}, nil
+	return m, nil
 }
 
 type unrenewed struct{}
@@ -96,149 +87,92 @@ func WithoutRenewal(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unrenewed{}, true)
 }
 
-// renewal returns the lifetime for a session that a request loads; zero: unchanged.
-func renewal(ctx context.Context) time.Duration {
-	if ctx.Value(unrenewed{}) != nil {
-		return 0
-	}
-	return Lifetime
+// Current is the session of a request and the cookie that it came in.
+type Current struct {
+	Session
+	token token
+	stale bool // the cookies are to be sent again
 }
 
-// Current returns the session of the request and renews it, unless the context is
-// from WithoutRenewal. ErrNotFound: the request is anonymous. Any other error: the
-// store failed, and whether there is a session is unknown.
-func (m *Manager) Current(r *http.Request) (Session, error) {
-	gs, err := m.Get(r, m.name)
-	if err != nil {
-		return Session{}, err
+// Load returns the session of the request's first cookie that has a live one, and
+// renews it, unless the context is from WithoutRenewal. ErrNotFound: the request is
+// anonymous. Any other error: the store failed, and whether there is a session is
+// unknown.
+func (m *Manager) Load(r *http.Request) (*Current, error) {
+	lifetime := Lifetime
+	if r.Context().Value(unrenewed{}) != nil {
+		lifetime = 0
 	}
-	s, ok := gs.Values[sessionValue].(Session)
-	if !ok {
-		return Session{}, ErrNotFound
-	}
-	return s, nil
-}
-
-// Start sets both cookies of a session that was just created. The request's session is
-// this one from now on.
-func (m *Manager) Start(w http.ResponseWriter, r *http.Request, s Session, id string) error {
-	gs, err := m.Get(r, m.name)
-	if err != nil {
-		return err
-	}
-	gs.Values[sessionValue], gs.Values[tokenValue] = s, token{userID: s.UserID, id: id}
-	return gs.Save(r, w)
-}
-
-// Resend sets both cookies of the request's session again, with a whole lifetime.
-// s is that session, as Current returned it or with a CSRF token that was added.
-func (m *Manager) Resend(w http.ResponseWriter, r *http.Request, s Session) error {
-	gs, err := m.Get(r, m.name)
-	if err != nil {
-		return err
-	}
-	gs.Values[sessionValue] = s
-	return gs.Save(r, w)
-}
-
-// ResendStale sets both cookies again when the request's was signed at least 12 hours
-// ago. Without a session, or with a context from WithoutRenewal, it does nothing.
-func (m *Manager) ResendStale(w http.ResponseWriter, r *http.Request) error {
-	gs, err := m.Get(r, m.name)
-	if err != nil {
-		return err
-	}
-	t, ok := gs.Values[tokenValue].(token)
-	if !ok || renewal(r.Context()) == 0 || m.now().Sub(t.signedAt) < staleAfter {
-		return nil
-	}
-	return gs.Save(r, w)
-}
-
-// Clear removes both cookies. The request is anonymous from now on.
-func (m *Manager) Clear(w http.ResponseWriter, r *http.Request) error {
-	gs, err := m.Get(r, m.name)
-	if err != nil {
-		return err
-	}
-	clear(gs.Values)
-	gone := m.options
-	gone.MaxAge = -1
-	http.SetCookie(w, sessions.NewCookie(m.name, "", &gone))
-	gone.HttpOnly = false
-	http.SetCookie(w, sessions.NewCookie(CSRFCookie, "", &gone))
-	return nil
-}
-
-// The values of a gorilla session.
-type valueKey int
-
-const (
-	sessionValue valueKey = iota // Session
-	tokenValue                   // token
-)
-
-// Get implements sessions.Store.
-func (m *Manager) Get(r *http.Request, name string) (*sessions.Session, error) {
-	return sessions.GetRegistry(r).Get(m, name)
-}
-
-// New implements sessions.Store. It loads and renews the session of the request's
-// first cookie that has a live one, and otherwise returns an empty session: an
-// unsigned cookie or an ended session is not an error.
-func (m *Manager) New(r *http.Request, name string) (*sessions.Session, error) {
-	gs := sessions.NewSession(m, name)
-	for _, t := range m.tokens(r, name) {
-		s, err := m.store.Load(r.Context(), t.ref(), renewal(r.Context()))
+	for _, t := range m.tokens(r) {
+		s, err := m.options.Store.Load(r.Context(), t.ref(), lifetime)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return gs, fmt.Errorf("load session: %w", err)
+			return nil, fmt.Errorf("load session: %w", err)
 		}
-		gs.Values[sessionValue], gs.Values[tokenValue] = s, t
-		break
+		return &Current{Session: s, token: t, stale: lifetime > 0 && m.options.Now().Sub(t.signedAt) >= staleAfter}, nil
 	}
-	return gs, nil
+	return nil, ErrNotFound
 }
 
-// Save implements sessions.Store: it signs the session cookie and sets both cookies. It
-// neither stores nor ends the session; account does.
-func (m *Manager) Save(_ *http.Request, w http.ResponseWriter, gs *sessions.Session) error {
-	s, _ := gs.Values[sessionValue].(Session)
-	t, ok := gs.Values[tokenValue].(token)
-	if !ok {
-		return nil // an anonymous request gets no cookie
-	}
-	t.signedAt = m.now()
-	cookie, err := m.codecs[0].Encode(m.name, []byte(t.String()))
+// Start sets both cookies of a session that was just created.
+func (m *Manager) Start(w http.ResponseWriter, s Session, id string) error {
+	return m.Resend(w, &Current{Session: s, token: token{userID: s.UserID, id: id}})
+}
+
+// Resend sets both cookies of a session again, with a whole lifetime.
+func (m *Manager) Resend(w http.ResponseWriter, c *Current) error {
+	c.token.signedAt = m.options.Now()
+	signed, err := securecookie.EncodeMulti(m.name, []byte(c.token.String()), m.codecs[0])
 	if err != nil {
 		return fmt.Errorf("sign session cookie: %w", err)
 	}
-	gs.Values[tokenValue] = t
-	options := m.options
-	http.SetCookie(w, m.cookie(m.name, cookie, &options))
-	if s.CSRFToken != "" {
-		options.HttpOnly = false
-		http.SetCookie(w, m.cookie(CSRFCookie, s.CSRFToken, &options))
+	c.stale = false
+	expires := c.token.signedAt.Add(Lifetime)
+	m.setCookie(w, m.name, signed, int(Lifetime.Seconds()), expires)
+	if c.CSRFToken != "" {
+		m.setCookie(w, CSRFCookie, c.CSRFToken, int(Lifetime.Seconds()), expires)
 	}
 	return nil
 }
 
-// cookie returns gorilla's cookie with the expiry by our clock.
-func (m *Manager) cookie(name, value string, options *sessions.Options) *http.Cookie {
-	cookie := sessions.NewCookie(name, value, options) //nolint:gosec // the attributes are in the options
-	cookie.Expires = m.now().Add(Lifetime)
-	return cookie
+// ResendStale is Resend when the request's cookie was signed at least 12 hours ago.
+// After Resend or Clear, and for a request that does not renew its session, it does
+// nothing.
+func (m *Manager) ResendStale(w http.ResponseWriter, c *Current) error {
+	if !c.stale {
+		return nil
+	}
+	return m.Resend(w, c)
+}
+
+// Clear removes both cookies of a session that has ended.
+func (m *Manager) Clear(w http.ResponseWriter, c *Current) {
+	c.stale = false
+	for _, name := range []string{m.name, CSRFCookie} {
+		m.setCookie(w, name, "", -1, time.Unix(1, 0))
+	}
+}
+
+func (m *Manager) setCookie(w http.ResponseWriter, name, value string, maxAge int, expires time.Time) {
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure is a setting, and scripts read the CSRF cookie
+		Name: name, Value: value, Path: "/", MaxAge: maxAge, Expires: expires,
+		HttpOnly: name != CSRFCookie, Secure: m.options.Secure, SameSite: m.options.SameSite,
+	})
 }
 
 // tokens returns the tokens of the session cookies with our signature, in the order of
 // the request, each session once.
-func (m *Manager) tokens(r *http.Request, name string) (tokens []token) {
-	cookies := r.CookiesNamed(name)
+func (m *Manager) tokens(r *http.Request) (tokens []token) {
+	cookies := r.CookiesNamed(m.name)
 	for _, cookie := range cookies[:min(len(cookies), maxCookies)] {
-		t, ok := m.verify(name, cookie.Value)
-		if !ok || slices.ContainsFunc(tokens, func(other token) bool { return other.id == t.id && other.userID == t.userID }) {
+		var signed []byte
+		if securecookie.DecodeMulti(m.name, cookie.Value, &signed, m.codecs...) != nil {
+			continue
+		}
+		t, err := parseToken(string(signed))
+		if err != nil || slices.ContainsFunc(tokens, func(other token) bool { return other.id == t.id && other.userID == t.userID }) {
 			continue
 		}
 		if tokens = append(tokens, t); len(tokens) == maxLoads {
@@ -248,15 +182,45 @@ func (m *Manager) tokens(r *http.Request, name string) (tokens []token) {
 	return tokens
 }
 
-// verify returns the token of a cookie signed with one of our secrets.
-func (m *Manager) verify(name, cookie string) (token, bool) {
-	for _, codec := range m.codecs {
-		var value []byte
-		if err := codec.Decode(name, cookie, &value); err != nil {
-			continue
-		}
-		t, err := parseToken(string(value))
-		return t, err == nil
+// token is the content of the session cookie before it is signed: the user, the
+// session's id, and when the cookie was signed. It names the user because a store
+// keeps a user's sessions together.
+type token struct {
+	userID   int64
+	id       string
+	signedAt time.Time
+}
+
+var errToken = errors.New("malformed session token")
+
+func (t token) ref() Ref { return Ref{UserID: t.userID, Key: keyOf(t.id)} }
+
+// String is "<user id>.<session id>.<unix seconds>".
+func (t token) String() string {
+	return strconv.FormatInt(t.userID, 10) + "." + t.id + "." + strconv.FormatInt(t.signedAt.Unix(), 10)
+}
+
+// parseToken is the inverse of String and accepts nothing else.
+func parseToken(text string) (token, error) {
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return token{}, errToken
 	}
-	return token{}, false
+	userID, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil || userID <= 0 {
+		return token{}, errToken
+	}
+	signedAt, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil {
+		return token{}, errToken
+	}
+	id, err := base64.RawURLEncoding.Strict().DecodeString(parts[1])
+	if err != nil || len(id) != idBytes {
+		return token{}, errToken
+	}
+	t := token{userID: userID, id: parts[1], signedAt: time.Unix(signedAt, 0)}
+	if t.String() != text {
+		return token{}, errToken
+	}
+	return t, nil
 }

@@ -3,7 +3,6 @@ package session_test
 import (
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -91,14 +90,10 @@ func TestOneRequestLoadsItsSessionOnceAndAnAnonymousOneNever(t *testing.T) {
 	delete(b.cookies, "svc.sid")
 	b.login(42)
 	store.loads = 0
-	r := b.request()
-	for range 3 {
-		if _, err := b.manager.Current(r); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.manager.ResendStale(httptest.NewRecorder(), r); err != nil {
-			t.Fatal(err)
-		}
+	if err := b.with(func(w http.ResponseWriter, c *session.Current) error {
+		return errors.Join(b.manager.ResendStale(w, c), b.manager.Resend(w, c))
+	}); err != nil {
+		t.Fatal(err)
 	}
 	if store.loads != 1 {
 		t.Errorf("%d loads for one request", store.loads)
@@ -122,14 +117,15 @@ func TestAFailingStoreIsNeitherAnonymousNorASignToDropCookies(t *testing.T) {
 	b.loggedIn(s)
 }
 
-func TestClearRemovesBothCookiesOfAnAnonymousRequest(t *testing.T) {
+func TestClearRemovesBothCookiesAndNoneIsSentAgain(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
-	b.cookies["svc.sid"], b.cookies["csrf-token"] = "forged", "old"
+	b.login(42)
+	c.advance(13 * time.Hour)
 	if err := b.clear(); err != nil {
 		t.Fatal(err)
 	}
-	if len(b.cookies) > 0 {
-		t.Errorf("cookies left: %v", b.cookies)
+	if len(b.cookies) > 0 || len(b.sent) != 2 {
+		t.Errorf("cookies left: %v, sent: %q", b.cookies, b.sent)
 	}
 }
