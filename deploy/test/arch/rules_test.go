@@ -22,7 +22,7 @@ func TestArrowsThatRunTheWrongWayAreFaults(t *testing.T) {
 		"to a neighbour":                     pkg(verifier+"payment", verifier+"verification"),
 		"to a store, below app":              pkg(auth+"account", auth+"user/sqlstore"),
 		"from a store to another noun":       pkg(auth+"session/redisstore", auth+"user"),
-		"between stores":                     pkg(auth+"session/redisstore", auth+"ratelimit/redisstore"),
+		"between stores":                     pkg(auth+"session/redisstore", auth+"user/sqlstore"),
 		"to the settings":                    pkg(auth+"httpapi", auth+"config"),
 		"to a test package":                  pkg(auth+"account", auth+"user/usertest"),
 		"to another service":                 pkg(auth+"app", verifier+"chain"),

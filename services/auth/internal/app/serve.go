@@ -15,7 +15,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
-	limitredis "github.com/pforte/pforte/services/auth/internal/ratelimit/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
@@ -115,9 +114,11 @@ func (s *server) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits := limitredis.New(s.stores.redis, s.cfg.AppName)
-	loginLimit, loginErr := ratelimit.New(limits, "login", s.cfg.RateLimitMaxAttempts, s.cfg.Window())
-	passwordLimit, passwordErr := ratelimit.New(limits, "password", s.cfg.RateLimitMaxAttempts, s.cfg.Window())
+	limits := ratelimit.Options{Client: s.stores.redis, App: s.cfg.AppName, Limit: s.cfg.RateLimitMaxAttempts, Window: s.cfg.Window()}
+	limits.Name = "login"
+	loginLimit, loginErr := ratelimit.New(limits)
+	limits.Name = "password"
+	passwordLimit, passwordErr := ratelimit.New(limits)
 	metrics, metricsErr := httpapi.NewMetrics(s.Registry)
 	if err := errors.Join(loginErr, passwordErr, metricsErr, s.metrics.register(s.Registry, s.stores)); err != nil {
 		return nil, err

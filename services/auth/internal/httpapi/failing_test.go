@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -105,16 +106,22 @@ func (f failingSessions) Revoke(ctx context.Context, userID int64, keep string) 
 	return f.Store.Revoke(ctx, userID, keep)
 }
 
-type failingLimits struct {
-	ratelimit.Store
-	broken *atomic.Bool
+// failingLimits is a hook of the Redis client that limits use.
+type failingLimits struct{ broken *atomic.Bool }
+
+func (failingLimits) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f failingLimits) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := failure(f.broken); err != nil {
+			return err
+		}
+		return next(ctx, cmd)
+	}
 }
 
-func (f failingLimits) Spend(ctx context.Context, attempt string, length time.Duration, keys ...ratelimit.Key) (ratelimit.Count, error) {
-	if err := failure(f.broken); err != nil {
-		return ratelimit.Count{}, err
-	}
-	return f.Store.Spend(ctx, attempt, length, keys...)
+func (failingLimits) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 // panicking is a session store with a bug.

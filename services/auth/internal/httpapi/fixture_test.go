@@ -22,7 +22,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
-	limitredis "github.com/pforte/pforte/services/auth/internal/ratelimit/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	sessionredis "github.com/pforte/pforte/services/auth/internal/session/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -93,7 +92,12 @@ func (h *fixture) build(s settings) {
 	h.registry = prometheus.NewRegistry()
 	log := slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	hasher := must(password.New(s.hasher))(h.t)
-	limits := failingLimits{limitredis.New(h.redis, "svc"), h.brokenLimits}
+	limited := redis.NewClient(h.redis.Options())
+	h.t.Cleanup(func() { _ = limited.Close() })
+	limited.AddHook(failingLimits{h.brokenLimits})
+	limits := ratelimit.Options{Client: limited, App: "svc", Name: "login", Limit: s.attempts, Window: time.Minute}
+	passwordLimits := limits
+	passwordLimits.Name = "password"
 	h.accounts = must(account.New(account.Options{Users: h.users, Sessions: h.sessions, Passwords: hasher, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
@@ -104,8 +108,8 @@ func (h *fixture) build(s settings) {
 		Sessions: must(session.NewManager(session.Options{
 			Store: h.sessions, Name: s.name, Secret: s.secret, PreviousSecret: s.previous, Secure: !s.insecure, SameSite: sameSite, Now: h.clock.Now,
 		}))(h.t),
-		LoginLimit:    must(ratelimit.New(limits, "login", s.attempts, time.Minute))(h.t),
-		PasswordLimit: must(ratelimit.New(limits, "password", s.attempts, time.Minute))(h.t),
+		LoginLimit:    must(ratelimit.New(limits))(h.t),
+		PasswordLimit: must(ratelimit.New(passwordLimits))(h.t),
 		Health: func(context.Context) error {
 			if h.unhealthy.Load() {
 				return errStore

@@ -54,7 +54,7 @@ func (a *api) limited(c echo.Context, limit string, limiter *ratelimit.Limiter, 
 	status := http.StatusInternalServerError // of a panic, which is not a wrong password
 	defer func() {
 		if status != http.StatusUnauthorized {
-			decision = a.refund(ctx, limit, limiter, keys, decision)
+			decision = a.refund(ctx, limit, limiter, decision)
 		}
 		setLimitHeaders(c, decision)
 	}()
@@ -72,10 +72,10 @@ const refundTimeout = 500 * time.Millisecond
 
 // refund refunds an attempt and returns the new state. After a failure the attempt
 // counts until its window ends.
-func (a *api) refund(ctx context.Context, limit string, limiter *ratelimit.Limiter, keys []string, d ratelimit.Decision) ratelimit.Decision {
+func (a *api) refund(ctx context.Context, limit string, limiter *ratelimit.Limiter, d ratelimit.Decision) ratelimit.Decision {
 	ctx, cancel := context.WithTimeout(ctx, refundTimeout)
 	defer cancel()
-	refunded, err := limiter.Refund(ctx, d, keys...)
+	refunded, err := limiter.Refund(ctx, d)
 	if err != nil {
 		a.Metrics.decided(limit, decisionError)
 		a.Log.ErrorContext(ctx, "refund attempt failed", "error", err)

@@ -1,3 +1,18 @@
+// Package ratelimit counts attempts per key (a client address, a user) in fixed
+// windows and refuses those above a limit. The counts are in Redis (6 or later;
+// alone, with Sentinel or as a Cluster).
+//
+// An attempt is counted *before* the work that it is for and refunded when it does
+// not count after all, each in one Lua script, so that any number of concurrent
+// attempts get exactly the limit.
+//
+// A window is one key, "<app>:limit:<limiter>:<key>": the set of its attempts,
+// which holds at most the limit, expires with the window, and is gone when it
+// is empty. Where an attempt counts in several windows, from the narrowest to
+// the widest, each is "<app>:limit:{<limiter>:<widest>}:<limiter>:<key>": the
+// hash tag puts them into one slot of a Cluster. A refund removes its own attempt,
+// so it can be repeated and does not change a later window. A failover may lose the
+// attempts of its last second.
 package ratelimit
 
 import (
@@ -5,39 +20,60 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	_ "embed" // the Lua scripts
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const (
-	storeTimeout = 1500 * time.Millisecond // of one step of the store
-	maxKey       = 64                      // bytes; a longer key is replaced by its hash
-	widening     = 4                       // factor between the limits of a key and the next wider one
+	stepTimeout = 1500 * time.Millisecond // of one step in Redis
+	maxKey      = 64                      // bytes; a longer key is replaced by its hash
+	widening    = 4                       // factor between the limits of a key and the next wider one
 )
+
+var (
+	//go:embed lua/spend.lua
+	luaSpend string
+	//go:embed lua/refund.lua
+	luaRefund string
+)
+
+// errReply is returned for a reply that the script cannot produce.
+var errReply = errors.New("redis: unexpected reply of the script")
+
+// Options configure a Limiter. All fields are required.
+type Options struct {
+	Client redis.UniversalClient
+	// App begins all keys in Redis; it has no braces. Name separates the keys of
+	// this limiter from those of others.
+	App, Name string
+	Limit     int           // attempts of a key and window, at least 1
+	Window    time.Duration // at least a millisecond
+}
 
 // Limiter allows each key a number of attempts per window. The window begins with
 // the first attempt that counts.
 //
 // An attempt may have several keys, from the narrowest to the widest (an address, its
 // network, the network of that). It counts in all of them, and each has 4 times the
-// attempts of the one before.
+// attempts of the one before. Keys that occur together always do, in the same order.
 type Limiter struct {
-	store  Store
-	name   string
-	limit  int
-	window time.Duration
+	options       Options
+	spend, refund *redis.Script
 }
 
-// New returns a limiter. The name separates its keys from those of other limiters in
-// the store. limit must be positive and window at least a millisecond.
-func New(store Store, name string, limit int, window time.Duration) (*Limiter, error) {
-	if store == nil || name == "" || limit <= 0 || window < time.Millisecond {
-		return nil, errors.New("limiter: store, name, limit or window is not set")
+// New checks the options and returns a Limiter.
+func New(o Options) (*Limiter, error) {
+	if o.Client == nil || o.App == "" || o.Name == "" || o.Limit <= 0 || o.Window < time.Millisecond {
+		return nil, errors.New("limiter: client, app, name, limit or window is not set")
 	}
-	return &Limiter{store: store, name: name, limit: limit, window: window.Truncate(time.Millisecond)}, nil
+	o.Window = o.Window.Truncate(time.Millisecond)
+	return &Limiter{options: o, spend: redis.NewScript(luaSpend), refund: redis.NewScript(luaRefund)}, nil
 }
 
 // Decision is the result for an attempt. With several keys the numbers are of the
@@ -49,7 +85,14 @@ type Decision struct {
 	Remaining int
 	Reset     time.Duration // until the window ends; the whole Window when none has begun
 
-	attempt string
+	attempt attempt
+}
+
+// attempt is what Redis is asked to count: an id in the windows, each with its limit.
+type attempt struct {
+	id      string
+	windows []string
+	limits  []int
 }
 
 // ResetSeconds is Reset in whole seconds, rounded up: an attempt after it is allowed.
@@ -66,65 +109,90 @@ func ceilSeconds(d time.Duration) int {
 // none. It goes on when ctx is cancelled, so that a client cannot avoid the count by
 // hanging up. On an error the attempt must not be made.
 func (l *Limiter) Spend(ctx context.Context, keys ...string) (Decision, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	attempt, stored := rand.Text(), l.storeKeys(keys)
-	count, err := l.store.Spend(ctx, attempt, l.window, stored...)
+	d, err := l.count(ctx, l.newAttempt(keys))
 	if err != nil {
 		return Decision{}, fmt.Errorf("count attempt: %w", err)
 	}
-	return l.decision(count, stored, attempt), nil
+	return d, nil
 }
 
-// Refund removes the attempt of an allowed decision from the windows of the keys and
-// returns the new state. It is idempotent and changes no later window. Like Spend it
-// goes on when ctx is cancelled, but not beyond ctx's deadline.
-func (l *Limiter) Refund(ctx context.Context, d Decision, keys ...string) (Decision, error) {
+// count may be repeated for the same attempt, which counts once.
+func (l *Limiter) count(ctx context.Context, a attempt) (Decision, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
+	defer cancel()
+	args := []any{a.id, l.options.Window.Milliseconds()}
+	for _, limit := range a.limits {
+		args = append(args, limit)
+	}
+	return l.run(ctx, l.spend, a, args...)
+}
+
+// Refund removes the attempt of an allowed decision from its windows and returns the
+// new state. It is idempotent and changes no later window. Like Spend it goes on when
+// ctx is cancelled, but not beyond ctx's deadline.
+func (l *Limiter) Refund(ctx context.Context, d Decision) (Decision, error) {
 	if !d.Allowed {
 		return d, nil
 	}
-	bound := storeTimeout
+	bound := stepTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		bound = min(bound, time.Until(deadline))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
-	stored := l.storeKeys(keys)
-	count, err := l.store.Refund(ctx, d.attempt, stored...)
+	refunded, err := l.run(ctx, l.refund, d.attempt, d.attempt.id)
 	if err != nil {
 		return Decision{}, fmt.Errorf("refund attempt: %w", err)
 	}
-	count.Taken = true
-	return l.decision(count, stored, d.attempt), nil
+	refunded.Allowed = true
+	return refunded, nil
 }
 
-func (l *Limiter) decision(c Count, keys []Key, attempt string) Decision {
+// run runs a script, which returns whether the attempt is counted and, for each window,
+// its attempts and the milliseconds to its end.
+func (l *Limiter) run(ctx context.Context, script *redis.Script, a attempt, args ...any) (Decision, error) {
+	reply, err := script.Run(ctx, l.options.Client, a.windows, args...).Int64Slice()
+	if err != nil {
+		return Decision{}, fmt.Errorf("redis: %w", err)
+	}
+	if len(reply) != 1+2*len(a.windows) {
+		return Decision{}, errReply
+	}
 	var tightest Decision
-	for i, w := range c.Windows {
-		d := Decision{
-			Allowed: c.Taken, Limit: keys[i].Limit, Window: l.window,
-			Remaining: max(0, keys[i].Limit-w.Attempts), Reset: w.Left, attempt: attempt,
+	for i, limit := range a.limits {
+		attempts, left := int(reply[1+2*i]), time.Duration(reply[2+2*i])*time.Millisecond
+		if attempts == 0 {
+			left = l.options.Window
 		}
-		if w.Attempts == 0 {
-			d.Reset = l.window
+		d := Decision{
+			Allowed: reply[0] == 1, Limit: limit, Window: l.options.Window,
+			Remaining: max(0, limit-attempts), Reset: max(0, left), attempt: a,
 		}
 		if i == 0 || cmp.Or(cmp.Compare(d.Remaining, tightest.Remaining), cmp.Compare(tightest.Reset, d.Reset)) < 0 {
 			tightest = d
 		}
 	}
-	return tightest
+	return tightest, nil
 }
 
-// storeKeys returns the windows of keys, each with its limit.
-func (l *Limiter) storeKeys(keys []string) []Key {
-	stored, limit := make([]Key, len(keys)), l.limit
-	for i, key := range keys {
+// newAttempt returns an attempt in the windows of keys. Several share the last one as
+// hash tag, and so a slot.
+func (l *Limiter) newAttempt(keys []string) attempt {
+	a, limit := attempt{id: rand.Text()}, l.options.Limit
+	for _, key := range keys {
 		if len(key) > maxKey {
 			sum := sha256.Sum256([]byte(key))
 			key = hex.EncodeToString(sum[:])
 		}
-		stored[i] = Key{Name: l.name + ":" + key, Limit: limit}
+		a.windows, a.limits = append(a.windows, l.options.Name+":"+key), append(a.limits, limit)
 		limit = min(limit, math.MaxInt/widening) * widening
 	}
-	return stored
+	prefix := l.options.App + ":limit:"
+	if len(keys) > 1 {
+		prefix += "{" + a.windows[len(keys)-1] + "}:"
+	}
+	for i := range a.windows {
+		a.windows[i] = prefix + a.windows[i]
+	}
+	return a
 }

@@ -6,41 +6,55 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
 func TestALimiterNeedsAllItsParts(t *testing.T) {
-	store := broken{}
-	for name, make := range map[string]func() (*ratelimit.Limiter, error){
-		"no store":  func() (*ratelimit.Limiter, error) { return ratelimit.New(nil, "login", 5, time.Minute) },
-		"no name":   func() (*ratelimit.Limiter, error) { return ratelimit.New(store, "", 5, time.Minute) },
-		"no limit":  func() (*ratelimit.Limiter, error) { return ratelimit.New(store, "login", 0, time.Minute) },
-		"no window": func() (*ratelimit.Limiter, error) { return ratelimit.New(store, "login", 5, time.Microsecond) },
+	good := ratelimit.Options{Client: dial(t, "127.0.0.1:1"), App: "svc", Name: "login", Limit: limit, Window: time.Minute}
+	if _, err := ratelimit.New(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*ratelimit.Options){
+		"no client": func(o *ratelimit.Options) { o.Client = nil },
+		"no app":    func(o *ratelimit.Options) { o.App = "" },
+		"no name":   func(o *ratelimit.Options) { o.Name = "" },
+		"no limit":  func(o *ratelimit.Options) { o.Limit = 0 },
+		"no window": func(o *ratelimit.Options) { o.Window = time.Microsecond },
 	} {
-		if _, err := make(); err == nil {
+		o := good
+		spoil(&o)
+		if _, err := ratelimit.New(o); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
-// broken is a store that fails.
-type broken struct{ ratelimit.Store }
+// broken is a hook of a client whose commands fail.
+type broken struct{}
 
 var errBroken = errors.New("connection refused")
 
-func (broken) Spend(ctx context.Context, _ string, _ time.Duration, _ ...ratelimit.Key) (ratelimit.Count, error) {
-	if _, ok := ctx.Deadline(); !ok {
-		return ratelimit.Count{}, errors.New("there is no deadline")
+func (broken) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, _ redis.Cmder) error {
+		if _, ok := ctx.Deadline(); !ok {
+			return errors.New("there is no deadline")
+		}
+		return errBroken
 	}
-	return ratelimit.Count{Taken: true}, errBroken
 }
 
-func TestAFailingStoreAllowsNothing(t *testing.T) {
-	l, err := ratelimit.New(broken{}, "login", 5, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, err := l.Spend(t.Context(), "a"); !errors.Is(err, errBroken) || d.Allowed {
+func (broken) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (broken) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestAFailingRedisAllowsNothing(t *testing.T) {
+	client := dial(t, "127.0.0.1:1")
+	client.AddHook(broken{})
+	if d, err := limiter(t, client, "login", limit, time.Minute).Spend(t.Context(), "a"); !errors.Is(err, errBroken) || d.Allowed {
 		t.Errorf("got %+v, %v", d, err)
 	}
 }

@@ -1,4 +1,4 @@
-package redisstore_test
+package ratelimit_test
 
 import (
 	"fmt"
@@ -61,7 +61,7 @@ func wideRefunded(s *suite) {
 		keys := []string{fmt.Sprint(i), "street", "town"}
 		d := s.spendAll(l, true, keys...)
 		for range 2 {
-			after, err := l.Refund(s.Context(), d, keys...)
+			after, err := l.Refund(s.Context(), d)
 			if err != nil {
 				s.Fatal(err)
 			}

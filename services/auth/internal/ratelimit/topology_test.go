@@ -1,4 +1,4 @@
-package redisstore_test
+package ratelimit_test
 
 import (
 	"context"
@@ -8,12 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/pkg/redistest"
-
-	"github.com/pforte/pforte/services/auth/internal/ratelimit"
-	"github.com/pforte/pforte/services/auth/internal/ratelimit/redisstore"
 )
 
-func TestStoreOnRedisCluster(t *testing.T) {
+func TestLimiterOnRedisCluster(t *testing.T) {
 	t.Parallel()
 	addrs := redistest.StartCluster(t, 3)
 	open := func() *redis.ClusterClient {
@@ -27,13 +24,13 @@ func TestStoreOnRedisCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return backend{Stores: stores(client, open())}
+		return backend{Clients: []redis.UniversalClient{client, open()}}
 	})
 }
 
-// TestStoreOnSentinelsAcrossAFailover runs the suite with the same client before
+// TestLimiterOnSentinelsAcrossAFailover runs the suite with the same client before
 // and after the replica took over, and holds a window across it.
-func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
+func TestLimiterOnSentinelsAcrossAFailover(t *testing.T) {
 	t.Parallel()
 	w := redistest.StartWatched(t, time.Second)
 	client := redis.NewFailoverClient(&redis.FailoverOptions{
@@ -45,11 +42,11 @@ func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
 		if err := client.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		return backend{Stores: stores(client)}
+		return backend{Clients: []redis.UniversalClient{client}}
 	}
 	t.Run("before", func(t *testing.T) { testMeaning(t, open) })
-	store, window := redisstore.New(client, "svc"), ratelimit.Key{Name: "failover:a", Limit: 5}
-	if _, err := store.Spend(t.Context(), "1", time.Minute, window); err != nil {
+	l := limiter(t, client, "failover", limit, time.Minute)
+	if _, err := l.Spend(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.Do(t.Context(), "WAIT", 1, 1000).Err(); err != nil {
@@ -58,15 +55,15 @@ func TestStoreOnSentinelsAcrossAFailover(t *testing.T) {
 	w.Master.Kill()
 	killed := time.Now()
 	for {
-		count, err := store.Spend(t.Context(), "2", time.Minute, window)
+		d, err := l.Spend(t.Context(), "a")
 		if err == nil {
-			if count.Windows[0].Attempts != 2 {
-				t.Errorf("after the failover the window has %d attempts", count.Windows[0].Attempts)
+			if d.Remaining != limit-2 {
+				t.Errorf("after the failover %d attempts remain", d.Remaining)
 			}
 			break
 		}
-		if count.Taken {
-			t.Errorf("without a master: %+v", count)
+		if d.Allowed {
+			t.Errorf("without a master: %+v", d)
 		}
 		if time.Since(killed) > 20*time.Second {
 			t.Fatal(err)

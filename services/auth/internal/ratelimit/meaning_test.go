@@ -1,9 +1,7 @@
-package redisstore_test
+package ratelimit_test
 
 import (
 	"time"
-
-	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
 func spend(s *suite) {
@@ -24,13 +22,13 @@ func refusedIsFree(s *suite) {
 	}
 	for range 10 {
 		refused := s.spend(l, "a", false, 0)
-		after, err := l.Refund(s.Context(), refused, "a")
+		after, err := l.Refund(s.Context(), refused)
 		if err != nil {
 			s.Fatal(err)
 		}
 		s.same(after.Allowed, false)
 	}
-	s.refund(l, "a", first, 1)
+	s.refund(l, first, 1)
 	s.spend(l, "a", true, 0)
 	s.spend(l, "a", false, 0)
 }
@@ -67,10 +65,10 @@ func window(s *suite) {
 func refund(s *suite) {
 	l := s.long()
 	for range 3 * limit {
-		s.refund(l, "a", s.spend(l, "a", true, limit-1), limit)
+		s.refund(l, s.spend(l, "a", true, limit-1), limit)
 	}
 	s.spend(l, "a", true, limit-1)
-	s.refund(l, "a", s.spend(l, "a", true, limit-2), limit-1)
+	s.refund(l, s.spend(l, "a", true, limit-2), limit-1)
 	s.spend(l, "a", true, limit-2)
 }
 
@@ -79,13 +77,11 @@ func refundOnce(s *suite) {
 	one := s.spend(l, "a", true, limit-1)
 	s.spend(l, "a", true, limit-2)
 	for range 5 {
-		s.refund(l, "a", one, limit-1)
+		s.refund(l, one, limit-1)
 	}
 	for remaining := limit - 2; remaining >= 0; remaining-- {
 		s.spend(l, "a", true, remaining)
 	}
-	s.spend(l, "a", false, 0)
-	s.refund(l, "b", one, limit) // of another key
 	s.spend(l, "a", false, 0)
 }
 
@@ -94,7 +90,7 @@ func refundLate(s *suite) {
 	old := s.spend(l, "a", true, limit-1)
 	s.pass(old.Reset + time.Millisecond)
 	s.spend(l, "a", true, limit-1)
-	s.refund(l, "a", old, limit-1)
+	s.refund(l, old, limit-1)
 	s.spend(l, "a", true, limit-2)
 }
 
@@ -102,34 +98,33 @@ func emptied(s *suite) {
 	l := s.limiter()
 	d := s.spend(l, "a", true, limit-1)
 	s.pass(s.window / 2)
-	s.same(s.refund(l, "a", d, limit).Reset, s.window)
+	s.same(s.refund(l, d, limit).Reset, s.window)
 	if again := s.spend(l, "a", true, limit-1); again.Reset <= s.window/2 {
 		s.Fatalf("the window ends in %v", again.Reset)
 	}
 }
 
 func retried(s *suite) {
-	key := func(limit int) []ratelimit.Key {
-		return []ratelimit.Key{{Name: "k", Limit: limit}, {Name: "wider", Limit: limit}}
-	}
-	want := func(c ratelimit.Count, err error, taken bool, attempts int) {
-		s.Helper()
-		if err != nil || c.Taken != taken || len(c.Windows) != 2 || c.Windows[0].Attempts != attempts || c.Windows[1].Attempts != attempts {
-			s.Fatalf("got %+v, %v", c, err)
+	l := s.long()
+	first := s.spendAll(l, true, "a", "wider")
+	for range 3 { // a reply was lost, and the call made again
+		again, err := l.Repeat(s.Context(), first)
+		if err != nil || !again.Allowed || again.Remaining != limit-1 {
+			s.Fatalf("got %+v, %v", again, err)
 		}
 	}
-	for range 3 { // a reply was lost, and the call made again
-		c, err := s.Stores[0].Spend(s.Context(), "attempt", time.Hour, key(1)...)
-		want(c, err, true, 1)
+	for range limit - 1 {
+		s.spendAll(l, true, "a", "wider")
 	}
-	c, err := s.Stores[0].Spend(s.Context(), "another", time.Hour, key(1)...)
-	want(c, err, false, 1)
-	if c.Windows[0].Left <= 0 || c.Windows[1].Left <= 0 {
-		s.Fatalf("got %+v", c)
+	refused := s.spendAll(l, false, "a", "wider")
+	if again, err := l.Repeat(s.Context(), first); err != nil || !again.Allowed || again.Remaining != 0 {
+		s.Fatalf("counted before the limit was reached: got %+v, %v", again, err)
+	}
+	if again, err := l.Repeat(s.Context(), refused); err != nil || again.Allowed || again.Reset <= 0 {
+		s.Fatalf("refused: got %+v, %v", again, err)
 	}
 	for range 3 {
-		c, err := s.Stores[0].Refund(s.Context(), "attempt", key(1)...)
-		want(c, err, false, 0)
+		s.refund(l, first, 1)
 	}
 }
 

@@ -1,4 +1,4 @@
-package redisstore_test
+package ratelimit_test
 
 import (
 	"context"
@@ -8,20 +8,21 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
-// backend is an empty store under test.
+// backend is an empty Redis under test.
 type backend struct {
-	// Stores is one value of the store, or several as several processes have.
-	Stores []ratelimit.Store
-	// Advance moves the store's clock; nil where that is the real one, which
+	// Clients is one client of Redis, or several as several processes have.
+	Clients []redis.UniversalClient
+	// Advance moves its clock; nil where that is the real one, which
 	// the suite then waits for.
 	Advance func(time.Duration)
 }
 
-// opener returns an empty store.
+// opener returns an empty Redis.
 type opener func(t *testing.T) backend
 
 type suite struct {
@@ -33,7 +34,7 @@ type suite struct {
 
 const limit = 5
 
-// testMeaning checks the meaning of a store that open returns.
+// testMeaning checks the meaning of limiters on what open returns.
 func testMeaning(t *testing.T, open opener) {
 	tests := map[string]func(*suite){
 		"a key has as many attempts as the limit":                   spend,
@@ -75,16 +76,22 @@ func (s *suite) pass(d time.Duration) {
 	s.Advance(d)
 }
 
-// limiters returns the limiter of that name, one for each store.
+// limiter returns a limiter of the application "svc".
+func limiter(t testing.TB, client redis.UniversalClient, name string, limit int, window time.Duration) *ratelimit.Limiter {
+	t.Helper()
+	l, err := ratelimit.New(ratelimit.Options{Client: client, App: "svc", Name: name, Limit: limit, Window: window})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// limiters returns the limiter of that name, one for each client.
 func (s *suite) limiters(name string, window time.Duration) []*ratelimit.Limiter {
 	s.Helper()
-	all := make([]*ratelimit.Limiter, len(s.Stores))
-	for i, store := range s.Stores {
-		l, err := ratelimit.New(store, name, limit, window)
-		if err != nil {
-			s.Fatal(err)
-		}
-		all[i] = l
+	all := make([]*ratelimit.Limiter, len(s.Clients))
+	for i, client := range s.Clients {
+		all[i] = limiter(s, client, name, limit, window)
 	}
 	return all
 }
@@ -109,9 +116,9 @@ func (s *suite) spend(l *ratelimit.Limiter, key string, allowed bool, remaining 
 	return d
 }
 
-func (s *suite) refund(l *ratelimit.Limiter, key string, d ratelimit.Decision, remaining int) ratelimit.Decision {
+func (s *suite) refund(l *ratelimit.Limiter, d ratelimit.Decision, remaining int) ratelimit.Decision {
 	s.Helper()
-	after, err := l.Refund(s.Context(), d, key)
+	after, err := l.Refund(s.Context(), d)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -131,7 +138,7 @@ func (s *suite) same(got, want any) {
 const atOnce = 100
 
 // together calls do atOnce times at the same moment, with limiters on the
-// stores in turn.
+// clients in turn.
 func (s *suite) together(do func(l *ratelimit.Limiter, i int)) {
 	limiters, gate := s.limiters("login", time.Hour), make(chan struct{})
 	var all sync.WaitGroup
@@ -165,7 +172,7 @@ func burstRefunded(s *suite) {
 		if err != nil {
 			s.Error(err)
 		}
-		if _, err := l.Refund(s.Context(), d, "a"); err != nil {
+		if _, err := l.Refund(s.Context(), d); err != nil {
 			s.Error(err)
 		}
 	})
@@ -184,7 +191,7 @@ func mixed(s *suite) {
 		switch {
 		case i%2 == 0:
 			for range 3 {
-				if _, err := l.Refund(s.Context(), d, "a"); err != nil {
+				if _, err := l.Refund(s.Context(), d); err != nil {
 					s.Error(err)
 				}
 			}
@@ -207,7 +214,7 @@ func hangUp(s *suite) {
 		s.Fatalf("got %+v, %v", d, err)
 	}
 	s.spend(l, "a", true, limit-2)
-	if d, err = l.Refund(ctx, d, "a"); err != nil || d.Remaining != limit-1 {
+	if d, err = l.Refund(ctx, d); err != nil || d.Remaining != limit-1 {
 		s.Fatalf("refund: got %+v, %v", d, err)
 	}
 }

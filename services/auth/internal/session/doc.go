@@ -1,0 +1,15 @@
+// Package session keeps users logged in: the Session, the Store that holds it, and
+// the Manager that carries it over HTTP in two cookies.
+//
+// It owns the cookies, the signature and age of the session cookie, the ids, and
+// the rule that a session that was ended, revoked or has expired never comes back,
+// whatever is under way. It knows no user record, no password and no Redis;
+// redisstore holds the Store.
+//
+// # No login outlives its user
+//
+// A login takes time, and meanwhile the user may be deleted or get another password
+// or role. A login calls Store.Fence, then reads the user (again), then calls
+// Store.Create with the fence. Revoke and SetRole remove the fence in the same
+// step, and Create then returns ErrFenced.
+package session
