@@ -1,20 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/pforte/pforte/pkg/logging"
 	"github.com/pforte/pforte/pkg/service"
-	"github.com/pforte/pforte/pkg/sqldb"
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/password"
-	"github.com/pforte/pforte/services/auth/internal/user/sqlstore"
 )
 
 // help is what --help prints. The settings are in the README.
@@ -69,81 +62,21 @@ func Run(ctx context.Context, p Process) int {
 func (p Process) commands() map[string]service.Command {
 	return map[string]service.Command{
 		"serve":           p.serve,
-		"migrate":         p.migrate,
+		"migrate":         p.with(p.migrate),
 		"healthcheck":     p.healthcheck,
 		"user add":        p.userAdd,
 		"user list":       p.userList,
-		"user passwd":     p.userPasswd,
-		"user role":       p.userRole,
-		"user delete":     p.userDelete,
+		"user passwd":     p.with(p.userPasswd, "NAME"),
+		"user role":       p.with(p.userRole, "NAME", "ROLE"),
+		"user delete":     p.with(p.userDelete, "NAME"),
 		"user import":     p.userImport,
-		"sessions list":   p.sessionsList,
-		"sessions revoke": p.sessionsRevoke,
+		"sessions list":   p.with(p.sessionsList, "NAME"),
+		"sessions revoke": p.with(p.sessionsRevoke, "NAME", "[KEY]"),
 	}
 }
 
 // settingsError is the error of settings that cannot be used.
 func settingsError(err error) error { return fmt.Errorf("the settings are wrong:\n%w", err) }
-
-// with opens the stores of the settings for a command at the terminal.
-func (p Process) with(ctx context.Context, do func(*account.Service) error) (err error) {
-	cfg, err := config.LoadStores(p.Getenv)
-	if err != nil {
-		return settingsError(err)
-	}
-	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	redis.SetLogger(redisLog{log})
-	open, err := openStores(ctx, cfg, p.Passwords, log, newStoreMetrics())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, open.Close()) }()
-	return do(open.accounts)
-}
-
-// audit writes the event of a command to standard error, in the form in which
-// the service writes those of requests; the actor is the operating system's user.
-// It returns err. A command that failed has no event, unless only the end of the
-// sessions is still to come.
-func (p Process) audit(ctx context.Context, err error, event string, attrs ...any) error {
-	if err != nil && !errors.Is(err, account.ErrPending) {
-		return err
-	}
-	log, logErr := logging.New(p.Stderr, "info")
-	if logErr != nil {
-		return errors.Join(err, logErr)
-	}
-	log.InfoContext(ctx, "audit", append([]any{"event", event, "actor", "cli", "os_user", service.Operator()}, attrs...)...)
-	return err
-}
-
-func (p Process) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(p.Stdout, format, args...)
-	return err
-}
-
-// migrate is "auth migrate".
-func (p Process) migrate(ctx context.Context, args []string) error {
-	if _, err := service.Parse(service.Flags(), args); err != nil {
-		return err
-	}
-	cfg, err := config.LoadStores(p.Getenv)
-	if err != nil {
-		return settingsError(err)
-	}
-	migrations, err := sqlstore.Migrations()
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	db, err := sqldb.Open(ctx, cfg.DatabaseURL, migrations)
-	if err != nil {
-		return err
-	}
-	if err := db.Close(); err != nil {
-		return err
-	}
-	return p.printf("the database is up to date\n")
-}
 
 // healthcheck is "auth healthcheck", which a container runs. It needs no setting
 // but ADDR.
@@ -151,9 +84,5 @@ func (p Process) healthcheck(ctx context.Context, args []string) error {
 	if _, err := service.Parse(service.Flags(), args); err != nil {
 		return err
 	}
-	addr := p.Getenv("ADDR")
-	if addr == "" {
-		addr = config.DefaultAddr
-	}
-	return service.Healthcheck(ctx, addr)
+	return service.Healthcheck(ctx, cmp.Or(p.Getenv("ADDR"), config.DefaultAddr))
 }

@@ -21,7 +21,7 @@ var Sweep = sweep
 
 // CountSessions counts the sessions of a store; live is how many live.
 func CountSessions(store session.Store) (counted session.Store, live prometheus.Gauge) {
-	metrics := newStoreMetrics()
+	metrics := newStoreMetrics(nil)
 	return countedSessions{store, metrics}, metrics.live
 }
 
@@ -36,8 +36,8 @@ func OpenedWorkCost(ctx context.Context, p Process) (cost int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	s := &server{Service: common, cfg: cfg, process: p, metrics: newStoreMetrics(), bootstrapped: make(chan struct{})}
-	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	s := &server{Service: common, cfg: cfg, process: p, metrics: newStoreMetrics(nil), bootstrapped: make(chan struct{})}
+	defer func() { err = errors.Join(err, s.stores.Close()) }()
 	if _, err := s.open(ctx); err != nil {
 		return 0, err
 	}

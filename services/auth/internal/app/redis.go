@@ -2,14 +2,15 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pforte/pforte/services/auth/internal/config"
+	"github.com/pforte/pforte/pkg/tracing"
 )
 
 // Bounds on Redis, so that no request waits 5 seconds because it hangs. With
@@ -25,31 +26,63 @@ const (
 	redisTopologyAge = time.Second
 )
 
-// openRedis returns a client for one server, Sentinels or a Cluster. It does not
-// connect yet.
-func openRedis(r config.Redis, metrics *storeMetrics) redis.UniversalClient {
-	options := &redis.UniversalOptions{
-		Addrs: r.Addrs, DB: r.DB, Username: r.Username, Password: r.Password,
-		MasterName: r.Master, SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
-		IsClusterMode: r.Cluster, ClientName: "pforte-auth",
-		DialTimeout: redisDialTimeout, ReadTimeout: redisIOTimeout, WriteTimeout: redisIOTimeout, PoolTimeout: redisIOTimeout,
-		MaxRetries: redisRetries, DialerRetries: redisRetries, ContextTimeoutEnabled: true,
+// openRedis returns a client, which does not connect yet.
+func openRedis(o *redis.UniversalOptions, commands *prometheus.HistogramVec) redis.UniversalClient {
+	o.ClientName = "pforte-auth"
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisDialTimeout, redisIOTimeout, redisIOTimeout, redisIOTimeout
+	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = redisRetries, redisRetries, true
+	var client redis.UniversalClient
+	if o.IsClusterMode {
+		cluster := o.Cluster()
+		cluster.ClusterStateReloadInterval = redisTopologyAge
+		client = redis.NewClusterClient(cluster)
+	} else {
+		client = redis.NewUniversalClient(o)
 	}
-	if r.TLS {
-		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	client := connect(options)
-	client.AddHook(redisHook{metrics})
+	client.AddHook(redisHook{commands})
 	return client
 }
 
-func connect(options *redis.UniversalOptions) redis.UniversalClient {
-	if !options.IsClusterMode {
-		return redis.NewUniversalClient(options)
+// redisHook bounds, measures and traces each command, with all its tries and
+// redirections. Keys and arguments are left out: they name sessions.
+type redisHook struct{ durations *prometheus.HistogramVec }
+
+// DialHook implements redis.Hook.
+func (redisHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return h.run(ctx, cmd.Name(), func(ctx context.Context) error { return next(ctx, cmd) })
 	}
-	cluster := options.Cluster()
-	cluster.ClusterStateReloadInterval = redisTopologyAge
-	return redis.NewClusterClient(cluster)
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return h.run(ctx, "pipeline", func(ctx context.Context) error { return next(ctx, cmds) })
+	}
+}
+
+// run runs a command. That there is no value, or that a script has to be sent
+// whole, is no failure.
+func (h redisHook) run(ctx context.Context, name string, command func(context.Context) error) error {
+	ctx, span := tracing.Call(ctx, "redis", name)
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, redisCommandTimeout)
+	defer cancel()
+	err := command(bounded)
+	outcome, failure := "ok", ""
+	switch {
+	case err == nil, errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
+	case errors.Is(err, context.Canceled):
+		outcome = "canceled"
+	default:
+		outcome, failure = "error", "error"
+	}
+	span.End(failure)
+	h.durations.WithLabelValues(name, outcome).Observe(time.Since(began).Seconds())
+	return err
 }
 
 // redisLog receives what the Redis client logs itself, to standard error by

@@ -45,7 +45,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	s := &server{Service: common, cfg: cfg, process: p, metrics: newStoreMetrics(), bootstrapped: make(chan struct{})}
+	s := &server{Service: common, cfg: cfg, process: p, metrics: newStoreMetrics(common.Registry), bootstrapped: make(chan struct{})}
 	redis.SetLogger(redisLog{s.Log})
 	if cfg.RandomSecret {
 		s.Log.WarnContext(ctx, "SESSION_SECRET is not set: all sessions end with this process")
@@ -60,7 +60,12 @@ func (p Process) serve(ctx context.Context, args []string) error {
 			func(ctx context.Context) { s.stores.accounts.Replay(ctx) },
 			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
 		},
-		Close:    s.close,
+		Close: func(context.Context) error {
+			if s.stores == nil {
+				return nil
+			}
+			return s.stores.Close()
+		},
 		Starting: `{"error":"Der Dienst startet gerade. Bitte gleich erneut versuchen.","code":503}`,
 	})
 }
@@ -119,8 +124,9 @@ func (s *server) handler() (http.Handler, error) {
 	loginLimit, loginErr := ratelimit.New(limits)
 	limits.Name = "password"
 	passwordLimit, passwordErr := ratelimit.New(limits)
+	s.stores.register(s.Registry)
 	metrics, metricsErr := httpapi.NewMetrics(s.Registry)
-	if err := errors.Join(loginErr, passwordErr, metricsErr, s.metrics.register(s.Registry, s.stores)); err != nil {
+	if err := errors.Join(loginErr, passwordErr, metricsErr); err != nil {
 		return nil, err
 	}
 	return httpapi.New(httpapi.Options{
@@ -144,13 +150,6 @@ func (s *server) bootstrap(ctx context.Context) error {
 		s.Log.InfoContext(ctx, "audit", "event", "first_admin_created", "username", s.cfg.BootstrapAdminUsername)
 	}
 	return nil
-}
-
-func (s *server) close(context.Context) error {
-	if s.stores == nil {
-		return nil
-	}
-	return s.stores.Close()
 }
 
 // sweep removes what is left of expired sessions, every 15 minutes (contract,

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/pkg/sqldb"
@@ -42,7 +45,7 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	if err != nil {
 		return nil, err
 	}
-	s := &stores{db: db, redis: openRedis(target, metrics)}
+	s := &stores{db: db, redis: openRedis(target, metrics.redis)}
 	s.sessions = countedSessions{sessionredis.New(s.redis, cfg.AppName), metrics}
 	if s.hasher, err = password.New(passwords); err == nil {
 		s.accounts, err = account.New(account.Options{
@@ -79,4 +82,113 @@ func named(name string, err error) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
+}
+
+// storeMetrics measures the stores and counts how sessions begin and end.
+type storeMetrics struct {
+	redis   *prometheus.HistogramVec
+	started prometheus.Counter
+	ended   *prometheus.CounterVec
+	live    prometheus.Gauge
+}
+
+// Why a session ended.
+const (
+	sessionClosed  = "closed"
+	sessionRevoked = "revoked"
+	sessionExpired = "expired"
+)
+
+// newStoreMetrics returns metrics that are registered, unless r is nil.
+func newStoreMetrics(r prometheus.Registerer) *storeMetrics {
+	create := promauto.With(r)
+	m := &storeMetrics{
+		redis: create.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "auth_redis_command_duration_seconds", Help: "Commands to Redis with their retries, by command (or pipeline) and outcome: ok, canceled, error.",
+			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 3},
+		}, []string{"command", "outcome"}),
+		started: create.NewCounter(prometheus.CounterOpts{
+			Name: "auth_sessions_started_total", Help: "Sessions that logins created.",
+		}),
+		ended: create.NewCounterVec(prometheus.CounterOpts{
+			Name: "auth_sessions_ended_total", Help: "Sessions that ended, by reason: closed (logout, or another login), revoked, expired (as the sweep finds them).",
+		}, []string{"reason"}),
+		live: create.NewGauge(prometheus.GaugeOpts{
+			Name: "auth_sessions_live", Help: "Live sessions of all replicas, as the last sweep counted them; NaN before the first.",
+		}),
+	}
+	m.live.Set(math.NaN())
+	for _, reason := range []string{sessionClosed, sessionRevoked, sessionExpired} {
+		m.ended.WithLabelValues(reason)
+	}
+	return m
+}
+
+// register registers the load of the password hasher and, for each store, whether it
+// answers, which every scrape finds out with a ping.
+func (s *stores) register(r prometheus.Registerer) {
+	create := promauto.With(r)
+	for store, ping := range map[string]func(context.Context) error{"database": s.db.Ping, "redis": s.pingRedis} {
+		create.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "auth_store_up", Help: "1 when the store answers, by store: database, redis.", ConstLabels: prometheus.Labels{"store": store},
+		}, func() float64 {
+			ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
+			defer cancel()
+			if ping(ctx) != nil {
+				return 0
+			}
+			return 1
+		})
+	}
+	passwords := s.hasher.Stats
+	create.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "auth_passwords_computing", Help: "Password hashes being computed.",
+	}, func() float64 { return float64(passwords().Computing) })
+	create.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "auth_passwords_waiting", Help: "Passwords waiting to be computed.",
+	}, func() float64 { return float64(passwords().Waiting) })
+	create.NewCounterFunc(prometheus.CounterOpts{
+		Name: "auth_passwords_refused_total", Help: "Passwords refused because too many were waiting.",
+	}, func() float64 { return float64(passwords().Refused) })
+}
+
+// countedSessions counts how sessions begin and end.
+type countedSessions struct {
+	session.Store
+	metrics *storeMetrics
+}
+
+// Create implements session.Store.
+func (c countedSessions) Create(ctx context.Context, s session.Session, fence string, lifetime time.Duration) error {
+	err := c.Store.Create(ctx, s, fence, lifetime)
+	if err == nil {
+		c.metrics.started.Inc()
+	}
+	return err
+}
+
+// Delete implements session.Store.
+func (c countedSessions) Delete(ctx context.Context, ref session.Ref) error {
+	err := c.Store.Delete(ctx, ref)
+	if err == nil {
+		c.metrics.ended.WithLabelValues(sessionClosed).Inc()
+	}
+	return err
+}
+
+// Revoke implements session.Store.
+func (c countedSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
+	n, err := c.Store.Revoke(ctx, userID, keep)
+	c.metrics.ended.WithLabelValues(sessionRevoked).Add(float64(n))
+	return n, err
+}
+
+// Sweep implements session.Store.
+func (c countedSessions) Sweep(ctx context.Context) (session.Swept, error) {
+	swept, err := c.Store.Sweep(ctx)
+	c.metrics.ended.WithLabelValues(sessionExpired).Add(float64(swept.Expired))
+	if err == nil {
+		c.metrics.live.Set(float64(swept.Live))
+	}
+	return swept, err
 }

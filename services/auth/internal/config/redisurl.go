@@ -1,25 +1,16 @@
 package config
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
-
-// Redis is a parsed REDIS_URL. With Master, the addresses are of Sentinels and Master is
-// the name that they monitor.
-type Redis struct {
-	Addrs                              []string
-	Cluster, TLS                       bool
-	Master                             string
-	Username, Password                 string
-	SentinelUsername, SentinelPassword string
-	DB                                 int
-}
-
-const defaultRedisPort, defaultSentinelPort = "6379", "26379"
 
 // Errors of a REDIS_URL. None quotes it, as it may hold a password.
 var (
@@ -32,6 +23,9 @@ var (
 	errRedisQuery  = errors.New("has an unknown parameter; Sentinels have sentinel_username and sentinel_password")
 )
 
+// redisURL has the groups transport, topology, user, hosts, path and query.
+var redisURL = regexp.MustCompile(`(?s)\A(rediss?)(\+sentinel|\+cluster)?://(?:([^/?]*)@)?([^/?]*)/?([^?]*)\??(.*)\z`)
+
 // ParseRedisURL reads the forms
 //
 //	redis://[[user]:password@]host[:port][/db]
@@ -39,67 +33,71 @@ var (
 //	redis+cluster://[[user]:password@]host[:port],host[:port]
 //
 // each also with rediss for TLS. The default ports are 6379 and, for Sentinels,
-// 26379.
-func ParseRedisURL(s string) (Redis, error) {
-	scheme, rest, ok := strings.Cut(s, "://")
-	if !ok {
-		return Redis{}, errRedisScheme
+// 26379. go-redis reads the first form alone, and with it dozens of options.
+func ParseRedisURL(s string) (*redis.UniversalOptions, error) {
+	groups := redisURL.FindStringSubmatch(s)
+	if groups == nil {
+		return nil, errRedisScheme
 	}
-	transport, topology, _ := strings.Cut(scheme, "+")
-	if transport != "redis" && transport != "rediss" || topology == "" && strings.HasSuffix(scheme, "+") {
-		return Redis{}, errRedisScheme
+	userinfo, hosts, path, query := groups[3], groups[4], strings.TrimSuffix(groups[5], "/"), groups[6]
+	cluster, sentinel := groups[2] == "+cluster", groups[2] == "+sentinel"
+	o := &redis.UniversalOptions{IsClusterMode: cluster}
+	if groups[1] == "rediss" {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	r := Redis{TLS: transport == "rediss", Cluster: topology == "cluster"}
-	rest, query, _ := strings.Cut(rest, "?")
-	authority, path, _ := strings.Cut(rest, "/")
-	hosts := authority
-	if i := strings.LastIndex(authority, "@"); i >= 0 {
-		hosts = authority[i+1:]
-		if err := r.readUser(authority[:i]); err != nil {
-			return Redis{}, err
-		}
-	}
-	for _, err := range []error{r.readHosts(hosts, topology), r.readPath(path, topology), r.readQuery(query, topology)} {
-		if err != nil {
-			return Redis{}, err
-		}
-	}
-	return r, nil
-}
 
-func (r *Redis) readUser(userinfo string) error {
-	name, password, hasPassword := strings.Cut(userinfo, ":")
-	var err error
-	if r.Username, err = url.PathUnescape(name); err != nil || !hasPassword && name != "" {
-		return errRedisUser
+	name, password, both := strings.Cut(userinfo, ":")
+	var nameErr, passwordErr error
+	o.Username, nameErr = url.PathUnescape(name)
+	o.Password, passwordErr = url.PathUnescape(password)
+	if nameErr != nil || passwordErr != nil || name != "" && !both {
+		return nil, errRedisUser
 	}
-	if r.Password, err = url.PathUnescape(password); err != nil {
-		return errRedisUser
-	}
-	return nil
-}
 
-func (r *Redis) readHosts(hosts, topology string) error {
-	port := defaultRedisPort
-	switch topology {
-	case "sentinel":
-		port = defaultSentinelPort
-	case "cluster":
-	case "":
-		if strings.Contains(hosts, ",") {
-			return errRedisHost
-		}
-	default:
-		return errRedisScheme
+	port := "6379"
+	if sentinel {
+		port = "26379"
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
 		addr, err := hostPort(host, port)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		r.Addrs = append(r.Addrs, addr)
+		o.Addrs = append(o.Addrs, addr)
 	}
-	return nil
+	if len(o.Addrs) > 1 && !cluster && !sentinel {
+		return nil, errRedisHost
+	}
+
+	if cluster && path != "" {
+		return nil, errRedisPath
+	}
+	if sentinel {
+		master, db, _ := strings.Cut(path, "/")
+		var err error
+		if o.MasterName, err = url.PathUnescape(master); err != nil || o.MasterName == "" {
+			return nil, errRedisMaster
+		}
+		path = db
+	}
+	if path != "" {
+		db, err := strconv.ParseUint(path, 10, 16)
+		if err != nil {
+			return nil, errRedisDB
+		}
+		o.DB = int(db)
+	}
+
+	values, err := url.ParseQuery(query)
+	if sentinel {
+		o.SentinelUsername, o.SentinelPassword = values.Get("sentinel_username"), values.Get("sentinel_password")
+		values.Del("sentinel_username")
+		values.Del("sentinel_password")
+	}
+	if err != nil || len(values) > 0 {
+		return nil, errRedisQuery
+	}
+	return o, nil
 }
 
 // hostPort adds the default port to "host", "host:port", "[::1]" or "[::1]:port".
@@ -115,49 +113,4 @@ func hostPort(s, defaultPort string) (string, error) {
 		return "", errRedisHost
 	}
 	return net.JoinHostPort(host, port), nil
-}
-
-func (r *Redis) readPath(path, topology string) error {
-	path = strings.TrimSuffix(path, "/")
-	switch topology {
-	case "cluster":
-		if path != "" {
-			return errRedisPath
-		}
-		return nil
-	case "sentinel":
-		master, db, _ := strings.Cut(path, "/")
-		name, err := url.PathUnescape(master)
-		if err != nil || name == "" {
-			return errRedisMaster
-		}
-		r.Master, path = name, db
-	}
-	if path == "" {
-		return nil
-	}
-	n, err := strconv.ParseUint(path, 10, 16)
-	if err != nil {
-		return errRedisDB
-	}
-	r.DB = int(n)
-	return nil
-}
-
-func (r *Redis) readQuery(query, topology string) error {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return errRedisQuery
-	}
-	for name := range values {
-		switch {
-		case topology == "sentinel" && name == "sentinel_username":
-			r.SentinelUsername = values.Get(name)
-		case topology == "sentinel" && name == "sentinel_password":
-			r.SentinelPassword = values.Get(name)
-		default:
-			return errRedisQuery
-		}
-	}
-	return nil
 }

@@ -9,26 +9,38 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/config"
 )
 
+// target is what a REDIS_URL selects of the client's options.
+type target struct {
+	addrs                              []string
+	cluster, tls                       bool
+	master                             string
+	username, password                 string
+	sentinelUsername, sentinelPassword string
+	db                                 int
+}
+
 func TestARedisURLNamesOneServerSentinelsOrACluster(t *testing.T) {
-	for url, want := range map[string]config.Redis{
-		"redis://127.0.0.1:6379":    {Addrs: []string{"127.0.0.1:6379"}},
-		"redis://cache":             {Addrs: []string{"cache:6379"}},
-		"redis://cache/":            {Addrs: []string{"cache:6379"}},
-		"redis://:p%40ss@cache:1/3": {Addrs: []string{"cache:1"}, Password: "p@ss", DB: 3},
-		"rediss://u:p@[::1]:2":      {Addrs: []string{"[::1]:2"}, Username: "u", Password: "p", TLS: true},
-		"redis://[::1]":             {Addrs: []string{"[::1]:6379"}},
+	for url, want := range map[string]target{
+		"redis://127.0.0.1:6379":    {addrs: []string{"127.0.0.1:6379"}},
+		"redis://cache":             {addrs: []string{"cache:6379"}},
+		"redis://cache/":            {addrs: []string{"cache:6379"}},
+		"redis://:p%40ss@cache:1/3": {addrs: []string{"cache:1"}, password: "p@ss", db: 3},
+		"rediss://u:p@[::1]:2":      {addrs: []string{"[::1]:2"}, username: "u", password: "p", tls: true},
+		"redis://[::1]":             {addrs: []string{"[::1]:6379"}},
 		"redis+sentinel://a,b:7/home?sentinel_password=s%20t&sentinel_username=w": {
-			Addrs: []string{"a:26379", "b:7"}, Master: "home", SentinelUsername: "w", SentinelPassword: "s t",
+			addrs: []string{"a:26379", "b:7"}, master: "home", sentinelUsername: "w", sentinelPassword: "s t",
 		},
-		"rediss+sentinel://u:p@a/my%2Fname/4": {Addrs: []string{"a:26379"}, Master: "my/name", DB: 4, Username: "u", Password: "p", TLS: true},
-		"redis+cluster://:p@a:1,b,c:3":        {Addrs: []string{"a:1", "b:6379", "c:3"}, Cluster: true, Password: "p"},
-		"rediss+cluster://a":                  {Addrs: []string{"a:6379"}, Cluster: true, TLS: true},
+		"rediss+sentinel://u:p@a/my%2Fname/4": {addrs: []string{"a:26379"}, master: "my/name", db: 4, username: "u", password: "p", tls: true},
+		"redis+cluster://:p@a:1,b,c:3":        {addrs: []string{"a:1", "b:6379", "c:3"}, cluster: true, password: "p"},
+		"rediss+cluster://a":                  {addrs: []string{"a:6379"}, cluster: true, tls: true},
 	} {
-		got, err := config.ParseRedisURL(url)
+		o, err := config.ParseRedisURL(url)
 		if err != nil {
 			t.Errorf("%s: %v", url, err)
+			continue
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		got := target{o.Addrs, o.IsClusterMode, o.TLSConfig != nil, o.MasterName, o.Username, o.Password, o.SentinelUsername, o.SentinelPassword, o.DB}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(target{})); diff != "" {
 			t.Errorf("%s: %s", url, diff)
 		}
 	}
@@ -59,7 +71,7 @@ func FuzzParseRedisURL(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(r.Addrs) == 0 || r.Cluster && (r.DB != 0 || r.Master != "") || r.DB < 0 {
+		if len(r.Addrs) == 0 || r.IsClusterMode && (r.DB != 0 || r.MasterName != "") || r.DB < 0 {
 			t.Errorf("%q: got %+v", url, r)
 		}
 	})

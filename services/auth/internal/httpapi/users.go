@@ -26,10 +26,19 @@ func bodyOf(u user.User) userBody {
 	return userBody{ID: u.ID, Username: u.Username, DisplayName: u.DisplayName, AvatarColor: u.AvatarColor, Role: string(u.Role)}
 }
 
-// listedUser is a user of the list.
-type listedUser struct {
+// ListedUser is a user of the list.
+type ListedUser struct {
 	userBody
 	CreatedAt string `json:"created_at"` // RFC 3339, UTC, in seconds
+}
+
+// Listed returns users as the list has them.
+func Listed(users []user.User) []ListedUser {
+	list := make([]ListedUser, 0, len(users))
+	for _, u := range users {
+		list = append(list, ListedUser{bodyOf(u), u.CreatedAt.UTC().Format(time.RFC3339)})
+	}
+	return list
 }
 
 // listUsers is GET /users.
@@ -38,13 +47,9 @@ func (a *api) listUsers(c echo.Context, _ caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	body := struct {
-		Data []listedUser `json:"data"`
-	}{make([]listedUser, 0, len(users))}
-	for _, u := range users {
-		body.Data = append(body.Data, listedUser{bodyOf(u), u.CreatedAt.UTC().Format(time.RFC3339)})
-	}
-	return answer{http.StatusOK, body}, nil
+	return answer{http.StatusOK, struct {
+		Data []ListedUser `json:"data"`
+	}{Listed(users)}}, nil
 }
 
 // createUser is POST /users.

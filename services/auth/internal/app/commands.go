@@ -1,0 +1,321 @@
+package app
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/term"
+
+	"github.com/pforte/pforte/pkg/logging"
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/config"
+	"github.com/pforte/pforte/services/auth/internal/httpapi"
+	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/user/userfile"
+)
+
+// with returns a command without flags and with one word for each of names, which
+// do carries out on the stores.
+func (p Process) with(do func(ctx context.Context, s *account.Service, words []string) error, names ...string) service.Command {
+	return func(ctx context.Context, args []string) error {
+		words, err := service.Parse(service.Flags(), args, names...)
+		if err != nil {
+			return err
+		}
+		return p.open(ctx, func(s *account.Service) error { return do(ctx, s, words) })
+	}
+}
+
+// open opens the stores of the settings for a command.
+func (p Process) open(ctx context.Context, do func(*account.Service) error) (err error) {
+	cfg, err := config.LoadStores(p.Getenv)
+	if err != nil {
+		return settingsError(err)
+	}
+	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	redis.SetLogger(redisLog{log})
+	open, err := openStores(ctx, cfg, p.Passwords, log, newStoreMetrics(nil))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, open.Close()) }()
+	return do(open.accounts)
+}
+
+func (p Process) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(p.Stdout, format, args...)
+	return err
+}
+
+// done reports a change that a command made: its event to standard error, in the form
+// in which the service logs those of requests, with the operating system's user as
+// the actor, and a line of text to standard output. err is the change's. One that
+// failed has no event, unless only the end of the sessions is still to come, and no
+// text.
+func (p Process) done(ctx context.Context, err error, text, event string, attrs ...any) error {
+	if err != nil && !errors.Is(err, account.ErrPending) {
+		return err
+	}
+	log, logErr := logging.New(p.Stderr, "info")
+	if logErr != nil {
+		return errors.Join(err, logErr)
+	}
+	log.InfoContext(ctx, "audit", append([]any{"event", event, "actor", "cli", "os_user", service.Operator()}, attrs...)...)
+	if err != nil {
+		return err
+	}
+	return p.printf("%s\n", text)
+}
+
+// migrate is "auth migrate". Opening the database brings it up to date.
+func (p Process) migrate(context.Context, *account.Service, []string) error {
+	return p.printf("the database is up to date\n")
+}
+
+// userAdd is "auth user add".
+func (p Process) userAdd(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	admin := flags.Bool("admin", false, "")
+	displayName := flags.String("display-name", "", "")
+	color := flags.String("color", user.DefaultAvatarColor, "")
+	words, err := service.Parse(flags, args, "NAME")
+	if err != nil {
+		return err
+	}
+	if err := user.CheckUsername(words[0]); err != nil { // before a password is typed
+		return err
+	}
+	role := string(user.Member)
+	if *admin {
+		role = string(user.Admin)
+	}
+	pw, err := p.newPassword(words[0])
+	if err != nil {
+		return err
+	}
+	return p.open(ctx, func(s *account.Service) error {
+		u, err := s.Add(ctx, account.NewUser{
+			Username: words[0], DisplayName: cmp.Or(*displayName, words[0]), Password: pw, AvatarColor: color, Role: &role,
+		})
+		text := fmt.Sprintf("created %s %s with id %d", u.Role, u.Username, u.ID)
+		return p.done(ctx, err, text, "user_created", "user_id", u.ID, "role", string(u.Role))
+	})
+}
+
+// userList is "auth user list".
+func (p Process) userList(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	asJSON := flags.Bool("json", false, "")
+	if _, err := service.Parse(flags, args); err != nil {
+		return err
+	}
+	return p.open(ctx, func(s *account.Service) error {
+		users, err := s.List(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			encoder := json.NewEncoder(p.Stdout)
+			encoder.SetIndent("", "  ")
+			return encoder.Encode(httpapi.Listed(users))
+		}
+		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(w, "ID\tUSERNAME\tROLE\tCREATED\tDISPLAY NAME")
+		for _, u := range users {
+			_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", u.ID, u.Username, u.Role, u.CreatedAt.Format(time.RFC3339), u.DisplayName)
+		}
+		return w.Flush()
+	})
+}
+
+// userPasswd is "auth user passwd".
+func (p Process) userPasswd(ctx context.Context, s *account.Service, words []string) error {
+	name := words[0]
+	pw, err := p.newPassword(name)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s has a new password; all sessions of %s are over", name, name)
+	return p.done(ctx, s.ResetPassword(ctx, name, pw), text, "password_changed", "username", name)
+}
+
+// userRole is "auth user role".
+func (p Process) userRole(ctx context.Context, s *account.Service, words []string) error {
+	name, role := words[0], words[1]
+	return p.done(ctx, s.SetRole(ctx, name, role), name+" is "+role, "role_changed", "username", name, "role", role)
+}
+
+// userDelete is "auth user delete".
+func (p Process) userDelete(ctx context.Context, s *account.Service, words []string) error {
+	return p.done(ctx, s.Remove(ctx, words[0]), words[0]+" is deleted", "user_deleted", "username", words[0])
+}
+
+// sessionsList is "auth sessions list".
+func (p Process) sessionsList(ctx context.Context, s *account.Service, words []string) error {
+	infos, err := s.Sessions(ctx, words[0])
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "KEY\tSINCE\tUNTIL\tROLE\tBROWSER")
+	for _, i := range infos {
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%q\n", i.Key[:shownKey], i.CreatedAt.Format(time.RFC3339), i.ExpiresAt.Format(time.RFC3339), i.Role, i.UserAgent)
+	}
+	return w.Flush()
+}
+
+// shownKey is how many characters of a session's key are shown.
+const shownKey = 12
+
+// sessionsRevoke is "auth sessions revoke".
+func (p Process) sessionsRevoke(ctx context.Context, s *account.Service, words []string) error {
+	name, key := words[0], words[1]
+	n, err := 1, error(nil)
+	if key == "" {
+		n, err = s.RevokeSessions(ctx, name)
+	} else {
+		err = s.RevokeSession(ctx, name, key)
+	}
+	return p.done(ctx, err, fmt.Sprintf("sessions ended: %d", n), "sessions_revoked", "username", name, "sessions", n)
+}
+
+// maxPasswordLine bounds a line of standard input: 1024 characters and more.
+const maxPasswordLine = 8 << 10
+
+// newPassword prompts for a password twice at a terminal, and reads the first
+// line of any other standard input.
+func (p Process) newPassword(username string) (string, error) {
+	if f, ok := p.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return p.promptTwice(int(f.Fd()), username)
+	}
+	line, err := bufio.NewReader(io.LimitReader(p.Stdin, maxPasswordLine)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read password: %w", err)
+	}
+	line = strings.TrimRight(line, "\r\n")
+	if line == "" {
+		return "", errors.New("no password on standard input")
+	}
+	return line, nil
+}
+
+func (p Process) promptTwice(fd int, username string) (string, error) {
+	first, err := p.prompt(fd, "Password for "+username+": ")
+	if err != nil {
+		return "", err
+	}
+	second, err := p.prompt(fd, "The same again: ")
+	if err != nil {
+		return "", err
+	}
+	if first != second {
+		return "", errors.New("the two passwords differ")
+	}
+	return first, nil
+}
+
+func (p Process) prompt(fd int, text string) (string, error) {
+	_, _ = io.WriteString(p.Stderr, text)
+	typed, err := term.ReadPassword(fd)
+	_, _ = io.WriteString(p.Stderr, "\n")
+	if err != nil {
+		return "", fmt.Errorf("read password: %w", err)
+	}
+	return string(typed), nil
+}
+
+// userImport is "auth user import".
+func (p Process) userImport(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	from := flags.String("from", "", "")
+	apply := flags.Bool("apply", false, "")
+	if _, err := service.Parse(flags, args); err != nil {
+		return err
+	}
+	if *from == "" {
+		return service.UsageError("--from FILE is missing")
+	}
+	file, err := p.readUsers(ctx, *from)
+	if err != nil {
+		return fmt.Errorf("read users: %w", err)
+	}
+	return p.open(ctx, func(s *account.Service) error {
+		users, faults, err := s.CheckImport(ctx, file.Records)
+		if err != nil {
+			return err
+		}
+		if len(faults) > 0 {
+			for _, fault := range faults {
+				_, _ = fmt.Fprintln(p.Stderr, fault)
+			}
+			return fmt.Errorf("of %d users none was imported; faults: %d", len(file.Records), len(faults))
+		}
+		if err := p.printImport(users, file.Ignored); err != nil || !*apply {
+			return errors.Join(err, p.printf("nothing was changed; --apply imports them\n"))
+		}
+		return p.done(ctx, s.Import(ctx, users), fmt.Sprintf("imported: %d", len(users)), "users_imported", "users", len(users))
+	})
+}
+
+// readUsers reads a file, or standard input for "-".
+func (p Process) readUsers(ctx context.Context, from string) (file userfile.File, err error) {
+	if from != "-" {
+		return userfile.Read(ctx, from)
+	}
+	// SQLite reads files only.
+	dir, err := os.MkdirTemp("", "auth-import-")
+	if err != nil {
+		return userfile.File{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	copied, err := os.Create(dir + "/users") //nolint:gosec // in a folder of our own
+	if err != nil {
+		return userfile.File{}, err
+	}
+	_, err = io.Copy(copied, io.LimitReader(p.Stdin, userfile.MaxBytes+1))
+	if err := errors.Join(err, copied.Close()); err != nil {
+		return userfile.File{}, err
+	}
+	return userfile.Read(ctx, copied.Name())
+}
+
+// printImport prints the users as they will be, without their hashes.
+func (p Process) printImport(users []user.User, ignored []string) error {
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "ID\tUSERNAME\tROLE\tCREATED\tDISPLAY NAME")
+	for _, u := range users {
+		id, created := "new", "now"
+		if u.ID != 0 {
+			id = fmt.Sprint(u.ID)
+		}
+		if !u.CreatedAt.IsZero() {
+			created = u.CreatedAt.Format(time.RFC3339)
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", id, u.Username, u.Role, created, u.DisplayName)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(ignored) > 0 {
+		if err := p.printf("passed over: %s\n", strings.Join(ignored, ", ")); err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(users, func(u user.User) bool { return u.Role == user.Admin }) {
+		return p.printf("none of them is an admin\n")
+	}
+	return nil
+}
