@@ -1,12 +1,10 @@
 package account
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"time"
 
-	"github.com/pforte/pforte/pkg/tracing"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -50,44 +48,4 @@ func New(o Options) (*Service, error) {
 		return nil, errors.New("account: Users, Sessions, Passwords, Log or Now is not set")
 	}
 	return &Service{users: o.Users, sessions: o.Sessions, passwords: o.Passwords, log: o.Log, now: o.Now}, nil
-}
-
-// maxWait bounds how long a password waits in the queue and is computed.
-const maxWait = 4 * time.Second
-
-// verify compares a password with a hash. password.ErrMismatch, password.ErrBusy.
-func (s *Service) verify(ctx context.Context, hash, pw string) error {
-	return withQueueTimeout(ctx, func(ctx context.Context) error { return s.passwords.Verify(ctx, hash, pw) })
-}
-
-// verifyDummy performs an equivalent comparison for an unknown user.
-func (s *Service) verifyDummy(ctx context.Context, pw string) error {
-	return withQueueTimeout(ctx, func(ctx context.Context) error { return s.passwords.VerifyDummy(ctx, pw) })
-}
-
-// hash returns the hash to store for a new password. password.ErrBusy.
-func (s *Service) hash(ctx context.Context, pw string) (hash string, err error) {
-	err = withQueueTimeout(ctx, func(ctx context.Context) error {
-		hash, err = s.passwords.Hash(ctx, pw)
-		return err
-	})
-	return hash, err
-}
-
-// withQueueTimeout bounds compute by maxWait and maps its timeout to
-// password.ErrBusy.
-func withQueueTimeout(ctx context.Context, compute func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
-	defer cancel()
-	ctx, span := tracing.Step(ctx, "password", "compute")
-	err := compute(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = password.ErrBusy
-	}
-	if errors.Is(err, password.ErrMismatch) {
-		span.End("")
-	} else {
-		span.End(tracing.Failed(err))
-	}
-	return err
 }

@@ -3,7 +3,6 @@ package account
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,12 +10,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
-
-// ErrHash is returned for a hash that no password can match.
-var ErrHash = errors.New("password_hash is not a bcrypt hash ($2a$, $2b$ or $2y$)")
-
-// ErrHashCost is returned for a hash that would take too long to compare with.
-var ErrHashCost = fmt.Errorf("password_hash has a bcrypt cost over %d, which would make every failed login take seconds", password.MaxImportCost)
 
 // Fault is an error in one imported record. It never quotes a field: a file with
 // mixed-up columns has hashes anywhere.
@@ -77,13 +70,7 @@ func fromRecord(r user.Record) (user.User, []error) {
 	if nameErr != nil {
 		u.Username = ""
 	}
-	var hashErr error
-	if !password.Recognized(r.PasswordHash) {
-		hashErr = ErrHash
-	} else if password.TooCostly(r.PasswordHash) {
-		hashErr = ErrHashCost
-	}
-	wrong := []error{idErr, nameErr, displayErr, hashErr, roleErr, user.CheckAvatarColor(color), createdErr}
+	wrong := []error{idErr, nameErr, displayErr, password.CheckImport(r.PasswordHash), roleErr, user.CheckAvatarColor(color), createdErr}
 	return u, slices.DeleteFunc(wrong, func(err error) bool { return err == nil })
 }
 

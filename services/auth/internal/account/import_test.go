@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -84,13 +85,13 @@ func TestEveryFaultOfAnImportIsReportedWithItsPlaceAndNoField(t *testing.T) {
 		"line 6: " + user.ErrID.Error(),
 		"line 6: " + user.ErrUsername.Error(),
 		"line 6: " + user.ErrDisplayName.Error(),
-		"line 6: " + account.ErrHash.Error(),
+		"line 6: " + password.ErrHash.Error(),
 		"line 6: " + user.ErrRole.Error(),
 		"line 6: " + user.ErrAvatarColor.Error(),
 		"line 6: " + user.ErrCreatedAt.Error(),
 		"line 7: " + user.ErrUsername.Error(),
 		"line 7: " + user.ErrDisplayName.Error(),
-		"line 7: " + account.ErrHash.Error(),
+		"line 7: " + password.ErrHash.Error(),
 	}
 	if diff := cmp.Diff(want, faults); diff != "" {
 		t.Errorf("differs (-want +got):\n%s", diff)
@@ -104,7 +105,7 @@ func TestAHashThatWouldTakeTooLongIsNotImported(t *testing.T) {
 		return user.Record{Where: "cost " + cost, Username: "user" + cost, DisplayName: "x", PasswordHash: "$2b$" + cost + rest}
 	}
 	_, faults := r.check(record("04"), record("14"), record("15"), record("31"))
-	if diff := cmp.Diff([]string{"cost 15: " + account.ErrHashCost.Error(), "cost 31: " + account.ErrHashCost.Error()}, faults); diff != "" {
+	if diff := cmp.Diff([]string{"cost 15: " + password.ErrHashCost.Error(), "cost 31: " + password.ErrHashCost.Error()}, faults); diff != "" {
 		t.Errorf("differs (-want +got):\n%s", diff)
 	}
 }

@@ -62,7 +62,7 @@ func (s *Service) Login(ctx context.Context, c Credentials) (LoggedIn, error) {
 	}
 	u, err := s.users.ByUsername(ctx, c.Username)
 	if errors.Is(err, user.ErrNotFound) {
-		return LoggedIn{}, invalid(s.verifyDummy(ctx, c.Password))
+		return LoggedIn{}, invalid(s.passwords.VerifyDummy(ctx, c.Password))
 	}
 	if err != nil {
 		return LoggedIn{}, fmt.Errorf("find user: %w", err)
@@ -70,7 +70,7 @@ func (s *Service) Login(ctx context.Context, c Credentials) (LoggedIn, error) {
 	verified := ""
 	for range loginTries {
 		if u.PasswordHash != verified {
-			if err := s.verify(ctx, u.PasswordHash, c.Password); err != nil {
+			if err := s.passwords.Verify(ctx, u.PasswordHash, c.Password); err != nil {
 				return LoggedIn{User: user.User{ID: u.ID}}, invalid(err)
 			}
 			verified = u.PasswordHash
@@ -137,7 +137,7 @@ func (s *Service) rehash(ctx context.Context, u user.User, pw string) {
 	if !s.passwords.NeedsRehash(u.PasswordHash, pw) {
 		return
 	}
-	hash, err := s.hash(ctx, pw)
+	hash, err := s.passwords.Hash(ctx, pw)
 	if err == nil {
 		err = s.users.Rehash(ctx, u.ID, u.PasswordHash, hash)
 	}

@@ -42,7 +42,7 @@ func (s *Service) ResetPassword(ctx context.Context, username, replacement strin
 		return err
 	}
 	_, err := s.change(ctx, username, func(id int64) (user.Revocation, error) {
-		hash, err := s.hash(ctx, replacement)
+		hash, err := s.passwords.Hash(ctx, replacement)
 		if err != nil {
 			return user.Revocation{}, err
 		}

@@ -44,7 +44,7 @@ func (s *Service) create(ctx context.Context, n NewUser, add func(context.Contex
 	if err != nil {
 		return user.User{}, err
 	}
-	if record.PasswordHash, err = s.hash(ctx, n.Password); err != nil {
+	if record.PasswordHash, err = s.passwords.Hash(ctx, n.Password); err != nil {
 		return user.User{}, err
 	}
 	return add(ctx, record)
@@ -151,12 +151,12 @@ func (s *Service) changeOnce(ctx context.Context, by session.Session, current, r
 	if err != nil {
 		return err
 	}
-	if err := s.verify(ctx, u.PasswordHash, current); errors.Is(err, password.ErrMismatch) {
+	if err := s.passwords.Verify(ctx, u.PasswordHash, current); errors.Is(err, password.ErrMismatch) {
 		return ErrWrongPassword
 	} else if err != nil {
 		return err
 	}
-	hash, err := s.hash(ctx, replacement)
+	hash, err := s.passwords.Hash(ctx, replacement)
 	if err != nil {
 		return err
 	}

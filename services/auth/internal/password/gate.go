@@ -15,19 +15,17 @@ type gate struct {
 
 	mu      sync.Mutex
 	running int
-	waiting int
 	refused uint64
-	lines   []*line // of the networks with waiting callers, the next one first
+	round   int       // of the caller that left the queue last
+	waiting []*caller // by round, then by arrival
 }
 
-// line is the queue of one network.
-type line struct {
+// caller waits for a slot. A network's callers are in successive rounds of the
+// rotation, the first in the one that begins next.
+type caller struct {
 	network string
-	callers []chan error // each receives nil when it holds a slot, or ErrBusy
-}
-
-func newGate(slots, queue int) *gate {
-	return &gate{slots: slots, queue: queue}
+	round   int
+	turn    chan error // receives nil when the caller holds a slot, or ErrBusy
 }
 
 // acquire returns nil when the caller holds a slot; release must follow.
@@ -36,113 +34,91 @@ func (g *gate) acquire(ctx context.Context) error {
 		return err
 	}
 	network, _ := ctx.Value(networkKey{}).(string)
-	caller, err := g.join(network)
-	if caller == nil {
+	c, err := g.join(network)
+	if c == nil {
 		return err
 	}
 	select {
-	case err := <-caller:
+	case err := <-c.turn:
 		return err
 	case <-ctx.Done():
 	}
-	if !g.quit(network, caller) && <-caller == nil {
+	if !g.quit(c) && <-c.turn == nil {
 		g.release() // the slot was assigned in the same instant
 	}
 	return ctx.Err()
 }
 
 // join assigns a slot (nil, nil), refuses (nil, ErrBusy), or queues the caller.
-func (g *gate) join(network string) (chan error, error) {
+func (g *gate) join(network string) (*caller, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.running < g.slots {
 		g.running++
 		return nil, nil
 	}
-	own := g.find(network)
-	if g.waiting >= g.queue && !g.evict(own) {
+	c := &caller{network: network, round: g.round + 1, turn: make(chan error, 1)}
+	callers, longest := map[string]int{network: 1}, network
+	for _, other := range g.waiting {
+		callers[other.network]++
+		if callers[other.network] > callers[longest] {
+			longest = other.network
+		}
+		if other.network == network {
+			c.round = other.round + 1
+		}
+	}
+	if len(g.waiting) >= g.queue {
 		g.refused++
-		return nil, ErrBusy
+		if callers[longest] == callers[network] {
+			return nil, ErrBusy
+		}
+		last := len(g.waiting) - 1
+		for g.waiting[last].network != longest {
+			last--
+		}
+		g.waiting[last].turn <- ErrBusy
+		g.waiting = slices.Delete(g.waiting, last, last+1)
 	}
-	if own == nil {
-		own = &line{network: network}
-		g.lines = append(g.lines, own)
-	}
-	caller := make(chan error, 1)
-	own.callers = append(own.callers, caller)
-	g.waiting++
-	return caller, nil
-}
-
-// evict refuses the last caller of the longest line if that is longer than own would
-// become, and reports whether it did.
-func (g *gate) evict(own *line) bool {
-	longest := slices.MaxFunc(g.lines, func(a, b *line) int { return len(a.callers) - len(b.callers) })
-	length := 1
-	if own != nil {
-		length += len(own.callers)
-	}
-	if len(longest.callers) <= length {
-		return false
-	}
-	g.remove(longest, len(longest.callers)-1) <- ErrBusy
-	g.refused++
-	return true
+	place, _ := slices.BinarySearchFunc(g.waiting, c.round, func(other *caller, round int) int {
+		if other.round <= round {
+			return -1
+		}
+		return 1
+	})
+	g.waiting = slices.Insert(g.waiting, place, c)
+	return c, nil
 }
 
 // quit removes a caller from the queue, and reports whether it was there.
-func (g *gate) quit(network string, caller chan error) bool {
+func (g *gate) quit(c *caller) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	own := g.find(network)
-	if own == nil {
-		return false
-	}
-	i := slices.Index(own.callers, caller)
+	i := slices.Index(g.waiting, c)
 	if i < 0 {
 		return false
 	}
-	g.remove(own, i)
+	g.waiting = slices.Delete(g.waiting, i, i+1)
 	return true
 }
 
-// release passes the slot on to the next network's first caller.
+// release passes the slot on to the first caller of the queue.
 func (g *gate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.lines) == 0 {
+	if len(g.waiting) == 0 {
 		g.running--
 		return
 	}
-	next := g.lines[0]
-	g.lines = append(g.lines[1:], next)
-	g.remove(next, 0) <- nil
-}
-
-func (g *gate) find(network string) *line {
-	for _, l := range g.lines {
-		if l.network == network {
-			return l
-		}
-	}
-	return nil
-}
-
-// remove removes the i-th caller of a line, and the line with its last caller.
-func (g *gate) remove(l *line, i int) chan error {
-	caller := l.callers[i]
-	l.callers = slices.Delete(l.callers, i, i+1)
-	g.waiting--
-	if len(l.callers) == 0 {
-		g.lines = slices.DeleteFunc(g.lines, func(other *line) bool { return other == l })
-	}
-	return caller
+	next := g.waiting[0]
+	g.waiting, g.round = slices.Delete(g.waiting, 0, 1), next.round
+	next.turn <- nil
 }
 
 func (g *gate) stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return Stats{Computing: g.running, Waiting: g.waiting, Refused: g.refused}
+	return Stats{Computing: g.running, Waiting: len(g.waiting), Refused: g.refused}
 }
 
 type networkKey struct{}

@@ -8,9 +8,37 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
+	"unicode/utf8"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/pforte/pforte/pkg/tracing"
 )
+
+// Lengths of a password in code points (contract section 8).
+const (
+	MinLength = 8
+	MaxLength = 1024
+)
+
+// Errors of Check.
+var (
+	ErrTooShort = errors.New("password has fewer than 8 characters")
+	ErrTooLong  = errors.New("password has more than 1024 characters")
+)
+
+// Check returns ErrTooShort, ErrTooLong or nil for a password to set.
+func Check(password string) error {
+	switch n := utf8.RuneCountInString(password); {
+	case n < MinLength:
+		return ErrTooShort
+	case n > MaxLength:
+		return ErrTooLong
+	default:
+		return nil
+	}
+}
 
 // DefaultCost is bcrypt's cost factor (contract section 2).
 const DefaultCost = 12
@@ -19,11 +47,15 @@ const DefaultCost = 12
 // waits about 3 s.
 const queuePerSlot = 16
 
+// maxWait bounds how long a caller waits in the queue.
+const maxWait = 4 * time.Second
+
 // What a comparison may return.
 var (
 	// ErrMismatch is returned for a password that is not the hash's.
 	ErrMismatch = errors.New("password does not match")
-	// ErrBusy is returned when the queue is full; a retry in a few seconds may succeed.
+	// ErrBusy is returned when the queue is full or was too slow; a retry in a few
+	// seconds may succeed.
 	ErrBusy = errors.New("queue of password comparisons is full")
 )
 
@@ -43,7 +75,7 @@ type Options struct {
 type Hasher struct {
 	cost  int
 	dummy string
-	gate  *gate
+	gate  gate
 	// highest is the highest cost of a hash seen, if over cost.
 	highest atomic.Int64
 }
@@ -85,7 +117,7 @@ func New(o Options) (*Hasher, error) {
 	if o.Cost < bcrypt.MinCost || o.Cost > bcrypt.MaxCost {
 		return nil, fmt.Errorf("bcrypt cost %d is not %d to %d", o.Cost, bcrypt.MinCost, bcrypt.MaxCost)
 	}
-	return &Hasher{cost: o.Cost, dummy: dummyTail(), gate: newGate(o.Concurrency, o.Queue)}, nil
+	return &Hasher{cost: o.Cost, dummy: dummyTail(), gate: gate{slots: o.Concurrency, queue: o.Queue}}, nil
 }
 
 // dummyTail returns a random salt and hash, which bcrypt compares with as with any
@@ -103,31 +135,29 @@ var alphabet = base64.NewEncoding("./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopq
 func (h *Hasher) dummyHash() string { return fmt.Sprintf("$2a$%02d$%s", h.WorkCost(), h.dummy) }
 
 // Hash returns the hash to store for a password of any length. ErrBusy, or ctx's error
-// when it ends in the queue.
+// when it is cancelled in the queue.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
-	if err := h.gate.acquire(ctx); err != nil {
-		return "", err
-	}
-	defer h.gate.release()
 	scheme, input := "", []byte(password)
 	if !exact(password) {
 		scheme, input = longScheme, digest(password)
 	}
-	hash, err := bcrypt.GenerateFromPassword(input, h.cost)
+	var hash []byte
+	err := h.compute(ctx, func() (err error) {
+		if hash, err = bcrypt.GenerateFromPassword(input, h.cost); err != nil {
+			return fmt.Errorf("hash password: %w", err)
+		}
+		return nil
+	})
 	if err != nil {
-		return "", fmt.Errorf("hash password: %w", err)
+		return "", err
 	}
 	return scheme + string(hash), nil
 }
 
 // Verify returns nil when the password matches the stored hash, else ErrMismatch, also
-// for a malformed hash. ErrBusy, or ctx's error when it ends in the queue.
+// for a malformed hash. ErrBusy, or ctx's error when it is cancelled in the queue.
 func (h *Hasher) Verify(ctx context.Context, hash, password string) error {
-	if err := h.gate.acquire(ctx); err != nil {
-		return err
-	}
-	defer h.gate.release()
-	return h.compare(hash, password)
+	return h.compute(ctx, func() error { return h.compare(hash, password) })
 }
 
 // VerifyDummy does the work of Verify for an unknown user and never returns nil.
@@ -136,6 +166,27 @@ func (h *Hasher) VerifyDummy(ctx context.Context, password string) error {
 		return err
 	}
 	return ErrMismatch
+}
+
+// compute calls do while it holds a slot.
+func (h *Hasher) compute(ctx context.Context, do func() error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	ctx, span := tracing.Step(ctx, "password", "compute")
+	defer func() {
+		if errors.Is(err, ErrMismatch) {
+			span.End("")
+		} else {
+			span.End(tracing.Failed(err))
+		}
+	}()
+	if err := h.gate.acquire(ctx); errors.Is(err, context.DeadlineExceeded) {
+		return ErrBusy
+	} else if err != nil {
+		return err
+	}
+	defer h.gate.release()
+	return do()
 }
 
 func (h *Hasher) compare(hash, password string) error {

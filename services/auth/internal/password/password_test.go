@@ -80,7 +80,7 @@ func TestAnExactPasswordIsStoredAsPlainBcryptAndOthersAreMarked(t *testing.T) {
 		"password": "$2a$04$", strings.Repeat("x", 72): "$2a$04$", strings.Repeat("x", 73): "sha256:$2a$04$", "pass\x00word": "sha256:$2a$04$",
 	} {
 		stored := hash(t, h, pw)
-		if !strings.HasPrefix(stored, prefix) || !password.Recognized(stored) {
+		if !strings.HasPrefix(stored, prefix) || password.CheckImport(stored) != nil {
 			t.Errorf("%.20q is stored as %q", pw, stored)
 		}
 		if strings.HasPrefix(prefix, "$") && bcrypt.CompareHashAndPassword([]byte(stored), []byte(pw)) != nil {
@@ -93,7 +93,7 @@ func TestAnExactPasswordIsStoredAsPlainBcryptAndOthersAreMarked(t *testing.T) {
 }
 
 func TestTheCostIs12AndTheDummyIsARealHash(t *testing.T) {
-	if dummy := newHasher(t, password.Options{}).Dummy(); !strings.HasPrefix(dummy, "$2a$12$") || !password.Recognized(dummy) {
+	if dummy := newHasher(t, password.Options{}).Dummy(); !strings.HasPrefix(dummy, "$2a$12$") || password.CheckImport(dummy) != nil {
 		t.Errorf("the dummy is %q", dummy)
 	}
 }
@@ -111,7 +111,7 @@ var foreign = map[string]struct{ hash, password string }{
 func TestHashesOfOtherProgramsAreVerified(t *testing.T) {
 	h := quick(t)
 	for name, f := range foreign {
-		if !password.Recognized(f.hash) {
+		if password.CheckImport(f.hash) != nil {
 			t.Errorf("%s is not recognized", name)
 		}
 		if err := h.Verify(t.Context(), f.hash, f.password); err != nil {
@@ -160,7 +160,7 @@ func TestMalformedHashesMatchNothing(t *testing.T) {
 				t.Errorf("%q: %v", stored, err)
 			}
 		}
-		if password.Recognized(stored) || h.NeedsRehash(stored, "password") {
+		if password.CheckImport(stored) == nil || h.NeedsRehash(stored, "password") {
 			t.Errorf("%q is recognized", stored)
 		}
 	}

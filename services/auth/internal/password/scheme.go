@@ -3,6 +3,8 @@ package password
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -15,6 +17,14 @@ const longScheme = "sha256:"
 
 // maxBcrypt is how many bytes bcrypt reads.
 const maxBcrypt = 72
+
+// Errors of CheckImport.
+var (
+	// ErrHash is returned for a hash that no password can match.
+	ErrHash = errors.New("password_hash is not a bcrypt hash ($2a$, $2b$ or $2y$)")
+	// ErrHashCost is returned for a hash that would take too long to compare with.
+	ErrHashCost = fmt.Errorf("password_hash has a bcrypt cost over %d, which would make every failed login take seconds", MaxImportCost)
+)
 
 // form of a bcrypt hash: minor version, cost, 22 characters of salt and 31 of hash.
 var form = regexp.MustCompile(`\A\$2[a-z]\$\d\d\$[./A-Za-z0-9]{53}\z`)
@@ -69,14 +79,14 @@ func (s stored) input(password string) ([]byte, bool) {
 	}
 }
 
-// TooCostly reports whether a hash costs more than MaxImportCost.
-func TooCostly(hash string) bool {
-	s, ok := parse(hash)
-	return ok && s.cost > MaxImportCost
-}
-
-// Recognized reports whether a password can match the stored hash.
-func Recognized(hash string) bool {
-	_, ok := parse(hash)
-	return ok
+// CheckImport returns ErrHash or ErrHashCost for a hash that cannot be imported.
+func CheckImport(hash string) error {
+	switch s, ok := parse(hash); {
+	case !ok:
+		return ErrHash
+	case s.cost > MaxImportCost:
+		return ErrHashCost
+	default:
+		return nil
+	}
 }
