@@ -3,8 +3,14 @@ package user
 import (
 	"cmp"
 	"crypto/rand"
+	"errors"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/collate"
 	"golang.org/x/text/language"
@@ -67,4 +73,131 @@ func Sort(users []User) {
 	slices.SortFunc(users, func(a, b User) int {
 		return cmp.Or(cmp.Compare(keys[a.ID], keys[b.ID]), cmp.Compare(a.ID, b.ID))
 	})
+}
+
+// Lengths in code points (contract section 8).
+const (
+	MinUsername    = 3
+	MaxUsername    = 64
+	MaxDisplayName = 128
+)
+
+// Errors of the fields of a user.
+var (
+	ErrUsername           = errors.New("username is not 3 to 64 letters, digits, dots, hyphens or underscores")
+	ErrDisplayName        = errors.New("display name is blank or has control characters")
+	ErrDisplayNameTooLong = errors.New("display name has more than 128 characters")
+	ErrAvatarColor        = errors.New("avatar colour is not #RGB or #RRGGBB")
+	ErrRole               = errors.New("role is neither admin nor member")
+)
+
+var (
+	usernamePattern = regexp.MustCompile(`\A[A-Za-z0-9._-]{3,64}\z`)
+	colorPattern    = regexp.MustCompile(`\A#(?:[0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})\z`)
+)
+
+// CheckUsername returns ErrUsername unless name is 3 to 64 ASCII letters, digits, dots,
+// hyphens and underscores.
+func CheckUsername(name string) error {
+	if !usernamePattern.MatchString(name) {
+		return ErrUsername
+	}
+	return nil
+}
+
+// CleanDisplayName returns the name without surrounding white space. ErrDisplayName for
+// one without a visible character or with a control character or line break,
+// ErrDisplayNameTooLong for one over 128 code points.
+func CleanDisplayName(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	if utf8.RuneCountInString(name) > MaxDisplayName {
+		return "", ErrDisplayNameTooLong
+	}
+	visible := false
+	for _, r := range name {
+		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
+			return "", ErrDisplayName
+		}
+		visible = visible || unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S)
+	}
+	if !visible || !utf8.ValidString(name) {
+		return "", ErrDisplayName
+	}
+	return name, nil
+}
+
+// CheckAvatarColor returns ErrAvatarColor unless color is a CSS hex colour.
+func CheckAvatarColor(color string) error {
+	if !colorPattern.MatchString(color) {
+		return ErrAvatarColor
+	}
+	return nil
+}
+
+// ParseRole returns the role of that exact name, else ErrRole.
+func ParseRole(name string) (Role, error) {
+	switch role := Role(name); role {
+	case Admin, Member:
+		return role, nil
+	default:
+		return "", ErrRole
+	}
+}
+
+// MaxID is the highest id that can be imported. Ids are numbers in JSON, which browsers
+// represent exactly up to twice this: the other half is for ids set later.
+const MaxID = 1 << 52
+
+// Errors of the fields of a Record that a New does not have.
+var (
+	ErrID        = errors.New("id is not a whole number from 1 to 4503599627370496")
+	ErrCreatedAt = errors.New("created_at is neither RFC 3339, nor YYYY-MM-DD HH:MM:SS in UTC, nor Unix time")
+)
+
+// Record is a user of another application: unchecked text. A missing field is empty.
+type Record struct {
+	Where                                                                 string // place in the file: "line 3"
+	ID, Username, DisplayName, PasswordHash, AvatarColor, Role, CreatedAt string
+}
+
+// ParseID returns the id in a text, 0 for an empty one, else ErrID.
+func ParseID(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 1 || id > MaxID || text[0] == '+' {
+		return 0, ErrID
+	}
+	return id, nil
+}
+
+// maxSeconds separates seconds since 1970 from milliseconds: the year 5138, or March
+// 1973.
+const maxSeconds = 1e11
+
+// timeLayouts are RFC 3339 with or without a fraction of a second, and SQLite's
+// CURRENT_TIMESTAMP, which is UTC.
+var timeLayouts = []string{time.RFC3339, time.DateTime}
+
+// ParseCreatedAt returns the instant in a text, the zero time for an empty one, else
+// ErrCreatedAt.
+func ParseCreatedAt(text string) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range timeLayouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC().Truncate(time.Second), nil
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil || n <= 0 || n >= maxSeconds*1000:
+		return time.Time{}, ErrCreatedAt
+	case n >= maxSeconds:
+		n /= 1000
+	}
+	return time.Unix(n, 0).UTC(), nil
 }

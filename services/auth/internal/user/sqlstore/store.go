@@ -1,13 +1,17 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/tracing"
@@ -21,8 +25,10 @@ var migrations embed.FS
 // Migrations returns the migrations for sqldb.Open.
 func Migrations() (fs.FS, error) { return fs.Sub(migrations, "migrations") }
 
-// timeout bounds one method, including the wait for a connection and for locks.
-const timeout = 4 * time.Second
+const (
+	timeout       = 4 * time.Second // of one method, with the wait for a connection and for locks
+	importTimeout = 2 * time.Minute // of an import, which no request waits for
+)
 
 // Store is a user.Store in SQL.
 type Store struct {
@@ -36,13 +42,9 @@ var _ user.Store = (*Store)(nil)
 // for the times of creation.
 func New(db *sqldb.DB, now func() time.Time) *Store { return &Store{db: db, now: now} }
 
-// tx runs do in one write transaction within the timeout; what names the operation in
+// tx runs do in one write transaction within the limit; what names the operation in
 // errors.
-func (s *Store) tx(ctx context.Context, what string, do func(context.Context, *sql.Tx) error) error {
-	return s.txWithin(ctx, timeout, what, do)
-}
-
-func (s *Store) txWithin(ctx context.Context, limit time.Duration, what string, do func(context.Context, *sql.Tx) error) error {
+func (s *Store) tx(ctx context.Context, limit time.Duration, what string, do func(context.Context, *sql.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ctx, span := tracing.Call(ctx, "sql", what)
@@ -54,12 +56,148 @@ func (s *Store) txWithin(ctx context.Context, limit time.Duration, what string, 
 	return nil
 }
 
+// Create implements user.Store.
+func (s *Store) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
+	return s.create(ctx, "create user", n, func(ctx context.Context, tx *sql.Tx) error { return s.mayAct(ctx, tx, by) })
+}
+
+// CreateFirst implements user.Store.
+func (s *Store) CreateFirst(ctx context.Context, n user.New) (user.User, error) {
+	return s.create(ctx, "create first user", n, s.isEmpty)
+}
+
+// create adds a user unless check returns an error.
+func (s *Store) create(ctx context.Context, what string, n user.New, check func(context.Context, *sql.Tx) error) (user.User, error) {
+	var created user.User
+	err := s.tx(ctx, timeout, what, func(ctx context.Context, tx *sql.Tx) (err error) {
+		if err := check(ctx, tx); err != nil {
+			return err
+		}
+		created, err = s.insert(ctx, tx, user.User{New: n})
+		return err
+	})
+	return created, err
+}
+
+// mayAct returns ErrNotAdmin unless by is the Operator or an admin. It locks the
+// admin's row, so that a concurrent deletion or demotion waits for the transaction.
+func (s *Store) mayAct(ctx context.Context, tx *sql.Tx, by int64) error {
+	if by == user.Operator {
+		return nil
+	}
+	query := `SELECT role FROM users WHERE id = ?`
+	if s.db.Dialect == sqldb.Postgres {
+		query += ` FOR SHARE`
+	}
+	var role string
+	err := tx.QueryRowContext(ctx, s.db.Rebind(query), by).Scan(&role)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && role != string(user.Admin) {
+		return user.ErrNotAdmin
+	}
+	return err
+}
+
+// isEmpty returns ErrNotEmpty when there is a user, and blocks every other insert.
+func (s *Store) isEmpty(ctx context.Context, tx *sql.Tx) error {
+	if err := s.blockInserts(ctx, tx); err != nil {
+		return err
+	}
+	var some bool
+	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM users)`).Scan(&some); err != nil {
+		return err
+	}
+	if some {
+		return user.ErrNotEmpty
+	}
+	return nil
+}
+
+// blockInserts blocks every other insert until the transaction ends. SQLite has one writer.
+func (s *Store) blockInserts(ctx context.Context, tx *sql.Tx) error {
+	if s.db.Dialect != sqldb.Postgres {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`)
+	return err
+}
+
+// insert adds u, under its ID unless that is 0, and returns it as stored.
+func (s *Store) insert(ctx context.Context, tx *sql.Tx, u user.User) (user.User, error) {
+	if u.CreatedAt.IsZero() {
+		u.CreatedAt = s.now()
+	}
+	u.CreatedAt, u.SessionStamp = u.CreatedAt.UTC().Truncate(time.Second), user.NewSessionStamp()
+	names := `username, display_name, password_hash, avatar_color, role, created_at, session_stamp`
+	args := []any{u.Username, u.DisplayName, u.PasswordHash, u.AvatarColor, string(u.Role), u.CreatedAt.Unix(), u.SessionStamp}
+	if u.ID != 0 {
+		names, args = names+`, id`, append(args, u.ID)
+	}
+	query := `INSERT INTO users (` + names + `) VALUES (?` + strings.Repeat(`, ?`, len(args)-1) + `) RETURNING id`
+	err := tx.QueryRowContext(ctx, s.db.Rebind(query), args...).Scan(&u.ID)
+	if sqldb.IsUnique(err) {
+		return user.User{}, user.ErrUsernameTaken
+	}
+	if err != nil {
+		return user.User{}, err
+	}
+	return u, nil
+}
+
+const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, kept_session`
+
+const byID = `id = ?`
+
+// ByID implements user.Store.
+func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return s.one(ctx, s.db.Reader, byID, id)
+}
+
+// ByUsername implements user.Store.
+func (s *Store) ByUsername(ctx context.Context, username string) (user.User, error) {
+	if !utf8.ValidString(username) || strings.ContainsRune(username, 0) {
+		return user.User{}, user.ErrNotFound // Postgres refuses such text, even to compare
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	// lower() uses the index, the second condition compares the case
+	return s.one(ctx, s.db.Reader, `lower(username) = ? AND username = ?`, asciiLower(username), username)
+}
+
+// asciiLower is lower() of both indexes; stored names are ASCII.
+func asciiLower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+// List implements user.Store.
+func (s *Store) List(ctx context.Context) ([]user.User, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	rows, err := s.db.Reader.QueryContext(ctx, `SELECT `+columns+` FROM users ORDER BY id`)
+	users, err := all(rows, err, scan)
+	if err != nil {
+		return nil, fmt.Errorf("list users: %w", err)
+	}
+	return users, nil
+}
+
 // querier is a pool or a transaction.
 type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, kept_session`
+// one returns the user that a condition selects.
+func (s *Store) one(ctx context.Context, q querier, where string, args ...any) (user.User, error) {
+	ctx, span := tracing.Call(ctx, "sql", "read user")
+	defer span.End("")
+	return scan(q.QueryRowContext(ctx, s.db.Rebind(`SELECT `+columns+` FROM users WHERE `+where), args...))
+}
 
 // row is one of sql.Rows, or a sql.Row.
 type row interface{ Scan(dest ...any) error }
@@ -93,18 +231,227 @@ func scan(row row) (user.User, error) {
 	return u, nil
 }
 
-const byID = `id = ?`
-
-// ByID implements user.Store.
-func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return s.one(ctx, s.db.Reader, byID, id)
+// SetPasswordHash implements user.Store.
+func (s *Store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error) {
+	r := user.Revocation{UserID: id, Kind: user.RevokeSessions, KeepSession: keepSession}
+	return s.change(ctx, "set password", r, func(ctx context.Context, tx *sql.Tx) error {
+		if err := s.swapHash(ctx, tx, id, oldHash, newHash); err != nil {
+			return err
+		}
+		return s.newStamp(ctx, tx, id, keepSession)
+	})
 }
 
-// one returns the user that a condition selects.
-func (s *Store) one(ctx context.Context, q querier, where string, args ...any) (user.User, error) {
-	ctx, span := tracing.Call(ctx, "sql", "read user")
-	defer span.End("")
-	return scan(q.QueryRowContext(ctx, s.db.Rebind(`SELECT `+columns+` FROM users WHERE `+where), args...))
+// Rehash implements user.Store.
+func (s *Store) Rehash(ctx context.Context, id int64, oldHash, newHash string) error {
+	return s.tx(ctx, timeout, "rehash password", func(ctx context.Context, tx *sql.Tx) error {
+		return s.swapHash(ctx, tx, id, oldHash, newHash)
+	})
+}
+
+// swapHash compares and sets in one statement: a second writer waits for the first
+// one's commit and then finds another hash.
+func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, newHash string) error {
+	err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ? AND password_hash = ?`, newHash, id, oldHash)
+	if !errors.Is(err, user.ErrNotFound) {
+		return err
+	}
+	if _, err := s.one(ctx, tx, byID, id); err != nil {
+		return err
+	}
+	return user.ErrChanged
+}
+
+// ResetPassword implements user.Store.
+func (s *Store) ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error) {
+	r := user.Revocation{UserID: id, Kind: user.RevokeSessions}
+	return s.change(ctx, "reset password", r, func(ctx context.Context, tx *sql.Tx) error {
+		if err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ?`, newHash, id); err != nil {
+			return err
+		}
+		return s.newStamp(ctx, tx, id, "")
+	})
+}
+
+// EndSessions implements user.Store.
+func (s *Store) EndSessions(ctx context.Context, id int64) (user.Revocation, error) {
+	r := user.Revocation{UserID: id, Kind: user.RevokeSessions}
+	return s.change(ctx, "end sessions", r, func(ctx context.Context, tx *sql.Tx) error { return s.newStamp(ctx, tx, id, "") })
+}
+
+// newStamp sets a new session stamp, and the session that it does not end.
+func (s *Store) newStamp(ctx context.Context, tx *sql.Tx, id int64, keepSession string) error {
+	return s.update(ctx, tx, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`, user.NewSessionStamp(), keepSession, id)
+}
+
+// SetRole implements user.Store.
+func (s *Store) SetRole(ctx context.Context, id int64, role user.Role) (user.Revocation, error) {
+	r := user.Revocation{UserID: id, Kind: user.RefreshRole}
+	return s.change(ctx, "set role", r, func(ctx context.Context, tx *sql.Tx) error {
+		if role != user.Admin {
+			if err := s.keepAnAdmin(ctx, tx, id, user.Operator); err != nil {
+				return err
+			}
+		}
+		return s.update(ctx, tx, `UPDATE users SET role = ? WHERE id = ?`, string(role), id)
+	})
+}
+
+// Delete implements user.Store.
+func (s *Store) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
+	r := user.Revocation{UserID: id, Kind: user.RevokeSessions}
+	return s.change(ctx, "delete user", r, func(ctx context.Context, tx *sql.Tx) error {
+		if err := s.keepAnAdmin(ctx, tx, id, by); err != nil {
+			return err
+		}
+		return s.update(ctx, tx, `DELETE FROM users WHERE id = ?`, id)
+	})
+}
+
+// change runs do and records the revocation that follows from it, in one transaction.
+func (s *Store) change(ctx context.Context, what string, r user.Revocation, do func(context.Context, *sql.Tx) error) (user.Revocation, error) {
+	err := s.tx(ctx, timeout, what, func(ctx context.Context, tx *sql.Tx) error {
+		if err := do(ctx, tx); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, &r)
+	})
+	return r, err
+}
+
+// update returns ErrNotFound unless the statement changes a row.
+func (s *Store) update(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+	result, err := tx.ExecContext(ctx, s.db.Rebind(query), args...)
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		return user.ErrNotFound
+	}
+	return err
+}
+
+// keepAnAdmin returns ErrLastAdmin when id is the only admin, and ErrNotAdmin unless by is
+// the Operator or an admin. It locks all admins until the transaction ends, so that two
+// who act on each other do so one after the other.
+func (s *Store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) error {
+	query := `SELECT id FROM users WHERE role = 'admin' ORDER BY id`
+	if s.db.Dialect == sqldb.Postgres {
+		query += ` FOR UPDATE`
+	}
+	rows, err := tx.QueryContext(ctx, query)
+	admins, err := all(rows, err, func(row row) (admin int64, err error) {
+		err = row.Scan(&admin)
+		return admin, err
+	})
+	switch {
+	case err != nil:
+		return err
+	case by != user.Operator && !slices.Contains(admins, by):
+		return user.ErrNotAdmin
+	case len(admins) == 1 && admins[0] == id:
+		return user.ErrLastAdmin
+	default:
+		return nil
+	}
+}
+
+// record inserts the revocation in the transaction of its cause, and sets its ID and time.
+func (s *Store) record(ctx context.Context, tx *sql.Tx, r *user.Revocation) error {
+	r.RecordedAt = s.now().UTC().Truncate(time.Second)
+	return tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at)
+		VALUES (?, ?, ?, ?) RETURNING id`), r.UserID, string(r.Kind), r.KeepSession, r.RecordedAt.Unix()).Scan(&r.ID)
+}
+
+// PendingRevocations implements user.Store.
+func (s *Store) PendingRevocations(ctx context.Context, before time.Time, after int64) ([]user.Revocation, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT id, user_id, kind, keep_session, recorded_at
+		FROM pending_revocations WHERE recorded_at < ? AND id > ? ORDER BY id LIMIT ?`), ceilUnix(before), after, user.MaxPending)
+	pending, err := all(rows, err, func(row row) (user.Revocation, error) {
+		var r user.Revocation
+		var recorded int64
+		err := row.Scan(&r.ID, &r.UserID, &r.Kind, &r.KeepSession, &recorded)
+		r.RecordedAt = time.Unix(recorded, 0).UTC()
+		return r, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read pending revocations: %w", err)
+	}
+	return pending, nil
+}
+
+// ceilUnix rounds up, so that "<" in whole seconds is "before" exactly.
+func ceilUnix(t time.Time) int64 {
+	if t.Nanosecond() > 0 {
+		return t.Unix() + 1
+	}
+	return t.Unix()
+}
+
+// RevocationDone implements user.Store.
+func (s *Store) RevocationDone(ctx context.Context, id int64) error {
+	return s.tx(ctx, timeout, "delete revocation", func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, s.db.Rebind(`DELETE FROM pending_revocations WHERE id = ?`), id)
+		return err
+	})
+}
+
+// Import implements user.Store. Users with an id come first, so that the ids of the
+// others are not among theirs.
+func (s *Store) Import(ctx context.Context, users []user.User) ([]user.Revocation, error) {
+	users = slices.SortedStableFunc(slices.Values(users), func(a, b user.User) int { return cmp.Compare(b.ID, a.ID) })
+	var revocations []user.Revocation
+	err := s.tx(ctx, importTimeout, "import users", func(ctx context.Context, tx *sql.Tx) error {
+		revocations = nil // a transaction may run again
+		if err := s.blockInserts(ctx, tx); err != nil {
+			return err
+		}
+		for _, u := range users {
+			if err := s.importOne(ctx, tx, u); err != nil {
+				return fmt.Errorf("%s: %w", u.Username, err)
+			}
+			if u.ID == 0 {
+				continue
+			}
+			r := user.Revocation{UserID: u.ID, Kind: user.RevokeSessions}
+			if err := s.record(ctx, tx, &r); err != nil {
+				return err
+			}
+			revocations = append(revocations, r)
+		}
+		return nil
+	})
+	return revocations, err
+}
+
+func (s *Store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
+	if u.ID != 0 {
+		var taken bool
+		err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT EXISTS (SELECT 1 FROM users WHERE id = ?)`), u.ID).Scan(&taken)
+		if err == nil && taken {
+			err = user.ErrIDTaken
+		}
+		if err == nil {
+			err = s.moveIDs(ctx, tx, u.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := s.insert(ctx, tx, u)
+	return err
+}
+
+// moveIDs makes later ids higher than id, which SQLite's AUTOINCREMENT does by itself.
+// A roll-back leaves the sequence of Postgres moved, which skips some ids.
+func (s *Store) moveIDs(ctx context.Context, tx *sql.Tx, id int64) error {
+	if s.db.Dialect != sqldb.Postgres {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `SELECT setval(ids, greatest($1, coalesce(pg_sequence_last_value(ids), 1)))
+		FROM (SELECT pg_get_serial_sequence('users', 'id')::regclass AS ids) AS sequence`, id)
+	return err
 }

@@ -1,4 +1,4 @@
--- The values of a session's hash in the order that codec.go has them in, or
+-- The values of a session's hash in the order that decode expects, or
 -- none when the session is gone.
 local function values(session)
   local found = redis.call('HMGET', session, 'username', 'role', 'csrf', 'agent', 'created', 'stamp')
