@@ -63,7 +63,7 @@ func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duratio
 // the waiting: a pipeline that was sent goes on for the other loads.
 func (s *Store) values(ctx context.Context, ref session.Ref, lifetime time.Duration) (values []string, err error) {
 	if s.loads == nil {
-		return s.scripts.load.Run(ctx, s.client, s.pair(ref), ref.Key, milliseconds(lifetime)).StringSlice()
+		return loadScript.Run(ctx, s.client, s.pair(ref), ref.Key, milliseconds(lifetime)).StringSlice()
 	}
 	ctx, span := tracing.Call(ctx, "redis", "load session")
 	defer func() { span.End(tracing.Failed(err)) }()
@@ -123,7 +123,7 @@ func (s *Store) loadAll(batch []*load) {
 	defer cancel()
 	replies := s.send(ctx, batch)
 	if slices.ContainsFunc(replies, func(r *redis.Cmd) bool { return redis.HasErrorPrefix(r.Err(), "NOSCRIPT") }) {
-		if err := s.scripts.load.Load(ctx, s.client).Err(); err == nil {
+		if err := loadScript.Load(ctx, s.client).Err(); err == nil {
 			replies = s.send(ctx, batch)
 		}
 	}
@@ -137,7 +137,7 @@ func (s *Store) send(ctx context.Context, batch []*load) []*redis.Cmd {
 	pipe := s.client.Pipeline()
 	replies := make([]*redis.Cmd, len(batch))
 	for i, l := range batch {
-		replies[i] = s.scripts.load.EvalSha(ctx, pipe, s.pair(l.ref), l.ref.Key, milliseconds(l.lifetime))
+		replies[i] = loadScript.EvalSha(ctx, pipe, s.pair(l.ref), l.ref.Key, milliseconds(l.lifetime))
 	}
 	_, _ = pipe.Exec(ctx) // each reply has its own error
 	return replies

@@ -3,9 +3,11 @@ package redisstore
 import (
 	"context"
 	"crypto/rand"
+	"embed"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,15 +22,42 @@ const fenceLifetime = 10 * time.Minute
 // clients meanwhile: a user of an earlier version may have any number.
 const maxStep = 1000
 
+//go:embed lua
+var lua embed.FS
+
+// The scripts are sent by their hash, and in full only when Redis does not have them.
+var (
+	fenceScript   = script("fence")
+	createScript  = script("now", "create")
+	loadScript    = script("now", "values", "load")
+	addCSRFScript = script("addcsrf")
+	deleteScript  = script("delete")
+	revokeScript  = script("revoke")
+	setRoleScript = script("setrole")
+	listScript    = script("values", "list")
+)
+
+// script returns the script that is the text of the files.
+func script(names ...string) *redis.Script {
+	var text strings.Builder
+	for _, name := range names {
+		part, err := lua.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // a file is not in the program
+		}
+		text.Write(append(part, '\n'))
+	}
+	return redis.NewScript(text.String())
+}
+
 // errReply is returned for a reply that the script cannot produce.
 var errReply = errors.New("unexpected reply of the script")
 
 // Store is a session.Store in Redis.
 type Store struct {
-	client  redis.UniversalClient
-	app     string
-	scripts scripts
-	loads   *pipelines // nil in a Cluster
+	client redis.UniversalClient
+	app    string
+	loads  *pipelines // nil in a Cluster
 }
 
 var _ session.Store = (*Store)(nil)
@@ -36,7 +65,7 @@ var _ session.Store = (*Store)(nil)
 // New returns a store whose keys begin with the application's name, which has no
 // braces and no wildcards of a SCAN pattern.
 func New(client redis.UniversalClient, app string) *Store {
-	s := &Store{client: client, app: app, scripts: newScripts()}
+	s := &Store{client: client, app: app}
 	if _, cluster := client.(*redis.ClusterClient); !cluster {
 		s.loads = newPipelines()
 	}
@@ -58,7 +87,7 @@ func failed(what string, err error) error        { return fmt.Errorf("redis: %s:
 
 // Fence implements session.Store.
 func (s *Store) Fence(ctx context.Context, userID int64) (string, error) {
-	token, err := s.scripts.fence.Run(ctx, s.client, []string{s.fence(userID)}, rand.Text(), milliseconds(fenceLifetime)).Text()
+	token, err := fenceScript.Run(ctx, s.client, []string{s.fence(userID)}, rand.Text(), milliseconds(fenceLifetime)).Text()
 	if err != nil {
 		return "", failed("fence login", err)
 	}
@@ -68,7 +97,7 @@ func (s *Store) Fence(ctx context.Context, userID int64) (string, error) {
 // Create implements session.Store.
 func (s *Store) Create(ctx context.Context, made session.Session, fence string, lifetime time.Duration) error {
 	args := append([]any{made.Key, milliseconds(lifetime), fence, s.sessionPrefix(made.UserID), session.MaxPerUser, maxStep}, encode(made)...)
-	created, err := s.scripts.create.Run(ctx, s.client, append(s.pair(made.Ref), s.fence(made.UserID)), args...).Bool()
+	created, err := createScript.Run(ctx, s.client, append(s.pair(made.Ref), s.fence(made.UserID)), args...).Bool()
 	if err != nil {
 		return failed("create session", err)
 	}
@@ -80,7 +109,7 @@ func (s *Store) Create(ctx context.Context, made session.Session, fence string, 
 
 // AddCSRFToken implements session.Store.
 func (s *Store) AddCSRFToken(ctx context.Context, ref session.Ref, token string) (string, error) {
-	held, err := s.scripts.addCSRF.Run(ctx, s.client, s.pair(ref), ref.Key, token).Text()
+	held, err := addCSRFScript.Run(ctx, s.client, s.pair(ref), ref.Key, token).Text()
 	if err != nil {
 		return "", failed("add CSRF token", err)
 	}
@@ -92,7 +121,7 @@ func (s *Store) AddCSRFToken(ctx context.Context, ref session.Ref, token string)
 
 // Delete implements session.Store.
 func (s *Store) Delete(ctx context.Context, ref session.Ref) error {
-	if err := s.scripts.remove.Run(ctx, s.client, s.pair(ref), ref.Key).Err(); err != nil {
+	if err := deleteScript.Run(ctx, s.client, s.pair(ref), ref.Key).Err(); err != nil {
 		return failed("delete session", err)
 	}
 	return nil
@@ -102,7 +131,7 @@ func (s *Store) Delete(ctx context.Context, ref session.Ref) error {
 func (s *Store) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
 	ended := 0
 	for {
-		reply, err := s.scripts.revoke.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), keep, maxStep).Int64Slice()
+		reply, err := revokeScript.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), keep, maxStep).Int64Slice()
 		if err == nil && len(reply) != 2 {
 			err = errReply
 		}
@@ -118,7 +147,7 @@ func (s *Store) Revoke(ctx context.Context, userID int64, keep string) (int, err
 
 // SetRole implements session.Store.
 func (s *Store) SetRole(ctx context.Context, userID int64, role string) error {
-	if err := s.scripts.setRole.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), role, maxStep).Err(); err != nil {
+	if err := setRoleScript.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), role, maxStep).Err(); err != nil {
 		return failed("set role", err)
 	}
 	return nil
@@ -126,7 +155,7 @@ func (s *Store) SetRole(ctx context.Context, userID int64, role string) error {
 
 // List implements session.Store.
 func (s *Store) List(ctx context.Context, userID int64) ([]session.Info, error) {
-	entries, err := s.scripts.list.Run(ctx, s.client, []string{s.set(userID)}, s.sessionPrefix(userID), maxStep).Slice()
+	entries, err := listScript.Run(ctx, s.client, []string{s.set(userID)}, s.sessionPrefix(userID), maxStep).Slice()
 	if err != nil {
 		return nil, failed("list sessions", err)
 	}
