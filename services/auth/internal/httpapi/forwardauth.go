@@ -3,19 +3,15 @@ package httpapi
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
-
-// safeMethods change nothing (RFC 9110, section 9.2.1); all others, also unknown ones,
-// need the CSRF token.
-var safeMethods = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
 
 // forwardAuth is GET /internal/forward-auth. The proxy calls it for every request to an
 // application behind it, with the real method and path in X-Forwarded-Method and
@@ -28,7 +24,7 @@ func (a *api) forwardAuth(c echo.Context) (answer, error) {
 	if method == "" || uri == "" || role != "" && role != string(user.Admin) && role != string(user.Member) {
 		return answer{}, errForwarded
 	}
-	if isWebSocket(c.Request()) && !fromOwnPage(c.Request()) {
+	if strings.EqualFold(h.Get("Upgrade"), "websocket") && !fromOwnPage(h) {
 		a.audit(c, "origin_refused")
 		return answer{}, errOrigin
 	}
@@ -36,7 +32,7 @@ func (a *api) forwardAuth(c echo.Context) (answer, error) {
 		c.SetRequest(c.Request().WithContext(session.WithoutRenewal(c.Request().Context())))
 	}
 	guarded := memberHandler(passed)
-	if !slices.Contains(safeMethods, method) {
+	if !service.IsSafe(method) {
 		guarded = a.csrf(guarded)
 	}
 	if role == string(user.Admin) {
@@ -45,20 +41,16 @@ func (a *api) forwardAuth(c echo.Context) (answer, error) {
 	return a.authenticated(guarded)(c)
 }
 
-func isWebSocket(r *http.Request) bool {
-	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
-}
-
 // fromOwnPage reports whether the page that opens a WebSocket has the origin of the
 // request: scheme, host and port. A WebSocket opens with a GET, which needs no CSRF
 // token, and any page can open one with the cookies; but browsers send the page's origin
 // (RFC 6455, section 10.2). A request without Origin is not a browser's.
-func fromOwnPage(r *http.Request) bool {
-	origins := r.Header.Values("Origin")
+func fromOwnPage(h http.Header) bool {
+	origins := h.Values("Origin")
 	if len(origins) == 0 {
 		return true
 	}
-	schemes, hosts := r.Header.Values("X-Forwarded-Proto"), r.Header.Values("X-Forwarded-Host")
+	schemes, hosts := h.Values("X-Forwarded-Proto"), h.Values("X-Forwarded-Host")
 	if len(origins) != 1 || len(schemes) != 1 || len(hosts) != 1 {
 		return false
 	}

@@ -41,15 +41,10 @@ func (a *api) login(c echo.Context) (answer, error) {
 		return answer{}, err
 	}
 	a.audit(c, "login", "user_id", in.User.ID)
-	if !isHTTPS(c.Request()) {
+	if r := c.Request(); r.TLS == nil && r.Header.Get("X-Forwarded-Proto") != "https" {
 		a.warnPlainHTTP()
 	}
 	return a.sessionAnswer(c, in.User, in.Session), nil
-}
-
-// isHTTPS reports whether the client seems to use https. Only a warning depends on it.
-func isHTTPS(r *http.Request) bool {
-	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
 // logout is POST /logout.

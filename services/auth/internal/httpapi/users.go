@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -88,15 +87,11 @@ func (a *api) deleteUser(c echo.Context, s caller) (answer, error) {
 	return done, err
 }
 
-// parseID parses a decimal integer of digits only, which is stricter than ParseInt.
-// ErrNotFound for anything else.
+// parseID parses a decimal integer of digits only. ErrNotFound for anything else.
 func parseID(s string) (int64, error) {
-	if strings.Trim(s, "0123456789") != "" {
-		return 0, user.ErrNotFound
-	}
-	id, err := strconv.ParseInt(s, 10, 64)
+	id, err := strconv.ParseUint(s, 10, 63)
 	if err != nil {
 		return 0, user.ErrNotFound
 	}
-	return id, nil
+	return int64(id), nil
 }
