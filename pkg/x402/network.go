@@ -1,6 +1,7 @@
 package x402
 
 import (
+	"fmt"
 	"math/big"
 	"strings"
 )
@@ -39,4 +40,16 @@ func ChainID(network string) (*big.Int, bool) {
 		return nil, false
 	}
 	return new(big.Int).SetString(digits, 10)
+}
+
+// Decimals is how many digits behind the point of a US dollar the atomic units of
+// the known stablecoins have.
+const Decimals = 6
+
+// Dollars writes atomic units as US dollars: 10000 is "0.01".
+func Dollars(atomic *big.Int) string {
+	text := fmt.Sprintf("%0*s", Decimals+1, atomic)
+	whole, part := text[:len(text)-Decimals], text[len(text)-Decimals:]
+	cents, rest := part[:2], strings.TrimRight(part[2:], "0")
+	return whole + "." + cents + rest
 }

@@ -117,3 +117,11 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestAtomicUnitsAreWrittenAsDollars(t *testing.T) {
+	for atomic, want := range map[int64]string{0: "0.00", 1: "0.000001", 10_000: "0.01", 12_500: "0.0125", 100_000: "0.10", 1_234_567_890: "1234.56789"} {
+		if got := x402.Dollars(big.NewInt(atomic)); got != want {
+			t.Errorf("%d: got %s, want %s", atomic, got, want)
+		}
+	}
+}

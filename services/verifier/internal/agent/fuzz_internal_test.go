@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/retryafter"
 	"github.com/pforte/pforte/pkg/x402"
 )
 
@@ -38,7 +39,7 @@ func FuzzSellersAnswers(f *testing.F) {
 		a.header.Set(x402.HeaderPaymentRequired, header)
 		a.header.Set(x402.HeaderPaymentResponse, header)
 		a.header.Set("Retry-After", after)
-		if wait := a.retryAfter(time.Second); wait < time.Second || wait > maxRetryAfter*time.Second {
+		if wait := retryafter.Read(a.header, time.Now(), usualPause, longestPause); wait < time.Second || wait > longestPause {
 			t.Errorf("%q means waiting for %s", after, wait)
 		}
 		if r := a.refusal(); r.Status != status || strings.ContainsRune(printable(r.Error()), '\x1b') {

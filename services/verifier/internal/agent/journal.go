@@ -14,7 +14,8 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// entry is a payment that was signed for one request and may have been sent.
+// entry is a payment that was signed for one request and may have been sent. The
+// request is a POST of Body to URL.
 type entry struct {
 	URL         string            `json:"url"`
 	Body        string            `json:"body"`
@@ -28,23 +29,22 @@ type entry struct {
 	Demo bool `json:"demo,omitempty"`
 }
 
-// journal keeps signed payments, one file a request, until their answer is
-// received.
-type journal struct{ dir string }
+// journal keeps signed payments in a folder, one file a request, until their answer
+// is received.
+type journal string
 
-func (j journal) path(payer, url string, body []byte) string {
-	sum := sha256.Sum256([]byte(payer + "\n" + url + "\n" + string(body)))
-	return filepath.Join(j.dir, hex.EncodeToString(sum[:])+".json")
+// path is the file of the payer's payment for a request.
+func (j journal) path(e entry) string {
+	sum := sha256.Sum256([]byte(e.Payer + "\n" + e.URL + "\n" + e.Body))
+	return filepath.Join(string(j), hex.EncodeToString(sum[:])+".json")
 }
 
-// find returns the payment that was signed for a request, or nil.
-func (j journal) find(payer, url string, body []byte) (*entry, error) {
-	return read(j.path(payer, url, body))
-}
+// find returns the payment that was signed for the request of e, or nil.
+func (j journal) find(e entry) (*entry, error) { return read(j.path(e)) }
 
 // findDemo returns the youngest payment for a request of the agent's own, or nil.
 func (j journal) findDemo(payer, url string) (*entry, error) {
-	paths, err := filepath.Glob(filepath.Join(j.dir, "*.json"))
+	paths, err := filepath.Glob(filepath.Join(string(j), "*.json"))
 	if err != nil {
 		return nil, fmt.Errorf("read the journal of payments: %w", err)
 	}
@@ -80,61 +80,51 @@ func read(path string) (*entry, error) {
 // has one for this request by now. It returns the one that is kept: two runs at
 // the same time send the same payment.
 func (j journal) keep(e entry) (entry, error) {
-	kept, err := j.add(e)
+	text, err := json.MarshalIndent(e, "", " ")
+	if err == nil {
+		err = j.create(j.path(e), text)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		var earlier *entry
+		if earlier, err = j.find(e); earlier != nil {
+			return *earlier, nil
+		}
+		err = errors.Join(errors.New("another run has just paid for this request"), err)
+	}
 	if err != nil {
 		return entry{}, fmt.Errorf("keep the payment in the journal: %w", err)
 	}
-	return kept, nil
+	return e, nil
 }
 
-func (j journal) add(e entry) (entry, error) {
-	text, err := json.MarshalIndent(e, "", " ")
+// create makes a file that is whole and on the disk, with its name, when it
+// returns. fs.ErrExist when there is one.
+func (j journal) create(path string, text []byte) error {
+	if err := os.MkdirAll(string(j), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(string(j), "*.new") // readable by its owner only
 	if err != nil {
-		return entry{}, err
+		return err
 	}
-	if err := os.MkdirAll(j.dir, 0o700); err != nil {
-		return entry{}, err
-	}
-	whole, err := writeSynced(j.dir, text)
-	if err != nil {
-		return entry{}, err
-	}
-	defer func() { _ = os.Remove(whole) }() // the entry is another name of it
-	err = os.Link(whole, j.path(e.Payer, e.URL, []byte(e.Body)))
-	if errors.Is(err, fs.ErrExist) {
-		earlier, err := j.find(e.Payer, e.URL, []byte(e.Body))
-		if err != nil || earlier == nil {
-			return entry{}, errors.Join(errors.New("another run has just paid for this request"), err)
-		}
-		return *earlier, nil
-	}
-	if err != nil {
-		return entry{}, err
-	}
-	dir, err := os.Open(j.dir)
-	if err != nil {
-		return entry{}, err
-	}
-	return e, errors.Join(dir.Sync(), dir.Close())
-}
-
-// writeSynced writes a file that is on the disk when it returns, and returns its
-// name.
-func writeSynced(dir string, text []byte) (string, error) {
-	f, err := os.CreateTemp(dir, "*.new") // readable by its owner only
-	if err != nil {
-		return "", err
-	}
+	defer func() { _ = os.Remove(f.Name()) }() // path is another name of it
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(f.Name()))
+		return err
 	}
-	return f.Name(), nil
+	if err := os.Link(f.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(string(j))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // drop forgets the payment of a request.
 func (j journal) drop(e entry) error {
-	err := os.Remove(j.path(e.Payer, e.URL, []byte(e.Body)))
+	err := os.Remove(j.path(e))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("drop the payment from the journal: %w", err)
 	}

@@ -9,8 +9,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/pforte/pforte/pkg/x402"
 )
@@ -18,9 +16,6 @@ import (
 // maxAnswer bounds what is read from a seller, in bytes: a receipt with the
 // proof of a very large transaction.
 const maxAnswer = 16 << 20
-
-// maxRetryAfter bounds a Retry-After header, in seconds: a year.
-const maxRetryAfter = 365 * 24 * 60 * 60
 
 // answer is a seller's response.
 type answer struct {
@@ -71,20 +66,10 @@ func (r *refusal) mayChange() bool {
 // settlement.
 var unchargedReasons = []string{"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", "not_ready"}
 
-// uncharged reports whether by the answer no money moves for it. A failure of unknown
+// isUncharged reports whether by the answer no money moves for it. A failure of unknown
 // origin, such as a proxy's, is not enough.
-func (r *refusal) uncharged() bool {
+func (r *refusal) isUncharged() bool {
 	return r.Status < http.StatusInternalServerError || slices.Contains(unchargedReasons, r.Reason)
-}
-
-// retryAfter returns how long to wait by the seller's header, a second at least, or
-// what is usual.
-func (a answer) retryAfter(usual time.Duration) time.Duration {
-	seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return usual
-	}
-	return time.Duration(min(max(seconds, 1), maxRetryAfter)) * time.Second
 }
 
 // challenge reads the offers of a 402 answer.
@@ -112,16 +97,8 @@ func (a answer) settled() x402.SettleResponse {
 	return s
 }
 
-// newClient follows no redirect: a payment goes only to the address that was given.
-func newClient() *http.Client {
-	return &http.Client{
-		Timeout:       3 * time.Minute,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
 // exchange sends one request and reads the bounded answer. payment may be "".
-func exchange(ctx context.Context, c *http.Client, method, url string, body []byte, payment string) (answer, error) {
+func (r *run) exchange(ctx context.Context, method, url string, body []byte, payment string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return answer{}, fmt.Errorf("request to the seller: %w", err)
@@ -132,7 +109,7 @@ func exchange(ctx context.Context, c *http.Client, method, url string, body []by
 	if payment != "" {
 		req.Header.Set(x402.HeaderPaymentSignature, payment)
 	}
-	resp, err := c.Do(req)
+	resp, err := r.client.Do(req)
 	if err != nil {
 		return answer{}, fmt.Errorf("request to the seller: %w", err)
 	}

@@ -9,9 +9,6 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 )
 
-// decimals is how many digits of a US dollar the known tokens have.
-const decimals = 6
-
 // knownTokens are the tokens that the agent pays with, by network: Circle's USDC
 // (developers.circle.com/stablecoins/usdc-contract-addresses). The development
 // network has its token at Base Sepolia's address.
@@ -43,7 +40,7 @@ func choose(accepts []x402.Requirements, most *big.Int, network string) (x402.Re
 		case price.Cmp(most) <= 0:
 			return r, price, nil
 		case errors.Is(err, ErrNoOffer):
-			err = fmt.Errorf("%w: %s USD asked, at most %s USD allowed", ErrPriceAboveCap, dollars(price), dollars(most))
+			err = fmt.Errorf("%w: %s USD asked, at most %s USD allowed", ErrPriceAboveCap, x402.Dollars(price), x402.Dollars(most))
 		}
 	}
 	return x402.Requirements{}, nil, err
@@ -65,25 +62,12 @@ func priceOf(r x402.Requirements) (*big.Int, bool) {
 	return new(big.Int).SetString(r.Amount, 10)
 }
 
-// dollars writes atomic units as US dollars: 10000 is "0.01".
-func dollars(atomic *big.Int) string {
-	text := fmt.Sprintf("%0*s", decimals+1, atomic.String())
-	whole, part := text[:len(text)-decimals], strings.TrimRight(text[len(text)-decimals:], "0")
-	if len(part) < 2 {
-		part += strings.Repeat("0", 2-len(part))
-	}
-	return whole + "." + part
-}
-
 // parseDollars reads US dollars as atomic units: "0.05" is 50000.
 func parseDollars(text string) (*big.Int, error) {
 	whole, part, _ := strings.Cut(text, ".")
-	if len(part) > decimals || strings.Trim(whole+part, "0123456789") != "" || whole+part == "" || len(whole) > 12 {
+	if len(part) > x402.Decimals || strings.Trim(whole+part, "0123456789") != "" || whole+part == "" || len(whole) > 12 {
 		return nil, fmt.Errorf("%q is not an amount in US dollars, such as 0.05", text)
 	}
-	atomic, ok := new(big.Int).SetString(whole+part+strings.Repeat("0", decimals-len(part)), 10)
-	if !ok {
-		return nil, fmt.Errorf("%q is not an amount in US dollars, such as 0.05", text)
-	}
+	atomic, _ := new(big.Int).SetString(whole+part+strings.Repeat("0", x402.Decimals-len(part)), 10) // only digits
 	return atomic, nil
 }

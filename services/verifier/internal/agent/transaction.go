@@ -9,54 +9,75 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/pforte/pforte/pkg/receipt"
 )
 
-// sent is a transaction that the agent made itself, to have one to verify.
-type sent struct {
-	Chain    string
-	Hash     common.Hash
-	From, To common.Address
-	Selector string
-}
-
-// demoCall is the input of the transaction: a selector and nothing behind it,
-// which an ordinary account takes without doing anything.
+// demoCall is the input of the agent's own transaction: a selector and nothing behind
+// it, which an ordinary account takes without doing anything.
 var demoCall = []byte{0xfe, 0xed, 0xbe, 0xef}
 
-// sendTransaction sends 1 wei from the key's account to itself.
-func sendTransaction(ctx context.Context, node *ethclient.Client, key *ecdsa.PrivateKey) (sent, error) {
-	from := crypto.PubkeyToAddress(key.PublicKey)
+// makeTransaction sends 1 wei from the payer to itself, to have a transaction to
+// verify, and waits until it is final.
+func (r *run) makeTransaction(ctx context.Context) error {
+	node, err := ethclient.DialContext(ctx, r.rpc)
+	if err != nil {
+		return fmt.Errorf("reach the chain: %w", err)
+	}
+	defer node.Close()
 	chainID, err := node.ChainID(ctx)
 	if err != nil {
-		return sent{}, fmt.Errorf("read the chain id: %w", err)
+		return fmt.Errorf("read the chain id: %w", err)
 	}
-	nonce, err := node.PendingNonceAt(ctx, from)
+	tx, err := send(ctx, node, r.key, chainID)
 	if err != nil {
-		return sent{}, fmt.Errorf("read the account's nonce: %w", err)
+		return err
 	}
-	tip, err := node.SuggestGasTipCap(ctx)
-	if err != nil {
-		return sent{}, fmt.Errorf("read the gas price: %w", err)
+	r.print("Sent transaction %s", tx.Hash())
+	chain := fmt.Sprintf("eip155:%d", chainID)
+	if r.chain != "" && r.chain != chain {
+		return fmt.Errorf("the node of --rpc is one of the chain %s, not of %s", chain, r.chain)
 	}
-	head, err := node.HeaderByNumber(ctx, nil)
+	r.chain = chain
+	number, err := waitFinal(ctx, node, tx.Hash(), r.maxWait)
 	if err != nil {
-		return sent{}, fmt.Errorf("read the gas price: %w", err)
+		return err
+	}
+	r.print("Final in block %s", number)
+	r.want = receipt.Request{TransactionHash: tx.Hash().Hex(), Expectations: receipt.Expectations{
+		Status: receipt.StatusSuccess, From: r.payer, To: r.payer, Selector: hexutil.Encode(demoCall), MinConfirmations: 1,
+	}}
+	return nil
+}
+
+// send sends 1 wei from the key's account to itself.
+func send(ctx context.Context, node *ethclient.Client, key *ecdsa.PrivateKey, chainID *big.Int) (*types.Transaction, error) {
+	account := crypto.PubkeyToAddress(key.PublicKey)
+	nonce, err := node.PendingNonceAt(ctx, account)
+	if err != nil {
+		return nil, fmt.Errorf("read the account's nonce: %w", err)
+	}
+	tip, tipErr := node.SuggestGasTipCap(ctx)
+	head, headErr := node.HeaderByNumber(ctx, nil)
+	if err := errors.Join(tipErr, headErr); err != nil {
+		return nil, fmt.Errorf("read the gas price: %w", err)
 	}
 	feeCap := new(big.Int).Add(tip, new(big.Int).Mul(head.BaseFee, big.NewInt(2)))
 	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
-		ChainID: chainID, Nonce: nonce, To: &from, Value: big.NewInt(1), Data: demoCall, Gas: 30_000, GasTipCap: tip, GasFeeCap: feeCap,
+		ChainID: chainID, Nonce: nonce, To: &account, Value: big.NewInt(1), Data: demoCall, Gas: 30_000, GasTipCap: tip, GasFeeCap: feeCap,
 	})
 	if err != nil {
-		return sent{}, fmt.Errorf("sign the transaction: %w", err)
+		return nil, fmt.Errorf("sign the transaction: %w", err)
 	}
 	if err := node.SendTransaction(ctx, tx); err != nil {
-		return sent{}, fmt.Errorf("send the transaction: %w", err)
+		return nil, fmt.Errorf("send the transaction: %w", err)
 	}
-	return sent{Chain: fmt.Sprintf("eip155:%d", chainID), Hash: tx.Hash(), From: from, To: from, Selector: fmt.Sprintf("0x%x", demoCall)}, nil
+	return tx, nil
 }
 
 // errNotFinal means that a transaction did not become final in time.

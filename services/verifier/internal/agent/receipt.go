@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/x402"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 // check fetches the key document and checks the receipt against it, against its
 // proof and against the request. Only the fetch needs a network.
 func (r *run) check(ctx context.Context, answer []byte) (receipt.Result, error) {
-	got, err := exchange(ctx, r.client, http.MethodGet, strings.TrimSuffix(r.url, "/")+keyPath, nil, "")
+	got, err := r.exchange(ctx, http.MethodGet, strings.TrimSuffix(r.url, "/")+keyPath, nil, "")
 	if err == nil && got.status != http.StatusOK {
 		err = got.refusal()
 	}
@@ -37,7 +38,7 @@ func (r *run) check(ctx context.Context, answer []byte) (receipt.Result, error) 
 	if err != nil {
 		return receipt.Result{}, fmt.Errorf("%w: %w", errReceipt, err)
 	}
-	if !strings.EqualFold(result.Receipt.Request.TransactionHash, r.tx) || result.Receipt.Request.Expectations != r.wanted() {
+	if result.Receipt.Request != r.wanted() {
 		return receipt.Result{}, fmt.Errorf("%w: it answers another question", errReceipt)
 	}
 	if err := r.checkChain(result.Receipt.Chain, keys.Chain); err != nil {
@@ -57,21 +58,23 @@ func (r *run) checkChain(got receipt.Chain, first string) error {
 	if id == "" && !named {
 		id = first
 	}
-	if named && got.Name != name {
-		return fmt.Errorf("it is about the chain %s (%s), and the chain %s was paid for", got.Name, got.ID, name)
-	}
-	if id != "" && got.ID != id {
-		return fmt.Errorf("it is about the chain %s (%s), and the chain %s was paid for", got.Name, got.ID, id)
+	const other = "it is about the chain %s (%s), and the chain %s was paid for"
+	switch {
+	case named && got.Name != name:
+		return fmt.Errorf(other, got.Name, got.ID, name)
+	case id != "" && got.ID != id:
+		return fmt.Errorf(other, got.Name, got.ID, id)
 	}
 	return nil
 }
 
-// wanted returns the expectations as a receipt spells them.
-func (r *run) wanted() receipt.Expectations {
-	return receipt.Expectations{
-		Status: r.expect.Status, From: strings.ToLower(r.expect.From), To: strings.ToLower(r.expect.To),
-		Selector: strings.ToLower(r.expect.Selector), MinConfirmations: r.expect.MinConfirmations,
+// wanted returns the request as a receipt spells it.
+func (r *run) wanted() receipt.Request {
+	want := r.want
+	for _, text := range []*string{&want.TransactionHash, &want.Expectations.From, &want.Expectations.To, &want.Expectations.Selector} {
+		*text = strings.ToLower(*text)
 	}
+	return want
 }
 
 // outcome is what --json prints.
@@ -113,7 +116,7 @@ type failed struct {
 
 func (r *run) reportFailure(err error, code int) {
 	var seller *refusal
-	f := failed{URL: r.url, Transaction: r.tx, Error: err.Error(), Paid: map[int]string{exitUndecided: "unknown", exitReceipt: "yes"}[code]}
+	f := failed{URL: r.url, Transaction: r.want.TransactionHash, Error: err.Error(), Paid: map[int]string{exitUndecided: "unknown", exitReceipt: "yes"}[code]}
 	if f.Paid == "" {
 		f.Paid = "no"
 	}
@@ -123,18 +126,18 @@ func (r *run) reportFailure(err error, code int) {
 	_ = json.NewEncoder(r.stdout).Encode(f) // the exit code shows it as well
 }
 
-func (r *run) report(p purchase, result receipt.Result, url string) error {
+func (r *run) report(p purchase, result receipt.Result) error {
 	amount, ok := new(big.Int).SetString(p.Offer.Amount, 10)
 	if !ok {
 		amount = new(big.Int)
 	}
 	if r.json {
 		return json.NewEncoder(r.stdout).Encode(outcome{
-			URL: url, Transaction: r.tx, Verified: true, KeyID: result.Key.KeyID,
-			Proven: fields(result.Proven), Attested: fields(result.Attested), Answer: p.Answer,
+			URL: p.URL, Transaction: r.want.TransactionHash, Verified: true, KeyID: result.Key.KeyID,
+			Proven: fields(result.Proven), Attested: fields(result.Attested), Answer: p.answer,
 			Payment: outcomePayment{
-				USD: dollars(amount), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network, Payer: p.Payer,
-				PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.Settled.Transaction, Resumed: p.Resumed,
+				USD: x402.Dollars(amount), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network, Payer: p.Payer,
+				PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.settled.Transaction, Resumed: p.resumed,
 			},
 		})
 	}
@@ -148,7 +151,7 @@ func (r *run) report(p purchase, result receipt.Result, url string) error {
 	r.print("  signed by %s", result.Key.KeyID)
 	r.print("  proven from the block's own roots: %s", grouped(result.Proven))
 	r.print("  attested by the signature only: %s", grouped(result.Attested))
-	r.print("Checked offline: the signature and the proof hold. Paid %s USD.", dollars(amount))
+	r.print("Checked offline: the signature and the proof hold. Paid %s USD.", x402.Dollars(amount))
 	return nil
 }
 
@@ -170,9 +173,9 @@ func grouped(facts []receipt.Fact) string {
 }
 
 func fields(facts []receipt.Fact) []string {
-	names := make([]string, 0, len(facts))
-	for _, f := range facts {
-		names = append(names, f.Field)
+	names := make([]string, len(facts))
+	for i, f := range facts {
+		names[i] = f.Field
 	}
 	return names
 }

@@ -1,0 +1,300 @@
+package agent
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/x402"
+)
+
+const usage = `agent buys a verification of a transaction and checks the signed receipt offline.
+
+  agent                     send a transaction on the development chain and verify it
+  agent --tx HASH           verify a transaction that is there
+  agent --tx HASH --status success --from 0x… --to 0x… --selector 0x… --min-confirmations 12
+
+The private key that pays comes from AGENT_PRIVATE_KEY (0x-hex), never from an
+argument. Without it, and at a verifier on this machine only, the payer of the
+development network pays, whose key is public.
+
+The receipt must be about the chain that was paid for: the one of --chain, of the
+path (/v1/verify/base-transaction), or of the node that took the agent's own
+transaction. A path that names none stands for the verifier's first chain.
+
+The agent pays known US dollar tokens only, at most --max-usd for one answer. A
+signed payment is kept in --state until its answer is there; after a crash the
+same command sends the same payment again.
+
+With --json it prints one JSON object, also of a failure: then with "verified":
+false, "error", "reason" and "paid": "no", "unknown" or "yes".
+
+Exit codes: 0 receipt in hand and checked; 1 failed, nothing was paid; 2 wrong
+usage; 3 paid or perhaps paid, run the same command again; 4 paid, but the
+receipt does not hold.
+
+`
+
+// The exit codes, as the usage has them.
+const (
+	exitOK = iota
+	exitFailed
+	exitUsage
+	exitUndecided
+	exitReceipt
+)
+
+// errReceipt means that a paid receipt does not hold.
+var errReceipt = errors.New("the receipt was paid for, but does not hold")
+
+// Run is the program; it returns its exit code.
+func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	o, err := parse(args, getenv, stdout)
+	code := exitUsage
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err == nil && o.version:
+		_, _ = fmt.Fprintln(stdout, "agent", version)
+		return exitOK
+	case err == nil:
+		r := run{options: o, stdout: stdout, client: &http.Client{
+			Timeout: 3 * time.Minute,
+			// A payment goes only to the address that was given.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}}
+		err = r.do(ctx)
+		if code = exitCode(err); err != nil && r.json {
+			r.reportFailure(err, code)
+		}
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "agent:", printable(err.Error()))
+	}
+	return code
+}
+
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errUndecided):
+		return exitUndecided
+	case errors.Is(err, errReceipt):
+		return exitReceipt
+	}
+	return exitFailed
+}
+
+// run is one run of the program.
+type run struct {
+	options
+	key    *ecdsa.PrivateKey
+	payer  string
+	stdout io.Writer
+	client *http.Client
+}
+
+// do buys the answer to the request of the command line. Without one it resumes the
+// request that an earlier run made and paid for, else makes a transaction of its own
+// and requests that.
+func (r *run) do(ctx context.Context) (err error) {
+	if r.key, err = crypto.HexToECDSA(strings.TrimPrefix(r.privateKey, "0x")); err != nil {
+		return errors.New("AGENT_PRIVATE_KEY is not a private key: 0x and 64 hexadecimal digits")
+	}
+	r.payer = crypto.PubkeyToAddress(r.key.PublicKey).Hex()
+	e := entry{URL: strings.TrimSuffix(r.url, "/") + r.path, Payer: r.payer, Demo: r.want.TransactionHash == ""}
+	if e.Demo {
+		if p, err := r.resumeDemo(ctx, e.URL); err == nil {
+			return r.receive(ctx, p)
+		} else if !errors.Is(err, errExpired) {
+			return err
+		}
+		if err := r.makeTransaction(ctx); err != nil {
+			return err
+		}
+	}
+	body, err := json.Marshal(r.want)
+	if err != nil {
+		return fmt.Errorf("write the request: %w", err)
+	}
+	e.Body = string(body)
+	p, err := r.buy(ctx, e)
+	if err != nil {
+		return err
+	}
+	return r.receive(ctx, p)
+}
+
+// resumeDemo resumes a request that an earlier run created and paid for. It returns
+// errExpired when there is none.
+func (r *run) resumeDemo(ctx context.Context, url string) (purchase, error) {
+	e, err := r.journal.findDemo(r.payer, url)
+	if err != nil {
+		return purchase{}, err
+	}
+	if e == nil {
+		return purchase{}, errExpired
+	}
+	r.want = receipt.Request{}
+	if err := json.Unmarshal([]byte(e.Body), &r.want); err != nil {
+		return purchase{}, fmt.Errorf("read the journal of payments: %w", err)
+	}
+	r.print("Going on with transaction %s of an earlier run", r.want.TransactionHash)
+	return r.again(ctx, *e)
+}
+
+// receive saves what was paid for, checks it, and only then drops the payment.
+func (r *run) receive(ctx context.Context, p purchase) error {
+	if r.out != "" {
+		if err := os.WriteFile(r.out, p.answer, 0o600); err != nil {
+			return errors.Join(errUndecided, fmt.Errorf("save the receipt: %w", err))
+		}
+		r.print("Saved the receipt in %s", r.out)
+	}
+	result, err := r.check(ctx, p.answer)
+	if err != nil {
+		return err
+	}
+	if err := r.report(p, result); err != nil {
+		return errors.Join(errUndecided, err)
+	}
+	return r.journal.drop(p.entry)
+}
+
+// print prints progress, but not with --json.
+func (r *run) print(format string, args ...any) {
+	if !r.json {
+		_, _ = fmt.Fprintln(r.stdout, printable(fmt.Sprintf(format, args...)))
+	}
+}
+
+// printable keeps a seller's text from controlling the terminal.
+func printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '\n' || unicode.IsPrint(c) {
+			return c
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// options are the command line.
+type options struct {
+	url, path, rpc string
+	// want is what the receipt must answer; it has no transaction when the agent is to
+	// make one.
+	want receipt.Request
+	// chain is the id of the one that the receipt must be about, "" when the path
+	// or the verifier's key document has it.
+	chain string
+	most  *big.Int // atomic units
+	// network is the only one to pay on, "" for any that has a known token.
+	network string
+	journal journal
+	out     string
+	// maxWait bounds the wait for finality, and how long one payment is repeated.
+	maxWait       time.Duration
+	json, version bool
+	privateKey    string
+}
+
+// devKey is the payer of the development network: the first account of the
+// mnemonic that every Ethereum development chain uses, which is public.
+const devKey = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+
+func parse(args []string, getenv func(string) string, stdout io.Writer) (options, error) {
+	var o options
+	expect := &o.want.Expectations
+	f := flag.NewFlagSet("agent", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.StringVar(&o.url, "url", "http://127.0.0.1:8080", "`address` of the verifier")
+	f.StringVar(&o.path, "path", "/v1/verify/chain-transaction", "`path` of the paid route")
+	f.StringVar(&o.rpc, "rpc", "http://127.0.0.1:8545", "`address` of a node of the chain, to send a transaction without --tx")
+	f.StringVar(&o.want.TransactionHash, "tx", "", "`hash` of the transaction to verify")
+	f.StringVar(&o.chain, "chain", "", "`id` of the transaction's chain, such as eip155:8453; without it the one that the path names, else the verifier's first")
+	f.StringVar(&expect.Status, "status", "", "expected outcome: `success|reverted`")
+	f.StringVar(&expect.From, "from", "", "expected sender, an `address`")
+	f.StringVar(&expect.To, "to", "", "expected recipient, an `address`")
+	f.StringVar(&expect.Selector, "selector", "", "expected function `selector`")
+	f.IntVar(&expect.MinConfirmations, "min-confirmations", 0, "expected confirmations, a `number`")
+	most := f.String("max-usd", "0.05", "most that one answer may cost, in US `dollars`")
+	f.StringVar(&o.network, "network", "", "pay on this `network` only, such as eip155:8453; without it on any that has a known token")
+	f.StringVar((*string)(&o.journal), "state", defaultState(), "`folder` of the journal of payments")
+	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
+	f.DurationVar(&o.maxWait, "patience", 2*time.Minute, "how long to wait for finality, and for an answer to a payment")
+	f.BoolVar(&o.json, "json", false, "print one JSON object")
+	f.BoolVar(&o.version, "version", false, "print the version")
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			_, _ = io.WriteString(stdout, usage)
+			f.SetOutput(stdout)
+			f.PrintDefaults()
+		}
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unknown argument %q; see agent --help", f.Arg(0))
+	}
+	var err error
+	if o.most, err = parseDollars(*most); err != nil {
+		return o, fmt.Errorf("--max-usd: %w", err)
+	}
+	if id, ok := x402.ChainID(o.chain); o.chain != "" && (!ok || !id.IsUint64()) {
+		return o, fmt.Errorf("--chain: %q is not of the form eip155:8453", o.chain)
+	}
+	return o, o.takeKey(getenv("AGENT_PRIVATE_KEY"))
+}
+
+// takeKey takes the key of the environment, or the development one where the
+// verifier is on this machine.
+func (o *options) takeKey(key string) error {
+	u, err := url.Parse(o.url)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("--url: %q is not an http or https address", o.url)
+	}
+	local := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1"
+	if u.Scheme == "http" && !local && !isPrivateName(u.Hostname()) {
+		return fmt.Errorf("--url: payments go to https, or stay on this machine or its private network; %s does neither", o.url)
+	}
+	if key == "" && local {
+		key = devKey
+	}
+	if key == "" && !o.version {
+		return errors.New("AGENT_PRIVATE_KEY is not set")
+	}
+	o.privateKey = key
+	return nil
+}
+
+// isPrivateName reports whether a name has no dot, as those of a private network,
+// such as a container's. A number is not a name: some resolvers take it for an
+// address (2130706433 and 0x7f000001 are 127.0.0.1).
+func isPrivateName(host string) bool {
+	_, err := strconv.ParseUint(host, 0, 64)
+	isNumber := err == nil || strings.Trim(host, "0123456789") == ""
+	return !isNumber && !strings.ContainsAny(host, ".:")
+}
+
+func defaultState() string {
+	if dir, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(dir, "pforte-agent")
+	}
+	return ".pforte-agent"
+}
