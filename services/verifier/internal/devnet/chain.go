@@ -1,16 +1,22 @@
 package devnet
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/ethereum/go-ethereum/beacon/engine"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/eth"
@@ -18,26 +24,12 @@ import (
 	"github.com/ethereum/go-ethereum/eth/ethconfig"
 	"github.com/ethereum/go-ethereum/eth/filters"
 	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/miner"
 	"github.com/ethereum/go-ethereum/node"
 	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/ethereum/go-ethereum/rpc"
 )
-
-// ChainConfig describes the chain to run.
-type ChainConfig struct {
-	ID uint64
-	// RPCAddr is the TCP address of the JSON-RPC server, "" for none.
-	RPCAddr string
-	// BlockTime is the pause between blocks, at least a second: a block's time
-	// is in seconds and must be later than its parent's.
-	BlockTime time.Duration
-	// FinalityDepth is how many blocks the finalized head is behind the latest.
-	FinalityDepth uint64
-	// Alloc holds what the genesis block holds beside the system contracts.
-	Alloc types.GenesisAlloc
-	Log   *slog.Logger
-}
 
 // Chain is a running development chain.
 type Chain struct {
@@ -51,9 +43,10 @@ type Chain struct {
 	stopped sync.WaitGroup
 }
 
-// StartChain starts a chain and its blocks. Close stops them, and not the end of
-// ctx: a settlement under way still needs its block.
-func StartChain(ctx context.Context, c ChainConfig) (*Chain, error) {
+// startChain starts a chain and its blocks. alloc is what the genesis block holds
+// beside the system contracts; without an RPCAddr there is no JSON-RPC server. Close
+// stops them, and not the end of ctx: a settlement under way still needs its block.
+func startChain(ctx context.Context, c Config, alloc types.GenesisAlloc, log *slog.Logger) (*Chain, error) {
 	if c.BlockTime < time.Second {
 		return nil, errors.New("blocks need at least a second: their time is in seconds and must grow")
 	}
@@ -61,13 +54,12 @@ func StartChain(ctx context.Context, c ChainConfig) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	chain := &Chain{stack: stack, depth: c.FinalityDepth, log: c.Log}
-	if err := chain.start(ctx, c); err != nil {
+	chain := &Chain{stack: stack, depth: c.FinalityDepth, log: log}
+	if err := chain.start(ctx, genesis(c.ChainID, alloc)); err != nil {
 		_ = stack.Close() // which only repeats that it did not start
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	chain.stop = stop
+	ctx, chain.stop = context.WithCancel(context.WithoutCancel(ctx))
 	chain.stopped.Go(func() { chain.keepSealing(ctx, c.BlockTime) })
 	return chain, nil
 }
@@ -85,10 +77,7 @@ func newNode(rpcAddr string) (*node.Node, error) {
 		if err != nil {
 			return nil, fmt.Errorf("RPC address: %w", err)
 		}
-		if host == "" {
-			host = "0.0.0.0"
-		}
-		conf.HTTPHost = host
+		conf.HTTPHost = cmp.Or(host, "0.0.0.0")
 		if conf.HTTPPort, err = strconv.Atoi(port); err != nil {
 			return nil, fmt.Errorf("RPC address: %w", err)
 		}
@@ -100,10 +89,10 @@ func newNode(rpcAddr string) (*node.Node, error) {
 	return stack, nil
 }
 
-func (c *Chain) start(ctx context.Context, conf ChainConfig) error {
+func (c *Chain) start(ctx context.Context, genesis *core.Genesis) error {
 	ethConf := ethconfig.Defaults
-	ethConf.NetworkId = conf.ID
-	ethConf.Genesis = genesis(conf)
+	ethConf.NetworkId = genesis.Config.ChainID.Uint64()
+	ethConf.Genesis = genesis
 	ethConf.SyncMode = ethconfig.FullSync
 	ethConf.LogNoHistory = true
 	ethConf.StateHistory = 256 // blocks; older ones would fill the memory, and their state is not read
@@ -122,17 +111,15 @@ func (c *Chain) start(ctx context.Context, conf ChainConfig) error {
 }
 
 // genesis has every fork up to Prague from the first block on.
-func genesis(conf ChainConfig) *core.Genesis {
+func genesis(chainID uint64, alloc types.GenesisAlloc) *core.Genesis {
 	config := *params.AllDevChainProtocolChanges
-	config.ChainID = new(big.Int).SetUint64(conf.ID)
+	config.ChainID = new(big.Int).SetUint64(chainID)
 	config.OsakaTime, config.BPO1Time, config.BPO2Time, config.BPO3Time, config.BPO4Time, config.BPO5Time = nil, nil, nil, nil, nil, nil
 	config.BogotaTime, config.AmsterdamTime, config.UBTTime = nil, nil, nil
 	config.BlobScheduleConfig = &params.BlobScheduleConfig{Cancun: params.DefaultCancunBlobConfig, Prague: params.DefaultPragueBlobConfig}
-	alloc := core.SystemContractAllocs()
-	for address, account := range conf.Alloc {
-		alloc[address] = account
-	}
-	return &core.Genesis{Config: &config, GasLimit: 36_000_000, BaseFee: big.NewInt(params.InitialBaseFee), Alloc: alloc}
+	all := core.SystemContractAllocs()
+	maps.Copy(all, alloc)
+	return &core.Genesis{Config: &config, GasLimit: 36_000_000, BaseFee: big.NewInt(params.InitialBaseFee), Alloc: all}
 }
 
 // Client returns a client of the node that needs no network.
@@ -146,4 +133,88 @@ func (c *Chain) Close() error {
 	c.stop()
 	c.stopped.Wait()
 	return c.stack.Close()
+}
+
+const (
+	// buildTimeout bounds how long filling a block may take; a block that is not
+	// filled by then goes without transactions, and the next one has them.
+	buildTimeout = 5 * time.Second
+	// buildPoll is the pause between checks whether a block is filled.
+	buildPoll = 2 * time.Millisecond
+)
+
+// keepSealing adds a block at every interval until ctx ends.
+func (c *Chain) keepSealing(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := c.seal(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error("cannot add a block", "error", err)
+		}
+	}
+}
+
+// seal adds one block with the transactions that wait, and moves the finalized
+// head, as a consensus client does (Engine API, Prague: newPayloadV4,
+// forkchoiceUpdatedV3).
+func (c *Chain) seal(ctx context.Context) error {
+	if err := c.backend.TxPool().Sync(); err != nil {
+		return fmt.Errorf("update the pool: %w", err)
+	}
+	built, err := c.build(ctx, c.backend.BlockChain().CurrentBlock())
+	if err != nil {
+		return err
+	}
+	requests := make([]hexutil.Bytes, 0, len(built.Requests))
+	for _, r := range built.Requests {
+		requests = append(requests, r)
+	}
+	block := built.ExecutionPayload
+	status, err := c.engine.NewPayloadV4(ctx, *block, []common.Hash{}, &common.Hash{}, requests)
+	if err != nil {
+		return fmt.Errorf("add the block: %w", err)
+	}
+	if status.Status != engine.VALID {
+		return fmt.Errorf("the node returns %s for its own block", status.Status)
+	}
+	finalized := c.backend.BlockChain().GetCanonicalHash(block.Number - min(block.Number, c.depth))
+	choice := engine.ForkchoiceStateV1{HeadBlockHash: block.BlockHash, SafeBlockHash: finalized, FinalizedBlockHash: finalized}
+	if _, err = c.engine.ForkchoiceUpdatedV3(ctx, choice, nil); err != nil {
+		return fmt.Errorf("move the head: %w", err)
+	}
+	return nil
+}
+
+// build makes the node build the next block, and waits until it has tried every
+// waiting transaction: the node begins with an empty block.
+func (c *Chain) build(ctx context.Context, head *types.Header) (*engine.ExecutionPayloadEnvelope, error) {
+	args := miner.BuildPayloadArgs{
+		Parent: head.Hash(), Timestamp: max(uint64(time.Now().Unix()), head.Time+1),
+		Withdrawals: types.Withdrawals{}, BeaconRoot: &common.Hash{}, Version: engine.PayloadV3,
+	}
+	_, _ = rand.Read(args.Random[:]) // never fails
+	payload, err := c.backend.Miner().BuildPayload(ctx, &args, false)
+	if err != nil {
+		return nil, fmt.Errorf("begin a block: %w", err)
+	}
+	ticker, timeout := time.NewTicker(buildPoll), time.After(buildTimeout)
+	defer ticker.Stop()
+	for {
+		if filled, _, _, _ := payload.FullBlockAndReceipts(); filled != nil {
+			return payload.Resolve(), nil
+		}
+		select {
+		case <-ctx.Done():
+			payload.Resolve() // stops the building
+			return nil, ctx.Err()
+		case <-timeout:
+			return payload.Resolve(), nil
+		case <-ticker.C:
+		}
+	}
 }

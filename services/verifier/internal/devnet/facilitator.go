@@ -8,17 +8,28 @@ import (
 	"log/slog"
 	"math/big"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/eip3009"
 )
 
-// maxBody bounds a request to the facilitator, in bytes.
-const maxBody = 256 << 10
+const (
+	// maxBody bounds a request to the facilitator, in bytes.
+	maxBody = 256 << 10
+	// settleMargin is how long an authorization must still be good, as with the
+	// official facilitator.
+	settleMargin = 6 * time.Second
+)
 
 // Facilitator verifies and settles x402 payments on the development chain, in
 // both protocol versions. It is what a public facilitator is to a seller.
@@ -29,26 +40,23 @@ type Facilitator struct {
 	network string
 	log     *slog.Logger
 	sender  *sender
-	settled *settlements
+
+	mu sync.Mutex
+	// sent judges and broadcasts a payment once and returns its transaction, by
+	// everything that was signed and the signature: a repeated request finds the first
+	// one's transaction instead of sending another.
+	sent map[common.Hash]func() (common.Hash, error)
 }
 
-// NewFacilitator returns a facilitator for a chain that has the token at
+// newFacilitator returns a facilitator for a chain that has the token at
 // TokenAddress.
-func NewFacilitator(chain *ethclient.Client, chainID uint64, log *slog.Logger) (*Facilitator, error) {
-	t, err := readToken()
-	if err != nil {
-		return nil, err
-	}
-	key, err := parseKey(facilitatorKey)
-	if err != nil {
-		return nil, err
-	}
+func newFacilitator(chain *ethclient.Client, t token, chainID uint64, log *slog.Logger) (*Facilitator, error) {
 	id := new(big.Int).SetUint64(chainID)
+	s, err := newSender(chain, id)
 	return &Facilitator{
-		chain: chain, token: t, chainID: id, network: "eip155:" + id.String(), log: log,
-		sender:  &sender{chain: chain, key: key, chainID: id},
-		settled: &settlements{entries: map[common.Hash]*settlement{}},
-	}, nil
+		chain: chain, token: t, chainID: id, network: "eip155:" + id.String(), log: log, sender: s,
+		sent: map[common.Hash]func() (common.Hash, error){},
+	}, err
 }
 
 // Handler answers POST /verify, POST /settle, GET /supported and GET /health.
@@ -81,63 +89,182 @@ func (f *Facilitator) supported() x402.Supported {
 
 // serve reads a request and answers with what do finds. Malformed requests are
 // refused payments, as with public facilitators.
-func (f *Facilitator) serve(w http.ResponseWriter, r *http.Request, do func(context.Context, offer, error) any) {
+func (f *Facilitator) serve(w http.ResponseWriter, r *http.Request, do func(context.Context, payment, error) any) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var o offer
-	if err == nil {
-		o, err = readOffer(body)
+	if err != nil {
+		body = nil // no request either
 	}
+	p, err := f.read(body)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Minute)
 	defer cancel()
-	answer(w, http.StatusOK, do(ctx, o, err))
-}
-
-// offer is a payment with the seller's requirements, of either version.
-type offer struct {
-	version  int
-	payload  x402.ExactPayload
-	accepted terms
-	required terms
-}
-
-// terms are what both versions have under other names.
-type terms struct {
-	scheme, network, amount, asset, payTo string
-	extra                                 map[string]any
-}
-
-var errVersion = errors.New("x402 version is neither 1 nor 2")
-
-func readOffer(body []byte) (offer, error) {
-	var r x402.Request
-	loose := strictjson.Rules{AllowUnknown: true, AllowNull: true}
-	if err := strictjson.Unmarshal(body, &r, loose); err != nil {
-		return offer{}, err
-	}
-	switch r.X402Version {
-	case x402.V2:
-		var p x402.Payload
-		var q x402.Requirements
-		err := errors.Join(strictjson.Unmarshal(r.PaymentPayload, &p, loose), strictjson.Unmarshal(r.PaymentRequirements, &q, loose))
-		return offer{version: x402.V2, payload: p.Payload, accepted: termsOf(p.Accepted), required: termsOf(q)}, err
-	case x402.V1:
-		var p x402.PayloadV1
-		var q x402.RequirementsV1
-		err := errors.Join(strictjson.Unmarshal(r.PaymentPayload, &p, loose), strictjson.Unmarshal(r.PaymentRequirements, &q, loose))
-		required := terms{scheme: q.Scheme, network: q.Network, amount: q.MaxAmountRequired, asset: q.Asset, payTo: q.PayTo, extra: q.Extra}
-		accepted := required // version 1 payloads repeat only these two
-		accepted.scheme, accepted.network = p.Scheme, p.Network
-		return offer{version: x402.V1, payload: p.Payload, accepted: accepted, required: required}, err
-	}
-	return offer{}, errVersion
-}
-
-func termsOf(r x402.Requirements) terms {
-	return terms{scheme: r.Scheme, network: r.Network, amount: r.Amount, asset: r.Asset, payTo: r.PayTo, extra: r.Extra}
+	answer(w, http.StatusOK, do(ctx, p, err))
 }
 
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // the caller has gone
+}
+
+// payment is what was read of a request.
+type payment struct {
+	// network is the one that the seller requires, in the words of the version.
+	network string
+	// payer, authorization and signature are set when they could be read.
+	payer         string
+	authorization eip3009.Authorization
+	signature     []byte
+}
+
+// refusal is a reason of the protocol for a refused payment.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// Reasons of official facilitators that only a facilitator decides on.
+const (
+	reasonSimulation  = "invalid_exact_evm_transaction_simulation_failed"
+	reasonTransaction = "invalid_transaction_state"
+)
+
+// read reads a request of either version and refuses what is wrong with it whatever
+// the chain and the time.
+func (f *Facilitator) read(body []byte) (payment, error) {
+	var r x402.Request
+	loose := strictjson.Rules{AllowUnknown: true, AllowNull: true}
+	if err := strictjson.Unmarshal(body, &r, loose); err != nil {
+		return payment{}, refusal(x402.ReasonInvalidPayload)
+	}
+	var sent x402.ExactPayload
+	var accepted, required x402.Requirements
+	var err error
+	network := f.network
+	switch r.X402Version {
+	case x402.V2:
+		var p x402.Payload
+		err = errors.Join(strictjson.Unmarshal(r.PaymentPayload, &p, loose), strictjson.Unmarshal(r.PaymentRequirements, &required, loose))
+		sent, accepted = p.Payload, p.Accepted
+	case x402.V1:
+		var p x402.PayloadV1
+		var q x402.RequirementsV1
+		err = errors.Join(strictjson.Unmarshal(r.PaymentPayload, &p, loose), strictjson.Unmarshal(r.PaymentRequirements, &q, loose))
+		required = x402.Requirements{Scheme: q.Scheme, Network: q.Network, Amount: q.MaxAmountRequired, Asset: q.Asset, PayTo: q.PayTo, Extra: q.Extra}
+		sent, accepted = p.Payload, required // the payload repeats only these two
+		accepted.Scheme, accepted.Network = p.Scheme, p.Network
+		network, _ = x402.V1Name(f.network)
+	default:
+		return payment{}, refusal(x402.ReasonInvalidVersion)
+	}
+	p := payment{network: required.Network}
+	if err != nil {
+		return p, refusal(x402.ReasonInvalidPayload)
+	}
+	if err := checkTerms(network, accepted, required); err != nil {
+		return p, err
+	}
+	a, err := eip3009.Parse(sent.Authorization)
+	signature, signatureErr := eip3009.Signature(sent.Signature)
+	if err != nil || signatureErr != nil {
+		return p, refusal(x402.ReasonInvalidPayload)
+	}
+	p.payer, p.authorization, p.signature = a.From.Hex(), a, signature
+	switch {
+	case !isSameAddress(a.To.Hex(), required.PayTo):
+		return p, refusal(x402.ReasonRecipientMismatch)
+	case a.Value.String() != required.Amount:
+		return p, refusal(x402.ReasonValueMismatch)
+	}
+	return p, nil
+}
+
+// checkTerms refuses terms that are not those of the token on the network, and those
+// that the buyer did not accept.
+func checkTerms(network string, accepted, required x402.Requirements) error {
+	switch {
+	case required.Scheme != x402.SchemeExact || accepted.Scheme != x402.SchemeExact:
+		return refusal(x402.ReasonUnsupportedScheme)
+	case network == "" || required.Network != network || accepted.Network != network:
+		return refusal(x402.ReasonInvalidNetwork)
+	case !isSameAddress(required.Asset, TokenAddress.Hex()) || !isSameAddress(accepted.Asset, required.Asset):
+		return refusal(x402.ReasonInvalidRequirement)
+	case required.Extra["name"] != TokenName || required.Extra["version"] != TokenVersion:
+		return refusal(x402.ReasonInvalidRequirement)
+	case !isSameAddress(accepted.PayTo, required.PayTo):
+		return refusal(x402.ReasonRecipientMismatch)
+	case accepted.Amount != required.Amount:
+		return refusal(x402.ReasonValueMismatch)
+	}
+	return nil
+}
+
+func isSameAddress(a, b string) bool { return common.IsHexAddress(a) && strings.EqualFold(a, b) }
+
+func (f *Facilitator) verify(ctx context.Context, p payment, err error) any {
+	if err == nil {
+		err = f.judge(ctx, p)
+	}
+	valid := err == nil
+	return x402.VerifyResponse{IsValid: &valid, InvalidReason: f.reason(err, x402.ReasonUnexpectedVerify), Payer: p.payer}
+}
+
+// reason returns the protocol's reason for a fault, "" for none.
+func (f *Facilitator) reason(err error, unexpected string) string {
+	var r refusal
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &r):
+		return string(r)
+	}
+	f.log.Error("verify the payment", "error", err)
+	return unexpected
+}
+
+// judge returns nil when a payment would settle now. The margin is compared with the
+// clock; all the rest is decided by the token, which executes the transfer on the
+// latest block without keeping it. That is one call, so the answer holds for one
+// moment, and contract wallets decide as they will.
+func (f *Facilitator) judge(ctx context.Context, p payment) error {
+	now := time.Now()
+	switch a := p.authorization; {
+	case a.ValidAfter.Cmp(big.NewInt(now.Unix())) > 0:
+		return refusal(x402.ReasonValidAfter)
+	case a.ValidBefore.Cmp(big.NewInt(now.Add(settleMargin).Unix())) < 0:
+		return refusal(x402.ReasonValidBefore)
+	}
+	call, err := f.token.transfer(p.authorization, p.signature)
+	if err != nil {
+		return err
+	}
+	_, err = f.chain.CallContract(ctx, ethereum.CallMsg{From: facilitatorAddress, To: &TokenAddress, Gas: transferGas, Data: call}, nil)
+	return refusalOf(err)
+}
+
+// reverts maps the token's revert messages to reasons of the protocol.
+var reverts = []struct{ text, reason string }{
+	{"authorization is not yet valid", x402.ReasonValidAfter},
+	{"authorization is expired", x402.ReasonValidBefore},
+	{"authorization is used or canceled", x402.ReasonNonceAlreadyUsed},
+	{"transfer amount exceeds balance", x402.ReasonInsufficientFunds},
+	{"invalid signature", x402.ReasonInvalidSignature},
+}
+
+// refusalOf reads why a call failed. What the node answered is a refusal; what
+// it did not answer stays an error.
+func refusalOf(err error) error {
+	var answered rpc.Error
+	if err == nil || !errors.As(err, &answered) {
+		return err
+	}
+	var reverted rpc.DataError
+	if errors.As(err, &reverted) {
+		data, _ := reverted.ErrorData().(string)
+		text, _ := abi.UnpackRevert(common.FromHex(data)) // "" is in no row
+		for _, r := range reverts {
+			if strings.Contains(text, r.text) {
+				return refusal(r.reason)
+			}
+		}
+	}
+	return refusal(reasonSimulation)
 }

@@ -32,12 +32,11 @@ func FuzzOffers(f *testing.F) {
 	f.Add(seed)
 	f.Add([]byte(`{"x402Version":1,"paymentPayload":null,"paymentRequirements":[]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		o, err := readOffer(body)
-		p, err := facilitator.read(o, err)
+		p, err := facilitator.read(body)
 		if err != nil {
 			return
 		}
-		if _, err := facilitator.transfer(p); err != nil {
+		if _, err := facilitator.token.transfer(p.authorization, p.signature); err != nil {
 			t.Errorf("%s: %v", body, err)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/eip3009"
 )
 
 const (
@@ -28,49 +29,14 @@ const (
 	transferGas = 300_000
 )
 
-// settlement is one payment that was, or is being, judged and broadcast.
-type settlement struct {
-	sent chan struct{} // closed once tx or err is known
-	tx   common.Hash
-	err  error
-}
-
-// settlements remembers what was broadcast, by everything that was signed and
-// the signature, so that a repeated request finds the first one's transaction
-// instead of sending another.
-type settlements struct {
-	mu      sync.Mutex
-	entries map[common.Hash]*settlement
-}
-
-// join returns the settlement of a payment, and whether the caller is the first
-// and must carry it out.
-func (s *settlements) join(payment common.Hash) (*settlement, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e, ok := s.entries[payment]; ok {
-		return e, false
-	}
-	e := &settlement{sent: make(chan struct{})}
-	s.entries[payment] = e
-	return e, true
-}
-
-func (s *settlements) forget(payment common.Hash) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.entries, payment)
-}
-
-func (f *Facilitator) settle(ctx context.Context, o offer, fault error) any {
+func (f *Facilitator) settle(ctx context.Context, p payment, err error) any {
 	tx := common.Hash{}
-	p, err := f.read(o, fault)
 	if err == nil {
 		tx, err = f.carryOut(ctx, p)
 	}
 	success := err == nil
 	s := x402.SettleResponse{
-		Success: &success, ErrorReason: f.reason(err, x402.ReasonUnexpectedSettle), Network: o.required.network, Payer: p.payer(),
+		Success: &success, ErrorReason: f.reason(err, x402.ReasonUnexpectedSettle), Network: p.network, Payer: p.payer,
 	}
 	if tx != (common.Hash{}) {
 		s.Transaction = tx.Hex()
@@ -81,39 +47,51 @@ func (f *Facilitator) settle(ctx context.Context, o offer, fault error) any {
 // carryOut judges and broadcasts a payment once and waits for its block. A
 // repeated request gets what the first one got, also when the payment could not
 // be made anew: it is expired or used, by this very payment.
-func (f *Facilitator) carryOut(ctx context.Context, p read) (common.Hash, error) {
-	payment := crypto.Keccak256Hash(p.authorization.Digest(f.domain()).Bytes(), p.signature)
-	e, first := f.settled.join(payment)
-	if first {
-		if e.err = f.judge(ctx, p); e.err == nil {
-			e.tx, e.err = f.broadcast(ctx, p)
-		}
-		if e.err != nil {
-			f.settled.forget(payment)
-		}
-		close(e.sent)
+func (f *Facilitator) carryOut(ctx context.Context, p payment) (common.Hash, error) {
+	domain := eip3009.Domain{Name: TokenName, Version: TokenVersion, ChainID: f.chainID, Token: TokenAddress}
+	id := crypto.Keccak256Hash(p.authorization.Digest(domain).Bytes(), p.signature)
+	f.mu.Lock()
+	send := f.sent[id]
+	if send == nil {
+		send = sync.OnceValues(func() (common.Hash, error) {
+			tx, err := f.broadcast(ctx, p)
+			if err != nil {
+				f.forget(id)
+			}
+			return tx, err
+		})
+		f.sent[id] = send
 	}
-	select {
-	case <-e.sent:
-	case <-ctx.Done():
-		return common.Hash{}, refusal(x402.ReasonSettlementPending)
-	}
-	if e.err != nil {
-		return common.Hash{}, e.err
-	}
-	return e.tx, f.confirm(ctx, payment, e.tx)
-}
-
-func (f *Facilitator) broadcast(ctx context.Context, p read) (common.Hash, error) {
-	call, err := f.transfer(p)
+	f.mu.Unlock()
+	tx, err := send()
 	if err != nil {
 		return common.Hash{}, err
 	}
-	return f.sender.send(ctx, TokenAddress, call)
+	if err = f.confirm(ctx, tx); errors.Is(err, refusal(reasonTransaction)) {
+		f.forget(id)
+	}
+	return tx, err
+}
+
+func (f *Facilitator) forget(id common.Hash) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.sent, id)
+}
+
+func (f *Facilitator) broadcast(ctx context.Context, p payment) (common.Hash, error) {
+	if err := f.judge(ctx, p); err != nil {
+		return common.Hash{}, err
+	}
+	call, err := f.token.transfer(p.authorization, p.signature)
+	if err != nil {
+		return common.Hash{}, err
+	}
+	return f.sender.send(ctx, call)
 }
 
 // confirm waits until the transfer is in a block.
-func (f *Facilitator) confirm(ctx context.Context, payment, tx common.Hash) error {
+func (f *Facilitator) confirm(ctx context.Context, tx common.Hash) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
 	for {
@@ -122,7 +100,6 @@ func (f *Facilitator) confirm(ctx context.Context, payment, tx common.Hash) erro
 		case err == nil && receipt.Status == types.ReceiptStatusSuccessful:
 			return nil
 		case err == nil:
-			f.settled.forget(payment)
 			return refusal(reasonTransaction)
 		case !errors.Is(err, ethereum.NotFound) && ctx.Err() == nil && !isIndexing(err):
 			return fmt.Errorf("read the settlement: %w", err)
@@ -139,8 +116,8 @@ func (f *Facilitator) confirm(ctx context.Context, payment, tx common.Hash) erro
 // everywhere.
 func isIndexing(err error) bool { return err.Error() == "transaction indexing is in progress" }
 
-// sender sends transactions of one account, one after the other, each with the
-// next nonce. It counts by itself: the pool's own count lags behind while a
+// sender sends the facilitator's transactions to the token, one after the other, each
+// with the next nonce. It counts by itself: the pool's own count lags behind while a
 // block is being added.
 type sender struct {
 	chain   *ethclient.Client
@@ -152,7 +129,15 @@ type sender struct {
 	nonce   uint64 // the next one
 }
 
-func (s *sender) send(ctx context.Context, to common.Address, data []byte) (common.Hash, error) {
+func newSender(chain *ethclient.Client, chainID *big.Int) (*sender, error) {
+	key, err := crypto.HexToECDSA(facilitatorKey)
+	if err != nil {
+		return nil, fmt.Errorf("read a development key: %w", err)
+	}
+	return &sender{chain: chain, key: key, chainID: chainID}, nil
+}
+
+func (s *sender) send(ctx context.Context, data []byte) (common.Hash, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.started {
@@ -162,9 +147,8 @@ func (s *sender) send(ctx context.Context, to common.Address, data []byte) (comm
 		}
 		s.started, s.nonce = true, nonce
 	}
-	tip := big.NewInt(1e9)
 	signed, err := types.SignNewTx(s.key, types.LatestSignerForChainID(s.chainID), &types.DynamicFeeTx{
-		ChainID: s.chainID, Nonce: s.nonce, To: &to, Data: data, Gas: transferGas, GasTipCap: tip, GasFeeCap: big.NewInt(100e9),
+		ChainID: s.chainID, Nonce: s.nonce, To: &TokenAddress, Data: data, Gas: transferGas, GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(100e9),
 	})
 	if err != nil {
 		return common.Hash{}, fmt.Errorf("sign the transaction: %w", err)

@@ -72,37 +72,16 @@ func run(ctx context.Context, cfg Config, stdout, stderr io.Writer) (err error) 
 	return service.Serve(ctx, service.Server{
 		Name: "FACILITATOR_ADDR", Addr: cfg.FacilitatorAddr, Handler: network.Facilitator.Handler(),
 		Ready: func(addr net.Addr) {
-			if err := json.NewEncoder(stdout).Encode(network.describe(addr)); err != nil {
+			err := json.NewEncoder(stdout).Encode(description{
+				RPC: network.RPCURL(), Facilitator: "http://" + addr.String(), Network: network.Facilitator.network,
+				Asset: TokenAddress.Hex(), AssetName: TokenName, AssetVersion: TokenVersion,
+				Payer: PayerAddress.Hex(), Payee: PayeeAddress.Hex(),
+			})
+			if err != nil {
 				log.Error("print what is served", "error", err)
 			}
 		},
 	})
-}
-
-// Network is a running development network.
-type Network struct {
-	*Chain
-	Facilitator *Facilitator
-	id          uint64
-}
-
-// Start starts the chain and makes its facilitator.
-func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Network, error) {
-	t, err := readToken()
-	if err != nil {
-		return nil, err
-	}
-	chain, err := StartChain(ctx, ChainConfig{
-		ID: cfg.ChainID, RPCAddr: cfg.RPCAddr, BlockTime: cfg.BlockTime, FinalityDepth: cfg.FinalityDepth, Alloc: alloc(t), Log: log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	facilitator, err := NewFacilitator(chain.Client(), cfg.ChainID, log)
-	if err != nil {
-		return nil, errors.Join(err, chain.Close())
-	}
-	return &Network{Chain: chain, Facilitator: facilitator, id: cfg.ChainID}, nil
 }
 
 // description is what the program prints when it is ready.
@@ -117,10 +96,25 @@ type description struct {
 	Payee        string `json:"payee"`
 }
 
-func (n *Network) describe(facilitator net.Addr) description {
-	return description{
-		RPC: n.RPCURL(), Facilitator: "http://" + facilitator.String(), Network: fmt.Sprintf("eip155:%d", n.id),
-		Asset: TokenAddress.Hex(), AssetName: TokenName, AssetVersion: TokenVersion,
-		Payer: PayerAddress.Hex(), Payee: PayeeAddress.Hex(),
+// Network is a running development network.
+type Network struct {
+	*Chain
+	Facilitator *Facilitator
+}
+
+// Start starts the chain and makes its facilitator.
+func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Network, error) {
+	t, err := readToken()
+	if err != nil {
+		return nil, err
 	}
+	chain, err := startChain(ctx, cfg, alloc(t), log)
+	if err != nil {
+		return nil, err
+	}
+	facilitator, err := newFacilitator(chain.Client(), t, cfg.ChainID, log)
+	if err != nil {
+		return nil, errors.Join(err, chain.Close())
+	}
+	return &Network{chain, facilitator}, nil
 }
