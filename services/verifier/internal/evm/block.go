@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -94,54 +96,22 @@ func (h *Header) proveHeader(number uint64, hash common.Hash) ([]byte, error) {
 // of the Yellow Paper and the optional ones that later forks appended. Headers that
 // lack one of the fifteen (AuRa seals, some rollups) cannot be recomputed.
 func (h *Header) encode() ([]byte, error) {
-	for _, hash := range []*common.Hash{h.Hash, h.ParentHash, h.UncleHash, h.StateRoot, h.TransactionsRoot, h.ReceiptsRoot, h.MixHash} {
-		if hash == nil {
-			return nil, errHeader
-		}
+	fields := []any{
+		h.ParentHash, h.UncleHash, h.Miner, h.StateRoot, h.TransactionsRoot, h.ReceiptsRoot, h.LogsBloom,
+		h.Difficulty, h.Number, h.GasLimit, h.GasUsed, h.Timestamp, h.ExtraData, h.MixHash, h.Nonce,
 	}
-	for _, number := range []Quantity{h.Difficulty, h.Number, h.GasLimit, h.GasUsed, h.Timestamp} {
-		if number == nil {
-			return nil, errHeader
-		}
+	isNil := func(field any) bool { return reflect.ValueOf(field).IsNil() }
+	if len(h.LogsBloom) != 256 || len(h.Nonce) != 8 || slices.ContainsFunc(fields, isNil) {
+		return nil, fmt.Errorf("header lacks standard fields: %w", chain.ErrHeaderUnverifiable)
 	}
-	if h.Miner == nil || len(h.LogsBloom) != 256 || len(h.Nonce) != 8 || h.ExtraData == nil {
-		return nil, errHeader
+	optional := []any{ // by fork: London, Shanghai, Cancun (three), Prague, Amsterdam (two)
+		h.BaseFeePerGas, h.WithdrawalsRoot, h.BlobGasUsed, h.ExcessBlobGas, h.ParentBeaconBlockRoot,
+		h.RequestsHash, h.BlockAccessListHash, h.SlotNumber,
 	}
-	e := newEncoder()
-	e.list(func() {
-		e.hash(h.ParentHash)
-		e.hash(h.UncleHash)
-		e.address(h.Miner)
-		e.hash(h.StateRoot)
-		e.hash(h.TransactionsRoot)
-		e.hash(h.ReceiptsRoot)
-		e.bytes(h.LogsBloom, h.Difficulty, h.Number, h.GasLimit, h.GasUsed, h.Timestamp, h.ExtraData)
-		e.hash(h.MixHash)
-		e.bytes(h.Nonce)
-		e.bytes(h.optional()...)
-	})
-	return e.finish(legacyType), nil
-}
-
-var errHeader = fmt.Errorf("header lacks standard fields: %w", chain.ErrHeaderUnverifiable)
-
-// optional returns the optional fields up to the last one that is there, in the order
-// of the forks: London, Shanghai, Cancun (three), Prague, Amsterdam (two).
-func (h *Header) optional() [][]byte {
-	bytesOf := func(h *common.Hash) []byte {
-		if h == nil {
-			return nil
-		}
-		return h[:]
+	for len(optional) > 0 && isNil(optional[len(optional)-1]) {
+		optional = optional[:len(optional)-1]
 	}
-	fields := [][]byte{
-		h.BaseFeePerGas, bytesOf(h.WithdrawalsRoot), h.BlobGasUsed, h.ExcessBlobGas,
-		bytesOf(h.ParentBeaconBlockRoot), bytesOf(h.RequestsHash), bytesOf(h.BlockAccessListHash), h.SlotNumber,
-	}
-	for len(fields) > 0 && fields[len(fields)-1] == nil {
-		fields = fields[:len(fields)-1]
-	}
-	return fields
+	return encode(legacyType, append(fields, optional...)), nil
 }
 
 // StateSyncHash returns the hash of the transaction by which Polygon brings state over

@@ -1,11 +1,14 @@
 package evm
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
+	"io"
 	"reflect"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -14,40 +17,20 @@ import (
 // wants: no leading zero byte, so zero is empty. nil means absent. At most 256 bits.
 type Quantity []byte
 
-var (
-	errQuantity = errors.New("not a hexadecimal Quantity of at most 256 bits")
-	errData     = errors.New("not hexadecimal data")
-)
-
 // UnmarshalJSON reads "0x" and hexadecimal digits. Leading zeros and a bare "0x" are
 // accepted, because some nodes write them; the hashes catch a wrong value.
 func (q *Quantity) UnmarshalJSON(text []byte) error {
-	if string(text) == "null" {
+	digits, err := hexDigits(text)
+	if digits == nil {
 		*q = nil
-		return nil
+		return err
 	}
-	digits, ok := hexDigits(text)
-	if !ok {
-		return errQuantity
-	}
-	for len(digits) > 0 && digits[0] == '0' {
-		digits = digits[1:]
-	}
+	digits = bytes.TrimLeft(digits, "0")
 	if len(digits) > 64 {
-		return errQuantity
+		return errHex
 	}
-	out := make([]byte, (len(digits)+1)/2)
-	if len(digits)%2 == 1 {
-		var padded [64]byte
-		padded[0] = '0'
-		copy(padded[1:], digits)
-		digits = padded[:len(digits)+1]
-	}
-	if _, err := hex.Decode(out, digits); err != nil {
-		return errQuantity
-	}
-	*q = out
-	return nil
+	even := append(make([]byte, 0, 65), "0"[:len(digits)%2]...)
+	return decodeHex((*[]byte)(q), append(even, digits...))
 }
 
 // Uint64 returns the value; ok is false when it is absent or does not fit.
@@ -82,29 +65,36 @@ type Data []byte
 
 // UnmarshalJSON reads "0x" and an even number of hexadecimal digits.
 func (b *Data) UnmarshalJSON(text []byte) error {
-	if string(text) == "null" {
+	digits, err := hexDigits(text)
+	if digits == nil {
 		*b = nil
-		return nil
+		return err
 	}
-	digits, ok := hexDigits(text)
-	if !ok {
-		return errData
-	}
-	out := make([]byte, len(digits)/2)
-	if _, err := hex.Decode(out, digits); err != nil {
-		return errData
-	}
-	*b = out
-	return nil
+	return decodeHex((*[]byte)(b), digits)
 }
 
-// hexDigits strips the quotes and the 0x of a JSON string.
-func hexDigits(text []byte) ([]byte, bool) {
+var errHex = errors.New("not hexadecimal data, or a number above 256 bits")
+
+// hexDigits strips the quotes and the 0x of a JSON string; null is nil.
+func hexDigits(text []byte) ([]byte, error) {
 	n := len(text)
-	if n < 4 || text[0] != '"' || text[n-1] != '"' || text[1] != '0' || (text[2] != 'x' && text[2] != 'X') {
-		return nil, false
+	switch {
+	case string(text) == "null":
+		return nil, nil
+	case n < 4 || text[0] != '"' || text[n-1] != '"' || text[1] != '0' || (text[2] != 'x' && text[2] != 'X'):
+		return nil, errHex
+	default:
+		return text[3 : n-1], nil
 	}
-	return text[3 : n-1], true
+}
+
+func decodeHex(into *[]byte, digits []byte) error {
+	out := make([]byte, len(digits)/2)
+	if _, err := hex.Decode(out, digits); err != nil {
+		return errHex
+	}
+	*into = out
+	return nil
 }
 
 // Transaction is a transaction as nodes report it, with the members of every
@@ -160,6 +150,7 @@ type accessEntry struct {
 	StorageKeys []common.Hash  `json:"storageKeys"`
 }
 
+// authorization is a member of an EIP-7702 transaction; older nodes report yParity as v.
 type authorization struct {
 	ChainID Quantity       `json:"chainId"`
 	Address common.Address `json:"address"`
@@ -168,6 +159,15 @@ type authorization struct {
 	V       Quantity       `json:"v"`
 	R       Quantity       `json:"r"`
 	S       Quantity       `json:"s"`
+}
+
+// EncodeRLP implements rlp.Encoder.
+func (a *authorization) EncodeRLP(w io.Writer) error {
+	parity := a.YParity
+	if parity == nil {
+		parity = a.V
+	}
+	return rlp.Encode(w, []any{a.ChainID, a.Address, a.Nonce, parity, a.R, a.S})
 }
 
 // Receipt is a transaction receipt as nodes report it. The members that no

@@ -40,34 +40,20 @@ func (r *ReportedBlock) SetRawTransaction(at int, raw []byte) {
 // SetRawBlock takes the transactions of unknown types out of the block's own RLP: a
 // list of the header, the transactions and more. A typed transaction is a string in it.
 func (r *ReportedBlock) SetRawBlock(block []byte) error {
-	content, _, err := rlp.SplitList(block)
-	if err != nil {
-		return ErrNoRaw
+	var raw struct {
+		Header       rlp.RawValue
+		Transactions []rlp.RawValue
+		Rest         []rlp.RawValue `rlp:"tail"`
 	}
-	_, _, rest, err := rlp.Split(content) // the header
-	if err != nil {
-		return ErrNoRaw
-	}
-	transactions, _, err := rlp.SplitList(rest)
-	if err != nil {
-		return ErrNoRaw
-	}
-	var values [][]byte
-	for len(transactions) > 0 {
-		kind, value, rest, err := rlp.Split(transactions)
-		if err != nil {
-			return ErrNoRaw
-		}
-		if kind == rlp.List { // legacy, which is encoded as it is
-			value = transactions[:len(transactions)-len(rest)]
-		}
-		values, transactions = append(values, value), rest
-	}
-	if len(values) != len(r.Transactions) {
+	if rlp.DecodeBytes(block, &raw) != nil || len(raw.Transactions) != len(r.Transactions) {
 		return ErrNoRaw
 	}
 	for _, at := range r.UnknownTypes() {
-		r.SetRawTransaction(at, values[at])
+		_, value, _, err := rlp.Split(raw.Transactions[at])
+		if err != nil {
+			return ErrNoRaw
+		}
+		r.SetRawTransaction(at, value)
 	}
 	return nil
 }
@@ -91,18 +77,12 @@ func (r *ReportedBlock) SetRawReceipts(all []Data) error {
 
 // isCumulativeGas reports whether gas is the second member of a typed receipt.
 func isCumulativeGas(gas Quantity, receipt []byte) bool {
-	if gas == nil || len(receipt) == 0 {
-		return false
+	var raw struct {
+		Outcome    rlp.RawValue
+		Cumulative uint64
+		Rest       []rlp.RawValue `rlp:"tail"`
 	}
-	content, rest, err := rlp.SplitList(receipt[1:])
-	if err != nil || len(rest) > 0 {
-		return false
-	}
-	if _, _, content, err = rlp.Split(content); err != nil {
-		return false
-	}
-	cumulative, _, err := rlp.SplitUint64(content)
-	return err == nil && gas.Is(cumulative)
+	return len(receipt) > 0 && rlp.DecodeBytes(receipt[1:], &raw) == nil && gas.Is(raw.Cumulative)
 }
 
 // transactionBytes returns the value of a transaction under transactionsRoot.

@@ -19,16 +19,11 @@ func (r *Receipt) Encode(kind byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	bloom := r.bloom()
-	e := newEncoder()
-	e.list(func() {
-		e.bytes(outcome, r.CumulativeGasUsed, bloom[:])
-		e.list(func() { r.logs(e) })
-		if r.canyonDeposit(kind) {
-			e.bytes(r.DepositNonce, r.DepositReceiptVersion)
-		}
-	})
-	return e.finish(kind), nil
+	fields := []any{outcome, r.CumulativeGasUsed, r.bloom(), r.Logs}
+	if r.canyonDeposit(kind) {
+		fields = append(fields, r.DepositNonce, r.DepositReceiptVersion)
+	}
+	return encode(kind, fields), nil
 }
 
 // canyonDeposit reports whether the receipt commits to the deposit's nonce.
@@ -38,10 +33,8 @@ func (r *Receipt) canyonDeposit(kind byte) bool {
 
 func (r *Receipt) postStateOrStatus() ([]byte, error) {
 	switch {
-	case r.Status.Is(1):
-		return []byte{1}, nil
-	case r.Status.Is(0):
-		return nil, nil
+	case r.status() != chain.StatusUnknown:
+		return r.Status, nil
 	case r.Status == nil && len(r.Root) == 32:
 		return r.Root, nil
 	default:
@@ -58,17 +51,6 @@ func (r *Receipt) status() chain.Status {
 		return chain.StatusReverted
 	default:
 		return chain.StatusUnknown
-	}
-}
-
-func (r *Receipt) logs(e encoder) {
-	for i := range r.Logs {
-		log := &r.Logs[i]
-		e.list(func() {
-			e.address(&log.Address)
-			e.hashes(log.Topics)
-			e.bytes(log.Data)
-		})
 	}
 }
 

@@ -3,6 +3,8 @@ package evm
 import (
 	"fmt"
 	"math/big"
+	"reflect"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -53,21 +55,23 @@ func (t *Transaction) Encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, ok := t.body(kind)
-	if !ok {
+	fields := t.fields(kind)
+	if fields == nil {
 		return nil, fmt.Errorf("type 0x%02x: %w", kind, chain.ErrUnsupportedType)
 	}
-	if !t.complete(kind) {
+	// Absent numbers and data are encoded as empty, and checked by the hash.
+	if slices.ContainsFunc(fields, isNilPointer) {
 		return nil, fmt.Errorf("transaction lacks members of its type: %w", chain.ErrInconsistent)
 	}
-	e := newEncoder()
-	e.list(func() {
-		body(e)
-		if kind <= setCodeType {
-			e.bytes(t.parity(kind), t.R, t.S)
-		}
-	})
-	return e.finish(kind), nil
+	if kind <= setCodeType {
+		fields = append(fields, t.parity(kind), t.R, t.S)
+	}
+	return encode(kind, fields), nil
+}
+
+func isNilPointer(field any) bool {
+	value := reflect.ValueOf(field)
+	return value.Kind() == reflect.Pointer && value.IsNil()
 }
 
 // parity returns the first signature value: v for legacy, yParity for typed
@@ -79,149 +83,58 @@ func (t *Transaction) parity(kind byte) Quantity {
 	return t.V
 }
 
-// complete reports whether the fixed-size members that the type's encoding needs are
-// there; absent numbers and data are encoded as empty, and checked by the hash.
-func (t *Transaction) complete(kind byte) bool {
-	switch kind {
-	case opDepositType:
-		return t.SourceHash != nil && t.From != nil
-	case arbDepositType:
-		return t.RequestID != nil && t.From != nil && t.To != nil
-	case arbUnsignedType:
-		return t.From != nil
-	case arbContractType:
-		return t.RequestID != nil && t.From != nil
-	case arbRetryType:
-		return t.From != nil && t.TicketID != nil && t.RefundTo != nil
-	case arbSubmitRetryableType:
-		return t.RequestID != nil && t.From != nil && t.Beneficiary != nil && t.RefundTo != nil
-	default:
-		return true
-	}
-}
-
-// body returns the writer of a type's fields without the signature; ok is false for
-// an unknown type.
-func (t *Transaction) body(kind byte) (write func(encoder), ok bool) {
+// fields returns the fields of a type without the signature, in the order of its
+// encoding; nil for an unknown type. Pointers have to be there.
+func (t *Transaction) fields(kind byte) []any {
+	to := optional(t.To)
 	switch kind {
 	case legacyType:
-		return t.legacyFields, true
-	case accessListType, dynamicFeeType, blobType, setCodeType:
-		return func(e encoder) { t.typedFields(e, kind) }, true
-	case opDepositType:
-		return t.opDepositFields, true
-	case arbDepositType, arbUnsignedType, arbContractType, arbRetryType, arbSubmitRetryableType, arbInternalType:
-		return func(e encoder) { t.arbitrumFields(e, kind) }, true
-	default:
-		return nil, false
-	}
-}
-
-func (t *Transaction) legacyFields(e encoder) {
-	e.bytes(t.Nonce, t.GasPrice, t.Gas)
-	e.address(t.To)
-	e.bytes(t.Value, t.Input)
-}
-
-func (t *Transaction) typedFields(e encoder, kind byte) {
-	e.bytes(t.ChainID, t.Nonce)
-	if kind == accessListType {
-		e.bytes(t.GasPrice)
-	} else {
-		e.bytes(t.MaxPriorityFeePerGas, t.MaxFeePerGas)
-	}
-	e.bytes(t.Gas)
-	e.address(t.To)
-	e.bytes(t.Value, t.Input)
-	e.list(func() { t.accessList(e) })
-	switch kind {
+		return []any{t.Nonce, t.GasPrice, t.Gas, to, t.Value, t.Input}
+	case accessListType:
+		return []any{t.ChainID, t.Nonce, t.GasPrice, t.Gas, to, t.Value, t.Input, t.AccessList}
+	case dynamicFeeType:
+		return []any{t.ChainID, t.Nonce, t.MaxPriorityFeePerGas, t.MaxFeePerGas, t.Gas, to, t.Value, t.Input, t.AccessList}
 	case blobType:
-		e.bytes(t.MaxFeePerBlobGas)
-		e.hashes(t.BlobVersionedHashes)
-	case setCodeType:
-		e.list(func() { t.authorizations(e) })
-	}
-}
-
-func (t *Transaction) accessList(e encoder) {
-	for i := range t.AccessList {
-		entry := &t.AccessList[i]
-		e.list(func() {
-			e.address(&entry.Address)
-			e.hashes(entry.StorageKeys)
-		})
-	}
-}
-
-func (t *Transaction) authorizations(e encoder) {
-	for i := range t.AuthorizationList {
-		auth := &t.AuthorizationList[i]
-		parity := auth.YParity
-		if parity == nil {
-			parity = auth.V
+		return []any{
+			t.ChainID, t.Nonce, t.MaxPriorityFeePerGas, t.MaxFeePerGas, t.Gas, to, t.Value, t.Input, t.AccessList,
+			t.MaxFeePerBlobGas, t.BlobVersionedHashes,
 		}
-		e.list(func() {
-			e.bytes(auth.ChainID)
-			e.address(&auth.Address)
-			e.bytes(auth.Nonce, parity, auth.R, auth.S)
-		})
-	}
-}
-
-// opDepositFields follows the OP stack specification of deposits.
-func (t *Transaction) opDepositFields(e encoder) {
-	e.hash(t.SourceHash)
-	e.address(t.From)
-	e.address(t.To)
-	e.bytes(t.Mint, t.Value, t.Gas)
-	e.WriteBool(t.IsSystemTx)
-	e.bytes(t.Input)
-}
-
-// arbitrumFields follows the field order of Nitro's transaction types.
-func (t *Transaction) arbitrumFields(e encoder, kind byte) {
-	e.bytes(t.ChainID)
-	switch kind {
+	case setCodeType:
+		return []any{
+			t.ChainID, t.Nonce, t.MaxPriorityFeePerGas, t.MaxFeePerGas, t.Gas, to, t.Value, t.Input, t.AccessList,
+			t.AuthorizationList,
+		}
+	case opDepositType:
+		return []any{t.SourceHash, t.From, to, t.Mint, t.Value, t.Gas, t.IsSystemTx, t.Input}
 	case arbDepositType:
-		e.hash(t.RequestID)
-		e.address(t.From)
-		e.address(t.To)
-		e.bytes(t.Value)
+		return []any{t.ChainID, t.RequestID, t.From, t.To, t.Value}
 	case arbUnsignedType:
-		e.address(t.From)
-		e.bytes(t.Nonce)
-		t.arbitrumCall(e)
+		return []any{t.ChainID, t.From, t.Nonce, t.feeCap(), t.Gas, to, t.Value, t.Input}
 	case arbContractType:
-		e.hash(t.RequestID)
-		e.address(t.From)
-		t.arbitrumCall(e)
+		return []any{t.ChainID, t.RequestID, t.From, t.feeCap(), t.Gas, to, t.Value, t.Input}
 	case arbRetryType:
-		e.bytes(t.Nonce)
-		e.address(t.From)
-		t.arbitrumCall(e)
-		e.hash(t.TicketID)
-		e.address(t.RefundTo)
-		e.bytes(t.MaxRefund, t.SubmissionFeeRefund)
+		return []any{
+			t.ChainID, t.Nonce, t.From, t.feeCap(), t.Gas, to, t.Value, t.Input,
+			t.TicketID, t.RefundTo, t.MaxRefund, t.SubmissionFeeRefund,
+		}
 	case arbSubmitRetryableType:
-		e.hash(t.RequestID)
-		e.address(t.From)
-		e.bytes(t.L1BaseFee, t.DepositValue, t.MaxFeePerGas, t.Gas)
-		e.address(t.RetryTo)
-		e.bytes(t.RetryValue)
-		e.address(t.Beneficiary)
-		e.bytes(t.MaxSubmissionFee)
-		e.address(t.RefundTo)
-		e.bytes(t.RetryData)
+		return []any{
+			t.ChainID, t.RequestID, t.From, t.L1BaseFee, t.DepositValue, t.MaxFeePerGas, t.Gas, optional(t.RetryTo), t.RetryValue,
+			t.Beneficiary, t.MaxSubmissionFee, t.RefundTo, t.RetryData,
+		}
 	case arbInternalType:
-		e.bytes(t.Input)
+		return []any{t.ChainID, t.Input}
+	default:
+		return nil
 	}
 }
 
-// arbitrumCall writes fee cap, gas, recipient, value and input.
-func (t *Transaction) arbitrumCall(e encoder) {
-	e.bytes(t.feeCap(), t.Gas)
-	e.address(t.To)
-	e.bytes(t.Value, t.Input)
+// optional returns the bytes of an address; none for nil (contract creation).
+func optional(a *common.Address) []byte {
+	if a == nil {
+		return nil
+	}
+	return a[:]
 }
 
 // feeCap is reported as maxFeePerGas; early nodes reported it as gasPrice.
@@ -234,8 +147,7 @@ func (t *Transaction) feeCap() Quantity {
 
 // isKnown reports whether transactions of a type can be encoded and read.
 func isKnown(kind byte) bool {
-	_, ok := new(Transaction).body(kind)
-	return ok
+	return new(Transaction).fields(kind) != nil
 }
 
 // submitRetryableSelector is the call that Arbitrum derives from a retryable
@@ -314,16 +226,16 @@ func (t *Transaction) nonce(kind byte, r *Receipt) *uint64 {
 type signed struct {
 	digest    common.Hash
 	signature [65]byte
-	valid     bool // false when v is no recovery bit at all
 }
+
+// noRecoveryBit is in a signature's last byte when v is no recovery bit at all. No
+// sender can be recovered from it.
+const noRecoveryBit = 0xff
 
 // sender recovers the sender. What the node reports of it is never used. It is
 // recovered after the transaction was proven: where there is none, the chain itself
 // holds a transaction without a signature, as Optimism's old one does.
 func (s *signed) sender() (chain.Address, error) {
-	if !s.valid {
-		return chain.Address{}, fmt.Errorf("signature without a recovery bit: %w", chain.ErrUnsupportedType)
-	}
 	key, err := crypto.Ecrecover(s.digest[:], s.signature[:])
 	if err != nil {
 		return chain.Address{}, fmt.Errorf("recover the sender: %w", chain.ErrUnsupportedType)
@@ -340,18 +252,15 @@ func (t *Transaction) signedParts(kind byte) *signed {
 		split, chainID = splitLegacyV(t.V)
 		bit, ok = split.Uint64()
 	}
-	e := newEncoder()
-	body, _ := t.body(kind) // the type was encoded before, so it is known
-	e.list(func() {
-		body(e)
-		if chainID != nil { // EIP-155
-			e.bytes(chainID, nil, nil)
-		}
-	})
-	s := &signed{digest: crypto.Keccak256Hash(e.finish(kind)), valid: ok && bit <= 1}
+	fields := t.fields(kind)
+	if chainID != nil { // EIP-155
+		fields = append(fields, chainID, Quantity{}, Quantity{})
+	}
+	s := &signed{digest: crypto.Keccak256Hash(encode(kind, fields))}
 	copy(s.signature[32-len(t.R):32], t.R)
 	copy(s.signature[64-len(t.S):64], t.S)
-	if s.valid {
+	s.signature[64] = noRecoveryBit
+	if ok && bit <= 1 {
 		s.signature[64] = byte(bit)
 	}
 	return s

@@ -30,7 +30,7 @@ type leaf struct {
 func newBlockTrie(values [][]byte) *blockTrie {
 	t := &blockTrie{nodes: make(map[string][]byte, len(values)+len(values)/8+1), hash: crypto.NewKeccakState()}
 	if len(values) == 0 {
-		t.root = crypto.Keccak256Hash([]byte{0x80})
+		t.root = crypto.Keccak256Hash(rlp.EmptyString)
 		return t
 	}
 	leaves := make([]leaf, len(values))
@@ -54,63 +54,42 @@ func keyPath(index uint64) []byte {
 	return path
 }
 
-// build returns the node above all leaves; they share the first depth
-// nibbles of their paths.
-func (t *blockTrie) build(leaves []leaf, depth int) []byte {
-	first := leaves[0]
+// build returns the node above the leaves, which share the first depth nibbles of
+// their paths.
+func (t *blockTrie) build(leaves []leaf, depth int) rlp.RawValue {
+	first, last := leaves[0].path, leaves[len(leaves)-1].path
 	if len(leaves) == 1 {
-		e := newEncoder()
-		e.list(func() { e.bytes(hexPrefix(first.path[depth:], true), first.value) })
-		return e.finish(legacyType)
+		return encode(legacyType, [][]byte{hexPrefix(first[depth:], true), leaves[0].value})
 	}
-	last := leaves[len(leaves)-1].path
 	shared := depth
-	for first.path[shared] == last[shared] {
+	for first[shared] == last[shared] {
 		shared++
 	}
-	branch := t.branch(leaves, shared)
-	if shared == depth {
-		return branch
+	if shared > depth {
+		return encode(legacyType, []any{hexPrefix(first[depth:shared], false), t.reference(leaves, shared)})
 	}
-	e := newEncoder()
-	e.list(func() {
-		e.bytes(hexPrefix(first.path[depth:shared], false))
-		t.refer(e, first.path[:shared], branch)
-	})
-	return e.finish(legacyType)
-}
-
-// branch returns the node that splits the leaves by their nibble at depth.
-func (t *blockTrie) branch(leaves []leaf, depth int) []byte {
-	e := newEncoder()
-	e.list(func() {
-		for nibble := range byte(16) {
-			end := 0
-			for end < len(leaves) && leaves[end].path[depth] == nibble {
-				end++
-			}
-			if end == 0 {
-				e.bytes(nil)
-				continue
-			}
-			t.refer(e, leaves[0].path[:depth+1], t.build(leaves[:end], depth+1))
-			leaves = leaves[end:]
+	branch := slices.Repeat([]rlp.RawValue{rlp.EmptyString}, 17)
+	for len(leaves) > 0 {
+		nibble, end := leaves[0].path[depth], 1
+		for end < len(leaves) && leaves[end].path[depth] == nibble {
+			end++
 		}
-		e.bytes(nil)
-	})
-	return e.finish(legacyType)
+		branch[nibble] = t.reference(leaves[:end], depth+1)
+		leaves = leaves[end:]
+	}
+	return encode(legacyType, branch)
 }
 
-// refer writes a parent's reference to the node at path: its hash, or, when that is
-// not shorter, the node itself.
-func (t *blockTrie) refer(e encoder, path, node []byte) {
+// reference returns what a parent holds of the node above the leaves: its hash, or,
+// when that is not shorter, the node itself.
+func (t *blockTrie) reference(leaves []leaf, depth int) rlp.RawValue {
+	node := t.build(leaves, depth)
 	if len(node) < 32 {
-		_, _ = e.Write(node) // into a buffer
-		return
+		return node
 	}
-	t.keep(path, node)
+	t.keep(leaves[0].path[:depth], node)
 	hash := crypto.HashData(t.hash, node)
-	e.hash(&hash)
+	return encode(legacyType, hash[:])
 }
 
 func (t *blockTrie) keep(path, node []byte) {
@@ -147,53 +126,16 @@ func (t *blockTrie) proof(index uint64) [][]byte {
 	return nodes
 }
 
-// encoder writes consensus RLP. Its fields are already the bytes that RLP stores, so
-// one method serves numbers, hashes and data alike.
-type encoder struct{ rlp.EncoderBuffer }
-
-func newEncoder() encoder { return encoder{rlp.NewEncoderBuffer(nil)} }
-
-// list writes a list with what body writes in it.
-func (e encoder) list(body func()) {
-	at := e.List()
-	body()
-	e.ListEnd(at)
-}
-
-// bytes writes each value as one RLP string.
-func (e encoder) bytes(values ...[]byte) {
-	for _, value := range values {
-		e.WriteBytes(value)
+// encode returns the RLP of a value after the type byte; legacy (0) has no such byte.
+// Quantities and data are already the bytes that RLP stores, a nil pointer to an
+// address or a hash is the empty string.
+func encode(kind byte, value any) []byte {
+	out, err := rlp.EncodeToBytes(value)
+	if err != nil {
+		panic(err) // of a Go type that RLP does not know: cannot happen
 	}
-}
-
-func (e encoder) hash(h *common.Hash) { e.WriteBytes(h[:]) }
-
-func (e encoder) hashes(list []common.Hash) {
-	e.list(func() {
-		for i := range list {
-			e.hash(&list[i])
-		}
-	})
-}
-
-// address writes 20 bytes, or the empty string for nil (contract creation).
-func (e encoder) address(a *common.Address) {
-	if a == nil {
-		e.WriteBytes(nil)
-		return
+	if kind == legacyType {
+		return out
 	}
-	e.WriteBytes(a[:])
-}
-
-// finish returns the encoding after the type byte; legacy (0) has no such byte. It
-// ends the use of the encoder.
-func (e encoder) finish(kind byte) []byte {
-	out := make([]byte, 0, 1+e.Size())
-	if kind != legacyType {
-		out = append(out, kind)
-	}
-	out = e.AppendToBytes(out)
-	_ = e.Flush() // returns the pooled buffer; without a writer it cannot fail
-	return out
+	return append([]byte{kind}, out...)
 }
