@@ -39,15 +39,11 @@ func seal(t testing.TB, m *ReportedBlock) {
 		r.CumulativeGasUsed, r.GasUsed = quantityOf(uint64(i+1)*21000), quantityOf(21000)
 		tx.TransactionIndex, r.TransactionIndex = quantityOf(uint64(i)), quantityOf(uint64(i))
 		tx.BlockNumber, r.BlockNumber = m.Block.Number, m.Block.Number
-		kind, err := tx.kind()
+		value, err := tx.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		value, err := m.transactionBytes(i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		receipt, err := r.Encode(kind)
+		receipt, err := r.Encode(tx.kind())
 		if err != nil {
 			t.Fatal(err)
 		}

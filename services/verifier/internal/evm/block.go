@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"iter"
@@ -18,9 +19,6 @@ import (
 type ReportedBlock struct {
 	Block
 	Receipts Receipts
-
-	// Of transactions of unknown types, by their place in the block.
-	rawTransactions, rawReceipts map[int][]byte
 }
 
 // ProvenBlock is a block whose hash was recomputed from its header and whose roots
@@ -165,17 +163,15 @@ func (b *ProvenBlock) proveTransactions(r *ReportedBlock) error {
 		if !b.holds(t.BlockHash, t.BlockNumber, t.TransactionIndex, i) || t.Hash == nil {
 			return fmt.Errorf("transaction %d is not of this block: %w", i, chain.ErrInconsistent)
 		}
-		value, err := r.transactionBytes(i)
+		value, err := t.Encode()
 		if err != nil {
 			return fmt.Errorf("transaction %d: %w", i, err)
 		}
 		if crypto.HashData(hasher, value) != *t.Hash {
 			return fmt.Errorf("hash of transaction %d: %w", i, chain.ErrIntegrity)
 		}
-		if kind, err := t.kind(); err == nil && isKnown(kind) {
-			if id := t.signedChainID(kind); len(id) > 0 && !id.Is(b.chainID) {
-				return fmt.Errorf("transaction %d: signed for another chain: %w", i, chain.ErrWrongChain)
-			}
+		if id := t.signedChainID(); len(id) > 0 && !id.Is(b.chainID) {
+			return fmt.Errorf("transaction %d: signed for another chain: %w", i, chain.ErrWrongChain)
 		}
 		values[i], b.index[*t.Hash] = value, uint64(i)
 	}
@@ -201,16 +197,14 @@ func (b *ProvenBlock) proveReceipts(r *ReportedBlock) error {
 		if !b.holds(receipt.BlockHash, receipt.BlockNumber, receipt.TransactionIndex, i) || *receipt.TransactionHash != *t.Hash {
 			return fmt.Errorf("receipt %d is not of this block: %w", i, chain.ErrInconsistent)
 		}
-		kind, err := t.kind()
-		if err != nil {
-			return err
-		}
-		if receipt.Type != nil && !receipt.Type.Is(uint64(kind)) {
+		if receipt.Type != nil && !bytes.Equal(receipt.Type, t.Type) {
 			return fmt.Errorf("receipt %d has another type than its transaction: %w", i, chain.ErrInconsistent)
 		}
-		if values[i], err = r.receiptBytes(i, kind); err != nil {
+		value, err := receipt.Encode(t.kind())
+		if err != nil {
 			return fmt.Errorf("receipt %d: %w", i, err)
 		}
+		values[i] = value
 	}
 	b.receipts = newBlockTrie(values)
 	if b.receipts.root != *r.ReceiptsRoot {
@@ -234,11 +228,7 @@ func (b *ProvenBlock) readFacts(r *ReportedBlock) error {
 		if receipt.GasUsed != nil && !receipt.GasUsed.Is(cumulative-before) {
 			return fmt.Errorf("gas used by transaction %d is not the difference of the cumulative gas: %w", i, chain.ErrInconsistent)
 		}
-		kind, err := t.kind()
-		if err != nil {
-			return err
-		}
-		e := &b.entries[i]
+		kind, e := t.kind(), &b.entries[i]
 		if e.unknownType = !isKnown(kind); !e.unknownType {
 			e.transaction, e.signed = t.facts(kind, receipt)
 		}

@@ -32,14 +32,14 @@ func TestATransactionWithoutASignatureIsNotRead(t *testing.T) {
 func TestAReceiptOfTheUsualFormNeedsNoRawBytes(t *testing.T) {
 	m := blockOf(t, 20)
 	bytes := append([]byte{0x7b}, []byte("whatever it is")...)
-	m.Block.Transactions[7] = Transaction{Type: Quantity{0x7b}}
-	m.Receipts[7].Type, m.rawTransactions = Quantity{0x7b}, map[int][]byte{7: bytes}
+	m.Block.Transactions[7] = Transaction{Type: Quantity{0x7b}, raw: bytes}
+	m.Receipts[7].Type = Quantity{0x7b}
 	seal(t, m)
-	m.rawTransactions = nil
+	m.Block.Transactions[7].raw = nil
 	if _, err := m.Prove(18_000_000, *m.Block.Hash, 1); !errors.Is(err, chain.ErrUnsupportedType) {
 		t.Errorf("without the bytes: %v", err)
 	}
-	m.rawTransactions = map[int][]byte{7: bytes}
+	m.SetRawTransaction(7, bytes)
 	b, err := m.Prove(18_000_000, *m.Block.Hash, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -143,6 +143,8 @@ type Transaction struct {
 	RetryData           Data            `json:"retryData"`
 	Beneficiary         *common.Address `json:"beneficiary"`
 	MaxSubmissionFee    Quantity        `json:"maxSubmissionFee"`
+
+	raw []byte // of an unknown type: its consensus bytes, once they are set
 }
 
 type accessEntry struct {
@@ -187,6 +189,8 @@ type Receipt struct {
 	// OP stack deposits (0x7e).
 	DepositNonce          Quantity `json:"depositNonce"`
 	DepositReceiptVersion Quantity `json:"depositReceiptVersion"`
+
+	raw []byte // of a transaction of an unknown type: its consensus bytes, once they are set
 }
 
 type logEntry struct {

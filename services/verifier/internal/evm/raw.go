@@ -22,7 +22,7 @@ var ErrReceiptsRoot = fmt.Errorf("receiptsRoot: %w", chain.ErrIntegrity)
 // UnknownTypes returns the places of the transactions that cannot be encoded.
 func (r *ReportedBlock) UnknownTypes() (places []int) {
 	for i := range r.Transactions {
-		if kind, err := r.Transactions[i].kind(); err == nil && !isKnown(kind) {
+		if !isKnown(r.Transactions[i].kind()) {
 			places = append(places, i)
 		}
 	}
@@ -30,12 +30,7 @@ func (r *ReportedBlock) UnknownTypes() (places []int) {
 }
 
 // SetRawTransaction sets the bytes of the transaction at a place.
-func (r *ReportedBlock) SetRawTransaction(at int, raw []byte) {
-	if r.rawTransactions == nil {
-		r.rawTransactions = map[int][]byte{}
-	}
-	r.rawTransactions[at] = raw
-}
+func (r *ReportedBlock) SetRawTransaction(at int, raw []byte) { r.Transactions[at].raw = raw }
 
 // SetRawBlock takes the transactions of unknown types out of the block's own RLP: a
 // list of the header, the transactions and more. A typed transaction is a string in it.
@@ -65,38 +60,17 @@ func (r *ReportedBlock) SetRawReceipts(all []Data) error {
 	if len(all) != len(r.Receipts) {
 		return ErrNoRaw
 	}
-	r.rawReceipts = map[int][]byte{}
 	for _, at := range r.UnknownTypes() {
-		if !isCumulativeGas(r.Receipts[at].CumulativeGasUsed, all[at]) {
+		var raw struct {
+			Outcome    rlp.RawValue
+			Cumulative uint64
+			Rest       []rlp.RawValue `rlp:"tail"`
+		}
+		receipt := &r.Receipts[at]
+		if len(all[at]) == 0 || rlp.DecodeBytes(all[at][1:], &raw) != nil || !receipt.CumulativeGasUsed.Is(raw.Cumulative) {
 			return ErrNoRaw
 		}
-		r.rawReceipts[at] = all[at]
+		receipt.raw = all[at]
 	}
 	return nil
-}
-
-// isCumulativeGas reports whether gas is the second member of a typed receipt.
-func isCumulativeGas(gas Quantity, receipt []byte) bool {
-	var raw struct {
-		Outcome    rlp.RawValue
-		Cumulative uint64
-		Rest       []rlp.RawValue `rlp:"tail"`
-	}
-	return len(receipt) > 0 && rlp.DecodeBytes(receipt[1:], &raw) == nil && gas.Is(raw.Cumulative)
-}
-
-// transactionBytes returns the value of a transaction under transactionsRoot.
-func (r *ReportedBlock) transactionBytes(i int) ([]byte, error) {
-	if raw, ok := r.rawTransactions[i]; ok {
-		return raw, nil
-	}
-	return r.Transactions[i].Encode()
-}
-
-// receiptBytes returns the value of a receipt under receiptsRoot.
-func (r *ReportedBlock) receiptBytes(i int, kind byte) ([]byte, error) {
-	if raw, ok := r.rawReceipts[i]; ok {
-		return raw, nil
-	}
-	return r.Receipts[i].Encode(kind)
 }

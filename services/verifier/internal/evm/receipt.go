@@ -15,6 +15,9 @@ import (
 // when nodes report a version. Regolith nodes report the nonce too, but it is not
 // hashed; before Regolith there is none.
 func (r *Receipt) Encode(kind byte) ([]byte, error) {
+	if r.raw != nil {
+		return r.raw, nil
+	}
 	outcome, err := r.postStateOrStatus()
 	if err != nil {
 		return nil, err

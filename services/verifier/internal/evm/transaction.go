@@ -32,32 +32,29 @@ const (
 
 // Accounts that Arbitrum's own transaction types imply.
 var (
-	arbOSAddress          = common.HexToAddress("0x00000000000000000000000000000000000a4b05")
-	arbRetryableTxAddress = common.HexToAddress("0x000000000000000000000000000000000000006e")
+	arbOSAddress          = chain.Address(common.HexToAddress("0x00000000000000000000000000000000000a4b05"))
+	arbRetryableTxAddress = chain.Address(common.HexToAddress("0x000000000000000000000000000000000000006e"))
 )
 
-// kind returns the type byte. A missing type is legacy: old nodes leave it out.
-func (t *Transaction) kind() (byte, error) {
-	if t.Type == nil {
-		return legacyType, nil
+// kind returns the type byte; one that no type can have when what is reported does not
+// fit. A missing type is legacy: old nodes leave it out.
+func (t *Transaction) kind() byte {
+	if value, ok := t.Type.committed(); ok && value <= 0x7f {
+		return byte(value)
 	}
-	value, ok := t.Type.Uint64()
-	if !ok || value > 0x7f {
-		return 0, fmt.Errorf("type 0x%x: %w", []byte(t.Type), chain.ErrUnsupportedType)
-	}
-	return byte(value), nil
+	return 0xff
 }
 
 // Encode returns the bytes whose Keccak-256 is the transaction's hash and which
 // are the values of the transactions trie.
 func (t *Transaction) Encode() ([]byte, error) {
-	kind, err := t.kind()
-	if err != nil {
-		return nil, err
+	if t.raw != nil {
+		return t.raw, nil
 	}
+	kind := t.kind()
 	fields := t.fields(kind)
 	if fields == nil {
-		return nil, fmt.Errorf("type 0x%02x: %w", kind, chain.ErrUnsupportedType)
+		return nil, fmt.Errorf("type 0x%x: %w", []byte(t.Type), chain.ErrUnsupportedType)
 	}
 	// Absent numbers and data are encoded as empty, and checked by the hash.
 	if slices.ContainsFunc(fields, isNilPointer) {
@@ -161,47 +158,27 @@ func (t *Transaction) facts(kind byte, r *Receipt) (chain.Transaction, *signed) 
 	out := chain.Transaction{
 		Type:         kind,
 		SenderMethod: chain.SenderInPreimage,
-		To:           (*chain.Address)(t.recipient(kind)),
-		Selector:     t.selector(kind),
-		Value:        new(big.Int),
+		To:           (*chain.Address)(t.To),
+		Value:        new(big.Int).SetBytes(t.Value),
 		Nonce:        t.nonce(kind, r),
 	}
-	if kind != arbSubmitRetryableType && kind != arbInternalType {
-		out.Value.SetBytes(t.Value)
+	called := t.To != nil && kind != arbDepositType || kind == arbInternalType
+	if called && len(t.Input) >= 4 {
+		selector := chain.Selector(t.Input)
+		out.Selector = &selector
 	}
 	switch {
 	case kind <= setCodeType:
 		out.SenderMethod = chain.SenderRecovered
 		return out, t.signedParts(kind)
 	case kind == arbInternalType:
-		out.From = chain.Address(arbOSAddress)
-	default:
-		out.From = chain.Address(*t.From)
-	}
-	return out, nil
-}
-
-func (t *Transaction) recipient(kind byte) *common.Address {
-	switch kind {
-	case arbSubmitRetryableType:
-		return &arbRetryableTxAddress
-	case arbInternalType:
-		return &arbOSAddress
-	default:
-		return t.To
-	}
-}
-
-func (t *Transaction) selector(kind byte) *chain.Selector {
-	switch {
+		out.From, out.To, out.Value = arbOSAddress, &arbOSAddress, new(big.Int)
+		return out, nil
 	case kind == arbSubmitRetryableType:
-		return &submitRetryableSelector
-	case kind == arbDepositType, kind != arbInternalType && t.To == nil, len(t.Input) < 4:
-		return nil
-	default:
-		selector := chain.Selector(t.Input[:4])
-		return &selector
+		out.To, out.Selector, out.Value = &arbRetryableTxAddress, &submitRetryableSelector, new(big.Int)
 	}
+	out.From = chain.Address(*t.From)
+	return out, nil
 }
 
 func (t *Transaction) nonce(kind byte, r *Receipt) *uint64 {
@@ -245,55 +222,44 @@ func (s *signed) sender() (chain.Address, error) {
 
 // signedParts returns what was signed, for the types that carry a signature.
 func (t *Transaction) signedParts(kind byte) *signed {
-	bit, ok := t.parity(kind).committed()
-	chainID := []byte(nil)
+	fields, recovery := t.fields(kind), byte(noRecoveryBit)
 	if kind == legacyType {
-		var split Quantity
-		split, chainID = splitLegacyV(t.V)
-		bit, ok = split.Uint64()
-	}
-	fields := t.fields(kind)
-	if chainID != nil { // EIP-155
-		fields = append(fields, chainID, Quantity{}, Quantity{})
+		var chainID []byte
+		if recovery, chainID = splitLegacyV(t.V); chainID != nil { // EIP-155
+			fields = append(fields, chainID, Quantity{}, Quantity{})
+		}
+	} else if bit, ok := t.parity(kind).committed(); ok && bit <= 1 {
+		recovery = byte(bit)
 	}
 	s := &signed{digest: crypto.Keccak256Hash(encode(kind, fields))}
 	copy(s.signature[32-len(t.R):32], t.R)
 	copy(s.signature[64-len(t.S):64], t.S)
-	s.signature[64] = noRecoveryBit
-	if ok && bit <= 1 {
-		s.signature[64] = byte(bit)
-	}
+	s.signature[64] = recovery
 	return s
 }
 
 // splitLegacyV reads the recovery bit and, from EIP-155 on, the chain id out of
-// v: 27 + bit, or 35 + 2 × chain id + bit. A nil bit means that v is neither.
-func splitLegacyV(v Quantity) (bit Quantity, chainID []byte) {
+// v: 27 + bit, or 35 + 2 × chain id + bit. Chain id 0 is empty but not nil: it was
+// signed over.
+func splitLegacyV(v Quantity) (bit byte, chainID []byte) {
+	if v.Is(27) || v.Is(28) {
+		return v[0] - 27, nil
+	}
 	value := new(big.Int).SetBytes(v)
-	switch {
-	case v.Is(27):
-		return Quantity{}, nil
-	case v.Is(28):
-		return Quantity{1}, nil
-	case value.Cmp(big.NewInt(35)) < 0:
-		return nil, nil
+	if value.Sub(value, big.NewInt(35)).Sign() < 0 {
+		return noRecoveryBit, nil
 	}
-	value.Sub(value, big.NewInt(35))
-	bit = Quantity{}
-	if value.Bit(0) == 1 {
-		bit = Quantity{1}
-	}
-	// Chain id 0 stays an empty, non-nil number: it was signed over.
-	return bit, append([]byte{}, value.Rsh(value, 1).Bytes()...)
+	bit = byte(value.Bit(0))
+	return bit, value.Rsh(value, 1).Bytes()
 }
 
 // signedChainID returns the chain id that the transaction commits to, nil where it
-// commits to none (unprotected legacy, deposits).
-func (t *Transaction) signedChainID(kind byte) Quantity {
-	switch kind {
-	case opDepositType:
+// commits to none (unprotected legacy, deposits) or is of an unknown type.
+func (t *Transaction) signedChainID() Quantity {
+	switch kind := t.kind(); {
+	case kind == opDepositType, !isKnown(kind):
 		return nil
-	case legacyType:
+	case kind == legacyType:
 		_, chainID := splitLegacyV(t.V)
 		return chainID
 	default:

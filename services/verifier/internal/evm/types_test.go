@@ -129,7 +129,7 @@ var arbitrum = map[string]struct {
 			`"requestId":"` + ticket.Hex() + `","l1BaseFee":"0x12","depositValue":"0x13","retryTo":"` + bob.Hex() + `","retryValue":"0x14",` +
 			`"beneficiary":"` + carol.Hex() + `","maxSubmissionFee":"0x15","refundTo":"` + alice.Hex() + `","retryData":"0xaabb"`,
 		&arbSubmitRetryable{arbOne, ticket, alice, big.NewInt(18), big.NewInt(19), big.NewInt(1e9), 21000, &bob, big.NewInt(20), carol, big.NewInt(21), alice, common.FromHex("aabb")},
-		chain.Transaction{To: (*chain.Address)(&arbRetryableTxAddress), Value: new(big.Int), Selector: &submitRetryableSelector},
+		chain.Transaction{To: &arbRetryableTxAddress, Value: new(big.Int), Selector: &submitRetryableSelector},
 	},
 }
 
@@ -250,23 +250,23 @@ func TestDepositReceiptsHaveThreeEncodings(t *testing.T) {
 func TestLegacySignaturesAreReadWithAndWithoutAChain(t *testing.T) {
 	for _, c := range []struct {
 		v       uint64
-		bit     Quantity
+		bit     byte
 		chainID []byte
 	}{
-		{27, Quantity{}, nil},
-		{28, Quantity{1}, nil},
-		{0, nil, nil},
-		{1, nil, nil},
-		{29, nil, nil},
-		{34, nil, nil},
-		{35, Quantity{}, []byte{}},
-		{36, Quantity{1}, []byte{}},
-		{37, Quantity{}, []byte{1}},
-		{38, Quantity{1}, []byte{1}},
-		{2*8453 + 35, Quantity{}, []byte{0x21, 0x05}},
+		{27, 0, nil},
+		{28, 1, nil},
+		{0, noRecoveryBit, nil},
+		{1, noRecoveryBit, nil},
+		{29, noRecoveryBit, nil},
+		{34, noRecoveryBit, nil},
+		{35, 0, []byte{}},
+		{36, 1, []byte{}},
+		{37, 0, []byte{1}},
+		{38, 1, []byte{1}},
+		{2*8453 + 35, 0, []byte{0x21, 0x05}},
 	} {
 		bit, chainID := splitLegacyV(quantityOf(c.v))
-		if !cmp.Equal(bit, c.bit) || !cmp.Equal(chainID, c.chainID) {
+		if bit != c.bit || !cmp.Equal(chainID, c.chainID) {
 			t.Errorf("v %d: bit %v, chain %v", c.v, bit, chainID)
 		}
 	}
