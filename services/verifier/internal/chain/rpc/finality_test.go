@@ -84,7 +84,7 @@ func (w *finalityWorld) poll() {
 
 // settle waits for the slower nodes, whose answers are of this moment.
 func (w *finalityWorld) settle() {
-	for _, e := range w.reader.pool.endpoints {
+	for _, e := range w.reader.endpoints {
 		_ = w.reader.pollAll(w.Context(), e)
 	}
 }
@@ -232,7 +232,7 @@ func TestHeadsThatNoChainCanHaveReachedAreNotBelieved(t *testing.T) {
 			before, _ := w.reader.agreedHeads()
 			w.advance(1)
 			w.nodes[0].Play(c.script)
-			err := w.reader.pollEndpoint(t.Context(), w.reader.pool.endpoints[0])
+			err := w.reader.pollEndpoint(t.Context(), w.reader.endpoints[0])
 			after, age := w.reader.agreedHeads()
 			if refused := errors.Is(err, chain.ErrInconsistent); refused != c.refused || refused != (after == before) || refused != (age > 0) {
 				t.Errorf("%v: %+v after %+v, %v old", err, after, before, age)

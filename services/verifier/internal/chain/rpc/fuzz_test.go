@@ -38,11 +38,7 @@ func FuzzLocate(f *testing.F) {
 	f.Add([]byte(`{"hash":null}`), []byte(`{}`))
 	f.Fuzz(func(t *testing.T, tx, receipt []byte) {
 		for hash := range proven.Transactions() {
-			at := new(location)
-			err := at.readTransaction(&call{done: true, result: tx}, hash)
-			if err == nil {
-				err = at.readReceipt(&call{done: true, result: receipt}, hash)
-			}
+			at, err := locationOf(hash, &call{done: true, result: tx}, &call{done: true, result: receipt})
 			if err == nil {
 				err = proven.Matches(&at.transaction, &at.receipt)
 			}

@@ -1,11 +1,12 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -95,7 +96,7 @@ func (r *Reader) HasHeads() bool {
 // noHeads returns the error when too few endpoints report how far the chain is.
 func (r *Reader) noHeads() error {
 	err := chain.ErrFinalityUnavailable
-	if r.pool.allWrongChain() {
+	if r.allWrongChain() {
 		err = chain.ErrWrongChain
 	}
 	return chain.WithRetryAfter(err, r.pollInterval())
@@ -104,9 +105,8 @@ func (r *Reader) noHeads() error {
 // agreedHeads returns the heads and the age of the reports behind them, which is
 // above the bound when too few endpoints reported within it.
 func (r *Reader) agreedHeads() (chain.Heads, time.Duration) {
-	now := r.now()
 	var reports []head
-	for _, e := range r.pool.byTrust() {
+	for _, e := range r.byTrust() {
 		if report, fresh := e.lastHead(r.maxHeadAge); fresh {
 			reports = append(reports, report)
 		}
@@ -117,16 +117,14 @@ func (r *Reader) agreedHeads() (chain.Heads, time.Duration) {
 	if r.quorum == 1 {
 		reports = reports[:1]
 	}
-	var latest, finalized []uint64
-	var times []time.Time
-	for _, h := range reports {
-		latest, finalized, times = append(latest, h.latest), append(finalized, h.finalized), append(times, h.at)
+	kth := func(compare func(a, b head) int) head {
+		slices.SortFunc(reports, compare)
+		return reports[len(reports)-r.quorum]
 	}
-	slices.Sort(latest)
-	slices.Sort(finalized)
-	slices.SortFunc(times, time.Time.Compare)
-	kth := len(reports) - r.quorum
-	return chain.Heads{Latest: latest[kth], Finalized: finalized[kth], BlockTime: r.usage.estimatedBlockTime()}, now.Sub(times[kth])
+	latest := kth(func(a, b head) int { return cmp.Compare(a.latest, b.latest) }).latest
+	finalized := kth(func(a, b head) int { return cmp.Compare(a.finalized, b.finalized) }).finalized
+	at := kth(func(a, b head) int { return a.at.Compare(b.at) }).at
+	return chain.Heads{Latest: latest, Finalized: finalized, BlockTime: r.usage.estimatedBlockTime()}, r.now().Sub(at)
 }
 
 // pollAll reads the heads of every endpoint, but of none whose report is younger than
@@ -138,7 +136,7 @@ func (r *Reader) pollAll(ctx context.Context, needed *endpoint) error {
 		from *endpoint
 		ok   bool
 	}
-	endpoints := r.pool.endpoints
+	endpoints := r.endpoints
 	results := make(chan result, len(endpoints))
 	for _, e := range endpoints {
 		if _, fresh := e.lastHead(pollShortest - 1); fresh {
@@ -220,7 +218,7 @@ func (r *Reader) recordHead(e *endpoint, calls headCalls) (h head, err error) {
 	h.at = calls.at
 	inFuture := h.latestTime > uint64(max(r.now().Add(maxClockSkew).Unix(), 0))
 	if inFuture || !e.setHead(h, r.maxHeadAge) {
-		if !e.isDistrusted() { // else it is logged already
+		if !e.distrusted.holds(r.now()) { // else it is logged already
 			r.log.Warn("node reports implausible heads", "chain", r.identity.Name, "node", e.name, "latest", h.latest, "timestamp", h.latestTime)
 			e.distrust()
 		}
@@ -305,7 +303,7 @@ func (r *Reader) notFinal(number uint64, heads chain.Heads) error {
 // finalizedBy reports whether the chain is finalized up to a height by the endpoint's
 // last report, and by how many endpoints' reports it is.
 func (r *Reader) finalizedBy(e *endpoint, number uint64) (own bool, all int) {
-	for _, other := range r.pool.endpoints {
+	for _, other := range r.endpoints {
 		if report, fresh := other.lastHead(r.maxHeadAge); fresh && report.finalized >= number {
 			all++
 			own = own || other == e
@@ -340,7 +338,7 @@ func (r *Reader) confirm(ctx context.Context, from *endpoint, number uint64, has
 		return nil
 	}
 	var voters []*endpoint
-	for _, e := range r.pool.available() {
+	for _, e := range r.available() {
 		report, fresh := e.lastHead(r.maxHeadAge)
 		if e != from && fresh && report.finalized >= number && e.circuit.admit(r.now(), e.timeout) {
 			voters = append(voters, e)
@@ -407,7 +405,7 @@ func (r *Reader) checkChain(e *endpoint, c *call) error {
 		return fmt.Errorf("chain id: %w", chain.ErrUnavailable)
 	}
 	wrong := !id.Is(r.identity.ID)
-	if e.setWrongChain(wrong) {
+	if e.wrongChain.Swap(wrong) != wrong {
 		r.log.Warn("node's chain id changed", "chain", r.identity.Name, "node", e.name, "wrong", wrong)
 	}
 	if wrong {
@@ -418,33 +416,27 @@ func (r *Reader) checkChain(e *endpoint, c *call) error {
 
 // usage is when the reader was used last, and the chain's block time.
 type usage struct {
-	mu        sync.Mutex
-	blockTime time.Duration
-	last      time.Time     // of a request; zero = never
+	last      atomic.Int64  // of a request, Unix nanoseconds; zero = never
+	blockTime atomic.Int64  // nanoseconds; zero = unknown
 	resumed   chan struct{} // has a value when a request came after an idle time
 }
 
 // record notes a request; after an idle time it wakes the poller.
 func (u *usage) record(now time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.isIdle(now) {
+	if isIdle(u.last.Swap(now.UnixNano()), now) {
 		select {
 		case u.resumed <- struct{}{}:
 		default: // it is awake
 		}
 	}
-	u.last = now
 }
 
 // idle reports whether no request came for a while.
-func (u *usage) idle(now time.Time) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.isIdle(now)
-}
+func (u *usage) idle(now time.Time) bool { return isIdle(u.last.Load(), now) }
 
-func (u *usage) isIdle(now time.Time) bool { return u.last.IsZero() || now.Sub(u.last) > idleAfter }
+func isIdle(last int64, now time.Time) bool {
+	return last == 0 || now.UnixNano()-last > int64(idleAfter)
+}
 
 // estimateBlockTime takes the time between blocks from a head's own timestamps.
 func (u *usage) estimateBlockTime(h head) {
@@ -452,14 +444,8 @@ func (u *usage) estimateBlockTime(h head) {
 		return
 	}
 	span := time.Duration(h.latestTime-h.finalizedTime) * time.Second
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.blockTime = min(span/time.Duration(h.latest-h.finalized), time.Minute)
+	u.blockTime.Store(int64(min(span/time.Duration(h.latest-h.finalized), time.Minute)))
 }
 
 // estimatedBlockTime returns zero when it is not known.
-func (u *usage) estimatedBlockTime() time.Duration {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.blockTime
-}
+func (u *usage) estimatedBlockTime() time.Duration { return time.Duration(u.blockTime.Load()) }

@@ -50,11 +50,11 @@ func TestAWrongAnswerOfOneNodeIsNotSharedWithReadsFromAnother(t *testing.T) {
 	nodes[0].Play(whole(300*time.Millisecond, map[string]any{"timestamp": "0x1"}))
 	lied := make(chan error, 1)
 	go func() {
-		_, err := r.block(context.WithoutCancel(t.Context()), r.pool.endpoints[0], at)
+		_, err := r.block(context.WithoutCancel(t.Context()), r.endpoints[0], at)
 		lied <- err
 	}()
 	time.Sleep(100 * time.Millisecond)
-	if _, err := r.block(t.Context(), r.pool.endpoints[1], at); err != nil {
+	if _, err := r.block(t.Context(), r.endpoints[1], at); err != nil {
 		t.Errorf("from the honest node: %v", err)
 	}
 	if err := <-lied; !errors.Is(err, chain.ErrIntegrity) {
@@ -82,13 +82,13 @@ func TestHeadsAreReadThoughBlocksAreLarge(t *testing.T) {
 	if _, err := r.Reached(t.Context()); err != nil {
 		t.Errorf("heads: %v", err)
 	}
-	for _, e := range r.pool.endpoints {
+	for _, e := range r.endpoints {
 		if err := r.pollEndpoint(t.Context(), e); err != nil {
 			t.Errorf("heads: %v", err)
 		}
 	}
 	hash := provenBlock(t, chaintest.Load(t, chaintest.BaseBlock)).Hash()
-	if err := r.confirm(t.Context(), r.pool.endpoints[0], baseBlock, hash); err != nil {
+	if err := r.confirm(t.Context(), r.endpoints[0], baseBlock, hash); err != nil {
 		t.Errorf("vote: %v", err)
 	}
 }

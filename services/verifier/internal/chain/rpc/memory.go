@@ -2,23 +2,37 @@ package rpc
 
 import (
 	"bytes"
-	"container/list"
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"math"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/lru"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
 
 // Memory bounds the proven blocks that are kept and the responses under way. Several
-// readers may share one.
+// readers may share one. A proven, finalized block never changes, so none expires: the
+// least recently used ones are dropped when the limit is reached.
 type Memory struct {
-	cache  *cache
 	budget *semaphore.Weighted // bytes of responses
+
+	mu           sync.Mutex
+	limit, used  int64 // bytes of blocks
+	blocks       lru.BasicLRU[chainHash, *evm.ProvenBlock]
+	transactions map[chainHash]chainHash // the block that holds a transaction
+}
+
+// chainHash names a block or a transaction. The chain is part of it: the same
+// unprotected transaction can exist on several.
+type chainHash struct {
+	chainID uint64
+	hash    common.Hash
 }
 
 // Defaults of Memory, in bytes.
@@ -30,17 +44,58 @@ const (
 // NewMemory returns a Memory for cacheBytes of proven blocks and responseBytes of
 // responses that are being read. Zero means the defaults.
 func NewMemory(cacheBytes, responseBytes int64) *Memory {
-	if cacheBytes <= 0 {
-		cacheBytes = DefaultCacheBytes
+	return &Memory{
+		budget:       semaphore.NewWeighted(max(cmp.Or(responseBytes, DefaultResponseBytes), blockBytes)),
+		limit:        cmp.Or(cacheBytes, DefaultCacheBytes),
+		blocks:       lru.NewBasicLRU[chainHash, *evm.ProvenBlock](math.MaxInt),
+		transactions: map[chainHash]chainHash{},
 	}
-	if responseBytes <= 0 {
-		responseBytes = DefaultResponseBytes
-	}
-	return &Memory{cache: newCache(cacheBytes), budget: semaphore.NewWeighted(max(responseBytes, blockBytes))}
 }
 
 // Cached returns how many bytes and blocks are kept now.
-func (m *Memory) Cached() (bytes int64, blocks int) { return m.cache.size() }
+func (m *Memory) Cached() (bytes int64, blocks int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.used, m.blocks.Len()
+}
+
+func (m *Memory) block(of chainHash) (*evm.ProvenBlock, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.blocks.Get(of)
+}
+
+// blockWith returns the block that holds a transaction.
+func (m *Memory) blockWith(transaction chainHash) (*evm.ProvenBlock, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.blocks.Get(m.transactions[transaction])
+}
+
+// add keeps a block and drops what no longer fits. A block above the whole limit is
+// not kept.
+func (m *Memory) add(b *evm.ProvenBlock) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	block := chainHash{b.ChainID(), b.Hash()}
+	if m.blocks.Contains(block) || b.Memory() > m.limit {
+		return
+	}
+	m.blocks.Add(block, b)
+	for hash := range b.Transactions() {
+		m.transactions[chainHash{b.ChainID(), hash}] = block
+	}
+	m.used += b.Memory()
+	for m.used > m.limit {
+		block, b, _ = m.blocks.RemoveOldest()
+		m.used -= b.Memory()
+		for hash := range b.Transactions() {
+			if transaction := (chainHash{b.ChainID(), hash}); m.transactions[transaction] == block {
+				delete(m.transactions, transaction)
+			}
+		}
+	}
+}
 
 // Sizes of JSON bodies.
 const (
@@ -108,89 +163,4 @@ func readBody(from io.Reader, r *reservation) ([]byte, error) {
 			return nil, err
 		}
 	}
-}
-
-// cache keeps proven blocks, the least recently used ones only as far as a limit on
-// memory allows. A proven, finalized block never changes, so nothing expires.
-type cache struct {
-	mu           sync.Mutex
-	limit        int64
-	used         int64
-	recent       *list.List // of *evm.ProvenBlock, most recently used first
-	blocks       map[cacheKey]*list.Element
-	transactions map[cacheKey]*list.Element
-}
-
-// cacheKey names a block or a transaction. The chain is part of it: the same
-// unprotected transaction can exist on several.
-type cacheKey struct {
-	chainID uint64
-	hash    common.Hash
-}
-
-func newCache(limit int64) *cache {
-	return &cache{
-		limit: limit, recent: list.New(),
-		blocks: map[cacheKey]*list.Element{}, transactions: map[cacheKey]*list.Element{},
-	}
-}
-
-// byTransaction returns the block that holds a transaction.
-func (c *cache) byTransaction(chainID uint64, hash common.Hash) (*evm.ProvenBlock, bool) {
-	return c.get(c.transactions, cacheKey{chainID, hash})
-}
-
-// byHash returns a block.
-func (c *cache) byHash(chainID uint64, hash common.Hash) (*evm.ProvenBlock, bool) {
-	return c.get(c.blocks, cacheKey{chainID, hash})
-}
-
-func (c *cache) get(from map[cacheKey]*list.Element, key cacheKey) (*evm.ProvenBlock, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	element, ok := from[key]
-	if !ok {
-		return nil, false
-	}
-	c.recent.MoveToFront(element)
-	return element.Value.(*evm.ProvenBlock), true
-}
-
-// add keeps a block and drops what no longer fits. A block above the whole limit is
-// not kept.
-func (c *cache) add(b *evm.ProvenBlock) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	key := cacheKey{b.ChainID(), b.Hash()}
-	if _, ok := c.blocks[key]; ok || b.Memory() > c.limit {
-		return
-	}
-	element := c.recent.PushFront(b)
-	c.blocks[key] = element
-	for hash := range b.Transactions() {
-		c.transactions[cacheKey{b.ChainID(), hash}] = element
-	}
-	c.used += b.Memory()
-	for c.used > c.limit {
-		c.drop(c.recent.Back())
-	}
-}
-
-func (c *cache) drop(element *list.Element) {
-	b := c.recent.Remove(element).(*evm.ProvenBlock)
-	c.used -= b.Memory()
-	delete(c.blocks, cacheKey{b.ChainID(), b.Hash()})
-	for hash := range b.Transactions() {
-		key := cacheKey{b.ChainID(), hash}
-		if c.transactions[key] == element {
-			delete(c.transactions, key)
-		}
-	}
-}
-
-// size returns how many bytes and blocks are kept.
-func (c *cache) size() (bytes int64, blocks int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.used, c.recent.Len()
 }

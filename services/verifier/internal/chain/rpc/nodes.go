@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -15,13 +16,6 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/evm"
 )
-
-// pool is the endpoints of one chain.
-type pool struct {
-	endpoints []*endpoint
-	now       func() time.Time
-	timeout   time.Duration
-}
 
 // reading is a block and the endpoint that it was proven from.
 type reading struct {
@@ -36,10 +30,10 @@ const attempts = 2
 // single endpoint is tried again, unless it is slow or its circuit is open: a
 // balancer may have another node behind it. Of two errors the more specific one is
 // returned.
-func (p *pool) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock, error)) (reading, error) {
-	e := p.next(nil, nil)
+func (r *Reader) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock, error)) (reading, error) {
+	e := r.next(nil, nil)
 	if e == nil {
-		return reading{}, p.noneAvailable()
+		return reading{}, r.noneAvailable()
 	}
 	var err error
 	for left := attempts; ; {
@@ -56,7 +50,7 @@ func (p *pool) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock, 
 		if left--; left == 0 || ctx.Err() != nil || mustWait {
 			return reading{}, err
 		}
-		if e = p.next(e, failure); e == nil {
+		if e = r.next(e, failure); e == nil {
 			return reading{}, err
 		}
 	}
@@ -64,14 +58,14 @@ func (p *pool) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock, 
 
 // next returns the endpoint to try: not the last one, unless there is no other and
 // it may answer differently at once.
-func (p *pool) next(last *endpoint, failure error) *endpoint {
-	now := p.now()
-	for _, e := range p.available() {
-		if e != last && e.circuit.admit(now, p.timeout) {
+func (r *Reader) next(last *endpoint, failure error) *endpoint {
+	now := r.now()
+	for _, e := range r.available() {
+		if e != last && e.circuit.admit(now, r.timeout) {
 			return e
 		}
 	}
-	if last == nil || len(p.endpoints) > 1 || !last.circuit.closed(now) || isAny(failure, errTimeout, errTooLarge,
+	if last == nil || len(r.endpoints) > 1 || !last.circuit.closed(now) || isAny(failure, errTimeout, errTooLarge,
 		chain.ErrRateLimited, chain.ErrWrongChain, chain.ErrQuorum, chain.ErrUnsupportedType,
 		chain.ErrHeaderUnverifiable, chain.ErrHistoryPruned) {
 		return nil
@@ -94,38 +88,38 @@ func isAny(err error, targets ...error) bool {
 }
 
 // available returns the endpoints that may be used now, best first.
-func (p *pool) available() []*endpoint {
-	now := p.now()
-	return slices.DeleteFunc(p.byTrust(), func(e *endpoint) bool { return e.isWrongChain() || !e.circuit.closed(now) })
+func (r *Reader) available() []*endpoint {
+	now := r.now()
+	return slices.DeleteFunc(r.byTrust(), func(e *endpoint) bool { return e.wrongChain.Load() || !e.circuit.closed(now) })
 }
 
 // byTrust returns all endpoints, best first: as configured, but after them those
 // that returned something wrong or nothing in time, and then those with an open
 // circuit.
-func (p *pool) byTrust() []*endpoint {
-	now := p.now()
-	ranks := make(map[*endpoint]int, len(p.endpoints))
-	for _, e := range p.endpoints {
+func (r *Reader) byTrust() []*endpoint {
+	now := r.now()
+	ranks := make(map[*endpoint]int, len(r.endpoints))
+	for _, e := range r.endpoints {
 		switch {
 		case !e.circuit.closed(now):
 			ranks[e] = 2
-		case e.isDistrusted():
+		case e.distrusted.holds(now):
 			ranks[e] = 1
 		}
 	}
-	list := slices.Clone(p.endpoints)
+	list := slices.Clone(r.endpoints)
 	slices.SortStableFunc(list, func(a, b *endpoint) int { return ranks[a] - ranks[b] })
 	return list
 }
 
 // noneAvailable returns why no endpoint may be used.
-func (p *pool) noneAvailable() error {
-	if p.allWrongChain() {
+func (r *Reader) noneAvailable() error {
+	if r.allWrongChain() {
 		return fmt.Errorf("every node: %w", chain.ErrWrongChain)
 	}
-	now, limited, soonest := p.now(), false, time.Minute
-	for _, e := range p.endpoints {
-		if e.isWrongChain() {
+	now, limited, soonest := r.now(), false, time.Minute
+	for _, e := range r.endpoints {
+		if e.wrongChain.Load() {
 			continue
 		}
 		until, byLimit := e.circuit.openUntil()
@@ -138,8 +132,8 @@ func (p *pool) noneAvailable() error {
 	return chain.WithRetryAfter(chain.ErrUnavailable, soonest)
 }
 
-func (p *pool) allWrongChain() bool {
-	return !slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return !e.isWrongChain() })
+func (r *Reader) allWrongChain() bool {
+	return !slices.ContainsFunc(r.endpoints, func(e *endpoint) bool { return !e.wrongChain.Load() })
 }
 
 // endpoint is one node, or one provider's balancer, and what is known of it.
@@ -153,15 +147,23 @@ type endpoint struct {
 	now     func() time.Time
 	circuit circuit
 
-	mu              sync.Mutex
-	singlyUntil     time.Time // it does not take batches
-	receipts        receiptsMethod
-	receiptsUntil   time.Time
-	wrongChain      bool
-	distrustedUntil time.Time // it returned something wrong, or nothing in time
-	head            head      // what it reported last
-	highest         head      // the highest that it reported lately; zero = nothing to compare its next report with
+	wrongChain atomic.Bool
+	distrusted expiring // it returned something wrong, or nothing in time
+	singly     expiring // it does not take batches
+
+	mu            sync.Mutex
+	receipts      receiptsMethod
+	receiptsUntil time.Time
+	head          head // what it reported last
+	highest       head // the highest that it reported lately; zero = nothing to compare its next report with
 }
+
+// expiring is a fact about an endpoint that is believed until some time.
+type expiring struct{ until atomic.Int64 } // Unix nanoseconds
+
+func (x *expiring) set(until time.Time) { x.until.Store(until.UnixNano()) }
+
+func (x *expiring) holds(now time.Time) bool { return now.UnixNano() < x.until.Load() }
 
 // capabilityTTL is how long a detected capability of a node holds.
 const capabilityTTL = 10 * time.Minute
@@ -174,18 +176,6 @@ const (
 	receiptsByNumber                       // the same with its number: some ignore hashes
 	receiptsSingly                         // eth_getTransactionReceipt for each transaction
 )
-
-func (e *endpoint) refusesBatches() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.now().Before(e.singlyUntil)
-}
-
-func (e *endpoint) setRefusesBatches() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.singlyUntil = e.now().Add(capabilityTTL)
-}
 
 func (e *endpoint) receiptsMethod() receiptsMethod {
 	e.mu.Lock()
@@ -202,34 +192,8 @@ func (e *endpoint) setReceiptsMethod(m receiptsMethod) {
 	e.receipts, e.receiptsUntil = m, e.now().Add(capabilityTTL)
 }
 
-// setWrongChain stops or resumes the use of the endpoint, and reports whether that
-// is a change.
-func (e *endpoint) setWrongChain(wrong bool) (changed bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	changed = e.wrongChain != wrong
-	e.wrongChain = wrong
-	return changed
-}
-
-func (e *endpoint) isWrongChain() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.wrongChain
-}
-
 // distrust puts the endpoint behind the others for a while.
-func (e *endpoint) distrust() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.distrustedUntil = e.now().Add(time.Minute)
-}
-
-func (e *endpoint) isDistrusted() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.now().Before(e.distrustedUntil)
-}
+func (e *endpoint) distrust() { e.distrusted.set(e.now().Add(time.Minute)) }
 
 // head is how far the chain is by the report of one endpoint.
 type head struct {
@@ -295,7 +259,7 @@ func (e *endpoint) setHead(h head, maxAge time.Duration) bool {
 func (e *endpoint) lastHead(maxAge time.Duration) (h head, fresh bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.head, !e.wrongChain && !e.head.at.IsZero() && e.now().Sub(e.head.at) <= maxAge
+	return e.head, !e.wrongChain.Load() && !e.head.at.IsZero() && e.now().Sub(e.head.at) <= maxAge
 }
 
 // When a circuit opens, and for how long.

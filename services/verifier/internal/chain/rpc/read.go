@@ -27,7 +27,7 @@ const (
 // just beyond the known finalized head, the heads are polled in between.
 func (r *Reader) Read(ctx context.Context, transaction chain.Hash) (chain.Snapshot, error) {
 	hash := common.Hash(transaction)
-	block, cached := r.cache.byTransaction(r.identity.ID, hash)
+	block, cached := r.memory.blockWith(chainHash{r.identity.ID, hash})
 	r.hooks.Cache(cached)
 	from := (*endpoint)(nil)
 	if !cached {
@@ -68,7 +68,7 @@ func (r *Reader) readShared(ctx context.Context, transaction common.Hash) (readi
 	read, err := r.reads.Do(ctx, transaction, func(ctx context.Context) (reading, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*attempts*r.timeout)
 		defer cancel()
-		return r.pool.try(ctx, func(e *endpoint) (*evm.ProvenBlock, error) { return r.readFrom(ctx, e, transaction) })
+		return r.try(ctx, func(e *endpoint) (*evm.ProvenBlock, error) { return r.readFrom(ctx, e, transaction) })
 	})
 	return read, asFault(r.log, err)
 }
@@ -101,7 +101,7 @@ type location struct {
 // locate is the first round trip: the chain id, the transaction and its receipt in
 // one batch.
 func (r *Reader) locate(ctx context.Context, e *endpoint, transaction common.Hash) (*location, error) {
-	memory, err := reserve(ctx, r.budget, lookupBytes)
+	memory, err := reserve(ctx, r.memory.budget, lookupBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -114,51 +114,42 @@ func (r *Reader) locate(ctx context.Context, e *endpoint, transaction common.Has
 	if err := r.checkChain(e, id); err != nil {
 		return nil, err
 	}
-	at := new(location)
-	if err := at.readTransaction(tx, transaction); err != nil {
-		return nil, err
-	}
-	return at, at.readReceipt(receipt, transaction)
+	return locationOf(transaction, tx, receipt)
 }
 
-func (at *location) readTransaction(c *call, transaction common.Hash) error {
-	found, err := c.decode(&at.transaction)
-	if err != nil {
-		return err
-	}
-	t := &at.transaction
+// locationOf reads the two answers, which have to agree.
+func locationOf(transaction common.Hash, tx, receipt *call) (*location, error) {
+	at := new(location)
+	t, r := &at.transaction, &at.receipt
+	found, err := tx.decode(t)
 	switch {
+	case err != nil:
+		return nil, err
 	case !found:
-		return chain.ErrTransactionNotFound
+		return nil, chain.ErrTransactionNotFound
 	case t.Hash == nil || *t.Hash != transaction:
-		return fmt.Errorf("another transaction was returned: %w", chain.ErrInconsistent)
+		return nil, fmt.Errorf("another transaction was returned: %w", chain.ErrInconsistent)
 	case t.BlockHash == nil || t.BlockNumber == nil:
-		return chain.ErrTransactionPending
+		return nil, chain.ErrTransactionPending
 	}
 	number, ok := t.BlockNumber.Uint64()
 	if !ok {
-		return fmt.Errorf("block number: %w", chain.ErrInconsistent)
+		return nil, fmt.Errorf("block number: %w", chain.ErrInconsistent)
 	}
 	at.number, at.block = number, *t.BlockHash
-	return nil
-}
-
-func (at *location) readReceipt(c *call, transaction common.Hash) error {
-	found, err := c.decode(&at.receipt)
-	if err != nil {
-		return err
-	}
-	receipt := &at.receipt
+	found, err = receipt.decode(r)
 	switch {
+	case err != nil:
+		return nil, err
 	case !found:
-		return chain.ErrReceiptUnavailable
-	case receipt.TransactionHash == nil || *receipt.TransactionHash != transaction,
-		receipt.BlockHash == nil || *receipt.BlockHash != at.block,
-		!receipt.BlockNumber.Is(at.number),
-		string(receipt.TransactionIndex) != string(at.transaction.TransactionIndex):
-		return fmt.Errorf("receipt and transaction disagree: %w", chain.ErrInconsistent)
+		return nil, chain.ErrReceiptUnavailable
+	case r.TransactionHash == nil || *r.TransactionHash != transaction,
+		r.BlockHash == nil || *r.BlockHash != at.block,
+		!r.BlockNumber.Is(number),
+		string(r.TransactionIndex) != string(t.TransactionIndex):
+		return nil, fmt.Errorf("receipt and transaction disagree: %w", chain.ErrInconsistent)
 	}
-	return nil
+	return at, nil
 }
 
 // blockKey names a block as one endpoint has it.
@@ -172,7 +163,7 @@ type blockKey struct {
 // all transactions in it that are read at the same time. Only what one endpoint
 // returns is shared: a wrong answer must not become the error of another endpoint.
 func (r *Reader) block(ctx context.Context, e *endpoint, at *location) (*evm.ProvenBlock, error) {
-	if block, ok := r.cache.byHash(r.identity.ID, at.block); ok {
+	if block, ok := r.memory.block(chainHash{r.identity.ID, at.block}); ok {
 		return block, nil
 	}
 	block, err := r.blocks.Do(ctx, blockKey{e, at.number, at.block}, func(ctx context.Context) (*evm.ProvenBlock, error) {
@@ -180,7 +171,7 @@ func (r *Reader) block(ctx context.Context, e *endpoint, at *location) (*evm.Pro
 		defer cancel()
 		block, err := r.fetch(ctx, e, at.number, at.block)
 		if err == nil {
-			r.cache.add(block)
+			r.memory.add(block)
 		}
 		return block, err
 	})
@@ -191,7 +182,7 @@ func (r *Reader) block(ctx context.Context, e *endpoint, at *location) (*evm.Pro
 // its hash and, once more, how far the chain is finalized, in one batch, while other
 // nodes confirm the block. What comes back is proven.
 func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash common.Hash) (*evm.ProvenBlock, error) {
-	memory, err := reserve(ctx, r.budget, blockBytes)
+	memory, err := reserve(ctx, r.memory.budget, blockBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -274,17 +265,15 @@ func (f *blockFetch) request(ctx context.Context) error {
 			f.endpoint.setReceiptsMethod(method)
 			return nil
 		}
-		if method == receiptsByHash && !errors.Is(receipts.err, errNoMethod) {
-			method = receiptsByNumber
-		} else {
-			method = receiptsSingly
+		if errors.Is(receipts.err, errNoMethod) {
+			f.endpoint.setReceiptsMethod(receiptsSingly)
+			break
 		}
+		method++
 		if receipts = f.receiptsCall(method); receipts != nil {
 			if err := f.do(ctx, receipts); err != nil {
 				return err
 			}
-		} else if isAny(calls[1].err, errNoMethod) {
-			f.endpoint.setReceiptsMethod(method)
 		}
 	}
 	return f.requestSingleReceipts(ctx)
@@ -413,27 +402,29 @@ func (f *blockFetch) requestRawTransactions(ctx context.Context) error {
 }
 
 func (f *blockFetch) requestRawBlock(ctx context.Context) error {
-	c := newCall("debug_getRawBlock", hexNumber(f.number))
-	if err := f.do(ctx, c); err != nil {
-		return err
-	}
 	var block evm.Data
-	if found, err := c.decode(&block); err != nil || !found {
-		return evm.ErrNoRaw
+	if err := f.requestRaw(ctx, newCall("debug_getRawBlock", hexNumber(f.number)), &block); err != nil {
+		return err
 	}
 	return f.reported.SetRawBlock(block)
 }
 
 func (f *blockFetch) requestRawReceipts(ctx context.Context) error {
-	c := newCall("debug_getRawReceipts", f.hash)
+	var receipts []evm.Data
+	if err := f.requestRaw(ctx, newCall("debug_getRawReceipts", f.hash), &receipts); err != nil {
+		return err
+	}
+	return f.reported.SetRawReceipts(receipts)
+}
+
+func (f *blockFetch) requestRaw(ctx context.Context, c *call, into any) error {
 	if err := f.do(ctx, c); err != nil {
 		return err
 	}
-	var receipts []evm.Data
-	if found, err := c.decode(&receipts); err != nil || !found {
+	if found, err := c.decode(into); err != nil || !found {
 		return evm.ErrNoRaw
 	}
-	return f.reported.SetRawReceipts(receipts)
+	return nil
 }
 
 func hexNumber(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }

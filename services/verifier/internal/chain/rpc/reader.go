@@ -1,16 +1,17 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/pforte/pforte/pkg/flight"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
@@ -54,9 +55,8 @@ type Reader struct {
 	quorum     int
 	timeout    time.Duration
 	maxHeadAge time.Duration
-	pool       *pool
-	cache      *cache
-	budget     *semaphore.Weighted
+	endpoints  []*endpoint // best first
+	memory     *Memory
 	usage      usage
 	polls      flight.Group[*endpoint, struct{}]
 	reads      flight.Group[common.Hash, reading]
@@ -80,9 +80,8 @@ func Open(ctx context.Context, options Options) (*Reader, error) {
 		quorum:     o.Chain.Agreeing(),
 		timeout:    o.Chain.RPCTimeout,
 		maxHeadAge: o.Chain.MaxHeadAge,
-		pool:       &pool{endpoints: endpoints, now: o.Now, timeout: o.Chain.RPCTimeout},
-		cache:      o.Memory.cache,
-		budget:     o.Memory.budget,
+		endpoints:  endpoints,
+		memory:     o.Memory,
 		hooks:      o.Hooks,
 		log:        o.Log,
 		now:        o.Now,
@@ -99,18 +98,12 @@ func withDefaults(o Options) Options {
 	if o.Memory == nil {
 		o.Memory = NewMemory(0, 0)
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Chain.RPCTimeout <= 0 {
-		o.Chain.RPCTimeout = DefaultRPCTimeout
-	}
-	if o.Chain.MaxHeadAge <= 0 {
-		o.Chain.MaxHeadAge = DefaultMaxHeadAge
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Chain.RPCTimeout = cmp.Or(o.Chain.RPCTimeout, DefaultRPCTimeout)
+	o.Chain.MaxHeadAge = cmp.Or(o.Chain.MaxHeadAge, DefaultMaxHeadAge)
 	if o.Hooks.RPC == nil {
 		o.Hooks.RPC = func(string, string, time.Duration, error) {}
 	}
@@ -153,25 +146,20 @@ func newEndpoints(o Options) ([]*endpoint, error) {
 
 // firstPoll polls all endpoints and returns an error for those of another chain.
 func (r *Reader) firstPoll(ctx context.Context) error {
-	results := make(chan error, len(r.pool.endpoints))
-	for _, e := range r.pool.endpoints {
-		go func() {
+	faults := make([]error, len(r.endpoints))
+	var all sync.WaitGroup
+	for i, e := range r.endpoints {
+		all.Go(func() {
 			err := guarded(r.log, func() error { return r.pollEndpoint(ctx, e) })
-			if err != nil {
-				err = fmt.Errorf("%s: %w", e.name, err)
+			switch {
+			case errors.Is(err, chain.ErrWrongChain):
+				faults[i] = fmt.Errorf("chain %s is %d: %s: %w", r.identity.Name, r.identity.ID, e.name, err)
+			case err != nil:
+				r.log.Warn("node does not answer yet", "chain", r.identity.Name, "error", fmt.Errorf("%s: %w", e.name, err))
 			}
-			results <- err
-		}()
+		})
 	}
-	var faults []error
-	for range r.pool.endpoints {
-		switch err := <-results; {
-		case errors.Is(err, chain.ErrWrongChain):
-			faults = append(faults, fmt.Errorf("chain %s is %d: %w", r.identity.Name, r.identity.ID, err))
-		case err != nil:
-			r.log.Warn("node does not answer yet", "chain", r.identity.Name, "error", err)
-		}
-	}
+	all.Wait()
 	return errors.Join(faults...)
 }
 

@@ -2,13 +2,14 @@ package rpc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -76,88 +77,60 @@ func (c *call) decode(value any) (found bool, err error) {
 // The memory of the responses is taken from r; without r, each is bounded to
 // maxHeadBody.
 func (e *endpoint) do(ctx context.Context, r *reservation, calls ...*call) error {
-	if len(calls) == 1 || e.refusesBatches() {
-		return e.doSingly(ctx, r, calls)
-	}
-	err := e.doBatch(ctx, r, calls)
-	if errors.Is(err, errBatchRefused) {
-		e.setRefusesBatches()
-		return e.doSingly(ctx, r, calls)
-	}
-	if err != nil {
-		return err
-	}
-	var open []*call
-	for _, c := range calls {
-		if !c.done {
-			open = append(open, c)
+	if len(calls) > 1 && !e.singly.holds(e.now()) {
+		err := e.send(ctx, r, true, calls)
+		switch {
+		case err == nil:
+			calls = slices.DeleteFunc(slices.Clone(calls), func(c *call) bool { return c.done })
+			if len(calls) == 0 {
+				return nil
+			}
+		case !errors.Is(err, errBatchRefused):
+			return err
 		}
+		e.singly.set(e.now().Add(capabilityTTL)) // it refuses batches, or answers a part of them only
 	}
-	if len(open) == 0 {
-		return nil
+	errs := make([]error, len(calls))
+	var group sync.WaitGroup
+	for i, c := range calls {
+		group.Go(func() {
+			errs[i] = guarded(e.log, func() error { return e.send(ctx, r, false, []*call{c}) })
+		})
 	}
-	e.setRefusesBatches() // it answers a part of them only
-	return e.doSingly(ctx, r, open)
+	group.Wait()
+	return cmp.Or(errs...)
 }
 
-// doBatch makes one exchange for all calls.
-func (e *endpoint) doBatch(ctx context.Context, r *reservation, calls []*call) error {
-	body, err := e.exchange(ctx, r, calls, true)
+// send makes one exchange for all calls, or for a single call that is not in a batch.
+func (e *endpoint) send(ctx context.Context, r *reservation, batch bool, calls []*call) error {
+	for _, c := range calls {
+		c.done, c.result, c.err = false, nil, nil
+	}
+	body, err := e.exchange(ctx, r, calls, batch)
 	if err != nil {
 		return err
 	}
-	replies, batch, err := decodeReplies(body)
-	if err != nil {
+	replies, isBatch, err := decodeReplies(body)
+	if err != nil || isBatch && !batch {
 		return errNotJSONRPC
 	}
-	if !batch {
-		if replies[0].err != nil {
-			if err := e.rateLimited([]*call{{err: replies[0].err.fault()}}); err != nil {
-				return err
-			}
-		}
-		return fmt.Errorf("%w: %w", errBatchRefused, chain.ErrUnavailable)
+	if !isBatch && replies[0].err != nil {
+		replies[0].id = "1" // errors may come without an id
 	}
 	for _, reply := range replies {
 		assign(calls, reply) // other ids are ignored; open calls are made again
 	}
-	return e.rateLimited(calls)
-}
-
-// doSingly makes each call by itself, all at the same time.
-func (e *endpoint) doSingly(ctx context.Context, r *reservation, calls []*call) error {
-	errs := make([]error, len(calls))
-	var group sync.WaitGroup
-	for i, c := range calls {
-		group.Go(func() { errs[i] = guarded(e.log, func() error { return e.doSingle(ctx, r, c) }) })
-	}
-	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (e *endpoint) doSingle(ctx context.Context, r *reservation, c *call) error {
-	c.done, c.result, c.err = false, nil, nil
-	calls := []*call{c}
-	body, err := e.exchange(ctx, r, calls, false)
-	if err != nil {
+	if err := e.rateLimited(calls); err != nil {
 		return err
 	}
-	replies, batch, err := decodeReplies(body)
-	if err != nil || batch {
+	switch {
+	case batch && !isBatch:
+		return fmt.Errorf("%w: %w", errBatchRefused, chain.ErrUnavailable)
+	case !batch && !calls[0].done:
 		return errNotJSONRPC
+	default:
+		return nil
 	}
-	if replies[0].err != nil {
-		replies[0].id = "1" // errors may come without an id
-	}
-	if !assign(calls, replies[0]) {
-		return errNotJSONRPC
-	}
-	return e.rateLimited(calls)
 }
 
 // rateLimited returns a rate limit that came as a reply, and opens the circuit.
@@ -252,7 +225,7 @@ func (e *endpoint) readError(r *http.Response) ([]byte, error) {
 	case r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented:
 		return nil, fmt.Errorf("status %d: %w", r.StatusCode, chain.ErrUnavailable)
 	}
-	if body, err := readBody(io.LimitReader(r.Body, maxHeadBody), nil); err == nil {
+	if body, err := readBody(r.Body, nil); err == nil {
 		if replies, _, err := decodeReplies(body); err == nil && len(replies) > 0 && replies[0].err != nil {
 			return body, nil
 		}
@@ -358,19 +331,17 @@ func decodeReply(d *jsontext.Decoder, body []byte) (r reply, err error) {
 	return r, err
 }
 
-// assign puts a reply into the call with its id, and reports whether there is one
-// that is still open.
-func assign(calls []*call, r reply) bool {
+// assign puts a reply into the call with its id, if that is still open.
+func assign(calls []*call, r reply) {
 	id, err := strconv.Atoi(r.id)
 	if err != nil || id < 1 || id > len(calls) || calls[id-1].done {
-		return false
+		return
 	}
 	c := calls[id-1]
 	c.done, c.result = true, r.result
 	if r.err != nil {
 		c.result, c.err = nil, r.err.fault()
 	}
-	return true
 }
 
 type rpcError struct {
@@ -383,12 +354,7 @@ type rpcError struct {
 func (e *rpcError) fault() error {
 	message := strings.ToLower(e.Message)
 	has := func(words ...string) bool {
-		for _, word := range words {
-			if strings.Contains(message, word) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(message, word) })
 	}
 	switch {
 	case has("too large", "response size"):
