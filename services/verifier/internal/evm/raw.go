@@ -35,20 +35,19 @@ func (r *ReportedBlock) SetRawTransaction(at int, raw []byte) { r.Transactions[a
 // SetRawBlock takes the transactions of unknown types out of the block's own RLP: a
 // list of the header, the transactions and more. A typed transaction is a string in it.
 func (r *ReportedBlock) SetRawBlock(block []byte) error {
-	var raw struct {
-		Header       rlp.RawValue
-		Transactions []rlp.RawValue
-		Rest         []rlp.RawValue `rlp:"tail"`
-	}
-	if rlp.DecodeBytes(block, &raw) != nil || len(raw.Transactions) != len(r.Transactions) {
+	content, _, err := rlp.SplitList(block)
+	_, _, content, headerErr := rlp.Split(content)
+	transactions, _, listErr := rlp.SplitList(content)
+	count, countErr := rlp.CountValues(transactions)
+	if errors.Join(err, headerErr, listErr, countErr) != nil || count != len(r.Transactions) {
 		return ErrNoRaw
 	}
-	for _, at := range r.UnknownTypes() {
-		_, value, _, err := rlp.Split(raw.Transactions[at])
-		if err != nil {
-			return ErrNoRaw
+	for at := range r.Transactions {
+		var value []byte
+		_, value, transactions, _ = rlp.Split(transactions) // they were counted
+		if !isKnown(r.Transactions[at].kind()) {
+			r.SetRawTransaction(at, value)
 		}
-		r.SetRawTransaction(at, value)
 	}
 	return nil
 }
@@ -61,16 +60,28 @@ func (r *ReportedBlock) SetRawReceipts(all []Data) error {
 		return ErrNoRaw
 	}
 	for _, at := range r.UnknownTypes() {
-		var raw struct {
-			Outcome    rlp.RawValue
-			Cumulative uint64
-			Rest       []rlp.RawValue `rlp:"tail"`
-		}
 		receipt := &r.Receipts[at]
-		if len(all[at]) == 0 || rlp.DecodeBytes(all[at][1:], &raw) != nil || !receipt.CumulativeGasUsed.Is(raw.Cumulative) {
+		if gas, err := cumulativeGas(all[at]); err != nil || !receipt.CumulativeGasUsed.Is(gas) {
 			return ErrNoRaw
 		}
 		receipt.raw = all[at]
 	}
 	return nil
+}
+
+// cumulativeGas returns the second member of a typed receipt.
+func cumulativeGas(receipt []byte) (uint64, error) {
+	if len(receipt) == 0 {
+		return 0, ErrNoRaw
+	}
+	content, rest, err := rlp.SplitList(receipt[1:])
+	if err != nil || len(rest) > 0 {
+		return 0, ErrNoRaw
+	}
+	_, _, content, err = rlp.Split(content) // status or state root
+	if err != nil {
+		return 0, err
+	}
+	gas, _, err := rlp.SplitUint64(content)
+	return gas, err
 }
