@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"context"
 	"math/big"
 	"time"
 )
@@ -117,16 +116,4 @@ func (h Heads) Wait(blocks uint64) time.Duration {
 		return most
 	}
 	return max(time.Duration(blocks)*each, time.Second)
-}
-
-// Reader reads transactions of one chain.
-type Reader interface {
-	// Identity returns name and id of the chain.
-	Identity() Identity
-	// Read returns the proven snapshot of a finalized transaction. Every error
-	// holds a *Fault (errors.As): also when ctx ends, ErrUpstreamUnavailable.
-	Read(ctx context.Context, transaction Hash) (Snapshot, error)
-	// Heads returns how far the chain is, never older than the reader's
-	// bound; ErrFinalityUnavailable when that is not known.
-	Heads(ctx context.Context) (Heads, error)
 }

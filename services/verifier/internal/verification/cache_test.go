@@ -21,8 +21,8 @@ func TestTheLatestUsedReceiptsAreKept(t *testing.T) {
 			t.Errorf("%s: kept %v, want %v", key, ok, want)
 		}
 	}
-	if a.used > a.limit || a.order.Len() != 10 || len(a.byKey) != 10 {
-		t.Errorf("%d of %d bytes, %d entries", a.used, a.limit, a.order.Len())
+	if a.used > a.limit || a.answers.Len() != 10 {
+		t.Errorf("%d of %d bytes, %d entries", a.used, a.limit, a.answers.Len())
 	}
 }
 

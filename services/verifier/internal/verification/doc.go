@@ -3,6 +3,6 @@
 // pkg/receipt.
 //
 // ParseRequest reads the request, evaluate compares (a pure function), Verifier joins
-// both to a chain.Reader, and Receipts signs what it finds and keeps the latest
-// receipts. HTTP, payment and nodes are in other packages.
+// both to a Reader, and Receipts signs what it finds and keeps the latest receipts.
+// HTTP, payment and nodes are in other packages.
 package verification

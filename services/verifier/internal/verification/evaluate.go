@@ -3,6 +3,7 @@ package verification
 import (
 	"fmt"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
@@ -54,79 +55,68 @@ func (e *MismatchError) Error() string {
 // Unwrap returns the reason.
 func (e *MismatchError) Unwrap() error { return e.Fault }
 
-// evaluate compares every expectation with the snapshot, in the order status,
-// from, to, selector, minConfirmations. It depends on nothing else.
-func evaluate(e Expectations, s chain.Snapshot) []Check {
+// evaluate compares every expectation with the snapshot, in the order status, from,
+// to, selector, minConfirmations, and returns nil when all hold. A mismatch that is
+// final outweighs one that only time or another kind of chain could change.
+func evaluate(e receipt.Expectations, s chain.Snapshot) error {
 	var checks []Check
-	add := func(name string, expected, found any) {
-		checks = append(checks, Check{name, result(expected == found), expected, found})
-	}
-	if e.Status != chain.StatusUnknown {
-		var found any
-		if s.Outcome.Status != chain.StatusUnknown {
-			found = string(s.Outcome.Status)
-		}
-		add("status", string(e.Status), found)
-	}
-	if e.From != nil {
-		add("from", e.From.String(), s.Transaction.From.String())
-	}
-	if e.To != nil {
-		add("to", e.To.String(), text(s.Transaction.To))
-	}
-	if e.Selector != nil {
-		add("selector", e.Selector.String(), text(s.Transaction.Selector))
-	}
-	if e.MinConfirmations > 0 {
-		found := s.Heads.Confirmations(s.Block.Number)
-		holds := found >= uint64(e.MinConfirmations)
-		checks = append(checks, Check{"minConfirmations", result(holds), e.MinConfirmations, found})
-	}
-	return checks
-}
-
-func result(holds bool) string {
-	if holds {
-		return Pass
-	}
-	return Fail
-}
-
-func text[T fmt.Stringer](value *T) any {
-	if value == nil {
-		return nil
-	}
-	return (*value).String()
-}
-
-// verdict returns nil when every check passes. A mismatch that is final outweighs
-// one that only time or another kind of chain could change.
-func verdict(checks []Check, s chain.Snapshot) error {
 	failed := map[string]bool{}
-	for _, check := range checks {
-		if check.Result == Fail {
-			failed[check.Name] = true
+	add := func(name string, holds bool, expected, found any) {
+		result := Pass
+		if !holds {
+			result, failed[name] = Fail, true
 		}
+		checks = append(checks, Check{name, result, expected, found})
+	}
+	from := s.Transaction.From.String()
+	for _, c := range []struct {
+		name, expected string
+		found          *string
+	}{
+		{"status", e.Status, status(s.Outcome)},
+		{"from", e.From, &from},
+		{"to", e.To, spelling(s.Transaction.To)},
+		{"selector", e.Selector, spelling(s.Transaction.Selector)},
+	} {
+		switch {
+		case c.expected == "":
+		case c.found == nil:
+			add(c.name, false, c.expected, nil)
+		default:
+			add(c.name, c.expected == *c.found, c.expected, *c.found)
+		}
+	}
+	confirmations := s.Heads.Confirmations(s.Block.Number)
+	if e.MinConfirmations > 0 {
+		add("minConfirmations", confirmations >= uint64(e.MinConfirmations), e.MinConfirmations, confirmations)
 	}
 	noStatus := failed["status"] && s.Outcome.Status == chain.StatusUnknown
-	tooYoung := failed["minConfirmations"]
 	switch {
 	case len(failed) == 0:
 		return nil
-	case noStatus && len(failed) == count(noStatus, tooYoung):
-		return &MismatchError{ErrStatusUnavailable, checks}
-	case tooYoung && len(failed) == 1:
-		return &MismatchError{ErrInsufficientConfirmations, checks}
-	default:
+	case failed["status"] && !noStatus, failed["from"], failed["to"], failed["selector"]:
 		return &MismatchError{ErrExpectationMismatch, checks}
+	case noStatus:
+		return &MismatchError{ErrStatusUnavailable, checks}
+	default:
+		missing := uint64(e.MinConfirmations) - confirmations
+		return chain.WithRetryAfter(&MismatchError{ErrInsufficientConfirmations, checks}, s.Heads.Wait(missing))
 	}
 }
 
-func count(facts ...bool) (n int) {
-	for _, fact := range facts {
-		if fact {
-			n++
-		}
+// status returns how the execution ended; nil where the chain does not record it.
+func status(o chain.Outcome) *string {
+	if o.Status == chain.StatusUnknown {
+		return nil
 	}
-	return n
+	text := string(o.Status)
+	return &text
+}
+
+func spelling[T fmt.Stringer](value *T) *string {
+	if value == nil {
+		return nil
+	}
+	text := (*value).String()
+	return &text
 }

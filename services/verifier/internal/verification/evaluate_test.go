@@ -147,7 +147,11 @@ func TestTheChainsReasonsComeThrough(t *testing.T) {
 		reader := newReader(chain.Identity{Name: "base", ID: 8453}, chain.Heads{})
 		hash, _ := chain.ParseHash(someHash)
 		reader.Fail(hash, chain.WithRetryAfter(fault, 3*time.Second))
-		_, err := verification.Verifier{Reader: reader}.Verify(t.Context(), verification.Request{TransactionHash: hash})
+		request, err := verification.ParseRequest([]byte(expecting("")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = verification.Verifier{Reader: reader}.Verify(t.Context(), request)
 		var got *chain.Fault
 		if seconds, _ := chain.RetryAfter(err); !errors.As(err, &got) || got != fault || seconds != 3 {
 			t.Errorf("%s: got %v", fault.Code, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// scriptedReader is a chain.Reader that returns what was added to it. It is safe for
+// scriptedReader is a verification.Reader that returns what was added to it. It is safe for
 // concurrent use.
 type scriptedReader struct {
 	Chain chain.Identity
@@ -16,7 +16,6 @@ type scriptedReader struct {
 	snapshots map[chain.Hash]chain.Snapshot
 	failures  map[chain.Hash]error
 	heads     chain.Heads
-	reads     int
 }
 
 // newReader returns a reader without transactions.
@@ -41,36 +40,11 @@ func (r *scriptedReader) Fail(transaction chain.Hash, err error) {
 	r.failures[transaction] = err
 }
 
-// SetHeads sets how far the chain is.
-func (r *scriptedReader) SetHeads(heads chain.Heads) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.heads = heads
-}
-
-// Reads counts the calls of Read.
-func (r *scriptedReader) Reads() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.reads
-}
-
-// Identity implements chain.Reader.
-func (r *scriptedReader) Identity() chain.Identity { return r.Chain }
-
-// Heads implements chain.Reader.
-func (r *scriptedReader) Heads(context.Context) (chain.Heads, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.heads, nil
-}
-
-// Read implements chain.Reader: ErrTransactionNotFound for what was not added,
+// Read implements verification.Reader: ErrTransactionNotFound for what was not added,
 // ErrNotFinalized for what lies beyond the finalized head.
 func (r *scriptedReader) Read(_ context.Context, transaction chain.Hash) (chain.Snapshot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reads++
 	if err := r.failures[transaction]; err != nil {
 		return chain.Snapshot{}, err
 	}

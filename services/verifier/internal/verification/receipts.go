@@ -1,9 +1,11 @@
 package verification
 
 import (
-	"container/list"
 	"context"
+	"math"
 	"sync"
+
+	"github.com/ethereum/go-ethereum/common/lru"
 
 	"github.com/pforte/pforte/pkg/receipt"
 )
@@ -17,7 +19,7 @@ type Receipts struct {
 	// are kept.
 	looked func(hit bool)
 	kept   func(bytes int)
-	cache  cache
+	cache  *cache
 }
 
 // NewReceipts returns receipts signed with a key, of which limit bytes are kept.
@@ -50,33 +52,20 @@ func (r *Receipts) Signed(ctx context.Context, chain string, v Verifier, request
 
 // cache keeps answers by request, the latest used ones.
 type cache struct {
-	limit int // bytes
-
-	mu    sync.Mutex
-	used  int
-	byKey map[string]*list.Element
-	order *list.List // of *entry, the latest used first
+	mu          sync.Mutex
+	limit, used int // bytes
+	answers     lru.BasicLRU[string, []byte]
 }
 
-type entry struct {
-	key    string
-	answer []byte
-}
-
-func newCache(limit int) cache {
-	return cache{limit: limit, byKey: map[string]*list.Element{}, order: list.New()}
+func newCache(limit int) *cache {
+	return &cache{limit: limit, answers: lru.NewBasicLRU[string, []byte](math.MaxInt)}
 }
 
 // get returns the answer to a request, or false.
 func (c *cache) get(key string) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	element, ok := c.byKey[key]
-	if !ok {
-		return nil, false
-	}
-	c.order.MoveToFront(element)
-	return element.Value.(*entry).answer, true
+	return c.answers.Get(key)
 }
 
 // put keeps an answer, and removes those that were not used for longest. It returns
@@ -84,15 +73,14 @@ func (c *cache) get(key string) ([]byte, bool) {
 func (c *cache) put(key string, answer []byte) (used int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.byKey[key]; ok || size(key, answer) > c.limit {
+	if c.answers.Contains(key) || size(key, answer) > c.limit {
 		return c.used
 	}
-	c.byKey[key] = c.order.PushFront(&entry{key, answer})
+	c.answers.Add(key, answer)
 	c.used += size(key, answer)
 	for c.used > c.limit {
-		e := c.order.Remove(c.order.Back()).(*entry)
-		delete(c.byKey, e.key)
-		c.used -= size(e.key, e.answer)
+		key, answer, _ := c.answers.RemoveOldest()
+		c.used -= size(key, answer)
 	}
 	return c.used
 }

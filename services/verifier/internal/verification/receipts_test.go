@@ -30,7 +30,7 @@ func testKey(t testing.TB) *receipt.SigningKey {
 }
 
 // read opens a real reader over nodes that serve a recording.
-func read(t testing.TB, c chain.Config) chain.Reader {
+func read(t testing.TB, c chain.Config) verification.Reader {
 	t.Helper()
 	reader, err := rpc.Open(t.Context(), rpc.Options{Chain: c})
 	if err != nil {
@@ -40,7 +40,7 @@ func read(t testing.TB, c chain.Config) chain.Reader {
 }
 
 // answer is the whole paid way but the payment: parse, verify, sign.
-func answer(t testing.TB, reader chain.Reader, body string) []byte {
+func answer(t testing.TB, reader verification.Reader, body string) []byte {
 	t.Helper()
 	request, err := verification.ParseRequest([]byte(body))
 	if err != nil {
@@ -162,7 +162,7 @@ func TestEveryRecordedTransactionYieldsAReceiptThatStrangersAccept(t *testing.T)
 func TestTheSameQuestionHasTheSameBytes(t *testing.T) {
 	recording := chaintest.Load(t, chaintest.BaseBlock)
 	question := expecting(`"status":"success","from":"` + someAddress + `","selector":"` + someSelector + `","minConfirmations":12`)
-	replica := func(quorum int, heads ...uint64) chain.Reader {
+	replica := func(quorum int, heads ...uint64) verification.Reader {
 		c := chain.Config{Name: "base", ID: 8453, Quorum: quorum}
 		for _, above := range heads {
 			node := chaintest.NewNode(t, recording)
@@ -173,7 +173,7 @@ func TestTheSameQuestionHasTheSameBytes(t *testing.T) {
 	}
 	first := replica(1, 11)
 	want := string(answer(t, first, question))
-	same := func(name string, reader chain.Reader, body string) {
+	same := func(name string, reader verification.Reader, body string) {
 		t.Helper()
 		if diff := cmp.Diff(want, string(answer(t, reader, body))); diff != "" {
 			t.Errorf("%s: %s", name, diff)

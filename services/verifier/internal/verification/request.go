@@ -9,19 +9,11 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
-// Request is a VerificationRequest (contract section 2).
+// Request is a VerificationRequest (contract section 2) in the receipt's spelling: in
+// lower case. What is empty or 0 is not expected.
 type Request struct {
-	TransactionHash chain.Hash
-	Expectations    Expectations
-}
-
-// Expectations are the caller's; nil, "" or 0 means that nothing is expected.
-type Expectations struct {
-	Status           chain.Status
-	From             *chain.Address
-	To               *chain.Address
-	Selector         *chain.Selector
-	MinConfirmations int
+	receipt.Request
+	hash chain.Hash
 }
 
 type wireRequest struct {
@@ -51,27 +43,24 @@ func ParseRequest(body []byte) (Request, error) {
 		return Request{}, &strictjson.Error{Pointer: "/transactionHash", Reason: err.Error()}
 	}
 	expectations, err := wire.expectations()
-	if err != nil {
-		return Request{}, err
-	}
-	return Request{TransactionHash: hash, Expectations: expectations}, nil
+	return Request{receipt.Request{TransactionHash: hash.String(), Expectations: expectations}, hash}, err
 }
 
-func (w *wireRequest) expectations() (e Expectations, err error) {
+func (w *wireRequest) expectations() (e receipt.Expectations, err error) {
 	in := &w.Expectations
 	if in.Status != nil {
-		e.Status = chain.Status(*in.Status)
-		if e.Status != chain.StatusSuccess && e.Status != chain.StatusReverted {
+		e.Status = *in.Status
+		if e.Status != receipt.StatusSuccess && e.Status != receipt.StatusReverted {
 			return e, &strictjson.Error{Pointer: "/expectations/status", Reason: "must be success or reverted"}
 		}
 	}
-	if e.From, err = optional("from", in.From, chain.ParseAddress); err != nil {
+	if e.From, err = normalized("from", in.From, chain.ParseAddress); err != nil {
 		return e, err
 	}
-	if e.To, err = optional("to", in.To, chain.ParseAddress); err != nil {
+	if e.To, err = normalized("to", in.To, chain.ParseAddress); err != nil {
 		return e, err
 	}
-	if e.Selector, err = optional("selector", in.Selector, chain.ParseSelector); err != nil {
+	if e.Selector, err = normalized("selector", in.Selector, chain.ParseSelector); err != nil {
 		return e, err
 	}
 	if n := in.MinConfirmations; n != nil {
@@ -84,35 +73,25 @@ func (w *wireRequest) expectations() (e Expectations, err error) {
 	return e, nil
 }
 
-func optional[T any](name string, text *string, parse func(string) (T, error)) (*T, error) {
+// normalized returns the text in lower case when it can be parsed; nil is empty.
+func normalized[T fmt.Stringer](name string, text *string, parse func(string) (T, error)) (string, error) {
 	if text == nil {
-		return nil, nil
+		return "", nil
 	}
 	value, err := parse(*text)
 	if err != nil {
-		return nil, &strictjson.Error{Pointer: "/expectations/" + name, Reason: err.Error()}
+		return "", &strictjson.Error{Pointer: "/expectations/" + name, Reason: err.Error()}
 	}
-	return &value, nil
+	return value.String(), nil
 }
 
 // Canonical returns the request in one spelling: the same bytes for every body with
 // the same meaning, whatever its letter case, order and white space. It suits a
 // fingerprint, and is itself a valid body.
 func (r Request) Canonical() []byte {
-	text, err := json.Marshal(receipt.Request{
-		TransactionHash: r.TransactionHash.String(),
-		Expectations:    r.Expectations.normalized(),
-	})
+	text, err := json.Marshal(r.Request)
 	if err != nil {
 		panic(err) // only strings and a number: cannot happen
 	}
 	return text
-}
-
-func spelling[T fmt.Stringer](value *T) *string {
-	if value == nil {
-		return nil
-	}
-	text := (*value).String()
-	return &text
 }

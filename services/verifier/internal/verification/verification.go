@@ -2,16 +2,23 @@ package verification
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 )
 
+// Reader reads transactions of one chain.
+type Reader interface {
+	// Read returns the proven snapshot of a finalized transaction. Every error
+	// holds a *chain.Fault (errors.As): also when ctx ends, ErrUnavailable.
+	Read(ctx context.Context, transaction chain.Hash) (chain.Snapshot, error)
+}
+
 // Verifier creates evidence about the transactions of one chain.
 type Verifier struct {
-	Reader chain.Reader
+	Reader Reader
 }
 
 // Evidence is what a verification yields: the unsigned receipt, and the Merkle
@@ -31,34 +38,78 @@ type Evidence struct {
 // package; chain.RetryAfter returns when to retry, and a *MismatchError what was
 // evaluated.
 func (v Verifier) Verify(ctx context.Context, r Request) (Evidence, error) {
-	snapshot, err := v.Reader.Read(ctx, r.TransactionHash)
+	snapshot, err := v.Reader.Read(ctx, r.hash)
 	if err != nil {
 		return Evidence{}, err
 	}
-	e, err := judged(r, snapshot)
-	if err != nil {
+	if err := evaluate(r.Expectations, snapshot); err != nil {
 		return Evidence{}, err
 	}
+	e := evidence(r, snapshot)
 	if _, _, err := receipt.VerifyProof(e.Receipt, e.Proof); err != nil {
 		return Evidence{}, fmt.Errorf("%w: %w", chain.ErrIntegrity, err)
 	}
 	return e, nil
 }
 
-// judged returns the evidence that the snapshot is as expected.
-func judged(r Request, s chain.Snapshot) (Evidence, error) {
-	if err := judge(r.Expectations, s); err != nil {
-		return Evidence{}, err
+// evidence returns what was requested and proven, in the receipt's spelling. Nothing
+// of the moment (Heads) is in it.
+func evidence(r Request, s chain.Snapshot) Evidence {
+	t, b, o := s.Transaction, s.Block, s.Outcome
+	e := Evidence{
+		Receipt: receipt.Receipt{
+			Type:    receipt.Type,
+			Version: receipt.Version,
+			Chain:   receipt.Chain{ID: fmt.Sprintf("eip155:%d", s.Chain.ID), Name: s.Chain.Name},
+			Request: r.Request,
+			Transaction: receipt.Transaction{
+				Hash:            t.Hash.String(),
+				Type:            fmt.Sprintf("0x%x", t.Type),
+				Index:           decimal(t.Index),
+				From:            t.From.String(),
+				To:              spelling(t.To),
+				ContractAddress: spelling(t.ContractAddress),
+				Selector:        spelling(t.Selector),
+				ValueWei:        t.Value.String(),
+			},
+			Block: receipt.Block{
+				Number:           decimal(b.Number),
+				Hash:             b.Hash.String(),
+				ParentHash:       b.ParentHash.String(),
+				Timestamp:        decimal(b.Timestamp),
+				TransactionsRoot: b.TransactionsRoot.String(),
+				ReceiptsRoot:     b.ReceiptsRoot.String(),
+			},
+			Outcome: receipt.Outcome{
+				Status:            status(o),
+				GasUsed:           decimal(o.GasUsed),
+				CumulativeGasUsed: decimal(o.CumulativeGasUsed),
+				Logs:              strconv.Itoa(o.Logs),
+			},
+			Finality: receipt.Finality{Tag: receipt.TagFinalized, Met: true},
+			Checks:   receipt.ChecksFor(string(t.SenderMethod), r.Expectations),
+			Verdict:  receipt.Verdict,
+		},
+		Proof: receipt.Proof{
+			HeaderRLP:   s.Proof.HeaderRLP,
+			Index:       decimal(s.Proof.Index),
+			Transaction: hexes(s.Proof.Transaction),
+			Receipt:     hexes(s.Proof.Receipt),
+		},
 	}
-	return evidence(r, s), nil
+	if t.Nonce != nil {
+		nonce := decimal(*t.Nonce)
+		e.Receipt.Transaction.Nonce = &nonce
+	}
+	return e
 }
 
-// judge adds to missing confirmations the time after which they will be there.
-func judge(e Expectations, s chain.Snapshot) error {
-	err := verdict(evaluate(e, s), s)
-	if !errors.Is(err, ErrInsufficientConfirmations) {
-		return err
+func hexes(nodes [][]byte) []receipt.Hex {
+	out := make([]receipt.Hex, len(nodes))
+	for i, node := range nodes {
+		out[i] = node
 	}
-	missing := uint64(e.MinConfirmations) - s.Heads.Confirmations(s.Block.Number)
-	return chain.WithRetryAfter(err, s.Heads.Wait(missing))
+	return out
 }
+
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

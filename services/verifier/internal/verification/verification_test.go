@@ -19,7 +19,8 @@ func TestWhatItsProofDoesNotBearOutIsNoEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	heads := chain.Heads{Latest: 2_000_100, Finalized: 2_000_000}
-	honest, err := read(t, chain.Config{Name: "base", ID: 8453, RPCURLs: []string{node.URL}}).Read(t.Context(), request.TransactionHash)
+	hash, _ := chain.ParseHash(request.TransactionHash)
+	honest, err := read(t, chain.Config{Name: "base", ID: 8453, RPCURLs: []string{node.URL}}).Read(t.Context(), hash)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,8 +60,9 @@ func (r *Reader) poll(ctx context.Context) {
 	}
 }
 
-// Heads implements chain.Reader. It polls the nodes itself when their last reports are
-// older than the bound, once for all callers that wait.
+// Heads returns how far the chain is, never older than the bound, or
+// ErrFinalityUnavailable. It polls the nodes itself when their last reports are older,
+// once for all callers that wait.
 //
 // With a quorum of k, the heads are the k-th highest of what the endpoints reported
 // last. With a quorum of one they are the report of one endpoint, the best that

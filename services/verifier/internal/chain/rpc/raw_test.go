@@ -141,8 +141,11 @@ func TestATransactionOfAnUnknownTypeDoesNotSpoilItsBlock(t *testing.T) {
 			r, nodes := openBase(t, 1)
 			nodes[0].Play(w.script(c.offered...))
 			for i, tx := range w.block.Transactions() {
-				hash, _ := chain.ParseHash(recorded.Member(tx, "hash"))
-				_, err := verification.Verifier{Reader: r}.Verify(t.Context(), verification.Request{TransactionHash: hash})
+				request, err := verification.ParseRequest([]byte(`{"transactionHash":"` + recorded.Member(tx, "hash") + `"}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = verification.Verifier{Reader: r}.Verify(t.Context(), request)
 				want := c.want
 				if want == nil && i == opaqueAt {
 					want = chain.ErrUnsupportedType

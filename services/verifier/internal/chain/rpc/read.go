@@ -22,7 +22,7 @@ const (
 	parallelBatches    = 4
 )
 
-// Read implements chain.Reader. A transaction in a block that was proven before costs
+// Read implements verification.Reader. A transaction in a block that was proven before costs
 // no exchange; another one two round trips, one after the other. Should its block lie
 // just beyond the known finalized head, the heads are polled in between.
 func (r *Reader) Read(ctx context.Context, transaction chain.Hash) (chain.Snapshot, error) {

@@ -49,7 +49,7 @@ type Hooks struct {
 	Heads func(chain.Heads)
 }
 
-// Reader implements chain.Reader over the JSON-RPC endpoints of one chain.
+// Reader reads transactions over the JSON-RPC endpoints of one chain.
 type Reader struct {
 	identity   chain.Identity
 	quorum     int
@@ -163,5 +163,5 @@ func (r *Reader) firstPoll(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// Identity implements chain.Reader.
+// Identity returns name and id of the chain.
 func (r *Reader) Identity() chain.Identity { return r.identity }
