@@ -67,10 +67,7 @@ func (r *ReportedBlock) Prove(number uint64, hash common.Hash, chainID uint64) (
 	if err := b.proveTransactions(r); err != nil {
 		return nil, err
 	}
-	if err := b.proveReceipts(r); err != nil {
-		return nil, err
-	}
-	return b, b.readFacts(r)
+	return b, b.proveReceipts(r)
 }
 
 func (h *Header) proveHeader(number uint64, hash common.Hash) ([]byte, error) {
@@ -188,8 +185,8 @@ func (b *ProvenBlock) holds(block *common.Hash, number, index Quantity, i int) b
 	return block != nil && *block == b.Hash() && number.Is(b.identity.Number) && index.Is(uint64(i))
 }
 
-// proveReceipts checks that every receipt belongs to its transaction and rebuilds the
-// root over all.
+// proveReceipts checks that every receipt belongs to its transaction, rebuilds the
+// root over all, and reads the facts out of what is proven by it.
 func (b *ProvenBlock) proveReceipts(r *ReportedBlock) error {
 	values := make([][]byte, len(r.Receipts))
 	for i := range r.Receipts {
@@ -210,11 +207,6 @@ func (b *ProvenBlock) proveReceipts(r *ReportedBlock) error {
 	if b.receipts.root != *r.ReceiptsRoot {
 		return ErrReceiptsRoot
 	}
-	return nil
-}
-
-// readFacts reads the facts out of what was proven.
-func (b *ProvenBlock) readFacts(r *ReportedBlock) error {
 	b.entries = make([]entry, len(r.Transactions))
 	before := uint64(0)
 	for i := range b.entries {

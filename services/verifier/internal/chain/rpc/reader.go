@@ -20,7 +20,7 @@ import (
 
 // Options are what a Reader needs. Only Chain is required.
 type Options struct {
-	Chain chain.Config
+	Chain chain.Config // as config.ValidateChain accepts it
 
 	// Memory bounds what all readers that share it hold; nil means one of its own
 	// with the default bounds.
@@ -66,7 +66,7 @@ type Reader struct {
 	now        func() time.Time
 }
 
-// Open checks the options and reads chain id and heads of every endpoint. An endpoint
+// Open reads chain id and heads of every endpoint. An endpoint
 // that serves another chain is an error. One that does not answer is not: it may do
 // so later, and until then it is not used.
 func Open(ctx context.Context, options Options) (*Reader, error) {
@@ -120,18 +120,12 @@ func withDefaults(o Options) Options {
 }
 
 // newEndpoints returns one for each URL. An error never holds the URL itself.
-func newEndpoints(o Options) ([]*endpoint, error) {
-	if len(o.Chain.RPCURLs) == 0 || o.Chain.Agreeing() > len(o.Chain.RPCURLs) {
-		return nil, fmt.Errorf("%d RPC URLs for a quorum of %d", len(o.Chain.RPCURLs), o.Chain.Agreeing())
-	}
+func newEndpoints(o Options) (list []*endpoint, err error) {
 	client := newHTTPClient()
-	var list []*endpoint
-	var faults []error
 	for i, raw := range o.Chain.RPCURLs {
 		u, err := url.Parse(raw)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-			faults = append(faults, fmt.Errorf("RPC URL %d is not an http or https URL", i+1))
-			continue
+		if err != nil {
+			return nil, fmt.Errorf("RPC URL %d cannot be parsed", i+1)
 		}
 		name := u.Host
 		if slices.ContainsFunc(list, func(e *endpoint) bool { return e.name == name }) {
@@ -141,7 +135,7 @@ func newEndpoints(o Options) ([]*endpoint, error) {
 			name: name, url: raw, timeout: o.Chain.RPCTimeout, client: client, hooks: o.Hooks, log: o.Log, now: o.Now,
 		})
 	}
-	return list, errors.Join(faults...)
+	return list, nil
 }
 
 // firstPoll polls all endpoints and returns an error for those of another chain.
