@@ -233,7 +233,9 @@ func TestHeadsThatNoChainCanHaveReachedAreNotBelieved(t *testing.T) {
 			w.advance(1)
 			w.nodes[0].Play(c.script)
 			err := w.reader.pollEndpoint(t.Context(), w.reader.endpoints[0])
-			after, age := w.reader.agreedHeads()
+			after, _ := w.reader.agreedHeads()
+			report, _ := w.reader.endpoints[0].lastHead(DefaultMaxHeadAge)
+			age := w.clock().Sub(report.at)
 			if refused := errors.Is(err, chain.ErrInconsistent); refused != c.refused || refused != (after == before) || refused != (age > 0) {
 				t.Errorf("%v: %+v after %+v, %v old", err, after, before, age)
 			}

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,14 +26,11 @@ const (
 // they are older than the bound.
 func (r *Reader) Run(ctx context.Context) {
 	for {
-		timer := time.NewTimer(r.pollInterval())
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		case <-r.usage.resumed:
-			timer.Stop()
-		case <-timer.C:
+		case <-time.After(r.pollInterval()):
 		}
 		_ = guarded(r.log, func() error { r.poll(ctx); return nil }) // it is logged
 	}
@@ -55,7 +51,7 @@ func (r *Reader) poll(ctx context.Context) {
 	if r.pollAll(ctx, nil) != nil {
 		return // the reader is closing
 	}
-	if heads, age := r.agreedHeads(); age <= r.maxHeadAge {
+	if heads, known := r.agreedHeads(); known {
 		r.hooks.Heads(heads)
 	}
 }
@@ -76,22 +72,23 @@ func (r *Reader) Heads(ctx context.Context) (chain.Heads, error) {
 // Reached returns what Heads does, but does not count as a request: a health check
 // does not keep the poller busy.
 func (r *Reader) Reached(ctx context.Context) (chain.Heads, error) {
-	if h, age := r.agreedHeads(); age <= r.maxHeadAge {
-		return h, nil
+	heads, known := r.agreedHeads()
+	if known {
+		return heads, nil
 	}
 	if err := r.pollAll(ctx, nil); err != nil {
 		return chain.Heads{}, err
 	}
-	if h, age := r.agreedHeads(); age <= r.maxHeadAge {
-		return h, nil
+	if heads, known = r.agreedHeads(); !known {
+		return chain.Heads{}, r.noHeads()
 	}
-	return chain.Heads{}, r.noHeads()
+	return heads, nil
 }
 
 // HasHeads reports whether a quorum has lately reported how far the chain is.
 func (r *Reader) HasHeads() bool {
-	_, age := r.agreedHeads()
-	return age <= r.maxHeadAge
+	_, known := r.agreedHeads()
+	return known
 }
 
 // noHeads returns the error when too few endpoints report how far the chain is.
@@ -103,29 +100,28 @@ func (r *Reader) noHeads() error {
 	return chain.WithRetryAfter(err, r.pollInterval())
 }
 
-// agreedHeads returns the heads and the age of the reports behind them, which is
-// above the bound when too few endpoints reported within it.
-func (r *Reader) agreedHeads() (chain.Heads, time.Duration) {
-	var reports []head
+// agreedHeads returns the heads, unless too few endpoints have reported within the bound.
+func (r *Reader) agreedHeads() (heads chain.Heads, known bool) {
+	var latest, finalized []uint64
 	for _, e := range r.byTrust() {
 		if report, fresh := e.lastHead(r.maxHeadAge); fresh {
-			reports = append(reports, report)
+			latest, finalized = append(latest, report.latest), append(finalized, report.finalized)
 		}
 	}
-	if len(reports) < r.quorum {
-		return chain.Heads{}, r.maxHeadAge + 1
+	if len(latest) < r.quorum {
+		return chain.Heads{}, false
 	}
-	if r.quorum == 1 {
-		reports = reports[:1]
+	kth := 0 // of a quorum of one: the best endpoint's
+	if r.quorum > 1 {
+		slices.Sort(latest)
+		slices.Sort(finalized)
+		kth = len(latest) - r.quorum
 	}
-	kth := func(compare func(a, b head) int) head {
-		slices.SortFunc(reports, compare)
-		return reports[len(reports)-r.quorum]
-	}
-	latest := kth(func(a, b head) int { return cmp.Compare(a.latest, b.latest) }).latest
-	finalized := kth(func(a, b head) int { return cmp.Compare(a.finalized, b.finalized) }).finalized
-	at := kth(func(a, b head) int { return a.at.Compare(b.at) }).at
-	return chain.Heads{Latest: latest, Finalized: finalized, BlockTime: r.usage.estimatedBlockTime()}, r.now().Sub(at)
+	return r.headsOf(latest[kth], finalized[kth]), true
+}
+
+func (r *Reader) headsOf(latest, finalized uint64) chain.Heads {
+	return chain.Heads{Latest: latest, Finalized: finalized, BlockTime: r.usage.estimatedBlockTime()}
 }
 
 // pollAll reads the heads of every endpoint, but of none whose report is younger than
@@ -279,12 +275,12 @@ func (r *Reader) requireFinal(ctx context.Context, e *endpoint, number uint64) e
 		}
 		own, all = r.finalizedBy(e, number)
 	}
-	switch heads, age := r.agreedHeads(); {
+	switch heads, known := r.agreedHeads(); {
 	case own && all >= r.quorum:
 		return nil
 	case all >= r.quorum:
 		return fmt.Errorf("%w: %w", errThisNodeOnly, chain.ErrNotFinalized)
-	case age > r.maxHeadAge:
+	case !known:
 		return r.noHeads()
 	default:
 		return r.notFinal(number, heads)
@@ -325,7 +321,7 @@ func (r *Reader) stillFinal(e *endpoint, calls headCalls, number uint64, hash co
 	case err == nil:
 		return nil
 	case errors.Is(err, chain.ErrNotFinalized):
-		err = r.notFinal(number, chain.Heads{Finalized: report.finalized, BlockTime: r.usage.estimatedBlockTime()})
+		err = r.notFinal(number, r.headsOf(report.latest, report.finalized))
 	}
 	return fmt.Errorf("%w: %w", errThisNodeOnly, err)
 }

@@ -31,29 +31,31 @@ const attempts = 2
 // balancer may have another node behind it. Of two errors the more specific one is
 // returned.
 func (r *Reader) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock, error)) (reading, error) {
-	e := r.next(nil, nil)
-	if e == nil {
-		return reading{}, r.noneAvailable()
-	}
-	var err error
-	for left := attempts; ; {
-		block, failure := read(e)
-		if failure == nil {
+	var last *endpoint
+	var err, failure error
+	for range attempts {
+		e := r.next(last, failure)
+		if e == nil {
+			break
+		}
+		var block *evm.ProvenBlock
+		if block, failure = read(e); failure == nil {
 			return reading{block, e}, nil
 		}
 		failure = fmt.Errorf("%s: %w", e.name, failure)
 		if isAny(failure, errTimeout, chain.ErrIntegrity, chain.ErrInconsistent, chain.ErrNotCanonical, chain.ErrQuorum) {
 			e.distrust()
 		}
-		err = moreSpecific(err, failure)
+		last, err = e, moreSpecific(err, failure)
 		mustWait := isAny(failure, chain.ErrNotFinalized, chain.ErrFinalityUnavailable) && !errors.Is(failure, errThisNodeOnly)
-		if left--; left == 0 || ctx.Err() != nil || mustWait {
-			return reading{}, err
-		}
-		if e = r.next(e, failure); e == nil {
-			return reading{}, err
+		if mustWait || ctx.Err() != nil {
+			break
 		}
 	}
+	if err == nil {
+		err = r.noneAvailable()
+	}
+	return reading{}, err
 }
 
 // next returns the endpoint to try: not the last one, unless there is no other and

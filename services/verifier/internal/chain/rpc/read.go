@@ -55,7 +55,7 @@ func (r *Reader) Read(ctx context.Context, transaction chain.Hash) (chain.Snapsh
 func (r *Reader) headsFor(ctx context.Context, from *endpoint) (chain.Heads, error) {
 	if from != nil && r.quorum == 1 {
 		if report, fresh := from.lastHead(r.maxHeadAge); fresh {
-			return chain.Heads{Latest: report.latest, Finalized: report.finalized, BlockTime: r.usage.estimatedBlockTime()}, nil
+			return r.headsOf(report.latest, report.finalized), nil
 		}
 	}
 	return r.Heads(ctx)
