@@ -1,7 +1,6 @@
 package chaintest
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -95,7 +94,9 @@ func (n *Node) serve(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
 	script := n.script
 	n.mu.Unlock()
-	if !pause(r.Context(), script.Delay) {
+	select {
+	case <-time.After(script.Delay):
+	case <-r.Context().Done():
 		return
 	}
 	defer n.note(calls, start)
@@ -128,15 +129,6 @@ func (n *Node) note(calls []recorded.Request, start time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.exchanges = append(n.exchanges, exchange)
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // Sequential returns how many exchanges, over all nodes, had to wait for one

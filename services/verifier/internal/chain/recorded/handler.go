@@ -19,18 +19,26 @@ type Request struct {
 
 // Reply is the answer to a call: a result or an error.
 type Reply struct {
-	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Result  any             `json:"result"`
-	Error   *Error          `json:"error,omitempty"`
+	ID     json.RawMessage
+	Result any
+	Error  *Error
 }
 
-// MarshalJSON leaves the result out of an error, as JSON-RPC wants it.
+// Error is a JSON-RPC error.
+type Error struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// MarshalJSON writes either the result or the error, as JSON-RPC wants it.
 func (r Reply) MarshalJSON() ([]byte, error) {
+	members := map[string]any{"jsonrpc": "2.0", "id": r.ID}
 	if r.Error != nil {
-		return json.Marshal(map[string]any{"jsonrpc": "2.0", "id": r.ID, "error": r.Error})
+		members["error"] = r.Error
+	} else {
+		members["result"] = r.Result
 	}
-	return json.Marshal(map[string]any{"jsonrpc": "2.0", "id": r.ID, "result": r.Result})
+	return json.Marshal(members)
 }
 
 // Bounds of one request: a batch of ten thousand small calls for large

@@ -1,6 +1,7 @@
 package recorded
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -32,44 +33,37 @@ type Block struct {
 // Load reads a recording: a compressed file (.json.gz) with chainId and block and
 // receipts, or with blocks; or a folder with block.json, receipts.json and
 // meta.json, which has the chainId.
-func Load(path string) (Recording, error) {
+func Load(path string) (r Recording, err error) {
 	if strings.HasSuffix(path, ".json.gz") {
 		return loadFile(path)
 	}
-	var r Recording
-	parts := map[string]any{"block.json": &r.Block.Block, "receipts.json": &r.Receipts, "meta.json": &r}
-	for name, into := range parts {
+	for name, into := range map[string]any{
+		"meta.json": &struct{ ChainID *uint64 }{&r.ChainID}, "block.json": &r.Block.Block, "receipts.json": &r.Receipts,
+	} {
 		data, err := os.ReadFile(filepath.Join(path, name)) //nolint:gosec // the operator names the folder
 		if errors.Is(err, fs.ErrNotExist) && name == "receipts.json" {
 			continue
 		}
+		if err == nil {
+			err = json.Unmarshal(data, into)
+		}
 		if err != nil {
-			return r, fmt.Errorf("read recording: %w", err)
-		}
-		if name == "meta.json" {
-			meta := struct{ ChainID *uint64 }{&r.ChainID}
-			into = &meta
-		}
-		if err := json.Unmarshal(data, into); err != nil {
 			return r, fmt.Errorf("read recording %s: %w", name, err)
 		}
 	}
 	return r.folded()
 }
 
-func loadFile(path string) (r Recording, err error) {
-	file, err := os.Open(path) //nolint:gosec // the operator names the file
-	if err != nil {
-		return r, fmt.Errorf("read recording: %w", err)
+func loadFile(path string) (Recording, error) {
+	data, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	if err == nil {
+		var unzipped *gzip.Reader
+		if unzipped, err = gzip.NewReader(bytes.NewReader(data)); err == nil {
+			data, err = io.ReadAll(unzipped)
+		}
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	unzipped, err := gzip.NewReader(file)
 	if err != nil {
-		return r, fmt.Errorf("read recording: %w", err)
-	}
-	data, err := io.ReadAll(unzipped)
-	if err != nil {
-		return r, fmt.Errorf("read recording: %w", err)
+		return Recording{}, fmt.Errorf("read recording: %w", err)
 	}
 	return Parse(data)
 }

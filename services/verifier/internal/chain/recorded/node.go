@@ -13,8 +13,9 @@ import (
 // concurrent use.
 type Node struct {
 	chainID      uint64
+	highest      Block
 	byNumber     map[uint64]Block
-	byHash       map[string]uint64
+	byHash       map[string]Block
 	transactions map[string]json.RawMessage
 	receipts     map[string]json.RawMessage
 
@@ -22,25 +23,21 @@ type Node struct {
 	latest, finalized uint64
 }
 
-// Error is a JSON-RPC error.
-type Error struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-}
-
 // NewNode serves the recordings' blocks. The heads begin at the highest block.
 func NewNode(r Recording) *Node {
 	n := &Node{
 		chainID:      r.ChainID,
 		byNumber:     map[uint64]Block{},
-		byHash:       map[string]uint64{},
+		byHash:       map[string]Block{},
 		transactions: map[string]json.RawMessage{},
 		receipts:     map[string]json.RawMessage{},
 	}
 	for _, block := range r.Blocks {
 		number := block.Number()
-		n.byNumber[number], n.byHash[block.Hash()] = block, number
-		n.latest = max(n.latest, number)
+		n.byNumber[number], n.byHash[block.Hash()] = block, block
+		if n.highest.Block == nil || number > n.latest {
+			n.highest, n.latest = block, number
+		}
 		for _, t := range block.Transactions() {
 			n.transactions[Member(t, "hash")] = t
 		}
@@ -134,8 +131,8 @@ func (n *Node) find(which string) (Block, bool) {
 		number = finalized
 	default:
 		if len(which) == 66 {
-			at, ok := n.byHash[strings.ToLower(which)]
-			return n.byNumber[at], ok
+			block, ok := n.byHash[strings.ToLower(which)]
+			return block, ok
 		}
 		var err error
 		if number, err = strconv.ParseUint(which, 0, 64); err != nil {
@@ -152,16 +149,9 @@ func (n *Node) find(which string) (Block, bool) {
 
 func (n *Node) madeUp(number uint64) Block {
 	const secondsPerBlock = 2
-	var near Block
-	for at, block := range n.byNumber {
-		if near.Block == nil || at > near.Number() {
-			near = block
-		}
-	}
-	timestamp, _ := strconv.ParseUint(near.text("timestamp"), 0, 64)
-	timestamp += secondsPerBlock * (number - near.Number()) // wraps round below it, which subtracts
-	header := map[string]json.RawMessage{}
-	maps.Copy(header, near.Block)
+	timestamp, _ := strconv.ParseUint(n.highest.text("timestamp"), 0, 64)
+	timestamp += secondsPerBlock * (number - n.highest.Number()) // wraps round below it, which subtracts
+	header := maps.Clone(n.highest.Block)
 	header["number"], _ = json.Marshal(quantity(number))
 	header["timestamp"], _ = json.Marshal(quantity(timestamp))
 	header["hash"], _ = json.Marshal(fmt.Sprintf("0x%064x", number))
