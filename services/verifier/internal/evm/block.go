@@ -123,13 +123,9 @@ func (r *ReportedBlock) dropStateSync(number uint64, block common.Hash) {
 		return
 	}
 	r.Transactions = r.Transactions[:last]
-	kept := r.Receipts[:0:0]
-	for _, receipt := range r.Receipts {
-		if receipt.TransactionHash == nil || *receipt.TransactionHash != hash {
-			kept = append(kept, receipt)
-		}
-	}
-	r.Receipts = kept
+	r.Receipts = slices.DeleteFunc(slices.Clone(r.Receipts), func(receipt Receipt) bool {
+		return receipt.TransactionHash != nil && *receipt.TransactionHash == hash
+	})
 }
 
 // sortReceipts puts the receipts into the order of the transactions: nodes are known

@@ -161,7 +161,7 @@ func (r *Reader) pollAll(ctx context.Context, needed *endpoint) error {
 				needed = nil
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", errCanceled, chain.ErrUnavailable)
+			return errCanceled
 		}
 		if answered >= r.quorum && needed == nil {
 			break

@@ -150,14 +150,13 @@ type endpoint struct {
 	circuit circuit
 
 	wrongChain atomic.Bool
-	distrusted expiring // it returned something wrong, or nothing in time
-	singly     expiring // it does not take batches
+	distrusted expiring                     // it returned something wrong, or nothing in time
+	singly     expiring                     // it does not take batches
+	receipts   [receiptsSingly + 1]expiring // the method that it supports
 
-	mu            sync.Mutex
-	receipts      receiptsMethod
-	receiptsUntil time.Time
-	head          head // what it reported last
-	highest       head // the highest that it reported lately; zero = nothing to compare its next report with
+	mu      sync.Mutex
+	head    head // what it reported last
+	highest head // the highest that it reported lately; zero = nothing to compare its next report with
 }
 
 // expiring is a fact about an endpoint that is believed until some time.
@@ -180,18 +179,12 @@ const (
 )
 
 func (e *endpoint) receiptsMethod() receiptsMethod {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.now().After(e.receiptsUntil) {
-		return receiptsByHash
+	for method := receiptsSingly; method > receiptsByHash; method-- {
+		if e.receipts[method].holds(e.now()) {
+			return method
+		}
 	}
-	return e.receipts
-}
-
-func (e *endpoint) setReceiptsMethod(m receiptsMethod) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.receipts, e.receiptsUntil = m, e.now().Add(capabilityTTL)
+	return receiptsByHash
 }
 
 // distrust puts the endpoint behind the others for a while.

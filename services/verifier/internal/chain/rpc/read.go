@@ -229,7 +229,7 @@ func (f *blockFetch) prove(ctx context.Context) (*evm.ProvenBlock, error) {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%w: %w", errCanceled, chain.ErrUnavailable)
+		return nil, errCanceled
 	}
 	_, span := tracing.Step(ctx, "chain", "prove block")
 	start := f.now()
@@ -262,11 +262,11 @@ func (f *blockFetch) request(ctx context.Context) error {
 	}
 	for receipts != nil {
 		if f.readReceipts(receipts) {
-			f.endpoint.setReceiptsMethod(method)
+			f.endpoint.receipts[method].set(f.now().Add(capabilityTTL))
 			return nil
 		}
 		if errors.Is(receipts.err, errNoMethod) {
-			f.endpoint.setReceiptsMethod(receiptsSingly)
+			f.endpoint.receipts[receiptsSingly].set(f.now().Add(capabilityTTL))
 			break
 		}
 		method++

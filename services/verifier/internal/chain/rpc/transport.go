@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -41,13 +40,13 @@ type call struct {
 
 func newCall(method string, params ...any) *call { return &call{method: method, params: params} }
 
-// How an exchange fails. Each but errNoMethod and errParams comes with a *chain.Fault.
+// How an exchange fails. Each but errNoMethod and errParams holds a *chain.Fault.
 var (
 	errNoMethod     = errors.New("method not available")
 	errParams       = errors.New("parameters refused")
-	errBatchRefused = errors.New("batch refused")
-	errTimeout      = errors.New("timeout")
-	errCanceled     = errors.New("canceled by the caller")
+	errBatchRefused = fmt.Errorf("batch refused: %w", chain.ErrUnavailable)
+	errTimeout      = fmt.Errorf("timeout: %w", chain.ErrUnavailable)
+	errCanceled     = fmt.Errorf("canceled by the caller: %w", chain.ErrUnavailable)
 	errNotJSONRPC   = fmt.Errorf("response is not JSON-RPC: %w", chain.ErrUnavailable)
 	errTooLarge     = fmt.Errorf("response is too large: %w", chain.ErrUnavailable)
 	errNoMemory     = fmt.Errorf("no memory for the response: %w", chain.ErrUnavailable)
@@ -125,7 +124,7 @@ func (e *endpoint) send(ctx context.Context, r *reservation, batch bool, calls [
 	}
 	switch {
 	case batch && !isBatch:
-		return fmt.Errorf("%w: %w", errBatchRefused, chain.ErrUnavailable)
+		return errBatchRefused
 	case !batch && !calls[0].done:
 		return errNotJSONRPC
 	default:
@@ -169,17 +168,11 @@ func (e *endpoint) exchange(ctx context.Context, r *reservation, calls []*call, 
 // be compressed, redirects are not followed. Each call's time is bounded by its
 // context.
 func newHTTPClient() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 64
+	transport.MaxResponseHeaderBytes = 64 << 10
 	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			ForceAttemptHTTP2:      true,
-			MaxIdleConns:           256,
-			MaxIdleConnsPerHost:    64,
-			IdleConnTimeout:        90 * time.Second,
-			TLSHandshakeTimeout:    5 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -208,9 +201,9 @@ func (e *endpoint) post(caller context.Context, body []byte, r *reservation) ([]
 	}
 	switch {
 	case caller.Err() != nil:
-		return nil, fmt.Errorf("%w: %w", errCanceled, chain.ErrUnavailable)
+		return nil, errCanceled
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("%w: %w", errTimeout, chain.ErrUnavailable)
+		return nil, errTimeout
 	}
 	return nil, fmt.Errorf("connection failed: %w", chain.ErrUnavailable)
 }
@@ -234,7 +227,7 @@ func (e *endpoint) readError(r *http.Response) ([]byte, error) {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
 		http.StatusNotImplemented:
-		return nil, fmt.Errorf("status %d: %w: %w", r.StatusCode, errBatchRefused, chain.ErrUnavailable)
+		return nil, fmt.Errorf("status %d: %w", r.StatusCode, errBatchRefused)
 	default:
 		return nil, fmt.Errorf("status %d: %w", r.StatusCode, chain.ErrUnavailable)
 	}
@@ -395,7 +388,7 @@ func asFault(log *slog.Logger, err error) error {
 		log.Error("panic while reading a chain", "panic", panicked.Value, "stack", string(panicked.Stack))
 		return fmt.Errorf("panic: %v: %w", panicked.Value, chain.ErrUnavailable)
 	default:
-		return fmt.Errorf("%w: %w", errCanceled, chain.ErrUnavailable)
+		return errCanceled
 	}
 }
 
