@@ -62,11 +62,14 @@ func within(t *testing.T, c <-chan struct{}, what string) {
 // TestNoExchangeIsMadeForCallersThatLeft: the exchange under way is broken off,
 // and no other one begins.
 func TestNoExchangeIsMadeForCallersThatLeft(t *testing.T) {
-	for name, calls := range map[string]int{"while the transaction is located": locating, "while its block is fetched": fetching} {
+	for name, c := range map[string]struct{ calls, exchanges int }{
+		"while the transaction is located": {locating, 2}, // the heads before it
+		"while its block is fetched":       {fetching, 3},
+	} {
 		t.Run(name, func(t *testing.T) {
 			node := baseNode(t)
 			r := open(t, rpc.Options{Chain: config(node)})
-			held := hold(calls)
+			held := hold(c.calls)
 			node.Play(held.script())
 			var group sync.WaitGroup
 			ctx, hangUp := context.WithCancel(t.Context())
@@ -81,6 +84,9 @@ func TestNoExchangeIsMadeForCallersThatLeft(t *testing.T) {
 			within(t, held.left, "its end")
 			group.Wait()
 			close(held.open)
+			for len(node.Exchanges()) < c.exchanges { // the node counts an exchange when it has ended
+				time.Sleep(time.Millisecond)
+			}
 			node.Forget()
 			if _, err := r.Read(t.Context(), baseTransaction); err != nil { // goes through all that was begun before
 				t.Errorf("the next caller: %v", err)
