@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheLatestUsedReceiptsAreKept(t *testing.T) {
-	a := newCache(10 * size("0", make([]byte, 1000)))
+	a := NewReceipts(nil, 10*size("0", make([]byte, 1000)), nil, nil)
 	answer := func(i int) []byte { return bytes.Repeat([]byte{byte('0' + i)}, 1000) }
 	for i := range 10 {
 		a.put(fmt.Sprint(i), answer(i))
@@ -27,7 +27,7 @@ func TestTheLatestUsedReceiptsAreKept(t *testing.T) {
 }
 
 func TestCachedReceiptsAreSharedSafely(t *testing.T) {
-	a := newCache(50_000)
+	a := NewReceipts(nil, 50_000, nil, nil)
 	var all sync.WaitGroup
 	for i := range 100 {
 		all.Go(func() {

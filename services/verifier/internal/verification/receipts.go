@@ -14,24 +14,25 @@ import (
 // that was once right stays right: it is about a final block, the same request has
 // the same bytes, and each condition only ever comes to hold. So none expires.
 type Receipts struct {
-	key *receipt.SigningKey
-	// looked is called with the result of each lookup, kept with the bytes that
-	// are kept.
-	looked func(hit bool)
-	kept   func(bytes int)
-	cache  *cache
+	key    *receipt.SigningKey
+	looked func(hit bool)  // called with the result of each lookup
+	kept   func(bytes int) // called with the bytes that are kept
+
+	mu          sync.Mutex
+	limit, used int // bytes
+	answers     lru.BasicLRU[string, []byte]
 }
 
 // NewReceipts returns receipts signed with a key, of which limit bytes are kept.
 func NewReceipts(key *receipt.SigningKey, limit int, looked func(hit bool), kept func(bytes int)) *Receipts {
-	return &Receipts{key: key, looked: looked, kept: kept, cache: newCache(limit)}
+	return &Receipts{key: key, looked: looked, kept: kept, limit: limit, answers: lru.NewBasicLRU[string, []byte](math.MaxInt)}
 }
 
 // Signed returns the signed receipt for a request about a chain, in JSON. Callers
 // must not change it.
 func (r *Receipts) Signed(ctx context.Context, chain string, v Verifier, request Request) ([]byte, error) {
 	key := chain + "\n" + string(request.Canonical())
-	answer, ok := r.cache.get(key)
+	answer, ok := r.get(key)
 	r.looked(ok)
 	if ok {
 		return answer, nil
@@ -45,44 +46,33 @@ func (r *Receipts) Signed(ctx context.Context, chain string, v Verifier, request
 		return nil, err
 	}
 	if answer, err = signed.JSON(); err == nil {
-		r.kept(r.cache.put(key, answer))
+		r.kept(r.put(key, answer))
 	}
 	return answer, err
 }
 
-// cache keeps answers by request, the latest used ones.
-type cache struct {
-	mu          sync.Mutex
-	limit, used int // bytes
-	answers     lru.BasicLRU[string, []byte]
-}
-
-func newCache(limit int) *cache {
-	return &cache{limit: limit, answers: lru.NewBasicLRU[string, []byte](math.MaxInt)}
-}
-
 // get returns the answer to a request, or false.
-func (c *cache) get(key string) ([]byte, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.answers.Get(key)
+func (r *Receipts) get(key string) ([]byte, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.answers.Get(key)
 }
 
 // put keeps an answer, and removes those that were not used for longest. It returns
 // the bytes that are kept now.
-func (c *cache) put(key string, answer []byte) (used int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.answers.Contains(key) || size(key, answer) > c.limit {
-		return c.used
+func (r *Receipts) put(key string, answer []byte) (used int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.answers.Contains(key) || size(key, answer) > r.limit {
+		return r.used
 	}
-	c.answers.Add(key, answer)
-	c.used += size(key, answer)
-	for c.used > c.limit {
-		key, answer, _ := c.answers.RemoveOldest()
-		c.used -= size(key, answer)
+	r.answers.Add(key, answer)
+	r.used += size(key, answer)
+	for r.used > r.limit {
+		key, answer, _ := r.answers.RemoveOldest()
+		r.used -= size(key, answer)
 	}
-	return c.used
+	return r.used
 }
 
 // size returns about how many bytes an entry takes.
