@@ -2,22 +2,26 @@
 // a service, where a Caddyfile alone is a poor fit. It does not depend on Pforte's
 // services and works in any Caddy that is built with it:
 //
-//   - edge (http.handlers.edge) refuses paths that two servers may read
-//     differently, drops request headers by name and all trailers, and keeps
-//     named cookies from all services, which cannot set them either;
+//   - edge (http.handlers.edge) gives each request an id, drops request headers by
+//     name, refuses paths that two servers may read differently, keeps named cookies
+//     from all services, which cannot set them either, and adds headers to answers;
 //   - edge_cookies (http.handlers.edge_cookies) makes the exception for the
 //     service whose cookies they are;
 //   - edge_guard (http.handlers.edge_guard) checks with a service whether a request
 //     may pass, and checks again as long as the request lasts;
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
-//     exceptions from a guard.
+//     exceptions from a guard;
+//   - edge (caddy.logging.encoders.edge) is a log format without headers and queries.
 //
 // In a Caddyfile:
 //
 //	route {
 //		edge {
 //			drop X-Auth-* Remote-User
+//			drop_untrusted X-Forwarded-* Traceparent
 //			cookies svc.* csrf-token
+//			answer X-Content-Type-Options nosniff
+//			answer_tls Strict-Transport-Security max-age=31536000
 //		}
 //		handle /login/* {
 //			edge_cookies

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 )
 
 func init() {
@@ -18,6 +20,7 @@ func init() {
 	caddy.RegisterModule(Cookies{})
 	caddy.RegisterModule(Guard{})
 	caddy.RegisterModule(Path{})
+	caddy.RegisterModule(LogEncoder{})
 	httpcaddyfile.RegisterHandlerDirective("edge", parseEdge)
 	httpcaddyfile.RegisterHandlerDirective("edge_cookies", parseCookies)
 	httpcaddyfile.RegisterHandlerDirective("edge_guard", parseGuard)
@@ -32,19 +35,38 @@ var (
 	errNoEdge = errors.New("the directive edge must stand before edge_cookies and edge_guard")
 )
 
-// Edge is the handler that a request meets first. A path that servers may read
-// differently is an error 404. Trailers of a request end here, because servers may
-// take them for headers.
+// Edge is the handler that a request meets first. In one pass it gives the request
+// an id, takes out of its headers what no service may get from this client, and
+// puts the answer's headers right. A path that servers may read differently is an
+// error 404. A client's Connection header ends here, and an Upgrade to anything but
+// a WebSocket. So do trailers of a request, because servers may take them for
+// headers. In a route for errors only the answer's headers are put right.
 type Edge struct {
+	// RequestID is a placeholder whose value is the id. It is passed on, answered and
+	// logged as request_id. A random one where it is empty.
+	RequestID string `json:"request_id,omitempty"`
 	// Drop names request headers that nothing behind this handler gets, in any
 	// case and with any sign for "-". A "*" at the end stands for any end.
 	Drop []string `json:"drop,omitempty"`
+	// DropUntrusted names those that only the server's trusted proxies may send.
+	DropUntrusted []string `json:"drop_untrusted,omitempty"`
 	// Cookies names cookies that only routes with edge_cookies get and may set,
 	// and the service that edge_guard checks with. Letters must have the same case, as
 	// for browsers. A "*" at the end stands for any end.
 	Cookies []string `json:"cookies,omitempty"`
+	// Answer has headers that an answer gets unless it has them already, and
+	// AnswerTLS those of an answer over TLS. Server and Via are dropped.
+	Answer    map[string]string `json:"answer,omitempty"`
+	AnswerTLS map[string]string `json:"answer_tls,omitempty"`
 
-	drop names
+	drop, dropUntrusted headerSet
+	answer, answerTLS   []field
+}
+
+// field is a header of every answer. Its value is shared by all of them.
+type field struct {
+	name  string
+	value []string
 }
 
 // CaddyModule returns the Caddy module information.
@@ -54,8 +76,22 @@ func (Edge) CaddyModule() caddy.ModuleInfo {
 
 // Provision implements caddy.Provisioner.
 func (e *Edge) Provision(caddy.Context) error {
+	if e.RequestID == "" {
+		e.RequestID = "{http.request.uuid}"
+	}
+	e.RequestID = strings.Trim(e.RequestID, "{}")
 	e.drop = headerNames(e.Drop)
+	e.dropUntrusted = headerNames(slices.Concat(e.Drop, e.DropUntrusted))
+	e.answer = fields(e.Answer)
+	e.answerTLS = append(fields(e.AnswerTLS), e.answer...)
 	return nil
+}
+
+func fields(headers map[string]string) (all []field) {
+	for name, value := range headers {
+		all = append(all, field{http.CanonicalHeaderKey(name), []string{value}})
+	}
+	return all
 }
 
 func parseEdge(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
@@ -66,10 +102,15 @@ func parseEdge(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 // UnmarshalCaddyfile reads:
 //
 //	edge {
-//		drop    <headers...>
-//		cookies <cookies...>
+//		request_id     <placeholder>
+//		drop           <headers...>
+//		drop_untrusted <headers...>
+//		cookies        <cookies...>
+//		answer         <header> <value>
+//		answer_tls     <header> <value>
 //	}
 func (e *Edge) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	e.Answer, e.AnswerTLS = map[string]string{}, map[string]string{}
 	for d.Next() {
 		if d.NextArg() {
 			return d.ArgErr()
@@ -77,14 +118,20 @@ func (e *Edge) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		for d.NextBlock(0) {
 			what, all := d.Val(), d.RemainingArgs()
 			switch {
-			case len(all) == 0:
-				return d.ArgErr()
-			case what == "drop":
+			case what == "drop" && len(all) > 0:
 				e.Drop = append(e.Drop, all...)
-			case what == "cookies":
+			case what == "drop_untrusted" && len(all) > 0:
+				e.DropUntrusted = append(e.DropUntrusted, all...)
+			case what == "cookies" && len(all) > 0:
 				e.Cookies = append(e.Cookies, all...)
+			case what == "request_id" && len(all) == 1:
+				e.RequestID = all[0]
+			case what == "answer" && len(all) == 2:
+				e.Answer[all[0]] = all[1]
+			case what == "answer_tls" && len(all) == 2:
+				e.AnswerTLS[all[0]] = all[1]
 			default:
-				return d.Errf("edge has no %s", what)
+				return d.Errf("edge: wrong name or number of arguments: %s", what)
 			}
 		}
 	}
@@ -93,32 +140,73 @@ func (e *Edge) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	x := &exchange{cookies: e.Cookies, fields: e.answer}
+	if r.TLS != nil {
+		x.fields = e.answerTLS
+	}
+	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	id, known := repl.GetString(e.RequestID)
+	if !known { // the error came before the route that makes it
+		id, _ = repl.GetString("http.request.uuid")
+	}
+	x.id = []string{id}
+	a := &answer{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, exchange: x}
+	if r.Context().Value(caddyhttp.ErrorCtxKey) != nil {
+		x.own = true // nothing behind is another service
+		return next.ServeHTTP(a, r)
+	}
+	if extra, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+		extra.Add(zap.String("request_id", id))
+	}
+	e.clean(r)
+	r.Header["X-Request-Id"] = x.id
 	if !unambiguous(r.RequestURI) {
 		return caddyhttp.Error(http.StatusNotFound, errPath)
-	}
-	for name := range r.Header {
-		if e.drop.has(headerName(name)) {
-			delete(r.Header, name)
-		}
 	}
 	// net/http writes what follows the body into the request that it made; what is
 	// behind this handler sees a copy, which gets none.
 	behind := *r
 	behind.Trailer = nil
 	r = &behind
-	x := &exchange{cookies: e.Cookies, sent: r.Header["Cookie"]}
+	x.sent = r.Header["Cookie"]
 	setCookies(r.Header, withoutCookies(x.sent, x.cookies))
 	caddyhttp.SetVar(r.Context(), exchangeVar, x)
-	a := &answer{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, exchange: x}
 	err := next.ServeHTTP(a, r)
 	a.begin(http.StatusOK) // for an answer that is nothing but headers
+	if fault, ok := errors.AsType[caddyhttp.HandlerError](err); ok && fault.StatusCode == http.StatusServiceUnavailable {
+		fault.StatusCode = http.StatusBadGateway // no replica to be had is the same as the one that is away
+		return fault
+	}
 	return err
+}
+
+// clean takes out of a request's headers what no service may get from its client.
+func (e *Edge) clean(r *http.Request) {
+	drop := &e.dropUntrusted
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
+		drop = &e.drop
+	}
+	for name := range r.Header {
+		if drop.has(headerName(name)) {
+			delete(r.Header, name)
+		}
+	}
+	if !slices.ContainsFunc(r.Header["Upgrade"], func(kind string) bool { return strings.EqualFold(kind, "websocket") }) {
+		delete(r.Header, "Upgrade")
+		delete(r.Header, "Connection")
+		return
+	}
+	// One line: Caddy would pass on the first of several, which may request h2c.
+	r.Header["Connection"], r.Header["Upgrade"] = []string{"Upgrade"}, []string{"websocket"}
 }
 
 const exchangeVar = "edge.exchange"
 
 // exchange is what the handlers of one request share.
 type exchange struct {
+	// id is the request's, fields are headers that the answer gets.
+	id      []string
+	fields  []field
 	cookies names
 	// sent are the lines of Cookie that the client sent.
 	sent []string
@@ -185,6 +273,16 @@ func (a *answer) begin(status int) {
 	}
 	a.begun = status >= http.StatusOK || status == http.StatusSwitchingProtocols
 	h, x := a.Header(), a.exchange
+	if x.id != nil {
+		h["X-Request-Id"] = x.id
+	}
+	for _, f := range x.fields {
+		if len(h[f.name]) == 0 {
+			h[f.name] = f.value
+		}
+	}
+	delete(h, "Server")
+	delete(h, "Via")
 	if x.own {
 		return
 	}

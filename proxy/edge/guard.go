@@ -32,6 +32,9 @@ const maxAnswer = 1 << 20
 // answer must not make a session live longer. Its value is "no".
 const NoRenewal = "X-Auth-Renew"
 
+// againVar is set for these checks.
+const againVar = "edge.again"
+
 var (
 	errNameless = errors.New("guard: the answer names no user")
 	errNoAnswer = errors.New("guard: the answer is incomplete")
@@ -236,7 +239,9 @@ func again(ctx context.Context, q *http.Request) *http.Request {
 		delete(r.Header, name)
 	}
 	r.Header[NoRenewal] = []string{"no"}
-	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), newRecorded(), server)
+	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), newRecorded(), server)
+	caddyhttp.SetVar(r.Context(), againVar, true) //nolint:contextcheck // that of the new request
+	return r
 }
 
 // verdict is the service's decision about a request.

@@ -1,6 +1,9 @@
 package edge
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // names are names, or beginnings of names with a "*" behind them.
 type names []string
@@ -15,29 +18,58 @@ func (n names) has(name string) bool {
 	return false
 }
 
-// headerNames returns patterns that has compares with a headerName.
-func headerNames(patterns []string) names {
-	all := make(names, len(patterns))
-	for i, p := range patterns {
-		begin, wildcard := strings.CutSuffix(p, "*")
-		all[i] = headerName(begin)
-		if wildcard {
-			all[i] += "*"
+// headerSet are names of headers, as headerName has them.
+type headerSet struct {
+	exact map[string]bool
+	// begin is sorted and has no beginning of another one, so that the one before
+	// a name in the order is the only one that it can begin with.
+	begin []string
+}
+
+// headerNames returns the set of what patterns name.
+func headerNames(patterns []string) headerSet {
+	s := headerSet{exact: map[string]bool{}}
+	for _, p := range patterns {
+		if begin, wildcard := strings.CutSuffix(p, "*"); wildcard {
+			s.begin = append(s.begin, headerName(begin))
+		} else {
+			s.exact[headerName(p)] = true
 		}
 	}
-	return all
+	slices.Sort(s.begin)
+	last := "\x00"
+	s.begin = slices.DeleteFunc(s.begin, func(begin string) bool {
+		if strings.HasPrefix(begin, last) {
+			return true
+		}
+		last = begin
+		return false
+	})
+	return s
+}
+
+func (s *headerSet) has(name string) bool {
+	if s.exact[name] {
+		return true
+	}
+	i, found := slices.BinarySearch(s.begin, name)
+	return found || i > 0 && strings.HasPrefix(name, s.begin[i-1])
 }
 
 // headerName returns what applications behind CGI, WSGI or PHP make of a header's
 // name, where everything but letters and digits is one: lighttpd and Apache write
 // "_" for "+" or "~" too.
 func headerName(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r < '0' || '9' < r && r < 'a' || 'z' < r {
-			return '-'
+	b := []byte(name)
+	for i, c := range b {
+		switch {
+		case 'A' <= c && c <= 'Z':
+			b[i] = c | 0x20
+		case c < '0' || '9' < c && c < 'a' || 'z' < c:
+			b[i] = '-'
 		}
-		return r
-	}, strings.ToLower(name))
+	}
+	return string(b)
 }
 
 // withoutCookies returns the lines of a Cookie header without the cookies that
