@@ -7,6 +7,8 @@
 //     from all services, which cannot set them either, and adds headers to answers;
 //   - edge_cookies (http.handlers.edge_cookies) makes the exception for the
 //     service whose cookies they are;
+//   - edge_service (http.handlers.edge_service) bounds the requests that a service
+//     has at once;
 //   - edge_guard (http.handlers.edge_guard) checks with a service whether a request
 //     may pass, and checks again as long as the request lasts;
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
@@ -25,6 +27,7 @@
 //		}
 //		handle /login/* {
 //			edge_cookies
+//			edge_service login 512
 //			reverse_proxy login:8081
 //		}
 //		handle {
@@ -33,6 +36,7 @@
 //				recheck 5s
 //				grace 1m
 //				ask {
+//					edge_service login 512
 //					reverse_proxy login:8081 {
 //						method GET
 //						rewrite /internal/forward-auth?

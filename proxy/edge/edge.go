@@ -20,14 +20,18 @@ func init() {
 	caddy.RegisterModule(Cookies{})
 	caddy.RegisterModule(Guard{})
 	caddy.RegisterModule(Path{})
+	caddy.RegisterModule(Service{})
+	caddy.RegisterModule(new(gates))
 	caddy.RegisterModule(LogEncoder{})
 	httpcaddyfile.RegisterHandlerDirective("edge", parseEdge)
 	httpcaddyfile.RegisterHandlerDirective("edge_cookies", parseCookies)
 	httpcaddyfile.RegisterHandlerDirective("edge_guard", parseGuard)
+	httpcaddyfile.RegisterHandlerDirective("edge_service", parseService)
 	// Before everything that may answer or change the path.
 	httpcaddyfile.RegisterDirectiveOrder("edge", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("edge_cookies", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("edge_guard", httpcaddyfile.Before, "redir")
+	httpcaddyfile.RegisterDirectiveOrder("edge_service", httpcaddyfile.Before, "redir")
 }
 
 var (
@@ -173,7 +177,7 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	caddyhttp.SetVar(r.Context(), exchangeVar, x)
 	err := next.ServeHTTP(a, r)
 	a.begin(http.StatusOK) // for an answer that is nothing but headers
-	if fault, ok := errors.AsType[caddyhttp.HandlerError](err); ok && fault.StatusCode == http.StatusServiceUnavailable {
+	if fault, ok := errors.AsType[caddyhttp.HandlerError](err); ok && fault.StatusCode == http.StatusServiceUnavailable && !errors.Is(err, errBusy) {
 		fault.StatusCode = http.StatusBadGateway // no replica to be had is the same as the one that is away
 		return fault
 	}
@@ -216,6 +220,8 @@ type exchange struct {
 	// that begins by until.
 	renewed []string
 	until   time.Time
+	// begun is called when the answer begins, nil for nothing.
+	begun func()
 }
 
 func exchangeOf(r *http.Request) (*exchange, error) {
@@ -273,6 +279,9 @@ func (a *answer) begin(status int) {
 	}
 	a.begun = status >= http.StatusOK || status == http.StatusSwitchingProtocols
 	h, x := a.Header(), a.exchange
+	if x.begun != nil && a.begun {
+		x.begun()
+	}
 	if x.id != nil {
 		h["X-Request-Id"] = x.id
 	}

@@ -1,0 +1,222 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// errBusy is the error of a request that found no place.
+var errBusy = caddyhttp.Error(http.StatusServiceUnavailable, errors.New("the service has as many requests as it may have"))
+
+// maxPrefetch is the longest body that is read before a request gets its place,
+// so that a client that sends slowly takes none from others.
+const maxPrefetch = 64 << 10
+
+// Service is a handler for the routes to a service of one's own, before their
+// reverse_proxy. It bounds how many requests the service has at once: a request
+// that it has not begun to answer takes one place of Max. When all are taken,
+// up to Queue requests wait, each for at most Wait; any more are errors 503. A
+// request behind a trusted proxy has the client's address alone in X-Forwarded-For.
+type Service struct {
+	// Name is the service's. All handlers with the same name share the places.
+	Name string `json:"name,omitempty"`
+	Max  int    `json:"max,omitempty"`
+	// Queue is as many as Max where it is zero, and Wait half a second.
+	Queue int            `json:"queue,omitempty"`
+	Wait  caddy.Duration `json:"wait,omitempty"`
+
+	gate *gate
+}
+
+// CaddyModule returns the Caddy module information.
+func (Service) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.edge_service", New: func() caddy.Module { return new(Service) }}
+}
+
+func parseService(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	s := new(Service)
+	return s, s.UnmarshalCaddyfile(h.Dispenser)
+}
+
+// UnmarshalCaddyfile reads: edge_service <name> <max> [<queue> [<wait>]].
+func (s *Service) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	args := d.RemainingArgs()
+	if len(args) < 2 || len(args) > 4 {
+		return d.ArgErr()
+	}
+	s.Name = args[0]
+	var err error
+	if s.Max, err = strconv.Atoi(args[1]); err != nil || s.Max <= 0 {
+		return d.Errf("edge_service: not a number above zero: %s", args[1])
+	}
+	if len(args) > 2 {
+		if s.Queue, err = strconv.Atoi(args[2]); err != nil || s.Queue <= 0 {
+			return d.Errf("edge_service: not a number above zero: %s", args[2])
+		}
+	}
+	if len(args) > 3 {
+		wait, err := caddy.ParseDuration(args[3])
+		if err != nil || wait <= 0 {
+			return d.Errf("edge_service: not a duration above zero: %s", args[3])
+		}
+		s.Wait = caddy.Duration(wait)
+	}
+	return nil
+}
+
+// Provision implements caddy.Provisioner.
+func (s *Service) Provision(ctx caddy.Context) error {
+	if s.Queue == 0 {
+		s.Queue = s.Max
+	}
+	if s.Wait == 0 {
+		s.Wait = caddy.Duration(500 * time.Millisecond)
+	}
+	app, err := ctx.App("edge_gates")
+	if err != nil {
+		return fmt.Errorf("edge_service: %w", err)
+	}
+	s.gate = app.(*gates).of(s)
+	return nil
+}
+
+// ServeHTTP implements caddyhttp.MiddlewareHandler.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	r = fromClient(r)
+	if caddyhttp.GetVar(r.Context(), againVar) != nil {
+		return next.ServeHTTP(w, r) // the guard bounds these, and a refusal would end a stream
+	}
+	whole, err := prefetch(r)
+	if err != nil {
+		return err
+	}
+	if !whole {
+		return next.ServeHTTP(w, r) // a service refuses a body of this length
+	}
+	if err := s.gate.enter(r.Context()); err != nil {
+		return err
+	}
+	leave := sync.OnceFunc(s.gate.leave)
+	defer leave()
+	if x, err := exchangeOf(r); err == nil {
+		x.begun = leave
+	}
+	return next.ServeHTTP(w, r)
+}
+
+// fromClient returns a request with which reverse_proxy names the client's address
+// alone. From a client that is no trusted proxy it is the request itself.
+func fromClient(r *http.Request) *http.Request {
+	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	client, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	if !trusted || client == "" {
+		return r
+	}
+	named := *r
+	named.RemoteAddr = net.JoinHostPort(client, "0")
+	delete(named.Header, "X-Forwarded-For")
+	return &named
+}
+
+// prefetch reads the body, as long as it is not too long, and reports whether it
+// has been read whole.
+func prefetch(r *http.Request) (whole bool, err error) {
+	if r.ContentLength == 0 || r.Body == nil || r.ContentLength > maxPrefetch {
+		return r.ContentLength == 0 || r.Body == nil, nil
+	}
+	var buffer bytes.Buffer
+	n, err := io.CopyN(&buffer, r.Body, maxPrefetch)
+	r.Body = prefetched{io.MultiReader(&buffer, r.Body), r.Body}
+	var refused caddyhttp.HandlerError
+	if errors.As(err, &refused) {
+		return false, err
+	}
+	return errors.Is(err, io.EOF) && n < maxPrefetch, nil
+}
+
+type prefetched struct {
+	io.Reader
+	io.Closer
+}
+
+// gates is the Caddy app that has the gate of each service by its name.
+type gates struct {
+	mu    sync.Mutex
+	named map[string]*gate
+}
+
+// CaddyModule returns the Caddy module information.
+func (*gates) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "edge_gates", New: func() caddy.Module { return &gates{named: map[string]*gate{}} }}
+}
+
+// Start implements caddy.App.
+func (*gates) Start() error { return nil }
+
+// Stop implements caddy.App.
+func (*gates) Stop() error { return nil }
+
+func (g *gates) of(s *Service) *gate {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.named[s.Name] == nil {
+		g.named[s.Name] = &gate{places: make(chan struct{}, s.Max), queue: int64(s.Queue), wait: time.Duration(s.Wait)}
+	}
+	return g.named[s.Name]
+}
+
+// gate bounds the requests that one service has.
+type gate struct {
+	places  chan struct{}
+	waiting atomic.Int64
+	queue   int64
+	wait    time.Duration
+}
+
+// enter returns when the caller has a place, or errBusy. Those that wait get one in
+// the order of their arrival.
+func (g *gate) enter(ctx context.Context) error {
+	select {
+	case g.places <- struct{}{}:
+		return nil
+	default:
+	}
+	defer g.waiting.Add(-1)
+	if g.waiting.Add(1) > g.queue {
+		return errBusy
+	}
+	timeout := time.NewTimer(g.wait)
+	defer timeout.Stop()
+	select {
+	case g.places <- struct{}{}:
+		return nil
+	case <-timeout.C:
+		return errBusy
+	case <-ctx.Done():
+		return caddyhttp.Error(statusCanceled, ctx.Err())
+	}
+}
+
+func (g *gate) leave() { <-g.places }
+
+var (
+	_ caddyhttp.MiddlewareHandler = (*Service)(nil)
+	_ caddy.Provisioner           = (*Service)(nil)
+	_ caddyfile.Unmarshaler       = (*Service)(nil)
+	_ caddy.App                   = (*gates)(nil)
+)

@@ -1,0 +1,157 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// prepared is a request as Caddy passes it to handlers.
+func prepared(r *http.Request) *http.Request {
+	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, &caddyhttp.Server{})
+}
+
+func TestAServiceHasABoundedNumberOfRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Service{gate: &gate{places: make(chan struct{}, 10), queue: 20, wait: time.Second}}
+		var current, most, served, refused atomic.Int64
+		next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
+			most.Store(max(most.Load(), current.Add(1)))
+			defer current.Add(-1)
+			time.Sleep(400 * time.Millisecond)
+			served.Add(1)
+			return nil
+		})
+		started := time.Now()
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				err := s.ServeHTTP(httptest.NewRecorder(), prepared(httptest.NewRequest("GET", "/", nil)), next)
+				if errors.Is(err, errBusy) {
+					refused.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if most.Load() != 10 || served.Load() != 30 || refused.Load() != 70 {
+			t.Errorf("%d at once, %d served, %d refused", most.Load(), served.Load(), refused.Load())
+		}
+		if took := time.Since(started); took != 1200*time.Millisecond {
+			t.Errorf("it took %s", took)
+		}
+		if len(s.gate.places) != 0 || s.gate.waiting.Load() != 0 {
+			t.Errorf("%d places are taken, %d wait", len(s.gate.places), s.gate.waiting.Load())
+		}
+	})
+}
+
+func TestARequestThatWaitsTooLongIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{places: make(chan struct{}, 1), queue: 2, wait: 500 * time.Millisecond}
+		started := time.Now()
+		if err := g.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.enter(t.Context()); !errors.Is(err, errBusy) || time.Since(started) != g.wait {
+			t.Errorf("got %v after %s", err, time.Since(started))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := g.enter(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v of a client that is gone", err)
+		}
+	})
+}
+
+// A client that sends its body or reads its answer slowly must not take places
+// from others.
+func TestASlowClientTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Service{gate: &gate{places: make(chan struct{}, 1), queue: 1, wait: time.Second}}
+		body := &slowBody{rest: "{}"}
+		r := prepared(httptest.NewRequest("POST", "/", body))
+		x := &exchange{}
+		caddyhttp.SetVar(r.Context(), exchangeVar, x)
+		err := s.ServeHTTP(httptest.NewRecorder(), r, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
+			if len(s.gate.places) != 1 || body.rest != "" {
+				t.Errorf("the service has it with %q to read and %d places taken", body.rest, len(s.gate.places))
+			}
+			a := &answer{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: httptest.NewRecorder()}, exchange: x}
+			a.WriteHeader(http.StatusEarlyHints)
+			if len(s.gate.places) != 1 {
+				t.Error("a hint is taken for the answer")
+			}
+			a.WriteHeader(http.StatusOK)
+			if len(s.gate.places) != 0 {
+				t.Error("an answer that has begun has a place")
+			}
+			return nil
+		}))
+		if err != nil || len(s.gate.places) != 0 {
+			t.Errorf("got %v, %d places are taken", err, len(s.gate.places))
+		}
+		body.check = func() {
+			if len(s.gate.places) != 0 {
+				t.Error("a body that is still read has a place")
+			}
+		}
+		body.rest = strings.Repeat("x", 100)
+		_ = s.ServeHTTP(httptest.NewRecorder(), prepared(httptest.NewRequest("POST", "/", body)), caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil }))
+	})
+}
+
+// slowBody has a byte a second.
+type slowBody struct {
+	rest  string
+	check func()
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.check != nil {
+		b.check()
+	}
+	time.Sleep(time.Second)
+	return strings.NewReader(b.take()).Read(p)
+}
+
+func (b *slowBody) take() string {
+	first := b.rest[:min(1, len(b.rest))]
+	b.rest = b.rest[len(first):]
+	return first
+}
+
+func TestHandlersOfOneNameShareTheirPlaces(t *testing.T) {
+	t.Parallel()
+	all := &gates{named: map[string]*gate{}}
+	one, same, other := all.of(&Service{Name: "auth", Max: 1}), all.of(&Service{Name: "auth", Max: 1}), all.of(&Service{Name: "verifier", Max: 1})
+	if one != same || one == other {
+		t.Error("the gates are not one for each name")
+	}
+}
+
+func TestTheDirectiveOfAServiceIsChecked(t *testing.T) {
+	t.Parallel()
+	var s Service
+	if err := s.UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_service auth 5 6 7s")); err != nil || s.Name != "auth" || s.Max != 5 || s.Queue != 6 || time.Duration(s.Wait) != 7*time.Second {
+		t.Errorf("got %+v, %v", s, err)
+	}
+	for _, text := range []string{"edge_service", "edge_service auth", "edge_service auth none", "edge_service auth 0", "edge_service auth 1 -1", "edge_service auth 1 1 soon", "edge_service auth 1 1 1s x"} {
+		if err := new(Service).UnmarshalCaddyfile(caddyfile.NewTestDispenser(text)); err == nil {
+			t.Errorf("%s: no error", text)
+		}
+	}
+}
