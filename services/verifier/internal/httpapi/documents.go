@@ -3,32 +3,58 @@ package httpapi
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
 	"net/http"
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/x402"
+	openapi "github.com/pforte/pforte/services/verifier/api"
 )
 
-// document is a page that never changes while the process runs.
-type document struct {
-	mediaType string
-	body      []byte
-	etag      string
-}
-
-func newDocument(mediaType string, body []byte) document {
-	sum := sha256.Sum256(body)
-	return document{mediaType: mediaType, body: body, etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
-}
-
-func (d document) serve(c echo.Context) error {
-	h := c.Response().Header()
-	h.Set("Cache-Control", "max-age=300")
-	h.Set("ETag", d.etag)
-	if matches(c.Request().Header.Values("If-None-Match"), d.etag) {
-		return c.NoContent(http.StatusNotModified)
+// pages are the documents that need no payment, by path.
+func (a *api) pages() (map[string]echo.HandlerFunc, error) {
+	var urls []string
+	for _, route := range a.paid {
+		urls = append(urls, route.offer.Resource.URL)
 	}
-	return blob(c, http.StatusOK, d.mediaType, d.body)
+	keys, err := json.Marshal(a.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("encode the key document: %w", err)
+	}
+	resources, err := json.Marshal(map[string]any{"version": 1, "resources": urls})
+	if err != nil {
+		return nil, fmt.Errorf("encode the list of resources: %w", err)
+	}
+	openapi, err := a.openapi()
+	if err != nil {
+		return nil, err
+	}
+	return map[string]echo.HandlerFunc{
+		"/.well-known/receipt-signing-key.json": page(receipt.MediaTypeJSON, keys),
+		"/.well-known/x402":                     page(receipt.MediaTypeJSON, resources),
+		"/openapi.json":                         page(receipt.MediaTypeJSON, openapi),
+		"/llms.txt":                             page("text/plain; charset=utf-8", a.llms(urls)),
+	}, nil
+}
+
+// page answers with a document that never changes while the process runs.
+func page(mediaType string, body []byte) echo.HandlerFunc {
+	sum := sha256.Sum256(body)
+	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	found := answer{http.StatusOK, http.Header{"Cache-Control": {"max-age=300"}, "Etag": {etag}}, mediaType, body}
+	return func(c echo.Context) error {
+		if matches(c.Request().Header.Values("If-None-Match"), etag) {
+			maps.Copy(c.Response().Header(), found.header)
+			return c.NoContent(http.StatusNotModified)
+		}
+		return found.write(c)
+	}
 }
 
 // matches compares weakly (RFC 9110, section 13.1.2).
@@ -41,35 +67,88 @@ func matches(tags []string, etag string) bool {
 	return false
 }
 
-// documents are the pages that need no payment, by path.
-func (a *api) documents() (map[string]document, error) {
-	keys, err := jsonBody(a.Keys)
-	if err != nil {
-		return nil, err
+// usd returns the price in dollars. The token must count in millionths, as every
+// known one does.
+func (a *api) usd() string {
+	amount, ok := new(big.Int).SetString(a.Terms.Amount, 10)
+	if !ok {
+		return a.Terms.Amount
 	}
-	openapi, err := a.openapi()
-	if err != nil {
-		return nil, err
-	}
-	resources, err := jsonBody(map[string]any{"version": 1, "resources": a.urls()})
-	if err != nil {
-		return nil, err
-	}
-	return map[string]document{
-		"/.well-known/receipt-signing-key.json": newDocument("application/json", keys),
-		"/.well-known/x402":                     newDocument("application/json", resources),
-		"/openapi.json":                         newDocument("application/json", openapi),
-		"/llms.txt":                             newDocument("text/plain; charset=utf-8", a.llms()),
-	}, nil
+	return x402.Dollars(amount)
 }
 
-// urls are the addresses of all paid paths.
-func (a *api) urls() []string {
-	var urls []string
-	for _, chain := range a.Chains {
-		for _, path := range a.paths(chain) {
-			urls = append(urls, a.PublicURL+path)
-		}
+// openapi returns the description of this installation: its address, its price and
+// the paths of its chains, each under a name of its own.
+func (a *api) openapi() ([]byte, error) {
+	var doc map[string]any
+	if err := json.Unmarshal(openapi.Document, &doc); err != nil {
+		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
-	return urls
+	paths, _ := doc["paths"].(map[string]any)
+	template, _ := paths[firstPath].(map[string]any)
+	operation, ok := template["post"].(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("the OpenAPI document has no %s", firstPath)
+	}
+	delete(paths, firstPath)
+	for _, route := range a.paid {
+		post := maps.Clone(operation)
+		post["operationId"] = "verify"
+		if route.path != firstPath {
+			post["operationId"] = "verify_" + strings.ReplaceAll(route.chain.Name, "-", "_")
+		}
+		post["x-payment-info"] = map[string]any{
+			"price":     map[string]any{"mode": "fixed", "currency": "USD", "amount": a.usd()},
+			"protocols": []any{map[string]any{"x402": map[string]any{}}},
+		}
+		paths[route.path] = map[string]any{"post": post}
+	}
+	doc["servers"] = []any{map[string]any{"url": a.PublicURL}}
+	return json.Marshal(doc)
 }
+
+// llms is the short text for language models that want to use the service.
+func (a *api) llms(urls []string) []byte {
+	const text = `# Pforte verifier
+
+> Signed, offline-checkable evidence about one finalized transaction on a public chain. %[1]s USD a call, paid by x402; no account, no key.
+
+Send ` + "`POST` with `Content-Type: application/json`" + ` to one of:
+
+%[2]s
+Body: ` + "`%[3]s`. `expectations`" + ` is optional, and so is each of its members: status (success or reverted), from, to, selector, minConfirmations (1 to 100000).
+
+Without a payment the answer is 402: the x402 version 2 challenge is in the PAYMENT-REQUIRED header, version 1 in the body. ` +
+		`Pay with any x402 client, scheme exact. 200 means that everything you expected holds; nothing is charged for any other answer. ` +
+		"422 says in `reason` and `checks`" + ` what does not hold, or that the transaction is not final yet. ` +
+		`After 503 send the same request with the same payment again; do not pay anew.
+
+- Interface: %[4]s/openapi.json
+- Keys that sign receipts: %[4]s/.well-known/receipt-signing-key.json
+`
+	var list strings.Builder
+	for _, url := range urls {
+		fmt.Fprintf(&list, "- %s\n", url)
+	}
+	return fmt.Appendf(nil, text, a.usd(), list.String(), exampleBody, a.PublicURL)
+}
+
+// exampleBody is a request that reaches the 402: registries replay it.
+const exampleBody = `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb","expectations":{"status":"success"}}`
+
+// extensionBazaar describes to registries what the paid call takes and returns (x402
+// extension bazaar). The schema is that of api/openapi.json without its texts: the
+// whole answer to an unpaid call should fit into one buffer of net/http, 4 KB. It
+// allows no body that is answered 400, because registries post what they make from it.
+const extensionBazaar = `{"info":{"input":{"type":"http","method":"POST","bodyType":"json","body":` + exampleBody + `},` +
+	`"output":{"type":"json","example":{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}}},` +
+	`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
+	`"input":{"type":"object","properties":{"type":{"type":"string","const":"http"},"method":{"type":"string","enum":["POST"]},` +
+	`"bodyType":{"type":"string","enum":["json"]},"body":{"type":"object","required":["transactionHash"],"additionalProperties":false,"properties":{` +
+	`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
+	`"expectations":{"type":"object","additionalProperties":false,"properties":{"status":{"type":"string","enum":["success","reverted"]},` +
+	`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
+	`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` +
+	`"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}},` +
+	`"required":["type","method","bodyType","body"],"additionalProperties":false},` +
+	`"output":{"type":"object","properties":{"type":{"type":"string"},"example":{"type":"object"}},"required":["type"]}},"required":["input"]}}`

@@ -1,8 +1,11 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -145,30 +148,29 @@ func unproven(err error, fault *chain.Fault) errorBody {
 	return b
 }
 
-// writeError is the only place that answers errors.
+// writeError is the only place that answers errors. A payment that bought nothing and
+// cannot gets a fresh challenge beside the reason.
 func (a *api) writeError(err error, c echo.Context) {
 	var r *refused
-	onSale := errors.As(err, &r)
-	ours := a.bodyOf(err, onSale)
-	ans := answer{status: ours.Code, header: http.Header{"Cache-Control": {"no-store"}}}
-	var encodeErr error
-	switch {
-	case onSale && ours.Code == http.StatusPaymentRequired:
-		ans, encodeErr = r.challenge(ours)
-	default:
-		if onSale {
-			for name, values := range r.response() {
-				ans.header[name] = values
-			}
-		}
-		ans.body, encodeErr = jsonBody(ours)
+	isPaid := errors.As(err, &r)
+	ours := a.bodyOf(err, isPaid)
+	ans := answer{status: ours.Code, header: maps.Clone(noStore)}
+	var settlement http.Header
+	if isPaid && ours.Code == http.StatusPaymentRequired {
+		ans, err = r.route.challenge(cmp.Or(ours.PaymentReason, ours.Reason), ours)
+	} else {
+		ans.body, err = json.Marshal(ours)
 	}
-	if encodeErr != nil {
-		a.Log.Error("cannot encode an error answer", "error", encodeErr)
-		ans = answer{status: http.StatusInternalServerError}
+	if isPaid && err == nil {
+		settlement, err = r.settlement()
 	}
+	if err != nil {
+		a.Log.Error("cannot encode an error answer", "error", err)
+		ans = answer{status: http.StatusInternalServerError, header: http.Header{}}
+	}
+	maps.Copy(ans.header, settlement)
 	if ours.RetryAfterSeconds > 0 {
 		ans.header["Retry-After"] = []string{strconv.Itoa(ours.RetryAfterSeconds)}
 	}
-	_ = write(c, ans) // the client is gone if this fails
+	_ = ans.write(c) // the client is gone if this fails
 }

@@ -4,59 +4,114 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
 // maxBody bounds a request body in bytes.
 const maxBody = 16 << 10
 
-// pricedRequest is a request that was read: its query, in one spelling, and how it is
-// done. The work returns the answer's bytes in JSON; the same request returns the
-// same bytes.
-type pricedRequest struct {
-	canonical func() []byte
-	work      func(ctx context.Context) ([]byte, error)
-	// present turns the work's bytes into what this caller accepts.
-	present func(answer []byte) (body []byte, mediaType string, err error)
+// Budgets of a challenge: the buyer echoes it, and clients bound their headers.
+const (
+	maxChallenge   = 4 << 10
+	maxDescription = 500
+)
+
+// paidRoute sells evidence about a chain's transactions at one path.
+type paidRoute struct {
+	*api
+	chain Chain
+	path  string
+	// operation is the same at both paths of the first chain.
+	operation string
+	offer     payment.Offer
+	// unpaid is the answer to a call without a payment, which is always the same.
+	unpaid answer
 }
 
-// decoder reads the body of a paid request. Its errors are the caller's faults.
-type decoder func(c echo.Context, body []byte) (pricedRequest, error)
-
-// paid sells what a decoder reads, in the order that DECISIONS fixes: body (400),
-// free settlements (503), payment (402), then claim, check, work, sign, settle
-// (package payment), and the answer last.
-func (a *api) paid(s *paidRoute, read decoder) handler {
-	return func(c echo.Context) (answer, error) {
-		version, header := paymentOf(c.Request().Header)
-		body, err := service.ReadBody(c.Response(), c.Request(), maxBody)
-		if err != nil {
-			return answer{}, err
-		}
-		priceOnly := version == 0 && isPriceRequest(body)
-		var j pricedRequest
-		if !priceOnly {
-			if j, err = readRequest(c, body, read); err != nil {
-				return answer{}, err
-			}
-		}
-		if version == 0 {
-			if err := a.Paywall.CheckQuota(c.Request().Context()); err != nil {
-				return answer{}, err
-			}
-			return s.unpaid, nil
-		}
-		return a.sell(c, s, j, version, header)
+func (a *api) newPaidRoute(chain Chain, operation, path string) (*paidRoute, error) {
+	s := &paidRoute{api: a, chain: chain, path: path, operation: operation, offer: payment.Offer{
+		Terms: a.Terms,
+		Resource: x402.Resource{
+			URL:         a.PublicURL + path,
+			Description: "Signed, offline-checkable evidence about one finalized transaction on " + chain.Name + ", judged against your expectations.",
+			MimeType:    receipt.MediaTypeJSON, ServiceName: "Pforte", Tags: []string{"blockchain", "verification", "evidence", "receipt"},
+		},
+		Extensions: payment.Extensions{
+			"bazaar":                    json.RawMessage(extensionBazaar),
+			payment.ExtensionIdentifier: payment.IdentifierExtension(),
+		},
+	}}
+	if len(s.offer.Resource.Description) > maxDescription {
+		return nil, fmt.Errorf("description of %s is longer than %d characters", operation, maxDescription)
 	}
+	var err error
+	s.unpaid, err = s.challenge("Payment required", errorBody{
+		Error: "Payment required: send the request again with an x402 payment", Code: http.StatusPaymentRequired, Reason: "payment_required",
+	})
+	if err != nil {
+		return nil, err
+	}
+	size := len(s.unpaid.header[x402.HeaderPaymentRequired][0]) //nolint:staticcheck // spelled as the protocol spells it
+	if size > maxChallenge {
+		return nil, fmt.Errorf("challenge of %s has %d bytes, more than %d", operation, size, maxChallenge)
+	}
+	return s, nil
+}
+
+// serve sells, in the order that DECISIONS fixes: body (400), free settlements (503),
+// payment (402), then claim, check, work, sign, settle (package paywall), and the
+// answer last.
+func (s *paidRoute) serve(c echo.Context) error {
+	ctx := c.Request().Context()
+	version, header := paymentOf(c.Request().Header)
+	body, err := service.ReadBody(c.Response(), c.Request(), maxBody)
+	if err != nil {
+		return err
+	}
+	var request verification.Request
+	if version != 0 || !isPriceRequest(body) {
+		if request, err = readRequest(c.Request().Header, body); err != nil {
+			return err
+		}
+	}
+	if version == 0 {
+		if err := s.Paywall.CheckQuota(ctx); err != nil {
+			return err
+		}
+		return s.unpaid.write(c)
+	}
+	paid, err := payment.Read(version, header)
+	if err != nil {
+		return &refused{s, paid, s.Paywall.Refuse(ctx, err)}
+	}
+	sale, err := s.Paywall.Buy(ctx, paywall.Order{
+		Offer: s.offer, Payment: paid, Request: s.fingerprint(request), Address: c.RealIP(),
+		Work: func(ctx context.Context) ([]byte, error) {
+			return s.receipts.Signed(ctx, s.chain.Name, s.chain.Verifier, request)
+		},
+	})
+	if err != nil {
+		return &refused{s, paid, err}
+	}
+	ans, err := s.sold(paid, sale, c.Request().Header.Values("Accept"))
+	if err != nil {
+		return &refused{s, paid, err} // it is paid
+	}
+	return ans.write(c)
 }
 
 // paymentOf finds the payment of a request: version 2 wins, and only one of
@@ -79,43 +134,114 @@ func isPriceRequest(body []byte) bool {
 	return len(body) == 0 || isObject && string(bytes.TrimSpace(inside)) == "}"
 }
 
-func readRequest(c echo.Context, body []byte, read decoder) (pricedRequest, error) {
-	if len(body) == 0 {
-		return pricedRequest{}, errBodyMissing
+func readRequest(h http.Header, body []byte) (verification.Request, error) {
+	switch {
+	case len(body) == 0:
+		return verification.Request{}, errBodyMissing
+	case !service.IsJSON(h):
+		return verification.Request{}, service.ErrMediaType
 	}
-	if !service.IsJSON(c.Request().Header) {
-		return pricedRequest{}, service.ErrMediaType
-	}
-	return read(c, body)
+	return verification.ParseRequest(body)
 }
 
-// sell takes the payment and returns the answer.
-func (a *api) sell(c echo.Context, s *paidRoute, j pricedRequest, version int, header string) (answer, error) {
-	ctx := c.Request().Context()
-	paid, err := payment.Read(version, header)
-	if err != nil {
-		return answer{}, &refused{route: s, paid: paid, err: a.Paywall.Refuse(ctx, err)}
-	}
-	sale, err := a.Paywall.Buy(ctx, paywall.Order{
-		Offer: s.offer, Payment: paid, Request: s.fingerprint(j.canonical()), Address: c.RealIP(), Work: j.work,
-	})
-	if err != nil {
-		return answer{}, &refused{route: s, paid: paid, err: err}
-	}
-	body, mediaType, presentErr := j.present(sale.Answer)
-	response, err := s.settled(paid, sale)
-	if err = errors.Join(presentErr, err); err != nil {
-		return answer{}, &refused{route: s, paid: paid, err: err} // it is paid
-	}
-	response.Set("Cache-Control", "private, no-store")
-	response.Set("Vary", "Accept")
-	return answer{status: http.StatusOK, header: response, mediaType: mediaType, body: body}, nil
+// fingerprint binds a payment to what is requested: operation and request.
+func (s *paidRoute) fingerprint(r verification.Request) payment.Digest {
+	return sha256.Sum256(append([]byte("POST "+s.operation+"\n"), r.Canonical()...))
 }
 
-// fingerprint binds a payment to what is requested: operation and request. The two
-// paths of the first chain are one operation.
-func (s *paidRoute) fingerprint(canonical []byte) payment.Digest {
-	return sha256.Sum256(append([]byte("POST "+s.operation+"\n"), canonical...))
+// sold returns the answer to a payment that was settled: the signed receipt in JSON,
+// or as a DSSE envelope where the client accepts that.
+func (s *paidRoute) sold(p payment.Payment, sale paywall.Sale, accept []string) (answer, error) {
+	header, err := s.settlement(p, x402.SettleResponse{Success: new(true), Transaction: sale.Transaction})
+	if err != nil {
+		return answer{}, err
+	}
+	header.Set("Cache-Control", "private, no-store")
+	header.Set("Vary", "Accept")
+	ans := answer{http.StatusOK, header, receipt.MediaTypeJSON, sale.Answer}
+	if !wantsEnvelope(accept) {
+		return ans, nil
+	}
+	var signed receipt.Response
+	if err := json.Unmarshal(sale.Answer, &signed); err != nil {
+		return answer{}, fmt.Errorf("read the signed receipt: %w", err)
+	}
+	envelope, err := signed.Envelope()
+	if err != nil {
+		return answer{}, err
+	}
+	ans.mediaType = receipt.MediaTypeDSSE
+	ans.body, err = json.Marshal(envelope)
+	return ans, err
+}
+
+// wantsEnvelope reports whether an Accept header requests the DSSE envelope, and
+// does not prefer plain JSON (RFC 9110, section 12.5.1).
+func wantsEnvelope(accept []string) bool {
+	envelope, plain := 0.0, 0.0
+	for _, part := range strings.Split(strings.Join(accept, ","), ",") {
+		mediaType, weight := parseRange(part)
+		switch mediaType {
+		case receipt.MediaTypeDSSE:
+			envelope = max(envelope, weight)
+		case receipt.MediaTypeJSON:
+			plain = max(plain, weight)
+		}
+	}
+	return envelope > 0 && envelope >= plain
+}
+
+func parseRange(part string) (mediaType string, weight float64) {
+	mediaType, parameters, _ := strings.Cut(part, ";")
+	weight = 1
+	for _, parameter := range strings.Split(parameters, ";") {
+		if q, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(parameter)), "q="); ok {
+			if weight, _ = strconv.ParseFloat(q, 64); weight < 0 || weight > 1 {
+				weight = 0
+			}
+		}
+	}
+	return strings.ToLower(strings.TrimSpace(mediaType)), weight
+}
+
+// settlement returns the header that reports to the buyer how a settlement ended.
+// Version 1 has its own header and network names.
+func (s *paidRoute) settlement(p payment.Payment, r x402.SettleResponse) (http.Header, error) {
+	name := x402.HeaderPaymentResponse
+	r.Payer, r.Network = p.Payer, s.offer.Terms.Network
+	if p.Version == x402.V1 {
+		name = x402.HeaderPaymentResponseV1
+		r.Network, _ = x402.V1Name(r.Network)
+	}
+	value, err := x402.Encode(r)
+	return http.Header{name: {value}}, err
+}
+
+// challenge returns a 402 answer: ours, with the challenge of version 1 in the same
+// object, whose "error" is the same text, and that of version 2 in a header, where
+// problem is the error. The protocol's headers are spelled as it spells them, although
+// HTTP does not care.
+func (s *paidRoute) challenge(problem string, ours errorBody) (answer, error) {
+	value, err := x402.Encode(s.offer.Challenge(problem))
+	if err != nil {
+		return answer{}, err
+	}
+	ans := answer{status: ours.Code, header: http.Header{x402.HeaderPaymentRequired: {value}, "Cache-Control": {"no-store"}}}
+	ans.body, err = json.Marshal(ours)
+	if v1, ok := s.offer.ChallengeV1(ours.Error); ok && err == nil {
+		ans.body, err = merged(v1, ans.body)
+	}
+	return ans, err
+}
+
+// merged returns one JSON object with the members of v and, over them, of object.
+func merged(v any, object []byte) ([]byte, error) {
+	members := map[string]any{}
+	text, err := json.Marshal(v)
+	if err = errors.Join(err, json.Unmarshal(text, &members), json.Unmarshal(object, &members)); err != nil {
+		return nil, fmt.Errorf("encode challenge: %w", err)
+	}
+	return json.Marshal(members)
 }
 
 // refused is a paid call that failed: err with what the answer needs beside it.
@@ -129,16 +255,18 @@ func (r *refused) Error() string { return r.err.Error() }
 
 func (r *refused) Unwrap() error { return r.err }
 
-// response returns the header with how the settling ended, when it came to
-// that.
-func (r *refused) response() http.Header {
+// settlement returns the header with how the settlement ended, when it came to that.
+func (r *refused) settlement() (http.Header, error) {
 	var refusal *payment.Refusal
 	var pending *payment.PendingError
+	ended := x402.SettleResponse{Success: new(false)}
 	switch {
 	case errors.As(r.err, &pending):
-		return r.route.notSettled(r.paid, x402.ReasonSettlementPending, pending.Transaction)
+		ended.ErrorReason, ended.Transaction = x402.ReasonSettlementPending, pending.Transaction
 	case errors.As(r.err, &refusal) && errors.Is(refusal, payment.ErrNotSettled):
-		return r.route.notSettled(r.paid, refusal.Reason, refusal.Transaction)
+		ended.ErrorReason, ended.Transaction = refusal.Reason, refusal.Transaction
+	default:
+		return nil, nil
 	}
-	return nil
+	return r.route.settlement(r.paid, ended)
 }

@@ -1,0 +1,167 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/clientaddr"
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+	"github.com/pforte/pforte/services/verifier/internal/verification"
+)
+
+// Options is what the API is made of. All fields but those noted otherwise
+// are required.
+type Options struct {
+	// Chains are served in this order; the first one also at the contract's own
+	// path.
+	Chains  []Chain
+	Paywall *paywall.Paywall
+	Terms   payment.Terms
+	Key     *receipt.SigningKey
+	Keys    receipt.KeyDocument
+	// PublicURL is the address that buyers see, without a slash at its end.
+	PublicURL string
+	// Health fails while the service cannot do its work.
+	Health func(context.Context) error
+	// Proxies are the peers whose X-Forwarded-For is believed; may be empty.
+	Proxies clientaddr.Proxies
+	Metrics *Metrics
+	// Tracer may be nil: then requests are not traced.
+	Tracer *tracing.Tracer
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+// Chain is one chain whose transactions are verified.
+type Chain struct {
+	// Name is the word in the path.
+	Name     string
+	Verifier verification.Verifier
+}
+
+// api holds the handlers.
+type api struct {
+	Options
+	receipts *verification.Receipts
+	paid     []*paidRoute
+}
+
+// receiptsMemory bounds the signed receipts that are kept, in bytes.
+const receiptsMemory = 16 << 20
+
+// firstPath is the contract's path: it verifies on the first chain.
+const firstPath = "/v1/verify/chain-transaction"
+
+// New checks the options and returns the handler of the verifier's address.
+func New(o Options) (http.Handler, error) {
+	if len(o.Chains) == 0 || o.Paywall == nil || o.Key == nil || o.PublicURL == "" || o.Health == nil ||
+		o.Metrics == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("httpapi: an option is missing")
+	}
+	receipts := verification.NewReceipts(o.Key, receiptsMemory, o.Metrics.answered, func(bytes int) { o.Metrics.answerBytes.Set(float64(bytes)) })
+	a := &api{Options: o, receipts: receipts}
+	e := service.HTTP{
+		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
+		Client:     func(r *http.Request) string { return clientaddr.Group(o.Proxies.Of(r)) },
+		WriteError: a.writeError, LogErrors: true, Options: true,
+		Headers: everyAnswer, Use: []echo.MiddlewareFunc{crossOrigin},
+	}.Echo()
+	for i, chain := range o.Chains {
+		own := "/v1/verify/" + chain.Name + "-transaction"
+		paths := []string{own}
+		if i == 0 && own != firstPath {
+			paths = append(paths, firstPath)
+		}
+		for _, path := range paths {
+			route, err := a.newPaidRoute(chain, own, path)
+			if err != nil {
+				return nil, err
+			}
+			a.paid = append(a.paid, route)
+			e.POST(path, route.serve)
+		}
+	}
+	pages, err := a.pages()
+	if err != nil {
+		return nil, err
+	}
+	pages["/health"] = a.health
+	for path, page := range pages {
+		e.GET(path, page)
+		e.HEAD(path, page)
+	}
+	return e, nil
+}
+
+// health reports whether the service can do its work.
+func (a *api) health(c echo.Context) error {
+	if err := a.Health(c.Request().Context()); err != nil {
+		a.Log.WarnContext(c.Request().Context(), "not ready", "error", err)
+		return errNotReady
+	}
+	return answer{status: http.StatusOK, header: noStore, body: []byte(`{"status":"ok"}`)}.write(c)
+}
+
+// answer is an answer that can be written.
+type answer struct {
+	status int
+	header http.Header
+	// mediaType is "" for application/json.
+	mediaType string
+	body      []byte
+}
+
+// write sends the length of the body beforehand. Of one that is longer than its buffer
+// net/http would send the end only, in a write of its own.
+func (a answer) write(c echo.Context) error {
+	maps.Copy(c.Response().Header(), a.header)
+	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(a.body)))
+	return c.Blob(a.status, cmp.Or(a.mediaType, receipt.MediaTypeJSON), a.body)
+}
+
+// What browsers may send. The official client sends
+// Access-Control-Expose-Headers as a request header on its paid retry.
+const allowHeaders = "Content-Type, Accept, PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, X-Request-Id, If-None-Match"
+
+// Headers of every answer, and those of the answer to a preflight. Their values
+// must not be changed.
+var (
+	everyAnswer = http.Header{
+		"X-Content-Type-Options":        {"nosniff"},
+		"Access-Control-Allow-Origin":   {"*"},
+		"Access-Control-Expose-Headers": {"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, X-Request-Id, ETag"},
+	}
+	preflight = http.Header{
+		"Access-Control-Allow-Methods": {"GET, HEAD, POST, OPTIONS"},
+		"Access-Control-Allow-Headers": {allowHeaders},
+		"Access-Control-Max-Age":       {"7200"},
+	}
+)
+
+// noStore is for answers that are true only now.
+var noStore = http.Header{"Cache-Control": {"no-store"}}
+
+// crossOrigin answers the preflights of browsers. Pages of any origin may use the
+// service: it has no cookies and no sessions that they could abuse.
+func crossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h, r := c.Response().Header(), c.Request()
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			maps.Copy(h, preflight)
+			return c.NoContent(http.StatusNoContent)
+		}
+		return next(c)
+	}
+}
