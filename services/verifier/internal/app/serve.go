@@ -215,7 +215,7 @@ type observedChainLog struct {
 }
 
 // Authorization implements payment.ChainLog.
-func (w observedChainLog) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
+func (w observedChainLog) Authorization(ctx context.Context, q payment.Record) (payment.Authorization, error) {
 	began := time.Now()
 	found, err := w.ChainLog.Authorization(ctx, q)
 	w.metrics.LookedAt(found, err, time.Since(began))

@@ -1,27 +1,13 @@
 package payment
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // ChainLog reads the log of the chain that money moves on.
 type ChainLog interface {
-	// Authorization returns what became of an authorization. An error means that it is not
-	// known.
-	Authorization(ctx context.Context, q AuthorizationQuery) (Authorization, error)
-}
-
-// AuthorizationQuery names the authorization and the transfer it should have made.
-type AuthorizationQuery struct {
-	Key    Key
-	PayTo  string
-	Amount string
-	// Since is a moment before which it was not spent.
-	Since       time.Time
-	ValidBefore time.Time
-	// Transaction is the hash that the facilitator named, or "".
-	Transaction string
+	// Authorization returns what became of a record's authorization since it was
+	// claimed. The record's Transaction is the hash that the facilitator named, or "".
+	// An error means that it is not known.
+	Authorization(ctx context.Context, r Record) (Authorization, error)
 }
 
 // Authorization is what became of an authorization.
@@ -49,8 +35,3 @@ const (
 	// named was to spend it, is on the chain, and failed.
 	Reverted
 )
-
-// Query returns the query about a record.
-func (r Record) Query() AuthorizationQuery {
-	return AuthorizationQuery{Key: r.Key, PayTo: r.PayTo, Amount: r.Amount, Since: r.Claimed, ValidBefore: r.ValidBefore, Transaction: r.Transaction}
-}

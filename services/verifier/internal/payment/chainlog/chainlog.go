@@ -48,13 +48,13 @@ func New(network string, urls []string, quorum int) (*Reader, error) {
 }
 
 // Authorization implements payment.ChainLog.
-func (r *Reader) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
+func (r *Reader) Authorization(ctx context.Context, p payment.Record) (payment.Authorization, error) {
 	var faults []error
 	if r.quorum > 1 {
-		return r.agreed(ctx, q)
+		return r.agreed(ctx, p)
 	}
 	for _, n := range r.nodes {
-		found, err := r.query(ctx, n, q)
+		found, err := r.query(ctx, n, p)
 		if err == nil {
 			return found, nil
 		}
@@ -67,7 +67,7 @@ func (r *Reader) Authorization(ctx context.Context, q payment.AuthorizationQuery
 }
 
 // agreed queries all nodes until a quorum of them agrees.
-func (r *Reader) agreed(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
+func (r *Reader) agreed(ctx context.Context, p payment.Record) (payment.Authorization, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
@@ -77,7 +77,7 @@ func (r *Reader) agreed(ctx context.Context, q payment.AuthorizationQuery) (paym
 	answers := make(chan answer, len(r.nodes))
 	for _, n := range r.nodes {
 		go func() {
-			found, err := r.query(ctx, n, q)
+			found, err := r.query(ctx, n, p)
 			answers <- answer{found, err}
 		}()
 	}
@@ -99,7 +99,7 @@ func (r *Reader) agreed(ctx context.Context, q payment.AuthorizationQuery) (paym
 // slack is how far the chain's clock and ours may differ.
 const slack = 15 * time.Minute
 
-func (r *Reader) query(ctx context.Context, n node, q payment.AuthorizationQuery) (payment.Authorization, error) {
+func (r *Reader) query(ctx context.Context, n node, p payment.Record) (payment.Authorization, error) {
 	var id quantity
 	if err := n.call(ctx, &id, "eth_chainId"); err != nil {
 		return payment.Authorization{}, err
@@ -107,27 +107,27 @@ func (r *Reader) query(ctx context.Context, n node, q payment.AuthorizationQuery
 	if uint64(id) != r.chain {
 		return payment.Authorization{}, fmt.Errorf("the node serves chain %d, not %d", id, r.chain)
 	}
-	if n.named(ctx, q) {
-		return payment.Authorization{Status: payment.PaidToUs, Transaction: strings.ToLower(q.Transaction)}, nil
+	if n.named(ctx, p) {
+		return payment.Authorization{Status: payment.PaidToUs, Transaction: strings.ToLower(p.Transaction)}, nil
 	}
 	latest, err := n.block(ctx, "latest")
 	if err != nil {
 		return payment.Authorization{}, err
 	}
-	from, to, err := n.between(ctx, latest, q.Since.Add(-slack), q.ValidBefore)
+	from, to, err := n.between(ctx, latest, p.Claimed.Add(-slack), p.ValidBefore)
 	if err != nil {
 		return payment.Authorization{}, err
 	}
-	event, err := n.spending(ctx, q, from, to)
+	event, err := n.spending(ctx, p, from, to)
 	switch {
 	case err != nil:
 		return payment.Authorization{}, err
 	case event == nil:
-		return n.unspent(ctx, q, latest)
+		return n.unspent(ctx, p, latest)
 	case event.Topics[0] == topicCanceled:
 		return payment.Authorization{Status: payment.UsedElsewhere}, nil
 	}
-	return n.paid(ctx, q, *event)
+	return n.paid(ctx, p, *event)
 }
 
 // unspent tells apart what may still be spent from what never can be: a final
@@ -135,10 +135,10 @@ func (r *Reader) query(ctx context.Context, n node, q payment.AuthorizationQuery
 // mark only ever goes up, so that the latest state speaks for the final one,
 // which ordinary nodes no longer have. What may still be spent, but failed in the
 // transaction that was named, is told apart too.
-func (n node) unspent(ctx context.Context, q payment.AuthorizationQuery, latest block) (payment.Authorization, error) {
+func (n node) unspent(ctx context.Context, p payment.Record, latest block) (payment.Authorization, error) {
 	is := payment.Expired
-	if !n.isOver(ctx, q, latest) {
-		failed, err := n.failed(ctx, q)
+	if !n.isOver(ctx, p, latest) {
+		failed, err := n.failed(ctx, p)
 		if err != nil || !failed {
 			return payment.Authorization{Status: payment.Unused}, err
 		}
@@ -146,7 +146,7 @@ func (n node) unspent(ctx context.Context, q payment.AuthorizationQuery, latest 
 	}
 	var used string
 	err := n.call(ctx, &used, "eth_call", map[string]string{
-		"to": q.Key.Asset, "data": selectorState + word(q.Key.Payer) + strings.TrimPrefix(q.Key.Nonce, "0x"),
+		"to": p.Key.Asset, "data": selectorState + word(p.Key.Payer) + strings.TrimPrefix(p.Key.Nonce, "0x"),
 	}, "latest")
 	switch {
 	case err != nil:
@@ -161,21 +161,21 @@ func (n node) unspent(ctx context.Context, q payment.AuthorizationQuery, latest 
 
 // isOver reports whether a final block is past the end of the authorization.
 // Finality that is not known is not reached.
-func (n node) isOver(ctx context.Context, q payment.AuthorizationQuery, latest block) bool {
-	if int64(latest.Timestamp) < q.ValidBefore.Unix() {
+func (n node) isOver(ctx context.Context, p payment.Record, latest block) bool {
+	if int64(latest.Timestamp) < p.ValidBefore.Unix() {
 		return false
 	}
 	final, err := n.block(ctx, "finalized")
-	return err == nil && int64(final.Timestamp) >= q.ValidBefore.Unix()
+	return err == nil && int64(final.Timestamp) >= p.ValidBefore.Unix()
 }
 
 // failed reports whether the transaction that was named is on the chain, was to
 // spend this authorization, whose nonce it then carries, and has failed.
-func (n node) failed(ctx context.Context, q payment.AuthorizationQuery) (bool, error) {
-	if q.Transaction == "" {
+func (n node) failed(ctx context.Context, p payment.Record) (bool, error) {
+	if p.Transaction == "" {
 		return false, nil
 	}
-	t, err := n.receipt(ctx, q.Transaction)
+	t, err := n.receipt(ctx, p.Transaction)
 	if errors.Is(err, errNull) || err == nil && t.Status != "0x0" {
 		return false, nil
 	}
@@ -186,11 +186,11 @@ func (n node) failed(ctx context.Context, q payment.AuthorizationQuery) (bool, e
 		Hash  string `json:"hash"`
 		Input string `json:"input"`
 	}
-	if err := n.call(ctx, &sent, "eth_getTransactionByHash", q.Transaction); err != nil {
+	if err := n.call(ctx, &sent, "eth_getTransactionByHash", p.Transaction); err != nil {
 		return false, err
 	}
-	if !strings.EqualFold(sent.Hash, q.Transaction) {
+	if !strings.EqualFold(sent.Hash, p.Transaction) {
 		return false, errors.New("the node answers for another transaction")
 	}
-	return strings.Contains(strings.ToLower(sent.Input), strings.TrimPrefix(q.Key.Nonce, "0x")), nil
+	return strings.Contains(strings.ToLower(sent.Input), strings.TrimPrefix(p.Key.Nonce, "0x")), nil
 }

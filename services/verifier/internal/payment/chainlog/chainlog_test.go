@@ -22,11 +22,11 @@ func reader(t *testing.T, urls ...string) *chainlog.Reader {
 }
 
 // query is the query about authorization k, claimed when the block was made.
-func query(k, block int) payment.AuthorizationQuery {
-	return payment.AuthorizationQuery{
+func query(k, block int) payment.Record {
+	return payment.Record{
 		Key:   payment.Key{Network: "eip155:84532", Asset: token, Payer: payer, Nonce: nonce(k)},
 		PayTo: "0x00000000000000000000000000000000000050A5", Amount: "10000",
-		Since: timeOf(block), ValidBefore: timeOf(block).Add(time.Minute),
+		Claimed: timeOf(block), ValidBefore: timeOf(block).Add(time.Minute),
 	}
 }
 
@@ -113,7 +113,7 @@ func TestALookTakesFewCalls(t *testing.T) {
 			c.uneven(n)
 		}
 		q := query(1, c.block)
-		q.Since, q.ValidBefore = n.timeOf(c.block), n.timeOf(c.block).Add(time.Minute)
+		q.Claimed, q.ValidBefore = n.timeOf(c.block), n.timeOf(c.block).Add(time.Minute)
 		n.spend(c.block+2, paying, mark(used, 1), move(seller, 10000))
 		if found, err := reader(t, n.url).Authorization(context.Background(), q); err != nil || found.Status != payment.PaidToUs {
 			t.Errorf("%s: got %+v, %v", name, found, err)

@@ -45,9 +45,9 @@ func FuzzNodeAnswers(f *testing.F) {
 		logs, receipt, number = l, r, n
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		defer cancel()
-		found, err := reader.Authorization(ctx, payment.AuthorizationQuery{
+		found, err := reader.Authorization(ctx, payment.Record{
 			Key:   payment.Key{Network: "eip155:84532", Asset: token, Payer: payer, Nonce: nonce(1)},
-			PayTo: seller, Amount: "10000", Since: genesis, ValidBefore: genesis.Add(time.Minute),
+			PayTo: seller, Amount: "10000", Claimed: genesis, ValidBefore: genesis.Add(time.Minute),
 		})
 		if err != nil || found.Status != payment.PaidToUs {
 			return

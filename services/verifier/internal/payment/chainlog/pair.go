@@ -26,10 +26,10 @@ func word(address string) string {
 
 // isSpending reports whether an event marks this authorization as used or
 // cancelled. A node's filter is not believed.
-func isSpending(e entry, q payment.AuthorizationQuery) bool {
-	return !e.Removed && strings.EqualFold(e.Address, q.Key.Asset) && len(e.Topics) == 3 &&
+func isSpending(e entry, p payment.Record) bool {
+	return !e.Removed && strings.EqualFold(e.Address, p.Key.Asset) && len(e.Topics) == 3 &&
 		(e.Topics[0] == topicUsed || e.Topics[0] == topicCanceled) &&
-		strings.EqualFold(e.Topics[1], "0x"+word(q.Key.Payer)) && strings.EqualFold(e.Topics[2], q.Key.Nonce)
+		strings.EqualFold(e.Topics[1], "0x"+word(p.Key.Payer)) && strings.EqualFold(e.Topics[2], p.Key.Nonce)
 }
 
 // transaction is what is read of a transaction's receipt.
@@ -52,24 +52,24 @@ func (n node) receipt(ctx context.Context, hash string) (t transaction, err erro
 // named reports whether the transaction that the facilitator named is on the
 // chain, used the authorization and paid us by it. That is the ordinary end, and
 // takes no search; whatever else the node returns of it, the search decides.
-func (n node) named(ctx context.Context, q payment.AuthorizationQuery) bool {
-	if q.Transaction == "" {
+func (n node) named(ctx context.Context, p payment.Record) bool {
+	if p.Transaction == "" {
 		return false
 	}
-	t, err := n.receipt(ctx, q.Transaction)
-	marks := slices.ContainsFunc(t.Logs, func(e entry) bool { return isSpending(e, q) && e.Topics[0] == topicUsed })
-	return err == nil && t.Status == "0x1" && marks && pays(t.Logs, q)
+	t, err := n.receipt(ctx, p.Transaction)
+	marks := slices.ContainsFunc(t.Logs, func(e entry) bool { return isSpending(e, p) && e.Topics[0] == topicUsed })
+	return err == nil && t.Status == "0x1" && marks && pays(t.Logs, p)
 }
 
 // paid reports whether the transaction that used the authorization paid us by it.
-func (n node) paid(ctx context.Context, q payment.AuthorizationQuery, used entry) (payment.Authorization, error) {
+func (n node) paid(ctx context.Context, p payment.Record, used entry) (payment.Authorization, error) {
 	t, err := n.receipt(ctx, used.TransactionHash)
 	switch {
 	case err != nil:
 		return payment.Authorization{}, err
 	case t.Status != "0x1":
 		return payment.Authorization{}, errors.New("the node's receipt contradicts its log")
-	case !pays(t.Logs, q):
+	case !pays(t.Logs, p):
 		return payment.Authorization{Status: payment.UsedElsewhere}, nil
 	}
 	return payment.Authorization{Status: payment.PaidToUs, Transaction: strings.ToLower(used.TransactionHash)}, nil
@@ -80,19 +80,19 @@ func (n node) paid(ctx context.Context, q payment.AuthorizationQuery, used entry
 // (USDC: FiatTokenV2), so it is the token's first transfer after the mark and
 // before the next mark. Only where a token emits it before, and there is but one
 // mark, any transfer of the transaction may be it.
-func pays(logs []entry, q payment.AuthorizationQuery) bool {
+func pays(logs []entry, p payment.Record) bool {
 	var marks int
 	var counting, before, after bool
 	for _, e := range logs {
-		if !strings.EqualFold(e.Address, q.Key.Asset) || len(e.Topics) != 3 {
+		if !strings.EqualFold(e.Address, p.Key.Asset) || len(e.Topics) != 3 {
 			continue
 		}
 		switch e.Topics[0] {
 		case topicUsed:
 			marks++
-			counting = isSpending(e, q)
+			counting = isSpending(e, p)
 		case topicTransfer:
-			if isTransfer(e, q) {
+			if isTransfer(e, p) {
 				after = after || counting
 				before = before || marks == 0
 			}
@@ -102,8 +102,8 @@ func pays(logs []entry, q payment.AuthorizationQuery) bool {
 	return after || (marks == 1 && before)
 }
 
-func isTransfer(e entry, q payment.AuthorizationQuery) bool {
+func isTransfer(e entry, p payment.Record) bool {
 	amount, ok := new(big.Int).SetString(strings.TrimPrefix(e.Data, "0x"), 16)
-	return ok && amount.String() == q.Amount &&
-		strings.EqualFold(e.Topics[1], "0x"+word(q.Key.Payer)) && strings.EqualFold(e.Topics[2], "0x"+word(q.PayTo))
+	return ok && amount.String() == p.Amount &&
+		strings.EqualFold(e.Topics[1], "0x"+word(p.Key.Payer)) && strings.EqualFold(e.Topics[2], "0x"+word(p.PayTo))
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -39,7 +40,11 @@ func (n node) call(ctx context.Context, result any, method string, params ...any
 	request.Header.Set("Content-Type", "application/json")
 	response, err := n.http.Do(request)
 	if err != nil {
-		return fmt.Errorf("%s: %w", method, withoutURL(err))
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return fmt.Errorf("%s: %w", method, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
@@ -49,10 +54,6 @@ func (n node) call(ctx context.Context, result any, method string, params ...any
 	case len(text) > maxAnswer:
 		return fmt.Errorf("%s: answer is too large", method)
 	}
-	return decode(result, method, response.StatusCode, text)
-}
-
-func decode(result any, method string, status int, text []byte) error {
 	var answer struct {
 		Result json.RawMessage `json:"result"`
 		Error  *struct {
@@ -60,13 +61,13 @@ func decode(result any, method string, status int, text []byte) error {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return fmt.Errorf("%s: status %d, no JSON", method, status)
-	}
-	if answer.Error != nil {
+	err = json.Unmarshal(text, &answer)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: status %d, no JSON", method, response.StatusCode)
+	case answer.Error != nil:
 		return fmt.Errorf("%s: node error %d: %.200s", method, answer.Error.Code, answer.Error.Message)
-	}
-	if len(answer.Result) == 0 || string(answer.Result) == "null" {
+	case len(answer.Result) == 0 || string(answer.Result) == "null":
 		return fmt.Errorf("%s: %w", method, errNull)
 	}
 	if err := json.Unmarshal(answer.Result, result); err != nil {
@@ -77,16 +78,6 @@ func decode(result any, method string, status int, text []byte) error {
 
 // errNull means that the node does not have what was requested.
 var errNull = errors.New("no result")
-
-func withoutURL(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
-		err = inner
-	}
-}
 
 // quantity is a JSON-RPC number: 0x and hexadecimal digits.
 type quantity uint64
@@ -115,7 +106,6 @@ type entry struct {
 	Topics          []string `json:"topics"`
 	Data            string   `json:"data"`
 	TransactionHash string   `json:"transactionHash"`
-	LogIndex        quantity `json:"logIndex"`
 	Removed         bool     `json:"removed"`
 }
 

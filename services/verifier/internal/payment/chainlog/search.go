@@ -82,18 +82,18 @@ func (n node) narrow(ctx context.Context, low, high block, t time.Time) (block, 
 }
 
 // spending returns the event that used or cancelled the authorization, or nil.
-func (n node) spending(ctx context.Context, q payment.AuthorizationQuery, from, to quantity) (*entry, error) {
+func (n node) spending(ctx context.Context, p payment.Record, from, to quantity) (*entry, error) {
 	for low := from; low <= to; low += window {
 		var events []entry
 		err := n.call(ctx, &events, "eth_getLogs", map[string]any{
-			"address": q.Key.Asset, "fromBlock": low.String(), "toBlock": min(low+window-1, to).String(),
-			"topics": []any{[]string{topicUsed, topicCanceled}, "0x" + word(q.Key.Payer), q.Key.Nonce},
+			"address": p.Key.Asset, "fromBlock": low.String(), "toBlock": min(low+window-1, to).String(),
+			"topics": []any{[]string{topicUsed, topicCanceled}, "0x" + word(p.Key.Payer), p.Key.Nonce},
 		})
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range events {
-			if isSpending(e, q) {
+			if isSpending(e, p) {
 				return &e, nil
 			}
 		}

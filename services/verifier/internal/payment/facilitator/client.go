@@ -40,7 +40,7 @@ type Options struct {
 
 // Client implements payment.Facilitator.
 type Client struct {
-	targets map[string]string // the URL of each call
+	base *url.URL
 	// checking and settling have connections of their own, so that slow checks
 	// leave connections to settle. A RoundTripper follows no redirect, which would carry
 	// the payment and the token to another host.
@@ -63,11 +63,7 @@ func New(o Options) (*Client, error) {
 	if o.Called == nil {
 		o.Called = func(string, string, time.Duration) {}
 	}
-	targets := map[string]string{}
-	for _, call := range []string{"verify", "settle", "supported"} {
-		targets[call] = base.JoinPath(call).String()
-	}
-	return &Client{targets: targets, Options: o, circuit: &circuit{now: o.Now}, checking: transport(), settling: transport()}, nil
+	return &Client{base: base, Options: o, circuit: &circuit{now: o.Now}, checking: transport(), settling: transport()}, nil
 }
 
 // transport keeps connections for bursts of payments to one host. Calls are
@@ -88,106 +84,39 @@ func transport() *http.Transport {
 
 // Verify implements payment.Facilitator. A question that got no usable answer
 // is put once more while ctx lasts, unless the facilitator wants a pause.
-func (c *Client) Verify(ctx context.Context, body []byte) (x402.VerifyResponse, error) {
-	var answer x402.VerifyResponse
+func (c *Client) Verify(ctx context.Context, body []byte) (answer x402.VerifyResponse, err error) {
 	if wait := c.circuit.wait(); wait > 0 {
 		c.Called("verify", "open", 0)
 		return answer, &payment.LaterError{Err: fmt.Errorf("%w: it was away or busy and is left alone for a moment", ErrAway), After: wait}
 	}
-	answer, err := c.verify(ctx, body)
-	var later *payment.LaterError
-	if errors.Is(err, ErrAway) && !errors.As(err, &later) && ctx.Err() == nil {
-		answer, err = c.verify(ctx, body)
+	for range 2 {
+		answer = x402.VerifyResponse{}
+		err = c.call(ctx, http.MethodPost, "verify", body, &answer, func() *bool { return answer.IsValid })
+		var later *payment.LaterError
+		if !errors.Is(err, ErrAway) || errors.As(err, &later) || ctx.Err() != nil {
+			break
+		}
 	}
-	return answer, err
-}
-
-func (c *Client) verify(ctx context.Context, body []byte) (answer x402.VerifyResponse, err error) {
-	err = c.call(ctx, http.MethodPost, "verify", body, &answer, func() (found, yes bool) {
-		return answer.IsValid != nil, answer.IsValid != nil && *answer.IsValid
-	})
 	return answer, err
 }
 
 // Settle implements payment.Facilitator. It makes one call: only the caller
 // knows whether a repeat is safe.
 func (c *Client) Settle(ctx context.Context, body []byte) (answer x402.SettleResponse, err error) {
-	err = c.call(ctx, http.MethodPost, "settle", body, &answer, func() (found, yes bool) {
-		return answer.Success != nil, answer.Success != nil && *answer.Success
-	})
+	err = c.call(ctx, http.MethodPost, "settle", body, &answer, func() *bool { return answer.Success })
 	return answer, err
 }
 
 // Supported returns what the facilitator handles: a hint for people, never a
 // condition.
 func (c *Client) Supported(ctx context.Context) (answer x402.Supported, err error) {
-	err = c.call(ctx, http.MethodGet, "supported", nil, &answer, func() (found, yes bool) { return answer.Kinds != nil, true })
-	return answer, err
-}
-
-// call makes one call and reads its JSON whatever the status. verdict reports
-// whether the answer has a verdict and whether it is yes; a yes counts only
-// with a status of success.
-func (c *Client) call(ctx context.Context, method, path string, body []byte, answer any, verdict func() (found, yes bool)) error {
-	began := c.Now()
-	outcome := "unusable"
-	ctx, span := tracing.Call(ctx, "facilitator", path)
-	defer func() {
-		c.Called(path, outcome, c.Now().Sub(began))
-		span.Set("outcome", outcome)
-		span.End(failure(outcome))
-	}()
-	r, err := c.exchange(ctx, method, path, body)
-	if err != nil {
-		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			c.circuit.failed()
+	err = c.call(ctx, http.MethodGet, "supported", nil, &answer, func() *bool {
+		if answer.Kinds == nil {
+			return nil
 		}
-		return fmt.Errorf("%w: %s: %w", ErrAway, path, err)
-	}
-	found := false
-	yes := false
-	readErr := strictjson.Unmarshal(r.text, answer, strictjson.Rules{AllowUnknown: true, AllowNull: true})
-	if readErr == nil {
-		found, yes = verdict()
-	}
-	success := r.status >= 200 && r.status < 300
-	switch {
-	case found && !yes:
-		outcome = "refused"
-	case found && success:
-		outcome = "ok"
-	case r.status == http.StatusPaymentRequired: // more work must be paid for
-		outcome = "limit"
-		err := fmt.Errorf("%s: status %d: %w", path, r.status, payment.ErrFacilitatorLimit)
-		return &payment.LaterError{Err: err, After: retryafter.Read(r.header, c.Now(), 0, longestLimit)}
-	case r.status == http.StatusTooManyRequests:
-		pause := retryafter.Read(r.header, c.Now(), usualPause, longestPause)
-		c.circuit.busy(pause)
-		err := fmt.Errorf("%w: %s: status %d, %s", ErrAway, path, r.status, what(readErr))
-		return &payment.LaterError{Err: err, After: pause}
-	case r.isAway():
-		c.circuit.failed()
-		return fmt.Errorf("%w: %s: status %d, %s", ErrAway, path, r.status, what(readErr))
-	default: // it is there; the payment may be one that it chokes on
-		return fmt.Errorf("%w: %w: %s: status %d, %s", ErrAway, payment.ErrNoVerdict, path, r.status, what(readErr))
-	}
-	c.circuit.succeeded()
-	return nil
-}
-
-// failure is the outcome as a span records it: a refusal is an answer.
-func failure(outcome string) string {
-	if outcome == "ok" || outcome == "refused" {
-		return ""
-	}
-	return outcome
-}
-
-func what(readErr error) string {
-	if readErr != nil {
-		return "no JSON that can be read"
-	}
-	return "no verdict"
+		return new(true)
+	})
+	return answer, err
 }
 
 // How long the facilitator is not called when it wants a pause: as it requests, but not
@@ -198,26 +127,63 @@ const (
 	longestLimit = time.Hour
 )
 
-// reply is what came back, whole.
-type reply struct {
-	status int
-	header http.Header
-	text   []byte
-}
-
-// isAway reports whether a status is one of a server that is not there.
-func (r reply) isAway() bool {
-	switch r.status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
-}
-
-func (c *Client) exchange(ctx context.Context, method, path string, body []byte) (reply, error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.targets[path], bytes.NewReader(body))
+// call makes one call and reads its JSON whatever the status. verdict returns the
+// verdict of the answer, if it has one; a yes counts only with a status of success.
+func (c *Client) call(ctx context.Context, method, path string, body []byte, answer any, verdict func() *bool) error {
+	began := c.Now()
+	outcome := "unusable"
+	ctx, span := tracing.Call(ctx, "facilitator", path)
+	defer func() {
+		c.Called(path, outcome, c.Now().Sub(began))
+		span.Set("outcome", outcome)
+		if outcome == "ok" || outcome == "refused" { // a refusal is an answer
+			span.End("")
+		} else {
+			span.End(outcome)
+		}
+	}()
+	r, text, err := c.exchange(ctx, method, path, body)
 	if err != nil {
-		return reply{}, err
+		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			c.circuit.failed()
+		}
+		return fmt.Errorf("%w: %s: %w", ErrAway, path, err)
+	}
+	var found *bool
+	fault := fmt.Errorf("%s: status %d, no verdict", path, r.StatusCode)
+	if err := strictjson.Unmarshal(text, answer, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err == nil {
+		found = verdict()
+	} else {
+		fault = fmt.Errorf("%s: status %d, no JSON that can be read", path, r.StatusCode)
+	}
+	switch status := r.StatusCode; {
+	case found != nil && !*found:
+		outcome = "refused"
+	case found != nil && status >= 200 && status < 300:
+		outcome = "ok"
+	case status == http.StatusPaymentRequired: // more work must be paid for
+		outcome = "limit"
+		err := fmt.Errorf("%s: status %d: %w", path, status, payment.ErrFacilitatorLimit)
+		return &payment.LaterError{Err: err, After: retryafter.Read(r.Header, c.Now(), 0, longestLimit)}
+	case status == http.StatusTooManyRequests:
+		pause := retryafter.Read(r.Header, c.Now(), usualPause, longestPause)
+		c.circuit.busy(pause)
+		return &payment.LaterError{Err: fmt.Errorf("%w: %w", ErrAway, fault), After: pause}
+	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+		c.circuit.failed()
+		return fmt.Errorf("%w: %w", ErrAway, fault)
+	default: // it is there; the payment may be one that it chokes on
+		return fmt.Errorf("%w: %w: %w", ErrAway, payment.ErrNoVerdict, fault)
+	}
+	c.circuit.succeeded()
+	return nil
+}
+
+// exchange returns an answer and its whole body.
+func (c *Client) exchange(ctx context.Context, method, path string, body []byte) (*http.Response, []byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path).String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, err
 	}
 	request.Header.Set("Accept", "application/json")
 	if method == http.MethodPost {
@@ -226,7 +192,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, body []byte)
 	if c.Token != nil {
 		token, err := c.Token.Sign(method, request.URL.Host, request.URL.EscapedPath(), c.Now())
 		if err != nil {
-			return reply{}, err
+			return nil, nil, err
 		}
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -236,12 +202,12 @@ func (c *Client) exchange(ctx context.Context, method, path string, body []byte)
 	}
 	response, err := connections.RoundTrip(request)
 	if err != nil {
-		return reply{}, err
+		return nil, nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err == nil && len(text) > maxAnswer {
 		err = errors.New("answer is too large")
 	}
-	return reply{status: response.StatusCode, header: response.Header, text: text}, err
+	return response, text, err
 }

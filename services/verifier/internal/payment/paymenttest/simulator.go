@@ -177,7 +177,7 @@ func (b *Simulator) Revert(nonce string) string {
 }
 
 // Authorization implements payment.ChainLog.
-func (b *Simulator) Authorization(_ context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
+func (b *Simulator) Authorization(_ context.Context, q payment.Record) (payment.Authorization, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.Looks++

@@ -91,7 +91,7 @@ func TestACheckWaitsForTheChain(t *testing.T) {
 // behind is a node that has not come as far as the payments.
 type behind struct{ payment.ChainLog }
 
-func (behind) Authorization(context.Context, payment.AuthorizationQuery) (payment.Authorization, error) {
+func (behind) Authorization(context.Context, payment.Record) (payment.Authorization, error) {
 	return payment.Authorization{Status: payment.Unused}, nil
 }
 

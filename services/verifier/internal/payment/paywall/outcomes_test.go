@@ -141,7 +141,7 @@ func (l *liar) hash(right string) string {
 }
 
 // Authorization implements payment.ChainLog.
-func (l *liar) Authorization(_ context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
+func (l *liar) Authorization(_ context.Context, q payment.Record) (payment.Authorization, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settle()

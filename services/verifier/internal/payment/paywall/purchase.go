@@ -60,11 +60,7 @@ func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {
 	waiting, cancel := context.WithTimeoutCause(ctx, w.Answer, payment.ErrInFlight)
 	defer cancel()
 	key := purchaseKey{o.Payment.Key, o.Payment.Digest, o.Request}
-	sale, err := w.purchases.Do(waiting, key, func(ctx context.Context) (Sale, error) {
-		sale, err := w.purchase(ctx, o)
-		w.Ended(outcomeOf(sale, err))
-		return sale, err
-	})
+	sale, err := w.purchases.Do(waiting, key, func(ctx context.Context) (Sale, error) { return w.purchase(ctx, o) })
 	if errors.Is(err, flight.ErrClosed) {
 		return Sale{}, payment.ErrInFlight
 	}
@@ -103,6 +99,8 @@ type call struct {
 	checked, worked bool
 	// client stands for the address in the ledger.
 	client string
+	// request is what the facilitator is sent, each time in the same bytes.
+	request []byte
 	// hasPaid reports that a payment of the payer was settled before.
 	hasPaid bool
 
@@ -110,12 +108,15 @@ type call struct {
 }
 
 // purchase runs an order to its end, and refunds its attempts when they do not count.
-func (w *Paywall) purchase(ctx context.Context, o Order) (Sale, error) {
+func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) {
 	c := &call{Order: o, plain: o.misfit == nil && o.Offer.Terms.SignedByPayer(o.Payment), client: w.client(o.Address)}
-	sale, err := w.claimOrResume(ctx, c)
+	if c.request, err = o.Offer.FacilitatorRequest(o.Payment); err == nil {
+		sale, err = w.claimOrResume(ctx, c)
+	}
 	if c.isFree(sale, err) {
 		c.refund()
 	}
+	w.Ended(outcomeOf(sale, err))
 	return sale, err
 }
 
@@ -146,10 +147,7 @@ func (w *Paywall) claimOrResume(ctx context.Context, c *call) (Sale, error) {
 		case err != nil:
 			return Sale{}, err
 		case record.Key != c.Payment.Key: // an earlier payment with the same identifier
-			if record.Request != c.Request {
-				return Sale{}, payment.ErrIdentifier
-			}
-			return w.resumeForBuyer(ctx, c, record)
+			return w.resumeEarlier(ctx, c, record)
 		case won:
 			return w.sell(ctx, c, record)
 		case record.Payment != c.Payment.Digest || record.Request != c.Request:
@@ -247,17 +245,13 @@ func (w *Paywall) admit(ctx context.Context, c *call) error {
 // check has the facilitator verify a payment whose signature cannot be verified
 // here, before any work. After that it is certain that the payer made the attempt.
 func (w *Paywall) check(ctx context.Context, c *call) error {
-	request, err := c.Offer.FacilitatorRequest(c.Payment)
-	if err != nil {
-		return err
-	}
 	waiting, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
 	defer cancel()
 	if w.checks.Acquire(waiting, 1) != nil {
 		return cmp.Or(ctx.Err(), payment.ErrInFlight)
 	}
 	defer w.checks.Release(1)
-	if err := w.verify(ctx, c.Order, request); err != nil {
+	if err := w.verify(ctx, c); err != nil {
 		return err
 	}
 	c.checked = true
@@ -265,11 +259,11 @@ func (w *Paywall) check(ctx context.Context, c *call) error {
 }
 
 // verify checks with the facilitator whether the payment is good.
-func (w *Paywall) verify(ctx context.Context, o Order, request []byte) error {
+func (w *Paywall) verify(ctx context.Context, c *call) error {
 	ctx, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
 	defer cancel()
-	answer, err := w.Facilitator.Verify(ctx, request)
-	checked := payment.CheckVerified(answer, err, o.Payment)
+	answer, err := w.Facilitator.Verify(ctx, c.request)
+	checked := payment.CheckVerified(answer, err, c.Payment)
 	if errors.Is(checked, payment.ErrLimit) {
 		return &payment.LaterError{Err: payment.ErrLimit, After: w.quota.pause(w.Now(), err)}
 	}
@@ -278,25 +272,20 @@ func (w *Paywall) verify(ctx context.Context, o Order, request []byte) error {
 
 // sell works for a claimed payment, and settles it last.
 func (w *Paywall) sell(ctx context.Context, c *call, r payment.Record) (Sale, error) {
-	request, err := c.Offer.FacilitatorRequest(c.Payment)
-	if err != nil {
-		w.release(ctx, r)
-		return Sale{}, err
-	}
-	answer, err := w.workAndVerify(ctx, c, request)
+	answer, err := w.workAndVerify(ctx, c)
 	if err = cmp.Or(ctx.Err(), err); err != nil {
 		w.release(ctx, r)
 		return Sale{}, err
 	}
 	w.At(Worked)
-	return w.settle(ctx, c, r, request, answer)
+	return w.settle(ctx, c, r, answer)
 }
 
 // workAndVerify makes the answer for a payment that is certainly the payer's: after
 // the facilitator has verified it, or beside that where the payer's own key signed
 // and there is capacity, or they have paid before. Of two errors the facilitator's
 // counts: what the work finds is for those who can pay.
-func (w *Paywall) workAndVerify(ctx context.Context, c *call, request []byte) (answer []byte, err error) {
+func (w *Paywall) workAndVerify(ctx context.Context, c *call) (answer []byte, err error) {
 	if err := w.spendPayer(c); err != nil {
 		return nil, err
 	}
@@ -314,7 +303,7 @@ func (w *Paywall) workAndVerify(ctx context.Context, c *call, request []byte) (a
 	case w.beside.TryAcquire(1):
 		defer w.beside.Release(1)
 	case !c.hasPaid:
-		if err := w.verify(ctx, c.Order, request); err != nil {
+		if err := w.verify(ctx, c); err != nil {
 			return nil, err
 		}
 		return w.work(ctx, c)
@@ -323,7 +312,7 @@ func (w *Paywall) workAndVerify(ctx context.Context, c *call, request []byte) (a
 	defer cancel()
 	var working sync.WaitGroup
 	working.Go(func() { answer, err = w.work(both, c) })
-	verified := w.verify(both, c.Order, request)
+	verified := w.verify(both, c)
 	if verified != nil {
 		cancel()
 	}
@@ -344,7 +333,7 @@ const ledgerTimeout = 15 * time.Second
 
 // settle reserves a settlement, writes that money may move from here on, and has
 // the facilitator settle.
-func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, request, answer []byte) (Sale, error) {
+func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, answer []byte) (Sale, error) {
 	s := payment.Settlement{Request: c.Request, Answer: answer, Limit: w.FreeSettlements}
 	if !c.plain {
 		s.Kept = w.kept()
@@ -356,15 +345,13 @@ func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, request
 	switch {
 	case err != nil:
 		return Sale{}, err
-	case duplicate != nil && duplicate.Request != c.Request:
-		return Sale{}, payment.ErrIdentifier
 	case duplicate != nil:
-		return w.resume(context.WithoutCancel(ctx), c, *duplicate)
+		return w.resumeEarlier(ctx, c, *duplicate)
 	}
 	w.countReserved(s.Month)
 	w.At(Begun)
 	r.State, r.Answer, r.Month = payment.Settling, s.Answer, s.Month
-	sale, err := w.carryOut(context.WithoutCancel(ctx), r, request)
+	sale, err := w.carryOut(context.WithoutCancel(ctx), c, r)
 	w.crowd.ended(r.Key.Payer, r.Client)
 	return sale, err
 }
@@ -414,23 +401,23 @@ func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payme
 // carryOut has a begun settlement carried out and ends it in the ledger. An open
 // outcome is looked up on the chain; if it stays open, the facilitator is called once
 // more with the same bytes, and the chain after it.
-func (w *Paywall) carryOut(ctx context.Context, r payment.Record, request []byte) (Sale, error) {
-	result, err := w.requestSettlement(ctx, r, request)
+func (w *Paywall) carryOut(ctx context.Context, c *call, r payment.Record) (Sale, error) {
+	result, err := w.requestSettlement(ctx, c, r)
 	w.At(Asked)
 	outcome := w.confirmOutcome(ctx, result, r)
 	if outcome.State == payment.Unknown && result.State == payment.Unknown && !errors.Is(err, payment.ErrFacilitatorLimit) {
 		time.Sleep(max(w.Pause, retryAfter(err)))
-		outcome = w.repeatSettlement(ctx, result, &r, request)
+		outcome = w.repeatSettlement(ctx, c, result, &r)
 	}
 	return w.finish(ctx, r, outcome)
 }
 
 // requestSettlement calls the facilitator to settle. It returns what the answer means, and
 // why there was none. A facilitator at its own limit is not called again for a while.
-func (w *Paywall) requestSettlement(ctx context.Context, r payment.Record, request []byte) (payment.Outcome, error) {
+func (w *Paywall) requestSettlement(ctx context.Context, c *call, r payment.Record) (payment.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.SettleTimeout)
 	defer cancel()
-	answer, err := w.Facilitator.Settle(ctx, request)
+	answer, err := w.Facilitator.Settle(ctx, c.request)
 	if errors.Is(err, payment.ErrFacilitatorLimit) {
 		w.quota.pause(w.Now(), err)
 	}

@@ -18,6 +18,15 @@ import (
 
 // First part: a buyer returns with a payment.
 
+// resumeEarlier is for a payment whose identifier has bought with an earlier one: it
+// returns what that is worth by now.
+func (w *Paywall) resumeEarlier(ctx context.Context, c *call, earlier payment.Record) (Sale, error) {
+	if earlier.Request != c.Request {
+		return Sale{}, payment.ErrIdentifier
+	}
+	return w.resumeForBuyer(ctx, c, earlier)
+}
+
 // resumeForBuyer returns what a buyer's payment is worth by now. Only an answer that
 // is there costs no attempt.
 func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record) (Sale, error) {
@@ -103,12 +112,8 @@ func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) 
 		return w.answer(r)
 	}
 	ctx = context.WithoutCancel(ctx)
-	request, err := c.Offer.FacilitatorRequest(c.Payment)
-	if err != nil {
-		return Sale{}, err
-	}
 	repeats := r.Repeats
-	outcome = w.repeatSettlement(ctx, open, &r, request)
+	outcome = w.repeatSettlement(ctx, c, open, &r)
 	if r.Repeats == repeats {
 		return w.answer(r)
 	}
@@ -132,7 +137,7 @@ func (w *Paywall) mayRepeat(r payment.Record) bool {
 // It may cause one more transaction, so it reserves one more settlement; where that
 // cannot be had, the outcome stays as it is. Payers who have never paid get none of
 // those that are kept, whatever the signature: to leave an outcome open costs nothing.
-func (w *Paywall) repeatSettlement(ctx context.Context, open payment.Outcome, r *payment.Record, request []byte) payment.Outcome {
+func (w *Paywall) repeatSettlement(ctx context.Context, c *call, open payment.Outcome, r *payment.Record) payment.Outcome {
 	if !w.mayRepeat(*r) {
 		return open
 	}
@@ -147,7 +152,7 @@ func (w *Paywall) repeatSettlement(ctx context.Context, open payment.Outcome, r 
 	w.countReserved(again.Month)
 	r.Repeats++
 	r.Changed = w.Now()
-	result, _ := w.requestSettlement(ctx, *r, request) // the outcome holds what the error means
+	result, _ := w.requestSettlement(ctx, c, *r) // the outcome holds what the error means
 	known := cmp.Or(open.Transaction, r.Transaction)
 	echo := result.Echo && (result.Transaction == "" || result.Transaction == known)
 	outcome := w.confirmOutcome(ctx, mergeRetry(open, result), *r)
@@ -179,7 +184,7 @@ func (w *Paywall) lookUp(ctx context.Context, r payment.Record) (payment.Authori
 	}
 	ctx, cancel := context.WithTimeout(ctx, chainLogTimeout)
 	defer cancel()
-	found, err := w.ChainLog.Authorization(ctx, r.Query())
+	found, err := w.ChainLog.Authorization(ctx, r)
 	if err != nil {
 		w.Log.Warn("cannot read the payment network", "error", err)
 	}
@@ -494,7 +499,7 @@ func contradiction(ctx context.Context, chainLog payment.ChainLog, r payment.Rec
 	if chainLog == nil {
 		return "not asked", false, nil
 	}
-	found, err := chainLog.Authorization(ctx, r.Query())
+	found, err := chainLog.Authorization(ctx, r)
 	switch {
 	case err != nil:
 		return err.Error(), false, nil

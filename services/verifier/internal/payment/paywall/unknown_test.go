@@ -455,7 +455,7 @@ type countedChainLog struct {
 	looks *atomic.Int32
 }
 
-func (c countedChainLog) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
+func (c countedChainLog) Authorization(ctx context.Context, q payment.Record) (payment.Authorization, error) {
 	c.looks.Add(1)
 	return c.ChainLog.Authorization(ctx, q)
 }
@@ -526,7 +526,7 @@ func TestARepeatAtTheLimitIsNotMade(t *testing.T) {
 // stuckChainLog never answers for some payments.
 type stuckChainLog struct{ payment.ChainLog }
 
-func (s stuckChainLog) Authorization(ctx context.Context, q payment.AuthorizationQuery) (payment.Authorization, error) {
+func (s stuckChainLog) Authorization(ctx context.Context, q payment.Record) (payment.Authorization, error) {
 	if strings.HasSuffix(q.Key.Nonce, "7") {
 		<-ctx.Done()
 		return payment.Authorization{}, ctx.Err()
