@@ -87,35 +87,37 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 }
 
 // carryOut runs a command on a file, or on in and out where none is named, and
-// prints what was done.
+// returns what was done.
 func carryOut(ctx context.Context, s backup.Settings, command, file string, in io.Reader, out io.Writer) (done string, m backup.Manifest, err error) {
-	now, made := time.Now(), buildinfo.Version(version)
-	if file != "" && (command == "check" || command == "restore") {
-		archive, err := os.Open(file) //nolint:gosec // the operator's
-		if err != nil {
-			return "", m, err
+	switch command {
+	case "save":
+		made := buildinfo.Version(version)
+		if file != "" {
+			m, err = s.SaveFile(ctx, file, made, time.Now())
+			return "saved and checked", m, err
 		}
-		defer func() { _ = archive.Close() }()
-		in = archive
-	}
-	switch {
-	case command == "save" && file != "":
-		m, err = s.SaveFile(ctx, file, made, now)
-		return "saved and checked", m, err
-	case command == "save" && isDevice(out):
-		return "", m, errors.New("standard output is a terminal: name a file, as in backup save FILE")
-	case command == "save":
-		m, err = s.Save(ctx, out, made, now)
+		if isDevice(out) {
+			return "", m, errors.New("standard output is a terminal: name a file, as in backup save FILE")
+		}
+		m, err = s.Save(ctx, out, made, time.Now())
 		return "saved", m, err
-	case command == "check":
-		m, err = s.Check(ctx, in)
-		return "whole:", m, err
-	case command == "restore":
+	case "check", "restore":
+		if file != "" {
+			archive, err := os.Open(file) //nolint:gosec // the operator's
+			if err != nil {
+				return "", m, err
+			}
+			defer func() { _ = archive.Close() }()
+			in = archive
+		}
+		if command == "check" {
+			m, err = s.Check(ctx, in)
+			return "whole:", m, err
+		}
 		m, err = s.Restore(ctx, in)
 		return "restored", m, err
-	default:
-		return "", m, fmt.Errorf("there is no command %q; see backup --help", command)
 	}
+	return "", m, fmt.Errorf("there is no command %q; see backup --help", command)
 }
 
 // isDevice reports whether what is written there is kept by no file and read by no

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/pforte/pforte/deploy/internal/backup"
-	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/secrets"
 )
 
 func TestACommandLineThatMakesNoSenseIsRefused(t *testing.T) {
@@ -48,7 +48,7 @@ func stack(t *testing.T, filled bool) (folder string, getenv func(string) string
 		"RECEIPT_SIGNING_KEY_FILE": filepath.Join(folder, "receipt-key.pem"), "RECEIPT_RETIRED_KEYS_FILE": filepath.Join(folder, "retired-keys.json"),
 	}
 	if filled {
-		if err := layout.MakeSecrets(folder); err != nil {
+		if err := secrets.Make(folder); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,23 +115,23 @@ func TestARestoreThatFailsKeepsNewKeysFromBeingMade(t *testing.T) {
 	if err := run(t.Context(), []string{"restore"}, getenv, bytes.NewReader(mixed), &bytes.Buffer{}, &bytes.Buffer{}); !errors.Is(err, backup.ErrArchive) {
 		t.Errorf("a mixed archive: %v", err)
 	}
-	if err := layout.MakeSecrets(folder); !errors.Is(err, layout.ErrRestore) {
+	if err := secrets.Make(folder); !errors.Is(err, secrets.ErrRestore) {
 		t.Errorf("secrets are made after it: %v", err)
 	}
-	if err := layout.TakeOver(t.TempDir(), folder); !errors.Is(err, layout.ErrRestore) {
+	if err := secrets.TakeOver(t.TempDir(), folder); !errors.Is(err, secrets.ErrRestore) {
 		t.Errorf("secrets are taken over after it: %v", err)
 	}
 	if err := run(t.Context(), []string{"restore", archive}, getenv, nil, &bytes.Buffer{}, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := layout.MakeSecrets(folder); err != nil {
+	if err := secrets.Make(folder); err != nil {
 		t.Error(err)
 	}
 	// A restore over a stack that has its keys changes nothing, so it goes on.
 	if err := run(t.Context(), []string{"restore", archive}, getenv, nil, &bytes.Buffer{}, &bytes.Buffer{}); !errors.Is(err, backup.ErrTaken) {
 		t.Error(err)
 	}
-	if err := layout.MakeSecrets(folder); err != nil {
+	if err := secrets.Make(folder); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/secrets"
 	"github.com/pforte/pforte/pkg/buildinfo"
 )
 
@@ -82,14 +83,21 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 		return err
 	}
 	if *from != "" {
-		if err := layout.TakeOver(*from, folder); err != nil {
+		if err := secrets.TakeOver(*from, folder); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(layout.MakeSecrets(folder), makeRedis(folder, getenv), makeDatabases(folder, getenv)); err != nil || !*admin {
+	faults := []error{secrets.Make(folder)}
+	if host := getenv("REDIS_HOST"); host != "" {
+		faults = append(faults, secrets.MakeRedis(folder, host))
+	}
+	if host := getenv("POSTGRES_HOST"); host != "" {
+		faults = append(faults, secrets.MakeDatabases(folder, cmp.Or(getenv("POSTGRES_ROLES"), "/data"), host))
+	}
+	if err := errors.Join(faults...); err != nil || !*admin {
 		return err
 	}
-	password, err := layout.MakeAdminPassword(folder)
+	password, err := secrets.MakeAdminPassword(folder)
 	if err != nil {
 		return err
 	}
@@ -107,35 +115,16 @@ func required(names []string, getenv func(string) string) error {
 	return fmt.Errorf("not set: %s. Set them in the environment or in deploy/.env (deploy/docs/operations.md)", strings.Join(missing, ", "))
 }
 
-func makeRedis(folder string, getenv func(string) string) error {
-	host := getenv("REDIS_HOST")
-	if host == "" {
-		return nil
-	}
-	return layout.MakeRedis(folder, host)
-}
-
 // change rotates or announces.
 func change(folder, rotate string, announce bool) error {
 	switch {
 	case announce && rotate == "":
-		return layout.AnnounceReceiptKey(folder)
+		return secrets.AnnounceReceiptKey(folder)
 	case rotate == "session-secret" && !announce:
-		return layout.RotateSessionSecret(folder)
+		return secrets.RotateSession(folder)
 	case rotate == "receipt-key" && !announce:
-		return layout.RotateReceiptKey(folder)
+		return secrets.RotateReceiptKey(folder)
 	default:
 		return errors.New("it does not make sense; see setup --help")
 	}
-}
-
-func makeDatabases(folder string, getenv func(string) string) error {
-	host, roles := getenv("POSTGRES_HOST"), getenv("POSTGRES_ROLES")
-	if host == "" {
-		return nil
-	}
-	if roles == "" {
-		roles = "/data"
-	}
-	return layout.MakeDatabases(folder, roles, host)
 }

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"archive/tar"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -53,34 +53,26 @@ func pack(out io.Writer, folder string, m Manifest) error {
 	if err != nil {
 		return err
 	}
-	header := func(name string, size int64) error {
-		return archive.WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o600, ModTime: m.MadeAt, Format: tar.FormatPAX})
-	}
-	if err := header(manifestName, int64(len(text))); err != nil {
+	add := func(name string, size int64, content io.Reader) error {
+		err := archive.WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o600, ModTime: m.MadeAt, Format: tar.FormatPAX})
+		if err == nil {
+			_, err = io.Copy(archive, content)
+		}
 		return err
 	}
-	if _, err := archive.Write(text); err != nil {
+	if err := add(manifestName, int64(len(text)), bytes.NewReader(text)); err != nil {
 		return err
 	}
 	for _, entry := range m.Files {
-		if err := header(entry.Name, entry.Size); err != nil {
+		f, err := os.Open(filepath.Join(folder, entry.Name)) //nolint:gosec // in a folder of our own
+		if err != nil {
 			return err
 		}
-		if err := copyIn(archive, filepath.Join(folder, entry.Name)); err != nil {
+		if err := errors.Join(add(entry.Name, entry.Size, f), f.Close()); err != nil {
 			return err
 		}
 	}
 	return archive.Close()
-}
-
-func copyIn(to io.Writer, path string) error {
-	f, err := os.Open(path) //nolint:gosec // in a folder of our own
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	_, err = io.Copy(to, f)
-	return err
 }
 
 // unpack writes the files of a tar into folder and fails, with ErrArchive, unless
@@ -135,9 +127,4 @@ func describe(folder, name string, in io.Reader) (_ Entry, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	size, err := io.Copy(sum, in)
 	return Entry{Name: name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, err
-}
-
-// has reports whether an archive has a file.
-func (m Manifest) has(name string) bool {
-	return slices.ContainsFunc(m.Files, func(e Entry) bool { return e.Name == name })
 }

@@ -9,7 +9,36 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/pforte/pforte/deploy/internal/secrets"
+	"github.com/pforte/pforte/pkg/sqldb"
 )
+
+// Settings are the places of what is saved.
+type Settings struct {
+	Users       string `env:"USERS_DATABASE_URL,required" secret:"true" doc:"auth's DATABASE_URL, or none"`
+	Ledger      string `env:"LEDGER_DATABASE_URL,required" secret:"true" doc:"the verifier's DATABASE_URL, or none"`
+	SigningKey  string `env:"RECEIPT_SIGNING_KEY_FILE,required" doc:"the verifier's"`
+	RetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"the verifier's, where it has one"`
+}
+
+// None in place of a database's URL means that the database is saved in another
+// way. An archive then has none, and one that has one is refused.
+const None = "none"
+
+// Validate returns what is wrong with the settings.
+func (s *Settings) Validate() error {
+	var faults []error
+	for name, url := range map[string]string{"USERS_DATABASE_URL": s.Users, "LEDGER_DATABASE_URL": s.Ledger} {
+		if url == None {
+			continue
+		}
+		if err := sqldb.CheckURL(url); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
 
 // Save writes an archive of a stack, which may be running, to out.
 func (s Settings) Save(ctx context.Context, out io.Writer, version string, now time.Time) (m Manifest, err error) {
@@ -21,17 +50,17 @@ func (s Settings) Save(ctx context.Context, out io.Writer, version string, now t
 	m = Manifest{Format: format, MadeAt: now.UTC().Truncate(time.Second), Version: version}
 	for _, i := range s.items() {
 		path := filepath.Join(folder, i.name)
-		some, err := i.save(ctx, path)
-		if err != nil {
-			return m, fmt.Errorf("save %s: %w", i.name, err)
-		}
-		if !some {
+		err := i.save(ctx, path)
+		if i.optional && errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		if err := i.check(ctx, path); err != nil {
-			return m, fmt.Errorf("save %s: %w", i.name, err)
+		if err == nil {
+			err = i.check(ctx, path)
 		}
-		entry, err := describe(folder, i.name, nil)
+		var entry Entry
+		if err == nil {
+			entry, err = describe(folder, i.name, nil)
+		}
 		if err != nil {
 			return m, fmt.Errorf("save %s: %w", i.name, err)
 		}
@@ -67,22 +96,38 @@ func (s Settings) SaveFile(ctx context.Context, file, version string, now time.T
 	return m, os.Rename(partial, file)
 }
 
-// Unfinished is a file beside the receipt key while a restore was begun and has not
-// succeeded. While it is there, setup creates no secrets, and so no service starts
-// without what was to be restored.
-const Unfinished = "restore-unfinished"
-
 // Restore restores what an archive holds to places where nothing is: all of it or,
-// when a part fails, nothing. ErrArchive, ErrTaken. The services must not run.
-func (s Settings) Restore(ctx context.Context, in io.Reader) (Manifest, error) {
-	mark := filepath.Join(filepath.Dir(s.SigningKey), Unfinished)
+// when a part fails, nothing. ErrArchive, ErrTaken. The services must not run. Until it
+// has succeeded, setup creates no secrets.
+func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
+	mark := filepath.Join(filepath.Dir(s.SigningKey), secrets.Unfinished)
 	begun := absent(s.SigningKey) == nil // else the stack has its keys, and goes on as it is
 	if begun {
-		if err := markRestore(mark); err != nil {
-			return Manifest{}, err
+		err = os.MkdirAll(filepath.Dir(mark), 0o700)
+		if err == nil {
+			err = os.WriteFile(mark, nil, 0o600)
+		}
+		if err != nil {
+			return m, err
 		}
 	}
-	m, err := s.restore(ctx, in)
+	m, err = s.look(ctx, in, func(saved []item, folder string) error {
+		for _, i := range saved {
+			if err := i.free(ctx); err != nil {
+				return err
+			}
+		}
+		for n, i := range saved {
+			if err := i.put(ctx, filepath.Join(folder, i.name)); err != nil {
+				err = fmt.Errorf("restore %s: %w", i.name, err)
+				for _, done := range saved[:n] {
+					err = errors.Join(err, done.remove())
+				}
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil && begun {
 		return m, fmt.Errorf("%w\nNothing was restored. Until a restore succeeds, no new keys are made and no service starts", err)
 	} else if err != nil {
@@ -91,53 +136,14 @@ func (s Settings) Restore(ctx context.Context, in io.Reader) (Manifest, error) {
 	return m, os.Remove(mark)
 }
 
-func markRestore(mark string) error {
-	if err := os.MkdirAll(filepath.Dir(mark), 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(mark, nil, 0o600)
-}
-
-func (s Settings) restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
-	return s.look(ctx, in, func(m Manifest, folder string) error {
-		var wanted []item
-		for _, i := range s.items() {
-			if !m.has(i.name) {
-				continue
-			}
-			if err := i.free(ctx); err != nil {
-				return err
-			}
-			wanted = append(wanted, i)
-		}
-		return putAll(ctx, wanted, folder)
-	})
-}
-
-// putAll restores items, and removes what it restored when one fails.
-func putAll(ctx context.Context, items []item, folder string) error {
-	for n, i := range items {
-		err := i.put(ctx, filepath.Join(folder, i.name))
-		if err == nil {
-			continue
-		}
-		err = fmt.Errorf("restore %s: %w", i.name, err)
-		for _, done := range items[:n] {
-			err = errors.Join(err, done.remove())
-		}
-		return err
-	}
-	return nil
-}
-
 // Check returns an error unless an archive is whole and could be restored by these
 // settings. It changes nothing. ErrArchive.
 func (s Settings) Check(ctx context.Context, in io.Reader) (Manifest, error) {
-	return s.look(ctx, in, func(Manifest, string) error { return nil })
+	return s.look(ctx, in, func([]item, string) error { return nil })
 }
 
-// look unpacks an archive, checks every file of it, and calls do with it.
-func (s Settings) look(ctx context.Context, in io.Reader, do func(m Manifest, folder string) error) (m Manifest, err error) {
+// look unpacks an archive, checks every file of it, and calls do with what it has.
+func (s Settings) look(ctx context.Context, in io.Reader, do func(saved []item, folder string) error) (m Manifest, err error) {
 	folder, err := os.MkdirTemp("", "pforte-backup-")
 	if err != nil {
 		return m, err
@@ -152,9 +158,10 @@ func (s Settings) look(ctx context.Context, in io.Reader, do func(m Manifest, fo
 			return m, fmt.Errorf("%w: the settings name no place for its %s", ErrArchive, entry.Name)
 		}
 	}
+	var saved []item
 	for _, i := range items {
-		if !m.has(i.name) {
-			if f, ok := i.thing.(file); ok && !f.required {
+		if !slices.ContainsFunc(m.Files, func(e Entry) bool { return e.Name == i.name }) {
+			if i.optional {
 				continue
 			}
 			return m, fmt.Errorf("%w: it has no %s", ErrArchive, i.name)
@@ -162,6 +169,7 @@ func (s Settings) look(ctx context.Context, in io.Reader, do func(m Manifest, fo
 		if err := i.check(ctx, filepath.Join(folder, i.name)); err != nil {
 			return m, fmt.Errorf("%w: %s: %w", ErrArchive, i.name, err)
 		}
+		saved = append(saved, i)
 	}
-	return m, do(m, folder)
+	return m, do(saved, folder)
 }

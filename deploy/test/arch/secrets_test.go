@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/secrets"
 )
 
 // stacks are the compose files that stand alone, and scale the one that goes over
@@ -41,13 +41,13 @@ func madeSecrets(t *testing.T, admin, databases bool) map[string][]string {
 			t.Fatal(err)
 		}
 	}
-	try(layout.MakeSecrets(folder))
-	try(layout.MakeRedis(folder, "redis"))
+	try(secrets.Make(folder))
+	try(secrets.MakeRedis(folder, "redis"))
 	if databases {
-		try(layout.MakeDatabases(folder, t.TempDir(), "postgres"))
+		try(secrets.MakeDatabases(folder, t.TempDir(), "postgres"))
 	}
 	if admin {
-		_, err := layout.MakeAdminPassword(folder)
+		_, err := secrets.MakeAdminPassword(folder)
 		try(err)
 	}
 	made := map[string][]string{}

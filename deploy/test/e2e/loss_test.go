@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/secrets"
 )
 
 // backupCommand runs the program backup over the state of a stack.
@@ -114,7 +114,7 @@ func TestANewSessionSecretEndsNoSession(t *testing.T) {
 	b, _ := w.member(t, "frida")
 	rotate := func() {
 		t.Helper()
-		if err := layout.RotateSessionSecret(w.State); err != nil {
+		if err := secrets.RotateSession(w.State); err != nil {
 			t.Fatal(err)
 		}
 		w.Programs.Kill("auth")
@@ -144,13 +144,13 @@ func TestANewReceiptKeyIsAnnouncedFirst(t *testing.T) {
 		w.Programs.Kill("verifier")
 		w.restart(t, w.Verifier())
 	}
-	restart(layout.AnnounceReceiptKey)
+	restart(secrets.AnnounceReceiptKey)
 	kept := filepath.Join(t.TempDir(), "kept.json") // by a buyer who does not read it again
 	document := newBrowser(t, w.PublicURL).request("GET", "/.well-known/receipt-signing-key.json", "").want(t, 200, nil)
 	if err := os.WriteFile(kept, document.body, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	restart(layout.RotateReceiptKey)
+	restart(secrets.RotateReceiptKey)
 	fresh := w.buy(t, "--tx", old.Transaction)
 	for _, answer := range [][]byte{old.Answer, fresh.Answer} {
 		w.checkReceipt(t, answer)

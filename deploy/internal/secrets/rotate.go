@@ -1,12 +1,16 @@
-package layout
+package secrets
 
 import (
+	"bytes"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/pforte/pforte/pkg/receipt"
 )
@@ -14,33 +18,33 @@ import (
 // nextKey is the key that is announced.
 const nextKey = "receipt-key-next.pem"
 
-// RotateSessionSecret makes a new secret that signs cookies. The present one
+// RotateSession makes a new secret that signs cookies. The present one
 // becomes the previous one, whose cookies stay valid; the one before that ends.
-func RotateSessionSecret(folder string) error {
-	present, err := os.ReadFile(path(folder, auth, sessionSecret))
+func RotateSession(folder string) error {
+	present, err := os.ReadFile(path(folder, auth, Session))
 	if err != nil {
 		return fmt.Errorf("the session secret: %w", err)
 	}
 	// In this order a fault in between ends no session: both files are the same.
-	if err := replace(path(folder, auth, previousSecret), present); err != nil {
+	if err := WriteFile(path(folder, auth, PreviousSession), bytes.NewReader(present), private); err != nil {
 		return err
 	}
-	fresh, err := secret()
-	if err != nil {
-		return err
-	}
-	return replace(path(folder, auth, sessionSecret), fresh)
+	return WriteFile(path(folder, auth, Session), strings.NewReader(newSecret()), private)
 }
 
 // AnnounceReceiptKey makes the next key that signs receipts, and lists its public
 // key as next, so that buyers who keep the key document know it before it signs.
 // Again it does nothing.
 func AnnounceReceiptKey(folder string) error {
-	_, err := once(path(folder, verifier, nextKey), newReceiptKey)
+	fresh, err := newReceiptKey()
 	if err != nil {
 		return err
 	}
-	next, err := readKey(path(folder, verifier, nextKey))
+	file := path(folder, verifier, nextKey)
+	if err := once(file, fresh, private); err != nil {
+		return err
+	}
+	next, err := readKey(file)
 	if err != nil {
 		return err
 	}
@@ -54,7 +58,7 @@ var ErrNotAnnounced = errors.New("the next receipt key is not announced")
 // public key of the present one as retired, so that its receipts verify for ever.
 // ErrNotAnnounced.
 func RotateReceiptKey(folder string) error {
-	present, err := readKey(path(folder, verifier, receiptKey))
+	present, err := readKey(path(folder, verifier, ReceiptKey))
 	if err != nil {
 		return err
 	}
@@ -69,20 +73,19 @@ func RotateReceiptKey(folder string) error {
 	if err := list(folder, present, receipt.KeyRetired); err != nil {
 		return err
 	}
-	return os.Rename(next, path(folder, verifier, receiptKey))
+	return os.Rename(next, path(folder, verifier, ReceiptKey))
 }
 
 // list puts a public key into the list of those that do not sign, in place of its
 // entry there.
 func list(folder string, key *receipt.SigningKey, status string) error {
-	doc, err := receipt.NewKeyDocument(key, Network)
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
 		return err
 	}
-	entry := doc.Keys[0]
-	entry.Status = status
-	place := path(folder, verifier, retiredKeys)
-	text, err := os.ReadFile(place) //nolint:gosec // our own file
+	entry := receipt.Key{KeyID: key.ID(), Status: status, PublicKey: base64.StdEncoding.EncodeToString(der)}
+	file := path(folder, verifier, RetiredKeys)
+	text, err := os.ReadFile(file) //nolint:gosec // our own file
 	if errors.Is(err, fs.ErrNotExist) {
 		text, err = []byte("[]"), nil
 	}
@@ -97,7 +100,7 @@ func list(folder string, key *receipt.SigningKey, status string) error {
 	if text, err = json.MarshalIndent(append(keys, entry), "", "  "); err != nil {
 		return err
 	}
-	return replace(place, text)
+	return WriteFile(file, bytes.NewReader(text), private)
 }
 
 func readKey(file string) (*receipt.SigningKey, error) {

@@ -1,4 +1,4 @@
-package layout_test
+package secrets_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/secrets"
 )
 
 const scaled = "../../compose.scale.yml"
@@ -58,19 +58,19 @@ func TestTheScaledStackChangesServicesThatBothStacksHave(t *testing.T) {
 }
 
 func TestTheScaledStackReadsTheSecretsThatSetupMakes(t *testing.T) {
-	secrets, roles := t.TempDir(), t.TempDir()
+	folder, roles := t.TempDir(), t.TempDir()
 	for _, service := range []string{"auth", "verifier"} {
-		if err := os.Mkdir(filepath.Join(secrets, service), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(folder, service), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := layout.MakeDatabases(secrets, roles, "postgres"); err != nil {
+	if err := secrets.MakeDatabases(folder, roles, "postgres"); err != nil {
 		t.Fatal(err)
 	}
 	services := names(t, scaled, "services")
-	for folder, prefix := range map[string]string{secrets: "/secrets/", roles: "/docker-entrypoint-initdb.d/"} {
+	for made, prefix := range map[string]string{folder: "/secrets/", roles: "/docker-entrypoint-initdb.d/"} {
 		for _, match := range regexp.MustCompile(prefix+`([a-z/-]+-(?:url|password))`).FindAllStringSubmatch(text(t, scaled), -1) {
-			if _, err := os.Stat(filepath.Join(folder, match[1])); err != nil {
+			if _, err := os.Stat(filepath.Join(made, match[1])); err != nil {
 				t.Errorf("%s%s: %v", prefix, match[1], err)
 			}
 		}

@@ -1,4 +1,4 @@
-package layout_test
+package secrets_test
 
 import (
 	"errors"
@@ -8,14 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/secrets"
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
-func secrets(t *testing.T) string {
+func made(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
-	if err := layout.MakeSecrets(folder); err != nil {
+	if err := secrets.Make(folder); err != nil {
 		t.Fatal(err)
 	}
 	return folder
@@ -31,7 +31,7 @@ func content(t *testing.T, folder, name string) string {
 }
 
 func TestANewSessionSecretMakesThePresentOneThePrevious(t *testing.T) {
-	folder := secrets(t)
+	folder := made(t)
 	seen := map[string]bool{content(t, folder, "session-secret-previous"): true}
 	for range 3 {
 		present := content(t, folder, "session-secret")
@@ -39,14 +39,14 @@ func TestANewSessionSecretMakesThePresentOneThePrevious(t *testing.T) {
 			t.Errorf("the secret %d characters long was there before: %v", len(present), seen[present])
 		}
 		seen[present] = true
-		if err := layout.RotateSessionSecret(folder); err != nil {
+		if err := secrets.RotateSession(folder); err != nil {
 			t.Fatal(err)
 		}
 		if content(t, folder, "session-secret-previous") != present {
 			t.Error("the previous secret is not the one that was present")
 		}
 	}
-	if err := layout.RotateSessionSecret(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+	if err := secrets.RotateSession(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a secret: %v", err)
 	}
 }
@@ -62,7 +62,7 @@ func document(t *testing.T, folder string) receipt.KeyDocument {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := receipt.NewKeyDocument(key, layout.Network, others...)
+	doc, err := receipt.NewKeyDocument(key, "eip155:84532", others...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +70,8 @@ func document(t *testing.T, folder string) receipt.KeyDocument {
 }
 
 func TestAReceiptKeyIsPublishedBeforeItSignsAndForEverAfter(t *testing.T) {
-	folder := secrets(t)
-	if err := layout.RotateReceiptKey(folder); !errors.Is(err, layout.ErrNotAnnounced) {
+	folder := made(t)
+	if err := secrets.RotateReceiptKey(folder); !errors.Is(err, secrets.ErrNotAnnounced) {
 		t.Errorf("without a word: %v", err)
 	}
 	var signed []string // newest first
@@ -79,7 +79,7 @@ func TestAReceiptKeyIsPublishedBeforeItSignsAndForEverAfter(t *testing.T) {
 		before := document(t, folder)
 		signed = append([]string{before.KeyID}, signed...)
 		for range 2 { // again does nothing
-			if err := layout.AnnounceReceiptKey(folder); err != nil {
+			if err := secrets.AnnounceReceiptKey(folder); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -88,7 +88,7 @@ func TestAReceiptKeyIsPublishedBeforeItSignsAndForEverAfter(t *testing.T) {
 		if announced.KeyID != before.KeyID || next.Status != receipt.KeyNext {
 			t.Fatalf("announced: %+v", announced)
 		}
-		if err := layout.RotateReceiptKey(folder); err != nil {
+		if err := secrets.RotateReceiptKey(folder); err != nil {
 			t.Fatal(err)
 		}
 		after := document(t, folder)
@@ -111,13 +111,13 @@ func TestAReceiptKeyIsPublishedBeforeItSignsAndForEverAfter(t *testing.T) {
 
 // TestARotationThatIsCutShortIsRight stops between the two writes of it.
 func TestARotationThatIsCutShortIsRight(t *testing.T) {
-	folder := secrets(t)
-	if err := layout.AnnounceReceiptKey(folder); err != nil {
+	folder := made(t)
+	if err := secrets.AnnounceReceiptKey(folder); err != nil {
 		t.Fatal(err)
 	}
 	present := content(t, folder, "receipt-key.pem")
 	before := document(t, folder)
-	if err := layout.RotateReceiptKey(folder); err != nil {
+	if err := secrets.RotateReceiptKey(folder); err != nil {
 		t.Fatal(err)
 	}
 	// The list is new and the key is old, as when the second step did not happen.

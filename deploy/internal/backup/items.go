@@ -1,0 +1,184 @@
+package backup
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/pforte/pforte/deploy/internal/secrets"
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/sqldb"
+)
+
+// item is one thing that is saved.
+type item struct {
+	// name of its file in the archive.
+	name string
+	// optional: there may be none.
+	optional bool
+	thing
+}
+
+// thing can be saved to a file and restored from one.
+type thing interface {
+	// save writes a new file. fs.ErrNotExist: there is nothing to save.
+	save(ctx context.Context, to string) error
+	// check returns an error unless the file is whole.
+	check(ctx context.Context, file string) error
+	// free returns an error when something is where it would be put.
+	free(ctx context.Context) error
+	// put restores the file.
+	put(ctx context.Context, file string) error
+	// remove undoes put.
+	remove() error
+}
+
+// ErrTaken is that something is where a backup would be restored.
+var ErrTaken = errors.New("something is there already")
+
+// items returns what is saved, in the order in which it is restored.
+func (s Settings) items() []item {
+	var all []item
+	for _, db := range []struct{ name, url string }{{"users", s.Users}, {"ledger", s.Ledger}} {
+		if path, isFile := sqldb.Path(db.url); isFile {
+			all = append(all, item{name: db.name + ".db", thing: file{path, sqldb.Copy, sqldb.CheckFile}})
+		} else if db.url != None {
+			all = append(all, item{name: db.name + ".dump", thing: postgres{db.url}})
+		}
+	}
+	all = append(all, item{name: "receipt-key.pem", thing: file{s.SigningKey, place, checkKey}})
+	if s.RetiredKeys != "" {
+		anything := func(context.Context, string) error { return nil }
+		all = append(all, item{"retired-keys.json", true, file{s.RetiredKeys, place, anything}})
+	}
+	return all
+}
+
+// file is a file: a SQLite database, or another one.
+type file struct {
+	path  string
+	copy  func(ctx context.Context, from, to string) error
+	whole func(ctx context.Context, path string) error
+}
+
+func (f file) save(ctx context.Context, to string) error     { return f.copy(ctx, f.path, to) }
+func (f file) check(ctx context.Context, saved string) error { return f.whole(ctx, saved) }
+func (f file) put(ctx context.Context, saved string) error   { return place(ctx, saved, f.path) }
+func (f file) remove() error                                 { return os.Remove(f.path) }
+
+func (f file) free(context.Context) error {
+	// A database's log that was left behind would be taken for the new file's.
+	return errors.Join(absent(f.path), absent(f.path+"-wal"), absent(f.path+"-journal"))
+}
+
+// checkKey returns an error unless the file is a key that can sign. The error never
+// holds the key.
+func checkKey(_ context.Context, path string) error {
+	text, err := os.ReadFile(path) //nolint:gosec // in a folder of our own
+	if err != nil {
+		return err
+	}
+	_, err = receipt.ParseSigningKey(text)
+	return err
+}
+
+func absent(path string) error {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%s: %w", path, ErrTaken)
+	}
+	return err
+}
+
+// place copies a file to a path where nothing is, whole and on the disk, or not
+// at all.
+func place(_ context.Context, from, to string) error {
+	content, err := os.Open(from) //nolint:gosec // the operator's, or in a folder of our own
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	return secrets.WriteFile(to, content, 0o600)
+}
+
+// postgres is a database that the programs of Postgres save and restore.
+type postgres struct{ url string }
+
+func (p postgres) save(ctx context.Context, to string) error {
+	return p.run(ctx, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--file="+to)
+}
+
+// check reads the table of contents: the sums of the archive are checked before.
+func (p postgres) check(ctx context.Context, saved string) error {
+	return p.run(ctx, "pg_restore", "--list", saved)
+}
+
+func (p postgres) free(ctx context.Context) error {
+	empty, err := sqldb.Empty(ctx, p.url)
+	if err == nil && !empty {
+		err = fmt.Errorf("the database has tables: %w", ErrTaken)
+	}
+	return err
+}
+
+func (p postgres) put(ctx context.Context, saved string) error {
+	name, _, err := p.connection()
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, "pg_restore", "--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", "--dbname="+name, saved)
+}
+
+// remove leaves a database that was filled: to drop it is the operator's.
+func (p postgres) remove() error { return nil }
+
+func (p postgres) run(ctx context.Context, program string, args ...string) error {
+	_, env, err := p.connection()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // a program of Postgres
+	cmd.Env = append(os.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(stderr.String()))
+	}
+	return nil
+}
+
+// connection takes the URL apart into the name of the database and variables that
+// libpq reads: a password among the arguments could be read by every user of the
+// machine.
+func (p postgres) connection() (name string, env []string, err error) {
+	u, err := url.Parse(p.url)
+	if err != nil {
+		return "", nil, sqldb.ErrURL // not the URL itself
+	}
+	name = strings.TrimPrefix(u.Path, "/")
+	password, _ := u.User.Password()
+	for variable, value := range map[string]string{
+		"PGHOST": cmp.Or(u.Query().Get("host"), u.Hostname()), // the folder of a socket
+		"PGPORT": u.Port(), "PGUSER": u.User.Username(), "PGPASSWORD": password, "PGDATABASE": name,
+		"PGSSLMODE": u.Query().Get("sslmode"), "PGSSLROOTCERT": u.Query().Get("sslrootcert"),
+	} {
+		if value != "" {
+			env = append(env, variable+"="+value)
+		}
+	}
+	return name, env, nil
+}

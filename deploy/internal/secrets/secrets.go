@@ -1,0 +1,223 @@
+package secrets
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pforte/pforte/pkg/receipt"
+)
+
+// The files that services read.
+const (
+	AdminPassword   = "admin-password"
+	Session         = "session-secret"
+	PreviousSession = "session-secret-previous"
+	ReceiptKey      = "receipt-key.pem"
+	RetiredKeys     = "retired-keys.json"
+)
+
+// Unfinished is a file beside the receipt key while a restore was begun and has not
+// succeeded. While it is there, no secrets are made, and so no service starts without
+// what was to be restored.
+const Unfinished = "restore-unfinished"
+
+// The services that have secrets.
+const (
+	auth     = "auth"
+	verifier = "verifier"
+	redis    = "redis"
+)
+
+// The modes of a file of its service only, and of one that a program of another user
+// reads.
+const (
+	private  = 0o600
+	readable = 0o444
+)
+
+// path returns where a service's secret is: in the folder of the service's name
+// below folder where there is one, so that each service can be given its own
+// secrets only, and else in folder itself.
+func path(folder, service, name string) string {
+	own := filepath.Join(folder, service)
+	if info, err := os.Stat(own); err == nil && info.IsDir() {
+		return filepath.Join(own, name)
+	}
+	return filepath.Join(folder, name)
+}
+
+// ErrRestore is that a restore was begun and did not succeed. What it was to restore
+// must not be created anew.
+var ErrRestore = errors.New("a restore was begun and did not succeed: repeat it with a whole archive")
+
+// restored returns ErrRestore while a restore is unfinished.
+func restored(folder string) error {
+	if _, err := os.Stat(path(folder, verifier, Unfinished)); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(ErrRestore, err)
+	}
+	return nil
+}
+
+// Make makes what the services sign with, where it is not there yet, and
+// what they read of former times: a previous session secret that never signed
+// anything, and an empty list of keys. ErrRestore.
+func Make(folder string) error {
+	if err := restored(folder); err != nil {
+		return err
+	}
+	key, err := newReceiptKey()
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		once(path(folder, auth, Session), newSecret(), private),
+		once(path(folder, auth, PreviousSession), newSecret(), private),
+		once(path(folder, verifier, ReceiptKey), key, private),
+		once(path(folder, verifier, RetiredKeys), "[]\n", private),
+	)
+}
+
+// MakeAdminPassword makes the password of the first administrator where it is not
+// there yet, and returns it.
+func MakeAdminPassword(folder string) (string, error) {
+	file := path(folder, auth, AdminPassword)
+	if err := once(file, strings.ToLower(rand.Text()), private); err != nil {
+		return "", err
+	}
+	password, err := os.ReadFile(file) //nolint:gosec // our own file
+	return string(password), err
+}
+
+// MakeRedis makes, where it is not there yet, the password of a Redis on a host:
+// redis-url for auth, and redis.conf, which Redis reads. Redis is another user, so
+// that one is readable for every user who sees its folder.
+func MakeRedis(folder, host string) error {
+	password, err := makeURL(path(folder, auth, "redis-url"), url.URL{Scheme: "redis", User: url.UserPassword("", rand.Text()), Host: net.JoinHostPort(host, "6379")})
+	if err != nil {
+		return err
+	}
+	conf, content := path(folder, redis, "redis.conf"), "requirepass "+password+"\n"
+	if old, err := os.ReadFile(conf); err == nil && string(old) == content { //nolint:gosec // our own file
+		return nil
+	}
+	return WriteFile(conf, strings.NewReader(content), readable)
+}
+
+// MakeDatabases makes, where they are not there yet, the secrets of a Postgres
+// on a host: into folder the file SERVICE-database-url for auth and verifier,
+// and into roles what a new Postgres reads: SERVICE.sql, which makes the role and
+// the database, and the superuser's password. Postgres is another user, so those
+// are readable for every user who sees the folder.
+func MakeDatabases(folder, roles, host string) error {
+	faults := []error{once(filepath.Join(roles, "superuser-password"), rand.Text(), readable)}
+	for _, service := range []string{auth, verifier} {
+		password, err := makeURL(path(folder, service, databaseURL(service)), url.URL{
+			Scheme: "postgres", User: url.UserPassword(service, rand.Text()), Host: net.JoinHostPort(host, "5432"), Path: service,
+			RawQuery: "sslmode=disable", // the network is the stack's own
+		})
+		if err == nil {
+			err = once(filepath.Join(roles, service+".sql"), fmt.Sprintf(
+				"CREATE ROLE %[1]s LOGIN PASSWORD '%[2]s';\nCREATE DATABASE %[1]s OWNER %[1]s;\nREVOKE ALL ON DATABASE %[1]s FROM PUBLIC;\n", service, password), readable)
+		}
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// databaseURL is the name of the file with the URL of a service's database.
+func databaseURL(service string) string { return service + "-database-url" }
+
+// makeURL writes a URL to a file that is not there yet, and returns the password in
+// the file's.
+func makeURL(file string, fresh url.URL) (password string, err error) {
+	if err := once(file, fresh.String(), private); err != nil {
+		return "", err
+	}
+	content, err := os.ReadFile(file) //nolint:gosec // our own file
+	if err != nil {
+		return "", fmt.Errorf("read a URL: %w", err)
+	}
+	kept, err := url.Parse(string(content))
+	if err != nil {
+		return "", fmt.Errorf("%s holds no URL", file) // not what it holds
+	}
+	password, _ = kept.User.Password()
+	return password, nil
+}
+
+// TakeOver copies the secrets of an installation that kept them all in one
+// folder, where the folders of the services have none yet. The file without
+// which a service has no secrets comes last, so that a copy that was cut short is
+// made again, and one that was finished is not: what is rotated afterwards stays.
+// ErrRestore.
+func TakeOver(before, folder string) error {
+	if err := restored(folder); err != nil {
+		return err
+	}
+	for service, names := range map[string][]string{
+		auth:     {AdminPassword, databaseURL(auth), PreviousSession, Session},
+		verifier: {databaseURL(verifier), nextKey, RetiredKeys, ReceiptKey},
+	} {
+		last := names[len(names)-1]
+		if _, err := os.Stat(path(folder, service, last)); err == nil {
+			continue
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, name := range names {
+			content, err := os.ReadFile(filepath.Join(before, name)) //nolint:gosec // our own file
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			} else if err != nil {
+				return fmt.Errorf("take over: %w", err)
+			}
+			if err := WriteFile(path(folder, service, name), bytes.NewReader(content), private); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func newSecret() string { return rand.Text() + rand.Text() }
+
+func newReceiptKey() (string, error) {
+	key, err := receipt.GenerateKey()
+	if err != nil {
+		return "", err
+	}
+	text, err := key.PEM()
+	return string(text), err
+}
+
+// once writes a file that is not there yet.
+func once(file, content string, mode os.FileMode) error {
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return WriteFile(file, strings.NewReader(content), mode)
+}
+
+// WriteFile writes a file, whole and on the disk or not at all.
+func WriteFile(file string, content io.Reader, mode os.FileMode) error {
+	partial := file + ".new"
+	_ = os.Remove(partial)                                                     // of a write that was killed, which may not be writable
+	f, err := os.OpenFile(partial, os.O_CREATE|os.O_EXCL|os.O_WRONLY, private) //nolint:gosec // the operator's
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	_, err = f.ReadFrom(content)
+	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", file, errors.Join(err, os.Remove(partial)))
+	}
+	return os.Rename(partial, file)
+}
