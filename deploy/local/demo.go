@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -23,27 +22,25 @@ func demo(l layout.Layout, args []string) error {
 		_ = lock.Close()
 		return errors.New("no stack runs here: run make up in another terminal first")
 	}
-	running, err := readRunning(l)
+	text, err := os.ReadFile(l.Path(runningFile))
 	if err != nil {
-		return err
+		return fmt.Errorf("the stack is not up yet: %w", err)
 	}
-	command := append([]string{agent, "-url", running.URL, "-rpc", running.Chain}, args...)
+	var r running
+	if err := json.Unmarshal(text, &r); err != nil {
+		return fmt.Errorf("read %s: %w", l.Path(runningFile), err)
+	}
+	command := append([]string{agent, "-url", r.URL, "-rpc", r.Chain}, args...)
 	return syscall.Exec(agent, command, l.AgentEnv()) //nolint:gosec // a program of ours
 }
 
-// running is the content of the state's file running.json: the stack that
-// runs.
+// runningFile of the state describes the stack that runs. A start removes the one of
+// the run before.
+const runningFile = "running.json"
+
 type running struct {
 	URL   string `json:"url"`
 	Chain string `json:"chain"`
-}
-
-// forgetRunning removes the file of the last run while this one starts.
-func forgetRunning(l layout.Layout) error {
-	if err := os.Remove(l.Path("running.json")); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 func writeRunning(l layout.Layout) error {
@@ -51,16 +48,5 @@ func writeRunning(l layout.Layout) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(l.Path("running.json"), text, 0o600)
-}
-
-func readRunning(l layout.Layout) (r running, err error) {
-	text, err := os.ReadFile(l.Path("running.json"))
-	if err != nil {
-		return r, fmt.Errorf("the stack is not up yet: %w", err)
-	}
-	if err := json.Unmarshal(text, &r); err != nil {
-		return r, fmt.Errorf("read %s: %w", l.Path("running.json"), err)
-	}
-	return r, nil
+	return os.WriteFile(l.Path(runningFile), text, 0o600)
 }

@@ -4,11 +4,47 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strconv"
 	"syscall"
+
+	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/pkg/buildinfo"
+	"github.com/pforte/pforte/pkg/config"
 )
+
+const usage = `local runs the whole stack on this machine.
+
+  local [-bin bin] [-state .pforte]        start everything; Ctrl-C stops it
+  local [-bin bin] [-state .pforte] demo [ARGUMENT...]
+                                           pay for a verification there; the
+                                           arguments are the agent's
+  local --version, --help
+
+Settings are environment variables:
+
+`
+
+// Settings are the ports of the local stack. Everything but the proxy listens
+// on 127.0.0.1 only.
+type Settings struct {
+	Proxy         int `env:"PROXY_PORT" default:"8080" doc:"the proxy: the only port a browser or a buyer needs"`
+	ProxyAdmin    int `env:"PROXY_ADMIN_PORT" default:"9080" doc:"the proxy's /metrics and /livez"`
+	Auth          int `env:"AUTH_PORT" default:"8081" doc:"auth"`
+	AuthAdmin     int `env:"AUTH_ADMIN_PORT" default:"9081" doc:"auth's /metrics and /livez"`
+	Verifier      int `env:"VERIFIER_PORT" default:"8082" doc:"verifier"`
+	VerifierAdmin int `env:"VERIFIER_ADMIN_PORT" default:"9082" doc:"verifier's /metrics and /livez"`
+	Chain         int `env:"CHAIN_PORT" default:"8545" doc:"the development chain's JSON-RPC"`
+	Facilitator   int `env:"FACILITATOR_PORT" default:"8402" doc:"the development chain's x402 facilitator"`
+	Redis         int `env:"REDIS_PORT" default:"16379" doc:"Redis; not its usual port, where the machine's own may be"`
+}
 
 // version is set by the build.
 var version string //nolint:gochecknoglobals // -ldflags -X
@@ -22,3 +58,49 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer) error {
+	flags := flag.NewFlagSet("local", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.Usage = func() { _, _ = io.WriteString(out, usage+config.Table[Settings]()) }
+	bin := flags.String("bin", "bin", "folder of the built programs")
+	state := flags.String("state", ".pforte", "folder of everything that is kept")
+	showVersion := flags.Bool("version", false, "show the version")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if *showVersion {
+		_, err := fmt.Fprintln(out, "local", buildinfo.Version(version))
+		return err
+	}
+	s, err := config.Load[Settings](getenv)
+	if err != nil {
+		return err
+	}
+	l := layout.Layout{
+		PublicURL: fmt.Sprintf("http://localhost:%d", s.Proxy),
+		Addresses: layout.Addresses{
+			Proxy: local(s.Proxy), ProxyAdmin: local(s.ProxyAdmin),
+			Auth: local(s.Auth), AuthAdmin: local(s.AuthAdmin),
+			Verifier: local(s.Verifier), VerifierAdmin: local(s.VerifierAdmin),
+			Chain: local(s.Chain), Facilitator: local(s.Facilitator), Redis: local(s.Redis),
+		},
+	}
+	if l.Bin, err = filepath.Abs(*bin); err != nil {
+		return err
+	}
+	if l.State, err = filepath.Abs(*state); err != nil {
+		return err
+	}
+	switch flags.Arg(0) {
+	case "":
+		return up(ctx, l, out)
+	case "demo":
+		return demo(l, flags.Args()[1:])
+	}
+	return fmt.Errorf("no command %q; see local --help", flags.Arg(0))
+}
+
+func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

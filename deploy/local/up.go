@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/signal"
+	"text/template"
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
@@ -22,6 +24,30 @@ const (
 	// parentEvery is how often the launcher checks that its parent runs.
 	parentEvery = 500 * time.Millisecond
 )
+
+// screenTemplate is what the terminal shows when the stack is up.
+var screenTemplate = template.Must(template.New("screen").Parse(`
+Pforte is up ({{.Took}}).
+
+  proxy        {{.PublicURL}}
+  auth         http://{{.Addresses.Auth}}
+  verifier     http://{{.Addresses.Verifier}}
+  chain        http://{{.Chain}}   development chain, id {{.ChainID}}
+  facilitator  http://{{.Facilitator}}
+  Redis        {{.Redis}}   {{.RedisIs}}
+  logs         {{.Path "logs"}}
+
+Log in as {{.Admin}}, password {{.Password}} (made at the first start):
+
+  curl -i -H 'Content-Type: application/json' \
+    -d '{"username":"{{.Admin}}","password":"{{.Password}}"}' {{.PublicURL}}/api/v1/auth/login
+
+Pay for a verification, in another terminal:
+
+  make demo     (without make: bin/local demo)
+
+Ctrl-C stops everything.
+`))
 
 // up runs the stack until ctx ends, a program dies, or the process that
 // started the launcher has ended.
@@ -50,8 +76,16 @@ func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 	if err := writeRunning(l); err != nil {
 		return err
 	}
-	if err := screen(l, redis, time.Since(begin), out); err != nil {
+	password, err := l.AdminPassword()
+	if err != nil {
 		return err
+	}
+	if err := screenTemplate.Execute(out, struct {
+		layout.Layout
+		RedisIs, Password, Admin, ChainID string
+		Took                              time.Duration
+	}{l, redis, password, layout.AdminName, layout.Network, time.Since(begin).Round(100 * time.Millisecond)}); err != nil {
+		return fmt.Errorf("print the addresses: %w", err)
 	}
 	select {
 	case <-ctx.Done():
@@ -73,7 +107,10 @@ func prepare(ctx context.Context, l layout.Layout) error {
 	if err := stack.Free(ctx, ports...); err != nil {
 		return err
 	}
-	return errors.Join(forgetRunning(l), l.Prepare())
+	if err := os.Remove(l.Path(runningFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return l.Prepare()
 }
 
 // start starts what the services need, then the services and the proxy.
