@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/stack"
 	"github.com/pforte/pforte/deploy/test/internal/client"
@@ -29,6 +32,7 @@ const redisWithin = 5 * time.Second
 type load struct {
 	client.Auth
 	audit
+	rdb         *redis.Client
 	password    string
 	admin       *client.Session
 	members     []*client.Session
@@ -56,7 +60,9 @@ func TestNothingGrowsUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(stack.Explain(err))
 	}
-	l := &load{Auth: client.Auth{URL: w.PublicURL}, done: map[string]int{}, wrong: map[string]int{}}
+	l := &load{
+		Auth: client.Auth{URL: w.PublicURL}, rdb: newRedis(w.Redis, redisWithin), done: map[string]int{}, wrong: map[string]int{},
+	}
 	if l.audit, err = newAudit(ctx, newJournal(), w, 1_000_000); err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +156,7 @@ func (l *load) watch(ctx context.Context, path string) (samples []sample, err er
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
+	table := csv.NewWriter(file)
 	ctx, cancel := context.WithTimeout(ctx, *soak)
 	defer cancel()
 	begin := time.Now()
@@ -161,7 +168,7 @@ func (l *load) watch(ctx context.Context, path string) (samples []sample, err er
 		}
 		s["minute"] = time.Since(begin).Minutes()
 		samples = append(samples, s)
-		return s.write(file, len(samples) == 1)
+		return s.write(table, len(samples) == 1)
 	}}) {
 		all.Go(func() {
 			for tick := time.Tick(j.every); ; {
@@ -214,9 +221,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], soon, '+inf')) do
 end
 return redis.call('PEXPIREAT', KEYS[1], soon)`
 	user := fmt.Sprintf("svc:{u%d}:", l.leaving)
-	redis := newRedis(l.Redis, redisWithin)
-	defer func() { _ = redis.Close() }()
-	aged, err := redis.Eval(ctx, age, []string{user + "sessions"}, user+"session:").Bool()
+	aged, err := l.rdb.Eval(ctx, age, []string{user + "sessions"}, user+"session:").Bool()
 	if err == nil && !aged {
 		err = errors.New("the sessions without logout could not be aged")
 	}
@@ -280,11 +285,9 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   if redis.call('PTTL', key) == -1 or string.find(key, 'session', 1, true) then n = n + 1 end
 end
 return n`
-	redis := newRedis(l.Redis, redisWithin)
-	defer func() { _ = redis.Close() }()
 	keys, err := 1, error(nil)
 	for end := time.Now().Add(2 * time.Minute); keys > 0 && err == nil && time.Now().Before(end); pause(ctx, time.Second) {
-		keys, err = redis.Eval(ctx, count, nil).Int()
+		keys, err = l.rdb.Eval(ctx, count, nil).Int()
 	}
 	if err != nil || keys > 0 {
 		l.violated("%d keys of sessions or without an end stayed in Redis (%v)", keys, err)
@@ -336,27 +339,24 @@ func (l *load) sample(ctx context.Context) (sample, error) {
 			return nil, fmt.Errorf("metrics of %s: %d of %d were read", name, found, len(measured))
 		}
 	}
-	redis := newRedis(l.Redis, redisWithin)
-	defer func() { _ = redis.Close() }()
-	keys, err := redis.DBSize(ctx).Result()
+	keys, err := l.rdb.DBSize(ctx).Result()
 	s["Redis keys"] = float64(keys)
 	return s, err
 }
 
-// write appends the sample to a table of comma-separated values.
-func (s sample) write(file *os.File, first bool) error {
+// write appends the sample to a table, below the names where it is the first one.
+func (s sample) write(table *csv.Writer, first bool) error {
 	names := slices.Sorted(maps.Keys(s))
 	if first {
-		if _, err := fmt.Fprintln(file, `"`+strings.Join(names, `","`)+`"`); err != nil {
-			return err
-		}
+		_ = table.Write(names) // its error stays until Flush
 	}
-	values := make([]string, len(names))
-	for i, name := range names {
-		values[i] = strconv.FormatFloat(s[name], 'f', 2, 64)
+	var values []string
+	for _, name := range names {
+		values = append(values, strconv.FormatFloat(s[name], 'f', 2, 64))
 	}
-	_, err := fmt.Fprintln(file, strings.Join(values, ","))
-	return err
+	_ = table.Write(values)
+	table.Flush()
+	return table.Error()
 }
 
 // allowed is how much a measured value may be higher at the end of the second
