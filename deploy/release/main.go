@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -84,10 +83,10 @@ func release(o options) (names []string, err error) {
 	for _, platform := range platforms {
 		folder := fmt.Sprintf("pforte_%s_%s", o.version, platform.Name())
 		files, err := o.files(platform.Name())
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", folder, err)
+		var archive []byte
+		if err == nil {
+			archive, err = pack(folder, files, o.at)
 		}
-		archive, err := pack(folder, files, o.at)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", folder, err)
 		}
@@ -153,10 +152,11 @@ func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) 
 		if strings.HasPrefix(name, "bin/") {
 			header.Mode = 0o755
 		}
-		if err := archive.WriteHeader(&header); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		err := archive.WriteHeader(&header)
+		if err == nil {
+			_, err = archive.Write(files[name])
 		}
-		if _, err := io.Copy(archive, bytes.NewReader(files[name])); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}

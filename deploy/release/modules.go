@@ -92,24 +92,21 @@ var errLicence = errors.New("its licence is not recognized")
 // licenceFile is how the text of a licence is named.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([._-].*)?$`)
 
-// known are the licences that we may pass on, by words that only they have. The
+// known are the licences that we may pass on, each with words that only it has. The
 // first that matches counts. Copyleft of whole programs (GPL, AGPL) is not among
 // them: go-ethereum's library is LGPL, its commands, which we do not use, GPL.
-var known = []struct {
-	id    string
-	words []string
-}{
-	{"Apache-2.0", []string{"Apache License", "Version 2.0"}},
-	{"LGPL-3.0-or-later", []string{"GNU LESSER GENERAL PUBLIC LICENSE", "Version 3"}},
-	{"MPL-2.0", []string{"Mozilla Public License", "2.0"}},
-	{"BSD-3-Clause", []string{"Redistribution and use in source and binary forms", "used to endorse or promote"}},
-	{"BSD-2-Clause", []string{"Redistribution and use in source and binary forms"}},
-	{"MIT", []string{"Permission is hereby granted, free of charge, to any person obtaining a copy"}},
-	{"ISC", []string{"Permission to use, copy, modify,", "distribute this software for any purpose with or without fee is hereby granted, provided"}},
-	{"0BSD", []string{"Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is hereby granted."}},
-	{"CC0-1.0", []string{"CC0 1.0 Universal"}},
-	{"Unlicense", []string{"This is free and unencumbered software released into the public domain"}},
-	{"Zlib", []string{"This software is provided 'as-is', without any express or implied", "must not be misrepresented"}},
+var known = [][]string{
+	{"Apache-2.0", "Apache License", "Version 2.0"},
+	{"LGPL-3.0-or-later", "GNU LESSER GENERAL PUBLIC LICENSE", "Version 3"},
+	{"MPL-2.0", "Mozilla Public License", "2.0"},
+	{"BSD-3-Clause", "Redistribution and use in source and binary forms", "used to endorse or promote"},
+	{"BSD-2-Clause", "Redistribution and use in source and binary forms"},
+	{"MIT", "Permission is hereby granted, free of charge, to any person obtaining a copy"},
+	{"ISC", "Permission to use, copy, modify,", "distribute this software for any purpose with or without fee is hereby granted, provided"},
+	{"0BSD", "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is hereby granted."},
+	{"CC0-1.0", "CC0 1.0 Universal"},
+	{"Unlicense", "This is free and unencumbered software released into the public domain"},
+	{"Zlib", "This software is provided 'as-is', without any express or implied", "must not be misrepresented"},
 }
 
 // without are texts that grant nothing by themselves.
@@ -122,15 +119,12 @@ var space = regexp.MustCompile(`\s+`)
 
 // recognize returns the SPDX id of a text, or "".
 func recognize(text string) string {
-	text = space.ReplaceAllString(text, " ")
-next:
+	text = strings.ToLower(space.ReplaceAllString(text, " "))
 	for _, licence := range known {
-		for _, word := range licence.words {
-			if !strings.Contains(strings.ToLower(text), strings.ToLower(word)) {
-				continue next
-			}
+		misses := func(word string) bool { return !strings.Contains(text, strings.ToLower(word)) }
+		if !slices.ContainsFunc(licence[1:], misses) {
+			return licence[0]
 		}
-		return licence.id
 	}
 	return ""
 }
