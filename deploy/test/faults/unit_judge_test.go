@@ -200,7 +200,7 @@ func TestAWebSocketThatOutlivesItsSessionIsFound(t *testing.T) {
 		}
 		if c.ends {
 			for _, each := range u.streams {
-				_ = each.conn.Close()
+				_ = each.body.Close()
 				<-each.done
 			}
 		}

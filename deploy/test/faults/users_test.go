@@ -1,14 +1,12 @@
 package faults
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -482,14 +480,14 @@ func newApp(t *testing.T) *httptest.Server {
 // stream is a WebSocket that a session opened.
 type stream struct {
 	*session
-	conn net.Conn
+	body io.ReadCloser
 	done chan struct{} // closed when it has ended
 }
 
 // openStream opens a WebSocket to the application behind the guard with a session,
 // and notes when it ends.
 func (u *users) openStream(ctx context.Context, s *session) {
-	conn, err := dialStream(ctx, u.URL, s.Cookie)
+	body, err := u.upgrade(ctx, s)
 	if err != nil {
 		u.note("a WebSocket of %s is not opened: %v", s.user.name, err)
 		return
@@ -497,37 +495,37 @@ func (u *users) openStream(ctx context.Context, s *session) {
 	u.count("WebSockets opened", 1)
 	done := make(chan struct{})
 	u.mu.Lock()
-	u.streams = append(u.streams, &stream{session: s, conn: conn, done: done})
+	u.streams = append(u.streams, &stream{session: s, body: body, done: done})
 	u.mu.Unlock()
 	go func() {
 		defer close(done)
-		_, _ = io.Copy(io.Discard, conn)
+		_, _ = io.Copy(io.Discard, body)
 		u.note("a WebSocket of %s has ended", s.user.name)
 	}()
 }
 
-// dialStream returns a WebSocket once it is open.
-func dialStream(ctx context.Context, url, cookies string) (net.Conn, error) {
-	addr, end := strings.TrimPrefix(url, "http://"), time.Now().Add(2*time.Second)
-	conn, err := (&net.Dialer{Deadline: end}).DialContext(ctx, "tcp", addr)
+// upgrade returns a WebSocket once it is open, which does not end with ctx.
+func (u *users) upgrade(ctx context.Context, s *session) (io.ReadCloser, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := client.NewRequest(ctx, http.MethodGet, u.URL+"/api/v1/shopping", nil)
 	if err != nil {
 		return nil, err
 	}
-	_, err = io.WriteString(conn, "GET /api/v1/shopping HTTP/1.1\r\nHost: "+addr+"\r\nOrigin: "+url+"\r\nCookie: "+cookies+
-		"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-	err = errors.Join(err, conn.SetDeadline(end))
-	if err == nil {
-		var answer *http.Response
-		if answer, err = http.ReadResponse(bufio.NewReader(conn), nil); err == nil && answer.StatusCode != http.StatusSwitchingProtocols {
-			err = errors.New(answer.Status)
-			_ = answer.Body.Close()
-		}
+	request.Header.Set("Cookie", s.Cookie)
+	for name, value := range map[string]string{
+		"Origin": u.URL, "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+	} {
+		request.Header.Set(name, value)
 	}
-	if err = errors.Join(err, conn.SetDeadline(time.Time{})); err != nil {
-		_ = conn.Close()
+	response, err := (&http.Transport{}).RoundTrip(request)
+	if err != nil {
 		return nil, err
 	}
-	return conn, nil
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		return nil, errors.Join(errors.New(response.Status), response.Body.Close())
+	}
+	return response.Body, nil
 }
 
 // streamsEnd judges that the WebSockets of sessions that are over end soon, and
@@ -544,6 +542,6 @@ func (u *users) streamsEnd(within time.Duration) {
 				u.violated("a WebSocket of %s is still open after %s", s.user.name, why)
 			}
 		}
-		_ = s.conn.Close()
+		_ = s.body.Close()
 	}
 }
