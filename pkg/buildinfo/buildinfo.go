@@ -1,9 +1,10 @@
+// Package buildinfo returns the version of a program.
 package buildinfo
 
-import "runtime/debug"
-
-// unknown is the version of a program that was built without one.
-const unknown = "(unknown)"
+import (
+	"cmp"
+	"runtime/debug"
+)
 
 // Version returns the version of the running program, never "": linked, where the
 // linker set it (-ldflags "-X main.version=v1.2.3", as make, the Dockerfile and a
@@ -16,12 +17,8 @@ func Version(linked string) string {
 }
 
 func choose(linked string, noted *debug.BuildInfo) string {
-	switch {
-	case linked != "":
-		return linked
-	case noted != nil && noted.Main.Version != "":
-		return noted.Main.Version
-	default:
-		return unknown
+	if noted != nil {
+		linked = cmp.Or(linked, noted.Main.Version)
 	}
+	return cmp.Or(linked, "(unknown)")
 }

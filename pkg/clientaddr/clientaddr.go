@@ -1,3 +1,5 @@
+// Package clientaddr determines the client's address of a request that passed
+// trusted proxies.
 package clientaddr
 
 import (
@@ -57,9 +59,7 @@ func parse(s string) netip.Addr {
 // IPv6 its /64, because one client has all of it.
 func Group(addr netip.Addr) string {
 	if addr.Is6() {
-		if prefix, err := addr.Prefix(64); err == nil {
-			return prefix.String()
-		}
+		return masked(addr, 64)
 	}
 	return addr.String()
 }

@@ -1,3 +1,19 @@
+// Package config reads a program's settings from its environment into one
+// documented struct.
+//
+// A setting is a struct field:
+//
+//	Addr   string        `env:"ADDR" default:":8081" doc:"address to serve on"`
+//	Secret string        `env:"SESSION_SECRET,required" secret:"true" doc:"signs the cookies"`
+//	Window time.Duration `env:"WINDOW" default:"1m" limit:"true" doc:"length of the window"`
+//
+// An empty variable counts as unset. A secret NAME may come as NAME_FILE, the
+// path of a file that holds it. A limit that is zero, negative or no number
+// means its default. All errors are returned at once, never with the value of
+// a secret.
+//
+// What a setting means is for the program, whose struct may have a Validate
+// method.
 package config
 
 import (
@@ -7,6 +23,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,13 +43,16 @@ func Load[T any](getenv func(string) string) (T, error) {
 	var cfg T
 	fields := settings(reflect.TypeFor[T]())
 	values, errs := collect(fields, getenv)
-	err := env.ParseWithOptions(&cfg, env.Options{Environment: values, DefaultValueTagName: "default"})
-	errs = append(errs, explain(err, fields, errs)...)
+	found := split(env.ParseWithOptions(&cfg, env.Options{Environment: values, DefaultValueTagName: "default"}))
+	for i, err := range found {
+		found[i] = explain(err, fields)
+	}
 	if v, ok := any(&cfg).(interface{ Validate() error }); ok {
-		for _, err := range split(v.Validate()) {
-			if !isReported(err, errs) {
-				errs = append(errs, err)
-			}
+		found = append(found, split(v.Validate())...)
+	}
+	for _, err := range found {
+		if !isReported(err, errs) {
+			errs = append(errs, err)
 		}
 	}
 	return cfg, errors.Join(errs...)
@@ -40,11 +60,11 @@ func Load[T any](getenv func(string) string) (T, error) {
 
 // split takes joined errors apart.
 func split(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return slices.Clone(joined.Unwrap())
+	}
 	if err == nil {
 		return nil
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
 	}
 	return []error{err}
 }
@@ -131,26 +151,8 @@ func usableLimit(kind reflect.Type, value string) bool {
 	return err == nil && n > 0
 }
 
-// explain turns the library's error into one for each setting, with the name of
-// the variable, and leaves out the settings that earlier names.
-func explain(err error, fields []setting, earlier []error) []error {
-	var aggregate env.AggregateError
-	if !errors.As(err, &aggregate) {
-		if err != nil {
-			return []error{err}
-		}
-		return nil
-	}
-	var errs []error
-	for _, e := range aggregate.Errors {
-		if err := explainOne(e, fields); !isReported(err, earlier) {
-			errs = append(errs, err)
-		}
-	}
-	return errs
-}
-
-func explainOne(err error, fields []setting) error {
+// explain turns an error of the library into one with the name of the variable.
+func explain(err error, fields []setting) error {
 	var missing env.VarIsNotSetError
 	if errors.As(err, &missing) {
 		return fmt.Errorf("%s: is required", missing.Key)
@@ -160,13 +162,13 @@ func explainOne(err error, fields []setting) error {
 		return err
 	}
 	for _, s := range fields {
-		if s.field != parse.Name {
-			continue
-		}
-		if s.secret {
+		switch {
+		case s.field != parse.Name:
+		case s.secret:
 			return fmt.Errorf("%s: cannot be read", s.key)
+		default:
+			return fmt.Errorf("%s: %w", s.key, parse.Err)
 		}
-		return fmt.Errorf("%s: %w", s.key, parse.Err)
 	}
 	return err
 }
@@ -175,10 +177,29 @@ func explainOne(err error, fields []setting) error {
 // secret whose file cannot be read is not also "required".
 func isReported(err error, earlier []error) bool {
 	key, _, _ := strings.Cut(err.Error(), ":")
-	for _, e := range earlier {
-		if name, _, _ := strings.Cut(e.Error(), ":"); strings.TrimSuffix(name, "_FILE") == key {
-			return true
+	return slices.ContainsFunc(earlier, func(e error) bool {
+		name, _, _ := strings.Cut(e.Error(), ":")
+		return strings.TrimSuffix(name, "_FILE") == key
+	})
+}
+
+// Table returns the settings of T as a markdown table, which a README holds and
+// a test compares.
+func Table[T any]() string {
+	var b strings.Builder
+	b.WriteString("| Setting | Default | Meaning |\n|---|---|---|\n")
+	for _, s := range settings(reflect.TypeFor[T]()) {
+		name, def := "`"+s.key+"`", ""
+		if s.secret {
+			name += " (or `" + s.key + "_FILE`)"
 		}
+		switch {
+		case s.required:
+			def = "required"
+		case s.def != "":
+			def = "`" + s.def + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, def, strings.ReplaceAll(s.doc, "|", "\\|"))
 	}
-	return false
+	return b.String()
 }

@@ -1,2 +1,0 @@
-// Package buildinfo returns the version of a program.
-package buildinfo
