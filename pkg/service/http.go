@@ -11,6 +11,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -266,39 +267,23 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 
 // IsJSON reports whether the headers declare a body of plain JSON.
 func IsJSON(h http.Header) bool {
-	const media = "application/json"
 	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return false
 	}
-	declared := h.Get("Content-Type")
-	if declared == media {
-		return true
-	}
-	declared, _, err := mime.ParseMediaType(declared)
-	return err == nil && declared == media
+	declared, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && declared == "application/json"
 }
 
 // RequestIDHeader names a request: in the request, in its answer and in the log.
 const RequestIDHeader = "X-Request-Id"
 
-// maxRequestID bounds an id that a client sends, in characters.
-const maxRequestID = 64
+var wellFormedID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // RequestID returns the id in the request's RequestIDHeader if it is 1 to 64
 // characters of A-Z a-z 0-9 . _ -, else a new one.
 func RequestID(r *http.Request) string {
-	if id := r.Header.Get(RequestIDHeader); isRequestID(id) {
+	if id := r.Header.Get(RequestIDHeader); wellFormedID.MatchString(id) {
 		return id
 	}
 	return rand.Text()
-}
-
-func isRequestID(id string) bool {
-	for _, c := range []byte(id) {
-		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
-		if !letter && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return id != "" && len(id) <= maxRequestID
 }

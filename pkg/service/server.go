@@ -1,11 +1,13 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -20,6 +22,11 @@ const (
 	defaultDrain      = 30 * time.Second
 )
 
+// heapReserve is what a server may leave to the collector of garbage before it has
+// to run, in bytes. Go grows a heap to twice what is in use; a server of
+// small answers uses a few megabytes, and would collect dozens of times a second.
+const heapReserve = 32 << 20
+
 // Server is one HTTP server of a program.
 type Server struct {
 	// Name is the setting of its address, for errors.
@@ -33,20 +40,28 @@ type Server struct {
 	// Drain bounds how long a stop then waits for requests under way; zero means 30
 	// seconds.
 	Drain time.Duration
-	// Ready, when set, is called with the address once the server listens.
-	Ready func(net.Addr)
 }
 
-// Serve listens on all addresses, serves until ctx ends or a server fails, and
-// then stops all servers: after Leave they take no new requests, and those under
-// way finish within Drain. It returns nil after a stop by ctx in which all
-// requests finished.
-func Serve(ctx context.Context, servers ...Server) error {
-	listeners, err := listen(ctx, servers)
-	if err != nil {
-		return err
+// Serve listens on all addresses, calls ready with them, serves until ctx ends or a
+// server fails, and then stops all servers: after Leave they take no new requests,
+// and those under way finish within Drain. It returns nil after a stop by ctx in
+// which all requests finished.
+func Serve(ctx context.Context, ready func([]net.Addr), servers ...Server) error {
+	listeners, addrs := make([]net.Listener, len(servers)), make([]net.Addr, len(servers))
+	for i, s := range servers {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Addr)
+		if err != nil {
+			for _, l := range listeners[:i] {
+				_ = l.Close()
+			}
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		listeners[i], addrs[i] = l, l.Addr()
 	}
-	defer keepHeapReserve()()
+	// Nothing touches these bytes, so that they are addresses and no memory; the
+	// garbage that may gather is. Unlike a higher GOGC that is no more for a large
+	// heap than for a small one.
+	defer runtime.KeepAlive(make([]byte, heapReserve))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, len(servers))
@@ -56,27 +71,12 @@ func Serve(ctx context.Context, servers ...Server) error {
 			ended <- s.run(ctx, listeners[i])
 		}()
 	}
+	ready(addrs)
 	var errs []error
 	for range servers {
 		errs = append(errs, <-ended)
 	}
 	return errors.Join(errs...)
-}
-
-// listen takes all addresses before the first request is served.
-func listen(ctx context.Context, servers []Server) ([]net.Listener, error) {
-	var listeners []net.Listener
-	for _, s := range servers {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Addr)
-		if err != nil {
-			for _, l := range listeners {
-				_ = l.Close()
-			}
-			return nil, fmt.Errorf("%s: %w", s.Name, err)
-		}
-		listeners = append(listeners, l)
-	}
-	return listeners, nil
 }
 
 func (s Server) run(ctx context.Context, l net.Listener) error {
@@ -88,22 +88,14 @@ func (s Server) run(ctx context.Context, l net.Listener) error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 	}
-	if s.Ready != nil {
-		s.Ready(l.Addr())
-	}
 	drained := make(chan error, 1)
-	go func() {
-		<-ctx.Done()
+	context.AfterFunc(ctx, func() {
 		handler.leave.Store(true)
 		time.Sleep(s.Leave)
-		drain := s.Drain
-		if drain == 0 {
-			drain = defaultDrain
-		}
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(s.Drain, defaultDrain))
 		defer cancel()
 		drained <- server.Shutdown(within)
-	}()
+	})
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
@@ -20,10 +21,8 @@ func start(t *testing.T, drain time.Duration, h http.Handler) (addr string, stop
 	ready := make(chan string, 1)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- service.Serve(ctx, service.Server{
-			Name: "main", Addr: "127.0.0.1:0", Handler: h, Drain: drain,
-			Ready: func(a net.Addr) { ready <- a.String() },
-		})
+		ended <- service.Serve(ctx, func(addrs []net.Addr) { ready <- addrs[0].String() },
+			service.Server{Name: "main", Addr: "127.0.0.1:0", Handler: h, Drain: drain})
 	}()
 	select {
 	case addr = <-ready:
@@ -113,9 +112,8 @@ func TestNothingIsServedUnlessAllAddressesAreFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	err = service.Serve(t.Context(),
-		service.Server{Name: "main", Addr: "127.0.0.1:0", Ready: func(net.Addr) { t.Error("it served") }},
-		service.Server{Name: "admin", Addr: taken.Addr().String()})
+	err = service.Serve(t.Context(), func([]net.Addr) { t.Error("it served") },
+		service.Server{Name: "main", Addr: "127.0.0.1:0"}, service.Server{Name: "admin", Addr: taken.Addr().String()})
 	if err == nil {
 		t.Error("no error")
 	}
@@ -150,5 +148,17 @@ func TestHealthcheckFailsUnlessTheAnswerIs200(t *testing.T) {
 		if err := service.Healthcheck(t.Context(), bad); err == nil {
 			t.Errorf("%v is healthy", bad)
 		}
+	}
+}
+
+func TestAServerCollectsGarbageInBulk(t *testing.T) {
+	_, stop, _ := start(t, 0, http.NotFoundHandler())
+	defer stop()
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.NextGC-m.HeapAlloc < 16<<20 {
+		t.Errorf("the next collection is after %d bytes", m.NextGC-m.HeapAlloc)
 	}
 }

@@ -87,36 +87,30 @@ func (s *Service) Run(ctx context.Context, parts Parts) error {
 	background, end := context.WithCancel(context.WithoutCancel(ctx)) // the last requests need it as the first do
 	defer end()
 	first := &starting{body: parts.Starting}
-	addr, admin := make(chan net.Addr, 1), make(chan net.Addr, 1)
 	var failure error
 	var work sync.WaitGroup
-	work.Go(func() {
-		handler, err := parts.Open(ctx)
-		if err == nil {
-			first.next.Store(&handler)
-			if parts.Opened != nil {
-				err = parts.Opened(ctx)
+	ready := func(addrs []net.Addr) {
+		work.Go(func() {
+			if err := parts.open(ctx, first); err != nil {
+				if ctx.Err() == nil {
+					failure = err
+				}
+				stop()
+				return
 			}
-		}
-		if err != nil {
-			if ctx.Err() == nil {
-				failure = err
+			for _, run := range parts.Background {
+				work.Go(func() { run(background) })
 			}
-			stop()
-			return
-		}
-		for _, run := range parts.Background {
-			work.Go(func() { run(background) })
-		}
-		s.announce(ctx, addr, admin)
-	})
-	err := Serve(ctx,
-		Server{Name: "ADDR", Addr: s.Addr, Handler: first, Leave: s.ShutdownDelay, Drain: parts.Drain, Ready: func(a net.Addr) { addr <- a }},
-		Server{
-			Name: "ADMIN_ADDR", Addr: s.AdminAddr, Handler: Admin(promhttp.HandlerFor(s.Registry, promhttp.HandlerOpts{})),
-			Leave: s.ShutdownDelay, Ready: func(a net.Addr) { admin <- a },
-		},
-	)
+			s.Log.InfoContext(ctx, "serving", "addr", addrs[0].String(), "admin_addr", addrs[1].String(), "version", s.Process.Version)
+			if s.Process.Ready != nil {
+				s.Process.Ready(addrs[0], addrs[1])
+			}
+		})
+	}
+	metrics := promhttp.HandlerFor(s.Registry, promhttp.HandlerOpts{})
+	err := Serve(ctx, ready,
+		Server{Name: "ADDR", Addr: s.Addr, Handler: first, Leave: s.ShutdownDelay, Drain: parts.Drain},
+		Server{Name: "ADMIN_ADDR", Addr: s.AdminAddr, Handler: Admin(metrics), Leave: s.ShutdownDelay})
 	stop()
 	end()
 	work.Wait()
@@ -130,20 +124,17 @@ func (s *Service) Run(ctx context.Context, parts Parts) error {
 	return err
 }
 
-// announce logs and reports that the service serves.
-func (s *Service) announce(ctx context.Context, addr, admin <-chan net.Addr) {
-	var at [2]net.Addr
-	for i, listening := range []<-chan net.Addr{addr, admin} {
-		select {
-		case at[i] = <-listening:
-		case <-ctx.Done():
-			return
-		}
+// open has first serve what Open returns, and runs Opened.
+func (p Parts) open(ctx context.Context, first *starting) error {
+	handler, err := p.Open(ctx)
+	if err != nil {
+		return err
 	}
-	s.Log.InfoContext(ctx, "serving", "addr", at[0].String(), "admin_addr", at[1].String(), "version", s.Process.Version)
-	if s.Process.Ready != nil {
-		s.Process.Ready(at[0], at[1])
+	first.next.Store(&handler)
+	if p.Opened == nil {
+		return nil
 	}
+	return p.Opened(ctx)
 }
 
 // starting answers 503 until there is a handler, so that the address is taken

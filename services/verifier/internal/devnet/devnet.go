@@ -69,19 +69,16 @@ func run(ctx context.Context, cfg Config, stdout, stderr io.Writer) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
-	return service.Serve(ctx, service.Server{
-		Name: "FACILITATOR_ADDR", Addr: cfg.FacilitatorAddr, Handler: network.Facilitator.Handler(),
-		Ready: func(addr net.Addr) {
-			err := json.NewEncoder(stdout).Encode(description{
-				RPC: network.RPCURL(), Facilitator: "http://" + addr.String(), Network: network.Facilitator.network,
-				Asset: TokenAddress.Hex(), AssetName: TokenName, AssetVersion: TokenVersion,
-				Payer: PayerAddress.Hex(), Payee: PayeeAddress.Hex(),
-			})
-			if err != nil {
-				log.Error("print what is served", "error", err)
-			}
-		},
-	})
+	return service.Serve(ctx, func(addrs []net.Addr) {
+		err := json.NewEncoder(stdout).Encode(description{
+			RPC: network.RPCURL(), Facilitator: "http://" + addrs[0].String(), Network: network.Facilitator.network,
+			Asset: TokenAddress.Hex(), AssetName: TokenName, AssetVersion: TokenVersion,
+			Payer: PayerAddress.Hex(), Payee: PayeeAddress.Hex(),
+		})
+		if err != nil {
+			log.Error("print what is served", "error", err)
+		}
+	}, service.Server{Name: "FACILITATOR_ADDR", Addr: cfg.FacilitatorAddr, Handler: network.Facilitator.Handler()})
 }
 
 // description is what the program prints when it is ready.
