@@ -1,11 +1,19 @@
+// Package redistest starts private redis-servers for tests. It is for _test.go
+// files only.
+//
+// Where redis-server is not installed the test is skipped; with CI set in the
+// environment it fails.
 package redistest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -35,8 +43,6 @@ type Server struct {
 	output bytes.Buffer
 	// ended is closed when the server is gone.
 	ended chan struct{}
-	// guard kills the server when this process ends without doing so itself.
-	guard *exec.Cmd
 }
 
 // New starts a redis-server with further arguments in a folder of its own.
@@ -57,12 +63,15 @@ func launch(t testing.TB, file string, args ...string) *Server {
 	}
 	var failure error
 	for range 3 {
-		s := &Server{t: t}
-		s.port, s.bus = freePorts(t)
+		addrs, err := freeport.Addrs(t.Context(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Server{t: t, port: strings.TrimPrefix(addrs[0], host+":"), bus: strings.TrimPrefix(addrs[1], host+":")}
 		if file != "" {
 			s.args = []string{file}
 		}
-		s.args = append(append(s.args, "--port", s.port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--daemonize", "no"), args...)
+		s.args = append(append(s.args, "--port", s.port, "--bind", host, "--dir", t.TempDir(), "--daemonize", "no"), args...)
 		if slices.Contains(args, "--cluster-enabled") {
 			s.args = append(s.args, "--cluster-port", s.bus)
 		}
@@ -75,22 +84,20 @@ func launch(t testing.TB, file string, args ...string) *Server {
 	return nil
 }
 
+const host = "127.0.0.1"
+
 // Addr is the address to connect to, host:port. It stays the same over
 // restarts.
-func (s *Server) Addr() string { return "127.0.0.1:" + s.port }
+func (s *Server) Addr() string { return host + ":" + s.port }
 
 // Kill ends the server at once, as a loss of power would. Killing it again does
 // nothing.
 func (s *Server) Kill() {
-	if s.guard != nil {
-		_ = s.guard.Process.Kill()
-		_ = s.guard.Wait() // it was killed, which is no failure
-	}
 	if s.cmd != nil {
 		_ = s.cmd.Process.Kill()
 		<-s.ended
 	}
-	s.cmd, s.guard = nil, nil
+	s.cmd = nil
 }
 
 // Restart kills the server and starts it again, with what its persistence kept.
@@ -115,13 +122,21 @@ func (s *Server) signal(sig os.Signal) {
 	}
 }
 
+// guarded starts a program that is killed when standard input closes, which the
+// kernel does when the test process ends, however it ends.
+const guarded = `exec 3<&0; (cat <&3; kill -9 $$) >/dev/null 2>&1 & exec "$@" 3<&- </dev/null`
+
 // run starts the server and waits until it answers.
 func (s *Server) run() error {
 	s.t.Helper()
 	s.output.Reset()
-	cmd := exec.CommandContext(context.Background(), "redis-server", s.args...) //nolint:gosec // a program of the machine
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                       // Ctrl-C must not reach it before the tests end
+	args := append([]string{"-c", guarded, "guarded", "redis-server"}, s.args...)
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", args...) //nolint:gosec // a program of the machine
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                // Ctrl-C must not reach it before the tests end
 	cmd.Stdout, cmd.Stderr = &s.output, &s.output
+	if _, err := cmd.StdinPipe(); err != nil { // closed when the server has ended
+		s.t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -130,36 +145,18 @@ func (s *Server) run() error {
 		_ = cmd.Wait() // its output names the reason
 		close(s.ended)
 	}()
-	s.startGuard()
 	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); {
 		if s.answers() {
 			return nil
 		}
 		select {
 		case <-s.ended:
-			s.Kill() // the guard
 			return fmt.Errorf("redis-server ended: %s", s.output.String())
 		case <-time.After(25 * time.Millisecond):
 		}
 	}
 	s.Kill()
 	return fmt.Errorf("redis-server does not answer after 15 seconds: %s", s.output.String())
-}
-
-// startGuard starts a shell that waits for the end of its standard input, which
-// comes when this process ends, however it ends.
-func (s *Server) startGuard() {
-	s.t.Helper()
-	script := fmt.Sprintf("cat >/dev/null; kill -9 %d", s.cmd.Process.Pid)
-	guard := exec.CommandContext(context.Background(), "/bin/sh", "-c", script) //nolint:gosec // a number of our own
-	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if _, err := guard.StdinPipe(); err != nil { // held by s.guard until it is killed
-		s.t.Fatal(err)
-	}
-	if err := guard.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.guard = guard
 }
 
 // answers reports whether this server takes commands, and not another one that has
@@ -172,13 +169,160 @@ func (s *Server) answers() bool {
 	return err == nil && strings.Contains(info, fmt.Sprintf("\nprocess_id:%d\r", s.cmd.Process.Pid))
 }
 
-func freePorts(t testing.TB) (port, bus string) {
+// Do sends one command and returns the reply: its text, or the texts of an array one
+// a line. The reply of a server that refuses is an error.
+func (s *Server) Do(words ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"-e", "-p", s.port}, words...)...).CombinedOutput() //nolint:gosec // as above
+	reply := strings.TrimSuffix(string(out), "\n")
+	if err != nil {
+		return "", errors.New(cmp.Or(reply, err.Error()))
+	}
+	return reply, nil
+}
+
+const slots = 16384
+
+// StartCluster starts a Redis Cluster of n masters that share the slots, and
+// returns their addresses.
+func StartCluster(t testing.TB, n int) (addrs []string) {
 	t.Helper()
-	addrs, err := freeport.Addrs(context.Background(), 2)
+	for _, node := range startCluster(t, n) {
+		addrs = append(addrs, node.Addr())
+	}
+	return addrs
+}
+
+func newNode(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return New(t, append(args, "--cluster-enabled", "yes", "--save", "")...)
+}
+
+func startCluster(t testing.TB, n int, args ...string) []*Server {
+	t.Helper()
+	nodes := make([]*Server, n)
+	for i := range nodes {
+		nodes[i] = newNode(t, args...)
+		first, last := i*slots/n, (i+1)*slots/n-1
+		nodes[i].must("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(first), fmt.Sprint(last))
+		nodes[i].must("CLUSTER", "SET-CONFIG-EPOCH", fmt.Sprint(i+1))
+	}
+	for _, node := range nodes[1:] {
+		nodes[0].must("CLUSTER", "MEET", host, node.port, node.bus)
+	}
+	for _, node := range nodes {
+		eventually(t, "a node of the cluster knows the others", func() bool {
+			info, err := node.Do("CLUSTER", "INFO")
+			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", n))
+		})
+	}
+	return nodes
+}
+
+// StartClusterPair starts a Cluster of three masters of which the first has a
+// replica that takes over when it is silent for the given time.
+func StartClusterPair(t testing.TB, silent time.Duration) (addrs []string, first *Server) {
+	t.Helper()
+	timeout := []string{"--cluster-node-timeout", fmt.Sprint(silent.Milliseconds()), "--repl-diskless-sync-delay", "0"}
+	nodes := startCluster(t, 3, timeout...)
+	replica := newNode(t, timeout...)
+	nodes[0].must("CLUSTER", "MEET", host, replica.port, replica.bus)
+	id, err := nodes[0].Do("CLUSTER", "MYID")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port = hostPort(addrs[0])
-	_, bus = hostPort(addrs[1])
-	return port, bus
+	eventually(t, "the replica follows", func() bool {
+		if _, err := replica.Do("CLUSTER", "REPLICATE", id); err != nil {
+			return false
+		}
+		info, err := replica.Do("INFO", "replication")
+		return err == nil && strings.Contains(info, "master_link_status:up")
+	})
+	for _, node := range nodes {
+		addrs = append(addrs, node.Addr())
+		eventually(t, "a node knows the replica", func() bool {
+			known, err := node.Do("CLUSTER", "REPLICAS", id)
+			return err == nil && strings.Contains(known, ":"+replica.port+"@")
+		})
+	}
+	return addrs, nodes[0]
+}
+
+// Master is the name under which Sentinels know the master.
+const Master = "home"
+
+// Watched is a master and its replica, watched by Sentinels.
+type Watched struct {
+	Master, Replica *Server
+	// Sentinels are the addresses of the Sentinels.
+	Sentinels []string
+	sentinels []*Server
+}
+
+// StartWatched starts a master, a replica that has its data, and three Sentinels
+// of which two must agree that the master is away; for that it has to be silent
+// for the given time.
+func StartWatched(t testing.TB, silent time.Duration) *Watched {
+	t.Helper()
+	options := []string{"--save", "", "--repl-diskless-sync-delay", "0"}
+	w := &Watched{Master: New(t, options...)}
+	w.Replica = New(t, append(options, "--replicaof", host, w.Master.port)...)
+	eventually(t, "the replica follows", func() bool {
+		info, err := w.Replica.Do("INFO", "replication")
+		return err == nil && strings.Contains(info, "master_link_status:up")
+	})
+	for range 3 {
+		sentinel := newSentinel(t, w.Master.port, silent)
+		w.sentinels = append(w.sentinels, sentinel)
+		w.Sentinels = append(w.Sentinels, sentinel.Addr())
+	}
+	for _, sentinel := range w.sentinels {
+		eventually(t, "a Sentinel knows the replica and the others", func() bool {
+			known, err := sentinel.Do("SENTINEL", "MASTER", Master)
+			return err == nil && strings.Contains(known, "\nnum-slaves\n1\n") && strings.Contains(known, "\nnum-other-sentinels\n2\n")
+		})
+	}
+	return w
+}
+
+// TakenOver reports whether all Sentinels name the replica as the master.
+func (w *Watched) TakenOver() bool {
+	for _, sentinel := range w.sentinels {
+		if addr, err := sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", Master); err != nil || addr != host+"\n"+w.Replica.port {
+			return false
+		}
+	}
+	return true
+}
+
+// newSentinel starts a Sentinel. It writes into its configuration file, which is
+// its first argument.
+func newSentinel(t testing.TB, port string, silent time.Duration) *Server {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sentinel.conf")
+	config := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s %[4]d\nsentinel failover-timeout %[1]s 2000\n",
+		Master, host, port, silent.Milliseconds())
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return launch(t, file, "--sentinel")
+}
+
+func (s *Server) must(words ...string) {
+	s.t.Helper()
+	if _, err := s.Do(words...); err != nil {
+		s.t.Fatalf("%s: %v", strings.Join(words, " "), err)
+	}
+}
+
+// eventually waits for at most 20 seconds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("%s: not after 20 seconds", what)
 }

@@ -1,17 +1,35 @@
+// Package sqldbtest creates fresh SQLite and Postgres databases for tests. Only
+// _test.go files import it.
+//
+// Postgres is started once per test process from the programs of the machine, on
+// a free port and in a folder of its own, and stopped with the process. Where
+// it is not installed, tests run without it and log that; with CI set in the
+// environment they fail.
 package sqldbtest
 
 import (
+	"bufio"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
 	"os"
+	"os/exec"
+	"os/user"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/pforte/pforte/pkg/freeport"
 )
 
 // URLs returns the URL of a fresh, empty database for each backend: "sqlite"
@@ -57,8 +75,14 @@ func Postgres(t testing.TB) string {
 	return server.url(name)
 }
 
+// server is a private Postgres. It runs as long as its lifeline is open.
+type server struct {
+	addr     string
+	lifeline io.Closer
+}
+
 func (s *server) url(database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: "127.0.0.1:" + s.port, Path: database, RawQuery: "sslmode=disable"}
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: s.addr, Path: database, RawQuery: "sslmode=disable"}
 	return u.String()
 }
 
@@ -74,14 +98,102 @@ func (s *server) exec(t testing.TB, statement string) {
 	}
 }
 
-// answers reports whether this server answers, and not another one on its port.
-func (s *server) answers() bool {
-	db, err := sql.Open("pgx", s.url("postgres"))
-	if err != nil {
-		return false
+// start starts Postgres, and again when another process took the port before
+// Postgres listened on it. It returns nil where Postgres is not installed.
+func start() (started *server, err error) {
+	programs := find()
+	if programs == "" {
+		return nil, nil
 	}
-	defer func() { _ = db.Close() }()
-	var folder string
-	err = db.QueryRowContext(context.Background(), "SHOW data_directory").Scan(&folder)
-	return err == nil && folder == filepath.Join(s.dir, "data")
+	for range 3 {
+		if started, err = try(programs); err == nil {
+			return started, nil
+		}
+	}
+	return nil, err
+}
+
+// find returns the folder of the newest installed Postgres, or "".
+func find() string {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err == nil && len(found) > 0 {
+		return filepath.Dir(slices.Max(found))
+	}
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(real)
+		}
+	}
+	return ""
+}
+
+// script runs Postgres in a folder until standard input closes, which the kernel
+// does when the test process ends, however it ends. It prints "ready" once Postgres
+// takes connections, else the log.
+const script = `PATH=$1:$PATH dir=$2 port=$3
+initdb -D "$dir/data" -U postgres -A trust -E UTF8 --no-sync --locale=C.UTF-8 >"$dir/log" 2>&1 &&
+pg_ctl -D "$dir/data" -l "$dir/log" -w start >/dev/null -o "-p $port -c listen_addresses=127.0.0.1 \
+  -c unix_socket_directories= -c fsync=off -c max_connections=200" && echo ready || cat "$dir/log"
+cat >/dev/null
+pg_ctl -D "$dir/data" -m immediate stop >/dev/null 2>&1; rm -rf "$dir"`
+
+// try runs the script in a temporary folder.
+func try(programs string) (*server, error) {
+	dir, err := os.MkdirTemp("", "pforte-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := freeport.Addrs(context.Background(), 1)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(addrs[0])
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", script, "postgres", programs, dir, port) //nolint:gosec // a program of the machine
+	cmd.Dir = "/"
+	if cmd.SysProcAttr, err = unprivileged(dir); err != nil {
+		return nil, err
+	}
+	lifeline, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	reader := bufio.NewReader(output)
+	first, err := reader.ReadString('\n')
+	if first == "ready\n" {
+		return &server{addr: addrs[0], lifeline: lifeline}, nil
+	}
+	_ = lifeline.Close()
+	rest, readErr := io.ReadAll(reader)
+	return nil, errors.Join(fmt.Errorf("%s%s", first, rest), err, readErr, cmd.Wait())
+}
+
+// unprivileged makes root start Postgres, which refuses to run as root, as the
+// user postgres (or nobody), and makes that user the owner of the folder. Ctrl-C at
+// the terminal must not reach Postgres before the tests end.
+func unprivileged(dir string) (*syscall.SysProcAttr, error) {
+	attributes := &syscall.SysProcAttr{Setpgid: true}
+	if os.Getuid() != 0 {
+		return attributes, nil
+	}
+	account, err := user.Lookup("postgres")
+	if err != nil {
+		account, err = user.Lookup("nobody")
+	}
+	if err != nil {
+		return nil, err
+	}
+	uid, uidErr := strconv.ParseUint(account.Uid, 10, 32)
+	gid, gidErr := strconv.ParseUint(account.Gid, 10, 32)
+	attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return attributes, errors.Join(uidErr, gidErr, os.Chown(dir, int(uid), int(gid)))
 }
