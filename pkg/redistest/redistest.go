@@ -172,7 +172,7 @@ func (s *Server) answers() bool {
 // Do sends one command and returns the reply: its text, or the texts of an array one
 // a line. The reply of a server that refuses is an error.
 func (s *Server) Do(words ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"-e", "-p", s.port}, words...)...).CombinedOutput() //nolint:gosec // as above
 	reply := strings.TrimSuffix(string(out), "\n")
