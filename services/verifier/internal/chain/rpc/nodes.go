@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -140,13 +138,9 @@ func (r *Reader) allWrongChain() bool {
 
 // endpoint is one node, or one provider's balancer, and what is known of it.
 type endpoint struct {
+	*Reader
 	name    string // host, for logs and metrics; never the URL, which may hold a key
 	url     string
-	timeout time.Duration
-	client  *http.Client
-	hooks   Hooks
-	log     *slog.Logger
-	now     func() time.Time
 	circuit circuit
 
 	wrongChain atomic.Bool

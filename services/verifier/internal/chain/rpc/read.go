@@ -188,7 +188,7 @@ func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash com
 	}
 	defer memory.release()
 	group, ctx := errgroup.WithContext(ctx)
-	f := &blockFetch{Reader: r, endpoint: e, memory: memory, number: number, hash: hash}
+	f := &blockFetch{endpoint: e, memory: memory, number: number, hash: hash}
 	var proven *evm.ProvenBlock
 	group.Go(func() error { return guarded(r.log, func() error { return r.confirm(ctx, e, number, hash) }) })
 	group.Go(func() error {
@@ -202,8 +202,7 @@ func (r *Reader) fetch(ctx context.Context, e *endpoint, number uint64, hash com
 
 // blockFetch is one fetch of one block from one endpoint.
 type blockFetch struct {
-	*Reader
-	endpoint *endpoint
+	*endpoint
 	memory   *reservation
 	number   uint64
 	hash     common.Hash
@@ -245,7 +244,7 @@ func (f *blockFetch) prove(ctx context.Context) (*evm.ProvenBlock, error) {
 // request reads the block and its receipts, by the method that the node is known to
 // support, and falls back to the next.
 func (f *blockFetch) request(ctx context.Context) error {
-	method := f.endpoint.receiptsMethod()
+	method := f.receiptsMethod()
 	block, receipts, heads := newCall("eth_getBlockByNumber", hexNumber(f.number), true), f.receiptsCall(method), f.newHeadCalls()
 	calls := []*call{block}
 	if receipts != nil {
@@ -262,11 +261,11 @@ func (f *blockFetch) request(ctx context.Context) error {
 	}
 	for receipts != nil {
 		if f.readReceipts(receipts) {
-			f.endpoint.receipts[method].set(f.now().Add(capabilityTTL))
+			f.receipts[method].set(f.now().Add(capabilityTTL))
 			return nil
 		}
 		if errors.Is(receipts.err, errNoMethod) {
-			f.endpoint.receipts[receiptsSingly].set(f.now().Add(capabilityTTL))
+			f.receipts[receiptsSingly].set(f.now().Add(capabilityTTL))
 			break
 		}
 		method++

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"slices"
 	"sync"
@@ -49,12 +50,30 @@ type Hooks struct {
 	Heads func(chain.Heads)
 }
 
+// complete returns the hooks with one that does nothing for each that is nil.
+func (h Hooks) complete() Hooks {
+	if h.RPC == nil {
+		h.RPC = func(string, string, time.Duration, error) {}
+	}
+	if h.Cache == nil {
+		h.Cache = func(bool) {}
+	}
+	if h.Proof == nil {
+		h.Proof = func(int, time.Duration, error) {}
+	}
+	if h.Heads == nil {
+		h.Heads = func(chain.Heads) {}
+	}
+	return h
+}
+
 // Reader reads transactions over the JSON-RPC endpoints of one chain.
 type Reader struct {
 	identity   chain.Identity
 	quorum     int
 	timeout    time.Duration
 	maxHeadAge time.Duration
+	client     *http.Client
 	endpoints  []*endpoint // best first
 	memory     *Memory
 	usage      usage
@@ -66,76 +85,41 @@ type Reader struct {
 	now        func() time.Time
 }
 
-// Open reads chain id and heads of every endpoint. An endpoint
-// that serves another chain is an error. One that does not answer is not: it may do
-// so later, and until then it is not used.
-func Open(ctx context.Context, options Options) (*Reader, error) {
-	o := withDefaults(options)
-	endpoints, err := newEndpoints(o)
-	if err != nil {
-		return nil, err
+// Open reads chain id and heads of every endpoint. An endpoint that serves another
+// chain is an error. One that does not answer is not: it may do so later, and until
+// then it is not used.
+func Open(ctx context.Context, o Options) (*Reader, error) {
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	r := &Reader{
 		identity:   o.Chain.Identity(),
 		quorum:     o.Chain.Agreeing(),
-		timeout:    o.Chain.RPCTimeout,
-		maxHeadAge: o.Chain.MaxHeadAge,
-		endpoints:  endpoints,
-		memory:     o.Memory,
-		hooks:      o.Hooks,
-		log:        o.Log,
+		timeout:    cmp.Or(o.Chain.RPCTimeout, DefaultRPCTimeout),
+		maxHeadAge: cmp.Or(o.Chain.MaxHeadAge, DefaultMaxHeadAge),
+		client:     newHTTPClient(),
+		memory:     cmp.Or(o.Memory, NewMemory(0, 0)),
+		hooks:      o.Hooks.complete(),
+		log:        cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
 		now:        o.Now,
 		usage:      usage{resumed: make(chan struct{}, 1)},
 	}
-	if r.quorum == 1 && len(endpoints) > 1 {
-		r.log.Warn("a single node decides that a block is final, and any of the nodes may be that one: set CHAIN_RPC_QUORUM, or the quorum in CHAINS_FILE, to 2 or more",
-			"chain", r.identity.Name, "nodes", len(endpoints))
-	}
-	return r, r.firstPoll(ctx)
-}
-
-func withDefaults(o Options) Options {
-	if o.Memory == nil {
-		o.Memory = NewMemory(0, 0)
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	o.Chain.RPCTimeout = cmp.Or(o.Chain.RPCTimeout, DefaultRPCTimeout)
-	o.Chain.MaxHeadAge = cmp.Or(o.Chain.MaxHeadAge, DefaultMaxHeadAge)
-	if o.Hooks.RPC == nil {
-		o.Hooks.RPC = func(string, string, time.Duration, error) {}
-	}
-	if o.Hooks.Cache == nil {
-		o.Hooks.Cache = func(bool) {}
-	}
-	if o.Hooks.Proof == nil {
-		o.Hooks.Proof = func(int, time.Duration, error) {}
-	}
-	if o.Hooks.Heads == nil {
-		o.Hooks.Heads = func(chain.Heads) {}
-	}
-	return o
-}
-
-// newEndpoints returns one for each URL. An error never holds the URL itself.
-func newEndpoints(o Options) (list []*endpoint, err error) {
-	client := newHTTPClient()
 	for i, raw := range o.Chain.RPCURLs {
 		u, err := url.Parse(raw)
 		if err != nil {
-			return nil, fmt.Errorf("RPC URL %d cannot be parsed", i+1)
+			return nil, fmt.Errorf("RPC URL %d cannot be parsed", i+1) // the URL may hold a key
 		}
 		name := u.Host
-		if slices.ContainsFunc(list, func(e *endpoint) bool { return e.name == name }) {
+		if slices.ContainsFunc(r.endpoints, func(e *endpoint) bool { return e.name == name }) {
 			name = fmt.Sprintf("%s#%d", u.Host, i+1) // a second key at the same provider
 		}
-		list = append(list, &endpoint{
-			name: name, url: raw, timeout: o.Chain.RPCTimeout, client: client, hooks: o.Hooks, log: o.Log, now: o.Now,
-		})
+		r.endpoints = append(r.endpoints, &endpoint{Reader: r, name: name, url: raw})
 	}
-	return list, nil
+	if r.quorum == 1 && len(r.endpoints) > 1 {
+		r.log.Warn("a single node decides that a block is final, and any of the nodes may be that one: set CHAIN_RPC_QUORUM, or the quorum in CHAINS_FILE, to 2 or more",
+			"chain", r.identity.Name, "nodes", len(r.endpoints))
+	}
+	return r, r.firstPoll(ctx)
 }
 
 // firstPoll polls all endpoints and returns an error for those of another chain.
