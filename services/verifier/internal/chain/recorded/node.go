@@ -1,6 +1,7 @@
 package recorded
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -60,13 +61,8 @@ func (n *Node) SetHeads(latest, finalized uint64) {
 // ChooseHeads is SetHeads with zero meaning the highest recorded block and the
 // latest one.
 func (n *Node) ChooseHeads(latest, finalized uint64) error {
-	highest, _ := n.heads()
-	if latest == 0 {
-		latest = highest
-	}
-	if finalized == 0 {
-		finalized = latest
-	}
+	latest = cmp.Or(latest, n.highest.Number())
+	finalized = cmp.Or(finalized, latest)
 	if finalized > latest {
 		return fmt.Errorf("finalized block %d is beyond the latest, %d", finalized, latest)
 	}
@@ -89,9 +85,9 @@ func (n *Node) Call(method string, params []json.RawMessage) (any, *Error) {
 		latest, _ := n.heads()
 		return quantity(latest), nil
 	case "eth_getTransactionByHash":
-		return known(n.transactions, first(params)), nil
+		return n.transactions[first(params)], nil
 	case "eth_getTransactionReceipt":
-		return known(n.receipts, first(params)), nil
+		return n.receipts[first(params)], nil
 	case "eth_getBlockByNumber", "eth_getBlockByHash":
 		return n.block(first(params), full(params)), nil
 	case "eth_getBlockReceipts":
@@ -131,7 +127,7 @@ func (n *Node) find(which string) (Block, bool) {
 		number = finalized
 	default:
 		if len(which) == 66 {
-			block, ok := n.byHash[strings.ToLower(which)]
+			block, ok := n.byHash[which]
 			return block, ok
 		}
 		var err error
@@ -161,13 +157,6 @@ func (n *Node) madeUp(number uint64) Block {
 
 func quantity(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
 
-func known(from map[string]json.RawMessage, hash string) any {
-	if found, ok := from[strings.ToLower(hash)]; ok {
-		return found
-	}
-	return nil
-}
-
 // Member returns a text member of a JSON object; empty when there is none.
 func Member(object json.RawMessage, name string) (text string) {
 	var members map[string]json.RawMessage
@@ -177,16 +166,13 @@ func Member(object json.RawMessage, name string) (text string) {
 	return text
 }
 
-// first returns the first parameter, a text. A block may also be named by an
-// object (EIP-1898).
+// first returns the first parameter, a text, in lower case. A block may also be named
+// by an object (EIP-1898).
 func first(params []json.RawMessage) (text string) {
-	if len(params) == 0 || json.Unmarshal(params[0], &text) == nil {
-		return text
+	if len(params) > 0 && json.Unmarshal(params[0], &text) != nil {
+		text = cmp.Or(Member(params[0], "blockHash"), Member(params[0], "blockNumber"))
 	}
-	if hash := Member(params[0], "blockHash"); hash != "" {
-		return hash
-	}
-	return Member(params[0], "blockNumber")
+	return strings.ToLower(text)
 }
 
 // full reports whether whole transactions are requested.

@@ -214,7 +214,7 @@ func (r *Reader) recordHead(e *endpoint, calls headCalls) (h head, err error) {
 	}
 	h.at = calls.at
 	inFuture := h.latestTime > uint64(max(r.now().Add(maxClockSkew).Unix(), 0))
-	if inFuture || !e.setHead(h, r.maxHeadAge) {
+	if inFuture || !e.setHead(h) {
 		if !e.distrusted.holds(r.now()) { // else it is logged already
 			r.log.Warn("node reports implausible heads", "chain", r.identity.Name, "node", e.name, "latest", h.latest, "timestamp", h.latestTime)
 			e.distrust()

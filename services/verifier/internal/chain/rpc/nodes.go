@@ -98,18 +98,18 @@ func (r *Reader) available() []*endpoint {
 // circuit.
 func (r *Reader) byTrust() []*endpoint {
 	now := r.now()
-	ranks := make(map[*endpoint]int, len(r.endpoints))
+	var trusted, distrusted, open []*endpoint
 	for _, e := range r.endpoints {
 		switch {
 		case !e.circuit.closed(now):
-			ranks[e] = 2
+			open = append(open, e)
 		case e.distrusted.holds(now):
-			ranks[e] = 1
+			distrusted = append(distrusted, e)
+		default:
+			trusted = append(trusted, e)
 		}
 	}
-	list := slices.Clone(r.endpoints)
-	slices.SortStableFunc(list, func(a, b *endpoint) int { return ranks[a] - ranks[b] })
-	return list
+	return slices.Concat(trusted, distrusted, open)
 }
 
 // noneAvailable returns why no endpoint may be used.
@@ -218,23 +218,23 @@ func tooFarAhead(from, to head) bool {
 // report. It returns false, and keeps the old report, when no chain can have come as
 // far.
 //
-// The report is compared with the highest one of the last maxAge. The first of all
+// The report is compared with the highest one within maxHeadAge. The first of all
 // becomes that only when a second one follows from it, so that an error at the start
 // does not outweigh what is right.
-func (e *endpoint) setHead(h head, maxAge time.Duration) bool {
+func (e *endpoint) setHead(h head) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if h.at.Before(e.head.at) {
 		return true // there is a later report
 	}
-	comparable := !e.highest.at.IsZero() && h.at.Sub(e.highest.at) <= maxAge
+	comparable := !e.highest.at.IsZero() && h.at.Sub(e.highest.at) <= e.maxHeadAge
 	switch {
 	case comparable && tooFarAhead(e.highest, h):
 		return false
 	case comparable && h.latest >= e.highest.latest:
 		e.highest = h
 	case comparable: // a step back
-	case e.head.at.IsZero() || h.at.Sub(e.head.at) > maxAge || tooFarAhead(e.head, h) || tooFarAhead(h, e.head):
+	case e.head.at.IsZero() || h.at.Sub(e.head.at) > e.maxHeadAge || tooFarAhead(e.head, h) || tooFarAhead(h, e.head):
 		e.highest = head{}
 	default:
 		e.highest = h
@@ -287,10 +287,7 @@ func (c *circuit) record(now time.Time, err error) {
 		if c.failures++; c.failures < circuitFailures {
 			return
 		}
-		pause := circuitLongest
-		if doublings := c.failures - circuitFailures; doublings < 5 {
-			pause = circuitShortest << doublings
-		}
+		pause := min(circuitShortest<<min(c.failures-circuitFailures, 5), circuitLongest)
 		c.until, c.limited = now.Add(pause), false
 	}
 }
