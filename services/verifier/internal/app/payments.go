@@ -95,23 +95,16 @@ type row struct {
 }
 
 func printRecords(w io.Writer, records []payment.Record, asJSON bool) error {
-	rows := make([]row, 0, len(records))
-	for _, r := range records {
-		rows = append(rows, row{
+	rows := make([]row, len(records))
+	for i, r := range records {
+		rows[i] = row{
 			Claimed: r.Claimed, State: r.State, Network: r.Key.Network, Asset: r.Key.Asset, Payer: r.Key.Payer, Nonce: r.Key.Nonce,
 			Amount: r.Amount, Resource: r.Resource, Transaction: r.Transaction, Reason: r.Reason,
-		})
+		}
 	}
-	if asJSON {
-		return printJSON(w, rows)
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "CLAIMED\tSTATE\tAMOUNT\tPAYER\tTRANSACTION\tREASON")
-	for _, r := range rows {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
-			r.Claimed.Format(time.RFC3339), r.State, r.Amount, r.Payer, r.Transaction, r.Reason)
-	}
-	return table.Flush()
+	return printRows(w, rows, asJSON, "CLAIMED\tSTATE\tAMOUNT\tPAYER\tTRANSACTION\tREASON", func(r row) []any {
+		return []any{r.Claimed.Format(time.RFC3339), r.State, r.Amount, r.Payer, r.Transaction, r.Reason}
+	})
 }
 
 // totalRow is a sum as it is printed.
@@ -125,25 +118,29 @@ type totalRow struct {
 }
 
 func printTotals(w io.Writer, totals []payment.Total, asJSON bool) error {
-	rows := make([]totalRow, 0, len(totals))
-	for _, t := range totals {
-		rows = append(rows, totalRow{t.Month, t.State, t.Network, t.Asset, t.Payments, t.Amount})
+	rows := make([]totalRow, len(totals))
+	for i, t := range totals {
+		rows[i] = totalRow{t.Month, t.State, t.Network, t.Asset, t.Payments, t.Amount}
 	}
-	if asJSON {
-		return printJSON(w, rows)
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "MONTH\tSTATE\tPAYMENTS\tAMOUNT (ATOMIC UNITS)\tNETWORK\tASSET")
-	for _, t := range rows {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", t.Month, t.State, t.Payments, t.Amount, t.Network, t.Asset)
-	}
-	return table.Flush()
+	return printRows(w, rows, asJSON, "MONTH\tSTATE\tPAYMENTS\tAMOUNT (ATOMIC UNITS)\tNETWORK\tASSET", func(t totalRow) []any {
+		return []any{t.Month, t.State, t.Payments, t.Amount, t.Network, t.Asset}
+	})
 }
 
-func printJSON(w io.Writer, v any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
+// printRows prints rows as a JSON array, or as a table with the cells of each.
+func printRows[T any](w io.Writer, rows []T, asJSON bool, heading string, cells func(T) []any) error {
+	if asJSON {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(rows)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, heading)
+	format := strings.Repeat("%v\t", strings.Count(heading, "\t")) + "%v\n"
+	for _, r := range rows {
+		_, _ = fmt.Fprintf(table, format, cells(r)...)
+	}
+	return table.Flush()
 }
 
 // paymentsResolve is "verifier payments resolve": it decides an unknown payment by

@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -18,6 +22,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
 // workTimeout bounds the work for one piece of evidence. A payment must stay
@@ -32,7 +37,9 @@ type server struct {
 	metrics *httpapi.Metrics
 	ledger  *ledger.Ledger
 	paywall *paywall.Paywall
-	chains  *chains
+	readers []*rpc.Reader // of the chains, in their order
+	// reached is set once all chains have been.
+	reached atomic.Bool
 }
 
 // serve is "verifier serve".
@@ -59,7 +66,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		Open: s.open,
 		Background: []func(context.Context){
 			func(ctx context.Context) { s.paywall.Run(ctx) },
-			func(ctx context.Context) { s.chains.run(ctx) },
+			s.watchChains,
 			s.checkFacilitator,
 		},
 		Close:    s.close,
@@ -86,19 +93,47 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.chains, err = openChains(ctx, s.settings, s.Registry, s.Log); err != nil {
+	chains, err := s.openChains(ctx)
+	if err != nil {
 		return nil, err
 	}
 	if s.paywall, err = s.openPaywall(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.registerStanding(ctx); err != nil {
+	if err := httpapi.RegisterStatus(s.Registry, s.paywall, s.ledger.Ping); err != nil { //nolint:contextcheck // a scrape has its own
 		return nil, err
 	}
-	return httpapi.New(httpapi.Options{ //nolint:contextcheck // requests have their own
-		Chains: s.chains.api(), Paywall: s.paywall, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
+	return httpapi.New(httpapi.Options{
+		Chains: chains, Paywall: s.paywall, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
 		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, Log: s.Log, Now: time.Now,
 	})
+}
+
+// openChains opens the readers of all chains and returns the chains as they are served.
+func (s *server) openChains(ctx context.Context) (served []httpapi.Chain, err error) {
+	memory := rpc.NewMemory(int64(s.Chain.CacheBytes), 0)
+	m, err := httpapi.NewChainMetrics(s.Registry, memory.Cached)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range s.chains {
+		name := c.Name
+		reader, err := rpc.Open(ctx, rpc.Options{Chain: c, Memory: memory, Log: s.Log, Hooks: rpc.Hooks{
+			RPC:   func(node, method string, took time.Duration, err error) { m.Exchanged(name, node, method, took, err) },
+			Cache: func(hit bool) { m.LookedUp(name, hit) },
+			Proof: func(_ int, took time.Duration, err error) { m.Proved(name, took, err) },
+			Heads: func(heads chain.Heads) { m.Reached(name, heads) },
+		}})
+		if err != nil {
+			return nil, fmt.Errorf("open the chain %s: %w", name, err)
+		}
+		if err := m.RegisterQuorum(name, reader.HasHeads); err != nil {
+			return nil, err
+		}
+		s.readers = append(s.readers, reader)
+		served = append(served, httpapi.Chain{Name: name, Verifier: verification.Verifier{Reader: reader}})
+	}
+	return served, nil
 }
 
 func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error) {
@@ -115,11 +150,12 @@ func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error
 	}
 	if len(s.paymentNodes) == 0 {
 		s.Log.WarnContext(ctx, "no node of the payment network is configured: a settlement that the facilitator leaves open stays open until it is resolved by hand (PAYMENT_RPC_URL)")
-	} else if options.ChainLog, err = chainlog.New(s.terms.Network, s.paymentNodes, s.paymentQuorum); err != nil {
-		return nil, fmt.Errorf("PAYMENT_RPC_URL: %w", err)
-	}
-	if options.ChainLog != nil {
-		options.ChainLog = observedChainLog{options.ChainLog, s.metrics}
+	} else {
+		log, err := chainlog.New(s.terms.Network, s.paymentNodes, s.paymentQuorum)
+		if err != nil {
+			return nil, fmt.Errorf("PAYMENT_RPC_URL: %w", err)
+		}
+		options.ChainLog = observedChainLog{log, s.metrics}
 	}
 	if options.ClientKey, err = s.clientKey(); err != nil {
 		return nil, err
@@ -148,11 +184,31 @@ func (s *server) facilitator() (*facilitator.Client, error) {
 	return client, nil
 }
 
-// health fails while the ledger does not answer, or a chain was never reached.
+// health fails while the ledger does not answer, or a chain was never reached. Later a
+// chain that cannot be reached is an error of the requests for it (422), because other
+// chains, documents and paid answers can still be served.
 func (s *server) health(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	return errors.Join(s.ledger.Ping(ctx), s.chains.reached(ctx))
+	errs := []error{s.ledger.Ping(ctx)}
+	if !s.reached.Load() {
+		for _, reader := range s.readers {
+			if _, err := reader.Reached(ctx); err != nil {
+				return errors.Join(append(errs, fmt.Errorf("chain %s: %w", reader.Identity().Name, err))...)
+			}
+		}
+		s.reached.Store(true)
+	}
+	return errors.Join(errs...)
+}
+
+// watchChains watches the heads of all chains until ctx ends.
+func (s *server) watchChains(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, reader := range s.readers {
+		all.Go(func() { reader.Run(ctx) })
+	}
+	all.Wait()
 }
 
 // close waits for payments under way and closes what is open.
@@ -170,7 +226,8 @@ func (s *server) close(ctx context.Context) error {
 }
 
 // checkFacilitator logs when what the facilitator lists does not fit the settings.
-// Nothing depends on it.
+// Nothing depends on it: its client is its own, so that a failure does not open the
+// circuit of payments.
 func (s *server) checkFacilitator(ctx context.Context) {
 	client, err := s.facilitator()
 	if err != nil {
@@ -189,23 +246,6 @@ func (s *server) checkFacilitator(ctx context.Context) {
 		}
 	}
 	s.Log.WarnContext(ctx, "facilitator: the payment network is not in its list of supported networks", "network", s.terms.Network)
-}
-
-// scrapeTimeout bounds each read of the ledger for a scrape.
-const scrapeTimeout = time.Second
-
-func (s *server) registerStanding(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	return httpapi.RegisterQuotaStatus(s.Registry, func() httpapi.QuotaStatus {
-		ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
-		defer cancel()
-		status, left, oldest := s.paywall.Quota(ctx)
-		return httpapi.QuotaStatus{Left: left, Limit: s.Facilitator.FreeSettlements, Unknown: status.Unknown, Oldest: oldest, Failed: status.Failed}
-	}, func() error {
-		ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
-		defer cancel()
-		return s.ledger.Ping(ctx)
-	})
 }
 
 // observedChainLog counts the lookups in the payment network.

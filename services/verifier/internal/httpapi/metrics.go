@@ -1,12 +1,16 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // Metrics counts what is requested, how it is answered and what is paid. No label
@@ -20,7 +24,8 @@ type Metrics struct {
 	answerBytes prometheus.Gauge
 }
 
-// NewMetrics registers the metrics.
+// NewMetrics registers the metrics. What is alarmed of is counted from zero, so that
+// the first of a kind is a rise.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	requests, err := service.NewHTTPMetrics(r, "verifier", []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60})
 	if err != nil {
@@ -28,85 +33,39 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	}
 	m := &Metrics{
 		requests: requests,
-		payments: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verifier_payments_total", Help: "Paid calls ended, by outcome.",
-		}, []string{"outcome"}),
-		facilitator: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "verifier_facilitator_call_duration_seconds", Help: "Calls to the facilitator, by call and outcome: ok, refused, limit, unusable, open.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-		}, []string{"call", "outcome"}),
-		lookups: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "verifier_truth_lookup_duration_seconds", Help: "Looks at the payment network for what became of a payment, by outcome: unspent, paid, elsewhere, expired, failed.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-		}, []string{"outcome"}),
-		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verifier_answer_lookups_total", Help: "Looks for an answer signed before, by result: hit, miss.",
-		}, []string{"result"}),
-		answerBytes: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "verifier_answers_bytes", Help: "Memory of the signed answers that are kept.",
-		}),
+		payments: counter("verifier_payments_total", "Paid calls ended, by outcome.", "outcome"),
+		facilitator: histogram("verifier_facilitator_call_duration_seconds", "Calls to the facilitator, by call and outcome: ok, refused, limit, unusable, open.",
+			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "call", "outcome"),
+		lookups: histogram("verifier_truth_lookup_duration_seconds",
+			"Looks at the payment network for what became of a payment, by outcome: unspent, paid, elsewhere, expired, failed.",
+			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, "outcome"),
+		answers:     counter("verifier_answer_lookups_total", "Looks for an answer signed before, by result: hit, miss.", "result"),
+		answerBytes: prometheus.NewGauge(prometheus.GaugeOpts{Name: "verifier_answers_bytes", Help: "Memory of the signed answers that are kept."}),
 	}
-	m.begin()
-	return m, service.Register(r, m.payments, m.facilitator, m.lookups, m.answers, m.answerBytes)
-}
-
-// begin counts what is alarmed of from zero, so that the first of a kind is a
-// rise.
-func (m *Metrics) begin() {
 	for _, outcome := range []string{
 		"paid", "repeated", "invalid", "refused", "not_settled", "used", "in_flight", "pending", "facilitator", "limit", "ledger",
 		"too_many", "too_many_failed", "abandoned", "work_failed", "reconciled_settled", "reconciled_dead", "reopened",
 	} {
 		m.payments.WithLabelValues(outcome)
 	}
-	for _, call := range []string{"verify", "settle"} {
-		for _, outcome := range []string{"ok", "refused", "limit", "unusable", "open"} {
-			m.facilitator.WithLabelValues(call, outcome)
-		}
+	for _, outcome := range []string{"ok", "refused", "limit", "unusable", "open"} {
+		m.facilitator.WithLabelValues("verify", outcome)
+		m.facilitator.WithLabelValues("settle", outcome)
 	}
-	for _, outcome := range lookupOutcomes {
+	for _, outcome := range append(lookupOutcomes, lookupFailed) {
 		m.lookups.WithLabelValues(outcome)
 	}
-	m.answers.WithLabelValues("hit")
-	m.answers.WithLabelValues("miss")
+	m.answers.WithLabelValues(result(true))
+	m.answers.WithLabelValues(result(false))
+	return m, service.Register(r, m.payments, m.facilitator, m.lookups, m.answers, m.answerBytes)
 }
 
-// QuotaStatus is what the paywall reports at every scrape.
-type QuotaStatus struct {
-	// Left are the free settlements left this month, of Limit.
-	Left, Limit int
-	// Unknown are the payments whose outcome is open; Oldest is for how long the
-	// oldest of them has been.
-	Unknown int
-	Oldest  time.Duration
-	// Failed are the settlements of the month that were made in vain.
-	Failed int
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// RegisterQuotaStatus adds the standing and whether the ledger answers.
-func RegisterQuotaStatus(r prometheus.Registerer, status func() QuotaStatus, ledger func() error) error {
-	gauge := func(name, help string, value func(QuotaStatus) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(status()) })
-	}
-	return service.Register(r,
-		gauge("verifier_settlements_left", "Free settlements left this month (UTC).", func(s QuotaStatus) float64 { return float64(s.Left) }),
-		gauge("verifier_settlements_limit", "Free settlements that a month (UTC) has.", func(s QuotaStatus) float64 { return float64(s.Limit) }),
-		gauge("verifier_settlements_failed", "Settlements of this month (UTC) that were made in vain: a transaction was made or may have been, and nothing was paid.",
-			func(s QuotaStatus) float64 { return float64(s.Failed) }),
-		gauge("verifier_payments_unknown", "Payments whose settlement is neither known to have happened nor to have failed.",
-			func(s QuotaStatus) float64 { return float64(s.Unknown) }),
-		gauge("verifier_payments_unknown_oldest_seconds", "How long ago the oldest of these payments was claimed; 0 without one.",
-			func(s QuotaStatus) float64 { return s.Oldest.Seconds() }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "verifier_store_up", Help: "1 when the store answers, by store: database.", ConstLabels: prometheus.Labels{"store": "database"},
-		}, func() float64 { return yes(ledger() == nil) }))
-}
-
-func yes(holds bool) float64 {
-	if holds {
-		return 1
-	}
-	return 0
+func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
 // PaymentEnded is for paywall.Options.Ended.
@@ -117,14 +76,19 @@ func (m *Metrics) FacilitatorCalled(call, outcome string, took time.Duration) {
 	m.facilitator.WithLabelValues(call, outcome).Observe(took.Seconds())
 }
 
-// lookupOutcomes are the outcomes of a lookup on the payment network, by payment.AuthorizationStatus.
-var lookupOutcomes = []string{payment.Unused: "unspent", payment.PaidToUs: "paid", payment.UsedElsewhere: "elsewhere", payment.Expired: "expired", payment.Reverted: "reverted", 5: "failed"}
+// lookupOutcomes are the outcomes of a lookup on the payment network, by
+// payment.AuthorizationStatus; lookupFailed is that of one without an answer.
+var lookupOutcomes = []string{
+	payment.Unused: "unspent", payment.PaidToUs: "paid", payment.UsedElsewhere: "elsewhere", payment.Expired: "expired", payment.Reverted: "reverted",
+}
+
+const lookupFailed = "failed"
 
 // LookedAt counts a look at the payment network.
 func (m *Metrics) LookedAt(found payment.Authorization, err error, took time.Duration) {
 	outcome := lookupOutcomes[found.Status]
 	if err != nil {
-		outcome = "failed"
+		outcome = lookupFailed
 	}
 	m.lookups.WithLabelValues(outcome).Observe(took.Seconds())
 }
@@ -137,4 +101,121 @@ func result(hit bool) string {
 		return "hit"
 	}
 	return "miss"
+}
+
+// scrapeTimeout bounds each read of the ledger for a scrape.
+const scrapeTimeout = time.Second
+
+// RegisterStatus adds what the paywall reports at every scrape, and whether the
+// ledger answers.
+func RegisterStatus(r prometheus.Registerer, p *paywall.Paywall, ping func(context.Context) error) error {
+	quota := func(name, help string, value func(s payment.QuotaStatus, left int, oldest time.Duration) float64) prometheus.Collector {
+		return gauge(name, help, nil, func() float64 {
+			ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+			defer cancel()
+			return value(p.Quota(ctx))
+		})
+	}
+	return service.Register(r,
+		quota("verifier_settlements_left", "Free settlements left this month (UTC).",
+			func(_ payment.QuotaStatus, left int, _ time.Duration) float64 { return float64(left) }),
+		gauge("verifier_settlements_limit", "Free settlements that a month (UTC) has.", nil,
+			func() float64 { return float64(p.FreeSettlements) }),
+		quota("verifier_settlements_failed", "Settlements of this month (UTC) that were made in vain: a transaction was made or may have been, and nothing was paid.",
+			func(s payment.QuotaStatus, _ int, _ time.Duration) float64 { return float64(s.Failed) }),
+		quota("verifier_payments_unknown", "Payments whose settlement is neither known to have happened nor to have failed.",
+			func(s payment.QuotaStatus, _ int, _ time.Duration) float64 { return float64(s.Unknown) }),
+		quota("verifier_payments_unknown_oldest_seconds", "How long ago the oldest of these payments was claimed; 0 without one.",
+			func(_ payment.QuotaStatus, _ int, oldest time.Duration) float64 { return oldest.Seconds() }),
+		gauge("verifier_store_up", "1 when the store answers, by store: database.", prometheus.Labels{"store": "database"}, func() float64 {
+			ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+			defer cancel()
+			return yes(ping(ctx) == nil)
+		}))
+}
+
+func gauge(name, help string, labels prometheus.Labels, value func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
+}
+
+func yes(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
+// ChainMetrics counts how chains are read. Nodes are told apart by their host;
+// outcomes are "ok" or the code of a chain.Fault.
+type ChainMetrics struct {
+	registry prometheus.Registerer
+	rpc      *prometheus.HistogramVec
+	cache    *prometheus.CounterVec
+	proof    *prometheus.HistogramVec
+	heads    *prometheus.GaugeVec
+}
+
+// NewChainMetrics registers the metrics. kept returns how many bytes and blocks
+// are kept proven; it is called at every scrape.
+func NewChainMetrics(r prometheus.Registerer, kept func() (bytes int64, blocks int)) (*ChainMetrics, error) {
+	m := &ChainMetrics{
+		registry: r,
+		rpc: histogram("verifier_rpc_exchange_duration_seconds", "HTTP exchanges with nodes, by chain, node, method (or batch) and outcome.",
+			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "chain", "node", "method", "outcome"),
+		cache: counter("verifier_proven_block_lookups_total", "Looks for a block proven before, by chain and result: hit, miss.", "chain", "result"),
+		proof: histogram("verifier_proof_duration_seconds", "Blocks rebuilt from what a node told, by chain and outcome.",
+			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}, "chain", "outcome"),
+		heads: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "verifier_chain_head", Help: "How far a chain is by the word of its quorum, by chain and head: latest, finalized.",
+		}, []string{"chain", "head"}),
+	}
+	return m, service.Register(r, m.rpc, m.cache, m.proof, m.heads,
+		gauge("verifier_proven_blocks_bytes", "Memory of the proven blocks that are kept.", nil, func() float64 {
+			bytes, _ := kept()
+			return float64(bytes)
+		}),
+		gauge("verifier_proven_blocks", "Proven blocks that are kept.", nil, func() float64 {
+			_, blocks := kept()
+			return float64(blocks)
+		}))
+}
+
+// RegisterQuorum adds whether enough of a chain's nodes have lately said how far
+// it is.
+func (m *ChainMetrics) RegisterQuorum(chain string, heard func() bool) error {
+	return m.registry.Register(gauge("verifier_chain_quorum_up", "1 while a quorum of nodes has lately said how far the chain is, by chain.",
+		prometheus.Labels{"chain": chain}, func() float64 { return yes(heard()) }))
+}
+
+// Exchanged counts an exchange with a node.
+func (m *ChainMetrics) Exchanged(chain, node, method string, took time.Duration, err error) {
+	m.rpc.WithLabelValues(chain, node, method, outcome(err)).Observe(took.Seconds())
+}
+
+// LookedUp counts a look for a proven block.
+func (m *ChainMetrics) LookedUp(chain string, hit bool) {
+	m.cache.WithLabelValues(chain, result(hit)).Inc()
+}
+
+// Proved counts a block that was proven, or not.
+func (m *ChainMetrics) Proved(chain string, took time.Duration, err error) {
+	m.proof.WithLabelValues(chain, outcome(err)).Observe(took.Seconds())
+}
+
+// Reached notes how far a chain is.
+func (m *ChainMetrics) Reached(name string, heads chain.Heads) {
+	m.heads.WithLabelValues(name, "latest").Set(float64(heads.Latest))
+	m.heads.WithLabelValues(name, "finalized").Set(float64(heads.Finalized))
+}
+
+func outcome(err error) string {
+	var fault *chain.Fault
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.As(err, &fault):
+		return fault.Code
+	default:
+		return "failed"
+	}
 }

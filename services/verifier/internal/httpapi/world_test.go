@@ -98,10 +98,7 @@ func open(t testing.TB, change func(*paywall.Options)) *world {
 	w.paywall, err = paywall.Open(context.Background(), o)
 	w.must(err)
 	t.Cleanup(func() { _ = w.paywall.Close(context.Background()) })
-	w.must(httpapi.RegisterQuotaStatus(w.registry, func() httpapi.QuotaStatus {
-		status, left, oldest := w.paywall.Quota(context.Background())
-		return httpapi.QuotaStatus{Left: left, Limit: w.paywall.FreeSettlements, Unknown: status.Unknown, Oldest: oldest, Failed: status.Failed}
-	}, func() error { return nil }))
+	w.must(httpapi.RegisterStatus(w.registry, w.paywall, func(context.Context) error { return nil }))
 	w.reopen = func() { w.serve(metrics, log) }
 	w.reopen()
 	return w
