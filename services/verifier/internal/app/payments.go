@@ -24,6 +24,20 @@ import (
 // states are the values of --state.
 var states = []payment.State{payment.Working, payment.Settling, payment.Settled, payment.Dead, payment.Unknown}
 
+// row is a payment as it is printed.
+type row struct {
+	Claimed     time.Time     `json:"claimed"`
+	State       payment.State `json:"state"`
+	Network     string        `json:"network"`
+	Asset       string        `json:"asset"`
+	Payer       string        `json:"payer"`
+	Nonce       string        `json:"nonce"`
+	Amount      string        `json:"amount"`
+	Resource    string        `json:"resource"`
+	Transaction string        `json:"transaction,omitempty"`
+	Reason      string        `json:"reason,omitempty"`
+}
+
 // paymentsList is "verifier payments list".
 func (p Process) paymentsList(ctx context.Context, args []string) error {
 	flags := service.Flags()
@@ -38,7 +52,16 @@ func (p Process) paymentsList(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		return printRecords(p.Stdout, records, asJSON)
+		rows := make([]row, len(records))
+		for i, r := range records {
+			rows[i] = row{
+				Claimed: r.Claimed, State: r.State, Network: r.Key.Network, Asset: r.Key.Asset, Payer: r.Key.Payer, Nonce: r.Key.Nonce,
+				Amount: r.Amount, Resource: r.Resource, Transaction: r.Transaction, Reason: r.Reason,
+			}
+		}
+		return printRows(p.Stdout, rows, asJSON, "CLAIMED\tSTATE\tAMOUNT\tPAYER\tTRANSACTION\tREASON", func(r row) []any {
+			return []any{r.Claimed.Format(time.RFC3339), r.State, r.Amount, r.Payer, r.Transaction, r.Reason}
+		})
 	})
 }
 
@@ -53,7 +76,9 @@ func (p Process) paymentsSum(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		return printTotals(p.Stdout, totals, asJSON)
+		return printRows(p.Stdout, totals, asJSON, "MONTH\tSTATE\tPAYMENTS\tAMOUNT (ATOMIC UNITS)\tNETWORK\tASSET", func(t payment.Total) []any {
+			return []any{t.Month, t.State, t.Payments, t.Amount, t.Network, t.Asset}
+		})
 	})
 }
 
@@ -80,59 +105,12 @@ func paymentFilter(flags *flag.FlagSet, args []string) (filter payment.Filter, a
 	return filter, asJSON, err
 }
 
-// row is a payment as it is printed.
-type row struct {
-	Claimed     time.Time     `json:"claimed"`
-	State       payment.State `json:"state"`
-	Network     string        `json:"network"`
-	Asset       string        `json:"asset"`
-	Payer       string        `json:"payer"`
-	Nonce       string        `json:"nonce"`
-	Amount      string        `json:"amount"`
-	Resource    string        `json:"resource"`
-	Transaction string        `json:"transaction,omitempty"`
-	Reason      string        `json:"reason,omitempty"`
-}
-
-func printRecords(w io.Writer, records []payment.Record, asJSON bool) error {
-	rows := make([]row, len(records))
-	for i, r := range records {
-		rows[i] = row{
-			Claimed: r.Claimed, State: r.State, Network: r.Key.Network, Asset: r.Key.Asset, Payer: r.Key.Payer, Nonce: r.Key.Nonce,
-			Amount: r.Amount, Resource: r.Resource, Transaction: r.Transaction, Reason: r.Reason,
-		}
-	}
-	return printRows(w, rows, asJSON, "CLAIMED\tSTATE\tAMOUNT\tPAYER\tTRANSACTION\tREASON", func(r row) []any {
-		return []any{r.Claimed.Format(time.RFC3339), r.State, r.Amount, r.Payer, r.Transaction, r.Reason}
-	})
-}
-
-// totalRow is a sum as it is printed.
-type totalRow struct {
-	Month    string        `json:"month"`
-	State    payment.State `json:"state"`
-	Network  string        `json:"network"`
-	Asset    string        `json:"asset"`
-	Payments int           `json:"payments"`
-	Amount   string        `json:"amount"`
-}
-
-func printTotals(w io.Writer, totals []payment.Total, asJSON bool) error {
-	rows := make([]totalRow, len(totals))
-	for i, t := range totals {
-		rows[i] = totalRow{t.Month, t.State, t.Network, t.Asset, t.Payments, t.Amount}
-	}
-	return printRows(w, rows, asJSON, "MONTH\tSTATE\tPAYMENTS\tAMOUNT (ATOMIC UNITS)\tNETWORK\tASSET", func(t totalRow) []any {
-		return []any{t.Month, t.State, t.Payments, t.Amount, t.Network, t.Asset}
-	})
-}
-
 // printRows prints rows as a JSON array, or as a table with the cells of each.
 func printRows[T any](w io.Writer, rows []T, asJSON bool, heading string, cells func(T) []any) error {
 	if asJSON {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(rows)
+		return encoder.Encode(append([]T{}, rows...)) // without rows it is [] and not null
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, heading)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -109,16 +110,10 @@ func (s *settings) loadTerms() error {
 		return fmt.Errorf("PAYMENT_RPC_URL: no node of the payment network %s is configured, so it could not be verified that a payment arrived; "+
 			"set one, or set PAYMENT_CONFIRM=facilitator to rely on the facilitator", p.Network)
 	}
-	if t := &s.terms; t.Asset == "" && known {
-		t.Asset = token.Address
-	}
-	if t := &s.terms; known && strings.EqualFold(t.Asset, token.Address) {
-		if t.AssetName == "" {
-			t.AssetName = token.Name
-		}
-		if t.AssetVersion == "" {
-			t.AssetVersion = token.Version
-		}
+	if t := &s.terms; known && (t.Asset == "" || strings.EqualFold(t.Asset, token.Address)) {
+		t.Asset = cmp.Or(t.Asset, token.Address)
+		t.AssetName = cmp.Or(t.AssetName, token.Name)
+		t.AssetVersion = cmp.Or(t.AssetVersion, token.Version)
 	}
 	if p.PayTo == "" {
 		return nil // reported as missing
@@ -135,20 +130,25 @@ func (s *settings) loadKeys() (err error) {
 	if s.key, err = receipt.ParseSigningKey([]byte(pem)); err != nil {
 		return fmt.Errorf("RECEIPT_SIGNING_KEY: %w", err)
 	}
-	var others []receipt.Key
-	if s.ReceiptRetiredKeys != "" {
-		text, err := os.ReadFile(s.ReceiptRetiredKeys)
-		if err != nil {
-			return fmt.Errorf("RECEIPT_RETIRED_KEYS_FILE: %w", err)
-		}
-		if others, err = receipt.ParseKeys(text); err != nil {
-			return fmt.Errorf("RECEIPT_RETIRED_KEYS_FILE: %w", err)
-		}
+	others, err := retiredKeys(s.ReceiptRetiredKeys)
+	if err == nil {
+		s.keys, err = receipt.NewKeyDocument(s.key, fmt.Sprintf("eip155:%d", s.chains[0].ID), others...)
 	}
-	if s.keys, err = receipt.NewKeyDocument(s.key, fmt.Sprintf("eip155:%d", s.chains[0].ID), others...); err != nil {
+	if err != nil {
 		return fmt.Errorf("RECEIPT_RETIRED_KEYS_FILE: %w", err)
 	}
 	return nil
+}
+
+func retiredKeys(file string) ([]receipt.Key, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, err
+	}
+	return receipt.ParseKeys(text)
 }
 
 func (s *settings) loadFacilitator() (err error) {
@@ -156,9 +156,7 @@ func (s *settings) loadFacilitator() (err error) {
 	if f.CDPKeyID == "" || f.CDPKeySecret == "" {
 		return nil
 	}
-	if f.URL == "" {
-		f.URL = facilitator.CDPURL
-	}
+	f.URL = cmp.Or(f.URL, facilitator.CDPURL)
 	if s.cdp, err = facilitator.ParseCDPKey(f.CDPKeyID, f.CDPKeySecret); err != nil {
 		return fmt.Errorf("CDP_API_KEY_SECRET: %w", err)
 	}

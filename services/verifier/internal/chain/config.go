@@ -21,9 +21,9 @@ type Config struct {
 
 // Token is an ERC-20 token with the domain that its EIP-712 signatures use.
 type Token struct {
-	Address string // 0x and 40 hexadecimal digits
-	Name    string
-	Version string
+	Address string `json:"address"` // 0x and 40 hexadecimal digits
+	Name    string `json:"name"`
+	Version string `json:"version"`
 }
 
 // Agreeing returns how many of the endpoints must agree: Quorum, or the majority.

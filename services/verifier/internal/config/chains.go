@@ -77,17 +77,13 @@ func nodeOf(u *url.URL) string {
 // wireFile is the file that CHAINS_FILE names.
 type wireFile struct {
 	Chains []struct {
-		Name              string   `json:"name"`
-		ID                uint64   `json:"id"`
-		RPCURLs           []string `json:"rpcUrls"`
-		Quorum            int      `json:"quorum"`
-		RPCTimeoutSeconds int      `json:"rpcTimeoutSeconds"`
-		MaxHeadAgeSeconds int      `json:"maxHeadAgeSeconds"`
-		USDToken          *struct {
-			Address string `json:"address"`
-			Name    string `json:"name"`
-			Version string `json:"version"`
-		} `json:"usdToken"`
+		Name              string       `json:"name"`
+		ID                uint64       `json:"id"`
+		RPCURLs           []string     `json:"rpcUrls"`
+		Quorum            int          `json:"quorum"`
+		RPCTimeoutSeconds int          `json:"rpcTimeoutSeconds"`
+		MaxHeadAgeSeconds int          `json:"maxHeadAgeSeconds"`
+		USDToken          *chain.Token `json:"usdToken"`
 	} `json:"chains"`
 }
 
@@ -105,12 +101,9 @@ func ParseChains(text []byte) ([]chain.Config, error) {
 	names, ids := map[string]bool{}, map[uint64]bool{}
 	for i, wire := range file.Chains {
 		c := chain.Config{
-			Name: wire.Name, ID: wire.ID, RPCURLs: wire.RPCURLs, Quorum: wire.Quorum,
+			Name: wire.Name, ID: wire.ID, RPCURLs: wire.RPCURLs, Quorum: wire.Quorum, USDToken: wire.USDToken,
 			RPCTimeout: time.Duration(wire.RPCTimeoutSeconds) * time.Second,
 			MaxHeadAge: time.Duration(wire.MaxHeadAgeSeconds) * time.Second,
-		}
-		if wire.USDToken != nil {
-			c.USDToken = &chain.Token{Address: wire.USDToken.Address, Name: wire.USDToken.Name, Version: wire.USDToken.Version}
 		}
 		if err := ValidateChain(c); err != nil {
 			faults = append(faults, fmt.Errorf("chains.%d (%s): %w", i, wire.Name, err))

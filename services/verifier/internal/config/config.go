@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,8 +93,7 @@ func Table() string { return config.Table[Config]() }
 // Validate checks what the types of the settings leave open.
 func (c *Config) Validate() error {
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
-	faults := append(c.faults(), c.Facilitator.faults()...)
-	faults = append(faults, webURL("PUBLIC_URL", c.PublicURL))
+	faults := slices.Concat(c.faults(), c.Facilitator.faults(), []error{webURL("PUBLIC_URL", c.PublicURL)})
 	switch {
 	case c.Chain.File == "" && len(c.Chain.RPCURLs) == 0:
 		faults = append(faults, errors.New("CHAIN_RPC_URLS: is required without CHAINS_FILE"))

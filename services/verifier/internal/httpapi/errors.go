@@ -138,9 +138,7 @@ func unproven(err error, fault *chain.Fault) errorBody {
 		Error: strings.ToUpper(fault.Text[:1]) + fault.Text[1:], Code: http.StatusUnprocessableEntity,
 		Reason: fault.Code, Retryable: fault.Retryable,
 	}
-	if after, ok := chain.RetryAfter(err); ok {
-		b.RetryAfterSeconds = after
-	}
+	b.RetryAfterSeconds, _ = chain.RetryAfter(err)
 	var mismatch *verification.MismatchError
 	if errors.As(err, &mismatch) {
 		b.Checks = mismatch.Checks

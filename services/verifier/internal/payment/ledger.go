@@ -211,11 +211,13 @@ type Filter struct {
 
 // Total is the sum of the payments of one month, asset and state.
 type Total struct {
-	Month, Network, Asset string
-	State                 State
-	Payments              int
+	Month    string `json:"month"`
+	State    State  `json:"state"`
+	Network  string `json:"network"`
+	Asset    string `json:"asset"`
+	Payments int    `json:"payments"`
 	// Amount is in atomic units of the asset, decimal.
-	Amount string
+	Amount string `json:"amount"`
 }
 
 // Ledger is what selling needs of the memory of payments. All its methods are atomic over all processes that
