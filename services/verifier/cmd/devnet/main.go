@@ -5,11 +5,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/pforte/pforte/pkg/buildinfo"
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/devnet"
 )
 
@@ -17,11 +14,11 @@ import (
 var version string
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := devnet.Run(ctx, buildinfo.Version(version), os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "devnet:", err)
-		os.Exit(1)
-	}
+	service.Main(version, func(ctx context.Context, p service.Process) int {
+		if err := devnet.Run(ctx, p.Version, p.Args, p.Getenv, p.Stdout, p.Stderr); err != nil {
+			_, _ = fmt.Fprintln(p.Stderr, "devnet:", err)
+			return 1
+		}
+		return 0
+	})
 }
