@@ -1,11 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/http"
 	"path"
 	"strings"
@@ -116,10 +116,8 @@ type failed struct {
 
 func (r *run) reportFailure(err error, code int) {
 	var seller *refusal
-	f := failed{URL: r.url, Transaction: r.want.TransactionHash, Error: err.Error(), Paid: map[int]string{exitUndecided: "unknown", exitReceipt: "yes"}[code]}
-	if f.Paid == "" {
-		f.Paid = "no"
-	}
+	f := failed{URL: r.url, Transaction: r.want.TransactionHash, Error: err.Error()}
+	f.Paid = cmp.Or(map[int]string{exitUndecided: "unknown", exitReceipt: "yes"}[code], "no")
 	if errors.As(err, &seller) {
 		f.Reason = seller.Reason
 	}
@@ -127,16 +125,13 @@ func (r *run) reportFailure(err error, code int) {
 }
 
 func (r *run) report(p purchase, result receipt.Result) error {
-	amount, ok := new(big.Int).SetString(p.Offer.Amount, 10)
-	if !ok {
-		amount = new(big.Int)
-	}
+	price, _ := priceOf(p.Offer) // it was chosen
 	if r.json {
 		return json.NewEncoder(r.stdout).Encode(outcome{
 			URL: p.URL, Transaction: r.want.TransactionHash, Verified: true, KeyID: result.Key.KeyID,
 			Proven: fields(result.Proven), Attested: fields(result.Attested), Answer: p.answer,
 			Payment: outcomePayment{
-				USD: x402.Dollars(amount), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network, Payer: p.Payer,
+				USD: x402.Dollars(price), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network, Payer: p.Payer,
 				PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.settled.Transaction, Resumed: p.resumed,
 			},
 		})
@@ -151,7 +146,7 @@ func (r *run) report(p purchase, result receipt.Result) error {
 	r.print("  signed by %s", result.Key.KeyID)
 	r.print("  proven from the block's own roots: %s", grouped(result.Proven))
 	r.print("  attested by the signature only: %s", grouped(result.Attested))
-	r.print("Checked offline: the signature and the proof hold. Paid %s USD.", x402.Dollars(amount))
+	r.print("Checked offline: the signature and the proof hold. Paid %s USD.", x402.Dollars(price))
 	return nil
 }
 
