@@ -73,19 +73,6 @@ func (t token) transfer(a eip3009.Authorization, signature []byte) ([]byte, erro
 	return append(t.settle.ID[:4:4], arguments...), nil
 }
 
-// account is the token in a genesis block, with the given balances in atomic
-// units.
-func (t token) account(balances map[common.Address]*big.Int) types.Account {
-	storage := make(map[common.Hash]common.Hash, len(balances)+1)
-	supply := new(big.Int)
-	for holder, balance := range balances {
-		supply.Add(supply, balance)
-		storage[mappingSlot(holder, t.slots["balanceOf"])] = common.BigToHash(balance)
-	}
-	storage[common.BigToHash(new(big.Int).SetUint64(t.slots["totalSupply"]))] = common.BigToHash(supply)
-	return types.Account{Balance: new(big.Int), Nonce: 1, Code: t.code, Storage: storage}
-}
-
 // mappingSlot is where Solidity keeps the member of a mapping: the hash of its
 // key and the mapping's own slot.
 func mappingSlot(key common.Address, slot uint64) common.Hash {
@@ -110,13 +97,17 @@ var (
 	PayeeAddress = common.HexToAddress("0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC")
 )
 
-// alloc returns the balances of the genesis block.
+// alloc returns the balances of the genesis block, and in it the token, all of whose
+// supply is the payer's.
 func alloc(t token) types.GenesisAlloc {
 	ether := new(big.Int).Mul(big.NewInt(10_000), big.NewInt(1e18))
-	million := new(big.Int).Mul(big.NewInt(1_000_000), big.NewInt(1e6))
+	million := common.BigToHash(big.NewInt(1_000_000 * 1e6))
 	return types.GenesisAlloc{
 		PayerAddress:       {Balance: ether},
 		facilitatorAddress: {Balance: ether},
-		TokenAddress:       t.account(map[common.Address]*big.Int{PayerAddress: million}),
+		TokenAddress: {Balance: new(big.Int), Nonce: 1, Code: t.code, Storage: map[common.Hash]common.Hash{
+			mappingSlot(PayerAddress, t.slots["balanceOf"]):                  million,
+			common.BigToHash(new(big.Int).SetUint64(t.slots["totalSupply"])): million,
+		}},
 	}
 }
