@@ -117,21 +117,20 @@ func (s *server) openChains(ctx context.Context) (served []httpapi.Chain, err er
 		return nil, err
 	}
 	for _, c := range s.chains {
-		name := c.Name
 		reader, err := rpc.Open(ctx, rpc.Options{Chain: c, Memory: memory, Log: s.Log, Hooks: rpc.Hooks{
-			RPC:   func(node, method string, took time.Duration, err error) { m.Exchanged(name, node, method, took, err) },
-			Cache: func(hit bool) { m.LookedUp(name, hit) },
-			Proof: func(_ int, took time.Duration, err error) { m.Proved(name, took, err) },
-			Heads: func(heads chain.Heads) { m.Reached(name, heads) },
+			RPC:   func(node, method string, took time.Duration, err error) { m.Exchanged(c.Name, node, method, took, err) },
+			Cache: func(hit bool) { m.LookedUp(c.Name, hit) },
+			Proof: func(_ int, took time.Duration, err error) { m.Proved(c.Name, took, err) },
+			Heads: func(heads chain.Heads) { m.Reached(c.Name, heads) },
 		}})
 		if err != nil {
-			return nil, fmt.Errorf("open the chain %s: %w", name, err)
+			return nil, fmt.Errorf("open the chain %s: %w", c.Name, err)
 		}
-		if err := m.RegisterQuorum(name, reader.HasHeads); err != nil {
+		if err := m.RegisterQuorum(c.Name, reader.HasHeads); err != nil {
 			return nil, err
 		}
 		s.readers = append(s.readers, reader)
-		served = append(served, httpapi.Chain{Name: name, Verifier: verification.Verifier{Reader: reader}})
+		served = append(served, httpapi.Chain{Name: c.Name, Verifier: verification.Verifier{Reader: reader}})
 	}
 	return served, nil
 }

@@ -27,7 +27,18 @@ func ValidateChain(c chain.Config) error {
 	if len(c.RPCURLs) == 0 {
 		fault("rpcUrls: at least one is needed")
 	}
-	validateURLs(c.RPCURLs, fault)
+	seen := map[string]bool{}
+	for i, raw := range c.RPCURLs {
+		u, err := url.Parse(raw)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+			fault("rpcUrls.%d: must be an http or https URL", i)
+			continue
+		}
+		if seen[nodeOf(u)] {
+			fault("rpcUrls.%d: comes twice, which would count as two nodes", i)
+		}
+		seen[nodeOf(u)] = true
+	}
 	if c.Quorum < 0 || len(c.RPCURLs) > 0 && c.Quorum > len(c.RPCURLs) {
 		fault("quorum: must be 1 to the number of rpcUrls (%d)", len(c.RPCURLs))
 	}
@@ -46,21 +57,6 @@ func ValidateChain(c chain.Config) error {
 		}
 	}
 	return errors.Join(faults...)
-}
-
-func validateURLs(urls []string, fault func(format string, args ...any)) {
-	seen := map[string]bool{}
-	for i, raw := range urls {
-		u, err := url.Parse(raw)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-			fault("rpcUrls.%d: must be an http or https URL", i)
-			continue
-		}
-		if seen[nodeOf(u)] {
-			fault("rpcUrls.%d: comes twice, which would count as two nodes", i)
-		}
-		seen[nodeOf(u)] = true
-	}
 }
 
 // nodeOf returns the URL in one spelling: one node under two names must not count as
