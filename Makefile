@@ -106,11 +106,28 @@ $(PEERS)/node_modules/.package-lock.json: $(PEERS)/package-lock.json
 	@echo 'install the servers to compare with'
 	@cd $(PEERS) && npm ci --ignore-scripts --no-audit --no-fund
 
-.PHONY: bench
-bench: build $(PEERS)/node_modules/.package-lock.json ## measure beside Express and scs, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it)
-	@cd deploy/test/bench/scs && $(PROGRESS) 'build deploy/test/bench/scs' $(GOBUILD) -o $(BIN)/bench-scs .
-	@cd deploy && $(PROGRESS) 'build deploy/test/bench' $(GOBUILD) -o $(BIN)/bench ./test/bench
-	@$(BIN)/bench -top $(CURDIR) -bin $(BIN) $(if $(filter quick,$(BENCH)),-quick,-out deploy/docs/performance.md) $(ARGS)
+# The measurements, compiled, which show how far they are; and the programs to
+# profile, which have one file more.
+MEASURE  := $(BIN)/bench.test
+PROFILED := $(BIN)/profiled
+.PHONY: bench profile profiled $(MEASURE)
+bench: build profiled $(MEASURE) $(PEERS)/node_modules/.package-lock.json ## measure beside peers, as work grows and in overload, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it)
+	@$(MEASURE) -test.run '^TestBench$$' -top $(CURDIR) -bin $(BIN) $(if $(filter quick,$(BENCH)),-quick,-out deploy/docs/performance.md) $(ARGS)
+
+profile: build profiled $(MEASURE) ## write profiles of the processor and of allocations under each load into bin/profiles/
+	@$(MEASURE) -test.run '^TestBench$$/^profiles$$' -top $(CURDIR) -bin $(BIN) $(ARGS)
+
+$(MEASURE):
+	@echo 'build deploy/test/bench'
+	@cd deploy && env $(STATIC) go test -c -o $@ ./test/bench
+
+profiled:
+	@mkdir -p $(PROFILED)
+	@ln -sf $(BIN)/recordednode $(PROFILED)/
+	@printf '{"Replace": {%s}}' "$$(printf ',"$(CURDIR)/%s/pprof.go": "$(CURDIR)/deploy/test/bench/pprof.go.txt"' services/auth/cmd/auth services/verifier/cmd/verifier proxy | cut -c 2-)" >$(PROFILED)/overlay.json
+	@cd services/auth && $(PROGRESS) 'build services/auth to profile' $(GOBUILD) -overlay $(PROFILED)/overlay.json -o $(PROFILED)/ ./cmd/auth
+	@cd services/verifier && $(PROGRESS) 'build services/verifier to profile' $(GOBUILD) -overlay $(PROFILED)/overlay.json -o $(PROFILED)/ ./cmd/verifier
+	@cd proxy && $(PROGRESS) 'build proxy to profile' $(GOBUILD) -overlay $(PROFILED)/overlay.json -o $(PROFILED)/pforte-proxy .
 
 # ---- fail
 

@@ -1,0 +1,149 @@
+package bench
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/pforte/pforte/deploy/internal/stack"
+)
+
+const (
+	// fewest is how much the smaller of two worlds holds. The larger one holds
+	// suite.most, in quick measurements less.
+	fewest = 1_000
+	// sessionsPerUser is how many sessions there are for each user.
+	sessionsPerUser = 100
+	// deletions is how many users are deleted for a figure.
+	deletions = 5
+)
+
+// growth measures whether the work for one client grows with what others left.
+func (s *suite) growth() {
+	s.line("\n## Growth\n\nIn two services side by side, with %s beside %s. There is a user for every %d sessions. Postgres does not wait for its disk.", count(s.most), count(fewest), sessionsPerUser)
+	beside := "with " + count(fewest)
+	s.section("sessions", func(s *suite) { s.table(beside, s.compareAccounts(s.pair((*world).fillAccounts))...) })
+	for _, database := range []string{"SQLite", "Postgres"} {
+		s.section(database, func(s *suite) {
+			s.table(beside, s.compareLedgers(database, s.pair(func(w *world, n int) { w.fillLedger(database, n) }))...)
+		})
+	}
+}
+
+// pair opens two worlds, one filled with fewest of something and one with most.
+func (s *suite) pair(fill func(w *world, n int)) (both [2]*world) {
+	for i, n := range []int{fewest, s.most} {
+		both[i] = s.open(s.bin)
+		began := time.Now()
+		fill(both[i], n)
+		s.progress("filled with %s in %v", count(n), time.Since(began).Round(time.Second))
+	}
+	return both
+}
+
+// fillAccounts starts auth with sessions and users.
+func (w *world) fillAccounts(sessions int) {
+	w.start(w.redis(), w.Auth())
+	_, err := w.login(w.Addresses.Auth)
+	w.must(err)
+	w.copySessions(sessions)
+	w.importUsers(sessions / sessionsPerUser)
+}
+
+// compareAccounts measures sessions, the list of users, and the end of a user.
+func (s *suite) compareAccounts(both [2]*world) []row {
+	var sessions, lists []cell
+	var deleting [2]samples
+	for i, w := range both {
+		admin, err := w.login(w.Addresses.Auth)
+		s.must(err)
+		deleting[i] = w.deleteUsers(admin)
+		sessions = append(sessions, w.cell(me, w.Addresses.Auth, w.pids("auth", "redis")...))
+		lists = append(lists, cell{name: "list of users", addr: w.Addresses.Auth, pids: w.pids("auth"), clients: 4, status: http.StatusOK, requests: [][]byte{request(http.MethodGet, usersPath, "", admin)}})
+	}
+	r, list := s.compare(sessions...), s.compare(lists...)
+	few, many := r[0], r[1]
+	users := []int{fewest / sessionsPerUser, s.most / sessionsPerUser}
+	perUser := func(i int) samples { return samples{list[i].cost.median() / float64(users[i])} }
+	return []row{
+		faster("sessions: "+string(me), "1/s", many.rate, few.rate, atLeast(.9)),
+		{what: "sessions: " + string(me), unit: "µs of auth and Redis", ours: many.cost, beside: few.cost, ratio: many.cost.over(few.cost), goal: atMost(1.1)},
+		{what: "sessions: delete a user with theirs", unit: "ms", ours: deleting[1], beside: deleting[0], ratio: samples{deleting[1].median() / deleting[0].median()}},
+		{what: fmt.Sprintf("users: `GET /users` of %s beside %s", count(users[1]), count(users[0])), unit: "µs per user", ours: perUser(1), beside: perUser(0), ratio: perUser(1).over(perUser(0)), goal: atMost(1)},
+	}
+}
+
+// noteKeys remembers the keys of user 1, because looking for them among a million
+// others takes a second.
+const noteKeys = `
+redis.call('DEL', 'noted')
+return redis.call('SADD', 'noted', unpack(redis.call('KEYS', '*:{u1}:*')))`
+
+// copyKeys copies the sessions of user 1 for users from..to: all their keys, under
+// the hash tags of the others. It knows nothing of what is in them. A script that
+// names keys it was not given is fine on one server.
+const copyKeys = `
+local made = 0
+for _, key in ipairs(redis.call('SMEMBERS', 'noted')) do
+  local before, after = string.match(key, '^(.*){u1}(.*)$')
+  for user = tonumber(ARGV[1]), tonumber(ARGV[2]) do
+    made = made + redis.call('COPY', key, before .. '{u' .. string.format('%d', user) .. '}' .. after, 'REPLACE')
+  end
+end
+return made`
+
+// firstOther is the first of the users who get copies: no user has such an id.
+const firstOther = 1_000_000_000
+
+// copySessions makes n sessions.
+func (w *world) copySessions(n int) {
+	const step = 20_000 // so that Redis answers others meanwhile
+	cli := func(words ...string) int {
+		out := w.run(stack.Program{Path: "redis-cli"}, append([]string{"-p", portOf(w.Redis), "EVAL"}, words...)...)
+		made, err := strconv.Atoi(strings.TrimSpace(string(out)))
+		w.must(err)
+		return made
+	}
+	cli(noteKeys, "0")
+	for from := 0; from < n; from += step {
+		to := min(from+step, n) - 1
+		if made := cli(copyKeys, "0", strconv.Itoa(firstOther+from), strconv.Itoa(firstOther+to)); made < to-from+1 {
+			w.Fatalf("redis: %d keys copied for %d users", made, to-from+1)
+		}
+	}
+}
+
+// deleteUsers creates users, logs each in, deletes them, and returns how long the
+// deletions took, in milliseconds.
+func (w *world) deleteUsers(admin http.Header) (took samples) {
+	for i := range deletions {
+		credentials := fmt.Sprintf(`{"username":"guest-%d","password":"a password"}`, i)
+		var made struct{ User struct{ ID int64 } }
+		w.call(w.Addresses.Auth, http.MethodPost, usersPath, strings.Replace(credentials, "{", `{"display_name":"guest",`, 1), admin, &made)
+		w.call(w.Addresses.Auth, http.MethodPost, loginPath, credentials, nil, nil)
+		began := time.Now()
+		w.call(w.Addresses.Auth, http.MethodDelete, fmt.Sprintf("%s/%d", usersPath, made.User.ID), "", admin, nil)
+		took = append(took, milli(time.Since(began)))
+	}
+	return took
+}
+
+// importUsers makes n users, the administrator among them, with auth's own import.
+func (w *world) importUsers(n int) {
+	hash, err := bcrypt.GenerateFromPassword([]byte("a password"), bcrypt.MinCost)
+	w.must(err)
+	var csv strings.Builder
+	csv.WriteString("username,display_name,password_hash\n")
+	for i := 1; i < n; i++ {
+		fmt.Fprintf(&csv, "user-%d,Benutzer Nr. %d,%s\n", i, (i*7919)%n, hash)
+	}
+	file := filepath.Join(w.State, "users.csv")
+	w.must(os.WriteFile(file, []byte(csv.String()), 0o600))
+	w.run(w.Auth(), "user", "import", "--from", file, "--apply")
+}

@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/internal/stack"
+)
+
+// peers measures Pforte's proxy beside bare Caddy, and its services beside their
+// peers.
+func (s *suite) peers() {
+	w := s.open(s.bin)
+	w.startAll()
+	w.startPeers()
+	var proxy, services []row
+	for _, compared := range []struct {
+		kind           kind
+		peer           string
+		viaProxy, gain goal
+	}{
+		{me, "express", atLeast(.9), atLeast(7)},
+		{unpaid, "x402", atLeast(.9), atLeast(20)},
+		{paid, "x402", goal{}, atLeast(6)},
+	} {
+		p, direct := w.compareKind(compared.kind, compared.peer, compared.viaProxy, compared.gain)
+		proxy, services = append(proxy, p...), append(services, direct...)
+	}
+	services = append(services, w.onePaidCall(), w.officialClient(), w.loginsPerCore(), w.storm())
+	s.line("\n## The proxy\n\nBeside it the same program with nothing but `reverse_proxy`, before the same service.")
+	s.table("bare Caddy", proxy...)
+	s.line("\n## The services\n\n`GET /me` beside Express with connect-redis in the same Redis, whose users are in memory; calls beside the official @x402/express,\n" +
+		"with a facilitator that accepts every payment at once.")
+	s.table("peer", services...)
+}
+
+// compareKind puts one kind of load on a service and on its peer, directly and
+// behind bare Caddy, and on the service behind the proxy.
+func (w *world) compareKind(k kind, peer string, viaProxy, gain goal) (proxy, services []row) {
+	service, addr := k.service(), w.Addresses.Auth
+	if service == "verifier" {
+		addr = w.Addresses.Verifier
+	}
+	var cells []cell
+	for _, server := range []struct{ addr, program string }{
+		{addr, service},
+		{w.others[peer], peer},
+		{w.Addresses.Proxy, "proxy"},
+		{w.others["caddy-"+service], "caddy-" + service},
+		{w.others["caddy-"+peer], "caddy-" + peer},
+	} {
+		c := w.cell(k, server.addr, w.pids(server.program)...)
+		c.name = string(k) + ", " + server.program
+		cells = append(cells, c)
+	}
+	r := w.compare(cells...)
+	ours, theirs, behindProxy, behindBare, theirsBehindBare := r[0], r[1], r[2], r[3], r[4]
+	proxy = []row{
+		faster(string(k), "1/s", behindProxy.rate, behindBare.rate, viaProxy),
+		{what: string(k), unit: "µs of the proxy's processor", ours: behindProxy.cost, beside: behindBare.cost, ratio: behindBare.cost.over(behindProxy.cost), goal: viaProxy},
+	}
+	return proxy, []row{
+		faster(string(k)+", direct", "1/s", ours.rate, theirs.rate, gain),
+		faster(string(k)+", both behind bare Caddy", "1/s", behindBare.rate, theirsBehindBare.rate, goal{}),
+	}
+}
+
+// onePaidCall measures what a paid call of one client takes besides the two
+// answers of the facilitator.
+func (w *world) onePaidCall() row {
+	one, peer := w.cell(paid, w.Addresses.Verifier), w.cell(paid, w.others["x402"])
+	one.clients, peer.clients = 1, 1
+	alone := cell{name: "the facilitator", addr: w.Facilitator, clients: 1, status: http.StatusOK, requests: [][]byte{request(http.MethodPost, "/verify", w.order, nil)}}
+	r := w.compare(one, peer, alone)
+	added := func(call, answer float64) float64 { return call - 2*answer }
+	ours, theirs := r[0].p50.pair(r[2].p50, added), r[1].p50.pair(r[2].p50, added)
+	return row{what: "one paid call, without the facilitator's two answers", unit: "ms", ours: ours, beside: theirs, ratio: theirs.over(ours), goal: atMost(1), own: true}
+}
+
+// officialClient measures a purchase as @x402/fetch makes it: the call, its 402,
+// the signature and the call again.
+func (w *world) officialClient() row {
+	took := make([]samples, 2)
+	script := filepath.Join(w.top, "deploy/test/bench/peers/buy.mjs")
+	for range w.rounds {
+		for i, addr := range []string{w.Addresses.Verifier, w.others["x402"]} {
+			out := w.run(stack.Program{Path: "node", Env: []string{"BUYER_KEY=" + layout.PayerKey}}, script, "http://"+addr+verifyPath, w.order, "100")
+			var ms samples
+			w.must(json.Unmarshal(out, &ms))
+			took[i] = append(took[i], ms.median())
+		}
+	}
+	return row{what: "a purchase by the official client", unit: "ms", ours: took[0], beside: took[1], ratio: took[1].over(took[0])}
+}
+
+// loginsPerCore measures logins beside what the machine could do if a login were
+// nothing but bcrypt.
+func (w *world) loginsPerCore() row {
+	const long = 8 * time.Second // wrk leaves out the logins under way at the end
+	hash, err := bcrypt.GenerateFromPassword([]byte("a password"), 12)
+	w.must(err)
+	c := w.cell(login, w.Addresses.Auth)
+	var measured rounds
+	var ideal samples
+	for range w.rounds {
+		ideal = append(ideal, bcryptRate(hash, long/2))
+		w.turn(c, long, &measured)
+	}
+	return faster(fmt.Sprintf("%s, beside %d cores ÷ one bcrypt of cost 12", login, runtime.NumCPU()), "1/s", measured.rate, ideal, atLeast(.95))
+}
+
+// bcryptRate returns how many comparisons all cores do in a second: a machine may
+// not run all of them as fast as one alone.
+func bcryptRate(hash []byte, duration time.Duration) (rate float64) {
+	var all sync.WaitGroup
+	rates := make(chan float64, runtime.NumCPU())
+	for range runtime.NumCPU() {
+		all.Go(func() {
+			began, n := time.Now(), 0
+			for ; time.Since(began) < duration; n++ {
+				_ = bcrypt.CompareHashAndPassword(hash, []byte("a password"))
+			}
+			rates <- float64(n) / time.Since(began).Seconds()
+		})
+	}
+	all.Wait()
+	close(rates)
+	for one := range rates {
+		rate += one
+	}
+	return rate
+}
+
+// storm measures GET /me, 200 times a second, alone and while clients do nothing
+// but log in.
+func (w *world) storm() row {
+	c, logins := w.cell(me, w.Addresses.Auth), w.cell(login, w.Addresses.Auth)
+	paced := func() float64 {
+		return p99(openLoop(w.Context(), c.addr, c.requests, steadily(200, 0, 2*time.Second)))
+	}
+	var idle, during samples
+	for range w.rounds {
+		idle = append(idle, paced())
+		over := make(chan error, 1)
+		go func() {
+			_, err := w.wrk(logins, logins.requests, 4*time.Second)
+			over <- err
+		}()
+		time.Sleep(time.Second) // until all of them compute
+		during = append(during, paced())
+		w.must(<-over)
+	}
+	return row{what: fmt.Sprintf("%s in a storm of logins, p99, beside no logins", me), unit: "ms", ours: during, beside: idle, ratio: during.over(idle), goal: atMost(3)}
+}
