@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -54,10 +55,87 @@ func OpenFile(path string) (*sql.DB, error) {
 		// not be read in a folder that is read-only, where SQLite would create its log.
 		q.Set("immutable", "1")
 	}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
-	if err != nil {
-		return nil, fmt.Errorf("open SQLite: %w", err)
+	return openPool(path, 1, q)
+}
+
+// Path returns the path of the file in a database URL for SQLite; false for every
+// other URL, and for a database in memory.
+func Path(databaseURL string) (string, bool) {
+	dialect, path, err := dialectOf(databaseURL)
+	return path, err == nil && dialect == SQLite && path != memory
+}
+
+// Copy writes a copy of the SQLite file at path to a new file, as it was at one
+// moment; the program that uses it may go on writing. The copy is on the disk
+// when Copy returns. ErrNotSQLite; an error when the new file exists.
+func Copy(ctx context.Context, path, to string) (err error) {
+	if _, err := head(path); err != nil {
+		return err
 	}
-	keepOne(db)
-	return db, nil
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("%s: %w", to, os.ErrExist)
+	}
+	db, err := openPool(path, 1, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(5000)"}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	// It reads in one transaction, which in WAL mode no writer waits for.
+	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
+		return fmt.Errorf("copy database: %w", err)
+	}
+	return sync(to)
+}
+
+func sync(path string) (err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0) //nolint:gosec // the caller's
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return errors.Join(f.Chmod(0o600), f.Sync())
+}
+
+// ErrDamaged is returned for a database file that is damaged.
+var ErrDamaged = errors.New("the database file is damaged")
+
+// CheckFile reads a whole SQLite file. ErrNotSQLite, ErrDamaged.
+func CheckFile(ctx context.Context, path string) (err error) {
+	db, err := OpenFile(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var verdict string
+	if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("%w: %s", ErrDamaged, verdict)
+	}
+	return nil
+}
+
+// Empty reports whether the database of a URL has no table, or its SQLite file is
+// not there. The error never holds the password of the URL; ErrURL,
+// ErrUnreachable.
+func Empty(ctx context.Context, databaseURL string) (empty bool, err error) {
+	if path, ok := Path(databaseURL); ok {
+		_, err := os.Lstat(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return true, nil
+		}
+		return false, err
+	}
+	db, err := connect(databaseURL)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := db.reach(ctx); err != nil {
+		return false, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	var tables int
+	err = db.Reader.QueryRowContext(ctx, `SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()`).Scan(&tables)
+	return tables == 0, err
 }

@@ -9,12 +9,17 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	_ "modernc.org/sqlite"             // the driver "sqlite"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+	"github.com/pressly/goose/v3/lock"
+	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
 // Dialect is the kind of SQL a database speaks.
@@ -32,6 +37,9 @@ const (
 	sqliteReaders    = 4
 	postgresMaxConns = 16
 )
+
+// memory is the path of a SQLite database that is no file.
+const memory = ":memory:"
 
 // What Open may find.
 var (
@@ -135,63 +143,50 @@ func openPostgres(databaseURL string) (*DB, error) {
 	return &DB{Dialect: Postgres, Writer: pool, Reader: pool}, nil
 }
 
-func openSQLite(path string) (*DB, error) {
-	if path == ":memory:" {
-		writer, err := sql.Open("sqlite", ":memory:?"+sqlitePragmas(false))
-		if err != nil {
-			return nil, fmt.Errorf("open SQLite: %w", err)
-		}
-		keepOne(writer) // every connection would be a database of its own
-		return &DB{Dialect: SQLite, Writer: writer, Reader: writer}, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("create the folder of the database: %w", err)
-	}
-	if err := makePrivate(path); err != nil {
-		return nil, err
-	}
-	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?"
-	writer, err := sql.Open("sqlite", name+sqlitePragmas(false))
-	if err != nil {
-		return nil, fmt.Errorf("open SQLite: %w", err)
-	}
-	keepOne(writer)
-	reader, err := sql.Open("sqlite", name+sqlitePragmas(true))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open SQLite: %w", err), writer.Close())
-	}
-	reader.SetMaxOpenConns(sqliteReaders)
-	reader.SetMaxIdleConns(sqliteReaders)
-	return &DB{Dialect: SQLite, Writer: writer, Reader: reader}, nil
-}
-
-// makePrivate creates the file if it does not exist, for its owner only. SQLite
-// creates the files beside it with the same permissions.
-func makePrivate(path string) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // named by the operator
-	if err != nil {
-		return fmt.Errorf("open the database: %w", err)
-	}
-	return file.Close()
-}
-
-// sqlitePragmas are set on each connection. synchronous(FULL) makes a commit
+// pragmas are set on each connection. synchronous(FULL) makes a commit
 // durable against loss of power, not only of the process; TxRelaxed does without.
 // The log is copied into the file after 8000 pages of 4 kB: with SQLite's own 1000
 // a writer of many commits a second does so several times a second.
-func sqlitePragmas(readOnly bool) string {
-	q := url.Values{"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "wal_autocheckpoint(8000)"}}
-	if readOnly {
-		q.Add("_pragma", "query_only(1)")
-	} else {
-		q.Set("_txlock", "immediate")
+var pragmas = []string{"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "wal_autocheckpoint(8000)"}
+
+func openSQLite(path string) (*DB, error) {
+	if path != memory {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, fmt.Errorf("create the folder of the database: %w", err)
+		}
+		// For its owner only. SQLite creates the files beside it with the same permissions.
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // named by the operator
+		if err != nil {
+			return nil, fmt.Errorf("open the database: %w", err)
+		}
+		if err := file.Close(); err != nil {
+			return nil, err
+		}
 	}
-	return q.Encode()
+	writer, err := openPool(path, 1, url.Values{"_txlock": {"immediate"}, "_pragma": pragmas})
+	if err != nil || path == memory { // in memory every connection would be a database of its own
+		return &DB{Dialect: SQLite, Writer: writer, Reader: writer}, err
+	}
+	reader, err := openPool(path, sqliteReaders, url.Values{"_pragma": slices.Concat(pragmas, []string{"query_only(1)"})})
+	if err != nil {
+		return nil, errors.Join(err, writer.Close())
+	}
+	return &DB{Dialect: SQLite, Writer: writer, Reader: reader}, nil
 }
 
-func keepOne(pool *sql.DB) {
-	pool.SetMaxOpenConns(1)
-	pool.SetMaxIdleConns(1)
+// openPool returns a pool of so many connections to a SQLite database.
+func openPool(path string, conns int, options url.Values) (*sql.DB, error) {
+	name := path
+	if path != memory {
+		name = "file:" + (&url.URL{Path: path}).EscapedPath()
+	}
+	pool, err := sql.Open("sqlite", name+"?"+options.Encode())
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite: %w", err)
+	}
+	pool.SetMaxOpenConns(conns)
+	pool.SetMaxIdleConns(conns)
+	return pool, nil
 }
 
 // Close closes all connections.
@@ -213,15 +208,64 @@ func (db *DB) Rebind(query string) string {
 	if db.Dialect != Postgres {
 		return query
 	}
-	var b strings.Builder
 	n := 0
-	for _, r := range query {
-		if r != '?' {
-			b.WriteRune(r)
-			continue
-		}
+	return placeholder.ReplaceAllStringFunc(query, func(string) string {
 		n++
-		b.WriteString("$" + strconv.Itoa(n))
+		return "$" + strconv.Itoa(n)
+	})
+}
+
+var placeholder = regexp.MustCompile(`\?`)
+
+// migrate applies what is missing. On Postgres a session lock makes replicas
+// that start together wait for one another; SQLite has a file lock already.
+func (db *DB) migrate(ctx context.Context, migrations fs.FS) error {
+	files, err := fs.Sub(migrations, string(db.Dialect))
+	if err != nil {
+		return fmt.Errorf("find migrations: %w", err)
 	}
-	return b.String()
+	dialect := database.DialectSQLite3
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
+	if db.Dialect == Postgres {
+		dialect = database.DialectPostgres
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
+		if err != nil {
+			return fmt.Errorf("create the migration lock: %w", err)
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	provider, err := goose.NewProvider(dialect, db.Writer, files, options...)
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	return db.up(ctx, provider)
+}
+
+// retryPause is between two tries of a SQLite file that another process changes.
+const retryPause = 50 * time.Millisecond
+
+// up runs the provider. Processes that open one new SQLite file at the same
+// moment all find a migration missing; all but one fail in it and find it applied
+// when they try again. So up returns an error only after several tries between
+// which the schema's version did not change.
+func (db *DB) up(ctx context.Context, provider *goose.Provider) error {
+	const tries = 10
+	last := int64(-1)
+	for left := tries; ; left-- {
+		_, err := provider.Up(ctx)
+		if err == nil || db.Dialect == Postgres {
+			return err
+		}
+		if version, versionErr := provider.GetDBVersion(ctx); versionErr == nil && version != last {
+			last, left = version, tries
+		}
+		if left == 1 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retryPause):
+		}
+	}
 }
