@@ -76,7 +76,12 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) 
 	if err != nil {
 		return none, err
 	}
-	defer g.leave(r)
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		r.n--
+		r.abandon()
+	}()
 	select {
 	case <-r.done:
 		return r.value, r.err
@@ -105,28 +110,16 @@ func (g *Group[K, V]) join(ctx context.Context, key K, work func(context.Context
 	g.all.Go(func() {
 		defer func() {
 			cancel()
-			g.forget(key, r)
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if g.runs[key] == r { // no other has taken its place
+				delete(g.runs, key)
+			}
 			close(r.done)
 		}()
 		r.value, r.err = Guard(func() (V, error) { return work(ctx) })
 	})
 	return r, nil
-}
-
-func (g *Group[K, V]) leave(r *run[V]) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	r.n--
-	r.abandon()
-}
-
-// forget removes a run that has ended, unless another one has taken its place.
-func (g *Group[K, V]) forget(key K, r *run[V]) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.runs[key] == r {
-		delete(g.runs, key)
-	}
 }
 
 // Close starts no new run and waits until those under way have ended, or ctx

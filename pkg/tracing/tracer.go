@@ -13,7 +13,9 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -66,10 +68,7 @@ func Start(ctx context.Context, o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("tracing: describe this program: %w", err), exporter.Shutdown(ctx))
 	}
-	if o.Trusted == nil {
-		o.Trusted = func(*http.Request) bool { return false }
-	}
-	otel.SetErrorHandler(&errorLog{log: o.Log, url: s.url(), now: time.Now})
+	otel.SetErrorHandler(logErrors(o.Log, s.url()))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
 	return &Tracer{provider: provider, tracer: provider.Tracer(scope), trusted: o.Trusted}, nil
 }
@@ -89,22 +88,101 @@ func (t *Tracer) Stop(ctx context.Context) {
 	}
 }
 
-// errorLog logs the errors of the exporter.
-type errorLog struct {
-	log *slog.Logger
-	url string
-	now func() time.Time
-
-	mu   sync.Mutex
-	last time.Time
+// logErrors logs the errors of the exporter, at most one a minute.
+func logErrors(log *slog.Logger, url string) otel.ErrorHandlerFunc {
+	var mu sync.Mutex
+	var last time.Time
+	return func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.Sub(last) >= time.Minute {
+			last = now
+			log.Warn("traces are lost", "error", strings.ReplaceAll(err.Error(), url, "the collector"))
+		}
+	}
 }
 
-// Handle implements otel.ErrorHandler.
-func (l *errorLog) Handle(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := l.now(); now.Sub(l.last) >= time.Minute {
-		l.last = now
-		l.log.Warn("traces are lost", "error", strings.ReplaceAll(err.Error(), l.url, "the collector"))
+// Span is one step of a request under way. The zero Span records nothing.
+type Span struct{ span trace.Span }
+
+// Request begins the span of a request by its method and its route's pattern.
+func (t *Tracer) Request(r *http.Request, method, route string) (context.Context, Span) {
+	ctx := r.Context()
+	if t == nil {
+		return ctx, Span{}
 	}
+	if t.trusted != nil && t.trusted(r) {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
+	}
+	ctx, span := t.tracer.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("http.request.method", method), attribute.String("http.route", route)))
+	return ctx, Span{span}
+}
+
+// Call begins the span of one call to another program: which kind of program, and
+// which operation. Outside of a traced request it does nothing and returns ctx.
+func Call(ctx context.Context, system, operation string) (context.Context, Span) {
+	return begin(ctx, trace.SpanKindClient, system, operation)
+}
+
+// Step begins the span of one step within this program.
+func Step(ctx context.Context, system, operation string) (context.Context, Span) {
+	return begin(ctx, trace.SpanKindInternal, system, operation)
+}
+
+func begin(ctx context.Context, kind trace.SpanKind, system, operation string) (context.Context, Span) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx, Span{}
+	}
+	ctx, span := parent.TracerProvider().Tracer(scope).Start(ctx, system+" "+operation, trace.WithSpanKind(kind))
+	return ctx, Span{span}
+}
+
+// Failed returns "" for nil and "failed" for any other error.
+func Failed(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "failed"
+}
+
+// Set sets an attribute of the span.
+func (s Span) Set(key, value string) {
+	if s.span != nil {
+		s.span.SetAttributes(attribute.String(key, value))
+	}
+}
+
+// Answered sets the status of the answer to a request, and ends its span. From
+// 500 on it is a failure.
+func (s Span) Answered(status int) {
+	if s.span == nil {
+		return
+	}
+	s.span.SetAttributes(attribute.Int("http.response.status_code", status))
+	if status >= http.StatusInternalServerError {
+		s.span.SetStatus(codes.Error, "")
+	}
+	s.span.End()
+}
+
+// End ends the span. failure is "" or one of our names for what failed.
+func (s Span) End(failure string) {
+	if s.span == nil {
+		return
+	}
+	if failure != "" {
+		s.span.SetAttributes(attribute.String("error.type", failure))
+		s.span.SetStatus(codes.Error, "")
+	}
+	s.span.End()
+}
+
+// ID is the id of the trace that ctx belongs to, 32 hexadecimal digits, or "".
+func ID(ctx context.Context) string {
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		return span.TraceID().String()
+	}
+	return ""
 }

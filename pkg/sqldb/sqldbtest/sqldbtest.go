@@ -18,10 +18,8 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -127,22 +125,19 @@ func find() string {
 	return ""
 }
 
-// script runs Postgres in a folder until standard input closes, which the kernel
-// does when the test process ends, however it ends. It prints "ready" once Postgres
-// takes connections, else the log.
-const script = `PATH=$1:$PATH dir=$2 port=$3
+// script runs Postgres in a folder of its own until standard input closes, which the
+// kernel does when the test process ends, however it ends. It prints "ready" once
+// Postgres takes connections, else the log.
+const script = `PATH=$1:$PATH port=$2
+dir=$(mktemp -d /tmp/pforte-postgres-XXXXXX) &&
 initdb -D "$dir/data" -U postgres -A trust -E UTF8 --no-sync --locale=C.UTF-8 >"$dir/log" 2>&1 &&
 pg_ctl -D "$dir/data" -l "$dir/log" -w start >/dev/null -o "-p $port -c listen_addresses=127.0.0.1 \
   -c unix_socket_directories= -c fsync=off -c max_connections=200" && echo ready || cat "$dir/log"
 cat >/dev/null
 pg_ctl -D "$dir/data" -m immediate stop >/dev/null 2>&1; rm -rf "$dir"`
 
-// try runs the script in a temporary folder.
+// try runs the script, for root as the user postgres: Postgres refuses to run as root.
 func try(programs string) (*server, error) {
-	dir, err := os.MkdirTemp("", "pforte-postgres-")
-	if err != nil {
-		return nil, err
-	}
 	addrs, err := freeport.Addrs(context.Background(), 1)
 	if err != nil {
 		return nil, err
@@ -151,11 +146,13 @@ func try(programs string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", script, "postgres", programs, dir, port) //nolint:gosec // a program of the machine
-	cmd.Dir = "/"
-	if cmd.SysProcAttr, err = unprivileged(dir); err != nil {
-		return nil, err
+	args := []string{"/bin/sh", "-c", script, "postgres", programs, port}
+	if os.Getuid() == 0 {
+		args = append([]string{"setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"}, args...)
 	}
+	cmd := exec.CommandContext(context.Background(), args[0], args[1:]...) //nolint:gosec // programs of the machine
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C at the terminal must not reach it before the tests end
 	lifeline, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -175,25 +172,4 @@ func try(programs string) (*server, error) {
 	_ = lifeline.Close()
 	rest, readErr := io.ReadAll(reader)
 	return nil, errors.Join(fmt.Errorf("%s%s", first, rest), err, readErr, cmd.Wait())
-}
-
-// unprivileged makes root start Postgres, which refuses to run as root, as the
-// user postgres (or nobody), and makes that user the owner of the folder. Ctrl-C at
-// the terminal must not reach Postgres before the tests end.
-func unprivileged(dir string) (*syscall.SysProcAttr, error) {
-	attributes := &syscall.SysProcAttr{Setpgid: true}
-	if os.Getuid() != 0 {
-		return attributes, nil
-	}
-	account, err := user.Lookup("postgres")
-	if err != nil {
-		account, err = user.Lookup("nobody")
-	}
-	if err != nil {
-		return nil, err
-	}
-	uid, uidErr := strconv.ParseUint(account.Uid, 10, 32)
-	gid, gidErr := strconv.ParseUint(account.Gid, 10, 32)
-	attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	return attributes, errors.Join(uidErr, gidErr, os.Chown(dir, int(uid), int(gid)))
 }
