@@ -84,7 +84,8 @@ const (
 
 // isAbout reports whether a yes speaks of this payment.
 func isAbout(answer x402.SettleResponse, r Record) bool {
-	return strings.EqualFold(answer.Payer, r.Key.Payer) && sameNetwork(answer.Network, r.Key.Network) &&
+	v1, ok := x402.V1Name(r.Key.Network)
+	return strings.EqualFold(answer.Payer, r.Key.Payer) && (answer.Network == r.Key.Network || ok && answer.Network == v1) &&
 		(answer.Amount == "" || answer.Amount == r.Amount)
 }
 
@@ -94,21 +95,13 @@ const maxWord = 120
 
 // word returns a facilitator's reason in at most so many printable characters.
 func word(reason string) string {
-	var b strings.Builder
-	for _, c := range reason {
+	reason = strings.Map(func(c rune) rune {
 		if c < ' ' || c > '~' {
-			c = '?'
+			return '?'
 		}
-		if b.WriteRune(c); b.Len() == maxWord {
-			break
-		}
-	}
-	return b.String()
-}
-
-func sameNetwork(answered, network string) bool {
-	v1, ok := x402.V1Name(network)
-	return answered == network || (ok && answered == v1)
+		return c
+	}, reason)
+	return reason[:min(len(reason), maxWord)]
 }
 
 // isOpen reports whether the reason of a verification has nothing to do with the payment: the

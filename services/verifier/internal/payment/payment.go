@@ -43,7 +43,17 @@ type Payment struct {
 // HeaderPaymentV1 for version 1. Every fault is a *Refusal of ErrInvalid.
 func Read(version int, header string) (Payment, error) {
 	p := Payment{Version: version}
-	claimed, err := p.decode(header)
+	var claimed int
+	var err error
+	if version == x402.V1 {
+		var v1 x402.PayloadV1
+		err = x402.Decode(header, &v1)
+		claimed, p.exact, p.accepted = v1.X402Version, v1.Payload, x402.Requirements{Scheme: v1.Scheme, Network: v1.Network}
+	} else {
+		var v2 x402.Payload
+		err = x402.Decode(header, &v2)
+		claimed, p.exact, p.accepted, p.extensions = v2.X402Version, v2.Payload, v2.Accepted, v2.Extensions
+	}
 	if err != nil {
 		return p, invalid(x402.ReasonInvalidPayload)
 	}
@@ -59,24 +69,6 @@ func Read(version int, header string) (Payment, error) {
 	p.Key = Key{Network: p.accepted.Network, Payer: strings.ToLower(a.From), Nonce: strings.ToLower(a.Nonce)}
 	p.Digest = digest(p.exact)
 	return p, nil
-}
-
-func (p *Payment) decode(header string) (version int, err error) {
-	if p.Version == x402.V1 {
-		var v1 x402.PayloadV1
-		if err := x402.Decode(header, &v1); err != nil {
-			return 0, fmt.Errorf("read payment: %w", err)
-		}
-		p.exact = v1.Payload
-		p.accepted = x402.Requirements{Scheme: v1.Scheme, Network: v1.Network}
-		return v1.X402Version, nil
-	}
-	var v2 x402.Payload
-	if err := x402.Decode(header, &v2); err != nil {
-		return 0, fmt.Errorf("read payment: %w", err)
-	}
-	p.exact, p.accepted, p.extensions = v2.Payload, v2.Accepted, v2.Extensions
-	return v2.X402Version, nil
 }
 
 // check judges the parts by themselves: forms and ranges.

@@ -6,10 +6,8 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"strings"
@@ -58,22 +56,13 @@ func ParseCDPKey(id, secret string) (*CDPKey, error) {
 
 // parseEC reads a P-256 key as SEC 1 or PKCS#8.
 func parseEC(text string) (*ecdsa.PrivateKey, error) {
-	block, _ := pem.Decode([]byte(text))
-	if block == nil {
+	key, err := jwt.ParseECPrivateKeyFromPEM([]byte(text))
+	switch {
+	case errors.Is(err, jwt.ErrKeyMustBePEMEncoded):
 		return nil, errors.New("CDP secret is not a whole PEM")
-	}
-	key, err := x509.ParseECPrivateKey(block.Bytes)
-	if err != nil {
-		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-		if err != nil {
-			return nil, errors.New("CDP secret is no elliptic curve key")
-		}
-		var ok bool
-		if key, ok = parsed.(*ecdsa.PrivateKey); !ok {
-			return nil, errors.New("CDP secret is no elliptic curve key")
-		}
-	}
-	if key.Curve != elliptic.P256() {
+	case err != nil:
+		return nil, errors.New("CDP secret is no elliptic curve key")
+	case key.Curve != elliptic.P256():
 		return nil, errors.New("CDP secret is not on the curve P-256")
 	}
 	return key, nil

@@ -235,8 +235,6 @@ const (
 type crowd struct {
 	mu    sync.Mutex
 	queue []*waiter
-	// ends counts the settlements that have ended.
-	ends int
 }
 
 type waiter struct {
@@ -251,22 +249,11 @@ const crowdPause = 200 * time.Millisecond
 // firstOfClient is how many settlements of one client, of different payers, count as first.
 const firstOfClient = 4
 
-// seen returns how many settlements have ended; read it before Begin, for wait.
-func (c *crowd) seen() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ends
-}
-
-// wait returns when Begin may be tried again, or ErrInFlight when ctx ends. When a
-// settlement has ended since seen, that may have been the one to wait for.
-func (c *crowd) wait(ctx context.Context, seen int, payer, client string) error {
+// wait returns when Begin may be tried again, or ErrInFlight when ctx ends. The first
+// pause is short: one may have ended just before this one was queued.
+func (c *crowd) wait(ctx context.Context, payer, client string) error {
 	w := &waiter{payer: payer, client: client, wake: make(chan struct{}, 1)}
 	c.mu.Lock()
-	pause := crowdPause + rand.N(crowdPause) //nolint:gosec // a pause, no secret
-	if c.ends != seen {
-		pause /= 10
-	}
 	c.queue = append(c.queue, w)
 	c.mu.Unlock()
 	defer func() {
@@ -274,17 +261,14 @@ func (c *crowd) wait(ctx context.Context, seen int, payer, client string) error 
 		defer c.mu.Unlock()
 		c.queue = slices.DeleteFunc(c.queue, func(other *waiter) bool { return other == w })
 	}()
-	again := time.NewTicker(pause)
-	defer again.Stop()
-	for {
+	for pause := crowdPause / 10; ; pause = crowdPause {
 		select {
 		case <-w.wake:
 			return nil
-		case <-again.C:
+		case <-time.After(pause + rand.N(pause)): //nolint:gosec // a pause, no secret
 			if c.first(w) {
 				return nil
 			}
-			again.Reset(crowdPause + rand.N(crowdPause)) //nolint:gosec // a pause, no secret
 		case <-ctx.Done():
 			return payment.ErrInFlight
 		}
@@ -312,30 +296,10 @@ func (c *crowd) first(w *waiter) bool {
 	return true
 }
 
-// ended wakes the next two of the payer or the client: a settlement that was paid
-// frees its place and adds one.
-func (c *crowd) ended(payer, client string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ends++
-	c.wake(2, payer, client)
-}
-
-// looked wakes others of the payer or the client after a Begin that need not wait any
-// more: the next one, or all when none of them will begin.
-func (c *crowd) looked(err error, payer, client string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := 1
-	if errors.Is(err, payment.ErrLimit) || errors.Is(err, payment.ErrFailing) {
-		n = len(c.queue)
-	}
-	c.wake(n, payer, client)
-}
-
-// wake takes the next n of the payer or the client from the queue. It is called
-// with the lock held.
+// wake takes the next n of the payer or the client from the queue.
 func (c *crowd) wake(n int, payer, client string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.queue = slices.DeleteFunc(c.queue, func(w *waiter) bool {
 		if n == 0 || (w.payer != payer && w.client != client) {
 			return false

@@ -110,7 +110,8 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 		o.At = func(Point) {}
 	}
 	w := &Paywall{
-		Options: o, owner: rand.Text(), payers: newAttempts(o.Now, onePayer), clients: newAttempts(o.Now, networksAround),
+		Options: o, owner: rand.Text(), pending: pendingWrites{all: map[payment.Key]pendingWrite{}},
+		payers: newAttempts(o.Now, onePayer), clients: newAttempts(o.Now, networksAround),
 		strangers: semaphore.NewWeighted(maxStrangers), beside: semaphore.NewWeighted(maxBeside), checks: semaphore.NewWeighted(maxChecks),
 		reconciling: semaphore.NewWeighted(maxReconciling),
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -352,7 +353,7 @@ func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, answer 
 	w.At(Begun)
 	r.State, r.Answer, r.Month = payment.Settling, s.Answer, s.Month
 	sale, err := w.carryOut(context.WithoutCancel(ctx), c, r)
-	w.crowd.ended(r.Key.Payer, r.Client)
+	w.crowd.wake(2, r.Key.Payer, r.Client) // one that was paid frees its place and adds one
 	return sale, err
 }
 
@@ -371,30 +372,32 @@ func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payme
 		if !flight.Pin(ctx) {
 			return nil, ctx.Err()
 		}
-		seen := w.crowd.seen()
 		writing, done := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 		duplicate, err := w.Ledger.Begin(writing, r.Key, w.owner, *s)
 		done()
 		if errors.Is(err, payment.ErrCrowded) {
 			flight.Unpin(ctx)
-			if err := w.crowd.wait(waiting, seen, r.Key.Payer, r.Client); err != nil {
+			if err := w.crowd.wait(waiting, r.Key.Payer, r.Client); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		w.crowd.looked(err, r.Key.Payer, r.Client)
+		others := 1 // of the payer or client may try now: all when none of them will begin
+		switch {
+		case errors.Is(err, payment.ErrLost):
+			err = payment.ErrInFlight
+		case errors.Is(err, payment.ErrFailing):
+			others, err = math.MaxInt, w.failingError()
+		case errors.Is(err, payment.ErrLimit):
+			others = math.MaxInt
+		default:
+			err = ledgerFault(err)
+		}
+		w.crowd.wake(others, r.Key.Payer, r.Client)
 		if err != nil || duplicate != nil {
 			w.quota.stale()
 		}
-		switch {
-		case errors.Is(err, payment.ErrLost):
-			return nil, payment.ErrInFlight
-		case errors.Is(err, payment.ErrFailing):
-			return nil, w.failingError()
-		case errors.Is(err, payment.ErrLimit):
-			return nil, payment.ErrLimit
-		}
-		return duplicate, ledgerFault(err)
+		return duplicate, err
 	}
 }
 

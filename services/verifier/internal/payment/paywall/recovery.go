@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pforte/pforte/pkg/flight"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
@@ -249,9 +247,6 @@ type pendingWrite struct {
 func (w *Paywall) deferWrite(key payment.Key, p pendingWrite) {
 	w.pending.mu.Lock()
 	defer w.pending.mu.Unlock()
-	if w.pending.all == nil {
-		w.pending.all = map[payment.Key]pendingWrite{}
-	}
 	if len(w.pending.all) < maxPending {
 		w.pending.all[key] = p
 	}
@@ -300,10 +295,8 @@ const (
 	nextLookup = 30 * time.Second
 	pruneEvery = time.Hour
 	checkEvery = time.Minute
-	// checkBatch is how many payments that have ended are checked in one pass, and
-	// checkAtOnce how many of them at once.
-	checkBatch  = 100
-	checkAtOnce = 4
+	// checkBatch is how many payments that have ended are checked in one pass.
+	checkBatch = 100
 	// checkAfter is the age at which a payment that has ended is checked once more:
 	// by then its block is final on every network that payments are made on.
 	checkAfter = time.Hour
@@ -377,17 +370,15 @@ func (w *Paywall) reconcile(ctx context.Context, r payment.Record) {
 		"payer", r.Key.Payer, "transaction", outcome.Transaction)
 }
 
-// Check compares payments that have ended with the chain once more, when their
-// blocks are final: one that was settled by a transfer that the chain has lost since
-// is open again, and one that was paid after it had ended is settled. When the chain
-// cannot be read, it is read again a minute later, for up to a day.
+// Check compares payments that have ended with the chain once more, in the order of
+// their claims, when their blocks are final: one that was settled by a transfer that
+// the chain has lost since is open again, and one that was paid after it had ended is
+// settled. When the chain cannot be read, it is read again a minute later, for up to a
+// day.
 func (w *Paywall) Check(ctx context.Context) {
-	if w.ChainLog == nil {
-		return
-	}
-	for ctx.Err() == nil {
+	for more := w.ChainLog != nil; more && ctx.Err() == nil; {
 		now := w.Now()
-		ended, err := w.Ledger.Ended(ctx, now.Add(-checkAfter), checkBatch, now.Add(checkEvery+checkBatch/checkAtOnce*chainLogTimeout))
+		ended, err := w.Ledger.Ended(ctx, now.Add(-checkAfter), checkBatch, now.Add(checkEvery+checkBatch*chainLogTimeout))
 		if err != nil {
 			w.Log.Error("cannot list the payments that have ended", "error", err)
 			return
@@ -395,38 +386,17 @@ func (w *Paywall) Check(ctx context.Context) {
 		if len(ended) == 0 {
 			return
 		}
-		passed := w.checkAll(ctx, ended)
 		upTo := ended[len(ended)-1].Claimed
-		if passed < len(ended) { // it comes again, with those of the same moment
-			upTo = ended[passed].Claimed.Add(-time.Millisecond)
+		more = len(ended) >= checkBatch
+		if failed := slices.IndexFunc(ended, func(r payment.Record) bool { return !w.checkOne(ctx, r) }); failed >= 0 {
+			upTo = ended[failed].Claimed.Add(-time.Millisecond) // it comes again, with those of the same moment
+			more = false
 		}
 		if err := w.Ledger.Checked(context.WithoutCancel(ctx), upTo); err != nil {
 			w.Log.Error("cannot remember which payments were checked", "error", err)
 			return
 		}
-		if passed < len(ended) || len(ended) < checkBatch {
-			return
-		}
 	}
-}
-
-// checkAll checks payments and returns how many, from the first, need no further
-// check.
-func (w *Paywall) checkAll(ctx context.Context, ended []payment.Record) int {
-	failed := make([]bool, len(ended))
-	var all errgroup.Group
-	all.SetLimit(checkAtOnce)
-	for i, r := range ended {
-		all.Go(func() error {
-			failed[i] = !w.checkOne(ctx, r)
-			return nil
-		})
-	}
-	_ = all.Wait() // none fails
-	if first := slices.Index(failed, true); first >= 0 {
-		return first
-	}
-	return len(ended)
 }
 
 // checkOne reports whether a payment that has ended needs no further check.
