@@ -25,9 +25,11 @@ func TestNoFrequentQueryScansThePayments(t *testing.T) {
 		boughtSQL:  {view(now), "", ""},
 		"SELECT count(*) FROM (SELECT 1 FROM payments WHERE payer = ? AND " + paid + " LIMIT ?) AS p":  {"", 1},
 		"SELECT count(*) FROM (SELECT 1 FROM payments WHERE client = ? AND " + paid + " LIMIT ?) AS p": {"", 1},
-		pruneSQL: {now, now, now},
-		endedSQL: {view(now), now, now, now, now, 100},
-		tidySQL:  nil,
+		pruneSQL:   {now, now, now},
+		endedSQL:   {view(now), now, now, now, now, 100},
+		tidySQL:    nil,
+		nextSQL:    {"", "", "", "", now},
+		endedInSQL: {"", "", "", "", now, now},
 	}
 	for query, args := range queries {
 		plan := explain(t, l, query, args...)

@@ -3,7 +3,10 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 
@@ -35,7 +38,8 @@ func (l *Ledger) List(ctx context.Context, f payment.Filter) ([]payment.Record, 
 	return l.list(ctx, l.db.Reader, query, append([]any{l.view()}, args...)...)
 }
 
-// where returns the conditions of a filter and their arguments.
+// where returns the conditions of a filter and their arguments. SQLite uses a partial
+// index only for a state that is in the query's text.
 func (l *Ledger) where(f payment.Filter) (where string, args []any) {
 	where = " WHERE 1 = 1"
 	switch f.State {
@@ -44,6 +48,10 @@ func (l *Ledger) where(f payment.Filter) (where string, args []any) {
 		where, args = where+" AND "+unknown, append(args, l.view())
 	case payment.Settling:
 		where, args = where+" AND "+undecided+" AND state = 'settling' AND NOT "+abandoned, append(args, l.view())
+	case payment.Working:
+		where += " AND " + undecided + " AND state = 'working'"
+	case payment.Dead:
+		where += " AND state = 'dead'"
 	default:
 		where, args = where+" AND state = ?", append(args, f.State)
 	}
@@ -56,45 +64,89 @@ func (l *Ledger) where(f payment.Filter) (where string, args []any) {
 	return where, args
 }
 
-// Totals sums the payments by month of their claim (UTC), asset and state. Amounts may
-// pass 64 bits (a token with 18 decimals), so the database groups by amount and Go adds up.
-func (l *Ledger) Totals(ctx context.Context, f payment.Filter) ([]payment.Total, error) {
-	month := "strftime('%Y-%m', claimed / 1000, 'unixepoch')" // as payment.Month
-	if l.db.Dialect == sqldb.Postgres {
-		month = "to_char(to_timestamp(claimed / 1000) AT TIME ZONE 'UTC', 'YYYY-MM')"
+// nextSQL finds, by the index of totals, the first payment that has ended behind a place
+// in it; and endedInSQL how many there are in a part of it that differ in their claims only.
+const (
+	nextSQL = `SELECT network, asset, state, amount, claimed FROM payments WHERE check_at IS NULL
+		AND (network, asset, state, amount, claimed) > (?, ?, ?, ?, ?) ORDER BY network, asset, state, amount, claimed LIMIT 1`
+	endedInSQL = `SELECT count(*) FROM payments WHERE check_at IS NULL
+		AND network = ? AND asset = ? AND state = ? AND amount = ? AND claimed >= ? AND claimed < ?`
+)
+
+// Totals sums the payments by month of their claim (UTC), asset and state, all of one
+// moment. Those that have ended are counted by their index, a month at a time.
+func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment.Total, err error) {
+	options := &sql.TxOptions{ReadOnly: true}
+	if l.db.Dialect == sqldb.Postgres { // in SQLite each transaction is of one moment
+		options.Isolation = sql.LevelRepeatableRead
 	}
-	where, args := l.where(f)
-	query := "SELECT network, asset, seen, amount, month, count(*) FROM (SELECT " + month + " AS month, network, asset, amount, " +
-		seenState + " AS seen FROM payments" + where + ") AS p GROUP BY network, asset, seen, amount, month"
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(query), bind(append([]any{l.view()}, args...))...)
+	tx, err := l.db.Reader.BeginTx(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("sum payments: %w", err)
 	}
-	defer func() { _ = rows.Close() }()
-	var totals []payment.Total
-	for rows.Next() {
-		var t payment.Total
-		if err := rows.Scan(&t.Network, &t.Asset, &t.State, &t.Amount, &t.Month, &t.Payments); err != nil {
+	defer func() { _ = tx.Rollback() }()
+	where, args := l.where(f)
+	open, err := l.list(ctx, tx, selectBrief+where+" AND "+undecided, append([]any{l.view()}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range open {
+		each := payment.Total{Month: payment.Month(r.Claimed), Network: r.Key.Network, Asset: r.Key.Asset, State: r.State, Payments: 1, Amount: r.Amount}
+		if totals, err = addTotal(totals, each); err != nil {
+			return nil, err
+		}
+	}
+	u := &unit{Tx: tx, Ledger: l}
+	var t payment.Total
+	for claimed := int64(math.MinInt64); ; {
+		err := u.row(ctx, nextSQL, t.Network, t.Asset, t.State, t.Amount, claimed).Scan(&t.Network, &t.Asset, &t.State, &t.Amount, &claimed)
+		if errors.Is(err, sql.ErrNoRows) {
+			break
+		}
+		if err != nil {
 			return nil, fmt.Errorf("sum payments: %w", err)
 		}
-		each, ok := new(big.Int).SetString(t.Amount, 10)
-		if !ok {
-			return nil, fmt.Errorf("sum payments: amount %q is no number", t.Amount)
-		}
-		sum := each.Mul(each, big.NewInt(int64(t.Payments)))
-		if i := slices.IndexFunc(totals, func(other payment.Total) bool { return compareTotals(t, other) == 0 }); i >= 0 {
-			others, _ := new(big.Int).SetString(totals[i].Amount, 10)
-			totals[i].Payments += t.Payments
-			totals[i].Amount = sum.Add(sum, others).String()
+		from, before := moment(claimed), payment.NextMonth(moment(claimed))
+		t.Month, claimed = payment.Month(from), before.UnixMilli()-1
+		if f.State != "" && t.State != f.State {
 			continue
 		}
-		t.Amount = sum.String()
-		totals = append(totals, t)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("sum payments: %w", err)
+		if f.From.After(from) {
+			from = f.From
+		}
+		if !f.Before.IsZero() && f.Before.Before(before) {
+			before = f.Before
+		}
+		if err := u.row(ctx, endedInSQL, t.Network, t.Asset, t.State, t.Amount, from, before).Scan(&t.Payments); err != nil {
+			return nil, fmt.Errorf("sum payments: %w", err)
+		}
+		if totals, err = addTotal(totals, t); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortFunc(totals, compareTotals)
+	return totals, nil
+}
+
+// addTotal adds payments of one amount each, which may pass 64 bits (a token with 18
+// decimals), to the total of their month, asset and state.
+func addTotal(totals []payment.Total, t payment.Total) ([]payment.Total, error) {
+	each, ok := new(big.Int).SetString(t.Amount, 10)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("sum payments: amount %q is no number", t.Amount)
+	case t.Payments == 0:
+		return totals, nil
+	}
+	sum := each.Mul(each, big.NewInt(int64(t.Payments)))
+	i := slices.IndexFunc(totals, func(other payment.Total) bool { return compareTotals(t, other) == 0 })
+	if i < 0 {
+		t.Amount = sum.String()
+		return append(totals, t), nil
+	}
+	others, _ := new(big.Int).SetString(totals[i].Amount, 10)
+	totals[i].Payments += t.Payments
+	totals[i].Amount = sum.Add(sum, others).String()
 	return totals, nil
 }
 

@@ -197,6 +197,7 @@ func Run(t *testing.T, open Open) {
 		{"prune leaves no old answer where nothing is sold any more", pruneWhenNothingIsSold},
 		{"list is newest first, filtered and brief", listFilters},
 		{"totals add up amounts beyond 64 bits", totalsAddUp},
+		{"totals are of months and of what the filter leaves of them", totalsByMonth},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -89,19 +89,20 @@ func (l *Ledger) Checked(ctx context.Context, upTo time.Time) error {
 // first: so no index by their age is needed, only the greatest such number. It is
 // sought among several, because a payment that is claimed anew keeps its own; and
 // if none is younger, there is no bound.
-const pruneSQL = `DELETE FROM answers WHERE claimed < ?
+const pruneSQL = `DELETE FROM answers WHERE payment IN (SELECT payment FROM answers WHERE claimed < ?
 	AND payment <= CASE WHEN EXISTS (SELECT 1 FROM payments WHERE claimed >= ?)
 		THEN (SELECT max(id) FROM (SELECT id FROM payments WHERE claimed < ? ORDER BY claimed DESC LIMIT 100) AS latest)
 		ELSE 9223372036854775807 END
-	AND EXISTS (SELECT 1 FROM payments WHERE payments.id = answers.payment AND payments.state IN ('settled', 'dead'))`
+	AND EXISTS (SELECT 1 FROM payments WHERE payments.id = answers.payment AND payments.state IN ('settled', 'dead')) ORDER BY payment LIMIT 1000)`
 
 const (
 	vanishSQL = "DELETE FROM payments WHERE " + undecided + " AND state = 'working' AND " + abandoned
-	// tidySQL is for what a release before undecided has settled, a portion of it.
-	tidySQL = "UPDATE payments SET check_at = NULL WHERE id IN (SELECT id FROM payments WHERE " + undecided + " AND state IN ('settled', 'dead') LIMIT 2000)"
+	// tidySQL is for what a release before undecided has settled.
+	tidySQL = "UPDATE payments SET check_at = NULL WHERE id IN (SELECT id FROM payments WHERE " + undecided + " AND state IN ('settled', 'dead') LIMIT 1000)"
 )
 
-// Prune implements payment.Ledger.
+// Prune implements payment.Ledger. It works in portions, between which payments are
+// written.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
 	for _, step := range []struct {
 		query string
@@ -110,18 +111,16 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
 		{pruneSQL, []any{before, before, before}},
 		{vanishSQL, []any{l.view()}},
 		{"DELETE FROM owners WHERE alive_until < ?", []any{before}},
+		{tidySQL, nil},
 	} {
-		if _, err := l.exec(ctx, "prune the ledger", step.query, step.args...); err != nil {
-			return err
-		}
-	}
-	for more := true; more; { // payments are written between the portions
-		var err error
-		if more, err = l.exec(ctx, "tidy the ledger", tidySQL); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("tidy the ledger: %w", ctx.Err())
+		for more := true; more; {
+			var err error
+			if more, err = l.exec(ctx, "prune the ledger", step.query, step.args...); err != nil {
+				return err
+			}
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("prune the ledger: %w", err)
+			}
 		}
 	}
 	return nil

@@ -181,3 +181,43 @@ func totalsAddUp(w *world) {
 		w.Errorf("filtered totals (-want +got):\n%s", diff)
 	}
 }
+
+func totalsByMonth(w *world) {
+	ctx := context.Background()
+	for i := range 40 { // a day each, from the 21st of November to the 30th of December
+		r := record(name(i), alice)
+		r.Deadline = w.now.Add(time.Hour)
+		w.must(w.Heartbeat(ctx, alice, r.Deadline))
+		w.begin(r)
+		outcome := payment.Outcome{State: payment.Settled, Transaction: "0xtx"}
+		if i%4 == 3 {
+			outcome = payment.Outcome{State: payment.Dead, Reason: "expired"}
+		}
+		w.finish(r, outcome)
+		w.advance(24 * time.Hour)
+	}
+	total := func(month string, state payment.State, payments int) payment.Total {
+		return payment.Total{
+			Month: month, Network: "eip155:8453", Asset: "0xasset", State: state, Payments: payments, Amount: fmt.Sprint(payments * 10000),
+		}
+	}
+	day := func(n int) time.Time { return start.Add(time.Duration(n) * 24 * time.Hour) }
+	for name, c := range map[string]struct {
+		filter payment.Filter
+		want   []payment.Total
+	}{
+		"all": {payment.Filter{}, []payment.Total{
+			total("2026-11", payment.Dead, 2), total("2026-11", payment.Settled, 8), total("2026-12", payment.Dead, 8), total("2026-12", payment.Settled, 22),
+		}},
+		"a state":              {payment.Filter{State: payment.Dead}, []payment.Total{total("2026-11", payment.Dead, 2), total("2026-12", payment.Dead, 8)}},
+		"from within a month":  {payment.Filter{From: day(8)}, []payment.Total{total("2026-11", payment.Settled, 2), total("2026-12", payment.Dead, 8), total("2026-12", payment.Settled, 22)}},
+		"until within a month": {payment.Filter{Before: day(12)}, []payment.Total{total("2026-11", payment.Dead, 2), total("2026-11", payment.Settled, 8), total("2026-12", payment.Dead, 1), total("2026-12", payment.Settled, 1)}},
+		"a later year":         {payment.Filter{From: day(400)}, nil},
+	} {
+		got, err := w.Totals(ctx, c.filter)
+		w.must(err)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			w.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
