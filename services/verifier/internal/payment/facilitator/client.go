@@ -142,7 +142,7 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 			span.End(outcome)
 		}
 	}()
-	r, text, err := c.exchange(ctx, method, path, body)
+	status, header, text, err := c.exchange(ctx, method, path, body)
 	if err != nil {
 		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			c.circuit.failed()
@@ -150,13 +150,13 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 		return fmt.Errorf("%w: %s: %w", ErrAway, path, err)
 	}
 	var found *bool
-	fault := fmt.Errorf("%s: status %d, no verdict", path, r.StatusCode)
+	fault := fmt.Errorf("%s: status %d, no verdict", path, status)
 	if err := strictjson.Unmarshal(text, answer, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err == nil {
 		found = verdict()
 	} else {
-		fault = fmt.Errorf("%s: status %d, no JSON that can be read", path, r.StatusCode)
+		fault = fmt.Errorf("%s: status %d, no JSON that can be read", path, status)
 	}
-	switch status := r.StatusCode; {
+	switch {
 	case found != nil && !*found:
 		outcome = "refused"
 	case found != nil && status >= 200 && status < 300:
@@ -164,9 +164,9 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 	case status == http.StatusPaymentRequired: // more work must be paid for
 		outcome = "limit"
 		err := fmt.Errorf("%s: status %d: %w", path, status, payment.ErrFacilitatorLimit)
-		return &payment.LaterError{Err: err, After: retryafter.Read(r.Header, c.Now(), 0, longestLimit)}
+		return &payment.LaterError{Err: err, After: retryafter.Read(header, c.Now(), 0, longestLimit)}
 	case status == http.StatusTooManyRequests:
-		pause := retryafter.Read(r.Header, c.Now(), usualPause, longestPause)
+		pause := retryafter.Read(header, c.Now(), usualPause, longestPause)
 		c.circuit.busy(pause)
 		return &payment.LaterError{Err: fmt.Errorf("%w: %w", ErrAway, fault), After: pause}
 	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
@@ -179,11 +179,11 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 	return nil
 }
 
-// exchange returns an answer and its whole body.
-func (c *Client) exchange(ctx context.Context, method, path string, body []byte) (*http.Response, []byte, error) {
+// exchange makes a request and returns the whole answer.
+func (c *Client) exchange(ctx context.Context, method, path string, body []byte) (status int, header http.Header, text []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, nil, err
 	}
 	request.Header.Set("Accept", "application/json")
 	if method == http.MethodPost {
@@ -192,7 +192,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, body []byte)
 	if c.Token != nil {
 		token, err := c.Token.Sign(method, request.URL.Host, request.URL.EscapedPath(), c.Now())
 		if err != nil {
-			return nil, nil, err
+			return 0, nil, nil, err
 		}
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -202,12 +202,12 @@ func (c *Client) exchange(ctx context.Context, method, path string, body []byte)
 	}
 	response, err := connections.RoundTrip(request)
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	text, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err == nil && len(text) > maxAnswer {
 		err = errors.New("answer is too large")
 	}
-	return response, text, err
+	return response.StatusCode, response.Header, text, err
 }
