@@ -140,11 +140,7 @@ func gather(first *write, queue <-chan *write) []*write {
 	}
 	batch := []*write{first}
 	for len(batch) < maxBatch && len(queue) > 0 {
-		w, ok := <-queue
-		if !ok {
-			break
-		}
-		batch = append(batch, w)
+		batch = append(batch, <-queue)
 	}
 	return batch
 }

@@ -11,13 +11,7 @@ import (
 // Ledger opens an empty ledger in memory that uses the clock now.
 func Ledger(t testing.TB, now func() time.Time) *ledger.Ledger {
 	t.Helper()
-	return LedgerAt(t, "sqlite::memory:", now)
-}
-
-// LedgerAt opens the ledger of a database URL.
-func LedgerAt(t testing.TB, url string, now func() time.Time) *ledger.Ledger {
-	t.Helper()
-	l, err := ledger.Open(context.Background(), url, now)
+	l, err := ledger.Open(context.Background(), "sqlite::memory:", now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -321,9 +321,11 @@ func (w *Paywall) Run(ctx context.Context) {
 		}
 		if now.Sub(pruned) >= pruneEvery {
 			pruned = now
-			if err := w.Ledger.Prune(ctx, now.Add(-w.KeepAnswers)); err != nil && ctx.Err() == nil {
-				w.Log.Error("cannot prune the ledger", "error", err)
-			}
+			looking.Go(func() {
+				if err := w.Ledger.Prune(ctx, now.Add(-w.KeepAnswers)); err != nil && ctx.Err() == nil {
+					w.Log.Error("cannot prune the ledger", "error", err)
+				}
+			})
 		}
 	})
 }
@@ -458,27 +460,22 @@ func Resolve(ctx context.Context, ledger Resolver, chainLog payment.ChainLog, no
 	if how.State == payment.Dead && !now.After(r.ValidBefore) {
 		return "", fmt.Errorf("%w: the authorization can be spent until %s", ErrContradicted, r.ValidBefore.Format(time.RFC3339))
 	}
-	if chain, how.Unsent, err = contradiction(ctx, chainLog, r, how); err != nil {
-		return chain, err
+	chain = "not asked"
+	if chainLog != nil {
+		found, lookErr := chainLog.Authorization(ctx, r)
+		paid := found.Status == payment.PaidToUs
+		switch {
+		case lookErr != nil:
+			chain = lookErr.Error()
+		case paid && how.State == payment.Dead:
+			return "", fmt.Errorf("%w: it was paid by %s", ErrContradicted, found.Transaction)
+		case paid && found.Transaction != how.Transaction:
+			return "", fmt.Errorf("%w: it was paid by %s, not %s", ErrContradicted, found.Transaction, how.Transaction)
+		case !paid && how.State == payment.Settled:
+			return "", fmt.Errorf("%w: the chain shows no payment", ErrContradicted)
+		default:
+			chain, how.Unsent = "agrees", found.Status == payment.Expired
+		}
 	}
 	return chain, ledger.Resolve(ctx, r.Key, how)
-}
-
-// contradiction looks the payment up on the chain. unsent reports that nothing was spent there.
-func contradiction(ctx context.Context, chainLog payment.ChainLog, r payment.Record, how payment.Resolution) (chain string, unsent bool, err error) {
-	if chainLog == nil {
-		return "not asked", false, nil
-	}
-	found, err := chainLog.Authorization(ctx, r)
-	switch {
-	case err != nil:
-		return err.Error(), false, nil
-	case found.Status == payment.PaidToUs && how.State == payment.Dead:
-		return "", false, fmt.Errorf("%w: it was paid by %s", ErrContradicted, found.Transaction)
-	case found.Status == payment.PaidToUs && found.Transaction != how.Transaction:
-		return "", false, fmt.Errorf("%w: it was paid by %s, not %s", ErrContradicted, found.Transaction, how.Transaction)
-	case found.Status != payment.PaidToUs && how.State == payment.Settled:
-		return "", false, fmt.Errorf("%w: the chain shows no payment", ErrContradicted)
-	}
-	return "agrees", found.Status == payment.Expired, nil
 }
