@@ -99,7 +99,8 @@ func (w *world) cell(k kind, addr string, pids ...int) cell {
 
 // wrk puts the load on the server for whole seconds.
 func (s *suite) wrk(c cell, requests [][]byte, duration time.Duration) (r result, err error) {
-	lua, file := filepath.Join(s.TempDir(), "load.lua"), filepath.Join(s.TempDir(), "requests")
+	folder := s.TempDir()
+	lua, file := filepath.Join(folder, "load.lua"), filepath.Join(folder, "requests")
 	if err := errors.Join(os.WriteFile(lua, script, 0o600), os.WriteFile(file, bytes.Join(requests, []byte{0}), 0o600)); err != nil {
 		return r, err
 	}

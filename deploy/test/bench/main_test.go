@@ -36,7 +36,7 @@ type suite struct {
 	// many turns of a second each.
 	rounds int
 	// sessions is how many sessions the clients of a load use, most how much a grown
-	// store holds, and step how long each load of an overload lasts.
+	// store holds, and step how long each load of an overload or a profile lasts.
 	sessions, most int
 	step           time.Duration
 	// order is the body of a call to buy.

@@ -18,9 +18,6 @@ import (
 	"github.com/pforte/pforte/pkg/freeport"
 )
 
-// profiled is for how many seconds a program is watched under each load.
-const profiled = 4
-
 // profile writes profiles of the processor and of allocations, of each program
 // under each load through the proxy. The programs are built with one file more,
 // which serves them (pprof.go.txt).
@@ -53,17 +50,17 @@ var slug = regexp.MustCompile(`[^A-Za-z0-9]+`)
 // watch puts a load on the stack, writes both profiles of a program meanwhile, and
 // returns what is in them.
 func (w *world) watch(c cell, name, addr string) (cpu, allocations string) {
-	requests := c.requestsFor(2 * profiled * time.Second)
+	requests := c.requestsFor(w.step + 2*time.Second)
 	files := map[string]string{"profile": name + ".cpu.pb.gz", "allocs": name + ".allocs.pb.gz"}
 	faults := make(chan error, len(files))
 	for kind, file := range files {
 		go func() {
 			time.Sleep(time.Second) // until the load is there
-			answer := client.Get(w.Context(), fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", addr, kind, profiled))
+			answer := client.Get(w.Context(), fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%.0f", addr, kind, w.step.Seconds()))
 			faults <- errors.Join(answer.Err, os.WriteFile(file, answer.Body, 0o644))
 		}()
 	}
-	_, err := w.wrk(c, requests, (profiled+2)*time.Second)
+	_, err := w.wrk(c, requests, w.step+2*time.Second)
 	w.must(err)
 	for range files {
 		w.must(<-faults)

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"encoding/xml"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -137,5 +138,27 @@ func TestAnOverloadIsJudgedByWhatEveryClientGot(t *testing.T) {
 	}
 	if got := recovery(slices.Repeat([]outcome{late}, 3), 0, 20); got != recovering.Seconds() {
 		t.Errorf("p99 was back after %v s", got)
+	}
+}
+
+func TestThePictureHasALineForEveryKind(t *testing.T) {
+	curves := make([]curve, len(kinds))
+	for i, k := range kinds {
+		curves[i] = curve{kind: k, capacity: samples{100}, goodput: slices.Repeat([]samples{{50}}, len(offered)), p99: slices.Repeat([]samples{{20}}, len(offered))}
+	}
+	var svg struct {
+		Lines []struct{} `xml:"polyline"`
+		Texts []string   `xml:"text"`
+	}
+	if err := xml.Unmarshal([]byte(picture(curves)), &svg); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"GET /me", "POST /login", "unpaid call, 402", "paid call", "offered load ÷ capacity", "10,000"} {
+		if !slices.Contains(svg.Texts, want) {
+			t.Errorf("no %q in %q", want, svg.Texts)
+		}
+	}
+	if len(svg.Lines) < 3*len(kinds) {
+		t.Errorf("%d lines", len(svg.Lines))
 	}
 }
