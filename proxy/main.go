@@ -10,6 +10,7 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	_ "github.com/caddyserver/caddy/v2/modules/standard" // all of Caddy's own modules
+	"github.com/google/uuid"
 
 	_ "github.com/pforte/pforte/proxy/edge" // and ours
 )
@@ -28,6 +29,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "pforte-proxy:", err)
 		os.Exit(1)
 	}
+	uuid.EnableRandPool() // of request ids: one call to the kernel for sixteen
 	ballast := make([]byte, heapBallast)
 	caddycmd.Main()
 	runtime.KeepAlive(ballast)

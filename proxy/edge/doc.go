@@ -13,7 +13,8 @@
 //     may pass, and checks again as long as the request lasts;
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
 //     exceptions from a guard;
-//   - edge (caddy.logging.encoders.edge) is a log format without headers and queries.
+//   - edge_routes (http.handlers.edge_routes) has the routes of a site, put together once;
+//   - edge (caddy.logging.cores.edge) writes the log without headers and queries.
 //
 // In a Caddyfile:
 //

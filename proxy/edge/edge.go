@@ -22,16 +22,19 @@ func init() {
 	caddy.RegisterModule(Path{})
 	caddy.RegisterModule(Service{})
 	caddy.RegisterModule(new(gates))
-	caddy.RegisterModule(LogEncoder{})
+	caddy.RegisterModule(LogCore{})
+	caddy.RegisterModule(Routes{})
 	httpcaddyfile.RegisterHandlerDirective("edge", parseEdge)
 	httpcaddyfile.RegisterHandlerDirective("edge_cookies", parseCookies)
 	httpcaddyfile.RegisterHandlerDirective("edge_guard", parseGuard)
 	httpcaddyfile.RegisterHandlerDirective("edge_service", parseService)
+	httpcaddyfile.RegisterHandlerDirective("edge_routes", parseRoutes)
 	// Before everything that may answer or change the path.
 	httpcaddyfile.RegisterDirectiveOrder("edge", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("edge_cookies", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("edge_guard", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("edge_service", httpcaddyfile.Before, "redir")
+	httpcaddyfile.RegisterDirectiveOrder("edge_routes", httpcaddyfile.Before, "redir")
 }
 
 var (

@@ -2,98 +2,92 @@ package edge
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/logging"
-	"go.uber.org/zap/buffer"
 	"go.uber.org/zap/zapcore"
 )
 
-// LogEncoder is Caddy's JSON encoder without what may hold a secret: headers, and
-// the queries of request URIs. Objects are encoded with the entry that has
-// them: reverse_proxy makes a logger with each request, as a rule for no entry.
-type LogEncoder struct {
-	zapcore.Encoder `json:"-"`
-	objects         []logObject
-}
+// LogCore writes Caddy's log to the standard error as JSON, without what may hold
+// a secret: headers, and the queries of request URIs. A logger's fields are encoded
+// with its entries: reverse_proxy makes a logger with each request, as a rule for none.
+type LogCore struct {
+	zapcore.Core `json:"-"`
+	// Level is the least level that is written.
+	Level string `json:"level,omitempty"`
 
-type logObject struct {
-	key   string
-	value zapcore.ObjectMarshaler
+	fields []zapcore.Field
 }
 
 // CaddyModule returns the Caddy module information.
-func (LogEncoder) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "caddy.logging.encoders.edge", New: func() caddy.Module { return new(LogEncoder) }}
+func (LogCore) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "caddy.logging.cores.edge", New: func() caddy.Module { return new(LogCore) }}
 }
 
-// Provision implements caddy.Provisioner.
-func (e *LogEncoder) Provision(ctx caddy.Context) error {
-	json := new(logging.JSONEncoder)
-	if err := json.Provision(ctx); err != nil {
-		return fmt.Errorf("log encoder edge: %w", err)
-	}
-	e.Encoder = json
-	return nil
-}
-
-// UnmarshalCaddyfile reads: format edge.
-func (*LogEncoder) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+// UnmarshalCaddyfile reads: core edge <level>.
+func (c *LogCore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
-	if d.NextArg() || d.NextBlock(0) {
+	if !d.AllArgs(&c.Level) {
 		return d.ArgErr()
 	}
 	return nil
 }
 
-// Clone implements zapcore.Encoder.
-func (e *LogEncoder) Clone() zapcore.Encoder {
-	return &LogEncoder{e.Encoder.Clone(), append([]logObject(nil), e.objects...)}
-}
-
-// AddObject implements zapcore.ObjectEncoder.
-func (e *LogEncoder) AddObject(key string, value zapcore.ObjectMarshaler) error {
-	e.objects = append(e.objects, logObject{key, value})
+// Provision implements caddy.Provisioner.
+func (c *LogCore) Provision(ctx caddy.Context) error {
+	level, err := zapcore.ParseLevel(c.Level)
+	if err != nil {
+		return fmt.Errorf("log core edge: %w", err)
+	}
+	json := new(logging.JSONEncoder)
+	if err := json.Provision(ctx); err != nil {
+		return fmt.Errorf("log core edge: %w", err)
+	}
+	c.Core = zapcore.NewCore(json, os.Stderr, level)
 	return nil
 }
 
-// OpenNamespace implements zapcore.ObjectEncoder.
-func (e *LogEncoder) OpenNamespace(key string) {
-	for _, o := range e.objects {
-		_ = withoutSecrets{e.Encoder}.AddObject(o.key, o.value) // into memory
-	}
-	e.objects = nil
-	e.Encoder.OpenNamespace(key)
+// With implements zapcore.Core.
+func (c *LogCore) With(fields []zapcore.Field) zapcore.Core {
+	return &LogCore{Core: c.Core, fields: slices.Concat(c.fields, fields)}
 }
 
-// EncodeEntry implements zapcore.Encoder.
-func (e *LogEncoder) EncodeEntry(entry zapcore.Entry, fields []zapcore.Field) (*buffer.Buffer, error) {
-	json := e.Encoder.Clone()
-	encoder := withoutSecrets{json}
-	for _, o := range e.objects {
-		if err := encoder.AddObject(o.key, o.value); err != nil {
-			return nil, fmt.Errorf("log: %s: %w", o.key, err)
+// Check implements zapcore.Core.
+func (c *LogCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(entry.Level) {
+		return checked.AddCore(entry, c)
+	}
+	return checked
+}
+
+// Write implements zapcore.Core.
+func (c *LogCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	all := slices.DeleteFunc(slices.Concat(c.fields, fields), func(f zapcore.Field) bool { return isHeader(f.Key) })
+	for i, f := range all {
+		if object, ok := f.Interface.(zapcore.ObjectMarshaler); ok {
+			all[i].Interface = zapcore.ObjectMarshalerFunc(func(e zapcore.ObjectEncoder) error {
+				return object.MarshalLogObject(withoutSecrets{e})
+			})
 		}
 	}
-	for _, f := range fields {
-		f.AddTo(encoder)
-	}
-	return json.EncodeEntry(entry, nil)
+	return c.Core.Write(entry, all)
 }
 
-// withoutSecrets passes on what may be logged.
+func isHeader(key string) bool { return key == "headers" || key == "resp_headers" }
+
+// withoutSecrets passes on what may be logged of an object.
 type withoutSecrets struct{ zapcore.ObjectEncoder }
 
 // AddObject implements zapcore.ObjectEncoder.
 func (e withoutSecrets) AddObject(key string, value zapcore.ObjectMarshaler) error {
-	if key == "headers" || key == "resp_headers" {
+	if isHeader(key) {
 		return nil
 	}
-	return e.ObjectEncoder.AddObject(key, zapcore.ObjectMarshalerFunc(func(inner zapcore.ObjectEncoder) error {
-		return value.MarshalLogObject(withoutSecrets{inner})
-	}))
+	return e.ObjectEncoder.AddObject(key, value)
 }
 
 // AddString implements zapcore.ObjectEncoder.
@@ -105,7 +99,6 @@ func (e withoutSecrets) AddString(key, value string) {
 }
 
 var (
-	_ caddy.Provisioner     = (*LogEncoder)(nil)
-	_ caddyfile.Unmarshaler = (*LogEncoder)(nil)
-	_ zapcore.Encoder       = (*LogEncoder)(nil)
+	_ caddy.Provisioner     = (*LogCore)(nil)
+	_ caddyfile.Unmarshaler = (*LogCore)(nil)
 )

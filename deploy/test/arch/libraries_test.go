@@ -14,6 +14,7 @@ var permitted = map[string][]string{
 	"github.com/alicebob/miniredis/v2":          {"deploy/internal/layout"},
 	"github.com/caarlos0/env/v11":               {"pkg/config"},
 	"github.com/caddyserver/caddy/v2":           {"proxy/.", "proxy/edge"},
+	"github.com/google/uuid":                    {"proxy/."},
 	"go.uber.org/zap":                           {"proxy/edge"},
 	"github.com/ethereum/go-ethereum":           {"services/verifier/internal/evm", "services/verifier/internal/chain/rpc", "services/verifier/internal/verification", "services/verifier/internal/payment", "services/verifier/internal/eip3009", "services/verifier/internal/devnet", "services/verifier/internal/agent"},
 	"github.com/decred/dcrd/dcrec/secp256k1/v4": {"pkg/receipt/internal/evm"},
