@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	_ "github.com/caddyserver/caddy/v2/modules/standard" // all of Caddy's own modules
@@ -24,10 +25,17 @@ var version = "devel"
 // the services does the same).
 const heapBallast = 32 << 20
 
+// memoryLimit is when Go collects garbage more often, unless GOMEMLIMIT is set: as
+// many connections as there may be would else double the memory that they need.
+const memoryLimit = 192 << 20
+
 func main() {
 	if err := prepare(version); err != nil {
 		fmt.Fprintln(os.Stderr, "pforte-proxy:", err)
 		os.Exit(1)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
 	}
 	uuid.EnableRandPool() // of request ids: one call to the kernel for sixteen
 	ballast := make([]byte, heapBallast)

@@ -93,3 +93,26 @@ func TestConnectionsToTheServicesAreUsedAgain(t *testing.T) {
 		t.Errorf("%d connections for %d requests of %d clients", n, 3*clients*requests, clients)
 	}
 }
+
+func TestAConnectionTooManyIsRefused(t *testing.T) {
+	t.Parallel()
+	h := openSite(t, map[string]string{"MAX_CONNECTIONS": "3"})
+	const text = "GET /api/v1/auth/me HTTP/1.1\r\nHost: x\r\n\r\n"
+	var open []net.Conn
+	for i := range 5 {
+		conn, resp := h.openStream(t, text)
+		open = append(open, conn)
+		if want := []int{200, 503}[i/3]; resp.StatusCode != want || (want == 503) != (resp.Header.Get("Retry-After") != "") {
+			t.Errorf("connection %d: %d %s", i, resp.StatusCode, resp.Header)
+		}
+	}
+	_ = open[0].Close()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, resp := h.openStream(t, text); resp.StatusCode == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a place that is free is not given")
+		}
+	}
+}

@@ -14,6 +14,7 @@
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
 //     exceptions from a guard;
 //   - edge_routes (http.handlers.edge_routes) has the routes of a site, put together once;
+//   - edge_connections (caddy.listeners.edge_connections) bounds open connections;
 //   - edge (caddy.logging.cores.edge) writes the log without headers and queries.
 //
 // In a Caddyfile:

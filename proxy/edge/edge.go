@@ -23,6 +23,7 @@ func init() {
 	caddy.RegisterModule(Service{})
 	caddy.RegisterModule(new(gates))
 	caddy.RegisterModule(LogCore{})
+	caddy.RegisterModule(Connections{})
 	caddy.RegisterModule(Routes{})
 	httpcaddyfile.RegisterHandlerDirective("edge", parseEdge)
 	httpcaddyfile.RegisterHandlerDirective("edge_cookies", parseCookies)
