@@ -31,10 +31,6 @@ func malformed(format string, args ...any) error {
 
 // Receipt is the evidence about one finalized transaction: what was requested, what
 // was found and how it was checked. It is what a signature covers.
-//
-// It holds nothing that changes with time, node or replica, so that the same
-// question about the same chain has the same bytes for ever. Chain quantities
-// are decimal strings, bytes are 0x and lower-case hexadecimal digits.
 type Receipt struct {
 	Type        string      `json:"type"`    // always Type
 	Version     int         `json:"version"` // always Version

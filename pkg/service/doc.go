@@ -3,10 +3,8 @@
 //
 //   - program.go: a table of commands with its help and exit codes.
 //   - service.go: the life of a service. It listens first and answers 503 until its
-//     stores are open, then serves, and finishes the requests under way when it
-//     is stopped.
-//   - server.go: HTTP servers with the bounds that a server on the open network
-//     needs, and a stop that loses no request.
+//     stores are open, then serves, with the bounds that a server on the open
+//     network needs, and finishes the requests under way when it is stopped.
 //   - http.go: what every request passes: its id, its trace, its line in the log
 //     and its metrics; and how an error becomes an answer.
 //
