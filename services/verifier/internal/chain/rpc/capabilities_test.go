@@ -61,7 +61,8 @@ func TestDetectedCapabilitiesAreUsed(t *testing.T) {
 			t.Parallel()
 			n := baseNode(t)
 			script := node.script
-			script.Delay = 150 * time.Millisecond
+			// In it calls that are made at once arrive, also on a busy machine.
+			script.Delay = 400 * time.Millisecond
 			// Two memories: the second read is cold, but the node is known.
 			memory := rpc.NewMemory(1, 0) // keeps no block
 			r := open(t, rpc.Options{Chain: config(n), Memory: memory})
