@@ -59,25 +59,34 @@ func TestDetectedCapabilitiesAreUsed(t *testing.T) {
 	for name, node := range capabilities {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := baseNode(t)
-			script := node.script
-			// In it calls that are made at once arrive, also on a busy machine.
-			script.Delay = 400 * time.Millisecond
-			// Two memories: the second read is cold, but the node is known.
-			memory := rpc.NewMemory(1, 0) // keeps no block
-			r := open(t, rpc.Options{Chain: config(n), Memory: memory})
-			n.Play(script)
-			for i, want := range []int{node.first, node.later} {
-				n.Forget()
-				if _, err := r.Read(t.Context(), baseTransaction); err != nil {
-					t.Fatal(err)
-				}
-				if got := chaintest.Sequential(n); got != want {
-					t.Errorf("read %d: %d round trips, want %d: %v", i+1, got, want, methods(n))
-				}
+			want := []int{node.first, node.later}
+			got, calls := roundTrips(t, node.script, 100*time.Millisecond)
+			if !slices.Equal(got, want) { // on a busy machine calls that are made at once may arrive apart
+				got, calls = roundTrips(t, node.script, time.Second)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%d round trips, want %d: %v", got, want, calls)
 			}
 		})
 	}
+}
+
+// roundTrips returns the round trips of two reads, the first by a reader that does not
+// know the node, and what was called. The node answers after the delay.
+func roundTrips(t *testing.T, script chaintest.Script, delay time.Duration) (trips []int, calls []string) {
+	n := baseNode(t)
+	script.Delay = delay
+	// Keeps no block: the second read is cold, but the node is known.
+	r := open(t, rpc.Options{Chain: config(n), Memory: rpc.NewMemory(1, 0)})
+	n.Play(script)
+	for range 2 {
+		n.Forget()
+		if _, err := r.Read(t.Context(), baseTransaction); err != nil {
+			t.Fatal(err)
+		}
+		trips, calls = append(trips, chaintest.Sequential(n)), append(calls, methods(n))
+	}
+	return trips, calls
 }
 
 func methods(n *chaintest.Node) string {
