@@ -32,8 +32,22 @@ func (w *world) fillLedger(database string, n int) {
 		w.must(first(w.Context(), w.cell(paid, w.Addresses.Verifier), purchase))
 	}
 	w.Programs.End(w.Context(), "verifier", 5*time.Second)
-	w.copyPayments(url, n)
+	w.copyPayments(n)
 }
+
+// ledger opens the verifier's database beside it.
+func (w *world) ledger() *sqldb.DB {
+	migrations := filepath.Join(w.top, "services/verifier/internal/payment/ledger/migrations")
+	db, err := sqldb.Open(w.Context(), w.Extra["verifier"]["DATABASE_URL"], os.DirFS(migrations))
+	w.must(err)
+	return db
+}
+
+// day is in milliseconds, as moments are in the ledger.
+const day = 24 * 60 * 60 * 1000
+
+// tooOld is the SQL condition of answers that are no longer kept.
+var tooOld = fmt.Sprintf("claimed < (SELECT max(claimed) FROM payments) - %d", 91*day)
 
 // spread is an SQL expression of some digits, spread evenly over all that there
 // are as i grows, as those of real nonces are.
@@ -48,10 +62,8 @@ func spread(digits int) string {
 // copyPayments copies the first payment of a ledger: nonces and payers differ, and
 // the copies were claimed one after the other within the last 120 days. Of those
 // whose answers are too old to be kept, up to 10,000 have one.
-func (w *world) copyPayments(url string, n int) {
-	migrations := filepath.Join(w.top, "services/verifier/internal/payment/ledger/migrations")
-	db, err := sqldb.Open(w.Context(), url, os.DirFS(migrations))
-	w.must(err)
+func (w *world) copyPayments(n int) {
+	db := w.ledger()
 	defer func() { _ = db.Close() }()
 	rows, err := db.Reader.QueryContext(w.Context(), "SELECT * FROM payments LIMIT 1")
 	w.must(err)
@@ -59,7 +71,6 @@ func (w *world) copyPayments(url string, n int) {
 	w.must(err)
 	w.must(rows.Close())
 	w.must(rows.Err())
-	const day = 24 * 60 * 60 * 1000
 	age := fmt.Sprintf("claimed - 3600000 - (%d - i) * (%d / %d)", n, 120*day, n)
 	copied := map[string]string{"nonce": spread(5) + " || substr(nonce, 8)", "payer": spread(3) + " || substr(payer, 6)", "claimed": age, "changed": age}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == "id" })
@@ -70,8 +81,7 @@ func (w *world) copyPayments(url string, n int) {
 	statements := []string{
 		fmt.Sprintf(`INSERT INTO payments (%s) WITH RECURSIVE numbers(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < %d)
 			SELECT %s FROM payments, numbers WHERE id = (SELECT min(id) FROM payments)`, strings.Join(names, ", "), n, strings.Join(values, ", ")),
-		fmt.Sprintf(`INSERT INTO answers (payment, claimed, answer) SELECT old.id, old.claimed, kept.answer FROM payments AS old, answers AS kept
-			WHERE kept.payment = (SELECT min(payment) FROM answers) AND old.claimed < (SELECT max(claimed) FROM payments) - %d ORDER BY old.id LIMIT 10000`, 91*day),
+		`INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, (SELECT answer FROM answers ORDER BY payment LIMIT 1) FROM payments WHERE ` + tooOld + " ORDER BY id LIMIT 10000",
 		"UPDATE checks SET up_to = (SELECT max(claimed) FROM payments)", // all were checked in their time
 	}
 	if db.Dialect == sqldb.Postgres {
@@ -93,6 +103,7 @@ func (w *world) measureLedger() (f ledgerFigures) {
 	w.start(w.Verifier())
 	sales := w.payments(w.Addresses.Verifier, rate*seconds)
 	f.tidying = samples{w.served(sales, rate).quantile(1)}
+	w.checkTidied()
 	f.resume = w.served(w.bought, rate)
 	for range w.rounds {
 		for command, into := range map[string]*samples{"list": &f.list, "sum": &f.sum} {
@@ -102,6 +113,17 @@ func (w *world) measureLedger() (f ledgerFigures) {
 		}
 	}
 	return f
+}
+
+// checkTidied fails unless the verifier has deleted the old answers.
+func (w *world) checkTidied() {
+	db := w.ledger()
+	defer func() { _ = db.Close() }()
+	var left int
+	w.must(db.Reader.QueryRowContext(w.Context(), "SELECT count(*) FROM answers WHERE "+tooOld).Scan(&left))
+	if left > 0 {
+		w.Fatalf("%d old answers are still there", left)
+	}
 }
 
 // served sends purchases at a rate and returns how many milliseconds each took.
