@@ -58,9 +58,8 @@ func (h *hookedUsers) ByUsername(ctx context.Context, name string) (user.User, e
 
 type hookedSessions struct {
 	session.Store
-	// beforeFence is called once, before the next Fence; beforeRole before each
-	// SetRole.
-	beforeFence, beforeRole func()
+	// beforeFence is called once, before the next Fence.
+	beforeFence func()
 	// create and remove make Create and Delete fail with what they return.
 	create func() error
 	remove func(session.Ref) error
@@ -101,13 +100,6 @@ func (h *hookedSessions) Revoke(ctx context.Context, userID int64, keep string) 
 		return 0, errors.New("away")
 	}
 	return h.Store.Revoke(ctx, userID, keep)
-}
-
-func (h *hookedSessions) SetRole(ctx context.Context, userID int64, role string) error {
-	if h.beforeRole != nil {
-		h.beforeRole()
-	}
-	return h.Store.SetRole(ctx, userID, role)
 }
 
 func newRules(t *testing.T) *rules {

@@ -2,7 +2,7 @@
 // out, changing a password, and creating, deleting and listing users.
 //
 // It owns the order of the steps between the user store, the session store and the
-// password hasher, so that no session outlives its user, password or role. It knows
+// password hasher, so that no session outlives its user or password. It knows
 // no HTTP and no text for users; errors are the sentinels of this package and of
 // user, session and password.
 //
@@ -14,6 +14,6 @@
 // the rule could not.
 //
 // No request depends on that: the same transaction sets a new session stamp or
-// another role, or deletes the row, and Holder compares a session with the row at
-// every request.
+// deletes the row, and Holder compares a session with the row at every request. The
+// row also has the role, so that a new one holds at once.
 package account

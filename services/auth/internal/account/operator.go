@@ -52,14 +52,17 @@ func (s *Service) ResetPassword(ctx context.Context, username, replacement strin
 }
 
 // SetRole changes a user's role, in live sessions at once. user.ErrNotFound,
-// user.ErrRole, user.ErrLastAdmin, ErrPending.
+// user.ErrRole, user.ErrLastAdmin.
 func (s *Service) SetRole(ctx context.Context, username, role string) error {
 	parsed, err := user.ParseRole(role)
 	if err != nil {
 		return err
 	}
-	_, err = s.change(ctx, username, func(id int64) (user.Revocation, error) { return s.users.SetRole(ctx, id, parsed) })
-	return err
+	u, err := s.users.ByUsername(ctx, username)
+	if err != nil {
+		return err
+	}
+	return s.users.SetRole(ctx, u.ID, parsed)
 }
 
 // Remove deletes a user and ends all of their sessions. user.ErrNotFound,
@@ -89,14 +92,18 @@ func (s *Service) change(ctx context.Context, username string, do func(id int64)
 	return s.follow(ctx, r)
 }
 
-// Sessions returns the live sessions of a user, the one used last first.
-// user.ErrNotFound.
+// Sessions returns the live sessions of a user with their current role, the one used
+// last first. user.ErrNotFound.
 func (s *Service) Sessions(ctx context.Context, username string) ([]session.Info, error) {
 	u, err := s.users.ByUsername(ctx, username)
 	if err != nil {
 		return nil, err
 	}
-	return s.sessions.List(ctx, u.ID)
+	infos, err := s.sessions.List(ctx, u.ID)
+	for i := range infos {
+		infos[i].Role = string(u.Role)
+	}
+	return infos, err
 }
 
 // RevokeSession ends the session of a user whose key has the prefix.

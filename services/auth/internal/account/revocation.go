@@ -3,7 +3,6 @@ package account
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -19,8 +18,6 @@ const (
 	followTimeout = 2 * time.Second
 	// replayAtOnce is how many revocations Replay carries out concurrently.
 	replayAtOnce = 8
-	// refreshTries bounds how often a role is read again because it changed.
-	refreshTries = 5
 )
 
 // Replay carries out revocations that this or another process recorded and did not
@@ -94,37 +91,11 @@ func (s *Service) follow(ctx context.Context, r user.Revocation) (int, error) {
 }
 
 func (s *Service) carryOut(ctx context.Context, r user.Revocation) (ended int, err error) {
-	switch r.Kind {
-	case user.RefreshRole:
-		err = s.refreshRole(ctx, r.UserID)
-	default:
-		ended, err = s.sessions.Revoke(ctx, r.UserID, r.KeepSession)
-	}
-	if err != nil {
+	if ended, err = s.sessions.Revoke(ctx, r.UserID, r.KeepSession); err != nil {
 		return ended, fmt.Errorf("revoke sessions: %w", err)
 	}
 	if err := s.users.RevocationDone(ctx, r.ID); err != nil {
 		return ended, fmt.Errorf("delete revocation: %w", err)
 	}
 	return ended, nil
-}
-
-// refreshRole sets the user's role in all of their sessions. A concurrent change of
-// the role does the same, so the role is read again until it is the one written.
-func (s *Service) refreshRole(ctx context.Context, id int64) error {
-	var written user.Role
-	for range refreshTries {
-		u, err := s.users.ByID(ctx, id)
-		if errors.Is(err, user.ErrNotFound) {
-			return nil // deleting the user ends the sessions
-		}
-		if err != nil || u.Role == written {
-			return err
-		}
-		if err := s.sessions.SetRole(ctx, id, string(u.Role)); err != nil {
-			return err
-		}
-		written = u.Role
-	}
-	return errors.New("role changed at every try")
 }

@@ -8,8 +8,8 @@
 //
 // # No login outlives its user
 //
-// A login takes time, and meanwhile the user may be deleted or get another password
-// or role. A login calls Store.Fence, then reads the user (again), then calls
-// Store.Create with the fence. Revoke and SetRole remove the fence in the same
-// step, and Create then returns ErrFenced.
+// A login takes time, and meanwhile the user may be deleted or get another
+// password. A login calls Store.Fence, then reads the user (again), then calls
+// Store.Create with the fence. Revoke removes the fence in the same step, and Create
+// then returns ErrFenced.
 package session

@@ -34,7 +34,7 @@ type Ref struct {
 type Session struct {
 	Ref
 	Username  string    // the user's, which never changes
-	Role      string    // the user's, kept up to date by Store.SetRole
+	Role      string    // the user's at the login; their row has the current one
 	Stamp     string    // the user's session stamp at the login (user.User.Admits)
 	CSRFToken string    // 64 hex characters, or empty in a session created without
 	UserAgent string    // of the login, shortened
@@ -95,8 +95,8 @@ var (
 	// ErrNotFound: there is no such live session, as it never existed, was ended or
 	// revoked, or has expired. From the Manager: the request is anonymous.
 	ErrNotFound = errors.New("no session")
-	// ErrFenced: the user's sessions were revoked or their role changed since
-	// Fence. The caller reads the user again.
+	// ErrFenced: the user's sessions were revoked since Fence. The caller reads the
+	// user again.
 	ErrFenced = errors.New("user changed during login")
 )
 
@@ -105,7 +105,7 @@ var (
 // Lifetimes are counted by the store's clock.
 type Store interface {
 	// Fence returns a token for Create. It stays valid for at least a minute
-	// unless Revoke or SetRole is called for the user.
+	// unless Revoke is called for the user.
 	Fence(ctx context.Context, userID int64) (string, error)
 	// Create stores s for lifetime, or returns ErrFenced and stores nothing. It is
 	// idempotent. When the user has MaxPerUser sessions, the least recently used
@@ -126,8 +126,6 @@ type Store interface {
 	// with more than MaxPerUser sessions, from before there was a limit, may lose
 	// one that a login creates meanwhile.
 	Revoke(ctx context.Context, userID int64, keep string) (int, error)
-	// SetRole changes the role in all sessions of a user and removes the fence.
-	SetRole(ctx context.Context, userID int64, role string) error
 	// List returns the live sessions of a user, most recently used first.
 	List(ctx context.Context, userID int64) ([]Info, error)
 

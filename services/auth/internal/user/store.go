@@ -29,7 +29,7 @@ const Operator int64 = 0
 // by several processes. Methods that name a user return ErrNotFound.
 //
 // Sessions are in another store, so a change that they must follow is recorded with
-// it: SetPasswordHash, ResetPassword, EndSessions, SetRole, Delete and Import write a
+// it: SetPasswordHash, ResetPassword, EndSessions, Delete and Import write a
 // Revocation in the same transaction and return it. The caller carries it out and then
 // calls RevocationDone; a record that a process leaves behind is returned by
 // PendingRevocations. Changes that revoke sessions also set a new SessionStamp, by
@@ -68,9 +68,8 @@ type Store interface {
 	// oldHash, else ErrChanged. Sessions stay.
 	Rehash(ctx context.Context, id int64, oldHash, newHash string) error
 
-	// SetRole changes the role, also to the current one. Live sessions follow.
-	// ErrLastAdmin.
-	SetRole(ctx context.Context, id int64, role Role) (Revocation, error)
+	// SetRole changes the role, also to the current one. ErrLastAdmin.
+	SetRole(ctx context.Context, id int64, role Role) error
 	// Delete removes a user; by as in Create. All sessions are revoked. ErrLastAdmin.
 	Delete(ctx context.Context, id, by int64) (Revocation, error)
 
@@ -84,26 +83,11 @@ type Store interface {
 // MaxPending bounds what PendingRevocations returns at once.
 const MaxPending = 100
 
-// Revocation is a change of a user that the session store has yet to follow. Carrying
-// one out twice, or late, is safe: at worst a user has to log in again.
+// Revocation is the end of a user's sessions that the session store has yet to follow.
+// Carrying one out twice, or late, is safe: at worst a user has to log in again.
 type Revocation struct {
-	ID     int64
-	UserID int64
-	Kind   RevocationKind
-	// KeepSession is the key of the session that stays (RevokeSessions only), or
-	// empty.
-	KeepSession string
+	ID          int64
+	UserID      int64
+	KeepSession string    // key of the session that stays, or empty
 	RecordedAt  time.Time // UTC, whole seconds
 }
-
-// RevocationKind is what is to be done with the sessions of the user.
-type RevocationKind string
-
-const (
-	// RevokeSessions ends all sessions but KeepSession.
-	RevokeSessions RevocationKind = "sessions"
-	// RefreshRole sets the user's current role in all sessions. The role is read
-	// before and after they are changed, until both reads agree, as another change
-	// may have come between.
-	RefreshRole RevocationKind = "role"
-)

@@ -13,12 +13,11 @@ import (
 // testConcurrency checks what happens when 100 callers do something at once.
 func testConcurrency(t *testing.T, open opener) {
 	tests := map[string]func(*suite){
-		"no request in flight brings a session back that a logout ended":        logoutAgainstLoad,
-		"no login in flight survives the deletion of its user":                  loginAgainstDeletion,
-		"no login with the old password survives its change":                    loginAgainstPassword,
-		"no login in flight keeps an old role":                                  loginAgainstRole,
-		"sessions are ended once by concurrent revocations":                     revokeAtOnce,
-		"one CSRF token wins":                                                   addCSRFAtOnce,
+		"no request in flight brings a session back that a logout ended": logoutAgainstLoad,
+		"no login in flight survives the deletion of its user":           loginAgainstDeletion,
+		"no login with the old password survives its change":             loginAgainstPassword,
+		"sessions are ended once by concurrent revocations":              revokeAtOnce,
+		"one CSRF token wins": addCSRFAtOnce,
 		"logins at once are all listed and all end with one revocation":         loginsAtOnce,
 		"logins at once leave as many sessions as a user may have":              loginsOverLimit,
 		"a sweep and requests do not disturb each other":                        sweepAgainstLoad,
@@ -60,20 +59,18 @@ func logoutAgainstLoad(s *suite) {
 
 // login does what account does: the fence, then a look at the user, then the
 // session.
-func (s *suite) login(ctx context.Context, store session.Store, made session.Session, look func() (ok bool, role string)) {
+func (s *suite) login(ctx context.Context, store session.Store, made session.Session, look func() bool) {
 	fence, err := store.Fence(ctx, made.UserID)
 	s.check(err)
-	ok, role := look()
-	if !ok {
+	if !look() {
 		return
 	}
-	made.Role = role
 	s.check(store.Create(ctx, made, fence, day), session.ErrFenced)
 }
 
 func loginAgainstDeletion(s *suite) {
 	var deleted atomic.Bool
-	s.logins(func() (bool, string) { return !deleted.Load(), "member" }, func(ctx context.Context, store session.Store) {
+	s.logins(func() bool { return !deleted.Load() }, func(ctx context.Context, store session.Store) {
 		deleted.Store(true) // the user store commits
 		_, err := store.Revoke(ctx, 42, "")
 		s.check(err)
@@ -84,7 +81,7 @@ func loginAgainstDeletion(s *suite) {
 func loginAgainstPassword(s *suite) {
 	current := s.create(42, day)
 	var changed atomic.Bool
-	s.logins(func() (bool, string) { return !changed.Load(), "member" }, func(ctx context.Context, store session.Store) {
+	s.logins(func() bool { return !changed.Load() }, func(ctx context.Context, store session.Store) {
 		changed.Store(true)
 		_, err := store.Revoke(ctx, 42, current.Key)
 		s.check(err)
@@ -92,28 +89,8 @@ func loginAgainstPassword(s *suite) {
 	s.same(s.keys(42), []string{current.Key})
 }
 
-func loginAgainstRole(s *suite) {
-	s.create(42, day)
-	var demoted atomic.Bool
-	role := func() (bool, string) {
-		if demoted.Load() {
-			return true, "member"
-		}
-		return true, "admin"
-	}
-	s.logins(role, func(ctx context.Context, store session.Store) {
-		demoted.Store(true)
-		s.check(store.SetRole(ctx, 42, "member"))
-	})
-	infos, err := s.store.List(s.Context(), 42)
-	s.ok(err)
-	for _, info := range infos {
-		s.same(info.Role, "member")
-	}
-}
-
 // logins has 99 of 100 callers log in as user 42, who is changed by the other.
-func (s *suite) logins(look func() (bool, string), change func(context.Context, session.Store)) {
+func (s *suite) logins(look func() bool, change func(context.Context, session.Store)) {
 	made := make([]session.Session, atOnce)
 	for i := range made {
 		made[i] = s.next(42)
@@ -178,7 +155,7 @@ func loginsAtOnce(s *suite) {
 		want[i] = made[i].Key
 	}
 	s.together(func(ctx context.Context, store session.Store, i int) {
-		s.login(ctx, store, made[i], func() (bool, string) { return true, "member" })
+		s.login(ctx, store, made[i], func() bool { return true })
 	})
 	s.same(sorted(s.keys(42)...), sorted(want...))
 	ended, err := s.store.Revoke(s.Context(), 42, "")

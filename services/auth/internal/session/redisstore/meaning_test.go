@@ -21,10 +21,8 @@ func testMeaning(t *testing.T, open opener) {
 		"nothing brings a session back that has expired":       neverBackExpired,
 		"without the user's fence there is no session":         unfenced,
 		"revoking takes the fence away":                        revokeFence,
-		"a change of role takes the fence away":                roleFence,
 		"all sessions of a user are revoked":                   revokeAll,
 		"all sessions of a user but one are revoked":           revokeOthers,
-		"a role changes in all sessions of a user":             setRole,
 		"the session used longest ago is removed":              removesOldest,
 		"a CSRF token is added only where there is none":       addCSRF,
 		"the sessions of a user are listed, last used first":   list,
@@ -120,7 +118,6 @@ func neverBack(s *suite) {
 	s.gone(made.Ref)
 	_, err := s.store.AddCSRFToken(s.Context(), made.Ref, "token")
 	s.refused(err, session.ErrNotFound)
-	s.ok(s.store.SetRole(s.Context(), 42, "admin"))
 	_, err = s.store.Revoke(s.Context(), 42, made.Key)
 	s.ok(err)
 	_, err = s.store.Sweep(s.Context())
@@ -133,7 +130,6 @@ func neverBackExpired(s *suite) {
 	expired := s.create(42, short)
 	s.create(42, day) // the user goes on
 	s.pass(short + short/10)
-	s.ok(s.store.SetRole(s.Context(), 42, "admin"))
 	s.gone(expired.Ref)
 	_, err := s.store.Revoke(s.Context(), 42, expired.Key)
 	s.ok(err)
@@ -154,20 +150,9 @@ func unfenced(s *suite) {
 }
 
 func revokeFence(s *suite) {
-	s.fenceTaken(func(userID int64) error {
-		_, err := s.store.Revoke(s.Context(), userID, "")
-		return err
-	})
-}
-
-func roleFence(s *suite) {
-	s.fenceTaken(func(userID int64) error { return s.store.SetRole(s.Context(), userID, "admin") })
-}
-
-func (s *suite) fenceTaken(change func(userID int64) error) {
-	s.Helper()
 	before, other := s.fence(42), s.fence(43)
-	s.ok(change(42))
+	_, err := s.store.Revoke(s.Context(), 42, "")
+	s.ok(err)
 	made := s.next(42)
 	s.refused(s.store.Create(s.Context(), made, before, day), session.ErrFenced)
 	s.gone(made.Ref)
@@ -202,16 +187,6 @@ func revokeOthers(s *suite) {
 	s.same(ended, 1)
 	s.gone(kept.Ref)
 	s.load(stranger.Ref)
-}
-
-func setRole(s *suite) {
-	a, b, stranger := s.create(42, day), s.create(42, day), s.create(43, day)
-	for range 2 {
-		s.ok(s.store.SetRole(s.Context(), 42, "admin"))
-	}
-	a.Role, b.Role = "admin", "admin"
-	s.same([]session.Session{s.load(a.Ref), s.load(b.Ref), s.load(stranger.Ref)}, []session.Session{a, b, stranger})
-	s.ok(s.store.SetRole(s.Context(), 44, "admin"))
 }
 
 func addCSRF(s *suite) {

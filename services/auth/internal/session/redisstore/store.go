@@ -33,7 +33,6 @@ var (
 	addCSRFScript = script("addcsrf")
 	deleteScript  = script("delete")
 	revokeScript  = script("revoke")
-	setRoleScript = script("setrole")
 	listScript    = script("values", "list")
 )
 
@@ -143,14 +142,6 @@ func (s *Store) Revoke(ctx context.Context, userID int64, keep string) (int, err
 			return ended, nil
 		}
 	}
-}
-
-// SetRole implements session.Store.
-func (s *Store) SetRole(ctx context.Context, userID int64, role string) error {
-	if err := setRoleScript.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), role, maxStep).Err(); err != nil {
-		return failed("set role", err)
-	}
-	return nil
 }
 
 // List implements session.Store.

@@ -97,8 +97,7 @@ func deleteEachOther(s *suite) {
 func demoteAdmins(s *suite) {
 	admins := s.createAdmins()
 	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
-		_, err := store.SetRole(ctx, admins[i].ID, user.Member)
-		return err
+		return store.SetRole(ctx, admins[i].ID, user.Member)
 	})
 	s.same(s.count(errs, user.ErrLastAdmin), atOnce-1)
 	s.same(s.admins(), 1)
@@ -110,7 +109,7 @@ func deleteAndDemote(s *suite) {
 		if i%2 == 0 {
 			_, err = store.Delete(ctx, admins[i].ID, user.Operator)
 		} else {
-			_, err = store.SetRole(ctx, admins[i].ID, user.Member)
+			err = store.SetRole(ctx, admins[i].ID, user.Member)
 		}
 		return err
 	})
@@ -171,8 +170,7 @@ func createWhileDeleted(s *suite) {
 func createWhileDemoted(s *suite) {
 	s.create("root", user.Admin)
 	createWhile(s, func(ctx context.Context, store user.Store, admin int64) error {
-		_, err := store.SetRole(ctx, admin, user.Member)
-		return err
+		return store.SetRole(ctx, admin, user.Member)
 	})
 }
 

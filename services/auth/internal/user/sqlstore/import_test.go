@@ -33,7 +33,7 @@ func imported(s *suite) {
 	s.same(s.pending(s.now().Add(time.Hour)), revocations)
 	var ids []int64
 	for _, r := range revocations {
-		s.same(r, user.Revocation{ID: r.ID, UserID: r.UserID, Kind: user.RevokeSessions, RecordedAt: now})
+		s.same(r, user.Revocation{ID: r.ID, UserID: r.UserID, RecordedAt: now})
 		ids = append(ids, r.UserID)
 	}
 	slices.Sort(ids)

@@ -233,7 +233,7 @@ func scan(row row) (user.User, error) {
 
 // SetPasswordHash implements user.Store.
 func (s *Store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error) {
-	r := user.Revocation{UserID: id, Kind: user.RevokeSessions, KeepSession: keepSession}
+	r := user.Revocation{UserID: id, KeepSession: keepSession}
 	return s.change(ctx, "set password", r, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.swapHash(ctx, tx, id, oldHash, newHash); err != nil {
 			return err
@@ -264,7 +264,7 @@ func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, new
 
 // ResetPassword implements user.Store.
 func (s *Store) ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error) {
-	r := user.Revocation{UserID: id, Kind: user.RevokeSessions}
+	r := user.Revocation{UserID: id}
 	return s.change(ctx, "reset password", r, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ?`, newHash, id); err != nil {
 			return err
@@ -275,7 +275,7 @@ func (s *Store) ResetPassword(ctx context.Context, id int64, newHash string) (us
 
 // EndSessions implements user.Store.
 func (s *Store) EndSessions(ctx context.Context, id int64) (user.Revocation, error) {
-	r := user.Revocation{UserID: id, Kind: user.RevokeSessions}
+	r := user.Revocation{UserID: id}
 	return s.change(ctx, "end sessions", r, func(ctx context.Context, tx *sql.Tx) error { return s.newStamp(ctx, tx, id, "") })
 }
 
@@ -285,9 +285,8 @@ func (s *Store) newStamp(ctx context.Context, tx *sql.Tx, id int64, keepSession 
 }
 
 // SetRole implements user.Store.
-func (s *Store) SetRole(ctx context.Context, id int64, role user.Role) (user.Revocation, error) {
-	r := user.Revocation{UserID: id, Kind: user.RefreshRole}
-	return s.change(ctx, "set role", r, func(ctx context.Context, tx *sql.Tx) error {
+func (s *Store) SetRole(ctx context.Context, id int64, role user.Role) error {
+	return s.tx(ctx, timeout, "set role", func(ctx context.Context, tx *sql.Tx) error {
 		if role != user.Admin {
 			if err := s.keepAnAdmin(ctx, tx, id, user.Operator); err != nil {
 				return err
@@ -299,7 +298,7 @@ func (s *Store) SetRole(ctx context.Context, id int64, role user.Role) (user.Rev
 
 // Delete implements user.Store.
 func (s *Store) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
-	r := user.Revocation{UserID: id, Kind: user.RevokeSessions}
+	r := user.Revocation{UserID: id}
 	return s.change(ctx, "delete user", r, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.keepAnAdmin(ctx, tx, id, by); err != nil {
 			return err
@@ -361,19 +360,20 @@ func (s *Store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) error
 func (s *Store) record(ctx context.Context, tx *sql.Tx, r *user.Revocation) error {
 	r.RecordedAt = s.now().UTC().Truncate(time.Second)
 	return tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at)
-		VALUES (?, ?, ?, ?) RETURNING id`), r.UserID, string(r.Kind), r.KeepSession, r.RecordedAt.Unix()).Scan(&r.ID)
+		VALUES (?, 'sessions', ?, ?) RETURNING id`), r.UserID, r.KeepSession, r.RecordedAt.Unix()).Scan(&r.ID)
 }
 
-// PendingRevocations implements user.Store.
+// PendingRevocations implements user.Store. An earlier version also recorded changes of
+// role, which sessions need not follow.
 func (s *Store) PendingRevocations(ctx context.Context, before time.Time, after int64) ([]user.Revocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT id, user_id, kind, keep_session, recorded_at
-		FROM pending_revocations WHERE recorded_at < ? AND id > ? ORDER BY id LIMIT ?`), ceilUnix(before), after, user.MaxPending)
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT id, user_id, keep_session, recorded_at
+		FROM pending_revocations WHERE kind = 'sessions' AND recorded_at < ? AND id > ? ORDER BY id LIMIT ?`), ceilUnix(before), after, user.MaxPending)
 	pending, err := all(rows, err, func(row row) (user.Revocation, error) {
 		var r user.Revocation
 		var recorded int64
-		err := row.Scan(&r.ID, &r.UserID, &r.Kind, &r.KeepSession, &recorded)
+		err := row.Scan(&r.ID, &r.UserID, &r.KeepSession, &recorded)
 		r.RecordedAt = time.Unix(recorded, 0).UTC()
 		return r, err
 	})
@@ -416,7 +416,7 @@ func (s *Store) Import(ctx context.Context, users []user.User) ([]user.Revocatio
 			if u.ID == 0 {
 				continue
 			}
-			r := user.Revocation{UserID: u.ID, Kind: user.RevokeSessions}
+			r := user.Revocation{UserID: u.ID}
 			if err := s.record(ctx, tx, &r); err != nil {
 				return err
 			}

@@ -47,6 +47,18 @@ func open(t testing.TB, url string) *sqldb.DB {
 	return db
 }
 
+// An earlier version recorded changes of role too.
+func TestAChangeOfRoleIsNotPending(t *testing.T) {
+	db := open(t, sqldbtest.SQLite(t))
+	if _, err := db.Writer.ExecContext(t.Context(), `INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at) VALUES (1, 'role', '', 1)`); err != nil {
+		t.Fatal(err)
+	}
+	pending, err := sqlstore.New(db, time.Now).PendingRevocations(t.Context(), time.Now(), 0)
+	if err != nil || len(pending) > 0 {
+		t.Errorf("got %+v, %v", pending, err)
+	}
+}
+
 func TestReadersUseAnIndex(t *testing.T) {
 	db := open(t, sqldbtest.SQLite(t))
 	for _, query := range []string{
