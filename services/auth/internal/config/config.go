@@ -62,11 +62,17 @@ type Config struct {
 
 // Load reads all settings from getenv and reports all faults at once.
 func Load(getenv func(string) string) (Config, error) {
-	random := needsRandomSecret(getenv)
+	random, settings := needsRandomSecret(getenv), getenv
 	if random {
-		getenv = withSecret(getenv, rand.Text()+rand.Text())
+		secret := rand.Text() + rand.Text()
+		settings = func(name string) string {
+			if name == "SESSION_SECRET" {
+				return secret
+			}
+			return getenv(name)
+		}
 	}
-	cfg, err := config.Load[Config](getenv)
+	cfg, err := config.Load[Config](settings)
 	cfg.RandomSecret = random
 	return cfg, err
 }
@@ -83,30 +89,22 @@ func needsRandomSecret(getenv func(string) string) bool {
 		getenv("SESSION_SECRET") == "" && getenv("SESSION_SECRET_FILE") == ""
 }
 
-func withSecret(getenv func(string) string, secret string) func(string) string {
-	return func(name string) string {
-		if name == "SESSION_SECRET" {
-			return secret
-		}
-		return getenv(name)
-	}
-}
-
 // appName keeps the cookie's name a token (RFC 6265, section 4.1.1).
 var appName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
 // Validate checks what the types of the settings do not.
 func (c *Config) Validate() error {
-	faults := []error{c.Stores.Validate()}
+	faults := c.Stores.faults()
 	if (c.BootstrapAdminUsername == "") != (c.BootstrapAdminPassword == "") {
 		faults = append(faults, errors.New("BOOTSTRAP_ADMIN_USERNAME: must be set together with BOOTSTRAP_ADMIN_PASSWORD"))
 	}
-	return flat(append(faults, c.Tracing.Validate()))
+	return errors.Join(append(faults, c.Tracing.Validate())...)
 }
 
 // Validate checks the forms of both addresses, the name and the level.
-func (s *Stores) Validate() error {
-	var faults []error
+func (s *Stores) Validate() error { return errors.Join(s.faults()...) }
+
+func (s *Stores) faults() (faults []error) {
 	if err := sqldb.CheckURL(s.DatabaseURL); err != nil {
 		faults = append(faults, fmt.Errorf("DATABASE_URL: %w", err))
 	}
@@ -119,15 +117,7 @@ func (s *Stores) Validate() error {
 	if _, err := logging.New(io.Discard, s.LogLevel); err != nil {
 		faults = append(faults, err)
 	}
-	return errors.Join(faults...)
-}
-
-// flat joins errors; the first, which may be joined itself, is flattened.
-func flat(faults []error) error {
-	if joined, ok := faults[0].(interface{ Unwrap() []error }); ok {
-		faults = append(joined.Unwrap(), faults[1:]...)
-	}
-	return errors.Join(faults...)
+	return faults
 }
 
 // WeakSecret reports whether a secret that signs cookies is too short. The contract

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -159,6 +160,47 @@ func (s *Store) List(ctx context.Context, userID int64) ([]session.Info, error) 
 		infos = append(infos, info)
 	}
 	return infos, nil
+}
+
+// scanStep is how many keys one SCAN of a sweep reads, below a millisecond of Redis's
+// time.
+const scanStep = 500
+
+// Sweep implements session.Store. Several processes may run it concurrently.
+func (s *Store) Sweep(ctx context.Context) (session.Swept, error) {
+	var expired, live atomic.Int64
+	sweep := func(ctx context.Context, node redis.Cmdable) error {
+		now, err := node.Time(ctx).Result()
+		if err != nil {
+			return err
+		}
+		sets := node.Scan(ctx, 0, s.app+":{u*}:sessions", scanStep).Iterator()
+		for sets.Next(ctx) {
+			var removed, left *redis.IntCmd
+			_, err := node.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+				removed = pipe.ZRemRangeByScore(ctx, sets.Val(), "-inf", strconv.FormatInt(now.UnixMilli(), 10))
+				left = pipe.ZCard(ctx, sets.Val())
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			expired.Add(removed.Val())
+			live.Add(left.Val())
+		}
+		return sets.Err()
+	}
+	var err error
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return sweep(ctx, node) })
+	} else {
+		err = sweep(ctx, s.client)
+	}
+	swept := session.Swept{Expired: int(expired.Load()), Live: int(live.Load())}
+	if err != nil {
+		return swept, failed("sweep sessions", err)
+	}
+	return swept, nil
 }
 
 // encode returns the fields of a session's hash: name, value, name, value.

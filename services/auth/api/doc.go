@@ -1,3 +1,0 @@
-// Package api holds the description of auth's interface: openapi.json, an
-// OpenAPI 3.1 document, as auth serves it.
-package api
