@@ -20,6 +20,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // Options are the parts of the API. All fields are required unless noted.
@@ -78,10 +79,10 @@ const prefix = "/api/v1/auth"
 
 // route lists all routes, with their guards from the outside in.
 func (a *api) route(e *echo.Echo) {
-	e.POST(prefix+"/login", answered(a.limitLogin(a.login)))
+	e.POST(prefix+"/login", answered(a.limited(limitLogin, a.LoginLimit, a.networks, a.login)))
 	e.POST(prefix+"/logout", answered(a.authenticated(a.csrf(a.logout))))
 	e.GET(prefix+"/me", answered(a.authenticated(a.me)))
-	changePassword := a.csrf(a.limitPassword(a.changePassword))
+	changePassword := a.csrf(a.limited(limitPassword, a.PasswordLimit, userID, a.changePassword))
 	e.PATCH(prefix+"/me/password", answered(a.loggedIn(changePassword, changePassword))) // 404 when the user was deleted
 	e.GET(prefix+"/users", answered(a.authenticated(a.admin(a.listUsers))))
 	e.POST(prefix+"/users", answered(a.authenticated(a.admin(a.csrf(a.createUser)))))
@@ -105,13 +106,20 @@ var done = answer{http.StatusOK, struct {
 	OK bool `json:"ok"`
 }{true}}
 
+// caller is the session of a request and its user, read for every request. Username
+// and Role of the session are the user's. It is zero outside of the guard authenticated.
+type caller struct {
+	*session.Current
+	user user.User
+}
+
 // handler answers a request. It sets headers and does not write.
-type handler func(c echo.Context) (answer, error)
+type handler func(c echo.Context, s caller) (answer, error)
 
 // answered writes the answer of a handler.
 func answered(h handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		ans, err := h(c)
+		ans, err := h(c, caller{})
 		if err != nil {
 			return err
 		}
@@ -129,7 +137,7 @@ func writeJSON(c echo.Context, status int, body any) error {
 }
 
 // healthy reports whether both stores answer.
-func (a *api) healthy(c echo.Context) (answer, error) {
+func (a *api) healthy(c echo.Context, _ caller) (answer, error) {
 	if err := a.Health(c.Request().Context()); err != nil {
 		a.Log.WarnContext(c.Request().Context(), "health check failed", "error", err)
 		return answer{}, errUnhealthy

@@ -18,7 +18,7 @@ import (
 // X-Forwarded-Uri, and with ?role=admin where an admin is required. A 200 names the user
 // in headers. X-Auth-Renew: no, sent about a request that passed before and still lasts,
 // does not renew the session.
-func (a *api) forwardAuth(c echo.Context) (answer, error) {
+func (a *api) forwardAuth(c echo.Context, s caller) (answer, error) {
 	h := c.Request().Header
 	method, uri, role := h.Get("X-Forwarded-Method"), h.Get("X-Forwarded-Uri"), c.QueryParam("role")
 	if method == "" || uri == "" || role != "" && role != string(user.Admin) && role != string(user.Member) {
@@ -31,14 +31,14 @@ func (a *api) forwardAuth(c echo.Context) (answer, error) {
 	if h.Get("X-Auth-Renew") == "no" {
 		c.SetRequest(c.Request().WithContext(session.WithoutRenewal(c.Request().Context())))
 	}
-	guarded := memberHandler(passed)
+	guarded := handler(passed)
 	if !service.IsSafe(method) {
 		guarded = a.csrf(guarded)
 	}
 	if role == string(user.Admin) {
 		guarded = a.admin(guarded)
 	}
-	return a.authenticated(guarded)(c)
+	return a.authenticated(guarded)(c, s)
 }
 
 // fromOwnPage reports whether the page that opens a WebSocket has the origin of the

@@ -14,27 +14,17 @@ import (
 // csrfHeader carries the CSRF token, in both directions.
 const csrfHeader = "X-CSRF-Token"
 
-// caller is the session of a request and its user, read for every request. Username
-// and Role of the session are the user's.
-type caller struct {
-	*session.Current
-	user user.User
-}
-
-// memberHandler answers a request of a logged-in user.
-type memberHandler func(c echo.Context, s caller) (answer, error)
-
 // authenticated passes requests of logged-in users only. The session is loaded and
 // renewed in one access to its store, then the user is read; when one of them fails the
 // answer is a 500. A session that the user's row does not admit is ended. Both cookies
 // are sent again when they are old, because a browser counts from when it received them.
-func (a *api) authenticated(h memberHandler) handler {
+func (a *api) authenticated(h handler) handler {
 	return a.loggedIn(h, a.endDead)
 }
 
 // loggedIn is authenticated, with another answer when the user was deleted.
-func (a *api) loggedIn(h, gone memberHandler) handler {
-	return func(c echo.Context) (answer, error) {
+func (a *api) loggedIn(h, gone handler) handler {
+	return func(c echo.Context, _ caller) (answer, error) {
 		current, err := a.Sessions.Load(c.Request())
 		if err != nil {
 			return answer{}, err
@@ -78,7 +68,7 @@ func (a *api) endSession(c echo.Context, s caller) error {
 }
 
 // admin passes requests of admins only.
-func (a *api) admin(h memberHandler) memberHandler {
+func (a *api) admin(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if s.Role != string(user.Admin) {
 			a.audit(c, "admin_refused", "user_id", s.UserID)
@@ -90,7 +80,7 @@ func (a *api) admin(h memberHandler) memberHandler {
 
 // csrf passes requests with the session's CSRF token only. A refusal carries the token in
 // a header, which a foreign page cannot read.
-func (a *api) csrf(h memberHandler) memberHandler {
+func (a *api) csrf(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if !s.ValidCSRFToken(c.Request().Header.Get(csrfHeader)) {
 			setCSRFHeader(c, s.Session)

@@ -15,55 +15,51 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 )
 
-// limitLogin limits failed logins by client address, and by the networks around
-// an IPv6 address.
-func (a *api) limitLogin(h handler) handler {
-	return func(c echo.Context) (answer, error) {
-		return a.limited(c, limitLogin, a.LoginLimit, clientaddr.Groups(a.TrustedProxies.Of(c.Request())), h)
-	}
+// networks are the keys of the login limit: the client address, and for IPv6 the
+// networks around it.
+func (a *api) networks(c echo.Context, _ caller) []string {
+	return clientaddr.Groups(a.TrustedProxies.Of(c.Request()))
 }
 
-// limitPassword limits wrong current passwords by user, so that a stolen session does
-// not lead to the password.
-func (a *api) limitPassword(h memberHandler) memberHandler {
-	return func(c echo.Context, s caller) (answer, error) {
-		return a.limited(c, limitPassword, a.PasswordLimit, []string{strconv.FormatInt(s.UserID, 10)}, func(c echo.Context) (answer, error) { return h(c, s) })
-	}
-}
+// userID is the key of the limit of wrong current passwords, so that a stolen session
+// does not lead to the password.
+func userID(_ echo.Context, s caller) []string { return []string{strconv.FormatInt(s.UserID, 10)} }
 
 // limited counts an attempt before the handler runs, and refunds it unless the answer is
 // 401. When the client hangs up the work is finished all the same, and the attempt counts
 // or not as if it had waited. A 503 because the password queue is full is refunded too:
 // nothing was compared. The queue is fair between networks, which protects others.
-func (a *api) limited(c echo.Context, limit string, limiter *ratelimit.Limiter, keys []string, h handler) (answer, error) {
-	defer a.detach(c)()
-	ctx := c.Request().Context()
-	decision, err := limiter.Spend(ctx, keys...)
-	if err != nil {
-		a.Metrics.decided(limit, decisionError)
-		return answer{}, err
-	}
-	if !decision.Allowed {
-		setLimitHeaders(c, decision)
-		c.Response().Header().Set("Retry-After", strconv.Itoa(max(1, decision.ResetSeconds())))
-		a.Metrics.decided(limit, decisionRefused)
-		a.audit(c, "limited", "route", service.RouteLabel(c))
-		return answer{}, errLimited
-	}
-	a.Metrics.decided(limit, decisionTaken)
-	status := http.StatusInternalServerError // of a panic, which is not a wrong password
-	defer func() {
-		if status != http.StatusUnauthorized {
-			decision = a.refund(ctx, limit, limiter, decision)
+func (a *api) limited(limit string, limiter *ratelimit.Limiter, keys func(echo.Context, caller) []string, h handler) handler {
+	return func(c echo.Context, s caller) (answer, error) {
+		defer a.detach(c)()
+		ctx := c.Request().Context()
+		decision, err := limiter.Spend(ctx, keys(c, s)...)
+		if err != nil {
+			a.Metrics.decided(limit, decisionError)
+			return answer{}, err
 		}
-		setLimitHeaders(c, decision)
-	}()
-	ans, err := h(c)
-	status = ans.status
-	if err != nil {
-		status = failureOf(err).status
+		if !decision.Allowed {
+			setLimitHeaders(c, decision)
+			c.Response().Header().Set("Retry-After", strconv.Itoa(max(1, decision.ResetSeconds())))
+			a.Metrics.decided(limit, decisionRefused)
+			a.audit(c, "limited", "route", service.RouteLabel(c))
+			return answer{}, errLimited
+		}
+		a.Metrics.decided(limit, decisionTaken)
+		status := http.StatusInternalServerError // of a panic, which is not a wrong password
+		defer func() {
+			if status != http.StatusUnauthorized {
+				decision = a.refund(ctx, limit, limiter, decision)
+			}
+			setLimitHeaders(c, decision)
+		}()
+		ans, err := h(c, s)
+		status = ans.status
+		if err != nil {
+			status = failureOf(err).status
+		}
+		return ans, err
 	}
-	return ans, err
 }
 
 // refundTimeout bounds how long an answer waits for the refund, as the store may have
