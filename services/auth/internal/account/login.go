@@ -12,12 +12,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// Limits of a login's fields, in code points (contract section 8).
-const (
-	maxUsername = 64
-	maxPassword = 1024
-)
-
 // loginTries bounds how often a login starts again because the user was changed
 // meanwhile.
 const loginTries = 3
@@ -57,7 +51,7 @@ func (s *Service) Login(ctx context.Context, c Credentials) (LoggedIn, error) {
 	if c.Username == "" || c.Password == "" {
 		return LoggedIn{}, ErrMissing
 	}
-	if utf8.RuneCountInString(c.Username) > maxUsername || utf8.RuneCountInString(c.Password) > maxPassword {
+	if utf8.RuneCountInString(c.Username) > user.MaxUsername || utf8.RuneCountInString(c.Password) > password.MaxLength {
 		return LoggedIn{}, ErrTooLong
 	}
 	u, err := s.users.ByUsername(ctx, c.Username)

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -62,18 +63,15 @@ func (s *Service) replay(ctx context.Context, before time.Time) error {
 // carryOutAll carries out several concurrently, so that one that waits for its node
 // of the session store does not delay the others. It returns the first error.
 func (s *Service) carryOutAll(ctx context.Context, pending []user.Revocation) error {
-	faults := make([]error, len(pending))
-	slots := make(chan struct{}, replayAtOnce)
-	var all sync.WaitGroup
-	for i, r := range pending {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			_, faults[i] = s.carryOut(ctx, r)
+	var all errgroup.Group
+	all.SetLimit(replayAtOnce)
+	for _, r := range pending {
+		all.Go(func() error {
+			_, err := s.carryOut(ctx, r)
+			return err
 		})
 	}
-	all.Wait()
-	return cmp.Or(faults...)
+	return all.Wait()
 }
 
 // follow carries out a revocation that was just recorded and returns how many

@@ -134,7 +134,7 @@ func (s *Service) ChangePassword(ctx context.Context, by session.Session, curren
 	if err := password.Check(replacement); err != nil {
 		return err
 	}
-	if utf8.RuneCountInString(current) > maxPassword {
+	if utf8.RuneCountInString(current) > password.MaxLength {
 		return password.ErrTooLong
 	}
 	for range loginTries {

@@ -85,7 +85,6 @@ func (p Process) migrate(context.Context, *account.Service, []string) error {
 	return p.printf("the database is up to date\n")
 }
 
-// userAdd is "auth user add".
 func (p Process) userAdd(ctx context.Context, args []string) error {
 	flags := service.Flags()
 	admin := flags.Bool("admin", false, "")
@@ -115,7 +114,6 @@ func (p Process) userAdd(ctx context.Context, args []string) error {
 	})
 }
 
-// userList is "auth user list".
 func (p Process) userList(ctx context.Context, args []string) error {
 	flags := service.Flags()
 	asJSON := flags.Bool("json", false, "")
@@ -141,7 +139,6 @@ func (p Process) userList(ctx context.Context, args []string) error {
 	})
 }
 
-// userPasswd is "auth user passwd".
 func (p Process) userPasswd(ctx context.Context, s *account.Service, words []string) error {
 	name := words[0]
 	pw, err := p.newPassword(name)
@@ -152,18 +149,15 @@ func (p Process) userPasswd(ctx context.Context, s *account.Service, words []str
 	return p.done(ctx, s.ResetPassword(ctx, name, pw), text, "password_changed", "username", name)
 }
 
-// userRole is "auth user role".
 func (p Process) userRole(ctx context.Context, s *account.Service, words []string) error {
 	name, role := words[0], words[1]
 	return p.done(ctx, s.SetRole(ctx, name, role), name+" is "+role, "role_changed", "username", name, "role", role)
 }
 
-// userDelete is "auth user delete".
 func (p Process) userDelete(ctx context.Context, s *account.Service, words []string) error {
 	return p.done(ctx, s.Remove(ctx, words[0]), words[0]+" is deleted", "user_deleted", "username", words[0])
 }
 
-// sessionsList is "auth sessions list".
 func (p Process) sessionsList(ctx context.Context, s *account.Service, words []string) error {
 	infos, err := s.Sessions(ctx, words[0])
 	if err != nil {
@@ -180,7 +174,6 @@ func (p Process) sessionsList(ctx context.Context, s *account.Service, words []s
 // shownKey is how many characters of a session's key are shown.
 const shownKey = 12
 
-// sessionsRevoke is "auth sessions revoke".
 func (p Process) sessionsRevoke(ctx context.Context, s *account.Service, words []string) error {
 	name, key := words[0], words[1]
 	n, err := 1, error(nil)
@@ -237,7 +230,6 @@ func (p Process) prompt(fd int, text string) (string, error) {
 	return string(typed), nil
 }
 
-// userImport is "auth user import".
 func (p Process) userImport(ctx context.Context, args []string) error {
 	flags := service.Flags()
 	from := flags.String("from", "", "")

@@ -16,8 +16,7 @@ import (
 // Bounds on Redis, so that no request waits 5 seconds because it hangs. With
 // go-redis's own it would be 20 seconds, and more on a Cluster.
 const (
-	redisDialTimeout    = time.Second
-	redisIOTimeout      = time.Second
+	redisTimeout        = time.Second // to connect, to read, to write, to wait for a connection
 	redisRetries        = 1
 	redisCommandTimeout = 2 * time.Second
 	// redisTopologyAge is how old what is known of a Cluster's nodes may be. A node
@@ -29,7 +28,7 @@ const (
 // openRedis returns a client, which does not connect yet.
 func openRedis(o *redis.UniversalOptions, commands *prometheus.HistogramVec) redis.UniversalClient {
 	o.ClientName = "pforte-auth"
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisDialTimeout, redisIOTimeout, redisIOTimeout, redisIOTimeout
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisTimeout, redisTimeout, redisTimeout, redisTimeout
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = redisRetries, redisRetries, true
 	var client redis.UniversalClient
 	if o.IsClusterMode {

@@ -66,14 +66,8 @@ func origin(s string) (string, bool) {
 	if err != nil || u.Host == "" || u.Hostname() == "" || u.String() != u.Scheme+"://"+u.Host {
 		return "", false
 	}
-	switch u.Scheme {
-	case "http":
-		return "http://" + strings.TrimSuffix(u.Host, ":80"), true
-	case "https":
-		return "https://" + strings.TrimSuffix(u.Host, ":443"), true
-	default:
-		return "", false
-	}
+	port, known := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	return u.Scheme + "://" + strings.TrimSuffix(u.Host, port), known
 }
 
 func passed(c echo.Context, s caller) (answer, error) {

@@ -77,7 +77,6 @@ func Sort(users []User) {
 
 // Lengths in code points (contract section 8).
 const (
-	MinUsername    = 3
 	MaxUsername    = 64
 	MaxDisplayName = 128
 )
