@@ -46,17 +46,14 @@ func openRedis(o *redis.UniversalOptions, commands *prometheus.HistogramVec) red
 // redirections. Keys and arguments are left out: they name sessions.
 type redisHook struct{ durations *prometheus.HistogramVec }
 
-// DialHook implements redis.Hook.
 func (redisHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook implements redis.Hook.
 func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		return h.run(ctx, cmd.Name(), func(ctx context.Context) error { return next(ctx, cmd) })
 	}
 }
 
-// ProcessPipelineHook implements redis.Hook.
 func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		return h.run(ctx, "pipeline", func(ctx context.Context) error { return next(ctx, cmds) })
@@ -88,7 +85,6 @@ func (h redisHook) run(ctx context.Context, name string, command func(context.Co
 // default.
 type redisLog struct{ log *slog.Logger }
 
-// Printf implements the client's logger.
 func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
 	l.log.DebugContext(ctx, "redis client", "message", fmt.Sprintf(format, args...))
 }

@@ -158,7 +158,6 @@ type countedSessions struct {
 	metrics *storeMetrics
 }
 
-// Create implements session.Store.
 func (c countedSessions) Create(ctx context.Context, s session.Session, fence string, lifetime time.Duration) error {
 	err := c.Store.Create(ctx, s, fence, lifetime)
 	if err == nil {
@@ -167,7 +166,6 @@ func (c countedSessions) Create(ctx context.Context, s session.Session, fence st
 	return err
 }
 
-// Delete implements session.Store.
 func (c countedSessions) Delete(ctx context.Context, ref session.Ref) error {
 	err := c.Store.Delete(ctx, ref)
 	if err == nil {
@@ -176,14 +174,12 @@ func (c countedSessions) Delete(ctx context.Context, ref session.Ref) error {
 	return err
 }
 
-// Revoke implements session.Store.
 func (c countedSessions) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
 	n, err := c.Store.Revoke(ctx, userID, keep)
 	c.metrics.ended.WithLabelValues(sessionRevoked).Add(float64(n))
 	return n, err
 }
 
-// Sweep implements session.Store.
 func (c countedSessions) Sweep(ctx context.Context) (session.Swept, error) {
 	swept, err := c.Store.Sweep(ctx)
 	c.metrics.ended.WithLabelValues(sessionExpired).Add(float64(swept.Expired))

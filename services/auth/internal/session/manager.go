@@ -171,8 +171,8 @@ func (m *Manager) tokens(r *http.Request) (tokens []token) {
 		if securecookie.DecodeMulti(m.name, cookie.Value, &signed, m.codecs...) != nil {
 			continue
 		}
-		t, err := parseToken(string(signed))
-		if err != nil || slices.ContainsFunc(tokens, func(other token) bool { return other.id == t.id && other.userID == t.userID }) {
+		t, ok := parseToken(string(signed))
+		if !ok || slices.ContainsFunc(tokens, func(other token) bool { return other.id == t.id && other.userID == t.userID }) {
 			continue
 		}
 		if tokens = append(tokens, t); len(tokens) == maxLoads {
@@ -191,8 +191,6 @@ type token struct {
 	signedAt time.Time
 }
 
-var errToken = errors.New("malformed session token")
-
 func (t token) ref() Ref { return Ref{UserID: t.userID, Key: keyOf(t.id)} }
 
 // String is "<user id>.<session id>.<unix seconds>".
@@ -201,26 +199,15 @@ func (t token) String() string {
 }
 
 // parseToken is the inverse of String and accepts nothing else.
-func parseToken(text string) (token, error) {
+func parseToken(text string) (token, bool) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {
-		return token{}, errToken
+		return token{}, false
 	}
-	userID, err := strconv.ParseInt(parts[0], 10, 64)
-	if err != nil || userID <= 0 {
-		return token{}, errToken
-	}
-	signedAt, err := strconv.ParseInt(parts[2], 10, 64)
-	if err != nil {
-		return token{}, errToken
-	}
-	id, err := base64.RawURLEncoding.Strict().DecodeString(parts[1])
-	if err != nil || len(id) != idBytes {
-		return token{}, errToken
-	}
+	userID, userErr := strconv.ParseInt(parts[0], 10, 64)
+	id, idErr := base64.RawURLEncoding.Strict().DecodeString(parts[1])
+	signedAt, timeErr := strconv.ParseInt(parts[2], 10, 64)
 	t := token{userID: userID, id: parts[1], signedAt: time.Unix(signedAt, 0)}
-	if t.String() != text {
-		return token{}, errToken
-	}
-	return t, nil
+	valid := userErr == nil && userID > 0 && idErr == nil && len(id) == idBytes && timeErr == nil
+	return t, valid && t.String() == text
 }

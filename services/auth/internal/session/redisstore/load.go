@@ -30,10 +30,6 @@ type pipelines struct {
 	running chan struct{} // one element for each under way
 }
 
-func newPipelines() *pipelines {
-	return &pipelines{waiting: make(chan *load, maxLoading), running: make(chan struct{}, maxPipelines)}
-}
-
 // load is one Load that waits: its arguments, and its result once done is closed.
 type load struct {
 	ref      session.Ref
@@ -45,10 +41,10 @@ type load struct {
 	done   chan struct{}
 }
 
-// Load implements session.Store. Every request calls it, and sending and receiving is
+// Load is called by every request, and sending and receiving is
 // most of its cost, which concurrent loads share in one pipeline. In a Cluster each is
 // sent alone, so that a node that is away does not delay sessions on other nodes.
-func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
+func (s *store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
 	values, err := s.values(ctx, ref, lifetime)
 	if err != nil {
 		return session.Session{}, failed("load session", err)
@@ -61,7 +57,7 @@ func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duratio
 
 // values returns those of a session's hash, none when it does not exist. ctx ends only
 // the waiting: a pipeline that was sent goes on for the other loads.
-func (s *Store) values(ctx context.Context, ref session.Ref, lifetime time.Duration) (values []string, err error) {
+func (s *store) values(ctx context.Context, ref session.Ref, lifetime time.Duration) (values []string, err error) {
 	if s.loads == nil {
 		return loadScript.Run(ctx, s.client, s.pair(ref), ref.Key, milliseconds(lifetime)).StringSlice()
 	}
@@ -83,7 +79,7 @@ func (s *Store) values(ctx context.Context, ref session.Ref, lifetime time.Durat
 }
 
 // sendLoads starts sending what waits, unless maxPipelines are under way.
-func (s *Store) sendLoads() {
+func (s *store) sendLoads() {
 	select {
 	case s.loads.running <- struct{}{}:
 	default:
@@ -118,27 +114,24 @@ func (p *pipelines) next() (batch []*load) {
 }
 
 // loadAll sends one pipeline, and a second one when Redis does not have the script.
-func (s *Store) loadAll(batch []*load) {
+func (s *store) loadAll(batch []*load) {
 	ctx, cancel := context.WithTimeout(context.Background(), pipelineTimeout)
 	defer cancel()
-	replies := s.send(ctx, batch)
-	if slices.ContainsFunc(replies, func(r *redis.Cmd) bool { return redis.HasErrorPrefix(r.Err(), "NOSCRIPT") }) {
-		if err := loadScript.Load(ctx, s.client).Err(); err == nil {
-			replies = s.send(ctx, batch)
+	replies := make([]*redis.Cmd, len(batch))
+	send := func() {
+		pipe := s.client.Pipeline()
+		for i, l := range batch {
+			replies[i] = loadScript.EvalSha(ctx, pipe, s.pair(l.ref), l.ref.Key, milliseconds(l.lifetime))
 		}
+		_, _ = pipe.Exec(ctx) // each reply has its own error
+	}
+	send()
+	if slices.ContainsFunc(replies, func(r *redis.Cmd) bool { return redis.HasErrorPrefix(r.Err(), "NOSCRIPT") }) &&
+		loadScript.Load(ctx, s.client).Err() == nil {
+		send()
 	}
 	for i, l := range batch {
 		l.values, l.err = replies[i].StringSlice()
 		close(l.done)
 	}
-}
-
-func (s *Store) send(ctx context.Context, batch []*load) []*redis.Cmd {
-	pipe := s.client.Pipeline()
-	replies := make([]*redis.Cmd, len(batch))
-	for i, l := range batch {
-		replies[i] = loadScript.EvalSha(ctx, pipe, s.pair(l.ref), l.ref.Key, milliseconds(l.lifetime))
-	}
-	_, _ = pipe.Exec(ctx) // each reply has its own error
-	return replies
 }

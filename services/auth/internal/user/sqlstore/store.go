@@ -30,21 +30,18 @@ const (
 	importTimeout = 2 * time.Minute // of an import, which no request waits for
 )
 
-// Store is a user.Store in SQL.
-type Store struct {
+type store struct {
 	db  *sqldb.DB
 	now func() time.Time
 }
 
-var _ user.Store = (*Store)(nil)
-
 // New returns a store in a database that was opened with Migrations. now is the clock
 // for the times of creation.
-func New(db *sqldb.DB, now func() time.Time) *Store { return &Store{db: db, now: now} }
+func New(db *sqldb.DB, now func() time.Time) user.Store { return &store{db: db, now: now} }
 
 // tx runs do in one write transaction within the limit; what names the operation in
 // errors.
-func (s *Store) tx(ctx context.Context, limit time.Duration, what string, do func(context.Context, *sql.Tx) error) error {
+func (s *store) tx(ctx context.Context, limit time.Duration, what string, do func(context.Context, *sql.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ctx, span := tracing.Call(ctx, "sql", what)
@@ -56,18 +53,16 @@ func (s *Store) tx(ctx context.Context, limit time.Duration, what string, do fun
 	return nil
 }
 
-// Create implements user.Store.
-func (s *Store) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
+func (s *store) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
 	return s.create(ctx, "create user", n, func(ctx context.Context, tx *sql.Tx) error { return s.mayAct(ctx, tx, by) })
 }
 
-// CreateFirst implements user.Store.
-func (s *Store) CreateFirst(ctx context.Context, n user.New) (user.User, error) {
+func (s *store) CreateFirst(ctx context.Context, n user.New) (user.User, error) {
 	return s.create(ctx, "create first user", n, s.isEmpty)
 }
 
 // create adds a user unless check returns an error.
-func (s *Store) create(ctx context.Context, what string, n user.New, check func(context.Context, *sql.Tx) error) (user.User, error) {
+func (s *store) create(ctx context.Context, what string, n user.New, check func(context.Context, *sql.Tx) error) (user.User, error) {
 	var created user.User
 	err := s.tx(ctx, timeout, what, func(ctx context.Context, tx *sql.Tx) (err error) {
 		if err := check(ctx, tx); err != nil {
@@ -81,7 +76,7 @@ func (s *Store) create(ctx context.Context, what string, n user.New, check func(
 
 // mayAct returns ErrNotAdmin unless by is the Operator or an admin. It locks the
 // admin's row, so that a concurrent deletion or demotion waits for the transaction.
-func (s *Store) mayAct(ctx context.Context, tx *sql.Tx, by int64) error {
+func (s *store) mayAct(ctx context.Context, tx *sql.Tx, by int64) error {
 	if by == user.Operator {
 		return nil
 	}
@@ -98,7 +93,7 @@ func (s *Store) mayAct(ctx context.Context, tx *sql.Tx, by int64) error {
 }
 
 // isEmpty returns ErrNotEmpty when there is a user, and blocks every other insert.
-func (s *Store) isEmpty(ctx context.Context, tx *sql.Tx) error {
+func (s *store) isEmpty(ctx context.Context, tx *sql.Tx) error {
 	if err := s.blockInserts(ctx, tx); err != nil {
 		return err
 	}
@@ -113,7 +108,7 @@ func (s *Store) isEmpty(ctx context.Context, tx *sql.Tx) error {
 }
 
 // blockInserts blocks every other insert until the transaction ends. SQLite has one writer.
-func (s *Store) blockInserts(ctx context.Context, tx *sql.Tx) error {
+func (s *store) blockInserts(ctx context.Context, tx *sql.Tx) error {
 	if s.db.Dialect != sqldb.Postgres {
 		return nil
 	}
@@ -122,7 +117,7 @@ func (s *Store) blockInserts(ctx context.Context, tx *sql.Tx) error {
 }
 
 // insert adds u, under its ID unless that is 0, and returns it as stored.
-func (s *Store) insert(ctx context.Context, tx *sql.Tx, u user.User) (user.User, error) {
+func (s *store) insert(ctx context.Context, tx *sql.Tx, u user.User) (user.User, error) {
 	if u.CreatedAt.IsZero() {
 		u.CreatedAt = s.now()
 	}
@@ -147,15 +142,13 @@ const columns = `id, username, display_name, password_hash, avatar_color, role, 
 
 const byID = `id = ?`
 
-// ByID implements user.Store.
-func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
+func (s *store) ByID(ctx context.Context, id int64) (user.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return s.one(ctx, s.db.Reader, byID, id)
 }
 
-// ByUsername implements user.Store.
-func (s *Store) ByUsername(ctx context.Context, username string) (user.User, error) {
+func (s *store) ByUsername(ctx context.Context, username string) (user.User, error) {
 	if !utf8.ValidString(username) || strings.ContainsRune(username, 0) {
 		return user.User{}, user.ErrNotFound // Postgres refuses such text, even to compare
 	}
@@ -175,8 +168,7 @@ func asciiLower(s string) string {
 	}, s)
 }
 
-// List implements user.Store.
-func (s *Store) List(ctx context.Context) ([]user.User, error) {
+func (s *store) List(ctx context.Context) ([]user.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, `SELECT `+columns+` FROM users ORDER BY id`)
@@ -193,7 +185,7 @@ type querier interface {
 }
 
 // one returns the user that a condition selects.
-func (s *Store) one(ctx context.Context, q querier, where string, args ...any) (user.User, error) {
+func (s *store) one(ctx context.Context, q querier, where string, args ...any) (user.User, error) {
 	ctx, span := tracing.Call(ctx, "sql", "read user")
 	defer span.End("")
 	return scan(q.QueryRowContext(ctx, s.db.Rebind(`SELECT `+columns+` FROM users WHERE `+where), args...))
@@ -231,8 +223,7 @@ func scan(row row) (user.User, error) {
 	return u, nil
 }
 
-// SetPasswordHash implements user.Store.
-func (s *Store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error) {
+func (s *store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error) {
 	r := user.Revocation{UserID: id, KeepSession: keepSession}
 	return s.change(ctx, "set password", r, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.swapHash(ctx, tx, id, oldHash, newHash); err != nil {
@@ -242,8 +233,7 @@ func (s *Store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash,
 	})
 }
 
-// Rehash implements user.Store.
-func (s *Store) Rehash(ctx context.Context, id int64, oldHash, newHash string) error {
+func (s *store) Rehash(ctx context.Context, id int64, oldHash, newHash string) error {
 	return s.tx(ctx, timeout, "rehash password", func(ctx context.Context, tx *sql.Tx) error {
 		return s.swapHash(ctx, tx, id, oldHash, newHash)
 	})
@@ -251,7 +241,7 @@ func (s *Store) Rehash(ctx context.Context, id int64, oldHash, newHash string) e
 
 // swapHash compares and sets in one statement: a second writer waits for the first
 // one's commit and then finds another hash.
-func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, newHash string) error {
+func (s *store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, newHash string) error {
 	err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ? AND password_hash = ?`, newHash, id, oldHash)
 	if !errors.Is(err, user.ErrNotFound) {
 		return err
@@ -262,8 +252,7 @@ func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, new
 	return user.ErrChanged
 }
 
-// ResetPassword implements user.Store.
-func (s *Store) ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error) {
+func (s *store) ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.change(ctx, "reset password", r, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ?`, newHash, id); err != nil {
@@ -273,19 +262,17 @@ func (s *Store) ResetPassword(ctx context.Context, id int64, newHash string) (us
 	})
 }
 
-// EndSessions implements user.Store.
-func (s *Store) EndSessions(ctx context.Context, id int64) (user.Revocation, error) {
+func (s *store) EndSessions(ctx context.Context, id int64) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.change(ctx, "end sessions", r, func(ctx context.Context, tx *sql.Tx) error { return s.newStamp(ctx, tx, id, "") })
 }
 
 // newStamp sets a new session stamp, and the session that it does not end.
-func (s *Store) newStamp(ctx context.Context, tx *sql.Tx, id int64, keepSession string) error {
+func (s *store) newStamp(ctx context.Context, tx *sql.Tx, id int64, keepSession string) error {
 	return s.update(ctx, tx, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`, user.NewSessionStamp(), keepSession, id)
 }
 
-// SetRole implements user.Store.
-func (s *Store) SetRole(ctx context.Context, id int64, role user.Role) error {
+func (s *store) SetRole(ctx context.Context, id int64, role user.Role) error {
 	return s.tx(ctx, timeout, "set role", func(ctx context.Context, tx *sql.Tx) error {
 		if role != user.Admin {
 			if err := s.keepAnAdmin(ctx, tx, id, user.Operator); err != nil {
@@ -296,8 +283,7 @@ func (s *Store) SetRole(ctx context.Context, id int64, role user.Role) error {
 	})
 }
 
-// Delete implements user.Store.
-func (s *Store) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
+func (s *store) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.change(ctx, "delete user", r, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.keepAnAdmin(ctx, tx, id, by); err != nil {
@@ -308,7 +294,7 @@ func (s *Store) Delete(ctx context.Context, id, by int64) (user.Revocation, erro
 }
 
 // change runs do and records the revocation that follows from it, in one transaction.
-func (s *Store) change(ctx context.Context, what string, r user.Revocation, do func(context.Context, *sql.Tx) error) (user.Revocation, error) {
+func (s *store) change(ctx context.Context, what string, r user.Revocation, do func(context.Context, *sql.Tx) error) (user.Revocation, error) {
 	err := s.tx(ctx, timeout, what, func(ctx context.Context, tx *sql.Tx) error {
 		if err := do(ctx, tx); err != nil {
 			return err
@@ -319,7 +305,7 @@ func (s *Store) change(ctx context.Context, what string, r user.Revocation, do f
 }
 
 // update returns ErrNotFound unless the statement changes a row.
-func (s *Store) update(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+func (s *store) update(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
 	result, err := tx.ExecContext(ctx, s.db.Rebind(query), args...)
 	if err != nil {
 		return err
@@ -334,7 +320,7 @@ func (s *Store) update(ctx context.Context, tx *sql.Tx, query string, args ...an
 // keepAnAdmin returns ErrLastAdmin when id is the only admin, and ErrNotAdmin unless by is
 // the Operator or an admin. It locks all admins until the transaction ends, so that two
 // who act on each other do so one after the other.
-func (s *Store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) error {
+func (s *store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) error {
 	query := `SELECT id FROM users WHERE role = 'admin' ORDER BY id`
 	if s.db.Dialect == sqldb.Postgres {
 		query += ` FOR UPDATE`
@@ -357,15 +343,15 @@ func (s *Store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) error
 }
 
 // record inserts the revocation in the transaction of its cause, and sets its ID and time.
-func (s *Store) record(ctx context.Context, tx *sql.Tx, r *user.Revocation) error {
+func (s *store) record(ctx context.Context, tx *sql.Tx, r *user.Revocation) error {
 	r.RecordedAt = s.now().UTC().Truncate(time.Second)
 	return tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at)
 		VALUES (?, 'sessions', ?, ?) RETURNING id`), r.UserID, r.KeepSession, r.RecordedAt.Unix()).Scan(&r.ID)
 }
 
-// PendingRevocations implements user.Store. An earlier version also recorded changes of
-// role, which sessions need not follow.
-func (s *Store) PendingRevocations(ctx context.Context, before time.Time, after int64) ([]user.Revocation, error) {
+// PendingRevocations leaves out changes of role, which an earlier version recorded and
+// sessions need not follow.
+func (s *store) PendingRevocations(ctx context.Context, before time.Time, after int64) ([]user.Revocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT id, user_id, keep_session, recorded_at
@@ -391,17 +377,15 @@ func ceilUnix(t time.Time) int64 {
 	return t.Unix()
 }
 
-// RevocationDone implements user.Store.
-func (s *Store) RevocationDone(ctx context.Context, id int64) error {
+func (s *store) RevocationDone(ctx context.Context, id int64) error {
 	return s.tx(ctx, timeout, "delete revocation", func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, s.db.Rebind(`DELETE FROM pending_revocations WHERE id = ?`), id)
 		return err
 	})
 }
 
-// Import implements user.Store. Users with an id come first, so that the ids of the
-// others are not among theirs.
-func (s *Store) Import(ctx context.Context, users []user.User) ([]user.Revocation, error) {
+// Import adds users with an id first, so that the ids of the others are not among theirs.
+func (s *store) Import(ctx context.Context, users []user.User) ([]user.Revocation, error) {
 	users = slices.SortedStableFunc(slices.Values(users), func(a, b user.User) int { return cmp.Compare(b.ID, a.ID) })
 	var revocations []user.Revocation
 	err := s.tx(ctx, importTimeout, "import users", func(ctx context.Context, tx *sql.Tx) error {
@@ -427,7 +411,7 @@ func (s *Store) Import(ctx context.Context, users []user.User) ([]user.Revocatio
 	return revocations, err
 }
 
-func (s *Store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
+func (s *store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
 	if u.ID != 0 {
 		var taken bool
 		err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT EXISTS (SELECT 1 FROM users WHERE id = ?)`), u.ID).Scan(&taken)
@@ -447,7 +431,7 @@ func (s *Store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
 
 // moveIDs makes later ids higher than id, which SQLite's AUTOINCREMENT does by itself.
 // A roll-back leaves the sequence of Postgres moved, which skips some ids.
-func (s *Store) moveIDs(ctx context.Context, tx *sql.Tx, id int64) error {
+func (s *store) moveIDs(ctx context.Context, tx *sql.Tx, id int64) error {
 	if s.db.Dialect != sqldb.Postgres {
 		return nil
 	}
