@@ -92,7 +92,7 @@ func (h *fixture) build(s settings) {
 	h.registry = prometheus.NewRegistry()
 	log := slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	hasher := must(password.New(s.hasher))(h.t)
-	limited := redis.NewClient(h.redis.Options())
+	limited := redis.NewClient(&redis.Options{Addr: h.redis.Options().Addr})
 	h.t.Cleanup(func() { _ = limited.Close() })
 	limited.AddHook(failingLimits{h.brokenLimits})
 	limits := ratelimit.Options{Client: limited, App: "svc", Name: "login", Limit: s.attempts, Window: time.Minute}
