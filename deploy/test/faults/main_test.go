@@ -34,12 +34,12 @@ var (
 	every       = flag.Duration("every", 30*time.Second, "with -soak, the time between two samples")
 )
 
-// TestMain begins what needs disks of its own, which can be full, again where it has
-// them.
+// TestMain begins a campaign again where it may mount disks of its own, which can be
+// full.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	_ = flag.Set("test.parallel", strconv.Itoa(*worlds))
-	if *runs > 0 || *soak > 0 {
+	if *runs > 0 {
 		if err := inOwnMounts(); err != nil {
 			fmt.Fprintln(os.Stderr, "mount disks:", err)
 			os.Exit(1)

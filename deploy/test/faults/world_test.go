@@ -261,12 +261,18 @@ const diskSize = "24m"
 // disk is a folder that can be made full.
 type disk string
 
+// newDisk returns a folder on a disk of its own for a campaign. Load over hours has
+// all of the machine's: the write-ahead log of SQLite may be larger than diskSize.
 func newDisk(t *testing.T, path string) disk {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(path, 0o700), mountDisk(path)); err != nil {
+	err := os.MkdirAll(path, 0o700)
+	if err == nil && *runs > 0 {
+		err = mountDisk(path)
+		t.Cleanup(func() { unmountDisk(path) })
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { unmountDisk(path) })
 	return disk(path)
 }
 
