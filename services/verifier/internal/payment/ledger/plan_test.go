@@ -18,7 +18,8 @@ func TestNoFrequentQueryScansThePayments(t *testing.T) {
 	queries := map[string][]any{
 		findSQL: {view(now), key},
 		dueSQL:  {view(now), view(now), now, 20},
-		"SELECT count(*) FROM payments WHERE " + unknown: {view(now)},
+		"SELECT count(*) FROM payments WHERE " + unknown:                        {view(now)},
+		selectBrief + " WHERE 1 = 1 AND " + unknown + " ORDER BY +claimed DESC": {view(now), view(now)},
 		vanishSQL:  {view(now)},
 		historySQL: {"", now, "", now, ""},
 		tallySQL:   {"", now, now, "", "", now, now, key, ""},
@@ -26,7 +27,7 @@ func TestNoFrequentQueryScansThePayments(t *testing.T) {
 		"SELECT count(*) FROM (SELECT 1 FROM payments WHERE payer = ? AND " + paid + " LIMIT ?) AS p":  {"", 1},
 		"SELECT count(*) FROM (SELECT 1 FROM payments WHERE client = ? AND " + paid + " LIMIT ?) AS p": {"", 1},
 		pruneSQL:   {now, now, now},
-		endedSQL:   {view(now), now, now, now, now, 100},
+		endedSQL:   {view(now), now, now, now, 100, now},
 		tidySQL:    nil,
 		nextSQL:    {"", "", "", "", now},
 		endedInSQL: {"", "", "", "", now, now},

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -31,7 +32,11 @@ func (l *Ledger) QuotaStatus(ctx context.Context, month string) (s payment.Quota
 // List returns records without Answer, newest first.
 func (l *Ledger) List(ctx context.Context, f payment.Filter) ([]payment.Record, error) {
 	where, args := l.where(f)
-	query := selectBrief + where + " ORDER BY claimed DESC"
+	order := " ORDER BY claimed DESC"
+	if strings.Contains(where, undecided) {
+		order = " ORDER BY +claimed DESC" // sorts these few; by the index SQLite would go through all claims
+	}
+	query := selectBrief + where + order
 	if f.Limit > 0 {
 		query, args = query+" LIMIT ?", append(args, f.Limit)
 	}

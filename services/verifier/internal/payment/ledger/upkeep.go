@@ -56,9 +56,9 @@ func (l *Ledger) Due(ctx context.Context, next time.Time) (due payment.Record, e
 
 // endedSQL lists what Ended returns, by the index of claims: up to the limit-th of
 // them, and those of the same moment.
-const endedSQL = selectBrief + ` WHERE claimed > ? AND claimed < ? AND (state = 'settled' OR state = 'dead')
-	AND claimed <= COALESCE((SELECT claimed FROM payments WHERE claimed > ? AND claimed < ?
-		AND (state = 'settled' OR state = 'dead') ORDER BY claimed LIMIT 1 OFFSET ?), 9223372036854775807) ORDER BY claimed`
+const endedSQL = selectBrief + ` WHERE claimed > ? AND claimed <= COALESCE((SELECT claimed FROM payments WHERE claimed > ? AND claimed < ?
+		AND (state = 'settled' OR state = 'dead') ORDER BY claimed LIMIT 1 OFFSET ?), ?)
+	AND (state = 'settled' OR state = 'dead') ORDER BY claimed`
 
 // Ended implements payment.Ledger.
 func (l *Ledger) Ended(ctx context.Context, before time.Time, limit int, taken time.Time) (ended []payment.Record, err error) {
@@ -72,7 +72,7 @@ func (l *Ledger) Ended(ctx context.Context, before time.Time, limit int, taken t
 		if err != nil {
 			return err
 		}
-		ended, err = l.list(ctx, u.Tx, endedSQL, l.view(), after, before, after, before, limit-1)
+		ended, err = l.list(ctx, u.Tx, endedSQL, l.view(), after, after, before, limit-1, before.UnixMilli()-1)
 		return err
 	})
 	return ended, err
