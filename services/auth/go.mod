@@ -17,6 +17,8 @@ require (
 	golang.org/x/text v0.43.0
 )
 
+require github.com/gorilla/sessions v1.4.0
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/caarlos0/env/v11 v11.4.2 // indirect

@@ -21,6 +21,7 @@ var permitted = map[string][]string{
 	"github.com/go-json-experiment/json":        {"pkg/receipt/strictjson", "pkg/receipt/.", "services/verifier/internal/evm", "services/verifier/internal/chain/rpc"},
 	"github.com/golang-jwt/jwt/v5":              {"services/verifier/internal/payment/facilitator"},
 	"github.com/gorilla/securecookie":           {"services/auth/internal/session"},
+	"github.com/gorilla/sessions":               {"services/auth/internal/session"},
 	"github.com/labstack/echo/v4":               {"pkg/service", "services/*/internal/httpapi"},
 	"github.com/pressly/goose/v3":               {"pkg/sqldb"},
 	"github.com/prometheus/client_golang":       {"pkg/service", "services/*/internal/app", "services/*/internal/httpapi"},

@@ -1,5 +1,5 @@
 // Package session keeps users logged in: the Session, the Store that holds it, and
-// the Manager that carries it over HTTP in two cookies.
+// the Manager that carries it over HTTP in two cookies, on gorilla/sessions.
 //
 // It owns the cookies, the signature and age of the session cookie, the ids, and
 // the rule that a session that was ended, revoked or has expired never comes back,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorilla/securecookie"
+	"github.com/gorilla/sessions"
 )
 
 // CSRFCookie is the name of the cookie that scripts read the CSRF token from.
@@ -48,12 +49,19 @@ type Options struct {
 }
 
 // Manager reads and writes the cookies of sessions: the session cookie, signed, and
-// beside it the CSRF cookie. It loads sessions, and creates and ends none.
+// beside it the CSRF cookie. It loads sessions, and creates and ends none. It is a
+// gorilla sessions.Store: New loads the session of a request, which gorilla keeps with
+// the request, and Save sets the cookies, which securecookie signs.
 type Manager struct {
-	options Options
-	name    string // of the session cookie
-	codecs  []securecookie.Codec
+	store  Store
+	now    func() time.Time
+	name   string // of the session cookie
+	codecs []securecookie.Codec
+	// cookie has the attributes of the session cookie.
+	cookie sessions.Options
 }
+
+var _ sessions.Store = (*Manager)(nil)
 
 // NewManager checks the options and returns a Manager.
 func NewManager(o Options) (*Manager, error) {
@@ -69,7 +77,9 @@ func NewManager(o Options) (*Manager, error) {
 	if o.SameSite == 0 {
 		o.SameSite = http.SameSiteLaxMode
 	}
-	m := &Manager{options: o, name: o.Name + ".sid"}
+	m := &Manager{store: o.Store, now: o.Now, name: o.Name + ".sid", cookie: sessions.Options{
+		Path: "/", MaxAge: int(Lifetime.Seconds()), Secure: o.Secure, HttpOnly: true, SameSite: o.SameSite,
+	}}
 	for _, secret := range []string{o.Secret, o.PreviousSecret} {
 		if secret != "" {
 			// The codec's age check is off: it would refuse the cookie of a session that
@@ -92,6 +102,17 @@ type Current struct {
 	Session
 	token token
 	stale bool // the cookies are to be sent again
+	gs    *sessions.Session
+}
+
+// current is the key of the *Current in the values of a gorilla session.
+type current struct{}
+
+// hold returns a Current in a gorilla session.
+func (m *Manager) hold(gs *sessions.Session, s Session, t token) *Current {
+	c := &Current{Session: s, token: t, gs: gs}
+	gs.Values[current{}] = c
+	return c
 }
 
 // Load returns the session of the request's first cookie that has a live one, and
@@ -99,43 +120,69 @@ type Current struct {
 // anonymous. Any other error: the store failed, and whether there is a session is
 // unknown.
 func (m *Manager) Load(r *http.Request) (*Current, error) {
-	lifetime := Lifetime
+	gs, err := m.Get(r, m.name)
+	if err != nil {
+		return nil, err
+	}
+	c, ok := gs.Values[current{}].(*Current)
+	if !ok {
+		return nil, ErrNotFound
+	}
+	return c, nil
+}
+
+// Get implements sessions.Store: New, once for each request.
+func (m *Manager) Get(r *http.Request, name string) (*sessions.Session, error) {
+	return sessions.GetRegistry(r).Get(m, name)
+}
+
+// New implements sessions.Store. An unsigned cookie or an ended session is not an
+// error: the session returned is empty.
+func (m *Manager) New(r *http.Request, name string) (*sessions.Session, error) {
+	gs, lifetime := sessions.NewSession(m, name), Lifetime
 	if r.Context().Value(unrenewed{}) != nil {
 		lifetime = 0
 	}
 	for _, t := range m.tokens(r) {
-		s, err := m.options.Store.Load(r.Context(), t.ref(), lifetime)
+		s, err := m.store.Load(r.Context(), t.ref(), lifetime)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("load session: %w", err)
+			return gs, fmt.Errorf("load session: %w", err)
 		}
-		return &Current{Session: s, token: t, stale: lifetime > 0 && m.options.Now().Sub(t.signedAt) >= staleAfter}, nil
+		m.hold(gs, s, t).stale = lifetime > 0 && m.now().Sub(t.signedAt) >= staleAfter
+		break
 	}
-	return nil, ErrNotFound
+	return gs, nil
 }
 
-// Start sets both cookies of a session that was just created.
-func (m *Manager) Start(w http.ResponseWriter, s Session, id string) error {
-	return m.Resend(w, &Current{Session: s, token: token{userID: s.UserID, id: id}})
-}
-
-// Resend sets both cookies of a session again, with a whole lifetime.
-func (m *Manager) Resend(w http.ResponseWriter, c *Current) error {
-	c.token.signedAt = m.options.Now()
+// Save implements sessions.Store: it sets both cookies, with a whole lifetime. An empty
+// session has none.
+func (m *Manager) Save(_ *http.Request, w http.ResponseWriter, gs *sessions.Session) error {
+	c, ok := gs.Values[current{}].(*Current)
+	if !ok {
+		return nil
+	}
+	c.token.signedAt, c.stale = m.now(), false
 	signed, err := securecookie.EncodeMulti(m.name, []byte(c.token.String()), m.codecs[0])
 	if err != nil {
 		return fmt.Errorf("sign session cookie: %w", err)
 	}
-	c.stale = false
-	expires := c.token.signedAt.Add(Lifetime)
-	m.setCookie(w, m.name, signed, int(Lifetime.Seconds()), expires)
+	m.setCookie(w, m.name, signed, m.cookie)
 	if c.CSRFToken != "" {
-		m.setCookie(w, CSRFCookie, c.CSRFToken, int(Lifetime.Seconds()), expires)
+		m.setCookie(w, CSRFCookie, c.CSRFToken, m.cookie)
 	}
 	return nil
 }
+
+// Start sets both cookies of a session that was just created.
+func (m *Manager) Start(w http.ResponseWriter, s Session, id string) error {
+	return m.Resend(w, m.hold(sessions.NewSession(m, m.name), s, token{userID: s.UserID, id: id}))
+}
+
+// Resend sets both cookies of a session again.
+func (m *Manager) Resend(w http.ResponseWriter, c *Current) error { return m.Save(nil, w, c.gs) }
 
 // ResendStale is Resend when the request's cookie was signed at least 12 hours ago.
 // After Resend or Clear, and for a request that does not renew its session, it does
@@ -147,19 +194,25 @@ func (m *Manager) ResendStale(w http.ResponseWriter, c *Current) error {
 	return m.Resend(w, c)
 }
 
-// Clear removes both cookies of a session that has ended.
+// Clear removes both cookies of a session that has ended. The request is anonymous from
+// now on.
 func (m *Manager) Clear(w http.ResponseWriter, c *Current) {
 	c.stale = false
-	for _, name := range []string{m.name, CSRFCookie} {
-		m.setCookie(w, name, "", -1, time.Unix(1, 0))
-	}
+	clear(c.gs.Values)
+	gone := m.cookie
+	gone.MaxAge = -1
+	m.setCookie(w, m.name, "", gone)
+	m.setCookie(w, CSRFCookie, "", gone)
 }
 
-func (m *Manager) setCookie(w http.ResponseWriter, name, value string, maxAge int, expires time.Time) {
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure is a setting, and scripts read the CSRF cookie
-		Name: name, Value: value, Path: "/", MaxAge: maxAge, Expires: expires,
-		HttpOnly: name != CSRFCookie, Secure: m.options.Secure, SameSite: m.options.SameSite,
-	})
+// setCookie sets a cookie that expires by our clock; scripts read the CSRF cookie.
+func (m *Manager) setCookie(w http.ResponseWriter, name, value string, o sessions.Options) {
+	o.HttpOnly = name != CSRFCookie
+	cookie := sessions.NewCookie(name, value, &o) //nolint:gosec // the attributes are in the options
+	if o.MaxAge > 0 {
+		cookie.Expires = m.now().Add(Lifetime)
+	}
+	http.SetCookie(w, cookie)
 }
 
 // tokens returns the tokens of the session cookies with our signature, in the order of
