@@ -68,7 +68,9 @@ func (c *LogCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zap
 func (c *LogCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	all := slices.DeleteFunc(slices.Concat(c.fields, fields), func(f zapcore.Field) bool { return isHeader(f.Key) })
 	for i, f := range all {
-		if object, ok := f.Interface.(zapcore.ObjectMarshaler); ok {
+		// an error or a Stringer may be an object too
+		if f.Type == zapcore.ObjectMarshalerType || f.Type == zapcore.InlineMarshalerType {
+			object := f.Interface.(zapcore.ObjectMarshaler)
 			all[i].Interface = zapcore.ObjectMarshalerFunc(func(e zapcore.ObjectEncoder) error {
 				return object.MarshalLogObject(withoutSecrets{e})
 			})
