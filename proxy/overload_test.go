@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -55,6 +56,39 @@ func TestAServiceGetsNoMoreRequestsThanItMayHave(t *testing.T) {
 	}
 	if got := h.request(t, "GET", "/api/v1/auth/me", ""); got.StatusCode != http.StatusOK {
 		t.Errorf("afterwards: %d", got.StatusCode)
+	}
+}
+
+// A client may announce a body that the proxy does not wait for, and a service need
+// not read it to answer.
+func TestALongBodyDoesNotPassTheBound(t *testing.T) {
+	t.Parallel()
+	leave := make(chan struct{})
+	var current, most atomic.Int64
+	auth := stand(t, "", func(http.ResponseWriter, *http.Request) {
+		most.Store(max(most.Load(), current.Add(1)))
+		<-leave
+		current.Add(-1)
+	})
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "AUTH_MAX_REQUESTS": "8"})
+	const requests = 24
+	var refused atomic.Int64
+	var all sync.WaitGroup
+	for range requests {
+		all.Go(func() {
+			if h.request(t, "GET", "/api/v1/auth/me", strings.Repeat("x", 70000)).StatusCode == http.StatusServiceUnavailable {
+				refused.Add(1)
+			}
+		})
+	}
+	time.Sleep(time.Second)
+	if got := h.request(t, "GET", "/health", ""); got.StatusCode != http.StatusOK {
+		t.Errorf("the other service: %d", got.StatusCode)
+	}
+	close(leave)
+	all.Wait()
+	if most.Load() > 8 || refused.Load() == 0 {
+		t.Errorf("%d at once, %d refused of %d", most.Load(), refused.Load(), requests)
 	}
 }
 

@@ -22,15 +22,25 @@ import (
 // errBusy is the error of a request that found no place.
 var errBusy = caddyhttp.Error(http.StatusServiceUnavailable, errors.New("the service has as many requests as it may have"))
 
+// errSlow is the error of a request whose body did not come in time.
+var errSlow = caddyhttp.Error(http.StatusRequestTimeout, errors.New("the body took too long"))
+
 // maxPrefetch is the longest body that is read before a request gets its place,
-// so that a client that sends slowly takes none from others.
-const maxPrefetch = 64 << 10
+// so that a client that sends slowly takes none from others. prefetchWithin is how
+// long it may take, the same as in our services. The end of a longer one is not waited
+// for, and there is one place for such requests where there are longShare for others.
+const (
+	maxPrefetch    = 64 << 10
+	prefetchWithin = 30 * time.Second
+	longShare      = 8
+)
 
 // Service is a handler for the routes to a service of one's own, before their
 // reverse_proxy. It bounds how many requests the service has at once: a request
 // that it has not begun to answer takes one place of Max. When all are taken,
-// up to Queue requests wait, each for at most Wait; any more are errors 503. A
-// request behind a trusted proxy has the client's address alone in X-Forwarded-For.
+// up to Queue requests wait, each for at most Wait; any more are errors 503. Requests
+// with a body that is too long for our services have places of their own, an eighth as
+// many. A request behind a trusted proxy has the client's address alone in X-Forwarded-For.
 type Service struct {
 	// Name is the service's. All handlers with the same name share the places.
 	Name string `json:"name,omitempty"`
@@ -39,7 +49,7 @@ type Service struct {
 	Queue int            `json:"queue,omitempty"`
 	Wait  caddy.Duration `json:"wait,omitempty"`
 
-	gate *gate
+	gate, long *gate
 }
 
 // CaddyModule returns the Caddy module information.
@@ -91,7 +101,7 @@ func (s *Service) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("edge_service: %w", err)
 	}
-	s.gate = app.(*gates).of(s)
+	s.gate, s.long = app.(*gates).of(s)
 	return nil
 }
 
@@ -105,13 +115,14 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if err != nil {
 		return err
 	}
+	g := s.gate
 	if !whole {
-		return next.ServeHTTP(w, r) // a service refuses a body of this length
+		g = s.long
 	}
-	if err := s.gate.enter(r.Context()); err != nil {
+	if err := g.enter(r.Context()); err != nil {
 		return err
 	}
-	leave := sync.OnceFunc(s.gate.leave)
+	leave := sync.OnceFunc(g.leave)
 	defer leave()
 	if x, err := exchangeOf(r); err == nil {
 		x.begun = leave
@@ -140,7 +151,7 @@ func prefetch(r *http.Request) (whole bool, err error) {
 		return r.ContentLength == 0 || r.Body == nil, nil
 	}
 	var buffer bytes.Buffer
-	n, err := io.CopyN(&buffer, r.Body, maxPrefetch)
+	n, err := io.CopyN(&buffer, timely{r.Body, time.Now().Add(prefetchWithin)}, maxPrefetch)
 	r.Body = prefetched{io.MultiReader(&buffer, r.Body), r.Body}
 	var refused caddyhttp.HandlerError
 	if errors.As(err, &refused) {
@@ -149,20 +160,34 @@ func prefetch(r *http.Request) (whole bool, err error) {
 	return errors.Is(err, io.EOF) && n < maxPrefetch, nil
 }
 
+// timely is a reader until some time.
+type timely struct {
+	io.Reader
+	until time.Time
+}
+
+// Read implements io.Reader.
+func (t timely) Read(p []byte) (int, error) {
+	if time.Now().After(t.until) {
+		return 0, errSlow
+	}
+	return t.Reader.Read(p)
+}
+
 type prefetched struct {
 	io.Reader
 	io.Closer
 }
 
-// gates is the Caddy app that has the gate of each service by its name.
+// gates is the Caddy app that has the gates of each service by its name.
 type gates struct {
-	mu    sync.Mutex
-	named map[string]*gate
+	mu          sync.Mutex
+	named, long map[string]*gate
 }
 
 // CaddyModule returns the Caddy module information.
 func (*gates) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "edge_gates", New: func() caddy.Module { return &gates{named: map[string]*gate{}} }}
+	return caddy.ModuleInfo{ID: "edge_gates", New: func() caddy.Module { return &gates{named: map[string]*gate{}, long: map[string]*gate{}} }}
 }
 
 // Start implements caddy.App.
@@ -171,13 +196,19 @@ func (*gates) Start() error { return nil }
 // Stop implements caddy.App.
 func (*gates) Stop() error { return nil }
 
-func (g *gates) of(s *Service) *gate {
+// of returns the gate of a service, and the one for its long bodies.
+func (g *gates) of(s *Service) (common, long *gate) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.named[s.Name] == nil {
-		g.named[s.Name] = &gate{places: make(chan struct{}, s.Max), queue: int64(s.Queue), wait: time.Duration(s.Wait)}
+		g.named[s.Name] = newGate(s.Max, s.Queue, s.Wait)
+		g.long[s.Name] = newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait)
 	}
-	return g.named[s.Name]
+	return g.named[s.Name], g.long[s.Name]
+}
+
+func newGate(places, queue int, wait caddy.Duration) *gate {
+	return &gate{places: make(chan struct{}, places), queue: int64(queue), wait: time.Duration(wait)}
 }
 
 // gate bounds the requests that one service has.

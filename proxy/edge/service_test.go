@@ -114,6 +114,24 @@ func TestASlowClientTakesNoPlace(t *testing.T) {
 	})
 }
 
+// One that never comes to the end of its body would hold memory and a connection.
+func TestABodyHasALimitedTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Service{gate: &gate{places: make(chan struct{}, 1), queue: 1, wait: time.Second}}
+		started := time.Now()
+		r := prepared(httptest.NewRequest("POST", "/", &slowBody{rest: strings.Repeat("x", 1000)}))
+		err := s.ServeHTTP(httptest.NewRecorder(), r, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
+			t.Error("the service has it")
+			return nil
+		}))
+		fault, _ := errors.AsType[caddyhttp.HandlerError](err)
+		if took := time.Since(started); fault.StatusCode != http.StatusRequestTimeout || took > time.Minute {
+			t.Errorf("got %v after %s", err, took)
+		}
+	})
+}
+
 // slowBody has a byte a second.
 type slowBody struct {
 	rest  string
@@ -136,9 +154,11 @@ func (b *slowBody) take() string {
 
 func TestHandlersOfOneNameShareTheirPlaces(t *testing.T) {
 	t.Parallel()
-	all := &gates{named: map[string]*gate{}}
-	one, same, other := all.of(&Service{Name: "auth", Max: 1}), all.of(&Service{Name: "auth", Max: 1}), all.of(&Service{Name: "verifier", Max: 1})
-	if one != same || one == other {
+	all := new(gates).CaddyModule().New().(*gates)
+	one, long := all.of(&Service{Name: "auth", Max: 1})
+	same, sameLong := all.of(&Service{Name: "auth", Max: 1})
+	other, otherLong := all.of(&Service{Name: "verifier", Max: 1})
+	if one != same || one == other || long != sameLong || long == otherLong || one == long {
 		t.Error("the gates are not one for each name")
 	}
 }
