@@ -2,6 +2,8 @@ package edge
 
 import (
 	"net"
+	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -26,7 +28,9 @@ var refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/jso
 
 // Connections is a listener wrapper that bounds the open connections, each of which
 // costs memory. It stands before tls. One above the limit is answered with 503, or
-// closed where it would have to be encrypted.
+// closed where it would have to be encrypted. But if another network has more than the
+// client's then would, the newest connection of the one that has most is closed in its
+// place: a single client cannot take them all. A network is an address, of IPv6 a /64.
 type Connections struct {
 	// Max is of each listener.
 	Max int `json:"max,omitempty"`
@@ -52,12 +56,18 @@ func (c *Connections) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // WrapListener implements caddy.ListenerWrapper.
 func (c *Connections) WrapListener(l net.Listener) net.Listener {
-	return &boundListener{Listener: l, open: make(chan struct{}, c.Max), refusing: make(chan struct{}, maxRefusing)}
+	return &boundListener{Listener: l, max: c.Max, byNetwork: map[netip.Prefix][]*boundConn{}, refusing: make(chan struct{}, maxRefusing)}
 }
 
 type boundListener struct {
 	net.Listener
-	open, refusing chan struct{}
+	max      int
+	refusing chan struct{}
+
+	mu   sync.Mutex
+	open int
+	// byNetwork has the open connections in the order of their arrival.
+	byNetwork map[netip.Prefix][]*boundConn
 }
 
 // Accept implements net.Listener.
@@ -71,10 +81,8 @@ func (l *boundListener) Accept() (net.Conn, error) {
 		if !ok {
 			return conn, nil
 		}
-		select {
-		case l.open <- struct{}{}:
-			return &boundConn{TCPConn: tcp, leave: sync.OnceFunc(func() { <-l.open })}, nil
-		default:
+		if bound := l.enter(tcp); bound != nil {
+			return bound, nil
 		}
 		select {
 		case l.refusing <- struct{}{}:
@@ -99,15 +107,67 @@ func refuse(conn net.Conn) {
 	}
 }
 
+// enter returns nil when there is no place for a connection.
+func (l *boundListener) enter(conn *net.TCPConn) *boundConn {
+	c := &boundConn{TCPConn: conn, listener: l, network: networkOf(conn.RemoteAddr())}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.max {
+		var most []*boundConn
+		for _, all := range l.byNetwork {
+			if len(all) > len(most) {
+				most = all
+			}
+		}
+		if len(most) <= len(l.byNetwork[c.network])+1 {
+			return nil
+		}
+		newest := most[len(most)-1]
+		l.remove(newest)
+		_ = newest.TCPConn.Close()
+	}
+	l.open++
+	l.byNetwork[c.network] = append(l.byNetwork[c.network], c)
+	return c
+}
+
+// remove removes a connection unless that was done before.
+func (l *boundListener) remove(c *boundConn) {
+	all := l.byNetwork[c.network]
+	i := slices.Index(all, c)
+	if i < 0 {
+		return
+	}
+	l.open--
+	if all = slices.Delete(all, i, i+1); len(all) == 0 {
+		delete(l.byNetwork, c.network)
+		return
+	}
+	l.byNetwork[c.network] = all
+}
+
+func networkOf(addr net.Addr) netip.Prefix {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	ip := tcp.AddrPort().Addr().Unmap()
+	network, _ := ip.Prefix(min(ip.BitLen(), 64)) // without the zone
+	return network
+}
+
 // boundConn is a TCPConn, which has more methods than a net.Conn.
 type boundConn struct {
 	*net.TCPConn
-	leave func()
+	listener *boundListener
+	network  netip.Prefix
 }
 
 // Close implements net.Conn.
 func (c *boundConn) Close() error {
-	c.leave()
+	c.listener.mu.Lock()
+	c.listener.remove(c)
+	c.listener.mu.Unlock()
 	return c.TCPConn.Close()
 }
 
