@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -140,6 +141,7 @@ func fromClient(r *http.Request) *http.Request {
 	}
 	named := *r
 	named.RemoteAddr = net.JoinHostPort(client, "0")
+	named.Header = maps.Clone(r.Header)
 	delete(named.Header, "X-Forwarded-For")
 	return &named
 }

@@ -132,6 +132,25 @@ func TestABodyHasALimitedTime(t *testing.T) {
 	})
 }
 
+// The guard asks again with the request that it asked with.
+func TestARequestOfATrustedProxyStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	s := &Service{gate: &gate{places: make(chan struct{}, 1)}}
+	r := prepared(httptest.NewRequest("GET", "/", nil))
+	r.Header.Set("X-Forwarded-For", "203.0.113.7")
+	caddyhttp.SetVar(r.Context(), caddyhttp.TrustedProxyVarKey, true)
+	caddyhttp.SetVar(r.Context(), caddyhttp.ClientIPVarKey, "203.0.113.7")
+	err := s.ServeHTTP(httptest.NewRecorder(), r, caddyhttp.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) error {
+		if q.RemoteAddr != "203.0.113.7:0" || q.Header.Get("X-Forwarded-For") != "" {
+			t.Errorf("the service gets it from %s, %s", q.RemoteAddr, q.Header.Get("X-Forwarded-For"))
+		}
+		return nil
+	}))
+	if err != nil || r.Header.Get("X-Forwarded-For") != "203.0.113.7" {
+		t.Errorf("afterwards: %v, %s", err, r.Header)
+	}
+}
+
 // slowBody has a byte a second.
 type slowBody struct {
 	rest  string
