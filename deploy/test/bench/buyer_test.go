@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
-	"golang.org/x/crypto/sha3"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/test/internal/client"
@@ -55,32 +53,13 @@ func pay(key *secp256k1.PrivateKey, offer x402.PaymentRequired) (string, error) 
 		From: buyer, To: terms.PayTo, Value: terms.Amount, ValidAfter: "0",
 		ValidBefore: strconv.FormatInt(time.Now().Unix()+int64(terms.MaxTimeoutSeconds), 10), Nonce: fmt.Sprintf("0x%x", nonce),
 	}
-	chain, _ := x402.ChainID(terms.Network)
-	name, _ := terms.Extra["name"].(string)
-	version, _ := terms.Extra["version"].(string)
-	domain := keccak(
-		keccak([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")),
-		keccak([]byte(name)), keccak([]byte(version)), word(chain.String()), word(terms.Asset))
-	message := keccak(
-		keccak([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)")),
-		word(a.From), word(a.To), word(a.Value), word(a.ValidAfter), word(a.ValidBefore), nonce)
-	signed := ecdsa.SignCompact(key, keccak([]byte("\x19\x01"), domain, message), false) // v, r, s
+	digest, err := client.Digest(terms, a)
+	if err != nil {
+		return "", err
+	}
+	signed := ecdsa.SignCompact(key, digest, false) // v, r, s
 	return x402.Encode(x402.Payload{
 		X402Version: x402.V2, Resource: &offer.Resource, Accepted: terms, Extensions: offer.Extensions,
 		Payload: x402.ExactPayload{Signature: fmt.Sprintf("0x%x%02x", signed[1:], signed[0]), Authorization: a},
 	})
-}
-
-// word is a number, decimal or with 0x, in 32 bytes.
-func word(number string) []byte {
-	n, _ := new(big.Int).SetString(number, 0)
-	return n.FillBytes(make([]byte, 32))
-}
-
-func keccak(parts ...[]byte) []byte {
-	h := sha3.NewLegacyKeccak256()
-	for _, part := range parts {
-		_, _ = h.Write(part) // a hash takes everything
-	}
-	return h.Sum(nil)
 }

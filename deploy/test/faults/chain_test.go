@@ -284,7 +284,7 @@ func (c chain) send(ctx context.Context, by *account, kind byte, id, nonce uint6
 
 // signature returns parity, r and s of what is signed.
 func signature(by *account, text []byte) []any {
-	parity, r, s := by.signDigest(keccak(text))
+	parity, r, s := by.signDigest(client.Keccak(text))
 	return []any{integer(uint64(parity)), bytes.TrimLeft(r, "\x00"), bytes.TrimLeft(s, "\x00")}
 }
 

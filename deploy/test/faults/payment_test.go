@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
-	"golang.org/x/crypto/sha3"
 
 	"github.com/pforte/pforte/deploy/test/internal/client"
 	"github.com/pforte/pforte/pkg/x402"
@@ -30,7 +28,7 @@ type account struct {
 func newAccount(key string) *account {
 	private := secp256k1.PrivKeyFromBytes(unhex(key))
 	public := private.PubKey().SerializeUncompressed()
-	return &account{private, "0x" + hex.EncodeToString(keccak(public[1:])[12:])}
+	return &account{private, "0x" + hex.EncodeToString(client.Keccak(public[1:])[12:])}
 }
 
 // signed is a signed payment, ready to be sent.
@@ -69,7 +67,7 @@ func (a *account) authorize(offer x402.PaymentRequired) (x402.Authorization, err
 
 // sign signs an authorization as it is, good or not, in version x402.V2 or x402.V1.
 func (a *account) sign(offer x402.PaymentRequired, version int, authorization x402.Authorization) (signed, error) {
-	digest, err := digest(offer.Accepts[0], authorization)
+	digest, err := client.Digest(offer.Accepts[0], authorization)
 	if err != nil {
 		return signed{}, err
 	}
@@ -95,47 +93,4 @@ func (a *account) sign(offer x402.PaymentRequired, version int, authorization x4
 func (a *account) signDigest(digest []byte) (parity byte, r, s []byte) {
 	compact := ecdsa.SignCompact(a.key, digest, false)
 	return compact[0] - 27, compact[1:33], compact[33:]
-}
-
-// digest is what is signed (EIP-712) for an authorization (EIP-3009) of the token
-// that the offer names.
-func digest(offer x402.Requirements, a x402.Authorization) ([]byte, error) {
-	chain, ok := x402.ChainID(offer.Network)
-	name, named := offer.Extra["name"].(string)
-	version, versioned := offer.Extra["version"].(string)
-	if !ok || !named || !versioned {
-		return nil, errors.New("the offer does not name the token's domain")
-	}
-	token, err := words(chain.String(), offer.Asset)
-	transfer, failed := words(a.From, a.To, a.Value, a.ValidAfter, a.ValidBefore, a.Nonce)
-	if err := errors.Join(err, failed); err != nil {
-		return nil, err
-	}
-	domain := keccak(
-		keccak([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")),
-		keccak([]byte(name)), keccak([]byte(version)), token)
-	message := keccak(
-		keccak([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)")),
-		transfer)
-	return keccak([]byte("\x19\x01"), domain, message), nil
-}
-
-// words returns numbers, decimal or with 0x, as the 32-byte words of an ABI encoding.
-func words(numbers ...string) (all []byte, err error) {
-	for _, text := range numbers {
-		n, ok := new(big.Int).SetString(text, 0)
-		if !ok || n.Sign() < 0 || n.BitLen() > 256 {
-			return nil, fmt.Errorf("%q is no number of 256 bits", text)
-		}
-		all = append(all, n.FillBytes(make([]byte, 32))...)
-	}
-	return all, nil
-}
-
-func keccak(parts ...[]byte) []byte {
-	h := sha3.NewLegacyKeccak256()
-	for _, part := range parts {
-		_, _ = h.Write(part) // a hash takes everything
-	}
-	return h.Sum(nil)
 }
