@@ -1,7 +1,7 @@
 // Package bench measures Pforte as its users meet it and writes
 // deploy/docs/performance.md: the proxy beside bare Caddy, the services beside their
-// peers, work among much that others left, overload, and what starts and idle
-// programs take. Run it as make bench; BENCH=quick measures shortly and only shows
+// peers, work among much that others left, evidence that was not made before,
+// overload, and what starts and idle programs take. Run it as make bench; BENCH=quick measures shortly and only shows
 // the page. make profile writes profiles of each load.
 //
 // The load comes from wrk, which must be installed as Redis and Postgres must. Each

@@ -50,6 +50,7 @@ var sections = []struct {
 }{
 	{"peers", (*suite).peers},
 	{"growth", (*suite).growth},
+	{"evidence", (*suite).evidence},
 	{"overload", (*suite).overload},
 	{"footprint", (*suite).footprint},
 	{"profiles", (*suite).profile},
