@@ -12,7 +12,7 @@ import (
 // takes up.
 func (s *suite) footprint() {
 	names := []string{"auth", "verifier", "proxy", "devnet"}
-	start, idle, size := map[string]samples{}, map[string]samples{}, map[string]samples{}
+	start, idle, loaded, size := map[string]samples{}, map[string]samples{}, map[string]samples{}, map[string]samples{}
 	for range s.rounds {
 		w := s.open(s.bin)
 		w.Extra["verifier"] = nil // the development chain and its facilitator
@@ -27,6 +27,12 @@ func (s *suite) footprint() {
 		}
 		time.Sleep(2 * time.Second) // what a start needs for a moment is given back
 		w.memory("VmRSS", names, idle)
+		for _, k := range []kind{me, unpaid} {
+			c := w.cell(k, w.Addresses.Proxy)
+			_, err := w.wrk(c, c.requests, w.step)
+			s.must(err)
+		}
+		w.memory("VmRSS", names, loaded)
 		w.Stop()
 	}
 	var rows []row
@@ -38,9 +44,10 @@ func (s *suite) footprint() {
 		rows = append(rows,
 			row{what: name + ": from the start to the first answer", unit: "ms", ours: start[name], goal: atMost(150)},
 			row{what: name + ": memory, idle", unit: "MB", ours: idle[name], goal: most},
+			row{what: name + ": memory, under load", unit: "MB", ours: loaded[name]},
 			row{what: name + ": program", unit: "MB", ours: size[name]})
 	}
-	s.line("\n## Start and size\n\nEach program starts with the state that it left. An image holds the program, the certificate authorities (0.2 MB) and nothing else.")
+	s.line("\n## Start and size\n\nEach program starts with the state that it left. The load is `GET /me` and unpaid calls through the proxy. An image holds the program, the certificate authorities (0.2 MB) and nothing else.")
 	s.table("", rows...)
 }
 

@@ -29,6 +29,7 @@ func (s *suite) growth() {
 	s.line("\n## Growth\n\nIn two services side by side, with %s beside %s. There is a user for every %d sessions. Postgres does not wait for its disk.", count(s.most), count(fewest), sessionsPerUser)
 	beside := "with " + count(fewest)
 	s.section("sessions", func(s *suite) { s.table(beside, s.compareAccounts(s.pair((*world).fillAccounts))...) })
+	s.section("users", (*suite).users)
 	for _, database := range []string{"SQLite", "Postgres"} {
 		s.section(database, func(s *suite) {
 			s.table(beside, s.compareLedgers(database, s.pair(func(w *world, n int) { w.fillLedger(database, n) }))...)
@@ -53,25 +54,26 @@ func (w *world) fillAccounts(sessions int) {
 	_, err := w.login(w.Addresses.Auth)
 	w.must(err)
 	w.copySessions(sessions)
-	w.importUsers(sessions / sessionsPerUser)
+	w.importUsers(1, sessions/sessionsPerUser)
 }
 
 // compareAccounts measures sessions, the list of users, and the end of a user.
 func (s *suite) compareAccounts(both [2]*world) []row {
 	var sessions, lists []cell
-	var deleting [2]samples
+	var deleting, keys [2]samples
 	for i, w := range both {
 		admin, err := w.login(w.Addresses.Auth)
 		s.must(err)
-		deleting[i] = w.deleteUsers(admin)
+		deleting[i], keys[i] = w.deleteUsers(admin), samples{float64(w.redisCLI("DBSIZE"))}
 		sessions = append(sessions, w.cell(me, w.Addresses.Auth, w.pids("auth", "redis")...))
-		lists = append(lists, cell{name: "list of users", addr: w.Addresses.Auth, pids: w.pids("auth"), clients: 4, status: http.StatusOK, requests: [][]byte{request(http.MethodGet, usersPath, "", admin)}})
+		lists = append(lists, w.listing(admin))
 	}
 	r, list := s.compare(sessions...), s.compare(lists...)
 	few, many := r[0], r[1]
 	users := []int{fewest / sessionsPerUser, s.most / sessionsPerUser}
 	perUser := func(i int) samples { return samples{list[i].cost.median() / float64(users[i])} }
 	return []row{
+		{what: "sessions: keys in Redis", ours: keys[1], beside: keys[0]},
 		faster("sessions: "+string(me), "1/s", many.rate, few.rate, atLeast(.9)),
 		{what: "sessions: " + string(me), unit: "µs of auth and Redis", ours: many.cost, beside: few.cost, ratio: many.cost.over(few.cost), goal: atMost(1.1)},
 		{what: "sessions: delete a user with theirs", unit: "ms", ours: deleting[1], beside: deleting[0], ratio: samples{deleting[1].median() / deleting[0].median()}},
@@ -104,19 +106,21 @@ const firstOther = 1_000_000_000
 // copySessions makes n sessions.
 func (w *world) copySessions(n int) {
 	const step = 20_000 // so that Redis answers others meanwhile
-	cli := func(words ...string) int {
-		out := w.run(stack.Program{Path: "redis-cli"}, append([]string{"-p", portOf(w.Redis), "EVAL"}, words...)...)
-		made, err := strconv.Atoi(strings.TrimSpace(string(out)))
-		w.must(err)
-		return made
-	}
-	cli(noteKeys, "0")
+	w.redisCLI("EVAL", noteKeys, "0")
 	for from := 0; from < n; from += step {
 		to := min(from+step, n) - 1
-		if made := cli(copyKeys, "0", strconv.Itoa(firstOther+from), strconv.Itoa(firstOther+to)); made < to-from+1 {
+		if made := w.redisCLI("EVAL", copyKeys, "0", strconv.Itoa(firstOther+from), strconv.Itoa(firstOther+to)); made < to-from+1 {
 			w.Fatalf("redis: %d keys copied for %d users", made, to-from+1)
 		}
 	}
+}
+
+// redisCLI runs a command whose reply is an integer.
+func (w *world) redisCLI(words ...string) int {
+	out := w.run(stack.Program{Path: "redis-cli"}, append([]string{"-p", portOf(w.Redis)}, words...)...)
+	reply, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	w.must(err)
+	return reply
 }
 
 // deleteUsers creates users, logs each in, deletes them, and returns how long the
@@ -134,13 +138,42 @@ func (w *world) deleteUsers(admin http.Header) (took samples) {
 	return took
 }
 
-// importUsers makes n users, the administrator among them, with auth's own import.
-func (w *world) importUsers(n int) {
+// listing is a load of the list of users.
+func (w *world) listing(admin http.Header) cell {
+	return cell{name: "list of users", addr: w.Addresses.Auth, pids: w.pids("auth"), clients: 4, status: http.StatusOK, requests: [][]byte{request(http.MethodGet, usersPath, "", admin)}}
+}
+
+// users measures the list of users as it grows.
+func (s *suite) users() {
+	w := s.open(s.bin)
+	w.start(w.redis(), w.Auth())
+	admin, err := w.login(w.Addresses.Auth)
+	s.must(err)
+	several := w.listing(admin)
+	one := several
+	one.clients = 1
+	lines, costs := [][]string{{"users", "answers/s", "µs of processor", "p50 of one client, ms"}}, samples{}
+	for before, n := 1, 1; n <= 1000; before, n = n, n*10 {
+		w.importUsers(before, n)
+		r := s.compare(several, one)
+		costs = append(costs, r[0].cost.median())
+		lines = append(lines, []string{count(n), r[0].rate.String(), r[0].cost.String(), r[1].p50.String()})
+	}
+	s.line("\n`GET /users` by %d clients, and by one. A user more in the list costs %s µs.", several.clients, figure((costs[len(costs)-1]-costs[0])/999))
+	s.cells(lines...)
+}
+
+// importUsers raises the number of users, the administrator among them, from before
+// to n with auth's own import.
+func (w *world) importUsers(before, n int) {
+	if n == before {
+		return
+	}
 	hash, err := bcrypt.GenerateFromPassword([]byte("a password"), bcrypt.MinCost)
 	w.must(err)
 	var csv strings.Builder
 	csv.WriteString("username,display_name,password_hash\n")
-	for i := 1; i < n; i++ {
+	for i := before; i < n; i++ {
 		fmt.Fprintf(&csv, "user-%d,Benutzer Nr. %d,%s\n", i, (i*7919)%n, hash)
 	}
 	file := filepath.Join(w.State, "users.csv")
