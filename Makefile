@@ -112,6 +112,7 @@ MEASURE  := $(BIN)/bench.test
 PROFILED := $(BIN)/profiled
 .PHONY: bench profile profiled $(MEASURE)
 bench: build profiled $(MEASURE) $(PEERS)/node_modules/.package-lock.json ## measure beside peers, as work grows and in overload, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it)
+	@cd deploy/test/bench/scs && $(PROGRESS) 'build deploy/test/bench/scs' $(GOBUILD) -o $(BIN)/bench-scs .
 	@$(MEASURE) -test.run '^TestBench$$' -top $(CURDIR) -bin $(BIN) $(if $(filter quick,$(BENCH)),-quick,-out deploy/docs/performance.md) $(ARGS)
 
 profile: build profiled $(MEASURE) ## write profiles of the processor and of allocations under each load into bin/profiles/

@@ -20,7 +20,7 @@ end
 
 function done(summary, latency)
   local errors = summary.errors
-  io.write(string.format('{"answers":%d,"microseconds":%d,"refused":%d,"failed":%d,"p50":%d}\n',
+  io.write(string.format('{"answers":%d,"microseconds":%d,"refused":%d,"failed":%d,"p50":%d,"p99":%d}\n',
     summary.requests, summary.duration, errors.status, errors.connect + errors.read + errors.write + errors.timeout,
-    latency:percentile(50)))
+    latency:percentile(50), latency:percentile(99)))
 end

@@ -40,7 +40,7 @@ var script []byte
 // result is what wrk measured.
 type result struct {
 	Answers, Microseconds, Refused, Failed int
-	P50                                    float64 // microseconds
+	P50, P99                               float64 // microseconds
 }
 
 // kind is what the clients of a load do.
@@ -150,8 +150,18 @@ func first(ctx context.Context, c cell, text []byte) error {
 // rounds are the figures of a cell's turns.
 type rounds struct {
 	// rate is in answers a second, cost in microseconds of processor time for an
-	// answer, and p50 in milliseconds.
-	rate, cost, p50 samples
+	// answer, and p50 and p99 in milliseconds.
+	rate, cost, p50, p99 samples
+}
+
+// beside compares all figures. There may be goals for the ratios of the first two.
+func (r rounds) beside(what string, other rounds, rate, cost goal) []row {
+	return []row{
+		faster(what, "1/s", r.rate, other.rate, rate),
+		sooner(what, "µs of processor", r.cost, other.cost, cost),
+		sooner(what, "ms, p50", r.p50, other.p50, goal{}),
+		sooner(what, "ms, p99", r.p99, other.p99, goal{}),
+	}
 }
 
 // turns is how many turns compared servers have for one round of other figures:
@@ -195,7 +205,7 @@ func (s *suite) turn(c cell, duration time.Duration, into *rounds) {
 	s.must(err)
 	rate, cost := float64(r.Answers)/float64(r.Microseconds)*1e6, float64((s.processorTime(c.pids)-before).Microseconds())/float64(r.Answers)
 	into.rate, into.cost = append(into.rate, rate), append(into.cost, cost)
-	into.p50 = append(into.p50, r.P50/1000)
+	into.p50, into.p99 = append(into.p50, r.P50/1000), append(into.p99, r.P99/1000)
 	s.progress("%s: %s/s, %s µs, p50 %s ms", c.name, figure(rate), figure(cost), figure(r.P50/1000))
 }
 

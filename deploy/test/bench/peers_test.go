@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,12 +37,18 @@ func (s *suite) peers() {
 		p, direct := w.compareKind(compared.kind, compared.peer, compared.viaProxy, compared.gain)
 		proxy, services = append(proxy, p...), append(services, direct...)
 	}
-	services = append(services, w.onePaidCall(), w.officialClient(), w.loginsPerCore(), w.storm())
-	s.line("\n## The proxy\n\nBeside it the same program with nothing but `reverse_proxy`, before the same service.")
+	services = append(services, w.besideScs()...)
+	services = append(services, w.besideNothing()...)
+	services = append(services, w.onePaidCall(), w.officialClient())
+	services = append(services, w.logins()...)
+	storm, storms := w.storm()
+	s.line("\n## The proxy\n\nBeside it the same program with nothing but `reverse_proxy`, before the same service. Processor time is that of the proxy alone.")
 	s.table("bare Caddy", proxy...)
-	s.line("\n## The services\n\n`GET /me` beside Express with connect-redis in the same Redis, whose users are in memory; calls beside the official @x402/express,\n" +
-		"with a facilitator that accepts every payment at once.")
-	s.table("peer", services...)
+	s.line("\n## The services\n\n`GET /me` beside Express with connect-redis and beside Go's session library scs, both in the same Redis, whose users are in memory;\n" +
+		"calls beside the official @x402/express, with a facilitator that accepts every payment at once.")
+	s.table("peer", append(services, storm)...)
+	s.line("\np99 of `GET /me`, sent %d times a second, while nothing else happens and while %d clients do nothing but log in.", pace, loggingIn)
+	s.cells(storms...)
 }
 
 // compareKind puts one kind of load on a service and on its peer, directly and
@@ -63,14 +72,27 @@ func (w *world) compareKind(k kind, peer string, viaProxy, gain goal) (proxy, se
 	}
 	r := w.compare(cells...)
 	ours, theirs, behindProxy, behindBare, theirsBehindBare := r[0], r[1], r[2], r[3], r[4]
-	proxy = []row{
-		faster(string(k), "1/s", behindProxy.rate, behindBare.rate, viaProxy),
-		{what: string(k), unit: "µs of the proxy's processor", ours: behindProxy.cost, beside: behindBare.cost, ratio: behindBare.cost.over(behindProxy.cost), goal: viaProxy},
-	}
-	return proxy, []row{
-		faster(string(k)+", direct", "1/s", ours.rate, theirs.rate, gain),
-		faster(string(k)+", both behind bare Caddy", "1/s", behindBare.rate, theirsBehindBare.rate, goal{}),
-	}
+	return behindProxy.beside(string(k), behindBare, viaProxy, viaProxy),
+		append(ours.beside(string(k)+", direct", theirs, gain, goal{}),
+			faster(string(k)+", both behind bare Caddy", "1/s", behindBare.rate, theirsBehindBare.rate, goal{}))
+}
+
+// besideScs measures GET /me beside scs, and with one session for all clients.
+func (w *world) besideScs() []row {
+	ours := w.cell(me, w.Addresses.Auth, w.pids("auth")...)
+	shared := ours
+	shared.name, shared.requests = string(me)+" of one session", ours.requests[:1]
+	r := w.compare(ours, w.cell(me, w.others["scs"], w.pids("scs")...), shared)
+	return append(r[0].beside(string(me)+", direct, beside scs", r[1], atLeast(.9), goal{}),
+		faster(string(me)+", one session for all, beside one each", "1/s", r[2].rate, r[0].rate, goal{}))
+}
+
+// besideNothing measures unpaid calls beside a server of net/http that does nothing.
+func (w *world) besideNothing() []row {
+	nothing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusPaymentRequired) }))
+	defer nothing.Close()
+	r := w.compare(w.cell(unpaid, w.Addresses.Verifier, w.pids("verifier")...), w.cell(unpaid, nothing.Listener.Addr().String(), os.Getpid()))
+	return r[0].beside(string(unpaid)+", beside net/http doing nothing", r[1], goal{}, goal{})
 }
 
 // onePaidCall measures what a paid call of one client takes besides the two
@@ -98,23 +120,32 @@ func (w *world) officialClient() row {
 			took[i] = append(took[i], ms.median())
 		}
 	}
-	return row{what: "a purchase by the official client", unit: "ms", ours: took[0], beside: took[1], ratio: took[1].over(took[0])}
+	return sooner("a purchase by the official client", "ms", took[0], took[1], goal{})
 }
 
-// loginsPerCore measures logins beside what the machine could do if a login were
-// nothing but bcrypt.
-func (w *world) loginsPerCore() row {
+// logins measures logins beside what the machine could do if a login were nothing
+// but bcrypt, and beside the peers.
+func (w *world) logins() []row {
 	const long = 8 * time.Second // wrk leaves out the logins under way at the end
 	hash, err := bcrypt.GenerateFromPassword([]byte("a password"), 12)
 	w.must(err)
-	c := w.cell(login, w.Addresses.Auth)
-	var measured rounds
+	cells := []cell{
+		w.cell(login, w.Addresses.Auth, w.pids("auth")...),
+		w.cell(login, w.others["express"], w.pids("express")...),
+		w.cell(login, w.others["scs"], w.pids("scs")...),
+	}
+	r := make([]rounds, len(cells))
 	var ideal samples
 	for range w.rounds {
 		ideal = append(ideal, bcryptRate(hash, long/2))
-		w.turn(c, long, &measured)
+		for i, c := range cells {
+			w.turn(c, long, &r[i])
+		}
 	}
-	return faster(fmt.Sprintf("%s, beside %d cores ÷ one bcrypt of cost 12", login, runtime.NumCPU()), "1/s", measured.rate, ideal, atLeast(.95))
+	return slices.Concat(
+		[]row{faster(fmt.Sprintf("%s, beside %d cores ÷ one bcrypt of cost 12", login, runtime.NumCPU()), "1/s", r[0].rate, ideal, atLeast(.95))},
+		r[0].beside(string(login)+", beside Express", r[1], goal{}, goal{}),
+		r[0].beside(string(login)+", beside scs", r[2], goal{}, goal{}))
 }
 
 // bcryptRate returns how many comparisons all cores do in a second: a machine may
@@ -139,24 +170,32 @@ func bcryptRate(hash []byte, duration time.Duration) (rate float64) {
 	return rate
 }
 
-// storm measures GET /me, 200 times a second, alone and while clients do nothing
-// but log in.
-func (w *world) storm() row {
-	c, logins := w.cell(me, w.Addresses.Auth), w.cell(login, w.Addresses.Auth)
-	paced := func() float64 {
-		return p99(openLoop(w.Context(), c.addr, c.requests, steadily(200, 0, 2*time.Second)))
+// pace is how many GET /me a second the clients of a storm send.
+const pace = 200
+
+// storm measures GET /me at a steady rate, alone and while others do nothing but log
+// in, and returns what it found of auth and of all servers.
+func (w *world) storm() (ours row, all [][]string) {
+	all = [][]string{{"server", "idle, ms", "in the storm, ms", "ratio"}}
+	for _, server := range []struct{ name, addr string }{{"scs", w.others["scs"]}, {"Express", w.others["express"]}, {"auth", w.Addresses.Auth}} {
+		c, logins := w.cell(me, server.addr), w.cell(login, server.addr)
+		paced := func() float64 {
+			return p99(openLoop(w.Context(), c.addr, c.requests, steadily(pace, 0, 2*time.Second)))
+		}
+		var idle, during samples
+		for range w.rounds {
+			idle = append(idle, paced())
+			over := make(chan error, 1)
+			go func() {
+				_, err := w.wrk(logins, logins.requests, 4*time.Second)
+				over <- err
+			}()
+			time.Sleep(time.Second) // until all of them compute
+			during = append(during, paced())
+			w.must(<-over)
+		}
+		ours = row{what: fmt.Sprintf("%s in a storm of logins, p99, beside no logins", me), unit: "ms", ours: during, beside: idle, ratio: during.over(idle), goal: atMost(3)}
+		all = append(all, []string{server.name, idle.String(), during.String(), ours.ratio.String()})
 	}
-	var idle, during samples
-	for range w.rounds {
-		idle = append(idle, paced())
-		over := make(chan error, 1)
-		go func() {
-			_, err := w.wrk(logins, logins.requests, 4*time.Second)
-			over <- err
-		}()
-		time.Sleep(time.Second) // until all of them compute
-		during = append(during, paced())
-		w.must(<-over)
-	}
-	return row{what: fmt.Sprintf("%s in a storm of logins, p99, beside no logins", me), unit: "ms", ours: during, beside: idle, ratio: during.over(idle), goal: atMost(3)}
+	return ours, all // auth is the last one
 }

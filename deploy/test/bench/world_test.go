@@ -115,7 +115,7 @@ func (w *world) startOther(name, path string, args []string, settings ...string)
 	w.start(stack.Program{Name: name, Path: path, Args: args, Env: settings, Ready: stack.Listening(addrs[0])})
 }
 
-// startPeers starts both peers, and before each peer and each service the proxy's
+// startPeers starts the peers, and before each peer and each service the proxy's
 // program with nothing but reverse_proxy: what Caddy costs.
 func (w *world) startPeers() {
 	node, err := exec.LookPath("node")
@@ -123,6 +123,7 @@ func (w *world) startPeers() {
 	scripts := filepath.Join(w.top, "deploy/test/bench/peers")
 	w.startOther("express", node, []string{filepath.Join(scripts, "household.mjs")},
 		"REDIS_PORT="+portOf(w.Redis), "PASSWORD="+w.password, "LIMIT="+manyAttempts)
+	w.startOther("scs", filepath.Join(w.Bin, "bench-scs"), nil, "REDIS_PORT="+portOf(w.Redis), "PASSWORD="+w.password)
 	w.startOther("x402", node, []string{filepath.Join(scripts, "paid.mjs")},
 		"FACILITATOR_URL=http://"+w.Facilitator, "NETWORK="+layout.Network, "PAY_TO="+layout.Payee, "ANSWER="+filepath.Join(w.top, vector))
 	for name, upstream := range map[string]string{
