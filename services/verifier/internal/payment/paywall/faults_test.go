@@ -55,6 +55,13 @@ func (b *brokenLedger) Finish(ctx context.Context, k payment.Key, o payment.Outc
 	return b.Ledger.Finish(ctx, k, o)
 }
 
+func (b *brokenLedger) Look(ctx context.Context, k payment.Key, since time.Time) (bool, error) {
+	if b.broken == "look" {
+		return false, errDisk
+	}
+	return b.Ledger.Look(ctx, k, since)
+}
+
 func (b *brokenLedger) Release(ctx context.Context, k payment.Key, o string) error {
 	if b.broken == "release" {
 		return errDisk

@@ -52,7 +52,12 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, 
 	case payment.Dead:
 		// The facilitator refused, or its transaction failed. An observer may have
 		// carried it out since, and then it is paid.
-		if w.ChainLog == nil || r.IsFinallyDead() || !w.mayLookUp(ctx, r, deadLookupPause) {
+		if w.ChainLog == nil || r.IsFinallyDead() {
+			return w.answer(r)
+		}
+		if may, err := w.Ledger.Look(ctx, r.Key, w.Now().Add(-deadLookupPause)); err != nil {
+			return Sale{}, ledgerFault(err)
+		} else if !may {
 			return w.answer(r)
 		}
 		outcome := w.reconcileWithChain(ctx, payment.Outcome{State: payment.Dead}, r)
@@ -79,25 +84,19 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, 
 	return sale, err
 }
 
-// mayLookUp reports whether the last lookup for a payment that was remembered is long
-// enough ago, and remembers this one. It does not keep a buyer from their answer when
-// the ledger cannot be written.
-func (w *Paywall) mayLookUp(ctx context.Context, r payment.Record, pause time.Duration) bool {
-	may, err := w.Ledger.Look(ctx, r.Key, w.Now().Add(-pause))
-	if err != nil {
-		w.Log.Error("cannot remember a lookup", "error", err)
-	}
-	return may || err != nil
-}
-
 // resumeUnknown finds out how a settlement ended whose outcome is open, for a buyer
 // who wants the answer. As long as the authorization can be spent, settling it again
 // is what they request, though not at once and not without end; the facilitator gets
 // the same request as before, unless the terms have changed since.
 func (w *Paywall) resumeUnknown(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	open := payment.Outcome{State: payment.Unknown, Transaction: r.Transaction, Reason: r.Reason}
-	if w.Now().After(r.ValidBefore) && !w.mayLookUp(ctx, r, openLookupPause) {
-		return w.answer(r)
+	if w.Now().After(r.ValidBefore) {
+		may, err := w.Ledger.Look(ctx, r.Key, w.Now().Add(-openLookupPause))
+		if err != nil { // it does not keep a buyer who paid from the answer
+			w.Log.Error("cannot remember a lookup", "error", err)
+		} else if !may {
+			return w.answer(r)
+		}
 	}
 	outcome := w.reconcileWithChain(ctx, open, r)
 	if outcome.State != payment.Unknown {

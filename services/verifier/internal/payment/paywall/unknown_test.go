@@ -449,6 +449,29 @@ func TestADeadPaymentIsLookedUpSeldomAndNotOnceItsStatusIsFinal(t *testing.T) {
 	}
 }
 
+// What the ledger cannot remember would be looked up at every repeat.
+func TestADeadPaymentIsNotLookedUpWhileTheLedgerCannotRememberIt(t *testing.T) {
+	s := open(t, nil)
+	var looks atomic.Int32
+	gate := s.replica(func(o *paywall.Options) {
+		o.Ledger, o.ChainLog = &brokenLedger{s.ledger, "look"}, countedChainLog{s.sim, &looks}
+	})
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		return refusal(x402.ReasonInsufficientFunds), nil
+	}
+	p := s.pay("1")
+	_, err := gate.Buy(context.Background(), s.order(p, "thing"))
+	s.wantErr(err, payment.ErrNotSettled)
+	before := looks.Load()
+	for range 10 {
+		_, err := gate.Buy(context.Background(), s.order(p, "thing"))
+		s.wantErr(err, payment.ErrLedger)
+	}
+	if looks.Load() != before {
+		t.Errorf("the chain was queried %d times", looks.Load()-before)
+	}
+}
+
 // countedChainLog counts the looks at the chain.
 type countedChainLog struct {
 	payment.ChainLog
