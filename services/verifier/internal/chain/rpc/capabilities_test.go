@@ -32,6 +32,7 @@ var capabilities = map[string]struct {
 	"it has null for receipts":                   {nothing("eth_getBlockReceipts"), 4, 4},
 	"it calls the receipts too large":            {refusing("eth_getBlockReceipts", -32005, "response size limit exceeded"), 4, 4},
 	"it has half of the receipts":                {inReceipts(func(list []any) []any { return list[:5] }), 4, 4},
+	"it does not find the block's receipts":      {onCall("eth_getBlockReceipts", notFound), 4, 4},
 	"it shuffles receipts":                       {inReceipts(func(list []any) []any { slices.Reverse(list); return list }), 2, 2},
 	"it does not report the gas used":            {inReceipts(editing(4, map[string]any{"gasUsed": nil})), 2, 2},
 	"it does not report types":                   {both(edited("eth_getTransactionReceipt", map[string]any{"type": nil}), inReceipts(editing(4, map[string]any{"type": nil}))), 2, 2},
@@ -46,6 +47,14 @@ func byNumberOnly(c recorded.Request, result any, err *recorded.Error) (any, *re
 		return nil, &recorded.Error{Code: -32602, Message: "invalid argument 0: want a number"}
 	}
 	return result, err
+}
+
+// notFound answers as nodes do that lack one block: the method is there all the same.
+func notFound(c recorded.Request, _ any, _ *recorded.Error) (any, *recorded.Error) {
+	if len(c.Params[0]) > 60 {
+		return nil, nil
+	}
+	return nil, &recorded.Error{Code: -32000, Message: "the block does not exist"}
 }
 
 func latestForHash(c recorded.Request, result any, err *recorded.Error) (any, *recorded.Error) {

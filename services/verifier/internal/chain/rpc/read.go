@@ -259,13 +259,15 @@ func (f *blockFetch) request(ctx context.Context) error {
 	if err := f.stillFinal(f.endpoint, heads, f.number, f.hash); err != nil {
 		return err
 	}
-	for receipts != nil {
+	for first := receipts; receipts != nil; {
 		if f.readReceipts(receipts) {
 			f.receipts[method].set(f.now().Add(capabilityTTL))
 			return nil
 		}
 		if errors.Is(receipts.err, errNoMethod) {
-			f.receipts[receiptsSingly].set(f.now().Add(capabilityTTL))
+			if receipts == first { // else it has the method, but not this block
+				f.receipts[receiptsSingly].set(f.now().Add(capabilityTTL))
+			}
 			break
 		}
 		method++
