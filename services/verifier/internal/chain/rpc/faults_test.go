@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -147,5 +148,23 @@ func TestARateLimitHasARetryAfter(t *testing.T) {
 	}
 	if got := len(node.Exchanges()); got > 2 {
 		t.Errorf("called %d times in spite of the limit", got)
+	}
+}
+
+// A timeout above the usual one is for slow answers, not for nodes that are gone.
+func TestAConnectionThatDoesNotComeAboutIsGivenUpSoon(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	c := chain.Config{Name: "base", ID: 8453, RPCTimeout: time.Minute, Quorum: 1, RPCURLs: []string{"https://" + silent.Addr().String()}}
+	began := time.Now()
+	if _, err := rpc.Open(t.Context(), rpc.Options{Chain: c}); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 9*time.Second {
+		t.Errorf("given up after %v", took)
 	}
 }

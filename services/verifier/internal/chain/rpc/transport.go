@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -166,9 +167,12 @@ func (e *endpoint) exchange(ctx context.Context, r *reservation, calls []*call, 
 
 // newHTTPClient returns a client for JSON-RPC: connections are kept, responses may
 // be compressed, redirects are not followed. Each call's time is bounded by its
-// context.
+// context, and that of a connection by less, so that a node that is gone is given up
+// soon.
 func newHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	transport.TLSHandshakeTimeout = 5 * time.Second
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 64
 	transport.MaxResponseHeaderBytes = 64 << 10
 	return &http.Client{
