@@ -104,7 +104,11 @@ func (b *batcher) do(ctx context.Context, durable bool, run func(context.Context
 	if err == nil {
 		err = <-w.done
 	}
-	span.End(tracing.Failed(err))
+	if isRefusal(err) { // which is an answer
+		span.End("")
+	} else {
+		span.End(tracing.Failed(err))
+	}
 	return err
 }
 
