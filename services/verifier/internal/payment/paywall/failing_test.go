@@ -162,7 +162,7 @@ func TestTheLastOfTheMonthAreKeptForKnownPayers(t *testing.T) {
 	_, err := s.buy(contract(100, "100"))
 	s.wantErr(err, payment.ErrLimit)
 	if s.sim.Verifies != checks {
-		t.Error("the facilitator was called for a stranger")
+		t.Error("the facilitator was called for a payer who had never paid")
 	}
 	s.mustBuy(contract(3, "101"))
 	s.mustBuy(s.payOf(101, "102"))

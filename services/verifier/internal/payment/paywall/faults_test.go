@@ -72,9 +72,9 @@ func (b *brokenLedger) Release(ctx context.Context, k payment.Key, o string) err
 func TestWithoutTheLedgerNoMoneyMoves(t *testing.T) {
 	for _, step := range []string{"claim", "begin"} {
 		s := open(t, nil)
-		gate := s.replica(func(o *paywall.Options) { o.Ledger = &brokenLedger{s.ledger, step} })
+		replica := s.replica(func(o *paywall.Options) { o.Ledger = &brokenLedger{s.ledger, step} })
 		p := s.pay("1")
-		_, err := gate.Buy(context.Background(), s.order(p, "thing"))
+		_, err := replica.Buy(context.Background(), s.order(p, "thing"))
 		s.wantErr(err, payment.ErrLedger)
 		s.wantTransfers(0)
 		s.mustBuy(p)
@@ -83,9 +83,9 @@ func TestWithoutTheLedgerNoMoneyMoves(t *testing.T) {
 
 func TestABuyerGetsTheAnswerThoughTheOutcomeCannotBeWritten(t *testing.T) {
 	s := open(t, nil)
-	gate := s.replica(func(o *paywall.Options) { o.Ledger = &brokenLedger{s.ledger, "finish"} })
+	replica := s.replica(func(o *paywall.Options) { o.Ledger = &brokenLedger{s.ledger, "finish"} })
 	p := s.pay("1")
-	sale, err := gate.Buy(context.Background(), s.order(p, "thing"))
+	sale, err := replica.Buy(context.Background(), s.order(p, "thing"))
 	if err != nil || string(sale.Answer) != "the thing" {
 		t.Fatalf("got %q, %v", sale.Answer, err)
 	}

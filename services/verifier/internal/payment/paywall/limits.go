@@ -217,9 +217,9 @@ func (w *Paywall) client(address string) string {
 // Bounds of what is done at one time for payers of whom little is known, so that it
 // leaves capacity for the others.
 const (
-	// maxStrangers bounds the work for payers who neither sign with a key of their
+	// maxUnknownPayers bounds the work for payers who neither sign with a key of their
 	// own nor have paid before: a quarter of what the chain's reader does at once.
-	maxStrangers = 4
+	maxUnknownPayers = 4
 	// maxBeside bounds the work beside the facilitator's verification: half of what
 	// the chain's reader does. Keys cost nothing, and only the facilitator knows
 	// whether one has money.

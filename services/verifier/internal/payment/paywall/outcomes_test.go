@@ -185,7 +185,7 @@ func buyFromALiar(t *testing.T, seed uint64, confirm bool) {
 	draw := rand.New(rand.NewPCG(seed, 1))
 	limit := 1 + draw.IntN(8)
 	ledger := paymenttest.Ledger(t, time.Now)
-	gate, err := paywall.Open(t.Context(), paywall.Options{
+	replica, err := paywall.Open(t.Context(), paywall.Options{
 		Ledger: ledger, Facilitator: l, ChainLog: l, Confirm: confirm, FreeSettlements: limit,
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
 		AttemptsPerPayer: 1000, AttemptsPerAddress: 1000, KeepAnswers: time.Hour,
@@ -203,7 +203,7 @@ func buyFromALiar(t *testing.T, seed uint64, confirm bool) {
 		payments[b] = readPayment(t, 2, payloadV2(paymenttest.Authorization(digits, time.Now())))
 	}
 	try := func(b int) {
-		_, err := gate.Buy(t.Context(), paywall.Order{
+		_, err := replica.Buy(t.Context(), paywall.Order{
 			Offer: offer(), Payment: payments[b], Request: payment.Digest{byte(b)}, Address: "192.0.2.1",
 			Work: func(context.Context) ([]byte, error) { return []byte("the thing"), nil },
 		})
@@ -224,7 +224,7 @@ func buyFromALiar(t *testing.T, seed uint64, confirm bool) {
 			try(b)
 		}
 		if draw.IntN(3) == 0 {
-			gate.Reconcile(t.Context())
+			replica.Reconcile(t.Context())
 		}
 		time.Sleep(time.Duration(draw.IntN(8000)) * time.Millisecond)
 	}
@@ -252,7 +252,7 @@ func buyFromALiar(t *testing.T, seed uint64, confirm bool) {
 	if len(l.named) > limit {
 		t.Errorf("seed %d, confirm %v: %d transactions, the limit is %d", seed, confirm, len(l.named), limit)
 	}
-	if err := gate.Close(context.Background()); err != nil {
+	if err := replica.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
 }

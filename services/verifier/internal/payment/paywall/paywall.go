@@ -78,8 +78,8 @@ type Paywall struct {
 	payers  *attempts
 	clients *attempts
 	crowd   crowd
-	// strangers, beside, checks and reconciling bound concurrent work: see limits.go.
-	strangers, beside, checks, reconciling *semaphore.Weighted
+	// unknownPayers, beside, checks and reconciling bound concurrent work: see limits.go.
+	unknownPayers, beside, checks, reconciling *semaphore.Weighted
 	// distributing is held while open payments are given to reconciling.
 	distributing sync.Mutex
 
@@ -112,7 +112,7 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 	w := &Paywall{
 		Options: o, owner: rand.Text(), pending: pendingWrites{all: map[payment.Key]pendingWrite{}},
 		payers: newAttempts(o.Now, onePayer), clients: newAttempts(o.Now, networksAround),
-		strangers: semaphore.NewWeighted(maxStrangers), beside: semaphore.NewWeighted(maxBeside), checks: semaphore.NewWeighted(maxChecks),
+		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside), checks: semaphore.NewWeighted(maxChecks),
 		reconciling: semaphore.NewWeighted(maxReconciling),
 	}
 	if err := o.Ledger.Register(ctx, w.owner, o.Now().Add(leaseTTL*o.Heartbeat)); err != nil {

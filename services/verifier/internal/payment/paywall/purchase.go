@@ -296,10 +296,10 @@ func (w *Paywall) workAndVerify(ctx context.Context, c *call) (answer []byte, er
 	case c.checked: // those who have never paid share a bound
 		waiting, cancel := context.WithTimeout(ctx, w.WorkTimeout)
 		defer cancel()
-		if w.strangers.Acquire(waiting, 1) != nil {
+		if w.unknownPayers.Acquire(waiting, 1) != nil {
 			return nil, payment.ErrInFlight
 		}
-		defer w.strangers.Release(1)
+		defer w.unknownPayers.Release(1)
 		return w.work(waiting, c)
 	case w.beside.TryAcquire(1):
 		defer w.beside.Release(1)

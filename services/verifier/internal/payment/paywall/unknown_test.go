@@ -405,12 +405,12 @@ func TestWithoutAChainTheEndOfASaleIsDurable(t *testing.T) {
 	for _, chain := range []bool{true, false} {
 		s := open(t, nil)
 		ledger := &endings{Ledger: s.ledger}
-		gate := s.replica(func(o *paywall.Options) {
+		replica := s.replica(func(o *paywall.Options) {
 			if o.Ledger = ledger; !chain {
 				o.ChainLog = nil
 			}
 		})
-		if _, err := gate.Buy(context.Background(), s.order(s.pay("1"), "thing")); err != nil {
+		if _, err := replica.Buy(context.Background(), s.order(s.pay("1"), "thing")); err != nil {
 			t.Fatal(err)
 		}
 		if len(ledger.written) != 1 || ledger.written[0].Durable == chain {
@@ -430,7 +430,7 @@ func TestADeadPaymentIsLookedUpSeldomAndNotOnceItsStatusIsFinal(t *testing.T) {
 	} {
 		s := open(t, nil)
 		var looks atomic.Int32
-		gate := s.replica(func(o *paywall.Options) { o.ChainLog = countedChainLog{s.sim, &looks} })
+		replica := s.replica(func(o *paywall.Options) { o.ChainLog = countedChainLog{s.sim, &looks} })
 		s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 			if c.cancel {
 				s.sim.Cancel("1")
@@ -439,7 +439,7 @@ func TestADeadPaymentIsLookedUpSeldomAndNotOnceItsStatusIsFinal(t *testing.T) {
 		}
 		p := s.pay("1")
 		for range 500 {
-			_, err := gate.Buy(context.Background(), s.order(p, "thing"))
+			_, err := replica.Buy(context.Background(), s.order(p, "thing"))
 			s.wantErr(err, payment.ErrNotSettled)
 			s.clock.advance(600 * time.Millisecond) // five minutes in all
 		}
@@ -453,18 +453,18 @@ func TestADeadPaymentIsLookedUpSeldomAndNotOnceItsStatusIsFinal(t *testing.T) {
 func TestADeadPaymentIsNotLookedUpWhileTheLedgerCannotRememberIt(t *testing.T) {
 	s := open(t, nil)
 	var looks atomic.Int32
-	gate := s.replica(func(o *paywall.Options) {
+	replica := s.replica(func(o *paywall.Options) {
 		o.Ledger, o.ChainLog = &brokenLedger{s.ledger, "look"}, countedChainLog{s.sim, &looks}
 	})
 	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
 		return refusal(x402.ReasonInsufficientFunds), nil
 	}
 	p := s.pay("1")
-	_, err := gate.Buy(context.Background(), s.order(p, "thing"))
+	_, err := replica.Buy(context.Background(), s.order(p, "thing"))
 	s.wantErr(err, payment.ErrNotSettled)
 	before := looks.Load()
 	for range 10 {
-		_, err := gate.Buy(context.Background(), s.order(p, "thing"))
+		_, err := replica.Buy(context.Background(), s.order(p, "thing"))
 		s.wantErr(err, payment.ErrLedger)
 	}
 	if looks.Load() != before {
@@ -561,7 +561,7 @@ func TestPaymentsThatCannotBeDecidedDoNotHoldUpTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
 		s.ledger = paymenttest.Ledger(t, time.Now)
-		gate := s.replica(func(o *paywall.Options) { o.ChainLog, o.Now = stuckChainLog{s.sim}, time.Now })
+		replica := s.replica(func(o *paywall.Options) { o.ChainLog, o.Now = stuckChainLog{s.sim}, time.Now })
 		for i := range 150 {
 			key := payment.Key{Network: network, Asset: "a", Payer: "p", Nonce: fmt.Sprint(i)}
 			r := payment.Record{Key: key, Owner: "me", Deadline: time.Now(), Amount: "1"}
@@ -574,12 +574,12 @@ func TestPaymentsThatCannotBeDecidedDoNotHoldUpTheOthers(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 		defer cancel()
-		gate.Run(ctx)
+		replica.Run(ctx)
 		dead, err := s.ledger.List(t.Context(), payment.Filter{State: payment.Dead})
 		if err != nil || len(dead) != 135 {
 			t.Errorf("%d are decided, want 135, %v", len(dead), err)
 		}
-		if err := errors.Join(gate.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
+		if err := errors.Join(replica.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
 			t.Error(err)
 		}
 	})

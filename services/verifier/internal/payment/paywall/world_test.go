@@ -69,7 +69,7 @@ func open(t *testing.T, change func(*paywall.Options)) *fixture {
 	return s
 }
 
-// replica makes one more gate on the same ledger.
+// replica makes one more replica on the same ledger.
 func (s *fixture) replica(change func(*paywall.Options)) *paywall.Paywall {
 	s.Helper()
 	o := paywall.Options{
@@ -85,12 +85,12 @@ func (s *fixture) replica(change func(*paywall.Options)) *paywall.Paywall {
 	if change != nil {
 		change(&o)
 	}
-	gate, err := paywall.Open(context.Background(), o)
+	replica, err := paywall.Open(context.Background(), o)
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.Cleanup(func() { _ = gate.Close(context.Background()) })
-	return gate
+	s.Cleanup(func() { _ = replica.Close(context.Background()) })
+	return replica
 }
 
 // order is a call for the thing with a payment.

@@ -17,17 +17,17 @@ import (
 func TestAnEndThatCouldNotBeWrittenDoesNotKeepItsBuyerOut(t *testing.T) {
 	s := open(t, nil)
 	ledger := &brokenLedger{s.ledger, "finish"}
-	gate := s.replica(func(o *paywall.Options) { o.Ledger = ledger })
+	replica := s.replica(func(o *paywall.Options) { o.Ledger = ledger })
 	p := s.pay("1")
-	if _, err := gate.Buy(context.Background(), s.order(p, "thing")); err != nil {
+	if _, err := replica.Buy(context.Background(), s.order(p, "thing")); err != nil {
 		t.Fatal(err)
 	}
 	s.wantState(payment.Settling)
-	_, err := gate.Buy(context.Background(), s.order(p, "thing"))
+	_, err := replica.Buy(context.Background(), s.order(p, "thing"))
 	s.wantErr(err, payment.ErrLedger)
 
 	ledger.broken = ""
-	if sale, err := gate.Buy(context.Background(), s.order(p, "thing")); err != nil || string(sale.Answer) != "the thing" {
+	if sale, err := replica.Buy(context.Background(), s.order(p, "thing")); err != nil || string(sale.Answer) != "the thing" {
 		t.Fatalf("got %q, %v", sale.Answer, err)
 	}
 	s.wantState(payment.Settled)
@@ -36,13 +36,13 @@ func TestAnEndThatCouldNotBeWrittenDoesNotKeepItsBuyerOut(t *testing.T) {
 
 func TestAClaimThatCouldNotBeReleasedDoesNotKeepItsBuyerOut(t *testing.T) {
 	s := open(t, nil)
-	ledger, gate, p := s.pendingRelease()
+	ledger, replica, p := s.pendingRelease()
 	s.wantState(payment.Working)
-	_, err := gate.Buy(context.Background(), s.order(p, "thing"))
+	_, err := replica.Buy(context.Background(), s.order(p, "thing"))
 	s.wantErr(err, payment.ErrLedger)
 
 	ledger.broken = ""
-	if _, err := gate.Buy(context.Background(), s.order(p, "thing")); err != nil {
+	if _, err := replica.Buy(context.Background(), s.order(p, "thing")); err != nil {
 		t.Fatal(err)
 	}
 	s.wantTransfers(1)
@@ -52,16 +52,16 @@ func TestAnEndThatCouldNotBeWrittenIsWrittenThoughNoClientComesBack(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
 		ledger := &brokenLedger{s.ledger, "finish"}
-		gate := s.replica(func(o *paywall.Options) { o.Ledger = ledger })
-		if _, err := gate.Buy(t.Context(), s.order(s.pay("1"), "thing")); err != nil {
+		replica := s.replica(func(o *paywall.Options) { o.Ledger = ledger })
+		if _, err := replica.Buy(t.Context(), s.order(s.pay("1"), "thing")); err != nil {
 			t.Fatal(err)
 		}
 		ledger.broken = ""
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		gate.Run(ctx)
+		replica.Run(ctx)
 		s.wantState(payment.Settled)
-		if err := errors.Join(gate.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
+		if err := errors.Join(replica.Close(context.Background()), s.paywall.Close(context.Background())); err != nil {
 			t.Error(err)
 		}
 	})
@@ -69,11 +69,11 @@ func TestAnEndThatCouldNotBeWrittenIsWrittenThoughNoClientComesBack(t *testing.T
 
 func TestAPendingReleaseLeavesAClaimAloneThatHasAnotherOwnerByNow(t *testing.T) {
 	s := open(t, nil)
-	ledger, gate, _ := s.pendingRelease()
+	ledger, replica, _ := s.pendingRelease()
 	s.clock.advance(10 * time.Minute)
 	ledger.broken = ""
 	p := s.pay("1") // the same nonce, with a new window
-	if _, err := gate.Buy(context.Background(), s.order(p, "thing")); err != nil {
+	if _, err := replica.Buy(context.Background(), s.order(p, "thing")); err != nil {
 		t.Fatal(err)
 	}
 	s.wantTransfers(1)
@@ -81,15 +81,15 @@ func TestAPendingReleaseLeavesAClaimAloneThatHasAnotherOwnerByNow(t *testing.T) 
 
 // pendingRelease returns a paywall whose ledger still refuses the pending
 // release of the claim on p: the work that p paid for has failed.
-func (s *fixture) pendingRelease() (ledger *brokenLedger, gate *paywall.Paywall, p payment.Payment) {
+func (s *fixture) pendingRelease() (ledger *brokenLedger, replica *paywall.Paywall, p payment.Payment) {
 	s.Helper()
 	ledger = &brokenLedger{s.ledger, "release"}
-	gate = s.replica(func(o *paywall.Options) { o.Ledger = ledger })
+	replica = s.replica(func(o *paywall.Options) { o.Ledger = ledger })
 	p = s.pay("1")
 	fails := s.order(p, "thing")
 	fault := errors.New("the node is away")
 	fails.Work = func(context.Context) ([]byte, error) { return nil, fault }
-	_, err := gate.Buy(context.Background(), fails)
+	_, err := replica.Buy(context.Background(), fails)
 	s.wantErr(err, fault)
-	return ledger, gate, p
+	return ledger, replica, p
 }
