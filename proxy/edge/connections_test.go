@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -68,7 +69,7 @@ func TestConnectionsAreSharedBetweenNetworks(t *testing.T) {
 		t.Errorf("accepted %s", host)
 	}
 	_ = greedy[2].SetReadDeadline(time.Now().Add(5 * time.Second))
-	if _, err := greedy[2].Read(make([]byte, 1)); err != io.EOF {
+	if _, err := greedy[2].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the newest connection of the other network: %v", err)
 	}
 	_ = served[2].Close() // its place is another's already
