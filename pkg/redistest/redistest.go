@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -307,6 +308,33 @@ func newSentinel(t testing.TB, port string, silent time.Duration) *Server {
 		t.Fatal(err)
 	}
 	return launch(t, file, "--sentinel")
+}
+
+// Replicate waits until the server's replica has all that was written before.
+func (s *Server) Replicate() {
+	s.t.Helper()
+	written := int64(-1)
+	eventually(s.t, "the replica has what was written", func() bool {
+		info, err := s.Do("INFO", "replication")
+		if err != nil {
+			return false
+		}
+		if written < 0 {
+			written = number(info, "master_repl_offset:")
+		}
+		return written >= 0 && number(info, ",offset=") >= written
+	})
+}
+
+// number returns the number that follows a name in a text, -1 when there is none.
+func number(text, name string) int64 {
+	_, after, _ := strings.Cut(text, name)
+	digits := len(after) - len(strings.TrimLeft(after, "0123456789"))
+	n, err := strconv.ParseInt(after[:digits], 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 func (s *Server) must(words ...string) {

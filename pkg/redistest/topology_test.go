@@ -19,6 +19,7 @@ func TestSentinelsLetTheReplicaTakeOver(t *testing.T) {
 	if _, err := w.Master.Do("SET", "k", "v"); err != nil {
 		t.Fatal(err)
 	}
+	w.Master.Replicate()
 	if w.TakenOver() {
 		t.Error("before the master is away")
 	}

@@ -49,9 +49,7 @@ func TestLimiterOnSentinelsAcrossAFailover(t *testing.T) {
 	if _, err := l.Spend(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Do(t.Context(), "WAIT", 1, 1000).Err(); err != nil {
-		t.Fatal(err)
-	}
+	w.Master.Replicate()
 	w.Master.Kill()
 	killed := time.Now()
 	for {

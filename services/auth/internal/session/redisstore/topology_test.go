@@ -114,7 +114,7 @@ func TestStoreOnAClusterAcrossAFailover(t *testing.T) {
 	for user := range int64(30) {
 		all = append(all, create(t, store, 1+user, "aa"))
 	}
-	time.Sleep(200 * time.Millisecond) // the replica has them
+	first.Replicate()
 	first.Kill()
 	killed := time.Now()
 	for _, s := range all {
