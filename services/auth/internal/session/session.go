@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Lifetime of a session and its cookies without activity (contract section 2).
+// Lifetime is how long a session and its cookies last without activity unless
+// SESSION_LIFETIME is set (contract section 2).
 const Lifetime = 7 * 24 * time.Hour
 
 // MaxPerUser is how many sessions a user may have. Another login ends the least
@@ -112,7 +113,8 @@ type Store interface {
 	// one ends.
 	Create(ctx context.Context, s Session, fence string, lifetime time.Duration) error
 	// Load returns a session and renews it for lifetime, less at most a second (or
-	// a thousandth, if that is shorter). With a lifetime of zero it is not renewed.
+	// a thousandth, if that is shorter); one that would last longer is shortened.
+	// With a lifetime of zero it is left as it is.
 	// ErrNotFound; then nothing is written.
 	Load(ctx context.Context, ref Ref, lifetime time.Duration) (Session, error)
 	// AddCSRFToken sets the session's token if it has none, and returns the one it

@@ -59,7 +59,7 @@ func (s *store) Load(ctx context.Context, ref session.Ref, lifetime time.Duratio
 // the waiting: a pipeline that was sent goes on for the other loads.
 func (s *store) values(ctx context.Context, ref session.Ref, lifetime time.Duration) (values []string, err error) {
 	if s.loads == nil {
-		return loadScript.Run(ctx, s.client, s.pair(ref), ref.Key, milliseconds(lifetime)).StringSlice()
+		return loadScript.Run(ctx, s.client, s.pair(ref), ref.Key, renewal(lifetime)).StringSlice()
 	}
 	ctx, span := tracing.Call(ctx, "redis", "load session")
 	defer func() { span.End(tracing.Failed(err)) }()
@@ -121,7 +121,7 @@ func (s *store) loadAll(batch []*load) {
 	send := func() {
 		pipe := s.client.Pipeline()
 		for i, l := range batch {
-			replies[i] = loadScript.EvalSha(ctx, pipe, s.pair(l.ref), l.ref.Key, milliseconds(l.lifetime))
+			replies[i] = loadScript.EvalSha(ctx, pipe, s.pair(l.ref), l.ref.Key, renewal(l.lifetime))
 		}
 		_, _ = pipe.Exec(ctx) // each reply has its own error
 	}

@@ -15,6 +15,7 @@ func testMeaning(t *testing.T, open opener) {
 		"an unknown session, or of another user, is not found": unknown,
 		"a session ends when it is not used":                   expires,
 		"a session lives on while it is used":                  renewed,
+		"a session that lasts longer is shortened by a use":    shortened,
 		"a session does not live on for being looked at":       lookedAt,
 		"a deleted session is gone, and only that one":         deleted,
 		"nothing brings a session back that is gone":           neverBack,
@@ -87,6 +88,21 @@ func renewed(s *suite) {
 	s.same(len(infos), 1)
 	s.pass(short + short/10)
 	s.gone(made.Ref)
+}
+
+// shortened has a session that was created under a longer lifetime, and another one of the
+// user's that keeps its own.
+func shortened(s *suite) {
+	made, other := s.create(42, day), s.create(42, day)
+	_, err := s.store.Load(s.Context(), made.Ref, 0)
+	s.ok(err)
+	s.pass(short + short/10)
+	_, err = s.store.Load(s.Context(), made.Ref, short)
+	s.ok(err)
+	s.pass(short + short/10)
+	s.gone(made.Ref)
+	s.load(other.Ref)
+	s.same(s.keys(42), []string{other.Key})
 }
 
 func lookedAt(s *suite) {

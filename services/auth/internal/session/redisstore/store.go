@@ -82,6 +82,14 @@ func (s *store) setAndFence(user int64) []string { return []string{s.set(user), 
 func milliseconds(d time.Duration) int64         { return max(1, d.Milliseconds()) }
 func failed(what string, err error) error        { return fmt.Errorf("redis: %s: %w", what, err) }
 
+// renewal returns the lifetime for lua/load.lua, of which 0 means none.
+func renewal(d time.Duration) int64 {
+	if d == 0 {
+		return 0
+	}
+	return milliseconds(d)
+}
+
 func (s *store) Fence(ctx context.Context, userID int64) (string, error) {
 	token, err := fenceScript.Run(ctx, s.client, []string{s.fence(userID)}, rand.Text(), milliseconds(fenceLifetime)).Text()
 	if err != nil {
