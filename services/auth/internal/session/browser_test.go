@@ -15,12 +15,13 @@ import (
 
 // browser keeps cookies like one and sends them with every request.
 type browser struct {
-	t       *testing.T
-	manager *session.Manager
-	store   session.Store
-	now     func() time.Time
-	cookies map[string]string
-	sent    []string // Set-Cookie headers of the last answer
+	t        *testing.T
+	manager  *session.Manager
+	store    session.Store
+	now      func() time.Time
+	lifetime time.Duration // of its sessions
+	cookies  map[string]string
+	sent     []string // Set-Cookie headers of the last answer
 }
 
 func newBrowser(t *testing.T, o session.Options) *browser {
@@ -35,7 +36,10 @@ func newBrowser(t *testing.T, o session.Options) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &browser{t: t, manager: manager, store: o.Store, now: o.Now, cookies: map[string]string{}}
+	if o.Lifetime == 0 {
+		o.Lifetime = session.Lifetime
+	}
+	return &browser{t: t, manager: manager, store: o.Store, now: o.Now, lifetime: o.Lifetime, cookies: map[string]string{}}
 }
 
 func (b *browser) request() *http.Request {
@@ -69,7 +73,7 @@ func (b *browser) login(userID int64) (s session.Session) {
 	}
 	s, id := session.New(userID, "Firefox", b.now())
 	s.Username, s.Role = "anna", "member"
-	if err := b.store.Create(b.t.Context(), s, fence, session.Lifetime); err != nil {
+	if err := b.store.Create(b.t.Context(), s, fence, b.lifetime); err != nil {
 		b.t.Fatal(err)
 	}
 	if err := b.do(func(w http.ResponseWriter, _ *http.Request) error { return b.manager.Start(w, s, id) }); err != nil {

@@ -147,6 +147,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	for name, spoil := range map[string]func(*session.Options){
 		"no store":            func(o *session.Options) { o.Store = nil },
 		"no clock":            func(o *session.Options) { o.Now = nil },
+		"a negative lifetime": func(o *session.Options) { o.Lifetime = -1 },
 		"no secret":           func(o *session.Options) { o.Secret = "" },
 		"no name":             func(o *session.Options) { o.Name = "" },
 		"a name with a space": func(o *session.Options) { o.Name = "my app" },

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -77,6 +78,86 @@ func TestACookieThatIsSentAgainLastsAWholeLifetime(t *testing.T) {
 			t.Errorf("sent is %s, want it to last until %s", b.sent[0], expires)
 		}
 		b.loggedIn(s)
+	}
+}
+
+// lifetimes of SESSION_LIFETIME, and the age from which their cookies are sent again.
+var lifetimes = map[time.Duration]time.Duration{
+	hour: 15 * time.Minute, 8 * hour: 2 * hour, 48*hour - 4*time.Second: 12*hour - time.Second,
+	48 * hour: 12 * hour, 168 * hour: 12 * hour, 9600 * hour: 12 * hour,
+}
+
+func TestSessionAndBothCookiesLastTheLifetimeOfTheSetting(t *testing.T) {
+	for lifetime := range lifetimes {
+		store, c := newSpy(t)
+		b := newBrowser(t, session.Options{Store: store, Now: c.now, Lifetime: lifetime})
+		s := b.login(42)
+		want := fmt.Sprintf("; Path=/; Expires=%s; Max-Age=%d;", c.now().Add(lifetime).UTC().Format(http.TimeFormat), int(lifetime.Seconds()))
+		if len(b.sent) != 2 || !strings.Contains(b.sent[0], want) || !strings.Contains(b.sent[1], want) {
+			t.Errorf("%v: got %q, want %q", lifetime, b.sent, want)
+		}
+		for range 3 {
+			c.advance(lifetime - time.Second)
+			b.loggedIn(s)
+		}
+		c.advance(lifetime)
+		b.anonymous()
+	}
+}
+
+func TestCookiesAreSentAgainAfter12HoursOrAQuarterOfTheLifetime(t *testing.T) {
+	for lifetime, again := range lifetimes {
+		store, c := newSpy(t)
+		b := newBrowser(t, session.Options{Store: store, Now: c.now, Lifetime: lifetime})
+		b.login(42)
+		for range 3 {
+			c.advance(again - time.Second)
+			if err := b.resendStale(); err != nil || len(b.sent) != 0 {
+				t.Fatalf("%v: after %v: got %v, cookies %q", lifetime, again-time.Second, err, b.sent)
+			}
+			c.advance(time.Second)
+			if err := b.resendStale(); err != nil || len(b.sent) != 2 {
+				t.Fatalf("%v: after %v: got %v, cookies %q", lifetime, again, err, b.sent)
+			}
+		}
+	}
+}
+
+// TestReplicasWithDifferentLifetimesLogNobodyOut has one replica serve all requests after
+// another one sent the cookies, and then both in rotation. The user is active every half
+// hour, and the browser drops a cookie when its time is up.
+func TestReplicasWithDifferentLifetimesLogNobodyOut(t *testing.T) {
+	for _, lifetimes := range [][2]time.Duration{{hour, 168 * hour}, {168 * hour, hour}, {hour, 30 * hour}, {9600 * hour, 24 * hour}} {
+		for name, serves := range map[string]func(i int) int{
+			"the other": func(int) int { return 1 }, "in rotation": func(i int) int { return i % 2 },
+		} {
+			store, c := newSpy(t)
+			var replicas [2]*browser
+			for i, lifetime := range lifetimes {
+				replicas[i] = newBrowser(t, session.Options{Store: store, Now: c.now, Lifetime: lifetime})
+			}
+			s := replicas[0].login(42)
+			cookies, expires := replicas[0].cookies, c.now().Add(lifetimes[0])
+			for i := range 2 * 24 * 8 {
+				c.advance(hour / 2)
+				if !c.now().Before(expires) {
+					t.Fatalf("%v, %s: the browser dropped the cookies after %d requests", lifetimes, name, i)
+				}
+				replica := replicas[serves(i)]
+				replica.cookies = cookies
+				replica.loggedIn(s)
+				if err := replica.resendStale(); err != nil {
+					t.Fatal(err)
+				}
+				if len(replica.sent) > 0 {
+					expires = c.now().Add(replica.lifetime)
+				}
+			}
+			last := replicas[1]
+			last.loggedIn(s)
+			c.advance(last.lifetime)
+			last.anonymous()
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -19,8 +20,9 @@ import (
 // CSRFCookie is the name of the cookie that scripts read the CSRF token from.
 const CSRFCookie = "csrf-token"
 
-// staleAfter is the age from which ResendStale sends the cookies again: a browser
-// drops a cookie 7 days after it was sent, the store a session 7 days after its use.
+// staleAfter is the age from which ResendStale sends the cookies again, or a quarter of
+// their lifetime if that is less: a browser drops a cookie a lifetime after it was sent,
+// the store a session a lifetime after its use.
 const staleAfter = 12 * time.Hour
 
 // A host of the same domain can set cookies of the session's name too, which the
@@ -45,6 +47,8 @@ type Options struct {
 	Secure bool
 	// SameSite of both cookies; zero is http.SameSiteLaxMode.
 	SameSite http.SameSite
+	// Lifetime of sessions and cookies without activity; zero is the constant Lifetime.
+	Lifetime time.Duration
 	Now      func() time.Time
 }
 
@@ -57,6 +61,9 @@ type Manager struct {
 	now    func() time.Time
 	name   string // of the session cookie
 	codecs []securecookie.Codec
+
+	lifetime time.Duration
+	early    time.Duration // how long before staleAfter the cookies are sent again
 	// cookie has the attributes of the session cookie.
 	cookie sessions.Options
 }
@@ -77,9 +84,14 @@ func NewManager(o Options) (*Manager, error) {
 	if o.SameSite == 0 {
 		o.SameSite = http.SameSiteLaxMode
 	}
-	m := &Manager{store: o.Store, now: o.Now, name: o.Name + ".sid", cookie: sessions.Options{
-		Path: "/", MaxAge: int(Lifetime.Seconds()), Secure: o.Secure, HttpOnly: true, SameSite: o.SameSite,
-	}}
+	if o.Lifetime < 0 {
+		return nil, errors.New("session manager: lifetime is negative")
+	}
+	lifetime := cmp.Or(o.Lifetime, Lifetime)
+	m := &Manager{
+		store: o.Store, now: o.Now, name: o.Name + ".sid", lifetime: lifetime, early: max(0, staleAfter-lifetime/4),
+		cookie: sessions.Options{Path: "/", MaxAge: int(lifetime.Seconds()), Secure: o.Secure, HttpOnly: true, SameSite: o.SameSite},
+	}
 	for _, secret := range []string{o.Secret, o.PreviousSecret} {
 		if secret != "" {
 			// The codec's age check is off: it would refuse the cookie of a session that
@@ -139,7 +151,7 @@ func (m *Manager) Get(r *http.Request, name string) (*sessions.Session, error) {
 // New implements sessions.Store. An unsigned cookie or an ended session is not an
 // error: the session returned is empty.
 func (m *Manager) New(r *http.Request, name string) (*sessions.Session, error) {
-	gs, lifetime := sessions.NewSession(m, name), Lifetime
+	gs, lifetime := sessions.NewSession(m, name), m.lifetime
 	if r.Context().Value(unrenewed{}) != nil {
 		lifetime = 0
 	}
@@ -164,7 +176,7 @@ func (m *Manager) Save(_ *http.Request, w http.ResponseWriter, gs *sessions.Sess
 	if !ok {
 		return nil
 	}
-	c.token.signedAt, c.stale = m.now(), false
+	c.token.signedAt, c.stale = m.now().Add(-m.early), false
 	signed, err := securecookie.EncodeMulti(m.name, []byte(c.token.String()), m.codecs[0])
 	if err != nil {
 		return fmt.Errorf("sign session cookie: %w", err)
@@ -184,7 +196,8 @@ func (m *Manager) Start(w http.ResponseWriter, s Session, id string) error {
 // Resend sets both cookies of a session again.
 func (m *Manager) Resend(w http.ResponseWriter, c *Current) error { return m.Save(nil, w, c.gs) }
 
-// ResendStale is Resend when the request's cookie was signed at least 12 hours ago.
+// ResendStale is Resend when the request's cookie was signed at least 12 hours, or a
+// quarter of its lifetime, ago.
 // After Resend or Clear, and for a request that does not renew its session, it does
 // nothing.
 func (m *Manager) ResendStale(w http.ResponseWriter, c *Current) error {
@@ -210,7 +223,7 @@ func (m *Manager) setCookie(w http.ResponseWriter, name, value string, o session
 	o.HttpOnly = name != CSRFCookie
 	cookie := sessions.NewCookie(name, value, &o) //nolint:gosec // the attributes are in the options
 	if o.MaxAge > 0 {
-		cookie.Expires = m.now().Add(Lifetime)
+		cookie.Expires = m.now().Add(m.lifetime)
 	}
 	http.SetCookie(w, cookie)
 }
@@ -239,8 +252,11 @@ func (m *Manager) tokens(r *http.Request) (tokens []token) {
 // session's id, and when the cookie was signed. It names the user because a store
 // keeps a user's sessions together.
 type token struct {
-	userID   int64
-	id       string
+	userID int64
+	id     string
+	// signedAt is earlier than it was where the cookie is to be sent again before
+	// staleAfter, by the difference: so a replica with another lifetime, or of an
+	// earlier version, also sends it again before the browser drops it.
 	signedAt time.Time
 }
 
