@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"time"
@@ -24,13 +25,16 @@ var (
 	ErrOwnAccount = errors.New("own account")
 )
 
-// Options are the parts of a Service; all fields are required.
+// Options are the parts of a Service; all fields but SessionLifetime are required.
 type Options struct {
 	Users     user.Store
 	Sessions  session.Store
 	Passwords *password.Hasher
-	Log       *slog.Logger
-	Now       func() time.Time
+	// SessionLifetime is how long a session lasts without activity; zero is
+	// session.Lifetime.
+	SessionLifetime time.Duration
+	Log             *slog.Logger
+	Now             func() time.Time
 }
 
 // Service carries out the rules. It is safe for concurrent use.
@@ -38,6 +42,7 @@ type Service struct {
 	users     user.Store
 	sessions  session.Store
 	passwords *password.Hasher
+	lifetime  time.Duration // of sessions
 	log       *slog.Logger
 	now       func() time.Time
 }
@@ -47,5 +52,7 @@ func New(o Options) (*Service, error) {
 	if o.Users == nil || o.Sessions == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("account: Users, Sessions, Passwords, Log or Now is not set")
 	}
-	return &Service{users: o.Users, sessions: o.Sessions, passwords: o.Passwords, log: o.Log, now: o.Now}, nil
+	return &Service{
+		users: o.Users, sessions: o.Sessions, passwords: o.Passwords, lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), log: o.Log, now: o.Now,
+	}, nil
 }

@@ -105,7 +105,7 @@ func (s *Service) createSession(ctx context.Context, u user.User, c Credentials)
 	}
 	created, id := session.New(now.ID, c.UserAgent, s.now())
 	created.Username, created.Role, created.Stamp = now.Username, string(now.Role), now.SessionStamp
-	if err := s.sessions.Create(ctx, created, fence, session.Lifetime); err != nil {
+	if err := s.sessions.Create(ctx, created, fence, s.lifetime); err != nil {
 		return LoggedIn{User: now}, fmt.Errorf("create session: %w", err)
 	}
 	if c.Replaces != (session.Ref{}) {

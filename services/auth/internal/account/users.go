@@ -28,7 +28,7 @@ type NewUser struct {
 // that may have taken a minute to arrive.
 func (s *Service) Create(ctx context.Context, by session.Session, n NewUser) (user.User, error) {
 	return s.create(ctx, n, func(ctx context.Context, record user.New) (user.User, error) {
-		now, err := s.sessions.Load(ctx, by.Ref, session.Lifetime)
+		now, err := s.sessions.Load(ctx, by.Ref, s.lifetime)
 		if err != nil {
 			return user.User{}, err
 		}

@@ -62,6 +62,7 @@ type settings struct {
 	hasher           password.Options
 	attempts         int
 	sessions         session.Store
+	lifetime         time.Duration
 }
 
 func newFixture(t *testing.T, change ...func(*settings)) *fixture {
@@ -98,7 +99,7 @@ func (h *fixture) build(s settings) {
 	limits := ratelimit.Options{Client: limited, App: "svc", Name: "login", Limit: s.attempts, Window: time.Minute}
 	passwordLimits := limits
 	passwordLimits.Name = "password"
-	h.accounts = must(account.New(account.Options{Users: h.users, Sessions: h.sessions, Passwords: hasher, Log: log, Now: h.clock.Now}))(h.t)
+	h.accounts = must(account.New(account.Options{Users: h.users, Sessions: h.sessions, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
 		sameSite = http.SameSiteStrictMode
@@ -106,7 +107,7 @@ func (h *fixture) build(s settings) {
 	options := httpapi.Options{
 		Accounts: h.accounts,
 		Sessions: must(session.NewManager(session.Options{
-			Store: h.sessions, Name: s.name, Secret: s.secret, PreviousSecret: s.previous, Secure: !s.insecure, SameSite: sameSite, Now: h.clock.Now,
+			Store: h.sessions, Name: s.name, Secret: s.secret, PreviousSecret: s.previous, Secure: !s.insecure, SameSite: sameSite, Lifetime: s.lifetime, Now: h.clock.Now,
 		}))(h.t),
 		LoginLimit:    must(ratelimit.New(limits))(h.t),
 		PasswordLimit: must(ratelimit.New(passwordLimits))(h.t),
