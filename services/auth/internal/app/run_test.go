@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pforte/pforte/pkg/freeport"
 	"github.com/pforte/pforte/pkg/redistest"
 	"github.com/pforte/pforte/pkg/service"
@@ -158,6 +160,43 @@ func TestAllFaultsOfTheSettingsAreReportedAndItDoesNotStart(t *testing.T) {
 	for _, name := range []string{"LOG_LEVEL: ", "REDIS_URL: ", "SESSION_SECRET: "} {
 		if !strings.Contains(p.log.String(), name) {
 			t.Errorf("%s is not in %s", name, p.log)
+		}
+	}
+}
+
+// TestTheSessionLifetimeReachesCookiesAndStore starts with one that is set.
+func TestTheSessionLifetimeReachesCookiesAndStore(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Start(t)
+	p := start(t, settings(t, addr, "SESSION_LIFETIME", "2160h"))
+	resp, err := http.Post(p.main+prefix+"/login", "application/json", strings.NewReader(`{"username":"`+adminName+`","password":"`+adminPass+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	cookies := resp.Cookies()
+	if len(cookies) != 2 || cookies[0].MaxAge != 7776000 || cookies[1].MaxAge != 7776000 {
+		t.Errorf("got %v", cookies)
+	}
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer func() { _ = client.Close() }()
+	for _, pattern := range []string{"svc:{u1}:session:*", "svc:{u1}:sessions"} {
+		keys, err := client.Keys(t.Context(), pattern).Result()
+		if err != nil || len(keys) != 1 {
+			t.Fatalf("%s: %v, %v", pattern, keys, err)
+		}
+		if ttl := client.PTTL(t.Context(), keys[0]).Val(); ttl > 2160*time.Hour || ttl < 2160*time.Hour-time.Minute {
+			t.Errorf("%s lives for %v", keys[0], ttl)
+		}
+	}
+}
+
+func TestASessionLifetimeOutOfBoundsIsAFault(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"59m", "9601h", "seven days"} {
+		p, _ := launch(t, settings(t, "127.0.0.1:1", "SESSION_LIFETIME", bad))
+		if code := p.wait(10 * time.Second); code != 1 || !strings.Contains(p.log.String(), "SESSION_LIFETIME: ") {
+			t.Errorf("%s: it ended with %d: %s", bad, code, p.log)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 // open waits for both stores and returns the handler.
 func (s *server) open(ctx context.Context) (http.Handler, error) {
 	err := service.WaitFor(ctx, s.Log, "the database", func(ctx context.Context) (err error) {
-		s.stores, err = openStores(ctx, s.cfg.Stores, s.process.Passwords, s.Log, s.metrics)
+		s.stores, err = openStores(ctx, s.cfg.Stores, s.process.Passwords, s.cfg.SessionLifetime, s.Log, s.metrics)
 		return err
 	}, func(err error) bool { return errors.Is(err, sqldb.ErrUnreachable) })
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *server) handler() (http.Handler, error) {
 	}
 	manager, err := session.NewManager(session.Options{
 		Store: s.stores.sessions, Name: s.cfg.AppName, Secret: s.cfg.SessionSecret, PreviousSecret: s.cfg.SessionSecretPrevious,
-		Secure: s.cfg.Secure(), SameSite: sameSite, Now: time.Now,
+		Secure: s.cfg.Secure(), SameSite: sameSite, Lifetime: s.cfg.SessionLifetime, Now: time.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -31,8 +31,9 @@ type stores struct {
 }
 
 // openStores opens the database, which it brings up to date, and a client for
-// Redis, which does not connect yet.
-func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, log *slog.Logger, metrics *storeMetrics) (*stores, error) {
+// Redis, which does not connect yet. The lifetime is that of sessions, which the
+// commands do not create.
+func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, lifetime time.Duration, log *slog.Logger, metrics *storeMetrics) (*stores, error) {
 	target, err := config.ParseRedisURL(cfg.RedisURL)
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
@@ -49,7 +50,7 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	s.sessions = countedSessions{sessionredis.New(s.redis, cfg.AppName), metrics}
 	if s.hasher, err = password.New(passwords); err == nil {
 		s.accounts, err = account.New(account.Options{
-			Users: sqlstore.New(db, time.Now), Sessions: s.sessions, Passwords: s.hasher, Log: log, Now: time.Now,
+			Users: sqlstore.New(db, time.Now), Sessions: s.sessions, Passwords: s.hasher, SessionLifetime: lifetime, Log: log, Now: time.Now,
 		})
 	}
 	if err != nil {

@@ -17,6 +17,12 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
+// Bounds of SESSION_LIFETIME. Browsers keep no cookie for more than 400 days.
+const (
+	minLifetime = time.Hour
+	maxLifetime = 400 * 24 * time.Hour
+)
+
 // DefaultAddr is the default of ADDR.
 const DefaultAddr = ":8081"
 
@@ -42,6 +48,8 @@ type Config struct {
 	SessionSecret         string `env:"SESSION_SECRET,required" secret:"true" doc:"signs the session cookie; at least 32 characters, or auth warns"`
 	SessionSecretPrevious string `env:"SESSION_SECRET_PREVIOUS" secret:"true" doc:"the previous secret; its cookies stay valid"`
 	SessionSecure         string `env:"SESSION_SECURE" doc:"false allows both cookies over plain http"`
+
+	SessionLifetime time.Duration `env:"SESSION_LIFETIME" default:"168h" doc:"how long a session and its cookies last without activity, 1h to 9600h; the same for all replicas"`
 
 	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of proxies whose X-Forwarded-For is trusted"`
 
@@ -97,6 +105,9 @@ func (c *Config) Validate() error {
 	faults := c.Stores.faults()
 	if (c.BootstrapAdminUsername == "") != (c.BootstrapAdminPassword == "") {
 		faults = append(faults, errors.New("BOOTSTRAP_ADMIN_USERNAME: must be set together with BOOTSTRAP_ADMIN_PASSWORD"))
+	}
+	if c.SessionLifetime < minLifetime || c.SessionLifetime > maxLifetime {
+		faults = append(faults, errors.New("SESSION_LIFETIME: is not 1h to 9600h"))
 	}
 	return errors.Join(append(faults, c.Tracing.Validate())...)
 }

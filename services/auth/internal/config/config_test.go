@@ -76,6 +76,20 @@ func TestSecureIsOffForExactlyFalse(t *testing.T) {
 	}
 }
 
+func TestTheSessionLifetimeIs1HourTo400Days(t *testing.T) {
+	for value, want := range map[string]time.Duration{"": 7 * 24 * time.Hour, "1h": time.Hour, "60m": time.Hour, "2160h": 90 * 24 * time.Hour, "9600h": 400 * 24 * time.Hour} {
+		if cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "SESSION_LIFETIME": value}); cfg.SessionLifetime != want {
+			t.Errorf("%q: got %s", value, cfg.SessionLifetime)
+		}
+	}
+	for _, bad := range []string{"59m59s", "9600h1ns", "0", "0s", "-168h", "168", "7d", "week"} {
+		_, err := load(t, map[string]string{"SESSION_SECRET": secret, "SESSION_LIFETIME": bad})
+		if err == nil || strings.Count("\n"+err.Error(), "\nSESSION_LIFETIME: ") != 1 {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
 func TestALimitThatIsNoPositiveNumberMeansItsDefault(t *testing.T) {
 	for _, value := range []string{"", "0", "-1", "NaN", "five", " "} {
 		cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "RATE_LIMIT_WINDOW_MS": value, "RATE_LIMIT_MAX_ATTEMPTS": value})
