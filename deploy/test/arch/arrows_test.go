@@ -14,9 +14,12 @@ var layers = [][]string{
 	{"internal/app", "internal/devnet", "internal/agent"},
 	{"internal/httpapi"},
 	{"internal/account", "internal/verification", "internal/payment/paywall"},
-	{"internal/evm", "internal/payment", "internal/config"},
+	{"internal/evm", "internal/payment", "internal/config", "internal/sqlstore"},
 	{"internal/user", "internal/session", "internal/ratelimit", "internal/password", "internal/chain", "internal/eip3009", "api"},
 }
+
+// database is the one implementation of several nouns' stores.
+const database = "internal/sqlstore"
 
 // Arrows returns every import that runs the wrong way, and every package that is
 // in no layer.
@@ -67,7 +70,7 @@ func wrongInside(from, to string) string {
 			return "" // what its noun may import
 		}
 		return "an implementation imports its own noun, and evm, only"
-	case isImplementation(to) && from != "internal/app" && from != "cmd/recordednode": // a node of recorded blocks, with nothing to wire
+	case (isImplementation(to) || to == database) && from != "internal/app" && from != "cmd/recordednode": // a node of recorded blocks, with nothing to wire
 		return "only app imports implementations"
 	case to == "internal/config" && from != "internal/app":
 		return "only app sees the settings"

@@ -32,7 +32,7 @@ var permitted = map[string][]string{
 	"golang.org/x/sync":                         {"services/auth/internal/account", "services/*/internal/*/*"},
 	"golang.org/x/term":                         {"services/auth/internal/app"},
 	"golang.org/x/text":                         {"services/auth/internal/user"},
-	"database/sql":                              {"pkg/sqldb", "services/auth/internal/user/sqlstore", "services/auth/internal/user/userfile", "services/verifier/internal/payment/ledger"},
+	"database/sql":                              {"pkg/sqldb", "services/auth/internal/sqlstore", "services/auth/internal/user/userfile", "services/verifier/internal/payment/ledger"},
 	"modernc.org/sqlite":                        {"pkg/sqldb"},
 	"github.com/jackc/pgx/v5":                   {"pkg/sqldb"},
 }

@@ -20,9 +20,9 @@ func TestArrowsThatRunTheWrongWayAreFaults(t *testing.T) {
 	for name, p := range map[string]Package{
 		"up":                                 pkg(auth+"account", auth+"httpapi"),
 		"to a neighbour":                     pkg(verifier+"payment", verifier+"verification"),
-		"to a store, below app":              pkg(auth+"account", auth+"user/sqlstore"),
+		"to a store, below app":              pkg(auth+"account", auth+"sqlstore"),
 		"from a store to another noun":       pkg(auth+"session/redisstore", auth+"user"),
-		"between stores":                     pkg(auth+"session/redisstore", auth+"user/sqlstore"),
+		"between stores":                     pkg(auth+"session/redisstore", auth+"sqlstore"),
 		"to the settings":                    pkg(auth+"httpapi", auth+"config"),
 		"to a test package":                  pkg(auth+"account", auth+"user/usertest"),
 		"to another service":                 pkg(auth+"app", verifier+"chain"),
@@ -43,7 +43,7 @@ func TestArrowsThatRunDownAreNoFaults(t *testing.T) {
 	const auth = "services/auth/internal/"
 	none(t, Arrows([]Package{
 		pkg("services/auth/cmd/auth", auth+"app"),
-		pkg(auth+"app", auth+"httpapi", auth+"config", auth+"user/sqlstore", "pkg/service", "fmt"),
+		pkg(auth+"app", auth+"httpapi", auth+"config", auth+"sqlstore", "pkg/service", "fmt"),
 		pkg(auth+"httpapi", auth+"account", auth+"session"),
 		pkg(auth+"user/usertest", auth+"user"),
 		pkg("services/verifier/internal/payment/paymenttest", "services/verifier/internal/payment", "services/verifier/internal/eip3009"),

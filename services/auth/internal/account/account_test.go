@@ -19,8 +19,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/session/redisstore"
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
-	"github.com/pforte/pforte/services/auth/internal/user/sqlstore"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	sessionredis "github.com/pforte/pforte/services/auth/internal/session/redisstore"
-	"github.com/pforte/pforte/services/auth/internal/user/sqlstore"
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 )
 
 // stores are the open stores and the rules over them.

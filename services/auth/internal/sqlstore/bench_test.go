@@ -7,8 +7,8 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
-	"github.com/pforte/pforte/services/auth/internal/user/sqlstore"
 )
 
 // many are users as another application would bring them.

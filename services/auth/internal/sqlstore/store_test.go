@@ -8,8 +8,8 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
-	"github.com/pforte/pforte/services/auth/internal/user/sqlstore"
 )
 
 func TestStoreOnSQLite(t *testing.T)   { onBoth(t, sqldbtest.SQLite) }
