@@ -68,8 +68,10 @@ func (s *store) create(ctx context.Context, what string, n user.New, check func(
 		if err := check(ctx, tx); err != nil {
 			return err
 		}
-		created, err = s.insert(ctx, tx, user.User{New: n})
-		return err
+		if created, err = s.insert(ctx, tx, user.User{New: n}); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, about("user_created", created, map[string]any{"role": n.Role}))
 	})
 	return created, err
 }
@@ -229,7 +231,10 @@ func (s *store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash,
 		if err := s.swapHash(ctx, tx, id, oldHash, newHash); err != nil {
 			return err
 		}
-		return s.newStamp(ctx, tx, id, keepSession)
+		if err := s.newStamp(ctx, tx, id, keepSession); err != nil {
+			return err
+		}
+		return s.recordAbout(ctx, tx, "password_changed", id, nil)
 	})
 }
 
@@ -258,13 +263,21 @@ func (s *store) ResetPassword(ctx context.Context, id int64, newHash string) (us
 		if err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ?`, newHash, id); err != nil {
 			return err
 		}
-		return s.newStamp(ctx, tx, id, "")
+		if err := s.newStamp(ctx, tx, id, ""); err != nil {
+			return err
+		}
+		return s.recordAbout(ctx, tx, "password_reset", id, nil)
 	})
 }
 
 func (s *store) EndSessions(ctx context.Context, id int64) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
-	return s.change(ctx, "end sessions", r, func(ctx context.Context, tx *sql.Tx) error { return s.newStamp(ctx, tx, id, "") })
+	return s.change(ctx, "end sessions", r, func(ctx context.Context, tx *sql.Tx) error {
+		if err := s.newStamp(ctx, tx, id, ""); err != nil {
+			return err
+		}
+		return s.recordAbout(ctx, tx, "sessions_ended", id, nil)
+	})
 }
 
 // newStamp sets a new session stamp, and the session that it does not end.
@@ -279,7 +292,10 @@ func (s *store) SetRole(ctx context.Context, id int64, role user.Role) error {
 				return err
 			}
 		}
-		return s.update(ctx, tx, `UPDATE users SET role = ? WHERE id = ?`, string(role), id)
+		if err := s.update(ctx, tx, `UPDATE users SET role = ? WHERE id = ?`, string(role), id); err != nil {
+			return err
+		}
+		return s.recordAbout(ctx, tx, "role_changed", id, map[string]any{"role": role})
 	})
 }
 
@@ -287,6 +303,9 @@ func (s *store) Delete(ctx context.Context, id, by int64) (user.Revocation, erro
 	r := user.Revocation{UserID: id}
 	return s.change(ctx, "delete user", r, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.keepAnAdmin(ctx, tx, id, by); err != nil {
+			return err
+		}
+		if err := s.recordAbout(ctx, tx, "user_deleted", id, nil); err != nil {
 			return err
 		}
 		return s.update(ctx, tx, `DELETE FROM users WHERE id = ?`, id)
@@ -299,7 +318,7 @@ func (s *store) change(ctx context.Context, what string, r user.Revocation, do f
 		if err := do(ctx, tx); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, &r)
+		return s.recordRevocation(ctx, tx, &r)
 	})
 	return r, err
 }
@@ -342,8 +361,8 @@ func (s *store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) error
 	}
 }
 
-// record inserts the revocation in the transaction of its cause, and sets its ID and time.
-func (s *store) record(ctx context.Context, tx *sql.Tx, r *user.Revocation) error {
+// recordRevocation inserts the revocation in the transaction of its cause, and sets its ID and time.
+func (s *store) recordRevocation(ctx context.Context, tx *sql.Tx, r *user.Revocation) error {
 	r.RecordedAt = s.now().UTC().Truncate(time.Second)
 	return tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at)
 		VALUES (?, 'sessions', ?, ?) RETURNING id`), r.UserID, r.KeepSession, r.RecordedAt.Unix()).Scan(&r.ID)
@@ -401,7 +420,7 @@ func (s *store) Import(ctx context.Context, users []user.User) ([]user.Revocatio
 				continue
 			}
 			r := user.Revocation{UserID: u.ID}
-			if err := s.record(ctx, tx, &r); err != nil {
+			if err := s.recordRevocation(ctx, tx, &r); err != nil {
 				return err
 			}
 			revocations = append(revocations, r)
@@ -425,8 +444,11 @@ func (s *store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
 			return err
 		}
 	}
-	_, err := s.insert(ctx, tx, u)
-	return err
+	added, err := s.insert(ctx, tx, u)
+	if err != nil {
+		return err
+	}
+	return s.record(ctx, tx, about("user_imported", added, map[string]any{"role": u.Role}))
 }
 
 // moveIDs makes later ids higher than id, which SQLite's AUTOINCREMENT does by itself.

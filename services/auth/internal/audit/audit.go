@@ -1,0 +1,70 @@
+package audit
+
+import (
+	"context"
+	"time"
+)
+
+// Kind says what acted.
+type Kind string
+
+// The kinds of actors.
+const (
+	User      Kind = "user"      // a person with a session
+	Operator  Kind = "operator"  // a command on the machine itself
+	Token     Kind = "token"     // a device with an app token
+	System    Kind = "system"    // the service, for example a sweep
+	Anonymous Kind = "anonymous" // a request without a session
+)
+
+// Actor is who acts, and from where. Names are kept as they were, because users may be
+// renamed or deleted.
+type Actor struct {
+	Kind Kind
+	ID   int64  // of a user; else 0
+	Name string // username, or the operating system's user
+	IP   string
+	// Agent is the browser and system, in words, of the request.
+	Agent      string
+	RequestID  string
+	SessionKey string // of session.Ref; not a credential
+}
+
+type actorKey struct{}
+
+// With returns a context in which the actor acts. Stores write the rows of acts under
+// this context, in the transaction of the act.
+func With(ctx context.Context, a Actor) context.Context {
+	return context.WithValue(ctx, actorKey{}, a)
+}
+
+// From returns the actor of a context, or the System.
+func From(ctx context.Context) Actor {
+	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
+		return a
+	}
+	return Actor{Kind: System}
+}
+
+// Event is what happened. It never holds a password, token, code, cookie, or the name
+// that somebody typed at a failed login.
+type Event struct {
+	Name string // for example "user_created"
+	// Subject is the user whom it concerns; zero where there is none.
+	SubjectID   int64
+	SubjectName string
+	// Detail is encoded as a JSON object; nil: none.
+	Detail map[string]any
+	// Bucket is for events that a client can cause without bounds: those with the same
+	// bucket are one row with a count. Empty: a row of its own.
+	Bucket string
+}
+
+// Entry is a stored event.
+type Entry struct {
+	ID int64
+	At time.Time // UTC, whole seconds; of a counted event, the last one's
+	Actor
+	Event
+	Count int64
+}
