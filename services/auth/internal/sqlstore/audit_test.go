@@ -65,8 +65,10 @@ func TestEveryChangeOfAUserIsRecordedWithIt(t *testing.T) {
 			if _, err := store.Delete(ctx, anna.ID, anna.ID); err == nil {
 				t.Error("the last admin was deleted")
 			}
-			want := []string{"user_created anna anna", "user_created anna otto", "password_changed anna otto", "password_reset anna otto",
-				"sessions_ended anna otto", "role_changed anna otto", "user_deleted anna otto"}
+			want := []string{
+				"user_created anna anna", "user_created anna otto", "password_changed anna otto", "password_reset anna otto",
+				"sessions_ended anna otto", "role_changed anna otto", "user_deleted anna otto",
+			}
 			if got := events(t, db); !slices.Equal(got, want) {
 				t.Errorf("recorded %q, want %q", got, want)
 			}
