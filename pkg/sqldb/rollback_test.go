@@ -14,9 +14,9 @@ func TestTheReleaseBeforeOpensADatabaseThatANewerOneMigrated(t *testing.T) {
 	const first, second = "-- +goose Up\nCREATE TABLE a (x TEXT NOT NULL);\n", "-- +goose Up\nALTER TABLE a ADD COLUMN y TEXT NOT NULL DEFAULT '';\n"
 	older, newer := fstest.MapFS{}, fstest.MapFS{}
 	for _, dialect := range []string{"sqlite", "postgres"} {
-		older[dialect+"/00001_a.sql"] = &fstest.MapFile{Data: []byte(first)}
-		newer[dialect+"/00001_a.sql"] = &fstest.MapFile{Data: []byte(first)}
-		newer[dialect+"/00002_y.sql"] = &fstest.MapFile{Data: []byte(second)}
+		older["migrations/"+dialect+"/00001_a.sql"] = &fstest.MapFile{Data: []byte(first)}
+		newer["migrations/"+dialect+"/00001_a.sql"] = &fstest.MapFile{Data: []byte(first)}
+		newer["migrations/"+dialect+"/00002_y.sql"] = &fstest.MapFile{Data: []byte(second)}
 	}
 	for name, url := range sqldbtest.URLs(t) {
 		t.Run(name, func(t *testing.T) {

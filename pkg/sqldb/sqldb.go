@@ -59,11 +59,11 @@ type DB struct {
 
 // Open opens the database of the URL ("sqlite:data/auth.db", "sqlite::memory:"
 // or "postgres://…"), makes the folder of a new SQLite file, and applies the
-// migrations that are missing: goose files in the folders "sqlite" and
-// "postgres" of migrations. Several processes may do so at once. The error
+// migrations that are missing: goose files in the folders "migrations/sqlite" and
+// "migrations/postgres" of files. Several processes may do so at once. The error
 // never holds the password of the URL; it is ErrURL or ErrUnreachable where
 // that is what is wrong.
-func Open(ctx context.Context, databaseURL string, migrations fs.FS) (*DB, error) {
+func Open(ctx context.Context, databaseURL string, files fs.FS) (*DB, error) {
 	db, err := connect(databaseURL)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func Open(ctx context.Context, databaseURL string, migrations fs.FS) (*DB, error
 		}
 		return nil, errors.Join(err, db.Close())
 	}
-	if err := db.migrate(ctx, migrations); err != nil {
+	if err := db.migrate(ctx, files); err != nil {
 		return nil, errors.Join(fmt.Errorf("migrate database: %w", err), db.Close())
 	}
 	return db, nil
@@ -219,8 +219,8 @@ var placeholder = regexp.MustCompile(`\?`)
 
 // migrate applies what is missing. On Postgres a session lock makes replicas
 // that start together wait for one another; SQLite has a file lock already.
-func (db *DB) migrate(ctx context.Context, migrations fs.FS) error {
-	files, err := fs.Sub(migrations, string(db.Dialect))
+func (db *DB) migrate(ctx context.Context, files fs.FS) error {
+	migrations, err := fs.Sub(files, "migrations/"+string(db.Dialect))
 	if err != nil {
 		return fmt.Errorf("find migrations: %w", err)
 	}
@@ -234,7 +234,7 @@ func (db *DB) migrate(ctx context.Context, migrations fs.FS) error {
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}
-	provider, err := goose.NewProvider(dialect, db.Writer, files, options...)
+	provider, err := goose.NewProvider(dialect, db.Writer, migrations, options...)
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}

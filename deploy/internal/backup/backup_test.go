@@ -27,8 +27,8 @@ var madeAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // schema is a database with one table.
 var schema = fstest.MapFS{
-	"sqlite/00001_x.sql":   {Data: []byte("-- +goose Up\nCREATE TABLE notes (text TEXT);\n")},
-	"postgres/00001_x.sql": {Data: []byte("-- +goose Up\nCREATE TABLE notes (text TEXT);\n")},
+	"migrations/sqlite/00001_x.sql":   {Data: []byte("-- +goose Up\nCREATE TABLE notes (text TEXT);\n")},
+	"migrations/postgres/00001_x.sql": {Data: []byte("-- +goose Up\nCREATE TABLE notes (text TEXT);\n")},
 }
 
 // note writes into a database, or with "" only reads, and returns what is in it.

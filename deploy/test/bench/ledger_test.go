@@ -37,8 +37,8 @@ func (w *world) fillLedger(database string, n int) {
 
 // ledger opens the verifier's database beside it.
 func (w *world) ledger() *sqldb.DB {
-	migrations := filepath.Join(w.top, "services/verifier/internal/payment/ledger/migrations")
-	db, err := sqldb.Open(w.Context(), w.Extra["verifier"]["DATABASE_URL"], os.DirFS(migrations))
+	files := filepath.Join(w.top, "services/verifier/internal/payment/ledger")
+	db, err := sqldb.Open(w.Context(), w.Extra["verifier"]["DATABASE_URL"], os.DirFS(files))
 	w.must(err)
 	return db
 }

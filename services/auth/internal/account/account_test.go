@@ -108,11 +108,7 @@ func newRules(t *testing.T) *rules {
 	if err != nil {
 		t.Fatal(err)
 	}
-	migrations, err := sqlstore.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := sqldb.Open(t.Context(), "sqlite::memory:", migrations)
+	db, err := sqldb.Open(t.Context(), "sqlite::memory:", sqlstore.Migrations)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,11 +38,7 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
-	migrations, err := sqlstore.Migrations()
-	if err != nil {
-		return nil, fmt.Errorf("read migrations: %w", err)
-	}
-	db, err := sqldb.Open(ctx, cfg.DatabaseURL, migrations)
+	db, err := sqldb.Open(ctx, cfg.DatabaseURL, sqlstore.Migrations)
 	if err != nil {
 		return nil, err
 	}

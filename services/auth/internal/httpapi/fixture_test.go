@@ -147,7 +147,7 @@ func (h *fixture) add(username, displayName, pass, role string) int64 {
 
 func openSQLite(t *testing.T) *sqldb.DB {
 	t.Helper()
-	db := must(sqldb.Open(t.Context(), "sqlite::memory:", must(sqlstore.Migrations())(t)))(t)
+	db := must(sqldb.Open(t.Context(), "sqlite::memory:", sqlstore.Migrations))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

@@ -7,7 +7,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -19,11 +18,10 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
+// Migrations are those of the database, for sqldb.Open.
+//
 //go:embed migrations
-var migrations embed.FS
-
-// Migrations returns the migrations for sqldb.Open.
-func Migrations() (fs.FS, error) { return fs.Sub(migrations, "migrations") }
+var Migrations embed.FS
 
 const (
 	timeout       = 4 * time.Second // of one method, with the wait for a connection and for locks

@@ -31,11 +31,7 @@ func onBoth(t *testing.T, fresh func(testing.TB) string) {
 
 func open(t testing.TB, url string) *sqldb.DB {
 	t.Helper()
-	migrations, err := sqlstore.Migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := sqldb.Open(t.Context(), url, migrations)
+	db, err := sqldb.Open(t.Context(), url, sqlstore.Migrations)
 	if err != nil {
 		t.Fatal(err)
 	}

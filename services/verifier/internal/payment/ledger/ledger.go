@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -33,11 +32,7 @@ var _ payment.Ledger = (*Ledger)(nil)
 // Open opens the ledger of a database URL (see sqldb.Open) and applies missing
 // migrations. now is the clock.
 func Open(ctx context.Context, databaseURL string, now func() time.Time) (*Ledger, error) {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, fmt.Errorf("read the ledger's migrations: %w", err)
-	}
-	db, err := sqldb.Open(ctx, databaseURL, files)
+	db, err := sqldb.Open(ctx, databaseURL, migrations)
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}

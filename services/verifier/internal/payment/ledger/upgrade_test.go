@@ -21,8 +21,8 @@ func asFirstReleased(t *testing.T, url string) {
 	t.Helper()
 	first := fstest.MapFS{}
 	for _, dialect := range []string{"sqlite", "postgres"} {
-		name := dialect + "/00001_payments.sql"
-		text, err := fs.ReadFile(migrations, "migrations/"+name)
+		name := "migrations/" + dialect + "/00001_payments.sql"
+		text, err := fs.ReadFile(migrations, name)
 		if err != nil {
 			t.Fatal(err)
 		}
