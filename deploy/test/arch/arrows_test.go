@@ -15,7 +15,7 @@ var layers = [][]string{
 	{"internal/httpapi"},
 	{"internal/account", "internal/verification", "internal/payment/paywall"},
 	{"internal/evm", "internal/payment", "internal/config", "internal/sqlstore"},
-	{"internal/user", "internal/session", "internal/ratelimit", "internal/password", "internal/chain", "internal/eip3009", "internal/audit", "api"},
+	{"internal/user", "internal/session", "internal/ratelimit", "internal/password", "internal/chain", "internal/eip3009", "internal/audit", "internal/factor", "api"},
 }
 
 // database is the one implementation of several nouns' stores.
