@@ -13,6 +13,7 @@ var layers = [][]string{
 	{"cmd/*"},
 	{"internal/app", "internal/devnet", "internal/agent"},
 	{"internal/httpapi"},
+	{"internal/web"},
 	{"internal/account", "internal/verification", "internal/payment/paywall"},
 	{"internal/evm", "internal/payment", "internal/config", "internal/sqlstore"},
 	{"internal/user", "internal/session", "internal/ratelimit", "internal/password", "internal/chain", "internal/eip3009", "internal/audit", "internal/factor", "api"},

@@ -16,6 +16,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // server is the program while it serves.
@@ -125,15 +126,19 @@ func (s *server) handler() (http.Handler, error) {
 	limits.Name = "password"
 	passwordLimit, passwordErr := ratelimit.New(limits)
 	s.stores.register(s.Registry)
-	metrics, metricsErr := httpapi.NewMetrics(s.Registry)
+	metrics, metricsErr := web.NewMetrics(s.Registry)
 	if err := errors.Join(loginErr, passwordErr, metricsErr); err != nil {
 		return nil, err
 	}
-	return httpapi.New(httpapi.Options{
-		Accounts: s.stores.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, Health: s.stores.health,
+	shared, err := web.New(web.Options{
+		Accounts: s.stores.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit,
 		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0,
-		Metrics: metrics, Tracer: s.Tracer, Log: s.Log, Now: time.Now,
+		Metrics: metrics, Log: s.Log, Now: time.Now,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return httpapi.New(httpapi.Options{Web: shared, Health: s.stores.health, Tracer: s.Tracer})
 }
 
 // bootstrap creates the first admin of the settings while there is no user.

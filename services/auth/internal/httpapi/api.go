@@ -5,48 +5,32 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/tracing"
 	openapi "github.com/pforte/pforte/services/auth/api"
-	"github.com/pforte/pforte/services/auth/internal/account"
-	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // Options are the parts of the API. All fields are required unless noted.
 type Options struct {
-	Accounts *account.Service
-	Sessions *session.Manager
-	// LoginLimit counts failed logins by client address, PasswordLimit wrong
-	// current passwords by user.
-	LoginLimit, PasswordLimit *ratelimit.Limiter
+	*web.Web
 	// Health returns an error while a store does not answer.
 	Health func(context.Context) error
-	// TrustedProxies are the peers whose X-Forwarded-For is used; may be empty.
-	TrustedProxies clientaddr.Proxies
-	Secure         bool // the cookies are for https only
-	CompatV0       bool // serve the contract's earlier variant (section 9)
-	Metrics        *Metrics
-	Tracer         *tracing.Tracer // nil: requests are not traced
-	Log            *slog.Logger
-	Now            func() time.Time
+	Tracer *tracing.Tracer // nil: requests are not traced
+	// Pages adds the routes of the pages; nil: there are none.
+	Pages func(*echo.Echo)
 }
 
 // api holds the handlers.
-type api struct {
-	Options
-	warnPlainHTTP func()
-}
+type api struct{ Options }
 
 // timeout bounds the work for one request, so that no client waits longer because
 // a store does not answer.
@@ -54,23 +38,20 @@ const timeout = 4500 * time.Millisecond
 
 // New checks the options and returns the handler of auth's address.
 func New(o Options) (http.Handler, error) {
-	if o.Accounts == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.Health == nil ||
-		o.Metrics == nil || o.Log == nil || o.Now == nil {
+	if o.Web == nil || o.Health == nil {
 		return nil, errors.New("httpapi: a required option is not set")
 	}
-	a := &api{Options: o, warnPlainHTTP: func() {}}
-	if o.Secure {
-		a.warnPlainHTTP = sync.OnceFunc(func() {
-			o.Log.Warn("login over plain http, but the cookies are limited to https and browsers will drop them: serve https, or set SESSION_SECURE=false")
-		})
-	}
+	a := &api{o}
 	e := service.HTTP{
-		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
-		Client:     func(r *http.Request) string { return o.TrustedProxies.Of(r).String() },
+		Log: o.Log, Metrics: o.Metrics.Requests, Now: o.Now, Tracer: o.Tracer,
+		Client:     o.Client,
 		WriteError: writeError, Timeout: timeout,
 		Headers: http.Header{"Cache-Control": {"no-store"}, "X-Content-Type-Options": {"nosniff"}},
 	}.Echo()
 	a.route(e)
+	if o.Pages != nil {
+		o.Pages(e)
+	}
 	return e, nil
 }
 
@@ -79,10 +60,10 @@ const prefix = "/api/v1/auth"
 
 // route lists all routes, with their guards from the outside in.
 func (a *api) route(e *echo.Echo) {
-	e.POST(prefix+"/login", answered(a.limited(limitLogin, a.LoginLimit, a.networks, a.login)))
+	e.POST(prefix+"/login", answered(a.limited(web.LimitLogin, a.LoginLimit, a.networks, a.login)))
 	e.POST(prefix+"/logout", answered(a.authenticated(a.csrf(a.logout))))
 	e.GET(prefix+"/me", answered(a.authenticated(a.me)))
-	changePassword := a.csrf(a.limited(limitPassword, a.PasswordLimit, userID, a.changePassword))
+	changePassword := a.csrf(a.limited(web.LimitPassword, a.PasswordLimit, userID, a.changePassword))
 	e.PATCH(prefix+"/me/password", answered(a.loggedIn(changePassword, changePassword))) // 404 when the user was deleted
 	e.GET(prefix+"/users", answered(a.authenticated(a.admin(a.listUsers))))
 	e.POST(prefix+"/users", answered(a.authenticated(a.admin(a.csrf(a.createUser)))))
@@ -112,6 +93,8 @@ type caller struct {
 	*session.Current
 	user user.User
 }
+
+func (s caller) shared() web.Caller { return web.Caller{Current: s.Current, User: s.user} }
 
 // handler answers a request. It sets headers and does not write.
 type handler func(c echo.Context, s caller) (answer, error)

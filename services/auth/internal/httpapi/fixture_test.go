@@ -26,6 +26,7 @@ import (
 	sessionredis "github.com/pforte/pforte/services/auth/internal/session/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 const (
@@ -104,25 +105,27 @@ func (h *fixture) build(s settings) {
 	if s.compat {
 		sameSite = http.SameSiteStrictMode
 	}
-	options := httpapi.Options{
+	options := web.Options{
 		Accounts: h.accounts,
 		Sessions: must(session.NewManager(session.Options{
 			Store: h.sessions, Name: s.name, Secret: s.secret, PreviousSecret: s.previous, Secure: !s.insecure, SameSite: sameSite, Lifetime: s.lifetime, Now: h.clock.Now,
 		}))(h.t),
 		LoginLimit:    must(ratelimit.New(limits))(h.t),
 		PasswordLimit: must(ratelimit.New(passwordLimits))(h.t),
+		Secure:        !s.insecure, CompatV0: s.compat, Metrics: must(web.NewMetrics(h.registry))(h.t), Log: log, Now: h.clock.Now,
+	}
+	for _, p := range s.proxies {
+		options.TrustedProxies = append(options.TrustedProxies, clientaddr.Network{Prefix: netip.MustParsePrefix(p)})
+	}
+	h.handler = must(httpapi.New(httpapi.Options{
+		Web: must(web.New(options))(h.t),
 		Health: func(context.Context) error {
 			if h.unhealthy.Load() {
 				return errStore
 			}
 			return nil
 		},
-		Secure: !s.insecure, CompatV0: s.compat, Metrics: must(httpapi.NewMetrics(h.registry))(h.t), Log: log, Now: h.clock.Now,
-	}
-	for _, p := range s.proxies {
-		options.TrustedProxies = append(options.TrustedProxies, clientaddr.Network{Prefix: netip.MustParsePrefix(p)})
-	}
-	h.handler = must(httpapi.New(options))(h.t)
+	}))(h.t)
 }
 
 func must[T any](v T, err error) func(*testing.T) T {

@@ -25,21 +25,17 @@ func (a *api) authenticated(h handler) handler {
 // loggedIn is authenticated, with another answer when the user was deleted.
 func (a *api) loggedIn(h, gone handler) handler {
 	return func(c echo.Context, _ caller) (answer, error) {
-		current, err := a.Sessions.Load(c.Request())
+		loaded, err := a.Load(c.Response(), c.Request())
+		s := caller{loaded.Current, loaded.User}
+		if errors.Is(err, user.ErrNotFound) {
+			return gone(c, s)
+		}
 		if err != nil {
 			return answer{}, err
 		}
-		s := caller{Current: current}
-		s.user, err = a.Accounts.Holder(c.Request().Context(), s.Session)
-		switch {
-		case errors.Is(err, session.ErrNotFound):
-			return a.endDead(c, s)
-		case errors.Is(err, user.ErrNotFound):
-			return gone(c, s)
-		case err != nil:
-			return answer{}, err
+		if !service.IsSafe(c.Request().Method) {
+			c.SetRequest(a.As(c.Response(), c.Request(), loaded))
 		}
-		s.Username, s.Role = s.user.Username, string(s.user.Role)
 		ans, err := h(c, s)
 		if !a.CompatV0 && (err == nil || failureOf(err).status < http.StatusInternalServerError) {
 			if err := a.Sessions.ResendStale(c.Response(), s.Current); err != nil {
@@ -50,21 +46,12 @@ func (a *api) loggedIn(h, gone handler) handler {
 	}
 }
 
-// endDead ends a session that its store still has but the user's row does not admit.
+// endDead ends the session of a deleted user.
 func (a *api) endDead(c echo.Context, s caller) (answer, error) {
-	if err := a.endSession(c, s); err != nil {
+	if err := a.End(c.Response(), c.Request(), s.shared()); err != nil {
 		return answer{}, err
 	}
 	return answer{}, session.ErrNotFound
-}
-
-// endSession ends the session of the request and then clears both cookies.
-func (a *api) endSession(c echo.Context, s caller) error {
-	if err := a.Accounts.Logout(c.Request().Context(), s.Ref); err != nil {
-		return err
-	}
-	a.Sessions.Clear(c.Response(), s.Current)
-	return nil
 }
 
 // admin passes requests of admins only.
@@ -97,9 +84,7 @@ func setCSRFHeader(c echo.Context, s session.Session) {
 	}
 }
 
-// audit logs an event for operators and programs like fail2ban. No attribute may be a
-// secret, nor a name typed at a login, which could be a password.
+// audit is web.Web.LogEvent.
 func (a *api) audit(c echo.Context, event string, attrs ...any) {
-	attrs = append([]any{"event", event, "ip", c.RealIP(), "request_id", c.Response().Header().Get(service.RequestIDHeader)}, attrs...)
-	a.Log.InfoContext(c.Request().Context(), "audit", attrs...)
+	a.LogEvent(c.Response(), c.Request(), event, attrs...)
 }

@@ -1,12 +1,10 @@
 package httpapi
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -20,40 +18,16 @@ func (a *api) login(c echo.Context, _ caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	credentials := account.Credentials{Username: body.Username, Password: body.Password, UserAgent: c.Request().UserAgent()}
-	ctx := c.Request().Context()
-	replaced, err := a.Sessions.Load(c.Request().WithContext(session.WithoutRenewal(ctx)))
-	if err == nil {
-		credentials.Replaces = replaced.Ref
-	}
-	var in account.LoggedIn
-	if err == nil || errors.Is(err, session.ErrNotFound) {
-		in, err = a.Accounts.Login(ctx, credentials)
-	}
-	a.Metrics.login(err)
+	in, err := a.Login(c.Response(), c.Request(), body.Username, body.Password)
 	if err != nil {
-		if errors.Is(err, account.ErrInvalidCredentials) {
-			a.audit(c, "login_failed", "user_id", in.User.ID)
-		}
 		return answer{}, err
-	}
-	if err := a.Sessions.Start(c.Response(), in.Session, in.SessionID); err != nil {
-		return answer{}, err
-	}
-	a.audit(c, "login", "user_id", in.User.ID)
-	if r := c.Request(); r.TLS == nil && r.Header.Get("X-Forwarded-Proto") != "https" {
-		a.warnPlainHTTP()
 	}
 	return a.sessionAnswer(c, in.User, in.Session), nil
 }
 
 // logout is POST /logout.
 func (a *api) logout(c echo.Context, s caller) (answer, error) {
-	if err := a.endSession(c, s); err != nil {
-		return answer{}, err
-	}
-	a.audit(c, "logout", "user_id", s.UserID)
-	return done, nil
+	return done, a.Logout(c.Response(), c.Request(), s.shared())
 }
 
 // sessionAnswer is the answer of login and me: the user and, except in the earlier
@@ -95,12 +69,5 @@ func (a *api) changePassword(c echo.Context, s caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	err := a.Accounts.ChangePassword(c.Request().Context(), s.Session, body.Current, body.New)
-	switch {
-	case err == nil, errors.Is(err, account.ErrPending):
-		a.audit(c, "password_changed", "user_id", s.UserID)
-	case errors.Is(err, account.ErrWrongPassword):
-		a.audit(c, "password_change_failed", "user_id", s.UserID)
-	}
-	return done, err
+	return done, a.ChangePassword(c.Response(), c.Request(), s.shared(), body.Current, body.New)
 }

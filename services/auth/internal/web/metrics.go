@@ -1,4 +1,4 @@
-package httpapi
+package web
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 
 // Metrics counts requests and their results. No label value comes from a client.
 type Metrics struct {
-	requests  *service.HTTPMetrics
+	Requests  *service.HTTPMetrics
 	logins    *prometheus.CounterVec
 	decisions *prometheus.CounterVec
 }
@@ -24,7 +24,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		return nil, err
 	}
 	m := &Metrics{
-		requests: requests,
+		Requests: requests,
 		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_logins_total", Help: "Login attempts, by outcome: success, invalid_credentials, bad_request, busy, error.",
 		}, []string{"outcome"}),
@@ -35,7 +35,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	for _, outcome := range loginOutcomes {
 		m.logins.WithLabelValues(outcome)
 	}
-	for _, limit := range []string{limitLogin, limitPassword} {
+	for _, limit := range []string{LimitLogin, LimitPassword} {
 		for _, decision := range []string{decisionTaken, decisionRefunded, decisionRefused, decisionError} {
 			m.decisions.WithLabelValues(limit, decision)
 		}
@@ -45,8 +45,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 
 // The two limits and their decisions. An attempt that is taken and not refunded failed.
 const (
-	limitLogin       = "login"
-	limitPassword    = "password"
+	LimitLogin       = "login"
+	LimitPassword    = "password"
 	decisionTaken    = "taken"
 	decisionRefunded = "given_back"
 	decisionRefused  = "refused"

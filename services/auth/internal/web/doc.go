@@ -1,0 +1,4 @@
+// Package web holds what the API and the pages do alike with a request: the session and
+// its user, logging in and out, limits of failed attempts, the origin of a form, who acts,
+// the log of events, and the metrics. It writes headers and cookies, never a body.
+package web

@@ -1,0 +1,86 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/pforte/pforte/pkg/clientaddr"
+	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+)
+
+// Networks are the keys of the login limit: the client address, and for IPv6 the
+// networks around it.
+func (w *Web) Networks(r *http.Request) []string {
+	return clientaddr.Groups(w.TrustedProxies.Of(r))
+}
+
+func (w *Web) fromNetwork(ctx context.Context, r *http.Request) context.Context {
+	return password.From(ctx, clientaddr.Neighborhood(w.TrustedProxies.Of(r)))
+}
+
+// Limited counts an attempt before do runs, and refunds it unless do returns 401, the
+// status of its answer. It reports whether the attempt was allowed; if not, do did not run.
+// route is the pattern of the request's route, for the log.
+//
+// When the client hangs up the work is finished all the same, if the request is detached,
+// and the attempt counts or not as if it had waited. A 503 because the password queue is
+// full is refunded too: nothing was compared. The queue is fair between networks, which
+// protects others.
+func (w *Web) Limited(rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter, keys []string, do func() (status int)) (bool, error) {
+	ctx := r.Context()
+	decision, err := limiter.Spend(ctx, keys...)
+	if err != nil {
+		w.Metrics.decided(limit, decisionError)
+		return false, err
+	}
+	if !decision.Allowed {
+		setLimitHeaders(rw, decision)
+		rw.Header().Set("Retry-After", strconv.Itoa(max(1, decision.ResetSeconds())))
+		w.Metrics.decided(limit, decisionRefused)
+		w.LogEvent(rw, r, "limited", "route", route)
+		return false, nil
+	}
+	w.Metrics.decided(limit, decisionTaken)
+	status := http.StatusInternalServerError // of a panic, which is not a wrong password
+	defer func() {
+		if status != http.StatusUnauthorized {
+			decision = w.refund(ctx, limit, limiter, decision)
+		}
+		setLimitHeaders(rw, decision)
+	}()
+	status = do()
+	return true, nil
+}
+
+// refundTimeout bounds how long an answer waits for the refund, as the store may have
+// delayed it already.
+const refundTimeout = 500 * time.Millisecond
+
+// refund refunds an attempt and returns the new state. After a failure the attempt
+// counts until its window ends.
+func (w *Web) refund(ctx context.Context, limit string, limiter *ratelimit.Limiter, d ratelimit.Decision) ratelimit.Decision {
+	ctx, cancel := context.WithTimeout(ctx, refundTimeout)
+	defer cancel()
+	refunded, err := limiter.Refund(ctx, d)
+	if err != nil {
+		w.Metrics.decided(limit, decisionError)
+		w.Log.ErrorContext(ctx, "refund attempt failed", "error", err)
+		return d
+	}
+	w.Metrics.decided(limit, decisionRefunded)
+	return refunded
+}
+
+// setLimitHeaders sets the headers of draft-ietf-httpapi-ratelimit-headers-06, the
+// "standard" ones of the contract (section 8).
+func setLimitHeaders(rw http.ResponseWriter, d ratelimit.Decision) {
+	h := rw.Header()
+	h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%d", d.Limit, d.WindowSeconds()))
+	h.Set("RateLimit-Limit", strconv.Itoa(d.Limit))
+	h.Set("RateLimit-Remaining", strconv.Itoa(d.Remaining))
+	h.Set("RateLimit-Reset", strconv.Itoa(d.ResetSeconds()))
+}

@@ -1,0 +1,178 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pforte/pforte/pkg/clientaddr"
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Options are the parts of a Web. All fields are required unless noted.
+type Options struct {
+	Accounts *account.Service
+	Sessions *session.Manager
+	// LoginLimit counts failed logins by client address, PasswordLimit wrong
+	// current passwords by user.
+	LoginLimit, PasswordLimit *ratelimit.Limiter
+	// TrustedProxies are the peers whose X-Forwarded-For is used; may be empty.
+	TrustedProxies clientaddr.Proxies
+	Secure         bool // the cookies are for https only
+	CompatV0       bool // serve the contract's earlier variant (section 9)
+	Metrics        *Metrics
+	Log            *slog.Logger
+	Now            func() time.Time
+}
+
+// Web is what the API and the pages share. It is safe for concurrent use.
+type Web struct {
+	Options
+	warnPlainHTTP func()
+}
+
+// New checks the options and returns a Web.
+func New(o Options) (*Web, error) {
+	if o.Accounts == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.Metrics == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("web: a required option is not set")
+	}
+	w := &Web{Options: o, warnPlainHTTP: func() {}}
+	if o.Secure {
+		w.warnPlainHTTP = sync.OnceFunc(func() {
+			o.Log.Warn("login over plain http, but the cookies are limited to https and browsers will drop them: serve https, or set SESSION_SECURE=false")
+		})
+	}
+	return w, nil
+}
+
+// Client returns the client's address.
+func (w *Web) Client(r *http.Request) string { return w.TrustedProxies.Of(r).String() }
+
+// LogEvent logs an event for operators and programs like fail2ban. No attribute may be a
+// secret, nor a name typed at a login, which could be a password.
+func (w *Web) LogEvent(rw http.ResponseWriter, r *http.Request, event string, attrs ...any) {
+	attrs = append([]any{"event", event, "ip", w.Client(r), "request_id", rw.Header().Get(service.RequestIDHeader)}, attrs...)
+	w.Log.InfoContext(r.Context(), "audit", attrs...)
+}
+
+// As returns the request with a context in which the caller acts, or, where the caller is
+// zero, an anonymous client.
+func (w *Web) As(rw http.ResponseWriter, r *http.Request, c Caller) *http.Request {
+	actor := audit.Actor{Kind: audit.Anonymous, IP: w.Client(r), RequestID: rw.Header().Get(service.RequestIDHeader)}
+	if c.Current != nil {
+		actor.Kind, actor.ID, actor.Name, actor.SessionKey = audit.User, c.User.ID, c.User.Username, c.Key
+	}
+	return r.WithContext(audit.With(r.Context(), actor))
+}
+
+// Caller is the session of a request and its user, read for every request.
+type Caller struct {
+	*session.Current
+	User user.User
+}
+
+// Load returns the caller of a request. The session is loaded and renewed in one access
+// to its store, then the user is read. session.ErrNotFound: the request is anonymous, or
+// came with a session that the user's row does not admit, which is ended. user.ErrNotFound:
+// the user was deleted; the caller is returned and the session is not ended yet.
+func (w *Web) Load(rw http.ResponseWriter, r *http.Request) (Caller, error) {
+	current, err := w.Sessions.Load(r)
+	if err != nil {
+		return Caller{}, err
+	}
+	c := Caller{Current: current}
+	c.User, err = w.Accounts.Holder(r.Context(), c.Session)
+	switch {
+	case errors.Is(err, session.ErrNotFound):
+		return Caller{}, cmp.Or(w.End(rw, r, c), err)
+	case errors.Is(err, user.ErrNotFound):
+		return c, err
+	case err != nil:
+		return Caller{}, err
+	}
+	c.Username, c.Role = c.User.Username, string(c.User.Role)
+	return c, nil
+}
+
+// End ends the session of a caller and then clears both cookies.
+func (w *Web) End(rw http.ResponseWriter, r *http.Request, c Caller) error {
+	if err := w.Accounts.Logout(r.Context(), c.Ref); err != nil {
+		return err
+	}
+	w.Sessions.Clear(rw, c.Current)
+	return nil
+}
+
+// Login checks name and password and sets the cookies of a new session; the one that the
+// request came with ends. The caller of Login limits its attempts. Errors are those of
+// account.Service.Login, and of the session store.
+func (w *Web) Login(rw http.ResponseWriter, r *http.Request, username, password string) (account.LoggedIn, error) {
+	r = w.As(rw, r, Caller{})
+	credentials := account.Credentials{Username: username, Password: password, UserAgent: r.UserAgent()}
+	replaced, err := w.Sessions.Load(r.WithContext(session.WithoutRenewal(r.Context())))
+	if err == nil {
+		credentials.Replaces = replaced.Ref
+	}
+	var in account.LoggedIn
+	if err == nil || errors.Is(err, session.ErrNotFound) {
+		in, err = w.Accounts.Login(r.Context(), credentials)
+	}
+	w.Metrics.login(err)
+	if err != nil {
+		if errors.Is(err, account.ErrInvalidCredentials) {
+			w.LogEvent(rw, r, "login_failed", "user_id", in.User.ID)
+		}
+		return account.LoggedIn{}, err
+	}
+	if err := w.Sessions.Start(rw, in.Session, in.SessionID); err != nil {
+		return account.LoggedIn{}, err
+	}
+	w.LogEvent(rw, r, "login", "user_id", in.User.ID)
+	if r.TLS == nil && r.Header.Get("X-Forwarded-Proto") != "https" {
+		w.warnPlainHTTP()
+	}
+	return in, nil
+}
+
+// Logout ends the session of a caller at their wish.
+func (w *Web) Logout(rw http.ResponseWriter, r *http.Request, c Caller) error {
+	if err := w.End(rw, r, c); err != nil {
+		return err
+	}
+	w.LogEvent(rw, r, "logout", "user_id", c.UserID)
+	return nil
+}
+
+// ChangePassword sets the password of a caller. Errors are those of
+// account.Service.ChangePassword.
+func (w *Web) ChangePassword(rw http.ResponseWriter, r *http.Request, c Caller, current, replacement string) error {
+	err := w.Accounts.ChangePassword(r.Context(), c.Session, current, replacement)
+	switch {
+	case err == nil, errors.Is(err, account.ErrPending):
+		w.LogEvent(rw, r, "password_changed", "user_id", c.UserID)
+	case errors.Is(err, account.ErrWrongPassword):
+		w.LogEvent(rw, r, "password_change_failed", "user_id", c.UserID)
+	}
+	return err
+}
+
+// passwordTimeout bounds a request that computes a password, which may take
+// seconds on a small machine. Waiting in the queue, and each step of a store,
+// have their own, closer bounds.
+const passwordTimeout = 30 * time.Second
+
+// Detach returns, for a request that computes a password, one with a context that does not
+// end when the client hangs up, has passwordTimeout, and names the network for the queue.
+func (w *Web) Detach(r *http.Request) (*http.Request, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), passwordTimeout)
+	return r.WithContext(w.fromNetwork(ctx, r)), cancel
+}
