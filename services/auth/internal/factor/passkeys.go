@@ -92,12 +92,14 @@ type RelyingParty interface {
 	// ID is the RP ID.
 	ID() string
 	// BeginRegister asks for a new credential that can be discovered, from an
-	// authenticator without one of the user's.
-	BeginRegister(u PasskeyUser) (options json.RawMessage, state []byte, err error)
+	// authenticator without one of the user's. household is what the client calls the
+	// relying party.
+	BeginRegister(household string, u PasskeyUser) (options json.RawMessage, state []byte, err error)
 	FinishRegister(u PasskeyUser, state []byte, answer json.RawMessage) (Credential, error)
 	// BeginLogin asks for any passkey of this relying party.
 	BeginLogin() (options json.RawMessage, state []byte, err error)
-	// FinishLogin calls find with the user handle of the answer.
+	// FinishLogin calls find with the user handle of the answer, and returns its error
+	// unless that is ErrNoPasskey.
 	FinishLogin(find func(handle []byte) (PasskeyUser, error), state []byte, answer json.RawMessage) (Assertion, error)
 	// BeginVerify asks for a passkey of this user. ErrNoPasskey.
 	BeginVerify(u PasskeyUser) (options json.RawMessage, state []byte, err error)
