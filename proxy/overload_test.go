@@ -31,7 +31,7 @@ func TestAServiceGetsNoMoreRequestsThanItMayHave(t *testing.T) {
 	for current.Load() < 4 {
 		time.Sleep(10 * time.Millisecond)
 	}
-	// The guard's checks count, and nobody waits longer than a second.
+	// The guard's checks count, and no client waits longer than a second.
 	for range 3 {
 		for _, path := range []string{"/api/v1/auth/me", "/api/v1/lists", "/v1/things"} {
 			all.Go(func() {

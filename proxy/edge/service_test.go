@@ -132,7 +132,7 @@ func TestABodyHasALimitedTime(t *testing.T) {
 	})
 }
 
-// The guard asks again with the request that it asked with.
+// The guard sends the same request again when it checks again.
 func TestARequestOfATrustedProxyStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	s := &Service{gate: &gate{places: make(chan struct{}, 1)}}
