@@ -183,13 +183,16 @@ type prefetched struct {
 
 // gates is the Caddy app that has the gates of each service by its name.
 type gates struct {
-	mu          sync.Mutex
-	named, long map[string]*gate
+	mu     sync.Mutex
+	byName map[string]serviceGates
 }
+
+// serviceGates are the gate of a service, and the one for its long bodies.
+type serviceGates struct{ common, long *gate }
 
 // CaddyModule returns the Caddy module information.
 func (*gates) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "edge_gates", New: func() caddy.Module { return &gates{named: map[string]*gate{}, long: map[string]*gate{}} }}
+	return caddy.ModuleInfo{ID: "edge_gates", New: func() caddy.Module { return &gates{byName: map[string]serviceGates{}} }}
 }
 
 // Start implements caddy.App.
@@ -202,11 +205,13 @@ func (*gates) Stop() error { return nil }
 func (g *gates) of(s *Service) (common, long *gate) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.named[s.Name] == nil {
-		g.named[s.Name] = newGate(s.Max, s.Queue, s.Wait)
-		g.long[s.Name] = newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait)
+	both, found := g.byName[s.Name]
+	if !found {
+		both.common = newGate(s.Max, s.Queue, s.Wait)
+		both.long = newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait)
+		g.byName[s.Name] = both
 	}
-	return g.named[s.Name], g.long[s.Name]
+	return both.common, both.long
 }
 
 func newGate(places, queue int, wait caddy.Duration) *gate {
