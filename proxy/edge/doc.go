@@ -14,6 +14,8 @@
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
 //     exceptions from a guard;
 //   - edge_routes (http.handlers.edge_routes) has the routes of a site, put together once;
+//   - edge (http.reverse_proxy.transport.edge) sends requests to a service whose bodies
+//     edge_service has read;
 //   - edge_connections (caddy.listeners.edge_connections) bounds open connections;
 //   - edge (caddy.logging.cores.edge) writes the log without headers and queries.
 //
@@ -30,7 +32,9 @@
 //		handle /login/* {
 //			edge_cookies
 //			edge_service login 512
-//			reverse_proxy login:8081
+//			reverse_proxy login:8081 {
+//				transport edge
+//			}
 //		}
 //		handle {
 //			edge_guard {

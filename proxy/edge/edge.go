@@ -25,6 +25,7 @@ func init() {
 	caddy.RegisterModule(LogCore{})
 	caddy.RegisterModule(Connections{})
 	caddy.RegisterModule(Routes{})
+	caddy.RegisterModule(Transport{})
 	httpcaddyfile.RegisterHandlerDirective("edge", parseEdge)
 	httpcaddyfile.RegisterHandlerDirective("edge_cookies", parseCookies)
 	httpcaddyfile.RegisterHandlerDirective("edge_guard", parseGuard)
@@ -218,6 +219,8 @@ type exchange struct {
 	cookies names
 	// sent are the lines of Cookie that the client sent.
 	sent []string
+	// whole is whether the body has been read, or there is none.
+	whole bool
 	// own is whether the answer may set the cookies that are named.
 	own bool
 	// renewed are the lines of Set-Cookie that the guard wants to add to an answer

@@ -126,7 +126,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	leave := sync.OnceFunc(g.leave)
 	defer leave()
 	if x, err := exchangeOf(r); err == nil {
-		x.begun = leave
+		x.begun, x.whole = leave, whole
+		defer func() { x.whole = false }() // for an application behind a guard
 	}
 	return next.ServeHTTP(w, r)
 }

@@ -1,0 +1,48 @@
+package edge
+
+import (
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAConnectionIsKeptForItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &connPool{timeout: time.Minute, most: 2, idle: map[string][]*serverConn{}}
+		closed := make(chan int, 3)
+		add := func(n int) {
+			ours, theirs := net.Pipe()
+			p.put(newServerConn(ours, "a:1"))
+			go func() {
+				_, _ = io.ReadAll(theirs)
+				closed <- n
+			}()
+		}
+		add(1)
+		time.Sleep(30 * time.Second)
+		add(2)
+		add(3)
+		if n := <-closed; n != 3 { // one too many
+			t.Errorf("connection %d was closed", n)
+		}
+		began := time.Now()
+		if n := <-closed; n != 1 || time.Since(began) != 30*time.Second {
+			t.Errorf("connection %d was closed after %s", n, time.Since(began))
+		}
+		if n := <-closed; n != 2 || time.Since(began) != time.Minute {
+			t.Errorf("connection %d was closed after %s", n, time.Since(began))
+		}
+		synctest.Wait()
+		if len(p.idle) != 0 {
+			t.Errorf("%d servers are left", len(p.idle))
+		}
+		p.close()
+		add(4)
+		if n := <-closed; n != 4 {
+			t.Errorf("connection %d was closed", n)
+		}
+	})
+}
