@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -23,36 +24,61 @@ var (
 	ErrPending = errors.New("change saved; session revocation pending until the session store answers and auth runs")
 	// ErrOwnAccount is returned to admins who delete themselves.
 	ErrOwnAccount = errors.New("own account")
+	// ErrUseOwnPage is returned to admins who act on themselves where their own page is
+	// the way.
+	ErrUseOwnPage = errors.New("own account: use its page")
+	// ErrResetLinkOnly is returned to admins who set another user's password.
+	ErrResetLinkOnly = errors.New("only the user sets their password")
+	// ErrHouseholdName is returned for a name of more than 64 characters, or with
+	// control characters.
+	ErrHouseholdName = errors.New("household name is too long or has control characters")
 )
 
-// Options are the parts of a Service; all fields but SessionLifetime are required.
+// Options are the parts of a Service. Users, Links, Audit, Sessions, Passwords, Log and
+// Now are required.
 type Options struct {
 	Users     user.Store
+	Links     Links
+	Audit     audit.Store
 	Sessions  session.Store
 	Passwords *password.Hasher
 	// SessionLifetime is how long a session lasts without activity; zero is
 	// session.Lifetime.
 	SessionLifetime time.Duration
-	Log             *slog.Logger
-	Now             func() time.Time
+	// HouseholdName is the household's name until it is set on a page; empty: Zuhause.
+	HouseholdName string
+	// RefuseCommon refuses well-known passwords also where the contract does not.
+	RefuseCommon bool
+	// AuditRetention is how long audit entries are kept; zero keeps all.
+	AuditRetention time.Duration
+	Log            *slog.Logger
+	Now            func() time.Time
 }
 
 // Service carries out the rules. It is safe for concurrent use.
 type Service struct {
-	users     user.Store
-	sessions  session.Store
-	passwords *password.Hasher
-	lifetime  time.Duration // of sessions
-	log       *slog.Logger
-	now       func() time.Time
+	users        user.Store
+	links        Links
+	auditing     audit.Store
+	sessions     session.Store
+	passwords    *password.Hasher
+	lifetime     time.Duration // of sessions
+	household    string        // default of its name
+	retention    time.Duration // of audit entries
+	refuseCommon bool
+	later        *later
+	log          *slog.Logger
+	now          func() time.Time
 }
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Users == nil || o.Sessions == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("account: Users, Sessions, Passwords, Log or Now is not set")
+	if o.Users == nil || o.Links == nil || o.Audit == nil || o.Sessions == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("account: Users, Links, Audit, Sessions, Passwords, Log or Now is not set")
 	}
 	return &Service{
-		users: o.Users, sessions: o.Sessions, passwords: o.Passwords, lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), log: o.Log, now: o.Now,
+		users: o.Users, links: o.Links, auditing: o.Audit, sessions: o.Sessions, passwords: o.Passwords,
+		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
+		retention: o.AuditRetention, refuseCommon: o.RefuseCommon, later: newLater(), log: o.Log, now: o.Now,
 	}, nil
 }

@@ -40,14 +40,20 @@ type LoggedIn struct {
 
 // Login checks name and password and creates a session. ErrMissing, ErrTooLong;
 // ErrInvalidCredentials, always after the same amount of work; password.ErrBusy.
-// On an error no session was created and none has ended; the user's ID is
-// returned where the name was found, for the log.
+// On an error no session was created and none has ended; the user's ID
+// and Username are returned where the name was found, for the log.
 //
 // A concurrent deletion, password change or revocation never leaves a session
 // behind: the fence is taken before the user is read, and creating the session
 // fails with session.ErrFenced when the user's sessions were revoked since. Then,
 // as when the password's hash has changed, the checks are repeated.
 func (s *Service) Login(ctx context.Context, c Credentials) (LoggedIn, error) {
+	in, err := s.login(ctx, c)
+	s.recordLogin(ctx, in, err)
+	return in, err
+}
+
+func (s *Service) login(ctx context.Context, c Credentials) (LoggedIn, error) {
 	if c.Username == "" || c.Password == "" {
 		return LoggedIn{}, ErrMissing
 	}
@@ -65,7 +71,7 @@ func (s *Service) Login(ctx context.Context, c Credentials) (LoggedIn, error) {
 	for range loginTries {
 		if u.PasswordHash != verified {
 			if err := s.passwords.Verify(ctx, u.PasswordHash, c.Password); err != nil {
-				return LoggedIn{User: user.User{ID: u.ID}}, invalid(err)
+				return failedLogin(u), invalid(err)
 			}
 			verified = u.PasswordHash
 		}
@@ -77,10 +83,15 @@ func (s *Service) Login(ctx context.Context, c Credentials) (LoggedIn, error) {
 		case errors.Is(err, user.ErrChanged), errors.Is(err, session.ErrFenced):
 			u = in.User
 		default:
-			return LoggedIn{User: user.User{ID: u.ID}}, err
+			return failedLogin(u), err
 		}
 	}
-	return LoggedIn{User: user.User{ID: u.ID}}, ErrInvalidCredentials
+	return failedLogin(u), ErrInvalidCredentials
+}
+
+// failedLogin is the result of a login that failed for a user who exists.
+func failedLogin(u user.User) LoggedIn {
+	return LoggedIn{User: user.User{ID: u.ID, New: user.New{Username: u.Username}}}
 }
 
 // createSession creates the session of u, whose password is verified, and ends the

@@ -59,12 +59,14 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		Opened: s.bootstrap,
 		Background: []func(context.Context){
 			func(ctx context.Context) { s.stores.accounts.Replay(ctx) },
+			func(ctx context.Context) { s.stores.accounts.Work(ctx) },
 			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
 		},
-		Close: func(context.Context) error {
+		Close: func(ctx context.Context) error {
 			if s.stores == nil {
 				return nil
 			}
+			s.stores.accounts.Drain(ctx)
 			return s.stores.Close()
 		},
 		Starting: `{"error":"Der Dienst startet gerade. Bitte gleich erneut versuchen.","code":503}`,

@@ -45,8 +45,9 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	s := &stores{db: db, redis: openRedis(target, metrics.redis)}
 	s.sessions = countedSessions{sessionredis.New(s.redis, cfg.AppName), metrics}
 	if s.hasher, err = password.New(passwords); err == nil {
+		database := sqlstore.New(db, time.Now)
 		s.accounts, err = account.New(account.Options{
-			Users: sqlstore.New(db, time.Now), Sessions: s.sessions, Passwords: s.hasher, SessionLifetime: lifetime, Log: log, Now: time.Now,
+			Users: database, Links: database, Audit: database, Sessions: s.sessions, Passwords: s.hasher, SessionLifetime: lifetime, Log: log, Now: time.Now,
 		})
 	}
 	if err != nil {

@@ -24,6 +24,9 @@ type Actor struct {
 	ID   int64  // of a user; else 0
 	Name string // username, or the operating system's user
 	IP   string
+	// Network is what the address counts as: events that a client can cause without
+	// bounds are counted by it. It is not stored.
+	Network string
 	// Agent is the browser and system, in words, of the request.
 	Agent      string
 	RequestID  string
@@ -67,4 +70,30 @@ type Entry struct {
 	Actor
 	Event
 	Count int64
+}
+
+// Query selects entries. Zero fields select all.
+type Query struct {
+	Before int64  // id: only older entries; the cursor
+	Limit  int    // at most so many
+	Event  string // of this name
+	UserID int64  // done by this user, or concerning them
+	From   time.Time
+	To     time.Time // exclusive
+}
+
+// Store keeps entries. The actor of an event is the context's (From).
+type Store interface {
+	// Record writes an event that is no part of a change.
+	Record(ctx context.Context, e Event) error
+	// Entries returns entries, newest first.
+	Entries(ctx context.Context, q Query) ([]Entry, error)
+	// Notices returns the entries of these names that concern a user and are younger than
+	// what they have seen, newest first, at most 50.
+	Notices(ctx context.Context, userID int64, names []string) ([]Entry, error)
+	// NoticesSeen records that a user has seen their notices up to an instant.
+	NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error
+	// Sweep deletes the entries of before an instant and returns how many. When there
+	// are any, it records itself.
+	Sweep(ctx context.Context, before time.Time) (int64, error)
 }

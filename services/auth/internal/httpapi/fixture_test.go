@@ -41,6 +41,7 @@ type fixture struct {
 	t        *testing.T
 	handler  http.Handler
 	accounts *account.Service
+	database *sqlstore.Store
 	users    user.Store
 	sessions session.Store
 	redis    *redis.Client
@@ -76,7 +77,8 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 		t: t, clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, log: &syncBuffer{},
 		brokenUsers: &atomic.Bool{}, brokenRehash: &atomic.Bool{}, brokenSessions: &atomic.Bool{}, brokenRevoke: &atomic.Bool{}, brokenDelete: &atomic.Bool{}, brokenLimits: &atomic.Bool{}, unhealthy: &atomic.Bool{},
 	}
-	h.users = failingUsers{sqlstore.New(openSQLite(t), h.clock.Now), h.brokenUsers, h.brokenRehash}
+	h.database = sqlstore.New(openSQLite(t), h.clock.Now)
+	h.users = failingUsers{h.database, h.brokenUsers, h.brokenRehash}
 	h.redis = openRedis(t, h.clock)
 	h.sessions = s.sessions
 	if h.sessions == nil {
@@ -100,7 +102,7 @@ func (h *fixture) build(s settings) {
 	limits := ratelimit.Options{Client: limited, App: "svc", Name: "login", Limit: s.attempts, Window: time.Minute}
 	passwordLimits := limits
 	passwordLimits.Name = "password"
-	h.accounts = must(account.New(account.Options{Users: h.users, Sessions: h.sessions, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
+	h.accounts = must(account.New(account.Options{Users: h.users, Links: h.database, Audit: h.database, Sessions: h.sessions, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
 		sameSite = http.SameSiteStrictMode

@@ -85,3 +85,105 @@ func must[T any](v T, err error) func(*testing.T) T {
 		return v
 	}
 }
+
+var everything = audit.Query{Limit: 1000}
+
+func TestEntriesAreSelectedAndPaged(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		for i := range 5 {
+			h.now = start.Add(time.Duration(i) * time.Hour)
+			ctx := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.anna.ID, Name: "anna", IP: "192.0.2.1", Agent: "Firefox, Linux", RequestID: "r", SessionKey: "k"})
+			if err := h.Record(ctx, audit.Event{Name: "login", SubjectID: h.otto.ID, SubjectName: "otto", Detail: map[string]any{"factor": "pwd"}}); err != nil {
+				h.Fatal(err)
+			}
+		}
+		for what, test := range map[string]struct {
+			q    audit.Query
+			want int
+		}{
+			"all": {everything, 7}, "a page": {audit.Query{Limit: 3}, 3}, "an event": {audit.Query{Limit: 99, Event: "login"}, 5},
+			"a subject": {audit.Query{Limit: 99, UserID: h.otto.ID}, 6}, "an actor": {audit.Query{Limit: 99, UserID: h.anna.ID}, 6},
+			"from": {audit.Query{Limit: 99, Event: "login", From: start.Truncate(time.Second).Add(time.Hour)}, 4},
+			"to":   {audit.Query{Limit: 99, Event: "login", To: start.Truncate(time.Second).Add(time.Hour)}, 1},
+		} {
+			if entries := must(h.Entries(h.Context(), test.q))(h.T); len(entries) != test.want {
+				h.Errorf("%s: %d entries, want %d", what, len(entries), test.want)
+			}
+		}
+		var ids []int64
+		for before := int64(0); ; {
+			page := must(h.Entries(h.Context(), audit.Query{Limit: 2, Before: before}))(h.T)
+			if len(page) == 0 {
+				break
+			}
+			for _, e := range page {
+				ids = append(ids, e.ID)
+			}
+			before = page[len(page)-1].ID
+		}
+		if len(ids) != 7 || !slices.IsSortedFunc(ids, func(a, b int64) int { return int(b - a) }) {
+			h.Errorf("paged: %v", ids)
+		}
+		e := must(h.Entries(h.Context(), audit.Query{Limit: 1}))(h.T)[0]
+		if e.Actor.Name != "anna" || e.SubjectName != "otto" || e.IP != "192.0.2.1" || e.Agent != "Firefox, Linux" || e.RequestID != "r" || e.SessionKey != "k" ||
+			e.Detail["factor"] != "pwd" || e.Count != 1 || e.At.Unix() != h.now.Unix() {
+			h.Errorf("got %+v", e)
+		}
+	})
+}
+
+func TestEventsOfABucketAreOneRowWithACount(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		h.atOnce(func(s *sqlstore.Store, _ int) error {
+			return s.Record(h.Context(), audit.Event{Name: "login_failed", Bucket: "login_failed 1 192.0.2.1"})
+		})
+		entries := must(h.Entries(h.Context(), audit.Query{Limit: 10, Event: "login_failed"}))(h.T)
+		if len(entries) != 1 || entries[0].Count != atOnce {
+			h.Errorf("got %+v", entries)
+		}
+	})
+}
+
+func TestASweepOfTheAuditIsItselfAnEntry(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		if n := must(h.Sweep(h.Context(), h.now.Add(-time.Hour)))(h.T); n != 0 || len(must(h.Entries(h.Context(), everything))(h.T)) != 2 {
+			h.Errorf("swept %d of nothing", n)
+		}
+		if n := must(h.Sweep(h.Context(), h.now.Add(time.Hour)))(h.T); n != 2 {
+			h.Errorf("swept %d", n)
+		}
+		if entries := must(h.Entries(h.Context(), everything))(h.T); len(entries) != 1 || entries[0].Event.Name != "audit_swept" || entries[0].Detail["entries"] != float64(2) {
+			h.Errorf("left: %+v", entries)
+		}
+	})
+}
+
+func TestNoticesAreTheOnesOfAUserThatTheyHaveNotSeen(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		names := []string{"reset_made", "role_changed"}
+		h.reset()
+		if err := h.SetRole(h.Context(), h.otto.ID, user.Admin); err != nil {
+			h.Fatal(err)
+		}
+		notices := must(h.Notices(h.Context(), h.otto.ID, names))(h.T)
+		if len(notices) != 2 || notices[0].Event.Name != "role_changed" {
+			h.Errorf("got %+v", notices)
+		}
+		if others := must(h.Notices(h.Context(), h.anna.ID, names))(h.T); len(others) != 0 {
+			h.Errorf("of somebody else: %+v", others)
+		}
+		for _, upTo := range []time.Time{notices[0].At, start.Add(-time.Hour)} { // the later one stays
+			if err := h.NoticesSeen(h.Context(), h.otto.ID, upTo); err != nil {
+				h.Error(err)
+			}
+		}
+		if left := must(h.Notices(h.Context(), h.otto.ID, names))(h.T); len(left) != 0 {
+			h.Errorf("seen, and still there: %+v", left)
+		}
+		h.now = h.now.Add(time.Second)
+		h.reset()
+		if fresh := must(h.Notices(h.Context(), h.otto.ID, names))(h.T); len(fresh) != 1 {
+			h.Errorf("got %+v", fresh)
+		}
+	})
+}

@@ -28,18 +28,21 @@ const (
 	importTimeout = 2 * time.Minute // of an import, which no request waits for
 )
 
-type store struct {
+// Store keeps users and all that belongs to them. It implements the store interfaces of the
+// nouns and of account over one database, so that an act, what follows from it and its
+// audit row are one transaction. It is safe for concurrent use.
+type Store struct {
 	db  *sqldb.DB
 	now func() time.Time
 }
 
 // New returns a store in a database that was opened with Migrations. now is the clock
 // for the times of creation.
-func New(db *sqldb.DB, now func() time.Time) user.Store { return &store{db: db, now: now} }
+func New(db *sqldb.DB, now func() time.Time) *Store { return &Store{db: db, now: now} }
 
 // tx runs do in one write transaction within the limit; what names the operation in
 // errors.
-func (s *store) tx(ctx context.Context, limit time.Duration, what string, do func(context.Context, *sql.Tx) error) error {
+func (s *Store) tx(ctx context.Context, limit time.Duration, what string, do func(context.Context, *sql.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ctx, span := tracing.Call(ctx, "sql", what)
@@ -51,16 +54,18 @@ func (s *store) tx(ctx context.Context, limit time.Duration, what string, do fun
 	return nil
 }
 
-func (s *store) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
+// Create implements user.Store.
+func (s *Store) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
 	return s.create(ctx, "create user", n, func(ctx context.Context, tx *sql.Tx) error { return s.mayAct(ctx, tx, by) })
 }
 
-func (s *store) CreateFirst(ctx context.Context, n user.New) (user.User, error) {
+// CreateFirst implements user.Store.
+func (s *Store) CreateFirst(ctx context.Context, n user.New) (user.User, error) {
 	return s.create(ctx, "create first user", n, s.isEmpty)
 }
 
 // create adds a user unless check returns an error.
-func (s *store) create(ctx context.Context, what string, n user.New, check func(context.Context, *sql.Tx) error) (user.User, error) {
+func (s *Store) create(ctx context.Context, what string, n user.New, check func(context.Context, *sql.Tx) error) (user.User, error) {
 	var created user.User
 	err := s.tx(ctx, timeout, what, func(ctx context.Context, tx *sql.Tx) (err error) {
 		if err := check(ctx, tx); err != nil {
@@ -76,7 +81,7 @@ func (s *store) create(ctx context.Context, what string, n user.New, check func(
 
 // mayAct returns ErrNotAdmin unless by is the Operator or an admin. It locks the
 // admin's row, so that a concurrent deletion or demotion waits for the transaction.
-func (s *store) mayAct(ctx context.Context, tx *sql.Tx, by int64) error {
+func (s *Store) mayAct(ctx context.Context, tx *sql.Tx, by int64) error {
 	if by == user.Operator {
 		return nil
 	}
@@ -93,7 +98,7 @@ func (s *store) mayAct(ctx context.Context, tx *sql.Tx, by int64) error {
 }
 
 // isEmpty returns ErrNotEmpty when there is a user, and blocks every other insert.
-func (s *store) isEmpty(ctx context.Context, tx *sql.Tx) error {
+func (s *Store) isEmpty(ctx context.Context, tx *sql.Tx) error {
 	if err := s.blockInserts(ctx, tx); err != nil {
 		return err
 	}
@@ -108,7 +113,7 @@ func (s *store) isEmpty(ctx context.Context, tx *sql.Tx) error {
 }
 
 // blockInserts blocks every other insert until the transaction ends. SQLite has one writer.
-func (s *store) blockInserts(ctx context.Context, tx *sql.Tx) error {
+func (s *Store) blockInserts(ctx context.Context, tx *sql.Tx) error {
 	if s.db.Dialect != sqldb.Postgres {
 		return nil
 	}
@@ -117,7 +122,7 @@ func (s *store) blockInserts(ctx context.Context, tx *sql.Tx) error {
 }
 
 // insert adds u, under its ID unless that is 0, and returns it as stored.
-func (s *store) insert(ctx context.Context, tx *sql.Tx, u user.User) (user.User, error) {
+func (s *Store) insert(ctx context.Context, tx *sql.Tx, u user.User) (user.User, error) {
 	if u.CreatedAt.IsZero() {
 		u.CreatedAt = s.now()
 	}
@@ -138,17 +143,21 @@ func (s *store) insert(ctx context.Context, tx *sql.Tx, u user.User) (user.User,
 	return u, nil
 }
 
+var _ user.Store = (*Store)(nil)
+
 const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, kept_session`
 
 const byID = `id = ?`
 
-func (s *store) ByID(ctx context.Context, id int64) (user.User, error) {
+// ByID implements user.Store.
+func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return s.one(ctx, s.db.Reader, byID, id)
 }
 
-func (s *store) ByUsername(ctx context.Context, username string) (user.User, error) {
+// ByUsername implements user.Store.
+func (s *Store) ByUsername(ctx context.Context, username string) (user.User, error) {
 	if !utf8.ValidString(username) || strings.ContainsRune(username, 0) {
 		return user.User{}, user.ErrNotFound // Postgres refuses such text, even to compare
 	}
@@ -168,7 +177,8 @@ func asciiLower(s string) string {
 	}, s)
 }
 
-func (s *store) List(ctx context.Context) ([]user.User, error) {
+// List implements user.Store.
+func (s *Store) List(ctx context.Context) ([]user.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, `SELECT `+columns+` FROM users ORDER BY id`)
@@ -185,7 +195,7 @@ type querier interface {
 }
 
 // one returns the user that a condition selects.
-func (s *store) one(ctx context.Context, q querier, where string, args ...any) (user.User, error) {
+func (s *Store) one(ctx context.Context, q querier, where string, args ...any) (user.User, error) {
 	ctx, span := tracing.Call(ctx, "sql", "read user")
 	defer span.End("")
 	return scan(q.QueryRowContext(ctx, s.db.Rebind(`SELECT `+columns+` FROM users WHERE `+where), args...))
@@ -223,7 +233,8 @@ func scan(row row) (user.User, error) {
 	return u, nil
 }
 
-func (s *store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error) {
+// SetPasswordHash implements user.Store.
+func (s *Store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error) {
 	r := user.Revocation{UserID: id, KeepSession: keepSession}
 	return s.change(ctx, "set password", r, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.swapHash(ctx, tx, id, oldHash, newHash); err != nil {
@@ -232,11 +243,15 @@ func (s *store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash,
 		if err := s.newStamp(ctx, tx, id, keepSession); err != nil {
 			return err
 		}
+		if err := s.closeResets(ctx, tx, id); err != nil {
+			return err
+		}
 		return s.recordAbout(ctx, tx, "password_changed", id, nil)
 	})
 }
 
-func (s *store) Rehash(ctx context.Context, id int64, oldHash, newHash string) error {
+// Rehash implements user.Store.
+func (s *Store) Rehash(ctx context.Context, id int64, oldHash, newHash string) error {
 	return s.tx(ctx, timeout, "rehash password", func(ctx context.Context, tx *sql.Tx) error {
 		return s.swapHash(ctx, tx, id, oldHash, newHash)
 	})
@@ -244,7 +259,7 @@ func (s *store) Rehash(ctx context.Context, id int64, oldHash, newHash string) e
 
 // swapHash compares and sets in one statement: a second writer waits for the first
 // one's commit and then finds another hash.
-func (s *store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, newHash string) error {
+func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, newHash string) error {
 	err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ? AND password_hash = ?`, newHash, id, oldHash)
 	if !errors.Is(err, user.ErrNotFound) {
 		return err
@@ -255,20 +270,30 @@ func (s *store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, new
 	return user.ErrChanged
 }
 
-func (s *store) ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error) {
+// ResetPassword implements user.Store.
+func (s *Store) ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.change(ctx, "reset password", r, func(ctx context.Context, tx *sql.Tx) error {
-		if err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ?`, newHash, id); err != nil {
-			return err
-		}
-		if err := s.newStamp(ctx, tx, id, ""); err != nil {
+		if err := s.replaceHash(ctx, tx, id, newHash); err != nil {
 			return err
 		}
 		return s.recordAbout(ctx, tx, "password_reset", id, nil)
 	})
 }
 
-func (s *store) EndSessions(ctx context.Context, id int64) (user.Revocation, error) {
+// replaceHash sets the password hash, and a new session stamp for all sessions to end.
+func (s *Store) replaceHash(ctx context.Context, tx *sql.Tx, id int64, newHash string) error {
+	if err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ?`, newHash, id); err != nil {
+		return err
+	}
+	if err := s.newStamp(ctx, tx, id, ""); err != nil {
+		return err
+	}
+	return s.closeResets(ctx, tx, id)
+}
+
+// EndSessions implements user.Store.
+func (s *Store) EndSessions(ctx context.Context, id int64) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.change(ctx, "end sessions", r, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.newStamp(ctx, tx, id, ""); err != nil {
@@ -279,25 +304,31 @@ func (s *store) EndSessions(ctx context.Context, id int64) (user.Revocation, err
 }
 
 // newStamp sets a new session stamp, and the session that it does not end.
-func (s *store) newStamp(ctx context.Context, tx *sql.Tx, id int64, keepSession string) error {
+func (s *Store) newStamp(ctx context.Context, tx *sql.Tx, id int64, keepSession string) error {
 	return s.update(ctx, tx, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`, user.NewSessionStamp(), keepSession, id)
 }
 
-func (s *store) SetRole(ctx context.Context, id int64, role user.Role) error {
+// SetRole implements user.Store.
+func (s *Store) SetRole(ctx context.Context, id int64, role user.Role) error {
 	return s.tx(ctx, timeout, "set role", func(ctx context.Context, tx *sql.Tx) error {
 		if role != user.Admin {
 			if err := s.keepAnAdmin(ctx, tx, id, user.Operator); err != nil {
 				return err
 			}
 		}
-		if err := s.update(ctx, tx, `UPDATE users SET role = ? WHERE id = ?`, string(role), id); err != nil {
-			return err
-		}
-		return s.recordAbout(ctx, tx, "role_changed", id, map[string]any{"role": role})
+		return s.setRole(ctx, tx, id, role)
 	})
 }
 
-func (s *store) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
+func (s *Store) setRole(ctx context.Context, tx *sql.Tx, id int64, role user.Role) error {
+	if err := s.update(ctx, tx, `UPDATE users SET role = ? WHERE id = ?`, string(role), id); err != nil {
+		return err
+	}
+	return s.recordAbout(ctx, tx, "role_changed", id, map[string]any{"role": role})
+}
+
+// Delete implements user.Store.
+func (s *Store) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.change(ctx, "delete user", r, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.keepAnAdmin(ctx, tx, id, by); err != nil {
@@ -311,7 +342,7 @@ func (s *store) Delete(ctx context.Context, id, by int64) (user.Revocation, erro
 }
 
 // change runs do and records the revocation that follows from it, in one transaction.
-func (s *store) change(ctx context.Context, what string, r user.Revocation, do func(context.Context, *sql.Tx) error) (user.Revocation, error) {
+func (s *Store) change(ctx context.Context, what string, r user.Revocation, do func(context.Context, *sql.Tx) error) (user.Revocation, error) {
 	err := s.tx(ctx, timeout, what, func(ctx context.Context, tx *sql.Tx) error {
 		if err := do(ctx, tx); err != nil {
 			return err
@@ -322,7 +353,7 @@ func (s *store) change(ctx context.Context, what string, r user.Revocation, do f
 }
 
 // update returns ErrNotFound unless the statement changes a row.
-func (s *store) update(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+func (s *Store) update(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
 	result, err := tx.ExecContext(ctx, s.db.Rebind(query), args...)
 	if err != nil {
 		return err
@@ -337,7 +368,7 @@ func (s *store) update(ctx context.Context, tx *sql.Tx, query string, args ...an
 // keepAnAdmin returns ErrLastAdmin when id is the only admin, and ErrNotAdmin unless by is
 // the Operator or an admin. It locks all admins until the transaction ends, so that two
 // who act on each other do so one after the other.
-func (s *store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) error {
+func (s *Store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) error {
 	query := `SELECT id FROM users WHERE role = 'admin' ORDER BY id`
 	if s.db.Dialect == sqldb.Postgres {
 		query += ` FOR UPDATE`
@@ -360,15 +391,15 @@ func (s *store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) error
 }
 
 // recordRevocation inserts the revocation in the transaction of its cause, and sets its ID and time.
-func (s *store) recordRevocation(ctx context.Context, tx *sql.Tx, r *user.Revocation) error {
+func (s *Store) recordRevocation(ctx context.Context, tx *sql.Tx, r *user.Revocation) error {
 	r.RecordedAt = s.now().UTC().Truncate(time.Second)
 	return tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at)
 		VALUES (?, 'sessions', ?, ?) RETURNING id`), r.UserID, r.KeepSession, r.RecordedAt.Unix()).Scan(&r.ID)
 }
 
-// PendingRevocations leaves out changes of role, which an earlier version recorded and
-// sessions need not follow.
-func (s *store) PendingRevocations(ctx context.Context, before time.Time, after int64) ([]user.Revocation, error) {
+// PendingRevocations implements user.Store. It leaves out changes of role, which an
+// earlier version recorded and sessions need not follow.
+func (s *Store) PendingRevocations(ctx context.Context, before time.Time, after int64) ([]user.Revocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT id, user_id, keep_session, recorded_at
@@ -394,15 +425,17 @@ func ceilUnix(t time.Time) int64 {
 	return t.Unix()
 }
 
-func (s *store) RevocationDone(ctx context.Context, id int64) error {
+// RevocationDone implements user.Store.
+func (s *Store) RevocationDone(ctx context.Context, id int64) error {
 	return s.tx(ctx, timeout, "delete revocation", func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, s.db.Rebind(`DELETE FROM pending_revocations WHERE id = ?`), id)
 		return err
 	})
 }
 
-// Import adds users with an id first, so that the ids of the others are not among theirs.
-func (s *store) Import(ctx context.Context, users []user.User) ([]user.Revocation, error) {
+// Import implements user.Store. It adds users with an id first, so that the ids of the
+// others are not among theirs.
+func (s *Store) Import(ctx context.Context, users []user.User) ([]user.Revocation, error) {
 	users = slices.SortedStableFunc(slices.Values(users), func(a, b user.User) int { return cmp.Compare(b.ID, a.ID) })
 	var revocations []user.Revocation
 	err := s.tx(ctx, importTimeout, "import users", func(ctx context.Context, tx *sql.Tx) error {
@@ -428,7 +461,7 @@ func (s *store) Import(ctx context.Context, users []user.User) ([]user.Revocatio
 	return revocations, err
 }
 
-func (s *store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
+func (s *Store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
 	if u.ID != 0 {
 		var taken bool
 		err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT EXISTS (SELECT 1 FROM users WHERE id = ?)`), u.ID).Scan(&taken)
@@ -451,7 +484,7 @@ func (s *store) importOne(ctx context.Context, tx *sql.Tx, u user.User) error {
 
 // moveIDs makes later ids higher than id, which SQLite's AUTOINCREMENT does by itself.
 // A roll-back leaves the sequence of Postgres moved, which skips some ids.
-func (s *store) moveIDs(ctx context.Context, tx *sql.Tx, id int64) error {
+func (s *Store) moveIDs(ctx context.Context, tx *sql.Tx, id int64) error {
 	if s.db.Dialect != sqldb.Postgres {
 		return nil
 	}

@@ -68,6 +68,19 @@ type Store interface {
 	// oldHash, else ErrChanged. Sessions stay.
 	Rehash(ctx context.Context, id int64, oldHash, newHash string) error
 
+	// Change changes fields; by as in Create, or the user themselves, who cannot change
+	// the role. ErrNotAdmin, ErrLastAdmin.
+	Change(ctx context.Context, id int64, c Change, by int64) error
+	// Member returns a user as admins see them, Members all of them by id.
+	Member(ctx context.Context, id int64) (Details, error)
+	Members(ctx context.Context) ([]Details, error)
+	// AskForReset opens a request for a new password of the user of exactly this name,
+	// unless one is open. It ends when a link is created or the password changes.
+	AskForReset(ctx context.Context, username string) error
+
+	// Household returns the household's settings.
+	Household(ctx context.Context) (Household, error)
+
 	// SetRole changes the role, also to the current one. ErrLastAdmin.
 	SetRole(ctx context.Context, id int64, role Role) error
 	// Delete removes a user; by as in Create. All sessions are revoked. ErrLastAdmin.

@@ -52,6 +52,32 @@ type User struct {
 	KeptSession string
 }
 
+// Details is a user as admins see them.
+type Details struct {
+	User
+	SecondFactor bool // a password alone does not log in
+	Passkeys     int
+	LastLoginAt  time.Time // zero: unknown, or before the audit began
+	ResetAskedAt time.Time // of an open request for a new password; else zero
+}
+
+// Change are the fields of a user to change; nil leaves one as it is.
+type Change struct {
+	DisplayName *string
+	AvatarColor *string
+	Role        *Role
+}
+
+// Household are the household's own settings.
+type Household struct {
+	Name string // empty: not set
+	// RequireSecondFactor forbids removing the last second factor.
+	RequireSecondFactor bool
+}
+
+// MaxHouseholdName is how long a household's name may be, in code points.
+const MaxHouseholdName = 64
+
 // Admits reports whether a session with the stamp and key is the user's and has not
 // been revoked. The session store may have lost its revocation.
 func (u User) Admits(stamp, key string) bool {

@@ -1,0 +1,38 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
+)
+
+// recordLater records an event that is no part of a change.
+func (s *Service) recordLater(ctx context.Context, e audit.Event) {
+	s.later.do(ctx, func(ctx context.Context) {
+		if err := s.auditing.Record(ctx, e); err != nil {
+			s.log.WarnContext(ctx, "record audit event failed", "event", e.Name, "error", err)
+		}
+	})
+}
+
+// recordLogin records the result of a login: a session, or credentials that are wrong.
+func (s *Service) recordLogin(ctx context.Context, in LoggedIn, err error) {
+	switch {
+	case err == nil && in.SessionID != "":
+		by := audit.From(ctx)
+		by.Kind, by.ID, by.Name, by.SessionKey = audit.User, in.User.ID, in.User.Username, in.Session.Key
+		s.recordLater(audit.With(ctx, by), audit.Event{Name: "login", SubjectID: in.User.ID, SubjectName: in.User.Username})
+	case errors.Is(err, ErrInvalidCredentials):
+		s.recordCounted(ctx, audit.Event{Name: "login_failed", SubjectID: in.User.ID, SubjectName: in.User.Username})
+	}
+}
+
+// recordCounted records an event that a client can cause without bounds: those of an
+// hour, network and user are one row.
+func (s *Service) recordCounted(ctx context.Context, e audit.Event) {
+	e.Bucket = fmt.Sprintf("%s %d %s %d", e.Name, s.now().Truncate(time.Hour).Unix(), audit.From(ctx).Network, e.SubjectID)
+	s.recordLater(ctx, e)
+}

@@ -1,0 +1,67 @@
+package account
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// laterQueue bounds what waits to be done beside the requests.
+	laterQueue = 256
+	// laterTimeout bounds one piece of that work.
+	laterTimeout = 5 * time.Second
+)
+
+// later is work that no answer waits for: the audit rows of logins, so that a full disk
+// does not keep people out, and requests for a new password, so that the answer tells
+// nothing about the name.
+type later struct {
+	queue   chan func()
+	dropped atomic.Uint64
+}
+
+func newLater() *later { return &later{queue: make(chan func(), laterQueue)} }
+
+// do queues work in the values of a context. When the queue is full it is dropped and
+// counted.
+func (l *later) do(ctx context.Context, work func(context.Context)) {
+	ctx = context.WithoutCancel(ctx)
+	select {
+	case l.queue <- func() {
+		ctx, cancel := context.WithTimeout(ctx, laterTimeout)
+		defer cancel()
+		work(ctx)
+	}:
+	default:
+		l.dropped.Add(1)
+	}
+}
+
+// Work does what requests left to do, until ctx ends. Drain does the
+// rest.
+func (s *Service) Work(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case work := <-s.later.queue:
+			work()
+		}
+	}
+}
+
+// Drain does what is queued now, and returns earlier when ctx ends.
+func (s *Service) Drain(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case work := <-s.later.queue:
+			work()
+		default:
+			return
+		}
+	}
+}
+
+// Dropped returns how much work was dropped because too much was queued.
+func (s *Service) Dropped() uint64 { return s.later.dropped.Load() }

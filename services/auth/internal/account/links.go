@@ -1,0 +1,236 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Links keeps links and carries out what they are for. Every method is one transaction,
+// with its audit rows. A method that uses a link up returns link.ErrInvalid unless the
+// link is open at that instant; of any number of concurrent uses one succeeds.
+//
+// A link stops being open when it is used, expires, or when the admin who created it is
+// no longer one. The hash is link.Hash of the token.
+type Links interface {
+	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName and Role
+	// of l. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a set-up
+	// the earlier ones of that user become void. user.ErrNotFound; user.ErrUsernameTaken
+	// for an invite; user.ErrNotEmpty for a set-up.
+	CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error)
+	// Link returns an open link. link.ErrInvalid; user.ErrNotEmpty for a set-up when
+	// there is a user.
+	Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error)
+	// Invites returns the open invites, newest first.
+	Invites(ctx context.Context) ([]link.Link, error)
+	// RevokeInvite makes an invite void; by as in CreateLink. link.ErrNotFound.
+	RevokeInvite(ctx context.Context, id, by int64) error
+
+	// Setup uses a set-up link up and creates the first user. user.ErrNotEmpty.
+	Setup(ctx context.Context, hash string, n user.New, household string) (user.User, error)
+	// Join uses an invite up and creates its user. The role, and the username where the
+	// invite has one, are the invite's. user.ErrUsernameTaken.
+	Join(ctx context.Context, hash string, n user.New) (user.User, error)
+	// ResetByLink uses a reset up, sets the password and revokes all sessions.
+	ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error)
+}
+
+// NewHousehold is what the first person types.
+type NewHousehold struct {
+	Household                       string // its name; may be empty
+	Username, DisplayName, Password string
+}
+
+// NewInvite are the fields of an invite. An empty Username is chosen by the person, an
+// empty Role is member.
+type NewInvite struct{ Username, DisplayName, Role string }
+
+// NewMember is what an invited person types. The Username counts only where the invite
+// has none; an empty DisplayName is the invite's, or the username.
+type NewMember struct{ Username, DisplayName, Password string }
+
+// LinkOf returns the open link of a token and changes nothing. link.ErrInvalid;
+// user.ErrNotEmpty for a set-up when there is a user.
+func (s *Service) LinkOf(ctx context.Context, kind link.Kind, token string) (link.Link, error) {
+	return s.links.Link(ctx, kind, link.Hash(token))
+}
+
+// CreateSetupLink returns the token of a new set-up link, for the operator; older ones
+// are void. user.ErrNotEmpty.
+func (s *Service) CreateSetupLink(ctx context.Context) (link.Link, string, error) {
+	return s.createLink(ctx, link.Link{Kind: link.Setup, Role: string(user.Admin)}, user.Operator)
+}
+
+// Invite creates an invite on behalf of an admin or user.Operator and returns its token.
+// The sentinels of user for its fields; user.ErrUsernameTaken, user.ErrNotAdmin.
+func (s *Service) Invite(ctx context.Context, by int64, n NewInvite) (link.Link, string, error) {
+	l := link.Link{Kind: link.Invite, Username: n.Username, Role: string(user.Member)}
+	if n.Username != "" {
+		if err := user.CheckUsername(n.Username); err != nil {
+			return link.Link{}, "", err
+		}
+	}
+	if n.DisplayName != "" {
+		name, err := user.CleanDisplayName(n.DisplayName)
+		if err != nil {
+			return link.Link{}, "", err
+		}
+		l.DisplayName = name
+	}
+	if n.Role != "" {
+		role, err := user.ParseRole(n.Role)
+		if err != nil {
+			return link.Link{}, "", err
+		}
+		l.Role = string(role)
+	}
+	return s.createLink(ctx, l, by)
+}
+
+// ResetLink creates a link by which a user sets a new password, on behalf of an admin or
+// user.Operator, and returns its token. Older ones of that user are void.
+// ErrUseOwnPage, user.ErrNotFound, user.ErrNotAdmin.
+func (s *Service) ResetLink(ctx context.Context, by, id int64) (link.Link, string, error) {
+	if by == id {
+		return link.Link{}, "", ErrUseOwnPage
+	}
+	return s.createLink(ctx, link.Link{Kind: link.Reset, UserID: id, Role: string(user.Member)}, by)
+}
+
+func (s *Service) createLink(ctx context.Context, l link.Link, by int64) (link.Link, string, error) {
+	token := link.NewToken()
+	created, err := s.links.CreateLink(ctx, l, link.Hash(token), by)
+	if err != nil {
+		return link.Link{}, "", err
+	}
+	return created, token, nil
+}
+
+// Invites returns the open invites, newest first.
+func (s *Service) Invites(ctx context.Context) ([]link.Link, error) { return s.links.Invites(ctx) }
+
+// RevokeInvite makes an invite void. link.ErrNotFound, user.ErrNotAdmin.
+func (s *Service) RevokeInvite(ctx context.Context, by, id int64) error {
+	return s.links.RevokeInvite(ctx, id, by)
+}
+
+// Setup creates the first admin and names the household. The link is looked at before
+// the password costs anything, and used up with the change. link.ErrInvalid,
+// user.ErrNotEmpty; ErrMissing and the sentinels of password and user, after which the
+// link can still be used; ErrHouseholdName.
+func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user.User, error) {
+	hash := link.Hash(token)
+	if _, err := s.links.Link(ctx, link.Setup, hash); err != nil {
+		return user.User{}, err
+	}
+	household, err := cleanHouseholdName(n.Household)
+	if err != nil {
+		return user.User{}, err
+	}
+	role := string(user.Admin)
+	record, err := s.checkOwn(ctx, NewUser{Username: n.Username, DisplayName: n.DisplayName, Password: n.Password, Role: &role}, household)
+	if err != nil {
+		return user.User{}, err
+	}
+	if record.PasswordHash, err = s.passwords.Hash(ctx, n.Password); err != nil {
+		return user.User{}, err
+	}
+	return s.links.Setup(ctx, hash, record, household)
+}
+
+// Join creates the user of an invite. link.ErrInvalid; ErrMissing, the sentinels of
+// password and user, user.ErrUsernameTaken, after which the link can still be used.
+func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.User, error) {
+	hash := link.Hash(token)
+	l, err := s.links.Link(ctx, link.Invite, hash)
+	if err != nil {
+		return user.User{}, err
+	}
+	if l.Username != "" {
+		n.Username = l.Username
+	}
+	if n.DisplayName == "" {
+		n.DisplayName = l.DisplayName
+	}
+	if n.DisplayName == "" {
+		n.DisplayName = n.Username
+	}
+	record, err := s.checkOwn(ctx, NewUser{Username: n.Username, DisplayName: n.DisplayName, Password: n.Password, Role: &l.Role})
+	if err != nil {
+		return user.User{}, err
+	}
+	if record.PasswordHash, err = s.passwords.Hash(ctx, n.Password); err != nil {
+		return user.User{}, err
+	}
+	return s.links.Join(ctx, hash, record)
+}
+
+// ResetPasswordByLink sets the password of a link's user and ends all their sessions.
+// No session is created, and a second factor is asked for at the next login.
+// link.ErrInvalid; ErrMissing and the sentinels of password, after which the link can
+// still be used and the password is the old one; ErrPending.
+func (s *Service) ResetPasswordByLink(ctx context.Context, token, replacement string) error {
+	hash := link.Hash(token)
+	l, err := s.links.Link(ctx, link.Reset, hash)
+	if err != nil {
+		return err
+	}
+	if replacement == "" {
+		return ErrMissing
+	}
+	if err := s.checkPassword(ctx, replacement, l.Username, l.DisplayName); err != nil {
+		return err
+	}
+	newHash, err := s.passwords.Hash(ctx, replacement)
+	if err != nil {
+		return err
+	}
+	r, err := s.links.ResetByLink(ctx, hash, newHash)
+	if err != nil {
+		return err
+	}
+	_, err = s.follow(ctx, r)
+	return err
+}
+
+// AskForReset opens a request of a user for a new password, which admins see. It returns
+// before the name is looked up, so that nothing tells whether there is such a user.
+func (s *Service) AskForReset(ctx context.Context, username string) {
+	s.later.do(ctx, func(ctx context.Context) {
+		if err := s.users.AskForReset(ctx, username); err != nil && !errors.Is(err, user.ErrNotFound) {
+			s.log.WarnContext(ctx, "record request for a new password failed", "error", err)
+		}
+	})
+}
+
+// checkOwn is NewUser.check for a password that the person themselves chooses.
+func (s *Service) checkOwn(ctx context.Context, n NewUser, others ...string) (user.New, error) {
+	record, err := n.check()
+	if err != nil {
+		return user.New{}, err
+	}
+	return record, s.checkPassword(ctx, n.Password, append(others, record.Username, record.DisplayName)...)
+}
+
+// checkPassword checks a password that its owner chooses: password.ErrTooShort,
+// password.ErrTooLong.
+func (s *Service) checkPassword(_ context.Context, pw string, _ ...string) error {
+	return password.Check(pw)
+}
+
+// DefaultHouseholdName is the name of a household without one.
+const DefaultHouseholdName = "Zuhause"
+
+func cleanHouseholdName(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	if utf8.RuneCountInString(name) > user.MaxHouseholdName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", ErrHouseholdName
+	}
+	return name, nil
+}

@@ -1,0 +1,75 @@
+package link
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"time"
+)
+
+// Kind says what a link is for.
+type Kind string
+
+// The kinds.
+const (
+	Invite Kind = "invite" // creates a user
+	Reset  Kind = "reset"  // sets a user's password
+	Setup  Kind = "setup"  // creates the first admin and names the household
+)
+
+// Lifetime returns how long a link of a kind can be used.
+func (k Kind) Lifetime() time.Duration {
+	if k == Invite {
+		return 7 * 24 * time.Hour
+	}
+	return time.Hour
+}
+
+// Path returns the path and query of a link's page.
+func (k Kind) Path(token string) string {
+	page := map[Kind]string{Invite: "join", Reset: "reset", Setup: "setup"}[k]
+	return "/pforte/" + page + "?t=" + token
+}
+
+// Errors of links.
+var (
+	// ErrInvalid is the one error of a token that cannot be used: unknown, used, void,
+	// expired, or of another kind.
+	ErrInvalid = errors.New("link is invalid or expired")
+	// ErrNotFound: there is no open link of that id.
+	ErrNotFound = errors.New("no such link")
+)
+
+// Link is a stored link.
+type Link struct {
+	ID   int64
+	Kind Kind
+	// UserID and Username are of the user whose password a reset sets. The Username of
+	// an invite is the new user's; empty: the person chooses.
+	UserID      int64
+	Username    string
+	DisplayName string // of an invite, a proposal; of a reset, the user's
+	Role        string // of the user whom an invite creates
+	CreatedBy   int64  // id of the admin; 0: the operator
+	CreatorName string // display name of that admin; empty: the operator
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+}
+
+// tokenBytes is the length of a token: 256 bits cannot be guessed.
+const tokenBytes = 32
+
+// NewToken returns a random token, base64url.
+func NewToken() string {
+	b := make([]byte, tokenBytes)
+	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Hash returns what a store holds of a token: its SHA-256, hexadecimal.
+func Hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}

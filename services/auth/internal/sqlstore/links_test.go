@@ -1,0 +1,247 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+
+	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// household is a database with an admin and a member, opened by two processes, and a
+// clock that can be moved.
+type household struct {
+	*testing.T
+	*sqlstore.Store
+	other      *sqlstore.Store
+	now        time.Time
+	anna, otto user.User
+}
+
+// inHouseholds runs a test on SQLite and Postgres.
+func inHouseholds(t *testing.T, test func(*household)) {
+	t.Helper()
+	for name, fresh := range map[string]func(testing.TB) string{"SQLite": sqldbtest.SQLite, "Postgres": sqldbtest.Postgres} {
+		t.Run(name, func(t *testing.T) {
+			h := emptyHousehold(t, fresh)
+			h.anna = must(h.Create(t.Context(), person("anna", user.Admin), user.Operator))(t)
+			h.otto = must(h.Create(t.Context(), person("otto", user.Member), user.Operator))(t)
+			test(h)
+		})
+	}
+}
+
+func emptyHousehold(t *testing.T, fresh func(testing.TB) string) *household {
+	t.Helper()
+	url := fresh(t)
+	if url == "" {
+		t.Skip("not installed")
+	}
+	h := &household{T: t, now: start}
+	clock := func() time.Time { return h.now }
+	h.Store, h.other = sqlstore.New(open(t, url), clock), sqlstore.New(open(t, url), clock)
+	return h
+}
+
+func (h *household) link(l link.Link, by int64) string {
+	h.Helper()
+	token := link.NewToken()
+	must(h.CreateLink(h.Context(), l, link.Hash(token), by))(h.T)
+	return link.Hash(token)
+}
+
+func (h *household) invite() string {
+	return h.link(link.Link{Kind: link.Invite, Role: "member"}, h.anna.ID)
+}
+
+func (h *household) reset() string {
+	return h.link(link.Link{Kind: link.Reset, Role: "member", UserID: h.otto.ID}, h.anna.ID)
+}
+
+// atOnce runs do 100 times at the same moment, on both processes, and returns how many
+// calls succeeded; the others must have returned one of refusals.
+func (h *household) atOnce(do func(*sqlstore.Store, int) error, refusals ...error) int {
+	h.Helper()
+	errs, gate := make([]error, atOnce), make(chan struct{})
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() {
+			<-gate
+			errs[i] = do([]*sqlstore.Store{h.Store, h.other}[i%2], i)
+		})
+	}
+	close(gate)
+	all.Wait()
+	return (&suite{T: h.T}).count(errs, refusals...)
+}
+
+func TestALinkIsUsedOnce(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		invite, reset := h.invite(), h.reset()
+		if n := h.atOnce(func(s *sqlstore.Store, i int) error {
+			_, err := s.Join(h.Context(), invite, person("paul"+string(rune('a'+i%26))+string(rune('a'+i/26)), user.Member))
+			return err
+		}, link.ErrInvalid); n != 1 {
+			h.Errorf("an invite was accepted %d times", n)
+		}
+		if n := h.atOnce(func(s *sqlstore.Store, _ int) error {
+			_, err := s.ResetByLink(h.Context(), reset, "new")
+			return err
+		}, link.ErrInvalid); n != 1 {
+			h.Errorf("a reset was used %d times", n)
+		}
+		if users := must(h.List(h.Context()))(h.T); len(users) != 3 {
+			h.Errorf("%d users", len(users))
+		}
+	})
+}
+
+func TestOfManySetUpsAtOnceOneCreatesTheAdmin(t *testing.T) {
+	for name, fresh := range map[string]func(testing.TB) string{"SQLite": sqldbtest.SQLite, "Postgres": sqldbtest.Postgres} {
+		t.Run(name, func(t *testing.T) {
+			h := emptyHousehold(t, fresh)
+			hash := h.link(link.Link{Kind: link.Setup, Role: "admin"}, user.Operator)
+			n := h.atOnce(func(s *sqlstore.Store, i int) error {
+				_, err := s.Setup(h.Context(), hash, person("admin"+string(rune('a'+i%26)), user.Admin), "Familie Berg")
+				return err
+			}, link.ErrInvalid, user.ErrNotEmpty)
+			users := must(h.List(t.Context()))(t)
+			if n != 1 || len(users) != 1 || users[0].Role != user.Admin {
+				t.Errorf("%d succeeded; users: %+v", n, users)
+			}
+			if household := must(h.Household(t.Context()))(t); household.Name != "Familie Berg" {
+				t.Errorf("got %+v", household)
+			}
+			if _, err := h.CreateLink(t.Context(), link.Link{Kind: link.Setup, Role: "admin"}, "another", user.Operator); !errors.Is(err, user.ErrNotEmpty) {
+				t.Errorf("another set-up link: %v", err)
+			}
+		})
+	}
+}
+
+// TestALinkThatIsNotOpenIsRefused checks looking at it and using it.
+func TestALinkThatIsNotOpenIsRefused(t *testing.T) {
+	ctx := context.Background()
+	inHouseholds(t, func(h *household) {
+		refused := func(what string, kind link.Kind, hash string) {
+			h.Helper()
+			if l, err := h.Link(ctx, kind, hash); !errors.Is(err, link.ErrInvalid) {
+				h.Errorf("%s, looked at: %+v, %v", what, l, err)
+			}
+			var err error
+			if kind == link.Invite {
+				_, err = h.Join(ctx, hash, person("paul", user.Member))
+			} else {
+				_, err = h.ResetByLink(ctx, hash, "new")
+			}
+			if !errors.Is(err, link.ErrInvalid) {
+				h.Errorf("%s, used: %v", what, err)
+			}
+		}
+		refused("an unknown invite", link.Invite, link.Hash("x"))
+		refused("an invite as a reset", link.Reset, h.invite())
+		refused("a reset as an invite", link.Invite, h.reset())
+
+		older := h.reset()
+		h.reset()
+		refused("an older reset", link.Reset, older)
+
+		changed := h.reset()
+		must(h.SetPasswordHash(ctx, h.otto.ID, h.otto.PasswordHash, "another", ""))(h.T)
+		refused("a reset after the password changed", link.Reset, changed)
+		changed = h.reset()
+		must(h.ResetPassword(ctx, h.otto.ID, "yet another"))(h.T)
+		refused("a reset after the operator set a password", link.Reset, changed)
+
+		revoked := h.invite()
+		invites := must(h.Invites(ctx))(h.T)
+		if err := h.RevokeInvite(ctx, invites[0].ID, h.anna.ID); err != nil {
+			h.Error(err)
+		}
+		refused("a revoked invite", link.Invite, revoked)
+		if err := h.RevokeInvite(ctx, invites[0].ID, h.anna.ID); !errors.Is(err, link.ErrNotFound) {
+			h.Errorf("revoked again: %v", err)
+		}
+
+		invite, reset := h.invite(), h.reset()
+		h.now = start.Add(link.Reset.Lifetime())
+		refused("an expired reset", link.Reset, reset)
+		if _, err := h.Link(ctx, link.Invite, invite); err != nil {
+			h.Errorf("an invite after an hour: %v", err)
+		}
+		h.now = start.Add(link.Invite.Lifetime())
+		refused("an expired invite", link.Invite, invite)
+		if invites := must(h.Invites(ctx))(h.T); len(invites) != 0 {
+			h.Errorf("open invites: %+v", invites)
+		}
+
+		invite = h.invite()
+		must(h.Create(ctx, person("berta", user.Admin), user.Operator))(h.T)
+		if err := h.SetRole(ctx, h.anna.ID, user.Member); err != nil {
+			h.Error(err)
+		}
+		refused("the invite of somebody who is no admin any more", link.Invite, invite)
+		if u := must(h.ByID(ctx, h.otto.ID))(h.T); u.PasswordHash != "yet another" {
+			h.Errorf("the password hash is %q", u.PasswordHash)
+		}
+	})
+}
+
+// TestAnInviteDecidesRoleAndName also checks that a taken name leaves the invite open.
+func TestAnInviteDecidesRoleAndName(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		named := h.link(link.Link{Kind: link.Invite, Username: "paul", DisplayName: "Paul", Role: "member"}, h.anna.ID)
+		free := h.invite()
+		if _, err := h.Join(h.Context(), free, person("OTTO", user.Admin)); !errors.Is(err, user.ErrUsernameTaken) {
+			h.Errorf("a taken name: %v", err)
+		}
+		u := must(h.Join(h.Context(), free, person("petra", user.Admin)))(h.T)
+		if u.Role != user.Member || u.Username != "petra" {
+			h.Errorf("got %+v", u)
+		}
+		if u = must(h.Join(h.Context(), named, person("eve", user.Admin)))(h.T); u.Role != user.Member || u.Username != "paul" {
+			h.Errorf("got %+v", u)
+		}
+		if _, err := h.CreateLink(h.Context(), link.Link{Kind: link.Invite, Username: "Paul", Role: "member"}, "x", h.anna.ID); !errors.Is(err, user.ErrUsernameTaken) {
+			h.Errorf("an invite for a taken name: %v", err)
+		}
+		if _, err := h.CreateLink(h.Context(), link.Link{Kind: link.Invite, Role: "member"}, "y", h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
+			h.Errorf("an invite by a member: %v", err)
+		}
+	})
+}
+
+// TestARequestForAPasswordIsOneOfAUser also checks what closes it.
+func TestARequestForAPasswordIsOneOfAUser(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		asked := func() int {
+			n := 0
+			for _, e := range must(h.Entries(h.Context(), everything))(h.T) {
+				if e.Event.Name == "reset_asked" {
+					n++
+				}
+			}
+			return n
+		}
+		h.atOnce(func(s *sqlstore.Store, _ int) error { return s.AskForReset(h.Context(), "otto") })
+		if asked() != 1 || must(h.Details(h.otto.ID))(h.T).ResetAskedAt.IsZero() {
+			h.Errorf("%d requests", asked())
+		}
+		h.reset()
+		if !must(h.Details(h.otto.ID))(h.T).ResetAskedAt.IsZero() {
+			h.Error("the request is open after a link was created")
+		}
+		if err := h.AskForReset(h.Context(), "nobody"); !errors.Is(err, user.ErrNotFound) {
+			h.Errorf("an unknown name: %v", err)
+		}
+	})
+}
+
+// Details returns a user as admins see them.
+func (h *household) Details(id int64) (user.Details, error) { return h.Member(h.Context(), id) }

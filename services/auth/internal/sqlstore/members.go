@@ -1,0 +1,161 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+const memberColumns = `users.id, users.username, users.display_name, users.password_hash, users.avatar_color, users.role, users.created_at, users.session_stamp, users.kept_session,
+	user_factors.enabled_at IS NOT NULL, (SELECT count(*) FROM passkeys WHERE passkeys.user_id = users.id),
+	coalesce((SELECT max(at) FROM audit WHERE audit.subject_id = users.id AND audit.event = 'login'), 0), coalesce(user_factors.reset_asked_at, 0)`
+
+const memberTables = ` FROM users LEFT JOIN user_factors ON user_factors.user_id = users.id`
+
+func scanMember(row row) (user.Details, error) {
+	var m user.Details
+	var created, login, asked int64
+	err := row.Scan(&m.ID, &m.Username, &m.DisplayName, &m.PasswordHash, &m.AvatarColor, &m.Role, &created, &m.SessionStamp, &m.KeptSession,
+		&m.SecondFactor, &m.Passkeys, &login, &asked)
+	if errors.Is(err, sql.ErrNoRows) {
+		return user.Details{}, user.ErrNotFound
+	}
+	m.CreatedAt, m.LastLoginAt, m.ResetAskedAt = time.Unix(created, 0).UTC(), instant(login), instant(asked)
+	return m, err
+}
+
+// instant is the zero time for 0.
+func instant(unix int64) time.Time {
+	if unix == 0 {
+		return time.Time{}
+	}
+	return time.Unix(unix, 0).UTC()
+}
+
+// Member implements user.Store.
+func (s *Store) Member(ctx context.Context, id int64) (user.Details, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return scanMember(s.db.Reader.QueryRowContext(ctx, s.db.Rebind(`SELECT `+memberColumns+memberTables+` WHERE users.id = ?`), id))
+}
+
+// Members implements user.Store.
+func (s *Store) Members(ctx context.Context) ([]user.Details, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	rows, err := s.db.Reader.QueryContext(ctx, `SELECT `+memberColumns+memberTables+` ORDER BY users.id`)
+	members, err := all(rows, err, scanMember)
+	if err != nil {
+		return nil, fmt.Errorf("list members: %w", err)
+	}
+	return members, nil
+}
+
+// Change implements user.Store.
+func (s *Store) Change(ctx context.Context, id int64, c user.Change, by int64) error {
+	return s.tx(ctx, timeout, "change user", func(ctx context.Context, tx *sql.Tx) error {
+		if err := s.mayChange(ctx, tx, id, c, by); err != nil {
+			return err
+		}
+		u, err := s.one(ctx, tx, byID, id)
+		if err != nil {
+			return err
+		}
+		fields := []string{}
+		if c.DisplayName != nil && *c.DisplayName != u.DisplayName {
+			fields = append(fields, "display_name")
+			u.DisplayName = *c.DisplayName
+		}
+		if c.AvatarColor != nil && *c.AvatarColor != u.AvatarColor {
+			fields = append(fields, "avatar_color")
+			u.AvatarColor = *c.AvatarColor
+		}
+		if len(fields) > 0 {
+			if err := s.update(ctx, tx, `UPDATE users SET display_name = ?, avatar_color = ? WHERE id = ?`, u.DisplayName, u.AvatarColor, id); err != nil {
+				return err
+			}
+			if err := s.record(ctx, tx, about("profile_changed", u, map[string]any{"fields": fields})); err != nil {
+				return err
+			}
+		}
+		if c.Role == nil || *c.Role == u.Role {
+			return nil
+		}
+		return s.setRole(ctx, tx, id, *c.Role)
+	})
+}
+
+// mayChange returns ErrNotAdmin and ErrLastAdmin. It locks what it depends on, and the
+// row that changes.
+func (s *Store) mayChange(ctx context.Context, tx *sql.Tx, id int64, c user.Change, by int64) error {
+	switch {
+	case c.Role != nil && *c.Role != user.Admin:
+		if err := s.keepAnAdmin(ctx, tx, id, by); err != nil {
+			return err
+		}
+	case c.Role != nil || by != id:
+		if err := s.mayAct(ctx, tx, by); err != nil {
+			return err
+		}
+	}
+	return s.update(ctx, tx, `UPDATE users SET id = id WHERE id = ?`, id)
+}
+
+// AskForReset implements user.Store.
+func (s *Store) AskForReset(ctx context.Context, username string) error {
+	u, err := s.ByUsername(ctx, username)
+	if err != nil {
+		return err
+	}
+	return s.tx(ctx, timeout, "ask for a new password", func(ctx context.Context, tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO user_factors (user_id, reset_asked_at) SELECT id, ? FROM users WHERE id = ?
+			ON CONFLICT (user_id) DO UPDATE SET reset_asked_at = excluded.reset_asked_at WHERE user_factors.reset_asked_at IS NULL`), s.now().Unix(), u.ID)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		return s.record(ctx, tx, about("reset_asked", u, nil))
+	})
+}
+
+// Keys of the table household.
+const (
+	householdName    = "name"
+	householdRequire = "require_second_factor" // "true", or not there
+)
+
+// Household implements user.Store.
+func (s *Store) Household(ctx context.Context) (user.Household, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	rows, err := s.db.Reader.QueryContext(ctx, `SELECT key, value FROM household`)
+	pairs, err := all(rows, err, func(row row) (pair [2]string, err error) {
+		err = row.Scan(&pair[0], &pair[1])
+		return pair, err
+	})
+	if err != nil {
+		return user.Household{}, fmt.Errorf("read household: %w", err)
+	}
+	var h user.Household
+	for _, pair := range pairs {
+		switch pair[0] {
+		case householdName:
+			h.Name = pair[1]
+		case householdRequire:
+			h.RequireSecondFactor = pair[1] == "true"
+		}
+	}
+	return h, nil
+}
+
+// setHousehold sets one of the household's settings.
+func (s *Store) setHousehold(ctx context.Context, tx *sql.Tx, key, value string) error {
+	_, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO household (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`), key, value)
+	return err
+}

@@ -1,0 +1,97 @@
+package sqlstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+func TestAUserIsChangedByThemselvesAndByAdmins(t *testing.T) {
+	name, color, admin, member := "Otto B.", "#123456", user.Admin, user.Member
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		if err := h.Change(ctx, h.otto.ID, user.Change{DisplayName: &name}, h.otto.ID); err != nil {
+			h.Errorf("by himself: %v", err)
+		}
+		if err := h.Change(ctx, h.otto.ID, user.Change{AvatarColor: &color}, h.anna.ID); err != nil {
+			h.Errorf("by an admin: %v", err)
+		}
+		for what, err := range map[string]error{
+			"a member changes their role":   h.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.otto.ID),
+			"a member demotes an admin":     h.Change(ctx, h.anna.ID, user.Change{Role: &member}, h.otto.ID),
+			"a member changes another user": h.Change(ctx, h.anna.ID, user.Change{DisplayName: &name}, h.otto.ID),
+		} {
+			if !errors.Is(err, user.ErrNotAdmin) {
+				h.Errorf("%s: %v", what, err)
+			}
+		}
+		if err := h.Change(ctx, h.anna.ID, user.Change{DisplayName: &name, Role: &member}, h.anna.ID); !errors.Is(err, user.ErrLastAdmin) {
+			h.Errorf("the last admin: %v", err)
+		}
+		if err := h.Change(ctx, 1<<40, user.Change{DisplayName: &name}, h.anna.ID); !errors.Is(err, user.ErrNotFound) {
+			h.Errorf("an unknown user: %v", err)
+		}
+		if anna := must(h.ByID(ctx, h.anna.ID))(h.T); anna.DisplayName == name {
+			h.Error("a refused change was made in part")
+		}
+		before := len(must(h.Entries(ctx, everything))(h.T))
+		otto := must(h.ByID(ctx, h.otto.ID))(h.T)
+		if otto.DisplayName != name || otto.AvatarColor != color || otto.Role != member {
+			h.Errorf("got %+v", otto)
+		}
+		if err := h.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, AvatarColor: &color, Role: &member}, h.anna.ID); err != nil {
+			h.Error(err)
+		}
+		if after := len(must(h.Entries(ctx, everything))(h.T)); after != before {
+			h.Errorf("a change of nothing recorded %d entries", after-before)
+		}
+		if err := h.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.anna.ID); err != nil || must(h.ByID(ctx, h.otto.ID))(h.T).Role != user.Admin {
+			h.Errorf("promotion: %v", err)
+		}
+	})
+}
+
+func TestAdminsWhoDemoteOneAnotherLeaveOne(t *testing.T) {
+	member := user.Member
+	inHouseholds(t, func(h *household) {
+		admins := []user.User{h.anna}
+		for i := range atOnce - 1 {
+			admins = append(admins, must(h.Create(h.Context(), person("admin"+string(rune('a'+i%26))+string(rune('a'+i/26)), user.Admin), user.Operator))(h.T))
+		}
+		h.atOnce(func(s *sqlstore.Store, i int) error {
+			return s.Change(h.Context(), admins[(i+1)%atOnce].ID, user.Change{Role: &member}, admins[i].ID)
+		}, user.ErrNotAdmin, user.ErrLastAdmin)
+		left := 0
+		for _, m := range must(h.Members(h.Context()))(h.T) {
+			if m.Role == user.Admin {
+				left++
+			}
+		}
+		if left == 0 {
+			h.Error("no admin is left")
+		}
+	})
+}
+
+func TestAdminsSeeWhenAUserLoggedInLast(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		if d := must(h.Member(h.Context(), h.otto.ID))(h.T); !d.LastLoginAt.IsZero() || d.SecondFactor || d.Passkeys != 0 || d.Username != "otto" {
+			h.Errorf("got %+v", d)
+		}
+		h.now = start.Add(time.Hour)
+		if err := h.Record(h.Context(), audit.Event{Name: "login", SubjectID: h.otto.ID}); err != nil {
+			h.Fatal(err)
+		}
+		members := must(h.Members(h.Context()))(h.T)
+		if len(members) != 2 || members[1].LastLoginAt.Unix() != h.now.Unix() {
+			h.Errorf("got %+v", members)
+		}
+		if _, err := h.Member(h.Context(), 1<<40); !errors.Is(err, user.ErrNotFound) {
+			h.Errorf("an unknown user: %v", err)
+		}
+	})
+}
