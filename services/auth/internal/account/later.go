@@ -11,6 +11,8 @@ const (
 	laterQueue = 256
 	// laterTimeout bounds one piece of that work.
 	laterTimeout = 5 * time.Second
+	// drainTimeout bounds when the last piece begins.
+	drainTimeout = 5 * time.Second
 )
 
 // later is work that no answer waits for: the audit rows of logins, so that a full disk
@@ -51,9 +53,9 @@ func (s *Service) Work(ctx context.Context) {
 	}
 }
 
-// Drain does what is queued now, and returns earlier when ctx ends.
-func (s *Service) Drain(ctx context.Context) {
-	for ctx.Err() == nil {
+// Drain does what is queued now, at the end of the process.
+func (s *Service) Drain() {
+	for begin := s.now(); s.now().Sub(begin) < drainTimeout; {
 		select {
 		case work := <-s.later.queue:
 			work()

@@ -62,11 +62,11 @@ func (p Process) serve(ctx context.Context, args []string) error {
 			func(ctx context.Context) { s.stores.accounts.Work(ctx) },
 			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
 		},
-		Close: func(ctx context.Context) error {
+		Close: func(context.Context) error {
 			if s.stores == nil {
 				return nil
 			}
-			s.stores.accounts.Drain(ctx)
+			s.stores.accounts.Drain()
 			return s.stores.Close()
 		},
 		Starting: `{"error":"Der Dienst startet gerade. Bitte gleich erneut versuchen.","code":503}`,
