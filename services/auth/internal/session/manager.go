@@ -62,6 +62,7 @@ type Manager struct {
 	name   string // of the session cookie
 	codecs []securecookie.Codec
 
+	app      string // Options.Name
 	lifetime time.Duration
 	early    time.Duration // how long before staleAfter the cookies are sent again
 	// cookie has the attributes of the session cookie.
@@ -89,7 +90,7 @@ func NewManager(o Options) (*Manager, error) {
 	}
 	lifetime := cmp.Or(o.Lifetime, Lifetime)
 	m := &Manager{
-		store: o.Store, now: o.Now, name: o.Name + ".sid", lifetime: lifetime, early: max(0, staleAfter-lifetime/4),
+		app: o.Name, store: o.Store, now: o.Now, name: o.Name + ".sid", lifetime: lifetime, early: max(0, staleAfter-lifetime/4),
 		cookie: sessions.Options{Path: "/", MaxAge: int(lifetime.Seconds()), Secure: o.Secure, HttpOnly: true, SameSite: o.SameSite},
 	}
 	for _, secret := range []string{o.Secret, o.PreviousSecret} {

@@ -40,7 +40,30 @@ type Session struct {
 	CSRFToken string    // 64 hex characters, or empty in a session created without
 	UserAgent string    // of the login, shortened
 	CreatedAt time.Time // of the login, UTC in whole seconds
+
+	// Factor is how the user proved who they are, last. Sessions of an earlier version
+	// have none, which means Password.
+	Factor Factor
+	// AuthAt is when they did, UTC in whole seconds; CreatedAt in sessions of an earlier
+	// version.
+	AuthAt time.Time
+	IP     string // address of the client at the login; empty in sessions of an earlier version
 }
+
+// Factor is a way to prove who one is.
+type Factor string
+
+// The factors. All but Password are two factors.
+const (
+	Password             Factor = "pwd"
+	PasswordWithTOTP     Factor = "pwd+totp"
+	PasswordWithRecovery Factor = "pwd+recovery"
+	PasswordWithPasskey  Factor = "pwd+passkey"
+	Passkey              Factor = "passkey" // with user verification
+)
+
+// Second reports whether f is more than a password.
+func (f Factor) Second() bool { return f != "" && f != Password }
 
 // ValidCSRFToken reports whether a token is the session's, in constant time. A
 // session without a token has no valid one.
@@ -52,6 +75,9 @@ func (s Session) ValidCSRFToken(token string) bool {
 type Info struct {
 	Session
 	ExpiresAt time.Time // without further activity
+	// LastUsedAt is when the session was last renewed. A Store leaves it zero, as it
+	// follows from ExpiresAt and the lifetime.
+	LastUsedAt time.Time
 }
 
 // idBytes is the length of a session id: 256 bits cannot be guessed.
@@ -66,8 +92,22 @@ func New(userID int64, userAgent string, now time.Time) (s Session, id string) {
 	id = newID()
 	return Session{
 		Ref: Ref{UserID: userID, Key: keyOf(id)}, CSRFToken: NewCSRFToken(),
-		UserAgent: strings.ToValidUTF8(userAgent[:min(len(userAgent), maxUserAgent)], ""), CreatedAt: now.UTC().Truncate(time.Second),
+		UserAgent: shortened(userAgent), CreatedAt: now.UTC().Truncate(time.Second),
+		Factor: Password, AuthAt: now.UTC().Truncate(time.Second),
 	}, id
+}
+
+// Next returns the session that replaces s when its user proves again who they are: with a
+// new id and CSRF token, and otherwise as s. It is not stored yet.
+func (s Session) Next(factor Factor, now time.Time) (next Session, id string) {
+	id = newID()
+	next = s
+	next.Key, next.CSRFToken, next.Factor, next.AuthAt = keyOf(id), NewCSRFToken(), factor, now.UTC().Truncate(time.Second)
+	return next, id
+}
+
+func shortened(userAgent string) string {
+	return strings.ToValidUTF8(userAgent[:min(len(userAgent), maxUserAgent)], "")
 }
 
 // newID returns a random id, base64url.
@@ -117,6 +157,10 @@ type Store interface {
 	// With a lifetime of zero it is left as it is.
 	// ErrNotFound; then nothing is written.
 	Load(ctx context.Context, ref Ref, lifetime time.Duration) (Session, error)
+	// Rotate stores next, a session of the same user, and ends old, in one step.
+	// ErrNotFound when old has ended; ErrFenced as Create. Then nothing is written. It
+	// is idempotent.
+	Rotate(ctx context.Context, old Ref, next Session, fence string, lifetime time.Duration) error
 	// AddCSRFToken sets the session's token if it has none, and returns the one it
 	// has. ErrNotFound.
 	AddCSRFToken(ctx context.Context, ref Ref, token string) (string, error)

@@ -22,6 +22,10 @@ func testConcurrency(t *testing.T, open opener) {
 		"logins at once leave as many sessions as a user may have":              loginsOverLimit,
 		"a sweep and requests do not disturb each other":                        sweepAgainstLoad,
 		"a session that is kept survives any number of revocations of the rest": keepAtOnce,
+		"a pending login becomes one session":                                   finishAtOnce,
+		"a pending login has five tries":                                        triesAtOnce,
+		"a session is replaced once":                                            rotateAtOnce,
+		"a ceremony is taken once":                                              takeAtOnce,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(newSuite(t, open)) })

@@ -41,22 +41,22 @@ func (f *fakeRedis) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Process
 			return ctx.Err()
 		}
 		for _, cmd := range cmds {
-			cmd.(*redis.Cmd).SetVal([]any{cmd.Args()[5], "member", "csrf", "agent", "1770000000", "stamp"})
+			cmd.(*redis.Cmd).SetVal([]any{cmd.Args()[5], "member", "csrf", "agent", "1770000000", "stamp", "pwd", "1770000000", ""})
 		}
 		return nil
 	}
 }
 
-func newFake(t *testing.T) (*store, *fakeRedis) {
+func newFake(t *testing.T) (*Store, *fakeRedis) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: "localhost:1"})
 	t.Cleanup(func() { _ = client.Close() })
 	f := &fakeRedis{let: make(chan struct{})}
 	client.AddHook(f)
-	return New(client, "svc").(*store), f
+	return New(client, "svc"), f
 }
 
-func loadKey(ctx context.Context, s *store, key string) error {
+func loadKey(ctx context.Context, s *Store, key string) error {
 	got, err := s.Load(ctx, session.Ref{UserID: 42, Key: key}, session.Lifetime)
 	if err == nil && got.Username != key {
 		err = fmt.Errorf("loaded %s instead of %s", got.Username, key)

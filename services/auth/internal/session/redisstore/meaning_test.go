@@ -10,24 +10,33 @@ import (
 // testMeaning checks the meaning of every method on stores that open returns.
 func testMeaning(t *testing.T, open opener) {
 	tests := map[string]func(*suite){
-		"a session is loaded as it was created":                found,
-		"creating the same session again changes nothing":      createAgain,
-		"an unknown session, or of another user, is not found": unknown,
-		"a session ends when it is not used":                   expires,
-		"a session lives on while it is used":                  renewed,
-		"a session that lasts longer is shortened by a use":    shortened,
-		"a session does not live on for being looked at":       lookedAt,
-		"a deleted session is gone, and only that one":         deleted,
-		"nothing brings a session back that is gone":           neverBack,
-		"nothing brings a session back that has expired":       neverBackExpired,
-		"without the user's fence there is no session":         unfenced,
-		"revoking takes the fence away":                        revokeFence,
-		"all sessions of a user are revoked":                   revokeAll,
-		"all sessions of a user but one are revoked":           revokeOthers,
-		"the session used longest ago is removed":              removesOldest,
-		"a CSRF token is added only where there is none":       addCSRF,
-		"the sessions of a user are listed, last used first":   list,
-		"a sweep forgets expired sessions and no other":        sweep,
+		"a session is loaded as it was created":                   found,
+		"creating the same session again changes nothing":         createAgain,
+		"an unknown session, or of another user, is not found":    unknown,
+		"a session ends when it is not used":                      expires,
+		"a session lives on while it is used":                     renewed,
+		"a session that lasts longer is shortened by a use":       shortened,
+		"a session does not live on for being looked at":          lookedAt,
+		"a deleted session is gone, and only that one":            deleted,
+		"nothing brings a session back that is gone":              neverBack,
+		"nothing brings a session back that has expired":          neverBackExpired,
+		"without the user's fence there is no session":            unfenced,
+		"revoking takes the fence away":                           revokeFence,
+		"all sessions of a user are revoked":                      revokeAll,
+		"all sessions of a user but one are revoked":              revokeOthers,
+		"the session used longest ago is removed":                 removesOldest,
+		"a CSRF token is added only where there is none":          addCSRF,
+		"the sessions of a user are listed, last used first":      list,
+		"a sweep forgets expired sessions and no other":           sweep,
+		"a replaced session is gone, and the next one is there":   rotated,
+		"a session that has ended is not replaced":                notRotated,
+		"a pending login is loaded as it was created, with tries": pendingFound,
+		"a pending login ends after five tries":                   pendingTries,
+		"a pending login ends after five minutes":                 pendingExpires,
+		"a pending login is no session and a session not pending": pendingIsNoSession,
+		"a finished pending login is a session, once":             pendingFinished,
+		"a revocation leaves no pending login that can finish":    pendingFenced,
+		"a ceremony is taken once, and within five minutes":       ceremonyOnce,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(newSuite(t, open)) })
@@ -39,7 +48,7 @@ func found(s *suite) {
 	made.Username, made.UserAgent = "Anna.B_c-1", "Mozilla/5.0 (\"x\"; ü 👩) \n%s"
 	s.ok(s.store.Create(s.Context(), made, s.fence(42), day))
 	s.same(s.load(made.Ref), made)
-	plain := session.Session{Ref: session.Ref{UserID: 1<<63 - 1, Key: made.Key}, Role: "admin", CreatedAt: made.CreatedAt}
+	plain := session.Session{Ref: session.Ref{UserID: 1<<63 - 1, Key: made.Key}, Role: "admin", Factor: session.Password, CreatedAt: made.CreatedAt, AuthAt: made.CreatedAt}
 	s.ok(s.store.Create(s.Context(), plain, s.fence(plain.UserID), day))
 	s.same(s.load(plain.Ref), plain)
 	s.same(s.load(made.Ref), made)

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"embed"
@@ -29,12 +30,17 @@ var lua embed.FS
 // The scripts are sent by their hash, and in full only when Redis does not have them.
 var (
 	fenceScript   = script("fence")
-	createScript  = script("now", "create")
+	createScript  = script("now", "create", "created")
+	rotateScript  = script("now", "rotate")
+	finishScript  = script("now", "create", "finish")
 	loadScript    = script("now", "values", "load")
 	addCSRFScript = script("addcsrf")
 	deleteScript  = script("delete")
 	revokeScript  = script("revoke")
 	listScript    = script("values", "list")
+	putScript     = script("put")
+	pendingScript = script("pending")
+	takeScript    = script("take")
 )
 
 // script returns the script that is the text of the files.
@@ -53,7 +59,8 @@ func script(names ...string) *redis.Script {
 // errReply is returned for a reply that the script cannot produce.
 var errReply = errors.New("unexpected reply of the script")
 
-type store struct {
+// Store implements session.Store, session.Pendings and session.Ceremonies.
+type Store struct {
 	client redis.UniversalClient
 	app    string
 	loads  *pipelines // nil in a Cluster
@@ -61,24 +68,24 @@ type store struct {
 
 // New returns a store whose keys begin with the application's name, which has no
 // braces and no wildcards of a SCAN pattern.
-func New(client redis.UniversalClient, app string) session.Store {
-	s := &store{client: client, app: app}
+func New(client redis.UniversalClient, app string) *Store {
+	s := &Store{client: client, app: app}
 	if _, cluster := client.(*redis.ClusterClient); !cluster {
 		s.loads = &pipelines{waiting: make(chan *load, maxLoading), running: make(chan struct{}, maxPipelines)}
 	}
 	return s
 }
 
-func (s *store) key(userID int64, rest string) string {
+func (s *Store) key(userID int64, rest string) string {
 	return s.app + ":{u" + strconv.FormatInt(userID, 10) + "}:" + rest
 }
 
-func (s *store) set(userID int64) string         { return s.key(userID, "sessions") }
-func (s *store) fence(userID int64) string       { return s.key(userID, "fence") }
-func (s *store) sessionPrefix(user int64) string { return s.key(user, "session:") }
-func (s *store) session(ref session.Ref) string  { return s.sessionPrefix(ref.UserID) + ref.Key }
-func (s *store) pair(ref session.Ref) []string   { return []string{s.session(ref), s.set(ref.UserID)} }
-func (s *store) setAndFence(user int64) []string { return []string{s.set(user), s.fence(user)} }
+func (s *Store) set(userID int64) string         { return s.key(userID, "sessions") }
+func (s *Store) fence(userID int64) string       { return s.key(userID, "fence") }
+func (s *Store) sessionPrefix(user int64) string { return s.key(user, "session:") }
+func (s *Store) session(ref session.Ref) string  { return s.sessionPrefix(ref.UserID) + ref.Key }
+func (s *Store) pair(ref session.Ref) []string   { return []string{s.session(ref), s.set(ref.UserID)} }
+func (s *Store) setAndFence(user int64) []string { return []string{s.set(user), s.fence(user)} }
 func milliseconds(d time.Duration) int64         { return max(1, d.Milliseconds()) }
 func failed(what string, err error) error        { return fmt.Errorf("redis: %s: %w", what, err) }
 
@@ -90,7 +97,7 @@ func renewal(d time.Duration) int64 {
 	return milliseconds(d)
 }
 
-func (s *store) Fence(ctx context.Context, userID int64) (string, error) {
+func (s *Store) Fence(ctx context.Context, userID int64) (string, error) {
 	token, err := fenceScript.Run(ctx, s.client, []string{s.fence(userID)}, rand.Text(), milliseconds(fenceLifetime)).Text()
 	if err != nil {
 		return "", failed("fence login", err)
@@ -98,19 +105,38 @@ func (s *store) Fence(ctx context.Context, userID int64) (string, error) {
 	return token, nil
 }
 
-func (s *store) Create(ctx context.Context, made session.Session, fence string, lifetime time.Duration) error {
-	args := append([]any{made.Key, milliseconds(lifetime), fence, s.sessionPrefix(made.UserID), session.MaxPerUser, maxStep}, encode(made)...)
-	created, err := createScript.Run(ctx, s.client, append(s.pair(made.Ref), s.fence(made.UserID)), args...).Bool()
-	if err != nil {
-		return failed("create session", err)
-	}
-	if !created {
-		return session.ErrFenced
-	}
-	return nil
+func (s *Store) Create(ctx context.Context, made session.Session, fence string, lifetime time.Duration) error {
+	return stored("create session", createScript.Run(ctx, s.client, s.createKeys(made.Ref), s.createArgs(made, fence, lifetime)...))
 }
 
-func (s *store) AddCSRFToken(ctx context.Context, ref session.Ref, token string) (string, error) {
+func (s *Store) createKeys(ref session.Ref) []string {
+	return append(s.pair(ref), s.fence(ref.UserID))
+}
+
+func (s *Store) createArgs(made session.Session, fence string, lifetime time.Duration) []any {
+	return append([]any{made.Key, milliseconds(lifetime), fence, s.sessionPrefix(made.UserID), session.MaxPerUser, maxStep}, encode(made)...)
+}
+
+// stored returns the error of a script that stores a session.
+func stored(what string, reply *redis.Cmd) error {
+	switch result, err := reply.Int(); {
+	case err != nil:
+		return failed(what, err)
+	case result < 0:
+		return session.ErrNotFound
+	case result == 0:
+		return session.ErrFenced
+	default:
+		return nil
+	}
+}
+
+func (s *Store) Rotate(ctx context.Context, old session.Ref, next session.Session, fence string, lifetime time.Duration) error {
+	args := append([]any{next.Key, milliseconds(lifetime), fence, old.Key}, encode(next)...)
+	return stored("replace session", rotateScript.Run(ctx, s.client, append(s.createKeys(next.Ref), s.session(old)), args...))
+}
+
+func (s *Store) AddCSRFToken(ctx context.Context, ref session.Ref, token string) (string, error) {
 	held, err := addCSRFScript.Run(ctx, s.client, s.pair(ref), ref.Key, token).Text()
 	if err != nil {
 		return "", failed("add CSRF token", err)
@@ -121,14 +147,14 @@ func (s *store) AddCSRFToken(ctx context.Context, ref session.Ref, token string)
 	return held, nil
 }
 
-func (s *store) Delete(ctx context.Context, ref session.Ref) error {
+func (s *Store) Delete(ctx context.Context, ref session.Ref) error {
 	if err := deleteScript.Run(ctx, s.client, s.pair(ref), ref.Key).Err(); err != nil {
 		return failed("delete session", err)
 	}
 	return nil
 }
 
-func (s *store) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
+func (s *Store) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
 	ended := 0
 	for {
 		reply, err := revokeScript.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), keep, maxStep).Int64Slice()
@@ -145,7 +171,7 @@ func (s *store) Revoke(ctx context.Context, userID int64, keep string) (int, err
 	}
 }
 
-func (s *store) List(ctx context.Context, userID int64) ([]session.Info, error) {
+func (s *Store) List(ctx context.Context, userID int64) ([]session.Info, error) {
 	entries, err := listScript.Run(ctx, s.client, []string{s.set(userID)}, s.sessionPrefix(userID), maxStep).Slice()
 	if err != nil {
 		return nil, failed("list sessions", err)
@@ -166,7 +192,7 @@ func (s *store) List(ctx context.Context, userID int64) ([]session.Info, error) 
 const scanStep = 500
 
 // Sweep may run in several processes concurrently.
-func (s *store) Sweep(ctx context.Context) (session.Swept, error) {
+func (s *Store) Sweep(ctx context.Context) (session.Swept, error) {
 	var expired, live atomic.Int64
 	sweep := func(ctx context.Context, node redis.Cmdable) error {
 		now, err := node.Time(ctx).Result()
@@ -206,21 +232,34 @@ func (s *store) Sweep(ctx context.Context) (session.Swept, error) {
 func encode(s session.Session) []any {
 	return []any{
 		"username", s.Username, "role", s.Role, "csrf", s.CSRFToken, "agent", s.UserAgent, "created", s.CreatedAt.Unix(), "stamp", s.Stamp,
+		"factor", string(s.Factor), "auth_at", s.AuthAt.Unix(), "ip", s.IP,
 	}
 }
 
 // decode reads the values that lua/values.lua returns.
 func decode(ref session.Ref, values []string) (session.Session, error) {
-	if len(values) != 6 {
+	if len(values) != 9 {
 		return session.Session{}, errReply
 	}
-	created, err := strconv.ParseInt(values[4], 10, 64)
+	created, err := unix(values[4])
 	if err != nil {
 		return session.Session{}, fmt.Errorf("%w: created is not a number", errReply)
 	}
-	return session.Session{
-		Ref: ref, Username: values[0], Role: values[1], CSRFToken: values[2], UserAgent: values[3], CreatedAt: time.Unix(created, 0).UTC(), Stamp: values[5],
-	}, nil
+	s := session.Session{
+		Ref: ref, Username: values[0], Role: values[1], CSRFToken: values[2], UserAgent: values[3], CreatedAt: created, Stamp: values[5],
+		Factor: session.Factor(cmp.Or(values[6], string(session.Password))), AuthAt: created, IP: values[8],
+	}
+	if values[7] != "" { // of an earlier version
+		if s.AuthAt, err = unix(values[7]); err != nil {
+			return session.Session{}, fmt.Errorf("%w: auth_at is not a number", errReply)
+		}
+	}
+	return s, nil
+}
+
+func unix(text string) (time.Time, error) {
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	return time.Unix(seconds, 0).UTC(), err
 }
 
 // decodeEntry reads one entry of lua/list.lua.

@@ -1,0 +1,81 @@
+package session
+
+import (
+	"context"
+	"time"
+)
+
+// PendingLifetime is how long a user has for the second step of a login.
+const PendingLifetime = 5 * time.Minute
+
+// MaxTries is how many answers a pending login accepts, right or wrong.
+const MaxTries = 5
+
+// Pending is a login whose password was right and whose second factor is missing. It
+// is not a Session, has other keys and another cookie, and admits to nothing else.
+type Pending struct {
+	Ref // Key is the SHA-256 of the id in the cookie
+	// Fingerprint changes with everything that ends the user's sessions, such as a new
+	// password; the login then starts again.
+	Fingerprint string
+	// Browser is the hash of the browser's cookie if the user logged in with it before,
+	// else empty.
+	Browser string
+	// Replaces is the session that the browser came with, which the login ends.
+	Replaces  Ref
+	UserAgent string // shortened
+	IP        string
+	Tries     int // answers so far, this one included
+	CreatedAt time.Time
+}
+
+// NewPending returns a pending login with a new id, which is for the cookie.
+func NewPending(userID int64, userAgent string, now time.Time) (p Pending, id string) {
+	id = newID()
+	return Pending{Ref: Ref{UserID: userID, Key: keyOf(id)}, UserAgent: shortened(userAgent), CreatedAt: now.UTC().Truncate(time.Second)}, id
+}
+
+// Pendings keeps pending logins for PendingLifetime. Every method is one atomic step.
+type Pendings interface {
+	CreatePending(ctx context.Context, p Pending) error
+	// LoadPending returns a pending login and counts a try. ErrNotFound, also from
+	// the try after MaxTries on.
+	LoadPending(ctx context.Context, ref Ref) (Pending, error)
+	// PeekPending is LoadPending without counting. ErrNotFound, also when no try is
+	// left.
+	PeekPending(ctx context.Context, ref Ref) (Pending, error)
+	// DeletePending ends a pending login. An unknown one is not an error.
+	DeletePending(ctx context.Context, ref Ref) error
+	// FinishPending replaces the pending login by the session, which is its user's, in
+	// one step, as Store.Create does. ErrNotFound when the pending login has ended,
+	// ErrFenced; then nothing is written. It is idempotent.
+	FinishPending(ctx context.Context, ref Ref, s Session, fence string, lifetime time.Duration) error
+}
+
+// CeremonyLifetime is how long a browser has to answer a WebAuthn ceremony.
+const CeremonyLifetime = 5 * time.Minute
+
+// Ceremony is a WebAuthn ceremony that was begun: what the answer has to match.
+type Ceremony struct {
+	Purpose string // what the answer may be used for: "login", "second", "register", "reauth"
+	UserID  int64  // 0: unknown before the answer
+	Owner   string // key of the session or pending login that began it, or empty
+	Data    []byte // of the implementation
+}
+
+// Ceremonies keeps ceremonies for CeremonyLifetime.
+type Ceremonies interface {
+	// PutCeremony keeps a ceremony and returns its id, which is for the cookie.
+	PutCeremony(ctx context.Context, c Ceremony) (id string, err error)
+	// TakeCeremony returns a ceremony and forgets it, in one step. ErrNotFound.
+	TakeCeremony(ctx context.Context, id string) (Ceremony, error)
+}
+
+// NewCeremonyID returns a random id and the key that a store keeps the ceremony under.
+func NewCeremonyID() (id, key string) {
+	id = newID()
+	return id, keyOf(id)
+}
+
+// CeremonyKey returns the key of a ceremony's id.
+func CeremonyKey(id string) string { return keyOf(id) }

@@ -1,0 +1,7 @@
+-- KEYS: ceremony. Returns its values, or none. (GETDEL needs Redis 6.2.)
+local found = redis.call('HMGET', KEYS[1], 'purpose', 'user', 'owner', 'data')
+redis.call('UNLINK', KEYS[1])
+if not found[1] then
+  return {}
+end
+return found
