@@ -34,14 +34,17 @@ var (
 	ErrHouseholdName = errors.New("household name is too long or has control characters")
 )
 
-// Options are the parts of a Service. Users, Links, Audit, Sessions, Passwords, Log and
-// Now are required.
+// Options are the parts of a Service. Users, Links, Audit, Sessions, Pendings, Ceremonies,
+// Passwords, Log and Now are required.
 type Options struct {
-	Users     user.Store
-	Links     Links
-	Audit     audit.Store
-	Sessions  session.Store
-	Passwords *password.Hasher
+	Users    user.Store
+	Links    Links
+	Audit    audit.Store
+	Sessions session.Store
+	Pendings session.Pendings
+	// Ceremonies are those of passkeys.
+	Ceremonies session.Ceremonies
+	Passwords  *password.Hasher
 	// SessionLifetime is how long a session lasts without activity; zero is
 	// session.Lifetime.
 	SessionLifetime time.Duration
@@ -61,6 +64,8 @@ type Service struct {
 	links        Links
 	auditing     audit.Store
 	sessions     session.Store
+	pendings     session.Pendings
+	ceremonies   session.Ceremonies
 	passwords    *password.Hasher
 	lifetime     time.Duration // of sessions
 	household    string        // default of its name
@@ -73,11 +78,11 @@ type Service struct {
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Users == nil || o.Links == nil || o.Audit == nil || o.Sessions == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("account: Users, Links, Audit, Sessions, Passwords, Log or Now is not set")
+	if o.Users == nil || o.Links == nil || o.Audit == nil || o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("account: Users, Links, Audit, Sessions, Pendings, Ceremonies, Passwords, Log or Now is not set")
 	}
 	return &Service{
-		users: o.Users, links: o.Links, auditing: o.Audit, sessions: o.Sessions, passwords: o.Passwords,
+		users: o.Users, links: o.Links, auditing: o.Audit, sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
 		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
 		retention: o.AuditRetention, refuseCommon: o.RefuseCommon, later: newLater(), log: o.Log, now: o.Now,
 	}, nil

@@ -115,12 +115,13 @@ func newRules(t *testing.T) *rules {
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { _, _ = client.Close(), db.Close() })
 	database := sqlstore.New(db, time.Now)
+	stores := redisstore.New(client, "svc")
 	r := &rules{
 		t: t, hasher: hasher,
-		users: &hookedUsers{Store: database}, sessions: &hookedSessions{Store: redisstore.New(client, "svc")},
+		users: &hookedUsers{Store: database}, sessions: &hookedSessions{Store: stores},
 	}
 	r.Service, err = account.New(account.Options{
-		Users: r.users, Links: database, Audit: database, Sessions: r.sessions, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Users: r.users, Links: database, Audit: database, Sessions: r.sessions, Pendings: stores, Ceremonies: stores, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)

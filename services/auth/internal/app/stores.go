@@ -43,11 +43,13 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 		return nil, err
 	}
 	s := &stores{db: db, redis: openRedis(target, metrics.redis)}
-	s.sessions = countedSessions{sessionredis.New(s.redis, cfg.AppName), metrics}
+	kept := sessionredis.New(s.redis, cfg.AppName)
+	s.sessions = countedSessions{kept, metrics}
 	if s.hasher, err = password.New(passwords); err == nil {
 		database := sqlstore.New(db, time.Now)
 		s.accounts, err = account.New(account.Options{
-			Users: database, Links: database, Audit: database, Sessions: s.sessions, Passwords: s.hasher, SessionLifetime: lifetime, Log: log, Now: time.Now,
+			Users: database, Links: database, Audit: database, Sessions: s.sessions, Pendings: countedPendings{kept, metrics}, Ceremonies: kept,
+			Passwords: s.hasher, SessionLifetime: lifetime, Log: log, Now: time.Now,
 		})
 	}
 	if err != nil {
@@ -158,6 +160,20 @@ type countedSessions struct {
 
 func (c countedSessions) Create(ctx context.Context, s session.Session, fence string, lifetime time.Duration) error {
 	err := c.Store.Create(ctx, s, fence, lifetime)
+	if err == nil {
+		c.metrics.started.Inc()
+	}
+	return err
+}
+
+// countedPendings counts the sessions that pending logins become.
+type countedPendings struct {
+	session.Pendings
+	metrics *storeMetrics
+}
+
+func (c countedPendings) FinishPending(ctx context.Context, ref session.Ref, s session.Session, fence string, lifetime time.Duration) error {
+	err := c.Pendings.FinishPending(ctx, ref, s, fence, lifetime)
 	if err == nil {
 		c.metrics.started.Inc()
 	}

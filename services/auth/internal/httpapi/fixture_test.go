@@ -102,7 +102,8 @@ func (h *fixture) build(s settings) {
 	limits := ratelimit.Options{Client: limited, App: "svc", Name: "login", Limit: s.attempts, Window: time.Minute}
 	passwordLimits := limits
 	passwordLimits.Name = "password"
-	h.accounts = must(account.New(account.Options{Users: h.users, Links: h.database, Audit: h.database, Sessions: h.sessions, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
+	stores := sessionredis.New(h.redis, "svc")
+	h.accounts = must(account.New(account.Options{Users: h.users, Links: h.database, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
 		sameSite = http.SameSiteStrictMode

@@ -13,14 +13,31 @@ type product struct{ mark, name string }
 // browsers are in an order in which the first match is right: most browsers also name
 // those that they are compatible with.
 var browsers = []product{
-	{"Edg/", "Edge"}, {"EdgA/", "Edge"}, {"EdgiOS/", "Edge"}, {"OPR/", "Opera"}, {"Vivaldi/", "Vivaldi"}, {"SamsungBrowser/", "Samsung Internet"},
-	{"FxiOS/", "Firefox"}, {"Firefox/", "Firefox"}, {"CriOS/", "Chrome"}, {"Chromium/", "Chromium"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"},
+	{"Edg/", "Edge"},
+	{"EdgA/", "Edge"},
+	{"EdgiOS/", "Edge"},
+	{"OPR/", "Opera"},
+	{"Vivaldi/", "Vivaldi"},
+	{"SamsungBrowser/", "Samsung Internet"},
+	{"FxiOS/", "Firefox"},
+	{"Firefox/", "Firefox"},
+	{"CriOS/", "Chrome"},
+	{"Chromium/", "Chromium"},
+	{"Chrome/", "Chrome"},
+	{"Safari/", "Safari"},
 	{"curl/", "curl"},
 }
 
 var systems = []product{
-	{"Windows", "Windows"}, {"Android", "Android"}, {"iPhone", "iOS"}, {"iPad", "iPadOS"}, {"CrOS", "ChromeOS"},
-	{"Macintosh", "macOS"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"}, {"BSD", "BSD"},
+	{"Windows", "Windows"},
+	{"Android", "Android"},
+	{"iPhone", "iOS"},
+	{"iPad", "iPadOS"},
+	{"CrOS", "ChromeOS"},
+	{"Macintosh", "macOS"},
+	{"Mac OS X", "macOS"},
+	{"Linux", "Linux"},
+	{"BSD", "BSD"},
 }
 
 func firstOf(userAgent string, products []product) string {

@@ -79,3 +79,10 @@ func NewCeremonyID() (id, key string) {
 
 // CeremonyKey returns the key of a ceremony's id.
 func CeremonyKey(id string) string { return keyOf(id) }
+
+// Stores is everything that a backend of this package keeps.
+type Stores interface {
+	Store
+	Pendings
+	Ceremonies
+}

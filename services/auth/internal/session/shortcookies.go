@@ -95,12 +95,12 @@ func randomValue(r *http.Request, name string) (string, error) {
 }
 
 func (m *Manager) setOther(w http.ResponseWriter, name, value string, lifetime time.Duration, sameSite http.SameSite) {
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure is a setting
 		Name: name, Value: value, Path: "/", MaxAge: int(lifetime.Seconds()), Expires: m.now().Add(lifetime),
 		Secure: m.cookie.Secure, HttpOnly: true, SameSite: sameSite,
 	})
 }
 
 func (m *Manager) clearOther(w http.ResponseWriter, name string) {
-	http.SetCookie(w, &http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: m.cookie.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: m.cookie.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode}) //nolint:gosec // Secure is a setting
 }

@@ -25,7 +25,7 @@ func newTestManager(t *testing.T, secret string) *session.Manager {
 func sent(set func(http.ResponseWriter)) ([]*http.Cookie, *http.Request) {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 	set(w)
-	cookies := w.Result().Cookies() //nolint:bodyclose // it has none
+	cookies := w.Result().Cookies()
 	for _, c := range cookies {
 		r.AddCookie(c)
 	}

@@ -44,7 +44,7 @@ type load struct {
 // Load is called by every request, and sending and receiving is
 // most of its cost, which concurrent loads share in one pipeline. In a Cluster each is
 // sent alone, so that a node that is away does not delay sessions on other nodes.
-func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
+func (s *store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
 	values, err := s.values(ctx, ref, lifetime)
 	if err != nil {
 		return session.Session{}, failed("load session", err)
@@ -57,7 +57,7 @@ func (s *Store) Load(ctx context.Context, ref session.Ref, lifetime time.Duratio
 
 // values returns those of a session's hash, none when it does not exist. ctx ends only
 // the waiting: a pipeline that was sent goes on for the other loads.
-func (s *Store) values(ctx context.Context, ref session.Ref, lifetime time.Duration) (values []string, err error) {
+func (s *store) values(ctx context.Context, ref session.Ref, lifetime time.Duration) (values []string, err error) {
 	if s.loads == nil {
 		return loadScript.Run(ctx, s.client, s.pair(ref), ref.Key, renewal(lifetime)).StringSlice()
 	}
@@ -79,7 +79,7 @@ func (s *Store) values(ctx context.Context, ref session.Ref, lifetime time.Durat
 }
 
 // sendLoads starts sending what waits, unless maxPipelines are under way.
-func (s *Store) sendLoads() {
+func (s *store) sendLoads() {
 	select {
 	case s.loads.running <- struct{}{}:
 	default:
@@ -114,7 +114,7 @@ func (p *pipelines) next() (batch []*load) {
 }
 
 // loadAll sends one pipeline, and a second one when Redis does not have the script.
-func (s *Store) loadAll(batch []*load) {
+func (s *store) loadAll(batch []*load) {
 	ctx, cancel := context.WithTimeout(context.Background(), pipelineTimeout)
 	defer cancel()
 	replies := make([]*redis.Cmd, len(batch))

@@ -47,16 +47,16 @@ func (f *fakeRedis) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-func newFake(t *testing.T) (*Store, *fakeRedis) {
+func newFake(t *testing.T) (*store, *fakeRedis) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: "localhost:1"})
 	t.Cleanup(func() { _ = client.Close() })
 	f := &fakeRedis{let: make(chan struct{})}
 	client.AddHook(f)
-	return New(client, "svc"), f
+	return New(client, "svc").(*store), f
 }
 
-func loadKey(ctx context.Context, s *Store, key string) error {
+func loadKey(ctx context.Context, s *store, key string) error {
 	got, err := s.Load(ctx, session.Ref{UserID: 42, Key: key}, session.Lifetime)
 	if err == nil && got.Username != key {
 		err = fmt.Errorf("loaded %s instead of %s", got.Username, key)

@@ -9,11 +9,11 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
-func (s *Store) pending(ref session.Ref) []string {
+func (s *store) pending(ref session.Ref) []string {
 	return []string{s.key(ref.UserID, "pending:") + ref.Key}
 }
 
-func (s *Store) CreatePending(ctx context.Context, p session.Pending) error {
+func (s *store) CreatePending(ctx context.Context, p session.Pending) error {
 	err := putScript.Run(ctx, s.client, s.pending(p.Ref), milliseconds(session.PendingLifetime),
 		"fingerprint", p.Fingerprint, "browser", p.Browser, "replaces", replacedBy(p.Replaces), "agent", p.UserAgent, "ip", p.IP,
 		"tries", p.Tries, "created", p.CreatedAt.Unix()).Err()
@@ -32,15 +32,15 @@ func replacedBy(ref session.Ref) string {
 	return strconv.FormatInt(ref.UserID, 10) + " " + ref.Key
 }
 
-func (s *Store) LoadPending(ctx context.Context, ref session.Ref) (session.Pending, error) {
+func (s *store) LoadPending(ctx context.Context, ref session.Ref) (session.Pending, error) {
 	return s.readPending(ctx, ref, 1)
 }
 
-func (s *Store) PeekPending(ctx context.Context, ref session.Ref) (session.Pending, error) {
+func (s *store) PeekPending(ctx context.Context, ref session.Ref) (session.Pending, error) {
 	return s.readPending(ctx, ref, 0)
 }
 
-func (s *Store) readPending(ctx context.Context, ref session.Ref, tries int) (session.Pending, error) {
+func (s *store) readPending(ctx context.Context, ref session.Ref, tries int) (session.Pending, error) {
 	values, err := pendingScript.Run(ctx, s.client, s.pending(ref), session.MaxTries, tries).StringSlice()
 	if err != nil {
 		return session.Pending{}, failed("load pending login", err)
@@ -72,21 +72,21 @@ func decodePending(ref session.Ref, values []string) (session.Pending, error) {
 	return p, nil
 }
 
-func (s *Store) DeletePending(ctx context.Context, ref session.Ref) error {
+func (s *store) DeletePending(ctx context.Context, ref session.Ref) error {
 	if err := s.client.Unlink(ctx, s.pending(ref)...).Err(); err != nil {
 		return failed("delete pending login", err)
 	}
 	return nil
 }
 
-func (s *Store) FinishPending(ctx context.Context, ref session.Ref, made session.Session, fence string, lifetime time.Duration) error {
+func (s *store) FinishPending(ctx context.Context, ref session.Ref, made session.Session, fence string, lifetime time.Duration) error {
 	keys := append(s.createKeys(made.Ref), s.pending(ref)...)
 	return stored("finish login", finishScript.Run(ctx, s.client, keys, s.createArgs(made, fence, lifetime)...))
 }
 
-func (s *Store) ceremony(key string) []string { return []string{s.app + ":ceremony:" + key} }
+func (s *store) ceremony(key string) []string { return []string{s.app + ":ceremony:" + key} }
 
-func (s *Store) PutCeremony(ctx context.Context, c session.Ceremony) (string, error) {
+func (s *store) PutCeremony(ctx context.Context, c session.Ceremony) (string, error) {
 	id, key := session.NewCeremonyID()
 	err := putScript.Run(ctx, s.client, s.ceremony(key), milliseconds(session.CeremonyLifetime),
 		"purpose", c.Purpose, "user", c.UserID, "owner", c.Owner, "data", c.Data).Err()
@@ -96,7 +96,7 @@ func (s *Store) PutCeremony(ctx context.Context, c session.Ceremony) (string, er
 	return id, nil
 }
 
-func (s *Store) TakeCeremony(ctx context.Context, id string) (session.Ceremony, error) {
+func (s *store) TakeCeremony(ctx context.Context, id string) (session.Ceremony, error) {
 	values, err := takeScript.Run(ctx, s.client, s.ceremony(session.CeremonyKey(id))).StringSlice()
 	if err != nil {
 		return session.Ceremony{}, failed("take ceremony", err)

@@ -59,8 +59,7 @@ func script(names ...string) *redis.Script {
 // errReply is returned for a reply that the script cannot produce.
 var errReply = errors.New("unexpected reply of the script")
 
-// Store implements session.Store, session.Pendings and session.Ceremonies.
-type Store struct {
+type store struct {
 	client redis.UniversalClient
 	app    string
 	loads  *pipelines // nil in a Cluster
@@ -68,24 +67,24 @@ type Store struct {
 
 // New returns a store whose keys begin with the application's name, which has no
 // braces and no wildcards of a SCAN pattern.
-func New(client redis.UniversalClient, app string) *Store {
-	s := &Store{client: client, app: app}
+func New(client redis.UniversalClient, app string) session.Stores {
+	s := &store{client: client, app: app}
 	if _, cluster := client.(*redis.ClusterClient); !cluster {
 		s.loads = &pipelines{waiting: make(chan *load, maxLoading), running: make(chan struct{}, maxPipelines)}
 	}
 	return s
 }
 
-func (s *Store) key(userID int64, rest string) string {
+func (s *store) key(userID int64, rest string) string {
 	return s.app + ":{u" + strconv.FormatInt(userID, 10) + "}:" + rest
 }
 
-func (s *Store) set(userID int64) string         { return s.key(userID, "sessions") }
-func (s *Store) fence(userID int64) string       { return s.key(userID, "fence") }
-func (s *Store) sessionPrefix(user int64) string { return s.key(user, "session:") }
-func (s *Store) session(ref session.Ref) string  { return s.sessionPrefix(ref.UserID) + ref.Key }
-func (s *Store) pair(ref session.Ref) []string   { return []string{s.session(ref), s.set(ref.UserID)} }
-func (s *Store) setAndFence(user int64) []string { return []string{s.set(user), s.fence(user)} }
+func (s *store) set(userID int64) string         { return s.key(userID, "sessions") }
+func (s *store) fence(userID int64) string       { return s.key(userID, "fence") }
+func (s *store) sessionPrefix(user int64) string { return s.key(user, "session:") }
+func (s *store) session(ref session.Ref) string  { return s.sessionPrefix(ref.UserID) + ref.Key }
+func (s *store) pair(ref session.Ref) []string   { return []string{s.session(ref), s.set(ref.UserID)} }
+func (s *store) setAndFence(user int64) []string { return []string{s.set(user), s.fence(user)} }
 func milliseconds(d time.Duration) int64         { return max(1, d.Milliseconds()) }
 func failed(what string, err error) error        { return fmt.Errorf("redis: %s: %w", what, err) }
 
@@ -97,7 +96,7 @@ func renewal(d time.Duration) int64 {
 	return milliseconds(d)
 }
 
-func (s *Store) Fence(ctx context.Context, userID int64) (string, error) {
+func (s *store) Fence(ctx context.Context, userID int64) (string, error) {
 	token, err := fenceScript.Run(ctx, s.client, []string{s.fence(userID)}, rand.Text(), milliseconds(fenceLifetime)).Text()
 	if err != nil {
 		return "", failed("fence login", err)
@@ -105,15 +104,15 @@ func (s *Store) Fence(ctx context.Context, userID int64) (string, error) {
 	return token, nil
 }
 
-func (s *Store) Create(ctx context.Context, made session.Session, fence string, lifetime time.Duration) error {
+func (s *store) Create(ctx context.Context, made session.Session, fence string, lifetime time.Duration) error {
 	return stored("create session", createScript.Run(ctx, s.client, s.createKeys(made.Ref), s.createArgs(made, fence, lifetime)...))
 }
 
-func (s *Store) createKeys(ref session.Ref) []string {
+func (s *store) createKeys(ref session.Ref) []string {
 	return append(s.pair(ref), s.fence(ref.UserID))
 }
 
-func (s *Store) createArgs(made session.Session, fence string, lifetime time.Duration) []any {
+func (s *store) createArgs(made session.Session, fence string, lifetime time.Duration) []any {
 	return append([]any{made.Key, milliseconds(lifetime), fence, s.sessionPrefix(made.UserID), session.MaxPerUser, maxStep}, encode(made)...)
 }
 
@@ -131,12 +130,12 @@ func stored(what string, reply *redis.Cmd) error {
 	}
 }
 
-func (s *Store) Rotate(ctx context.Context, old session.Ref, next session.Session, fence string, lifetime time.Duration) error {
+func (s *store) Rotate(ctx context.Context, old session.Ref, next session.Session, fence string, lifetime time.Duration) error {
 	args := append([]any{next.Key, milliseconds(lifetime), fence, old.Key}, encode(next)...)
 	return stored("replace session", rotateScript.Run(ctx, s.client, append(s.createKeys(next.Ref), s.session(old)), args...))
 }
 
-func (s *Store) AddCSRFToken(ctx context.Context, ref session.Ref, token string) (string, error) {
+func (s *store) AddCSRFToken(ctx context.Context, ref session.Ref, token string) (string, error) {
 	held, err := addCSRFScript.Run(ctx, s.client, s.pair(ref), ref.Key, token).Text()
 	if err != nil {
 		return "", failed("add CSRF token", err)
@@ -147,14 +146,14 @@ func (s *Store) AddCSRFToken(ctx context.Context, ref session.Ref, token string)
 	return held, nil
 }
 
-func (s *Store) Delete(ctx context.Context, ref session.Ref) error {
+func (s *store) Delete(ctx context.Context, ref session.Ref) error {
 	if err := deleteScript.Run(ctx, s.client, s.pair(ref), ref.Key).Err(); err != nil {
 		return failed("delete session", err)
 	}
 	return nil
 }
 
-func (s *Store) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
+func (s *store) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
 	ended := 0
 	for {
 		reply, err := revokeScript.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), keep, maxStep).Int64Slice()
@@ -171,7 +170,7 @@ func (s *Store) Revoke(ctx context.Context, userID int64, keep string) (int, err
 	}
 }
 
-func (s *Store) List(ctx context.Context, userID int64) ([]session.Info, error) {
+func (s *store) List(ctx context.Context, userID int64) ([]session.Info, error) {
 	entries, err := listScript.Run(ctx, s.client, []string{s.set(userID)}, s.sessionPrefix(userID), maxStep).Slice()
 	if err != nil {
 		return nil, failed("list sessions", err)
@@ -192,7 +191,7 @@ func (s *Store) List(ctx context.Context, userID int64) ([]session.Info, error) 
 const scanStep = 500
 
 // Sweep may run in several processes concurrently.
-func (s *Store) Sweep(ctx context.Context) (session.Swept, error) {
+func (s *store) Sweep(ctx context.Context) (session.Swept, error) {
 	var expired, live atomic.Int64
 	sweep := func(ctx context.Context, node redis.Cmdable) error {
 		now, err := node.Time(ctx).Result()
