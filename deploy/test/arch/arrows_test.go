@@ -12,7 +12,7 @@ import (
 var layers = [][]string{
 	{"cmd/*"},
 	{"internal/app", "internal/devnet", "internal/agent"},
-	{"internal/httpapi"},
+	{"internal/httpapi", "internal/pages"},
 	{"internal/web"},
 	{"internal/account", "internal/verification", "internal/payment/paywall"},
 	{"internal/evm", "internal/payment", "internal/config", "internal/sqlstore"},

@@ -14,6 +14,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
+	"github.com/pforte/pforte/services/auth/internal/pages"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -140,7 +141,15 @@ func (s *server) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.New(httpapi.Options{Web: shared, Health: s.stores.health, Tracer: s.Tracer})
+	options := httpapi.Options{Web: shared, Health: s.stores.health, Tracer: s.Tracer}
+	if !s.cfg.CompatV0 {
+		shown, err := pages.New(pages.Options{Web: shared, AppName: s.cfg.AppName, Household: "Zuhause"})
+		if err != nil {
+			return nil, err
+		}
+		options.Pages = shown.Routes
+	}
+	return httpapi.New(options)
 }
 
 // bootstrap creates the first admin of the settings while there is no user.

@@ -1,0 +1,67 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+var (
+	errLimited = errors.New("too many failed attempts")
+	errAgain   = errors.New("the two passwords differ")
+)
+
+// failure is what a page shows for an error.
+type failure struct {
+	err    error
+	status int
+	text   func(*texts) string
+	field  string // the field of the form that is wrong; empty: none
+	again  bool   // the form is shown again
+}
+
+// Sentinel implements service.Failure.
+func (f failure) Sentinel() error { return f.err }
+
+// fault is why a page is shown again.
+type fault struct {
+	Text, Field string
+}
+
+// failures is the one table from errors to what pages show. Every other error is a 500
+// with a fixed text, so that nothing internal leaks.
+var failures = []failure{
+	{errForm, http.StatusBadRequest, func(t *texts) string { return t.BadForm }, "", false},
+	{service.ErrBodyRead, http.StatusBadRequest, func(t *texts) string { return t.BadForm }, "", false},
+	{service.ErrBodyTooLarge, http.StatusRequestEntityTooLarge, func(t *texts) string { return t.TooLarge }, "", false},
+	{errForeignPage, http.StatusForbidden, func(t *texts) string { return t.ForeignPage }, "", false},
+	{errSendAgain, http.StatusForbidden, func(t *texts) string { return t.SendAgain }, "", true},
+	{errLimited, http.StatusTooManyRequests, func(t *texts) string { return t.Limited }, "", true},
+	{errAgain, http.StatusBadRequest, func(t *texts) string { return t.AgainDiffers }, "again", true},
+	{account.ErrMissing, http.StatusBadRequest, func(t *texts) string { return t.Missing }, "", true},
+	{account.ErrTooLong, http.StatusBadRequest, func(t *texts) string { return t.LoginTooLong }, "", true},
+	{account.ErrInvalidCredentials, http.StatusUnauthorized, func(t *texts) string { return t.InvalidCredentials }, "", true},
+	{account.ErrWrongPassword, http.StatusUnauthorized, func(t *texts) string { return t.WrongPassword }, "current", true},
+	{account.ErrPending, http.StatusInternalServerError, func(t *texts) string { return t.RevocationPending }, "", true},
+	{password.ErrTooShort, http.StatusBadRequest, func(t *texts) string { return t.PasswordTooShort }, "password", true},
+	{password.ErrTooLong, http.StatusBadRequest, func(t *texts) string { return t.PasswordTooLong }, "password", true},
+	{password.ErrBusy, http.StatusServiceUnavailable, func(t *texts) string { return t.Busy }, "", true},
+	{user.ErrUsername, http.StatusBadRequest, func(t *texts) string { return t.BadUsername }, "username", true},
+	{user.ErrUsernameTaken, http.StatusConflict, func(t *texts) string { return t.UsernameTaken }, "username", true},
+	{user.ErrDisplayName, http.StatusBadRequest, func(t *texts) string { return t.BadDisplayName }, "display_name", true},
+	{user.ErrDisplayNameTooLong, http.StatusBadRequest, func(t *texts) string { return t.DisplayNameTooLong }, "display_name", true},
+	{user.ErrAvatarColor, http.StatusBadRequest, func(t *texts) string { return t.BadColor }, "hex", true},
+	{user.ErrLastAdmin, http.StatusBadRequest, func(t *texts) string { return t.LastAdmin }, "role", true},
+	{user.ErrNotAdmin, http.StatusForbidden, func(t *texts) string { return t.NotAdmin }, "", false},
+	{user.ErrNotFound, http.StatusNotFound, func(t *texts) string { return t.NoUser }, "", false},
+	{service.ErrNoRoute, http.StatusNotFound, func(t *texts) string { return t.NoPage }, "", false},
+}
+
+// internal is shown for every error that is not in the table.
+var internal = failure{status: http.StatusInternalServerError, text: func(t *texts) string { return t.Internal }}
+
+func failureOf(err error) failure { return service.Find(failures, err, internal) }

@@ -1,0 +1,93 @@
+package pages
+
+import (
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/pforte/pforte/pkg/service"
+)
+
+// maxForm bounds a form, in bytes.
+const maxForm = 64 << 10
+
+var (
+	errForm        = errors.New("body is not a form")
+	errForeignPage = errors.New("form was not sent by a page of this origin")
+	errSendAgain   = errors.New("csrf field missing or wrong")
+)
+
+// form holds the fields of a form that was sent. The zero value is an empty one.
+type form struct{ values url.Values }
+
+func (f form) get(name string) string { return f.values.Get(name) }
+
+// sent reports whether the form has the field.
+func (f form) sent(name string) bool { return f.values.Has(name) }
+
+// readForm reads the body of a POST. errForm, service.ErrBodyTooLarge,
+// service.ErrBodyRead.
+func (r *request) readForm() error {
+	req := r.Request()
+	kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" {
+		return errForm
+	}
+	body, err := service.ReadBody(r.Response(), req, maxForm)
+	if err != nil {
+		return err
+	}
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return errForm
+	}
+	r.form = form{values}
+	return nil
+}
+
+// secretFields are never sent back to the browser.
+var secretFields = []string{"password", "again", "current", "code", "csrf", "t"}
+
+// kept begins the name of a field that a login keeps for the form that was sent without
+// a session.
+const kept = "kept."
+
+// keep returns the fields of a form to keep, without secrets.
+func (f form) keep() map[string]string {
+	fields := map[string]string{}
+	for name := range f.values {
+		if !isSecret(name) && !strings.HasPrefix(name, kept) {
+			fields[kept+name] = f.get(name)
+		}
+	}
+	return fields
+}
+
+// restore returns the form that a login kept.
+func (f form) restore() form {
+	values := url.Values{}
+	for name := range f.values {
+		if typed, ok := strings.CutPrefix(name, kept); ok && !isSecret(typed) {
+			values.Set(typed, f.get(name))
+		}
+	}
+	return form{values}
+}
+
+func isSecret(field string) bool {
+	for _, secret := range secretFields {
+		if field == secret {
+			return true
+		}
+	}
+	return false
+}
+
+// cookie returns a cookie of the pages that lasts for seconds.
+func (p *Pages) cookie(name, value string, seconds int) *http.Cookie {
+	return &http.Cookie{ //nolint:gosec // Secure as the session's cookies
+		Name: p.AppName + "." + name, Value: value, Path: "/", MaxAge: seconds, Secure: p.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	}
+}

@@ -1,0 +1,209 @@
+package pages_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestEveryPageHasTheHeaders(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	for _, a := range []reply{
+		b.get("/pforte/"), b.get("/pforte/account"), f.browser().get("/pforte/login"), f.browser().get("/pforte/nothing"),
+		b.post("/pforte/account/password", "csrf", "old"), f.browser().get("/pforte/account"),
+	} {
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+			"X-Frame-Options":         "DENY", "Referrer-Policy": "same-origin", "Cache-Control": "no-store", "Vary": "Accept-Language, Cookie",
+			"Permissions-Policy": "publickey-credentials-get=(self), publickey-credentials-create=(self)", "X-Content-Type-Options": "nosniff",
+		} {
+			if got := a.header.Get(name); got != want {
+				t.Errorf("%s: %s is %q", a.what, name, got)
+			}
+		}
+		if strings.Contains(a.body, "style=") || strings.Contains(a.body, "<style") || strings.Contains(a.body, " on") && strings.Contains(a.body, "onclick") {
+			t.Errorf("%s: has inline style or script", a.what)
+		}
+	}
+}
+
+func TestWithoutASessionAPageLeadsToTheLoginAndBack(t *testing.T) {
+	f := newFixture(t)
+	b := f.browser()
+	b.get("/pforte/account?x=1").leadsTo("/pforte/login?return=%2Fpforte%2Faccount%3Fx%3D1")
+	b.get("/pforte/login?return=/pforte/account").want(http.StatusOK).shows(`name="return" value="/pforte/account"`)
+	b.post("/pforte/login", "username", "otto", "password", userPass, "return", "/pforte/account").leadsTo("/pforte/account")
+	b.get("/pforte/account").want(http.StatusOK).shows("Otto")
+	b.get("/pforte/login?return=/pforte/account").leadsTo("/pforte/account")
+}
+
+func TestALoginLeadsNowhereElse(t *testing.T) {
+	f := newFixture(t)
+	for _, to := range []string{"https://evil.example/", "//evil.example", `/\evil.example`, "javascript:alert(1)", "/pforte/logout", "/api/v1/auth/me", ""} {
+		f.browser().post("/pforte/login", "username", "otto", "password", userPass, "return", to).leadsTo("/pforte/")
+	}
+}
+
+func TestAFailedLoginKeepsTheNameAndNotThePassword(t *testing.T) {
+	f := newFixture(t)
+	f.browser().post("/pforte/login", "username", "otto", "password", "wrong-secret", "return", "/pforte/account").want(http.StatusUnauthorized).
+		shows("Benutzername oder Passwort ist falsch.", `value="otto"`, "<title>Fehler: Anmelden", `role="alert"`, `value="/pforte/account"`).lacks("wrong-secret")
+}
+
+func TestTheLimitOfFailedLoginsIsThatOfTheAPI(t *testing.T) {
+	f := newFixture(t)
+	b := f.browser()
+	for range 5 {
+		b.post("/pforte/login", "username", "otto", "password", "wrong").want(http.StatusUnauthorized)
+	}
+	a := b.post("/pforte/login", "username", "otto", "password", userPass).want(http.StatusTooManyRequests)
+	if a.header.Get("Retry-After") == "" {
+		t.Error("there is no Retry-After")
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/auth/login", strings.NewReader(`{"username":"otto","password":"`+userPass+`"}`))
+	r.Header.Set("Content-Type", "application/json")
+	b.do(r).want(http.StatusTooManyRequests)
+}
+
+func TestAFormFromAForeignPageIsRefused(t *testing.T) {
+	f := newFixture(t)
+	for name, headers := range map[string]map[string]string{
+		"cross-site":     {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
+		"sibling":        {"Sec-Fetch-Site": "same-site", "Origin": "https://other.example.com"},
+		"none":           {"Sec-Fetch-Site": "none"},
+		"neither":        {},
+		"null":           {"Origin": "null"},
+		"foreign origin": {"Origin": "http://evil.example"},
+		"other port":     {"Origin": "http://example.com:8080"},
+	} {
+		for _, path := range []string{"/pforte/login", "/pforte/logout", "/pforte/account/password"} {
+			b := f.otto()
+			r := b.request(path, "username", "otto", "password", userPass)
+			r.Header.Del("Sec-Fetch-Site")
+			for name, value := range headers {
+				r.Header.Set(name, value)
+			}
+			if a := b.do(r); a.status != http.StatusForbidden || len(a.header.Values("Set-Cookie")) != 0 {
+				t.Errorf("%s, %s: got %d, %s", name, path, a.status, a.header["Set-Cookie"])
+			}
+		}
+	}
+	for name, origin := range map[string]string{"of plain http": "http://example.com", "with the default port": "https://example.com:443"} {
+		b := f.browser()
+		r := b.request("/pforte/login", "username", "otto", "password", userPass)
+		r.Header.Del("Sec-Fetch-Site")
+		r.Header.Set("Origin", origin)
+		if a := b.do(r); a.status != http.StatusSeeOther {
+			t.Errorf("an own origin %s: got %d", name, a.status)
+		}
+	}
+}
+
+func TestAFormWithAnOldTokenIsShownAgain(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	b.post("/pforte/account/password", "csrf", "old", "current", userPass, "password", "new secret", "again", "new secret").
+		want(http.StatusForbidden).shows("Bitte noch einmal senden.", b.cookies["csrf-token"], "<h1>Passwort</h1>").lacks("new secret", userPass)
+	f.otto()
+}
+
+func TestAFormWithoutASessionIsShownAfterTheLogin(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	gone := b.request("/pforte/account/password", "note", "typed before", "current", userPass, "password", "new secret", "again", "new secret")
+	b.post("/pforte/logout").leadsTo("/pforte/login?done=logout")
+	b.do(gone).want(http.StatusUnauthorized).shows("Die Anmeldung ist abgelaufen.", `name="kept.note" value="typed before"`, `name="return" value="/pforte/account/password"`).
+		lacks("new secret", userPass, "kept.csrf")
+	a := b.post("/pforte/login", "username", "otto", "password", userPass, "return", "/pforte/account/password", "kept.note", "typed before", "kept.password", "injected").
+		want(http.StatusOK).shows("<h1>Passwort</h1>", "Bitte noch einmal senden.", b.cookies["csrf-token"]).lacks("injected")
+	if a.header.Get("Set-Cookie") == "" {
+		t.Error("the login set no cookie")
+	}
+}
+
+func TestLoggingOutNeedsAForm(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	b.get("/pforte/logout").want(http.StatusOK).shows("Jetzt abmelden")
+	b.get("/pforte/account").want(http.StatusOK)
+	b.post("/pforte/logout").leadsTo("/pforte/login?done=logout")
+	b.get("/pforte/login?done=logout").shows("Abgemeldet.")
+	b.get("/pforte/account").want(http.StatusSeeOther)
+}
+
+func TestALoginEndsTheSessionThatItReplaces(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	other := &browser{f, map[string]string{"svc.sid": b.cookies["svc.sid"]}, b.headers}
+	b.post("/pforte/login", "username", "anna", "password", adminPass).leadsTo("/pforte/")
+	other.get("/pforte/").want(http.StatusSeeOther)
+}
+
+func TestChangingThePassword(t *testing.T) {
+	f := newFixture(t)
+	b, other := f.otto(), f.otto()
+	b.post("/pforte/account/password", "current", userPass, "password", "new secret", "again", "other secret").want(http.StatusBadRequest).
+		shows("Die beiden Passwörter sind nicht gleich.", `href="#again"`, `aria-invalid="true"`).lacks("new secret")
+	b.post("/pforte/account/password", "current", "wrong", "password", "new secret", "again", "new secret").want(http.StatusUnauthorized).shows("Das aktuelle Passwort ist falsch.")
+	b.post("/pforte/account/password", "current", userPass, "password", "short", "again", "short").want(http.StatusBadRequest).shows("mindestens 8 Zeichen")
+	b.post("/pforte/account/password", "current", userPass, "password", "new secret", "again", "new secret").leadsTo("/pforte/account/password?done=password")
+	b.get("/pforte/account/password?done=password").shows("Das Passwort ist geändert.")
+	other.get("/pforte/").want(http.StatusSeeOther)
+	f.loggedIn("otto", "new secret")
+}
+
+func TestTheLanguageIsTheBrowsersOrTheChosenOne(t *testing.T) {
+	f := newFixture(t)
+	for wanted, title := range map[string]string{"": "Anmelden", "de-CH": "Anmelden", "en-GB,de;q=0.5": "Log in", "fr, en;q=0.8": "Log in", "fr": "Anmelden", "\x01": "Anmelden"} {
+		b := f.browser()
+		b.headers = http.Header{"Accept-Language": {wanted}}
+		b.get("/pforte/login").shows("<h1>" + title + "</h1>")
+	}
+	b := f.browser()
+	b.get("/pforte/login").shows(`<html lang="de">`, `/pforte/language?to=en&return=%2fpforte%2flogin`)
+	b.get("/pforte/language?to=en&return=/pforte/login").leadsTo("/pforte/login")
+	b.get("/pforte/login").shows(`<html lang="en">`, "Log in")
+	b.get("/pforte/language?to=xx&return=//evil.example").leadsTo("/pforte/")
+}
+
+func TestAssetsAreKeptByTheirHash(t *testing.T) {
+	f := newFixture(t)
+	page := f.browser().get("/pforte/login").body
+	_, after, _ := strings.Cut(page, `href="/pforte/style.css`)
+	query, _, _ := strings.Cut(after, `"`)
+	a := f.browser().get("/pforte/style.css" + query).want(http.StatusOK)
+	if got := a.header.Get("Cache-Control"); got != "public, max-age=31536000, immutable" {
+		t.Errorf("with its hash: %q", got)
+	}
+	if got := f.browser().get("/pforte/style.css").header.Get("Cache-Control"); got != "no-cache" {
+		t.Errorf("without: %q", got)
+	}
+	again := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/pforte/style.css", nil)
+	again.Header.Set("If-None-Match", a.header.Get("Etag"))
+	f.browser().do(again).want(http.StatusNotModified)
+	f.browser().get("/pforte/passkey.js").want(http.StatusOK)
+}
+
+func TestAWrongPathIsAPage(t *testing.T) {
+	f := newFixture(t)
+	for _, path := range []string{"/pforte/none", "/pforte/account/none", "/pforte/account/"} {
+		f.browser().get(path).want(http.StatusNotFound).shows("Diese Seite gibt es nicht.")
+	}
+	f.browser().get("/pforte").leadsTo("/pforte/")
+	if a := f.browser().get("/.well-known/change-password"); a.status != http.StatusFound || a.header.Get("Location") != "/pforte/account/password" {
+		t.Errorf("change-password: %d %s", a.status, a.header.Get("Location"))
+	}
+}
+
+func TestTheLoginPageIsSmall(t *testing.T) {
+	f := newFixture(t)
+	size := 0
+	for _, path := range []string{"/pforte/login", "/pforte/style.css", "/pforte/passkey.js", "/pforte/icon.svg"} {
+		size += len(f.browser().get(path).want(http.StatusOK).body)
+	}
+	if size >= 30<<10 {
+		t.Errorf("the login page has %d bytes in all, want less than 30 KB", size)
+	}
+}

@@ -1,0 +1,98 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
+)
+
+// loginPage is what the login page shows.
+type loginPage struct {
+	Return string
+	Kept   map[string]string // fields of a form that was sent without a session
+}
+
+// loginForm shows the login page, or leads on whoever is logged in.
+func (p *Pages) loginForm(r *request) error {
+	to := safeReturn(r.QueryParam("return"))
+	if r.form.sent("return") {
+		to = safeReturn(r.form.get("return"))
+	} else if _, err := p.caller(r); err == nil {
+		return r.seeOther(to)
+	} else if !errors.Is(err, session.ErrNotFound) {
+		return err
+	}
+	return p.render(r, "login", r.text.LoginTitle, loginPage{Return: to, Kept: r.form.restore().keep()})
+}
+
+// loginAgain shows the login page to a client whose form came without a session. After
+// the login the form is shown with what was typed, secrets excepted.
+func (p *Pages) loginAgain(r *request) error {
+	r.status, r.fault = http.StatusUnauthorized, &fault{Text: r.text.SessionGone}
+	return p.render(r, "login", r.text.LoginTitle, loginPage{Return: safeReturn(r.Request().URL.RequestURI()), Kept: r.form.keep()})
+}
+
+// login logs in.
+func (p *Pages) login(r *request) error {
+	defer p.detach(r)()
+	var in account.LoggedIn
+	err := p.limited(r, web.LimitLogin, func() (err error) {
+		in, err = p.Login(r.Response(), r.Request(), r.form.get("username"), r.form.get("password"))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	to := safeReturn(r.form.get("return"))
+	form := r.form.restore()
+	page, known := p.routes[to]
+	if !known || len(form.values) == 0 || page.needs == needsAdmin && in.User.Role != user.Admin {
+		return r.seeOther(to)
+	}
+	// The form that was sent without a session is shown again, as it was filled in.
+	shown := r.Request().Clone(r.ctx())
+	shown.URL = &url.URL{Path: to}
+	r.SetRequest(shown)
+	r.Caller, r.page, r.form = web.Caller{Current: &session.Current{Session: in.Session}, User: in.User}, page, form
+	r.fault = &fault{Text: r.text.SendAgain}
+	return page.get(r)
+}
+
+// limited counts an attempt of the login limit. errLimited.
+func (p *Pages) limited(r *request, limit string, do func() error) (err error) {
+	limiter, keys := p.LoginLimit, p.Networks(r.Request())
+	if limit == web.LimitPassword {
+		limiter, keys = p.PasswordLimit, []string{strconv.FormatInt(r.UserID, 10)}
+	}
+	allowed, failed := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), limit, limiter, keys, func() int {
+		if err = do(); err != nil {
+			return failureOf(err).status
+		}
+		return http.StatusOK
+	})
+	switch {
+	case failed != nil:
+		return failed
+	case !allowed:
+		return errLimited
+	}
+	return err
+}
+
+// logoutForm asks whether to log out.
+func (p *Pages) logoutForm(r *request) error { return p.render(r, "logout", r.text.Logout, nil) }
+
+// logout ends the session.
+func (p *Pages) logout(r *request) error {
+	if err := p.Logout(r.Response(), r.Request(), r.Caller); err != nil {
+		return err
+	}
+	return r.seeOther(root + "login?done=logout")
+}

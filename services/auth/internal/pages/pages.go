@@ -1,0 +1,287 @@
+package pages
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"golang.org/x/text/language"
+
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
+)
+
+//go:embed templates static
+var files embed.FS
+
+// Options are the parts of the pages. All fields are required unless noted.
+type Options struct {
+	*web.Web
+	// AppName begins the names of cookies.
+	AppName string
+	// Household is the name in titles while none is stored.
+	Household string
+	// Location is the time zone of times in words; nil: the machine's.
+	Location *time.Location
+}
+
+// Pages are the handlers of all pages.
+type Pages struct {
+	Options
+	templates map[string]*template.Template // by page, for example "login"
+	assets    map[string]asset              // by file name
+	languages language.Matcher
+	routes    map[string]route // by path, those with a form
+}
+
+// asset is an embedded file.
+type asset struct {
+	content []byte
+	hash    string // of the content, in the URL, so that browsers may keep it for ever
+	kind    string
+}
+
+// New checks the options and returns the pages.
+func New(o Options) (*Pages, error) {
+	if o.Web == nil || o.AppName == "" || o.Household == "" {
+		return nil, errors.New("pages: a required option is not set")
+	}
+	o.Location = cmp.Or(o.Location, time.Local)
+	p := &Pages{
+		Options: o, templates: map[string]*template.Template{}, assets: map[string]asset{},
+		languages: language.NewMatcher([]language.Tag{language.German, language.English}), routes: map[string]route{},
+	}
+	names, err := fs.Glob(files, "templates/page-*.html")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		t, err := template.New("layout.html").Option("missingkey=error").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", name)
+		if err != nil {
+			return nil, fmt.Errorf("pages: %w", err)
+		}
+		p.templates[strings.TrimSuffix(strings.TrimPrefix(path.Base(name), "page-"), ".html")] = t
+	}
+	for name, kind := range map[string]string{
+		"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml", "passkey.js": "text/javascript; charset=utf-8",
+	} {
+		content, err := files.ReadFile("static/" + name)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(content)
+		p.assets[name] = asset{content, hex.EncodeToString(sum[:8]), kind}
+	}
+	return p, nil
+}
+
+// root begins the paths of all pages.
+const root = "/pforte/"
+
+// Routes adds all routes.
+func (p *Pages) Routes(e *echo.Echo) {
+	p.page(e, root, route{needs: needsSession, get: p.start})
+	p.page(e, root+"login", route{get: p.loginForm, post: p.login})
+	p.page(e, root+"logout", route{needs: needsSession, get: p.logoutForm, post: p.logout})
+	p.page(e, root+"account", route{needs: needsSession, get: p.account})
+	p.page(e, root+"account/password", route{needs: needsSession, get: p.passwordForm, post: p.changePassword})
+	p.page(e, root+"language", route{get: p.setLanguage})
+
+	for name := range p.assets {
+		e.GET(root+name, p.asset)
+		e.HEAD(root+name, p.asset)
+	}
+	e.GET("/pforte", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, root) })
+	e.GET("/.well-known/change-password", func(c echo.Context) error { return c.Redirect(http.StatusFound, root+"account/password") })
+	nothing := p.handle(route{get: notFound}, notFound)
+	e.Any(root+"*", nothing)
+	e.Any(root+":section/*", nothing)
+}
+
+// need is what a page needs of its client.
+type need int
+
+const (
+	needsNothing need = iota
+	needsSession
+	needsAdmin
+)
+
+// route is a page.
+type route struct {
+	needs need
+	get   handler
+	post  handler // nil: the page has no form
+}
+
+// handler answers a request, or fails; it has written nothing then.
+type handler func(*request) error
+
+func (p *Pages) page(e *echo.Echo, at string, r route) {
+	e.GET(at, p.handle(r, r.get))
+	e.HEAD(at, p.handle(r, r.get))
+	if r.post != nil {
+		e.POST(at, p.handle(r, r.post))
+		p.routes[at] = r
+	}
+}
+
+func notFound(*request) error { return service.ErrNoRoute }
+
+// request is a request to a page.
+type request struct {
+	echo.Context
+	web.Caller // zero without a session
+	page       route
+	text       *texts
+	// form holds the fields of a POST, and nothing in a GET. Reading it is safe then too.
+	form   form
+	status int    // of the page; 0: 200
+	fault  *fault // why the page is shown again; nil: it is not
+}
+
+func (r *request) ctx() context.Context { return r.Request().Context() }
+
+// detach is web.Web.Detach.
+func (p *Pages) detach(r *request) context.CancelFunc {
+	detached, cancel := p.Detach(r.Request())
+	r.SetRequest(detached)
+	return cancel
+}
+
+// seeOther answers 303.
+func (r *request) seeOther(to string) error {
+	return r.Redirect(http.StatusSeeOther, to)
+}
+
+// handle returns the handler of a page's method: its guards from the outside in, and what
+// happens when it fails.
+func (p *Pages) handle(at route, h handler) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		setHeaders(c.Response().Header())
+		r := &request{Context: c, page: at, text: p.textsOf(c.Request())}
+		err := p.guarded(r, h)
+		if err == nil || c.Response().Committed {
+			return err
+		}
+		return p.failed(r, err)
+	}
+}
+
+// guarded checks what a page needs and calls its handler.
+func (p *Pages) guarded(r *request, h handler) error {
+	post := r.Request().Method == http.MethodPost
+	if post {
+		if err := r.readForm(); err != nil {
+			return err
+		}
+		if !web.FromOwnPage(r.Request()) {
+			p.LogEvent(r.Response(), r.Request(), "origin_refused")
+			return errForeignPage
+		}
+	}
+	if r.page.needs == needsNothing {
+		return h(r)
+	}
+	caller, err := p.caller(r)
+	if errors.Is(err, session.ErrNotFound) {
+		if post {
+			return p.loginAgain(r)
+		}
+		return r.seeOther(root + "login?return=" + escapeReturn(r.Request().URL.RequestURI()))
+	}
+	if err != nil {
+		return err
+	}
+	r.Caller = caller
+	if err := p.Sessions.ResendStale(r.Response(), r.Current); err != nil {
+		return err
+	}
+	if r.page.needs == needsAdmin && r.User.Role != user.Admin {
+		p.LogEvent(r.Response(), r.Request(), "admin_refused", "user_id", r.UserID)
+		return user.ErrNotAdmin
+	}
+	if post {
+		if !r.ValidCSRFToken(r.form.get("csrf")) {
+			p.LogEvent(r.Response(), r.Request(), "csrf_refused", "user_id", r.UserID)
+			return errSendAgain
+		}
+		r.SetRequest(p.As(r.Response(), r.Request(), r.Caller))
+	}
+	return h(r)
+}
+
+// caller returns the caller of a request. session.ErrNotFound: the request is anonymous.
+// Their session has a CSRF token.
+func (p *Pages) caller(r *request) (web.Caller, error) {
+	c, err := p.Load(r.Response(), r.Request())
+	if errors.Is(err, user.ErrNotFound) {
+		return web.Caller{}, cmp.Or(p.End(r.Response(), r.Request(), c), session.ErrNotFound)
+	}
+	if err != nil {
+		return web.Caller{}, err
+	}
+	c.Session, err = p.Accounts.EnsureCSRFToken(r.ctx(), c.Session)
+	return c, err
+}
+
+// failed shows the page again after a form of it failed, or the page of an error. Only
+// errors that are not in the table are returned, for the log.
+func (p *Pages) failed(r *request, err error) error {
+	f := failureOf(err)
+	r.status, r.fault = f.status, &fault{Text: f.text(r.text), Field: f.field}
+	if f.status == http.StatusServiceUnavailable {
+		r.Response().Header().Set("Retry-After", "3")
+	}
+	if r.Request().Method == http.MethodPost && f.again {
+		if r.page.get(r) == nil {
+			return nil
+		}
+	}
+	if shown := p.render(r, "error", r.text.Error, nil); shown != nil {
+		return errors.Join(err, shown)
+	}
+	if f.status == http.StatusInternalServerError {
+		return err
+	}
+	return nil
+}
+
+// setHeaders sets the headers of every page. The policy of referrers is not no-referrer:
+// browsers then send Origin: null with forms.
+func setHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Permissions-Policy", "publickey-credentials-get=(self), publickey-credentials-create=(self)")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept-Language, Cookie")
+}
+
+// asset serves an embedded file. With its hash in the URL it may be kept for ever.
+func (p *Pages) asset(c echo.Context) error {
+	file := p.assets[path.Base(c.Path())]
+	h := c.Response().Header()
+	h.Set("Content-Type", file.kind)
+	h.Set("Etag", `"`+file.hash+`"`)
+	h.Set("Cache-Control", "no-cache")
+	if c.QueryParam("v") == file.hash {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(file.content))
+	return nil
+}

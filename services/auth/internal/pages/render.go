@@ -1,0 +1,157 @@
+package pages
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// view is what a template gets.
+type view struct {
+	T         *texts
+	Title     string
+	Household string
+	// Path is that of the page with its query, for links that lead back; Action is
+	// without query, for its forms.
+	Path, Action string
+	User         *user.User // nil without a session
+	Admin        bool
+	CSRF         string
+	Fault        *fault // why the page is shown again; nil: it is not
+	Notice       string // what has just been done, or ""
+	Data         any    // of the page
+
+	form     form
+	assets   map[string]asset
+	now      time.Time
+	location *time.Location
+}
+
+// render writes a page.
+func (p *Pages) render(r *request, page, title string, data any) error {
+	t := p.templates[page]
+	if t == nil {
+		return fmt.Errorf("pages: there is no template %q", page)
+	}
+	v := view{
+		T: r.text, Title: title, Household: p.Household, Path: safeReturn(r.Request().URL.RequestURI()), Action: r.Request().URL.Path,
+		Fault: r.fault, Notice: r.text.done(r.QueryParam("done")), Data: data, form: r.form, assets: p.assets, now: p.Now(), location: p.Location,
+	}
+	if r.fault != nil {
+		v.Notice = ""
+	}
+	if r.Current != nil {
+		v.User, v.Admin, v.CSRF = &r.User, r.User.Role == user.Admin, r.CSRFToken
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, v); err != nil {
+		return fmt.Errorf("pages: %w", err)
+	}
+	return r.HTMLBlob(cmp.Or(r.status, http.StatusOK), b.Bytes())
+}
+
+// Value returns what was typed into a field, or, when the form was not sent, what it
+// holds at first. Secrets are never sent back.
+func (v view) Value(field, otherwise string) string {
+	if isSecret(field) {
+		return ""
+	}
+	if v.form.sent(field) {
+		return v.form.get(field)
+	}
+	return otherwise
+}
+
+// Wrong returns what is wrong with a field, or "".
+func (v view) Wrong(field string) string {
+	if v.Fault != nil && v.Fault.Field == field {
+		return v.Fault.Text
+	}
+	return ""
+}
+
+// On reports whether the page is the one at a path, or, for a path that ends with a
+// slash, below it.
+func (v view) On(path string) bool {
+	if below, ok := strings.CutSuffix(path, "/*"); ok {
+		return v.Action == below || strings.HasPrefix(v.Action, below+"/")
+	}
+	return v.Action == path
+}
+
+// Asset returns the URL of an embedded file.
+func (v view) Asset(name string) string { return root + name + "?v=" + v.assets[name].hash }
+
+// Time returns an element with a time in words, as people say it.
+func (v view) Time(at time.Time) template.HTML {
+	if at.IsZero() {
+		return template.HTML(template.HTMLEscapeString(v.T.Never)) //nolint:gosec // escaped
+	}
+	return template.HTML(`<time datetime="` + at.UTC().Format(time.RFC3339) + `">` + //nolint:gosec // escaped
+		template.HTMLEscapeString(v.T.moment(at.In(v.location), v.now.In(v.location))) + `</time>`)
+}
+
+// field is an input of a form with its label.
+type field struct {
+	Name, Label, Type, Autocomplete, Value, Hint, Wrong string
+	Optional                                            bool
+	MaxLength                                           int
+}
+
+// functions are what templates call, beside the methods of a view.
+var functions = template.FuncMap{
+	"field": func(v view, name, label, kind, autocomplete, first string, hint ...string) field {
+		return field{
+			Name: name, Label: label, Type: kind, Autocomplete: autocomplete, Value: v.Value(name, first), Hint: strings.Join(hint, " "), Wrong: v.Wrong(name),
+		}
+	},
+	"optional": func(f field) field { f.Optional = true; return f },
+	"initial":  initial,
+	"onColor":  onColor,
+}
+
+// initial returns the first letter or digit of a name, as a capital.
+func initial(name string) string {
+	for _, r := range name {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return string(unicode.ToUpper(r))
+		}
+	}
+	return "?"
+}
+
+// onColor returns black or white, whichever has the greater contrast to a colour, which is
+// 4.5:1 or more (WCAG 2.2, relative luminance).
+func onColor(color string) string {
+	hex := strings.TrimPrefix(color, "#")
+	if len(hex) == 3 {
+		hex = string([]byte{hex[0], hex[0], hex[1], hex[1], hex[2], hex[2]})
+	}
+	rgb, err := strconv.ParseUint(hex, 16, 24)
+	if err != nil || len(hex) != 6 {
+		return "#ffffff"
+	}
+	// 0.179 is where the contrasts to black and to white are the same.
+	if 0.2126*linear(rgb>>16)+0.7152*linear(rgb>>8)+0.0722*linear(rgb) > 0.179 {
+		return "#000000"
+	}
+	return "#ffffff"
+}
+
+// linear returns the light of a channel of sRGB, the lowest byte of c, from 0 to 1.
+func linear(c uint64) float64 {
+	v := float64(c&0xff) / 255
+	if v <= 0.04045 {
+		return v / 12.92
+	}
+	return math.Pow((v+0.055)/1.055, 2.4)
+}
