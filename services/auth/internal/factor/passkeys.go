@@ -22,6 +22,9 @@ var (
 	// section 6.1.1). It wraps ErrPasskeyFailed.
 	ErrPasskeyCloned = passkeyError("signature counter did not advance")
 
+	// ErrRequired: the household requires a second factor, and this is the last.
+	ErrRequired = errors.New("the household requires a second factor")
+
 	// ErrPasskeysUnavailable: this server cannot offer passkeys. The next three say why
 	// and wrap it.
 	ErrPasskeysUnavailable = errors.New("passkeys are not available")
@@ -128,7 +131,8 @@ type PasskeyStore interface {
 	UsePasskey(ctx context.Context, a Assertion) error
 	// RenamePasskey returns the passkey with its new name. ErrNoPasskey.
 	RenamePasskey(ctx context.Context, userID, id int64, name string) (Passkey, error)
-	// RemovePasskey deletes a passkey. ErrNoPasskey.
+	// RemovePasskey deletes a passkey, and turns the second factor off if it was the last
+	// of it. ErrNoPasskey; ErrRequired when the household does not allow that.
 	RemovePasskey(ctx context.Context, userID, id int64) error
 	// ForeignPasskeys counts the passkeys of each other RP ID.
 	ForeignPasskeys(ctx context.Context, rpID string) (map[string]int, error)

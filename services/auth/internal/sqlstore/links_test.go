@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 
 	"github.com/pforte/pforte/services/auth/internal/link"
@@ -20,6 +21,7 @@ type household struct {
 	*testing.T
 	*sqlstore.Store
 	other      *sqlstore.Store
+	db         *sqldb.DB
 	now        time.Time
 	anna, otto user.User
 }
@@ -45,8 +47,15 @@ func emptyHousehold(t *testing.T, fresh func(testing.TB) string) *household {
 	}
 	h := &household{T: t, now: start}
 	clock := func() time.Time { return h.now }
-	h.Store, h.other = sqlstore.New(open(t, url), clock), sqlstore.New(open(t, url), clock)
+	h.db = open(t, url)
+	h.Store, h.other = sqlstore.New(h.db, clock), sqlstore.New(open(t, url), clock)
 	return h
+}
+
+// exec changes the database as no method does.
+func (h *household) exec(query string, args ...any) {
+	h.Helper()
+	must(h.db.Writer.ExecContext(h.Context(), h.db.Rebind(query), args...))(h.T)
 }
 
 func (h *household) link(l link.Link, by int64) string {

@@ -1,0 +1,235 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pforte/pforte/pkg/sqldb"
+
+	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// PasskeyHandle implements factor.PasskeyStore.
+func (s *Store) PasskeyHandle(ctx context.Context, userID int64) (handle []byte, err error) {
+	made := make([]byte, factor.HandleBytes)
+	_, _ = rand.Read(made)
+	err = s.tx(ctx, timeout, "read user handle", func(ctx context.Context, tx *sql.Tx) error {
+		err := tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO user_factors (user_id, handle) SELECT id, ? FROM users WHERE id = ?
+			ON CONFLICT (user_id) DO UPDATE SET handle = coalesce(user_factors.handle, excluded.handle) RETURNING handle`), made, userID).Scan(&handle)
+		if errors.Is(err, sql.ErrNoRows) {
+			return user.ErrNotFound
+		}
+		return err
+	})
+	return handle, err
+}
+
+// HandleOwner implements factor.PasskeyStore.
+func (s *Store) HandleOwner(ctx context.Context, handle []byte) (userID int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err = s.db.Reader.QueryRowContext(ctx, s.db.Rebind(`SELECT user_id FROM user_factors WHERE handle = ?`), handle).Scan(&userID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, factor.ErrNoPasskey
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find user handle: %w", err)
+	}
+	return userID, nil
+}
+
+const passkeyColumns = `id, user_id, credential_id, rp_id, name, record, sign_count, created_at, last_used_at` //nolint:gosec // names of columns
+
+func scanPasskey(row row) (factor.Passkey, error) {
+	var p factor.Passkey
+	var created int64
+	var used sql.NullInt64
+	err := row.Scan(&p.ID, &p.UserID, &p.CredentialID, &p.RPID, &p.Name, &p.Record, &p.SignCount, &created, &used)
+	if errors.Is(err, sql.ErrNoRows) {
+		return factor.Passkey{}, factor.ErrNoPasskey
+	}
+	if err != nil {
+		return factor.Passkey{}, fmt.Errorf("read passkey: %w", err)
+	}
+	p.CreatedAt = time.Unix(created, 0).UTC()
+	if used.Valid {
+		p.LastUsedAt = time.Unix(used.Int64, 0).UTC()
+	}
+	return p, nil
+}
+
+// Passkeys implements factor.PasskeyStore.
+func (s *Store) Passkeys(ctx context.Context, userID int64) ([]factor.Passkey, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT `+passkeyColumns+` FROM passkeys WHERE user_id = ? ORDER BY id`), userID)
+	list, err := all(rows, err, scanPasskey)
+	if err != nil {
+		return nil, fmt.Errorf("list passkeys: %w", err)
+	}
+	return list, nil
+}
+
+// AddPasskey implements factor.PasskeyStore.
+func (s *Store) AddPasskey(ctx context.Context, userID int64, name string, c factor.Credential, stamp, sessionKey string) (added factor.Passkey, err error) {
+	err = s.tx(ctx, timeout, "add passkey", func(ctx context.Context, tx *sql.Tx) error {
+		u, err := s.lockUser(ctx, tx, userID)
+		if err != nil {
+			return err
+		}
+		if !u.Admits(stamp, sessionKey) {
+			return user.ErrChanged
+		}
+		var n int
+		if err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT count(*) FROM passkeys WHERE user_id = ?`), userID).Scan(&n); err != nil {
+			return err
+		}
+		if n >= factor.MaxPasskeys {
+			return factor.ErrTooManyPasskeys
+		}
+		added, err = scanPasskey(tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO passkeys (user_id, credential_id, rp_id, name, record, sign_count, created_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING `+passkeyColumns), userID, c.CredentialID, c.RPID, name, c.Record, c.SignCount, s.now().Unix()))
+		if sqldb.IsUnique(err) {
+			return factor.ErrPasskeyExists
+		}
+		if err != nil {
+			return err
+		}
+		return s.record(ctx, tx, about("passkey_added", u, map[string]any{"passkey": name}))
+	})
+	return added, err
+}
+
+// lockUser returns a user whose row nobody else changes, or has locked, until the
+// transaction ends. SQLite has one writer.
+func (s *Store) lockUser(ctx context.Context, tx *sql.Tx, id int64) (user.User, error) {
+	if s.db.Dialect == sqldb.Postgres {
+		return s.one(ctx, tx, byID+` FOR UPDATE`, id)
+	}
+	return s.one(ctx, tx, byID, id)
+}
+
+// UsePasskey implements factor.PasskeyStore. A counter that did not advance is recorded.
+func (s *Store) UsePasskey(ctx context.Context, a factor.Assertion) error {
+	var cloned bool
+	p := a.Passkey
+	err := s.tx(ctx, timeout, "use passkey", func(ctx context.Context, tx *sql.Tx) error {
+		cloned = false
+		err := s.update(ctx, tx, `UPDATE passkeys SET record = ?, sign_count = ?, last_used_at = ?
+			WHERE id = ? AND user_id = ? AND (sign_count < ? OR (sign_count = 0 AND sign_count = ?))`,
+			p.Record, p.SignCount, s.now().Unix(), p.ID, p.UserID, p.SignCount, p.SignCount)
+		switch {
+		case err == nil && a.FlagsChanged:
+			return s.recordAbout(ctx, tx, "passkey_flags_changed", p.UserID, map[string]any{"passkey": p.Name})
+		case !errors.Is(err, user.ErrNotFound):
+			return err
+		}
+		if _, err := s.passkey(ctx, tx, p.UserID, p.ID); err != nil {
+			return err
+		}
+		cloned = true
+		return s.recordAbout(ctx, tx, "passkey_clone", p.UserID, map[string]any{"passkey": p.Name})
+	})
+	if err == nil && cloned {
+		return factor.ErrPasskeyCloned
+	}
+	return err
+}
+
+// passkey returns a passkey of a user. factor.ErrNoPasskey.
+func (s *Store) passkey(ctx context.Context, tx *sql.Tx, userID, id int64) (factor.Passkey, error) {
+	return scanPasskey(tx.QueryRowContext(ctx, s.db.Rebind(`SELECT `+passkeyColumns+` FROM passkeys WHERE id = ? AND user_id = ?`), id, userID))
+}
+
+// RenamePasskey implements factor.PasskeyStore.
+func (s *Store) RenamePasskey(ctx context.Context, userID, id int64, name string) (renamed factor.Passkey, err error) {
+	err = s.tx(ctx, timeout, "rename passkey", func(ctx context.Context, tx *sql.Tx) error {
+		var err error
+		renamed, err = scanPasskey(tx.QueryRowContext(ctx, s.db.Rebind(`UPDATE passkeys SET name = ? WHERE id = ? AND user_id = ? RETURNING `+passkeyColumns), name, id, userID))
+		if err != nil {
+			return err
+		}
+		return s.recordAbout(ctx, tx, "passkey_renamed", userID, map[string]any{"passkey": name})
+	})
+	return renamed, err
+}
+
+// RemovePasskey implements factor.PasskeyStore.
+func (s *Store) RemovePasskey(ctx context.Context, userID, id int64) error {
+	return s.tx(ctx, timeout, "remove passkey", func(ctx context.Context, tx *sql.Tx) error {
+		u, err := s.lockUser(ctx, tx, userID)
+		if err != nil {
+			return err
+		}
+		removed, err := s.passkey(ctx, tx, userID, id)
+		if err != nil {
+			return err
+		}
+		if err := s.update(ctx, tx, `DELETE FROM passkeys WHERE id = ?`, id); err != nil {
+			return err
+		}
+		if err := s.record(ctx, tx, about("passkey_removed", u, map[string]any{"passkey": removed.Name})); err != nil {
+			return err
+		}
+		return s.withoutFactor(ctx, tx, u)
+	})
+}
+
+// withoutFactor turns the second factor of a user off when nothing but recovery codes is
+// left of it. factor.ErrRequired: the household requires one.
+func (s *Store) withoutFactor(ctx context.Context, tx *sql.Tx, u user.User) error {
+	var left bool
+	err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT enabled_at IS NULL OR totp_confirmed_at IS NOT NULL OR EXISTS (SELECT 1 FROM passkeys WHERE user_id = ?)
+		FROM user_factors WHERE user_id = ?`), u.ID, u.ID).Scan(&left)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && left {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var required bool
+	if err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT EXISTS (SELECT 1 FROM household WHERE key = ? AND value = 'true')`), householdRequire).Scan(&required); err != nil {
+		return err
+	}
+	if required {
+		return factor.ErrRequired
+	}
+	for _, query := range []string{
+		`UPDATE user_factors SET enabled_at = NULL WHERE user_id = ?`,
+		`DELETE FROM recovery_codes WHERE user_id = ?`,
+		`UPDATE users SET password_hash = substr(password_hash, 4) WHERE id = ? AND password_hash LIKE '2f:%'`,
+	} {
+		if _, err := tx.ExecContext(ctx, s.db.Rebind(query), u.ID); err != nil {
+			return err
+		}
+	}
+	return s.record(ctx, tx, about("second_factor_off", u, nil))
+}
+
+// ForeignPasskeys implements factor.PasskeyStore.
+func (s *Store) ForeignPasskeys(ctx context.Context, rpID string) (map[string]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	type count struct {
+		id string
+		n  int
+	}
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT rp_id, count(*) FROM passkeys WHERE rp_id <> ? GROUP BY rp_id ORDER BY rp_id LIMIT 20`), rpID)
+	counts, err := all(rows, err, func(row row) (c count, err error) {
+		err = row.Scan(&c.id, &c.n)
+		return c, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count passkeys: %w", err)
+	}
+	foreign := map[string]int{}
+	for _, c := range counts {
+		foreign[c.id] = c.n
+	}
+	return foreign, nil
+}
