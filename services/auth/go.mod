@@ -20,6 +20,8 @@ require (
 
 require github.com/gorilla/sessions v1.4.0
 
+require rsc.io/qr v0.2.0 // indirect
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/caarlos0/env/v11 v11.4.2 // indirect

@@ -143,7 +143,7 @@ func (s *server) handler() (http.Handler, error) {
 	}
 	options := httpapi.Options{Web: shared, Health: s.stores.health, Tracer: s.Tracer}
 	if !s.cfg.CompatV0 {
-		shown, err := pages.New(pages.Options{Web: shared, AppName: s.cfg.AppName, Household: "Zuhause"})
+		shown, err := pages.New(pages.Options{Web: shared, AppName: s.cfg.AppName})
 		if err != nil {
 			return nil, err
 		}

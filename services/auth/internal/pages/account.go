@@ -1,15 +1,81 @@
 package pages
 
 import (
+	"strconv"
+	"time"
+
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// start shows the start page.
-func (p *Pages) start(r *request) error { return p.render(r, "start", r.text.Start, nil) }
+// startPage is what the start page shows.
+type startPage struct {
+	Notices []audit.Entry
+	// UpTo is when the newest notice came, in Unix seconds.
+	UpTo int64
+	// Requests are open requests for a new password, for admins.
+	Requests int
+}
 
-// account shows the user's own account.
+// start shows the start page.
+func (p *Pages) start(r *request) error {
+	notices, err := p.Accounts.Notices(r.ctx(), r.Session)
+	if err != nil {
+		return err
+	}
+	page := startPage{Notices: notices}
+	if len(notices) > 0 {
+		page.UpTo = notices[0].At.Unix()
+	}
+	if r.isAdmin() {
+		members, err := p.Accounts.Members(r.ctx())
+		if err != nil {
+			return err
+		}
+		for _, m := range members {
+			if !m.ResetAskedAt.IsZero() {
+				page.Requests++
+			}
+		}
+	}
+	return p.render(r, "start", r.text.Start, page)
+}
+
+// noticesSeen marks the notices that were shown as read.
+func (p *Pages) noticesSeen(r *request) error {
+	upTo, err := strconv.ParseInt(r.form.get("up_to"), 10, 64)
+	if err != nil {
+		return errForm
+	}
+	if err := p.Accounts.NoticesSeen(r.ctx(), r.Session, time.Unix(upTo, 0)); err != nil {
+		return err
+	}
+	return r.seeOther(root)
+}
+
+// account shows the user's profile.
 func (p *Pages) account(r *request) error { return p.render(r, "account", r.text.Profile, nil) }
+
+// changeProfile changes the user's display name and colour.
+func (p *Pages) changeProfile(r *request) error {
+	name, color := r.form.get("display_name"), r.form.color()
+	if _, err := p.Accounts.UpdateProfile(r.ctx(), r.Session, account.Profile{DisplayName: &name, AvatarColor: &color}); err != nil {
+		return err
+	}
+	return r.seeOther(root + "account?done=profile")
+}
+
+// ownColor is the value of the choice beside the swatches.
+const ownColor = "own"
+
+// color returns the colour that was chosen or typed.
+func (f form) color() string {
+	if chosen := f.get("color"); chosen != ownColor {
+		return chosen
+	}
+	return f.get("hex")
+}
 
 // passwordForm asks for a new password.
 func (p *Pages) passwordForm(r *request) error {

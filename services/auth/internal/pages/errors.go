@@ -6,6 +6,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -58,6 +59,13 @@ var failures = []failure{
 	{user.ErrLastAdmin, http.StatusBadRequest, func(t *texts) string { return t.LastAdmin }, "role", true},
 	{user.ErrNotAdmin, http.StatusForbidden, func(t *texts) string { return t.NotAdmin }, "", false},
 	{user.ErrNotFound, http.StatusNotFound, func(t *texts) string { return t.NoUser }, "", false},
+	{link.ErrInvalid, http.StatusBadRequest, func(t *texts) string { return t.LinkInvalid }, "", false},
+	{link.ErrNotFound, http.StatusNotFound, func(t *texts) string { return t.NoInvite }, "", true},
+	{account.ErrHouseholdName, http.StatusBadRequest, func(t *texts) string { return t.BadHousehold }, "household", true},
+	{account.ErrUseOwnPage, http.StatusBadRequest, func(t *texts) string { return t.UseOwnPage }, "", true},
+	{account.ErrOwnAccount, http.StatusBadRequest, func(t *texts) string { return t.OwnAccount }, "", true},
+	{errConfirm, http.StatusBadRequest, func(t *texts) string { return t.ConfirmDiffers }, "confirm", true},
+	{user.ErrRole, http.StatusBadRequest, func(t *texts) string { return t.BadForm }, "", true},
 	{service.ErrNoRoute, http.StatusNotFound, func(t *texts) string { return t.NoPage }, "", false},
 }
 

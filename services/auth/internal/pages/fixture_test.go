@@ -90,6 +90,15 @@ func must[T any](v T, err error) func(*testing.T) T {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
+	f := newEmptyFixture(t)
+	f.add("anna", "Anna", adminPass, "admin")
+	f.add("otto", "Otto", userPass, "member")
+	return f
+}
+
+// newEmptyFixture is without users.
+func newEmptyFixture(t *testing.T) *fixture {
+	t.Helper()
 	f := &fixture{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), log: &syncBuffer{}}
 	f.redis = miniredis.RunT(t)
 	f.redis.SetTime(f.now)
@@ -100,7 +109,7 @@ func newFixture(t *testing.T) *fixture {
 	sessions := sessionredis.New(client, "svc")
 	store := sqlstore.New(db, f.Now)
 	f.accounts = must(account.New(account.Options{
-		Users: store, Links: store, Audit: store, Sessions: sessions, Passwords: must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: f.Now,
+		Users: store, Links: store, Audit: store, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passwords: must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: f.Now,
 	}))(t)
 	limits := ratelimit.Options{Client: client, App: "svc", Name: "login", Limit: 5, Window: time.Minute}
 	passwordLimits := limits
@@ -113,10 +122,8 @@ func newFixture(t *testing.T) *fixture {
 		LoginLimit: must(ratelimit.New(limits))(t), PasswordLimit: must(ratelimit.New(passwordLimits))(t),
 		Secure: true, Metrics: must(web.NewMetrics(prometheus.NewRegistry()))(t), Log: log, Now: f.Now,
 	}))(t)
-	shown := must(pages.New(pages.Options{Web: shared, AppName: "svc", Household: "Zuhause", Location: time.UTC}))(t)
+	shown := must(pages.New(pages.Options{Web: shared, AppName: "svc", Location: time.UTC}))(t)
 	f.handler = must(httpapi.New(httpapi.Options{Web: shared, Health: func(context.Context) error { return nil }, Pages: shown.Routes}))(t)
-	f.add("anna", "Anna", adminPass, "admin")
-	f.add("otto", "Otto", userPass, "member")
 	return f
 }
 
@@ -182,6 +189,11 @@ func (b *browser) do(r *http.Request) reply {
 func (b *browser) get(path string) reply {
 	b.f.t.Helper()
 	return b.do(httptest.NewRequestWithContext(b.f.t.Context(), http.MethodGet, path, nil))
+}
+
+// head returns the request of a preview.
+func head(t *testing.T, path string) *http.Request {
+	return httptest.NewRequestWithContext(t.Context(), http.MethodHead, path, nil)
 }
 
 // request returns a form's request, with the token of the session and from a page of this

@@ -162,10 +162,10 @@ func TestTheLanguageIsTheBrowsersOrTheChosenOne(t *testing.T) {
 		b.get("/pforte/login").shows("<h1>" + title + "</h1>")
 	}
 	b := f.browser()
-	b.get("/pforte/login").shows(`<html lang="de">`, `/pforte/language?to=en&return=%2fpforte%2flogin`)
-	b.get("/pforte/language?to=en&return=/pforte/login").leadsTo("/pforte/login")
+	b.get("/pforte/login?return=/x").shows(`<html lang="de">`, `href="/pforte/login?lang=en&return=%2Fx"`)
+	b.get("/pforte/login?lang=en").shows(`<html lang="en">`, "Log in")
 	b.get("/pforte/login").shows(`<html lang="en">`, "Log in")
-	b.get("/pforte/language?to=xx&return=//evil.example").leadsTo("/pforte/")
+	b.get("/pforte/login?lang=xx").shows(`<html lang="en">`)
 }
 
 func TestAssetsAreKeptByTheirHash(t *testing.T) {

@@ -1,24 +1,26 @@
 package pages
 
 import (
-	"net/http"
+	"net/url"
 	"time"
 
 	"golang.org/x/text/language"
 )
 
-// textsOf returns the texts of the language that the footer's link set, or of the one that
-// the browser prefers.
-func (p *Pages) textsOf(r *http.Request) *texts {
-	if chosen, err := r.Cookie(p.AppName + ".lang"); err == nil {
-		switch chosen.Value {
-		case german.Lang:
-			return &german
-		case english.Lang:
-			return &english
-		}
+// languageLifetime is how long a chosen language is kept.
+const languageLifetime = 365 * 24 * time.Hour
+
+// language returns the texts of the language that the footer's link chooses, which is
+// kept, or has chosen before, or else of the one that the browser prefers.
+func (p *Pages) language(r *request) *texts {
+	if chosen := r.QueryParam("lang"); chosen == german.Lang || chosen == english.Lang {
+		r.SetCookie(p.cookie("lang", chosen, int(languageLifetime.Seconds())))
+		return textsIn(chosen)
 	}
-	wanted, _, err := language.ParseAcceptLanguage(r.Header.Get("Accept-Language"))
+	if kept, err := r.Cookie(p.AppName + ".lang"); err == nil && (kept.Value == german.Lang || kept.Value == english.Lang) {
+		return textsIn(kept.Value)
+	}
+	wanted, _, err := language.ParseAcceptLanguage(r.Request().Header.Get("Accept-Language"))
 	if err != nil {
 		return &german
 	}
@@ -28,13 +30,21 @@ func (p *Pages) textsOf(r *http.Request) *texts {
 	return &german
 }
 
-// languageLifetime is how long a chosen language is kept.
-const languageLifetime = 365 * 24 * time.Hour
-
-// setLanguage is the footer's link.
-func (p *Pages) setLanguage(r *request) error {
-	if to := r.QueryParam("to"); to == german.Lang || to == english.Lang {
-		r.SetCookie(p.cookie("lang", to, int(languageLifetime.Seconds())))
+func textsIn(lang string) *texts {
+	if lang == english.Lang {
+		return &english
 	}
-	return r.seeOther(safeReturn(r.QueryParam("return")))
+	return &german
+}
+
+// otherLanguage returns the URL of the page in the other language. The token of a link
+// stays in it, so that no redirect carries it.
+func otherLanguage(r *request) string {
+	query := r.Request().URL.Query()
+	if r.form.sent("t") {
+		query.Set("t", r.form.get("t"))
+	}
+	query.Del("done")
+	query.Set("lang", r.text.OtherLang)
+	return (&url.URL{Path: r.Request().URL.Path, RawQuery: query.Encode()}).String()
 }

@@ -16,6 +16,7 @@ import (
 // loginPage is what the login page shows.
 type loginPage struct {
 	Return string
+	Name   string            // proposed
 	Kept   map[string]string // fields of a form that was sent without a session
 }
 
@@ -29,7 +30,7 @@ func (p *Pages) loginForm(r *request) error {
 	} else if !errors.Is(err, session.ErrNotFound) {
 		return err
 	}
-	return p.render(r, "login", r.text.LoginTitle, loginPage{Return: to, Kept: r.form.restore().keep()})
+	return p.render(r, "login", r.text.LoginTitle, loginPage{Return: to, Name: r.QueryParam("name"), Kept: r.form.restore().keep()})
 }
 
 // loginAgain shows the login page to a client whose form came without a session. After

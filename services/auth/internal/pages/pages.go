@@ -33,8 +33,9 @@ type Options struct {
 	*web.Web
 	// AppName begins the names of cookies.
 	AppName string
-	// Household is the name in titles while none is stored.
-	Household string
+	// PublicURL is the origin of the pages, for links to hand on; empty: it is not known,
+	// and never taken from a request.
+	PublicURL string
 	// Location is the time zone of times in words; nil: the machine's.
 	Location *time.Location
 }
@@ -57,7 +58,7 @@ type asset struct {
 
 // New checks the options and returns the pages.
 func New(o Options) (*Pages, error) {
-	if o.Web == nil || o.AppName == "" || o.Household == "" {
+	if o.Web == nil || o.AppName == "" {
 		return nil, errors.New("pages: a required option is not set")
 	}
 	o.Location = cmp.Or(o.Location, time.Local)
@@ -94,12 +95,19 @@ const root = "/pforte/"
 
 // Routes adds all routes.
 func (p *Pages) Routes(e *echo.Echo) {
-	p.page(e, root, route{needs: needsSession, get: p.start})
+	p.page(e, root, route{needs: needsSession, get: p.start, post: p.noticesSeen})
 	p.page(e, root+"login", route{get: p.loginForm, post: p.login})
 	p.page(e, root+"logout", route{needs: needsSession, get: p.logoutForm, post: p.logout})
-	p.page(e, root+"account", route{needs: needsSession, get: p.account})
+	p.page(e, root+"forgot", route{get: p.forgotForm, post: p.forgot})
+	p.page(e, root+"setup", route{get: p.setupForm, post: p.setup})
+	p.page(e, root+"join", route{get: p.joinForm, post: p.join})
+	p.page(e, root+"reset", route{get: p.resetForm, post: p.reset})
+	p.page(e, root+"account", route{needs: needsSession, get: p.account, post: p.changeProfile})
 	p.page(e, root+"account/password", route{needs: needsSession, get: p.passwordForm, post: p.changePassword})
-	p.page(e, root+"language", route{get: p.setLanguage})
+	p.page(e, root+"admin/members", route{needs: needsAdmin, get: p.members})
+	p.page(e, root+"admin/members/:id", route{needs: needsAdmin, get: p.member, post: p.changeMember})
+	p.page(e, root+"admin/invites", route{needs: needsAdmin, get: p.invites, post: p.changeInvites})
+	p.page(e, root+"admin/audit", route{needs: needsAdmin, get: p.audit})
 
 	for name := range p.assets {
 		e.GET(root+name, p.asset)
@@ -156,11 +164,16 @@ type request struct {
 
 func (r *request) ctx() context.Context { return r.Request().Context() }
 
-// detach is web.Web.Detach.
-func (p *Pages) detach(r *request) context.CancelFunc {
-	detached, cancel := p.Detach(r.Request())
+// detach is web.Web.Detach. The returned function restores the request, because a page
+// may be shown after its work has failed.
+func (p *Pages) detach(r *request) func() {
+	before := r.Request()
+	detached, cancel := p.Detach(before)
 	r.SetRequest(detached)
-	return cancel
+	return func() {
+		cancel()
+		r.SetRequest(before)
+	}
 }
 
 // seeOther answers 303.
@@ -173,7 +186,8 @@ func (r *request) seeOther(to string) error {
 func (p *Pages) handle(at route, h handler) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		setHeaders(c.Response().Header())
-		r := &request{Context: c, page: at, text: p.textsOf(c.Request())}
+		r := &request{Context: c, page: at}
+		r.text = p.language(r)
 		err := p.guarded(r, h)
 		if err == nil || c.Response().Committed {
 			return err
@@ -211,7 +225,7 @@ func (p *Pages) guarded(r *request, h handler) error {
 	if err := p.Sessions.ResendStale(r.Response(), r.Current); err != nil {
 		return err
 	}
-	if r.page.needs == needsAdmin && r.User.Role != user.Admin {
+	if r.page.needs == needsAdmin && !r.isAdmin() {
 		p.LogEvent(r.Response(), r.Request(), "admin_refused", "user_id", r.UserID)
 		return user.ErrNotAdmin
 	}
@@ -247,18 +261,24 @@ func (p *Pages) failed(r *request, err error) error {
 	if f.status == http.StatusServiceUnavailable {
 		r.Response().Header().Set("Retry-After", "3")
 	}
+	known := f.status != http.StatusInternalServerError
 	if r.Request().Method == http.MethodPost && f.again {
-		if r.page.get(r) == nil {
+		switch shown := r.page.get(r); {
+		case shown == nil && known:
 			return nil
+		case shown == nil:
+			return err
+		case failureOf(shown).status == http.StatusInternalServerError:
+			err, known = errors.Join(err, shown), false
 		}
 	}
 	if shown := p.render(r, "error", r.text.Error, nil); shown != nil {
 		return errors.Join(err, shown)
 	}
-	if f.status == http.StatusInternalServerError {
-		return err
+	if known {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // setHeaders sets the headers of every page. The policy of referrers is not no-referrer:

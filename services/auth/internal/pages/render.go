@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -20,15 +22,15 @@ type view struct {
 	T         *texts
 	Title     string
 	Household string
-	// Path is that of the page with its query, for links that lead back; Action is
+	// OtherLanguage is the page's URL in the other language; Action is the page's path
 	// without query, for its forms.
-	Path, Action string
-	User         *user.User // nil without a session
-	Admin        bool
-	CSRF         string
-	Fault        *fault // why the page is shown again; nil: it is not
-	Notice       string // what has just been done, or ""
-	Data         any    // of the page
+	OtherLanguage, Action string
+	User                  *user.User // nil without a session
+	Admin                 bool
+	CSRF                  string
+	Fault                 *fault // why the page is shown again; nil: it is not
+	Notice                string // what has just been done, or ""
+	Data                  any    // of the page
 
 	form     form
 	assets   map[string]asset
@@ -42,8 +44,15 @@ func (p *Pages) render(r *request, page, title string, data any) error {
 	if t == nil {
 		return fmt.Errorf("pages: there is no template %q", page)
 	}
+	household, err := p.Accounts.Household(r.ctx())
+	if err != nil {
+		if page != "error" {
+			return err
+		}
+		household.Name = account.DefaultHouseholdName
+	}
 	v := view{
-		T: r.text, Title: title, Household: p.Household, Path: safeReturn(r.Request().URL.RequestURI()), Action: r.Request().URL.Path,
+		T: r.text, Title: title, Household: household.Name, OtherLanguage: otherLanguage(r), Action: r.Request().URL.Path,
 		Fault: r.fault, Notice: r.text.done(r.QueryParam("done")), Data: data, form: r.form, assets: p.assets, now: p.Now(), location: p.Location,
 	}
 	if r.fault != nil {
@@ -98,6 +107,59 @@ func (v view) Time(at time.Time) template.HTML {
 	}
 	return template.HTML(`<time datetime="` + at.UTC().Format(time.RFC3339) + `">` + //nolint:gosec // escaped
 		template.HTMLEscapeString(v.T.moment(at.In(v.location), v.now.In(v.location))) + `</time>`)
+}
+
+// Event returns the name of an event in words.
+func (v view) Event(name string) string { return v.T.event(name) }
+
+// Actor returns who acted, in words.
+func (v view) Actor(a audit.Actor) string {
+	switch a.Kind {
+	case audit.Operator:
+		return v.T.Operator
+	case audit.System:
+		return v.T.System
+	case audit.Anonymous:
+		return v.T.Anonymous
+	}
+	return a.Name
+}
+
+// QR returns a link as a QR code.
+func (v view) QR(text string) (template.HTML, error) { return QR(text, v.T.LinkQR) }
+
+// swatch is a colour to choose.
+type swatch struct {
+	Color, Name string
+	Chosen      bool
+}
+
+// colors of the swatches, in the order of their names.
+var colors = [12]string{"#007AFF", "#32ADE6", "#00A3A3", "#34C759", "#6B8E23", "#FFCC00", "#FF9500", "#FF3B30", "#FF2D78", "#AF52DE", "#5856D6", "#8E8E93"}
+
+// colorChoice is the choice of a colour.
+type colorChoice struct {
+	Swatches []swatch
+	Own      bool  // another colour is chosen
+	Hex      field // in which it is typed
+	T        *texts
+}
+
+// Colors returns the choice of a colour with the current one chosen, or the one that was
+// chosen in a form that failed.
+func (v view) Colors(current string) colorChoice {
+	c := colorChoice{T: v.T, Own: true}
+	for i, color := range colors {
+		chosen := strings.EqualFold(color, v.Value("color", current))
+		c.Own = c.Own && !chosen
+		c.Swatches = append(c.Swatches, swatch{color, v.T.Colors[i], chosen})
+	}
+	own := ""
+	if c.Own {
+		own = current
+	}
+	c.Hex = field{Name: "hex", Label: v.T.ColorHex, Type: "text", Value: v.Value("hex", own), Hint: v.T.ColorHexHint, Wrong: v.Wrong("hex"), Optional: true}
+	return c
 }
 
 // field is an input of a form with its label.

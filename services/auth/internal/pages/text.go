@@ -1,7 +1,11 @@
 package pages
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -48,6 +52,25 @@ type texts struct {
 	Busy, BadUsername, UsernameTaken, BadDisplayName, DisplayNameTooLong, BadColor          string
 	LastAdmin, NotAdmin, NoUser, NoPage, Internal, SessionGone                              string
 	ToStart                                                                                 string
+
+	AgainPlain, SetupTitle, SetupLead, HouseholdName, HouseholdHint, SetupButton, UsernameHint string
+	JoinTitle, JoinLeadF, JoinLead, JoinButton, JoinLoggedInF, ResetTitle                      string
+	ResetLeadF, ForgotTitle, ForgotLead, ForgotButton, ToLogin, LinkInvalid                    string
+	NoInvite, BadHousehold, UseOwnPage, OwnAccount, ConfirmDiffers, Notices                    string
+	NoticesRead, RequestsF, SeeMembers, Members, MembersLead, LastLogin                        string
+	HasSecond, NoSecond, ResetAsked, ResetLink, ResetLinkLead, ResetLinkButton                 string
+	EndSessions, EndSessionsLead, EndSessionsButton, Delete, DeleteLead, DeleteConfirmF        string
+	DeleteButton, LinkTitle, LinkOnce, LinkUntil, LinkAddress, LinkCopy                        string
+	LinkRelative, LinkShare, ShareInviteF, ShareResetF, LinkQR, LinkScan                       string
+	Finished, Invites, InvitesLead, InviteNew, InviteUsernameHint, InviteButton                string
+	InvitesOpen, InvitesNone, Revoke, AnyName, Until, By                                       string
+	Audit, AuditLead, Person, Event, From, To                                                  string
+	Filter, FilterOff, All, Older, CSV, NoEntries                                              string
+	Operator, System, Anonymous, TimesF, DoneJoined, DoneReset                                 string
+	DoneForgot, DoneSessions, DoneDeleted, DoneRevoked                                         string
+
+	// Events are the names of events of the audit in words, by name.
+	Events map[string]string
 }
 
 // moment returns a time in words, seen from now.
@@ -74,6 +97,26 @@ func (t *texts) done(what string) string {
 		return t.DonePassword
 	case "profile":
 		return t.DoneProfile
+	case "joined":
+		return t.DoneJoined
+	case "reset":
+		return t.DoneReset
+	case "forgot":
+		return t.DoneForgot
+	case "sessions":
+		return t.DoneSessions
+	case "deleted":
+		return t.DoneDeleted
+	case "revoked":
+		return t.DoneRevoked
 	}
 	return ""
+}
+
+// event returns the name of an event in words, or, of one without words, as it is.
+func (t *texts) event(name string) string { return cmp.Or(t.Events[name], name) }
+
+// eventNames returns the names of all events with words, in the order of the words.
+func (t *texts) eventNames() []string {
+	return slices.SortedFunc(maps.Keys(t.Events), func(a, b string) int { return strings.Compare(t.Events[a], t.Events[b]) })
 }

@@ -25,6 +25,17 @@ func TestBothLanguagesSayEverything(t *testing.T) {
 			for i := range a.Len() {
 				compare(name, a.Index(i), b.Index(i))
 			}
+		case reflect.Map:
+			if a.Len() != b.Len() {
+				t.Errorf("%s: %d in German, %d in English", name, a.Len(), b.Len())
+			}
+			for _, key := range a.MapKeys() {
+				if other := b.MapIndex(key); other.IsValid() {
+					compare(name, a.MapIndex(key), other)
+				} else {
+					t.Errorf("%s: %s is missing in English", name, key)
+				}
+			}
 		default:
 			t.Errorf("%s is no text", name)
 		}

@@ -1,0 +1,206 @@
+package pages
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// members lists the household.
+func (p *Pages) members(r *request) error {
+	members, err := p.Accounts.Members(r.ctx())
+	if err != nil {
+		return err
+	}
+	return p.render(r, "members", r.text.Members, members)
+}
+
+// memberPage is what the page of a member shows.
+type memberPage struct {
+	user.Details
+	Own bool // the admin's own account
+}
+
+// memberID returns the id in the path. user.ErrNotFound.
+func (r *request) memberID() (int64, error) {
+	id, err := strconv.ParseUint(r.Param("id"), 10, 63)
+	if err != nil {
+		return 0, user.ErrNotFound
+	}
+	return int64(id), nil
+}
+
+func (p *Pages) memberOf(r *request) (memberPage, error) {
+	id, err := r.memberID()
+	if err != nil {
+		return memberPage{}, err
+	}
+	m, err := p.Accounts.Member(r.ctx(), id)
+	return memberPage{m, id == r.UserID}, err
+}
+
+// member shows a member.
+func (p *Pages) member(r *request) error {
+	m, err := p.memberOf(r)
+	if err != nil {
+		return err
+	}
+	return p.render(r, "member", m.DisplayName, m)
+}
+
+// errConfirm: the name typed to confirm a deletion is another one.
+var errConfirm = errors.New("the typed name is not the user's")
+
+// changeMember carries out what the button of a form on a member's page says.
+func (p *Pages) changeMember(r *request) error {
+	m, err := p.memberOf(r)
+	if err != nil {
+		return err
+	}
+	here := root + "admin/members/" + strconv.FormatInt(m.ID, 10)
+	switch r.form.get("do") {
+	case "change":
+		name, color, role := r.form.get("display_name"), r.form.color(), r.form.get("role")
+		if _, err := p.Accounts.UpdateMember(r.ctx(), r.UserID, m.ID, account.MemberChange{DisplayName: &name, AvatarColor: &color, Role: &role}); err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=profile")
+	case "reset-link":
+		l, token, err := p.Accounts.ResetLink(r.ctx(), r.UserID, m.ID)
+		if err != nil {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "reset_made", "user_id", m.ID, "by", r.UserID)
+		return p.renderLink(r, l, token, here)
+	case "sessions":
+		if _, err := p.Accounts.RevokeSessions(r.ctx(), m.Username); err != nil {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "sessions_ended", "user_id", m.ID, "by", r.UserID)
+		return r.seeOther(here + "?done=sessions")
+	case "delete":
+		if r.form.get("confirm") != m.Username {
+			return errConfirm
+		}
+		if err := p.Accounts.Delete(r.ctx(), r.Session, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "user_deleted", "user_id", m.ID, "by", r.UserID)
+		return r.seeOther(root + "admin/members?done=deleted")
+	}
+	return errForm
+}
+
+// secretLink is a link that was just made and is shown once.
+type secretLink struct {
+	link.Link
+	Path string
+	URL  string // empty: the household's address is not known here
+	Back string
+}
+
+// renderLink shows a link. It is in this answer only, never in a redirect.
+func (p *Pages) renderLink(r *request, l link.Link, token, back string) error {
+	shown := secretLink{Link: l, Path: l.Kind.Path(token), Back: back}
+	if p.PublicURL != "" {
+		shown.URL = p.PublicURL + shown.Path
+	}
+	r.form = form{}
+	return p.render(r, "link", r.text.LinkTitle, shown)
+}
+
+// invites lists the open invites and offers a new one.
+func (p *Pages) invites(r *request) error {
+	invites, err := p.Accounts.Invites(r.ctx())
+	if err != nil {
+		return err
+	}
+	return p.render(r, "invites", r.text.Invites, invites)
+}
+
+// changeInvites creates an invite or revokes one.
+func (p *Pages) changeInvites(r *request) error {
+	switch r.form.get("do") {
+	case "invite":
+		l, token, err := p.Accounts.Invite(r.ctx(), r.UserID, account.NewInvite{
+			Username: r.form.get("username"), DisplayName: r.form.get("display_name"), Role: r.form.get("role"),
+		})
+		if err != nil {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "invite_made", "invite_id", l.ID, "by", r.UserID)
+		return p.renderLink(r, l, token, root+"admin/invites")
+	case "revoke":
+		id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
+		if err != nil {
+			return errForm
+		}
+		if err := p.Accounts.RevokeInvite(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, link.ErrNotFound) {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "invite_revoked", "invite_id", id, "by", r.UserID)
+		return r.seeOther(root + "admin/invites?done=revoked")
+	}
+	return errForm
+}
+
+// auditPage is what the audit page shows.
+type auditPage struct {
+	Entries  []audit.Entry
+	Members  []user.Details
+	Events   []string
+	Query    audit.Query
+	From, To string // as typed, YYYY-MM-DD
+	Older    string // URL of the next page; empty: there is none
+	CSV      string // URL
+	Filtered bool
+}
+
+// audit shows what happened, newest first.
+func (p *Pages) audit(r *request) error {
+	query := r.QueryParams()
+	page := auditPage{From: query.Get("from"), To: query.Get("to"), Events: r.text.eventNames()}
+	kept := url.Values{}
+	if id, err := strconv.ParseInt(query.Get("user"), 10, 64); err == nil && id > 0 {
+		page.Query.UserID = id
+		kept.Set("user_id", query.Get("user"))
+	}
+	if _, known := r.text.Events[query.Get("event")]; known {
+		page.Query.Event = query.Get("event")
+		kept.Set("event", page.Query.Event)
+	}
+	if from, err := time.ParseInLocation(time.DateOnly, page.From, p.Location); err == nil {
+		page.Query.From = from
+		kept.Set("from", from.UTC().Format(time.RFC3339))
+	}
+	if to, err := time.ParseInLocation(time.DateOnly, page.To, p.Location); err == nil {
+		page.Query.To = to.AddDate(0, 0, 1)
+		kept.Set("to", page.Query.To.UTC().Format(time.RFC3339))
+	}
+	page.Filtered = len(kept) > 0
+	page.CSV = "/api/v1/auth/audit.csv?" + kept.Encode()
+	if before, err := strconv.ParseInt(query.Get("before"), 10, 64); err == nil && before > 0 {
+		page.Query.Before = before
+	}
+	var err error
+	var next int64
+	if page.Entries, next, err = p.Accounts.AuditLog(r.ctx(), page.Query); err != nil {
+		return err
+	}
+	if page.Members, err = p.Accounts.Members(r.ctx()); err != nil {
+		return err
+	}
+	if next > 0 {
+		query.Set("before", strconv.FormatInt(next, 10))
+		page.Older = root + "admin/audit?" + query.Encode()
+	}
+	return p.render(r, "audit", r.text.Audit, page)
+}
+
+func (r *request) isAdmin() bool { return r.User.Role == user.Admin }

@@ -1,0 +1,179 @@
+package pages_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+var linkPath = regexp.MustCompile(`/pforte/(?:join|reset|setup)\?t=([A-Za-z0-9_-]{43})`)
+
+// link returns the path and the token of the link that a page shows.
+func (a reply) link() (path, token string) {
+	a.t.Helper()
+	found := linkPath.FindStringSubmatch(a.body)
+	if found == nil {
+		a.t.Fatalf("%s: shows no link: %s", a.what, a.text())
+	}
+	return found[0], found[1]
+}
+
+func TestTheFirstAdminSetsTheHouseholdUp(t *testing.T) {
+	f := newEmptyFixture(t)
+	_, token, err := f.accounts.CreateSetupLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := f.browser()
+	path := "/pforte/setup?t=" + token
+	for range 3 {
+		b.do(head(t, path)).want(http.StatusOK)
+		b.get(path).want(http.StatusOK).shows("Haushalt einrichten")
+	}
+	b.post("/pforte/setup", "t", token, "household", "Familie Kern", "username", "anna", "display_name", "Anna", "password", "short", "again", "short").
+		want(http.StatusBadRequest).shows("mindestens 8 Zeichen", `value="Familie Kern"`, `value="anna"`, token)
+	b.post("/pforte/setup", "t", token, "household", "Familie Kern", "username", "anna", "display_name", "Anna", "password", adminPass, "again", adminPass).leadsTo("/pforte/")
+	b.get("/pforte/").want(http.StatusOK).shows("Hallo, Anna", "Familie Kern", "Mitglieder")
+	f.browser().get(path).want(http.StatusNotFound).shows("Diese Seite gibt es nicht.")
+	f.browser().post("/pforte/setup", "t", token, "username", "evil", "display_name", "E", "password", adminPass, "again", adminPass).want(http.StatusNotFound)
+}
+
+func TestAnInviteIsShownOnceAndUsedOnce(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	made := anna.post("/pforte/admin/invites", "do", "invite", "display_name", "Paul", "role", "member").want(http.StatusOK).shows("Der Link wird nur jetzt gezeigt.")
+	path, token := made.link()
+	anna.get("/pforte/admin/invites").want(http.StatusOK).shows("Paul", "von Anna").lacks(token)
+	anna.get(path).want(http.StatusOK).shows("Angemeldet als Anna")
+
+	paul := f.browser()
+	seen := paul.get(path).want(http.StatusOK).shows("Anna lädt in den Haushalt ein.", `value="Paul"`)
+	if got := seen.header.Get("Referrer-Policy"); got != "strict-origin" {
+		t.Errorf("the token reaches the Referer: Referrer-Policy is %q", got)
+	}
+	paul.post("/pforte/join", "t", token, "username", "OTTO", "display_name", "Paul", "password", userPass, "again", userPass).want(http.StatusConflict).shows("bereits vergeben")
+	paul.post("/pforte/join", "t", token, "username", "paul", "display_name", "Paul", "password", userPass, "again", userPass, "role", "admin").
+		leadsTo("/pforte/login?done=joined&name=paul").lacks(token)
+	paul.get("/pforte/login?done=joined&name=paul").shows("Das Konto ist fertig.", `value="paul"`)
+	paul.post("/pforte/join", "t", token, "username", "eve", "display_name", "E", "password", userPass, "again", userPass).want(http.StatusBadRequest).shows("Der Link ist ungültig oder abgelaufen.")
+	b := f.loggedIn("paul", userPass)
+	b.get("/pforte/admin/members").want(http.StatusForbidden).shows("Administratorrechte")
+	if strings.Contains(f.log.String(), token) {
+		t.Error("the token is in the log")
+	}
+}
+
+func TestAnInviteIsRevoked(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	path, _ := anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
+	open, err := f.accounts.Invites(t.Context())
+	if err != nil || len(open) != 1 {
+		t.Fatal(open, err)
+	}
+	anna.post("/pforte/admin/invites", "do", "revoke", "id", "1").leadsTo("/pforte/admin/invites?done=revoked")
+	anna.get("/pforte/admin/invites").shows("Keine offenen Einladungen.")
+	f.browser().get(path).want(http.StatusBadRequest)
+}
+
+func TestAForgottenPassword(t *testing.T) {
+	f := newFixture(t)
+	paul := f.browser()
+	for _, name := range []string{"otto", "nobody"} {
+		paul.post("/pforte/forgot", "username", name).leadsTo("/pforte/forgot?done=forgot")
+	}
+	paul.get("/pforte/forgot?done=forgot").shows("Wenn es dieses Konto gibt, sieht die Verwaltung jetzt die Bitte.")
+	f.accounts.Drain()
+	old, anna := f.otto(), f.anna()
+	anna.get("/pforte/").shows("Offene Bitten um ein neues Passwort: 1")
+	anna.get("/pforte/admin/members").shows("Bittet um ein neues Passwort")
+	path, token := anna.post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
+	paul.get(path).want(http.StatusOK).shows("otto")
+	paul.post("/pforte/reset", "t", token, "password", "short", "again", "short").want(http.StatusBadRequest).shows(token)
+	f.loggedIn("otto", userPass)
+	paul.post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").leadsTo("/pforte/login?done=reset")
+	paul.post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").want(http.StatusBadRequest)
+	paul.get("/pforte/").want(http.StatusSeeOther)
+	old.get("/pforte/").want(http.StatusSeeOther)
+	b := f.loggedIn("otto", "a new secret")
+	b.get("/pforte/").shows("Neuigkeiten", "Neues Passwort über Link")
+	b.post("/pforte/", "up_to", "1900000000").leadsTo("/pforte/")
+	b.get("/pforte/").lacks("Neuigkeiten")
+}
+
+func TestTheProfile(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	b.post("/pforte/account", "display_name", "Otto <b>", "color", "#AF52DE").leadsTo("/pforte/account?done=profile")
+	b.get("/pforte/account?done=profile").shows("Gespeichert.", `fill="#AF52DE"`).want(http.StatusOK)
+	if body := b.get("/pforte/account").body; strings.Contains(body, "Otto <b>") || !strings.Contains(body, "Otto &lt;b&gt;") {
+		t.Error("the name is not escaped")
+	}
+	b.post("/pforte/account", "display_name", "Otto", "color", "own", "hex", `"/><script>`).want(http.StatusBadRequest).shows("Die Farbe muss die Form", `id="hex-why"`)
+	b.post("/pforte/account", "display_name", "", "color", "#AF52DE").want(http.StatusBadRequest).shows("Anzeigename")
+	b.post("/pforte/account", "display_name", "Otto", "color", "own", "hex", "#3a7d5c").leadsTo("/pforte/account?done=profile")
+	b.get("/pforte/account").shows(`value="#3a7d5c"`)
+}
+
+func TestAnAdminChangesAMember(t *testing.T) {
+	f := newFixture(t)
+	anna, otto := f.anna(), f.otto()
+	anna.get("/pforte/admin/members").want(http.StatusOK).shows("Anna", "Otto", "Nur Passwort")
+	anna.post("/pforte/admin/members/2", "do", "change", "display_name", "Otto K.", "color", "#34C759", "role", "admin").leadsTo("/pforte/admin/members/2?done=profile")
+	otto.get("/pforte/admin/members").want(http.StatusOK).shows("Otto K.")
+	anna.post("/pforte/admin/members/2", "do", "sessions").leadsTo("/pforte/admin/members/2?done=sessions")
+	otto.get("/pforte/").want(http.StatusSeeOther)
+	anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "Otto").want(http.StatusBadRequest).shows("Das ist nicht der Benutzername dieses Kontos.")
+	anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "otto").leadsTo("/pforte/admin/members?done=deleted")
+	anna.get("/pforte/admin/members/2").want(http.StatusNotFound).shows("Benutzer nicht gefunden.")
+	anna.post("/pforte/admin/members/1", "do", "change", "display_name", "Anna", "color", "#34C759", "role", "member").want(http.StatusBadRequest).shows("Der letzte Administrator muss bleiben.")
+	anna.post("/pforte/admin/members/1", "do", "reset-link").want(http.StatusBadRequest)
+	anna.post("/pforte/admin/members/1", "do", "delete", "confirm", "anna").want(http.StatusBadRequest)
+	anna.get("/pforte/admin/members/x").want(http.StatusNotFound)
+}
+
+func TestPagesOfAdminsAreForAdmins(t *testing.T) {
+	f := newFixture(t)
+	anna, otto := f.anna(), f.otto()
+	for _, path := range []string{"/pforte/admin/members", "/pforte/admin/members/1", "/pforte/admin/invites", "/pforte/admin/audit"} {
+		otto.get(path).want(http.StatusForbidden)
+		otto.post(path, "do", "change").lacks("Anna")
+		anna.get(path).want(http.StatusOK)
+	}
+	if err := f.accounts.SetRole(t.Context(), "otto", string(user.Admin)); err != nil {
+		t.Fatal(err)
+	}
+	otto.get("/pforte/admin/members").want(http.StatusOK)
+	if err := f.accounts.SetRole(t.Context(), "anna", string(user.Member)); err != nil {
+		t.Fatal(err)
+	}
+	anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusForbidden)
+}
+
+func TestTheAuditLogIsFilteredAndPaged(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	for range 60 {
+		anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
+	}
+	first := anna.get("/pforte/admin/audit?event=invite_made").want(http.StatusOK).shows("Einladung erstellt", "Ältere zeigen")
+	if got := strings.Count(first.body, "<li>"); got != account.AuditPage {
+		t.Errorf("%d entries on a page", got)
+	}
+	older := regexp.MustCompile(`href="(/pforte/admin/audit\?before=[^"]*)"`).FindStringSubmatch(first.body)
+	if older == nil {
+		t.Fatal("there is no link to older entries")
+	}
+	second := anna.get(strings.ReplaceAll(older[1], "&amp;", "&")).want(http.StatusOK).lacks("Ältere zeigen")
+	if got := strings.Count(second.body, "<li>"); got != 10 {
+		t.Errorf("%d entries on the second page, want 10", got)
+	}
+	anna.get("/pforte/admin/audit?event=user_deleted").shows("Keine Einträge.")
+	anna.get("/pforte/admin/audit?from=2026-03-02").shows("Keine Einträge.")
+	anna.get("/pforte/admin/audit?from=2026-03-01&to=2026-03-01&user=1").shows("heute, 12:00").lacks("Keine Einträge.")
+	anna.get("/pforte/admin/audit?user=2&event=invite_made").shows("Keine Einträge.")
+}

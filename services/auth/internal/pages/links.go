@@ -1,0 +1,136 @@
+package pages
+
+import (
+	"errors"
+	"net/url"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// linkPage is what the page of a link shows.
+type linkPage struct {
+	link.Link
+	Token string
+}
+
+// linkOf returns the link of a request's token, and keeps the token out of what the
+// browser tells other pages. It changes nothing, because messengers fetch links for
+// previews.
+func (p *Pages) linkOf(r *request, kind link.Kind) (linkPage, error) {
+	r.Response().Header().Set("Referrer-Policy", "strict-origin")
+	token := r.QueryParam("t")
+	if r.form.sent("t") {
+		token = r.form.get("t")
+	}
+	l, err := p.Accounts.LinkOf(r.ctx(), kind, token)
+	return linkPage{l, token}, err
+}
+
+// setupForm asks for the household's name and its first admin.
+func (p *Pages) setupForm(r *request) error {
+	shown, err := p.linkOf(r, link.Setup)
+	if errors.Is(err, user.ErrNotEmpty) {
+		return notFound(r)
+	}
+	if err != nil {
+		return err
+	}
+	return p.render(r, "setup", r.text.SetupTitle, shown)
+}
+
+// setup creates the first admin and logs them in.
+func (p *Pages) setup(r *request) error {
+	pw, err := newPassword(r.form)
+	if err != nil {
+		return err
+	}
+	defer p.detach(r)()
+	username := r.form.get("username")
+	_, err = p.Accounts.Setup(r.ctx(), r.form.get("t"), account.NewHousehold{
+		Household: r.form.get("household"), Username: username, DisplayName: r.form.get("display_name"), Password: pw,
+	})
+	if errors.Is(err, user.ErrNotEmpty) {
+		return notFound(r)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := p.Login(r.Response(), r.Request(), username, pw); err != nil {
+		return r.seeOther(root + "login?done=joined&name=" + url.QueryEscape(username))
+	}
+	return r.seeOther(root)
+}
+
+// joinPage is what the page of an invite shows.
+type joinPage struct {
+	linkPage
+	As *user.User // who is logged in on this browser; nil: nobody
+}
+
+// joinForm shows an invite.
+func (p *Pages) joinForm(r *request) error {
+	shown, err := p.linkOf(r, link.Invite)
+	if err != nil {
+		return err
+	}
+	page := joinPage{linkPage: shown}
+	if c, err := p.caller(r); err == nil {
+		page.As = &c.User
+	} else if !errors.Is(err, session.ErrNotFound) {
+		return err
+	}
+	return p.render(r, "join", r.text.JoinTitle, page)
+}
+
+// join creates the user of an invite, who then logs in.
+func (p *Pages) join(r *request) error {
+	pw, err := newPassword(r.form)
+	if err != nil {
+		return err
+	}
+	defer p.detach(r)()
+	u, err := p.Accounts.Join(r.ctx(), r.form.get("t"), account.NewMember{
+		Username: r.form.get("username"), DisplayName: r.form.get("display_name"), Password: pw,
+	})
+	if err != nil {
+		return err
+	}
+	return r.seeOther(root + "login?done=joined&name=" + url.QueryEscape(u.Username))
+}
+
+// resetForm asks for the new password of a reset link.
+func (p *Pages) resetForm(r *request) error {
+	shown, err := p.linkOf(r, link.Reset)
+	if err != nil {
+		return err
+	}
+	return p.render(r, "reset", r.text.ResetTitle, shown)
+}
+
+// reset sets the password.
+func (p *Pages) reset(r *request) error {
+	pw, err := newPassword(r.form)
+	if err != nil {
+		return err
+	}
+	defer p.detach(r)()
+	if err := p.Accounts.ResetPasswordByLink(r.ctx(), r.form.get("t"), pw); err != nil && !errors.Is(err, account.ErrPending) {
+		return err
+	}
+	return r.seeOther(root + "login?done=reset")
+}
+
+// forgotForm asks whose password was forgotten.
+func (p *Pages) forgotForm(r *request) error { return p.render(r, "forgot", r.text.ForgotTitle, nil) }
+
+// forgot opens a request for the admins. The answer is the same for every name.
+func (p *Pages) forgot(r *request) error {
+	if r.form.get("username") == "" {
+		return account.ErrMissing
+	}
+	p.Accounts.AskForReset(r.ctx(), r.form.get("username"))
+	return r.seeOther(root + "forgot?done=forgot")
+}
