@@ -154,13 +154,14 @@ func prefetch(r *http.Request) (whole bool, err error) {
 		return r.ContentLength == 0 || r.Body == nil, nil
 	}
 	var buffer bytes.Buffer
-	n, err := io.CopyN(&buffer, timely{r.Body, time.Now().Add(prefetchWithin)}, maxPrefetch)
+	buffer.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead) // without a length it grows
+	n, err := buffer.ReadFrom(io.LimitReader(timely{r.Body, time.Now().Add(prefetchWithin)}, maxPrefetch))
 	r.Body = prefetched{io.MultiReader(&buffer, r.Body), r.Body}
 	var refused caddyhttp.HandlerError
 	if errors.As(err, &refused) {
 		return false, err
 	}
-	return errors.Is(err, io.EOF) && n < maxPrefetch, nil
+	return err == nil && n < maxPrefetch, nil
 }
 
 // timely is a reader until some time.
