@@ -13,7 +13,6 @@
 //     may pass, and checks again as long as the request lasts;
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
 //     exceptions from a guard;
-//   - edge_routes (http.handlers.edge_routes) has the routes of a site, put together once;
 //   - edge (http.reverse_proxy.transport.edge) sends requests to a service whose bodies
 //     edge_service has read;
 //   - edge_connections (caddy.listeners.edge_connections) bounds open connections;

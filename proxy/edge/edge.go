@@ -24,19 +24,16 @@ func init() {
 	caddy.RegisterModule(new(gates))
 	caddy.RegisterModule(LogCore{})
 	caddy.RegisterModule(Connections{})
-	caddy.RegisterModule(Routes{})
 	caddy.RegisterModule(Transport{})
 	httpcaddyfile.RegisterHandlerDirective("edge", parseEdge)
 	httpcaddyfile.RegisterHandlerDirective("edge_cookies", parseCookies)
 	httpcaddyfile.RegisterHandlerDirective("edge_guard", parseGuard)
 	httpcaddyfile.RegisterHandlerDirective("edge_service", parseService)
-	httpcaddyfile.RegisterHandlerDirective("edge_routes", parseRoutes)
 	// Before everything that may answer or change the path.
 	httpcaddyfile.RegisterDirectiveOrder("edge", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("edge_cookies", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("edge_guard", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("edge_service", httpcaddyfile.Before, "redir")
-	httpcaddyfile.RegisterDirectiveOrder("edge_routes", httpcaddyfile.Before, "redir")
 }
 
 var (
