@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -44,7 +45,12 @@ type Options struct {
 	Pendings session.Pendings
 	// Ceremonies are those of passkeys.
 	Ceremonies session.Ceremonies
-	Passwords  *password.Hasher
+	Passkeys   factor.PasskeyStore
+	// Party carries out the ceremonies; nil: passkeys are off, because of PasskeysOff,
+	// which wraps factor.ErrPasskeysUnavailable.
+	Party       factor.RelyingParty
+	PasskeysOff error
+	Passwords   *password.Hasher
 	// SessionLifetime is how long a session lasts without activity; zero is
 	// session.Lifetime.
 	SessionLifetime time.Duration
@@ -66,6 +72,9 @@ type Service struct {
 	sessions     session.Store
 	pendings     session.Pendings
 	ceremonies   session.Ceremonies
+	passkeys     factor.PasskeyStore
+	party        factor.RelyingParty // nil unless passkeysOff is
+	passkeysOff  error
 	passwords    *password.Hasher
 	lifetime     time.Duration // of sessions
 	household    string        // default of its name
@@ -78,10 +87,16 @@ type Service struct {
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Users == nil || o.Links == nil || o.Audit == nil || o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("account: Users, Links, Audit, Sessions, Pendings, Ceremonies, Passwords, Log or Now is not set")
+	if o.Users == nil || o.Links == nil || o.Audit == nil || o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("account: Users, Links, Audit, Sessions, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
+	}
+	if o.Party != nil {
+		o.PasskeysOff = nil
+	} else {
+		o.PasskeysOff = cmp.Or(o.PasskeysOff, factor.ErrPasskeysUnavailable)
 	}
 	return &Service{
+		passkeys: o.Passkeys, party: o.Party, passkeysOff: o.PasskeysOff,
 		users: o.Users, links: o.Links, auditing: o.Audit, sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
 		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
 		retention: o.AuditRetention, refuseCommon: o.RefuseCommon, later: newLater(), log: o.Log, now: o.Now,

@@ -16,6 +16,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/session/redisstore"
@@ -120,8 +121,12 @@ func newRules(t *testing.T) *rules {
 		t: t, hasher: hasher,
 		users: &hookedUsers{Store: database}, sessions: &hookedSessions{Store: stores},
 	}
+	party, err := passkey.New(passkey.Options{PublicURL: origin})
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.Service, err = account.New(account.Options{
-		Users: r.users, Links: database, Audit: database, Sessions: r.sessions, Pendings: stores, Ceremonies: stores, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Users: r.users, Links: database, Audit: database, Sessions: r.sessions, Pendings: stores, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -75,7 +75,12 @@ func (s *Service) login(ctx context.Context, c Credentials) (LoggedIn, error) {
 			}
 			verified = u.PasswordHash
 		}
-		in, err := s.createSession(ctx, u, c)
+		in, err := s.createSession(ctx, u, c, session.Password, func(_ context.Context, now user.User) error {
+			if now.PasswordHash != verified {
+				return user.ErrChanged
+			}
+			return nil
+		})
 		switch {
 		case err == nil:
 			s.rehash(ctx, in.User, c.Password)
@@ -94,10 +99,11 @@ func failedLogin(u user.User) LoggedIn {
 	return LoggedIn{User: user.User{ID: u.ID, New: user.New{Username: u.Username}}}
 }
 
-// createSession creates the session of u, whose password is verified, and ends the
-// one that it replaces. user.ErrChanged: the password's hash is another one by
-// now; session.ErrFenced. With both the user is returned as they are now.
-func (s *Service) createSession(ctx context.Context, u user.User, c Credentials) (LoggedIn, error) {
+// createSession creates the session of u, who proved by a factor who they are, and ends
+// the one that it replaces. check is called when the fence is taken, with the user as they
+// are now, and returns an error unless the proof still holds. session.ErrFenced. With it,
+// and with user.ErrChanged of check, the user is returned as they are now.
+func (s *Service) createSession(ctx context.Context, u user.User, c Credentials, by session.Factor, check func(context.Context, user.User) error) (LoggedIn, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	fence, err := s.sessions.Fence(ctx, u.ID)
@@ -111,11 +117,11 @@ func (s *Service) createSession(ctx context.Context, u user.User, c Credentials)
 	if err != nil {
 		return LoggedIn{}, fmt.Errorf("read user again: %w", err)
 	}
-	if now.PasswordHash != u.PasswordHash {
-		return LoggedIn{User: now}, user.ErrChanged
+	if err := check(ctx, now); err != nil {
+		return LoggedIn{User: now}, err
 	}
 	created, id := session.New(now.ID, c.UserAgent, s.now())
-	created.Username, created.Role, created.Stamp = now.Username, string(now.Role), now.SessionStamp
+	created.Username, created.Role, created.Stamp, created.Factor = now.Username, string(now.Role), now.SessionStamp, by
 	if err := s.sessions.Create(ctx, created, fence, s.lifetime); err != nil {
 		return LoggedIn{User: now}, fmt.Errorf("create session: %w", err)
 	}

@@ -48,7 +48,7 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	if s.hasher, err = password.New(passwords); err == nil {
 		database := sqlstore.New(db, time.Now)
 		s.accounts, err = account.New(account.Options{
-			Users: database, Links: database, Audit: database, Sessions: s.sessions, Pendings: countedPendings{kept, metrics}, Ceremonies: kept,
+			Users: database, Links: database, Audit: database, Sessions: s.sessions, Pendings: countedPendings{kept, metrics}, Ceremonies: kept, Passkeys: database,
 			Passwords: s.hasher, SessionLifetime: lifetime, Log: log, Now: time.Now,
 		})
 	}

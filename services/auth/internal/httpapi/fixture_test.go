@@ -103,7 +103,7 @@ func (h *fixture) build(s settings) {
 	passwordLimits := limits
 	passwordLimits.Name = "password"
 	stores := sessionredis.New(h.redis, "svc")
-	h.accounts = must(account.New(account.Options{Users: h.users, Links: h.database, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
+	h.accounts = must(account.New(account.Options{Users: h.users, Links: h.database, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
 		sameSite = http.SameSiteStrictMode

@@ -109,7 +109,7 @@ func newEmptyFixture(t *testing.T) *fixture {
 	sessions := sessionredis.New(client, "svc")
 	store := sqlstore.New(db, f.Now)
 	f.accounts = must(account.New(account.Options{
-		Users: store, Links: store, Audit: store, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passwords: must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: f.Now,
+		Users: store, Links: store, Audit: store, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: f.Now,
 	}))(t)
 	limits := ratelimit.Options{Client: client, App: "svc", Name: "login", Limit: 5, Window: time.Minute}
 	passwordLimits := limits

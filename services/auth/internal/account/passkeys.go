@@ -1,0 +1,402 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// ErrPasskeyName is returned for a name of a passkey that is too long or has control
+// characters.
+var ErrPasskeyName = errors.New("passkey's name is too long or has control characters")
+
+// What a ceremony's answer may be used for.
+const (
+	toLogin    = "login"    // instead of a password
+	toFinish   = "second"   // as the second step of a login
+	toRegister = "register" // as a new passkey
+	toReauth   = "reauth"   // by a user with a session
+)
+
+// PasskeyCeremony is a WebAuthn ceremony that was begun.
+type PasskeyCeremony struct {
+	Options json.RawMessage // {"publicKey": …} for the browser
+	ID      string          // for the ceremony cookie
+}
+
+// PasskeyAnswer is a browser's answer to a ceremony.
+type PasskeyAnswer struct {
+	CeremonyID string          // of the cookie; empty: it had none
+	Credential json.RawMessage // the PublicKeyCredential
+}
+
+// PasskeyInfo is a passkey as its user sees it.
+type PasskeyInfo struct {
+	factor.Passkey
+	// Synced reports that copies of it are, or may be, on other devices.
+	Synced bool
+	// Foreign reports that it belongs to another RP ID, so that no browser finds it here.
+	Foreign bool
+}
+
+// PasskeysOff returns why this server has no passkeys: nil, factor.ErrNoPublicURL,
+// ErrNotHTTPS or ErrIPAddress.
+func (s *Service) PasskeysOff() error { return s.passkeysOff }
+
+// PasskeyLoginOptions begins a login by passkey. factor.ErrPasskeysUnavailable.
+func (s *Service) PasskeyLoginOptions(ctx context.Context) (PasskeyCeremony, error) {
+	if s.passkeysOff != nil {
+		return PasskeyCeremony{}, s.passkeysOff
+	}
+	options, state, err := s.party.BeginLogin()
+	return s.beginCeremony(ctx, session.Ceremony{Purpose: toLogin, Data: state}, options, err)
+}
+
+// PasskeyLogin creates a session for the user of the passkey that answered, which is both
+// factors at once. Username and Password of the credentials are not read.
+// factor.ErrPasskeyFailed, for every cause, with the user's ID and Username where they are
+// known; factor.ErrPasskeysUnavailable.
+//
+// The ceremony is taken and the counter stored before the session is created, so that an
+// answer counts once. A passkey that was removed meanwhile logs nobody in.
+func (s *Service) PasskeyLogin(ctx context.Context, answer PasskeyAnswer, c Credentials) (LoggedIn, error) {
+	in, err := s.passkeyLogin(ctx, answer, c)
+	if err == nil {
+		s.recordLogin(ctx, in, nil)
+	} else {
+		s.recordPasskeyFailed(ctx, in.User, err)
+	}
+	return in, err
+}
+
+func (s *Service) passkeyLogin(ctx context.Context, answer PasskeyAnswer, c Credentials) (LoggedIn, error) {
+	begun, err := s.takeCeremony(ctx, answer, session.Ceremony{Purpose: toLogin})
+	if err != nil {
+		return LoggedIn{}, err
+	}
+	var u user.User
+	used, err := s.party.FinishLogin(func(handle []byte) (factor.PasskeyUser, error) {
+		id, err := s.passkeys.HandleOwner(ctx, handle)
+		if err != nil {
+			return factor.PasskeyUser{}, err
+		}
+		if u, err = s.users.ByID(ctx, id); errors.Is(err, user.ErrNotFound) {
+			return factor.PasskeyUser{}, factor.ErrNoPasskey
+		} else if err != nil {
+			return factor.PasskeyUser{}, err
+		}
+		return s.passkeyUser(ctx, u, handle)
+	}, begun.Data, answer.Credential)
+	if err == nil {
+		err = s.usePasskey(ctx, used)
+	}
+	if err != nil {
+		return failedLogin(u), err
+	}
+	for range loginTries {
+		in, err := s.createSession(ctx, u, c, session.Passkey, func(ctx context.Context, _ user.User) error {
+			return s.stillThere(ctx, used.Passkey) // a reset of the factor may have moved the fence before it was taken
+		})
+		switch {
+		case err == nil:
+			return in, nil
+		case errors.Is(err, ErrInvalidCredentials): // the user was deleted
+			return failedLogin(u), factor.ErrPasskeyFailed
+		case !errors.Is(err, session.ErrFenced):
+			return failedLogin(u), err
+		}
+	}
+	return failedLogin(u), factor.ErrPasskeyFailed
+}
+
+// PasskeyReauthOptions begins a ceremony in which a session's user proves again who they
+// are. factor.ErrPasskeysUnavailable, factor.ErrNoPasskey.
+func (s *Service) PasskeyReauthOptions(ctx context.Context, of session.Session) (PasskeyCeremony, error) {
+	return s.beginVerify(ctx, session.Ceremony{Purpose: toReauth, UserID: of.UserID, Owner: of.Key})
+}
+
+// PasskeyReauth replaces a session by a fresh one with another id. factor.ErrPasskeyFailed;
+// session.ErrNotFound when it has ended meanwhile.
+func (s *Service) PasskeyReauth(ctx context.Context, of session.Session, answer PasskeyAnswer) (LoggedIn, error) {
+	u, _, err := s.verifyPasskey(ctx, answer, session.Ceremony{Purpose: toReauth, UserID: of.UserID, Owner: of.Key})
+	if err != nil {
+		s.recordPasskeyFailed(ctx, u, err)
+		return LoggedIn{}, err
+	}
+	return s.renew(ctx, of, session.Passkey)
+}
+
+// PasskeyRegisterOptions begins the registration of a passkey for a session's user.
+// factor.ErrPasskeysUnavailable, session.ErrNotFound.
+func (s *Service) PasskeyRegisterOptions(ctx context.Context, of session.Session) (PasskeyCeremony, error) {
+	if s.passkeysOff != nil {
+		return PasskeyCeremony{}, s.passkeysOff
+	}
+	_, known, err := s.withPasskeys(ctx, of.UserID)
+	if err != nil {
+		return PasskeyCeremony{}, ended(err)
+	}
+	if len(known.Passkeys) >= factor.MaxPasskeys {
+		return PasskeyCeremony{}, factor.ErrTooManyPasskeys
+	}
+	household, err := s.Household(ctx)
+	if err != nil {
+		return PasskeyCeremony{}, err
+	}
+	options, state, err := s.party.BeginRegister(household.Name, known)
+	return s.beginCeremony(ctx, session.Ceremony{Purpose: toRegister, UserID: of.UserID, Owner: of.Key, Data: state}, options, err)
+}
+
+// PasskeyRegister stores a new passkey of a session's user. ErrMissing, ErrPasskeyName;
+// factor.ErrPasskeyFailed, factor.ErrPasskeyExists, factor.ErrTooManyPasskeys;
+// session.ErrNotFound when the session has ended meanwhile.
+func (s *Service) PasskeyRegister(ctx context.Context, of session.Session, name string, answer PasskeyAnswer) (PasskeyInfo, error) {
+	name, err := cleanPasskeyName(name)
+	if err != nil {
+		return PasskeyInfo{}, err
+	}
+	begun, err := s.takeCeremony(ctx, answer, session.Ceremony{Purpose: toRegister, UserID: of.UserID, Owner: of.Key})
+	if err != nil {
+		return PasskeyInfo{}, err
+	}
+	_, known, err := s.withPasskeys(ctx, of.UserID)
+	if err != nil {
+		return PasskeyInfo{}, ended(err)
+	}
+	created, err := s.party.FinishRegister(known, begun.Data, answer.Credential)
+	if err != nil {
+		return PasskeyInfo{}, err
+	}
+	if _, err := s.sessions.Load(ctx, of.Ref, 0); err != nil {
+		return PasskeyInfo{}, err
+	}
+	added, err := s.passkeys.AddPasskey(ctx, of.UserID, name, created, of.Stamp, of.Key)
+	if err != nil {
+		return PasskeyInfo{}, ended(err)
+	}
+	return s.info(added), nil
+}
+
+// ended maps the errors of a user who was deleted, or whose sessions were revoked, to
+// session.ErrNotFound.
+func ended(err error) error {
+	if errors.Is(err, user.ErrNotFound) || errors.Is(err, user.ErrChanged) {
+		return session.ErrNotFound
+	}
+	return err
+}
+
+// Passkeys returns the passkeys of a user, the oldest first.
+func (s *Service) Passkeys(ctx context.Context, userID int64) ([]PasskeyInfo, error) {
+	list, err := s.passkeys.Passkeys(ctx, userID)
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]PasskeyInfo, len(list))
+	for i, p := range list {
+		infos[i] = s.info(p)
+	}
+	return infos, nil
+}
+
+// RenamePasskey names a passkey of a session's user. ErrMissing, ErrPasskeyName;
+// factor.ErrNoPasskey.
+func (s *Service) RenamePasskey(ctx context.Context, of session.Session, id int64, name string) (PasskeyInfo, error) {
+	name, err := cleanPasskeyName(name)
+	if err != nil {
+		return PasskeyInfo{}, err
+	}
+	renamed, err := s.passkeys.RenamePasskey(ctx, of.UserID, id, name)
+	if err != nil {
+		return PasskeyInfo{}, err
+	}
+	return s.info(renamed), nil
+}
+
+// RemovePasskey deletes a passkey of a session's user. Sessions that it began stay.
+// factor.ErrNoPasskey; factor.ErrRequired when it is the last second factor and the
+// household requires one.
+func (s *Service) RemovePasskey(ctx context.Context, of session.Session, id int64) error {
+	return ended(s.passkeys.RemovePasskey(ctx, of.UserID, id))
+}
+
+// ForeignPasskeys counts the passkeys of each other RP ID, which nobody can use here;
+// empty while passkeys are off.
+func (s *Service) ForeignPasskeys(ctx context.Context) (map[string]int, error) {
+	if s.passkeysOff != nil {
+		return nil, nil
+	}
+	return s.passkeys.ForeignPasskeys(ctx, s.party.ID())
+}
+
+func (s *Service) info(p factor.Passkey) PasskeyInfo {
+	if s.passkeysOff != nil {
+		return PasskeyInfo{Passkey: p}
+	}
+	return PasskeyInfo{Passkey: p, Synced: s.party.Synced(p), Foreign: p.RPID != s.party.ID()}
+}
+
+func cleanPasskeyName(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	switch {
+	case name == "":
+		return "", ErrMissing
+	case utf8.RuneCountInString(name) > factor.MaxPasskeyName, strings.ContainsFunc(name, unicode.IsControl), !utf8.ValidString(name):
+		return "", ErrPasskeyName
+	}
+	return name, nil
+}
+
+// withPasskeys returns a user with their passkeys. user.ErrNotFound.
+func (s *Service) withPasskeys(ctx context.Context, id int64) (user.User, factor.PasskeyUser, error) {
+	u, err := s.users.ByID(ctx, id)
+	if err != nil {
+		return user.User{}, factor.PasskeyUser{}, err
+	}
+	handle, err := s.passkeys.PasskeyHandle(ctx, id)
+	if err != nil {
+		return user.User{}, factor.PasskeyUser{}, err
+	}
+	known, err := s.passkeyUser(ctx, u, handle)
+	return u, known, err
+}
+
+func (s *Service) passkeyUser(ctx context.Context, u user.User, handle []byte) (factor.PasskeyUser, error) {
+	list, err := s.passkeys.Passkeys(ctx, u.ID)
+	return factor.PasskeyUser{Handle: handle, Name: u.Username, DisplayName: u.DisplayName, Passkeys: list}, err
+}
+
+// beginVerify begins a ceremony for a passkey of one user.
+func (s *Service) beginVerify(ctx context.Context, c session.Ceremony) (PasskeyCeremony, error) {
+	if s.passkeysOff != nil {
+		return PasskeyCeremony{}, s.passkeysOff
+	}
+	_, known, err := s.withPasskeys(ctx, c.UserID)
+	if err != nil {
+		return PasskeyCeremony{}, ended(err)
+	}
+	options, state, err := s.party.BeginVerify(known)
+	c.Data = state
+	return s.beginCeremony(ctx, c, options, err)
+}
+
+// verifyPasskey uses up the ceremony and the answer of a passkey of one user. An answer
+// that does not count is factor.ErrPasskeyFailed, then with the user where they are known.
+func (s *Service) verifyPasskey(ctx context.Context, answer PasskeyAnswer, want session.Ceremony) (user.User, factor.Passkey, error) {
+	begun, err := s.takeCeremony(ctx, answer, want)
+	if err != nil {
+		return user.User{}, factor.Passkey{}, err
+	}
+	u, known, err := s.withPasskeys(ctx, want.UserID)
+	if err != nil {
+		return user.User{}, factor.Passkey{}, ended(err)
+	}
+	used, err := s.party.FinishVerify(known, begun.Data, answer.Credential)
+	if err == nil {
+		err = s.usePasskey(ctx, used)
+	}
+	return u, used.Passkey, err
+}
+
+func (s *Service) usePasskey(ctx context.Context, used factor.Assertion) error {
+	err := s.passkeys.UsePasskey(ctx, used)
+	if errors.Is(err, factor.ErrNoPasskey) {
+		return factor.ErrPasskeyFailed
+	}
+	return err
+}
+
+// stillThere returns factor.ErrPasskeyFailed when a passkey was removed.
+func (s *Service) stillThere(ctx context.Context, p factor.Passkey) error {
+	list, err := s.passkeys.Passkeys(ctx, p.UserID)
+	if err != nil {
+		return err
+	}
+	for _, other := range list {
+		if other.ID == p.ID {
+			return nil
+		}
+	}
+	return factor.ErrPasskeyFailed
+}
+
+func (s *Service) beginCeremony(ctx context.Context, c session.Ceremony, options json.RawMessage, err error) (PasskeyCeremony, error) {
+	if err != nil {
+		return PasskeyCeremony{}, err
+	}
+	id, err := s.ceremonies.PutCeremony(ctx, c)
+	if err != nil {
+		return PasskeyCeremony{}, fmt.Errorf("keep ceremony: %w", err)
+	}
+	return PasskeyCeremony{Options: options, ID: id}, nil
+}
+
+// takeCeremony forgets the ceremony of an answer, which therefore counts once, right or
+// wrong, and returns it if it was begun for want, whose Data is not read.
+// factor.ErrPasskeyFailed, factor.ErrPasskeysUnavailable.
+func (s *Service) takeCeremony(ctx context.Context, answer PasskeyAnswer, want session.Ceremony) (session.Ceremony, error) {
+	if s.passkeysOff != nil {
+		return session.Ceremony{}, s.passkeysOff
+	}
+	if answer.CeremonyID == "" {
+		return session.Ceremony{}, fmt.Errorf("%w: no ceremony", factor.ErrPasskeyFailed)
+	}
+	begun, err := s.ceremonies.TakeCeremony(ctx, answer.CeremonyID)
+	if errors.Is(err, session.ErrNotFound) {
+		return session.Ceremony{}, fmt.Errorf("%w: unknown ceremony", factor.ErrPasskeyFailed)
+	}
+	if err != nil {
+		return session.Ceremony{}, fmt.Errorf("take ceremony: %w", err)
+	}
+	if begun.Purpose != want.Purpose || begun.UserID != want.UserID || begun.Owner != want.Owner {
+		return session.Ceremony{}, fmt.Errorf("%w: ceremony of another purpose", factor.ErrPasskeyFailed)
+	}
+	return begun, nil
+}
+
+// recordPasskeyFailed records an answer that was refused. A counter that did not advance
+// has a row of its own already.
+func (s *Service) recordPasskeyFailed(ctx context.Context, u user.User, err error) {
+	if errors.Is(err, factor.ErrPasskeyFailed) && !errors.Is(err, factor.ErrPasskeyCloned) {
+		s.log.InfoContext(ctx, "passkey refused", "user_id", u.ID, "error", err)
+		s.recordCounted(ctx, audit.Event{Name: "passkey_failed", SubjectID: u.ID, SubjectName: u.Username})
+	}
+}
+
+// renew replaces a session, whose user has just proved who they are, by one with another
+// id, fresh. session.ErrNotFound when it has ended meanwhile.
+func (s *Service) renew(ctx context.Context, of session.Session, by session.Factor) (LoggedIn, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	for range loginTries {
+		fence, err := s.sessions.Fence(ctx, of.UserID)
+		if err != nil {
+			return LoggedIn{}, fmt.Errorf("fence: %w", err)
+		}
+		u, err := s.Holder(ctx, of)
+		if err != nil {
+			return LoggedIn{}, ended(err)
+		}
+		next, id := of.Next(by, s.now())
+		next.Role, next.Stamp = string(u.Role), u.SessionStamp
+		switch err := s.sessions.Rotate(ctx, of.Ref, next, fence, s.lifetime); {
+		case err == nil:
+			reauth := audit.Event{Name: "reauth", SubjectID: u.ID, SubjectName: u.Username, Detail: map[string]any{"factor": by}}
+			s.recordLater(ctx, reauth)
+			return LoggedIn{User: u, Session: next, SessionID: id}, nil
+		case !errors.Is(err, session.ErrFenced):
+			return LoggedIn{}, err
+		}
+	}
+	return LoggedIn{}, cmp.Or(ctx.Err(), session.ErrNotFound)
+}
