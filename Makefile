@@ -72,10 +72,10 @@ $(MODULES:%=test/%): test/%: test/race
 
 CLIENTS := deploy/test/e2e/clients
 $(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json
-	@echo 'install the official payment clients'
+	@echo 'install the official payment clients, and what drives Chromium'
 	@cd $(CLIENTS) && npm ci --ignore-scripts --no-audit --no-fund
 
-e2e: build $(CLIENTS)/node_modules/.package-lock.json ## run the journeys through the whole stack, with the official payment clients
+e2e: build $(CLIENTS)/node_modules/.package-lock.json ## run the journeys through the whole stack, with the official payment clients and in Chromium
 	@echo '== e2e'
 	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m ./test/e2e/...
 

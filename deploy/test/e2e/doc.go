@@ -1,5 +1,5 @@
-// Package e2e uses the whole stack as its users do: a browser, an application
-// behind the guard, and buyers with the official payment clients, all through the
+// Package e2e uses the whole stack as its users do: people with Chromium, a frontend, an
+// application behind the guard, and buyers with the official payment clients, all through the
 // real proxy and with real programs, on free ports and with a state of their own.
 //
 // Every exchange passes a recorder that checks it against the OpenAPI document of

@@ -27,6 +27,8 @@ type options struct {
 	change func(*layout.Layout)
 	// before are further programs, started before the services.
 	before func(layout.Layout) []stack.Program
+	// only are the programs to start beside Redis, where a test does not need all.
+	only func(layout.Layout) []stack.Program
 }
 
 // newWorld starts a stack with a fresh state for one test.
@@ -63,8 +65,14 @@ func start(ctx context.Context, dir string, o options) (*world, func(), error) {
 	if o.before != nil {
 		further = o.before(base.Layout)
 	}
-	stop := func() { r.Close(); base.Stop() }
-	return &world{World: base, recorder: r}, stop, base.StartAll(ctx, further...)
+	w, stop := &world{World: base, recorder: r}, func() { r.Close(); base.Stop() }
+	if o.only == nil {
+		return w, stop, base.StartAll(ctx, further...)
+	}
+	if _, err := base.StartRedis(ctx, base.Programs); err != nil {
+		return nil, stop, err
+	}
+	return w, stop, base.Start(ctx, append(further, o.only(base.Layout)...)...)
 }
 
 // log returns what a program has logged.

@@ -1,0 +1,232 @@
+// Drives Chromium as people use the pages of auth. Whatever a page does wrong by itself
+// is a fault: findings of axe, violations of the Content-Security-Policy, errors on the
+// console, requests that fail, a page that scrolls sideways.
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import puppeteer from "puppeteer-core";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const wcag = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+
+export const phone = { width: 390, height: 844, hasTouch: true, isMobile: true };
+export const laptop = { width: 1280, height: 800 };
+
+// launch starts Chromium, which finds every host of the domain "test" on this machine.
+export function launch() {
+  return puppeteer.launch({
+    executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP *.test 127.0.0.1"],
+  });
+}
+
+// Device is a browser of its own: with cookies, a language and a size.
+export class Device {
+  // open opens a device. Options: name, origin; lang ("de" or "en"), view (phone or laptop),
+  // dark, scripts (false: without JavaScript), faults (false: pages that are not ours).
+  static async open(browser, { name = "browser", origin, lang = "de", view = laptop, dark = false, scripts = true, faults = true }) {
+    const context = await browser.createBrowserContext();
+    const device = new Device();
+    Object.assign(device, { name, origin, lang, view, scripts, context, faults: [], expected: 0, checked: new Set() });
+    const page = device.page = await context.newPage();
+    page.setDefaultTimeout(20_000);
+    await page.setViewport(view);
+    await page.setExtraHTTPHeaders({ "Accept-Language": lang });
+    await page.emulateMediaFeatures([
+      { name: "prefers-color-scheme", value: dark ? "dark" : "light" }, { name: "prefers-reduced-motion", value: "reduce" },
+    ]);
+    await page.setJavaScriptEnabled(scripts);
+    if (faults) device.#listen();
+    return device;
+  }
+
+  #listen() {
+    this.page.on("pageerror", (error) => this.faults.push(`error of a script: ${error.message}`));
+    this.page.on("console", (message) => {
+      // Chromium reports each answer of 400 and above there too; see "response". And it
+      // reports that over plain http it leaves out what needs https.
+      const expected = /^Failed to load resource|^The Cross-Origin-Opener-Policy header has been ignored/;
+      if (["error", "warn"].includes(message.type()) && !expected.test(message.text())) this.faults.push(`console: ${message.text()}`);
+    });
+    this.page.on("requestfailed", (request) => {
+      // A navigation ends the requests of the page before it.
+      if (request.failure().errorText !== "net::ERR_ABORTED") this.faults.push(`${request.method()} ${request.url()}: ${request.failure().errorText}`);
+    });
+    this.page.on("response", (response) => {
+      const main = response.request().isNavigationRequest();
+      if (main && response.status() < 300 | response.status() >= 400) this.status = response.status();
+      if (!main && response.status() >= 400 && response.status() !== this.expected) this.faults.push(`${response.url()}: ${response.status()}`);
+    });
+  }
+
+  // visit opens a path, or a whole link.
+  async visit(path, status = 200) {
+    await this.page.goto(new URL(path, this.origin).href);
+    await this.look(status);
+  }
+
+  // press presses what leads to another page: a link or a button.
+  async press(selector, status = 200) {
+    const element = await this.find(selector);
+    await Promise.all([this.page.waitForNavigation(), this.#activate(element)]);
+    await this.look(status);
+  }
+
+  // send fills in a form, named by its action or a selector, and sends it. Options: status,
+  // the answer's; button, a selector inside the form.
+  async send(form, fields = {}, { status = 200, button = "button:not([type=button])" } = {}) {
+    if (form.startsWith("/")) form = `form[action="${form}"]`;
+    await this.fill(form, fields);
+    await this.press(`${form} ${button}`, status);
+  }
+
+  // fill types into a form as the person does. A value may be true or false for a box to
+  // check, or an option of a list.
+  async fill(form, fields) {
+    for (const [name, value] of Object.entries(fields)) {
+      const named = `${form} [name="${name}"]`, label = `${form} label:has([name="${name}"]`;
+      const { tag, type, checked } = await this.page.$eval(named, (e) => ({ tag: e.tagName, type: e.type, checked: e.checked }));
+      if (type === "checkbox") {
+        if (checked !== value) await this.#activate(await this.find(`${label})`));
+      } else if (type === "radio") {
+        await this.#activate(await this.find(`${label}[value="${value}"])`));
+      } else if (tag === "SELECT") {
+        await this.page.select(named, value);
+      } else {
+        const field = await this.find(named);
+        await field.evaluate((e) => { e.value = ""; });
+        await field.type(value);
+      }
+    }
+  }
+
+  // find returns the one visible element of a selector.
+  async find(selector) {
+    const all = await this.page.$$(selector);
+    const visible = [];
+    for (const element of all) {
+      if (await element.isVisible()) visible.push(element);
+    }
+    if (visible.length === 0) throw new Error(`${selector}: none is visible of ${all.length}`);
+    return visible[0];
+  }
+
+  #activate(element) { return this.view.hasTouch ? element.tap() : element.click(); }
+
+  // look checks the page that is shown.
+  async look(status) {
+    if (process.env.TIMES) console.error(`${(performance.now() / 1000).toFixed(2)} ${this.name} ${this.path()}`);
+    if (this.status !== status) throw new Error(`the answer has the status ${this.status}, not ${status}`);
+    const page = await this.page.evaluate(() => ({
+      lang: document.documentElement.lang, title: document.title, headings: document.querySelectorAll("h1").length,
+      wide: document.documentElement.scrollWidth - document.documentElement.clientWidth, structure: document.documentElement.outerHTML,
+    }));
+    if (page.lang !== this.lang) this.faults.push(`the page is in ${page.lang}`);
+    if (page.headings !== 1) this.faults.push(`the page has ${page.headings} headings of the first level`);
+    if (page.wide > 0) this.faults.push(`the page is ${page.wide} pixels too wide`);
+    if (!this.scripts) return this.blame(); // axe waits for promises of the page
+    // The same page needs no second look.
+    const hash = createHash("sha256").update(page.structure.replace(/value="[^"]*"/g, "")).digest("hex");
+    if (!this.checked.has(hash)) {
+      this.checked.add(hash);
+      await this.#accessible();
+    }
+    this.blame();
+    if (process.env.TIMES) console.error(`${(performance.now() / 1000).toFixed(2)} looked`);
+  }
+
+  async #accessible() {
+    await this.page.evaluate(axe);
+    const violations = await this.page.evaluate(async (tags) => {
+      const { violations } = await window.axe.run({ runOnly: tags, resultTypes: ["violations"] });
+      return violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.map((n) => n.html).join(" | ")}`);
+    }, wcag);
+    for (const violation of violations) this.faults.push(`axe: ${violation}`);
+  }
+
+  // blame fails when something was wrong since the last time.
+  blame() {
+    if (this.faults.length > 0) throw new Error(this.faults.splice(0).join("\n"));
+  }
+
+  // path is the path and query of the page that is shown.
+  path() {
+    const { pathname, search } = new URL(this.page.url());
+    return pathname + search;
+  }
+
+  // at fails unless the page has a path.
+  at(path) {
+    if (this.path() !== path) throw new Error(`the page is ${this.path()}, not ${path}`);
+  }
+
+  // text is the visible text of the page, or of an element.
+  text(selector = "body") { return this.page.$eval(selector, (e) => e.innerText); }
+
+  // shows fails unless the page, or an element, has a text.
+  async shows(text, selector = "body") {
+    const shown = await this.text(selector);
+    if (!shown.includes(text)) throw new Error(`the page does not show ${JSON.stringify(text)}:\n${shown}`);
+  }
+
+  async hides(text, selector = "body") {
+    const shown = await this.text(selector);
+    if (shown.includes(text)) throw new Error(`the page shows ${JSON.stringify(text)}:\n${shown}`);
+  }
+
+  // attribute is an attribute of the first element of a selector.
+  attribute(selector, name) { return this.page.$eval(selector, (e, n) => e.getAttribute(n), name); }
+
+  // cookies are the names of the cookies for the portal, with their values.
+  async cookies() {
+    const { cookies } = await (await this.page.createCDPSession()).send("Network.getCookies", { urls: [this.origin] });
+    return Object.fromEntries(cookies.map((c) => [c.name, c.value]));
+  }
+
+  // tab presses the tabulator until the element has the focus, and fails when the focus
+  // cannot be seen.
+  async tab(selector) {
+    for (let presses = 0; presses < 80; presses++) {
+      await this.page.keyboard.press("Tab");
+      const focused = await this.page.evaluate((s) => {
+        const e = document.activeElement;
+        const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(e);
+        return { found: e.matches(s), seen: outlineStyle !== "none" && parseFloat(outlineWidth) >= 2 || boxShadow !== "none" };
+      }, selector);
+      if (focused.found && !focused.seen) throw new Error(`${selector}: the focus cannot be seen`);
+      if (focused.found) return;
+    }
+    throw new Error(`${selector} cannot be reached by the keyboard`);
+  }
+
+  // type types at the focus.
+  async type(text) { await this.page.keyboard.type(text); }
+
+  // enter presses a key that leads to another page.
+  async enter(status = 200) {
+    await Promise.all([this.page.waitForNavigation(), this.page.keyboard.press("Enter")]);
+    await this.look(status);
+  }
+
+  // authenticator gives the device a virtual authenticator for passkeys, which confirms
+  // every question by itself.
+  async authenticator() {
+    const devtools = await this.page.createCDPSession();
+    await devtools.send("WebAuthn.enable");
+    const { authenticatorId } = await devtools.send("WebAuthn.addVirtualAuthenticator", {
+      options: { protocol: "ctap2", ctap2Version: "ctap2_1", transport: "internal", hasResidentKey: true, hasUserVerification: true, isUserVerified: true },
+    });
+    return {
+      credentials: async () => (await devtools.send("WebAuthn.getCredentials", { authenticatorId })).credentials,
+      verifiesUser: (yes) => devtools.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: yes }),
+    };
+  }
+
+  // screenshot writes what is shown into the folder SHOTS, if one is set.
+  async screenshot(name) {
+    if (process.env.SHOTS) await this.page.screenshot({ path: join(process.env.SHOTS, `${name}.png`), fullPage: true });
+  }
+
+  close() { return this.context.close(); }
+}

@@ -1,0 +1,54 @@
+// Pages of other origins cannot use the forms of a person who is logged in, nor show the
+// pages in a frame.
+import { createServer } from "node:http";
+import { journey, origin, want } from "../journey.mjs";
+
+const { USERNAME: username, PASSWORD: password } = process.env;
+const forms = {
+  "/pforte/login": { username, password },
+  "/pforte/logout": {},
+  "/pforte/account/password": { current: password, password: "ein fremdes Passwort", again: "ein fremdes Passwort" },
+};
+
+// attack serves pages that send a form by themselves: by /?action=PATH&how=plain, hidden
+// (without a referrer, so that the origin is null), or framed (in a frame with an origin of
+// its own); and by /frame one that shows the login page in a frame.
+const attack = createServer((request, response) => {
+  const query = new URL(request.url, "http://any").searchParams;
+  const action = query.get("action"), how = query.get("how");
+  response.setHeader("Content-Type", "text/html");
+  const fields = Object.entries(forms[action] ?? {}).map(([name, value]) => `<input name="${name}" value="${value}">`).join("");
+  const form = `<form method="post" action="${origin}${action}">${fields}</form><script>document.forms[0].submit()</script>`;
+  if (how === "hidden") response.setHeader("Referrer-Policy", "no-referrer");
+  if (request.url === "/frame") response.end(`<iframe src="${origin}/pforte/login"></iframe>`);
+  else if (how === "framed") response.end(`<iframe sandbox="allow-scripts allow-forms" srcdoc="${form.replaceAll('"', "&quot;")}"></iframe>`);
+  else response.end(form);
+});
+await new Promise((resolve) => attack.listen(0, "127.0.0.1", resolve));
+const { port } = attack.address();
+
+await journey(async (open) => {
+  const person = await open({ name: "person", faults: false });
+  await person.page.goto(`${origin}/pforte/login`);
+  await Promise.all([person.page.waitForNavigation(), person.fill("form", { username, password }).then(() => person.page.keyboard.press("Enter"))]);
+  person.at("/pforte/");
+  const session = (await person.cookies())["svc.sid"];
+
+  // The hosts "localhost" and "home.test" have another port: the same site, not the same origin.
+  for (const host of [new URL(origin).hostname, "evil.test"]) {
+    for (const action of Object.keys(forms)) {
+      for (const how of ["plain", "hidden", "framed"]) {
+        const answer = person.page.waitForResponse((r) => r.request().method() === "POST");
+        await person.page.goto(`http://${host}:${port}/?action=${action}&how=${how}`);
+        want(`the answer to a form of ${host} to ${action}, ${how}`, (await answer).status(), 403);
+      }
+    }
+    await person.page.goto(`http://${host}:${port}/frame`);
+    const [, frame] = person.page.frames();
+    want("what a frame shows", (await frame.evaluate(() => location.href)).split(":")[0], "chrome-error");
+  }
+  await person.page.goto(`${origin}/pforte/`);
+  person.at("/pforte/");
+  want("the session afterwards", (await person.cookies())["svc.sid"], session);
+});
+attack.close();
