@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"time"
 
@@ -113,6 +114,32 @@ func (s *Service) AuditLog(ctx context.Context, q audit.Query) (entries []audit.
 		next = entries[limit-1].ID
 	}
 	return entries, next, nil
+}
+
+// MaxAuditFile is how many entries WriteAudit writes at most.
+const MaxAuditFile = 20_000
+
+// WriteAudit writes the newest entries of a query as CSV; its Limit is not used.
+func (s *Service) WriteAudit(ctx context.Context, to io.Writer, q audit.Query) error {
+	file, err := audit.NewCSV(to)
+	if err != nil {
+		return err
+	}
+	for written := 0; written < MaxAuditFile; written += MaxAuditPage {
+		q.Limit = MaxAuditPage
+		entries, next, err := s.AuditLog(ctx, q)
+		if err != nil {
+			return err
+		}
+		if err := file.Write(entries); err != nil {
+			return err
+		}
+		if next == 0 {
+			return nil
+		}
+		q.Before = next
+	}
+	return nil
 }
 
 // noticed are the events that are shown to the user whom they concern.

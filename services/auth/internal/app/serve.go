@@ -128,13 +128,15 @@ func (s *server) handler() (http.Handler, error) {
 	loginLimit, loginErr := ratelimit.New(limits)
 	limits.Name = "password"
 	passwordLimit, passwordErr := ratelimit.New(limits)
+	limits.Name, limits.Limit, limits.Window = "link", web.LinkAttempts, web.LinkWindow
+	linkLimit, linkErr := ratelimit.New(limits)
 	s.stores.register(s.Registry)
 	metrics, metricsErr := web.NewMetrics(s.Registry)
-	if err := errors.Join(loginErr, passwordErr, metricsErr); err != nil {
+	if err := errors.Join(loginErr, passwordErr, linkErr, metricsErr); err != nil {
 		return nil, err
 	}
 	shared, err := web.New(web.Options{
-		Accounts: s.stores.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit,
+		Accounts: s.stores.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, LinkLimit: linkLimit,
 		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0,
 		Metrics: metrics, Log: s.Log, Now: time.Now,
 	})

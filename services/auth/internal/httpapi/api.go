@@ -69,11 +69,34 @@ func (a *api) route(e *echo.Echo) {
 	e.POST(prefix+"/users", answered(a.authenticated(a.admin(a.csrf(a.createUser)))))
 	e.DELETE(prefix+"/users/:id", answered(a.authenticated(a.admin(a.csrf(a.deleteUser)))))
 
+	if !a.CompatV0 {
+		a.routePeople(e)
+	}
+
 	e.GET(prefix+"/openapi.json", func(c echo.Context) error {
 		return c.Blob(http.StatusOK, "application/json", openapi.Document)
 	})
 	e.GET("/internal/forward-auth", answered(a.forwardAuth))
 	e.GET("/health", answered(a.healthy))
+}
+
+// routePeople lists the routes beside the contract: links, profiles, members and audit.
+func (a *api) routePeople(e *echo.Echo) {
+	e.PATCH(prefix+"/me/profile", answered(a.authenticated(a.csrf(a.updateProfile))))
+	// The contract answers 405 to other methods of /users/:id.
+	e.GET(prefix+"/members/:id", answered(a.authenticated(a.admin(a.getUser))))
+	e.PATCH(prefix+"/members/:id", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.updateUser))))))
+	e.POST(prefix+"/users/:id/reset-link", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.createResetLink))))))
+	e.GET(prefix+"/invites", answered(a.authenticated(a.admin(a.listInvites))))
+	e.POST(prefix+"/invites", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.createInvite))))))
+	e.DELETE(prefix+"/invites/:id", answered(a.authenticated(a.admin(a.csrf(a.revokeInvite)))))
+	e.GET(prefix+"/invites/preview", answered(a.counted(a.previewInvite)))
+	e.POST(prefix+"/invites/accept", answered(a.counted(a.acceptInvite)))
+	e.POST(prefix+"/setup", answered(a.counted(a.setup)))
+	e.POST(prefix+"/forgot-password", answered(a.counted(a.forgotPassword)))
+	e.POST(prefix+"/reset-password", answered(a.counted(a.resetPassword)))
+	e.GET(prefix+"/audit", answered(a.authenticated(a.admin(a.listAudit))))
+	e.GET(prefix+"/audit.csv", answered(a.authenticated(a.admin(a.stepUp(a.auditCSV)))))
 }
 
 // answer is what a handler returns when it has not failed.
@@ -105,6 +128,9 @@ func answered(h handler) echo.HandlerFunc {
 		ans, err := h(c, caller{})
 		if err != nil {
 			return err
+		}
+		if b, ok := ans.body.(blob); ok {
+			return c.Blob(ans.status, b.mediaType, b.content)
 		}
 		return writeJSON(c, ans.status, ans.body)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -21,12 +22,14 @@ var (
 	errLimited   = errors.New("too many failed attempts")
 	errForwarded = errors.New("X-Forwarded-Method, X-Forwarded-Uri or role is missing or malformed")
 	errUnhealthy = errors.New("a store does not answer")
+	errSetupCode = errors.New("set-up link is invalid or expired")
 )
 
 // failure is the answer to an error.
 type failure struct {
 	err    error
 	status int
+	reason string // for programs; empty where the contract has none
 	text   string // German, for the user (contract section 1)
 }
 
@@ -36,36 +39,45 @@ func (f failure) Sentinel() error { return f.err }
 // failures is the one table from errors to answers. Every other error is a 500 with a
 // fixed text, so that nothing internal leaks.
 var failures = []failure{
-	{errMalformed, http.StatusBadRequest, "Die Anfrage ist kein gültiges JSON-Objekt."},
-	{service.ErrBodyRead, http.StatusBadRequest, "Die Anfrage ist kein gültiges JSON-Objekt."},
-	{errForwarded, http.StatusBadRequest, "Die Angaben zur weitergeleiteten Anfrage fehlen oder sind ungültig."},
-	{account.ErrMissing, http.StatusBadRequest, "Bitte alle Pflichtfelder ausfüllen."},
-	{account.ErrTooLong, http.StatusBadRequest, "Benutzername oder Passwort ist zu lang."},
-	{account.ErrOwnAccount, http.StatusBadRequest, "Das eigene Konto kann nicht gelöscht werden."},
-	{password.ErrTooShort, http.StatusBadRequest, "Das Passwort muss mindestens 8 Zeichen lang sein."},
-	{password.ErrTooLong, http.StatusBadRequest, "Das Passwort darf höchstens 1024 Zeichen lang sein."},
-	{user.ErrUsername, http.StatusBadRequest, "Der Benutzername muss 3 bis 64 Zeichen lang sein und darf nur Buchstaben, Ziffern, Punkt, Bindestrich und Unterstrich enthalten."},
-	{user.ErrDisplayName, http.StatusBadRequest, "Der Anzeigename darf nicht leer sein und keine Steuerzeichen enthalten."},
-	{user.ErrDisplayNameTooLong, http.StatusBadRequest, "Der Anzeigename darf höchstens 128 Zeichen lang sein."},
-	{user.ErrAvatarColor, http.StatusBadRequest, "Die Farbe muss die Form #RGB oder #RRGGBB haben."},
-	{user.ErrRole, http.StatusBadRequest, "Die Rolle muss admin oder member sein."},
-	{user.ErrLastAdmin, http.StatusBadRequest, "Der letzte Administrator muss bleiben."},
-	{session.ErrNotFound, http.StatusUnauthorized, "Nicht angemeldet."},
-	{account.ErrInvalidCredentials, http.StatusUnauthorized, "Benutzername oder Passwort ist falsch."},
-	{account.ErrWrongPassword, http.StatusUnauthorized, "Das aktuelle Passwort ist falsch."},
-	{user.ErrNotAdmin, http.StatusForbidden, "Dafür sind Administratorrechte nötig."},
-	{errCSRF, http.StatusForbidden, "Das CSRF-Token fehlt oder ist ungültig."},
-	{errOrigin, http.StatusForbidden, "Diese Verbindung wurde von einer fremden Seite geöffnet."},
-	{user.ErrNotFound, http.StatusNotFound, "Benutzer nicht gefunden."},
-	{service.ErrNoRoute, http.StatusNotFound, "Nicht gefunden."},
-	{service.ErrWrongMethod, http.StatusMethodNotAllowed, "Diese Methode ist hier nicht erlaubt."},
-	{user.ErrUsernameTaken, http.StatusConflict, "Dieser Benutzername ist bereits vergeben."},
-	{service.ErrBodyTooLarge, http.StatusRequestEntityTooLarge, "Die Anfrage ist zu groß."},
-	{service.ErrMediaType, http.StatusUnsupportedMediaType, "Die Anfrage muss application/json sein."},
-	{errLimited, http.StatusTooManyRequests, "Zu viele fehlgeschlagene Versuche. Bitte später erneut versuchen."},
-	{password.ErrBusy, http.StatusServiceUnavailable, "Der Dienst ist gerade ausgelastet. Bitte gleich erneut versuchen."},
-	{account.ErrPending, http.StatusInternalServerError, "Die Änderung ist gespeichert. Bestehende Sitzungen enden, sobald der Sitzungsspeicher wieder antwortet."},
-	{errUnhealthy, http.StatusServiceUnavailable, "Der Dienst ist gerade nicht bereit."},
+	{errMalformed, http.StatusBadRequest, "", "Die Anfrage ist kein gültiges JSON-Objekt."},
+	{service.ErrBodyRead, http.StatusBadRequest, "", "Die Anfrage ist kein gültiges JSON-Objekt."},
+	{errForwarded, http.StatusBadRequest, "", "Die Angaben zur weitergeleiteten Anfrage fehlen oder sind ungültig."},
+	{account.ErrMissing, http.StatusBadRequest, "", "Bitte alle Pflichtfelder ausfüllen."},
+	{account.ErrTooLong, http.StatusBadRequest, "", "Benutzername oder Passwort ist zu lang."},
+	{account.ErrOwnAccount, http.StatusBadRequest, "", "Das eigene Konto kann nicht gelöscht werden."},
+	{password.ErrTooShort, http.StatusBadRequest, "", "Das Passwort muss mindestens 8 Zeichen lang sein."},
+	{password.ErrTooLong, http.StatusBadRequest, "", "Das Passwort darf höchstens 1024 Zeichen lang sein."},
+	{user.ErrUsername, http.StatusBadRequest, "", "Der Benutzername muss 3 bis 64 Zeichen lang sein und darf nur Buchstaben, Ziffern, Punkt, Bindestrich und Unterstrich enthalten."},
+	{user.ErrDisplayName, http.StatusBadRequest, "", "Der Anzeigename darf nicht leer sein und keine Steuerzeichen enthalten."},
+	{user.ErrDisplayNameTooLong, http.StatusBadRequest, "", "Der Anzeigename darf höchstens 128 Zeichen lang sein."},
+	{user.ErrAvatarColor, http.StatusBadRequest, "", "Die Farbe muss die Form #RGB oder #RRGGBB haben."},
+	{user.ErrRole, http.StatusBadRequest, "", "Die Rolle muss admin oder member sein."},
+	{user.ErrLastAdmin, http.StatusBadRequest, "", "Der letzte Administrator muss bleiben."},
+	{session.ErrNotFound, http.StatusUnauthorized, "", "Nicht angemeldet."},
+	{account.ErrInvalidCredentials, http.StatusUnauthorized, "", "Benutzername oder Passwort ist falsch."},
+	{account.ErrWrongPassword, http.StatusUnauthorized, "", "Das aktuelle Passwort ist falsch."},
+	{user.ErrNotAdmin, http.StatusForbidden, "", "Dafür sind Administratorrechte nötig."},
+	{errCSRF, http.StatusForbidden, "", "Das CSRF-Token fehlt oder ist ungültig."},
+	{errOrigin, http.StatusForbidden, "", "Diese Verbindung wurde von einer fremden Seite geöffnet."},
+	{user.ErrNotFound, http.StatusNotFound, "", "Benutzer nicht gefunden."},
+	{service.ErrNoRoute, http.StatusNotFound, "", "Nicht gefunden."},
+	{service.ErrWrongMethod, http.StatusMethodNotAllowed, "", "Diese Methode ist hier nicht erlaubt."},
+	{user.ErrUsernameTaken, http.StatusConflict, "", "Dieser Benutzername ist bereits vergeben."},
+	{service.ErrBodyTooLarge, http.StatusRequestEntityTooLarge, "", "Die Anfrage ist zu groß."},
+	{service.ErrMediaType, http.StatusUnsupportedMediaType, "", "Die Anfrage muss application/json sein."},
+	{errLimited, http.StatusTooManyRequests, "", "Zu viele fehlgeschlagene Versuche. Bitte später erneut versuchen."},
+	{password.ErrBusy, http.StatusServiceUnavailable, "", "Der Dienst ist gerade ausgelastet. Bitte gleich erneut versuchen."},
+	{account.ErrPending, http.StatusInternalServerError, "", "Die Änderung ist gespeichert. Bestehende Sitzungen enden, sobald der Sitzungsspeicher wieder antwortet."},
+	{errUnhealthy, http.StatusServiceUnavailable, "", "Der Dienst ist gerade nicht bereit."},
+	{errQuery, http.StatusBadRequest, "query", "Die Auswahl der Einträge ist ungültig."},
+	{account.ErrReauthRequired, http.StatusForbidden, "reauth_required", "Für diese Änderung ist eine erneute Bestätigung nötig: /pforte/reauth"},
+	{account.ErrHouseholdName, http.StatusBadRequest, "household", "Der Name des Haushalts darf höchstens 64 Zeichen lang sein und keine Steuerzeichen enthalten."},
+	{account.ErrResetLinkOnly, http.StatusBadRequest, "reset_link_only", "Ein Passwort setzt nur die Person selbst. Bitte einen Link erstellen."},
+	{account.ErrUseOwnPage, http.StatusBadRequest, "own_account", "Für das eigene Konto bitte die Kontoseite verwenden."},
+	{link.ErrInvalid, http.StatusBadRequest, "invalid_token", "Der Link ist ungültig oder abgelaufen."},
+	{errSetupCode, http.StatusForbidden, "setup_code", "Der Einrichtungslink ist ungültig oder abgelaufen."},
+	{link.ErrNotFound, http.StatusNotFound, "not_found", "Einladung nicht gefunden."},
+	{user.ErrNotEmpty, http.StatusNotFound, "", "Nicht gefunden."},
 }
 
 // internal answers every error that is not in the table.
@@ -81,6 +93,8 @@ func failureOf(err error) failure { return service.Find(failures, err, internal)
 type errorBody struct {
 	Error string `json:"error"`
 	Code  int    `json:"code"`
+	// Reason is beside the contract: its own answers have none.
+	Reason string `json:"reason,omitempty"`
 }
 
 // writeError is the only place that answers errors.
@@ -93,5 +107,5 @@ func writeError(err error, c echo.Context) {
 		_ = c.NoContent(f.status) // the client is gone if this fails
 		return
 	}
-	_ = writeJSON(c, f.status, errorBody{Error: f.text, Code: f.status})
+	_ = writeJSON(c, f.status, errorBody{Error: f.text, Code: f.status, Reason: f.reason})
 }

@@ -41,6 +41,7 @@ type fixture struct {
 	t        *testing.T
 	handler  http.Handler
 	accounts *account.Service
+	db       *sqldb.DB
 	database *sqlstore.Store
 	users    user.Store
 	sessions session.Store
@@ -48,6 +49,8 @@ type fixture struct {
 	registry *prometheus.Registry
 	clock    *clock
 	log      *syncBuffer
+	// addresses is how many addresses elsewhere has used.
+	addresses int
 	// broken makes the stores fail.
 	brokenUsers, brokenRehash, brokenSessions, brokenRevoke, brokenDelete, brokenLimits, unhealthy *atomic.Bool
 }
@@ -61,6 +64,7 @@ type settings struct {
 	secret, previous string
 	proxies          []string
 	name             string
+	publicURL        string
 	hasher           password.Options
 	attempts         int
 	sessions         session.Store
@@ -77,7 +81,8 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 		t: t, clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, log: &syncBuffer{},
 		brokenUsers: &atomic.Bool{}, brokenRehash: &atomic.Bool{}, brokenSessions: &atomic.Bool{}, brokenRevoke: &atomic.Bool{}, brokenDelete: &atomic.Bool{}, brokenLimits: &atomic.Bool{}, unhealthy: &atomic.Bool{},
 	}
-	h.database = sqlstore.New(openSQLite(t), h.clock.Now)
+	h.db = openSQLite(t)
+	h.database = sqlstore.New(h.db, h.clock.Now)
 	h.users = failingUsers{h.database, h.brokenUsers, h.brokenRehash}
 	h.redis = openRedis(t, h.clock)
 	h.sessions = s.sessions
@@ -102,6 +107,8 @@ func (h *fixture) build(s settings) {
 	limits := ratelimit.Options{Client: limited, App: "svc", Name: "login", Limit: s.attempts, Window: time.Minute}
 	passwordLimits := limits
 	passwordLimits.Name = "password"
+	linkLimits := limits
+	linkLimits.Name, linkLimits.Limit, linkLimits.Window = "link", web.LinkAttempts, web.LinkWindow
 	stores := sessionredis.New(h.redis, "svc")
 	h.accounts = must(account.New(account.Options{Users: h.users, Links: h.database, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
@@ -115,6 +122,8 @@ func (h *fixture) build(s settings) {
 		}))(h.t),
 		LoginLimit:    must(ratelimit.New(limits))(h.t),
 		PasswordLimit: must(ratelimit.New(passwordLimits))(h.t),
+		LinkLimit:     must(ratelimit.New(linkLimits))(h.t),
+		PublicURL:     s.publicURL,
 		Secure:        !s.insecure, CompatV0: s.compat, Metrics: must(web.NewMetrics(h.registry))(h.t), Log: log, Now: h.clock.Now,
 	}
 	for _, p := range s.proxies {

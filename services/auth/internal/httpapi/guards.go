@@ -78,6 +78,16 @@ func (a *api) csrf(h handler) handler {
 	}
 }
 
+// stepUp passes requests of sessions whose user has proved who they are lately.
+func (a *api) stepUp(h handler) handler {
+	return func(c echo.Context, s caller) (answer, error) {
+		if err := a.Accounts.CheckFresh(c.Request().Context(), s.Session); err != nil {
+			return answer{}, err
+		}
+		return h(c, s)
+	}
+}
+
 func setCSRFHeader(c echo.Context, s session.Session) {
 	if s.CSRFToken != "" {
 		c.Response().Header().Set(csrfHeader, s.CSRFToken)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // networks are the keys of the login limit.
@@ -33,6 +34,23 @@ func (a *api) limited(limit string, limiter *ratelimit.Limiter, keys func(echo.C
 			return answer{}, errLimited
 		}
 		return ans, err
+	}
+}
+
+// counted passes requests of anonymous clients, each of which counts, whatever the answer:
+// at most web.LinkAttempts in web.LinkWindow for an address.
+func (a *api) counted(h handler) handler {
+	return func(c echo.Context, s caller) (answer, error) {
+		defer a.detach(c)()
+		c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
+		allowed, err := a.Counted(c.Response(), c.Request(), service.RouteLabel(c))
+		if err != nil {
+			return answer{}, err
+		}
+		if !allowed {
+			return answer{}, errLimited
+		}
+		return h(c, s)
 	}
 }
 

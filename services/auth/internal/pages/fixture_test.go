@@ -114,12 +114,14 @@ func newEmptyFixture(t *testing.T) *fixture {
 	limits := ratelimit.Options{Client: client, App: "svc", Name: "login", Limit: 5, Window: time.Minute}
 	passwordLimits := limits
 	passwordLimits.Name = "password"
+	linkLimits := limits
+	linkLimits.Name, linkLimits.Limit, linkLimits.Window = "link", web.LinkAttempts, web.LinkWindow
 	shared := must(web.New(web.Options{
 		Accounts: f.accounts,
 		Sessions: must(session.NewManager(session.Options{
 			Store: sessions, Name: "svc", Secret: "a secret of the tests, 32 characters", Secure: true, Now: f.Now,
 		}))(t),
-		LoginLimit: must(ratelimit.New(limits))(t), PasswordLimit: must(ratelimit.New(passwordLimits))(t),
+		LoginLimit: must(ratelimit.New(limits))(t), PasswordLimit: must(ratelimit.New(passwordLimits))(t), LinkLimit: must(ratelimit.New(linkLimits))(t),
 		Secure: true, Metrics: must(web.NewMetrics(prometheus.NewRegistry()))(t), Log: log, Now: f.Now,
 	}))(t)
 	shown := must(pages.New(pages.Options{Web: shared, AppName: "svc", Location: time.UTC}))(t)

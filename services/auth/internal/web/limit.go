@@ -56,6 +56,31 @@ func (w *Web) Limited(rw http.ResponseWriter, r *http.Request, route, limit stri
 	return true, nil
 }
 
+// LinkAttempts and LinkWindow limit the requests for links of an address.
+const (
+	LinkAttempts = 10
+	LinkWindow   = time.Minute
+)
+
+// Counted counts a request for a link, a set-up or a forgotten password, whatever its
+// answer, and reports whether it is allowed.
+func (w *Web) Counted(rw http.ResponseWriter, r *http.Request, route string) (bool, error) {
+	decision, err := w.LinkLimit.Spend(r.Context(), w.Networks(r)...)
+	if err != nil {
+		w.Metrics.decided(LimitLink, decisionError)
+		return false, err
+	}
+	setLimitHeaders(rw, decision)
+	if !decision.Allowed {
+		rw.Header().Set("Retry-After", strconv.Itoa(max(1, decision.ResetSeconds())))
+		w.Metrics.decided(LimitLink, decisionRefused)
+		w.LogEvent(rw, r, "limited", "route", route)
+		return false, nil
+	}
+	w.Metrics.decided(LimitLink, decisionTaken)
+	return true, nil
+}
+
 // refundTimeout bounds how long an answer waits for the refund, as the store may have
 // delayed it already.
 const refundTimeout = 500 * time.Millisecond

@@ -29,13 +29,13 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			Name: "auth_logins_total", Help: "Login attempts, by outcome: success, invalid_credentials, bad_request, busy, error.",
 		}, []string{"outcome"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, password) and decision: taken, given_back, refused, error.",
+			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, password, link) and decision: taken, given_back, refused, error.",
 		}, []string{"limit", "decision"}),
 	}
 	for _, outcome := range loginOutcomes {
 		m.logins.WithLabelValues(outcome)
 	}
-	for _, limit := range []string{LimitLogin, LimitPassword} {
+	for _, limit := range []string{LimitLogin, LimitPassword, LimitLink} {
 		for _, decision := range []string{decisionTaken, decisionRefunded, decisionRefused, decisionError} {
 			m.decisions.WithLabelValues(limit, decision)
 		}
@@ -43,10 +43,11 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	return m, service.Register(r, m.logins, m.decisions)
 }
 
-// The two limits and their decisions. An attempt that is taken and not refunded failed.
+// The limits and their decisions. An attempt that is taken and not refunded failed.
 const (
 	LimitLogin       = "login"
 	LimitPassword    = "password"
+	LimitLink        = "link"
 	decisionTaken    = "taken"
 	decisionRefunded = "given_back"
 	decisionRefused  = "refused"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,9 @@ type Options struct {
 	// LoginLimit counts failed logins by client address, PasswordLimit wrong
 	// current passwords by user.
 	LoginLimit, PasswordLimit *ratelimit.Limiter
+	// LinkLimit counts requests for links by client address: LinkAttempts in LinkWindow.
+	LinkLimit *ratelimit.Limiter
+	PublicURL string // origin of the pages; empty: no absolute link is made
 	// TrustedProxies are the peers whose X-Forwarded-For is used; may be empty.
 	TrustedProxies clientaddr.Proxies
 	Secure         bool // the cookies are for https only
@@ -42,7 +46,7 @@ type Web struct {
 
 // New checks the options and returns a Web.
 func New(o Options) (*Web, error) {
-	if o.Accounts == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.Metrics == nil || o.Log == nil || o.Now == nil {
+	if o.Accounts == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.Metrics == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("web: a required option is not set")
 	}
 	w := &Web{Options: o, warnPlainHTTP: func() {}}
@@ -67,7 +71,11 @@ func (w *Web) LogEvent(rw http.ResponseWriter, r *http.Request, event string, at
 // As returns the request with a context in which the caller acts, or, where the caller is
 // zero, an anonymous client.
 func (w *Web) As(rw http.ResponseWriter, r *http.Request, c Caller) *http.Request {
-	actor := audit.Actor{Kind: audit.Anonymous, IP: w.Client(r), RequestID: rw.Header().Get(service.RequestIDHeader)}
+	groups := w.Networks(r)
+	browser, system := session.BrowserOf(r.UserAgent())
+	actor := audit.Actor{
+		Kind: audit.Anonymous, IP: w.Client(r), Network: groups[len(groups)-1], Agent: strings.Trim(browser+", "+system, ", "), RequestID: rw.Header().Get(service.RequestIDHeader),
+	}
 	if c.Current != nil {
 		actor.Kind, actor.ID, actor.Name, actor.SessionKey = audit.User, c.User.ID, c.User.Username, c.Key
 	}

@@ -1,0 +1,37 @@
+package audit_test
+
+import (
+	"encoding/csv"
+	"strings"
+	"testing"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
+)
+
+func TestACellThatASpreadsheetWouldRunIsQuoted(t *testing.T) {
+	for cell, want := range map[string]string{
+		"=1+1": "'=1+1", "+49": "'+49", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\tx": "'\tx", "\rx": "'\rx",
+		"Anna": "Anna", "": "", "a=1": "a=1", `he said "=1"`: `he said "=1"`, "a,\nb": "a,\nb",
+	} {
+		var file strings.Builder
+		w, err := audit.NewCSV(&file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write([]audit.Entry{{Event: audit.Event{Name: "login", SubjectName: cell, Detail: map[string]any{"name": cell}}, Count: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(strings.NewReader(file.String())).ReadAll()
+		if err != nil || len(rows) != 2 {
+			t.Fatalf("%q: %q, %v", cell, file.String(), err)
+		}
+		if got := rows[1][7]; got != want {
+			t.Errorf("%q is written as %q, want %q", cell, got, want)
+		}
+		for i, cell := range rows[1] {
+			if strings.HasPrefix(cell, "=") {
+				t.Errorf("column %s is %q", rows[0][i], cell)
+			}
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// userAnswer is the answer with a user.
+func userAnswer(status int, u user.User) answer {
+	return answer{status, struct {
+		User userBody `json:"user"`
+	}{bodyOf(u)}}
+}
+
+// updateProfile is PATCH /me/profile.
+func (a *api) updateProfile(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		DisplayName *string `json:"display_name"`
+		AvatarColor *string `json:"avatar_color"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	u, err := a.Accounts.UpdateProfile(c.Request().Context(), s.Session, account.Profile(body))
+	return userAnswer(http.StatusOK, u), err
+}
+
+// getUser is GET /members/:id.
+func (a *api) getUser(c echo.Context, _ caller) (answer, error) {
+	id, err := parseID(c.Param("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	d, err := a.Accounts.Member(c.Request().Context(), id)
+	if err != nil {
+		return answer{}, err
+	}
+	type details struct {
+		ListedUser
+		TwoFactor   bool    `json:"two_factor"`
+		Passkeys    int     `json:"passkeys"`
+		LastLoginAt *string `json:"last_login_at"` // null: unknown, or before the audit began
+	}
+	body := details{ListedUser: Listed([]user.User{d.User})[0], TwoFactor: d.SecondFactor, Passkeys: d.Passkeys}
+	if !d.LastLoginAt.IsZero() {
+		at := d.LastLoginAt.Format(time.RFC3339)
+		body.LastLoginAt = &at
+	}
+	return answer{http.StatusOK, struct {
+		User details `json:"user"`
+	}{body}}, nil
+}
+
+// updateUser is PATCH /members/:id. A password is refused, because only its owner sets it.
+func (a *api) updateUser(c echo.Context, s caller) (answer, error) {
+	id, err := parseID(c.Param("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	var body struct {
+		DisplayName *string `json:"display_name"`
+		AvatarColor *string `json:"avatar_color"`
+		Role        *string `json:"role"`
+		Password    *string `json:"password"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	if body.Password != nil {
+		return answer{}, account.ErrResetLinkOnly
+	}
+	u, err := a.Accounts.UpdateMember(c.Request().Context(), s.UserID, id,
+		account.MemberChange{DisplayName: body.DisplayName, AvatarColor: body.AvatarColor, Role: body.Role})
+	if err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "user_changed", "user_id", id, "role", string(u.Role), "by", s.UserID)
+	return userAnswer(http.StatusOK, u), nil
+}
+
+// createResetLink is POST /users/:id/reset-link.
+func (a *api) createResetLink(c echo.Context, s caller) (answer, error) {
+	id, err := parseID(c.Param("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	l, token, err := a.Accounts.ResetLink(c.Request().Context(), s.UserID, id)
+	if err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "reset_link_created", "user_id", id, "by", s.UserID)
+	type data struct {
+		ExpiresAt string `json:"expires_at"`
+		address
+	}
+	return answer{http.StatusCreated, struct {
+		Data  data   `json:"data"`
+		Token string `json:"token"`
+	}{data{l.ExpiresAt.Format(time.RFC3339), a.addressOf(l.Kind, token)}, token}}, nil
+}
+
+// address is where a link leads. Only PUBLIC_URL makes an absolute one, because a client
+// decides what Host says.
+type address struct {
+	Path string `json:"path"`
+	URL  string `json:"url,omitempty"`
+}
+
+func (a *api) addressOf(kind link.Kind, token string) address {
+	at := address{Path: kind.Path(token)}
+	if a.PublicURL != "" {
+		at.URL = a.PublicURL + at.Path
+	}
+	return at
+}
+
+// listInvites is GET /invites.
+func (a *api) listInvites(c echo.Context, _ caller) (answer, error) {
+	links, err := a.Accounts.Invites(c.Request().Context())
+	if err != nil {
+		return answer{}, err
+	}
+	type data struct {
+		Invites []inviteBody `json:"invites"`
+	}
+	invites := make([]inviteBody, 0, len(links))
+	for _, l := range links {
+		invites = append(invites, inviteOf(l))
+	}
+	return answer{http.StatusOK, struct {
+		Data data `json:"data"`
+	}{data{invites}}}, nil
+}
+
+type inviteBody struct {
+	ID          int64  `json:"id"`
+	Username    string `json:"username"` // empty: the person chooses
+	DisplayName string `json:"display_name"`
+	Role        string `json:"role"`
+	InvitedBy   string `json:"invited_by"` // empty: the operator
+	CreatedAt   string `json:"created_at"`
+	ExpiresAt   string `json:"expires_at"`
+}
+
+func inviteOf(l link.Link) inviteBody {
+	return inviteBody{
+		ID: l.ID, Username: l.Username, DisplayName: l.DisplayName, Role: l.Role, InvitedBy: l.CreatorName,
+		CreatedAt: l.CreatedAt.Format(time.RFC3339), ExpiresAt: l.ExpiresAt.Format(time.RFC3339),
+	}
+}
+
+// createInvite is POST /invites.
+func (a *api) createInvite(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		Username    string `json:"username"`
+		DisplayName string `json:"display_name"`
+		Role        string `json:"role"`
+		SystemAdmin bool   `json:"system_admin"` // another way to say role admin
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	if body.SystemAdmin {
+		body.Role = string(user.Admin)
+	}
+	l, token, err := a.Accounts.Invite(c.Request().Context(), s.UserID, account.NewInvite{Username: body.Username, DisplayName: body.DisplayName, Role: body.Role})
+	if err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "invite_created", "role", l.Role, "by", s.UserID)
+	type data struct {
+		Invite    inviteBody `json:"invite"`
+		EmailSent bool       `json:"email_sent"` // always false
+		address
+	}
+	return answer{http.StatusCreated, struct {
+		Data  data   `json:"data"`
+		Token string `json:"token"`
+	}{data{Invite: inviteOf(l), address: a.addressOf(l.Kind, token)}, token}}, nil
+}
+
+// revokeInvite is DELETE /invites/:id.
+func (a *api) revokeInvite(c echo.Context, s caller) (answer, error) {
+	id, err := parseID(c.Param("id"))
+	if err != nil {
+		return answer{}, link.ErrNotFound
+	}
+	if err := a.Accounts.RevokeInvite(c.Request().Context(), s.UserID, id); err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "invite_revoked", "by", s.UserID)
+	return dataOK, nil
+}
+
+// dataOK is the answer without content of the routes that have a member data.
+var dataOK = answer{http.StatusOK, struct {
+	Data any `json:"data"`
+}{struct {
+	OK bool `json:"ok"`
+}{true}}}
+
+// previewInvite is GET /invites/preview. It changes nothing, because messengers fetch
+// links for previews.
+func (a *api) previewInvite(c echo.Context, _ caller) (answer, error) {
+	type data struct {
+		Valid            bool   `json:"valid"`
+		Username         string `json:"username"`
+		DisplayName      string `json:"display_name"`
+		PasswordRequired bool   `json:"password_required"`
+	}
+	body := data{PasswordRequired: true}
+	switch l, err := a.Accounts.LinkOf(c.Request().Context(), link.Invite, c.QueryParam("token")); {
+	case err == nil:
+		body.Valid, body.Username, body.DisplayName = true, l.Username, l.DisplayName
+	case !errors.Is(err, link.ErrInvalid):
+		return answer{}, err
+	}
+	return answer{http.StatusOK, struct {
+		Data data `json:"data"`
+	}{body}}, nil
+}
+
+// acceptInvite is POST /invites/accept.
+func (a *api) acceptInvite(c echo.Context, _ caller) (answer, error) {
+	var body struct {
+		Token       string `json:"token"`
+		Password    string `json:"password"`
+		Username    string `json:"username"`
+		DisplayName string `json:"display_name"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	u, err := a.Accounts.Join(c.Request().Context(), body.Token, account.NewMember{Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
+	if err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "invite_accepted", "user_id", u.ID, "role", string(u.Role))
+	type data struct {
+		OK       bool   `json:"ok"`
+		Username string `json:"username"`
+	}
+	return answer{http.StatusCreated, struct {
+		Data data `json:"data"`
+	}{data{true, u.Username}}}, nil
+}
+
+// setup is POST /setup. It exists until there is a user.
+func (a *api) setup(c echo.Context, _ caller) (answer, error) {
+	var body struct {
+		Code        string `json:"code"`
+		Household   string `json:"household"`
+		Username    string `json:"username"`
+		DisplayName string `json:"display_name"`
+		Password    string `json:"password"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	u, err := a.Accounts.Setup(c.Request().Context(), body.Code,
+		account.NewHousehold{Household: body.Household, Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
+	switch {
+	case errors.Is(err, link.ErrInvalid):
+		return answer{}, errSetupCode
+	case err != nil:
+		return answer{}, err
+	}
+	a.audit(c, "setup", "user_id", u.ID)
+	return userAnswer(http.StatusCreated, u), nil
+}
+
+// forgotPassword is POST /forgot-password. The answer is the same for every name.
+func (a *api) forgotPassword(c echo.Context, _ caller) (answer, error) {
+	var body struct {
+		Identifier string `json:"identifier"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	a.Accounts.AskForReset(c.Request().Context(), body.Identifier)
+	return dataOK, nil
+}
+
+// resetPassword is POST /reset-password.
+func (a *api) resetPassword(c echo.Context, _ caller) (answer, error) {
+	var body struct {
+		Token    string `json:"token"`
+		Password string `json:"password"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	err := a.Accounts.ResetPasswordByLink(c.Request().Context(), body.Token, body.Password)
+	if err == nil || errors.Is(err, account.ErrPending) {
+		a.audit(c, "reset_used")
+	}
+	return dataOK, err
+}

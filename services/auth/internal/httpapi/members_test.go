@@ -1,0 +1,202 @@
+package httpapi_test
+
+import (
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
+)
+
+var everything = audit.Query{}
+
+func TestUsersChangeTheirProfile(t *testing.T) {
+	h := newFixture(t)
+	otto := h.otto()
+	otto.send(http.MethodPatch, prefix+"/me/profile", object("display_name", " Otto B. ", "avatar_color", "#0a0")).want(http.StatusOK)
+	var me struct {
+		User struct {
+			DisplayName string `json:"display_name"`
+			AvatarColor string `json:"avatar_color"`
+			Role        string
+		}
+	}
+	otto.send(http.MethodPatch, prefix+"/me/profile", object("role", "admin")).want(http.StatusOK)
+	otto.get(prefix + "/me").want(http.StatusOK).into(&me)
+	if me.User.DisplayName != "Otto B." || me.User.AvatarColor != "#0a0" || me.User.Role != "member" {
+		t.Errorf("got %+v", me)
+	}
+	for _, body := range []string{object("display_name", " "), object("avatar_color", "red")} {
+		otto.send(http.MethodPatch, prefix+"/me/profile", body).want(http.StatusBadRequest)
+	}
+}
+
+func TestAdminsChangeUsersWhoseSessionsFollowAtOnce(t *testing.T) {
+	h := newFixture(t)
+	anna, otto := h.anna(), h.otto()
+	anna.send(http.MethodPatch, prefix+"/members/2", object("display_name", "Otto B.", "role", "admin")).want(http.StatusOK)
+	otto.get(prefix + "/users").want(http.StatusOK)
+	otto.send(http.MethodPatch, prefix+"/members/1", object("role", "member")).want(http.StatusOK)
+	anna.get(prefix + "/users").want(http.StatusForbidden)
+	otto.send(http.MethodPatch, prefix+"/members/2", object("role", "member")).want(http.StatusBadRequest) // the last admin
+	otto.send(http.MethodPatch, prefix+"/members/1", object("password", newPass)).because(http.StatusBadRequest, "reset_link_only")
+	otto.send(http.MethodPatch, prefix+"/members/1", object("role", "king")).want(http.StatusBadRequest)
+	for _, id := range []string{"99", "x"} {
+		otto.send(http.MethodPatch, prefix+"/members/"+id, object("role", "member")).want(http.StatusNotFound)
+		otto.get(prefix + "/members/" + id).want(http.StatusNotFound)
+	}
+	h.browser().login("anna", adminPass).want(http.StatusOK)
+}
+
+func TestAdminsSeeAUser(t *testing.T) {
+	h := newFixture(t)
+	anna := h.anna()
+	var body struct {
+		User struct {
+			Username    string
+			TwoFactor   bool    `json:"two_factor"`
+			LastLoginAt *string `json:"last_login_at"`
+		}
+	}
+	anna.get(prefix + "/members/2").want(http.StatusOK).into(&body)
+	if body.User.Username != "otto" || body.User.TwoFactor || body.User.LastLoginAt != nil {
+		t.Errorf("got %+v", body)
+	}
+	h.otto()
+	h.accounts.Drain()
+	anna.get(prefix + "/members/2").want(http.StatusOK).into(&body)
+	if body.User.LastLoginAt == nil || *body.User.LastLoginAt != h.clock.Now().Format(time.RFC3339) {
+		t.Errorf("got %+v", body)
+	}
+}
+
+// guardedPeople are the routes that need a session, and what each needs besides.
+var guardedPeople = []struct {
+	request
+	admin, csrf, fresh, hasBody bool
+}{
+	{request{http.MethodPatch, "/me/profile", `{}`}, false, true, false, true},
+	{request{http.MethodGet, "/members/2", ""}, true, false, false, false},
+	{request{http.MethodPatch, "/members/2", `{}`}, true, true, true, true},
+	{request{http.MethodPost, "/users/2/reset-link", ""}, true, true, true, false},
+	{request{http.MethodGet, "/invites", ""}, true, false, false, false},
+	{request{http.MethodPost, "/invites", `{}`}, true, true, true, true},
+	{request{http.MethodDelete, "/invites/1", ""}, true, true, false, false},
+	{request{http.MethodGet, "/audit", ""}, true, false, false, false},
+	{request{http.MethodGet, "/audit.csv", ""}, true, false, true, false},
+}
+
+func TestRoutesOfPeopleAreGuarded(t *testing.T) {
+	for _, route := range guardedPeople {
+		t.Run(route.method+" "+route.path, func(t *testing.T) {
+			h := newFixture(t)
+			h.invite()
+			anna, otto := h.anna(), h.otto()
+			route.send(h.browser()).want(http.StatusUnauthorized)
+			if route.admin {
+				route.send(otto).want(http.StatusForbidden)
+			}
+			if route.csrf {
+				anna.send(route.method, prefix+route.path, route.body, "X-CSRF-Token", "x").want(http.StatusForbidden)
+			}
+			if route.hasBody {
+				anna.send(route.method, prefix+route.path, `{"role":`).want(http.StatusBadRequest)
+				anna.send(route.method, prefix+route.path, `{}`, "Content-Type", "text/plain").want(http.StatusUnsupportedMediaType)
+				anna.send(route.method, prefix+route.path, `{"x":"`+strings.Repeat("x", 70_000)+`"}`).want(http.StatusRequestEntityTooLarge)
+			}
+			h.clock.advance(account.FreshFor)
+			if got := route.send(anna); got.status >= 300 {
+				t.Errorf("ten minutes after the login: %d %s", got.status, got.body)
+			}
+			h.clock.advance(time.Second)
+			if route.fresh {
+				route.send(anna).because(http.StatusForbidden, "reauth_required")
+			} else if got := route.send(anna); got.status == http.StatusForbidden {
+				t.Errorf("later: %d %s", got.status, got.body)
+			}
+			h.brokenSessions.Store(true)
+			route.send(anna).want(http.StatusInternalServerError)
+		})
+	}
+}
+
+func TestTheAuditTellsWhoDidWhat(t *testing.T) {
+	h := newFixture(t)
+	otto := h.otto()
+	otto.send(http.MethodPatch, prefix+"/me/profile", object("display_name", "=HYPERLINK(1)"), "User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0").want(http.StatusOK)
+	for range 3 {
+		h.elsewhere().login("otto", "wrong").want(http.StatusUnauthorized)
+	}
+	same := h.elsewhere()
+	for range 4 {
+		same.login("a name that is nobody's", "wrong").want(http.StatusUnauthorized)
+	}
+	h.accounts.Drain()
+	anna := h.anna()
+	var page struct {
+		Data []struct {
+			ID          int64
+			Event       string
+			ActorKind   string `json:"actor_kind"`
+			ActorName   string `json:"actor_name"`
+			SubjectName string `json:"subject_name"`
+			IP, Agent   string
+			RequestID   string `json:"request_id"`
+			SessionKey  string `json:"session_key"`
+			Count       int64
+			Detail      map[string]any
+		}
+		Next *int64
+	}
+	anna.get(prefix + "/audit?event=profile_changed").want(http.StatusOK).into(&page)
+	if len(page.Data) != 1 {
+		t.Fatalf("got %+v", page)
+	}
+	if e := page.Data[0]; e.ActorKind != "user" || e.ActorName != "otto" || e.SubjectName != "otto" || e.IP != "192.0.2.1" || e.Agent != "Firefox, Linux" || e.RequestID == "" || len(e.SessionKey) != 64 {
+		t.Errorf("got %+v", e)
+	}
+	anna.get(prefix + "/audit?event=login_failed").want(http.StatusOK).into(&page)
+	counts := map[string]int64{}
+	for _, e := range page.Data {
+		counts[fmt.Sprint(e.SubjectName, " ", e.Count)]++
+		if strings.Contains(fmt.Sprint(e), "nobody's") {
+			t.Errorf("a typed name: %+v", e)
+		}
+	}
+	if len(page.Data) != 4 || counts["otto 1"] != 3 || counts[" 4"] != 1 {
+		t.Errorf("failed logins: %v", counts)
+	}
+	anna.get(prefix + "/audit?limit=2").want(http.StatusOK).into(&page)
+	if len(page.Data) != 2 || page.Next == nil || *page.Next != page.Data[1].ID {
+		t.Errorf("got %+v", page)
+	}
+	anna.get(fmt.Sprint(prefix, "/audit?limit=200&before=", *page.Next, "&from=2026-03-01T00:00:00Z&to=2026-03-02T00:00:00Z&user_id=2")).want(http.StatusOK).into(&page)
+	if len(page.Data) == 0 || page.Next != nil {
+		t.Errorf("got %+v", page)
+	}
+	for _, query := range []string{"before=x", "limit=0", "limit=x", "user_id=-1", "from=yesterday", "to=2026"} {
+		anna.get(prefix+"/audit?"+query).because(http.StatusBadRequest, "query")
+		anna.get(prefix+"/audit.csv?to=x").because(http.StatusBadRequest, "query")
+	}
+	file := anna.get(prefix + "/audit.csv").want(http.StatusOK)
+	rows, err := csv.NewReader(strings.NewReader(string(file.body))).ReadAll()
+	if err != nil || len(rows) < 5 || file.header.Get("Content-Disposition") == "" {
+		t.Errorf("%v, %d rows, %v", err, len(rows), file.header)
+	}
+}
+
+// TestAHouseholdWithTheEarlierContractHasNoRoutesOfPeople is about COMPAT_V0.
+func TestAHouseholdWithTheEarlierContractHasNoRoutesOfPeople(t *testing.T) {
+	h := newFixture(t, func(s *settings) { s.compat = true })
+	for _, route := range anonymousRoutes {
+		b := h.browser()
+		b.unchecked = true
+		if got := route.send(b); got.status != http.StatusNotFound && got.status != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %d", got.what, got.status)
+		}
+	}
+}
