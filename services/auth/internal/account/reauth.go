@@ -11,7 +11,7 @@ import (
 // FreshFor is how long a proof of who somebody is counts for changes that need one.
 const FreshFor = 10 * time.Minute
 
-// ErrReauthRequired: the session's user has to prove again who they are.
+// ErrReauthRequired is returned when the session's user has to prove again who they are.
 var ErrReauthRequired = errors.New("a fresh proof of who the user is, is required")
 
 // CheckFresh returns ErrReauthRequired unless the user of a session has proved who they

@@ -76,7 +76,7 @@ func (s *Store) beforeLink(ctx context.Context, tx *sql.Tx, l link.Link) (audit.
 		if err := s.isEmpty(ctx, tx); err != nil {
 			return audit.Event{}, err
 		}
-		return audit.Event{Name: "setup_link_made"}, s.voidLinks(ctx, tx, `kind = 'setup'`)
+		return audit.Event{Name: "setup_made"}, s.voidLinks(ctx, tx, `kind = 'setup'`)
 	case link.Reset:
 		u, err := s.one(ctx, tx, byID, l.UserID)
 		if err != nil {
