@@ -123,8 +123,10 @@ func TestOurCookiesReachAuthAlone(t *testing.T) {
 			t.Errorf("%s: %d, %s got %q", path, got.StatusCode, arrived.URL, arrived.Header["Cookie"])
 		}
 	}
-	if got := h.request(t, "GET", "/api/v1/auth/me", "", lines...).Header["Set-Cookie"]; fmt.Sprint(got) != "[a=1; haus.sid=secret; csrf-token=secret haus.next=secret b=2; svc.sid=other]" {
-		t.Errorf("auth got %q", got)
+	for _, path := range []string{"/api/v1/auth/me", "/pforte/", "/.well-known/change-password"} {
+		if got := h.request(t, "GET", path, "", lines...).Header["Set-Cookie"]; fmt.Sprint(got) != "[a=1; haus.sid=secret; csrf-token=secret haus.next=secret b=2; svc.sid=other]" {
+			t.Errorf("%s: auth got %q", path, got)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -231,6 +232,31 @@ func TestAServiceMayChooseItsOwnSecurityHeaders(t *testing.T) {
 	got := d.request(t, "GET", "/", "").Header
 	if got.Get("Content-Security-Policy") != "default-src 'self'" || got.Get("X-Frame-Options") != "DENY" {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestThePagesKeepTheirSecurityHeaders(t *testing.T) {
+	t.Parallel()
+	own := http.Header{
+		"Content-Security-Policy": {"default-src 'none'; form-action 'self' https://photos.example.org; frame-ancestors 'none'"},
+		"X-Frame-Options":         {"DENY"}, "Referrer-Policy": {"same-origin"}, "Cache-Control": {"no-store"}, "Vary": {"Accept-Language, Cookie"},
+		"Permissions-Policy": {"publickey-credentials-get=(self), publickey-credentials-create=(self)"},
+		"Set-Cookie":         {"svc.2fa=a; HttpOnly", "svc.lang=de", "csrf-token=b"},
+	}
+	auth := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		for name, values := range own {
+			w.Header()[name] = values
+		}
+	})
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.addr()})
+	got := h.request(t, "POST", "/pforte/login", "name=anna").Header
+	for name, want := range own {
+		if !slices.Equal(got[name], want) {
+			t.Errorf("%s is %q", name, got[name])
+		}
+	}
+	if got.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("without the proxy's own: %s", got)
 	}
 }
 

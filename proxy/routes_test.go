@@ -14,6 +14,10 @@ func TestEveryPathHasItsService(t *testing.T) {
 		"/api/v1/auth/login":                    "auth",
 		"/api/v1/auth/users/3":                  "auth",
 		"/api/v1/auth/openapi.json":             "auth",
+		"/pforte":                               "auth",
+		"/pforte/":                              "auth",
+		"/pforte/admin/members/3?page=2":        "auth",
+		"/.well-known/change-password":          "auth",
 		"/api/v1/lists":                         "app",
 		"/v1/verify/chain-transaction":          "verifier",
 		"/v1/verify/base-transaction":           "verifier",
@@ -82,6 +86,50 @@ func TestWithoutAFrontendThePageNamesTheRoutes(t *testing.T) {
 			t.Errorf("%s is not named in %s", name, got.body)
 		}
 	}
+}
+
+func TestWithoutAFrontendABrowserIsLedToThePages(t *testing.T) {
+	t.Parallel()
+	d := open(t, nil)
+	got := d.request(t, "GET", "/", "", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	if got.StatusCode != http.StatusFound || got.Header.Get("Location") != "/pforte/" || got.Header.Get("Vary") != "Accept" {
+		t.Errorf("got %d %s", got.StatusCode, got.Header)
+	}
+}
+
+// On every host, and before what the operator adds.
+func TestThePagesAreAuths(t *testing.T) {
+	t.Parallel()
+	other := stand(t, "other", nil)
+	h := openSite(t, map[string]string{"FRONTEND_UPSTREAM": other.addr(), "ROUTES": `@photos host photos.example.org
+	handle @photos {
+		import require_login
+		reverse_proxy ` + other.addr() + `
+	}
+	handle /pforte/* {
+		reverse_proxy ` + other.addr() + `
+	}`})
+	for path, want := range map[string]string{
+		"/pforte": "auth", "/pforte/login?return=/a": "auth", "/PFORTE/login": "auth", "/pforte/style.css?v=1": "auth", "/.well-known/change-password": "auth",
+		"/": "other", "/pforten": "other", "/.well-known/other": "other",
+	} {
+		for _, host := range []string{"home.example.org", "photos.example.org"} {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", h.url+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = host
+			req.Header.Set("Cookie", "svc.sid=member")
+			if got := roundTrip(t, http.DefaultTransport, req); got.StatusCode != http.StatusOK || got.body != want {
+				t.Errorf("%s%s: %d %s, want %s", host, path, got.StatusCode, got.body, want)
+			}
+		}
+	}
+	for _, path := range []string{"/pforte/../internal/x", "/pforte//login", "/pforte/%2e%2e/internal/forward-auth"} {
+		german(t, h.request(t, "GET", path, ""), 404)
+	}
+	h.auth.Close()
+	german(t, h.request(t, "GET", "/pforte/login", ""), 502)
 }
 
 func TestAnEmptySettingCountsAsNone(t *testing.T) {

@@ -84,6 +84,7 @@ func TestCookiesAreTakenOutByName(t *testing.T) {
 		"csrf-token=x; xcsrf-token=y": {"xcsrf-token=y"},
 		"SVC.sid=x; svc=y; svcx.sid":  {"SVC.sid=x; svc=y; svcx.sid"},
 		"svc.=x;svc.a":                nil,
+		"svc.2fa=x; svc.ceremony=x; a=1; svc.dev=x; svc.lang=de": {"a=1"},
 	} {
 		var lines []string
 		if sent != "" {
