@@ -12,7 +12,10 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/config"
+	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/pages"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
@@ -76,8 +79,12 @@ func (p Process) serve(ctx context.Context, args []string) error {
 
 // open waits for both stores and returns the handler.
 func (s *server) open(ctx context.Context) (http.Handler, error) {
-	err := service.WaitFor(ctx, s.Log, "the database", func(ctx context.Context) (err error) {
-		s.stores, err = openStores(ctx, s.cfg.Stores, s.process.Passwords, s.cfg.SessionLifetime, s.Log, s.metrics)
+	rules, err := s.rules()
+	if err != nil {
+		return nil, err
+	}
+	err = service.WaitFor(ctx, s.Log, "the database", func(ctx context.Context) (err error) {
+		s.stores, err = openStores(ctx, s.cfg.Stores, s.process.Passwords, rules, s.Log, s.metrics)
 		return err
 	}, func(err error) bool { return errors.Is(err, sqldb.ErrUnreachable) })
 	if err != nil {
@@ -93,7 +100,28 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 	if err := s.stores.accounts.LearnCosts(ctx); err != nil {
 		return nil, err
 	}
+	foreign, err := s.stores.accounts.ForeignPasskeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for id, n := range foreign {
+		s.Log.WarnContext(ctx, "passkeys belong to another address and cannot be used: see PUBLIC_URL and PASSKEY_RP_ID", "rp_id", id, "passkeys", n)
+	}
 	return s.untilBootstrapped(handler), nil
+}
+
+// rules are the settings of the rules.
+func (s *server) rules() (account.Options, error) {
+	rules := account.Options{SessionLifetime: s.cfg.SessionLifetime}
+	var err error
+	rules.Party, err = passkey.New(passkey.Options{PublicURL: s.cfg.PublicURL, RPID: s.cfg.PasskeyRPID})
+	if errors.Is(err, factor.ErrPasskeysUnavailable) {
+		rules.PasskeysOff, err = err, nil
+	}
+	if err != nil {
+		return account.Options{}, settingsError(err)
+	}
+	return rules, nil
 }
 
 // untilBootstrapped has requests wait for the first admin, whose password takes a
@@ -137,7 +165,7 @@ func (s *server) handler() (http.Handler, error) {
 	}
 	shared, err := web.New(web.Options{
 		Accounts: s.stores.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, LinkLimit: linkLimit,
-		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0,
+		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0, PublicURL: s.cfg.PublicURL,
 		Metrics: metrics, Log: s.Log, Now: time.Now,
 	})
 	if err != nil {
@@ -145,7 +173,7 @@ func (s *server) handler() (http.Handler, error) {
 	}
 	options := httpapi.Options{Web: shared, Health: s.stores.health, Tracer: s.Tracer}
 	if !s.cfg.CompatV0 {
-		shown, err := pages.New(pages.Options{Web: shared, AppName: s.cfg.AppName})
+		shown, err := pages.New(pages.Options{Web: shared, AppName: s.cfg.AppName, PublicURL: s.cfg.PublicURL})
 		if err != nil {
 			return nil, err
 		}

@@ -31,9 +31,9 @@ type stores struct {
 }
 
 // openStores opens the database, which it brings up to date, and a client for
-// Redis, which does not connect yet. The lifetime is that of sessions, which the
-// commands do not create.
-func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, lifetime time.Duration, log *slog.Logger, metrics *storeMetrics) (*stores, error) {
+// Redis, which does not connect yet. rules are the settings of the rules, of which the
+// commands need none.
+func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, rules account.Options, log *slog.Logger, metrics *storeMetrics) (*stores, error) {
 	target, err := config.ParseRedisURL(cfg.RedisURL)
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
@@ -47,10 +47,10 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	s.sessions = countedSessions{kept, metrics}
 	if s.hasher, err = password.New(passwords); err == nil {
 		database := sqlstore.New(db, time.Now)
-		s.accounts, err = account.New(account.Options{
-			Users: database, Links: database, Audit: database, Sessions: s.sessions, Pendings: countedPendings{kept, metrics}, Ceremonies: kept, Passkeys: database,
-			Passwords: s.hasher, SessionLifetime: lifetime, Log: log, Now: time.Now,
-		})
+		rules.Users, rules.Links, rules.Audit, rules.Passkeys = database, database, database, database
+		rules.Sessions, rules.Pendings, rules.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
+		rules.Passwords, rules.Log, rules.Now = s.hasher, log, time.Now
+		s.accounts, err = account.New(rules)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())

@@ -51,6 +51,9 @@ type Config struct {
 
 	SessionLifetime time.Duration `env:"SESSION_LIFETIME" default:"168h" doc:"how long a session and its cookies last without activity, 1h to 9600h; the same for all replicas"`
 
+	PublicURL   string `env:"PUBLIC_URL" doc:"origin of the pages, https://host[:port], for links that are handed on and passkeys"`
+	PasskeyRPID string `env:"PASSKEY_RP_ID" doc:"domain that passkeys belong to: the host of PUBLIC_URL, the default, or a parent of it; changing it makes all passkeys useless"`
+
 	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of proxies whose X-Forwarded-For is trusted"`
 
 	RateLimitWindowMS    int `env:"RATE_LIMIT_WINDOW_MS" default:"60000" limit:"true" doc:"window of the login limit, in milliseconds"`
@@ -100,6 +103,10 @@ func needsRandomSecret(getenv func(string) string) bool {
 // appName keeps the cookie's name a token (RFC 6265, section 4.1.1).
 var appName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
+// publicURL is an origin as browsers write it (RFC 6454, section 6.2): in lower case, names
+// in ASCII.
+var publicURL = regexp.MustCompile(`^https?://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?$`)
+
 // Validate checks what the types of the settings do not.
 func (c *Config) Validate() error {
 	faults := c.Stores.faults()
@@ -108,6 +115,9 @@ func (c *Config) Validate() error {
 	}
 	if c.SessionLifetime < minLifetime || c.SessionLifetime > maxLifetime {
 		faults = append(faults, errors.New("SESSION_LIFETIME: is not 1h to 9600h"))
+	}
+	if c.PublicURL != "" && !publicURL.MatchString(c.PublicURL) {
+		faults = append(faults, errors.New("PUBLIC_URL: is not https://host[:port] or http://host[:port], in lower case"))
 	}
 	return errors.Join(append(faults, c.Tracing.Validate())...)
 }

@@ -76,6 +76,19 @@ func TestSecureIsOffForExactlyFalse(t *testing.T) {
 	}
 }
 
+func TestThePublicURLIsAnOrigin(t *testing.T) {
+	for value, want := range map[string]bool{
+		"": true, "https://home.example.org": true, "https://home.example.org:8443": true, "http://localhost:8080": true, "http://192.168.1.5": true, "https://[::1]:8443": true,
+		"https://home.example.org/": false, "https://home.example.org/x": false, "https://home.example.org?x": false, "https://u@home.example.org": false,
+		"home.example.org": false, "ftp://home.example.org": false, "https://Home.example.org": false, "https://müller.de": false, "https://home.example.org:": false,
+		"https://": false, "https://home.example.org\n": false, "https://.": false,
+	} {
+		if _, err := load(t, map[string]string{"SESSION_SECRET": secret, "PUBLIC_URL": value}); (err == nil) != want {
+			t.Errorf("PUBLIC_URL=%q: %v", value, err)
+		}
+	}
+}
+
 func TestTheSessionLifetimeIs1HourTo400Days(t *testing.T) {
 	for value, want := range map[string]time.Duration{"": 7 * 24 * time.Hour, "1h": time.Hour, "60m": time.Hour, "2160h": 90 * 24 * time.Hour, "9600h": 400 * 24 * time.Hour} {
 		if cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret, "SESSION_LIFETIME": value}); cfg.SessionLifetime != want {
