@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,6 +118,21 @@ func TestTheLogHoldsTheRequestButNoSecret(t *testing.T) {
 	}
 	if line.RequestID != "the-request" || line.Request.ClientIP != "127.0.0.1" || line.Request.URI != "/v1/verify/chain-transaction?-" {
 		t.Errorf("the first answer is logged as %+v", line)
+	}
+}
+
+// A path that is no file is rewritten, which Caddy logs with the query beside the request.
+func TestTheLogOfARewrittenPathHoldsNoQuery(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "index.html"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, map[string]string{"FRONTEND_ROOT": root, "LOG_LEVEL": "debug"})
+	d.request(t, "GET", "/page?token=SECRET", "")
+	d.close()
+	if text := d.log.String(); strings.Contains(text, "SECRET") || !strings.Contains(text, `"/page?-"`) {
+		t.Errorf("the log is:\n%s", text)
 	}
 }
 

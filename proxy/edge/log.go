@@ -68,6 +68,9 @@ func (c *LogCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zap
 func (c *LogCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	all := slices.DeleteFunc(slices.Concat(c.fields, fields), func(f zapcore.Field) bool { return isHeader(f.Key) })
 	for i, f := range all {
+		if f.Type == zapcore.StringType && f.Key == uriKey {
+			all[i].String = withoutQuery(f.String)
+		}
 		// an error or a Stringer may be an object too
 		if f.Type == zapcore.ObjectMarshalerType || f.Type == zapcore.InlineMarshalerType {
 			object := f.Interface.(zapcore.ObjectMarshaler)
@@ -80,6 +83,16 @@ func (c *LogCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 }
 
 func isHeader(key string) bool { return key == "headers" || key == "resp_headers" }
+
+// uriKey is the key of a field that is a request URI.
+const uriKey = "uri"
+
+func withoutQuery(uri string) string {
+	if path, _, query := strings.Cut(uri, "?"); query {
+		return path + "?-"
+	}
+	return uri
+}
 
 // withoutSecrets passes on what may be logged of an object.
 type withoutSecrets struct{ zapcore.ObjectEncoder }
@@ -94,8 +107,8 @@ func (e withoutSecrets) AddObject(key string, value zapcore.ObjectMarshaler) err
 
 // AddString implements zapcore.ObjectEncoder.
 func (e withoutSecrets) AddString(key, value string) {
-	if path, _, query := strings.Cut(value, "?"); query && key == "uri" {
-		value = path + "?-"
+	if key == uriKey {
+		value = withoutQuery(value)
 	}
 	e.ObjectEncoder.AddString(key, value)
 }
