@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
+	"github.com/pforte/pforte/deploy/test/internal/client"
 )
 
 // facilitator accepts every payment at once, without a chain, and counts how often
@@ -25,6 +26,7 @@ var authorized = regexp.MustCompile(`"nonce":"(0x[0-9a-f]{64})"`)
 
 // serve answers at the address of the world's facilitator.
 func (f *facilitator) serve(w *world) {
+	buyer := client.NewAccount(layout.PayerKey).Address
 	mux := http.NewServeMux()
 	answer := func(pattern string, body func(request []byte) string) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {

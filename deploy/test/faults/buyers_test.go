@@ -53,7 +53,7 @@ type purchase struct {
 	kind     kind
 	request  string
 	version  int
-	by       *account
+	by       *client.Account
 	from     net.Addr // nil for any
 	payments []*payment
 	ended    string // why it needs no further call
@@ -77,7 +77,7 @@ const (
 
 // payment is one signed payment and the answers to it so far.
 type payment struct {
-	signed
+	client.Payment
 	answers []client.Answer
 }
 
@@ -135,7 +135,7 @@ func (b *buyers) of(kinds ...kind) []*purchase {
 // nothing is sold any more.
 func (b *buyers) offer(ctx context.Context, request string) (c x402.PaymentRequired, ok bool, why string) {
 	for ctx.Err() == nil {
-		answer := pay(ctx, waiting(nil), b.url, request, nil)
+		answer := client.Pay(ctx, waiting(nil), b.url, request, nil)
 		if answer.Status == http.StatusOK {
 			b.violated("served unpaid: a call without a payment was answered 200")
 		}
@@ -158,13 +158,13 @@ func (b *buyers) sign(ctx context.Context, p *purchase, change func(*x402.Paymen
 		p.ended = why
 		return nil
 	}
-	authorization, err := p.by.authorize(offer)
+	authorization, err := p.by.Authorize(offer)
 	if err == nil && change != nil {
 		change(&offer, &authorization)
 	}
 	next := &payment{}
 	if err == nil {
-		next.signed, err = p.by.sign(offer, p.version, authorization)
+		next.Payment, err = p.by.Sign(offer, p.version, authorization)
 	}
 	if err != nil {
 		b.violated("an offer cannot be paid: %v", err)
@@ -179,8 +179,8 @@ func (b *buyers) sign(ctx context.Context, p *purchase, change func(*x402.Paymen
 // send sends a payment and notes the answer. With an answer of 200 it also notes
 // how far the chain is final, by the chain itself.
 func (b *buyers) send(ctx context.Context, c *http.Client, p *purchase, next *payment) client.Answer {
-	answer := pay(ctx, c, b.url, p.request, &next.signed)
-	b.note("pay %s (%s): %s", next.nonce[:10], p.kind, answer)
+	answer := client.Pay(ctx, c, b.url, p.request, &next.Payment)
+	b.note("pay %s (%s): %s", next.Nonce[:10], p.kind, answer)
 	sold := answer.OK() && p.kind != forged
 	var final uint64
 	var err error
@@ -192,8 +192,8 @@ func (b *buyers) send(ctx context.Context, c *http.Client, p *purchase, next *pa
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	next.answers = append(next.answers, answer)
-	if _, known := b.finalized[next.nonce]; sold && !known && err == nil {
-		b.finalized[next.nonce] = final
+	if _, known := b.finalized[next.Nonce]; sold && !known && err == nil {
+		b.finalized[next.Nonce] = final
 	}
 	return answer
 }
@@ -264,13 +264,13 @@ func (b *buyers) sendAtOnce(ctx context.Context, p *purchase, next *payment, ran
 		all.Go(func() { b.send(ctx, c, p, next) })
 	}
 	for range max(0, random.IntN(5)-2) {
-		changed, err := forge(next.signed, random)
+		changed, err := forge(next.Payment, random)
 		if err != nil {
 			b.violated("a payment cannot be copied: %v", err)
 			continue
 		}
 		copied := b.want(forged, p.request)
-		copied.payments = []*payment{{signed: changed}}
+		copied.payments = []*payment{{Payment: changed}}
 		b.count("copies with a broken signature", 1)
 		all.Go(func() { b.send(ctx, waiting(address(3, 1)), copied, copied.payments[0]) })
 	}
@@ -279,8 +279,8 @@ func (b *buyers) sendAtOnce(ctx context.Context, p *purchase, next *payment, ran
 
 // forge returns a payment that differs in one digit of its signature, as a stranger
 // may send who has seen the payment.
-func forge(p signed, random *rand.Rand) (signed, error) {
-	text, err := base64.StdEncoding.DecodeString(p.value)
+func forge(p client.Payment, random *rand.Rand) (client.Payment, error) {
+	text, err := base64.StdEncoding.DecodeString(p.Value)
 	if err != nil {
 		return p, err
 	}
@@ -293,7 +293,7 @@ func forge(p signed, random *rand.Rand) (signed, error) {
 	digits := []byte(sent.Payload.Signature)
 	at := 2 + random.IntN(64) // in r
 	digits[at] = "123456789abcdef0"[strings.IndexByte("0123456789abcdef", digits[at])]
-	p.value = base64.StdEncoding.EncodeToString(bytes.Replace(text, []byte(sent.Payload.Signature), digits, 1))
+	p.Value = base64.StdEncoding.EncodeToString(bytes.Replace(text, []byte(sent.Payload.Signature), digits, 1))
 	return p, nil
 }
 
@@ -321,10 +321,10 @@ func (b *buyers) reuse(ctx context.Context, p *purchase, next *payment, random *
 	if other == p.request {
 		return
 	}
-	answer := pay(ctx, waiting(nil), b.url, other, &next.signed)
+	answer := client.Pay(ctx, waiting(nil), b.url, other, &next.Payment)
 	b.count("payments used again", 1)
 	if answer.Status == http.StatusOK {
-		b.violated("served unpaid: payment %s bought a second request", next.nonce)
+		b.violated("served unpaid: payment %s bought a second request", next.Nonce)
 	}
 }
 
@@ -350,7 +350,7 @@ func (b *buyers) payInvalidly(ctx context.Context, random *rand.Rand) {
 		case 2:
 			a.Value = strconv.Itoa(price - 1)
 		case 3:
-			a.To = p.by.address
+			a.To = p.by.Address
 		case 4:
 			a.From = strings.ToLower(bystander)
 		default:
@@ -365,7 +365,7 @@ func (b *buyers) payInvalidly(ctx context.Context, random *rand.Rand) {
 
 // revert pays, until ctx ends, with payments that every simulation confirms and
 // whose transfers revert. All come from one address.
-func (b *buyers) revert(ctx context.Context, by *account, random *rand.Rand) {
+func (b *buyers) revert(ctx context.Context, by *client.Account, random *rand.Rand) {
 	for ctx.Err() == nil {
 		p := b.want(reverting, b.any(random))
 		p.by, p.from = by, address(2, 1)

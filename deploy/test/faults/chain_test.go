@@ -189,16 +189,16 @@ func (c chain) transfer(ctx context.Context, to, amount string) (hash string, er
 		Scheme: x402.SchemeExact, Network: layout.Network, Amount: amount, Asset: layout.Token, PayTo: to, MaxTimeoutSeconds: 60,
 		Extra: map[string]any{"name": layout.TokenName, "version": layout.TokenVersion},
 	}}}
-	payer := newAccount(layout.PayerKey)
-	authorization, err := payer.authorize(offer)
+	payer := client.NewAccount(layout.PayerKey)
+	authorization, err := payer.Authorize(offer)
 	if err != nil {
 		return "", err
 	}
-	payment, err := payer.sign(offer, x402.V2, authorization)
+	payment, err := payer.Sign(offer, x402.V2, authorization)
 	if err != nil {
 		return "", err
 	}
-	payload, err := base64.StdEncoding.DecodeString(payment.value)
+	payload, err := base64.StdEncoding.DecodeString(payment.Value)
 	if err != nil {
 		return "", err
 	}
@@ -225,10 +225,10 @@ const deploys = "601380600b6000396000f3"
 // makeRevert turns accounts into wallets that refuse transactions (EIP-7702). They
 // sign payments with plain keys, which recover to them, every simulation of such a
 // payment succeeds, and every transfer reverts.
-func (c chain) makeRevert(ctx context.Context, payers []*account) error {
-	sender := newAccount(layout.PayerKey)
+func (c chain) makeRevert(ctx context.Context, payers []*client.Account) error {
+	sender := client.NewAccount(layout.PayerKey)
 	var id, nonce client.Quantity
-	err := errors.Join(c.Call(ctx, &id, "eth_chainId"), c.Call(ctx, &nonce, "eth_getTransactionCount", sender.address, "pending"))
+	err := errors.Join(c.Call(ctx, &id, "eth_chainId"), c.Call(ctx, &nonce, "eth_getTransactionCount", sender.Address, "pending"))
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (c chain) makeRevert(ctx context.Context, payers []*account) error {
 		tuple := []any{integer(uint64(id)), unhex(created.ContractAddress), integer(0)}
 		tuples = append(tuples, append(tuple, signature(payer, append([]byte{5}, rlp(tuple)...))...))
 	}
-	_, err = c.send(ctx, sender, 4, uint64(id), uint64(nonce)+1, unhex(sender.address), nil, tuples)
+	_, err = c.send(ctx, sender, 4, uint64(id), uint64(nonce)+1, unhex(sender.Address), nil, tuples)
 	return err
 }
 
@@ -260,7 +260,7 @@ func (c chain) receipt(ctx context.Context, hash string) (t transaction, err err
 
 // send sends a transaction of type 2, or of type 4 with its authorizations, and
 // returns when it is in a block.
-func (c chain) send(ctx context.Context, by *account, kind byte, id, nonce uint64, to, data []byte, authorizations []any) (done transaction, err error) {
+func (c chain) send(ctx context.Context, by *client.Account, kind byte, id, nonce uint64, to, data []byte, authorizations []any) (done transaction, err error) {
 	fields := []any{integer(id), integer(nonce), integer(1e9), integer(100e9), integer(3_000_000), to, integer(0), data, []any{}}
 	if kind == 4 {
 		fields = append(fields, authorizations)
@@ -283,8 +283,8 @@ func (c chain) send(ctx context.Context, by *account, kind byte, id, nonce uint6
 }
 
 // signature returns parity, r and s of what is signed.
-func signature(by *account, text []byte) []any {
-	parity, r, s := by.signDigest(client.Keccak(text))
+func signature(by *client.Account, text []byte) []any {
+	parity, r, s := by.SignDigest(client.Keccak(text))
 	return []any{integer(uint64(parity)), bytes.TrimLeft(r, "\x00"), bytes.TrimLeft(s, "\x00")}
 }
 

@@ -93,7 +93,7 @@ func (a audit) judgeMoney() {
 	known := map[string]bool{}
 	for _, p := range a.of(honest, unverifiable) {
 		for _, pay := range p.payments {
-			known[pay.nonce] = true
+			known[pay.Nonce] = true
 		}
 	}
 	for nonce := range a.transfers {
@@ -116,10 +116,10 @@ func (a audit) judgeMoney() {
 func (a audit) neverServed(p *purchase) {
 	for _, pay := range p.payments {
 		if _, sold := pay.delivered(); sold {
-			a.violated("%s was served: %s", p.kind, pay.nonce)
+			a.violated("%s was served: %s", p.kind, pay.Nonce)
 		}
-		if a.transfers[pay.nonce] > 0 && p.kind != forged { // whose nonce is that of a good payment
-			a.violated("%s was charged: %s", p.kind, pay.nonce)
+		if a.transfers[pay.Nonce] > 0 && p.kind != forged { // whose nonce is that of a good payment
+			a.violated("%s was charged: %s", p.kind, pay.Nonce)
 		}
 	}
 }
@@ -128,16 +128,16 @@ func (a audit) neverServed(p *purchase) {
 func (a audit) judgePurchase(p *purchase) (delivered int) {
 	charged := 0
 	for _, pay := range p.payments {
-		n := a.transfers[pay.nonce]
+		n := a.transfers[pay.Nonce]
 		charged += n
 		answer, sold := pay.delivered()
 		switch {
 		case sold && n == 0:
-			a.violated("served unpaid: payment %s was answered 200 and moved nothing", pay.nonce)
+			a.violated("served unpaid: payment %s was answered 200 and moved nothing", pay.Nonce)
 		case !sold && n > 0:
-			a.violated("paid and not served: payment %s moved money, and its buyer's last answer is %s", pay.nonce, pay.last())
+			a.violated("paid and not served: payment %s moved money, and its buyer's last answer is %s", pay.Nonce, pay.last())
 		case n > 1:
-			a.violated("payment %s moved money %d times", pay.nonce, n)
+			a.violated("payment %s moved money %d times", pay.Nonce, n)
 		}
 		if sold {
 			delivered++
@@ -162,12 +162,12 @@ func (a audit) judgeAnswers(pay *payment, first client.Answer) {
 	for _, answer := range pay.answers {
 		switch {
 		case answer.OK() && !bytes.Equal(first.Body, answer.Body):
-			a.violated("payment %s bought two different answers", pay.nonce)
+			a.violated("payment %s bought two different answers", pay.Nonce)
 		case answer.Err != nil || answer.Status != http.StatusPaymentRequired:
 		case answer.Reason() == used:
-			a.violated("a good payment was called used: %s", pay.nonce)
+			a.violated("a good payment was called used: %s", pay.Nonce)
 		case bytes.Contains(answer.Body, []byte("_signature")):
-			a.violated("a good payment was refused for the signature of a copy: %s", pay.nonce)
+			a.violated("a good payment was refused for the signature of a copy: %s", pay.Nonce)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func (a audit) judgeFailures() (total int) {
 	open, allOpen := map[string]int{}, 0
 	for _, p := range a.of(reverting) {
 		if len(p.payments) > 0 && (a.clockWrong || inDoubt(p.payments[0])) {
-			open[p.by.address] += settlementsPerPayment
+			open[p.by.Address] += settlementsPerPayment
 			allOpen += settlementsPerPayment
 		}
 	}
@@ -202,7 +202,7 @@ func (a audit) judgeFailures() (total int) {
 func (a audit) judgeRefusals(settlements int) {
 	by := map[string]int{}
 	for _, p := range a.of(honest) {
-		by[p.by.address] += len(p.payments)
+		by[p.by.Address] += len(p.payments)
 	}
 	perhaps, doubtful := a.reserved()
 	held := settlements + settlementsPerPayment*doubtful
@@ -210,8 +210,8 @@ func (a audit) judgeRefusals(settlements int) {
 		switch {
 		case p.ended == limited && (perhaps < a.limit || p == a.last && held < a.limit):
 			a.violated("the month is closed before its limit of %d: at most %d settlements were begun, %d were made", a.limit, perhaps, settlements)
-		case p.ended == capped && by[p.by.address] <= failuresPerPayer:
-			a.violated("a payer of %d payments is refused for too many failed settlements", by[p.by.address])
+		case p.ended == capped && by[p.by.Address] <= failuresPerPayer:
+			a.violated("a payer of %d payments is refused for too many failed settlements", by[p.by.Address])
 		}
 	}
 	if a.last != nil && a.last.ended != sold && a.last.ended != limited && !a.waits(a.last) {
@@ -273,7 +273,7 @@ func (a audit) judgeReceipts(ctx context.Context) {
 			if err != nil {
 				a.violated("a wrong receipt for %s: %v", p.request, err)
 			}
-			a.judgeFinality(pay.nonce, height)
+			a.judgeFinality(pay.Nonce, height)
 			if before, known := a.earlier[p.request]; known && !bytes.Equal(before, answer.Body) {
 				a.violated("two different receipts for %s", p.request)
 			}

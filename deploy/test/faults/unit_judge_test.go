@@ -15,7 +15,7 @@ import (
 
 // spent is a payment with answers.
 func spent(nonce string, answers ...client.Answer) *payment {
-	return &payment{signed: signed{nonce: nonce}, answers: answers}
+	return &payment{Payment: client.Payment{Nonce: nonce}, answers: answers}
 }
 
 func answered(status int, body string) client.Answer {
@@ -50,7 +50,7 @@ func TestEveryFaultOfTheMoneyIsFound(t *testing.T) {
 		"does not sell at the end":   {[]*payment{spent("1", away)}, nil, 0, 1, "not sold when nothing failed"},
 		"does not answer at the end": {[]*payment{spent("1", lost)}, nil, 0, 1, "not sold when nothing failed"},
 	} {
-		b := &buyers{journal: newJournal(), purchases: []*purchase{{kind: honest, by: &account{}, payments: c.payments}}}
+		b := &buyers{journal: newJournal(), purchases: []*purchase{{kind: honest, by: &client.Account{}, payments: c.payments}}}
 		audit{buyers: b, transfers: c.transfers, unsigned: c.unsigned, limit: c.limit}.judgeMoney()
 		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
 			t.Errorf("%s: found %q", name, found)
@@ -82,7 +82,7 @@ func TestACopyWithABrokenSignatureIsNeverServed(t *testing.T) {
 	for status, want := range map[int]string{402: "", 200: "a copy with a broken signature was served"} {
 		b := &buyers{journal: newJournal(), purchases: []*purchase{
 			{kind: forged, payments: []*payment{spent("1", answered(status, "a"))}},
-			{kind: honest, by: &account{}, payments: []*payment{spent("1", answered(200, "a"))}},
+			{kind: honest, by: &client.Account{}, payments: []*payment{spent("1", answered(200, "a"))}},
 		}}
 		audit{buyers: b, transfers: map[string]int{"1": 1}, limit: 9}.judgeMoney()
 		if found := strings.Join(b.violations, "\n"); (want == "") != b.clean() || !strings.Contains(found, want) {
@@ -95,18 +95,18 @@ func TestACopyWithABrokenSignatureIsNeverServed(t *testing.T) {
 func TestAForgedCopyDiffersInItsSignatureOnly(t *testing.T) {
 	const text = `{"payload":{"signature":"0x%s","authorization":{"nonce":"0x01"}},"x402Version":2}`
 	digits := strings.Repeat("0123456789abcdef", 8) + "1c"
-	good := signed{nonce: "0x01", value: base64.StdEncoding.EncodeToString(fmt.Appendf(nil, text, digits))}
+	good := client.Payment{Nonce: "0x01", Value: base64.StdEncoding.EncodeToString(fmt.Appendf(nil, text, digits))}
 	for i := range uint64(100) {
 		bad, err := forge(good, source(i, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := base64.StdEncoding.DecodeString(bad.value)
+		raw, err := base64.StdEncoding.DecodeString(bad.Value)
 		var signature string
 		if _, scanned := fmt.Sscanf(string(raw), strings.Replace(text, "%s", "%130s", 1), &signature); scanned != nil || err != nil {
 			t.Fatalf("%s: %v, %v", raw, scanned, err)
 		}
-		if signature == digits || len(signature) != len(digits) || bad.nonce != good.nonce {
+		if signature == digits || len(signature) != len(digits) || bad.Nonce != good.Nonce {
 			t.Errorf("got %s", raw)
 		}
 	}
@@ -145,10 +145,10 @@ func TestFailuresOfOnePayerAreFewAndTheirOwn(t *testing.T) {
 		"away, and none is left":    {nil, nil, "", []*payment{spent("1", away)}, nil, 6, "nothing is sold when nothing fails any more"},
 		"refused at the end":        {nil, nil, "", []*payment{spent("1", refused)}, nil, 99, "nothing is sold when nothing fails any more"},
 	} {
-		last := &purchase{kind: honest, by: &account{}, ended: c.ended, payments: c.payments}
+		last := &purchase{kind: honest, by: &client.Account{}, ended: c.ended, payments: c.payments}
 		b := &buyers{journal: newJournal(), last: last, purchases: []*purchase{last}}
 		if c.reverting != nil {
-			b.purchases = append(b.purchases, &purchase{kind: reverting, by: &account{address: "a"}, payments: []*payment{c.reverting}})
+			b.purchases = append(b.purchases, &purchase{kind: reverting, by: &client.Account{Address: "a"}, payments: []*payment{c.reverting}})
 		}
 		audit{buyers: b, transfers: c.transfers, failed: c.failed, limit: c.limit}.judgeMoney()
 		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
@@ -162,7 +162,7 @@ func TestFailuresOfOnePayerAreFewAndTheirOwn(t *testing.T) {
 func TestAWrongClockMayOpenWhatIsUnderWay(t *testing.T) {
 	for _, wrong := range []bool{false, true} {
 		b := &buyers{journal: newJournal(), purchases: []*purchase{
-			{kind: reverting, by: &account{address: "a"}, payments: []*payment{spent("9", answered(402, "{}"))}},
+			{kind: reverting, by: &client.Account{Address: "a"}, payments: []*payment{spent("9", answered(402, "{}"))}},
 		}}
 		audit{buyers: b, failed: map[string]int{"a": 4}, limit: 9, clockWrong: wrong}.judgeMoney()
 		if found := strings.Join(b.violations, "\n"); strings.Contains(found, "settlements of a failed") == wrong {

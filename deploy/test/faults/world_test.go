@@ -41,7 +41,7 @@ type world struct {
 	redisBin string
 	chain    chain
 	// The accounts that buyers pay from; the transfers of the second ones revert.
-	honest, reverting []*account
+	honest, reverting []*client.Account
 	earlier           map[string][]byte // all receipts that were bought here, by the request
 }
 
@@ -91,12 +91,12 @@ func newWorld(ctx context.Context, t *testing.T, state string) *world {
 // openAccounts creates all accounts, with some money each, by transactions that can
 // be verified.
 func (w *world) openAccounts(ctx context.Context) error {
-	all := make([]*account, honestBuyers+revertingBuyers)
+	all := make([]*client.Account, honestBuyers+revertingBuyers)
 	failed := make([]error, len(all))
 	var transfers sync.WaitGroup
 	for i := range all {
-		all[i] = newAccount(fmt.Sprintf("%064x", 0x1000+i))
-		transfers.Go(func() { _, failed[i] = w.chain.transfer(ctx, all[i].address, "100000000") })
+		all[i] = client.NewAccount(fmt.Sprintf("%064x", 0x1000+i))
+		transfers.Go(func() { _, failed[i] = w.chain.transfer(ctx, all[i].Address, "100000000") })
 	}
 	transfers.Wait()
 	w.honest, w.reverting = all[:honestBuyers], all[honestBuyers:]

@@ -1,4 +1,4 @@
-package faults
+package client
 
 import (
 	"encoding/hex"
@@ -21,7 +21,7 @@ func offer() x402.PaymentRequired {
 
 func TestAnAccountIsThatOfItsKey(t *testing.T) {
 	// The first account of every development chain.
-	if got := newAccount(layout.PayerKey).address; got != "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266" {
+	if got := NewAccount(layout.PayerKey).Address; got != "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -29,22 +29,22 @@ func TestAnAccountIsThatOfItsKey(t *testing.T) {
 // TestASignatureIsThatOfTheOfficialLibrary holds the signature against the one
 // that viem 2.57.1 (account.signTypedData) makes of the same authorization.
 func TestASignatureIsThatOfTheOfficialLibrary(t *testing.T) {
-	b := newAccount(layout.PayerKey)
-	a := x402.Authorization{From: b.address, To: layout.Payee, Value: "10000", ValidAfter: "0", ValidBefore: "1795238078", Nonce: "0x" + hex.EncodeToString(make([]byte, 32))}
+	b := NewAccount(layout.PayerKey)
+	a := x402.Authorization{From: b.Address, To: layout.Payee, Value: "10000", ValidAfter: "0", ValidBefore: "1795238078", Nonce: "0x" + hex.EncodeToString(make([]byte, 32))}
 	for version, header := range map[int]string{x402.V2: x402.HeaderPaymentSignature, x402.V1: x402.HeaderPaymentV1} {
-		p, err := b.sign(offer(), version, a)
+		p, err := b.Sign(offer(), version, a)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var sent struct {
 			Payload x402.ExactPayload `json:"payload"`
 		}
-		if err := x402.Decode(p.value, &sent); err != nil {
+		if err := x402.Decode(p.Value, &sent); err != nil {
 			t.Fatal(err)
 		}
 		const want = "0x07c72301ebf7ac76cce5960ef5cb891b8498a66ff963c8f9b8e9cf769d60e73c4579b799e07e2d1305b2fbdeef54a3dc44350b5b6c1ab9f84bb8e2befd6223d11c"
-		if p.header != header || sent.Payload.Signature != want {
-			t.Errorf("%s is %s", p.header, sent.Payload.Signature)
+		if p.Header != header || sent.Payload.Signature != want {
+			t.Errorf("%s is %s", p.Header, sent.Payload.Signature)
 		}
 	}
 }
@@ -64,21 +64,21 @@ func TestAPaymentAnswersTheOffer(t *testing.T) {
 		w.WriteHeader(http.StatusPaymentRequired)
 	}))
 	defer seller.Close()
-	c, err := pay(t.Context(), seller.Client(), seller.URL, "{}", nil).Challenge()
+	c, err := Pay(t.Context(), seller.Client(), seller.URL, "{}", nil).Challenge()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newAccount(layout.PayerKey)
-	a, err := b.authorize(c)
+	b := NewAccount(layout.PayerKey)
+	a, err := b.Authorize(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := b.sign(c, x402.V2, a)
+	p, err := b.Sign(c, x402.V2, a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := pay(t.Context(), seller.Client(), seller.URL, "{}", &p)
-	if string(answer.Body) != "sold" || !answer.OK() || paid != p.value {
+	answer := Pay(t.Context(), seller.Client(), seller.URL, "{}", &p)
+	if string(answer.Body) != "sold" || !answer.OK() || paid != p.Value {
 		t.Errorf("got %s: %s", answer, answer.Body)
 	}
 	if _, err := answer.Challenge(); err == nil {
