@@ -95,14 +95,7 @@ func (w *world) redis() stack.Program {
 
 // recordedNode is a node of one block of Base.
 func (w *world) recordedNode() stack.Program {
-	return stack.Program{
-		Name: "node", Path: filepath.Join(w.Bin, "recordednode"),
-		Args: []string{
-			"--block", filepath.Join(w.top, "pkg/receipt/testdata/blocks/base-mainnet-2000000.json.gz"),
-			"--listen", w.Chain, "--latest", "2000100", "--finalized", "2000050",
-		},
-		Ready: stack.Listening(w.Chain),
-	}
+	return fixture.RecordedNode(w.Layout, "node", filepath.Join(w.top, "pkg/receipt/testdata/blocks/base-mainnet-2000000.json.gz"), w.Chain, 2000100, 2000050)
 }
 
 // startOther starts a program that is no part of the stack, on a port that it gets

@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/deploy/test/internal/fixture"
 	"github.com/pforte/pforte/pkg/receipt"
 )
 
@@ -55,11 +55,7 @@ func networksWorld(t *testing.T) *world {
 			var nodes []stack.Program
 			for vector, n := range networks {
 				block := filepath.Join(filepath.Dir(recordedBlock), n.block+".json.gz")
-				nodes = append(nodes, stack.Program{
-					Name: "node-" + n.name, Path: filepath.Join(l.Bin, "recordednode"),
-					Args:  []string{"--block", block, "--listen", addrs[vector], "--latest", strconv.Itoa(n.number + 100), "--finalized", strconv.Itoa(n.number + 50)},
-					Ready: stack.Listening(addrs[vector]),
-				})
+				nodes = append(nodes, fixture.RecordedNode(l, "node-"+n.name, block, addrs[vector], n.number+100, n.number+50))
 			}
 			return nodes
 		},

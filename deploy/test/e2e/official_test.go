@@ -3,11 +3,11 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
-	"path/filepath"
 	"testing"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/deploy/test/internal/fixture"
 )
 
 // recordedBlock is block 2,000,000 of Base, as a node answered it.
@@ -38,17 +38,9 @@ func officialWorld(t *testing.T) *world {
 			}
 		},
 		before: func(l layout.Layout) []stack.Program {
-			return []stack.Program{recordedNode(l, recorder), officialFacilitator(l, nodePath, facilitator)}
+			return []stack.Program{fixture.RecordedNode(l, "recordednode", recordedBlock, recorder, 2000600, 0), officialFacilitator(l, nodePath, facilitator)}
 		},
 	})
-}
-
-func recordedNode(l layout.Layout, addr string) stack.Program {
-	return stack.Program{
-		Name: "recordednode", Path: filepath.Join(l.Bin, "recordednode"),
-		Args:  []string{"--block", recordedBlock, "--listen", addr, "--latest", "2000600"},
-		Ready: stack.Listening(addr),
-	}
 }
 
 func officialFacilitator(l layout.Layout, nodePath, addr string) stack.Program {
