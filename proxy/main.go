@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	_ "github.com/caddyserver/caddy/v2/modules/standard" // all of Caddy's own modules
@@ -23,11 +24,11 @@ var version = "devel"
 // They are never written, so they take addresses and no memory. A heap as
 // small as a proxy's would be collected dozens of times a second (package service of
 // the services does the same).
-const heapBallast = 32 << 20
+const heapBallast = 16 << 20
 
 // memoryLimit is when Go collects garbage more often, unless GOMEMLIMIT is set: as
 // many connections as there may be would else double the memory that they need.
-const memoryLimit = 192 << 20
+const memoryLimit = 72 << 20
 
 func main() {
 	if err := prepare(version); err != nil {
@@ -36,6 +37,11 @@ func main() {
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
+		// Caddy sets nine tenths of the machine's memory where the variable is not there.
+		if err := os.Setenv("GOMEMLIMIT", strconv.Itoa(memoryLimit)); err != nil {
+			fmt.Fprintln(os.Stderr, "pforte-proxy: setting GOMEMLIMIT:", err)
+			os.Exit(1)
+		}
 	}
 	uuid.EnableRandPool() // of request ids: one call to the kernel for sixteen
 	ballast := make([]byte, heapBallast)
