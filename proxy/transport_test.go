@@ -31,7 +31,7 @@ func TestEveryAnswerIsThatOfItsRequest(t *testing.T) {
 		}
 		_, _ = fmt.Fprintf(w, "%s %s %s", r.Method, r.URL, body)
 	})
-	h := openSite(t, map[string]string{"AUTH_UPSTREAM": echo.addr()})
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": echo.addr(), "AUTH_MAX_REQUESTS": "200"})
 	const clients, requests = 100, 20
 	var all sync.WaitGroup
 	for client := range clients {

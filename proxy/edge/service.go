@@ -49,8 +49,13 @@ type Service struct {
 	// Queue is as many as Max where it is zero, and Wait half a second.
 	Queue int            `json:"queue,omitempty"`
 	Wait  caddy.Duration `json:"wait,omitempty"`
+	// Refusal is the JSON of the 503 of a request that finds no place, as the route for
+	// errors would answer: a third of what a refusal costs is the way through that route,
+	// and in an overload most requests are refused. Without it the refusal is an error.
+	Refusal string `json:"refusal,omitempty"`
 
 	gate, long *gate
+	refusal    []byte
 }
 
 // CaddyModule returns the Caddy module information.
@@ -63,7 +68,11 @@ func parseService(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	return s, s.UnmarshalCaddyfile(h.Dispenser)
 }
 
-// UnmarshalCaddyfile reads: edge_service <name> <max> [<queue> [<wait>]].
+// UnmarshalCaddyfile reads:
+//
+//	edge_service <name> <max> [<queue> [<wait>]] {
+//		refusal <json>
+//	}
 func (s *Service) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	args := d.RemainingArgs()
@@ -87,6 +96,11 @@ func (s *Service) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}
 		s.Wait = caddy.Duration(wait)
 	}
+	for d.NextBlock(0) {
+		if d.Val() != "refusal" || !d.AllArgs(&s.Refusal) {
+			return d.ArgErr()
+		}
+	}
 	return nil
 }
 
@@ -103,6 +117,7 @@ func (s *Service) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("edge_service: %w", err)
 	}
 	s.gate, s.long = app.(*gates).of(s)
+	s.refusal = []byte(s.Refusal)
 	return nil
 }
 
@@ -120,7 +135,9 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !whole {
 		g = s.long
 	}
-	if err := g.enter(r.Context()); err != nil {
+	if err := g.enter(r.Context()); errors.Is(err, errBusy) && len(s.refusal) > 0 {
+		return s.refuse(w)
+	} else if err != nil {
 		return err
 	}
 	leave := sync.OnceFunc(g.leave)
@@ -130,6 +147,18 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		defer func() { x.whole = false }() // for an application behind a guard
 	}
 	return next.ServeHTTP(w, r)
+}
+
+// retryAfter is in seconds.
+var retryAfter = []string{"2"}
+
+// refuse answers a request that found no place.
+func (s *Service) refuse(w http.ResponseWriter) error {
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"], h["Retry-After"] = []string{"application/json"}, []string{"no-store"}, retryAfter
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, err := w.Write(s.refusal)
+	return err
 }
 
 // fromClient returns a request with which reverse_proxy names the client's address

@@ -188,7 +188,10 @@ func TestTheDirectiveOfAServiceIsChecked(t *testing.T) {
 	if err := s.UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_service auth 5 6 7s")); err != nil || s.Name != "auth" || s.Max != 5 || s.Queue != 6 || time.Duration(s.Wait) != 7*time.Second {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	for _, text := range []string{"edge_service", "edge_service auth", "edge_service auth none", "edge_service auth 0", "edge_service auth 1 -1", "edge_service auth 1 1 soon", "edge_service auth 1 1 1s x"} {
+	if err := s.UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_service auth 5 {\nrefusal `{\"code\":503}`\n}")); err != nil || s.Refusal != `{"code":503}` {
+		t.Errorf("%v: %q", err, s.Refusal)
+	}
+	for _, text := range []string{"edge_service auth 5 {\nanswer x\n}", "edge_service auth 5 {\nrefusal\n}", "edge_service", "edge_service auth", "edge_service auth none", "edge_service auth 0", "edge_service auth 1 -1", "edge_service auth 1 1 soon", "edge_service auth 1 1 1s x"} {
 		if err := new(Service).UnmarshalCaddyfile(caddyfile.NewTestDispenser(text)); err == nil {
 			t.Errorf("%s: no error", text)
 		}
