@@ -44,8 +44,9 @@ func Check(password string) error {
 const DefaultCost = 12
 
 // queuePerSlot sets the default queue: at 0.2 s for a comparison the last caller
-// waits about 3 s.
-const queuePerSlot = 16
+// waits a little more than a second. In a longer one clients would give up before
+// their turn, while others who could be told at once to retry wait behind them.
+const queuePerSlot = 6
 
 // maxWait bounds how long a caller waits in the queue.
 const maxWait = 4 * time.Second
@@ -67,7 +68,7 @@ type Options struct {
 	// other half is for requests without a password. cmd/auth sets GOMAXPROCS to
 	// twice the machine's, so that passwords may still use all of them.
 	Concurrency int
-	Queue       int // how many more may wait; default 16 for each that computes
+	Queue       int // how many more may wait; default 6 for each that computes
 }
 
 // Hasher computes and compares hashes, a bounded number at a time. It is safe
