@@ -37,8 +37,8 @@ const (
 //go:embed load.lua
 var script []byte
 
-// result is what wrk measured.
-type result struct {
+// counts is what wrk measured.
+type counts struct {
 	Answers, Microseconds, Refused, Failed int
 	P50, P99                               float64 // microseconds
 }
@@ -98,7 +98,7 @@ func (w *world) cell(k kind, addr string, pids ...int) cell {
 }
 
 // wrk puts the load on the server for whole seconds.
-func (s *suite) wrk(c cell, requests [][]byte, duration time.Duration) (r result, err error) {
+func (s *suite) wrk(c cell, requests [][]byte, duration time.Duration) (r counts, err error) {
 	folder := s.TempDir()
 	lua, file := filepath.Join(folder, "load.lua"), filepath.Join(folder, "requests")
 	if err := errors.Join(os.WriteFile(lua, script, 0o600), os.WriteFile(file, bytes.Join(requests, []byte{0}), 0o600)); err != nil {

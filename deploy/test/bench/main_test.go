@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +17,7 @@ import (
 var (
 	top       = flag.String("top", "../../..", "folder of the project")
 	bin       = flag.String("bin", "", "folder of the built programs, with profiled/ in it; none: nothing is measured")
-	out       = flag.String("out", "", "the page to write, and a picture beside it; none: the page is shown")
+	out       = flag.String("out", "", "the page to write, with the results that earlier runs kept of other sections, and a picture beside it; none: nothing is kept")
 	quick     = flag.Bool("quick", false, "measure shortly")
 	manyTimes = flag.Int("rounds", 0, "rounds of each measurement; 0: 4, or 1 with -quick")
 )
@@ -30,8 +27,8 @@ type suite struct {
 	*testing.T
 	*page
 	// top is the folder of the project, bin that of the built programs, profiles where
-	// profiles go, picture the file of the picture of the overload.
-	top, bin, profiles, picture string
+	// profiles go.
+	top, bin, profiles string
 	// rounds is how often each figure is measured; compared loads take turns times as
 	// many turns of a second each.
 	rounds int
@@ -69,31 +66,34 @@ func TestBench(t *testing.T) {
 	s.must(err)
 	s.bin, err = filepath.Abs(*bin)
 	s.must(err)
-	s.profiles, s.picture = filepath.Join(s.bin, "profiles"), filepath.Join(s.bin, "performance.svg")
-	if *out != "" {
-		s.picture = strings.TrimSuffix(*out, ".md") + ".svg"
-	}
+	s.profiles = filepath.Join(s.bin, "profiles")
 	s.order = s.readOrder()
-	s.head()
-	began := time.Now()
+	results := map[string]result{}
 	for _, section := range sections {
-		s.section(section.name, section.measure)
+		began := time.Now()
+		measured := page{}
+		if s.Run(section.name, func(t *testing.T) { s.in(t, &measured, section.measure) }) && measured.Len() > 0 {
+			results[section.name] = s.resultOf(&measured)
+			s.progress("%s", measured.String())
+			s.progress("%s: done in %v", section.name, time.Since(began).Round(time.Second))
+		}
 	}
-	s.progress("done in %v", time.Since(began).Round(time.Second))
-	if *out == "" {
-		s.progress("%s", s.page)
-	} else if !t.Failed() {
-		s.must(os.WriteFile(*out, []byte(s.page.String()), 0o644))
+	if *out != "" {
+		s.must(publish(results, filepath.Join(s.bin, "measured"), *out))
 	}
 }
 
-// section measures one part in a test of its own: what it starts ends with it.
+// in measures something in a test of its own, on a page of its own: what it starts
+// ends with it.
+func (s *suite) in(t *testing.T, onto *page, measure func(*suite)) {
+	part := *s
+	part.T, part.page = t, onto
+	measure(&part)
+}
+
+// section measures a part of a section in a test of its own.
 func (s *suite) section(name string, measure func(*suite)) {
-	s.Run(name, func(t *testing.T) {
-		part := *s
-		part.T = t
-		measure(&part)
-	})
+	s.Run(name, func(t *testing.T) { s.in(t, s.page, measure) })
 }
 
 // must ends the section when something failed.
@@ -106,18 +106,6 @@ func (s *suite) must(err error) {
 
 // progress shows at once how far it is.
 func (s *suite) progress(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-
-func (s *suite) head() {
-	s.line("# Performance")
-	s.line("\n`make bench` writes this page: measured on %s, %d rounds. A figure is the median of the rounds, with the least and the greatest.", time.Now().UTC().Format(time.DateOnly), s.rounds)
-	s.line("The load comes from wrk on the same machine: %d clients, with a session or payments of their own. Compared servers run side by side\n"+
-		"and take %d turns of a second each; ratios are those of turns next to each other.\n", clients, turns*s.rounds)
-	kilobytes, _ := strconv.Atoi(strings.TrimSuffix(valueIn("/proc/meminfo", "MemTotal"), " kB")) // 0 where the kernel does not report it
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	s.line("Machine: %s, %d cores, %d GB of memory, Linux %s, %s.", valueIn("/proc/cpuinfo", "model name"), runtime.NumCPU(), (kilobytes+512<<10)>>20, strings.TrimSpace(string(kernel)), runtime.Version())
-	redis, _, _ := strings.Cut(s.version("redis-server"), " sha=")
-	s.line("Peers run on Node %s; sessions are in %s.", s.version("node"), redis)
-}
 
 // version returns the first line that a program prints about its version.
 func (s *suite) version(program string) string {

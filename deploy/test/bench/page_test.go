@@ -97,8 +97,11 @@ func sooner(what, unit string, ours, beside samples, wanted goal) row {
 	return row{what: what, unit: unit, ours: ours, beside: beside, ratio: beside.over(ours), goal: wanted}
 }
 
-// page is the report, in Markdown.
-type page struct{ strings.Builder }
+// page is the report of a section, in Markdown, and its picture, an SVG, if it has one.
+type page struct {
+	strings.Builder
+	picture string
+}
 
 func (p *page) line(format string, args ...any) { _, _ = fmt.Fprintf(p, format+"\n", args...) }
 

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,30 @@ func TestFigures(t *testing.T) {
 	}
 	if got := s.over(samples{1, 2}); got.String() != "1.75 (0.50–3.00)" {
 		t.Error(got)
+	}
+}
+
+func TestThePageHasWhatOtherRunsMeasured(t *testing.T) {
+	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "page.md")
+	first := map[string]result{"peers": {Date: "2026-01-02", Machine: "old", Rounds: 4, Text: "\n## Peers\n"}, "overload": {Date: "2026-01-02", Machine: "old", Rounds: 4, Text: "\n## Overload\n", Picture: "<svg/>"}}
+	second := map[string]result{"peers": {Date: "2026-01-03", Machine: "new", Rounds: 2, Text: "\n## Peers again\n"}}
+	for _, results := range []map[string]result{first, second} {
+		if err := publish(results, folder, file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ := strings.Cut(string(text), "next to each other.\n")
+	want := "\nMachine: new.\n\n## Peers again\n\nMeasured on 2026-01-03 in 2 rounds.\n\ngrowth: not measured.\n\nevidence: not measured.\n" +
+		"\nMachine: old.\n\n## Overload\n\nMeasured on 2026-01-02 in 4 rounds.\n\nfootprint: not measured.\n\nprofiles: not measured.\n"
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if svg, err := os.ReadFile(strings.TrimSuffix(file, ".md") + ".svg"); err != nil || string(svg) != "<svg/>" {
+		t.Errorf("%s, %v", svg, err)
 	}
 }
 
