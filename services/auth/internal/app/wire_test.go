@@ -17,6 +17,11 @@ type wire struct {
 	// messages counts the messages to the store; from the hangAt-th on, unless that
 	// is zero, the wire hangs.
 	messages, hangAt atomic.Int64
+	// cutAt is the message, or with cutAnswers the answer, that is lost with all
+	// connections, unless it is zero.
+	cutAt      atomic.Int64
+	cutAnswers atomic.Bool
+	answers    atomic.Int64
 	// delay, in nanoseconds, is how long each message takes.
 	delay atomic.Int64
 
@@ -48,8 +53,21 @@ func (w *wire) hang() { w.set(true, false) }
 // sever closes all connections and every new one.
 func (w *wire) sever() { w.set(false, true) }
 
+// losing severs the wire at the nth message from now, or at the nth answer.
+func (w *wire) losing(n int64, answer bool) {
+	from := w.messages.Load()
+	if answer {
+		from = w.answers.Load()
+	}
+	w.cutAnswers.Store(answer)
+	w.cutAt.Store(from + n)
+}
+
 // mend passes everything on again.
-func (w *wire) mend() { w.set(false, false) }
+func (w *wire) mend() {
+	w.cutAt.Store(0)
+	w.set(false, false)
+}
 
 func (w *wire) set(hanging, cut bool) {
 	w.mu.Lock()
@@ -83,10 +101,18 @@ func (w *wire) connect(client net.Conn) {
 		}
 		return
 	}
-	go w.copy(client, server, func() {})
+	go w.copy(client, server, func() {
+		if n := w.answers.Add(1); w.cutAnswers.Load() && n == w.cutAt.Load() {
+			w.sever()
+		}
+	})
 	w.copy(server, client, func() {
-		if n, at := w.messages.Add(1), w.hangAt.Load(); at > 0 && n >= at {
+		n := w.messages.Add(1)
+		if at := w.hangAt.Load(); at > 0 && n >= at {
 			w.hang()
+		}
+		if !w.cutAnswers.Load() && n == w.cutAt.Load() {
+			w.sever()
 		}
 		time.Sleep(time.Duration(w.delay.Load()))
 	})

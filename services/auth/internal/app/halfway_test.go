@@ -1,0 +1,167 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+)
+
+// interrupted is a program whose connections to Postgres and Redis can be lost at any
+// message.
+type interrupted struct {
+	*program
+	stores  map[string]*wire
+	admin   *browser
+	clients int
+}
+
+func interruptible(t *testing.T) *interrupted {
+	t.Helper()
+	url := sqldbtest.Postgres(t)
+	if url == "" {
+		t.Skip("Postgres is not installed")
+	}
+	before, rest, _ := strings.Cut(url, "@")
+	address, database, _ := strings.Cut(rest, "/")
+	postgres, redis := newWire(t, address), newWire(t, redistest.Start(t))
+	p := start(t, settings(t, redis.addr(), "DATABASE_URL", before+"@"+postgres.addr()+"/"+database, "TRUSTED_PROXIES", "127.0.0.1",
+		"DATA_KEY", strings.Repeat("5a", 32), "RATE_LIMIT_MAX_ATTEMPTS", "1000"))
+	return &interrupted{program: p, stores: map[string]*wire{"Postgres": postgres, "Redis": redis}, admin: p.loggedIn(adminName, adminPass)}
+}
+
+// at is a browser at an address of its own, because limits count by address.
+func (p *interrupted) at() (b *browser, header, value string) {
+	p.clients++
+	return p.browser(), "X-Forwarded-For", fmt.Sprintf("2001:db8:%x::1", p.clients)
+}
+
+// everywhere runs a step once for each message to each store, and for each answer: prepare
+// sets the stage, try does what is interrupted and returns the status, and check looks at
+// what is left. It ends for a store when nothing was interrupted.
+func everywhere[S any](t *testing.T, p *interrupted, prepare func() S, try func(S) int, check func(t *testing.T, s S, status int)) {
+	t.Helper()
+	for store, w := range p.stores {
+		for _, answers := range []bool{false, true} {
+			interruptions := 0
+			for n := int64(1); ; n++ {
+				s := prepare()
+				w.losing(n, answers)
+				status := try(s)
+				w.mu.Lock()
+				reached := w.cut
+				w.mu.Unlock()
+				w.mend()
+				p.admin.recovers(t)
+				t.Run(fmt.Sprintf("%s, message %d, its answer %t", store, n, answers), func(t *testing.T) { check(t, s, status) })
+				if !reached || n == 60 {
+					break
+				}
+				interruptions++
+			}
+			if interruptions == 0 {
+				t.Errorf("nothing was interrupted at %s", store)
+			}
+		}
+	}
+}
+
+// settled repeats a request while the program still meets connections that were lost.
+func settled(t *testing.T, request func() (int, string)) (status int, body string) {
+	t.Helper()
+	eventually(t, "the stores answer again", recovery, func() bool { status, body = request(); return status < http.StatusInternalServerError })
+	return status, body
+}
+
+// answerOf reads an answer of the admin.
+func (p *interrupted) answerOf(method, path, body string, into any) {
+	p.t.Helper()
+	status, answer := settled(p.t, func() (int, string) { return p.admin.request(method, prefix+path, body) })
+	if status >= http.StatusBadRequest {
+		p.t.Fatalf("%s %s: %d %s", method, path, status, answer)
+	}
+	if err := json.Unmarshal([]byte(answer), into); err != nil {
+		p.t.Fatalf("%v: %s", err, answer)
+	}
+}
+
+// TestAnInviteIsUsedUpWithItsUserOrNotAtAll interrupts the acceptance of an invite at
+// each message.
+func TestAnInviteIsUsedUpWithItsUserOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	p := interruptible(t)
+	type invite struct{ Token, username string }
+	names := 0
+	everywhere(t, p, func() (i invite) {
+		names++
+		i.username = fmt.Sprintf("paul%d", names)
+		p.answerOf(http.MethodPost, "/invites", fmt.Sprintf(`{"username":%q}`, i.username), &i)
+		return i
+	}, func(i invite) int {
+		b, header, address := p.at()
+		status, _ := b.request(http.MethodPost, prefix+"/invites/accept", fmt.Sprintf(`{"token":%q,"password":"a password of mine"}`, i.Token), header, address)
+		return status
+	}, func(t *testing.T, i invite, status int) {
+		b, header, address := p.at()
+		login, _ := settled(t, func() (int, string) { return b.login(i.username, "a password of mine") })
+		_, preview := settled(t, func() (int, string) {
+			return b.request(http.MethodGet, prefix+"/invites/preview?token="+i.Token, "", header, address)
+		})
+		joined, open := login == http.StatusOK, strings.Contains(preview, `"valid":true`)
+		if joined == open || status == http.StatusCreated && !joined {
+			t.Errorf("after %d: the user exists: %t; the invite is open: %t", status, joined, open)
+		}
+	})
+}
+
+// TestAResetLinkIsUsedUpWithThePasswordOrNotAtAll interrupts the use of a reset link at
+// each message.
+func TestAResetLinkIsUsedUpWithThePasswordOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	p := interruptible(t)
+	var paul struct {
+		User struct{ ID int64 }
+	}
+	p.answerOf(http.MethodPost, "/users", `{"username":"paul","display_name":"Paul","password":"the first password"}`, &paul)
+	current, resets := "the first password", 0
+	type reset struct {
+		Token, before, after string
+		old                  *browser
+	}
+	use := func(r reset, password string) int {
+		b, header, address := p.at()
+		status, _ := b.request(http.MethodPost, prefix+"/reset-password", fmt.Sprintf(`{"token":%q,"password":%q}`, r.Token, password), header, address)
+		return status
+	}
+	everywhere(t, p, func() reset {
+		resets++
+		r := reset{before: current, after: fmt.Sprintf("password number %d", resets), old: p.loggedIn("paul", current)}
+		p.answerOf(http.MethodPost, fmt.Sprintf("/users/%d/reset-link", paul.User.ID), "", &r)
+		return r
+	}, func(r reset) int { return use(r, r.after) }, func(t *testing.T, r reset, status int) {
+		before, _ := settled(t, func() (int, string) { return p.browser().login("paul", r.before) })
+		after, _ := settled(t, func() (int, string) { return p.browser().login("paul", r.after) })
+		if (before == http.StatusOK) == (after == http.StatusOK) || status == http.StatusOK && after != http.StatusOK {
+			t.Fatalf("after %d: the login answers %d with the old password, %d with the new one", status, before, after)
+		}
+		if after == http.StatusOK {
+			current = r.after
+			eventually(t, "the session of before is over", recovery, func() bool {
+				me, _ := r.old.request(http.MethodGet, prefix+"/me", "")
+				return me == http.StatusUnauthorized
+			})
+			if again := use(r, "one more password"); again != http.StatusBadRequest {
+				t.Errorf("the link answers %d again", again)
+			}
+			return
+		}
+		if again := use(r, r.after); again != http.StatusOK {
+			t.Errorf("the link of a password that is not set answers %d", again)
+		}
+		current = r.after
+	})
+}
