@@ -31,7 +31,6 @@ func newHousehold(t *testing.T, host string, settings map[string]string) househo
 			h.origin = "http://" + host + ":" + port
 			l.Extra["auth"] = map[string]string{"PUBLIC_URL": h.origin}
 			maps.Copy(l.Extra["auth"], settings)
-			l.Extra["pforte-proxy"] = map[string]string{"ROUTES": "handle /pforte/* {\n\tedge_cookies\n\timport auth\n}"}
 		},
 		only: func(l layout.Layout) []stack.Program {
 			proxy := l.Proxy()
