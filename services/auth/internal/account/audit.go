@@ -36,3 +36,25 @@ func (s *Service) recordCounted(ctx context.Context, e audit.Event) {
 	e.Bucket = fmt.Sprintf("%s %d %s %d", e.Name, s.now().Truncate(time.Hour).Unix(), audit.From(ctx).Network, e.SubjectID)
 	s.recordLater(ctx, e)
 }
+
+// sweepInterval is how often old entries are deleted.
+const sweepInterval = 24 * time.Hour
+
+// SweepAudit deletes old entries at once and then daily, until ctx ends.
+func (s *Service) SweepAudit(ctx context.Context) {
+	if s.retention == 0 {
+		return
+	}
+	ticker := time.NewTicker(sweepInterval)
+	defer ticker.Stop()
+	for {
+		if _, err := s.auditing.Sweep(ctx, s.now().Add(-s.retention)); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "sweep of the audit failed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

@@ -103,6 +103,15 @@ func (s *Service) ResetLink(ctx context.Context, by, id int64) (link.Link, strin
 	return s.createLink(ctx, link.Link{Kind: link.Reset, UserID: id, Role: string(user.Member)}, by)
 }
 
+// ResetLinkFor is ResetLink for the operator, who names users by username.
+func (s *Service) ResetLinkFor(ctx context.Context, username string) (link.Link, string, error) {
+	u, err := s.users.ByUsername(ctx, username)
+	if err != nil {
+		return link.Link{}, "", err
+	}
+	return s.ResetLink(ctx, user.Operator, u.ID)
+}
+
 func (s *Service) createLink(ctx context.Context, l link.Link, by int64) (link.Link, string, error) {
 	token := link.NewToken()
 	created, err := s.links.CreateLink(ctx, l, link.Hash(token), by)

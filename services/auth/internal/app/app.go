@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
@@ -26,6 +27,16 @@ const help = `auth stores users and their sessions, and answers whether a reques
                                   would create: from its SQLite file (table users) or
                                   CSV; - is standard input
        --apply                      and create them, all or none
+  auth user reset-link NAME       print a link by which NAME sets a new password, once
+  auth setup-link                 print a link by which the first admin is created, once
+  auth invite add [NAME]          print a link by which somebody becomes a user, once
+       --admin                      with the role admin
+       --display-name TEXT          proposed to them
+  auth invite list                list the open invites
+  auth invite revoke ID           make an invite void
+  auth audit                      list what was done, newest first
+       --since DURATION             in the last 24h, 30m, ...
+       --csv                        as a file for spreadsheets
   auth sessions list NAME         list the live sessions of a user
   auth sessions revoke NAME [KEY] end all sessions of a user, or the one whose key
                                   begins with KEY
@@ -40,6 +51,7 @@ Settings are environment variables. The most important ones:
   SESSION_SECRET   signs the cookies; required by serve; at least 32 characters
   DATABASE_URL     where the users are; default sqlite:data/auth.db
   REDIS_URL        where the sessions are; default redis://127.0.0.1:6379
+  PUBLIC_URL       origin that links begin with, such as https://home.example.org
   ADDR             address to serve on; default :8081
 The README of services/auth lists them all. A secret NAME may come as NAME_FILE.
 
@@ -56,6 +68,7 @@ type Process struct {
 
 // Run carries out the command line and returns the exit code.
 func Run(ctx context.Context, p Process) int {
+	ctx = audit.With(ctx, audit.Actor{Kind: audit.Operator, Name: service.Operator()})
 	return service.Program{Name: "auth", Help: help, Commands: p.commands()}.Run(ctx, p.Process)
 }
 
@@ -70,6 +83,12 @@ func (p Process) commands() map[string]service.Command {
 		"user role":       p.with(p.userRole, "NAME", "ROLE"),
 		"user delete":     p.with(p.userDelete, "NAME"),
 		"user import":     p.userImport,
+		"user reset-link": p.userResetLink,
+		"setup-link":      p.setupLink,
+		"invite add":      p.inviteAdd,
+		"invite list":     p.with(p.inviteList),
+		"invite revoke":   p.with(p.inviteRevoke, "ID"),
+		"audit":           p.audit,
 		"sessions list":   p.with(p.sessionsList, "NAME"),
 		"sessions revoke": p.with(p.sessionsRevoke, "NAME", "[KEY]"),
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
@@ -39,6 +40,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 	if _, err := service.Parse(service.Flags(), args); err != nil {
 		return err
 	}
+	ctx = audit.With(ctx, audit.Actor{Kind: audit.System})
 	cfg, err := config.Load(p.Getenv)
 	if err != nil {
 		return settingsError(err)
@@ -64,6 +66,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		Background: []func(context.Context){
 			func(ctx context.Context) { s.stores.accounts.Replay(ctx) },
 			func(ctx context.Context) { s.stores.accounts.Work(ctx) },
+			func(ctx context.Context) { s.stores.accounts.SweepAudit(ctx) },
 			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
 		},
 		Close: func(context.Context) error {
@@ -112,7 +115,10 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 
 // rules are the settings of the rules.
 func (s *server) rules() (account.Options, error) {
-	rules := account.Options{SessionLifetime: s.cfg.SessionLifetime}
+	rules := account.Options{
+		SessionLifetime: s.cfg.SessionLifetime, HouseholdName: s.cfg.HouseholdName,
+		RefuseCommon: s.cfg.CommonPasswords == "refuse", AuditRetention: s.cfg.AuditRetention,
+	}
 	var err error
 	rules.Party, err = passkey.New(passkey.Options{PublicURL: s.cfg.PublicURL, RPID: s.cfg.PasskeyRPID})
 	if errors.Is(err, factor.ErrPasskeysUnavailable) {
@@ -172,7 +178,7 @@ func (s *server) handler() (http.Handler, error) {
 		return nil, err
 	}
 	options := httpapi.Options{Web: shared, Health: s.stores.health, Tracer: s.Tracer}
-	if !s.cfg.CompatV0 {
+	if s.cfg.Pages && !s.cfg.CompatV0 {
 		shown, err := pages.New(pages.Options{Web: shared, AppName: s.cfg.AppName, PublicURL: s.cfg.PublicURL})
 		if err != nil {
 			return nil, err

@@ -140,6 +140,9 @@ func (s *stores) register(r prometheus.Registerer) {
 			return 1
 		})
 	}
+	create.NewCounterFunc(prometheus.CounterOpts{
+		Name: "auth_audit_dropped_total", Help: "Entries of the audit beside a change, and requests for a new password, dropped because too many were waiting.",
+	}, func() float64 { return float64(s.accounts.Dropped()) })
 	passwords := s.hasher.Stats
 	create.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "auth_passwords_computing", Help: "Password hashes being computed.",

@@ -7,7 +7,9 @@ import (
 	"io"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/pforte/pforte/pkg/clientaddr"
@@ -23,6 +25,9 @@ const (
 	maxLifetime = 400 * 24 * time.Hour
 )
 
+// maxHouseholdName is how long HOUSEHOLD_NAME may be, in characters.
+const maxHouseholdName = 64
+
 // DefaultAddr is the default of ADDR.
 const DefaultAddr = ":8081"
 
@@ -36,6 +41,7 @@ type Stores struct {
 	RedisURL    string `env:"REDIS_URL" default:"redis://127.0.0.1:6379" secret:"true" doc:"sessions: redis[s]://[user:password@]host:port[/db], redis[s]+sentinel://…@host:port,host:port/master[/db], redis[s]+cluster://…@host:port,host:port"`
 	AppName     string `env:"APP_NAME" default:"svc" doc:"name of the session cookie (APP_NAME.sid) and prefix of all Redis keys"`
 	LogLevel    string `env:"LOG_LEVEL" default:"info" doc:"debug, info, warn or error"`
+	PublicURL   string `env:"PUBLIC_URL" doc:"origin of the pages, https://host[:port], for links that are handed on and passkeys"`
 }
 
 // Config are all settings of auth.
@@ -51,8 +57,12 @@ type Config struct {
 
 	SessionLifetime time.Duration `env:"SESSION_LIFETIME" default:"168h" doc:"how long a session and its cookies last without activity, 1h to 9600h; the same for all replicas"`
 
-	PublicURL   string `env:"PUBLIC_URL" doc:"origin of the pages, https://host[:port], for links that are handed on and passkeys"`
 	PasskeyRPID string `env:"PASSKEY_RP_ID" doc:"domain that passkeys belong to: the host of PUBLIC_URL, the default, or a parent of it; changing it makes all passkeys useless"`
+
+	HouseholdName   string        `env:"HOUSEHOLD_NAME" default:"Zuhause" doc:"name of the household until it is set on a page"`
+	Pages           bool          `env:"PAGES" default:"true" doc:"false: the API and the guard only, no pages"`
+	CommonPasswords string        `env:"COMMON_PASSWORDS" default:"allow" doc:"refuse: well-known passwords are refused in PATCH /me/password and POST /users too; by links and on pages they always are"`
+	AuditRetention  time.Duration `env:"AUDIT_RETENTION" default:"9600h" doc:"how long entries of the audit are kept; 0 keeps all"`
 
 	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of proxies whose X-Forwarded-For is trusted"`
 
@@ -116,8 +126,14 @@ func (c *Config) Validate() error {
 	if c.SessionLifetime < minLifetime || c.SessionLifetime > maxLifetime {
 		faults = append(faults, errors.New("SESSION_LIFETIME: is not 1h to 9600h"))
 	}
-	if c.PublicURL != "" && !publicURL.MatchString(c.PublicURL) {
-		faults = append(faults, errors.New("PUBLIC_URL: is not https://host[:port] or http://host[:port], in lower case"))
+	if c.AuditRetention < 0 {
+		faults = append(faults, errors.New("AUDIT_RETENTION: is negative"))
+	}
+	if c.CommonPasswords != "allow" && c.CommonPasswords != "refuse" {
+		faults = append(faults, errors.New("COMMON_PASSWORDS: is neither allow nor refuse"))
+	}
+	if name := c.HouseholdName; utf8.RuneCountInString(name) > maxHouseholdName || strings.ContainsFunc(name, unicode.IsControl) {
+		faults = append(faults, errors.New("HOUSEHOLD_NAME: has more than 64 characters or control characters"))
 	}
 	return errors.Join(append(faults, c.Tracing.Validate())...)
 }
@@ -134,6 +150,9 @@ func (s *Stores) faults() (faults []error) {
 	}
 	if !appName.MatchString(s.AppName) {
 		faults = append(faults, errors.New("APP_NAME: is not 1 to 32 letters, digits, hyphens or underscores"))
+	}
+	if s.PublicURL != "" && !publicURL.MatchString(s.PublicURL) {
+		faults = append(faults, errors.New("PUBLIC_URL: is not https://host[:port] or http://host[:port], in lower case"))
 	}
 	if _, err := logging.New(io.Discard, s.LogLevel); err != nil {
 		faults = append(faults, err)

@@ -1,0 +1,122 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/config"
+	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// printLink prints a new link, which is shown this once, as the first line.
+func (p Process) printLink(ctx context.Context, l link.Link, token string, err error, event string, attrs ...any) error {
+	if err != nil {
+		return err
+	}
+	cfg, err := config.LoadStores(p.Getenv)
+	if err != nil {
+		return settingsError(err)
+	}
+	text := cfg.PublicURL + l.Kind.Path(token) + "\nIt can be used once, until " + l.ExpiresAt.Format(time.RFC3339) + "."
+	if cfg.PublicURL == "" {
+		text += "\nPut the address of your household before it, or set PUBLIC_URL."
+	}
+	return p.done(ctx, nil, text, event, attrs...)
+}
+
+func (p Process) setupLink(ctx context.Context, args []string) error {
+	if _, err := service.Parse(service.Flags(), args); err != nil {
+		return err
+	}
+	return p.open(ctx, func(s *account.Service) error {
+		l, token, err := s.CreateSetupLink(ctx)
+		return p.printLink(ctx, l, token, err, "setup_link_created")
+	})
+}
+
+func (p Process) userResetLink(ctx context.Context, args []string) error {
+	words, err := service.Parse(service.Flags(), args, "NAME")
+	if err != nil {
+		return err
+	}
+	return p.open(ctx, func(s *account.Service) error {
+		l, token, err := s.ResetLinkFor(ctx, words[0])
+		return p.printLink(ctx, l, token, err, "reset_link_created", "username", words[0])
+	})
+}
+
+func (p Process) inviteAdd(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	admin := flags.Bool("admin", false, "")
+	displayName := flags.String("display-name", "", "")
+	words, err := service.Parse(flags, args, "[NAME]")
+	if err != nil {
+		return err
+	}
+	invite := account.NewInvite{Username: words[0], DisplayName: *displayName}
+	if *admin {
+		invite.Role = string(user.Admin)
+	}
+	return p.open(ctx, func(s *account.Service) error {
+		l, token, err := s.Invite(ctx, user.Operator, invite)
+		return p.printLink(ctx, l, token, err, "invite_created", "role", l.Role)
+	})
+}
+
+func (p Process) inviteList(ctx context.Context, s *account.Service, _ []string) error {
+	links, err := s.Invites(ctx)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "ID\tUSERNAME\tROLE\tUNTIL\tDISPLAY NAME")
+	for _, l := range links {
+		_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.Username, l.Role, l.ExpiresAt.Format(time.RFC3339), l.DisplayName)
+	}
+	return w.Flush()
+}
+
+func (p Process) inviteRevoke(ctx context.Context, s *account.Service, words []string) error {
+	id, err := strconv.ParseInt(words[0], 10, 64)
+	if err != nil {
+		return errors.New("the ID is not a number: auth invite list shows them")
+	}
+	return p.done(ctx, s.RevokeInvite(ctx, user.Operator, id), "the invite is void", "invite_revoked", "invite", id)
+}
+
+func (p Process) audit(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	since := flags.Duration("since", 0, "")
+	asCSV := flags.Bool("csv", false, "")
+	if _, err := service.Parse(flags, args); err != nil {
+		return err
+	}
+	var q audit.Query
+	if *since > 0 {
+		q.From = time.Now().Add(-*since)
+	}
+	return p.open(ctx, func(s *account.Service) error {
+		if *asCSV {
+			return s.WriteAudit(ctx, p.Stdout, q)
+		}
+		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(w, "AT\tEVENT\tBY\tABOUT\tADDRESS\tTIMES")
+		q.Limit = account.MaxAuditPage
+		entries, _, err := s.AuditLog(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\t%d\n", e.At.Format(time.RFC3339), e.Event.Name, e.Kind, e.Actor.Name, e.SubjectName, e.IP, e.Count)
+		}
+		return w.Flush()
+	})
+}
