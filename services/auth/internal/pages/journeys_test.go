@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 var linkPath = regexp.MustCompile(`/pforte/(?:join|reset|setup)\?t=([A-Za-z0-9_-]{43})`)
@@ -176,4 +177,22 @@ func TestTheAuditLogIsFilteredAndPaged(t *testing.T) {
 	anna.get("/pforte/admin/audit?from=2026-03-02").shows("Keine Einträge.")
 	anna.get("/pforte/admin/audit?from=2026-03-01&to=2026-03-01&user=1").shows("heute, 12:00").lacks("Keine Einträge.")
 	anna.get("/pforte/admin/audit?user=2&event=invite_made").shows("Keine Einträge.")
+}
+
+func TestFormsOfLinksAreLimitedTogether(t *testing.T) {
+	f := newFixture(t)
+	b := f.browser()
+	for i := range web.LinkAttempts {
+		if path := []string{"/pforte/forgot", "/pforte/join", "/pforte/reset"}[i%3]; b.post(path, "username", "otto").status == http.StatusTooManyRequests {
+			t.Fatalf("form %d of %d is refused", i+1, web.LinkAttempts)
+		}
+	}
+	for _, path := range []string{"/pforte/forgot", "/pforte/join", "/pforte/reset", "/pforte/setup"} {
+		if a := b.post(path, "username", "otto").want(http.StatusTooManyRequests); a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: there is no Retry-After", path)
+		}
+	}
+	b.get("/pforte/forgot").want(http.StatusOK)
+	f.advance(web.LinkWindow)
+	b.post("/pforte/forgot", "username", "otto").leadsTo("/pforte/forgot?done=forgot")
 }

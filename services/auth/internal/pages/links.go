@@ -4,10 +4,12 @@ import (
 	"errors"
 	"net/url"
 
+	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // linkPage is what the page of a link shows.
@@ -121,6 +123,22 @@ func (p *Pages) reset(r *request) error {
 		return err
 	}
 	return r.seeOther(root + "login?done=reset")
+}
+
+// counted is a handler each of whose requests counts for the client's address, whatever
+// the answer.
+func (p *Pages) counted(h handler) handler {
+	return func(r *request) error {
+		r.SetRequest(p.As(r.Response(), r.Request(), web.Caller{}))
+		allowed, err := p.Counted(r.Response(), r.Request(), service.RouteLabel(r))
+		switch {
+		case err != nil:
+			return err
+		case !allowed:
+			return errLimited
+		}
+		return h(r)
+	}
 }
 
 // forgotForm asks whose password was forgotten.

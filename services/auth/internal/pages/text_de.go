@@ -24,7 +24,7 @@ var german = texts{ //nolint:gosec // words, no credentials
 
 	Profile: "Profil", ProfileLead: "So erscheint das Konto für die anderen im Haushalt.", DisplayName: "Anzeigename", DisplayNameHint: "Zum Beispiel der Vorname.",
 	Color: "Farbe", ColorOwn: "Eigene Farbe", ColorHex: "Eigene Farbe als Zahl", ColorHexHint: "Form: #RRGGBB, zum Beispiel #3A7D5C.",
-	Colors:      [12]string{"Blau", "Himmelblau", "Türkis", "Grün", "Moos", "Gelb", "Orange", "Rot", "Rosa", "Violett", "Indigo", "Grau"},
+	Colors:      [12]string{"Blau", "Himmel", "Türkis", "Grün", "Moos", "Gelb", "Orange", "Rot", "Rosa", "Violett", "Indigo", "Grau"},
 	MemberSince: "Dabei seit", Role: "Rolle", RoleAdmin: "Verwaltung", RoleMember: "Mitglied",
 
 	Password: "Passwort", PasswordLead: "Mit dem neuen Passwort bleibt nur dieses Gerät angemeldet, alle anderen werden abgemeldet.",
