@@ -1,12 +1,19 @@
 package e2e
 
 import (
+	"database/sql"
+	"encoding/json"
+	"errors"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/stack"
@@ -73,6 +80,11 @@ func (h household) asAdmin(t *testing.T) []string {
 	return []string{"USERNAME=" + layout.AdminName, "PASSWORD=" + password}
 }
 
+func TestTheFirstAdminSetsUpTheHouseholdByALink(t *testing.T) {
+	h := newHousehold(t, "home.test", map[string]string{"BOOTSTRAP_ADMIN_USERNAME": "", "BOOTSTRAP_ADMIN_PASSWORD_FILE": ""})
+	h.journey(t, "setup.mjs")
+}
+
 func TestAnInvitedMemberJoinsOnAPhone(t *testing.T) {
 	h := newHousehold(t, "home.test", nil)
 	h.journey(t, "invite.mjs", h.asAdmin(t)...)
@@ -92,4 +104,76 @@ func TestPagesOfOtherOriginsCannotUseTheForms(t *testing.T) {
 			h.journey(t, "foreign.mjs", "USERNAME=jule", "PASSWORD=a password of eight")
 		})
 	}
+}
+
+// TestAHouseholdOfTheFirstVersionIsUpgraded starts on what the first version kept: the
+// users joerg (an admin), aenne and opa, and the sessions of the first two. The passwords have
+// umlauts; aenne's was typed with combining characters, opa's is longer than bcrypt reads.
+func TestAHouseholdOfTheFirstVersionIsUpgraded(t *testing.T) {
+	var kept struct {
+		Hashes  map[string]map[string]string
+		Sets    map[string][]string
+		Cookies map[string]map[string]string
+	}
+	content, err := os.ReadFile("testdata/version1/sessions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(content, &kept); err != nil {
+		t.Fatal(err)
+	}
+	h := newHousehold(t, "home.test", map[string]string{
+		"BOOTSTRAP_ADMIN_USERNAME": "", "BOOTSTRAP_ADMIN_PASSWORD_FILE": "",
+		"SESSION_SECRET": "the secret of the first version, 32 characters", "SESSION_SECRET_FILE": "",
+		"DATABASE_URL": "sqlite:" + firstVersionsUsers(t),
+	})
+	client := redis.NewClient(&redis.Options{Addr: h.Redis})
+	defer func() { _ = client.Close() }()
+	lifetime := time.Hour
+	for key, fields := range kept.Hashes {
+		if err := errors.Join(client.HSet(t.Context(), key, fields).Err(), client.Expire(t.Context(), key, lifetime).Err()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key, members := range kept.Sets {
+		for _, member := range members {
+			if err := client.ZAdd(t.Context(), key, redis.Z{Score: float64(time.Now().Add(lifetime).UnixMilli()), Member: member}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, role := range map[string]string{"joerg": "admin", "aenne": "member"} {
+		b := newBrowser(t, h.PublicURL)
+		for cookie, value := range kept.Cookies[name] {
+			b.Jar.SetCookies(b.origin, []*http.Cookie{{Name: cookie, Value: value, Path: "/"}})
+		}
+		if in := b.me(200); in.Username != name || in.Role != role {
+			t.Errorf("the session is of %+v", in)
+		}
+		b.request("POST", "/api/v1/auth/logout", "").want(t, 200, nil)
+	}
+	if in := newBrowser(t, h.PublicURL).login("aenne", "Scho\u0308ne A\u0308pfel"); in.DisplayName != "Änne Müller" {
+		t.Errorf("logged in as %+v", in)
+	}
+	newBrowser(t, h.PublicURL).login("opa", "ein sehr langer Satz mit Umlauten äöü, länger als zweiundsiebzig Bytes")
+	h.journey(t, "invite.mjs", "USERNAME=joerg", "PASSWORD=Grüße aus Köln")
+}
+
+// firstVersionsUsers is the path of a copy of the first version's database.
+func firstVersionsUsers(t *testing.T) string {
+	t.Helper()
+	dump, err := os.ReadFile("testdata/version1/auth.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "auth.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), string(dump))
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -66,9 +66,11 @@ export class Device {
     await this.look(status);
   }
 
-  // press presses what leads to another page: a link or a button.
+  // press presses what leads to another page, a link or a button; with the status null, what
+  // does not.
   async press(selector, status = 200) {
     const element = await this.find(selector);
+    if (status === null) return this.#activate(element);
     await Promise.all([this.page.waitForNavigation(), this.#activate(element)]);
     await this.look(status);
   }
@@ -209,16 +211,17 @@ export class Device {
     await this.look(status);
   }
 
-  // authenticator gives the device a virtual authenticator for passkeys, which confirms
-  // every question by itself.
+  // authenticator gives the device a virtual authenticator for passkeys, at which the person
+  // is present, or not yet.
   async authenticator() {
     const devtools = await this.page.createCDPSession();
     await devtools.send("WebAuthn.enable");
     const { authenticatorId } = await devtools.send("WebAuthn.addVirtualAuthenticator", {
-      options: { protocol: "ctap2", ctap2Version: "ctap2_1", transport: "internal", hasResidentKey: true, hasUserVerification: true, isUserVerified: true },
+      options: { protocol: "ctap2", ctap2Version: "ctap2_1", transport: "internal", hasResidentKey: true, hasUserVerification: true, isUserVerified: true, automaticPresenceSimulation: false },
     });
     return {
       credentials: async () => (await devtools.send("WebAuthn.getCredentials", { authenticatorId })).credentials,
+      present: (yes) => devtools.send("WebAuthn.setAutomaticPresenceSimulation", { authenticatorId, enabled: yes }),
       verifiesUser: (yes) => devtools.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: yes }),
     };
   }

@@ -3,11 +3,11 @@
 import { createServer } from "node:http";
 import { journey, origin, want } from "../journey.mjs";
 
-const { USERNAME: username, PASSWORD: password } = process.env;
+const { USERNAME: username, PASSWORD: secret } = process.env;
 const forms = {
-  "/pforte/login": { username, password },
+  "/pforte/login": { username, password: secret },
   "/pforte/logout": {},
-  "/pforte/account/password": { current: password, password: "ein fremdes Passwort", again: "ein fremdes Passwort" },
+  "/pforte/account/password": { current: secret, password: "ein fremdes Passwort", again: "ein fremdes Passwort" },
 };
 
 // attack serves pages that send a form by themselves: by /?action=PATH&how=plain, hidden
@@ -30,18 +30,19 @@ const { port } = attack.address();
 await journey(async (open) => {
   const person = await open({ name: "person", faults: false });
   await person.page.goto(`${origin}/pforte/login`);
-  await Promise.all([person.page.waitForNavigation(), person.fill("form", { username, password }).then(() => person.page.keyboard.press("Enter"))]);
+  await Promise.all([person.page.waitForNavigation(), person.fill("form", { username, password: secret }).then(() => person.page.keyboard.press("Enter"))]);
   person.at("/pforte/");
   const session = (await person.cookies())["svc.sid"];
 
-  // The hosts "localhost" and "home.test" have another port: the same site, not the same origin.
-  for (const host of [new URL(origin).hostname, "evil.test"]) {
-    for (const action of Object.keys(forms)) {
-      for (const how of ["plain", "hidden", "framed"]) {
-        const answer = person.page.waitForResponse((r) => r.request().method() === "POST");
-        await person.page.goto(`http://${host}:${port}/?action=${action}&how=${how}`);
-        want(`the answer to a form of ${host} to ${action}, ${how}`, (await answer).status(), 403);
-      }
+  // Of one site are the host's other ports; the same origin they are not.
+  const site = new URL(origin).hostname, password = "/pforte/account/password";
+  for (const host of [site, "evil.test"]) {
+    const attacks = Object.keys(forms).map((action) => [action, "plain"]);
+    if (host === site) attacks.push([password, "hidden"], [password, "framed"]);
+    for (const [action, how] of attacks) {
+      const answer = person.page.waitForResponse((r) => r.request().method() === "POST");
+      await person.page.goto(`http://${host}:${port}/?action=${action}&how=${how}`);
+      want(`the answer to a form of ${host} to ${action}, ${how}`, (await answer).status(), 403);
     }
     await person.page.goto(`http://${host}:${port}/frame`);
     const [, frame] = person.page.frames();
