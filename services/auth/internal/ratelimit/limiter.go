@@ -88,7 +88,7 @@ type Decision struct {
 	attempt attempt
 }
 
-// attempt is what Redis is asked to count: an id in the windows, each with its limit.
+// attempt is what Redis counts: an id in the windows, each with its limit.
 type attempt struct {
 	id      string
 	windows []string

@@ -123,10 +123,10 @@ func TestCookiesAreSentAgainAfter12HoursOrAQuarterOfTheLifetime(t *testing.T) {
 	}
 }
 
-// TestReplicasWithDifferentLifetimesLogNobodyOut has one replica serve all requests after
+// TestReplicasWithDifferentLifetimesEndNoActiveSession has one replica serve all requests after
 // another one sent the cookies, and then both in rotation. The user is active every half
 // hour, and the browser drops a cookie when its time is up.
-func TestReplicasWithDifferentLifetimesLogNobodyOut(t *testing.T) {
+func TestReplicasWithDifferentLifetimesEndNoActiveSession(t *testing.T) {
 	for _, lifetimes := range [][2]time.Duration{{hour, 168 * hour}, {168 * hour, hour}, {hour, 30 * hour}, {9600 * hour, 24 * hour}} {
 		for name, serves := range map[string]func(i int) int{
 			"the other": func(int) int { return 1 }, "in rotation": func(i int) int { return i % 2 },
