@@ -1,8 +1,12 @@
 package paywall_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +90,26 @@ func TestACheckWaitsForTheChain(t *testing.T) {
 	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog, b.Final = nil, true })
 	s.paywall.Check(context.Background())
 	s.wantState(payment.Unknown)
+}
+
+// While the chain cannot be read at all, the payments that are given up are one line of
+// the log, however many they are.
+func TestPaymentsThatCannotBeCheckedAreOneLineOfTheLog(t *testing.T) {
+	s := open(t, nil)
+	for nonce := range 5 {
+		s.mustBuy(s.pay(strconv.Itoa(nonce + 1)))
+		s.clock.advance(time.Second)
+	}
+	s.clock.advance(26 * time.Hour)
+	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog = errors.New("the node is away") })
+	var log bytes.Buffer
+	w := s.replica(func(o *paywall.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	for range 2 { // the second one finds none
+		w.Check(context.Background())
+	}
+	if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 1 || !strings.Contains(lines[0], "level=ERROR") || !strings.Contains(lines[0], "payments=5") {
+		t.Errorf("logged %q", lines)
+	}
 }
 
 // behind is a node that has not come as far as the payments.

@@ -181,11 +181,7 @@ func (w *Paywall) lookUp(ctx context.Context, r payment.Record) (payment.Authori
 	}
 	ctx, cancel := context.WithTimeout(ctx, chainLogTimeout)
 	defer cancel()
-	found, err := w.ChainLog.Authorization(ctx, r)
-	if err != nil {
-		w.Log.Warn("cannot read the payment network", "error", err)
-	}
-	return found, err
+	return w.ChainLog.Authorization(ctx, r)
 }
 
 // reconcileWithChain returns the outcome o as the chain corrects it.
@@ -193,6 +189,9 @@ func (w *Paywall) reconcileWithChain(ctx context.Context, o payment.Outcome, r p
 	r.Transaction = cmp.Or(o.Transaction, r.Transaction)
 	found, err := w.lookUp(ctx, r)
 	if err != nil {
+		if w.ChainLog != nil {
+			w.Log.Warn("cannot read the payment network", "error", err)
+		}
 		return o
 	}
 	switch found.Status {
@@ -375,8 +374,16 @@ func (w *Paywall) reconcile(ctx context.Context, r payment.Record) {
 // their claims, when their blocks are final: one that was settled by a transfer that
 // the chain has lost since is open again, and one that was paid after it had ended is
 // settled. When the chain cannot be read, it is read again a minute later, for up to a
-// day.
+// day; those that are older then are given up, and logged together.
 func (w *Paywall) Check(ctx context.Context) {
+	var unread int
+	var from, to time.Time
+	var fault error
+	defer func() {
+		if unread > 0 {
+			w.Log.Error("cannot compare payments with the chain", "payments", unread, "claimed_from", from, "claimed_to", to, "error", fault)
+		}
+	}()
 	for more := w.ChainLog != nil; more && ctx.Err() == nil; {
 		now := w.Now()
 		ended, err := w.Ledger.Ended(ctx, now.Add(-checkAfter), checkBatch, now.Add(checkEvery+checkBatch*chainLogTimeout))
@@ -389,9 +396,19 @@ func (w *Paywall) Check(ctx context.Context) {
 		}
 		upTo := ended[len(ended)-1].Claimed
 		more = len(ended) >= checkBatch
-		if failed := slices.IndexFunc(ended, func(r payment.Record) bool { return !w.checkOne(ctx, r) }); failed >= 0 {
-			upTo = ended[failed].Claimed.Add(-time.Millisecond) // it comes again, with those of the same moment
-			more = false
+		for _, r := range ended {
+			done, err := w.checkOne(ctx, r)
+			if !done {
+				upTo = r.Claimed.Add(-time.Millisecond) // it comes again, with those of the same moment
+				more = false
+				break
+			}
+			if err != nil {
+				if unread++; unread == 1 {
+					from = r.Claimed
+				}
+				to, fault = r.Claimed, err
+			}
 		}
 		if err := w.Ledger.Checked(context.WithoutCancel(ctx), upTo); err != nil {
 			w.Log.Error("cannot remember which payments were checked", "error", err)
@@ -400,20 +417,23 @@ func (w *Paywall) Check(ctx context.Context) {
 	}
 }
 
-// checkOne reports whether a payment that has ended needs no further check.
-func (w *Paywall) checkOne(ctx context.Context, r payment.Record) bool {
+// checkOne reports whether a payment that has ended needs no further check. The error is
+// of the chain, for one that is given up because the chain cannot be read.
+func (w *Paywall) checkOne(ctx context.Context, r payment.Record) (done bool, unread error) {
 	if r.IsFinallyDead() {
-		return true
+		return true, nil
 	}
 	found, err := w.lookUp(ctx, r)
 	switch {
+	case ctx.Err() != nil:
+		return false, nil
 	case err != nil && w.Now().Sub(r.Claimed) < checkAfter+checkWithin:
-		return false
+		w.Log.Warn("cannot read the payment network", "error", err)
+		return false, nil
 	case err != nil:
-		w.Log.Error("cannot compare a payment with the chain", "state", r.State, "payer", r.Key.Payer, "nonce", r.Key.Nonce, "error", err)
-		return true
+		return true, err
 	case r.State == payment.Settled && found.Status == payment.Unused && w.Now().Sub(r.Claimed) < checkAfter+checkWithin:
-		return false // the authorization has ended by now, so it is the node that is behind
+		return false, nil // the authorization has ended by now, so it is the node that is behind
 	}
 	var end string
 	switch {
@@ -425,18 +445,18 @@ func (w *Paywall) checkOne(ctx context.Context, r payment.Record) bool {
 		w.Log.Error("the chain has lost a transfer", "payer", r.Key.Payer, "nonce", r.Key.Nonce, "transaction", r.Transaction)
 		err = w.Ledger.Reopen(ctx, r.Key, payment.ReasonVanished)
 	default:
-		return true
+		return true, nil
 	}
 	if errors.Is(err, payment.ErrLost) {
-		return true // it has changed meanwhile
+		return true, nil // it has changed meanwhile
 	}
 	if err != nil {
 		w.Log.Error("cannot record the status of a payment from the chain", "error", err)
-		return false
+		return false, nil
 	}
 	w.quota.stale()
 	w.Ended(end)
-	return true
+	return true, nil
 }
 
 // Fifth part: an operator decides.
