@@ -84,10 +84,10 @@ func Copy(ctx context.Context, path, to string) (err error) {
 	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
 		return fmt.Errorf("copy database: %w", err)
 	}
-	return sync(to)
+	return flush(to)
 }
 
-func sync(path string) (err error) {
+func flush(path string) (err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0) //nolint:gosec // the caller's
 	if err != nil {
 		return err

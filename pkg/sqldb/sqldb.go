@@ -55,6 +55,8 @@ var (
 type DB struct {
 	Dialect        Dialect
 	Writer, Reader *sql.DB
+	// reading has an element for each Query under way, on SQLite.
+	reading chan struct{}
 }
 
 // Open opens the database of the URL ("sqlite:data/auth.db", "sqlite::memory:"
@@ -165,13 +167,13 @@ func openSQLite(path string) (*DB, error) {
 	}
 	writer, err := openPool(path, 1, url.Values{"_txlock": {"immediate"}, "_pragma": pragmas})
 	if err != nil || path == memory { // in memory every connection would be a database of its own
-		return &DB{Dialect: SQLite, Writer: writer, Reader: writer}, err
+		return &DB{Dialect: SQLite, Writer: writer, Reader: writer, reading: make(chan struct{}, 1)}, err
 	}
 	reader, err := openPool(path, sqliteReaders, url.Values{"_pragma": slices.Concat(pragmas, []string{"query_only(1)"})})
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	return &DB{Dialect: SQLite, Writer: writer, Reader: reader}, nil
+	return &DB{Dialect: SQLite, Writer: writer, Reader: reader, reading: make(chan struct{}, sqliteReaders)}, nil
 }
 
 // openPool returns a pool of so many connections to a SQLite database.
