@@ -32,13 +32,16 @@ const (
 // nouns and of account over one database, so that an act, what follows from it and its
 // audit row are one transaction. It is safe for concurrent use.
 type Store struct {
-	db  *sqldb.DB
-	now func() time.Time
+	db   *sqldb.DB
+	now  func() time.Time
+	byID *sqldb.Query // of every authenticated request
 }
 
 // New returns a store in a database that was opened with Migrations. now is the clock
 // for the times of creation.
-func New(db *sqldb.DB, now func() time.Time) *Store { return &Store{db: db, now: now} }
+func New(db *sqldb.DB, now func() time.Time) *Store {
+	return &Store{db: db, now: now, byID: db.Query(selectUser + byID)}
+}
 
 // tx runs do in one write transaction within the limit; what names the operation in
 // errors.
@@ -147,13 +150,18 @@ var _ user.Store = (*Store)(nil)
 
 const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, kept_session`
 
-const byID = `id = ?`
+const (
+	selectUser = `SELECT ` + columns + ` FROM users WHERE `
+	byID       = `id = ?`
+)
 
 // ByID implements user.Store.
 func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return s.one(ctx, s.db.Reader, byID, id)
+	ctx, span := tracing.Call(ctx, "sql", "read user")
+	defer span.End("")
+	return scan(s.byID.Row(ctx, id))
 }
 
 // ByUsername implements user.Store.
@@ -198,7 +206,7 @@ type querier interface {
 func (s *Store) one(ctx context.Context, q querier, where string, args ...any) (user.User, error) {
 	ctx, span := tracing.Call(ctx, "sql", "read user")
 	defer span.End("")
-	return scan(q.QueryRowContext(ctx, s.db.Rebind(`SELECT `+columns+` FROM users WHERE `+where), args...))
+	return scan(q.QueryRowContext(ctx, s.db.Rebind(selectUser+where), args...))
 }
 
 // row is one of sql.Rows, or a sql.Row.
