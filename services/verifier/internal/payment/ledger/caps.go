@@ -23,28 +23,43 @@ const (
 	unclear = "state = 'dead' AND reason = '" + payment.ReasonExpired + "'"
 )
 
+// paidByPayer and paidByClient count at most so many settled payments. They take the
+// value twice: of an equality Postgres may expect many, by its statistics, and read any
+// other index or the whole table until it finds some, which is to its end for a payer who
+// has none. A range in order is read by the index of its column.
+const (
+	paidByPayer  = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE payer >= ? AND payer <= ? AND " + paid + " ORDER BY payer LIMIT ?) AS p"
+	paidByClient = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= ? AND client <= ? AND " + paid + " ORDER BY client LIMIT ?) AS p"
+)
+
 // historySQL counts what has failed, of a payer and of a client, and looks whether the
 // payer has paid.
 const historySQL = `SELECT (SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND ` + failed + `),
 	(SELECT count(*) FROM payments WHERE client = ? AND client <> '' AND claimed >= ? AND ` + failed + `),
-	EXISTS (SELECT 1 FROM payments WHERE payer = ? AND ` + paid + `)`
+	(` + paidByPayer + `) > 0`
 
 // History implements payment.Ledger.
 func (l *Ledger) History(ctx context.Context, payer, client string, since time.Time) (h payment.History, err error) {
-	if err := l.row(ctx, historySQL, payer, since, client, since, payer).Scan(&h.Payer, &h.Client, &h.Paid); err != nil {
+	if err := l.row(ctx, historySQL, payer, since, client, since, payer, payer, 1).Scan(&h.Payer, &h.Client, &h.Paid); err != nil {
 		return h, fmt.Errorf("read a payer's history: %w", err)
 	}
 	return h, nil
 }
 
+// manyPaid bounds the paid ones that tallySQL counts.
+const manyPaid = 64
+
 // tallySQL is what a settlement's beginning looks at, of its payer and of its client:
-// what has failed, what is under way or open, and what ended unclear. Most need no more.
+// what has failed, what is under way or open, what ended unclear, and, up to manyPaid,
+// what was paid. Most need no more.
 const tallySQL = `SELECT (SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND ` + failed + `),
 	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + failed + `),
 	(SELECT count(*) FROM payments WHERE payer = ? AND ` + begun + `),
 	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND ` + begun + `),
 	(SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND ` + unclear + `),
-	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + unclear + `), client
+	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + unclear + `),
+	(` + paidByPayer + `),
+	(SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= mine.client AND client <= mine.client AND client <> '' AND ` + paid + ` ORDER BY client LIMIT ?) AS p), client
 	FROM payments AS mine WHERE` + byKey + ` AND owner = ? AND state = 'working'`
 
 // capped is what counts against the cap of a payer or of a client.
@@ -52,6 +67,7 @@ type capped struct {
 	column, value          string
 	limit                  int
 	failed, begun, unclear int
+	paid                   int // at most manyPaid
 }
 
 // refuse returns why a settlement may not begin, if it may not: the caps are
@@ -63,8 +79,8 @@ func (u *unit) refuse(ctx context.Context, key payment.Key, owner string, s paym
 	payer := capped{column: "payer", value: key.Payer, limit: s.Caps.Payer}
 	client := capped{column: "client", limit: s.Caps.Client}
 	since := s.Caps.Since
-	err := u.row(ctx, tallySQL, key.Payer, since, since, key.Payer, key.Payer, since, since, key, owner).
-		Scan(&payer.failed, &client.failed, &payer.begun, &client.begun, &payer.unclear, &client.unclear, &client.value)
+	err := u.row(ctx, tallySQL, key.Payer, since, since, key.Payer, key.Payer, since, since, key.Payer, key.Payer, manyPaid, manyPaid, key, owner).
+		Scan(&payer.failed, &client.failed, &payer.begun, &client.begun, &payer.unclear, &client.unclear, &payer.paid, &client.paid, &client.value)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return payment.ErrLost
@@ -109,15 +125,21 @@ func (u *unit) crowded(ctx context.Context, c capped, since time.Time) (bool, er
 	if c.limit == 0 || most < c.limit {
 		return false, nil
 	}
-	if enough, err := u.paidAtLeast(ctx, c.column, c.value, most-c.limit+1); err != nil || enough {
-		return false, err
+	needed := most - c.limit + 1
+	if c.paid >= needed {
+		return false, nil
+	}
+	if c.paid == manyPaid { // or more
+		if enough, err := u.paidAtLeast(ctx, c.column, c.value, needed); err != nil || enough {
+			return false, err
+		}
 	}
 	var underWay, open, settled int
 	query := `SELECT COALESCE(sum(CASE WHEN state = 'settling' AND NOT ` + abandoned + ` THEN 1 ELSE 0 END), 0),
 		COALESCE(sum(CASE WHEN claimed >= ? AND (state = 'unknown' OR ` + abandoned + `) THEN 1 + repeats ELSE 0 END), 0),
-		(SELECT count(*) FROM (SELECT 1 FROM payments WHERE ` + c.column + ` = ? AND ` + paid + ` LIMIT ?) AS p)
+		(` + paidBy(c.column) + `)
 		FROM payments WHERE ` + c.column + ` = ? AND ` + begun
-	if err := u.row(ctx, query, u.view(), since, u.view(), c.value, most, c.value).Scan(&underWay, &open, &settled); err != nil {
+	if err := u.row(ctx, query, u.view(), since, u.view(), c.value, c.value, most, c.value).Scan(&underWay, &open, &settled); err != nil {
 		return false, fmt.Errorf("count settlements under way: %w", err)
 	}
 	return c.failed+underWay+(open+c.unclear)/openWeight >= c.limit+settled, nil
@@ -126,9 +148,15 @@ func (u *unit) crowded(ctx context.Context, c capped, since time.Time) (bool, er
 // paidAtLeast reports whether so many payments of a payer or client were settled.
 func (u *unit) paidAtLeast(ctx context.Context, column, value string, n int) (bool, error) {
 	var settled int
-	query := "SELECT count(*) FROM (SELECT 1 FROM payments WHERE " + column + " = ? AND " + paid + " LIMIT ?) AS p"
-	if err := u.row(ctx, query, value, n).Scan(&settled); err != nil {
+	if err := u.row(ctx, paidBy(column), value, value, n).Scan(&settled); err != nil {
 		return false, fmt.Errorf("count settled payments: %w", err)
 	}
 	return settled >= n, nil
+}
+
+func paidBy(column string) string {
+	if column == "payer" {
+		return paidByPayer
+	}
+	return paidByClient
 }

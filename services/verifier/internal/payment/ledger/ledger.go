@@ -23,8 +23,9 @@ type Ledger struct {
 	// writing and reading are the queries of a sale by their text, prepared for the
 	// writer's and the reader's connections: parsing them anew would cost more than
 	// carrying them out.
-	writing, reading map[string]*sql.Stmt
-	writes           *batcher // the one way to change something
+	writing map[string]*sql.Stmt
+	reading map[string]*sqldb.Query
+	writes  *batcher // the one way to change something
 }
 
 var _ payment.Ledger = (*Ledger)(nil)
@@ -36,22 +37,28 @@ func Open(ctx context.Context, databaseURL string, now func() time.Time) (*Ledge
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	l := &Ledger{db: db, now: now}
-	l.writing, err = l.prepare(ctx, db.Writer, claimSQL, releaseSQL, beginSQL, keepSQL, countSQL, settleSQL, findSQL, tallySQL)
-	if err == nil {
-		l.reading, err = l.prepare(ctx, db.Reader, getSQL, boughtSQL, historySQL)
+	l := &Ledger{db: db, now: now, reading: map[string]*sqldb.Query{}}
+	for _, query := range []string{getSQL, boughtSQL, historySQL} {
+		l.reading[query] = db.Query(query)
 	}
-	if err != nil {
+	sale := []string{claimSQL, releaseSQL, reservedSQL, tallySQL, countSQL, settleSQL, findSQL}
+	if db.Dialect == sqldb.Postgres {
+		sale = append(sale, beginAndKeepSQL)
+	} else {
+		sale = append(sale, beginSQL, keepSQL)
+	}
+	if l.writing, err = l.prepare(ctx, sale...); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the ledger: %w", err), db.Close())
 	}
 	l.writes = newBatcher(l) //nolint:contextcheck // batches outlive Open
 	return l, nil
 }
 
-func (l *Ledger) prepare(ctx context.Context, pool *sql.DB, queries ...string) (map[string]*sql.Stmt, error) {
+// prepare prepares queries for the writer.
+func (l *Ledger) prepare(ctx context.Context, queries ...string) (map[string]*sql.Stmt, error) {
 	prepared := map[string]*sql.Stmt{}
 	for _, query := range queries {
-		stmt, err := pool.PrepareContext(ctx, l.db.Rebind(query)) //nolint:sqlclosecheck // closed with the database
+		stmt, err := l.db.Writer.PrepareContext(ctx, l.db.Rebind(query)) //nolint:sqlclosecheck // closed with the database
 		if err != nil {
 			return nil, err
 		}
@@ -122,16 +129,19 @@ func bind(args []any) []any {
 // moment reads a moment of the tables.
 func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
 
+// row is one row of a query.
+type row interface{ Scan(dest ...any) error }
+
 // row reads one row outside of a transaction.
-func (l *Ledger) row(ctx context.Context, query string, args ...any) *sql.Row {
-	if stmt, ok := l.reading[query]; ok {
-		return stmt.QueryRowContext(ctx, bind(args)...)
+func (l *Ledger) row(ctx context.Context, query string, args ...any) row {
+	if prepared, ok := l.reading[query]; ok {
+		return prepared.Row(ctx, bind(args)...)
 	}
 	return l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), bind(args)...)
 }
 
 // scan reads one record; ErrNotFound when there is none.
-func scan(row interface{ Scan(dest ...any) error }) (payment.Record, error) {
+func scan(row row) (payment.Record, error) {
 	var r payment.Record
 	var paid, request []byte
 	var again string

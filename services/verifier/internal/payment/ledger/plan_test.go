@@ -3,36 +3,43 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
+
+// frequent are the queries that run all the time, with their arguments.
+func frequent() map[string][]any {
+	now, key := int64(1), payment.Key{}
+	return map[string][]any{
+		findSQL: {view(now), key},
+		dueSQL:  {view(now), view(now), now, 20},
+		"SELECT count(*) FROM payments WHERE " + unknown:                        {view(now)},
+		selectBrief + " WHERE 1 = 1 AND " + unknown + " ORDER BY +claimed DESC": {view(now), view(now)},
+		vanishSQL:    {view(now)},
+		historySQL:   {"", now, "", now, "", "", 1},
+		tallySQL:     {"", now, now, "", "", now, now, "", "", 1, 1, key, ""},
+		boughtSQL:    {view(now), "", ""},
+		paidByPayer:  {"", "", 1},
+		paidByClient: {"", "", 1},
+		pruneSQL:     {now, now, now},
+		endedSQL:     {view(now), now, now, now, 100, now},
+		tidySQL:      nil,
+		nextSQL:      {"", "", "", "", now},
+		endedInSQL:   {"", "", "", "", now, now},
+	}
+}
 
 // What runs all the time must not read all payments there ever were.
 func TestNoFrequentQueryScansThePayments(t *testing.T) {
 	l := openFile(t)
 	ctx := context.Background()
-	now, key := int64(1), payment.Key{}
-	queries := map[string][]any{
-		findSQL: {view(now), key},
-		dueSQL:  {view(now), view(now), now, 20},
-		"SELECT count(*) FROM payments WHERE " + unknown:                        {view(now)},
-		selectBrief + " WHERE 1 = 1 AND " + unknown + " ORDER BY +claimed DESC": {view(now), view(now)},
-		vanishSQL:  {view(now)},
-		historySQL: {"", now, "", now, ""},
-		tallySQL:   {"", now, now, "", "", now, now, key, ""},
-		boughtSQL:  {view(now), "", ""},
-		"SELECT count(*) FROM (SELECT 1 FROM payments WHERE payer = ? AND " + paid + " LIMIT ?) AS p":  {"", 1},
-		"SELECT count(*) FROM (SELECT 1 FROM payments WHERE client = ? AND " + paid + " LIMIT ?) AS p": {"", 1},
-		pruneSQL:   {now, now, now},
-		endedSQL:   {view(now), now, now, now, 100, now},
-		tidySQL:    nil,
-		nextSQL:    {"", "", "", "", now},
-		endedInSQL: {"", "", "", "", now, now},
-	}
-	for query, args := range queries {
+	for query, args := range frequent() {
 		plan := explain(t, l, query, args...)
 		// Going through the index of the open payments reads only those.
 		if strings.Contains(strings.ReplaceAll(plan, "SCAN payments USING INDEX payments_open", ""), "SCAN payments") || strings.Contains(plan, "SCAN answers") {
@@ -68,4 +75,71 @@ func explain(t *testing.T, l *Ledger, query string, args ...any) string {
 		t.Fatal(err)
 	}
 	return strings.Join(plan, "\n")
+}
+
+// unbounded finds that an index of paid payments is read without a condition.
+var unbounded = regexp.MustCompile(`using payments_(payer|client)_paid.*\n\s+Filter:`)
+
+// Postgres plans by its statistics, and expects to find one of the many payments of a
+// payer soon: it would read all for a payer who has none.
+func TestNoFrequentQueryScansThePaymentsOnPostgres(t *testing.T) {
+	url := sqldbtest.Postgres(t)
+	if url == "" {
+		t.Skip("not installed")
+	}
+	ctx := context.Background()
+	l, err := Open(ctx, url, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	conn, err := l.db.Reader.Conn(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	for _, statement := range []string{
+		`INSERT INTO payments (network, asset, payer, nonce, state, owner, deadline, payment, request, identifier, resource,
+			amount, pay_to, valid_before, month, claimed, changed, check_at, client)
+			SELECT 'n', 'a', 'p', i, 'settled', 'o', 1, '', '', '', '', '1', '', 1, '2026-11', i, i, NULL, 'c' FROM generate_series(1, 5000) AS i`,
+		"INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, '' FROM payments",
+		"ANALYZE",
+		"SET plan_cache_mode = force_generic_plan", // as for statements that are prepared
+	} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	queries := frequent()
+	delete(queries, pruneSQL) // once an hour
+	for query := range queries {
+		n++
+		name, execute := fmt.Sprintf("q%d", n), ""
+		if params := strings.Count(query, "?"); params > 0 {
+			execute = "(" + strings.TrimSuffix(strings.Repeat("NULL, ", params), ", ") + ")"
+		}
+		if _, err := conn.ExecContext(ctx, "PREPARE "+name+" AS "+l.db.Rebind(query)); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		rows, err := conn.QueryContext(ctx, "EXPLAIN EXECUTE "+name+execute)
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		plan := ""
+		for rows.Next() {
+			var line string
+			if err := rows.Scan(&line); err != nil {
+				t.Fatal(err)
+			}
+			plan += line + "\n"
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		// A scan without a condition of the index reads all of it.
+		if strings.Contains(plan, "Seq Scan on payments") || strings.Contains(plan, "Seq Scan on answers") || unbounded.MatchString(plan) {
+			t.Errorf("%s\nis carried out by\n%s", query, plan)
+		}
+	}
 }

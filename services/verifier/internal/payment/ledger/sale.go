@@ -92,6 +92,8 @@ const (
 		WHERE` + byKey + ` AND owner = ? AND request = ? AND state = 'working' AND NOT EXISTS
 		(SELECT 1 FROM payments AS duplicate WHERE duplicate.payer = payments.payer AND duplicate.identifier = payments.identifier AND duplicate.` + bought + `)`
 	keepSQL = "INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM payments WHERE" + byKey
+	// beginAndKeepSQL is both, on Postgres, where each statement is a round trip.
+	beginAndKeepSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed) INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM begun"
 )
 
 // Begin implements payment.Ledger. It waits for the disk when it began.
@@ -107,19 +109,31 @@ func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s pay
 			return why
 		}
 		if why == nil {
-			began, err := u.exec(ctx, beginSQL, s.Month, s.Deadline, l.now(), key, owner, s.Request)
+			began, err := u.begin(ctx, key, owner, s)
 			if err != nil {
 				return err
 			}
 			if began {
-				_, err = u.exec(ctx, keepSQL, s.Answer, key)
-				return cmp.Or(err, u.add(ctx, s.Month, 1))
+				return u.add(ctx, s.Month, 1)
 			}
 		}
 		duplicate, err = u.explainRejection(ctx, key, owner, s.Request, why)
 		return err
 	})
 	return duplicate, err
+}
+
+// begin writes that a settlement begins, and its answer, unless the record is no longer
+// the owner's, or a duplicate has begun.
+func (u *unit) begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement) (began bool, err error) {
+	args := []any{s.Month, s.Deadline, u.now(), key, owner, s.Request}
+	if u.db.Dialect == sqldb.Postgres {
+		return u.exec(ctx, beginAndKeepSQL, append(args, s.Answer)...)
+	}
+	if began, err = u.exec(ctx, beginSQL, args...); began {
+		_, err = u.exec(ctx, keepSQL, s.Answer, key)
+	}
+	return began, err
 }
 
 // explainRejection returns why a settlement did not begin: a duplicate, or why, unless
