@@ -258,3 +258,20 @@ func TestAnAnswerWhoseHeaderDoesNotEndIsABadGateway(t *testing.T) {
 	h := openSite(t, map[string]string{"VERIFIER_UPSTREAM": addr})
 	english(t, h.request(t, "POST", "/v1/verify/chain-transaction", "{}"), 502, "service_unavailable", true)
 }
+
+func TestARequestThatTheServiceDoesNotAnswerInTimeIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	var got atomic.Int64
+	auth := stand(t, "", func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/auth/users" {
+			got.Add(1)
+			<-r.Context().Done()
+		}
+	})
+	// longer than the proxy tries to reach a service
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "AUTH_TIMEOUT": "2500ms"})
+	h.request(t, "GET", "/api/v1/auth/me", "") // which leaves a connection
+	if resp := h.request(t, "GET", "/api/v1/auth/users", ""); resp.StatusCode != http.StatusGatewayTimeout || got.Load() != 1 {
+		t.Errorf("%d after %d requests", resp.StatusCode, got.Load())
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -77,8 +78,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if c := t.pool.get(addr); c != nil {
 		res, err := t.exchange(c, r)
-		// The service closed the connection just now, perhaps after it got the request.
-		if err == nil || c.answered || !repeatable(r) || r.Context().Err() != nil {
+		// The service closed the connection just now, perhaps after it got the request. One
+		// that did not answer in time has it, and gets no second one.
+		if err == nil || c.answered || !repeatable(r) || r.Context().Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			return res, err
 		}
 	}
