@@ -12,7 +12,7 @@ import (
 // takes up.
 func (s *suite) footprint() {
 	names := []string{"auth", "verifier", "proxy", "devnet"}
-	start, idle, loaded, size := map[string]samples{}, map[string]samples{}, map[string]samples{}, map[string]samples{}
+	start, idle, own, loaded, size := map[string]samples{}, map[string]samples{}, map[string]samples{}, map[string]samples{}, map[string]samples{}
 	for range s.rounds {
 		w := s.open(s.bin)
 		w.Extra["verifier"] = nil // the development chain and its facilitator
@@ -27,6 +27,7 @@ func (s *suite) footprint() {
 		}
 		time.Sleep(2 * time.Second) // what a start needs for a moment is given back
 		w.memory("VmRSS", names, idle)
+		w.memory("RssAnon", names, own)
 		for _, k := range []kind{me, unpaid} {
 			c := w.cell(k, w.Addresses.Proxy)
 			_, err := w.wrk(c, c.requests, w.step)
@@ -44,6 +45,7 @@ func (s *suite) footprint() {
 		rows = append(rows,
 			row{what: name + ": from the start to the first answer", unit: "ms", ours: start[name], goal: atMost(150)},
 			row{what: name + ": memory, idle", unit: "MB", ours: idle[name], goal: most},
+			row{what: name + ": of these not pages of the program's file", unit: "MB", ours: own[name]},
 			row{what: name + ": memory, under load", unit: "MB", ours: loaded[name]},
 			row{what: name + ": program", unit: "MB", ours: size[name]})
 	}

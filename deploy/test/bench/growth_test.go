@@ -24,17 +24,25 @@ const (
 	deletions = 5
 )
 
-// growth measures whether the work for one client grows with what others left.
-func (s *suite) growth() {
-	s.line("\n## Growth\n\nIn two services side by side, with %s beside %s. There is a user for every %d sessions. Postgres does not wait for its disk.", count(s.most), count(fewest), sessionsPerUser)
-	beside := "with " + count(fewest)
-	s.section("sessions", func(s *suite) { s.table(beside, s.compareAccounts(s.pair((*world).fillAccounts))...) })
+// besideFew heads the column of the smaller world.
+var besideFew = "with " + count(fewest)
+
+// sessionsGrow measures whether the work for one client grows with the sessions and
+// the users that others left.
+func (s *suite) sessionsGrow() {
+	s.line("\n## More sessions and users\n\nIn two services side by side, with %s sessions beside %s, and a user for every %d of them.", count(s.most), count(fewest), sessionsPerUser)
+	s.section("sessions", func(s *suite) { s.table(besideFew, s.compareAccounts(s.pair((*world).fillAccounts))...) })
 	s.section("users", (*suite).users)
-	for _, database := range []string{"SQLite", "Postgres"} {
-		s.section(database, func(s *suite) {
-			s.table(beside, s.compareLedgers(database, s.pair(func(w *world, n int) { w.fillLedger(database, n) }))...)
-		})
+}
+
+// ledgerGrows measures whether a sale's work grows with the payments before it.
+func (s *suite) ledgerGrows(database string) {
+	about := ""
+	if database == "Postgres" {
+		about = " Postgres does not wait for its disk."
 	}
+	s.line("\n## More payments: %s\n\nIn two services side by side, with %s payments beside %s, through a proxy each.%s", database, count(s.most), count(fewest), about)
+	s.table(besideFew, s.compareLedgers(s.pair(func(w *world, n int) { w.fillLedger(database, n) }))...)
 }
 
 // pair opens two worlds, one filled with fewest of something and one with most.

@@ -100,8 +100,8 @@ type ledgerFigures struct{ tidying, resume, list, sum samples }
 // which it deletes old answers, and then what looks at old payments.
 func (w *world) measureLedger() (f ledgerFigures) {
 	const rate, seconds = 50, 8
-	w.start(w.Verifier())
-	sales := w.payments(w.Addresses.Verifier, rate*seconds)
+	w.start(w.Verifier(), w.Proxy())
+	sales := w.payments(w.Addresses.Proxy, rate*seconds)
 	f.tidying = samples{w.served(sales, rate).quantile(1)}
 	w.checkTidied()
 	f.resume = w.served(w.bought, rate)
@@ -129,7 +129,7 @@ func (w *world) checkTidied() {
 // served sends purchases at a rate and returns how many milliseconds each took.
 func (w *world) served(purchases [][]byte, rate int) (took samples) {
 	due := steadily(float64(rate), 0, time.Duration(len(purchases))*time.Second/time.Duration(rate))
-	for _, o := range openLoop(w.Context(), w.Addresses.Verifier, purchases, due) {
+	for _, o := range openLoop(w.Context(), w.Addresses.Proxy, purchases, due) {
 		if o.status != http.StatusOK {
 			w.Fatalf("a purchase is answered with %d", o.status)
 		}
@@ -139,20 +139,20 @@ func (w *world) served(purchases [][]byte, rate int) (took samples) {
 }
 
 // compareLedgers measures two ledgers, and then sales side by side.
-func (s *suite) compareLedgers(database string, both [2]*world) []row {
+func (s *suite) compareLedgers(both [2]*world) []row {
 	var figures [2]ledgerFigures
 	var cells []cell
 	for i, w := range both {
 		figures[i] = w.measureLedger()
-		cells = append(cells, w.cell(paid, w.Addresses.Verifier, w.pids("verifier")...))
+		cells = append(cells, w.cell(paid, w.Addresses.Proxy, w.pids("verifier")...))
 	}
 	r := s.compare(cells...)
 	within := func(what string, many, few samples) row {
-		return row{what: database + ": " + what, unit: "ms", ours: many, beside: few, ratio: samples{many.median() / few.median()}, goal: atMost(1000), own: true}
+		return row{what: what, unit: "ms", ours: many, beside: few, ratio: samples{many.median() / few.median()}, goal: atMost(1000), own: true}
 	}
 	few, many := figures[0], figures[1]
 	return []row{
-		faster(database+": sales", "1/s", r[1].rate, r[0].rate, atLeast(.9)),
+		faster("sales", "1/s", r[1].rate, r[0].rate, atLeast(.9)),
 		within("resume of an old payment", many.resume, few.resume),
 		within("`payments list`", many.list, few.list),
 		within("`payments sum`", many.sum, few.sum),

@@ -230,7 +230,7 @@ func (s *suite) processorTime(pids []int) (total time.Duration) {
 }
 
 // memory adds a field of /proc/pid/status of each program in megabytes: VmRSS, what
-// it holds, or VmHWM, the most it held.
+// it holds, RssAnon, what of that no file has, or VmHWM, the most it held.
 func (w *world) memory(field string, programs []string, into map[string]samples) {
 	for _, name := range programs {
 		kilobytes, err := strconv.Atoi(strings.TrimSuffix(valueIn(fmt.Sprintf("/proc/%d/status", w.Programs.Pid(name)), field), " kB"))

@@ -46,7 +46,10 @@ var sections = []struct {
 	measure func(*suite)
 }{
 	{"peers", (*suite).peers},
-	{"growth", (*suite).growth},
+	{"logins", (*suite).loginsBesidePeers},
+	{"sessions", (*suite).sessionsGrow},
+	{"sqlite", func(s *suite) { s.ledgerGrows("SQLite") }},
+	{"postgres", func(s *suite) { s.ledgerGrows("Postgres") }},
 	{"evidence", (*suite).evidence},
 	{"overload", (*suite).overload},
 	{"footprint", (*suite).footprint},
@@ -57,7 +60,7 @@ func TestBench(t *testing.T) {
 	if *bin == "" {
 		t.Skip("make bench runs it")
 	}
-	s := suite{T: t, page: &page{}, rounds: cmp.Or(*manyTimes, 4), sessions: clients, most: 1_000_000, step: 4 * time.Second}
+	s := suite{T: t, page: &page{}, rounds: cmp.Or(*manyTimes, 4), sessions: clients, most: 1_000_000, step: 3 * time.Second}
 	if *quick {
 		s.rounds, s.sessions, s.most, s.step = cmp.Or(*manyTimes, 1), 16, 100_000, 2*time.Second
 	}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/pforte/pforte/deploy/internal/stack"
@@ -25,6 +26,8 @@ const (
 	refused = time.Second
 	// recovering is how long half the capacity is offered after the overload.
 	recovering = 6 * time.Second
+	// refusedClients are more than wait in the proxy, and fewer than its connections.
+	refusedClients = 800
 	// sentAgain is how many payments of an overload are sent once more after it.
 	sentAgain = 100
 )
@@ -39,6 +42,9 @@ type curve struct {
 	// uninformed is the percentage of those not served at the greatest load that were
 	// not told to retry, recovered after how many seconds p99 was back.
 	uninformed, recovered samples
+	// answer and refusal are the microseconds of processor that all programs take to
+	// answer, and the proxy to refuse a request at once.
+	answer, refusal samples
 	// lost is how many sessions or payments could not be used afterwards.
 	lost samples
 }
@@ -55,7 +61,7 @@ func (s *suite) overload() {
 	w.memory("VmHWM", programs, idle)
 	curves := make([]curve, len(kinds))
 	for i, k := range kinds {
-		curves[i] = curve{kind: k, cell: w.cell(k, w.Addresses.Proxy), goodput: make([]samples, len(offered)), p99: make([]samples, len(offered))}
+		curves[i] = curve{kind: k, cell: w.cell(k, w.Addresses.Proxy, w.pids(append(programs, "redis")...)...), goodput: make([]samples, len(offered)), p99: make([]samples, len(offered))}
 	}
 	for range (s.rounds + 1) / 2 { // a round takes two minutes
 		for i := range curves {
@@ -63,6 +69,9 @@ func (s *suite) overload() {
 		}
 	}
 	w.memory("VmHWM", programs, peak)
+	for i := range curves {
+		w.refuseOnce(&curves[i])
+	}
 	s.describeOverload(curves)
 	var rows []row
 	for _, c := range curves {
@@ -101,7 +110,8 @@ func (s *suite) pin(cores string) {
 // describeOverload writes what was offered, the picture, and its figures.
 func (s *suite) describeOverload(curves []curve) {
 	s.line("\n## Overload\n\nThrough the proxy, requests arrive at a constant rate whether or not those before are answered (a generator of our own: wrk and hey wait for answers), on up to %s connections.\n"+
-		"The programs have half of the cores and the generator the others; the capacity is what wrk gets from there. Goodput counts answers within %v; latencies count from when a request was due.\n\n![Goodput and p99 over offered load](performance.svg)", count(mostConnections), useful)
+		"The programs have half of the cores and the generator the others; the capacity is what wrk gets from there. Goodput counts answers within %v; latencies count from when a request was due.\n"+
+		"Refusing takes processor time too: where a refusal takes more than a twentieth of an answer, no goodput of 0.9 is left at three times the capacity.\n\n![Goodput and p99 over offered load](performance.svg)", count(mostConnections), useful)
 	lines := [][]string{{"offered ÷ capacity", "", "capacity"}}
 	for _, factor := range offered {
 		lines[0] = append(lines[0], figure(factor))
@@ -124,12 +134,17 @@ func (c curve) rows() []row {
 		best = best.pair(goodput, func(a, b float64) float64 { return max(a, b) })
 	}
 	name := fmt.Sprintf("%s at %s × capacity: ", c.kind, figure(offered[last]))
-	return []row{
+	rows := []row{
 		faster(name+"goodput, beside the best", "1/s", c.goodput[last], best, atLeast(.9)),
 		{what: name + "not served, and no 503 with Retry-After within a second", unit: "%", ours: c.uninformed, goal: atMost(0)},
 		{what: string(c.kind) + ": p99 is back after", unit: "s", ours: c.recovered, goal: atMost(5)},
 		{what: string(c.kind) + ": sessions or receipts lost", ours: c.lost, goal: atMost(0)},
 	}
+	if len(c.refusal) == 0 {
+		return rows
+	}
+	mean := samples{c.answer.median()}
+	return append(rows, row{what: string(c.kind) + ": to refuse one, beside all that an answer takes", unit: "µs of processor", ours: c.refusal, beside: mean, ratio: c.refusal.over(mean)})
 }
 
 // overloadOnce offers more and more of one kind of load.
@@ -141,7 +156,7 @@ func (w *world) overloadOnce(c *curve) {
 	var measured rounds
 	w.turn(c.cell, step/2, &measured)
 	capacity := measured.rate[0]
-	c.capacity = append(c.capacity, capacity)
+	c.capacity, c.answer = append(c.capacity, capacity), append(c.answer, measured.cost[0])
 	for i, factor := range offered {
 		greatest := i == len(offered)-1
 		due := steadily(factor*capacity, 0, step)
@@ -164,6 +179,25 @@ func (w *world) overloadOnce(c *curve) {
 			c.lost = append(c.lost, lost(w.Context(), c.cell, requests))
 		}
 	}
+}
+
+// refuseOnce measures refusals of the two kinds that are answered so soon that refusing
+// others takes much of the processor. The service stands still, so that some of the clients take
+// all of its places and the others are refused.
+func (w *world) refuseOnce(c *curve) {
+	if c.kind != me && c.kind != unpaid {
+		return
+	}
+	service := w.pids(c.kind.service())[0]
+	w.must(syscall.Kill(service, syscall.SIGSTOP))
+	defer func() { w.must(syscall.Kill(service, syscall.SIGCONT)) }()
+	refused := c.cell
+	refused.clients, refused.status, refused.pids = refusedClients, http.StatusServiceUnavailable, w.pids("proxy")
+	before := w.processorTime(refused.pids)
+	r, err := w.wrk(refused, refused.requests, w.step)
+	w.must(err)
+	c.refusal = samples{float64((w.processorTime(refused.pids) - before).Microseconds()) / float64(r.Answers)}
+	w.progress("%s: a refusal takes %s µs", c.kind, c.refusal)
 }
 
 // statuses counts answers by their status; 0 is for those that did not come.

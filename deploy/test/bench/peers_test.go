@@ -40,13 +40,22 @@ func (s *suite) peers() {
 	services = append(services, w.besideScs()...)
 	services = append(services, w.besideNothing()...)
 	services = append(services, w.onePaidCall(), w.officialClient())
-	services = append(services, w.logins()...)
-	storm, storms := w.storm()
 	s.line("\n## The proxy\n\nBeside it the same program with nothing but `reverse_proxy`, before the same service. Processor time is that of the proxy alone.")
 	s.table("bare Caddy", proxy...)
 	s.line("\n## The services\n\n`GET /me` beside Express with connect-redis and beside Go's session library scs, both in the same Redis, whose users are in memory;\n" +
 		"calls beside the official @x402/express, with a facilitator that accepts every payment at once.")
-	s.table("peer", append(services, storm)...)
+	s.table("peer", services...)
+}
+
+// loginsBesidePeers measures logins, and what they do to others.
+func (s *suite) loginsBesidePeers() {
+	w := s.open(s.bin)
+	w.startAll()
+	w.startPeers()
+	rows := w.logins()
+	storm, storms := w.storm()
+	s.line("\n## Logins\n\nbcrypt of cost 12 at all servers.")
+	s.table("peer", append(rows, storm)...)
 	s.line("\np99 of `GET /me`, sent %d times a second, while nothing else happens and while %d clients do nothing but log in.", pace, loggingIn)
 	s.cells(storms...)
 }
