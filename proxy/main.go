@@ -28,7 +28,7 @@ const heapBallast = 16 << 20
 
 // memoryLimit is when Go collects garbage more often, unless GOMEMLIMIT is set: as
 // many connections as there may be would else double the memory that they need.
-const memoryLimit = 72 << 20
+const memoryLimit = 128 << 20
 
 func main() {
 	if err := prepare(version); err != nil {

@@ -82,7 +82,7 @@ func TestTheInternalAddressHasLivezAndMetricsOnly(t *testing.T) {
 // Caddy would set nine tenths of the machine's memory.
 func TestTheMemoryHasALimitOfItsOwn(t *testing.T) {
 	t.Parallel()
-	for set, want := range map[string]string{"": "7.5497472e+07", "256MiB": "2.68435456e+08"} {
+	for set, want := range map[string]string{"": "1.34217728e+08", "256MiB": "2.68435456e+08"} {
 		h := openSite(t, map[string]string{"GOMEMLIMIT": set})
 		if got := (&server{url: h.admin}).request(t, "GET", "/metrics", ""); !strings.Contains(got.body, "\ngo_gc_gomemlimit_bytes "+want+"\n") {
 			t.Errorf("GOMEMLIMIT=%q: not %s", set, want)
