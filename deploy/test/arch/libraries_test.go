@@ -32,7 +32,7 @@ var permitted = map[string][]string{
 	"golang.org/x/crypto/sha3":                  {"pkg/receipt/internal/*", "deploy/test/internal/client"},
 	"golang.org/x/sync":                         {"services/auth/internal/account", "services/*/internal/*/*"},
 	"golang.org/x/term":                         {"services/auth/internal/app"},
-	"golang.org/x/text":                         {"services/auth/internal/user", "services/auth/internal/pages"},
+	"golang.org/x/text":                         {"services/auth/internal/user", "services/auth/internal/password", "services/auth/internal/pages"},
 	"rsc.io/qr":                                 {"services/auth/internal/pages"},
 	"html/template":                             {"services/auth/internal/pages"},
 	"database/sql":                              {"pkg/sqldb", "services/auth/internal/sqlstore", "services/auth/internal/user/userfile", "services/verifier/internal/payment/ledger"},

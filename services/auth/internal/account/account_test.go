@@ -12,6 +12,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/crypto/bcrypt"
 
 	"github.com/pforte/pforte/pkg/sqldb"
 
@@ -375,6 +376,77 @@ func TestALoginRehashesAWeakHash(t *testing.T) {
 	}
 	if _, err := r.login("anna", oldPass); err != nil || !r.alive(first) {
 		t.Errorf("the next login: %v; the first session lives: %t", err, r.alive(first))
+	}
+}
+
+// TestAnImportedHashOfNFDIsRehashedToNFCOnce logs in with NFC, and then with both.
+func TestAnImportedHashOfNFDIsRehashedToNFCOnce(t *testing.T) {
+	const nfc, nfd = "\u00fcberr\u00e4tig", "u\u0308berra\u0308tig"
+	r := newRules(t)
+	hash, err := bcrypt.GenerateFromPassword([]byte(nfd), 5) // the configured cost
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := user.Record{ID: "7", Username: "petra", DisplayName: "Petra", PasswordHash: "$2b$" + string(hash[4:]), Where: "row 1"}
+	users, faults, err := r.CheckImport(t.Context(), []user.Record{record})
+	if err != nil || len(faults) > 0 {
+		t.Fatal(faults, err)
+	}
+	if err := r.Import(t.Context(), users); err != nil {
+		t.Fatal(err)
+	}
+	stored := func() string {
+		u, err := r.users.ByUsername(t.Context(), "petra")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.PasswordHash
+	}
+	if _, err := r.login("petra", nfc+"x"); !errors.Is(err, account.ErrInvalidCredentials) || stored() != record.PasswordHash {
+		t.Errorf("a wrong password: %v, the hash is %s", err, stored())
+	}
+	first, err := r.login("petra", nfc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := stored()
+	if bcrypt.CompareHashAndPassword([]byte(after), []byte(nfc)) != nil || !strings.HasPrefix(after, "$2a$05$") {
+		t.Errorf("the hash %s is not of NFC", after)
+	}
+	for _, form := range []string{nfc, nfd} {
+		if _, err := r.login("petra", form); err != nil || stored() != after {
+			t.Errorf("%+q: %v, the hash is %s", form, err, stored())
+		}
+	}
+	if !r.alive(first) {
+		t.Error("the session of the first login has ended")
+	}
+}
+
+// TestLoginsAtOnceRehashToNFC has each compare with the hash of NFD, and some find the
+// new one when they create their session.
+func TestLoginsAtOnceRehashToNFC(t *testing.T) {
+	const nfc, nfd = "\u00fcberr\u00e4tig", "u\u0308berra\u0308tig"
+	r := newRules(t)
+	hash, err := bcrypt.GenerateFromPassword([]byte(nfd), 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.users.Create(t.Context(), user.New{Username: "petra", DisplayName: "Petra", PasswordHash: string(hash), Role: user.Member}, user.Operator); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			if s, err := r.login("petra", []string{nfc, nfd}[i%2]); err != nil || !r.alive(s) {
+				t.Errorf("login %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	u, err := r.users.ByUsername(t.Context(), "petra")
+	if err != nil || bcrypt.CompareHashAndPassword([]byte(u.PasswordHash), []byte(nfc)) != nil {
+		t.Errorf("%v, the hash %s is not of NFC", err, u.PasswordHash)
 	}
 }
 

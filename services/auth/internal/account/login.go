@@ -67,10 +67,10 @@ func (s *Service) login(ctx context.Context, c Credentials) (LoggedIn, error) {
 	if err != nil {
 		return LoggedIn{}, fmt.Errorf("find user: %w", err)
 	}
-	verified := ""
+	verified, rehash := "", false
 	for range loginTries {
 		if u.PasswordHash != verified {
-			if err := s.passwords.Verify(ctx, u.PasswordHash, c.Password); err != nil {
+			if rehash, err = s.passwords.Verify(ctx, u.PasswordHash, c.Password); err != nil {
 				return failedLogin(u), invalid(err)
 			}
 			verified = u.PasswordHash
@@ -83,7 +83,9 @@ func (s *Service) login(ctx context.Context, c Credentials) (LoggedIn, error) {
 		})
 		switch {
 		case err == nil:
-			s.rehash(ctx, in.User, c.Password)
+			if rehash {
+				s.rehash(ctx, in.User, c.Password)
+			}
 			return in, nil
 		case errors.Is(err, user.ErrChanged), errors.Is(err, session.ErrFenced):
 			u = in.User
@@ -142,12 +144,9 @@ func invalid(err error) error {
 	return err
 }
 
-// rehash stores a hash of the configured cost where the old one is weaker. A
-// failure is logged; the next login tries again.
+// rehash stores a hash of the configured cost and of the password's NFC form. A failure
+// is logged; the next login tries again.
 func (s *Service) rehash(ctx context.Context, u user.User, pw string) {
-	if !s.passwords.NeedsRehash(u.PasswordHash, pw) {
-		return
-	}
 	hash, err := s.passwords.Hash(ctx, pw)
 	if err == nil {
 		err = s.users.Rehash(ctx, u.ID, u.PasswordHash, hash)

@@ -153,7 +153,7 @@ func (s *Service) changeOnce(ctx context.Context, by session.Session, current, r
 	if err != nil {
 		return err
 	}
-	if err := s.passwords.Verify(ctx, u.PasswordHash, current); errors.Is(err, password.ErrMismatch) {
+	if _, err := s.passwords.Verify(ctx, u.PasswordHash, current); errors.Is(err, password.ErrMismatch) {
 		return ErrWrongPassword
 	} else if err != nil {
 		return err

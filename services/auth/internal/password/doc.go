@@ -13,10 +13,18 @@
 // are. $2b$ and $2y$ are never ours; for them long passwords are shortened, as those
 // programs did.
 //
+// # Forms of one text
+//
+// Keyboards send "ä" as one code point (NFC) or as two (NFD). A password is stored as
+// NFC. Verify compares NFC, then what was sent, then NFD, as older and imported hashes may
+// be of any form: one comparison for ASCII, two for NFC or NFD with umlauts, three for a
+// mixture.
+//
 // # Equal work
 //
 // The time of an answer must not reveal whether a user exists. A comparison that
 // fails always costs as much as one of the configured cost, or of the costliest hash
 // seen if that is higher (Seen): also for a hash of lower cost, a malformed hash, and
-// an unknown user (VerifyDummy).
+// an unknown user (VerifyDummy). The number of comparisons depends on the password that
+// was sent alone.
 package password

@@ -16,7 +16,8 @@ import (
 	"github.com/pforte/pforte/pkg/tracing"
 )
 
-// Lengths of a password in code points (contract section 8).
+// Lengths of a password in code points (contract section 8), of its NFC form. One that
+// is sent with more than MaxLength is refused before it is normalized.
 const (
 	MinLength = 8
 	MaxLength = 1024
@@ -30,7 +31,10 @@ var (
 
 // Check returns ErrTooShort, ErrTooLong or nil for a password to set.
 func Check(password string) error {
-	switch n := utf8.RuneCountInString(password); {
+	if utf8.RuneCountInString(password) > MaxLength {
+		return ErrTooLong
+	}
+	switch n := utf8.RuneCountInString(normalize(password)); {
 	case n < MinLength:
 		return ErrTooShort
 	case n > MaxLength:
@@ -79,6 +83,9 @@ type Hasher struct {
 	gate  gate
 	// highest is the highest cost of a hash seen, if over cost.
 	highest atomic.Int64
+	// match and generate are bcrypt's, which tests count.
+	match    func(hash, password []byte) error
+	generate func(password []byte, cost int) ([]byte, error)
 }
 
 // MaxImportCost is the highest cost of a hash imported from another program. One more
@@ -118,7 +125,10 @@ func New(o Options) (*Hasher, error) {
 	if o.Cost < bcrypt.MinCost || o.Cost > bcrypt.MaxCost {
 		return nil, fmt.Errorf("bcrypt cost %d is not %d to %d", o.Cost, bcrypt.MinCost, bcrypt.MaxCost)
 	}
-	return &Hasher{cost: o.Cost, dummy: dummyTail(), gate: gate{slots: o.Concurrency, queue: o.Queue}}, nil
+	return &Hasher{
+		cost: o.Cost, dummy: dummyTail(), gate: gate{slots: o.Concurrency, queue: o.Queue},
+		match: bcrypt.CompareHashAndPassword, generate: bcrypt.GenerateFromPassword,
+	}, nil
 }
 
 // dummyTail returns a random salt and hash, which bcrypt compares with as with any
@@ -135,16 +145,17 @@ var alphabet = base64.NewEncoding("./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopq
 // dummyHash returns the hash that VerifyDummy compares with.
 func (h *Hasher) dummyHash() string { return fmt.Sprintf("$2a$%02d$%s", h.WorkCost(), h.dummy) }
 
-// Hash returns the hash to store for a password of any length. ErrBusy, or ctx's error
-// when it is cancelled in the queue.
+// Hash returns the hash to store for a password of any length, of its NFC form. ErrBusy,
+// or ctx's error when it is cancelled in the queue.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
+	password = normalize(password)
 	scheme, input := "", []byte(password)
 	if !exact(password) {
 		scheme, input = longScheme, digest(password)
 	}
 	var hash []byte
 	err := h.compute(ctx, func() (err error) {
-		if hash, err = bcrypt.GenerateFromPassword(input, h.cost); err != nil {
+		if hash, err = h.generate(input, h.cost); err != nil {
 			return fmt.Errorf("hash password: %w", err)
 		}
 		return nil
@@ -155,15 +166,33 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	return scheme + string(hash), nil
 }
 
-// Verify returns nil when the password matches the stored hash, else ErrMismatch, also
-// for a malformed hash. ErrBusy, or ctx's error when it is cancelled in the queue.
-func (h *Hasher) Verify(ctx context.Context, hash, password string) error {
-	return h.compute(ctx, func() error { return h.compare(hash, password) })
+// Verify returns nil when a form of the password matches the stored hash, else
+// ErrMismatch, also for a malformed hash. ErrBusy, or ctx's error when it is cancelled in
+// the queue. All forms are compared in one slot.
+//
+// rehash reports whether the password that matched should be hashed again, because the
+// cost was lower or the form was not NFC. One that another program may have shortened
+// stays as it is, because its end was not verified.
+func (h *Hasher) Verify(ctx context.Context, hash, password string) (rehash bool, err error) {
+	err = h.compute(ctx, func() error {
+		for i, form := range forms(password) {
+			s, err := h.compare(hash, form)
+			if err == nil {
+				rehash = (s.cost < h.cost || i > 0) && (!s.foreign || exact(form) && len(form) < maxBcrypt)
+				return nil
+			}
+			if !errors.Is(err, ErrMismatch) {
+				return err
+			}
+		}
+		return ErrMismatch
+	})
+	return rehash, err
 }
 
 // VerifyDummy does the work of Verify for an unknown user and never returns nil.
 func (h *Hasher) VerifyDummy(ctx context.Context, password string) error {
-	if err := h.Verify(ctx, h.dummyHash(), password); err != nil {
+	if _, err := h.Verify(ctx, h.dummyHash(), password); err != nil {
 		return err
 	}
 	return ErrMismatch
@@ -190,35 +219,25 @@ func (h *Hasher) compute(ctx context.Context, do func() error) (err error) {
 	return do()
 }
 
-func (h *Hasher) compare(hash, password string) error {
+// compare compares one form of a password with a stored hash, which it returns parsed.
+func (h *Hasher) compare(hash, form string) (stored, error) {
 	h.Seen(hash)
 	s, ok := parse(hash)
 	if !ok {
 		s, _ = parse(h.dummyHash())
 	}
-	input, possible := s.input(password)
-	err := bcrypt.CompareHashAndPassword([]byte(s.hash), input)
+	input, possible := s.input(form)
+	err := h.match([]byte(s.hash), input)
 	if err == nil && ok && possible {
-		return nil
+		return s, nil
 	}
 	// A hash of lower cost took 2^(cost-c) times less: 1/4 + 1/4 + 1/2 = 1.
 	for c, work := s.cost, h.WorkCost(); c < work; c++ {
-		if _, err := bcrypt.GenerateFromPassword(nil, c); err != nil {
-			return fmt.Errorf("equalize work: %w", err)
+		if _, err := h.generate(nil, c); err != nil {
+			return s, fmt.Errorf("equalize work: %w", err)
 		}
 	}
-	return ErrMismatch
-}
-
-// NeedsRehash reports whether a password that Verify has just accepted should be
-// hashed again because the cost was lower. One that another program may have shortened
-// stays as it is, because its end was not verified.
-func (h *Hasher) NeedsRehash(hash, password string) bool {
-	s, ok := parse(hash)
-	if !ok || s.cost >= h.cost {
-		return false
-	}
-	return !s.foreign || (exact(password) && len(password) < maxBcrypt)
+	return s, ErrMismatch
 }
 
 // Stats is the load of a Hasher.

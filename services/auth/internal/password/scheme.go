@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/crypto/bcrypt"
+	"golang.org/x/text/unicode/norm"
 )
 
 // longScheme marks the stored hash of a password that plain bcrypt does not compare
@@ -33,6 +36,30 @@ var form = regexp.MustCompile(`\A\$2[a-z]\$\d\d\$[./A-Za-z0-9]{53}\z`)
 func exact(password string) bool {
 	return len(password) <= maxBcrypt && !strings.Contains(password, "\x00")
 }
+
+// joiner is U+034F, which x/text inserts into a row of more than 30 combining marks.
+const joiner = "\u034f"
+
+// forms returns the forms of a password that Verify compares, each once: NFC, as sent,
+// NFD. Their number depends on the password alone. Invalid UTF-8, and text that x/text
+// changes beyond its form, have only the one as sent.
+func forms(password string) []string {
+	nfc, nfd := norm.NFC.String(password), norm.NFD.String(password)
+	joined := strings.Count(password, joiner)
+	if !utf8.ValidString(password) || strings.Count(nfc, joiner) != joined || strings.Count(nfd, joiner) != joined {
+		return []string{password}
+	}
+	found := []string{nfc}
+	for _, form := range []string{password, nfd} {
+		if !slices.Contains(found, form) {
+			found = append(found, form)
+		}
+	}
+	return found
+}
+
+// normalize returns the form of a password that is stored: NFC.
+func normalize(password string) string { return forms(password)[0] }
 
 // digest returns bcrypt's input for a password that is not exact: 44 bytes without NUL.
 func digest(password string) []byte {
