@@ -438,7 +438,11 @@ func TestLoginsAtOnceRehashToNFC(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 10 {
 		all.Go(func() {
-			if s, err := r.login("petra", []string{nfc, nfd}[i%2]); err != nil || !r.alive(s) {
+			s, err := r.login("petra", []string{nfc, nfd}[i%2])
+			for errors.Is(err, password.ErrBusy) { // each login compares up to twice and hashes
+				s, err = r.login("petra", []string{nfc, nfd}[i%2])
+			}
+			if err != nil || !r.alive(s) {
 				t.Errorf("login %d: %v", i, err)
 			}
 		})

@@ -71,7 +71,6 @@ func TestLoginMatchesThePasswordExactly(t *testing.T) {
 	long := strings.Repeat("0123456789", 8)
 	for name, pass := range map[string]string{
 		"over 72 bytes": long, "1024 characters": strings.Repeat("ä", 1024), "a NUL byte": "nothing\x00after", "emoji": "😀😀😀😀😀😀😀😀",
-		"combining characters": "u\u0308berra\u0308tig",
 	} {
 		h := newFixture(t)
 		h.add("lena", "Lena", pass, "member")
