@@ -155,8 +155,12 @@ func (s *Service) Notices(ctx context.Context, of session.Session) ([]audit.Entr
 }
 
 // NoticesSeen marks the notices of a session's user as read, up to and including an
-// instant: the newest one's that was shown.
+// instant: the newest one's that was shown. Those to come are not read, whatever the
+// client says: they would hide what somebody does with a stolen session.
 func (s *Service) NoticesSeen(ctx context.Context, of session.Session, upTo time.Time) error {
+	if now := s.now(); upTo.After(now) {
+		upTo = now
+	}
 	err := s.auditing.NoticesSeen(ctx, of.UserID, upTo)
 	if errors.Is(err, user.ErrNotFound) {
 		return session.ErrNotFound

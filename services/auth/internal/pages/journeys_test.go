@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -104,6 +105,15 @@ func TestAForgottenPassword(t *testing.T) {
 	b.get("/pforte/").shows("Neuigkeiten", "Neues Passwort über Link")
 	b.post("/pforte/", "up_to", "1900000000").leadsTo("/pforte/")
 	b.get("/pforte/").lacks("Neuigkeiten")
+}
+
+func TestNoticesToComeAreNotMarkedAsRead(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	b.post("/pforte/", "up_to", "7258118400").leadsTo("/pforte/")
+	f.advance(time.Minute)
+	f.anna().post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK)
+	b.get("/pforte/").shows("Neuigkeiten")
 }
 
 func TestTheProfile(t *testing.T) {
