@@ -228,9 +228,17 @@ func (s *Service) checkOwn(ctx context.Context, n NewUser, others ...string) (us
 }
 
 // checkPassword checks a password that its owner chooses: password.ErrTooShort,
-// password.ErrTooLong.
-func (s *Service) checkPassword(_ context.Context, pw string, _ ...string) error {
-	return password.Check(pw)
+// password.ErrTooLong; password.ErrCommon for a well-known one, and for one of the names or
+// the household's.
+func (s *Service) checkPassword(ctx context.Context, pw string, names ...string) error {
+	if err := password.Check(pw); err != nil {
+		return err
+	}
+	household, err := s.Household(ctx)
+	if err != nil {
+		return err
+	}
+	return password.CheckCommon(pw, append(names, household.Name)...)
 }
 
 // DefaultHouseholdName is the name of a household without one.

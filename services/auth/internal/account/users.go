@@ -43,6 +43,9 @@ func (s *Service) Create(ctx context.Context, by session.Session, n NewUser) (us
 
 func (s *Service) create(ctx context.Context, n NewUser, add func(context.Context, user.New) (user.User, error)) (user.User, error) {
 	record, err := n.check()
+	if err == nil && s.refuseCommon {
+		err = s.checkPassword(ctx, n.Password, record.Username, record.DisplayName)
+	}
 	if err != nil {
 		return user.User{}, err
 	}
@@ -136,6 +139,11 @@ func (s *Service) ChangePassword(ctx context.Context, by session.Session, curren
 	}
 	if utf8.RuneCountInString(current) > password.MaxLength {
 		return password.ErrTooLong
+	}
+	if s.refuseCommon {
+		if err := s.checkPassword(ctx, replacement, by.Username); err != nil {
+			return err
+		}
 	}
 	for range loginTries {
 		err := s.changeOnce(ctx, by, current, replacement)

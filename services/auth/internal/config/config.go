@@ -61,7 +61,7 @@ type Config struct {
 
 	HouseholdName   string        `env:"HOUSEHOLD_NAME" default:"Zuhause" doc:"name of the household until it is set on a page"`
 	Pages           bool          `env:"PAGES" default:"true" doc:"false: the API and the guard only, no pages"`
-	CommonPasswords string        `env:"COMMON_PASSWORDS" default:"allow" doc:"refuse: well-known passwords are refused in PATCH /me/password and POST /users too; by links and on pages they always are"`
+	CommonPasswords string        `env:"COMMON_PASSWORDS" default:"allow" doc:"refuse: well-known passwords are refused in PATCH /me/password and POST /users too; by links they always are"`
 	AuditRetention  time.Duration `env:"AUDIT_RETENTION" default:"9600h" doc:"how long entries of the audit are kept; 0 keeps all"`
 
 	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of proxies whose X-Forwarded-For is trusted"`

@@ -74,6 +74,7 @@ var failures = []failure{
 	{account.ErrHouseholdName, http.StatusBadRequest, "household", "Der Name des Haushalts darf höchstens 64 Zeichen lang sein und keine Steuerzeichen enthalten."},
 	{account.ErrResetLinkOnly, http.StatusBadRequest, "reset_link_only", "Ein Passwort setzt nur die Person selbst. Bitte einen Link erstellen."},
 	{account.ErrUseOwnPage, http.StatusBadRequest, "own_account", "Für das eigene Konto bitte die Kontoseite verwenden."},
+	{password.ErrCommon, http.StatusBadRequest, "common_password", "Dieses Passwort ist zu bekannt. Bitte ein anderes wählen."},
 	{link.ErrInvalid, http.StatusBadRequest, "invalid_token", "Der Link ist ungültig oder abgelaufen."},
 	{errSetupCode, http.StatusForbidden, "setup_code", "Der Einrichtungslink ist ungültig oder abgelaufen."},
 	{link.ErrNotFound, http.StatusNotFound, "not_found", "Einladung nicht gefunden."},

@@ -155,6 +155,21 @@ func TestAResetLinkSetsThePasswordOnce(t *testing.T) {
 	anna.send(http.MethodPost, prefix+"/users/x/reset-link", "").want(http.StatusNotFound)
 }
 
+// TestAWellKnownPasswordLeavesTheLinkAndThePassword also checks the names.
+func TestAWellKnownPasswordLeavesTheLinkAndThePassword(t *testing.T) {
+	h := newFixture(t)
+	token := h.resetLink()
+	for _, pw := range []string{"password1", "Qwertyuiop"} {
+		h.elsewhere().reset(token, pw).because(http.StatusBadRequest, "common_password")
+	}
+	h.browser().login("otto", userPass).want(http.StatusOK)
+	invite := h.invite("username", "petra.berg")
+	h.elsewhere().accept(invite, "password", "Petra.Berg").because(http.StatusBadRequest, "common_password")
+	h.elsewhere().accept(invite, "password", newPass).want(http.StatusCreated)
+	h.elsewhere().reset(token, newPass).want(http.StatusOK)
+	h.anna().create("username", "paul", "password", "password1").want(http.StatusCreated) // as the contract says
+}
+
 // TestALinkThatCannotBeUsedIsAnsweredTheSameForEveryCause compares the answers.
 func TestALinkThatCannotBeUsedIsAnsweredTheSameForEveryCause(t *testing.T) {
 	h := newFixture(t)

@@ -49,6 +49,7 @@ var failures = []failure{
 	{account.ErrWrongPassword, http.StatusUnauthorized, func(t *texts) string { return t.WrongPassword }, "current", true},
 	{account.ErrPending, http.StatusInternalServerError, func(t *texts) string { return t.RevocationPending }, "", true},
 	{password.ErrTooShort, http.StatusBadRequest, func(t *texts) string { return t.PasswordTooShort }, "password", true},
+	{password.ErrCommon, http.StatusBadRequest, func(t *texts) string { return t.PasswordCommon }, "password", true},
 	{password.ErrTooLong, http.StatusBadRequest, func(t *texts) string { return t.PasswordTooLong }, "password", true},
 	{password.ErrBusy, http.StatusServiceUnavailable, func(t *texts) string { return t.Busy }, "", true},
 	{user.ErrUsername, http.StatusBadRequest, func(t *texts) string { return t.BadUsername }, "username", true},

@@ -47,11 +47,11 @@ type texts struct {
 
 	DoneLogout, DonePassword, DoneProfile string
 
-	BadForm, TooLarge, ForeignPage, SendAgain, Limited, AgainDiffers, Missing, LoginTooLong string
-	InvalidCredentials, WrongPassword, RevocationPending, PasswordTooShort, PasswordTooLong string
-	Busy, BadUsername, UsernameTaken, BadDisplayName, DisplayNameTooLong, BadColor          string
-	LastAdmin, NotAdmin, NoUser, NoPage, Internal, SessionGone                              string
-	ToStart                                                                                 string
+	BadForm, TooLarge, ForeignPage, SendAgain, Limited, AgainDiffers, Missing, LoginTooLong                 string
+	InvalidCredentials, WrongPassword, RevocationPending, PasswordTooShort, PasswordCommon, PasswordTooLong string
+	Busy, BadUsername, UsernameTaken, BadDisplayName, DisplayNameTooLong, BadColor                          string
+	LastAdmin, NotAdmin, NoUser, NoPage, Internal, SessionGone                                              string
+	ToStart                                                                                                 string
 
 	AgainPlain, SetupTitle, SetupLead, HouseholdName, HouseholdHint, SetupButton, UsernameHint string
 	JoinTitle, JoinLeadF, JoinLead, JoinButton, JoinLoggedInF, ResetTitle                      string

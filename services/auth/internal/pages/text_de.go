@@ -38,7 +38,7 @@ var german = texts{ //nolint:gosec // words, no credentials
 	AgainDiffers: "Die beiden Passwörter sind nicht gleich.", Missing: "Bitte alle Pflichtfelder ausfüllen.", LoginTooLong: "Benutzername oder Passwort ist zu lang.",
 	InvalidCredentials: "Benutzername oder Passwort ist falsch.", WrongPassword: "Das aktuelle Passwort ist falsch.",
 	RevocationPending: "Die Änderung ist gespeichert. Bestehende Sitzungen enden, sobald der Sitzungsspeicher wieder antwortet.",
-	PasswordTooShort:  "Das Passwort muss mindestens 8 Zeichen lang sein.", PasswordTooLong: "Das Passwort darf höchstens 1024 Zeichen lang sein.",
+	PasswordTooShort:  "Das Passwort muss mindestens 8 Zeichen lang sein.", PasswordCommon: "Dieses Passwort ist zu bekannt. Bitte ein anderes wählen.", PasswordTooLong: "Das Passwort darf höchstens 1024 Zeichen lang sein.",
 	Busy:        "Der Dienst ist gerade ausgelastet. Bitte gleich erneut versuchen.",
 	BadUsername: "Der Benutzername muss 3 bis 64 Zeichen lang sein und darf nur Buchstaben, Ziffern, Punkt, Bindestrich und Unterstrich enthalten.", UsernameTaken: "Dieser Benutzername ist bereits vergeben.",
 	BadDisplayName: "Der Anzeigename darf nicht leer sein und keine Steuerzeichen enthalten.", DisplayNameTooLong: "Der Anzeigename darf höchstens 128 Zeichen lang sein.",

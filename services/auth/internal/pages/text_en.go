@@ -38,7 +38,7 @@ var english = texts{ //nolint:gosec // words, no credentials
 	AgainDiffers: "The two passwords differ.", Missing: "Please fill in all required fields.", LoginTooLong: "Username or password is too long.",
 	InvalidCredentials: "Username or password is wrong.", WrongPassword: "The current password is wrong.",
 	RevocationPending: "The change is saved. Existing sessions end as soon as the session store answers again.",
-	PasswordTooShort:  "The password must have at least 8 characters.", PasswordTooLong: "The password must have at most 1024 characters.",
+	PasswordTooShort:  "The password must have at least 8 characters.", PasswordCommon: "This password is too well known. Please choose another one.", PasswordTooLong: "The password must have at most 1024 characters.",
 	Busy:        "The service is busy. Please try again in a moment.",
 	BadUsername: "The username must have 3 to 64 characters and only letters, digits, dots, hyphens and underscores.", UsernameTaken: "This username is already taken.",
 	BadDisplayName: "The display name must not be empty and must have no control characters.", DisplayNameTooLong: "The display name must have at most 128 characters.",
