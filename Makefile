@@ -111,7 +111,7 @@ $(PEERS)/node_modules/.package-lock.json: $(PEERS)/package-lock.json
 MEASURE  := $(BIN)/bench.test
 PROFILED := $(BIN)/profiled
 .PHONY: bench profile profiled $(MEASURE)
-bench: build profiled $(MEASURE) $(PEERS)/node_modules/.package-lock.json ## measure beside peers, as work grows and in overload, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it)
+bench: build profiled $(MEASURE) $(PEERS)/node_modules/.package-lock.json ## measure beside peers, as work grows and in overload, and write deploy/docs/performance.md (BENCH=quick: shortly, and only show it; ARGS="-test.run Bench/overload": one section)
 	@cd deploy/test/bench/scs && $(PROGRESS) 'build deploy/test/bench/scs' $(GOBUILD) -o $(BIN)/bench-scs .
 	@$(MEASURE) -test.run '^TestBench$$' -top $(CURDIR) -bin $(BIN) $(if $(filter quick,$(BENCH)),-quick,-out deploy/docs/performance.md) $(ARGS)
 

@@ -1,11 +1,13 @@
 // Package bench measures Pforte as its users meet it and writes
 // deploy/docs/performance.md: the proxy beside bare Caddy, the services beside their
 // peers, work among much that others left, evidence that was not made before,
-// overload, and what starts and idle programs take. Run it as make bench; BENCH=quick measures shortly and only shows
-// the page. make profile writes profiles of each load.
+// overload, and what starts and idle programs take. Run it as make bench; BENCH=quick
+// measures shortly and keeps nothing. ARGS='-test.run Bench/overload' measures one
+// section; the page has the others as they were measured last (bin/measured). make
+// profile writes profiles of each load.
 //
-// The load comes from wrk, which must be installed as Redis and Postgres must. Each
-// of its clients has a session or payments of its own. Compared servers run side by
+// The load comes from wrk, which must be installed as Redis, Postgres and taskset must.
+// Each of its clients has a session or payments of its own. Compared servers run side by
 // side and take turns, and what is compared is divided turn by turn, because the
 // speed of a machine changes within seconds.
 package bench

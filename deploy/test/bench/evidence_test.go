@@ -67,11 +67,11 @@ func (s *suite) roundTrips() {
 
 // fresh buys evidence, another one each time, from a verifier that keeps no blocks
 // and whose node answers late. It returns how long each call took, in milliseconds,
-// and how often the node was asked.
+// and how many requests for evidence the node got.
 func (s *suite) fresh(delay time.Duration) (took, requests samples) {
 	w := s.open(s.bin)
-	var asked atomic.Int64
-	node := lateNode(w.Chain, delay, &asked)
+	var received atomic.Int64
+	node := lateNode(w.Chain, delay, &received)
 	s.Cleanup(node.Close)
 	w.Extra["verifier"]["CHAIN_RPC_URLS"], w.Extra["verifier"]["CHAIN_CACHE_BYTES"] = node.URL, "1"
 	w.facilitator.serve(w)
@@ -80,10 +80,10 @@ func (s *suite) fresh(delay time.Duration) (took, requests samples) {
 		w.order = fmt.Sprintf(`{"transactionHash":%q,"expectations":{"minConfirmations":%d}}`, recordedTransaction, i+1)
 		c := w.cell(paid, w.Addresses.Verifier)
 		purchase := c.payments(1)[0]
-		before, began := asked.Load(), time.Now()
+		before, began := received.Load(), time.Now()
 		s.must(first(s.Context(), c, purchase))
 		if i > 0 { // the first one connects
-			took, requests = append(took, milli(time.Since(began))), append(requests, float64(asked.Load()-before))
+			took, requests = append(took, milli(time.Since(began))), append(requests, float64(received.Load()-before))
 		}
 	}
 	s.progress("fresh evidence, node at %v: %s ms, %s requests", delay, took, requests)
@@ -99,7 +99,7 @@ var aboutEvidence = regexp.MustCompile("getTransactionBy|getTransactionReceipt|g
 
 // lateNode stands before a node, delays each answer, and counts the requests for
 // evidence.
-func lateNode(addr string, delay time.Duration, asked *atomic.Int64) *httptest.Server {
+func lateNode(addr string, delay time.Duration, received *atomic.Int64) *httptest.Server {
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr})
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
@@ -107,7 +107,7 @@ func lateNode(addr string, delay time.Duration, asked *atomic.Int64) *httptest.S
 			return
 		}
 		if aboutEvidence.Match(body) {
-			asked.Add(1)
+			received.Add(1)
 		}
 		time.Sleep(delay)
 		r.Body = io.NopCloser(bytes.NewReader(body))

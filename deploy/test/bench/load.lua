@@ -8,7 +8,7 @@ function init(args)
     requests[#requests + 1] = text
   end
   file:close()
-  if #requests == 1 then -- which wrk then sends without asking again
+  if #requests == 1 then -- which wrk then sends without a call of request()
     wrk.format = function() return requests[1] end
     return
   end
