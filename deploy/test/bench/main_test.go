@@ -74,7 +74,7 @@ func TestBench(t *testing.T) {
 	results := map[string]result{}
 	for _, section := range sections {
 		began := time.Now()
-		measured := page{}
+		measured := page{measured: s.rounds}
 		if s.Run(section.name, func(t *testing.T) { s.in(t, &measured, section.measure) }) && measured.Len() > 0 {
 			results[section.name] = s.resultOf(&measured)
 			s.progress("%s", measured.String())

@@ -63,7 +63,8 @@ func (s *suite) overload() {
 	for i, k := range kinds {
 		curves[i] = curve{kind: k, cell: w.cell(k, w.Addresses.Proxy, w.pids(append(programs, "redis")...)...), goodput: make([]samples, len(offered)), p99: make([]samples, len(offered))}
 	}
-	for range (s.rounds + 1) / 2 { // a round takes two minutes
+	s.measured = (s.rounds + 1) / 2 // a round takes two minutes
+	for range s.measured {
 		for i := range curves {
 			w.overloadOnce(&curves[i])
 		}

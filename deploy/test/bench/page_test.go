@@ -101,6 +101,8 @@ func sooner(what, unit string, ours, beside samples, wanted goal) row {
 type page struct {
 	strings.Builder
 	picture string
+	// measured is in how many rounds.
+	measured int
 }
 
 func (p *page) line(format string, args ...any) { _, _ = fmt.Fprintf(p, format+"\n", args...) }

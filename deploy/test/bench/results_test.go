@@ -24,7 +24,7 @@ type result struct {
 }
 
 func (s *suite) resultOf(p *page) result {
-	return result{Date: time.Now().UTC().Format(time.DateOnly), Machine: s.machine(), Rounds: s.rounds, Text: p.String(), Picture: p.picture}
+	return result{Date: time.Now().UTC().Format(time.DateOnly), Machine: s.machine(), Rounds: p.measured, Text: p.String(), Picture: p.picture}
 }
 
 // machine describes what is measured on.
