@@ -19,6 +19,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/session/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
@@ -126,8 +127,14 @@ func newRules(t *testing.T) *rules {
 	if err != nil {
 		t.Fatal(err)
 	}
+	limits, err := account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
+		return ratelimit.New(ratelimit.Options{Client: client, App: "svc", Name: name, Limit: limit, Window: window})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.Service, err = account.New(account.Options{
-		Users: r.users, Links: database, Audit: database, Sessions: r.sessions, Pendings: stores, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Users: r.users, Links: database, Factors: database, Limits: limits, Audit: database, Sessions: r.sessions, Pendings: stores, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)

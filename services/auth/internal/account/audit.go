@@ -22,12 +22,17 @@ func (s *Service) recordLater(ctx context.Context, e audit.Event) {
 func (s *Service) recordLogin(ctx context.Context, in LoggedIn, err error) {
 	switch {
 	case err == nil && in.SessionID != "":
-		by := audit.From(ctx)
-		by.Kind, by.ID, by.Name, by.SessionKey = audit.User, in.User.ID, in.User.Username, in.Session.Key
-		s.recordLater(audit.With(ctx, by), audit.Event{Name: "login", SubjectID: in.User.ID, SubjectName: in.User.Username})
+		s.recordLater(audit.With(ctx, actorOf(ctx, in)), audit.Event{Name: "login", SubjectID: in.User.ID, SubjectName: in.User.Username})
 	case errors.Is(err, ErrInvalidCredentials):
 		s.recordCounted(ctx, audit.Event{Name: "login_failed", SubjectID: in.User.ID, SubjectName: in.User.Username})
 	}
+}
+
+// actorOf is the user of a login, from where the context's actor is.
+func actorOf(ctx context.Context, in LoggedIn) audit.Actor {
+	by := audit.From(ctx)
+	by.Kind, by.ID, by.Name, by.SessionKey = audit.User, in.User.ID, in.User.Username, in.Session.Key
+	return by
 }
 
 // recordCounted records an event that a client can cause without bounds: those of an

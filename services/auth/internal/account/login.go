@@ -23,8 +23,13 @@ const openTimeout = 2500 * time.Millisecond
 // Credentials is what a client logs in with.
 type Credentials struct {
 	Username, Password string
-	// UserAgent is kept in the session, shortened.
-	UserAgent string
+	// UserAgent is kept in the session, shortened, and the client's address.
+	UserAgent, IP string
+	// Browser is the value of the cookie by which the browser is known; empty for clients of
+	// the contract, which get none.
+	Browser string
+
+	rehash bool // Login has verified the password and found that its hash is to be replaced
 	// Replaces is the live session that the request came with, which the login
 	// ends; zero: none.
 	Replaces session.Ref
@@ -36,9 +41,12 @@ type LoggedIn struct {
 	Session session.Session
 	// SessionID is for the session cookie; the store holds only its hash.
 	SessionID string
+	// Pending is the login that waits for a second factor; nil where a session was created.
+	Pending *PendingLogin
 }
 
-// Login checks name and password and creates a session. ErrMissing, ErrTooLong;
+// Login checks name and password and creates a session or, of a user with a second factor,
+// a pending login. ErrMissing, ErrTooLong;
 // ErrInvalidCredentials, always after the same amount of work; password.ErrBusy.
 // On an error no session was created and none has ended; the user's ID
 // and Username are returned where the name was found, for the log.
@@ -49,7 +57,12 @@ type LoggedIn struct {
 // as when the password's hash has changed, the checks are repeated.
 func (s *Service) Login(ctx context.Context, c Credentials) (LoggedIn, error) {
 	in, err := s.login(ctx, c)
-	s.recordLogin(ctx, in, err)
+	switch {
+	case err == nil && in.Pending == nil:
+		s.finished(ctx, in, c.Browser)
+	case err != nil:
+		s.recordLogin(ctx, in, err)
+	}
 	return in, err
 }
 
@@ -67,10 +80,10 @@ func (s *Service) login(ctx context.Context, c Credentials) (LoggedIn, error) {
 	if err != nil {
 		return LoggedIn{}, fmt.Errorf("find user: %w", err)
 	}
-	verified, rehash := "", false
+	verified := ""
 	for range loginTries {
 		if u.PasswordHash != verified {
-			if rehash, err = s.passwords.Verify(ctx, u.PasswordHash, c.Password); err != nil {
+			if c.rehash, err = s.passwords.Verify(ctx, u.PasswordHash, c.Password); err != nil {
 				return failedLogin(u), invalid(err)
 			}
 			verified = u.PasswordHash
@@ -83,7 +96,7 @@ func (s *Service) login(ctx context.Context, c Credentials) (LoggedIn, error) {
 		})
 		switch {
 		case err == nil:
-			if rehash {
+			if c.rehash && in.Pending == nil {
 				s.rehash(ctx, in.User, c.Password)
 			}
 			return in, nil
@@ -122,8 +135,15 @@ func (s *Service) createSession(ctx context.Context, u user.User, c Credentials,
 	if err := check(ctx, now); err != nil {
 		return LoggedIn{User: now}, err
 	}
+	if now.SecondFactor && by == session.Password {
+		if c.rehash { // before the pending login has a fingerprint of the hash
+			now.PasswordHash = s.rehash(ctx, now, c.Password)
+		}
+		return s.pend(ctx, now, c)
+	}
 	created, id := session.New(now.ID, c.UserAgent, s.now())
-	created.Username, created.Role, created.Stamp, created.Factor = now.Username, string(now.Role), now.SessionStamp, by
+	created.Username, created.Role, created.Stamp = now.Username, string(now.Role), now.SessionStamp
+	created.Factor, created.IP = by, c.IP
 	if err := s.sessions.Create(ctx, created, fence, s.lifetime); err != nil {
 		return LoggedIn{User: now}, fmt.Errorf("create session: %w", err)
 	}
@@ -144,9 +164,9 @@ func invalid(err error) error {
 	return err
 }
 
-// rehash stores a hash of the configured cost and of the password's NFC form. A failure
-// is logged; the next login tries again.
-func (s *Service) rehash(ctx context.Context, u user.User, pw string) {
+// rehash stores a hash of the configured cost and of the password's NFC form, and returns
+// the one that is stored. A failure is logged; the next login tries again.
+func (s *Service) rehash(ctx context.Context, u user.User, pw string) string {
 	hash, err := s.passwords.Hash(ctx, pw)
 	if err == nil {
 		err = s.users.Rehash(ctx, u.ID, u.PasswordHash, hash)
@@ -154,6 +174,10 @@ func (s *Service) rehash(ctx context.Context, u user.User, pw string) {
 	if err != nil && !errors.Is(err, user.ErrChanged) && !errors.Is(err, user.ErrNotFound) {
 		s.log.WarnContext(ctx, "rehash password failed", "user_id", u.ID, "error", err)
 	}
+	if err != nil {
+		return u.PasswordHash
+	}
+	return hash
 }
 
 // LearnCosts reads the costs of the stored hashes, so that a failed login takes the

@@ -72,7 +72,7 @@ func (s *Service) PasskeyLoginOptions(ctx context.Context) (PasskeyCeremony, err
 func (s *Service) PasskeyLogin(ctx context.Context, answer PasskeyAnswer, c Credentials) (LoggedIn, error) {
 	in, err := s.passkeyLogin(ctx, answer, c)
 	if err == nil {
-		s.recordLogin(ctx, in, nil)
+		s.finished(ctx, in, c.Browser)
 	} else {
 		s.recordPasskeyFailed(ctx, in.User, err)
 	}

@@ -3,9 +3,15 @@ package account
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
+	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // FreshFor is how long a proof of who somebody is counts for changes that need one.
@@ -15,14 +21,95 @@ const FreshFor = 10 * time.Minute
 var ErrReauthRequired = errors.New("a fresh proof of who the user is, is required")
 
 // CheckFresh returns ErrReauthRequired unless the user of a session has proved who they
-// are in the last FreshFor.
-func (s *Service) CheckFresh(_ context.Context, of session.Session) error {
-	proved := of.AuthAt
-	if proved.IsZero() {
-		proved = of.CreatedAt
-	}
-	if s.now().Sub(proved) > FreshFor {
+// are in the last FreshFor, and with a second factor where they have one.
+func (s *Service) CheckFresh(of session.Session, u user.User) error {
+	if s.now().Sub(of.AuthAt) > FreshFor || u.SecondFactor && !of.Factor.Second() {
 		return ErrReauthRequired
 	}
 	return nil
+}
+
+// ErrReauthPassword: the password of a session's user is wrong.
+var ErrReauthPassword = errors.New("wrong password")
+
+// Reauth has the user of a session prove again who they are, by the password, and by a
+// code too where they have a second factor. The session is replaced by one with another id.
+// ErrReauthPassword, factor.ErrInvalidCode, ErrMissing, password.ErrBusy; LimitedError with
+// ErrTooManyTries or ErrTooManyCodes; session.ErrNotFound.
+func (s *Service) Reauth(ctx context.Context, of session.Session, pw, code string) (LoggedIn, error) {
+	if pw == "" {
+		return LoggedIn{}, ErrMissing
+	}
+	if utf8.RuneCountInString(pw) > password.MaxLength {
+		return LoggedIn{}, ErrTooLong
+	}
+	d, err := s.limits.Reauth.Spend(ctx, strconv.FormatInt(of.UserID, 10))
+	if err != nil {
+		return LoggedIn{}, err
+	}
+	if !d.Allowed {
+		return LoggedIn{}, &LimitedError{Limit: d, err: ErrTooManyTries}
+	}
+	in, err := s.reauthenticate(ctx, of, func(ctx context.Context, u user.User) (session.Factor, error) {
+		return s.provePassword(ctx, u, pw, code)
+	})
+	if !errors.Is(err, ErrReauthPassword) && !errors.Is(err, factor.ErrInvalidCode) {
+		if _, refundErr := s.limits.Reauth.Refund(ctx, d); refundErr != nil {
+			s.log.ErrorContext(ctx, "refund attempt failed", "error", refundErr)
+		}
+	}
+	return in, err
+}
+
+// provePassword checks the password and, of a user with a second factor, uses a code up.
+func (s *Service) provePassword(ctx context.Context, u user.User, pw, code string) (session.Factor, error) {
+	if _, err := s.passwords.Verify(ctx, u.PasswordHash, pw); errors.Is(err, password.ErrMismatch) {
+		return "", ErrReauthPassword
+	} else if err != nil {
+		return "", err
+	}
+	if !u.SecondFactor {
+		return session.Password, nil
+	}
+	if code == "" {
+		return "", factor.ErrInvalidCode
+	}
+	var proved session.Factor
+	err := s.limitedCode(ctx, u, bucket(u.ID, "session"), methodOf(code), func() (err error) {
+		proved, _, err = s.useCode(ctx, u, code)
+		return err
+	})
+	return proved, err
+}
+
+// reauthenticate replaces the session of a user by one with another id once prove has
+// shown who they are. session.ErrNotFound when the session has ended, or ends meanwhile, as
+// with a new password; and the errors of prove.
+func (s *Service) reauthenticate(ctx context.Context, of session.Session, prove func(context.Context, user.User) (session.Factor, error)) (LoggedIn, error) {
+	fence, err := s.sessions.Fence(ctx, of.UserID)
+	if err != nil {
+		return LoggedIn{}, fmt.Errorf("fence session: %w", err)
+	}
+	u, err := s.Holder(ctx, of)
+	if errors.Is(err, user.ErrNotFound) {
+		return LoggedIn{}, session.ErrNotFound
+	}
+	if err != nil {
+		return LoggedIn{}, err
+	}
+	proved, err := prove(ctx, u)
+	if err != nil {
+		return LoggedIn{}, err
+	}
+	next, id := of.Next(proved, s.now())
+	next.Username, next.Role, next.Stamp = u.Username, string(u.Role), u.SessionStamp
+	err = s.sessions.Rotate(context.WithoutCancel(ctx), of.Ref, next, fence, s.lifetime)
+	if errors.Is(err, session.ErrFenced) {
+		return LoggedIn{}, session.ErrNotFound
+	}
+	if err != nil {
+		return LoggedIn{}, err
+	}
+	s.recordLater(ctx, about("reauth", u))
+	return LoggedIn{User: u, Session: next, SessionID: id}, nil
 }

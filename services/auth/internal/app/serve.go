@@ -103,6 +103,9 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 	if err := s.stores.accounts.LearnCosts(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.stores.accounts.Reseal(ctx); err != nil {
+		return nil, err
+	}
 	foreign, err := s.stores.accounts.ForeignPasskeys(ctx)
 	if err != nil {
 		return nil, err
@@ -123,6 +126,9 @@ func (s *server) rules() (account.Options, error) {
 	rules.Party, err = passkey.New(passkey.Options{PublicURL: s.cfg.PublicURL, RPID: s.cfg.PasskeyRPID})
 	if errors.Is(err, factor.ErrPasskeysUnavailable) {
 		rules.PasskeysOff, err = err, nil
+	}
+	if err == nil {
+		rules.Sealer, err = s.cfg.Sealer()
 	}
 	if err != nil {
 		return account.Options{}, settingsError(err)

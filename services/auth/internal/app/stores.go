@@ -16,6 +16,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	sessionredis "github.com/pforte/pforte/services/auth/internal/session/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
@@ -47,9 +48,14 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	s.sessions = countedSessions{kept, metrics}
 	if s.hasher, err = password.New(passwords); err == nil {
 		database := sqlstore.New(db, time.Now)
-		rules.Users, rules.Links, rules.Audit, rules.Passkeys = database, database, database, database
+		rules.Users, rules.Links, rules.Audit, rules.Factors, rules.Passkeys = database, database, database, database, database
 		rules.Sessions, rules.Pendings, rules.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
 		rules.Passwords, rules.Log, rules.Now = s.hasher, log, time.Now
+		rules.Limits, err = account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
+			return ratelimit.New(ratelimit.Options{Client: s.redis, App: cfg.AppName, Name: name, Limit: limit, Window: window})
+		})
+	}
+	if err == nil {
 		s.accounts, err = account.New(rules)
 	}
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 	"github.com/pforte/pforte/pkg/logging"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/tracing"
+
+	"github.com/pforte/pforte/services/auth/internal/factor"
 )
 
 // Bounds of SESSION_LIFETIME. Browsers keep no cookie for more than 400 days.
@@ -54,6 +56,9 @@ type Config struct {
 	SessionSecret         string `env:"SESSION_SECRET,required" secret:"true" doc:"signs the session cookie; at least 32 characters, or auth warns"`
 	SessionSecretPrevious string `env:"SESSION_SECRET_PREVIOUS" secret:"true" doc:"the previous secret; its cookies stay valid"`
 	SessionSecure         string `env:"SESSION_SECURE" doc:"false allows both cookies over plain http"`
+
+	DataKey         string `env:"DATA_KEY" secret:"true" doc:"seals the secrets of authenticator apps, 64 hexadecimal digits; without it they cannot be set up"`
+	DataKeyPrevious string `env:"DATA_KEY_PREVIOUS" secret:"true" doc:"the previous key; what it sealed is sealed again at start"`
 
 	SessionLifetime time.Duration `env:"SESSION_LIFETIME" default:"168h" doc:"how long a session and its cookies last without activity, 1h to 9600h; the same for all replicas"`
 
@@ -135,6 +140,14 @@ func (c *Config) Validate() error {
 	if name := c.HouseholdName; utf8.RuneCountInString(name) > maxHouseholdName || strings.ContainsFunc(name, unicode.IsControl) {
 		faults = append(faults, errors.New("HOUSEHOLD_NAME: has more than 64 characters or control characters"))
 	}
+	for name, key := range map[string]string{"DATA_KEY": c.DataKey, "DATA_KEY_PREVIOUS": c.DataKeyPrevious} {
+		if _, err := factor.NewSealer(key, ""); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if c.DataKeyPrevious != "" && c.DataKey == "" {
+		faults = append(faults, errors.New("DATA_KEY_PREVIOUS: is set without DATA_KEY"))
+	}
 	return errors.Join(append(faults, c.Tracing.Validate())...)
 }
 
@@ -170,6 +183,11 @@ func (c *Config) WeakSecret() bool {
 // Secure reports whether both cookies have the attribute Secure: unless SESSION_SECURE is
 // exactly "false" (contract, section 2).
 func (c *Config) Secure() bool { return c.SessionSecure != "false" }
+
+// Sealer returns what seals secrets; nil without a DATA_KEY.
+func (c *Config) Sealer() (*factor.Sealer, error) {
+	return factor.NewSealer(c.DataKey, c.DataKeyPrevious)
+}
 
 // Window returns the length of the window of the login limit.
 func (c *Config) Window() time.Duration {

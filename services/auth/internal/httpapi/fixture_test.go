@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
@@ -69,11 +71,12 @@ type settings struct {
 	attempts         int
 	sessions         session.Store
 	lifetime         time.Duration
+	dataKey          string
 }
 
 func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 	t.Helper()
-	s := settings{secret: secret, name: "svc", attempts: 5, hasher: cheap}
+	s := settings{secret: secret, name: "svc", attempts: 5, hasher: cheap, dataKey: strings.Repeat("0123456789abcdef", 4)}
 	for _, c := range change {
 		c(&s)
 	}
@@ -109,8 +112,12 @@ func (h *fixture) build(s settings) {
 	passwordLimits.Name = "password"
 	linkLimits := limits
 	linkLimits.Name, linkLimits.Limit, linkLimits.Window = "link", web.LinkAttempts, web.LinkWindow
+	codeLimits := must(account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
+		return ratelimit.New(ratelimit.Options{Client: limited, App: "svc", Name: name, Limit: limit, Window: window})
+	}))(h.t)
+	sealer := must(factor.NewSealer(s.dataKey, ""))(h.t)
 	stores := sessionredis.New(h.redis, "svc")
-	h.accounts = must(account.New(account.Options{Users: h.users, Links: h.database, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
+	h.accounts = must(account.New(account.Options{Users: h.users, Links: h.database, Factors: h.database, Sealer: sealer, Limits: codeLimits, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
 		sameSite = http.SameSiteStrictMode

@@ -81,7 +81,7 @@ func (a *api) csrf(h handler) handler {
 // stepUp passes requests of sessions whose user has proved who they are lately.
 func (a *api) stepUp(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
-		if err := a.Accounts.CheckFresh(c.Request().Context(), s.Session); err != nil {
+		if err := a.Accounts.CheckFresh(s.Session, s.user); err != nil {
 			return answer{}, err
 		}
 		return h(c, s)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/pages"
 	"github.com/pforte/pforte/services/auth/internal/password"
@@ -108,8 +109,12 @@ func newEmptyFixture(t *testing.T) *fixture {
 	log := slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	sessions := sessionredis.New(client, "svc")
 	store := sqlstore.New(db, f.Now)
+	codeLimits := must(account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
+		return ratelimit.New(ratelimit.Options{Client: client, App: "svc", Name: name, Limit: limit, Window: window})
+	}))(t)
+	sealer := must(factor.NewSealer(strings.Repeat("0123456789abcdef", 4), ""))(t)
 	f.accounts = must(account.New(account.Options{
-		Users: store, Links: store, Audit: store, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: f.Now,
+		Users: store, Links: store, Factors: store, Sealer: sealer, Limits: codeLimits, Audit: store, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: f.Now,
 	}))(t)
 	limits := ratelimit.Options{Client: client, App: "svc", Name: "login", Limit: 5, Window: time.Minute}
 	passwordLimits := limits

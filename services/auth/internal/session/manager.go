@@ -208,11 +208,16 @@ func (m *Manager) ResendStale(w http.ResponseWriter, c *Current) error {
 	return m.Resend(w, c)
 }
 
+// Forget has ResendStale do nothing for a session that another one has replaced.
+func (m *Manager) Forget(c *Current) {
+	c.stale = false
+	clear(c.gs.Values)
+}
+
 // Clear removes both cookies of a session that has ended. The request is anonymous from
 // now on.
 func (m *Manager) Clear(w http.ResponseWriter, c *Current) {
-	c.stale = false
-	clear(c.gs.Values)
+	m.Forget(c)
 	gone := m.cookie
 	gone.MaxAge = -1
 	m.setCookie(w, m.name, "", gone)

@@ -65,9 +65,10 @@ func (m *Manager) LoadCeremony(r *http.Request) (id string, err error) {
 // ClearCeremony removes the cookie of a ceremony.
 func (m *Manager) ClearCeremony(w http.ResponseWriter) { m.clearOther(w, m.app+ceremonyCookie) }
 
-// SetBrowser sets the cookie by which the browser is known, for BrowserLifetime.
-func (m *Manager) SetBrowser(w http.ResponseWriter, id string) {
-	m.setOther(w, m.app+browserCookie, id, BrowserLifetime, http.SameSiteLaxMode)
+// SetBrowser sets the cookie by which the browser is known, for BrowserLifetime, and
+// returns it.
+func (m *Manager) SetBrowser(w http.ResponseWriter, id string) *http.Cookie {
+	return m.setOther(w, m.app+browserCookie, id, BrowserLifetime, http.SameSiteLaxMode)
 }
 
 // Browser returns the value of the cookie by which the request's browser is known, or
@@ -94,11 +95,13 @@ func randomValue(r *http.Request, name string) (string, error) {
 	return "", ErrNotFound
 }
 
-func (m *Manager) setOther(w http.ResponseWriter, name, value string, lifetime time.Duration, sameSite http.SameSite) {
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure is a setting
+func (m *Manager) setOther(w http.ResponseWriter, name, value string, lifetime time.Duration, sameSite http.SameSite) *http.Cookie {
+	cookie := &http.Cookie{ //nolint:gosec // Secure is a setting
 		Name: name, Value: value, Path: "/", MaxAge: int(lifetime.Seconds()), Expires: m.now().Add(lifetime),
 		Secure: m.cookie.Secure, HttpOnly: true, SameSite: sameSite,
-	})
+	}
+	http.SetCookie(w, cookie)
+	return cookie
 }
 
 func (m *Manager) clearOther(w http.ResponseWriter, name string) {

@@ -25,6 +25,7 @@ func scanMember(row row) (user.Details, error) {
 		return user.Details{}, user.ErrNotFound
 	}
 	m.CreatedAt, m.LastLoginAt, m.ResetAskedAt = time.Unix(created, 0).UTC(), instant(login), instant(asked)
+	m.PasswordHash = unmarked(m.PasswordHash)
 	return m, err
 }
 

@@ -183,32 +183,11 @@ func (s *Store) RemovePasskey(ctx context.Context, userID, id int64) error {
 // withoutFactor turns the second factor of a user off when nothing but recovery codes is
 // left of it. factor.ErrRequired: the household requires one.
 func (s *Store) withoutFactor(ctx context.Context, tx *sql.Tx, u user.User) error {
-	var left bool
-	err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT enabled_at IS NULL OR totp_confirmed_at IS NOT NULL OR EXISTS (SELECT 1 FROM passkeys WHERE user_id = ?)
-		FROM user_factors WHERE user_id = ?`), u.ID, u.ID).Scan(&left)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && left {
-		return nil
-	}
-	if err != nil {
+	state, err := s.factors(ctx, tx, u.ID)
+	if err != nil || !state.Enabled || state.Confirmed || state.Passkeys > 0 {
 		return err
 	}
-	var required bool
-	if err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT EXISTS (SELECT 1 FROM household WHERE key = ? AND value = 'true')`), householdRequire).Scan(&required); err != nil {
-		return err
-	}
-	if required {
-		return factor.ErrRequired
-	}
-	for _, query := range []string{
-		`UPDATE user_factors SET enabled_at = NULL WHERE user_id = ?`,
-		`DELETE FROM recovery_codes WHERE user_id = ?`,
-		`UPDATE users SET password_hash = substr(password_hash, 4) WHERE id = ? AND password_hash LIKE '2f:%'`,
-	} {
-		if _, err := tx.ExecContext(ctx, s.db.Rebind(query), u.ID); err != nil {
-			return err
-		}
-	}
-	return s.record(ctx, tx, about("second_factor_off", u, nil))
+	return s.disable(ctx, tx, u)
 }
 
 // ForeignPasskeys implements factor.PasskeyStore.

@@ -148,7 +148,7 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, u user.User) (user.User,
 
 var _ user.Store = (*Store)(nil)
 
-const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, kept_session`
+const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, kept_session, ` + hasSecondFactor
 
 const (
 	selectUser = `SELECT ` + columns + ` FROM users WHERE `
@@ -230,14 +230,14 @@ func all[T any](rows *sql.Rows, err error, scan func(row) (T, error)) (list []T,
 func scan(row row) (user.User, error) {
 	var u user.User
 	var created int64
-	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role, &created, &u.SessionStamp, &u.KeptSession)
+	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role, &created, &u.SessionStamp, &u.KeptSession, &u.SecondFactor)
 	if errors.Is(err, sql.ErrNoRows) {
 		return user.User{}, user.ErrNotFound
 	}
 	if err != nil {
 		return user.User{}, fmt.Errorf("read user: %w", err)
 	}
-	u.CreatedAt = time.Unix(created, 0).UTC()
+	u.CreatedAt, u.PasswordHash = time.Unix(created, 0).UTC(), unmarked(u.PasswordHash)
 	return u, nil
 }
 
@@ -268,7 +268,8 @@ func (s *Store) Rehash(ctx context.Context, id int64, oldHash, newHash string) e
 // swapHash compares and sets in one statement: a second writer waits for the first
 // one's commit and then finds another hash.
 func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, newHash string) error {
-	err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ? AND password_hash = ?`, newHash, id, oldHash)
+	args := append(markedHash(newHash), id, oldHash, secondFactorMark+oldHash)
+	err := s.update(ctx, tx, `UPDATE users SET password_hash = `+hashSQL+` WHERE id = ? AND password_hash IN (?, ?)`, args...)
 	if !errors.Is(err, user.ErrNotFound) {
 		return err
 	}
@@ -291,7 +292,7 @@ func (s *Store) ResetPassword(ctx context.Context, id int64, newHash string) (us
 
 // replaceHash sets the password hash, and a new session stamp for all sessions to end.
 func (s *Store) replaceHash(ctx context.Context, tx *sql.Tx, id int64, newHash string) error {
-	if err := s.update(ctx, tx, `UPDATE users SET password_hash = ? WHERE id = ?`, newHash, id); err != nil {
+	if err := s.update(ctx, tx, `UPDATE users SET password_hash = `+hashSQL+` WHERE id = ?`, append(markedHash(newHash), id)...); err != nil {
 		return err
 	}
 	if err := s.newStamp(ctx, tx, id, ""); err != nil {

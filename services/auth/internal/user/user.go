@@ -50,12 +50,13 @@ type User struct {
 	// KeptSession is the key of the session that the last such change kept, whatever
 	// its stamp; empty: none.
 	KeptSession string
+	// SecondFactor reports that a password alone does not log in.
+	SecondFactor bool
 }
 
 // Details is a user as admins see them.
 type Details struct {
 	User
-	SecondFactor bool // a password alone does not log in
 	Passkeys     int
 	LastLoginAt  time.Time // zero: unknown, or before the audit began
 	ResetAskedAt time.Time // of an open request for a new password; else zero

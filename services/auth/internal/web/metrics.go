@@ -7,6 +7,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
@@ -15,6 +16,8 @@ type Metrics struct {
 	Requests  *service.HTTPMetrics
 	logins    *prometheus.CounterVec
 	decisions *prometheus.CounterVec
+	second    *prometheus.CounterVec
+	reauths   *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -31,6 +34,18 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, password, link) and decision: taken, given_back, refused, error.",
 		}, []string{"limit", "decision"}),
+		second: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "auth_second_factors_total", Help: "Second steps of logins, by method (totp, recovery, passkey) and outcome: success, invalid, limited, no_login, error.",
+		}, []string{"method", "outcome"}),
+		reauths: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "auth_reauthentications_total", Help: "Users who proved again who they are, by outcome: success, invalid, limited, error.",
+		}, []string{"outcome"}),
+	}
+	for _, outcome := range []string{"success", "invalid", "limited", "error"} {
+		m.reauths.WithLabelValues(outcome)
+		for _, method := range []string{"totp", "recovery", "passkey"} {
+			m.second.WithLabelValues(method, outcome)
+		}
 	}
 	for _, outcome := range loginOutcomes {
 		m.logins.WithLabelValues(outcome)
@@ -40,7 +55,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			m.decisions.WithLabelValues(limit, decision)
 		}
 	}
-	return m, service.Register(r, m.logins, m.decisions)
+	return m, service.Register(r, m.logins, m.decisions, m.second, m.reauths)
 }
 
 // The limits and their decisions. An attempt that is taken and not refunded failed.
@@ -56,6 +71,32 @@ const (
 
 func (m *Metrics) decided(limit, decision string) {
 	m.decisions.WithLabelValues(limit, decision).Inc()
+}
+
+func (m *Metrics) secondFactor(method string, err error) {
+	outcome := provedOutcome(err)
+	if errors.Is(err, account.ErrNoPendingLogin) {
+		outcome = "no_login"
+	}
+	if method == "" {
+		return // it was not asked
+	}
+	m.second.WithLabelValues(method, outcome).Inc()
+}
+
+func (m *Metrics) reauth(err error) { m.reauths.WithLabelValues(provedOutcome(err)).Inc() }
+
+func provedOutcome(err error) string {
+	switch {
+	case err == nil:
+		return "success"
+	case errors.Is(err, factor.ErrInvalidCode), errors.Is(err, factor.ErrPasskeyFailed), errors.Is(err, account.ErrReauthPassword):
+		return "invalid"
+	case errors.Is(err, account.ErrTooManyCodes), errors.Is(err, account.ErrTooManyTries):
+		return "limited"
+	default:
+		return "error"
+	}
 }
 
 // loginOutcomes are initialized to zero, so that the first of a kind is an increase.

@@ -121,11 +121,12 @@ func (w *Web) End(rw http.ResponseWriter, r *http.Request, c Caller) error {
 }
 
 // Login checks name and password and sets the cookies of a new session; the one that the
-// request came with ends. The caller of Login limits its attempts. Errors are those of
+// request came with ends. Of a user with a second factor it sets the cookie of a pending
+// login instead, and the session that the request came with goes on. The caller of Login limits its attempts. Errors are those of
 // account.Service.Login, and of the session store.
 func (w *Web) Login(rw http.ResponseWriter, r *http.Request, username, password string) (account.LoggedIn, error) {
 	r = w.As(rw, r, Caller{})
-	credentials := account.Credentials{Username: username, Password: password, UserAgent: r.UserAgent()}
+	credentials := account.Credentials{Username: username, Password: password, UserAgent: r.UserAgent(), IP: w.Client(r), Browser: w.Sessions.Browser(r)}
 	replaced, err := w.Sessions.Load(r.WithContext(session.WithoutRenewal(r.Context())))
 	if err == nil {
 		credentials.Replaces = replaced.Ref
@@ -141,14 +142,45 @@ func (w *Web) Login(rw http.ResponseWriter, r *http.Request, username, password 
 		}
 		return account.LoggedIn{}, err
 	}
+	if in.Pending != nil {
+		w.LogEvent(rw, r, "second_factor_asked", "user_id", in.User.ID)
+		return in, w.Sessions.StartPending(rw, in.Pending.Pending, in.Pending.ID)
+	}
+	return in, w.LoggedIn(rw, r, in)
+}
+
+// KnowBrowser gives the browser of a request the cookie by which it is known, the same that it
+// has if it has one, and returns the request with it. The contract's own login, which sets two cookies and
+// no other, does without.
+func (w *Web) KnowBrowser(rw http.ResponseWriter, r *http.Request) *http.Request {
+	if w.CompatV0 {
+		return r
+	}
+	if id := w.Sessions.Browser(r); id != "" {
+		w.Sessions.SetBrowser(rw, id)
+		return r
+	}
+	r = r.Clone(r.Context())
+	r.AddCookie(w.Sessions.SetBrowser(rw, session.NewBrowserID()))
+	return r
+}
+
+// LoggedIn sets the cookies of a finished login, however the user proved who they are, and
+// clears that of a pending one.
+func (w *Web) LoggedIn(rw http.ResponseWriter, r *http.Request, in account.LoggedIn) error {
 	if err := w.Sessions.Start(rw, in.Session, in.SessionID); err != nil {
-		return account.LoggedIn{}, err
+		return err
+	}
+	if !w.CompatV0 {
+		if _, err := w.Sessions.LoadPending(r); err == nil {
+			w.Sessions.ClearPending(rw)
+		}
 	}
 	w.LogEvent(rw, r, "login", "user_id", in.User.ID)
 	if r.TLS == nil && r.Header.Get("X-Forwarded-Proto") != "https" {
 		w.warnPlainHTTP()
 	}
-	return in, nil
+	return nil
 }
 
 // Logout ends the session of a caller at their wish.

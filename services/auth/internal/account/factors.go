@@ -1,0 +1,296 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Factors keeps what users have beside their password, and the browsers that they use.
+// Every method is one transaction, with its audit row. Methods that name a user return
+// user.ErrNotFound. Hashes of recovery codes are factor.RecoveryHash.
+type Factors interface {
+	Factors(ctx context.Context, id int64) (factor.State, error)
+	// SetupTOTP stores a sealed secret that is not confirmed yet, instead of an earlier
+	// one. factor.ErrAlreadyEnabled when one is confirmed.
+	SetupTOTP(ctx context.Context, id int64, sealed []byte) error
+	// EnableTOTP confirms the secret by a code of the step, which is used up, makes it a
+	// second factor with a new set of recovery codes, and revokes the user's other
+	// sessions. factor.ErrNoPendingSetup, factor.ErrAlreadyEnabled.
+	EnableTOTP(ctx context.Context, id int64, sealed []byte, step int64, recovery []string, keepSession string) (user.Revocation, error)
+	// EnableByPasskey makes the user's passkeys their second factor, likewise.
+	// factor.ErrNoPasskey, factor.ErrAlreadyEnabled.
+	EnableByPasskey(ctx context.Context, id int64, recovery []string, keepSession string) (user.Revocation, error)
+	// UseTOTP uses the code of a step up; of any number of concurrent calls one
+	// succeeds, and none for an earlier step afterwards. factor.ErrInvalidCode.
+	UseTOTP(ctx context.Context, id int64, sealed []byte, step int64) error
+	// UseRecovery uses a recovery code up, once, and returns how many are left.
+	// factor.ErrInvalidCode.
+	UseRecovery(ctx context.Context, id int64, hash string) (left int, err error)
+	// ReplaceRecovery voids all recovery codes for new ones. factor.ErrNotEnabled.
+	ReplaceRecovery(ctx context.Context, id int64, hashes []string) error
+	// DisableFactor removes TOTP and recovery codes; a password alone logs in again.
+	// factor.ErrNotEnabled, factor.ErrRequired.
+	DisableFactor(ctx context.Context, id int64) error
+	// ResetFactor removes TOTP, recovery codes and passkeys and revokes all sessions. by
+	// is an admin (user.ErrNotAdmin) or user.Operator.
+	ResetFactor(ctx context.Context, id, by int64) (user.Revocation, error)
+	// RequireFactor sets whether the household requires a second factor; by likewise.
+	RequireFactor(ctx context.Context, required bool, by int64) error
+
+	// SealedSecrets returns all TOTP secrets, Reseal replaces one if it is still old.
+	SealedSecrets(ctx context.Context) ([]factor.Sealed, error)
+	Reseal(ctx context.Context, id int64, old, sealed []byte) error
+
+	// EndOthers revokes all sessions of a user but one.
+	EndOthers(ctx context.Context, id int64, keepSession string) (user.Revocation, error)
+
+	// SeeBrowser records that a user has logged in with a browser. A new one, where others
+	// are known, is an event. At most factor.MaxBrowsers are known.
+	SeeBrowser(ctx context.Context, id int64, hash, label string) error
+	KnowsBrowser(ctx context.Context, id int64, hash string) (bool, error)
+	// Browsers returns the known browsers, the one used last first.
+	Browsers(ctx context.Context, id int64) ([]factor.Browser, error)
+	// ForgetBrowser removes one. An unknown one is not an error.
+	ForgetBrowser(ctx context.Context, id int64, hash string) error
+}
+
+// FactorState is the state of a user's second factor, for themselves.
+type FactorState struct {
+	factor.State
+	// Required: the household requires a second factor.
+	Required bool
+	// Configured: TOTP is possible on this server.
+	Configured bool
+}
+
+// Factors returns the state of the second factor of a session's user.
+func (s *Service) Factors(ctx context.Context, of session.Session) (FactorState, error) {
+	state, err := s.factors.Factors(ctx, of.UserID)
+	if err != nil {
+		return FactorState{}, err
+	}
+	household, err := s.users.Household(ctx)
+	return FactorState{State: state, Required: household.RequireSecondFactor, Configured: s.sealer != nil}, err
+}
+
+// TOTPSetup is a TOTP secret to show once.
+type TOTPSetup struct {
+	Secret string // base32
+	URI    string // for a QR code
+}
+
+// SetupTOTP begins the set-up of TOTP for a session's user: a new secret, which counts
+// once EnableTOTP has confirmed it. factor.ErrAlreadyEnabled, factor.ErrNotConfigured.
+func (s *Service) SetupTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
+	household, err := s.Household(ctx)
+	if err != nil {
+		return TOTPSetup{}, err
+	}
+	secret := factor.NewSecret()
+	sealed, err := s.sealer.Seal(of.UserID, secret)
+	if err != nil {
+		return TOTPSetup{}, err
+	}
+	if err := s.factors.SetupTOTP(ctx, of.UserID, sealed); err != nil {
+		return TOTPSetup{}, err
+	}
+	return TOTPSetup{Secret: factor.SecretText(secret), URI: factor.URI(household.Name, of.Username, secret)}, nil
+}
+
+// PendingTOTP returns the set-up that SetupTOTP began, to show it again.
+// factor.ErrNoPendingSetup, factor.ErrNotConfigured.
+func (s *Service) PendingTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
+	_, secret, err := s.pendingSecret(ctx, of)
+	if err != nil {
+		return TOTPSetup{}, err
+	}
+	household, err := s.Household(ctx)
+	return TOTPSetup{Secret: factor.SecretText(secret), URI: factor.URI(household.Name, of.Username, secret)}, err
+}
+
+func (s *Service) pendingSecret(ctx context.Context, of session.Session) (factor.State, []byte, error) {
+	state, err := s.factors.Factors(ctx, of.UserID)
+	switch {
+	case err != nil:
+		return factor.State{}, nil, err
+	case state.Confirmed:
+		return factor.State{}, nil, factor.ErrAlreadyEnabled
+	case !state.Pending():
+		return factor.State{}, nil, factor.ErrNoPendingSetup
+	}
+	secret, _, err := s.sealer.Open(of.UserID, state.Sealed)
+	if err != nil {
+		return factor.State{}, nil, fmt.Errorf("open TOTP secret: %w", err)
+	}
+	return state, secret, nil
+}
+
+// EnableTOTP confirms the set-up with a code and returns new recovery codes, to show once.
+// From now on the password alone does not log in; the user's other sessions end.
+// factor.ErrNoPendingSetup, factor.ErrAlreadyEnabled, factor.ErrNotConfigured; ErrWrongCode,
+// perhaps in a SkewError; LimitedError with ErrTooManyCodes; ErrPending, with the codes.
+func (s *Service) EnableTOTP(ctx context.Context, of session.Session, typed string) (codes []string, err error) {
+	state, secret, err := s.pendingSecret(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	err = s.limitedCode(ctx, user.User{ID: of.UserID}, bucket(of.UserID, "session"), "totp", func() error {
+		code := factor.CleanCode(typed)
+		step, err := factor.MatchTOTP(secret, code, state.LastStep, s.now())
+		if err != nil {
+			if ahead, ok := factor.SkewOf(secret, code, s.now()); ok {
+				return &SkewError{Ahead: ahead}
+			}
+			return ErrWrongCode
+		}
+		codes, err = s.enable(ctx, func(hashes []string) (user.Revocation, error) {
+			return s.factors.EnableTOTP(ctx, of.UserID, state.Sealed, step, hashes, of.Key)
+		})
+		return err
+	})
+	return codes, err
+}
+
+// EnableByPasskey makes the passkeys of a session's user their second factor, as EnableTOTP.
+// factor.ErrNoPasskey, factor.ErrAlreadyEnabled, ErrPending, with the codes.
+func (s *Service) EnableByPasskey(ctx context.Context, of session.Session) (codes []string, err error) {
+	return s.enable(ctx, func(hashes []string) (user.Revocation, error) {
+		return s.factors.EnableByPasskey(ctx, of.UserID, hashes, of.Key)
+	})
+}
+
+func (s *Service) enable(ctx context.Context, do func(hashes []string) (user.Revocation, error)) ([]string, error) {
+	codes, hashes := factor.NewRecoveryCodes()
+	r, err := do(hashes)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.follow(ctx, r)
+	return codes, err
+}
+
+// DisableFactor removes the second factor of a session's user, who proves to have it by a
+// code, or without a code by a passkey that they used within FreshFor. Passkeys stay.
+// factor.ErrNotEnabled, factor.ErrRequired; ErrWrongCode, LimitedError with
+// ErrTooManyCodes.
+func (s *Service) DisableFactor(ctx context.Context, of session.Session, typed string) error {
+	state, err := s.Factors(ctx, of)
+	switch {
+	case err != nil:
+		return err
+	case !state.Enabled:
+		return factor.ErrNotEnabled
+	case state.Required:
+		return factor.ErrRequired
+	}
+	byPasskey := of.Factor == session.Passkey || of.Factor == session.PasswordWithPasskey
+	if typed != "" || !byPasskey || s.now().Sub(of.AuthAt) > FreshFor {
+		if err := s.proveByCode(ctx, of, typed); err != nil {
+			return err
+		}
+	}
+	return s.factors.DisableFactor(ctx, of.UserID)
+}
+
+// NewRecoveryCodes returns a new set of recovery codes for a session's user, who proves by
+// a code to have the second factor; the old ones are void. factor.ErrNotEnabled,
+// ErrWrongCode, LimitedError with ErrTooManyCodes.
+func (s *Service) NewRecoveryCodes(ctx context.Context, of session.Session, typed string) ([]string, error) {
+	state, err := s.factors.Factors(ctx, of.UserID)
+	if err != nil {
+		return nil, err
+	}
+	if !state.Enabled {
+		return nil, factor.ErrNotEnabled
+	}
+	if err := s.proveByCode(ctx, of, typed); err != nil {
+		return nil, err
+	}
+	codes, hashes := factor.NewRecoveryCodes()
+	return codes, s.factors.ReplaceRecovery(ctx, of.UserID, hashes)
+}
+
+// proveByCode uses a code of a session's user up. ErrWrongCode, LimitedError with
+// ErrTooManyCodes.
+func (s *Service) proveByCode(ctx context.Context, of session.Session, typed string) error {
+	return s.limitedCode(ctx, user.User{ID: of.UserID}, bucket(of.UserID, "session"), methodOf(typed), func() error {
+		_, _, err := s.useCode(ctx, user.User{ID: of.UserID}, typed)
+		if errors.Is(err, factor.ErrInvalidCode) {
+			return ErrWrongCode
+		}
+		return err
+	})
+}
+
+// ResetFactor removes all second factors and passkeys of a user on behalf of an admin or
+// user.Operator, and ends all their sessions. ErrUseOwnPage, user.ErrNotFound,
+// user.ErrNotAdmin, ErrPending.
+func (s *Service) ResetFactor(ctx context.Context, by, id int64) error {
+	if by == id {
+		return ErrUseOwnPage
+	}
+	r, err := s.factors.ResetFactor(ctx, id, by)
+	if err != nil {
+		return err
+	}
+	_, err = s.follow(ctx, r)
+	return err
+}
+
+// ResetFactorOf is ResetFactor for the operator, who names users by username.
+func (s *Service) ResetFactorOf(ctx context.Context, username string) error {
+	_, err := s.change(ctx, username, func(id int64) (user.Revocation, error) { return s.factors.ResetFactor(ctx, id, user.Operator) })
+	return err
+}
+
+// RequireFactor sets, on behalf of an admin, whether the household requires a second
+// factor. It ends nobody's session and refuses no login. user.ErrNotAdmin.
+func (s *Service) RequireFactor(ctx context.Context, by int64, required bool) error {
+	return s.factors.RequireFactor(ctx, required, by)
+}
+
+// FactorOverview returns all users as admins see them, with whether they have a second
+// factor, and whether the household requires one.
+func (s *Service) FactorOverview(ctx context.Context) (members []user.Details, required bool, err error) {
+	if members, err = s.Members(ctx); err != nil {
+		return nil, false, err
+	}
+	household, err := s.users.Household(ctx)
+	return members, household.RequireSecondFactor, err
+}
+
+// Reseal seals the TOTP secrets that were sealed with the previous key with the current
+// one, and logs those that no key opens. Without a key it logs how many there are.
+func (s *Service) Reseal(ctx context.Context) error {
+	all, err := s.factors.SealedSecrets(ctx)
+	if err != nil {
+		return err
+	}
+	if s.sealer == nil && len(all) > 0 {
+		s.log.WarnContext(ctx, "DATA_KEY is not set: users with TOTP need a recovery code or a passkey to log in", "users", len(all))
+		return nil
+	}
+	for _, sealed := range all {
+		secret, old, err := s.sealer.Open(sealed.UserID, sealed.Secret)
+		if err != nil {
+			s.log.WarnContext(ctx, "TOTP secret cannot be opened", "user_id", sealed.UserID, "error", err)
+			continue
+		}
+		if !old {
+			continue
+		}
+		renewed, err := s.sealer.Seal(sealed.UserID, secret)
+		if err == nil {
+			err = s.factors.Reseal(ctx, sealed.UserID, sealed.Secret, renewed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,341 @@
+package account
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Errors of the second step of a login and of codes.
+var (
+	// ErrNoPendingLogin: there is no login that waits for a second factor: none was begun,
+	// or it is over, has used its tries, or its user has changed.
+	ErrNoPendingLogin = errors.New("no pending login")
+	// ErrWrongCode is factor.ErrInvalidCode for the code of a session's user.
+	ErrWrongCode = fmt.Errorf("session: %w", factor.ErrInvalidCode)
+	// ErrTooManyCodes and ErrTooManyTries come in a LimitedError.
+	ErrTooManyCodes = errors.New("too many wrong codes")
+	ErrTooManyTries = errors.New("too many wrong passwords")
+)
+
+// LimitedError is an attempt that was refused unseen, because of those before it.
+type LimitedError struct {
+	Limit ratelimit.Decision
+	err   error
+}
+
+func (e *LimitedError) Error() string { return e.err.Error() }
+func (e *LimitedError) Unwrap() error { return e.err }
+
+// SkewError is factor.ErrInvalidCode for a code that is right for another time: the clock
+// of the device is ahead of ours, or behind if negative.
+type SkewError struct{ Ahead time.Duration }
+
+func (e *SkewError) Error() string { return fmt.Sprintf("clock of the device is off by %s", e.Ahead) }
+func (e *SkewError) Unwrap() error { return ErrWrongCode }
+
+// Limits are those of attempts to prove who one is, beside a login's.
+type Limits struct {
+	// Code and CodeDay count wrong TOTP codes of a user in a minute and a day, Recovery
+	// wrong recovery codes in an hour. Each browser that a user has logged in with before
+	// counts for itself, so that others cannot lock the user out.
+	Code, CodeDay, Recovery *ratelimit.Limiter
+	// Reauth counts wrong passwords and codes of a session's user.
+	Reauth *ratelimit.Limiter
+}
+
+const (
+	codesPerDay = 20
+	// guessedAt is how many wrong codes in a day the user is told about.
+	guessedAt = 10
+)
+
+// NewLimits returns the Limits; create returns a limiter of a name.
+func NewLimits(create func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error)) (Limits, error) {
+	var l Limits
+	var errs [4]error
+	l.Code, errs[0] = create("second", 5, time.Minute)
+	l.CodeDay, errs[1] = create("second-day", codesPerDay, 24*time.Hour)
+	l.Recovery, errs[2] = create("recovery", 5, time.Hour)
+	l.Reauth, errs[3] = create("reauth", 5, time.Minute)
+	return l, errors.Join(errs[:]...)
+}
+
+// PendingLogin is a login whose password was right and whose second factor is missing.
+type PendingLogin struct {
+	session.Pending
+	ID                string // for the cookie
+	RecoveryAvailable bool
+	Methods           []string // of "totp", "recovery", "passkey"
+}
+
+// pend creates the pending login of u, whose password is verified.
+func (s *Service) pend(ctx context.Context, u user.User, c Credentials) (LoggedIn, error) {
+	state, err := s.factors.Factors(ctx, u.ID)
+	if err != nil {
+		return LoggedIn{}, err
+	}
+	p, id := session.NewPending(u.ID, c.UserAgent, s.now())
+	p.Fingerprint, p.Replaces, p.IP = fingerprint(u), c.Replaces, c.IP
+	if c.Browser != "" {
+		hash := session.BrowserHash(c.Browser)
+		known, err := s.factors.KnowsBrowser(ctx, u.ID, hash)
+		if err != nil {
+			return LoggedIn{}, err
+		}
+		if known {
+			p.Browser = hash
+		}
+	}
+	if err := s.pendings.CreatePending(ctx, p); err != nil {
+		return LoggedIn{}, err
+	}
+	pending := &PendingLogin{Pending: p, ID: id, RecoveryAvailable: state.Recovery > 0, Methods: s.methods(state)}
+	return LoggedIn{User: u, Pending: pending}, nil
+}
+
+// methods are the ways to prove a second factor.
+func (s *Service) methods(state factor.State) []string {
+	methods := []string{}
+	if state.Confirmed && s.sealer != nil {
+		methods = append(methods, "totp")
+	}
+	if state.Recovery > 0 {
+		methods = append(methods, "recovery")
+	}
+	if state.Passkeys > 0 {
+		methods = append(methods, "passkey")
+	}
+	return methods
+}
+
+// fingerprint changes with the password, and with all that ends the user's sessions.
+func fingerprint(u user.User) string {
+	sum := sha256.Sum256([]byte(u.SessionStamp + " " + u.PasswordHash))
+	return hex.EncodeToString(sum[:])
+}
+
+// PendingLogin returns a login that waits for a second factor and what may prove it.
+// ErrNoPendingLogin.
+func (s *Service) PendingLogin(ctx context.Context, ref session.Ref) (PendingLogin, error) {
+	p, err := s.pendings.PeekPending(ctx, ref)
+	if errors.Is(err, session.ErrNotFound) {
+		return PendingLogin{}, ErrNoPendingLogin
+	}
+	if err != nil {
+		return PendingLogin{}, err
+	}
+	state, err := s.factors.Factors(ctx, ref.UserID)
+	if errors.Is(err, user.ErrNotFound) {
+		return PendingLogin{}, ErrNoPendingLogin
+	}
+	return PendingLogin{Pending: p, RecoveryAvailable: state.Recovery > 0, Methods: s.methods(state)}, err
+}
+
+// CancelLogin ends a pending login.
+func (s *Service) CancelLogin(ctx context.Context, ref session.Ref) error {
+	return s.pendings.DeletePending(context.WithoutCancel(ctx), ref)
+}
+
+// VerifyCode finishes a pending login with a TOTP code or a recovery code and returns
+// which of them it was, "totp" or "recovery", and how many recovery codes are left.
+// browser is the value of the browser's cookie, or "". ErrNoPendingLogin;
+// factor.ErrInvalidCode; LimitedError with ErrTooManyCodes; factor.ErrNotConfigured.
+//
+// The code is used up before the session is created: if the process ends between the two,
+// a code is lost and no session is gained.
+func (s *Service) VerifyCode(ctx context.Context, ref session.Ref, browser, typed string) (in LoggedIn, method string, left int, err error) {
+	p, err := s.pendings.PeekPending(ctx, ref)
+	if errors.Is(err, session.ErrNotFound) {
+		return LoggedIn{}, "", 0, ErrNoPendingLogin
+	}
+	if err != nil {
+		return LoggedIn{}, "", 0, err
+	}
+	method = methodOf(typed)
+	err = s.limitedCode(ctx, user.User{ID: ref.UserID}, bucket(ref.UserID, p.Browser), method, func() error {
+		in, err = s.finishLogin(ctx, ref, browser, func(ctx context.Context, u user.User) (f session.Factor, err error) {
+			f, left, err = s.useCode(ctx, u, typed)
+			return f, err
+		})
+		return err
+	})
+	return in, method, left, err
+}
+
+// bucket is the key of the limits of codes for a user and a browser known of them.
+func bucket(userID int64, browser string) string {
+	key := strconv.FormatInt(userID, 10)
+	if browser != "" {
+		key += ":" + browser[:min(len(browser), 32)]
+	}
+	return key
+}
+
+func methodOf(typed string) string {
+	if factor.IsTOTP(factor.CleanCode(typed)) {
+		return "totp"
+	}
+	return "recovery"
+}
+
+// limitedCode counts an attempt before it is made, and refunds it unless the code was
+// wrong: LimitedError with ErrTooManyCodes. A wrong code is recorded; the user is told of
+// the tenth in a day.
+func (s *Service) limitedCode(ctx context.Context, u user.User, key, method string, attempt func() error) error {
+	limiters := []*ratelimit.Limiter{s.limits.CodeDay, s.limits.Code}
+	if method == "recovery" {
+		limiters = []*ratelimit.Limiter{s.limits.Recovery}
+	}
+	var taken []ratelimit.Decision
+	refund := func() {
+		for i, d := range taken {
+			if _, err := limiters[i].Refund(ctx, d); err != nil {
+				s.log.ErrorContext(ctx, "refund attempt failed", "error", err)
+			}
+		}
+	}
+	for _, l := range limiters {
+		d, err := l.Spend(ctx, key)
+		if err == nil && !d.Allowed {
+			err = &LimitedError{Limit: d, err: ErrTooManyCodes}
+		}
+		if err != nil {
+			refund()
+			return err
+		}
+		taken = append(taken, d)
+	}
+	err := attempt()
+	if !errors.Is(err, factor.ErrInvalidCode) {
+		refund()
+		return err
+	}
+	if named, nameErr := s.users.ByID(ctx, u.ID); nameErr == nil {
+		u = named
+	}
+	about := audit.Event{Name: "second_factor_failed", SubjectID: u.ID, SubjectName: u.Username, Detail: map[string]any{"method": method}}
+	s.recordCounted(ctx, about)
+	if method == "totp" && codesPerDay-taken[0].Remaining == guessedAt {
+		about.Name, about.Detail = "second_factor_guessed", nil
+		s.recordLater(ctx, about)
+	}
+	return err
+}
+
+// useCode checks a code of a user and uses it up. factor.ErrInvalidCode,
+// factor.ErrNotConfigured. It returns how many recovery codes are left.
+func (s *Service) useCode(ctx context.Context, u user.User, typed string) (session.Factor, int, error) {
+	if utf8.RuneCountInString(typed) > maxCode {
+		return "", 0, factor.ErrInvalidCode
+	}
+	code := factor.CleanCode(typed)
+	if !factor.IsTOTP(code) {
+		left, err := s.factors.UseRecovery(ctx, u.ID, factor.RecoveryHash(code))
+		return session.PasswordWithRecovery, left, err
+	}
+	state, err := s.factors.Factors(ctx, u.ID)
+	if err != nil {
+		return "", 0, err
+	}
+	if !state.Confirmed {
+		return "", 0, factor.ErrInvalidCode
+	}
+	secret, _, err := s.sealer.Open(u.ID, state.Sealed)
+	if err != nil {
+		return "", 0, fmt.Errorf("open TOTP secret: %w", err)
+	}
+	step, err := factor.MatchTOTP(secret, code, state.LastStep, s.now())
+	if err == nil {
+		err = s.factors.UseTOTP(ctx, u.ID, state.Sealed, step)
+	}
+	return session.PasswordWithTOTP, state.Recovery, err
+}
+
+// maxCode is how long a typed code may be, in code points.
+const maxCode = 64
+
+// finishLogin turns a pending login into a session once prove has shown that the user has
+// a second factor, and used up what it showed. It counts a try. ErrNoPendingLogin, and the
+// errors of prove.
+func (s *Service) finishLogin(ctx context.Context, ref session.Ref, browser string, prove func(context.Context, user.User) (session.Factor, error)) (LoggedIn, error) {
+	p, err := s.pendings.LoadPending(ctx, ref)
+	if errors.Is(err, session.ErrNotFound) {
+		return LoggedIn{}, ErrNoPendingLogin
+	}
+	if err != nil {
+		return LoggedIn{}, err
+	}
+	fence, err := s.sessions.Fence(ctx, ref.UserID)
+	if err != nil {
+		return LoggedIn{}, fmt.Errorf("fence login: %w", err)
+	}
+	u, err := s.users.ByID(ctx, ref.UserID)
+	if err != nil && !errors.Is(err, user.ErrNotFound) {
+		return LoggedIn{}, err
+	}
+	if err != nil || !u.SecondFactor || fingerprint(u) != p.Fingerprint {
+		return LoggedIn{}, errors.Join(ErrNoPendingLogin, s.pendings.DeletePending(ctx, ref))
+	}
+	proved, err := prove(ctx, u)
+	if err != nil {
+		if p.Tries >= session.MaxTries {
+			err = errors.Join(err, s.pendings.DeletePending(ctx, ref))
+		}
+		return LoggedIn{}, err
+	}
+	ctx = context.WithoutCancel(ctx) // what was proved is used up
+	created, id := session.New(u.ID, p.UserAgent, s.now())
+	created.Username, created.Role, created.Stamp, created.Factor, created.IP = u.Username, string(u.Role), u.SessionStamp, proved, p.IP
+	err = s.pendings.FinishPending(ctx, ref, created, fence, s.lifetime)
+	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrFenced) {
+		return LoggedIn{}, ErrNoPendingLogin
+	}
+	if err != nil {
+		return LoggedIn{}, err
+	}
+	if p.Replaces != (session.Ref{}) {
+		if err := s.sessions.Delete(ctx, p.Replaces); err != nil {
+			return LoggedIn{}, errors.Join(fmt.Errorf("end the replaced session: %w", err), s.sessions.Delete(ctx, created.Ref))
+		}
+	}
+	in := LoggedIn{User: u, Session: created, SessionID: id}
+	s.finished(ctx, in, browser)
+	return in, nil
+}
+
+// finished does what follows from every finished login: the browser is known from now on,
+// and the login is recorded. A browser without a cookie is known by its label only.
+func (s *Service) finished(ctx context.Context, in LoggedIn, browser string) {
+	s.recordLogin(ctx, in, nil)
+	id, label := in.User.ID, labelOf(in.Session.UserAgent)
+	hash := session.BrowserHash("label " + label)
+	if browser != "" {
+		hash = session.BrowserHash(browser)
+	}
+	s.later.do(audit.With(ctx, actorOf(ctx, in)), func(ctx context.Context) {
+		if err := s.factors.SeeBrowser(ctx, id, hash, label); err != nil && !errors.Is(err, user.ErrNotFound) {
+			s.log.WarnContext(ctx, "remember browser failed", "user_id", id, "error", err)
+		}
+	})
+}
+
+// labelOf is the name of a browser by which its user recognizes it.
+func labelOf(userAgent string) string {
+	browser, system := session.BrowserOf(userAgent)
+	if browser != "" && system != "" {
+		return browser + ", " + system
+	}
+	return browser + system
+}

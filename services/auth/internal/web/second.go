@@ -1,0 +1,87 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor"
+)
+
+// PendingLogin returns the login that the request is to finish. account.ErrNoPendingLogin.
+func (w *Web) PendingLogin(r *http.Request) (account.PendingLogin, error) {
+	ref, err := w.Sessions.LoadPending(r)
+	if err != nil {
+		return account.PendingLogin{}, account.ErrNoPendingLogin
+	}
+	return w.Accounts.PendingLogin(r.Context(), ref)
+}
+
+// CancelLogin ends the pending login of the request. account.ErrNoPendingLogin.
+func (w *Web) CancelLogin(rw http.ResponseWriter, r *http.Request) error {
+	ref, err := w.Sessions.LoadPending(r)
+	if err != nil {
+		return account.ErrNoPendingLogin
+	}
+	if err := w.Accounts.CancelLogin(r.Context(), ref); err != nil {
+		return err
+	}
+	w.Sessions.ClearPending(rw)
+	return nil
+}
+
+// VerifyCode finishes the pending login of the request and sets the cookies of its
+// session. The results are those of account.Service.VerifyCode.
+func (w *Web) VerifyCode(rw http.ResponseWriter, r *http.Request, code string) (in account.LoggedIn, method string, left int, err error) {
+	ref, err := w.Sessions.LoadPending(r)
+	if err != nil {
+		return account.LoggedIn{}, "", 0, account.ErrNoPendingLogin
+	}
+	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
+	in, method, left, err = w.Accounts.VerifyCode(r.Context(), ref, w.Sessions.Browser(r), code)
+	w.Metrics.secondFactor(method, err)
+	switch {
+	case err == nil:
+		return in, method, left, w.LoggedIn(rw, r, in)
+	case errors.Is(err, account.ErrNoPendingLogin):
+		w.Sessions.ClearPending(rw)
+	case errors.Is(err, factor.ErrInvalidCode):
+		w.LogEvent(rw, r, "second_factor_failed", "user_id", ref.UserID)
+	}
+	return account.LoggedIn{}, "", 0, err
+}
+
+// Reauth has a caller prove again who they are and sets the cookies of the session that
+// replaces theirs. Errors are those of account.Service.Reauth.
+func (w *Web) Reauth(rw http.ResponseWriter, r *http.Request, c Caller, password, code string) (account.LoggedIn, error) {
+	in, err := w.Accounts.Reauth(r.Context(), c.Session, password, code)
+	w.Metrics.reauth(err)
+	if err != nil {
+		if errors.Is(err, account.ErrReauthPassword) || errors.Is(err, factor.ErrInvalidCode) {
+			w.LogEvent(rw, r, "reauth_failed", "user_id", c.UserID)
+		}
+		return account.LoggedIn{}, err
+	}
+	return in, w.Reauthenticated(rw, r, c, in)
+}
+
+// Reauthenticated sets the cookies of the session that replaces a caller's.
+func (w *Web) Reauthenticated(rw http.ResponseWriter, r *http.Request, c Caller, in account.LoggedIn) error {
+	w.Sessions.Forget(c.Current)
+	if err := w.Sessions.Start(rw, in.Session, in.SessionID); err != nil {
+		return err
+	}
+	w.LogEvent(rw, r, "reauth", "user_id", c.UserID)
+	return nil
+}
+
+// LimitHeaders sets the headers of an attempt that account refused unseen.
+func LimitHeaders(rw http.ResponseWriter, err error) {
+	var limited *account.LimitedError
+	if !errors.As(err, &limited) {
+		return
+	}
+	setLimitHeaders(rw, limited.Limit)
+	rw.Header().Set("Retry-After", strconv.Itoa(max(1, limited.Limit.ResetSeconds())))
+}
