@@ -29,7 +29,7 @@ func (s *Service) CheckFresh(of session.Session, u user.User) error {
 	return nil
 }
 
-// ErrReauthPassword: the password of a session's user is wrong.
+// ErrReauthPassword is returned for a wrong password of a session's user.
 var ErrReauthPassword = errors.New("wrong password")
 
 // Reauth has the user of a session prove again who they are, by the password, and by a

@@ -12,7 +12,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// ErrNoSession: the user has no live session with that key.
+// ErrNoSession is returned where the user has no live session with a key.
 var ErrNoSession = errors.New("no such session of the user")
 
 // about returns an event that concerns a user.
