@@ -18,7 +18,7 @@ import (
 )
 
 const usage = `setup makes the secrets of a stack in a folder, where they are not there yet:
-session-secret for auth and receipt-key.pem for the verifier. Where the folder has
+session-secret and data-key for auth and receipt-key.pem for the verifier. Where the folder has
 folders auth, verifier and redis, each service's are in the one of its name.
 
   setup [-admin] [-from FOLDER] [-require NAMES] FOLDER

@@ -22,13 +22,13 @@ func TestSecretsAreMadeOnceAndThePasswordIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := map[string]string{}
-	for _, name := range []string{"session-secret", "receipt-key.pem", "admin-password"} {
+	for _, name := range []string{"session-secret", "data-key", "receipt-key.pem", "admin-password"} {
 		made[name] = read(t, folder, name)
 	}
 	if !strings.Contains(first.String(), made["admin-password"]) || len(made["admin-password"]) < 20 {
 		t.Errorf("it printed %s", &first)
 	}
-	for _, name := range []string{"session-secret", "receipt-key.pem"} {
+	for _, name := range []string{"session-secret", "data-key", "receipt-key.pem"} {
 		if strings.Contains(first.String(), made[name]) {
 			t.Errorf("it printed %s", name)
 		}
@@ -182,7 +182,7 @@ func TestEachServiceHasAFolderOfItsOwnSecrets(t *testing.T) {
 	}
 	made := slices.Sorted(maps.Keys(files(t, folder)))
 	if diff := cmp.Diff([]string{
-		"auth/admin-password", "auth/auth-database-url", "auth/redis-url", "auth/session-secret", "auth/session-secret-previous",
+		"auth/admin-password", "auth/auth-database-url", "auth/data-key", "auth/redis-url", "auth/session-secret", "auth/session-secret-previous",
 		"redis/redis.conf",
 		"verifier/receipt-key-next.pem", "verifier/receipt-key.pem", "verifier/retired-keys.json", "verifier/verifier-database-url",
 	}, made); diff != "" {

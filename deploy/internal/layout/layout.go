@@ -137,6 +137,7 @@ func (l Layout) Auth() stack.Program {
 		"REDIS_URL":                     "redis://" + l.Redis,
 		"SESSION_SECRET_FILE":           l.Path(secrets.Session),
 		"SESSION_SECRET_PREVIOUS_FILE":  l.Path(secrets.PreviousSession),
+		"DATA_KEY_FILE":                 l.Path(secrets.DataKey),
 		"SESSION_SECURE":                "false", // plain http on this machine
 		"TRUSTED_PROXIES":               "127.0.0.1",
 		"BOOTSTRAP_ADMIN_USERNAME":      AdminName,

@@ -3,6 +3,7 @@ package secrets
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ const (
 	AdminPassword   = "admin-password"
 	Session         = "session-secret"
 	PreviousSession = "session-secret-previous"
+	DataKey         = "data-key"
 	ReceiptKey      = "receipt-key.pem"
 	RetiredKeys     = "retired-keys.json"
 )
@@ -67,7 +69,7 @@ func restored(folder string) error {
 	return nil
 }
 
-// Make makes what the services sign with, where it is not there yet, and
+// Make makes what the services sign and seal with, where it is not there yet, and
 // what they read of former times: a previous session secret that never signed
 // anything, and an empty list of keys. ErrRestore.
 func Make(folder string) error {
@@ -81,6 +83,7 @@ func Make(folder string) error {
 	return errors.Join(
 		once(path(folder, auth, Session), newSecret(), private),
 		once(path(folder, auth, PreviousSession), newSecret(), private),
+		once(path(folder, auth, DataKey), newDataKey(), private),
 		once(path(folder, verifier, ReceiptKey), key, private),
 		once(path(folder, verifier, RetiredKeys), "[]\n", private),
 	)
@@ -164,7 +167,7 @@ func TakeOver(before, folder string) error {
 		return err
 	}
 	for service, names := range map[string][]string{
-		auth:     {AdminPassword, databaseURL(auth), PreviousSession, Session},
+		auth:     {AdminPassword, databaseURL(auth), PreviousSession, DataKey, Session},
 		verifier: {databaseURL(verifier), nextKey, RetiredKeys, ReceiptKey},
 	} {
 		last := names[len(names)-1]
@@ -186,6 +189,14 @@ func TakeOver(before, folder string) error {
 		}
 	}
 	return nil
+}
+
+// newDataKey returns the key that seals the secrets of authenticator apps: 32 bytes in
+// hexadecimal.
+func newDataKey() string {
+	var key [32]byte
+	_, _ = rand.Read(key[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(key[:])
 }
 
 func newSecret() string { return rand.Text() + rand.Text() }

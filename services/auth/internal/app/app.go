@@ -22,6 +22,8 @@ const help = `auth stores users and their sessions, and answers whether a reques
   auth user list [--json]         list all users
   auth user passwd NAME           set a password and end all sessions of the user
   auth user role NAME ROLE        make NAME an admin or a member, in live sessions too
+  auth user reset-factor NAME     remove the second factor and passkeys of NAME and end
+                                  all their sessions
   auth user delete NAME           delete a user and end all sessions of the user
   auth user import --from FILE    show the users that an import from another application
                                   would create: from its SQLite file (table users) or
@@ -74,23 +76,24 @@ func Run(ctx context.Context, p Process) int {
 
 func (p Process) commands() map[string]service.Command {
 	return map[string]service.Command{
-		"serve":           p.serve,
-		"migrate":         p.with(p.migrate),
-		"healthcheck":     p.healthcheck,
-		"user add":        p.userAdd,
-		"user list":       p.userList,
-		"user passwd":     p.with(p.userPasswd, "NAME"),
-		"user role":       p.with(p.userRole, "NAME", "ROLE"),
-		"user delete":     p.with(p.userDelete, "NAME"),
-		"user import":     p.userImport,
-		"user reset-link": p.userResetLink,
-		"setup-link":      p.setupLink,
-		"invite add":      p.inviteAdd,
-		"invite list":     p.with(p.inviteList),
-		"invite revoke":   p.with(p.inviteRevoke, "ID"),
-		"audit":           p.audit,
-		"sessions list":   p.with(p.sessionsList, "NAME"),
-		"sessions revoke": p.with(p.sessionsRevoke, "NAME", "[KEY]"),
+		"serve":             p.serve,
+		"migrate":           p.with(p.migrate),
+		"healthcheck":       p.healthcheck,
+		"user add":          p.userAdd,
+		"user list":         p.userList,
+		"user passwd":       p.with(p.userPasswd, "NAME"),
+		"user role":         p.with(p.userRole, "NAME", "ROLE"),
+		"user delete":       p.with(p.userDelete, "NAME"),
+		"user import":       p.userImport,
+		"user reset-link":   p.userResetLink,
+		"setup-link":        p.setupLink,
+		"invite add":        p.inviteAdd,
+		"invite list":       p.with(p.inviteList),
+		"invite revoke":     p.with(p.inviteRevoke, "ID"),
+		"audit":             p.audit,
+		"sessions list":     p.with(p.sessionsList, "NAME"),
+		"sessions revoke":   p.with(p.sessionsRevoke, "NAME", "[KEY]"),
+		"user reset-factor": p.with(p.userResetFactor, "NAME"),
 	}
 }
 

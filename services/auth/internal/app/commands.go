@@ -154,6 +154,11 @@ func (p Process) userRole(ctx context.Context, s *account.Service, words []strin
 	return p.done(ctx, s.SetRole(ctx, name, role), name+" is "+role, "role_changed", "username", name, "role", role)
 }
 
+func (p Process) userResetFactor(ctx context.Context, s *account.Service, words []string) error {
+	text := fmt.Sprintf("%s has no second factor and no passkeys; all sessions of %s are over", words[0], words[0])
+	return p.done(ctx, s.ResetFactorOf(ctx, words[0]), text, "second_factor_reset", "username", words[0])
+}
+
 func (p Process) userDelete(ctx context.Context, s *account.Service, words []string) error {
 	return p.done(ctx, s.Remove(ctx, words[0]), words[0]+" is deleted", "user_deleted", "username", words[0])
 }
