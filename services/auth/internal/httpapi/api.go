@@ -25,6 +25,8 @@ type Options struct {
 	// Health returns an error while a store does not answer.
 	Health func(context.Context) error
 	Tracer *tracing.Tracer // nil: requests are not traced
+	// QR returns a text as a QR code in SVG; nil: answers have none.
+	QR func(text string) (svg string, err error)
 	// Pages adds the routes of the pages; nil: there are none.
 	Pages func(*echo.Echo)
 }
@@ -64,13 +66,14 @@ func (a *api) route(e *echo.Echo) {
 	e.POST(prefix+"/logout", answered(a.authenticated(a.csrf(a.logout))))
 	e.GET(prefix+"/me", answered(a.authenticated(a.me)))
 	changePassword := a.csrf(a.limited(web.LimitPassword, a.PasswordLimit, userID, a.changePassword))
-	e.PATCH(prefix+"/me/password", answered(a.loggedIn(changePassword, changePassword))) // 404 when the user was deleted
+	e.PATCH(prefix+"/me/password", answered(a.loggedIn(a.stepUpIfFactor(changePassword), changePassword))) // 404 when the user was deleted
 	e.GET(prefix+"/users", answered(a.authenticated(a.admin(a.listUsers))))
-	e.POST(prefix+"/users", answered(a.authenticated(a.admin(a.csrf(a.createUser)))))
-	e.DELETE(prefix+"/users/:id", answered(a.authenticated(a.admin(a.csrf(a.deleteUser)))))
+	e.POST(prefix+"/users", answered(a.authenticated(a.admin(a.csrf(a.stepUpIfFactor(a.createUser))))))
+	e.DELETE(prefix+"/users/:id", answered(a.authenticated(a.admin(a.csrf(a.stepUpIfFactor(a.deleteUser))))))
 
 	if !a.CompatV0 {
 		a.routePeople(e)
+		a.routeFactors(e)
 	}
 
 	e.GET(prefix+"/openapi.json", func(c echo.Context) error {

@@ -9,10 +9,12 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // Errors of guards and routes.
@@ -79,7 +81,22 @@ var failures = []failure{
 	{errSetupCode, http.StatusForbidden, "setup_code", "Der Einrichtungslink ist ungültig oder abgelaufen."},
 	{link.ErrNotFound, http.StatusNotFound, "not_found", "Einladung nicht gefunden."},
 	{user.ErrNotEmpty, http.StatusNotFound, "", "Nicht gefunden."},
+	{account.ErrNoPendingLogin, http.StatusUnauthorized, "no_pending_login", "Keine laufende Anmeldung. Bitte neu anmelden."},
+	{account.ErrWrongCode, http.StatusBadRequest, "invalid_code", textInvalidCode}, // before the next one, which it wraps
+	{factor.ErrInvalidCode, http.StatusUnauthorized, "invalid_code", textInvalidCode},
+	{account.ErrTooManyCodes, http.StatusTooManyRequests, "", "Zu viele falsche Codes. Bitte später erneut versuchen oder einen Passkey verwenden."},
+	{account.ErrTooManyTries, http.StatusTooManyRequests, "", "Zu viele fehlgeschlagene Versuche. Bitte später erneut versuchen."},
+	{account.ErrReauthPassword, http.StatusUnauthorized, "wrong_password", "Das Passwort ist falsch."},
+	{account.ErrNoSession, http.StatusNotFound, "not_found", "Sitzung nicht gefunden."},
+	{factor.ErrAlreadyEnabled, http.StatusConflict, "already_enabled", "Der zweite Faktor ist bereits eingerichtet."},
+	{factor.ErrNoPendingSetup, http.StatusConflict, "no_pending_setup", "Es wurde noch keine Einrichtung begonnen."},
+	{factor.ErrNotEnabled, http.StatusConflict, "not_enabled", "Der zweite Faktor ist nicht eingerichtet."},
+	{factor.ErrNotConfigured, http.StatusConflict, "not_configured", "Codes sind auf diesem Server nicht eingerichtet. Passkeys sind möglich."},
+	{factor.ErrRequired, http.StatusForbidden, "required", "Der Haushalt verlangt einen zweiten Faktor. Der letzte kann nicht entfernt werden."},
+	{factor.ErrNoPasskey, http.StatusConflict, "no_passkey", "Es ist noch kein Passkey eingetragen."},
 }
+
+const textInvalidCode = "Der Code ist falsch oder abgelaufen."
 
 // internal answers every error that is not in the table.
 var internal = failure{status: http.StatusInternalServerError, text: "Interner Fehler. Bitte später erneut versuchen."}
@@ -96,6 +113,8 @@ type errorBody struct {
 	Code  int    `json:"code"`
 	// Reason is beside the contract: its own answers have none.
 	Reason string `json:"reason,omitempty"`
+	// ClockSkew is by how many seconds the clock that made a code is ahead.
+	ClockSkew int `json:"clock_skew_seconds,omitempty"`
 }
 
 // writeError is the only place that answers errors.
@@ -104,9 +123,15 @@ func writeError(err error, c echo.Context) {
 	if f.status == http.StatusServiceUnavailable {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(retryAfterBusy))
 	}
+	web.LimitHeaders(c.Response(), err)
 	if c.Request().Method == http.MethodHead {
 		_ = c.NoContent(f.status) // the client is gone if this fails
 		return
 	}
-	_ = writeJSON(c, f.status, errorBody{Error: f.text, Code: f.status, Reason: f.reason})
+	body := errorBody{Error: f.text, Code: f.status, Reason: f.reason}
+	var skew *account.SkewError
+	if errors.As(err, &skew) {
+		body.ClockSkew = int(skew.Ahead.Seconds())
+	}
+	_ = writeJSON(c, f.status, body)
 }

@@ -22,6 +22,9 @@ func (a *api) login(c echo.Context, _ caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if in.Pending != nil {
+		return pendingAnswer(in.Pending), nil
+	}
 	return a.sessionAnswer(c, in.User, in.Session), nil
 }
 

@@ -1,0 +1,294 @@
+package httpapi
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+// routeFactors lists the routes of second factors and of proving again who one is.
+func (a *api) routeFactors(e *echo.Echo) {
+	e.POST(prefix+"/2fa/verify", answered(a.verifyCode))
+	e.DELETE(prefix+"/2fa/pending", answered(a.cancelLogin))
+	e.GET(prefix+"/2fa", answered(a.authenticated(a.factorState)))
+	e.POST(prefix+"/2fa/setup", answered(a.authenticated(a.csrf(a.stepUp(a.setupTOTP)))))
+	e.POST(prefix+"/2fa/enable", answered(a.authenticated(a.csrf(a.stepUp(a.enableFactor)))))
+	e.POST(prefix+"/2fa/disable", answered(a.authenticated(a.csrf(a.disableFactor))))
+	e.POST(prefix+"/2fa/recovery-codes", answered(a.authenticated(a.csrf(a.newRecoveryCodes))))
+	e.PUT(prefix+"/2fa/require", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.requireFactor))))))
+	e.GET(prefix+"/2fa/overview", answered(a.authenticated(a.admin(a.factorOverview))))
+	e.DELETE(prefix+"/users/:id/2fa", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.resetFactor))))))
+	e.POST(prefix+"/reauth", answered(a.authenticated(a.csrf(a.reauth))))
+
+	e.GET(prefix+"/sessions", answered(a.authenticated(a.listSessions)))
+	e.DELETE(prefix+"/sessions/:id", answered(a.authenticated(a.csrf(a.endOneSession))))
+	e.POST(prefix+"/logout-others", answered(a.authenticated(a.csrf(a.logoutOthers))))
+}
+
+// stepUpIfFactor is stepUp on the contract's routes: for users with a second factor only.
+func (a *api) stepUpIfFactor(h handler) handler {
+	fresh := a.stepUp(h)
+	return func(c echo.Context, s caller) (answer, error) {
+		if s.user.SecondFactor {
+			return fresh(c, s)
+		}
+		return h(c, s)
+	}
+}
+
+// pendingAnswer is the answer of login to a user with a second factor.
+func pendingAnswer(p *account.PendingLogin) answer {
+	return answer{http.StatusOK, struct {
+		Required          bool     `json:"twoFactorRequired"`
+		RecoveryAvailable bool     `json:"recoveryAvailable"`
+		Methods           []string `json:"methods"`
+	}{true, p.RecoveryAvailable, p.Methods}}
+}
+
+// verifyCode is POST /2fa/verify.
+func (a *api) verifyCode(c echo.Context, _ caller) (answer, error) {
+	defer a.detach(c)()
+	code, err := decodeCode(c)
+	if err != nil {
+		return answer{}, err
+	}
+	in, method, left, err := a.VerifyCode(c.Response(), c.Request(), code)
+	if err != nil {
+		return answer{}, err
+	}
+	setCSRFHeader(c, in.Session)
+	return answer{http.StatusOK, struct {
+		User              userBody `json:"user"`
+		CSRFToken         string   `json:"csrfToken"`
+		Method            string   `json:"twoFactorMethod"`
+		RecoveryRemaining int      `json:"recoveryRemaining"`
+	}{bodyOf(in.User), in.Session.CSRFToken, method, left}}, nil
+}
+
+func decodeCode(c echo.Context) (string, error) {
+	var body struct {
+		Code string `json:"code"`
+	}
+	err := decode(c.Response(), c.Request(), &body)
+	return body.Code, err
+}
+
+// cancelLogin is DELETE /2fa/pending.
+func (a *api) cancelLogin(c echo.Context, _ caller) (answer, error) {
+	return done, a.CancelLogin(c.Response(), c.Request())
+}
+
+// data is the answer {"data": v}.
+func data(status int, v any) answer {
+	return answer{status, struct {
+		Data any `json:"data"`
+	}{v}}
+}
+
+// factorState is GET /2fa.
+func (a *api) factorState(c echo.Context, s caller) (answer, error) {
+	state, err := a.Accounts.Factors(c.Request().Context(), s.Session)
+	if err != nil {
+		return answer{}, err
+	}
+	return data(http.StatusOK, struct {
+		Enabled           bool `json:"enabled"`
+		Pending           bool `json:"pending"`
+		RecoveryRemaining int  `json:"recovery_remaining"`
+		Required          bool `json:"required"`
+		Passkeys          int  `json:"passkeys"`
+	}{state.Enabled, state.Pending(), state.Recovery, state.Required, state.Passkeys}), nil
+}
+
+// setupTOTP is POST /2fa/setup.
+func (a *api) setupTOTP(c echo.Context, s caller) (answer, error) {
+	setup, err := a.Accounts.SetupTOTP(c.Request().Context(), s.Session)
+	if err != nil {
+		return answer{}, err
+	}
+	body := struct {
+		Secret string `json:"secret"`
+		URI    string `json:"uri"`
+		QR     string `json:"qr,omitempty"` // SVG, as a data URL
+	}{Secret: setup.Secret, URI: setup.URI}
+	if a.QR != nil {
+		svg, err := a.QR(setup.URI)
+		if err != nil {
+			return answer{}, err
+		}
+		body.QR = "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(svg))
+	}
+	return data(http.StatusOK, body), nil
+}
+
+// recoveryAnswer is the answer with recovery codes, which are shown once.
+func recoveryAnswer(codes []string, err error) (answer, error) {
+	if err != nil && !(errors.Is(err, account.ErrPending) && codes != nil) {
+		return answer{}, err
+	}
+	return data(http.StatusOK, struct {
+		Codes []string `json:"recovery_codes"`
+	}{codes}), nil // where sessions have yet to end, they are refused already
+}
+
+// enableFactor is POST /2fa/enable.
+func (a *api) enableFactor(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		Code    string `json:"code"`
+		Passkey bool   `json:"passkey"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	if body.Passkey {
+		return recoveryAnswer(a.Accounts.EnableByPasskey(c.Request().Context(), s.Session))
+	}
+	return recoveryAnswer(a.Accounts.EnableTOTP(c.Request().Context(), s.Session, body.Code))
+}
+
+// disableFactor is POST /2fa/disable.
+func (a *api) disableFactor(c echo.Context, s caller) (answer, error) {
+	code, err := decodeCode(c)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := a.Accounts.DisableFactor(c.Request().Context(), s.Session, code); err != nil {
+		return answer{}, err
+	}
+	return a.factorState(c, s)
+}
+
+// newRecoveryCodes is POST /2fa/recovery-codes.
+func (a *api) newRecoveryCodes(c echo.Context, s caller) (answer, error) {
+	code, err := decodeCode(c)
+	if err != nil {
+		return answer{}, err
+	}
+	return recoveryAnswer(a.Accounts.NewRecoveryCodes(c.Request().Context(), s.Session, code))
+}
+
+// requireFactor is PUT /2fa/require.
+func (a *api) requireFactor(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		Required *bool `json:"required"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	if body.Required == nil {
+		return answer{}, account.ErrMissing
+	}
+	if err := a.Accounts.RequireFactor(c.Request().Context(), s.UserID, *body.Required); err != nil {
+		return answer{}, err
+	}
+	return data(http.StatusOK, map[string]bool{"required": *body.Required}), nil
+}
+
+// factorOverview is GET /2fa/overview.
+func (a *api) factorOverview(c echo.Context, _ caller) (answer, error) {
+	members, required, err := a.Accounts.FactorOverview(c.Request().Context())
+	if err != nil {
+		return answer{}, err
+	}
+	type member struct {
+		UserID      int64  `json:"user_id"`
+		DisplayName string `json:"display_name"`
+		Enabled     bool   `json:"enabled"`
+	}
+	list := make([]member, len(members))
+	for i, m := range members {
+		list[i] = member{m.ID, m.DisplayName, m.SecondFactor}
+	}
+	return answer{http.StatusOK, struct {
+		Data     []member `json:"data"`
+		Required bool     `json:"required"`
+	}{list, required}}, nil
+}
+
+// resetFactor is DELETE /users/:id/2fa.
+func (a *api) resetFactor(c echo.Context, s caller) (answer, error) {
+	id, err := parseID(c.Param("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	err = a.Accounts.ResetFactor(c.Request().Context(), s.UserID, id)
+	if err == nil || errors.Is(err, account.ErrPending) {
+		a.audit(c, "second_factor_reset", "user_id", id, "by", s.UserID)
+	}
+	return done, err
+}
+
+// reauth is POST /reauth.
+func (a *api) reauth(c echo.Context, s caller) (answer, error) {
+	defer a.detach(c)()
+	var body struct {
+		Password string `json:"password"`
+		Code     string `json:"code"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	in, err := a.Reauth(c.Response(), c.Request(), s.shared(), body.Password, body.Code)
+	if err != nil {
+		return answer{}, err
+	}
+	return a.sessionAnswer(c, in.User, in.Session), nil
+}
+
+// listedSession is a session as its user sees it.
+type listedSession struct {
+	ID         string `json:"id"` // its key, which is no credential
+	Current    bool   `json:"current"`
+	CreatedAt  string `json:"created_at"` // RFC 3339, UTC, in seconds, as the others
+	LastUsedAt string `json:"last_used_at"`
+	ExpiresAt  string `json:"expires_at"`
+	Browser    string `json:"browser"`
+	System     string `json:"system"`
+	IP         string `json:"ip"`
+	Factor     string `json:"factor"`
+}
+
+// listSessions is GET /sessions.
+func (a *api) listSessions(c echo.Context, s caller) (answer, error) {
+	infos, err := a.Accounts.OwnSessions(c.Request().Context(), s.Session)
+	if err != nil {
+		return answer{}, err
+	}
+	list := make([]listedSession, len(infos))
+	for i, info := range infos {
+		browser, system := session.BrowserOf(info.UserAgent)
+		list[i] = listedSession{
+			ID: info.Key, Current: info.Key == s.Key, CreatedAt: rfc3339(info.CreatedAt), LastUsedAt: rfc3339(info.LastUsedAt), ExpiresAt: rfc3339(info.ExpiresAt),
+			Browser: browser, System: system, IP: info.IP, Factor: string(info.Factor),
+		}
+	}
+	return data(http.StatusOK, list), nil
+}
+
+func rfc3339(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
+
+// endOneSession is DELETE /sessions/:id.
+func (a *api) endOneSession(c echo.Context, s caller) (answer, error) {
+	if c.Param("id") == s.Key {
+		return a.logout(c, s)
+	}
+	return done, a.Accounts.EndSession(c.Request().Context(), s.Session, c.Param("id"))
+}
+
+// logoutOthers is POST /logout-others.
+func (a *api) logoutOthers(c echo.Context, s caller) (answer, error) {
+	ended, err := a.Accounts.EndOthers(c.Request().Context(), s.Session)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{http.StatusOK, struct {
+		OK    bool `json:"ok"`
+		Ended int  `json:"ended"`
+	}{true, ended}}, nil
+}
