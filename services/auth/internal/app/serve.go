@@ -183,7 +183,10 @@ func (s *server) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := httpapi.Options{Web: shared, Health: s.stores.health, Tracer: s.Tracer}
+	options := httpapi.Options{Web: shared, Health: s.stores.health, Tracer: s.Tracer, QR: func(text string) (string, error) {
+		svg, err := pages.QR(text, "QR-Code")
+		return string(svg), err
+	}}
 	if s.cfg.Pages && !s.cfg.CompatV0 {
 		shown, err := pages.New(pages.Options{Web: shared, AppName: s.cfg.AppName, PublicURL: s.cfg.PublicURL})
 		if err != nil {
