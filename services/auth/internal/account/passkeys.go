@@ -1,7 +1,6 @@
 package account
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,6 +118,33 @@ func (s *Service) passkeyLogin(ctx context.Context, answer PasskeyAnswer, c Cred
 	return failedLogin(u), factor.ErrPasskeyFailed
 }
 
+// PasskeySecondOptions begins the second step of a login by passkey. ErrNoPendingLogin;
+// factor.ErrPasskeysUnavailable, factor.ErrNoPasskey.
+func (s *Service) PasskeySecondOptions(ctx context.Context, ref session.Ref) (PasskeyCeremony, error) {
+	_, err := s.pendings.PeekPending(ctx, ref)
+	if err == nil {
+		return s.beginVerify(ctx, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})
+	}
+	if errors.Is(err, session.ErrNotFound) {
+		err = ErrNoPendingLogin
+	}
+	return PasskeyCeremony{}, err
+}
+
+// PasskeySecond finishes a pending login by a passkey of its user. browser is the value of
+// the browser's cookie, or "". ErrNoPendingLogin, factor.ErrPasskeyFailed.
+func (s *Service) PasskeySecond(ctx context.Context, ref session.Ref, browser string, answer PasskeyAnswer) (LoggedIn, error) {
+	var u user.User
+	in, err := s.finishLogin(ctx, ref, browser, func(ctx context.Context, of user.User) (session.Factor, error) {
+		u = of
+		return session.PasswordWithPasskey, s.verifyPasskey(ctx, answer, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})
+	})
+	if err != nil {
+		s.recordPasskeyFailed(ctx, u, err)
+	}
+	return in, err
+}
+
 // PasskeyReauthOptions begins a ceremony in which a session's user proves again who they
 // are. factor.ErrPasskeysUnavailable, factor.ErrNoPasskey.
 func (s *Service) PasskeyReauthOptions(ctx context.Context, of session.Session) (PasskeyCeremony, error) {
@@ -128,12 +154,16 @@ func (s *Service) PasskeyReauthOptions(ctx context.Context, of session.Session) 
 // PasskeyReauth replaces a session by a fresh one with another id. factor.ErrPasskeyFailed;
 // session.ErrNotFound when it has ended meanwhile.
 func (s *Service) PasskeyReauth(ctx context.Context, of session.Session, answer PasskeyAnswer) (LoggedIn, error) {
-	u, _, err := s.verifyPasskey(ctx, answer, session.Ceremony{Purpose: toReauth, UserID: of.UserID, Owner: of.Key})
+	var u user.User
+	key := of.Key
+	in, err := s.reauthenticate(ctx, of, func(ctx context.Context, of user.User) (session.Factor, error) {
+		u = of
+		return session.Passkey, s.verifyPasskey(ctx, answer, session.Ceremony{Purpose: toReauth, UserID: of.ID, Owner: key})
+	})
 	if err != nil {
 		s.recordPasskeyFailed(ctx, u, err)
-		return LoggedIn{}, err
 	}
-	return s.renew(ctx, of, session.Passkey)
+	return in, err
 }
 
 // PasskeyRegisterOptions begins the registration of a passkey for a session's user.
@@ -142,7 +172,7 @@ func (s *Service) PasskeyRegisterOptions(ctx context.Context, of session.Session
 	if s.passkeysOff != nil {
 		return PasskeyCeremony{}, s.passkeysOff
 	}
-	_, known, err := s.withPasskeys(ctx, of.UserID)
+	known, err := s.withPasskeys(ctx, of.UserID)
 	if err != nil {
 		return PasskeyCeremony{}, ended(err)
 	}
@@ -169,7 +199,7 @@ func (s *Service) PasskeyRegister(ctx context.Context, of session.Session, name 
 	if err != nil {
 		return PasskeyInfo{}, err
 	}
-	_, known, err := s.withPasskeys(ctx, of.UserID)
+	known, err := s.withPasskeys(ctx, of.UserID)
 	if err != nil {
 		return PasskeyInfo{}, ended(err)
 	}
@@ -258,17 +288,16 @@ func cleanPasskeyName(name string) (string, error) {
 }
 
 // withPasskeys returns a user with their passkeys. user.ErrNotFound.
-func (s *Service) withPasskeys(ctx context.Context, id int64) (user.User, factor.PasskeyUser, error) {
+func (s *Service) withPasskeys(ctx context.Context, id int64) (factor.PasskeyUser, error) {
 	u, err := s.users.ByID(ctx, id)
 	if err != nil {
-		return user.User{}, factor.PasskeyUser{}, err
+		return factor.PasskeyUser{}, err
 	}
 	handle, err := s.passkeys.PasskeyHandle(ctx, id)
 	if err != nil {
-		return user.User{}, factor.PasskeyUser{}, err
+		return factor.PasskeyUser{}, err
 	}
-	known, err := s.passkeyUser(ctx, u, handle)
-	return u, known, err
+	return s.passkeyUser(ctx, u, handle)
 }
 
 func (s *Service) passkeyUser(ctx context.Context, u user.User, handle []byte) (factor.PasskeyUser, error) {
@@ -281,7 +310,7 @@ func (s *Service) beginVerify(ctx context.Context, c session.Ceremony) (PasskeyC
 	if s.passkeysOff != nil {
 		return PasskeyCeremony{}, s.passkeysOff
 	}
-	_, known, err := s.withPasskeys(ctx, c.UserID)
+	known, err := s.withPasskeys(ctx, c.UserID)
 	if err != nil {
 		return PasskeyCeremony{}, ended(err)
 	}
@@ -290,22 +319,22 @@ func (s *Service) beginVerify(ctx context.Context, c session.Ceremony) (PasskeyC
 	return s.beginCeremony(ctx, c, options, err)
 }
 
-// verifyPasskey uses up the ceremony and the answer of a passkey of one user. An answer
-// that does not count is factor.ErrPasskeyFailed, then with the user where they are known.
-func (s *Service) verifyPasskey(ctx context.Context, answer PasskeyAnswer, want session.Ceremony) (user.User, factor.Passkey, error) {
+// verifyPasskey uses up the ceremony and the answer of a passkey of one user.
+// factor.ErrPasskeyFailed unless the answer counts.
+func (s *Service) verifyPasskey(ctx context.Context, answer PasskeyAnswer, want session.Ceremony) error {
 	begun, err := s.takeCeremony(ctx, answer, want)
 	if err != nil {
-		return user.User{}, factor.Passkey{}, err
+		return err
 	}
-	u, known, err := s.withPasskeys(ctx, want.UserID)
+	known, err := s.withPasskeys(ctx, want.UserID)
 	if err != nil {
-		return user.User{}, factor.Passkey{}, ended(err)
+		return ended(err)
 	}
 	used, err := s.party.FinishVerify(known, begun.Data, answer.Credential)
-	if err == nil {
-		err = s.usePasskey(ctx, used)
+	if err != nil {
+		return err
 	}
-	return u, used.Passkey, err
+	return s.usePasskey(ctx, used)
 }
 
 func (s *Service) usePasskey(ctx context.Context, used factor.Assertion) error {
@@ -371,32 +400,4 @@ func (s *Service) recordPasskeyFailed(ctx context.Context, u user.User, err erro
 		s.log.InfoContext(ctx, "passkey refused", "user_id", u.ID, "error", err)
 		s.recordCounted(ctx, audit.Event{Name: "passkey_failed", SubjectID: u.ID, SubjectName: u.Username})
 	}
-}
-
-// renew replaces a session, whose user has just proved who they are, by one with another
-// id, fresh. session.ErrNotFound when it has ended meanwhile.
-func (s *Service) renew(ctx context.Context, of session.Session, by session.Factor) (LoggedIn, error) {
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	for range loginTries {
-		fence, err := s.sessions.Fence(ctx, of.UserID)
-		if err != nil {
-			return LoggedIn{}, fmt.Errorf("fence: %w", err)
-		}
-		u, err := s.Holder(ctx, of)
-		if err != nil {
-			return LoggedIn{}, ended(err)
-		}
-		next, id := of.Next(by, s.now())
-		next.Role, next.Stamp = string(u.Role), u.SessionStamp
-		switch err := s.sessions.Rotate(ctx, of.Ref, next, fence, s.lifetime); {
-		case err == nil:
-			reauth := audit.Event{Name: "reauth", SubjectID: u.ID, SubjectName: u.Username, Detail: map[string]any{"factor": by}}
-			s.recordLater(ctx, reauth)
-			return LoggedIn{User: u, Session: next, SessionID: id}, nil
-		case !errors.Is(err, session.ErrFenced):
-			return LoggedIn{}, err
-		}
-	}
-	return LoggedIn{}, cmp.Or(ctx.Err(), session.ErrNotFound)
 }

@@ -170,13 +170,15 @@ func (s *server) handler() (http.Handler, error) {
 	passwordLimit, passwordErr := ratelimit.New(limits)
 	limits.Name, limits.Limit, limits.Window = "link", web.LinkAttempts, web.LinkWindow
 	linkLimit, linkErr := ratelimit.New(limits)
+	limits.Name, limits.Limit, limits.Window = "passkey", web.PasskeyAttempts, web.PasskeyWindow
+	passkeyLimit, passkeyErr := ratelimit.New(limits)
 	s.stores.register(s.Registry)
 	metrics, metricsErr := web.NewMetrics(s.Registry)
-	if err := errors.Join(loginErr, passwordErr, linkErr, metricsErr); err != nil {
+	if err := errors.Join(loginErr, passwordErr, linkErr, passkeyErr, metricsErr); err != nil {
 		return nil, err
 	}
 	shared, err := web.New(web.Options{
-		Accounts: s.stores.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, LinkLimit: linkLimit,
+		Accounts: s.stores.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, LinkLimit: linkLimit, PasskeyLimit: passkeyLimit,
 		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0, PublicURL: s.cfg.PublicURL,
 		Metrics: metrics, Log: s.Log, Now: time.Now,
 	})

@@ -74,6 +74,7 @@ func (a *api) route(e *echo.Echo) {
 	if !a.CompatV0 {
 		a.routePeople(e)
 		a.routeFactors(e)
+		a.routePasskeys(e)
 	}
 
 	e.GET(prefix+"/openapi.json", func(c echo.Context) error {

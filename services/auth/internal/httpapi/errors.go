@@ -80,8 +80,16 @@ var failures = []failure{
 	{link.ErrInvalid, http.StatusBadRequest, "invalid_token", "Der Link ist ungültig oder abgelaufen."},
 	{errSetupCode, http.StatusForbidden, "setup_code", "Der Einrichtungslink ist ungültig oder abgelaufen."},
 	{link.ErrNotFound, http.StatusNotFound, "not_found", "Einladung nicht gefunden."},
-	{user.ErrNotEmpty, http.StatusNotFound, "", "Nicht gefunden."},
 	{account.ErrNoPendingLogin, http.StatusUnauthorized, "no_pending_login", "Keine laufende Anmeldung. Bitte neu anmelden."},
+	{factor.ErrRequired, http.StatusForbidden, "required", "Der Haushalt verlangt einen zweiten Faktor. Der letzte kann nicht entfernt werden."},
+	{factor.ErrPasskeysUnavailable, http.StatusConflict, "passkeys_unavailable", "Passkeys brauchen eine Adresse mit https."},
+	{factor.ErrPasskeyExists, http.StatusConflict, "passkey_exists", "Dieser Passkey ist bereits eingetragen."},
+	{factor.ErrTooManyPasskeys, http.StatusConflict, "too_many_passkeys", "Mehr Passkeys sind nicht möglich. Bitte zuerst einen entfernen."},
+	{factor.ErrPasskeyFailed, http.StatusUnauthorized, "passkey_failed", "Der Passkey wurde nicht erkannt."},
+	{errNotRegistered, http.StatusBadRequest, "passkey_failed", "Der Passkey wurde nicht erkannt."},
+	{account.ErrPasskeyName, http.StatusBadRequest, "passkey_name", "Der Name darf höchstens 64 Zeichen lang sein und keine Steuerzeichen enthalten."},
+	{errUnknownPasskey, http.StatusNotFound, "not_found", "Passkey nicht gefunden."},
+	{user.ErrNotEmpty, http.StatusNotFound, "", "Nicht gefunden."},
 	{account.ErrWrongCode, http.StatusBadRequest, "invalid_code", textInvalidCode}, // before the next one, which it wraps
 	{factor.ErrInvalidCode, http.StatusUnauthorized, "invalid_code", textInvalidCode},
 	{account.ErrTooManyCodes, http.StatusTooManyRequests, "", "Zu viele falsche Codes. Bitte später erneut versuchen oder einen Passkey verwenden."},
@@ -92,7 +100,6 @@ var failures = []failure{
 	{factor.ErrNoPendingSetup, http.StatusConflict, "no_pending_setup", "Es wurde noch keine Einrichtung begonnen."},
 	{factor.ErrNotEnabled, http.StatusConflict, "not_enabled", "Der zweite Faktor ist nicht eingerichtet."},
 	{factor.ErrNotConfigured, http.StatusConflict, "not_configured", "Codes sind auf diesem Server nicht eingerichtet. Passkeys sind möglich."},
-	{factor.ErrRequired, http.StatusForbidden, "required", "Der Haushalt verlangt einen zweiten Faktor. Der letzte kann nicht entfernt werden."},
 	{factor.ErrNoPasskey, http.StatusConflict, "no_passkey", "Es ist noch kein Passkey eingetragen."},
 }
 

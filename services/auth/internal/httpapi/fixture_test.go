@@ -21,6 +21,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
@@ -72,6 +73,7 @@ type settings struct {
 	sessions         session.Store
 	lifetime         time.Duration
 	dataKey          string
+	noPasskeys       bool
 }
 
 func newFixture(t *testing.T, change ...func(*settings)) *fixture {
@@ -116,8 +118,14 @@ func (h *fixture) build(s settings) {
 		return ratelimit.New(ratelimit.Options{Client: limited, App: "svc", Name: name, Limit: limit, Window: window})
 	}))(h.t)
 	sealer := must(factor.NewSealer(s.dataKey, ""))(h.t)
+	passkeyLimits := limits
+	passkeyLimits.Name, passkeyLimits.Limit, passkeyLimits.Window = "passkey", web.PasskeyAttempts, web.PasskeyWindow
 	stores := sessionredis.New(h.redis, "svc")
-	h.accounts = must(account.New(account.Options{Users: h.users, Links: h.database, Factors: h.database, Sealer: sealer, Limits: codeLimits, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
+	var party factor.RelyingParty
+	if !s.noPasskeys {
+		party = must(passkey.New(passkey.Options{PublicURL: origin}))(h.t)
+	}
+	h.accounts = must(account.New(account.Options{Party: party, Users: h.users, Links: h.database, Factors: h.database, Sealer: sealer, Limits: codeLimits, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
 		sameSite = http.SameSiteStrictMode
@@ -129,9 +137,9 @@ func (h *fixture) build(s settings) {
 		}))(h.t),
 		LoginLimit:    must(ratelimit.New(limits))(h.t),
 		PasswordLimit: must(ratelimit.New(passwordLimits))(h.t),
-		LinkLimit:     must(ratelimit.New(linkLimits))(h.t),
-		PublicURL:     s.publicURL,
-		Secure:        !s.insecure, CompatV0: s.compat, Metrics: must(web.NewMetrics(h.registry))(h.t), Log: log, Now: h.clock.Now,
+		LinkLimit:     must(ratelimit.New(linkLimits))(h.t), PasskeyLimit: must(ratelimit.New(passkeyLimits))(h.t),
+		PublicURL: s.publicURL,
+		Secure:    !s.insecure, CompatV0: s.compat, Metrics: must(web.NewMetrics(h.registry))(h.t), Log: log, Now: h.clock.Now,
 	}
 	for _, p := range s.proxies {
 		options.TrustedProxies = append(options.TrustedProxies, clientaddr.Network{Prefix: netip.MustParsePrefix(p)})

@@ -121,12 +121,14 @@ func newEmptyFixture(t *testing.T) *fixture {
 	passwordLimits.Name = "password"
 	linkLimits := limits
 	linkLimits.Name, linkLimits.Limit, linkLimits.Window = "link", web.LinkAttempts, web.LinkWindow
+	passkeyLimits := limits
+	passkeyLimits.Name, passkeyLimits.Limit, passkeyLimits.Window = "passkey", web.PasskeyAttempts, web.PasskeyWindow
 	shared := must(web.New(web.Options{
 		Accounts: f.accounts,
 		Sessions: must(session.NewManager(session.Options{
 			Store: sessions, Name: "svc", Secret: "a secret of the tests, 32 characters", Secure: true, Now: f.Now,
 		}))(t),
-		LoginLimit: must(ratelimit.New(limits))(t), PasswordLimit: must(ratelimit.New(passwordLimits))(t), LinkLimit: must(ratelimit.New(linkLimits))(t),
+		LoginLimit: must(ratelimit.New(limits))(t), PasswordLimit: must(ratelimit.New(passwordLimits))(t), LinkLimit: must(ratelimit.New(linkLimits))(t), PasskeyLimit: must(ratelimit.New(passkeyLimits))(t),
 		Secure: true, Metrics: must(web.NewMetrics(prometheus.NewRegistry()))(t), Log: log, Now: f.Now,
 	}))(t)
 	shown := must(pages.New(pages.Options{Web: shared, AppName: "svc", Location: time.UTC}))(t)

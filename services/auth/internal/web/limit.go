@@ -65,19 +65,23 @@ const (
 // Counted counts a request for a link, a set-up or a forgotten password, whatever its
 // answer, and reports whether it is allowed.
 func (w *Web) Counted(rw http.ResponseWriter, r *http.Request, route string) (bool, error) {
-	decision, err := w.LinkLimit.Spend(r.Context(), w.Networks(r)...)
+	return w.counted(rw, r, route, LimitLink, w.LinkLimit)
+}
+
+func (w *Web) counted(rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter) (bool, error) {
+	decision, err := limiter.Spend(r.Context(), w.Networks(r)...)
 	if err != nil {
-		w.Metrics.decided(LimitLink, decisionError)
+		w.Metrics.decided(limit, decisionError)
 		return false, err
 	}
 	setLimitHeaders(rw, decision)
 	if !decision.Allowed {
 		rw.Header().Set("Retry-After", strconv.Itoa(max(1, decision.ResetSeconds())))
-		w.Metrics.decided(LimitLink, decisionRefused)
+		w.Metrics.decided(limit, decisionRefused)
 		w.LogEvent(rw, r, "limited", "route", route)
 		return false, nil
 	}
-	w.Metrics.decided(LimitLink, decisionTaken)
+	w.Metrics.decided(limit, decisionTaken)
 	return true, nil
 }
 

@@ -32,7 +32,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			Name: "auth_logins_total", Help: "Login attempts, by outcome: success, invalid_credentials, bad_request, busy, error.",
 		}, []string{"outcome"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, password, link) and decision: taken, given_back, refused, error.",
+			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, password, link, passkey) and decision: taken, given_back, refused, error.",
 		}, []string{"limit", "decision"}),
 		second: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_second_factors_total", Help: "Second steps of logins, by method (totp, recovery, passkey) and outcome: success, invalid, limited, no_login, error.",
@@ -50,7 +50,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	for _, outcome := range loginOutcomes {
 		m.logins.WithLabelValues(outcome)
 	}
-	for _, limit := range []string{LimitLogin, LimitPassword, LimitLink} {
+	for _, limit := range []string{LimitLogin, LimitPassword, LimitLink, LimitPasskey} {
 		for _, decision := range []string{decisionTaken, decisionRefunded, decisionRefused, decisionError} {
 			m.decisions.WithLabelValues(limit, decision)
 		}
@@ -63,6 +63,7 @@ const (
 	LimitLogin       = "login"
 	LimitPassword    = "password"
 	LimitLink        = "link"
+	LimitPasskey     = "passkey"
 	decisionTaken    = "taken"
 	decisionRefunded = "given_back"
 	decisionRefused  = "refused"
@@ -107,9 +108,9 @@ func (m *Metrics) login(err error) {
 	switch {
 	case err == nil:
 		outcome = "success"
-	case errors.Is(err, account.ErrInvalidCredentials):
+	case errors.Is(err, account.ErrInvalidCredentials), errors.Is(err, factor.ErrPasskeyFailed):
 		outcome = "invalid_credentials"
-	case errors.Is(err, account.ErrMissing), errors.Is(err, account.ErrTooLong):
+	case errors.Is(err, account.ErrMissing), errors.Is(err, account.ErrTooLong), errors.Is(err, factor.ErrPasskeysUnavailable):
 		outcome = "bad_request"
 	case errors.Is(err, password.ErrBusy):
 		outcome = "busy"

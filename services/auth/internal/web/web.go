@@ -28,7 +28,9 @@ type Options struct {
 	LoginLimit, PasswordLimit *ratelimit.Limiter
 	// LinkLimit counts requests for links by client address: LinkAttempts in LinkWindow.
 	LinkLimit *ratelimit.Limiter
-	PublicURL string // origin of the pages; empty: no absolute link is made
+	// PasskeyLimit counts ceremonies by client address: PasskeyAttempts in PasskeyWindow.
+	PasskeyLimit *ratelimit.Limiter
+	PublicURL    string // origin of the pages; empty: no absolute link is made
 	// TrustedProxies are the peers whose X-Forwarded-For is used; may be empty.
 	TrustedProxies clientaddr.Proxies
 	Secure         bool // the cookies are for https only
@@ -46,7 +48,7 @@ type Web struct {
 
 // New checks the options and returns a Web.
 func New(o Options) (*Web, error) {
-	if o.Accounts == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.Metrics == nil || o.Log == nil || o.Now == nil {
+	if o.Accounts == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.PasskeyLimit == nil || o.Metrics == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("web: a required option is not set")
 	}
 	w := &Web{Options: o, warnPlainHTTP: func() {}}

@@ -40,6 +40,8 @@ type Authenticator struct {
 	Handle []byte
 	// CrossOrigin says that the page is in a frame of a foreign one.
 	CrossOrigin bool
+	// NextID is the id of the next credential, unless nil.
+	NextID []byte
 	// BadSignature sends one that is not of the key.
 	BadSignature bool
 
@@ -88,6 +90,9 @@ func (a *Authenticator) Create(publicKey json.RawMessage) json.RawMessage {
 	}
 	k := &Key{ID: make([]byte, 16), Handle: a.decode(o.PublicKey.User.ID), RPID: o.PublicKey.RP.ID, private: private}
 	_, _ = rand.Read(k.ID)
+	if a.NextID != nil {
+		k.ID = a.NextID
+	}
 	a.Keys = append(a.Keys, k)
 	point, err := private.PublicKey.Bytes() // 4, x, y
 	if err != nil {

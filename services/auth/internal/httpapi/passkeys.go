@@ -1,0 +1,248 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/web"
+)
+
+var (
+	// errNotRegistered is factor.ErrPasskeyFailed of a registration, in which nobody proves
+	// who they are.
+	errNotRegistered = errors.New("new passkey was not accepted")
+	// errUnknownPasskey is factor.ErrNoPasskey of a route that names a passkey.
+	errUnknownPasskey = errors.New("unknown passkey")
+)
+
+// routePasskeys lists the routes of passkeys.
+func (a *api) routePasskeys(e *echo.Echo) {
+	e.POST(prefix+"/passkeys/login/options", answered(a.ceremony(a.passkeyLoginOptions)))
+	e.POST(prefix+"/passkeys/login", answered(a.limited(web.LimitLogin, a.LoginLimit, a.networks, a.passkeyLogin)))
+	e.GET(prefix+"/passkeys", answered(a.authenticated(a.listPasskeys)))
+	e.POST(prefix+"/passkeys/options", answered(a.authenticated(a.csrf(a.stepUp(a.passkeyRegisterOptions)))))
+	e.POST(prefix+"/passkeys", answered(a.authenticated(a.csrf(a.stepUp(a.createPasskey)))))
+	e.POST(prefix+"/2fa/passkey/options", answered(a.ceremony(a.passkeySecondOptions)))
+	e.POST(prefix+"/2fa/passkey", answered(a.ceremony(a.passkeySecond)))
+	e.POST(prefix+"/reauth/passkey/options", answered(a.authenticated(a.csrf(a.ceremony(a.passkeyReauthOptions)))))
+	e.POST(prefix+"/reauth/passkey", answered(a.authenticated(a.csrf(a.ceremony(a.passkeyReauth)))))
+	e.PATCH(prefix+"/passkeys/:id", answered(a.authenticated(a.csrf(a.renamePasskey))))
+	e.DELETE(prefix+"/passkeys/:id", answered(a.authenticated(a.csrf(a.stepUp(a.deletePasskey)))))
+}
+
+// ceremony passes requests of clients that begin few ceremonies, which the store keeps for
+// minutes: at most web.PasskeyAttempts in web.PasskeyWindow for an address.
+func (a *api) ceremony(h handler) handler {
+	return func(c echo.Context, s caller) (answer, error) {
+		if s.Current == nil {
+			c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
+		}
+		allowed, err := a.CountedPasskey(c.Response(), c.Request(), service.RouteLabel(c))
+		if err != nil {
+			return answer{}, err
+		}
+		if !allowed {
+			return answer{}, errLimited
+		}
+		return h(c, s)
+	}
+}
+
+// options is the answer with the options of a ceremony, whose cookie it sets.
+func (a *api) options(c echo.Context, begun account.PasskeyCeremony, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	a.Sessions.StartCeremony(c.Response(), begun.ID)
+	return answer{http.StatusOK, begun.Options}, nil
+}
+
+// passkeyAnswer reads a browser's answer to the ceremony of its cookie, which is over
+// then. name is the one of a new passkey, or empty.
+func (a *api) passkeyAnswer(c echo.Context) (given account.PasskeyAnswer, name string, err error) {
+	var body struct {
+		Name       string          `json:"name"`
+		Credential json.RawMessage `json:"credential"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return account.PasskeyAnswer{}, "", err
+	}
+	if len(body.Credential) == 0 {
+		return account.PasskeyAnswer{}, "", account.ErrMissing
+	}
+	given.Credential = body.Credential
+	if given.CeremonyID, err = a.Sessions.LoadCeremony(c.Request()); err == nil {
+		a.Sessions.ClearCeremony(c.Response())
+	}
+	return given, body.Name, nil
+}
+
+// passkeyLoginOptions is POST /passkeys/login/options.
+func (a *api) passkeyLoginOptions(c echo.Context, _ caller) (answer, error) {
+	begun, err := a.Accounts.PasskeyLoginOptions(c.Request().Context())
+	return a.options(c, begun, err)
+}
+
+// passkeyLogin is POST /passkeys/login.
+func (a *api) passkeyLogin(c echo.Context, _ caller) (answer, error) {
+	given, _, err := a.passkeyAnswer(c)
+	if err != nil {
+		return answer{}, err
+	}
+	in, err := a.PasskeyLogin(c.Response(), c.Request(), given)
+	if err != nil {
+		return answer{}, err
+	}
+	return a.sessionAnswer(c, in.User, in.Session), nil
+}
+
+// passkeySecondOptions is POST /2fa/passkey/options.
+func (a *api) passkeySecondOptions(c echo.Context, _ caller) (answer, error) {
+	ref, err := a.Sessions.LoadPending(c.Request())
+	if err != nil {
+		return answer{}, account.ErrNoPendingLogin
+	}
+	begun, err := a.Accounts.PasskeySecondOptions(c.Request().Context(), ref)
+	return a.options(c, begun, err)
+}
+
+// passkeySecond is POST /2fa/passkey.
+func (a *api) passkeySecond(c echo.Context, _ caller) (answer, error) {
+	given, _, err := a.passkeyAnswer(c)
+	if err != nil {
+		return answer{}, err
+	}
+	in, err := a.PasskeySecond(c.Response(), c.Request(), given)
+	if err != nil {
+		return answer{}, err
+	}
+	return a.sessionAnswer(c, in.User, in.Session), nil
+}
+
+// passkeyReauthOptions is POST /reauth/passkey/options.
+func (a *api) passkeyReauthOptions(c echo.Context, s caller) (answer, error) {
+	begun, err := a.Accounts.PasskeyReauthOptions(c.Request().Context(), s.Session)
+	return a.options(c, begun, err)
+}
+
+// passkeyReauth is POST /reauth/passkey.
+func (a *api) passkeyReauth(c echo.Context, s caller) (answer, error) {
+	given, _, err := a.passkeyAnswer(c)
+	if err != nil {
+		return answer{}, err
+	}
+	in, err := a.PasskeyReauth(c.Response(), c.Request(), s.shared(), given)
+	if err != nil {
+		return answer{}, err
+	}
+	return a.sessionAnswer(c, in.User, in.Session), nil
+}
+
+// passkeyBody is a passkey as its user sees it.
+type passkeyBody struct {
+	ID         int64   `json:"id"`
+	Name       string  `json:"name"`
+	CreatedAt  string  `json:"created_at"`
+	LastUsedAt *string `json:"last_used_at"` // null: not used yet
+	Synced     bool    `json:"synced"`
+}
+
+func passkeyOf(p account.PasskeyInfo) passkeyBody {
+	body := passkeyBody{ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt.Format(time.RFC3339), Synced: p.Synced}
+	if !p.LastUsedAt.IsZero() {
+		used := p.LastUsedAt.Format(time.RFC3339)
+		body.LastUsedAt = &used
+	}
+	return body
+}
+
+func passkeyAnswer(status int, p account.PasskeyInfo) answer {
+	return answer{status, struct {
+		Data passkeyBody `json:"data"`
+	}{passkeyOf(p)}}
+}
+
+// listPasskeys is GET /passkeys.
+func (a *api) listPasskeys(c echo.Context, s caller) (answer, error) {
+	list, err := a.Accounts.Passkeys(c.Request().Context(), s.UserID)
+	if err != nil {
+		return answer{}, err
+	}
+	bodies := make([]passkeyBody, len(list))
+	for i, p := range list {
+		bodies[i] = passkeyOf(p)
+	}
+	return answer{http.StatusOK, struct {
+		Data []passkeyBody `json:"data"`
+	}{bodies}}, nil
+}
+
+// passkeyRegisterOptions is POST /passkeys/options.
+func (a *api) passkeyRegisterOptions(c echo.Context, s caller) (answer, error) {
+	begun, err := a.Accounts.PasskeyRegisterOptions(c.Request().Context(), s.Session)
+	return a.options(c, begun, err)
+}
+
+// createPasskey is POST /passkeys.
+func (a *api) createPasskey(c echo.Context, s caller) (answer, error) {
+	given, name, err := a.passkeyAnswer(c)
+	if err != nil {
+		return answer{}, err
+	}
+	added, err := a.Accounts.PasskeyRegister(c.Request().Context(), s.Session, name, given)
+	if errors.Is(err, factor.ErrPasskeyFailed) {
+		a.Log.InfoContext(c.Request().Context(), "new passkey refused", "user_id", s.UserID, "error", err)
+		return answer{}, errNotRegistered
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "passkey_added", "user_id", s.UserID)
+	return passkeyAnswer(http.StatusCreated, added), nil
+}
+
+// renamePasskey is PATCH /passkeys/:id.
+func (a *api) renamePasskey(c echo.Context, s caller) (answer, error) {
+	id, err := parseID(c.Param("id"))
+	if err != nil {
+		return answer{}, errUnknownPasskey
+	}
+	var body struct {
+		Name string `json:"name"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	renamed, err := a.Accounts.RenamePasskey(c.Request().Context(), s.Session, id, body.Name)
+	if errors.Is(err, factor.ErrNoPasskey) {
+		return answer{}, errUnknownPasskey
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return passkeyAnswer(http.StatusOK, renamed), nil
+}
+
+// deletePasskey is DELETE /passkeys/:id.
+func (a *api) deletePasskey(c echo.Context, s caller) (answer, error) {
+	id, err := parseID(c.Param("id"))
+	if err != nil {
+		return answer{}, errUnknownPasskey
+	}
+	err = a.Accounts.RemovePasskey(c.Request().Context(), s.Session, id)
+	if errors.Is(err, factor.ErrNoPasskey) {
+		return answer{}, errUnknownPasskey
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "passkey_removed", "user_id", s.UserID)
+	return done, nil
+}

@@ -1,0 +1,84 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+// PasskeyAttempts and PasskeyWindow limit the ceremonies that an address begins.
+const (
+	PasskeyAttempts = 30
+	PasskeyWindow   = time.Minute
+)
+
+// CountedPasskey is Counted for a request that begins a ceremony.
+func (w *Web) CountedPasskey(rw http.ResponseWriter, r *http.Request, route string) (bool, error) {
+	return w.counted(rw, r, route, LimitPasskey, w.PasskeyLimit)
+}
+
+// PasskeyLogin logs a user in by the passkey that answered and sets the cookies of a new
+// session; the one that the request came with ends. The caller of PasskeyLogin limits its
+// attempts. Errors are those of account.Service.PasskeyLogin, and of the session store.
+func (w *Web) PasskeyLogin(rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer) (account.LoggedIn, error) {
+	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
+	credentials := account.Credentials{UserAgent: r.UserAgent(), IP: w.Client(r), Browser: w.Sessions.Browser(r)}
+	replaced, err := w.Sessions.Load(r.WithContext(session.WithoutRenewal(r.Context())))
+	if err == nil {
+		credentials.Replaces = replaced.Ref
+	}
+	var in account.LoggedIn
+	if err == nil || errors.Is(err, session.ErrNotFound) {
+		in, err = w.Accounts.PasskeyLogin(r.Context(), given, credentials)
+	}
+	w.Metrics.login(err)
+	if err != nil {
+		w.passkeyFailed(rw, r, in.User.ID, err)
+		return account.LoggedIn{}, err
+	}
+	return in, w.LoggedIn(rw, r, in)
+}
+
+// PasskeySecond finishes the pending login of the request by the passkey that answered and
+// sets the cookies of its session. account.ErrNoPendingLogin, factor.ErrPasskeyFailed.
+func (w *Web) PasskeySecond(rw http.ResponseWriter, r *http.Request, given account.PasskeyAnswer) (account.LoggedIn, error) {
+	ref, err := w.Sessions.LoadPending(r)
+	if err != nil {
+		return account.LoggedIn{}, account.ErrNoPendingLogin
+	}
+	r = w.KnowBrowser(rw, w.As(rw, r, Caller{}))
+	in, err := w.Accounts.PasskeySecond(r.Context(), ref, w.Sessions.Browser(r), given)
+	w.Metrics.secondFactor("passkey", err)
+	switch {
+	case err == nil:
+		return in, w.LoggedIn(rw, r, in)
+	case errors.Is(err, account.ErrNoPendingLogin):
+		w.Sessions.ClearPending(rw)
+	default:
+		w.passkeyFailed(rw, r, ref.UserID, err)
+	}
+	return account.LoggedIn{}, err
+}
+
+// PasskeyReauth has a caller prove again who they are by the passkey that answered, and sets
+// the cookies of the session that replaces theirs. Errors are those of
+// account.Service.PasskeyReauth.
+func (w *Web) PasskeyReauth(rw http.ResponseWriter, r *http.Request, c Caller, given account.PasskeyAnswer) (account.LoggedIn, error) {
+	in, err := w.Accounts.PasskeyReauth(r.Context(), c.Session, given)
+	w.Metrics.reauth(err)
+	if err != nil {
+		w.passkeyFailed(rw, r, c.UserID, err)
+		return account.LoggedIn{}, err
+	}
+	return in, w.Reauthenticated(rw, r, c, in)
+}
+
+func (w *Web) passkeyFailed(rw http.ResponseWriter, r *http.Request, userID int64, err error) {
+	if errors.Is(err, factor.ErrPasskeyFailed) {
+		w.LogEvent(rw, r, "passkey_failed", "user_id", userID)
+	}
+}
