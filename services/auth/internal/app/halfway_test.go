@@ -1,14 +1,17 @@
 package app_test
 
 import (
+	"encoding/base32"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pforte/pforte/pkg/redistest"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 )
 
 // interrupted is a program whose connections to Postgres and Redis can be lost at any
@@ -164,4 +167,71 @@ func TestAResetLinkIsUsedUpWithThePasswordOrNotAtAll(t *testing.T) {
 		}
 		current = r.after
 	})
+}
+
+// TestACodeGivesOneSessionOrNone interrupts the second step of a login at each message: a
+// code may be lost, but whoever got a session has used it up.
+func TestACodeGivesOneSessionOrNone(t *testing.T) {
+	t.Parallel()
+	p := interruptible(t)
+	type login struct {
+		*browser
+		username string
+		codes    []string
+	}
+	users := 0
+	// begin returns a browser in which the password was right.
+	begin := func(username string) *browser {
+		b := p.browser()
+		status, body := settled(t, func() (int, string) { return b.login(username, "a password of mine") })
+		if status != http.StatusOK || !strings.Contains(body, `"twoFactorRequired":true`) {
+			t.Fatalf("the login of %s answers %d %s", username, status, body)
+		}
+		return b
+	}
+	verify := func(b *browser, code string) int {
+		status, _ := b.request(http.MethodPost, prefix+"/2fa/verify", fmt.Sprintf(`{"code":%q}`, code))
+		return status
+	}
+	everywhere(t, p, func() login {
+		users++
+		l := login{username: fmt.Sprintf("paul%d", users)}
+		p.answerOf(http.MethodPost, "/users", fmt.Sprintf(`{"username":%q,"display_name":"Paul","password":"a password of mine"}`, l.username), &struct{}{})
+		b := p.loggedIn(l.username, "a password of mine")
+		var setup struct{ Data struct{ Secret string } }
+		if err := json.Unmarshal([]byte(b.want(http.StatusOK, http.MethodPost, prefix+"/2fa/setup", "")), &setup); err != nil {
+			t.Fatal(err)
+		}
+		var enabled struct {
+			Data struct {
+				Codes []string `json:"recovery_codes"`
+			}
+		}
+		if err := json.Unmarshal([]byte(b.want(http.StatusOK, http.MethodPost, prefix+"/2fa/enable", fmt.Sprintf(`{"code":%q}`, codeNow(t, setup.Data.Secret)))), &enabled); err != nil {
+			t.Fatal(err)
+		}
+		l.codes, l.browser = enabled.Data.Codes, begin(l.username)
+		return l
+	}, func(l login) int { return verify(l.browser, l.codes[0]) }, func(t *testing.T, l login, status int) {
+		me, _ := settled(t, func() (int, string) { return l.request(http.MethodGet, prefix+"/me", "") })
+		if (status == http.StatusOK) != (me == http.StatusOK) {
+			t.Errorf("after %d /me answers %d", status, me)
+		}
+		if again := verify(begin(l.username), l.codes[0]); status == http.StatusOK && again != http.StatusUnauthorized {
+			t.Errorf("after %d the code answers %d again", status, again)
+		}
+		if next := verify(begin(l.username), l.codes[1]); next != http.StatusOK {
+			t.Errorf("after %d the next code answers %d", status, next)
+		}
+	})
+}
+
+// codeNow is what an authenticator app shows.
+func codeNow(t *testing.T, secret string) string {
+	t.Helper()
+	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return factor.Code(key, factor.StepOf(time.Now()))
 }
