@@ -190,7 +190,7 @@ func (s *server) handler() (http.Handler, error) {
 		return string(svg), err
 	}}
 	if s.cfg.Pages && !s.cfg.CompatV0 {
-		shown, err := pages.New(pages.Options{Web: shared, AppName: s.cfg.AppName, PublicURL: s.cfg.PublicURL})
+		shown, err := pages.New(pages.Options{Web: shared, AppName: s.cfg.AppName})
 		if err != nil {
 			return nil, err
 		}

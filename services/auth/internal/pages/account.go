@@ -14,6 +14,8 @@ type startPage struct {
 	Notices []audit.Entry
 	// UpTo is when the newest notice came, in Unix seconds.
 	UpTo int64
+	// Duty: the household requires a second factor and the user has none.
+	Duty bool
 	// Requests are open requests for a new password, for admins.
 	Requests int
 }
@@ -28,6 +30,11 @@ func (p *Pages) start(r *request) error {
 	if len(notices) > 0 {
 		page.UpTo = notices[0].At.Unix()
 	}
+	household, err := p.Accounts.Household(r.ctx())
+	if err != nil {
+		return err
+	}
+	page.Duty = household.RequireSecondFactor && !r.User.SecondFactor
 	if r.isAdmin() {
 		members, err := p.Accounts.Members(r.ctx())
 		if err != nil {

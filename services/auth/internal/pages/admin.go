@@ -78,6 +78,12 @@ func (p *Pages) changeMember(r *request) error {
 		}
 		p.LogEvent(r.Response(), r.Request(), "reset_made", "user_id", m.ID, "by", r.UserID)
 		return p.renderLink(r, l, token, here)
+	case "factor":
+		if err := p.Accounts.ResetFactor(r.ctx(), r.UserID, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "second_factor_reset", "user_id", m.ID, "by", r.UserID)
+		return r.seeOther(here + "?done=factor-reset")
 	case "sessions":
 		if _, err := p.Accounts.RevokeSessions(r.ctx(), m.Username); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -67,6 +68,18 @@ var failures = []failure{
 	{account.ErrOwnAccount, http.StatusBadRequest, func(t *texts) string { return t.OwnAccount }, "", true},
 	{errConfirm, http.StatusBadRequest, func(t *texts) string { return t.ConfirmDiffers }, "confirm", true},
 	{user.ErrRole, http.StatusBadRequest, func(t *texts) string { return t.BadForm }, "", true},
+	{account.ErrReauthPassword, http.StatusUnauthorized, func(t *texts) string { return t.WrongReauth }, "password", true},
+	{account.ErrWrongCode, http.StatusBadRequest, func(t *texts) string { return t.InvalidCode }, "code", true},
+	{factor.ErrInvalidCode, http.StatusUnauthorized, func(t *texts) string { return t.InvalidCode }, "code", true},
+	{account.ErrTooManyCodes, http.StatusTooManyRequests, func(t *texts) string { return t.TooManyCodes }, "code", true},
+	{account.ErrTooManyTries, http.StatusTooManyRequests, func(t *texts) string { return t.Limited }, "", true},
+	{factor.ErrAlreadyEnabled, http.StatusConflict, func(t *texts) string { return t.AlreadyEnabled }, "", true},
+	{factor.ErrNoPendingSetup, http.StatusConflict, func(t *texts) string { return t.NoPendingSetup }, "", true},
+	{factor.ErrNotEnabled, http.StatusConflict, func(t *texts) string { return t.NotEnabled }, "", true},
+	{factor.ErrNotConfigured, http.StatusConflict, func(t *texts) string { return t.NotConfigured }, "", true},
+	{factor.ErrRequired, http.StatusForbidden, func(t *texts) string { return t.FactorRequired }, "", true},
+	{factor.ErrNoPasskey, http.StatusNotFound, func(t *texts) string { return t.NoPasskeyText }, "", true},
+	{account.ErrPasskeyName, http.StatusBadRequest, func(t *texts) string { return t.PasskeyNameWrong }, "", true},
 	{service.ErrNoRoute, http.StatusNotFound, func(t *texts) string { return t.NoPage }, "", false},
 }
 

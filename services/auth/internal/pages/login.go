@@ -16,8 +16,10 @@ import (
 // loginPage is what the login page shows.
 type loginPage struct {
 	Return string
-	Name   string            // proposed
-	Kept   map[string]string // fields of a form that was sent without a session
+	Name   string // proposed
+	// Passkeys: this server has them.
+	Passkeys bool
+	Kept     map[string]string // fields of a form that was sent without a session
 }
 
 // loginForm shows the login page, or leads on whoever is logged in.
@@ -30,14 +32,19 @@ func (p *Pages) loginForm(r *request) error {
 	} else if !errors.Is(err, session.ErrNotFound) {
 		return err
 	}
-	return p.render(r, "login", r.text.LoginTitle, loginPage{Return: to, Name: r.QueryParam("name"), Kept: r.form.restore().keep()})
+	return p.renderLogin(r, loginPage{Return: to, Name: r.QueryParam("name"), Kept: r.form.restore().keep()})
 }
 
 // loginAgain shows the login page to a client whose form came without a session. After
 // the login the form is shown with what was typed, secrets excepted.
 func (p *Pages) loginAgain(r *request) error {
 	r.status, r.fault = http.StatusUnauthorized, &fault{Text: r.text.SessionGone}
-	return p.render(r, "login", r.text.LoginTitle, loginPage{Return: safeReturn(r.Request().URL.RequestURI()), Kept: r.form.keep()})
+	return p.renderLogin(r, loginPage{Return: safeReturn(r.Request().URL.RequestURI()), Kept: r.form.keep()})
+}
+
+func (p *Pages) renderLogin(r *request, page loginPage) error {
+	page.Passkeys = p.Accounts.PasskeysOff() == nil
+	return p.render(r, "login", r.text.LoginTitle, page)
 }
 
 // login logs in.
@@ -52,10 +59,13 @@ func (p *Pages) login(r *request) error {
 		return err
 	}
 	to := safeReturn(r.form.get("return"))
+	if in.Pending != nil {
+		return r.seeOther(root + "second?return=" + escapeReturn(to))
+	}
 	form := r.form.restore()
 	page, known := p.routes[to]
 	if !known || len(form.values) == 0 || page.needs == needsAdmin && in.User.Role != user.Admin {
-		return r.seeOther(to)
+		return r.seeOther(p.afterLogin(r, in, to))
 	}
 	// The form that was sent without a session is shown again, as it was filled in.
 	shown := r.Request().Clone(r.ctx())

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/text/language"
 
 	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -33,9 +34,6 @@ type Options struct {
 	*web.Web
 	// AppName begins the names of cookies.
 	AppName string
-	// PublicURL is the origin of the pages, for links to hand on; empty: it is not known,
-	// and never taken from a request.
-	PublicURL string
 	// Location is the time zone of times in words; nil: the machine's.
 	Location *time.Location
 }
@@ -98,15 +96,22 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root, route{needs: needsSession, get: p.start, post: p.noticesSeen})
 	p.page(e, root+"login", route{get: p.loginForm, post: p.login})
 	p.page(e, root+"logout", route{needs: needsSession, get: p.logoutForm, post: p.logout})
+	p.page(e, root+"second", route{get: p.secondForm, post: p.second})
+	p.page(e, root+"reauth", route{needs: needsSession, get: p.reauthForm, post: p.reauth})
+	p.page(e, root+"duty", route{needs: needsSession, get: p.duty})
 	p.page(e, root+"forgot", route{get: p.forgotForm, post: p.counted(p.forgot)})
 	p.page(e, root+"setup", route{get: p.setupForm, post: p.counted(p.setup)})
 	p.page(e, root+"join", route{get: p.joinForm, post: p.counted(p.join)})
 	p.page(e, root+"reset", route{get: p.resetForm, post: p.counted(p.reset)})
 	p.page(e, root+"account", route{needs: needsSession, get: p.account, post: p.changeProfile})
 	p.page(e, root+"account/password", route{needs: needsSession, get: p.passwordForm, post: p.changePassword})
+	p.page(e, root+"account/devices", route{needs: needsSession, get: p.devices, post: p.changeDevices})
+	p.page(e, root+"account/second-factor", route{needs: needsSession, fresh: true, get: p.secondFactor, post: p.changeSecondFactor})
+	p.page(e, root+"account/passkeys", route{needs: needsSession, get: p.passkeys, post: p.changePasskeys})
 	p.page(e, root+"admin/members", route{needs: needsAdmin, get: p.members})
-	p.page(e, root+"admin/members/:id", route{needs: needsAdmin, get: p.member, post: p.changeMember})
-	p.page(e, root+"admin/invites", route{needs: needsAdmin, get: p.invites, post: p.changeInvites})
+	p.page(e, root+"admin/members/:id", route{needs: needsAdmin, fresh: true, get: p.member, post: p.changeMember})
+	p.page(e, root+"admin/invites", route{needs: needsAdmin, fresh: true, get: p.invites, post: p.changeInvites})
+	p.page(e, root+"admin/security", route{needs: needsAdmin, fresh: true, get: p.rules, post: p.changeRules})
 	p.page(e, root+"admin/audit", route{needs: needsAdmin, get: p.audit})
 
 	for name := range p.assets {
@@ -132,6 +137,7 @@ const (
 // route is a page.
 type route struct {
 	needs need
+	fresh bool // it also needs a recent proof of who the user is
 	get   handler
 	post  handler // nil: the page has no form
 }
@@ -236,7 +242,15 @@ func (p *Pages) guarded(r *request, h handler) error {
 		}
 		r.SetRequest(p.As(r.Response(), r.Request(), r.Caller))
 	}
+	if r.page.fresh && !p.fresh(r.Caller) {
+		return p.askAgain(r)
+	}
 	return h(r)
+}
+
+// askAgain leads to the page of a new proof, and from there back.
+func (p *Pages) askAgain(r *request) error {
+	return r.seeOther(root + "reauth?return=" + escapeReturn(r.Request().URL.RequestURI()))
 }
 
 // caller returns the caller of a request. session.ErrNotFound: the request is anonymous.
@@ -256,8 +270,15 @@ func (p *Pages) caller(r *request) (web.Caller, error) {
 // failed shows the page again after a form of it failed, or the page of an error. Only
 // errors that are not in the table are returned, for the log.
 func (p *Pages) failed(r *request, err error) error {
+	if errors.Is(err, account.ErrReauthRequired) {
+		return p.askAgain(r)
+	}
 	f := failureOf(err)
+	web.LimitHeaders(r.Response(), err)
 	r.status, r.fault = f.status, &fault{Text: f.text(r.text), Field: f.field}
+	if skew := new(account.SkewError); errors.As(err, &skew) {
+		r.fault.Text += " " + r.text.skew(skew.Ahead)
+	}
 	if f.status == http.StatusServiceUnavailable {
 		r.Response().Header().Set("Retry-After", "3")
 	}

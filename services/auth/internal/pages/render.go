@@ -125,8 +125,8 @@ func (v view) Actor(a audit.Actor) string {
 	return a.Name
 }
 
-// QR returns a link as a QR code.
-func (v view) QR(text string) (template.HTML, error) { return QR(text, v.T.LinkQR) }
+// QRCode returns a text as a QR code with a text alternative.
+func (v view) QRCode(text, label string) (template.HTML, error) { return QR(text, label) }
 
 // swatch is a colour to choose.
 type swatch struct {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // texts are all words of the pages in one language. A field that ends with F is a format
@@ -69,6 +71,30 @@ type texts struct {
 	Operator, System, Anonymous, TimesF, DoneJoined, DoneReset                                 string
 	DoneForgot, DoneSessions, DoneDeleted, DoneRevoked                                         string
 
+	SecondTitle, SecondLead, SecondLeadOther, SecondPasskey, Code, CodeHint                       string
+	RecoveryHint, RecoveryUse, RecoveryCode, Continue, PasskeyFailed, PasskeyExists               string
+	ReauthTitle, ReauthLead, ReauthButton, DutyTitle, DutyLead, DutyNow                           string
+	DutyLater, Devices, DevicesLead, ThisDevice, UnknownDevice, DeviceOnF                         string
+	LoggedInAt, LastUsed, EndSession, EndOthers, KnownBrowsers, KnownBrowsersLead                 string
+	FirstSeen, LastSeen, Forget, SecondFactor, SecondFactorLead, On                               string
+	Off, OnByApp, OnByPasskey, OffText, CodesLeftF, AppSetup                                      string
+	AppLead, AppBegin, AppQR, AppStep1, AppStep2, AppStep3                                        string
+	AppByHand, AppAgain, TurnOn, TurnOff, TurnOffLead, NotConfigured                              string
+	ByPasskey, ByPasskeyLead, FrontendNote, Codes, CodesOn, CodesLead                             string
+	CodesKept, CodesRenew, CodesRenewLead, Passkeys, PasskeysLead, PasskeysHTTPS                  string
+	PasskeysIP, PasskeysAddress, PasskeysNone, PasskeyAdd, PasskeyName, PasskeyNameHint           string
+	PasskeyScript, PasskeySynced, PasskeyBound, PasskeyForeign, PasskeyCreated, PasskeyUsed       string
+	PasskeyNameWrong, NoPasskeyText, Change, Rename, Rules, RulesLead                             string
+	DutyRule, DutyRuleLead, DutyOff, DutyOn, WithoutSecond, WithoutNone                           string
+	ServerState, StateCodes, Possible, NoDataKey, NoHTTPS, ResetFactor                            string
+	ResetFactorLead, ResetFactorButton, ReauthRequired, NoPendingLogin, InvalidCode, TooManyCodes string
+	ClockAheadF, ClockBehindF, AlreadyEnabled, NoPendingSetup, NotEnabled, FactorRequired         string
+	NoPasskeyYet, WrongReauth, CommonPassword, DoneExpired, DoneSession, DoneOthers               string
+	DoneForgotten, DoneFactorOff, DoneFactorReset, DonePasskeyAdded, DonePasskeyRemoved           string
+
+	// Factors are how a session was proved, in words, by session.Factor.
+	Factors map[string]string
+
 	// Events are the names of events of the audit in words, by name.
 	Events map[string]string
 }
@@ -109,6 +135,22 @@ func (t *texts) done(what string) string {
 		return t.DoneDeleted
 	case "revoked":
 		return t.DoneRevoked
+	case "expired":
+		return t.DoneExpired
+	case "session":
+		return t.DoneSession
+	case "others":
+		return t.DoneOthers
+	case "forgotten":
+		return t.DoneForgotten
+	case "factor-off":
+		return t.DoneFactorOff
+	case "factor-reset":
+		return t.DoneFactorReset
+	case "passkey-added":
+		return t.DonePasskeyAdded
+	case "passkey-removed":
+		return t.DonePasskeyRemoved
 	}
 	return ""
 }
@@ -119,4 +161,25 @@ func (t *texts) event(name string) string { return cmp.Or(t.Events[name], name) 
 // eventNames returns the names of all events with words, in the order of the words.
 func (t *texts) eventNames() []string {
 	return slices.SortedFunc(maps.Keys(t.Events), func(a, b string) int { return strings.Compare(t.Events[a], t.Events[b]) })
+}
+
+// deviceName returns browser and system of a User-Agent in words.
+func (t *texts) deviceName(userAgent string) string {
+	switch browser, system := session.BrowserOf(userAgent); {
+	case browser != "" && system != "":
+		return fmt.Sprintf(t.DeviceOnF, browser, system)
+	case browser != "" || system != "":
+		return browser + system
+	default:
+		return t.UnknownDevice
+	}
+}
+
+// skew returns in words by how much the clock of a device is ahead, or behind if negative.
+func (t *texts) skew(ahead time.Duration) string {
+	format := t.ClockAheadF
+	if ahead < 0 {
+		format, ahead = t.ClockBehindF, -ahead
+	}
+	return fmt.Sprintf(format, max(1, int(ahead.Round(time.Minute).Minutes())))
 }

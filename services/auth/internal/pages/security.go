@@ -1,0 +1,223 @@
+package pages
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// devicesPage is what the page of devices shows.
+type devicesPage struct {
+	Sessions []device
+	Browsers []factor.Browser
+}
+
+// device is a session in words.
+type device struct {
+	session.Info
+	Name    string // browser and system
+	Factor  string
+	Current bool
+}
+
+// devices lists the user's sessions and known browsers.
+func (p *Pages) devices(r *request) error {
+	sessions, err := p.Accounts.OwnSessions(r.ctx(), r.Session)
+	if err != nil {
+		return err
+	}
+	page := devicesPage{}
+	for _, s := range sessions {
+		page.Sessions = append(page.Sessions, device{s, r.text.deviceName(s.UserAgent), r.text.Factors[string(s.Factor)], s.Key == r.Key})
+	}
+	if page.Browsers, err = p.Accounts.Browsers(r.ctx(), r.Session); err != nil {
+		return err
+	}
+	return p.render(r, "devices", r.text.Devices, page)
+}
+
+// changeDevices ends sessions or forgets a browser.
+func (p *Pages) changeDevices(r *request) error {
+	const here = root + "account/devices"
+	switch id := r.form.get("id"); r.form.get("do") {
+	case "end":
+		if id == r.Key {
+			return p.logout(r)
+		}
+		if err := p.Accounts.EndSession(r.ctx(), r.Session, id); err != nil && !errors.Is(err, account.ErrNoSession) {
+			return err
+		}
+		return r.seeOther(here + "?done=session")
+	case "others":
+		if _, err := p.Accounts.EndOthers(r.ctx(), r.Session); err != nil && !errors.Is(err, account.ErrPending) {
+			return err
+		}
+		return r.seeOther(here + "?done=others")
+	case "forget":
+		if err := p.Accounts.ForgetBrowser(r.ctx(), r.Session, id); err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=forgotten")
+	}
+	return errForm
+}
+
+// factorPage is what the page of the second factor shows.
+type factorPage struct {
+	account.FactorState
+	Setup account.TOTPSetup // of a set-up that has begun
+	// Groups are the secret in groups of four, as people type it.
+	Groups string
+	// Proved: the user proved by a passkey to have the second factor, and need not again.
+	Proved bool
+}
+
+// secondFactor shows the state of the user's second factor.
+func (p *Pages) secondFactor(r *request) error {
+	state, err := p.Accounts.Factors(r.ctx(), r.Session)
+	if err != nil {
+		return err
+	}
+	page := factorPage{FactorState: state, Proved: r.Session.Factor == session.Passkey || r.Session.Factor == session.PasswordWithPasskey}
+	if state.Pending() && state.Configured {
+		if page.Setup, err = p.Accounts.PendingTOTP(r.ctx(), r.Session); err != nil {
+			return err
+		}
+		page.Groups = groups(page.Setup.Secret)
+	}
+	return p.render(r, "second-factor", r.text.SecondFactor, page)
+}
+
+// groups separates a text into groups of four characters.
+func groups(text string) string {
+	var b strings.Builder
+	for i, c := range text {
+		if i > 0 && i%4 == 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// changeSecondFactor sets the second factor up, renews its recovery codes or switches it
+// off. New recovery codes are in this answer only.
+func (p *Pages) changeSecondFactor(r *request) error {
+	const here = root + "account/second-factor"
+	var codes []string
+	var err error
+	switch code := r.form.get("code"); r.form.get("do") {
+	case "setup":
+		if _, err := p.Accounts.SetupTOTP(r.ctx(), r.Session); err != nil {
+			return err
+		}
+		return r.seeOther(here)
+	case "disable":
+		if err := p.Accounts.DisableFactor(r.ctx(), r.Session, code); err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=factor-off")
+	case "enable":
+		codes, err = p.Accounts.EnableTOTP(r.ctx(), r.Session, code)
+	case "enable-passkey":
+		codes, err = p.Accounts.EnableByPasskey(r.ctx(), r.Session)
+	case "renew":
+		codes, err = p.Accounts.NewRecoveryCodes(r.ctx(), r.Session, code)
+	default:
+		return errForm
+	}
+	if err != nil && !errors.Is(err, account.ErrPending) {
+		return err
+	}
+	return p.render(r, "codes", r.text.Codes, codes)
+}
+
+// passkeysPage is what the page of passkeys shows.
+type passkeysPage struct {
+	Passkeys []account.PasskeyInfo
+	Off      string // why there are none here; empty: there are
+	Fresh    bool   // the user may add and remove
+}
+
+// passkeys lists the user's passkeys.
+func (p *Pages) passkeys(r *request) error {
+	page := passkeysPage{Fresh: p.fresh(r.Caller)}
+	switch off := p.Accounts.PasskeysOff(); {
+	case errors.Is(off, factor.ErrIPAddress):
+		page.Off = r.text.PasskeysIP
+	case errors.Is(off, factor.ErrNotHTTPS):
+		page.Off = r.text.PasskeysHTTPS
+	case off != nil:
+		page.Off = r.text.PasskeysAddress
+	}
+	var err error
+	if page.Passkeys, err = p.Accounts.Passkeys(r.ctx(), r.UserID); err != nil {
+		return err
+	}
+	return p.render(r, "passkeys", r.text.Passkeys, page)
+}
+
+// changePasskeys renames or removes a passkey.
+func (p *Pages) changePasskeys(r *request) error {
+	const here = root + "account/passkeys"
+	id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
+	if err != nil {
+		return errForm
+	}
+	switch r.form.get("do") {
+	case "rename":
+		if _, err := p.Accounts.RenamePasskey(r.ctx(), r.Session, id, r.form.get("name")); err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=profile")
+	case "remove":
+		if !p.fresh(r.Caller) {
+			return account.ErrReauthRequired
+		}
+		if err := p.Accounts.RemovePasskey(r.ctx(), r.Session, id); err != nil {
+			return err
+		}
+		return r.seeOther(here + "?done=passkey-removed")
+	}
+	return errForm
+}
+
+// rulesPage is what the page of the household's rules shows.
+type rulesPage struct {
+	Required   bool
+	Without    []user.Details // who has no second factor
+	Configured bool           // TOTP is possible on this server
+	Passkeys   bool
+}
+
+// rules shows the household's rules.
+func (p *Pages) rules(r *request) error {
+	members, required, err := p.Accounts.FactorOverview(r.ctx())
+	if err != nil {
+		return err
+	}
+	state, err := p.Accounts.Factors(r.ctx(), r.Session)
+	if err != nil {
+		return err
+	}
+	page := rulesPage{Required: required, Configured: state.Configured, Passkeys: p.Accounts.PasskeysOff() == nil}
+	for _, m := range members {
+		if !m.SecondFactor {
+			page.Without = append(page.Without, m)
+		}
+	}
+	return p.render(r, "rules", r.text.Rules, page)
+}
+
+// changeRules sets whether the household requires a second factor.
+func (p *Pages) changeRules(r *request) error {
+	if err := p.Accounts.RequireFactor(r.ctx(), r.UserID, r.form.get("required") == "yes"); err != nil {
+		return err
+	}
+	return r.seeOther(root + "admin/security?done=profile")
+}

@@ -1,0 +1,194 @@
+package pages_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base32"
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// codeOf returns the TOTP code of a secret in base32 at an instant.
+func codeOf(t *testing.T, secret string, at time.Time) string {
+	t.Helper()
+	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ReplaceAll(secret, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := hmac.New(sha1.New, key)
+	_ = binary.Write(mac, binary.BigEndian, at.Unix()/30)
+	sum := mac.Sum(nil)
+	offset := sum[len(sum)-1] & 15
+	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[offset:])&0x7fffffff%1_000_000)
+}
+
+var (
+	secretShown = regexp.MustCompile(`<p class="secret">([A-Z2-7 ]+)</p>`)
+	codeShown   = regexp.MustCompile(`<li>([0-9A-Z-]{16,})</li>`)
+)
+
+// enroll turns TOTP on and returns the secret and the recovery codes.
+func (b *browser) enroll() (secret string, codes []string) {
+	b.f.t.Helper()
+	b.post("/pforte/account/second-factor", "do", "setup").leadsTo("/pforte/account/second-factor")
+	shown := b.get("/pforte/account/second-factor").want(http.StatusOK)
+	found := secretShown.FindStringSubmatch(shown.body)
+	if found == nil {
+		b.f.t.Fatalf("no secret is shown: %s", shown.text())
+	}
+	on := b.post("/pforte/account/second-factor", "do", "enable", "code", codeOf(b.f.t, found[1], b.f.Now())).want(http.StatusOK)
+	for _, code := range codeShown.FindAllStringSubmatch(on.body, -1) {
+		codes = append(codes, code[1])
+	}
+	if len(codes) != 10 {
+		b.f.t.Fatalf("%d recovery codes: %s", len(codes), on.text())
+	}
+	return found[1], codes
+}
+
+// prove confirms who the user is, with the code of another step.
+func (b *browser) prove(pass, secret string) {
+	b.f.t.Helper()
+	b.f.advance(time.Minute)
+	b.post("/pforte/reauth", "password", pass, "code", codeOf(b.f.t, secret, b.f.Now())).leadsTo("/pforte/")
+}
+
+func TestTheSecondFactorIsSetUpAndAskedFor(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Das Passwort allein genügt.")
+	b.post("/pforte/account/second-factor", "do", "setup").leadsTo("/pforte/account/second-factor")
+	b.post("/pforte/account/second-factor", "do", "enable", "code", "000000").want(http.StatusBadRequest).shows("Der Code ist falsch oder abgelaufen.", `role="img"`)
+	secret, codes := b.enroll()
+	b.get("/pforte/account/second-factor").want(http.StatusSeeOther) // the password was proof enough before
+	b.prove(userPass, secret)
+	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Eingeschaltet", "Übrige Wiederherstellungscodes: 10").lacks(codes[0], secret)
+
+	other := f.browser()
+	other.post("/pforte/login", "username", "otto", "password", userPass, "return", "/pforte/account").leadsTo("/pforte/second?return=%2Fpforte%2Faccount")
+	other.get("/pforte/account").want(http.StatusSeeOther)
+	other.get("/pforte/second?return=/pforte/account").want(http.StatusOK).shows("Sechs Ziffern aus der App.")
+	other.post("/pforte/second", "do", "verify", "code", "000000", "return", "/pforte/account").want(http.StatusUnauthorized).
+		shows("Der Code ist falsch oder abgelaufen.", `value="/pforte/account"`).lacks("000000")
+	f.advance(time.Minute)
+	other.post("/pforte/second", "do", "verify", "code", codeOf(t, secret, f.Now()), "return", "/pforte/account").leadsTo("/pforte/account")
+	other.get("/pforte/account").want(http.StatusOK)
+	b.get("/pforte/account").want(http.StatusOK)
+
+	third := f.browser()
+	third.post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/second?return=%2Fpforte%2F")
+	third.post("/pforte/second", "do", "verify", "code", codes[0], "return", "//evil.example").leadsTo("/pforte/")
+	third.get("/pforte/account/second-factor").want(http.StatusOK).shows("Übrige Wiederherstellungscodes: 9")
+	if strings.Contains(f.log.String(), codes[0]) || strings.Contains(f.log.String(), secret) {
+		t.Error("a secret is in the log")
+	}
+}
+
+func TestTheSecondStepIsCancelled(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	b.enroll()
+	other := f.browser()
+	other.get("/pforte/second").leadsTo("/pforte/login?done=expired")
+	other.post("/pforte/login", "username", "otto", "password", userPass)
+	other.post("/pforte/second", "do", "cancel").leadsTo("/pforte/login")
+	other.get("/pforte/second").leadsTo("/pforte/login?done=expired")
+	other.get("/pforte/login?done=expired").shows("Keine laufende Anmeldung.")
+}
+
+func TestPagesForChangesNeedARecentProof(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	pages := []string{"/pforte/account/second-factor", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/security"}
+	for _, path := range pages {
+		anna.get(path).want(http.StatusOK)
+	}
+	f.advance(10*time.Minute + time.Second)
+	for _, path := range pages {
+		there := "/pforte/reauth?return=" + strings.ReplaceAll(path, "/", "%2F")
+		anna.get(path).leadsTo(there)
+		anna.post(path, "do", "invite").leadsTo(there)
+	}
+	anna.post("/pforte/account/passkeys", "do", "remove", "id", "1").leadsTo("/pforte/reauth?return=%2Fpforte%2Faccount%2Fpasskeys")
+	anna.get("/pforte/admin/members").want(http.StatusOK)
+	old := anna.cookies["svc.sid"]
+	anna.get("/pforte/reauth?return=/pforte/admin/invites").want(http.StatusOK).shows("Bestätigen", `value="/pforte/admin/invites"`)
+	anna.post("/pforte/reauth", "password", "mistyped", "return", "/pforte/admin/invites").want(http.StatusUnauthorized).shows("Das Passwort ist falsch.").lacks("mistyped")
+	anna.post("/pforte/reauth", "password", adminPass, "return", "/pforte/admin/invites").leadsTo("/pforte/admin/invites")
+	anna.get("/pforte/admin/invites").want(http.StatusOK)
+	gone := &browser{f, map[string]string{"svc.sid": old}, anna.headers}
+	gone.get("/pforte/").want(http.StatusSeeOther)
+}
+
+func TestDevicesAreListedAndEnded(t *testing.T) {
+	f := newFixture(t)
+	phone := f.browser()
+	phone.headers.Set("User-Agent", "Mozilla/5.0 (Android 16; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0")
+	phone.post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/")
+	b := f.otto()
+	list := b.get("/pforte/account/devices").want(http.StatusOK).shows("Firefox auf Android", "Dieses Gerät", "Passwort")
+	keys := regexp.MustCompile(`name="id" value="([0-9a-f]{64})"`).FindAllStringSubmatch(list.body, -1)
+	if len(keys) < 2 {
+		t.Fatalf("%d sessions are listed", len(keys))
+	}
+	f.anna().post("/pforte/account/devices", "do", "end", "id", keys[1][1]).leadsTo("/pforte/account/devices?done=session")
+	phone.get("/pforte/").want(http.StatusOK)
+	b.post("/pforte/account/devices", "do", "others").leadsTo("/pforte/account/devices?done=others")
+	phone.get("/pforte/").want(http.StatusSeeOther)
+	b.get("/pforte/account/devices").lacks("Alle anderen Sitzungen beenden")
+	own := regexp.MustCompile(`name="id" value="([0-9a-f]{64})"`).FindStringSubmatch(b.get("/pforte/account/devices").body)
+	b.post("/pforte/account/devices", "do", "end", "id", own[1]).leadsTo("/pforte/login?done=logout")
+	b.get("/pforte/").want(http.StatusSeeOther)
+}
+
+func TestTheHouseholdRequiresASecondFactorAndKeepsNobodyOut(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	anna.get("/pforte/admin/security").want(http.StatusOK).shows("Noch ohne zweiten Faktor", "Otto")
+	anna.post("/pforte/admin/security", "required", "yes").leadsTo("/pforte/admin/security?done=profile")
+	b := f.browser()
+	b.post("/pforte/login", "username", "otto", "password", userPass, "return", "/pforte/account").leadsTo("/pforte/duty?return=%2Fpforte%2Faccount")
+	b.get("/pforte/duty?return=/pforte/account").want(http.StatusOK).shows("Jetzt einrichten", "Später", `href="/pforte/account"`)
+	b.get("/pforte/").want(http.StatusOK).shows("Der Haushalt verlangt einen zweiten Faktor.")
+	secret, _ := b.enroll()
+	b.prove(userPass, secret)
+	b.get("/pforte/account/second-factor").want(http.StatusOK).lacks("Danach genügt das Passwort allein.")
+	b.post("/pforte/account/second-factor", "do", "disable", "code", "000000").want(http.StatusForbidden).shows("Der letzte kann nicht entfernt werden.")
+}
+
+func TestAnAdminResetsASecondFactor(t *testing.T) {
+	f := newFixture(t)
+	otto, anna := f.otto(), f.anna()
+	anna.get("/pforte/admin/members/2").lacks("Zweiten Faktor zurücksetzen")
+	otto.enroll()
+	anna.get("/pforte/admin/members/2").shows("Zweiten Faktor zurücksetzen")
+	anna.post("/pforte/admin/members/2", "do", "factor").leadsTo("/pforte/admin/members/2?done=factor-reset")
+	otto.get("/pforte/").want(http.StatusSeeOther)
+	f.otto().get("/pforte/").shows("Zweiter Faktor zurückgesetzt")
+}
+
+func TestWithoutAnAddressPasskeysSayWhy(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	b.get("/pforte/account/passkeys").want(http.StatusOK).shows("Passkeys brauchen die öffentliche Adresse des Haushalts").lacks("data-passkey")
+	f.browser().get("/pforte/login").lacks("data-passkey", "passkey.js")
+}
+
+func TestEveryPageIsInBothLanguages(t *testing.T) {
+	f := newFixture(t)
+	for lang, other := range map[string]string{"de": "English", "en": "Deutsch"} {
+		anna := f.anna()
+		anna.headers.Set("Accept-Language", lang)
+		for _, path := range []string{
+			"/pforte/", "/pforte/logout", "/pforte/reauth", "/pforte/duty", "/pforte/account", "/pforte/account/password", "/pforte/account/devices", "/pforte/account/second-factor",
+			"/pforte/account/passkeys", "/pforte/admin/members", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/security", "/pforte/admin/audit", "/pforte/forgot",
+		} {
+			anna.get(path).want(http.StatusOK).shows(`<html lang="`+lang+`">`, other)
+		}
+	}
+}
