@@ -79,6 +79,13 @@ e2e: build $(CLIENTS)/node_modules/.package-lock.json ## run the journeys throug
 	@echo '== e2e'
 	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m ./test/e2e/...
 
+.PHONY: shots
+SHOTS := $(BIN)/shots
+shots: build $(CLIENTS)/node_modules/.package-lock.json ## write a picture of every page into bin/shots/ and check it in Chromium (ONLY=login)
+	@rm -rf $(SHOTS)
+	@cd deploy && PFORTE_BIN=$(BIN) SHOTS=$(SHOTS) ONLY=$(ONLY) go test -count=1 -timeout 20m -run '^TestEveryPageIsShown$$' ./test/e2e
+	@ls $(SHOTS) | wc -l
+
 # ---- soak
 
 DURATION := 2h

@@ -1,0 +1,141 @@
+// Shows every page in a language and a theme, at the widths of a phone and a laptop, checks
+// each one, at 320 pixels too, and writes pictures into the folder SHOTS. The environment
+// has LANGUAGE ("de" or "en"), THEME ("light" or "dark") and, if only some pages are wanted,
+// ONLY, a regular expression of their names. Nobody has set the household up yet.
+import { execFileSync } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { laptop, phone } from "../browser.mjs";
+import { App, journey, origin } from "../journey.mjs";
+
+const { SHOTS: folder, LANGUAGE: lang, THEME: theme, ONLY: only } = process.env;
+const password = "korrekt pferd batterie";
+const people = [["paul", "Paul", "#34C759"], ["mia", "Mia", "#FF9500"], ["friedrich", "Großvater Friedrich-Wilhelm", "#5856D6"]];
+const submit = "main form button.button:not([type=button])";
+const faults = [];
+// auth runs a command of the program auth, as the operator does. The input is a password.
+const auth = (args, input = "") => execFileSync(process.env.AUTH, args, { encoding: "utf8", input, stdio: ["pipe", "pipe", "inherit"] });
+mkdirSync(folder, { recursive: true });
+
+await journey(async (open) => {
+  // What is wrong with a page is reported at the end, so that one run shows all of it.
+  const picture = async (device, name, status = 200) => {
+    if (only && !new RegExp(only).test(name)) return;
+    const { page, view } = device;
+    try {
+      await device.look(status);
+      await page.setViewport({ ...view, width: 320 });
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - 320);
+      if (wide > 0) throw new Error(`at 320 pixels it is ${wide} pixels too wide`);
+    } catch (error) {
+      faults.push(`${name}, ${lang}, ${theme}, ${view.width}: ${error.message}`);
+    }
+    await page.setViewport(view);
+    await page.screenshot({ path: `${folder}/${name}-${lang}-${theme}-${view.width}.png`, fullPage: true });
+  };
+  const show = async (device, path, name, status) => {
+    await device.page.goto(new URL(path, origin).href);
+    await picture(device, name, status);
+  };
+  // send sends a form as it is filled in, also where the browser would refuse it.
+  const send = async (device, fields, button = submit) => {
+    await device.page.$$eval("form", (forms) => forms.forEach((form) => { form.noValidate = true; }));
+    await device.fill("main", fields);
+    await Promise.all([device.page.waitForNavigation(), device.page.$eval(button, (b) => b.click())]);
+  };
+  const login = async (device, username) => {
+    await device.page.goto(`${origin}/pforte/login`);
+    await send(device, { username, password });
+  };
+  const both = async (steps) => {
+    for (const view of [phone, laptop]) {
+      const device = await open({ name: `${view.width}`, lang, dark: theme === "dark", view });
+      await steps(device, view);
+      await device.close();
+    }
+  };
+
+  const setup = auth(["setup-link"]).match(/\/pforte\/setup\?t=[\w-]+/)[0];
+  await both((device) => show(device, setup, "setup"));
+  auth(["user", "add", "--admin", "--display-name", "Anna Kern", "--color", "#AF52DE", "anna"], password);
+  for (const [name, display, color] of people) auth(["user", "add", "--display-name", display, "--color", color, name], password);
+
+  await both(async (device) => {
+    await show(device, "/pforte/login", "login");
+    await send(device, { username: "paul", password: "falsch" });
+    await picture(device, "login-wrong", 401);
+    await show(device, "/pforte/forgot", "forgot");
+    await show(device, "/pforte/forgot?done=forgot", "forgot-sent");
+    await show(device, "/pforte/nothing", "not-found", 404);
+    await show(device, "/pforte/join?t=none", "link-invalid", 400);
+  });
+
+  // A person for each width sets the second factor and a passkey up.
+  await both(async (device, view) => {
+    const username = view === phone ? "mia" : "paul";
+    const authenticator = await device.authenticator();
+    await login(device, username);
+    await show(device, "/pforte/account/passkeys", "passkeys-none");
+    await device.fill("main", { name: "Telefon" });
+    await Promise.all([device.page.waitForNavigation(), device.page.$eval("[data-passkey=register]", (b) => b.click())]);
+    await picture(device, "passkeys");
+    if ((await authenticator.credentials()).length !== 1) faults.push("there is no passkey");
+    await show(device, "/pforte/account/second-factor", "second-factor-off");
+    await send(device, {}, "button[value=setup]");
+    await picture(device, "second-factor-setup");
+    const secret = await device.text(".secret");
+    await send(device, { code: "000000" }, "button[value=enable]");
+    await picture(device, "second-factor-wrong", 400);
+    await send(device, { code: await new App(secret).code() }, "button[value=enable]");
+    await picture(device, "codes");
+    await show(device, "/pforte/account/second-factor", "second-factor-on");
+    await show(device, "/pforte/reauth?return=/pforte/account", "reauth");
+    await device.page.goto(`${origin}/pforte/logout`);
+    await send(device, {});
+    await login(device, username);
+    await picture(device, "second");
+    await send(device, { code: "000000" }, "button[value=verify]");
+    await picture(device, "second-wrong", 401);
+  });
+
+  const invites = new Map();
+  await both(async (device, view) => {
+    await login(device, "anna");
+    await show(device, "/pforte/", "start");
+    await show(device, "/pforte/logout", "logout");
+    await show(device, "/pforte/duty?return=/pforte/", "duty");
+    await show(device, "/pforte/account", "account");
+    await send(device, { color: "own", hex: "grün" });
+    await picture(device, "account-wrong", 400);
+    await show(device, "/pforte/account/password", "password");
+    await show(device, "/pforte/account/devices", "devices");
+    await show(device, "/pforte/admin/members", "members");
+    await show(device, "/pforte/admin/members/2", "member");
+    await send(device, {}, "button[value=reset-link]");
+    await picture(device, "reset-link");
+    const reset = await device.attribute(".secret a", "href");
+    await show(device, "/pforte/admin/invites", "invites-none");
+    await send(device, { display_name: "Lotte" }, "button[value=invite]");
+    await picture(device, "invite-link");
+    invites.set(view, await device.attribute(".secret a", "href"));
+    await show(device, "/pforte/admin/invites", "invites");
+    await show(device, "/pforte/admin/security", "security");
+    await show(device, "/pforte/admin/audit", "audit");
+    await device.page.goto(`${origin}/pforte/logout`);
+    await send(device, {});
+    await show(device, reset, "reset");
+  });
+  await both(async (device, view) => {
+    await show(device, invites.get(view), "join");
+    await send(device, { username: "x", password: "kurz", again: "kurz" });
+    await picture(device, "join-wrong", 400);
+  });
+  await both(async (device) => {
+    await login(device, "friedrich");
+    await picture(device, "start-member");
+    await show(device, "/pforte/admin/members", "forbidden", 403);
+  });
+});
+if (faults.length > 0) {
+  console.log([...new Set(faults)].join("\n"));
+  process.exitCode = 1;
+}
