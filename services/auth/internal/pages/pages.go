@@ -104,7 +104,7 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"join", route{get: p.joinForm, post: p.counted(p.join)})
 	p.page(e, root+"reset", route{get: p.resetForm, post: p.counted(p.reset)})
 	p.page(e, root+"account", route{needs: needsSession, get: p.account, post: p.changeProfile})
-	p.page(e, root+"account/password", route{needs: needsSession, get: p.passwordForm, post: p.changePassword})
+	p.page(e, root+"account/password", route{needs: needsSession, freshWithFactor: true, get: p.passwordForm, post: p.changePassword})
 	p.page(e, root+"account/devices", route{needs: needsSession, get: p.devices, post: p.changeDevices})
 	p.page(e, root+"account/second-factor", route{needs: needsSession, fresh: true, get: p.secondFactor, post: p.changeSecondFactor})
 	p.page(e, root+"account/passkeys", route{needs: needsSession, get: p.passkeys, post: p.changePasskeys})
@@ -138,8 +138,10 @@ const (
 type route struct {
 	needs need
 	fresh bool // it also needs a recent proof of who the user is
-	get   handler
-	post  handler // nil: the page has no form
+	// freshWithFactor is fresh for users with a second factor.
+	freshWithFactor bool
+	get             handler
+	post            handler // nil: the page has no form
 }
 
 // handler answers a request, or fails; it has written nothing then.
@@ -235,15 +237,16 @@ func (p *Pages) guarded(r *request, h handler) error {
 		p.LogEvent(r.Response(), r.Request(), "admin_refused", "user_id", r.UserID)
 		return user.ErrNotAdmin
 	}
+	// Before the token: a form without it is shown again, with all that needs the proof.
+	if (r.page.fresh || r.page.freshWithFactor && r.User.SecondFactor) && !p.fresh(r.Caller) {
+		return p.askAgain(r)
+	}
 	if post {
 		if !r.ValidCSRFToken(r.form.get("csrf")) {
 			p.LogEvent(r.Response(), r.Request(), "csrf_refused", "user_id", r.UserID)
 			return errSendAgain
 		}
 		r.SetRequest(p.As(r.Response(), r.Request(), r.Caller))
-	}
-	if r.page.fresh && !p.fresh(r.Caller) {
-		return p.askAgain(r)
 	}
 	return h(r)
 }

@@ -101,6 +101,20 @@ func TestTheSecondStepIsCancelled(t *testing.T) {
 	other.get("/pforte/login?done=expired").shows("Keine laufende Anmeldung.")
 }
 
+func TestThePasswordOfAUserWithASecondFactorNeedsARecentProof(t *testing.T) {
+	f := newFixture(t)
+	b, anna := f.otto(), f.anna()
+	secret, _ := b.enroll()
+	b.prove(userPass, secret)
+	b.get("/pforte/account/password").want(http.StatusOK)
+	f.advance(10*time.Minute + time.Second)
+	const there = "/pforte/reauth?return=%2Fpforte%2Faccount%2Fpassword"
+	b.get("/pforte/account/password").leadsTo(there)
+	b.post("/pforte/account/password", "current", userPass, "password", "another secret", "again", "another secret").leadsTo(there)
+	f.browser().post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/second?return=%2Fpforte%2F")
+	anna.post("/pforte/account/password", "current", adminPass, "password", "another secret", "again", "another secret").leadsTo("/pforte/account/password?done=password")
+}
+
 func TestPagesForChangesNeedARecentProof(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
@@ -113,6 +127,7 @@ func TestPagesForChangesNeedARecentProof(t *testing.T) {
 		there := "/pforte/reauth?return=" + strings.ReplaceAll(path, "/", "%2F")
 		anna.get(path).leadsTo(there)
 		anna.post(path, "do", "invite").leadsTo(there)
+		anna.post(path, "do", "invite", "csrf", "wrong").leadsTo(there) // not the page again
 	}
 	anna.post("/pforte/account/passkeys", "do", "remove", "id", "1").leadsTo("/pforte/reauth?return=%2Fpforte%2Faccount%2Fpasskeys")
 	anna.get("/pforte/admin/members").want(http.StatusOK)
