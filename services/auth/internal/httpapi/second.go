@@ -85,8 +85,8 @@ func (a *api) cancelLogin(c echo.Context, _ caller) (answer, error) {
 }
 
 // data is the answer {"data": v}.
-func data(status int, v any) answer {
-	return answer{status, struct {
+func data(v any) answer {
+	return answer{http.StatusOK, struct {
 		Data any `json:"data"`
 	}{v}}
 }
@@ -97,7 +97,7 @@ func (a *api) factorState(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return data(http.StatusOK, struct {
+	return data(struct {
 		Enabled           bool `json:"enabled"`
 		Pending           bool `json:"pending"`
 		RecoveryRemaining int  `json:"recovery_remaining"`
@@ -124,15 +124,15 @@ func (a *api) setupTOTP(c echo.Context, s caller) (answer, error) {
 		}
 		body.QR = "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(svg))
 	}
-	return data(http.StatusOK, body), nil
+	return data(body), nil
 }
 
 // recoveryAnswer is the answer with recovery codes, which are shown once.
 func recoveryAnswer(codes []string, err error) (answer, error) {
-	if err != nil && !(errors.Is(err, account.ErrPending) && codes != nil) {
+	if err != nil && (codes == nil || !errors.Is(err, account.ErrPending)) {
 		return answer{}, err
 	}
-	return data(http.StatusOK, struct {
+	return data(struct {
 		Codes []string `json:"recovery_codes"`
 	}{codes}), nil // where sessions have yet to end, they are refused already
 }
@@ -187,7 +187,7 @@ func (a *api) requireFactor(c echo.Context, s caller) (answer, error) {
 	if err := a.Accounts.RequireFactor(c.Request().Context(), s.UserID, *body.Required); err != nil {
 		return answer{}, err
 	}
-	return data(http.StatusOK, map[string]bool{"required": *body.Required}), nil
+	return data(map[string]bool{"required": *body.Required}), nil
 }
 
 // factorOverview is GET /2fa/overview.
@@ -268,7 +268,7 @@ func (a *api) listSessions(c echo.Context, s caller) (answer, error) {
 			Browser: browser, System: system, IP: info.IP, Factor: string(info.Factor),
 		}
 	}
-	return data(http.StatusOK, list), nil
+	return data(list), nil
 }
 
 func rfc3339(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
