@@ -227,11 +227,17 @@ var passkeyRoutes = []struct {
 	method, path  string
 	session, body bool
 }{
-	{http.MethodPost, "/passkeys/login/options", false, false}, {http.MethodPost, "/passkeys/login", false, true},
-	{http.MethodGet, "/passkeys", true, false}, {http.MethodPost, "/passkeys/options", true, false}, {http.MethodPost, "/passkeys", true, true},
-	{http.MethodPatch, "/passkeys/1", true, true}, {http.MethodDelete, "/passkeys/1", true, false},
-	{http.MethodPost, "/2fa/passkey/options", false, false}, {http.MethodPost, "/2fa/passkey", false, true},
-	{http.MethodPost, "/reauth/passkey/options", true, false}, {http.MethodPost, "/reauth/passkey", true, true},
+	{http.MethodPost, "/passkeys/login/options", false, false},
+	{http.MethodPost, "/passkeys/login", false, true},
+	{http.MethodGet, "/passkeys", true, false},
+	{http.MethodPost, "/passkeys/options", true, false},
+	{http.MethodPost, "/passkeys", true, true},
+	{http.MethodPatch, "/passkeys/1", true, true},
+	{http.MethodDelete, "/passkeys/1", true, false},
+	{http.MethodPost, "/2fa/passkey/options", false, false},
+	{http.MethodPost, "/2fa/passkey", false, true},
+	{http.MethodPost, "/reauth/passkey/options", true, false},
+	{http.MethodPost, "/reauth/passkey", true, true},
 }
 
 func TestRoutesOfPasskeysAreGuarded(t *testing.T) {
