@@ -122,24 +122,31 @@ func TestNoFrequentQueryScansThePaymentsOnPostgres(t *testing.T) {
 		if _, err := conn.ExecContext(ctx, "PREPARE "+name+" AS "+l.db.Rebind(query)); err != nil {
 			t.Fatalf("%s: %v", query, err)
 		}
-		rows, err := conn.QueryContext(ctx, "EXPLAIN EXECUTE "+name+execute)
+		plan, err := planOf(ctx, conn, name+execute)
 		if err != nil {
 			t.Fatalf("%s: %v", query, err)
-		}
-		plan := ""
-		for rows.Next() {
-			var line string
-			if err := rows.Scan(&line); err != nil {
-				t.Fatal(err)
-			}
-			plan += line + "\n"
-		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
 		}
 		// A scan without a condition of the index reads all of it.
 		if strings.Contains(plan, "Seq Scan on payments") || strings.Contains(plan, "Seq Scan on answers") || unbounded.MatchString(plan) {
 			t.Errorf("%s\nis carried out by\n%s", query, plan)
 		}
 	}
+}
+
+// planOf returns the plan of a prepared statement.
+func planOf(ctx context.Context, conn *sql.Conn, execute string) (string, error) {
+	rows, err := conn.QueryContext(ctx, "EXPLAIN EXECUTE "+execute)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = rows.Close() }()
+	plan := ""
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return "", err
+		}
+		plan += line + "\n"
+	}
+	return plan, rows.Err()
 }
