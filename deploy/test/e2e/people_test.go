@@ -90,6 +90,30 @@ func TestAnInvitedMemberJoinsOnAPhone(t *testing.T) {
 	h.journey(t, "invite.mjs", h.asAdmin(t)...)
 }
 
+func TestAMemberWithCodesEndsASessionFromAnotherDevice(t *testing.T) {
+	h := newHousehold(t, "home.test", nil)
+	h.world.member(t, "paul")
+	h.journey(t, "second-factor.mjs", "USERNAME=paul", "PASSWORD=a password of eight")
+}
+
+func TestAMemberWhoLostEverythingComesBack(t *testing.T) {
+	h := newHousehold(t, "home.test", nil)
+	h.world.member(t, "paul")
+	h.journey(t, "lost.mjs", append(h.asAdmin(t), "MEMBER=paul", "MEMBER_PASSWORD=a password of eight")...)
+}
+
+func TestTheDutyOfASecondFactorKeepsNobodyOut(t *testing.T) {
+	h := newHousehold(t, "home.test", nil)
+	h.world.member(t, "paul")
+	h.journey(t, "duty.mjs", append(h.asAdmin(t), "MEMBER=paul", "MEMBER_PASSWORD=a password of eight")...)
+}
+
+func TestAPasskeyLogsInConfirmsAndCountsOnce(t *testing.T) {
+	h := newHousehold(t, "localhost", nil) // passkeys need https or this host
+	h.world.member(t, "anna")
+	h.journey(t, "passkey.mjs", "USERNAME=anna", "PASSWORD=a password of eight")
+}
+
 func TestAMemberLogsInByKeyboardAndWithoutJavaScript(t *testing.T) {
 	h := newHousehold(t, "home.test", nil)
 	h.world.member(t, "jule")
@@ -152,8 +176,10 @@ func TestAHouseholdOfTheFirstVersionIsUpgraded(t *testing.T) {
 		}
 		b.request("POST", "/api/v1/auth/logout", "").want(t, 200, nil)
 	}
-	if in := newBrowser(t, h.PublicURL).login("aenne", "Scho\u0308ne A\u0308pfel"); in.DisplayName != "Änne Müller" {
-		t.Errorf("logged in as %+v", in)
+	for _, password := range []string{"Scho\u0308ne A\u0308pfel", "Sch\u00f6ne \u00c4pfel", "Scho\u0308ne A\u0308pfel"} {
+		if in := newBrowser(t, h.PublicURL).login("aenne", password); in.DisplayName != "Änne Müller" {
+			t.Errorf("logged in as %+v", in)
+		}
 	}
 	newBrowser(t, h.PublicURL).login("opa", "ein sehr langer Satz mit Umlauten äöü, länger als zweiundsiebzig Bytes")
 	h.journey(t, "invite.mjs", "USERNAME=joerg", "PASSWORD=Grüße aus Köln")

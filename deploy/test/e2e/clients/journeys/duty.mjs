@@ -1,0 +1,34 @@
+// The household requires a second factor: it keeps nobody out, and whoever has one keeps it.
+import { App, journey, phone, want } from "../journey.mjs";
+
+const { USERNAME: username, PASSWORD: password, MEMBER: member, MEMBER_PASSWORD: memberPassword } = process.env;
+
+journey(async (open) => {
+  const admin = await open({ name: "admin", dark: true });
+  await admin.visit("/pforte/admin/security");
+  await admin.send("/pforte/login", { username, password });
+  await admin.send("form:has([name=required])", { required: "yes" });
+  await admin.find(`section[aria-labelledby=without] li`);
+
+  const paul = await open({ name: "phone", lang: "en", view: phone });
+  await paul.visit("/pforte/login?return=/pforte/account/second-factor");
+  await paul.send("/pforte/login", { username: member, password: memberPassword });
+  want("the page after the login", new URL(paul.page.url()).pathname, "/pforte/duty");
+  await paul.press("main a.quiet"); // later
+  paul.at("/pforte/account/second-factor");
+  await paul.send("form:has([value=setup])");
+  const app = new App(await paul.text(".secret"));
+  await paul.send("form:has([value=enable])", { code: await app.code() }, { button: "[value=enable]" });
+  await paul.visit("/pforte/account/second-factor"); // leads to a proof as strong as the account now is
+  await paul.send("/pforte/reauth", { password: memberPassword, code: await app.code() });
+  paul.at("/pforte/account/second-factor");
+  want("ways to switch it off", (await paul.page.$$("[value=disable]")).length, 0);
+  await paul.page.$eval("[value=renew]", (button) => { button.value = "disable"; });
+  await paul.send("form:has([value=disable])", { code: await app.code() }, { status: 403 });
+
+  await admin.visit("/pforte/logout");
+  await admin.send("/pforte/logout");
+  await admin.send("/pforte/login", { username, password });
+  want("the page after the admin's login", new URL(admin.page.url()).pathname, "/pforte/duty");
+  await admin.visit("/pforte/");
+});
