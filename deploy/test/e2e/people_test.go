@@ -41,7 +41,7 @@ func newHousehold(t *testing.T, host string, settings map[string]string) househo
 		},
 		only: func(l layout.Layout) []stack.Program {
 			proxy := l.Proxy()
-			proxy.Ready = stack.Healthy("http://" + l.ProxyAdmin + "/livez")
+			proxy.Ready = stack.Healthy("http://" + l.Addresses.Proxy + "/api/v1/auth/openapi.json") // there is no verifier
 			return []stack.Program{l.Auth(), proxy}
 		},
 	})
