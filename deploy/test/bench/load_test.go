@@ -87,7 +87,11 @@ func (w *world) cell(k kind, addr string, pids ...int) cell {
 	case me:
 		c.requests = w.me(addr)
 	case login:
-		credentials := fmt.Sprintf(`{"username":%q,"password":%q}`, layout.AdminName, w.password)
+		name := layout.AdminName
+		if addr == w.Addresses.Auth || addr == w.Addresses.Proxy {
+			name = w.visitor()
+		}
+		credentials := fmt.Sprintf(`{"username":%q,"password":%q}`, name, w.password)
 		c.clients, c.requests = loggingIn, [][]byte{request(http.MethodPost, loginPath, credentials, nil)}
 	case unpaid:
 		c.status, c.requests = http.StatusPaymentRequired, [][]byte{request(http.MethodPost, verifyPath, w.order, nil)}

@@ -64,8 +64,8 @@ func (s *suite) overload() {
 		curves[i] = curve{kind: k, cell: w.cell(k, w.Addresses.Proxy, w.pids(append(programs, "redis")...)...), goodput: make([]samples, len(offered)), p99: make([]samples, len(offered))}
 	}
 	s.measured = (s.rounds + 1) / 2 // a round takes two minutes
-	for range s.measured {
-		for i := range curves {
+	for i := range curves {
+		for range s.measured {
 			w.overloadOnce(&curves[i])
 		}
 	}

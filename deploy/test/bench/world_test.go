@@ -45,6 +45,8 @@ type world struct {
 	// others are the addresses of the programs that are no part of the stack.
 	others   map[string]string
 	password string
+	// visited is whether the user exists who does nothing but log in.
+	visited bool
 	// facilitator accepts every payment at once. It runs in this process.
 	facilitator *facilitator
 	// sessions are the requests GET /me of each server's sessions, by its address.
@@ -151,6 +153,20 @@ func (w *world) login(addr string) (http.Header, error) {
 		return nil, fmt.Errorf("log in at %s: %s: %s", addr, answer, answer.Body)
 	}
 	return http.Header{"Cookie": {s.Cookie}, "X-Csrf-Token": {s.CSRF}}, nil
+}
+
+// visitor returns the name of the user who does nothing but log in, with the
+// administrator's password: so many logins end the older ones of the same user, and
+// those are other clients' sessions.
+func (w *world) visitor() string {
+	const name = "visitor"
+	if !w.visited {
+		admin, err := w.login(w.Addresses.Auth)
+		w.must(err)
+		w.call(w.Addresses.Auth, http.MethodPost, usersPath, fmt.Sprintf(`{"username":%q,"display_name":%q,"password":%q}`, name, name, w.password), admin, nil)
+		w.visited = true
+	}
+	return name
 }
 
 // me returns requests GET /me, each of another session. A session is the same
