@@ -76,7 +76,9 @@ await journey(async (open) => {
     await login(device, username);
     await show(device, "/pforte/account/passkeys", "passkeys-none");
     await device.fill("main", { name: "Telefon" });
+    await authenticator.present(true);
     await Promise.all([device.page.waitForNavigation(), device.page.$eval("[data-passkey=register]", (b) => b.click())]);
+    await authenticator.present(false);
     await picture(device, "passkeys");
     if ((await authenticator.credentials()).length !== 1) faults.push("there is no passkey");
     await show(device, "/pforte/account/second-factor", "second-factor-off");
