@@ -20,7 +20,7 @@ require (
 
 require github.com/gorilla/sessions v1.4.0
 
-require rsc.io/qr v0.2.0 // indirect
+require rsc.io/qr v0.2.0
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
