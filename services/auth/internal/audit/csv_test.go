@@ -10,7 +10,7 @@ import (
 
 func TestACellThatASpreadsheetWouldRunIsQuoted(t *testing.T) {
 	for cell, want := range map[string]string{
-		"=1+1": "'=1+1", "+49": "'+49", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\tx": "'\tx", "\rx": "'\rx",
+		"=1+1": "'=1+1", "+49": "'+49", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\tx": "'\tx", "\rx": "'x", // with UseCRLF, encoding/csv leaves a lone CR out
 		"Anna": "Anna", "": "", "a=1": "a=1", `he said "=1"`: `he said "=1"`, "a,\nb": "a,\nb",
 	} {
 		var file strings.Builder
