@@ -27,7 +27,7 @@ func (a *api) routePasskeys(e *echo.Echo) {
 	e.POST(prefix+"/passkeys/login/options", answered(a.ceremony(a.passkeyLoginOptions)))
 	e.POST(prefix+"/passkeys/login", answered(a.limited(web.LimitLogin, a.LoginLimit, a.networks, a.passkeyLogin)))
 	e.GET(prefix+"/passkeys", answered(a.authenticated(a.listPasskeys)))
-	e.POST(prefix+"/passkeys/options", answered(a.authenticated(a.csrf(a.stepUp(a.passkeyRegisterOptions)))))
+	e.POST(prefix+"/passkeys/options", answered(a.authenticated(a.csrf(a.stepUp(a.ceremony(a.passkeyRegisterOptions))))))
 	e.POST(prefix+"/passkeys", answered(a.authenticated(a.csrf(a.stepUp(a.createPasskey)))))
 	e.POST(prefix+"/2fa/passkey/options", answered(a.ceremony(a.passkeySecondOptions)))
 	e.POST(prefix+"/2fa/passkey", answered(a.ceremony(a.passkeySecond)))
