@@ -264,7 +264,7 @@ func TestASetUpRacedByManyCreatesOneAdmin(t *testing.T) {
 		switch status {
 		case http.StatusCreated:
 			created++
-		case http.StatusForbidden, http.StatusNotFound:
+		case http.StatusForbidden, http.StatusNotFound, http.StatusServiceUnavailable: // the queue of passwords may be full
 		default:
 			t.Errorf("got %d", status)
 		}
