@@ -85,17 +85,22 @@ func (a *api) openapi() ([]byte, error) {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
 	paths, _ := doc["paths"].(map[string]any)
-	template, _ := paths[firstPath].(map[string]any)
-	operation, ok := template["post"].(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("the OpenAPI document has no %s", firstPath)
+	templates := map[string]map[string]any{}
+	for _, kind := range kinds {
+		template, _ := paths[kind.firstPath].(map[string]any)
+		post, ok := template["post"].(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("the OpenAPI document has no %s", kind.firstPath)
+		}
+		templates[kind.firstPath] = post
+		delete(paths, kind.firstPath)
 	}
-	delete(paths, firstPath)
 	for _, route := range a.paid {
-		post := maps.Clone(operation)
-		post["operationId"] = "verify"
-		if route.path != firstPath {
-			post["operationId"] = "verify_" + strings.ReplaceAll(route.chain.Name, "-", "_")
+		kind := route.operation.kind
+		post := maps.Clone(templates[kind.firstPath])
+		post["operationId"] = kind.operationID
+		if route.path != kind.firstPath {
+			post["operationId"] = kind.operationID + "_" + strings.ReplaceAll(route.operation.chain.Name, "-", "_")
 		}
 		post["x-payment-info"] = map[string]any{
 			"price":     map[string]any{"mode": "fixed", "currency": "USD", "amount": a.usd()},
@@ -130,25 +135,5 @@ Without a payment the answer is 402: the x402 version 2 challenge is in the PAYM
 	for _, url := range urls {
 		fmt.Fprintf(&list, "- %s\n", url)
 	}
-	return fmt.Appendf(nil, text, a.usd(), list.String(), exampleBody, a.PublicURL)
+	return fmt.Appendf(nil, text, a.usd(), list.String(), transactionKind.example, a.PublicURL)
 }
-
-// exampleBody is a request that reaches the 402: registries replay it.
-const exampleBody = `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb","expectations":{"status":"success"}}`
-
-// extensionBazaar describes to registries what the paid call takes and returns (x402
-// extension bazaar). The schema is that of api/openapi.json without its texts: the
-// whole answer to an unpaid call should fit into one buffer of net/http, 4 KB. It
-// allows no body that is answered 400, because registries post what they make from it.
-const extensionBazaar = `{"info":{"input":{"type":"http","method":"POST","bodyType":"json","body":` + exampleBody + `},` +
-	`"output":{"type":"json","example":{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}}},` +
-	`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
-	`"input":{"type":"object","properties":{"type":{"type":"string","const":"http"},"method":{"type":"string","enum":["POST"]},` +
-	`"bodyType":{"type":"string","enum":["json"]},"body":{"type":"object","required":["transactionHash"],"additionalProperties":false,"properties":{` +
-	`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
-	`"expectations":{"type":"object","additionalProperties":false,"properties":{"status":{"type":"string","enum":["success","reverted"]},` +
-	`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
-	`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` +
-	`"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}},` +
-	`"required":["type","method","bodyType","body"],"additionalProperties":false},` +
-	`"output":{"type":"object","properties":{"type":{"type":"string"},"example":{"type":"object"}},"required":["type"]}},"required":["input"]}}`

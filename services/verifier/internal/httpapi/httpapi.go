@@ -54,15 +54,11 @@ type Chain struct {
 // api holds the handlers.
 type api struct {
 	Options
-	receipts *verification.Receipts
-	paid     []*paidRoute
+	paid []*paidRoute
 }
 
 // receiptsMemory bounds the signed receipts that are kept, in bytes.
 const receiptsMemory = 16 << 20
-
-// firstPath is the contract's path: it verifies on the first chain.
-const firstPath = "/v1/verify/chain-transaction"
 
 // New checks the options and returns the handler of the verifier's address.
 func New(o Options) (http.Handler, error) {
@@ -71,26 +67,28 @@ func New(o Options) (http.Handler, error) {
 		return nil, errors.New("httpapi: an option is missing")
 	}
 	receipts := verification.NewReceipts(o.Key, receiptsMemory, o.Metrics.answered, func(bytes int) { o.Metrics.answerBytes.Set(float64(bytes)) })
-	a := &api{Options: o, receipts: receipts}
+	a := &api{Options: o}
 	e := service.HTTP{
 		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
 		Client:     func(r *http.Request) string { return clientaddr.Group(o.Proxies.Of(r)) },
 		WriteError: a.writeError, LogErrors: true, Options: true,
 		Headers: everyAnswer, Use: []echo.MiddlewareFunc{crossOrigin},
 	}.Echo()
-	for i, chain := range o.Chains {
-		own := "/v1/verify/" + chain.Name + "-transaction"
-		paths := []string{own}
-		if i == 0 && own != firstPath {
-			paths = append(paths, firstPath)
-		}
-		for _, path := range paths {
-			route, err := a.newPaidRoute(chain, own, path)
-			if err != nil {
-				return nil, err
+	for _, kind := range kinds {
+		for i, chain := range o.Chains {
+			operation := operation{kind: kind, chain: chain, receipts: receipts}
+			paths := []string{operation.path()}
+			if i == 0 && paths[0] != kind.firstPath {
+				paths = append(paths, kind.firstPath)
 			}
-			a.paid = append(a.paid, route)
-			e.POST(path, route.serve)
+			for _, path := range paths {
+				route, err := a.newPaidRoute(operation, path)
+				if err != nil {
+					return nil, err
+				}
+				a.paid = append(a.paid, route)
+				e.POST(path, route.serve)
+			}
 		}
 	}
 	pages, err := a.pages()

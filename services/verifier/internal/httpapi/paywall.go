@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +16,6 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
-	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
 // maxBody bounds a request body in bytes.
@@ -30,33 +27,30 @@ const (
 	maxDescription = 500
 )
 
-// paidRoute sells evidence about a chain's transactions at one path.
+// paidRoute sells an operation over HTTP at one path.
 type paidRoute struct {
 	*api
-	chain Chain
-	path  string
-	// operation is the same at both paths of the first chain.
-	operation string
+	operation operation
+	path      string
 	offer     payment.Offer
 	// unpaid is the answer to a call without a payment, which is always the same.
 	unpaid answer
 }
 
-func (a *api) newPaidRoute(chain Chain, operation, path string) (*paidRoute, error) {
-	s := &paidRoute{api: a, chain: chain, path: path, operation: operation, offer: payment.Offer{
+func (a *api) newPaidRoute(o operation, path string) (*paidRoute, error) {
+	s := &paidRoute{api: a, operation: o, path: path, offer: payment.Offer{
 		Terms: a.Terms,
 		Resource: x402.Resource{
-			URL:         a.PublicURL + path,
-			Description: "Signed, offline-checkable evidence about one finalized transaction on " + chain.Name + ", judged against your expectations.",
-			MimeType:    receipt.MediaTypeJSON, ServiceName: "Pforte", Tags: []string{"blockchain", "verification", "evidence", "receipt"},
+			URL: a.PublicURL + path, Description: o.description(),
+			MimeType: receipt.MediaTypeJSON, ServiceName: "Pforte", Tags: []string{"blockchain", "verification", "evidence", "receipt"},
 		},
 		Extensions: payment.Extensions{
-			"bazaar":                    json.RawMessage(extensionBazaar),
+			"bazaar":                    o.bazaar(),
 			payment.ExtensionIdentifier: payment.IdentifierExtension(),
 		},
 	}}
 	if len(s.offer.Resource.Description) > maxDescription {
-		return nil, fmt.Errorf("description of %s is longer than %d characters", operation, maxDescription)
+		return nil, fmt.Errorf("description of %s is longer than %d characters", path, maxDescription)
 	}
 	var err error
 	s.unpaid, err = s.challenge("Payment required", errorBody{
@@ -67,7 +61,7 @@ func (a *api) newPaidRoute(chain Chain, operation, path string) (*paidRoute, err
 	}
 	size := len(s.unpaid.header[x402.HeaderPaymentRequired][0]) //nolint:staticcheck // spelled as the protocol spells it
 	if size > maxChallenge {
-		return nil, fmt.Errorf("challenge of %s has %d bytes, more than %d", operation, size, maxChallenge)
+		return nil, fmt.Errorf("challenge of %s has %d bytes, more than %d", path, size, maxChallenge)
 	}
 	return s, nil
 }
@@ -82,9 +76,9 @@ func (s *paidRoute) serve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	var request verification.Request
+	var request pricedRequest
 	if version != 0 || !isPriceRequest(body) {
-		if request, err = readRequest(c.Request().Header, body); err != nil {
+		if request, err = s.readRequest(c.Request().Header, body); err != nil {
 			return err
 		}
 	}
@@ -99,10 +93,7 @@ func (s *paidRoute) serve(c echo.Context) error {
 		return &refused{s, paid, s.Paywall.Refuse(ctx, err)}
 	}
 	sale, err := s.Paywall.Buy(ctx, paywall.Order{
-		Offer: s.offer, Payment: paid, Request: s.fingerprint(request), Address: c.RealIP(),
-		Work: func(ctx context.Context) ([]byte, error) {
-			return s.receipts.Signed(ctx, s.chain.Name, s.chain.Verifier, request)
-		},
+		Offer: s.offer, Payment: paid, Request: request.fingerprint(), Address: c.RealIP(), Work: request.work,
 	})
 	if err != nil {
 		return &refused{s, paid, err}
@@ -134,19 +125,14 @@ func isPriceRequest(body []byte) bool {
 	return len(body) == 0 || isObject && string(bytes.TrimSpace(inside)) == "}"
 }
 
-func readRequest(h http.Header, body []byte) (verification.Request, error) {
+func (s *paidRoute) readRequest(h http.Header, body []byte) (pricedRequest, error) {
 	switch {
 	case len(body) == 0:
-		return verification.Request{}, errBodyMissing
+		return pricedRequest{}, errBodyMissing
 	case !service.IsJSON(h):
-		return verification.Request{}, service.ErrMediaType
+		return pricedRequest{}, service.ErrMediaType
 	}
-	return verification.ParseRequest(body)
-}
-
-// fingerprint binds a payment to what is requested: operation and request.
-func (s *paidRoute) fingerprint(r verification.Request) payment.Digest {
-	return sha256.Sum256(append([]byte("POST "+s.operation+"\n"), r.Canonical()...))
+	return s.operation.read(body)
 }
 
 // sold returns the answer to a payment that was settled: the signed receipt in JSON,

@@ -28,16 +28,16 @@ func NewReceipts(key *receipt.SigningKey, limit int, looked func(hit bool), kept
 	return &Receipts{key: key, looked: looked, kept: kept, limit: limit, answers: lru.NewBasicLRU[string, []byte](math.MaxInt)}
 }
 
-// Signed returns the signed receipt for a request about a chain, in JSON. Callers
+// Signed returns the signed receipt for a question about a chain, in JSON. Callers
 // must not change it.
-func (r *Receipts) Signed(ctx context.Context, chain string, v Verifier, request Request) ([]byte, error) {
-	key := chain + "\n" + string(request.Canonical())
+func (r *Receipts) Signed(ctx context.Context, chain string, v Verifier, q Question) ([]byte, error) {
+	key := chain + "\n" + string(q.Canonical())
 	answer, ok := r.get(key)
 	r.looked(ok)
 	if ok {
 		return answer, nil
 	}
-	evidence, err := v.Verify(ctx, request)
+	evidence, err := q.verify(ctx, v)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,17 @@ type Verifier struct {
 	Reader Reader
 }
 
+// Question is a request that was read: a Request.
+type Question interface {
+	// Canonical returns the question in one spelling, the same bytes for every request
+	// with the same meaning. No two kinds of question have equal bytes.
+	Canonical() []byte
+	// verify answers it.
+	verify(context.Context, Verifier) (Evidence, error)
+}
+
+func (r Request) verify(ctx context.Context, v Verifier) (Evidence, error) { return v.Verify(ctx, r) }
+
 // Evidence is what a verification yields: the unsigned receipt, and the Merkle
 // bundle that stands beside it.
 type Evidence struct {

@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/verification"
+)
+
+// kind is one kind of evidence that is sold, about every chain.
+type kind struct {
+	// suffix ends the path of each chain; firstPath verifies on the first chain, and is
+	// the template's path in api/openapi.json.
+	suffix, firstPath string
+	// operationID names firstPath in the OpenAPI document.
+	operationID string
+	// subject is what the evidence is about, followed by " on CHAIN".
+	subject string
+	// example is a request that reaches the 402: registries replay it.
+	example string
+	// schema is the JSON Schema of a request.
+	schema string
+	// parse reads a request, in JSON. All its errors are *strictjson.Error.
+	parse func(body []byte) (verification.Question, error)
+}
+
+// kinds are all of them, in the order in which they are described.
+var kinds = []*kind{&transactionKind}
+
+// transactionKind is the operation of the contract. The schema is that of
+// api/openapi.json without its texts: the whole answer to an unpaid call should fit
+// into one buffer of net/http, 4 KB. It allows no body that is answered 400, because
+// registries post what they make from it.
+var transactionKind = kind{
+	suffix: "-transaction", firstPath: "/v1/verify/chain-transaction", operationID: "verify",
+	subject: "one finalized transaction",
+	example: `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb","expectations":{"status":"success"}}`,
+	schema: `{"type":"object","required":["transactionHash"],"additionalProperties":false,"properties":{` +
+		`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
+		`"expectations":{"type":"object","additionalProperties":false,"properties":{"status":{"type":"string","enum":["success","reverted"]},` +
+		`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
+		`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` +
+		`"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`,
+	parse: func(body []byte) (verification.Question, error) { return verification.ParseRequest(body) },
+}
+
+// operation is one kind of evidence about one chain: what a payment buys, whichever
+// protocol brings the request and the payment.
+type operation struct {
+	*kind
+	chain    Chain
+	receipts *verification.Receipts
+}
+
+// path is the operation's own, and its name in fingerprints: also where it is
+// reached at firstPath or by another protocol.
+func (o operation) path() string { return "/v1/verify/" + o.chain.Name + o.suffix }
+
+// description is the offer's text for people.
+func (o operation) description() string {
+	return "Signed, offline-checkable evidence about " + o.subject + " on " + o.chain.Name + ", judged against your expectations."
+}
+
+// read reads a request, in JSON. All its errors are *strictjson.Error.
+func (o operation) read(body []byte) (pricedRequest, error) {
+	question, err := o.parse(body)
+	return pricedRequest{o, question}, err
+}
+
+// pricedRequest is a request of an operation that was read.
+type pricedRequest struct {
+	operation operation
+	question  verification.Question
+}
+
+// fingerprint binds a payment to what is requested: operation and request.
+func (p pricedRequest) fingerprint() payment.Digest {
+	return sha256.Sum256(append([]byte("POST "+p.operation.path()+"\n"), p.question.Canonical()...))
+}
+
+// work returns the signed answer, in JSON: what paywall.Order takes as Work.
+func (p pricedRequest) work(ctx context.Context) ([]byte, error) {
+	chain := p.operation.chain
+	return p.operation.receipts.Signed(ctx, chain.Name, chain.Verifier, p.question)
+}
+
+// bazaar describes to registries what the paid call takes and returns (x402 extension
+// bazaar).
+func (o operation) bazaar() json.RawMessage {
+	return json.RawMessage(`{"info":{"input":{"type":"http","method":"POST","bodyType":"json","body":` + o.example + `},` +
+		`"output":{"type":"json","example":{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}}},` +
+		`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
+		`"input":{"type":"object","properties":{"type":{"type":"string","const":"http"},"method":{"type":"string","enum":["POST"]},` +
+		`"bodyType":{"type":"string","enum":["json"]},"body":` + o.schema + `},` +
+		`"required":["type","method","bodyType","body"],"additionalProperties":false},` +
+		`"output":{"type":"object","properties":{"type":{"type":"string"},"example":{"type":"object"}},"required":["type"]}},"required":["input"]}}`)
+}
