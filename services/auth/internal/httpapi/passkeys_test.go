@@ -204,7 +204,7 @@ func TestOneAddressBegins30CeremoniesAMinute(t *testing.T) {
 		b.send(http.MethodPost, prefix+path, "").want(http.StatusTooManyRequests)
 	}
 	otto := h.otto()
-	for _, path := range []string{"/reauth/passkey/options", "/reauth/passkey"} {
+	for _, path := range []string{"/reauth/passkey/options", "/reauth/passkey", "/passkeys/options"} {
 		otto.send(http.MethodPost, prefix+path, "").want(http.StatusTooManyRequests)
 	}
 	h.elsewhere().begin("/passkeys/login/options")
