@@ -27,7 +27,8 @@ const help = `verifier sells signed evidence about finalized transactions of pub
 
 payments list and sum take --state working|settling|settled|dead|unknown, --from DATE and
 --before DATE (2006-01-02, UTC), --json, and list also
---limit N (100).
+--limit N (100), --operation base-transaction, --transport http|mcp, --payer ADDRESS, and --open: payments
+without an outcome, the oldest first, with what can be done about each.
 
 Settings are environment variables; a secret NAME may come as NAME_FILE:
 

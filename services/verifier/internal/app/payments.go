@@ -34,35 +34,86 @@ type row struct {
 	Nonce       string        `json:"nonce"`
 	Amount      string        `json:"amount"`
 	Resource    string        `json:"resource"`
+	Operation   string        `json:"operation"`
+	Transport   string        `json:"transport"`
+	AgeSeconds  int64         `json:"ageSeconds"`
 	Transaction string        `json:"transaction,omitempty"`
 	Reason      string        `json:"reason,omitempty"`
+	// Next is what the operator can do about an open payment.
+	Next string `json:"next,omitempty"`
+}
+
+// rowOf returns a record as it is printed at a moment.
+func rowOf(r payment.Record, now time.Time) row {
+	return row{
+		Claimed: r.Claimed, State: r.State, Network: r.Key.Network, Asset: r.Key.Asset, Payer: r.Key.Payer, Nonce: r.Key.Nonce,
+		Amount: r.Amount, Resource: r.Resource, Operation: r.Operation, Transport: r.Transport,
+		AgeSeconds: int64(now.Sub(r.Claimed) / time.Second), Transaction: r.Transaction, Reason: r.Reason,
+	}
+}
+
+func (r row) age() time.Duration { return time.Duration(r.AgeSeconds) * time.Second }
+
+// decidable is how long after the end of its authorization a payment may be decided to
+// be dead: nodes and the clocks of chains may be behind.
+const decidable = 10 * time.Minute
+
+// next returns what the operator can do about an open payment. hasNode reports whether
+// a node of the payment network is configured.
+func next(r payment.Record, now time.Time, hasNode bool) string {
+	switch ends := r.ValidBefore.Add(decidable); {
+	case now.Before(ends):
+		return "wait until " + ends.Format(time.RFC3339) + ", when the authorization has ended for certain"
+	case hasNode:
+		return "payments look " + r.Key.Nonce + " --write"
+	default:
+		return "look the nonce up in an explorer, then payments decide " + r.Key.Nonce
+	}
 }
 
 // paymentsList is "verifier payments list".
 func (p Process) paymentsList(ctx context.Context, args []string) error {
 	flags := service.Flags()
 	limit := flags.Int("limit", 100, "")
+	operation, transport := flags.String("operation", "", ""), flags.String("transport", "", "")
+	payer, open := flags.String("payer", "", ""), flags.Bool("open", false, "")
 	filter, asJSON, err := paymentFilter(flags, args)
 	if err != nil {
 		return err
 	}
-	filter.Limit = *limit
+	filter.Limit, filter.Operation, filter.Transport, filter.Payer = *limit, *operation, *transport, strings.ToLower(*payer)
+	if *open {
+		if filter.State != "" && filter.State != payment.Unknown {
+			return service.UsageError("payments list: --open lists the unknown ones")
+		}
+		filter.State, filter.Oldest = payment.Unknown, true
+	}
 	return p.with(ctx, func(ledger *ledger.Ledger, _ config.Ledger) error {
 		records, err := ledger.List(ctx, filter)
 		if err != nil {
 			return err
 		}
+		now := time.Now()
 		rows := make([]row, len(records))
 		for i, r := range records {
-			rows[i] = row{
-				Claimed: r.Claimed, State: r.State, Network: r.Key.Network, Asset: r.Key.Asset, Payer: r.Key.Payer, Nonce: r.Key.Nonce,
-				Amount: r.Amount, Resource: r.Resource, Transaction: r.Transaction, Reason: r.Reason,
+			if rows[i] = rowOf(r, now); *open {
+				chainLog, err := p.chainLog(r.Key.Network)
+				rows[i].Next = next(r, now, err == nil && chainLog != nil)
 			}
 		}
-		return printRows(p.Stdout, rows, asJSON, "CLAIMED\tSTATE\tAMOUNT\tPAYER\tTRANSACTION\tREASON", func(r row) []any {
-			return []any{r.Claimed.Format(time.RFC3339), r.State, r.Amount, r.Payer, r.Transaction, r.Reason}
-		})
+		if *open {
+			return printRows(p.Stdout, rows, asJSON, "CLAIMED\tAGE\tAMOUNT\tPAYER\tNONCE\tOPERATION\tTRANSPORT\tREASON\tNEXT", func(r row) []any {
+				return []any{r.Claimed.Format(time.RFC3339), r.age(), r.Amount, r.Payer, r.Nonce, r.Operation, r.Transport, r.Reason, r.Next}
+			})
+		}
+		return printRows(p.Stdout, rows, asJSON, listHeading, listCells)
 	})
+}
+
+const listHeading = "CLAIMED\tSTATE\tAMOUNT\tPAYER\tTRANSACTION\tREASON\tOPERATION\tTRANSPORT\tAGE"
+
+func listCells(r row) []any {
+	return []any{r.Claimed.Format(time.RFC3339), r.State, r.Amount, r.Payer, r.Transaction, r.Reason, r.Operation, r.Transport, r.age()}
 }
 
 // paymentsSum is "verifier payments sum".

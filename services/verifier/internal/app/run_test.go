@@ -125,6 +125,18 @@ func TestTheOperatorSeesWhatWasEarned(t *testing.T) {
 	if len(rows) != 1 || rows[0]["transaction"] != paymenttest.Hash(2) || rows[0]["payer"] != strings.ToLower(paymenttest.Buyer) {
 		t.Errorf("listed %v", rows)
 	}
+	if rows[0]["operation"] != "base-transaction" || rows[0]["transport"] != "http" || rows[0]["ageSeconds"] == nil {
+		t.Errorf("listed %v", rows)
+	}
+	for args, want := range map[string]int{
+		"--operation base-transaction": 3, "--operation base-token-transfer": 0, "--transport http": 3, "--transport mcp": 0,
+		"--payer " + paymenttest.Buyer: 3, "--payer " + paymenttest.Seller: 0, "--open": 0,
+	} {
+		w.command(&rows, append([]string{"payments", "list", "--json"}, strings.Fields(args)...)...)
+		if len(rows) != want {
+			t.Errorf("%s lists %d payments, want %d", args, len(rows), want)
+		}
+	}
 	text := w.command(nil, "payments", "list")
 	if strings.Count(text, "\n") != 4 || !strings.Contains(text, "insufficient_funds") || regexp.MustCompile("[0-9a-fA-F]{130}").MatchString(text) {
 		t.Errorf("listed\n%s", text)

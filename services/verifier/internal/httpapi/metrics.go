@@ -69,7 +69,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 }
 
 // PaymentEnded is for paywall.Options.Ended.
-func (m *Metrics) PaymentEnded(outcome string) { m.payments.WithLabelValues(outcome).Inc() }
+func (m *Metrics) PaymentEnded(end paywall.End) { m.payments.WithLabelValues(end.Outcome).Inc() }
 
 // FacilitatorCalled is for facilitator.Options.Called.
 func (m *Metrics) FacilitatorCalled(call, outcome string, took time.Duration) {

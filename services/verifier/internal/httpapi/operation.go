@@ -56,7 +56,10 @@ type operation struct {
 
 // path is the operation's own, and its name in fingerprints: also where it is
 // reached at firstPath or by another protocol.
-func (o operation) path() string { return "/v1/verify/" + o.chain.Name + o.suffix }
+func (o operation) path() string { return "/v1/verify/" + o.name() }
+
+// name is the operation's in the ledger and in metrics: "base-transaction".
+func (o operation) name() string { return o.chain.Name + o.suffix }
 
 // description is the offer's text for people.
 func (o operation) description() string {

@@ -90,9 +90,10 @@ func (s *paidRoute) serve(c echo.Context) error {
 	}
 	paid, err := payment.Read(version, header)
 	if err != nil {
-		return &refused{s, paid, s.Paywall.Refuse(ctx, err)}
+		return &refused{s, paid, s.Paywall.Refuse(ctx, paywall.Order{Operation: s.operation.name(), Transport: payment.TransportHTTP}, err)}
 	}
 	sale, err := s.Paywall.Buy(ctx, paywall.Order{
+		Operation: s.operation.name(), Transport: payment.TransportHTTP,
 		Offer: s.offer, Payment: paid, Request: request.fingerprint(), Address: c.RealIP(), Work: request.work,
 	})
 	if err != nil {

@@ -70,8 +70,11 @@ type Record struct {
 	Payment, Request Digest
 	// Identifier is the buyer's own idempotency key, "" when they gave none.
 	Identifier string
-	// Resource is the path that was called, for the operator's list.
+	// Resource is the URL that was called, for the operator's list.
 	Resource string
+	// Operation is what was sold, "base-transaction", and Transport the protocol that
+	// brought the call: TransportHTTP or TransportMCP.
+	Operation, Transport string
 	// Amount is in atomic units, decimal. PayTo is the payee's address.
 	Amount, PayTo string
 	// ValidBefore is when the authorization ends.
@@ -93,6 +96,12 @@ type Record struct {
 	Repeats int
 	Again   []string
 }
+
+// The transports of calls.
+const (
+	TransportHTTP = "http"
+	TransportMCP  = "mcp"
+)
 
 // Repeat is a settlement that is requested once more.
 type Repeat struct {
@@ -205,7 +214,11 @@ type QuotaStatus struct {
 type Filter struct {
 	State        State
 	From, Before time.Time
-	// Limit bounds the number of records, newest first.
+	// Operation and Transport are as in Record; Payer is a 0x address in lower case.
+	Operation, Transport, Payer string
+	// Oldest lists the oldest first.
+	Oldest bool
+	// Limit bounds the number of records, newest first unless Oldest.
 	Limit int
 }
 

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -95,7 +96,7 @@ const (
 	seenState = "CASE WHEN state = 'settling' AND " + abandoned + " THEN 'unknown' ELSE state END"
 	columns   = "network, asset, payer, nonce, " + seenState + `,
 	owner, deadline, payment, request, identifier, resource, amount, pay_to, valid_before, client,
-	month, tx, reason, claimed, changed, repeats, again`
+	month, tx, reason, claimed, changed, repeats, again, operation, transport`
 	// selectRecord and selectBrief, which leaves the answer out, take a view first.
 	selectRecord = "SELECT " + columns + ", (SELECT answer FROM answers WHERE answers.payment = payments.id) FROM payments"
 	selectBrief  = "SELECT " + columns + ", NULL FROM payments"
@@ -148,7 +149,7 @@ func scan(row row) (payment.Record, error) {
 	var deadline, validBefore, claimed, changed int64
 	err := row.Scan(&r.Key.Network, &r.Key.Asset, &r.Key.Payer, &r.Key.Nonce, &r.State, &r.Owner, &deadline,
 		&paid, &request, &r.Identifier, &r.Resource, &r.Amount, &r.PayTo, &validBefore, &r.Client,
-		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Repeats, &again, &r.Answer)
+		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Repeats, &again, &r.Operation, &r.Transport, &r.Answer)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return payment.Record{}, payment.ErrNotFound
@@ -158,10 +159,20 @@ func scan(row row) (payment.Record, error) {
 	if again != "" {
 		r.Again = strings.Fields(again)
 	}
+	r.Operation = operationOf(r.Operation, r.Resource)
 	copy(r.Payment[:], paid)
 	copy(r.Request[:], request)
 	r.Deadline, r.ValidBefore, r.Claimed, r.Changed = moment(deadline), moment(validBefore), moment(claimed), moment(changed)
 	return r, nil
+}
+
+// operationOf returns the operation of a record. Those of a release that did not write
+// it were sold over HTTP alone, and the last part of the path names it.
+func operationOf(operation, resource string) string {
+	if operation == "" && resource != "" {
+		return path.Base(resource)
+	}
+	return operation
 }
 
 // list reads records from a pool or in a transaction.

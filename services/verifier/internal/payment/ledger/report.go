@@ -29,12 +29,15 @@ func (l *Ledger) QuotaStatus(ctx context.Context, month string) (s payment.Quota
 	return s, nil
 }
 
-// List returns records without Answer, newest first.
+// List returns records without Answer.
 func (l *Ledger) List(ctx context.Context, f payment.Filter) ([]payment.Record, error) {
 	where, args := l.where(f)
-	order := " ORDER BY claimed DESC"
+	order := " ORDER BY claimed"
 	if strings.Contains(where, undecided) {
-		order = " ORDER BY +claimed DESC" // sorts these few; by the index SQLite would go through all claims
+		order = " ORDER BY +claimed" // sorts these few; by the index SQLite would go through all claims
+	}
+	if !f.Oldest {
+		order += " DESC"
 	}
 	query := selectBrief + where + order
 	if f.Limit > 0 {
@@ -65,6 +68,15 @@ func (l *Ledger) where(f payment.Filter) (where string, args []any) {
 	}
 	if !f.Before.IsZero() {
 		where, args = where+" AND claimed < ?", append(args, f.Before)
+	}
+	if f.Operation != "" {
+		where, args = where+" AND (operation = ? OR operation = '' AND resource LIKE '%/' || ?)", append(args, f.Operation, f.Operation)
+	}
+	if f.Transport != "" {
+		where, args = where+" AND transport = ?", append(args, f.Transport)
+	}
+	if f.Payer != "" {
+		where, args = where+" AND payer = ?", append(args, f.Payer)
 	}
 	return where, args
 }

@@ -138,3 +138,28 @@ func TestAResolutionRecordsTheOperatorAndTheReason(t *testing.T) {
 		})
 	}
 }
+
+// Before there were columns for it, everything was sold over HTTP, and the path named
+// the operation.
+func TestTheOperationOfAnOldRowIsThatOfItsResource(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			asFirstReleased(t, url)
+			l, err := Open(t.Context(), url, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close() })
+			if _, err := l.db.Writer.ExecContext(t.Context(), "UPDATE payments SET resource = 'https://seller.example/v1/verify/base-transaction' WHERE nonce = 'settled'"); err != nil {
+				t.Fatal(err)
+			}
+			list, err := l.List(t.Context(), payment.Filter{Operation: "base-transaction", Transport: payment.TransportHTTP})
+			if err != nil || len(list) != 1 || list[0].Key.Nonce != "settled" || list[0].Operation != "base-transaction" || list[0].Transport != "http" {
+				t.Errorf("listed %+v, %v", list, err)
+			}
+			if list, err := l.List(t.Context(), payment.Filter{Transport: payment.TransportMCP}); err != nil || len(list) != 0 {
+				t.Errorf("listed %+v, %v", list, err)
+			}
+		})
+	}
+}

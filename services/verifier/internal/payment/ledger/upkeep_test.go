@@ -118,7 +118,11 @@ func pruneWhenNothingIsSold(w *world) {
 func listFilters(w *world) {
 	ctx := context.Background()
 	for _, name := range []string{"a", "b", "c"} {
-		w.begin(record(name, alice))
+		r := record(name, alice)
+		if name == "c" {
+			r.Operation, r.Transport, r.Key.Payer = "base-token-transfer", payment.TransportMCP, "0xother"
+		}
+		w.begin(r)
 		w.advance(time.Minute)
 	}
 	w.begin(record("d", gone))
@@ -128,6 +132,11 @@ func listFilters(w *world) {
 		want   []string
 	}{
 		{payment.Filter{}, []string{"0xd", "0xc", "0xb", "0xa"}},
+		{payment.Filter{Oldest: true, Limit: 2}, []string{"0xa", "0xb"}},
+		{payment.Filter{Operation: "base-token-transfer"}, []string{"0xc"}},
+		{payment.Filter{Operation: "base-transaction", Transport: payment.TransportHTTP}, []string{"0xd", "0xb", "0xa"}},
+		{payment.Filter{Transport: payment.TransportMCP}, []string{"0xc"}},
+		{payment.Filter{Payer: "0xother"}, []string{"0xc"}},
 		{payment.Filter{Limit: 2}, []string{"0xd", "0xc"}},
 		{payment.Filter{State: payment.Settled}, []string{"0xb"}},
 		{payment.Filter{State: payment.Settling}, []string{"0xc", "0xa"}},

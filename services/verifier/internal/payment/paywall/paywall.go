@@ -44,8 +44,9 @@ type Options struct {
 	KeepAnswers time.Duration
 	Log         *slog.Logger
 	Now         func() time.Time
-	// Ended may be nil. It is called with the outcome of each call.
-	Ended func(outcome string)
+	// Ended may be nil. It is called with the end of each call, and of each payment that
+	// the service decides by itself.
+	Ended func(End)
 	// At may be nil. It is called at each Point of a sale.
 	At func(Point)
 	// Heartbeat is the interval of heartbeats; zero means two seconds. Pause is
@@ -54,6 +55,10 @@ type Options struct {
 	// timeouts.
 	Heartbeat, Pause, Answer time.Duration
 }
+
+// End is how a call ended: Operation and Transport are those of the Order, and Outcome
+// is one of the words of the metric verifier_payments_total.
+type End struct{ Operation, Transport, Outcome string }
 
 // Point is a moment of a sale at which a crash must lose nothing.
 type Point string
@@ -104,7 +109,7 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 	o.FailuresPerPayer, o.FailuresPerAddress = cmp.Or(o.FailuresPerPayer, 3), cmp.Or(o.FailuresPerAddress, 10)
 	o.Answer = cmp.Or(o.Answer, max(o.VerifyTimeout, o.WorkTimeout)+o.SettleTimeout)
 	if o.Ended == nil {
-		o.Ended = func(string) {}
+		o.Ended = func(End) {}
 	}
 	if o.At == nil {
 		o.At = func(Point) {}

@@ -14,8 +14,11 @@ import (
 
 // Order is one call that a buyer pays for.
 type Order struct {
-	Offer   payment.Offer
-	Payment payment.Payment
+	// Operation and Transport are what is sold and the protocol that brought the call,
+	// as in payment.Record.
+	Operation, Transport string
+	Offer                payment.Offer
+	Payment              payment.Payment
 	// Request is the digest of the request: the same for every spelling of it.
 	Request payment.Digest
 	// Address is the client's, for the limit of unpaid attempts.
@@ -55,7 +58,7 @@ func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {
 	if o.misfit != nil { // it may have been paid when the terms were others
 		known, err := w.isKnown(ctx, o.Payment)
 		if !known {
-			return Sale{}, w.Refuse(ctx, cmp.Or(err, o.misfit))
+			return Sale{}, w.Refuse(ctx, o, cmp.Or(err, o.misfit))
 		}
 	}
 	waiting, cancel := context.WithTimeoutCause(ctx, w.Answer, payment.ErrInFlight)
@@ -77,13 +80,14 @@ func (w *Paywall) isKnown(ctx context.Context, p payment.Payment) (bool, error) 
 	return err == nil && r.Payment == p.Digest, ledgerFault(err)
 }
 
-// Refuse returns the error for a payment that cannot be read or does not match the
-// terms: err, unless nothing can be sold at all for now.
-func (w *Paywall) Refuse(ctx context.Context, err error) error {
+// Refuse returns the error for an order whose payment cannot be read or does not match
+// the terms: err, unless nothing can be sold at all for now. Of the order only Operation
+// and Transport are needed.
+func (w *Paywall) Refuse(ctx context.Context, o Order, err error) error {
 	if closed := w.CheckQuota(ctx); closed != nil {
 		err = closed
 	}
-	w.Ended(outcomeOf(Sale{}, err))
+	w.Ended(End{o.Operation, o.Transport, outcomeOf(Sale{}, err)})
 	return err
 }
 
@@ -117,7 +121,7 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 	if c.isFree(sale, err) {
 		c.refund()
 	}
-	w.Ended(outcomeOf(sale, err))
+	w.Ended(End{o.Operation, o.Transport, outcomeOf(sale, err)})
 	return sale, err
 }
 
@@ -199,7 +203,7 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 	}
 	r, won, err = w.Ledger.Claim(ctx, payment.Record{
 		Key: p.Key, Owner: w.owner, Deadline: w.Now().Add(max(w.WorkTimeout, w.VerifyTimeout) + time.Minute),
-		Payment: p.Digest, Request: c.Request, Identifier: p.Identifier, Resource: c.Offer.Resource.URL,
+		Payment: p.Digest, Request: c.Request, Identifier: p.Identifier, Resource: c.Offer.Resource.URL, Operation: c.Operation, Transport: c.Transport,
 		Amount: c.Offer.Terms.Amount, PayTo: c.Offer.Terms.PayTo, ValidBefore: p.ValidBefore(), Client: c.client,
 	})
 	if won {

@@ -365,7 +365,7 @@ func (w *Paywall) reconcile(ctx context.Context, r payment.Record) {
 		return
 	}
 	w.quota.stale()
-	w.Ended("reconciled_" + string(outcome.State))
+	w.Ended(End{r.Operation, r.Transport, "reconciled_" + string(outcome.State)})
 	w.Log.Info("the chain has decided an open payment", "state", outcome.State, "reason", outcome.Reason,
 		"payer", r.Key.Payer, "transaction", outcome.Transaction)
 }
@@ -455,7 +455,7 @@ func (w *Paywall) checkOne(ctx context.Context, r payment.Record) (done bool, un
 		return false, nil
 	}
 	w.quota.stale()
-	w.Ended(end)
+	w.Ended(End{r.Operation, r.Transport, end})
 	return true, nil
 }
 

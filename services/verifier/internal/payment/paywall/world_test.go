@@ -77,8 +77,8 @@ func (s *fixture) replica(change func(*paywall.Options)) *paywall.Paywall {
 		VerifyTimeout: 5 * time.Second, SettleTimeout: 5 * time.Second, WorkTimeout: 5 * time.Second,
 		AttemptsPerPayer: 1000, AttemptsPerAddress: 1000, KeepAnswers: time.Hour,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: s.clock.now, Heartbeat: time.Hour, Pause: time.Millisecond,
-		Ended: func(outcome string) {
-			n, _ := s.events.LoadOrStore(outcome, new(atomic.Int32))
+		Ended: func(end paywall.End) {
+			n, _ := s.events.LoadOrStore(end.Outcome, new(atomic.Int32))
 			n.(*atomic.Int32).Add(1)
 		},
 	}
@@ -98,7 +98,7 @@ func (s *fixture) order(p payment.Payment, thing string) paywall.Order {
 	var request payment.Digest
 	copy(request[:], thing)
 	return paywall.Order{
-		Offer: offer(), Payment: p, Request: request, Address: "192.0.2.1",
+		Operation: "thing", Transport: payment.TransportHTTP, Offer: offer(), Payment: p, Request: request, Address: "192.0.2.1",
 		Work: func(context.Context) ([]byte, error) {
 			s.works.Add(1)
 			return []byte("the " + thing), nil
