@@ -41,5 +41,14 @@ func Decode(header string, v any) error {
 	if err != nil || strings.ContainsAny(header, "\r\n") { // the decoder skips line ends
 		return ErrHeaderBase64
 	}
-	return strictjson.Unmarshal(text, v, strictjson.Rules{AllowUnknown: true, AllowNull: true})
+	return DecodeObject(text, v)
+}
+
+// DecodeObject reads the JSON object of a payment into v, by the rules of Decode:
+// ErrHeaderSize or a *strictjson.Error.
+func DecodeObject(object []byte, v any) error {
+	if len(object) > MaxHeader {
+		return ErrHeaderSize
+	}
+	return strictjson.Unmarshal(object, v, strictjson.Rules{AllowUnknown: true, AllowNull: true})
 }

@@ -61,6 +61,25 @@ func TestAHeaderIsStandardBase64OfJSONWithExactNames(t *testing.T) {
 	}
 }
 
+func TestAnObjectIsReadByTheRulesOfAHeader(t *testing.T) {
+	text, err := json.Marshal(example())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got x402.Payload
+	if err := x402.DecodeObject(text, &got); err != nil || !cmp.Equal(example(), got) {
+		t.Errorf("%v: %s", err, cmp.Diff(example(), got))
+	}
+	var fault *strictjson.Error
+	if err := x402.DecodeObject([]byte(`{"x402Version":2,"x402Version":1}`), &got); !errors.As(err, &fault) {
+		t.Errorf("got %v", err)
+	}
+	large := []byte(string(text) + strings.Repeat(" ", x402.MaxHeader))
+	if err := x402.DecodeObject(large, &got); !errors.Is(err, x402.ErrHeaderSize) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAnAnswerWithoutAResultIsNeitherYesNorNo(t *testing.T) {
 	var settled x402.SettleResponse
 	var verified x402.VerifyResponse

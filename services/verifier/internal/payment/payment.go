@@ -42,16 +42,26 @@ type Payment struct {
 // Read reads a payment header: HeaderPaymentSignature for version 2,
 // HeaderPaymentV1 for version 1. Every fault is a *Refusal of ErrInvalid.
 func Read(version int, header string) (Payment, error) {
+	return read(version, func(payload any) error { return x402.Decode(header, payload) })
+}
+
+// ReadObject reads a payment that is sent as a JSON object, without base64, as the
+// MCP transport sends it (x402 specs/transports-v2/mcp.md). Its faults are Read's.
+func ReadObject(version int, object []byte) (Payment, error) {
+	return read(version, func(payload any) error { return x402.DecodeObject(object, payload) })
+}
+
+func read(version int, decode func(payload any) error) (Payment, error) {
 	p := Payment{Version: version}
 	var claimed int
 	var err error
 	if version == x402.V1 {
 		var v1 x402.PayloadV1
-		err = x402.Decode(header, &v1)
+		err = decode(&v1)
 		claimed, p.exact, p.accepted = v1.X402Version, v1.Payload, x402.Requirements{Scheme: v1.Scheme, Network: v1.Network}
 	} else {
 		var v2 x402.Payload
-		err = x402.Decode(header, &v2)
+		err = decode(&v2)
 		claimed, p.exact, p.accepted, p.extensions = v2.X402Version, v2.Payload, v2.Accepted, v2.Extensions
 	}
 	if err != nil {
