@@ -318,6 +318,13 @@ func (w *Paywall) spendAddress(c *call) (err error) {
 	return err
 }
 
+// CountFree takes an attempt from a client's address for a call that costs work and is
+// never paid. It returns ErrTooMany when there is none left.
+func (w *Paywall) CountFree(address string) error {
+	_, err := w.clients.spend(address, w.AttemptsPerAddress)
+	return err
+}
+
 // spendPayer takes an attempt from the payer. It is for payments that are
 // certainly the payer's.
 func (w *Paywall) spendPayer(c *call) (err error) {
