@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -21,6 +23,7 @@ func TestEveryPathHasItsService(t *testing.T) {
 		"/api/v1/lists":                         "app",
 		"/v1/verify/chain-transaction":          "verifier",
 		"/v1/verify/base-transaction":           "verifier",
+		"/mcp":                                  "verifier",
 		"/health":                               "verifier",
 		"/.well-known/receipt-signing-key.json": "verifier",
 		"/.well-known/x402":                     "verifier",
@@ -62,6 +65,27 @@ func TestInternalPathsAreNotRoutedHoweverTheyAreSpelled(t *testing.T) {
 	for _, u := range []*upstream{h.auth, h.verifier, h.app, frontend} {
 		for _, r := range u.received() {
 			t.Errorf("%s arrived", r.RequestURI)
+		}
+	}
+}
+
+// Clients of /mcp look for an authorization server here, and would take a single page's
+// index.html for one.
+func TestNoFrontendStandsInForAnAuthorizationServer(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "index.html"), []byte("the page"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, env := range map[string]map[string]string{
+		"files":  {"FRONTEND_ROOT": root},
+		"server": {"FRONTEND_UPSTREAM": stand(t, "frontend", nil).addr()},
+	} {
+		h := openSite(t, env)
+		for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server"} {
+			if got := h.request(t, "GET", path, ""); got.StatusCode != 404 {
+				t.Errorf("%s: %s: %d %s", name, path, got.StatusCode, got.body)
+			}
 		}
 	}
 }
