@@ -10,6 +10,7 @@ import (
 func TestALicenceIsRecognizedByItsWords(t *testing.T) {
 	for text, want := range map[string]string{
 		"Permission is hereby granted, free of charge, to any\n  person obtaining a copy":                                                    "MIT",
+		"MIT No Attribution\nPermission is hereby granted, free of charge, to any\n  person obtaining a copy":                                "MIT-0",
 		"                         Apache License\n                   Version 2.0, January 2004":                                              "Apache-2.0",
 		"Redistribution and use in source and binary forms … used to endorse or promote":                                                     "BSD-3-Clause",
 		"Redistribution and use in source and binary forms, with or without modification":                                                    "BSD-2-Clause",

@@ -101,6 +101,7 @@ var known = [][]string{
 	{"MPL-2.0", "Mozilla Public License", "2.0"},
 	{"BSD-3-Clause", "Redistribution and use in source and binary forms", "used to endorse or promote"},
 	{"BSD-2-Clause", "Redistribution and use in source and binary forms"},
+	{"MIT-0", "MIT No Attribution", "Permission is hereby granted, free of charge, to any person obtaining a copy"},
 	{"MIT", "Permission is hereby granted, free of charge, to any person obtaining a copy"},
 	{"ISC", "Permission to use, copy, modify,", "distribute this software for any purpose with or without fee is hereby granted, provided"},
 	{"0BSD", "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is hereby granted."},
