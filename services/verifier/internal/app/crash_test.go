@@ -1,7 +1,9 @@
 package app
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
@@ -114,6 +117,62 @@ func TestTwoProcessesSettleExactlyTheLimit(t *testing.T) {
 			if status, body := w.post(again, ""); status != http.StatusServiceUnavailable {
 				t.Errorf("after a restart: %d %s", status, body)
 			}
+		})
+	}
+}
+
+// callTool calls verify_transaction with a payment; status 0 means no answer. An
+// error of the tool has its code as the status.
+func (w *world) callTool(url, nonce string) (status int, body string) {
+	w.Helper()
+	offer := payment.Offer{Terms: paymenttest.Terms("eip155:84532"), Resource: x402.Resource{URL: "https://seller.example/mcp"}}
+	call, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{
+		"name": "verify_transaction", "arguments": json.RawMessage(goodBody),
+		"_meta": map[string]any{"x402/payment": paymenttest.PayloadV2(offer, paymenttest.Authorization(nonce, w.began))},
+	}})
+	w.must(err)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, url+"/mcp", bytes.NewReader(call))
+	w.must(err)
+	request.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	var answer struct {
+		Result struct {
+			IsError           bool
+			StructuredContent struct{ Code int }
+			Content           []struct{ Text string }
+		}
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || len(answer.Result.Content) != 1 {
+		return 0, fmt.Sprint(err)
+	}
+	if answer.Result.IsError {
+		return answer.Result.StructuredContent.Code, answer.Result.Content[0].Text
+	}
+	return response.StatusCode, answer.Result.Content[0].Text
+}
+
+func TestACallOfAToolThatWasKilledIsFinishedOverHTTP(t *testing.T) {
+	for i, point := range []paywall.Point{paywall.Claimed, paywall.Worked, paywall.Begun, paywall.Asked, paywall.Finished} {
+		t.Run(string(point), func(t *testing.T) {
+			w := newWorld(t, sqldbtest.SQLite(t))
+			nonce := fmt.Sprint(i + 1)
+			paid := w.pay(nonce)
+			first, process := w.spawn(point)
+			if status, body := w.callTool(first, nonce); status != 0 {
+				t.Fatalf("answered %d %s, though killed before", status, body)
+			}
+			_ = process.Wait()
+			second, _ := w.spawn("never")
+			w.comeBack(second, paid)
+			_, overHTTP := w.post(second, paid)
+			if status, asTool := w.callTool(second, nonce); status != http.StatusOK || asTool != overHTTP {
+				t.Errorf("%d: got %s, want %s", status, asTool, overHTTP)
+			}
+			w.wantTransfers(1)
 		})
 	}
 }

@@ -305,3 +305,15 @@ func get(t *testing.T, url string) (int, string) {
 	}
 	return response.StatusCode, string(text)
 }
+
+func TestToolsAreServedUnlessTheyAreSwitchedOff(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	if status, body := w.callTool(w.run().url, "1"); status != http.StatusOK {
+		t.Errorf("got %d: %s", status, body)
+	}
+	w.env["MCP"] = "false"
+	w.env["DATABASE_URL"] = sqldbtest.SQLite(t)
+	if status, body := w.callTool(w.run().url, "2"); status != 0 {
+		t.Errorf("switched off: %d %s", status, body)
+	}
+}

@@ -103,9 +103,13 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 	if err := httpapi.RegisterStatus(s.Registry, s.paywall, s.ledger.Ping); err != nil { //nolint:contextcheck // a scrape has its own
 		return nil, err
 	}
+	var tools *httpapi.MCP
+	if s.MCP.On {
+		tools = &httpapi.MCP{AnswerTimeout: s.MCP.AnswerTimeout, PaymentExtension: s.MCP.PaymentExtension, Version: s.Process.Version}
+	}
 	return httpapi.New(httpapi.Options{
 		Chains: chains, Paywall: s.paywall, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
-		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, Log: s.Log, Now: time.Now,
+		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, MCP: tools, Log: s.Log, Now: time.Now,
 	})
 }
 
@@ -130,7 +134,9 @@ func (s *server) openChains(ctx context.Context) (served []httpapi.Chain, err er
 			return nil, err
 		}
 		s.readers = append(s.readers, reader)
-		served = append(served, httpapi.Chain{Name: c.Name, Verifier: verification.Verifier{Reader: reader}})
+		served = append(served, httpapi.Chain{
+			Name: c.Name, ID: c.ID, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached,
+		})
 	}
 	return served, nil
 }

@@ -68,11 +68,13 @@ type world struct {
 	sim *paymenttest.Simulator
 	env map[string]string
 	key *receipt.SigningKey
+	// began is when payments of this test are signed.
+	began time.Time
 }
 
 func newWorld(t *testing.T, databaseURL string) *world {
 	t.Helper()
-	w := &world{T: t, sim: paymenttest.NewSimulator("eip155:84532", time.Now)}
+	w := &world{T: t, sim: paymenttest.NewSimulator("eip155:84532", time.Now), began: time.Now()}
 	node := chaintest.NewNode(t, chaintest.Load(t, chaintest.BaseBlock))
 	facilitator, network := httptest.NewServer(w.sim.Facilitator()), httptest.NewServer(w.sim.Node(84532))
 	t.Cleanup(facilitator.Close)
@@ -188,7 +190,7 @@ func (w *world) spawn(point paywall.Point) (url string, process *exec.Cmd) {
 func (w *world) pay(nonce string) string {
 	w.Helper()
 	offer := payment.Offer{Terms: paymenttest.Terms("eip155:84532"), Resource: x402.Resource{URL: "https://seller.example" + path}}
-	header, err := x402.Encode(paymenttest.PayloadV2(offer, paymenttest.Authorization(nonce, time.Now())))
+	header, err := x402.Encode(paymenttest.PayloadV2(offer, paymenttest.Authorization(nonce, w.began)))
 	w.must(err)
 	return header
 }

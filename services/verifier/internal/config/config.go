@@ -36,6 +36,7 @@ type Config struct {
 	ReceiptRetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"file with retired, revoked and announced public keys, as in the key document"`
 	Facilitator        Facilitator
 	Payment            Payment
+	MCP                MCP
 	AllowInsecure      bool `env:"ALLOW_INSECURE_UPSTREAMS" default:"false" doc:"allow plain http to facilitators and nodes outside private networks"`
 	Tracing            tracing.Settings
 }
@@ -79,6 +80,13 @@ type Payment struct {
 	FailedPerPayer    int           `env:"FAILED_SETTLEMENTS_PER_PAYER_PER_DAY" default:"3" limit:"true" doc:"failed settlements per payer and day (UTC), over all replicas"`
 	FailedPerAddress  int           `env:"FAILED_SETTLEMENTS_PER_ADDRESS_PER_DAY" default:"10" limit:"true" doc:"the same per client address (IPv6: /56)"`
 	AnswerRetention   time.Duration `env:"ANSWER_RETENTION" default:"2160h" limit:"true" doc:"how long sold answers are kept; later they are computed again"`
+}
+
+// MCP is how tools are served to agents (Model Context Protocol).
+type MCP struct {
+	On               bool          `env:"MCP" default:"true" doc:"serve the tools of /mcp"`
+	AnswerTimeout    time.Duration `env:"MCP_ANSWER_TIMEOUT" default:"50s" limit:"true" doc:"after that a tool's call answers that it is under way; clients give up after 60s"`
+	PaymentExtension bool          `env:"MCP_PAYMENT_EXTENSION" default:"false" doc:"answer clients that have org.x402/payment with its result type; most official clients cannot read it"`
 }
 
 // Load reads all settings from getenv and reports all faults at once.

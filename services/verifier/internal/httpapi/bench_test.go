@@ -37,6 +37,29 @@ func BenchmarkAnUnpaidCall(b *testing.B) {
 // BenchmarkAPaidCall is a sale with a facilitator that answers at once, kept
 // evidence and a ledger on disk.
 func BenchmarkAPaidCall(b *testing.B) {
+	benchmarkSales(b, func(payload x402.Payload) (*http.Request, error) {
+		request := httptest.NewRequest(http.MethodPost, base, strings.NewReader(goodBody))
+		request.Header.Set("Content-Type", "application/json")
+		header, err := x402.Encode(payload)
+		request.Header.Set(x402.HeaderPaymentSignature, header)
+		return request, err
+	})
+}
+
+// BenchmarkAPaidCallOfATool is the same sale by MCP.
+func BenchmarkAPaidCallOfATool(b *testing.B) {
+	benchmarkSales(b, func(payload x402.Payload) (*http.Request, error) {
+		call := message("verify_transaction", goodBody, map[string]any{"x402/payment": payload})
+		request := httptest.NewRequest(http.MethodPost, toolsPath, strings.NewReader(call))
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Accept", "application/json, text/event-stream")
+		return request, nil
+	})
+}
+
+// benchmarkSales sells to callers, each call with a payment of its own.
+func benchmarkSales(b *testing.B, call func(x402.Payload) (*http.Request, error)) {
+	b.Helper()
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("%d callers", callers), func(b *testing.B) {
 			ledger, err := ledger.Open(context.Background(), "sqlite:"+filepath.Join(b.TempDir(), "ledger.db"), time.Now)
@@ -55,16 +78,13 @@ func BenchmarkAPaidCall(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					payload := paymenttest.PayloadV2(w.offer(), paymenttest.Authorization(fmt.Sprintf("%x", nonce.Add(1)), time.Now()))
-					request := httptest.NewRequest(http.MethodPost, base, strings.NewReader(goodBody))
-					request.Header.Set("Content-Type", "application/json")
-					header, err := x402.Encode(payload)
+					request, err := call(payload)
 					if err != nil {
 						b.Fatal(err)
 					}
-					request.Header.Set(x402.HeaderPaymentSignature, header)
 					recorder := httptest.NewRecorder()
 					w.handler.ServeHTTP(recorder, request)
-					if recorder.Code != http.StatusOK {
+					if recorder.Code != http.StatusOK || strings.Contains(recorder.Body.String(), `"isError":true`) {
 						b.Fatal(recorder.Body)
 					}
 				}

@@ -27,7 +27,11 @@ func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the key document: %w", err)
 	}
-	resources, err := json.Marshal(map[string]any{"version": 1, "resources": urls})
+	listed := map[string]any{"version": 1, "resources": urls}
+	if a.MCP != nil {
+		listed["mcp"] = a.PublicURL + mcpPath // no resource: registries probe those for a 402
+	}
+	resources, err := json.Marshal(listed)
 	if err != nil {
 		return nil, fmt.Errorf("encode the list of resources: %w", err)
 	}
@@ -108,6 +112,9 @@ func (a *api) openapi() ([]byte, error) {
 		}
 		paths[route.path] = map[string]any{"post": post}
 	}
+	if info, ok := doc["info"].(map[string]any); ok && a.MCP != nil {
+		info["x-guidance"] = fmt.Sprint(info["x-guidance"], " Agents find the same operations as tools at ", a.PublicURL, mcpPath, " (Model Context Protocol, streamable HTTP).")
+	}
 	doc["servers"] = []any{map[string]any{"url": a.PublicURL}}
 	return json.Marshal(doc)
 }
@@ -131,9 +138,14 @@ Without a payment the answer is 402: the x402 version 2 challenge is in the PAYM
 - Interface: %[4]s/openapi.json
 - Keys that sign receipts: %[4]s/.well-known/receipt-signing-key.json
 `
+	const tools = "- Tools for agents (Model Context Protocol, streamable HTTP, x402 version 2 in `_meta`): %s\n"
 	var list strings.Builder
 	for _, url := range urls {
 		fmt.Fprintf(&list, "- %s\n", url)
 	}
-	return fmt.Appendf(nil, text, a.usd(), list.String(), transactionKind.example, a.PublicURL)
+	page := fmt.Appendf(nil, text, a.usd(), list.String(), transactionKind.example, a.PublicURL)
+	if a.MCP != nil {
+		page = fmt.Appendf(page, tools, a.PublicURL+mcpPath)
+	}
+	return page
 }

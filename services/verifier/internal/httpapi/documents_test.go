@@ -60,11 +60,11 @@ func TestTheKeyDocumentIsServedAndCached(t *testing.T) {
 func TestRegistriesFindThePaidAddresses(t *testing.T) {
 	w := open(t, nil)
 	r := w.do(http.MethodGet, "/.well-known/x402", "")
-	if want := `{"resources":["` + publicURL + base + `","` + publicURL + alias + `"],"version":1}`; string(r.body) != want {
+	if want := `{"mcp":"` + publicURL + `/mcp","resources":["` + publicURL + base + `","` + publicURL + alias + `"],"version":1}`; string(r.body) != want {
 		t.Errorf("got %s, want %s", r.body, want)
 	}
 	text := string(w.do(http.MethodGet, "/llms.txt", "").body)
-	for _, want := range []string{publicURL + base, "0.01 USD", "transactionHash", "PAYMENT-REQUIRED", "/openapi.json"} {
+	for _, want := range []string{publicURL + base, "0.01 USD", "transactionHash", "PAYMENT-REQUIRED", "/openapi.json", publicURL + "/mcp"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in llms.txt:\n%s", want, text)
 		}
@@ -107,7 +107,7 @@ func (w *world) described() (doc struct {
 func TestTheInterfaceIsDescribedForThisInstallation(t *testing.T) {
 	w := open(t, nil)
 	doc := w.described()
-	if doc.OpenAPI != "3.1.0" || doc.Info["version"] != "0.1.0" || doc.Info["x-guidance"] == nil || doc.Servers[0].URL != publicURL {
+	if doc.OpenAPI != "3.1.0" || doc.Info["version"] != "0.1.0" || !strings.Contains(fmt.Sprint(doc.Info["x-guidance"]), publicURL+"/mcp") || doc.Servers[0].URL != publicURL {
 		t.Errorf("document is %+v", doc)
 	}
 	ids := map[string]bool{}

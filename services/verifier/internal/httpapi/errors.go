@@ -48,6 +48,8 @@ var failures = []failure{
 	{service.ErrBodyTooLarge, 400, "invalid_request", "The body is larger than 16 KB", 0},
 	{service.ErrBodyRead, 400, "invalid_request", "The body could not be read to its end", 0},
 	{service.ErrMediaType, 400, "invalid_request", "The content type must be application/json", 0},
+	{errMessageTooLarge, 413, "too_large", "The message is larger than 32 KB, or a receipt than 256 KB", 0},
+	{errBatch, 400, "invalid_request", "A batch is not accepted: send each call by itself", 0},
 	{service.ErrNoRoute, 404, "not_found", "There is nothing here", 0},
 	{service.ErrWrongMethod, 405, "method_not_allowed", "This method is not allowed here", 0},
 	{errNotReady, 503, "not_ready", "The service is not ready", 5},

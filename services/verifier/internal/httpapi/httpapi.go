@@ -16,6 +16,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
@@ -40,15 +41,21 @@ type Options struct {
 	Metrics *Metrics
 	// Tracer may be nil: then requests are not traced.
 	Tracer *tracing.Tracer
-	Log    *slog.Logger
-	Now    func() time.Time
+	// MCP may be nil: then there are no tools.
+	MCP *MCP
+	Log *slog.Logger
+	Now func() time.Time
 }
 
 // Chain is one chain whose transactions are verified.
 type Chain struct {
 	// Name is the word in the path.
-	Name     string
+	Name string
+	// ID is the EIP-155 chain id.
+	ID       uint64
 	Verifier verification.Verifier
+	// Heads returns how far the chain is.
+	Heads func(context.Context) (chain.Heads, error)
 }
 
 // api holds the handlers.
@@ -90,6 +97,13 @@ func New(o Options) (http.Handler, error) {
 				e.POST(path, route.serve)
 			}
 		}
+	}
+	if a.MCP != nil {
+		tools, err := a.newMCPRoute()
+		if err != nil {
+			return nil, err
+		}
+		e.POST(mcpPath, tools.serve)
 	}
 	pages, err := a.pages()
 	if err != nil {
@@ -141,12 +155,17 @@ var (
 		"Access-Control-Allow-Origin":   {"*"},
 		"Access-Control-Expose-Headers": {"PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, Retry-After, X-Request-Id, ETag"},
 	}
-	preflight = http.Header{
+	preflight    = preflightOf(allowHeaders)
+	mcpPreflight = preflightOf(allowHeaders + ", MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID")
+)
+
+func preflightOf(headers string) http.Header {
+	return http.Header{
 		"Access-Control-Allow-Methods": {"GET, HEAD, POST, OPTIONS"},
-		"Access-Control-Allow-Headers": {allowHeaders},
+		"Access-Control-Allow-Headers": {headers},
 		"Access-Control-Max-Age":       {"7200"},
 	}
-)
+}
 
 // noStore is for answers that are true only now.
 var noStore = http.Header{"Cache-Control": {"no-store"}}
@@ -157,7 +176,11 @@ func crossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h, r := c.Response().Header(), c.Request()
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-			maps.Copy(h, preflight)
+			if c.Path() == mcpPath {
+				maps.Copy(h, mcpPreflight)
+			} else {
+				maps.Copy(h, preflight)
+			}
 			return c.NoContent(http.StatusNoContent)
 		}
 		return next(c)

@@ -22,6 +22,7 @@ type Metrics struct {
 	lookups     *prometheus.HistogramVec
 	answers     *prometheus.CounterVec
 	answerBytes prometheus.Gauge
+	tools       *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics. What is alarmed of is counted from zero, so that
@@ -40,6 +41,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			"Looks at the payment network for what became of a payment, by outcome: unspent, paid, elsewhere, expired, failed.",
 			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, "outcome"),
 		answers:     counter("verifier_answer_lookups_total", "Looks for an answer signed before, by result: hit, miss.", "result"),
+		tools:       counter("verifier_mcp_calls_total", "Calls of tools, by tool and outcome: ok, payment_required, or the reason of the error.", "tool", "outcome"),
 		answerBytes: prometheus.NewGauge(prometheus.GaugeOpts{Name: "verifier_answers_bytes", Help: "Memory of the signed answers that are kept."}),
 	}
 	for _, outcome := range []string{
@@ -57,7 +59,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	}
 	m.answers.WithLabelValues(result(true))
 	m.answers.WithLabelValues(result(false))
-	return m, service.Register(r, m.payments, m.facilitator, m.lookups, m.answers, m.answerBytes)
+	return m, service.Register(r, m.payments, m.facilitator, m.lookups, m.answers, m.answerBytes, m.tools)
 }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
@@ -95,6 +97,9 @@ func (m *Metrics) LookedAt(found payment.Authorization, err error, took time.Dur
 
 // answered counts a look for a signed answer.
 func (m *Metrics) answered(hit bool) { m.answers.WithLabelValues(result(hit)).Inc() }
+
+// toolCalled counts a call of a tool.
+func (m *Metrics) toolCalled(name, outcome string) { m.tools.WithLabelValues(name, outcome).Inc() }
 
 func result(hit bool) string {
 	if hit {

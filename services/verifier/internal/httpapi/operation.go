@@ -16,6 +16,8 @@ type kind struct {
 	suffix, firstPath string
 	// operationID names firstPath in the OpenAPI document.
 	operationID string
+	// tool and title name the tool of mcpPath.
+	tool, title string
 	// subject is what the evidence is about, followed by " on CHAIN".
 	subject string
 	// example is a request that reaches the 402: registries replay it.
@@ -35,6 +37,7 @@ var kinds = []*kind{&transactionKind}
 // registries post what they make from it.
 var transactionKind = kind{
 	suffix: "-transaction", firstPath: "/v1/verify/chain-transaction", operationID: "verify",
+	tool: "verify_transaction", title: "Verify a transaction",
 	subject: "one finalized transaction",
 	example: `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb","expectations":{"status":"success"}}`,
 	schema: `{"type":"object","required":["transactionHash"],"additionalProperties":false,"properties":{` +

@@ -27,6 +27,9 @@ const (
 	maxDescription = 500
 )
 
+// resourceTags are how registries file what is sold.
+var resourceTags = []string{"blockchain", "verification", "evidence", "receipt"}
+
 // paidRoute sells an operation over HTTP at one path.
 type paidRoute struct {
 	*api
@@ -42,7 +45,7 @@ func (a *api) newPaidRoute(o operation, path string) (*paidRoute, error) {
 		Terms: a.Terms,
 		Resource: x402.Resource{
 			URL: a.PublicURL + path, Description: o.description(),
-			MimeType: receipt.MediaTypeJSON, ServiceName: "Pforte", Tags: []string{"blockchain", "verification", "evidence", "receipt"},
+			MimeType: receipt.MediaTypeJSON, ServiceName: "Pforte", Tags: resourceTags,
 		},
 		Extensions: payment.Extensions{
 			"bazaar":                    o.bazaar(),
@@ -244,16 +247,23 @@ func (r *refused) Unwrap() error { return r.err }
 
 // settlement returns the header with how the settlement ended, when it came to that.
 func (r *refused) settlement() (http.Header, error) {
-	var refusal *payment.Refusal
-	var pending *payment.PendingError
-	ended := x402.SettleResponse{Success: new(false)}
-	switch {
-	case errors.As(r.err, &pending):
-		ended.ErrorReason, ended.Transaction = x402.ReasonSettlementPending, pending.Transaction
-	case errors.As(r.err, &refusal) && errors.Is(refusal, payment.ErrNotSettled):
-		ended.ErrorReason, ended.Transaction = refusal.Reason, refusal.Transaction
-	default:
+	ended, ok := endedSettlement(r.err)
+	if !ok {
 		return nil, nil
 	}
 	return r.route.settlement(r.paid, ended)
+}
+
+// endedSettlement returns how the settlement of a call that failed ended, or false when
+// it did not come to that.
+func endedSettlement(err error) (x402.SettleResponse, bool) {
+	var refusal *payment.Refusal
+	var pending *payment.PendingError
+	switch {
+	case errors.As(err, &pending):
+		return x402.SettleResponse{Success: new(false), ErrorReason: x402.ReasonSettlementPending, Transaction: pending.Transaction}, true
+	case errors.As(err, &refusal) && errors.Is(refusal, payment.ErrNotSettled):
+		return x402.SettleResponse{Success: new(false), ErrorReason: refusal.Reason, Transaction: refusal.Transaction}, true
+	}
+	return x402.SettleResponse{}, false
 }

@@ -57,6 +57,7 @@ type world struct {
 	registry *prometheus.Registry
 	logged   *bytes.Buffer
 	sick     error
+	tools    *httpapi.MCP
 	// reopen serves again, with a reader that knows nothing yet.
 	reopen func()
 
@@ -80,6 +81,7 @@ func (w *world) advance(d time.Duration) {
 func open(t testing.TB, change func(*paywall.Options)) *world {
 	t.Helper()
 	w := &world{TB: t, now: start, logged: &bytes.Buffer{}, registry: prometheus.NewRegistry()}
+	w.tools = &httpapi.MCP{AnswerTimeout: time.Minute, Version: "v1.2.3"}
 	w.sim = paymenttest.NewSimulator(network, w.clock)
 	w.ledger = paymenttest.Ledger(t, w.clock)
 	w.node = chaintest.NewNode(t, chaintest.Load(t, chaintest.BaseBlock))
@@ -115,9 +117,9 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	keys, err := receipt.NewKeyDocument(w.key, "eip155:8453")
 	w.must(err)
 	handler, err := httpapi.New(httpapi.Options{
-		Chains:  []httpapi.Chain{{Name: "base", Verifier: verification.Verifier{Reader: reader}}},
+		Chains:  []httpapi.Chain{{Name: "base", ID: 8453, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached}},
 		Paywall: w.paywall, Terms: paymenttest.Terms(network), Key: w.key, Keys: keys, PublicURL: publicURL,
-		Health: func(context.Context) error { return w.sick }, Metrics: metrics, Log: log, Now: w.clock,
+		Health: func(context.Context) error { return w.sick }, Metrics: metrics, MCP: w.tools, Log: log, Now: w.clock,
 	})
 	w.must(err)
 	w.handler = handler

@@ -1,0 +1,278 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pforte/pforte/pkg/flight"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// MCP is how tools are served at /mcp (Model Context Protocol, streamable HTTP).
+type MCP struct {
+	// AnswerTimeout bounds a call: clients give up after a minute. What is paid by
+	// then goes on, and the same call with the same payment gets its answer.
+	AnswerTimeout time.Duration
+	// PaymentExtension answers clients that have the capability org.x402/payment with
+	// a result of its own type in place of a tool's error.
+	PaymentExtension bool
+	// Version is the program's.
+	Version string
+}
+
+const mcpPath = "/mcp"
+
+// Bounds of a JSON-RPC message in bytes. The SDK decodes what it does not know into
+// maps, which take many times their bytes; only the arguments stay as they come, and
+// those of check_receipt may be a whole signed receipt.
+const (
+	maxMessage = 32 << 10
+	maxChecked = 256 << 10
+)
+
+// Why a message is refused before it is a call.
+var (
+	errMessageTooLarge = errors.New("JSON-RPC message is too large")
+	errBatch           = errors.New("JSON-RPC batch")
+)
+
+// Names of the x402 transport for MCP (x402 specs/transports-v2/mcp.md): members of
+// _meta, and the capability of the extension binding.
+const (
+	metaPayment      = "x402/payment"
+	metaSettlement   = "x402/payment-response"
+	paymentExtension = "org.x402/payment"
+)
+
+// mcpRoute serves the tools. It has no sessions, so that any replica answers any
+// message, and answers in JSON: an event stream would have no headers before the first
+// event, and a proxy in front could not know that the call lives.
+type mcpRoute struct{ transport http.Handler }
+
+func (a *api) newMCPRoute() (*mcpRoute, error) {
+	server, err := a.mcpServer()
+	if err != nil {
+		return nil, err
+	}
+	transport := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage + maxChecked, PropagateRequestCancellation: true,
+		// Behind a proxy on the same machine every Host is a foreign one. A page that
+		// rebinds its name to this service finds nothing that is not public.
+		DisableLocalhostProtection: true,
+	})
+	return &mcpRoute{transport}, nil
+}
+
+// serve answers one message.
+func (m *mcpRoute) serve(c echo.Context) error {
+	r := c.Request()
+	message, err := service.ReadBody(c.Response(), r, maxMessage+maxChecked)
+	if errors.Is(err, service.ErrBodyTooLarge) {
+		return errMessageTooLarge
+	}
+	if err != nil {
+		return err
+	}
+	if err := checkMessage(message); err != nil {
+		return err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(message))
+	c.Response().Before(func() { c.Response().Header().Set("Cache-Control", "private, no-store") })
+	caller := mcpCaller{hungUp: r.Context().Done(), address: c.RealIP(), id: c.Response().Header().Get(service.RequestIDHeader)}
+	m.transport.ServeHTTP(c.Response(), r.WithContext(context.WithValue(r.Context(), mcpCallerKey{}, caller)))
+	return nil
+}
+
+// checkMessage returns an error for a message that the SDK must not get: one that is no
+// strict JSON or nested deeply, a batch, which would run many calls, or one that is
+// large without a receipt in it.
+func checkMessage(message []byte) error {
+	if bytes.HasPrefix(bytes.TrimLeft(message, " \t\r\n"), []byte("[")) {
+		return errBatch
+	}
+	var form struct {
+		Params struct {
+			Name      json.RawMessage `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"params"`
+	}
+	if err := strictjson.Unmarshal(message, &form, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
+		return err
+	}
+	size := len(message)
+	if string(form.Params.Name) == `"`+toolCheckReceipt+`"` {
+		size -= len(form.Params.Arguments)
+		if len(form.Params.Arguments) > maxChecked {
+			return errMessageTooLarge
+		}
+	}
+	if size > maxMessage {
+		return errMessageTooLarge
+	}
+	return nil
+}
+
+// mcpCaller is what a tool needs to know of the HTTP request that its call came with.
+type mcpCaller struct {
+	// hungUp is closed when the client hangs up, which the SDK reports to tools only
+	// since the protocol's version 2026-07-28.
+	hungUp  <-chan struct{}
+	address string
+	id      string // of the request
+}
+
+type mcpCallerKey struct{}
+
+// mcpServer returns the server with its tools. Schemas and reading are ours: the SDK's
+// validation would answer before our table, and in its own words.
+func (a *api) mcpServer() (*mcp.Server, error) {
+	tools, err := a.tools()
+	if err != nil {
+		return nil, err
+	}
+	capabilities := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
+	if a.MCP.PaymentExtension {
+		capabilities.AddExtension(paymentExtension, map[string]any{})
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "pforte-verifier", Title: "Pforte verifier", Version: a.MCP.Version}, &mcp.ServerOptions{
+		Instructions: "Signed, offline-checkable evidence about finalized transactions of public chains. Paid tools cost " + a.usd() +
+			" USD a call, paid by x402 in _meta[\"" + metaPayment + "\"]. Nothing is charged when a tool answers with an error. " +
+			"After an error with code 503 send the same call with the same payment again; do not pay anew.",
+		Capabilities: capabilities,
+	})
+	for _, t := range tools {
+		a.Metrics.tools.WithLabelValues(t.name, outcomeOK)
+		server.AddTool(t.described(), a.answerTool(t))
+	}
+	server.AddReceivingMiddleware(withoutSubscriptions)
+	if a.MCP.PaymentExtension {
+		server.AddReceivingMiddleware(withPaymentExtension)
+	}
+	return server, nil
+}
+
+// answerTool returns the handler of a tool. Whatever happens, the answer is a tool's
+// result: clients hide errors of JSON-RPC from their models.
+func (a *api) answerTool(t tool) mcp.ToolHandler {
+	return func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		began := a.Now()
+		caller, ok := ctx.Value(mcpCallerKey{}).(mcpCaller)
+		if !ok {
+			return nil, errors.New("mcp: a call without its request")
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, a.MCP.AnswerTimeout, payment.ErrInFlight)
+		defer cancel()
+		go func() {
+			select {
+			case <-caller.hungUp:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+
+		call := toolCall{arguments: request.Params.Arguments, meta: request.Params.Meta, address: caller.address}
+		if len(call.arguments) == 0 || string(call.arguments) == "null" {
+			call.arguments = []byte("{}")
+		}
+		found, err := flight.Guard(func() (toolResult, error) { return t.answer(ctx, call) })
+		if err != nil {
+			found, err = a.toolError(t, found, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		a.Metrics.toolCalled(t.name, found.outcome)
+		a.logTool(ctx, t.name, found, caller, a.Now().Sub(began))
+		return found.encode(), nil
+	}
+}
+
+// toolError is writeError for tools: the answer of the one table, and a challenge only
+// where a payment bought nothing and cannot.
+func (a *api) toolError(t tool, found toolResult, err error) (toolResult, error) {
+	ours := a.bodyOf(err, t.offer != nil)
+	found.isError, found.outcome, found.err = true, ours.Reason, err
+	if !found.isPaid || ours.Code != http.StatusPaymentRequired {
+		found.body, err = json.Marshal(ours)
+		return found, err
+	}
+	problem := ours.PaymentReason
+	if problem == "" {
+		problem = ours.Reason
+	}
+	found.body, err = json.Marshal(t.offer.Challenge(problem))
+	return found, err
+}
+
+// logTool writes a call's line in the log: never its arguments, nor its payment.
+func (a *api) logTool(ctx context.Context, name string, found toolResult, caller mcpCaller, took time.Duration) {
+	level := slog.LevelDebug
+	switch {
+	case found.outcome == internal.reason:
+		level = slog.LevelError
+	case found.isPaid || found.err != nil:
+		level = slog.LevelInfo
+	}
+	attrs := []slog.Attr{
+		slog.String("tool", name), slog.String("outcome", found.outcome), slog.Float64("duration_ms", float64(took.Microseconds())/1000),
+		slog.String("client", caller.address), slog.String("request_id", caller.id),
+	}
+	if found.err != nil {
+		attrs = append(attrs, slog.String("error", found.err.Error()))
+	}
+	a.Log.LogAttrs(ctx, level, "tool call", attrs...)
+}
+
+// withoutSubscriptions refuses the one method that holds its connection for as long as
+// the client likes. The tools never change while the process runs.
+func withoutSubscriptions(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		if method == "subscriptions/listen" {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "there is nothing to subscribe to"}
+		}
+		return next(ctx, method, request)
+	}
+}
+
+// paymentRequired is the result of the extension binding.
+type paymentRequired struct {
+	mcp.ResultBase
+	ResultType      string          `json:"resultType"`
+	PaymentRequired json.RawMessage `json:"paymentRequired"`
+}
+
+// withPaymentExtension answers a challenge as the extension binding has it, to clients
+// that have its capability.
+func withPaymentExtension(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, request)
+		call, isCall := request.(*mcp.CallToolRequest)
+		tool, isTool := result.(*mcp.CallToolResult)
+		if err != nil || !isCall || !isTool || !tool.IsError {
+			return result, err
+		}
+		if clients := call.ClientCapabilities(); clients == nil || clients.Extensions[paymentExtension] == nil {
+			return result, nil
+		}
+		body, _ := tool.StructuredContent.(json.RawMessage)
+		var challenge struct {
+			Accepts json.RawMessage `json:"accepts"`
+		}
+		if json.Unmarshal(body, &challenge) != nil || challenge.Accepts == nil {
+			return result, nil
+		}
+		return &paymentRequired{ResultBase: mcp.ResultBase{Meta: tool.Meta}, ResultType: "payment_required", PaymentRequired: body}, nil
+	}
+}

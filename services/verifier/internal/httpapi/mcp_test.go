@@ -1,0 +1,813 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+)
+
+var update = flag.Bool("update", false, "write the golden answers of tools anew")
+
+const toolsPath = "/mcp"
+
+// message is a call of a tool as JSON-RPC; meta may be nil.
+func message(tool, arguments string, meta any) string {
+	params := map[string]any{"name": tool, "arguments": json.RawMessage(arguments)}
+	if meta != nil {
+		params["_meta"] = meta
+	}
+	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// rpc posts a message to the tools.
+func (w *world) rpc(message string, header ...string) reply {
+	w.Helper()
+	return w.do(http.MethodPost, toolsPath, message, append([]string{"Accept", "application/json, text/event-stream"}, header...)...)
+}
+
+// call calls a tool without a payment.
+func (w *world) call(tool, arguments string) reply {
+	w.Helper()
+	return w.rpc(message(tool, arguments, nil))
+}
+
+// toolPayment is the _meta of a paid call.
+func (w *world) toolPayment(nonce string) map[string]any {
+	return map[string]any{"x402/payment": paymenttest.PayloadV2(w.offer(), paymenttest.Authorization(nonce, w.clock()))}
+}
+
+// buyTool buys the good evidence with verify_transaction.
+func (w *world) buyTool(nonce string) reply {
+	w.Helper()
+	return w.rpc(message("verify_transaction", goodBody, w.toolPayment(nonce)))
+}
+
+// result is a tool's result as a client reads it.
+type result struct {
+	IsError           bool            `json:"isError"`
+	StructuredContent json.RawMessage `json:"structuredContent"`
+	Content           []struct{ Type, Text string }
+	Meta              struct {
+		Settlement *x402.SettleResponse `json:"x402/payment-response"`
+	} `json:"_meta"`
+}
+
+// result reads a tool's result, and checks what every one has: status 200, the same
+// object for programs and as text.
+func (r reply) result() (found result) {
+	r.Helper()
+	var envelope struct {
+		Result *result
+	}
+	if err := json.Unmarshal(r.body, &envelope); err != nil || envelope.Result == nil || r.status != http.StatusOK {
+		r.Fatalf("%d %v: %s", r.status, err, r.body)
+	}
+	found = *envelope.Result
+	if len(found.Content) != 1 || found.Content[0].Type != "text" || found.Content[0].Text != string(found.StructuredContent) {
+		r.Errorf("text and object differ: %s", r.body)
+	}
+	if cache := r.header.Get("Cache-Control"); cache != "private, no-store" {
+		r.Errorf("Cache-Control is %q", cache)
+	}
+	return found
+}
+
+// wantTool checks that a tool answered with an error of the one table, without any
+// offer to pay.
+func (r reply) wantTool(code int, reason string) (f failure) {
+	r.Helper()
+	found := r.result()
+	if err := json.Unmarshal(found.StructuredContent, &f); err != nil {
+		r.Fatal(err)
+	}
+	if !found.IsError || f.Code != code || f.Reason != reason || f.Retryable == nil || strings.Contains(string(r.body), "accepts") {
+		r.Errorf("got %s, want %d %s", r.body, code, reason)
+	}
+	return f
+}
+
+// wantChallenge checks that a tool offers its payment, and why.
+func (r reply) wantChallenge(problem string) result {
+	r.Helper()
+	found := r.result()
+	var c x402.PaymentRequired
+	if err := json.Unmarshal(found.StructuredContent, &c); err != nil {
+		r.Fatal(err)
+	}
+	if !found.IsError || c.X402Version != 2 || len(c.Accepts) != 1 || c.Resource.URL != publicURL+toolsPath || !strings.Contains(c.Error, problem) {
+		r.Errorf("got %s, want a challenge because of %s", r.body, problem)
+	}
+	return found
+}
+
+// wantSold checks that a tool answered with the signed receipt.
+func (r reply) wantSold(w *world) result {
+	r.Helper()
+	found := r.result()
+	keys, err := receipt.NewKeyDocument(w.key, "eip155:8453")
+	w.must(err)
+	if found.IsError {
+		r.Fatalf("got %s", r.body)
+	}
+	if _, err := receipt.Verify([]byte(found.Content[0].Text), keys); err != nil {
+		r.Errorf("the receipt does not verify: %v", err)
+	}
+	s := found.Meta.Settlement
+	if s == nil || !*s.Success || s.Network != network || s.Payer != paymenttest.Buyer {
+		r.Errorf("the settlement is %+v", s)
+	}
+	return found
+}
+
+// Every way in which a sale can end has one answer, byte for byte. The golden files
+// hold the whole body.
+func TestEveryEndOfASaleIsAToolsResult(t *testing.T) {
+	no := false
+	refuses := func(settle x402.SettleResponse) func(*world) {
+		settle.Success, settle.Network, settle.Payer = &no, network, paymenttest.Buyer
+		return func(w *world) {
+			w.sim.ChainLog = errors.New("node away")
+			w.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) { return settle, nil }
+		}
+	}
+	limited := func(o *paywall.Options) { o.FreeSettlements = 0 }
+	for name, c := range map[string]struct {
+		options func(*paywall.Options)
+		before  func(*world)
+		body    string // "" for the good one
+		unpaid  bool
+		meta    func(*world) any // nil: a good payment
+	}{
+		"unpaid":             {unpaid: true},
+		"price_request":      {unpaid: true, body: `{}`},
+		"sold":               {},
+		"unpaid_limit":       {unpaid: true, options: limited},
+		"limit":              {options: limited},
+		"bad_arguments":      {body: `{"transactionHash":"0x12"}`},
+		"unpaid_bad":         {unpaid: true, body: `{"transactionHash":"` + recordedTx + `","idempotencyKey":"x"}`},
+		"unknown_chain":      {body: `{"chain":"mars","transactionHash":"` + recordedTx + `"}`},
+		"evidence":           {body: `{"transactionHash":"` + recordedTx + `","expectations":{"status":"reverted","selector":"0x18cbafe5"}}`},
+		"not_found":          {body: `{"transactionHash":"0x` + strings.Repeat("ab", 32) + `"}`},
+		"invalid_form":       {meta: func(*world) any { return map[string]any{"x402/payment": "not an object"} }},
+		"invalid_version":    {meta: func(w *world) any { return map[string]any{"x402/payment": map[string]any{"x402Version": 1}} }},
+		"invalid_terms":      {meta: func(w *world) any { return w.cheapPayment() }},
+		"refused":            {before: func(w *world) { w.sim.OnVerify = refusal(x402.ReasonInsufficientFunds) }},
+		"not_settled":        {before: refuses(x402.SettleResponse{ErrorReason: x402.ReasonInsufficientFunds})},
+		"pending":            {before: refuses(x402.SettleResponse{ErrorReason: x402.ReasonSettlementPending, Transaction: paymenttest.Hash(7)})},
+		"facilitator_away":   {before: func(w *world) { w.sim.OnVerify = cut }},
+		"facilitators_limit": {before: func(w *world) { w.sim.OnVerify = atItsLimit }},
+		"used": {before: func(w *world) {
+			w.rpc(message("verify_transaction", `{"transactionHash":"`+recordedTx+`"}`, w.toolPayment("1")))
+		}},
+		"too_many":            {options: func(o *paywall.Options) { o.AttemptsPerAddress = 1 }, before: func(w *world) { w.spendAttempt() }},
+		"identifier_conflict": {before: func(w *world) { w.identified("1", `{"transactionHash":"`+recordedTx+`"}`) }, meta: func(w *world) any { return w.withIdentifier("2") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t, c.options)
+			if c.before != nil {
+				c.before(w)
+			}
+			body := c.body
+			if body == "" {
+				body = goodBody
+			}
+			var meta any = w.toolPayment("1")
+			switch {
+			case c.unpaid:
+				meta = nil
+			case c.meta != nil:
+				meta = c.meta(w)
+			}
+			r := w.rpc(message("verify_transaction", body, meta))
+			r.result()
+			golden := filepath.Join("testdata", "mcp", name+".json")
+			if *update {
+				w.must(os.WriteFile(golden, append(r.body, '\n'), 0o600))
+			}
+			want, err := os.ReadFile(golden)
+			w.must(err)
+			if string(r.body)+"\n" != string(want) {
+				t.Errorf("got %s\nwant %s", r.body, want)
+			}
+		})
+	}
+}
+
+func refusal(reason string) func() (x402.VerifyResponse, error) {
+	no := false
+	return func() (x402.VerifyResponse, error) {
+		return x402.VerifyResponse{IsValid: &no, InvalidReason: reason}, nil
+	}
+}
+
+func cut() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
+
+func atItsLimit() (x402.VerifyResponse, error) {
+	return x402.VerifyResponse{}, payment.ErrFacilitatorLimit
+}
+
+// cheapPayment is a payment of another amount.
+func (w *world) cheapPayment() map[string]any {
+	offer := w.offer()
+	offer.Terms.Amount = "9999"
+	authorization := paymenttest.Authorization("1", w.clock())
+	authorization.Value = "9999"
+	return map[string]any{"x402/payment": paymenttest.PayloadV2(offer, authorization)}
+}
+
+// spendAttempt makes one call that ends unpaid.
+func (w *world) spendAttempt() {
+	w.Helper()
+	w.rpc(message("verify_transaction", `{"transactionHash":"0x`+strings.Repeat("cd", 32)+`"}`, w.toolPayment("9")))
+}
+
+func (w *world) withIdentifier(nonce string) map[string]any {
+	paid := paymenttest.PayloadV2(w.offer(), paymenttest.Authorization(nonce, w.clock()))
+	return map[string]any{"x402/payment": paymenttest.WithIdentifier(paid, "an-identifier-of-the-buyer")}
+}
+
+// identified buys with an identifier.
+func (w *world) identified(nonce, body string) {
+	w.Helper()
+	w.rpc(message("verify_transaction", body, w.withIdentifier(nonce))).wantSold(w)
+}
+
+func TestAnOpenSettlementIsNeverAFreshChallengeOfATool(t *testing.T) {
+	w := open(t, nil)
+	no := false
+	w.sim.ChainLog = errors.New("node away")
+	w.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+		moved := honest()
+		return x402.SettleResponse{Success: &no, ErrorReason: x402.ReasonSettlementPending, Transaction: moved.Transaction, Network: network}, nil
+	}
+	meta := w.toolPayment("1")
+	for range 2 {
+		r := w.rpc(message("verify_transaction", goodBody, meta))
+		f := r.wantTool(http.StatusServiceUnavailable, "settlement_pending")
+		if s := r.result().Meta.Settlement; !*f.Retryable || f.RetryAfterSeconds == 0 || s == nil || *s.Success || s.Transaction != paymenttest.Hash(1) {
+			t.Errorf("got %s", r.body)
+		}
+	}
+	w.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog = nil })
+	w.rpc(message("verify_transaction", goodBody, meta)).wantSold(w)
+	w.wantTransfers(1)
+}
+
+// The two protocols sell the same operation: what was paid by one is answered by the
+// other, in the same bytes.
+func TestAPaymentOfOneProtocolIsAnsweredByTheOther(t *testing.T) {
+	w := open(t, nil)
+	name, value := w.v2("1")
+	overHTTP := w.post(goodBody, name, value)
+	overHTTP.wantReceipt(w)
+	if got := w.buyTool("1").wantSold(w); got.Content[0].Text != string(overHTTP.body) {
+		t.Errorf("got %s, want %s", got.Content[0].Text, overHTTP.body)
+	}
+	asTool := w.buyTool("2").wantSold(w)
+	name, value = w.v2("2")
+	if r := w.post(goodBody, name, value); string(r.body) != asTool.Content[0].Text {
+		t.Errorf("got %s, want %s", r.body, asTool.Content[0].Text)
+	}
+	w.wantTransfers(2)
+}
+
+func TestAPaymentBegunByOneProtocolIsFinishedByTheOther(t *testing.T) {
+	for _, first := range []string{"HTTP", "MCP"} {
+		t.Run(first, func(t *testing.T) {
+			w := open(t, nil)
+			no := false
+			w.sim.ChainLog = errors.New("node away")
+			w.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+				honest()
+				return x402.SettleResponse{Success: &no, ErrorReason: x402.ReasonSettlementPending, Network: network}, nil
+			}
+			name, value := w.v2("1")
+			if first == "HTTP" {
+				w.post(goodBody, name, value).wantFailure(http.StatusServiceUnavailable, "settlement_pending")
+			} else {
+				w.buyTool("1").wantTool(http.StatusServiceUnavailable, "settlement_pending")
+			}
+			w.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog = nil })
+			if first == "HTTP" {
+				w.buyTool("1").wantSold(w)
+			} else {
+				w.post(goodBody, name, value).wantReceipt(w)
+			}
+			w.wantTransfers(1)
+		})
+	}
+}
+
+func TestCopiesOverBothProtocolsAreOneTransfer(t *testing.T) {
+	w := open(t, nil)
+	name, value := w.v2("1")
+	meta := w.toolPayment("1")
+	answers := make(chan string, 100)
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() { answers <- string(w.post(goodBody, name, value).body) })
+		all.Go(func() { answers <- w.rpc(message("verify_transaction", goodBody, meta)).wantSold(w).Content[0].Text })
+	}
+	all.Wait()
+	close(answers)
+	first := <-answers
+	for answer := range answers {
+		if answer != first {
+			t.Errorf("got %s, want %s", answer, first)
+		}
+	}
+	w.wantTransfers(1)
+}
+
+func TestAPaymentInAHTTPHeaderDoesNotPayForATool(t *testing.T) {
+	w := open(t, nil)
+	name, value := w.v2("1")
+	w.rpc(message("verify_transaction", goodBody, nil), name, value).wantChallenge("Payment required")
+	w.wantTransfers(0)
+}
+
+func TestAToolTakesTheChainByName(t *testing.T) {
+	w := open(t, nil)
+	spelled := `{"expectations":{"status":"success"},"chain":"base","transactionHash":"0x` + strings.ToUpper(recordedTx[2:]) + `"}`
+	meta := w.toolPayment("1")
+	first := w.rpc(message("verify_transaction", spelled, meta)).wantSold(w)
+	if again := w.rpc(message("verify_transaction", goodBody, meta)).wantSold(w); again.Content[0].Text != first.Content[0].Text {
+		t.Errorf("got %s, want %s", again.Content[0].Text, first.Content[0].Text)
+	}
+	for arguments, field := range map[string]string{
+		`{"chain":"base","chain":"base","transactionHash":"` + recordedTx + `"}`:              "", // refused with the message
+		`{"Chain":"base","transactionHash":"` + recordedTx + `"}`:                             "Chain",
+		`{"chain":7,"transactionHash":"` + recordedTx + `"}`:                                  "chain",
+		`{"chain":"base","transactionHash":"` + recordedTx + `","expectations":{"from":"x"}}`: "expectations.from",
+	} {
+		r := w.rpc(strings.Replace(message("verify_transaction", `{}`, nil), `"arguments":{}`, `"arguments":`+arguments, 1))
+		if field == "" {
+			r.wantFailure(http.StatusBadRequest, "invalid_request")
+		} else if f := r.wantTool(http.StatusBadRequest, "invalid_request"); f.Field != field {
+			t.Errorf("%s: the field is %q", arguments, f.Field)
+		}
+	}
+	w.wantTransfers(1)
+}
+
+// Before a message is a call.
+
+func TestMessagesThatNoToolMustGetAreRefused(t *testing.T) {
+	w := open(t, nil)
+	call := message("list_chains", `{}`, nil)
+	for name, c := range map[string]struct {
+		message, reason string
+		status          int
+	}{
+		"batch":       {"[" + strings.Repeat(call+",", 499) + call + "]", "invalid_request", http.StatusBadRequest},
+		"empty batch": {" \n[]", "invalid_request", http.StatusBadRequest},
+		"deep":        {`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"a":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}}}`, "invalid_request", http.StatusBadRequest},
+		"too large":   {message("check_receipt", `{"answer":"`+strings.Repeat("a", 256<<10)+`"}`, nil), "too_large", http.StatusRequestEntityTooLarge},
+		"large":       {message("verify_transaction", `{"answer":"`+strings.Repeat("a", 32<<10)+`"}`, nil), "too_large", http.StatusRequestEntityTooLarge},
+		"large meta":  {message("check_receipt", `{}`, map[string]any{"a": strings.Repeat("a", 32<<10)}), "too_large", http.StatusRequestEntityTooLarge},
+		"much larger": {strings.Repeat(" ", 300<<10), "too_large", http.StatusRequestEntityTooLarge},
+		"no JSON":     {"{", "invalid_request", http.StatusBadRequest},
+		"two names":   {strings.Replace(call, `"id":1`, `"id":1,"id":2`, 1), "invalid_request", http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.rpc(c.message).wantFailure(c.status, c.reason)
+		})
+	}
+}
+
+func TestMethodsOtherThanPostAre405OnTools(t *testing.T) {
+	w := open(t, nil)
+	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodPut} {
+		r := w.do(method, toolsPath, "", "Accept", "text/event-stream", "Mcp-Session-Id", "any")
+		r.wantFailure(http.StatusMethodNotAllowed, "method_not_allowed")
+		if allow := r.header.Get("Allow"); !strings.Contains(allow, "POST") {
+			t.Errorf("%s: Allow is %q", method, allow)
+		}
+	}
+}
+
+// The SDK's own errors before a call have its form.
+func TestMessagesThatTheSDKRefusesArePlainText(t *testing.T) {
+	w := open(t, nil)
+	call := message("list_chains", `{}`, nil)
+	for name, c := range map[string]struct {
+		header []string
+		status int
+	}{
+		"media type": {[]string{"Content-Type", "text/plain"}, http.StatusUnsupportedMediaType},
+		"accept":     {[]string{"Accept", "text/html"}, http.StatusBadRequest},
+		"version":    {[]string{"MCP-Protocol-Version", "1999-01-01"}, http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := w.do(http.MethodPost, toolsPath, call, append([]string{"Accept", "*/*"}, c.header...)...)
+			if name == "accept" {
+				r = w.do(http.MethodPost, toolsPath, call, c.header...)
+			}
+			if r.status != c.status || !strings.HasPrefix(r.header.Get("Content-Type"), "text/plain") {
+				t.Errorf("%d %v: %s", r.status, r.header, r.body)
+			}
+		})
+	}
+}
+
+func TestAForeignHostIsServed(t *testing.T) {
+	w := open(t, nil)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, w.url+toolsPath, strings.NewReader(message("list_chains", `{}`, nil)))
+	w.must(err)
+	request.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Origin": {"https://page.example"}}
+	request.Host = "seller.example"
+	response, err := http.DefaultClient.Do(request)
+	w.must(err)
+	if _ = response.Body.Close(); response.StatusCode != http.StatusOK {
+		t.Errorf("got %d", response.StatusCode)
+	}
+}
+
+func TestPagesOfAnyOriginMayCallTools(t *testing.T) {
+	w := open(t, nil)
+	r := w.do(http.MethodOptions, toolsPath, "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST",
+		"Access-Control-Request-Headers", "content-type, mcp-protocol-version")
+	if r.status != http.StatusNoContent || r.header.Get("Access-Control-Allow-Origin") != "*" || r.header.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("preflight: %d %v", r.status, r.header)
+	}
+	for _, name := range []string{"Content-Type", "Accept", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "Mcp-Session-Id", "Last-Event-ID"} {
+		if !strings.Contains(r.header.Get("Access-Control-Allow-Headers"), name) {
+			t.Errorf("%s may not be sent", name)
+		}
+	}
+}
+
+// modern is a message with what version 2026-07-28 of the protocol demands of it.
+func modern(method string, params map[string]any) (string, []string) {
+	meta, _ := params["_meta"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28"
+	meta["io.modelcontextprotocol/clientInfo"] = map[string]any{"name": "test", "version": "1"}
+	if meta["io.modelcontextprotocol/clientCapabilities"] == nil {
+		meta["io.modelcontextprotocol/clientCapabilities"] = map[string]any{}
+	}
+	params["_meta"] = meta
+	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		panic(err)
+	}
+	header := []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method}
+	if name, ok := params["name"].(string); ok {
+		header = append(header, "Mcp-Name", name)
+	}
+	return string(text), header
+}
+
+func TestNoClientCanHoldAConnectionBySubscribing(t *testing.T) {
+	w := open(t, nil)
+	text, header := modern("subscriptions/listen", map[string]any{"notifications": map[string]any{"toolsListChanged": true}})
+	if r := w.rpc(text, header...); r.status != http.StatusNotFound || !strings.Contains(string(r.body), "-32601") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+// A buyer who hangs up before money can move ends the work, whatever version of the
+// protocol they have.
+func TestAHangUpEndsUnpaidWorkOfATool(t *testing.T) {
+	for _, version := range []string{"", "2025-06-18", "2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			w := open(t, nil)
+			began, ended := make(chan struct{}, 8), make(chan struct{}, 8)
+			w.node.Play(scriptOf(func(_ http.ResponseWriter, r *http.Request, _ []recorded.Request) bool {
+				began <- struct{}{}
+				<-r.Context().Done()
+				ended <- struct{}{}
+				return true
+			}))
+			var arguments map[string]any
+			w.must(json.Unmarshal([]byte(goodBody), &arguments))
+			text, header := message("verify_transaction", goodBody, w.toolPayment("1")), []string{"MCP-Protocol-Version", version}
+			switch version {
+			case "":
+				header = nil
+			case "2026-07-28":
+				text, header = modern("tools/call", map[string]any{"name": "verify_transaction", "arguments": arguments, "_meta": w.toolPayment("1")})
+			}
+			ctx, hangUp := context.WithCancel(t.Context())
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+toolsPath, strings.NewReader(text))
+			w.must(err)
+			request.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+			for i := 0; i < len(header); i += 2 {
+				request.Header.Set(header[i], header[i+1])
+			}
+			go func() {
+				<-began
+				hangUp()
+			}()
+			if response, err := http.DefaultClient.Do(request); err == nil {
+				_ = response.Body.Close()
+				t.Fatalf("answered %d before the work ended", response.StatusCode)
+			}
+			select {
+			case <-ended:
+			case <-time.After(30 * time.Second):
+				t.Fatal("the work goes on although the buyer has gone")
+			}
+			w.wantTransfers(0)
+		})
+	}
+}
+
+func TestACallThatTakesTooLongIsUnderWayAndTheRepeatGetsItsAnswer(t *testing.T) {
+	w := open(t, nil)
+	w.tools.AnswerTimeout = 300 * time.Millisecond
+	w.reopen()
+	release := make(chan struct{})
+	w.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+		<-release
+		return honest(), nil
+	}
+	f := w.buyTool("1").wantTool(http.StatusServiceUnavailable, "payment_in_progress")
+	if !*f.Retryable || f.RetryAfterSeconds == 0 {
+		t.Errorf("got %+v", f)
+	}
+	close(release)
+	for range 100 {
+		if r := w.buyTool("1"); !r.result().IsError {
+			r.wantSold(w)
+			w.wantTransfers(1)
+			return
+		}
+	}
+	t.Error("the repeat got no answer")
+}
+
+// What agents see of the tools.
+
+func (w *world) listed() []map[string]any {
+	w.Helper()
+	r := w.rpc(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	var list struct {
+		Result struct{ Tools []map[string]any }
+	}
+	w.must(json.Unmarshal(r.body, &list))
+	return list.Result.Tools
+}
+
+func TestNoToolHasAnOutputSchemaAndPaidOnesNameTheirPrice(t *testing.T) {
+	w := open(t, nil)
+	var names []string
+	for _, tool := range w.listed() {
+		name, _ := tool["name"].(string)
+		names = append(names, name)
+		if _, has := tool["outputSchema"]; has {
+			t.Errorf("%s has an output schema: official clients then refuse its challenge", name)
+		}
+		hints, _ := tool["annotations"].(map[string]any)
+		schema, _ := json.Marshal(tool["inputSchema"])
+		description, _ := tool["description"].(string)
+		isPaid := strings.HasPrefix(name, "verify_")
+		if isPaid != strings.Contains(description, "Costs 0.01 USD") || isPaid != (hints["readOnlyHint"] != true) {
+			t.Errorf("%s: %s %v", name, description, hints)
+		}
+		if isPaid && (hints["destructiveHint"] != false || hints["idempotentHint"] != true) {
+			t.Errorf("%s: %v", name, hints)
+		}
+		if strings.Contains(strings.ToLower(string(schema)), "idempotency") {
+			t.Errorf("%s asks a model for an idempotency key", name)
+		}
+		if !strings.Contains(string(schema), `"additionalProperties":false`) {
+			t.Errorf("%s: %s", name, schema)
+		}
+	}
+	for _, want := range []string{"verify_transaction", "check_receipt", "quote", "list_chains"} {
+		if !strings.Contains(strings.Join(names, " "), want) {
+			t.Errorf("%s is missing: %v", want, names)
+		}
+	}
+}
+
+func TestAToolsChallengeHasItsBazaarEntry(t *testing.T) {
+	w := open(t, nil)
+	found := w.call("verify_transaction", goodBody).wantChallenge("run `agent mcp`")
+	var c struct {
+		Resource   struct{ Description string }
+		Extensions struct {
+			Bazaar struct {
+				Info struct {
+					Input struct {
+						Type, ToolName, Transport string
+						InputSchema, Example      json.RawMessage
+					}
+				}
+			}
+		}
+	}
+	w.must(json.Unmarshal(found.StructuredContent, &c))
+	input := c.Extensions.Bazaar.Info.Input
+	if input.Type != "mcp" || input.ToolName != "verify_transaction" || input.Transport != "streamable-http" || len(c.Resource.Description) > 500 {
+		t.Errorf("got %s", found.StructuredContent)
+	}
+	w.call(input.ToolName, string(input.Example)).wantChallenge("Payment required")
+	if !bytes.Contains(input.InputSchema, []byte(`"enum":["base"]`)) {
+		t.Errorf("the schema is %s", input.InputSchema)
+	}
+}
+
+func TestQuoteNamesThePriceAndWhetherSalesAreOpen(t *testing.T) {
+	w := open(t, nil)
+	got := w.call("quote", `{"tool":"verify_transaction"}`).result()
+	want := `{"prices":[{"tool":"verify_transaction","usd":"0.01","amount":"10000","asset":"` + paymenttest.Token + `","assetName":"USDC","network":"` + network +
+		`","payTo":"` + paymenttest.Seller + `"}],"salesOpen":true}`
+	if got.Content[0].Text != want || got.IsError {
+		t.Errorf("got %s, want %s", got.Content[0].Text, want)
+	}
+	w.call("quote", `{"tool":"list_chains"}`).wantTool(http.StatusBadRequest, "invalid_request")
+	closed := open(t, func(o *paywall.Options) { o.FreeSettlements = 0 })
+	if text := closed.call("quote", `{}`).result().Content[0].Text; !strings.Contains(text, `"salesOpen":false`) || !strings.Contains(text, "facilitator_limit") {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestListChainsNamesTheFinalHead(t *testing.T) {
+	w := open(t, nil)
+	w.node.SetHeads(2_000_600, 2_000_500)
+	w.reopen()
+	if text, want := w.call("list_chains", `{}`).result().Content[0].Text, `{"chains":[{"name":"base","id":"eip155:8453","finalized":"2000500"}]}`; text != want {
+		t.Errorf("got %s, want %s", text, want)
+	}
+	away := open(t, nil)
+	away.node.Play(scriptOf(func(answer http.ResponseWriter, _ *http.Request, _ []recorded.Request) bool {
+		answer.WriteHeader(http.StatusBadGateway)
+		return true
+	}))
+	away.reopen()
+	if text := away.call("list_chains", `{}`).result().Content[0].Text; !strings.Contains(text, `"finalized":null`) {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestCheckReceiptJudgesAnAnswer(t *testing.T) {
+	w := open(t, nil)
+	answer := w.buyTool("1").wantSold(w).Content[0].Text
+	quoted, err := json.Marshal(answer)
+	w.must(err)
+	for form, text := range map[string]string{"object": answer, "text": string(quoted)} {
+		got := w.call("check_receipt", `{"answer":`+text+`}`).result().Content[0].Text
+		for _, want := range []string{`"valid":true`, `"kind":"chain-evidence-receipt"`, `"proven":[{`, `"attested":[{`, "receipt verify"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no %s in %s", form, want, got)
+			}
+		}
+	}
+	for name, c := range map[string]struct{ answer, reason string }{
+		"changed":    {strings.Replace(answer, `"verdict":"verified"`, `"verdict":"Verified"`, 1), "malformed"},
+		"other time": {strings.Replace(answer, `"timestamp":"1690789347"`, `"timestamp":"1690789348"`, 1), "signature does not match"},
+		"nothing":    {`{}`, "malformed"},
+		"no object":  {`"text"`, "malformed"},
+	} {
+		if got := w.call("check_receipt", `{"answer":`+c.answer+`}`).result().Content[0].Text; !strings.Contains(got, `"valid":false,"reason":"`+c.reason+`"`) {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+	w.call("check_receipt", `{}`).wantTool(http.StatusBadRequest, "invalid_request")
+	w.call("check_receipt", `{"answer":7}`).result()
+	w.call("check_receipt", `{"answer":"`+strings.Repeat("a", 200<<10)+`"}`).result()
+}
+
+func TestCheckReceiptIsLimitedPerAddress(t *testing.T) {
+	w := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 3 })
+	for range 3 {
+		if w.call("check_receipt", `{"answer":{}}`).result().IsError {
+			t.Fatal("refused too early")
+		}
+	}
+	f := w.call("check_receipt", `{"answer":{}}`).wantTool(http.StatusServiceUnavailable, "too_many_unpaid_attempts")
+	if f.RetryAfterSeconds == 0 {
+		t.Errorf("got %+v", f)
+	}
+	w.call("list_chains", `{}`).result()
+}
+
+func TestTheLogHasToolAndOutcomeButNeverArgumentsOrPayments(t *testing.T) {
+	w := open(t, nil)
+	meta := w.toolPayment("1")
+	signature := paymenttest.PayloadV2(w.offer(), paymenttest.Authorization("1", w.clock())).Payload.Signature
+	w.rpc(message("verify_transaction", goodBody, meta)).wantSold(w)
+	w.rpc(message("verify_transaction", `{"transactionHash":"0x`+strings.Repeat("ab", 32)+`"}`, w.toolPayment("2")))
+	log := w.logged.String()
+	for _, want := range []string{"tool=verify_transaction outcome=ok", "outcome=transaction_not_found", "route=/mcp status=200"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("no %q in %s", want, log)
+		}
+	}
+	for _, secret := range []string{recordedTx, strings.Repeat("ab", 32), signature[2:], paymenttest.Nonce("1")} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log has %s:\n%s", secret, log)
+		}
+	}
+}
+
+func TestCallsOfToolsAreCounted(t *testing.T) {
+	w := open(t, nil)
+	w.call("verify_transaction", goodBody)
+	w.buyTool("1")
+	w.call("verify_transaction", `{"chain":"mars"}`)
+	w.call("no_such_tool", `{}`)
+	metrics, err := w.registry.Gather()
+	w.must(err)
+	var counted []string
+	for _, family := range metrics {
+		if family.GetName() != "verifier_mcp_calls_total" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			if m.GetCounter().GetValue() > 0 {
+				counted = append(counted, fmt.Sprint(m.GetLabel()[1].GetValue(), " ", m.GetLabel()[0].GetValue(), " ", m.GetCounter().GetValue()))
+			}
+		}
+	}
+	if got, want := strings.Join(counted, ", "), "verify_transaction invalid_request 1, verify_transaction ok 1, verify_transaction payment_required 1"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestToolsCanBeSwitchedOff(t *testing.T) {
+	w := open(t, nil)
+	w.tools = nil
+	w.reopen()
+	w.call("list_chains", `{}`).wantFailure(http.StatusNotFound, "not_found")
+}
+
+// Clients.
+
+func TestTheGoClientReadsTheChallengeAndItsPaidRepeat(t *testing.T) {
+	w := open(t, nil)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).
+		Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: w.url + toolsPath}, nil)
+	w.must(err)
+	defer func() { _ = session.Close() }()
+	var arguments map[string]any
+	w.must(json.Unmarshal([]byte(goodBody), &arguments))
+	got, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "verify_transaction", Arguments: arguments})
+	w.must(err)
+	text, err := json.Marshal(got.StructuredContent)
+	w.must(err)
+	var c x402.PaymentRequired
+	w.must(json.Unmarshal(text, &c))
+	paid := x402.Payload{
+		X402Version: x402.V2, Resource: &c.Resource, Accepted: c.Accepts[0], Extensions: c.Extensions,
+		Payload: paymenttest.PayloadV2(w.offer(), paymenttest.Authorization("1", w.clock())).Payload,
+	}
+	for range 2 {
+		got, err = session.CallTool(t.Context(), &mcp.CallToolParams{Meta: mcp.Meta{"x402/payment": paid}, Name: "verify_transaction", Arguments: arguments})
+		w.must(err)
+		if got.IsError || got.Meta["x402/payment-response"] == nil {
+			t.Errorf("got %+v", got)
+		}
+	}
+	w.wantTransfers(1)
+}
+
+func TestTheExtensionBindingIsForClientsThatHaveItAndOffByDefault(t *testing.T) {
+	w := open(t, nil)
+	ask := func(capabilities map[string]any) string {
+		text, header := modern("tools/call", map[string]any{
+			"name": "verify_transaction", "arguments": map[string]any{},
+			"_meta": map[string]any{"io.modelcontextprotocol/clientCapabilities": capabilities},
+		})
+		return string(w.rpc(text, header...).body)
+	}
+	able := map[string]any{"extensions": map[string]any{"org.x402/payment": map[string]any{}}}
+	if got := ask(able); strings.Contains(got, "payment_required\"") || !strings.Contains(got, `"isError":true`) {
+		t.Errorf("switched off: %s", got)
+	}
+	w.tools.PaymentExtension = true
+	w.reopen()
+	if got := ask(able); !strings.Contains(got, `"resultType":"payment_required"`) || !strings.Contains(got, `"paymentRequired":{"x402Version":2`) || strings.Contains(got, "isError") {
+		t.Errorf("switched on: %s", got)
+	}
+	if got := ask(map[string]any{}); !strings.Contains(got, `"isError":true`) {
+		t.Errorf("a client without it: %s", got)
+	}
+}

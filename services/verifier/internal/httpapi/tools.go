@@ -1,0 +1,413 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+)
+
+// tool is one tool of mcpPath.
+type tool struct {
+	name, title, description string
+	// schema is the JSON Schema of the arguments. No tool has an output schema:
+	// official clients hold a challenge against it too, and then never pay.
+	schema string
+	// offer is what a paid tool sells; nil for a free one.
+	offer *payment.Offer
+	// answer answers a call. With an error, of its result only isPaid and settlement
+	// count.
+	answer func(ctx context.Context, call toolCall) (toolResult, error)
+}
+
+// toolCall is one call of a tool.
+type toolCall struct {
+	arguments []byte
+	meta      mcp.Meta
+	address   string
+}
+
+// toolResult is what a tool answers.
+type toolResult struct {
+	body    []byte // a JSON object
+	isError bool
+	// isPaid reports that a payment came with the call; settlement, if not nil, is how
+	// it ended.
+	isPaid     bool
+	settlement *x402.SettleResponse
+	// outcome is counted and logged; err is logged.
+	outcome string
+	err     error
+}
+
+// encode returns the result with its body twice, as the x402 transport requires:
+// programs read the object, and models the text.
+func (r toolResult) encode() *mcp.CallToolResult {
+	result := &mcp.CallToolResult{
+		IsError: r.isError, StructuredContent: json.RawMessage(r.body), Content: []mcp.Content{&mcp.TextContent{Text: string(r.body)}},
+	}
+	if r.settlement != nil {
+		result.Meta = mcp.Meta{metaSettlement: r.settlement}
+	}
+	return result
+}
+
+// described is how tools/list shows the tool.
+func (t tool) described() *mcp.Tool {
+	isPaid, yes := t.offer != nil, true
+	hints := &mcp.ToolAnnotations{ReadOnlyHint: !isPaid, IdempotentHint: isPaid, OpenWorldHint: &isPaid}
+	if isPaid {
+		destructive := false
+		hints.DestructiveHint, hints.OpenWorldHint = &destructive, &yes
+	}
+	return &mcp.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: json.RawMessage(t.schema), Annotations: hints}
+}
+
+const outcomeOK = "ok"
+
+// tools returns all tools: one for each kind of evidence, and the free ones.
+func (a *api) tools() ([]tool, error) {
+	var all []tool
+	for _, kind := range kinds {
+		t, err := a.paidTool(kind)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return append(all, a.checkReceipt(), a.quote(all), a.listChains()), nil
+}
+
+// paidTool returns the tool that sells one kind of evidence about any chain.
+func (a *api) paidTool(k *kind) (tool, error) {
+	var operations []operation
+	for _, route := range a.paid {
+		if o := route.operation; o.kind == k && route.path == o.path() {
+			operations = append(operations, o)
+		}
+	}
+	schema, err := a.withChain(k.schema)
+	if err != nil {
+		return tool{}, err
+	}
+	t := tool{name: k.tool, title: k.title, schema: schema, offer: &payment.Offer{
+		Terms: a.Terms,
+		Resource: x402.Resource{
+			URL: a.PublicURL + mcpPath, Description: "Signed, offline-checkable evidence about " + k.subject + ", judged against your expectations.",
+			MimeType: receipt.MediaTypeJSON, ServiceName: "Pforte", Tags: resourceTags,
+		},
+	}}
+	t.description = t.offer.Resource.Description + " Costs " + a.usd() + " USD, paid by x402; an error costs nothing."
+	t.offer.Extensions = payment.Extensions{
+		"bazaar":                    toolBazaar(t, k.example),
+		payment.ExtensionIdentifier: payment.IdentifierExtension(),
+	}
+	unpaid, err := json.Marshal(t.offer.Challenge("Payment required: " + a.usd() + " USD in " + a.Terms.AssetName + " on " + a.Terms.Network +
+		". This client sent no x402 payment; to buy from a client without a wallet run `agent mcp`."))
+	if err != nil {
+		return tool{}, fmt.Errorf("encode the challenge of %s: %w", k.tool, err)
+	}
+	t.answer = func(ctx context.Context, call toolCall) (toolResult, error) {
+		return a.sell(ctx, *t.offer, operations, unpaid, call)
+	}
+	return t, nil
+}
+
+// sell answers a call of a paid tool, in the order of paidRoute.serve. A payment in an
+// HTTP header does not count here.
+func (a *api) sell(ctx context.Context, offer payment.Offer, operations []operation, unpaid []byte, call toolCall) (toolResult, error) {
+	found := toolResult{isPaid: call.meta[metaPayment] != nil}
+	o, body, err := operationOf(operations, call.arguments)
+	if err != nil {
+		return found, err
+	}
+	var request pricedRequest
+	if found.isPaid || !isPriceRequest(body) {
+		if request, err = o.read(body); err != nil {
+			return found, err
+		}
+	}
+	if !found.isPaid {
+		if err := a.Paywall.CheckQuota(ctx); err != nil {
+			return found, err
+		}
+		found.body, found.isError, found.outcome = unpaid, true, "payment_required"
+		return found, nil
+	}
+	order := paywall.Order{Operation: o.name(), Transport: payment.TransportMCP, Offer: offer, Address: call.address}
+	object, err := json.Marshal(call.meta[metaPayment])
+	if err != nil {
+		return found, fmt.Errorf("encode the payment: %w", err)
+	}
+	if order.Payment, err = payment.ReadObject(x402.V2, object); err != nil {
+		return found, a.Paywall.Refuse(ctx, order, err)
+	}
+	order.Request, order.Work = request.fingerprint(), request.work
+	sale, err := a.Paywall.Buy(ctx, order)
+	settlement, known := x402.SettleResponse{Success: new(true), Transaction: sale.Transaction}, true
+	if err != nil {
+		settlement, known = endedSettlement(err)
+	}
+	if known {
+		settlement.Payer, settlement.Network = order.Payment.Payer, offer.Terms.Network
+		found.settlement = &settlement
+	}
+	found.body, found.outcome = sale.Answer, outcomeOK
+	return found, err
+}
+
+// operationOf returns the operation of the chain that the arguments name, the first
+// without one, and the arguments without it: the body of the HTTP request.
+func operationOf(operations []operation, arguments []byte) (operation, []byte, error) {
+	var chosen struct {
+		Chain *string `json:"chain"`
+	}
+	if err := strictjson.Unmarshal(arguments, &chosen, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
+		return operation{}, nil, err
+	}
+	body, err := without(arguments, "chain")
+	if err != nil || chosen.Chain == nil {
+		return operations[0], body, err
+	}
+	for _, o := range operations {
+		if o.chain.Name == *chosen.Chain {
+			return o, body, nil
+		}
+	}
+	return operation{}, nil, &strictjson.Error{Pointer: "/chain", Reason: "is none of list_chains"}
+}
+
+// without returns a JSON object, whose form was checked, without one member. The
+// others keep their bytes and order.
+func without(object []byte, name string) ([]byte, error) {
+	members := json.NewDecoder(bytes.NewReader(object))
+	if _, err := members.Token(); err != nil {
+		return nil, err
+	}
+	rest := []byte{'{'}
+	for members.More() {
+		key, err := members.Token()
+		if err != nil {
+			return nil, err
+		}
+		var value json.RawMessage
+		if err := members.Decode(&value); err != nil {
+			return nil, err
+		}
+		if key == name {
+			continue
+		}
+		quoted, err := json.Marshal(key)
+		if err != nil {
+			return nil, err
+		}
+		if len(rest) > 1 {
+			rest = append(rest, ',')
+		}
+		rest = append(append(append(rest, quoted...), ':'), value...)
+	}
+	return append(rest, '}'), nil
+}
+
+// withChain returns the schema of a request with the member chain before its own.
+func (a *api) withChain(schema string) (string, error) {
+	var names []string
+	for _, chain := range a.Chains {
+		names = append(names, chain.Name)
+	}
+	chain, err := json.Marshal(map[string]any{"type": "string", "enum": names, "description": "a name of list_chains; absent: " + names[0]})
+	if err != nil {
+		return "", fmt.Errorf("encode the names of the chains: %w", err)
+	}
+	const properties = `"properties":{`
+	head, tail, ok := bytes.Cut([]byte(schema), []byte(properties))
+	if !ok {
+		return "", errors.New("a schema has no properties")
+	}
+	return string(head) + properties + `"chain":` + string(chain) + "," + string(tail), nil
+}
+
+// toolBazaar describes a tool to registries (x402 extension bazaar).
+func toolBazaar(t tool, example string) json.RawMessage {
+	description, err := json.Marshal(t.description)
+	if err != nil {
+		panic(err) // a string: cannot happen
+	}
+	return json.RawMessage(`{"info":{"input":{"type":"mcp","toolName":"` + t.name + `","description":` + string(description) +
+		`,"transport":"streamable-http","inputSchema":` + t.schema + `,"example":` + example + `},` +
+		`"output":{"type":"json","example":{"receipt":{"verdict":"verified"},"signature":{"algorithm":"Ed25519"}}}},` +
+		`"schema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
+		`"input":{"type":"object","properties":{"type":{"type":"string","const":"mcp"},"toolName":{"type":"string"},"description":{"type":"string"},` +
+		`"transport":{"type":"string","enum":["streamable-http","sse"]},"inputSchema":{"type":"object"},"example":{"type":"object"}},` +
+		`"required":["type","toolName","inputSchema"],"additionalProperties":false},` +
+		`"output":{"type":"object","properties":{"type":{"type":"string"},"example":{"type":"object"}},"required":["type"]}},"required":["input"]}}`)
+}
+
+// freeTool returns a tool that reads its arguments by rules into an In and answers with
+// what run returns.
+func freeTool[In any](name, title, description, schema string, rules strictjson.Rules, run func(context.Context, toolCall, In) (any, error)) tool {
+	return tool{name: name, title: title, description: description, schema: schema, answer: func(ctx context.Context, call toolCall) (toolResult, error) {
+		var in In
+		if err := strictjson.Unmarshal(call.arguments, &in, rules); err != nil {
+			return toolResult{}, err
+		}
+		out, err := run(ctx, call, in)
+		if err != nil {
+			return toolResult{}, err
+		}
+		body, err := json.Marshal(out)
+		return toolResult{body: body, outcome: outcomeOK}, err
+	}}
+}
+
+// checkedReceipt is what check_receipt answers. A receipt that does not hold is an
+// answer, no error.
+type checkedReceipt struct {
+	Valid bool `json:"valid"`
+	// Reason is why not: one of receipt's errors.
+	Reason string `json:"reason,omitempty"`
+	Kind   string `json:"kind,omitempty"`
+	KeyID  string `json:"keyId,omitempty"`
+	// Proven follows from the block hash alone; Attested is the signature's word.
+	Proven   []receipt.Fact `json:"proven,omitempty"`
+	Attested []receipt.Fact `json:"attested,omitempty"`
+	Note     string         `json:"note"`
+}
+
+// toolCheckReceipt is the one tool whose arguments may be large.
+const toolCheckReceipt = "check_receipt"
+
+const checkNote = "Checked by the service that signs receipts. Who does not rely on it checks again with `receipt verify`, which needs no network."
+
+func (a *api) checkReceipt() tool {
+	type arguments struct {
+		Answer json.RawMessage `json:"answer"`
+	}
+	return freeTool(toolCheckReceipt, "Check a receipt",
+		"Checks the signature and the proof of an answer that a paid tool gave, and lists what is proven and what is only attested. Free. "+checkNote,
+		`{"type":"object","required":["answer"],"additionalProperties":false,"properties":{"answer":{"type":["object","string"],`+
+			`"description":"the whole answer, as an object or as its text; at most 256 KB"}}}`,
+		strictjson.Rules{AllowNull: true}, // a receipt has some
+		func(_ context.Context, call toolCall, in arguments) (any, error) {
+			answer := []byte(in.Answer)
+			if len(answer) == 0 {
+				return nil, &strictjson.Error{Pointer: "/answer", Reason: "is required"}
+			}
+			if answer[0] == '"' {
+				var text string
+				if err := json.Unmarshal(answer, &text); err != nil {
+					return nil, &strictjson.Error{Pointer: "/answer", Reason: "cannot be read"}
+				}
+				answer = []byte(text)
+			}
+			if err := a.Paywall.CountFree(call.address); err != nil {
+				return nil, err
+			}
+			result, err := receipt.Verify(answer, a.Keys)
+			if err != nil {
+				return checkedReceipt{Reason: reasonOf(err), Note: checkNote}, nil
+			}
+			return checkedReceipt{
+				Valid: true, Kind: result.Receipt.Type, KeyID: result.Key.KeyID, Proven: result.Proven, Attested: result.Attested, Note: checkNote,
+			}, nil
+		})
+}
+
+// reasonOf returns the kind of a receipt's fault.
+func reasonOf(err error) string {
+	for _, known := range []error{receipt.ErrUnknownKey, receipt.ErrRevokedKey, receipt.ErrSignature, receipt.ErrProof} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return receipt.ErrMalformed.Error()
+}
+
+// quoted is the price of a tool.
+type quoted struct {
+	Tool      string `json:"tool"`
+	USD       string `json:"usd"`
+	Amount    string `json:"amount"` // in atomic units
+	Asset     string `json:"asset"`
+	AssetName string `json:"assetName"`
+	Network   string `json:"network"`
+	PayTo     string `json:"payTo"`
+}
+
+func (a *api) quote(paid []tool) tool {
+	type arguments struct {
+		Tool *string `json:"tool"`
+	}
+	var names []string
+	for _, t := range paid {
+		names = append(names, t.name)
+	}
+	enum, err := json.Marshal(names)
+	if err != nil {
+		panic(err) // strings: cannot happen
+	}
+	return freeTool("quote", "Price of a paid tool",
+		"Returns what each paid tool costs, how it is paid, and whether sales are open. Free.",
+		`{"type":"object","additionalProperties":false,"properties":{"tool":{"type":"string","enum":`+string(enum)+`,"description":"absent: all"}}}`, strictjson.Rules{},
+		func(ctx context.Context, _ toolCall, in arguments) (any, error) {
+			out := struct {
+				Prices    []quoted   `json:"prices"`
+				SalesOpen bool       `json:"salesOpen"`
+				Closed    *errorBody `json:"closed,omitempty"` // why not
+			}{SalesOpen: true}
+			for _, t := range paid {
+				if terms := t.offer.Terms; in.Tool == nil || *in.Tool == t.name {
+					out.Prices = append(out.Prices, quoted{t.name, a.usd(), terms.Amount, terms.Asset, terms.AssetName, terms.Network, terms.PayTo})
+				}
+			}
+			if out.Prices == nil {
+				return nil, &strictjson.Error{Pointer: "/tool", Reason: "is no paid tool"}
+			}
+			if err := a.Paywall.CheckQuota(ctx); err != nil {
+				closed := a.bodyOf(err, false)
+				out.SalesOpen, out.Closed = false, &closed
+			}
+			return out, nil
+		})
+}
+
+// listedChain is a chain as list_chains shows it.
+type listedChain struct {
+	Name string `json:"name"`
+	ID   string `json:"id"` // CAIP-2
+	// Finalized is the number of the last final block, null when no quorum of nodes
+	// has lately reported it.
+	Finalized *string `json:"finalized"`
+}
+
+// headsTimeout bounds how long list_chains waits for nodes.
+const headsTimeout = 2 * time.Second
+
+func (a *api) listChains() tool {
+	return freeTool("list_chains", "Chains", "Lists the chains whose transactions are verified, with their last final block. Free.",
+		`{"type":"object","additionalProperties":false}`, strictjson.Rules{},
+		func(ctx context.Context, _ toolCall, _ struct{}) (any, error) {
+			ctx, cancel := context.WithTimeout(ctx, headsTimeout)
+			defer cancel()
+			chains := []listedChain{}
+			for _, chain := range a.Chains {
+				listed := listedChain{Name: chain.Name, ID: "eip155:" + strconv.FormatUint(chain.ID, 10)}
+				if heads, err := chain.Heads(ctx); err == nil {
+					listed.Finalized = new(strconv.FormatUint(heads.Finalized, 10))
+				}
+				chains = append(chains, listed)
+			}
+			return map[string]any{"chains": chains}, nil
+		})
+}
