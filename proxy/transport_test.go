@@ -275,3 +275,26 @@ func TestARequestThatTheServiceDoesNotAnswerInTimeIsNotSentAgain(t *testing.T) {
 		t.Errorf("%d after %d requests", resp.StatusCode, got.Load())
 	}
 }
+
+func TestAConnectionIsUsedAgainAfterTheTimeThatAnAnswerMayTake(t *testing.T) {
+	t.Parallel()
+	var opened atomic.Int64
+	auth := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	auth.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	auth.Start()
+	t.Cleanup(auth.Close)
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.Listener.Addr().String(), "AUTH_TIMEOUT": "200ms"})
+	for range 3 {
+		if got := h.request(t, "GET", "/api/v1/auth/me", ""); got.StatusCode != http.StatusOK {
+			t.Errorf("got %d", got.StatusCode)
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+	if n := opened.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
