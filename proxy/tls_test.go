@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -16,22 +17,8 @@ import (
 // built-in one in one line: port 80 is not for tests.
 func TestANameGetsTLSByItself(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "Caddyfile")
-	text := strings.Replace(configuration, "admin off", "admin off\n\tauto_https disable_redirects", 1)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	verifier := stand(t, "verifier", nil)
-	settings := map[string]string{"SITE_ADDRESS": "localhost:PORT", "VERIFIER_UPSTREAM": verifier.addr()}
-	d := open(t, settings, "run", "--config", file, "--adapter", "caddyfile")
-	transport := &http.Transport{
-		ForceAttemptHTTP2: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, d.addr)
-		},
-	}
-	t.Cleanup(transport.CloseIdleConnections)
+	d, transport := openTLS(t, verifier.addr())
 	got := overTLS(t, transport, d, "/health")
 	if got.StatusCode != 200 || got.body != "verifier" || got.ProtoMajor != 2 {
 		t.Errorf("got %s %d %s", got.Proto, got.StatusCode, got.body)
@@ -44,6 +31,91 @@ func TestANameGetsTLSByItself(t *testing.T) {
 			t.Errorf("%s: Strict-Transport-Security is %q", path, got)
 		}
 	}
+}
+
+// HTTP/2 has the method in a field of its own, in which a space or a whole request
+// line may be.
+func TestAMethodThatIsNoTokenIsRefused(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 10)
+	verifier := speak(t, func(conn net.Conn, r *http.Request) {
+		got <- r.Method
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	})
+	d, transport := openTLS(t, verifier)
+	overTLS(t, transport, d, "/health")
+	for method, want := range map[string]byte{"GET": 0x88, "M-SEARCH": 0x88, "GET /internal/x": 0x8c, "GET ": 0x8c, "G\tT": 0x8c, "G\u00e4T": 0x8c, "G{T": 0x8c} {
+		if status := overHTTP2(t, d.addr, method, "/health"); status != want {
+			t.Errorf("%q: status %#x of the static table, not %#x", method, status, want)
+		}
+	}
+	close(got)
+	for method := range got {
+		if method != "GET" && method != "M-SEARCH" {
+			t.Errorf("the service got %q", method)
+		}
+	}
+}
+
+// overHTTP2 sends a request without a body and returns the first byte of the
+// response's header, which is the status in the static table (RFC 7541, appendix A).
+func overHTTP2(t *testing.T, addr, method, path string) byte {
+	t.Helper()
+	conn, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, ServerName: "localhost", NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	var fields []byte
+	for _, field := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "localhost"}, {":path", path}} {
+		for i, text := range field {
+			if i == 0 {
+				fields = append(fields, 0) // a literal, not indexed, with a new name
+			}
+			fields = append(append(fields, byte(len(text))), text...)
+		}
+	}
+	const settings, headers, endOfBoth = 4, 1, 5
+	text := append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 0, 0, 0, settings, 0, 0, 0, 0, 0)
+	text = append(append(text, 0, 0, byte(len(fields)), headers, endOfBoth, 0, 0, 0, 1), fields...)
+	if _, err := conn.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		var head [9]byte
+		if _, err := io.ReadFull(conn, head[:]); err != nil {
+			t.Fatalf("%q: %v", method, err)
+		}
+		body := make([]byte, int(head[0])<<16|int(head[1])<<8|int(head[2]))
+		if _, err := io.ReadFull(conn, body); err != nil {
+			t.Fatalf("%q: %v", method, err)
+		}
+		if head[3] == headers {
+			return body[0]
+		}
+	}
+}
+
+// openTLS runs the proxy with TLS before a verifier.
+func openTLS(t *testing.T, verifier string) (*server, *http.Transport) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "Caddyfile")
+	text := strings.Replace(configuration, "admin off", "admin off\n\tauto_https disable_redirects", 1)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]string{"SITE_ADDRESS": "localhost:PORT", "VERIFIER_UPSTREAM": verifier}
+	d := open(t, settings, "run", "--config", file, "--adapter", "caddyfile")
+	transport := &http.Transport{
+		ForceAttemptHTTP2: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, d.addr)
+		},
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return d, transport
 }
 
 // overTLS sends requests until the proxy has its certificate.

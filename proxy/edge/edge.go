@@ -37,6 +37,7 @@ func init() {
 }
 
 var (
+	errMethod = errors.New("the method is no token")
 	errPath   = errors.New("servers may read this path differently")
 	errNoEdge = errors.New("the directive edge must stand before edge_cookies and edge_guard")
 )
@@ -44,7 +45,8 @@ var (
 // Edge is the handler that a request meets first. In one pass it gives the request
 // an id, takes out of its headers what no service may get from this client, and
 // puts the answer's headers right. A path that servers may read differently is an
-// error 404. A client's Connection header ends here, and an Upgrade to anything but
+// error 404, and a method with a space in it, which HTTP/2 lets pass and HTTP/1.1 would
+// read as the end of the method, an error 400. A client's Connection header ends here, and an Upgrade to anything but
 // a WebSocket. So do trailers of a request, because servers may take them for
 // headers. In a route for errors only the answer's headers are put right.
 type Edge struct {
@@ -166,6 +168,9 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	}
 	e.clean(r)
 	r.Header["X-Request-Id"] = x.id
+	if !isToken(r.Method) {
+		return caddyhttp.Error(http.StatusBadRequest, errMethod)
+	}
 	if !unambiguous(r.RequestURI) {
 		return caddyhttp.Error(http.StatusNotFound, errPath)
 	}
