@@ -26,10 +26,11 @@ const (
 // paidByPayer and paidByClient count at most so many settled payments. They take the
 // value twice: of an equality Postgres may expect many, by its statistics, and read any
 // other index or the whole table until it finds some, which is to its end for a payer who
-// has none. A range in order is read by the index of its column.
+// has none. A range in order is read by the index of its column. SQLite would plan a
+// statement with LIMIT ? anew for each value that is bound, so it is LIMIT 0 + ?.
 const (
-	paidByPayer  = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE payer >= ? AND payer <= ? AND " + paid + " ORDER BY payer LIMIT ?) AS p"
-	paidByClient = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= ? AND client <= ? AND " + paid + " ORDER BY client LIMIT ?) AS p"
+	paidByPayer  = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE payer >= ? AND payer <= ? AND " + paid + " ORDER BY payer LIMIT 0 + ?) AS p"
+	paidByClient = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= ? AND client <= ? AND " + paid + " ORDER BY client LIMIT 0 + ?) AS p"
 )
 
 // historySQL counts what has failed, of a payer and of a client, and looks whether the
@@ -59,7 +60,7 @@ const tallySQL = `SELECT (SELECT count(*) FROM payments WHERE payer = ? AND clai
 	(SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND ` + unclear + `),
 	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + unclear + `),
 	(` + paidByPayer + `),
-	(SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= mine.client AND client <= mine.client AND client <> '' AND ` + paid + ` ORDER BY client LIMIT ?) AS p), client
+	(SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= mine.client AND client <= mine.client AND client <> '' AND ` + paid + ` ORDER BY client LIMIT 0 + ?) AS p), client
 	FROM payments AS mine WHERE` + byKey + ` AND owner = ? AND state = 'working'`
 
 // capped is what counts against the cap of a payer or of a client.

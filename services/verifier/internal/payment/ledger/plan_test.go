@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,21 @@ func TestNoFrequentQueryScansThePayments(t *testing.T) {
 	}
 	if err := l.Prune(ctx, time.Now()); err != nil {
 		t.Error(err)
+	}
+}
+
+// SQLite takes a number that is bound as a LIMIT into its plan, and plans again for the
+// next one.
+func TestNoPreparedQueryIsPlannedAgain(t *testing.T) {
+	l := openFile(t)
+	prepared := slices.AppendSeq(slices.Collect(maps.Keys(l.writing)), maps.Keys(l.reading))
+	for _, query := range prepared {
+		if regexp.MustCompile(`LIMIT\s*\?`).MatchString(query) {
+			t.Errorf("%s", query)
+		}
+	}
+	if len(prepared) == 0 {
+		t.Error("nothing is prepared")
 	}
 }
 
