@@ -2,6 +2,7 @@ package bench
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"os/exec"
@@ -20,12 +21,19 @@ var (
 	out       = flag.String("out", "", "the page to write, with the results that earlier runs kept of other sections, and a picture beside it; none: nothing is kept")
 	quick     = flag.Bool("quick", false, "measure shortly")
 	manyTimes = flag.Int("rounds", 0, "rounds of each measurement; 0: 4, or 1 with -quick")
+	budget    = flag.Duration("for", 35*time.Minute, "how long all sections may take; one that has not ended by then keeps its earlier result")
 )
+
+// longest is how long one section may take, so that one that hangs leaves time for
+// the others.
+const longest = 8 * time.Minute
 
 // suite is what to measure with.
 type suite struct {
 	*testing.T
 	*page
+	// limited ends when the section has taken too long.
+	limited context.Context //nolint:containedctx // of the one section, as testing.T has one
 	// top is the folder of the project, bin that of the built programs, profiles where
 	// profiles go.
 	top, bin, profiles string
@@ -40,19 +48,20 @@ type suite struct {
 	order string
 }
 
-// sections measure one part of the page each: -test.run=Bench/overload measures one.
+// sections measure one part of the page each, the more important ones first:
+// -test.run=Bench/overload measures one.
 var sections = []struct {
 	name    string
 	measure func(*suite)
 }{
 	{"peers", (*suite).peers},
+	{"overload", (*suite).overload},
 	{"logins", (*suite).loginsBesidePeers},
-	{"sessions", (*suite).sessionsGrow},
 	{"sqlite", func(s *suite) { s.ledgerGrows("SQLite") }},
+	{"footprint", (*suite).footprint},
+	{"sessions", (*suite).sessionsGrow},
 	{"postgres", func(s *suite) { s.ledgerGrows("Postgres") }},
 	{"evidence", (*suite).evidence},
-	{"overload", (*suite).overload},
-	{"footprint", (*suite).footprint},
 	{"profiles", (*suite).profile},
 }
 
@@ -60,7 +69,7 @@ func TestBench(t *testing.T) {
 	if *bin == "" {
 		t.Skip("make bench runs it")
 	}
-	s := suite{T: t, page: &page{}, rounds: cmp.Or(*manyTimes, 4), sessions: clients, most: 1_000_000, step: 3 * time.Second}
+	s := suite{T: t, limited: t.Context(), page: &page{}, rounds: cmp.Or(*manyTimes, 4), sessions: clients, most: 1_000_000, step: 3 * time.Second}
 	if *quick {
 		s.rounds, s.sessions, s.most, s.step = cmp.Or(*manyTimes, 1), 16, 100_000, 2*time.Second
 	}
@@ -71,32 +80,46 @@ func TestBench(t *testing.T) {
 	s.must(err)
 	s.profiles = filepath.Join(s.bin, "profiles")
 	s.order = s.readOrder()
-	results := map[string]result{}
+	end := time.Now().Add(*budget)
 	for _, section := range sections {
 		began := time.Now()
+		within := min(longest, end.Sub(began))
 		measured := page{measured: s.rounds}
-		if s.Run(section.name, func(t *testing.T) { s.in(t, &measured, section.measure) }) && measured.Len() > 0 {
-			results[section.name] = s.resultOf(&measured)
-			s.progress("%s", measured.String())
-			s.progress("%s: done in %v", section.name, time.Since(began).Round(time.Second))
+		ended := s.Run(section.name, func(t *testing.T) {
+			if within <= 0 {
+				t.Skip("no time is left")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			s.in(ctx, t, &measured, section.measure)
+		})
+		if !ended || measured.Len() == 0 {
+			continue
 		}
-	}
-	if *out != "" {
-		s.must(publish(results, filepath.Join(s.bin, "measured"), *out))
+		s.progress("%s", measured.String())
+		s.progress("%s: done in %v", section.name, time.Since(began).Round(time.Second))
+		if *out != "" { // at once, so that a run that is cut off has a page
+			folder := filepath.Join(s.bin, "measured")
+			s.must(keep(folder, section.name, s.resultOf(&measured)))
+			s.must(publish(folder, *out))
+		}
 	}
 }
 
 // in measures something in a test of its own, on a page of its own: what it starts
-// ends with it.
-func (s *suite) in(t *testing.T, onto *page, measure func(*suite)) {
+// ends with it, or with ctx.
+func (s *suite) in(ctx context.Context, t *testing.T, onto *page, measure func(*suite)) {
 	part := *s
-	part.T, part.page = t, onto
+	part.T, part.page, part.limited = t, onto, ctx
 	measure(&part)
 }
 
+// Context is the section's.
+func (s *suite) Context() context.Context { return s.limited }
+
 // section measures a part of a section in a test of its own.
 func (s *suite) section(name string, measure func(*suite)) {
-	s.Run(name, func(t *testing.T) { s.in(t, s.page, measure) })
+	s.Run(name, func(t *testing.T) { s.in(s.limited, t, s.page, measure) })
 }
 
 // must ends the section when something failed.

@@ -36,28 +36,23 @@ func (s *suite) machine() string {
 		valueIn("/proc/cpuinfo", "model name"), runtime.NumCPU(), (kilobytes+512<<10)>>20, strings.TrimSpace(string(kernel)), runtime.Version(), s.version("node"), redis)
 }
 
-// publish keeps results in a folder, a file for each section, and writes the page,
-// with a picture beside it, of all that is kept there.
-func publish(results map[string]result, folder, file string) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
+// keep writes the result of a section into a folder.
+func keep(folder, section string, r result) error {
+	text, err := json.MarshalIndent(r, "", "\t")
+	return errors.Join(err, os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, section+".json"), text, 0o644))
+}
+
+// publish writes the page, with a picture beside it, of all results in a folder.
+func publish(folder, file string) error {
 	all := map[string]result{}
 	for _, section := range sections {
-		kept := filepath.Join(folder, section.name+".json")
-		r, measured := results[section.name]
-		if measured {
-			text, err := json.MarshalIndent(r, "", "\t")
-			if err := errors.Join(err, os.WriteFile(kept, text, 0o644)); err != nil {
-				return err
-			}
-		} else {
-			text, err := os.ReadFile(kept)
-			if errors.Is(err, os.ErrNotExist) {
-				continue
-			} else if err := errors.Join(err, json.Unmarshal(text, &r)); err != nil {
-				return fmt.Errorf("%s: %w", kept, err)
-			}
+		text, err := os.ReadFile(filepath.Join(folder, section.name+".json"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		var r result
+		if err := errors.Join(err, json.Unmarshal(text, &r)); err != nil {
+			return fmt.Errorf("the result of %s: %w", section.name, err)
 		}
 		all[section.name] = r
 		if r.Picture != "" {
