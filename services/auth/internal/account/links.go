@@ -61,6 +61,18 @@ func (s *Service) LinkOf(ctx context.Context, kind link.Kind, token string) (lin
 	return s.links.Link(ctx, kind, link.Hash(token))
 }
 
+// IsEmpty reports whether there is no user yet, so that a set-up link is needed.
+func (s *Service) IsEmpty(ctx context.Context) (bool, error) {
+	_, err := s.links.Link(ctx, link.Setup, "") // no link has this hash
+	switch {
+	case errors.Is(err, link.ErrInvalid):
+		return true, nil
+	case errors.Is(err, user.ErrNotEmpty):
+		return false, nil
+	}
+	return false, err
+}
+
 // CreateSetupLink returns the token of a new set-up link, for the operator; older ones
 // are void. user.ErrNotEmpty.
 func (s *Service) CreateSetupLink(ctx context.Context) (link.Link, string, error) {

@@ -31,6 +31,7 @@ const help = `auth stores users and their sessions, and answers whether a reques
        --apply                      and create them, all or none
   auth user reset-link NAME       print a link by which NAME sets a new password, once
   auth setup-link                 print a link by which the first admin is created, once
+       --or-login                   where there are users, print where to log in
   auth invite add [NAME]          print a link by which somebody becomes a user, once
        --admin                      with the role admin
        --display-name TEXT          proposed to them

@@ -32,12 +32,28 @@ func (p Process) printLink(ctx context.Context, l link.Link, token string, err e
 	return p.done(ctx, nil, text, event, attrs...)
 }
 
+// setupLink is "auth setup-link". With --or-login it is what a starter of the stack shows
+// at every start.
 func (p Process) setupLink(ctx context.Context, args []string) error {
-	if _, err := service.Parse(service.Flags(), args); err != nil {
+	flags := service.Flags()
+	orLogin := flags.Bool("or-login", false, "")
+	if _, err := service.Parse(flags, args); err != nil {
 		return err
 	}
 	return p.open(ctx, func(s *account.Service) error {
 		l, token, err := s.CreateSetupLink(ctx)
+		switch {
+		case *orLogin && errors.Is(err, user.ErrNotEmpty):
+			cfg, err := config.LoadStores(p.Getenv)
+			if err != nil {
+				return settingsError(err)
+			}
+			return p.printf("Log in: %s/pforte/\n", cfg.PublicURL)
+		case *orLogin && err == nil:
+			if err := p.printf("Open this link to set up the household and its first administrator:\n\n"); err != nil {
+				return err
+			}
+		}
 		return p.printLink(ctx, l, token, err, "setup_link_created")
 	})
 }

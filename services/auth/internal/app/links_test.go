@@ -46,12 +46,23 @@ func TestTheOperatorHandsOutLinks(t *testing.T) {
 	if !strings.Contains(printed, "https://home.example.org/pforte/setup?t=") {
 		t.Errorf("got %s", printed)
 	}
-	setUp := tokenOf(t, printed)
+	starter := mustOperate(t, environment, "", "setup-link", "--or-login")
+	if !strings.Contains(starter, "https://home.example.org/pforte/setup?t=") || tokenOf(t, starter) == tokenOf(t, printed) {
+		t.Errorf("a starter prints %s", starter)
+	}
+	if status := post("/setup", "code", tokenOf(t, printed), "username", "anna", "display_name", "Anna", "password", adminPass); status != http.StatusForbidden {
+		t.Errorf("an older link is answered %d", status)
+	}
+	setUp := tokenOf(t, starter)
 	if status := post("/setup", "code", setUp, "username", "anna", "display_name", "Anna", "password", adminPass); status != http.StatusCreated {
 		t.Fatalf("set-up: %d", status)
 	}
 	if code, out := operate(t, environment, "", "setup-link"); code != 1 || strings.Contains(out, "?t=") {
 		t.Errorf("a set-up link for a household with users: %d %s", code, out)
+	}
+
+	if out := mustOperate(t, environment, "", "setup-link", "--or-login"); out != "Log in: https://home.example.org/pforte/\n" {
+		t.Errorf("a starter prints %q for a household with users", out)
 	}
 
 	invite := tokenOf(t, mustOperate(t, environment, "", "invite", "add", "paul", "--display-name", "Paul"))
