@@ -31,6 +31,8 @@ func TestTheFirstAdminSetsTheHouseholdUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := f.browser()
+	b.get("/pforte/").leadsTo("/pforte/login?return=%2Fpforte%2F")
+	b.get("/pforte/login?return=%2Fpforte%2F").want(http.StatusOK).shows("noch kein Konto", "Einrichtungslink").lacks(token, `name="password"`)
 	path := "/pforte/setup?t=" + token
 	for range 3 {
 		b.do(head(t, path)).want(http.StatusOK)
@@ -40,6 +42,7 @@ func TestTheFirstAdminSetsTheHouseholdUp(t *testing.T) {
 		want(http.StatusBadRequest).shows("mindestens 8 Zeichen", `value="Familie Kern"`, `value="anna"`, token)
 	b.post("/pforte/setup", "t", token, "household", "Familie Kern", "username", "anna", "display_name", "Anna", "password", adminPass, "again", adminPass).leadsTo("/pforte/")
 	b.get("/pforte/").want(http.StatusOK).shows("Hallo, Anna", "Familie Kern", "Mitglieder")
+	f.browser().get("/pforte/login").want(http.StatusOK).shows(`name="password"`).lacks("Einrichtungslink")
 	f.browser().get(path).want(http.StatusNotFound).shows("Diese Seite gibt es nicht.")
 	f.browser().post("/pforte/setup", "t", token, "username", "evil", "display_name", "E", "password", adminPass, "again", adminPass).want(http.StatusNotFound)
 }

@@ -19,7 +19,9 @@ type loginPage struct {
 	Name   string // proposed
 	// Passkeys: this server has them.
 	Passkeys bool
-	Kept     map[string]string // fields of a form that was sent without a session
+	// Empty: there is no user yet, and a set-up link is needed.
+	Empty bool
+	Kept  map[string]string // fields of a form that was sent without a session
 }
 
 // loginForm shows the login page, or leads on whoever is logged in.
@@ -42,9 +44,16 @@ func (p *Pages) loginAgain(r *request) error {
 	return p.renderLogin(r, loginPage{Return: safeReturn(r.Request().URL.RequestURI()), Kept: r.form.keep()})
 }
 
-func (p *Pages) renderLogin(r *request, page loginPage) error {
+func (p *Pages) renderLogin(r *request, page loginPage) (err error) {
+	if page.Empty, err = p.Accounts.IsEmpty(r.ctx()); err != nil {
+		return err
+	}
 	page.Passkeys = p.Accounts.PasskeysOff() == nil
-	return p.render(r, "login", r.text.LoginTitle, page)
+	title := r.text.LoginTitle
+	if page.Empty {
+		title = r.text.SetupTitle
+	}
+	return p.render(r, "login", title, page)
 }
 
 // login logs in.

@@ -56,6 +56,7 @@ type texts struct {
 	ToStart                                                                                                 string
 
 	AgainPlain, SetupTitle, SetupLead, HouseholdName, HouseholdHint, SetupButton, UsernameHint string
+	SetupNeeded, SetupAgain                                                                    string
 	JoinTitle, JoinLeadF, JoinLead, JoinButton, JoinLoggedInF, ResetTitle                      string
 	ResetLeadF, ForgotTitle, ForgotLead, ForgotButton, ToLogin, LinkInvalid                    string
 	NoInvite, BadHousehold, UseOwnPage, OwnAccount, ConfirmDiffers, Notices                    string

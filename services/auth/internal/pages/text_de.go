@@ -50,6 +50,8 @@ var german = texts{ //nolint:gosec // words, no credentials
 	AgainPlain:         "Passwort noch einmal",
 	SetupTitle:         "Haushalt einrichten",
 	SetupLead:          "Ein Name für den Haushalt und das erste Konto. Dieses Konto verwaltet den Haushalt.",
+	SetupNeeded:        "Hier gibt es noch kein Konto. Das erste entsteht über den Einrichtungslink, der beim Start angezeigt wurde.",
+	SetupAgain:         "Der Link gilt eine Stunde. Ein neuer Start zeigt einen neuen, ebenso der Befehl „auth setup-link“.",
 	HouseholdName:      "Name des Haushalts",
 	HouseholdHint:      "Steht oben auf jeder Seite, zum Beispiel „Familie Kern“.",
 	SetupButton:        "Einrichten",

@@ -50,6 +50,8 @@ var english = texts{ //nolint:gosec // words, no credentials
 	AgainPlain:         "Password again",
 	SetupTitle:         "Set up the household",
 	SetupLead:          "A name for the household and the first account, which administers the household.",
+	SetupNeeded:        "There is no account yet. The first one is created by the set-up link that was shown at the start.",
+	SetupAgain:         "The link is valid for an hour. A new start shows a new one, and so does the command “auth setup-link”.",
 	HouseholdName:      "Name of the household",
 	HouseholdHint:      "Stands at the top of every page, for example “The Kerns”.",
 	SetupButton:        "Set up",
