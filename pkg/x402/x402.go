@@ -162,6 +162,8 @@ type SettleResponse struct {
 	Network    string                     `json:"network"`
 	Payer      string                     `json:"payer,omitempty"`
 	Extensions map[string]json.RawMessage `json:"extensions,omitempty"`
+	// Extra is what a scheme or a seller adds.
+	Extra json.RawMessage `json:"extra,omitempty"`
 }
 
 // Supported is a facilitator's answer to /supported.

@@ -66,6 +66,7 @@ func (s *suite) open(bin string) *world {
 	w.Extra["verifier"] = map[string]string{
 		"CHAIN_NAME": "base", "CHAIN_ID": "8453", "PAYMENT_CONFIRM": "facilitator", // whose transfers are on no chain
 		"FACILITATOR_FREE_SETTLEMENTS": manyAttempts, "UNPAID_ATTEMPTS_PER_PAYER": manyAttempts, "UNPAID_ATTEMPTS_PER_ADDRESS": manyAttempts,
+		"REPEAT_WINDOW": "0", // each call is sold
 	}
 	w.password, err = w.AdminPassword()
 	s.must(err)

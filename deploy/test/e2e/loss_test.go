@@ -151,7 +151,7 @@ func TestANewReceiptKeyIsAnnouncedFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	restart(secrets.RotateReceiptKey)
-	fresh := w.buy(t, "--tx", old.Transaction)
+	fresh := w.buy(t, "--tx", old.Transaction, "--min-confirmations", "1") // another question, which is signed anew
 	for _, answer := range [][]byte{old.Answer, fresh.Answer} {
 		w.checkReceipt(t, answer)
 		file := filepath.Join(t.TempDir(), "answer.json")
@@ -162,7 +162,7 @@ func TestANewReceiptKeyIsAnnouncedFirst(t *testing.T) {
 			t.Errorf("with the key document of before: %d %s", code, out)
 		}
 	}
-	again := w.buy(t, "--tx", old.Transaction)
+	again := w.buy(t, "--tx", old.Transaction, "--min-confirmations", "1")
 	if !bytes.Equal(again.Answer, fresh.Answer) {
 		t.Error("the same request, and another answer")
 	}

@@ -135,8 +135,8 @@ func TestTheSameQuestionGetsTheSameReceipt(t *testing.T) {
 	sent := w.buy(t)
 	first := w.buy(t, "--tx", sent.Transaction, "--status", "success", "--min-confirmations", "2")
 	again := w.buy(t, "--tx", "0x"+strings.ToUpper(sent.Transaction[2:]), "--status", "success", "--min-confirmations", "2")
-	if first.Payment.Transaction == again.Payment.Transaction {
-		t.Error("one transfer paid for two purchases")
+	if first.Payment.Transaction != again.Payment.Transaction {
+		t.Error("one question was paid twice")
 	}
 	if !bytes.Equal(first.Answer, again.Answer) {
 		t.Errorf("the receipts differ:\n%s\n%s", first.Answer, again.Answer)

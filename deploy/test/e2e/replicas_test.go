@@ -30,7 +30,7 @@ func newReplicas(t *testing.T, delay time.Duration) *replicas {
 	second := layout.Addresses{Auth: freeAddr(t), AuthAdmin: freeAddr(t), Verifier: freeAddr(t), VerifierAdmin: freeAddr(t)}
 	w := newWorld(t, options{change: func(l *layout.Layout) {
 		l.Extra["auth"] = map[string]string{"DATABASE_URL": users, "SHUTDOWN_DELAY": delay.String()}
-		l.Extra["verifier"] = map[string]string{"DATABASE_URL": ledger, "SHUTDOWN_DELAY": delay.String()}
+		l.Extra["verifier"] = map[string]string{"DATABASE_URL": ledger, "SHUTDOWN_DELAY": delay.String(), "REPEAT_WINDOW": "0"}
 		l.Extra["pforte-proxy"] = map[string]string{
 			"AUTH_UPSTREAM":     l.Addresses.Auth + " " + second.Auth,
 			"VERIFIER_UPSTREAM": l.Addresses.Verifier + "," + second.Verifier,

@@ -43,7 +43,7 @@ func (r *run) settings() settings {
 		"verifier": {
 			"FACILITATOR_FREE_SETTLEMENTS": strconv.Itoa(r.terms.limit), "PAYMENT_CONFIRM": r.terms.confirm,
 			"FACILITATOR_VERIFY_TIMEOUT": "1s", "FACILITATOR_SETTLE_TIMEOUT": "3s", "CHAIN_RPC_TIMEOUT": "700ms",
-			"UNPAID_ATTEMPTS_PER_PAYER": "1000000", "UNPAID_ATTEMPTS_PER_ADDRESS": "1000000",
+			"UNPAID_ATTEMPTS_PER_PAYER": "1000000", "UNPAID_ATTEMPTS_PER_ADDRESS": "1000000", "REPEAT_WINDOW": "0",
 			clockSetting: string(r.clocks["verifier"]),
 		},
 	}

@@ -82,6 +82,29 @@ func TestTheSameRequestReturnsTheSameBytesForEver(t *testing.T) {
 	w.wantTransfers(2)
 }
 
+func TestAQuestionThatIsAskedAgainNamesTheFirstTransaction(t *testing.T) {
+	w := open(t, func(o *paywall.Options) { o.RepeatWindow = 24 * time.Hour })
+	settled := func(r reply, name string) (s x402.SettleResponse) {
+		t.Helper()
+		r.wantReceipt(w)
+		if err := x402.Decode(r.header.Get(name), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	name, value := w.v2("1")
+	first := settled(w.post(goodBody, name, value), x402.HeaderPaymentResponse)
+	name1, value1 := w.v1("2")
+	again := settled(w.post(goodBody, name1, value1), x402.HeaderPaymentResponseV1)
+	if !*again.Success || again.Transaction != first.Transaction || string(again.Extra) != `{"repeated":true}` {
+		t.Errorf("got %+v, first %+v", again, first)
+	}
+	if same := settled(w.post(goodBody, name, value), x402.HeaderPaymentResponse); same.Extra != nil || first.Extra != nil {
+		t.Errorf("the payment that was spent is marked as repeated: %+v", same)
+	}
+	w.wantTransfers(1)
+}
+
 func TestAPaymentForAnotherRequestIs402WithAFreshChallenge(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")

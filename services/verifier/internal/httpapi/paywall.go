@@ -142,7 +142,11 @@ func (s *paidRoute) readRequest(h http.Header, body []byte) (pricedRequest, erro
 // sold returns the answer to a payment that was settled: the signed receipt in JSON,
 // or as a DSSE envelope where the client accepts that.
 func (s *paidRoute) sold(p payment.Payment, sale paywall.Sale, accept []string) (answer, error) {
-	header, err := s.settlement(p, x402.SettleResponse{Success: new(true), Transaction: sale.Transaction})
+	ended := x402.SettleResponse{Success: new(true), Transaction: sale.Transaction}
+	if sale.Repeated {
+		ended.Extra = json.RawMessage(`{"repeated":true}`)
+	}
+	header, err := s.settlement(p, ended)
 	if err != nil {
 		return answer{}, err
 	}

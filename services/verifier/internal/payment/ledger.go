@@ -125,6 +125,8 @@ type Settlement struct {
 	Kept     int
 	Caps     Caps
 	Deadline time.Time
+	// EarlierSince is as in Earlier; zero means that no earlier record counts.
+	EarlierSince time.Time
 }
 
 // Caps bound the settlements that fail: those whose reservation was spent and
@@ -231,6 +233,13 @@ type Total struct {
 	Payments int    `json:"payments"`
 	// Amount is in atomic units of the asset, decimal.
 	Amount string `json:"amount"`
+	// Refunded is how much of it was refunded, and Net the rest; "" where nothing was.
+	Refunded string `json:"refunded,omitempty"`
+	Net      string `json:"net,omitempty"`
+	// Operation, Transport or Day (2006-01-02) is what the total is split by.
+	Operation string `json:"operation,omitempty"`
+	Transport string `json:"transport,omitempty"`
+	Day       string `json:"day,omitempty"`
 }
 
 // Ledger is what selling needs of the memory of payments. All its methods are atomic over all processes that
@@ -253,7 +262,8 @@ type Ledger interface {
 	// the payer or the client are reached. ErrLost: the record is not the owner's
 	// any more, or is for another request.
 	// When another record of the payer has the same Identifier and is Settling,
-	// Unknown or Settled, nothing changes and that record is returned.
+	// Unknown or Settled, nothing changes and that record is returned; and so is, where
+	// there is no Identifier, what Earlier returns.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (*Record, error)
 	// Repeat reserves one settlement more for a record that is Settling or Unknown
 	// and counts the repeat, in one step that is on disk when it returns. ErrLimit:
@@ -275,6 +285,14 @@ type Ledger interface {
 	// Bought returns the record that the payer's identifier has bought or is buying
 	// with, as Begin would, or ErrNotFound.
 	Bought(ctx context.Context, payer, identifier string) (Record, error)
+	// Earlier returns the first record with which the payer has bought or is buying the
+	// request, claimed since then: it is Settled, Settling or Unknown. Or ErrNotFound.
+	Earlier(ctx context.Context, payer string, request Digest, since time.Time) (Record, error)
+	// AskedAgain returns how often a payer got the answer of an earlier payment on the
+	// day that begins then. CountAskedAgain counts it once more, unless it was so often
+	// as limit, and reports whether it did.
+	AskedAgain(ctx context.Context, payer string, day time.Time) (int, error)
+	CountAskedAgain(ctx context.Context, payer string, day time.Time, limit int) (bool, error)
 	// History counts the failed settlements of a payer and of a client, of claims
 	// since then, and reports whether the payer has ever paid.
 	History(ctx context.Context, payer, client string, since time.Time) (History, error)

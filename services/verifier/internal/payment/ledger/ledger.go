@@ -39,7 +39,7 @@ func Open(ctx context.Context, databaseURL string, now func() time.Time) (*Ledge
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
 	l := &Ledger{db: db, now: now, reading: map[string]*sqldb.Query{}}
-	for _, query := range []string{getSQL, boughtSQL, historySQL} {
+	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL} {
 		l.reading[query] = db.Query(query)
 	}
 	sale := []string{claimSQL, releaseSQL, reservedSQL, tallySQL, countSQL, settleSQL, findSQL}

@@ -27,6 +27,7 @@ func frequent() map[string][]any {
 		historySQL:   {"", now, "", now, "", "", 1},
 		tallySQL:     {"", now, now, "", "", now, now, "", "", 1, 1, key, ""},
 		boughtSQL:    {view(now), "", ""},
+		earlierSQL:   {view(now), "", payment.Digest{}, now},
 		paidByPayer:  {"", "", 1},
 		paidByClient: {"", "", 1},
 		pruneSQL:     {now, now, now},

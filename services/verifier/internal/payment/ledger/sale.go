@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +21,10 @@ const (
 	// bought is the condition for a record that an identifier has bought with.
 	bought    = "identifier <> '' AND state <> 'working' AND state <> 'dead'"
 	boughtSQL = selectRecord + " WHERE payer = ? AND identifier = ? AND " + bought + " LIMIT 1"
+	// asked is the condition of the index payments_asked, word for word: a record that
+	// answers its request, or may.
+	asked      = "(state = 'settled' OR state = 'settling' OR state = 'unknown')"
+	earlierSQL = selectRecord + " WHERE payer = ? AND request = ? AND claimed >= ? AND " + asked + " ORDER BY claimed LIMIT 1"
 )
 
 // Get implements payment.Ledger.
@@ -31,6 +37,29 @@ func (l *Ledger) Get(ctx context.Context, key payment.Key) (payment.Record, erro
 // Bought implements payment.Ledger.
 func (l *Ledger) Bought(ctx context.Context, payer, identifier string) (payment.Record, error) {
 	return scan(l.row(ctx, boughtSQL, l.view(), payer, identifier))
+}
+
+// Earlier implements payment.Ledger.
+func (l *Ledger) Earlier(ctx context.Context, payer string, request payment.Digest, since time.Time) (payment.Record, error) {
+	return scan(l.row(ctx, earlierSQL, l.view(), payer, request, since))
+}
+
+// AskedAgain implements payment.Ledger.
+func (l *Ledger) AskedAgain(ctx context.Context, payer string, day time.Time) (times int, err error) {
+	err = l.row(ctx, "SELECT COALESCE((SELECT times FROM asked_again WHERE payer = ? AND day = ?), 0)", payer, day).Scan(&times)
+	if err != nil {
+		return 0, fmt.Errorf("read how often a payer asked again: %w", err)
+	}
+	return times, nil
+}
+
+// CountAskedAgain implements payment.Ledger.
+func (l *Ledger) CountAskedAgain(ctx context.Context, payer string, day time.Time, limit int) (bool, error) {
+	if limit < 1 {
+		return false, nil
+	}
+	return l.exec(ctx, "count that a payer asked again", `INSERT INTO asked_again (payer, day, times) VALUES (?, ?, 1)
+		ON CONFLICT (payer, day) DO UPDATE SET times = asked_again.times + 1 WHERE asked_again.times < ?`, payer, day, limit)
 }
 
 const (
@@ -91,7 +120,9 @@ func (u *unit) lock(ctx context.Context, key payment.Key) (payment.Record, error
 const (
 	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?
 		WHERE` + byKey + ` AND owner = ? AND request = ? AND state = 'working' AND NOT EXISTS
-		(SELECT 1 FROM payments AS duplicate WHERE duplicate.payer = payments.payer AND duplicate.identifier = payments.identifier AND duplicate.` + bought + `)`
+		(SELECT 1 FROM payments AS duplicate WHERE duplicate.payer = payments.payer AND duplicate.identifier = payments.identifier AND duplicate.` + bought + `)
+		AND NOT EXISTS (SELECT 1 FROM payments AS earlier WHERE payments.identifier = '' AND earlier.payer = payments.payer
+			AND earlier.request = payments.request AND earlier.claimed >= ? AND ` + asked + `)`
 	keepSQL = "INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM payments WHERE" + byKey
 	// beginAndKeepSQL is both, on Postgres, where each statement is a round trip.
 	beginAndKeepSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed) INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM begun"
@@ -118,7 +149,7 @@ func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s pay
 				return u.add(ctx, s.Month, 1)
 			}
 		}
-		duplicate, err = u.explainRejection(ctx, key, owner, s.Request, why)
+		duplicate, err = u.explainRejection(ctx, key, owner, s, why)
 		return err
 	})
 	return duplicate, err
@@ -127,7 +158,7 @@ func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s pay
 // begin writes that a settlement begins, and its answer, unless the record is no longer
 // the owner's, or a duplicate has begun.
 func (u *unit) begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement) (began bool, err error) {
-	args := []any{s.Month, s.Deadline, u.now(), key, owner, s.Request}
+	args := []any{s.Month, s.Deadline, u.now(), key, owner, s.Request, earlierSince(s)}
 	if u.db.Dialect == sqldb.Postgres {
 		return u.exec(ctx, beginAndKeepSQL, append(args, s.Answer)...)
 	}
@@ -137,17 +168,29 @@ func (u *unit) begin(ctx context.Context, key payment.Key, owner string, s payme
 	return began, err
 }
 
+// earlierSince returns the moment in milliseconds; where none counts, after all claims.
+func earlierSince(s payment.Settlement) int64 {
+	if s.EarlierSince.IsZero() {
+		return math.MaxInt64
+	}
+	return s.EarlierSince.UnixMilli()
+}
+
 // explainRejection returns why a settlement did not begin: a duplicate, or why, unless
 // the record shows more.
-func (u *unit) explainRejection(ctx context.Context, key payment.Key, owner string, request payment.Digest, why error) (*payment.Record, error) {
+func (u *unit) explainRejection(ctx context.Context, key payment.Key, owner string, s payment.Settlement, why error) (*payment.Record, error) {
 	r, err := u.find(ctx, key)
 	switch {
-	case errors.Is(err, payment.ErrNotFound), err == nil && (r.Owner != owner || r.State != payment.Working || r.Request != request):
+	case errors.Is(err, payment.ErrNotFound), err == nil && (r.Owner != owner || r.State != payment.Working || r.Request != s.Request):
 		return nil, payment.ErrLost
 	case err != nil:
 		return nil, err
 	}
-	duplicate, err := scan(u.row(ctx, boughtSQL, u.view(), key.Payer, r.Identifier))
+	query, args := boughtSQL, []any{u.view(), key.Payer, r.Identifier}
+	if r.Identifier == "" {
+		query, args = earlierSQL, []any{u.view(), key.Payer, s.Request, earlierSince(s)}
+	}
+	duplicate, err := scan(u.row(ctx, query, args...))
 	switch {
 	case errors.Is(err, payment.ErrNotFound):
 		return nil, cmp.Or(why, payment.ErrLost)

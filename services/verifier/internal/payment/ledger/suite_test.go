@@ -170,6 +170,9 @@ func Run(t *testing.T, open Open) {
 		{"each month has its own limit", monthsAreSeparate},
 		{"begin finds what the same identifier bought", beginFindsDuplicate},
 		{"identifiers are the payer's own", identifiersByPayer},
+		{"begin finds what the same question has bought", beginFindsEarlier},
+		{"earlier is of the payer, the question and the window", earlierIsFound},
+		{"what is asked again is counted by payer and day", askedAgainIsCounted},
 		{"a settled payment keeps answer and transaction", settledKeeps},
 		{"a dead payment returns the settlement once", deadReturnsSettlement},
 		{"a dead payment whose transaction was made keeps the settlement", deadKeepsWhatWasMade},
@@ -212,6 +215,8 @@ func RunConcurrently(t *testing.T, open Open) {
 	t.Run("of 100 claims at once one wins", func(t *testing.T) { oneWinner(newWorld(t, open)) })
 	t.Run("500 beginnings at once stop exactly at the limit", func(t *testing.T) { exactLimit(newWorld(t, open)) })
 	t.Run("of 100 beginnings with one identifier one wins", func(t *testing.T) { oneDuplicate(newWorld(t, open)) })
+	t.Run("of 100 beginnings for one question one wins", func(t *testing.T) { oneQuestion(newWorld(t, open)) })
+	t.Run("100 repetitions at once stop exactly at the limit", func(t *testing.T) { askedAgainConcurrently(newWorld(t, open)) })
 	t.Run("of 100 beginnings with one identifier in two months one wins", func(t *testing.T) { oneDuplicateAtTheMonthsEnd(newWorld(t, open)) })
 	t.Run("100 finishes at once count once", func(t *testing.T) { finishOnce(newWorld(t, open)) })
 	t.Run("of 100 repeats at once one is taken", func(t *testing.T) { repeatOnce(newWorld(t, open)) })

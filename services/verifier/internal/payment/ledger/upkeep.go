@@ -111,6 +111,7 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
 		{pruneSQL, []any{before, before, before}},
 		{vanishSQL, []any{l.view()}},
 		{"DELETE FROM owners WHERE alive_until < ?", []any{before}},
+		{"DELETE FROM asked_again WHERE day < ?", []any{before}},
 		{tidySQL, nil},
 	} {
 		for more := true; more; {

@@ -36,6 +36,9 @@ type Sale struct {
 	Answer []byte
 	// Transaction is the hash of the transfer.
 	Transaction string
+	// Repeated reports that an earlier payment of the payer has bought the answer, and
+	// this one was not spent.
+	Repeated bool
 	// again reports that an earlier call had paid.
 	again bool
 }
@@ -87,7 +90,7 @@ func (w *Paywall) Refuse(ctx context.Context, o Order, err error) error {
 	if closed := w.CheckQuota(ctx); closed != nil {
 		err = closed
 	}
-	w.Ended(End{o.Operation, o.Transport, outcomeOf(Sale{}, err)})
+	w.Ended(End{Operation: o.Operation, Transport: o.Transport, Outcome: outcomeOf(Sale{}, err)})
 	return err
 }
 
@@ -102,6 +105,9 @@ type call struct {
 	// checked reports that the facilitator has verified the payment, worked that
 	// work has begun.
 	checked, worked bool
+	// again reports that the payer asks a question again that an earlier payment has
+	// bought, or is buying, the answer to.
+	again bool
 	// client stands for the address in the ledger.
 	client string
 	// request is what the facilitator is sent, each time in the same bytes.
@@ -121,17 +127,17 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 	if c.isFree(sale, err) {
 		c.refund()
 	}
-	w.Ended(End{o.Operation, o.Transport, outcomeOf(sale, err)})
+	w.Ended(End{o.Operation, o.Transport, outcomeOf(sale, err), sale.Repeated})
 	return sale, err
 }
 
 // isFree reports whether the end of a call refunds its attempts: it paid, the fault is
 // ours, or the facilitator was away before any work began. An answer that an earlier
-// call has paid for is not free: where it cost nothing, no attempt was taken.
+// call or payment has paid for is not free: where it cost nothing, no attempt was taken.
 func (c *call) isFree(sale Sale, err error) bool {
 	switch {
 	case err == nil:
-		return !sale.again
+		return !sale.again && !sale.Repeated
 	case errors.Is(err, payment.ErrLimit), errors.Is(err, payment.ErrLedger):
 		return true
 	}
@@ -151,10 +157,17 @@ func (w *Paywall) claimOrResume(ctx context.Context, c *call) (Sale, error) {
 		switch {
 		case err != nil:
 			return Sale{}, err
+		case record.Key != c.Payment.Key && c.again: // an earlier payment for the same question
+			if record.State != payment.Settling {
+				return w.resumeForBuyer(ctx, c, record)
+			}
 		case record.Key != c.Payment.Key: // an earlier payment with the same identifier
 			return w.resumeEarlier(ctx, c, record)
 		case won:
-			return w.sell(ctx, c, record)
+			sale, err := w.sell(ctx, c, record)
+			if !errors.Is(err, errEarlier) {
+				return sale, err
+			}
 		case record.Payment != c.Payment.Digest || record.Request != c.Request:
 			return Sale{}, payment.ErrUsed
 		case record.State != payment.Working && record.State != payment.Settling:
@@ -170,8 +183,8 @@ func (w *Paywall) claimOrResume(ctx context.Context, c *call) (Sale, error) {
 	}
 }
 
-// claim returns the record of this payment, or of an earlier one that its identifier
-// has bought with; or it claims the payment, if a sale may begin now. A payment that
+// claim returns the record of this payment, or of an earlier one that has bought the
+// answer with its identifier or for the same question; or it claims the payment, if a sale may begin now. A payment that
 // is not plain is verified by the facilitator before it is claimed, so that a copy
 // with a broken signature neither blocks the good one nor causes any work.
 func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won bool, err error) {
@@ -182,6 +195,9 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 		}
 	} else if r, err := w.Ledger.Get(ctx, p.Key); !errors.Is(err, payment.ErrNotFound) {
 		return r, false, ledgerFault(err)
+	}
+	if earlier, found, err := w.earlier(ctx, c); found || err != nil {
+		return earlier, false, err
 	}
 	if err := w.admit(ctx, c); err != nil {
 		r, getErr := w.Ledger.Get(ctx, p.Key)
@@ -336,6 +352,10 @@ func (w *Paywall) work(ctx context.Context, c *call) ([]byte, error) {
 // ledgerTimeout bounds a write that must not be left out because a caller has gone.
 const ledgerTimeout = 15 * time.Second
 
+// errEarlier means that another payment has begun to buy the answer to the same question
+// since this one was claimed.
+var errEarlier = errors.New("an earlier payment buys the answer")
+
 // settle reserves a settlement, writes that money may move from here on, and has
 // the facilitator settle.
 func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, answer []byte) (Sale, error) {
@@ -350,6 +370,9 @@ func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, answer 
 	switch {
 	case err != nil:
 		return Sale{}, err
+	case duplicate != nil && c.Payment.Identifier == "":
+		c.checked = true
+		return Sale{}, errEarlier
 	case duplicate != nil:
 		return w.resumeEarlier(ctx, c, *duplicate)
 	}
@@ -373,6 +396,9 @@ func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payme
 			return nil, err
 		}
 		s.Month, s.Caps, s.Deadline = payment.Month(now), w.caps(), now.Add(2*w.SettleTimeout+time.Minute)
+		if w.RepeatWindow > 0 {
+			s.EarlierSince = now.Add(-w.RepeatWindow)
+		}
 		if !flight.Pin(ctx) {
 			return nil, ctx.Err()
 		}

@@ -25,6 +25,60 @@ func (w *Paywall) resumeEarlier(ctx context.Context, c *call, earlier payment.Re
 	return w.resumeForBuyer(ctx, c, earlier)
 }
 
+// earlier returns the record with which the payer has bought, or is buying, the answer
+// to the same question within the window, if there is one: they get its answer, and this
+// payment is not spent. Anyone can name an address, so the facilitator verifies this
+// payment first. An explicit identifier decides by itself what is the same.
+func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found bool, err error) {
+	if w.RepeatWindow == 0 || c.Payment.Identifier != "" || c.misfit != nil {
+		return payment.Record{}, false, nil
+	}
+	payer := c.Payment.Key.Payer
+	r, err = w.Ledger.Earlier(ctx, payer, c.Request, w.Now().Add(-w.RepeatWindow))
+	if errors.Is(err, payment.ErrNotFound) || err == nil && r.Key == c.Payment.Key {
+		return payment.Record{}, false, nil
+	}
+	if err != nil {
+		return payment.Record{}, false, ledgerFault(err)
+	}
+	if _, err := w.Ledger.Get(ctx, c.Payment.Key); !errors.Is(err, payment.ErrNotFound) {
+		return payment.Record{}, false, ledgerFault(err) // it is known itself
+	}
+	if c.again {
+		return r, true, nil
+	}
+	if err := w.admit(ctx, c); err != nil {
+		return payment.Record{}, false, err
+	}
+	day := payment.Day(w.Now())
+	times, err := w.Ledger.AskedAgain(ctx, payer, day)
+	if err != nil {
+		return payment.Record{}, false, ledgerFault(err)
+	}
+	counted := times < w.RepeatsPerPayer
+	if counted && !c.checked {
+		err := w.check(ctx, c)
+		if c.plain && r.State != payment.Settled && errors.Is(err, payment.ErrRefused) {
+			// It is the payer, and their money may have gone into the first: no
+			// challenge while that is open.
+			return payment.Record{}, false, &payment.PendingError{Transaction: r.Transaction}
+		}
+		if err != nil {
+			return payment.Record{}, false, err
+		}
+	}
+	if counted {
+		if counted, err = w.Ledger.CountAskedAgain(ctx, payer, day, w.RepeatsPerPayer); err != nil {
+			return payment.Record{}, false, ledgerFault(err)
+		}
+	}
+	if !counted {
+		return payment.Record{}, false, &payment.LaterError{Err: payment.ErrTooMany, After: day.Add(24 * time.Hour).Sub(w.Now())}
+	}
+	c.again = true
+	return r, true, nil
+}
+
 // resumeForBuyer returns what a buyer's payment is worth by now. Only an answer that
 // is there costs no attempt.
 func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record) (Sale, error) {
@@ -33,7 +87,9 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 			return Sale{}, err
 		}
 	}
-	return w.resume(ctx, c, r)
+	sale, err := w.resume(ctx, c, r)
+	sale.Repeated = err == nil && c.again
+	return sale, err
 }
 
 // Times between two lookups on the chain for a payment that is dead, and for one that
@@ -365,7 +421,7 @@ func (w *Paywall) reconcile(ctx context.Context, r payment.Record) {
 		return
 	}
 	w.quota.stale()
-	w.Ended(End{r.Operation, r.Transport, "reconciled_" + string(outcome.State)})
+	w.Ended(End{Operation: r.Operation, Transport: r.Transport, Outcome: "reconciled_" + string(outcome.State)})
 	w.Log.Info("the chain has decided an open payment", "state", outcome.State, "reason", outcome.Reason,
 		"payer", r.Key.Payer, "transaction", outcome.Transaction)
 }
@@ -455,7 +511,7 @@ func (w *Paywall) checkOne(ctx context.Context, r payment.Record) (done bool, un
 		return false, nil
 	}
 	w.quota.stale()
-	w.Ended(End{r.Operation, r.Transport, end})
+	w.Ended(End{Operation: r.Operation, Transport: r.Transport, Outcome: end})
 	return true, nil
 }
 

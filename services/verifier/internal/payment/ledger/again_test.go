@@ -1,0 +1,162 @@
+package ledger_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// question is what two payments buy.
+var question = payment.Digest(sha256.Sum256([]byte("question")))
+
+func beginFindsEarlier(w *world) {
+	first, second := record("a", alice), record("b", bob)
+	first.Request, second.Request = question, question
+	w.begin(first)
+	w.claim(second)
+	s := settlement(second, 1000)
+	begin := func() *payment.Record {
+		earlier, err := w.Begin(context.Background(), second.Key, bob, s)
+		w.must(err)
+		return earlier
+	}
+	for _, state := range []payment.State{payment.Settling, payment.Unknown, payment.Settled} {
+		if state != payment.Settling {
+			w.finish(first, payment.Outcome{State: state})
+		}
+		s.EarlierSince = start
+		earlier := begin()
+		if earlier == nil || earlier.State != state {
+			w.Fatalf("%s: began beside it: %+v", state, earlier)
+		}
+		w.same(*earlier, w.get(first.Key))
+	}
+	w.wantReserved(1)
+	s.EarlierSince = start.Add(time.Millisecond)
+	if earlier := begin(); earlier != nil {
+		w.Errorf("outside of the window it finds %+v", earlier)
+	}
+	w.wantReserved(2)
+	third := record("c", alice)
+	third.Request, third.Identifier = question, "order_0123456789"
+	w.claim(third)
+	s.EarlierSince = start
+	if earlier, err := w.Begin(context.Background(), third.Key, alice, s); err != nil || earlier != nil {
+		w.Errorf("with an identifier of its own it finds %+v, %v", earlier, err)
+	}
+}
+
+func earlierIsFound(w *world) {
+	ctx := context.Background()
+	find := func(payer string, request payment.Digest, since time.Time) string {
+		r, err := w.Earlier(ctx, payer, request, since)
+		if err != nil && !errors.Is(err, payment.ErrNotFound) {
+			w.Fatal(err)
+		}
+		return r.Key.Nonce
+	}
+	r := record("a", alice)
+	r.Request = question
+	w.claim(r)
+	if got := find("0xpayer", question, start); got != "" {
+		w.Errorf("it finds %s, which may vanish", got)
+	}
+	_, err := w.Begin(ctx, r.Key, alice, settlement(r, 1000))
+	w.must(err)
+	for _, state := range []payment.State{payment.Settling, payment.Unknown, payment.Settled} {
+		if state != payment.Settling {
+			w.finish(r, payment.Outcome{State: state})
+		}
+		if got := find("0xpayer", question, start); got != "0xa" {
+			w.Errorf("%s: it finds %q", state, got)
+		}
+	}
+	w.advance(time.Minute)
+	later := record("b", alice)
+	later.Request = question
+	w.begin(later)
+	dead := record("c", alice)
+	dead.Request = payment.Digest{1}
+	w.begin(dead)
+	w.finish(dead, payment.Outcome{State: payment.Dead})
+	for got, want := range map[string]string{
+		find("0xpayer", question, start):                       "0xa",
+		find("0xpayer", question, start.Add(time.Millisecond)): "0xb",
+		find("0xother", question, start):                       "",
+		find("0xpayer", payment.Digest{}, start):               "",
+		find("0xpayer", dead.Request, start):                   "",
+	} {
+		if got != want {
+			w.Errorf("it finds %q, want %q", got, want)
+		}
+	}
+}
+
+func askedAgainIsCounted(w *world) {
+	ctx, day := context.Background(), payment.Day(start)
+	count := func(payer string, day time.Time) bool {
+		counted, err := w.CountAskedAgain(ctx, payer, day, 2)
+		w.must(err)
+		return counted
+	}
+	tomorrow := day.Add(24 * time.Hour)
+	got := []bool{count("a", day), count("a", day), count("a", day), count("b", day), count("a", tomorrow)}
+	if want := []bool{true, true, false, true, true}; !slices.Equal(got, want) {
+		w.Errorf("counted are %v, want %v", got, want)
+	}
+	if times, err := w.AskedAgain(ctx, "a", day); err != nil || times != 2 {
+		w.Errorf("asked again %d times, %v", times, err)
+	}
+	if times, err := w.AskedAgain(ctx, "c", day); err != nil || times != 0 {
+		w.Errorf("asked again %d times, %v", times, err)
+	}
+	w.must(w.Prune(ctx, day.Add(time.Hour)))
+	if times, err := w.AskedAgain(ctx, "a", day); err != nil || times != 0 {
+		w.Errorf("pruned, but asked again %d times, %v", times, err)
+	}
+}
+
+func oneQuestion(w *world) {
+	var began atomic.Int32
+	w.at(100, func(i int, l payment.Ledger) {
+		r := record(name(i), alice)
+		r.Request = question
+		if _, won, err := l.Claim(context.Background(), r); err != nil || !won {
+			w.Errorf("claim %d: %v, %v", i, won, err)
+			return
+		}
+		s := settlement(r, 1000)
+		s.EarlierSince = start
+		earlier, err := l.Begin(context.Background(), r.Key, alice, s)
+		if err != nil {
+			w.Error(err)
+		} else if earlier == nil {
+			began.Add(1)
+		}
+	})
+	if began.Load() != 1 {
+		w.Errorf("%d settlements began for one question", began.Load())
+	}
+	w.wantReserved(1)
+}
+
+func askedAgainConcurrently(w *world) {
+	var counted atomic.Int32
+	w.at(100, func(_ int, l payment.Ledger) {
+		ok, err := l.CountAskedAgain(context.Background(), "payer", payment.Day(start), 20)
+		if err != nil {
+			w.Error(err)
+		}
+		if ok {
+			counted.Add(1)
+		}
+	})
+	if counted.Load() != 20 {
+		w.Errorf("%d were counted, want 20", counted.Load())
+	}
+}

@@ -1,0 +1,237 @@
+package paywall_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+)
+
+// asked answers a question again for a day, and three times a day.
+func asked(o *paywall.Options) { o.RepeatWindow, o.RepeatsPerPayer = 24*time.Hour, 3 }
+
+// cut has the facilitator move the money and not answer, while no node answers either.
+func (s *fixture) cut() {
+	s.sim.Set(func(b *paymenttest.Simulator) {
+		b.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+			honest()
+			return x402.SettleResponse{}, paymenttest.ErrCut
+		}
+		b.ChainLog = errors.New("the node is away")
+	})
+}
+
+func TestAQuestionThatWasPaidReturnsTheFirstAnswerAndSpendsNothing(t *testing.T) {
+	s := open(t, asked)
+	first := s.mustBuy(s.pay("1"))
+	if first.Repeated {
+		t.Error("the first is repeated")
+	}
+	checks := s.sim.Verifies
+	again := s.mustBuy(s.pay("2"))
+	if again.Transaction != first.Transaction || !again.Repeated {
+		t.Errorf("got %+v, want the transaction %s", again, first.Transaction)
+	}
+	if s.sim.Verifies != checks+1 {
+		t.Errorf("the facilitator verified %d payments more, want 1", s.sim.Verifies-checks)
+	}
+	if s.works.Load() != 1 {
+		t.Errorf("worked %d times", s.works.Load())
+	}
+	s.wantTransfers(1)
+	s.wantReserved(1)
+	s.wantState(payment.Settled) // there is one record
+	if sale := s.mustBuy(s.pay("1")); sale.Repeated {
+		t.Error("the payment that was spent is no repetition")
+	}
+}
+
+func TestTheFirstAnswerIsServedOnlyAfterTheFacilitatorHasVerified(t *testing.T) {
+	s := open(t, asked)
+	s.mustBuy(s.pay("1"))
+	s.sim.Set(func(b *paymenttest.Simulator) { b.Signed = plain })
+	_, err := s.buy(s.forged("2")) // in the name of a payer who has bought
+	s.wantErr(err, payment.ErrRefused)
+	s.sim.Set(func(b *paymenttest.Simulator) {
+		b.OnVerify = func() (x402.VerifyResponse, error) { return x402.VerifyResponse{}, paymenttest.ErrCut }
+	})
+	_, err = s.buy(s.pay("3"))
+	s.wantErr(err, payment.ErrFacilitator)
+	s.sim.Set(func(b *paymenttest.Simulator) { b.OnVerify = nil })
+	s.mustBuy(s.pay("4"))
+	s.wantTransfers(1)
+}
+
+func TestAPayerWhoSignsAgainWhileTheFirstIsOpenPaysOnce(t *testing.T) {
+	s := open(t, asked)
+	s.cut()
+	_, err := s.buy(s.pay("1"))
+	s.wantErr(err, payment.ErrPending)
+	_, err = s.buy(s.pay("2"))
+	s.wantErr(err, payment.ErrPending)
+	s.wantTransfers(1)
+	s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog = nil })
+	if sale := s.mustBuy(s.pay("3")); sale.Transaction != paymenttest.Hash(1) || !sale.Repeated {
+		t.Errorf("got %+v", sale)
+	}
+	s.wantTransfers(1)
+	s.wantState(payment.Settled)
+}
+
+// The first may have moved the last money that the payer had.
+func TestNoChallengeWhileTheFirstIsOpenThoughTheSecondIsRefused(t *testing.T) {
+	s := open(t, asked)
+	s.cut()
+	_, err := s.buy(s.pay("1"))
+	s.wantErr(err, payment.ErrPending)
+	s.sim.Set(func(b *paymenttest.Simulator) {
+		b.OnVerify = func() (x402.VerifyResponse, error) {
+			no := false
+			return x402.VerifyResponse{IsValid: &no, InvalidReason: x402.ReasonInsufficientFunds}, nil
+		}
+	})
+	_, err = s.buy(s.pay("2"))
+	s.wantErr(err, payment.ErrPending)
+	_, err = s.buy(s.forged("3")) // it may be somebody else's
+	s.wantErr(err, payment.ErrRefused)
+}
+
+func TestADeadPaymentIsSoldAnew(t *testing.T) {
+	s := open(t, asked)
+	s.sim.Set(func(b *paymenttest.Simulator) {
+		b.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+			return refusal(x402.ReasonInsufficientFunds), nil
+		}
+	})
+	_, err := s.buy(s.pay("1"))
+	s.wantErr(err, payment.ErrNotSettled)
+	s.sim.Set(func(b *paymenttest.Simulator) { b.OnSettle = nil })
+	if sale := s.mustBuy(s.pay("2")); sale.Repeated {
+		t.Error("it is not sold anew")
+	}
+	s.wantTransfers(1)
+}
+
+func TestOtherPayersAndOtherQuestionsAreSold(t *testing.T) {
+	s := open(t, asked)
+	s.mustBuy(s.pay("1"))
+	s.mustBuy(s.payOf(1, "2"))
+	sale, err := s.paywall.Buy(context.Background(), s.order(s.pay("3"), "other"))
+	if err != nil || string(sale.Answer) != "the other" || sale.Repeated {
+		t.Errorf("got %+v, %v", sale, err)
+	}
+	s.wantTransfers(3)
+}
+
+func TestTheWindowBeginsWithTheFirstPayment(t *testing.T) {
+	s := open(t, asked)
+	s.mustBuy(s.pay("1"))
+	s.clock.advance(24 * time.Hour)
+	s.mustBuy(s.pay("2"))
+	s.wantTransfers(1)
+	s.clock.advance(time.Millisecond)
+	s.mustBuy(s.pay("3"))
+	s.wantTransfers(2)
+}
+
+func TestAWindowOfZeroSellsEveryPayment(t *testing.T) {
+	s := open(t, func(o *paywall.Options) { o.RepeatsPerPayer = 3 })
+	for i := range 5 {
+		s.mustBuy(s.pay(fmt.Sprint(i)))
+	}
+	s.wantTransfers(5)
+}
+
+func TestAnExplicitIdentifierDecidesWhatIsTheSame(t *testing.T) {
+	s := open(t, asked)
+	with := func(nonce, id string) payment.Payment {
+		return s.read(2, withIdentifier(paymenttest.Authorization(nonce, s.clock.now()), id))
+	}
+	s.mustBuy(s.pay("1"))
+	s.mustBuy(with("2", "order_0123456789"))
+	s.mustBuy(with("3", "order_9876543210"))
+	s.wantTransfers(3)
+	for i := range 5 { // more often than a day allows without
+		if sale := s.mustBuy(with(fmt.Sprint("4", i), "order_0123456789")); sale.Transaction != paymenttest.Hash(2) || sale.Repeated {
+			t.Errorf("got %+v", sale)
+		}
+	}
+	_, err := s.paywall.Buy(context.Background(), s.order(with("5", "order_0123456789"), "other"))
+	s.wantErr(err, payment.ErrIdentifier)
+	if sale := s.mustBuy(s.pay("6")); sale.Transaction != paymenttest.Hash(1) {
+		t.Errorf("got %+v", sale)
+	}
+	s.wantTransfers(3)
+}
+
+func TestRepetitionsOfAPayerAreCountedByTheDay(t *testing.T) {
+	s := open(t, func(o *paywall.Options) { asked(o); o.RepeatWindow = 72 * time.Hour })
+	s.mustBuy(s.pay("1"))
+	s.sim.Set(func(b *paymenttest.Simulator) { b.Signed = plain })
+	for i := range 5 { // which anyone can send, and which take none of the payer's
+		_, err := s.buy(s.forged(fmt.Sprint("f", i)))
+		s.wantErr(err, payment.ErrRefused)
+	}
+	for i := range 3 {
+		s.mustBuy(s.pay(fmt.Sprint("a", i)))
+	}
+	checks := s.sim.Verifies
+	_, err := s.buy(s.pay("b"))
+	s.wantErr(err, payment.ErrTooMany)
+	if later := (*payment.LaterError)(nil); !errors.As(err, &later) || later.After != 12*time.Hour {
+		t.Errorf("got %v", err)
+	}
+	if s.sim.Verifies != checks {
+		t.Error("the facilitator was called for one too many")
+	}
+	s.mustBuy(s.pay("1")) // what was paid is served for ever
+	s.clock.advance(12 * time.Hour)
+	s.mustBuy(s.pay("c"))
+	s.wantTransfers(1)
+}
+
+func TestRepetitionsAreAttemptsThatAreNotRefunded(t *testing.T) {
+	s := open(t, func(o *paywall.Options) { asked(o); o.RepeatsPerPayer, o.AttemptsPerPayer = 20, 5 })
+	s.mustBuy(s.pay("1"))
+	for i := range 5 {
+		s.mustBuy(s.pay(fmt.Sprint("a", i)))
+	}
+	_, err := s.buy(s.pay("b"))
+	s.wantErr(err, payment.ErrTooMany)
+}
+
+func TestNothingIsRepeatedWhenTheMonthIsUsedUp(t *testing.T) {
+	s := open(t, func(o *paywall.Options) { asked(o); o.FreeSettlements = 1 })
+	p := s.pay("1")
+	s.mustBuy(p)
+	_, err := s.buy(s.pay("2"))
+	s.wantErr(err, payment.ErrLimit)
+	s.mustBuy(p)
+}
+
+// Copies of a question with different payments, on two replicas at once: one transfer,
+// and the same answer for all.
+func TestAQuestionThatIsAskedOnTwoReplicasAtOnceIsPaidOnce(t *testing.T) {
+	s, other := openSQL(t, func(o *paywall.Options) { asked(o); o.RepeatsPerPayer = 1000 })
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() {
+			replica := []*paywall.Paywall{s.paywall, other}[i%2]
+			sale, err := replica.Buy(context.Background(), s.order(s.pay(fmt.Sprintf("%x", i+1)), "thing"))
+			if err != nil || string(sale.Answer) != "the thing" || sale.Transaction != paymenttest.Hash(1) {
+				t.Errorf("got %+v, %v", sale, err)
+			}
+		})
+	}
+	all.Wait()
+	s.wantTransfers(1)
+	s.wantReserved(1)
+	s.wantState(payment.Settled)
+}
