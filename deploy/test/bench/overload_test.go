@@ -168,12 +168,16 @@ func (w *world) overloadOnce(c *curve) {
 		if c.cell.payments != nil {
 			requests = c.cell.payments(len(due))
 		}
+		generator := []int{os.Getpid()}
+		began, before, own := time.Now(), w.processorTime(c.cell.pids), w.processorTime(generator)
 		outcomes := openLoop(w.Context(), c.cell.addr, requests, due)
+		cores := func(used time.Duration) string { return figure(used.Seconds() / time.Since(began).Seconds()) }
 		during := only(outcomes, func(o outcome) bool { return o.due < step })
 		served := only(during, func(o outcome) bool { return o.status == c.cell.status && o.took <= useful })
 		goodput := float64(len(served)) / step.Seconds()
 		c.goodput[i], c.p99[i] = append(c.goodput[i], goodput), append(c.p99[i], p99(served))
-		w.progress("%s at %s × %s/s: %s/s, p99 %s ms, answers by status %v", c.kind, figure(factor), figure(capacity), figure(goodput), figure(p99(served)), statuses(outcomes))
+		w.progress("%s at %s × %s/s: %s/s, p99 %s ms, answers by status %v; %s cores, the generator %s", c.kind, figure(factor), figure(capacity), figure(goodput), figure(p99(served)),
+			statuses(outcomes), cores(w.processorTime(c.cell.pids)-before), cores(w.processorTime(generator)-own))
 		if greatest {
 			c.uninformed = append(c.uninformed, uninformed(during, c.cell.status))
 			c.recovered = append(c.recovered, recovery(outcomes, step, 2*c.p99[0].median()))

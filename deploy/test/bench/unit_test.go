@@ -95,7 +95,7 @@ func TestLoadCountsTheAnswersOfWrkAndRefusesOthers(t *testing.T) {
 		}
 		t.Skip("wrk is not installed")
 	}
-	s, c := &suite{T: t}, server(t)
+	s, c := &suite{T: t, limited: t.Context()}, server(t)
 	requests := [][]byte{known("a"), known("b")}
 	if r, err := s.wrk(c, requests, time.Second); err != nil || r.Answers < 2 || r.P50 <= 0 || r.Microseconds < 500_000 {
 		t.Errorf("got %+v, %v", r, err)
