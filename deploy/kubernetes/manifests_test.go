@@ -67,7 +67,7 @@ func Validate(objects []Object) error {
 
 // secretFiles are what example/secrets/README.md names.
 var secretFiles = []string{
-	"auth/session-secret", "auth/database-url", "auth/redis-url",
+	"auth/session-secret", "auth/data-key", "auth/database-url", "auth/redis-url",
 	"verifier/receipt-key.pem", "verifier/database-url", "verifier/chain-rpc-urls",
 }
 

@@ -75,6 +75,15 @@ func TestEverySettingIsOneOfTheProgram(t *testing.T) {
 	}
 }
 
+// Without them authenticator apps cannot be set up, and passkeys and links have no address.
+func TestAuthCanSealSecretsAndKnowsItsAddress(t *testing.T) {
+	objects := build(t, "example")
+	given := configOf(t, objects, of[deployment](t, objects, "Deployment")["auth"])
+	if given["DATA_KEY_FILE"] == "" || !strings.HasPrefix(given["PUBLIC_URL"], "https://") {
+		t.Errorf("auth has DATA_KEY_FILE=%s, PUBLIC_URL=%s", given["DATA_KEY_FILE"], given["PUBLIC_URL"])
+	}
+}
+
 func TestEverySecretFileIsMounted(t *testing.T) {
 	objects := build(t, "example")
 	type secret struct{ Data map[string]string }
