@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pforte/pforte/deploy/internal/secrets"
 )
 
 // units lists what each systemd unit runs, where its settings are documented, and
@@ -78,6 +80,23 @@ func TestUnitsUseDocumentedSettingsAndSetAllThatAreRequired(t *testing.T) {
 				t.Errorf("%s leaves out %s, which is required", name, match[1])
 			}
 		}
+	}
+}
+
+// Every secret that setup makes for auth reaches it as a credential of systemd.
+func TestTheUnitOfAuthReadsEverySecretOfItsOwn(t *testing.T) {
+	unit := systemd(t, "pforte-auth.service")
+	for setting, name := range map[string]string{
+		"SESSION_SECRET_FILE": secrets.Session, "SESSION_SECRET_PREVIOUS_FILE": secrets.PreviousSession, "DATA_KEY_FILE": secrets.DataKey,
+	} {
+		for _, line := range []string{"LoadCredential=" + name + ":/etc/pforte/secrets/" + name, "Environment=" + setting + "=%d/" + name} {
+			if !strings.Contains(unit, "\n"+line+"\n") {
+				t.Errorf("it has no line %s", line)
+			}
+		}
+	}
+	if !strings.Contains(systemd(t, "auth.env"), "\nPUBLIC_URL=\n") {
+		t.Error("auth.env has no place for the address")
 	}
 }
 
