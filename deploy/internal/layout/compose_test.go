@@ -16,7 +16,7 @@ func TestContainersAndMakeUpShareTheDevelopmentChain(t *testing.T) {
 	for _, line := range []string{
 		"PAYMENT_NETWORK: " + layout.Network, `PAYMENT_ASSET: "` + layout.Token + `"`, "PAYMENT_ASSET_NAME: " + layout.TokenName,
 		`PAYMENT_ASSET_VERSION: "` + layout.TokenVersion + `"`, `PAYMENT_PAY_TO: "` + layout.Payee + `"`,
-		`AGENT_PRIVATE_KEY: "` + layout.PayerKey + `"`, "BOOTSTRAP_ADMIN_USERNAME: " + layout.AdminName,
+		`AGENT_PRIVATE_KEY: "` + layout.PayerKey + `"`,
 	} {
 		if !strings.Contains(string(text), line+"\n") {
 			t.Errorf("docker-compose.yml has no line %s", line)

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,6 +62,12 @@ type composeService struct {
 	Volumes        []yaml.Node
 	Networks       yaml.Node
 	Healthcheck    struct{ Test []string }
+	Profiles       []string
+	DependsOn      yaml.Node `yaml:"depends_on"`
+	ReadOnly       bool      `yaml:"read_only"`
+	CapDrop        []string  `yaml:"cap_drop"`
+	SecurityOpt    []string  `yaml:"security_opt"`
+	NetworkMode    string    `yaml:"network_mode"`
 }
 
 // mounts returns what a service has at which path.
@@ -171,5 +178,49 @@ func TestTracesCanBeSentFromEveryStackAndAreOffByDefault(t *testing.T) {
 		if unit.example != "" && !strings.Contains(systemd(t, unit.example), "\nOTEL_EXPORTER_OTLP_ENDPOINT=\n") {
 			t.Errorf("%s has no place for a collector in %s", name, unit.example)
 		}
+	}
+}
+
+// The link is printed where auth's users are, and nothing waits for it in vain.
+func TestTheSetUpLinkIsPrintedWithTheDatabaseAlone(t *testing.T) {
+	for _, file := range stacks {
+		services := readCompose(t, file).Services
+		link, auth := services["setup-link"], services["auth"]
+		var command []string
+		if err := link.Command.Decode(&command); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(command, []string{"setup-link", "--or-login"}) || link.Image.Value != auth.Image.Value {
+			t.Errorf("%s: it runs %v of %s", file, command, link.Image.Value)
+		}
+		want := map[string]any{"DATABASE_URL": auth.Environment["DATABASE_URL"], "PUBLIC_URL": auth.Environment["PUBLIC_URL"]}
+		if want["PUBLIC_URL"] == nil || !maps.Equal(want, link.Environment) || !maps.Equal(link.mounts(t), map[string]string{"/data": auth.mounts(t)["/data"]}) {
+			t.Errorf("%s: it sees %v and %v", file, link.Environment, link.mounts(t))
+		}
+		if link.NetworkMode != "none" || !link.ReadOnly || !slices.Equal(link.CapDrop, []string{"ALL"}) || !slices.Equal(link.SecurityOpt, []string{"no-new-privileges:true"}) {
+			t.Errorf("%s: it may do %+v", file, link)
+		}
+		// It waits until auth has the database ready. In production it is run by hand, so
+		// that the link is in no log.
+		var after map[string]struct{ Condition string }
+		if err := link.DependsOn.Decode(&after); err != nil || after["auth"].Condition != "service_healthy" {
+			t.Errorf("%s: it starts after %v, %v", file, after, err)
+		}
+		if byHand := len(link.Profiles) > 0; byHand != (file == stacks[1]) {
+			t.Errorf("%s: its profiles are %v", file, link.Profiles)
+		}
+	}
+	var after map[string]struct {
+		Condition string
+		Required  *bool
+	}
+	proxy := readCompose(t, stacks[0]).Services["proxy"]
+	if err := proxy.DependsOn.Decode(&after); err != nil {
+		t.Fatal(err)
+	}
+	// `docker compose up --wait` takes the end of a container for a fault unless
+	// another waits for it.
+	if link := after["setup-link"]; link.Condition != "service_completed_successfully" || link.Required == nil || *link.Required {
+		t.Errorf("the proxy waits for %+v", link)
 	}
 }

@@ -23,12 +23,12 @@ var stacks = []string{"docker-compose.yml", "deploy/compose.production.yml"}
 const scale = "deploy/compose.scale.yml"
 
 // holders are the services that see secrets they do not use: setup makes them all,
-// backup saves those of the verifier.
-var holders = map[string][]string{"setup": {"auth", "verifier", "redis"}, "backup": {"verifier"}}
+// backup saves those of the verifier, setup-link reads the URL of auth's Postgres.
+var holders = map[string][]string{"setup": {"auth", "verifier", "redis"}, "backup": {"verifier"}, "setup-link": {"auth"}}
 
 // madeSecrets returns the files that setup makes for each service, as the stacks
 // let it.
-func madeSecrets(t *testing.T, admin, databases bool) map[string][]string {
+func madeSecrets(t *testing.T, databases bool) map[string][]string {
 	t.Helper()
 	folder := t.TempDir()
 	for _, service := range []string{"auth", "verifier", "redis"} {
@@ -45,10 +45,6 @@ func madeSecrets(t *testing.T, admin, databases bool) map[string][]string {
 	try(secrets.MakeRedis(folder, "redis"))
 	if databases {
 		try(secrets.MakeDatabases(folder, t.TempDir(), "postgres"))
-	}
-	if admin {
-		_, err := secrets.MakeAdminPassword(folder)
-		try(err)
 	}
 	made := map[string][]string{}
 	try(fs.WalkDir(os.DirFS(folder), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -86,7 +82,7 @@ func TestAServiceHasASettingForEverySecretItSees(t *testing.T) {
 	for _, file := range stacks {
 		base, over := readCompose(t, file).Services, readCompose(t, scale).Services
 		for _, scaled := range []bool{false, true} {
-			for owner, files := range madeSecrets(t, file == stacks[0], scaled) {
+			for owner, files := range madeSecrets(t, scaled) {
 				used := []string{}
 				settings := maps.Clone(base[owner].Environment)
 				if scaled {
@@ -154,7 +150,7 @@ func TestNetworksLeadOnlyWhereTheyAreNeeded(t *testing.T) {
 			"outside": {"proxy"}, "apps": {"proxy"}, "auth": {"auth", "proxy"}, "verifier": {"proxy", "verifier"},
 			"stores": {"auth", "redis"}, "nodes": {"verifier"},
 		},
-		scale: {"accounts": {"auth", "postgres"}, "ledger": {"postgres", "verifier"}},
+		scale: {"accounts": {"auth", "postgres", "setup-link"}, "ledger": {"postgres", "verifier"}},
 	}
 	open := []string{"outside", "nodes"}
 	for file, networks := range want {
