@@ -32,8 +32,8 @@ Settings are environment variables:
 
 `
 
-// Settings are the ports of the local stack. Everything but the proxy listens
-// on 127.0.0.1 only.
+// Settings are the ports of the local stack, of which everything but the proxy listens
+// on 127.0.0.1 only, and its first administrator.
 type Settings struct {
 	Proxy         int `env:"PROXY_PORT" default:"8080" doc:"the proxy: the only port a browser or a buyer needs"`
 	ProxyAdmin    int `env:"PROXY_ADMIN_PORT" default:"9080" doc:"the proxy's /metrics and /livez"`
@@ -44,6 +44,9 @@ type Settings struct {
 	Chain         int `env:"CHAIN_PORT" default:"8545" doc:"the development chain's JSON-RPC"`
 	Facilitator   int `env:"FACILITATOR_PORT" default:"8402" doc:"the development chain's x402 facilitator"`
 	Redis         int `env:"REDIS_PORT" default:"16379" doc:"Redis; not its usual port, where the machine's own may be"`
+
+	AdminUsername string `env:"BOOTSTRAP_ADMIN_USERNAME" doc:"first administrator, created at the first start; without one a set-up link is printed"`
+	AdminPassword string `env:"BOOTSTRAP_ADMIN_PASSWORD" secret:"true" doc:"their password"`
 }
 
 // version is set by the build.
@@ -87,6 +90,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 			Verifier: local(s.Verifier), VerifierAdmin: local(s.VerifierAdmin),
 			Chain: local(s.Chain), Facilitator: local(s.Facilitator), Redis: local(s.Redis),
 		},
+		Extra: map[string]map[string]string{"auth": {
+			"BOOTSTRAP_ADMIN_USERNAME": s.AdminUsername, "BOOTSTRAP_ADMIN_PASSWORD": s.AdminPassword,
+		}},
 	}
 	if l.Bin, err = filepath.Abs(*bin); err != nil {
 		return err

@@ -37,11 +37,7 @@ Pforte is up ({{.Took}}).
   Redis        {{.Redis}}   {{.RedisIs}}
   logs         {{.Path "logs"}}
 
-Log in as {{.Admin}}, password {{.Password}} (made at the first start):
-
-  curl -i -H 'Content-Type: application/json' \
-    -d '{"username":"{{.Admin}}","password":"{{.Password}}"}' {{.PublicURL}}/api/v1/auth/login
-
+{{.FirstRun}}
 Pay for a verification, in another terminal:
 
   make demo     (without make: bin/local demo)
@@ -76,15 +72,15 @@ func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 	if err := writeRunning(l); err != nil {
 		return err
 	}
-	password, err := l.AdminPassword()
+	firstRun, err := l.SetupLink(ctx)
 	if err != nil {
-		return err
+		return explain(ctx, err)
 	}
 	if err := screenTemplate.Execute(out, struct {
 		layout.Layout
-		RedisIs, Password, Admin, ChainID string
-		Took                              time.Duration
-	}{l, redis, password, layout.AdminName, layout.Network, time.Since(begin).Round(100 * time.Millisecond)}); err != nil {
+		RedisIs, FirstRun, ChainID string
+		Took                       time.Duration
+	}{l, redis, firstRun, layout.Network, time.Since(begin).Round(100 * time.Millisecond)}); err != nil {
 		return fmt.Errorf("print the addresses: %w", err)
 	}
 	select {

@@ -2,7 +2,6 @@ package layout
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -34,7 +33,7 @@ const (
 	SettlerKey = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"
 )
 
-// AdminName is the name of the first administrator.
+// AdminName is the name of the administrator whom a layout with Admin creates.
 const AdminName = "admin"
 
 // Addresses are the host:port pairs that the programs listen on.
@@ -80,6 +79,9 @@ type Layout struct {
 	Addresses
 	// PublicURL is the address that clients see.
 	PublicURL string
+	// Admin has auth create an administrator with a generated password at its first
+	// start. Without one the first administrator is created by a set-up link.
+	Admin bool
 	// Extra holds further settings by the name of a program, which win.
 	Extra map[string]map[string]string
 }
@@ -94,11 +96,15 @@ func (l Layout) Prepare() error {
 			return fmt.Errorf("folder for state: %w", err)
 		}
 	}
-	_, err := secrets.MakeAdminPassword(l.State)
-	return errors.Join(err, secrets.Make(l.State))
+	if l.Admin {
+		if _, err := secrets.MakeAdminPassword(l.State); err != nil {
+			return err
+		}
+	}
+	return secrets.Make(l.State)
 }
 
-// AdminPassword is the generated password of the first administrator.
+// AdminPassword is the password of the administrator whom a layout with Admin creates.
 func (l Layout) AdminPassword() (string, error) {
 	content, err := os.ReadFile(l.Path(secrets.AdminPassword))
 	if err != nil {
@@ -130,19 +136,38 @@ func (l Layout) Devnet() stack.Program {
 
 // Auth is the service of users and sessions.
 func (l Layout) Auth() stack.Program {
-	return l.program("auth", map[string]string{
-		"ADDR":                          l.Addresses.Auth,
-		"ADMIN_ADDR":                    l.AuthAdmin,
-		"DATABASE_URL":                  "sqlite:" + l.Path("auth.db"),
-		"REDIS_URL":                     "redis://" + l.Redis,
-		"SESSION_SECRET_FILE":           l.Path(secrets.Session),
-		"SESSION_SECRET_PREVIOUS_FILE":  l.Path(secrets.PreviousSession),
-		"DATA_KEY_FILE":                 l.Path(secrets.DataKey),
-		"SESSION_SECURE":                "false", // plain http on this machine
-		"TRUSTED_PROXIES":               "127.0.0.1",
-		"BOOTSTRAP_ADMIN_USERNAME":      AdminName,
-		"BOOTSTRAP_ADMIN_PASSWORD_FILE": l.Path(secrets.AdminPassword),
-	}, "http://"+l.Addresses.Auth+"/health")
+	settings := map[string]string{
+		"ADDR":                         l.Addresses.Auth,
+		"ADMIN_ADDR":                   l.AuthAdmin,
+		"PUBLIC_URL":                   l.PublicURL,
+		"DATABASE_URL":                 "sqlite:" + l.Path("auth.db"),
+		"REDIS_URL":                    "redis://" + l.Redis,
+		"SESSION_SECRET_FILE":          l.Path(secrets.Session),
+		"SESSION_SECRET_PREVIOUS_FILE": l.Path(secrets.PreviousSession),
+		"DATA_KEY_FILE":                l.Path(secrets.DataKey),
+		"SESSION_SECURE":               "false", // plain http on this machine
+		"TRUSTED_PROXIES":              "127.0.0.1",
+	}
+	if l.Admin {
+		settings["BOOTSTRAP_ADMIN_USERNAME"] = AdminName
+		settings["BOOTSTRAP_ADMIN_PASSWORD_FILE"] = l.Path(secrets.AdminPassword)
+	}
+	return l.program("auth", settings, "http://"+l.Addresses.Auth+"/health")
+}
+
+// SetupLink runs the command of auth that creates a set-up link while there is no user,
+// and returns what it prints: the link, a secret, or where users log in. auth has to be
+// ready.
+func (l Layout) SetupLink(ctx context.Context) (string, error) {
+	auth := l.Auth()
+	var faults strings.Builder
+	cmd := exec.CommandContext(ctx, auth.Path, "setup-link", "--or-login") //nolint:gosec // a program of ours
+	cmd.Env, cmd.Stderr = auth.Env, &faults
+	printed, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("auth setup-link: %w: %s", err, strings.TrimSpace(faults.String()))
+	}
+	return string(printed), nil
 }
 
 // Verifier is the service that sells verifications, of the development chain

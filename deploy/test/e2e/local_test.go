@@ -104,12 +104,20 @@ func (l *launch) allFree(t *testing.T) {
 	})
 }
 
-// curl runs the line that the screen shows for the login.
-func (l *launch) curl(t *testing.T) {
+// asAdmin are settings with which the first start creates an administrator.
+var asAdmin = []string{"BOOTSTRAP_ADMIN_USERNAME=admin", "BOOTSTRAP_ADMIN_PASSWORD=a password of eight"}
+
+// curl logs in by the line that the README shows.
+func (l *launch) curl(t *testing.T, username, password string) {
 	t.Helper()
-	line := regexp.MustCompile(`(?s)  curl -i .*?/login`).FindString(l.printed())
+	readme, err := os.ReadFile(top + "/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?s)\$ curl -i .*?/login`).FindString(string(readme))
+	line = strings.NewReplacer("$ ", "", `"anna"`, `"`+username+`"`, "the password that you chose", password, "http://localhost:8080", l.origin(t)).Replace(line)
 	code, out := command(t, nil, "/bin/sh", "-c", line)
-	if code != 0 || !bytes.Contains(out, []byte("HTTP/1.1 200 OK")) || !bytes.Contains(out, []byte(`"username":"admin"`)) {
+	if code != 0 || !bytes.Contains(out, []byte("HTTP/1.1 200 OK")) || !bytes.Contains(out, []byte(`"username":"`+username+`"`)) {
 		t.Errorf("%s\nends with %d: %s", line, code, out)
 	}
 }
@@ -118,9 +126,9 @@ func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("curl is not installed")
 	}
-	state, env := filepath.Join(t.TempDir(), "state"), append(ports(t), "PATH="+os.Getenv("PATH"))
+	state, env := filepath.Join(t.TempDir(), "state"), append(append(ports(t), asAdmin...), "PATH="+os.Getenv("PATH"))
 	first := up(t, state, env)
-	first.curl(t)
+	first.curl(t, "admin", "a password of eight")
 	if code, out := command(t, first.env, filepath.Join(first.bin, "local"), "-bin", first.bin, "-state", state, "demo"); code != 0 || !bytes.Contains(out, []byte("Checked offline")) {
 		t.Errorf("the demo ends with %d: %s", code, out)
 	}
@@ -140,7 +148,7 @@ func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("the second start took %v", took)
 	}
-	second.curl(t) // the user of the first run
+	second.curl(t, "admin", "a password of eight") // the user of the first run
 	if err := second.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -149,11 +157,11 @@ func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
 }
 
 func TestTheLocalStackNeedsNoRedisServer(t *testing.T) {
-	l := up(t, filepath.Join(t.TempDir(), "state"), append(ports(t), "PATH=/nonexistent"))
+	l := up(t, filepath.Join(t.TempDir(), "state"), append(append(ports(t), asAdmin...), "PATH=/nonexistent"))
 	if !strings.Contains(l.printed(), "redis-server is not installed, so sessions end with it") {
 		t.Errorf("it does not print which Redis it is:\n%s", l.printed())
 	}
-	l.curl(t)
+	l.curl(t, "admin", "a password of eight")
 	b := newBrowser(t, l.origin(t))
 	for range 5 {
 		b.request("POST", "/api/v1/auth/login", credentials("admin", "wrong")).want(t, 401, nil)
