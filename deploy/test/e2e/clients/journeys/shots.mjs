@@ -55,6 +55,7 @@ await journey(async (open) => {
   };
 
   const setup = auth(["setup-link"]).match(/\/pforte\/setup\?t=[\w-]+/)[0];
+  await both((device) => show(device, "/pforte/login", "setup-needed"));
   await both((device) => show(device, setup, "setup"));
   auth(["user", "add", "--admin", "--display-name", "Anna Kern", "--color", "#AF52DE", "anna"], password);
   for (const [name, display, color] of people) auth(["user", "add", "--display-name", display, "--color", color, name], password);
