@@ -26,7 +26,8 @@ folders auth, verifier and redis, each service's are in the one of its name.
   setup -announce FOLDER
   setup -version, -help
 
-  -admin     also make admin-password, the first administrator's, and show it
+  -admin     also make admin-password, which auth reads where BOOTSTRAP_ADMIN_USERNAME
+             is admin and BOOTSTRAP_ADMIN_PASSWORD_FILE names it, and show it
   -from      first copy what an installation has that kept all secrets in one
              folder, once
   -require   fail, naming them all, unless these variables of the environment are
