@@ -121,6 +121,19 @@ func TestWithoutAFrontendABrowserIsLedToThePages(t *testing.T) {
 	}
 }
 
+func TestWithoutPagesABrowserIsLedNowhere(t *testing.T) {
+	t.Parallel()
+	for _, off := range []string{"false", "0", "FALSE"} { // as auth reads it
+		got := open(t, map[string]string{"PAGES": off}).request(t, "GET", "/", "", "Accept", "text/html")
+		if got.StatusCode != http.StatusOK || strings.Contains(got.body, "/pforte/") || !strings.Contains(got.body, "/api/v1/auth/") {
+			t.Errorf("PAGES=%s: got %d %s %s", off, got.StatusCode, got.Header, got.body)
+		}
+	}
+	if got := open(t, map[string]string{"PAGES": "true"}).request(t, "GET", "/", ""); !strings.Contains(got.body, "\n\nPages of the household:  /pforte/\nLogin") {
+		t.Errorf("the text is %s", got.body)
+	}
+}
+
 // On every host, and before what the operator adds.
 func TestThePagesAreAuths(t *testing.T) {
 	t.Parallel()
