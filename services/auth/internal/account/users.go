@@ -154,6 +154,12 @@ func (s *Service) ChangePassword(ctx context.Context, by session.Session, curren
 	return ErrWrongPassword
 }
 
+// CheckOwnPassword checks a password that a user chooses on a page, which refuses well-known
+// ones whatever the settings: password.ErrTooShort, password.ErrTooLong, password.ErrCommon.
+func (s *Service) CheckOwnPassword(ctx context.Context, u user.User, pw string) error {
+	return s.checkPassword(ctx, pw, u.Username, u.DisplayName)
+}
+
 // changeOnce is one try. user.ErrChanged: the hash was replaced meanwhile; the next try
 // compares with the new one.
 func (s *Service) changeOnce(ctx context.Context, by session.Session, current, replacement string) error {

@@ -95,6 +95,9 @@ func (p *Pages) changePassword(r *request) error {
 	if err != nil {
 		return err
 	}
+	if err := p.Accounts.CheckOwnPassword(r.ctx(), r.User, replacement); err != nil {
+		return err
+	}
 	defer p.detach(r)()
 	if err := p.limited(r, web.LimitPassword, func() error {
 		return p.ChangePassword(r.Response(), r.Request(), r.Caller, r.form.get("current"), replacement)
