@@ -42,6 +42,9 @@ func (s *Service) recordCounted(ctx context.Context, e audit.Event) {
 	s.recordLater(ctx, e)
 }
 
+// AuditRetention returns how long entries are kept; zero: for ever.
+func (s *Service) AuditRetention() time.Duration { return s.retention }
+
 // sweepInterval is how often old entries are deleted.
 const sweepInterval = 24 * time.Hour
 

@@ -1,7 +1,9 @@
 package pages
 
 import (
+	"bytes"
 	"errors"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -168,45 +170,77 @@ type auditPage struct {
 	Filtered bool
 }
 
+// auditQuery returns what the filters of the audit page select, and those filters; what
+// cannot be read selects nothing.
+func (p *Pages) auditQuery(r *request) (audit.Query, url.Values) {
+	query, kept := audit.Query{}, url.Values{}
+	keep := func(name string) { kept.Set(name, r.QueryParam(name)) }
+	if id, err := strconv.ParseInt(r.QueryParam("user"), 10, 64); err == nil && id > 0 {
+		query.UserID = id
+		keep("user")
+	}
+	if _, known := r.text.Events[r.QueryParam("event")]; known {
+		query.Event = r.QueryParam("event")
+		keep("event")
+	}
+	if from, err := time.ParseInLocation(time.DateOnly, r.QueryParam("from"), p.Location); err == nil {
+		query.From = from
+		keep("from")
+	}
+	if to, err := time.ParseInLocation(time.DateOnly, r.QueryParam("to"), p.Location); err == nil {
+		query.To = to.AddDate(0, 0, 1)
+		keep("to")
+	}
+	return query, kept
+}
+
+const auditPath = root + "admin/audit"
+
 // audit shows what happened, newest first.
 func (p *Pages) audit(r *request) error {
-	query := r.QueryParams()
-	page := auditPage{From: query.Get("from"), To: query.Get("to"), Events: r.text.eventNames()}
-	kept := url.Values{}
-	if id, err := strconv.ParseInt(query.Get("user"), 10, 64); err == nil && id > 0 {
-		page.Query.UserID = id
-		kept.Set("user_id", query.Get("user"))
+	query, filters := p.auditQuery(r)
+	page := auditPage{
+		Query: query, From: filters.Get("from"), To: filters.Get("to"), Events: r.text.eventNames(),
+		Filtered: len(filters) > 0, CSV: withQuery(auditPath+".csv", filters),
 	}
-	if _, known := r.text.Events[query.Get("event")]; known {
-		page.Query.Event = query.Get("event")
-		kept.Set("event", page.Query.Event)
-	}
-	if from, err := time.ParseInLocation(time.DateOnly, page.From, p.Location); err == nil {
-		page.Query.From = from
-		kept.Set("from", from.UTC().Format(time.RFC3339))
-	}
-	if to, err := time.ParseInLocation(time.DateOnly, page.To, p.Location); err == nil {
-		page.Query.To = to.AddDate(0, 0, 1)
-		kept.Set("to", page.Query.To.UTC().Format(time.RFC3339))
-	}
-	page.Filtered = len(kept) > 0
-	page.CSV = "/api/v1/auth/audit.csv?" + kept.Encode()
-	if before, err := strconv.ParseInt(query.Get("before"), 10, 64); err == nil && before > 0 {
-		page.Query.Before = before
+	if before, err := strconv.ParseInt(r.QueryParam("before"), 10, 64); err == nil && before > 0 {
+		query.Before = before
 	}
 	var err error
 	var next int64
-	if page.Entries, next, err = p.Accounts.AuditLog(r.ctx(), page.Query); err != nil {
+	if page.Entries, next, err = p.Accounts.AuditLog(r.ctx(), query); err != nil {
 		return err
 	}
 	if page.Members, err = p.Accounts.Members(r.ctx()); err != nil {
 		return err
 	}
 	if next > 0 {
-		query.Set("before", strconv.FormatInt(next, 10))
-		page.Older = root + "admin/audit?" + query.Encode()
+		filters.Set("before", strconv.FormatInt(next, 10))
+		page.Older = withQuery(auditPath, filters)
 	}
 	return p.render(r, "audit", r.text.Audit, page)
+}
+
+// auditFile is the audit page as a file. A new proof of who the admin is leads to the page,
+// which then offers the file again.
+func (p *Pages) auditFile(r *request) error {
+	query, filters := p.auditQuery(r)
+	if !p.fresh(r.Caller) {
+		return r.seeOther(root + "reauth?return=" + escapeReturn(withQuery(auditPath, filters)))
+	}
+	var file bytes.Buffer
+	if err := p.Accounts.WriteAudit(r.ctx(), &file, query); err != nil {
+		return err
+	}
+	r.Response().Header().Set("Content-Disposition", `attachment; filename="audit.csv"`)
+	return r.Blob(http.StatusOK, "text/csv; charset=utf-8", file.Bytes())
+}
+
+func withQuery(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
 }
 
 func (r *request) isAdmin() bool { return r.User.Role == user.Admin }

@@ -41,6 +41,7 @@ type fixture struct {
 	t        *testing.T
 	handler  http.Handler
 	accounts *account.Service
+	store    *sqlstore.Store
 	log      *syncBuffer
 	mu       sync.Mutex
 	now      time.Time
@@ -112,9 +113,10 @@ func newEmptyFixture(t *testing.T) *fixture {
 	codeLimits := must(account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
 		return ratelimit.New(ratelimit.Options{Client: client, App: "svc", Name: name, Limit: limit, Window: window})
 	}))(t)
+	f.store = store
 	sealer := must(factor.NewSealer(strings.Repeat("0123456789abcdef", 4), ""))(t)
 	f.accounts = must(account.New(account.Options{
-		Users: store, Links: store, Factors: store, Sealer: sealer, Limits: codeLimits, Audit: store, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: f.Now,
+		Users: store, Links: store, Factors: store, Sealer: sealer, Limits: codeLimits, Audit: store, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: must(password.New(password.Options{Cost: 4}))(t), AuditRetention: 400 * 24 * time.Hour, Log: log, Now: f.Now,
 	}))(t)
 	limits := ratelimit.Options{Client: client, App: "svc", Name: "login", Limit: 5, Window: time.Minute}
 	passwordLimits := limits

@@ -50,8 +50,8 @@ func (r *request) readForm() error {
 // secretFields are never sent back to the browser.
 var secretFields = []string{"password", "again", "current", "code", "csrf", "t"}
 
-// kept begins the name of a field that a login keeps for the form that was sent without
-// a session.
+// kept begins the name of a field that a login, or a new proof of who the user is, keeps
+// for the form that was sent without.
 const kept = "kept."
 
 // keep returns the fields of a form to keep, without secrets.
@@ -59,13 +59,13 @@ func (f form) keep() map[string]string {
 	fields := map[string]string{}
 	for name := range f.values {
 		if !isSecret(name) && !strings.HasPrefix(name, kept) {
-			fields[kept+name] = f.get(name)
+			fields[name] = f.get(name)
 		}
 	}
 	return fields
 }
 
-// restore returns the form that a login kept.
+// restore returns the form that was kept.
 func (f form) restore() form {
 	values := url.Values{}
 	for name := range f.values {

@@ -126,7 +126,7 @@ func TestAFormWithoutASessionIsShownAfterTheLogin(t *testing.T) {
 func TestLoggingOutNeedsAForm(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
-	b.get("/pforte/logout").want(http.StatusOK).shows("Jetzt abmelden")
+	b.get("/pforte/logout").want(http.StatusOK).shows("Die Anmeldung auf diesem Gerät endet.")
 	b.get("/pforte/account").want(http.StatusOK)
 	b.post("/pforte/logout").leadsTo("/pforte/login?done=logout")
 	b.get("/pforte/login?done=logout").shows("Abgemeldet.")

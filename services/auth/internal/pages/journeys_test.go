@@ -2,12 +2,14 @@ package pages_test
 
 import (
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -66,7 +68,7 @@ func TestAnInviteIsShownOnceAndUsedOnce(t *testing.T) {
 	paul.get("/pforte/login?done=joined&name=paul").shows("Das Konto ist fertig.", `value="paul"`)
 	paul.post("/pforte/join", "t", token, "username", "eve", "display_name", "E", "password", userPass, "again", userPass).want(http.StatusBadRequest).shows("Der Link ist ungültig oder abgelaufen.")
 	b := f.loggedIn("paul", userPass)
-	b.get("/pforte/admin/members").want(http.StatusForbidden).shows("Administratorrechte")
+	b.get("/pforte/admin/members").want(http.StatusForbidden).shows("Diese Seite ist nur für die Verwaltung.")
 	if strings.Contains(f.log.String(), token) {
 		t.Error("the token is in the log")
 	}
@@ -110,6 +112,69 @@ func TestAForgottenPassword(t *testing.T) {
 	b.get("/pforte/").lacks("Neuigkeiten")
 }
 
+func TestAfterAResetTheRemainingPasskeysAreShown(t *testing.T) {
+	f := newFixture(t)
+	otto := must(f.store.ByID(t.Context(), 2))(t)
+	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
+	must(f.store.AddPasskey(t.Context(), otto.ID, "Altes Telefon", key, otto.SessionStamp, ""))(t)
+	_, token := f.anna().post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
+	b := f.browser()
+	const list = "/pforte/account/passkeys?done=passkeys-left"
+	b.post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").
+		leadsTo("/pforte/login?done=reset-passkeys&return=" + url.QueryEscape(list))
+	b.get("/pforte/login?done=reset-passkeys&return=" + url.QueryEscape(list)).shows("Das neue Passwort gilt.").lacks("Altes Telefon")
+	b.post("/pforte/login", "username", "otto", "password", "a new secret", "return", list).leadsTo(list)
+	b.get(list).want(http.StatusOK).shows("Diese Passkeys melden weiterhin an", "Altes Telefon", "Entfernen")
+}
+
+// TestTheTokenOfALinkIsNotGuessed: a page with a right token can be fetched any number of
+// times, by messengers for example, and still used.
+func TestTheTokenOfALinkIsNotGuessed(t *testing.T) {
+	f := newFixture(t)
+	path, token := f.anna().post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
+	b := f.browser()
+	for range 50 {
+		b.get(path).want(http.StatusOK)
+		b.do(head(t, path)).want(http.StatusOK)
+	}
+	for i := range web.LinkAttempts - 1 {
+		at := []string{"/pforte/join?t=", "/pforte/reset?t=", "/pforte/setup?t="}[i%3]
+		if a := b.get(at + token[1:]); a.status != http.StatusBadRequest && a.status != http.StatusNotFound {
+			t.Errorf("%s: got %d", at, a.status)
+		}
+	}
+	b.post("/pforte/join", "t", token, "username", "paul", "password", userPass, "again", userPass).want(http.StatusSeeOther)
+	a := b.get("/pforte/join?t=none").want(http.StatusTooManyRequests)
+	if a.header.Get("Retry-After") == "" {
+		t.Error("there is no Retry-After")
+	}
+	f.advance(web.LinkWindow)
+	b.get("/pforte/join?t=none").want(http.StatusBadRequest).shows("Die Verwaltung des Haushalts kann einen neuen erstellen.")
+}
+
+func TestTimesAreInWordsAndForPrograms(t *testing.T) {
+	f := newFixture(t)
+	f.otto().get("/pforte/account").shows(`<time datetime="2026-03-01T12:00:00Z">heute, 12:00 UTC</time>`, "/pforte/time.js?v=")
+}
+
+func TestTheAuditLogIsAFile(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	anna.post("/pforte/admin/invites", "do", "invite", "username", "paul")
+	const filtered = "?event=invite_made&from=2026-03-01&to=2026-03-01&user=1"
+	anna.get("/pforte/admin/audit" + filtered).shows(`href="/pforte/admin/audit.csv` + filtered + `"`)
+	file := anna.get("/pforte/admin/audit.csv" + filtered).want(http.StatusOK)
+	if kind, as := file.header.Get("Content-Type"), file.header.Get("Content-Disposition"); kind != "text/csv; charset=utf-8" || as != `attachment; filename="audit.csv"` {
+		t.Errorf("%q, %q", kind, as)
+	}
+	if rows := strings.Split(strings.TrimSpace(file.body), "\r\n"); len(rows) != 2 || !strings.HasPrefix(rows[0], "id,at,event,") || !strings.Contains(rows[1], ",invite_made,user,1,anna,") {
+		t.Errorf("the file is %q", rows)
+	}
+	f.otto().get("/pforte/admin/audit.csv").want(http.StatusForbidden)
+	f.advance(10*time.Minute + time.Second)
+	anna.get("/pforte/admin/audit.csv" + filtered).leadsTo("/pforte/reauth?return=" + url.QueryEscape("/pforte/admin/audit"+filtered))
+}
+
 func TestNoticesToComeAreNotMarkedAsRead(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
@@ -127,7 +192,7 @@ func TestTheProfile(t *testing.T) {
 	if body := b.get("/pforte/account").body; strings.Contains(body, "Otto <b>") || !strings.Contains(body, "Otto &lt;b&gt;") {
 		t.Error("the name is not escaped")
 	}
-	b.post("/pforte/account", "display_name", "Otto", "color", "own", "hex", `"/><script>`).want(http.StatusBadRequest).shows("Die Farbe muss die Form", `id="hex-why"`)
+	b.post("/pforte/account", "display_name", "Otto", "color", "own", "hex", `"/><script>`).want(http.StatusBadRequest).shows("Bitte einen Farbwert", `id="hex-why"`)
 	b.post("/pforte/account", "display_name", "", "color", "#AF52DE").want(http.StatusBadRequest).shows("Anzeigename")
 	b.post("/pforte/account", "display_name", "Otto", "color", "own", "hex", "#3a7d5c").leadsTo("/pforte/account?done=profile")
 	b.get("/pforte/account").shows(`value="#3a7d5c"`)
@@ -143,8 +208,8 @@ func TestAnAdminChangesAMember(t *testing.T) {
 	otto.get("/pforte/").want(http.StatusSeeOther)
 	anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "Otto").want(http.StatusBadRequest).shows("Das ist nicht der Benutzername dieses Kontos.")
 	anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "otto").leadsTo("/pforte/admin/members?done=deleted")
-	anna.get("/pforte/admin/members/2").want(http.StatusNotFound).shows("Benutzer nicht gefunden.")
-	anna.post("/pforte/admin/members/1", "do", "change", "display_name", "Anna", "color", "#34C759", "role", "member").want(http.StatusBadRequest).shows("Der letzte Administrator muss bleiben.")
+	anna.get("/pforte/admin/members/2").want(http.StatusNotFound).shows("Dieses Konto gibt es nicht.")
+	anna.post("/pforte/admin/members/1", "do", "change", "display_name", "Anna", "color", "#34C759", "role", "member").want(http.StatusBadRequest).shows("Mindestens ein Konto muss den Haushalt verwalten.")
 	anna.post("/pforte/admin/members/1", "do", "reset-link").want(http.StatusBadRequest)
 	anna.post("/pforte/admin/members/1", "do", "delete", "confirm", "anna").want(http.StatusBadRequest)
 	anna.get("/pforte/admin/members/x").want(http.StatusNotFound)

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 
 	"github.com/pforte/pforte/pkg/service"
@@ -29,6 +30,30 @@ func (p *Pages) linkOf(r *request, kind link.Kind) (linkPage, error) {
 	}
 	l, err := p.Accounts.LinkOf(r.ctx(), kind, token)
 	return linkPage{l, token}, err
+}
+
+// unguessed is a handler of a link's page. A request with a token that opens nothing counts
+// for the client's address as a form does; one with a right token does not, because
+// messengers may fetch the page many times.
+func (p *Pages) unguessed(h handler) handler {
+	return func(r *request) (err error) {
+		if r.Request().Method == http.MethodPost { // it was counted
+			return h(r)
+		}
+		allowed, failed := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), web.LimitLink, p.LinkLimit, p.Networks(r.Request()), func() int {
+			if err = h(r); errors.Is(err, link.ErrInvalid) || errors.Is(err, service.ErrNoRoute) {
+				return http.StatusUnauthorized // what Limited counts
+			}
+			return http.StatusOK
+		})
+		switch {
+		case failed != nil:
+			return failed
+		case !allowed:
+			return errLimited
+		}
+		return err
+	}
 }
 
 // setupForm asks for the household's name and its first admin.
@@ -119,10 +144,18 @@ func (p *Pages) reset(r *request) error {
 		return err
 	}
 	defer p.detach(r)()
+	of, err := p.Accounts.LinkOf(r.ctx(), link.Reset, r.form.get("t"))
+	if err != nil {
+		return err
+	}
 	if err := p.Accounts.ResetPasswordByLink(r.ctx(), r.form.get("t"), pw); err != nil && !errors.Is(err, account.ErrPending) {
 		return err
 	}
-	return r.seeOther(root + "login?done=reset")
+	// The password is set, whatever fails now.
+	if left, err := p.Accounts.Passkeys(r.ctx(), of.UserID); err == nil && len(left) == 0 {
+		return r.seeOther(root + "login?done=reset")
+	}
+	return r.seeOther(root + "login?done=reset-passkeys&return=" + escapeReturn(root+"account/passkeys?done=passkeys-left"))
 }
 
 // counted is a handler each of whose requests counts for the client's address, whatever

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 
 	"github.com/pforte/pforte/pkg/service"
@@ -21,7 +22,7 @@ type loginPage struct {
 	Passkeys bool
 	// Empty: there is no user yet, and a set-up link is needed.
 	Empty bool
-	Kept  map[string]string // fields of a form that was sent without a session
+	Kept  map[string]string // fields of a form that was sent without a session, by name
 }
 
 // loginForm shows the login page, or leads on whoever is logged in.
@@ -69,20 +70,43 @@ func (p *Pages) login(r *request) error {
 	}
 	to := safeReturn(r.form.get("return"))
 	if in.Pending != nil {
+		if len(r.form.restore().values) > 0 {
+			return p.renderSecond(r, *in.Pending)
+		}
 		return r.seeOther(root + "second?return=" + escapeReturn(to))
 	}
-	form := r.form.restore()
-	page, known := p.routes[to]
-	if !known || len(form.values) == 0 || page.needs == needsAdmin && in.User.Role != user.Admin {
-		return r.seeOther(p.afterLogin(r, in, to))
+	if shown, err := p.resume(r, in, to); shown {
+		return err
 	}
-	// The form that was sent without a session is shown again, as it was filled in.
-	shown := r.Request().Clone(r.ctx())
-	shown.URL = &url.URL{Path: to}
-	r.SetRequest(shown)
+	return r.seeOther(p.afterLogin(r, in, to))
+}
+
+// resume shows the form again that was sent without a session, or without a recent proof of
+// who the user is, as it was filled in. It reports whether there is such a form; if not, it
+// did nothing.
+func (p *Pages) resume(r *request, in account.LoggedIn, to string) (shown bool, err error) {
+	form := r.form.restore()
+	target, err := url.Parse(to)
+	if err != nil || len(form.values) == 0 {
+		return false, nil
+	}
+	page, known := p.routes[target.Path]
+	if !known {
+		parent, id := path.Split(target.Path)
+		if page, known = p.routes[parent+":id"]; known {
+			r.SetParamNames("id")
+			r.SetParamValues(id)
+		}
+	}
+	if !known || page.needs == needsAdmin && in.User.Role != user.Admin {
+		return false, nil
+	}
+	request := r.Request().Clone(r.ctx())
+	request.URL = &url.URL{Path: target.Path}
+	r.SetRequest(request)
 	r.Caller, r.page, r.form = web.Caller{Current: &session.Current{Session: in.Session}, User: in.User}, page, form
 	r.fault = &fault{Text: r.text.SendAgain}
-	return page.get(r)
+	return true, page.get(r)
 }
 
 // limited counts an attempt of the login limit. errLimited.

@@ -15,12 +15,14 @@ import (
 	"path"
 	"strings"
 	"time"
+	_ "time/tzdata" // for TZ in a container without it
 
 	"github.com/labstack/echo/v4"
 	"golang.org/x/text/language"
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -34,7 +36,8 @@ type Options struct {
 	*web.Web
 	// AppName begins the names of cookies.
 	AppName string
-	// Location is the time zone of times in words; nil: the machine's.
+	// Location is the time zone of times in words, which time.js replaces by the reader's;
+	// nil: the machine's, or that of the environment's TZ.
 	Location *time.Location
 }
 
@@ -76,7 +79,7 @@ func New(o Options) (*Pages, error) {
 		p.templates[strings.TrimSuffix(strings.TrimPrefix(path.Base(name), "page-"), ".html")] = t
 	}
 	for name, kind := range map[string]string{
-		"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml", "passkey.js": "text/javascript; charset=utf-8",
+		"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml", "passkey.js": "text/javascript; charset=utf-8", "time.js": "text/javascript; charset=utf-8",
 	} {
 		content, err := files.ReadFile("static/" + name)
 		if err != nil {
@@ -100,9 +103,9 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"reauth", route{needs: needsSession, get: p.reauthForm, post: p.reauth})
 	p.page(e, root+"duty", route{needs: needsSession, get: p.duty})
 	p.page(e, root+"forgot", route{get: p.forgotForm, post: p.counted(p.forgot)})
-	p.page(e, root+"setup", route{get: p.setupForm, post: p.counted(p.setup)})
-	p.page(e, root+"join", route{get: p.joinForm, post: p.counted(p.join)})
-	p.page(e, root+"reset", route{get: p.resetForm, post: p.counted(p.reset)})
+	p.page(e, root+"setup", route{get: p.unguessed(p.setupForm), post: p.counted(p.setup)})
+	p.page(e, root+"join", route{get: p.unguessed(p.joinForm), post: p.counted(p.join)})
+	p.page(e, root+"reset", route{get: p.unguessed(p.resetForm), post: p.counted(p.reset)})
 	p.page(e, root+"account", route{needs: needsSession, get: p.account, post: p.changeProfile})
 	p.page(e, root+"account/password", route{needs: needsSession, freshWithFactor: true, get: p.passwordForm, post: p.changePassword})
 	p.page(e, root+"account/devices", route{needs: needsSession, get: p.devices, post: p.changeDevices})
@@ -112,7 +115,8 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, root+"admin/members/:id", route{needs: needsAdmin, fresh: true, get: p.member, post: p.changeMember})
 	p.page(e, root+"admin/invites", route{needs: needsAdmin, fresh: true, get: p.invites, post: p.changeInvites})
 	p.page(e, root+"admin/security", route{needs: needsAdmin, fresh: true, get: p.rules, post: p.changeRules})
-	p.page(e, root+"admin/audit", route{needs: needsAdmin, get: p.audit})
+	p.page(e, auditPath, route{needs: needsAdmin, get: p.audit})
+	p.page(e, auditPath+".csv", route{needs: needsAdmin, get: p.auditFile})
 
 	for name := range p.assets {
 		e.GET(root+name, p.asset)
@@ -253,6 +257,9 @@ func (p *Pages) guarded(r *request, h handler) error {
 
 // askAgain leads to the page of a new proof, and from there back.
 func (p *Pages) askAgain(r *request) error {
+	if r.Request().Method == http.MethodPost {
+		return p.reauthAgain(r)
+	}
 	return r.seeOther(root + "reauth?return=" + escapeReturn(r.Request().URL.RequestURI()))
 }
 
@@ -296,7 +303,11 @@ func (p *Pages) failed(r *request, err error) error {
 			err, known = errors.Join(err, shown), false
 		}
 	}
-	if shown := p.render(r, "error", r.text.Error, nil); shown != nil {
+	help := ""
+	if errors.Is(err, link.ErrInvalid) {
+		help = r.text.LinkHelp
+	}
+	if shown := p.render(r, "error", r.text.Error, help); shown != nil {
 		return errors.Join(err, shown)
 	}
 	if known {

@@ -100,13 +100,18 @@ func (v view) On(path string) bool {
 // Asset returns the URL of an embedded file.
 func (v view) Asset(name string) string { return root + name + "?v=" + v.assets[name].hash }
 
-// Time returns an element with a time in words, as people say it.
+// Time returns an element with a time in words, as people say it. A time in UTC, which is
+// probably not the reader's, says so.
 func (v view) Time(at time.Time) template.HTML {
 	if at.IsZero() {
 		return template.HTML(template.HTMLEscapeString(v.T.Never)) //nolint:gosec // escaped
 	}
-	return template.HTML(`<time datetime="` + at.UTC().Format(time.RFC3339) + `">` + //nolint:gosec // escaped
-		template.HTMLEscapeString(v.T.moment(at.In(v.location), v.now.In(v.location))) + `</time>`)
+	at = at.In(v.location)
+	words := v.T.moment(at, v.now.In(v.location))
+	if zone, _ := at.Zone(); zone == "UTC" {
+		words += " UTC"
+	}
+	return template.HTML(`<time datetime="` + at.Format(time.RFC3339) + `">` + template.HTMLEscapeString(words) + `</time>`) //nolint:gosec // escaped
 }
 
 // Event returns the name of an event in words.
@@ -166,7 +171,7 @@ func (v view) Colors(current string) colorChoice {
 type field struct {
 	Name, Label, Type, Autocomplete, Value, Hint, Wrong string
 	Optional                                            bool
-	MaxLength                                           int
+	Mark                                                string // after the label
 }
 
 // functions are what templates call, beside the methods of a view.
@@ -176,7 +181,7 @@ var functions = template.FuncMap{
 			Name: name, Label: label, Type: kind, Autocomplete: autocomplete, Value: v.Value(name, first), Hint: strings.Join(hint, " "), Wrong: v.Wrong(name),
 		}
 	},
-	"optional": func(f field) field { f.Optional = true; return f },
+	"optional": func(t *texts, f field) field { f.Optional, f.Mark = true, "("+t.Optional+")"; return f },
 	"initial":  initial,
 	"onColor":  onColor,
 }

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
@@ -11,7 +12,8 @@ import (
 // secondPage is what the page of a login's second step shows.
 type secondPage struct {
 	Return                  string
-	Code, Recovery, Passkey bool // what may prove the second factor
+	Code, Recovery, Passkey bool              // what may prove the second factor
+	Kept                    map[string]string // as in loginPage
 }
 
 // secondForm asks for the second factor of a pending login.
@@ -23,9 +25,13 @@ func (p *Pages) secondForm(r *request) error {
 	if err != nil {
 		return err
 	}
+	return p.renderSecond(r, pending)
+}
+
+func (p *Pages) renderSecond(r *request, pending account.PendingLogin) error {
 	return p.render(r, "second", r.text.SecondTitle, secondPage{
 		Return: r.returnTo(), Code: slices.Contains(pending.Methods, "totp"), Recovery: pending.RecoveryAvailable,
-		Passkey: slices.Contains(pending.Methods, "passkey") && p.Accounts.PasskeysOff() == nil,
+		Passkey: slices.Contains(pending.Methods, "passkey") && p.Accounts.PasskeysOff() == nil, Kept: r.form.restore().keep(),
 	})
 }
 
@@ -46,40 +52,61 @@ func (p *Pages) second(r *request) error {
 		return r.seeOther(root + "login")
 	}
 	defer p.detach(r)()
-	_, _, _, err := p.VerifyCode(r.Response(), r.Request(), r.form.get("code"))
+	in, _, _, err := p.VerifyCode(r.Response(), r.Request(), r.form.get("code"))
 	if errors.Is(err, account.ErrNoPendingLogin) {
 		return r.seeOther(root + "login?done=expired")
 	}
 	if err != nil {
 		return err
 	}
-	return r.seeOther(r.returnTo())
+	to := r.returnTo()
+	if shown, err := p.resume(r, in, to); shown {
+		return err
+	}
+	return r.seeOther(to)
 }
 
 // reauthPage is what the page of a new proof of identity shows.
 type reauthPage struct {
 	Return        string
 	Code, Passkey bool
+	Kept          map[string]string // fields of a form that was sent without a recent proof, by name
 }
 
 // reauthForm asks the user to prove again who they are.
 func (p *Pages) reauthForm(r *request) error {
+	return p.renderReauth(r, r.returnTo(), r.form.restore().keep())
+}
+
+// reauthAgain asks a user for a new proof whose form needs one. After it the form is shown
+// with what was typed, secrets excepted.
+func (p *Pages) reauthAgain(r *request) error {
+	r.status, r.fault = http.StatusForbidden, &fault{Text: r.text.ReauthRequired}
+	return p.renderReauth(r, safeReturn(r.Request().URL.RequestURI()), r.form.keep())
+}
+
+func (p *Pages) renderReauth(r *request, to string, kept map[string]string) error {
 	state, err := p.Accounts.Factors(r.ctx(), r.Session)
 	if err != nil {
 		return err
 	}
 	return p.render(r, "reauth", r.text.ReauthTitle, reauthPage{
-		Return: r.returnTo(), Code: state.Enabled, Passkey: state.Passkeys > 0 && p.Accounts.PasskeysOff() == nil,
+		Return: to, Code: state.Enabled, Passkey: state.Passkeys > 0 && p.Accounts.PasskeysOff() == nil, Kept: kept,
 	})
 }
 
 // reauth replaces the session by one that may make changes for a while.
 func (p *Pages) reauth(r *request) error {
 	defer p.detach(r)()
-	if _, err := p.Reauth(r.Response(), r.Request(), r.Caller, r.form.get("password"), r.form.get("code")); err != nil {
+	in, err := p.Reauth(r.Response(), r.Request(), r.Caller, r.form.get("password"), r.form.get("code"))
+	if err != nil {
 		return err
 	}
-	return r.seeOther(r.returnTo())
+	to := r.returnTo()
+	if shown, err := p.resume(r, in, to); shown {
+		return err
+	}
+	return r.seeOther(to)
 }
 
 // dutyPage reminds a user of the household's rule.

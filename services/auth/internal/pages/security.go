@@ -2,6 +2,7 @@ package pages
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 
@@ -177,6 +178,7 @@ func (p *Pages) changePasskeys(r *request) error {
 		return r.seeOther(here + "?done=profile")
 	case "remove":
 		if !p.fresh(r.Caller) {
+			r.form = form{} // there is nothing to keep
 			return account.ErrReauthRequired
 		}
 		if err := p.Accounts.RemovePasskey(r.ctx(), r.Session, id); err != nil {
@@ -193,6 +195,8 @@ type rulesPage struct {
 	Without    []user.Details // who has no second factor
 	Configured bool           // TOTP is possible on this server
 	Passkeys   bool
+	// RetentionDays is how long entries of the audit are kept; 0: for ever.
+	RetentionDays int
 }
 
 // rules shows the household's rules.
@@ -205,7 +209,10 @@ func (p *Pages) rules(r *request) error {
 	if err != nil {
 		return err
 	}
-	page := rulesPage{Required: required, Configured: state.Configured, Passkeys: p.Accounts.PasskeysOff() == nil}
+	page := rulesPage{
+		Required: required, Configured: state.Configured, Passkeys: p.Accounts.PasskeysOff() == nil,
+		RetentionDays: int(math.Ceil(p.Accounts.AuditRetention().Hours() / 24)),
+	}
 	for _, m := range members {
 		if !m.SecondFactor {
 			page.Without = append(page.Without, m)

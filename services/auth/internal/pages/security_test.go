@@ -110,7 +110,8 @@ func TestThePasswordOfAUserWithASecondFactorNeedsARecentProof(t *testing.T) {
 	f.advance(10*time.Minute + time.Second)
 	const there = "/pforte/reauth?return=%2Fpforte%2Faccount%2Fpassword"
 	b.get("/pforte/account/password").leadsTo(there)
-	b.post("/pforte/account/password", "current", userPass, "password", "another secret", "again", "another secret").leadsTo(there)
+	b.post("/pforte/account/password", "current", userPass, "password", "another secret", "again", "another secret").want(http.StatusForbidden).
+		shows("<h1>Bestätigen</h1>").lacks("another secret")
 	f.browser().post("/pforte/login", "username", "otto", "password", userPass).leadsTo("/pforte/second?return=%2Fpforte%2F")
 	anna.post("/pforte/account/password", "current", adminPass, "password", "another secret", "again", "another secret").leadsTo("/pforte/account/password?done=password")
 }
@@ -126,10 +127,10 @@ func TestPagesForChangesNeedARecentProof(t *testing.T) {
 	for _, path := range pages {
 		there := "/pforte/reauth?return=" + strings.ReplaceAll(path, "/", "%2F")
 		anna.get(path).leadsTo(there)
-		anna.post(path, "do", "invite").leadsTo(there)
-		anna.post(path, "do", "invite", "csrf", "wrong").leadsTo(there) // not the page again
+		anna.post(path, "do", "invite").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>", `name="return" value="`+path+`"`)
+		anna.post(path, "do", "invite", "csrf", "wrong").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>") // not the page again
 	}
-	anna.post("/pforte/account/passkeys", "do", "remove", "id", "1").leadsTo("/pforte/reauth?return=%2Fpforte%2Faccount%2Fpasskeys")
+	anna.post("/pforte/account/passkeys", "do", "remove", "id", "1").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>")
 	anna.get("/pforte/admin/members").want(http.StatusOK)
 	old := anna.cookies["svc.sid"]
 	anna.get("/pforte/reauth?return=/pforte/admin/invites").want(http.StatusOK).shows("Bestätigen", `value="/pforte/admin/invites"`)
@@ -138,6 +139,61 @@ func TestPagesForChangesNeedARecentProof(t *testing.T) {
 	anna.get("/pforte/admin/invites").want(http.StatusOK)
 	gone := &browser{f, map[string]string{"svc.sid": old}, anna.headers}
 	gone.get("/pforte/").want(http.StatusSeeOther)
+}
+
+// TestTypedFieldsOutliveANewProof sends a form for which the last proof is too old.
+func TestTypedFieldsOutliveANewProof(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	const path = "/pforte/admin/members/2"
+	typed := []string{"do", "change", "display_name", "Otto <K.>", "color", "own", "hex", "#3a7d5c", "role", "admin"}
+	f.advance(10*time.Minute + time.Second)
+	anna.post(path+"?done=profile", typed...).want(http.StatusForbidden).
+		shows(`name="kept.display_name" value="Otto <K.>"`, `name="kept.role" value="admin"`, "Das Ausgefüllte ist danach noch da").lacks("kept.csrf")
+	var kept []string
+	for i := 0; i < len(typed); i += 2 {
+		kept = append(kept, "kept."+typed[i], typed[i+1])
+	}
+	kept = append(kept, "return", path+"?done=profile")
+	anna.post("/pforte/reauth", append(kept, "password", "mistyped")...).want(http.StatusUnauthorized).shows(`name="kept.hex" value="#3a7d5c"`).lacks("mistyped")
+	shown := anna.post("/pforte/reauth", append(kept, "password", adminPass)...).want(http.StatusOK).
+		shows("Bitte noch einmal senden.", `value="Otto <K.>"`, `value="#3a7d5c"`, `<option value="admin" selected>`, anna.cookies["csrf-token"])
+	if strings.Contains(shown.body, "Otto <K.>") {
+		t.Error("what was typed is not escaped")
+	}
+	anna.get(path).shows(`value="Otto"`) // nothing was changed
+	anna.post(path, typed...).leadsTo(path + "?done=profile")
+
+	// A passkey proves it without the form of the password: what was typed is sent once
+	// more, with the token of the session before.
+	f.advance(10*time.Minute + time.Second)
+	anna.post(path, typed...).want(http.StatusForbidden).shows(`<form method="post" action="`+path+`" data-kept hidden>`, `name="display_name" value="Otto <K.>"`)
+	anna.post("/pforte/reauth", "password", adminPass)
+	anna.post(path, append(typed, "csrf", "")...).want(http.StatusForbidden).shows("Bitte noch einmal senden.", `value="Otto <K.>"`)
+}
+
+// TestTypedFieldsOutliveALoginInTwoSteps sends a form whose session is gone.
+func TestTypedFieldsOutliveALoginInTwoSteps(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	secret, _ := b.enroll()
+	f.advance(time.Minute)
+	b.post("/pforte/logout").leadsTo("/pforte/login?done=logout")
+	b.post("/pforte/account", "display_name", "Otto der Erste", "color", "#34C759").want(http.StatusUnauthorized).shows(`name="kept.display_name" value="Otto der Erste"`)
+	kept := []string{"return", "/pforte/account", "kept.display_name", "Otto der Erste", "kept.color", "#34C759"}
+	b.post("/pforte/login", append(kept, "username", "otto", "password", userPass)...).want(http.StatusOK).shows("Sechs Ziffern aus der App.", `name="kept.display_name" value="Otto der Erste"`)
+	b.post("/pforte/second", append(kept, "do", "verify", "code", "000000")...).want(http.StatusUnauthorized).shows(`name="kept.color" value="#34C759"`)
+	b.post("/pforte/second", append(kept, "do", "verify", "code", codeOf(t, secret, f.Now()))...).want(http.StatusOK).
+		shows("Bitte noch einmal senden.", "<h1>Profil</h1>", `value="Otto der Erste"`, b.cookies["csrf-token"])
+}
+
+func TestWellKnownPasswordsAreRefusedOnPages(t *testing.T) {
+	f := newFixture(t)
+	b := f.otto()
+	for _, pw := range []string{"password1", "PASSWORD1", "zuhause "} { // the last is the household's name
+		b.post("/pforte/account/password", "current", userPass, "password", pw, "again", pw).want(http.StatusBadRequest).shows("Dieses Passwort ist zu bekannt.")
+	}
+	f.loggedIn("otto", userPass)
 }
 
 func TestDevicesAreListedAndEnded(t *testing.T) {
@@ -155,7 +211,7 @@ func TestDevicesAreListedAndEnded(t *testing.T) {
 	phone.get("/pforte/").want(http.StatusOK)
 	b.post("/pforte/account/devices", "do", "others").leadsTo("/pforte/account/devices?done=others")
 	phone.get("/pforte/").want(http.StatusSeeOther)
-	b.get("/pforte/account/devices").lacks("Alle anderen Sitzungen beenden")
+	b.get("/pforte/account/devices").lacks("Alle anderen Geräte abmelden")
 	own := regexp.MustCompile(`name="id" value="([0-9a-f]{64})"`).FindStringSubmatch(b.get("/pforte/account/devices").body)
 	b.post("/pforte/account/devices", "do", "end", "id", own[1]).leadsTo("/pforte/login?done=logout")
 	b.get("/pforte/").want(http.StatusSeeOther)
@@ -164,7 +220,7 @@ func TestDevicesAreListedAndEnded(t *testing.T) {
 func TestTheHouseholdRequiresASecondFactorAndKeepsNobodyOut(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
-	anna.get("/pforte/admin/security").want(http.StatusOK).shows("Noch ohne zweiten Faktor", "Otto")
+	anna.get("/pforte/admin/security").want(http.StatusOK).shows("Noch ohne zweiten Faktor", "Otto", "400 Tage")
 	anna.post("/pforte/admin/security", "required", "yes").leadsTo("/pforte/admin/security?done=profile")
 	b := f.browser()
 	b.post("/pforte/login", "username", "otto", "password", userPass, "return", "/pforte/account").leadsTo("/pforte/duty?return=%2Fpforte%2Faccount")

@@ -22,9 +22,8 @@ type texts struct {
 	FaultTitle         string
 	Never              string
 	Optional           string
-	Save, Cancel, Back string
+	Save, Cancel       string
 	Add, Remove        string
-	Yes, No            string
 	Today, Yesterday   string // formats of a time of day
 	Tomorrow           string
 	DateF              string // format of day, month, year and time of day
@@ -63,7 +62,7 @@ type texts struct {
 	NoticesRead, RequestsF, SeeMembers, Members, MembersLead, LastLogin                        string
 	HasSecond, NoSecond, ResetAsked, ResetLink, ResetLinkLead, ResetLinkButton                 string
 	EndSessions, EndSessionsLead, EndSessionsButton, Delete, DeleteLead, DeleteConfirmF        string
-	DeleteButton, LinkTitle, LinkOnce, LinkUntil, LinkAddress, LinkCopy                        string
+	DeleteButton, LinkTitle, LinkOnce, LinkUntil, LinkCopy                                     string
 	LinkRelative, LinkShare, ShareInviteF, ShareResetF, LinkQR, LinkScan                       string
 	Finished, Invites, InvitesLead, InviteNew, InviteUsernameHint, InviteButton                string
 	InvitesOpen, InvitesNone, Revoke, AnyName, Until, By                                       string
@@ -72,26 +71,29 @@ type texts struct {
 	Operator, System, Anonymous, TimesF, DoneJoined, DoneReset                                 string
 	DoneForgot, DoneSessions, DoneDeleted, DoneRevoked                                         string
 
-	SecondTitle, SecondLead, SecondLeadOther, SecondPasskey, Code, CodeHint                       string
-	RecoveryHint, RecoveryUse, RecoveryCode, Continue, PasskeyFailed, PasskeyExists               string
-	ReauthTitle, ReauthLead, ReauthButton, DutyTitle, DutyLead, DutyNow                           string
-	DutyLater, Devices, DevicesLead, ThisDevice, UnknownDevice, DeviceOnF                         string
-	LoggedInAt, LastUsed, EndSession, EndOthers, KnownBrowsers, KnownBrowsersLead                 string
-	FirstSeen, LastSeen, Forget, SecondFactor, SecondFactorLead, On                               string
-	Off, OnByApp, OnByPasskey, OffText, CodesLeftF, AppSetup                                      string
-	AppLead, AppBegin, AppQR, AppStep1, AppStep2, AppStep3                                        string
-	AppByHand, AppAgain, TurnOn, TurnOff, TurnOffLead, NotConfigured                              string
-	ByPasskey, ByPasskeyLead, FrontendNote, Codes, CodesOn, CodesLead                             string
-	CodesKept, CodesRenew, CodesRenewLead, Passkeys, PasskeysLead, PasskeysHTTPS                  string
-	PasskeysIP, PasskeysAddress, PasskeysNone, PasskeyAdd, PasskeyName, PasskeyNameHint           string
-	PasskeyScript, PasskeySynced, PasskeyBound, PasskeyForeign, PasskeyCreated, PasskeyUsed       string
-	PasskeyNameWrong, NoPasskeyText, Change, Rename, Rules, RulesLead                             string
-	DutyRule, DutyRuleLead, DutyOff, DutyOn, WithoutSecond, WithoutNone                           string
-	ServerState, StateCodes, Possible, NoDataKey, NoHTTPS, ResetFactor                            string
-	ResetFactorLead, ResetFactorButton, ReauthRequired, NoPendingLogin, InvalidCode, TooManyCodes string
-	ClockAheadF, ClockBehindF, AlreadyEnabled, NoPendingSetup, NotEnabled, FactorRequired         string
-	NoPasskeyYet, WrongReauth, CommonPassword, DoneExpired, DoneSession, DoneOthers               string
-	DoneForgotten, DoneFactorOff, DoneFactorReset, DonePasskeyAdded, DonePasskeyRemoved           string
+	SecondTitle, SecondLead, SecondLeadOther, SecondPasskey, Code, CodeHint                 string
+	RecoveryHint, RecoveryUse, RecoveryCode, Continue, PasskeyFailed, PasskeyExists         string
+	ReauthTitle, ReauthLead, ReauthButton, DutyTitle, DutyLead, DutyNow                     string
+	DutyLater, Devices, DevicesLead, ThisDevice, UnknownDevice, DeviceOnF                   string
+	LoggedInAt, LastUsed, EndSession, EndOthers, KnownBrowsers, KnownBrowsersLead           string
+	FirstSeen, LastSeen, Forget, SecondFactor, SecondFactorLead, On                         string
+	Off, OnByApp, OnByPasskey, OffText, CodesLeftF, AppSetup                                string
+	AppLead, AppBegin, AppQR, AppStep1, AppStep2, AppStep3                                  string
+	AppByHand, AppAgain, TurnOn, TurnOff, TurnOffLead, NotConfigured                        string
+	ByPasskey, ByPasskeyLead, FrontendNote, Codes, CodesOn, CodesLead                       string
+	CodesKept, CodesRenew, CodesRenewLead, Passkeys, PasskeysLead, PasskeysHTTPS            string
+	PasskeysIP, PasskeysAddress, PasskeysNone, PasskeyAdd, PasskeyName, PasskeyNameHint     string
+	PasskeyScript, PasskeySynced, PasskeyBound, PasskeyForeign, PasskeyCreated, PasskeyUsed string
+	PasskeyNameWrong, NoPasskeyText, Change, Rename, Rules, RulesLead                       string
+	DutyRule, DutyRuleLead, DutyOff, DutyOn, WithoutSecond, WithoutNone                     string
+	ServerState, StateCodes, Possible, NoDataKey, NoHTTPS, ResetFactor                      string
+	ResetFactorLead, ResetFactorButton, ReauthRequired, InvalidCode, TooManyCodes           string
+	ClockAheadF, ClockBehindF, AlreadyEnabled, NoPendingSetup, NotEnabled, FactorRequired   string
+	WrongReauth, DoneExpired, DoneSession, DoneOthers                                       string
+	DoneForgotten, DoneFactorOff, DoneFactorReset, DonePasskeyAdded, DonePasskeyRemoved     string
+
+	NoLogin, PasskeyUnused, Retention, RetentionF, RetentionForever, LinkHelp string
+	DoneResetPasskeys, DonePasskeysLeft                                       string
 
 	// Factors are how a session was proved, in words, by session.Factor.
 	Factors map[string]string
@@ -128,6 +130,10 @@ func (t *texts) done(what string) string {
 		return t.DoneJoined
 	case "reset":
 		return t.DoneReset
+	case "reset-passkeys":
+		return t.DoneResetPasskeys
+	case "passkeys-left":
+		return t.DonePasskeysLeft
 	case "forgot":
 		return t.DoneForgot
 	case "sessions":

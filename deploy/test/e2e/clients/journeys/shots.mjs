@@ -88,10 +88,12 @@ await journey(async (open) => {
     const secret = await device.text(".secret");
     await send(device, { code: "000000" }, "button[value=enable]");
     await picture(device, "second-factor-wrong", 400);
-    await send(device, { code: await new App(secret).code() }, "button[value=enable]");
+    const app = new App(secret);
+    await send(device, { code: await app.code() }, "button[value=enable]");
     await picture(device, "codes");
-    await show(device, "/pforte/account/second-factor", "second-factor-on");
-    await show(device, "/pforte/reauth?return=/pforte/account", "reauth");
+    await show(device, "/pforte/account/second-factor", "reauth");
+    await send(device, { password, code: await app.code() });
+    await picture(device, "second-factor-on");
     await device.page.goto(`${origin}/pforte/logout`);
     await send(device, {});
     await login(device, username);
@@ -122,6 +124,9 @@ await journey(async (open) => {
     invites.set(view, await device.attribute(".secret a", "href"));
     await show(device, "/pforte/admin/invites", "invites");
     await show(device, "/pforte/admin/security", "security");
+    await send(device, { required: "yes" });
+    await picture(device, "security-changed");
+    await send(device, { required: "no" });
     await show(device, "/pforte/admin/audit", "audit");
     await device.page.goto(`${origin}/pforte/logout`);
     await send(device, {});

@@ -6,7 +6,8 @@
 //
 // which is shown where the browser has passkeys. A press asks options of one URL, lets the
 // browser answer them, posts the answer to the other URL and goes to PATH. When that fails
-// the text is shown after the button. data-csrf is for pages with a session. "register"
+// the text is shown after the button. A form with data-kept, which holds what was typed before,
+// is sent instead of going to PATH: the server then shows it again. data-csrf is for pages with a session. "register"
 // sends the field "name" of its form. With "login", and a field whose autocomplete has
 // "webauthn", the browser offers passkeys in that field too.
 "use strict";
@@ -72,6 +73,8 @@
     const name = register && button.form && button.form.elements.namedItem("name");
     if (name) body.name = name.value;
     await post(button, button.dataset.finish, body);
+    const kept = document.querySelector("form[data-kept]");
+    if (kept) return kept.submit();
     const target = new URL(button.dataset.return || "/", location.href);
     if (target.origin === location.origin) location.assign(target);
   }
