@@ -226,6 +226,88 @@ func TestACodeGivesOneSessionOrNone(t *testing.T) {
 	})
 }
 
+// TestASecondFactorIsOnWithItsCodesOrOff interrupts the end of its set-up at each message.
+func TestASecondFactorIsOnWithItsCodesOrOff(t *testing.T) {
+	t.Parallel()
+	p := interruptible(t)
+	type setup struct {
+		*browser
+		username, secret string
+	}
+	users := 0
+	everywhere(t, p, func() setup {
+		users++
+		s := setup{username: fmt.Sprintf("paul%d", users)}
+		p.answerOf(http.MethodPost, "/users", fmt.Sprintf(`{"username":%q,"display_name":"Paul","password":"a password of mine"}`, s.username), &struct{}{})
+		s.browser = p.loggedIn(s.username, "a password of mine")
+		var begun struct{ Data struct{ Secret string } }
+		if err := json.Unmarshal([]byte(s.want(http.StatusOK, http.MethodPost, prefix+"/2fa/setup", "")), &begun); err != nil {
+			t.Fatal(err)
+		}
+		s.secret = begun.Data.Secret
+		return s
+	}, func(s setup) int {
+		status, _ := s.request(http.MethodPost, prefix+"/2fa/enable", fmt.Sprintf(`{"code":%q}`, codeNow(t, s.secret)))
+		return status
+	}, func(t *testing.T, s setup, status int) {
+		var state struct {
+			Data struct {
+				Enabled bool
+				Codes   int `json:"recovery_remaining"`
+			}
+		}
+		answered, body := settled(t, func() (int, string) { return s.request(http.MethodGet, prefix+"/2fa", "") })
+		if err := json.Unmarshal([]byte(body), &state); err != nil || answered != http.StatusOK {
+			t.Fatalf("the state after %d: %d %s", status, answered, body)
+		}
+		_, login := settled(t, func() (int, string) { return p.browser().login(s.username, "a password of mine") })
+		asked := strings.Contains(login, `"twoFactorRequired":true`)
+		if asked != state.Data.Enabled || (state.Data.Codes == 10) != state.Data.Enabled || status == http.StatusOK && !asked {
+			t.Errorf("after %d the factor is on: %t, with %d codes; a login asks for it: %t", status, state.Data.Enabled, state.Data.Codes, asked)
+		}
+	})
+}
+
+// TestAConfirmationReplacesTheSessionOrKeepsIt interrupts a new proof of who the user is at
+// each message: there is one session before and after, or, when its new id was lost, none
+// that the user has.
+func TestAConfirmationReplacesTheSessionOrKeepsIt(t *testing.T) {
+	t.Parallel()
+	p := interruptible(t)
+	type confirmation struct {
+		*browser
+		username string
+		before   *browser
+	}
+	users := 0
+	everywhere(t, p, func() confirmation {
+		users++
+		c := confirmation{username: fmt.Sprintf("paul%d", users)}
+		p.answerOf(http.MethodPost, "/users", fmt.Sprintf(`{"username":%q,"display_name":"Paul","password":"a password of mine"}`, c.username), &struct{}{})
+		c.browser = p.loggedIn(c.username, "a password of mine")
+		c.before = c.duplicate()
+		return c
+	}, func(c confirmation) int {
+		status, _ := c.request(http.MethodPost, prefix+"/reauth", `{"password":"a password of mine"}`)
+		return status
+	}, func(t *testing.T, c confirmation, status int) {
+		me := func(b *browser) int {
+			status, _ := settled(t, func() (int, string) { return b.request(http.MethodGet, prefix+"/me", "") })
+			return status
+		}
+		if before, now := me(c.before), me(c.browser); status == http.StatusOK && (before != http.StatusUnauthorized || now != http.StatusOK) {
+			t.Errorf("after %d the session of before answers %d, that of now %d", status, before, now)
+		}
+		var sessions struct{ Data []struct{ ID string } }
+		if err := json.Unmarshal([]byte(p.loggedIn(c.username, "a password of mine").want(http.StatusOK, http.MethodGet, prefix+"/sessions", "")), &sessions); err != nil {
+			t.Fatal(err)
+		}
+		if len(sessions.Data) != 2 { // and that of the list
+			t.Errorf("after %d there are %d sessions", status, len(sessions.Data)-1)
+		}
+	})
+}
+
 // codeNow is what an authenticator app shows.
 func codeNow(t *testing.T, secret string) string {
 	t.Helper()
