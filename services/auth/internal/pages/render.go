@@ -163,12 +163,13 @@ func (v view) Colors(current string) colorChoice {
 	if c.Own {
 		own = current
 	}
-	c.Hex = field{Name: "hex", Label: v.T.ColorHex, Type: "text", Value: v.Value("hex", own), Hint: v.T.ColorHexHint, Wrong: v.Wrong("hex"), Optional: true}
+	c.Hex = field{ID: "hex", Name: "hex", Label: v.T.ColorHex, Type: "text", Value: v.Value("hex", own), Hint: v.T.ColorHexHint, Wrong: v.Wrong("hex"), Optional: true}
 	return c
 }
 
 // field is an input of a form with its label.
 type field struct {
+	ID                                                  string // of the element; mostly the name
 	Name, Label, Type, Autocomplete, Value, Hint, Wrong string
 	Optional                                            bool
 	Mark                                                string // after the label
@@ -178,12 +179,14 @@ type field struct {
 var functions = template.FuncMap{
 	"field": func(v view, name, label, kind, autocomplete, first string, hint ...string) field {
 		return field{
-			Name: name, Label: label, Type: kind, Autocomplete: autocomplete, Value: v.Value(name, first), Hint: strings.Join(hint, " "), Wrong: v.Wrong(name),
+			ID: name, Name: name, Label: label, Type: kind, Autocomplete: autocomplete, Value: v.Value(name, first), Hint: strings.Join(hint, " "), Wrong: v.Wrong(name),
 		}
 	},
 	"optional": func(t *texts, f field) field { f.Optional, f.Mark = true, "("+t.Optional+")"; return f },
-	"initial":  initial,
-	"onColor":  onColor,
+	// as gives a field another id, where a page has several of one name.
+	"as":      func(v view, id string, f field) field { f.ID, f.Wrong = id, v.Wrong(id); return f },
+	"initial": initial,
+	"onColor": onColor,
 }
 
 // initial returns the first letter or digit of a name, as a capital.

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"strconv"
@@ -90,6 +91,10 @@ func (p *Pages) secondFactor(r *request) error {
 			return err
 		}
 		page.Groups = groups(page.Setup.Secret)
+	}
+	if r.fault != nil && r.fault.Field == "code" { // of three forms
+		r.fault.Field = map[string]string{"renew": "renew-code", "disable": "off-code"}[r.form.get("do")]
+		r.fault.Field = cmp.Or(r.fault.Field, "code")
 	}
 	return p.render(r, "second-factor", r.text.SecondFactor, page)
 }

@@ -29,6 +29,7 @@ func codeOf(t *testing.T, secret string, at time.Time) string {
 
 var (
 	secretShown = regexp.MustCompile(`<p class="secret">([A-Z2-7 ]+)</p>`)
+	idShown     = regexp.MustCompile(` id="[^"]*"`)
 	codeShown   = regexp.MustCompile(`<li>([0-9A-Z-]{16,})</li>`)
 )
 
@@ -68,6 +69,11 @@ func TestTheSecondFactorIsSetUpAndAskedFor(t *testing.T) {
 	b.get("/pforte/account/second-factor").want(http.StatusSeeOther) // the password was proof enough before
 	b.prove(userPass, secret)
 	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Eingeschaltet", "Übrige Wiederherstellungscodes: 10").lacks(codes[0], secret)
+
+	for do, field := range map[string]string{"renew": "renew-code", "disable": "off-code"} {
+		b.post("/pforte/account/second-factor", "do", do, "code", "000000").want(http.StatusBadRequest).
+			shows(`href="#`+field+`"`, `id="`+field+`-why"`).lacks(`id="code"`)
+	}
 
 	other := f.browser()
 	other.post("/pforte/login", "username", "otto", "password", userPass, "return", "/pforte/account").leadsTo("/pforte/second?return=%2Fpforte%2Faccount")
@@ -259,7 +265,14 @@ func TestEveryPageIsInBothLanguages(t *testing.T) {
 			"/pforte/", "/pforte/logout", "/pforte/reauth", "/pforte/duty", "/pforte/account", "/pforte/account/password", "/pforte/account/devices", "/pforte/account/second-factor",
 			"/pforte/account/passkeys", "/pforte/admin/members", "/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/security", "/pforte/admin/audit", "/pforte/forgot",
 		} {
-			anna.get(path).want(http.StatusOK).shows(`<html lang="`+lang+`">`, other)
+			page := anna.get(path).want(http.StatusOK).shows(`<html lang="`+lang+`">`, other)
+			seen := map[string]bool{}
+			for _, id := range idShown.FindAllString(page.body, -1) {
+				if seen[id] {
+					t.Errorf("%s: there are two with%s", path, id)
+				}
+				seen[id] = true
+			}
 		}
 	}
 }
