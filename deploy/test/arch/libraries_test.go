@@ -24,7 +24,7 @@ var permitted = map[string][]string{
 	"github.com/gorilla/securecookie":           {"services/auth/internal/session"},
 	"github.com/gorilla/sessions":               {"services/auth/internal/session"},
 	"github.com/labstack/echo/v4":               {"pkg/service", "services/*/internal/httpapi", "services/auth/internal/pages"},
-	"github.com/modelcontextprotocol/go-sdk":    {"services/verifier/internal/httpapi"},
+	"github.com/modelcontextprotocol/go-sdk":    {"services/verifier/internal/httpapi", "services/verifier/internal/agent"},
 	"github.com/pressly/goose/v3":               {"pkg/sqldb"},
 	"github.com/prometheus/client_golang":       {"pkg/service", "services/*/internal/app", "services/verifier/internal/httpapi", "services/auth/internal/web"},
 	"github.com/redis/go-redis/v9":              {"services/auth/internal/session/redisstore", "services/auth/internal/ratelimit", "services/auth/internal/config", "services/auth/internal/app"},

@@ -16,7 +16,7 @@ var version string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := agent.Run(ctx, buildinfo.Version(version), os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	code := agent.Run(ctx, buildinfo.Version(version), os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

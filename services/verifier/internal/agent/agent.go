@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -29,18 +28,19 @@ const usage = `agent buys a verification of a transaction and checks the signed 
   agent                     send a transaction on the development chain and verify it
   agent --tx HASH           verify a transaction that is there
   agent --tx HASH --status success --from 0x… --to 0x… --selector 0x… --min-confirmations 12
+  agent mcp --url https://… serve these purchases as tools over stdio; see agent mcp --help
 
-The private key that pays comes from AGENT_PRIVATE_KEY (0x-hex), never from an
-argument. Without it, and at a verifier on this machine only, the payer of the
-development network pays, whose key is public.
+The private key that pays comes from AGENT_PRIVATE_KEY (0x-hex) or from the file that
+AGENT_PRIVATE_KEY_FILE names, never from an argument. Without it, and at a verifier
+on this machine only, the payer of the development network pays, whose key is public.
 
 The receipt must be about the chain that was paid for: the one of --chain, of the
 path (/v1/verify/base-transaction), or of the node that took the agent's own
 transaction. A path that names none stands for the verifier's first chain.
 
-The agent pays known US dollar tokens only, at most --max-usd for one answer. A
-signed payment is kept in --state until its answer is there; after a crash the
-same command sends the same payment again.
+The agent pays known US dollar tokens only, at most --max-usd for one answer, and with
+--day-usd at most so much in 24 hours. A signed payment is kept in --state until its
+answer is there; after a crash the same command sends the same payment again.
 
 With --json it prints one JSON object, also of a failure: then with "verified":
 false, "error", "reason" and "paid": "no", "unknown" or "yes".
@@ -60,11 +60,11 @@ const (
 	exitReceipt
 )
 
-// errReceipt means that a paid receipt does not hold.
-var errReceipt = errors.New("the receipt was paid for, but does not hold")
-
 // Run is the program; it returns its exit code.
-func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "mcp" {
+		return runMCP(ctx, version, args[1:], getenv, stdin, stdout, stderr)
+	}
 	o, err := parse(args, getenv, stdout)
 	code := exitUsage
 	switch {
@@ -74,11 +74,7 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 		_, _ = fmt.Fprintln(stdout, "agent", version)
 		return exitOK
 	case err == nil:
-		r := run{options: o, stdout: stdout, client: &http.Client{
-			Timeout: 3 * time.Minute,
-			// A payment goes only to the address that was given.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}}
+		r := run{options: o, stdout: stdout}
 		err = r.do(ctx)
 		if code = exitCode(err); err != nil && r.json {
 			r.reportFailure(err, code)
@@ -105,23 +101,20 @@ func exitCode(err error) int {
 // run is one run of the program.
 type run struct {
 	options
-	key    *ecdsa.PrivateKey
-	payer  string
+	*buyer
 	stdout io.Writer
-	client *http.Client
 }
 
 // do buys the answer to the request of the command line. Without one it resumes the
 // request that an earlier run made and paid for, else makes a transaction of its own
 // and requests that.
 func (r *run) do(ctx context.Context) (err error) {
-	if r.key, err = crypto.HexToECDSA(strings.TrimPrefix(r.privateKey, "0x")); err != nil {
-		return errors.New("AGENT_PRIVATE_KEY is not a private key: 0x and 64 hexadecimal digits")
+	if r.buyer, err = r.newBuyer(r.print); err != nil {
+		return err
 	}
-	r.payer = crypto.PubkeyToAddress(r.key.PublicKey).Hex()
-	e := entry{URL: strings.TrimSuffix(r.url, "/") + r.path, Payer: r.payer, Demo: r.want.TransactionHash == ""}
-	if e.Demo {
-		if p, err := r.resumeDemo(ctx, e.URL); err == nil {
+	isDemo := r.want.TransactionHash == ""
+	if isDemo {
+		if p, err := r.resumeDemo(ctx); err == nil {
 			return r.receive(ctx, p)
 		} else if !errors.Is(err, errExpired) {
 			return err
@@ -130,11 +123,12 @@ func (r *run) do(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	body, err := json.Marshal(r.want)
+	q, err := r.question()
 	if err != nil {
-		return fmt.Errorf("write the request: %w", err)
+		return err
 	}
-	e.Body = string(body)
+	e := r.entryOf(q)
+	e.Demo = isDemo
 	p, err := r.buy(ctx, e)
 	if err != nil {
 		return err
@@ -142,10 +136,13 @@ func (r *run) do(ctx context.Context) (err error) {
 	return r.receive(ctx, p)
 }
 
+// question returns what is asked: the receipt's request at the path.
+func (r *run) question() (question, error) { return transactionQuestion(r.path, r.want, r.chain) }
+
 // resumeDemo resumes a request that an earlier run created and paid for. It returns
 // errExpired when there is none.
-func (r *run) resumeDemo(ctx context.Context, url string) (purchase, error) {
-	e, err := r.journal.findDemo(r.payer, url)
+func (r *run) resumeDemo(ctx context.Context) (purchase, error) {
+	e, err := r.journal.findDemo(r.payer, r.buyer.url+r.path)
 	if err != nil {
 		return purchase{}, err
 	}
@@ -168,14 +165,18 @@ func (r *run) receive(ctx context.Context, p purchase) error {
 		}
 		r.print("Saved the receipt in %s", r.out)
 	}
-	result, err := r.check(ctx, p.answer)
+	q, err := r.question()
+	if err != nil {
+		return err
+	}
+	result, err := r.check(ctx, q, p.answer)
 	if err != nil {
 		return err
 	}
 	if err := r.report(p, result); err != nil {
 		return errors.Join(errUndecided, err)
 	}
-	return r.journal.drop(p.entry)
+	return r.forget(p.entry)
 }
 
 // print prints progress, but not with --json.
@@ -204,15 +205,20 @@ type options struct {
 	// chain is the id of the one that the receipt must be about, "" when the path
 	// or the verifier's key document has it.
 	chain string
-	most  *big.Int // atomic units
+	// most and day are in atomic units; day is nil for no cap.
+	most, day *big.Int
 	// network is the only one to pay on, "" for any that has a known token.
 	network string
-	journal journal
+	state   string
 	out     string
+	// keysFile is a key document to check receipts against, "" for the verifier's own.
+	keysFile string
 	// maxWait bounds the wait for finality, and how long one payment is repeated.
 	maxWait       time.Duration
 	json, version bool
-	privateKey    string
+	// confirm means that the user is asked before each payment.
+	confirm    bool
+	privateKey string
 }
 
 // devKey is the payer of the development network: the first account of the
@@ -223,8 +229,6 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	var o options
 	expect := &o.want.Expectations
 	f := flag.NewFlagSet("agent", flag.ContinueOnError)
-	f.SetOutput(io.Discard)
-	f.StringVar(&o.url, "url", "http://127.0.0.1:8080", "`address` of the verifier")
 	f.StringVar(&o.path, "path", "/v1/verify/chain-transaction", "`path` of the paid route")
 	f.StringVar(&o.rpc, "rpc", "http://127.0.0.1:8545", "`address` of a node of the chain, to send a transaction without --tx")
 	f.StringVar(&o.want.TransactionHash, "tx", "", "`hash` of the transaction to verify")
@@ -234,12 +238,28 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	f.StringVar(&expect.To, "to", "", "expected recipient, an `address`")
 	f.StringVar(&expect.Selector, "selector", "", "expected function `selector`")
 	f.IntVar(&expect.MinConfirmations, "min-confirmations", 0, "expected confirmations, a `number`")
-	most := f.String("max-usd", "0.05", "most that one answer may cost, in US `dollars`")
-	f.StringVar(&o.network, "network", "", "pay on this `network` only, such as eip155:8453; without it on any that has a known token")
-	f.StringVar((*string)(&o.journal), "state", defaultState(), "`folder` of the journal of payments")
 	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
-	f.DurationVar(&o.maxWait, "patience", 2*time.Minute, "how long to wait for finality, and for an answer to a payment")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
+	if err := o.parseCommon(f, args, "", usage, stdout); err != nil {
+		return o, err
+	}
+	if id, ok := x402.ChainID(o.chain); o.chain != "" && (!ok || !id.IsUint64()) {
+		return o, fmt.Errorf("--chain: %q is not of the form eip155:8453", o.chain)
+	}
+	return o, o.takeKey(getenv)
+}
+
+// parseCommon adds the flags of all commands and reads the arguments. dayCap is the
+// default of --day-usd, "" for none.
+func (o *options) parseCommon(f *flag.FlagSet, args []string, dayCap, usage string, stdout io.Writer) error {
+	f.SetOutput(io.Discard)
+	f.StringVar(&o.url, "url", "http://127.0.0.1:8080", "`address` of the verifier")
+	most := f.String("max-usd", "0.05", "most that one answer may cost, in US `dollars`")
+	perDay := f.String("day-usd", dayCap, "most that may be signed for in 24 hours, in US `dollars`, over all runs with this --state and key")
+	f.StringVar(&o.network, "network", "", "pay on this `network` only, such as eip155:8453; without it on any that has a known token")
+	f.StringVar(&o.state, "state", defaultState(), "`folder` of the journal of payments and of the limits")
+	f.StringVar(&o.keysFile, "keys", "", "`file` with the key document to check receipts against; without it the verifier's own is fetched")
+	f.DurationVar(&o.maxWait, "patience", 2*time.Minute, "how long to wait for finality, and for an answer to a payment")
 	f.BoolVar(&o.version, "version", false, "print the version")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -247,24 +267,45 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 			f.SetOutput(stdout)
 			f.PrintDefaults()
 		}
-		return o, err
+		return err
 	}
 	if f.NArg() > 0 {
-		return o, fmt.Errorf("unknown argument %q; see agent --help", f.Arg(0))
+		return fmt.Errorf("unknown argument %q; see %s --help", f.Arg(0), f.Name())
 	}
 	var err error
 	if o.most, err = parseDollars(*most); err != nil {
-		return o, fmt.Errorf("--max-usd: %w", err)
+		return fmt.Errorf("--max-usd: %w", err)
 	}
-	if id, ok := x402.ChainID(o.chain); o.chain != "" && (!ok || !id.IsUint64()) {
-		return o, fmt.Errorf("--chain: %q is not of the form eip155:8453", o.chain)
+	if *perDay == "" {
+		return nil
 	}
-	return o, o.takeKey(getenv("AGENT_PRIVATE_KEY"))
+	if o.day, err = parseDollars(*perDay); err != nil {
+		return fmt.Errorf("--day-usd: %w", err)
+	}
+	return nil
+}
+
+// newBuyer returns the buyer that the options describe.
+func (o *options) newBuyer(print func(string, ...any)) (*buyer, error) {
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(o.privateKey, "0x"))
+	if err != nil {
+		return nil, errors.New("AGENT_PRIVATE_KEY is not a private key: 0x and 64 hexadecimal digits")
+	}
+	return &buyer{
+		client: &http.Client{
+			Timeout: 3 * time.Minute,
+			// A payment goes only to the address that was given.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		url: trimmed(o.url), key: key, payer: crypto.PubkeyToAddress(key.PublicKey).Hex(),
+		most: o.most, network: o.network, journal: journal(o.state), keysFile: o.keysFile, maxWait: o.maxWait, print: print,
+		limits: limits{folder: filepath.Join(o.state, "limits"), day: o.day, now: time.Now},
+	}, nil
 }
 
 // takeKey takes the key of the environment, or the development one where the
 // verifier is on this machine.
-func (o *options) takeKey(key string) error {
+func (o *options) takeKey(getenv func(string) string) error {
 	u, err := url.Parse(o.url)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("--url: %q is not an http or https address", o.url)
@@ -273,11 +314,22 @@ func (o *options) takeKey(key string) error {
 	if u.Scheme == "http" && !local && !isPrivateName(u.Hostname()) {
 		return fmt.Errorf("--url: payments go to https, or stay on this machine or its private network; %s does neither", o.url)
 	}
-	if key == "" && local {
+	key, file := getenv("AGENT_PRIVATE_KEY"), getenv("AGENT_PRIVATE_KEY_FILE")
+	switch {
+	case key != "" && file != "":
+		return errors.New("both AGENT_PRIVATE_KEY and AGENT_PRIVATE_KEY_FILE are set")
+	case file != "":
+		text, err := os.ReadFile(file) //nolint:gosec // the user names the file
+		if err != nil {
+			return fmt.Errorf("AGENT_PRIVATE_KEY_FILE: %w", err)
+		}
+		if key = strings.TrimSpace(string(text)); key == "" {
+			return fmt.Errorf("AGENT_PRIVATE_KEY_FILE: %s is empty", file)
+		}
+	case key == "" && local:
 		key = devKey
-	}
-	if key == "" && !o.version {
-		return errors.New("AGENT_PRIVATE_KEY is not set")
+	case key == "" && !o.version:
+		return errors.New("neither AGENT_PRIVATE_KEY nor AGENT_PRIVATE_KEY_FILE is set")
 	}
 	o.privateKey = key
 	return nil

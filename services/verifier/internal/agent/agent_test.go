@@ -121,7 +121,7 @@ func TestAReceiptThatDoesNotHoldIsReported(t *testing.T) {
 }
 
 func TestPaymentsGoToHTTPSOrStayNear(t *testing.T) {
-	key := func(string) string { return "0x01" }
+	key := func(name string) string { return map[string]string{"AGENT_PRIVATE_KEY": "0x01"}[name] }
 	for url, want := range map[string]int{
 		"https://example.com": 0, "http://localhost:8080": 0, "http://127.0.0.1": 0, "http://[::1]:8080": 0, "http://proxy:8080": 0,
 		"http://example.com": 2, "http://192.0.2.1": 2, "http://[2001:db8::1]": 2,
@@ -129,7 +129,7 @@ func TestPaymentsGoToHTTPSOrStayNear(t *testing.T) {
 		"http://134744072": 2, "http://2130706433:8080": 2, "http://0x08080808": 2, "http://0X8080808": 2, "http://001002004010": 2,
 	} {
 		var stderr bytes.Buffer
-		if code := agent.Run(t.Context(), "v0", []string{"--version", "--url", url}, key, io.Discard, &stderr); code != want {
+		if code := agent.Run(t.Context(), "v0", []string{"--version", "--url", url}, key, strings.NewReader(""), io.Discard, &stderr); code != want {
 			t.Errorf("%s: code %d, %s", url, code, &stderr)
 		}
 	}
@@ -138,18 +138,18 @@ func TestPaymentsGoToHTTPSOrStayNear(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"--nothing"}, {"x"}, {"--max-usd", "a lot"}, {"--url", "ftp://x"}, {"--url", "http://example.com"}, {"--url", "http://192.0.2.1"}, {"--url", "http://[2001:db8::1]"}, {"--url", "http://proxy:8080"}, {"--url", "https://example.com"}} {
 		var stderr bytes.Buffer
-		if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, io.Discard, &stderr); code != 2 || stderr.Len() == 0 {
+		if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, strings.NewReader(""), io.Discard, &stderr); code != 2 || stderr.Len() == 0 {
 			t.Errorf("%v: code %d, %s", args, code, &stderr)
 		}
 	}
 	for _, args := range [][]string{{"--help"}, {"--version"}} {
 		var stdout bytes.Buffer
-		if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, &stdout, io.Discard); code != 0 || stdout.Len() == 0 {
+		if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, strings.NewReader(""), &stdout, io.Discard); code != 0 || stdout.Len() == 0 {
 			t.Errorf("%v: code %d", args, code)
 		}
 	}
-	key := func(string) string { return "0xnothing" }
-	if code := agent.Run(t.Context(), "v0", []string{"--tx", txHash}, key, io.Discard, io.Discard); code != 1 {
+	key := func(name string) string { return map[string]string{"AGENT_PRIVATE_KEY": "0xnothing"}[name] }
+	if code := agent.Run(t.Context(), "v0", []string{"--tx", txHash}, key, strings.NewReader(""), io.Discard, io.Discard); code != 1 {
 		t.Error(fmt.Sprint("a key of no form: code ", code))
 	}
 }

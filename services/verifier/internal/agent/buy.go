@@ -2,16 +2,21 @@ package agent
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"math/big"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"github.com/pforte/pforte/pkg/flight"
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/retryafter"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/eip3009"
@@ -28,7 +33,35 @@ const (
 	// maxWindowSeconds bounds how long a payment may be taken, whatever the seller
 	// requests.
 	maxWindowSeconds = 600
+	keyPath          = "/.well-known/receipt-signing-key.json"
 )
+
+// buyer buys answers of one seller with one key.
+type buyer struct {
+	client *http.Client
+	// url is the seller's address.
+	url   string
+	key   *ecdsa.PrivateKey
+	payer string
+	// most is what one answer may cost, in atomic units.
+	most *big.Int
+	// network is the only one to pay on, "" for any that has a known token.
+	network string
+	limits  limits
+	journal journal
+	// keysFile is the key document that receipts are checked against, "" for the
+	// seller's own.
+	keysFile string
+	// maxWait bounds how long one payment is repeated.
+	maxWait time.Duration
+	print   func(format string, args ...any)
+	// approve is called before a new payment is counted and signed, and stops it with an
+	// error; nil approves.
+	approve func(context.Context, x402.Requirements) error
+	// answered reports whether another process has saved the answer, so that there is
+	// nothing to pay for; nil is never.
+	answered func() (bool, error)
+}
 
 // purchase is a payment with what was bought.
 type purchase struct {
@@ -45,35 +78,49 @@ var (
 	// errExpired means that a payment of an earlier run was not settled and
 	// cannot be settled any more.
 	errExpired = errors.New("the earlier payment has expired")
+	// errAnswered means that another process has saved the answer meanwhile.
+	errAnswered = errors.New("the answer is there")
+	// errReceipt means that a paid receipt does not hold.
+	errReceipt = errors.New("the receipt was paid for, but does not hold")
 )
+
+// entryOf is the journal's entry for a question, before it is paid.
+func (b *buyer) entryOf(q question) entry {
+	return entry{URL: b.url + q.path, Body: q.body, Payer: b.payer}
+}
 
 // buy gets the answer to the request of e, with the payment that the journal has
 // for it, else with a new one.
-func (r *run) buy(ctx context.Context, e entry) (purchase, error) {
-	earlier, err := r.journal.find(e)
+func (b *buyer) buy(ctx context.Context, e entry) (purchase, error) {
+	earlier, err := b.journal.find(e)
 	if err != nil {
 		return purchase{}, err
 	}
 	if earlier != nil {
-		if p, err := r.again(ctx, *earlier); !errors.Is(err, errExpired) {
+		if p, err := b.again(ctx, *earlier); !errors.Is(err, errExpired) {
 			return p, err
 		}
-		r.print("A new payment is made.")
+		b.print("A new payment is made.")
 	}
-	if e, err = r.sign(ctx, e); err != nil {
+	if e, err = b.sign(ctx, e); err != nil {
 		return purchase{}, err
 	}
-	return r.pay(ctx, e, false)
+	return b.pay(ctx, e, false)
 }
 
 // again sends the payment of an earlier run. With errExpired the journal has
 // dropped it: it bought nothing and never will.
-func (r *run) again(ctx context.Context, e entry) (purchase, error) {
-	if _, _, err := choose([]x402.Requirements{e.Offer}, r.most, r.network); err != nil {
+func (b *buyer) again(ctx context.Context, e entry) (purchase, error) {
+	_, _, err := choose([]x402.Requirements{e.Offer}, b.most, b.network)
+	if err == nil {
+		err = b.limits.locked(func() error { return b.limits.pin(b.url, e.Offer.Network, e.Offer.PayTo) })
+	}
+	if err != nil {
 		return purchase{}, fmt.Errorf("an earlier run signed a payment for this request that this one may not send: %w", err)
 	}
-	r.print("An earlier payment for this very request is in the journal; it is sent again instead of a second one.")
-	p, err := r.pay(ctx, e, true)
+	b.print("An earlier payment for this very request is in the journal; it is sent again instead of a second one.")
+	flight.Pin(ctx)
+	p, err := b.pay(ctx, e, true)
 	p.resumed = true
 	var refused *refusal
 	if errors.Is(err, errUndecided) || !errors.As(err, &refused) {
@@ -82,76 +129,132 @@ func (r *run) again(ctx context.Context, e entry) (purchase, error) {
 	if until := e.ValidBefore.Add(clockSkew); time.Now().Before(until) {
 		return p, fmt.Errorf("%w; the earlier payment could still be settled until %s, so there is no new one before", err, until.Format(time.RFC3339))
 	}
-	r.print("The seller did not accept it (%s), and it has expired.", refused.Reason)
-	if err := r.journal.drop(e); err != nil {
+	b.print("The seller did not accept it (%s), and it has expired.", refused.Reason)
+	if err := b.forget(e); err != nil {
 		return p, err
 	}
 	return p, errExpired
 }
 
-// sign requests the price and signs a payment for the request of e, which is in the
-// journal when it returns. When another run was faster, its payment is the one.
-func (r *run) sign(ctx context.Context, e entry) (entry, error) {
-	r.print("Requesting %s", e.URL)
-	unpaid, err := r.exchange(ctx, http.MethodPost, e.URL, []byte(e.Body), "")
+// forget drops a payment that the journal has no more use for. It still counts against
+// the cap of the day. A later payment for the same question stays.
+func (b *buyer) forget(e entry) error {
+	return b.limits.locked(func() error {
+		if err := b.limits.close(e); err != nil {
+			return err
+		}
+		kept, err := b.journal.find(e)
+		if err != nil || kept == nil || kept.Nonce != e.Nonce {
+			return err
+		}
+		return b.journal.drop(*kept)
+	})
+}
+
+// sign requests the price and signs a payment for the request of e, which is counted
+// and in the journal when it returns. When another run was faster, its payment is the
+// one.
+func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
+	b.print("Requesting %s", e.URL)
+	challenge, err := b.challenge(ctx, e.URL, e.Body)
 	if err != nil {
 		return e, err
 	}
-	challenge, err := unpaid.challenge()
+	offer, price, err := choose(challenge.Accepts, b.most, b.network)
 	if err != nil {
 		return e, err
 	}
-	offer, price, err := choose(challenge.Accepts, r.most, r.network)
-	if err != nil {
-		return e, err
-	}
-	r.print("402 Payment Required")
-	r.print("  for      %s", challenge.Resource.URL)
-	r.print("           %s", challenge.Resource.Description)
-	r.print("  price    %s USD (%s units of token %s on %s)", x402.Dollars(price), offer.Amount, offer.Asset, offer.Network)
-	r.print("  payee    %s", offer.PayTo)
+	b.print("402 Payment Required")
+	b.print("  for      %s", challenge.Resource.URL)
+	b.print("           %s", challenge.Resource.Description)
+	b.print("  price    %s USD (%s units of token %s on %s)", x402.Dollars(price), offer.Amount, offer.Asset, offer.Network)
+	b.print("  payee    %s", offer.PayTo)
 	chainID, isChain := x402.ChainID(offer.Network)
 	name, hasName := offer.Extra["name"].(string)
 	version, hasVersion := offer.Extra["version"].(string)
 	if !isChain || !hasName || !hasVersion || !common.IsHexAddress(offer.PayTo) {
 		return e, ErrNoOffer
 	}
+	if b.approve != nil {
+		if err := b.approve(ctx, offer); err != nil {
+			return e, err
+		}
+	}
 	window := time.Duration(min(max(offer.MaxTimeoutSeconds, 1), maxWindowSeconds)) * time.Second
-	a := eip3009.Authorization{
-		From: common.HexToAddress(e.Payer), To: common.HexToAddress(offer.PayTo), Value: price,
-		ValidAfter: big.NewInt(0), ValidBefore: big.NewInt(time.Now().Add(window).Unix()),
-	}
-	_, _ = rand.Read(a.Nonce[:]) // never fails
 	domain := eip3009.Domain{Name: name, Version: version, ChainID: chainID, Token: common.HexToAddress(offer.Asset)}
-	signature, err := a.Sign(domain, r.key)
-	if err != nil {
-		return e, err
-	}
-	// The challenge's resource and extensions are echoed, as official clients do.
-	e.Header, err = x402.Encode(x402.Payload{
-		X402Version: x402.V2, Resource: &challenge.Resource, Accepted: offer, Extensions: challenge.Extensions,
-		Payload: x402.ExactPayload{Signature: signature, Authorization: a.Wire()},
+	err = b.limits.locked(func() error {
+		earlier, err := b.journal.find(e)
+		if err != nil {
+			return err
+		}
+		if earlier != nil {
+			e = *earlier
+			return nil
+		}
+		if b.answered != nil { // asked after the journal, which is dropped after the answer is saved
+			if there, err := b.answered(); err != nil || there {
+				return errors.Join(err, errAnswered)
+			}
+		}
+		if err := b.limits.pin(b.url, offer.Network, offer.PayTo); err != nil {
+			return err
+		}
+		a := eip3009.Authorization{
+			From: common.HexToAddress(e.Payer), To: common.HexToAddress(offer.PayTo), Value: price,
+			ValidAfter: big.NewInt(0), ValidBefore: big.NewInt(time.Now().Add(window).Unix()),
+		}
+		_, _ = rand.Read(a.Nonce[:]) // never fails
+		e.Offer, e.Nonce, e.ValidBefore = offer, a.Nonce.Hex(), time.Unix(a.ValidBefore.Int64(), 0).UTC()
+		if !flight.Pin(ctx) {
+			return context.Cause(ctx)
+		}
+		if err := b.limits.count(signed{Payer: e.Payer, Question: e.name(), Nonce: e.Nonce, ValidBefore: e.ValidBefore}, price); err != nil {
+			flight.Unpin(ctx)
+			return err
+		}
+		signature, err := a.Sign(domain, b.key)
+		if err != nil {
+			return err
+		}
+		// The challenge's resource and extensions are echoed, as official clients do.
+		e.Header, err = x402.Encode(x402.Payload{
+			X402Version: x402.V2, Resource: &challenge.Resource, Accepted: offer, Extensions: challenge.Extensions,
+			Payload: x402.ExactPayload{Signature: signature, Authorization: a.Wire()},
+		})
+		if err != nil {
+			return err
+		}
+		e, err = b.journal.keep(e)
+		return err
 	})
 	if err != nil {
 		return e, err
 	}
-	e.Offer, e.Nonce, e.ValidBefore = offer, a.Nonce.Hex(), time.Unix(a.ValidBefore.Int64(), 0).UTC()
-	r.print("Signed the payment (EIP-3009) as %s, good until %s", e.Payer, e.ValidBefore.Format(time.RFC3339))
-	return r.journal.keep(e)
+	b.print("Signed the payment (EIP-3009) as %s, good until %s", e.Payer, e.ValidBefore.Format(time.RFC3339))
+	return e, nil
+}
+
+// challenge requests the price of a request.
+func (b *buyer) challenge(ctx context.Context, url, body string) (x402.PaymentRequired, error) {
+	unpaid, err := b.exchange(ctx, http.MethodPost, url, []byte(body), "")
+	if err != nil {
+		return x402.PaymentRequired{}, err
+	}
+	return unpaid.challenge()
 }
 
 // pay sends a payment until the seller answers for good. open means that it was
 // sent before and its outcome is not known. The journal drops nothing here.
-func (r *run) pay(ctx context.Context, e entry, open bool) (purchase, error) {
+func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 	p := purchase{entry: e}
-	end := time.Now().Add(r.maxWait)
-	ctx, cancel := context.WithTimeout(ctx, r.maxWait)
+	end := time.Now().Add(b.maxWait)
+	ctx, cancel := context.WithTimeout(ctx, b.maxWait)
 	defer cancel()
 	for {
-		got, err := r.exchange(ctx, http.MethodPost, e.URL, []byte(e.Body), e.Header)
+		got, err := b.exchange(ctx, http.MethodPost, e.URL, []byte(e.Body), e.Header)
 		if err == nil && got.status == http.StatusOK {
 			p.answer, p.settled = got.body, got.settled()
-			r.print("Paid. Transaction of the payment: %s", p.settled.Transaction)
+			b.print("Paid. Transaction of the payment: %s", p.settled.Transaction)
 			return p, nil
 		}
 		pause := usualPause
@@ -168,7 +271,7 @@ func (r *run) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 		if time.Now().Add(pause).After(end) {
 			return p, unfinished(open, err)
 		}
-		r.print("Not yet: %v. The same payment is sent again in %s.", err, pause)
+		b.print("Not yet: %v. The same payment is sent again in %s.", err, pause)
 		select {
 		case <-ctx.Done():
 			return p, unfinished(open, errors.Join(err, ctx.Err()))
@@ -189,3 +292,53 @@ func isUnsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
+
+// check checks a paid answer against the key document, its proof and the question.
+// Only the fetch of the key document needs a network.
+func (b *buyer) check(ctx context.Context, q question, answer []byte) (receipt.Result, error) {
+	keys, err := b.keys(ctx)
+	if errors.Is(err, receipt.ErrMalformed) {
+		return receipt.Result{}, fmt.Errorf("%w: %w", errReceipt, err)
+	}
+	if err != nil {
+		return receipt.Result{}, errors.Join(errUndecided, err)
+	}
+	result, err := receipt.Verify(answer, keys)
+	if err == nil {
+		err = q.checkAnswers(result.Receipt, keys.Chain)
+	}
+	if err != nil {
+		return receipt.Result{}, fmt.Errorf("%w: %w", errReceipt, err)
+	}
+	return result, nil
+}
+
+// keys returns the key document of the file, or else the seller's own.
+func (b *buyer) keys(ctx context.Context) (receipt.KeyDocument, error) {
+	if b.keysFile != "" {
+		text, err := os.ReadFile(b.keysFile)
+		if err != nil {
+			return receipt.KeyDocument{}, fmt.Errorf("read the key document: %w", err)
+		}
+		return parseKeys(text)
+	}
+	got, err := b.exchange(ctx, http.MethodGet, b.url+keyPath, nil, "")
+	if err == nil && got.status != http.StatusOK {
+		err = got.refusal()
+	}
+	if err != nil {
+		return receipt.KeyDocument{}, fmt.Errorf("fetch the key document: %w", err)
+	}
+	return parseKeys(got.body)
+}
+
+func parseKeys(text []byte) (receipt.KeyDocument, error) {
+	keys, err := receipt.ParseKeyDocument(text)
+	if err != nil {
+		return keys, fmt.Errorf("key document: %w", err)
+	}
+	return keys, nil
+}
+
+// trimmed is an address without a slash at its end.
+func trimmed(url string) string { return strings.TrimSuffix(url, "/") }

@@ -79,7 +79,7 @@ func TestTheAgentsOwnTransactionIsOfTheChainThatWasNamed(t *testing.T) {
 	s := open(t, func(http.ResponseWriter) { t.Error("it was paid") })
 	var stderr bytes.Buffer
 	args := []string{"--url", s.server.URL, "--state", t.TempDir(), "--rpc", node.RPCURL(), "--chain", "eip155:8453"}
-	if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, io.Discard, &stderr); code != 1 || !strings.Contains(stderr.String(), "eip155:84532") {
+	if code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, strings.NewReader(""), io.Discard, &stderr); code != 1 || !strings.Contains(stderr.String(), "eip155:84532") {
 		t.Errorf("code %d: %s", code, &stderr)
 	}
 }

@@ -17,7 +17,8 @@ import (
 // entry is a payment that was signed for one request and may have been sent. The
 // request is a POST of Body to URL.
 type entry struct {
-	URL         string            `json:"url"`
+	URL string `json:"url"`
+	// Body is the request in its canonical form.
 	Body        string            `json:"body"`
 	Offer       x402.Requirements `json:"offer"`
 	Payer       string            `json:"payer"`
@@ -29,36 +30,66 @@ type entry struct {
 	Demo bool `json:"demo,omitempty"`
 }
 
+// name names the request of a payer. Requests with one meaning have one name, because
+// bodies are canonical.
+func (e entry) name() string {
+	sum := sha256.Sum256([]byte(e.Payer + "\n" + e.URL + "\n" + e.Body))
+	return hex.EncodeToString(sum[:])
+}
+
 // journal keeps signed payments in a folder, one file a request, until their answer
 // is received.
 type journal string
 
 // path is the file of the payer's payment for a request.
-func (j journal) path(e entry) string {
-	sum := sha256.Sum256([]byte(e.Payer + "\n" + e.URL + "\n" + e.Body))
-	return filepath.Join(string(j), hex.EncodeToString(sum[:])+".json")
-}
+func (j journal) path(e entry) string { return filepath.Join(string(j), e.name()+".json") }
 
-// find returns the payment that was signed for the request of e, or nil.
-func (j journal) find(e entry) (*entry, error) { return read(j.path(e)) }
+// find returns the payment that was signed for the request of e, or nil. Earlier
+// versions kept requests as the user spelled them, so that it compares what the
+// requests of other files mean.
+func (j journal) find(e entry) (*entry, error) {
+	found, err := read(j.path(e))
+	if found != nil || err != nil {
+		return found, err
+	}
+	all, err := j.all(e.Payer)
+	for i, other := range all {
+		if other.URL == e.URL && canonical(other.URL, other.Body) == e.Body {
+			return &all[i], err
+		}
+	}
+	return nil, err
+}
 
 // findDemo returns the youngest payment for a request of the agent's own, or nil.
 func (j journal) findDemo(payer, url string) (*entry, error) {
+	all, err := j.all(payer)
+	var youngest *entry
+	for i, e := range all {
+		if e.Demo && e.URL == url && (youngest == nil || e.ValidBefore.After(youngest.ValidBefore)) {
+			youngest = &all[i]
+		}
+	}
+	return youngest, err
+}
+
+// all returns the payments of a payer that have no answer yet.
+func (j journal) all(payer string) ([]entry, error) {
 	paths, err := filepath.Glob(filepath.Join(string(j), "*.json"))
 	if err != nil {
 		return nil, fmt.Errorf("read the journal of payments: %w", err)
 	}
-	var youngest *entry
+	var all []entry
 	for _, path := range paths {
 		e, err := read(path)
 		if err != nil {
 			return nil, err
 		}
-		if e != nil && e.Demo && e.Payer == payer && e.URL == url && (youngest == nil || e.ValidBefore.After(youngest.ValidBefore)) {
-			youngest = e
+		if e != nil && e.Payer == payer {
+			all = append(all, *e)
 		}
 	}
-	return youngest, nil
+	return all, nil
 }
 
 func read(path string) (*entry, error) {
@@ -82,7 +113,7 @@ func read(path string) (*entry, error) {
 func (j journal) keep(e entry) (entry, error) {
 	text, err := json.MarshalIndent(e, "", " ")
 	if err == nil {
-		err = j.create(j.path(e), text)
+		err = createFile(j.path(e), text)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		var earlier *entry
@@ -97,31 +128,6 @@ func (j journal) keep(e entry) (entry, error) {
 	return e, nil
 }
 
-// create makes a file that is whole and on the disk, with its name, when it
-// returns. fs.ErrExist when there is one.
-func (j journal) create(path string, text []byte) error {
-	if err := os.MkdirAll(string(j), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(string(j), "*.new") // readable by its owner only
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // path is another name of it
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(string(j))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
 // drop forgets the payment of a request.
 func (j journal) drop(e entry) error {
 	err := os.Remove(j.path(e))
@@ -129,4 +135,37 @@ func (j journal) drop(e entry) error {
 		return fmt.Errorf("drop the payment from the journal: %w", err)
 	}
 	return nil
+}
+
+// createFile makes a file that is whole and on the disk, with its name, when it
+// returns. fs.ErrExist when there is one.
+func createFile(path string, text []byte) error { return writeFile(path, text, os.Link) }
+
+// replaceFile does the same, and replaces a file that is there.
+func replaceFile(path string, text []byte) error { return writeFile(path, text, os.Rename) }
+
+// writeFile writes a file for its owner only, in a folder that it makes. name gives the
+// complete file its name.
+func writeFile(path string, text []byte, name func(from, to string) error) error {
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(folder, "*.new") // readable by its owner only
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // path is its name, or another one of it
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := name(f.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(folder) //nolint:gosec // the user's own folder
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

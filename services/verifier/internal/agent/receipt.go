@@ -2,80 +2,13 @@ package agent
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
-	"path"
 	"strings"
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/x402"
 )
-
-const (
-	keyPath = "/.well-known/receipt-signing-key.json"
-	// anyChain stands in a path for the name of the verifier's first chain.
-	anyChain = "chain"
-)
-
-// check fetches the key document and checks the receipt against it, against its
-// proof and against the request. Only the fetch needs a network.
-func (r *run) check(ctx context.Context, answer []byte) (receipt.Result, error) {
-	got, err := r.exchange(ctx, http.MethodGet, strings.TrimSuffix(r.url, "/")+keyPath, nil, "")
-	if err == nil && got.status != http.StatusOK {
-		err = got.refusal()
-	}
-	if err != nil {
-		return receipt.Result{}, errors.Join(errUndecided, fmt.Errorf("fetch the key document: %w", err))
-	}
-	keys, err := receipt.ParseKeyDocument(got.body)
-	if err != nil {
-		return receipt.Result{}, fmt.Errorf("%w: key document: %w", errReceipt, err)
-	}
-	result, err := receipt.Verify(answer, keys)
-	if err != nil {
-		return receipt.Result{}, fmt.Errorf("%w: %w", errReceipt, err)
-	}
-	if result.Receipt.Request != r.wanted() {
-		return receipt.Result{}, fmt.Errorf("%w: it answers another question", errReceipt)
-	}
-	if err := r.checkChain(result.Receipt.Chain, keys.Chain); err != nil {
-		return receipt.Result{}, fmt.Errorf("%w: %w", errReceipt, err)
-	}
-	return result, nil
-}
-
-// checkChain compares a receipt's chain with the one that was paid for. A
-// transaction without replay protection stands on several chains under one hash,
-// so that the hash alone does not identify it. A path that names no chain stands for
-// the verifier's first one, which its key document has.
-func (r *run) checkChain(got receipt.Chain, first string) error {
-	name, named := strings.CutSuffix(path.Base(r.path), "-transaction")
-	named = named && name != anyChain
-	id := r.chain
-	if id == "" && !named {
-		id = first
-	}
-	const other = "it is about the chain %s (%s), and the chain %s was paid for"
-	switch {
-	case named && got.Name != name:
-		return fmt.Errorf(other, got.Name, got.ID, name)
-	case id != "" && got.ID != id:
-		return fmt.Errorf(other, got.Name, got.ID, id)
-	}
-	return nil
-}
-
-// wanted returns the request as a receipt spells it.
-func (r *run) wanted() receipt.Request {
-	want := r.want
-	for _, text := range []*string{&want.TransactionHash, &want.Expectations.From, &want.Expectations.To, &want.Expectations.Selector} {
-		*text = strings.ToLower(*text)
-	}
-	return want
-}
 
 // outcome is what --json prints.
 type outcome struct {
@@ -116,7 +49,7 @@ type failed struct {
 
 func (r *run) reportFailure(err error, code int) {
 	var seller *refusal
-	f := failed{URL: r.url, Transaction: r.want.TransactionHash, Error: err.Error()}
+	f := failed{URL: r.options.url, Transaction: r.want.TransactionHash, Error: err.Error()}
 	f.Paid = cmp.Or(map[int]string{exitUndecided: "unknown", exitReceipt: "yes"}[code], "no")
 	if errors.As(err, &seller) {
 		f.Reason = seller.Reason

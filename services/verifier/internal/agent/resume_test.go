@@ -166,7 +166,7 @@ func TestAnUnfinishedDemoGoesOnWithItsTransactionAndPayment(t *testing.T) {
 		if len(s.sent()) > 0 {
 			args[5] = "http://127.0.0.1:1" // no second transaction
 		}
-		code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, &stdout, &stderr)
+		code := agent.Run(t.Context(), "v0", args, func(string) string { return "" }, strings.NewReader(""), &stdout, &stderr)
 		return code, stdout.String() + stderr.String()
 	}
 	s.script(refuse(503, pendingBody, "Retry-After", "60"))

@@ -98,7 +98,7 @@ func (a answer) settled() x402.SettleResponse {
 }
 
 // exchange sends one request and reads the bounded answer. payment may be "".
-func (r *run) exchange(ctx context.Context, method, url string, body []byte, payment string) (answer, error) {
+func (b *buyer) exchange(ctx context.Context, method, url string, body []byte, payment string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return answer{}, fmt.Errorf("request to the seller: %w", err)
@@ -109,7 +109,7 @@ func (r *run) exchange(ctx context.Context, method, url string, body []byte, pay
 	if payment != "" {
 		req.Header.Set(x402.HeaderPaymentSignature, payment)
 	}
-	resp, err := r.client.Do(req)
+	resp, err := b.client.Do(req)
 	if err != nil {
 		return answer{}, fmt.Errorf("request to the seller: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -46,6 +47,8 @@ type seller struct {
 	description string
 	// leave closes the server once the challenge is out.
 	leave bool
+	// resources is the list of paid paths.
+	resources string
 
 	mu       sync.Mutex
 	payments []string
@@ -62,6 +65,7 @@ func offer() x402.Requirements {
 func open(t *testing.T, paid ...func(http.ResponseWriter)) *seller {
 	t.Helper()
 	s := &seller{t: t, offers: []x402.Requirements{offer()}, paid: paid, keys: read(t, "key.json")}
+	s.resources = `{"version":1,"resources":["https://verifier.example/v1/verify/base-transaction","https://verifier.example/v1/verify/chain-transaction","https://verifier.example/v1/verify/ethereum-transaction"]}`
 	s.server = httptest.NewServer(s)
 	t.Cleanup(s.server.Close)
 	return s
@@ -71,7 +75,11 @@ func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(s.keys)
+		if r.URL.Path == "/.well-known/x402" {
+			_, _ = io.WriteString(w, s.resources)
+		} else {
+			_, _ = w.Write(s.keys)
+		}
 		return
 	}
 	payment := r.Header.Get(x402.HeaderPaymentSignature)
@@ -159,7 +167,7 @@ func (s *seller) run(state string, args ...string) result {
 	s.t.Helper()
 	var stdout, stderr bytes.Buffer
 	all := append([]string{"--url", s.server.URL, "--state", state, "--patience", "1500ms"}, append(args, question...)...)
-	code := agent.Run(s.t.Context(), "v0", all, func(string) string { return "" }, &stdout, &stderr)
+	code := agent.Run(s.t.Context(), "v0", all, func(string) string { return "" }, strings.NewReader(""), &stdout, &stderr)
 	return result{code, stdout.String(), stderr.String()}
 }
 

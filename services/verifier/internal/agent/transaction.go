@@ -44,7 +44,7 @@ func (r *run) makeTransaction(ctx context.Context) error {
 		return fmt.Errorf("the node of --rpc is one of the chain %s, not of %s", chain, r.chain)
 	}
 	r.chain = chain
-	number, err := waitFinal(ctx, node, tx.Hash(), r.maxWait)
+	number, err := waitFinal(ctx, node, tx.Hash(), r.options.maxWait)
 	if err != nil {
 		return err
 	}

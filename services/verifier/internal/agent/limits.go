@@ -1,0 +1,236 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/pforte/pforte/pkg/x402"
+)
+
+// day is how long a payment counts against the cap of a day.
+const day = 24 * time.Hour
+
+// Faults of a payment that is about to be signed.
+var (
+	// ErrDayCap means that the payment would be more than may be signed in 24 hours.
+	ErrDayCap = errors.New("the cap of 24 hours is reached")
+	// ErrPayee means that a seller wants to be paid at another address than before.
+	ErrPayee = errors.New("the seller's payee has changed")
+)
+
+// limits are what one payer may sign, kept in a folder that several processes share.
+// A payment counts from before it is signed until 24 hours after it can last be
+// settled, whatever the seller answers: that no money moved would be the seller's word.
+type limits struct {
+	folder string
+	// day is the most that may be signed in 24 hours, in atomic units; nil is no limit.
+	day *big.Int
+	// pinned means that a seller's payee must stay the one that was paid first.
+	pinned bool
+	now    func() time.Time
+}
+
+// signed is one counted payment.
+type signed struct {
+	Payer string `json:"payer"`
+	// Question is the journal's name of what is bought.
+	Question string `json:"question"`
+	Nonce    string `json:"nonce"`
+	// Amount is in atomic units.
+	Amount      string    `json:"amount"`
+	ValidBefore time.Time `json:"validBefore"`
+	// Closed means that the journal has no more use for it, so that the next payment for
+	// the same question counts beside it. It is set before the journal drops it.
+	Closed bool `json:"closed"`
+}
+
+// locked runs f while no other process counts or signs in this folder.
+func (l limits) locked(f func() error) (err error) {
+	if err := os.MkdirAll(l.folder, 0o700); err != nil {
+		return fmt.Errorf("limits of spending: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(l.folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("limits of spending: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }() // which unlocks
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("limits of spending: lock: %w", err)
+	}
+	return f()
+}
+
+// count counts a payment that is about to be signed; it is on the disk when it returns.
+// A payment for the same question that was counted but never kept in the journal, as
+// after a crash, is replaced. Needs the lock. ErrDayCap.
+func (l limits) count(s signed, amount *big.Int) error {
+	all, err := l.counted()
+	if err != nil {
+		return err
+	}
+	sum, kept := new(big.Int), make([]signed, 0, len(all)+1)
+	for _, other := range all {
+		if other.Payer == s.Payer && other.Question == s.Question && !other.Closed {
+			continue
+		}
+		kept = append(kept, other)
+		if other.Payer == s.Payer {
+			sum.Add(sum, other.amount())
+		}
+	}
+	if err := l.checkDay(sum, amount); err != nil {
+		return err
+	}
+	s.Amount = amount.String()
+	return l.write("spent.json", append(kept, s))
+}
+
+// checkDay compares one more payment with the cap of the day. ErrDayCap.
+func (l limits) checkDay(sum, amount *big.Int) error {
+	if l.day != nil && new(big.Int).Add(sum, amount).Cmp(l.day) > 0 {
+		return fmt.Errorf("%w: %s USD of %s USD are signed for, and this costs %s USD", ErrDayCap, x402.Dollars(sum), x402.Dollars(l.day), x402.Dollars(amount))
+	}
+	return nil
+}
+
+// close closes a payment, whose answer is there or that has expired. It still counts.
+// Needs the lock.
+func (l limits) close(e entry) error {
+	all, err := l.counted()
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if all[i].Payer == e.Payer && all[i].Nonce == e.Nonce && !all[i].Closed {
+			all[i].Closed = true
+			return l.write("spent.json", all)
+		}
+	}
+	return nil
+}
+
+// spent returns what the payer has signed for in the last 24 hours, in atomic units.
+func (l limits) spent(payer string) (*big.Int, error) {
+	sum := new(big.Int)
+	all, err := l.counted()
+	for _, s := range all {
+		if s.Payer == payer {
+			sum.Add(sum, s.amount())
+		}
+	}
+	return sum, err
+}
+
+// counted returns the payments that still count. A broken file is an error: it is never
+// taken for an empty one. An entry whose time is in the future counts, so that a clock
+// that was set back frees nothing.
+func (l limits) counted() ([]signed, error) {
+	var all []signed
+	if err := l.read("spent.json", &all); err != nil {
+		return nil, err
+	}
+	kept := all[:0]
+	for _, s := range all {
+		if _, ok := new(big.Int).SetString(s.Amount, 10); !ok || strings.HasPrefix(s.Amount, "-") {
+			return nil, fmt.Errorf("limits of spending: %s has the amount %q", filepath.Join(l.folder, "spent.json"), s.Amount)
+		}
+		if l.now().Before(s.ValidBefore.Add(day)) {
+			kept = append(kept, s)
+		}
+	}
+	return kept, nil
+}
+
+func (s signed) amount() *big.Int {
+	n, _ := new(big.Int).SetString(s.Amount, 10) // counted has checked it
+	return n
+}
+
+// pin keeps the payee of a seller on a network, or compares it with the one that was
+// kept at the first payment. Needs the lock. ErrPayee.
+func (l limits) pin(seller, network, payee string) error {
+	if !l.pinned {
+		return nil
+	}
+	payees, err := l.payees()
+	if err != nil {
+		return err
+	}
+	if err := l.checkPayee(payees, seller, network, payee); err != nil {
+		return err
+	}
+	if payees[payeeKey(seller, network)] != "" {
+		return nil
+	}
+	payees[payeeKey(seller, network)] = payee
+	return l.write("payees.json", payees)
+}
+
+// payeeKey names a seller on a network.
+func payeeKey(seller, network string) string { return seller + " " + network }
+
+// checkPayee compares a payee with the pinned one, if there is one. ErrPayee.
+func (l limits) checkPayee(payees map[string]string, seller, network, payee string) error {
+	before := payees[payeeKey(seller, network)]
+	if before == "" || strings.EqualFold(before, payee) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s was paid at %s on %s and now wants %s; if the change is right, remove the first from %s",
+		ErrPayee, seller, before, network, payee, filepath.Join(l.folder, "payees.json"))
+}
+
+// payees returns the pinned payees, by seller and network.
+func (l limits) payees() (map[string]string, error) {
+	payees := map[string]string{}
+	return payees, l.read("payees.json", &payees)
+}
+
+// read reads a file into v, which stays as it is when there is none.
+func (l limits) read(name string, v any) error {
+	text, err := os.ReadFile(filepath.Join(l.folder, name)) //nolint:gosec // the user names the folder
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
+		return fmt.Errorf("limits of spending: read %s: %w", filepath.Join(l.folder, name), err)
+	}
+	return nil
+}
+
+func (l limits) write(name string, v any) error {
+	text, err := json.MarshalIndent(v, "", " ")
+	if err == nil {
+		err = replaceFile(filepath.Join(l.folder, name), text)
+	}
+	if err != nil {
+		return fmt.Errorf("limits of spending: %w", err)
+	}
+	return nil
+}
+
+// allows reports as an error why a payment would not be signed now.
+func (l limits) allows(payer, seller string, offer x402.Requirements, amount *big.Int) error {
+	spent, err := l.spent(payer)
+	if err != nil {
+		return err
+	}
+	payees, err := l.payees()
+	if err != nil {
+		return err
+	}
+	if err := l.checkPayee(payees, seller, offer.Network, offer.PayTo); err != nil {
+		return err
+	}
+	return l.checkDay(spent, amount)
+}

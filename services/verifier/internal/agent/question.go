@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/services/verifier/internal/verification"
+)
+
+// question is what one purchase asks.
+type question struct {
+	// path is that of the paid route.
+	path string
+	// body is the request in its canonical form: the same bytes for every spelling.
+	body string
+	// chain is the id of the chain that the receipt must be about, "" when the path or
+	// the verifier's key document has it.
+	chain string
+}
+
+const (
+	transactionSuffix = "-transaction"
+	// anyChain stands in a path for the name of the verifier's first chain.
+	anyChain = "chain"
+)
+
+// transactionQuestion asks for the verification of a transaction. Letters of a request
+// may have either case.
+func transactionQuestion(path string, want receipt.Request, chain string) (question, error) {
+	for _, text := range []*string{&want.TransactionHash, &want.Expectations.From, &want.Expectations.To, &want.Expectations.Selector} {
+		*text = strings.ToLower(*text)
+	}
+	body, err := json.Marshal(want)
+	if err != nil {
+		return question{}, fmt.Errorf("write the request: %w", err)
+	}
+	return question{path: path, body: string(body), chain: chain}, nil
+}
+
+// canonical returns a request of the journal in its canonical form, or as it is when it
+// cannot be read.
+func canonical(_, body string) string {
+	request, err := verification.ParseRequest([]byte(body))
+	if err != nil {
+		return body
+	}
+	return string(request.Canonical())
+}
+
+// checkAnswers compares a receipt with the question that was paid for.
+func (q question) checkAnswers(got receipt.Receipt, firstChain string) error {
+	answered, err := json.Marshal(got.Request)
+	if err != nil {
+		return fmt.Errorf("write the request of the receipt: %w", err)
+	}
+	if string(answered) != q.body {
+		return fmt.Errorf("it answers another question")
+	}
+	return q.checkChain(got.Chain, firstChain)
+}
+
+// checkChain compares a receipt's chain with the one that was paid for. A
+// transaction without replay protection stands on several chains under one hash,
+// so that the hash alone does not identify it. A path that names no chain stands for
+// the verifier's first one, which its key document has.
+func (q question) checkChain(got receipt.Chain, first string) error {
+	name, named := strings.CutSuffix(path.Base(q.path), transactionSuffix)
+	named = named && name != anyChain
+	id := q.chain
+	if id == "" && !named {
+		id = first
+	}
+	const other = "it is about the chain %s (%s), and the chain %s was paid for"
+	switch {
+	case named && got.Name != name:
+		return fmt.Errorf(other, got.Name, got.ID, name)
+	case id != "" && got.ID != id:
+		return fmt.Errorf(other, got.Name, got.ID, id)
+	}
+	return nil
+}
