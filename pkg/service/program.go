@@ -67,15 +67,37 @@ type usageError string
 
 func (e usageError) Error() string { return string(e) }
 
+// ExitError is an error of a command with an exit code of its own.
+type ExitError struct {
+	Err  error
+	Code int
+}
+
+func (e ExitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e ExitError) Unwrap() error { return e.Err }
+
 // UsageError returns an error that Program.Run reports as a command line that the
 // program does not understand.
 func UsageError(format string, args ...any) error { return usageError(fmt.Sprintf(format, args...)) }
 
+// IsUsage reports whether an error is a command line that the program does not understand.
+func IsUsage(err error) bool {
+	var usage usageError
+	return errors.As(err, &usage)
+}
+
 // Run carries out the command line and returns the exit code: 0, 1 when the
-// command failed, UsageCode when there is no such command.
+// command failed, UsageCode when there is no such command, and otherwise that of an
+// ExitError.
 func (p Program) Run(ctx context.Context, proc Process) int {
 	err := p.run(ctx, proc)
 	var usage usageError
+	exit := ExitError{Code: 1}
+	if !errors.As(err, &exit) && errors.As(err, &usage) {
+		exit.Code = cmp.Or(p.UsageCode, 2)
+	}
 	switch {
 	case err == nil:
 		return 0
@@ -84,10 +106,10 @@ func (p Program) Run(ctx context.Context, proc Process) int {
 		return 0
 	case errors.As(err, &usage):
 		_, _ = fmt.Fprintf(proc.Stderr, "%s: %v\nRun \"%s --help\" for the commands.\n", p.Name, err, p.Name)
-		return cmp.Or(p.UsageCode, 2)
+		return exit.Code
 	default:
 		_, _ = fmt.Fprintf(proc.Stderr, "%s: %v\n", p.Name, err)
-		return 1
+		return exit.Code
 	}
 }
 

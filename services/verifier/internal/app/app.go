@@ -18,6 +18,15 @@ const help = `verifier sells signed evidence about finalized transactions of pub
   verifier [serve]        serve until stopped
   verifier migrate        bring the ledger's tables up to date, and end
   verifier payments list  list payments, newest first
+  verifier payments show NONCE|TRANSACTION
+                          print a payment with the decisions and refunds about it
+  verifier payments look NONCE [--write]
+                          read on the payment network what became of a payment, and write it
+  verifier payments decide NONCE settled --transaction HASH --note TEXT [--unchecked]
+  verifier payments decide NONCE dead --note TEXT
+                          decide how an unknown payment ended
+  verifier payments refund NONCE --transaction HASH --amount N --note TEXT
+                          book a refund that was made elsewhere, in atomic units
   verifier payments sum   sum payments by month, token and state
   verifier payments resolve --payer ADDRESS --nonce NONCE [--network ID --asset ADDRESS]
       settled --transaction HASH --reason TEXT | dead --reason TEXT
@@ -28,7 +37,9 @@ const help = `verifier sells signed evidence about finalized transactions of pub
 payments list and sum take --state working|settling|settled|dead|unknown, --from DATE and
 --before DATE (2006-01-02, UTC), --json, and list also
 --limit N (100), --operation base-transaction, --transport http|mcp, --payer ADDRESS, and --open: payments
-without an outcome, the oldest first, with what can be done about each.
+without an outcome, the oldest first, with what can be done about each. sum takes also --by operation|transport|day.
+show and look take --json. show, look, decide and refund end with 1 when there is no such payment or it is refused,
+2 for a command line that is wrong, 3 while a process works on the payment.
 
 Settings are environment variables; a secret NAME may come as NAME_FILE:
 
@@ -38,10 +49,19 @@ Settings are environment variables; a secret NAME may come as NAME_FILE:
 type Process struct {
 	service.Process
 
-	// For tests: at is called at each point of a sale, and heartbeat makes the
-	// heartbeats of the ledger come faster.
+	// For tests: at is called at each point of a sale, heartbeat makes the heartbeats of
+	// the ledger come faster, and now is the clock of the commands about payments.
 	at        func(paywall.Point)
 	heartbeat time.Duration
+	now       func() time.Time
+}
+
+// clock returns the moment for a command.
+func (p Process) clock() time.Time {
+	if p.now != nil {
+		return p.now()
+	}
+	return time.Now()
 }
 
 // Run carries out the command line and returns the exit code.
@@ -53,6 +73,10 @@ func Run(ctx context.Context, p Process) int {
 		"payments list":    p.paymentsList,
 		"payments sum":     p.paymentsSum,
 		"payments resolve": p.paymentsResolve,
+		"payments show":    exitCodes(p.paymentsShow),
+		"payments look":    exitCodes(p.paymentsLook),
+		"payments decide":  exitCodes(p.paymentsDecide),
+		"payments refund":  exitCodes(p.paymentsRefund),
 	}}.Run(ctx, p.Process)
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,14 +55,10 @@ func rowOf(r payment.Record, now time.Time) row {
 
 func (r row) age() time.Duration { return time.Duration(r.AgeSeconds) * time.Second }
 
-// decidable is how long after the end of its authorization a payment may be decided to
-// be dead: nodes and the clocks of chains may be behind.
-const decidable = 10 * time.Minute
-
 // next returns what the operator can do about an open payment. hasNode reports whether
 // a node of the payment network is configured.
 func next(r payment.Record, now time.Time, hasNode bool) string {
-	switch ends := r.ValidBefore.Add(decidable); {
+	switch ends := r.ValidBefore.Add(paywall.DecidableAfter); {
 	case now.Before(ends):
 		return "wait until " + ends.Format(time.RFC3339) + ", when the authorization has ended for certain"
 	case hasNode:
@@ -93,7 +90,7 @@ func (p Process) paymentsList(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		now := time.Now()
+		now := p.clock()
 		rows := make([]row, len(records))
 		for i, r := range records {
 			if rows[i] = rowOf(r, now); *open {
@@ -118,17 +115,33 @@ func listCells(r row) []any {
 
 // paymentsSum is "verifier payments sum".
 func (p Process) paymentsSum(ctx context.Context, args []string) error {
-	filter, asJSON, err := paymentFilter(service.Flags(), args)
+	flags := service.Flags()
+	by := flags.String("by", "", "")
+	filter, asJSON, err := paymentFilter(flags, args)
+	if err == nil && *by != "" && !slices.Contains(ledger.Groups(), *by) {
+		err = service.UsageError("payments sum: --by is none of %v", ledger.Groups())
+	}
 	if err != nil {
 		return err
 	}
-	return p.with(ctx, func(ledger *ledger.Ledger, _ config.Ledger) error {
-		totals, err := ledger.Totals(ctx, filter)
+	return p.with(ctx, func(ledger *ledger.Ledger, _ config.Ledger) (err error) {
+		var totals []payment.Total
+		heading := "MONTH\tSTATE\tPAYMENTS\tAMOUNT (ATOMIC UNITS)\tNETWORK\tASSET\tREFUNDED\tNET"
+		if *by == "" {
+			totals, err = ledger.Totals(ctx, filter)
+		} else {
+			heading = strings.ToUpper(*by) + "\t" + heading
+			totals, err = ledger.Grouped(ctx, filter, *by)
+		}
 		if err != nil {
 			return err
 		}
-		return printRows(p.Stdout, totals, asJSON, "MONTH\tSTATE\tPAYMENTS\tAMOUNT (ATOMIC UNITS)\tNETWORK\tASSET", func(t payment.Total) []any {
-			return []any{t.Month, t.State, t.Payments, t.Amount, t.Network, t.Asset}
+		return printRows(p.Stdout, totals, asJSON, heading, func(t payment.Total) []any {
+			cells := []any{t.Month, t.State, t.Payments, t.Amount, t.Network, t.Asset, cmp.Or(t.Refunded, "0"), cmp.Or(t.Net, t.Amount)}
+			if *by != "" {
+				cells = slices.Insert(cells, 0, any(t.Operation+t.Transport+t.Day))
+			}
+			return cells
 		})
 	})
 }
@@ -258,7 +271,7 @@ func findUnknown(ctx context.Context, ledger *ledger.Ledger, key payment.Key) (p
 
 // chainLog returns the log of the payment's network, or nil when the settings name
 // no node of it: then nothing can contradict.
-func (p Process) chainLog(network string) (payment.ChainLog, error) {
+func (p Process) chainLog(network string) (paywall.PaymentNetwork, error) {
 	set, _ := load(p.Getenv) // what only serving needs may be missing
 	if len(set.paymentNodes) == 0 || set.terms.Network != network {
 		return nil, nil //nolint:nilnil // see above

@@ -103,6 +103,9 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 	if err := httpapi.RegisterStatus(s.Registry, s.paywall, s.ledger.Ping); err != nil { //nolint:contextcheck // a scrape has its own
 		return nil, err
 	}
+	if err := httpapi.RegisterBooks(s.Registry, s.terms, s.ledger, time.Now); err != nil {
+		return nil, err
+	}
 	var tools *httpapi.MCP
 	if s.MCP.On {
 		tools = &httpapi.MCP{AnswerTimeout: s.MCP.AnswerTimeout, PaymentExtension: s.MCP.PaymentExtension, Version: s.Process.Version}

@@ -68,6 +68,8 @@ type world struct {
 	sim *paymenttest.Simulator
 	env map[string]string
 	key *receipt.SigningKey
+	// later is how far the clock of commands is ahead.
+	later time.Duration
 	// began is when payments of this test are signed.
 	began time.Time
 }

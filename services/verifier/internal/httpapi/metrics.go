@@ -1,8 +1,12 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +22,8 @@ import (
 type Metrics struct {
 	requests    *service.HTTPMetrics
 	payments    *prometheus.CounterVec
+	sales       *prometheus.CounterVec
+	repeats     prometheus.Counter
 	facilitator *prometheus.HistogramVec
 	lookups     *prometheus.HistogramVec
 	answers     *prometheus.CounterVec
@@ -35,6 +41,10 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		requests: requests,
 		payments: counter("verifier_payments_total", "Paid calls ended, by outcome.", "outcome"),
+		sales:    counter("verifier_sales_total", "Paid calls ended, by operation, transport and outcome.", "operation", "transport", "outcome"),
+		repeats: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "verifier_repeats_total", Help: "Answers of an earlier payment for the same question of the same payer, whose new payment was not spent.",
+		}),
 		facilitator: histogram("verifier_facilitator_call_duration_seconds", "Calls to the facilitator, by call and outcome: ok, refused, limit, unusable, open.",
 			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "call", "outcome"),
 		lookups: histogram("verifier_truth_lookup_duration_seconds",
@@ -44,10 +54,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		tools:       counter("verifier_mcp_calls_total", "Calls of tools, by tool and outcome: ok, payment_required, or the reason of the error.", "tool", "outcome"),
 		answerBytes: prometheus.NewGauge(prometheus.GaugeOpts{Name: "verifier_answers_bytes", Help: "Memory of the signed answers that are kept."}),
 	}
-	for _, outcome := range []string{
-		"paid", "repeated", "invalid", "refused", "not_settled", "used", "in_flight", "pending", "facilitator", "limit", "ledger",
-		"too_many", "too_many_failed", "abandoned", "work_failed", "reconciled_settled", "reconciled_dead", "reopened",
-	} {
+	for _, outcome := range outcomes {
 		m.payments.WithLabelValues(outcome)
 	}
 	for _, outcome := range []string{"ok", "refused", "limit", "unusable", "open"} {
@@ -59,7 +66,20 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	}
 	m.answers.WithLabelValues(result(true))
 	m.answers.WithLabelValues(result(false))
-	return m, service.Register(r, m.payments, m.facilitator, m.lookups, m.answers, m.answerBytes, m.tools)
+	return m, service.Register(r, m.payments, m.sales, m.repeats, m.facilitator, m.lookups, m.answers, m.answerBytes, m.tools)
+}
+
+// outcomes are the ends of paid calls, and of payments that the service decides.
+var outcomes = []string{
+	"paid", "repeated", "invalid", "refused", "not_settled", "used", "in_flight", "pending", "facilitator", "limit", "ledger",
+	"too_many", "too_many_failed", "abandoned", "work_failed", "reconciled_settled", "reconciled_dead", "reopened",
+}
+
+// sells counts the sales of an operation over a transport from zero.
+func (m *Metrics) sells(operation, transport string) {
+	for _, outcome := range outcomes {
+		m.sales.WithLabelValues(operation, transport, outcome)
+	}
 }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
@@ -71,7 +91,13 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 }
 
 // PaymentEnded is for paywall.Options.Ended.
-func (m *Metrics) PaymentEnded(end paywall.End) { m.payments.WithLabelValues(end.Outcome).Inc() }
+func (m *Metrics) PaymentEnded(end paywall.End) {
+	m.payments.WithLabelValues(end.Outcome).Inc()
+	m.sales.WithLabelValues(end.Operation, end.Transport, end.Outcome).Inc()
+	if end.Repeated {
+		m.repeats.Inc()
+	}
+}
 
 // FacilitatorCalled is for facilitator.Options.Called.
 func (m *Metrics) FacilitatorCalled(call, outcome string, took time.Duration) {
@@ -137,6 +163,90 @@ func RegisterStatus(r prometheus.Registerer, p *paywall.Paywall, ping func(conte
 			defer cancel()
 			return yes(ping(ctx) == nil)
 		}))
+}
+
+// Books is what the ledger reports of money, as ledger.Ledger does.
+type Books interface {
+	Totals(ctx context.Context, f payment.Filter) ([]payment.Total, error)
+	Decided(ctx context.Context) (settled, dead int, err error)
+}
+
+// booksAge is how old what is reported of the books may be: sums read more than a
+// scrape should every few seconds.
+const booksAge = time.Minute
+
+// books reports what the ledger has of the current month's payments, and of decisions.
+type books struct {
+	ledger                     Books
+	terms                      payment.Terms
+	now                        func() time.Time
+	income, refunds, decisions *prometheus.Desc
+
+	mu     sync.Mutex
+	readAt time.Time
+	last   []prometheus.Metric
+}
+
+// RegisterBooks adds income and refunds of the month, by network and token, and the
+// decisions of operators. What cannot be read stays as it was.
+func RegisterBooks(r prometheus.Registerer, terms payment.Terms, ledger Books, now func() time.Time) error {
+	return r.Register(&books{
+		ledger: ledger, terms: terms, now: now,
+		income:    prometheus.NewDesc("verifier_income_units_month", "Atomic units that payments claimed this month (UTC) have brought, by network and asset.", []string{"network", "asset"}, nil),
+		refunds:   prometheus.NewDesc("verifier_refunds_units_month", "Atomic units of these that were refunded, by network and asset.", []string{"network", "asset"}, nil),
+		decisions: prometheus.NewDesc("verifier_decisions_total", "Payments that operators decided, by the state that they led to: settled, dead.", []string{"to"}, nil),
+	})
+}
+
+// Describe implements prometheus.Collector.
+func (b *books) Describe(all chan<- *prometheus.Desc) {
+	all <- b.income
+	all <- b.refunds
+	all <- b.decisions
+}
+
+// Collect implements prometheus.Collector.
+func (b *books) Collect(all chan<- prometheus.Metric) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := b.now(); b.last == nil || now.Sub(b.readAt) >= booksAge {
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+		defer cancel()
+		if fresh, err := b.read(ctx, now); err == nil {
+			b.last = fresh
+		}
+		b.readAt = now // a database that is slow is not asked at each scrape either
+	}
+	for _, m := range b.last {
+		all <- m
+	}
+}
+
+func (b *books) read(ctx context.Context, now time.Time) (all []prometheus.Metric, err error) {
+	first := payment.Day(now).AddDate(0, 0, 1-now.UTC().Day())
+	totals, err := b.ledger.Totals(ctx, payment.Filter{State: payment.Settled, From: first})
+	if err != nil {
+		return nil, err
+	}
+	settled, dead, err := b.ledger.Decided(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type token struct{ network, asset string }
+	own := token{b.terms.Network, strings.ToLower(b.terms.Asset)}
+	income, refunded := map[token]float64{own: 0}, map[token]float64{own: 0}
+	for _, t := range totals {
+		in, _ := strconv.ParseFloat(t.Amount, 64)
+		back, _ := strconv.ParseFloat(cmp.Or(t.Refunded, "0"), 64)
+		income[token{t.Network, t.Asset}] += in
+		refunded[token{t.Network, t.Asset}] += back
+	}
+	for of, units := range income {
+		all = append(all, prometheus.MustNewConstMetric(b.income, prometheus.GaugeValue, units, of.network, of.asset),
+			prometheus.MustNewConstMetric(b.refunds, prometheus.GaugeValue, refunded[of], of.network, of.asset))
+	}
+	return append(all, prometheus.MustNewConstMetric(b.decisions, prometheus.CounterValue, float64(settled), "settled"),
+		prometheus.MustNewConstMetric(b.decisions, prometheus.CounterValue, float64(dead), "dead")), nil
 }
 
 func gauge(name, help string, labels prometheus.Labels, value func() float64) prometheus.Collector {

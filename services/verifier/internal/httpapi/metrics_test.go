@@ -1,13 +1,21 @@
 package httpapi_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/pforte/pforte/services/verifier/internal/httpapi"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
 func TestWhatHappensIsCounted(t *testing.T) {
@@ -54,9 +62,71 @@ verifier_settlements_left 999
 	if err != nil {
 		t.Fatal(err)
 	}
+	sales, err := testutil.CollectAndFormat(w.registry, expfmt.TypeTextPlain, "verifier_sales_total")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for labels, n := range map[string]int{
+		`operation="base-transaction",outcome="paid",transport="http"`:     1,
+		`operation="base-transaction",outcome="repeated",transport="http"`: 1,
+		`operation="base-transaction",outcome="pending",transport="http"`:  0,
+	} {
+		if want := fmt.Sprintf("verifier_sales_total{%s} %d\n", labels, n); !strings.Contains(string(sales), want) {
+			t.Errorf("no %s in %s", want, sales)
+		}
+	}
 	for outcome, n := range map[string]int{"paid": 1, "repeated": 1, "pending": 0, "reconciled_settled": 0} {
 		if want := fmt.Sprintf("verifier_payments_total{outcome=%q} %d\n", outcome, n); !strings.Contains(string(counts), want) {
 			t.Errorf("no %s in %s", want, counts)
 		}
+	}
+}
+
+// summed are the books of a test.
+type summed struct {
+	reads int
+	fault error
+}
+
+func (s *summed) Totals(_ context.Context, f payment.Filter) ([]payment.Total, error) {
+	s.reads++
+	if f.State != payment.Settled || !f.From.Equal(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)) {
+		return nil, fmt.Errorf("summed by %+v", f)
+	}
+	return []payment.Total{{Network: network, Asset: "0xother", Amount: "5"}, {Network: network, Asset: strings.ToLower(paymenttest.Token), Amount: "30000", Refunded: "10000"}}, s.fault
+}
+
+func (s *summed) Decided(context.Context) (settled, dead int, err error) { return 2, 1, s.fault }
+
+func TestTheBooksAreReadAtMostOnceAMinute(t *testing.T) {
+	registry, books, now := prometheus.NewRegistry(), &summed{}, start
+	if err := httpapi.RegisterBooks(registry, paymenttest.Terms(network), books, func() time.Time { return now }); err != nil {
+		t.Fatal(err)
+	}
+	asset := strings.ToLower(paymenttest.Token)
+	want := `
+# HELP verifier_decisions_total Payments that operators decided, by the state that they led to: settled, dead.
+# TYPE verifier_decisions_total counter
+verifier_decisions_total{to="dead"} 1
+verifier_decisions_total{to="settled"} 2
+# HELP verifier_income_units_month Atomic units that payments claimed this month (UTC) have brought, by network and asset.
+# TYPE verifier_income_units_month gauge
+verifier_income_units_month{asset="0xother",network="eip155:84532"} 5
+verifier_income_units_month{asset="` + asset + `",network="eip155:84532"} 30000
+# HELP verifier_refunds_units_month Atomic units of these that were refunded, by network and asset.
+# TYPE verifier_refunds_units_month gauge
+verifier_refunds_units_month{asset="0xother",network="eip155:84532"} 0
+verifier_refunds_units_month{asset="` + asset + `",network="eip155:84532"} 10000
+`
+	for i, fault := range []error{nil, nil, errors.New("the ledger is away")} {
+		if books.fault = fault; fault != nil {
+			now = now.Add(time.Minute)
+		}
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
+			t.Errorf("scrape %d: %v", i, err)
+		}
+	}
+	if books.reads != 2 {
+		t.Errorf("three scrapes, one of them a minute later, read the books %d times", books.reads)
 	}
 }

@@ -52,6 +52,7 @@ func (a *api) newPaidRoute(o operation, path string) (*paidRoute, error) {
 			payment.ExtensionIdentifier: payment.IdentifierExtension(),
 		},
 	}}
+	a.Metrics.sells(o.name(), payment.TransportHTTP)
 	if len(s.offer.Resource.Description) > maxDescription {
 		return nil, fmt.Errorf("description of %s is longer than %d characters", path, maxDescription)
 	}
@@ -142,11 +143,7 @@ func (s *paidRoute) readRequest(h http.Header, body []byte) (pricedRequest, erro
 // sold returns the answer to a payment that was settled: the signed receipt in JSON,
 // or as a DSSE envelope where the client accepts that.
 func (s *paidRoute) sold(p payment.Payment, sale paywall.Sale, accept []string) (answer, error) {
-	ended := x402.SettleResponse{Success: new(true), Transaction: sale.Transaction}
-	if sale.Repeated {
-		ended.Extra = json.RawMessage(`{"repeated":true}`)
-	}
-	header, err := s.settlement(p, ended)
+	header, err := s.settlement(p, successOf(sale))
 	if err != nil {
 		return answer{}, err
 	}
@@ -167,6 +164,15 @@ func (s *paidRoute) sold(p payment.Payment, sale paywall.Sale, accept []string) 
 	ans.mediaType = receipt.MediaTypeDSSE
 	ans.body, err = json.Marshal(envelope)
 	return ans, err
+}
+
+// successOf is the settlement of a sale, for its buyer.
+func successOf(sale paywall.Sale) x402.SettleResponse {
+	settlement := x402.SettleResponse{Success: new(true), Transaction: sale.Transaction}
+	if sale.Repeated {
+		settlement.Extra = json.RawMessage(`{"repeated":true}`)
+	}
+	return settlement
 }
 
 // wantsEnvelope reports whether an Accept header requests the DSSE envelope, and

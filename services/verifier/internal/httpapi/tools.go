@@ -94,6 +94,7 @@ func (a *api) paidTool(k *kind) (tool, error) {
 	var operations []operation
 	for _, route := range a.paid {
 		if o := route.operation; o.kind == k && route.path == o.path() {
+			a.Metrics.sells(o.name(), payment.TransportMCP)
 			operations = append(operations, o)
 		}
 	}
@@ -155,7 +156,7 @@ func (a *api) sell(ctx context.Context, offer payment.Offer, operations []operat
 	}
 	order.Request, order.Work = request.fingerprint(), request.work
 	sale, err := a.Paywall.Buy(ctx, order)
-	settlement, known := x402.SettleResponse{Success: new(true), Transaction: sale.Transaction}, true
+	settlement, known := successOf(sale), true
 	if err != nil {
 		settlement, known = endedSettlement(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"strings"
@@ -49,12 +50,38 @@ func New(network string, urls []string, quorum int) (*Reader, error) {
 
 // Authorization implements payment.ChainLog.
 func (r *Reader) Authorization(ctx context.Context, p payment.Record) (payment.Authorization, error) {
-	var faults []error
-	if r.quorum > 1 {
-		return r.agreed(ctx, p)
+	return ask(ctx, r, func(ctx context.Context, n node) (payment.Authorization, error) { return r.query(ctx, n, p) })
+}
+
+// Moved returns how many atomic units of a token a transaction has moved from an address
+// to another, by the sum of its Transfer events; 0 when it failed.
+func (r *Reader) Moved(ctx context.Context, transaction, token, from, to string) (*big.Int, error) {
+	moved, err := ask(ctx, r, func(ctx context.Context, n node) (string, error) {
+		if err := r.checkChain(ctx, n); err != nil {
+			return "", err
+		}
+		t, err := n.receipt(ctx, transaction)
+		if err != nil || t.Status != "0x1" {
+			return "0", err
+		}
+		return moved(t.Logs, token, from, to).String(), nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	sum, _ := new(big.Int).SetString(moved, 10)
+	return sum, nil
+}
+
+// ask returns the answer of as many nodes as the quorum.
+func ask[T comparable](ctx context.Context, r *Reader, query func(context.Context, node) (T, error)) (T, error) {
+	if r.quorum > 1 {
+		return agreed(ctx, r, query)
+	}
+	var none T
+	var faults []error
 	for _, n := range r.nodes {
-		found, err := r.query(ctx, n, p)
+		found, err := query(ctx, n)
 		if err == nil {
 			return found, nil
 		}
@@ -63,25 +90,25 @@ func (r *Reader) Authorization(ctx context.Context, p payment.Record) (payment.A
 			break
 		}
 	}
-	return payment.Authorization{}, fmt.Errorf("read the payment network: %w", errors.Join(faults...))
+	return none, fmt.Errorf("read the payment network: %w", errors.Join(faults...))
 }
 
 // agreed queries all nodes until a quorum of them agrees.
-func (r *Reader) agreed(ctx context.Context, p payment.Record) (payment.Authorization, error) {
+func agreed[T comparable](ctx context.Context, r *Reader, query func(context.Context, node) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
-		found payment.Authorization
+		found T
 		err   error
 	}
 	answers := make(chan answer, len(r.nodes))
 	for _, n := range r.nodes {
 		go func() {
-			found, err := r.query(ctx, n, p)
+			found, err := query(ctx, n)
 			answers <- answer{found, err}
 		}()
 	}
-	votes := map[payment.Authorization]int{}
+	votes := map[T]int{}
 	faults := []error{fmt.Errorf("no %d nodes agree", r.quorum)}
 	for range r.nodes {
 		a := <-answers
@@ -93,19 +120,28 @@ func (r *Reader) agreed(ctx context.Context, p payment.Record) (payment.Authoriz
 			return a.found, nil
 		}
 	}
-	return payment.Authorization{}, fmt.Errorf("read the payment network: %w", errors.Join(faults...))
+	var none T
+	return none, fmt.Errorf("read the payment network: %w", errors.Join(faults...))
 }
 
 // slack is how far the chain's clock and ours may differ.
 const slack = 15 * time.Minute
 
-func (r *Reader) query(ctx context.Context, n node, p payment.Record) (payment.Authorization, error) {
+// checkChain fails when a node serves another chain.
+func (r *Reader) checkChain(ctx context.Context, n node) error {
 	var id quantity
 	if err := n.call(ctx, &id, "eth_chainId"); err != nil {
-		return payment.Authorization{}, err
+		return err
 	}
 	if uint64(id) != r.chain {
-		return payment.Authorization{}, fmt.Errorf("the node serves chain %d, not %d", id, r.chain)
+		return fmt.Errorf("the node serves chain %d, not %d", id, r.chain)
+	}
+	return nil
+}
+
+func (r *Reader) query(ctx context.Context, n node, p payment.Record) (payment.Authorization, error) {
+	if err := r.checkChain(ctx, n); err != nil {
+		return payment.Authorization{}, err
 	}
 	if n.named(ctx, p) {
 		return payment.Authorization{Status: payment.PaidToUs, Transaction: strings.ToLower(p.Transaction)}, nil

@@ -107,3 +107,16 @@ func isTransfer(e entry, p payment.Record) bool {
 	return ok && amount.String() == p.Amount &&
 		strings.EqualFold(e.Topics[1], "0x"+word(p.Key.Payer)) && strings.EqualFold(e.Topics[2], "0x"+word(p.PayTo))
 }
+
+// moved sums the token's transfers from an address to another.
+func moved(logs []entry, token, from, to string) *big.Int {
+	sum := new(big.Int)
+	for _, e := range logs {
+		amount, ok := new(big.Int).SetString(strings.TrimPrefix(e.Data, "0x"), 16)
+		if ok && !e.Removed && len(e.Data) == 2+64 && strings.EqualFold(e.Address, token) && len(e.Topics) == 3 && e.Topics[0] == topicTransfer &&
+			strings.EqualFold(e.Topics[1], "0x"+word(from)) && strings.EqualFold(e.Topics[2], "0x"+word(to)) {
+			sum.Add(sum, amount)
+		}
+	}
+	return sum
+}

@@ -58,6 +58,14 @@ func TestNoFrequentQueryScansThePayments(t *testing.T) {
 	}
 }
 
+func TestRefundsAreSummedWithoutReadingAllPayments(t *testing.T) {
+	l := openFile(t)
+	where, args := l.where(payment.Filter{State: payment.Settled, From: time.UnixMilli(1)})
+	if plan := explain(t, l, refundsSQL+where, args...); strings.Contains(plan, "SCAN payments") || !strings.Contains(plan, "SEARCH payments USING INTEGER PRIMARY KEY") {
+		t.Errorf("they are summed by\n%s", plan)
+	}
+}
+
 // SQLite takes a number that is bound as a LIMIT into its plan, and plans again for the
 // next one.
 func TestNoPreparedQueryIsPlannedAgain(t *testing.T) {

@@ -142,7 +142,7 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 		}
 	}
 	slices.SortFunc(totals, compareTotals)
-	return totals, nil
+	return l.addRefunds(ctx, totals, f, "")
 }
 
 // addTotal adds payments of one amount each, which may pass 64 bits (a token with 18
@@ -167,7 +167,9 @@ func addTotal(totals []payment.Total, t payment.Total) ([]payment.Total, error) 
 	return totals, nil
 }
 
-// compareTotals orders totals by month, network, asset and state.
+// compareTotals orders totals by month, day, operation, transport, network, asset and
+// state.
 func compareTotals(a, b payment.Total) int {
-	return cmp.Or(cmp.Compare(a.Month, b.Month), cmp.Compare(a.Network, b.Network), cmp.Compare(a.Asset, b.Asset), cmp.Compare(a.State, b.State))
+	return cmp.Or(cmp.Compare(a.Month, b.Month), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Transport, b.Transport),
+		cmp.Compare(a.Network, b.Network), cmp.Compare(a.Asset, b.Asset), cmp.Compare(a.State, b.State))
 }

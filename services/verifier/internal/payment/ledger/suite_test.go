@@ -200,6 +200,9 @@ func Run(t *testing.T, open Open) {
 		{"prune leaves no old answer where nothing is sold any more", pruneWhenNothingIsSold},
 		{"list is newest first, filtered and brief", listFilters},
 		{"totals add up amounts beyond 64 bits", totalsAddUp},
+		{"decisions of operators are kept", decisionsAreKept},
+		{"refunds are kept, and never more than was paid", refundsAreKept},
+		{"totals are split by operation, transport and day", totalsAreSplit},
 		{"totals are of months and of what the filter leaves of them", totalsByMonth},
 	}
 	for _, tt := range tests {
@@ -216,6 +219,8 @@ func RunConcurrently(t *testing.T, open Open) {
 	t.Run("500 beginnings at once stop exactly at the limit", func(t *testing.T) { exactLimit(newWorld(t, open)) })
 	t.Run("of 100 beginnings with one identifier one wins", func(t *testing.T) { oneDuplicate(newWorld(t, open)) })
 	t.Run("of 100 beginnings for one question one wins", func(t *testing.T) { oneQuestion(newWorld(t, open)) })
+	t.Run("of 100 decisions at once one is taken", func(t *testing.T) { decidedOnce(newWorld(t, open)) })
+	t.Run("100 refunds at once stop at what was paid", func(t *testing.T) { refundedOnce(newWorld(t, open)) })
 	t.Run("100 repetitions at once stop exactly at the limit", func(t *testing.T) { askedAgainConcurrently(newWorld(t, open)) })
 	t.Run("of 100 beginnings with one identifier in two months one wins", func(t *testing.T) { oneDuplicateAtTheMonthsEnd(newWorld(t, open)) })
 	t.Run("100 finishes at once count once", func(t *testing.T) { finishOnce(newWorld(t, open)) })

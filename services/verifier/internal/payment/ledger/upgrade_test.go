@@ -163,3 +163,34 @@ func TestTheOperationOfAnOldRowIsThatOfItsResource(t *testing.T) {
 		})
 	}
 }
+
+func TestTheBooksAreOnlyAddedTo(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			l, err := Open(t.Context(), url, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close() })
+			key := claim(t, l, "1")
+			if err := begin(l, key); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Finish(t.Context(), key, payment.Outcome{State: payment.Unknown}); err != nil {
+				t.Fatal(err)
+			}
+			settled := payment.Outcome{State: payment.Settled, Transaction: "0xt"}
+			if err := l.Decide(t.Context(), key, settled, payment.Decision{From: payment.Unknown, By: "root", Note: "n"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Refund(t.Context(), key, payment.Refund{Transaction: "0x1", Amount: "1", By: "root", Note: "n"}); err != nil {
+				t.Fatal(err)
+			}
+			for _, statement := range []string{"UPDATE decisions SET note = ''", "DELETE FROM decisions", "UPDATE refunds SET amount = '0'", "DELETE FROM refunds"} {
+				if _, err := l.db.Writer.ExecContext(t.Context(), statement); err == nil || !strings.Contains(err.Error(), "only added") {
+					t.Errorf("%s: %v", statement, err)
+				}
+			}
+		})
+	}
+}

@@ -92,6 +92,12 @@ func mark(nonce, transaction string) map[string]any {
 }
 
 func (b *Simulator) receipt(transaction string) any {
+	if units, ok := b.refunds[transaction]; ok {
+		return map[string]any{"status": "0x1", "transactionHash": transaction, "logs": []any{map[string]any{
+			"address": Token, "topics": []string{topicTransfer, word(Seller), word(Buyer)},
+			"data": fmt.Sprintf("0x%064x", units), "transactionHash": transaction, "logIndex": "0x0",
+		}}}
+	}
 	for nonce, by := range b.spent {
 		if by == transaction {
 			return map[string]any{"status": "0x1", "transactionHash": transaction, "logs": []any{mark(nonce, transaction), map[string]any{

@@ -29,6 +29,8 @@ type Simulator struct {
 	moved int
 	// reverted are the transactions that failed, by the nonce they were for.
 	reverted map[string]string
+	// refunds are the transactions that paid units back to the buyer.
+	refunds map[string]int64
 	// Bodies are the settlements that were requested.
 	Bodies [][]byte
 	// Verifies counts the checks, Looks the questions about the chain.
@@ -143,6 +145,19 @@ func (b *Simulator) settle(body []byte) x402.SettleResponse {
 
 // Hash is that of the n-th transfer.
 func Hash(n int) string { return fmt.Sprintf("0x%064x", n) }
+
+// Refund puts a transaction on the chain that pays units back to the buyer, and returns
+// its hash.
+func (b *Simulator) Refund(units int64) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refunds == nil {
+		b.refunds = map[string]int64{}
+	}
+	hash := Hash(0xfeed00 + len(b.refunds))
+	b.refunds[hash] = units
+	return hash
+}
 
 // Cancel spends the authorization without paying anybody.
 func (b *Simulator) Cancel(nonce string) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 	"sync"
 	"time"
@@ -250,6 +251,11 @@ func (w *Paywall) reconcileWithChain(ctx context.Context, o payment.Outcome, r p
 		}
 		return o
 	}
+	return outcomeOnChain(o, r, found)
+}
+
+// outcomeOnChain returns the outcome o as what was found on the chain corrects it.
+func outcomeOnChain(o payment.Outcome, r payment.Record, found payment.Authorization) payment.Outcome {
 	switch found.Status {
 	case payment.PaidToUs:
 		return payment.Outcome{State: payment.Settled, Transaction: found.Transaction}
@@ -553,4 +559,103 @@ func Resolve(ctx context.Context, ledger Resolver, chainLog payment.ChainLog, no
 		}
 	}
 	return chain, ledger.Resolve(ctx, r.Key, how)
+}
+
+// Books is what decisions and refunds of an operator need of the ledger.
+type Books interface {
+	// Decide and Refund write in one step; see package ledger.
+	Decide(ctx context.Context, key payment.Key, o payment.Outcome, d payment.Decision) error
+	Refund(ctx context.Context, key payment.Key, refund payment.Refund) error
+}
+
+// PaymentNetwork is payment.ChainLog, and reads transfers.
+type PaymentNetwork interface {
+	payment.ChainLog
+	// Moved returns how much of a token a transaction has moved between two addresses.
+	Moved(ctx context.Context, transaction, token, from, to string) (*big.Int, error)
+}
+
+// DecidableAfter is how long after the end of its authorization a payment may be decided
+// to be dead: nodes may be behind, and clocks differ.
+const DecidableAfter = 10 * time.Minute
+
+// Look reads what became of a payment on the chain, and returns the outcome that this
+// makes of it; its State is that of the record where it decides nothing.
+func Look(ctx context.Context, network PaymentNetwork, r payment.Record) (found payment.Authorization, o payment.Outcome, err error) {
+	o = payment.Outcome{State: r.State, Transaction: r.Transaction, Reason: r.Reason}
+	if found, err = network.Authorization(ctx, r); err != nil {
+		return found, o, err
+	}
+	switch {
+	case r.State == payment.Unknown, r.State == payment.Dead && found.Status == payment.PaidToUs:
+		o = outcomeOnChain(o, r, found)
+	}
+	return found, o, nil
+}
+
+// Decide ends an Unknown payment as an operator decided. Settled is refused unless the
+// chain shows the payment by o.Transaction; without a node (network is nil) unless it is
+// unchecked. Dead is refused while the authorization may still be spent, and when the
+// chain shows a payment; it never returns a settlement to the month, and a buyer who
+// returns is looked up all the same. It returns what the chain showed. ErrUnderWay: a process
+// works on the payment. ErrContradicted: it is refused. payment.ErrLost: it was decided
+// meanwhile.
+func Decide(ctx context.Context, books Books, network PaymentNetwork, now time.Time, r payment.Record, d payment.Decision, unchecked bool) (chain string, err error) {
+	switch {
+	case r.State == payment.Working, r.State == payment.Settling:
+		return "", payment.ErrUnderWay
+	case r.State != payment.Unknown:
+		return "", fmt.Errorf("%w: the payment is %s", ErrContradicted, r.State)
+	case d.To == payment.Dead && now.Before(r.ValidBefore.Add(DecidableAfter)):
+		return "", fmt.Errorf("%w: it cannot be known to be dead before %s", ErrContradicted, r.ValidBefore.Add(DecidableAfter).Format(time.RFC3339))
+	case network != nil && unchecked:
+		return "", fmt.Errorf("%w: a node is configured, so nothing is decided unchecked", ErrContradicted)
+	case network == nil && d.To == payment.Settled && !unchecked:
+		return "", fmt.Errorf("%w: no node of the payment network is configured to check it by (PAYMENT_RPC_URL)", ErrContradicted)
+	}
+	chain = "not asked"
+	if network != nil {
+		found, lookErr := network.Authorization(ctx, r)
+		paid := lookErr == nil && found.Status == payment.PaidToUs
+		switch {
+		case d.To == payment.Dead && paid:
+			return "", fmt.Errorf("%w: it was paid by %s", ErrContradicted, found.Transaction)
+		case d.To == payment.Settled && lookErr != nil:
+			return "", fmt.Errorf("%w: %w", ErrContradicted, lookErr)
+		case d.To == payment.Settled && !paid:
+			return "", fmt.Errorf("%w: the chain shows no payment", ErrContradicted)
+		case d.To == payment.Settled && found.Transaction != d.Transaction:
+			return "", fmt.Errorf("%w: it was paid by %s, not %s", ErrContradicted, found.Transaction, d.Transaction)
+		case lookErr != nil:
+			chain = lookErr.Error()
+		default:
+			chain = "agrees"
+		}
+	}
+	d.From = r.State
+	return chain, books.Decide(ctx, r.Key, payment.Outcome{State: d.To, Transaction: d.Transaction, Reason: payment.DecidedReason(d.Note), Durable: true}, d)
+}
+
+// Refund books a refund of a Settled payment. Where there is a node, the transaction must
+// show the transfer from the payee to the payer. payment.ErrTooMuch: it refunds more than
+// was paid, or than was transferred.
+func Refund(ctx context.Context, books Books, network PaymentNetwork, r payment.Record, refund payment.Refund) error {
+	switch r.State {
+	case payment.Settled:
+	case payment.Working, payment.Settling:
+		return payment.ErrUnderWay
+	default:
+		return fmt.Errorf("%w: the payment is %s", ErrContradicted, r.State)
+	}
+	if network != nil {
+		moved, err := network.Moved(ctx, refund.Transaction, r.Key.Asset, r.PayTo, r.Key.Payer)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrContradicted, err)
+		}
+		if moved.Sign() == 0 {
+			return fmt.Errorf("%w: %s moves nothing from %s to %s", ErrContradicted, refund.Transaction, r.PayTo, r.Key.Payer)
+		}
+		refund.Moved, refund.Proven = moved, true
+	}
+	return books.Refund(ctx, r.Key, refund)
 }

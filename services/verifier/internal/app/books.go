@@ -1,0 +1,320 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/logging"
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/verifier/internal/config"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+)
+
+// exitCodes makes a command end with 2 for a command line that is wrong and with 3 while
+// a process works on the payment.
+func exitCodes(command service.Command) service.Command {
+	return func(ctx context.Context, args []string) error {
+		err := command(ctx, args)
+		switch {
+		case service.IsUsage(err):
+			return service.ExitError{Err: err, Code: 2}
+		case errors.Is(err, payment.ErrUnderWay):
+			return service.ExitError{Err: err, Code: 3}
+		}
+		return err
+	}
+}
+
+// paper is a payment with everything that is recorded of it but its answer.
+type paper struct {
+	row
+	Identifier  string             `json:"identifier,omitempty"`
+	PayTo       string             `json:"payTo"`
+	ValidBefore time.Time          `json:"validBefore"`
+	Changed     time.Time          `json:"changed"`
+	Month       string             `json:"month,omitempty"`
+	Repeats     int                `json:"repeats,omitempty"`
+	Decisions   []payment.Decision `json:"decisions,omitempty"`
+	Refunds     []payment.Refund   `json:"refunds,omitempty"`
+}
+
+// paymentsShow is "verifier payments show".
+func (p Process) paymentsShow(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	asJSON := flags.Bool("json", false, "")
+	words, err := service.Parse(flags, args, "a nonce or a transaction")
+	if err != nil {
+		return err
+	}
+	return p.with(ctx, func(ledger *ledger.Ledger, _ config.Ledger) error {
+		r, err := p.one(ctx, ledger, words[0])
+		if err != nil {
+			return err
+		}
+		shown := paper{
+			row: rowOf(r, p.clock()), Identifier: r.Identifier, PayTo: r.PayTo, ValidBefore: r.ValidBefore, Changed: r.Changed,
+			Month: r.Month, Repeats: r.Repeats,
+		}
+		if r.State == payment.Unknown {
+			network, err := p.chainLog(r.Key.Network)
+			shown.Next = next(r, p.clock(), err == nil && network != nil)
+		}
+		if shown.Decisions, shown.Refunds, err = ledger.Books(ctx, r.Key); err != nil {
+			return err
+		}
+		if *asJSON {
+			return p.printJSON(shown)
+		}
+		return p.print(shown)
+	})
+}
+
+// print prints a payment line by line.
+func (p Process) print(s paper) error {
+	var text strings.Builder
+	for _, line := range [][2]string{
+		{"state", string(s.State)},
+		{"claimed", s.Claimed.Format(time.RFC3339)},
+		{"changed", s.Changed.Format(time.RFC3339)},
+		{"operation", s.Operation},
+		{"transport", s.Transport},
+		{"resource", s.Resource},
+		{"amount", s.Amount},
+		{"network", s.Network},
+		{"asset", s.Asset},
+		{"payer", s.Payer},
+		{"payee", s.PayTo},
+		{"nonce", s.Nonce},
+		{"valid before", s.ValidBefore.Format(time.RFC3339)},
+		{"identifier", s.Identifier},
+		{"transaction", s.Transaction},
+		{"reason", s.Reason},
+		{"month", s.Month},
+		{"next", s.Next},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(&text, "%-13s %s\n", line[0], line[1])
+		}
+	}
+	for _, d := range s.Decisions {
+		fmt.Fprintf(&text, "decided       %s %s: %s to %s %s: %s\n", d.At.Format(time.RFC3339), d.By, d.From, d.To, d.Transaction, d.Note)
+	}
+	for _, r := range s.Refunds {
+		proof := "not proven"
+		if r.Proven {
+			proof = "proven"
+		}
+		fmt.Fprintf(&text, "refunded      %s %s: %s by %s, %s: %s\n", r.At.Format(time.RFC3339), r.By, r.Amount, r.Transaction, proof, r.Note)
+	}
+	_, err := p.Stdout.Write([]byte(text.String()))
+	return err
+}
+
+func (p Process) printJSON(v any) error {
+	encoder := json.NewEncoder(p.Stdout)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}
+
+// one returns the one payment with a nonce or a transaction. Several are listed, which is
+// an error.
+func (p Process) one(ctx context.Context, ledger *ledger.Ledger, text string) (payment.Record, error) {
+	found, err := ledger.Find(ctx, text)
+	switch {
+	case err != nil:
+		return payment.Record{}, err
+	case len(found) == 0:
+		return payment.Record{}, errors.New("there is no payment with that nonce or transaction")
+	case len(found) == 1:
+		return found[0], nil
+	}
+	rows := make([]row, len(found))
+	for i, r := range found {
+		rows[i] = rowOf(r, p.clock())
+	}
+	if err := printRows(p.Stdout, rows, false, listHeading+"\tNONCE", func(r row) []any { return append(listCells(r), r.Nonce) }); err != nil {
+		return payment.Record{}, err
+	}
+	return payment.Record{}, fmt.Errorf("there are %d such payments", len(found))
+}
+
+// lookTimeout bounds what a command reads of the payment network.
+const lookTimeout = 30 * time.Second
+
+// look is what became of a payment, as the payment network shows it.
+type look struct {
+	Nonce string        `json:"nonce"`
+	State payment.State `json:"state"`
+	// Chain is unspent, paid, elsewhere, expired or reverted.
+	Chain       string `json:"chain"`
+	Transaction string `json:"transaction,omitempty"`
+	// Decides is the state that this makes of an open payment, and Written whether it was written.
+	Decides payment.State `json:"decides,omitempty"`
+	Written bool          `json:"written"`
+}
+
+// chainWords are the words for a payment.AuthorizationStatus.
+var chainWords = []string{
+	payment.Unused: "unspent", payment.PaidToUs: "paid", payment.UsedElsewhere: "elsewhere", payment.Expired: "expired", payment.Reverted: "reverted",
+}
+
+// paymentsLook is "verifier payments look". It never calls the facilitator.
+func (p Process) paymentsLook(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	write, asJSON := flags.Bool("write", false, ""), flags.Bool("json", false, "")
+	words, err := service.Parse(flags, args, "a nonce")
+	if err != nil {
+		return err
+	}
+	return p.decide(ctx, words[0], func(ctx context.Context, b books) error {
+		if b.network == nil {
+			return errors.New("no node of the payment network is configured (PAYMENT_RPC_URL)")
+		}
+		if *write && (b.record.State == payment.Working || b.record.State == payment.Settling) {
+			return payment.ErrUnderWay
+		}
+		found, outcome, err := paywall.Look(ctx, b.network, b.record)
+		if err != nil {
+			return err
+		}
+		seen := look{Nonce: b.record.Key.Nonce, State: b.record.State, Chain: chainWords[found.Status], Transaction: found.Transaction}
+		if outcome.State != b.record.State {
+			seen.Decides = outcome.State
+		}
+		if *write && seen.Decides != "" {
+			outcome.Durable = true
+			d := payment.Decision{From: b.record.State, To: outcome.State, Transaction: outcome.Transaction, By: service.Operator(), Note: "the chain: " + seen.Chain}
+			if err := b.Decide(ctx, b.record.Key, outcome, d); err != nil {
+				return err
+			}
+			b.decided(d, "shows")
+			seen.Written = true
+		}
+		if *asJSON {
+			return p.printJSON(seen)
+		}
+		_, err = fmt.Fprintf(p.Stdout, "state %s, chain %s %s\n%s", seen.State, seen.Chain, seen.Transaction, seen.consequence())
+		return err
+	})
+}
+
+// consequence describes what follows, in a line; nothing when nothing does.
+func (l look) consequence() string {
+	switch {
+	case l.Written:
+		return fmt.Sprintf("written: it is %s\n", l.Decides)
+	case l.Decides != "":
+		return fmt.Sprintf("--write makes it %s\n", l.Decides)
+	}
+	return ""
+}
+
+// paymentsDecide is "verifier payments decide".
+func (p Process) paymentsDecide(ctx context.Context, args []string) error {
+	var d payment.Decision
+	flags := service.Flags()
+	flags.StringVar(&d.Transaction, "transaction", "", "")
+	flags.StringVar(&d.Note, "note", "", "")
+	unchecked := flags.Bool("unchecked", false, "")
+	words, err := service.Parse(flags, args, "a nonce", "settled or dead")
+	if err != nil {
+		return err
+	}
+	d.To, d.Transaction, d.By = payment.State(words[1]), strings.ToLower(d.Transaction), service.Operator()
+	switch {
+	case d.To != payment.Settled && d.To != payment.Dead:
+		return service.UsageError("payments decide: the state is settled or dead")
+	case d.Note == "":
+		return service.UsageError("payments decide: --note is missing")
+	case d.To == payment.Settled && !payment.IsTransaction(d.Transaction):
+		return service.UsageError("payments decide: a settled payment needs --transaction, a hash of 32 bytes")
+	case d.To == payment.Dead && (d.Transaction != "" || *unchecked):
+		return service.UsageError("payments decide: a dead payment has no --transaction, and is always checked where there is a node")
+	}
+	return p.decide(ctx, words[0], func(ctx context.Context, b books) error {
+		chain, err := paywall.Decide(ctx, b, b.network, p.clock(), b.record, d, *unchecked)
+		if err != nil {
+			return err
+		}
+		d.From = b.record.State
+		b.decided(d, chain)
+		return nil
+	})
+}
+
+// paymentsRefund is "verifier payments refund".
+func (p Process) paymentsRefund(ctx context.Context, args []string) error {
+	var refund payment.Refund
+	flags := service.Flags()
+	flags.StringVar(&refund.Transaction, "transaction", "", "")
+	flags.StringVar(&refund.Amount, "amount", "", "")
+	flags.StringVar(&refund.Note, "note", "", "")
+	words, err := service.Parse(flags, args, "a nonce")
+	if err != nil {
+		return err
+	}
+	refund.Transaction, refund.By = strings.ToLower(refund.Transaction), service.Operator()
+	switch {
+	case !payment.IsTransaction(refund.Transaction):
+		return service.UsageError("payments refund: --transaction is no hash of 32 bytes")
+	case !payment.IsAmount(refund.Amount):
+		return service.UsageError("payments refund: --amount is no number of atomic units")
+	case refund.Note == "":
+		return service.UsageError("payments refund: --note is missing")
+	}
+	return p.decide(ctx, words[0], func(ctx context.Context, b books) error {
+		if err := paywall.Refund(ctx, b, b.network, b.record, refund); err != nil {
+			return err
+		}
+		b.log.Warn("a refund was booked", "by", refund.By, "payer", b.record.Key.Payer, "nonce", b.record.Key.Nonce,
+			"transaction", refund.Transaction, "amount", refund.Amount, "proven", b.network != nil, "note", refund.Note)
+		return nil
+	})
+}
+
+// books are what a command that decides works with: the ledger, the one payment, and the
+// payment network, nil where no node of it is configured.
+type books struct {
+	*ledger.Ledger
+	record  payment.Record
+	network paywall.PaymentNetwork
+	log     *slog.Logger
+}
+
+// decided logs a decision.
+func (b books) decided(d payment.Decision, chain string) {
+	b.log.Warn("a payment was decided by hand", "by", d.By, "from", d.From, "to", d.To, "note", d.Note, "chain", chain,
+		"network", b.record.Key.Network, "asset", b.record.Key.Asset, "payer", b.record.Key.Payer, "nonce", b.record.Key.Nonce, "transaction", d.Transaction)
+}
+
+// decide opens the books for one payment.
+func (p Process) decide(ctx context.Context, nonce string, do func(context.Context, books) error) error {
+	return p.with(ctx, func(ledger *ledger.Ledger, cfg config.Ledger) error {
+		log, err := logging.New(p.Stderr, cfg.LogLevel)
+		if err != nil {
+			return err
+		}
+		r, err := p.one(ctx, ledger, nonce)
+		if err != nil {
+			return err
+		}
+		network, err := p.chainLog(r.Key.Network)
+		if err != nil {
+			return err
+		}
+		bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		err = do(bounded, books{ledger, r, network, log})
+		if errors.Is(err, payment.ErrLost) {
+			err = errors.New("the payment has changed meanwhile")
+		}
+		return err
+	})
+}

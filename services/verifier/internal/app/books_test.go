@@ -1,0 +1,165 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+)
+
+// books runs "verifier payments" and returns the exit code and everything written.
+func (w *world) books(args ...string) (code int, out string) {
+	var text lockedBuffer
+	code = Run(context.Background(), Process{Process: service.Process{
+		Args: append([]string{"payments"}, args...), Getenv: w.getenv, Stdout: &text, Stderr: &text,
+	}, now: func() time.Time { return time.Now().Add(w.later) }})
+	return code, text.String()
+}
+
+// wantCode runs a command that must end with a code and write some words.
+func (w *world) wantCode(want int, words string, args ...string) {
+	w.Helper()
+	if code, out := w.books(args...); code != want || !strings.Contains(out, words) {
+		w.Errorf("%v ends with %d: %s\nwant %d and %q", args, code, out, want, words)
+	}
+}
+
+// leaveOpen makes a payment whose outcome is open; the money has moved when honest is called.
+func (w *world) leaveOpen(url, nonce string, moves bool) {
+	w.Helper()
+	w.sim.Set(func(b *paymenttest.Simulator) {
+		b.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+			if moves {
+				honest()
+			}
+			return x402.SettleResponse{}, paymenttest.ErrCut
+		}
+	})
+	if status, body := w.post(url, w.pay(nonce)); status != http.StatusServiceUnavailable {
+		w.Fatalf("got %d %s", status, body)
+	}
+}
+
+func TestTheOperatorsBooks(t *testing.T) {
+	for backend, database := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			w := newWorld(t, database)
+			node := w.env["PAYMENT_RPC_URL"]
+			w.env["PAYMENT_RPC_URL"], w.env["PAYMENT_CONFIRM"] = "", "facilitator" // so that nothing is reconciled
+			url := w.run().url
+			w.wantReceipt(w.post(url, w.pay("1")))
+			w.leaveOpen(url, "2", true)
+			w.leaveOpen(url, "3", false)
+			w.leaveOpen(url, "4", true)
+			paid, open, never, last := paymenttest.Nonce("1"), paymenttest.Nonce("2"), paymenttest.Nonce("3"), paymenttest.Nonce("4")
+
+			for _, args := range [][]string{
+				{"show"},
+				{"show", paid, "more"},
+				{"look"},
+				{"decide", open, "lost", "--note", "n"},
+				{"decide", open, "dead"},
+				{"decide", open, "settled", "--note", "n"},
+				{"decide", open, "settled", "--note", "n", "--transaction", "0x1"},
+				{"decide", open, "dead", "--note", "n", "--transaction", paymenttest.Hash(2)},
+				{"decide", open, "dead", "--note", "n", "--unchecked"},
+				{"refund", paid, "--amount", "1", "--note", "n"},
+				{"refund", paid, "--transaction", paymenttest.Hash(9), "--amount", "0", "--note", "n"},
+				{"refund", paid, "--transaction", paymenttest.Hash(9), "--amount", "1"},
+				{"look", "--fast", open},
+			} {
+				w.wantCode(2, `Run "verifier --help"`, args...)
+			}
+			w.wantCode(1, "no payment", "show", paymenttest.Nonce("9"))
+			w.wantCode(1, "no payment", "decide", paymenttest.Nonce("9"), "dead", "--note", "n")
+			w.wantCode(0, paymenttest.Hash(1), "show", paid)
+			w.wantCode(0, "state         settled", "show", paymenttest.Hash(1))
+			w.wantCode(0, "wait until", "show", open)
+			w.wantCode(0, "wait until", "list", "--open")
+			w.wantCode(1, "PAYMENT_RPC_URL", "look", open)
+			w.wantCode(1, "no node", "decide", open, "settled", "--transaction", paymenttest.Hash(2), "--note", "n")
+
+			w.env["PAYMENT_RPC_URL"] = node
+			calls := len(w.sim.Bodies)
+			w.wantCode(0, "--write makes it settled", "look", open)
+			w.wantCode(1, "cannot be known to be dead before", "decide", never, "dead", "--note", "n")
+			w.wantCode(1, "unchecked", "decide", open, "settled", "--transaction", paymenttest.Hash(2), "--note", "n", "--unchecked")
+			w.wantCode(1, "not "+paymenttest.Hash(9), "decide", open, "settled", "--transaction", paymenttest.Hash(9), "--note", "n")
+			w.wantCode(1, "no payment", "decide", never, "settled", "--transaction", paymenttest.Hash(9), "--note", "n")
+			w.wantCode(1, "is settled", "decide", paid, "dead", "--note", "n")
+			w.wantCode(0, service.Operator(), "decide", open, "settled", "--transaction", paymenttest.Hash(2), "--note", "seen in an explorer")
+			w.wantCode(1, "is settled", "decide", open, "settled", "--transaction", paymenttest.Hash(2), "--note", "again")
+			w.wantCode(0, "seen in an explorer", "show", open)
+			w.later = time.Hour
+			w.wantCode(1, "it was paid by", "decide", last, "dead", "--note", "n")
+			w.wantCode(0, `"to":"dead"`, "decide", never, "dead", "--note", "never came")
+			w.wantCode(0, "never came", "show", never)
+			w.wantCode(0, "written: it is settled", "look", last, "--write")
+			if len(w.sim.Bodies) != calls {
+				t.Error("the facilitator was called to settle")
+			}
+			w.sim.Set(func(b *paymenttest.Simulator) { b.OnSettle = nil })
+
+			refund := w.sim.Refund(5000)
+			w.wantCode(1, "is dead", "refund", never, "--transaction", refund, "--amount", "1", "--note", "n")
+			w.wantCode(1, "moves nothing", "refund", paid, "--transaction", paymenttest.Hash(1), "--amount", "1", "--note", "n")
+			w.wantCode(1, "too large", "refund", paid, "--transaction", refund, "--amount", "5001", "--note", "n")
+			w.wantCode(0, "proven", "refund", paid, "--transaction", refund, "--amount", "4000", "--note", "sold by mistake")
+			w.wantCode(1, "booked already", "refund", paid, "--transaction", refund, "--amount", "1", "--note", "n")
+			w.env["PAYMENT_RPC_URL"] = ""
+			w.wantCode(0, "", "refund", paid, "--transaction", paymenttest.Hash(8), "--amount", "6000", "--note", "in cash")
+			w.wantCode(0, "not proven", "show", paid)
+			w.wantCode(0, "state         settled", "show", paid)
+
+			var sums []payment.Total
+			w.command(&sums, "payments", "sum", "--json")
+			i := slices.IndexFunc(sums, func(t payment.Total) bool { return t.State == payment.Settled })
+			if len(sums) != 2 || i < 0 || sums[i].Amount != "30000" || sums[i].Refunded != "10000" || sums[i].Net != "20000" {
+				t.Errorf("summed %+v", sums)
+			}
+			for by, want := range map[string]string{"operation": "base-transaction", "transport": "http", "day": time.Now().UTC().Format("2006-01-")} {
+				w.wantCode(0, want, "sum", "--by", by)
+				w.wantCode(0, "REFUNDED", "sum", "--by", by)
+			}
+			w.wantCode(1, "--by", "sum", "--by", "month")
+			var shown map[string]any
+			_, out := w.books("show", paid, "--json")
+			w.must(json.Unmarshal([]byte(out), &shown))
+			if shown["operation"] != "base-transaction" || len(shown["refunds"].([]any)) != 2 || bytes.Contains([]byte(out), []byte("receipt")) {
+				t.Errorf("shown is %s", out)
+			}
+		})
+	}
+}
+
+func TestWhatIsUnderWayIsNotTouched(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	url := w.run().url
+	settling, enough := make(chan struct{}), make(chan struct{})
+	w.sim.OnSettle = func(_ context.Context, honest func() x402.SettleResponse) (x402.SettleResponse, error) {
+		close(settling)
+		<-enough
+		return honest(), nil
+	}
+	answered := make(chan struct{})
+	go func() { defer close(answered); w.post(url, w.pay("1")) }()
+	<-settling
+	nonce := paymenttest.Nonce("1")
+	w.wantCode(3, "under way", "decide", nonce, "dead", "--note", "n")
+	w.wantCode(3, "under way", "look", nonce, "--write")
+	w.wantCode(3, "under way", "refund", nonce, "--transaction", paymenttest.Hash(1), "--amount", "1", "--note", "n")
+	w.wantCode(0, "state settling, chain unspent", "look", nonce)
+	close(enough)
+	<-answered
+	w.wantCode(0, "state settled, chain paid", "look", nonce)
+}

@@ -1,0 +1,55 @@
+package payment
+
+import (
+	"errors"
+	"math/big"
+	"time"
+)
+
+// Faults of the operator's books.
+var (
+	// ErrUnderWay means that a process works on the payment.
+	ErrUnderWay = errors.New("payment is under way")
+	// ErrBooked means that the refund is in the books already.
+	ErrBooked = errors.New("refund is booked already")
+	// ErrTooMuch means that more would be refunded than was paid, or than the
+	// transaction has moved.
+	ErrTooMuch = errors.New("refund is too large")
+)
+
+// Decision is how an operator ended a payment, or had the chain end it.
+type Decision struct {
+	At time.Time `json:"at"`
+	// From and To are the states before and after.
+	From State `json:"from"`
+	To   State `json:"to"`
+	// Transaction is the transfer of a Settled payment.
+	Transaction string `json:"transaction,omitempty"`
+	// By is the operating system's user, and Note what they had seen.
+	By   string `json:"by"`
+	Note string `json:"note"`
+}
+
+// Refund is money that the operator has sent back to a payer, elsewhere: the service
+// holds no key of the payee.
+type Refund struct {
+	At          time.Time `json:"at"`
+	Transaction string    `json:"transaction"`
+	// Amount is in atomic units, decimal.
+	Amount string `json:"amount"`
+	// Proven reports that a node of the payment network showed the transfer.
+	Proven bool   `json:"proven"`
+	By     string `json:"by"`
+	Note   string `json:"note"`
+	// Moved is how much the transaction has moved to the payer, where Proven.
+	Moved *big.Int `json:"-"`
+}
+
+// DecidedReason is why a record has the state that an operator decided.
+func DecidedReason(note string) string { return "decided: " + word(note) }
+
+// IsAmount reports whether a text is an amount of at least one atomic unit.
+func IsAmount(text string) bool {
+	n, ok := parseAmount(text)
+	return ok && n.Sign() > 0 && n.String() == text
+}

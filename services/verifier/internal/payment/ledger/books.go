@@ -1,0 +1,288 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// Find returns the records, without Answer, whose nonce or transaction is the text.
+func (l *Ledger) Find(ctx context.Context, text string) ([]payment.Record, error) {
+	if text = strings.ToLower(text); text == "" {
+		return nil, nil
+	}
+	found, err := l.list(ctx, l.db.Reader, selectBrief+" WHERE nonce = ?", l.view(), text)
+	if err != nil || len(found) > 0 {
+		return found, err
+	}
+	return l.list(ctx, l.db.Reader, selectBrief+" WHERE tx = ? ORDER BY claimed", l.view(), text)
+}
+
+// Decide ends a record of the state d.From as o says, and keeps d, in one step that is
+// on disk when it returns. ErrLost: the record is of another state by now.
+func (l *Ledger) Decide(ctx context.Context, key payment.Key, o payment.Outcome, d payment.Decision) error {
+	return l.write(ctx, "decide a payment", true, func(ctx context.Context, u *unit) error {
+		r, err := u.lock(ctx, key)
+		switch {
+		case errors.Is(err, payment.ErrNotFound), err == nil && r.State != d.From:
+			return payment.ErrLost
+		case err != nil:
+			return err
+		}
+		_, err = u.exec(ctx, `INSERT INTO decisions (payment, at, by_whom, from_state, to_state, tx, note)
+			SELECT id, ?, ?, ?, ?, ?, ? FROM payments WHERE`+byKey, l.now(), d.By, d.From, o.State, o.Transaction, d.Note, key)
+		if err != nil {
+			return err
+		}
+		_, err = u.finish(ctx, key, o)
+		return err
+	})
+}
+
+// Refund keeps a refund of a Settled record, which stays so, in one step that is on disk
+// when it returns. ErrLost: it is not Settled. ErrBooked: the transaction is booked for
+// it. ErrTooMuch: more than was paid, or than the transaction has moved to the payer.
+func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Refund) error {
+	return l.write(ctx, "book a refund", true, func(ctx context.Context, u *unit) error {
+		if _, err := u.month(ctx, payment.Month(l.now())); err != nil { // no other replica looks at refunds meanwhile
+			return err
+		}
+		r, err := u.lock(ctx, key)
+		switch {
+		case errors.Is(err, payment.ErrNotFound), err == nil && r.State != payment.Settled:
+			return payment.ErrLost
+		case err != nil:
+			return err
+		}
+		ofPayment, err := u.refunded(ctx, "payments.nonce = ? AND payments.payer = ? AND payments.asset = ? AND payments.network = ?",
+			key.Nonce, key.Payer, key.Asset, key.Network)
+		if err != nil {
+			return err
+		}
+		ofTransaction, err := u.refunded(ctx, "refunds.tx = ? AND payments.payer = ? AND payments.asset = ? AND payments.network = ?",
+			refund.Transaction, key.Payer, key.Asset, key.Network)
+		if err != nil {
+			return err
+		}
+		amount, ok := new(big.Int).SetString(refund.Amount, 10)
+		paid, okPaid := new(big.Int).SetString(r.Amount, 10)
+		if !ok || !okPaid {
+			return errors.New("an amount is no number")
+		}
+		if ofPayment.Add(ofPayment, amount).Cmp(paid) > 0 || refund.Moved != nil && ofTransaction.Add(ofTransaction, amount).Cmp(refund.Moved) > 0 {
+			return payment.ErrTooMuch
+		}
+		proven := 0
+		if refund.Proven {
+			proven = 1
+		}
+		booked, err := u.exec(ctx, `INSERT INTO refunds (payment, at, by_whom, tx, amount, proven, note)
+			SELECT id, ?, ?, ?, ?, ?, ? FROM payments WHERE`+byKey+" ON CONFLICT (payment, tx) DO NOTHING",
+			l.now(), refund.By, refund.Transaction, refund.Amount, proven, refund.Note, key)
+		if err == nil && !booked {
+			err = payment.ErrBooked
+		}
+		return err
+	})
+}
+
+// refunded sums the refunds for which a condition holds.
+func (u *unit) refunded(ctx context.Context, condition string, args ...any) (*big.Int, error) {
+	sum := new(big.Int)
+	rows, err := u.QueryContext(ctx, u.db.Rebind("SELECT refunds.amount FROM refunds JOIN payments ON payments.id = refunds.payment WHERE "+condition), args...)
+	if err != nil {
+		return nil, fmt.Errorf("sum refunds: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, fmt.Errorf("sum refunds: %w", err)
+		}
+		amount, ok := new(big.Int).SetString(text, 10)
+		if !ok {
+			return nil, fmt.Errorf("sum refunds: amount %q is no number", text)
+		}
+		sum.Add(sum, amount)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("sum refunds: %w", err)
+	}
+	return sum, nil
+}
+
+// Books returns what operators decided of a payment, those resolved by hand included,
+// and what they refunded, the oldest first.
+func (l *Ledger) Books(ctx context.Context, key payment.Key) (decisions []payment.Decision, refunds []payment.Refund, err error) {
+	const id = "(SELECT id FROM payments WHERE" + byKey + ")"
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(`SELECT at, by_whom, from_state, to_state, tx, note FROM decisions WHERE payment = `+id+`
+		UNION ALL SELECT at, by_whom, from_state, to_state, tx, why FROM resolutions WHERE payment = `+id+` ORDER BY at`), bind([]any{key, key})...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the decisions: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var d payment.Decision
+		var at int64
+		if err := rows.Scan(&at, &d.By, &d.From, &d.To, &d.Transaction, &d.Note); err != nil {
+			return nil, nil, fmt.Errorf("read the decisions: %w", err)
+		}
+		d.At = moment(at)
+		decisions = append(decisions, d)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, nil, fmt.Errorf("read the decisions: %w", err)
+	}
+	refunds, err = l.refunds(ctx, key, id)
+	return decisions, refunds, err
+}
+
+func (l *Ledger) refunds(ctx context.Context, key payment.Key, id string) (refunds []payment.Refund, err error) {
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT at, by_whom, tx, amount, proven, note FROM refunds WHERE payment = "+id+" ORDER BY id"), bind([]any{key})...)
+	if err != nil {
+		return nil, fmt.Errorf("read the refunds: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var r payment.Refund
+		var at, proven int64
+		if err := rows.Scan(&at, &r.By, &r.Transaction, &r.Amount, &proven, &r.Note); err != nil {
+			return nil, fmt.Errorf("read the refunds: %w", err)
+		}
+		r.At, r.Proven = moment(at), proven == 1
+		refunds = append(refunds, r)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read the refunds: %w", err)
+	}
+	return refunds, nil
+}
+
+// Decided counts the decisions by the state that they led to.
+func (l *Ledger) Decided(ctx context.Context) (settled, dead int, err error) {
+	const both = "(SELECT to_state FROM decisions UNION ALL SELECT to_state FROM resolutions) AS d"
+	err = l.row(ctx, "SELECT count(CASE WHEN to_state = 'settled' THEN 1 END), count(CASE WHEN to_state = 'dead' THEN 1 END) FROM "+both).Scan(&settled, &dead)
+	if err != nil {
+		return 0, 0, fmt.Errorf("count decisions: %w", err)
+	}
+	return settled, dead, nil
+}
+
+// The groups that Totals may be split into beside month, asset and state.
+const (
+	ByOperation = "operation"
+	ByTransport = "transport"
+	ByDay       = "day"
+)
+
+// Groups are the values of Grouped's by.
+func Groups() []string { return []string{ByOperation, ByTransport, ByDay} }
+
+// Grouped is Totals, split by one of Groups. It reads all payments of the filter.
+func (l *Ledger) Grouped(ctx context.Context, f payment.Filter, by string) (totals []payment.Total, err error) {
+	where, args := l.where(f)
+	const day = 24 * 60 * 60 * 1000
+	query := fmt.Sprintf(`SELECT day * %d, network, asset, state, operation, resource, transport, amount, count(*) FROM
+		(SELECT claimed / %d AS day, network, asset, %s AS state, operation, resource, transport, amount FROM payments%s) AS p
+		GROUP BY day, network, asset, state, operation, resource, transport, amount`, day, day, seenState, where)
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(query), bind(append([]any{l.view()}, args...))...)
+	if err != nil {
+		return nil, fmt.Errorf("sum payments: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var g group
+		if err := rows.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount, &g.payments); err != nil {
+			return nil, fmt.Errorf("sum payments: %w", err)
+		}
+		if totals, err = addTotal(totals, g.total(by)); err != nil {
+			return nil, err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("sum payments: %w", err)
+	}
+	slices.SortFunc(totals, compareTotals)
+	return l.addRefunds(ctx, totals, f, by)
+}
+
+// group are payments that differ in nothing that is summed by.
+type group struct {
+	claimed                                        int64
+	network, asset, operation, resource, transport string
+	state                                          payment.State
+	amount                                         string
+	payments                                       int
+}
+
+// total returns the group as a total by month, and by one of Groups unless by is empty.
+func (g group) total(by string) payment.Total {
+	t := payment.Total{
+		Month: payment.Month(moment(g.claimed)), State: g.state, Network: g.network, Asset: g.asset, Payments: g.payments, Amount: g.amount,
+	}
+	switch by {
+	case ByOperation:
+		t.Operation = operationOf(g.operation, g.resource)
+	case ByTransport:
+		t.Transport = g.transport
+	case ByDay:
+		t.Day = moment(g.claimed).Format(time.DateOnly)
+	}
+	return t
+}
+
+// refundsSQL goes from the few refunds to their payments: SQLite has no index for a sum.
+const refundsSQL = `SELECT payments.claimed, network, asset, state, operation, resource, transport, refunds.amount
+	FROM refunds JOIN payments ON payments.id = refunds.payment + 0`
+
+// addRefunds adds what was refunded to the totals of the payments, and what is left.
+func (l *Ledger) addRefunds(ctx context.Context, totals []payment.Total, f payment.Filter, by string) ([]payment.Total, error) {
+	where, args := l.where(f)
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(refundsSQL+where), bind(args)...)
+	if err != nil {
+		return nil, fmt.Errorf("sum refunds: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var g group
+		if err := rows.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount); err != nil {
+			return nil, fmt.Errorf("sum refunds: %w", err)
+		}
+		if err := subtract(totals, g.total(by)); err != nil {
+			return nil, err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("sum refunds: %w", err)
+	}
+	return totals, nil
+}
+
+// subtract adds a refund, whose Amount is that of t, to the total that it belongs to.
+func subtract(totals []payment.Total, t payment.Total) error {
+	for i := range totals {
+		if compareTotals(totals[i], t) != 0 {
+			continue
+		}
+		refunded, paid := new(big.Int), new(big.Int)
+		for _, n := range []struct {
+			into *big.Int
+			text string
+		}{{refunded, t.Amount}, {paid, totals[i].Amount}} {
+			if _, ok := n.into.SetString(n.text, 10); !ok {
+				return fmt.Errorf("sum refunds: amount %q is no number", n.text)
+			}
+		}
+		if before, ok := new(big.Int).SetString(totals[i].Refunded, 10); ok {
+			refunded.Add(refunded, before)
+		}
+		totals[i].Refunded, totals[i].Net = refunded.String(), paid.Sub(paid, refunded).String()
+	}
+	return nil
+}
