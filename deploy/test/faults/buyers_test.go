@@ -28,6 +28,7 @@ type buyers struct {
 	*world
 	url      string
 	requests []string // about finalized transactions
+	once     bool     // whether a payer pays once for a question
 
 	mu        sync.Mutex
 	begun     int // purchases that have an account of their own
@@ -207,7 +208,12 @@ func (b *buyers) buyUntil(ctx context.Context, random *rand.Rand) {
 		case 1:
 			b.expectTooMuch(ctx, random)
 		default:
-			b.buy(ctx, b.any(random), random)
+			request := b.any(random)
+			if !b.once || random.IntN(3) > 0 {
+				b.buy(ctx, request, random)
+			} else {
+				b.askAgain(ctx, request, random)
+			}
 		}
 		pause(ctx, time.Duration(random.IntN(150))*time.Millisecond)
 	}
@@ -232,23 +238,58 @@ func (b *buyers) any(random *rand.Rand) string { return b.requests[random.IntN(l
 // one only when the old one was refused.
 func (b *buyers) buy(ctx context.Context, request string, random *rand.Rand) *purchase {
 	p := b.want(honest, request)
+	b.pursue(ctx, p, random)
+	return p
+}
+
+// askAgain has one payer buy one thing two to four times at once, with payments of their
+// own, as a client does that signs anew.
+func (b *buyers) askAgain(ctx context.Context, request string, random *rand.Rand) {
+	first := b.want(honest, request)
+	var all sync.WaitGroup
+	for i := range 2 + random.IntN(3) {
+		p := first
+		if i > 0 {
+			p = b.want(honest, request)
+			p.by, p.from = first.by, first.from
+		}
+		own, wait := source(random.Uint64(), 3), time.Duration(random.IntN(400))*time.Millisecond
+		all.Go(func() { pause(ctx, wait); b.pursue(ctx, p, own) })
+	}
+	all.Wait()
+	b.count("questions asked again", 1)
+}
+
+// pursue buys what a purchase wants.
+func (b *buyers) pursue(ctx context.Context, p *purchase, random *rand.Rand) {
 	if random.IntN(4) == 0 {
 		p.version = x402.V1
 	}
 	for ctx.Err() == nil && len(p.payments) < 4 && p.ended == "" {
 		next := b.sign(ctx, p, nil)
 		if next == nil {
-			return p
+			return
 		}
 		b.count("payments signed", 1)
 		b.sendAtOnce(ctx, p, next, random)
 		b.retry(ctx, p, next)
-		if _, sold := next.delivered(); sold && random.IntN(3) == 0 {
+		if answer, sold := next.delivered(); sold && !isRepeated(answer) && random.IntN(3) == 0 {
 			b.reuse(ctx, p, next, random)
 		}
 		pause(ctx, 50*time.Millisecond)
 	}
-	return p
+}
+
+// isRepeated reports whether an answer was bought by an earlier payment, so that this one
+// is still unspent.
+func isRepeated(answer client.Answer) bool {
+	for _, name := range []string{x402.HeaderPaymentResponse, x402.HeaderPaymentResponseV1} {
+		var settled x402.SettleResponse
+		if x402.Decode(answer.Header.Get(name), &settled) == nil && bytes.Contains(settled.Extra, []byte(`"repeated":true`)) {
+			return true
+		}
+	}
+	return false
 }
 
 // sendAtOnce sends a payment one to three times at once, and hangs up on some of

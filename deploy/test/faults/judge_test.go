@@ -87,6 +87,7 @@ func (a audit) judgeMoney() {
 	for _, p := range a.of(honest) {
 		delivered += a.judgePurchase(p)
 	}
+	a.judgeQuestions()
 	for _, p := range a.of(unverifiable, invalid, reverting, forged) {
 		a.neverServed(p)
 	}
@@ -132,6 +133,10 @@ func (a audit) judgePurchase(p *purchase) (delivered int) {
 		charged += n
 		answer, sold := pay.delivered()
 		switch {
+		case sold && n == 0 && isRepeated(answer) && a.paidFor(p):
+			a.count("answers of an earlier payment", 1)
+			a.judgeAnswers(pay, answer)
+			continue
 		case sold && n == 0:
 			a.violated("served unpaid: payment %s was answered 200 and moved nothing", pay.Nonce)
 		case !sold && n > 0:
@@ -154,6 +159,34 @@ func (a audit) judgePurchase(p *purchase) (delivered int) {
 		}
 	}
 	return delivered
+}
+
+// paidFor reports whether the payer of a purchase has paid for what it wants.
+func (a audit) paidFor(p *purchase) bool {
+	return a.once && a.charges()[question{p.by.Address, p.request}] > 0
+}
+
+// question is what one payer wants.
+type question struct{ payer, request string }
+
+// charges counts the transfers by question.
+func (a audit) charges() map[question]int {
+	charged := map[question]int{}
+	for _, p := range a.of(honest) {
+		for _, pay := range p.payments {
+			charged[question{p.by.Address, p.request}] += a.transfers[pay.Nonce]
+		}
+	}
+	return charged
+}
+
+// judgeQuestions finds questions that one payer paid more than once, where once is enough.
+func (a audit) judgeQuestions() {
+	for q, n := range a.charges() {
+		if a.once && n > 1 {
+			a.violated("a question was paid %d times by %s: %s", n, q.payer, q.request)
+		}
+	}
 }
 
 // judgeAnswers finds answers to one payment that differ, and a good payment that is

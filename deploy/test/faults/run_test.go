@@ -34,16 +34,21 @@ type terms struct {
 	confirm  string // what confirms a settlement: the facilitator or the chain
 	nodes    int    // of the verified chain; most of them have to agree
 	reverter bool   // whether there are buyers whose transfers revert
+	once     bool   // whether a payer pays once for a question (REPEAT_WINDOW)
 }
 
 // settings are those of the services in a run with faults.
 func (r *run) settings() settings {
+	window := "0"
+	if r.terms.once {
+		window = "24h"
+	}
 	return settings{
 		"auth": {"RATE_LIMIT_MAX_ATTEMPTS": "1000000", clockSetting: string(r.clocks["auth"])},
 		"verifier": {
 			"FACILITATOR_FREE_SETTLEMENTS": strconv.Itoa(r.terms.limit), "PAYMENT_CONFIRM": r.terms.confirm,
 			"FACILITATOR_VERIFY_TIMEOUT": "1s", "FACILITATOR_SETTLE_TIMEOUT": "3s", "CHAIN_RPC_TIMEOUT": "700ms",
-			"UNPAID_ATTEMPTS_PER_PAYER": "1000000", "UNPAID_ATTEMPTS_PER_ADDRESS": "1000000", "REPEAT_WINDOW": "0",
+			"UNPAID_ATTEMPTS_PER_PAYER": "1000000", "UNPAID_ATTEMPTS_PER_ADDRESS": "1000000", "REPEAT_WINDOW": window, "REPEATS_PER_PAYER": "1000000",
 			clockSetting: string(r.clocks["verifier"]),
 		},
 	}
@@ -66,6 +71,7 @@ func (r *run) do(ctx context.Context) error {
 	case 1:
 		r.terms.reverter, r.terms.limit = ownAddresses, 24
 	}
+	r.terms.once = r.random.IntN(2) == 0
 	r.note("seed %d, %+v", r.seed, r.terms)
 	if err := r.world.begin(ctx, r.terms.nodes, r.settings()); err != nil {
 		return err
@@ -74,6 +80,7 @@ func (r *run) do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.once = r.terms.once
 	u, err := newUsers(ctx, r.journal, r.world, r.random)
 	if err != nil {
 		return err

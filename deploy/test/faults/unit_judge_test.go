@@ -2,6 +2,7 @@ package faults
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/deploy/test/internal/client"
+	"github.com/pforte/pforte/pkg/x402"
 )
 
 // spent is a payment with answers.
@@ -52,6 +54,39 @@ func TestEveryFaultOfTheMoneyIsFound(t *testing.T) {
 	} {
 		b := &buyers{journal: newJournal(), purchases: []*purchase{{kind: honest, by: &client.Account{}, payments: c.payments}}}
 		audit{buyers: b, transfers: c.transfers, unsigned: c.unsigned, limit: c.limit}.judgeMoney()
+		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
+			t.Errorf("%s: found %q", name, found)
+		}
+	}
+}
+
+// TestAQuestionIsPaidOnce has one payer ask twice.
+func TestAQuestionIsPaidOnce(t *testing.T) {
+	header, err := x402.Encode(x402.SettleResponse{Extra: json.RawMessage(`{"repeated":true}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sold := answered(200, "a")
+	again := sold
+	again.Header = http.Header{http.CanonicalHeaderKey(x402.HeaderPaymentResponse): {header}}
+	for name, c := range map[string]struct {
+		once      bool
+		second    client.Answer
+		transfers map[string]int
+		want      string
+	}{
+		"answered again":              {true, again, map[string]int{"1": 1}, ""},
+		"paid twice":                  {true, sold, map[string]int{"1": 1, "2": 1}, "was paid 2 times"},
+		"paid twice, as it should be": {false, sold, map[string]int{"1": 1, "2": 1}, ""},
+		"not marked":                  {true, sold, map[string]int{"1": 1}, "served unpaid"},
+		"neither paid":                {true, again, nil, "served unpaid"},
+		"without a window":            {false, again, map[string]int{"1": 1}, "served unpaid"},
+	} {
+		account := &client.Account{}
+		b := &buyers{journal: newJournal(), once: c.once, purchases: []*purchase{
+			{kind: honest, by: account, payments: []*payment{spent("1", sold)}}, {kind: honest, by: account, payments: []*payment{spent("2", c.second)}, ended: "sold"},
+		}}
+		audit{buyers: b, transfers: c.transfers, limit: 9}.judgeMoney()
 		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
 			t.Errorf("%s: found %q", name, found)
 		}
