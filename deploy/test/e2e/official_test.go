@@ -1,8 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
@@ -52,14 +57,43 @@ func officialFacilitator(l layout.Layout, nodePath, addr string) stack.Program {
 	}
 }
 
-// pay buys with a script in clients.
-func (w *world) pay(t *testing.T, script, question string) bought {
+// pay buys with the example that buyers have, or with a script in clients.
+func (w *world) pay(t *testing.T, script, question string) (b bought) {
 	t.Helper()
+	url := w.PublicURL + "/v1/verify/base-transaction"
+	if script == example {
+		return w.payAsWritten(t, url, question)
+	}
 	env := []string{"BUYER_KEY=" + layout.PayerKey, "RPC_URL=http://" + w.Chain}
-	code, out := command(t, env, node(t), "clients/"+script, w.PublicURL+"/v1/verify/base-transaction", question)
-	var b bought
+	code, out := command(t, env, node(t), "clients/"+script, url, question)
 	if err := json.Unmarshal(out, &b); code != 0 || err != nil {
 		t.Fatalf("%s ends with %d: %v: %s\nfacilitator: %s", script, code, err, out, w.log(t, "facilitator"))
+	}
+	return b
+}
+
+// example is the buyer of version 2, as the verifier's page has it.
+const example = "pay.mjs"
+
+// payAsWritten buys with the example, which prints the answer, and its status and payment
+// on stderr.
+func (w *world) payAsWritten(t *testing.T, url, question string) (b bought) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), node(t), example, url, question)
+	cmd.Dir, cmd.Env = desk(t), []string{"PATH=" + os.Getenv("PATH"), "PRIVATE_KEY=" + layout.PayerKey}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	status, payment, _ := strings.Cut(strings.TrimSpace(stderr.String()), " ")
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || json.Unmarshal([]byte(status), &b.Status) != nil || (err == nil) != (b.Status == http.StatusOK) {
+		t.Fatalf("%s: %v: %s\nfacilitator: %s", example, err, &stderr, w.log(t, "facilitator"))
+	}
+	b.Body = out
+	if b.Status == http.StatusOK {
+		if err := json.Unmarshal([]byte(payment), &b.Payment); err != nil {
+			t.Fatalf("%s: %v: %s", example, err, payment)
+		}
 	}
 	return b
 }
@@ -67,7 +101,7 @@ func (w *world) pay(t *testing.T, script, question string) bought {
 func TestTheOfficialClientsBuyAndTheReceiptsHold(t *testing.T) {
 	w := officialWorld(t)
 	for script, c := range map[string]struct{ question, network, from string }{
-		"buy-v2.mjs": {
+		example: {
 			`{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb","expectations":{"status":"success","from":"0xF9868B3960348194371B8CA4FE87CA7DE95E40B6","to":"0xc7b006f084ca79334db41fe216d3195870fac026","selector":"0x18cbafe5","minConfirmations":12}}`,
 			"eip155:84532", "0xf9868b3960348194371b8ca4fe87ca7de95e40b6",
 		},
@@ -116,7 +150,7 @@ func TestOurAgentPaysThroughTheOfficialFacilitator(t *testing.T) {
 func TestTheOfficialClientsAreNotChargedForA422(t *testing.T) {
 	w := officialWorld(t)
 	before := w.income(t)
-	for _, script := range []string{"buy-v2.mjs", "buy-v1.mjs"} {
+	for _, script := range []string{example, "buy-v1.mjs"} {
 		b := w.pay(t, script, `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb","expectations":{"status":"reverted"}}`)
 		if b.Status != http.StatusUnprocessableEntity {
 			t.Errorf("%s got %d: %s", script, b.Status, b.Body)

@@ -2,7 +2,11 @@
 
 // Pay for a call in Go, with nothing but go-ethereum to sign:
 //
-//	PRIVATE_KEY=0x… go run examples/pay.go URL BODY
+//	PRIVATE_KEY=0x… go run examples/pay.go URL BODY > answer.json
+//	receipt verify answer.json --key https://verifier.example
+//
+// After 503 it sends the same payment again, never a new one: the first may still be
+// settled. The program agent also survives a crash in between.
 package main
 
 import (
@@ -10,11 +14,13 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,11 +77,16 @@ func main() {
 		"payload": map[string]any{"signature": hexutil.Encode(signature), "authorization": authorization},
 	})
 	check(err)
-	answer = post(url, body, base64.StdEncoding.EncodeToString(payment))
-	receipt, err := io.ReadAll(answer.Body)
+	for answer = post(url, body, base64.StdEncoding.EncodeToString(payment)); answer.StatusCode >= 500; {
+		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
+		time.Sleep(time.Duration(max(seconds, 2)) * time.Second)
+		answer = post(url, body, base64.StdEncoding.EncodeToString(payment))
+	}
+	_, err = io.Copy(os.Stdout, answer.Body)
 	check(err)
-	fmt.Println(answer.Status)
-	fmt.Printf("%.120s…\n", receipt)
+	if answer.StatusCode != http.StatusOK {
+		check(errors.New(answer.Status))
+	}
 }
 
 func post(url, body, payment string) *http.Response {
