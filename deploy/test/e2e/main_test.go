@@ -33,6 +33,8 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	shared = w
+	defer stopDriver()
+	defer stopHousehold()
 	code := m.Run()
 	for _, exchange := range w.recorder.exchanges() {
 		fmt.Println("checked against its document:", exchange)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,11 +34,17 @@ func newHousehold(t *testing.T, host string, settings map[string]string) househo
 	node(t)
 	chromium(t)
 	h := household{}
-	h.world = newWorld(t, options{
+	h.world = newWorld(t, h.options(host, settings))
+	return h
+}
+
+func (h *household) options(host string, settings map[string]string) options {
+	return options{
 		change: func(l *layout.Layout) {
 			_, port, _ := strings.Cut(strings.TrimPrefix(l.PublicURL, "http://"), ":")
 			h.origin = "http://" + host + ":" + port
-			l.Extra["auth"] = map[string]string{"PUBLIC_URL": h.origin}
+			l.Extra["auth"] = map[string]string{"PUBLIC_URL": h.origin, "TZ": "UTC"}
+			l.Extra["pforte-proxy"] = map[string]string{"TRUSTED_PROXIES": "127.0.0.1"} // devices have addresses of their own
 			maps.Copy(l.Extra["auth"], settings)
 		},
 		only: func(l layout.Layout) []stack.Program {
@@ -44,8 +52,55 @@ func newHousehold(t *testing.T, host string, settings map[string]string) househo
 			proxy.Ready = stack.Healthy("http://" + l.Addresses.Proxy + "/api/v1/auth/openapi.json") // there is no verifier
 			return []stack.Program{l.Auth(), proxy}
 		},
-	})
-	return h
+	}
+}
+
+// common is the household of all journeys that need none of their own.
+var common struct {
+	sync.Mutex
+	household
+	stop func()
+}
+
+// commonHousehold starts the common household at the first call.
+func commonHousehold(t *testing.T) household {
+	t.Helper()
+	node(t)
+	chromium(t)
+	common.Lock()
+	defer common.Unlock()
+	if common.world == nil {
+		dir, err := os.MkdirTemp("", "pforte-household-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, stop, err := start(context.Background(), dir, common.options("localhost", nil)) // passkeys need https or this host
+		common.stop = func() { stop(); _ = os.RemoveAll(dir) }
+		if err != nil {
+			t.Fatal(stack.Explain(err))
+		}
+		common.world = w
+	}
+	t.Cleanup(func() { common.recorder.report(t) })
+	return common.household
+}
+
+// stopHousehold stops the common household, if it was started.
+func stopHousehold() {
+	if common.stop != nil {
+		common.stop()
+	}
+}
+
+// inBothLanguages runs a journey in each language, beside others. The first device has that
+// language, and who comes later the other one.
+func inBothLanguages(t *testing.T, journey func(t *testing.T, lang string)) {
+	for _, lang := range []string{"de", "en"} {
+		t.Run(lang, func(t *testing.T) {
+			t.Parallel()
+			journey(t, lang)
+		})
+	}
 }
 
 // chromium is the path of Chromium. Without it the journey is skipped; CI has it.
@@ -64,10 +119,11 @@ func chromium(t *testing.T) string {
 // journey runs a script of clients/journeys with further variables of its environment.
 func (h household) journey(t *testing.T, script string, env ...string) {
 	t.Helper()
-	env = append(append(h.Auth().Env, "ORIGIN="+h.origin, "AUTH="+filepath.Join(h.Bin, "auth"), "CHROMIUM="+chromium(t), "SHOTS="+os.Getenv("SHOTS"), "TIMES="+os.Getenv("TIMES")), env...)
-	if code, out := command(t, env, node(t), "clients/journeys/"+script); code != 0 {
-		t.Fatalf("%s ends with %d: %s", script, code, out)
+	d, err := theDriver(node(t), chromium(t))
+	if err != nil {
+		t.Fatal(err)
 	}
+	d.run(t, script, append(append(h.Auth().Env, "ORIGIN="+h.origin, "AUTH="+filepath.Join(h.Bin, "auth")), env...))
 }
 
 // asAdmin are the variables of a journey with the first administrator.
@@ -80,52 +136,83 @@ func (h household) asAdmin(t *testing.T) []string {
 	return []string{"USERNAME=" + layout.AdminName, "PASSWORD=" + password}
 }
 
+// person returns the variables of a journey of a new member, in a language.
+func (h household) person(t *testing.T, name, lang string) []string {
+	t.Helper()
+	name += "-" + lang
+	h.member(t, name)
+	return []string{"USERNAME=" + name, "PASSWORD=a password of eight", "LANGUAGE=" + lang}
+}
+
+// withMember returns the variables of a journey of the first administrator and a new member,
+// in a language.
+func (h household) withMember(t *testing.T, name, lang string) []string {
+	t.Helper()
+	name += "-" + lang
+	h.member(t, name)
+	return append(h.asAdmin(t), "MEMBER="+name, "MEMBER_PASSWORD=a password of eight", "LANGUAGE="+lang)
+}
+
 func TestTheFirstAdminSetsUpTheHouseholdByALink(t *testing.T) {
-	h := newHousehold(t, "home.test", map[string]string{"BOOTSTRAP_ADMIN_USERNAME": "", "BOOTSTRAP_ADMIN_PASSWORD_FILE": ""})
-	h.journey(t, "setup.mjs")
+	inBothLanguages(t, func(t *testing.T, lang string) {
+		h := newHousehold(t, "home.test", map[string]string{"BOOTSTRAP_ADMIN_USERNAME": "", "BOOTSTRAP_ADMIN_PASSWORD_FILE": ""})
+		h.journey(t, "setup.mjs", "LANGUAGE="+lang)
+	})
 }
 
 func TestAnInvitedMemberJoinsOnAPhone(t *testing.T) {
-	h := newHousehold(t, "home.test", nil)
-	h.journey(t, "invite.mjs", h.asAdmin(t)...)
+	inBothLanguages(t, func(t *testing.T, lang string) {
+		h := commonHousehold(t)
+		h.journey(t, "invite.mjs", append(h.asAdmin(t), "MEMBER=lotte-"+lang, "LANGUAGE="+lang)...)
+	})
 }
 
 func TestAMemberWithCodesEndsASessionFromAnotherDevice(t *testing.T) {
-	h := newHousehold(t, "home.test", nil)
-	h.world.member(t, "paul")
-	h.journey(t, "second-factor.mjs", "USERNAME=paul", "PASSWORD=a password of eight")
+	inBothLanguages(t, func(t *testing.T, lang string) {
+		h := commonHousehold(t)
+		h.journey(t, "second-factor.mjs", h.person(t, "paul", lang)...)
+	})
 }
 
 func TestAMemberWhoLostEverythingComesBack(t *testing.T) {
-	h := newHousehold(t, "home.test", nil)
-	h.world.member(t, "paul")
-	h.journey(t, "lost.mjs", append(h.asAdmin(t), "MEMBER=paul", "MEMBER_PASSWORD=a password of eight")...)
+	inBothLanguages(t, func(t *testing.T, lang string) {
+		h := commonHousehold(t)
+		h.journey(t, "lost.mjs", h.withMember(t, "mia", lang)...)
+	})
 }
 
 func TestTheDutyOfASecondFactorKeepsNobodyOut(t *testing.T) {
-	h := newHousehold(t, "home.test", nil)
-	h.world.member(t, "paul")
-	h.journey(t, "duty.mjs", append(h.asAdmin(t), "MEMBER=paul", "MEMBER_PASSWORD=a password of eight")...)
+	inBothLanguages(t, func(t *testing.T, lang string) {
+		h := newHousehold(t, "home.test", nil)
+		h.journey(t, "duty.mjs", h.withMember(t, "paul", lang)...)
+	})
 }
 
+// TestAPasskeyLogsInConfirmsAndCountsOnce runs alone: a Chromium offers passkeys in the
+// field of one page at a time.
 func TestAPasskeyLogsInConfirmsAndCountsOnce(t *testing.T) {
-	h := newHousehold(t, "localhost", nil) // passkeys need https or this host
-	h.world.member(t, "anna")
-	h.journey(t, "passkey.mjs", "USERNAME=anna", "PASSWORD=a password of eight")
+	for _, lang := range []string{"de", "en"} {
+		t.Run(lang, func(t *testing.T) {
+			h := commonHousehold(t)
+			h.journey(t, "passkey.mjs", h.person(t, "anna", lang)...)
+		})
+	}
 }
 
 func TestAMemberLogsInByKeyboardAndWithoutJavaScript(t *testing.T) {
-	h := newHousehold(t, "home.test", nil)
-	h.world.member(t, "jule")
-	h.journey(t, "login.mjs", "USERNAME=jule", "PASSWORD=a password of eight")
+	inBothLanguages(t, func(t *testing.T, lang string) {
+		h := commonHousehold(t)
+		h.journey(t, "login.mjs", h.person(t, "jule", lang)...)
+	})
 }
 
 func TestPagesOfOtherOriginsCannotUseTheForms(t *testing.T) {
 	for _, host := range []string{"localhost", "home.test"} { // with and without Sec-Fetch-Site
 		t.Run(host, func(t *testing.T) {
-			h := newHousehold(t, host, nil)
-			h.world.member(t, "jule")
-			h.journey(t, "foreign.mjs", "USERNAME=jule", "PASSWORD=a password of eight")
+			t.Parallel()
+			h := commonHousehold(t)
+			h.origin = strings.Replace(h.origin, "localhost", host, 1)
+			h.journey(t, "foreign.mjs", h.person(t, "otto-"+host[:4], "de")...)
 		})
 	}
 }
@@ -134,6 +221,7 @@ func TestPagesOfOtherOriginsCannotUseTheForms(t *testing.T) {
 // users joerg (an admin), aenne and opa, and the sessions of the first two. The passwords have
 // umlauts; aenne's was typed with combining characters, opa's is longer than bcrypt reads.
 func TestAHouseholdOfTheFirstVersionIsUpgraded(t *testing.T) {
+	t.Parallel()
 	var kept struct {
 		Hashes  map[string]map[string]string
 		Sets    map[string][]string
@@ -182,7 +270,7 @@ func TestAHouseholdOfTheFirstVersionIsUpgraded(t *testing.T) {
 		}
 	}
 	newBrowser(t, h.PublicURL).login("opa", "ein sehr langer Satz mit Umlauten äöü, länger als zweiundsiebzig Bytes")
-	h.journey(t, "invite.mjs", "USERNAME=joerg", "PASSWORD=Grüße aus Köln")
+	h.journey(t, "invite.mjs", "USERNAME=joerg", "PASSWORD=Grüße aus Köln", "MEMBER=lotte")
 }
 
 // firstVersionsUsers is the path of a copy of the first version's database.

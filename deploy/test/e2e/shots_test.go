@@ -15,7 +15,7 @@ func TestEveryPageIsShown(t *testing.T) {
 		for _, theme := range []string{"light", "dark"} {
 			t.Run(language+"/"+theme, func(t *testing.T) {
 				h := newHousehold(t, "localhost", map[string]string{"BOOTSTRAP_ADMIN_USERNAME": "", "BOOTSTRAP_ADMIN_PASSWORD_FILE": "", "TZ": "Europe/Berlin"})
-				h.journey(t, "shots.mjs", "LANGUAGE="+language, "THEME="+theme, "ONLY="+os.Getenv("ONLY"))
+				h.journey(t, "shots.mjs", "LANGUAGE="+language, "THEME="+theme, "SHOTS="+os.Getenv("SHOTS"), "ONLY="+os.Getenv("ONLY"))
 			})
 		}
 	}

@@ -1,39 +1,61 @@
-// What all journeys have in common. The environment has ORIGIN, the portal's address as
-// people type it, AUTH, the path of the program auth, and auth's settings.
-import { execFileSync } from "node:child_process";
+// What all journeys have in common.
+//
+// A journey is the default export of a script in journeys: a function of a Journey.
+import { execFile } from "node:child_process";
 import { createHmac } from "node:crypto";
-import { Device, launch } from "./browser.mjs";
+import { Device } from "./browser.mjs";
 
 export { laptop, phone } from "./browser.mjs";
 
-export const origin = process.env.ORIGIN;
+let devices = 0;
 
-// journey runs steps, a function that gets open to open devices, and ends the program.
-export async function journey(steps) {
-  const devices = [], browser = await launch();
-  const open = async (options = {}) => {
-    const device = await Device.open(browser, { origin, ...options });
-    devices.push(device);
+// Journey has what a journey needs: env, the variables of its environment, which has ORIGIN,
+// the portal's address as people type it, AUTH, the path of the program auth, and auth's
+// settings; origin; and lang and other, the languages of the persons who begin and who come
+// later.
+export class Journey {
+  #browser;
+  #devices = [];
+
+  constructor(browser, env) {
+    this.#browser = browser;
+    Object.assign(this, { env, origin: env.ORIGIN, lang: env.LANGUAGE || "de", other: env.LANGUAGE === "en" ? "de" : "en" });
+  }
+
+  // open opens a device, with an address of its own (RFC 5737), because limits count by it.
+  async open(options = {}) {
+    const address = `198.51.100.${devices++ % 250 + 1}`;
+    const device = await Device.open(this.#browser, { origin: this.origin, lang: this.lang, address, ...options });
+    this.#devices.push(device);
     return device;
-  };
-  try {
-    await steps(open);
-    for (const device of devices) device.blame();
-  } catch (error) {
-    process.exitCode = 1;
-    console.error(error.stack);
-    for (const device of devices) {
-      console.error(`--- ${device.name} shows ${device.page.url()}:\n${await device.text().catch((e) => e.message)}`);
-      await device.screenshot(device.name).catch(() => {});
+  }
+
+  // auth runs a command of the program auth, as the operator does, with an input, and
+  // returns what it prints.
+  auth(args, input = "") {
+    return new Promise((resolve, reject) => {
+      const program = execFile(this.env.AUTH, args, { env: this.env }, (error, out, log) => (error ? reject(new Error(`${error.message}\n${log}`)) : resolve(out)));
+      program.stdin.end(input);
+    });
+  }
+
+  // run runs a journey and closes its devices. It returns what went wrong, or "".
+  async run(steps) {
+    try {
+      await steps(this);
+      for (const device of this.#devices) device.blame();
+      return "";
+    } catch (error) {
+      let report = error.stack;
+      for (const device of this.#devices.filter((d) => !d.page.isClosed())) {
+        report += `\n--- ${device.name} shows ${device.page.url()}:\n${await device.text().catch((e) => e.message)}`;
+      }
+      return report;
+    } finally {
+      for (const device of this.#devices) await device.close().catch(() => {});
     }
-  } finally {
-    await browser.close();
   }
 }
-
-// auth runs a command of the program auth, as the operator does, and returns what it
-// prints.
-export const auth = (...args) => execFileSync(process.env.AUTH, args, { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
 
 // want fails unless two values are the same.
 export function want(what, got, expected) {

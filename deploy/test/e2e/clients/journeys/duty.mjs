@@ -1,16 +1,15 @@
 // The household requires a second factor: it keeps nobody out, and whoever has one keeps it.
-import { App, journey, phone, want } from "../journey.mjs";
+import { App, phone, want } from "../journey.mjs";
 
-const { USERNAME: username, PASSWORD: password, MEMBER: member, MEMBER_PASSWORD: memberPassword } = process.env;
-
-journey(async (open) => {
-  const admin = await open({ name: "admin", dark: true });
+export default async (j) => {
+  const { USERNAME: username, PASSWORD: password, MEMBER: member, MEMBER_PASSWORD: memberPassword } = j.env;
+  const admin = await j.open({ name: "admin", dark: true });
   await admin.visit("/pforte/admin/security");
   await admin.send("/pforte/login", { username, password });
   await admin.send("form:has([name=required])", { required: "yes" });
   await admin.find(`section[aria-labelledby=without] li`);
 
-  const paul = await open({ name: "phone", lang: "en", view: phone });
+  const paul = await j.open({ name: "phone", lang: j.other, view: phone });
   await paul.visit("/pforte/login?return=/pforte/account/second-factor");
   await paul.send("/pforte/login", { username: member, password: memberPassword });
   want("the page after the login", new URL(paul.page.url()).pathname, "/pforte/duty");
@@ -31,4 +30,4 @@ journey(async (open) => {
   await admin.send("/pforte/login", { username, password });
   want("the page after the admin's login", new URL(admin.page.url()).pathname, "/pforte/duty");
   await admin.visit("/pforte/");
-});
+};

@@ -1,41 +1,42 @@
 // Pages of other origins cannot use the forms of a person who is logged in, nor show the
 // pages in a frame.
 import { createServer } from "node:http";
-import { journey, origin, want } from "../journey.mjs";
+import { want } from "../journey.mjs";
 
-const { USERNAME: username, PASSWORD: secret } = process.env;
-const forms = {
-  "/pforte/login": { username, password: secret },
-  "/pforte/logout": {},
-  "/pforte/account/password": { current: secret, password: "ein fremdes Passwort", again: "ein fremdes Passwort" },
-};
+// shown is the page of another origin that sends a form of the portal by itself: plainly,
+// hidden (without a referrer, so that the origin is null), or framed (in a frame with an origin
+// of its own).
+function shown(action, how, fields) {
+  const inputs = Object.entries(fields).map(([name, value]) => `<input name="${name}" value="${value}">`).join("");
+  const form = `<form method="post" action="${action}">${inputs}</form><script>document.forms[0].submit()</script>`;
+  return how === "framed" ? `<iframe sandbox="allow-scripts allow-forms" srcdoc="${form.replaceAll('"', "&quot;")}"></iframe>` : form;
+}
 
-// attack serves pages that send a form by themselves: by /?action=PATH&how=plain, hidden
-// (without a referrer, so that the origin is null), or framed (in a frame with an origin of
-// its own); and by /frame one that shows the login page in a frame.
-const attack = createServer((request, response) => {
-  const query = new URL(request.url, "http://any").searchParams;
-  const action = query.get("action"), how = query.get("how");
-  response.setHeader("Content-Type", "text/html");
-  const fields = Object.entries(forms[action] ?? {}).map(([name, value]) => `<input name="${name}" value="${value}">`).join("");
-  const form = `<form method="post" action="${origin}${action}">${fields}</form><script>document.forms[0].submit()</script>`;
-  if (how === "hidden") response.setHeader("Referrer-Policy", "no-referrer");
-  if (request.url === "/frame") response.end(`<iframe src="${origin}/pforte/login"></iframe>`);
-  else if (how === "framed") response.end(`<iframe sandbox="allow-scripts allow-forms" srcdoc="${form.replaceAll('"', "&quot;")}"></iframe>`);
-  else response.end(form);
-});
-await new Promise((resolve) => attack.listen(0, "127.0.0.1", resolve));
-const { port } = attack.address();
-
-await journey(async (open) => {
-  const person = await open({ name: "person", faults: false });
-  await person.page.goto(`${origin}/pforte/login`);
+export default async (j) => {
+  const { USERNAME: username, PASSWORD: secret } = j.env;
+  const forms = {
+    "/pforte/login": { username, password: secret },
+    "/pforte/logout": {},
+    "/pforte/account/password": { current: secret, password: "ein fremdes Passwort", again: "ein fremdes Passwort" },
+  };
+  // attack serves /?action=PATH&how=HOW, and by /frame the login page in a frame.
+  const attack = createServer((request, response) => {
+    const query = new URL(request.url, "http://any").searchParams;
+    const action = query.get("action"), how = query.get("how");
+    response.setHeader("Content-Type", "text/html");
+    if (how === "hidden") response.setHeader("Referrer-Policy", "no-referrer");
+    response.end(request.url === "/frame" ? `<iframe src="${j.origin}/pforte/login"></iframe>` : shown(j.origin + action, how, forms[action] ?? {}));
+  });
+  await new Promise((resolve) => attack.listen(0, "127.0.0.1", resolve));
+  const { port } = attack.address();
+  const person = await j.open({ name: "person", faults: false });
+  await person.page.goto(`${j.origin}/pforte/login`);
   await Promise.all([person.page.waitForNavigation(), person.fill("form", { username, password: secret }).then(() => person.page.keyboard.press("Enter"))]);
   person.at("/pforte/");
   const session = (await person.cookies())["svc.sid"];
 
   // Of one site are the host's other ports; the same origin they are not.
-  const site = new URL(origin).hostname, password = "/pforte/account/password";
+  const site = new URL(j.origin).hostname, password = "/pforte/account/password";
   for (const host of [site, "evil.test"]) {
     const attacks = Object.keys(forms).map((action) => [action, "plain"]);
     if (host === site) attacks.push([password, "hidden"], [password, "framed"]);
@@ -48,8 +49,8 @@ await journey(async (open) => {
     const [, frame] = person.page.frames();
     want("what a frame shows", (await frame.evaluate(() => location.href)).split(":")[0], "chrome-error");
   }
-  await person.page.goto(`${origin}/pforte/`);
+  await person.page.goto(`${j.origin}/pforte/`);
   person.at("/pforte/");
   want("the session afterwards", (await person.cookies())["svc.sid"], session);
-});
-attack.close();
+  attack.close();
+};

@@ -1,36 +1,36 @@
 // An admin invites Paul, who joins on a phone.
-import { journey, origin, phone, want } from "../journey.mjs";
+import { phone, want } from "../journey.mjs";
 
-const { USERNAME: username, PASSWORD: password } = process.env;
-
-journey(async (open) => {
-  const admin = await open({ name: "admin", dark: true });
+export default async (j) => {
+  const { USERNAME: username, PASSWORD: password, MEMBER: member } = j.env;
+  const admin = await j.open({ name: "admin", dark: true });
   await admin.visit("/pforte/login");
   await admin.send("/pforte/login", { username, password });
   await admin.press("main a[href='/pforte/admin/invites']");
-  await admin.send("form:has([name=role])", { display_name: "Paul", role: "member" });
-  const link = new URL(await admin.attribute("main a[href*='/pforte/join?t=']", "href"), origin);
+  await admin.send("form:has([name=role])", { display_name: `Paul ${member}`, role: "member" });
+  await admin.find("main svg.qr");
+  const link = new URL(await admin.attribute("main a[href*='/pforte/join?t=']", "href"), j.origin);
   want("the path of a page that shows a secret", admin.path(), "/pforte/admin/invites");
 
-  const paul = await open({ name: "phone", lang: "en", view: phone });
+  const paul = await j.open({ name: "phone", lang: j.other, view: phone });
   await paul.visit(link.href);
-  const join = { username: "paul", password: "a phone in my pocket", again: "a phone in my pocket" };
+  const join = { username: member, password: "a phone in my pocket", again: "a phone in my pocket" };
   await paul.send("/pforte/join", { ...join, username: username.toUpperCase() }, { status: 409 });
-  want("the display name after a failure", await paul.attribute("[name=display_name]", "value"), "Paul");
+  want("the display name after a failure", await paul.attribute("[name=display_name]", "value"), `Paul ${member}`);
   await paul.send("/pforte/join", join);
-  if (paul.path().startsWith("/pforte/login")) await paul.send("/pforte/login", { username: "paul", password: join.password });
+  if (paul.path().startsWith("/pforte/login")) await paul.send("/pforte/login", { username: member, password: join.password });
   paul.at("/pforte/");
-  await paul.shows("Paul");
+  await paul.shows(`Paul ${member}`);
   await paul.press("main a[href='/pforte/account']");
   await paul.send("/pforte/account", { color: "#AF52DE" });
   want("the colour", await paul.attribute("header .avatar circle", "fill"), "#AF52DE");
   want("links to the administration", (await paul.page.$$("a[href^='/pforte/admin']")).length, 0);
   await paul.visit("/pforte/admin/members", 403);
 
-  const other = await open({ name: "another browser" });
+  const other = await j.open({ name: "another browser" });
   await other.visit(link.href, 400); // it is used up
   await admin.visit("/pforte/admin/members");
-  await admin.shows("Paul", "main");
+  await admin.shows(`Paul ${member}`, "main");
   await admin.visit("/pforte/admin/invites");
-  await admin.hides("Paul", "main");
-});
+  await admin.hides(`Paul ${member}`, "main");
+};

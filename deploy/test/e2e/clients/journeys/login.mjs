@@ -1,12 +1,15 @@
 // A member logs in, changes the password and logs out, with the keyboard alone and
 // without JavaScript.
-import { journey, want } from "../journey.mjs";
+import { want } from "../journey.mjs";
 
-const { USERNAME: username, PASSWORD: password } = process.env;
-
-journey(async (open) => {
-  const keyboard = await open({ name: "keyboard", lang: "en" });
+export default async (j) => {
+  const { USERNAME: username, PASSWORD: password } = j.env;
+  const keyboard = await j.open({ name: "keyboard", zone: "America/New_York" });
+  const loaded = [];
+  keyboard.page.on("response", (response) => loaded.push(response));
   await keyboard.visit("/pforte/account/password");
+  const sizes = await Promise.all(loaded.filter((r) => r.ok()).map(async (r) => (await r.buffer()).length));
+  want(`whether the login page is under 30 KB in ${sizes.length} files: ${sizes}`, sizes.length >= 3 && sizes.reduce((a, b) => a + b) < 30 * 1024, true);
   keyboard.at("/pforte/login?return=%2Fpforte%2Faccount%2Fpassword");
   await keyboard.tab("[name=username]");
   await keyboard.type(username);
@@ -14,23 +17,31 @@ journey(async (open) => {
   await keyboard.type("wrong");
   await keyboard.enter(401);
   want("the name after a failure", await keyboard.page.$eval("[name=username]", (e) => e.value), username);
-  want("the start of the title", (await keyboard.page.title()).split(" ")[0], "Error:");
+  want("the start of the title", (await keyboard.page.title()).split(" ")[0], j.lang === "en" ? "Error:" : "Fehler:");
   await keyboard.tab("[name=password]");
   await keyboard.type(password);
   await keyboard.tab("form[action='/pforte/login'] button");
   await keyboard.enter();
   keyboard.at("/pforte/account/password");
+  await keyboard.tab("nav.side a[href='/pforte/account']");
+  await keyboard.enter();
+  // The server's times are in UTC; a script shows them in the reader's zone.
+  const since = new Date(await keyboard.attribute("main time", "datetime"));
+  const clock = since.toLocaleTimeString("en-GB", { timeZone: "America/New_York", hour: "2-digit", minute: "2-digit" });
+  want("the time at the reader's", (await keyboard.text("main time")).split(", ")[1], clock);
   await keyboard.tab("a[href='/pforte/logout']");
   await keyboard.enter();
   await keyboard.tab("form[action='/pforte/logout'] button");
   await keyboard.enter();
   want("the cookie of the session", (await keyboard.cookies())["svc.sid"], undefined);
 
-  const plain = await open({ name: "without JavaScript", scripts: false, dark: true });
+  const plain = await j.open({ name: "without JavaScript", lang: j.other, scripts: false, dark: true });
   await plain.visit("/pforte/");
   plain.at("/pforte/login?return=%2Fpforte%2F");
   await plain.send("/pforte/login", { username, password });
   plain.at("/pforte/");
+  await plain.visit("/pforte/account");
+  want("the zone of a time without JavaScript", (await plain.text("main time")).slice(-4), " UTC");
   await plain.visit("/pforte/account/password");
   await plain.send("/pforte/account/password", { current: password, password: "ein neuer langer Satz", again: "ein neuer kurzer Satz" }, { status: 400 });
   await plain.send("/pforte/account/password", { current: password, password: "ein neuer langer Satz", again: "ein neuer langer Satz" });
@@ -39,4 +50,4 @@ journey(async (open) => {
   await plain.send("/pforte/login", { username, password }, { status: 401 });
   await plain.send("/pforte/login", { username, password: "ein neuer langer Satz" });
   plain.at("/pforte/");
-});
+};

@@ -1,38 +1,44 @@
 // Anna adds a passkey, logs in with it, makes it the second step of a login by password,
 // and confirms an act with it. Nothing that the authenticator once answered counts again.
-import { journey, origin, want } from "../journey.mjs";
+import { want } from "../journey.mjs";
 
-const { USERNAME: username, PASSWORD: password } = process.env;
 const api = "/api/v1/auth";
 
-journey(async (open) => {
-  const device = await open({ name: "laptop", lang: "en" });
+export default async (j) => {
+  const { USERNAME: username, PASSWORD: password } = j.env;
+  const device = await j.open({ name: "laptop", lang: j.other });
   const authenticator = await device.authenticator();
-  const sent = new Map(); // the body and the cookies of the last request to a path
-  device.page.on("request", (request) => {
-    if (request.method() === "POST") sent.set(new URL(request.url()).pathname, request);
+  // sent are the last requests to paths, with the cookies that the browser sent.
+  const sent = new Map(), byID = new Map(), devtools = await device.page.createCDPSession();
+  await devtools.send("Network.enable");
+  devtools.on("Network.requestWillBeSent", ({ requestId, request }) => {
+    if (request.method === "POST") {
+      byID.set(requestId, { ...byID.get(requestId), url: request.url, body: request.postData, headers: request.headers });
+      sent.set(new URL(request.url).pathname, requestId);
+    }
   });
-  // again sends a request to a path again and returns the answer's status.
+  devtools.on("Network.requestWillBeSentExtraInfo", ({ requestId, headers }) => {
+    byID.set(requestId, { ...byID.get(requestId), cookie: headers.Cookie ?? headers.cookie });
+  });
+  // again sends an answer of the authenticator to a path once more, with the ceremony of
+  // then and all that the browser has now, and returns the answer's status.
   const again = async (path) => {
-    const request = sent.get(path);
-    const headers = { ...request.headers(), origin, cookie: cookies };
-    return (await fetch(request.url(), { method: "POST", headers, body: request.postData() })).status;
+    const { url, body, headers, cookie } = byID.get(sent.get(path));
+    const cookies = { ...Object.fromEntries(cookie.split("; ").map((c) => c.split(/=(.*)/s))), ...await device.cookies() };
+    const now = { ...headers, "X-CSRF-Token": cookies["csrf-token"] ?? "", Origin: j.origin, Cookie: Object.entries(cookies).map((c) => c.join("=")).join("; ") };
+    return (await fetch(url, { method: "POST", headers: now, body })).status;
   };
-  let cookies = "";
-  const remember = async () => { cookies = Object.entries(await device.cookies()).map(([name, value]) => `${name}=${value}`).join("; "); };
   const logout = async () => {
     await device.visit("/pforte/logout");
     await device.send("/pforte/logout");
   };
   // by presses a button of passkeys, with the presence of the person, and waits for the page
-  // that it leads to.
+  // that it leads to. What an authenticator was asked while nobody was present stays
+  // unanswered.
   const by = async (kind) => {
     const done = device.page.waitForNavigation();
     await authenticator.present(true);
-    // On the login page the field offers passkeys before a button is pressed.
-    if (kind !== "login") await device.press(`button[data-passkey=${kind}]`, null);
-    await device.page.waitForRequest((r) => r.method() === "POST" && r.url().includes("passkey") && !r.url().includes("options"));
-    await remember();
+    await device.press(`button[data-passkey=${kind}]`, null);
     await done;
     await authenticator.present(false);
     await device.look(200);
@@ -49,9 +55,12 @@ journey(async (open) => {
   await device.shows("Annas Laptop", "main");
 
   await logout();
-  await device.visit("/pforte/login?return=/pforte/account/passkeys");
-  await by("login");
-  device.at("/pforte/account/passkeys");
+  // The field of the login page offers passkeys by itself, and somebody is present.
+  await authenticator.present(true);
+  await device.page.goto(`${j.origin}/pforte/login?return=/pforte/account/passkeys`);
+  await device.page.waitForFunction(() => location.pathname === "/pforte/account/passkeys" && document.readyState === "complete");
+  await authenticator.present(false);
+  await device.look(200);
   want("a login that is sent again", await again(`${api}/passkeys/login`), 401);
 
   await device.visit("/pforte/account/second-factor");
@@ -79,4 +88,4 @@ journey(async (open) => {
   await device.press("button[data-passkey=login]", null);
   await device.page.waitForSelector("[data-passkey-error]:not(:empty)");
   want("the session without user verification", (await device.cookies())["svc.sid"], undefined);
-});
+};

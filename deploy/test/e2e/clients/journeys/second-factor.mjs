@@ -1,11 +1,10 @@
 // Paul turns on codes by the keyboard, logs in with one on a phone, ends the session of the
 // laptop from there, and comes back with a recovery code.
-import { App, journey, phone, want } from "../journey.mjs";
+import { App, phone, want } from "../journey.mjs";
 
-const { USERNAME: username, PASSWORD: password } = process.env;
-
-journey(async (open) => {
-  const laptop = await open({ name: "laptop" });
+export default async (j) => {
+  const { USERNAME: username, PASSWORD: password } = j.env;
+  const laptop = await j.open({ name: "laptop" });
   await laptop.visit("/pforte/account/second-factor");
   await laptop.send("/pforte/login", { username, password });
   laptop.at("/pforte/account/second-factor");
@@ -24,7 +23,7 @@ journey(async (open) => {
   await laptop.visit("/pforte/account/second-factor");
   await laptop.hides(codes[0]);
 
-  const paul = await open({ name: "phone", lang: "en", view: phone });
+  const paul = await j.open({ name: "phone", lang: j.other, view: phone });
   await paul.visit("/pforte/login?return=/pforte/account/devices");
   await paul.send("/pforte/login", { username, password });
   want("the page after the password", new URL(paul.page.url()).pathname, "/pforte/second");
@@ -58,4 +57,4 @@ journey(async (open) => {
   await laptop.send("details form", { code: codes[3] }, { status: 401 });
   await laptop.send("/pforte/second", {}, { button: "[value=cancel]" });
   laptop.at("/pforte/login");
-});
+};

@@ -1,12 +1,12 @@
 // The first admin sets up the household by the link of the command setup-link.
-import { auth, journey, origin, want } from "../journey.mjs";
+import { want } from "../journey.mjs";
 
-journey(async (open) => {
-  const first = auth("setup-link").match(/\S*\/pforte\/setup\?t=[\w-]+/)[0];
-  const link = auth("setup-link").match(/\S*\/pforte\/setup\?t=[\w-]+/)[0];
-  want("the origin of the link", new URL(link).origin, origin);
+export default async (j) => {
+  const setupLink = async () => (await j.auth(["setup-link"])).match(/\S*\/pforte\/setup\?t=[\w-]+/)[0];
+  const first = await setupLink(), link = await setupLink();
+  want("the origin of the link", new URL(link).origin, j.origin);
 
-  const device = await open({ name: "admin", lang: "en", scripts: false });
+  const device = await j.open({ name: "admin", scripts: false });
   await device.visit(first, 400); // a newer link makes older ones void
   await device.visit(link);
   await device.visit(link); // showing it does not use it up
@@ -25,4 +25,4 @@ journey(async (open) => {
   await device.visit("/pforte/logout");
   await device.send("/pforte/logout");
   await device.visit(link, 404);
-});
+};

@@ -2,21 +2,17 @@
 // each one, at 320 pixels too, and writes pictures into the folder SHOTS. The environment
 // has LANGUAGE ("de" or "en"), THEME ("light" or "dark") and, if only some pages are wanted,
 // ONLY, a regular expression of their names. Nobody has set the household up yet.
-import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { laptop, phone } from "../browser.mjs";
-import { App, journey, origin } from "../journey.mjs";
+import { App } from "../journey.mjs";
 
-const { SHOTS: folder, LANGUAGE: lang, THEME: theme, ONLY: only } = process.env;
 const password = "korrekt pferd batterie";
 const people = [["paul", "Paul", "#34C759"], ["mia", "Mia", "#FF9500"], ["friedrich", "Großvater Friedrich-Wilhelm", "#5856D6"]];
 const submit = "main form button.button:not([type=button])";
-const faults = [];
-// auth runs a command of the program auth, as the operator does. The input is a password.
-const auth = (args, input = "") => execFileSync(process.env.AUTH, args, { encoding: "utf8", input, stdio: ["pipe", "pipe", "inherit"] });
-mkdirSync(folder, { recursive: true });
 
-await journey(async (open) => {
+export default async (j) => {
+  const { SHOTS: folder, LANGUAGE: lang, THEME: theme, ONLY: only } = j.env, faults = [];
+  mkdirSync(folder, { recursive: true });
   // What is wrong with a page is reported at the end, so that one run shows all of it.
   const picture = async (device, name, status = 200) => {
     if (only && !new RegExp(only).test(name)) return;
@@ -33,7 +29,7 @@ await journey(async (open) => {
     await page.screenshot({ path: `${folder}/${name}-${lang}-${theme}-${view.width}.png`, fullPage: true });
   };
   const show = async (device, path, name, status) => {
-    await device.page.goto(new URL(path, origin).href);
+    await device.page.goto(new URL(path, j.origin).href);
     await picture(device, name, status);
   };
   // send sends a form as it is filled in, also where the browser would refuse it.
@@ -43,22 +39,22 @@ await journey(async (open) => {
     await Promise.all([device.page.waitForNavigation(), device.page.$eval(button, (b) => b.click())]);
   };
   const login = async (device, username) => {
-    await device.page.goto(`${origin}/pforte/login`);
+    await device.page.goto(`${j.origin}/pforte/login`);
     await send(device, { username, password });
   };
   const both = async (steps) => {
     for (const view of [phone, laptop]) {
-      const device = await open({ name: `${view.width}`, lang, dark: theme === "dark", view });
+      const device = await j.open({ name: `${view.width}`, lang, dark: theme === "dark", view });
       await steps(device, view);
       await device.close();
     }
   };
 
-  const setup = auth(["setup-link"]).match(/\/pforte\/setup\?t=[\w-]+/)[0];
+  const setup = (await j.auth(["setup-link"])).match(/\/pforte\/setup\?t=[\w-]+/)[0];
   await both((device) => show(device, "/pforte/login", "setup-needed"));
   await both((device) => show(device, setup, "setup"));
-  auth(["user", "add", "--admin", "--display-name", "Anna Kern", "--color", "#AF52DE", "anna"], password);
-  for (const [name, display, color] of people) auth(["user", "add", "--display-name", display, "--color", color, name], password);
+  await j.auth(["user", "add", "--admin", "--display-name", "Anna Kern", "--color", "#AF52DE", "anna"], password);
+  for (const [name, display, color] of people) await j.auth(["user", "add", "--display-name", display, "--color", color, name], password);
 
   await both(async (device) => {
     await show(device, "/pforte/login", "login");
@@ -94,7 +90,7 @@ await journey(async (open) => {
     await show(device, "/pforte/account/second-factor", "reauth");
     await send(device, { password, code: await app.code() });
     await picture(device, "second-factor-on");
-    await device.page.goto(`${origin}/pforte/logout`);
+    await device.page.goto(`${j.origin}/pforte/logout`);
     await send(device, {});
     await login(device, username);
     await picture(device, "second");
@@ -128,7 +124,7 @@ await journey(async (open) => {
     await picture(device, "security-changed");
     await send(device, { required: "no" });
     await show(device, "/pforte/admin/audit", "audit");
-    await device.page.goto(`${origin}/pforte/logout`);
+    await device.page.goto(`${j.origin}/pforte/logout`);
     await send(device, {});
     await show(device, reset, "reset");
   });
@@ -142,8 +138,5 @@ await journey(async (open) => {
     await picture(device, "start-member");
     await show(device, "/pforte/admin/members", "forbidden", 403);
   });
-});
-if (faults.length > 0) {
-  console.log([...new Set(faults)].join("\n"));
-  process.exitCode = 1;
-}
+  if (faults.length > 0) throw new Error([...new Set(faults)].join("\n"));
+};
