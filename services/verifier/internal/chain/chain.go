@@ -78,6 +78,15 @@ type Outcome struct {
 	GasUsed           uint64 // difference of two proven cumulative values
 	CumulativeGasUsed uint64
 	Logs              int
+	// Events decodes the logs, in their order, from the receipt's bytes in the Proof.
+	Events func() ([]Event, error)
+}
+
+// Event is a log that a contract wrote.
+type Event struct {
+	Address Address
+	Topics  []Hash
+	Data    []byte
 }
 
 // Proof is the portable Merkle bundle: with it everyone can check that the

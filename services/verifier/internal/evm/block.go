@@ -275,15 +275,13 @@ func (b *ProvenBlock) Snapshot(index uint64) (chain.Snapshot, error) {
 		created := chain.Address(crypto.CreateAddress(common.Address(transaction.From), *transaction.Nonce))
 		transaction.ContractAddress = &created
 	}
-	return chain.Snapshot{
-		Transaction: transaction,
-		Block:       b.identity,
-		Outcome:     entry.outcome,
-		Proof: chain.Proof{
-			HeaderRLP: b.header, Index: index,
-			Transaction: b.transactions.proof(index), Receipt: b.receipts.proof(index),
-		},
-	}, nil
+	proof := chain.Proof{
+		HeaderRLP: b.header, Index: index,
+		Transaction: b.transactions.proof(index), Receipt: b.receipts.proof(index),
+	}
+	outcome := entry.outcome
+	outcome.Events = func() ([]chain.Event, error) { return events(proof.Receipt[len(proof.Receipt)-1]) }
+	return chain.Snapshot{Transaction: transaction, Block: b.identity, Outcome: outcome, Proof: proof}, nil
 }
 
 // Matches returns nil when what a node reported of a transaction alone, and of its

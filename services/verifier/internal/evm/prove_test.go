@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
 	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
@@ -56,6 +59,31 @@ func checkTransaction(t *testing.T, b *ProvenBlock, index uint64, told *Transact
 	}
 	if len(snapshot.Proof.Transaction) == 0 || len(snapshot.Proof.Receipt) == 0 {
 		t.Error("no proof")
+	}
+	events, err := snapshot.Outcome.Events()
+	if err != nil || len(events) != len(receipt.Logs) {
+		t.Fatalf("%d events of %d logs: %v", len(events), len(receipt.Logs), err)
+	}
+	for i, log := range receipt.Logs {
+		want := chain.Event{Address: chain.Address(log.Address), Topics: []chain.Hash{}, Data: log.Data}
+		for _, topic := range log.Topics {
+			want.Topics = append(want.Topics, chain.Hash(topic))
+		}
+		if diff := cmp.Diff(want, events[i], cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("log %d: %s", i, diff)
+		}
+	}
+}
+
+func TestLeavesThatHoldNoReceiptHaveNoEvents(t *testing.T) {
+	for name, leaf := range map[string][]byte{
+		"nothing": nil, "a string": {0x80}, "a branch": encode(legacyType, make([][]byte, 17)), "an empty value": encode(legacyType, [][]byte{{1}, {}}),
+		"a type alone": encode(legacyType, [][]byte{{1}, {2}}), "too few fields": encode(legacyType, [][]byte{{1}, encode(2, [][]byte{{1}, {2}, {3}})}),
+		"logs that are a string": encode(legacyType, [][]byte{{1}, encode(2, [][]byte{{1}, {2}, {3}, {4}})}),
+	} {
+		if found, err := events(leaf); err == nil {
+			t.Errorf("%s: %v", name, found)
+		}
 	}
 }
 
