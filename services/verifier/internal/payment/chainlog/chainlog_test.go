@@ -63,6 +63,9 @@ func TestTheStatusOfAnAuthorization(t *testing.T) {
 		}, block: recent, want: payment.PaidToUs},
 		"another's mark between":              {chain: func(n *node) { n.spend(recent+2, paying, mark(used, 1), mark(used, 2), move(seller, 10000)) }, block: recent, want: payment.UsedElsewhere},
 		"a transfer before one of many marks": {chain: func(n *node) { n.spend(recent+2, paying, move(seller, 10000), mark(used, 2), mark(used, 1)) }, block: recent, want: payment.UsedElsewhere},
+		"a transfer before, and the authorization pays another": {chain: func(n *node) {
+			n.spend(recent+2, paying, move(seller, 10000), mark(used, 1), move(other, 10000))
+		}, block: recent, want: payment.UsedElsewhere},
 		"an event of a removed block": {chain: func(n *node) {
 			e := mark(used, 1)
 			e.Removed = true

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pforte/pforte/services/verifier/internal/evm"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -75,31 +76,29 @@ func (n node) paid(ctx context.Context, p payment.Record, used entry) (payment.A
 	return payment.Authorization{Status: payment.PaidToUs, Transaction: strings.ToLower(used.TransactionHash)}, nil
 }
 
-// pays finds the transfer that belongs to the use of the authorization. A
-// transaction may use many: the token emits the transfer right after the mark
-// (USDC: FiatTokenV2), so it is the token's first transfer after the mark and
-// before the next mark. Only where a token emits it before, and there is but one
-// mark, any transfer of the transaction may be it.
+// pays reports whether a transaction's logs hold a transfer to us that belongs to the
+// use of the authorization.
 func pays(logs []entry, p payment.Record) bool {
-	var marks int
-	var counting, before, after bool
-	for _, e := range logs {
+	events := make([]evm.TokenEvent, len(logs))
+	for i, e := range logs {
 		if !strings.EqualFold(e.Address, p.Key.Asset) || len(e.Topics) != 3 {
 			continue
 		}
-		switch e.Topics[0] {
-		case topicUsed:
-			marks++
-			counting = isSpending(e, p)
-		case topicTransfer:
-			if isTransfer(e, p) {
-				after = after || counting
-				before = before || marks == 0
-			}
-			counting = false
+		switch {
+		case e.Topics[0] == topicUsed && isSpending(e, p):
+			events[i] = evm.AuthorizationUsed
+		case e.Topics[0] == topicUsed:
+			events[i] = evm.OtherAuthorizationUsed
+		case e.Topics[0] == topicTransfer && isTransfer(e, p):
+			events[i] = evm.AuthorizedTransfer
+		case e.Topics[0] == topicTransfer && strings.EqualFold(e.Topics[1], "0x"+word(p.Key.Payer)):
+			events[i] = evm.OtherTransferOfPayer
+		case e.Topics[0] == topicTransfer:
+			events[i] = evm.OtherTransfer
 		}
 	}
-	return after || (marks == 1 && before)
+	_, _, ok := evm.PairAuthorization(events)
+	return ok
 }
 
 func isTransfer(e entry, p payment.Record) bool {
