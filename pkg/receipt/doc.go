@@ -1,5 +1,5 @@
-// Package receipt is the signed evidence about one finalized transaction: its
-// format, how it is signed, and how it is checked offline. This page is the
+// Package receipt is the signed evidence about one finalized transaction, or about one
+// token transfer in it: its format, how it is signed, and how it is checked offline. This page is the
 // format; testdata/vectors holds examples of every file, made with the key of
 // RFC 8032 section 7.1, test 1.
 //
@@ -8,8 +8,8 @@
 //
 // # Receipt
 //
-// A receipt is a JSON object with the members of [Receipt], all of them, and no
-// others. Only expectations may be absent: what is not expected is not there, and
+// A receipt is a JSON object with the members of [Receipt], all of them but transfer,
+// and no others. Only expectations may be absent: what is not expected is not there, and
 // without any the object is empty. Quantities of the chain are decimal strings
 // without leading zeros; bytes are 0x and lower-case hexadecimal digits (never the
 // EIP-55 spelling); transaction.type is hexadecimal without leading zeros; null
@@ -27,6 +27,25 @@
 // OP-stack deposit is the depositNonce in its receipt, which is part of the
 // receipt's hash since the Canyon fork; before, it is null.
 //
+// # Transfer receipt
+//
+// A second kind of receipt also says that the transaction moved a token, or the
+// chain's own coin, from one account to another. Its type is "chain-evidence-transfer",
+// its version 1 and its payload type application/vnd.chain-evidence.transfer.v1+json.
+// It has the members of the first kind and transfer, [ProvenTransfer]; request has
+// transfer too, [ExpectedTransfer], and only minConfirmations among its expectations;
+// the transaction succeeded; the checks are those of [ChecksForTransfer]. logPosition
+// is a number, as version and minConfirmations are; it is null for the native coin, as
+// token is; authorization is null where none was asked for.
+//
+// [FindTransfer] defines which transfer answers a request. All of transfer is proven.
+// It is worth what the token's contract is worth: compare token with the address that
+// you trust, not with a symbol.
+//
+// A type and a version have one set of members and one payload type for ever. What a
+// signature covers begins with the payload type, so that no receipt of one kind is one
+// of the other: [Verify] and [VerifyTransfer] each accept one.
+//
 // # Signature
 //
 // The body is the receipt in the form of RFC 8785 (JCS): no white space, members
@@ -34,8 +53,8 @@
 //
 //	"DSSEv1 " len(type) " " type " " len(body) " " body
 //
-// where type is application/vnd.chain-evidence.receipt.v1+json and the lengths are
-// decimal (DSSE's pre-authentication encoding, [PAE]). keyId is "sha256:" and the
+// where type is the payload type, application/vnd.chain-evidence.receipt.v1+json for
+// the first kind, and the lengths are decimal (DSSE's pre-authentication encoding, [PAE]). keyId is "sha256:" and the
 // hexadecimal SHA-256 of the public key's SPKI DER.
 //
 // # Presentations
@@ -61,12 +80,13 @@
 //     transaction's encoding, which hashes to transaction.hash; reads type, to,
 //     nonce, value, selector and chain id, and recovers the sender (secp256k1);
 //  3. walks receipt from receiptsRoot by the same key to the transaction receipt;
-//     reads status, cumulative gas and the number of logs;
-//  4. compares all of it with the receipt, and the expectations with it.
+//     reads status, cumulative gas and the logs;
+//  4. compares all of it with the receipt, and the expectations with it; of a transfer
+//     receipt, finds the transfer in the logs and compares each of its members.
 //
 // Every node must be on the way, in order, and every encoding the only one.
 //
-// That proves the members of transaction, of block and of outcome, and all checks,
+// That proves the members of transaction, block, outcome and transfer, and all checks,
 // relative to block.hash, but for these, which stand on the signature alone:
 //
 //   - that the block is canonical (checks.canonicalBlock) and final (finality),
@@ -89,7 +109,8 @@
 //	0x6a  Arbitrum internal          selector; from and to are 0x…0a4b05, value 0; no nonce
 //
 // Ethereum's types 0x0 to 0x4 are read whole. For a smart-account bundle
-// (ERC-4337), success of the transaction is not success of each operation in it.
+// (ERC-4337), success of the transaction is not success of each operation in it; the
+// logs of an operation that failed are not in the receipt.
 //
 // # Keys
 //

@@ -109,15 +109,18 @@ func parsePublic(text string) (ed25519.PublicKey, error) {
 // KeyDocument is what /.well-known/receipt-signing-key.json serves: the key that
 // signs now, at the top, and all keys with their states.
 type KeyDocument struct {
-	Algorithm        string `json:"algorithm"`        // always Algorithm
-	KeyID            string `json:"keyId"`            // of the active key
-	PublicKey        string `json:"publicKey"`        // of the active key: SPKI DER, base64
-	PublicKeyFormat  string `json:"publicKeyFormat"`  // always PublicKeyFormat
-	PayloadType      string `json:"payloadType"`      // always PayloadType
-	Canonicalization string `json:"canonicalization"` // always Canonicalization
-	Signing          string `json:"signing"`          // always Signing
-	Chain            string `json:"chain"`            // CAIP-2 id of the first chain served
-	Keys             []Key  `json:"keys"`             // the active key first
+	Algorithm       string `json:"algorithm"`       // always Algorithm
+	KeyID           string `json:"keyId"`           // of the active key
+	PublicKey       string `json:"publicKey"`       // of the active key: SPKI DER, base64
+	PublicKeyFormat string `json:"publicKeyFormat"` // always PublicKeyFormat
+	PayloadType     string `json:"payloadType"`     // always PayloadType
+	// PayloadTypes lists that of every kind of receipt; absent in documents from before
+	// there was a second.
+	PayloadTypes     []string `json:"payloadTypes,omitempty"`
+	Canonicalization string   `json:"canonicalization"` // always Canonicalization
+	Signing          string   `json:"signing"`          // always Signing
+	Chain            string   `json:"chain"`            // CAIP-2 id of the first chain served
+	Keys             []Key    `json:"keys"`             // the active key first
 }
 
 // PublicKeyFormat is how a key document encodes public keys.
@@ -162,7 +165,7 @@ func NewKeyDocument(active *SigningKey, chain string, others ...Key) (KeyDocumen
 	}
 	doc := KeyDocument{
 		Algorithm: Algorithm, KeyID: first.KeyID, PublicKey: first.PublicKey, PublicKeyFormat: PublicKeyFormat,
-		PayloadType: PayloadType, Canonicalization: Canonicalization, Signing: Signing, Chain: chain, Keys: keys,
+		PayloadType: PayloadType, PayloadTypes: []string{PayloadType, TransferPayloadType}, Canonicalization: Canonicalization, Signing: Signing, Chain: chain, Keys: keys,
 	}
 	return doc, doc.validate()
 }

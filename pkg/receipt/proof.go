@@ -114,7 +114,15 @@ func VerifyProof(r Receipt, proof Proof) ([]Fact, []Log, error) {
 		claimed[fact.Field] = fact.Value
 	}
 	var faults []error
-	proven := append(e.facts(), e.checks(r.Checks)...)
+	proven, events := e.facts(), logs(e.receipt.Logs)
+	if r.hasTransfer() {
+		transfer, err := e.transfer(r, events)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		proven = append(proven, transfer...)
+	}
+	proven = append(proven, e.checks(r.Checks)...)
 	for _, fact := range proven {
 		if claimed[fact.Field] != fact.Value {
 			faults = append(faults, fmt.Errorf("%s is %s, the receipt says %s", fact.Field, fact.Value, claimed[fact.Field]))
@@ -128,7 +136,7 @@ func VerifyProof(r Receipt, proof Proof) ([]Fact, []Log, error) {
 	if len(faults) > 0 {
 		return nil, nil, fmt.Errorf("%w: %w", ErrProof, errors.Join(faults...))
 	}
-	return proven, logs(e.receipt.Logs), nil
+	return proven, events, nil
 }
 
 // evidence is what a proof leads to.
@@ -235,6 +243,7 @@ func (e evidence) checks(made []Check) []Fact {
 		CheckTransactionHash: howHash, CheckSender: "by " + e.senderMethod(), CheckHeaderHash: howHeaderHash,
 		CheckTransactionsRoot: howTransaction, CheckReceiptsRoot: howOutcome,
 		CheckStatus: howExpectation, CheckFrom: howExpectation, CheckTo: howExpectation, CheckSelector: howExpectation,
+		CheckTransfer: howExpectation, CheckAuthorization: howExpectation,
 	}
 	var list []Fact
 	for _, check := range made {

@@ -30,18 +30,22 @@ func malformed(format string, args ...any) error {
 }
 
 // Receipt is the evidence about one finalized transaction: what was requested, what
-// was found and how it was checked. It is what a signature covers.
+// was found and how it was checked. It is what a signature covers. A transfer receipt
+// is one with Transfer.
 type Receipt struct {
-	Type        string      `json:"type"`    // always Type
-	Version     int         `json:"version"` // always Version
+	Type        string      `json:"type"`    // Type, or TransferType
+	Version     int         `json:"version"` // Version, or TransferVersion
 	Chain       Chain       `json:"chain"`
 	Request     Request     `json:"request"`
 	Transaction Transaction `json:"transaction"`
 	Block       Block       `json:"block"`
 	Outcome     Outcome     `json:"outcome"`
 	Finality    Finality    `json:"finality"`
-	Checks      []Check     `json:"checks"`  // always ChecksFor
+	Checks      []Check     `json:"checks"`  // ChecksFor, or ChecksForTransfer
 	Verdict     string      `json:"verdict"` // always Verdict
+	// Transfer is the transfer that Request.Transfer asks for; nil but in a transfer
+	// receipt.
+	Transfer *ProvenTransfer `json:"transfer,omitempty"`
 }
 
 // Fixed words of the format.
@@ -68,6 +72,9 @@ type Chain struct {
 type Request struct {
 	TransactionHash string       `json:"transactionHash"`
 	Expectations    Expectations `json:"expectations"`
+	// Transfer is nil but in a transfer receipt, whose Expectations hold nothing but
+	// MinConfirmations.
+	Transfer *ExpectedTransfer `json:"transfer,omitempty"`
 }
 
 // Expectations are the caller's. An absent one is an absent member.
@@ -203,8 +210,9 @@ func (r Receipt) validate() error {
 		what string
 		ok   bool
 	}{
-		{"type", r.Type == Type},
-		{"version", r.Version == Version},
+		{"type", r.payloadType() != ""},
+		{"transfer", (r.Transfer != nil) == r.hasTransfer()},
+		{"request.transfer", (r.Request.Transfer != nil) == r.hasTransfer()},
 		{"verdict", r.Verdict == Verdict},
 		{"chain.id", chainID(r.Chain.ID)},
 		{"chain.name", chainName(r.Chain.Name)},
@@ -224,17 +232,40 @@ func (r Receipt) validate() error {
 	if err := r.consistent(); err != nil {
 		return err
 	}
+	if r.hasTransfer() {
+		if err := r.transferHolds(); err != nil {
+			return err
+		}
+	}
 	return r.expectationsHold()
 }
+
+// payloadType returns the payload type of the receipt's kind, which is its type and
+// its version; "" when there is no such kind.
+func (r Receipt) payloadType() string {
+	switch {
+	case r.Type == Type && r.Version == Version:
+		return PayloadType
+	case r.Type == TransferType && r.Version == TransferVersion:
+		return TransferPayloadType
+	}
+	return ""
+}
+
+// hasTransfer reports whether the receipt is of the second kind.
+func (r Receipt) hasTransfer() bool { return r.Type == TransferType }
 
 // checksInOrder reports whether the checks are those that follow from the expectations.
 func (r Receipt) checksInOrder() bool {
 	return slices.ContainsFunc([]string{MethodSecp256k1, MethodPreimage}, func(method string) bool {
+		if r.Request.Transfer != nil {
+			return slices.Equal(r.Checks, ChecksForTransfer(method, *r.Request.Transfer, r.Request.Expectations))
+		}
 		return slices.Equal(r.Checks, ChecksFor(method, r.Request.Expectations))
 	})
 }
 
-// member is a member of the transaction, the block or the outcome.
+// member is a member of the transaction, the block, the outcome or the transfer.
 type member struct {
 	field string // path in the receipt, such as transaction.from
 	value string // "null" where there is none
@@ -243,7 +274,7 @@ type member struct {
 
 func (r Receipt) members() []member {
 	t, b, o := r.Transaction, r.Block, r.Outcome
-	return []member{
+	return append([]member{
 		{"transaction.hash", t.Hash, lowerHex(t.Hash, 32)},
 		{"transaction.type", t.Type, transactionType(t.Type)},
 		{"transaction.index", t.Index, quantity(t.Index, 64)},
@@ -263,7 +294,7 @@ func (r Receipt) members() []member {
 		{"outcome.gasUsed", o.GasUsed, quantity(o.GasUsed, 64)},
 		{"outcome.cumulativeGasUsed", o.CumulativeGasUsed, quantity(o.CumulativeGasUsed, 64)},
 		{"outcome.logs", o.Logs, quantity(o.Logs, 64)},
-	}
+	}, r.Transfer.members()...)
 }
 
 // consistent reports whether the facts can all be true of one transaction.
@@ -326,7 +357,7 @@ func lowerHex(text string, size int) bool {
 // quantity reports whether text is a decimal number without a sign or leading
 // zeros that fits into so many bits.
 func quantity(text string, bits int) bool {
-	const most = 78 // digits of 2^256
+	const most = 87 // digits of 2^288
 	if len(text) > most {
 		return false
 	}

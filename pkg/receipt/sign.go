@@ -38,11 +38,11 @@ type Response struct {
 	Proof *Proof `json:"proof,omitempty"`
 }
 
-// Signature is an Ed25519 signature over PAE(PayloadType, canonical receipt).
+// Signature is an Ed25519 signature over PAE(payload type, canonical receipt).
 type Signature struct {
 	Algorithm   string `json:"algorithm"`   // always Algorithm
 	KeyID       string `json:"keyId"`       // KeyID of the public key
-	PayloadType string `json:"payloadType"` // always PayloadType
+	PayloadType string `json:"payloadType"` // PayloadType, or TransferPayloadType
 	Value       string `json:"value"`       // base64 with padding (RFC 4648 section 4)
 }
 
@@ -69,11 +69,11 @@ func Sign(key *SigningKey, r Receipt, proof *Proof) (Response, error) {
 	if err != nil {
 		return Response{}, fmt.Errorf("sign receipt: %w", err)
 	}
-	value := ed25519.Sign(key.private, PAE(PayloadType, body))
+	value := ed25519.Sign(key.private, PAE(r.payloadType(), body))
 	return Response{
 		Receipt: body,
 		Signature: Signature{
-			Algorithm: Algorithm, KeyID: key.id, PayloadType: PayloadType,
+			Algorithm: Algorithm, KeyID: key.id, PayloadType: r.payloadType(),
 			Value: base64.StdEncoding.EncodeToString(value),
 		},
 		Proof: proof,

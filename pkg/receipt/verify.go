@@ -21,26 +21,45 @@ type Result struct {
 	Logs     []Log // the transaction's events, proven; empty without a proof
 }
 
-// Verify checks a signed receipt: its form, its signature against the keys, and
-// its proof against its own block hash. It needs no network and no clock.
-// ErrMalformed, ErrUnknownKey, ErrRevokedKey, ErrSignature, ErrProof. A document
-// that comes without a proof is judged by its signature alone, and then Proven
-// is empty.
+// Verify checks a signed receipt about a transaction: its form, its signature against
+// the keys, and its proof against its own block hash. It needs no network and no clock.
+// ErrMalformed, also for a receipt of another kind, ErrUnknownKey, ErrRevokedKey,
+// ErrSignature, ErrProof. A document that comes without a proof is judged by its
+// signature alone, and then Proven is empty.
 func Verify(data []byte, keys KeyDocument) (Result, error) {
+	return verify(data, keys, Type)
+}
+
+// VerifyTransfer does what Verify does for a signed receipt about a transfer, and
+// refuses all others. Result.Receipt has Transfer then.
+func VerifyTransfer(data []byte, keys KeyDocument) (Result, error) {
+	return verify(data, keys, TransferType)
+}
+
+func verify(data []byte, keys KeyDocument, kind string) (Result, error) {
 	doc, err := Parse(data)
 	if err != nil {
 		return Result{}, err
 	}
-	result := Result{Receipt: doc.Receipt}
-	if result.Key, err = doc.VerifySignature(keys); err != nil {
+	if doc.Receipt.Type != kind {
+		return Result{}, malformed("a receipt of another kind: %s", doc.Receipt.Type)
+	}
+	return doc.Verify(keys)
+}
+
+// Verify checks signature and proof of a receipt of any kind: see the function Verify.
+// The caller must look at the kind: Receipt.Type.
+func (d Document) Verify(keys KeyDocument) (result Result, err error) {
+	result.Receipt = d.Receipt
+	if result.Key, err = d.VerifySignature(keys); err != nil {
 		return Result{}, err
 	}
-	if doc.Proof != nil {
-		if result.Proven, result.Logs, err = VerifyProof(doc.Receipt, *doc.Proof); err != nil {
+	if d.Proof != nil {
+		if result.Proven, result.Logs, err = VerifyProof(d.Receipt, *d.Proof); err != nil {
 			return Result{}, err
 		}
 	}
-	result.Attested = Attested(doc.Receipt, result.Proven)
+	result.Attested = Attested(d.Receipt, result.Proven)
 	return result, nil
 }
 
@@ -73,8 +92,8 @@ type Document struct {
 	Proof     *Proof // nil when none came with it, as in a DSSE envelope
 }
 
-// Parse reads a signed receipt in either presentation, the plain answer or the
-// DSSE envelope, without verifying it. White space and the order of members do
+// Parse reads a signed receipt of any kind in either presentation, the plain answer
+// or the DSSE envelope, without verifying it. White space and the order of members do
 // not matter; everything else that Sign would not have written is ErrMalformed.
 func Parse(data []byte) (Document, error) {
 	if len(data) > MaxSize {
@@ -117,7 +136,7 @@ func parsePlain(body, signature, proof jsontext.Value) (doc Document, err error)
 			return Document{}, malformed("proof: %v", err)
 		}
 	}
-	return doc, doc.Signature.validate()
+	return doc, doc.Signature.validate(doc.Receipt.payloadType())
 }
 
 func parseEnvelope(payloadType, payload string, signatures jsontext.Value) (doc Document, err error) {
@@ -142,7 +161,7 @@ func parseEnvelope(payloadType, payload string, signatures jsontext.Value) (doc 
 		return Document{}, malformed("payload is not canonical")
 	}
 	doc.Signature = Signature{Algorithm: Algorithm, KeyID: list[0].KeyID, PayloadType: payloadType, Value: list[0].Sig}
-	return doc, doc.Signature.validate()
+	return doc, doc.Signature.validate(doc.Receipt.payloadType())
 }
 
 // parseReceipt reads the receipt itself. Its canonical bytes are those of the
@@ -164,13 +183,13 @@ func parseReceipt(data []byte) (r Receipt, body []byte, err error) {
 	return r, body, nil
 }
 
-func (s Signature) validate() error {
+func (s Signature) validate(payloadType string) error {
 	digest, sha := strings.CutPrefix(s.KeyID, "sha256:")
 	switch {
 	case s.Algorithm != Algorithm:
 		return malformed("the algorithm is not %s", Algorithm)
-	case s.PayloadType != PayloadType:
-		return malformed("the payload type is not %s", PayloadType)
+	case s.PayloadType != payloadType:
+		return malformed("the payload type is not %s", payloadType)
 	case !sha || !lowerHex("0x"+digest, 32):
 		return malformed("the key id is not sha256: and 64 hexadecimal digits")
 	}

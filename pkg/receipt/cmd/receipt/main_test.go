@@ -136,6 +136,23 @@ func TestVerifyReportsWhatIsProvenAndWhatIsOnlyAttested(t *testing.T) {
 	}
 }
 
+func TestATransferIsPrintedInOneSentence(t *testing.T) {
+	for vector, want := range map[string]string{
+		"transfer-usdc": "Transfer:  1800000000 of token 0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48 from 0x7b60e46eba142b7e95e967c1e34cfb862385ee53" +
+			" to 0x91a559d248a216d1dd17c4d39f51bda9bd1de7e2, log 0 of the transaction; 1 log fits\n",
+		"transfer-native": "Transfer:  69970000000000014 of the native coin, in atomic units, from 0xe4edb277e41dc89ab076a1f049f4a3efa700bce8" +
+			" to 0x846f480e35ef9c99f0160783850f01ba2c2bc907, by the transaction itself\n",
+		"transfer-authorization": ", log 1 of the transaction; 1 log fits; by the authorization" +
+			" 0x5be8e543063152124a76988173c8dfe5b3ab21bcf752713794a036f9bf288ba3 of 0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266, log 0\n",
+	} {
+		folder := filepath.Join("../../testdata/vectors", vector)
+		code, out, errOut := run(t, "", "verify", filepath.Join(folder, "response.json"), "--key", filepath.Join(folder, "key.json"), "--require-proof")
+		if code != 0 || !strings.HasPrefix(out, "VALID\n") || !strings.Contains(out, want) || !strings.Contains(out, "transfer.amount") {
+			t.Errorf("%s: exit %d, %s:\n%s", vector, code, errOut, out)
+		}
+	}
+}
+
 // go test ./cmd/receipt -run TestTheDocumentedOutput -update
 var update = flag.Bool("update", false, "write the documented output anew")
 

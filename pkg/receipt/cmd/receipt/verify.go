@@ -183,8 +183,12 @@ func claim(r receipt.Receipt) string {
 	} else if status != nil {
 		outcome = "was reverted"
 	}
-	return fmt.Sprintf("Claim:     transaction %s %s in block %s of %s (%s)",
+	text := fmt.Sprintf("Claim:     transaction %s %s in block %s of %s (%s)",
 		r.Transaction.Hash, outcome, r.Block.Number, r.Chain.Name, r.Chain.ID)
+	if r.Transfer != nil {
+		text += "\nTransfer:  " + r.Transfer.Sentence()
+	}
+	return text
 }
 
 // inspect prints a document without verifying it.

@@ -93,10 +93,13 @@ func TestTheGoldenVectorsComeOutByteForByte(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if document.Receipt.Transfer != nil {
+				t.Skip("the service makes no receipts about transfers")
+			}
 			recording := recordingOf(t, document.Receipt.Block.Hash)
 			node := chaintest.NewNode(t, recording)
 			highest := recording.Blocks[len(recording.Blocks)-1].Number()
-			node.SetHeads(highest+200_000, highest+100_000)
+			node.SetHeads(highest+200, highest+100)
 			reader := read(t, chain.Config{Name: document.Receipt.Chain.Name, ID: recording.ChainID, RPCURLs: []string{node.URL}})
 			body := `{"transactionHash":"` + document.Receipt.Transaction.Hash + `","expectations":` + expectationsOf(t, document.Receipt) + `}`
 			got := answer(t, reader, body)
