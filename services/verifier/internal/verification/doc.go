@@ -1,8 +1,8 @@
 // Package verification is what the service sells: it compares one transaction with
-// the caller's expectations and puts what was proven into the unsigned evidence of
-// pkg/receipt.
+// the caller's expectations, or finds the transfer in it that the caller asks for, and
+// puts what was proven into the unsigned evidence of pkg/receipt.
 //
-// ParseRequest reads the request, evaluate compares (a pure function), Verifier joins
-// both to a Reader, and Receipts signs what it finds and keeps the latest receipts.
-// HTTP, payment and nodes are in other packages.
+// ParseRequest and ParseTransferRequest read the request, evaluate and evaluateTransfer
+// compare (pure functions), Verifier joins both to a Reader, and Receipts signs what it
+// finds and keeps the latest receipts. HTTP, payment and nodes are in other packages.
 package verification

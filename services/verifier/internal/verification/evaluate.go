@@ -27,6 +27,8 @@ type Check struct {
 	Result   string `json:"result"`   // pass or fail
 	Expected any    `json:"expected"` // as the request has it, in lower case
 	Found    any    `json:"found"`    // nil when the transaction has no such thing
+	// Hint is why a check of a transfer fails, one of a closed set.
+	Hint string `json:"hint,omitempty"`
 }
 
 // Results of a check.
@@ -66,7 +68,7 @@ func evaluate(e receipt.Expectations, s chain.Snapshot) error {
 		if !holds {
 			result, failed[name] = Fail, true
 		}
-		checks = append(checks, Check{name, result, expected, found})
+		checks = append(checks, Check{Name: name, Result: result, Expected: expected, Found: found})
 	}
 	from := s.Transaction.From.String()
 	for _, c := range []struct {

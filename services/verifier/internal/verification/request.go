@@ -64,13 +64,17 @@ func (w *wireRequest) expectations() (e receipt.Expectations, err error) {
 		return e, err
 	}
 	if n := in.MinConfirmations; n != nil {
-		if *n < 1 || *n > receipt.MaxConfirmations {
-			reason := fmt.Sprintf("must be an integer from 1 to %d", receipt.MaxConfirmations)
-			return e, &strictjson.Error{Pointer: "/expectations/minConfirmations", Reason: reason}
-		}
-		e.MinConfirmations = int(*n)
+		e.MinConfirmations, err = minConfirmations(*n)
 	}
-	return e, nil
+	return e, err
+}
+
+func minConfirmations(n int64) (int, error) {
+	if n < 1 || n > receipt.MaxConfirmations {
+		reason := fmt.Sprintf("must be an integer from 1 to %d", receipt.MaxConfirmations)
+		return 0, &strictjson.Error{Pointer: "/expectations/minConfirmations", Reason: reason}
+	}
+	return int(n), nil
 }
 
 // normalized returns the text in lower case when it can be parsed; nil is empty.

@@ -21,7 +21,7 @@ type Verifier struct {
 	Reader Reader
 }
 
-// Question is a request that was read: a Request.
+// Question is a request that was read: a Request or a TransferRequest.
 type Question interface {
 	// Canonical returns the question in one spelling, the same bytes for every request
 	// with the same meaning. No two kinds of question have equal bytes.
