@@ -128,7 +128,11 @@ func (a *api) llms(urls []string) []byte {
 Send ` + "`POST` with `Content-Type: application/json`" + ` to one of:
 
 %[2]s
-Body: ` + "`%[3]s`. `expectations`" + ` is optional, and so is each of its members: status (success or reverted), from, to, selector, minConfirmations (1 to 100000).
+About a transaction (paths that end in -transaction): ` + "`%[3]s`. `expectations`" + ` is optional, and so is each of its members: status (success or reverted), from, to, selector, minConfirmations (1 to 100000).
+
+About a payment (paths that end in token-transfer): ` + "`%[5]s`. `token`" + ` is the contract's address, or native for the chain's own coin. Either amount or minAmount, in atomic units. ` +
+		`Optional: from, logPosition (place among the transaction's own logs), authorization {authorizer, nonce} (the x402 payment that it must be), expectations.minConfirmations. ` +
+		"A 422 has a `hint` and lists the token's transfers under `found`" + `.
 
 Without a payment the answer is 402: the x402 version 2 challenge is in the PAYMENT-REQUIRED header, version 1 in the body. ` +
 		`Pay with any x402 client, scheme exact. 200 means that everything you expected holds; nothing is charged for any other answer. ` +
@@ -143,7 +147,7 @@ Without a payment the answer is 402: the x402 version 2 challenge is in the PAYM
 	for _, url := range urls {
 		fmt.Fprintf(&list, "- %s\n", url)
 	}
-	page := fmt.Appendf(nil, text, a.usd(), list.String(), transactionKind.example, a.PublicURL)
+	page := fmt.Appendf(nil, text, a.usd(), list.String(), transactionKind.example, a.PublicURL, transferKind.example)
 	if a.MCP != nil {
 		page = fmt.Appendf(page, tools, a.PublicURL+mcpPath)
 	}

@@ -60,11 +60,15 @@ func TestTheKeyDocumentIsServedAndCached(t *testing.T) {
 func TestRegistriesFindThePaidAddresses(t *testing.T) {
 	w := open(t, nil)
 	r := w.do(http.MethodGet, "/.well-known/x402", "")
-	if want := `{"mcp":"` + publicURL + `/mcp","resources":["` + publicURL + base + `","` + publicURL + alias + `"],"version":1}`; string(r.body) != want {
+	var paths []string
+	for _, path := range []string{base, alias, transfers, transfersAlias} {
+		paths = append(paths, `"`+publicURL+path+`"`)
+	}
+	if want := `{"mcp":"` + publicURL + `/mcp","resources":[` + strings.Join(paths, ",") + `],"version":1}`; string(r.body) != want {
 		t.Errorf("got %s, want %s", r.body, want)
 	}
 	text := string(w.do(http.MethodGet, "/llms.txt", "").body)
-	for _, want := range []string{publicURL + base, "0.01 USD", "transactionHash", "PAYMENT-REQUIRED", "/openapi.json", publicURL + "/mcp"} {
+	for _, want := range []string{publicURL + base, publicURL + transfersAlias, "minAmount", "0.01 USD", "transactionHash", "PAYMENT-REQUIRED", "/openapi.json", publicURL + "/mcp"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in llms.txt:\n%s", want, text)
 		}
@@ -111,7 +115,7 @@ func TestTheInterfaceIsDescribedForThisInstallation(t *testing.T) {
 		t.Errorf("document is %+v", doc)
 	}
 	ids := map[string]bool{}
-	for _, path := range []string{base, alias} {
+	for _, path := range []string{base, alias, transfers, transfersAlias} {
 		o := doc.Paths[path]["post"]
 		want := map[string]any{
 			"price":     map[string]any{"mode": "fixed", "currency": "USD", "amount": "0.01"},
@@ -121,16 +125,22 @@ func TestTheInterfaceIsDescribedForThisInstallation(t *testing.T) {
 			t.Errorf("%s: %s %+v", path, diff, o)
 		}
 		ids[o.OperationID] = true
-		w.post(string(o.RequestBody.Content["application/json"].Example)).wantFailure(http.StatusPaymentRequired, "payment_required")
+		w.do(http.MethodPost, path, string(o.RequestBody.Content["application/json"].Example)).wantFailure(http.StatusPaymentRequired, "payment_required")
 	}
-	if len(doc.Paths) != 7 {
+	if len(doc.Paths) != 9 {
 		t.Errorf("%d paths are described", len(doc.Paths))
 	}
 }
 
 func TestEveryStatusAndReasonIsDescribed(t *testing.T) {
-	w := open(t, nil)
-	responses := w.described().Paths[alias]["post"].Responses
+	for _, path := range []string{alias, transfersAlias} {
+		everyStatusAndReasonIsDescribed(t, open(t, nil), path)
+	}
+}
+
+func everyStatusAndReasonIsDescribed(t *testing.T, w *world, path string) {
+	t.Helper()
+	responses := w.described().Paths[path]["post"].Responses
 	var statuses []string
 	for status := range responses {
 		statuses = append(statuses, status)

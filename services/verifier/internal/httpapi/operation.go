@@ -22,14 +22,15 @@ type kind struct {
 	subject string
 	// example is a request that reaches the 402: registries replay it.
 	example string
-	// schema is the JSON Schema of a request.
-	schema string
+	// schema is the JSON Schema of a request; toolSchema that of the tool's arguments, ""
+	// where it is the same.
+	schema, toolSchema string
 	// parse reads a request, in JSON. All its errors are *strictjson.Error.
 	parse func(body []byte) (verification.Question, error)
 }
 
 // kinds are all of them, in the order in which they are described.
-var kinds = []*kind{&transactionKind}
+var kinds = []*kind{&transactionKind, &transferKind}
 
 // transactionKind is the operation of the contract. The schema is that of
 // api/openapi.json without its texts: the whole answer to an unpaid call should fit
@@ -47,6 +48,36 @@ var transactionKind = kind{
 		`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` +
 		`"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`,
 	parse: func(body []byte) (verification.Question, error) { return verification.ParseRequest(body) },
+}
+
+// transferKind is the operation about one transfer. Its schema leaves out minAmount,
+// which excludes amount, and authorization, which fixes from: what registries make of it
+// must be a body that is answered 402.
+var transferKind = kind{
+	suffix: "-token-transfer", firstPath: "/v1/verify/token-transfer", operationID: "verifyTransfer",
+	tool: "verify_token_transfer", title: "Verify a token transfer",
+	subject: "one transfer of a token or of the native coin",
+	example: `{"transactionHash":"0x2e1d81473d582450c1e75709902396aa65ac4fbdd2b04f2bc08d24b32a569c1c",` +
+		`"transfer":{"token":"0x4200000000000000000000000000000000000006","to":"0xebd851ce4af34113ee41e78947194dc71ff1ab03","amount":"29102531643592471"}}`,
+	schema: `{"type":"object","required":["transactionHash","transfer"],"additionalProperties":false,"properties":{` +
+		`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
+		`"transfer":{"type":"object","required":["token","to","amount"],"additionalProperties":false,"properties":{` +
+		`"token":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},` +
+		`"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},"amount":{"type":"string","pattern":"^[1-9][0-9]{0,76}$"},` +
+		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000}}},` +
+		`"expectations":{"type":"object","additionalProperties":false,"properties":{"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`,
+	toolSchema: `{"type":"object","required":["transactionHash","transfer"],"additionalProperties":false,"properties":{` +
+		`"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"},` +
+		`"transfer":{"type":"object","required":["token","to"],"additionalProperties":false,"description":"the payment: either amount or minAmount, in atomic units","properties":{` +
+		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$","description":"the token's contract, or native for the chain's own coin"},` +
+		`"from":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$","description":"the payer"},` +
+		`"to":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$","description":"the payee"},` +
+		`"amount":{"type":"string","pattern":"^[1-9][0-9]{0,77}$","description":"exactly"},"minAmount":{"type":"string","pattern":"^[1-9][0-9]{0,77}$","description":"at least"},` +
+		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000,"description":"place among the transaction's own logs, from 0"},` +
+		`"authorization":{"type":"object","required":["authorizer","nonce"],"additionalProperties":false,"description":"the EIP-3009 authorization of an x402 payment",` +
+		`"properties":{"authorizer":{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"},"nonce":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}}}}},` +
+		`"expectations":{"type":"object","additionalProperties":false,"properties":{"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}}}}}`,
+	parse: func(body []byte) (verification.Question, error) { return verification.ParseTransferRequest(body) },
 }
 
 // operation is one kind of evidence about one chain: what a payment buys, whichever

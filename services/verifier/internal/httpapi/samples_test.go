@@ -134,8 +134,8 @@ func (g sampler) match(text *strings.Builder, e *syntax.Regexp) error {
 	return nil
 }
 
-// wantAll402 posts samples of a request's schema without a payment.
-func (w *world) wantAll402(g sampler, request schema) {
+// wantAll402 posts samples of a request's schema to a path without a payment.
+func (w *world) wantAll402(g sampler, path string, request schema) {
 	w.Helper()
 	distinct := map[string]bool{}
 	for range 300 {
@@ -144,7 +144,7 @@ func (w *world) wantAll402(g sampler, request schema) {
 		body, err := json.Marshal(value)
 		w.must(err)
 		distinct[string(body)] = true
-		if r := w.post(string(body)); r.status != http.StatusPaymentRequired {
+		if r := w.do(http.MethodPost, path, string(body)); r.status != http.StatusPaymentRequired {
 			w.Fatalf("%s is answered %d: %s", body, r.status, r.body)
 		}
 	}
@@ -167,11 +167,18 @@ type advertised struct {
 
 func TestEverySampleOfTheAdvertisedSchemaReaches402(t *testing.T) {
 	w := open(t, nil)
+	for _, path := range []string{base, transfers} {
+		w.everySampleReaches402(t, path)
+	}
+}
+
+func (w *world) everySampleReaches402(t *testing.T, path string) {
+	t.Helper()
 	var bazaar advertised
-	w.must(json.Unmarshal(w.post("").challenge().Extensions["bazaar"], &bazaar))
+	w.must(json.Unmarshal(w.do(http.MethodPost, path, "").challenge().Extensions["bazaar"], &bazaar))
 	input := w.schema(bazaar.Schema.Properties.Input)
 	g := sampler{Rand: rand.New(rand.NewPCG(13, 1))}
-	w.wantAll402(g, input.Properties["body"])
+	w.wantAll402(g, path, input.Properties["body"])
 
 	// A registry may also make the whole input, with the method and the media type.
 	for range 20 {
@@ -197,5 +204,5 @@ func TestEverySampleOfTheDescribedRequestReaches402(t *testing.T) {
 	for _, name := range []string{"VerificationRequest", "Expectations"} {
 		g.defined[name] = w.schema(doc.Components.Schemas[name])
 	}
-	w.wantAll402(g, schema{Ref: "#/components/schemas/VerificationRequest"})
+	w.wantAll402(g, base, schema{Ref: "#/components/schemas/VerificationRequest"})
 }

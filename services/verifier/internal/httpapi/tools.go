@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,7 +99,7 @@ func (a *api) paidTool(k *kind) (tool, error) {
 			operations = append(operations, o)
 		}
 	}
-	schema, err := a.withChain(k.schema)
+	schema, err := a.withChain(cmp.Or(k.toolSchema, k.schema))
 	if err != nil {
 		return tool{}, err
 	}
@@ -315,7 +316,7 @@ func (a *api) checkReceipt() tool {
 			if err := a.Paywall.CountFree(call.address); err != nil {
 				return nil, err
 			}
-			result, err := receipt.Verify(answer, a.Keys)
+			result, err := verified(answer, a.Keys)
 			if err != nil {
 				return checkedReceipt{Reason: reasonOf(err), Note: checkNote}, nil
 			}
@@ -323,6 +324,15 @@ func (a *api) checkReceipt() tool {
 				Valid: true, Kind: result.Receipt.Type, KeyID: result.Key.KeyID, Proven: result.Proven, Attested: result.Attested, Note: checkNote,
 			}, nil
 		})
+}
+
+// verified checks a receipt of any kind.
+func verified(answer []byte, keys receipt.KeyDocument) (receipt.Result, error) {
+	doc, err := receipt.Parse(answer)
+	if err != nil {
+		return receipt.Result{}, err
+	}
+	return doc.Verify(keys)
 }
 
 // reasonOf returns the kind of a receipt's fault.

@@ -36,6 +36,9 @@ const (
 	base      = "/v1/verify/base-transaction"
 	alias     = "/v1/verify/chain-transaction"
 
+	transfers      = "/v1/verify/base-token-transfer"
+	transfersAlias = "/v1/verify/token-transfer"
+
 	// recordedTx is a transaction of Base's block 2,000,000.
 	recordedTx = "0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb"
 	goodBody   = `{"transactionHash":"` + recordedTx + `","expectations":{"status":"success"}}`
@@ -58,6 +61,8 @@ type world struct {
 	logged   *bytes.Buffer
 	sick     error
 	tools    *httpapi.MCP
+	// more are recordings that are served too, each as a chain of its own name.
+	more []string
 	// reopen serves again, with a reader that knows nothing yet.
 	reopen func()
 
@@ -116,8 +121,16 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	w.must(err)
 	keys, err := receipt.NewKeyDocument(w.key, "eip155:8453")
 	w.must(err)
+	chains := []httpapi.Chain{{Name: "base", ID: 8453, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached}}
+	for _, name := range w.more {
+		recording := chaintest.Load(w, name)
+		node := chaintest.NewNode(w, recording)
+		reader, err := rpc.Open(context.Background(), rpc.Options{Chain: chain.Config{Name: name, ID: recording.ChainID, RPCURLs: []string{node.URL}}})
+		w.must(err)
+		chains = append(chains, httpapi.Chain{Name: name, ID: recording.ChainID, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached})
+	}
 	handler, err := httpapi.New(httpapi.Options{
-		Chains:  []httpapi.Chain{{Name: "base", ID: 8453, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached}},
+		Chains:  chains,
 		Paywall: w.paywall, Terms: paymenttest.Terms(network), Key: w.key, Keys: keys, PublicURL: publicURL,
 		Health: func(context.Context) error { return w.sick }, Metrics: metrics, MCP: w.tools, Log: log, Now: w.clock,
 	})
