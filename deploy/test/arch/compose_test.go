@@ -224,3 +224,20 @@ func TestTheSetUpLinkIsPrintedWithTheDatabaseAlone(t *testing.T) {
 		t.Errorf("the proxy waits for %+v", link)
 	}
 }
+
+// With what demo depends on, setup-link would start as well, and its new link would
+// replace the one that somebody is about to open.
+func TestPayingReplacesNoSetUpLink(t *testing.T) {
+	command := regexp.MustCompile(`docker compose run((?: --?[a-z-]+)*) demo\b`)
+	for _, file := range []string{"README.md", "docker-compose.yml"} {
+		found := command.FindAllStringSubmatch(text(t, file), -1)
+		if len(found) == 0 {
+			t.Errorf("%s does not say how to pay", file)
+		}
+		for _, match := range found {
+			if !strings.Contains(match[1], " --no-deps") {
+				t.Errorf("%s: %s", file, match[0])
+			}
+		}
+	}
+}
