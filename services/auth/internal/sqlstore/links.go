@@ -40,6 +40,7 @@ func scanLink(row row) (link.Link, error) {
 
 // CreateLink implements account.Links.
 func (s *Store) CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error) {
+	var created link.Link
 	err := s.tx(ctx, timeout, "create link", func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.mayAct(ctx, tx, by); err != nil {
 			return err
@@ -57,7 +58,7 @@ func (s *Store) CreateLink(ctx context.Context, l link.Link, hash string, by int
 		if err != nil {
 			return err
 		}
-		if l, err = scanLink(tx.QueryRowContext(ctx, s.db.Rebind(`SELECT `+linkColumns+` FROM links WHERE id = ?`), id)); err != nil {
+		if created, err = scanLink(tx.QueryRowContext(ctx, s.db.Rebind(`SELECT `+linkColumns+` FROM links WHERE id = ?`), id)); err != nil {
 			return err
 		}
 		return s.record(ctx, tx, event)
@@ -65,7 +66,7 @@ func (s *Store) CreateLink(ctx context.Context, l link.Link, hash string, by int
 	if err != nil {
 		return link.Link{}, err
 	}
-	return l, nil
+	return created, nil
 }
 
 // beforeLink checks what a kind of link demands, makes earlier ones void and returns the

@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -254,3 +255,37 @@ func TestARequestForAPasswordIsOneOfAUser(t *testing.T) {
 
 // Details returns a user as admins see them.
 func (h *household) Details(id int64) (user.Details, error) { return h.Member(h.Context(), id) }
+
+// TestALinkIsTheSameWhenItsTransactionRunsAgain has Postgres end each transaction once, at
+// its audit row.
+func TestALinkIsTheSameWhenItsTransactionRunsAgain(t *testing.T) {
+	h := emptyHousehold(t, sqldbtest.Postgres)
+	h.anna = must(h.Create(t.Context(), person("anna", user.Admin), user.Operator))(t)
+	h.otto = must(h.Create(t.Context(), person("otto", user.Member), user.Operator))(t)
+	h.exec(`CREATE SEQUENCE runs`)
+	h.exec(`CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF nextval('runs') % 2 = 1 THEN RAISE EXCEPTION USING ERRCODE = '40001'; END IF;
+		RETURN NEW; END $$`)
+	h.exec(`CREATE TRIGGER again BEFORE INSERT ON audit FOR EACH ROW EXECUTE FUNCTION again()`)
+	h.reset()
+	h.invite()
+	rows, err := h.db.Reader.QueryContext(t.Context(), `SELECT kind || ':' || username || ':' || display_name FROM links ORDER BY id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	var got []string
+	for rows.Next() {
+		var row string
+		if err := rows.Scan(&row); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, row)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"reset::", "invite::"}; !slices.Equal(got, want) {
+		t.Errorf("stored %q, want %q", got, want)
+	}
+}
