@@ -49,9 +49,12 @@ type Factors interface {
 	// EndOthers revokes all sessions of a user but one.
 	EndOthers(ctx context.Context, id int64, keepSession string) (user.Revocation, error)
 
-	// SeeBrowser records that a user has logged in with a browser. A new one, where others
-	// are known, is an event. At most factor.MaxBrowsers are known.
-	SeeBrowser(ctx context.Context, id int64, hash, label string) error
+	// SeeBrowser records that a user has logged in with a browser, and whether by a second
+	// factor. A new one, where others are known, is an event. At most factor.MaxBrowsers are
+	// known.
+	SeeBrowser(ctx context.Context, id int64, hash, label string, second bool) error
+	// KnowsBrowser reports whether a user has proved their present second factor in a
+	// browser: only that keeps those who know the password from having many known browsers.
 	KnowsBrowser(ctx context.Context, id int64, hash string) (bool, error)
 	// Browsers returns the known browsers, the one used last first.
 	Browsers(ctx context.Context, id int64) ([]factor.Browser, error)

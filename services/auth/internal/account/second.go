@@ -48,8 +48,8 @@ func (e *SkewError) Unwrap() error { return ErrWrongCode }
 // Limits are those of attempts to prove who one is, beside a login's.
 type Limits struct {
 	// Code and CodeDay count wrong TOTP codes of a user in a minute and a day, Recovery
-	// wrong recovery codes in an hour. Each browser that a user has logged in with before
-	// counts for itself, so that others cannot lock the user out.
+	// wrong recovery codes in an hour. Each browser in which a user has proved their second
+	// factor before counts for itself, so that others cannot lock the user out.
 	Code, CodeDay, Recovery *ratelimit.Limiter
 	// Reauth counts wrong passwords and codes of a session's user.
 	Reauth *ratelimit.Limiter
@@ -114,7 +114,7 @@ func (s *Service) methods(state factor.State) []string {
 	if state.Recovery > 0 {
 		methods = append(methods, "recovery")
 	}
-	if state.Passkeys > 0 {
+	if state.Passkeys > 0 && s.passkeysOff == nil {
 		methods = append(methods, "passkey")
 	}
 	return methods
@@ -191,8 +191,8 @@ func methodOf(typed string) string {
 }
 
 // limitedCode counts an attempt before it is made, and refunds it unless the code was
-// wrong: LimitedError with ErrTooManyCodes. A wrong code is recorded; the user is told of
-// the tenth in a day.
+// wrong: LimitedError with ErrTooManyCodes. A wrong code is recorded; the user is told from
+// the tenth in a day on.
 func (s *Service) limitedCode(ctx context.Context, u user.User, key, method string, attempt func() error) error {
 	limiters := []*ratelimit.Limiter{s.limits.CodeDay, s.limits.Code}
 	if method == "recovery" {
@@ -225,11 +225,13 @@ func (s *Service) limitedCode(ctx context.Context, u user.User, key, method stri
 	if named, nameErr := s.users.ByID(ctx, u.ID); nameErr == nil {
 		u = named
 	}
-	about := audit.Event{Name: "second_factor_failed", SubjectID: u.ID, SubjectName: u.Username, Detail: map[string]any{"method": method}}
-	s.recordCounted(ctx, about)
-	if method == "totp" && codesPerDay-taken[0].Remaining == guessedAt {
-		about.Name, about.Detail = "second_factor_guessed", nil
-		s.recordLater(ctx, about)
+	failed := about("second_factor_failed", u)
+	failed.Detail = map[string]any{"method": method}
+	s.recordCounted(ctx, failed)
+	if method == "totp" && codesPerDay-taken[0].Remaining >= guessedAt {
+		guessed := about("second_factor_guessed", u)
+		guessed.Bucket = fmt.Sprintf("%s %d %d", guessed.Name, s.now().Truncate(24*time.Hour).Unix(), u.ID)
+		s.recordLater(ctx, guessed)
 	}
 	return err
 }
@@ -319,13 +321,13 @@ func (s *Service) finishLogin(ctx context.Context, ref session.Ref, browser stri
 // and the login is recorded. A browser without a cookie is known by its label only.
 func (s *Service) finished(ctx context.Context, in LoggedIn, browser string) {
 	s.recordLogin(ctx, in, nil)
-	id, label := in.User.ID, labelOf(in.Session.UserAgent)
+	id, label, second := in.User.ID, labelOf(in.Session.UserAgent), in.Session.Factor.Second()
 	hash := session.BrowserHash("label " + label)
 	if browser != "" {
 		hash = session.BrowserHash(browser)
 	}
 	s.later.do(audit.With(ctx, actorOf(ctx, in)), func(ctx context.Context) {
-		if err := s.factors.SeeBrowser(ctx, id, hash, label); err != nil && !errors.Is(err, user.ErrNotFound) {
+		if err := s.factors.SeeBrowser(ctx, id, hash, label, second); err != nil && !errors.Is(err, user.ErrNotFound) {
 			s.log.WarnContext(ctx, "remember browser failed", "user_id", id, "error", err)
 		}
 	})

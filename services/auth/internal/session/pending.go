@@ -18,8 +18,8 @@ type Pending struct {
 	// Fingerprint changes with everything that ends the user's sessions, such as a new
 	// password; the login then starts again.
 	Fingerprint string
-	// Browser is the hash of the browser's cookie if the user logged in with it before,
-	// else empty.
+	// Browser is the hash of the browser's cookie if the user has proved their second factor
+	// in it before, else empty.
 	Browser string
 	// Replaces is the session that the browser came with, which the login ends.
 	Replaces  Ref

@@ -246,6 +246,9 @@ func (s *Store) clearFactors(ctx context.Context, tx *sql.Tx, id int64) error {
 	if err != nil {
 		return err
 	}
+	if _, err := tx.ExecContext(ctx, s.db.Rebind(`UPDATE known_browsers SET proved_at = NULL WHERE user_id = ?`), id); err != nil {
+		return err
+	}
 	if err := s.replaceRecovery(ctx, tx, id, nil); err != nil {
 		return err
 	}
@@ -338,14 +341,15 @@ func (s *Store) Reseal(ctx context.Context, id int64, old, sealed []byte) error 
 }
 
 // SeeBrowser implements account.Factors.
-func (s *Store) SeeBrowser(ctx context.Context, id int64, hash, label string) error {
+func (s *Store) SeeBrowser(ctx context.Context, id int64, hash, label string, second bool) error {
 	return s.tx(ctx, timeout, "remember browser", func(ctx context.Context, tx *sql.Tx) error {
 		u, err := s.lockUser(ctx, tx, id)
 		if err != nil {
 			return err
 		}
 		now := s.now().Unix()
-		err = s.update(ctx, tx, `UPDATE known_browsers SET last_seen_at = ?, label = ? WHERE user_id = ? AND hash = ?`, now, label, id, hash)
+		proved := sql.NullInt64{Int64: now, Valid: second}
+		err = s.update(ctx, tx, `UPDATE known_browsers SET last_seen_at = ?, label = ?, proved_at = coalesce(?, proved_at) WHERE user_id = ? AND hash = ?`, now, label, proved, id, hash)
 		if !errors.Is(err, user.ErrNotFound) {
 			return err
 		}
@@ -353,7 +357,7 @@ func (s *Store) SeeBrowser(ctx context.Context, id int64, hash, label string) er
 		if err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT count(*) FROM known_browsers WHERE user_id = ?`), id).Scan(&others); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO known_browsers (user_id, hash, label, first_seen_at, last_seen_at) VALUES (?, ?, ?, ?, ?)`), id, hash, label, now, now)
+		_, err = tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO known_browsers (user_id, hash, label, first_seen_at, last_seen_at, proved_at) VALUES (?, ?, ?, ?, ?, ?)`), id, hash, label, now, now, proved)
 		if err != nil {
 			return err
 		}
@@ -391,7 +395,7 @@ func (s *Store) Browsers(ctx context.Context, id int64) ([]factor.Browser, error
 func (s *Store) KnowsBrowser(ctx context.Context, id int64, hash string) (known bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err = s.db.Reader.QueryRowContext(ctx, s.db.Rebind(`SELECT EXISTS (SELECT 1 FROM known_browsers WHERE user_id = ? AND hash = ?)`), id, hash).Scan(&known)
+	err = s.db.Reader.QueryRowContext(ctx, s.db.Rebind(`SELECT EXISTS (SELECT 1 FROM known_browsers WHERE user_id = ? AND hash = ? AND proved_at IS NOT NULL)`), id, hash).Scan(&known)
 	if err != nil {
 		return false, fmt.Errorf("look up browser: %w", err)
 	}
