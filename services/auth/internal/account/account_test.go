@@ -17,6 +17,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
@@ -37,6 +38,7 @@ type rules struct {
 	t        *testing.T
 	users    *hookedUsers
 	sessions *hookedSessions
+	pendings *hookedPendings
 	hasher   *password.Hasher
 }
 
@@ -121,7 +123,7 @@ func newRules(t *testing.T) *rules {
 	stores := redisstore.New(client, "svc")
 	r := &rules{
 		t: t, hasher: hasher,
-		users: &hookedUsers{Store: database}, sessions: &hookedSessions{Store: stores},
+		users: &hookedUsers{Store: database}, sessions: &hookedSessions{Store: stores}, pendings: &hookedPendings{Pendings: stores},
 	}
 	party, err := passkey.New(passkey.Options{PublicURL: origin})
 	if err != nil {
@@ -133,8 +135,12 @@ func newRules(t *testing.T) *rules {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sealer, err := factor.NewSealer(strings.Repeat("5a", factor.KeyBytes), "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.Service, err = account.New(account.Options{
-		Users: r.users, Links: database, Factors: database, Limits: limits, Audit: database, Sessions: r.sessions, Pendings: stores, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Users: r.users, Links: database, Factors: database, Sealer: sealer, Limits: limits, Audit: database, Sessions: r.sessions, Pendings: r.pendings, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +293,7 @@ func TestLogoutGoesOnWhenTheClientHangsUp(t *testing.T) {
 	}
 	ctx, hangUp := context.WithCancel(t.Context())
 	hangUp()
-	if err := r.Logout(ctx, s.Ref); err != nil || r.alive(s) {
+	if err := r.Logout(ctx, s); err != nil || r.alive(s) {
 		t.Errorf("got %v, alive: %t", err, r.alive(s))
 	}
 }
@@ -329,7 +335,7 @@ func TestLogoutAgainst100Requests(t *testing.T) {
 		all.Go(func() {
 			<-gate
 			if i == 50 {
-				if err := r.Logout(t.Context(), s.Ref); err != nil {
+				if err := r.Logout(t.Context(), s); err != nil {
 					t.Error(err)
 				}
 				return

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // recordLater records an event that is no part of a change.
@@ -16,6 +17,11 @@ func (s *Service) recordLater(ctx context.Context, e audit.Event) {
 			s.log.WarnContext(ctx, "record audit event failed", "event", e.Name, "error", err)
 		}
 	})
+}
+
+// recordFailed counts a wrong proof of who a session's user is.
+func (s *Service) recordFailed(ctx context.Context, name string, of session.Session) {
+	s.recordCounted(ctx, audit.Event{Name: name, SubjectID: of.UserID, SubjectName: of.Username})
 }
 
 // recordLogin records the result of a login: a session, or credentials that are wrong.

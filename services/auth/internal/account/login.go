@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -193,8 +194,17 @@ func (s *Service) LearnCosts(ctx context.Context) error {
 	return nil
 }
 
-// Logout ends a session, also when the client hangs up meanwhile.
-func (s *Service) Logout(ctx context.Context, ref session.Ref) error {
+// Logout ends a session at its user's wish, also when the client hangs up meanwhile.
+func (s *Service) Logout(ctx context.Context, of session.Session) error {
+	if err := s.End(ctx, of.Ref); err != nil {
+		return err
+	}
+	s.recordLater(ctx, audit.Event{Name: "logout", SubjectID: of.UserID, SubjectName: of.Username})
+	return nil
+}
+
+// End ends a session, likewise.
+func (s *Service) End(ctx context.Context, ref session.Ref) error {
 	if err := s.sessions.Delete(context.WithoutCancel(ctx), ref); err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}

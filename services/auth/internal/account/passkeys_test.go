@@ -259,7 +259,7 @@ func TestAConfirmationByPasskeyReplacesTheSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := account.PasskeyAnswer{CeremonyID: begun.ID, Credential: d.Get(begun.Options)}
-	if err := r.Logout(t.Context(), in.Session.Ref); err != nil {
+	if err := r.Logout(t.Context(), in.Session); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.PasskeyReauth(t.Context(), in.Session, answer); !errors.Is(err, session.ErrNotFound) {
@@ -287,7 +287,7 @@ func TestAConfirmationFencedByARevocationFails(t *testing.T) {
 
 func TestASessionThatEndsWhileItRegistersAddsNoPasskey(t *testing.T) {
 	for name, end := range map[string]func(r *rules, s session.Session) error{
-		"logout":     func(r *rules, s session.Session) error { return r.Logout(t.Context(), s.Ref) },
+		"logout":     func(r *rules, s session.Session) error { return r.Logout(t.Context(), s) },
 		"revocation": func(r *rules, _ session.Session) error { _, err := r.RevokeSessions(t.Context(), "anna"); return err },
 		"deletion":   func(r *rules, _ session.Session) error { return r.Remove(t.Context(), "anna") },
 		"a store that forgot": func(r *rules, s session.Session) error {

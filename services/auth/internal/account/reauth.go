@@ -53,10 +53,10 @@ func (s *Service) Reauth(ctx context.Context, of session.Session, pw, code strin
 	in, err := s.reauthenticate(ctx, of, func(ctx context.Context, u user.User) (session.Factor, error) {
 		return s.provePassword(ctx, u, pw, code)
 	})
-	if !errors.Is(err, ErrReauthPassword) && !errors.Is(err, factor.ErrInvalidCode) {
-		if _, refundErr := s.limits.Reauth.Refund(ctx, d); refundErr != nil {
-			s.log.ErrorContext(ctx, "refund attempt failed", "error", refundErr)
-		}
+	if errors.Is(err, ErrReauthPassword) || errors.Is(err, factor.ErrInvalidCode) {
+		s.recordFailed(ctx, "reauth_failed", of)
+	} else if _, refundErr := s.limits.Reauth.Refund(ctx, d); refundErr != nil {
+		s.log.ErrorContext(ctx, "refund attempt failed", "error", refundErr)
 	}
 	return in, err
 }

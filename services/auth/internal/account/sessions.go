@@ -61,7 +61,7 @@ func (s *Service) EndSession(ctx context.Context, of session.Session, key string
 	if !slices.ContainsFunc(infos, func(i session.Info) bool { return i.Key == key }) {
 		return ErrNoSession
 	}
-	if err := s.Logout(ctx, session.Ref{UserID: of.UserID, Key: key}); err != nil {
+	if err := s.End(ctx, session.Ref{UserID: of.UserID, Key: key}); err != nil {
 		return err
 	}
 	s.recordLater(ctx, audit.Event{Name: "session_ended", SubjectID: of.UserID, SubjectName: of.Username})

@@ -147,6 +147,9 @@ func (s *Service) ChangePassword(ctx context.Context, by session.Session, curren
 	}
 	for range loginTries {
 		err := s.changeOnce(ctx, by, current, replacement)
+		if errors.Is(err, ErrWrongPassword) {
+			s.recordFailed(ctx, "password_change_failed", by)
+		}
 		if !errors.Is(err, user.ErrChanged) {
 			return err
 		}

@@ -59,14 +59,15 @@ type Event struct {
 	// Detail is encoded as a JSON object; nil: none.
 	Detail map[string]any
 	// Bucket is for events that a client can cause without bounds: those with the same
-	// bucket are one row with a count. Empty: a row of its own.
+	// bucket are one row with a count. Empty: a row of its own, or the bucket that the store
+	// has for what users do to their own account.
 	Bucket string
 }
 
 // Entry is a stored event.
 type Entry struct {
 	ID int64
-	At time.Time // UTC, whole seconds; of a counted event, the last one's
+	At time.Time // UTC, whole seconds; of a counted event, the last one's, as the other fields
 	Actor
 	Event
 	Count int64

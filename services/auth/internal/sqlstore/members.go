@@ -12,7 +12,11 @@ import (
 
 const memberColumns = `users.id, users.username, users.display_name, users.password_hash, users.avatar_color, users.role, users.created_at, users.session_stamp, users.kept_session,
 	user_factors.enabled_at IS NOT NULL, (SELECT count(*) FROM passkeys WHERE passkeys.user_id = users.id),
-	coalesce((SELECT max(at) FROM audit WHERE audit.subject_id = users.id AND audit.event = 'login'), 0), coalesce(user_factors.reset_asked_at, 0)`
+	coalesce((` + lastLogin + `), 0), coalesce(user_factors.reset_asked_at, 0)`
+
+// lastLogin is when a row of users logged in last. The sum keeps Postgres from reading the
+// index of all times backwards until it meets a login of that user, who may have none.
+const lastLogin = `SELECT max(at + 0) FROM audit WHERE audit.subject_id = users.id AND audit.event = 'login'`
 
 const memberTables = ` FROM users LEFT JOIN user_factors ON user_factors.user_id = users.id`
 

@@ -166,14 +166,17 @@ func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
 
 // ByUsername implements user.Store.
 func (s *Store) ByUsername(ctx context.Context, username string) (user.User, error) {
-	if !utf8.ValidString(username) || strings.ContainsRune(username, 0) {
-		return user.User{}, user.ErrNotFound // Postgres refuses such text, even to compare
+	if !isText(username) {
+		return user.User{}, user.ErrNotFound
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	// lower() uses the index, the second condition compares the case
 	return s.one(ctx, s.db.Reader, `lower(username) = ? AND username = ?`, asciiLower(username), username)
 }
+
+// isText reports whether a database can hold s. Postgres refuses any other, even to compare.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // asciiLower is lower() of both indexes; stored names are ASCII.
 func asciiLower(s string) string {

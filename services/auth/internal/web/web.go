@@ -115,7 +115,7 @@ func (w *Web) Load(rw http.ResponseWriter, r *http.Request) (Caller, error) {
 
 // End ends the session of a caller and then clears both cookies.
 func (w *Web) End(rw http.ResponseWriter, r *http.Request, c Caller) error {
-	if err := w.Accounts.Logout(r.Context(), c.Ref); err != nil {
+	if err := w.Accounts.End(r.Context(), c.Ref); err != nil {
 		return err
 	}
 	w.Sessions.Clear(rw, c.Current)
@@ -187,9 +187,10 @@ func (w *Web) LoggedIn(rw http.ResponseWriter, r *http.Request, in account.Logge
 
 // Logout ends the session of a caller at their wish.
 func (w *Web) Logout(rw http.ResponseWriter, r *http.Request, c Caller) error {
-	if err := w.End(rw, r, c); err != nil {
+	if err := w.Accounts.Logout(r.Context(), c.Session); err != nil {
 		return err
 	}
+	w.Sessions.Clear(rw, c.Current)
 	w.LogEvent(rw, r, "logout", "user_id", c.UserID)
 	return nil
 }

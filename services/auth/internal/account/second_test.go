@@ -1,0 +1,176 @@
+package account_test
+
+import (
+	"context"
+	"encoding/base32"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+// hookedPendings calls a hook of the tests before a login is finished.
+type hookedPendings struct {
+	session.Pendings
+	beforeFinish func() error
+}
+
+func (h *hookedPendings) FinishPending(ctx context.Context, ref session.Ref, s session.Session, fence string, lifetime time.Duration) error {
+	if hook := h.beforeFinish; hook != nil {
+		h.beforeFinish = nil
+		if err := hook(); err != nil {
+			return err
+		}
+	}
+	return h.Pendings.FinishPending(ctx, ref, s, fence, lifetime)
+}
+
+// withTOTP returns a user with TOTP, the session that set it up, and the recovery codes.
+func (r *rules) withTOTP(name string) (of session.Session, secret []byte, codes []string) {
+	r.t.Helper()
+	r.add(name)
+	of, err := r.login(name, oldPass)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	setup, err := r.SetupTOTP(r.t.Context(), of)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if secret, err = base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(setup.Secret); err != nil {
+		r.t.Fatal(err)
+	}
+	if codes, err = r.EnableTOTP(r.t.Context(), of, factor.Code(secret, factor.StepOf(time.Now()))); err != nil {
+		r.t.Fatal(err)
+	}
+	return of, secret, codes
+}
+
+// begin logs in with the password and returns the pending login.
+func (r *rules) begin(name string, replaces session.Ref) session.Ref {
+	r.t.Helper()
+	in, err := r.Login(r.t.Context(), account.Credentials{Username: name, Password: oldPass, Replaces: replaces})
+	if err != nil || in.Pending == nil || in.SessionID != "" {
+		r.t.Fatalf("got %+v, %v", in, err)
+	}
+	return in.Pending.Ref
+}
+
+func (r *rules) live(userID int64) int {
+	r.t.Helper()
+	infos, err := r.sessions.List(r.t.Context(), userID)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return len(infos)
+}
+
+// TestACodeIsLostAndNoSessionGainedWhenTheStoreFailsBetweenThem also keeps the session that
+// the login would have replaced.
+func TestACodeIsLostAndNoSessionGainedWhenTheStoreFailsBetweenThem(t *testing.T) {
+	r := newRules(t)
+	old, _, codes := r.withTOTP("anna")
+	ref := r.begin("anna", old.Ref)
+	away := errors.New("away")
+	r.pendings.beforeFinish = func() error { return away }
+	if _, _, _, err := r.VerifyCode(t.Context(), ref, "", codes[0]); !errors.Is(err, away) {
+		t.Errorf("got %v", err)
+	}
+	if r.live(old.UserID) != 1 || !r.alive(old) {
+		t.Errorf("%d sessions live", r.live(old.UserID))
+	}
+	if _, _, _, err := r.VerifyCode(t.Context(), ref, "", codes[0]); !errors.Is(err, factor.ErrInvalidCode) {
+		t.Errorf("the code that is lost: %v", err)
+	}
+	in, _, left, err := r.VerifyCode(t.Context(), ref, "", codes[1])
+	if err != nil || left != 8 || r.alive(old) || !r.alive(in.Session) || in.Session.Factor != session.PasswordWithRecovery {
+		t.Errorf("the next code: %+v, left %d, %v", in.Session, left, err)
+	}
+}
+
+// TestWhatChangesBetweenTheCodeAndTheSessionCounts changes the user when the code is used up
+// already.
+func TestWhatChangesBetweenTheCodeAndTheSessionCounts(t *testing.T) {
+	for name, change := range map[string]func(r *rules, of session.Session) error{
+		"a new password":        func(r *rules, _ session.Session) error { return r.ResetPassword(t.Context(), "anna", newPass) },
+		"a reset of the factor": func(r *rules, _ session.Session) error { return r.ResetFactorOf(t.Context(), "anna") },
+		"a deletion":            func(r *rules, _ session.Session) error { return r.Remove(t.Context(), "anna") },
+		"all sessions ended": func(r *rules, _ session.Session) error {
+			_, err := r.RevokeSessions(t.Context(), "anna")
+			return err
+		},
+		"the others ended": func(r *rules, of session.Session) error {
+			_, err := r.EndOthers(t.Context(), of)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRules(t)
+			old, _, codes := r.withTOTP("anna")
+			ref := r.begin("anna", session.Ref{})
+			r.pendings.beforeFinish = func() error { return change(r, old) }
+			if in, _, _, err := r.VerifyCode(t.Context(), ref, "", codes[0]); !errors.Is(err, account.ErrNoPendingLogin) || r.alive(in.Session) {
+				t.Errorf("got %v", err)
+			}
+			for _, s := range []bool{r.alive(old)} {
+				if s && name != "the others ended" {
+					t.Error("the session of before lives")
+				}
+			}
+			if _, _, _, err := r.VerifyCode(t.Context(), ref, "", codes[1]); !errors.Is(err, account.ErrNoPendingLogin) {
+				t.Errorf("the next code: %v", err)
+			}
+		})
+	}
+}
+
+// TestASecondStepAgainstChangesLeavesNoSession runs both at once: of whatever order, no
+// session of before the change is left.
+func TestASecondStepAgainstChangesLeavesNoSession(t *testing.T) {
+	for range 10 {
+		r := newRules(t)
+		old, _, codes := r.withTOTP("anna")
+		ref := r.begin("anna", session.Ref{})
+		var all sync.WaitGroup
+		var opened atomic.Pointer[session.Session]
+		for _, code := range codes[:4] {
+			all.Go(func() {
+				if in, _, _, err := r.VerifyCode(t.Context(), ref, "", code); err == nil {
+					opened.Store(&in.Session)
+				}
+			})
+		}
+		all.Go(func() {
+			if err := r.ResetPassword(t.Context(), "anna", newPass); err != nil {
+				t.Error(err)
+			}
+		})
+		all.Wait()
+		if s := opened.Load(); s != nil && r.alive(*s) || r.alive(old) || r.live(old.UserID) > 0 {
+			t.Fatal("a session of before the new password lives")
+		}
+	}
+}
+
+func TestAConfirmationIsLostWithTheSessionOnly(t *testing.T) {
+	r := newRules(t)
+	old, _, codes := r.withTOTP("anna")
+	next, err := r.Reauth(t.Context(), old, oldPass, codes[0])
+	if err != nil || r.alive(old) || !r.alive(next.Session) || r.live(old.UserID) != 1 {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := r.Reauth(t.Context(), old, oldPass, codes[1]); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("a session that was replaced: %v", err)
+	}
+	if err := r.End(t.Context(), next.Session.Ref); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Reauth(t.Context(), next.Session, oldPass, codes[2]); !errors.Is(err, session.ErrNotFound) || r.live(old.UserID) != 0 {
+		t.Errorf("a session that has ended: %v, %d live", err, r.live(old.UserID))
+	}
+}
