@@ -106,10 +106,14 @@ func (s *Store) AddPasskey(ctx context.Context, userID int64, name string, c fac
 }
 
 // lockUser returns a user whose row nobody else changes, or has locked, until the
-// transaction ends. SQLite has one writer.
+// transaction ends. SQLite has one writer. Postgres reads the user by another statement than
+// it locks the row: one that had to wait for the lock still sees the other tables as they
+// were before.
 func (s *Store) lockUser(ctx context.Context, tx *sql.Tx, id int64) (user.User, error) {
 	if s.db.Dialect == sqldb.Postgres {
-		return s.one(ctx, tx, byID+` FOR UPDATE`, id)
+		if _, err := tx.ExecContext(ctx, `SELECT 1 FROM users WHERE id = $1 FOR UPDATE`, id); err != nil {
+			return user.User{}, fmt.Errorf("lock user: %w", err)
+		}
 	}
 	return s.one(ctx, tx, byID, id)
 }

@@ -1,0 +1,530 @@
+package sqlstore_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+var (
+	sealed = []byte("a sealed secret")
+	hashes = []string{"first", "second", "third"}
+)
+
+// enable gives otto a second factor, confirmed with the code of step 100.
+func (h *household) enable() {
+	h.Helper()
+	if err := h.SetupTOTP(h.Context(), h.otto.ID, sealed); err != nil {
+		h.Fatal(err)
+	}
+	must(h.EnableTOTP(h.Context(), h.otto.ID, sealed, 100, hashes, "kept"))(h.T)
+}
+
+func (h *household) state() factor.State {
+	h.Helper()
+	return must(h.Factors(h.Context(), h.otto.ID))(h.T)
+}
+
+func (h *household) present() user.User {
+	h.Helper()
+	return must(h.ByID(h.Context(), h.otto.ID))(h.T)
+}
+
+func TestOf100ConfirmationsAtOnceOneEnablesTOTP(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		before := h.present().SessionStamp
+		if err := h.SetupTOTP(h.Context(), h.otto.ID, sealed); err != nil {
+			h.Fatal(err)
+		}
+		n := h.atOnce(func(s *sqlstore.Store, i int) error {
+			_, err := s.EnableTOTP(h.Context(), h.otto.ID, sealed, 100, []string{fmt.Sprint(i), "x"}, "kept")
+			return err
+		}, factor.ErrAlreadyEnabled)
+		state, otto := h.state(), h.present()
+		if n != 1 || !state.Enabled || !state.Confirmed || state.LastStep != 100 || state.Recovery != 2 || h.recorded("second_factor_on") != 1 {
+			h.Errorf("%d succeeded: %+v", n, state)
+		}
+		if !otto.SecondFactor || otto.SessionStamp == before || !otto.Admits(before, "kept") || otto.Admits(before, "other") || otto.PasswordHash != h.otto.PasswordHash {
+			h.Errorf("got %+v", otto)
+		}
+		if pending := must(h.PendingRevocations(h.Context(), h.now.Add(time.Hour), 0))(h.T); len(pending) != 1 || pending[0].KeepSession != "kept" {
+			h.Errorf("pending: %+v", pending)
+		}
+	})
+}
+
+func TestOf100SetUpsAtOnceTheLastIsConfirmed(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		h.atOnce(func(s *sqlstore.Store, i int) error {
+			return s.SetupTOTP(h.Context(), h.otto.ID, fmt.Append(nil, "secret ", i))
+		})
+		last := h.state()
+		if !last.Pending() || last.Enabled {
+			h.Fatalf("got %+v", last)
+		}
+		if _, err := h.EnableTOTP(h.Context(), h.otto.ID, sealed, 100, hashes, ""); !errors.Is(err, factor.ErrNoPendingSetup) {
+			h.Errorf("another secret than the one that waits: %v", err)
+		}
+		must(h.EnableTOTP(h.Context(), h.otto.ID, last.Sealed, 100, hashes, ""))(h.T)
+		if err := h.SetupTOTP(h.Context(), h.otto.ID, sealed); !errors.Is(err, factor.ErrAlreadyEnabled) || string(h.state().Sealed) != string(last.Sealed) {
+			h.Errorf("a set-up over a confirmed one: %v", err)
+		}
+		if err := h.SetupTOTP(h.Context(), 1<<40, sealed); !errors.Is(err, user.ErrNotFound) {
+			h.Errorf("an unknown user: %v", err)
+		}
+	})
+}
+
+// TestAStepIsUsedOnce also has no earlier step be used afterwards, nor the one of the set-up.
+func TestAStepIsUsedOnce(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		use := func(s *sqlstore.Store, step int64) error {
+			return s.UseTOTP(h.Context(), h.otto.ID, sealed, step)
+		}
+		if err := use(h.Store, 100); !errors.Is(err, factor.ErrInvalidCode) {
+			h.Errorf("without a factor: %v", err)
+		}
+		h.enable()
+		if err := use(h.Store, 100); !errors.Is(err, factor.ErrInvalidCode) {
+			h.Errorf("the step of the set-up: %v", err)
+		}
+		if n := h.atOnce(func(s *sqlstore.Store, _ int) error { return use(s, 101) }, factor.ErrInvalidCode); n != 1 {
+			h.Errorf("used %d times", n)
+		}
+		if n := h.atOnce(func(s *sqlstore.Store, i int) error { return use(s, int64(102+i%2)) }, factor.ErrInvalidCode); n < 1 || n > 2 || h.state().LastStep != 103 {
+			h.Errorf("of two steps %d were used, the last was %d", n, h.state().LastStep)
+		}
+		for step := range int64(104) {
+			if err := use(h.Store, step); !errors.Is(err, factor.ErrInvalidCode) {
+				h.Fatalf("step %d: %v", step, err)
+			}
+		}
+		if err := h.UseTOTP(h.Context(), h.otto.ID, []byte("another secret"), 200); !errors.Is(err, factor.ErrInvalidCode) {
+			h.Errorf("another secret: %v", err)
+		}
+		if err := h.UseTOTP(h.Context(), h.anna.ID, sealed, 200); !errors.Is(err, factor.ErrInvalidCode) {
+			h.Errorf("another user: %v", err)
+		}
+	})
+}
+
+func TestARecoveryCodeIsUsedOnceByItsUser(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		h.enable()
+		if _, err := h.UseRecovery(h.Context(), h.anna.ID, hashes[0]); !errors.Is(err, factor.ErrInvalidCode) {
+			h.Errorf("by another user: %v", err)
+		}
+		n := h.atOnce(func(s *sqlstore.Store, _ int) error {
+			left, err := s.UseRecovery(h.Context(), h.otto.ID, hashes[0])
+			if err == nil && left != 2 {
+				return fmt.Errorf("left: %d", left)
+			}
+			return err
+		}, factor.ErrInvalidCode)
+		if n != 1 || h.recorded("recovery_used") != 1 || h.state().Recovery != 2 {
+			h.Errorf("used %d times, recorded %d times", n, h.recorded("recovery_used"))
+		}
+		h.atOnce(func(s *sqlstore.Store, i int) error {
+			return s.ReplaceRecovery(h.Context(), h.otto.ID, []string{fmt.Sprint("a", i), fmt.Sprint("b", i)})
+		})
+		if h.state().Recovery != 2 {
+			h.Errorf("100 new sets at once are %d codes", h.state().Recovery)
+		}
+		if _, err := h.UseRecovery(h.Context(), h.otto.ID, hashes[1]); !errors.Is(err, factor.ErrInvalidCode) {
+			h.Errorf("a code of a former set: %v", err)
+		}
+		if err := h.ReplaceRecovery(h.Context(), h.anna.ID, hashes); !errors.Is(err, factor.ErrNotEnabled) {
+			h.Errorf("a user without a factor: %v", err)
+		}
+	})
+}
+
+func TestPasskeysBecomeASecondFactorOnce(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		enable := func(s *sqlstore.Store) error {
+			_, err := s.EnableByPasskey(h.Context(), h.otto.ID, hashes, "")
+			return err
+		}
+		if err := enable(h.Store); !errors.Is(err, factor.ErrNoPasskey) {
+			h.Errorf("without a passkey: %v", err)
+		}
+		h.passkey(h.otto, "a", 0)
+		if n := h.atOnce(func(s *sqlstore.Store, _ int) error { return enable(s) }, factor.ErrAlreadyEnabled); n != 1 || h.state().Recovery != len(hashes) {
+			h.Errorf("%d succeeded: %+v", n, h.state())
+		}
+	})
+}
+
+// TestTheDutyKeepsTheFactor has the household require second factors while all turn theirs
+// off: none is turned off after the duty holds.
+func TestTheDutyKeepsTheFactor(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		h.enable()
+		if err := h.RequireFactor(h.Context(), true, h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
+			h.Errorf("by a member: %v", err)
+		}
+		h.atOnce(func(s *sqlstore.Store, _ int) error { return s.RequireFactor(h.Context(), true, h.anna.ID) })
+		if n := h.atOnce(func(s *sqlstore.Store, _ int) error { return s.DisableFactor(h.Context(), h.otto.ID) }, factor.ErrRequired); n != 0 || !h.state().Enabled {
+			h.Errorf("turned off %d times", n)
+		}
+		if err := h.RequireFactor(h.Context(), false, user.Operator); err != nil {
+			h.Fatal(err)
+		}
+		if n := h.atOnce(func(s *sqlstore.Store, _ int) error { return s.DisableFactor(h.Context(), h.otto.ID) }, factor.ErrNotEnabled); n != 1 || h.state().Enabled || h.state().Recovery != 0 {
+			h.Errorf("turned off %d times: %+v", n, h.state())
+		}
+		if h.present().SecondFactor {
+			h.Error("the user still has one")
+		}
+	})
+}
+
+func TestAResetOfAFactorLeavesNothingOfIt(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		h.enable()
+		h.passkey(h.present(), "a", 0)
+		if err := h.SeeBrowser(h.Context(), h.otto.ID, "phone", "Firefox", true); err != nil {
+			h.Fatal(err)
+		}
+		if _, err := h.ResetFactor(h.Context(), h.anna.ID, h.otto.ID); !errors.Is(err, user.ErrNotAdmin) {
+			h.Errorf("by a member: %v", err)
+		}
+		before := h.present().SessionStamp
+		must(h.ResetFactor(h.Context(), h.otto.ID, h.anna.ID))(h.T)
+		state, otto := h.state(), h.present()
+		if state.Enabled || state.Sealed != nil || state.LastStep != 0 || state.Recovery != 0 || state.Passkeys != 0 || otto.SecondFactor || otto.Admits(before, "kept") {
+			h.Errorf("got %+v, %+v", state, otto)
+		}
+		if must(h.KnowsBrowser(h.Context(), h.otto.ID, "phone"))(h.T) || h.recorded("second_factor_reset") != 1 {
+			h.Error("a browser is still trusted, or nothing is recorded")
+		}
+		for what, id := range map[string]int64{"an unknown user": 1 << 40} {
+			if _, err := h.ResetFactor(h.Context(), id, user.Operator); !errors.Is(err, user.ErrNotFound) {
+				h.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+}
+
+func TestASecretIsSealedAgainUnlessItIsAnotherByNow(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		h.enable()
+		all := must(h.SealedSecrets(h.Context()))(h.T)
+		if len(all) != 1 || all[0].UserID != h.otto.ID || string(all[0].Secret) != string(sealed) {
+			h.Fatalf("got %+v", all)
+		}
+		for _, change := range [][2]string{{"not it", "a"}, {string(sealed), "b"}, {string(sealed), "c"}} {
+			if err := h.Reseal(h.Context(), h.otto.ID, []byte(change[0]), []byte(change[1])); err != nil {
+				h.Error(err)
+			}
+		}
+		if got := string(h.state().Sealed); got != "b" {
+			h.Errorf("got %q", got)
+		}
+	})
+}
+
+func TestABrowserIsKnownOnce(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		see := func(s *sqlstore.Store, hash string, second bool) error {
+			return s.SeeBrowser(h.Context(), h.otto.ID, hash, "Firefox, Linux", second)
+		}
+		knows := func(hash string) bool { return must(h.KnowsBrowser(h.Context(), h.otto.ID, hash))(h.T) }
+		h.atOnce(func(s *sqlstore.Store, _ int) error { return see(s, "laptop", false) })
+		if h.recorded("device_new") != 0 {
+			h.Error("the first browser is an event")
+		}
+		if knows("laptop") {
+			h.Error("a password alone made the browser one whose wrong codes count for themselves")
+		}
+		h.atOnce(func(s *sqlstore.Store, _ int) error { return see(s, "phone", true) })
+		if h.recorded("device_new") != 1 || !knows("phone") || must(h.KnowsBrowser(h.Context(), h.anna.ID, "phone"))(h.T) {
+			h.Errorf("recorded %d times", h.recorded("device_new"))
+		}
+		if err := see(h.Store, "phone", false); err != nil || !knows("phone") {
+			h.Errorf("a login without the factor took the trust away: %v", err)
+		}
+		if list := must(h.Browsers(h.Context(), h.otto.ID))(h.T); len(list) != 2 {
+			h.Errorf("got %+v", list)
+		}
+		h.atOnce(func(s *sqlstore.Store, i int) error { return see(s, fmt.Sprint("browser ", i), true) })
+		if list := must(h.Browsers(h.Context(), h.otto.ID))(h.T); len(list) != factor.MaxBrowsers {
+			h.Errorf("%d browsers are known", len(list))
+		}
+		last := must(h.Browsers(h.Context(), h.otto.ID))(h.T)[0].Hash
+		if err := h.ForgetBrowser(h.Context(), h.anna.ID, last); err != nil || !knows(last) {
+			h.Errorf("forgotten by another user: %v", err)
+		}
+		if err := h.ForgetBrowser(h.Context(), h.otto.ID, last); err != nil || knows(last) {
+			h.Errorf("not forgotten: %v", err)
+		}
+		if err := h.SeeBrowser(h.Context(), 1<<40, "x", "x", true); !errors.Is(err, user.ErrNotFound) {
+			h.Errorf("an unknown user: %v", err)
+		}
+	})
+}
+
+// firstRelease compares a password with a stored hash as the first release did, which knows
+// no second factors. It is kept as it was: such a version may run beside this one.
+func firstRelease(text, password string) bool {
+	form := regexp.MustCompile(`\A\$2[a-z]\$\d\d\$[./A-Za-z0-9]{53}\z`)
+	hash, long := strings.CutPrefix(text, "sha256:")
+	if _, err := bcrypt.Cost([]byte(hash)); err != nil || !form.MatchString(hash) {
+		return false
+	}
+	input := []byte(password[:min(len(password), 72)])
+	if long {
+		sum := sha256.Sum256([]byte(password))
+		input = []byte(base64.StdEncoding.EncodeToString(sum[:]))
+	}
+	exact := len(password) <= 72 && !strings.Contains(password, "\x00")
+	return bcrypt.CompareHashAndPassword([]byte(hash), input) == nil && (exact || long || hash[:4] != "$2a$")
+}
+
+// stored returns the column as every version reads it.
+func (h *household) stored() string {
+	h.Helper()
+	var hash string
+	if err := h.db.Reader.QueryRowContext(h.Context(), h.db.Rebind(`SELECT password_hash FROM users WHERE id = ?`), h.otto.ID).Scan(&hash); err != nil {
+		h.Fatal(err)
+	}
+	return hash
+}
+
+func bcrypted(t *testing.T, password string) string {
+	t.Helper()
+	if len(password) > 72 {
+		sum := sha256.Sum256([]byte(password))
+		return "sha256:" + string(must(bcrypt.GenerateFromPassword([]byte(base64.StdEncoding.EncodeToString(sum[:])), 4))(t))
+	}
+	return string(must(bcrypt.GenerateFromPassword([]byte(password), 4))(t))
+}
+
+// TestTheFirstReleaseLogsNobodyInPastASecondFactor has every way to store a hash, of a short
+// and a long password, keep the mark that the first release does not understand.
+func TestTheFirstReleaseLogsNobodyInPastASecondFactor(t *testing.T) {
+	for _, password := range []string{"battery staple", strings.Repeat("long ", 20)} {
+		inHouseholds(t, func(h *household) {
+			ctx := h.Context()
+			hash := bcrypted(h.T, password)
+			must(h.ResetPassword(ctx, h.otto.ID, hash))(h.T)
+			if !firstRelease(h.stored(), password) || firstRelease(h.stored(), password+"x") {
+				h.Fatal("the first release does not know its own hashes")
+			}
+			h.enable()
+			check := func(what string) {
+				h.Helper()
+				if firstRelease(h.stored(), password) {
+					h.Errorf("%s: the first release accepts the password of %q", what, h.stored())
+				}
+				if otto := h.present(); !otto.SecondFactor || !firstRelease(otto.PasswordHash, password) {
+					h.Errorf("%s: this version reads %q", what, otto.PasswordHash)
+				}
+			}
+			check("enabled")
+			next := bcrypted(h.T, password)
+			must(h.SetPasswordHash(ctx, h.otto.ID, hash, next, ""))(h.T)
+			check("a changed password")
+			again := bcrypted(h.T, password)
+			if err := h.Rehash(ctx, h.otto.ID, next, again); err != nil {
+				h.Fatal(err)
+			}
+			check("a new hash")
+			must(h.ResetPassword(ctx, h.otto.ID, hash))(h.T)
+			check("set by the operator")
+			token := h.reset()
+			must(h.ResetByLink(ctx, token, hash))(h.T)
+			check("set by a link")
+			if err := h.SetRole(ctx, h.otto.ID, user.Admin); err != nil {
+				h.Fatal(err)
+			}
+			must(h.EndSessions(ctx, h.otto.ID))(h.T)
+			check("another role")
+
+			if err := h.DisableFactor(ctx, h.otto.ID); err != nil {
+				h.Fatal(err)
+			}
+			if h.stored() != hash {
+				h.Errorf("without a factor: %q", h.stored())
+			}
+			h.passkey(h.present(), "a", 0)
+			must(h.EnableByPasskey(ctx, h.otto.ID, hashes, ""))(h.T)
+			check("enabled by a passkey")
+			must(h.ResetFactor(ctx, h.otto.ID, user.Operator))(h.T)
+			if h.stored() != hash {
+				h.Errorf("after a reset of the factor: %q", h.stored())
+			}
+		})
+	}
+}
+
+// TestAPasswordStoredWhileAFactorIsEnabledIsMarked changes the password, rehashes it and
+// enables and resets the factor, all at once.
+func TestAPasswordStoredWhileAFactorIsEnabledIsMarked(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		for range 5 {
+			h.atOnce(func(s *sqlstore.Store, i int) error {
+				switch i % 4 {
+				case 0:
+					_, err := s.ResetPassword(ctx, h.otto.ID, fmt.Sprint("hash ", i))
+					return err
+				case 1:
+					otto, err := s.ByID(ctx, h.otto.ID)
+					if err != nil {
+						return err
+					}
+					return s.Rehash(ctx, h.otto.ID, otto.PasswordHash, otto.PasswordHash+"+")
+				case 2:
+					if err := s.SetupTOTP(ctx, h.otto.ID, sealed); err != nil {
+						return err
+					}
+					_, err := s.EnableTOTP(ctx, h.otto.ID, sealed, 100, hashes, "")
+					return err
+				default:
+					_, err := s.ResetFactor(ctx, h.otto.ID, user.Operator)
+					return err
+				}
+			}, user.ErrChanged, factor.ErrAlreadyEnabled, factor.ErrNoPendingSetup)
+			if marked, has := strings.HasPrefix(h.stored(), "2f:"), h.present().SecondFactor; marked != has || strings.HasPrefix(h.present().PasswordHash, "2f:") {
+				h.Errorf("%q is stored; there is a second factor: %t", h.stored(), has)
+			}
+		}
+	})
+}
+
+// TestActsOnTheOwnAccountAreOneRowAnHour counts those that a member can repeat.
+func TestActsOnTheOwnAccountAreOneRowAnHour(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		at := func(network string) context.Context {
+			return audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.otto.ID, Name: "otto", IP: network + "1", Network: network, Agent: "Firefox, Linux", SessionKey: "key"})
+		}
+		p := h.passkey(h.otto, "a", 0)
+		rows := func() map[string]int {
+			n := map[string]int{}
+			for _, e := range must(h.Entries(h.Context(), everything))(h.T) {
+				if e.Kind == audit.User {
+					n[e.Event.Name]++
+				}
+			}
+			return n
+		}
+		act := func(ctx context.Context, s *sqlstore.Store, i int) error {
+			name := fmt.Sprint("name ", i)
+			_, renamed := s.RenamePasskey(ctx, h.otto.ID, p.ID, name)
+			_, ended := s.EndOthers(ctx, h.otto.ID, "key")
+			return errors.Join(renamed, ended, s.Change(ctx, h.otto.ID, user.Change{DisplayName: &name}, h.otto.ID),
+				s.Record(ctx, audit.Event{Name: "login", SubjectID: h.otto.ID, SubjectName: "otto"}))
+		}
+		h.atOnce(func(s *sqlstore.Store, i int) error { return act(at("192.0.2."), s, i) })
+		for _, event := range []string{"passkey_renamed", "sessions_ended", "profile_changed", "login"} {
+			if h.recorded(event) != atOnce || rows()[event] != 1 {
+				h.Errorf("%s: %d in %d rows", event, h.recorded(event), rows()[event])
+			}
+		}
+		if err := act(at("198.51.100."), h.Store, atOnce); err != nil {
+			h.Fatal(err)
+		}
+		if rows()["login"] != 2 {
+			h.Error("a login from another network is in the same row")
+		}
+		h.now = h.now.Add(time.Hour)
+		if err := act(at("192.0.2."), h.Store, atOnce+1); err != nil {
+			h.Fatal(err)
+		}
+		if rows()["login"] != 3 {
+			h.Error("a login of another hour is in the same row")
+		}
+		// What an admin does to others is a row each.
+		byAnna := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.anna.ID, Name: "anna"})
+		for _, name := range []string{"Otto", "Otto B."} {
+			if err := h.Change(byAnna, h.otto.ID, user.Change{DisplayName: &name}, h.anna.ID); err != nil {
+				h.Fatal(err)
+			}
+		}
+		if n := rows()["profile_changed"]; n != 5 {
+			h.Errorf("%d rows of changed profiles", n)
+		}
+	})
+}
+
+func TestOfACountedEventTheLastIsTold(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		for i := range 3 {
+			ctx := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.otto.ID, Name: "otto", IP: fmt.Sprint("2001:db8::", i), Network: "2001:db8::/48", RequestID: fmt.Sprint(i), SessionKey: fmt.Sprint("key ", i)})
+			if err := h.Record(ctx, audit.Event{Name: "login", SubjectID: h.otto.ID, Detail: map[string]any{"n": i}}); err != nil {
+				h.Fatal(err)
+			}
+		}
+		e := must(h.Entries(h.Context(), audit.Query{Limit: 10, Event: "login"}))(h.T)
+		if len(e) != 1 || e[0].Count != 3 || e[0].IP != "2001:db8::2" || e[0].RequestID != "2" || e[0].SessionKey != "key 2" || e[0].Detail["n"] != 2.0 {
+			h.Errorf("got %+v", e)
+		}
+	})
+}
+
+// TestTheLastLoginIsFoundByAnIndex reads the plan of the members' query, where the audit is
+// long.
+func TestTheLastLoginIsFoundByAnIndex(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		h.exec(`INSERT INTO audit (at, event, actor_kind, subject_id)
+			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT i, CASE WHEN i % 5 = 0 THEN 'login' ELSE 'reauth' END, 'user', i % 7 FROM n`)
+		h.exec(`ANALYZE`)
+		explain := "EXPLAIN QUERY PLAN "
+		if h.db.Dialect == "postgres" {
+			explain = "EXPLAIN "
+		}
+		rows, err := h.db.Reader.QueryContext(h.Context(), explain+`SELECT (`+sqlstore.LastLogin+`) FROM users`)
+		if err != nil {
+			h.Fatal(err)
+		}
+		defer func() { _ = rows.Close() }()
+		var plan []string
+		for rows.Next() {
+			columns := must(rows.Columns())(h.T)
+			values := make([]any, len(columns))
+			for i := range values {
+				values[i] = new(any)
+			}
+			if err := rows.Scan(values...); err != nil {
+				h.Fatal(err)
+			}
+			plan = append(plan, fmt.Sprint(*values[len(values)-1].(*any)))
+		}
+		if err := rows.Err(); err != nil {
+			h.Fatal(err)
+		}
+		if !slices.ContainsFunc(plan, func(line string) bool { return strings.Contains(line, "audit_subject_event") }) {
+			h.Errorf("carried out by\n%s", strings.Join(plan, "\n"))
+		}
+	})
+}
+
+// TestTextThatNoDatabaseHoldsSelectsNothing: Postgres refuses it, even to compare.
+func TestTextThatNoDatabaseHoldsSelectsNothing(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		for _, name := range []string{"a\x00b", "\xff"} {
+			if entries := must(h.Entries(h.Context(), audit.Query{Limit: 10, Event: name}))(h.T); len(entries) != 0 {
+				h.Errorf("%q: %+v", name, entries)
+			}
+			if _, err := h.Link(h.Context(), link.Kind(name), "x"); err == nil {
+				h.Errorf("%q is a link", name)
+			}
+		}
+	})
+}
