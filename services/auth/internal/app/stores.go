@@ -15,11 +15,13 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/config"
+	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	sessionredis "github.com/pforte/pforte/services/auth/internal/session/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
+	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // stores are the open stores and the rules over them.
@@ -48,7 +50,7 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	s.sessions = countedSessions{kept, metrics}
 	if s.hasher, err = password.New(passwords); err == nil {
 		database := sqlstore.New(db, time.Now)
-		rules.Users, rules.Links, rules.Audit, rules.Factors, rules.Passkeys = database, database, database, database, database
+		rules.Users, rules.Links, rules.Audit, rules.Factors, rules.Passkeys = database, countedLinks{database, metrics}, database, database, database
 		rules.Sessions, rules.Pendings, rules.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
 		rules.Passwords, rules.Log, rules.Now = s.hasher, log, time.Now
 		rules.Limits, err = account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
@@ -96,6 +98,7 @@ type storeMetrics struct {
 	started prometheus.Counter
 	ended   *prometheus.CounterVec
 	live    prometheus.Gauge
+	links   *prometheus.CounterVec
 }
 
 // Why a session ended.
@@ -103,6 +106,14 @@ const (
 	sessionClosed  = "closed"
 	sessionRevoked = "revoked"
 	sessionExpired = "expired"
+)
+
+// What became of a link.
+const (
+	linkCreated = "created"
+	linkUsed    = "used"
+	linkRevoked = "revoked"
+	linkInvalid = "invalid"
 )
 
 // newStoreMetrics returns metrics that are registered, unless r is nil.
@@ -123,6 +134,15 @@ func newStoreMetrics(r prometheus.Registerer) *storeMetrics {
 			Name: "auth_sessions_live", Help: "Live sessions of all replicas, as the last sweep counted them; NaN before the first.",
 		}),
 	}
+	m.links = create.NewCounterVec(prometheus.CounterOpts{
+		Name: "auth_links_total", Help: "Links by kind (invite, reset, setup) and result: created, used, revoked, invalid (asked for and not open).",
+	}, []string{"kind", "result"})
+	for _, kind := range []link.Kind{link.Invite, link.Reset, link.Setup} {
+		for _, result := range []string{linkCreated, linkUsed, linkInvalid} {
+			m.links.WithLabelValues(string(kind), result)
+		}
+	}
+	m.links.WithLabelValues(string(link.Invite), linkRevoked)
 	m.live.Set(math.NaN())
 	for _, reason := range []string{sessionClosed, sessionRevoked, sessionExpired} {
 		m.ended.WithLabelValues(reason)
@@ -187,6 +207,59 @@ func (c countedPendings) FinishPending(ctx context.Context, ref session.Ref, s s
 		c.metrics.started.Inc()
 	}
 	return err
+}
+
+// countedLinks counts what becomes of links.
+type countedLinks struct {
+	account.Links
+	metrics *storeMetrics
+}
+
+func (c countedLinks) count(kind link.Kind, result string, err error) {
+	if errors.Is(err, link.ErrInvalid) {
+		result = linkInvalid
+	} else if err != nil {
+		return
+	}
+	c.metrics.links.WithLabelValues(string(kind), result).Inc()
+}
+
+func (c countedLinks) CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error) {
+	created, err := c.Links.CreateLink(ctx, l, hash, by)
+	c.count(l.Kind, linkCreated, err)
+	return created, err
+}
+
+func (c countedLinks) Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error) {
+	l, err := c.Links.Link(ctx, kind, hash)
+	if err != nil {
+		c.count(kind, linkInvalid, err)
+	}
+	return l, err
+}
+
+func (c countedLinks) RevokeInvite(ctx context.Context, id, by int64) error {
+	err := c.Links.RevokeInvite(ctx, id, by)
+	c.count(link.Invite, linkRevoked, err)
+	return err
+}
+
+func (c countedLinks) Setup(ctx context.Context, hash string, n user.New, household string) (user.User, error) {
+	created, err := c.Links.Setup(ctx, hash, n, household)
+	c.count(link.Setup, linkUsed, err)
+	return created, err
+}
+
+func (c countedLinks) Join(ctx context.Context, hash string, n user.New) (user.User, error) {
+	created, err := c.Links.Join(ctx, hash, n)
+	c.count(link.Invite, linkUsed, err)
+	return created, err
+}
+
+func (c countedLinks) ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error) {
+	r, err := c.Links.ResetByLink(ctx, hash, newHash)
+	c.count(link.Reset, linkUsed, err)
+	return r, err
 }
 
 func (c countedSessions) Delete(ctx context.Context, ref session.Ref) error {

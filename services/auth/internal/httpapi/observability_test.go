@@ -140,12 +140,13 @@ auth_limiter_decisions_total{decision="taken",limit="link"} 0
 auth_limiter_decisions_total{decision="taken",limit="login"} 6
 auth_limiter_decisions_total{decision="taken",limit="passkey"} 0
 auth_limiter_decisions_total{decision="taken",limit="password"} 0
-# HELP auth_logins_total Login attempts, by outcome: success, invalid_credentials, bad_request, busy, error.
+# HELP auth_logins_total Login attempts, by outcome: success, second_factor (a second step follows), invalid_credentials, bad_request, busy, error.
 # TYPE auth_logins_total counter
 auth_logins_total{outcome="bad_request"} 0
 auth_logins_total{outcome="busy"} 0
 auth_logins_total{outcome="error"} 0
 auth_logins_total{outcome="invalid_credentials"} 5
+auth_logins_total{outcome="second_factor"} 0
 auth_logins_total{outcome="success"} 1
 `
 	if err := testutil.GatherAndCompare(h.registry, strings.NewReader(want), "auth_http_requests_total", "auth_logins_total", "auth_limiter_decisions_total"); err != nil {

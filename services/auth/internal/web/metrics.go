@@ -29,7 +29,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		Requests: requests,
 		logins: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "auth_logins_total", Help: "Login attempts, by outcome: success, invalid_credentials, bad_request, busy, error.",
+			Name: "auth_logins_total", Help: "Login attempts, by outcome: success, second_factor (a second step follows), invalid_credentials, bad_request, busy, error.",
 		}, []string{"outcome"}),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "auth_limiter_decisions_total", Help: "Decisions of the limit of failed attempts, by limit (login, password, link, passkey) and decision: taken, given_back, refused, error.",
@@ -101,11 +101,13 @@ func provedOutcome(err error) string {
 }
 
 // loginOutcomes are initialized to zero, so that the first of a kind is an increase.
-var loginOutcomes = []string{"success", "invalid_credentials", "bad_request", "busy", "error"}
+var loginOutcomes = []string{"success", "second_factor", "invalid_credentials", "bad_request", "busy", "error"}
 
-func (m *Metrics) login(err error) {
+func (m *Metrics) login(pending bool, err error) {
 	outcome := "error"
 	switch {
+	case pending:
+		outcome = "second_factor"
 	case err == nil:
 		outcome = "success"
 	case errors.Is(err, account.ErrInvalidCredentials), errors.Is(err, factor.ErrPasskeyFailed):

@@ -35,7 +35,7 @@ func (w *Web) PasskeyLogin(rw http.ResponseWriter, r *http.Request, given accoun
 	if err == nil || errors.Is(err, session.ErrNotFound) {
 		in, err = w.Accounts.PasskeyLogin(r.Context(), given, credentials)
 	}
-	w.Metrics.login(err)
+	w.Metrics.login(false, err)
 	if err != nil {
 		w.passkeyFailed(rw, r, in.User.ID, err)
 		return account.LoggedIn{}, err

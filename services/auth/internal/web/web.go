@@ -137,7 +137,7 @@ func (w *Web) Login(rw http.ResponseWriter, r *http.Request, username, password 
 	if err == nil || errors.Is(err, session.ErrNotFound) {
 		in, err = w.Accounts.Login(r.Context(), credentials)
 	}
-	w.Metrics.login(err)
+	w.Metrics.login(in.Pending != nil, err)
 	if err != nil {
 		if errors.Is(err, account.ErrInvalidCredentials) {
 			w.LogEvent(rw, r, "login_failed", "user_id", in.User.ID)
