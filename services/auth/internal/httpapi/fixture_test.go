@@ -73,6 +73,7 @@ type settings struct {
 	sessions         session.Store
 	lifetime         time.Duration
 	dataKey          string
+	dataKeyPrevious  string
 	noPasskeys       bool
 }
 
@@ -117,7 +118,7 @@ func (h *fixture) build(s settings) {
 	codeLimits := must(account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
 		return ratelimit.New(ratelimit.Options{Client: limited, App: "svc", Name: name, Limit: limit, Window: window})
 	}))(h.t)
-	sealer := must(factor.NewSealer(s.dataKey, ""))(h.t)
+	sealer := must(factor.NewSealer(s.dataKey, s.dataKeyPrevious))(h.t)
 	passkeyLimits := limits
 	passkeyLimits.Name, passkeyLimits.Limit, passkeyLimits.Window = "passkey", web.PasskeyAttempts, web.PasskeyWindow
 	stores := sessionredis.New(h.redis, "svc")
