@@ -55,9 +55,10 @@ func (s *Service) Reauth(ctx context.Context, of session.Session, pw, code strin
 	})
 	if errors.Is(err, ErrReauthPassword) || errors.Is(err, factor.ErrInvalidCode) {
 		s.recordFailed(ctx, "reauth_failed", of)
-	} else if _, refundErr := s.limits.Reauth.Refund(ctx, d); refundErr != nil {
-		s.log.ErrorContext(ctx, "refund attempt failed", "error", refundErr)
+	} else {
+		d = s.refund(ctx, s.limits.Reauth, d)
 	}
+	watched(ctx, d)
 	return in, err
 }
 

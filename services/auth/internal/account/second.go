@@ -45,6 +45,26 @@ type SkewError struct{ Ahead time.Duration }
 func (e *SkewError) Error() string { return fmt.Sprintf("clock of the device is off by %s", e.Ahead) }
 func (e *SkewError) Unwrap() error { return ErrWrongCode }
 
+type watchedLimit struct{}
+
+// WatchLimit returns a context in which an attempt to prove who one is leaves the state of
+// its limit, of several the one with the fewest attempts left, after a refund. Limit is 0
+// where no attempt was made. The context is for one goroutine.
+func WatchLimit(ctx context.Context) (context.Context, *ratelimit.Decision) {
+	var watched ratelimit.Decision
+	return context.WithValue(ctx, watchedLimit{}, &watched), &watched
+}
+
+// watched leaves the states of an attempt's limits for WatchLimit.
+func watched(ctx context.Context, states ...ratelimit.Decision) {
+	into, ok := ctx.Value(watchedLimit{}).(*ratelimit.Decision)
+	for _, d := range states {
+		if ok && (into.Limit == 0 || d.Remaining < into.Remaining) {
+			*into = d
+		}
+	}
+}
+
 // Limits are those of attempts to prove who one is, beside a login's.
 type Limits struct {
 	// Code and CodeDay count wrong TOTP codes of a user in a minute and a day, Recovery
@@ -201,9 +221,7 @@ func (s *Service) limitedCode(ctx context.Context, u user.User, key, method stri
 	var taken []ratelimit.Decision
 	refund := func() {
 		for i, d := range taken {
-			if _, err := limiters[i].Refund(ctx, d); err != nil {
-				s.log.ErrorContext(ctx, "refund attempt failed", "error", err)
-			}
+			taken[i] = s.refund(ctx, limiters[i], d)
 		}
 	}
 	for _, l := range limiters {
@@ -218,6 +236,7 @@ func (s *Service) limitedCode(ctx context.Context, u user.User, key, method stri
 		taken = append(taken, d)
 	}
 	err := attempt()
+	defer func() { watched(ctx, taken...) }()
 	if !errors.Is(err, factor.ErrInvalidCode) {
 		refund()
 		return err
@@ -234,6 +253,17 @@ func (s *Service) limitedCode(ctx context.Context, u user.User, key, method stri
 		s.recordLater(ctx, guessed)
 	}
 	return err
+}
+
+// refund refunds an attempt and returns the state of its limit. After a failure the attempt
+// counts until its window ends.
+func (s *Service) refund(ctx context.Context, limiter *ratelimit.Limiter, d ratelimit.Decision) ratelimit.Decision {
+	refunded, err := limiter.Refund(ctx, d)
+	if err != nil {
+		s.log.ErrorContext(ctx, "refund attempt failed", "error", err)
+		return d
+	}
+	return refunded
 }
 
 // useCode checks a code of a user and uses it up. factor.ErrInvalidCode,

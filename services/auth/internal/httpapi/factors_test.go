@@ -290,11 +290,14 @@ func TestEveryWayToLogInAndOutIsInTheAudit(t *testing.T) {
 	d := passkeytest.New(t, origin)
 	otto.register(d)
 	otto.changePassword("wrong password", newPass).want(http.StatusUnauthorized)
-	otto.send(http.MethodPost, prefix+"/reauth", object("password", "wrong password")).want(http.StatusUnauthorized)
+	otto.send(http.MethodPost, prefix+"/reauth", object("password", "wrong password")).because(http.StatusUnauthorized, "wrong_password")
 	otto.send(http.MethodPost, prefix+"/reauth", object("password", userPass)).want(http.StatusOK)
 	a, codes := h.setUp(otto)
-	h.pending().verify(a.code(0)).want(http.StatusOK)
-	h.pending().verify(codes[0]).want(http.StatusOK)
+	for _, code := range []string{a.code(0), codes[0]} {
+		second := h.browser()
+		second.login("otto", userPass).want(http.StatusOK)
+		second.verify(code).want(http.StatusOK)
+	}
 	b := h.browser()
 	b.passkeyLogin(d).want(http.StatusOK)
 	b.logout().want(http.StatusOK)
@@ -428,4 +431,39 @@ func TestASealedSecretOutlivesAChangeOfTheKey(t *testing.T) {
 	if fmt.Sprint(methods.Methods) != "[recovery]" {
 		t.Errorf("got %v", methods)
 	}
+}
+
+// TestAnswersAboutAProofHaveTheStateOfItsLimit reads Remaining of right and wrong ones.
+func TestAnswersAboutAProofHaveTheStateOfItsLimit(t *testing.T) {
+	h := newFixture(t)
+	otto := h.otto()
+	a, codes := h.setUp(otto)
+	remaining := func(r reply, limit, remaining string) {
+		t.Helper()
+		if r.header.Get("RateLimit-Limit") != limit || r.header.Get("RateLimit-Remaining") != remaining || (r.header.Get("RateLimit-Reset") == "") != (limit == "") {
+			t.Errorf("%s: %d %v", r.what, r.status, r.header)
+		}
+	}
+	b := h.pending()
+	remaining(b.verify(a.code(50)).answers(http.StatusUnauthorized), "5", "4")
+	remaining(b.verify(strings.ToLower(codes[0][1:])).answers(http.StatusUnauthorized), "5", "4") // recovery codes count for themselves
+	remaining(b.verify(a.code(0)).answers(http.StatusOK), "5", "4")
+	remaining(b.verify(a.code(0)).answers(http.StatusUnauthorized), "", "")
+	post := func(path string, pairs ...any) reply {
+		return otto.send(http.MethodPost, prefix+path, object(pairs...))
+	}
+	remaining(post("/reauth", "password", "wrong password").answers(http.StatusUnauthorized), "5", "4")
+	remaining(post("/reauth", "password", userPass, "code", a.code(50)).answers(http.StatusUnauthorized), "5", "3")
+	remaining(post("/2fa/recovery-codes", "code", a.code(50)).answers(http.StatusBadRequest), "5", "3")
+	remaining(post("/2fa/disable", "code", a.code(50)).answers(http.StatusBadRequest), "5", "2")
+	remaining(post("/reauth", "password", userPass, "code", codes[1]).answers(http.StatusOK), "5", "3")
+}
+
+// answers checks the status alone.
+func (r reply) answers(status int) reply {
+	r.t.Helper()
+	if r.status != status {
+		r.t.Fatalf("%s: got %d %s, want %d", r.what, r.status, r.body, status)
+	}
+	return r
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -32,6 +33,19 @@ func (a *api) limited(limit string, limiter *ratelimit.Limiter, keys func(echo.C
 			return answer{}, failed
 		case !allowed:
 			return answer{}, errLimited
+		}
+		return ans, err
+	}
+}
+
+// proving sends the state of the limit of attempts to prove who one is, where one was made.
+func (a *api) proving(h handler) handler {
+	return func(c echo.Context, s caller) (answer, error) {
+		ctx, limit := account.WatchLimit(c.Request().Context())
+		c.SetRequest(c.Request().WithContext(ctx))
+		ans, err := h(c, s)
+		if limit.Limit > 0 {
+			web.SetLimitHeaders(c.Response(), *limit)
 		}
 		return ans, err
 	}

@@ -14,17 +14,17 @@ import (
 
 // routeFactors lists the routes of second factors and of proving again who one is.
 func (a *api) routeFactors(e *echo.Echo) {
-	e.POST(prefix+"/2fa/verify", answered(a.verifyCode))
+	e.POST(prefix+"/2fa/verify", answered(a.proving(a.verifyCode)))
 	e.DELETE(prefix+"/2fa/pending", answered(a.cancelLogin))
 	e.GET(prefix+"/2fa", answered(a.authenticated(a.factorState)))
 	e.POST(prefix+"/2fa/setup", answered(a.authenticated(a.csrf(a.stepUp(a.setupTOTP)))))
-	e.POST(prefix+"/2fa/enable", answered(a.authenticated(a.csrf(a.stepUp(a.enableFactor)))))
-	e.POST(prefix+"/2fa/disable", answered(a.authenticated(a.csrf(a.disableFactor))))
-	e.POST(prefix+"/2fa/recovery-codes", answered(a.authenticated(a.csrf(a.newRecoveryCodes))))
+	e.POST(prefix+"/2fa/enable", answered(a.authenticated(a.csrf(a.stepUp(a.proving(a.enableFactor))))))
+	e.POST(prefix+"/2fa/disable", answered(a.authenticated(a.csrf(a.proving(a.disableFactor)))))
+	e.POST(prefix+"/2fa/recovery-codes", answered(a.authenticated(a.csrf(a.proving(a.newRecoveryCodes)))))
 	e.PUT(prefix+"/2fa/require", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.requireFactor))))))
 	e.GET(prefix+"/2fa/overview", answered(a.authenticated(a.admin(a.factorOverview))))
 	e.DELETE(prefix+"/users/:id/2fa", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.resetFactor))))))
-	e.POST(prefix+"/reauth", answered(a.authenticated(a.csrf(a.reauth))))
+	e.POST(prefix+"/reauth", answered(a.authenticated(a.csrf(a.proving(a.reauth)))))
 
 	e.GET(prefix+"/sessions", answered(a.authenticated(a.listSessions)))
 	e.DELETE(prefix+"/sessions/:id", answered(a.authenticated(a.csrf(a.endOneSession))))

@@ -38,7 +38,7 @@ func (w *Web) Limited(rw http.ResponseWriter, r *http.Request, route, limit stri
 		return false, err
 	}
 	if !decision.Allowed {
-		setLimitHeaders(rw, decision)
+		SetLimitHeaders(rw, decision)
 		rw.Header().Set("Retry-After", strconv.Itoa(max(1, decision.ResetSeconds())))
 		w.Metrics.decided(limit, decisionRefused)
 		w.LogEvent(rw, r, "limited", "route", route)
@@ -50,7 +50,7 @@ func (w *Web) Limited(rw http.ResponseWriter, r *http.Request, route, limit stri
 		if status != http.StatusUnauthorized {
 			decision = w.refund(ctx, limit, limiter, decision)
 		}
-		setLimitHeaders(rw, decision)
+		SetLimitHeaders(rw, decision)
 	}()
 	status = do()
 	return true, nil
@@ -74,7 +74,7 @@ func (w *Web) counted(rw http.ResponseWriter, r *http.Request, route, limit stri
 		w.Metrics.decided(limit, decisionError)
 		return false, err
 	}
-	setLimitHeaders(rw, decision)
+	SetLimitHeaders(rw, decision)
 	if !decision.Allowed {
 		rw.Header().Set("Retry-After", strconv.Itoa(max(1, decision.ResetSeconds())))
 		w.Metrics.decided(limit, decisionRefused)
@@ -104,9 +104,9 @@ func (w *Web) refund(ctx context.Context, limit string, limiter *ratelimit.Limit
 	return refunded
 }
 
-// setLimitHeaders sets the headers of draft-ietf-httpapi-ratelimit-headers-06, the
+// SetLimitHeaders sets the headers of draft-ietf-httpapi-ratelimit-headers-06, the
 // "standard" ones of the contract (section 8).
-func setLimitHeaders(rw http.ResponseWriter, d ratelimit.Decision) {
+func SetLimitHeaders(rw http.ResponseWriter, d ratelimit.Decision) {
 	h := rw.Header()
 	h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%d", d.Limit, d.WindowSeconds()))
 	h.Set("RateLimit-Limit", strconv.Itoa(d.Limit))

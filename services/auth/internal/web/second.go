@@ -82,6 +82,6 @@ func LimitHeaders(rw http.ResponseWriter, err error) {
 	if !errors.As(err, &limited) {
 		return
 	}
-	setLimitHeaders(rw, limited.Limit)
+	SetLimitHeaders(rw, limited.Limit)
 	rw.Header().Set("Retry-After", strconv.Itoa(max(1, limited.Limit.ResetSeconds())))
 }
