@@ -1,14 +1,17 @@
 package app_test
 
 import (
+	"math"
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/auth/internal/password"
 )
 
@@ -26,6 +29,29 @@ func TestAnAuthenticatedRequestIsOneRoundTripToRedis(t *testing.T) {
 		if got := w.messages.Load() - before; got != 10 {
 			t.Errorf("%s: 10 requests took %d messages to Redis", path, got)
 		}
+	}
+}
+
+func TestAnAuthenticatedRequestIsOneRoundTripToPostgres(t *testing.T) {
+	url := sqldbtest.Postgres(t)
+	if url == "" {
+		t.Skip("Postgres is not installed")
+	}
+	before, rest, _ := strings.Cut(url, "@")
+	address, database, _ := strings.Cut(rest, "/")
+	w := newWire(t, address)
+	p := start(t, settings(t, redistest.Start(t), "DATABASE_URL", before+"@"+w.addr()+"/"+database))
+	b := p.loggedIn(adminName, adminPass)
+	request := func() { b.want(http.StatusOK, http.MethodGet, prefix+"/me", "") }
+	request() // Postgres may not know the statement yet
+	least := int64(math.MaxInt64)
+	for range 10 { // of which the sweep of revocations may meet one
+		sent := w.messages.Load()
+		request()
+		least = min(least, w.messages.Load()-sent)
+	}
+	if least != 1 {
+		t.Errorf("a request took %d messages to Postgres", least)
 	}
 }
 
