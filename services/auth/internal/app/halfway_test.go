@@ -80,13 +80,31 @@ func settled(t *testing.T, request func() (int, string)) (status int, body strin
 	return status, body
 }
 
-// answerOf reads an answer of the admin.
-func (p *interrupted) answerOf(method, path, body string, into any) {
+// answered returns the answer to a request that succeeds once lost connections are left
+// behind.
+func (p *interrupted) answered(b *browser, method, path, body string) string {
 	p.t.Helper()
-	status, answer := settled(p.t, func() (int, string) { return p.admin.request(method, prefix+path, body) })
+	status, answer := settled(p.t, func() (int, string) { return b.request(method, prefix+path, body) })
 	if status >= http.StatusBadRequest {
 		p.t.Fatalf("%s %s: %d %s", method, path, status, answer)
 	}
+	return answer
+}
+
+// loggedIn is a browser that has logged in once lost connections are left behind.
+func (p *interrupted) loggedIn(name, pass string) *browser {
+	p.t.Helper()
+	b := p.browser()
+	if status, answer := settled(p.t, func() (int, string) { return b.login(name, pass) }); status != http.StatusOK {
+		p.t.Fatalf("login of %s: %d %s", name, status, answer)
+	}
+	return b
+}
+
+// answerOf reads an answer of the admin.
+func (p *interrupted) answerOf(method, path, body string, into any) {
+	p.t.Helper()
+	answer := p.answered(p.admin, method, path, body)
 	if err := json.Unmarshal([]byte(answer), into); err != nil {
 		p.t.Fatalf("%v: %s", err, answer)
 	}
@@ -205,7 +223,7 @@ func TestACodeGivesOneSessionOrNone(t *testing.T) {
 		p.answerOf(http.MethodPost, "/users", fmt.Sprintf(`{"username":%q,"display_name":"Paul","password":"a password of mine"}`, l.username), &struct{}{})
 		b := p.loggedIn(l.username, "a password of mine")
 		var setup struct{ Data struct{ Secret string } }
-		if err := json.Unmarshal([]byte(b.want(http.StatusOK, http.MethodPost, prefix+"/2fa/setup", "")), &setup); err != nil {
+		if err := json.Unmarshal([]byte(p.answered(b, http.MethodPost, "/2fa/setup", "")), &setup); err != nil {
 			t.Fatal(err)
 		}
 		var enabled struct {
@@ -213,7 +231,7 @@ func TestACodeGivesOneSessionOrNone(t *testing.T) {
 				Codes []string `json:"recovery_codes"`
 			}
 		}
-		if err := json.Unmarshal([]byte(b.want(http.StatusOK, http.MethodPost, prefix+"/2fa/enable", fmt.Sprintf(`{"code":%q}`, codeNow(t, setup.Data.Secret)))), &enabled); err != nil {
+		if err := json.Unmarshal([]byte(p.answered(b, http.MethodPost, "/2fa/enable", fmt.Sprintf(`{"code":%q}`, codeNow(t, setup.Data.Secret)))), &enabled); err != nil {
 			t.Fatal(err)
 		}
 		l.codes, l.browser = enabled.Data.Codes, begin(l.username)
@@ -247,7 +265,7 @@ func TestASecondFactorIsOnWithItsCodesOrOff(t *testing.T) {
 		p.answerOf(http.MethodPost, "/users", fmt.Sprintf(`{"username":%q,"display_name":"Paul","password":"a password of mine"}`, s.username), &struct{}{})
 		s.browser = p.loggedIn(s.username, "a password of mine")
 		var begun struct{ Data struct{ Secret string } }
-		if err := json.Unmarshal([]byte(s.want(http.StatusOK, http.MethodPost, prefix+"/2fa/setup", "")), &begun); err != nil {
+		if err := json.Unmarshal([]byte(p.answered(s.browser, http.MethodPost, "/2fa/setup", "")), &begun); err != nil {
 			t.Fatal(err)
 		}
 		s.secret = begun.Data.Secret
@@ -305,7 +323,7 @@ func TestAConfirmationReplacesTheSessionOrKeepsIt(t *testing.T) {
 			t.Errorf("after %d the session of before answers %d, that of now %d", status, before, now)
 		}
 		var sessions struct{ Data []struct{ ID string } }
-		if err := json.Unmarshal([]byte(p.loggedIn(c.username, "a password of mine").want(http.StatusOK, http.MethodGet, prefix+"/sessions", "")), &sessions); err != nil {
+		if err := json.Unmarshal([]byte(p.answered(p.loggedIn(c.username, "a password of mine"), http.MethodGet, "/sessions", "")), &sessions); err != nil {
 			t.Fatal(err)
 		}
 		if len(sessions.Data) != 2 { // and that of the list
