@@ -53,3 +53,38 @@ func FuzzCalls(f *testing.F) {
 		}
 	})
 }
+
+// FuzzMessages holds that no message to the tools harms the service, and that none but
+// a sold answer is charged.
+func FuzzMessages(f *testing.F) {
+	w := open(f, nil)
+	f.Add(message("verify_transaction", goodBody, w.toolPayment("1")), "")
+	f.Add(message("verify_transaction", `{"chain":null,"chain":""}`, map[string]any{"x402/payment": []int{1}}), "2025-06-18")
+	f.Add(message("check_receipt", `{"answer":"{}"}`, nil), "2025-11-25")
+	f.Add(`{"jsonrpc":"2.0","id":null,"method":"initialize","params":{"capabilities":{}}}`, "2026-07-28")
+	f.Add(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "")
+	f.Add(`{"jsonrpc":"2.0","id":1,"result":{}}`, "\xff")
+	f.Fuzz(func(t *testing.T, body, version string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+toolsPath, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"*/*"}, "Mcp-Protocol-Version": {version}}
+		before := w.sim.Transfers()
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Skip("no header of HTTP")
+		}
+		defer func() { _ = response.Body.Close() }()
+		answer, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch sold := strings.Contains(string(answer), `"x402/payment-response":{"success":true`); {
+		case response.StatusCode >= http.StatusInternalServerError:
+			t.Errorf("%q is answered %d: %s", body, response.StatusCode, answer)
+		case w.sim.Transfers() != before && !sold:
+			t.Errorf("%q was charged: %s", body, answer)
+		}
+	})
+}

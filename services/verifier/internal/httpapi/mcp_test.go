@@ -321,6 +321,18 @@ func TestAPaymentBegunByOneProtocolIsFinishedByTheOther(t *testing.T) {
 	}
 }
 
+func TestAQuestionThatIsAskedAgainByTheOtherProtocolIsNotPaidAgain(t *testing.T) {
+	w := open(t, func(o *paywall.Options) { o.RepeatWindow = 24 * time.Hour })
+	name, value := w.v2("1")
+	overHTTP := w.post(goodBody, name, value)
+	overHTTP.wantReceipt(w)
+	again := w.buyTool("2").wantSold(w)
+	if s := again.Meta.Settlement; again.Content[0].Text != string(overHTTP.body) || string(s.Extra) != `{"repeated":true}` || s.Transaction != paymenttest.Hash(1) {
+		t.Errorf("got %+v, settled as %+v", again, again.Meta.Settlement)
+	}
+	w.wantTransfers(1)
+}
+
 func TestCopiesOverBothProtocolsAreOneTransfer(t *testing.T) {
 	w := open(t, nil)
 	name, value := w.v2("1")

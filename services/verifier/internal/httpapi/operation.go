@@ -38,7 +38,7 @@ var kinds = []*kind{&transactionKind, &transferKind}
 // registries post what they make from it.
 var transactionKind = kind{
 	suffix: "-transaction", firstPath: "/v1/verify/chain-transaction", operationID: "verify",
-	tool: "verify_transaction", title: "Verify a transaction",
+	tool: "verify_transaction", title: "Verify a transaction", toolSchema: transactionArguments,
 	subject: "one finalized transaction",
 	example: `{"transactionHash":"0xcaefbd4ef9f6e3e4024ef4c30926b884884cbccd5293fc534d88c4a8cb2235fb","expectations":{"status":"success"}}`,
 	schema: `{"type":"object","required":["transactionHash"],"additionalProperties":false,"properties":{` +
