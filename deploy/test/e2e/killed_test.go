@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,7 +39,8 @@ func TestAnAgentThatWasKilledWhilePayingGetsWhatItPaidFor(t *testing.T) {
 		t.Errorf("%d moved", got)
 	}
 	w.checkReceipt(t, bought.Answer)
-	if left, err := filepath.Glob(filepath.Join(state, "*")); err != nil || len(left) != 0 {
+	limits := filepath.Join(state, "limits") // what was spent stays counted
+	if left, err := filepath.Glob(filepath.Join(state, "*")); err != nil || slices.ContainsFunc(left, func(path string) bool { return path != limits }) {
 		t.Errorf("the journal still has %s", strings.Join(left, ", "))
 	}
 }
