@@ -41,10 +41,7 @@ func TestTheFirstStartPrintsALinkByWhichTheHouseholdIsSetUp(t *testing.T) {
 	older, olderToken := first.link(t)
 	second := first.restart(t) // nobody has opened the link
 	link, token := second.link(t)
-	env := []string{"CHROMIUM=" + chromium(t), "ORIGIN=" + second.origin(t), "OLDER=" + older, "LINK=" + link, "USERNAME=anna", "PASSWORD=Haus am See 7"}
-	if code, out := command(t, env, node(t), "clients/journeys/first-run.mjs"); code != 0 {
-		t.Fatalf("the journey ends with %d: %s", code, out)
-	}
+	runJourney(t, "first-run.mjs", []string{"ORIGIN=" + second.origin(t), "OLDER=" + older, "LINK=" + link, "USERNAME=anna", "PASSWORD=Haus am See 7"})
 	second.curl(t, "anna", "Haus am See 7")
 
 	third := second.restart(t)

@@ -119,11 +119,17 @@ func chromium(t *testing.T) string {
 // journey runs a script of clients/journeys with further variables of its environment.
 func (h household) journey(t *testing.T, script string, env ...string) {
 	t.Helper()
+	runJourney(t, script, append(append(h.Auth().Env, "ORIGIN="+h.origin, "AUTH="+filepath.Join(h.Bin, "auth")), env...))
+}
+
+// runJourney runs a script of clients/journeys with the environment env.
+func runJourney(t *testing.T, script string, env []string) {
+	t.Helper()
 	d, err := theDriver(node(t), chromium(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.run(t, script, append(append(h.Auth().Env, "ORIGIN="+h.origin, "AUTH="+filepath.Join(h.Bin, "auth")), env...))
+	d.run(t, script, env)
 }
 
 // asAdmin are the variables of a journey with the first administrator.

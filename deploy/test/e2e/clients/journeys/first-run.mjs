@@ -1,11 +1,8 @@
 // A newcomer opens the address of a stack without users, then the link that the start has
 // printed, LINK; an earlier start printed OLDER.
-import { journey } from "../journey.mjs";
-
-const { OLDER: older, LINK: link, USERNAME: username, PASSWORD: password } = process.env;
-
-journey(async (open) => {
-  const device = await open({ name: "newcomer", lang: "en" });
+export default async (j) => {
+  const { OLDER: older, LINK: link, USERNAME: username, PASSWORD: password } = j.env;
+  const device = await j.open({ name: "newcomer", lang: "en" });
   await device.visit("/");
   device.at("/pforte/login?return=%2Fpforte%2F");
   await device.shows("There is no account yet.");
@@ -16,10 +13,10 @@ journey(async (open) => {
   await device.shows("Haus am See");
   await device.visit(link, 404);
 
-  const another = await open({ name: "another", lang: "en" });
+  const another = await j.open({ name: "another", lang: "en" });
   await another.visit(link, 404);
   await another.visit("/");
   await another.send("/pforte/login", { username, password });
   another.at("/pforte/");
   await another.shows("Anna Müller");
-});
+};
