@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -72,7 +73,7 @@ func (s *Store) Record(ctx context.Context, e audit.Event) error {
 
 const auditColumns = `id, at, event, actor_kind, actor_id, actor_name, subject_id, subject_name, ip, agent, request_id, session_key, detail, count`
 
-func scanEntry(row row) (audit.Entry, error) {
+func scanEntry(row sqldb.Scanner) (audit.Entry, error) {
 	var e audit.Entry
 	var at int64
 	var detail string
@@ -111,7 +112,7 @@ func (s *Store) Entries(ctx context.Context, q audit.Query) ([]audit.Entry, erro
 		add(`at < ?`, ceilUnix(q.To))
 	}
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT `+auditColumns+` FROM audit WHERE `+strings.Join(where, ` AND `)+` ORDER BY id DESC LIMIT ?`), append(args, q.Limit)...)
-	entries, err := all(rows, err, scanEntry)
+	entries, err := sqldb.All(rows, err, scanEntry)
 	if err != nil {
 		return nil, fmt.Errorf("read audit: %w", err)
 	}
@@ -132,7 +133,7 @@ func (s *Store) Notices(ctx context.Context, userID int64, names []string) ([]au
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT `+auditColumns+` FROM audit
 		WHERE subject_id = ? AND at > coalesce((SELECT notices_seen_at FROM user_factors WHERE user_id = ?), 0)
 		AND event IN (?`+strings.Repeat(`, ?`, len(names)-1)+`) ORDER BY at DESC, id DESC LIMIT ?`), append(args, maxNotices)...)
-	entries, err := all(rows, err, scanEntry)
+	entries, err := sqldb.All(rows, err, scanEntry)
 	if err != nil {
 		return nil, fmt.Errorf("read notices: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -323,7 +324,7 @@ func (s *Store) SealedSecrets(ctx context.Context) ([]factor.Sealed, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, `SELECT user_id, totp_sealed FROM user_factors WHERE totp_sealed IS NOT NULL ORDER BY user_id`)
-	return all(rows, err, func(row row) (sealed factor.Sealed, err error) {
+	return sqldb.All(rows, err, func(row sqldb.Scanner) (sealed factor.Sealed, err error) {
 		err = row.Scan(&sealed.UserID, &sealed.Secret)
 		return sealed, err
 	})
@@ -379,7 +380,7 @@ func (s *Store) Browsers(ctx context.Context, id int64) ([]factor.Browser, error
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT hash, label, first_seen_at, last_seen_at FROM known_browsers
 		WHERE user_id = ? ORDER BY last_seen_at DESC, hash`), id)
-	browsers, err := all(rows, err, func(row row) (b factor.Browser, err error) {
+	browsers, err := sqldb.All(rows, err, func(row sqldb.Scanner) (b factor.Browser, err error) {
 		var first, last int64
 		err = row.Scan(&b.Hash, &b.Label, &first, &last)
 		b.FirstSeenAt, b.LastSeenAt = time.Unix(first, 0).UTC(), time.Unix(last, 0).UTC()

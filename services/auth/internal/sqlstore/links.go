@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -22,7 +23,7 @@ const linkColumns = `links.id, links.kind, links.user_id, links.username, links.
 	coalesce((SELECT display_name FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.created_by), '')`
 
-func scanLink(row row) (link.Link, error) {
+func scanLink(row sqldb.Scanner) (link.Link, error) {
 	var l link.Link
 	var userID sql.NullInt64
 	var created, expires int64
@@ -136,7 +137,7 @@ func (s *Store) Invites(ctx context.Context) ([]link.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT `+linkColumns+` FROM links WHERE kind = 'invite' AND `+openLink+` ORDER BY id DESC`), s.now().Unix())
-	return all(rows, err, scanLink)
+	return sqldb.All(rows, err, scanLink)
 }
 
 // RevokeInvite implements account.Links.

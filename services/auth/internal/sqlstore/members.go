@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -20,7 +21,7 @@ const lastLogin = `SELECT max(at + 0) FROM audit WHERE audit.subject_id = users.
 
 const memberTables = ` FROM users LEFT JOIN user_factors ON user_factors.user_id = users.id`
 
-func scanMember(row row) (user.Details, error) {
+func scanMember(row sqldb.Scanner) (user.Details, error) {
 	var m user.Details
 	var created, login, asked int64
 	err := row.Scan(&m.ID, &m.Username, &m.DisplayName, &m.PasswordHash, &m.AvatarColor, &m.Role, &created, &m.SessionStamp, &m.KeptSession,
@@ -53,7 +54,7 @@ func (s *Store) Members(ctx context.Context) ([]user.Details, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, `SELECT `+memberColumns+memberTables+` ORDER BY users.id`)
-	members, err := all(rows, err, scanMember)
+	members, err := sqldb.All(rows, err, scanMember)
 	if err != nil {
 		return nil, fmt.Errorf("list members: %w", err)
 	}
@@ -140,7 +141,7 @@ func (s *Store) Household(ctx context.Context) (user.Household, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, `SELECT key, value FROM household`)
-	pairs, err := all(rows, err, func(row row) (pair [2]string, err error) {
+	pairs, err := sqldb.All(rows, err, func(row sqldb.Scanner) (pair [2]string, err error) {
 		err = row.Scan(&pair[0], &pair[1])
 		return pair, err
 	})

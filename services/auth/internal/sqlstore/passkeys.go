@@ -45,7 +45,7 @@ func (s *Store) HandleOwner(ctx context.Context, handle []byte) (userID int64, e
 
 const passkeyColumns = `id, user_id, credential_id, rp_id, name, record, sign_count, created_at, last_used_at` //nolint:gosec // names of columns
 
-func scanPasskey(row row) (factor.Passkey, error) {
+func scanPasskey(row sqldb.Scanner) (factor.Passkey, error) {
 	var p factor.Passkey
 	var created int64
 	var used sql.NullInt64
@@ -68,7 +68,7 @@ func (s *Store) Passkeys(ctx context.Context, userID int64) ([]factor.Passkey, e
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT `+passkeyColumns+` FROM passkeys WHERE user_id = ? ORDER BY id`), userID)
-	list, err := all(rows, err, scanPasskey)
+	list, err := sqldb.All(rows, err, scanPasskey)
 	if err != nil {
 		return nil, fmt.Errorf("list passkeys: %w", err)
 	}
@@ -203,7 +203,7 @@ func (s *Store) ForeignPasskeys(ctx context.Context, rpID string) (map[string]in
 		n  int
 	}
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT rp_id, count(*) FROM passkeys WHERE rp_id <> ? GROUP BY rp_id ORDER BY rp_id LIMIT 20`), rpID)
-	counts, err := all(rows, err, func(row row) (c count, err error) {
+	counts, err := sqldb.All(rows, err, func(row sqldb.Scanner) (c count, err error) {
 		err = row.Scan(&c.id, &c.n)
 		return c, err
 	})

@@ -193,7 +193,7 @@ func (s *Store) List(ctx context.Context) ([]user.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, `SELECT `+columns+` FROM users ORDER BY id`)
-	users, err := all(rows, err, scan)
+	users, err := sqldb.All(rows, err, scan)
 	if err != nil {
 		return nil, fmt.Errorf("list users: %w", err)
 	}
@@ -212,25 +212,7 @@ func (s *Store) one(ctx context.Context, q querier, where string, args ...any) (
 	return scan(q.QueryRowContext(ctx, s.db.Rebind(selectUser+where), args...))
 }
 
-// row is one of sql.Rows, or a sql.Row.
-type row interface{ Scan(dest ...any) error }
-
-// all returns what scan reads of each row of a query.
-func all[T any](rows *sql.Rows, err error, scan func(row) (T, error)) (list []T, _ error) {
-	if err != nil {
-		return nil, err
-	}
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, errors.Join(err, rows.Close())
-		}
-		list = append(list, v)
-	}
-	return list, errors.Join(rows.Err(), rows.Close())
-}
-
-func scan(row row) (user.User, error) {
+func scan(row sqldb.Scanner) (user.User, error) {
 	var u user.User
 	var created int64
 	err := row.Scan(&u.ID, &u.Username, &u.DisplayName, &u.PasswordHash, &u.AvatarColor, &u.Role, &created, &u.SessionStamp, &u.KeptSession, &u.SecondFactor)
@@ -386,7 +368,7 @@ func (s *Store) keepAnAdmin(ctx context.Context, tx *sql.Tx, id, by int64) error
 		query += ` FOR UPDATE`
 	}
 	rows, err := tx.QueryContext(ctx, query)
-	admins, err := all(rows, err, func(row row) (admin int64, err error) {
+	admins, err := sqldb.All(rows, err, func(row sqldb.Scanner) (admin int64, err error) {
 		err = row.Scan(&admin)
 		return admin, err
 	})
@@ -416,7 +398,7 @@ func (s *Store) PendingRevocations(ctx context.Context, before time.Time, after 
 	defer cancel()
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT id, user_id, keep_session, recorded_at
 		FROM pending_revocations WHERE kind = 'sessions' AND recorded_at < ? AND id > ? ORDER BY id LIMIT ?`), ceilUnix(before), after, user.MaxPending)
-	pending, err := all(rows, err, func(row row) (user.Revocation, error) {
+	pending, err := sqldb.All(rows, err, func(row sqldb.Scanner) (user.Revocation, error) {
 		var r user.Revocation
 		var recorded int64
 		err := row.Scan(&r.ID, &r.UserID, &r.KeepSession, &recorded)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -70,10 +72,13 @@ func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Ref
 		if err != nil {
 			return err
 		}
-		amount, ok := new(big.Int).SetString(refund.Amount, 10)
-		paid, okPaid := new(big.Int).SetString(r.Amount, 10)
-		if !ok || !okPaid {
-			return errors.New("an amount is no number")
+		amount, err := number(refund.Amount)
+		if err != nil {
+			return err
+		}
+		paid, err := number(r.Amount)
+		if err != nil {
+			return err
 		}
 		if ofPayment.Add(ofPayment, amount).Cmp(paid) > 0 || refund.Moved != nil && ofTransaction.Add(ofTransaction, amount).Cmp(refund.Moved) > 0 {
 			return payment.ErrTooMuch
@@ -94,25 +99,20 @@ func (l *Ledger) Refund(ctx context.Context, key payment.Key, refund payment.Ref
 
 // refunded sums the refunds for which a condition holds.
 func (u *unit) refunded(ctx context.Context, condition string, args ...any) (*big.Int, error) {
-	sum := new(big.Int)
 	rows, err := u.QueryContext(ctx, u.db.Rebind("SELECT refunds.amount FROM refunds JOIN payments ON payments.id = refunds.payment WHERE "+condition), args...)
+	amounts, err := sqldb.All(rows, err, func(row sqldb.Scanner) (*big.Int, error) {
+		var text string
+		if err := row.Scan(&text); err != nil {
+			return nil, err
+		}
+		return number(text)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("sum refunds: %w", err)
 	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, fmt.Errorf("sum refunds: %w", err)
-		}
-		amount, ok := new(big.Int).SetString(text, 10)
-		if !ok {
-			return nil, fmt.Errorf("sum refunds: amount %q is no number", text)
-		}
+	sum := new(big.Int)
+	for _, amount := range amounts {
 		sum.Add(sum, amount)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("sum refunds: %w", err)
 	}
 	return sum, nil
 }
@@ -123,45 +123,26 @@ func (l *Ledger) Books(ctx context.Context, key payment.Key) (decisions []paymen
 	const id = "(SELECT id FROM payments WHERE" + byKey + ")"
 	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(`SELECT at, by_whom, from_state, to_state, tx, note FROM decisions WHERE payment = `+id+`
 		UNION ALL SELECT at, by_whom, from_state, to_state, tx, why FROM resolutions WHERE payment = `+id+` ORDER BY at`), bind([]any{key, key})...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the decisions: %w", err)
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var d payment.Decision
+	decisions, err = sqldb.All(rows, err, func(row sqldb.Scanner) (d payment.Decision, err error) {
 		var at int64
-		if err := rows.Scan(&at, &d.By, &d.From, &d.To, &d.Transaction, &d.Note); err != nil {
-			return nil, nil, fmt.Errorf("read the decisions: %w", err)
-		}
+		err = row.Scan(&at, &d.By, &d.From, &d.To, &d.Transaction, &d.Note)
 		d.At = moment(at)
-		decisions = append(decisions, d)
-	}
-	if err := rows.Err(); err != nil {
+		return d, err
+	})
+	if err != nil {
 		return nil, nil, fmt.Errorf("read the decisions: %w", err)
 	}
-	refunds, err = l.refunds(ctx, key, id)
-	return decisions, refunds, err
-}
-
-func (l *Ledger) refunds(ctx context.Context, key payment.Key, id string) (refunds []payment.Refund, err error) {
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT at, by_whom, tx, amount, proven, note FROM refunds WHERE payment = "+id+" ORDER BY id"), bind([]any{key})...)
-	if err != nil {
-		return nil, fmt.Errorf("read the refunds: %w", err)
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var r payment.Refund
+	rows, err = l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT at, by_whom, tx, amount, proven, note FROM refunds WHERE payment = "+id+" ORDER BY id"), bind([]any{key})...)
+	refunds, err = sqldb.All(rows, err, func(row sqldb.Scanner) (r payment.Refund, err error) {
 		var at, proven int64
-		if err := rows.Scan(&at, &r.By, &r.Transaction, &r.Amount, &proven, &r.Note); err != nil {
-			return nil, fmt.Errorf("read the refunds: %w", err)
-		}
+		err = row.Scan(&at, &r.By, &r.Transaction, &r.Amount, &proven, &r.Note)
 		r.At, r.Proven = moment(at), proven == 1
-		refunds = append(refunds, r)
+		return r, err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the refunds: %w", err)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read the refunds: %w", err)
-	}
-	return refunds, nil
+	return decisions, refunds, nil
 }
 
 // Decided counts the decisions by the state that they led to.
@@ -192,21 +173,17 @@ func (l *Ledger) Grouped(ctx context.Context, f payment.Filter, by string) (tota
 		(SELECT claimed / %d AS day, network, asset, %s AS state, operation, resource, transport, amount FROM payments%s) AS p
 		GROUP BY day, network, asset, state, operation, resource, transport, amount`, day, day, seenState, where)
 	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(query), bind(append([]any{l.view()}, args...))...)
+	groups, err := sqldb.All(rows, err, func(row sqldb.Scanner) (g group, err error) {
+		err = row.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount, &g.payments)
+		return g, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("sum payments: %w", err)
 	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var g group
-		if err := rows.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount, &g.payments); err != nil {
-			return nil, fmt.Errorf("sum payments: %w", err)
-		}
+	for _, g := range groups {
 		if totals, err = addTotal(totals, g.total(by)); err != nil {
 			return nil, err
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("sum payments: %w", err)
 	}
 	slices.SortFunc(totals, compareTotals)
 	return l.addRefunds(ctx, totals, f, by)
@@ -245,44 +222,50 @@ const refundsSQL = `SELECT payments.claimed, network, asset, state, operation, r
 func (l *Ledger) addRefunds(ctx context.Context, totals []payment.Total, f payment.Filter, by string) ([]payment.Total, error) {
 	where, args := l.where(f)
 	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(refundsSQL+where), bind(args)...)
+	refunds, err := sqldb.All(rows, err, func(row sqldb.Scanner) (g group, err error) {
+		err = row.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount)
+		return g, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("sum refunds: %w", err)
 	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var g group
-		if err := rows.Scan(&g.claimed, &g.network, &g.asset, &g.state, &g.operation, &g.resource, &g.transport, &g.amount); err != nil {
-			return nil, fmt.Errorf("sum refunds: %w", err)
-		}
+	for _, g := range refunds {
 		if err := subtract(totals, g.total(by)); err != nil {
 			return nil, err
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("sum refunds: %w", err)
 	}
 	return totals, nil
 }
 
 // subtract adds a refund, whose Amount is that of t, to the total that it belongs to.
 func subtract(totals []payment.Total, t payment.Total) error {
-	for i := range totals {
-		if compareTotals(totals[i], t) != 0 {
-			continue
-		}
-		refunded, paid := new(big.Int), new(big.Int)
-		for _, n := range []struct {
-			into *big.Int
-			text string
-		}{{refunded, t.Amount}, {paid, totals[i].Amount}} {
-			if _, ok := n.into.SetString(n.text, 10); !ok {
-				return fmt.Errorf("sum refunds: amount %q is no number", n.text)
-			}
-		}
-		if before, ok := new(big.Int).SetString(totals[i].Refunded, 10); ok {
-			refunded.Add(refunded, before)
-		}
-		totals[i].Refunded, totals[i].Net = refunded.String(), paid.Sub(paid, refunded).String()
+	i := slices.IndexFunc(totals, func(other payment.Total) bool { return compareTotals(other, t) == 0 })
+	if i < 0 {
+		return nil
 	}
+	refunded, err := number(t.Amount)
+	if err != nil {
+		return fmt.Errorf("sum refunds: %w", err)
+	}
+	before, err := number(cmp.Or(totals[i].Refunded, "0"))
+	if err != nil {
+		return fmt.Errorf("sum refunds: %w", err)
+	}
+	paid, err := number(totals[i].Amount)
+	if err != nil {
+		return fmt.Errorf("sum refunds: %w", err)
+	}
+	refunded.Add(refunded, before)
+	totals[i].Refunded, totals[i].Net = refunded.String(), paid.Sub(paid, refunded).String()
 	return nil
+}
+
+// number reads an amount in atomic units, decimal, which may pass 64 bits (a token with 18
+// decimals).
+func number(amount string) (*big.Int, error) {
+	n, ok := new(big.Int).SetString(amount, 10)
+	if !ok {
+		return nil, fmt.Errorf("amount %q is no number", amount)
+	}
+	return n, nil
 }

@@ -130,11 +130,8 @@ func bind(args []any) []any {
 // moment reads a moment of the tables.
 func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
 
-// row is one row of a query.
-type row interface{ Scan(dest ...any) error }
-
 // row reads one row outside of a transaction.
-func (l *Ledger) row(ctx context.Context, query string, args ...any) row {
+func (l *Ledger) row(ctx context.Context, query string, args ...any) sqldb.Scanner {
 	if prepared, ok := l.reading[query]; ok {
 		return prepared.Row(ctx, bind(args)...)
 	}
@@ -142,7 +139,7 @@ func (l *Ledger) row(ctx context.Context, query string, args ...any) row {
 }
 
 // scan reads one record; ErrNotFound when there is none.
-func scan(row row) (payment.Record, error) {
+func scan(row sqldb.Scanner) (payment.Record, error) {
 	var r payment.Record
 	var paid, request []byte
 	var again string
@@ -181,19 +178,8 @@ func (l *Ledger) list(ctx context.Context, from interface {
 }, query string, args ...any,
 ) ([]payment.Record, error) {
 	rows, err := from.QueryContext(ctx, l.db.Rebind(query), bind(args)...)
+	list, err := sqldb.All(rows, err, scan)
 	if err != nil {
-		return nil, fmt.Errorf("list payments: %w", err)
-	}
-	defer func() { _ = rows.Close() }()
-	var list []payment.Record
-	for rows.Next() {
-		r, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, r)
-	}
-	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("list payments: %w", err)
 	}
 	return list, nil

@@ -145,14 +145,13 @@ func (l *Ledger) Totals(ctx context.Context, f payment.Filter) (totals []payment
 	return l.addRefunds(ctx, totals, f, "")
 }
 
-// addTotal adds payments of one amount each, which may pass 64 bits (a token with 18
-// decimals), to the total of their month, asset and state.
+// addTotal adds payments of one amount each to the total of their month, asset and state.
 func addTotal(totals []payment.Total, t payment.Total) ([]payment.Total, error) {
-	each, ok := new(big.Int).SetString(t.Amount, 10)
-	switch {
-	case !ok:
-		return nil, fmt.Errorf("sum payments: amount %q is no number", t.Amount)
-	case t.Payments == 0:
+	each, err := number(t.Amount)
+	if err != nil {
+		return nil, fmt.Errorf("sum payments: %w", err)
+	}
+	if t.Payments == 0 {
 		return totals, nil
 	}
 	sum := each.Mul(each, big.NewInt(int64(t.Payments)))

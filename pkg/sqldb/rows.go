@@ -1,0 +1,25 @@
+package sqldb
+
+import (
+	"database/sql"
+	"errors"
+)
+
+// Scanner is one row: a Row, a sql.Row, or the current one of sql.Rows.
+type Scanner interface{ Scan(dest ...any) error }
+
+// All returns what scan reads of each row of a query, which returned rows and err, and
+// closes the rows.
+func All[T any](rows *sql.Rows, err error, scan func(Scanner) (T, error)) (list []T, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, errors.Join(err, rows.Close())
+		}
+		list = append(list, v)
+	}
+	return list, errors.Join(rows.Err(), rows.Close())
+}
