@@ -544,21 +544,30 @@ func Resolve(ctx context.Context, ledger Resolver, chainLog payment.ChainLog, no
 	chain = "not asked"
 	if chainLog != nil {
 		found, lookErr := chainLog.Authorization(ctx, r)
-		paid := found.Status == payment.PaidToUs
-		switch {
-		case lookErr != nil:
+		if lookErr != nil {
 			chain = lookErr.Error()
-		case paid && how.State == payment.Dead:
-			return "", fmt.Errorf("%w: it was paid by %s", ErrContradicted, found.Transaction)
-		case paid && found.Transaction != how.Transaction:
-			return "", fmt.Errorf("%w: it was paid by %s, not %s", ErrContradicted, found.Transaction, how.Transaction)
-		case !paid && how.State == payment.Settled:
-			return "", fmt.Errorf("%w: the chain shows no payment", ErrContradicted)
-		default:
+		} else if err := contradiction(how.State, how.Transaction, found); err != nil {
+			return "", err
+		} else {
 			chain, how.Unsent = "agrees", found.Status == payment.Expired
 		}
 	}
 	return chain, ledger.Resolve(ctx, r.Key, how)
+}
+
+// contradiction returns ErrContradicted when what was found on the chain is not what an
+// operator decided: that a payment is Settled by a transaction, or Dead.
+func contradiction(decided payment.State, transaction string, found payment.Authorization) error {
+	paid := found.Status == payment.PaidToUs
+	switch {
+	case paid && decided == payment.Dead:
+		return fmt.Errorf("%w: it was paid by %s", ErrContradicted, found.Transaction)
+	case !paid && decided == payment.Settled:
+		return fmt.Errorf("%w: the chain shows no payment", ErrContradicted)
+	case paid && found.Transaction != transaction:
+		return fmt.Errorf("%w: it was paid by %s, not %s", ErrContradicted, found.Transaction, transaction)
+	}
+	return nil
 }
 
 // Books is what decisions and refunds of an operator need of the ledger.
@@ -616,20 +625,16 @@ func Decide(ctx context.Context, books Books, network PaymentNetwork, now time.T
 	chain = "not asked"
 	if network != nil {
 		found, lookErr := network.Authorization(ctx, r)
-		paid := lookErr == nil && found.Status == payment.PaidToUs
 		switch {
-		case d.To == payment.Dead && paid:
-			return "", fmt.Errorf("%w: it was paid by %s", ErrContradicted, found.Transaction)
-		case d.To == payment.Settled && lookErr != nil:
-			return "", fmt.Errorf("%w: %w", ErrContradicted, lookErr)
-		case d.To == payment.Settled && !paid:
-			return "", fmt.Errorf("%w: the chain shows no payment", ErrContradicted)
-		case d.To == payment.Settled && found.Transaction != d.Transaction:
-			return "", fmt.Errorf("%w: it was paid by %s, not %s", ErrContradicted, found.Transaction, d.Transaction)
-		case lookErr != nil:
-			chain = lookErr.Error()
-		default:
+		case lookErr == nil:
+			if err := contradiction(d.To, d.Transaction, found); err != nil {
+				return "", err
+			}
 			chain = "agrees"
+		case d.To == payment.Settled:
+			return "", fmt.Errorf("%w: %w", ErrContradicted, lookErr)
+		default:
+			chain = lookErr.Error()
 		}
 	}
 	d.From = r.State
