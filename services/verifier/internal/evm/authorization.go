@@ -24,13 +24,14 @@ const (
 // comes right after it, a token may have logged the transfer before: then it is the
 // first that is as expected.
 func PairAuthorization(events []TokenEvent) (mark, transfer int, ok bool) {
-	used, before, next, marks := -1, -1, -1, 0
-	waiting := false // for the first transfer after our mark
+	used, before, marks := -1, -1, 0
+	waiting := false     // for the first transfer after our mark
+	paidAnother := false // by that transfer
 	for i, event := range events {
 		switch event {
 		case AuthorizationUsed:
 			marks++
-			used, next, waiting = i, -1, true
+			used, waiting, paidAnother = i, true, false
 		case OtherAuthorizationUsed:
 			marks++
 			waiting = false
@@ -39,15 +40,14 @@ func PairAuthorization(events []TokenEvent) (mark, transfer int, ok bool) {
 				return used, i, true
 			}
 			if waiting {
-				waiting, next = false, i
+				waiting, paidAnother = false, event == OtherTransferOfPayer
 			}
 			if event == AuthorizedTransfer && marks == 0 && before < 0 {
 				before = i
 			}
 		}
 	}
-	paidElsewhere := next >= 0 && events[next] == OtherTransferOfPayer
-	if marks == 1 && used >= 0 && before >= 0 && !paidElsewhere {
+	if marks == 1 && used >= 0 && before >= 0 && !paidAnother {
 		return used, before, true
 	}
 	return 0, 0, false

@@ -89,7 +89,7 @@ func pays(logs []entry, p payment.Record) bool {
 			events[i] = evm.AuthorizationUsed
 		case e.Topics[0] == topicUsed:
 			events[i] = evm.OtherAuthorizationUsed
-		case e.Topics[0] == topicTransfer && isTransfer(e, p):
+		case isTransfer(e, p):
 			events[i] = evm.AuthorizedTransfer
 		case e.Topics[0] == topicTransfer && strings.EqualFold(e.Topics[1], "0x"+word(p.Key.Payer)):
 			events[i] = evm.OtherTransferOfPayer
@@ -102,18 +102,25 @@ func pays(logs []entry, p payment.Record) bool {
 }
 
 func isTransfer(e entry, p payment.Record) bool {
-	amount, ok := new(big.Int).SetString(strings.TrimPrefix(e.Data, "0x"), 16)
-	return ok && amount.String() == p.Amount &&
-		strings.EqualFold(e.Topics[1], "0x"+word(p.Key.Payer)) && strings.EqualFold(e.Topics[2], "0x"+word(p.PayTo))
+	amount, ok := transferred(e, p.Key.Asset, p.Key.Payer, p.PayTo)
+	return ok && amount.String() == p.Amount
+}
+
+// transferred returns how much of a token a log transfers from an address to another;
+// false when it is not such a log.
+func transferred(e entry, token, from, to string) (amount *big.Int, ok bool) {
+	if e.Removed || !strings.EqualFold(e.Address, token) || len(e.Topics) != 3 || e.Topics[0] != topicTransfer ||
+		!strings.EqualFold(e.Topics[1], "0x"+word(from)) || !strings.EqualFold(e.Topics[2], "0x"+word(to)) || len(e.Data) != 2+64 {
+		return nil, false
+	}
+	return new(big.Int).SetString(strings.TrimPrefix(e.Data, "0x"), 16)
 }
 
 // moved sums the token's transfers from an address to another.
 func moved(logs []entry, token, from, to string) *big.Int {
 	sum := new(big.Int)
 	for _, e := range logs {
-		amount, ok := new(big.Int).SetString(strings.TrimPrefix(e.Data, "0x"), 16)
-		if ok && !e.Removed && len(e.Data) == 2+64 && strings.EqualFold(e.Address, token) && len(e.Topics) == 3 && e.Topics[0] == topicTransfer &&
-			strings.EqualFold(e.Topics[1], "0x"+word(from)) && strings.EqualFold(e.Topics[2], "0x"+word(to)) {
+		if amount, ok := transferred(e, token, from, to); ok {
 			sum.Add(sum, amount)
 		}
 	}
