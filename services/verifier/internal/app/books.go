@@ -63,8 +63,7 @@ func (p Process) paymentsShow(ctx context.Context, args []string) error {
 			Month: r.Month, Repeats: r.Repeats,
 		}
 		if r.State == payment.Unknown {
-			network, err := p.chainLog(r.Key.Network)
-			shown.Next = next(r, p.clock(), err == nil && network != nil)
+			shown.Next = next(r, p.clock(), p.hasNode(r.Key.Network))
 		}
 		if shown.Decisions, shown.Refunds, err = ledger.Books(ctx, r.Key); err != nil {
 			return err
@@ -160,11 +159,6 @@ type look struct {
 	Written bool          `json:"written"`
 }
 
-// chainWords are the words for a payment.AuthorizationStatus.
-var chainWords = []string{
-	payment.Unused: "unspent", payment.PaidToUs: "paid", payment.UsedElsewhere: "elsewhere", payment.Expired: "expired", payment.Reverted: "reverted",
-}
-
 // paymentsLook is "verifier payments look". It never calls the facilitator.
 func (p Process) paymentsLook(ctx context.Context, args []string) error {
 	flags := service.Flags()
@@ -184,7 +178,7 @@ func (p Process) paymentsLook(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		seen := look{Nonce: b.record.Key.Nonce, State: b.record.State, Chain: chainWords[found.Status], Transaction: found.Transaction}
+		seen := look{Nonce: b.record.Key.Nonce, State: b.record.State, Chain: found.Status.String(), Transaction: found.Transaction}
 		if outcome.State != b.record.State {
 			seen.Decides = outcome.State
 		}

@@ -92,11 +92,15 @@ func (p Process) paymentsList(ctx context.Context, args []string) error {
 		}
 		now := p.clock()
 		rows := make([]row, len(records))
+		hasNode := map[string]bool{} // by network: to read the settings for each row takes long
 		for i, r := range records {
-			if rows[i] = rowOf(r, now); *open {
-				chainLog, err := p.chainLog(r.Key.Network)
-				rows[i].Next = next(r, now, err == nil && chainLog != nil)
+			if rows[i] = rowOf(r, now); !*open {
+				continue
 			}
+			if _, known := hasNode[r.Key.Network]; !known {
+				hasNode[r.Key.Network] = p.hasNode(r.Key.Network)
+			}
+			rows[i].Next = next(r, now, hasNode[r.Key.Network])
 		}
 		if *open {
 			return printRows(p.Stdout, rows, asJSON, "CLAIMED\tAGE\tAMOUNT\tPAYER\tNONCE\tOPERATION\tTRANSPORT\tREASON\tNEXT", func(r row) []any {
@@ -277,4 +281,10 @@ func (p Process) chainLog(network string) (paywall.PaymentNetwork, error) {
 		return nil, nil //nolint:nilnil // see above
 	}
 	return chainlog.New(network, set.paymentNodes, set.paymentQuorum)
+}
+
+// hasNode reports whether a usable node of a payment network is configured.
+func (p Process) hasNode(network string) bool {
+	chainLog, err := p.chainLog(network)
+	return err == nil && chainLog != nil
 }

@@ -61,9 +61,10 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		m.facilitator.WithLabelValues("verify", outcome)
 		m.facilitator.WithLabelValues("settle", outcome)
 	}
-	for _, outcome := range append(lookupOutcomes, lookupFailed) {
-		m.lookups.WithLabelValues(outcome)
+	for status := range payment.Reverted + 1 {
+		m.lookups.WithLabelValues(status.String())
 	}
+	m.lookups.WithLabelValues(lookupFailed)
 	m.answers.WithLabelValues(result(true))
 	m.answers.WithLabelValues(result(false))
 	return m, service.Register(r, m.payments, m.sales, m.repeats, m.facilitator, m.lookups, m.answers, m.answerBytes, m.tools)
@@ -104,17 +105,13 @@ func (m *Metrics) FacilitatorCalled(call, outcome string, took time.Duration) {
 	m.facilitator.WithLabelValues(call, outcome).Observe(took.Seconds())
 }
 
-// lookupOutcomes are the outcomes of a lookup on the payment network, by
-// payment.AuthorizationStatus; lookupFailed is that of one without an answer.
-var lookupOutcomes = []string{
-	payment.Unused: "unspent", payment.PaidToUs: "paid", payment.UsedElsewhere: "elsewhere", payment.Expired: "expired", payment.Reverted: "reverted",
-}
-
+// lookupFailed is the outcome of a lookup on the payment network without an answer; that of
+// any other is its payment.AuthorizationStatus.
 const lookupFailed = "failed"
 
 // LookedAt counts a look at the payment network.
 func (m *Metrics) LookedAt(found payment.Authorization, err error, took time.Duration) {
-	outcome := lookupOutcomes[found.Status]
+	outcome := found.Status.String()
 	if err != nil {
 		outcome = lookupFailed
 	}

@@ -35,3 +35,8 @@ const (
 	// named was to spend it, is on the chain, and failed.
 	Reverted
 )
+
+// String returns a word for the status, as metrics and the operator's commands show it.
+func (s AuthorizationStatus) String() string {
+	return [...]string{Unused: "unspent", PaidToUs: "paid", UsedElsewhere: "elsewhere", Expired: "expired", Reverted: "reverted"}[s]
+}
