@@ -93,9 +93,8 @@ func IsUsage(err error) bool {
 // ExitError.
 func (p Program) Run(ctx context.Context, proc Process) int {
 	err := p.run(ctx, proc)
-	var usage usageError
 	exit := ExitError{Code: 1}
-	if !errors.As(err, &exit) && errors.As(err, &usage) {
+	if !errors.As(err, &exit) && IsUsage(err) {
 		exit.Code = cmp.Or(p.UsageCode, 2)
 	}
 	switch {
@@ -104,7 +103,7 @@ func (p Program) Run(ctx context.Context, proc Process) int {
 	case errors.Is(err, flag.ErrHelp):
 		_, _ = io.WriteString(proc.Stdout, p.Help)
 		return 0
-	case errors.As(err, &usage):
+	case IsUsage(err):
 		_, _ = fmt.Fprintf(proc.Stderr, "%s: %v\nRun \"%s --help\" for the commands.\n", p.Name, err, p.Name)
 		return exit.Code
 	default:
