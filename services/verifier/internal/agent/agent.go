@@ -28,6 +28,8 @@ const usage = `agent buys a verification of a transaction and checks the signed 
   agent                     send a transaction on the development chain and verify it
   agent --tx HASH           verify a transaction that is there
   agent --tx HASH --status success --from 0x… --to 0x… --selector 0x… --min-confirmations 12
+  agent --tx HASH --transfer 0x… --to 0x… --amount 10000 [--from 0x…] [--authorization 0xPAYER:0xNONCE]
+                            verify a transfer of a token, or of the chain's own coin (native)
   agent mcp --url https://… serve these purchases as tools over stdio; see agent mcp --help
 
 The private key that pays comes from AGENT_PRIVATE_KEY (0x-hex) or from the file that
@@ -137,7 +139,7 @@ func (r *run) do(ctx context.Context) (err error) {
 }
 
 // question returns what is asked: the receipt's request at the path.
-func (r *run) question() (question, error) { return transactionQuestion(r.path, r.want, r.chain) }
+func (r *run) question() (question, error) { return newQuestion(r.path, r.want, r.chain) }
 
 // resumeDemo resumes a request that an earlier run created and paid for. It returns
 // errExpired when there is none.
@@ -229,7 +231,7 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	var o options
 	expect := &o.want.Expectations
 	f := flag.NewFlagSet("agent", flag.ContinueOnError)
-	f.StringVar(&o.path, "path", "/v1/verify/chain-transaction", "`path` of the paid route")
+	f.StringVar(&o.path, "path", firstPaths[transactionSuffix], "`path` of the paid route; with --transfer "+firstPaths[transferSuffix])
 	f.StringVar(&o.rpc, "rpc", "http://127.0.0.1:8545", "`address` of a node of the chain, to send a transaction without --tx")
 	f.StringVar(&o.want.TransactionHash, "tx", "", "`hash` of the transaction to verify")
 	f.StringVar(&o.chain, "chain", "", "`id` of the transaction's chain, such as eip155:8453; without it the one that the path names, else the verifier's first")
@@ -238,6 +240,11 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	f.StringVar(&expect.To, "to", "", "expected recipient, an `address`")
 	f.StringVar(&expect.Selector, "selector", "", "expected function `selector`")
 	f.IntVar(&expect.MinConfirmations, "min-confirmations", 0, "expected confirmations, a `number`")
+	token := f.String("transfer", "", "verify a transfer of this `token`, by its address, or native; --from and --to are its parties then")
+	amount := f.String("amount", "", "what the transfer moved, in atomic `units`")
+	minAmount := f.String("min-amount", "", "what the transfer moved at least, in atomic `units`")
+	position := f.Int("log-position", -1, "`place` of the transfer among the logs of the transaction")
+	authorization := f.String("authorization", "", "x402 payment (EIP-3009) that the transfer has to be: `payer:nonce`")
 	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
 	if err := o.parseCommon(f, args, "", usage, stdout); err != nil {
@@ -246,7 +253,40 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	if id, ok := x402.ChainID(o.chain); o.chain != "" && (!ok || !id.IsUint64()) {
 		return o, fmt.Errorf("--chain: %q is not of the form eip155:8453", o.chain)
 	}
+	transfer := receipt.ExpectedTransfer{Token: *token, Amount: *amount, MinAmount: *minAmount}
+	if *position != -1 {
+		transfer.LogPosition = position
+	}
+	if payer, nonce, isPair := strings.Cut(*authorization, ":"); isPair {
+		transfer.Authorization = &receipt.Authorization{Authorizer: payer, Nonce: nonce}
+	} else if *authorization != "" {
+		return o, errors.New("--authorization is not of the form payer:nonce")
+	}
+	if err := o.askTransfer(transfer); err != nil {
+		return o, err
+	}
 	return o, o.takeKey(getenv)
+}
+
+// askTransfer makes the question one about a transfer, if one is described.
+func (o *options) askTransfer(x receipt.ExpectedTransfer) error {
+	e := &o.want.Expectations
+	switch {
+	case x == receipt.ExpectedTransfer{}:
+		return nil
+	case x.Token == "":
+		return errors.New("--amount, --min-amount, --log-position and --authorization need --transfer")
+	case o.want.TransactionHash == "" || e.To == "" || (x.Amount == "") == (x.MinAmount == ""):
+		return errors.New("--transfer needs --tx, --to, and one of --amount and --min-amount")
+	case e.Status != "" || e.Selector != "":
+		return errors.New("--transfer takes neither --status nor --selector: only a transaction that succeeded moves anything")
+	}
+	x.From, x.To, e.From, e.To = e.From, e.To, "", ""
+	o.want.Transfer = &x
+	if o.path == firstPaths[transactionSuffix] {
+		o.path = firstPaths[transferSuffix]
+	}
+	return nil
 }
 
 // parseCommon adds the flags of all commands and reads the arguments. dayCap is the

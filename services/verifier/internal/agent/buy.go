@@ -303,7 +303,7 @@ func (b *buyer) check(ctx context.Context, q question, answer []byte) (receipt.R
 	if err != nil {
 		return receipt.Result{}, errors.Join(errUndecided, err)
 	}
-	result, err := receipt.Verify(answer, keys)
+	result, err := q.verify(answer, keys)
 	if err == nil {
 		err = q.checkAnswers(result.Receipt, keys.Chain)
 	}

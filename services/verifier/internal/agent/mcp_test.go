@@ -106,18 +106,22 @@ type answered struct {
 	Receipt struct {
 		Transaction struct{ Hash string }
 		Verdict     string
+		Transfer    struct{ Amount string }
 	}
 	Reason, Error, Paid, Field string
 	Retryable                  bool
-	Payment                    struct{ USD, DayUSD, DayCapUSD string }
-	File                       string
-	Seller                     struct{ Note, Text string }
-	DayUSD, CapUSD             string
-	Open                       []struct{ Question string }
-	Chains                     []struct{ Name, ID string }
-	USD, PayTo, Why            string
-	WithinCaps, Valid          bool
-	Keys                       string
+	Payment                    struct {
+		USD, DayUSD, DayCapUSD string
+		Repeated               bool
+	}
+	File              string
+	Seller            struct{ Note, Text string }
+	DayUSD, CapUSD    string
+	Open              []struct{ Question string }
+	Chains            []struct{ Name, ID string }
+	USD, PayTo, Why   string
+	WithinCaps, Valid bool
+	Keys              string
 }
 
 // try calls a tool.
@@ -552,7 +556,7 @@ func TestToolsAreThoseOfTheVerifier(t *testing.T) {
 			t.Errorf("%s has an output schema", tool.Name)
 		}
 	}
-	want := map[string]bool{"verify_transaction": false, "check_receipt": true, "quote": true, "list_chains": true, "spending": true}
+	want := map[string]bool{"verify_transaction": false, "verify_token_transfer": false, "check_receipt": true, "quote": true, "list_chains": true, "spending": true}
 	if !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}

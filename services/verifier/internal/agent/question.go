@@ -19,35 +19,71 @@ type question struct {
 	// chain is the id of the chain that the receipt must be about, "" when the path or
 	// the verifier's key document has it.
 	chain string
+	// aboutTransfer means that the answer is a receipt about a transfer.
+	aboutTransfer bool
 }
 
 const (
+	// A path ends with the name of a chain and one of these.
 	transactionSuffix = "-transaction"
+	transferSuffix    = "-token-transfer"
 	// anyChain stands in a path for the name of the verifier's first chain.
 	anyChain = "chain"
 )
 
-// transactionQuestion asks for the verification of a transaction. Letters of a request
-// may have either case.
-func transactionQuestion(path string, want receipt.Request, chain string) (question, error) {
-	for _, text := range []*string{&want.TransactionHash, &want.Expectations.From, &want.Expectations.To, &want.Expectations.Selector} {
+// firstPaths ask the verifier's first chain, by suffix.
+var firstPaths = map[string]string{
+	transactionSuffix: "/v1/verify/" + anyChain + transactionSuffix,
+	transferSuffix:    "/v1/verify/token-transfer",
+}
+
+// newQuestion asks for the verification of a transaction, or of a transfer. Letters of a
+// request may have either case.
+func newQuestion(path string, want receipt.Request, chain string) (question, error) {
+	texts := []*string{&want.TransactionHash, &want.Expectations.From, &want.Expectations.To, &want.Expectations.Selector}
+	if want.Transfer != nil {
+		transfer := *want.Transfer
+		want.Transfer = &transfer
+		texts = append(texts, &transfer.Token, &transfer.From, &transfer.To)
+		if a := transfer.Authorization; a != nil {
+			transfer.Authorization = &receipt.Authorization{Authorizer: strings.ToLower(a.Authorizer), Nonce: strings.ToLower(a.Nonce)}
+		}
+	}
+	for _, text := range texts {
 		*text = strings.ToLower(*text)
 	}
 	body, err := json.Marshal(want)
 	if err != nil {
 		return question{}, fmt.Errorf("write the request: %w", err)
 	}
-	return question{path: path, body: string(body), chain: chain}, nil
+	return question{path: path, body: string(body), chain: chain, aboutTransfer: want.Transfer != nil}, nil
 }
 
 // canonical returns a request of the journal in its canonical form, or as it is when it
-// cannot be read.
+// cannot be read or is about a transfer: no version kept those in another form.
 func canonical(_, body string) string {
 	request, err := verification.ParseRequest([]byte(body))
 	if err != nil {
 		return body
 	}
 	return string(request.Canonical())
+}
+
+// verify checks the signature and the proof of an answer, which must be of the kind that
+// was asked for.
+func (q question) verify(answer []byte, keys receipt.KeyDocument) (receipt.Result, error) {
+	if q.aboutTransfer {
+		return receipt.VerifyTransfer(answer, keys)
+	}
+	return receipt.Verify(answer, keys)
+}
+
+// suffix is what a path of this question ends with, unless the user names another.
+func (q question) suffix() string {
+	if q.aboutTransfer {
+		return transferSuffix
+	}
+	return transactionSuffix
 }
 
 // checkAnswers compares a receipt with the question that was paid for.
@@ -67,7 +103,7 @@ func (q question) checkAnswers(got receipt.Receipt, firstChain string) error {
 // so that the hash alone does not identify it. A path that names no chain stands for
 // the verifier's first one, which its key document has.
 func (q question) checkChain(got receipt.Chain, first string) error {
-	name, named := strings.CutSuffix(path.Base(q.path), transactionSuffix)
+	name, named := strings.CutSuffix(path.Base(q.path), q.suffix())
 	named = named && name != anyChain
 	id := q.chain
 	if id == "" && !named {

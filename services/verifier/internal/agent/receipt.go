@@ -76,6 +76,9 @@ func (r *run) report(p purchase, result receipt.Result) error {
 	}
 	r.print("Receipt: transaction %s", t.Hash)
 	r.print("  %s, in block %s of %s, from %s", status, result.Receipt.Block.Number, result.Receipt.Chain.ID, t.From)
+	if result.Receipt.Transfer != nil {
+		r.print("  moved %s", result.Receipt.Transfer.Sentence())
+	}
 	r.print("  signed by %s", result.Key.KeyID)
 	r.print("  proven from the block's own roots: %s", grouped(result.Proven))
 	r.print("  attested by the signature only: %s", grouped(result.Attested))

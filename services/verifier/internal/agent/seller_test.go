@@ -52,6 +52,7 @@ type seller struct {
 
 	mu       sync.Mutex
 	payments []string
+	asked    []string // method, path and body of each POST
 	server   *httptest.Server
 }
 
@@ -82,6 +83,11 @@ func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Error(err)
+	}
+	s.asked = append(s.asked, r.Method+" "+r.URL.Path+" "+string(body))
 	payment := r.Header.Get(x402.HeaderPaymentSignature)
 	if payment == "" {
 		header, err := x402.Encode(x402.PaymentRequired{X402Version: 2, Accepts: s.offers, Resource: x402.Resource{URL: "http://x/", Description: s.description}})
@@ -116,6 +122,13 @@ func (s *seller) sent() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.payments)
+}
+
+// questions are what was asked, with a payment and without, in order.
+func (s *seller) questions() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
 }
 
 // wantOnePayment fails the test when calls carried different payments.

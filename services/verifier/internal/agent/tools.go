@@ -57,6 +57,7 @@ const (
 	schemaChain   = `"chain":{"type":"string","pattern":"^[a-z0-9-]{1,64}$","description":"name of list_chains; the first one when absent"}`
 	schemaHash    = `"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}`
 	schemaAddress = `{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"}`
+	schemaAmount  = `{"type":"string","pattern":"^[1-9][0-9]{0,77}$"}`
 	schemaNothing = `{"type":"object","additionalProperties":false,"properties":{}}`
 	minConfirmed  = `"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}`
 
@@ -64,8 +65,16 @@ const (
 		`"expectations":{"type":"object","additionalProperties":false,"description":"what has to hold; each member is optional","properties":{` +
 		`"status":{"type":"string","enum":["success","reverted"]},"from":` + schemaAddress + `,"to":` + schemaAddress + `,` +
 		`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` + minConfirmed + `}}}}`
+	schemaTransfer = `{"type":"object","additionalProperties":false,"required":["transactionHash","transfer"],"properties":{` + schemaChain + `,` + schemaHash + `,` +
+		`"transfer":{"type":"object","additionalProperties":false,"required":["token","to"],"description":"with exactly one of amount and minAmount, in atomic units","properties":{` +
+		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$","description":"address of the token, or native for the chain's own coin"},` +
+		`"from":` + schemaAddress + `,"to":` + schemaAddress + `,"amount":` + schemaAmount + `,"minAmount":` + schemaAmount + `,` +
+		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000,"description":"place among the logs of this transaction, not of the block"},` +
+		`"authorization":{"type":"object","additionalProperties":false,"required":["authorizer","nonce"],"description":"the x402 payment (EIP-3009) that it has to be",` +
+		`"properties":{"authorizer":` + schemaAddress + `,"nonce":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}}}}},` +
+		`"expectations":{"type":"object","additionalProperties":false,"properties":{` + minConfirmed + `}}}}`
 	schemaQuote = `{"type":"object","additionalProperties":false,"properties":{` + schemaChain + `,` +
-		`"tool":{"type":"string","enum":["verify_transaction"]}}}`
+		`"tool":{"type":"string","enum":["verify_transaction","verify_token_transfer"]}}}`
 	schemaCheck = `{"type":"object","additionalProperties":false,"required":["answer"],"properties":{` +
 		`"answer":{"type":["object","string"],"description":"the signed answer, with or without its proof, or its text"}}}`
 )
@@ -77,6 +86,10 @@ func (t *toolbox) tools() []tool {
 		{
 			name: "verify_transaction", isPaid: true, schema: schemaTransaction, call: t.verifyTransaction,
 			description: "Buys signed evidence about one finalized transaction on a public chain, checks it here, and returns it. " + price,
+		},
+		{
+			name: "verify_token_transfer", isPaid: true, schema: schemaTransfer, call: t.verifyTransfer,
+			description: "Buys signed evidence that a finalized transaction moved an amount of a token to an address, such as an x402 payment; checks it here, and returns it. " + price,
 		},
 		{
 			name: "check_receipt", schema: schemaCheck, call: t.checkReceipt,
@@ -100,6 +113,18 @@ func (t *toolbox) verifyTransaction(ctx context.Context, call *mcp.CallToolReque
 	return t.sell(ctx, call, chain, transactionSuffix, string(request.Canonical()))
 }
 
+func (t *toolbox) verifyTransfer(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	chain, body, err := splitChain(call.Params.Arguments)
+	if err != nil {
+		return failure(err, false), nil
+	}
+	request, err := verification.ParseTransferRequest(body)
+	if err != nil {
+		return failure(err, false), nil
+	}
+	return t.sell(ctx, call, chain, transferSuffix, string(request.Canonical()))
+}
+
 // sell answers a call of a paid tool: body asks about the chain, at the path with the
 // suffix.
 func (t *toolbox) sell(ctx context.Context, call *mcp.CallToolRequest, chain, suffix, body string) (*mcp.CallToolResult, error) {
@@ -110,7 +135,7 @@ func (t *toolbox) sell(ctx context.Context, call *mcp.CallToolRequest, chain, su
 		}
 		chain = chains[0].Name
 	}
-	q := question{path: "/v1/verify/" + chain + suffix, body: body}
+	q := question{path: "/v1/verify/" + chain + suffix, body: body, aboutTransfer: suffix == transferSuffix}
 	approve, err := t.approver(call, q)
 	if err != nil {
 		return failure(err, false), nil
@@ -138,7 +163,7 @@ type paidAnswer struct {
 }
 
 type paidPayment struct {
-	// USD is "0.00" when the answer was there.
+	// USD is "0.00" when the answer was there, else what was signed for.
 	USD         string `json:"usd"`
 	Network     string `json:"network,omitempty"`
 	PayTo       string `json:"payTo,omitempty"`
@@ -431,17 +456,18 @@ func (t *toolbox) quote(ctx context.Context, call *mcp.CallToolRequest) (*mcp.Ca
 	if err := strictjson.Unmarshal(orEmpty(call.Params.Arguments), &arguments, strictjson.Rules{}); err != nil {
 		return failure(err, false), nil
 	}
-	suffix, ok := map[string]string{"": transactionSuffix, "verify_transaction": transactionSuffix}[arguments.Tool]
+	suffix, ok := map[string]string{"": transactionSuffix, "verify_transaction": transactionSuffix, "verify_token_transfer": transferSuffix}[arguments.Tool]
 	if !ok {
 		return failure(&strictjson.Error{Pointer: "/tool", Reason: "is not a paid tool"}, false), nil
 	}
-	if arguments.Chain == "" {
-		arguments.Chain = anyChain
+	path := firstPaths[suffix]
+	if arguments.Chain != "" {
+		if !chainName.MatchString(arguments.Chain) {
+			return failure(&strictjson.Error{Pointer: "/chain", Reason: "is not the name of a chain"}, false), nil
+		}
+		path = "/v1/verify/" + arguments.Chain + suffix
 	}
-	if !chainName.MatchString(arguments.Chain) {
-		return failure(&strictjson.Error{Pointer: "/chain", Reason: "is not the name of a chain"}, false), nil
-	}
-	challenge, err := t.challenge(ctx, t.url+"/v1/verify/"+arguments.Chain+suffix, "{}")
+	challenge, err := t.challenge(ctx, t.url+path, "{}")
 	if err != nil {
 		return failure(err, false), nil
 	}
@@ -502,7 +528,11 @@ func (t *toolbox) checkReceipt(ctx context.Context, call *mcp.CallToolRequest) (
 	if t.keysFile != "" {
 		a.Keys = "pinned"
 	}
-	checked, err := receipt.Verify(document, keys)
+	parsed, err := receipt.Parse(document)
+	var checked receipt.Result
+	if err == nil {
+		checked, err = parsed.Verify(keys)
+	}
 	if err != nil {
 		a.Error = quoted(err.Error(), maxQuote)
 		return result("NOT VALID: "+a.Error, a, true), nil
@@ -561,6 +591,9 @@ func summary(r receipt.Receipt) string {
 	status := "unknown outcome"
 	if r.Outcome.Status != nil {
 		status = *r.Outcome.Status
+	}
+	if r.Transfer != nil {
+		return fmt.Sprintf("transaction %s on %s (%s), in block %s, moved %s", r.Transaction.Hash, r.Chain.Name, r.Chain.ID, r.Block.Number, r.Transfer.Sentence())
 	}
 	return fmt.Sprintf("transaction %s on %s (%s): %s, in block %s, from %s", r.Transaction.Hash, r.Chain.Name, r.Chain.ID, status, r.Block.Number, r.Transaction.From)
 }

@@ -1,0 +1,216 @@
+package agent_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pforte/pforte/services/verifier/internal/agent"
+)
+
+// A recorded, signed answer about an x402 payment, and its question. The letters of
+// addresses are in mixed case, as wallets show them.
+const (
+	transferVector = "../../../../pkg/receipt/testdata/vectors/transfer-authorization"
+	paymentHash    = "0x42817edbca3b0456092d306c67a7e281f0baab2d987f79b95d7aac26064b6694"
+	paymentNonce   = "0x5be8e543063152124a76988173c8dfe5b3ab21bcf752713794a036f9bf288ba3"
+	transferBody   = `{"transactionHash":"0x42817edbca3b0456092d306c67a7e281f0baab2d987f79b95d7aac26064b6694","expectations":{"minConfirmations":12},` +
+		`"transfer":{"token":"0x036cbd53842c5426634e7929541ec2318f3dcf7e","from":"0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266","to":"0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc","amount":"10000",` +
+		`"authorization":{"authorizer":"0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266","nonce":"0x5be8e543063152124a76988173c8dfe5b3ab21bcf752713794a036f9bf288ba3"}}}`
+)
+
+// transferQuestion are the flags of that question.
+func transferQuestion() []string {
+	return []string{
+		"--tx", paymentHash, "--transfer", usdc, "--from", account, "--to", payee, "--amount", "10000", "--authorization", account + ":" + paymentNonce, "--min-confirmations", "12",
+	}
+}
+
+func recordedTransfer(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(transferVector, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func deliverTransfer(t *testing.T) func(http.ResponseWriter) {
+	t.Helper()
+	body := recordedTransfer(t, "response.json")
+	return func(w http.ResponseWriter) { _, _ = w.Write(body) }
+}
+
+// openTransfers is a verifier whose first chain is the development chain.
+func openTransfers(t *testing.T, paid ...func(http.ResponseWriter)) *seller {
+	t.Helper()
+	s := open(t, paid...)
+	s.keys = recordedTransfer(t, "key.json")
+	s.resources = `{"version":1,"resources":["https://verifier.example/v1/verify/chain-transaction","https://verifier.example/v1/verify/devnet-token-transfer",` +
+		`"https://verifier.example/v1/verify/devnet-transaction","https://verifier.example/v1/verify/token-transfer"]}`
+	return s
+}
+
+// runWith runs the program with these arguments only.
+func (s *seller) runWith(state string, args ...string) result {
+	s.t.Helper()
+	var stdout, stderr bytes.Buffer
+	all := append([]string{"--url", s.server.URL, "--state", state, "--patience", "1500ms"}, args...)
+	code := agent.Run(s.t.Context(), "v0", all, func(string) string { return "" }, strings.NewReader(""), &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+func TestEvidenceOfATransferIsBoughtAndChecked(t *testing.T) {
+	for name, c := range map[string]struct{ path, want string }{
+		"of the first chain": {"", "/v1/verify/token-transfer"},
+		"of a named chain":   {"/v1/verify/devnet-token-transfer", "/v1/verify/devnet-token-transfer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, state := openTransfers(t, deliverTransfer(t)), t.TempDir()
+			args := transferQuestion()
+			if c.path != "" {
+				args = append(args, "--path", c.path)
+			}
+			got := s.runWith(state, args...)
+			if got.code != 0 || len(s.sent()) != 1 || kept(t, state) != 0 {
+				t.Fatalf("%+v, %d payments, %d kept", got, len(s.sent()), kept(t, state))
+			}
+			if want := "POST " + c.want + " " + transferBody; s.questions()[0] != want {
+				t.Errorf("asked %s\nwant  %s", s.questions()[0], want)
+			}
+			const moved = "10000 of token 0x036cbd53842c5426634e7929541ec2318f3dcf7e from 0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266 to 0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc"
+			if !strings.Contains(got.stdout, moved) || !strings.Contains(got.stdout, paymentNonce) || !strings.Contains(got.stdout, "Checked offline") {
+				t.Error(got.stdout)
+			}
+		})
+	}
+}
+
+func TestAReceiptOfTheOtherKindDoesNotHold(t *testing.T) {
+	transfers := openTransfers(t, deliver(t))
+	transfers.keys = read(t, "key.json")
+	if got := transfers.runWith(t.TempDir(), transferQuestion()...); got.code != 4 {
+		t.Errorf("a transaction for a transfer: %+v", got)
+	}
+	if got := openTransfers(t, deliverTransfer(t)).runWith(t.TempDir(), "--tx", paymentHash, "--min-confirmations", "12"); got.code != 4 {
+		t.Errorf("a transfer for a transaction: %+v", got)
+	}
+}
+
+func TestAReceiptOfAnotherTransferDoesNotHold(t *testing.T) {
+	args := transferQuestion()
+	args[9] = "9999"
+	if got := openTransfers(t, deliverTransfer(t)).runWith(t.TempDir(), args...); got.code != 4 || !strings.Contains(got.stderr, "another question") {
+		t.Errorf("%+v", got)
+	}
+	args = append(transferQuestion(), "--path", "/v1/verify/base-token-transfer")
+	if got := openTransfers(t, deliverTransfer(t)).runWith(t.TempDir(), args...); got.code != 4 || !strings.Contains(got.stderr, "chain base") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAQuestionAboutATransferOfNoFormIsAFaultBeforeAnythingIsPaid(t *testing.T) {
+	for name, args := range map[string][]string{
+		"no token":              {"--tx", txHash, "--to", payee, "--amount", "1"},
+		"no transaction":        {"--transfer", "native", "--to", payee, "--amount", "1"},
+		"no payee":              {"--tx", txHash, "--transfer", "native", "--amount", "1"},
+		"no amount":             {"--tx", txHash, "--transfer", "native", "--to", payee},
+		"two amounts":           {"--tx", txHash, "--transfer", "native", "--to", payee, "--amount", "1", "--min-amount", "1"},
+		"a status":              {"--tx", txHash, "--transfer", "native", "--to", payee, "--amount", "1", "--status", "success"},
+		"a selector":            {"--tx", txHash, "--transfer", "native", "--to", payee, "--amount", "1", "--selector", "0x18cbafe5"},
+		"half an authorization": {"--tx", txHash, "--transfer", usdc, "--to", payee, "--amount", "1", "--authorization", account},
+		"a place of no token":   {"--tx", txHash, "--log-position", "0"},
+	} {
+		s := open(t, func(http.ResponseWriter) { t.Error("it was paid") })
+		if got := s.runWith(t.TempDir(), args...); got.code != 2 || got.stderr == "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// askedTransfer is the question of the recorded answer.
+func askedTransfer(t *testing.T) map[string]any {
+	t.Helper()
+	var arguments map[string]any
+	if err := json.Unmarshal([]byte(transferBody), &arguments); err != nil {
+		t.Fatal(err)
+	}
+	return arguments
+}
+
+func TestAnAssistantBuysEvidenceOfATransfer(t *testing.T) {
+	s := openTransfers(t, deliverTransfer(t))
+	a := s.assistant(t.TempDir(), nil)
+	got := a.call("verify_token_transfer", askedTransfer(t))
+	if got.isError || got.Receipt.Transaction.Hash != paymentHash || got.Receipt.Transfer.Amount != "10000" || got.Payment.DayUSD != "0.01" {
+		t.Fatalf("%+v", got)
+	}
+	if !strings.Contains(got.text, "moved 10000 of token "+strings.ToLower(usdc)) || !strings.Contains(got.text, "Paid 0.01 USD") {
+		t.Error(got.text)
+	}
+	if want := "POST /v1/verify/devnet-token-transfer " + transferBody; s.questions()[0] != want {
+		t.Errorf("asked %s\nwant  %s", s.questions()[0], want)
+	}
+	other := askedTransfer(t)
+	other["chain"], other["transactionHash"] = "devnet", "0x"+strings.ToUpper(paymentHash[2:])
+	other["transfer"].(map[string]any)["to"] = payee
+	if got := a.call("verify_token_transfer", other); got.isError || got.Payment.USD != "0.00" || len(s.sent()) != 1 {
+		t.Errorf("%+v, %d payments", got, len(s.sent()))
+	}
+	if got := a.call("check_receipt", map[string]any{"answer": string(recordedTransfer(t, "response.json"))}); !got.Valid || !strings.Contains(got.text, "moved 10000") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAnAssistantsReceiptMustBeOfTheKindThatItsToolSells(t *testing.T) {
+	s := openTransfers(t, deliver(t))
+	s.keys = read(t, "key.json")
+	if got := s.assistant(t.TempDir(), nil).call("verify_token_transfer", askedTransfer(t)); got.Reason != "receipt_invalid" || got.Paid != "yes" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestBadArgumentsOfATransferNameTheFieldAndCostNothing(t *testing.T) {
+	s := openTransfers(t, func(http.ResponseWriter) { t.Error("it was paid") })
+	a := s.assistant(t.TempDir(), nil)
+	transfer := func(member string, value any) map[string]any {
+		arguments := askedTransfer(t)
+		arguments["transfer"].(map[string]any)[member] = value
+		return arguments
+	}
+	for field, arguments := range map[string]map[string]any{
+		"transactionHash":              {},
+		"transfer":                     {"transactionHash": txHash},
+		"transfer.amount":              transfer("amount", "0"),
+		"transfer.minAmount":           transfer("minAmount", "1"),
+		"transfer.token":               transfer("token", "USDC"),
+		"transfer.logPosition":         transfer("logPosition", -1),
+		"transfer.authorization.nonce": transfer("authorization", map[string]any{"authorizer": account}),
+	} {
+		if got := a.call("verify_token_transfer", arguments); got.Field != field || got.Reason != "invalid_request" || got.Paid != "no" {
+			t.Errorf("%s: %+v", field, got)
+		}
+	}
+}
+
+func TestAQuoteIsAboutTheToolThatIsNamed(t *testing.T) {
+	s := openTransfers(t, deliverTransfer(t))
+	a := s.assistant(t.TempDir(), nil)
+	for want, arguments := range map[string]map[string]any{
+		"POST /v1/verify/chain-transaction {}":     {"tool": "verify_transaction"},
+		"POST /v1/verify/token-transfer {}":        {"tool": "verify_token_transfer"},
+		"POST /v1/verify/devnet-token-transfer {}": {"tool": "verify_token_transfer", "chain": "devnet"},
+	} {
+		got := a.call("quote", arguments)
+		if asked := s.questions(); got.isError || got.USD != "0.01" || asked[len(asked)-1] != want {
+			t.Errorf("%s: %+v, asked %s", want, got, asked[len(asked)-1])
+		}
+	}
+	if got := a.call("quote", map[string]any{"tool": "spending"}); got.Field != "tool" {
+		t.Errorf("%+v", got)
+	}
+}
