@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
@@ -70,6 +71,15 @@ type purchase struct {
 	settled x402.SettleResponse
 	// resumed means that a payment of an earlier run was sent again.
 	resumed bool
+}
+
+// isRepeated reports whether, by the seller's word, an earlier payment of the payer, the
+// one of settled, has bought the answer, and this one is not spent.
+func (p purchase) isRepeated() bool {
+	var extra struct {
+		Repeated bool `json:"repeated"`
+	}
+	return json.Unmarshal(p.settled.Extra, &extra) == nil && extra.Repeated
 }
 
 var (
@@ -254,7 +264,12 @@ func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 		got, err := b.exchange(ctx, http.MethodPost, e.URL, []byte(e.Body), e.Header)
 		if err == nil && got.status == http.StatusOK {
 			p.answer, p.settled = got.body, got.settled()
-			b.print("Paid. Transaction of the payment: %s", p.settled.Transaction)
+			if p.isRepeated() {
+				b.print("Repeated: an earlier payment has bought this answer. Its transaction: %s", p.settled.Transaction)
+				b.print("By the seller's word the payment signed now is not spent. It could be until %s, so it counts against the cap of a day.", e.ValidBefore.Format(time.RFC3339))
+			} else {
+				b.print("Paid. Transaction of the payment: %s", p.settled.Transaction)
+			}
 			return p, nil
 		}
 		pause := usualPause

@@ -33,6 +33,9 @@ type outcomePayment struct {
 	Transaction string `json:"transaction"`
 	// Resumed means that a payment of an earlier run was sent again.
 	Resumed bool `json:"resumed"`
+	// Repeated means that, by the seller's word, the earlier payment of Transaction has
+	// bought the answer, and the one of Nonce, which was signed for USD, is not spent.
+	Repeated bool `json:"repeated"`
 }
 
 // failed is what --json prints when there is no receipt that holds.
@@ -65,7 +68,7 @@ func (r *run) report(p purchase, result receipt.Result) error {
 			Proven: fields(result.Proven), Attested: fields(result.Attested), Answer: p.answer,
 			Payment: outcomePayment{
 				USD: x402.Dollars(price), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network, Payer: p.Payer,
-				PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.settled.Transaction, Resumed: p.resumed,
+				PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.settled.Transaction, Resumed: p.resumed, Repeated: p.isRepeated(),
 			},
 		})
 	}
@@ -82,7 +85,11 @@ func (r *run) report(p purchase, result receipt.Result) error {
 	r.print("  signed by %s", result.Key.KeyID)
 	r.print("  proven from the block's own roots: %s", grouped(result.Proven))
 	r.print("  attested by the signature only: %s", grouped(result.Attested))
-	r.print("Checked offline: the signature and the proof hold. Paid %s USD.", x402.Dollars(price))
+	paid := "Paid " + x402.Dollars(price) + " USD."
+	if p.isRepeated() {
+		paid = "Paid before; " + x402.Dollars(price) + " USD were signed for."
+	}
+	r.print("Checked offline: the signature and the proof hold. %s", paid)
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -169,8 +170,11 @@ type paidPayment struct {
 	PayTo       string `json:"payTo,omitempty"`
 	Transaction string `json:"transaction,omitempty"`
 	Resumed     bool   `json:"resumed"`
-	DayUSD      string `json:"dayUSD"`
-	DayCapUSD   string `json:"dayCapUSD"`
+	// Repeated means that, by the seller's word, the earlier payment of Transaction has
+	// bought the answer, and the one that was signed for USD is not spent.
+	Repeated  bool   `json:"repeated"`
+	DayUSD    string `json:"dayUSD"`
+	DayCapUSD string `json:"dayCapUSD"`
 }
 
 var transactionHash = regexp.MustCompile("^0x[0-9a-fA-F]{64}$")
@@ -188,18 +192,22 @@ func (t *toolbox) sold(got bought) (*mcp.CallToolResult, error) {
 	r := got.result.Receipt
 	a := paidAnswer{
 		Receipt: r, Signature: document.Signature, Proven: fields(got.result.Proven), Attested: fields(got.result.Attested), File: got.file,
-		Payment: paidPayment{USD: "0.00", DayUSD: x402.Dollars(spent), DayCapUSD: x402.Dollars(t.limits.day), Resumed: got.resumed},
+		Payment: paidPayment{USD: "0.00", DayUSD: x402.Dollars(spent), DayCapUSD: x402.Dollars(t.limits.day), Resumed: got.resumed, Repeated: got.isRepeated()},
 	}
 	paid := "It was bought before; nothing was paid now."
 	if !got.isStored {
 		price, _ := priceOf(got.Offer) // it was chosen
 		a.Payment.USD, a.Payment.Network, a.Payment.PayTo = x402.Dollars(price), got.Offer.Network, got.Offer.PayTo
-		paid = "Paid " + a.Payment.USD + " USD"
+		var transaction string
 		if transactionHash.MatchString(got.settled.Transaction) { // the seller's word
 			a.Payment.Transaction = got.settled.Transaction
-			paid += " (transaction " + a.Payment.Transaction + ")"
+			transaction = " (transaction " + a.Payment.Transaction + ")"
 		}
-		paid += "."
+		paid = "Paid " + a.Payment.USD + " USD" + transaction + "."
+		if got.isRepeated() {
+			paid = fmt.Sprintf("Repeated: an earlier payment%s bought it. By the seller's word the %s USD that were signed for now are not spent; they could be until %s, so they count.",
+				transaction, a.Payment.USD, got.ValidBefore.Format(time.RFC3339))
+		}
 	}
 	text := fmt.Sprintf("Verified: %s. The signature and the proof hold. %s %s of %s USD in 24 hours.", summary(r), paid, a.Payment.DayUSD, a.Payment.DayCapUSD)
 	return result(text, a, false), nil

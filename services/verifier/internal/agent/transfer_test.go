@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/agent"
 )
 
@@ -211,6 +212,58 @@ func TestAQuoteIsAboutTheToolThatIsNamed(t *testing.T) {
 		}
 	}
 	if got := a.call("quote", map[string]any{"tool": "spending"}); got.Field != "tool" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// repeat delivers an answer as a verifier does that was paid for it before.
+func repeat(t *testing.T) func(http.ResponseWriter) {
+	t.Helper()
+	success, body := true, read(t, "response.json")
+	header, err := x402.Encode(x402.SettleResponse{Success: &success, Transaction: paymentHash, Network: "eip155:84532", Extra: json.RawMessage(`{"repeated":true}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(w http.ResponseWriter) {
+		w.Header().Set(x402.HeaderPaymentResponse, header)
+		_, _ = w.Write(body)
+	}
+}
+
+func TestARepeatedAnswerIsNotCalledPaid(t *testing.T) {
+	s := open(t, repeat(t))
+	got := s.run(t.TempDir())
+	if got.code != 0 || strings.Contains(got.stdout, "Paid. ") || strings.Contains(got.stdout, "Paid 0.01") ||
+		!strings.Contains(got.stdout, "Repeated: an earlier payment") || !strings.Contains(got.stdout, paymentHash) {
+		t.Errorf("%+v", got)
+	}
+	for want, answer := range map[bool]func(http.ResponseWriter){true: repeat(t), false: deliver(t)} {
+		s.script(answer)
+		got := s.run(t.TempDir(), "--json")
+		var printed struct{ Payment struct{ Repeated bool } }
+		if err := json.Unmarshal([]byte(got.stdout), &printed); err != nil || printed.Payment.Repeated != want {
+			t.Errorf("%v, %s", err, got.stdout)
+		}
+		told := s.assistant(t.TempDir(), nil).call("verify_transaction", asked())
+		if told.isError || told.Payment.Repeated != want || strings.Contains(told.text, "Paid 0.01") == want || strings.Contains(told.text, "By the seller's word") != want {
+			t.Errorf("%+v", told)
+		}
+	}
+}
+
+// A seller who settles each payment and reports repeats would otherwise take any sum.
+func TestARepeatedAnswerCountsAgainstTheCap(t *testing.T) {
+	s, state := open(t, repeat(t)), t.TempDir()
+	for i, want := range []int{0, 0, 1} {
+		if got := s.run(state, "--day-usd", "0.02"); got.code != want {
+			t.Errorf("run %d: %+v", i, got)
+		}
+	}
+	if len(s.sent()) != 2 {
+		t.Errorf("%d payments were sent", len(s.sent()))
+	}
+	a := open(t, repeat(t)).assistant(t.TempDir(), nil)
+	if got := a.call("verify_transaction", asked()); got.Payment.DayUSD != "0.01" {
 		t.Errorf("%+v", got)
 	}
 }
