@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/pforte/pforte/pkg/receipt"
@@ -30,6 +31,7 @@ const usage = `agent buys a verification of a transaction and checks the signed 
   agent --tx HASH --status success --from 0x… --to 0x… --selector 0x… --min-confirmations 12
   agent --tx HASH --transfer 0x… --to 0x… --amount 10000 [--from 0x…] [--authorization 0xPAYER:0xNONCE]
                             verify a transfer of a token, or of the chain's own coin (native)
+  agent --prove-payment     then verify the agent's own payment as well
   agent mcp --url https://… serve these purchases as tools over stdio; see agent mcp --help
 
 The private key that pays comes from AGENT_PRIVATE_KEY (0x-hex) or from the file that
@@ -96,6 +98,8 @@ func exitCode(err error) int {
 		return exitUndecided
 	case errors.Is(err, errReceipt):
 		return exitReceipt
+	case errors.Is(err, errUnproven):
+		return exitUndecided
 	}
 	return exitFailed
 }
@@ -107,35 +111,96 @@ type run struct {
 	stdout io.Writer
 }
 
-// do buys the answer to the request of the command line. Without one it resumes the
-// request that an earlier run made and paid for, else makes a transaction of its own
-// and requests that.
+// do buys the answer to the request of the command line, and with --prove-payment then
+// the evidence of the payment for it. The first payment stays in the journal until the
+// second answer is there, so that the same command goes on with both.
 func (r *run) do(ctx context.Context) (err error) {
 	if r.buyer, err = r.newBuyer(r.print); err != nil {
 		return err
 	}
-	isDemo := r.want.TransactionHash == ""
-	if isDemo {
-		if p, err := r.resumeDemo(ctx); err == nil {
-			return r.receive(ctx, p)
-		} else if !errors.Is(err, errExpired) {
+	p, err := r.purchase(ctx)
+	if err != nil {
+		return err
+	}
+	// What was not spent cannot be proven.
+	if !r.provePayment || p.isRepeated() {
+		if _, err := r.receive(ctx, p, true); err != nil {
 			return err
 		}
+		return r.forget(p.entry)
+	}
+	result, err := r.receive(ctx, p, !r.json)
+	if err != nil {
+		return err
+	}
+	proof, err := r.buyProof(ctx, p, result.Receipt.Chain)
+	if err != nil {
+		return errors.Join(errUnproven, err)
+	}
+	if _, err := r.receive(ctx, proof, true); err != nil {
+		return errors.Join(errUnproven, err)
+	}
+	return errors.Join(r.forget(proof.entry), r.forget(p.entry))
+}
+
+// purchase buys the answer to the request of the command line. Without one it resumes the
+// request that an earlier run made and paid for, else makes a transaction of its own
+// and requests that.
+func (r *run) purchase(ctx context.Context) (purchase, error) {
+	isDemo := r.want.TransactionHash == ""
+	if isDemo {
+		p, err := r.resumeDemo(ctx)
+		if !errors.Is(err, errExpired) {
+			return p, err
+		}
 		if err := r.makeTransaction(ctx); err != nil {
-			return err
+			return purchase{}, err
 		}
 	}
 	q, err := r.question()
 	if err != nil {
-		return err
+		return purchase{}, err
 	}
 	e := r.entryOf(q)
 	e.Demo = isDemo
-	p, err := r.buy(ctx, e)
-	if err != nil {
-		return err
+	return r.buy(ctx, e)
+}
+
+// errUnproven means that the agent's own payment could not be proven.
+var errUnproven = errors.New("the answer is there and holds, but its payment is not proven; run the same command again, it sends the same payments")
+
+// buyProof waits until the payment of p is final, and buys the evidence that it moved
+// the money. answered is the chain of the verifier's path.
+func (r *run) buyProof(ctx context.Context, p purchase, answered receipt.Chain) (purchase, error) {
+	if answered.ID != p.Offer.Network {
+		return purchase{}, fmt.Errorf("the payment was made on %s, and the verifier's path is about %s", p.Offer.Network, answered.ID)
 	}
-	return r.receive(ctx, p)
+	if !transactionHash.MatchString(p.settled.Transaction) {
+		return purchase{}, errors.New("the seller names no transaction of the payment")
+	}
+	r.print("Waiting until the payment is final, to have it verified as well")
+	node, chainID, err := r.dial(ctx)
+	if err != nil {
+		return purchase{}, err
+	}
+	defer node.Close()
+	if chain := fmt.Sprintf("eip155:%d", chainID); chain != p.Offer.Network {
+		return purchase{}, fmt.Errorf("the node of --rpc is one of the chain %s, not of %s", chain, p.Offer.Network)
+	}
+	if _, err := waitFinal(ctx, node, common.HexToHash(p.settled.Transaction), r.options.maxWait); err != nil {
+		return purchase{}, err
+	}
+	price, _ := priceOf(p.Offer)     // it was chosen
+	r.path, _ = transferPath(r.path) // parse has checked it
+	r.chain = p.Offer.Network
+	r.want = receipt.Request{TransactionHash: p.settled.Transaction, Transfer: &receipt.ExpectedTransfer{
+		Token: p.Offer.Asset, To: p.Offer.PayTo, Amount: price.String(), Authorization: &receipt.Authorization{Authorizer: p.Payer, Nonce: p.Nonce},
+	}}
+	q, err := r.question()
+	if err != nil {
+		return purchase{}, err
+	}
+	return r.buy(ctx, r.entryOf(q))
 }
 
 // question returns what is asked: the receipt's request at the path.
@@ -159,26 +224,29 @@ func (r *run) resumeDemo(ctx context.Context) (purchase, error) {
 	return r.again(ctx, *e)
 }
 
-// receive saves what was paid for, checks it, and only then drops the payment.
-func (r *run) receive(ctx context.Context, p purchase) error {
+// receive saves what was paid for, checks it, and reports it where it is told to. Only
+// then the payment may be dropped.
+func (r *run) receive(ctx context.Context, p purchase, tell bool) (receipt.Result, error) {
 	if r.out != "" {
 		if err := os.WriteFile(r.out, p.answer, 0o600); err != nil {
-			return errors.Join(errUndecided, fmt.Errorf("save the receipt: %w", err))
+			return receipt.Result{}, errors.Join(errUndecided, fmt.Errorf("save the receipt: %w", err))
 		}
 		r.print("Saved the receipt in %s", r.out)
 	}
 	q, err := r.question()
 	if err != nil {
-		return err
+		return receipt.Result{}, err
 	}
 	result, err := r.check(ctx, q, p.answer)
 	if err != nil {
-		return err
+		return receipt.Result{}, err
 	}
-	if err := r.report(p, result); err != nil {
-		return errors.Join(errUndecided, err)
+	if tell {
+		if err := r.report(p, result); err != nil {
+			return receipt.Result{}, errors.Join(errUndecided, err)
+		}
 	}
-	return r.forget(p.entry)
+	return result, nil
 }
 
 // print prints progress, but not with --json.
@@ -218,6 +286,8 @@ type options struct {
 	// maxWait bounds the wait for finality, and how long one payment is repeated.
 	maxWait       time.Duration
 	json, version bool
+	// provePayment means that the agent's own payment is to be verified as well.
+	provePayment bool
 	// confirm means that the user is asked before each payment.
 	confirm    bool
 	privateKey string
@@ -245,6 +315,7 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	minAmount := f.String("min-amount", "", "what the transfer moved at least, in atomic `units`")
 	position := f.Int("log-position", -1, "`place` of the transfer among the logs of the transaction")
 	authorization := f.String("authorization", "", "x402 payment (EIP-3009) that the transfer has to be: `payer:nonce`")
+	f.BoolVar(&o.provePayment, "prove-payment", false, "then verify the agent's own payment, for another one; --rpc is a node of its network")
 	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
 	if err := o.parseCommon(f, args, "", usage, stdout); err != nil {
@@ -264,6 +335,9 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	}
 	if err := o.askTransfer(transfer); err != nil {
 		return o, err
+	}
+	if _, ok := transferPath(o.path); o.provePayment && !ok {
+		return o, errors.New("--prove-payment: the verifier has no known path for transfers beside this --path")
 	}
 	return o, o.takeKey(getenv)
 }

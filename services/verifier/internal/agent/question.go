@@ -37,6 +37,19 @@ var firstPaths = map[string]string{
 	transferSuffix:    "/v1/verify/token-transfer",
 }
 
+// transferPath returns the path that asks about transfers on the chain of another path;
+// false when that has no usual name.
+func transferPath(path string) (string, bool) {
+	if strings.HasSuffix(path, transferSuffix) || strings.HasSuffix(path, firstPaths[transferSuffix]) {
+		return path, true
+	}
+	if prefix, isFirst := strings.CutSuffix(path, firstPaths[transactionSuffix]); isFirst {
+		return prefix + firstPaths[transferSuffix], true
+	}
+	prefix, isNamed := strings.CutSuffix(path, transactionSuffix)
+	return prefix + transferSuffix, isNamed
+}
+
 // newQuestion asks for the verification of a transaction, or of a transfer. Letters of a
 // request may have either case.
 func newQuestion(path string, want receipt.Request, chain string) (question, error) {

@@ -25,15 +25,11 @@ var demoCall = []byte{0xfe, 0xed, 0xbe, 0xef}
 // makeTransaction sends 1 wei from the payer to itself, to have a transaction to
 // verify, and waits until it is final.
 func (r *run) makeTransaction(ctx context.Context) error {
-	node, err := ethclient.DialContext(ctx, r.rpc)
+	node, chainID, err := r.dial(ctx)
 	if err != nil {
-		return fmt.Errorf("reach the chain: %w", err)
+		return err
 	}
 	defer node.Close()
-	chainID, err := node.ChainID(ctx)
-	if err != nil {
-		return fmt.Errorf("read the chain id: %w", err)
-	}
 	tx, err := send(ctx, node, r.key, chainID)
 	if err != nil {
 		return err
@@ -53,6 +49,20 @@ func (r *run) makeTransaction(ctx context.Context) error {
 		Status: receipt.StatusSuccess, From: r.payer, To: r.payer, Selector: hexutil.Encode(demoCall), MinConfirmations: 1,
 	}}
 	return nil
+}
+
+// dial reaches the node of --rpc, and returns its chain's id.
+func (r *run) dial(ctx context.Context) (*ethclient.Client, *big.Int, error) {
+	node, err := ethclient.DialContext(ctx, r.rpc)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reach the chain: %w", err)
+	}
+	chainID, err := node.ChainID(ctx)
+	if err != nil {
+		node.Close()
+		return nil, nil, fmt.Errorf("read the chain id: %w", err)
+	}
+	return node, chainID, nil
 }
 
 // send sends 1 wei from the key's account to itself.

@@ -3,14 +3,23 @@ package agent_test
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/agent"
+	"github.com/pforte/pforte/services/verifier/internal/devnet"
 )
 
 // A recorded, signed answer about an x402 payment, and its question. The letters of
@@ -125,6 +134,7 @@ func TestAQuestionAboutATransferOfNoFormIsAFaultBeforeAnythingIsPaid(t *testing.
 		"a selector":            {"--tx", txHash, "--transfer", "native", "--to", payee, "--amount", "1", "--selector", "0x18cbafe5"},
 		"half an authorization": {"--tx", txHash, "--transfer", usdc, "--to", payee, "--amount", "1", "--authorization", account},
 		"a place of no token":   {"--tx", txHash, "--log-position", "0"},
+		"a proof at no path":    {"--tx", txHash, "--path", "/verify", "--prove-payment"},
 	} {
 		s := open(t, func(http.ResponseWriter) { t.Error("it was paid") })
 		if got := s.runWith(t.TempDir(), args...); got.code != 2 || got.stderr == "" {
@@ -266,4 +276,83 @@ func TestARepeatedAnswerCountsAgainstTheCap(t *testing.T) {
 	if got := a.call("verify_transaction", asked()); got.Payment.DayUSD != "0.01" {
 		t.Errorf("%+v", got)
 	}
+}
+
+func TestTheAgentsOwnPaymentIsProvenByAnotherOne(t *testing.T) {
+	node, err := devnet.Start(t.Context(), devnet.Config{ChainID: 8453, RPCAddr: "127.0.0.1:0", BlockTime: time.Second, FinalityDepth: 1}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = node.Close() })
+	payment := sendSomething(t, node.RPCURL())
+	success := true
+	header, err := x402.Encode(x402.SettleResponse{Success: &success, Transaction: payment, Network: "eip155:8453"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paid := func(w http.ResponseWriter) {
+		w.Header().Set(x402.HeaderPaymentResponse, header)
+		deliver(t)(w)
+	}
+	s, state := open(t, paid, refuse(503, pendingBody, "Retry-After", "60"), paid, repeat(t)), t.TempDir()
+	s.offers[0].Network, s.offers[0].Asset = "eip155:8453", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+	args := append([]string{"--prove-payment", "--rpc", node.RPCURL(), "--patience", "20s"}, question...)
+	if got := s.runWith(state, args...); got.code != 3 || kept(t, state) != 2 || !strings.Contains(got.stdout, "Checked offline") {
+		t.Fatalf("%+v, %d kept", got, kept(t, state))
+	}
+	var first x402.Payload
+	if err := x402.Decode(s.sent()[0], &first); err != nil {
+		t.Fatal(err)
+	}
+	want := `POST /v1/verify/token-transfer {"transactionHash":"` + payment + `","expectations":{},"transfer":{"token":"0x833589fcd6edb6e08f4c7c32d4f71b54bda02913","to":"` +
+		strings.ToLower(payee) + `","amount":"10000","authorization":{"authorizer":"` + strings.ToLower(account) + `","nonce":"` + first.Payload.Authorization.Nonce + `"}}}`
+	if got := s.questions(); got[len(got)-1] != want {
+		t.Errorf("asked %s\nwant  %s", got[len(got)-1], want)
+	}
+	// The same command goes on with both payments; the answer is to another question.
+	if got := s.runWith(state, args...); got.code != 4 || kept(t, state) != 2 {
+		t.Errorf("%+v, %d kept", got, kept(t, state))
+	}
+	if sent := s.sent(); len(sent) != 4 || sent[0] != sent[2] || sent[1] != sent[3] || sent[0] == sent[1] {
+		t.Errorf("%d payments, or other ones than before", len(sent))
+	}
+}
+
+func TestWhatWasNotSpentIsNotProven(t *testing.T) {
+	s, state := open(t, repeat(t)), t.TempDir()
+	got := s.runWith(state, append([]string{"--prove-payment", "--rpc", "http://127.0.0.1:1"}, question...)...)
+	if got.code != 0 || len(s.sent()) != 1 || kept(t, state) != 0 {
+		t.Errorf("%+v, %d payments, %d kept", got, len(s.sent()), kept(t, state))
+	}
+}
+
+func TestAPaymentOnAnotherChainThanThePathsIsNotProven(t *testing.T) {
+	s, state := open(t, deliver(t)), t.TempDir() // about Base, and paid on Base Sepolia
+	got := s.runWith(state, append([]string{"--prove-payment", "--rpc", "http://127.0.0.1:1"}, question...)...)
+	if got.code != 3 || len(s.sent()) != 1 || !strings.Contains(got.stderr, "eip155:84532") {
+		t.Errorf("%+v, %d payments", got, len(s.sent()))
+	}
+}
+
+// sendSomething sends a transaction on the development chain, and returns its hash.
+func sendSomething(t *testing.T, url string) string {
+	t.Helper()
+	node, err := ethclient.DialContext(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	key, err := crypto.HexToECDSA("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := common.HexToAddress(payee)
+	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(big.NewInt(8453)), &types.LegacyTx{To: &to, Value: big.NewInt(1), Gas: 21_000, GasPrice: big.NewInt(1e11)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.SendTransaction(t.Context(), tx); err != nil {
+		t.Fatal(err)
+	}
+	return tx.Hash().Hex()
 }
