@@ -12,7 +12,8 @@ import (
 	"github.com/pforte/pforte/deploy/internal/stack"
 )
 
-// demo becomes the agent, configured to pay at the stack that `make up` runs.
+// demo becomes the agent, configured to pay at the stack that `make up` runs, and then
+// for the evidence of that payment.
 func demo(l layout.Layout, args []string) error {
 	agent := filepath.Join(l.Bin, "agent")
 	if err := stack.Check(agent); err != nil {
@@ -30,7 +31,7 @@ func demo(l layout.Layout, args []string) error {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return fmt.Errorf("read %s: %w", l.Path(runningFile), err)
 	}
-	command := append([]string{agent, "-url", r.URL, "-rpc", r.Chain}, args...)
+	command := append([]string{agent, "-url", r.URL, "-rpc", r.Chain, "-prove-payment"}, args...)
 	return syscall.Exec(agent, command, l.AgentEnv()) //nolint:gosec // a program of ours
 }
 

@@ -129,8 +129,13 @@ func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
 	state, env := filepath.Join(t.TempDir(), "state"), append(append(ports(t), asAdmin...), "PATH="+os.Getenv("PATH"))
 	first := up(t, state, env)
 	first.curl(t, "admin", "a password of eight")
-	if code, out := command(t, first.env, filepath.Join(first.bin, "local"), "-bin", first.bin, "-state", state, "demo"); code != 0 || !bytes.Contains(out, []byte("Checked offline")) {
-		t.Errorf("the demo ends with %d: %s", code, out)
+	code, out := command(t, first.env, filepath.Join(first.bin, "local"), "-bin", first.bin, "-state", state, "demo")
+	paid := regexp.MustCompile(`Paid\. Transaction of the payment: (0x[0-9a-f]{64})\n`).FindSubmatch(out)
+	if code != 0 || bytes.Count(out, []byte("Checked offline")) != 2 || paid == nil {
+		t.Fatalf("the demo ends with %d: %s", code, out)
+	}
+	if !bytes.Contains(out, append([]byte("Receipt: transaction "), paid[1]...)) || !bytes.Contains(out, []byte("by the authorization 0x")) {
+		t.Errorf("the demo does not prove its payment: %s", out)
 	}
 	if code, out := command(t, first.env, filepath.Join(first.bin, "local"), "-bin", first.bin, "-state", state); code != 1 || len(out) > 0 {
 		t.Errorf("a second stack on the same state ends with %d: %s", code, out)
