@@ -479,6 +479,23 @@ func TestFreeToolsCostNothing(t *testing.T) {
 	}
 }
 
+func TestEachChainIsListedWithItsID(t *testing.T) {
+	s := open(t, nil)
+	a := s.assistant(t.TempDir(), nil)
+	const resources = `"resources":["https://verifier.example/v1/verify/base-transaction","https://verifier.example/v1/verify/ethereum-transaction"]`
+	for chains, want := range map[string]string{
+		`[{"name":"ethereum","id":"eip155:1"},{"name":"base","id":"eip155:8453"}]`: "[{base eip155:8453} {ethereum eip155:1}]",
+		// What is no id is left out; the key document has that of the first chain.
+		`[{"name":"ethereum","id":"call me"},{"name":"base","id":"eip155:x"}]`: "[{base eip155:8453} {ethereum }]",
+		`null`: "[{base eip155:8453} {ethereum }]",
+	} {
+		s.resources = `{"version":1,` + resources + `,"chains":` + chains + `}`
+		if got := a.call("list_chains", nil); fmt.Sprint(got.Chains) != want {
+			t.Errorf("%s: got %v, want %s", chains, got.Chains, want)
+		}
+	}
+}
+
 func TestEachPaymentIsConfirmedByTheUser(t *testing.T) {
 	for action, wantReason := range map[string]string{"accept": "", "decline": "declined", "cancel": "declined"} {
 		t.Run(action, func(t *testing.T) {

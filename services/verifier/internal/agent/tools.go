@@ -391,9 +391,12 @@ var chainName = regexp.MustCompile("^[a-z0-9-]{1,64}$")
 // chain is one chain that the seller serves.
 type chain struct {
 	Name string `json:"name"`
-	// ID is known of the first one, from the key document.
+	// ID is "" where the seller, an earlier version, lists names only.
 	ID string `json:"id,omitempty"`
 }
+
+// maxChains bounds how many chains of a seller's list are looked at.
+const maxChains = 100
 
 // chains returns the chains of the seller's list of paid paths, the first one first.
 func (t *toolbox) chains(ctx context.Context) ([]chain, error) {
@@ -406,9 +409,16 @@ func (t *toolbox) chains(ctx context.Context) ([]chain, error) {
 	}
 	var list struct {
 		Resources []string `json:"resources"`
+		Chains    []chain  `json:"chains"`
 	}
 	if err := strictjson.Unmarshal(got.body, &list, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
 		return nil, errors.New("the seller's list of paths: " + err.Error()) // not wrapped: it is no fault of an argument
+	}
+	ids := map[string]string{}
+	for _, c := range list.Chains {
+		if _, isID := x402.ChainID(c.ID); isID {
+			ids[c.Name] = c.ID
+		}
 	}
 	var found []chain
 	for _, resource := range list.Resources {
@@ -417,8 +427,10 @@ func (t *toolbox) chains(ctx context.Context) ([]chain, error) {
 			continue
 		}
 		name, ok := strings.CutSuffix(strings.TrimPrefix(u.Path, "/v1/verify/"), transactionSuffix)
-		if ok && name != anyChain && chainName.MatchString(name) && !slices.Contains(found, chain{Name: name}) {
-			found = append(found, chain{Name: name})
+		if c := (chain{name, ids[name]}); ok && name != anyChain && chainName.MatchString(name) && !slices.Contains(found, c) {
+			if found = append(found, c); len(found) == maxChains {
+				break
+			}
 		}
 	}
 	if len(found) == 0 {
@@ -432,9 +444,11 @@ func (t *toolbox) listChains(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.
 	if err != nil {
 		return failure(err, false), nil
 	}
-	if keys, err := t.keys(ctx); err == nil {
-		if _, ok := x402.ChainID(keys.Chain); ok {
-			chains[0].ID = keys.Chain
+	if first := &chains[0]; first.ID == "" {
+		if keys, err := t.keys(ctx); err == nil {
+			if _, isID := x402.ChainID(keys.Chain); isID {
+				first.ID = keys.Chain
+			}
 		}
 	}
 	names := make([]string, len(chains))

@@ -27,7 +27,11 @@ func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the key document: %w", err)
 	}
-	listed := map[string]any{"version": 1, "resources": urls}
+	var chains []namedChain
+	for _, chain := range a.Chains {
+		chains = append(chains, chain.named())
+	}
+	listed := map[string]any{"version": 1, "resources": urls, "chains": chains}
 	if a.MCP != nil {
 		listed["mcp"] = a.PublicURL + mcpPath // no resource: registries probe those for a 402
 	}

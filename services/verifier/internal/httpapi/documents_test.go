@@ -64,7 +64,7 @@ func TestRegistriesFindThePaidAddresses(t *testing.T) {
 	for _, path := range []string{base, alias, transfers, transfersAlias} {
 		paths = append(paths, `"`+publicURL+path+`"`)
 	}
-	if want := `{"mcp":"` + publicURL + `/mcp","resources":[` + strings.Join(paths, ",") + `],"version":1}`; string(r.body) != want {
+	if want := `{"chains":[{"name":"base","id":"eip155:8453"}],"mcp":"` + publicURL + `/mcp","resources":[` + strings.Join(paths, ",") + `],"version":1}`; string(r.body) != want {
 		t.Errorf("got %s, want %s", r.body, want)
 	}
 	text := string(w.do(http.MethodGet, "/llms.txt", "").body)

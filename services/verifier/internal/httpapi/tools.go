@@ -403,10 +403,19 @@ func (a *api) quote(paid []tool) tool {
 		})
 }
 
-// listedChain is a chain as list_chains shows it.
-type listedChain struct {
+// namedChain is a chain as documents and tools name it.
+type namedChain struct {
 	Name string `json:"name"`
 	ID   string `json:"id"` // CAIP-2
+}
+
+func (c Chain) named() namedChain {
+	return namedChain{Name: c.Name, ID: "eip155:" + strconv.FormatUint(c.ID, 10)}
+}
+
+// listedChain is a chain as list_chains shows it.
+type listedChain struct {
+	namedChain
 	// Finalized is the number of the last final block, null when no quorum of nodes
 	// has lately reported it.
 	Finalized *string `json:"finalized"`
@@ -423,7 +432,7 @@ func (a *api) listChains() tool {
 			defer cancel()
 			chains := []listedChain{}
 			for _, chain := range a.Chains {
-				listed := listedChain{Name: chain.Name, ID: "eip155:" + strconv.FormatUint(chain.ID, 10)}
+				listed := listedChain{namedChain: chain.named()}
 				if heads, err := chain.Heads(ctx); err == nil {
 					listed.Finalized = new(strconv.FormatUint(heads.Finalized, 10))
 				}
