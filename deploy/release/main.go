@@ -39,7 +39,7 @@ var errPath = errors.New("it contains a path of the machine that built it")
 // pages are the files and folders whose pages, units, alerts and dashboard go
 // into an archive; endings are those of their files.
 var (
-	pages   = []string{"README.md", "LICENSE", "deploy/docs", "deploy/systemd", "deploy/observability", "pkg/README.md", "proxy/README.md", "services/auth/README.md", "services/verifier/README.md"}
+	pages   = []string{"README.md", "LICENSE", "deploy/docs", "deploy/systemd", "deploy/observability", "pkg/README.md", "proxy/README.md", "services/auth/README.md", "services/verifier/README.md", "services/verifier/api/server.json"}
 	endings = []string{".md", ".service", ".target", ".conf", ".env", ".timer", ".yml", ".json"}
 )
 

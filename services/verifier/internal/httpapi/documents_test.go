@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,6 +73,33 @@ func TestRegistriesFindThePaidAddresses(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in llms.txt:\n%s", want, text)
 		}
+	}
+}
+
+func TestTheEntryForMCPRegistriesNamesTheAddressOfTheTools(t *testing.T) {
+	text, err := os.ReadFile("../../api/server.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entry struct {
+		Remotes []struct {
+			Type, URL string
+			Variables map[string]any
+		}
+	}
+	var listed struct{ MCP string }
+	w := open(t, nil)
+	w.must(json.Unmarshal(text, &entry))
+	w.must(json.Unmarshal(w.do(http.MethodGet, "/.well-known/x402", "").body, &listed))
+	if len(entry.Remotes) != 1 {
+		t.Fatalf("%+v", entry)
+	}
+	remote := entry.Remotes[0]
+	for name := range remote.Variables {
+		remote.URL = strings.ReplaceAll(remote.URL, "{"+name+"}", strings.TrimPrefix(publicURL, "https://"))
+	}
+	if remote.URL != listed.MCP || remote.Type != "streamable-http" {
+		t.Errorf("got %+v, want %s", remote, listed.MCP)
 	}
 }
 
