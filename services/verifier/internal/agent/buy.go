@@ -182,7 +182,7 @@ func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 	chainID, isChain := x402.ChainID(offer.Network)
 	name, hasName := offer.Extra["name"].(string)
 	version, hasVersion := offer.Extra["version"].(string)
-	if !isChain || !hasName || !hasVersion || !common.IsHexAddress(offer.PayTo) {
+	if !isChain || !hasName || !hasVersion {
 		return e, ErrNoOffer
 	}
 	if b.approve != nil {

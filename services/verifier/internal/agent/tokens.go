@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"strings"
 
+	"github.com/ethereum/go-ethereum/common"
+
 	"github.com/pforte/pforte/pkg/x402"
 )
 
@@ -50,7 +52,7 @@ func choose(accepts []x402.Requirements, most *big.Int, network string) (x402.Re
 // to pay that the agent supports.
 func priceOf(r x402.Requirements) (*big.Int, bool) {
 	token, known := knownTokens[r.Network]
-	if r.Scheme != x402.SchemeExact || !known || !strings.EqualFold(r.Asset, token) {
+	if r.Scheme != x402.SchemeExact || !known || !strings.EqualFold(r.Asset, token) || !common.IsHexAddress(r.PayTo) {
 		return nil, false
 	}
 	if flow, ok := r.Extra["paymentFlow"]; ok && flow != "authorization" {
