@@ -51,9 +51,11 @@ const (
 	login  kind = "`POST /login`"
 	unpaid kind = "unpaid call, 402"
 	paid   kind = "paid call"
+	// paidTool buys by the Model Context Protocol.
+	paidTool kind = "paid call of a tool"
 )
 
-// kinds are all of them.
+// kinds are those that every server is asked for.
 var kinds = []kind{me, login, unpaid, paid}
 
 // service is the one that a kind of load needs.
@@ -94,9 +96,11 @@ func (w *world) cell(k kind, addr string, pids ...int) cell {
 		credentials := fmt.Sprintf(`{"username":%q,"password":%q}`, name, w.password)
 		c.clients, c.requests = loggingIn, [][]byte{request(http.MethodPost, loginPath, credentials, nil)}
 	case unpaid:
-		c.status, c.requests = http.StatusPaymentRequired, [][]byte{request(http.MethodPost, verifyPath, w.order, nil)}
+		c.status, c.requests = http.StatusPaymentRequired, [][]byte{request(http.MethodPost, w.path, w.order, nil)}
 	case paid:
 		c.payments = func(n int) [][]byte { return w.payments(addr, n) }
+	case paidTool:
+		c.payments = func(n int) [][]byte { return w.toolPayments(addr, n) }
 	}
 	return c
 }
@@ -145,14 +149,19 @@ func first(ctx context.Context, c cell, text []byte) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != c.status {
+	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != c.status || bytes.Contains(body, failedTool) {
 		return fmt.Errorf("%s: %s, not %d: %.600s, %w", c.name, resp.Status, c.status, body, err)
 	}
 	return nil
 }
 
+// failedTool is in the answer of a tool that failed, whose status is 200.
+var failedTool = []byte(`"isError":true`)
+
 // rounds are the figures of a cell's turns.
 type rounds struct {
+	// answers is how many there were.
+	answers int
 	// rate is in answers a second, cost in microseconds of processor time for an
 	// answer, and p50 and p99 in milliseconds.
 	rate, cost, p50, p99 samples
@@ -207,6 +216,7 @@ func (s *suite) turn(c cell, duration time.Duration, into *rounds) {
 	before := s.processorTime(c.pids)
 	r, err := s.wrk(c, requests, duration)
 	s.must(err)
+	into.answers += r.Answers
 	rate, cost := float64(r.Answers)/float64(r.Microseconds)*1e6, float64((s.processorTime(c.pids)-before).Microseconds())/float64(r.Answers)
 	into.rate, into.cost = append(into.rate, rate), append(into.cost, cost)
 	into.p50, into.p99 = append(into.p50, r.P50/1000), append(into.p99, r.P99/1000)

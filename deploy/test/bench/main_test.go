@@ -59,6 +59,7 @@ var sections = []struct {
 	{"logins", (*suite).loginsBesidePeers},
 	{"sqlite", func(s *suite) { s.ledgerGrows("SQLite") }},
 	{"footprint", (*suite).footprint},
+	{"tools", (*suite).tools},
 	{"sessions", (*suite).sessionsGrow},
 	{"postgres", func(s *suite) { s.ledgerGrows("Postgres") }},
 	{"evidence", (*suite).evidence},

@@ -53,6 +53,8 @@ type world struct {
 	sessions map[string][][]byte
 	// bought are requests that have bought something.
 	bought [][]byte
+	// path is where the order buys.
+	path string
 }
 
 // open returns a world in which nothing but a facilitator runs yet, whose
@@ -61,7 +63,7 @@ func (s *suite) open(bin string) *world {
 	base, err := fixture.New(s.Context(), bin, s.TempDir())
 	s.must(err)
 	s.Cleanup(base.Stop)
-	w := &world{suite: s, World: base, others: map[string]string{}, sessions: map[string][][]byte{}, facilitator: &facilitator{settled: map[string]int{}}}
+	w := &world{suite: s, World: base, others: map[string]string{}, sessions: map[string][][]byte{}, facilitator: &facilitator{settled: map[string]int{}}, path: verifyPath}
 	w.Extra["auth"] = map[string]string{"RATE_LIMIT_MAX_ATTEMPTS": manyAttempts} // all clients have one address
 	w.Extra["verifier"] = map[string]string{
 		"CHAIN_NAME": "base", "CHAIN_ID": "8453", "PAYMENT_CONFIRM": "facilitator", // whose transfers are on no chain
