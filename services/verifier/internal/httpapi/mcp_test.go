@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
@@ -676,6 +678,40 @@ func TestListChainsNamesTheFinalHead(t *testing.T) {
 	away.reopen()
 	if text := away.call("list_chains", `{}`).result().Content[0].Text; !strings.Contains(text, `"finalized":null`) {
 		t.Errorf("got %s", text)
+	}
+}
+
+// The call is free, and while it waits it holds a place that a buyer may need.
+func TestFewCallsOfListChainsWaitForNodes(t *testing.T) {
+	const most = 4
+	w := open(t, nil)
+	began, leave := make(chan struct{}, 2*most), make(chan struct{})
+	var calls atomic.Int64
+	w.heads = func(ctx context.Context) (chain.Heads, error) {
+		if ctx.Err() != nil {
+			return chain.Heads{}, ctx.Err()
+		}
+		began <- struct{}{}
+		if calls.Add(1) <= most {
+			<-leave
+		}
+		return chain.Heads{}, chain.ErrFinalityUnavailable
+	}
+	w.reopen()
+	var all sync.WaitGroup
+	for range most {
+		all.Go(func() { w.call("list_chains", `{}`) })
+	}
+	for range most {
+		<-began
+	}
+	if text := w.call("list_chains", `{}`).result().Content[0].Text; len(began) > 0 || !strings.Contains(text, `"finalized":null`) {
+		t.Errorf("one more waits for the nodes, and gets %s", text)
+	}
+	close(leave)
+	all.Wait()
+	if w.call("list_chains", `{}`); len(began) != 1 {
+		t.Error("later none waits")
 	}
 }
 

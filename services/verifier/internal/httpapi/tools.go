@@ -421,15 +421,27 @@ type listedChain struct {
 	Finalized *string `json:"finalized"`
 }
 
-// headsTimeout bounds how long list_chains waits for nodes.
-const headsTimeout = 2 * time.Second
+const (
+	// headsTimeout bounds how long list_chains waits for nodes that have not reported
+	// lately, and headsWaiters how many calls do so: the call is free, and each that
+	// waits holds a place that a buyer may need.
+	headsTimeout = 2 * time.Second
+	headsWaiters = 4
+)
 
 func (a *api) listChains() tool {
+	waiters := make(chan struct{}, headsWaiters)
 	return freeTool("list_chains", "Chains", "Lists the chains whose transactions are verified, with their last final block. Free.",
 		`{"type":"object","additionalProperties":false}`, strictjson.Rules{},
 		func(ctx context.Context, _ toolCall, _ struct{}) (any, error) {
 			ctx, cancel := context.WithTimeout(ctx, headsTimeout)
 			defer cancel()
+			select {
+			case waiters <- struct{}{}:
+				defer func() { <-waiters }()
+			default:
+				cancel() // what is known is known without waiting
+			}
 			chains := []listedChain{}
 			for _, chain := range a.Chains {
 				listed := listedChain{namedChain: chain.named()}

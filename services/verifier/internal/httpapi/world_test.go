@@ -61,6 +61,8 @@ type world struct {
 	logged   *bytes.Buffer
 	sick     error
 	tools    *httpapi.MCP
+	// heads, unless nil, are those of the first chain.
+	heads func(context.Context) (chain.Heads, error)
 	// more are recordings that are served too, each as a chain of its own name.
 	more []string
 	// reopen serves again, with a reader that knows nothing yet.
@@ -122,6 +124,9 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	keys, err := receipt.NewKeyDocument(w.key, "eip155:8453")
 	w.must(err)
 	chains := []httpapi.Chain{{Name: "base", ID: 8453, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached}}
+	if w.heads != nil {
+		chains[0].Heads = w.heads
+	}
 	for _, name := range w.more {
 		recording := chaintest.Load(w, name)
 		node := chaintest.NewNode(w, recording)
