@@ -86,6 +86,15 @@ shots: build $(CLIENTS)/node_modules/.package-lock.json ## write a picture of ev
 	@cd deploy && PFORTE_BIN=$(BIN) SHOTS=$(SHOTS) ONLY=$(ONLY) go test -count=1 -timeout 20m -run '^TestEveryPageIsShown$$' ./test/e2e
 	@ls $(SHOTS) | wc -l
 
+PANELS := deploy/test/e2e/panels
+$(PANELS)/node_modules/.package-lock.json: $(PANELS)/package-lock.json
+	@echo "install Grafana's components"
+	@cd $(PANELS) && npm ci --ignore-scripts --no-audit --no-fund
+
+.PHONY: picture
+picture: build $(CLIENTS)/node_modules/.package-lock.json $(PANELS)/node_modules/.package-lock.json ## take the picture of the dashboard's sales, from a stack on which agents buy (needs Chromium and Prometheus)
+	@cd deploy && PFORTE_BIN=$(BIN) PICTURE=$(CURDIR)/deploy/docs/pictures/sales.png go test -count=1 -run '^TestTheSalesAreShown$$' ./test/e2e
+
 # ---- soak
 
 DURATION := 2h

@@ -26,6 +26,8 @@ type purchase struct {
 	Payment     struct {
 		Amount      string `json:"amount"`
 		Payer       string `json:"payer"`
+		Asset       string `json:"asset"`
+		PayTo       string `json:"payTo"`
 		Transaction string `json:"transaction"`
 		Resumed     bool   `json:"resumed"`
 	} `json:"payment"`
