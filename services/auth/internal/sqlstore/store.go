@@ -35,12 +35,18 @@ type Store struct {
 	db   *sqldb.DB
 	now  func() time.Time
 	byID *sqldb.Query // of every authenticated request
+	// Of every guarded request.
+	visitor, tokenVisitor *sqldb.Query
 }
 
 // New returns a store in a database that was opened with Migrations. now is the clock
 // for the times of creation.
 func New(db *sqldb.DB, now func() time.Time) *Store {
-	return &Store{db: db, now: now, byID: db.Query(selectUser + byID)}
+	return &Store{
+		db: db, now: now, byID: db.Query(selectUser + byID),
+		visitor:      db.Query(`SELECT ` + columns + `, ` + groupsOf + ` FROM users WHERE ` + byID),
+		tokenVisitor: db.Query(`SELECT ` + tokenColumns + `, ` + groupsOf + `, users.display_name, users.role` + tokenTables + ` WHERE app_tokens.token_hash = ?`),
+	}
 }
 
 // tx runs do in one write transaction within the limit; what names the operation in

@@ -1,0 +1,188 @@
+package application
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Rule is who may use an application.
+type Rule string
+
+// The rules.
+const (
+	Login Rule = "login" // every user
+	Admin Rule = "admin" // admins
+	Group Rule = "group" // members of the application's group; admins only as members of it
+)
+
+// Limits of a household, and of texts in code points.
+const (
+	MaxApplications = 200
+	MaxGroups       = 100
+	MaxName         = 64
+	MaxDescription  = 200
+	MaxPosition     = 9999
+)
+
+// Application is what stands behind the guard.
+type Application struct {
+	ID          int64 // set by the store and never used again
+	Slug        string
+	Name        string
+	Description string
+	// URL is /path/ on the portal's host, or an origin, as ParseURL returns it.
+	URL  string
+	Rule Rule
+	// Group is the slug of the group that the rule Group names; else empty.
+	Group string
+	// SecondFactor demands more than a password.
+	SecondFactor bool
+	// Tokens reports that app tokens are accepted.
+	Tokens   bool
+	Color    string
+	Position int // on the start page; equal ones are ordered by name
+}
+
+// HasHost reports whether the application has a host of its own.
+func (a Application) HasHost() bool { return !strings.HasPrefix(a.URL, "/") }
+
+// Permits reports whether the rule admits a user with a role and groups.
+func (a Application) Permits(role string, groups []string) bool {
+	switch a.Rule {
+	case Login:
+		return true
+	case Admin:
+		return role == "admin"
+	case Group:
+		return a.Group != "" && slices.Contains(groups, a.Group)
+	default:
+		return false
+	}
+}
+
+// UserGroup is a group of users.
+type UserGroup struct {
+	ID      int64
+	Slug    string
+	Name    string
+	Members []string // usernames, sorted
+}
+
+// Errors of fields, and of a store.
+var (
+	ErrSlug        = errors.New("slug is not 1 to 32 lower-case letters, digits and hyphens")
+	ErrName        = errors.New("name is blank, has more than 64 characters, or control characters")
+	ErrDescription = errors.New("description has more than 200 characters, or control characters")
+	ErrURL         = errors.New("address is neither /path/ nor an https origin without a path")
+	ErrRule        = errors.New("rule is neither login nor admin nor group with a group")
+	ErrPosition    = errors.New("position is not a whole number from 0 to 9999")
+
+	ErrNotFound      = errors.New("no such application")
+	ErrGroupNotFound = errors.New("no such group")
+	ErrSlugTaken     = errors.New("slug is taken")
+	ErrURLTaken      = errors.New("address is taken by another application")
+	// ErrGroupUsed: the rule of an application names the group.
+	ErrGroupUsed = errors.New("an application's rule names the group")
+	ErrTooMany   = errors.New("too many of them")
+)
+
+var slugPattern = regexp.MustCompile(`\A[a-z0-9-]{1,32}\z`)
+
+// CheckSlug returns ErrSlug unless s is 1 to 32 lower-case ASCII letters, digits and
+// hyphens.
+func CheckSlug(s string) error {
+	if !slugPattern.MatchString(s) {
+		return ErrSlug
+	}
+	return nil
+}
+
+// CleanName returns a name without surrounding white space. ErrName.
+func CleanName(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	if s == "" || !isLine(s, MaxName) {
+		return "", ErrName
+	}
+	return s, nil
+}
+
+// CleanDescription is CleanName for a description, which may be empty. ErrDescription.
+func CleanDescription(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	if !isLine(s, MaxDescription) {
+		return "", ErrDescription
+	}
+	return s, nil
+}
+
+func isLine(s string, most int) bool {
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most &&
+		!strings.ContainsFunc(s, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) })
+}
+
+var pathPattern = regexp.MustCompile(`\A/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*\z`)
+
+// ownPaths are those that the proxy leads to Pforte itself.
+var ownPaths = []string{"/pforte/", "/api/", "/internal/"}
+
+// ParseURL returns an application's address in its one spelling: /path/, or an origin in
+// lower case without default port and trailing dot. A host name that is not ASCII is
+// written in Punycode, as browsers send it. plainHTTP permits origins of http. ErrURL.
+func ParseURL(s string, plainHTTP bool) (string, error) {
+	if strings.HasPrefix(s, "/") {
+		lower := strings.ToLower(s)
+		own := slices.ContainsFunc(ownPaths, func(path string) bool { return strings.HasPrefix(lower, path) })
+		if len(s) > MaxDescription || own || !pathPattern.MatchString(s) {
+			return "", ErrURL
+		}
+		return s, nil
+	}
+	scheme, host, found := strings.Cut(s, "://")
+	scheme = strings.ToLower(scheme)
+	if !found || scheme != "https" && (scheme != "http" || !plainHTTP) {
+		return "", ErrURL
+	}
+	host, ok := Host(scheme, host)
+	if !ok {
+		return "", ErrURL
+	}
+	return scheme + "://" + host, nil
+}
+
+var namePattern = regexp.MustCompile(`\A[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\z`)
+
+// Host returns the one spelling of a host with an optional port, as in an origin or the
+// header Host: in lower case, without a trailing dot and the default port of the scheme.
+// It reports whether the host is one.
+func Host(scheme, s string) (string, bool) {
+	u, err := url.Parse("//" + s)
+	if err != nil || u.Host != s || len(s) > 255 {
+		return "", false
+	}
+	name, port := strings.ToLower(u.Hostname()), u.Port()
+	if strings.Contains(name, ":") {
+		if ip := net.ParseIP(name); ip == nil {
+			return "", false
+		}
+		name = "[" + name + "]"
+	} else if name = strings.TrimSuffix(name, "."); !namePattern.MatchString(name) {
+		return "", false
+	}
+	if strings.HasSuffix(s, ":") {
+		return "", false
+	}
+	if port == "" || port == map[string]string{"http": "80", "https": "443"}[scheme] {
+		return name, true
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
+		return "", false
+	}
+	return name + ":" + port, true
+}

@@ -1,0 +1,84 @@
+package token
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+)
+
+const (
+	// Prefix is how every token begins, so that it is told from other credentials.
+	Prefix = "pft_"
+	bytes  = 32 // 256 bits cannot be guessed
+	length = len(Prefix) + 43
+	shown  = 8
+)
+
+// MaxPerUser is how many tokens a user may have, revoked and expired ones that were not
+// removed among them.
+const MaxPerUser = 50
+
+// Errors of tokens.
+var (
+	// ErrInvalid is the one error of a token that cannot be used: unknown, revoked or
+	// expired.
+	ErrInvalid  = errors.New("app token is invalid")
+	ErrNotFound = errors.New("no such app token")
+	// ErrActive: a token is revoked before it is removed.
+	ErrActive = errors.New("app token is still valid")
+	ErrScope  = errors.New("app token needs at least one application that accepts tokens and that its user may use")
+	ErrExpiry = errors.New("app token would expire in the past")
+	// ErrTooMany: the user has MaxPerUser.
+	ErrTooMany = errors.New("too many app tokens")
+)
+
+// Token is a stored token.
+type Token struct {
+	ID       int64
+	UserID   int64
+	Username string
+	Name     string
+	Shown    string // the token's first characters
+	// Applications are the slugs of those that it opens, sorted. It may have none left.
+	Applications []string
+	ReadOnly     bool
+	CreatedBy    int64 // the user, or an admin
+	CreatedAt    time.Time
+	ExpiresAt    time.Time // zero: never
+	RevokedAt    time.Time // zero: not
+	LastUsedAt   time.Time // within an hour; zero: never
+}
+
+// Valid reports whether the token can be used at an instant.
+func (t Token) Valid(now time.Time) bool {
+	return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt))
+}
+
+// New returns a random token.
+func New() string {
+	b := make([]byte, bytes)
+	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
+	return Prefix + base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Is reports whether a text has the form of a token.
+func Is(s string) bool {
+	if len(s) != length || !strings.HasPrefix(s, Prefix) {
+		return false
+	}
+	_, err := base64.RawURLEncoding.Strict().DecodeString(s[len(Prefix):])
+	return err == nil
+}
+
+// Shown returns what may be shown of a token.
+func Shown(token string) string { return token[:min(len(token), shown)] }
+
+// Hash returns what a store holds of a token: its SHA-256, hexadecimal.
+func Hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
