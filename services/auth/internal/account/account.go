@@ -35,12 +35,14 @@ var (
 	ErrHouseholdName = errors.New("household name is too long or has control characters")
 )
 
-// Options are the parts of a Service. Users, Links, Factors, Limits, Audit, Sessions, Pendings, Ceremonies,
+// Options are the parts of a Service. Users, Links, Factors, Applications, Tokens, Limits, Audit, Sessions, Pendings, Ceremonies,
 // Passwords, Log and Now are required.
 type Options struct {
-	Users   user.Store
-	Links   Links
-	Factors Factors
+	Users        user.Store
+	Links        Links
+	Factors      Factors
+	Applications Applications
+	Tokens       Tokens
 	// Sealer seals TOTP secrets; nil: there is no key, and TOTP cannot be set up.
 	Sealer *factor.Sealer
 	// Limits are required.
@@ -65,8 +67,10 @@ type Options struct {
 	RefuseCommon bool
 	// AuditRetention is how long audit entries are kept; zero keeps all.
 	AuditRetention time.Duration
-	Log            *slog.Logger
-	Now            func() time.Time
+	// PlainHTTP permits applications whose origin is of http.
+	PlainHTTP bool
+	Log       *slog.Logger
+	Now       func() time.Time
 }
 
 // Service carries out the rules. It is safe for concurrent use.
@@ -74,6 +78,9 @@ type Service struct {
 	users        user.Store
 	links        Links
 	factors      Factors
+	applications Applications
+	tokens       Tokens
+	plainHTTP    bool
 	sealer       *factor.Sealer
 	limits       Limits
 	auditing     audit.Store
@@ -95,8 +102,8 @@ type Service struct {
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Users == nil || o.Links == nil || o.Factors == nil || o.Limits.Code == nil || o.Audit == nil || o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("account: Users, Links, Factors, Limits, Audit, Sessions, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
+	if o.Users == nil || o.Links == nil || o.Factors == nil || o.Applications == nil || o.Tokens == nil || o.Limits.Code == nil || o.Audit == nil || o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("account: Users, Links, Factors, Applications, Tokens, Limits, Audit, Sessions, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
 	}
 	if o.Party != nil {
 		o.PasskeysOff = nil
@@ -105,7 +112,7 @@ func New(o Options) (*Service, error) {
 	}
 	return &Service{
 		passkeys: o.Passkeys, party: o.Party, passkeysOff: o.PasskeysOff,
-		users: o.Users, links: o.Links, factors: o.Factors, sealer: o.Sealer, limits: o.Limits, auditing: o.Audit, sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
+		users: o.Users, links: o.Links, factors: o.Factors, applications: o.Applications, tokens: o.Tokens, plainHTTP: o.PlainHTTP, sealer: o.Sealer, limits: o.Limits, auditing: o.Audit, sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
 		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
 		retention: o.AuditRetention, refuseCommon: o.RefuseCommon, later: newLater(), log: o.Log, now: o.Now,
 	}, nil

@@ -1,0 +1,215 @@
+package account_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/token"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+func (r *rules) ok(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// policy creates the group kids and an application for each rule, named after it.
+func (r *rules) policy() {
+	r.t.Helper()
+	ctx := r.t.Context()
+	r.ok(r.CreateGroup(ctx, user.Operator, "kids", ""))
+	for _, n := range []account.NewApplication{
+		{Slug: "login", URL: "/login/", Tokens: true},
+		{Slug: "admin", URL: "https://admin.example.org", Rule: "admin", Tokens: true},
+		{Slug: "group", URL: "https://group.example.org", Rule: "group", Group: "kids", Tokens: true},
+		{Slug: "closed", URL: "/closed/"},
+	} {
+		r.ok(r.CreateApplication(ctx, user.Operator, n))
+	}
+}
+
+// openable returns the slugs of what a session's user may open.
+func (r *rules) openable(of session.Session) string {
+	r.t.Helper()
+	apps, err := r.Openable(r.t.Context(), of)
+	r.ok(err)
+	var slugs []string
+	for _, a := range apps {
+		slugs = append(slugs, a.Slug)
+	}
+	return strings.Join(slugs, " ")
+}
+
+// TestWhatAUserMayOpenFollowsTheirGroupsAndRole has one session, which is not renewed.
+func TestWhatAUserMayOpenFollowsTheirGroupsAndRole(t *testing.T) {
+	r := newRules(t)
+	r.policy()
+	r.add("otto")
+	r.ok(r.SetRole(t.Context(), r.add("anna").Username, "admin"))
+	s, err := r.login("otto", oldPass)
+	r.ok(err)
+	for _, step := range []struct {
+		what string
+		do   func() error
+		want string
+	}{
+		{"a member", func() error { return nil }, "closed login"},
+		{"in the group", func() error { return r.SetMember(t.Context(), "kids", "otto", true) }, "closed group login"},
+		{"promoted", func() error { return r.SetRole(t.Context(), "otto", "admin") }, "admin closed group login"},
+		{"out of the group, an admin", func() error { return r.SetMember(t.Context(), "kids", "otto", false) }, "admin closed login"},
+		{"demoted", func() error { return r.SetRole(t.Context(), "otto", "member") }, "closed login"},
+	} {
+		r.ok(step.do())
+		if got := r.openable(s); got != step.want {
+			t.Errorf("%s: may open %q, want %q", step.what, got, step.want)
+		}
+	}
+	r.ok(r.SetMember(t.Context(), "kids", "otto", true))
+	r.ok(r.Remove(t.Context(), "otto"))
+	if v, err := r.Visitor(t.Context(), s); !errors.Is(err, user.ErrNotFound) {
+		t.Errorf("deleted: %+v, %v", v, err)
+	}
+}
+
+// TestASessionThatWasRevokedIsNoVisitor also holds while Redis does not answer.
+func TestASessionThatWasRevokedIsNoVisitor(t *testing.T) {
+	r := newRules(t)
+	r.policy()
+	r.add("otto")
+	s, err := r.login("otto", oldPass)
+	r.ok(err)
+	r.sessions.away.Store(true)
+	if err := r.ResetPassword(t.Context(), "otto", newPass); !errors.Is(err, account.ErrPending) {
+		t.Fatal(err)
+	}
+	if v, err := r.Visitor(t.Context(), s); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("got %+v, %v", v, err)
+	}
+}
+
+func TestATokenOpensNoMoreThanItsUserMay(t *testing.T) {
+	r := newRules(t)
+	r.policy()
+	otto := r.add("otto")
+	anna := r.add("anna")
+	r.ok(r.SetRole(t.Context(), "anna", "admin"))
+	create := func(by int64, slugs ...string) (string, error) {
+		_, text, err := r.CreateToken(t.Context(), by, account.NewToken{UserID: otto.ID, Name: "Kalender", Applications: slugs})
+		return text, err
+	}
+	for what, slugs := range map[string][]string{
+		"nothing": {}, "what is unknown": {"nobody"}, "what accepts none": {"closed"}, "what admins use": {"login", "admin"}, "what a group uses": {"group"}, "everything": {"*"},
+	} {
+		for _, by := range []int64{otto.ID, anna.ID, user.Operator} {
+			if _, err := create(by, slugs...); !errors.Is(err, token.ErrScope) {
+				t.Errorf("for %s: %v", what, err)
+			}
+		}
+	}
+	r.ok(r.SetMember(t.Context(), "kids", "otto", true))
+	text, err := create(otto.ID, "login", "group", "login")
+	r.ok(err)
+	got, v, err := r.TokenVisitor(t.Context(), text, "otto")
+	if err != nil || !slices.Equal(got.Applications, []string{"group", "login"}) || v.User.Username != "otto" || !slices.Equal(v.Groups, []string{"kids"}) {
+		t.Errorf("got %+v, %+v, %v", got, v, err)
+	}
+	for what, name := range map[string]string{"another user": "anna", "another letter case": "Otto"} {
+		if _, _, err := r.TokenVisitor(t.Context(), text, name); !errors.Is(err, token.ErrInvalid) {
+			t.Errorf("with the name of %s: %v", what, err)
+		}
+	}
+	for _, wrong := range []string{"", oldPass, "pft_", text + "x", token.New()} {
+		if _, _, err := r.TokenVisitor(t.Context(), wrong, ""); !errors.Is(err, token.ErrInvalid) {
+			t.Errorf("the token %q: %v", wrong, err)
+		}
+	}
+	r.ok(r.SetMember(t.Context(), "kids", "otto", false))
+	if _, v, err := r.TokenVisitor(t.Context(), text, ""); err != nil || len(v.Groups) != 0 {
+		t.Errorf("out of the group: %+v, %v", v, err)
+	}
+	r.ok(r.ResetPassword(t.Context(), "otto", newPass))
+	if _, _, err := r.TokenVisitor(t.Context(), text, ""); err != nil {
+		t.Errorf("after a new password: %v", err)
+	}
+	r.ok(r.Remove(t.Context(), "otto"))
+	if _, _, err := r.TokenVisitor(t.Context(), text, ""); !errors.Is(err, token.ErrInvalid) {
+		t.Errorf("of a deleted user: %v", err)
+	}
+}
+
+func TestATokenDoesNotBeginExpired(t *testing.T) {
+	r := newRules(t)
+	r.policy()
+	otto := r.add("otto")
+	for expires, want := range map[time.Time]error{time.Now().Add(-time.Second): token.ErrExpiry, time.Now().Add(time.Hour): nil, {}: nil} {
+		if _, _, err := r.CreateToken(t.Context(), otto.ID, account.NewToken{UserID: otto.ID, Name: "x", Applications: []string{"login"}, ExpiresAt: expires}); !errors.Is(err, want) {
+			t.Errorf("%s: %v", expires, err)
+		}
+	}
+	if _, _, err := r.CreateToken(t.Context(), otto.ID, account.NewToken{UserID: otto.ID, Applications: []string{"login"}}); !errors.Is(err, application.ErrName) {
+		t.Errorf("without a name: %v", err)
+	}
+}
+
+func TestWrongFieldsOfAnApplicationAreRefused(t *testing.T) {
+	r := newRules(t)
+	r.policy()
+	right := account.NewApplication{Slug: "notes", URL: "/notes/"}
+	with := func(change func(*account.NewApplication)) account.NewApplication {
+		n := right
+		change(&n)
+		return n
+	}
+	for _, c := range []struct {
+		n    account.NewApplication
+		want error
+	}{
+		{with(func(n *account.NewApplication) { n.Slug = "Notes" }), application.ErrSlug},
+		{with(func(n *account.NewApplication) { n.Name = "a\nb" }), application.ErrName},
+		{with(func(n *account.NewApplication) { n.Description = strings.Repeat("x", 201) }), application.ErrDescription},
+		{with(func(n *account.NewApplication) { n.URL = "http://notes.example.org" }), application.ErrURL},
+		{with(func(n *account.NewApplication) { n.Rule = "everybody" }), application.ErrRule},
+		{with(func(n *account.NewApplication) { n.Rule = "group" }), application.ErrRule},
+		{with(func(n *account.NewApplication) { n.Group = "kids" }), application.ErrRule},
+		{with(func(n *account.NewApplication) { n.Rule, n.Group = "group", "nobody" }), application.ErrGroupNotFound},
+		{with(func(n *account.NewApplication) { n.Color = "blue" }), user.ErrAvatarColor},
+		{with(func(n *account.NewApplication) { n.Position = -1 }), application.ErrPosition},
+		{with(func(n *account.NewApplication) { n.URL = "HTTPS://Group.Example.org:443" }), application.ErrURLTaken},
+	} {
+		if err := r.CreateApplication(t.Context(), user.Operator, c.n); !errors.Is(err, c.want) {
+			t.Errorf("%+v: %v, want %v", c.n, err, c.want)
+		}
+	}
+	r.ok(r.CreateApplication(t.Context(), user.Operator, right))
+	rule, group, name := "group", "kids", ""
+	for _, c := range []struct {
+		change account.ApplicationChange
+		want   error
+	}{
+		{account.ApplicationChange{Rule: &rule}, application.ErrRule},
+		{account.ApplicationChange{Group: &group}, application.ErrRule},
+		{account.ApplicationChange{Name: &name}, application.ErrName},
+		{account.ApplicationChange{Rule: &rule, Group: &group}, nil},
+	} {
+		if err := r.ChangeApplication(t.Context(), user.Operator, "notes", c.change); !errors.Is(err, c.want) {
+			t.Errorf("%+v: %v, want %v", c.change, err, c.want)
+		}
+	}
+	login := "login"
+	r.ok(r.ChangeApplication(t.Context(), user.Operator, "notes", account.ApplicationChange{Rule: &login}))
+	apps, err := r.Applications(t.Context())
+	r.ok(err)
+	i := slices.IndexFunc(apps, func(a application.Application) bool { return a.Slug == "notes" })
+	apps[i].ID = 0
+	if want := (application.Application{Slug: "notes", Name: "notes", URL: "/notes/", Rule: application.Login, Color: user.DefaultAvatarColor}); apps[i] != want {
+		t.Errorf("got %+v, want %+v", apps[i], want)
+	}
+}

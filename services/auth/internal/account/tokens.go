@@ -1,0 +1,153 @@
+package account
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/token"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Tokens keeps app tokens. Every method is one atomic step; those that change something
+// are one transaction with their audit rows. by is the token's user, an admin or
+// user.Operator. The hash is token.Hash of the token.
+type Tokens interface {
+	// CreateToken adds a token with the fields UserID, Name, Shown, Applications,
+	// ReadOnly and ExpiresAt of t. user.ErrNotFound, user.ErrNotAdmin; token.ErrScope for
+	// an application that is unknown or accepts none; token.ErrTooMany.
+	CreateToken(ctx context.Context, t token.Token, hash string, by int64) (token.Token, error)
+	// Tokens returns those of a user, newest first; of the id 0, all.
+	Tokens(ctx context.Context, userID int64) ([]token.Token, error)
+	// RevokeToken ends a token; one that has ended is no error. token.ErrNotFound, also
+	// when by may not see it.
+	RevokeToken(ctx context.Context, id, by int64) error
+	// RevokeTokens ends all of a user and returns how many.
+	RevokeTokens(ctx context.Context, userID int64) (int64, error)
+	// RemoveToken deletes a token that has ended. token.ErrActive; token.ErrNotFound as
+	// RevokeToken.
+	RemoveToken(ctx context.Context, id, by int64) error
+	// TokenVisitor returns a token that is valid now, and of its user the id, names, role
+	// and groups, in one read. token.ErrInvalid.
+	TokenVisitor(ctx context.Context, hash string) (token.Token, user.User, []string, error)
+	// TokenUsed records that a token was used now, at most once an hour.
+	TokenUsed(ctx context.Context, id int64) error
+}
+
+// NewToken are the fields of an app token. A zero ExpiresAt is never.
+type NewToken struct {
+	UserID       int64 // whose it is
+	Name         string
+	Applications []string // slugs
+	ReadOnly     bool
+	ExpiresAt    time.Time
+}
+
+// CreateToken creates an app token on behalf of its user or an admin, and returns its
+// text, which is nowhere else. application.ErrName, token.ErrExpiry, token.ErrScope,
+// token.ErrTooMany; user.ErrNotFound, user.ErrNotAdmin.
+func (s *Service) CreateToken(ctx context.Context, by int64, n NewToken) (token.Token, string, error) {
+	name, err := application.CleanName(n.Name)
+	if err != nil {
+		return token.Token{}, "", err
+	}
+	if !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(s.now()) {
+		return token.Token{}, "", token.ErrExpiry
+	}
+	slugs := slices.Compact(slices.Sorted(slices.Values(n.Applications)))
+	if err := s.checkScope(ctx, n.UserID, slugs); err != nil {
+		return token.Token{}, "", err
+	}
+	text := token.New()
+	t := token.Token{UserID: n.UserID, Name: name, Shown: token.Shown(text), Applications: slugs, ReadOnly: n.ReadOnly, ExpiresAt: n.ExpiresAt}
+	created, err := s.tokens.CreateToken(ctx, t, token.Hash(text), by)
+	if err != nil {
+		return token.Token{}, "", err
+	}
+	return created, text, nil
+}
+
+// checkScope returns token.ErrScope unless a user may use each of the applications, and
+// there is one. What they may use later is found out at each use.
+func (s *Service) checkScope(ctx context.Context, userID int64, slugs []string) error {
+	u, groups, err := s.applications.Visitor(ctx, userID)
+	if err != nil {
+		return err
+	}
+	apps, err := s.applications.Applications(ctx)
+	if err != nil {
+		return err
+	}
+	for _, slug := range slugs {
+		if !slices.ContainsFunc(apps, func(a application.Application) bool {
+			return a.Slug == slug && a.Tokens && a.Permits(string(u.Role), groups)
+		}) {
+			return token.ErrScope
+		}
+	}
+	if len(slugs) == 0 {
+		return token.ErrScope
+	}
+	return nil
+}
+
+// TokensOf returns the app tokens of a session's user, newest first.
+func (s *Service) TokensOf(ctx context.Context, of session.Session) ([]token.Token, error) {
+	return s.tokens.Tokens(ctx, of.UserID)
+}
+
+// AllTokens returns the app tokens of all users, newest first, for admins.
+func (s *Service) AllTokens(ctx context.Context) ([]token.Token, error) {
+	return s.tokens.Tokens(ctx, 0)
+}
+
+// TokensFor is TokensOf for the operator, who names users by username. user.ErrNotFound.
+func (s *Service) TokensFor(ctx context.Context, username string) ([]token.Token, error) {
+	u, err := s.users.ByUsername(ctx, username)
+	if err != nil {
+		return nil, err
+	}
+	return s.tokens.Tokens(ctx, u.ID)
+}
+
+// RevokeToken ends an app token at once, on behalf of its user, an admin or
+// user.Operator. token.ErrNotFound.
+func (s *Service) RevokeToken(ctx context.Context, by, id int64) error {
+	return s.tokens.RevokeToken(ctx, id, by)
+}
+
+// RevokeTokens ends all app tokens of a session's user and returns how many.
+func (s *Service) RevokeTokens(ctx context.Context, of session.Session) (int64, error) {
+	return s.tokens.RevokeTokens(ctx, of.UserID)
+}
+
+// RemoveToken deletes an app token that has ended. token.ErrActive, token.ErrNotFound.
+func (s *Service) RemoveToken(ctx context.Context, by, id int64) error {
+	return s.tokens.RemoveToken(ctx, id, by)
+}
+
+// TokenVisitor returns the app token of a text, and its user as stored now. Basic
+// authentication also names the user, who must be the token's; "" names none.
+// token.ErrInvalid is the one error of all that is wrong with it.
+func (s *Service) TokenVisitor(ctx context.Context, text, username string) (token.Token, Visitor, error) {
+	if !token.Is(text) {
+		return token.Token{}, Visitor{}, token.ErrInvalid
+	}
+	t, u, groups, err := s.tokens.TokenVisitor(ctx, token.Hash(text))
+	if err != nil {
+		return token.Token{}, Visitor{}, err
+	}
+	if username != "" && username != u.Username {
+		return token.Token{}, Visitor{}, token.ErrInvalid
+	}
+	if s.now().Sub(t.LastUsedAt) >= time.Hour {
+		s.later.do(ctx, func(ctx context.Context) {
+			if err := s.tokens.TokenUsed(ctx, t.ID); err != nil {
+				s.log.WarnContext(ctx, "record use of an app token failed", "error", err)
+			}
+		})
+	}
+	return t, Visitor{User: u, Groups: groups}, nil
+}
