@@ -184,7 +184,7 @@ func (s *Service) Groups(ctx context.Context) ([]application.UserGroup, error) {
 // CreateGroup adds a group on behalf of an admin or user.Operator; an empty name is the
 // slug. application.ErrSlug, ErrName, ErrSlugTaken, ErrTooMany; user.ErrNotAdmin.
 func (s *Service) CreateGroup(ctx context.Context, by int64, slug, name string) error {
-	if err := application.CheckSlug(slug); err != nil {
+	if err := application.CheckGroupSlug(slug); err != nil {
 		return err
 	}
 	if name == "" {

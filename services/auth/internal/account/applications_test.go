@@ -213,3 +213,15 @@ func TestWrongFieldsOfAnApplicationAreRefused(t *testing.T) {
 		t.Errorf("got %+v, want %+v", apps[i], want)
 	}
 }
+
+func TestAGroupIsNotNamedAfterARole(t *testing.T) {
+	r := newRules(t)
+	for _, slug := range []string{"admin", "member", "Kids", ""} {
+		if err := r.CreateGroup(t.Context(), user.Operator, slug, "x"); !errors.Is(err, application.ErrSlug) {
+			t.Errorf("%q: %v", slug, err)
+		}
+	}
+	if err := r.CreateGroup(t.Context(), user.Operator, "kids", "a\nb"); !errors.Is(err, application.ErrName) {
+		t.Errorf("a name of two lines: %v", err)
+	}
+}

@@ -77,7 +77,7 @@ type UserGroup struct {
 
 // Errors of fields, and of a store.
 var (
-	ErrSlug        = errors.New("slug is not 1 to 32 lower-case letters, digits and hyphens")
+	ErrSlug        = errors.New("slug is not 1 to 32 lower-case letters, digits and hyphens, or a group's is that of a role")
 	ErrName        = errors.New("name is blank, has more than 64 characters, or control characters")
 	ErrDescription = errors.New("description has more than 200 characters, or control characters")
 	ErrURL         = errors.New("address is neither /path/ nor an https origin without a path")
@@ -102,6 +102,15 @@ func CheckSlug(s string) error {
 		return ErrSlug
 	}
 	return nil
+}
+
+// CheckGroupSlug is CheckSlug for a group, which is not named after a role: applications
+// read both in one list.
+func CheckGroupSlug(s string) error {
+	if s == "admin" || s == "member" {
+		return ErrSlug
+	}
+	return CheckSlug(s)
 }
 
 // CleanName returns a name without surrounding white space. ErrName.

@@ -1,0 +1,313 @@
+package access
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pforte/pforte/services/auth/internal/application"
+)
+
+// Request is what the proxy tells of a request.
+type Request struct {
+	Method string // X-Forwarded-Method
+	URI    string // X-Forwarded-Uri: path and query
+	Scheme string // X-Forwarded-Proto
+	Host   string // X-Forwarded-Host
+	// Header are the client's own headers.
+	Header http.Header
+	// HasCookie reports that the client sent a cookie of ours, valid or not.
+	HasCookie bool
+}
+
+// Portal is where users log in.
+type Portal struct {
+	// Origin is that of PUBLIC_URL; empty: unset, and applications have no host of their own.
+	Origin string
+}
+
+// Kind says who comes with a request.
+type Kind int
+
+// The kinds.
+const (
+	Anonymous Kind = iota
+	WithSession
+	WithToken      // an app token that is valid
+	WithWrongToken // an app token that is not
+)
+
+// Caller is who comes with a request, as stored now.
+type Caller struct {
+	Kind        Kind
+	UserID      int64
+	Username    string
+	DisplayName string
+	Role        string
+	Groups      []string // slugs, sorted
+	// SecondFactor reports that the session was proved by more than a password.
+	SecondFactor bool
+	// Credential, Applications and ReadOnly are of an app token.
+	Credential   Credential
+	Applications []string // slugs
+	ReadOnly     bool
+}
+
+// Action is what the guard does.
+type Action string
+
+// The actions.
+const (
+	Pass     Action = "pass"
+	Refuse   Action = "refuse"   // with Status and Reason, as JSON
+	Page     Action = "page"     // as Refuse, but a page for a person
+	Login    Action = "login"    // 303 to the portal's login, on the same host
+	HandOver Action = "handover" // 303 to the portal on another host
+	StepUp   Action = "stepup"   // 303 to where a second factor is proved or set up
+)
+
+// Reason is why a request is refused, as the member reason of an answer.
+type Reason string
+
+// The reasons.
+const (
+	Forwarded          Reason = "forwarded" // the proxy did not say what is asked
+	UnknownApp         Reason = "unknown_app"
+	NotLoggedIn        Reason = "not_logged_in"
+	AppTokenInvalid    Reason = "app_token_invalid" //nolint:gosec // a reason
+	AppDenied          Reason = "app_denied"
+	SecondFactorNeeded Reason = "second_factor_needed"
+	ReadOnly           Reason = "read_only"
+	ForeignPage        Reason = "foreign_page"
+)
+
+// Decision is what the guard does with a request.
+type Decision struct {
+	Action Action
+	Status int    // HTTP status of the guard's answer
+	Reason Reason // empty for Pass
+	// Challenges are the values of WWW-Authenticate.
+	Challenges []string
+	// Consumed reports that Authorization was ours, and that the proxy removes it.
+	Consumed bool
+}
+
+// Decide decides about a request to an application; known reports whether the proxy named
+// one. The order of the checks is that of the answers: who is not logged in does not
+// learn whether they may use the application.
+func Decide(r Request, app application.Application, known bool, portal Portal, by Caller) Decision {
+	if r.Method == "" || r.Host == "" || !strings.HasPrefix(r.URI, "/") {
+		return refuse(http.StatusBadRequest, Forwarded)
+	}
+	if !known || !isAt(r, app, portal) {
+		return forPerson(r, http.StatusForbidden, UnknownApp)
+	}
+	switch by.Kind {
+	case WithWrongToken:
+		return invalidToken(r, app)
+	case WithToken:
+		return decideToken(r, app, by)
+	case WithSession:
+		return decideSession(r, app, by)
+	default:
+		return decideAnonymous(r, app, portal)
+	}
+}
+
+// isAt reports whether the request's host is the application's, by equality. An
+// application with a path is on the portal's host; while that is unset, on any.
+func isAt(r Request, app application.Application, portal Portal) bool {
+	origin := app.URL
+	if !app.HasHost() {
+		origin = portal.Origin
+	}
+	if origin == "" {
+		_, ok := application.Host(r.Scheme, r.Host)
+		return ok
+	}
+	scheme, want, _ := strings.Cut(strings.ToLower(origin), "://")
+	want, known := application.Host(scheme, want)
+	host, ok := application.Host(scheme, r.Host)
+	return known && ok && host == want
+}
+
+func decideAnonymous(r Request, app application.Application, portal Portal) Decision {
+	switch {
+	case isNavigation(r) && !app.HasHost():
+		return Decision{Action: Login, Status: http.StatusSeeOther, Reason: NotLoggedIn}
+	case isNavigation(r) && portal.Origin != "":
+		return Decision{Action: HandOver, Status: http.StatusSeeOther, Reason: NotLoggedIn}
+	}
+	d := refuse(http.StatusUnauthorized, NotLoggedIn)
+	d.Challenges = basicChallenge(r, app)
+	return d
+}
+
+func decideSession(r Request, app application.Application, by Caller) Decision {
+	switch {
+	case !app.Permits(by.Role, by.Groups):
+		return forPerson(r, http.StatusForbidden, AppDenied)
+	case app.SecondFactor && !by.SecondFactor && isNavigation(r):
+		return Decision{Action: StepUp, Status: http.StatusSeeOther, Reason: SecondFactorNeeded}
+	case app.SecondFactor && !by.SecondFactor:
+		return refuse(http.StatusForbidden, SecondFactorNeeded)
+	case !fromOwnPage(r):
+		return refuse(http.StatusForbidden, ForeignPage)
+	}
+	return pass(false)
+}
+
+// decideToken does not ask for a second factor: that the application accepts tokens is an
+// admin's decision, and to create one took a proof.
+func decideToken(r Request, app application.Application, by Caller) Decision {
+	switch {
+	case !app.Tokens || !slices.Contains(by.Applications, app.Slug) || by.Credential.Basic && by.Credential.Username != by.Username:
+		return invalidToken(r, app)
+	case !app.Permits(by.Role, by.Groups):
+		return refuse(http.StatusForbidden, AppDenied)
+	case by.ReadOnly && (!onlyReads(r.Method) || isWebSocket(r)):
+		return refuse(http.StatusForbidden, ReadOnly)
+	case by.Credential.Basic && !fromOwnPage(r):
+		return refuse(http.StatusForbidden, ForeignPage)
+	}
+	return pass(by.Credential.Authorization)
+}
+
+func pass(consumed bool) Decision {
+	return Decision{Action: Pass, Status: http.StatusOK, Consumed: consumed}
+}
+
+func refuse(status int, reason Reason) Decision {
+	return Decision{Action: Refuse, Status: status, Reason: reason}
+}
+
+// forPerson refuses with a page where a person sees the answer.
+func forPerson(r Request, status int, reason Reason) Decision {
+	d := refuse(status, reason)
+	if isNavigation(r) {
+		d.Action = Page
+	}
+	return d
+}
+
+// invalidToken is the one answer to an app token that is wrong or does not hold here. It is
+// never a redirect, which a device would follow.
+func invalidToken(r Request, app application.Application) Decision {
+	d := refuse(http.StatusUnauthorized, AppTokenInvalid)
+	d.Challenges = append([]string{"Bearer"}, basicChallenge(r, app)...)
+	return d
+}
+
+// basicChallenge asks for Basic authentication where tokens are accepted and the client is
+// no browser, which would show a dialogue: DAV clients send nothing until asked.
+func basicChallenge(r Request, app application.Application) []string {
+	h := r.Header
+	if !app.Tokens || hasFetchMetadata(h) || r.HasCookie || accepts(h, "text/html") {
+		return nil
+	}
+	return []string{`Basic realm="` + app.Slug + `", charset="UTF-8"`}
+}
+
+func hasFetchMetadata(h http.Header) bool {
+	for name := range h {
+		if strings.HasPrefix(name, "Sec-Fetch-") {
+			return true
+		}
+	}
+	return false
+}
+
+func accepts(h http.Header, media string) bool {
+	return slices.ContainsFunc(h.Values("Accept"), func(v string) bool { return strings.Contains(strings.ToLower(v), media) })
+}
+
+// isNavigation reports whether a person opens a page: only then is a redirect of use.
+// fetch() must see a 401, because a redirect to another origin fails in it without a word.
+// Over plain http browsers send no Sec-Fetch-*.
+func isNavigation(r Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || isWebSocket(r) {
+		return false
+	}
+	h := r.Header
+	if hasFetchMetadata(h) {
+		return only(h, "Sec-Fetch-Mode") == "navigate" && only(h, "Sec-Fetch-Dest") == "document"
+	}
+	return accepts(h, "text/html") && len(h.Values("X-Requested-With")) == 0
+}
+
+func isWebSocket(r Request) bool {
+	return slices.ContainsFunc(r.Header.Values("Upgrade"), func(v string) bool { return strings.Contains(strings.ToLower(v), "websocket") })
+}
+
+// only returns the one value of a header, or "".
+func only(h http.Header, name string) string {
+	if values := h.Values(name); len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+// onlyReads reports whether a method changes nothing: those that RFC 9110, 4918, 3253 and
+// 5323 call safe, which DAV clients read with.
+func onlyReads(method string) bool {
+	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, "PROPFIND", "REPORT", "SEARCH"}, method)
+}
+
+// fromOwnPage reports whether the request comes from a page of the same origin, or may
+// come from anywhere because it changes nothing. Browsers tell by Sec-Fetch-Site and else by
+// Origin; a request with neither is no browser's (as net/http.CrossOriginProtection). A
+// WebSocket opens with a GET and may be opened by any page, but always with an Origin (RFC
+// 6455, section 10.2).
+func fromOwnPage(r Request) bool {
+	sites, origins := r.Header.Values("Sec-Fetch-Site"), r.Header.Values("Origin")
+	if isWebSocket(r) {
+		return len(origins) == 1 && isOrigin(origins[0], r)
+	}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
+		return true
+	}
+	switch {
+	case len(sites) > 1 || len(origins) > 1:
+		return false
+	case len(sites) == 1:
+		return sites[0] == "same-origin" || sites[0] == "none"
+	case len(origins) == 1:
+		return isOrigin(origins[0], r)
+	}
+	return true
+}
+
+// isOrigin reports whether an origin is the request's, in scheme, host and port.
+func isOrigin(origin string, r Request) bool {
+	scheme, host, found := strings.Cut(strings.ToLower(origin), "://")
+	page, ok := application.Host(scheme, host)
+	target, known := application.Host(scheme, r.Host)
+	return found && ok && known && page == target && scheme == strings.ToLower(r.Scheme)
+}
+
+// Identity returns the headers that name the user to an application: always all of them,
+// none of them empty, so that none of the client's is left. What is not visible ASCII is
+// percent-encoded, and so is the percent sign.
+func Identity(by Caller) http.Header {
+	h := http.Header{}
+	h.Set("X-Auth-User-Id", strconv.FormatInt(by.UserID, 10))
+	h.Set("X-Auth-Username", encoded(by.Username))
+	h.Set("X-Auth-Role", encoded(by.Role))
+	h.Set("X-Auth-Name", encoded(by.DisplayName))
+	h.Set("X-Auth-Groups", strings.Join(append([]string{by.Role}, by.Groups...), ","))
+	return h
+}
+
+func encoded(s string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c > 0x7e || c == '%' {
+			_, _ = b.WriteString("%" + string(hex[c>>4]) + string(hex[c&15]))
+		} else {
+			_ = b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
