@@ -37,6 +37,28 @@ const help = `auth stores users and their sessions, and answers whether a reques
        --display-name TEXT          proposed to them
   auth invite list                list the open invites
   auth invite revoke ID           make an invite void
+  auth app add SLUG URL           create an application behind the guard; URL is /path/
+                                  or https://host
+       --name TEXT                  shown instead of SLUG
+       --description TEXT           shown below it
+       --rule RULE                  login (default), admin or group:SLUG
+       --second-factor              a password alone does not open it
+       --tokens                     app tokens open it
+       --color #RRGGBB              of its initial
+       --position N                 on the start page
+  auth app set SLUG               change an application: the same flags, and --url URL;
+                                  --tokens=false takes one back
+  auth app list                   list the applications
+  auth app remove SLUG            remove an application: the guard refuses it
+  auth group add SLUG             create a group of users
+       --name TEXT                  shown instead of SLUG
+  auth group list                 list the groups and their members
+  auth group members SLUG         list the members of a group
+       --add NAME                   make NAME a member
+       --remove NAME                or no member any more; live sessions follow at once
+  auth group remove SLUG          remove a group that no rule names
+  auth token list [NAME]          list the app tokens of a user, or all
+  auth token revoke ID            revoke an app token at once
   auth audit                      list what was done, newest first
        --since DURATION             in the last 24h, 30m, ...
        --csv                        as a file for spreadsheets
@@ -91,6 +113,16 @@ func (p Process) commands() map[string]service.Command {
 		"invite add":        p.inviteAdd,
 		"invite list":       p.with(p.inviteList),
 		"invite revoke":     p.with(p.inviteRevoke, "ID"),
+		"app add":           p.appAdd,
+		"app set":           p.appSet,
+		"app list":          p.with(p.appList),
+		"app remove":        p.with(p.appRemove, "SLUG"),
+		"group add":         p.groupAdd,
+		"group list":        p.with(p.groupList),
+		"group members":     p.groupMembers,
+		"group remove":      p.with(p.groupRemove, "SLUG"),
+		"token list":        p.with(p.tokenList, "[NAME]"),
+		"token revoke":      p.with(p.tokenRevoke, "ID"),
 		"audit":             p.audit,
 		"sessions list":     p.with(p.sessionsList, "NAME"),
 		"sessions revoke":   p.with(p.sessionsRevoke, "NAME", "[KEY]"),

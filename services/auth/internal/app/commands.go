@@ -47,7 +47,7 @@ func (p Process) open(ctx context.Context, do func(*account.Service) error) (err
 	}
 	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	redis.SetLogger(redisLog{log})
-	open, err := openStores(ctx, cfg, p.Passwords, account.Options{}, log, newStoreMetrics(nil))
+	open, err := openStores(ctx, cfg, p.Passwords, account.Options{PlainHTTP: p.Getenv("SESSION_SECURE") == "false"}, log, newStoreMetrics(nil))
 	if err != nil {
 		return err
 	}

@@ -121,6 +121,7 @@ func (s *server) rules() (account.Options, error) {
 	rules := account.Options{
 		SessionLifetime: s.cfg.SessionLifetime, HouseholdName: s.cfg.HouseholdName,
 		RefuseCommon: s.cfg.CommonPasswords == "refuse", AuditRetention: s.cfg.AuditRetention,
+		PlainHTTP: !s.cfg.Secure(),
 	}
 	var err error
 	rules.Party, err = passkey.New(passkey.Options{PublicURL: s.cfg.PublicURL, RPID: s.cfg.PasskeyRPID})

@@ -1,0 +1,228 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/token"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// table prints rows below a head, in columns.
+func (p Process) table(head string, rows func(io.Writer)) error {
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, head)
+	rows(w)
+	return w.Flush()
+}
+
+// applicationFlags are the flags of "auth app add" and "auth app set". What is not on the
+// command line is nil in the change that the returned function makes of them.
+func applicationFlags() (*flag.FlagSet, func() account.ApplicationChange) {
+	flags := service.Flags()
+	var c account.ApplicationChange
+	texts := map[string]**string{"name": &c.Name, "description": &c.Description, "url": &c.URL, "color": &c.Color}
+	for name, field := range texts {
+		flags.Func(name, "", func(s string) error { *field = &s; return nil })
+	}
+	flags.Func("rule", "", func(s string) error {
+		rule, group, _ := strings.Cut(s, ":")
+		c.Rule, c.Group = &rule, &group
+		return nil
+	})
+	for name, field := range map[string]**bool{"second-factor": &c.SecondFactor, "tokens": &c.Tokens} {
+		flags.BoolFunc(name, "", func(s string) error {
+			b, err := strconv.ParseBool(s)
+			*field = &b
+			return err
+		})
+	}
+	flags.Func("position", "", func(s string) error {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			return application.ErrPosition
+		}
+		c.Position = &n
+		return nil
+	})
+	return flags, func() account.ApplicationChange { return c }
+}
+
+func (p Process) appAdd(ctx context.Context, args []string) error {
+	flags, change := applicationFlags()
+	words, err := service.Parse(flags, args, "SLUG", "URL")
+	if err != nil {
+		return err
+	}
+	c := change()
+	if c.URL != nil {
+		return service.UsageError("the address is there twice")
+	}
+	n := account.NewApplication{
+		Slug: words[0], URL: words[1], Name: orZero(c.Name), Description: orZero(c.Description), Rule: orZero(c.Rule), Group: orZero(c.Group),
+		SecondFactor: orZero(c.SecondFactor), Tokens: orZero(c.Tokens), Color: orZero(c.Color), Position: orZero(c.Position),
+	}
+	return p.open(ctx, func(s *account.Service) error {
+		err := s.CreateApplication(ctx, user.Operator, n)
+		return p.done(ctx, err, n.Slug+" is an application", "app_made", "app", n.Slug)
+	})
+}
+
+func orZero[T any](value *T) (v T) {
+	if value != nil {
+		v = *value
+	}
+	return v
+}
+
+func (p Process) appSet(ctx context.Context, args []string) error {
+	flags, change := applicationFlags()
+	words, err := service.Parse(flags, args, "SLUG")
+	if err != nil {
+		return err
+	}
+	if flags.NFlag() == 0 {
+		return service.UsageError("nothing to change")
+	}
+	return p.open(ctx, func(s *account.Service) error {
+		err := s.ChangeApplication(ctx, user.Operator, words[0], change())
+		return p.done(ctx, err, words[0]+" is changed", "app_changed", "app", words[0])
+	})
+}
+
+func (p Process) appList(ctx context.Context, s *account.Service, _ []string) error {
+	apps, err := s.Applications(ctx)
+	if err != nil {
+		return err
+	}
+	return p.table("SLUG\tURL\tRULE\tSECOND FACTOR\tTOKENS\tNAME", func(w io.Writer) {
+		for _, a := range apps {
+			rule := string(a.Rule)
+			if a.Group != "" {
+				rule += ":" + a.Group
+			}
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%t\t%t\t%s\n", a.Slug, a.URL, rule, a.SecondFactor, a.Tokens, a.Name)
+		}
+	})
+}
+
+func (p Process) appRemove(ctx context.Context, s *account.Service, words []string) error {
+	err := s.RemoveApplication(ctx, user.Operator, words[0])
+	return p.done(ctx, err, words[0]+" is no application any more", "app_removed", "app", words[0])
+}
+
+func (p Process) groupAdd(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	name := flags.String("name", "", "")
+	words, err := service.Parse(flags, args, "SLUG")
+	if err != nil {
+		return err
+	}
+	return p.open(ctx, func(s *account.Service) error {
+		err := s.CreateGroup(ctx, user.Operator, words[0], *name)
+		return p.done(ctx, err, words[0]+" is a group", "group_made", "group", words[0])
+	})
+}
+
+func (p Process) groupRemove(ctx context.Context, s *account.Service, words []string) error {
+	err := s.RemoveGroup(ctx, user.Operator, words[0])
+	return p.done(ctx, err, words[0]+" is no group any more", "group_removed", "group", words[0])
+}
+
+func (p Process) groupList(ctx context.Context, s *account.Service, _ []string) error {
+	groups, err := s.Groups(ctx)
+	if err != nil {
+		return err
+	}
+	return p.table("SLUG\tNAME\tMEMBERS", func(w io.Writer) {
+		for _, g := range groups {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\n", g.Slug, g.Name, strings.Join(g.Members, " "))
+		}
+	})
+}
+
+// groupMembers is "auth group members". It lists the members, unless it changes one.
+func (p Process) groupMembers(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	add := flags.String("add", "", "")
+	remove := flags.String("remove", "", "")
+	words, err := service.Parse(flags, args, "SLUG")
+	if err != nil {
+		return err
+	}
+	if *add != "" && *remove != "" {
+		return service.UsageError("--add and --remove are two commands")
+	}
+	slug := words[0]
+	return p.open(ctx, func(s *account.Service) error {
+		switch {
+		case *add != "":
+			err := s.SetMember(ctx, slug, *add, true)
+			return p.done(ctx, err, *add+" is in "+slug, "groups_changed", "username", *add, "added", slug)
+		case *remove != "":
+			err := s.SetMember(ctx, slug, *remove, false)
+			return p.done(ctx, err, *remove+" is not in "+slug, "groups_changed", "username", *remove, "removed", slug)
+		}
+		groups, err := s.Groups(ctx)
+		if err != nil {
+			return err
+		}
+		for _, g := range groups {
+			if g.Slug == slug {
+				return p.printf("%s", strings.Join(append(g.Members, ""), "\n"))
+			}
+		}
+		return application.ErrGroupNotFound
+	})
+}
+
+// tokenList is "auth token list": those of a user, or all.
+func (p Process) tokenList(ctx context.Context, s *account.Service, words []string) error {
+	list := s.AllTokens
+	if words[0] != "" {
+		list = func(ctx context.Context) ([]token.Token, error) { return s.TokensFor(ctx, words[0]) }
+	}
+	tokens, err := list(ctx)
+	if err != nil {
+		return err
+	}
+	return p.table("ID\tUSERNAME\tTOKEN\tAPPLICATIONS\tACCESS\tCREATED\tUNTIL\tLAST USED\tNAME", func(w io.Writer) {
+		for _, t := range tokens {
+			mode, until := "read and write", when(t.ExpiresAt, "for ever")
+			if t.ReadOnly {
+				mode = "read only"
+			}
+			if !t.RevokedAt.IsZero() {
+				until = "revoked " + t.RevokedAt.Format(time.RFC3339)
+			}
+			_, _ = fmt.Fprintf(w, "%d\t%s\t%s…\t%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.Username, t.Shown, strings.Join(t.Applications, ","), mode,
+				t.CreatedAt.Format(time.RFC3339), until, when(t.LastUsedAt, "never"), t.Name)
+		}
+	})
+}
+
+// when returns an instant, or other for the zero time.
+func when(at time.Time, other string) string {
+	if at.IsZero() {
+		return other
+	}
+	return at.Format(time.RFC3339)
+}
+
+func (p Process) tokenRevoke(ctx context.Context, s *account.Service, words []string) error {
+	id, err := strconv.ParseInt(words[0], 10, 64)
+	if err != nil {
+		return errors.New("the ID is not a number: auth token list shows them")
+	}
+	return p.done(ctx, s.RevokeToken(ctx, user.Operator, id), "the app token is revoked", "token_revoked", "token", id)
+}
