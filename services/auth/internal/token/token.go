@@ -67,7 +67,8 @@ func New() string {
 
 // Is reports whether a text has the form of a token.
 func Is(s string) bool {
-	if len(s) != length || !strings.HasPrefix(s, Prefix) {
+	// Decoding passes over line breaks.
+	if len(s) != length || !strings.HasPrefix(s, Prefix) || strings.ContainsAny(s, "\r\n") {
 		return false
 	}
 	_, err := base64.RawURLEncoding.Strict().DecodeString(s[len(Prefix):])

@@ -13,7 +13,7 @@ func TestATokenHasItsForm(t *testing.T) {
 	if a == b || !token.Is(a) || len(a) != 47 || token.Shown(a) != a[:8] || token.Hash(a) == token.Hash(b) || len(token.Hash(a)) != 64 {
 		t.Errorf("got %q and %q", a, b)
 	}
-	for _, s := range []string{"", "pft_", a[4:], a + "A", a[:46], "PFT_" + a[4:], " " + a[1:], a[:46] + "=", a[:46] + "+", a[:45] + "\n" + a[46:], "pft_" + strings.Repeat("A", 42) + "B"} {
+	for _, s := range []string{"", "pft_", a[4:], a + "A", a[:46], "PFT_" + a[4:], " " + a[1:], a[:46] + "=", a[:46] + "+", "pft_" + strings.Repeat("A", 42) + "B", "pft_" + strings.Repeat("A", 41) + "\nA", "pft_" + strings.Repeat("A", 41) + "\rA"} {
 		if token.Is(s) {
 			t.Errorf("%q has the form of a token", s)
 		}
