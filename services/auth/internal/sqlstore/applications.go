@@ -300,8 +300,8 @@ func (s *Store) Visitor(ctx context.Context, id int64) (user.User, []string, err
 
 // withMore is a row with more columns than those of a user.
 type withMore struct {
-	row
+	sqldb.Scanner
 	more []any
 }
 
-func (w withMore) Scan(dest ...any) error { return w.row.Scan(append(dest, w.more...)...) }
+func (w withMore) Scan(dest ...any) error { return w.Scanner.Scan(append(dest, w.more...)...) }
