@@ -35,7 +35,7 @@ var (
 	ErrHouseholdName = errors.New("household name is too long or has control characters")
 )
 
-// Options are the parts of a Service. Users, Links, Factors, Applications, Tokens, Limits, Audit, Sessions, Pendings, Ceremonies,
+// Options are the parts of a Service. Users, Links, Factors, Applications, Tokens, Limits, Audit, Sessions, HandOvers, Pendings, Ceremonies,
 // Passwords, Log and Now are required.
 type Options struct {
 	Users        user.Store
@@ -49,7 +49,9 @@ type Options struct {
 	Limits   Limits
 	Audit    audit.Store
 	Sessions session.Store
-	Pendings session.Pendings
+	// HandOvers are those to the hosts of applications.
+	HandOvers session.HandOvers
+	Pendings  session.Pendings
 	// Ceremonies are those of passkeys.
 	Ceremonies session.Ceremonies
 	Passkeys   factor.PasskeyStore
@@ -85,6 +87,7 @@ type Service struct {
 	limits       Limits
 	auditing     audit.Store
 	sessions     session.Store
+	handOvers    session.HandOvers
 	pendings     session.Pendings
 	ceremonies   session.Ceremonies
 	passkeys     factor.PasskeyStore
@@ -102,8 +105,8 @@ type Service struct {
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Users == nil || o.Links == nil || o.Factors == nil || o.Applications == nil || o.Tokens == nil || o.Limits.Code == nil || o.Audit == nil || o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("account: Users, Links, Factors, Applications, Tokens, Limits, Audit, Sessions, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
+	if o.Users == nil || o.Links == nil || o.Factors == nil || o.Applications == nil || o.Tokens == nil || o.Limits.Code == nil || o.Audit == nil || o.Sessions == nil || o.HandOvers == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("account: Users, Links, Factors, Applications, Tokens, Limits, Audit, Sessions, HandOvers, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
 	}
 	if o.Party != nil {
 		o.PasskeysOff = nil
@@ -112,7 +115,7 @@ func New(o Options) (*Service, error) {
 	}
 	return &Service{
 		passkeys: o.Passkeys, party: o.Party, passkeysOff: o.PasskeysOff,
-		users: o.Users, links: o.Links, factors: o.Factors, applications: o.Applications, tokens: o.Tokens, plainHTTP: o.PlainHTTP, sealer: o.Sealer, limits: o.Limits, auditing: o.Audit, sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
+		users: o.Users, links: o.Links, factors: o.Factors, applications: o.Applications, tokens: o.Tokens, plainHTTP: o.PlainHTTP, sealer: o.Sealer, limits: o.Limits, auditing: o.Audit, sessions: o.Sessions, handOvers: o.HandOvers, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
 		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
 		retention: o.AuditRetention, refuseCommon: o.RefuseCommon, later: newLater(), log: o.Log, now: o.Now,
 	}, nil

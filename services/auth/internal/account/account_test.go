@@ -140,7 +140,7 @@ func newRules(t *testing.T) *rules {
 		t.Fatal(err)
 	}
 	r.Service, err = account.New(account.Options{
-		Users: r.users, Links: database, Factors: database, Applications: database, Tokens: database, Sealer: sealer, Limits: limits, Audit: database, Sessions: r.sessions, Pendings: r.pendings, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Users: r.users, Links: database, Factors: database, Applications: database, Tokens: database, HandOvers: stores, Sealer: sealer, Limits: limits, Audit: database, Sessions: r.sessions, Pendings: r.pendings, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)

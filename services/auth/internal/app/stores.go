@@ -50,7 +50,7 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	s.sessions = countedSessions{kept, metrics}
 	if s.hasher, err = password.New(passwords); err == nil {
 		database := sqlstore.New(db, time.Now)
-		rules.Applications, rules.Tokens = database, database
+		rules.Applications, rules.Tokens, rules.HandOvers = database, database, kept
 		rules.Users, rules.Links, rules.Audit, rules.Factors, rules.Passkeys = database, countedLinks{database, metrics}, database, database, database
 		rules.Sessions, rules.Pendings, rules.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
 		rules.Passwords, rules.Log, rules.Now = s.hasher, log, time.Now

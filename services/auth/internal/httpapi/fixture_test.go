@@ -126,7 +126,7 @@ func (h *fixture) build(s settings) {
 	if !s.noPasskeys {
 		party = must(passkey.New(passkey.Options{PublicURL: origin}))(h.t)
 	}
-	h.accounts = must(account.New(account.Options{Party: party, Users: h.users, Links: h.database, Factors: h.database, Applications: h.database, Tokens: h.database, Sealer: sealer, Limits: codeLimits, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
+	h.accounts = must(account.New(account.Options{Party: party, Users: h.users, Links: h.database, Factors: h.database, Applications: h.database, Tokens: h.database, HandOvers: stores, Sealer: sealer, Limits: codeLimits, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
 		sameSite = http.SameSiteStrictMode

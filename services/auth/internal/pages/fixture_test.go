@@ -116,7 +116,7 @@ func newEmptyFixture(t *testing.T) *fixture {
 	f.store = store
 	sealer := must(factor.NewSealer(strings.Repeat("0123456789abcdef", 4), ""))(t)
 	f.accounts = must(account.New(account.Options{
-		Users: store, Links: store, Factors: store, Applications: store, Tokens: store, Sealer: sealer, Limits: codeLimits, Audit: store, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: must(password.New(password.Options{Cost: 4}))(t), AuditRetention: 400 * 24 * time.Hour, Log: log, Now: f.Now,
+		Users: store, Links: store, Factors: store, Applications: store, Tokens: store, HandOvers: sessions, Sealer: sealer, Limits: codeLimits, Audit: store, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: must(password.New(password.Options{Cost: 4}))(t), AuditRetention: 400 * 24 * time.Hour, Log: log, Now: f.Now,
 	}))(t)
 	limits := ratelimit.Options{Client: client, App: "svc", Name: "login", Limit: 5, Window: time.Minute}
 	passwordLimits := limits

@@ -114,7 +114,8 @@ func WithoutRenewal(ctx context.Context) context.Context {
 type Current struct {
 	Session
 	token token
-	stale bool // the cookies are to be sent again
+	app   *appToken // of the cookie of an application's host; nil: it is the portal's
+	stale bool      // the cookies are to be sent again
 	gs    *sessions.Session
 }
 
@@ -194,8 +195,15 @@ func (m *Manager) Start(w http.ResponseWriter, s Session, id string) error {
 	return m.Resend(w, m.hold(sessions.NewSession(m, m.name), s, token{userID: s.UserID, id: id}))
 }
 
-// Resend sets both cookies of a session again.
-func (m *Manager) Resend(w http.ResponseWriter, c *Current) error { return m.Save(nil, w, c.gs) }
+// Resend sets both cookies of a session again, or, of one from AppSession, the cookie that
+// it came in.
+func (m *Manager) Resend(w http.ResponseWriter, c *Current) error {
+	if c.app != nil {
+		c.stale = false
+		return m.sendApp(w, *c.app)
+	}
+	return m.Save(nil, w, c.gs)
+}
 
 // ResendStale is Resend when the request's cookie was signed at least 12 hours, or a
 // quarter of its lifetime, ago.

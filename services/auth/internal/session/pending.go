@@ -85,4 +85,5 @@ type Stores interface {
 	Store
 	Pendings
 	Ceremonies
+	HandOvers
 }

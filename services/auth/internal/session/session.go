@@ -157,6 +157,9 @@ type Store interface {
 	// With a lifetime of zero it is left as it is.
 	// ErrNotFound; then nothing is written.
 	Load(ctx context.Context, ref Ref, lifetime time.Duration) (Session, error)
+	// LoadHost is Load for a session that has the host of an application open
+	// (HandOvers.OpenHost) by the secret of the hash. ErrNotFound.
+	LoadHost(ctx context.Context, ref Ref, host, secretHash string, lifetime time.Duration) (Session, error)
 	// Rotate stores next, a session of the same user, and ends old, in one step.
 	// ErrNotFound when old has ended; ErrFenced as Create. Then nothing is written. It
 	// is idempotent.

@@ -26,6 +26,9 @@ func testConcurrency(t *testing.T, open opener) {
 		"a pending login has five tries":                                        triesAtOnce,
 		"a session is replaced once":                                            rotateAtOnce,
 		"a ceremony is taken once":                                              takeAtOnce,
+		"a hand-over is taken once":                                             takeHandOverAtOnce,
+		"a session opens 30 hosts":                                              openHostsAtOnce,
+		"no host is opened with a session that a logout ended":                  openAgainstLogout,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(newSuite(t, open)) })

@@ -1,4 +1,4 @@
-// Package redisstore keeps sessions, pending logins and ceremonies in Redis (6 or later; alone, with Sentinel
+// Package redisstore keeps sessions, pending logins, ceremonies and hand-overs in Redis (6 or later; alone, with Sentinel
 // or as a Cluster).
 //
 // # Keys
@@ -6,11 +6,13 @@
 // All keys of a user have the hash tag {u<user id>} and so one slot; each method is
 // one Lua script on them, and one round trip.
 //
-//	<app>:{u42}:session:<sha256 of the id>  hash: username, role, csrf, agent, created, stamp, factor, auth_at, ip
+//	<app>:{u42}:session:<sha256 of the id>  hash: username, role, csrf, agent, created, stamp, factor, auth_at, ip,
+//	                                        and h:<host> for each host of an application that it opens
 //	<app>:{u42}:sessions                    sorted set: those hashes by expiry (Unix ms)
 //	<app>:{u42}:fence                       string: see session.Store.Fence
 //	<app>:{u42}:pending:<sha256 of the id>  hash: fingerprint, browser, replaces, agent, ip, tries, created
 //	<app>:ceremony:<sha256 of the id>       hash: purpose, user, owner, data
+//	<app>:handover:<sha256 of the code>     hash: user, key, host, state
 //
 // A session is live while its key exists *and* is in the set: one that a revocation
 // could not find is not accepted, whatever Redis loses. The scripts compute the names

@@ -34,6 +34,8 @@ type pipelines struct {
 type load struct {
 	ref      session.Ref
 	lifetime time.Duration
+	// ofHost are the host and the hash of its secret of a LoadHost, else none.
+	ofHost []any
 
 	ctx    context.Context //nolint:containedctx // of the caller, who may have left
 	values []string
@@ -45,25 +47,34 @@ type load struct {
 // most of its cost, which concurrent loads share in one pipeline. In a Cluster each is
 // sent alone, so that a node that is away does not delay sessions on other nodes.
 func (s *store) Load(ctx context.Context, ref session.Ref, lifetime time.Duration) (session.Session, error) {
-	values, err := s.values(ctx, ref, lifetime)
+	return s.load(ctx, &load{ref: ref, lifetime: lifetime})
+}
+
+func (s *store) load(ctx context.Context, l *load) (session.Session, error) {
+	values, err := s.values(ctx, l)
 	if err != nil {
 		return session.Session{}, failed("load session", err)
 	}
 	if len(values) == 0 {
 		return session.Session{}, session.ErrNotFound
 	}
-	return decode(ref, values)
+	return decode(l.ref, values)
+}
+
+// args are those of lua/load.lua.
+func (l *load) args() []any {
+	return append([]any{l.ref.Key, renewal(l.lifetime)}, l.ofHost...)
 }
 
 // values returns those of a session's hash, none when it does not exist. ctx ends only
 // the waiting: a pipeline that was sent goes on for the other loads.
-func (s *store) values(ctx context.Context, ref session.Ref, lifetime time.Duration) (values []string, err error) {
+func (s *store) values(ctx context.Context, l *load) (values []string, err error) {
 	if s.loads == nil {
-		return loadScript.Run(ctx, s.client, s.pair(ref), ref.Key, renewal(lifetime)).StringSlice()
+		return loadScript.Run(ctx, s.client, s.pair(l.ref), l.args()...).StringSlice()
 	}
 	ctx, span := tracing.Call(ctx, "redis", "load session")
 	defer func() { span.End(tracing.Failed(err)) }()
-	l := &load{ref: ref, lifetime: lifetime, ctx: ctx, done: make(chan struct{})}
+	l.ctx, l.done = ctx, make(chan struct{})
 	select {
 	case s.loads.waiting <- l:
 	case <-ctx.Done():
@@ -121,7 +132,7 @@ func (s *store) loadAll(batch []*load) {
 	send := func() {
 		pipe := s.client.Pipeline()
 		for i, l := range batch {
-			replies[i] = loadScript.EvalSha(ctx, pipe, s.pair(l.ref), l.ref.Key, renewal(l.lifetime))
+			replies[i] = loadScript.EvalSha(ctx, pipe, s.pair(l.ref), l.args()...)
 		}
 		_, _ = pipe.Exec(ctx) // each reply has its own error
 	}

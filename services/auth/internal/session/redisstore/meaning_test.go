@@ -37,6 +37,11 @@ func testMeaning(t *testing.T, open opener) {
 		"a finished pending login is a session, once":             pendingFinished,
 		"a revocation leaves no pending login that can finish":    pendingFenced,
 		"a ceremony is taken once, and within five minutes":       ceremonyOnce,
+		"a hand-over is taken once, and within half a minute":     handOverOnce,
+		"a session opens a host by one secret, and no other host": hostOpened,
+		"the hosts of a session end with it":                      hostsEnd,
+		"the use of a host renews its session":                    hostRenews,
+		"a session opens 30 hosts, those opened last":             hostsBounded,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(newSuite(t, open)) })

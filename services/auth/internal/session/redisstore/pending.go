@@ -97,7 +97,7 @@ func (s *store) PutCeremony(ctx context.Context, c session.Ceremony) (string, er
 }
 
 func (s *store) TakeCeremony(ctx context.Context, id string) (session.Ceremony, error) {
-	values, err := takeScript.Run(ctx, s.client, s.ceremony(session.CeremonyKey(id))).StringSlice()
+	values, err := takeScript.Run(ctx, s.client, s.ceremony(session.CeremonyKey(id)), "purpose", "user", "owner", "data").StringSlice()
 	if err != nil {
 		return session.Ceremony{}, failed("take ceremony", err)
 	}

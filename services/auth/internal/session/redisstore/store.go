@@ -29,18 +29,19 @@ var lua embed.FS
 
 // The scripts are sent by their hash, and in full only when Redis does not have them.
 var (
-	fenceScript   = script("fence")
-	createScript  = script("now", "create", "created")
-	rotateScript  = script("now", "rotate")
-	finishScript  = script("now", "create", "finish")
-	loadScript    = script("now", "values", "load")
-	addCSRFScript = script("addcsrf")
-	deleteScript  = script("delete")
-	revokeScript  = script("revoke")
-	listScript    = script("values", "list")
-	putScript     = script("put")
-	pendingScript = script("pending")
-	takeScript    = script("take")
+	fenceScript    = script("fence")
+	createScript   = script("now", "create", "created")
+	rotateScript   = script("now", "rotate")
+	finishScript   = script("now", "create", "finish")
+	loadScript     = script("now", "values", "load")
+	addCSRFScript  = script("addcsrf")
+	deleteScript   = script("delete")
+	revokeScript   = script("revoke")
+	listScript     = script("values", "list")
+	putScript      = script("put")
+	pendingScript  = script("pending")
+	takeScript     = script("take")
+	openHostScript = script("openhost")
 )
 
 // script returns the script that is the text of the files.

@@ -1,7 +1,14 @@
--- KEYS: session, set. ARGV: key, lifetime in ms, 0: left as it is.
+-- KEYS: session, set. ARGV: key, lifetime in ms, 0: left as it is; and where the session
+-- must have a host open: the host, hash of its secret.
 local session = values(KEYS[1])
 if #session == 0 or not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
   return {}
+end
+if ARGV[3] then
+  local secret = redis.call('HGET', KEYS[1], 'h:' .. ARGV[3])
+  if not secret or string.match(secret, ' (.*)') ~= ARGV[4] then
+    return {}
+  end
 end
 -- Renewed within the last second, as a page sends many requests at once: nothing
 -- has to be written, appended to a file and replicated.

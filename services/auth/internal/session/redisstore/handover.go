@@ -1,0 +1,56 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/session"
+)
+
+func (s *store) handOver(key string) []string { return []string{s.app + ":handover:" + key} }
+
+func (s *store) CreateHandOver(ctx context.Context, h session.HandOver) (string, error) {
+	code, key := session.NewHandOverCode()
+	err := putScript.Run(ctx, s.client, s.handOver(key), milliseconds(session.HandOverLifetime),
+		"user", h.UserID, "key", h.Key, "host", h.Host, "state", h.State).Err()
+	if err != nil {
+		return "", failed("create hand-over", err)
+	}
+	return code, nil
+}
+
+func (s *store) TakeHandOver(ctx context.Context, code string) (session.HandOver, error) {
+	values, err := takeScript.Run(ctx, s.client, s.handOver(session.HandOverKey(code)), "user", "key", "host", "state").StringSlice()
+	if err != nil {
+		return session.HandOver{}, failed("take hand-over", err)
+	}
+	if len(values) == 0 {
+		return session.HandOver{}, session.ErrNotFound
+	}
+	if len(values) != 4 {
+		return session.HandOver{}, errReply
+	}
+	userID, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil {
+		return session.HandOver{}, fmt.Errorf("%w: user is not a number", errReply)
+	}
+	return session.HandOver{Ref: session.Ref{UserID: userID, Key: values[1]}, Host: values[2], State: values[3]}, nil
+}
+
+func (s *store) OpenHost(ctx context.Context, ref session.Ref, host, secretHash string) error {
+	opened, err := openHostScript.Run(ctx, s.client, s.pair(ref), ref.Key, host, secretHash, session.MaxHosts).Int()
+	if err != nil {
+		return failed("open host", err)
+	}
+	if opened == 0 {
+		return session.ErrNotFound
+	}
+	return nil
+}
+
+// LoadHost shares the pipelines of Load.
+func (s *store) LoadHost(ctx context.Context, ref session.Ref, host, secretHash string, lifetime time.Duration) (session.Session, error) {
+	return s.load(ctx, &load{ref: ref, lifetime: lifetime, ofHost: []any{host, secretHash}})
+}
