@@ -10,7 +10,8 @@
 //   - edge_service (http.handlers.edge_service) bounds the requests that a service
 //     has at once;
 //   - edge_guard (http.handlers.edge_guard) checks with a service whether a request
-//     may pass, and checks again as long as the request lasts;
+//     may pass, and checks again as long as the request lasts; what the service
+//     consumed of the request goes no further;
 //   - edge_path (http.matchers.edge_path) matches a path as it was sent, for
 //     exceptions from a guard;
 //   - edge (http.reverse_proxy.transport.edge) sends requests to a service whose bodies

@@ -44,7 +44,8 @@ var (
 
 // Edge is the handler that a request meets first. In one pass it gives the request
 // an id, takes out of its headers what no service may get from this client, and
-// puts the answer's headers right. A path that servers may read differently is an
+// puts the answer's headers right. The header AppToken reaches the service that edge_guard
+// checks with, and nothing else. A path that servers may read differently is an
 // error 404, and a method with a space in it, which HTTP/2 lets pass and HTTP/1.1 would
 // read as the end of the method, an error 400. A client's Connection header ends here, and an Upgrade to anything but
 // a WebSocket. So do trailers of a request, because servers may take them for
@@ -88,8 +89,9 @@ func (e *Edge) Provision(caddy.Context) error {
 		e.RequestID = "{http.request.uuid}"
 	}
 	e.RequestID = strings.Trim(e.RequestID, "{}")
-	e.drop = headerNames(e.Drop)
-	e.dropUntrusted = headerNames(slices.Concat(e.Drop, e.DropUntrusted))
+	drop := append([]string{AppToken}, e.Drop...)
+	e.drop = headerNames(drop)
+	e.dropUntrusted = headerNames(slices.Concat(drop, e.DropUntrusted))
 	e.answer = fields(e.Answer)
 	e.answerTLS = append(fields(e.AnswerTLS), e.answer...)
 	return nil
@@ -148,7 +150,7 @@ func (e *Edge) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	x := &exchange{cookies: e.Cookies, fields: e.answer}
+	x := &exchange{cookies: e.Cookies, fields: e.answer, token: r.Header[AppToken]}
 	if r.TLS != nil {
 		x.fields = e.answerTLS
 	}
@@ -221,6 +223,8 @@ type exchange struct {
 	cookies names
 	// sent are the lines of Cookie that the client sent.
 	sent []string
+	// token are the lines of AppToken that the client sent.
+	token []string
 	// whole is whether the body has been read, or there is none.
 	whole bool
 	// own is whether the answer may set the cookies that are named.

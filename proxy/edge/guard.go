@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -32,6 +34,13 @@ const maxAnswer = 1 << 20
 // answer must not make a session live longer. Its value is "no".
 const NoRenewal = "X-Auth-Renew"
 
+// Consumed is the header of an answer in which the service names request headers that
+// were for it alone, as an Authorization with a token of its own.
+const Consumed = "X-Auth-Consumed"
+
+// AppToken is the request header with a token for the guarding service. Nothing else gets it.
+const AppToken = "X-Pforte-Token" //nolint:gosec // a name
+
 // againVar is set for these checks.
 const againVar = "edge.again"
 
@@ -52,8 +61,11 @@ type Guard struct {
 	Ask caddyhttp.RouteList `json:"ask,omitempty"`
 	// Identity names the headers of the service's answer that name the user.
 	Identity []string `json:"identity,omitempty"`
+	// Also names further headers that the next handlers get, each with the value of a
+	// header of Identity.
+	Also map[string]string `json:"also,omitempty"`
 	// Recheck is how often a request that lasts is checked again, once
-	// for all requests with the same cookies. 5 seconds where it is zero.
+	// for all requests with the same credentials. 5 seconds where it is zero.
 	Recheck caddy.Duration `json:"recheck,omitempty"`
 	// Grace is for how long such a request goes on while the service does not
 	// answer. A minute where it is zero.
@@ -88,6 +100,11 @@ func (g *Guard) Provision(ctx caddy.Context) error {
 	for i, name := range g.Identity {
 		g.Identity[i] = http.CanonicalHeaderKey(name)
 	}
+	for name, from := range g.Also {
+		if !slices.Contains(g.Identity, http.CanonicalHeaderKey(from)) {
+			return fmt.Errorf("edge_guard: %s is to have the value of %s, which is not in identity", name, from)
+		}
+	}
 	g.check = g.Ask.Compile(caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil }))
 	g.watches = &watches{
 		recheck: time.Duration(g.Recheck), grace: time.Duration(g.Grace), log: ctx.Slogger(),
@@ -121,6 +138,7 @@ func parseGuard(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 //
 //	edge_guard {
 //		identity <headers...>
+//		also     <header> <header of identity>
 //		recheck  <duration>
 //		grace    <duration>
 //		ask {
@@ -141,6 +159,15 @@ func (g *Guard) parse(h httpcaddyfile.Helper) error {
 		g.Ask = subroute.Routes
 	case "identity":
 		g.Identity = append(g.Identity, h.RemainingArgs()...)
+	case "also":
+		var name, from string
+		if !h.Args(&name, &from) {
+			return h.ArgErr()
+		}
+		if g.Also == nil {
+			g.Also = map[string]string{}
+		}
+		g.Also[name] = from
 	case "recheck", "grace":
 		if !h.NextArg() {
 			return h.ArgErr()
@@ -178,8 +205,14 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 		x.own = true
 		return v.answer.send(w)
 	}
+	for _, name := range v.answer.header[Consumed] {
+		r.Header.Del(name)
+	}
 	for i, name := range g.Identity {
 		r.Header[name] = []string{v.identity[i]}
+	}
+	for name, from := range g.Also {
+		r.Header.Set(name, r.Header.Get(from))
 	}
 	x.renewed, x.until = v.answer.header["Set-Cookie"], time.Now().Add(renewWithin)
 
@@ -226,17 +259,26 @@ func checkRequest(r *http.Request, x *exchange) *http.Request {
 	q := r.Clone(r.Context())
 	q.Body, q.ContentLength, q.TransferEncoding, q.Trailer = http.NoBody, 0, nil, nil
 	setCookies(q.Header, x.sent)
+	if len(x.token) > 0 {
+		q.Header[AppToken] = x.token
+	}
 	return q
 }
 
+// aboutThePage are headers that say what a browser does with the answer.
+var aboutThePage = []string{"Upgrade", "Connection", "Origin", ":protocol", "Accept"}
+
 // again returns the check of a request that passed with q and still lasts.
-// It is about the user alone, and outlives the context of that request.
+// It is about the user alone, so that the service does not take it for a page that a
+// person opens and would be led away from, and outlives the context of that request.
 func again(ctx context.Context, q *http.Request) *http.Request {
 	server, _ := q.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	r := q.Clone(ctx)
 	r.Method = http.MethodGet
-	for _, name := range []string{"Upgrade", "Connection", "Origin", ":protocol"} {
-		delete(r.Header, name)
+	for name := range r.Header {
+		if slices.Contains(aboutThePage, name) || strings.HasPrefix(name, "Sec-Fetch-") {
+			delete(r.Header, name)
+		}
 	}
 	r.Header[NoRenewal] = []string{"no"}
 	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), newRecorded(), server)

@@ -22,8 +22,19 @@ const answerWithin = 15 * time.Second
 // abortAfter is how long a request that was ended has to notice that itself.
 const abortAfter = time.Second
 
-// watchKey is the same for all requests with the same cookies.
+// watchKey is the same for all requests to one host with the same credentials.
 type watchKey [sha256.Size]byte
+
+// credentials are the headers that a service may tell users by.
+var credentials = []string{"Cookie", "Authorization", AppToken}
+
+func keyOf(q *http.Request) watchKey {
+	parts := []string{q.Host}
+	for _, name := range credentials {
+		parts = append(parts, strings.Join(q.Header[name], "\n"))
+	}
+	return watchKey(sha256.Sum256([]byte(strings.Join(parts, "\n\n")))) // no value has a line break
+}
 
 // watches are the requests of one Guard that last.
 type watches struct {
@@ -38,7 +49,7 @@ type watches struct {
 	byKey map[watchKey]*watch
 }
 
-// watch checks all lasting requests with the same cookies.
+// watch checks all lasting requests with the same key.
 type watch struct {
 	key     watchKey
 	request *http.Request
@@ -101,7 +112,7 @@ func (ws *watches) wasCut(s *stream) bool {
 
 // join adds a request that lasts to those that are checked.
 func (ws *watches) join(s *stream) {
-	key := watchKey(sha256.Sum256([]byte(strings.Join(s.request.Header["Cookie"], "\n"))))
+	key := keyOf(s.request)
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if s.ended {

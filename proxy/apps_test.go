@@ -1,0 +1,268 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// household is auth with applications, as its API describes it: it knows the
+// session "member" and app tokens.
+type household struct {
+	*upstream
+	mu     sync.Mutex
+	tokens []string
+	out    bool // the session has ended
+}
+
+func standHousehold(t *testing.T, tokens ...string) *household {
+	t.Helper()
+	h := &household{tokens: tokens}
+	h.upstream = stand(t, "auth", h.forwardAuth)
+	return h
+}
+
+// revoke ends an app token.
+func (h *household) revoke(token string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tokens = slices.DeleteFunc(slices.Clone(h.tokens), func(known string) bool { return known == token })
+}
+
+// logout ends the session.
+func (h *household) logout() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.out = true
+}
+
+func (h *household) forwardAuth(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	tokens, out := h.tokens, h.out
+	h.mu.Unlock()
+	_, password, _ := r.BasicAuth()
+	own := strings.HasPrefix(password, "pft_")
+	session, err := r.Cookie("svc.app")
+	switch {
+	case r.URL.Query().Get("app") != "photos":
+		http.Error(w, `{"error":"unknown","code":403}`, http.StatusForbidden)
+		return
+	case own && slices.Contains(tokens, password):
+		w.Header().Set("X-Auth-Consumed", "authorization")
+	case own || r.Header["X-Pforte-Token"] != nil && !slices.Contains(tokens, r.Header.Get("X-Pforte-Token")):
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, `{"error":"token","code":401}`, http.StatusUnauthorized)
+		return
+	case r.Header["X-Pforte-Token"] != nil || err == nil && session.Value == "member" && !out:
+	case r.Header.Get("Sec-Fetch-Mode") == "navigate":
+		w.Header().Add("Set-Cookie", "svc.go=state; Path=/; HttpOnly")
+		http.Redirect(w, r, "https://home.example.org/pforte/go?app=photos&return="+r.Header.Get("X-Forwarded-Uri"), http.StatusSeeOther)
+		return
+	default:
+		http.Error(w, `{"error":"Nicht angemeldet.","code":401}`, http.StatusUnauthorized)
+		return
+	}
+	for name, value := range map[string]string{"User-Id": "7", "Username": "anna", "Role": "member", "Name": "%C3%84nne", "Groups": "member,kids"} {
+		w.Header().Set("X-Auth-"+name, value)
+	}
+}
+
+// photos are routes to an application behind its guard: one with a host of its
+// own, and one whose server does not know the path that it is under.
+func photos(addr string) string {
+	return `@photos host photos.example.org
+	handle @photos {
+		import require_app photos
+		reverse_proxy ` + addr + `
+	}
+	handle_path /photos/* {
+		import require_app photos
+		reverse_proxy ` + addr + `
+	}`
+}
+
+func TestAnApplicationGetsItsUserByAllNames(t *testing.T) {
+	t.Parallel()
+	auth, app := standHousehold(t), stand(t, "photos", nil)
+	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr())})
+	headers := append([]string{"Cookie", "svc.app=member; theme=dark", "X-Auth-Name", "Root", "X-Auth-Groups", "admin"}, forged...)
+	if got := d.request(t, "GET", "/photos/album?x=1", "", headers...); got.body != "photos" {
+		t.Fatalf("%d %s", got.StatusCode, got.body)
+	}
+	arrived := app.last(t)
+	want := http.Header{
+		"X-Auth-User-Id": {"7"}, "X-Auth-Username": {"anna"}, "X-Auth-Role": {"member"}, "X-Auth-Name": {"%C3%84nne"}, "X-Auth-Groups": {"member,kids"},
+		"Remote-User": {"anna"}, "Remote-Name": {"%C3%84nne"}, "Remote-Groups": {"member,kids"},
+		"Cookie": {"theme=dark"}, "X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {d.addr},
+	}
+	for i := 0; i < len(forged); i += 2 {
+		if name := http.CanonicalHeaderKey(forged[i]); want[name] == nil {
+			want[name] = nil
+		}
+	}
+	for name, values := range want {
+		if got := arrived.Header[name]; !slices.Equal(got, values) {
+			t.Errorf("%s is %q, want %q", name, got, values)
+		}
+	}
+	if arrived.RequestURI != "/album?x=1" {
+		t.Errorf("the application was asked for %s", arrived.RequestURI)
+	}
+	if asked := auth.last(t); asked.RequestURI != "/internal/forward-auth?app=photos" || asked.Header.Get("X-Forwarded-Uri") != "/photos/album?x=1" || asked.Header.Get("X-Forwarded-Host") != d.addr {
+		t.Errorf("auth was asked %s, %s", asked.RequestURI, asked.Header)
+	}
+}
+
+func TestABrowserIsLedToTheLoginByTheGuardsAnswer(t *testing.T) {
+	t.Parallel()
+	auth, app := standHousehold(t), stand(t, "photos", nil)
+	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr())})
+	got := d.request(t, "GET", "/photos/album", "", "Sec-Fetch-Mode", "navigate")
+	if got.StatusCode != 303 || got.Header.Get("Location") != "https://home.example.org/pforte/go?app=photos&return=/photos/album" || got.Header.Get("Set-Cookie") != "svc.go=state; Path=/; HttpOnly" {
+		t.Errorf("%d %s", got.StatusCode, got.Header)
+	}
+	if n := len(app.received()); n != 0 {
+		t.Errorf("%d requests passed", n)
+	}
+}
+
+func TestOnlyTheRoutesOfAnApplicationsHostAreItsOwn(t *testing.T) {
+	t.Parallel()
+	auth, app := standHousehold(t), stand(t, "photos", nil)
+	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr())})
+	for _, c := range []struct {
+		host, path, want string
+	}{
+		{"photos.example.org", "/a", "HTTP/1.1 200 OK"},
+		{"PHOTOS.example.ORG", "/a", "HTTP/1.1 200 OK"},
+		{"photos.example.org:8443", "/a", "HTTP/1.1 200 OK"}, // auth compares the port
+		{"photos.example.org.", "/a", "HTTP/1.1 404 Not Found"},
+		{"other.example.org", "/a", "HTTP/1.1 404 Not Found"},
+		{"x.photos.example.org", "/a", "HTTP/1.1 404 Not Found"},
+		{"photos.example.org", "//a", "HTTP/1.1 404 Not Found"},
+		{"photos.example.org", "/internal/forward-auth", "HTTP/1.1 404 Not Found"},
+	} {
+		if got := d.raw(t, "GET "+c.path+" HTTP/1.1\r\nHost: "+c.host+"\r\nCookie: svc.app=member\r\nConnection: close\r\n\r\n"); got != c.want {
+			t.Errorf("%s%s: %s, want %s", c.host, c.path, got, c.want)
+		}
+	}
+	before := len(app.received())
+	d.raw(t, "GET /pforte/enter HTTP/1.1\r\nHost: photos.example.org\r\nCookie: svc.go=state\r\nConnection: close\r\n\r\n")
+	if asked := auth.last(t); asked.RequestURI != "/pforte/enter" || asked.Header.Get("Cookie") != "svc.go=state" || len(app.received()) != before {
+		t.Errorf("auth was asked %s with %s", asked.RequestURI, asked.Header)
+	}
+}
+
+// A token is for the guard; so is an Authorization with one in it, but no other.
+func TestAnAppTokenReachesAuthAlone(t *testing.T) {
+	t.Parallel()
+	const token = "pft_a"
+	auth, app, other := standHousehold(t, token), stand(t, "photos", nil), stand(t, "open", nil)
+	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr()), "FRONTEND_UPSTREAM": other.addr(), "TRUSTED_PROXIES": "127.0.0.1/32"})
+	own, basic := "Basic YW5uYTpzZWNyZXQ=", "Basic YW5uYTpwZnRfYQ==" // anna:secret and anna:pft_a
+	for _, c := range []struct {
+		headers []string
+		status  int
+		arrives string // as Authorization
+	}{
+		{[]string{"X-Pforte-Token", token}, 200, ""},
+		{[]string{"X-Pforte-Token", token, "Authorization", own}, 200, own},
+		{[]string{"X-Pforte-Token", token, "X_Pforte_Token", token, "X.pforte.token", token}, 200, ""},
+		{[]string{"X_Pforte_Token", token}, 401, ""},
+		{[]string{"Authorization", basic}, 200, ""},
+		{[]string{"Authorization", basic, "Cookie", "svc.app=member"}, 200, ""},
+		{[]string{"Authorization", own, "Cookie", "svc.app=member"}, 200, own},
+		{[]string{"X-Pforte-Token", "pft_b", "Cookie", "svc.app=member"}, 401, ""},
+	} {
+		before := len(app.received())
+		got := d.request(t, "GET", "/photos/", "", c.headers...)
+		if passed := len(app.received()) > before; got.StatusCode != c.status || passed != (c.status == 200) {
+			t.Errorf("%q: %d, passed is %t", c.headers, got.StatusCode, passed)
+		}
+		if c.status != 200 {
+			continue
+		}
+		h := app.last(t).Header
+		if h.Get("Authorization") != c.arrives || strings.Contains(fmt.Sprint(h), "pft_") || h.Get("X-Auth-Consumed") != "" {
+			t.Errorf("%q: the application got %s", c.headers, h)
+		}
+		if got.Header.Get("X-Auth-Consumed") != "" {
+			t.Errorf("%q: the client got %s", c.headers, got.Header)
+		}
+	}
+	d.request(t, "GET", "/page", "", "X-Pforte-Token", token, "X+Pforte+Token", token)
+	if h := other.last(t).Header; strings.Contains(fmt.Sprint(h), token) {
+		t.Errorf("without a guard a service got %s", h)
+	}
+}
+
+func TestNoRequestPassesWithoutAnyOfItsNames(t *testing.T) {
+	t.Parallel()
+	auth := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		for _, name := range []string{"User-Id", "Username", "Role", "Name"} {
+			w.Header().Set("X-Auth-"+name, "x")
+		}
+	})
+	app := stand(t, "", nil)
+	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr())})
+	got := d.request(t, "GET", "/photos/", "", "X-Auth-Groups", "admin")
+	if n := len(app.received()); got.StatusCode != 502 || n != 0 {
+		t.Errorf("%d, %d requests passed", got.StatusCode, n)
+	}
+}
+
+// One with a wider scope could answer for the pages of auth.
+func TestAWorkerOfAnApplicationStaysInItsFolder(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Service-Worker-Allowed"] = []string{"/"}
+		w.Header().Set("Content-Type", "text/javascript")
+	})
+	d := open(t, map[string]string{"AUTH_UPSTREAM": standHousehold(t).addr(), "ROUTES": photos(app.addr())})
+	got := d.request(t, "GET", "/photos/sw.js", "", "Cookie", "svc.app=member")
+	if scope := got.Header["Service-Worker-Allowed"]; got.StatusCode != 200 || scope != nil {
+		t.Errorf("%d with the scope %q", got.StatusCode, scope)
+	}
+}
+
+// Two devices with the same cookies, or with none, and tokens of their own.
+func TestWhatLastsEndsSoonAfterItsToken(t *testing.T) {
+	t.Parallel()
+	auth, app := standHousehold(t, "pft_a", "pft_b"), lasting(t)
+	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr()), "GUARD_RECHECK": "200ms"})
+	device := func(headers string) net.Conn {
+		conn, resp := d.openStream(t, strings.Replace(upgrade("/photos/live", "x"), "Cookie: svc.sid=x", headers, 1))
+		if resp.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("%s: %d", headers, resp.StatusCode)
+		}
+		return conn
+	}
+	kept, byHeader, byBasic := device("X-Pforte-Token: pft_b"), device("X-Pforte-Token: pft_a"), device("Authorization: Basic YW5uYTpwZnRfYQ==")
+	time.Sleep(time.Second) // each is checked several times
+	for name, conn := range map[string]net.Conn{"by header": byHeader, "by Basic": byBasic, "another's": kept} {
+		wantEcho(t, name, conn)
+	}
+	auth.revoke("pft_a")
+	wantEnd(t, "a WebSocket by header", byHeader)
+	wantEnd(t, "a WebSocket by Basic", byBasic)
+	wantEcho(t, "another's WebSocket", kept)
+}
+
+// To a navigation auth would answer with a redirect, which is no refusal.
+func TestAPageThatLastsEndsSoonAfterItsSession(t *testing.T) {
+	t.Parallel()
+	auth, app := standHousehold(t), lasting(t)
+	d := open(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "ROUTES": photos(app.addr()), "GUARD_RECHECK": "200ms", "GUARD_GRACE": "10m"})
+	_, resp := d.openStream(t, "GET /photos/events HTTP/1.1\r\nHost: x\r\nCookie: svc.app=member\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nAccept: text/html\r\n\r\n")
+	if _, err := io.CopyN(io.Discard, resp.Body, 100); err != nil {
+		t.Fatal(err)
+	}
+	auth.logout()
+	wantEnd(t, "it", resp.Body)
+}
