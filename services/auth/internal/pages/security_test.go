@@ -178,6 +178,17 @@ func TestTypedFieldsOutliveANewProof(t *testing.T) {
 	anna.post(path, append(typed, "csrf", "")...).want(http.StatusForbidden).shows("Bitte noch einmal senden.", `value="Otto <K.>"`)
 }
 
+// TestAFormThatIsShownAfterAProofIsSentToItsOwnPage: the answer is that of the page of the
+// proof, and so is the browser's address.
+func TestAFormThatIsShownAfterAProofIsSentToItsOwnPage(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	for _, path := range []string{"/pforte/admin/members/2", "/pforte/admin/invites", "/pforte/admin/security", "/pforte/account/second-factor", "/pforte/account/devices"} {
+		anna.post("/pforte/reauth", "password", adminPass, "return", path, "kept.do", "change").want(http.StatusOK).
+			shows("Bitte noch einmal senden.", `method="post" action="`+path+`">`).lacks(`method="post">`)
+	}
+}
+
 // TestTypedFieldsOutliveALoginInTwoSteps sends a form whose session is gone.
 func TestTypedFieldsOutliveALoginInTwoSteps(t *testing.T) {
 	f := newFixture(t)
