@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // startPage is what the start page shows.
 type startPage struct {
+	Apps    []application.Application // that the user may open
 	Notices []audit.Entry
 	// UpTo is when the newest notice came, in Unix seconds.
 	UpTo int64
@@ -29,6 +31,9 @@ func (p *Pages) start(r *request) error {
 	page := startPage{Notices: notices}
 	if len(notices) > 0 {
 		page.UpTo = notices[0].At.Unix()
+	}
+	if page.Apps, err = p.Accounts.Openable(r.ctx(), r.Session); err != nil {
+		return err
 	}
 	household, err := p.Accounts.Household(r.ctx())
 	if err != nil {
@@ -84,9 +89,13 @@ func (f form) color() string {
 	return f.get("hex")
 }
 
-// passwordForm asks for a new password.
+// passwordForm asks for a new password, and shows how many app tokens it leaves valid.
 func (p *Pages) passwordForm(r *request) error {
-	return p.render(r, "password", r.text.Password, nil)
+	tokens, err := p.Accounts.TokensOf(r.ctx(), r.Session)
+	if err != nil {
+		return err
+	}
+	return p.render(r, "password", r.text.Password, p.validTokens(tokens))
 }
 
 // changePassword sets the user's password and ends their other sessions.

@@ -6,9 +6,11 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -80,6 +82,23 @@ var failures = []failure{
 	{factor.ErrRequired, http.StatusForbidden, func(t *texts) string { return t.FactorRequired }, "", true},
 	{factor.ErrNoPasskey, http.StatusNotFound, func(t *texts) string { return t.NoPasskeyText }, "", true},
 	{account.ErrPasskeyName, http.StatusBadRequest, func(t *texts) string { return t.PasskeyNameWrong }, "", true},
+	{application.ErrSlug, http.StatusBadRequest, func(t *texts) string { return t.BadSlug }, "slug", true},
+	{application.ErrSlugTaken, http.StatusConflict, func(t *texts) string { return t.SlugTaken }, "slug", true},
+	{application.ErrName, http.StatusBadRequest, func(t *texts) string { return t.BadName }, "name", true},
+	{application.ErrDescription, http.StatusBadRequest, func(t *texts) string { return t.BadDescription }, "description", true},
+	{application.ErrURL, http.StatusBadRequest, func(t *texts) string { return t.BadURL }, "url", true},
+	{application.ErrURLTaken, http.StatusConflict, func(t *texts) string { return t.URLTaken }, "url", true},
+	{application.ErrRule, http.StatusBadRequest, func(t *texts) string { return t.BadRule }, "rule", true},
+	{application.ErrPosition, http.StatusBadRequest, func(t *texts) string { return t.BadPosition }, "position", true},
+	{application.ErrNotFound, http.StatusNotFound, func(t *texts) string { return t.NoApplication }, "", false},
+	{application.ErrGroupNotFound, http.StatusNotFound, func(t *texts) string { return t.NoGroup }, "", true},
+	{application.ErrGroupUsed, http.StatusConflict, func(t *texts) string { return t.GroupUsed }, "", true},
+	{application.ErrTooMany, http.StatusConflict, func(t *texts) string { return t.TooMany }, "", true},
+	{token.ErrScope, http.StatusBadRequest, func(t *texts) string { return t.BadScope }, "apps", true},
+	{token.ErrExpiry, http.StatusBadRequest, func(t *texts) string { return t.BadForm }, "", true},
+	{token.ErrTooMany, http.StatusConflict, func(t *texts) string { return t.TooManyTokens }, "", true},
+	{token.ErrNotFound, http.StatusNotFound, func(t *texts) string { return t.NoToken }, "", true},
+	{token.ErrActive, http.StatusConflict, func(t *texts) string { return t.TokenActive }, "", true},
 	{service.ErrNoRoute, http.StatusNotFound, func(t *texts) string { return t.NoPage }, "", false},
 }
 

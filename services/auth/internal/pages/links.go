@@ -152,11 +152,17 @@ func (p *Pages) reset(r *request) error {
 		return err
 	}
 	// The password is set, whatever fails now.
-	if left, err := p.Accounts.Passkeys(r.ctx(), of.UserID); err == nil && len(left) == 0 {
-		return r.seeOther(root + "login?done=reset")
+	if left, err := p.Accounts.Passkeys(r.ctx(), of.UserID); err != nil || len(left) > 0 {
+		return r.seeOther(root + "login?done=reset-passkeys&return=" + escapeReturn(root+"account/passkeys?done="+passkeysLeft))
 	}
-	return r.seeOther(root + "login?done=reset-passkeys&return=" + escapeReturn(root+"account/passkeys?done=passkeys-left"))
+	if left, err := p.Accounts.TokensFor(r.ctx(), of.Username); err != nil || p.validTokens(left) > 0 {
+		return r.seeOther(root + "login?done=reset-tokens&return=" + escapeReturn(tokensPath+"?done=tokens-left"))
+	}
+	return r.seeOther(root + "login?done=reset")
 }
+
+// passkeysLeft marks the page of passkeys after a reset of the password.
+const passkeysLeft = "passkeys-left"
 
 // counted is a handler each of whose requests counts for the client's address, whatever
 // the answer.

@@ -80,6 +80,15 @@ func (v view) Value(field, otherwise string) string {
 	return otherwise
 }
 
+// Checked reports whether a box is checked: as in the form that was sent by the button with
+// the value do, or, when that was not sent, as at first.
+func (v view) Checked(do, field string, first bool) bool {
+	if v.form.get("do") == do {
+		return v.form.sent(field)
+	}
+	return first
+}
+
 // Wrong returns what is wrong with a field, or "".
 func (v view) Wrong(field string) string {
 	if v.Fault != nil && v.Fault.Field == field {
@@ -116,6 +125,21 @@ func (v view) Time(at time.Time) template.HTML {
 
 // Event returns the name of an event in words.
 func (v view) Event(name string) string { return v.T.event(name) }
+
+// About returns what an event is about beside its user, such as the slug of an application,
+// or "".
+func (v view) About(e audit.Event) string {
+	detail := e.Detail
+	if after, changed := detail["after"].(map[string]any); changed {
+		detail = after
+	}
+	for _, key := range []string{"app", "group", "added", "removed", "name"} {
+		if what, ok := detail[key].(string); ok {
+			return map[string]string{"added": "+ ", "removed": "− "}[key] + what
+		}
+	}
+	return ""
+}
 
 // Actor returns who acted, in words.
 func (v view) Actor(a audit.Actor) string {
@@ -186,6 +210,7 @@ var functions = template.FuncMap{
 	// as gives a field another id, where a page has several of one name.
 	"as":      func(v view, id string, f field) field { f.ID, f.Wrong = id, v.Wrong(id); return f },
 	"initial": initial,
+	"ruleOf":  ruleOf,
 	"onColor": onColor,
 }
 

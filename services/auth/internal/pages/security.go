@@ -148,6 +148,8 @@ type passkeysPage struct {
 	Passkeys []account.PasskeyInfo
 	Off      string // why there are none here; empty: there are
 	Fresh    bool   // the user may add and remove
+	// TokensLeft are how many app tokens are valid, after a reset of the password.
+	TokensLeft int
 }
 
 // passkeys lists the user's passkeys.
@@ -164,6 +166,13 @@ func (p *Pages) passkeys(r *request) error {
 	var err error
 	if page.Passkeys, err = p.Accounts.Passkeys(r.ctx(), r.UserID); err != nil {
 		return err
+	}
+	if r.QueryParam("done") == passkeysLeft {
+		tokens, err := p.Accounts.TokensOf(r.ctx(), r.Session)
+		if err != nil {
+			return err
+		}
+		page.TokensLeft = p.validTokens(tokens)
 	}
 	return p.render(r, "passkeys", r.text.Passkeys, page)
 }

@@ -95,6 +95,22 @@ type texts struct {
 	NoLogin, PasskeyUnused, Retention, RetentionF, RetentionForever, LinkHelp string
 	DoneResetPasskeys, DonePasskeysLeft                                       string
 
+	Applications, ApplicationsLead, TileApplications, ApplicationNew, ApplicationName          string
+	ApplicationNameHint, Description, DescriptionHint, Address, AddressHint, Rule, RuleLogin   string
+	RuleAdmin, RuleGroupF, Slug, SlugHint, AskSecondFactor, AskSecondFactorHint, TakeTokens    string
+	TakeTokensHint, Position, PositionHint, ApplicationChange, ApplicationRemove               string
+	ApplicationRemoveLead, Proxy, ProxyLead, ProxyLeadHost, ProxyRoutes, NeedsPublicURL        string
+	Groups, GroupsLead, TileGroups, GroupNew, GroupName, GroupNameHint, GroupSlugHint          string
+	GroupEmpty, GroupMembersLead, GroupOpens, GroupRemove, GroupRemoveLead, Tokens, TokensLead string
+	TileTokens, TokenNew, TokenName, TokenNameHint, TokenApps, TokenOnlyRead, TokenReadOnly    string
+	TokenDays, DaysF, TokenForEver, TokenCreate, TokenOnceF, TokenUse, TokenAsPassword         string
+	TokenHeaders, TokenUnused, TokenRevoked, TokenExpired, TokenOpensNothing, TokensRevoke     string
+	TokensNoApps, TokensLeftF, TokensSee, BadSlug, SlugTaken, BadName, BadDescription, BadURL  string
+	URLTaken, BadRule, BadPosition, NoApplication, NoGroup, GroupUsed, TooMany, BadScope       string
+	TooManyTokens, NoToken, TokenActive, DoneAppAdded, DoneAppRemoved, DoneGroupAdded          string
+	DoneGroupRemoved, DoneTokenRevoked, DoneTokensRevoked, DoneTokenRemoved, DoneTokensLeft    string
+	DoneResetTokens                                                                            string
+
 	// Factors are how a session was proved, in words, by session.Factor.
 	Factors map[string]string
 
@@ -132,7 +148,7 @@ func (t *texts) done(what string) string {
 		return t.DoneReset
 	case "reset-passkeys":
 		return t.DoneResetPasskeys
-	case "passkeys-left":
+	case passkeysLeft:
 		return t.DonePasskeysLeft
 	case "forgot":
 		return t.DoneForgot
@@ -158,6 +174,24 @@ func (t *texts) done(what string) string {
 		return t.DonePasskeyAdded
 	case "passkey-removed":
 		return t.DonePasskeyRemoved
+	case "app-added":
+		return t.DoneAppAdded
+	case "app-removed":
+		return t.DoneAppRemoved
+	case "group-added":
+		return t.DoneGroupAdded
+	case "group-removed":
+		return t.DoneGroupRemoved
+	case "token-revoked":
+		return t.DoneTokenRevoked
+	case "tokens-revoked":
+		return t.DoneTokensRevoked
+	case "token-removed":
+		return t.DoneTokenRemoved
+	case "tokens-left":
+		return t.DoneTokensLeft
+	case "reset-tokens":
+		return t.DoneResetTokens
 	}
 	return ""
 }

@@ -1,0 +1,252 @@
+package pages
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+const (
+	appsPath   = root + "admin/apps"
+	groupsPath = root + "admin/groups"
+)
+
+// appsPage is what the page of applications shows, and that of one of them.
+type appsPage struct {
+	Apps   []application.Application
+	App    application.Application // of the form; zero: a new one
+	Groups []application.UserGroup // to choose from
+	Routes string                  // for the proxy's setting ROUTES
+	// NoAddress: the application has a host, and the portal's address is not known.
+	NoAddress bool
+}
+
+// GroupName returns the name of a group.
+func (p appsPage) GroupName(slug string) string {
+	for _, g := range p.Groups {
+		if g.Slug == slug {
+			return g.Name
+		}
+	}
+	return slug
+}
+
+// apps lists the applications and offers a new one.
+func (p *Pages) apps(r *request) (err error) {
+	page := appsPage{}
+	if page.Apps, err = p.Accounts.Applications(r.ctx()); err != nil {
+		return err
+	}
+	if page.Groups, err = p.Accounts.Groups(r.ctx()); err != nil {
+		return err
+	}
+	return p.render(r, "apps", r.text.Applications, page)
+}
+
+// addApp adds an application.
+func (p *Pages) addApp(r *request) error {
+	f := r.form
+	n := account.NewApplication{
+		Slug: f.get("slug"), Name: f.get("name"), Description: f.get("description"), URL: strings.TrimSpace(f.get("url")),
+		Color: colorOf(f.get("slug")),
+	}
+	n.Rule, n.Group, _ = strings.Cut(f.get("rule"), ":")
+	if err := p.Accounts.CreateApplication(r.ctx(), r.UserID, n); err != nil {
+		return err
+	}
+	p.LogEvent(r.Response(), r.Request(), "app_made", "app", n.Slug, "by", r.UserID)
+	return r.seeOther(appsPath + "/" + n.Slug + "?done=app-added")
+}
+
+// colorOf returns one of the colours for a slug, so that applications are told apart.
+func colorOf(slug string) string {
+	sum := 0
+	for _, c := range []byte(slug) {
+		sum += int(c)
+	}
+	return colors[sum%len(colors)]
+}
+
+// appOf returns the application in the path. application.ErrNotFound.
+func (p *Pages) appOf(r *request) (application.Application, error) {
+	apps, err := p.Accounts.Applications(r.ctx())
+	if err != nil {
+		return application.Application{}, err
+	}
+	at := slices.IndexFunc(apps, func(a application.Application) bool { return a.Slug == r.Param("id") })
+	if at < 0 {
+		return application.Application{}, application.ErrNotFound
+	}
+	return apps[at], nil
+}
+
+// app shows an application.
+func (p *Pages) app(r *request) error {
+	a, err := p.appOf(r)
+	if err != nil {
+		return err
+	}
+	page := appsPage{App: a, Routes: routes(a), NoAddress: a.HasHost() && p.PublicURL == ""}
+	if page.Groups, err = p.Accounts.Groups(r.ctx()); err != nil {
+		return err
+	}
+	return p.render(r, "app", a.Name, page)
+}
+
+// changeApp changes an application or removes it.
+func (p *Pages) changeApp(r *request) error {
+	slug, f := r.Param("id"), r.form
+	switch f.get("do") {
+	case "change":
+		name, description, address, color := f.get("name"), f.get("description"), strings.TrimSpace(f.get("url")), f.color()
+		rule, group, _ := strings.Cut(f.get("rule"), ":")
+		second, tokens := f.sent("second_factor"), f.sent("tokens")
+		position, err := strconv.Atoi(strings.TrimSpace(f.get("position")))
+		if err != nil {
+			return application.ErrPosition
+		}
+		if err := p.Accounts.ChangeApplication(r.ctx(), r.UserID, slug, account.ApplicationChange{
+			Name: &name, Description: &description, URL: &address, Rule: &rule, Group: &group, SecondFactor: &second, Tokens: &tokens, Color: &color, Position: &position,
+		}); err != nil {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "app_changed", "app", slug, "by", r.UserID)
+		return r.seeOther(appsPath + "/" + url.PathEscape(slug) + "?done=profile")
+	case "remove":
+		if err := p.Accounts.RemoveApplication(r.ctx(), r.UserID, slug); err != nil {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "app_removed", "app", slug, "by", r.UserID)
+		return r.seeOther(appsPath + "?done=app-removed")
+	}
+	return errForm
+}
+
+// routes returns the routes of an application for the proxy's setting ROUTES. Only the
+// last address is the operator's to fill in.
+func routes(a application.Application) string {
+	matcher := "path " + strings.TrimSuffix(a.URL, "/") + " " + a.URL + "*"
+	if a.URL == "/" { // what the proxy leads to services of its own stays theirs
+		matcher = "not path /api/* /v1/* /mcp /health /.well-known/* /openapi.json /llms.txt"
+	} else if address, err := url.Parse(a.URL); err == nil && a.HasHost() {
+		matcher = "host " + address.Hostname()
+	}
+	return "@" + a.Slug + " " + matcher + "\nhandle @" + a.Slug + " {\n    import require_app " + a.Slug + "\n    reverse_proxy " + a.Slug + ":8080\n}"
+}
+
+// ruleOf returns an application's rule as the value of the form's choice.
+func ruleOf(a application.Application) string {
+	switch a.Rule {
+	case "":
+		return string(application.Login)
+	case application.Group:
+		return string(a.Rule) + ":" + a.Group
+	}
+	return string(a.Rule)
+}
+
+// groups lists the groups and offers a new one.
+func (p *Pages) groups(r *request) error {
+	groups, err := p.Accounts.Groups(r.ctx())
+	if err != nil {
+		return err
+	}
+	return p.render(r, "groups", r.text.Groups, groups)
+}
+
+// addGroup adds a group.
+func (p *Pages) addGroup(r *request) error {
+	slug := r.form.get("slug")
+	if err := p.Accounts.CreateGroup(r.ctx(), r.UserID, slug, r.form.get("name")); err != nil {
+		return err
+	}
+	p.LogEvent(r.Response(), r.Request(), "group_made", "group", slug, "by", r.UserID)
+	return r.seeOther(groupsPath + "/" + slug + "?done=group-added")
+}
+
+// groupPage is what the page of a group shows.
+type groupPage struct {
+	application.UserGroup
+	Users []groupUser
+	Apps  []application.Application // whose rule names the group
+}
+
+// groupUser is a user who may be a member of a group.
+type groupUser struct {
+	user.User
+	Member bool
+}
+
+// group shows a group and all users, to choose its members.
+func (p *Pages) group(r *request) error {
+	all, err := p.Accounts.Groups(r.ctx())
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(all, func(g application.UserGroup) bool { return g.Slug == r.Param("id") })
+	if at < 0 {
+		return application.ErrGroupNotFound
+	}
+	page := groupPage{UserGroup: all[at]}
+	members, err := p.Accounts.Members(r.ctx())
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		page.Users = append(page.Users, groupUser{m.User, slices.Contains(page.Members, m.Username)})
+	}
+	if page.Apps, err = p.Accounts.Applications(r.ctx()); err != nil {
+		return err
+	}
+	page.Apps = slices.DeleteFunc(page.Apps, func(a application.Application) bool { return a.Group != page.Slug })
+	return p.render(r, "group", page.Name, page)
+}
+
+// changeGroup changes the members of a group or removes it.
+func (p *Pages) changeGroup(r *request) error {
+	slug := r.Param("id")
+	switch r.form.get("do") {
+	case "change":
+		changes, err := r.form.members()
+		if err != nil {
+			return err
+		}
+		if err := p.Accounts.ChangeMembers(r.ctx(), r.UserID, slug, changes); err != nil {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "groups_changed", "group", slug, "users", len(changes), "by", r.UserID)
+		return r.seeOther(groupsPath + "/" + url.PathEscape(slug) + "?done=profile")
+	case "remove":
+		if err := p.Accounts.RemoveGroup(r.ctx(), r.UserID, slug); err != nil {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "group_removed", "group", slug, "by", r.UserID)
+		return r.seeOther(groupsPath + "?done=group-removed")
+	}
+	return errForm
+}
+
+// members returns which users a form of a group adds (true) and removes (false), compared
+// with the members that the page showed: what another admin changed since then stays.
+func (f form) members() (map[int64]bool, error) {
+	changes := map[int64]bool{}
+	for name := range f.values {
+		for prefix, member := range map[string]bool{"member.": true, "was.": false} {
+			digits, ok := strings.CutPrefix(name, prefix)
+			if !ok || f.sent("member."+digits) && f.sent("was."+digits) {
+				continue
+			}
+			id, err := strconv.ParseInt(digits, 10, 64)
+			if err != nil {
+				return nil, errForm
+			}
+			changes[id] = member
+		}
+	}
+	return changes, nil
+}

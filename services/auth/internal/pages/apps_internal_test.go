@@ -1,0 +1,23 @@
+package pages
+
+import (
+	"testing"
+
+	"github.com/pforte/pforte/services/auth/internal/application"
+)
+
+func TestTheLinesForTheProxy(t *testing.T) {
+	for url, matcher := range map[string]string{
+		"https://photos.example.org":      "host photos.example.org",
+		"https://photos.example.org:8443": "host photos.example.org",
+		"https://[2001:db8::1]":           "host 2001:db8::1",
+		"/photos/":                        "path /photos /photos/*",
+		"/a/b/":                           "path /a/b /a/b/*",
+		"/":                               "not path /api/* /v1/* /mcp /health /.well-known/* /openapi.json /llms.txt",
+	} {
+		want := "@photos " + matcher + "\nhandle @photos {\n    import require_app photos\n    reverse_proxy photos:8080\n}"
+		if got := routes(application.Application{Slug: "photos", URL: url}); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", url, got, want)
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package pages_test
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// application adds an application with a rule, for example "group:kids".
+func (f *fixture) application(slug, url, rule string, tokens bool) {
+	f.t.Helper()
+	kind, group, _ := strings.Cut(rule, ":")
+	if err := f.accounts.CreateApplication(f.t.Context(), user.Operator, account.NewApplication{
+		Slug: slug, Name: "App " + slug, URL: url, Rule: kind, Group: group, Tokens: tokens,
+	}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// group adds a group with members.
+func (f *fixture) group(slug, name string, members ...string) {
+	f.t.Helper()
+	if err := f.accounts.CreateGroup(f.t.Context(), user.Operator, slug, name); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, username := range members {
+		if err := f.accounts.SetMember(f.t.Context(), slug, username, true); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// stored returns an application.
+func (f *fixture) stored(slug string) application.Application {
+	f.t.Helper()
+	for _, a := range must(f.accounts.Applications(f.t.Context()))(f.t) {
+		if a.Slug == slug {
+			return a
+		}
+	}
+	f.t.Fatalf("there is no application %q", slug)
+	return application.Application{}
+}
+
+func TestTheStartPageShowsThePersonsApplications(t *testing.T) {
+	f := newFixture(t)
+	anna, otto := f.anna(), f.otto()
+	otto.get("/pforte/").want(http.StatusOK).lacks("Anwendungen")
+	f.group("kids", "Kinder", "otto")
+	f.application("photos", "https://photos.example.org", "group:kids", false)
+	f.application("backup", "/backup/", "admin", false)
+	f.application("notes", "/notes/", "login", false)
+	otto.get("/pforte/").shows("App photos", `href="https://photos.example.org"`, "App notes", `href="/notes/"`).lacks("App backup")
+	anna.get("/pforte/").shows("App backup", "App notes").lacks("App photos")
+	if err := f.accounts.SetMember(t.Context(), "kids", "otto", false); err != nil {
+		t.Fatal(err)
+	}
+	otto.get("/pforte/").shows("App notes").lacks("App photos")
+}
+
+func TestAnAdminAddsChangesAndRemovesAnApplication(t *testing.T) {
+	f := newFixture(t)
+	f.group("kids", "Kinder")
+	anna := f.anna()
+	anna.get("/pforte/admin/apps").want(http.StatusOK).shows("Neue Anwendung", `<option value="group:kids">Gruppe Kinder</option>`)
+	anna.post("/pforte/admin/apps", "do", "add", "name", "Fotos", "slug", "photos", "description", "Alben", "url", " https://Photos.example.org:443 ", "rule", "group:kids").
+		leadsTo("/pforte/admin/apps/photos?done=app-added")
+	page := anna.get("/pforte/admin/apps/photos?done=app-added").want(http.StatusOK).
+		shows("Die Anwendung ist eingetragen.", "@photos host photos.example.org\nhandle @photos {\n    import require_app photos\n", "SITE_ADDRESS", "PUBLIC_URL", `value="Fotos"`, `<option value="group:kids" selected>`)
+	if strings.Contains(page.body, "checked>Zweiter") {
+		t.Error("a second factor is asked for")
+	}
+	anna.get("/pforte/admin/apps").shows("Fotos", "https://photos.example.org", "Gruppe Kinder")
+
+	change := []string{"do", "change", "name", "Bilder", "description", "", "url", "/photos/", "rule", "login", "color", "own", "hex", "#123456", "position", "7", "second_factor", "yes", "tokens", "yes"}
+	anna.post("/pforte/admin/apps/photos", change...).leadsTo("/pforte/admin/apps/photos?done=profile")
+	if a := f.stored("photos"); a.Name != "Bilder" || a.Description != "" || a.URL != "/photos/" || a.Rule != application.Login || a.Group != "" || a.Color != "#123456" ||
+		a.Position != 7 || !a.SecondFactor || !a.Tokens {
+		t.Errorf("got %+v", a)
+	}
+	anna.get("/pforte/admin/apps/photos").shows("@photos path /photos /photos/*\n", `name="second_factor" value="yes" checked`, `name="tokens" value="yes" checked`).lacks("PUBLIC_URL", "SITE_ADDRESS")
+	anna.post("/pforte/admin/apps/photos", "do", "remove").leadsTo("/pforte/admin/apps?done=app-removed")
+	anna.get("/pforte/admin/apps/photos").want(http.StatusNotFound).shows("Diese Anwendung gibt es nicht.")
+	anna.post("/pforte/admin/apps/photos", change...).want(http.StatusNotFound)
+	anna.get("/pforte/admin/audit").shows("Anwendung eingetragen", "Anwendung geändert", "Anwendung entfernt", "photos")
+}
+
+func TestWhatIsWrongWithAnApplicationIsShownAtItsField(t *testing.T) {
+	f := newFixture(t)
+	f.application("notes", "/notes/", "login", false)
+	anna := f.anna()
+	form := map[string]string{"do": "add", "name": "Fotos", "slug": "photos", "description": "Alben", "url": "/photos/", "rule": "login"}
+	for _, wrong := range []struct {
+		field, value string
+		status       int
+	}{
+		{"slug", "Fotos!", http.StatusBadRequest},
+		{"slug", "notes", http.StatusConflict},
+		{"name", strings.Repeat("x", 65), http.StatusBadRequest},
+		{"description", strings.Repeat("x", 201), http.StatusBadRequest},
+		{"url", "http://nas.lan", http.StatusBadRequest},
+		{"url", "javascript:alert(1)", http.StatusBadRequest},
+		{"url", "/notes/", http.StatusConflict},
+		{"rule", "group:", http.StatusBadRequest},
+		{"rule", "all", http.StatusBadRequest},
+	} {
+		var fields []string
+		for name, value := range form {
+			if name == wrong.field {
+				value = wrong.value
+			}
+			fields = append(fields, name, value)
+		}
+		a := anna.post("/pforte/admin/apps", fields...).want(wrong.status).shows(`href="#`+wrong.field+`"`, `id="`+wrong.field+`-why"`)
+		if wrong.field != "rule" {
+			a.shows(`value="` + wrong.value + `"`)
+		}
+	}
+	anna.post("/pforte/admin/apps/notes", "do", "change", "name", "Notizen", "url", "/notes/", "rule", "login", "position", "first").want(http.StatusBadRequest).
+		shows(`id="position-why"`, `value="first"`)
+	if apps := must(f.accounts.Applications(t.Context()))(t); len(apps) != 1 || apps[0].Name != "App notes" {
+		t.Errorf("got %+v", apps)
+	}
+}
+
+// TestAFormThatFailsLeavesTheBoxesOfAnother: whoever saves afterwards does not switch
+// something off that they never saw.
+func TestAFormThatFailsLeavesTheBoxesOfAnother(t *testing.T) {
+	f := newFixture(t)
+	f.application("notes", "/notes/", "login", true)
+	anna := f.anna()
+	anna.post("/pforte/admin/apps/notes", "do", "remove", "csrf", "old").want(http.StatusForbidden).shows(`name="tokens" value="yes" checked`)
+	anna.post("/pforte/admin/apps/notes", "do", "change", "csrf", "old", "second_factor", "yes").want(http.StatusForbidden).
+		shows(`name="second_factor" value="yes" checked`).lacks(`name="tokens" value="yes" checked`)
+}
+
+func TestAnAdminChoosesTheMembersOfAGroup(t *testing.T) {
+	f := newFixture(t)
+	paul := f.add("paul", "Paul", userPass, "member")
+	if paul != 3 {
+		t.Fatalf("paul has the id %d", paul)
+	}
+	anna := f.anna()
+	anna.post("/pforte/admin/groups", "do", "add", "name", "Kinder", "slug", "admin").want(http.StatusBadRequest).shows(`id="slug-why"`, `value="Kinder"`)
+	anna.post("/pforte/admin/groups", "do", "add", "name", "Kinder", "slug", "kids").leadsTo("/pforte/admin/groups/kids?done=group-added")
+	anna.get("/pforte/admin/groups").shows("Kinder", "Noch niemand")
+	anna.get("/pforte/admin/groups/kids").want(http.StatusOK).shows(`name="member.2"`, `name="member.3"`).lacks(`name="was.`, "checked")
+	anna.post("/pforte/admin/groups/kids", "do", "change", "member.2", "yes").leadsTo("/pforte/admin/groups/kids?done=profile")
+	anna.get("/pforte/admin/groups/kids").shows(`name="member.2" value="yes" checked`, `name="was.2"`)
+	anna.get("/pforte/admin/groups").shows("otto")
+
+	// Meanwhile another admin adds Paul; the form that does not know it leaves him in.
+	if err := f.accounts.SetMember(t.Context(), "kids", "paul", true); err != nil {
+		t.Fatal(err)
+	}
+	anna.post("/pforte/admin/groups/kids", "do", "change", "was.2", "yes").leadsTo("/pforte/admin/groups/kids?done=profile")
+	if groups := must(f.accounts.Groups(t.Context()))(t); strings.Join(groups[0].Members, " ") != "paul" {
+		t.Errorf("got %v", groups[0].Members)
+	}
+	anna.post("/pforte/admin/groups/kids", "do", "change", "member.x", "yes").want(http.StatusBadRequest)
+	anna.post("/pforte/admin/groups/kids", "do", "change", "member.99", "yes").want(http.StatusNotFound)
+	anna.get("/pforte/admin/groups/none").want(http.StatusNotFound).shows("Diese Gruppe gibt es nicht.")
+	anna.post("/pforte/admin/groups/none", "do", "change", "member.2", "yes").want(http.StatusNotFound)
+}
+
+func TestAGroupThatARuleNamesStays(t *testing.T) {
+	f := newFixture(t)
+	f.group("kids", "Kinder", "otto")
+	f.application("photos", "/photos/", "group:kids", false)
+	anna := f.anna()
+	anna.get("/pforte/admin/groups/kids").shows("Nur für diese Gruppe", "App photos").lacks(`value="remove"`)
+	anna.post("/pforte/admin/groups/kids", "do", "remove").want(http.StatusConflict).shows("Bitte zuerst die Anwendung ändern.")
+	anna.post("/pforte/admin/apps/photos", "do", "remove")
+	anna.post("/pforte/admin/groups/kids", "do", "remove").leadsTo("/pforte/admin/groups?done=group-removed")
+	anna.get("/pforte/admin/groups").lacks("Kinder")
+}
+
+func TestApplicationsAndGroupsAreForAdminsWithARecentProof(t *testing.T) {
+	f := newFixture(t)
+	f.group("kids", "Kinder")
+	f.application("notes", "/notes/", "login", false)
+	anna, otto := f.anna(), f.otto()
+	f.advance(10*time.Minute + time.Second)
+	for _, path := range []string{"/pforte/admin/apps", "/pforte/admin/apps/notes", "/pforte/admin/groups", "/pforte/admin/groups/kids"} {
+		otto.get(path).want(http.StatusForbidden).lacks("App notes", "Kinder")
+		otto.post(path, "do", "remove").want(http.StatusForbidden)
+		anna.get(path).leadsTo("/pforte/reauth?return=" + url.QueryEscape(path))
+		anna.post(path, "do", "remove").want(http.StatusForbidden).shows("<h1>Bestätigen</h1>")
+	}
+	f.stored("notes")
+	// What was filled in is there after the proof, and is sent by the admin themselves.
+	anna.post("/pforte/admin/apps/notes", "do", "change", "name", "Notizen", "url", "/notes/", "rule", "login", "position", "3", "tokens", "yes").want(http.StatusForbidden)
+	anna.post("/pforte/reauth", "password", adminPass, "return", "/pforte/admin/apps/notes", "kept.do", "change", "kept.name", "Notizen", "kept.tokens", "yes").want(http.StatusOK).
+		shows("Bitte noch einmal senden.", `value="Notizen"`, `name="tokens" value="yes" checked`)
+	if f.stored("notes").Name != "App notes" {
+		t.Error("the form was sent by itself")
+	}
+}
+
+var tokenShown = regexp.MustCompile(`<p class="secret">(pft_[A-Za-z0-9_-]{43})</p>`)
+
+// newToken creates an app token of a browser's user for an application and returns it.
+func (b *browser) newToken(slug string) string {
+	b.f.t.Helper()
+	a := b.post("/pforte/account/tokens", "do", "create", "name", "Kalender", "days", "30", "app."+slug, "yes").want(http.StatusOK)
+	found := tokenShown.FindStringSubmatch(a.body)
+	if found == nil {
+		b.f.t.Fatalf("no token is shown: %s", a.text())
+	}
+	return found[1]
+}
+
+func TestAnAppTokenIsShownOnce(t *testing.T) {
+	f := newFixture(t)
+	f.application("dav", "/dav/", "login", true)
+	f.application("notes", "/notes/", "login", false)
+	f.application("backup", "/backup/", "admin", true)
+	otto := f.otto()
+	otto.get("/pforte/account/tokens").want(http.StatusOK).shows("Neuer Zugangsschlüssel", "app.dav").lacks("app.notes", "app.backup")
+	otto.post("/pforte/account/tokens", "do", "create", "name", "Kalender", "days", "30").want(http.StatusBadRequest).shows(`id="apps-why"`, `value="Kalender"`)
+	otto.post("/pforte/account/tokens", "do", "create", "name", "", "days", "30", "app.dav", "yes").want(http.StatusBadRequest).shows(`id="name-why"`, `name="app.dav" value="yes" checked`)
+	otto.post("/pforte/account/tokens", "do", "create", "name", "x", "days", "31", "app.dav", "yes").want(http.StatusBadRequest)
+	for _, slug := range []string{"notes", "backup", "none"} {
+		otto.post("/pforte/account/tokens", "do", "create", "name", "x", "days", "0", "app."+slug, "yes").want(http.StatusBadRequest)
+	}
+	if made := must(f.accounts.TokensFor(t.Context(), "otto"))(t); len(made) != 0 {
+		t.Fatalf("got %+v", made)
+	}
+
+	text := otto.newToken("dav")
+	made, visitor, err := f.accounts.TokenVisitor(t.Context(), text, "otto")
+	if err != nil || visitor.User.ID != 2 || strings.Join(made.Applications, " ") != "dav" || made.ReadOnly || made.ExpiresAt != f.Now().Add(30*24*time.Hour) {
+		t.Errorf("got %+v, %v", made, err)
+	}
+	otto.get("/pforte/account/tokens").shows("Kalender", "App dav", text[:8], "noch nie benutzt").lacks(text)
+	otto.post("/pforte/account/tokens", "do", "create", "name", "Leser", "days", "0", "app.dav", "yes", "read_only", "yes").want(http.StatusOK)
+	if last := must(f.accounts.TokensFor(t.Context(), "otto"))(t)[0]; !last.ReadOnly || !last.ExpiresAt.IsZero() {
+		t.Errorf("got %+v", last)
+	}
+	if strings.Contains(f.log.String(), text) {
+		t.Error("the token is in the log")
+	}
+	f.anna().get("/pforte/account/tokens").want(http.StatusOK).lacks(text[:8])
+}
+
+func TestCreatingAnAppTokenNeedsARecentProof(t *testing.T) {
+	f := newFixture(t)
+	f.application("dav", "/dav/", "login", true)
+	otto := f.otto()
+	otto.newToken("dav")
+	f.advance(10*time.Minute + time.Second)
+	otto.get("/pforte/account/tokens").want(http.StatusOK).shows("Kalender", "/pforte/reauth?return=%2Fpforte%2Faccount%2Ftokens").lacks("app.dav")
+	otto.post("/pforte/account/tokens", "do", "create", "name", "Zweiter", "days", "30", "app.dav", "yes").want(http.StatusForbidden).
+		shows("<h1>Bestätigen</h1>", `name="kept.app.dav" value="yes"`, `name="kept.name" value="Zweiter"`)
+	otto.post("/pforte/account/tokens", "do", "revoke", "id", "1").leadsTo("/pforte/account/tokens?done=token-revoked")
+	if made := must(f.accounts.TokensFor(t.Context(), "otto"))(t); len(made) != 1 || made[0].RevokedAt.IsZero() {
+		t.Errorf("got %+v", made)
+	}
+}
+
+func TestAppTokensAreRevokedAndRemoved(t *testing.T) {
+	f := newFixture(t)
+	f.application("dav", "/dav/", "login", true)
+	anna, otto := f.anna(), f.otto()
+	foreign := anna.newToken("dav") // has the id 1
+	first, second, third := otto.newToken("dav"), otto.newToken("dav"), otto.newToken("dav")
+	otto.post("/pforte/account/tokens", "do", "remove", "id", "2").want(http.StatusConflict).shows("Bitte zuerst widerrufen.")
+	otto.post("/pforte/account/tokens", "do", "revoke", "id", "2").leadsTo("/pforte/account/tokens?done=token-revoked")
+	otto.get("/pforte/account/tokens").shows("widerrufen", `value="remove"`)
+	otto.post("/pforte/account/tokens", "do", "remove", "id", "2").leadsTo("/pforte/account/tokens?done=token-removed")
+	otto.post("/pforte/account/tokens", "do", "remove", "id", "2").leadsTo("/pforte/account/tokens?done=token-removed")
+	otto.post("/pforte/account/tokens", "do", "all").leadsTo("/pforte/account/tokens?done=tokens-revoked")
+	otto.get("/pforte/account/tokens").lacks("Alle widerrufen")
+	for _, text := range []string{first, second, third} {
+		if _, _, err := f.accounts.TokenVisitor(t.Context(), text, ""); err == nil {
+			t.Error("a revoked token is valid")
+		}
+	}
+	otto.post("/pforte/account/tokens", "do", "revoke", "id", "1").want(http.StatusNotFound).shows("Zugangsschlüssel nicht gefunden.")
+	otto.post("/pforte/account/tokens", "do", "remove", "id", "1").leadsTo("/pforte/account/tokens?done=token-removed")
+	otto.post("/pforte/account/tokens", "do", "revoke", "id", "x").want(http.StatusBadRequest)
+	otto.post("/pforte/account/tokens", "do", "other", "id", "1").want(http.StatusBadRequest)
+	if _, _, err := f.accounts.TokenVisitor(t.Context(), foreign, ""); err != nil {
+		t.Errorf("another user's token: %v", err)
+	}
+	f.advance(31 * 24 * time.Hour)
+	f.anna().get("/pforte/account/tokens").shows("abgelaufen")
+}
+
+func TestAfterANewPasswordTheRemainingAppTokensAreShown(t *testing.T) {
+	f := newFixture(t)
+	f.application("dav", "/dav/", "login", true)
+	otto := f.otto()
+	otto.get("/pforte/account/password").lacks("Zugangsschlüssel weiter")
+	otto.newToken("dav")
+	otto.get("/pforte/account/password").shows("Auch mit einem neuen Passwort gelten Zugangsschlüssel weiter: 1.", `href="/pforte/account/tokens"`)
+	_, token := f.anna().post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link()
+	b := f.browser()
+	const list = "/pforte/account/tokens?done=tokens-left"
+	b.post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").leadsTo("/pforte/login?done=reset-tokens&return=" + url.QueryEscape(list))
+	b.get("/pforte/login?done=reset-tokens&return=" + url.QueryEscape(list)).shows("die Zugangsschlüssel prüfen").lacks("Kalender")
+	b.post("/pforte/login", "username", "otto", "password", "a new secret", "return", list).leadsTo(list)
+	b.get(list).want(http.StatusOK).shows("Diese Zugangsschlüssel gelten weiter", "Kalender", "Widerrufen")
+	b.get("/pforte/account/passkeys?done=passkeys-left").shows("Auch mit einem neuen Passwort gelten Zugangsschlüssel weiter: 1.")
+}

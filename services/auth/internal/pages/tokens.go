@@ -1,0 +1,162 @@
+package pages
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/token"
+)
+
+const tokensPath = root + "account/tokens"
+
+// appPrefix begins the name of the box of an application, which ends with its slug.
+const appPrefix = "app."
+
+// tokenDays are the choices of how long an app token is valid, in days; 0: for ever.
+var tokenDays = []int{30, 90, 365, 0}
+
+// tokensPage is what the page of app tokens shows.
+type tokensPage struct {
+	Tokens []shownToken
+	Valid  int                       // how many of them can be used
+	Apps   []application.Application // for which the user may create one
+	Days   []int
+	Fresh  bool // the user may create one now
+}
+
+// shownToken is an app token in words.
+type shownToken struct {
+	token.Token
+	Names string // of the applications
+	Valid bool
+	// Why: revoked, or expired; in words, if it is not valid.
+	Why string
+}
+
+// tokens lists the user's app tokens.
+func (p *Pages) tokens(r *request) error {
+	page := tokensPage{Days: tokenDays, Fresh: p.fresh(r.Caller)}
+	tokens, err := p.Accounts.TokensOf(r.ctx(), r.Session)
+	if err != nil {
+		return err
+	}
+	apps, err := p.Accounts.Applications(r.ctx())
+	if err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		shown := shownToken{Token: t, Names: namesOf(apps, t.Applications), Valid: t.Valid(p.Now())}
+		switch {
+		case shown.Valid:
+			page.Valid++
+		case t.RevokedAt.IsZero():
+			shown.Why = r.text.TokenExpired
+		default:
+			shown.Why = r.text.TokenRevoked
+		}
+		page.Tokens = append(page.Tokens, shown)
+	}
+	if page.Apps, err = p.Accounts.Openable(r.ctx(), r.Session); err != nil {
+		return err
+	}
+	page.Apps = slices.DeleteFunc(page.Apps, func(a application.Application) bool { return !a.Tokens })
+	return p.render(r, "tokens", r.text.Tokens, page)
+}
+
+// namesOf returns the names of the applications with the given slugs, separated by commas.
+func namesOf(apps []application.Application, slugs []string) string {
+	var names []string
+	for _, a := range apps {
+		if slices.Contains(slugs, a.Slug) {
+			names = append(names, a.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// changeTokens creates an app token, or revokes or removes some.
+func (p *Pages) changeTokens(r *request) error {
+	switch r.form.get("do") {
+	case "create":
+		if !p.fresh(r.Caller) {
+			return account.ErrReauthRequired
+		}
+		return p.createToken(r)
+	case "all":
+		if _, err := p.Accounts.RevokeTokens(r.ctx(), r.Session); err != nil {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "token_revoked", "user_id", r.UserID, "all", true)
+		return r.seeOther(tokensPath + "?done=tokens-revoked")
+	}
+	id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
+	if err != nil {
+		return errForm
+	}
+	switch r.form.get("do") {
+	case "revoke":
+		if err := p.Accounts.RevokeToken(r.ctx(), r.UserID, id); err != nil {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "token_revoked", "user_id", r.UserID, "token", id)
+		return r.seeOther(tokensPath + "?done=token-revoked")
+	case "remove":
+		if err := p.Accounts.RemoveToken(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, token.ErrNotFound) {
+			return err
+		}
+		return r.seeOther(tokensPath + "?done=token-removed")
+	}
+	return errForm
+}
+
+// newToken is an app token that was just created and is shown once.
+type newToken struct {
+	token.Token
+	Text string
+	Apps []application.Application // that it opens
+	At   string                    // origin of the portal; empty: not known
+}
+
+// createToken creates an app token. It is in this answer only, never in a redirect.
+func (p *Pages) createToken(r *request) error {
+	days, err := strconv.Atoi(r.form.get("days"))
+	if err != nil || !slices.Contains(tokenDays, days) {
+		return errForm
+	}
+	n := account.NewToken{UserID: r.UserID, Name: r.form.get("name"), ReadOnly: r.form.sent("read_only")}
+	if days > 0 {
+		n.ExpiresAt = p.Now().Add(time.Duration(days) * 24 * time.Hour)
+	}
+	for name := range r.form.values {
+		if slug, ok := strings.CutPrefix(name, appPrefix); ok {
+			n.Applications = append(n.Applications, slug)
+		}
+	}
+	created, text, err := p.Accounts.CreateToken(r.ctx(), r.UserID, n)
+	if err != nil {
+		return err
+	}
+	p.LogEvent(r.Response(), r.Request(), "token_made", "user_id", r.UserID, "token", created.ID)
+	shown := newToken{Token: created, Text: text, At: p.PublicURL}
+	if shown.Apps, err = p.Accounts.Applications(r.ctx()); err != nil {
+		shown.Apps = nil // the token exists and must be shown
+	}
+	shown.Apps = slices.DeleteFunc(shown.Apps, func(a application.Application) bool { return !slices.Contains(created.Applications, a.Slug) })
+	r.form = form{}
+	return p.render(r, "token", r.text.TokenNew, shown)
+}
+
+// validTokens counts the app tokens that can be used.
+func (p *Pages) validTokens(tokens []token.Token) (n int) {
+	for _, t := range tokens {
+		if t.Valid(p.Now()) {
+			n++
+		}
+	}
+	return n
+}
