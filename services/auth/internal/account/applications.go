@@ -28,9 +28,13 @@ type Applications interface {
 
 	// Groups returns all, by slug.
 	Groups(ctx context.Context) ([]application.UserGroup, error)
-	// CreateGroup adds one. application.ErrSlugTaken, ErrTooMany.
-	CreateGroup(ctx context.Context, slug, name string, by int64) error
-	// RemoveGroup removes one that no rule names. application.ErrGroupNotFound, ErrGroupUsed.
+	// CreateGroup adds one with members. application.ErrSlugTaken, ErrTooMany;
+	// user.ErrNotFound.
+	CreateGroup(ctx context.Context, slug, name string, members []int64, by int64) error
+	// ChangeGroup sets the name and members of one; nil leaves them as they are.
+	// application.ErrGroupNotFound, user.ErrNotFound.
+	ChangeGroup(ctx context.Context, slug string, name *string, members *[]int64, by int64) error
+	// RemoveGroup removes one that no rule names, from open invites too. application.ErrGroupNotFound, ErrGroupUsed.
 	RemoveGroup(ctx context.Context, slug string, by int64) error
 	// ChangeMembers makes users members (true) or not (false), all of them or none.
 	// application.ErrGroupNotFound, user.ErrNotFound.
@@ -181,9 +185,10 @@ func (s *Service) Groups(ctx context.Context) ([]application.UserGroup, error) {
 	return s.applications.Groups(ctx)
 }
 
-// CreateGroup adds a group on behalf of an admin or user.Operator; an empty name is the
-// slug. application.ErrSlug, ErrName, ErrSlugTaken, ErrTooMany; user.ErrNotAdmin.
-func (s *Service) CreateGroup(ctx context.Context, by int64, slug, name string) error {
+// CreateGroup adds a group with members on behalf of an admin or user.Operator; an empty
+// name is the slug. application.ErrSlug, ErrName, ErrSlugTaken, ErrTooMany;
+// user.ErrNotFound, user.ErrNotAdmin.
+func (s *Service) CreateGroup(ctx context.Context, by int64, slug, name string, members ...int64) error {
 	if err := application.CheckGroupSlug(slug); err != nil {
 		return err
 	}
@@ -194,7 +199,26 @@ func (s *Service) CreateGroup(ctx context.Context, by int64, slug, name string) 
 	if err != nil {
 		return err
 	}
-	return s.applications.CreateGroup(ctx, slug, name, by)
+	return s.applications.CreateGroup(ctx, slug, name, members, by)
+}
+
+// GroupChange is what admins change of a group; nil leaves a field as it is.
+type GroupChange struct {
+	Name    *string
+	Members *[]int64 // ids of all members
+}
+
+// ChangeGroup changes a group on behalf of an admin or user.Operator.
+// application.ErrGroupNotFound, ErrName; user.ErrNotFound, user.ErrNotAdmin.
+func (s *Service) ChangeGroup(ctx context.Context, by int64, slug string, c GroupChange) error {
+	if c.Name != nil {
+		name, err := application.CleanName(*c.Name)
+		if err != nil {
+			return err
+		}
+		c.Name = &name
+	}
+	return s.applications.ChangeGroup(ctx, slug, c.Name, c.Members, by)
 }
 
 // RemoveGroup removes a group on behalf of an admin or user.Operator.

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,10 +20,11 @@ import (
 // A link stops being open when it is used, expires, or when the admin who created it is
 // no longer one. The hash is link.Hash of the token.
 type Links interface {
-	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName and Role
-	// of l. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a set-up
-	// the earlier ones of that user become void. user.ErrNotFound; user.ErrUsernameTaken
-	// for an invite; user.ErrNotEmpty for a set-up.
+	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role and
+	// Groups of l. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a
+	// set-up the earlier ones of that user become void. user.ErrNotFound;
+	// user.ErrUsernameTaken and application.ErrGroupNotFound for an invite;
+	// user.ErrNotEmpty for a set-up.
 	CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error)
 	// Link returns an open link. link.ErrInvalid; user.ErrNotEmpty for a set-up when
 	// there is a user.
@@ -34,8 +36,9 @@ type Links interface {
 
 	// Setup uses a set-up link up and creates the first user. user.ErrNotEmpty.
 	Setup(ctx context.Context, hash string, n user.New, household string) (user.User, error)
-	// Join uses an invite up and creates its user. The role, and the username where the
-	// invite has one, are the invite's. user.ErrUsernameTaken.
+	// Join uses an invite up and creates its user. The role and groups, and the username
+	// where the invite has one, are the invite's; a group that was removed meanwhile is
+	// none. user.ErrUsernameTaken.
 	Join(ctx context.Context, hash string, n user.New) (user.User, error)
 	// ResetByLink uses a reset up, sets the password and revokes all sessions.
 	ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error)
@@ -49,7 +52,10 @@ type NewHousehold struct {
 
 // NewInvite are the fields of an invite. An empty Username is chosen by the person, an
 // empty Role is member.
-type NewInvite struct{ Username, DisplayName, Role string }
+type NewInvite struct {
+	Username, DisplayName, Role string
+	Groups                      []string // slugs
+}
 
 // NewMember is what an invited person types. The Username counts only where the invite
 // has none; an empty DisplayName is the invite's, or the username.
@@ -80,9 +86,10 @@ func (s *Service) CreateSetupLink(ctx context.Context) (link.Link, string, error
 }
 
 // Invite creates an invite on behalf of an admin or user.Operator and returns its token.
-// The sentinels of user for its fields; user.ErrUsernameTaken, user.ErrNotAdmin.
+// The sentinels of user for its fields; user.ErrUsernameTaken, user.ErrNotAdmin;
+// application.ErrGroupNotFound.
 func (s *Service) Invite(ctx context.Context, by int64, n NewInvite) (link.Link, string, error) {
-	l := link.Link{Kind: link.Invite, Username: n.Username, Role: string(user.Member)}
+	l := link.Link{Kind: link.Invite, Username: n.Username, Role: string(user.Member), Groups: slices.Compact(slices.Sorted(slices.Values(n.Groups)))}
 	if n.Username != "" {
 		if err := user.CheckUsername(n.Username); err != nil {
 			return link.Link{}, "", err

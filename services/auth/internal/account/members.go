@@ -16,7 +16,10 @@ import (
 type Profile struct{ DisplayName, AvatarColor *string }
 
 // MemberChange is what admins change of a user; nil leaves a field as it is.
-type MemberChange struct{ DisplayName, AvatarColor, Role *string }
+type MemberChange struct {
+	DisplayName, AvatarColor, Role *string
+	Groups                         *[]string // slugs of all their groups
+}
 
 // UpdateProfile changes the profile of a session's user and returns the user. The
 // sentinels of user for its fields; user.ErrNotFound.
@@ -26,13 +29,13 @@ func (s *Service) UpdateProfile(ctx context.Context, of session.Session, p Profi
 
 // UpdateMember changes a user on behalf of an admin and returns the user. Live sessions
 // follow at once. The sentinels of user for its fields; user.ErrNotFound,
-// user.ErrNotAdmin, user.ErrLastAdmin.
+// user.ErrNotAdmin, user.ErrLastAdmin; application.ErrGroupNotFound.
 func (s *Service) UpdateMember(ctx context.Context, by, id int64, c MemberChange) (user.User, error) {
 	return s.changeUser(ctx, by, id, c)
 }
 
 func (s *Service) changeUser(ctx context.Context, by, id int64, c MemberChange) (user.User, error) {
-	var change user.Change
+	change := user.Change{Groups: c.Groups}
 	if c.DisplayName != nil {
 		name, err := user.CleanDisplayName(*c.DisplayName)
 		if err != nil {

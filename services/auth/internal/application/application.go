@@ -73,6 +73,8 @@ type UserGroup struct {
 	Slug    string
 	Name    string
 	Members []string // usernames, sorted
+	// MemberIDs are the ids of the members, sorted.
+	MemberIDs []int64
 }
 
 // Errors of fields, and of a store.

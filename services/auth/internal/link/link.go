@@ -50,10 +50,11 @@ type Link struct {
 	// an invite is the new user's; empty: the person chooses.
 	UserID      int64
 	Username    string
-	DisplayName string // of an invite, a proposal; of a reset, the user's
-	Role        string // of the user whom an invite creates
-	CreatedBy   int64  // id of the admin; 0: the operator
-	CreatorName string // display name of that admin; empty: the operator
+	DisplayName string   // of an invite, a proposal; of a reset, the user's
+	Role        string   // of the user whom an invite creates
+	Groups      []string // slugs, sorted, of that user's groups
+	CreatedBy   int64    // id of the admin; 0: the operator
+	CreatorName string   // display name of that admin; empty: the operator
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 }

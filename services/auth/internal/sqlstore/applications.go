@@ -35,13 +35,21 @@ func (s *Store) changePolicy(ctx context.Context, what string, by int64, do func
 		if err := s.mayAct(ctx, tx, by); err != nil {
 			return err
 		}
-		if s.db.Dialect == sqldb.Postgres {
-			if _, err := tx.ExecContext(ctx, `LOCK TABLE applications IN SHARE ROW EXCLUSIVE MODE`); err != nil {
-				return err
-			}
+		if err := s.lockPolicy(ctx, tx); err != nil {
+			return err
 		}
 		return do(ctx, tx)
 	})
+}
+
+// lockPolicy keeps every other transaction from changing applications, groups or their
+// members until this one ends. SQLite has one writer.
+func (s *Store) lockPolicy(ctx context.Context, tx *sql.Tx) error {
+	if s.db.Dialect != sqldb.Postgres {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `LOCK TABLE applications IN SHARE ROW EXCLUSIVE MODE`)
+	return err
 }
 
 // Applications implements account.Applications.
@@ -124,6 +132,9 @@ func (s *Store) ruleGroup(ctx context.Context, tx *sql.Tx, a application.Applica
 }
 
 func (s *Store) groupID(ctx context.Context, tx *sql.Tx, slug string) (id int64, err error) {
+	if !isText(slug) {
+		return 0, application.ErrGroupNotFound
+	}
 	err = tx.QueryRowContext(ctx, s.db.Rebind(`SELECT id FROM user_groups WHERE slug = ?`), slug).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = application.ErrGroupNotFound
@@ -131,10 +142,17 @@ func (s *Store) groupID(ctx context.Context, tx *sql.Tx, slug string) (id int64,
 	return id, err
 }
 
+func (s *Store) application(ctx context.Context, tx *sql.Tx, slug string) (application.Application, error) {
+	if !isText(slug) {
+		return application.Application{}, application.ErrNotFound
+	}
+	return scanApplication(tx.QueryRowContext(ctx, s.db.Rebind(selectApplication+` WHERE applications.slug = ?`), slug))
+}
+
 // ChangeApplication implements account.Applications.
 func (s *Store) ChangeApplication(ctx context.Context, slug string, change func(*application.Application) error, by int64) error {
 	return s.changePolicy(ctx, "change application", by, func(ctx context.Context, tx *sql.Tx) error {
-		before, err := scanApplication(tx.QueryRowContext(ctx, s.db.Rebind(selectApplication+` WHERE applications.slug = ?`), slug))
+		before, err := s.application(ctx, tx, slug)
 		if err != nil {
 			return err
 		}
@@ -165,7 +183,7 @@ func (s *Store) ChangeApplication(ctx context.Context, slug string, change func(
 // RemoveApplication implements account.Applications.
 func (s *Store) RemoveApplication(ctx context.Context, slug string, by int64) error {
 	return s.changePolicy(ctx, "remove application", by, func(ctx context.Context, tx *sql.Tx) error {
-		a, err := scanApplication(tx.QueryRowContext(ctx, s.db.Rebind(selectApplication+` WHERE applications.slug = ?`), slug))
+		a, err := s.application(ctx, tx, slug)
 		if err != nil {
 			return err
 		}
@@ -180,14 +198,15 @@ func (s *Store) RemoveApplication(ctx context.Context, slug string, by int64) er
 func (s *Store) Groups(ctx context.Context) ([]application.UserGroup, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	rows, err := s.db.Reader.QueryContext(ctx, `SELECT user_groups.id, user_groups.slug, user_groups.name, coalesce(users.username, '') FROM user_groups
+	rows, err := s.db.Reader.QueryContext(ctx, `SELECT user_groups.id, user_groups.slug, user_groups.name, coalesce(users.id, 0), coalesce(users.username, '') FROM user_groups
 		LEFT JOIN group_members ON group_members.group_id = user_groups.id LEFT JOIN users ON users.id = group_members.user_id ORDER BY user_groups.slug`)
 	type member struct {
 		group    application.UserGroup
+		id       int64 // 0: the group has none
 		username string
 	}
 	members, err := sqldb.All(rows, err, func(row sqldb.Scanner) (m member, err error) {
-		err = row.Scan(&m.group.ID, &m.group.Slug, &m.group.Name, &m.username)
+		err = row.Scan(&m.group.ID, &m.group.Slug, &m.group.Name, &m.id, &m.username)
 		return m, err
 	})
 	if err != nil {
@@ -198,18 +217,19 @@ func (s *Store) Groups(ctx context.Context) ([]application.UserGroup, error) {
 		if len(groups) == 0 || groups[len(groups)-1].ID != m.group.ID {
 			groups = append(groups, m.group)
 		}
-		if last := &groups[len(groups)-1]; m.username != "" {
-			last.Members = append(last.Members, m.username)
+		if last := &groups[len(groups)-1]; m.id != 0 {
+			last.Members, last.MemberIDs = append(last.Members, m.username), append(last.MemberIDs, m.id)
 		}
 	}
 	for _, g := range groups {
 		slices.Sort(g.Members)
+		slices.Sort(g.MemberIDs)
 	}
 	return groups, nil
 }
 
 // CreateGroup implements account.Applications.
-func (s *Store) CreateGroup(ctx context.Context, slug, name string, by int64) error {
+func (s *Store) CreateGroup(ctx context.Context, slug, name string, members []int64, by int64) error {
 	return s.changePolicy(ctx, "create group", by, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.hasRoom(ctx, tx, `SELECT count(*) FROM user_groups`, application.MaxGroups); err != nil {
 			return err
@@ -220,11 +240,83 @@ func (s *Store) CreateGroup(ctx context.Context, slug, name string, by int64) er
 			}
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO user_groups (slug, name) VALUES (?, ?)`), slug, name); err != nil {
+		var group int64
+		if err := tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO user_groups (slug, name) VALUES (?, ?) RETURNING id`), slug, name).Scan(&group); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, audit.Event{Name: "group_made", Detail: map[string]any{"group": slug}})
+		if err := s.record(ctx, tx, audit.Event{Name: "group_made", Detail: map[string]any{"group": slug}}); err != nil {
+			return err
+		}
+		return s.setMembers(ctx, tx, group, slug, members)
 	})
+}
+
+// ChangeGroup implements account.Applications.
+func (s *Store) ChangeGroup(ctx context.Context, slug string, name *string, members *[]int64, by int64) error {
+	return s.changePolicy(ctx, "change group", by, func(ctx context.Context, tx *sql.Tx) error {
+		group, err := s.groupID(ctx, tx, slug)
+		if err != nil {
+			return err
+		}
+		if name != nil {
+			err := s.update(ctx, tx, `UPDATE user_groups SET name = ? WHERE id = ? AND name <> ?`, *name, group, *name)
+			if err == nil {
+				err = s.record(ctx, tx, audit.Event{Name: "group_changed", Detail: map[string]any{"group": slug, "name": *name}})
+			}
+			if err != nil && !errors.Is(err, user.ErrNotFound) {
+				return err
+			}
+		}
+		if members == nil {
+			return nil
+		}
+		return s.setMembers(ctx, tx, group, slug, *members)
+	})
+}
+
+// setMembers makes users the members of a group. user.ErrNotFound.
+func (s *Store) setMembers(ctx context.Context, tx *sql.Tx, group int64, slug string, ids []int64) error {
+	rows, err := tx.QueryContext(ctx, s.db.Rebind(`SELECT user_id FROM group_members WHERE group_id = ?`), group)
+	before, err := sqldb.All(rows, err, func(row sqldb.Scanner) (id int64, err error) {
+		err = row.Scan(&id)
+		return id, err
+	})
+	if err != nil {
+		return err
+	}
+	members := make(map[int64]bool, len(before)+len(ids))
+	for _, id := range before {
+		members[id] = false
+	}
+	for _, id := range ids {
+		members[id] = true
+	}
+	return s.changeEach(ctx, tx, group, slug, members)
+}
+
+// setGroups makes groups those of a user, whose row exists. application.ErrGroupNotFound.
+func (s *Store) setGroups(ctx context.Context, tx *sql.Tx, id int64, groups []string) error {
+	var before string
+	if err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT `+groupsOf+` FROM users WHERE id = ?`), id).Scan(&before); err != nil {
+		return err
+	}
+	member := map[string]bool{}
+	for slug := range strings.FieldsSeq(before) {
+		member[slug] = false
+	}
+	for _, slug := range groups {
+		member[slug] = true
+	}
+	for _, slug := range slices.Sorted(maps.Keys(member)) {
+		group, err := s.groupID(ctx, tx, slug)
+		if err != nil {
+			return err
+		}
+		if err := s.changeMember(ctx, tx, group, slug, id, member[slug]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // RemoveGroup implements account.Applications.
@@ -244,6 +336,12 @@ func (s *Store) RemoveGroup(ctx context.Context, slug string, by int64) error {
 		if err := s.update(ctx, tx, `DELETE FROM user_groups WHERE id = ?`, id); err != nil {
 			return err
 		}
+		// Another group of this slug may be created while invites are open.
+		_, err = tx.ExecContext(ctx, s.db.Rebind(`UPDATE links SET group_slugs = trim(replace(' ' || group_slugs || ' ', ?, ' ')) WHERE ' ' || group_slugs || ' ' LIKE ?`),
+			" "+slug+" ", "% "+slug+" %")
+		if err != nil {
+			return err
+		}
 		return s.record(ctx, tx, audit.Event{Name: "group_removed", Detail: map[string]any{"group": slug}})
 	})
 }
@@ -255,13 +353,18 @@ func (s *Store) ChangeMembers(ctx context.Context, slug string, users map[int64]
 		if err != nil {
 			return err
 		}
-		for _, id := range slices.Sorted(maps.Keys(users)) {
-			if err := s.changeMember(ctx, tx, group, slug, id, users[id]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.changeEach(ctx, tx, group, slug, users)
 	})
+}
+
+// changeEach is changeMember for several users, in the order of their ids.
+func (s *Store) changeEach(ctx context.Context, tx *sql.Tx, group int64, slug string, users map[int64]bool) error {
+	for _, id := range slices.Sorted(maps.Keys(users)) {
+		if err := s.changeMember(ctx, tx, group, slug, id, users[id]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // changeMember adds a user to a group or removes them, and records it unless nothing
@@ -289,13 +392,16 @@ func (s *Store) changeMember(ctx context.Context, tx *sql.Tx, group int64, slug 
 const groupsOf = `coalesce((SELECT string_agg(user_groups.slug, ' ') FROM group_members JOIN user_groups ON user_groups.id = group_members.group_id
 	WHERE group_members.user_id = users.id), '')`
 
+// slugs returns a list that is separated by spaces, sorted.
+func slugs(list string) []string { return slices.Sorted(strings.FieldsSeq(list)) }
+
 // Visitor implements account.Applications.
 func (s *Store) Visitor(ctx context.Context, id int64) (user.User, []string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var groups string
 	u, err := scan(withMore{s.visitor.Row(ctx, id), []any{&groups}})
-	return u, slices.Sorted(slices.Values(strings.Fields(groups))), err
+	return u, slugs(groups), err
 }
 
 // withMore is a row with more columns than those of a user.

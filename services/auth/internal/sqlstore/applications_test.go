@@ -63,7 +63,7 @@ func (h *household) groupsOf(id int64) []string {
 func TestAnApplicationIsStoredAsItWasCreatedAndChanged(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.CreateGroup(ctx, "kids", "Kinder", h.anna.ID))
+		h.ok(h.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
 		photos := application.Application{
 			Slug: "photos", Name: "Fotos", Description: "Alle Bilder", URL: "https://photos.example.org", Rule: application.Group, Group: "kids",
 			SecondFactor: true, Tokens: true, Color: "#123456", Position: 7,
@@ -96,7 +96,7 @@ func TestAnApplicationIsStoredAsItWasCreatedAndChanged(t *testing.T) {
 func TestARefusedChangeOfPolicyChangesNothing(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.CreateGroup(ctx, "kids", "Kinder", h.anna.ID))
+		h.ok(h.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
 		ruled, other := app("ruled"), app("other")
 		ruled.Rule, ruled.Group = application.Group, "kids"
 		h.ok(h.CreateApplication(ctx, ruled, h.anna.ID))
@@ -120,8 +120,8 @@ func TestARefusedChangeOfPolicyChangesNothing(t *testing.T) {
 		h.refused("a change by a member", h.ChangeApplication(ctx, "other", changed(func(a *application.Application) { a.Name = "x" }), h.otto.ID), user.ErrNotAdmin)
 		h.refused("a removal of nothing there", h.RemoveApplication(ctx, "nobody", h.anna.ID), application.ErrNotFound)
 		h.refused("a removal by a member", h.RemoveApplication(ctx, "other", h.otto.ID), user.ErrNotAdmin)
-		h.refused("a group twice", h.CreateGroup(ctx, "kids", "x", h.anna.ID), application.ErrSlugTaken)
-		h.refused("a group by a member", h.CreateGroup(ctx, "x", "x", h.otto.ID), user.ErrNotAdmin)
+		h.refused("a group twice", h.CreateGroup(ctx, "kids", "x", nil, h.anna.ID), application.ErrSlugTaken)
+		h.refused("a group by a member", h.CreateGroup(ctx, "x", "x", nil, h.otto.ID), user.ErrNotAdmin)
 		h.refused("removal of a group that a rule names", h.RemoveGroup(ctx, "kids", h.anna.ID), application.ErrGroupUsed)
 		h.refused("removal of no group", h.RemoveGroup(ctx, "x", h.anna.ID), application.ErrGroupNotFound)
 		h.refused("members of no group", h.ChangeMembers(ctx, "x", map[int64]bool{h.otto.ID: true}, h.anna.ID), application.ErrGroupNotFound)
@@ -143,8 +143,8 @@ func TestARefusedChangeOfPolicyChangesNothing(t *testing.T) {
 func TestAGroupHasTheMembersThatItWasGiven(t *testing.T) {
 	inHouseholds(t, func(h *household) {
 		ctx := h.Context()
-		h.ok(h.CreateGroup(ctx, "kids", "Kinder", h.anna.ID))
-		h.ok(h.CreateGroup(ctx, "cooks", "Küche", user.Operator))
+		h.ok(h.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
+		h.ok(h.CreateGroup(ctx, "cooks", "Küche", nil, user.Operator))
 		h.ok(h.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: true, h.anna.ID: true}, h.anna.ID))
 		h.ok(h.ChangeMembers(ctx, "cooks", map[int64]bool{h.otto.ID: true}, h.anna.ID))
 		h.ok(h.ChangeMembers(ctx, "cooks", map[int64]bool{h.otto.ID: true, h.anna.ID: false}, h.anna.ID)) // changes nothing
@@ -206,7 +206,7 @@ func TestApplicationsAndGroupsAreBounded(t *testing.T) {
 			h.Errorf("%d applications were created", n)
 		}
 		if n := h.atOnce(func(s *sqlstore.Store, i int) error {
-			return s.CreateGroup(h.Context(), fmt.Sprint("new", i), "x", h.anna.ID)
+			return s.CreateGroup(h.Context(), fmt.Sprint("new", i), "x", nil, h.anna.ID)
 		}, application.ErrTooMany); n != room {
 			h.Errorf("%d groups were created", n)
 		}
@@ -217,7 +217,7 @@ func TestApplicationsAndGroupsAreBounded(t *testing.T) {
 // name it.
 func TestARuleNeverLosesItsGroup(t *testing.T) {
 	inHouseholds(t, func(h *household) {
-		h.ok(h.CreateGroup(h.Context(), "kids", "Kinder", h.anna.ID))
+		h.ok(h.CreateGroup(h.Context(), "kids", "Kinder", nil, h.anna.ID))
 		h.atOnce(func(s *sqlstore.Store, i int) error {
 			if i%2 == 0 {
 				return s.RemoveGroup(h.Context(), "kids", h.anna.ID)

@@ -18,7 +18,7 @@ import (
 const openLink = `used_at IS NULL AND void_at IS NULL AND expires_at > ?
 	AND (created_by = 0 OR EXISTS (SELECT 1 FROM users AS creator WHERE creator.id = links.created_by AND creator.role = 'admin'))`
 
-const linkColumns = `links.id, links.kind, links.user_id, links.username, links.display_name, links.role, links.created_by, links.created_at, links.expires_at,
+const linkColumns = `links.id, links.kind, links.user_id, links.username, links.display_name, links.role, links.group_slugs, links.created_by, links.created_at, links.expires_at,
 	coalesce((SELECT username FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.user_id), ''),
 	coalesce((SELECT display_name FROM users WHERE users.id = links.created_by), '')`
@@ -27,14 +27,15 @@ func scanLink(row sqldb.Scanner) (link.Link, error) {
 	var l link.Link
 	var userID sql.NullInt64
 	var created, expires int64
-	var username, displayName string
-	err := row.Scan(&l.ID, &l.Kind, &userID, &l.Username, &l.DisplayName, &l.Role, &l.CreatedBy, &created, &expires, &username, &displayName, &l.CreatorName)
+	var username, displayName, groups string
+	err := row.Scan(&l.ID, &l.Kind, &userID, &l.Username, &l.DisplayName, &l.Role, &groups, &l.CreatedBy, &created, &expires, &username, &displayName, &l.CreatorName)
 	if errors.Is(err, sql.ErrNoRows) {
 		return link.Link{}, link.ErrInvalid
 	}
 	if userID.Valid {
 		l.UserID, l.Username, l.DisplayName = userID.Int64, username, displayName
 	}
+	l.Groups = slugs(groups)
 	l.CreatedAt, l.ExpiresAt = time.Unix(created, 0).UTC(), time.Unix(expires, 0).UTC()
 	return l, err
 }
@@ -52,9 +53,9 @@ func (s *Store) CreateLink(ctx context.Context, l link.Link, hash string, by int
 		}
 		now := s.now()
 		var id int64
-		err = tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO links (kind, token_hash, user_id, username, display_name, role, created_by, created_at, expires_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`),
-			string(l.Kind), hash, sql.NullInt64{Int64: l.UserID, Valid: l.UserID != 0}, l.Username, l.DisplayName, l.Role, by,
+		err = tx.QueryRowContext(ctx, s.db.Rebind(`INSERT INTO links (kind, token_hash, user_id, username, display_name, role, group_slugs, created_by, created_at, expires_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`),
+			string(l.Kind), hash, sql.NullInt64{Int64: l.UserID, Valid: l.UserID != 0}, l.Username, l.DisplayName, l.Role, strings.Join(l.Groups, " "), by,
 			now.Unix(), now.Add(l.Kind.Lifetime()).Unix()).Scan(&id)
 		if err != nil {
 			return err
@@ -96,8 +97,34 @@ func (s *Store) beforeLink(ctx context.Context, tx *sql.Tx, l link.Link) (audit.
 				return audit.Event{}, user.ErrUsernameTaken
 			}
 		}
-		return audit.Event{Name: "invite_made", SubjectName: l.Username, Detail: map[string]any{"role": l.Role}}, nil
+		return audit.Event{Name: "invite_made", SubjectName: l.Username, Detail: invited(l)}, s.groupsExist(ctx, tx, l.Groups)
 	}
+}
+
+// invited returns what the audit holds of an invite.
+func invited(l link.Link) map[string]any {
+	detail := map[string]any{"role": l.Role}
+	if len(l.Groups) > 0 {
+		detail["groups"] = l.Groups
+	}
+	return detail
+}
+
+// groupsExist returns application.ErrGroupNotFound unless all groups exist, and keeps them
+// from being removed until the transaction ends.
+func (s *Store) groupsExist(ctx context.Context, tx *sql.Tx, groups []string) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	if err := s.lockPolicy(ctx, tx); err != nil {
+		return err
+	}
+	for _, slug := range groups {
+		if _, err := s.groupID(ctx, tx, slug); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // voidLinks makes the unused links that a condition selects void.
@@ -195,6 +222,15 @@ func (s *Store) Setup(ctx context.Context, hash string, n user.New, household st
 func (s *Store) Join(ctx context.Context, hash string, n user.New) (user.User, error) {
 	var created user.User
 	err := s.tx(ctx, timeout, "accept invite", func(ctx context.Context, tx *sql.Tx) error {
+		// Before the link's row: RemoveGroup locks them in this order.
+		var groups string
+		err := tx.QueryRowContext(ctx, s.db.Rebind(`SELECT group_slugs FROM links WHERE token_hash = ?`), hash).Scan(&groups)
+		if err == nil && groups != "" {
+			err = s.lockPolicy(ctx, tx)
+		}
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
 		l, err := s.useLink(ctx, tx, link.Invite, hash)
 		if err != nil {
 			return err
@@ -206,7 +242,13 @@ func (s *Store) Join(ctx context.Context, hash string, n user.New) (user.User, e
 		if created, err = s.insert(ctx, tx, user.User{New: n}); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, about("invite_accepted", created, map[string]any{"role": n.Role}))
+		for _, slug := range l.Groups { // which exist
+			_, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO group_members (group_id, user_id) SELECT id, CAST(? AS BIGINT) FROM user_groups WHERE slug = ?`), created.ID, slug)
+			if err != nil {
+				return err
+			}
+		}
+		return s.record(ctx, tx, about("invite_accepted", created, invited(l)))
 	})
 	return created, err
 }

@@ -13,7 +13,7 @@ import (
 
 const memberColumns = `users.id, users.username, users.display_name, users.password_hash, users.avatar_color, users.role, users.created_at, users.session_stamp, users.kept_session,
 	user_factors.enabled_at IS NOT NULL, (SELECT count(*) FROM passkeys WHERE passkeys.user_id = users.id),
-	coalesce((` + lastLogin + `), 0), coalesce(user_factors.reset_asked_at, 0)`
+	coalesce((` + lastLogin + `), 0), coalesce(user_factors.reset_asked_at, 0), ` + groupsOf
 
 // lastLogin is when a row of users logged in last. The sum keeps Postgres from reading the
 // index of all times backwards until it meets a login of that user, who may have none.
@@ -24,13 +24,14 @@ const memberTables = ` FROM users LEFT JOIN user_factors ON user_factors.user_id
 func scanMember(row sqldb.Scanner) (user.Details, error) {
 	var m user.Details
 	var created, login, asked int64
+	var groups string
 	err := row.Scan(&m.ID, &m.Username, &m.DisplayName, &m.PasswordHash, &m.AvatarColor, &m.Role, &created, &m.SessionStamp, &m.KeptSession,
-		&m.SecondFactor, &m.Passkeys, &login, &asked)
+		&m.SecondFactor, &m.Passkeys, &login, &asked, &groups)
 	if errors.Is(err, sql.ErrNoRows) {
 		return user.Details{}, user.ErrNotFound
 	}
 	m.CreatedAt, m.LastLoginAt, m.ResetAskedAt = time.Unix(created, 0).UTC(), instant(login), instant(asked)
-	m.PasswordHash = unmarked(m.PasswordHash)
+	m.Groups, m.PasswordHash = slugs(groups), unmarked(m.PasswordHash)
 	return m, err
 }
 
@@ -88,6 +89,11 @@ func (s *Store) Change(ctx context.Context, id int64, c user.Change, by int64) e
 				return err
 			}
 		}
+		if c.Groups != nil {
+			if err := s.setGroups(ctx, tx, id, *c.Groups); err != nil {
+				return err
+			}
+		}
 		if c.Role == nil || *c.Role == u.Role {
 			return nil
 		}
@@ -103,8 +109,13 @@ func (s *Store) mayChange(ctx context.Context, tx *sql.Tx, id int64, c user.Chan
 		if err := s.keepAnAdmin(ctx, tx, id, by); err != nil {
 			return err
 		}
-	case c.Role != nil || by != id:
+	case c.Role != nil || c.Groups != nil || by != id:
 		if err := s.mayAct(ctx, tx, by); err != nil {
+			return err
+		}
+	}
+	if c.Groups != nil {
+		if err := s.lockPolicy(ctx, tx); err != nil {
 			return err
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
@@ -28,13 +26,13 @@ const tokenTables = ` FROM app_tokens JOIN users ON users.id = app_tokens.user_i
 func scanToken(row sqldb.Scanner) (token.Token, error) {
 	var t token.Token
 	var created, expires, revoked, used int64
-	var slugs string
-	err := row.Scan(&t.ID, &t.UserID, &t.Username, &t.Name, &t.Shown, &t.ReadOnly, &t.CreatedBy, &created, &expires, &revoked, &used, &slugs)
+	var apps string
+	err := row.Scan(&t.ID, &t.UserID, &t.Username, &t.Name, &t.Shown, &t.ReadOnly, &t.CreatedBy, &created, &expires, &revoked, &used, &apps)
 	if errors.Is(err, sql.ErrNoRows) {
 		return token.Token{}, token.ErrNotFound
 	}
 	t.CreatedAt, t.ExpiresAt, t.RevokedAt, t.LastUsedAt = instant(created), instant(expires), instant(revoked), instant(used)
-	t.Applications = slices.Sorted(slices.Values(strings.Fields(slugs)))
+	t.Applications = slugs(apps)
 	return t, err
 }
 
@@ -185,7 +183,7 @@ func (s *Store) TokenVisitor(ctx context.Context, hash string) (token.Token, use
 		return token.Token{}, user.User{}, nil, fmt.Errorf("read app token: %w", err)
 	}
 	u.ID, u.Username = t.UserID, t.Username
-	return t, u, slices.Sorted(slices.Values(strings.Fields(groups))), nil
+	return t, u, slugs(groups), nil
 }
 
 // TokenUsed implements account.Tokens.

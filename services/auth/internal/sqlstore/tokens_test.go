@@ -37,7 +37,7 @@ func TestATokenReturnsItsUserAsStoredNow(t *testing.T) {
 		ctx := h.Context()
 		h.ok(h.CreateApplication(ctx, app("photos"), h.anna.ID))
 		h.ok(h.CreateApplication(ctx, app("dav"), h.anna.ID))
-		h.ok(h.CreateGroup(ctx, "kids", "Kinder", h.anna.ID))
+		h.ok(h.CreateGroup(ctx, "kids", "Kinder", nil, h.anna.ID))
 		h.ok(h.ChangeMembers(ctx, "kids", map[int64]bool{h.otto.ID: true}, h.anna.ID))
 		text := token.New()
 		expires := h.now.Add(time.Hour).UTC().Truncate(time.Second)

@@ -69,7 +69,7 @@ type Store interface {
 	Rehash(ctx context.Context, id int64, oldHash, newHash string) error
 
 	// Change changes fields; by as in Create, or the user themselves, who cannot change
-	// the role. ErrNotAdmin, ErrLastAdmin.
+	// the role and groups. ErrNotAdmin, ErrLastAdmin; application.ErrGroupNotFound.
 	Change(ctx context.Context, id int64, c Change, by int64) error
 	// Member returns a user as admins see them, Members all of them by id.
 	Member(ctx context.Context, id int64) (Details, error)

@@ -57,6 +57,7 @@ type User struct {
 // Details is a user as admins see them.
 type Details struct {
 	User
+	Groups       []string // slugs, sorted
 	Passkeys     int
 	LastLoginAt  time.Time // zero: unknown, or before the audit began
 	ResetAskedAt time.Time // of an open request for a new password; else zero
@@ -67,6 +68,7 @@ type Change struct {
 	DisplayName *string
 	AvatarColor *string
 	Role        *Role
+	Groups      *[]string // slugs of all groups of the user
 }
 
 // Household are the household's own settings.
