@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,11 +31,12 @@ func (s *Store) recordAbout(ctx context.Context, tx *sql.Tx, event string, id in
 
 // repeated returns the bucket of an event that its user can cause again and again without
 // another person: an act on their own account. Those of an hour, network and browser are one
-// row, so that nobody fills the disk. "" for all other events, and for a new passkey or one
-// that is removed, which are limited and worth their names.
+// row, so that nobody fills the disk. "" for all other events; for a new passkey or one
+// that is removed, which are limited and worth their names; and for admins who change their
+// own groups, which opens applications to them.
 func (s *Store) repeated(by audit.Actor, e audit.Event) string {
 	own := by.Kind == audit.Anonymous || by.Kind == audit.User && by.ID == e.SubjectID
-	if !own || e.SubjectID == 0 || e.Name == "passkey_added" || e.Name == "passkey_removed" {
+	if !own || e.SubjectID == 0 || slices.Contains([]string{"passkey_added", "passkey_removed", "groups_changed"}, e.Name) {
 		return ""
 	}
 	return fmt.Sprintf("%s %d %d %s %s", e.Name, s.now().Truncate(time.Hour).Unix(), e.SubjectID, by.Network, by.Agent)

@@ -159,3 +159,24 @@ func TestAGroupIsRemovedFromEverywhere(t *testing.T) {
 		}
 	})
 }
+
+// TestAdminsWhoAddThemselvesAreInTheAuditEachTime, because an admin's own acts are
+// otherwise counted in one row.
+func TestAdminsWhoAddThemselvesAreInTheAuditEachTime(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.anna.ID, Name: "anna"})
+		for _, slug := range []string{"cooks", "kids"} {
+			h.ok(h.CreateGroup(ctx, slug, "x", nil, h.anna.ID))
+		}
+		for _, groups := range [][]string{{"kids"}, {"cooks"}, {}} {
+			h.ok(h.Change(ctx, h.anna.ID, user.Change{Groups: &groups}, h.anna.ID))
+		}
+		var details []string
+		for _, e := range slices.Backward(must(h.Entries(ctx, audit.Query{Event: "groups_changed", Limit: 100}))(h.T)) {
+			details = append(details, fmt.Sprint(e.Detail))
+		}
+		if want := []string{"map[added:kids]", "map[added:cooks]", "map[removed:kids]", "map[removed:cooks]"}; !slices.Equal(details, want) {
+			h.Errorf("recorded %q, want %q", details, want)
+		}
+	})
+}
