@@ -75,6 +75,7 @@ func (a *api) route(e *echo.Echo) {
 		a.routePeople(e)
 		a.routeFactors(e)
 		a.routePasskeys(e)
+		a.routePolicy(e)
 	}
 
 	e.GET(prefix+"/openapi.json", func(c echo.Context) error {

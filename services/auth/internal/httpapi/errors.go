@@ -9,10 +9,12 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -101,6 +103,26 @@ var failures = []failure{
 	{factor.ErrNotEnabled, http.StatusConflict, "not_enabled", "Der zweite Faktor ist nicht eingerichtet."},
 	{factor.ErrNotConfigured, http.StatusConflict, "not_configured", "Codes sind auf diesem Server nicht eingerichtet. Passkeys sind möglich."},
 	{factor.ErrNoPasskey, http.StatusConflict, "no_passkey", "Es ist noch kein Passkey eingetragen."},
+	{application.ErrSlug, http.StatusBadRequest, "slug", "Das Kürzel muss aus 1 bis 32 Kleinbuchstaben, Ziffern und Bindestrichen bestehen. Eine Gruppe kann nicht admin oder member heißen."},
+	{application.ErrName, http.StatusBadRequest, "name", "Der Name darf nicht leer sein, höchstens 64 Zeichen und keine Steuerzeichen haben."},
+	{application.ErrDescription, http.StatusBadRequest, "description", "Die Beschreibung darf höchstens 200 Zeichen und keine Steuerzeichen haben."},
+	{application.ErrURL, http.StatusBadRequest, "url", "Die Adresse muss die Form /pfad/ oder https://host ohne Pfad haben."},
+	{application.ErrRule, http.StatusBadRequest, "rule", "Die Regel muss login, admin oder group mit einer Gruppe sein."},
+	{application.ErrPosition, http.StatusBadRequest, "position", "Die Position muss eine ganze Zahl von 0 bis 9999 sein."},
+	{application.ErrGroupNotFound, http.StatusBadRequest, "group", "Diese Gruppe gibt es nicht."},
+	{application.ErrNotFound, http.StatusNotFound, "not_found", "Anwendung nicht gefunden."},
+	{errUnknownGroup, http.StatusNotFound, "not_found", "Gruppe nicht gefunden."},
+	{application.ErrSlugTaken, http.StatusConflict, "slug_taken", "Dieses Kürzel ist bereits vergeben."},
+	{application.ErrURLTaken, http.StatusConflict, "url_taken", "Diese Adresse hat bereits eine andere Anwendung."},
+	{application.ErrGroupUsed, http.StatusConflict, "group_used", "Die Regel einer Anwendung nennt diese Gruppe."},
+	{application.ErrTooMany, http.StatusConflict, "too_many", "Mehr davon sind nicht möglich. Bitte zuerst etwas entfernen."},
+	{errUnknownMembers, http.StatusBadRequest, "members", "Nicht alle dieser Personen gibt es."},
+	{token.ErrScope, http.StatusBadRequest, "scope", "Ein Zugangsschlüssel braucht mindestens eine Anwendung in der Form app:KÜRZEL, die Zugangsschlüssel annimmt und für die Person offen ist."},
+	{token.ErrExpiry, http.StatusBadRequest, "expires_at", "Das Ende der Gültigkeit muss ein Zeitpunkt in der Zukunft sein."},
+	{token.ErrTooMany, http.StatusConflict, "too_many", "Mehr Zugangsschlüssel sind nicht möglich. Bitte zuerst einen entfernen."},
+	{token.ErrActive, http.StatusConflict, "api_token_active", "Der Zugangsschlüssel gilt noch. Bitte zuerst widerrufen."},
+	{token.ErrNotFound, http.StatusNotFound, "not_found", "Zugangsschlüssel nicht gefunden."},
+	{errSubject, http.StatusForbidden, "subject", "Für diese Person kann kein Zugangsschlüssel erstellt werden."},
 }
 
 const textInvalidCode = "Der Code ist falsch oder abgelaufen."

@@ -44,11 +44,12 @@ func (a *api) getUser(c echo.Context, _ caller) (answer, error) {
 	}
 	type details struct {
 		ListedUser
-		TwoFactor   bool    `json:"two_factor"`
-		Passkeys    int     `json:"passkeys"`
-		LastLoginAt *string `json:"last_login_at"` // null: unknown, or before the audit began
+		Groups      []string `json:"groups"`
+		TwoFactor   bool     `json:"two_factor"`
+		Passkeys    int      `json:"passkeys"`
+		LastLoginAt *string  `json:"last_login_at"` // null: unknown, or before the audit began
 	}
-	body := details{ListedUser: Listed([]user.User{d.User})[0], TwoFactor: d.SecondFactor, Passkeys: d.Passkeys}
+	body := details{ListedUser: Listed([]user.User{d.User})[0], Groups: list(d.Groups), TwoFactor: d.SecondFactor, Passkeys: d.Passkeys}
 	if !d.LastLoginAt.IsZero() {
 		at := d.LastLoginAt.Format(time.RFC3339)
 		body.LastLoginAt = &at
@@ -65,10 +66,11 @@ func (a *api) updateUser(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	var body struct {
-		DisplayName *string `json:"display_name"`
-		AvatarColor *string `json:"avatar_color"`
-		Role        *string `json:"role"`
-		Password    *string `json:"password"`
+		DisplayName *string   `json:"display_name"`
+		AvatarColor *string   `json:"avatar_color"`
+		Role        *string   `json:"role"`
+		Groups      *[]string `json:"groups"`
+		Password    *string   `json:"password"`
 	}
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
@@ -77,7 +79,7 @@ func (a *api) updateUser(c echo.Context, s caller) (answer, error) {
 		return answer{}, account.ErrResetLinkOnly
 	}
 	u, err := a.Accounts.UpdateMember(c.Request().Context(), s.UserID, id,
-		account.MemberChange{DisplayName: body.DisplayName, AvatarColor: body.AvatarColor, Role: body.Role})
+		account.MemberChange{DisplayName: body.DisplayName, AvatarColor: body.AvatarColor, Role: body.Role, Groups: body.Groups})
 	if err != nil {
 		return answer{}, err
 	}
@@ -140,18 +142,19 @@ func (a *api) listInvites(c echo.Context, _ caller) (answer, error) {
 }
 
 type inviteBody struct {
-	ID          int64  `json:"id"`
-	Username    string `json:"username"` // empty: the person chooses
-	DisplayName string `json:"display_name"`
-	Role        string `json:"role"`
-	InvitedBy   string `json:"invited_by"` // empty: the operator
-	CreatedAt   string `json:"created_at"`
-	ExpiresAt   string `json:"expires_at"`
+	ID          int64    `json:"id"`
+	Username    string   `json:"username"` // empty: the person chooses
+	DisplayName string   `json:"display_name"`
+	Role        string   `json:"role"`
+	Groups      []string `json:"groups"`
+	InvitedBy   string   `json:"invited_by"` // empty: the operator
+	CreatedAt   string   `json:"created_at"`
+	ExpiresAt   string   `json:"expires_at"`
 }
 
 func inviteOf(l link.Link) inviteBody {
 	return inviteBody{
-		ID: l.ID, Username: l.Username, DisplayName: l.DisplayName, Role: l.Role, InvitedBy: l.CreatorName,
+		ID: l.ID, Username: l.Username, DisplayName: l.DisplayName, Role: l.Role, Groups: list(l.Groups), InvitedBy: l.CreatorName,
 		CreatedAt: l.CreatedAt.Format(time.RFC3339), ExpiresAt: l.ExpiresAt.Format(time.RFC3339),
 	}
 }
@@ -159,10 +162,11 @@ func inviteOf(l link.Link) inviteBody {
 // createInvite is POST /invites.
 func (a *api) createInvite(c echo.Context, s caller) (answer, error) {
 	var body struct {
-		Username    string `json:"username"`
-		DisplayName string `json:"display_name"`
-		Role        string `json:"role"`
-		SystemAdmin bool   `json:"system_admin"` // another way to say role admin
+		Username    string   `json:"username"`
+		DisplayName string   `json:"display_name"`
+		Role        string   `json:"role"`
+		SystemAdmin bool     `json:"system_admin"` // another way to say role admin
+		Groups      []string `json:"groups"`
 	}
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
@@ -170,7 +174,7 @@ func (a *api) createInvite(c echo.Context, s caller) (answer, error) {
 	if body.SystemAdmin {
 		body.Role = string(user.Admin)
 	}
-	l, token, err := a.Accounts.Invite(c.Request().Context(), s.UserID, account.NewInvite{Username: body.Username, DisplayName: body.DisplayName, Role: body.Role})
+	l, token, err := a.Accounts.Invite(c.Request().Context(), s.UserID, account.NewInvite{Username: body.Username, DisplayName: body.DisplayName, Role: body.Role, Groups: body.Groups})
 	if err != nil {
 		return answer{}, err
 	}

@@ -74,11 +74,14 @@ func TestAdminsSeeAUser(t *testing.T) {
 	}
 }
 
-// guardedPeople are the routes that need a session, and what each needs besides.
-var guardedPeople = []struct {
+// guardedRoute is a request that needs a session, and what it needs besides.
+type guardedRoute struct {
 	request
 	admin, csrf, fresh, hasBody bool
-}{
+}
+
+// guardedPeople are those routes of people that need a session.
+var guardedPeople = []guardedRoute{
 	{request{http.MethodPatch, "/me/profile", `{}`}, false, true, false, true},
 	{request{http.MethodGet, "/members/2", ""}, true, false, false, false},
 	{request{http.MethodPatch, "/members/2", `{}`}, true, true, true, true},
@@ -91,10 +94,17 @@ var guardedPeople = []struct {
 }
 
 func TestRoutesOfPeopleAreGuarded(t *testing.T) {
-	for _, route := range guardedPeople {
+	checkGuards(t, guardedPeople, func(h *fixture) { h.invite() })
+}
+
+// checkGuards sends requests without what a route needs, to a household that prepare made
+// ready for the request.
+func checkGuards(t *testing.T, routes []guardedRoute, prepare func(*fixture)) {
+	t.Helper()
+	for _, route := range routes {
 		t.Run(route.method+" "+route.path, func(t *testing.T) {
 			h := newFixture(t)
-			h.invite()
+			prepare(h)
 			anna, otto := h.anna(), h.otto()
 			route.send(h.browser()).want(http.StatusUnauthorized)
 			if route.admin {

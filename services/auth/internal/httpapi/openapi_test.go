@@ -90,7 +90,7 @@ func TestEveryRouteIsDescribedAndTheOtherWayRound(t *testing.T) {
 		}
 	}
 	for _, route := range newFixture(t).handler.(*echo.Echo).Routes() {
-		served = append(served, route.Method+" "+strings.ReplaceAll(route.Path, ":id", "{id}"))
+		served = append(served, route.Method+" "+strings.NewReplacer(":id", "{id}", ":slug", "{slug}").Replace(route.Path))
 	}
 	slices.Sort(described)
 	slices.Sort(served)

@@ -1,0 +1,265 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+var (
+	// errUnknownGroup is application.ErrGroupNotFound of a route that names a group.
+	errUnknownGroup = errors.New("unknown group")
+	// errUnknownMembers is user.ErrNotFound of the members of a group.
+	errUnknownMembers = errors.New("unknown members")
+)
+
+// routePolicy lists the routes of applications, groups and app tokens. What they change
+// holds from the next request on.
+func (a *api) routePolicy(e *echo.Echo) {
+	e.GET(prefix+"/apps", answered(a.authenticated(a.admin(a.listApps))))
+	e.GET(prefix+"/apps/mine", answered(a.authenticated(a.myApps)))
+	e.POST(prefix+"/apps", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.createApp))))))
+	e.PATCH(prefix+"/apps/:slug", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.changeApp))))))
+	e.DELETE(prefix+"/apps/:slug", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.removeApp))))))
+	e.GET(prefix+"/groups", answered(a.authenticated(a.admin(a.listGroups))))
+	e.POST(prefix+"/groups", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.createGroup))))))
+	e.PATCH(prefix+"/groups/:slug", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.changeGroup))))))
+	e.DELETE(prefix+"/groups/:slug", answered(a.authenticated(a.admin(a.csrf(a.stepUp(a.removeGroup))))))
+	e.GET(prefix+"/api-tokens", answered(a.authenticated(a.listTokens)))
+	e.POST(prefix+"/api-tokens", answered(a.authenticated(a.csrf(a.stepUp(a.createToken)))))
+	e.DELETE(prefix+"/api-tokens/:id", answered(a.authenticated(a.csrf(a.revokeToken))))
+	e.POST(prefix+"/api-tokens/:id/remove", answered(a.authenticated(a.csrf(a.removeToken))))
+}
+
+// dataAnswer is an answer with the member data.
+func dataAnswer[T any](status int, data T) answer {
+	return answer{status, struct {
+		Data T `json:"data"`
+	}{data}}
+}
+
+// list is never nil, which would be null in JSON.
+func list[T any](values []T) []T { return append([]T{}, values...) }
+
+// appBody is an application as admins see it.
+type appBody struct {
+	Slug         string           `json:"slug"`
+	Name         string           `json:"name"`
+	Description  string           `json:"description"`
+	URL          string           `json:"url"`
+	Rule         application.Rule `json:"rule"`
+	Group        string           `json:"group"` // empty unless the rule is group
+	SecondFactor bool             `json:"second_factor"`
+	Tokens       bool             `json:"tokens"`
+	Color        string           `json:"color"`
+	Position     int              `json:"position"`
+}
+
+func appOf(a application.Application) appBody {
+	return appBody{a.Slug, a.Name, a.Description, a.URL, a.Rule, a.Group, a.SecondFactor, a.Tokens, a.Color, a.Position}
+}
+
+// listApps is GET /apps.
+func (a *api) listApps(c echo.Context, _ caller) (answer, error) {
+	apps, err := a.Accounts.Applications(c.Request().Context())
+	if err != nil {
+		return answer{}, err
+	}
+	bodies := make([]appBody, len(apps))
+	for i, app := range apps {
+		bodies[i] = appOf(app)
+	}
+	return dataAnswer(http.StatusOK, bodies), nil
+}
+
+// appAnswer is the answer with an application as stored now.
+func (a *api) appAnswer(ctx context.Context, status int, slug string) (answer, error) {
+	apps, err := a.Accounts.Applications(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	for _, app := range apps {
+		if app.Slug == slug {
+			return dataAnswer(status, appOf(app)), nil
+		}
+	}
+	return answer{}, application.ErrNotFound
+}
+
+// myApps is GET /apps/mine.
+func (a *api) myApps(c echo.Context, s caller) (answer, error) {
+	apps, err := a.Accounts.Openable(c.Request().Context(), s.Session)
+	if err != nil {
+		return answer{}, err
+	}
+	type body struct {
+		Slug        string `json:"slug"`
+		Name        string `json:"name"`
+		Description string `json:"description"`
+		URL         string `json:"url"`
+		Color       string `json:"color"`
+	}
+	bodies := make([]body, len(apps))
+	for i, app := range apps {
+		bodies[i] = body{app.Slug, app.Name, app.Description, app.URL, app.Color}
+	}
+	return dataAnswer(http.StatusOK, bodies), nil
+}
+
+// createApp is POST /apps.
+func (a *api) createApp(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		Slug         string `json:"slug"`
+		Name         string `json:"name"`
+		Description  string `json:"description"`
+		URL          string `json:"url"`
+		Rule         string `json:"rule"`
+		Group        string `json:"group"`
+		SecondFactor bool   `json:"second_factor"`
+		Tokens       bool   `json:"tokens"`
+		Color        string `json:"color"`
+		Position     int    `json:"position"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	if err := a.Accounts.CreateApplication(c.Request().Context(), s.UserID, account.NewApplication(body)); err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "app_made", "app", body.Slug, "by", s.UserID)
+	return a.appAnswer(c.Request().Context(), http.StatusCreated, body.Slug)
+}
+
+// changeApp is PATCH /apps/:slug.
+func (a *api) changeApp(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		Name         *string `json:"name"`
+		Description  *string `json:"description"`
+		URL          *string `json:"url"`
+		Rule         *string `json:"rule"`
+		Group        *string `json:"group"`
+		SecondFactor *bool   `json:"second_factor"`
+		Tokens       *bool   `json:"tokens"`
+		Color        *string `json:"color"`
+		Position     *int    `json:"position"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	slug := c.Param("slug")
+	if err := a.Accounts.ChangeApplication(c.Request().Context(), s.UserID, slug, account.ApplicationChange(body)); err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "app_changed", "app", slug, "by", s.UserID)
+	return a.appAnswer(c.Request().Context(), http.StatusOK, slug)
+}
+
+// removeApp is DELETE /apps/:slug.
+func (a *api) removeApp(c echo.Context, s caller) (answer, error) {
+	slug := c.Param("slug")
+	if err := a.Accounts.RemoveApplication(c.Request().Context(), s.UserID, slug); err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "app_removed", "app", slug, "by", s.UserID)
+	return done, nil
+}
+
+// groupBody is a group as admins see it.
+type groupBody struct {
+	Slug    string  `json:"slug"`
+	Name    string  `json:"name"`
+	Members []int64 `json:"members"`
+}
+
+func groupOf(g application.UserGroup) groupBody {
+	return groupBody{g.Slug, g.Name, list(g.MemberIDs)}
+}
+
+// listGroups is GET /groups.
+func (a *api) listGroups(c echo.Context, _ caller) (answer, error) {
+	groups, err := a.Accounts.Groups(c.Request().Context())
+	if err != nil {
+		return answer{}, err
+	}
+	bodies := make([]groupBody, len(groups))
+	for i, g := range groups {
+		bodies[i] = groupOf(g)
+	}
+	return dataAnswer(http.StatusOK, bodies), nil
+}
+
+// groupAnswer is the answer with a group as stored now.
+func (a *api) groupAnswer(ctx context.Context, status int, slug string) (answer, error) {
+	groups, err := a.Accounts.Groups(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	for _, g := range groups {
+		if g.Slug == slug {
+			return dataAnswer(status, groupOf(g)), nil
+		}
+	}
+	return answer{}, errUnknownGroup
+}
+
+// groupError returns the error of a route of groups, of which the path names the group
+// and the body the users.
+func groupError(err error) error {
+	switch {
+	case errors.Is(err, application.ErrGroupNotFound):
+		return errUnknownGroup
+	case errors.Is(err, user.ErrNotFound):
+		return errUnknownMembers
+	}
+	return err
+}
+
+// createGroup is POST /groups.
+func (a *api) createGroup(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		Slug    string  `json:"slug"`
+		Name    string  `json:"name"`
+		Members []int64 `json:"members"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	if err := a.Accounts.CreateGroup(c.Request().Context(), s.UserID, body.Slug, body.Name, body.Members...); err != nil {
+		return answer{}, groupError(err)
+	}
+	a.audit(c, "group_made", "group", body.Slug, "by", s.UserID)
+	return a.groupAnswer(c.Request().Context(), http.StatusCreated, body.Slug)
+}
+
+// changeGroup is PATCH /groups/:slug.
+func (a *api) changeGroup(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		Name    *string  `json:"name"`
+		Members *[]int64 `json:"members"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	slug := c.Param("slug")
+	if err := a.Accounts.ChangeGroup(c.Request().Context(), s.UserID, slug, account.GroupChange(body)); err != nil {
+		return answer{}, groupError(err)
+	}
+	a.audit(c, "group_changed", "group", slug, "by", s.UserID)
+	return a.groupAnswer(c.Request().Context(), http.StatusOK, slug)
+}
+
+// removeGroup is DELETE /groups/:slug.
+func (a *api) removeGroup(c echo.Context, s caller) (answer, error) {
+	slug := c.Param("slug")
+	if err := a.Accounts.RemoveGroup(c.Request().Context(), s.UserID, slug); err != nil {
+		return answer{}, groupError(err)
+	}
+	a.audit(c, "group_removed", "group", slug, "by", s.UserID)
+	return done, nil
+}

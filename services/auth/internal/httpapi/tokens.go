@@ -1,0 +1,150 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/token"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// errSubject is returned for a token of another user than the caller, unless they are an
+// admin and the user exists.
+var errSubject = errors.New("app token for a user who is another or does not exist")
+
+// scopePrefix begins a scope, which names an application.
+const scopePrefix = "app:"
+
+// tokenBody is an app token as its user and admins see it.
+type tokenBody struct {
+	ID         int64    `json:"id"`
+	UserID     int64    `json:"user_id"`
+	Username   string   `json:"username"`
+	Name       string   `json:"name"`
+	Prefix     string   `json:"prefix"` // how the token begins
+	Scopes     []string `json:"scopes"`
+	ReadOnly   bool     `json:"read_only"`
+	Active     bool     `json:"active"`
+	CreatedBy  int64    `json:"created_by"`
+	CreatedAt  string   `json:"created_at"`
+	ExpiresAt  *string  `json:"expires_at"`   // null: never
+	RevokedAt  *string  `json:"revoked_at"`   // null: not
+	LastUsedAt *string  `json:"last_used_at"` // within an hour; null: never
+}
+
+func (a *api) tokenOf(t token.Token) tokenBody {
+	body := tokenBody{
+		ID: t.ID, UserID: t.UserID, Username: t.Username, Name: t.Name, Prefix: t.Shown, Scopes: make([]string, len(t.Applications)),
+		ReadOnly: t.ReadOnly, Active: t.Valid(a.Now()), CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt.Format(time.RFC3339),
+		ExpiresAt: orNull(t.ExpiresAt), RevokedAt: orNull(t.RevokedAt), LastUsedAt: orNull(t.LastUsedAt),
+	}
+	for i, slug := range t.Applications {
+		body.Scopes[i] = scopePrefix + slug
+	}
+	return body
+}
+
+// orNull is an instant in RFC 3339, or nil for the zero time.
+func orNull(at time.Time) *string {
+	if at.IsZero() {
+		return nil
+	}
+	text := at.Format(time.RFC3339)
+	return &text
+}
+
+// listTokens is GET /api-tokens: the caller's own, or for admins all with ?all=1.
+func (a *api) listTokens(c echo.Context, s caller) (answer, error) {
+	var tokens []token.Token
+	var err error
+	switch {
+	case c.QueryParam("all") != "1":
+		tokens, err = a.Accounts.TokensOf(c.Request().Context(), s.Session)
+	case s.Role != string(user.Admin):
+		err = user.ErrNotAdmin
+	default:
+		tokens, err = a.Accounts.AllTokens(c.Request().Context())
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	bodies := make([]tokenBody, len(tokens))
+	for i, t := range tokens {
+		bodies[i] = a.tokenOf(t)
+	}
+	return dataAnswer(http.StatusOK, bodies), nil
+}
+
+// createToken is POST /api-tokens. Its answer is the only one that has the token.
+func (a *api) createToken(c echo.Context, s caller) (answer, error) {
+	var body struct {
+		Name          string   `json:"name"`
+		Scopes        []string `json:"scopes"`
+		ReadOnly      bool     `json:"read_only"`
+		ExpiresAt     *string  `json:"expires_at"`
+		SubjectUserID *int64   `json:"subject_user_id"`
+	}
+	if err := decode(c.Response(), c.Request(), &body); err != nil {
+		return answer{}, err
+	}
+	n := account.NewToken{UserID: s.UserID, Name: body.Name, ReadOnly: body.ReadOnly}
+	if body.SubjectUserID != nil {
+		n.UserID = *body.SubjectUserID
+	}
+	if n.UserID != s.UserID && s.Role != string(user.Admin) {
+		return answer{}, errSubject
+	}
+	for _, scope := range body.Scopes {
+		slug, found := strings.CutPrefix(scope, scopePrefix)
+		if !found {
+			return answer{}, token.ErrScope
+		}
+		n.Applications = append(n.Applications, slug)
+	}
+	if body.ExpiresAt != nil {
+		at, err := time.Parse(time.RFC3339, *body.ExpiresAt)
+		if err != nil || at.IsZero() {
+			return answer{}, token.ErrExpiry
+		}
+		n.ExpiresAt = at
+	}
+	created, text, err := a.Accounts.CreateToken(c.Request().Context(), s.UserID, n)
+	if errors.Is(err, user.ErrNotFound) || errors.Is(err, user.ErrNotAdmin) {
+		err = errSubject
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "token_made", "token", created.ID, "user_id", created.UserID, "by", s.UserID)
+	return answer{http.StatusCreated, struct {
+		Data  tokenBody `json:"data"`
+		Token string    `json:"token"`
+	}{a.tokenOf(created), text}}, nil
+}
+
+// revokeToken is DELETE /api-tokens/:id.
+func (a *api) revokeToken(c echo.Context, s caller) (answer, error) {
+	id, err := parseID(c.Param("id"))
+	if err != nil {
+		return answer{}, token.ErrNotFound
+	}
+	if err := a.Accounts.RevokeToken(c.Request().Context(), s.UserID, id); err != nil {
+		return answer{}, err
+	}
+	a.audit(c, "token_revoked", "token", id, "by", s.UserID)
+	return done, nil
+}
+
+// removeToken is POST /api-tokens/:id/remove.
+func (a *api) removeToken(c echo.Context, s caller) (answer, error) {
+	id, err := parseID(c.Param("id"))
+	if err != nil {
+		return answer{}, token.ErrNotFound
+	}
+	return done, a.Accounts.RemoveToken(c.Request().Context(), s.UserID, id)
+}
