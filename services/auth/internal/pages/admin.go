@@ -20,13 +20,24 @@ func (p *Pages) members(r *request) error {
 	if err != nil {
 		return err
 	}
-	return p.render(r, "members", r.text.Members, members)
+	groups, err := p.Accounts.Groups(r.ctx())
+	if err != nil {
+		return err
+	}
+	return p.render(r, "members", r.text.Members, membersPage{members, groups})
+}
+
+// membersPage is what the page of the members shows.
+type membersPage struct {
+	Members []user.Details
+	Groups  groupList
 }
 
 // memberPage is what the page of a member shows.
 type memberPage struct {
 	user.Details
-	Own bool // the admin's own account
+	Own       bool // the admin's own account
+	AllGroups groupList
 }
 
 // memberID returns the id in the path. user.ErrNotFound.
@@ -44,13 +55,16 @@ func (p *Pages) memberOf(r *request) (memberPage, error) {
 		return memberPage{}, err
 	}
 	m, err := p.Accounts.Member(r.ctx(), id)
-	return memberPage{m, id == r.UserID}, err
+	return memberPage{Details: m, Own: id == r.UserID}, err
 }
 
 // member shows a member.
 func (p *Pages) member(r *request) error {
 	m, err := p.memberOf(r)
 	if err != nil {
+		return err
+	}
+	if m.AllGroups, err = p.Accounts.Groups(r.ctx()); err != nil {
 		return err
 	}
 	return p.render(r, "member", m.DisplayName, m)
@@ -69,7 +83,7 @@ func (p *Pages) changeMember(r *request) error {
 	switch r.form.get("do") {
 	case "change":
 		name, color, role := r.form.get("display_name"), r.form.color(), r.form.get("role")
-		if _, err := p.Accounts.UpdateMember(r.ctx(), r.UserID, m.ID, account.MemberChange{DisplayName: &name, AvatarColor: &color, Role: &role}); err != nil {
+		if _, err := p.Accounts.UpdateMember(r.ctx(), r.UserID, m.ID, account.MemberChange{DisplayName: &name, AvatarColor: &color, Role: &role, Groups: r.form.groups()}); err != nil {
 			return err
 		}
 		return r.seeOther(here + "?done=profile")
@@ -129,16 +143,28 @@ func (p *Pages) invites(r *request) error {
 	if err != nil {
 		return err
 	}
-	return p.render(r, "invites", r.text.Invites, invites)
+	groups, err := p.Accounts.Groups(r.ctx())
+	if err != nil {
+		return err
+	}
+	return p.render(r, "invites", r.text.Invites, invitesPage{invites, groups})
+}
+
+// invitesPage is what the page of invites shows.
+type invitesPage struct {
+	Invites []link.Link
+	Groups  groupList
 }
 
 // changeInvites creates an invite or revokes one.
 func (p *Pages) changeInvites(r *request) error {
 	switch r.form.get("do") {
 	case "invite":
-		l, token, err := p.Accounts.Invite(r.ctx(), r.UserID, account.NewInvite{
-			Username: r.form.get("username"), DisplayName: r.form.get("display_name"), Role: r.form.get("role"),
-		})
+		n := account.NewInvite{Username: r.form.get("username"), DisplayName: r.form.get("display_name"), Role: r.form.get("role")}
+		if groups := r.form.groups(); groups != nil {
+			n.Groups = *groups
+		}
+		l, token, err := p.Accounts.Invite(r.ctx(), r.UserID, n)
 		if err != nil {
 			return err
 		}

@@ -20,20 +20,64 @@ const (
 type appsPage struct {
 	Apps   []application.Application
 	App    application.Application // of the form; zero: a new one
-	Groups []application.UserGroup // to choose from
+	Groups groupList               // to choose from
 	Routes string                  // for the proxy's setting ROUTES
 	// NoAddress: the application has a host, and the portal's address is not known.
 	NoAddress bool
 }
 
-// GroupName returns the name of a group.
-func (p appsPage) GroupName(slug string) string {
-	for _, g := range p.Groups {
+// groupList are the groups of the household.
+type groupList []application.UserGroup
+
+// Name returns the name of a group.
+func (l groupList) Name(slug string) string {
+	for _, g := range l {
 		if g.Slug == slug {
 			return g.Name
 		}
 	}
 	return slug
+}
+
+// groupPrefix begins the name of the box of a group, which ends with its slug.
+const groupPrefix = "group."
+
+// groupChoice is the choice of the groups of a user.
+type groupChoice struct {
+	T     *texts
+	Boxes []groupBox
+}
+
+// groupBox is the box of a group.
+type groupBox struct {
+	Name, Label string
+	Checked     bool
+}
+
+// GroupChoice returns a box for each group, those of the slugs checked, or, when the form
+// was sent by the button with the value do, as it was sent.
+func (v view) GroupChoice(do string, groups groupList, slugs []string) groupChoice {
+	c := groupChoice{T: v.T}
+	for _, g := range groups {
+		name := groupPrefix + g.Slug
+		c.Boxes = append(c.Boxes, groupBox{name, g.Name, v.Checked(do, name, slices.Contains(slugs, g.Slug))})
+	}
+	return c
+}
+
+// groups returns the slugs of the groups that a form with a groupChoice chooses, or nil
+// when there was no group to choose.
+func (f form) groups() *[]string {
+	if !f.sent("groups") {
+		return nil
+	}
+	slugs := []string{}
+	for name := range f.values {
+		if slug, ok := strings.CutPrefix(name, groupPrefix); ok {
+			slugs = append(slugs, slug)
+		}
+	}
+	return &slugs
 }
 
 // apps lists the applications and offers a new one.

@@ -182,6 +182,35 @@ func TestAGroupThatARuleNamesStays(t *testing.T) {
 	anna.get("/pforte/admin/groups").lacks("Kinder")
 }
 
+func TestAnAdminChoosesTheGroupsOfAMemberAndOfAnInvite(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	anna.get("/pforte/admin/members/2").lacks(`name="groups"`)
+	f.group("kids", "Kinder", "otto")
+	f.group("parents", "Eltern")
+	anna.get("/pforte/admin/members").shows("Kinder").lacks("Eltern")
+	anna.get("/pforte/admin/members/2").shows(`name="group.kids" value="yes" checked`, `name="group.parents" value="yes">`)
+	const path = "/pforte/admin/members/2"
+	change := []string{"do", "change", "display_name", "Otto", "color", "#34C759", "role", "member", "groups", "shown", "group.parents", "yes"}
+	anna.post(path, append(change, "csrf", "old")...).want(http.StatusForbidden).shows(`name="group.parents" value="yes" checked`).lacks(`name="group.kids" value="yes" checked`)
+	anna.post(path, change...).leadsTo(path + "?done=profile")
+	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; strings.Join(groups, " ") != "parents" {
+		t.Errorf("otto is in %v", groups)
+	}
+	anna.post(path, "do", "change", "display_name", "Otto K.", "color", "#34C759", "role", "member").leadsTo(path + "?done=profile")
+	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; len(groups) != 1 {
+		t.Errorf("a form without groups changed them to %v", groups)
+	}
+	anna.post(path, append(change, "group.none", "yes")...).want(http.StatusNotFound)
+
+	_, token := anna.post("/pforte/admin/invites", "do", "invite", "username", "paul", "groups", "shown", "group.kids", "yes").want(http.StatusOK).link()
+	anna.get("/pforte/admin/invites").shows(`<span class="badge">Kinder</span>`)
+	f.browser().post("/pforte/join", "t", token, "password", userPass, "again", userPass, "groups", "shown", "group.parents", "yes").want(http.StatusSeeOther)
+	if groups := must(f.accounts.Member(t.Context(), 3))(t).Groups; strings.Join(groups, " ") != "kids" {
+		t.Errorf("paul is in %v", groups)
+	}
+}
+
 func TestApplicationsAndGroupsAreForAdminsWithARecentProof(t *testing.T) {
 	f := newFixture(t)
 	f.group("kids", "Kinder")
