@@ -36,6 +36,7 @@ const (
 type rules struct {
 	*account.Service
 	t        *testing.T
+	tokens   *hookedTokens
 	users    *hookedUsers
 	sessions *hookedSessions
 	pendings *hookedPendings
@@ -123,7 +124,7 @@ func newRules(t *testing.T) *rules {
 	stores := redisstore.New(client, "svc")
 	r := &rules{
 		t: t, hasher: hasher,
-		users: &hookedUsers{Store: database}, sessions: &hookedSessions{Store: stores}, pendings: &hookedPendings{Pendings: stores},
+		tokens: &hookedTokens{tokenStore: database}, users: &hookedUsers{Store: database}, sessions: &hookedSessions{Store: stores}, pendings: &hookedPendings{Pendings: stores},
 	}
 	party, err := passkey.New(passkey.Options{PublicURL: origin})
 	if err != nil {
@@ -140,7 +141,7 @@ func newRules(t *testing.T) *rules {
 		t.Fatal(err)
 	}
 	r.Service, err = account.New(account.Options{
-		Users: r.users, Links: database, Factors: database, Applications: database, Tokens: database, HandOvers: stores, Sealer: sealer, Limits: limits, Audit: database, Sessions: r.sessions, Pendings: r.pendings, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Users: r.users, Links: database, Factors: database, Applications: database, Tokens: r.tokens, HandOvers: stores, Sealer: sealer, Limits: limits, Audit: database, Sessions: r.sessions, Pendings: r.pendings, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)

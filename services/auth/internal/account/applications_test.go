@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -224,4 +225,33 @@ func TestAGroupIsNotNamedAfterARole(t *testing.T) {
 	if err := r.CreateGroup(t.Context(), user.Operator, "kids", "a\nb"); !errors.Is(err, application.ErrName) {
 		t.Errorf("a name of two lines: %v", err)
 	}
+}
+
+// tokenStore has another name than its method Tokens, so that it can be embedded.
+type tokenStore = account.Tokens
+
+// hookedTokens calls swept after a sweep.
+type hookedTokens struct {
+	tokenStore
+	swept func(before time.Time)
+}
+
+func (h *hookedTokens) SweepTokens(ctx context.Context, before time.Time) (int64, error) {
+	n, err := h.tokenStore.SweepTokens(ctx, before)
+	h.swept(before)
+	return n, err
+}
+
+// TestEndedTokensAreSweptAtOnce is also about a household that keeps its audit for ever.
+func TestEndedTokensAreSweptAtOnce(t *testing.T) {
+	r := newRules(t)
+	ctx, stop := context.WithCancel(t.Context())
+	begin := time.Now()
+	r.tokens.swept = func(before time.Time) {
+		if kept := begin.Sub(before); kept > token.KeepEnded || kept < token.KeepEnded-time.Hour {
+			t.Errorf("kept for %s", kept)
+		}
+		stop()
+	}
+	r.Sweep(ctx)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/token"
 )
 
 // recordLater records an event that is no part of a change.
@@ -51,19 +52,22 @@ func (s *Service) recordCounted(ctx context.Context, e audit.Event) {
 // AuditRetention returns how long entries are kept; zero: for ever.
 func (s *Service) AuditRetention() time.Duration { return s.retention }
 
-// sweepInterval is how often old entries are deleted.
+// sweepInterval is how often old entries and app tokens are deleted.
 const sweepInterval = 24 * time.Hour
 
-// SweepAudit deletes old entries at once and then daily, until ctx ends.
-func (s *Service) SweepAudit(ctx context.Context) {
-	if s.retention == 0 {
-		return
-	}
+// Sweep deletes old entries of the audit, and app tokens that ended token.KeepEnded ago,
+// at once and then daily, until ctx ends.
+func (s *Service) Sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
-		if _, err := s.auditing.Sweep(ctx, s.now().Add(-s.retention)); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "sweep of the audit failed", "error", err)
+		if s.retention > 0 {
+			if _, err := s.auditing.Sweep(ctx, s.now().Add(-s.retention)); err != nil && ctx.Err() == nil {
+				s.log.WarnContext(ctx, "sweep of the audit failed", "error", err)
+			}
+		}
+		if _, err := s.tokens.SweepTokens(ctx, s.now().Add(-token.KeepEnded)); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "sweep of app tokens failed", "error", err)
 		}
 		select {
 		case <-ctx.Done():

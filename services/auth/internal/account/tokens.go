@@ -34,6 +34,8 @@ type Tokens interface {
 	TokenVisitor(ctx context.Context, hash string) (token.Token, user.User, []string, error)
 	// TokenUsed records that a token was used now, at most once an hour.
 	TokenUsed(ctx context.Context, id int64) error
+	// SweepTokens deletes those that ended before an instant and returns how many.
+	SweepTokens(ctx context.Context, before time.Time) (int64, error)
 }
 
 // NewToken are the fields of an app token. A zero ExpiresAt is never.

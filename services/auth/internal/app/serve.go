@@ -66,7 +66,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		Background: []func(context.Context){
 			func(ctx context.Context) { s.stores.accounts.Replay(ctx) },
 			func(ctx context.Context) { s.stores.accounts.Work(ctx) },
-			func(ctx context.Context) { s.stores.accounts.SweepAudit(ctx) },
+			func(ctx context.Context) { s.stores.accounts.Sweep(ctx) },
 			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
 		},
 		Close: func(context.Context) error {

@@ -194,3 +194,16 @@ func (s *Store) TokenUsed(ctx context.Context, id int64) error {
 		return err
 	})
 }
+
+// SweepTokens implements account.Tokens.
+func (s *Store) SweepTokens(ctx context.Context, before time.Time) (swept int64, err error) {
+	err = s.tx(ctx, sweepTimeout, "sweep app tokens", func(ctx context.Context, tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, s.db.Rebind(`DELETE FROM app_tokens WHERE revoked_at < ? OR expires_at < ?`), before.Unix(), before.Unix())
+		if err != nil {
+			return err
+		}
+		swept, err = result.RowsAffected()
+		return err
+	})
+	return swept, err
+}

@@ -209,3 +209,30 @@ func TestTheAuditHoldsNoToken(t *testing.T) {
 		}
 	})
 }
+
+func TestTokensThatEndedLongAgoAreSwept(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		h.ok(h.CreateApplication(ctx, app("dav"), h.anna.ID))
+		endless, _ := h.newToken(h.otto.ID, "dav")
+		revoked, _ := h.newToken(h.otto.ID, "dav")
+		later, _ := h.newToken(h.otto.ID, "dav")
+		var expired token.Token
+		for _, end := range []time.Duration{time.Hour, 2 * time.Hour} {
+			expired = must(h.CreateToken(ctx, token.Token{UserID: h.otto.ID, Name: "x", Applications: []string{"dav"}, ExpiresAt: h.now.Add(end)}, token.New(), h.otto.ID))(h.T)
+		}
+		h.ok(h.RevokeToken(ctx, revoked.ID, h.otto.ID))
+		h.now = h.now.Add(2 * time.Hour)
+		h.ok(h.RevokeToken(ctx, later.ID, h.otto.ID))
+		if n := must(h.SweepTokens(ctx, h.now))(h.T); n != 2 {
+			h.Errorf("swept %d", n)
+		}
+		var left []int64
+		for _, t := range must(h.Tokens(ctx, h.otto.ID))(h.T) {
+			left = append(left, t.ID)
+		}
+		if !slices.Equal(left, []int64{expired.ID, later.ID, endless.ID}) {
+			h.Errorf("left are %v", left)
+		}
+	})
+}

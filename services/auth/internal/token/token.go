@@ -22,6 +22,10 @@ const (
 // removed among them.
 const MaxPerUser = 50
 
+// KeepEnded is how long a token is kept after it was revoked or expired, so that its user
+// sees what became of it.
+const KeepEnded = 30 * 24 * time.Hour
+
 // Errors of tokens.
 var (
 	// ErrInvalid is the one error of a token that cannot be used: unknown, revoked or
