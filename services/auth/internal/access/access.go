@@ -80,6 +80,9 @@ const (
 	SecondFactorNeeded Reason = "second_factor_needed"
 	ReadOnly           Reason = "read_only"
 	ForeignPage        Reason = "foreign_page"
+	// CookiesBlocked and HandOverFailed are of a hand-over (session.ErrLoop is the first).
+	CookiesBlocked Reason = "cookies_blocked"
+	HandOverFailed Reason = "handover_failed"
 )
 
 // Decision is what the guard does with a request.

@@ -42,6 +42,8 @@ type fixture struct {
 	handler  http.Handler
 	accounts *account.Service
 	store    *sqlstore.Store
+	sessions *session.Manager
+	pages    *pages.Pages
 	log      *syncBuffer
 	mu       sync.Mutex
 	now      time.Time
@@ -90,16 +92,16 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t *testing.T, change ...func(*web.Options)) *fixture {
 	t.Helper()
-	f := newEmptyFixture(t)
+	f := newEmptyFixture(t, change...)
 	f.add("anna", "Anna", adminPass, "admin")
 	f.add("otto", "Otto", userPass, "member")
 	return f
 }
 
 // newEmptyFixture is without users.
-func newEmptyFixture(t *testing.T) *fixture {
+func newEmptyFixture(t *testing.T, change ...func(*web.Options)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), log: &syncBuffer{}}
 	f.redis = miniredis.RunT(t)
@@ -125,16 +127,20 @@ func newEmptyFixture(t *testing.T) *fixture {
 	linkLimits.Name, linkLimits.Limit, linkLimits.Window = "link", web.LinkAttempts, web.LinkWindow
 	passkeyLimits := limits
 	passkeyLimits.Name, passkeyLimits.Limit, passkeyLimits.Window = "passkey", web.PasskeyAttempts, web.PasskeyWindow
-	shared := must(web.New(web.Options{
-		Accounts: f.accounts,
-		Sessions: must(session.NewManager(session.Options{
-			Store: sessions, Name: "svc", Secret: "a secret of the tests, 32 characters", Secure: true, Now: f.Now,
-		}))(t),
+	f.sessions = must(session.NewManager(session.Options{
+		Store: sessions, Name: "svc", Secret: "a secret of the tests, 32 characters", Secure: true, Now: f.Now,
+	}))(t)
+	options := web.Options{
+		Accounts: f.accounts, Sessions: f.sessions,
 		LoginLimit: must(ratelimit.New(limits))(t), PasswordLimit: must(ratelimit.New(passwordLimits))(t), LinkLimit: must(ratelimit.New(linkLimits))(t), PasskeyLimit: must(ratelimit.New(passkeyLimits))(t),
 		Secure: true, Metrics: must(web.NewMetrics(prometheus.NewRegistry()))(t), Log: log, Now: f.Now,
-	}))(t)
-	shown := must(pages.New(pages.Options{Web: shared, AppName: "svc", Location: time.UTC}))(t)
-	f.handler = must(httpapi.New(httpapi.Options{Web: shared, Health: func(context.Context) error { return nil }, Pages: shown.Routes}))(t)
+	}
+	for _, c := range change {
+		c(&options)
+	}
+	shared := must(web.New(options))(t)
+	f.pages = must(pages.New(pages.Options{Web: shared, AppName: "svc", Location: time.UTC}))(t)
+	f.handler = must(httpapi.New(httpapi.Options{Web: shared, Health: func(context.Context) error { return nil }, Pages: f.pages.Routes}))(t)
 	return f
 }
 
@@ -148,10 +154,11 @@ type browser struct {
 	f       *fixture
 	cookies map[string]string
 	headers http.Header // of every request
+	host    string      // to which it sends; empty: that of httptest
 }
 
 func (f *fixture) browser() *browser {
-	return &browser{f, map[string]string{}, http.Header{"Accept-Language": {"de"}}}
+	return &browser{f: f, cookies: map[string]string{}, headers: http.Header{"Accept-Language": {"de"}}}
 }
 
 // loggedIn is a browser of a user.
@@ -177,6 +184,9 @@ type reply struct {
 func (b *browser) do(r *http.Request) reply {
 	b.f.t.Helper()
 	r.RemoteAddr = "192.0.2.1:1234"
+	if b.host != "" {
+		r.Host = b.host
+	}
 	for name, value := range b.cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}

@@ -136,7 +136,7 @@ func TestLoggingOutNeedsAForm(t *testing.T) {
 func TestALoginEndsTheSessionThatItReplaces(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()
-	other := &browser{f, map[string]string{"svc.sid": b.cookies["svc.sid"]}, b.headers}
+	other := &browser{f: f, cookies: map[string]string{"svc.sid": b.cookies["svc.sid"]}, headers: b.headers}
 	b.post("/pforte/login", "username", "anna", "password", adminPass).leadsTo("/pforte/")
 	other.get("/pforte/").want(http.StatusSeeOther)
 }

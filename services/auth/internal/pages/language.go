@@ -2,6 +2,7 @@ package pages
 
 import (
 	"net/url"
+	"strings"
 	"time"
 
 	"golang.org/x/text/language"
@@ -38,8 +39,12 @@ func textsIn(lang string) *texts {
 }
 
 // otherLanguage returns the URL of the page in the other language. The token of a link
-// stays in it, so that no redirect carries it.
+// stays in it, so that no redirect carries it. It is empty where the page is shown once, or
+// in place of an application's.
 func otherLanguage(r *request) string {
+	if at := r.Request().URL.Path; at == enterPath || !strings.HasPrefix(at, root) {
+		return ""
+	}
 	query := r.Request().URL.Query()
 	if r.form.sent("t") {
 		query.Set("t", r.form.get("t"))

@@ -49,6 +49,9 @@ func (p *Pages) renderLogin(r *request, page loginPage) (err error) {
 	if page.Empty, err = p.Accounts.IsEmpty(r.ctx()); err != nil {
 		return err
 	}
+	if err := p.leadsToApp(r, page.Return); err != nil {
+		return err
+	}
 	page.Passkeys = p.Accounts.PasskeysOff() == nil
 	title := r.text.LoginTitle
 	if page.Empty {

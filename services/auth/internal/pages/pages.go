@@ -123,6 +123,10 @@ func (p *Pages) Routes(e *echo.Echo) {
 	p.page(e, auditPath, route{needs: needsAdmin, get: p.audit})
 	p.page(e, auditPath+".csv", route{needs: needsAdmin, get: p.auditFile})
 
+	p.page(e, goPath, route{get: p.handOver})
+	// Not HEAD: a code counts once.
+	e.GET(enterPath, p.handle(route{onAppHost: true, get: p.enter}, p.enter))
+
 	for name := range p.assets {
 		e.GET(root+name, p.asset)
 		e.HEAD(root+name, p.asset)
@@ -149,8 +153,10 @@ type route struct {
 	fresh bool // it also needs a recent proof of who the user is
 	// freshWithFactor is fresh for users with a second factor.
 	freshWithFactor bool
-	get             handler
-	post            handler // nil: the page has no form
+	// onAppHost: the page is on the hosts of applications. All others are not.
+	onAppHost bool
+	get       handler
+	post      handler // nil: the page has no form
 }
 
 // handler answers a request, or fails; it has written nothing then.
@@ -216,6 +222,16 @@ func (p *Pages) handle(at route, h handler) echo.HandlerFunc {
 // guarded checks what a page needs and calls its handler.
 func (p *Pages) guarded(r *request, h handler) error {
 	post := r.Request().Method == http.MethodPost
+	if !r.page.onAppHost {
+		switch portal, err := p.elsewhere(r); {
+		case err != nil:
+			return err
+		case portal != "" && post:
+			return service.ErrNoRoute
+		case portal != "":
+			return r.seeOther(portal)
+		}
+	}
 	if post {
 		if err := r.readForm(); err != nil {
 			return err

@@ -29,6 +29,9 @@ func (p *Pages) secondForm(r *request) error {
 }
 
 func (p *Pages) renderSecond(r *request, pending account.PendingLogin) error {
+	if err := p.leadsToApp(r, r.returnTo()); err != nil {
+		return err
+	}
 	return p.render(r, "second", r.text.SecondTitle, secondPage{
 		Return: r.returnTo(), Code: slices.Contains(pending.Methods, "totp"), Recovery: pending.RecoveryAvailable,
 		Passkey: slices.Contains(pending.Methods, "passkey") && p.Accounts.PasskeysOff() == nil, Kept: r.form.restore().keep(),
@@ -88,6 +91,9 @@ func (p *Pages) reauthAgain(r *request) error {
 func (p *Pages) renderReauth(r *request, to string, kept map[string]string) error {
 	state, err := p.Accounts.Factors(r.ctx(), r.Session)
 	if err != nil {
+		return err
+	}
+	if err := p.leadsToApp(r, to); err != nil {
 		return err
 	}
 	return p.render(r, "reauth", r.text.ReauthTitle, reauthPage{

@@ -143,7 +143,7 @@ func TestPagesForChangesNeedARecentProof(t *testing.T) {
 	anna.post("/pforte/reauth", "password", "mistyped", "return", "/pforte/admin/invites").want(http.StatusUnauthorized).shows("Das Passwort ist falsch.").lacks("mistyped")
 	anna.post("/pforte/reauth", "password", adminPass, "return", "/pforte/admin/invites").leadsTo("/pforte/admin/invites")
 	anna.get("/pforte/admin/invites").want(http.StatusOK)
-	gone := &browser{f, map[string]string{"svc.sid": old}, anna.headers}
+	gone := &browser{f: f, cookies: map[string]string{"svc.sid": old}, headers: anna.headers}
 	gone.get("/pforte/").want(http.StatusSeeOther)
 }
 

@@ -111,6 +111,10 @@ type texts struct {
 	DoneGroupRemoved, DoneTokenRevoked, DoneTokensRevoked, DoneTokenRemoved, DoneTokensLeft    string
 	DoneResetTokens                                                                            string
 
+	RefusedTitle, RefusedF, AppUnknown, AppUnknownHelp, AppDenied, AppDeniedHelp              string
+	AppSecondFactor, AppSecondFactorHelp, CookiesTitle, CookiesBlocked, CookiesHelp, TryAgain string
+	HandOverTitle, HandOverFailed                                                             string
+
 	// Factors are how a session was proved, in words, by session.Factor.
 	Factors map[string]string
 

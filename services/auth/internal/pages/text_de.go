@@ -355,6 +355,21 @@ var german = texts{ //nolint:gosec // words, no credentials
 	DoneTokensLeft:        "Das Passwort ist neu. Diese Zugangsschlüssel gelten weiter: bitte widerrufen, was nicht mehr vertraut ist.",
 	DoneResetTokens:       "Das neue Passwort gilt. Jetzt anmelden und die Zugangsschlüssel prüfen.",
 
+	RefusedTitle:        "Kein Zugang",
+	RefusedF:            "%s: kein Zugang",
+	AppUnknown:          "Diese Anwendung ist nicht eingetragen.",
+	AppUnknownHelp:      "Die Verwaltung des Haushalts kann sie eintragen.",
+	AppDenied:           "Kein Zugang zu dieser Anwendung.",
+	AppDeniedHelp:       "Die Verwaltung des Haushalts kann den Zugang freigeben.",
+	AppSecondFactor:     "Diese Anwendung verlangt einen zweiten Faktor.",
+	AppSecondFactorHelp: "Das Passwort allein genügt hier nicht. Ein zweiter Faktor ist in wenigen Minuten eingerichtet.",
+	CookiesTitle:        "Cookies sind blockiert",
+	CookiesBlocked:      "Die Anmeldung konnte nicht abgeschlossen werden, weil dieser Browser für diese Adresse keine Cookies behält.",
+	CookiesHelp:         "Bitte Cookies für diese Adresse erlauben und es noch einmal versuchen.",
+	TryAgain:            "Noch einmal versuchen",
+	HandOverTitle:       "Anmeldung nicht abgeschlossen",
+	HandOverFailed:      "Die Anmeldung bei dieser Anwendung ist abgelaufen oder wurde in einem anderen Browser begonnen.",
+
 	Factors: map[string]string{ //nolint:gosec // words, no credentials
 		"pwd":          "Passwort",
 		"pwd+totp":     "Passwort und Code",

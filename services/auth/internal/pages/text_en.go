@@ -355,6 +355,21 @@ var english = texts{ //nolint:gosec // words, no credentials
 	DoneTokensLeft:        "Your password is new. These app tokens are still valid: please revoke those you no longer trust.",
 	DoneResetTokens:       "Your new password is set. Please log in and check your app tokens.",
 
+	RefusedTitle:        "No access",
+	RefusedF:            "%s: no access",
+	AppUnknown:          "This application is not registered.",
+	AppUnknownHelp:      "The household’s administrators can register it.",
+	AppDenied:           "You have no access to this application.",
+	AppDeniedHelp:       "The household’s administrators can grant access.",
+	AppSecondFactor:     "This application requires a second factor.",
+	AppSecondFactorHelp: "The password alone is not enough here. Setting up a second factor takes a few minutes.",
+	CookiesTitle:        "Cookies are blocked",
+	CookiesBlocked:      "The login could not be completed because this browser keeps no cookies for this address.",
+	CookiesHelp:         "Please allow cookies for this address and try again.",
+	TryAgain:            "Try again",
+	HandOverTitle:       "Login not completed",
+	HandOverFailed:      "The login to this application has expired or was begun in another browser.",
+
 	Factors: map[string]string{
 		"pwd":          "Password",
 		"pwd+totp":     "Password and code",

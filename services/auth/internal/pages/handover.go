@@ -1,0 +1,217 @@
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/services/auth/internal/access"
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/returnpath"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// The pages of a hand-over: the guard on an application's host begins it (Manager.BeginHandOver)
+// and leads to the first, on the portal's host, which leads to the second, on that of the
+// application.
+const (
+	goPath    = root + "go"
+	enterPath = root + "enter"
+)
+
+// begunMargin is how much of session.BeginLifetime has to be left to finish a hand-over.
+const begunMargin = time.Minute
+
+// handOver is GET /pforte/go?app=SLUG&return=PATH&state=STATE on the portal's host, to which
+// the guard leads whoever has no session on an application's host, or must prove a second
+// factor for an application, which may have a path then and no state. It leads to the
+// application: to its page enter with a code, or to the path.
+func (p *Pages) handOver(r *request) error {
+	slug, state, to := r.QueryParam("app"), r.QueryParam("state"), returnpath.Safe(r.QueryParam("return"), "/")
+	here := goPath + "?" + url.Values{"app": {slug}, "return": {to}, "state": {state}}.Encode()
+	if len(here) > returnpath.Max { // as returned to after a login
+		here = goPath + "?" + url.Values{"app": {slug}, "return": {"/"}, "state": {state}}.Encode()
+	}
+	caller, err := p.caller(r)
+	if errors.Is(err, session.ErrNotFound) {
+		return r.seeOther(root + "login?return=" + escapeReturn(here))
+	}
+	if err != nil {
+		return err
+	}
+	r.Caller = caller
+	if err := p.Sessions.ResendStale(r.Response(), r.Current); err != nil {
+		return err
+	}
+	// A login may have taken longer than the browser keeps the cookie of the hand-over: then
+	// the application's host begins another one.
+	begun, ok := session.BegunAt(state)
+	if age := p.Now().Sub(begun); !ok || age < -begunMargin || age > session.BeginLifetime-begunMargin {
+		state = ""
+	}
+	app, code, err := p.Accounts.HandOver(r.ctx(), r.Session, slug, state)
+	switch {
+	case errors.Is(err, application.ErrNotFound):
+		return p.refused(r, access.UnknownApp, app, "")
+	case errors.Is(err, account.ErrAppDenied):
+		p.LogEvent(r.Response(), r.Request(), "app_denied", "user_id", r.UserID, "app", app.Slug)
+		return p.refused(r, access.AppDenied, app, "")
+	case errors.Is(err, account.ErrSecondFactorNeeded) && r.User.SecondFactor:
+		return r.seeOther(root + "reauth?return=" + escapeReturn(here))
+	case errors.Is(err, account.ErrSecondFactorNeeded):
+		return p.refused(r, access.SecondFactorNeeded, app, "")
+	case errors.Is(err, session.ErrNotFound), errors.Is(err, user.ErrNotFound): // meanwhile
+		return r.seeOther(root + "login?return=" + escapeReturn(here))
+	case err != nil:
+		return err
+	}
+	switch {
+	case code != "":
+		return r.seeOther(app.URL + enterPath + "?" + url.Values{"code": {code}, "return": {to}}.Encode())
+	case app.HasHost():
+		return r.seeOther(app.URL + to)
+	default:
+		return r.seeOther(to)
+	}
+}
+
+// enter is GET /pforte/enter?code=CODE&return=PATH on the host of an application. It opens
+// the host with the session of the code, in the browser that began the hand-over.
+func (p *Pages) enter(r *request) error {
+	to := returnpath.Safe(r.QueryParam("return"), "/")
+	if !p.Sessions.HasBegunAny(r.Request()) {
+		return p.notEntered(r, access.CookiesBlocked, to)
+	}
+	host := requestHost(r.Request())
+	of, secret, err := p.Accounts.Enter(r.ctx(), r.QueryParam("code"), func(h session.HandOver) bool {
+		return h.Host == host && p.Sessions.HasBegun(r.Request(), h.State)
+	})
+	if errors.Is(err, session.ErrNotFound) {
+		return p.notEntered(r, access.HandOverFailed, to)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.Sessions.StartApp(r.Response(), of, secret); err != nil {
+		return err
+	}
+	p.LogEvent(r.Response(), r.Request(), "app_entered", "user_id", of.UserID, "host", host)
+	return r.seeOther(to)
+}
+
+// notEntered leads on a browser whose session has the host open already, as another tab does,
+// and refuses all others. It never begins another hand-over by itself: a browser without
+// cookies would go round in circles.
+func (p *Pages) notEntered(r *request, reason access.Reason, to string) error {
+	_, err := p.Sessions.AppSession(r.Request().WithContext(session.WithoutRenewal(r.ctx())), requestHost(r.Request()))
+	if err == nil {
+		return r.seeOther(to)
+	}
+	if !errors.Is(err, session.ErrNotFound) {
+		return err
+	}
+	p.LogEvent(r.Response(), r.Request(), "handover_refused", "reason", string(reason))
+	return p.refused(r, reason, application.Application{}, to)
+}
+
+// requestHost returns the host of a request as application.Host does, or "".
+func requestHost(r *http.Request) string {
+	scheme := r.Header.Get("X-Forwarded-Proto")
+	if scheme != "http" {
+		scheme = "https"
+	}
+	host, _ := application.Host(scheme, r.Host)
+	return host
+}
+
+// leadsToApp permits the forms of a page that lead to a hand-over to end at the origin of its
+// application: browsers apply form-action to the redirects after a form, too. No other
+// origin is permitted.
+func (p *Pages) leadsToApp(r *request, to string) error {
+	u, err := url.Parse(to)
+	if err != nil || u.Path != goPath {
+		return nil
+	}
+	origin, err := p.Accounts.OriginOf(r.ctx(), u.Query().Get("app"))
+	if err != nil || origin == "" {
+		return err
+	}
+	h := r.Response().Header()
+	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "form-action 'self'", "form-action 'self' "+origin, 1))
+	return nil
+}
+
+// elsewhere returns the address of the request on the portal's host when it came to the host
+// of an application, whose scripts must not act as the user here; else "".
+func (p *Pages) elsewhere(r *request) (string, error) {
+	if p.PublicURL == "" || isAt(p.PublicURL, r.Request().Host) {
+		return "", nil
+	}
+	is, err := p.Accounts.IsAppHost(r.ctx(), requestHost(r.Request()))
+	if err != nil || !is {
+		return "", err
+	}
+	return p.PublicURL + r.Request().URL.RequestURI(), nil
+}
+
+// isAt reports whether a host is that of an origin.
+func isAt(origin, host string) bool {
+	scheme, want, _ := strings.Cut(origin, "://")
+	want, ok := application.Host(scheme, want)
+	host, valid := application.Host(scheme, host)
+	return ok && valid && host == want
+}
+
+// refusedPage is what the page shows that a person sees instead of an application.
+type refusedPage struct {
+	Lead, Help string
+	// URL and Action are what can be done about it; empty: nothing.
+	URL, Action string
+	Portal      string // address of the start page
+}
+
+// Refusal writes the page for a person whom the guard refuses, on the host of the
+// application. The reasons are those of access.Decide for people, and access.CookiesBlocked
+// for session.ErrLoop.
+func (p *Pages) Refusal(c echo.Context, status int, reason access.Reason, app application.Application) error {
+	setHeaders(c.Response().Header())
+	r := &request{Context: c, status: status}
+	r.text = p.language(r)
+	return p.refused(r, reason, app, returnpath.Safe(c.Request().Header.Get("X-Forwarded-Uri"), "/"))
+}
+
+// refused writes the page of a refusal. again is a path of the application's host, to try
+// once more where that may help; empty on the portal's.
+func (p *Pages) refused(r *request, reason access.Reason, app application.Application, again string) error {
+	portal := p.PublicURL + root
+	page, title := refusedPage{Portal: portal}, r.text.RefusedTitle
+	if app.Name != "" {
+		title = fmt.Sprintf(r.text.RefusedF, app.Name)
+	}
+	switch reason {
+	case access.UnknownApp:
+		page.Lead, page.Help = r.text.AppUnknown, r.text.AppUnknownHelp
+	case access.SecondFactorNeeded:
+		page.Lead, page.Help = r.text.AppSecondFactor, r.text.AppSecondFactorHelp
+		page.URL, page.Action = portal+"account/second-factor", r.text.DutyNow
+	case access.CookiesBlocked:
+		title, page.Lead, page.Help = r.text.CookiesTitle, r.text.CookiesBlocked, r.text.CookiesHelp
+		page.URL, page.Action = again, r.text.TryAgain
+	case access.HandOverFailed:
+		title, page.Lead = r.text.HandOverTitle, r.text.HandOverFailed
+		page.URL, page.Action = again, r.text.TryAgain
+	default:
+		page.Lead, page.Help = r.text.AppDenied, r.text.AppDeniedHelp
+	}
+	if r.status == 0 {
+		r.status = http.StatusForbidden
+	}
+	return p.render(r, "refused", title, page)
+}

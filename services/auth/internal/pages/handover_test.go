@@ -1,0 +1,589 @@
+package pages_test
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/services/auth/internal/access"
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
+)
+
+const (
+	portal = "https://home.example.org"
+	photos = "https://photos.example.org"
+	music  = "https://music.example.net:8443" // of another registrable domain
+	vault  = "https://vault.example.org"      // demands a second factor
+	office = "https://office.example.org"     // for admins
+)
+
+// newHousehold is a fixture with applications behind a guard.
+func newHousehold(t *testing.T) *fixture {
+	t.Helper()
+	f := newFixture(t, func(o *web.Options) { o.PublicURL = portal })
+	for _, a := range []account.NewApplication{
+		{Slug: "photos", Name: "Fotos", URL: photos}, {Slug: "music", Name: "Musik", URL: music}, {Slug: "vault", Name: "Tresor", URL: vault, SecondFactor: true},
+		{Slug: "office", Name: "Büro", URL: office, Rule: "admin"}, {Slug: "notes", Name: "Notizen", URL: "/notes/", SecondFactor: true},
+	} {
+		f.install(a)
+	}
+	return f
+}
+
+func (f *fixture) install(a account.NewApplication) {
+	f.t.Helper()
+	if err := f.accounts.CreateApplication(f.t.Context(), user.Operator, a); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// ServeHTTP is the household behind its proxy: /pforte/ on every host is auth's, and
+// everything else on the host of an application is the application's, behind a guard that
+// does no more than the hand-over needs.
+func (f *fixture) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if "https://"+r.Host == portal || strings.HasPrefix(r.URL.Path, "/pforte") {
+		f.handler.ServeHTTP(w, r)
+		return
+	}
+	apps, err := f.accounts.Applications(r.Context())
+	if err != nil {
+		f.t.Error(err)
+	}
+	i := slices.IndexFunc(apps, func(a application.Application) bool { return a.URL == "https://"+r.Host })
+	if i < 0 {
+		f.t.Errorf("a request to %s", r.Host)
+		return
+	}
+	current, err := f.sessions.AppSession(r, r.Host)
+	if err == nil {
+		visitor, err := f.accounts.Visitor(r.Context(), current.Session)
+		if err == nil && (!apps[i].SecondFactor || current.Factor.Second()) {
+			_, _ = fmt.Fprintf(w, "%s for %s", apps[i].Name, visitor.User.Username)
+			return
+		}
+	} else if !errors.Is(err, session.ErrNotFound) {
+		f.t.Error(err)
+	}
+	state, err := f.sessions.BeginHandOver(w, r)
+	if errors.Is(err, session.ErrLoop) {
+		r.Header.Set("X-Forwarded-Uri", r.URL.RequestURI())
+		if err := f.pages.Refusal(echo.New().NewContext(r, w), http.StatusForbidden, access.CookiesBlocked, apps[i]); err != nil {
+			f.t.Error(err)
+		}
+		return
+	}
+	query := url.Values{"app": {apps[i].Slug}, "return": {r.URL.RequestURI()}, "state": {state}}
+	http.Redirect(w, r, portal+"/pforte/go?"+query.Encode(), http.StatusSeeOther)
+}
+
+// person is a browser that follows redirects and keeps the cookies of each host apart.
+type person struct {
+	f    *fixture
+	jars map[string]map[string]string // by host, by name
+	// drops are the names of cookies that the browser does not keep.
+	drops []string
+	at    []string // the addresses of the last visit
+}
+
+func (f *fixture) person() *person { return &person{f: f, jars: map[string]map[string]string{}} }
+
+// send sends one request and returns the answer.
+func (p *person) send(method, to string, form url.Values) *http.Response {
+	p.f.t.Helper()
+	r := httptest.NewRequestWithContext(p.f.t.Context(), method, to, strings.NewReader(form.Encode()))
+	r.RemoteAddr = "192.0.2.1:1234"
+	r.Header.Set("Accept-Language", "de")
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	for name, value := range p.jars[r.Host] {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	w := httptest.NewRecorder()
+	p.f.ServeHTTP(w, r)
+	answer := w.Result()
+	for _, cookie := range answer.Cookies() {
+		if cookie.Domain != "" {
+			p.f.t.Errorf("%s sets %s for a domain", to, cookie.Name)
+		}
+		if slices.Contains(p.drops, cookie.Name) {
+			continue
+		}
+		if p.jars[r.Host] == nil {
+			p.jars[r.Host] = map[string]string{}
+		}
+		p.jars[r.Host][cookie.Name] = cookie.Value
+		if cookie.MaxAge < 0 {
+			delete(p.jars[r.Host], cookie.Name)
+		}
+	}
+	return answer
+}
+
+// shown is the page at which a visit ends.
+type shown struct {
+	reply
+	at string
+}
+
+// follow follows redirects as a browser does, which gives up after 20, and obeys
+// form-action after a form.
+func (p *person) follow(to string, answer *http.Response, formAction string) shown {
+	p.f.t.Helper()
+	p.at = []string{to}
+	for range 21 {
+		location := answer.Header.Get("Location")
+		if location == "" {
+			body, err := io.ReadAll(answer.Body)
+			if err != nil {
+				p.f.t.Fatal(err)
+			}
+			return shown{reply{p.f.t, to, answer.StatusCode, answer.Header, string(body)}, to}
+		}
+		base, err := url.Parse(to)
+		if err != nil {
+			p.f.t.Fatal(err)
+		}
+		next, err := base.Parse(location)
+		if err != nil {
+			p.f.t.Fatal(err)
+		}
+		if origin := next.Scheme + "://" + next.Host; formAction != "" && origin != portal && !slices.Contains(strings.Fields(formAction), origin) {
+			p.f.t.Fatalf("a form leads to %s, which its page does not permit: %s", origin, formAction)
+		}
+		to = next.String()
+		p.at = append(p.at, to)
+		answer = p.send(http.MethodGet, to, nil)
+	}
+	p.f.t.Fatalf("more than 20 redirects: %q", p.at)
+	return shown{}
+}
+
+func (p *person) visit(to string) shown {
+	p.f.t.Helper()
+	return p.follow(to, p.send(http.MethodGet, to, nil), "")
+}
+
+var (
+	returnShown = regexp.MustCompile(`name="return" value="([^"]*)"`)
+	formActions = regexp.MustCompile(`form-action ([^;]*);`)
+)
+
+// submit sends the form of a page at the portal, with its field return.
+func (p *person) submit(page shown, fields ...string) shown {
+	p.f.t.Helper()
+	values := url.Values{}
+	if found := returnShown.FindStringSubmatch(page.body); found != nil {
+		values.Set("return", html.UnescapeString(found[1]))
+	}
+	here := p.jars[strings.TrimPrefix(portal, "https://")]
+	values.Set("csrf", here["csrf-token"])
+	for i := 0; i < len(fields); i += 2 {
+		values.Set(fields[i], fields[i+1])
+	}
+	to, _, _ := strings.Cut(page.at, "?")
+	return p.follow(to, p.send(http.MethodPost, to, values), formActions.FindStringSubmatch(page.header.Get("Content-Security-Policy"))[1])
+}
+
+// login logs in at the page that a visit has led to.
+func (p *person) login(page shown, username, pass string) shown {
+	p.f.t.Helper()
+	page.want(http.StatusOK).shows("<h1>Anmelden</h1>")
+	return p.submit(page, "username", username, "password", pass)
+}
+
+// welcomed fails the test unless a visit ended at an application.
+func (s shown) welcomed(at, text string) {
+	s.t.Helper()
+	if s.want(http.StatusOK); s.at != at || s.body != text {
+		s.t.Fatalf("ended at %s with %q, want %s with %q", s.at, s.text(), at, text)
+	}
+}
+
+// asked fails the test unless a visit ended at the login page of the portal.
+func (s shown) asked() shown {
+	s.t.Helper()
+	if s.want(http.StatusOK).shows("<h1>Anmelden</h1>"); !strings.HasPrefix(s.at, portal+"/pforte/login?") {
+		s.t.Fatalf("ended at %s", s.at)
+	}
+	return s
+}
+
+func TestOneLoginOpensAllHostsAndOneLogoutClosesThem(t *testing.T) {
+	f := newHousehold(t)
+	otto := f.person()
+	page := otto.visit(photos + "/album?x=1&y=%2F").asked()
+	otto.login(page, "otto", userPass).welcomed(photos+"/album?x=1&y=%2F", "Fotos for otto")
+	otto.visit(music+"/").welcomed(music+"/", "Musik for otto")
+	if len(otto.at) != 4 {
+		t.Errorf("the second application asked: %q", otto.at)
+	}
+	otto.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
+	if len(otto.at) != 1 {
+		t.Errorf("an open host leads elsewhere: %q", otto.at)
+	}
+	for host, jar := range otto.jars {
+		if _, has := jar["svc.sid"]; has != (portal == "https://"+host) {
+			t.Errorf("%s: the portal's cookie %v", host, has)
+		}
+	}
+	otto.submit(otto.visit(portal + "/pforte/logout"))
+	otto.visit(photos + "/").asked()
+	otto.visit(music + "/").asked()
+}
+
+func TestEndedSessionsCloseTheHosts(t *testing.T) {
+	f := newHousehold(t)
+	for name, end := range map[string]func(other *person){
+		"all others are logged out": func(other *person) {
+			other.submit(other.visit(portal+"/pforte/account/devices"), "do", "others")
+		},
+		"the password is changed": func(other *person) {
+			other.submit(other.visit(portal+"/pforte/account/password"), "current", userPass, "password", "new "+userPass, "again", "new "+userPass)
+		},
+	} {
+		otto, other := f.person(), f.person()
+		otto.login(otto.visit(photos+"/"), "otto", userPass).welcomed(photos+"/", "Fotos for otto")
+		other.login(other.visit(photos+"/"), "otto", userPass).welcomed(photos+"/", "Fotos for otto")
+		end(other)
+		if page := otto.visit(photos + "/"); !strings.HasPrefix(page.at, portal+"/pforte/login?") {
+			t.Errorf("%s: ended at %s", name, page.at)
+		}
+		other.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
+	}
+}
+
+// handedOver returns a person who is logged in at the portal and has begun a hand-over to the
+// photos, with the address that the portal leads to.
+func (f *fixture) handedOver() (p *person, enter string) {
+	f.t.Helper()
+	p = f.person()
+	p.login(p.visit(portal+"/pforte/login"), "otto", userPass)
+	begun := p.send(http.MethodGet, photos+"/album", nil)
+	enter = p.send(http.MethodGet, begun.Header.Get("Location"), nil).Header.Get("Location")
+	if !strings.HasPrefix(enter, photos+"/pforte/enter?code=") || !strings.HasSuffix(enter, "&return=%2Falbum") {
+		f.t.Fatalf("the portal leads to %q", enter)
+	}
+	return p, enter
+}
+
+// refused fails the test unless an address is a page of a refusal that opens nothing.
+func (p *person) refused(at string, texts ...string) {
+	p.f.t.Helper()
+	page := p.visit(at)
+	page.want(http.StatusForbidden).shows(texts...)
+	for host, jar := range p.jars {
+		if jar["svc.app"] != "" {
+			p.f.t.Errorf("%s: %s is open", at, host)
+		}
+	}
+	if len(page.header.Values("Set-Cookie")) != 0 {
+		p.f.t.Errorf("%s: sets %q", at, page.header.Values("Set-Cookie"))
+	}
+}
+
+const notFinished = "Die Anmeldung bei dieser Anwendung ist abgelaufen oder wurde in einem anderen Browser begonnen."
+
+func TestACodeCountsOnce(t *testing.T) {
+	f := newHousehold(t)
+	p, enter := f.handedOver()
+	p.visit(enter).welcomed(photos+"/album", "Fotos for otto")
+	cookie := p.jars["photos.example.org"]["svc.app"]
+	p.visit(enter).welcomed(photos+"/album", "Fotos for otto") // as the host is open
+	if p.jars["photos.example.org"]["svc.app"] != cookie {
+		t.Error("the second time sets a cookie")
+	}
+	delete(p.jars["photos.example.org"], "svc.app")
+	p.refused(enter, notFinished, `href="/album"`)
+	if strings.Contains(f.log.String(), strings.Split(enter, "code=")[1][:43]) {
+		t.Error("the code is in the log")
+	}
+}
+
+func TestACodeCountsForHalfAMinute(t *testing.T) {
+	f := newHousehold(t)
+	p, enter := f.handedOver()
+	f.advance(29 * time.Second)
+	p.visit(enter).welcomed(photos+"/album", "Fotos for otto")
+	p, enter = f.handedOver()
+	f.advance(31 * time.Second)
+	p.refused(enter, notFinished)
+	p.visit(photos+"/album").welcomed(photos+"/album", "Fotos for otto")
+}
+
+func TestACodeCountsOnItsHost(t *testing.T) {
+	f := newHousehold(t)
+	p, enter := f.handedOver()
+	p.send(http.MethodGet, music+"/", nil) // has begun there, too
+	p.jars["music.example.net:8443"]["svc.go"] = p.jars["photos.example.org"]["svc.go"]
+	p.refused(strings.Replace(enter, photos, music, 1), notFinished)
+	p.refused(enter, notFinished) // and is used up
+}
+
+func TestACodeCountsInTheBrowserThatBegan(t *testing.T) {
+	f := newHousehold(t)
+	_, enter := f.handedOver()
+	victim := f.person()
+	victim.refused(enter, "Cookies sind blockiert", `href="/album"`)
+	victim.send(http.MethodGet, photos+"/", nil)
+	victim.refused(enter, notFinished)
+}
+
+func TestACodeEndsWithItsSession(t *testing.T) {
+	f := newHousehold(t)
+	p, enter := f.handedOver()
+	p.submit(p.visit(portal + "/pforte/logout"))
+	p.refused(enter, notFinished)
+}
+
+func TestAPreviewDoesNotUseACodeUp(t *testing.T) {
+	f := newHousehold(t)
+	p, enter := f.handedOver()
+	p.send(http.MethodHead, enter, nil)
+	f.person().visit(enter)
+	p.visit(enter).welcomed(photos+"/album", "Fotos for otto")
+}
+
+func TestABrowserWithoutCookiesIsShownWhy(t *testing.T) {
+	f := newHousehold(t)
+	for _, drops := range [][]string{{"svc.go"}, {"svc.app"}, {"svc.app", "svc.go"}} {
+		p := f.person()
+		p.login(p.visit(portal+"/pforte/login"), "otto", userPass)
+		p.drops = drops
+		p.visit(photos+"/album").want(http.StatusForbidden).shows("Cookies sind blockiert", "<title>Cookies sind blockiert – Zuhause</title>", `href="/album"`, `href="`+portal+`/pforte/"`)
+		if len(p.at) > 18 {
+			t.Errorf("without %q: %d redirects", drops, len(p.at))
+		}
+		p.drops = nil
+		f.advance(time.Minute)
+		p.visit(photos+"/album").welcomed(photos+"/album", "Fotos for otto")
+	}
+}
+
+func TestALoginThatTakesLongBeginsTheHandOverAgain(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	page := p.visit(photos + "/album")
+	f.advance(12 * time.Hour)
+	delete(p.jars["photos.example.org"], "svc.go") // as a browser does after ten minutes
+	p.login(page, "otto", userPass).welcomed(photos+"/album", "Fotos for otto")
+}
+
+func TestTabsThatWaitForTheSameLoginAllReachTheirPage(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	one, two := p.visit(photos+"/one"), p.visit(photos+"/two")
+	p.login(one, "otto", userPass).welcomed(photos+"/one", "Fotos for otto")
+	p.visit(two.at).welcomed(photos+"/two", "Fotos for otto")
+}
+
+func TestTheThirtyFirstHostClosesTheFirstWhichOpensWithoutALogin(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	p.login(p.visit(photos+"/"), "otto", userPass)
+	for i := range session.MaxHosts {
+		at := fmt.Sprintf("https://app%d.example.org", i)
+		f.install(account.NewApplication{Slug: fmt.Sprintf("app%d", i), Name: "App", URL: at})
+		p.visit(at+"/").welcomed(at+"/", "App for otto")
+	}
+	p.visit("https://app29.example.org/")
+	if len(p.at) != 1 {
+		t.Errorf("the last one is closed: %q", p.at)
+	}
+	p.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
+	if len(p.at) != 4 {
+		t.Errorf("the first one is open: %q", p.at)
+	}
+}
+
+func TestANewProofLeadsToTheApplicationsAgainWithoutALogin(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	p.login(p.visit(photos+"/"), "otto", userPass)
+	p.submit(p.visit(portal+"/pforte/reauth"), "password", userPass)
+	p.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
+	if len(p.at) != 4 {
+		t.Errorf("the host is open with the session that was replaced: %q", p.at)
+	}
+}
+
+func TestWhoMayNotOpenAnApplicationIsToldSo(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	p.login(p.visit(office+"/"), "otto", userPass).want(http.StatusForbidden).shows("<h1>Büro: kein Zugang</h1>", "Kein Zugang zu dieser Anwendung.", `href="`+portal+`/pforte/"`, "Otto")
+	for _, slug := range []string{"unknown", "", "PHOTOS", strings.Repeat("x", 3000)} {
+		p.visit(portal + "/pforte/go?app=" + slug + "&return=/").want(http.StatusForbidden).shows("Diese Anwendung ist nicht eingetragen.")
+	}
+	anna := f.person()
+	anna.login(anna.visit(office+"/"), "anna", adminPass).welcomed(office+"/", "Büro for anna")
+	english := f.browser()
+	english.headers.Set("Accept-Language", "en")
+	english.post("/pforte/login", "username", "otto", "password", userPass)
+	english.get("/pforte/go?app=office").want(http.StatusForbidden).shows("You have no access to this application.", `<html lang="en">`)
+}
+
+func TestAnApplicationMayDemandASecondFactor(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	const needed = "Diese Anwendung verlangt einen zweiten Faktor."
+	p.login(p.visit(vault+"/safe"), "otto", userPass).want(http.StatusForbidden).shows("<h1>Tresor: kein Zugang</h1>", needed, `href="`+portal+`/pforte/account/second-factor"`)
+	p.visit(portal + "/pforte/go?app=notes&return=/notes/x").want(http.StatusForbidden).shows(needed)
+
+	b := &browser{f: f, cookies: p.jars["home.example.org"], headers: http.Header{"Accept-Language": {"de"}}, host: "home.example.org"}
+	secret, _ := b.enroll()
+	f.advance(time.Minute)
+	for _, at := range []string{vault + "/safe", portal + "/pforte/go?app=notes&return=/notes/x"} {
+		if page := p.visit(at); !strings.HasPrefix(page.at, portal+"/pforte/reauth?") {
+			t.Errorf("%s leads to %s", at, page.at)
+		}
+	}
+	p.submit(p.visit(vault+"/safe"), "password", userPass, "code", codeOf(t, secret, f.Now())).welcomed(vault+"/safe", "Tresor for otto")
+	p.send(http.MethodGet, portal+"/pforte/go?app=notes&return=/notes/x", nil)
+	if to := p.send(http.MethodGet, portal+"/pforte/go?app=notes&return=/notes/x", nil).Header.Get("Location"); to != "/notes/x" {
+		t.Errorf("with the second factor: leads to %q", to)
+	}
+
+	other := f.person()
+	page := other.login(other.visit(vault+"/safe"), "otto", userPass)
+	if !strings.HasPrefix(page.at, portal+"/pforte/second?") {
+		t.Fatalf("ended at %s", page.at)
+	}
+	f.advance(time.Minute)
+	other.submit(page, "do", "verify", "code", codeOf(t, secret, f.Now())).welcomed(vault+"/safe", "Tresor for otto")
+}
+
+func TestAPendingLoginOpensNothing(t *testing.T) {
+	f := newHousehold(t)
+	b := f.otto()
+	b.enroll()
+	p, _ := f.person(), ""
+	second := p.login(p.visit(photos+"/"), "otto", userPass)
+	if !strings.HasPrefix(second.at, portal+"/pforte/second?") {
+		t.Fatalf("ended at %s", second.at)
+	}
+	pending := p.jars["home.example.org"]["svc.2fa"]
+	p.visit(photos + "/").asked()
+	p.jars["home.example.org"]["svc.sid"] = pending
+	p.jars["photos.example.org"]["svc.app"] = pending
+	p.visit(photos + "/").asked()
+}
+
+func TestFormsMayLeadToTheOneApplication(t *testing.T) {
+	f := newHousehold(t)
+	otto := f.otto()
+	form := func(a reply) string {
+		t.Helper()
+		return formActions.FindStringSubmatch(a.want(http.StatusOK).header.Get("Content-Security-Policy"))[1]
+	}
+	to := func(query string) string { return url.QueryEscape("/pforte/go?" + query) }
+	for query, want := range map[string]string{
+		to("app=photos&return=%2F&state=x"):                          "'self' " + photos,
+		to("app=music"):                                              "'self' " + music,
+		to("app=notes&return=/"):                                     "'self'",
+		to("app=unknown"):                                            "'self'",
+		to("app=https://evil.example"):                               "'self'",
+		to("app=photos;%20script-src%20*"):                           "'self'",
+		url.QueryEscape("https://evil.example/pforte/go?app=photos"): "'self'",
+		url.QueryEscape("/pforte/account?app=photos"):                "'self'",
+		"": "'self'",
+	} {
+		if got := form(f.browser().get("/pforte/login?return=" + query)); got != want {
+			t.Errorf("login, return %s: form-action %s", query, got)
+		}
+		if got := form(otto.get("/pforte/reauth?return=" + query)); got != want {
+			t.Errorf("reauth, return %s: form-action %s", query, got)
+		}
+	}
+	otto.enroll()
+	pending := f.browser()
+	at := pending.post("/pforte/login", "username", "otto", "password", userPass, "return", "/pforte/go?app=photos").header.Get("Location")
+	if got := form(pending.get(at)); got != "'self' "+photos {
+		t.Errorf("second: form-action %s", got)
+	}
+}
+
+// hostileReturns lead a browser off the household if any page trusts them.
+var hostileReturns = []string{
+	"https://evil.example/", "//evil.example", `/\evil.example`, `\/evil.example`, "/\t/evil.example", "/%09/evil.example", "/%2f%2fevil.example", "/%5cevil.example", "/x//evil.example", "/..//evil.example",
+	"javascript:alert(1)", "@evil.example", ".evil.example", ":80@evil.example", "evil.example", "", "/\r\nLocation: https://evil.example", "/pforte/logout", "/api/v1/auth/me",
+}
+
+func TestNoReturnLeadsOffTheHousehold(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	p.login(p.visit(portal+"/pforte/login"), "otto", userPass)
+	for _, to := range hostileReturns {
+		delete(p.jars["photos.example.org"], "svc.app")
+		begun := p.send(http.MethodGet, photos+"/", nil)
+		state := must(url.Parse(begun.Header.Get("Location")))(t).Query().Get("state")
+		page := p.visit(portal + "/pforte/go?" + url.Values{"app": {"photos"}, "return": {to}, "state": {state}}.Encode())
+		if page.welcomed(photos+"/", "Fotos for otto"); len(p.at) != 3 {
+			t.Errorf("%q: %q", to, p.at)
+		}
+		page = p.visit(photos + "/pforte/enter?" + url.Values{"code": {"used"}, "return": {to}}.Encode())
+		page.welcomed(photos+"/", "Fotos for otto")
+		p.visit(portal+"/pforte/go?"+url.Values{"app": {"photos"}, "return": {to}, "state": {to}}.Encode()).welcomed(photos+"/", "Fotos for otto")
+		blocked := f.person().visit(photos + "/pforte/enter?" + url.Values{"return": {to}}.Encode())
+		blocked.want(http.StatusForbidden).shows(`href="/"`).lacks("evil")
+		f.advance(time.Minute)
+	}
+}
+
+func TestALongReturnDoesNotKeepAnybodyFromTheApplication(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	long := "/album?" + strings.Repeat("%2F", 600)
+	p.login(p.visit(photos+long), "otto", userPass).welcomed(photos+"/", "Fotos for otto")
+	p.visit(photos+"/pforte/enter?return="+url.QueryEscape("/"+strings.Repeat("a", 3000))).welcomed(photos+"/", "Fotos for otto")
+}
+
+func TestThePagesAreNotOnTheHostsOfApplications(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	for _, at := range []string{"/pforte/login?return=%2Fx", "/pforte/", "/pforte/account", "/pforte/go?app=photos", "/pforte/reset?t=x", "/pforte/nothing"} {
+		answer := p.send(http.MethodGet, photos+at, nil)
+		if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != portal+at {
+			t.Errorf("%s: %d, leads to %q", at, answer.StatusCode, answer.Header.Get("Location"))
+		}
+	}
+	answer := p.send(http.MethodPost, photos+"/pforte/login", url.Values{"username": {"otto"}, "password": {userPass}})
+	if answer.StatusCode != http.StatusNotFound || len(answer.Cookies()) != 0 {
+		t.Errorf("a login there: %d, %v", answer.StatusCode, answer.Cookies())
+	}
+	if answer := p.send(http.MethodGet, photos+"/pforte/style.css", nil); answer.StatusCode != http.StatusOK {
+		t.Errorf("the style of a refusal: %d", answer.StatusCode)
+	}
+	// A host that is no application's is the portal by another name, as in the local network.
+	b := f.browser()
+	b.host = "192.168.1.5"
+	b.get("/pforte/login").want(http.StatusOK)
+}
+
+func TestAFailingStoreHandsNothingOver(t *testing.T) {
+	f := newHousehold(t)
+	p, enter := f.handedOver()
+	f.redis.SetError("LOADING")
+	for _, at := range []string{enter, portal + "/pforte/go?app=photos"} {
+		if page := p.visit(at); page.status != http.StatusInternalServerError || len(page.header.Values("Set-Cookie")) != 0 {
+			t.Errorf("%s: %d %q", at, page.status, page.header.Values("Set-Cookie"))
+		}
+	}
+	f.redis.SetError("")
+	p.visit(enter).welcomed(photos+"/album", "Fotos for otto")
+}
