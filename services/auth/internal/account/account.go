@@ -99,13 +99,16 @@ type Service struct {
 	retention    time.Duration // of audit entries
 	refuseCommon bool
 	later        *later
+	snapshot     *snapshot // of the applications
+	unknown      unknownApps
+	wrongTokens  wrongTokens
 	log          *slog.Logger
 	now          func() time.Time
 }
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Users == nil || o.Links == nil || o.Factors == nil || o.Applications == nil || o.Tokens == nil || o.Limits.Code == nil || o.Audit == nil || o.Sessions == nil || o.HandOvers == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
+	if o.Users == nil || o.Links == nil || o.Factors == nil || o.Applications == nil || o.Tokens == nil || o.Limits.Code == nil || o.Limits.Token == nil || o.Audit == nil || o.Sessions == nil || o.HandOvers == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("account: Users, Links, Factors, Applications, Tokens, Limits, Audit, Sessions, HandOvers, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
 	}
 	if o.Party != nil {
@@ -117,6 +120,6 @@ func New(o Options) (*Service, error) {
 		passkeys: o.Passkeys, party: o.Party, passkeysOff: o.PasskeysOff,
 		users: o.Users, links: o.Links, factors: o.Factors, applications: o.Applications, tokens: o.Tokens, plainHTTP: o.PlainHTTP, sealer: o.Sealer, limits: o.Limits, auditing: o.Audit, sessions: o.Sessions, handOvers: o.HandOvers, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
 		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
-		retention: o.AuditRetention, refuseCommon: o.RefuseCommon, later: newLater(), log: o.Log, now: o.Now,
+		retention: o.AuditRetention, refuseCommon: o.RefuseCommon, later: newLater(), snapshot: &snapshot{read: o.Applications.Applications, now: o.Now}, log: o.Log, now: o.Now,
 	}, nil
 }

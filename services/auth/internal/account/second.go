@@ -73,6 +73,8 @@ type Limits struct {
 	Code, CodeDay, Recovery *ratelimit.Limiter
 	// Reauth counts wrong passwords and codes of a session's user.
 	Reauth *ratelimit.Limiter
+	// Token counts wrong app tokens of an address.
+	Token *ratelimit.Limiter
 }
 
 const (
@@ -84,11 +86,12 @@ const (
 // NewLimits returns the Limits; create returns a limiter of a name.
 func NewLimits(create func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error)) (Limits, error) {
 	var l Limits
-	var errs [4]error
+	var errs [5]error
 	l.Code, errs[0] = create("second", 5, time.Minute)
 	l.CodeDay, errs[1] = create("second-day", codesPerDay, 24*time.Hour)
 	l.Recovery, errs[2] = create("recovery", 5, time.Hour)
 	l.Reauth, errs[3] = create("reauth", 5, time.Minute)
+	l.Token, errs[4] = create("apptoken", WrongTokens, time.Minute)
 	return l, errors.Join(errs[:]...)
 }
 

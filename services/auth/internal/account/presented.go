@@ -1,0 +1,99 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/token"
+)
+
+// WrongTokens is how many wrong app tokens an address may present in a minute.
+const WrongTokens = 10
+
+// ErrTooManyTokens comes in a LimitedError.
+var ErrTooManyTokens = errors.New("too many wrong app tokens")
+
+// PresentedToken is TokenVisitor for a client, given by what its address counts as from
+// the narrowest to the widest network. Wrong tokens count; a client that presented too many
+// is refused without SQL or Redis until its window ends, unless the token was right here
+// lately: the other devices behind one address go on. LimitedError with ErrTooManyTokens.
+func (s *Service) PresentedToken(ctx context.Context, text, username string, networks []string) (token.Token, Visitor, error) {
+	hash := token.Hash(text)
+	if d, refused := s.wrongTokens.refused(networks[0], hash, s.now()); refused {
+		return token.Token{}, Visitor{}, &LimitedError{Limit: d, err: ErrTooManyTokens}
+	}
+	t, v, err := s.TokenVisitor(ctx, text, username)
+	if err == nil || errors.Is(err, token.ErrInvalid) {
+		s.wrongTokens.found(hash, err == nil)
+	}
+	if !errors.Is(err, token.ErrInvalid) {
+		return t, v, err
+	}
+	d, failed := s.limits.Token.Spend(ctx, networks...)
+	switch {
+	case failed != nil:
+		return token.Token{}, Visitor{}, failed
+	case !d.Allowed:
+		s.wrongTokens.refuse(networks[0], d, s.now())
+		return token.Token{}, Visitor{}, &LimitedError{Limit: d, err: ErrTooManyTokens}
+	}
+	return token.Token{}, Visitor{}, err
+}
+
+// maxRemembered bounds each of the two maps of wrongTokens. A full one is emptied: a client
+// is refused again after its next wrong token, and a token remembered after its next use.
+const maxRemembered = 4096
+
+// wrongTokens remembers which clients the limit refuses.
+type wrongTokens struct {
+	mu     sync.Mutex
+	until  map[string]refusal // by network
+	rights map[string]bool    // hashes of tokens that were right
+}
+
+type refusal struct {
+	limit ratelimit.Decision
+	ends  time.Time
+}
+
+// refused reports whether a client is refused, with the state of its limit now.
+func (w *wrongTokens) refused(network, hash string, now time.Time) (ratelimit.Decision, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, ok := w.until[network]
+	if !ok || w.rights[hash] {
+		return ratelimit.Decision{}, false
+	}
+	if !now.Before(r.ends) {
+		delete(w.until, network)
+		return ratelimit.Decision{}, false
+	}
+	r.limit.Reset = r.ends.Sub(now)
+	return r.limit, true
+}
+
+func (w *wrongTokens) refuse(network string, d ratelimit.Decision, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.until == nil || len(w.until) >= maxRemembered {
+		w.until = map[string]refusal{}
+	}
+	w.until[network] = refusal{d, now.Add(d.Reset)}
+}
+
+// found remembers whether a token was right.
+func (w *wrongTokens) found(hash string, right bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !right {
+		delete(w.rights, hash)
+		return
+	}
+	if w.rights == nil || len(w.rights) >= maxRemembered {
+		w.rights = map[string]bool{}
+	}
+	w.rights[hash] = true
+}
