@@ -100,11 +100,8 @@ type Decision struct {
 // one. The order of the checks is that of the answers: who is not logged in does not
 // learn whether they may use the application.
 func Decide(r Request, app application.Application, known bool, portal Portal, by Caller) Decision {
-	if r.Method == "" || r.Host == "" || !strings.HasPrefix(r.URI, "/") {
-		return refuse(http.StatusBadRequest, Forwarded)
-	}
-	if !known || !isAt(r, app, portal) {
-		return forPerson(r, http.StatusForbidden, UnknownApp)
+	if d, decided := Misdirected(r, app, known, portal); decided {
+		return d
 	}
 	switch by.Kind {
 	case WithWrongToken:
@@ -116,6 +113,30 @@ func Decide(r Request, app application.Application, known bool, portal Portal, b
 	default:
 		return decideAnonymous(r, app, portal)
 	}
+}
+
+// Misdirected decides about a request that is refused whoever comes with it, and reports
+// whether it is one. It comes first, so that such a request costs nothing.
+func Misdirected(r Request, app application.Application, known bool, portal Portal) (Decision, bool) {
+	switch {
+	case r.Method == "" || r.Host == "" || !strings.HasPrefix(r.URI, "/"):
+		return refuse(http.StatusBadRequest, Forwarded), true
+	case !known || !isAt(r, app, portal):
+		return forPerson(r, http.StatusForbidden, UnknownApp), true
+	}
+	return Decision{}, false
+}
+
+// AtPortal reports whether a request to an application is on the portal's host, whose
+// cookie is that of the session itself.
+func AtPortal(r Request, app application.Application, portal Portal) bool {
+	if !app.HasHost() {
+		return true
+	}
+	scheme, host, _ := strings.Cut(portal.Origin, "://")
+	host, known := application.Host(scheme, host)
+	at, ok := application.Host(scheme, r.Host)
+	return known && ok && at == host
 }
 
 // isAt reports whether the request's host is the application's, by equality. An

@@ -11,8 +11,13 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/redistest"
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
+	"github.com/pforte/pforte/services/auth/internal/token"
+	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 func TestAnAuthenticatedRequestIsOneRoundTripToRedis(t *testing.T) {
@@ -52,6 +57,58 @@ func TestAnAuthenticatedRequestIsOneRoundTripToPostgres(t *testing.T) {
 	}
 	if least != 1 {
 		t.Errorf("a request took %d messages to Postgres", least)
+	}
+}
+
+// TestARequestToAnApplicationIsAtMostOneRoundTripToEachStore takes the least of several
+// requests: one may meet the sweep of revocations, the applications' being read again or
+// the record of a token's use.
+func TestARequestToAnApplicationIsAtMostOneRoundTripToEachStore(t *testing.T) {
+	database := sqldbtest.Postgres(t)
+	if database == "" {
+		t.Skip("Postgres is not installed")
+	}
+	before, rest, _ := strings.Cut(database, "@")
+	address, name, _ := strings.Cut(rest, "/")
+	sql, redis := newWire(t, address), newWire(t, redistest.Start(t))
+	p := start(t, settings(t, redis.addr(), "DATABASE_URL", before+"@"+sql.addr()+"/"+name, "TRUSTED_PROXIES", "127.0.0.1"))
+	db, err := sqldb.Open(t.Context(), database, sqlstore.Migrations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	store, text := sqlstore.New(db, time.Now), token.New()
+	err = store.CreateApplication(t.Context(), application.Application{Slug: "dav", Name: "dav", URL: "/dav/", Rule: application.Login, Tokens: true, Color: "#000"}, user.Operator)
+	if err == nil {
+		_, err = store.CreateToken(t.Context(), token.Token{UserID: 1, Name: "x", Shown: "x", Applications: []string{"dav"}}, token.Hash(text), 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	anna, device := p.loggedIn(adminName, adminPass), p.browser()
+	for what, c := range map[string]struct {
+		by                 *browser
+		app, token         string
+		status, redis, sql int
+	}{
+		"of a session":              {anna, "dav", "", http.StatusOK, 1, 1},
+		"with an app token":         {device, "dav", text, http.StatusOK, 0, 1},
+		"of nobody":                 {device, "dav", "", http.StatusUnauthorized, 0, 0},
+		"to an unknown application": {anna, "nothing", "", http.StatusForbidden, 0, 0},
+	} {
+		headers := []string{"X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/dav/", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "home.example"}
+		if c.token != "" {
+			headers = append(headers, "X-Pforte-Token", c.token)
+		}
+		leastRedis, leastSQL := int64(math.MaxInt64), int64(math.MaxInt64)
+		for range 10 {
+			redisBefore, sqlBefore := redis.messages.Load(), sql.messages.Load()
+			c.by.want(c.status, http.MethodGet, "/internal/forward-auth?app="+c.app, "", headers...)
+			leastRedis, leastSQL = min(leastRedis, redis.messages.Load()-redisBefore), min(leastSQL, sql.messages.Load()-sqlBefore)
+		}
+		if leastRedis != int64(c.redis) || leastSQL != int64(c.sql) {
+			t.Errorf("%s: %d messages to Redis, want %d, %d to Postgres, want %d", what, leastRedis, c.redis, leastSQL, c.sql)
+		}
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/tracing"
 	openapi "github.com/pforte/pforte/services/auth/api"
+	"github.com/pforte/pforte/services/auth/internal/access"
+	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -29,6 +31,9 @@ type Options struct {
 	QR func(text string) (svg string, err error)
 	// Pages adds the routes of the pages; nil: there are none.
 	Pages func(*echo.Echo)
+	// Refusal writes the page of an application's refusal for a person; the application is
+	// zero where it is unknown. nil: the answer is JSON.
+	Refusal func(c echo.Context, status int, reason access.Reason, app application.Application) error
 }
 
 // api holds the handlers.
@@ -81,7 +86,7 @@ func (a *api) route(e *echo.Echo) {
 	e.GET(prefix+"/openapi.json", func(c echo.Context) error {
 		return c.Blob(http.StatusOK, "application/json", openapi.Document)
 	})
-	e.GET("/internal/forward-auth", answered(a.forwardAuth))
+	e.GET("/internal/forward-auth", a.guard)
 	e.GET("/health", answered(a.healthy))
 }
 

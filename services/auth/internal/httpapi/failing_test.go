@@ -9,7 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
+	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -104,6 +107,37 @@ func (f failingSessions) Revoke(ctx context.Context, userID int64, keep string) 
 		return 0, err
 	}
 	return f.Store.Revoke(ctx, userID, keep)
+}
+
+// failingPolicy counts the guard's reads.
+type failingPolicy struct {
+	*sqlstore.Store
+	broken *atomic.Bool
+	reads  *atomic.Int64
+}
+
+func (f failingPolicy) Applications(ctx context.Context) ([]application.Application, error) {
+	f.reads.Add(1)
+	if err := failure(f.broken); err != nil {
+		return nil, err
+	}
+	return f.Store.Applications(ctx)
+}
+
+func (f failingPolicy) Visitor(ctx context.Context, id int64) (user.User, []string, error) {
+	f.reads.Add(1)
+	if err := failure(f.broken); err != nil {
+		return user.User{}, nil, err
+	}
+	return f.Store.Visitor(ctx, id)
+}
+
+func (f failingPolicy) TokenVisitor(ctx context.Context, hash string) (token.Token, user.User, []string, error) {
+	f.reads.Add(1)
+	if err := failure(f.broken); err != nil {
+		return token.Token{}, user.User{}, nil, err
+	}
+	return f.Store.TokenVisitor(ctx, hash)
 }
 
 // failingLimits is a hook of the Redis client that limits use.

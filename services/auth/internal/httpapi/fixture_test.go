@@ -14,12 +14,15 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/auth/internal/access"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
@@ -48,6 +51,8 @@ type fixture struct {
 	database *sqlstore.Store
 	users    user.Store
 	sessions session.Store
+	stores   session.Stores
+	manager  *session.Manager
 	redis    *redis.Client
 	registry *prometheus.Registry
 	clock    *clock
@@ -55,7 +60,9 @@ type fixture struct {
 	// addresses is how many addresses elsewhere has used.
 	addresses int
 	// broken makes the stores fail.
-	brokenUsers, brokenRehash, brokenSessions, brokenRevoke, brokenDelete, brokenLimits, unhealthy *atomic.Bool
+	brokenUsers, brokenRehash, brokenSessions, brokenRevoke, brokenDelete, brokenLimits, unhealthy, brokenPolicy *atomic.Bool
+	// policyReads counts what the guard reads of SQL.
+	policyReads *atomic.Int64
 }
 
 // cheap is a hasher for tests in which the cost is not the point.
@@ -75,6 +82,7 @@ type settings struct {
 	dataKey          string
 	dataKeyPrevious  string
 	noPasskeys       bool
+	pages            bool // there are pages, which the API leads to
 }
 
 func newFixture(t *testing.T, change ...func(*settings)) *fixture {
@@ -86,6 +94,7 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 	h := &fixture{
 		t: t, clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, log: &syncBuffer{},
 		brokenUsers: &atomic.Bool{}, brokenRehash: &atomic.Bool{}, brokenSessions: &atomic.Bool{}, brokenRevoke: &atomic.Bool{}, brokenDelete: &atomic.Bool{}, brokenLimits: &atomic.Bool{}, unhealthy: &atomic.Bool{},
+		brokenPolicy: &atomic.Bool{}, policyReads: &atomic.Int64{},
 	}
 	h.db = openSQLite(t)
 	h.database = sqlstore.New(h.db, h.clock.Now)
@@ -122,20 +131,23 @@ func (h *fixture) build(s settings) {
 	passkeyLimits := limits
 	passkeyLimits.Name, passkeyLimits.Limit, passkeyLimits.Window = "passkey", web.PasskeyAttempts, web.PasskeyWindow
 	stores := sessionredis.New(h.redis, "svc")
+	h.stores = stores
 	var party factor.RelyingParty
 	if !s.noPasskeys {
 		party = must(passkey.New(passkey.Options{PublicURL: origin}))(h.t)
 	}
-	h.accounts = must(account.New(account.Options{Party: party, Users: h.users, Links: h.database, Factors: h.database, Applications: h.database, Tokens: h.database, HandOvers: stores, Sealer: sealer, Limits: codeLimits, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
+	policy := failingPolicy{h.database, h.brokenPolicy, h.policyReads}
+	h.accounts = must(account.New(account.Options{Party: party, Users: h.users, Links: h.database, Factors: h.database, Applications: policy, Tokens: policy, HandOvers: stores, Sealer: sealer, Limits: codeLimits, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
 		sameSite = http.SameSiteStrictMode
 	}
+	h.manager = must(session.NewManager(session.Options{
+		Store: h.sessions, Name: s.name, Secret: s.secret, PreviousSecret: s.previous, Secure: !s.insecure, SameSite: sameSite, Lifetime: s.lifetime, Now: h.clock.Now,
+	}))(h.t)
 	options := web.Options{
-		Accounts: h.accounts,
-		Sessions: must(session.NewManager(session.Options{
-			Store: h.sessions, Name: s.name, Secret: s.secret, PreviousSecret: s.previous, Secure: !s.insecure, SameSite: sameSite, Lifetime: s.lifetime, Now: h.clock.Now,
-		}))(h.t),
+		Accounts:      h.accounts,
+		Sessions:      h.manager,
 		LoginLimit:    must(ratelimit.New(limits))(h.t),
 		PasswordLimit: must(ratelimit.New(passwordLimits))(h.t),
 		LinkLimit:     must(ratelimit.New(linkLimits))(h.t), PasskeyLimit: must(ratelimit.New(passkeyLimits))(h.t),
@@ -145,7 +157,7 @@ func (h *fixture) build(s settings) {
 	for _, p := range s.proxies {
 		options.TrustedProxies = append(options.TrustedProxies, clientaddr.Network{Prefix: netip.MustParsePrefix(p)})
 	}
-	h.handler = must(httpapi.New(httpapi.Options{
+	served := httpapi.Options{
 		Web: must(web.New(options))(h.t),
 		Health: func(context.Context) error {
 			if h.unhealthy.Load() {
@@ -153,7 +165,14 @@ func (h *fixture) build(s settings) {
 			}
 			return nil
 		},
-	}))(h.t)
+	}
+	if s.pages {
+		served.Pages = func(*echo.Echo) {}
+		served.Refusal = func(c echo.Context, status int, reason access.Reason, app application.Application) error {
+			return c.HTML(status, string(reason)+" "+app.Slug)
+		}
+	}
+	h.handler = must(httpapi.New(served))(h.t)
 }
 
 func must[T any](v T, err error) func(*testing.T) T {

@@ -6,9 +6,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/access"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/token"
 )
 
 // Metrics counts requests and their results. No label value comes from a client.
@@ -18,6 +20,8 @@ type Metrics struct {
 	decisions *prometheus.CounterVec
 	second    *prometheus.CounterVec
 	reauths   *prometheus.CounterVec
+	guard     *prometheus.CounterVec
+	tokens    *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -41,6 +45,18 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			Name: "auth_reauthentications_total", Help: "Users who proved again who they are, by outcome: success, invalid, limited, error.",
 		}, []string{"outcome"}),
 	}
+	m.guard = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "auth_guard_decisions_total", Help: "Decisions about requests to applications, by reason: passed, those of refusals (not_logged_in, app_denied, …), limited, error.",
+	}, []string{"reason"})
+	m.tokens = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "auth_app_token_uses_total", Help: "App tokens that requests to applications presented, by outcome: right (which does not mean that the request passed), invalid, limited, error.",
+	}, []string{"outcome"})
+	for _, reason := range guardReasons {
+		m.guard.WithLabelValues(string(reason))
+	}
+	for _, outcome := range []string{"right", "invalid", "limited", "error"} {
+		m.tokens.WithLabelValues(outcome)
+	}
 	for _, outcome := range []string{"success", "invalid", "limited", "error"} {
 		m.reauths.WithLabelValues(outcome)
 		for _, method := range []string{"totp", "recovery", "passkey"} {
@@ -55,7 +71,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			m.decisions.WithLabelValues(limit, decision)
 		}
 	}
-	return m, service.Register(r, m.logins, m.decisions, m.second, m.reauths)
+	return m, service.Register(r, m.logins, m.decisions, m.second, m.reauths, m.guard, m.tokens)
 }
 
 // The limits and their decisions. An attempt that is taken and not refunded failed.
@@ -83,6 +99,36 @@ func (m *Metrics) secondFactor(method string, err error) {
 		return // it was not asked
 	}
 	m.second.WithLabelValues(method, outcome).Inc()
+}
+
+// Reasons of decisions of the guard beside those of access.
+const (
+	GuardPassed  access.Reason = "passed"
+	GuardLimited access.Reason = "limited"
+	GuardFailed  access.Reason = "error"
+)
+
+// guardReasons are initialized to zero, so that the first of a kind is an increase.
+var guardReasons = []access.Reason{
+	GuardPassed, GuardLimited, GuardFailed, access.Forwarded, access.UnknownApp, access.NotLoggedIn, access.AppTokenInvalid, access.AppDenied,
+	access.SecondFactorNeeded, access.ReadOnly, access.ForeignPage,
+}
+
+// Guarded counts a decision about a request to an application.
+func (m *Metrics) Guarded(reason access.Reason) { m.guard.WithLabelValues(string(reason)).Inc() }
+
+// TokenUsed counts an app token that was looked up, by the error of that.
+func (m *Metrics) TokenUsed(err error) {
+	outcome := "error"
+	switch {
+	case err == nil:
+		outcome = "right"
+	case errors.Is(err, token.ErrInvalid):
+		outcome = "invalid"
+	case errors.Is(err, account.ErrTooManyTokens):
+		outcome = "limited"
+	}
+	m.tokens.WithLabelValues(outcome).Inc()
 }
 
 func (m *Metrics) reauth(err error) { m.reauths.WithLabelValues(provedOutcome(err)).Inc() }

@@ -1,0 +1,287 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/access"
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/returnpath"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/token"
+	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
+)
+
+// Why the guard refuses a request to an application, beside errForwarded and those of account and token.
+var (
+	errUnknownApp  = errors.New("no such application, or not at this host")
+	errNotLoggedIn = errors.New("request to an application without a session")
+	errReadOnly    = errors.New("app token only reads")
+	errForeignPage = errors.New("request of a foreign page")
+)
+
+// refusals are the errors of the guard's reasons. The table of errors has the statuses of
+// the decisions.
+var refusals = map[access.Reason]error{
+	access.Forwarded:          errForwarded,
+	access.UnknownApp:         errUnknownApp,
+	access.NotLoggedIn:        errNotLoggedIn,
+	access.AppTokenInvalid:    token.ErrInvalid,
+	access.AppDenied:          account.ErrAppDenied,
+	access.SecondFactorNeeded: account.ErrSecondFactorNeeded,
+	access.ReadOnly:           errReadOnly,
+	access.ForeignPage:        errForeignPage,
+}
+
+// guard is GET /internal/forward-auth: about an application of the household where the
+// query names one (app), and about a login and a role without. A query that may mean both
+// is refused, because the operator's typing error must not open an application.
+func (a *api) guard(c echo.Context) error {
+	raw := c.Request().URL.RawQuery
+	query, err := url.ParseQuery(raw)
+	if !query.Has("app") && (err == nil || !strings.Contains(raw, "app")) {
+		return answered(a.forwardAuth)(c)
+	}
+	if err != nil || len(query) != 1 || len(query["app"]) != 1 {
+		return errForwarded
+	}
+	return a.guardApplication(c, query.Get("app"))
+}
+
+// visit is a request to an application.
+type visit struct {
+	access.Request
+	app    application.Application
+	portal access.Portal
+	// again reports that the request passed before and lasts: the answer reaches the proxy only.
+	again   bool
+	by      access.Caller
+	current *session.Current // nil: no session
+	// enrolled reports that the session's user has a second factor.
+	enrolled bool
+}
+
+// guardApplication decides about a request to an application, of which the proxy names the
+// slug and describes the request: method, path, scheme and host in X-Forwarded-*, which
+// are believed of TRUSTED_PROXIES only, and all other headers as the client sent them. A
+// 200 names the user in headers and, by X-Auth-Consumed, a header that the application
+// must not see; any other answer is the client's. A store that does not answer is a 500.
+func (a *api) guardApplication(c echo.Context, slug string) error {
+	d, v, err := a.decide(c, slug)
+	switch {
+	case err == nil && d.Action == access.Pass:
+		a.Metrics.Guarded(web.GuardPassed)
+	case err == nil:
+		a.Metrics.Guarded(d.Reason)
+	case errors.Is(err, account.ErrTooManyTokens):
+		a.Metrics.Guarded(web.GuardLimited)
+		a.audit(c, "limited", "route", service.RouteLabel(c))
+	default:
+		a.Metrics.Guarded(web.GuardFailed)
+	}
+	if err != nil {
+		return err
+	}
+	if v.current != nil {
+		if err := a.Sessions.ResendStale(c.Response(), v.current); err != nil {
+			return err
+		}
+	}
+	a.logRefusal(c, slug, d, v)
+	if d.Action == access.Pass {
+		h := c.Response().Header()
+		for name, values := range access.Identity(v.by) {
+			h[name] = values
+		}
+		if d.Consumed {
+			h.Set("X-Auth-Consumed", "authorization")
+		}
+		return writeJSON(c, done.status, done.body)
+	}
+	return a.refuse(c, d, v)
+}
+
+// decide finds out who comes with a request and decides. What is refused whoever comes
+// costs neither Redis nor SQL, and an app token no Redis unless it is wrong.
+func (a *api) decide(c echo.Context, slug string) (access.Decision, *visit, error) {
+	v := a.visitOf(c)
+	app, err := a.Accounts.App(c.Request().Context(), slug)
+	known := err == nil && !a.CompatV0 // which knows no applications
+	if err != nil && !errors.Is(err, application.ErrNotFound) {
+		return access.Decision{}, v, err
+	}
+	if d, decided := access.Misdirected(v.Request, app, known, v.portal); decided {
+		return d, v, nil
+	}
+	v.app, v.HasCookie = app, app.Tokens && a.Sessions.Sent(c.Request())
+	if credential, presented := access.Presented(v.Header); presented {
+		err = a.loadToken(c, v, credential)
+	} else {
+		err = a.loadSession(c, v)
+	}
+	if err != nil {
+		return access.Decision{}, v, err
+	}
+	return access.Decide(v.Request, app, true, v.portal, v.by), v, nil
+}
+
+// visitOf returns what the proxy says of a request.
+func (a *api) visitOf(c echo.Context) *visit {
+	r := c.Request()
+	v := &visit{portal: access.Portal{Origin: a.PublicURL}, again: r.Header.Get("X-Auth-Renew") == "no"}
+	if v.again {
+		c.SetRequest(r.WithContext(session.WithoutRenewal(r.Context())))
+	}
+	if !a.TrustedProxies.Sent(r) {
+		return v // which is refused as forwarded
+	}
+	v.Request = access.Request{
+		Method: one(r.Header, "X-Forwarded-Method"), URI: one(r.Header, "X-Forwarded-Uri"),
+		Scheme: one(r.Header, "X-Forwarded-Proto"), Host: one(r.Header, "X-Forwarded-Host"), Header: r.Header,
+	}
+	return v
+}
+
+// one returns the one value of a header, or "".
+func one(h http.Header, name string) string {
+	if values := h.Values(name); len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+// loadToken finds the user of an app token. Wrong ones of an address are limited, but for
+// an application that accepts none they are not looked up. A check of a request that lasts
+// does not count, because the client cannot cause it.
+func (a *api) loadToken(c echo.Context, v *visit, credential access.Credential) error {
+	v.by = access.Caller{Kind: access.WithWrongToken}
+	if !v.app.Tokens {
+		return nil
+	}
+	ctx := c.Request().Context()
+	var t token.Token
+	var visitor account.Visitor
+	var err error
+	if v.again {
+		t, visitor, err = a.Accounts.TokenVisitor(ctx, credential.Text, credential.Username)
+	} else {
+		t, visitor, err = a.Accounts.PresentedToken(ctx, credential.Text, credential.Username, a.Networks(c.Request()))
+	}
+	a.Metrics.TokenUsed(err)
+	if errors.Is(err, token.ErrInvalid) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	v.by = callerOf(access.WithToken, visitor)
+	v.by.Credential, v.by.Applications, v.by.ReadOnly = credential, t.Applications, t.ReadOnly
+	return nil
+}
+
+// loadSession finds the user of the session's cookie, which on the host of an application is
+// another one than on the portal's. A session that the user's row does not admit is ended,
+// and the request is anonymous.
+func (a *api) loadSession(c echo.Context, v *visit) error {
+	var current *session.Current
+	var err error
+	atPortal := access.AtPortal(v.Request, v.app, v.portal)
+	if atPortal {
+		current, err = a.Sessions.Load(c.Request())
+	} else {
+		_, host, _ := strings.Cut(v.app.URL, "://")
+		current, err = a.Sessions.AppSession(c.Request(), host)
+	}
+	if errors.Is(err, session.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	visitor, err := a.Accounts.Visitor(c.Request().Context(), current.Session)
+	if errors.Is(err, user.ErrNotFound) || errors.Is(err, session.ErrNotFound) {
+		if atPortal {
+			return a.End(c.Response(), c.Request(), web.Caller{Current: current})
+		}
+		return a.Accounts.End(c.Request().Context(), current.Ref)
+	}
+	if err != nil {
+		return err
+	}
+	v.current = current
+	v.by = callerOf(access.WithSession, visitor)
+	v.by.SecondFactor = current.Factor.Second()
+	v.enrolled = visitor.User.SecondFactor
+	return nil
+}
+
+func callerOf(kind access.Kind, visitor account.Visitor) access.Caller {
+	u := visitor.User
+	return access.Caller{Kind: kind, UserID: u.ID, Username: u.Username, DisplayName: u.DisplayName, Role: string(u.Role), Groups: visitor.Groups}
+}
+
+// refuse answers a request that does not pass: with a redirect or a page where a person
+// sees it and there are pages, and else with the error of the reason.
+func (a *api) refuse(c echo.Context, d access.Decision, v *visit) error {
+	if len(d.Challenges) > 0 {
+		c.Response().Header()["Www-Authenticate"] = d.Challenges
+	}
+	if v.again || a.Pages == nil || a.Refusal == nil || d.Action == access.Refuse {
+		return refusals[d.Reason]
+	}
+	switch {
+	case d.Action == access.Login:
+		return c.Redirect(http.StatusSeeOther, "/pforte/login?return="+v.escapedReturn())
+	case d.Action == access.HandOver, d.Action == access.StepUp && v.enrolled && v.app.HasHost():
+		return a.handOver(c, v)
+	case d.Action == access.StepUp && v.enrolled:
+		return c.Redirect(http.StatusSeeOther, "/pforte/reauth?return="+v.escapedReturn())
+	}
+	return a.Refusal(c, http.StatusForbidden, d.Reason, v.app) // also for those who have no second factor yet
+}
+
+// handOver leads from the host of an application to the portal, which leads back with what
+// opens the host, or asks for the second factor before.
+func (a *api) handOver(c echo.Context, v *visit) error {
+	state, err := a.Sessions.BeginHandOver(c.Response(), c.Request())
+	if errors.Is(err, session.ErrLoop) {
+		return a.Refusal(c, http.StatusForbidden, access.CookiesBlocked, v.app)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusSeeOther, a.PublicURL+"/pforte/go?app="+url.QueryEscape(v.app.Slug)+"&return="+v.escapedReturn()+"&state="+url.QueryEscape(state))
+}
+
+// escapedReturn returns the request's path as the value of a query's parameter.
+func (v *visit) escapedReturn() string {
+	fallback := v.app.URL
+	if v.app.HasHost() {
+		fallback = "/"
+	}
+	return url.QueryEscape(returnpath.Safe(v.URI, fallback))
+}
+
+// logRefusal logs what operators and programs like fail2ban look for, and records a slug
+// that the proxy should not ask about.
+func (a *api) logRefusal(c echo.Context, slug string, d access.Decision, v *visit) {
+	switch d.Reason {
+	case access.UnknownApp:
+		c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
+		a.Accounts.RecordUnknownApp(c.Request().Context(), slug, v.Host)
+		a.audit(c, "unknown_app")
+	case access.AppTokenInvalid:
+		a.audit(c, "app_token_refused", "app", v.app.Slug)
+	case access.AppDenied, access.ReadOnly:
+		a.audit(c, "app_denied", "app", v.app.Slug, "user_id", v.by.UserID)
+	case access.ForeignPage:
+		a.audit(c, "origin_refused", "app", v.app.Slug, "user_id", v.by.UserID)
+	}
+}
