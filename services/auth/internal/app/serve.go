@@ -195,7 +195,7 @@ func (s *server) handler() (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		options.Pages = shown.Routes
+		options.Pages, options.Refusal = shown.Routes, shown.Refusal
 	}
 	return httpapi.New(options)
 }
