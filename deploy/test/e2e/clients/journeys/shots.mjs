@@ -8,6 +8,12 @@ import { App } from "../journey.mjs";
 
 const password = "korrekt pferd batterie";
 const people = [["paul", "Paul", "#34C759"], ["mia", "Mia", "#FF9500"], ["friedrich", "Großvater Friedrich-Wilhelm", "#5856D6"]];
+const apps = [
+  ["fotos", "https://fotos.example.org", "--name", "Fotos", "--description", "Alben der Familie", "--rule", "group:eltern", "--color", "#FF9500", "--second-factor"],
+  ["kalender", "/kalender/", "--name", "Kalender", "--description", "Termine und Geburtstage", "--color", "#007AFF", "--tokens", "--position", "1"],
+  ["dateien", "https://dateien.example.org", "--name", "Dateien und gemeinsame Unterlagen", "--description", "Alles, was alle brauchen, von der Anleitung der Waschmaschine bis zum Mietvertrag", "--color", "#34C759", "--tokens", "--position", "2"],
+  ["sicherung", "/sicherung/", "--name", "Sicherung", "--rule", "admin", "--color", "#5856D6", "--position", "3"],
+];
 const submit = "main form button.button:not([type=button])";
 
 export default async (j) => {
@@ -55,6 +61,20 @@ export default async (j) => {
   await both((device) => show(device, setup, "setup"));
   await j.auth(["user", "add", "--admin", "--display-name", "Anna Kern", "--color", "#AF52DE", "anna"], password);
   for (const [name, display, color] of people) await j.auth(["user", "add", "--display-name", display, "--color", color, name], password);
+
+  await both(async (device) => {
+    await login(device, "anna");
+    await show(device, "/pforte/admin/apps", "apps-none");
+    await send(device, { name: "Fotos", url: "http://nas", slug: "Fotos" }, "button[value=add]");
+    await picture(device, "apps-wrong", 400);
+    await show(device, "/pforte/admin/groups", "groups-none");
+    await show(device, "/pforte/account/tokens", "tokens-none");
+  });
+  for (const [slug, name, ...members] of [["eltern", "Eltern", "anna", "paul"], ["kinder", "Kinder und Jugendliche", "mia"]]) {
+    await j.auth(["group", "add", slug, "--name", name]);
+    for (const member of members) await j.auth(["group", "members", slug, "--add", member]);
+  }
+  for (const app of apps) await j.auth(["app", "add", ...app]);
 
   await both(async (device) => {
     await show(device, "/pforte/login", "login");
@@ -107,6 +127,12 @@ export default async (j) => {
     await show(device, "/pforte/account", "account");
     await send(device, { color: "own", hex: "grün" });
     await picture(device, "account-wrong", 400);
+    await show(device, "/pforte/account/tokens", "tokens-first");
+    await send(device, { name: "" }, "button[value=create]");
+    await picture(device, "tokens-wrong", 400);
+    await send(device, { name: `Kalender auf dem Gerät mit ${view.width} Punkten`, "app.kalender": true, "app.dateien": true, read_only: true }, "button[value=create]");
+    await picture(device, "token");
+    await show(device, "/pforte/account/tokens", "tokens");
     await show(device, "/pforte/account/password", "password");
     await show(device, "/pforte/account/devices", "devices");
     await show(device, "/pforte/admin/members", "members");
@@ -119,6 +145,13 @@ export default async (j) => {
     await picture(device, "invite-link");
     invites.set(view, await device.attribute(".secret a", "href"));
     await show(device, "/pforte/admin/invites", "invites");
+    await show(device, "/pforte/admin/groups", "groups");
+    await show(device, "/pforte/admin/groups/eltern", "group");
+    await show(device, "/pforte/admin/groups/kinder?done=group-added", "group-added");
+    await show(device, "/pforte/admin/apps", "apps");
+    await show(device, "/pforte/admin/apps/fotos?done=app-added", "app");
+    await send(device, { position: "vorn" }, "button[value=change]");
+    await picture(device, "app-wrong", 400);
     await show(device, "/pforte/admin/security", "security");
     await send(device, { required: "yes" });
     await picture(device, "security-changed");
