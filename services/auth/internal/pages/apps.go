@@ -251,7 +251,7 @@ func (p *Pages) group(r *request) error {
 	return p.render(r, "group", page.Name, page)
 }
 
-// changeGroup changes the members of a group or removes it.
+// changeGroup changes the members or the name of a group, or removes it.
 func (p *Pages) changeGroup(r *request) error {
 	slug := r.Param("id")
 	switch r.form.get("do") {
@@ -264,6 +264,13 @@ func (p *Pages) changeGroup(r *request) error {
 			return err
 		}
 		p.LogEvent(r.Response(), r.Request(), "groups_changed", "group", slug, "users", len(changes), "by", r.UserID)
+		return r.seeOther(groupsPath + "/" + url.PathEscape(slug) + "?done=profile")
+	case "rename":
+		name := r.form.get("name")
+		if err := p.Accounts.ChangeGroup(r.ctx(), r.UserID, slug, account.GroupChange{Name: &name}); err != nil {
+			return err
+		}
+		p.LogEvent(r.Response(), r.Request(), "group_changed", "group", slug, "by", r.UserID)
 		return r.seeOther(groupsPath + "/" + url.PathEscape(slug) + "?done=profile")
 	case "remove":
 		if err := p.Accounts.RemoveGroup(r.ctx(), r.UserID, slug); err != nil {

@@ -164,6 +164,9 @@ func TestAnAdminChoosesTheMembersOfAGroup(t *testing.T) {
 	if groups := must(f.accounts.Groups(t.Context()))(t); strings.Join(groups[0].Members, " ") != "paul" {
 		t.Errorf("got %v", groups[0].Members)
 	}
+	anna.post("/pforte/admin/groups/kids", "do", "rename", "name", " ").want(http.StatusBadRequest).shows(`id="name-why"`)
+	anna.post("/pforte/admin/groups/kids", "do", "rename", "name", "Jugend").leadsTo("/pforte/admin/groups/kids?done=profile")
+	anna.get("/pforte/admin/groups").shows("Jugend", "paul").lacks("Kinder")
 	anna.post("/pforte/admin/groups/kids", "do", "change", "member.x", "yes").want(http.StatusBadRequest)
 	anna.post("/pforte/admin/groups/kids", "do", "change", "member.99", "yes").want(http.StatusNotFound)
 	anna.get("/pforte/admin/groups/none").want(http.StatusNotFound).shows("Diese Gruppe gibt es nicht.")

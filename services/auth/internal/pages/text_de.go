@@ -424,6 +424,7 @@ var german = texts{ //nolint:gosec // words, no credentials
 		"app_removed":            "Anwendung entfernt",
 		"group_made":             "Gruppe angelegt",
 		"group_removed":          "Gruppe entfernt",
+		"group_changed":          "Gruppe geändert",
 		"groups_changed":         "Gruppen geändert",
 		"token_made":             "Zugangsschlüssel erstellt",
 		"token_revoked":          "Zugangsschlüssel widerrufen",

@@ -424,6 +424,7 @@ var english = texts{ //nolint:gosec // words, no credentials
 		"app_removed":            "Application removed",
 		"group_made":             "Group created",
 		"group_removed":          "Group removed",
+		"group_changed":          "Group changed",
 		"groups_changed":         "Groups changed",
 		"token_made":             "App token created",
 		"token_revoked":          "App token revoked",
