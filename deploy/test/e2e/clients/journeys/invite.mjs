@@ -1,13 +1,19 @@
-// An admin invites Paul, who joins on a phone.
+// An admin invites Paul into a group, who joins on a phone and sees the group's application
+// and that of all members, but not the administrators'.
 import { phone, want } from "../journey.mjs";
 
 export default async (j) => {
   const { USERNAME: username, PASSWORD: password, MEMBER: member } = j.env;
+  const group = `kids-${member}`, own = [`all-${member}`, group];
+  await j.auth(["group", "add", group]);
+  await j.auth(["app", "add", own[0], `/${own[0]}/`]);
+  await j.auth(["app", "add", group, `/${group}/`, "--rule", `group:${group}`]);
+  await j.auth(["app", "add", `ops-${member}`, `/ops-${member}/`, "--rule", "admin"]);
   const admin = await j.open({ name: "admin", dark: true });
   await admin.visit("/pforte/login");
   await admin.send("/pforte/login", { username, password });
   await admin.press("main a[href='/pforte/admin/invites']");
-  await admin.send("form:has([name=role])", { display_name: `Paul ${member}`, role: "member" });
+  await admin.send("form:has([name=role])", { display_name: `Paul ${member}`, role: "member", [`group.${group}`]: true });
   await admin.find("main svg.qr");
   const link = new URL(await admin.attribute("main a[href*='/pforte/join?t=']", "href"), j.origin);
   want("the path of a page that shows a secret", admin.path(), "/pforte/admin/invites");
@@ -21,6 +27,8 @@ export default async (j) => {
   if (paul.path().startsWith("/pforte/login")) await paul.send("/pforte/login", { username: member, password: join.password });
   paul.at("/pforte/");
   await paul.shows(`Paul ${member}`);
+  const applications = await paul.page.$$eval("main a.tile", (tiles) => tiles.map((tile) => tile.getAttribute("href")));
+  want("the applications", applications.filter((path) => path.endsWith(`-${member}/`)).join(" "), own.map((slug) => `/${slug}/`).join(" "));
   await paul.press("main a[href='/pforte/account']");
   await paul.send("/pforte/account", { color: "#AF52DE" });
   want("the colour", await paul.attribute("header .avatar circle", "fill"), "#AF52DE");
