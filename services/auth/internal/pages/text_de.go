@@ -329,7 +329,7 @@ var german = texts{ //nolint:gosec // words, no credentials
 	TokensNoApps:          "Noch keine Anwendung nimmt Zugangsschlüssel an.",
 	TokensLeftF:           "Auch mit einem neuen Passwort gelten Zugangsschlüssel weiter: %d.",
 	TokensSee:             "Ansehen und widerrufen",
-	BadSlug:               "Der Kurzname besteht aus 1 bis 32 Kleinbuchstaben, Ziffern und Bindestrichen. Eine Gruppe kann nicht „admin“ oder „member“ heißen.",
+	BadSlug:               "Der Kurzname besteht nicht aus 1 bis 32 Kleinbuchstaben, Ziffern und Bindestrichen, oder er ist vorbehalten.",
 	SlugTaken:             "Dieser Kurzname ist bereits vergeben.",
 	BadName:               "Der Name muss 1 bis 64 Zeichen lang sein und darf keine unsichtbaren Zeichen enthalten.",
 	BadDescription:        "Die Beschreibung darf höchstens 200 Zeichen lang sein und keine unsichtbaren Zeichen enthalten.",

@@ -329,7 +329,7 @@ var english = texts{ //nolint:gosec // words, no credentials
 	TokensNoApps:          "No application accepts app tokens yet.",
 	TokensLeftF:           "App tokens stay valid with a new password, too: %d.",
 	TokensSee:             "See and revoke them",
-	BadSlug:               "The short name consists of 1 to 32 lower-case letters, digits and hyphens. A group cannot be called “admin” or “member”.",
+	BadSlug:               "The short name does not consist of 1 to 32 lower-case letters, digits and hyphens, or it is reserved.",
 	SlugTaken:             "This short name is already taken.",
 	BadName:               "The name must be 1 to 64 characters long, without invisible ones.",
 	BadDescription:        "The description can have up to 200 characters, without invisible ones.",
