@@ -8,16 +8,34 @@ import { App } from "../journey.mjs";
 
 const password = "korrekt pferd batterie";
 const people = [["paul", "Paul", "#34C759"], ["mia", "Mia", "#FF9500"], ["friedrich", "Großvater Friedrich-Wilhelm", "#5856D6"]];
-const apps = [
-  ["fotos", "https://fotos.example.org", "--name", "Fotos", "--description", "Alben der Familie", "--rule", "group:eltern", "--color", "#FF9500", "--second-factor"],
-  ["kalender", "/kalender/", "--name", "Kalender", "--description", "Termine und Geburtstage", "--color", "#007AFF", "--tokens", "--position", "1"],
-  ["dateien", "https://dateien.example.org", "--name", "Dateien und gemeinsame Unterlagen", "--description", "Alles, was alle brauchen, von der Anleitung der Waschmaschine bis zum Mietvertrag", "--color", "#34C759", "--tokens", "--position", "2"],
-  ["sicherung", "/sicherung/", "--name", "Sicherung", "--rule", "admin", "--color", "#5856D6", "--position", "3"],
-];
+// households are the groups, with their members, and the applications, with the arguments of
+// the command that adds them.
+const households = {
+  de: {
+    groups: [["eltern", "Eltern", "anna", "paul"], ["kinder", "Kinder und Jugendliche", "mia"]],
+    apps: [
+      ["fotos", "https://fotos.example.org", "--name", "Fotos", "--description", "Alben der Familie", "--rule", "group:eltern", "--color", "#FF9500", "--second-factor"],
+      ["kalender", "/kalender/", "--name", "Kalender", "--description", "Termine und Geburtstage", "--color", "#007AFF", "--tokens", "--position", "1"],
+      ["dateien", "https://dateien.example.org", "--name", "Dateien und gemeinsame Unterlagen", "--description", "Alles, was alle brauchen, von der Anleitung der Waschmaschine bis zum Mietvertrag", "--color", "#34C759", "--tokens", "--position", "2"],
+      ["sicherung", "/sicherung/", "--name", "Sicherung", "--rule", "admin", "--color", "#5856D6", "--position", "3"],
+    ],
+    device: "Kalender auf dem Telefon",
+  },
+  en: {
+    groups: [["parents", "Parents", "anna", "paul"], ["children", "Children", "mia"]],
+    apps: [
+      ["photos", "https://photos.example.org", "--name", "Photos", "--description", "The family’s albums", "--rule", "group:parents", "--color", "#FF9500", "--second-factor"],
+      ["calendar", "/calendar/", "--name", "Calendar", "--description", "Dates and birthdays", "--color", "#007AFF", "--tokens", "--position", "1"],
+      ["files", "https://files.example.org", "--name", "Files", "--description", "What everybody needs", "--color", "#34C759", "--tokens", "--position", "2"],
+    ],
+    device: "Calendar on the phone",
+  },
+};
 const submit = "main form button.button:not([type=button])";
 
 export default async (j) => {
   const { SHOTS: folder, LANGUAGE: lang, THEME: theme, ONLY: only } = j.env, faults = [];
+  const { groups, apps, device: named } = households[lang];
   mkdirSync(folder, { recursive: true });
   // What is wrong with a page is reported at the end, so that one run shows all of it.
   const picture = async (device, name, status = 200) => {
@@ -69,8 +87,10 @@ export default async (j) => {
     await picture(device, "apps-wrong", 400);
     await show(device, "/pforte/admin/groups", "groups-none");
     await show(device, "/pforte/account/tokens", "tokens-none");
+    await device.page.goto(`${j.origin}/pforte/`);
+    if (await device.page.$("input[name=up_to]")) await send(device, {}, "form:has([name=up_to]) button");
   });
-  for (const [slug, name, ...members] of [["eltern", "Eltern", "anna", "paul"], ["kinder", "Kinder und Jugendliche", "mia"]]) {
+  for (const [slug, name, ...members] of groups) {
     await j.auth(["group", "add", slug, "--name", name]);
     for (const member of members) await j.auth(["group", "members", slug, "--add", member]);
   }
@@ -130,7 +150,7 @@ export default async (j) => {
     await show(device, "/pforte/account/tokens", "tokens-first");
     await send(device, { name: "" }, "button[value=create]");
     await picture(device, "tokens-wrong", 400);
-    await send(device, { name: `Kalender auf dem Gerät mit ${view.width} Punkten`, "app.kalender": true, "app.dateien": true, read_only: true }, "button[value=create]");
+    await send(device, { name: named, [`app.${apps[1][0]}`]: true, [`app.${apps[2][0]}`]: true, read_only: true }, "button[value=create]");
     await picture(device, "token");
     await show(device, "/pforte/account/tokens", "tokens");
     await show(device, "/pforte/account/password", "password");
@@ -146,10 +166,10 @@ export default async (j) => {
     invites.set(view, await device.attribute(".secret a", "href"));
     await show(device, "/pforte/admin/invites", "invites");
     await show(device, "/pforte/admin/groups", "groups");
-    await show(device, "/pforte/admin/groups/eltern", "group");
-    await show(device, "/pforte/admin/groups/kinder?done=group-added", "group-added");
+    await show(device, `/pforte/admin/groups/${groups[0][0]}`, "group");
+    await show(device, `/pforte/admin/groups/${groups[1][0]}?done=group-added`, "group-added");
     await show(device, "/pforte/admin/apps", "apps");
-    await show(device, "/pforte/admin/apps/fotos?done=app-added", "app");
+    await show(device, `/pforte/admin/apps/${apps[0][0]}?done=app-added`, "app");
     await send(device, { position: "vorn" }, "button[value=change]");
     await picture(device, "app-wrong", 400);
     await show(device, "/pforte/admin/security", "security");
