@@ -100,6 +100,30 @@ func TestLoadIsOneRoundTrip(t *testing.T) {
 	}
 }
 
+func TestLoadOnTheHostOfAnApplicationIsOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	client := dial(t, redistest.Start(t))
+	store := redisstore.New(client, "svc")
+	s := create(t, store, 42, "aa")
+	if err := store.OpenHost(t.Context(), s.Ref, "photos.example", "hash"); err != nil {
+		t.Fatal(err)
+	}
+	load := func() {
+		if _, err := store.LoadHost(t.Context(), s.Ref, "photos.example", "hash", session.Lifetime); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load() // Redis learns the script
+	roundTrips := &counter{}
+	client.AddHook(roundTrips)
+	for range 10 {
+		load()
+	}
+	if roundTrips.n != 10 {
+		t.Errorf("%d round trips for 10 loads", roundTrips.n)
+	}
+}
+
 func TestLoadOfASessionThatIsGoneWritesNothing(t *testing.T) {
 	t.Parallel()
 	client := dial(t, redistest.Start(t))
