@@ -140,7 +140,7 @@ func newEmptyFixture(t *testing.T, change ...func(*web.Options)) *fixture {
 	}
 	shared := must(web.New(options))(t)
 	f.pages = must(pages.New(pages.Options{Web: shared, AppName: "svc", Location: time.UTC}))(t)
-	f.handler = must(httpapi.New(httpapi.Options{Web: shared, Health: func(context.Context) error { return nil }, Pages: f.pages.Routes}))(t)
+	f.handler = must(httpapi.New(httpapi.Options{Web: shared, Health: func(context.Context) error { return nil }, Pages: f.pages.Routes, Refusal: f.pages.Refusal}))(t)
 	return f
 }
 

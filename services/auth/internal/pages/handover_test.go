@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -14,9 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
-	"github.com/pforte/pforte/services/auth/internal/access"
+	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -35,7 +35,10 @@ const (
 // newHousehold is a fixture with applications behind a guard.
 func newHousehold(t *testing.T) *fixture {
 	t.Helper()
-	f := newFixture(t, func(o *web.Options) { o.PublicURL = portal })
+	f := newFixture(t, func(o *web.Options) {
+		o.PublicURL = portal
+		o.TrustedProxies = clientaddr.Proxies{clientaddr.Network{Prefix: netip.MustParsePrefix("192.0.2.1/32")}}
+	})
 	for _, a := range []account.NewApplication{
 		{Slug: "photos", Name: "Fotos", URL: photos}, {Slug: "music", Name: "Musik", URL: music}, {Slug: "vault", Name: "Tresor", URL: vault, SecondFactor: true},
 		{Slug: "office", Name: "Büro", URL: office, Rule: "admin"}, {Slug: "notes", Name: "Notizen", URL: "/notes/", SecondFactor: true},
@@ -53,8 +56,7 @@ func (f *fixture) install(a account.NewApplication) {
 }
 
 // ServeHTTP is the household behind its proxy: /pforte/ on every host is auth's, and
-// everything else on the host of an application is the application's, behind a guard that
-// does no more than the hand-over needs.
+// everything else on the host of an application is the application's, behind the guard.
 func (f *fixture) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if "https://"+r.Host == portal || strings.HasPrefix(r.URL.Path, "/pforte") {
 		f.handler.ServeHTTP(w, r)
@@ -69,26 +71,25 @@ func (f *fixture) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.t.Errorf("a request to %s", r.Host)
 		return
 	}
-	current, err := f.sessions.AppSession(r, r.Host)
-	if err == nil {
-		visitor, err := f.accounts.Visitor(r.Context(), current.Session)
-		if err == nil && (!apps[i].SecondFactor || current.Factor.Second()) {
-			_, _ = fmt.Fprintf(w, "%s for %s", apps[i].Name, visitor.User.Username)
-			return
-		}
-	} else if !errors.Is(err, session.ErrNotFound) {
-		f.t.Error(err)
+	ask := httptest.NewRequestWithContext(r.Context(), http.MethodGet, "http://auth/internal/forward-auth?app="+apps[i].Slug, nil)
+	ask.RemoteAddr, ask.Host, ask.Header = r.RemoteAddr, r.Host, r.Header.Clone()
+	for name, value := range map[string]string{
+		"X-Forwarded-Method": r.Method, "X-Forwarded-Uri": r.URL.RequestURI(), "X-Forwarded-Proto": "https", "X-Forwarded-Host": r.Host, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document",
+	} {
+		ask.Header.Set(name, value)
 	}
-	state, err := f.sessions.BeginHandOver(w, r)
-	if errors.Is(err, session.ErrLoop) {
-		r.Header.Set("X-Forwarded-Uri", r.URL.RequestURI())
-		if err := f.pages.Refusal(echo.New().NewContext(r, w), http.StatusForbidden, access.CookiesBlocked, apps[i]); err != nil {
-			f.t.Error(err)
-		}
+	answer := httptest.NewRecorder()
+	f.handler.ServeHTTP(answer, ask)
+	if answer.Code != http.StatusOK {
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes())
 		return
 	}
-	query := url.Values{"app": {apps[i].Slug}, "return": {r.URL.RequestURI()}, "state": {state}}
-	http.Redirect(w, r, portal+"/pforte/go?"+query.Encode(), http.StatusSeeOther)
+	for _, cookie := range answer.Header().Values("Set-Cookie") {
+		w.Header().Add("Set-Cookie", cookie)
+	}
+	_, _ = fmt.Fprintf(w, "%s for %s", apps[i].Name, answer.Header().Get("X-Auth-Username"))
 }
 
 // person is a browser that follows redirects and keeps the cookies of each host apart.
@@ -267,6 +268,52 @@ func TestEndedSessionsCloseTheHosts(t *testing.T) {
 		}
 		other.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
 	}
+}
+
+func TestTheHostsFollowTheUsersRow(t *testing.T) {
+	f := newHousehold(t)
+	if err := errors.Join(f.accounts.CreateGroup(t.Context(), user.Operator, "family", ""), f.accounts.SetMember(t.Context(), "family", "otto", true)); err != nil {
+		t.Fatal(err)
+	}
+	const diary = "https://diary.example.org"
+	f.install(account.NewApplication{Slug: "diary", Name: "Tagebuch", URL: diary, Rule: "group", Group: "family"})
+	otto := f.person()
+	otto.login(otto.visit(diary+"/"), "otto", userPass).welcomed(diary+"/", "Tagebuch for otto")
+	otto.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
+	if err := f.accounts.SetMember(t.Context(), "family", "otto", false); err != nil {
+		t.Fatal(err)
+	}
+	otto.visit(diary+"/").want(http.StatusForbidden).shows("Tagebuch: kein Zugang", "Kein Zugang zu dieser Anwendung.")
+	otto.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
+	if err := f.accounts.Remove(t.Context(), "otto"); err != nil {
+		t.Fatal(err)
+	}
+	otto.visit(diary + "/").asked()
+	otto.visit(photos + "/").asked()
+}
+
+func TestAnApplicationRenewsTheCookieOfItsHostAndNoOther(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	p.login(p.visit(photos+"/"), "otto", userPass)
+	cookies := func() (names []string) {
+		for _, cookie := range p.send(http.MethodGet, photos+"/", nil).Cookies() {
+			names = append(names, cookie.Name)
+		}
+		return names
+	}
+	if got := cookies(); len(got) != 0 {
+		t.Errorf("at once: %q", got)
+	}
+	f.advance(12 * time.Hour)
+	if got := cookies(); !slices.Equal(got, []string{"svc.app"}) {
+		t.Errorf("after 12 hours: %q", got)
+	}
+	for range 10 { // the session of the portal lives on by the use of the application
+		f.advance(24 * time.Hour)
+		p.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
+	}
+	p.visit(portal + "/pforte/").want(http.StatusOK).shows("Otto")
 }
 
 // handedOver returns a person who is logged in at the portal and has begun a hand-over to the
