@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
@@ -86,12 +85,12 @@ func hostOf(a application.Application) string {
 	return host
 }
 
-// applicationBy returns the first application that matches, as stored now.
+// applicationBy returns the application that matches, as App knows it.
 // application.ErrNotFound.
 func (s *Service) applicationBy(ctx context.Context, matches func(application.Application) bool) (application.Application, error) {
-	apps, err := s.applications.Applications(ctx)
+	apps, err := s.snapshot.get(ctx)
 	if err != nil {
-		return application.Application{}, fmt.Errorf("read applications: %w", err)
+		return application.Application{}, err
 	}
 	for _, a := range apps {
 		if matches(a) {

@@ -36,20 +36,26 @@ type reading struct {
 // change that was made here. Requests that need it read again wait for one read together.
 // application.ErrNotFound; with any other error it is not known whether there is one.
 func (s *Service) App(ctx context.Context, slug string) (application.Application, error) {
-	r := s.snapshot.current(ctx)
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		return application.Application{}, fmt.Errorf("read applications: %w", ctx.Err())
+	apps, err := s.snapshot.get(ctx)
+	if err != nil {
+		return application.Application{}, err
 	}
-	if r.err != nil {
-		return application.Application{}, r.err
-	}
-	a, ok := r.apps[slug]
+	a, ok := apps[slug]
 	if !ok {
 		return application.Application{}, application.ErrNotFound
 	}
 	return a, nil
+}
+
+// get returns all applications by slug, which are not changed.
+func (s *snapshot) get(ctx context.Context) (map[string]application.Application, error) {
+	r := s.current(ctx)
+	select {
+	case <-r.done:
+		return r.apps, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("read applications: %w", ctx.Err())
+	}
 }
 
 // current returns the newest reading, or begins one where that is old or has failed.
