@@ -22,7 +22,7 @@ var ErrTooManyTokens = errors.New("too many wrong app tokens")
 // lately: the other devices behind one address go on. LimitedError with ErrTooManyTokens.
 func (s *Service) PresentedToken(ctx context.Context, text, username string, networks []string) (token.Token, Visitor, error) {
 	hash := token.Hash(text)
-	if d, refused := s.wrongTokens.refused(networks[0], hash, s.now()); refused {
+	if d, refused := s.wrongTokens.refused(networks, hash, s.now()); refused {
 		return token.Token{}, Visitor{}, &LimitedError{Limit: d, err: ErrTooManyTokens}
 	}
 	t, v, err := s.TokenVisitor(ctx, text, username)
@@ -37,10 +37,23 @@ func (s *Service) PresentedToken(ctx context.Context, text, username string, net
 	case failed != nil:
 		return token.Token{}, Visitor{}, failed
 	case !d.Allowed:
-		s.wrongTokens.refuse(networks[0], d, s.now())
+		s.wrongTokens.refuse(fullOf(networks, d), d, s.now())
 		return token.Token{}, Visitor{}, &LimitedError{Limit: d, err: ErrTooManyTokens}
 	}
 	return token.Token{}, Visitor{}, err
+}
+
+// fullOf returns the network whose window has no attempts left: each has 4 times the
+// attempts of the narrower one (ratelimit.Limiter).
+func fullOf(networks []string, d ratelimit.Decision) string {
+	limit := WrongTokens
+	for _, network := range networks {
+		if d.Limit == limit {
+			return network
+		}
+		limit *= 4
+	}
+	return networks[0]
 }
 
 // maxRemembered bounds each of the two maps of wrongTokens. A full one is emptied: a client
@@ -59,20 +72,23 @@ type refusal struct {
 	ends  time.Time
 }
 
-// refused reports whether a client is refused, with the state of its limit now.
-func (w *wrongTokens) refused(network, hash string, now time.Time) (ratelimit.Decision, bool) {
+// refused reports whether a client of the networks is refused, with the state of its limit
+// now.
+func (w *wrongTokens) refused(networks []string, hash string, now time.Time) (ratelimit.Decision, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r, ok := w.until[network]
-	if !ok || w.rights[hash] {
+	if w.rights[hash] {
 		return ratelimit.Decision{}, false
 	}
-	if !now.Before(r.ends) {
+	for _, network := range networks {
+		r, ok := w.until[network]
+		if ok && now.Before(r.ends) {
+			r.limit.Reset = r.ends.Sub(now)
+			return r.limit, true
+		}
 		delete(w.until, network)
-		return ratelimit.Decision{}, false
 	}
-	r.limit.Reset = r.ends.Sub(now)
-	return r.limit, true
+	return ratelimit.Decision{}, false
 }
 
 func (w *wrongTokens) refuse(network string, d ratelimit.Decision, now time.Time) {

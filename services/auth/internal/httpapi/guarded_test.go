@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -336,9 +337,14 @@ func TestARevocationReachesTheGuardWithTheNextRequest(t *testing.T) {
 	h := withApplications(t)
 	h.ok(h.accounts.SetRole(t.Context(), "otto", "admin"))
 	b := h.otto()
+	_, text := h.tokenFor("admin")
 	b.visit("admin").want(http.StatusOK)
+	b.device("admin", text).want(http.StatusOK)
 	h.ok(h.accounts.SetRole(t.Context(), "otto", "member"))
 	b.visit("admin").because(http.StatusForbidden, "app_denied")
+	b.device("admin", text).because(http.StatusForbidden, "app_denied")
+	h.ok(h.accounts.Remove(t.Context(), "otto"))
+	h.browser().device("admin", text).because(http.StatusUnauthorized, "app_token_invalid")
 }
 
 func TestASessionThatItsUserEndedIsForgottenByTheBrowserToo(t *testing.T) {
@@ -485,6 +491,27 @@ func TestWrongAppTokensOfAnAddressAreLimited(t *testing.T) {
 	h.clock.advance(time.Minute)
 	b.device("login", fresh).want(http.StatusOK)
 	b.device("login", token.New()).because(http.StatusUnauthorized, "app_token_invalid")
+}
+
+// TestANetworkOfIPv6IsRefusedAsAWhole has 10 wrong tokens from each of 4 networks of one /56.
+func TestANetworkOfIPv6IsRefusedAsAWhole(t *testing.T) {
+	h := withApplications(t)
+	b := h.browser()
+	from := func(network int) reply {
+		return b.device("login", token.New(), "X-Forwarded-For", fmt.Sprintf("2001:db8:0:%x::1", network))
+	}
+	for i := range 4 * account.WrongTokens {
+		from(i%4).because(http.StatusUnauthorized, "app_token_invalid")
+	}
+	from(4).want(http.StatusTooManyRequests)
+	reads, commands := h.policyReads.Load(), h.clock.server.CommandCount()
+	for i := range 100 {
+		from(5 + i).want(http.StatusTooManyRequests)
+	}
+	if reads, commands := h.policyReads.Load()-reads, h.clock.server.CommandCount()-commands; reads != 0 || commands != 0 {
+		t.Errorf("%d reads of SQL, %d commands to Redis", reads, commands)
+	}
+	from(0x100).because(http.StatusUnauthorized, "app_token_invalid")
 }
 
 // TestATokenThatWasRightIsRefusedLikeOthersOnceItIsRevoked presents it while the address
