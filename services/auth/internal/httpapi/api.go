@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -37,7 +38,10 @@ type Options struct {
 }
 
 // api holds the handlers.
-type api struct{ Options }
+type api struct {
+	Options
+	warnUntrusted func() // of a proxy that is not in TRUSTED_PROXIES, once
+}
 
 // timeout bounds the work for one request, so that no client waits longer because
 // a store does not answer.
@@ -48,7 +52,9 @@ func New(o Options) (http.Handler, error) {
 	if o.Web == nil || o.Health == nil {
 		return nil, errors.New("httpapi: a required option is not set")
 	}
-	a := &api{o}
+	a := &api{o, sync.OnceFunc(func() {
+		o.Log.Warn("a request to an application was refused, because TRUSTED_PROXIES does not name the proxy that asked about it")
+	})}
 	e := service.HTTP{
 		Log: o.Log, Metrics: o.Metrics.Requests, Now: o.Now, Tracer: o.Tracer,
 		Client:     o.Client,

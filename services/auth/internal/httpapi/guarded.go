@@ -140,6 +140,7 @@ func (a *api) visitOf(c echo.Context) *visit {
 		c.SetRequest(r.WithContext(session.WithoutRenewal(r.Context())))
 	}
 	if !a.TrustedProxies.Sent(r) {
+		a.warnUntrusted()
 		return v // which is refused as forwarded
 	}
 	v.Request = access.Request{
