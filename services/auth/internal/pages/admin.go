@@ -38,6 +38,7 @@ type memberPage struct {
 	user.Details
 	Own       bool // the admin's own account
 	AllGroups groupList
+	Tokens    []shownToken
 }
 
 // memberID returns the id in the path. user.ErrNotFound.
@@ -65,6 +66,13 @@ func (p *Pages) member(r *request) error {
 		return err
 	}
 	if m.AllGroups, err = p.Accounts.Groups(r.ctx()); err != nil {
+		return err
+	}
+	tokens, err := p.Accounts.TokensFor(r.ctx(), m.Username)
+	if err != nil {
+		return err
+	}
+	if m.Tokens, err = p.shownTokens(r, tokens); err != nil {
 		return err
 	}
 	return p.render(r, "member", m.DisplayName, m)
@@ -100,6 +108,8 @@ func (p *Pages) changeMember(r *request) error {
 		}
 		p.LogEvent(r.Response(), r.Request(), "second_factor_reset", "user_id", m.ID, "by", r.UserID)
 		return r.seeOther(here + "?done=factor-reset")
+	case "revoke", "remove":
+		return p.changeToken(r, here)
 	case "sessions":
 		if _, err := p.Accounts.RevokeSessions(r.ctx(), m.Username); err != nil {
 			return err

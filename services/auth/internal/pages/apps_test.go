@@ -326,6 +326,21 @@ func TestAppTokensAreRevokedAndRemoved(t *testing.T) {
 	f.anna().get("/pforte/account/tokens").shows("abgelaufen")
 }
 
+func TestAnAdminRevokesTheAppTokensOfAMember(t *testing.T) {
+	f := newFixture(t)
+	f.application("dav", "/dav/", "login", true)
+	anna, otto := f.anna(), f.otto()
+	anna.get("/pforte/admin/members/2").lacks("Zugangsschlüssel</h2>")
+	text := otto.newToken("dav")
+	anna.get("/pforte/admin/members/2").shows("Kalender", "App dav", text[:8]).lacks(text)
+	anna.post("/pforte/admin/members/2", "do", "revoke", "id", "1").leadsTo("/pforte/admin/members/2?done=token-revoked")
+	if _, _, err := f.accounts.TokenVisitor(t.Context(), text, ""); err == nil {
+		t.Error("the token is valid")
+	}
+	anna.post("/pforte/admin/members/2", "do", "remove", "id", "1").leadsTo("/pforte/admin/members/2?done=token-removed")
+	otto.get("/pforte/account/tokens").lacks("Kalender</strong>")
+}
+
 func TestAfterANewPasswordTheRemainingAppTokensAreShown(t *testing.T) {
 	f := newFixture(t)
 	f.application("dav", "/dav/", "login", true)

@@ -45,27 +45,35 @@ func (p *Pages) tokens(r *request) error {
 	if err != nil {
 		return err
 	}
-	apps, err := p.Accounts.Applications(r.ctx())
-	if err != nil {
+	if page.Tokens, err = p.shownTokens(r, tokens); err != nil {
 		return err
 	}
-	for _, t := range tokens {
-		shown := shownToken{Token: t, Names: namesOf(apps, t.Applications), Valid: t.Valid(p.Now())}
-		switch {
-		case shown.Valid:
-			page.Valid++
-		case t.RevokedAt.IsZero():
-			shown.Why = r.text.TokenExpired
-		default:
-			shown.Why = r.text.TokenRevoked
-		}
-		page.Tokens = append(page.Tokens, shown)
-	}
+	page.Valid = p.validTokens(tokens)
 	if page.Apps, err = p.Accounts.Openable(r.ctx(), r.Session); err != nil {
 		return err
 	}
 	page.Apps = slices.DeleteFunc(page.Apps, func(a application.Application) bool { return !a.Tokens })
 	return p.render(r, "tokens", r.text.Tokens, page)
+}
+
+// shownTokens returns app tokens in words.
+func (p *Pages) shownTokens(r *request, tokens []token.Token) (shown []shownToken, err error) {
+	apps, err := p.Accounts.Applications(r.ctx())
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tokens {
+		s := shownToken{Token: t, Names: namesOf(apps, t.Applications), Valid: t.Valid(p.Now())}
+		switch {
+		case s.Valid:
+		case t.RevokedAt.IsZero():
+			s.Why = r.text.TokenExpired
+		default:
+			s.Why = r.text.TokenRevoked
+		}
+		shown = append(shown, s)
+	}
+	return shown, nil
 }
 
 // namesOf returns the names of the applications with the given slugs, separated by commas.
@@ -94,6 +102,11 @@ func (p *Pages) changeTokens(r *request) error {
 		p.LogEvent(r.Response(), r.Request(), "token_revoked", "user_id", r.UserID, "all", true)
 		return r.seeOther(tokensPath + "?done=tokens-revoked")
 	}
+	return p.changeToken(r, tokensPath)
+}
+
+// changeToken revokes an app token or removes one that has ended, and leads to the path here.
+func (p *Pages) changeToken(r *request, here string) error {
 	id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
 	if err != nil {
 		return errForm
@@ -103,13 +116,13 @@ func (p *Pages) changeTokens(r *request) error {
 		if err := p.Accounts.RevokeToken(r.ctx(), r.UserID, id); err != nil {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "token_revoked", "user_id", r.UserID, "token", id)
-		return r.seeOther(tokensPath + "?done=token-revoked")
+		p.LogEvent(r.Response(), r.Request(), "token_revoked", "token", id, "by", r.UserID)
+		return r.seeOther(here + "?done=token-revoked")
 	case "remove":
 		if err := p.Accounts.RemoveToken(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, token.ErrNotFound) {
 			return err
 		}
-		return r.seeOther(tokensPath + "?done=token-removed")
+		return r.seeOther(here + "?done=token-removed")
 	}
 	return errForm
 }

@@ -142,6 +142,9 @@ export default async (j) => {
   await both(async (device, view) => {
     await login(device, "anna");
     await show(device, "/pforte/", "start");
+    await show(device, `/pforte/go?app=${apps[0][0]}&return=/`, "refused-second-factor", 403);
+    await show(device, "/pforte/go?app=none&return=/", "refused-unknown", 403);
+    await show(device, "/pforte/enter?code=none&return=/", "refused-cookies", 403);
     await show(device, "/pforte/logout", "logout");
     await show(device, "/pforte/duty?return=/pforte/", "duty");
     await show(device, "/pforte/account", "account");
@@ -189,6 +192,7 @@ export default async (j) => {
   await both(async (device) => {
     await login(device, "friedrich");
     await picture(device, "start-member");
+    await show(device, `/pforte/go?app=${apps[0][0]}&return=/`, "refused", 403);
     await show(device, "/pforte/admin/members", "forbidden", 403);
   });
   if (faults.length > 0) throw new Error([...new Set(faults)].join("\n"));
