@@ -10,6 +10,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -139,6 +140,23 @@ func TestAFormThatFailsLeavesTheBoxesOfAnother(t *testing.T) {
 	anna.post("/pforte/admin/apps/notes", "do", "remove", "csrf", "old").want(http.StatusForbidden).shows(`name="tokens" value="yes" checked`)
 	anna.post("/pforte/admin/apps/notes", "do", "change", "csrf", "old", "second_factor", "yes").want(http.StatusForbidden).
 		shows(`name="second_factor" value="yes" checked`).lacks(`name="tokens" value="yes" checked`)
+}
+
+func TestTheAuditLogSaysWhatItIsAbout(t *testing.T) {
+	f := newFixture(t)
+	f.group("kids", "Kinder", "otto")
+	if err := f.accounts.SetMember(t.Context(), "kids", "otto", false); err != nil {
+		t.Fatal(err)
+	}
+	f.application("notes", "/notes/", "login", false)
+	name := "Notizen"
+	if err := f.accounts.ChangeApplication(t.Context(), user.Operator, "notes", account.ApplicationChange{Name: &name}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.store.Record(t.Context(), audit.Event{Name: "unknown_app", Detail: map[string]any{"app": "photos", "host": "evil.example"}}); err != nil {
+		t.Fatal(err)
+	}
+	f.anna().get("/pforte/admin/audit").shows("Gruppe angelegt", "· kids", "otto · + kids", "otto · − kids", "Anwendung geändert", "· notes", "Unbekannte Anwendung aufgerufen", "· photos, evil.example")
 }
 
 func TestAnAdminChoosesTheMembersOfAGroup(t *testing.T) {

@@ -126,8 +126,8 @@ func (v view) Time(at time.Time) template.HTML {
 // Event returns the name of an event in words.
 func (v view) Event(name string) string { return v.T.event(name) }
 
-// About returns what an event is about beside its user, such as the slug of an application,
-// or "".
+// About returns what an event is about beside its user, such as the slug of an application
+// and the host at which it was asked for, or "".
 func (v view) About(e audit.Event) string {
 	detail := e.Detail
 	if after, changed := detail["after"].(map[string]any); changed {
@@ -135,6 +135,9 @@ func (v view) About(e audit.Event) string {
 	}
 	for _, key := range []string{"app", "group", "added", "removed", "name"} {
 		if what, ok := detail[key].(string); ok {
+			if host, known := detail["host"].(string); known {
+				what += ", " + host
+			}
 			return map[string]string{"added": "+ ", "removed": "− "}[key] + what
 		}
 	}

@@ -426,6 +426,7 @@ var german = texts{ //nolint:gosec // words, no credentials
 		"group_removed":          "Gruppe entfernt",
 		"group_changed":          "Gruppe geändert",
 		"groups_changed":         "Gruppen geändert",
+		"unknown_app":            "Unbekannte Anwendung aufgerufen",
 		"token_made":             "Zugangsschlüssel erstellt",
 		"token_revoked":          "Zugangsschlüssel widerrufen",
 	},

@@ -426,6 +426,7 @@ var english = texts{ //nolint:gosec // words, no credentials
 		"group_removed":          "Group removed",
 		"group_changed":          "Group changed",
 		"groups_changed":         "Groups changed",
+		"unknown_app":            "Unknown application requested",
 		"token_made":             "App token created",
 		"token_revoked":          "App token revoked",
 	},
