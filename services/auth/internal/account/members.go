@@ -148,7 +148,7 @@ func (s *Service) WriteAudit(ctx context.Context, to io.Writer, q audit.Query) e
 // noticed are the events that are shown to the user whom they concern.
 var noticed = []string{
 	"device_new", "recovery_used", "second_factor_on", "second_factor_off", "second_factor_reset", "second_factor_guessed", "passkey_added", "passkey_removed",
-	"passkey_clone", "password_reset", "password_changed", "reset_made", "reset_used", "role_changed",
+	"passkey_clone", "token_made", "password_reset", "password_changed", "reset_made", "reset_used", "role_changed",
 }
 
 // Notices returns what a session's user should know and has not marked as read, newest

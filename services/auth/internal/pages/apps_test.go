@@ -298,6 +298,7 @@ func TestAnAppTokenIsShownOnce(t *testing.T) {
 		t.Error("the token is in the log")
 	}
 	f.anna().get("/pforte/account/tokens").want(http.StatusOK).lacks(text[:8])
+	otto.get("/pforte/").shows("Neuigkeiten", "Zugangsschlüssel erstellt") // as a new passkey is
 }
 
 func TestCreatingAnAppTokenNeedsARecentProof(t *testing.T) {
