@@ -1,9 +1,11 @@
 package account
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -18,10 +20,11 @@ type Factors interface {
 	// SetupTOTP stores a sealed secret that is not confirmed yet, instead of an earlier
 	// one. factor.ErrAlreadyEnabled when one is confirmed.
 	SetupTOTP(ctx context.Context, id int64, sealed []byte) error
-	// EnableTOTP confirms the secret by a code of the step, which is used up, makes it a
-	// second factor with a new set of recovery codes, and revokes the user's other
-	// sessions. factor.ErrNoPendingSetup, factor.ErrAlreadyEnabled.
-	EnableTOTP(ctx context.Context, id int64, sealed []byte, step int64, recovery []string, keepSession string) (user.Revocation, error)
+	// EnableTOTP confirms the secret that was stored as pending by a code of the step, which
+	// is used up, stores it as sealed, makes it a second factor with a new set of recovery
+	// codes, and revokes the user's other sessions. factor.ErrNoPendingSetup,
+	// factor.ErrAlreadyEnabled.
+	EnableTOTP(ctx context.Context, id int64, pending, sealed []byte, step int64, recovery []string, keepSession string) (user.Revocation, error)
 	// EnableByPasskey makes the user's passkeys their second factor, likewise.
 	// factor.ErrNoPasskey, factor.ErrAlreadyEnabled.
 	EnableByPasskey(ctx context.Context, id int64, recovery []string, keepSession string) (user.Revocation, error)
@@ -88,24 +91,26 @@ type TOTPSetup struct {
 }
 
 // SetupTOTP begins the set-up of TOTP for a session's user: a new secret, which counts
-// once EnableTOTP has confirmed it. factor.ErrAlreadyEnabled, factor.ErrNotConfigured.
+// once EnableTOTP has confirmed it in the same session. Otherwise somebody with a stolen
+// session could have the user confirm a secret that they know, long after it has ended.
+// factor.ErrAlreadyEnabled, factor.ErrNotConfigured.
 func (s *Service) SetupTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
 	household, err := s.Household(ctx)
 	if err != nil {
 		return TOTPSetup{}, err
 	}
 	secret := factor.NewSecret()
-	sealed, err := s.sealer.Seal(of.UserID, secret)
+	pending, err := s.sealer.Seal(of.UserID, slices.Concat(secret, []byte(of.Key)))
 	if err != nil {
 		return TOTPSetup{}, err
 	}
-	if err := s.factors.SetupTOTP(ctx, of.UserID, sealed); err != nil {
+	if err := s.factors.SetupTOTP(ctx, of.UserID, pending); err != nil {
 		return TOTPSetup{}, err
 	}
 	return TOTPSetup{Secret: factor.SecretText(secret), URI: factor.URI(household.Name, of.Username, secret)}, nil
 }
 
-// PendingTOTP returns the set-up that SetupTOTP began, to show it again.
+// PendingTOTP returns the set-up that SetupTOTP began in this session, to show it again.
 // factor.ErrNoPendingSetup, factor.ErrNotConfigured.
 func (s *Service) PendingTOTP(ctx context.Context, of session.Session) (TOTPSetup, error) {
 	_, secret, err := s.pendingSecret(ctx, of)
@@ -116,6 +121,7 @@ func (s *Service) PendingTOTP(ctx context.Context, of session.Session) (TOTPSetu
 	return TOTPSetup{Secret: factor.SecretText(secret), URI: factor.URI(household.Name, of.Username, secret)}, err
 }
 
+// pendingSecret returns the secret that SetupTOTP stored for this session.
 func (s *Service) pendingSecret(ctx context.Context, of session.Session) (factor.State, []byte, error) {
 	state, err := s.factors.Factors(ctx, of.UserID)
 	switch {
@@ -126,9 +132,13 @@ func (s *Service) pendingSecret(ctx context.Context, of session.Session) (factor
 	case !state.Pending():
 		return factor.State{}, nil, factor.ErrNoPendingSetup
 	}
-	secret, _, err := s.sealer.Open(of.UserID, state.Sealed)
-	if err != nil {
+	opened, _, err := s.sealer.Open(of.UserID, state.Sealed)
+	if err != nil && !errors.Is(err, factor.ErrSealed) { // another DATA_KEY: the set-up begins again
 		return factor.State{}, nil, fmt.Errorf("open TOTP secret: %w", err)
+	}
+	secret, own := bytes.CutSuffix(opened, []byte(of.Key))
+	if !own {
+		return factor.State{}, nil, factor.ErrNoPendingSetup
 	}
 	return state, secret, nil
 }
@@ -151,8 +161,12 @@ func (s *Service) EnableTOTP(ctx context.Context, of session.Session, typed stri
 			}
 			return ErrWrongCode
 		}
+		sealed, err := s.sealer.Seal(of.UserID, secret)
+		if err != nil {
+			return err
+		}
 		codes, err = s.enable(ctx, func(hashes []string) (user.Revocation, error) {
-			return s.factors.EnableTOTP(ctx, of.UserID, state.Sealed, step, hashes, of.Key)
+			return s.factors.EnableTOTP(ctx, of.UserID, state.Sealed, sealed, step, hashes, of.Key)
 		})
 		return err
 	})

@@ -72,7 +72,7 @@ func (p *Pages) changeDevices(r *request) error {
 // factorPage is what the page of the second factor shows.
 type factorPage struct {
 	account.FactorState
-	Setup account.TOTPSetup // of a set-up that has begun
+	Setup account.TOTPSetup // of a set-up that has begun in this session
 	// Groups are the secret in groups of four, as people type it.
 	Groups string
 	// Proved: the user proved by a passkey to have the second factor, and need not again.
@@ -87,7 +87,7 @@ func (p *Pages) secondFactor(r *request) error {
 	}
 	page := factorPage{FactorState: state, Proved: r.Session.Factor == session.Passkey || r.Session.Factor == session.PasswordWithPasskey}
 	if state.Pending() && state.Configured {
-		if page.Setup, err = p.Accounts.PendingTOTP(r.ctx(), r.Session); err != nil {
+		if page.Setup, err = p.Accounts.PendingTOTP(r.ctx(), r.Session); err != nil && !errors.Is(err, factor.ErrNoPendingSetup) {
 			return err
 		}
 		page.Groups = groups(page.Setup.Secret)

@@ -95,6 +95,19 @@ func TestTheSecondFactorIsSetUpAndAskedFor(t *testing.T) {
 	}
 }
 
+// TestASetUpIsOfTheSessionThatBeganIt: somebody with a stolen session begins one, and would
+// know the secret that the user confirms later.
+func TestASetUpIsOfTheSessionThatBeganIt(t *testing.T) {
+	f := newFixture(t)
+	stolen, otto := f.otto(), f.otto()
+	const path = "/pforte/account/second-factor"
+	stolen.post(path, "do", "setup").leadsTo(path)
+	secret := secretShown.FindStringSubmatch(stolen.get(path).body)[1]
+	otto.get(path).want(http.StatusOK).shows("Einrichten").lacks(secret, "otpauth")
+	otto.post(path, "do", "enable", "code", codeOf(t, secret, f.Now())).want(http.StatusConflict).shows("Es wurde noch keine Einrichtung begonnen.").lacks(secret)
+	otto.enroll()
+}
+
 func TestTheSecondStepIsCancelled(t *testing.T) {
 	f := newFixture(t)
 	b := f.otto()

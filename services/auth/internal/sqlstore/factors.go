@@ -69,15 +69,15 @@ func (s *Store) SetupTOTP(ctx context.Context, id int64, sealed []byte) error {
 }
 
 // EnableTOTP implements account.Factors.
-func (s *Store) EnableTOTP(ctx context.Context, id int64, sealed []byte, step int64, recovery []string, keepSession string) (user.Revocation, error) {
+func (s *Store) EnableTOTP(ctx context.Context, id int64, pending, sealed []byte, step int64, recovery []string, keepSession string) (user.Revocation, error) {
 	r := user.Revocation{UserID: id, KeepSession: keepSession}
 	return s.change(ctx, "enable TOTP", r, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := s.lockUser(ctx, tx, id); err != nil {
 			return err
 		}
 		now := s.now().Unix()
-		err := s.update(ctx, tx, `UPDATE user_factors SET totp_confirmed_at = ?, enabled_at = coalesce(enabled_at, ?), totp_last_step = ?
-			WHERE user_id = ? AND totp_sealed = ? AND totp_confirmed_at IS NULL AND totp_last_step < ?`, now, now, step, id, sealed, step)
+		err := s.update(ctx, tx, `UPDATE user_factors SET totp_sealed = ?, totp_confirmed_at = ?, enabled_at = coalesce(enabled_at, ?), totp_last_step = ?
+			WHERE user_id = ? AND totp_sealed = ? AND totp_confirmed_at IS NULL AND totp_last_step < ?`, sealed, now, now, step, id, pending, step)
 		if errors.Is(err, user.ErrNotFound) {
 			return s.whyNotEnabled(ctx, tx, id)
 		}

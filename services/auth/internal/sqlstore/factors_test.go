@@ -22,17 +22,18 @@ import (
 )
 
 var (
-	sealed = []byte("a sealed secret")
-	hashes = []string{"first", "second", "third"}
+	sealed  = []byte("a sealed secret")
+	pending = []byte("the secret before it is confirmed")
+	hashes  = []string{"first", "second", "third"}
 )
 
 // enable gives otto a second factor, confirmed with the code of step 100.
 func (h *household) enable() {
 	h.Helper()
-	if err := h.SetupTOTP(h.Context(), h.otto.ID, sealed); err != nil {
+	if err := h.SetupTOTP(h.Context(), h.otto.ID, pending); err != nil {
 		h.Fatal(err)
 	}
-	must(h.EnableTOTP(h.Context(), h.otto.ID, sealed, 100, hashes, "kept"))(h.T)
+	must(h.EnableTOTP(h.Context(), h.otto.ID, pending, sealed, 100, hashes, "kept"))(h.T)
 }
 
 func (h *household) state() factor.State {
@@ -52,7 +53,7 @@ func TestOf100ConfirmationsAtOnceOneEnablesTOTP(t *testing.T) {
 			h.Fatal(err)
 		}
 		n := h.atOnce(func(s *sqlstore.Store, i int) error {
-			_, err := s.EnableTOTP(h.Context(), h.otto.ID, sealed, 100, []string{fmt.Sprint(i), "x"}, "kept")
+			_, err := s.EnableTOTP(h.Context(), h.otto.ID, sealed, sealed, 100, []string{fmt.Sprint(i), "x"}, "kept")
 			return err
 		}, factor.ErrAlreadyEnabled)
 		state, otto := h.state(), h.present()
@@ -77,10 +78,10 @@ func TestOf100SetUpsAtOnceTheLastIsConfirmed(t *testing.T) {
 		if !last.Pending() || last.Enabled {
 			h.Fatalf("got %+v", last)
 		}
-		if _, err := h.EnableTOTP(h.Context(), h.otto.ID, sealed, 100, hashes, ""); !errors.Is(err, factor.ErrNoPendingSetup) {
+		if _, err := h.EnableTOTP(h.Context(), h.otto.ID, sealed, sealed, 100, hashes, ""); !errors.Is(err, factor.ErrNoPendingSetup) {
 			h.Errorf("another secret than the one that waits: %v", err)
 		}
-		must(h.EnableTOTP(h.Context(), h.otto.ID, last.Sealed, 100, hashes, ""))(h.T)
+		must(h.EnableTOTP(h.Context(), h.otto.ID, last.Sealed, last.Sealed, 100, hashes, ""))(h.T)
 		if err := h.SetupTOTP(h.Context(), h.otto.ID, sealed); !errors.Is(err, factor.ErrAlreadyEnabled) || string(h.state().Sealed) != string(last.Sealed) {
 			h.Errorf("a set-up over a confirmed one: %v", err)
 		}
@@ -394,7 +395,7 @@ func TestAPasswordStoredWhileAFactorIsEnabledIsMarked(t *testing.T) {
 					if err := s.SetupTOTP(ctx, h.otto.ID, sealed); err != nil {
 						return err
 					}
-					_, err := s.EnableTOTP(ctx, h.otto.ID, sealed, 100, hashes, "")
+					_, err := s.EnableTOTP(ctx, h.otto.ID, sealed, sealed, 100, hashes, "")
 					return err
 				default:
 					_, err := s.ResetFactor(ctx, h.otto.ID, user.Operator)
