@@ -28,13 +28,7 @@ type NewUser struct {
 // that may have taken a minute to arrive.
 func (s *Service) Create(ctx context.Context, by session.Session, n NewUser) (user.User, error) {
 	return s.create(ctx, n, func(ctx context.Context, record user.New) (user.User, error) {
-		now, err := s.sessions.Load(ctx, by.Ref, s.lifetime)
-		if err != nil {
-			return user.User{}, err
-		}
-		if _, err := s.Holder(ctx, now); errors.Is(err, user.ErrNotFound) {
-			return user.User{}, session.ErrNotFound
-		} else if err != nil {
+		if err := s.CheckLive(ctx, by); err != nil {
 			return user.User{}, err
 		}
 		return s.users.Create(ctx, record, by.UserID)
@@ -100,6 +94,19 @@ func (s *Service) Holder(ctx context.Context, of session.Session) (user.User, er
 		return user.User{}, session.ErrNotFound
 	}
 	return u, nil
+}
+
+// CheckLive returns session.ErrNotFound when a session has ended since it was loaded, as it
+// may while a body arrives.
+func (s *Service) CheckLive(ctx context.Context, of session.Session) error {
+	now, err := s.sessions.Load(ctx, of.Ref, s.lifetime)
+	if err != nil {
+		return err
+	}
+	if _, err = s.Holder(ctx, now); errors.Is(err, user.ErrNotFound) {
+		return session.ErrNotFound
+	}
+	return err
 }
 
 // List returns all users by display name in German collation.

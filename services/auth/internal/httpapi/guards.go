@@ -1,7 +1,10 @@
 package httpapi
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"io"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -78,14 +81,33 @@ func (a *api) csrf(h handler) handler {
 	}
 }
 
-// stepUp passes requests of sessions whose user has proved who they are lately.
+// stepUp passes requests of sessions whose user has proved who they are lately, and which
+// are still live when the body has arrived.
 func (a *api) stepUp(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		if err := a.Accounts.CheckFresh(s.Session, s.user); err != nil {
 			return answer{}, err
 		}
+		if err := a.arrived(c, s); err != nil {
+			return answer{}, err
+		}
 		return h(c, s)
 	}
+}
+
+// arrived waits for the body of a request, which may take a while, and then checks the
+// session again: a thief could have left out the end of a body until they are found out.
+func (a *api) arrived(c echo.Context, s caller) error {
+	r := c.Request()
+	if r.ContentLength == 0 || r.ContentLength > maxBody || !service.IsJSON(r.Header) {
+		return nil // there is none, or decode refuses it unread
+	}
+	body, err := service.ReadBody(c.Response(), r, maxBody)
+	if err != nil {
+		return err
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return a.Accounts.CheckLive(context.WithoutCancel(r.Context()), s.Session) // a handler that takes longer has its own deadline
 }
 
 func setCSRFHeader(c echo.Context, s session.Session) {

@@ -46,6 +46,38 @@ func TestCreateIsRefusedToAnAdminDemotedWhileTheBodyArrived(t *testing.T) {
 	}
 }
 
+func TestAnActThatNeedsAProofIsRefusedWhenTheSessionEndedWhileTheBodyArrived(t *testing.T) {
+	for _, route := range []request{
+		{http.MethodPatch, "/members/2", object("role", "admin")},
+		{http.MethodPost, "/invites", object("role", "admin")},
+		{http.MethodPut, "/2fa/require", object("required", true)},
+		{http.MethodPost, "/2fa/enable", object("passkey", true)},
+	} {
+		for name, end := range map[string]func(*browser) error{
+			"logged out":             func(b *browser) error { b.logout().want(http.StatusOK); return nil },
+			"deleted":                func(b *browser) error { return b.h.accounts.Remove(b.h.t.Context(), "anna") },
+			"given another password": func(b *browser) error { return b.h.accounts.ResetPassword(b.h.t.Context(), "anna", "another one") },
+		} {
+			t.Run(route.path+", "+name, func(t *testing.T) {
+				h := newFixture(t)
+				h.add("root", "Root", adminPass, "admin")
+				b := h.anna()
+				body := &slowBody{text: strings.NewReader(route.body), meanwhile: func() {
+					if err := end(b.copy()); err != nil {
+						t.Error(err)
+					}
+				}}
+				b.sendBody(route.method, prefix+route.path, body).want(http.StatusUnauthorized)
+				for event := range h.work() {
+					if event == "role_changed" || event == "invite_made" || event == "duty_changed" || event == "second_factor_on" {
+						t.Errorf("there is an event %s", event)
+					}
+				}
+			})
+		}
+	}
+}
+
 // slowBody is a request's body that arrives when something else has happened.
 type slowBody struct {
 	text      io.Reader
