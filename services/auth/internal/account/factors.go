@@ -72,6 +72,8 @@ type FactorState struct {
 	Required bool
 	// Configured: TOTP is possible on this server.
 	Configured bool
+	// PasskeyWorks: a passkey of the user can be used here.
+	PasskeyWorks bool
 }
 
 // Factors returns the state of the second factor of a session's user.
@@ -80,8 +82,12 @@ func (s *Service) Factors(ctx context.Context, of session.Session) (FactorState,
 	if err != nil {
 		return FactorState{}, err
 	}
+	works, err := s.passkeyWorks(ctx, of.UserID, state)
+	if err != nil {
+		return FactorState{}, err
+	}
 	household, err := s.users.Household(ctx)
-	return FactorState{State: state, Required: household.RequireSecondFactor, Configured: s.sealer != nil}, err
+	return FactorState{State: state, Required: household.RequireSecondFactor, Configured: s.sealer != nil, PasskeyWorks: works}, err
 }
 
 // TOTPSetup is a TOTP secret to show once.
@@ -174,8 +180,18 @@ func (s *Service) EnableTOTP(ctx context.Context, of session.Session, typed stri
 }
 
 // EnableByPasskey makes the passkeys of a session's user their second factor, as EnableTOTP.
-// factor.ErrNoPasskey, factor.ErrAlreadyEnabled, ErrPending, with the codes.
+// factor.ErrPasskeysUnavailable; factor.ErrNoPasskey, also where theirs belong to another
+// address; factor.ErrAlreadyEnabled, ErrPending, with the codes.
 func (s *Service) EnableByPasskey(ctx context.Context, of session.Session) (codes []string, err error) {
+	state, err := s.Factors(ctx, of)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.passkeysOff != nil:
+		return nil, s.passkeysOff
+	case !state.PasskeyWorks && !state.Enabled:
+		return nil, factor.ErrNoPasskey
+	}
 	return s.enable(ctx, func(hashes []string) (user.Revocation, error) {
 		return s.factors.EnableByPasskey(ctx, of.UserID, hashes, of.Key)
 	})

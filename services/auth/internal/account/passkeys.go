@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -267,6 +268,16 @@ func (s *Service) ForeignPasskeys(ctx context.Context) (map[string]int, error) {
 		return nil, nil
 	}
 	return s.passkeys.ForeignPasskeys(ctx, s.party.ID())
+}
+
+// passkeyWorks reports whether a user has a passkey that can be used here: this server has
+// passkeys, and one of theirs belongs to its address.
+func (s *Service) passkeyWorks(ctx context.Context, userID int64, state factor.State) (bool, error) {
+	if s.passkeysOff != nil || state.Passkeys == 0 {
+		return false, nil
+	}
+	list, err := s.passkeys.Passkeys(ctx, userID)
+	return slices.ContainsFunc(list, func(p factor.Passkey) bool { return p.RPID == s.party.ID() }), err
 }
 
 func (s *Service) info(p factor.Passkey) PasskeyInfo {

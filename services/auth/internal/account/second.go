@@ -124,12 +124,15 @@ func (s *Service) pend(ctx context.Context, u user.User, c Credentials) (LoggedI
 	if err := s.pendings.CreatePending(ctx, p); err != nil {
 		return LoggedIn{}, err
 	}
-	pending := &PendingLogin{Pending: p, ID: id, RecoveryAvailable: state.Recovery > 0, Methods: s.methods(state)}
+	pending := &PendingLogin{Pending: p, ID: id, RecoveryAvailable: state.Recovery > 0}
+	if pending.Methods, err = s.methods(ctx, u.ID, state); err != nil {
+		return LoggedIn{}, err
+	}
 	return LoggedIn{User: u, Pending: pending}, nil
 }
 
-// methods are the ways to prove a second factor.
-func (s *Service) methods(state factor.State) []string {
+// methods are the ways of a user to prove a second factor.
+func (s *Service) methods(ctx context.Context, id int64, state factor.State) ([]string, error) {
 	methods := []string{}
 	if state.Confirmed && s.sealer != nil {
 		methods = append(methods, "totp")
@@ -137,10 +140,11 @@ func (s *Service) methods(state factor.State) []string {
 	if state.Recovery > 0 {
 		methods = append(methods, "recovery")
 	}
-	if state.Passkeys > 0 && s.passkeysOff == nil {
+	works, err := s.passkeyWorks(ctx, id, state)
+	if works {
 		methods = append(methods, "passkey")
 	}
-	return methods
+	return methods, err
 }
 
 // fingerprint changes with the password, and with all that ends the user's sessions.
@@ -163,7 +167,11 @@ func (s *Service) PendingLogin(ctx context.Context, ref session.Ref) (PendingLog
 	if errors.Is(err, user.ErrNotFound) {
 		return PendingLogin{}, ErrNoPendingLogin
 	}
-	return PendingLogin{Pending: p, RecoveryAvailable: state.Recovery > 0, Methods: s.methods(state)}, err
+	if err != nil {
+		return PendingLogin{}, err
+	}
+	methods, err := s.methods(ctx, ref.UserID, state)
+	return PendingLogin{Pending: p, RecoveryAvailable: state.Recovery > 0, Methods: methods}, err
 }
 
 // CancelLogin ends a pending login.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -301,5 +302,41 @@ func TestFailuresOfTheStoresAreAnsweredOnTheRoutesOfPasskeys(t *testing.T) {
 		if strings.Contains(string(got.body), errStore.Error()) {
 			t.Errorf("%s", got.body)
 		}
+	}
+}
+
+// otherAddress adds a passkey of otto that belongs to another RP ID than the server's.
+func (h *fixture) otherAddress() {
+	h.t.Helper()
+	otto := must(h.database.ByID(h.t.Context(), 2))(h.t)
+	key := factor.Credential{CredentialID: []byte("of the old address"), RPID: "old.example.org", Record: "{}"}
+	must(h.database.AddPasskey(h.t.Context(), 2, "Handy", key, otto.SessionStamp, ""))(h.t)
+}
+
+func TestAPasskeyThatDoesNotWorkHereIsNoSecondFactor(t *testing.T) {
+	h := newFixture(t)
+	h.otherAddress()
+	otto := h.otto()
+	enable := func() reply {
+		return otto.send(http.MethodPost, prefix+"/2fa/enable", object("passkey", true))
+	}
+	enable().because(http.StatusConflict, "no_passkey")
+	otto.register(passkeytest.New(t, origin))
+	off := settings{secret: secret, name: "svc", attempts: 5, hasher: cheap, noPasskeys: true}
+	on := off
+	on.noPasskeys = false
+	h.build(off)
+	enable().because(http.StatusConflict, "passkeys_unavailable")
+	h.build(on)
+	enable().want(http.StatusOK)
+}
+
+func TestTheSecondStepOffersNoPasskeyThatDoesNotWorkHere(t *testing.T) {
+	h := newFixture(t)
+	h.setUp(h.otto())
+	h.otherAddress()
+	got := read[struct{ Methods []string }](h.browser().login("otto", userPass).want(http.StatusOK))
+	if !slices.Equal(got.Methods, []string{"totp", "recovery"}) {
+		t.Errorf("got %v", got.Methods)
 	}
 }

@@ -80,6 +80,7 @@ var failures = []failure{
 	{factor.ErrNotEnabled, http.StatusConflict, func(t *texts) string { return t.NotEnabled }, "", true},
 	{factor.ErrNotConfigured, http.StatusConflict, func(t *texts) string { return t.NotConfigured }, "", true},
 	{factor.ErrRequired, http.StatusForbidden, func(t *texts) string { return t.FactorRequired }, "", true},
+	{factor.ErrPasskeysUnavailable, http.StatusConflict, func(t *texts) string { return t.PasskeysHTTPS }, "", true},
 	{factor.ErrNoPasskey, http.StatusNotFound, func(t *texts) string { return t.NoPasskeyText }, "", true},
 	{account.ErrPasskeyName, http.StatusBadRequest, func(t *texts) string { return t.PasskeyNameWrong }, "", true},
 	{application.ErrSlug, http.StatusBadRequest, func(t *texts) string { return t.BadSlug }, "slug", true},

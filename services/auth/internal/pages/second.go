@@ -34,7 +34,7 @@ func (p *Pages) renderSecond(r *request, pending account.PendingLogin) error {
 	}
 	return p.render(r, "second", r.text.SecondTitle, secondPage{
 		Return: r.returnTo(), Code: slices.Contains(pending.Methods, "totp"), Recovery: pending.RecoveryAvailable,
-		Passkey: slices.Contains(pending.Methods, "passkey") && p.Accounts.PasskeysOff() == nil, Kept: r.form.restore().keep(),
+		Passkey: slices.Contains(pending.Methods, "passkey"), Kept: r.form.restore().keep(),
 	})
 }
 
@@ -97,7 +97,7 @@ func (p *Pages) renderReauth(r *request, to string, kept map[string]string) erro
 		return err
 	}
 	return p.render(r, "reauth", r.text.ReauthTitle, reauthPage{
-		Return: to, Code: state.Enabled, Passkey: state.Passkeys > 0 && p.Accounts.PasskeysOff() == nil, Kept: kept,
+		Return: to, Code: state.Enabled, Passkey: state.PasskeyWorks, Kept: kept,
 	})
 }
 

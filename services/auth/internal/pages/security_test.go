@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/factor"
 )
 
 // codeOf returns the TOTP code of a secret in base32 at an instant.
@@ -278,6 +280,19 @@ func TestWithoutAnAddressPasskeysSayWhy(t *testing.T) {
 	b := f.otto()
 	b.get("/pforte/account/passkeys").want(http.StatusOK).shows("Passkeys brauchen die öffentliche Adresse des Haushalts").lacks("data-passkey")
 	f.browser().get("/pforte/login").lacks("data-passkey", "passkey.js")
+}
+
+// TestAPasskeyThatDoesNotWorkHereIsNotOffered: this server has no passkeys, and one that was
+// added at another address.
+func TestAPasskeyThatDoesNotWorkHereIsNotOffered(t *testing.T) {
+	f := newFixture(t)
+	otto := must(f.store.ByID(t.Context(), 2))(t)
+	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
+	must(f.store.AddPasskey(t.Context(), 2, "Telefon", key, otto.SessionStamp, ""))(t)
+	b := f.otto()
+	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Passkey als zweiter Schritt").lacks("enable-passkey")
+	b.post("/pforte/account/second-factor", "do", "enable-passkey").want(http.StatusConflict).shows("Passkeys brauchen eine Adresse mit https.")
+	b.get("/pforte/account/second-factor").shows("Das Passwort allein genügt.")
 }
 
 func TestEveryPageIsInBothLanguages(t *testing.T) {
