@@ -293,6 +293,7 @@ func TestAPasskeyThatDoesNotWorkHereIsNotOffered(t *testing.T) {
 	b.get("/pforte/account/second-factor").want(http.StatusOK).shows("Passkey als zweiter Schritt").lacks("enable-passkey")
 	b.post("/pforte/account/second-factor", "do", "enable-passkey").want(http.StatusConflict).shows("Passkeys brauchen eine Adresse mit https.")
 	b.get("/pforte/account/second-factor").shows("Das Passwort allein genügt.")
+	b.get("/pforte/account/passkeys").shows("Telefon").lacks("synchronisiert", "an ein Gerät gebunden") // nobody can tell
 }
 
 func TestEveryPageIsInBothLanguages(t *testing.T) {
