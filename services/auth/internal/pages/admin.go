@@ -91,16 +91,18 @@ func (p *Pages) changeMember(r *request) error {
 	switch r.form.get("do") {
 	case "change":
 		name, color, role := r.form.get("display_name"), r.form.color(), r.form.get("role")
-		if _, err := p.Accounts.UpdateMember(r.ctx(), r.UserID, m.ID, account.MemberChange{DisplayName: &name, AvatarColor: &color, Role: &role, Groups: r.form.groups()}); err != nil {
+		u, err := p.Accounts.UpdateMember(r.ctx(), r.UserID, m.ID, account.MemberChange{DisplayName: &name, AvatarColor: &color, Role: &role, Groups: r.form.groups()})
+		if err != nil {
 			return err
 		}
+		p.LogEvent(r.Response(), r.Request(), "user_changed", "user_id", m.ID, "role", string(u.Role), "by", r.UserID)
 		return r.seeOther(here + "?done=profile")
 	case "reset-link":
 		l, token, err := p.Accounts.ResetLink(r.ctx(), r.UserID, m.ID)
 		if err != nil {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "reset_made", "user_id", m.ID, "by", r.UserID)
+		p.LogEvent(r.Response(), r.Request(), "reset_link_created", "user_id", m.ID, "by", r.UserID)
 		return p.renderLink(r, l, token, here)
 	case "factor":
 		if err := p.Accounts.ResetFactor(r.ctx(), r.UserID, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
@@ -178,7 +180,7 @@ func (p *Pages) changeInvites(r *request) error {
 		if err != nil {
 			return err
 		}
-		p.LogEvent(r.Response(), r.Request(), "invite_made", "invite_id", l.ID, "by", r.UserID)
+		p.LogEvent(r.Response(), r.Request(), "invite_created", "invite_id", l.ID, "role", l.Role, "by", r.UserID)
 		return p.renderLink(r, l, token, root+"admin/invites")
 	case "revoke":
 		id, err := strconv.ParseInt(r.form.get("id"), 10, 64)

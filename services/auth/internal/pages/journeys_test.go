@@ -74,6 +74,50 @@ func TestAnInviteIsShownOnceAndUsedOnce(t *testing.T) {
 	}
 }
 
+// TestActsOnPagesAreLoggedByTheNamesOfTheAPI: the README lists them for the operator's
+// programs.
+func TestActsOnPagesAreLoggedByTheNamesOfTheAPI(t *testing.T) {
+	f := newEmptyFixture(t)
+	_, token, err := f.accounts.CreateSetupLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged := func(event string, do func()) {
+		t.Helper()
+		before := len(f.log.String())
+		do()
+		if !strings.Contains(f.log.String()[before:], `"event":"`+event+`"`) {
+			t.Errorf("there is no event %s: %s", event, f.log.String()[before:])
+		}
+	}
+	anna := f.browser()
+	logged("setup", func() {
+		anna.post("/pforte/setup", "t", token, "username", "anna", "display_name", "Anna", "password", adminPass, "again", adminPass).leadsTo("/pforte/")
+	})
+	logged("invite_created", func() { _, token = anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link() })
+	logged("invite_accepted", func() {
+		f.browser().post("/pforte/join", "t", token, "username", "otto", "password", userPass, "again", userPass).want(http.StatusSeeOther)
+	})
+	logged("user_changed", func() {
+		anna.post("/pforte/admin/members/2", "do", "change", "display_name", "Otto", "color", "#AF52DE", "role", "admin").want(http.StatusSeeOther)
+	})
+	logged("reset_link_created", func() { _, token = anna.post("/pforte/admin/members/2", "do", "reset-link").want(http.StatusOK).link() })
+	logged("reset_used", func() {
+		f.browser().post("/pforte/reset", "t", token, "password", "a new secret", "again", "a new secret").want(http.StatusSeeOther)
+	})
+	otto := must(f.store.ByID(t.Context(), 2))(t)
+	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
+	must(f.store.AddPasskey(t.Context(), 2, "Telefon", key, otto.SessionStamp, ""))(t)
+	b := f.loggedIn("otto", "a new secret")
+	logged("passkey_removed", func() { b.post("/pforte/account/passkeys", "do", "remove", "id", "1").want(http.StatusSeeOther) })
+	logged("sessions_ended", func() { anna.post("/pforte/admin/members/2", "do", "sessions").want(http.StatusSeeOther) })
+	logged("invite_revoked", func() {
+		anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
+		anna.post("/pforte/admin/invites", "do", "revoke", "id", "2").want(http.StatusSeeOther)
+	})
+	logged("user_deleted", func() { anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "otto").want(http.StatusSeeOther) })
+}
+
 func TestAnInviteIsRevoked(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()

@@ -76,7 +76,7 @@ func (p *Pages) setup(r *request) error {
 	}
 	defer p.detach(r)()
 	username := r.form.get("username")
-	_, err = p.Accounts.Setup(r.ctx(), r.form.get("t"), account.NewHousehold{
+	u, err := p.Accounts.Setup(r.ctx(), r.form.get("t"), account.NewHousehold{
 		Household: r.form.get("household"), Username: username, DisplayName: r.form.get("display_name"), Password: pw,
 	})
 	if errors.Is(err, user.ErrNotEmpty) {
@@ -85,6 +85,7 @@ func (p *Pages) setup(r *request) error {
 	if err != nil {
 		return err
 	}
+	p.LogEvent(r.Response(), r.Request(), "setup", "user_id", u.ID)
 	if _, err := p.Login(r.Response(), r.Request(), username, pw); err != nil {
 		return r.seeOther(root + "login?done=joined&name=" + url.QueryEscape(username))
 	}
@@ -125,6 +126,7 @@ func (p *Pages) join(r *request) error {
 	if err != nil {
 		return err
 	}
+	p.LogEvent(r.Response(), r.Request(), "invite_accepted", "user_id", u.ID, "role", string(u.Role))
 	return r.seeOther(root + "login?done=joined&name=" + url.QueryEscape(u.Username))
 }
 
@@ -151,6 +153,7 @@ func (p *Pages) reset(r *request) error {
 	if err := p.Accounts.ResetPasswordByLink(r.ctx(), r.form.get("t"), pw); err != nil && !errors.Is(err, account.ErrPending) {
 		return err
 	}
+	p.LogEvent(r.Response(), r.Request(), "reset_used")
 	// The password is set, whatever fails now.
 	if left, err := p.Accounts.Passkeys(r.ctx(), of.UserID); err != nil || len(left) > 0 {
 		return r.seeOther(root + "login?done=reset-passkeys&return=" + escapeReturn(root+"account/passkeys?done="+passkeysLeft))

@@ -198,6 +198,7 @@ func (p *Pages) changePasskeys(r *request) error {
 		if err := p.Accounts.RemovePasskey(r.ctx(), r.Session, id); err != nil {
 			return err
 		}
+		p.LogEvent(r.Response(), r.Request(), "passkey_removed", "user_id", r.UserID)
 		return r.seeOther(here + "?done=passkey-removed")
 	}
 	return errForm
