@@ -188,9 +188,12 @@ func TestTheTokenOfALinkIsNotGuessed(t *testing.T) {
 		}
 	}
 	b.post("/pforte/join", "t", token, "username", "paul", "password", userPass, "again", userPass).want(http.StatusSeeOther)
-	a := b.get("/pforte/join?t=none").want(http.StatusTooManyRequests)
+	a := b.get(path).want(http.StatusTooManyRequests)
 	if a.header.Get("Retry-After") == "" {
 		t.Error("there is no Retry-After")
+	}
+	if got := a.header.Get("Referrer-Policy"); got != "strict-origin" {
+		t.Errorf("the token reaches the Referer: Referrer-Policy is %q", got)
 	}
 	f.advance(web.LinkWindow)
 	b.get("/pforte/join?t=none").want(http.StatusBadRequest).shows("Die Verwaltung des Haushalts kann einen neuen erstellen.")

@@ -19,11 +19,9 @@ type linkPage struct {
 	Token string
 }
 
-// linkOf returns the link of a request's token, and keeps the token out of what the
-// browser tells other pages. It changes nothing, because messengers fetch links for
-// previews.
+// linkOf returns the link of a request's token. It changes nothing, because messengers
+// fetch links for previews.
 func (p *Pages) linkOf(r *request, kind link.Kind) (linkPage, error) {
-	r.Response().Header().Set("Referrer-Policy", "strict-origin")
 	token := r.QueryParam("t")
 	if r.form.sent("t") {
 		token = r.form.get("t")
@@ -32,11 +30,13 @@ func (p *Pages) linkOf(r *request, kind link.Kind) (linkPage, error) {
 	return linkPage{l, token}, err
 }
 
-// unguessed is a handler of a link's page. A request with a token that opens nothing counts
+// unguessed is a handler of a link's page, whose token it keeps out of what the browser
+// tells other pages, whatever the answer. A request with a token that opens nothing counts
 // for the client's address as a form does; one with a right token does not, because
 // messengers may fetch the page many times.
 func (p *Pages) unguessed(h handler) handler {
 	return func(r *request) (err error) {
+		r.Response().Header().Set("Referrer-Policy", "strict-origin")
 		if r.Request().Method == http.MethodPost { // it was counted
 			return h(r)
 		}
