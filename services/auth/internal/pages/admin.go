@@ -90,8 +90,12 @@ func (p *Pages) changeMember(r *request) error {
 	here := root + "admin/members/" + strconv.FormatInt(m.ID, 10)
 	switch r.form.get("do") {
 	case "change":
-		name, color, role := r.form.get("display_name"), r.form.color(), r.form.get("role")
-		u, err := p.Accounts.UpdateMember(r.ctx(), r.UserID, m.ID, account.MemberChange{DisplayName: &name, AvatarColor: &color, Role: &role, Groups: r.form.groups()})
+		u, err := p.Accounts.UpdateMember(r.ctx(), r.UserID, m.ID, account.MemberChange{
+			DisplayName: r.form.changed("display_name", r.form.get("display_name")),
+			AvatarColor: r.form.changed("color", r.form.color()),
+			Role:        r.form.changed("role", r.form.get("role")),
+			Groups:      r.form.groups(),
+		})
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,15 @@ func (f form) get(name string) string { return f.values.Get(name) }
 // sent reports whether the form has the field.
 func (f form) sent(name string) bool { return f.values.Has(name) }
 
+// changed returns the value of a field, or nil where it is what the field "was_" and the name
+// has: the page's value when it was shown, which another person may have changed since.
+func (f form) changed(name, value string) *string {
+	if was := "was_" + name; f.sent(was) && f.get(was) == value {
+		return nil
+	}
+	return &value
+}
+
 // readForm reads the body of a POST. errForm, service.ErrBodyTooLarge,
 // service.ErrBodyRead.
 func (r *request) readForm() error {

@@ -115,7 +115,30 @@ func TestActsOnPagesAreLoggedByTheNamesOfTheAPI(t *testing.T) {
 		anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
 		anna.post("/pforte/admin/invites", "do", "revoke", "id", "2").want(http.StatusSeeOther)
 	})
-	logged("user_deleted", func() { anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "otto").want(http.StatusSeeOther) })
+	logged("user_deleted", func() {
+		anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "otto").want(http.StatusSeeOther)
+	})
+}
+
+// TestAnAdminSavesWhatTheyChanged has two admins at a member's page at once.
+func TestAnAdminSavesWhatTheyChanged(t *testing.T) {
+	f := newFixture(t)
+	const path = "/pforte/admin/members/2"
+	anna := f.anna()
+	anna.post(path, "do", "change", "display_name", "Otto", "color", "#AF52DE", "role", "admin").leadsTo(path + "?done=profile")
+	was := []string{}
+	for _, field := range regexp.MustCompile(`name="(was_[a-z_]+)" value="([^"]*)"`).FindAllStringSubmatch(anna.get(path).body, -1) {
+		was = append(was, field[1], field[2])
+	}
+	if err := f.accounts.SetRole(t.Context(), "otto", "member"); err != nil {
+		t.Fatal(err)
+	}
+	anna.post(path, append(was, "do", "change", "display_name", "Otto K.", "color", "own", "hex", "green", "role", "admin")...).
+		want(http.StatusBadRequest).shows(`name="was_role" value="admin"`)
+	anna.post(path, append(was, "do", "change", "display_name", "Otto K.", "color", "#AF52DE", "role", "admin")...).leadsTo(path + "?done=profile")
+	if u := must(f.store.ByID(t.Context(), 2))(t); u.DisplayName != "Otto K." || u.Role != user.Member {
+		t.Errorf("got %+v", u)
+	}
 }
 
 func TestAnInviteIsRevoked(t *testing.T) {
