@@ -245,12 +245,6 @@ func (p *Pages) guarded(r *request, h handler) error {
 		return h(r)
 	}
 	caller, err := p.caller(r)
-	if errors.Is(err, session.ErrNotFound) {
-		if post {
-			return p.loginAgain(r)
-		}
-		return r.seeOther(root + "login?return=" + escapeReturn(r.Request().URL.RequestURI()))
-	}
 	if err != nil {
 		return err
 	}
@@ -274,6 +268,15 @@ func (p *Pages) guarded(r *request, h handler) error {
 		r.SetRequest(p.As(r.Response(), r.Request(), r.Caller))
 	}
 	return h(r)
+}
+
+// loginFirst leads to the login, and from there back.
+func (p *Pages) loginFirst(r *request) error {
+	r.Caller = web.Caller{}
+	if r.Request().Method == http.MethodPost {
+		return p.loginAgain(r)
+	}
+	return r.seeOther(root + "login?return=" + escapeReturn(r.Request().URL.RequestURI()))
 }
 
 // askAgain leads to the page of a new proof, and from there back.
@@ -301,8 +304,14 @@ func (p *Pages) caller(r *request) (web.Caller, error) {
 // failed shows the page again after a form of it failed, or the page of an error. Only
 // errors that are not in the table are returned, for the log.
 func (p *Pages) failed(r *request, err error) error {
-	if errors.Is(err, account.ErrReauthRequired) {
-		return p.askAgain(r)
+	switch {
+	case errors.Is(err, account.ErrReauthRequired):
+		err = p.askAgain(r)
+	case errors.Is(err, session.ErrNotFound): // it had ended before, or ended meanwhile
+		err = p.loginFirst(r)
+	}
+	if err == nil {
+		return nil
 	}
 	f := failureOf(err)
 	web.LimitHeaders(r.Response(), err)

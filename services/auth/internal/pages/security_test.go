@@ -6,9 +6,12 @@ import (
 	"encoding/base32"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,6 +163,34 @@ func TestPagesForChangesNeedARecentProof(t *testing.T) {
 	anna.get("/pforte/admin/invites").want(http.StatusOK)
 	gone := &browser{f: f, cookies: map[string]string{"svc.sid": old}, headers: anna.headers}
 	gone.get("/pforte/").want(http.StatusSeeOther)
+}
+
+// TestASessionThatEndsMeanwhileLeadsToTheLogin sends the form of a new proof from many tabs at
+// once: the first one replaces the session.
+func TestASessionThatEndsMeanwhileLeadsToTheLogin(t *testing.T) {
+	f := newFixture(t)
+	otto := f.otto()
+	var all sync.WaitGroup
+	var proved atomic.Int64
+	for range 20 {
+		tab := &browser{f, maps.Clone(otto.cookies), otto.headers}
+		all.Go(func() {
+			a := tab.post("/pforte/reauth", "password", userPass, "return", "/pforte/account")
+			switch a.status {
+			case http.StatusSeeOther:
+				proved.Add(1)
+			case http.StatusUnauthorized:
+				a.shows("Die Anmeldung ist abgelaufen.", "<h1>Anmelden</h1>").lacks("Otto")
+			case http.StatusTooManyRequests: // of the limit of wrong passwords, which counts before it knows
+			default:
+				t.Errorf("got %d: %s", a.status, a.text())
+			}
+		})
+	}
+	all.Wait()
+	if proved.Load() != 1 {
+		t.Errorf("%d proofs", proved.Load())
+	}
 }
 
 // TestTypedFieldsOutliveANewProof sends a form for which the last proof is too old.
