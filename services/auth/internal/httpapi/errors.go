@@ -23,7 +23,6 @@ import (
 var (
 	errCSRF      = errors.New("CSRF token missing or wrong")
 	errOrigin    = errors.New("WebSocket opened by a page of another origin")
-	errLimited   = errors.New("too many failed attempts")
 	errForwarded = errors.New("X-Forwarded-Method, X-Forwarded-Uri or role is missing or malformed")
 	errUnhealthy = errors.New("a store does not answer")
 	errSetupCode = errors.New("set-up link is invalid or expired")
@@ -69,7 +68,7 @@ var failures = []failure{
 	{user.ErrUsernameTaken, http.StatusConflict, "", "Dieser Benutzername ist bereits vergeben."},
 	{service.ErrBodyTooLarge, http.StatusRequestEntityTooLarge, "", "Die Anfrage ist zu groß."},
 	{service.ErrMediaType, http.StatusUnsupportedMediaType, "", "Die Anfrage muss application/json sein."},
-	{errLimited, http.StatusTooManyRequests, "", "Zu viele fehlgeschlagene Versuche. Bitte später erneut versuchen."},
+	{web.ErrLimited, http.StatusTooManyRequests, "", "Zu viele fehlgeschlagene Versuche. Bitte später erneut versuchen."},
 	{password.ErrBusy, http.StatusServiceUnavailable, "", "Der Dienst ist gerade ausgelastet. Bitte gleich erneut versuchen."},
 	{account.ErrPending, http.StatusInternalServerError, "", "Die Änderung ist gespeichert. Bestehende Sitzungen enden, sobald der Sitzungsspeicher wieder antwortet."},
 	{errUnhealthy, http.StatusServiceUnavailable, "", "Der Dienst ist gerade nicht bereit."},

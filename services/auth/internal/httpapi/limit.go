@@ -22,17 +22,14 @@ func userID(_ echo.Context, s caller) []string { return []string{strconv.FormatI
 func (a *api) limited(limit string, limiter *ratelimit.Limiter, keys func(echo.Context, caller) []string, h handler) handler {
 	return func(c echo.Context, s caller) (ans answer, err error) {
 		defer a.detach(c)()
-		allowed, failed := a.Limited(c.Response(), c.Request(), service.RouteLabel(c), limit, limiter, keys(c, s), func() int {
+		refused := a.Limited(c.Response(), c.Request(), service.RouteLabel(c), limit, limiter, keys(c, s), func() int {
 			if ans, err = h(c, s); err != nil {
 				return failureOf(err).status
 			}
 			return ans.status
 		})
-		switch {
-		case failed != nil:
-			return answer{}, failed
-		case !allowed:
-			return answer{}, errLimited
+		if refused != nil {
+			return answer{}, refused
 		}
 		return ans, err
 	}
@@ -57,12 +54,8 @@ func (a *api) counted(h handler) handler {
 	return func(c echo.Context, s caller) (answer, error) {
 		defer a.detach(c)()
 		c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
-		allowed, err := a.Counted(c.Response(), c.Request(), service.RouteLabel(c))
-		if err != nil {
+		if err := a.Counted(c.Response(), c.Request(), service.RouteLabel(c)); err != nil {
 			return answer{}, err
-		}
-		if !allowed {
-			return answer{}, errLimited
 		}
 		return h(c, s)
 	}

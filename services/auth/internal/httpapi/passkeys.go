@@ -44,12 +44,8 @@ func (a *api) ceremony(h handler) handler {
 		if s.Current == nil {
 			c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
 		}
-		allowed, err := a.CountedPasskey(c.Response(), c.Request(), service.RouteLabel(c))
-		if err != nil {
+		if err := a.CountedPasskey(c.Response(), c.Request(), service.RouteLabel(c)); err != nil {
 			return answer{}, err
-		}
-		if !allowed {
-			return answer{}, errLimited
 		}
 		return h(c, s)
 	}

@@ -12,12 +12,10 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-var (
-	errLimited = errors.New("too many failed attempts")
-	errAgain   = errors.New("the two passwords differ")
-)
+var errAgain = errors.New("the two passwords differ")
 
 // failure is what a page shows for an error.
 type failure struct {
@@ -44,7 +42,7 @@ var failures = []failure{
 	{service.ErrBodyTooLarge, http.StatusRequestEntityTooLarge, func(t *texts) string { return t.TooLarge }, "", false},
 	{errForeignPage, http.StatusForbidden, func(t *texts) string { return t.ForeignPage }, "", false},
 	{errSendAgain, http.StatusForbidden, func(t *texts) string { return t.SendAgain }, "", true},
-	{errLimited, http.StatusTooManyRequests, func(t *texts) string { return t.Limited }, "", true},
+	{web.ErrLimited, http.StatusTooManyRequests, func(t *texts) string { return t.Limited }, "", true},
 	{errAgain, http.StatusBadRequest, func(t *texts) string { return t.AgainDiffers }, "again", true},
 	{account.ErrMissing, http.StatusBadRequest, func(t *texts) string { return t.Missing }, "", true},
 	{account.ErrTooLong, http.StatusBadRequest, func(t *texts) string { return t.LoginTooLong }, "", true},

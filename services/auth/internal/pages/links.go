@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -40,19 +41,13 @@ func (p *Pages) unguessed(h handler) handler {
 		if r.Request().Method == http.MethodPost { // it was counted
 			return h(r)
 		}
-		allowed, failed := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), web.LimitLink, p.LinkLimit, p.Networks(r.Request()), func() int {
+		refused := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), web.LimitLink, p.LinkLimit, p.Networks(r.Request()), func() int {
 			if err = h(r); errors.Is(err, link.ErrInvalid) || errors.Is(err, service.ErrNoRoute) {
 				return http.StatusUnauthorized // what Limited counts
 			}
 			return http.StatusOK
 		})
-		switch {
-		case failed != nil:
-			return failed
-		case !allowed:
-			return errLimited
-		}
-		return err
+		return cmp.Or(refused, err)
 	}
 }
 
@@ -172,12 +167,8 @@ const passkeysLeft = "passkeys-left"
 func (p *Pages) counted(h handler) handler {
 	return func(r *request) error {
 		r.SetRequest(p.As(r.Response(), r.Request(), web.Caller{}))
-		allowed, err := p.Counted(r.Response(), r.Request(), service.RouteLabel(r))
-		switch {
-		case err != nil:
+		if err := p.Counted(r.Response(), r.Request(), service.RouteLabel(r)); err != nil {
 			return err
-		case !allowed:
-			return errLimited
 		}
 		return h(r)
 	}

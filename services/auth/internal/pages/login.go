@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -112,25 +113,19 @@ func (p *Pages) resume(r *request, in account.LoggedIn, to string) (shown bool, 
 	return true, page.get(r)
 }
 
-// limited counts an attempt of the login limit. errLimited.
+// limited counts an attempt of a limit. web.ErrLimited.
 func (p *Pages) limited(r *request, limit string, do func() error) (err error) {
 	limiter, keys := p.LoginLimit, p.Networks(r.Request())
 	if limit == web.LimitPassword {
 		limiter, keys = p.PasswordLimit, []string{strconv.FormatInt(r.UserID, 10)}
 	}
-	allowed, failed := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), limit, limiter, keys, func() int {
+	refused := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), limit, limiter, keys, func() int {
 		if err = do(); err != nil {
 			return failureOf(err).status
 		}
 		return http.StatusOK
 	})
-	switch {
-	case failed != nil:
-		return failed
-	case !allowed:
-		return errLimited
-	}
-	return err
+	return cmp.Or(refused, err)
 }
 
 // logoutForm asks whether to log out.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -22,29 +23,23 @@ func (w *Web) fromNetwork(ctx context.Context, r *http.Request) context.Context 
 	return password.From(ctx, clientaddr.Neighborhood(w.TrustedProxies.Of(r)))
 }
 
+// ErrLimited is returned for a request that is refused because of those before it.
+var ErrLimited = errors.New("too many failed attempts")
+
 // Limited counts an attempt before do runs, and refunds it unless do returns 401, the
-// status of its answer. It reports whether the attempt was allowed; if not, do did not run.
+// status of its answer. On an error, ErrLimited or one of the store, do did not run.
 // route is the pattern of the request's route, for the log.
 //
 // When the client hangs up the work is finished all the same, if the request is detached,
 // and the attempt counts or not as if it had waited. A 503 because the password queue is
 // full is refunded too: nothing was compared. The queue is fair between networks, which
 // protects others.
-func (w *Web) Limited(rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter, keys []string, do func() (status int)) (bool, error) {
-	ctx := r.Context()
-	decision, err := limiter.Spend(ctx, keys...)
+func (w *Web) Limited(rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter, keys []string, do func() (status int)) error {
+	decision, err := w.spend(rw, r, route, limit, limiter, keys)
 	if err != nil {
-		w.Metrics.decided(limit, decisionError)
-		return false, err
+		return err
 	}
-	if !decision.Allowed {
-		SetLimitHeaders(rw, decision)
-		rw.Header().Set("Retry-After", strconv.Itoa(max(1, decision.ResetSeconds())))
-		w.Metrics.decided(limit, decisionRefused)
-		w.LogEvent(rw, r, "limited", "route", route)
-		return false, nil
-	}
-	w.Metrics.decided(limit, decisionTaken)
+	ctx := r.Context()
 	status := http.StatusInternalServerError // of a panic, which is not a wrong password
 	defer func() {
 		if status != http.StatusUnauthorized {
@@ -53,7 +48,24 @@ func (w *Web) Limited(rw http.ResponseWriter, r *http.Request, route, limit stri
 		SetLimitHeaders(rw, decision)
 	}()
 	status = do()
-	return true, nil
+	return nil
+}
+
+// spend counts an attempt. ErrLimited, with the headers of the answer.
+func (w *Web) spend(rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter, keys []string) (ratelimit.Decision, error) {
+	decision, err := limiter.Spend(r.Context(), keys...)
+	if err != nil {
+		w.Metrics.decided(limit, decisionError)
+		return ratelimit.Decision{}, err
+	}
+	if !decision.Allowed {
+		refusedHeaders(rw, decision)
+		w.Metrics.decided(limit, decisionRefused)
+		w.LogEvent(rw, r, "limited", "route", route)
+		return ratelimit.Decision{}, ErrLimited
+	}
+	w.Metrics.decided(limit, decisionTaken)
+	return decision, nil
 }
 
 // LinkAttempts and LinkWindow limit the requests for links of an address.
@@ -63,26 +75,17 @@ const (
 )
 
 // Counted counts a request for a link, a set-up or a forgotten password, whatever its
-// answer, and reports whether it is allowed.
-func (w *Web) Counted(rw http.ResponseWriter, r *http.Request, route string) (bool, error) {
+// answer. ErrLimited.
+func (w *Web) Counted(rw http.ResponseWriter, r *http.Request, route string) error {
 	return w.counted(rw, r, route, LimitLink, w.LinkLimit)
 }
 
-func (w *Web) counted(rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter) (bool, error) {
-	decision, err := limiter.Spend(r.Context(), w.Networks(r)...)
-	if err != nil {
-		w.Metrics.decided(limit, decisionError)
-		return false, err
+func (w *Web) counted(rw http.ResponseWriter, r *http.Request, route, limit string, limiter *ratelimit.Limiter) error {
+	decision, err := w.spend(rw, r, route, limit, limiter, w.Networks(r))
+	if err == nil {
+		SetLimitHeaders(rw, decision)
 	}
-	SetLimitHeaders(rw, decision)
-	if !decision.Allowed {
-		rw.Header().Set("Retry-After", strconv.Itoa(max(1, decision.ResetSeconds())))
-		w.Metrics.decided(limit, decisionRefused)
-		w.LogEvent(rw, r, "limited", "route", route)
-		return false, nil
-	}
-	w.Metrics.decided(limit, decisionTaken)
-	return true, nil
+	return err
 }
 
 // refundTimeout bounds how long an answer waits for the refund, as the store may have
@@ -112,4 +115,10 @@ func SetLimitHeaders(rw http.ResponseWriter, d ratelimit.Decision) {
 	h.Set("RateLimit-Limit", strconv.Itoa(d.Limit))
 	h.Set("RateLimit-Remaining", strconv.Itoa(d.Remaining))
 	h.Set("RateLimit-Reset", strconv.Itoa(d.ResetSeconds()))
+}
+
+// refusedHeaders sets those, and when to try again.
+func refusedHeaders(rw http.ResponseWriter, d ratelimit.Decision) {
+	SetLimitHeaders(rw, d)
+	rw.Header().Set("Retry-After", strconv.Itoa(max(1, d.ResetSeconds())))
 }

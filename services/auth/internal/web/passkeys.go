@@ -17,7 +17,7 @@ const (
 )
 
 // CountedPasskey is Counted for a request that begins a ceremony.
-func (w *Web) CountedPasskey(rw http.ResponseWriter, r *http.Request, route string) (bool, error) {
+func (w *Web) CountedPasskey(rw http.ResponseWriter, r *http.Request, route string) error {
 	return w.counted(rw, r, route, LimitPasskey, w.PasskeyLimit)
 }
 

@@ -3,7 +3,6 @@ package web
 import (
 	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
@@ -79,9 +78,7 @@ func (w *Web) Reauthenticated(rw http.ResponseWriter, r *http.Request, c Caller,
 // LimitHeaders sets the headers of an attempt that account refused unseen.
 func LimitHeaders(rw http.ResponseWriter, err error) {
 	var limited *account.LimitedError
-	if !errors.As(err, &limited) {
-		return
+	if errors.As(err, &limited) {
+		refusedHeaders(rw, limited.Limit)
 	}
-	SetLimitHeaders(rw, limited.Limit)
-	rw.Header().Set("Retry-After", strconv.Itoa(max(1, limited.Limit.ResetSeconds())))
 }
