@@ -88,11 +88,18 @@ func (a *api) passkeyLoginOptions(c echo.Context, _ caller) (answer, error) {
 
 // passkeyLogin is POST /passkeys/login.
 func (a *api) passkeyLogin(c echo.Context, _ caller) (answer, error) {
+	return a.byPasskey(c, func(given account.PasskeyAnswer) (account.LoggedIn, error) {
+		return a.PasskeyLogin(c.Response(), c.Request(), given)
+	})
+}
+
+// byPasskey is the answer with the session that finish creates for a browser's answer.
+func (a *api) byPasskey(c echo.Context, finish func(account.PasskeyAnswer) (account.LoggedIn, error)) (answer, error) {
 	given, _, err := a.passkeyAnswer(c)
 	if err != nil {
 		return answer{}, err
 	}
-	in, err := a.PasskeyLogin(c.Response(), c.Request(), given)
+	in, err := finish(given)
 	if err != nil {
 		return answer{}, err
 	}
@@ -111,15 +118,9 @@ func (a *api) passkeySecondOptions(c echo.Context, _ caller) (answer, error) {
 
 // passkeySecond is POST /2fa/passkey.
 func (a *api) passkeySecond(c echo.Context, _ caller) (answer, error) {
-	given, _, err := a.passkeyAnswer(c)
-	if err != nil {
-		return answer{}, err
-	}
-	in, err := a.PasskeySecond(c.Response(), c.Request(), given)
-	if err != nil {
-		return answer{}, err
-	}
-	return a.sessionAnswer(c, in.User, in.Session), nil
+	return a.byPasskey(c, func(given account.PasskeyAnswer) (account.LoggedIn, error) {
+		return a.PasskeySecond(c.Response(), c.Request(), given)
+	})
 }
 
 // passkeyReauthOptions is POST /reauth/passkey/options.
@@ -130,15 +131,9 @@ func (a *api) passkeyReauthOptions(c echo.Context, s caller) (answer, error) {
 
 // passkeyReauth is POST /reauth/passkey.
 func (a *api) passkeyReauth(c echo.Context, s caller) (answer, error) {
-	given, _, err := a.passkeyAnswer(c)
-	if err != nil {
-		return answer{}, err
-	}
-	in, err := a.PasskeyReauth(c.Response(), c.Request(), s.shared(), given)
-	if err != nil {
-		return answer{}, err
-	}
-	return a.sessionAnswer(c, in.User, in.Session), nil
+	return a.byPasskey(c, func(given account.PasskeyAnswer) (account.LoggedIn, error) {
+		return a.PasskeyReauth(c.Response(), c.Request(), s.shared(), given)
+	})
 }
 
 // passkeyBody is a passkey as its user sees it.
