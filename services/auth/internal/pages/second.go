@@ -62,6 +62,11 @@ func (p *Pages) second(r *request) error {
 	if err != nil {
 		return err
 	}
+	return p.goOn(r, in)
+}
+
+// goOn leads to where a page leads in the end, or shows the form again that was kept for it.
+func (p *Pages) goOn(r *request, in account.LoggedIn) error {
 	to := r.returnTo()
 	if shown, err := p.resume(r, in, to); shown {
 		return err
@@ -108,11 +113,7 @@ func (p *Pages) reauth(r *request) error {
 	if err != nil {
 		return err
 	}
-	to := r.returnTo()
-	if shown, err := p.resume(r, in, to); shown {
-		return err
-	}
-	return r.seeOther(to)
+	return p.goOn(r, in)
 }
 
 // dutyPage reminds a user of the household's rule.
