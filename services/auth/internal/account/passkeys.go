@@ -122,14 +122,10 @@ func (s *Service) passkeyLogin(ctx context.Context, answer PasskeyAnswer, c Cred
 // PasskeySecondOptions begins the second step of a login by passkey. ErrNoPendingLogin;
 // factor.ErrPasskeysUnavailable, factor.ErrNoPasskey.
 func (s *Service) PasskeySecondOptions(ctx context.Context, ref session.Ref) (PasskeyCeremony, error) {
-	_, err := s.pendings.PeekPending(ctx, ref)
-	if err == nil {
-		return s.beginVerify(ctx, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})
+	if _, err := s.pendings.PeekPending(ctx, ref); err != nil {
+		return PasskeyCeremony{}, noPending(err)
 	}
-	if errors.Is(err, session.ErrNotFound) {
-		err = ErrNoPendingLogin
-	}
-	return PasskeyCeremony{}, err
+	return s.beginVerify(ctx, session.Ceremony{Purpose: toFinish, UserID: ref.UserID, Owner: ref.Key})
 }
 
 // PasskeySecond finishes a pending login by a passkey of its user. browser is the value of

@@ -157,11 +157,8 @@ func fingerprint(u user.User) string {
 // ErrNoPendingLogin.
 func (s *Service) PendingLogin(ctx context.Context, ref session.Ref) (PendingLogin, error) {
 	p, err := s.pendings.PeekPending(ctx, ref)
-	if errors.Is(err, session.ErrNotFound) {
-		return PendingLogin{}, ErrNoPendingLogin
-	}
 	if err != nil {
-		return PendingLogin{}, err
+		return PendingLogin{}, noPending(err)
 	}
 	state, err := s.factors.Factors(ctx, ref.UserID)
 	if errors.Is(err, user.ErrNotFound) {
@@ -172,6 +169,15 @@ func (s *Service) PendingLogin(ctx context.Context, ref session.Ref) (PendingLog
 	}
 	methods, err := s.methods(ctx, ref.UserID, state)
 	return PendingLogin{Pending: p, RecoveryAvailable: state.Recovery > 0, Methods: methods}, err
+}
+
+// noPending maps the errors of a pending login that has ended, or whose user's sessions were
+// revoked, to ErrNoPendingLogin.
+func noPending(err error) error {
+	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrFenced) {
+		return ErrNoPendingLogin
+	}
+	return err
 }
 
 // CancelLogin ends a pending login.
@@ -188,11 +194,8 @@ func (s *Service) CancelLogin(ctx context.Context, ref session.Ref) error {
 // a code is lost and no session is gained.
 func (s *Service) VerifyCode(ctx context.Context, ref session.Ref, browser, typed string) (in LoggedIn, method string, left int, err error) {
 	p, err := s.pendings.PeekPending(ctx, ref)
-	if errors.Is(err, session.ErrNotFound) {
-		return LoggedIn{}, "", 0, ErrNoPendingLogin
-	}
 	if err != nil {
-		return LoggedIn{}, "", 0, err
+		return LoggedIn{}, "", 0, noPending(err)
 	}
 	method = methodOf(typed)
 	err = s.limitedCode(ctx, user.User{ID: ref.UserID}, bucket(ref.UserID, p.Browser), method, func() error {
@@ -314,11 +317,8 @@ const maxCode = 64
 // errors of prove.
 func (s *Service) finishLogin(ctx context.Context, ref session.Ref, browser string, prove func(context.Context, user.User) (session.Factor, error)) (LoggedIn, error) {
 	p, err := s.pendings.LoadPending(ctx, ref)
-	if errors.Is(err, session.ErrNotFound) {
-		return LoggedIn{}, ErrNoPendingLogin
-	}
 	if err != nil {
-		return LoggedIn{}, err
+		return LoggedIn{}, noPending(err)
 	}
 	fence, err := s.sessions.Fence(ctx, ref.UserID)
 	if err != nil {
@@ -342,11 +342,8 @@ func (s *Service) finishLogin(ctx context.Context, ref session.Ref, browser stri
 	created, id := session.New(u.ID, p.UserAgent, s.now())
 	created.Username, created.Role, created.Stamp, created.Factor, created.IP = u.Username, string(u.Role), u.SessionStamp, proved, p.IP
 	err = s.pendings.FinishPending(ctx, ref, created, fence, s.lifetime)
-	if errors.Is(err, session.ErrNotFound) || errors.Is(err, session.ErrFenced) {
-		return LoggedIn{}, ErrNoPendingLogin
-	}
 	if err != nil {
-		return LoggedIn{}, err
+		return LoggedIn{}, noPending(err)
 	}
 	if p.Replaces != (session.Ref{}) {
 		if err := s.sessions.Delete(ctx, p.Replaces); err != nil {
