@@ -196,14 +196,7 @@ func (s *Store) UseRecovery(ctx context.Context, id int64, hash string) (left in
 
 // ReplaceRecovery implements account.Factors.
 func (s *Store) ReplaceRecovery(ctx context.Context, id int64, hashes []string) error {
-	return s.tx(ctx, timeout, "replace recovery codes", func(ctx context.Context, tx *sql.Tx) error {
-		u, err := s.lockUser(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		if !u.SecondFactor {
-			return factor.ErrNotEnabled
-		}
+	return s.whereEnabled(ctx, "replace recovery codes", id, func(ctx context.Context, tx *sql.Tx, u user.User) error {
 		if err := s.replaceRecovery(ctx, tx, id, hashes); err != nil {
 			return err
 		}
@@ -213,7 +206,13 @@ func (s *Store) ReplaceRecovery(ctx context.Context, id int64, hashes []string) 
 
 // DisableFactor implements account.Factors.
 func (s *Store) DisableFactor(ctx context.Context, id int64) error {
-	return s.tx(ctx, timeout, "disable second factor", func(ctx context.Context, tx *sql.Tx) error {
+	return s.whereEnabled(ctx, "disable second factor", id, s.disable)
+}
+
+// whereEnabled is tx for a user with a second factor, whose row is locked.
+// factor.ErrNotEnabled.
+func (s *Store) whereEnabled(ctx context.Context, what string, id int64, do func(context.Context, *sql.Tx, user.User) error) error {
+	return s.tx(ctx, timeout, what, func(ctx context.Context, tx *sql.Tx) error {
 		u, err := s.lockUser(ctx, tx, id)
 		if err != nil {
 			return err
@@ -221,7 +220,7 @@ func (s *Store) DisableFactor(ctx context.Context, id int64) error {
 		if !u.SecondFactor {
 			return factor.ErrNotEnabled
 		}
-		return s.disable(ctx, tx, u)
+		return do(ctx, tx, u)
 	})
 }
 
