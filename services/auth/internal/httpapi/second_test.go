@@ -130,7 +130,7 @@ func TestOf100RightCodesAtOnceOneLogsIn(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 100 {
 			all.Go(func() {
-				r := waiting[i%len(waiting)].clone().verify(code)
+				r := waiting[i%len(waiting)].copy().verify(code)
 				if r.status == http.StatusOK {
 					in.Add(1)
 				}
@@ -142,15 +142,6 @@ func TestOf100RightCodesAtOnceOneLogsIn(t *testing.T) {
 			t.Errorf("%s: %d logins, %d sessions more, %v", name, in.Load(), len(after)-len(sessions), err)
 		}
 	}
-}
-
-// clone is another browser with the same cookies.
-func (b *browser) clone() *browser {
-	c := b.h.browser()
-	for name, value := range b.cookies {
-		c.cookies[name] = value
-	}
-	return c
 }
 
 func TestAPendingLoginDies(t *testing.T) {
@@ -178,14 +169,14 @@ func TestAPendingLoginDies(t *testing.T) {
 			a, codes := h.setUp(otto)
 			b := h.pending()
 			kill(h, otto)
-			b.clone().verify(a.code(0)).because(http.StatusUnauthorized, "no_pending_login")
+			b.copy().verify(a.code(0)).because(http.StatusUnauthorized, "no_pending_login")
 			b.verify(codes[0]).because(http.StatusUnauthorized, "no_pending_login")
 		})
 	}
 	h := newFixture(t)
 	a, _ := h.setUp(h.otto())
 	b := h.pending()
-	cookies := b.clone()
+	cookies := b.copy()
 	b.send(http.MethodDelete, prefix+"/2fa/pending", "").want(http.StatusOK)
 	b.send(http.MethodDelete, prefix+"/2fa/pending", "").because(http.StatusUnauthorized, "no_pending_login")
 	cookies.verify(a.code(0)).because(http.StatusUnauthorized, "no_pending_login")
@@ -226,7 +217,7 @@ func TestReauthGivesTheSessionAnotherID(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	a, _ := h.setUp(b)
-	old := b.clone()
+	old := b.copy()
 	reauth := func(pairs ...any) reply { return b.send(http.MethodPost, prefix+"/reauth", object(pairs...)) }
 	reauth("password", "wrong password").because(http.StatusUnauthorized, "wrong_password")
 	reauth("password", userPass).because(http.StatusUnauthorized, "invalid_code")
