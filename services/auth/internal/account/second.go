@@ -225,8 +225,8 @@ func methodOf(typed string) string {
 }
 
 // limitedCode counts an attempt before it is made, and refunds it unless the code was
-// wrong: LimitedError with ErrTooManyCodes. A wrong code is recorded; the user is told from
-// the tenth in a day on.
+// wrong: LimitedError with ErrTooManyCodes. A wrong code is recorded; a user with a second
+// factor is told from the tenth in a day on.
 func (s *Service) limitedCode(ctx context.Context, u user.User, key, method string, attempt func() error) error {
 	limiters := []*ratelimit.Limiter{s.limits.CodeDay, s.limits.Code}
 	if method == "recovery" {
@@ -261,7 +261,7 @@ func (s *Service) limitedCode(ctx context.Context, u user.User, key, method stri
 	failed := about("second_factor_failed", u)
 	failed.Detail = map[string]any{"method": method}
 	s.recordCounted(ctx, failed)
-	if method == "totp" && codesPerDay-taken[0].Remaining >= guessedAt {
+	if method == "totp" && u.SecondFactor && codesPerDay-taken[0].Remaining >= guessedAt { // not of a set-up
 		guessed := about("second_factor_guessed", u)
 		guessed.Bucket = fmt.Sprintf("%s %d %d", guessed.Name, s.now().Truncate(24*time.Hour).Unix(), u.ID)
 		s.recordLater(ctx, guessed)

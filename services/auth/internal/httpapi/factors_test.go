@@ -473,3 +473,20 @@ func (r reply) answers(status int) reply {
 	}
 	return r
 }
+
+// TestMistakesInASetUpAreNoGuesses: the notice says that somebody knows the password and
+// guesses codes, and there is no code yet that anybody could guess.
+func TestMistakesInASetUpAreNoGuesses(t *testing.T) {
+	h := newFixture(t)
+	otto := h.otto()
+	otto.send(http.MethodPost, prefix+"/2fa/setup", "").want(http.StatusOK)
+	for i := range 10 {
+		if i == 5 {
+			h.clock.advance(time.Minute)
+		}
+		otto.send(http.MethodPost, prefix+"/2fa/enable", object("code", "000000")).because(http.StatusBadRequest, "invalid_code")
+	}
+	if got := h.notices(2); len(got) > 0 {
+		t.Errorf("notices %v", got)
+	}
+}
