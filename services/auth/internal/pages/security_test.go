@@ -173,7 +173,7 @@ func TestASessionThatEndsMeanwhileLeadsToTheLogin(t *testing.T) {
 	var all sync.WaitGroup
 	var proved atomic.Int64
 	for range 20 {
-		tab := &browser{f, maps.Clone(otto.cookies), otto.headers}
+		tab := &browser{f: f, cookies: maps.Clone(otto.cookies), headers: otto.headers}
 		all.Go(func() {
 			a := tab.post("/pforte/reauth", "password", userPass, "return", "/pforte/account")
 			switch a.status {
