@@ -46,6 +46,7 @@ const groupPrefix = "group."
 type groupChoice struct {
 	T     *texts
 	Boxes []groupBox
+	Shown string // the slugs that were checked when the form was shown
 }
 
 // groupBox is the box of a group.
@@ -57,7 +58,7 @@ type groupBox struct {
 // GroupChoice returns a box for each group, those of the slugs checked, or, when the form
 // was sent by the button with the value do, as it was sent.
 func (v view) GroupChoice(do string, groups groupList, slugs []string) groupChoice {
-	c := groupChoice{T: v.T}
+	c := groupChoice{T: v.T, Shown: v.Value("groups", shownGroups(slugs))}
 	for _, g := range groups {
 		name := groupPrefix + g.Slug
 		c.Boxes = append(c.Boxes, groupBox{name, g.Name, v.Checked(do, name, slices.Contains(slugs, g.Slug))})
@@ -65,8 +66,15 @@ func (v view) GroupChoice(do string, groups groupList, slugs []string) groupChoi
 	return c
 }
 
+// shownGroups returns slugs as a form with a groupChoice remembers which were checked when
+// it was shown.
+func shownGroups(slugs []string) string {
+	return strings.Join(slices.Sorted(slices.Values(slugs)), " ")
+}
+
 // groups returns the slugs of the groups that a form with a groupChoice chooses, or nil
-// when there was no group to choose.
+// when there was no group to choose, or when nothing was changed: another person may have
+// changed the groups since the page was shown.
 func (f form) groups() *[]string {
 	if !f.sent("groups") {
 		return nil
@@ -76,6 +84,9 @@ func (f form) groups() *[]string {
 		if slug, ok := strings.CutPrefix(name, groupPrefix); ok {
 			slugs = append(slugs, slug)
 		}
+	}
+	if f.get("groups") == shownGroups(slugs) {
+		return nil
 	}
 	return &slugs
 }

@@ -224,6 +224,14 @@ func TestAnAdminChoosesTheGroupsOfAMemberAndOfAnInvite(t *testing.T) {
 	}
 	anna.post(path, append(change, "group.none", "yes")...).want(http.StatusNotFound)
 
+	// The page was shown before another admin took the group away.
+	anna.get(path).shows(`name="groups" value="parents"`)
+	must(struct{}{}, f.accounts.SetMember(t.Context(), "parents", "otto", false))(t)
+	anna.post(path, "do", "change", "display_name", "Otto L.", "color", "#34C759", "role", "member", "groups", "parents", "group.parents", "yes").leadsTo(path + "?done=profile")
+	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; len(groups) != 0 {
+		t.Errorf("a form that changed no group changed them to %v", groups)
+	}
+
 	_, token := anna.post("/pforte/admin/invites", "do", "invite", "username", "paul", "groups", "shown", "group.kids", "yes").want(http.StatusOK).link()
 	anna.get("/pforte/admin/invites").shows(`<span class="badge">Kinder</span>`)
 	f.browser().post("/pforte/join", "t", token, "password", userPass, "again", userPass, "groups", "shown", "group.parents", "yes").want(http.StatusSeeOther)
