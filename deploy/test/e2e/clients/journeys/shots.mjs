@@ -111,6 +111,8 @@ export default async (j) => {
     const username = view === phone ? "mia" : "paul";
     const authenticator = await device.authenticator();
     await login(device, username);
+    await device.page.goto(`${j.origin}/pforte/account/tokens`);
+    await send(device, { name: named, [`app.${apps[1][0]}`]: true }, "button[value=create]");
     await show(device, "/pforte/account/passkeys", "passkeys-none");
     await device.fill("main", { name: "Telefon" });
     await authenticator.present(true);
