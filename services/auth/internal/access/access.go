@@ -255,7 +255,9 @@ func isNavigation(r Request) bool {
 	}
 	h := r.Header
 	if hasFetchMetadata(h) {
-		return only(h, "Sec-Fetch-Mode") == "navigate" && only(h, "Sec-Fetch-Dest") == "document"
+		// A service worker that passes a navigation on has "empty"; a script cannot ask for the mode.
+		dest := only(h, "Sec-Fetch-Dest")
+		return only(h, "Sec-Fetch-Mode") == "navigate" && (dest == "document" || dest == "empty")
 	}
 	return accepts(h, "text/html") && len(h.Values("X-Requested-With")) == 0
 }

@@ -207,6 +207,7 @@ func TestOnlyANavigationIsRedirected(t *testing.T) {
 		"a form":                       {to("navigate", http.MethodPost), false},
 		"a frame":                      {with(page, "Sec-Fetch-Dest", "iframe"), false},
 		"a service worker's request":   {with(page, "Sec-Fetch-Mode", "cors"), false},
+		"a page by a service worker":   {with(page, "Sec-Fetch-Dest", "empty"), true},
 		"half of the metadata":         {with(page, "Sec-Fetch-Mode", ""), false},
 		"only the site of it":          {with(page, "Sec-Fetch-Mode", "", "Sec-Fetch-Dest", ""), false},
 		"plain http":                   {plain, true},
