@@ -231,6 +231,24 @@ func TestAWorkerOfAnApplicationStaysInItsFolder(t *testing.T) {
 	}
 }
 
+// Browsers and caches in front guess how long they may keep what says nothing about it.
+func TestAnAnswerBehindTheGuardIsKeptByNobodyUnlessItSaysSo(t *testing.T) {
+	t.Parallel()
+	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Last-Modified", "Sat, 22 Nov 2025 10:00:00 GMT")
+		if own := r.URL.Query().Get("own"); own != "" {
+			w.Header().Set("Cache-Control", own)
+		}
+	})
+	d := open(t, map[string]string{"AUTH_UPSTREAM": standHousehold(t).addr(), "ROUTES": photos(app.addr())})
+	for query, want := range map[string]string{"": "private, no-cache", "?own=max-age=60": "max-age=60"} {
+		got := d.request(t, "GET", "/photos/a"+query, "", "Cookie", "svc.app=member").Header["Cache-Control"]
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%q: %q, want %q", query, got, want)
+		}
+	}
+}
+
 // Two devices with the same cookies, or with none, and tokens of their own.
 func TestWhatLastsEndsSoonAfterItsToken(t *testing.T) {
 	t.Parallel()
