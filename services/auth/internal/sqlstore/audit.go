@@ -53,17 +53,20 @@ func (s *Store) record(ctx context.Context, tx *sql.Tx, e audit.Event) error {
 		}
 		detail = string(encoded)
 	}
-	by := audit.From(ctx)
+	by, now := audit.From(ctx), s.now()
 	bucket := cmp.Or(e.Bucket, s.repeated(by, e))
 	_, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO audit
 		(at, event, actor_kind, actor_id, actor_name, subject_id, subject_name, ip, agent, request_id, session_key, detail, bucket)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (bucket) DO UPDATE SET count = audit.count + 1, at = excluded.at, actor_name = excluded.actor_name, ip = excluded.ip,
 		agent = excluded.agent, request_id = excluded.request_id, session_key = excluded.session_key, detail = excluded.detail`),
-		s.now().Unix(), e.Name, string(by.Kind), by.ID, by.Name, e.SubjectID, e.SubjectName, by.IP, by.Agent, by.RequestID, by.SessionKey, detail,
+		now.Unix(), e.Name, string(by.Kind), by.ID, by.Name, e.SubjectID, e.SubjectName, by.IP, by.Agent, by.RequestID, by.SessionKey, detail,
 		sql.NullString{String: bucket, Valid: bucket != ""})
 	if err != nil {
 		return fmt.Errorf("record %s: %w", e.Name, err)
+	}
+	if recorded, ok := ctx.Value(recordedKey{}).(*[]audit.Entry); ok {
+		*recorded = append(*recorded, audit.Entry{At: now, Actor: by, Event: e, Count: 1})
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 
+	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -184,6 +185,37 @@ func TestNoticesAreTheOnesOfAUserThatTheyHaveNotSeen(t *testing.T) {
 		h.reset()
 		if fresh := must(h.Notices(h.Context(), h.otto.ID, names))(h.T); len(fresh) != 1 {
 			h.Errorf("got %+v", fresh)
+		}
+	})
+}
+
+// TestEventsAreObservedWhenTheyAreCommitted has changes that fail, and one that runs again.
+func TestEventsAreObservedWhenTheyAreCommitted(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := audit.With(h.Context(), audit.Actor{Kind: audit.User, ID: h.anna.ID, Name: "anna", IP: "192.0.2.1"})
+		var observed []audit.Entry
+		store := sqlstore.NewObserved(h.db, func() time.Time { return start }, func(e audit.Entry) { observed = append(observed, e) })
+		before, admin, member := len(h.events()), user.Admin, user.Member
+		h.refused("a demotion of the last admin", store.Change(ctx, h.anna.ID, user.Change{Role: &member}, h.anna.ID), user.ErrLastAdmin)
+		name := "x"
+		h.refused("a change that fails after an event", store.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, Groups: &[]string{"nobody"}}, h.anna.ID), application.ErrGroupNotFound)
+		if len(observed) > 0 {
+			h.Fatalf("observed %+v", observed)
+		}
+		h.ok(store.Change(ctx, h.otto.ID, user.Change{DisplayName: &name, Role: &admin}, h.anna.ID))
+		if len(observed) != 2 || observed[1].Event.Name != "role_changed" || observed[1].SubjectName != "otto" || observed[1].Actor.Name != "anna" || observed[1].IP != "192.0.2.1" || !observed[1].At.Equal(start) {
+			h.Errorf("observed %+v", observed)
+		}
+		if h.db.Dialect == sqldb.Postgres {
+			// The commit of the first transaction fails as one does that lost against another.
+			h.exec(`CREATE SEQUENCE tries`)
+			h.exec(`CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+				IF nextval('tries') = 1 THEN RAISE EXCEPTION 'lost' USING ERRCODE = '40001'; END IF; RETURN NULL; END $$`)
+			h.exec(`CREATE CONSTRAINT TRIGGER losing AFTER INSERT ON audit DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION lose()`)
+		}
+		h.ok(store.Change(ctx, h.otto.ID, user.Change{Role: &member}, h.anna.ID))
+		if got := len(h.events()) - before; got != 3 || len(observed) != 3 {
+			h.Errorf("observed %d events, recorded %d", len(observed), got)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/tracing"
 
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -37,17 +38,28 @@ type Store struct {
 	byID *sqldb.Query // of every authenticated request
 	// Of every guarded request.
 	visitor, tokenVisitor *sqldb.Query
+	observe               func(audit.Entry)
 }
 
 // New returns a store in a database that was opened with Migrations. now is the clock
 // for the times of creation.
 func New(db *sqldb.DB, now func() time.Time) *Store {
+	return NewObserved(db, now, func(audit.Entry) {})
+}
+
+// NewObserved is New with a function that is called for each event of the audit when it is
+// committed, and must not wait. The entry has no ID.
+func NewObserved(db *sqldb.DB, now func() time.Time, observe func(audit.Entry)) *Store {
 	return &Store{
-		db: db, now: now, byID: db.Query(selectUser + byID),
+		observe: observe,
+		db:      db, now: now, byID: db.Query(selectUser + byID),
 		visitor:      db.Query(`SELECT ` + columns + `, ` + groupsOf + ` FROM users WHERE ` + byID),
 		tokenVisitor: db.Query(`SELECT ` + tokenColumns + `, ` + groupsOf + `, users.display_name, users.role` + tokenTables + ` WHERE app_tokens.token_hash = ?`),
 	}
 }
+
+// recordedKey is the key of the events that a context's transaction has recorded.
+type recordedKey struct{}
 
 // tx runs do in one write transaction within the limit; what names the operation in
 // errors.
@@ -55,10 +67,17 @@ func (s *Store) tx(ctx context.Context, limit time.Duration, what string, do fun
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ctx, span := tracing.Call(ctx, "sql", what)
-	err := s.db.Tx(ctx, func(tx *sql.Tx) error { return do(ctx, tx) })
+	var recorded []audit.Entry
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
+		recorded = nil // a transaction may run again
+		return do(context.WithValue(ctx, recordedKey{}, &recorded), tx)
+	})
 	span.End(tracing.Failed(err))
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
+	}
+	for _, e := range recorded {
+		s.observe(e)
 	}
 	return nil
 }
