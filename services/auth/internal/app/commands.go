@@ -21,6 +21,7 @@ import (
 	"github.com/pforte/pforte/pkg/logging"
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -47,7 +48,7 @@ func (p Process) open(ctx context.Context, do func(*account.Service) error) (err
 	}
 	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	redis.SetLogger(redisLog{log})
-	open, err := openStores(ctx, cfg, p.Passwords, account.Options{PlainHTTP: p.Getenv("SESSION_SECURE") == "false"}, log, newStoreMetrics(nil))
+	open, err := openStores(ctx, cfg, p.Passwords, account.Options{PlainHTTP: p.Getenv("SESSION_SECURE") == "false"}, func(audit.Entry) {}, log, newStoreMetrics(nil))
 	if err != nil {
 		return err
 	}

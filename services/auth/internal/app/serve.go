@@ -31,6 +31,8 @@ type server struct {
 	process Process
 	metrics *storeMetrics
 	stores  *stores // nil until they are open
+	// notifier sends notifications of what the stores record.
+	notifier *audit.Notifier
 	// bootstrapped is closed when there is a first admin, or need be none.
 	bootstrapped chan struct{}
 }
@@ -53,6 +55,9 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		return err
 	}
 	s := &server{Service: common, cfg: cfg, process: p, metrics: newStoreMetrics(common.Registry), bootstrapped: make(chan struct{})}
+	if s.notifier, err = s.newNotifier(); err != nil {
+		return settingsError(err)
+	}
 	redis.SetLogger(redisLog{s.Log})
 	if cfg.RandomSecret {
 		s.Log.WarnContext(ctx, "SESSION_SECRET is not set: all sessions end with this process")
@@ -67,13 +72,15 @@ func (p Process) serve(ctx context.Context, args []string) error {
 			func(ctx context.Context) { s.stores.accounts.Replay(ctx) },
 			func(ctx context.Context) { s.stores.accounts.Work(ctx) },
 			func(ctx context.Context) { s.stores.accounts.Sweep(ctx) },
+			s.notifier.Run,
 			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
 		},
-		Close: func(context.Context) error {
+		Close: func(ctx context.Context) error {
 			if s.stores == nil {
 				return nil
 			}
 			s.stores.accounts.Drain()
+			s.notifier.Drain(ctx)
 			return s.stores.Close()
 		},
 		Starting: `{"error":"Der Dienst startet gerade. Bitte gleich erneut versuchen.","code":503}`,
@@ -87,7 +94,7 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	err = service.WaitFor(ctx, s.Log, "the database", func(ctx context.Context) (err error) {
-		s.stores, err = openStores(ctx, s.cfg.Stores, s.process.Passwords, rules, s.Log, s.metrics)
+		s.stores, err = openStores(ctx, s.cfg.Stores, s.process.Passwords, rules, s.notifier.Observe, s.Log, s.metrics)
 		return err
 	}, func(err error) bool { return errors.Is(err, sqldb.ErrUnreachable) })
 	if err != nil {
@@ -114,6 +121,18 @@ func (s *server) open(ctx context.Context) (http.Handler, error) {
 		s.Log.WarnContext(ctx, "passkeys belong to another address and cannot be used: see PUBLIC_URL and PASSKEY_RP_ID", "rp_id", id, "passkeys", n)
 	}
 	return s.untilBootstrapped(handler), nil
+}
+
+// newNotifier returns what sends the notifications of the settings.
+func (s *server) newNotifier() (*audit.Notifier, error) {
+	target, err := s.cfg.NotifyTarget()
+	if err != nil {
+		return nil, err
+	}
+	return audit.NewNotifier(audit.NotifierOptions{
+		Target: target, Events: s.cfg.NotifyEvents, Transport: http.DefaultTransport, Log: s.Log,
+		Count: func(outcome string) { s.metrics.notifications.WithLabelValues(outcome).Inc() },
+	})
 }
 
 // rules are the settings of the rules.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
@@ -35,8 +36,8 @@ type stores struct {
 
 // openStores opens the database, which it brings up to date, and a client for
 // Redis, which does not connect yet. rules are the settings of the rules, of which the
-// commands need none.
-func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, rules account.Options, log *slog.Logger, metrics *storeMetrics) (*stores, error) {
+// commands need none. observe is sqlstore.NewObserved's.
+func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, rules account.Options, observe func(audit.Entry), log *slog.Logger, metrics *storeMetrics) (*stores, error) {
 	target, err := config.ParseRedisURL(cfg.RedisURL)
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
@@ -49,7 +50,7 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	kept := sessionredis.New(s.redis, cfg.AppName)
 	s.sessions = countedSessions{kept, metrics}
 	if s.hasher, err = password.New(passwords); err == nil {
-		database := sqlstore.New(db, time.Now)
+		database := sqlstore.NewObserved(db, time.Now, observe)
 		rules.Applications, rules.Tokens, rules.HandOvers = database, database, kept
 		rules.Users, rules.Links, rules.Audit, rules.Factors, rules.Passkeys = database, countedLinks{database, metrics}, database, database, database
 		rules.Sessions, rules.Pendings, rules.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
@@ -100,6 +101,8 @@ type storeMetrics struct {
 	ended   *prometheus.CounterVec
 	live    prometheus.Gauge
 	links   *prometheus.CounterVec
+	// notifications by what became of them.
+	notifications *prometheus.CounterVec
 }
 
 // Why a session ended.
@@ -144,6 +147,12 @@ func newStoreMetrics(r prometheus.Registerer) *storeMetrics {
 		}
 	}
 	m.links.WithLabelValues(string(link.Invite), linkRevoked)
+	m.notifications = create.NewCounterVec(prometheus.CounterOpts{
+		Name: "auth_notifications_total", Help: "Notifications of events, by outcome: sent, failed, dropped (too many were waiting).",
+	}, []string{"outcome"})
+	for _, outcome := range []string{audit.NotificationSent, audit.NotificationFailed, audit.NotificationDropped} {
+		m.notifications.WithLabelValues(outcome)
+	}
 	m.live.Set(math.NaN())
 	for _, reason := range []string{sessionClosed, sessionRevoked, sessionExpired} {
 		m.ended.WithLabelValues(reason)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/tracing"
 
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 )
 
@@ -68,6 +70,9 @@ type Config struct {
 	Pages           bool          `env:"PAGES" default:"true" doc:"false: the API and the guard only, no pages"`
 	CommonPasswords string        `env:"COMMON_PASSWORDS" default:"allow" doc:"refuse: well-known passwords are refused in PATCH /me/password and POST /users too; by links they always are"`
 	AuditRetention  time.Duration `env:"AUDIT_RETENTION" default:"9600h" doc:"how long entries of the audit are kept; 0 keeps all"`
+
+	NotifyURL    string   `env:"NOTIFY_URL" secret:"true" doc:"where notifications of events are sent: a webhook, https://host/path, which gets JSON; or a topic of ntfy, ntfy+https://[user:password@]host/topic, which gets text"`
+	NotifyEvents []string `env:"NOTIFY_EVENTS" default:"device_new,recovery_used,reset_asked,reset_made,role_changed,second_factor_guessed,second_factor_reset" doc:"the events of which, comma-separated"`
 
 	TrustedProxies []clientaddr.Network `env:"TRUSTED_PROXIES" doc:"addresses or networks (CIDR) of proxies whose X-Forwarded-For is trusted"`
 
@@ -140,6 +145,14 @@ func (c *Config) Validate() error {
 	if name := c.HouseholdName; utf8.RuneCountInString(name) > maxHouseholdName || strings.ContainsFunc(name, unicode.IsControl) {
 		faults = append(faults, errors.New("HOUSEHOLD_NAME: has more than 64 characters or control characters"))
 	}
+	if _, err := c.NotifyTarget(); err != nil {
+		faults = append(faults, fmt.Errorf("NOTIFY_URL: %w", err))
+	}
+	for _, event := range c.NotifyEvents {
+		if !slices.Contains(audit.Notifiable(), event) {
+			faults = append(faults, fmt.Errorf("NOTIFY_EVENTS: %q is none of %s", event, strings.Join(audit.Notifiable(), ", ")))
+		}
+	}
 	for name, key := range map[string]string{"DATA_KEY": c.DataKey, "DATA_KEY_PREVIOUS": c.DataKeyPrevious} {
 		if _, err := factor.NewSealer(key, ""); err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", name, err))
@@ -187,6 +200,14 @@ func (c *Config) Secure() bool { return c.SessionSecure != "false" }
 // Sealer returns what seals secrets; nil without a DATA_KEY.
 func (c *Config) Sealer() (*factor.Sealer, error) {
 	return factor.NewSealer(c.DataKey, c.DataKeyPrevious)
+}
+
+// NotifyTarget returns where notifications are sent; zero without a NOTIFY_URL.
+func (c *Config) NotifyTarget() (audit.NotifyTarget, error) {
+	if c.NotifyURL == "" {
+		return audit.NotifyTarget{}, nil
+	}
+	return audit.ParseNotifyTarget(c.NotifyURL)
 }
 
 // Window returns the length of the window of the login limit.

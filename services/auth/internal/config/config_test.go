@@ -1,10 +1,12 @@
 package config_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/config"
 )
 
@@ -151,5 +153,23 @@ func TestTrustedProxiesAreAddressesOrNetworks(t *testing.T) {
 		if _, err := load(t, map[string]string{"SESSION_SECRET": secret, "TRUSTED_PROXIES": bad}); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
+	}
+}
+
+func TestTheSettingsOfNotificationsAreChecked(t *testing.T) {
+	cfg := mustLoad(t, map[string]string{"SESSION_SECRET": secret})
+	if !slices.Equal(cfg.NotifyEvents, audit.Notifiable()) {
+		t.Errorf("by default, notifications of %q", cfg.NotifyEvents)
+	}
+	if target, err := cfg.NotifyTarget(); err != nil || target != (audit.NotifyTarget{}) {
+		t.Errorf("without an address: %v, %v", target, err)
+	}
+	cfg = mustLoad(t, map[string]string{"SESSION_SECRET": secret, "NOTIFY_URL": "ntfy+https://ntfy.sh/household", "NOTIFY_EVENTS": "reset_asked,device_new"})
+	if !slices.Equal(cfg.NotifyEvents, []string{"reset_asked", "device_new"}) {
+		t.Errorf("notifications of %q", cfg.NotifyEvents)
+	}
+	_, err := load(t, map[string]string{"SESSION_SECRET": secret, "NOTIFY_URL": "ntfy.sh/hunter2", "NOTIFY_EVENTS": "reset_asked, login"})
+	if err == nil || !strings.Contains(err.Error(), "NOTIFY_URL: is neither") || !strings.Contains(err.Error(), `NOTIFY_EVENTS: " login" is none of device_new, `) || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("got %v", err)
 	}
 }
