@@ -53,7 +53,7 @@ func (p *Pages) handOver(r *request) error {
 	// A login may have taken longer than the browser keeps the cookie of the hand-over: then
 	// the application's host begins another one.
 	begun, ok := session.BegunAt(state)
-	if age := p.Now().Sub(begun); !ok || age < -begunMargin || age > session.BeginLifetime-begunMargin {
+	if !ok || p.Now().Sub(begun) > session.BeginLifetime-begunMargin {
 		state = ""
 	}
 	app, code, err := p.Accounts.HandOver(r.ctx(), r.Session, slug, state)

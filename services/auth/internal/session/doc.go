@@ -1,5 +1,6 @@
 // Package session keeps users logged in: the Session, the Store that holds it, and
-// the Manager that carries it over HTTP in two cookies, on gorilla/sessions.
+// the Manager that carries it over HTTP in two cookies, on gorilla/sessions, and on the
+// hosts of applications in another one.
 //
 // It owns the cookies, the signature and age of the session cookie, the ids, and
 // the rule that a session that was ended, revoked or has expired never comes back,
@@ -12,4 +13,11 @@
 // password. A login calls Store.Fence, then reads the user (again), then calls
 // Store.Create with the fence. Revoke removes the fence in the same step, and Create
 // then returns ErrFenced.
+//
+// # Hosts of applications
+//
+// An application's host has a cookie of its own, which it gets by a hand-over from the
+// portal: BeginHandOver there, CreateHandOver at the portal, TakeHandOver and OpenHost
+// there again, once and in the same browser. The hosts that are open are part of the
+// session and end with it.
 package session
