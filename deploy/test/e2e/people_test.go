@@ -223,6 +223,12 @@ func TestPagesOfOtherOriginsCannotUseTheForms(t *testing.T) {
 	}
 }
 
+func TestNoReturnAddressLeadsOffTheHousehold(t *testing.T) {
+	t.Parallel()
+	h := commonHousehold(t)
+	h.journey(t, "returns.mjs", h.person(t, "rosa", "de")...)
+}
+
 // TestAHouseholdOfTheFirstVersionIsUpgraded starts on what the first version kept: the
 // users joerg (an admin), aenne and opa, and the sessions of the first two. The passwords have
 // umlauts; aenne's was typed with combining characters, opa's is longer than bcrypt reads.
