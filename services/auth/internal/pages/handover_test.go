@@ -40,8 +40,11 @@ func newHousehold(t *testing.T) *fixture {
 		o.TrustedProxies = clientaddr.Proxies{clientaddr.Network{Prefix: netip.MustParsePrefix("192.0.2.1/32")}}
 	})
 	for _, a := range []account.NewApplication{
-		{Slug: "photos", Name: "Fotos", URL: photos}, {Slug: "music", Name: "Musik", URL: music}, {Slug: "vault", Name: "Tresor", URL: vault, SecondFactor: true},
-		{Slug: "office", Name: "Büro", URL: office, Rule: "admin"}, {Slug: "notes", Name: "Notizen", URL: "/notes/", SecondFactor: true},
+		{Slug: "photos", Name: "Fotos", URL: photos},
+		{Slug: "music", Name: "Musik", URL: music},
+		{Slug: "vault", Name: "Tresor", URL: vault, SecondFactor: true},
+		{Slug: "office", Name: "Büro", URL: office, Rule: "admin"},
+		{Slug: "notes", Name: "Notizen", URL: "/notes/", SecondFactor: true},
 	} {
 		f.install(a)
 	}
