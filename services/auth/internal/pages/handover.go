@@ -85,6 +85,8 @@ func (p *Pages) handOver(r *request) error {
 // enter is GET /pforte/enter?code=CODE&return=PATH on the host of an application. It opens
 // the host with the session of the code, in the browser that began the hand-over.
 func (p *Pages) enter(r *request) error {
+	// Another browser's code may still count, and the next page of this host is the application's.
+	r.Response().Header().Set("Referrer-Policy", "strict-origin")
 	to := returnpath.Safe(r.QueryParam("return"), "/")
 	if !p.Sessions.HasBegunAny(r.Request()) {
 		return p.notEntered(r, access.CookiesBlocked, to)

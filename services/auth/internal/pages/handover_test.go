@@ -395,6 +395,17 @@ func TestACodeCountsInTheBrowserThatBegan(t *testing.T) {
 	victim.refused(enter, notFinished)
 }
 
+// TestACodeIsNotInTheReferer: the page of a refusal leads on to the application of the same
+// host, which must not learn a code that still counts.
+func TestACodeIsNotInTheReferer(t *testing.T) {
+	f := newHousehold(t)
+	_, enter := f.handedOver()
+	page := f.person().visit(enter).want(http.StatusForbidden).shows("Cookies sind blockiert", `href="/album"`)
+	if got := page.header.Get("Referrer-Policy"); got != "strict-origin" {
+		t.Errorf("the page's policy is %q", got)
+	}
+}
+
 func TestACodeEndsWithItsSession(t *testing.T) {
 	f := newHousehold(t)
 	p, enter := f.handedOver()
