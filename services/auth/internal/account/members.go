@@ -19,6 +19,9 @@ type Profile struct{ DisplayName, AvatarColor *string }
 type MemberChange struct {
 	DisplayName, AvatarColor, Role *string
 	Groups                         *[]string // slugs of all their groups
+	// Joins are the slugs of groups that they join (true) or leave (false); one to leave may
+	// be gone.
+	Joins map[string]bool
 }
 
 // UpdateProfile changes the profile of a session's user and returns the user. The
@@ -35,7 +38,7 @@ func (s *Service) UpdateMember(ctx context.Context, by, id int64, c MemberChange
 }
 
 func (s *Service) changeUser(ctx context.Context, by, id int64, c MemberChange) (user.User, error) {
-	change := user.Change{Groups: c.Groups}
+	change := user.Change{Groups: c.Groups, Joins: c.Joins}
 	if c.DisplayName != nil {
 		name, err := user.CleanDisplayName(*c.DisplayName)
 		if err != nil {

@@ -94,7 +94,7 @@ func (p *Pages) changeMember(r *request) error {
 			DisplayName: r.form.changed("display_name", r.form.get("display_name")),
 			AvatarColor: r.form.changed("color", r.form.color()),
 			Role:        r.form.changed("role", r.form.get("role")),
-			Groups:      r.form.groups(),
+			Joins:       r.form.joins(),
 		})
 		if err != nil {
 			return err
@@ -176,10 +176,7 @@ type invitesPage struct {
 func (p *Pages) changeInvites(r *request) error {
 	switch r.form.get("do") {
 	case "invite":
-		n := account.NewInvite{Username: r.form.get("username"), DisplayName: r.form.get("display_name"), Role: r.form.get("role")}
-		if groups := r.form.groups(); groups != nil {
-			n.Groups = *groups
-		}
+		n := account.NewInvite{Username: r.form.get("username"), DisplayName: r.form.get("display_name"), Role: r.form.get("role"), Groups: r.form.groups()}
 		l, token, err := p.Accounts.Invite(r.ctx(), r.UserID, n)
 		if err != nil {
 			return err

@@ -72,23 +72,31 @@ func shownGroups(slugs []string) string {
 	return strings.Join(slices.Sorted(slices.Values(slugs)), " ")
 }
 
-// groups returns the slugs of the groups that a form with a groupChoice chooses, or nil
-// when there was no group to choose, or when nothing was changed: another person may have
-// changed the groups since the page was shown.
-func (f form) groups() *[]string {
-	if !f.sent("groups") {
-		return nil
-	}
-	slugs := []string{}
+// groups returns the slugs of the groups that a form with a groupChoice chooses.
+func (f form) groups() (slugs []string) {
 	for name := range f.values {
 		if slug, ok := strings.CutPrefix(name, groupPrefix); ok {
 			slugs = append(slugs, slug)
 		}
 	}
-	if f.get("groups") == shownGroups(slugs) {
-		return nil
+	return slugs
+}
+
+// joins returns which groups a form with a groupChoice adds (true) and takes away (false),
+// compared with those that the page showed: what another admin changed since then stays.
+func (f form) joins() map[string]bool {
+	changes := map[string]bool{}
+	for _, slug := range f.groups() {
+		changes[slug] = true
 	}
-	return &slugs
+	for slug := range strings.FieldsSeq(f.get("groups")) {
+		if changes[slug] {
+			delete(changes, slug)
+		} else {
+			changes[slug] = false
+		}
+	}
+	return changes
 }
 
 // apps lists the applications and offers a new one.

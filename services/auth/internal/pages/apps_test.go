@@ -212,7 +212,7 @@ func TestAnAdminChoosesTheGroupsOfAMemberAndOfAnInvite(t *testing.T) {
 	anna.get("/pforte/admin/members").shows("Kinder").lacks("Eltern")
 	anna.get("/pforte/admin/members/2").shows(`name="group.kids" value="yes" checked`, `name="group.parents" value="yes">`)
 	const path = "/pforte/admin/members/2"
-	change := []string{"do", "change", "display_name", "Otto", "color", "#34C759", "role", "member", "groups", "shown", "group.parents", "yes"}
+	change := []string{"do", "change", "display_name", "Otto", "color", "#34C759", "role", "member", "groups", "kids", "group.parents", "yes"}
 	anna.post(path, append(change, "csrf", "old")...).want(http.StatusForbidden).shows(`name="group.parents" value="yes" checked`).lacks(`name="group.kids" value="yes" checked`)
 	anna.post(path, change...).leadsTo(path + "?done=profile")
 	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; strings.Join(groups, " ") != "parents" {
@@ -230,6 +230,15 @@ func TestAnAdminChoosesTheGroupsOfAMemberAndOfAnInvite(t *testing.T) {
 	anna.post(path, "do", "change", "display_name", "Otto L.", "color", "#34C759", "role", "member", "groups", "parents", "group.parents", "yes").leadsTo(path + "?done=profile")
 	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; len(groups) != 0 {
 		t.Errorf("a form that changed no group changed them to %v", groups)
+	}
+	anna.post(path, "do", "change", "display_name", "Otto L.", "color", "#34C759", "role", "member", "groups", "parents", "group.parents", "yes", "group.kids", "yes").leadsTo(path + "?done=profile")
+	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; strings.Join(groups, " ") != "kids" {
+		t.Errorf("a form that added a group gave another one back: %v", groups)
+	}
+	must(struct{}{}, f.accounts.SetMember(t.Context(), "parents", "otto", true))(t)
+	anna.post(path, "do", "change", "display_name", "Otto L.", "color", "#34C759", "role", "member", "groups", "gone kids").leadsTo(path + "?done=profile")
+	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; strings.Join(groups, " ") != "parents" {
+		t.Errorf("a form that took a group away took another one: %v", groups)
 	}
 
 	_, token := anna.post("/pforte/admin/invites", "do", "invite", "username", "paul", "groups", "shown", "group.kids", "yes").want(http.StatusOK).link()

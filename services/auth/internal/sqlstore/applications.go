@@ -307,12 +307,21 @@ func (s *Store) setGroups(ctx context.Context, tx *sql.Tx, id int64, groups []st
 	for _, slug := range groups {
 		member[slug] = true
 	}
-	for _, slug := range slices.Sorted(maps.Keys(member)) {
+	return s.changeGroups(ctx, tx, id, member)
+}
+
+// changeGroups makes a user, whose row exists, a member of groups (true) or not (false), by
+// slug. application.ErrGroupNotFound for one to join.
+func (s *Store) changeGroups(ctx context.Context, tx *sql.Tx, id int64, joins map[string]bool) error {
+	for _, slug := range slices.Sorted(maps.Keys(joins)) {
 		group, err := s.groupID(ctx, tx, slug)
+		if errors.Is(err, application.ErrGroupNotFound) && !joins[slug] {
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		if err := s.changeMember(ctx, tx, group, slug, id, member[slug]); err != nil {
+		if err := s.changeMember(ctx, tx, group, slug, id, joins[slug]); err != nil {
 			return err
 		}
 	}

@@ -94,6 +94,9 @@ func (s *Store) Change(ctx context.Context, id int64, c user.Change, by int64) e
 				return err
 			}
 		}
+		if err := s.changeGroups(ctx, tx, id, c.Joins); err != nil {
+			return err
+		}
 		if c.Role == nil || *c.Role == u.Role {
 			return nil
 		}
@@ -104,17 +107,18 @@ func (s *Store) Change(ctx context.Context, id int64, c user.Change, by int64) e
 // mayChange returns ErrNotAdmin and ErrLastAdmin. It locks what it depends on, and the
 // row that changes.
 func (s *Store) mayChange(ctx context.Context, tx *sql.Tx, id int64, c user.Change, by int64) error {
+	changesGroups := c.Groups != nil || len(c.Joins) > 0
 	switch {
 	case c.Role != nil && *c.Role != user.Admin:
 		if err := s.keepAnAdmin(ctx, tx, id, by); err != nil {
 			return err
 		}
-	case c.Role != nil || c.Groups != nil || by != id:
+	case c.Role != nil || changesGroups || by != id:
 		if err := s.mayAct(ctx, tx, by); err != nil {
 			return err
 		}
 	}
-	if c.Groups != nil {
+	if changesGroups {
 		if err := s.lockPolicy(ctx, tx); err != nil {
 			return err
 		}

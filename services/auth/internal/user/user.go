@@ -69,6 +69,8 @@ type Change struct {
 	AvatarColor *string
 	Role        *Role
 	Groups      *[]string // slugs of all groups of the user
+	// Joins are the slugs of groups that the user joins (true) or leaves (false).
+	Joins map[string]bool
 }
 
 // Household are the household's own settings.
