@@ -166,16 +166,11 @@ func (p *Pages) changeApp(r *request) error {
 	slug, f := r.Param("id"), r.form
 	switch f.get("do") {
 	case "change":
-		name, description, address, color := f.get("name"), f.get("description"), strings.TrimSpace(f.get("url")), f.color()
-		rule, group, _ := strings.Cut(f.get("rule"), ":")
-		second, tokens := f.sent("second_factor"), f.sent("tokens")
-		position, err := strconv.Atoi(strings.TrimSpace(f.get("position")))
+		change, err := f.application()
 		if err != nil {
-			return application.ErrPosition
+			return err
 		}
-		if err := p.Accounts.ChangeApplication(r.ctx(), r.UserID, slug, account.ApplicationChange{
-			Name: &name, Description: &description, URL: &address, Rule: &rule, Group: &group, SecondFactor: &second, Tokens: &tokens, Color: &color, Position: &position,
-		}); err != nil {
+		if err := p.Accounts.ChangeApplication(r.ctx(), r.UserID, slug, change); err != nil {
 			return err
 		}
 		p.LogEvent(r.Response(), r.Request(), "app_changed", "app", slug, "by", r.UserID)
@@ -188,6 +183,27 @@ func (p *Pages) changeApp(r *request) error {
 		return r.seeOther(appsPath + "?done=app-removed")
 	}
 	return errForm
+}
+
+// application returns what the form of an application changes. What the admin left as it was
+// stays as another admin may have changed it since.
+func (f form) application() (account.ApplicationChange, error) {
+	change := account.ApplicationChange{
+		Name: f.changed("name", f.get("name")), Description: f.changed("description", f.get("description")), URL: f.changed("url", strings.TrimSpace(f.get("url"))),
+		SecondFactor: f.changedBox("second_factor"), Tokens: f.changedBox("tokens"), Color: f.changed("color", f.color()),
+	}
+	if chosen := f.changed("rule", f.get("rule")); chosen != nil {
+		rule, group, _ := strings.Cut(*chosen, ":")
+		change.Rule, change.Group = &rule, &group
+	}
+	if text := f.changed("position", strings.TrimSpace(f.get("position"))); text != nil {
+		position, err := strconv.Atoi(*text)
+		if err != nil {
+			return account.ApplicationChange{}, application.ErrPosition
+		}
+		change.Position = &position
+	}
+	return change, nil
 }
 
 // routes returns the routes of an application for the proxy's setting ROUTES. Only the

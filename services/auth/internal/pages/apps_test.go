@@ -1,6 +1,7 @@
 package pages_test
 
 import (
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -92,6 +93,35 @@ func TestAnAdminAddsChangesAndRemovesAnApplication(t *testing.T) {
 	anna.post("/pforte/admin/apps/photos", change...).want(http.StatusNotFound)
 	anna.get("/pforte/admin/audit").shows("Anwendung eingetragen", "Anwendung geändert", "Anwendung entfernt", "photos")
 }
+
+// TestAnAdminSavesOfAnApplicationWhatTheyChanged: the form sends all fields together. Saved
+// after another admin had made the rule stricter, it must not open the application again.
+func TestAnAdminSavesOfAnApplicationWhatTheyChanged(t *testing.T) {
+	f := newFixture(t)
+	f.application("notes", "/notes/", "login", true)
+	anna := f.anna()
+	const path = "/pforte/admin/apps/notes"
+	form := []string{"do", "change"}
+	for _, found := range hiddenFields.FindAllStringSubmatch(anna.get(path).want(http.StatusOK).body, -1) {
+		form = append(form, found[1], html.UnescapeString(found[2]))
+	}
+	form = append(form, "name", "Notizen", "description", "", "url", "/notes/", "rule", "login", "color", f.stored("notes").Color, "hex", "", "position", "0", "tokens", "yes")
+
+	rule, second, tokens, address, position := "admin", true, false, "/diary/", 7
+	if err := f.accounts.ChangeApplication(t.Context(), user.Operator, "notes", account.ApplicationChange{Rule: &rule, SecondFactor: &second, Tokens: &tokens, URL: &address, Position: &position}); err != nil {
+		t.Fatal(err)
+	}
+	want := f.stored("notes")
+	want.Name = "Notizen"
+	anna.post(path, form...).leadsTo(path + "?done=profile")
+	if a := f.stored("notes"); a != want {
+		t.Errorf("got  %+v\nwant %+v", a, want)
+	}
+	// A form that fails keeps what was shown at first.
+	anna.post(path, append(form, "csrf", "old")...).want(http.StatusForbidden).shows(`name="was_rule" value="login"`, `name="was_second_factor" value=""`, `name="was_tokens" value="yes"`)
+}
+
+var hiddenFields = regexp.MustCompile(`<input type="hidden" name="(was_[a-z_]+)" value="([^"]*)">`)
 
 func TestWhatIsWrongWithAnApplicationIsShownAtItsField(t *testing.T) {
 	f := newFixture(t)

@@ -36,6 +36,23 @@ func (f form) changed(name, value string) *string {
 	return &value
 }
 
+// changedBox is changed for a box: whether it is checked.
+func (f form) changedBox(name string) *bool {
+	if f.changed(name, f.get(name)) == nil {
+		return nil
+	}
+	checked := f.sent(name)
+	return &checked
+}
+
+// boxOf returns what a box sends.
+func boxOf(checked bool) string {
+	if checked {
+		return "yes"
+	}
+	return ""
+}
+
 // readForm reads the body of a POST. errForm, service.ErrBodyTooLarge,
 // service.ErrBodyRead.
 func (r *request) readForm() error {

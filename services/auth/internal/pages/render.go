@@ -214,6 +214,7 @@ var functions = template.FuncMap{
 	"as":      func(v view, id string, f field) field { f.ID, f.Wrong = id, v.Wrong(id); return f },
 	"initial": initial,
 	"ruleOf":  ruleOf,
+	"boxOf":   boxOf,
 	"onColor": onColor,
 }
 
