@@ -672,6 +672,11 @@ func TestABrowserWithoutCookiesIsNotLedInALoop(t *testing.T) {
 			got.page(http.StatusForbidden, "cookies_blocked photos")
 			return
 		}
+		w := httptest.NewRecorder()
+		h.manager.CountHandOver(w, b.get(prefix+"/me").to)
+		for _, cookie := range w.Result().Cookies() {
+			b.cookies[cookie.Name] = cookie.Value
+		}
 	}
 	t.Error("20 redirects")
 }

@@ -104,6 +104,7 @@ func (p *Pages) enter(r *request) error {
 	if err := p.Sessions.StartApp(r.Response(), of, secret); err != nil {
 		return err
 	}
+	p.Sessions.CountHandOver(r.Response(), r.Request())
 	p.LogEvent(r.Response(), r.Request(), "app_entered", "user_id", of.UserID, "host", host)
 	return r.seeOther(to)
 }

@@ -454,6 +454,18 @@ func TestTabsThatWaitForTheSameLoginAllReachTheirPage(t *testing.T) {
 	p.visit(two.at).welcomed(photos+"/two", "Fotos for otto")
 }
 
+// TestManyTabsWithoutALoginAreNoLoop: a browser that starts again opens all its tabs at once.
+func TestManyTabsWithoutALoginAreNoLoop(t *testing.T) {
+	f := newHousehold(t)
+	p := f.person()
+	var tabs []shown
+	for i := range 20 {
+		tabs = append(tabs, p.visit(fmt.Sprintf("%s/tab%d", photos, i)).asked())
+	}
+	p.login(tabs[0], "otto", userPass).welcomed(photos+"/tab0", "Fotos for otto")
+	p.visit(tabs[19].at).welcomed(photos+"/tab19", "Fotos for otto")
+}
+
 func TestTheThirtyFirstHostClosesTheFirstWhichOpensWithoutALogin(t *testing.T) {
 	f := newHousehold(t)
 	p := f.person()

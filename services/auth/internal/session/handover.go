@@ -28,11 +28,12 @@ const BeginLifetime = 10 * time.Minute
 // that was opened the longest ago.
 const MaxHosts = 30
 
-// A browser that begins more than maxBegun hand-overs within loopWindow is in a loop: it
-// does not keep the cookie with which the last one ended. Browsers themselves end a loop
-// after 20 redirects, of which a hand-over has three.
+// A browser that begins another hand-over after maxEntered that it finished within loopWindow
+// is in a loop: it does not keep the cookie with which the last one ended. Browsers themselves
+// end a loop after 20 redirects, of which a hand-over has three. Those that wait for a login
+// in many tabs do not count.
 const (
-	maxBegun   = 5
+	maxEntered = 5
 	loopWindow = 30 * time.Second
 )
 
@@ -169,7 +170,7 @@ func (m *Manager) AppSession(r *http.Request, host string) (*Current, error) {
 // what counts is that the browser has the random value.
 type begun struct {
 	value string
-	count int       // of hand-overs begun since
+	count int       // of hand-overs finished since, and one
 	since time.Time // in whole seconds
 }
 
@@ -207,19 +208,27 @@ func (m *Manager) begun(r *http.Request) (found []begun) {
 // each can finish. ErrLoop: the browser is to see a page and no redirect.
 func (m *Manager) BeginHandOver(w http.ResponseWriter, r *http.Request) (state string, err error) {
 	now := m.now()
-	b := begun{value: newID(), since: now}
+	b := begun{value: newID(), count: 1, since: now}
 	if earlier := m.begun(r); len(earlier) > 0 {
 		b = earlier[0]
 	}
 	if age := now.Sub(b.since); age < 0 || age > loopWindow {
-		b.count, b.since = 0, now
+		b.count, b.since = 1, now
 	}
-	if b.count >= maxBegun {
+	if b.count > maxEntered {
 		return "", ErrLoop
 	}
-	b.count++
 	m.setOther(w, m.app+beginCookie, b.String(), BeginLifetime, http.SameSiteLaxMode)
 	return stateOf(b.value) + "." + strconv.FormatInt(now.Unix(), 10), nil
+}
+
+// CountHandOver counts, in the browser that began it, a hand-over that is finished.
+func (m *Manager) CountHandOver(w http.ResponseWriter, r *http.Request) {
+	if earlier := m.begun(r); len(earlier) > 0 {
+		b := earlier[0]
+		b.count++
+		m.setOther(w, m.app+beginCookie, b.String(), BeginLifetime, http.SameSiteLaxMode)
+	}
 }
 
 // stateOf returns the SHA-256 of a value in base64url.
