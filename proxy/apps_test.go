@@ -231,20 +231,34 @@ func TestAWorkerOfAnApplicationStaysInItsFolder(t *testing.T) {
 	}
 }
 
-// Browsers and caches in front guess how long they may keep what says nothing about it.
-func TestAnAnswerBehindTheGuardIsKeptByNobodyUnlessItSaysSo(t *testing.T) {
+// Browsers and caches in front guess how long they may keep what says nothing about it. What
+// is public to an application that knows no login is not so behind the guard: a cache in front
+// would answer with it whoever asks next.
+func TestAnAnswerBehindTheGuardIsKeptByTheBrowserAloneAndOnlyIfItSaysSo(t *testing.T) {
 	t.Parallel()
 	app := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Last-Modified", "Sat, 22 Nov 2025 10:00:00 GMT")
-		if own := r.URL.Query().Get("own"); own != "" {
-			w.Header().Set("Cache-Control", own)
+		for _, own := range r.URL.Query()["own"] {
+			w.Header().Add("Cache-Control", own)
+		}
+		for _, name := range []string{"Cdn-Cache-Control", "Cloudflare-Cdn-Cache-Control", "Surrogate-Control"} {
+			w.Header().Set(name, "max-age=3600")
 		}
 	})
 	d := open(t, map[string]string{"AUTH_UPSTREAM": standHousehold(t).addr(), "ROUTES": photos(app.addr())})
-	for query, want := range map[string]string{"": "private, no-cache", "?own=max-age=60": "max-age=60"} {
-		got := d.request(t, "GET", "/photos/a"+query, "", "Cookie", "svc.app=member").Header["Cache-Control"]
-		if len(got) != 1 || got[0] != want {
-			t.Errorf("%q: %q, want %q", query, got, want)
+	for query, want := range map[string]string{
+		"": "private, no-cache", "?own=max-age=60": "private, max-age=60", "?own=Public,+max-age=60,immutable": "private, max-age=60, immutable",
+		"?own=public&own=s-maxage=9,max-age=3,+proxy-revalidate": "private, max-age=3", "?own=no-store": "private, no-store", "?own=max-age=1,+private": "private, max-age=1",
+		"?own=private=x,+max-age=1": "private, max-age=1",
+	} {
+		got := d.request(t, "GET", "/photos/a"+query, "", "Cookie", "svc.app=member").Header
+		if lines := got["Cache-Control"]; len(lines) != 1 || lines[0] != want {
+			t.Errorf("%q: %q, want %q", query, lines, want)
+		}
+		for _, name := range []string{"Cdn-Cache-Control", "Cloudflare-Cdn-Cache-Control", "Surrogate-Control"} {
+			if got[name] != nil {
+				t.Errorf("%q: %s is %q", query, name, got[name])
+			}
 		}
 	}
 }

@@ -229,6 +229,8 @@ type exchange struct {
 	whole bool
 	// own is whether the answer may set the cookies that are named.
 	own bool
+	// private is whether the answer is for one user alone.
+	private bool
 	// renewed are the lines of Set-Cookie that the guard wants to add to an answer
 	// that begins by until.
 	renewed []string
@@ -308,6 +310,9 @@ func (a *answer) begin(status int) {
 	if x.own {
 		return
 	}
+	if x.private && a.begun {
+		keepFromSharedCaches(h)
+	}
 	lines := withoutSetCookies(h["Set-Cookie"], x.cookies)
 	if a.begun && len(x.renewed) > 0 && !time.Now().After(x.until) {
 		lines = append(append([]string(nil), x.renewed...), lines...)
@@ -329,6 +334,29 @@ func keepFromCaches(h http.Header) {
 		}
 	}
 	h["Cache-Control"] = []string{"private, no-store"}
+}
+
+// keepFromSharedCaches limits what an answer says to caches to the browser's (RFC 9111,
+// section 5.2.2).
+func keepFromSharedCaches(h http.Header) {
+	kept := []string{"private"}
+	for _, line := range h["Cache-Control"] {
+		for directive := range strings.SplitSeq(line, ",") {
+			directive = strings.TrimSpace(directive)
+			name, _, _ := strings.Cut(strings.ToLower(directive), "=")
+			switch name {
+			case "", "public", "s-maxage", "proxy-revalidate", "private":
+			default:
+				kept = append(kept, directive)
+			}
+		}
+	}
+	for name := range h {
+		if strings.HasSuffix(name, "-Cache-Control") || name == "Surrogate-Control" {
+			delete(h, name)
+		}
+	}
+	h["Cache-Control"] = []string{strings.Join(kept, ", ")}
 }
 
 // Cookies is a handler for the routes of the service whose cookies Edge keeps

@@ -64,6 +64,9 @@ type Guard struct {
 	// Also names further headers that the next handlers get, each with the value of a
 	// header of Identity.
 	Also map[string]string `json:"also,omitempty"`
+	// Private lets caches but the browser's keep no answer of the next handlers, which may not
+	// know that it is for one user alone.
+	Private bool `json:"private,omitempty"`
 	// Recheck is how often a request that lasts is checked again, once
 	// for all requests with the same credentials. 5 seconds where it is zero.
 	Recheck caddy.Duration `json:"recheck,omitempty"`
@@ -139,6 +142,7 @@ func parseGuard(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 //	edge_guard {
 //		identity <headers...>
 //		also     <header> <header of identity>
+//		private
 //		recheck  <duration>
 //		grace    <duration>
 //		ask {
@@ -168,6 +172,8 @@ func (g *Guard) parse(h httpcaddyfile.Helper) error {
 			g.Also = map[string]string{}
 		}
 		g.Also[name] = from
+	case "private":
+		g.Private = true
 	case "recheck", "grace":
 		if !h.NextArg() {
 			return h.ArgErr()
@@ -214,6 +220,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	for name, from := range g.Also {
 		r.Header.Set(name, r.Header.Get(from))
 	}
+	x.private = g.Private
 	x.renewed, x.until = v.answer.header["Set-Cookie"], time.Now().Add(renewWithin)
 
 	ctx, cancel := context.WithCancel(r.Context())
