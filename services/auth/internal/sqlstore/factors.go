@@ -20,7 +20,8 @@ import (
 // hash and refuses the password. Whether there is a second factor is in user_factors.
 const secondFactorMark = "2f:"
 
-// hashSQL is the value of password_hash for a new hash. Its arguments are markedHash's.
+// hashSQL is the value of password_hash for a new hash, of a user whose row is locked
+// (lockUser). Its arguments are markedHash's.
 const hashSQL = `CASE WHEN substr(password_hash, 1, 3) = '2f:' OR ` + hasSecondFactor + ` THEN ? ELSE ? END`
 
 // hasSecondFactor is true for a row of users with a second factor.

@@ -275,18 +275,18 @@ func (s *Store) Rehash(ctx context.Context, id int64, oldHash, newHash string) e
 	})
 }
 
-// swapHash compares and sets in one statement: a second writer waits for the first
-// one's commit and then finds another hash.
+// swapHash compares and sets: a second writer waits for the first one's commit and then
+// finds another hash.
 func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, newHash string) error {
+	if _, err := s.lockUser(ctx, tx, id); err != nil {
+		return err
+	}
 	args := append(markedHash(newHash), id, oldHash, secondFactorMark+oldHash)
 	err := s.update(ctx, tx, `UPDATE users SET password_hash = `+hashSQL+` WHERE id = ? AND password_hash IN (?, ?)`, args...)
-	if !errors.Is(err, user.ErrNotFound) {
-		return err
+	if errors.Is(err, user.ErrNotFound) {
+		return user.ErrChanged
 	}
-	if _, err := s.one(ctx, tx, byID, id); err != nil {
-		return err
-	}
-	return user.ErrChanged
+	return err
 }
 
 // ResetPassword implements user.Store.
@@ -302,6 +302,9 @@ func (s *Store) ResetPassword(ctx context.Context, id int64, newHash string) (us
 
 // replaceHash sets the password hash, and a new session stamp for all sessions to end.
 func (s *Store) replaceHash(ctx context.Context, tx *sql.Tx, id int64, newHash string) error {
+	if _, err := s.lockUser(ctx, tx, id); err != nil {
+		return err
+	}
 	if err := s.update(ctx, tx, `UPDATE users SET password_hash = `+hashSQL+` WHERE id = ?`, append(markedHash(newHash), id)...); err != nil {
 		return err
 	}
