@@ -127,7 +127,7 @@ func Empty(ctx context.Context, databaseURL string) (empty bool, err error) {
 		}
 		return false, err
 	}
-	db, err := connect(databaseURL)
+	db, err := connect(databaseURL, nil)
 	if err != nil {
 		return false, err
 	}

@@ -15,7 +15,8 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 	"github.com/pressly/goose/v3/lock"
@@ -64,9 +65,10 @@ type DB struct {
 // migrations that are missing: goose files in the folders "migrations/sqlite" and
 // "migrations/postgres" of files. Several processes may do so at once. The error
 // never holds the password of the URL; it is ErrURL or ErrUnreachable where
-// that is what is wrong.
-func Open(ctx context.Context, databaseURL string, files fs.FS) (*DB, error) {
-	db, err := connect(databaseURL)
+// that is what is wrong. Each connection to Postgres begins with the settings, such as
+// "plan_cache_mode = force_generic_plan".
+func Open(ctx context.Context, databaseURL string, files fs.FS, settings ...string) (*DB, error) {
+	db, err := connect(databaseURL, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +124,7 @@ func dialectOf(databaseURL string) (dialect Dialect, path string, err error) {
 	return "", "", ErrURL
 }
 
-func connect(databaseURL string) (*DB, error) {
+func connect(databaseURL string, settings []string) (*DB, error) {
 	dialect, path, err := dialectOf(databaseURL)
 	switch {
 	case err != nil:
@@ -130,15 +132,24 @@ func connect(databaseURL string) (*DB, error) {
 	case dialect == SQLite:
 		return openSQLite(path)
 	default:
-		return openPostgres(databaseURL)
+		return openPostgres(databaseURL, settings)
 	}
 }
 
-func openPostgres(databaseURL string) (*DB, error) {
-	pool, err := sql.Open("pgx", databaseURL)
+func openPostgres(databaseURL string, settings []string) (*DB, error) {
+	config, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
 		return nil, ErrURL // the driver's error quotes the URL
 	}
+	// Not parameters of the connection's start, which PgBouncer refuses.
+	pool := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		for _, setting := range settings {
+			if _, err := conn.Exec(ctx, "SET "+setting); err != nil {
+				return fmt.Errorf("set %s: %w", setting, err)
+			}
+		}
+		return nil
+	}))
 	pool.SetMaxOpenConns(postgresMaxConns)
 	pool.SetMaxIdleConns(postgresMaxConns)
 	pool.SetConnMaxIdleTime(5 * time.Minute)

@@ -81,6 +81,32 @@ func TestNoPreparedQueryIsPlannedAgain(t *testing.T) {
 	}
 }
 
+// Postgres counts how often it planned a prepared query for the values of one execution.
+func TestNoPreparedQueryIsPlannedAgainOnPostgres(t *testing.T) {
+	url := sqldbtest.Postgres(t)
+	if url == "" {
+		t.Skip("not installed")
+	}
+	ctx := context.Background()
+	l, err := Open(ctx, url, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for range 20 {
+		if _, err := l.History(ctx, "payer", "client", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var generic, custom int
+	if err := l.db.Reader.QueryRowContext(ctx, "SELECT sum(generic_plans), sum(custom_plans) FROM pg_prepared_statements WHERE statement LIKE 'SELECT (SELECT count(*)%'").Scan(&generic, &custom); err != nil {
+		t.Fatal(err)
+	}
+	if generic != 20 || custom != 0 {
+		t.Errorf("planned once for all values and carried out %d times, and for the values of one %d times", generic, custom)
+	}
+}
+
 func explain(t *testing.T, l *Ledger, query string, args ...any) string {
 	t.Helper()
 	rows, err := l.db.Writer.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+query, bind(args)...)
