@@ -253,7 +253,6 @@ func TestOneLoginOpensAllHostsAndOneLogoutClosesThem(t *testing.T) {
 }
 
 func TestEndedSessionsCloseTheHosts(t *testing.T) {
-	f := newHousehold(t)
 	for name, end := range map[string]func(other *person){
 		"all others are logged out": func(other *person) {
 			other.submit(other.visit(portal+"/pforte/account/devices"), "do", "others")
@@ -262,6 +261,7 @@ func TestEndedSessionsCloseTheHosts(t *testing.T) {
 			other.submit(other.visit(portal+"/pforte/account/password"), "current", userPass, "password", "new "+userPass, "again", "new "+userPass)
 		},
 	} {
+		f := newHousehold(t)
 		otto, other := f.person(), f.person()
 		otto.login(otto.visit(photos+"/"), "otto", userPass).welcomed(photos+"/", "Fotos for otto")
 		other.login(other.visit(photos+"/"), "otto", userPass).welcomed(photos+"/", "Fotos for otto")
