@@ -130,13 +130,7 @@ func Misdirected(r Request, app application.Application, known bool, portal Port
 // AtPortal reports whether a request to an application is on the portal's host, whose
 // cookie is that of the session itself.
 func AtPortal(r Request, app application.Application, portal Portal) bool {
-	if !app.HasHost() {
-		return true
-	}
-	scheme, host, _ := strings.Cut(portal.Origin, "://")
-	host, known := application.Host(scheme, host)
-	at, ok := application.Host(scheme, r.Host)
-	return known && ok && at == host
+	return !app.HasHost() || application.IsAt(portal.Origin, r.Host)
 }
 
 // isAt reports whether the request's host is the application's, by equality. An
@@ -150,10 +144,7 @@ func isAt(r Request, app application.Application, portal Portal) bool {
 		_, ok := application.Host(r.Scheme, r.Host)
 		return ok
 	}
-	scheme, want, _ := strings.Cut(strings.ToLower(origin), "://")
-	want, known := application.Host(scheme, want)
-	host, ok := application.Host(scheme, r.Host)
-	return known && ok && host == want
+	return application.IsAt(origin, r.Host)
 }
 
 func decideAnonymous(r Request, app application.Application, portal Portal) Decision {
@@ -256,8 +247,8 @@ func isNavigation(r Request) bool {
 	h := r.Header
 	if hasFetchMetadata(h) {
 		// A service worker that passes a navigation on has "empty"; a script cannot ask for the mode.
-		dest := only(h, "Sec-Fetch-Dest")
-		return only(h, "Sec-Fetch-Mode") == "navigate" && (dest == "document" || dest == "empty")
+		dest := One(h, "Sec-Fetch-Dest")
+		return One(h, "Sec-Fetch-Mode") == "navigate" && (dest == "document" || dest == "empty")
 	}
 	return accepts(h, "text/html") && len(h.Values("X-Requested-With")) == 0
 }
@@ -266,8 +257,8 @@ func isWebSocket(r Request) bool {
 	return slices.ContainsFunc(r.Header.Values("Upgrade"), func(v string) bool { return strings.Contains(strings.ToLower(v), "websocket") })
 }
 
-// only returns the one value of a header, or "".
-func only(h http.Header, name string) string {
+// One returns the one value of a header, or "".
+func One(h http.Header, name string) string {
 	if values := h.Values(name); len(values) == 1 {
 		return values[0]
 	}

@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -38,7 +37,7 @@ func (s *Service) HandOver(ctx context.Context, of session.Session, slug, state 
 	case !app.HasHost() || state == "":
 		return app, "", nil
 	}
-	code, err = s.handOvers.CreateHandOver(ctx, session.HandOver{Ref: of.Ref, Host: hostOf(app), State: state})
+	code, err = s.handOvers.CreateHandOver(ctx, session.HandOver{Ref: of.Ref, Host: app.OwnHost(), State: state})
 	return app, code, err
 }
 
@@ -72,17 +71,11 @@ func (s *Service) OriginOf(ctx context.Context, slug string) (string, error) {
 
 // IsAppHost reports whether a host is that of an application.
 func (s *Service) IsAppHost(ctx context.Context, host string) (bool, error) {
-	_, err := s.applicationBy(ctx, func(a application.Application) bool { return a.HasHost() && hostOf(a) == host })
+	_, err := s.applicationBy(ctx, func(a application.Application) bool { return a.HasHost() && a.OwnHost() == host })
 	if errors.Is(err, application.ErrNotFound) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// hostOf returns the host of an application with one of its own.
-func hostOf(a application.Application) string {
-	_, host, _ := strings.Cut(a.URL, "://")
-	return host
 }
 
 // applicationBy returns the application that matches, as App knows it.

@@ -53,6 +53,12 @@ type Application struct {
 // HasHost reports whether the application has a host of its own.
 func (a Application) HasHost() bool { return !strings.HasPrefix(a.URL, "/") }
 
+// OwnHost returns the host of an application that has one of its own, as Host returns it.
+func (a Application) OwnHost() string {
+	_, host, _ := strings.Cut(a.URL, "://")
+	return host
+}
+
 // Permits reports whether the rule admits a user with a role and groups.
 func (a Application) Permits(role string, groups []string) bool {
 	switch a.Rule {
@@ -165,6 +171,14 @@ func ParseURL(s string, plainHTTP bool) (string, error) {
 		return "", ErrURL
 	}
 	return scheme + "://" + host, nil
+}
+
+// IsAt reports whether a host, as in the header Host, is that of an origin, by equality.
+func IsAt(origin, host string) bool {
+	scheme, want, _ := strings.Cut(strings.ToLower(origin), "://")
+	want, known := Host(scheme, want)
+	host, ok := Host(scheme, host)
+	return known && ok && host == want
 }
 
 var namePattern = regexp.MustCompile(`\A[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\z`)

@@ -144,18 +144,10 @@ func (a *api) visitOf(c echo.Context) *visit {
 		return v // which is refused as forwarded
 	}
 	v.Request = access.Request{
-		Method: one(r.Header, "X-Forwarded-Method"), URI: one(r.Header, "X-Forwarded-Uri"),
-		Scheme: one(r.Header, "X-Forwarded-Proto"), Host: one(r.Header, "X-Forwarded-Host"), Header: r.Header,
+		Method: access.One(r.Header, "X-Forwarded-Method"), URI: access.One(r.Header, "X-Forwarded-Uri"),
+		Scheme: access.One(r.Header, "X-Forwarded-Proto"), Host: access.One(r.Header, "X-Forwarded-Host"), Header: r.Header,
 	}
 	return v
-}
-
-// one returns the one value of a header, or "".
-func one(h http.Header, name string) string {
-	if values := h.Values(name); len(values) == 1 {
-		return values[0]
-	}
-	return ""
 }
 
 // loadToken finds the user of an app token. Wrong ones of an address are limited, but for
@@ -197,8 +189,7 @@ func (a *api) loadSession(c echo.Context, v *visit) error {
 	if atPortal {
 		current, err = a.Sessions.Load(c.Request())
 	} else {
-		_, host, _ := strings.Cut(v.app.URL, "://")
-		current, err = a.Sessions.AppSession(c.Request(), host)
+		current, err = a.Sessions.AppSession(c.Request(), v.app.OwnHost())
 	}
 	if errors.Is(err, session.ErrNotFound) {
 		return nil

@@ -154,7 +154,7 @@ func (p *Pages) leadsToApp(r *request, to string) error {
 // elsewhere returns the address of the request on the portal's host when it came to the host
 // of an application, whose scripts must not act as the user here; else "".
 func (p *Pages) elsewhere(r *request) (string, error) {
-	if p.PublicURL == "" || isAt(p.PublicURL, r.Request().Host) {
+	if p.PublicURL == "" || application.IsAt(p.PublicURL, r.Request().Host) {
 		return "", nil
 	}
 	is, err := p.Accounts.IsAppHost(r.ctx(), requestHost(r.Request()))
@@ -162,14 +162,6 @@ func (p *Pages) elsewhere(r *request) (string, error) {
 		return "", err
 	}
 	return p.PublicURL + r.Request().URL.RequestURI(), nil
-}
-
-// isAt reports whether a host is that of an origin.
-func isAt(origin, host string) bool {
-	scheme, want, _ := strings.Cut(origin, "://")
-	want, ok := application.Host(scheme, want)
-	host, valid := application.Host(scheme, host)
-	return ok && valid && host == want
 }
 
 // refusedPage is what the page shows that a person sees instead of an application.
