@@ -73,14 +73,7 @@ func shownGroups(slugs []string) string {
 }
 
 // groups returns the slugs of the groups that a form with a groupChoice chooses.
-func (f form) groups() (slugs []string) {
-	for name := range f.values {
-		if slug, ok := strings.CutPrefix(name, groupPrefix); ok {
-			slugs = append(slugs, slug)
-		}
-	}
-	return slugs
-}
+func (f form) groups() (slugs []string) { return f.chosen(groupPrefix) }
 
 // joins returns which groups a form with a groupChoice adds (true) and takes away (false),
 // compared with those that the page showed: what another admin changed since then stays.

@@ -27,6 +27,17 @@ func (f form) get(name string) string { return f.values.Get(name) }
 // sent reports whether the form has the field.
 func (f form) sent(name string) bool { return f.values.Has(name) }
 
+// chosen returns what follows a prefix in the names of the fields that were sent: the checked
+// ones of boxes that are named so.
+func (f form) chosen(prefix string) (names []string) {
+	for name := range f.values {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			names = append(names, rest)
+		}
+	}
+	return names
+}
+
 // changed returns the value of a field, or nil where it is what the field "was_" and the name
 // has: the page's value when it was shown, which another person may have changed since.
 func (f form) changed(name, value string) *string {

@@ -141,14 +141,9 @@ func (p *Pages) createToken(r *request) error {
 	if err != nil || !slices.Contains(tokenDays, days) {
 		return errForm
 	}
-	n := account.NewToken{UserID: r.UserID, Name: r.form.get("name"), ReadOnly: r.form.sent("read_only")}
+	n := account.NewToken{UserID: r.UserID, Name: r.form.get("name"), Applications: r.form.chosen(appPrefix), ReadOnly: r.form.sent("read_only")}
 	if days > 0 {
 		n.ExpiresAt = p.Now().Add(time.Duration(days) * 24 * time.Hour)
-	}
-	for name := range r.form.values {
-		if slug, ok := strings.CutPrefix(name, appPrefix); ok {
-			n.Applications = append(n.Applications, slug)
-		}
 	}
 	created, text, err := p.Accounts.CreateToken(r.ctx(), r.UserID, n)
 	if err != nil {
