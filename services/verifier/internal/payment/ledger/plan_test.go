@@ -83,16 +83,7 @@ func TestNoPreparedQueryIsPlannedAgain(t *testing.T) {
 
 // Postgres counts how often it planned a prepared query for the values of one execution.
 func TestNoPreparedQueryIsPlannedAgainOnPostgres(t *testing.T) {
-	url := sqldbtest.Postgres(t)
-	if url == "" {
-		t.Skip("not installed")
-	}
-	ctx := context.Background()
-	l, err := Open(ctx, url, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
+	l, ctx := openPostgres(t), context.Background()
 	for range 20 {
 		if _, err := l.History(ctx, "payer", "client", time.Now()); err != nil {
 			t.Fatal(err)
@@ -105,6 +96,20 @@ func TestNoPreparedQueryIsPlannedAgainOnPostgres(t *testing.T) {
 	if generic != 20 || custom != 0 {
 		t.Errorf("planned once for all values and carried out %d times, and for the values of one %d times", generic, custom)
 	}
+}
+
+func openPostgres(t *testing.T) *Ledger {
+	t.Helper()
+	url := sqldbtest.Postgres(t)
+	if url == "" {
+		t.Skip("not installed")
+	}
+	l, err := Open(context.Background(), url, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
 }
 
 func explain(t *testing.T, l *Ledger, query string, args ...any) string {
@@ -135,16 +140,7 @@ var unbounded = regexp.MustCompile(`using payments_(payer|client)_paid.*\n\s+Fil
 // Postgres plans by its statistics, and expects to find one of the many payments of a
 // payer soon: it would read all for a payer who has none.
 func TestNoFrequentQueryScansThePaymentsOnPostgres(t *testing.T) {
-	url := sqldbtest.Postgres(t)
-	if url == "" {
-		t.Skip("not installed")
-	}
-	ctx := context.Background()
-	l, err := Open(ctx, url, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
+	l, ctx := openPostgres(t), context.Background()
 	conn, err := l.db.Reader.Conn(ctx)
 	if err != nil {
 		t.Fatal(err)
