@@ -384,7 +384,7 @@ func (s *Store) changeMember(ctx context.Context, tx *sql.Tx, group int64, slug 
 		query, change = `INSERT INTO group_members (group_id, user_id) VALUES (?, ?) ON CONFLICT DO NOTHING`, "added"
 	}
 	// The user's row first: without one, the insert would fail for its foreign key.
-	if err := s.update(ctx, tx, `UPDATE users SET id = id WHERE id = ?`, id); err != nil {
+	if _, err := s.lockUser(ctx, tx, id); err != nil {
 		return err
 	}
 	err := s.update(ctx, tx, query, group, id)

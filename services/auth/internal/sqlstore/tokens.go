@@ -45,7 +45,7 @@ func (s *Store) CreateToken(ctx context.Context, t token.Token, hash string, by 
 			}
 		}
 		// The user's row is locked, so that of many at once no more than permitted are created.
-		if err := s.update(ctx, tx, `UPDATE users SET id = id WHERE id = ?`, t.UserID); err != nil {
+		if _, err := s.lockUser(ctx, tx, t.UserID); err != nil {
 			return err
 		}
 		err := s.hasRoom(ctx, tx, `SELECT count(*) FROM app_tokens WHERE user_id = ?`, token.MaxPerUser, t.UserID)
