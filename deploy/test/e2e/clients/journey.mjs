@@ -35,6 +35,7 @@ export class Journey {
   auth(args, input = "") {
     return new Promise((resolve, reject) => {
       const program = execFile(this.env.AUTH, args, { env: this.env }, (error, out, log) => (error ? reject(new Error(`${error.message}\n${log}`)) : resolve(out)));
+      program.stdin.on("error", () => {}); // it ended without reading its input; how it ended is told above
       program.stdin.end(input);
     });
   }
