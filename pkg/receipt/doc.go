@@ -117,7 +117,8 @@
 // The key document, [KeyDocument], lists every key with its state. Signatures of
 // active, next and retired keys are good, for ever; those of a revoked key and of
 // a key that is not listed are not. A receipt carries no time, so the times in the
-// document inform and do not decide: a stolen key can be revoked only whole.
+// document inform and do not decide: a stolen key can be revoked only whole, but for
+// receipts that a public log had before a cut-off (logged, [Logged]; package receiptlog).
 //
 // To rotate: list the coming key as next; when every cached document has run out
 // (five minutes), sign with it and list the old one as retired ([ParseKeys] reads

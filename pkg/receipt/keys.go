@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
@@ -135,6 +136,16 @@ type Key struct {
 	ValidFrom  string `json:"validFrom,omitempty"`
 	ValidUntil string `json:"validUntil,omitempty"`
 	RevokedAt  string `json:"revokedAt,omitempty"`
+	// Logged is what a revocation spares; only of a revoked key.
+	Logged *Logged `json:"logged,omitempty"`
+}
+
+// Logged is the cut-off of a revoked key: what it signed stays valid where the log of
+// receipts with this origin has it at an index below Before (package receiptlog).
+// Without a proof of that, nothing that the key signed is valid.
+type Logged struct {
+	Origin string `json:"origin"`
+	Before string `json:"before"` // index, decimal
 }
 
 // States of a key.
@@ -144,6 +155,27 @@ const (
 	KeyRetired = "retired" // signs no more; its receipts stay valid for ever
 	KeyRevoked = "revoked" // withdrawn; nothing that it signed is valid
 )
+
+// GoodAt reports whether a signature by the key is good at an index of the log with an
+// origin: by every key that is not revoked, and by one that was, before its cut-off.
+func (k Key) GoodAt(origin string, index int64) bool {
+	if k.Status != KeyRevoked {
+		return true
+	}
+	if k.Logged == nil || k.Logged.Origin != origin {
+		return false
+	}
+	before, err := k.Logged.index()
+	return err == nil && index >= 0 && index < before
+}
+
+func (l Logged) index() (int64, error) {
+	before, err := strconv.ParseInt(l.Before, 10, 64)
+	if err != nil || before < 0 || strconv.FormatInt(before, 10) != l.Before {
+		return 0, malformed("the cut-off is not a decimal number")
+	}
+	return before, nil
+}
 
 // NewKeyDocument makes the document of an active key and of others, which
 // ParseKeys reads. A key that is both is active; one that is revoked is refused.
@@ -286,6 +318,11 @@ func (k Key) public() (ed25519.PublicKey, error) {
 	for _, moment := range []string{k.ValidFrom, k.ValidUntil, k.RevokedAt} {
 		if _, err := time.Parse(time.RFC3339, moment); moment != "" && err != nil {
 			return nil, malformed("key %s has a time that is not RFC 3339", k.KeyID)
+		}
+	}
+	if k.Logged != nil {
+		if _, err := k.Logged.index(); err != nil || k.Status != KeyRevoked || k.Logged.Origin == "" {
+			return nil, malformed("key %s has a cut-off that is not one of a revoked key", k.KeyID)
 		}
 	}
 	return public, nil

@@ -3,6 +3,7 @@ package receipt
 import (
 	"bytes"
 	"crypto/ed25519"
+	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -70,14 +71,32 @@ func (d Document) VerifySignature(keys KeyDocument) (Key, error) {
 	if err != nil {
 		return key, err
 	}
+	return key, d.verifyBy(public)
+}
+
+// VerifySignatureBy checks the signature against one key, whatever its status is: whether
+// a signature by that key is good is for the caller to decide ([Key.GoodAt]).
+// ErrMalformed, ErrUnknownKey, ErrSignature.
+func (d Document) VerifySignatureBy(key Key) error {
+	public, err := key.public()
+	if err != nil {
+		return err
+	}
+	if key.KeyID != d.Signature.KeyID {
+		return fmt.Errorf("%w: %s", ErrUnknownKey, d.Signature.KeyID)
+	}
+	return d.verifyBy(public)
+}
+
+func (d Document) verifyBy(public ed25519.PublicKey) error {
 	value, err := d.Signature.bytes()
 	if err != nil {
-		return key, err
+		return err
 	}
 	if !ed25519.Verify(public, PAE(d.Signature.PayloadType, d.Body), value) {
-		return key, ErrSignature
+		return ErrSignature
 	}
-	return key, nil
+	return nil
 }
 
 // MaxSize bounds a signed receipt in bytes. A proof holds the transaction's whole
