@@ -7,6 +7,7 @@ require (
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/google/go-cmp v0.7.0
 	golang.org/x/crypto v0.58.0
+	golang.org/x/mod v0.42.0
 )
 
 require golang.org/x/sys v0.49.0 // indirect

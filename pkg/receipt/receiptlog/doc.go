@@ -1,0 +1,57 @@
+// Package receiptlog is the public log of receipts as a reader meets it: what an entry is,
+// how the log's checkpoints, tiles and proofs are written, and how a proof that a
+// receipt is in the log is checked offline. testdata holds an example of every file.
+//
+// The package uses no network, no clock and no database. Merkle trees and signed notes
+// are those of golang.org/x/mod/sumdb; the formats are C2SP's tlog-tiles,
+// tlog-checkpoint, tlog-cosignature, tlog-proof, tlog-policy and signed-note, as of
+// commit 5ba5ee83. Everything that it reads is bounded, and has one spelling.
+//
+// # Entry
+//
+// The entry of a receipt is three lines, 143 bytes:
+//
+//	chain-evidence-receipt/v1
+//	<keyId of the key that signed>
+//	<base64 of SHA-256("chain-evidence-receipt log entry v1\n" || signature || PAE)>
+//
+// where signature is the 64 bytes and PAE is what they sign ([receipt.PAE]). The log is
+// public and what was asked is not: the entry is a commitment, and the signature, which
+// nobody can guess, is what blinds it. Ed25519 is deterministic, so a receipt that
+// is sold twice is one entry. Another signature over the same receipt is another entry.
+//
+// The entry of a key records a state that the key document lists from then on:
+//
+//	chain-evidence-key/v1
+//	<keyId>
+//	<next, active, retired, or "revoked before N">
+//
+// A key that was revoked whole is "revoked before 0". The leaf of an entry is
+// SHA-256(0x00 || entry) (RFC 6962 section 2.1), [Leaf].
+//
+// # Checkpoint
+//
+// A checkpoint is a signed note of three lines: the origin, which is the log's name, the
+// number of entries, and the root. Its last element is the log's generation. The log
+// signs with an Ed25519 key of type 0x01 under the origin's name; a witness cosigns with
+// one of type 0x04, with the time. Lines of keys that the policy does not list are left
+// aside; a line of a listed key that does not verify makes the whole note invalid.
+//
+// # Proof
+//
+// A proof is c2sp.org/tlog-proof@v1 without extra data: the index, the hashes from the
+// leaf's sibling upwards, an empty line, and a checkpoint with its cosignatures. [Verify]
+// checks it together with the receipt's signature.
+//
+// # Policy
+//
+// A policy lists the logs and witnesses that a reader trusts, and the quorum: which of
+// the witnesses must have cosigned. With "quorum none" the log is only its operator's
+// word about itself.
+//
+// # What it shows
+//
+// That the receipt was in the log when the witnesses saw that checkpoint, and that they
+// saw no other history of this log. It says nothing about the transaction. A key that
+// was revoked with a cut-off ([receipt.Key]) stays good for the entries before it.
+package receiptlog

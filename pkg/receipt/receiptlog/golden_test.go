@@ -1,0 +1,59 @@
+package receiptlog_test
+
+import (
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+)
+
+// The files are the format: what a log writes and readers keep for years.
+func TestGoldenFiles(t *testing.T) {
+	m := sample(t, 300)
+	note := m.signed(t, 0, 2)
+	revoked := must[receiptlog.Entry](t)(receiptlog.NewKeyEntry(keyDocument(t).KeyID, receipt.KeyRevoked, 12000))
+	active := must[receiptlog.Entry](t)(receiptlog.NewKeyEntry(keyDocument(t).KeyID, receipt.KeyActive, 0))
+	leaf := baseEntry(t).Leaf()
+	tile := must[[]byte](t)(m.fetch(300)(t.Context(), "tile/0/001.p/44"))
+	bundle := must[[]byte](t)(m.fetch(300)(t.Context(), "tile/entries/001.p/44"))
+	add := receiptlog.AddCheckpoint{Old: 0, Checkpoint: m.signed(t)}
+	for name, want := range map[string][]byte{
+		"receipt.entry":      baseEntry(t).Bytes(),
+		"receipt.leaf":       []byte(hex.EncodeToString(leaf[:]) + "\n"),
+		"key-active.entry":   active.Bytes(),
+		"key-revoked.entry":  revoked.Bytes(),
+		"checkpoint":         note,
+		"receipt.tlog-proof": m.proof(t, place, note).Bytes(),
+		"policy":             []byte(policyText(t, "two")),
+		"add-checkpoint":     add.Bytes(),
+		"tile-0-001.p-44":    tile,
+		"entries-001.p-44":   bundle,
+	} {
+		path := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(path, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(string(readFile(t, path)), string(want)); diff != "" {
+			t.Errorf("%s (-file +made):\n%s", path, diff)
+		}
+	}
+}
+
+func TestTheGoldenProofVerifies(t *testing.T) {
+	p := must[receiptlog.Policy](t)(receiptlog.ParsePolicy(readFile(t, "testdata/policy")))
+	got, err := receiptlog.Verify(document(t, "base", "response.json"), keyDocument(t), readFile(t, "testdata/receipt.tlog-proof"), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earliest, _ := got.Earliest()
+	if got.Index != place || got.Size != 300 || got.Origin != origin || len(got.Cosignatures) != 2 || !earliest.Equal(at()) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,278 @@
+package receiptlog
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Types of signature (C2SP signed-note).
+const (
+	typeLog     = 0x01 // Ed25519 over the note's text
+	typeWitness = 0x04 // Ed25519 over time and text (C2SP tlog-cosignature)
+)
+
+const (
+	// MaxSize bounds the number of entries: far more than any log has, and few enough
+	// that no index of a tree overflows.
+	MaxSize = 1 << 50
+	// MaxNote bounds a checkpoint in bytes. sumdb reads at most 100 signature lines.
+	MaxNote = 64 << 10
+	// maxName bounds the name of a key, and so an origin.
+	maxName = 255
+)
+
+// Key is the public key of a log or of a witness, with its name. It is a note.Verifier.
+type Key struct {
+	name   string
+	public ed25519.PublicKey
+	kind   byte
+}
+
+// NewLogKey returns the key of a log; the name is the log's origin.
+func NewLogKey(origin string, public ed25519.PublicKey) (Key, error) {
+	return newKey(origin, public, typeLog)
+}
+
+// NewWitnessKey returns the key of a witness.
+func NewWitnessKey(name string, public ed25519.PublicKey) (Key, error) {
+	return newKey(name, public, typeWitness)
+}
+
+func newKey(name string, public ed25519.PublicKey, kind byte) (Key, error) {
+	switch {
+	case name == "" || len(name) > maxName || !utf8.ValidString(name) || strings.Contains(name, "+") ||
+		strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
+		return Key{}, malformed("not the name of a key")
+	case len(public) != ed25519.PublicKeySize:
+		return Key{}, malformed("a public key of %d bytes", len(public))
+	}
+	return Key{name: name, public: public, kind: kind}, nil
+}
+
+// ParseLogKey reads the verifier key (vkey) of a log: <origin>+<key id>+<base64 of 0x01 and key>.
+func ParseLogKey(vkey string) (Key, error) { return parseKey(vkey, typeLog) }
+
+// ParseWitnessKey reads the verifier key (vkey) of a witness: type 0x04.
+func ParseWitnessKey(vkey string) (Key, error) { return parseKey(vkey, typeWitness) }
+
+func parseKey(vkey string, kind byte) (Key, error) {
+	parts := strings.SplitN(vkey, "+", 3) // base64 may have a +
+	if len(parts) != 3 {
+		return Key{}, malformed("not a verifier key")
+	}
+	data, ok := decodeBase64(parts[2])
+	if !ok || len(data) != 1+ed25519.PublicKeySize || data[0] != kind {
+		return Key{}, malformed("a verifier key that is not Ed25519 of type 0x%02x", kind)
+	}
+	k, err := newKey(parts[0], data[1:], kind)
+	if err != nil {
+		return Key{}, err
+	}
+	if k.String() != vkey {
+		return Key{}, malformed("a verifier key whose key id does not match")
+	}
+	return k, nil
+}
+
+// String returns the key as a verifier key (vkey).
+func (k Key) String() string {
+	return fmt.Sprintf("%s+%08x+%s", k.name, k.KeyHash(), base64.StdEncoding.EncodeToString(k.typed()))
+}
+
+func (k Key) typed() []byte { return append([]byte{k.kind}, k.public...) }
+
+// Name returns the name: of a log, its origin.
+func (k Key) Name() string { return k.name }
+
+// Public returns the Ed25519 key.
+func (k Key) Public() ed25519.PublicKey { return k.public }
+
+// KeyHash returns the key id: the first four bytes of SHA-256(name || "\n" || type || key).
+func (k Key) KeyHash() uint32 {
+	digest := sha256.Sum256(append([]byte(k.name+"\n"), k.typed()...))
+	return binary.BigEndian.Uint32(digest[:])
+}
+
+// Verify reports whether sig is this key's signature of a note's text.
+func (k Key) Verify(text, sig []byte) bool {
+	if k.kind == typeLog {
+		return len(k.public) == ed25519.PublicKeySize && ed25519.Verify(k.public, text, sig)
+	}
+	if len(sig) != 8+ed25519.SignatureSize || len(k.public) != ed25519.PublicKeySize {
+		return false
+	}
+	at := binary.BigEndian.Uint64(sig)
+	return at <= math.MaxInt64 && ed25519.Verify(k.public, timed(at, text), sig[8:])
+}
+
+// timed is what a witness signs.
+func timed(at uint64, text []byte) []byte {
+	return append([]byte("cosignature/v1\ntime "+strconv.FormatUint(at, 10)+"\n"), text...)
+}
+
+// Signer signs checkpoints with the key of a log or of a witness. It is a note.Signer.
+type Signer struct {
+	Key
+	private ed25519.PrivateKey
+	now     func() time.Time
+}
+
+// NewLogSigner returns what signs the checkpoints of the log with an origin. The same
+// checkpoint always has the same bytes.
+func NewLogSigner(origin string, private ed25519.PrivateKey) (*Signer, error) {
+	return newSigner(origin, private, typeLog, nil)
+}
+
+// NewWitnessSigner returns what cosigns checkpoints as a witness, with the time of now.
+func NewWitnessSigner(name string, private ed25519.PrivateKey, now func() time.Time) (*Signer, error) {
+	if now == nil {
+		return nil, errors.New("a witness needs a clock")
+	}
+	return newSigner(name, private, typeWitness, now)
+}
+
+func newSigner(name string, private ed25519.PrivateKey, kind byte, now func() time.Time) (*Signer, error) {
+	if len(private) != ed25519.PrivateKeySize {
+		return nil, malformed("a private key of %d bytes", len(private))
+	}
+	k, err := newKey(name, private.Public().(ed25519.PublicKey), kind)
+	return &Signer{Key: k, private: private, now: now}, err
+}
+
+// Format prints the verifier key whatever the verb, so that no log shows the secret.
+func (s *Signer) Format(state fmt.State, _ rune) { _, _ = fmt.Fprint(state, s.Key.String()) }
+
+// Sign signs a note's text.
+func (s *Signer) Sign(text []byte) ([]byte, error) {
+	if s.kind == typeLog {
+		return ed25519.Sign(s.private, text), nil
+	}
+	at := s.now().Unix()
+	if at < 0 {
+		return nil, fmt.Errorf("cosign: the clock is before 1970: %d", at)
+	}
+	return append(binary.BigEndian.AppendUint64(nil, uint64(at)), ed25519.Sign(s.private, timed(uint64(at), text))...), nil
+}
+
+// Checkpoint is the state of a log: how many entries it has, and their root.
+type Checkpoint struct {
+	Origin string
+	Size   int64
+	Root   tlog.Hash // RFC 6962 section 2.1
+}
+
+// Text returns the checkpoint's note text, three lines.
+func (c Checkpoint) Text() string {
+	return fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
+}
+
+// Sign returns the checkpoint as a note with one signature. The origin must be the
+// signer's name when it is the log's.
+func (c Checkpoint) Sign(s *Signer) ([]byte, error) {
+	if s.kind == typeLog && s.name != c.Origin {
+		return nil, fmt.Errorf("sign checkpoint: the key is %s's, not %s's", s.name, c.Origin)
+	}
+	if _, err := ParseCheckpoint(c.Text()); err != nil {
+		return nil, fmt.Errorf("sign checkpoint: %w", err)
+	}
+	signed, err := note.Sign(&note.Note{Text: c.Text()}, s)
+	if err != nil {
+		return nil, fmt.Errorf("sign checkpoint: %w", err)
+	}
+	return signed, nil
+}
+
+// Cosign returns the signature lines alone, as a witness answers and as they are
+// appended to a note.
+func (c Checkpoint) Cosign(s *Signer) ([]byte, error) {
+	signed, err := c.Sign(s)
+	if err != nil {
+		return nil, err
+	}
+	return signed[len(c.Text())+1:], nil
+}
+
+// ParseCheckpoint reads a note's text as a checkpoint of three lines. A checkpoint with
+// extension lines is refused: no log of receipts writes them, and no monitor audits them.
+func ParseCheckpoint(text string) (Checkpoint, error) {
+	lines := strings.SplitN(text, "\n", 5)
+	if len(lines) != 4 || lines[3] != "" {
+		return Checkpoint{}, malformed("a checkpoint that is not three lines")
+	}
+	if _, err := newKey(lines[0], make([]byte, ed25519.PublicKeySize), typeLog); err != nil {
+		return Checkpoint{}, malformed("a checkpoint without an origin")
+	}
+	size, err := parseNumber(lines[1])
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("size of the checkpoint: %w", err)
+	}
+	root, err := parseHash(lines[2])
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("root of the checkpoint: %w", err)
+	}
+	if size == 0 && root != emptyRoot() {
+		return Checkpoint{}, malformed("an empty log with a root that is not the empty tree's")
+	}
+	return Checkpoint{Origin: lines[0], Size: size, Root: root}, nil
+}
+
+// emptyRoot is the root of a tree without entries (RFC 6962 section 2.1).
+func emptyRoot() tlog.Hash { return sha256.Sum256(nil) }
+
+// openNote reads a signed checkpoint and checks the signatures of the known keys. The
+// Sigs of the note are those that verify, one for each key at most.
+func openNote(data []byte, known ...note.Verifier) (*note.Note, Checkpoint, error) {
+	if len(data) > MaxNote {
+		return nil, Checkpoint{}, malformed("a checkpoint of more than %d bytes", MaxNote)
+	}
+	_, lines, found := bytes.Cut(data, []byte("\n\n"))
+	if !found {
+		return nil, Checkpoint{}, malformed("a checkpoint without signatures")
+	}
+	for line := range strings.Lines(string(lines)) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
+		if _, ok := decodeBase64(fields[len(fields)-1]); len(fields) != 3 || !ok {
+			return nil, Checkpoint{}, malformed("a signature line in another spelling")
+		}
+	}
+	opened, err := note.Open(data, note.VerifierList(known...))
+	var unverified *note.UnverifiedNoteError
+	var invalid *note.InvalidSignatureError
+	switch {
+	case errors.As(err, &unverified):
+		opened = unverified.Note
+	case errors.As(err, &invalid):
+		return nil, Checkpoint{}, fmt.Errorf("%w: %s", ErrSignature, invalid.Name)
+	case err != nil:
+		return nil, Checkpoint{}, malformed("checkpoint: %v", err)
+	}
+	c, err := ParseCheckpoint(opened.Text)
+	return opened, c, err
+}
+
+// OpenCheckpoint reads a signed checkpoint of one log and checks the log's signature.
+// Other lines are left aside. It is how a witness reads what a log asks it to cosign.
+func OpenCheckpoint(data []byte, log Key) (Checkpoint, error) {
+	opened, c, err := openNote(data, log)
+	switch {
+	case err != nil:
+		return Checkpoint{}, err
+	case len(opened.Sigs) != 1 || log.kind != typeLog || c.Origin != log.name:
+		return Checkpoint{}, fmt.Errorf("%w: %s", ErrUnknownLog, c.Origin)
+	}
+	return c, nil
+}

@@ -1,0 +1,295 @@
+package receiptlog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// Bounds of a policy file. C2SP recommends 32 of each kind at least.
+const (
+	MaxPolicy = 64 << 10 // bytes
+	maxListed = 64       // logs, witnesses, groups
+)
+
+// PolicyLog is a log that a policy trusts.
+type PolicyLog struct {
+	Key Key
+	URL string // where it is served; may be empty
+}
+
+// Witness is a witness that a policy knows.
+type Witness struct {
+	Name string // in the policy; has no meaning outside of it
+	Key  Key
+	URL  string // submission prefix (C2SP tlog-witness); may be empty
+}
+
+// Policy says which logs a reader trusts and which witnesses must have cosigned a
+// checkpoint (C2SP tlog-policy). Only ParsePolicy makes one that accepts anything.
+type Policy struct {
+	Logs      []PolicyLog
+	Witnesses []Witness
+	quorum    *member
+}
+
+// member is a witness or a group of a policy.
+type member struct {
+	witness   int // place in Witnesses, when there are no members
+	threshold int // how many of the members; 0 is "quorum none"
+	members   []*member
+}
+
+func (m *member) met(cosigned []bool) bool {
+	if m.members == nil && m.threshold > 0 {
+		return cosigned[m.witness]
+	}
+	met := 0
+	for _, each := range m.members {
+		if each.met(cosigned) {
+			met++
+		}
+	}
+	return met >= m.threshold
+}
+
+// ParsePolicy reads a policy file. A line that it does not know, a witness whose key is
+// not Ed25519 of type 0x04, and a file that is cut off in a line are refused.
+func ParsePolicy(data []byte) (Policy, error) {
+	if len(data) > MaxPolicy {
+		return Policy{}, malformed("a policy of more than %d bytes", MaxPolicy)
+	}
+	for _, char := range data {
+		if char < ' ' && char != '\t' && char != '\n' || char == 0x7f {
+			return Policy{}, malformed("a policy with the control character 0x%02x", char)
+		}
+	}
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		return Policy{}, malformed("a policy whose last line does not end")
+	}
+	r := policyReader{names: map[string]*member{}, used: map[string]bool{}, keys: map[string]bool{}}
+	number := 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		// strings.Fields would also split at Unicode's spaces.
+		fields := strings.FieldsFunc(line, func(char rune) bool { return char == ' ' || char == '\t' || char == '\n' })
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if err := r.line(fields[0], fields[1:]); err != nil {
+			return Policy{}, fmt.Errorf("policy, line %d: %w", number, err)
+		}
+	}
+	if r.policy.quorum == nil {
+		return Policy{}, malformed("a policy without a quorum")
+	}
+	return r.policy, nil
+}
+
+type policyReader struct {
+	policy Policy
+	groups int
+	names  map[string]*member // witnesses and groups
+	used   map[string]bool    // names that are members of a group
+	keys   map[string]bool    // public keys that are listed
+}
+
+func (r *policyReader) line(keyword string, args []string) error {
+	switch {
+	case keyword == "log" && (len(args) == 1 || len(args) == 2):
+		return r.log(args)
+	case keyword == "witness" && (len(args) == 2 || len(args) == 3):
+		return r.witness(args)
+	case keyword == "group" && len(args) >= 3:
+		return r.group(args[0], args[1], args[2:])
+	case keyword == "quorum" && len(args) == 1:
+		return r.quorum(args[0])
+	default:
+		return malformed("neither log, witness, group nor quorum")
+	}
+}
+
+func (r *policyReader) log(args []string) error {
+	k, err := ParseLogKey(args[0])
+	if err != nil {
+		return err
+	}
+	if len(r.policy.Logs) == maxListed {
+		return malformed("more than %d logs", maxListed)
+	}
+	r.policy.Logs = append(r.policy.Logs, PolicyLog{Key: k, URL: optional(args[1:])})
+	return r.listKey(k)
+}
+
+func (r *policyReader) witness(args []string) error {
+	k, err := ParseWitnessKey(args[1])
+	if err != nil {
+		return err
+	}
+	if len(r.policy.Witnesses) == maxListed {
+		return malformed("more than %d witnesses", maxListed)
+	}
+	place := len(r.policy.Witnesses)
+	r.policy.Witnesses = append(r.policy.Witnesses, Witness{Name: args[0], Key: k, URL: optional(args[2:])})
+	if err := r.define(args[0], &member{witness: place, threshold: 1}); err != nil {
+		return err
+	}
+	return r.listKey(k)
+}
+
+// listKey refuses a key twice, whatever its names: a witness that counts twice would be
+// a smaller quorum, and a log is no witness of itself.
+func (r *policyReader) listKey(k Key) error {
+	if r.keys[string(k.public)] {
+		return malformed("the key of %s is listed twice", k.name)
+	}
+	r.keys[string(k.public)] = true
+	return nil
+}
+
+func (r *policyReader) group(name, threshold string, members []string) error {
+	if r.groups++; r.groups > maxListed {
+		return malformed("more than %d groups", maxListed)
+	}
+	g := &member{}
+	for _, each := range members {
+		m, known := r.names[each]
+		if !known {
+			return malformed("group %s: %q is not defined above", name, each)
+		}
+		if r.used[each] {
+			return malformed("group %s: %q is a member of a group already", name, each)
+		}
+		r.used[each] = true
+		g.members = append(g.members, m)
+	}
+	switch threshold {
+	case "any":
+		g.threshold = 1
+	case "all":
+		g.threshold = len(members)
+	default:
+		k, err := strconv.Atoi(threshold)
+		if err != nil || k < 1 || k > len(members) || strconv.Itoa(k) != threshold {
+			return malformed("group %s: the threshold is neither any, all nor a number from 1 to %d", name, len(members))
+		}
+		g.threshold = k
+	}
+	return r.define(name, g)
+}
+
+func (r *policyReader) quorum(name string) error {
+	if r.policy.quorum != nil {
+		return malformed("a second quorum")
+	}
+	if name == "none" {
+		r.policy.quorum = &member{}
+		return nil
+	}
+	m, known := r.names[name]
+	if !known {
+		return malformed("quorum: %q is not defined above", name)
+	}
+	r.policy.quorum = m
+	return nil
+}
+
+func (r *policyReader) define(name string, m *member) error {
+	if _, known := r.names[name]; known || name == "none" {
+		return malformed("the name %q is taken", name)
+	}
+	r.names[name] = m
+	return nil
+}
+
+func optional(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// Unwitnessed reports whether the policy asks for no witness at all (quorum none).
+func (p Policy) Unwitnessed() bool { return p.quorum != nil && p.quorum.threshold == 0 }
+
+// Cosignature is a witness's statement that it saw a checkpoint, at a time of its clock.
+type Cosignature struct {
+	Witness string // its name in the policy
+	Time    time.Time
+}
+
+// Witnessed is a checkpoint that a policy accepts.
+type Witnessed struct {
+	Checkpoint
+	Cosignatures []Cosignature // of the policy's witnesses, in its order
+}
+
+// Earliest returns the earliest time of a cosignature: what the checkpoint holds existed
+// then at the latest. ok is false when there is no cosignature.
+func (w Witnessed) Earliest() (at time.Time, ok bool) {
+	for i, c := range w.Cosignatures {
+		if i == 0 || c.Time.Before(at) {
+			at = c.Time
+		}
+	}
+	return at, len(w.Cosignatures) > 0
+}
+
+// Open reads a signed checkpoint and judges it: a log of the policy must have signed it
+// under its own origin, and witnesses cosigned it as the quorum asks. It does not compare
+// the times with a clock. ErrMalformed, ErrSignature, ErrUnknownLog, ErrQuorum.
+func (p Policy) Open(data []byte) (Witnessed, error) {
+	w, met, err := p.read(data)
+	if err == nil && !met {
+		err = fmt.Errorf("%w: %d of the policy's %d cosigned", ErrQuorum, len(w.Cosignatures), len(p.Witnesses))
+	}
+	if err != nil {
+		return Witnessed{}, err
+	}
+	return w, nil
+}
+
+func (p Policy) read(data []byte) (w Witnessed, met bool, err error) {
+	known := make([]note.Verifier, 0, len(p.Logs)+len(p.Witnesses))
+	for _, l := range p.Logs {
+		known = append(known, l.Key)
+	}
+	for _, each := range p.Witnesses {
+		known = append(known, each.Key)
+	}
+	opened, c, err := openNote(data, known...)
+	if err != nil {
+		return Witnessed{}, false, err
+	}
+	w.Checkpoint = c
+	by := map[string]string{} // name and key id to signature
+	for _, sig := range opened.Sigs {
+		by[signatureID(sig.Name, sig.Hash)] = sig.Base64
+	}
+	signed := false
+	for _, l := range p.Logs {
+		_, verified := by[signatureID(l.Key.name, l.Key.KeyHash())]
+		signed = signed || verified && l.Key.name == c.Origin
+	}
+	if !signed || p.quorum == nil {
+		return Witnessed{}, false, fmt.Errorf("%w: %s", ErrUnknownLog, c.Origin)
+	}
+	cosigned := make([]bool, len(p.Witnesses))
+	for i, each := range p.Witnesses {
+		text, verified := by[signatureID(each.Key.name, each.Key.KeyHash())]
+		if !verified {
+			continue
+		}
+		cosigned[i] = true
+		sig, _ := decodeBase64(text) // verified: key id, time, signature
+		at := time.Unix(int64(binary.BigEndian.Uint64(sig[4:])), 0).UTC()
+		w.Cosignatures = append(w.Cosignatures, Cosignature{Witness: each.Name, Time: at})
+	}
+	return w, p.quorum.met(cosigned), nil
+}
+
+func signatureID(name string, hash uint32) string { return fmt.Sprintf("%s+%08x", name, hash) }

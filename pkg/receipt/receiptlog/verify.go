@@ -1,0 +1,51 @@
+package receiptlog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pforte/pforte/pkg/receipt"
+)
+
+// Result is what is known of a receipt that is in the log.
+type Result struct {
+	Witnessed
+	Index int64 // of the receipt's entry
+	// Key signed the receipt. It may be revoked: then Index is before its cut-off.
+	Key receipt.Key
+}
+
+// Verify checks that a signed receipt is in a log that the policy trusts, that witnesses
+// saw it as the policy asks, and that the key that signed it was good for its entry. It
+// checks the receipt's signature too, but not the proof that the receipt itself carries
+// ([receipt.VerifyProof]). ErrMalformed, ErrSignature, ErrUnknownLog, ErrQuorum,
+// ErrInclusion; receipt.ErrUnknownKey, receipt.ErrRevokedKey, receipt.ErrSignature.
+func Verify(doc receipt.Document, keys receipt.KeyDocument, proof []byte, policy Policy) (Result, error) {
+	key, keyErr := doc.VerifySignature(keys)
+	if errors.Is(keyErr, receipt.ErrRevokedKey) {
+		if err := doc.VerifySignatureBy(key); err != nil {
+			return Result{}, err
+		}
+	} else if keyErr != nil {
+		return Result{}, keyErr
+	}
+	entry, err := EntryOf(doc)
+	if err != nil {
+		return Result{}, err
+	}
+	parsed, err := ParseProof(proof)
+	if err != nil {
+		return Result{}, fmt.Errorf("log proof: %w", err)
+	}
+	witnessed, err := policy.Open(parsed.Checkpoint)
+	if err != nil {
+		return Result{}, fmt.Errorf("log proof: %w", err)
+	}
+	if err := witnessed.CheckInclusion(parsed.Index, entry.Leaf(), parsed.Hashes); err != nil {
+		return Result{}, err
+	}
+	if keyErr != nil && !key.GoodAt(witnessed.Origin, parsed.Index) {
+		return Result{}, keyErr
+	}
+	return Result{Witnessed: witnessed, Index: parsed.Index, Key: key}, nil
+}
