@@ -1,0 +1,84 @@
+package receiptlog
+
+import (
+	"path"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
+)
+
+const (
+	// DirectoryPath is where a verifier lists the generations of its log.
+	DirectoryPath = "/.well-known/receipt-log.json"
+	// MaxDirectory bounds the list in bytes.
+	MaxDirectory   = 1 << 20
+	maxGenerations = 64
+)
+
+// Directory lists the generations of a log, which is what a verifier says about itself:
+// a reader who trusts its keys and policy trusts the verifier.
+type Directory struct {
+	Logs       []Generation `json:"logs"`       // the newest first
+	MergeDelay int64        `json:"mergeDelay"` // seconds until what was sold has a proof
+	Policy     string       `json:"policy"`     // tlog-policy
+}
+
+// Generation is one log; a verifier has another after one that had to be closed.
+type Generation struct {
+	Origin string `json:"origin"`
+	Key    string `json:"key"`             // verifier key (vkey)
+	Prefix string `json:"prefix"`          // path on the same host
+	From   string `json:"from"`            // RFC 3339
+	To     string `json:"to,omitempty"`    // RFC 3339; only of a closed one
+	Final  string `json:"final,omitempty"` // last checkpoint; only of a closed one
+}
+
+// ParseDirectory reads a directory. Members that it does not know are left aside, so that
+// it may grow; everything it knows must be right.
+func ParseDirectory(data []byte) (Directory, error) {
+	var d Directory
+	if len(data) > MaxDirectory {
+		return Directory{}, malformed("a list of logs of more than %d bytes", MaxDirectory)
+	}
+	if err := strictjson.Unmarshal(data, &d, strictjson.Rules{AllowUnknown: true}); err != nil {
+		return Directory{}, malformed("list of logs: %v", err)
+	}
+	if len(d.Logs) == 0 || len(d.Logs) > maxGenerations || d.MergeDelay < 0 {
+		return Directory{}, malformed("list of logs: %d logs, merge delay %d", len(d.Logs), d.MergeDelay)
+	}
+	for i, g := range d.Logs {
+		if err := g.validate(i == 0); err != nil {
+			return Directory{}, err
+		}
+	}
+	_, err := ParsePolicy([]byte(d.Policy))
+	return d, err
+}
+
+func (g Generation) validate(newest bool) error {
+	key, err := ParseLogKey(g.Key)
+	if err != nil {
+		return err
+	}
+	if key.name != g.Origin {
+		return malformed("list of logs: %s has the key of %s", g.Origin, key.name)
+	}
+	// A path of another host, or outwards, would let the list choose what a reader asks whom.
+	if !strings.HasPrefix(g.Prefix, "/") || strings.HasPrefix(g.Prefix, "//") || path.Clean(g.Prefix) != g.Prefix || strings.ContainsAny(g.Prefix, "?#%\\ ") {
+		return malformed("list of logs: the prefix of %s is not a path", g.Origin)
+	}
+	if _, err := time.Parse(time.RFC3339, g.From); err != nil {
+		return malformed("list of logs: a time of %s is not RFC 3339", g.Origin)
+	}
+	if open := g.To == "" && g.Final == ""; open && newest {
+		return nil
+	}
+	if _, err := time.Parse(time.RFC3339, g.To); err != nil {
+		return malformed("list of logs: a time of %s is not RFC 3339", g.Origin)
+	}
+	if _, err := OpenCheckpoint([]byte(g.Final), key); err != nil {
+		return malformed("list of logs: the final checkpoint of %s: %v", g.Origin, err)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package receiptlog_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+)
+
+// generations is a list of an open generation 2 after a closed generation 1.
+func generations(t testing.TB) receiptlog.Directory {
+	second := must[*receiptlog.Signer](t)(receiptlog.NewLogSigner("verifier.example.com/v1/log/2", seeded("log 2")))
+	return receiptlog.Directory{
+		Logs: []receiptlog.Generation{
+			{Origin: second.Name(), Key: second.Key.String(), Prefix: "/v1/log/2", From: "2027-01-01T00:00:00Z"},
+			{
+				Origin: origin, Key: logSigner(t).Key.String(), Prefix: "/v1/log/1", From: "2026-11-22T00:00:00Z", To: "2027-01-01T00:00:00Z",
+				Final: string(sample(t, 20).signed(t, 0, 1)),
+			},
+		},
+		MergeDelay: 60, Policy: policyText(t, "two"),
+	}
+}
+
+func encode(t testing.TB, d receiptlog.Directory) []byte { return must[[]byte](t)(json.Marshal(d)) }
+
+func TestAListOfLogsIsReadAsItWasWritten(t *testing.T) {
+	want := generations(t)
+	got, err := receiptlog.ParseDirectory(encode(t, want))
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	grown := strings.Replace(string(encode(t, want)), `{"logs"`, `{"later":1,"logs"`, 1)
+	if _, err := receiptlog.ParseDirectory([]byte(grown)); err != nil {
+		t.Errorf("with an unknown member: %v", err)
+	}
+}
+
+func TestAListOfLogsThatIsNotClearIsRefused(t *testing.T) {
+	for name, change := range map[string]func(*receiptlog.Directory){
+		"no logs":              func(d *receiptlog.Directory) { d.Logs = nil },
+		"no policy":            func(d *receiptlog.Directory) { d.Policy = "" },
+		"negative delay":       func(d *receiptlog.Directory) { d.MergeDelay = -1 },
+		"another's key":        func(d *receiptlog.Directory) { d.Logs[0].Key = d.Logs[1].Key },
+		"no key":               func(d *receiptlog.Directory) { d.Logs[0].Key = "" },
+		"another host":         func(d *receiptlog.Directory) { d.Logs[0].Prefix = "//evil.example/log" },
+		"an address":           func(d *receiptlog.Directory) { d.Logs[0].Prefix = "https://evil.example/log" },
+		"a path outwards":      func(d *receiptlog.Directory) { d.Logs[0].Prefix = "/v1/../admin" },
+		"a query":              func(d *receiptlog.Directory) { d.Logs[0].Prefix = "/v1?x=" },
+		"a time":               func(d *receiptlog.Directory) { d.Logs[0].From = "today" },
+		"two open ones":        func(d *receiptlog.Directory) { d.Logs[1].To, d.Logs[1].Final = "", "" },
+		"closed without final": func(d *receiptlog.Directory) { d.Logs[1].Final = "" },
+		"final of another":     func(d *receiptlog.Directory) { d.Logs[0].To, d.Logs[0].Final = d.Logs[1].To, d.Logs[1].Final },
+	} {
+		d := generations(t)
+		change(&d)
+		if got, err := receiptlog.ParseDirectory(encode(t, d)); err == nil || name != "final of another" && !errors.Is(err, receiptlog.ErrMalformed) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for _, text := range []string{"", "[]", "{}", "null", strings.Repeat(" ", 2<<20)} {
+		if got, err := receiptlog.ParseDirectory([]byte(text)); !errors.Is(err, receiptlog.ErrMalformed) {
+			t.Errorf("%.20q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+func FuzzParseDirectory(f *testing.F) {
+	f.Add(encode(f, generations(f)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d, err := receiptlog.ParseDirectory(data)
+		if err != nil {
+			return
+		}
+		if again, err := receiptlog.ParseDirectory(encode(t, d)); err != nil || !cmp.Equal(d, again) {
+			t.Errorf("%+v is read as %+v, %v", d, again, err)
+		}
+	})
+}
