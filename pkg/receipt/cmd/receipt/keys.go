@@ -151,40 +151,51 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	if target.Path == "" || target.Path == "/" {
 		target.Path = keyPath
 	}
-	if err := trusted(target); err != nil {
+	status, data, err := get(ctx, target, "a key", maxKeySize)
+	if err != nil {
 		return nil, err
+	}
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %d %s", target.Redacted(), status, http.StatusText(status))
+	}
+	return data, nil
+}
+
+// get fetches what an address answers, up to a size. of is what the address is of, for
+// the error about one that is not trusted.
+func get(ctx context.Context, target *url.URL, of string, most int64) (status int, data []byte, err error) {
+	if !trusted(target) {
+		return 0, nil, fmt.Errorf("the address of %s must be https, or http on this machine", of)
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return errors.New("too many redirects")
 		}
-		return trusted(next.URL)
+		if !trusted(next.URL) {
+			return fmt.Errorf("the address of %s must be https, or http on this machine", of)
+		}
+		return nil
 	}}
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", target.Redacted(), answer.Status)
-	}
-	return readBounded(answer.Body, maxKeySize)
+	data, err = readBounded(answer.Body, most)
+	return answer.StatusCode, data, err
 }
 
-// trusted returns nil when nothing between us and an address can change what it
+// trusted reports whether nothing between us and an address can change what it
 // answers: a forged key document would make forged receipts valid.
-func trusted(target *url.URL) error {
+func trusted(target *url.URL) bool {
 	host := target.Hostname()
 	ip := net.ParseIP(host)
 	local := host == "localhost" || ip != nil && ip.IsLoopback()
-	if target.Scheme == "https" && host != "" || target.Scheme == "http" && local {
-		return nil
-	}
-	return errors.New("the address of a key must be https, or http on this machine")
+	return target.Scheme == "https" && host != "" || target.Scheme == "http" && local
 }

@@ -43,8 +43,14 @@ const (
 const help = `receipt checks signed receipts about blockchain transactions, offline.
 
   receipt verify FILE [--key FILE|URL] [--json] [--require-proof]
+                      [--log FILE|URL] [--log-policy FILE]
         check the signature and the proof, and say what is proven and what is
-        only attested by the signer
+        only attested by the signer. With --log the receipt must be in the
+        verifier's public log: FILE is a proof of it, URL the verifier. The policy
+        names the log and the witnesses that you trust; without one, an address is
+        judged by the log's own
+  receipt log get FILE URL
+        print the proof that a receipt is in the log of the verifier at URL
   receipt inspect FILE
         print a receipt without checking anything
   receipt keygen [--out FILE]
@@ -62,10 +68,11 @@ https, or http on this machine.
 Exit codes
   0  valid, or done
   1  not valid: malformed, not signed by a good key of the document, changed, a
-     proof that does not hold, or --require-proof and there is none
+     proof that does not hold, --require-proof and there is none, or --log and
+     the log does not have it
   2  the command was not understood
-  3  the key cannot be had: none given, not reachable, not a key document. The
-     proof was looked at nonetheless.
+  3  the key cannot be had: none given, not reachable, not a key document; or
+     the policy cannot. The proof was looked at nonetheless.
   4  a file cannot be read or written
 `
 
@@ -113,6 +120,8 @@ func dispatch(ctx context.Context, args []string, s streams, version string) err
 		return verify(ctx, rest, s)
 	case "inspect":
 		return inspect(rest, s)
+	case "log":
+		return logCommand(ctx, rest, s)
 	case "keygen":
 		return keygen(rest, s)
 	case "pubkey":

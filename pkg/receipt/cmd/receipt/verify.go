@@ -29,7 +29,8 @@ type report struct {
 	Key       *receipt.Key       `json:"key,omitempty"` // that made the signature
 	Proven    []receipt.Fact     `json:"proven"`
 	Attested  []receipt.Fact     `json:"attested"`
-	Transfers []receipt.Transfer `json:"transfers"` // ERC-20, from proven logs
+	Transfers []receipt.Transfer `json:"transfers"`     // ERC-20, from proven logs
+	Log       *logReport         `json:"log,omitempty"` // only with --log
 
 	code int
 }
@@ -39,9 +40,15 @@ func verify(ctx context.Context, args []string, s streams) error {
 	from := flags.String("key", "", "")
 	asJSON := flags.Bool("json", false, "")
 	requireProof := flags.Bool("require-proof", false, "")
+	var asked logFlags
+	flags.StringVar(&asked.proof, "log", "", "")
+	flags.StringVar(&asked.policy, "log-policy", "", "")
 	files, err := parse(flags, args, 1)
 	if err != nil {
 		return err
+	}
+	if err := asked.validate(); err != nil {
+		return exitError{exitUsage, fmt.Errorf("verify: %w", err)}
 	}
 	if files[0] == "-" && *from == "-" {
 		return exitError{exitUsage, errors.New("verify: receipt and key cannot both come from the standard input")}
@@ -50,7 +57,11 @@ func verify(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	r := check(data, *requireProof, func() (receipt.KeyDocument, error) { return keyDocument(ctx, *from, s.in) })
+	var log func(receipt.Document) (logged, error)
+	if asked.proof != "" {
+		log = func(doc receipt.Document) (logged, error) { return readLog(ctx, asked, doc) }
+	}
+	r := check(data, *requireProof, func() (receipt.KeyDocument, error) { return keyDocument(ctx, *from, s.in) }, log)
 	if *asJSON {
 		err = writeJSON(s.out, r, "  ")
 	} else {
@@ -62,8 +73,9 @@ func verify(ctx context.Context, args []string, s streams) error {
 	return err
 }
 
-// check does all that can be done: without a key the proof is still looked at.
-func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, error)) report {
+// check does all that can be done: without a key the proof is still looked at. log is
+// nil when the receipt need not be in the log.
+func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, error), log func(receipt.Document) (logged, error)) report {
 	r := report{
 		Signature: stateNotChecked, Proof: stateNotChecked,
 		Proven: []receipt.Fact{}, Attested: []receipt.Fact{}, Transfers: []receipt.Transfer{},
@@ -77,6 +89,8 @@ func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, err
 	r.checkProof(doc, requireProof)
 	if trusted, err := keys(); err != nil {
 		r.fail(exitNoKey, err)
+	} else if log != nil {
+		r.checkLog(doc, trusted, log)
 	} else if key, err := doc.VerifySignature(trusted); err != nil {
 		r.Signature = stateInvalid
 		r.fail(exitInvalid, err)
@@ -135,10 +149,10 @@ func (r report) text() []byte {
 	switch r.code {
 	case exitInvalid:
 		line("NOT VALID: %s\n", printable(r.Error))
-	case exitNoKey:
-		line("NOT DECIDED: %s\n", printable(r.Error))
-	default:
+	case exitValid:
 		line("VALID\n")
+	default:
+		line("NOT DECIDED: %s\n", printable(r.Error))
 	}
 	if r.Receipt != nil {
 		line("%s", claim(*r.Receipt))
@@ -149,6 +163,7 @@ func (r report) text() []byte {
 	}
 	line("Signature: %s%s", r.Signature, by)
 	line("Proof:     %s", r.Proof)
+	line("%s", r.Log.text())
 	if r.code == exitInvalid {
 		return out.Bytes()
 	}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+)
+
+// logFlags are --log and --log-policy.
+type logFlags struct{ proof, policy string }
+
+func (f logFlags) validate() error {
+	switch {
+	case f.proof == "" && f.policy != "":
+		return errors.New("--log-policy says how to judge a --log, and there is none")
+	case f.proof != "" && f.policy == "" && !strings.Contains(f.proof, "://"):
+		return errors.New("a proof in a file needs a --log-policy")
+	case f.proof == "-" || f.policy == "-":
+		return errors.New("proof and policy cannot come from the standard input")
+	}
+	return nil
+}
+
+// logged is the proof that a log has a receipt, and the policy that judges it.
+type logged struct {
+	proof  []byte
+	policy receiptlog.Policy
+	own    bool // the log's own policy
+}
+
+// logReport is the outcome of --log, in the form of its JSON.
+type logReport struct {
+	State     string `json:"state"` // valid, not valid
+	Origin    string `json:"origin,omitempty"`
+	Index     int64  `json:"index"`
+	Size      int64  `json:"size"`               // entries of the checkpoint
+	Witnesses int    `json:"witnesses"`          // that saw it
+	Of        int    `json:"of"`                 // witnesses of the policy
+	Earliest  string `json:"earliest,omitempty"` // when a witness saw it, RFC 3339
+	OwnPolicy bool   `json:"ownPolicy"`          // judged by the log's own policy
+
+	before string // cut-off of the key, when it was revoked later
+}
+
+// checkLog checks the signature together with the place in the log, which decides
+// whether a key that was revoked later was still good.
+func (r *report) checkLog(doc receipt.Document, trusted receipt.KeyDocument, read func(receipt.Document) (logged, error)) {
+	r.Log = &logReport{State: stateInvalid}
+	key, err := doc.VerifySignature(trusted)
+	revoked := errors.Is(err, receipt.ErrRevokedKey)
+	if err != nil && !revoked {
+		r.Log.State, r.Signature = stateNotChecked, stateInvalid
+		r.fail(exitInvalid, err)
+		return
+	}
+	if !revoked {
+		r.Signature, r.Key = stateValid, &key
+	}
+	found, err := read(doc)
+	var failed exitError
+	if errors.As(err, &failed) {
+		r.Log.State = stateNotChecked
+		r.fail(failed.code, err)
+		return
+	}
+	var result receiptlog.Result
+	if err == nil {
+		result, err = receiptlog.Verify(doc, trusted, found.proof, found.policy)
+	}
+	switch {
+	case errors.Is(err, receipt.ErrRevokedKey), errors.Is(err, receipt.ErrSignature):
+		r.Signature = stateInvalid
+		r.fail(exitInvalid, err)
+		return
+	case err != nil:
+		r.fail(exitInvalid, fmt.Errorf("NOT LOGGED: %w", err))
+		return
+	}
+	r.Signature, r.Key = stateValid, &result.Key
+	r.Log = &logReport{
+		State: stateValid, Origin: result.Origin, Index: result.Index, Size: result.Size,
+		Witnesses: len(result.Cosignatures), Of: len(found.policy.Witnesses), OwnPolicy: found.own,
+	}
+	if at, ok := result.Earliest(); ok {
+		r.Log.Earliest = at.Format(time.RFC3339)
+	}
+	if revoked {
+		r.Log.before = result.Key.Logged.Before
+	}
+}
+
+// text is one line for people, without its end.
+func (l *logReport) text() string {
+	if l == nil {
+		return "Log:       not asked for"
+	}
+	if l.State != stateValid {
+		return "Log:       " + l.State
+	}
+	text := fmt.Sprintf("Logged:    entry %d of %s, in a checkpoint of %d that ", l.Index, l.Origin, l.Size)
+	if l.Earliest == "" {
+		text += "no witness saw: it is only the log's own word"
+	} else {
+		text += fmt.Sprintf("%d of %d witnesses saw (earliest %s)", l.Witnesses, l.Of, l.Earliest)
+	}
+	if l.OwnPolicy {
+		text += ", by the log's own policy"
+	}
+	if l.before != "" {
+		text += "\n           its key was revoked later, from entry " + l.before + " on"
+	}
+	return printable(text)
+}
+
+// readLog gets proof and policy as the flags name them. An exitError is one of what the
+// user named; any other means that there is no proof.
+func readLog(ctx context.Context, asked logFlags, doc receipt.Document) (found logged, err error) {
+	if asked.policy != "" {
+		if found.policy, err = readPolicy(asked.policy); err != nil {
+			return logged{}, exitError{exitNoKey, err}
+		}
+	}
+	if !strings.Contains(asked.proof, "://") {
+		if found.proof, err = readFile(asked.proof, nil, receiptlog.MaxProof); err != nil {
+			return logged{}, exitError{exitIO, err}
+		}
+		return found, nil
+	}
+	proof, own, err := fetchProof(ctx, asked.proof, doc)
+	if err != nil {
+		return logged{}, err
+	}
+	found.proof = proof
+	if asked.policy == "" {
+		found.policy, found.own = own, true
+	}
+	return found, nil
+}
+
+func readPolicy(path string) (receiptlog.Policy, error) {
+	text, err := readFile(path, nil, receiptlog.MaxPolicy)
+	if err != nil {
+		return receiptlog.Policy{}, err
+	}
+	policy, err := receiptlog.ParsePolicy(text)
+	if err != nil {
+		return receiptlog.Policy{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return policy, nil
+}
+
+// fetchProof asks a verifier, and each generation of its log from the newest on, for the
+// proof of a receipt. It checks nothing but the forms. It also returns the log's policy.
+func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]byte, receiptlog.Policy, error) {
+	none := receiptlog.Policy{}
+	entry, err := receiptlog.EntryOf(doc)
+	if err != nil {
+		return nil, none, err
+	}
+	site, err := url.Parse(address)
+	if err != nil || site.Path != "" && site.Path != "/" {
+		return nil, none, exitError{exitUsage, errors.New("--log: not the address of a verifier, such as https://verifier.example.com")}
+	}
+	site.Path = receiptlog.DirectoryPath
+	status, data, err := get(ctx, site, "a log", receiptlog.MaxDirectory)
+	if err != nil {
+		return nil, none, err
+	}
+	if status != http.StatusOK {
+		return nil, none, fmt.Errorf("%s answers %d: the verifier has no log", site.Redacted(), status)
+	}
+	directory, err := receiptlog.ParseDirectory(data)
+	if err != nil {
+		return nil, none, err
+	}
+	policy, err := receiptlog.ParsePolicy([]byte(directory.Policy))
+	if err != nil {
+		return nil, none, err
+	}
+	leaf := entry.Leaf()
+	for _, generation := range directory.Logs {
+		site.Path = strings.TrimSuffix(generation.Prefix, "/") + "/proof/" + hex.EncodeToString(leaf[:])
+		status, data, err := get(ctx, site, "a log", receiptlog.MaxProof)
+		switch {
+		case err != nil:
+			return nil, none, err
+		case status == http.StatusOK:
+			return data, policy, nil
+		case status == http.StatusAccepted:
+			return nil, none, fmt.Errorf("%s has the receipt and not yet a proof; try again in some seconds", generation.Origin)
+		case status != http.StatusNotFound:
+			return nil, none, fmt.Errorf("%s answers %d %s", site.Redacted(), status, http.StatusText(status))
+		}
+	}
+	return nil, none, errors.New("the verifier's log does not know the receipt")
+}
+
+// logCommand does what follows `receipt log`.
+func logCommand(ctx context.Context, args []string, s streams) error {
+	if len(args) == 0 || args[0] != "get" {
+		return exitError{exitUsage, errors.New("log: get, and nothing else; see receipt --help")}
+	}
+	return logGet(ctx, args[1:], s)
+}
+
+// logGet prints the proof of a receipt, after checking it by the log's own policy.
+func logGet(ctx context.Context, args []string, s streams) error {
+	files, err := parse(flag.NewFlagSet("log get", flag.ContinueOnError), args, 2)
+	if err != nil {
+		return err
+	}
+	data, err := readFile(files[0], s.in, receipt.MaxSize)
+	if err != nil {
+		return err
+	}
+	doc, err := receipt.Parse(data)
+	if err != nil {
+		return exitError{exitInvalid, err}
+	}
+	proof, policy, err := fetchProof(ctx, files[1], doc)
+	if err == nil {
+		_, err = receiptlog.Included(doc, proof, policy)
+	}
+	var failed exitError
+	if err != nil && !errors.As(err, &failed) {
+		return exitError{exitInvalid, fmt.Errorf("NOT LOGGED: %w", err)}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.out.Write(proof)
+	return err
+}
