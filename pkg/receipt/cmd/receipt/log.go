@@ -98,11 +98,8 @@ func (r *report) checkLog(doc receipt.Document, trusted receipt.KeyDocument, rea
 	}
 }
 
-// text is one line for people, without its end.
+// text is what --log found, for people, without the end of the line.
 func (l *logReport) text() string {
-	if l == nil {
-		return "Log:       not asked for"
-	}
 	if l.State != stateValid {
 		return "Log:       " + l.State
 	}

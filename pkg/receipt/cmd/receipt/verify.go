@@ -163,7 +163,9 @@ func (r report) text() []byte {
 	}
 	line("Signature: %s%s", r.Signature, by)
 	line("Proof:     %s", r.Proof)
-	line("%s", r.Log.text())
+	if r.Log != nil {
+		line("%s", r.Log.text())
+	}
 	if r.code == exitInvalid {
 		return out.Bytes()
 	}
