@@ -1,9 +1,11 @@
 package receiptlog
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -183,4 +185,36 @@ func parseNumber(text string) (int64, error) {
 		return 0, malformed("not a decimal number from 0 to %d", int64(MaxSize))
 	}
 	return n, nil
+}
+
+// EntryOfAnswer returns the entry of an answer as receipt.Response writes it. It reads
+// receipt and signature, which come first, and not the proof, and checks neither.
+func EntryOfAnswer(answer []byte) (Entry, error) {
+	var body json.RawMessage
+	var signature receipt.Signature
+	d := json.NewDecoder(bytes.NewReader(answer))
+	for _, member := range []struct {
+		token json.Token
+		into  any
+	}{{json.Delim('{'), nil}, {"receipt", &body}, {"signature", &signature}} {
+		token, err := d.Token()
+		if err == nil && token != member.token {
+			err = fmt.Errorf("%v where there should be %v", token, member.token)
+		}
+		if err == nil && member.into != nil {
+			err = d.Decode(member.into)
+		}
+		if err != nil {
+			return Entry{}, malformed("an answer: %v", err)
+		}
+	}
+	signed, err := receipt.Canonicalize(body)
+	if err != nil {
+		return Entry{}, err
+	}
+	value, ok := decodeBase64(signature.Value)
+	if !ok {
+		return Entry{}, malformed("the answer's signature is not base64")
+	}
+	return NewReceiptEntry(signature.KeyID, value, receipt.PAE(signature.PayloadType, signed))
 }

@@ -1,9 +1,12 @@
 package receiptlog_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,6 +102,29 @@ func TestEntriesHaveOneSpelling(t *testing.T) {
 	} {
 		if e, err := receiptlog.ParseEntry([]byte(text)); !errors.Is(err, receiptlog.ErrMalformed) {
 			t.Errorf("%.80q is read as %+v, %v", text, e, err)
+		}
+	}
+}
+
+func TestTheEntryOfAnAnswerIsThatOfItsReceipt(t *testing.T) {
+	vectors := must[[]string](t)(filepath.Glob("../testdata/vectors/*/response.json"))
+	if len(vectors) < 3 {
+		t.Fatalf("%d vectors", len(vectors))
+	}
+	for _, file := range vectors {
+		data := readFile(t, file)
+		want := must[receiptlog.Entry](t)(receiptlog.EntryOf(must[receipt.Document](t)(receipt.Parse(data))))
+		var answer bytes.Buffer
+		if err := json.Compact(&answer, data); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := receiptlog.EntryOfAnswer(answer.Bytes()); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", file, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "{}", `{"signature":{},"receipt":{}}`, `{"receipt":{},"signature":{"value":"!"}}`, `{"receipt":1.5,"signature":{}}`} {
+		if e, err := receiptlog.EntryOfAnswer([]byte(text)); err == nil {
+			t.Errorf("%s has the entry %+v", text, e)
 		}
 	}
 }

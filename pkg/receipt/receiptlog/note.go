@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"math"
@@ -275,4 +277,34 @@ func OpenCheckpoint(data []byte, log Key) (Checkpoint, error) {
 		return Checkpoint{}, fmt.Errorf("%w: %s", ErrUnknownLog, c.Origin)
 	}
 	return c, nil
+}
+
+// Cosignature returns the line, with its end, of what a witness answered that is the
+// key's signature of a checkpoint; ok is false when there is none.
+func (c Checkpoint) Cosignature(answer []byte, k Key) (line []byte, ok bool) {
+	if len(answer) > MaxNote {
+		return nil, false
+	}
+	for each := range bytes.Lines(answer) {
+		opened, _, err := openNote(append([]byte(c.Text()+"\n"), each...), k)
+		if err == nil && len(opened.Sigs) == 1 {
+			return each, true
+		}
+	}
+	return nil, false
+}
+
+// ParsePrivateKey reads the Ed25519 key of a log or a witness: PKCS#8 PEM (RFC 8410), as
+// `receipt keygen` writes it. No error quotes the input.
+func ParsePrivateKey(text []byte) (ed25519.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "PRIVATE KEY" {
+		return nil, errors.New("key is not a PEM block PRIVATE KEY (PKCS#8)")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	private, isEd25519 := parsed.(ed25519.PrivateKey)
+	if err != nil || !isEd25519 {
+		return nil, errors.New("key is not an Ed25519 key in PKCS#8")
+	}
+	return private, nil
 }

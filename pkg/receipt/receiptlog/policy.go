@@ -71,7 +71,7 @@ func ParsePolicy(data []byte) (Policy, error) {
 	if len(data) > 0 && data[len(data)-1] != '\n' {
 		return Policy{}, malformed("a policy whose last line does not end")
 	}
-	r := policyReader{names: map[string]*member{}, used: map[string]bool{}, keys: map[string]bool{}}
+	r := policyReader{names: map[string]*member{}, used: map[string]bool{}, keys: map[string][]Key{}}
 	number := 0
 	for line := range strings.Lines(string(data)) {
 		number++
@@ -95,7 +95,7 @@ type policyReader struct {
 	groups int
 	names  map[string]*member // witnesses and groups
 	used   map[string]bool    // names that are members of a group
-	keys   map[string]bool    // public keys that are listed
+	keys   map[string][]Key   // that are listed, by public key
 }
 
 func (r *policyReader) line(keyword string, args []string) error {
@@ -142,12 +142,15 @@ func (r *policyReader) witness(args []string) error {
 }
 
 // listKey refuses a key twice, whatever its names: a witness that counts twice would be
-// a smaller quorum, and a log is no witness of itself.
+// a smaller quorum, and a log is no witness of itself. Only the generations of a log may
+// share a key.
 func (r *policyReader) listKey(k Key) error {
-	if r.keys[string(k.public)] {
-		return malformed("the key of %s is listed twice", k.name)
+	for _, listed := range r.keys[string(k.public)] {
+		if k.kind == typeWitness || listed.kind == typeWitness || listed.name == k.name {
+			return malformed("the key of %s is listed twice", k.name)
+		}
 	}
-	r.keys[string(k.public)] = true
+	r.keys[string(k.public)] = append(r.keys[string(k.public)], k)
 	return nil
 }
 
@@ -293,3 +296,13 @@ func (p Policy) read(data []byte) (w Witnessed, met bool, err error) {
 }
 
 func signatureID(name string, hash uint32) string { return fmt.Sprintf("%s+%08x", name, hash) }
+
+// Met reports whether the quorum is reached when just those of Witnesses count for which
+// counts returns true.
+func (p Policy) Met(counts func(place int) bool) bool {
+	given := make([]bool, len(p.Witnesses))
+	for i := range given {
+		given[i] = counts(i)
+	}
+	return p.quorum != nil && p.quorum.met(given)
+}
