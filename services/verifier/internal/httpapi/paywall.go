@@ -149,12 +149,12 @@ func (s *paidRoute) sold(p payment.Payment, sale paywall.Sale, accept []string) 
 	}
 	header.Set("Cache-Control", "private, no-store")
 	header.Set("Vary", "Accept")
-	ans := answer{http.StatusOK, header, receipt.MediaTypeJSON, sale.Answer}
+	ans := answer{http.StatusOK, header, receipt.MediaTypeJSON, sale.Answer.Bytes()}
 	if !wantsEnvelope(accept) {
 		return ans, nil
 	}
 	var signed receipt.Response
-	if err := json.Unmarshal(sale.Answer, &signed); err != nil {
+	if err := json.Unmarshal(sale.Answer.Bytes(), &signed); err != nil {
 		return answer{}, fmt.Errorf("read the signed receipt: %w", err)
 	}
 	envelope, err := signed.Envelope()

@@ -165,7 +165,7 @@ func (a *api) sell(ctx context.Context, offer payment.Offer, operations []operat
 		settlement.Payer, settlement.Network = order.Payment.Payer, offer.Terms.Network
 		found.settlement = &settlement
 	}
-	found.body, found.outcome = sale.Answer, outcomeOK
+	found.body, found.outcome = sale.Answer.Bytes(), outcomeOK
 	return found, err
 }
 

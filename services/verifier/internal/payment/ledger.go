@@ -82,8 +82,8 @@ type Record struct {
 	// Client stands for the client's address on the day of the claim, and cannot
 	// be read back; "" when it is not known.
 	Client string
-	// Answer is what the buyer gets, from Settling on; nil once it was pruned.
-	Answer []byte
+	// Answer is what the buyer gets, from Settling on; none once it was pruned.
+	Answer Answer
 	// Month is the month of the settlement that is reserved, "2006-01"; "" when
 	// none is.
 	Month string
@@ -256,15 +256,18 @@ type Ledger interface {
 	// Release forgets a Working record of the owner. Again, or when it is not
 	// the owner's: nothing happens.
 	Release(ctx context.Context, key Key, owner string) error
-	// Begin turns the owner's Working record into Settling and reserves one
-	// settlement, in one step that is on disk when it returns. ErrLimit: the
+	// Begin turns the owner's Working record into Settling, queues the answer's entry of the
+	// log and reserves one settlement, in one step that is on disk when it returns. ErrLimit: the
 	// month has none left for this payer. ErrFailing and ErrCrowded: the caps of
 	// the payer or the client are reached. ErrLost: the record is not the owner's
 	// any more, or is for another request.
 	// When another record of the payer has the same Identifier and is Settling,
 	// Unknown or Settled, nothing changes and that record is returned; and so is, where
 	// there is no Identifier, what Earlier returns.
-	Begin(ctx context.Context, key Key, owner string, s Settlement) (*Record, error)
+	Begin(ctx context.Context, key Key, owner string, s Settlement) (Answer, *Record, error)
+	// Anew queues the entry of an answer that was made anew for a record whose answer was
+	// pruned, and is on disk when it returns.
+	Anew(ctx context.Context, answer []byte) (Answer, error)
 	// Repeat reserves one settlement more for a record that is Settling or Unknown
 	// and counts the repeat, in one step that is on disk when it returns. ErrLimit:
 	// the month has none left for this payer. ErrLost: the record has changed since

@@ -21,7 +21,7 @@ func beginFindsEarlier(w *world) {
 	w.claim(second)
 	s := settlement(second, 1000)
 	begin := func() *payment.Record {
-		earlier, err := w.Begin(context.Background(), second.Key, bob, s)
+		_, earlier, err := w.Begin(context.Background(), second.Key, bob, s)
 		w.must(err)
 		return earlier
 	}
@@ -46,7 +46,7 @@ func beginFindsEarlier(w *world) {
 	third.Request, third.Identifier = question, "order_0123456789"
 	w.claim(third)
 	s.EarlierSince = start
-	if earlier, err := w.Begin(context.Background(), third.Key, alice, s); err != nil || earlier != nil {
+	if _, earlier, err := w.Begin(context.Background(), third.Key, alice, s); err != nil || earlier != nil {
 		w.Errorf("with an identifier of its own it finds %+v, %v", earlier, err)
 	}
 }
@@ -66,7 +66,7 @@ func earlierIsFound(w *world) {
 	if got := find("0xpayer", question, start); got != "" {
 		w.Errorf("it finds %s, which may vanish", got)
 	}
-	_, err := w.Begin(ctx, r.Key, alice, settlement(r, 1000))
+	_, _, err := w.Begin(ctx, r.Key, alice, settlement(r, 1000))
 	w.must(err)
 	for _, state := range []payment.State{payment.Settling, payment.Unknown, payment.Settled} {
 		if state != payment.Settling {
@@ -132,7 +132,7 @@ func oneQuestion(w *world) {
 		}
 		s := settlement(r, 1000)
 		s.EarlierSince = start
-		earlier, err := l.Begin(context.Background(), r.Key, alice, s)
+		_, earlier, err := l.Begin(context.Background(), r.Key, alice, s)
 		if err != nil {
 			w.Error(err)
 		} else if earlier == nil {

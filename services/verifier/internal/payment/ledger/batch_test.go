@@ -57,7 +57,7 @@ func claim(t *testing.T, l *Ledger, nonce string) payment.Key {
 }
 
 func begin(l *Ledger, key payment.Key) error {
-	_, err := l.Begin(context.Background(), key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1000, Deadline: time.Now().Add(time.Hour)})
+	_, _, err := l.Begin(context.Background(), key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1000, Deadline: time.Now().Add(time.Hour)})
 	return err
 }
 
@@ -109,7 +109,7 @@ func TestARefusedBeginningWritesNothing(t *testing.T) {
 		return n
 	}
 	before := changes()
-	_, err := l.Begin(context.Background(), key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 0, Deadline: time.Now().Add(time.Hour)})
+	_, _, err := l.Begin(context.Background(), key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 0, Deadline: time.Now().Add(time.Hour)})
 	if n := changes() - before; !errors.Is(err, payment.ErrLimit) || n != 0 {
 		t.Errorf("got %v and %d rows written", err, n)
 	}

@@ -25,7 +25,7 @@ func (w *world) tryBegin(l payment.Ledger, r payment.Record, change func(*paymen
 	if change != nil {
 		change(&s)
 	}
-	_, err := l.Begin(context.Background(), r.Key, r.Owner, s)
+	_, _, err := l.Begin(context.Background(), r.Key, r.Owner, s)
 	if err != nil {
 		w.must(l.Release(context.Background(), r.Key, r.Owner))
 	}

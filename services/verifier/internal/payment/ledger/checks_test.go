@@ -19,7 +19,7 @@ func (w *world) ended(before time.Time) []string {
 	w.must(err)
 	var nonces []string
 	for _, r := range list {
-		if r.Answer != nil {
+		if !r.Answer.IsZero() {
 			w.Errorf("%s comes with its answer", r.Key.Nonce)
 		}
 		nonces = append(nonces, r.Key.Nonce)
@@ -84,7 +84,7 @@ func settledIsReopened(w *world) {
 	}
 	w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
 	w.must(w.Reopen(ctx, r.Key, "gone"))
-	if got := w.get(r.Key); got.State != payment.Unknown || got.Reason != "gone" || got.Transaction != "0xtx" || got.Answer == nil || got.Month == "" {
+	if got := w.get(r.Key); got.State != payment.Unknown || got.Reason != "gone" || got.Transaction != "0xtx" || got.Answer.IsZero() || got.Month == "" {
 		w.Errorf("got %+v", got)
 	}
 	w.wantReserved(1)

@@ -67,7 +67,7 @@ func takenOverWhenGone(w *world) {
 	w.claim(record("b", alice))
 	w.must(w.Deregister(context.Background(), alice))
 	w.claim(record("b", bob))
-	if _, err := w.Begin(context.Background(), record("b", alice).Key, alice, settlement(record("b", alice), 1000)); !errors.Is(err, payment.ErrLost) {
+	if _, _, err := w.Begin(context.Background(), record("b", alice).Key, alice, settlement(record("b", alice), 1000)); !errors.Is(err, payment.ErrLost) {
 		w.Errorf("the former owner began: %v", err)
 	}
 }
@@ -111,7 +111,7 @@ func abandonedSettlingIsUnknown(w *world) {
 	for _, name := range []string{"a", "b"} {
 		got, won, err := w.Claim(context.Background(), record(name, bob))
 		w.must(err)
-		if won || got.State != payment.Unknown || got.Answer == nil {
+		if won || got.State != payment.Unknown || got.Answer.IsZero() {
 			w.Errorf("%s: won %v, %+v; want it unknown, with its answer", name, won, got)
 		}
 		w.same(w.get(got.Key), got)

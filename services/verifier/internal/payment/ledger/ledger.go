@@ -26,7 +26,9 @@ type Ledger struct {
 	// carrying them out.
 	writing map[string]*sql.Stmt
 	reading map[string]*sqldb.Query
-	writes  *batcher // the one way to change something
+	writes  *batcher // the one way to change something of payments
+	// logs reports whether what is sold is queued for the log of receipts.
+	logs bool
 }
 
 var _ payment.Ledger = (*Ledger)(nil)
@@ -34,21 +36,25 @@ var _ payment.Ledger = (*Ledger)(nil)
 // Open opens the ledger of a database URL (see sqldb.Open) and applies missing
 // migrations. now is the clock.
 func Open(ctx context.Context, databaseURL string, now func() time.Time) (*Ledger, error) {
+	return open(ctx, databaseURL, now, false)
+}
+
+func open(ctx context.Context, databaseURL string, now func() time.Time, logs bool) (*Ledger, error) {
 	// Postgres expects more of a range of unknown ends than of a known one, and would plan the
 	// prepared queries of every sale anew, which takes as long as carrying them out.
 	db, err := sqldb.Open(ctx, databaseURL, migrations, "plan_cache_mode = force_generic_plan")
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	l := &Ledger{db: db, now: now, reading: map[string]*sqldb.Query{}}
+	l := &Ledger{db: db, now: now, reading: map[string]*sqldb.Query{}, logs: logs}
 	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL} {
 		l.reading[query] = db.Query(query)
 	}
 	sale := []string{claimSQL, releaseSQL, reservedSQL, tallySQL, countSQL, settleSQL, findSQL}
 	if db.Dialect == sqldb.Postgres {
-		sale = append(sale, beginAndKeepSQL)
+		sale = append(sale, beginAndKeepSQL, beginAndLogSQL)
 	} else {
-		sale = append(sale, beginSQL, keepSQL)
+		sale = append(sale, beginSQL, keepSQL, enqueueSQL)
 	}
 	if l.writing, err = l.prepare(ctx, sale...); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the ledger: %w", err), db.Close())
@@ -143,12 +149,12 @@ func (l *Ledger) row(ctx context.Context, query string, args ...any) sqldb.Scann
 // scan reads one record; ErrNotFound when there is none.
 func scan(row sqldb.Scanner) (payment.Record, error) {
 	var r payment.Record
-	var paid, request []byte
+	var paid, request, answer []byte
 	var again string
 	var deadline, validBefore, claimed, changed int64
 	err := row.Scan(&r.Key.Network, &r.Key.Asset, &r.Key.Payer, &r.Key.Nonce, &r.State, &r.Owner, &deadline,
 		&paid, &request, &r.Identifier, &r.Resource, &r.Amount, &r.PayTo, &validBefore, &r.Client,
-		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Repeats, &again, &r.Operation, &r.Transport, &r.Answer)
+		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Repeats, &again, &r.Operation, &r.Transport, &answer)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return payment.Record{}, payment.ErrNotFound
@@ -159,6 +165,9 @@ func scan(row sqldb.Scanner) (payment.Record, error) {
 		r.Again = strings.Fields(again)
 	}
 	r.Operation = operationOf(r.Operation, r.Resource)
+	if answer != nil {
+		r.Answer = payment.Queued(answer)
+	}
 	copy(r.Payment[:], paid)
 	copy(r.Request[:], request)
 	r.Deadline, r.ValidBefore, r.Claimed, r.Changed = moment(deadline), moment(validBefore), moment(claimed), moment(changed)

@@ -60,7 +60,7 @@ func TestALifeSignFromAClockThatWasAheadIsCutBackOnOneMachine(t *testing.T) {
 			must(l.Register(ctx, r.Owner, ahead))
 			_, _, err := l.Claim(ctx, r)
 			must(err)
-			_, err = l.Begin(ctx, r.Key, r.Owner, payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1, Deadline: ahead})
+			_, _, err = l.Begin(ctx, r.Key, r.Owner, payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1, Deadline: ahead})
 			must(err)
 			must(l.Register(ctx, "started", now.Add(10*time.Second)))
 			if got, err := l.Get(ctx, r.Key); err != nil || got.State != payment.Settling {

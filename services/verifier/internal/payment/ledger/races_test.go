@@ -39,7 +39,7 @@ func exactLimit(w *world) {
 			w.Errorf("claim %d: %v, %v", i, won, err)
 			return
 		}
-		_, err := l.Begin(context.Background(), r.Key, alice, settlement(r, limit))
+		_, _, err := l.Begin(context.Background(), r.Key, alice, settlement(r, limit))
 		switch {
 		case err == nil:
 			began.Add(1)
@@ -74,7 +74,7 @@ func oneOf100Begins(w *world, months ...string) {
 		}
 		s := settlement(r, 1000)
 		s.Month = months[i%len(months)]
-		duplicate, err := l.Begin(context.Background(), r.Key, alice, s)
+		_, duplicate, err := l.Begin(context.Background(), r.Key, alice, s)
 		if err != nil {
 			w.Error(err)
 		} else if duplicate == nil {

@@ -126,10 +126,17 @@ const (
 	keepSQL = "INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM payments WHERE" + byKey
 	// beginAndKeepSQL is both, on Postgres, where each statement is a round trip.
 	beginAndKeepSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed) INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM begun"
+	// beginAndLogSQL also queues the answer's entry of the log.
+	beginAndLogSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed), kept AS (INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM begun RETURNING payment)" +
+		" INSERT INTO log_queue (leaf, entry, queued) SELECT ?::bytea, ?::bytea, ?::bigint FROM kept"
 )
 
 // Begin implements payment.Ledger. It waits for the disk when it began.
-func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement) (duplicate *payment.Record, err error) {
+func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement) (sold payment.Answer, duplicate *payment.Record, err error) {
+	logged, err := l.entryOf(s.Answer)
+	if err != nil {
+		return sold, nil, err
+	}
 	err = l.write(ctx, "begin a settlement", true, func(ctx context.Context, u *unit) (err error) {
 		duplicate = nil
 		month, err := u.month(ctx, s.Month)
@@ -141,7 +148,7 @@ func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s pay
 			return why
 		}
 		if why == nil {
-			began, err := u.begin(ctx, key, owner, s)
+			began, err := u.begin(ctx, key, owner, s, logged)
 			if err != nil {
 				return err
 			}
@@ -152,18 +159,27 @@ func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s pay
 		duplicate, err = u.explainRejection(ctx, key, owner, s, why)
 		return err
 	})
-	return duplicate, err
+	if err != nil || duplicate != nil {
+		return sold, duplicate, err
+	}
+	return payment.Queued(s.Answer), nil, nil
 }
 
-// begin writes that a settlement begins, and its answer, unless the record is no longer
-// the owner's, or a duplicate has begun.
-func (u *unit) begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement) (began bool, err error) {
+// begin writes that a settlement begins, its answer and the answer's entry of the log,
+// unless the record is no longer the owner's, or a duplicate has begun.
+func (u *unit) begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement, logged entry) (began bool, err error) {
 	args := []any{s.Month, s.Deadline, u.now(), key, owner, s.Request, earlierSince(s)}
-	if u.db.Dialect == sqldb.Postgres {
+	switch {
+	case u.db.Dialect == sqldb.Postgres && logged.bytes != nil:
+		return u.exec(ctx, beginAndLogSQL, append(args, s.Answer, logged.leaf, logged.bytes, u.now())...)
+	case u.db.Dialect == sqldb.Postgres:
 		return u.exec(ctx, beginAndKeepSQL, append(args, s.Answer)...)
 	}
 	if began, err = u.exec(ctx, beginSQL, args...); began {
 		_, err = u.exec(ctx, keepSQL, s.Answer, key)
+	}
+	if began && err == nil && logged.bytes != nil {
+		err = u.enqueue(ctx, logged)
 	}
 	return began, err
 }

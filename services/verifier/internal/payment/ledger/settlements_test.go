@@ -14,7 +14,7 @@ func beginKeeps(w *world) {
 	w.begin(r)
 	want := r
 	s := settlement(r, 1000)
-	want.State, want.Answer, want.Month = payment.Settling, s.Answer, month
+	want.State, want.Answer, want.Month = payment.Settling, payment.Queued(s.Answer), month
 	w.same(w.get(r.Key), want)
 	w.wantReserved(1)
 }
@@ -24,7 +24,7 @@ func beginNeedsTheClaim(w *world) {
 	w.claim(record("claimed", alice))
 	for name, owner := range map[string]string{"nowhere": alice, "settling": alice, "claimed": bob} {
 		r := record(name, owner)
-		if _, err := w.Begin(context.Background(), r.Key, owner, settlement(r, 1000)); !errors.Is(err, payment.ErrLost) {
+		if _, _, err := w.Begin(context.Background(), r.Key, owner, settlement(r, 1000)); !errors.Is(err, payment.ErrLost) {
 			w.Errorf("%s by %s: %v, want ErrLost", name, owner, err)
 		}
 	}
@@ -40,11 +40,11 @@ func beginNeedsTheRequest(w *world) {
 	second := record("a", alice)
 	second.Request, second.Deadline = sha256.Sum256([]byte("another request")), start.Add(3*time.Hour)
 	w.claim(second)
-	if _, err := w.Begin(context.Background(), first.Key, alice, settlement(first, 1000)); !errors.Is(err, payment.ErrLost) {
+	if _, _, err := w.Begin(context.Background(), first.Key, alice, settlement(first, 1000)); !errors.Is(err, payment.ErrLost) {
 		w.Errorf("got %v, want ErrLost", err)
 	}
 	w.wantReserved(0)
-	_, err := w.Begin(context.Background(), second.Key, alice, settlement(second, 1000))
+	_, _, err := w.Begin(context.Background(), second.Key, alice, settlement(second, 1000))
 	w.must(err)
 	w.wantReserved(1)
 }
@@ -52,7 +52,7 @@ func beginNeedsTheRequest(w *world) {
 func beginAtTheLimit(w *world) {
 	w.begin(record("a", alice))
 	b := w.claim(record("b", alice))
-	if _, err := w.Begin(context.Background(), b.Key, alice, settlement(b, 1)); !errors.Is(err, payment.ErrLimit) {
+	if _, _, err := w.Begin(context.Background(), b.Key, alice, settlement(b, 1)); !errors.Is(err, payment.ErrLimit) {
 		w.Errorf("got %v, want ErrLimit", err)
 	}
 	w.same(w.get(b.Key), b)
@@ -64,7 +64,7 @@ func monthsAreSeparate(w *world) {
 	b := w.claim(record("b", alice))
 	s := settlement(b, 1)
 	s.Month = "2026-12"
-	_, err := w.Begin(context.Background(), b.Key, alice, s)
+	_, _, err := w.Begin(context.Background(), b.Key, alice, s)
 	w.must(err)
 	w.wantReserved(1)
 	december, err := w.QuotaStatus(context.Background(), "2026-12")
@@ -84,7 +84,7 @@ func beginFindsDuplicate(w *world) {
 		if state != payment.Settling {
 			w.finish(first, payment.Outcome{State: state})
 		}
-		duplicate, err := w.Begin(context.Background(), second.Key, bob, settlement(second, 1000))
+		_, duplicate, err := w.Begin(context.Background(), second.Key, bob, settlement(second, 1000))
 		w.must(err)
 		if duplicate == nil {
 			w.Fatalf("%s: began beside it", state)
@@ -116,7 +116,7 @@ func settledKeeps(w *world) {
 	w.advance(time.Minute)
 	got := w.finish(r, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
 	want := r
-	want.State, want.Month, want.Transaction, want.Answer = payment.Settled, month, "0xtx", settlement(r, 1).Answer
+	want.State, want.Month, want.Transaction, want.Answer = payment.Settled, month, "0xtx", payment.Queued(settlement(r, 1).Answer)
 	w.same(got, want)
 	if !got.Changed.Equal(start.Add(time.Minute)) || !got.Claimed.Equal(start) {
 		w.Errorf("claimed %v, changed %v", got.Claimed, got.Changed)
@@ -139,7 +139,7 @@ func deadReturnsSettlement(w *world) {
 		}
 		w.wantReserved(0)
 	}
-	if got := w.get(r.Key); got.Answer != nil {
+	if got := w.get(r.Key); !got.Answer.IsZero() {
 		w.Errorf("a dead payment has the answer %q", got.Answer)
 	}
 	if got := w.finish(r, payment.Outcome{State: payment.Unknown}); got.State != payment.Dead {
@@ -277,7 +277,7 @@ func onlyUnknownIsResolved(w *world) {
 			w.Errorf("%s: got %v, want ErrLost", r.Key.Nonce, err)
 		}
 	}
-	if got := w.get(settled.Key); got.State != payment.Settled || got.Transaction != "0xtx" || got.Reason != "resolved: seen in the explorer" || got.Answer == nil {
+	if got := w.get(settled.Key); got.State != payment.Settled || got.Transaction != "0xtx" || got.Reason != "resolved: seen in the explorer" || got.Answer.IsZero() {
 		w.Errorf("got %+v", got)
 	}
 	if got := w.get(dead.Key); got.State != payment.Dead || got.Reason != "resolved: expired" || got.Month != month {
@@ -316,7 +316,7 @@ func deadIsLookedAtSeldom(w *world) {
 // wantAnswer checks that a record still has what was sold.
 func (w *world) wantAnswer(r payment.Record) {
 	w.Helper()
-	if got := w.get(r.Key); string(got.Answer) != string(settlement(r, 1).Answer) {
+	if got := w.get(r.Key); got.Answer.String() != string(settlement(r, 1).Answer) {
 		w.Errorf("the answer is %q", got.Answer)
 	}
 }

@@ -98,7 +98,7 @@ func (w *world) claim(r payment.Record) payment.Record {
 func (w *world) begin(r payment.Record) {
 	w.Helper()
 	w.claim(r)
-	duplicate, err := w.Begin(context.Background(), r.Key, r.Owner, settlement(r, 1000))
+	_, duplicate, err := w.Begin(context.Background(), r.Key, r.Owner, settlement(r, 1000))
 	w.must(err)
 	if duplicate != nil {
 		w.Fatalf("began as a duplicate of %+v", duplicate)

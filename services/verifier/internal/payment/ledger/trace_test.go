@@ -31,7 +31,7 @@ func TestARefusalIsNoFailureOfTheTrace(t *testing.T) {
 	}
 	ctx, span := tracer.Request(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), http.MethodPost, "/")
 	l := openFile(t)
-	if _, err := l.Begin(ctx, payment.Key{Nonce: "1"}, "me", payment.Settlement{Month: "2026-11", Limit: 1}); !errors.Is(err, payment.ErrLost) {
+	if _, _, err := l.Begin(ctx, payment.Key{Nonce: "1"}, "me", payment.Settlement{Month: "2026-11", Limit: 1}); !errors.Is(err, payment.ErrLost) {
 		t.Errorf("got %v", err)
 	}
 	span.Answered(http.StatusOK)

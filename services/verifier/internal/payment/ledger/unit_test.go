@@ -56,7 +56,7 @@ func TestWhatFailsBesideItIsNotCounted(t *testing.T) {
 	var all sync.WaitGroup
 	for i, key := range keys {
 		all.Go(func() {
-			_, err := l.Begin(context.Background(), key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 20, Deadline: time.Now().Add(time.Hour)})
+			_, _, err := l.Begin(context.Background(), key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 20, Deadline: time.Now().Add(time.Hour)})
 			switch {
 			case err == nil:
 				began.Add(1)

@@ -62,7 +62,7 @@ func TestALedgerOfTheFirstReleaseIsTakenOver(t *testing.T) {
 			want := map[payment.State]payment.State{payment.Settling: payment.Unknown, payment.Unknown: payment.Unknown, payment.Dead: payment.Dead, payment.Settled: payment.Settled}
 			for state, now := range want {
 				r, err := l.Get(ctx, payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: string(state)})
-				if err != nil || r.State != now || string(r.Answer) != "answer of "+string(state) {
+				if err != nil || r.State != now || r.Answer.String() != "answer of "+string(state) {
 					t.Errorf("%s: %+v, %v", state, r, err)
 				}
 			}

@@ -27,7 +27,7 @@ func dueOnce(w *world) {
 			w.Errorf("%d are due, want %d: %+v", len(due), want, due)
 		}
 		for _, r := range due {
-			if r.State != payment.Unknown || r.Answer != nil {
+			if r.State != payment.Unknown || !r.Answer.IsZero() {
 				w.Errorf("due is %+v", r)
 			}
 		}
@@ -65,7 +65,7 @@ func pruneDrops(w *world) {
 	w.finish(record("new", alice), payment.Outcome{State: payment.Settled})
 	w.must(w.Prune(ctx, start.Add(time.Second)))
 	for name, kept := range map[string]bool{"old": false, "unknown": true, "new": true} {
-		if r := w.get(record(name, alice).Key); (r.Answer != nil) != kept {
+		if r := w.get(record(name, alice).Key); r.Answer.IsZero() == kept {
 			w.Errorf("%s has the answer %q", name, r.Answer)
 		}
 	}
@@ -94,7 +94,7 @@ func pruneGoesByAge(w *world) {
 	settle("anew")
 	w.must(w.Prune(ctx, start.Add(4*time.Minute)))
 	for name, kept := range map[string]bool{"first": false, "ahead": true, "second": false, "anew": false} {
-		if r := w.get(record(name, alice).Key); (r.Answer != nil) != kept {
+		if r := w.get(record(name, alice).Key); r.Answer.IsZero() == kept {
 			w.Errorf("%s has the answer %q", name, r.Answer)
 		}
 	}
@@ -110,7 +110,7 @@ func pruneWhenNothingIsSold(w *world) {
 	w.begin(record("last", alice))
 	w.finish(record("last", alice), payment.Outcome{State: payment.Settled})
 	w.must(w.Prune(context.Background(), start.Add(11*time.Minute)))
-	if r := w.get(record("last", alice).Key); r.Answer != nil {
+	if r := w.get(record("last", alice).Key); !r.Answer.IsZero() {
 		w.Errorf("the last has the answer %q", r.Answer)
 	}
 }
@@ -148,7 +148,7 @@ func listFilters(w *world) {
 		w.must(err)
 		var got []string
 		for _, r := range list {
-			if r.Answer != nil {
+			if !r.Answer.IsZero() {
 				w.Errorf("%+v: the answer is listed", tt.filter)
 			}
 			got = append(got, r.Key.Nonce)

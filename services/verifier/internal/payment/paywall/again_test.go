@@ -124,7 +124,7 @@ func TestOtherPayersAndOtherQuestionsAreSold(t *testing.T) {
 	s.mustBuy(s.pay("1"))
 	s.mustBuy(s.payOf(1, "2"))
 	sale, err := s.paywall.Buy(context.Background(), s.order(s.pay("3"), "other"))
-	if err != nil || string(sale.Answer) != "the other" || sale.Repeated {
+	if err != nil || sale.Answer.String() != "the other" || sale.Repeated {
 		t.Errorf("got %+v, %v", sale, err)
 	}
 	s.wantTransfers(3)
@@ -225,7 +225,7 @@ func TestAQuestionThatIsAskedOnTwoReplicasAtOnceIsPaidOnce(t *testing.T) {
 		all.Go(func() {
 			replica := []*paywall.Paywall{s.paywall, other}[i%2]
 			sale, err := replica.Buy(context.Background(), s.order(s.pay(fmt.Sprintf("%x", i+1)), "thing"))
-			if err != nil || string(sale.Answer) != "the thing" || sale.Transaction != paymenttest.Hash(1) {
+			if err != nil || sale.Answer.String() != "the thing" || sale.Transaction != paymenttest.Hash(1) {
 				t.Errorf("got %+v, %v", sale, err)
 			}
 		})

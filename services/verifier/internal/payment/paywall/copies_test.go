@@ -95,7 +95,7 @@ func TestBrokenCopiesDoNotKeepTheValidOnesOut(t *testing.T) {
 				case valid[i] && err != nil:
 					t.Errorf("seed %d: a valid copy got %v", seed, err)
 				case valid[i]:
-					answers.Store(string(sale.Answer)+sale.Transaction, true)
+					answers.Store(sale.Answer.String()+sale.Transaction, true)
 				case !errors.Is(err, payment.ErrRefused) && !errors.Is(err, payment.ErrUsed):
 					t.Errorf("seed %d: a broken copy got %v", seed, err)
 				}
@@ -179,7 +179,7 @@ func TestACopyThatIsVerifiedAfterTheSaleGetsTheAnswer(t *testing.T) {
 	p := s.forged("1") // as a contract's
 	other := s.replica(func(o *paywall.Options) { o.Facilitator = soldMeanwhile{s.sim, func() { s.mustBuy(p) }} })
 	sale, err := other.Buy(t.Context(), s.order(p, "thing"))
-	if err != nil || string(sale.Answer) != "the thing" {
+	if err != nil || sale.Answer.String() != "the thing" {
 		t.Errorf("bought %q, %v", sale.Answer, err)
 	}
 	s.wantTransfers(1)

@@ -34,9 +34,9 @@ type brokenLedger struct {
 
 var errDisk = errors.New("disk full")
 
-func (b *brokenLedger) Begin(ctx context.Context, k payment.Key, o string, s payment.Settlement) (*payment.Record, error) {
+func (b *brokenLedger) Begin(ctx context.Context, k payment.Key, o string, s payment.Settlement) (payment.Answer, *payment.Record, error) {
 	if b.broken == "begin" {
-		return nil, errDisk
+		return payment.Answer{}, nil, errDisk
 	}
 	return b.Ledger.Begin(ctx, k, o, s)
 }
@@ -86,7 +86,7 @@ func TestABuyerGetsTheAnswerThoughTheOutcomeCannotBeWritten(t *testing.T) {
 	replica := s.replica(func(o *paywall.Options) { o.Ledger = &brokenLedger{s.ledger, "finish"} })
 	p := s.pay("1")
 	sale, err := replica.Buy(context.Background(), s.order(p, "thing"))
-	if err != nil || string(sale.Answer) != "the thing" {
+	if err != nil || sale.Answer.String() != "the thing" {
 		t.Fatalf("got %q, %v", sale.Answer, err)
 	}
 	s.clock.advance(24 * time.Hour) // the record is abandoned
@@ -120,7 +120,7 @@ func TestABuyerWhoPaidByTheOldTermsGetsTheAnswer(t *testing.T) {
 			for _, p := range []payment.Payment{settled, open} {
 				o := s.order(p, "thing")
 				change(&o.Offer.Terms)
-				if sale, err := s.paywall.Buy(context.Background(), o); err != nil || string(sale.Answer) != "the thing" {
+				if sale, err := s.paywall.Buy(context.Background(), o); err != nil || sale.Answer.String() != "the thing" {
 					t.Errorf("got %q, %v", sale.Answer, err)
 				}
 			}
@@ -144,7 +144,7 @@ func TestABuyerWhoPaidByVersion1GetsTheAnswerThoughItIsSwitchedOff(t *testing.T)
 	s.mustBuy(p)
 	o := s.order(p, "thing")
 	o.Offer.Terms.V1 = false
-	if sale, err := s.paywall.Buy(context.Background(), o); err != nil || string(sale.Answer) != "the thing" {
+	if sale, err := s.paywall.Buy(context.Background(), o); err != nil || sale.Answer.String() != "the thing" {
 		t.Errorf("got %q, %v", sale.Answer, err)
 	}
 }

@@ -27,7 +27,7 @@ func TestAnEndThatCouldNotBeWrittenDoesNotKeepItsBuyerOut(t *testing.T) {
 	s.wantErr(err, payment.ErrLedger)
 
 	ledger.broken = ""
-	if sale, err := replica.Buy(context.Background(), s.order(p, "thing")); err != nil || string(sale.Answer) != "the thing" {
+	if sale, err := replica.Buy(context.Background(), s.order(p, "thing")); err != nil || sale.Answer.String() != "the thing" {
 		t.Fatalf("got %q, %v", sale.Answer, err)
 	}
 	s.wantState(payment.Settled)

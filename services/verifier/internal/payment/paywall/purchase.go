@@ -33,7 +33,7 @@ type Order struct {
 
 // Sale is a paid answer.
 type Sale struct {
-	Answer []byte
+	Answer payment.Answer
 	// Transaction is the hash of the transfer.
 	Transaction string
 	// Repeated reports that an earlier payment of the payer has bought the answer, and
@@ -363,7 +363,7 @@ func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, answer 
 	if !c.plain {
 		s.Kept = w.kept()
 	}
-	duplicate, err := w.begin(ctx, c, r, &s)
+	sold, duplicate, err := w.begin(ctx, c, r, &s)
 	if err != nil || duplicate != nil {
 		w.release(ctx, r)
 	}
@@ -378,7 +378,7 @@ func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, answer 
 	}
 	w.countReserved(s.Month)
 	w.At(Begun)
-	r.State, r.Answer, r.Month = payment.Settling, s.Answer, s.Month
+	r.State, r.Answer, r.Month = payment.Settling, sold, s.Month
 	sale, err := w.carryOut(context.WithoutCancel(ctx), c, r)
 	w.crowd.wake(2, r.Key.Payer, r.Client) // one that was paid frees its place and adds one
 	return sale, err
@@ -387,28 +387,28 @@ func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, answer 
 // begin begins the settlement in the ledger as soon as the caps allow one more, or
 // returns the record of a duplicate: an earlier payment that its identifier has
 // bought with. While it waits nothing has begun, and it ends when no caller waits.
-func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payment.Settlement) (*payment.Record, error) {
+func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payment.Settlement) (sold payment.Answer, duplicate *payment.Record, err error) {
 	waiting, cancel := context.WithTimeout(ctx, w.Answer)
 	defer cancel()
 	for {
 		now := w.Now()
 		if err := c.Offer.JudgeWindow(c.Payment, now, payment.SettleMargin); err != nil {
-			return nil, err
+			return sold, nil, err
 		}
 		s.Month, s.Caps, s.Deadline = payment.Month(now), w.caps(), now.Add(2*w.SettleTimeout+time.Minute)
 		if w.RepeatWindow > 0 {
 			s.EarlierSince = now.Add(-w.RepeatWindow)
 		}
 		if !flight.Pin(ctx) {
-			return nil, ctx.Err()
+			return sold, nil, ctx.Err()
 		}
 		writing, done := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
-		duplicate, err := w.Ledger.Begin(writing, r.Key, w.owner, *s)
+		sold, duplicate, err = w.Ledger.Begin(writing, r.Key, w.owner, *s)
 		done()
 		if errors.Is(err, payment.ErrCrowded) {
 			flight.Unpin(ctx)
 			if err := w.crowd.wait(waiting, r.Key.Payer, r.Client); err != nil {
-				return nil, err
+				return sold, nil, err
 			}
 			continue
 		}
@@ -427,7 +427,7 @@ func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payme
 		if err != nil || duplicate != nil {
 			w.quota.stale()
 		}
-		return duplicate, err
+		return sold, duplicate, err
 	}
 }
 

@@ -83,7 +83,7 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 // resumeForBuyer returns what a buyer's payment is worth by now. Only an answer that
 // is there costs no attempt.
 func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record) (Sale, error) {
-	if r.State != payment.Settled || r.Answer == nil {
+	if r.State != payment.Settled || r.Answer.IsZero() {
 		if err := w.spendAddress(c); err != nil {
 			return Sale{}, err
 		}
@@ -130,10 +130,13 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, 
 	default:
 		return Sale{}, payment.ErrInFlight
 	}
-	if r.Answer == nil { // pruned: it was paid, so it is made anew
-		var err error
-		if r.Answer, err = w.work(ctx, c); err != nil {
+	if r.Answer.IsZero() { // pruned: it was paid, so it is made anew
+		made, err := w.work(ctx, c)
+		if err != nil {
 			return Sale{}, err
+		}
+		if r.Answer, err = w.Ledger.Anew(ctx, made); err != nil {
+			return Sale{}, ledgerFault(err)
 		}
 	}
 	sale, err := w.answer(r)

@@ -82,7 +82,7 @@ func TestAHundredCopiesAtOnceAreOneSale(t *testing.T) {
 			switch {
 			case err == nil:
 				sold.Add(1)
-				answers.Store(string(sale.Answer)+sale.Transaction, true)
+				answers.Store(sale.Answer.String()+sale.Transaction, true)
 			case errors.Is(err, payment.ErrUsed):
 				used.Add(1)
 			default:

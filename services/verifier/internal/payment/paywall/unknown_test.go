@@ -566,7 +566,7 @@ func TestPaymentsThatCannotBeDecidedDoNotHoldUpTheOthers(t *testing.T) {
 			key := payment.Key{Network: network, Asset: "a", Payer: "p", Nonce: fmt.Sprint(i)}
 			r := payment.Record{Key: key, Owner: "me", Deadline: time.Now(), Amount: "1"}
 			_, _, err := s.ledger.Claim(t.Context(), r)
-			_, beginErr := s.ledger.Begin(t.Context(), key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1000})
+			_, _, beginErr := s.ledger.Begin(t.Context(), key, "me", payment.Settlement{Answer: []byte("{}"), Month: "2026-11", Limit: 1000})
 			_, finishErr := s.ledger.Finish(t.Context(), key, payment.Outcome{State: payment.Unknown})
 			if err := errors.Join(err, beginErr, finishErr); err != nil {
 				t.Fatal(err)

@@ -117,7 +117,7 @@ func (s *fixture) mustBuy(p payment.Payment) paywall.Sale {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if string(sale.Answer) != "the thing" {
+	if sale.Answer.String() != "the thing" {
 		s.Fatalf("bought %q", sale.Answer)
 	}
 	return sale

@@ -1,0 +1,624 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+var _ payment.LogStore = (*Ledger)(nil)
+
+// LogOptions are what a ledger needs to queue what is sold for the log of receipts.
+type LogOptions struct {
+	// Name returns origin and verifier key of a generation.
+	Name func(log int64) (origin, vkey string, err error)
+	// Keys are the entries of the listed keys' states.
+	Keys [][]byte
+}
+
+// OpenLogged is Open for a process that sells with a log of receipts. The first one opens
+// generation 1. When it returns, the listed keys and all stored answers are queued that
+// are not in the log. payment.ErrOtherLog: the log that is open has another name.
+func OpenLogged(ctx context.Context, databaseURL string, now func() time.Time, o LogOptions) (_ *Ledger, err error) {
+	l, err := open(ctx, databaseURL, now, true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("open the log of receipts: %w", err), l.Close())
+		}
+	}()
+	heads, err := l.Heads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(heads) == 0 {
+		if err = l.openLog(ctx, 1, o); err == nil {
+			heads, err = l.Heads(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	newest := heads[0]
+	origin, vkey, err := o.Name(newest.Log)
+	if err != nil {
+		return nil, err
+	}
+	if origin != newest.Origin || vkey != newest.VKey {
+		return nil, fmt.Errorf("%w: it is %s, and by the settings %s", payment.ErrOtherLog, newest.VKey, vkey)
+	}
+	for _, key := range o.Keys {
+		if err := l.queueUnlessKnown(ctx, newest.Log, newEntry(key)); err != nil {
+			return nil, err
+		}
+	}
+	return l, l.queueStored(ctx, newest.Log)
+}
+
+func (l *Ledger) openLog(ctx context.Context, log int64, o LogOptions) error {
+	origin, vkey, err := o.Name(log)
+	if err != nil {
+		return err
+	}
+	empty, err := tlog.TreeHash(0, nil)
+	if err != nil {
+		return err
+	}
+	return l.write(ctx, "open a log", true, func(ctx context.Context, u *unit) error {
+		_, err := u.exec(ctx, openLogSQL, log, origin, vkey, empty[:], l.now())
+		return err
+	})
+}
+
+const openLogSQL = "INSERT INTO log_head (log, origin, vkey, size, root, opened) VALUES (?, ?, ?, 0, ?, ?) ON CONFLICT (log) DO NOTHING"
+
+// SellWithoutLog records that a process sells without the log that the ledger has: the
+// next one that has it queues all stored answers again.
+func (l *Ledger) SellWithoutLog(ctx context.Context) error {
+	return l.write(ctx, "sell without the log", true, func(ctx context.Context, u *unit) error {
+		_, err := u.exec(ctx, "UPDATE log_head SET queued = 0 WHERE queued = 1")
+		return err
+	})
+}
+
+// entry is an entry of the log as it is queued; bytes is nil where there is none.
+type entry struct{ leaf, bytes []byte }
+
+func newEntry(data []byte) entry {
+	leaf := receiptlog.Leaf(data)
+	return entry{leaf[:], data}
+}
+
+// entryOf returns the entry of an answer; none where the ledger has no log.
+func (l *Ledger) entryOf(answer []byte) (entry, error) {
+	if !l.logs {
+		return entry{}, nil
+	}
+	e, err := receiptlog.EntryOfAnswer(answer)
+	if err != nil {
+		return entry{}, fmt.Errorf("entry of an answer: %w", err)
+	}
+	return newEntry(e.Bytes()), nil
+}
+
+const (
+	enqueueSQL = "INSERT INTO log_queue (leaf, entry, queued) VALUES (?, ?, ?)"
+	indexSQL   = "SELECT idx FROM log_entries WHERE log = ? AND leaf = ?"
+)
+
+func (u *unit) enqueue(ctx context.Context, e entry) error {
+	_, err := u.exec(ctx, enqueueSQL, e.leaf, e.bytes, u.now())
+	return err
+}
+
+// Anew implements payment.Ledger. An entry that has its place needs no other.
+func (l *Ledger) Anew(ctx context.Context, answer []byte) (payment.Answer, error) {
+	e, err := l.entryOf(answer)
+	if err != nil {
+		return payment.Answer{}, err
+	}
+	if e.bytes != nil {
+		heads, err := l.Heads(ctx)
+		if err == nil && len(heads) > 0 {
+			err = l.queueUnlessKnown(ctx, heads[0].Log, e)
+		}
+		if err != nil {
+			return payment.Answer{}, err
+		}
+	}
+	return payment.Queued(answer), nil
+}
+
+func (l *Ledger) queueUnlessKnown(ctx context.Context, log int64, e entry) error {
+	_, err := l.Index(ctx, log, payment.Digest(e.leaf))
+	if !errors.Is(err, payment.ErrNotFound) {
+		return err
+	}
+	return l.write(ctx, "queue an entry of the log", true, func(ctx context.Context, u *unit) error { return u.enqueue(ctx, e) })
+}
+
+// queueStored queues the entries of all stored answers, unless that was done, in portions
+// between which payments are written.
+func (l *Ledger) queueStored(ctx context.Context, log int64) error {
+	var queued int
+	if err := l.row(ctx, "SELECT queued FROM log_head WHERE log = ?", log).Scan(&queued); err != nil || queued == 1 {
+		return err
+	}
+	for after := int64(0); ; {
+		stored, last, err := l.StoredEntries(ctx, after, l.now().Add(time.Hour), 200)
+		if err != nil {
+			return err
+		}
+		if last == after {
+			break
+		}
+		after = last
+		err = l.write(ctx, "queue what was sold", false, func(ctx context.Context, u *unit) error {
+			for _, data := range stored {
+				if err := u.enqueue(ctx, newEntry(data)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return l.write(ctx, "finish queueing what was sold", true, func(ctx context.Context, u *unit) error {
+		_, err := u.exec(ctx, "UPDATE log_head SET queued = 1 WHERE log = ?", log)
+		return err
+	})
+}
+
+// StoredEntries implements payment.LogStore. An answer that is none, as only tests and
+// releases before receipts were signed have written, has no entry.
+func (l *Ledger) StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries [][]byte, last int64, err error) {
+	type answer struct {
+		number int64
+		text   []byte
+	}
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT payment, answer FROM answers WHERE payment > ? AND claimed < ? ORDER BY payment LIMIT ?"),
+		after, before.UnixMilli(), most)
+	found, err := sqldb.All(rows, err, func(row sqldb.Scanner) (a answer, err error) {
+		err = row.Scan(&a.number, &a.text)
+		return a, err
+	})
+	if err != nil {
+		return nil, after, fmt.Errorf("list answers: %w", err)
+	}
+	last = after
+	for _, a := range found {
+		last = a.number
+		if e, err := receiptlog.EntryOfAnswer(a.text); err == nil {
+			entries = append(entries, e.Bytes())
+		}
+	}
+	return entries, last, nil
+}
+
+const headSQL = "SELECT log, origin, vkey, size, root, frozen, opened, closed, final FROM log_head"
+
+func scanHead(row sqldb.Scanner) (h payment.LogHead, err error) {
+	var root []byte
+	var opened, closed int64
+	if err := row.Scan(&h.Log, &h.Origin, &h.VKey, &h.Size, &root, &h.Frozen, &opened, &closed, &h.Final); err != nil {
+		return payment.LogHead{}, err
+	}
+	copy(h.Root[:], root)
+	h.Opened = moment(opened)
+	if closed != 0 {
+		h.Closed = moment(closed)
+	}
+	return h, nil
+}
+
+// Heads implements payment.LogStore.
+func (l *Ledger) Heads(ctx context.Context) ([]payment.LogHead, error) {
+	rows, err := l.db.Reader.QueryContext(ctx, headSQL+" ORDER BY log DESC")
+	heads, err := sqldb.All(rows, err, scanHead)
+	if err != nil {
+		return nil, fmt.Errorf("read the heads of the log: %w", err)
+	}
+	return heads, nil
+}
+
+// logTx runs do in a transaction that is on disk when it returns, with the open log's head
+// locked. It is one of its own and not of a batch of payments, which would wait for it: on
+// SQLite, where every writer waits for the other, the caller bounds what it does.
+func (l *Ledger) logTx(ctx context.Context, what string, do func(tx *sql.Tx, head payment.LogHead) error) error {
+	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	err := l.db.Tx(ctx, func(tx *sql.Tx) error {
+		query := headSQL + " WHERE closed = 0"
+		if l.db.Dialect == sqldb.Postgres {
+			if _, err := tx.ExecContext(ctx, "SET LOCAL synchronous_commit = on"); err != nil {
+				return err
+			}
+			query += " FOR UPDATE"
+		}
+		head, err := scanHead(tx.QueryRowContext(ctx, query))
+		if errors.Is(err, sql.ErrNoRows) {
+			return payment.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return do(tx, head)
+	})
+	if err == nil || isRefusal(err) || errors.Is(err, payment.ErrFrozen) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// Sequence implements payment.LogStore.
+func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, taken int, err error) {
+	err = l.logTx(ctx, "sequence the log", func(tx *sql.Tx, h payment.LogHead) error {
+		head, taken = h, 0
+		if h.Frozen != "" {
+			return payment.ErrFrozen
+		}
+		rows, err := tx.QueryContext(ctx, l.db.Rebind("SELECT id, entry FROM log_queue ORDER BY id LIMIT ?"), most)
+		var ids []int64
+		entries, err := sqldb.All(rows, err, func(row sqldb.Scanner) (data []byte, err error) {
+			var id int64
+			err = row.Scan(&id, &data)
+			ids = append(ids, id)
+			return data, err
+		})
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		// By their numbers: on Postgres one with a smaller number may be committed later.
+		if _, err := tx.ExecContext(ctx, "DELETE FROM log_queue WHERE id IN ("+list(ids)+")"); err != nil {
+			return err
+		}
+		taken = len(entries)
+		head, err = l.place(ctx, tx, h, entries)
+		return err
+	})
+	return head, taken, err
+}
+
+// Extend implements payment.LogStore.
+func (l *Ledger) Extend(ctx context.Context, log, first int64, entries [][]byte) (head payment.LogHead, err error) {
+	err = l.logTx(ctx, "extend the log", func(tx *sql.Tx, h payment.LogHead) (err error) {
+		if h.Log != log || h.Size != first {
+			return payment.ErrLost
+		}
+		head, err = l.place(ctx, tx, h, entries)
+		return err
+	})
+	return head, err
+}
+
+// place appends entries to the log, but those that it has.
+func (l *Ledger) place(ctx context.Context, tx *sql.Tx, h payment.LogHead, entries [][]byte) (payment.LogHead, error) {
+	fresh, err := l.unknown(ctx, tx, h.Log, entries)
+	if err != nil || len(fresh) == 0 {
+		return h, err
+	}
+	reader := &hashes{made: map[int64]tlog.Hash{}, stored: func(ids []int64) ([]payment.Digest, error) { return l.hashes(ctx, tx, h.Log, ids) }}
+	first := h.Size
+	var at []int64
+	var made [][]byte
+	for _, e := range fresh {
+		added, err := tlog.StoredHashes(h.Size, e.bytes, reader)
+		if err != nil {
+			return h, err
+		}
+		id := tlog.StoredHashIndex(0, h.Size)
+		for i := range added {
+			reader.made[id+int64(i)] = added[i]
+			at, made = append(at, id+int64(i)), append(made, added[i][:])
+		}
+		h.Size++
+	}
+	root, err := tlog.TreeHash(h.Size, reader)
+	if err != nil {
+		return h, err
+	}
+	h.Root = payment.Digest(root)
+	if err := l.insert(ctx, tx, h.Log, first, fresh, at, made); err != nil {
+		return h, err
+	}
+	_, err = tx.ExecContext(ctx, l.db.Rebind("UPDATE log_head SET size = ?, root = ? WHERE log = ?"), h.Size, h.Root[:], h.Log)
+	return h, err
+}
+
+// unknown returns the entries that the log does not have, each once.
+func (l *Ledger) unknown(ctx context.Context, tx *sql.Tx, log int64, entries [][]byte) (fresh []entry, err error) {
+	known := map[string]bool{}
+	leaves := make([][]byte, len(entries))
+	all := make([]entry, len(entries))
+	for i, data := range entries {
+		all[i] = newEntry(data)
+		leaves[i] = all[i].leaf
+	}
+	if l.db.Dialect == sqldb.Postgres {
+		rows, err := tx.QueryContext(ctx, "SELECT leaf FROM log_entries WHERE log = $1 AND leaf = ANY($2)", log, leaves)
+		found, err := sqldb.All(rows, err, scanBytes)
+		if err != nil {
+			return nil, err
+		}
+		for _, leaf := range found {
+			known[string(leaf)] = true
+		}
+	} else {
+		stmt, err := tx.PrepareContext(ctx, indexSQL)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = stmt.Close() }()
+		for _, leaf := range leaves {
+			var at int64
+			switch err := stmt.QueryRowContext(ctx, log, leaf).Scan(&at); {
+			case err == nil:
+				known[string(leaf)] = true
+			case !errors.Is(err, sql.ErrNoRows):
+				return nil, err
+			}
+		}
+	}
+	for _, e := range all {
+		if !known[string(e.leaf)] {
+			known[string(e.leaf)] = true
+			fresh = append(fresh, e)
+		}
+	}
+	return fresh, nil
+}
+
+// insert writes entries, the first at an index, and hashes: on Postgres in a statement
+// each, because each is a round trip.
+func (l *Ledger) insert(ctx context.Context, tx *sql.Tx, log, first int64, entries []entry, ids []int64, hashes [][]byte) error {
+	if l.db.Dialect == sqldb.Postgres {
+		var leaves, data [][]byte
+		for _, e := range entries {
+			leaves, data = append(leaves, e.leaf), append(data, e.bytes)
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO log_entries (log, idx, leaf, entry)
+			SELECT $1, $2 + n - 1, leaf, entry FROM unnest($3::bytea[], $4::bytea[]) WITH ORDINALITY AS new (leaf, entry, n)`, log, first, leaves, data); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO log_hashes (log, id, hash) SELECT $1, id, hash FROM unnest($2::bigint[], $3::bytea[]) AS new (id, hash)", log, ids, hashes)
+		return err
+	}
+	put, err := tx.PrepareContext(ctx, "INSERT INTO log_entries (log, idx, leaf, entry) VALUES (?, ?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = put.Close() }()
+	for i, e := range entries {
+		if _, err := put.ExecContext(ctx, log, first+int64(i), e.leaf, e.bytes); err != nil {
+			return err
+		}
+	}
+	keep, err := tx.PrepareContext(ctx, "INSERT INTO log_hashes (log, id, hash) VALUES (?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = keep.Close() }()
+	for i, id := range ids {
+		if _, err := keep.ExecContext(ctx, log, id, hashes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hashes implements tlog.HashReader with stored hashes and those that were just made.
+type hashes struct {
+	made   map[int64]tlog.Hash
+	stored func(ids []int64) ([]payment.Digest, error)
+}
+
+// ReadHashes implements tlog.HashReader.
+func (r *hashes) ReadHashes(ids []int64) ([]tlog.Hash, error) {
+	out := make([]tlog.Hash, len(ids))
+	var missing []int64
+	for i, id := range ids {
+		if hash, ok := r.made[id]; ok {
+			out[i] = hash
+		} else {
+			missing = append(missing, id)
+		}
+	}
+	found, err := r.stored(missing)
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range ids {
+		if _, ok := r.made[id]; !ok {
+			out[i], found = tlog.Hash(found[0]), found[1:]
+			r.made[id] = out[i]
+		}
+	}
+	return out, nil
+}
+
+// list returns numbers as SQL has them between parentheses.
+func list(ids []int64) string {
+	text := make([]string, len(ids))
+	for i, id := range ids {
+		text[i] = strconv.FormatInt(id, 10)
+	}
+	return strings.Join(text, ",")
+}
+
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func scanBytes(row sqldb.Scanner) (data []byte, err error) {
+	err = row.Scan(&data)
+	return data, err
+}
+
+// Hashes implements payment.LogStore.
+func (l *Ledger) Hashes(ctx context.Context, log int64, ids []int64) ([]payment.Digest, error) {
+	return l.hashes(ctx, l.db.Reader, log, ids)
+}
+
+func (l *Ledger) hashes(ctx context.Context, from queryer, log int64, ids []int64) ([]payment.Digest, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	by := map[int64][]byte{}
+	rows, err := from.QueryContext(ctx, l.db.Rebind("SELECT id, hash FROM log_hashes WHERE log = ?")+" AND id IN ("+list(ids)+")", log)
+	_, err = sqldb.All(rows, err, func(row sqldb.Scanner) (none struct{}, err error) {
+		var id int64
+		var hash []byte
+		err = row.Scan(&id, &hash)
+		by[id] = hash
+		return none, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read hashes of the log: %w", err)
+	}
+	out := make([]payment.Digest, len(ids))
+	for i, id := range ids {
+		if len(by[id]) != len(out[i]) {
+			return nil, fmt.Errorf("hash %d of the log: %w", id, payment.ErrNotFound)
+		}
+		copy(out[i][:], by[id])
+	}
+	return out, nil
+}
+
+// Entries implements payment.LogStore.
+func (l *Ledger) Entries(ctx context.Context, log, from int64, most int) ([][]byte, error) {
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT entry FROM log_entries WHERE log = ? AND idx >= ? ORDER BY idx LIMIT ?"), log, from, most)
+	entries, err := sqldb.All(rows, err, scanBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read entries of the log: %w", err)
+	}
+	return entries, nil
+}
+
+// Index implements payment.LogStore.
+func (l *Ledger) Index(ctx context.Context, log int64, leaf payment.Digest) (at int64, err error) {
+	switch err := l.row(ctx, indexSQL, log, leaf).Scan(&at); {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, payment.ErrNotFound
+	case err != nil:
+		return 0, fmt.Errorf("find an entry of the log: %w", err)
+	}
+	return at, nil
+}
+
+// IsQueued implements payment.LogStore. The queue is short and has no index.
+func (l *Ledger) IsQueued(ctx context.Context, leaf payment.Digest) (queued bool, err error) {
+	if err := l.row(ctx, "SELECT EXISTS (SELECT 1 FROM log_queue WHERE leaf = ?)", leaf).Scan(&queued); err != nil {
+		return false, fmt.Errorf("find a queued entry: %w", err)
+	}
+	return queued, nil
+}
+
+// Queue implements payment.LogStore.
+func (l *Ledger) Queue(ctx context.Context) (q payment.LogQueue, err error) {
+	var oldest int64
+	if err := l.row(ctx, "SELECT count(*), COALESCE(min(queued), 0) FROM log_queue").Scan(&q.Entries, &oldest); err != nil {
+		return q, fmt.Errorf("read the queue of the log: %w", err)
+	}
+	if q.Entries > 0 {
+		q.Oldest = moment(oldest)
+	}
+	return q, nil
+}
+
+// Freeze implements payment.LogStore.
+func (l *Ledger) Freeze(ctx context.Context, log int64, why string) error {
+	return l.write(ctx, "freeze the log", true, func(ctx context.Context, u *unit) error {
+		_, err := u.exec(ctx, "UPDATE log_head SET frozen = ? WHERE log = ? AND closed = 0 AND frozen = ''", why, log)
+		return err
+	})
+}
+
+// Resume implements payment.LogStore.
+func (l *Ledger) Resume(ctx context.Context, log, size int64, why string) error {
+	return l.write(ctx, "resume the log", true, func(ctx context.Context, u *unit) error {
+		resumed, err := u.exec(ctx, "UPDATE log_head SET frozen = '' WHERE log = ? AND closed = 0 AND frozen = ? AND size = ?", log, why, size)
+		if err == nil && !resumed {
+			err = payment.ErrLost
+		}
+		return err
+	})
+}
+
+// EndLog implements payment.LogStore.
+func (l *Ledger) EndLog(ctx context.Context, log int64, final []byte, next payment.LogHead) error {
+	empty, err := tlog.TreeHash(0, nil)
+	if err != nil {
+		return err
+	}
+	err = l.logTx(ctx, "end the log", func(tx *sql.Tx, h payment.LogHead) error {
+		if h.Log != log {
+			return payment.ErrLost
+		}
+		now := l.now().UnixMilli()
+		if _, err := tx.ExecContext(ctx, l.db.Rebind("UPDATE log_head SET closed = ?, final = ? WHERE log = ?"), now, final, log); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, l.db.Rebind(openLogSQL), next.Log, next.Origin, next.VKey, empty[:], now)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return l.queueStored(ctx, next.Log)
+}
+
+// Publish implements payment.LogStore.
+func (l *Ledger) Publish(ctx context.Context, log, size int64, note []byte) error {
+	return l.write(ctx, "publish a checkpoint", true, func(ctx context.Context, u *unit) error {
+		if _, err := u.exec(ctx, `INSERT INTO log_checkpoints (log, size, note, published) VALUES (?, ?, ?, ?)
+			ON CONFLICT (log, size) DO UPDATE SET note = excluded.note, published = excluded.published`, log, size, note, l.now()); err != nil {
+			return err
+		}
+		_, err := u.exec(ctx, "DELETE FROM log_checkpoints WHERE log = ? AND size < (SELECT max(size) FROM log_checkpoints WHERE log = ?)", log, log)
+		return err
+	})
+}
+
+// Published implements payment.LogStore.
+func (l *Ledger) Published(ctx context.Context, log int64) (p payment.PublishedCheckpoint, err error) {
+	var at int64
+	switch err := l.row(ctx, "SELECT size, note, published FROM log_checkpoints WHERE log = ? ORDER BY size DESC LIMIT 1", log).Scan(&p.Size, &p.Note, &at); {
+	case errors.Is(err, sql.ErrNoRows):
+		return p, payment.ErrNotFound
+	case err != nil:
+		return p, fmt.Errorf("read the published checkpoint: %w", err)
+	}
+	p.At = moment(at)
+	return p, nil
+}
+
+// SetWitness implements payment.LogStore.
+func (l *Ledger) SetWitness(ctx context.Context, log int64, name string, size int64) error {
+	_, err := l.exec(ctx, "remember a witness", `INSERT INTO log_witnesses (log, name, size, seen) VALUES (?, ?, ?, ?)
+		ON CONFLICT (log, name) DO UPDATE SET size = excluded.size, seen = excluded.seen`, log, name, size, l.now())
+	return err
+}
+
+// WitnessSize implements payment.LogStore.
+func (l *Ledger) WitnessSize(ctx context.Context, log int64, name string) (size int64, err error) {
+	err = l.row(ctx, "SELECT size FROM log_witnesses WHERE log = ? AND name = ?", log, name).Scan(&size)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("read a witness's size: %w", err)
+	}
+	return size, nil
+}

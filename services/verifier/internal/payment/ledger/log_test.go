@@ -1,0 +1,400 @@
+package ledger_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+)
+
+// signed is an answer with a signature that its name determines.
+func signed(name string) []byte {
+	first, second := sha256.Sum256([]byte(name)), sha256.Sum256([]byte(name+"2"))
+	value := base64.StdEncoding.EncodeToString(append(first[:], second[:]...))
+	return fmt.Appendf(nil, `{"receipt":{"n":"%s"},"signature":{"algorithm":"Ed25519","keyId":"sha256:%s","payloadType":"t","value":"%s"},"proof":{}}`,
+		name, strings.Repeat("0a", 32), value)
+}
+
+func leafOf(t testing.TB, answer []byte) payment.Digest {
+	t.Helper()
+	e, err := receiptlog.EntryOfAnswer(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payment.Digest(e.Leaf())
+}
+
+// keyEntry is the one listed key of the tests.
+func keyEntry(t testing.TB) []byte {
+	t.Helper()
+	e, err := receiptlog.NewKeyEntry("sha256:"+strings.Repeat("0a", 32), "active", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.Bytes()
+}
+
+func logOptions(t testing.TB) ledger.LogOptions {
+	return ledger.LogOptions{
+		Name: func(log int64) (origin, vkey string, err error) {
+			return fmt.Sprintf("v.example/v1/log/%d", log), fmt.Sprintf("v.example/v1/log/%d+0+key", log), nil
+		},
+		Keys: [][]byte{keyEntry(t)},
+	}
+}
+
+func openLogged(t *testing.T, url string, now func() time.Time) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.OpenLogged(t.Context(), url, now, logOptions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// onEachLogged runs a test on SQLite and Postgres, with a ledger that has a log.
+func onEachLogged(t *testing.T, test func(t *testing.T, w *world)) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			w := newWorld(t, func(t *testing.T, now func() time.Time) Store {
+				return func() *ledger.Ledger { return openLogged(t, url, now) }
+			})
+			test(t, w)
+		})
+	}
+}
+
+// sell begins the sale of an answer.
+func sell(l *ledger.Ledger, payer, nonce string, answer []byte) error {
+	r := record(nonce, alice)
+	r.Key.Payer = payer
+	if _, won, err := l.Claim(context.Background(), r); err != nil || !won {
+		return fmt.Errorf("claim %s: %v, %w", nonce, won, err)
+	}
+	s := settlement(r, 1<<30)
+	s.Answer = answer
+	sold, duplicate, err := l.Begin(context.Background(), r.Key, alice, s)
+	if err == nil && (duplicate != nil || sold.String() != string(answer)) {
+		return fmt.Errorf("began with %q, %v", sold, duplicate)
+	}
+	return err
+}
+
+// sequence sequences until the queue is empty.
+func sequence(t testing.TB, l *ledger.Ledger, most int) payment.LogHead {
+	t.Helper()
+	for {
+		head, taken, err := l.Sequence(context.Background(), most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if taken == 0 {
+			return head
+		}
+	}
+}
+
+// root is the root of a tree computed apart (RFC 6962 section 2.1).
+func root(leaves []tlog.Hash) tlog.Hash {
+	if len(leaves) == 0 {
+		return sha256.Sum256(nil)
+	}
+	if len(leaves) == 1 {
+		return leaves[0]
+	}
+	k := 1
+	for 2*k < len(leaves) {
+		k *= 2
+	}
+	return tlog.NodeHash(root(leaves[:k]), root(leaves[k:]))
+}
+
+// entriesOf returns all entries, of which the root must be the head's.
+func entriesOf(t testing.TB, l *ledger.Ledger, head payment.LogHead) [][]byte {
+	t.Helper()
+	entries, err := l.Entries(context.Background(), head.Log, 0, int(head.Size)+10)
+	if err != nil || int64(len(entries)) != head.Size {
+		t.Fatalf("%d entries of %d, %v", len(entries), head.Size, err)
+	}
+	var leaves []tlog.Hash
+	for _, e := range entries {
+		leaves = append(leaves, receiptlog.Leaf(e))
+	}
+	if got := root(leaves); payment.Digest(got) != head.Root {
+		t.Fatalf("the root of %d entries is %s, the head has %x", head.Size, got, head.Root)
+	}
+	return entries
+}
+
+func TestASaleIsQueuedForTheLogInTheWriteThatBeginsItsSettlement(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		answer := signed("a")
+		w.must(sell(w.Ledger, "0xpayer", "a", answer))
+		if queued, err := w.IsQueued(t.Context(), leafOf(t, answer)); err != nil || !queued {
+			t.Errorf("queued: %v, %v", queued, err)
+		}
+		refused := record("b", alice)
+		w.claim(refused)
+		s := settlement(refused, 1)
+		s.Answer = signed("b")
+		if _, _, err := w.Begin(t.Context(), refused.Key, alice, s); !errors.Is(err, payment.ErrLimit) {
+			t.Fatal(err)
+		}
+		if queued, err := w.IsQueued(t.Context(), leafOf(t, s.Answer)); err != nil || queued {
+			t.Errorf("a sale that did not begin is queued: %v, %v", queued, err)
+		}
+		s.Answer, s.Limit = []byte("{}"), 1000
+		if _, _, err := w.Begin(t.Context(), refused.Key, alice, s); err == nil {
+			t.Error("a sale began whose answer has no entry")
+		}
+	})
+}
+
+func TestAnAnswerThatIsMadeAnewIsQueuedUnlessTheLogHasIt(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		answer := signed("a")
+		for range 2 {
+			got, err := w.Anew(t.Context(), answer)
+			w.must(err)
+			if got.String() != string(answer) {
+				t.Errorf("got %q", got)
+			}
+			sequence(t, w.Ledger, 100)
+		}
+		if at, err := w.Index(t.Context(), 1, leafOf(t, answer)); err != nil || at != 1 {
+			t.Errorf("it has the index %d, %v", at, err)
+		}
+		if q, err := w.Queue(t.Context()); err != nil || q.Entries != 0 {
+			t.Errorf("%+v, %v", q, err)
+		}
+		if _, err := w.Anew(t.Context(), []byte("{}")); err == nil {
+			t.Error("an answer without an entry left")
+		}
+	})
+}
+
+func TestEveryEntryHasOnePlaceInOneTree(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		const writers, each = 4, 60
+		var all sync.WaitGroup
+		stores := []*ledger.Ledger{w.Ledger, w.store()}
+		for i := range writers { // pairs sell the same, in another order
+			all.Go(func() {
+				for j := range each {
+					name := fmt.Sprintf("%d-%d", i/2, (j*(2*i+1))%each)
+					if err := sell(stores[i%2], fmt.Sprintf("0xpayer%d", i), fmt.Sprintf("%d-%d", i, j), signed(name)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		stop := make(chan struct{})
+		var sequencers sync.WaitGroup
+		for _, l := range stores {
+			sequencers.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						if _, _, err := l.Sequence(context.Background(), 7); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		close(stop)
+		sequencers.Wait()
+		head := sequence(t, w.Ledger, 1000)
+		want := map[string]bool{string(keyEntry(t)): true}
+		for i := range writers {
+			for j := range each {
+				e, err := receiptlog.EntryOfAnswer(signed(fmt.Sprintf("%d-%d", i/2, (j*(2*i+1))%each)))
+				w.must(err)
+				want[string(e.Bytes())] = true
+			}
+		}
+		for _, e := range entriesOf(t, w.Ledger, head) {
+			if !want[string(e)] {
+				t.Errorf("entry %q", e)
+			}
+			delete(want, string(e))
+		}
+		if len(want) != 0 {
+			t.Errorf("%d entries are missing", len(want))
+		}
+	})
+}
+
+func TestTheLogIsTheSameWhateverThePortions(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		for i := range 300 {
+			_, err := w.Anew(t.Context(), signed(fmt.Sprint(i%290)))
+			w.must(err)
+		}
+		var head payment.LogHead
+		for portion := 1; ; portion++ {
+			var taken int
+			var err error
+			head, taken, err = w.Sequence(t.Context(), portion)
+			w.must(err)
+			entriesOf(t, w.Ledger, head)
+			if taken == 0 {
+				break
+			}
+		}
+		if head.Size != 291 {
+			t.Errorf("%d entries", head.Size)
+		}
+	})
+}
+
+func TestStoredAnswersAreQueuedWhenTheLogBegins(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			plain := open(t, url, time.Now)
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(plain.Heartbeat(t.Context(), alice, time.Now().Add(time.Hour)))
+			must(sell(plain, "p", "1", signed("1")))
+			for range 2 { // the second time there is nothing to do
+				l := openLogged(t, url, time.Now)
+				head := sequence(t, l, 10)
+				if got := entriesOf(t, l, head); len(got) != 2 || string(got[0]) != string(keyEntry(t)) {
+					t.Errorf("entries are %q", got)
+				}
+			}
+			must(plain.SellWithoutLog(t.Context()))
+			must(sell(plain, "p", "2", signed("2")))
+			l := openLogged(t, url, time.Now)
+			if at, err := l.Index(t.Context(), 1, leafOf(t, signed("2"))); err == nil {
+				t.Errorf("it has the place %d already", at)
+			}
+			if head := sequence(t, l, 10); head.Size != 3 {
+				t.Errorf("%d entries", head.Size)
+			}
+			other := logOptions(t)
+			other.Name = func(int64) (string, string, error) { return "other.example/v1/log/1", "other", nil }
+			if _, err := ledger.OpenLogged(t.Context(), url, time.Now, other); !errors.Is(err, payment.ErrOtherLog) {
+				t.Errorf("under another name it opens with %v", err)
+			}
+		})
+	}
+}
+
+func TestAFrozenLogGivesNoPlacesAndSalesGoOn(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		head := sequence(t, w.Ledger, 10)
+		w.must(w.Freeze(t.Context(), 1, payment.FrozenFork))
+		w.must(w.Freeze(t.Context(), 1, payment.FrozenBehind)) // the first reason stays
+		w.must(sell(w.Ledger, "p", "1", signed("1")))
+		if got, taken, err := w.Sequence(t.Context(), 10); !errors.Is(err, payment.ErrFrozen) || taken != 0 || got.Frozen != payment.FrozenFork || got.Size != head.Size {
+			t.Errorf("%+v, %d, %v", got, taken, err)
+		}
+		for _, wrong := range []struct {
+			size int64
+			why  string
+		}{{head.Size, payment.FrozenBehind}, {head.Size + 1, payment.FrozenFork}} {
+			if err := w.Resume(t.Context(), 1, wrong.size, wrong.why); !errors.Is(err, payment.ErrLost) {
+				t.Errorf("%+v resumes with %v", wrong, err)
+			}
+		}
+		w.must(w.Resume(t.Context(), 1, head.Size, payment.FrozenFork))
+		if got := sequence(t, w.Ledger, 10); got.Size != head.Size+1 {
+			t.Errorf("%d entries", got.Size)
+		}
+	})
+}
+
+func TestALogIsExtendedOnlyAtItsEnd(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		head := sequence(t, w.Ledger, 10)
+		w.must(w.Freeze(t.Context(), 1, payment.FrozenRestored))
+		e, err := receiptlog.EntryOfAnswer(signed("lost"))
+		w.must(err)
+		for _, first := range []int64{0, head.Size + 1} {
+			if _, err := w.Extend(t.Context(), 1, first, [][]byte{e.Bytes()}); !errors.Is(err, payment.ErrLost) {
+				t.Errorf("at %d: %v", first, err)
+			}
+		}
+		head, err = w.Extend(t.Context(), 1, head.Size, [][]byte{e.Bytes()})
+		w.must(err)
+		if got := entriesOf(t, w.Ledger, head); len(got) != 2 || head.Frozen == "" {
+			t.Errorf("%d entries, %+v", len(got), head)
+		}
+	})
+}
+
+func TestANewGenerationGetsWhatIsQueuedAndWhatIsStored(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		w.must(sell(w.Ledger, "p", "1", signed("1")))
+		sequence(t, w.Ledger, 10)
+		w.must(sell(w.Ledger, "p", "2", signed("2")))
+		w.must(w.EndLog(t.Context(), 1, []byte("final"), payment.LogHead{Log: 2, Origin: "v.example/v1/log/2", VKey: "v.example/v1/log/2+0+key"}))
+		if err := w.EndLog(t.Context(), 1, []byte("other"), payment.LogHead{Log: 3}); !errors.Is(err, payment.ErrLost) {
+			t.Errorf("it ends twice: %v", err)
+		}
+		head := sequence(t, w.Ledger, 10)
+		if head.Log != 2 || len(entriesOf(t, w.Ledger, head)) != 2 {
+			t.Errorf("%+v", head)
+		}
+		heads, err := w.Heads(t.Context())
+		w.must(err)
+		if len(heads) != 2 || heads[0].Log != 2 || !heads[0].Closed.IsZero() || heads[1].Closed.IsZero() || string(heads[1].Final) != "final" || heads[1].Size != 2 {
+			t.Errorf("%+v", heads)
+		}
+		w.store() // opens under the new name
+	})
+}
+
+func TestTheGreatestCheckpointIsServed(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		if _, err := w.Published(t.Context(), 1); !errors.Is(err, payment.ErrNotFound) {
+			t.Errorf("before the first: %v", err)
+		}
+		for _, c := range []struct {
+			size int64
+			note string
+		}{{5, "five"}, {3, "three"}, {5, "five again"}} {
+			w.must(w.Publish(t.Context(), 1, c.size, []byte(c.note)))
+		}
+		got, err := w.Published(t.Context(), 1)
+		w.must(err)
+		if got.Size != 5 || string(got.Note) != "five again" || !got.At.Equal(start) {
+			t.Errorf("%+v", got)
+		}
+		for _, size := range []int64{7, 9} {
+			w.must(w.SetWitness(t.Context(), 1, "w", size))
+		}
+		sizes := []int64{}
+		for _, name := range []string{"w", "x"} {
+			size, err := w.WitnessSize(t.Context(), 1, name)
+			w.must(err)
+			sizes = append(sizes, size)
+		}
+		if !slices.Equal(sizes, []int64{9, 0}) {
+			t.Errorf("sizes are %v", sizes)
+		}
+	})
+}

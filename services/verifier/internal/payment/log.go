@@ -1,0 +1,91 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Faults of the log of receipts.
+var (
+	// ErrOtherLog means that the ledger's log has another origin or key than the settings.
+	ErrOtherLog = errors.New("the ledger's log has another origin or key")
+	// ErrFrozen means that nothing may be signed until an operator has resumed the log.
+	ErrFrozen = errors.New("the log is frozen")
+)
+
+// Why a log is frozen.
+const (
+	FrozenRestored = "restored"       // the ledger was put back from a backup
+	FrozenBehind   = "behind-witness" // a witness has cosigned a larger tree
+	FrozenFork     = "fork"           // a witness knows another tree
+	FrozenMark     = "behind-mark"    // the mark beside the keys has another or a larger tree
+)
+
+// LogHead is one generation of the log and how far it is.
+type LogHead struct {
+	Log          int64 // generation, from 1
+	Origin, VKey string
+	Size         int64
+	Root         Digest
+	Frozen       string // why nothing is signed; "" when it may be
+	Opened       time.Time
+	Closed       time.Time // zero unless the generation has ended
+	Final        []byte    // checkpoint of a closed one
+}
+
+// LogQueue is the state of the queue.
+type LogQueue struct {
+	Entries int
+	Oldest  time.Time // zero without entries
+}
+
+// LogStore is where a log of receipts is kept: with the payments, so that an entry is
+// queued in the write that begins a settlement. All its methods are atomic over all
+// processes that share it.
+type LogStore interface {
+	// Heads returns all generations, the newest first. Only that one is open.
+	Heads(ctx context.Context) ([]LogHead, error)
+	// Sequence gives at most so many queued entries their places, in one step that is on
+	// disk when it returns, and returns the head and how many it took from the queue.
+	// ErrFrozen: it took none.
+	Sequence(ctx context.Context, most int) (LogHead, int, error)
+	// Extend appends entries of a copy of the log, the first with that index. ErrLost: the
+	// log has another size.
+	Extend(ctx context.Context, log, first int64, entries [][]byte) (LogHead, error)
+	// Freeze stops the log, unless it has stopped, and Resume starts it when it is stopped
+	// for that reason and has that size. ErrLost: it is not.
+	Freeze(ctx context.Context, log int64, why string) error
+	Resume(ctx context.Context, log, size int64, why string) error
+	// EndLog closes a generation with its final checkpoint, opens the next and queues all
+	// stored answers for it. ErrLost: it is closed.
+	EndLog(ctx context.Context, log int64, final []byte, next LogHead) error
+
+	// Hashes returns stored hashes by their ids of package tlog.
+	Hashes(ctx context.Context, log int64, ids []int64) ([]Digest, error)
+	// Entries returns at most so many entries from an index on.
+	Entries(ctx context.Context, log, from int64, most int) ([][]byte, error)
+	// Index returns the place of a leaf, or ErrNotFound.
+	Index(ctx context.Context, log int64, leaf Digest) (int64, error)
+	// IsQueued reports whether a leaf waits for its place.
+	IsQueued(ctx context.Context, leaf Digest) (bool, error)
+	Queue(ctx context.Context) (LogQueue, error)
+	// StoredEntries returns entries of at most so many stored answers, of which the numbers
+	// are greater than after and the claims older than before, and the greatest number.
+	StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries [][]byte, last int64, err error)
+
+	// Publish keeps the checkpoint that is served, unless one of a larger tree is.
+	Publish(ctx context.Context, log, size int64, note []byte) error
+	// Published returns the checkpoint that is served, or ErrNotFound.
+	Published(ctx context.Context, log int64) (PublishedCheckpoint, error)
+	// SetWitness remembers what size a witness has cosigned; WitnessSize returns it, or 0.
+	SetWitness(ctx context.Context, log int64, name string, size int64) error
+	WitnessSize(ctx context.Context, log int64, name string) (int64, error)
+}
+
+// PublishedCheckpoint is a checkpoint with its cosignatures.
+type PublishedCheckpoint struct {
+	Size int64
+	Note []byte
+	At   time.Time
+}
