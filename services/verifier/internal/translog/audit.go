@@ -1,0 +1,266 @@
+package translog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/receipt/witness"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+const auditEvery = 24 * time.Hour
+
+// auditPortion is how many rows an audit reads at once.
+const auditPortion = 1000
+
+// Audit is what an audit of the open generation has found.
+type Audit struct {
+	Origin  string `json:"origin"`
+	Entries int64  `json:"entries"`
+	// Faults are what must not be; without any, the audit is clean.
+	Faults []string `json:"faults"`
+	// Notes are what could not be compared.
+	Notes []string `json:"notes,omitempty"`
+	// Unanswered counts the entries of receipts without a stored answer, and FirstUnanswered
+	// is the index of the first, or -1: answers that were pruned, of payments that died, or
+	// signed by another hand.
+	Unanswered      int64 `json:"unanswered"`
+	FirstUnanswered int64 `json:"firstUnanswered"`
+}
+
+// lastAudit is the outcome of the audit that this process made last.
+type lastAudit struct {
+	mu sync.Mutex
+	at time.Time // zero before the first
+	ok bool
+}
+
+func (l *Log) auditAndLog(ctx context.Context) {
+	a, err := l.Audit(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	l.audited.mu.Lock()
+	l.audited.at, l.audited.ok = l.Now(), err == nil && len(a.Faults) == 0
+	l.audited.mu.Unlock()
+	if err != nil {
+		l.Log.Error("the log of receipts could not be audited", "error", err)
+	} else if len(a.Faults) > 0 {
+		l.Log.Error("the audit of the log of receipts has found faults", "faults", strings.Join(a.Faults, "; "))
+	}
+}
+
+// LastAudit returns when this process made its last audit, and whether it was clean.
+func (l *Log) LastAudit() (at time.Time, ok bool) {
+	l.audited.mu.Lock()
+	defer l.audited.mu.Unlock()
+	return l.audited.at, l.audited.ok
+}
+
+// Audit recomputes the tree from its entries, looks for every answer that was sold and is
+// older than the merge delay, and compares the tree with what each witness serves.
+func (l *Log) Audit(ctx context.Context) (Audit, error) {
+	head, err := l.head(ctx)
+	if err != nil {
+		return Audit{}, err
+	}
+	a := Audit{Origin: head.Origin, Entries: head.Size, Faults: []string{}, FirstUnanswered: -1}
+	receipts, err := l.auditTree(ctx, head, &a)
+	if err == nil {
+		err = l.auditAnswers(ctx, head, &a, receipts)
+	}
+	if err != nil {
+		return a, fmt.Errorf("audit: %w", err)
+	}
+	for _, w := range l.witnesses {
+		bounded, done := context.WithTimeout(ctx, l.Timeout)
+		if err := w.audit(bounded, head, &a); err != nil {
+			a.Notes = append(a.Notes, err.Error())
+		}
+		done()
+	}
+	return a, nil
+}
+
+func (a *Audit) fault(format string, args ...any) {
+	if len(a.Faults) < 20 {
+		a.Faults = append(a.Faults, fmt.Sprintf(format, args...))
+	}
+}
+
+// frontier keeps the hashes that the next entry may need, and compares each hash that it
+// makes with the stored one.
+type frontier map[int64]tlog.Hash
+
+// ReadHashes implements tlog.HashReader. A hash is read once: then its parent takes its
+// place.
+func (f frontier) ReadHashes(ids []int64) ([]tlog.Hash, error) {
+	out := make([]tlog.Hash, len(ids))
+	for i, id := range ids {
+		hash, ok := f[id]
+		if !ok {
+			return nil, fmt.Errorf("hash %d was not made", id)
+		}
+		out[i] = hash
+	}
+	return out, nil
+}
+
+// auditTree recomputes all hashes, and returns the leaves of receipts with their indexes.
+func (l *Log) auditTree(ctx context.Context, head payment.LogHead, a *Audit) (map[tlog.Hash]int64, error) {
+	receipts := map[tlog.Hash]int64{}
+	made := frontier{}
+	for at := int64(0); at < head.Size; {
+		entries, err := l.Store.Entries(ctx, head.Log, at, auditPortion)
+		if err != nil {
+			return nil, err
+		}
+		if len(entries) == 0 {
+			a.fault("entry %d of %d is missing", at, head.Size)
+			return receipts, nil
+		}
+		var ids []int64
+		var want []tlog.Hash
+		for _, data := range entries {
+			if at == head.Size {
+				break // placed since the head was read
+			}
+			if e, err := receiptlog.ParseEntry(data); err != nil {
+				a.fault("entry %d: %v", at, err)
+			} else if e.Kind == receiptlog.ReceiptEntry {
+				receipts[e.Leaf()] = at
+			}
+			hashes, err := tlog.StoredHashes(at, data, made)
+			if err != nil {
+				return nil, err
+			}
+			first := tlog.StoredHashIndex(0, at)
+			for level, hash := range hashes {
+				if level > 0 { // its children are needed no more
+					delete(made, tlog.StoredHashIndex(level-1, at>>(level-1)))
+					delete(made, tlog.StoredHashIndex(level-1, at>>(level-1)-1))
+				}
+				made[first+int64(level)] = hash
+				ids, want = append(ids, first+int64(level)), append(want, hash)
+			}
+			at++
+		}
+		stored, err := l.Store.Hashes(ctx, head.Log, ids)
+		if err != nil {
+			a.fault("%v", err)
+			continue
+		}
+		for i := range want {
+			if tlog.Hash(stored[i]) != want[i] {
+				a.fault("the stored hash %d is not that of its entries", ids[i])
+			}
+		}
+	}
+	root, err := tlog.TreeHash(head.Size, made)
+	if err != nil {
+		return nil, err
+	}
+	if root != tlog.Hash(head.Root) {
+		a.fault("the root of %d entries is %s, and by the head %s", head.Size, root, tlog.Hash(head.Root))
+	}
+	return receipts, nil
+}
+
+// auditAnswers looks for the entries of what was sold.
+func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit, receipts map[tlog.Hash]int64) error {
+	before := l.Now().Add(-MergeDelay)
+	for after := int64(0); ; {
+		entries, last, err := l.Store.StoredEntries(ctx, after, before, auditPortion)
+		if err != nil {
+			return err
+		}
+		if last == after {
+			break
+		}
+		after = last
+		for _, data := range entries {
+			leaf := receiptlog.Leaf(data)
+			if _, found := receipts[leaf]; found {
+				delete(receipts, leaf)
+				continue
+			}
+			if _, err := l.Store.Index(ctx, head.Log, payment.Digest(leaf)); err == nil {
+				continue // the same was sold twice
+			} else if !errors.Is(err, payment.ErrNotFound) {
+				return err
+			}
+			queued, err := l.Store.IsQueued(ctx, payment.Digest(leaf))
+			if err != nil {
+				return err
+			}
+			if queued {
+				a.fault("a receipt that was sold waits for its place since more than %s: leaf %s", MergeDelay, leaf)
+			} else {
+				a.fault("a receipt that was sold is not in the log: leaf %s", leaf)
+			}
+		}
+	}
+	for _, at := range receipts {
+		a.Unanswered++
+		if a.FirstUnanswered < 0 || at < a.FirstUnanswered {
+			a.FirstUnanswered = at
+		}
+	}
+	return nil
+}
+
+// audit compares the tree with the checkpoint that the witness serves. The error is why it
+// could not.
+func (w *witnessClient) audit(ctx context.Context, head payment.LogHead, a *Audit) error {
+	fault := func(format string, args ...any) error {
+		return fmt.Errorf("witness %s: "+format, append([]any{w.Name}, args...)...)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(w.URL, "/")+"/"+witness.ID(head.Origin)+"/checkpoint", nil)
+	if err != nil {
+		return fault("%w", err)
+	}
+	response, err := w.log.Client.Do(request)
+	if err != nil {
+		return fault("%w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fault("what it has cosigned is not served: it answers %d", response.StatusCode)
+	}
+	note, err := io.ReadAll(io.LimitReader(response.Body, receiptlog.MaxNote+1))
+	if err != nil {
+		return fault("%w", err)
+	}
+	key, err := receiptlog.ParseLogKey(head.VKey)
+	if err != nil {
+		return fault("%w", err)
+	}
+	c, err := receiptlog.OpenCheckpoint(note, key)
+	if err != nil {
+		return fault("%w", err)
+	}
+	if c.Size > head.Size {
+		if now, err := w.log.head(ctx); err == nil && now.Size >= c.Size {
+			return nil // placed since the audit began
+		}
+		a.fault("the witness %s has cosigned %d entries that the log's key has signed; the ledger has %d", w.Name, c.Size, head.Size)
+		return nil
+	}
+	root, err := w.log.rootAt(ctx, head, c.Size)
+	if err != nil {
+		return fault("%w", err)
+	}
+	if root != c.Root {
+		a.fault("the witness %s has cosigned another tree of %d entries that the log's key has signed", w.Name, c.Size)
+	}
+	return nil
+}

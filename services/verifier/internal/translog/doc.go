@@ -1,0 +1,21 @@
+// Package translog is the log of receipts: it gives what was queued with a sale its place
+// in a Merkle tree, signs checkpoints of the tree, has witnesses cosign them, and
+// publishes them with tiles and proofs. The formats are those of
+// pkg/receipt/receiptlog; the tables are the ledger's.
+//
+// # Never two histories
+//
+// A log that signs two trees that do not continue each other is worth nothing from then
+// on, and nothing can repair it. So an entry gets its place, that is on disk, and only
+// then the tree is signed; and where anything shows that the tree may be older than what
+// was signed before, the log freezes: sales go on, entries wait, nothing is signed, and an
+// operator decides. It freezes by
+//
+//   - a witness that has cosigned a larger tree, or knows another one. Before the first
+//     entry gets its place after a start, as many witnesses as the policy asks for must
+//     have confirmed the tree;
+//   - the mark, a file beside the keys with the greatest tree that was signed;
+//   - a restore from a backup, which writes it into the ledger.
+//
+// verifier log resume, recover and close end that.
+package translog

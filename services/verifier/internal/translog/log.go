@@ -1,0 +1,365 @@
+package translog
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// Options configure a Log. All members are required unless noted otherwise.
+type Options struct {
+	Store payment.LogStore
+	Key   ed25519.PrivateKey
+	// Host is that of the public address. It begins every origin.
+	Host string
+	// Policy is a tlog-policy file: the witnesses and the quorum. It need not list the log.
+	Policy string
+	// Mark is the file of the greatest tree that was signed; "" means none.
+	Mark string
+	// Interval is the time between two checkpoints, Timeout that of a request to a witness.
+	Interval, Timeout time.Duration
+	Client            *http.Client
+	Log               *slog.Logger
+	Now               func() time.Time
+	// At may be nil. It is called at each Point.
+	At func(Point)
+}
+
+// Point is a moment at which a crash must not lead to two histories.
+type Point string
+
+// The points, in their order.
+const (
+	Sequenced Point = "sequenced" // the places are on disk, nothing is signed
+	Signed    Point = "signed"    // the checkpoint is signed, no witness has it
+	Cosigned  Point = "cosigned"  // one witness has cosigned it
+	Witnessed Point = "witnessed" // the quorum has cosigned it, it is not stored
+	Published Point = "published" // it is served
+)
+
+// Log is the open generation of a log of receipts, and those before it.
+type Log struct {
+	Options
+	policy    receiptlog.Policy
+	witnesses []*witnessClient
+
+	mu sync.Mutex // held for a step
+	// confirmed is the generation whose tree the witnesses have confirmed since the start.
+	confirmed int64
+	asking    sync.WaitGroup // requests to witnesses under way
+	audited   lastAudit
+}
+
+// portion is how many entries get their places in one write: payments wait for it on
+// SQLite, some milliseconds.
+const portion = 100
+
+// New returns a log. It does nothing before Run or Step.
+func New(o Options) (*Log, error) {
+	if o.Store == nil || len(o.Key) != ed25519.PrivateKeySize || o.Host == "" || o.Interval <= 0 || o.Timeout <= 0 || o.Client == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("open the log of receipts: an option is missing")
+	}
+	if o.At == nil {
+		o.At = func(Point) {}
+	}
+	l := &Log{Options: o}
+	var err error
+	if l.policy, err = receiptlog.ParsePolicy([]byte(o.Policy)); err != nil {
+		return nil, err
+	}
+	for _, w := range l.policy.Witnesses {
+		if w.URL == "" {
+			return nil, fmt.Errorf("policy: the witness %s has no address", w.Name)
+		}
+		l.witnesses = append(l.witnesses, &witnessClient{Witness: w, log: l})
+	}
+	_, _, err = Name(o.Host, o.Key, 1)
+	return l, err
+}
+
+// Prefix returns the path of a generation.
+func Prefix(log int64) string { return fmt.Sprintf("/v1/log/%d", log) }
+
+// Name returns origin and verifier key of a generation of the log of a host.
+func Name(host string, key ed25519.PrivateKey, log int64) (origin, vkey string, err error) {
+	s, err := receiptlog.NewLogSigner(host+Prefix(log), key)
+	if err != nil {
+		return "", "", err
+	}
+	return s.Name(), s.Key.String(), nil
+}
+
+// republish is how old a checkpoint may be before it is cosigned and published again, so
+// that monitors see fresh times.
+const republish = time.Hour
+
+// Run makes a step each interval, and an audit each day, until ctx ends.
+func (l *Log) Run(ctx context.Context) {
+	defer l.asking.Wait()
+	var auditing sync.WaitGroup
+	defer auditing.Wait()
+	tick := time.NewTicker(l.Interval)
+	defer tick.Stop()
+	var audited time.Time
+	failed := ""
+	for {
+		if err := l.Step(ctx); err != nil && ctx.Err() == nil {
+			if err.Error() != failed { // once, not each second
+				l.Log.Error("the log of receipts waits", "error", err)
+			}
+			failed = err.Error()
+		} else {
+			failed = ""
+		}
+		if now := l.Now(); now.Sub(audited) >= auditEvery {
+			audited = now
+			auditing.Go(func() { l.auditAndLog(ctx) })
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Step gives queued entries their places, and publishes the tree when it has grown or its
+// checkpoint is old. payment.ErrFrozen: it does neither.
+func (l *Log) Step(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	head, err := l.head(ctx)
+	if err != nil {
+		return err
+	}
+	if head.Frozen != "" {
+		l.confirmed = 0 // what resumes it is asked about again
+		return fmt.Errorf("%w: %s", payment.ErrFrozen, head.Frozen)
+	}
+	if l.confirmed != head.Log {
+		if err := l.confirm(ctx, head); err != nil {
+			return err
+		}
+		l.confirmed = head.Log
+	}
+	for taken := portion; taken == portion; {
+		if head, taken, err = l.Store.Sequence(ctx, portion); err != nil {
+			return err
+		}
+	}
+	if head.Log != l.confirmed {
+		return nil // another process has begun a generation
+	}
+	l.At(Sequenced)
+	published, err := l.Store.Published(ctx, head.Log)
+	if err != nil && !errors.Is(err, payment.ErrNotFound) {
+		return err
+	}
+	fresh := err == nil && l.Now().Sub(published.At) < republish
+	if fresh && published.Size == head.Size {
+		return nil
+	}
+	return l.publish(ctx, head)
+}
+
+// head returns the open generation.
+func (l *Log) head(ctx context.Context) (payment.LogHead, error) {
+	heads, err := l.Store.Heads(ctx)
+	if err == nil && len(heads) == 0 {
+		err = payment.ErrNotFound
+	}
+	if err != nil {
+		return payment.LogHead{}, fmt.Errorf("read the log's head: %w", err)
+	}
+	return heads[0], nil
+}
+
+// confirm checks, before anything is signed after a start or a resumption, that the tree
+// is not older than what was signed before: by the mark, and by the witnesses, of which as
+// many as the policy asks for must answer.
+func (l *Log) confirm(ctx context.Context, head payment.LogHead) error {
+	if err := l.checkMark(ctx, head); err != nil {
+		return err
+	}
+	_, note, err := l.sign(head)
+	if err != nil {
+		return err
+	}
+	agreed := make([]bool, len(l.witnesses))
+	faults := make([]error, len(l.witnesses))
+	var all sync.WaitGroup
+	for i, w := range l.witnesses {
+		all.Go(func() {
+			asked, done := context.WithTimeout(ctx, l.Timeout)
+			defer done()
+			faults[i] = w.confirm(asked, head, note)
+			agreed[i] = faults[i] == nil
+		})
+	}
+	all.Wait()
+	for _, fault := range faults {
+		if err := l.freezeFor(ctx, head, fault); err != nil {
+			return err
+		}
+	}
+	if !l.policy.Met(func(i int) bool { return agreed[i] }) {
+		return fmt.Errorf("too few witnesses confirm the tree of %d entries: %w", head.Size, errors.Join(faults...))
+	}
+	return nil
+}
+
+// frozenError is what a witness or the mark has shown.
+type frozenError struct {
+	why string
+	err error
+}
+
+func (e *frozenError) Error() string { return e.err.Error() }
+
+func (e *frozenError) Unwrap() error { return e.err }
+
+// freezeFor freezes the log when a fault demands it, and returns nil for any other.
+func (l *Log) freezeFor(ctx context.Context, head payment.LogHead, fault error) error {
+	var frozen *frozenError
+	if !errors.As(fault, &frozen) {
+		return nil
+	}
+	l.Log.Error("the log of receipts is frozen: nothing is signed until an operator has decided; sales go on",
+		"why", frozen.why, "size", head.Size, "error", fault)
+	err := l.Store.Freeze(context.WithoutCancel(ctx), head.Log, frozen.why)
+	return errors.Join(fmt.Errorf("%w: %s: %w", payment.ErrFrozen, frozen.why, fault), err)
+}
+
+// checkpointOf returns the checkpoint of a head.
+func checkpointOf(head payment.LogHead) receiptlog.Checkpoint {
+	return receiptlog.Checkpoint{Origin: head.Origin, Size: head.Size, Root: tlog.Hash(head.Root)}
+}
+
+// sign signs a head that was read from the store, which has it on disk.
+func (l *Log) sign(head payment.LogHead) (receiptlog.Checkpoint, []byte, error) {
+	c := checkpointOf(head)
+	s, err := receiptlog.NewLogSigner(head.Origin, l.Key)
+	if err != nil {
+		return c, nil, err
+	}
+	if s.Key.String() != head.VKey {
+		return c, nil, fmt.Errorf("%w: it is %s", payment.ErrOtherLog, head.VKey)
+	}
+	note, err := c.Sign(s)
+	return c, note, err
+}
+
+// publish signs a head, has the witnesses cosign it, all at once, and stores it as soon as
+// the policy is content, and again with the cosignatures of the others. It returns when the
+// policy is, or when all have answered. A witness that still works on an older checkpoint
+// is left out.
+func (l *Log) publish(ctx context.Context, head payment.LogHead) error {
+	// Read anew: what is signed must be what the store holds.
+	current, err := l.head(ctx)
+	if err != nil || current.Frozen != "" || current.Log != head.Log {
+		return err
+	}
+	head = current
+	if err := l.checkMark(ctx, head); err != nil {
+		return err
+	}
+	c, note, err := l.sign(head)
+	if err != nil {
+		return err
+	}
+	if err := l.writeMark(c); err != nil {
+		return err
+	}
+	l.At(Signed)
+	policy, err := receiptlog.ParsePolicy([]byte(PolicyFor(l.Policy, []payment.LogHead{head})))
+	if err != nil {
+		return err
+	}
+	type result struct {
+		line []byte
+		err  error
+	}
+	results := make(chan result, len(l.witnesses))
+	asked := 0
+	for _, w := range l.witnesses {
+		if !w.take(l.Now()) {
+			continue
+		}
+		asked++
+		l.asking.Go(func() {
+			bounded, done := context.WithTimeout(context.WithoutCancel(ctx), l.Timeout)
+			defer done()
+			line, err := w.cosign(bounded, head, c, note)
+			w.release(l.Now(), err)
+			results <- result{line, err}
+		})
+	}
+	content := make(chan error, 1)
+	l.asking.Go(func() {
+		met, left := false, asked
+		store := func() {
+			if _, err := policy.Open(note); err != nil {
+				return
+			}
+			l.At(Witnessed)
+			err := l.Store.Publish(context.WithoutCancel(ctx), head.Log, head.Size, note)
+			if err == nil {
+				l.At(Published)
+			}
+			if !met {
+				met = true
+				content <- err
+			}
+		}
+		store() // where the policy asks for none
+		var faults []error
+		for ; left > 0; left-- {
+			r := <-results
+			if r.err != nil {
+				if err := l.freezeFor(ctx, head, r.err); err != nil {
+					if !met {
+						met = true
+						content <- err
+					}
+					return
+				}
+				faults = append(faults, r.err)
+				continue
+			}
+			l.At(Cosigned)
+			note = append(note, r.line...)
+			store()
+		}
+		if !met {
+			content <- fmt.Errorf("too few witnesses have cosigned %d entries: %w", head.Size, errors.Join(faults...))
+		}
+	})
+	select {
+	case err = <-content:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// PolicyFor returns a policy file with a line for each of our logs that it does not list.
+func PolicyFor(text string, heads []payment.LogHead) string {
+	var lines strings.Builder
+	for i := len(heads) - 1; i >= 0; i-- {
+		if !strings.Contains(text, heads[i].VKey) {
+			fmt.Fprintf(&lines, "log %s\n", heads[i].VKey)
+		}
+	}
+	return lines.String() + text
+}

@@ -1,0 +1,173 @@
+package translog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// ErrDisagrees means that something contradicts what an operator wants.
+var ErrDisagrees = errors.New("refused")
+
+// Status is how the log stands, for an operator.
+type Status struct {
+	Origin     string          `json:"origin"`
+	Key        string          `json:"key"` // verifier key (vkey)
+	Size       int64           `json:"size"`
+	Root       string          `json:"root"`
+	Frozen     string          `json:"frozen,omitempty"`
+	Published  int64           `json:"published"` // size of the checkpoint that is served
+	At         time.Time       `json:"publishedAt"`
+	Queued     int             `json:"queued"`
+	Oldest     time.Time       `json:"oldestQueued,omitzero"`
+	Witnesses  []WitnessStatus `json:"witnesses"`
+	Mark       int64           `json:"mark,omitempty"` // size of the mark
+	Generation int64           `json:"generation"`
+}
+
+// Status returns how the log stands.
+func (l *Log) Status(ctx context.Context) (Status, error) {
+	head, err := l.head(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{Origin: head.Origin, Key: head.VKey, Size: head.Size, Root: tlog.Hash(head.Root).String(), Frozen: head.Frozen, Generation: head.Log}
+	published, err := l.Store.Published(ctx, head.Log)
+	if err != nil && !errors.Is(err, payment.ErrNotFound) {
+		return Status{}, err
+	}
+	s.Published, s.At = published.Size, published.At
+	queue, err := l.Store.Queue(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	s.Queued, s.Oldest = queue.Entries, queue.Oldest
+	mark, found, err := l.readMark()
+	if err != nil {
+		return Status{}, err
+	}
+	if found && mark.Origin == head.Origin {
+		s.Mark = mark.Size
+	}
+	s.Witnesses, err = l.Witnesses(ctx)
+	return s, err
+}
+
+// Resume lets a frozen log go on, when the mark and as many witnesses as the policy asks
+// for confirm its tree, and none contradicts. Where the policy asks for none, size must
+// also be that of the log, as the operator knows it; else it is not looked at.
+func (l *Log) Resume(ctx context.Context, size int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	head, err := l.head(ctx)
+	if err != nil {
+		return err
+	}
+	if head.Frozen == "" {
+		return fmt.Errorf("%w: the log is not frozen", ErrDisagrees)
+	}
+	if l.policy.Unwitnessed() && size != head.Size {
+		return fmt.Errorf("%w: no witness is asked for, and the log has %d entries, not %d", ErrDisagrees, head.Size, size)
+	}
+	if err := l.confirm(ctx, head); err != nil {
+		return fmt.Errorf("%w: %w", ErrDisagrees, err)
+	}
+	if err := l.Store.Resume(ctx, head.Log, head.Size, head.Frozen); err != nil {
+		return fmt.Errorf("resume the log: %w", err)
+	}
+	l.Log.Warn("the log of receipts was resumed by hand", "was", head.Frozen, "size", head.Size)
+	return nil
+}
+
+// Recover brings back what a copy of the log has and the ledger lost: entries between the
+// ledger's tree and a checkpoint that the policy accepts, of which each is compared with
+// its root. Then it resumes the log. The log must be frozen. It returns how many entries
+// came back.
+func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch) (recovered int64, err error) {
+	head, err := l.head(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if head.Frozen == "" {
+		return 0, fmt.Errorf("%w: the log is not frozen", ErrDisagrees)
+	}
+	note, err := fetch(ctx, "checkpoint")
+	if err != nil {
+		return 0, err
+	}
+	policy, err := receiptlog.ParsePolicy([]byte(PolicyFor(l.Policy, []payment.LogHead{head})))
+	if err != nil {
+		return 0, err
+	}
+	copied, err := policy.Open(note)
+	if err != nil {
+		return 0, fmt.Errorf("%w: the copy's checkpoint: %w", ErrDisagrees, err)
+	}
+	tree, err := receiptlog.NewTree(copied.Checkpoint, fetch)
+	if err != nil {
+		return 0, err
+	}
+	if err := tree.Continues(ctx, checkpointOf(head)); err != nil {
+		return 0, fmt.Errorf("%w: the copy does not continue the ledger's tree: %w", ErrDisagrees, err)
+	}
+	for head.Size < copied.Size {
+		bundle, err := tree.Entries(ctx, head.Size/receiptlog.BundleSize)
+		if err != nil {
+			return recovered, err
+		}
+		missing := bundle[head.Size%receiptlog.BundleSize:]
+		first := head.Size
+		if head, err = l.Store.Extend(ctx, head.Log, first, missing); err != nil {
+			return recovered, err
+		}
+		if head.Size != first+int64(len(missing)) {
+			return recovered, fmt.Errorf("%w: the copy has an entry twice", ErrDisagrees)
+		}
+		recovered += int64(len(missing))
+	}
+	if tlog.Hash(head.Root) != copied.Root {
+		return recovered, fmt.Errorf("%w: the root of %d entries is not the copy's", ErrDisagrees, head.Size)
+	}
+	if err := l.Store.Publish(ctx, head.Log, head.Size, note); err != nil {
+		return recovered, err
+	}
+	return recovered, l.Resume(ctx, head.Size)
+}
+
+// Close ends the generation, with the checkpoint that is served as its final one, and
+// opens the next, into which go the entries that are queued and those of all stored
+// answers. It cannot be undone. The log must be frozen, and origin be its own, as the
+// operator has typed it. It returns the new origin.
+func (l *Log) Close(ctx context.Context, origin string) (next string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	head, err := l.head(ctx)
+	if err != nil {
+		return "", err
+	}
+	if head.Frozen == "" || origin != head.Origin {
+		return "", fmt.Errorf("%w: the log is %s, frozen: %q", ErrDisagrees, head.Origin, head.Frozen)
+	}
+	published, err := l.Store.Published(ctx, head.Log)
+	if errors.Is(err, payment.ErrNotFound) {
+		return "", fmt.Errorf("%w: nothing of the log was ever published", ErrDisagrees)
+	}
+	if err != nil {
+		return "", err
+	}
+	opened := payment.LogHead{Log: head.Log + 1}
+	if opened.Origin, opened.VKey, err = Name(l.Host, l.Key, opened.Log); err != nil {
+		return "", err
+	}
+	if err := l.Store.EndLog(ctx, head.Log, published.Note, opened); err != nil {
+		return "", fmt.Errorf("close the log: %w", err)
+	}
+	l.Log.Warn("the log of receipts was closed by hand", "origin", head.Origin, "size", published.Size, "next", opened.Origin)
+	return opened.Origin, nil
+}

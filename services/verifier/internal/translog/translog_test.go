@@ -1,0 +1,458 @@
+package translog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
+)
+
+func TestWhatWasQueuedHasAWitnessedProof(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 3)
+		n := w.open(url(), w.policy(2))
+		ctx := t.Context()
+		if _, err := n.Proof(ctx, 1, n.leaf("a")); !errors.Is(err, translog.ErrUnknownLeaf) {
+			t.Errorf("before it is queued: %v", err)
+		}
+		n.queue("a")
+		if _, err := n.Proof(ctx, 1, n.leaf("a")); !errors.Is(err, translog.ErrPending) {
+			t.Errorf("while it is queued: %v", err)
+		}
+		n.step()
+		if c := n.wantProof(1, "a"); c.Size != 1 || len(c.Cosignatures) < 2 {
+			t.Errorf("%+v", c)
+		}
+		asked := w.witnesses[0].asked.Load()
+		n.step()
+		if got := w.witnesses[0].asked.Load(); got != asked {
+			t.Error("a witness is asked although nothing is new")
+		}
+		w.advance(time.Hour)
+		n.step()
+		if got := w.witnesses[0].asked.Load(); got == asked {
+			t.Error("a checkpoint of an hour ago is not published again")
+		}
+		n.wantProof(1, "a")
+		if _, err := n.Proof(ctx, 2, n.leaf("a")); !errors.Is(err, translog.ErrNothing) {
+			t.Errorf("of a generation that is not there: %v", err)
+		}
+	})
+}
+
+func TestStrangersReadTheTreeFromItsTiles(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 1)
+		n := w.open(url(), w.policy(1))
+		ctx := t.Context()
+		old := receiptlog.Checkpoint{Origin: n.head().Origin}
+		for _, size := range []int{1, 255, 256, 257, 600} {
+			n.queue(names(int(old.Size), size)...)
+			n.step()
+			note, err := n.Checkpoint(ctx, 1)
+			w.must(err)
+			c, err := n.readers().Open(note)
+			w.must(err)
+			tree, err := receiptlog.NewTree(c.Checkpoint, n.fetch(1))
+			w.must(err)
+			w.must(tree.Continues(ctx, old))
+			for bundle := int64(0); bundle*256 < c.Size; bundle++ {
+				_, err := tree.Entries(ctx, bundle)
+				w.must(err)
+			}
+			if c.Size != int64(size) {
+				t.Errorf("%d entries, want %d", c.Size, size)
+			}
+			old = c.Checkpoint
+		}
+		n.queue("later")
+		w.must(func() error { _, _, err := n.ledger.Sequence(ctx, 10); return err }())
+		for _, path := range []string{"tile/entries/002.p/89", "tile/0/002.p/89", "tile/0/003.p/1"} {
+			tile, err := receiptlog.ParseTile(path)
+			w.must(err)
+			if _, err := n.Tile(ctx, 1, tile); !errors.Is(err, translog.ErrNothing) {
+				t.Errorf("%s, which is not published: %v", path, err)
+			}
+		}
+	})
+}
+
+func TestAWitnessThatFailsDoesNotKeepUpTheOthers(t *testing.T) {
+	for name, answer := range map[string]func(w *world) http.HandlerFunc{
+		"is away":          func(*world) http.HandlerFunc { return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) } },
+		"does not know us": func(*world) http.HandlerFunc { return status(404) },
+		"has another key":  func(*world) http.HandlerFunc { return status(403) },
+		"is broken":        func(*world) http.HandlerFunc { return status(500) },
+		"names no size":    func(*world) http.HandlerFunc { return status(400) },
+		"signs nothing": func(*world) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "— w0.example AAAA") }
+		},
+		"signs with another key": func(w *world) http.HandlerFunc {
+			return func(out http.ResponseWriter, r *http.Request) { w.witnesses[1].Witness.ServeHTTP(out, r) }
+		},
+		"signs another checkpoint": func(w *world) http.HandlerFunc {
+			line, err := receiptlog.Checkpoint{Origin: host + "/v1/log/1", Size: 7}.Cosign(w.witnesses[0].signer)
+			w.must(err)
+			return func(out http.ResponseWriter, _ *http.Request) { _, _ = out.Write(line) }
+		},
+		"answers without end": func(*world) http.HandlerFunc {
+			return func(out http.ResponseWriter, _ *http.Request) { _, _ = out.Write(make([]byte, 1<<20)) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3)
+			n := w.open("sqlite::memory:", w.policy(2))
+			w.witnesses[0].answers(answer(w))
+			n.queue("a")
+			n.step()
+			if c := n.wantProof(1, "a"); len(c.Cosignatures) != 2 || c.Cosignatures[0].Witness == "w0" {
+				t.Errorf("%+v", c)
+			}
+			w.witnesses[0].answers(nil) // it is back, and behind
+			w.advance(time.Hour)
+			n.queue("b")
+			n.step()
+			n.wantProof(1, "b")
+		})
+	}
+}
+
+func TestWithoutAQuorumTheOldCheckpointIsServed(t *testing.T) {
+	w := newWorld(t, 2)
+	n := w.open("sqlite::memory:", w.policy(2))
+	n.queue("a")
+	n.step()
+	w.witnesses[1].answers(status(500))
+	n.queue("b")
+	if err := n.Step(t.Context()); err == nil || errors.Is(err, payment.ErrFrozen) {
+		t.Errorf("the step returned %v", err)
+	}
+	if c := n.wantProof(1, "a"); c.Size != 1 {
+		t.Errorf("%d entries are served", c.Size)
+	}
+	if _, err := n.Proof(t.Context(), 1, n.leaf("b")); !errors.Is(err, translog.ErrPending) {
+		t.Errorf("without a quorum: %v", err)
+	}
+	if n.head().Size != 2 {
+		t.Error("the entry has no place")
+	}
+	asked := w.witnesses[1].asked.Load()
+	_ = n.Step(t.Context())
+	if got := w.witnesses[1].asked.Load(); got != asked {
+		t.Error("a witness that fails is asked again at once")
+	}
+	w.witnesses[1].answers(nil)
+	w.advance(time.Hour)
+	n.step()
+	n.wantProof(1, "b")
+}
+
+func TestNothingIsPlacedBeforeWitnessesHaveConfirmedTheTree(t *testing.T) {
+	w := newWorld(t, 2)
+	n := w.open("sqlite::memory:", w.policy(2))
+	w.witnesses[0].answers(status(500))
+	n.queue("a")
+	if err := n.Step(t.Context()); err == nil || n.head().Size != 0 || n.head().Frozen != "" {
+		t.Errorf("%v, %+v", err, n.head())
+	}
+	w.witnesses[0].answers(nil)
+	n.step()
+	n.wantProof(1, "a")
+}
+
+// behind returns a process whose ledger has only the first of so many entries that were
+// published by another.
+func behind(w *world, url func() string, has, had int, policy string, change ...func(*translog.Options)) (restored, whole *node) {
+	w.Helper()
+	whole = w.open(url(), policy, change...)
+	for _, portion := range [][]string{names(0, has), names(has, had)} {
+		whole.queue(portion...)
+		whole.step()
+	}
+	restored = w.open(url(), policy, change...)
+	entries, err := whole.ledger.Entries(w.Context(), 1, 0, has)
+	w.must(err)
+	_, err = restored.ledger.Extend(w.Context(), 1, 0, entries)
+	w.must(err)
+	return restored, whole
+}
+
+// First guard.
+func TestALogThatIsBehindAWitnessFreezes(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		for _, has := range []int{0, 20} {
+			w := newWorld(t, 2)
+			n, _ := behind(w, url, has, 30, w.policy(1))
+			w.witnesses[1].answers(status(500)) // one that knows is enough
+			n.queue("new")
+			n.wantFrozen(payment.FrozenBehind)
+			if _, err := n.Proof(t.Context(), 1, n.leaf("new")); !errors.Is(err, payment.ErrFrozen) {
+				t.Errorf("the proof: %v", err)
+			}
+		}
+	})
+}
+
+func TestALogThatFindsItselfBehindWhileItRunsFreezes(t *testing.T) {
+	w := newWorld(t, 1)
+	n := w.open("sqlite::memory:", w.policy(1))
+	n.queue("a")
+	n.step()
+	w.witnesses[0].answers(func(out http.ResponseWriter, r *http.Request) {
+		out.Header().Set("Content-Type", "text/x.tlog.size")
+		out.WriteHeader(http.StatusConflict)
+		_, _ = fmt.Fprintln(out, 17)
+	})
+	n.queue("b")
+	if err := n.Step(t.Context()); !errors.Is(err, payment.ErrFrozen) {
+		t.Errorf("the step returned %v", err)
+	}
+	n.wantFrozen(payment.FrozenBehind)
+}
+
+func TestALogWhoseTreeAWitnessDoesNotKnowFreezes(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 1)
+		whole := w.open(url(), w.policy(1))
+		whole.queue(names(0, 10)...)
+		whole.step()
+		fork := w.open(url(), w.policy(0)) // goes on by itself, without the guard
+		fork.queue(names(5, 15)...)
+		_, _, err := fork.ledger.Sequence(t.Context(), 100)
+		w.must(err)
+		fork.wantFrozen(payment.FrozenFork)
+		larger := w.open(url(), w.policy(1))
+		larger.queue(names(5, 45)...)
+		_, _, err = larger.ledger.Sequence(t.Context(), 100)
+		w.must(err)
+		if err := larger.Step(t.Context()); !errors.Is(err, payment.ErrFrozen) { // confirmed as far as it can be, and refused
+			t.Errorf("the step returned %v", err)
+		}
+		larger.wantFrozen(payment.FrozenFork)
+		whole.queue("new")
+		whole.step()
+		whole.wantProof(1, "new")
+	})
+}
+
+// Second guard.
+func TestARestoredLogWaitsForItsOperator(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 1)
+		n := w.open(url(), w.policy(1))
+		n.queue("a")
+		n.step()
+		w.must(n.ledger.Freeze(t.Context(), 1, payment.FrozenRestored))
+		n.queue("b")
+		n.wantFrozen(payment.FrozenRestored)
+		n.wantProof(1, "a")
+		w.witnesses[0].answers(status(500))
+		if err := n.Resume(t.Context(), 1); err == nil {
+			t.Error("it resumes without its witness")
+		}
+		n.wantFrozen(payment.FrozenRestored)
+		w.witnesses[0].answers(nil)
+		w.must(n.Resume(t.Context(), 0))
+		if err := n.Resume(t.Context(), 0); !errors.Is(err, translog.ErrDisagrees) {
+			t.Errorf("it resumes twice: %v", err)
+		}
+		n.step()
+		n.wantProof(1, "b")
+	})
+}
+
+func TestWithoutWitnessesTheOperatorTypesTheSize(t *testing.T) {
+	w := newWorld(t, 0)
+	n := w.open("sqlite::memory:", w.policy(0))
+	n.queue("a")
+	n.step()
+	w.must(n.ledger.Freeze(t.Context(), 1, payment.FrozenRestored))
+	if err := n.Resume(t.Context(), 2); !errors.Is(err, translog.ErrDisagrees) {
+		t.Errorf("with another size: %v", err)
+	}
+	w.must(n.Resume(t.Context(), 1))
+	n.step()
+}
+
+// Third guard.
+func TestALogThatIsBehindItsMarkFreezes(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 0)
+		mark := filepath.Join(t.TempDir(), "mark")
+		with := func(o *translog.Options) { o.Mark = mark }
+		n, whole := behind(w, url, 20, 30, w.policy(0), with)
+		n.queue("new")
+		n.wantFrozen(payment.FrozenMark)
+		if err := n.Resume(t.Context(), 20); !errors.Is(err, translog.ErrDisagrees) {
+			t.Errorf("it resumes: %v", err)
+		}
+		other := w.open(url(), w.policy(0), with)
+		other.queue(names(5, 45)...)
+		_, _, err := other.ledger.Sequence(t.Context(), 100)
+		w.must(err)
+		other.wantFrozen(payment.FrozenMark)
+		whole.queue("new")
+		whole.step()
+		w.must(os.WriteFile(mark, []byte("no mark"), 0o600))
+		whole.queue("newer")
+		if err := whole.Step(t.Context()); err == nil || !strings.Contains(err.Error(), "LOG_MARK_FILE") {
+			t.Errorf("with a mark that is none: %v", err)
+		}
+	})
+}
+
+// Fourth guard.
+func TestWhatWasLostComesBackFromACopy(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 2)
+		n, whole := behind(w, url, 300, 700, w.policy(2))
+		n.queue("new")
+		n.wantFrozen(payment.FrozenBehind)
+		changed := func(ctx context.Context, path string) ([]byte, error) {
+			data, err := whole.fetch(1)(ctx, path)
+			if strings.HasPrefix(path, "tile/entries/001") {
+				data[5] ^= 1
+			}
+			return data, err
+		}
+		if _, err := n.Recover(t.Context(), changed); err == nil || n.head().Size != 300 {
+			t.Errorf("from a copy that was changed: %v, %d entries", err, n.head().Size)
+		}
+		recovered, err := n.Recover(t.Context(), whole.fetch(1))
+		w.must(err)
+		if recovered != 400 || n.head().Root != whole.head().Root {
+			t.Errorf("%d entries came back, %+v", recovered, n.head())
+		}
+		n.step()
+		n.wantProof(1, "new")
+		n.wantProof(1, "receipt 650")
+		if _, err := n.Recover(t.Context(), whole.fetch(1)); !errors.Is(err, translog.ErrDisagrees) {
+			t.Errorf("a log that is not frozen recovers: %v", err)
+		}
+	})
+}
+
+func TestALogThatWentOnOtherwiseIsNotRecovered(t *testing.T) {
+	w := newWorld(t, 1)
+	n, whole := behind(w, func() string { return "sqlite::memory:" }, 10, 30, w.policy(1))
+	n.queue("other")
+	_, _, err := n.ledger.Sequence(t.Context(), 1) // as a release without the guard would
+	w.must(err)
+	n.wantFrozen(payment.FrozenBehind)
+	if _, err := n.Recover(t.Context(), whole.fetch(1)); !errors.Is(err, translog.ErrDisagrees) {
+		t.Errorf("it recovers: %v", err)
+	}
+}
+
+func TestAClosedGenerationIsFollowedByTheNext(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 2)
+		n := w.open(url(), w.policy(2))
+		n.sell("a")
+		n.step()
+		if _, err := n.Close(t.Context(), n.head().Origin); !errors.Is(err, translog.ErrDisagrees) {
+			t.Errorf("a log that works is closed: %v", err)
+		}
+		w.must(n.ledger.Freeze(t.Context(), 1, payment.FrozenFork))
+		n.sell("b")
+		if _, err := n.Close(t.Context(), "other"); !errors.Is(err, translog.ErrDisagrees) {
+			t.Errorf("closed under another name: %v", err)
+		}
+		next, err := n.Close(t.Context(), n.head().Origin)
+		w.must(err)
+		n.step()
+		n.wantProof(1, "a")
+		n.wantProof(2, "a")
+		n.wantProof(2, "b")
+		if _, err := n.Proof(t.Context(), 1, n.leaf("b")); !errors.Is(err, translog.ErrUnknownLeaf) {
+			t.Errorf("the closed one: %v", err)
+		}
+		text, err := n.Directory(t.Context())
+		w.must(err)
+		d, err := receiptlog.ParseDirectory(text)
+		w.must(err)
+		if len(d.Logs) != 2 || d.Logs[0].Origin != next || d.Logs[1].Final == "" || d.MergeDelay != 60 {
+			t.Errorf("%s", text)
+		}
+	})
+}
+
+func TestReplicasMakeOneLog(t *testing.T) {
+	onEach(t, func(t *testing.T, fresh func() string) {
+		w := newWorld(t, 2)
+		url := fresh()
+		nodes := []*node{w.open(url, w.policy(2)), w.open(url, w.policy(2))}
+		var all sync.WaitGroup
+		for i, n := range nodes {
+			all.Go(func() {
+				for j := range 20 {
+					if _, err := n.ledger.Anew(context.Background(), signed(fmt.Sprint(i, j))); err != nil {
+						t.Error(err)
+					}
+					if err := n.Step(context.Background()); errors.Is(err, payment.ErrFrozen) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		w.advance(time.Hour)
+		nodes[0].step()
+		for i, n := range nodes {
+			for j := range 20 {
+				n.wantProof(1, fmt.Sprint(i, j))
+			}
+		}
+		a, err := nodes[1].Audit(t.Context())
+		if err != nil || len(a.Faults) != 0 || a.Entries != 40 {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+}
+
+func TestTheAuditFindsWhatMustNotBe(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 1)
+		n := w.open(url(), w.policy(1))
+		for i := range 5 {
+			n.sell(fmt.Sprint(i))
+		}
+		n.queue("of a payment that died")
+		n.step()
+		w.advance(time.Hour)
+		a, err := n.Audit(t.Context())
+		w.must(err)
+		if len(a.Faults) != 0 || len(a.Notes) != 0 || a.Entries != 6 || a.Unanswered != 1 || a.FirstUnanswered != 5 {
+			t.Errorf("%+v", a)
+		}
+		n.sell("waits")
+		w.advance(time.Hour)
+		want := func(text string) {
+			t.Helper()
+			if a, err := n.Audit(t.Context()); err != nil || len(a.Faults) != 1 || !strings.Contains(a.Faults[0], text) {
+				t.Errorf("%+v, %v; want %q", a, err, text)
+			}
+		}
+		want("waits for its place")
+		n.step()
+		// The thief of the log's key has the witness cosign his own entry.
+		thief := w.open(url(), w.policy(0))
+		entries, err := n.ledger.Entries(t.Context(), 1, 0, 100)
+		w.must(err)
+		_, err = thief.ledger.Extend(t.Context(), 1, 0, entries)
+		w.must(err)
+		thief.queue("stolen")
+		thief.step()
+		want("the ledger has 7")
+	})
+}

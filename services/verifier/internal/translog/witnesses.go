@@ -1,0 +1,191 @@
+package translog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/receipt/witness"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// maxBackoff is the longest time between two requests to a witness that fails.
+const maxBackoff = 10 * time.Minute
+
+// witnessClient asks one witness (C2SP tlog-witness).
+type witnessClient struct {
+	receiptlog.Witness
+	log *Log
+
+	mu      sync.Mutex
+	busy    bool
+	after   time.Time     // no request before then
+	backoff time.Duration // zero after a success
+	seen    time.Time     // of its last cosignature
+	errors  int
+}
+
+// take reports whether the witness may be asked now, and reserves it.
+func (w *witnessClient) take(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy || now.Before(w.after) {
+		return false
+	}
+	w.busy = true
+	return true
+}
+
+// release ends a request.
+func (w *witnessClient) release(now time.Time, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy = false
+	if err == nil {
+		w.backoff, w.after, w.seen = 0, time.Time{}, now
+		return
+	}
+	w.errors++
+	w.backoff = min(max(2*w.backoff, w.log.Interval), maxBackoff)
+	w.after = now.Add(w.backoff)
+}
+
+// answer is what a witness answered: its cosignature, or the size that it has.
+type answer struct {
+	line []byte
+	size int64
+}
+
+// add posts one add-checkpoint. The error is a frozenError where the witness knows
+// another tree.
+func (w *witnessClient) add(ctx context.Context, c receiptlog.Checkpoint, body receiptlog.AddCheckpoint) (answer, error) {
+	fault := func(format string, args ...any) error {
+		return fmt.Errorf("witness %s: "+format, append([]any{w.Name}, args...)...)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(w.URL, "/")+"/add-checkpoint", bytes.NewReader(body.Bytes()))
+	if err != nil {
+		return answer{}, fault("%w", err)
+	}
+	request.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	response, err := w.log.Client.Do(request)
+	if err != nil {
+		return answer{}, fault("%w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, receiptlog.MaxNote+1))
+	if err != nil {
+		return answer{}, fault("%w", err)
+	}
+	switch response.StatusCode {
+	case http.StatusOK:
+		line, ok := c.Cosignature(text, w.Key)
+		if !ok {
+			return answer{}, fault("its answer has no cosignature of the checkpoint by its key")
+		}
+		return answer{line: line, size: c.Size}, nil
+	case http.StatusConflict:
+		kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+		size, err := strconv.ParseInt(strings.TrimSuffix(string(text), "\n"), 10, 64)
+		if kind == witness.SizeType && err == nil && size >= 0 && size != body.Old {
+			return answer{size: size}, nil
+		}
+		if body.Old == c.Size { // as some witnesses answer where the roots of one size differ
+			return answer{}, &frozenError{payment.FrozenFork, fault("it knows another tree of %d entries", c.Size)}
+		}
+		return answer{}, fault("it answers 409 without another size")
+	case http.StatusUnprocessableEntity:
+		return answer{}, &frozenError{payment.FrozenFork, fault("the tree of %d entries does not continue the one of %d that it knows", c.Size, body.Old)}
+	default:
+		return answer{}, fault("it answers %d", response.StatusCode)
+	}
+}
+
+// confirm returns nil when the witness knows no larger and no other tree than the head's.
+func (w *witnessClient) confirm(ctx context.Context, head payment.LogHead, note []byte) error {
+	c := checkpointOf(head)
+	got, err := w.add(ctx, c, receiptlog.AddCheckpoint{Old: c.Size, Checkpoint: note})
+	if err != nil || got.size <= c.Size {
+		return err
+	}
+	return w.behind(ctx, head, got.size)
+}
+
+// behind returns the error for a witness that has a larger tree than the head: a
+// frozenError, unless another process has made it larger meanwhile.
+func (w *witnessClient) behind(ctx context.Context, head payment.LogHead, size int64) error {
+	now, err := w.log.head(ctx)
+	if err != nil {
+		return err
+	}
+	err = fmt.Errorf("witness %s has cosigned %d entries, the ledger has %d", w.Name, size, now.Size)
+	if now.Log == head.Log && now.Size < size {
+		return &frozenError{payment.FrozenBehind, err}
+	}
+	return err
+}
+
+// cosign returns the witness's signature line of a checkpoint.
+func (w *witnessClient) cosign(ctx context.Context, head payment.LogHead, c receiptlog.Checkpoint, note []byte) ([]byte, error) {
+	old, err := w.log.Store.WitnessSize(ctx, head.Log, w.Key.String())
+	if err != nil {
+		return nil, err
+	}
+	for range 2 {
+		old = min(old, c.Size)
+		body := receiptlog.AddCheckpoint{Old: old, Checkpoint: note}
+		if old > 0 && old < c.Size {
+			if body.Hashes, err = tlog.ProveTree(c.Size, old, w.log.hashes(ctx, head.Log)); err != nil {
+				return nil, fmt.Errorf("prove that %d entries continue %d: %w", c.Size, old, err)
+			}
+		}
+		got, err := w.add(ctx, c, body)
+		if err != nil {
+			return nil, err
+		}
+		if got.line != nil {
+			return got.line, w.log.Store.SetWitness(ctx, head.Log, w.Key.String(), c.Size)
+		}
+		if got.size > c.Size {
+			return nil, w.behind(ctx, head, got.size)
+		}
+		old = got.size
+	}
+	return nil, fmt.Errorf("witness %s names another size each time", w.Name)
+}
+
+// WitnessStatus is what is known of a witness.
+type WitnessStatus struct {
+	Name   string    `json:"name"`
+	Size   int64     `json:"size"` // that it has cosigned last
+	Seen   time.Time `json:"-"`    // when, by this process; zero if never
+	Errors int       `json:"-"`    // of this process
+}
+
+// Witnesses returns what is known of each witness.
+func (l *Log) Witnesses(ctx context.Context) ([]WitnessStatus, error) {
+	head, err := l.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []WitnessStatus
+	for _, w := range l.witnesses {
+		size, err := l.Store.WitnessSize(ctx, head.Log, w.Key.String())
+		if err != nil {
+			return nil, err
+		}
+		w.mu.Lock()
+		all = append(all, WitnessStatus{Name: w.Name, Size: size, Seen: w.seen, Errors: w.errors})
+		w.mu.Unlock()
+	}
+	return all, nil
+}
