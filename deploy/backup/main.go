@@ -19,7 +19,8 @@ import (
 )
 
 const usage = `backup saves what a stack must not lose into one archive, and puts it back: users,
-ledger, the key that signs receipts and the public keys that did so before.
+ledger, the key that signs receipts, that of their log, and the public keys that
+signed before. A restored ledger's log is frozen: see verifier log resume and recover.
 
   backup save FILE      while the services go on; it checks what it wrote
   backup check FILE     whether it is whole
@@ -35,6 +36,7 @@ Settings are environment variables:
   LEDGER_DATABASE_URL         the verifier's DATABASE_URL (or LEDGER_DATABASE_URL_FILE)
   RECEIPT_SIGNING_KEY_FILE    the verifier's
   RECEIPT_RETIRED_KEYS_FILE   the verifier's, where it has one
+  RECEIPT_LOG_KEY_FILE        the verifier's, where it has one
   TMPDIR                      needs space for all of it
 Postgres is saved and restored by pg_dump and pg_restore, which must be installed.
 With "none" as its URL a database is left out: it is saved in another way.

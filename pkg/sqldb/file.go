@@ -139,3 +139,30 @@ func Empty(ctx context.Context, databaseURL string) (empty bool, err error) {
 	err = db.Reader.QueryRowContext(ctx, `SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()`).Scan(&tables)
 	return tables == 0, err
 }
+
+// ExecWhereTable carries out a statement, without placeholders, where the database of a
+// URL has a table, and is on disk when it returns. No program may use a SQLite file
+// meanwhile. The error never holds the password of the URL; ErrURL, ErrUnreachable.
+func ExecWhereTable(ctx context.Context, databaseURL, table, statement string) (err error) {
+	var db *DB
+	query := "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1"
+	if path, ok := Path(databaseURL); ok {
+		pool, err := openPool(path, 1, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(5000)", "synchronous(FULL)"}})
+		if err != nil {
+			return err
+		}
+		db, query = &DB{Dialect: SQLite, Writer: pool, Reader: pool}, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?"
+	} else if db, err = connect(databaseURL, nil); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := db.reach(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	var tables int
+	if err := db.Reader.QueryRowContext(ctx, query, table).Scan(&tables); err != nil || tables == 0 {
+		return err
+	}
+	_, err = db.Writer.ExecContext(ctx, statement)
+	return err
+}

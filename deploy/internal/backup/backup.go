@@ -19,6 +19,7 @@ type Settings struct {
 	Users       string `env:"USERS_DATABASE_URL,required" secret:"true" doc:"auth's DATABASE_URL, or none"`
 	Ledger      string `env:"LEDGER_DATABASE_URL,required" secret:"true" doc:"the verifier's DATABASE_URL, or none"`
 	SigningKey  string `env:"RECEIPT_SIGNING_KEY_FILE,required" doc:"the verifier's"`
+	LogKey      string `env:"RECEIPT_LOG_KEY_FILE" doc:"the verifier's, where it has one"`
 	RetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"the verifier's, where it has one"`
 }
 

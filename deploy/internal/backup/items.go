@@ -52,14 +52,48 @@ func (s Settings) items() []item {
 			all = append(all, item{name: db.name + ".db", thing: file{path, sqldb.Copy, sqldb.CheckFile}})
 		} else if db.url != None {
 			all = append(all, item{name: db.name + ".dump", thing: postgres{db.url}})
+		} else {
+			continue
+		}
+		if last := &all[len(all)-1]; db.name == "ledger" {
+			last.thing = ledger{last.thing, db.url}
 		}
 	}
 	all = append(all, item{name: "receipt-key.pem", thing: file{s.SigningKey, place, checkKey}})
+	if s.LogKey != "" {
+		all = append(all, item{"log-key.pem", true, file{s.LogKey, place, checkKey}})
+	}
 	if s.RetiredKeys != "" {
 		anything := func(context.Context, string) error { return nil }
 		all = append(all, item{"retired-keys.json", true, file{s.RetiredKeys, place, anything}})
 	}
 	return all
+}
+
+// ledger is the verifier's database. What is put back is older than the log of receipts
+// that others have seen: it would sign a second history, so it is frozen before any
+// process can open it.
+type ledger struct {
+	thing
+	url string
+}
+
+const freeze = "UPDATE log_head SET frozen = 'restored' WHERE frozen = '' AND closed = 0"
+
+func (l ledger) put(ctx context.Context, saved string) error {
+	if _, isFile := sqldb.Path(l.url); isFile {
+		if err := sqldb.ExecWhereTable(ctx, "sqlite:"+saved, "log_head", freeze); err != nil {
+			return fmt.Errorf("freeze the log of receipts: %w", err)
+		}
+		return l.thing.put(ctx, saved)
+	}
+	if err := l.thing.put(ctx, saved); err != nil {
+		return err
+	}
+	if err := sqldb.ExecWhereTable(ctx, l.url, "log_head", freeze); err != nil {
+		return fmt.Errorf("freeze the log of receipts: %w", err)
+	}
+	return nil
 }
 
 // file is a file: a SQLite database, or another one.

@@ -10,6 +10,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
 // help is what --help prints before the table of settings.
@@ -31,6 +32,16 @@ const help = `verifier sells signed evidence about finalized transactions of pub
   verifier payments resolve --payer ADDRESS --nonce NONCE [--network ID --asset ADDRESS]
       settled --transaction HASH --reason TEXT | dead --reason TEXT
                           decide by hand how an unknown payment ended
+  verifier log status [--json]
+                          print how the log of receipts stands
+  verifier log audit [--json]
+                          recompute the log, and compare it with what was sold and what its witnesses have
+  verifier log resume [--size N]
+                          let a frozen log go on, where its witnesses agree; N where none is asked for
+  verifier log recover --from URL|DIR
+                          bring back what a mirror of a frozen log has, and let it go on
+  verifier log close --origin ORIGIN
+                          end a frozen log for good, and begin its next generation
   verifier healthcheck    fail unless the service on this machine is ready
   verifier --help | --version
 
@@ -49,9 +60,10 @@ Settings are environment variables; a secret NAME may come as NAME_FILE:
 type Process struct {
 	service.Process
 
-	// For tests: at is called at each point of a sale, heartbeat makes the heartbeats of
+	// For tests: at and atLog are called at each point of a sale and of the log, heartbeat makes the heartbeats of
 	// the ledger come faster, and now is the clock of the commands about payments.
 	at        func(paywall.Point)
+	atLog     func(translog.Point)
 	heartbeat time.Duration
 	now       func() time.Time
 }
@@ -77,6 +89,11 @@ func Run(ctx context.Context, p Process) int {
 		"payments look":    exitCodes(p.paymentsLook),
 		"payments decide":  exitCodes(p.paymentsDecide),
 		"payments refund":  exitCodes(p.paymentsRefund),
+		"log status":       p.logStatus,
+		"log audit":        p.logAudit,
+		"log resume":       p.logResume,
+		"log recover":      p.logRecover,
+		"log close":        p.logClose,
 	}}.Run(ctx, p.Process)
 }
 

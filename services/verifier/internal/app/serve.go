@@ -22,6 +22,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/facilitator"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -37,6 +38,7 @@ type server struct {
 	metrics *httpapi.Metrics
 	ledger  *ledger.Ledger
 	paywall *paywall.Paywall
+	log     *translog.Log // nil without a log of receipts
 	readers []*rpc.Reader // of the chains, in their order
 	// reached is set once all chains have been.
 	reached atomic.Bool
@@ -66,6 +68,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		Open: s.open,
 		Background: []func(context.Context){
 			func(ctx context.Context) { s.paywall.Run(ctx) },
+			s.runLog,
 			s.watchChains,
 			s.checkFacilitator,
 		},
@@ -87,7 +90,7 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 		return nil, err
 	}
 	err = service.WaitFor(ctx, s.Log, "the ledger's database", func(ctx context.Context) (err error) {
-		s.ledger, err = ledger.Open(ctx, s.DatabaseURL, time.Now)
+		s.ledger, err = s.openLedger(ctx)
 		return err
 	}, func(err error) bool { return errors.Is(err, sqldb.ErrUnreachable) })
 	if err != nil {
@@ -103,6 +106,9 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 	if err := httpapi.RegisterStatus(s.Registry, s.paywall, s.ledger.Ping); err != nil { //nolint:contextcheck // a scrape has its own
 		return nil, err
 	}
+	if s.log, err = s.openLog(ctx); err != nil {
+		return nil, err
+	}
 	if err := httpapi.RegisterBooks(s.Registry, s.terms, s.ledger, time.Now); err != nil {
 		return nil, err
 	}
@@ -112,7 +118,7 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 	}
 	return httpapi.New(httpapi.Options{
 		Chains: chains, Paywall: s.paywall, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
-		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, MCP: tools, Log: s.Log, Now: time.Now,
+		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, MCP: tools, Receipts: s.log, Log: s.Log, Now: time.Now,
 	})
 }
 

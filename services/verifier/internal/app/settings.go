@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
@@ -23,6 +24,7 @@ type settings struct {
 	key    *receipt.SigningKey
 	keys   receipt.KeyDocument
 	cdp    *facilitator.CDPKey
+	log    *logSettings // nil without a log of receipts
 	// paymentNodes are the URLs of the nodes of the payment network. Without any, only the
 	// facilitator knows how a settlement ended.
 	paymentNodes []string
@@ -35,7 +37,11 @@ func load(getenv func(string) string) (settings, error) {
 	cfg, err := config.Load(getenv)
 	s := settings{Config: cfg}
 	errs := []error{err, s.loadChains(), s.loadTerms(), s.loadKeys(), s.loadFacilitator()}
-	return s, errors.Join(errs...)
+	logged, err := loadLog(s.Config.Log, s.PublicURL, s.CheckUpstreams)
+	if s.log = logged; logged != nil && s.key != nil && logged.key.Public().(ed25519.PublicKey).Equal(s.key.Public()) {
+		err = errors.New("RECEIPT_LOG_KEY: is the key that signs receipts; make another")
+	}
+	return s, errors.Join(append(errs, err)...)
 }
 
 // loadChains reads CHAINS_FILE, or the one chain of the CHAIN_ settings.

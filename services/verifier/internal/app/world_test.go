@@ -26,6 +26,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
 const (
@@ -37,6 +38,10 @@ const (
 // crashAt in the environment makes this test binary be the verifier, killed
 // when a sale comes to that point ("never": not at all).
 const crashAt = "VERIFIER_TEST_CRASH_AT"
+
+// crashAfter names a file: only once there is something in it, a process is killed at a
+// point of the log, which it passes before it sells anything too.
+const crashAfter = "VERIFIER_TEST_CRASH_AFTER"
 
 func TestMain(m *testing.M) {
 	if point := os.Getenv(crashAt); point != "" {
@@ -54,6 +59,15 @@ func beVerifier(point paywall.Point) int {
 		heartbeat: 100 * time.Millisecond,
 		at: func(p paywall.Point) {
 			if p == point {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+		},
+		atLog: func(p translog.Point) {
+			if "log "+string(p) != string(point) {
+				return
+			}
+			if heads, err := os.ReadFile(os.Getenv(crashAfter)); err == nil && len(heads) > 0 { // the test lets it
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {}
 			}

@@ -34,11 +34,28 @@ type Config struct {
 	Chain              Chain
 	ReceiptSigningKey  string `env:"RECEIPT_SIGNING_KEY,required" secret:"true" doc:"Ed25519 key that signs receipts, PKCS#8 PEM; see receipt keygen"`
 	ReceiptRetiredKeys string `env:"RECEIPT_RETIRED_KEYS_FILE" doc:"file with retired, revoked and announced public keys, as in the key document"`
+	Log                Log
 	Facilitator        Facilitator
 	Payment            Payment
 	MCP                MCP
 	AllowInsecure      bool `env:"ALLOW_INSECURE_UPSTREAMS" default:"false" doc:"allow plain http to facilitators and nodes outside private networks"`
 	Tracing            tracing.Settings
+}
+
+// Log is the public log of receipts. Without a key there is none.
+type Log struct {
+	Key            string        `env:"RECEIPT_LOG_KEY" secret:"true" doc:"Ed25519 key that signs the log of receipts, PKCS#8 PEM, another than that of receipts; none: no log"`
+	PolicyFile     string        `env:"LOG_POLICY_FILE" doc:"the log's witnesses and quorum (C2SP tlog-policy); required with RECEIPT_LOG_KEY"`
+	MarkFile       string        `env:"LOG_MARK_FILE" doc:"file beside the keys, in no backup, where the greatest tree that was signed is kept; for one machine"`
+	Interval       time.Duration `env:"LOG_INTERVAL" default:"1s" limit:"true" doc:"time between two checkpoints of the log"`
+	WitnessTimeout time.Duration `env:"LOG_WITNESS_TIMEOUT" default:"5s" limit:"true" doc:"timeout of a request to a witness"`
+}
+
+// Logged is what a command about the log needs.
+type Logged struct {
+	Ledger
+	PublicURL string `env:"PUBLIC_URL" default:"http://localhost:8082"`
+	Log       Log
 }
 
 // Chain is which chains are verified, and by which nodes; ValidateChain checks it.
@@ -97,13 +114,16 @@ func Load(getenv func(string) string) (Config, error) { return config.Load[Confi
 // LoadLedger reads the settings of the ledger alone.
 func LoadLedger(getenv func(string) string) (Ledger, error) { return config.Load[Ledger](getenv) }
 
+// LoadLogged reads the settings of the log and its ledger alone.
+func LoadLogged(getenv func(string) string) (Logged, error) { return config.Load[Logged](getenv) }
+
 // Table is the README's table of all settings.
 func Table() string { return config.Table[Config]() }
 
 // Validate checks what the types of the settings leave open.
 func (c *Config) Validate() error {
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
-	faults := slices.Concat(c.faults(), c.Facilitator.faults(), []error{webURL("PUBLIC_URL", c.PublicURL)})
+	faults := slices.Concat(c.faults(), c.Facilitator.faults(), []error{webURL("PUBLIC_URL", c.PublicURL), c.Log.fault()})
 	switch {
 	case c.Chain.File == "" && len(c.Chain.RPCURLs) == 0:
 		faults = append(faults, errors.New("CHAIN_RPC_URLS: is required without CHAINS_FILE"))
@@ -140,6 +160,19 @@ const (
 
 // Validate checks the ledger's settings.
 func (l *Ledger) Validate() error { return errors.Join(l.faults()...) }
+
+// Validate checks the settings of the log.
+func (l *Logged) Validate() error {
+	l.PublicURL = strings.TrimRight(l.PublicURL, "/")
+	return errors.Join(append(l.faults(), webURL("PUBLIC_URL", l.PublicURL), l.Log.fault())...)
+}
+
+func (l *Log) fault() error {
+	if (l.Key == "") != (l.PolicyFile == "") {
+		return errors.New("LOG_POLICY_FILE: comes only together with RECEIPT_LOG_KEY; its line \"quorum none\" asks for no witness")
+	}
+	return nil
+}
 
 func (l *Ledger) faults() (faults []error) {
 	if err := sqldb.CheckURL(l.DatabaseURL); err != nil {

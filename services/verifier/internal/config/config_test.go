@@ -71,6 +71,7 @@ func TestFaultsNameTheirSetting(t *testing.T) {
 		"X402_V1":                      {"X402_V1": "perhaps"},
 		"LOG_LEVEL":                    {"LOG_LEVEL": "loud"},
 		"DATABASE_URL":                 {"DATABASE_URL": "mysql://x"},
+		"LOG_POLICY_FILE":              {"RECEIPT_LOG_KEY": "key"},
 		"TRUSTED_PROXIES":              {"TRUSTED_PROXIES": "10.0.0.0/8,here"},
 	} {
 		_, err := load(change)

@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/x402"
 	openapi "github.com/pforte/pforte/services/verifier/api"
 )
@@ -115,6 +116,11 @@ func (a *api) openapi() ([]byte, error) {
 			"protocols": []any{map[string]any{"x402": map[string]any{}}},
 		}
 		paths[route.path] = map[string]any{"post": post}
+	}
+	if a.Receipts == nil {
+		maps.DeleteFunc(paths, func(path string, _ any) bool {
+			return path == receiptlog.DirectoryPath || strings.HasPrefix(path, "/v1/log/")
+		})
 	}
 	if info, ok := doc["info"].(map[string]any); ok && a.MCP != nil {
 		info["x-guidance"] = fmt.Sprint(info["x-guidance"], " Agents find the same operations as tools at ", a.PublicURL, mcpPath, " (Model Context Protocol, streamable HTTP).")

@@ -17,6 +17,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -24,6 +25,7 @@ import (
 var (
 	errBodyMissing = errors.New("body is missing")
 	errNotReady    = errors.New("not ready")
+	errNoLog       = errors.New("there is no log of receipts")
 )
 
 // failure is how an error is answered.
@@ -52,6 +54,11 @@ var failures = []failure{
 	{errBatch, 400, "invalid_request", "A batch is not accepted: send each call by itself", 0},
 	{service.ErrNoRoute, 404, "not_found", "There is nothing here", 0},
 	{service.ErrWrongMethod, 405, "method_not_allowed", "This method is not allowed here", 0},
+	{errNoLog, 404, "log_not_offered", "This verifier has no log of receipts", 0},
+	{translog.ErrNothing, 404, "not_found", "The log of receipts does not have this", 0},
+	{translog.ErrUnknownLeaf, 404, "log_unknown_leaf", "The log of receipts has no such entry", 0},
+	{translog.ErrPending, 202, "log_pending", "The entry has no proof yet", 2},
+	{payment.ErrFrozen, 503, "log_frozen", "The log of receipts is frozen until its operator has decided; what is sold goes into it then", 600},
 	{errNotReady, 503, "not_ready", "The service is not ready", 5},
 	{payment.ErrInvalid, 402, "payment_invalid", "The payment does not match what is asked for", 0},
 	{payment.ErrRefused, 402, "payment_refused", "The facilitator refused the payment; nothing was charged", 0},

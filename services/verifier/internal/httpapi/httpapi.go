@@ -19,6 +19,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -43,8 +44,10 @@ type Options struct {
 	Tracer *tracing.Tracer
 	// MCP may be nil: then there are no tools.
 	MCP *MCP
-	Log *slog.Logger
-	Now func() time.Time
+	// Receipts may be nil: then there is no log of receipts.
+	Receipts *translog.Log
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Chain is one chain whose transactions are verified.
@@ -110,6 +113,7 @@ func New(o Options) (http.Handler, error) {
 		return nil, err
 	}
 	pages["/health"] = a.health
+	maps.Copy(pages, a.logPages())
 	for path, page := range pages {
 		e.GET(path, page)
 		e.HEAD(path, page)

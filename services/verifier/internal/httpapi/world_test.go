@@ -27,6 +27,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -63,6 +64,7 @@ type world struct {
 	tools    *httpapi.MCP
 	// heads, unless nil, are those of the first chain.
 	heads func(context.Context) (chain.Heads, error)
+	receipts *translog.Log
 	// more are recordings that are served too, each as a chain of its own name.
 	more []string
 	// reopen serves again, with a reader that knows nothing yet.
@@ -137,7 +139,7 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	handler, err := httpapi.New(httpapi.Options{
 		Chains:  chains,
 		Paywall: w.paywall, Terms: paymenttest.Terms(network), Key: w.key, Keys: keys, PublicURL: publicURL,
-		Health: func(context.Context) error { return w.sick }, Metrics: metrics, MCP: w.tools, Log: log, Now: w.clock,
+		Health: func(context.Context) error { return w.sick }, Metrics: metrics, MCP: w.tools, Receipts: w.receipts, Log: log, Now: w.clock,
 	})
 	w.must(err)
 	w.handler = handler

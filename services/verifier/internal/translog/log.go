@@ -161,7 +161,6 @@ func (l *Log) Step(ctx context.Context) error {
 	if head.Log != l.confirmed {
 		return nil // another process has begun a generation
 	}
-	l.At(Sequenced)
 	published, err := l.Store.Published(ctx, head.Log)
 	if err != nil && !errors.Is(err, payment.ErrNotFound) {
 		return err
@@ -170,6 +169,7 @@ func (l *Log) Step(ctx context.Context) error {
 	if fresh && published.Size == head.Size {
 		return nil
 	}
+	l.At(Sequenced)
 	return l.publish(ctx, head)
 }
 

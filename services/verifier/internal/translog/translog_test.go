@@ -89,7 +89,9 @@ func TestStrangersReadTheTreeFromItsTiles(t *testing.T) {
 
 func TestAWitnessThatFailsDoesNotKeepUpTheOthers(t *testing.T) {
 	for name, answer := range map[string]func(w *world) http.HandlerFunc{
-		"is away":          func(*world) http.HandlerFunc { return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) } },
+		"is away": func(*world) http.HandlerFunc {
+			return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+		},
 		"does not know us": func(*world) http.HandlerFunc { return status(404) },
 		"has another key":  func(*world) http.HandlerFunc { return status(403) },
 		"is broken":        func(*world) http.HandlerFunc { return status(500) },

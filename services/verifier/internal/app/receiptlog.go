@@ -1,0 +1,337 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/logging"
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/verifier/internal/config"
+	"github.com/pforte/pforte/services/verifier/internal/httpapi"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
+)
+
+// logSettings are those of the log in the types of the packages that use them.
+type logSettings struct {
+	config.Log
+	key    ed25519.PrivateKey
+	host   string
+	policy string // the file's text
+}
+
+// loadLog reads key and policy; nil where there is no log.
+func loadLog(c config.Log, publicURL string, checkUpstreams func([]string) error) (*logSettings, error) {
+	if c.Key == "" || c.PolicyFile == "" {
+		return nil, nil //nolint:nilnil // reported already, or there is none
+	}
+	// An environment file can hold a PEM only with its line ends written as \n.
+	key, err := receiptlog.ParsePrivateKey([]byte(strings.ReplaceAll(c.Key, `\n`, "\n")))
+	if err != nil {
+		return nil, fmt.Errorf("RECEIPT_LOG_KEY: %w", err)
+	}
+	text, err := os.ReadFile(c.PolicyFile)
+	if err != nil {
+		return nil, fmt.Errorf("LOG_POLICY_FILE: %w", err)
+	}
+	policy, err := receiptlog.ParsePolicy(text)
+	if err != nil {
+		return nil, fmt.Errorf("LOG_POLICY_FILE: %w", err)
+	}
+	var urls []string
+	for _, w := range policy.Witnesses {
+		if w.URL == "" {
+			return nil, fmt.Errorf("LOG_POLICY_FILE: the witness %s has no address", w.Name)
+		}
+		urls = append(urls, w.URL)
+	}
+	if err := checkUpstreams(urls); err != nil {
+		return nil, fmt.Errorf("LOG_POLICY_FILE: %w", err)
+	}
+	public, err := url.Parse(publicURL)
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // reported as PUBLIC_URL
+	}
+	return &logSettings{Log: c, key: key, host: public.Host, policy: string(text)}, nil
+}
+
+// options returns what the ledger needs of the log: keys are those that are listed.
+func (s *logSettings) options(keys []receipt.Key) (ledger.LogOptions, error) {
+	o := ledger.LogOptions{Name: func(log int64) (origin, vkey string, err error) { return translog.Name(s.host, s.key, log) }}
+	for _, key := range keys {
+		var before int64
+		if key.Logged != nil && key.Status == receipt.KeyRevoked {
+			before, _ = strconv.ParseInt(key.Logged.Before, 10, 64) // checked with the list
+		}
+		e, err := receiptlog.NewKeyEntry(key.KeyID, key.Status, before)
+		if err != nil {
+			return o, fmt.Errorf("entry of the key %s: %w", key.KeyID, err)
+		}
+		o.Keys = append(o.Keys, e.Bytes())
+	}
+	return o, nil
+}
+
+// open returns the log on a ledger.
+func (s *logSettings) open(store payment.LogStore, log *slog.Logger, at func(translog.Point)) (*translog.Log, error) {
+	return translog.New(translog.Options{
+		Store: store, Key: s.key, Host: s.host, Policy: s.policy, Mark: s.MarkFile, Interval: s.Interval, Timeout: s.WitnessTimeout,
+		Client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		Log:    log, Now: time.Now, At: at,
+	})
+}
+
+// openLedger opens the ledger, with its log where the settings have one.
+func (s *server) openLedger(ctx context.Context) (*ledger.Ledger, error) {
+	if s.settings.log == nil {
+		l, err := ledger.Open(ctx, s.DatabaseURL, time.Now)
+		if err == nil {
+			if err = l.SellWithoutLog(ctx); err != nil {
+				err = errors.Join(err, l.Close())
+			}
+		}
+		return l, err
+	}
+	o, err := s.settings.log.options(s.keys.Keys)
+	if err != nil {
+		return nil, err
+	}
+	return ledger.OpenLogged(ctx, s.DatabaseURL, time.Now, o)
+}
+
+// openLog opens the log and registers its metrics; nil where there is none.
+func (s *server) openLog(ctx context.Context) (*translog.Log, error) {
+	if s.settings.log == nil {
+		return nil, nil //nolint:nilnil // see above
+	}
+	log, err := s.settings.log.open(s.ledger, s.Log, s.process.atLog)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of receipts: %w", err)
+	}
+	if policy, err := receiptlog.ParsePolicy([]byte(s.settings.log.policy)); err == nil && policy.Unwitnessed() {
+		s.Log.WarnContext(ctx, "LOG_POLICY_FILE asks for no witness: the log of receipts is only this verifier's own word")
+		if s.settings.log.MarkFile == "" {
+			s.Log.WarnContext(ctx, "LOG_MARK_FILE is not set and no witness is asked for: nothing notices when the ledger is put back from a copy")
+		}
+	}
+	return log, httpapi.RegisterLog(s.Registry, log, time.Now)
+}
+
+// runLog runs the log until ctx ends.
+func (s *server) runLog(ctx context.Context) {
+	if s.log != nil {
+		s.log.Run(ctx)
+	}
+}
+
+// withLog opens the log of the settings for a command at the terminal.
+func (p Process) withLog(ctx context.Context, do func(*translog.Log) error) error {
+	cfg, err := config.LoadLogged(p.Getenv)
+	if err != nil {
+		return settingsError(err)
+	}
+	set, err := loadLog(cfg.Log, cfg.PublicURL, func([]string) error { return nil }) // serve checks the addresses
+	if err != nil {
+		return settingsError(err)
+	}
+	if set == nil {
+		return errors.New("there is no log of receipts: RECEIPT_LOG_KEY is not set")
+	}
+	log, err := logging.New(p.Stderr, cfg.LogLevel)
+	if err != nil {
+		return err
+	}
+	return p.with(ctx, func(l *ledger.Ledger, _ config.Ledger) error {
+		opened, err := set.open(l, log, nil)
+		if err != nil {
+			return err
+		}
+		err = do(opened)
+		if errors.Is(err, payment.ErrNotFound) {
+			err = errors.New("the ledger has no log of receipts yet: it begins when the verifier serves with RECEIPT_LOG_KEY")
+		}
+		return err
+	})
+}
+
+// logStatus is "verifier log status".
+func (p Process) logStatus(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	asJSON := flags.Bool("json", false, "")
+	if _, err := service.Parse(flags, args); err != nil {
+		return err
+	}
+	return p.withLog(ctx, func(l *translog.Log) error {
+		s, err := l.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return p.printJSON(s)
+		}
+		var text strings.Builder
+		line := func(name, format string, args ...any) {
+			_, _ = fmt.Fprintf(&text, "%-10s "+format+"\n", append([]any{name}, args...)...)
+		}
+		line("origin", "%s", s.Origin)
+		line("key", "%s", s.Key)
+		line("state", "%s", cmp.Or(s.Frozen, "open"))
+		line("entries", "%d, root %s", s.Size, s.Root)
+		line("published", "%d entries, %s", s.Published, s.At.Format(time.RFC3339))
+		line("queued", "%d", s.Queued)
+		if s.Mark > 0 {
+			line("mark", "%d entries", s.Mark)
+		}
+		for _, w := range s.Witnesses {
+			line("witness", "%s: %d entries", w.Name, w.Size)
+		}
+		_, err = io.WriteString(p.Stdout, text.String())
+		return err
+	})
+}
+
+// logAudit is "verifier log audit". Faults are an error.
+func (p Process) logAudit(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	asJSON := flags.Bool("json", false, "")
+	if _, err := service.Parse(flags, args); err != nil {
+		return err
+	}
+	return p.withLog(ctx, func(l *translog.Log) error {
+		a, err := l.Audit(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			err = p.printJSON(a)
+		} else {
+			var text strings.Builder
+			fmt.Fprintf(&text, "%s: %d entries\n", a.Origin, a.Entries)
+			for _, fault := range a.Faults {
+				fmt.Fprintf(&text, "FAULT: %s\n", fault)
+			}
+			for _, note := range a.Notes {
+				fmt.Fprintf(&text, "not compared: %s\n", note)
+			}
+			if a.Unanswered > 0 {
+				fmt.Fprintf(&text, "%d entries of receipts have no stored answer, the first at %d: pruned, of payments that died, or signed by another hand\n", a.Unanswered, a.FirstUnanswered)
+			}
+			_, err = io.WriteString(p.Stdout, text.String())
+		}
+		if err == nil && len(a.Faults) > 0 {
+			err = fmt.Errorf("the audit has found %d faults", len(a.Faults))
+		}
+		return err
+	})
+}
+
+// logResume is "verifier log resume".
+func (p Process) logResume(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	size := flags.Int64("size", -1, "")
+	if _, err := service.Parse(flags, args); err != nil {
+		return err
+	}
+	return p.withLog(ctx, func(l *translog.Log) error { return l.Resume(ctx, *size) })
+}
+
+// logRecover is "verifier log recover".
+func (p Process) logRecover(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	from := flags.String("from", "", "")
+	if _, err := service.Parse(flags, args); err != nil {
+		return err
+	}
+	if *from == "" {
+		return service.UsageError("log recover: --from is missing")
+	}
+	return p.withLog(ctx, func(l *translog.Log) error {
+		s, err := l.Status(ctx)
+		if err != nil {
+			return err
+		}
+		fetch, err := copyOf(*from, translog.Prefix(s.Generation))
+		if err != nil {
+			return err
+		}
+		n, err := l.Recover(ctx, fetch)
+		_, printErr := fmt.Fprintf(p.Stdout, "%d entries came back\n", n)
+		return errors.Join(err, printErr)
+	})
+}
+
+// logClose is "verifier log close".
+func (p Process) logClose(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	origin := flags.String("origin", "", "")
+	if _, err := service.Parse(flags, args); err != nil {
+		return err
+	}
+	if *origin == "" {
+		return service.UsageError("log close: --origin is missing: type the origin of the log that ends")
+	}
+	return p.withLog(ctx, func(l *translog.Log) error {
+		next, err := l.Close(ctx, *origin)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(p.Stdout, "%s is closed; %s begins\n", *origin, next)
+		return err
+	})
+}
+
+// copyTimeout bounds one file of a copy.
+const copyTimeout = 30 * time.Second
+
+// copyOf reads a mirror of the log, as receipt log mirror makes it: a folder, or the
+// address where it is served, without the prefix.
+func copyOf(from, prefix string) (receiptlog.Fetch, error) {
+	if !strings.Contains(from, "://") {
+		root, err := os.OpenRoot(filepath.Join(from, filepath.FromSlash(prefix)))
+		if err != nil {
+			return nil, err
+		}
+		return func(_ context.Context, path string) ([]byte, error) {
+			data, err := root.ReadFile(filepath.FromSlash(path))
+			if errors.Is(err, fs.ErrNotExist) {
+				err = receiptlog.ErrNoTile
+			}
+			return data, err
+		}, nil
+	}
+	client := &http.Client{Timeout: copyTimeout}
+	return func(ctx context.Context, path string) ([]byte, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(from, "/")+prefix+"/"+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = response.Body.Close() }()
+		switch response.StatusCode {
+		case http.StatusOK:
+			return io.ReadAll(io.LimitReader(response.Body, receiptlog.MaxNote))
+		case http.StatusNotFound:
+			return nil, receiptlog.ErrNoTile
+		}
+		return nil, fmt.Errorf("%s answers %s", request.URL.Redacted(), response.Status)
+	}, nil
+}

@@ -1,0 +1,353 @@
+package app
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/receipt/witness"
+	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/services/verifier/internal/config"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
+)
+
+const logHost = "seller.example"
+
+// withLog gives the program a log key and so many witnesses, of which all must cosign.
+func (w *world) withLog(witnesses int) {
+	w.Helper()
+	key, err := receipt.NewKeyFromSeed(bytes.Repeat([]byte{9}, 32))
+	w.must(err)
+	pem, err := key.PEM()
+	w.must(err)
+	private, err := receiptlog.ParsePrivateKey(pem)
+	w.must(err)
+	policy, names := "", ""
+	for i := range witnesses {
+		name := fmt.Sprintf("w%d", i)
+		seed := sha256.Sum256([]byte(name))
+		signer, err := receiptlog.NewWitnessSigner(name, ed25519.NewKeyFromSeed(seed[:]), time.Now)
+		w.must(err)
+		_, vkey, err := translog.Name(logHost, private, 1)
+		w.must(err)
+		log, err := receiptlog.ParseLogKey(vkey)
+		w.must(err)
+		state := filepath.Join(w.TempDir(), "state")
+		w.must(witness.Create(state))
+		handler, err := witness.Open(witness.Options{Signer: signer, Logs: []receiptlog.Key{log}, State: state})
+		w.must(err)
+		server := httptest.NewServer(handler)
+		w.Cleanup(server.Close)
+		policy += fmt.Sprintf("witness %s %s %s\n", name, signer.Key, server.URL)
+		names += " " + name
+	}
+	if witnesses == 0 {
+		policy = "quorum none\n"
+	} else {
+		policy += "group all all" + names + "\nquorum all\n"
+	}
+	folder := w.TempDir()
+	w.must(os.WriteFile(filepath.Join(folder, "log.pem"), pem, 0o600))
+	w.must(os.WriteFile(filepath.Join(folder, "policy"), []byte(policy), 0o600))
+	w.env["RECEIPT_LOG_KEY_FILE"], w.env["LOG_POLICY_FILE"] = filepath.Join(folder, "log.pem"), filepath.Join(folder, "policy")
+	w.env["LOG_MARK_FILE"], w.env["LOG_INTERVAL"] = filepath.Join(folder, "mark"), "20ms"
+	w.env[crashAfter] = filepath.Join(folder, "crash")
+}
+
+// wantProof waits for the proof of an answer, and checks it by the log's own policy.
+func (w *world) wantProof(url, answer string) receiptlog.Result {
+	w.Helper()
+	doc, err := receipt.Parse([]byte(answer))
+	w.must(err)
+	entry, err := receiptlog.EntryOf(doc)
+	w.must(err)
+	leaf := entry.Leaf()
+	_, list := get(w.T, url+"/.well-known/receipt-log.json")
+	d, err := receiptlog.ParseDirectory([]byte(list))
+	w.must(err)
+	policy, err := receiptlog.ParsePolicy([]byte(d.Policy))
+	w.must(err)
+	keys, err := receipt.NewKeyDocument(w.key, "eip155:8453")
+	w.must(err)
+	until := time.Now().Add(30 * time.Second)
+	for {
+		status, proof := get(w.T, url+d.Logs[0].Prefix+"/proof/"+hex.EncodeToString(leaf[:]))
+		if status == http.StatusAccepted && time.Now().Before(until) {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		if status != http.StatusOK {
+			w.Fatalf("the proof is answered %d %s", status, proof)
+		}
+		result, err := receiptlog.Verify(doc, keys, []byte(proof), policy)
+		w.must(err)
+		return result
+	}
+}
+
+func TestEverySoldReceiptHasAWitnessedProofWhereverTheProcessIsKilled(t *testing.T) {
+	points := []paywall.Point{paywall.Begun, paywall.Finished}
+	for _, p := range []translog.Point{translog.Sequenced, translog.Signed, translog.Cosigned, translog.Witnessed, translog.Published} {
+		points = append(points, paywall.Point("log "+string(p)))
+	}
+	for backend := range sqldbtest.URLs(t) {
+		for i, point := range points {
+			t.Run(fmt.Sprintf("%s, %s", backend, point), func(t *testing.T) {
+				url := sqldbtest.SQLite(t)
+				if backend == "postgres" {
+					url = sqldbtest.Postgres(t)
+				}
+				w := newWorld(t, url)
+				w.withLog(2)
+				paid := w.pay(fmt.Sprint(i + 1))
+				first, process := w.spawn(point)
+				w.must(os.WriteFile(w.env[crashAfter], []byte("now"), 0o600))
+				w.post(first, paid)
+				_ = process.Wait()
+				second, _ := w.spawn("never")
+				w.comeBack(second, paid)
+				_, answer := w.post(second, paid)
+				if result := w.wantProof(second, answer); len(result.Cosignatures) != 2 {
+					t.Errorf("%+v", result)
+				}
+				w.wantTransfers(1)
+				if text := w.command(nil, "log", "audit"); strings.Contains(text, "FAULT") {
+					t.Error(text)
+				}
+			})
+		}
+	}
+}
+
+// The disk has lied: after a loss of power the ledger is as it was before the last
+// places were given.
+func TestPlacesThatTheDiskHasLostAreGivenAnew(t *testing.T) {
+	url := sqldbtest.SQLite(t)
+	w := newWorld(t, url)
+	w.withLog(2)
+	file := strings.TrimPrefix(url, "sqlite:")
+	first, process := w.spawn("never")
+	w.post(first, w.pay("1"))
+	_, answer := w.post(first, w.pay("1"))
+	w.wantProof(first, answer)
+	_ = process.Process.Kill()
+	_ = process.Wait()
+	w.copy(file, file+".before")
+	w.env["LOG_INTERVAL"] = "1h" // it is killed at the first step, which signs nothing
+	w.must(os.WriteFile(w.env[crashAfter], []byte("now"), 0o600))
+	w.queue(url, "lost")
+	_, process = w.spawn("log sequenced")
+	_ = process.Wait()
+	w.copy(file+".before", file)
+	w.env["LOG_INTERVAL"] = "20ms"
+	w.queue(url, "other")
+	second, _ := w.spawn("never")
+	w.wantProof(second, answer)
+	w.waitFor("the tree of two sales", func() bool {
+		return strings.Contains(w.command(nil, "log", "status"), "published  3 entries")
+	})
+}
+
+// copy copies a SQLite database that no process has open.
+func (w *world) copy(from, to string) {
+	w.Helper()
+	for _, suffix := range []string{"", "-wal"} {
+		text, err := os.ReadFile(from + suffix)
+		if os.IsNotExist(err) {
+			_ = os.Remove(to + suffix)
+			continue
+		}
+		w.must(err)
+		w.must(os.WriteFile(to+suffix, text, 0o600))
+	}
+	_ = os.Remove(to + "-shm")
+}
+
+// queue queues an entry as the sale of an answer does.
+func (w *world) queue(url, name string) {
+	w.Helper()
+	sum := sha256.Sum256([]byte(name))
+	cfg, err := config.LoadLogged(w.getenv)
+	w.must(err)
+	set, err := loadLog(cfg.Log, cfg.PublicURL, func([]string) error { return nil })
+	w.must(err)
+	o, err := set.options(nil)
+	w.must(err)
+	entry, err := receiptlog.NewReceiptEntry("sha256:"+hex.EncodeToString(sum[:]), make([]byte, 64), sum[:])
+	w.must(err)
+	o.Keys = [][]byte{entry.Bytes()}
+	l, err := ledger.OpenLogged(w.Context(), url, time.Now, o)
+	w.must(err)
+	w.must(l.Close())
+}
+
+func (w *world) waitFor(what string, holds func() bool) {
+	w.Helper()
+	for until := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(until) {
+			w.Fatalf("%s does not come", what)
+		}
+	}
+}
+
+func TestAnOlderLedgerFreezesAndComesBackFromAMirror(t *testing.T) {
+	for backend := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			url := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}
+			w := newWorld(t, url[backend](t))
+			w.withLog(2)
+			r := w.run()
+			_, first := w.post(r.url, w.pay("1"))
+			w.wantProof(r.url, first)
+			mirror := w.mirror(r.url)
+			w.must(r.stop())
+
+			w.env["DATABASE_URL"] = url[backend](t) // an older one: it has nothing at all
+			r = w.run()
+			w.waitFor("the freeze", func() bool { return strings.Contains(w.command(nil, "log", "status"), payment.FrozenMark) })
+			paid := w.pay("2")
+			w.wantReceipt(w.post(r.url, paid))
+			if err := execute(w.getenv, io.Discard, "log", "resume"); err == nil {
+				t.Error("it resumes without what was lost")
+			}
+			if out := w.command(nil, "log", "recover", "--from", mirror); !strings.Contains(out, "entries came back") {
+				t.Error(out)
+			}
+			w.wantProof(r.url, first)
+			_, second := w.post(r.url, paid)
+			w.wantProof(r.url, second)
+			if text := w.command(nil, "log", "audit"); strings.Contains(text, "FAULT") {
+				t.Error(text)
+			}
+		})
+	}
+}
+
+// mirror copies what the log serves into a folder.
+func (w *world) mirror(url string) string {
+	w.Helper()
+	folder := w.TempDir()
+	_, note := get(w.T, url+"/v1/log/1/checkpoint")
+	var size int64
+	_, err := fmt.Sscan(strings.Split(note, "\n")[1], &size)
+	w.must(err)
+	paths := []string{"checkpoint"}
+	for tile := range receiptlog.Tiles(0, size) {
+		paths = append(paths, tile.Path())
+	}
+	for _, path := range paths {
+		status, body := get(w.T, url+"/v1/log/1/"+path)
+		if status != http.StatusOK {
+			w.Fatalf("%s: %d", path, status)
+		}
+		file := filepath.Join(folder, "v1/log/1", path)
+		w.must(os.MkdirAll(filepath.Dir(file), 0o700))
+		w.must(os.WriteFile(file, []byte(body), 0o600))
+	}
+	return folder
+}
+
+func TestTheSettingsOfTheLogAreChecked(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	w.withLog(1)
+	if _, err := load(w.getenv); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]map[string]string{
+		"RECEIPT_LOG_KEY: is the key that signs receipts": {"RECEIPT_LOG_KEY_FILE": w.env["RECEIPT_SIGNING_KEY_FILE"]},
+		"RECEIPT_LOG_KEY: key is not":                     {"RECEIPT_LOG_KEY_FILE": w.env["LOG_POLICY_FILE"]},
+		"LOG_POLICY_FILE: comes only together":            {"LOG_POLICY_FILE": ""},
+		"LOG_POLICY_FILE: policy, line 1":                 {"LOG_POLICY_FILE": w.env["RECEIPT_LOG_KEY_FILE"]},
+		"LOG_POLICY_FILE: open ":                          {"LOG_POLICY_FILE": "absent"},
+	} {
+		env := func(setting string) string {
+			if value, changed := change[setting]; changed {
+				return value
+			}
+			return w.env[setting]
+		}
+		if _, err := load(env); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want %q", err, name)
+		}
+	}
+}
+
+func TestAnotherAddressOrKeyIsAnotherLog(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	w.withLog(0)
+	w.must(w.run().stop())
+	w.env["PUBLIC_URL"] = "https://clone.example"
+	var stderr lockedBuffer
+	process := Process{Process: service.Process{Args: []string{"serve"}, Getenv: w.getenv, Stdout: io.Discard, Stderr: &stderr}}
+	if code := Run(t.Context(), process); code == 0 || !strings.Contains(stderr.String(), payment.ErrOtherLog.Error()) {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+}
+
+func TestTheCommandsOfTheLog(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	if err := execute(w.getenv, io.Discard, "log", "status"); err == nil || !strings.Contains(err.Error(), "RECEIPT_LOG_KEY is not set") {
+		t.Errorf("without a log: %v", err)
+	}
+	w.withLog(0)
+	if err := execute(w.getenv, io.Discard, "log", "status"); err == nil || !strings.Contains(err.Error(), "no log of receipts yet") {
+		t.Errorf("before the first start: %v", err)
+	}
+	r := w.run()
+	_, answer := w.post(r.url, w.pay("1"))
+	w.wantProof(r.url, answer)
+	var s struct {
+		Origin, Key, Frozen string
+		Size, Published     int64
+	}
+	w.command(&s, "log", "status", "--json")
+	if s.Origin != logHost+"/v1/log/1" || s.Size != 2 || s.Published != 2 || s.Frozen != "" {
+		t.Errorf("%+v", s)
+	}
+	for _, args := range [][]string{{"log", "recover"}, {"log", "close"}, {"log", "resume", "--size", "x"}, {"log"}, {"log", "status", "more"}} {
+		if err := execute(w.getenv, io.Discard, args...); err == nil {
+			t.Errorf("%v is understood", args)
+		}
+	}
+	for _, args := range [][]string{{"log", "resume", "--size", "2"}, {"log", "recover", "--from", w.TempDir()}, {"log", "close", "--origin", s.Origin}} {
+		if err := execute(w.getenv, io.Discard, args...); err == nil {
+			t.Errorf("%v is done to a log that is open", args)
+		}
+	}
+	w.must(r.stop())
+	l, err := ledger.Open(t.Context(), w.env["DATABASE_URL"], time.Now)
+	w.must(err)
+	w.must(l.Freeze(t.Context(), 1, payment.FrozenRestored))
+	w.must(l.Close())
+	if err := execute(w.getenv, io.Discard, "log", "resume"); err == nil {
+		t.Error("without witnesses it resumes without a size")
+	}
+	w.command(nil, "log", "resume", "--size", "2")
+	l, err = ledger.Open(t.Context(), w.env["DATABASE_URL"], time.Now)
+	w.must(err)
+	w.must(l.Freeze(t.Context(), 1, payment.FrozenFork))
+	w.must(l.Close())
+	if out := w.command(nil, "log", "close", "--origin", s.Origin); !strings.Contains(out, logHost+"/v1/log/2 begins") {
+		t.Error(out)
+	}
+	r = w.run()
+	if result := w.wantProof(r.url, answer); result.Origin != logHost+"/v1/log/2" {
+		t.Errorf("%+v", result)
+	}
+}

@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
+)
+
+// Cache-Control of what the log serves. What is full never changes; a partial tile is
+// served as long as clients may ask for it.
+const (
+	cacheCheckpoint = "max-age=2"
+	cacheFull       = "max-age=31536000, immutable"
+	cachePartial    = "max-age=3600"
+	cacheProof      = "max-age=60"
+)
+
+// maxTileElements is how many elements the number of a tile has at most: five groups of
+// digits, and the width of a partial one.
+const maxTileElements = 6
+
+const textPlain = "text/plain; charset=utf-8"
+
+// logPages are the paths of the log of receipts (C2SP tlog-tiles), which need no payment.
+func (a *api) logPages() map[string]echo.HandlerFunc {
+	pages := map[string]echo.HandlerFunc{
+		receiptlog.DirectoryPath:   a.logDirectory,
+		"/v1/log/:log/checkpoint":  a.logCheckpoint,
+		"/v1/log/:log/proof/:leaf": a.logProof,
+	}
+	path := "/v1/log/:log/tile/:level"
+	for n := range maxTileElements { // a route has so many elements as its path
+		path += "/:n" + strconv.Itoa(n)
+		pages[path] = a.logTile
+	}
+	for path, page := range pages {
+		pages[path] = func(c echo.Context) error {
+			if a.Receipts == nil {
+				return errNoLog
+			}
+			return page(c)
+		}
+	}
+	return pages
+}
+
+// generation reads the generation of the path in its one spelling.
+func generation(c echo.Context) (int64, error) {
+	n, err := strconv.ParseInt(c.Param("log"), 10, 64)
+	if err != nil || n < 1 || strconv.FormatInt(n, 10) != c.Param("log") {
+		return 0, translog.ErrNothing
+	}
+	return n, nil
+}
+
+// served is an answer of the log.
+func served(cache, mediaType string, body []byte) answer {
+	return answer{http.StatusOK, http.Header{"Cache-Control": {cache}}, mediaType, body}
+}
+
+func (a *api) logDirectory(c echo.Context) error {
+	list, err := a.Receipts.Directory(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	return page(receipt.MediaTypeJSON, list)(c)
+}
+
+func (a *api) logCheckpoint(c echo.Context) error {
+	log, err := generation(c)
+	if err != nil {
+		return err
+	}
+	note, err := a.Receipts.Checkpoint(c.Request().Context(), log)
+	if err != nil {
+		return err
+	}
+	return served(cacheCheckpoint, textPlain, note).write(c)
+}
+
+func (a *api) logTile(c echo.Context) error {
+	log, err := generation(c)
+	if err != nil {
+		return err
+	}
+	_, path, _ := strings.Cut(c.Request().URL.Path, "/tile/")
+	tile, err := receiptlog.ParseTile("tile/" + path)
+	if err != nil {
+		return translog.ErrNothing
+	}
+	data, err := a.Receipts.Tile(c.Request().Context(), log, tile)
+	if err != nil {
+		return err
+	}
+	cache := cachePartial
+	if tile.Width == receiptlog.BundleSize {
+		cache = cacheFull
+	}
+	return served(cache, "application/octet-stream", data).write(c)
+}
+
+func (a *api) logProof(c echo.Context) error {
+	log, err := generation(c)
+	if err != nil {
+		return err
+	}
+	var leaf payment.Digest
+	text := c.Param("leaf")
+	data, err := hex.DecodeString(text)
+	if err != nil || len(data) != len(leaf) || hex.EncodeToString(data) != text {
+		return translog.ErrUnknownLeaf
+	}
+	proof, err := a.Receipts.Proof(c.Request().Context(), log, payment.Digest(data))
+	if err != nil {
+		return err
+	}
+	return served(cacheProof, textPlain, proof).write(c)
+}

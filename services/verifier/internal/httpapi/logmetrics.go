@@ -1,0 +1,83 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
+)
+
+// logMetrics reports how the log of receipts stands, read at every scrape.
+type logMetrics struct {
+	log *translog.Log
+	now func() time.Time
+
+	size, published, queueAge, publishedAge, frozen, witnessAge, witnessErrors, auditOK, auditAge *prometheus.Desc
+}
+
+// RegisterLog adds the metrics of the log of receipts.
+func RegisterLog(r prometheus.Registerer, log *translog.Log, now func() time.Time) error {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return r.Register(&logMetrics{
+		log: log, now: now,
+		size:          desc("verifier_log_size", "Entries of the log of receipts."),
+		published:     desc("verifier_log_published_size", "Entries of the checkpoint of the log that is served."),
+		queueAge:      desc("verifier_log_queue_age_seconds", "How long the oldest queued entry waits for its place in the log; 0 without one."),
+		publishedAge:  desc("verifier_log_published_age_seconds", "Age of the checkpoint of the log that is served."),
+		frozen:        desc("verifier_log_frozen", "1 while the log signs nothing until an operator has decided, by reason.", "why"),
+		witnessAge:    desc("verifier_log_witness_age_seconds", "How long ago this process last had a cosignature of a witness, by name; absent before the first.", "name"),
+		witnessErrors: desc("verifier_log_witness_errors_total", "Requests to a witness that brought no cosignature, by name.", "name"),
+		auditOK:       desc("verifier_log_audit_ok", "1 when the last audit of the log was clean; absent before the first."),
+		auditAge:      desc("verifier_log_audit_age_seconds", "How long ago this process last audited the log; absent before the first."),
+	})
+}
+
+// Describe implements prometheus.Collector.
+func (m *logMetrics) Describe(all chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.size, m.published, m.queueAge, m.publishedAge, m.frozen, m.witnessAge, m.witnessErrors, m.auditOK, m.auditAge} {
+		all <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *logMetrics) Collect(all chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		all <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	now := m.now()
+	if at, ok := m.log.LastAudit(); !at.IsZero() {
+		gauge(m.auditOK, yes(ok))
+		gauge(m.auditAge, now.Sub(at).Seconds())
+	}
+	s, err := m.log.Status(ctx)
+	if err != nil {
+		return // verifier_store_up reports it
+	}
+	gauge(m.size, float64(s.Size))
+	gauge(m.published, float64(s.Published))
+	var waiting, age float64
+	if !s.Oldest.IsZero() {
+		waiting = now.Sub(s.Oldest).Seconds()
+	}
+	if !s.At.IsZero() {
+		age = now.Sub(s.At).Seconds()
+	}
+	gauge(m.queueAge, waiting)
+	gauge(m.publishedAge, age)
+	for _, why := range []string{payment.FrozenRestored, payment.FrozenBehind, payment.FrozenFork, payment.FrozenMark} {
+		gauge(m.frozen, yes(s.Frozen == why), why)
+	}
+	for _, w := range s.Witnesses {
+		if !w.Seen.IsZero() {
+			gauge(m.witnessAge, now.Sub(w.Seen).Seconds(), w.Name)
+		}
+		all <- prometheus.MustNewConstMetric(m.witnessErrors, prometheus.CounterValue, float64(w.Errors), w.Name)
+	}
+}
