@@ -14,6 +14,8 @@ import (
 const (
 	tileHeight = 8
 	tileWidth  = 1 << tileHeight
+	// BundleSize is the number of entries in a full bundle.
+	BundleSize = tileWidth
 	// EntriesLevel is the Level of a bundle of entries.
 	EntriesLevel = -1
 	// MaxTile is the size in bytes of a full tile.

@@ -163,19 +163,7 @@ func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]by
 	if err != nil {
 		return nil, none, err
 	}
-	site, err := url.Parse(address)
-	if err != nil || site.Path != "" && site.Path != "/" {
-		return nil, none, exitError{exitUsage, errors.New("--log: not the address of a verifier, such as https://verifier.example.com")}
-	}
-	site.Path = receiptlog.DirectoryPath
-	status, data, err := get(ctx, site, "a log", receiptlog.MaxDirectory)
-	if err != nil {
-		return nil, none, err
-	}
-	if status != http.StatusOK {
-		return nil, none, fmt.Errorf("%s answers %d: the verifier has no log", site.Redacted(), status)
-	}
-	directory, err := receiptlog.ParseDirectory(data)
+	site, directory, err := fetchDirectory(ctx, address)
 	if err != nil {
 		return nil, none, err
 	}
@@ -201,12 +189,32 @@ func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]by
 	return nil, none, errors.New("the verifier's log does not know the receipt")
 }
 
+// fetchDirectory asks a verifier for the list of its logs.
+func fetchDirectory(ctx context.Context, address string) (*url.URL, receiptlog.Directory, error) {
+	none := receiptlog.Directory{}
+	site, err := url.Parse(address)
+	if err != nil || site.Path != "" && site.Path != "/" {
+		return nil, none, exitError{exitUsage, errors.New("not the address of a verifier, such as https://verifier.example.com")}
+	}
+	site.Path = receiptlog.DirectoryPath
+	status, data, err := get(ctx, site, "a log", receiptlog.MaxDirectory)
+	if err != nil {
+		return nil, none, err
+	}
+	if status != http.StatusOK {
+		return nil, none, fmt.Errorf("%s answers %d: the verifier has no log", site.Redacted(), status)
+	}
+	directory, err := receiptlog.ParseDirectory(data)
+	return site, directory, err
+}
+
 // logCommand does what follows `receipt log`.
 func logCommand(ctx context.Context, args []string, s streams) error {
-	if len(args) == 0 || args[0] != "get" {
-		return exitError{exitUsage, errors.New("log: get, and nothing else; see receipt --help")}
+	commands := map[string]func(context.Context, []string, streams) error{"get": logGet, "key": logKey, "check": logCheck, "mirror": logMirror}
+	if len(args) == 0 || commands[args[0]] == nil {
+		return exitError{exitUsage, errors.New("log: get, key, check or mirror; see receipt --help")}
 	}
-	return logGet(ctx, args[1:], s)
+	return commands[args[0]](ctx, args[1:], s)
 }
 
 // logGet prints the proof of a receipt, after checking it by the log's own policy.

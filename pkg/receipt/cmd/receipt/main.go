@@ -51,6 +51,19 @@ const help = `receipt checks signed receipts about blockchain transactions, offl
         judged by the log's own
   receipt log get FILE URL
         print the proof that a receipt is in the log of the verifier at URL
+  receipt log check URL [--log-policy FILE] [--state FILE]
+        read the newest log of the verifier at URL as one who watches it: it must be
+        witnessed and continue the checkpoint in the state file, and its new
+        entries must be in its tree
+  receipt log mirror URL DIR [--log-policy FILE] [--every DURATION]
+        copy the logs of the verifier at URL to DIR, as files that any web server
+        can serve, after the same checks; again each DURATION
+  receipt log key FILE ORIGIN
+        print the verifier key of the log with an origin that a signing key signs
+  receipt witness --key FILE --name NAME [--log VKEY ...] [--state FILE] [--listen ADDR] [--init]
+        cosign the checkpoints of logs, each only where it continues the last, which
+        the state file holds; --init makes it. Without --log, print the witness's
+        verifier key
   receipt inspect FILE
         print a receipt without checking anything
   receipt keygen [--out FILE]
@@ -122,6 +135,8 @@ func dispatch(ctx context.Context, args []string, s streams, version string) err
 		return inspect(rest, s)
 	case "log":
 		return logCommand(ctx, rest, s)
+	case "witness":
+		return witnessCommand(ctx, rest, s)
 	case "keygen":
 		return keygen(rest, s)
 	case "pubkey":

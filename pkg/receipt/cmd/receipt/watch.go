@@ -1,0 +1,387 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/receipt/witness"
+)
+
+// watched is a verifier's logs and the policy that they are judged by.
+type watched struct {
+	site   *url.URL
+	logs   []receiptlog.Generation // the newest first
+	policy receiptlog.Policy
+}
+
+// watch reads the list of a verifier's logs. Without a policy file it is the verifier's own.
+func watch(ctx context.Context, address, policyFile string) (w watched, err error) {
+	site, directory, err := fetchDirectory(ctx, address)
+	if err != nil {
+		return w, err
+	}
+	w = watched{site: site, logs: directory.Logs}
+	if policyFile != "" {
+		w.policy, err = readPolicy(policyFile)
+	} else {
+		w.policy, err = receiptlog.ParsePolicy([]byte(directory.Policy))
+	}
+	if err != nil {
+		return w, exitError{exitNoKey, err}
+	}
+	return w, nil
+}
+
+// fetch returns what reads a log's files.
+func (w watched) fetch(log receiptlog.Generation) receiptlog.Fetch {
+	return func(ctx context.Context, path string) ([]byte, error) {
+		at := *w.site
+		at.Path = strings.TrimSuffix(log.Prefix, "/") + "/" + path
+		status, data, err := get(ctx, &at, "a log", receiptlog.MaxNote)
+		switch {
+		case err != nil:
+			return nil, err
+		case status == http.StatusNotFound:
+			return nil, receiptlog.ErrNoTile
+		case status != http.StatusOK:
+			return nil, fmt.Errorf("%s answers %d %s", at.Redacted(), status, http.StatusText(status))
+		}
+		return data, nil
+	}
+}
+
+// newer is a log's checkpoint, and its tree, of which it is checked that it continues an
+// earlier one.
+type newer struct {
+	receiptlog.Witnessed
+	note []byte
+	tree *receiptlog.Tree
+	old  receiptlog.Checkpoint // the earlier one
+}
+
+// since reads the newest checkpoint of a log and checks that it continues the one in a
+// file, where there is one.
+func (w watched) since(ctx context.Context, log receiptlog.Generation, file string) (n newer, err error) {
+	fetch := w.fetch(log)
+	if n.note, err = fetch(ctx, "checkpoint"); err != nil {
+		return n, err
+	}
+	if n.Witnessed, err = w.policy.Open(n.note); err != nil {
+		return n, exitError{exitInvalid, err}
+	}
+	if n.Origin != log.Origin {
+		return n, exitError{exitInvalid, fmt.Errorf("%s serves a checkpoint of %s", log.Origin, n.Origin)}
+	}
+	n.old = receiptlog.Checkpoint{Origin: n.Origin, Root: sha256.Sum256(nil)} // the empty tree
+	text, err := os.ReadFile(file) //nolint:gosec // the user names it
+	if err == nil {
+		seen, err := w.policy.Open(text)
+		if err != nil {
+			return n, exitError{exitInvalid, fmt.Errorf("%s: %w", file, err)}
+		}
+		n.old = seen.Checkpoint
+	} else if file != "" && !errors.Is(err, fs.ErrNotExist) {
+		return n, err
+	}
+	if n.tree, err = receiptlog.NewTree(n.Checkpoint, fetch); err == nil {
+		err = n.tree.Continues(ctx, n.old)
+	}
+	if err != nil {
+		return n, exitError{exitInvalid, err}
+	}
+	return n, nil
+}
+
+// logCheck reads a log as a stranger who watches it.
+func logCheck(ctx context.Context, args []string, s streams) error {
+	flags := flag.NewFlagSet("log check", flag.ContinueOnError)
+	policyFile, state := flags.String("log-policy", "", ""), flags.String("state", "", "")
+	addresses, err := parse(flags, args, 1)
+	if err != nil {
+		return err
+	}
+	w, err := watch(ctx, addresses[0], *policyFile)
+	if err != nil {
+		return err
+	}
+	n, err := w.since(ctx, w.logs[0], *state)
+	if err != nil {
+		return err
+	}
+	counts, err := countEntries(ctx, n)
+	if err != nil {
+		return exitError{exitInvalid, err}
+	}
+	if *state != "" {
+		if err := witness.Replace(*state, n.note); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(s.out, "%s continues: %d entries, %d since the last check, seen by %d of %d witnesses\n",
+		printable(n.Origin), n.Size, n.Size-n.old.Size, len(n.Cosignatures), len(w.policy.Witnesses))
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		if err == nil {
+			_, err = fmt.Fprintf(s.out, "  %6d %s\n", counts[kind], kind)
+		}
+	}
+	return err
+}
+
+// countEntries reads the entries since the last check, and counts them by kind and key.
+func countEntries(ctx context.Context, n newer) (map[string]int, error) {
+	counts := map[string]int{}
+	for at := n.old.Size; at < n.Size; {
+		bundle, err := n.tree.Entries(ctx, at/receiptlog.BundleSize)
+		if err != nil {
+			return nil, err
+		}
+		for _, data := range bundle[at%receiptlog.BundleSize:] {
+			entry, err := receiptlog.ParseEntry(data)
+			if err != nil {
+				return nil, fmt.Errorf("entry %d: %w", at, err)
+			}
+			counts[entry.Kind+" "+entry.KeyID]++
+			at++
+		}
+	}
+	return counts, nil
+}
+
+// logMirror copies all logs of a verifier.
+func logMirror(ctx context.Context, args []string, s streams) error {
+	flags := flag.NewFlagSet("log mirror", flag.ContinueOnError)
+	policyFile, every := flags.String("log-policy", "", ""), flags.Duration("every", 0, "")
+	words, err := parse(flags, args, 2)
+	if err != nil {
+		return err
+	}
+	for {
+		err := mirrorAll(ctx, words[0], words[1], *policyFile, s)
+		if *every <= 0 {
+			return err
+		}
+		if err != nil {
+			_, _ = fmt.Fprintln(s.err, "receipt:", printable(err.Error()))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(*every):
+		}
+	}
+}
+
+func mirrorAll(ctx context.Context, address, folder, policyFile string, s streams) error {
+	w, err := watch(ctx, address, policyFile)
+	if err != nil {
+		return err
+	}
+	for _, log := range w.logs {
+		m := mirror{filepath.Join(folder, filepath.FromSlash(log.Prefix))}
+		if err := os.MkdirAll(m.folder, 0o755); err != nil { //nolint:gosec // it is public
+			return err
+		}
+		n, err := w.since(ctx, log, m.file("checkpoint"))
+		if err != nil {
+			return err
+		}
+		if err := m.extend(ctx, n); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(s.out, "%s: %d entries, %d new\n", printable(n.Origin), n.Size, n.Size-n.old.Size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mirror is a folder with the files of a log (C2SP tlog-tiles). Only entries are copied:
+// the hashes are made from them.
+type mirror struct{ folder string }
+
+func (m mirror) file(path string) string { return filepath.Join(m.folder, filepath.FromSlash(path)) }
+
+func (m mirror) write(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(m.file(path)), 0o755); err != nil { //nolint:gosec // it is public
+		return err
+	}
+	return os.WriteFile(m.file(path), data, 0o644) //nolint:gosec // it is public
+}
+
+// extend writes what is new, and the checkpoint last: until then the folder is a mirror of
+// the earlier one.
+func (m mirror) extend(ctx context.Context, n newer) error {
+	for tile := range receiptlog.Tiles(n.old.Size, n.Size) {
+		if err := m.add(ctx, n.tree, tile); err != nil {
+			return err
+		}
+	}
+	if err := witness.Replace(m.file("checkpoint"), n.note); err != nil {
+		return err
+	}
+	if err := os.Chmod(m.file("checkpoint"), 0o644); err != nil { //nolint:gosec // it is public
+		return err
+	}
+	for level := receiptlog.EntriesLevel; level < 8; level++ { // the partial tiles that were
+		count := n.old.Size >> (8 * max(level, 0))
+		old := receiptlog.Tile{Level: level, Index: count / receiptlog.BundleSize, Width: int(count % receiptlog.BundleSize)}
+		if n.old.Size == n.Size || old.Width == 0 || n.Size>>(8*max(level, 0)) == count {
+			continue
+		}
+		if err := os.Remove(m.file(old.Path())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m mirror) add(ctx context.Context, tree *receiptlog.Tree, tile receiptlog.Tile) error {
+	var data []byte
+	switch {
+	case tile.Level == receiptlog.EntriesLevel:
+		entries, err := tree.Entries(ctx, tile.Index)
+		if err != nil {
+			return exitError{exitInvalid, err}
+		}
+		var leaves []byte
+		for _, entry := range entries {
+			leaf := receiptlog.Leaf(entry)
+			data, leaves = receiptlog.AppendBundled(data, entry), append(leaves, leaf[:]...)
+		}
+		if err := m.write(receiptlog.Tile{Level: 0, Index: tile.Index, Width: tile.Width}.Path(), leaves); err != nil {
+			return err
+		}
+	case tile.Level == 0:
+		return nil // written with its entries
+	default:
+		for i := range int64(tile.Width) {
+			below := receiptlog.Tile{Level: tile.Level - 1, Index: tile.Index*receiptlog.BundleSize + i, Width: receiptlog.BundleSize}
+			hashes, err := os.ReadFile(m.file(below.Path()))
+			if err != nil {
+				return err
+			}
+			if len(hashes) != receiptlog.MaxTile {
+				return fmt.Errorf("%s has %d bytes", below.Path(), len(hashes))
+			}
+			root := rootOf(hashes)
+			data = append(data, root[:]...)
+		}
+	}
+	return m.write(tile.Path(), data)
+}
+
+// rootOf returns the root of a full tile.
+func rootOf(hashes []byte) tlog.Hash {
+	if len(hashes) == tlog.HashSize {
+		return tlog.Hash(hashes)
+	}
+	half := len(hashes) / 2
+	return tlog.NodeHash(rootOf(hashes[:half]), rootOf(hashes[half:]))
+}
+
+// logKey prints a log's verifier key.
+func logKey(_ context.Context, args []string, s streams) error {
+	words, err := parse(flag.NewFlagSet("log key", flag.ContinueOnError), args, 2)
+	if err != nil {
+		return err
+	}
+	private, err := privateKey(words[0], s)
+	if err != nil {
+		return err
+	}
+	key, err := receiptlog.NewLogKey(words[1], private.Public().(ed25519.PublicKey))
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	_, err = fmt.Fprintln(s.out, key)
+	return err
+}
+
+func privateKey(file string, s streams) (ed25519.PrivateKey, error) {
+	text, err := readFile(file, s.in, maxKeySize)
+	if err != nil {
+		return nil, err
+	}
+	private, err := receiptlog.ParsePrivateKey(text)
+	if err != nil {
+		return nil, exitError{exitInvalid, fmt.Errorf("%s: %w", file, err)}
+	}
+	return private, nil
+}
+
+// Timeouts of a witness's server.
+const (
+	witnessTimeout = 10 * time.Second
+	witnessIdle    = 2 * time.Minute
+)
+
+// witnessCommand serves a witness until it is stopped.
+func witnessCommand(ctx context.Context, args []string, s streams) error {
+	flags := flag.NewFlagSet("witness", flag.ContinueOnError)
+	keyFile, name := flags.String("key", "", ""), flags.String("name", "", "")
+	state, listen := flags.String("state", "", ""), flags.String("listen", "127.0.0.1:8090", "")
+	init := flags.Bool("init", false, "")
+	var logs []receiptlog.Key
+	flags.Func("log", "", func(text string) error {
+		key, err := receiptlog.ParseLogKey(text)
+		logs = append(logs, key)
+		return err
+	})
+	if _, err := parse(flags, args, 0); err != nil {
+		return err
+	}
+	if *keyFile == "" || *name == "" || (len(logs) == 0) != (*state == "") {
+		return exitError{exitUsage, errors.New("witness: --key, --name and, with --log, --state; see receipt --help")}
+	}
+	private, err := privateKey(*keyFile, s)
+	if err != nil {
+		return err
+	}
+	signer, err := receiptlog.NewWitnessSigner(*name, private, time.Now)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	if _, err := fmt.Fprintln(s.out, signer.Key); err != nil || len(logs) == 0 {
+		return err
+	}
+	if *init {
+		if err := witness.Create(*state); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	w, err := witness.Open(witness.Options{Signer: signer, Logs: logs, State: *state})
+	if err != nil {
+		return err
+	}
+	server := http.Server{
+		Addr: *listen, Handler: w, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: witnessTimeout, ReadTimeout: witnessTimeout, WriteTimeout: witnessTimeout, IdleTimeout: witnessIdle,
+	}
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() { //nolint:contextcheck // it ends what is under way
+		bounded, cancel := context.WithTimeout(context.Background(), witnessTimeout)
+		defer cancel()
+		stopped <- server.Shutdown(bounded)
+	})
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		stop()
+		return err
+	}
+	return <-stopped
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+)
+
+// logSite is a verifier with a log in memory, which asks no witness.
+type logSite struct {
+	*testing.T
+	url     string
+	signer  *receiptlog.Signer
+	entries [][]byte
+	hashes  []tlog.Hash
+	// forged replaces what is served at a path.
+	forged map[string][]byte
+}
+
+func newLogSite(t *testing.T) *logSite {
+	t.Helper()
+	l := &logSite{T: t, forged: map[string][]byte{}}
+	seed := sha256.Sum256([]byte("log"))
+	var err error
+	if l.signer, err = receiptlog.NewLogSigner("verifier.example.com/v1/log/1", ed25519.NewKeyFromSeed(seed[:])); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(l)
+	t.Cleanup(server.Close)
+	l.url = server.URL
+	return l
+}
+
+// ReadHashes implements tlog.HashReader.
+func (l *logSite) ReadHashes(ids []int64) (out []tlog.Hash, _ error) {
+	for _, id := range ids {
+		out = append(out, l.hashes[id])
+	}
+	return out, nil
+}
+
+func (l *logSite) grow(to int, kind string) {
+	l.Helper()
+	for len(l.entries) < to {
+		e, err := receiptlog.NewReceiptEntry("sha256:"+strings.Repeat("0a", 32), make([]byte, 64), fmt.Append(nil, kind, len(l.entries)))
+		if err != nil {
+			l.Fatal(err)
+		}
+		hashes, err := tlog.StoredHashes(int64(len(l.entries)), e.Bytes(), l)
+		if err != nil {
+			l.Fatal(err)
+		}
+		l.entries, l.hashes = append(l.entries, e.Bytes()), append(l.hashes, hashes...)
+	}
+}
+
+func (l *logSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	data, err := l.serve(r.URL.Path)
+	if forged, found := l.forged[r.URL.Path]; found {
+		data, err = forged, nil
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	_, _ = w.Write(data)
+}
+
+func (l *logSite) serve(path string) ([]byte, error) {
+	size := int64(len(l.entries))
+	path, isLog := strings.CutPrefix(path, "/v1/log/1/")
+	if !isLog {
+		return json.Marshal(receiptlog.Directory{
+			Logs:   []receiptlog.Generation{{Origin: l.signer.Name(), Key: l.signer.Key.String(), Prefix: "/v1/log/1", From: "2026-11-22T00:00:00Z"}},
+			Policy: "log " + l.signer.Key.String() + "\nquorum none\n",
+		})
+	}
+	if path == "checkpoint" {
+		root, err := tlog.TreeHash(size, l)
+		if err != nil {
+			return nil, err
+		}
+		return receiptlog.Checkpoint{Origin: l.signer.Name(), Size: size, Root: root}.Sign(l.signer)
+	}
+	tile, err := receiptlog.ParseTile(path)
+	if err != nil || !tile.Within(size) {
+		return nil, fs.ErrNotExist
+	}
+	if tile.Level != receiptlog.EntriesLevel {
+		return tlog.ReadTileData(tlog.Tile{H: 8, L: tile.Level, N: tile.Index, W: tile.Width}, l)
+	}
+	var bundle []byte
+	for i := range int64(tile.Width) {
+		bundle = receiptlog.AppendBundled(bundle, l.entries[tile.Index*256+i])
+	}
+	return bundle, nil
+}
+
+func TestAWatcherFindsALogThatDoesNotContinue(t *testing.T) {
+	l := newLogSite(t)
+	state := filepath.Join(t.TempDir(), "state")
+	check := func(want int, text string, more ...string) {
+		t.Helper()
+		code, out, errOut := run(t, "", append([]string{"log", "check", l.url, "--state", state}, more...)...)
+		if code != want || !strings.Contains(out+errOut, text) {
+			t.Errorf("exit %d, want %d with %q:\n%s%s", code, want, text, out, errOut)
+		}
+	}
+	check(0, "0 entries, 0 since the last check")
+	l.grow(300, "entry")
+	check(0, "300 entries, 300 since the last check, seen by 0 of 0 witnesses\n     300 chain-evidence-receipt/v1 sha256:0a")
+	check(0, "300 entries, 0 since")
+	l.grow(301, "entry")
+	check(0, "301 entries, 1 since")
+	seen := read(t, state)
+	fork := newLogSite(t)
+	fork.grow(100, "entry")
+	fork.grow(400, "other")
+	*l, fork.url = *fork, l.url
+	l.url = fork.url
+	check(1, "have another root")
+	if read(t, state) != seen {
+		t.Error("the state is that of a log that does not continue")
+	}
+	l.entries, l.hashes = nil, nil
+	check(1, "0 entries after 301")
+	other := write(t, "quorum none\n")
+	check(1, "not signed by a log of the policy", "--log-policy", other)
+	if code, _, _ := run(t, "", "log", "check", l.url, "--log-policy", "absent"); code != 3 {
+		t.Errorf("without its policy: exit %d", code)
+	}
+	l.grow(301, "entry")
+	l.forged["/v1/log/1/tile/entries/001.p/45"] = bytes.Repeat([]byte{0}, 10)
+	state = filepath.Join(t.TempDir(), "new")
+	check(1, "malformed")
+	if _, err := os.Stat(state); err == nil {
+		t.Error("a log that cannot be read is remembered")
+	}
+}
+
+func TestAMirrorServesWhatTheLogServes(t *testing.T) {
+	l := newLogSite(t)
+	folder := t.TempDir()
+	for _, size := range []int{0, 1, 200, 256, 257, 700, 66000, 66100} {
+		l.grow(size, "entry")
+		if code, out, errOut := run(t, "", "log", "mirror", l.url, folder); code != 0 || !strings.Contains(out, fmt.Sprintf("%d entries", size)) {
+			t.Fatalf("%d: exit %d, %s%s", size, code, out, errOut)
+		}
+	}
+	files := 0
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		files++
+		name, err := filepath.Rel(folder, path)
+		if err != nil {
+			return err
+		}
+		want, err := l.serve("/" + filepath.ToSlash(name))
+		if err != nil || read(t, path) != string(want) {
+			t.Errorf("%s is not what the log serves: %v", name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 1
+	for range receiptlog.Tiles(0, 66100) {
+		want++
+	}
+	if files != want {
+		t.Errorf("%d files, want %d", files, want)
+	}
+	checkpoint := filepath.Join(folder, "v1/log/1/checkpoint")
+	before := read(t, checkpoint)
+	l.grow(66200, "entry")
+	bundle, err := l.serve("/v1/log/1/tile/entries/258.p/152")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle[5] ^= 1
+	l.forged["/v1/log/1/tile/entries/258.p/152"] = bundle
+	if code, _, errOut := run(t, "", "log", "mirror", l.url, folder); code != 1 || !strings.Contains(errOut, "not in the log") || read(t, checkpoint) != before {
+		t.Errorf("a forged entry: exit %d, %s", code, errOut)
+	}
+}
+
+func TestAWitnessIsServed(t *testing.T) {
+	folder := t.TempDir()
+	key := filepath.Join(folder, "key.pem")
+	if code, _, errOut := run(t, "", "keygen", "--out", key); code != 0 {
+		t.Fatal(errOut)
+	}
+	code, out, _ := run(t, "", "witness", "--key", key, "--name", "w.example")
+	witness, err := receiptlog.ParseWitnessKey(strings.TrimSpace(out))
+	if code != 0 || err != nil {
+		t.Fatalf("exit %d, %q, %v", code, out, err)
+	}
+	code, out, _ = run(t, "", "log", "key", key, "verifier.example.com/v1/log/1")
+	log, err := receiptlog.ParseLogKey(strings.TrimSpace(out))
+	if code != 0 || err != nil || log.Name() != "verifier.example.com/v1/log/1" {
+		t.Fatalf("exit %d, %q, %v", code, out, err)
+	}
+	l := newLogSite(t)
+	l.grow(3, "entry")
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	_ = free.Close()
+	state := filepath.Join(folder, "state")
+	args := []string{"witness", "--key", key, "--name", "w.example", "--log", l.signer.Key.String(), "--state", state, "--listen", addr}
+	if code, _, errOut := run(t, "", args...); code != 4 || !strings.Contains(errOut, "no such file") {
+		t.Errorf("without its state: exit %d, %s", code, errOut)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- execute(ctx, append(args, "--init"), streams{strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}}, "")
+	}()
+	note, err := l.serve("/v1/log/1/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var response *http.Response
+	for until := time.Now().Add(10 * time.Second); response == nil && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		response, _ = http.Post("http://"+addr+"/add-checkpoint", "text/plain", bytes.NewReader(receiptlog.AddCheckpoint{Checkpoint: note}.Bytes())) //nolint:noctx // bounded above
+	}
+	if response == nil {
+		t.Fatal("it does not serve")
+	}
+	defer func() { _ = response.Body.Close() }()
+	line, err := readBounded(response.Body, 1<<16)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s, %v", response.StatusCode, line, err)
+	}
+	c, err := receiptlog.OpenCheckpoint(note, l.signer.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := c.Cosignature(line, witness); !ok {
+		t.Errorf("it answers %q", line)
+	}
+	stop()
+	if code := <-ended; code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	for _, args := range [][]string{{"witness"}, {"witness", "--key", key}, {"witness", "--key", key, "--name", "a b"}, {"witness", "--key", key, "--name", "w", "--log", "x", "--state", "s"}, {"witness", "--key", key, "--name", "w", "--state", "s"}} {
+		if code, _, errOut := run(t, "", args...); code != 2 || errOut == "" {
+			t.Errorf("%v: exit %d, %q", args, code, errOut)
+		}
+	}
+}
