@@ -26,6 +26,8 @@ func TestEveryPathHasItsService(t *testing.T) {
 		"/mcp":                                  "verifier",
 		"/health":                               "verifier",
 		"/.well-known/receipt-signing-key.json": "verifier",
+		"/.well-known/receipt-log.json":         "verifier",
+		"/v1/log/1/tile/0/x001/234.p/5":         "verifier",
 		"/.well-known/x402":                     "verifier",
 		"/openapi.json":                         "verifier",
 		"/llms.txt":                             "verifier",
