@@ -229,6 +229,23 @@ func splitTile(data []byte, width int) ([][]byte, error) {
 	return parts, nil
 }
 
+// TileRoot returns the root of a full tile, which is a hash of the tile above it.
+func TileRoot(tile []byte) (tlog.Hash, error) {
+	if len(tile) != MaxTile {
+		return tlog.Hash{}, malformed("a full tile of %d bytes", len(tile))
+	}
+	hashes := make([]tlog.Hash, tileWidth)
+	for i := range hashes {
+		hashes[i] = tlog.Hash(tile[i*tlog.HashSize : (i+1)*tlog.HashSize])
+	}
+	for ; len(hashes) > 1; hashes = hashes[:len(hashes)/2] {
+		for i := range len(hashes) / 2 {
+			hashes[i] = tlog.NodeHash(hashes[2*i], hashes[2*i+1])
+		}
+	}
+	return hashes[0], nil
+}
+
 // tiles reads tiles for tlog.TileHashReader, which checks them.
 type tiles struct {
 	ctx  context.Context

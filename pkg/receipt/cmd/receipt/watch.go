@@ -17,8 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/mod/sumdb/tlog"
-
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/receipt/witness"
 )
@@ -88,7 +86,8 @@ func (w watched) since(ctx context.Context, log receiptlog.Generation, file stri
 	if n.Origin != log.Origin {
 		return n, exitError{exitInvalid, fmt.Errorf("%s serves a checkpoint of %s", log.Origin, n.Origin)}
 	}
-	n.old = receiptlog.Checkpoint{Origin: n.Origin, Root: sha256.Sum256(nil)} // the empty tree
+	// Every log continues the empty one.
+	n.old = receiptlog.Checkpoint{Origin: n.Origin, Root: sha256.Sum256(nil)}
 	text, err := os.ReadFile(file) //nolint:gosec // the user names it
 	if err == nil {
 		seen, err := w.policy.Open(text)
@@ -253,8 +252,8 @@ func (m mirror) extend(ctx context.Context, n newer) error {
 
 func (m mirror) add(ctx context.Context, tree *receiptlog.Tree, tile receiptlog.Tile) error {
 	var data []byte
-	switch {
-	case tile.Level == receiptlog.EntriesLevel:
+	switch tile.Level {
+	case receiptlog.EntriesLevel:
 		entries, err := tree.Entries(ctx, tile.Index)
 		if err != nil {
 			return exitError{exitInvalid, err}
@@ -267,7 +266,7 @@ func (m mirror) add(ctx context.Context, tree *receiptlog.Tree, tile receiptlog.
 		if err := m.write(receiptlog.Tile{Level: 0, Index: tile.Index, Width: tile.Width}.Path(), leaves); err != nil {
 			return err
 		}
-	case tile.Level == 0:
+	case 0:
 		return nil // written with its entries
 	default:
 		for i := range int64(tile.Width) {
@@ -276,23 +275,14 @@ func (m mirror) add(ctx context.Context, tree *receiptlog.Tree, tile receiptlog.
 			if err != nil {
 				return err
 			}
-			if len(hashes) != receiptlog.MaxTile {
-				return fmt.Errorf("%s has %d bytes", below.Path(), len(hashes))
+			root, err := receiptlog.TileRoot(hashes)
+			if err != nil {
+				return fmt.Errorf("%s: %w", below.Path(), err)
 			}
-			root := rootOf(hashes)
 			data = append(data, root[:]...)
 		}
 	}
 	return m.write(tile.Path(), data)
-}
-
-// rootOf returns the root of a full tile.
-func rootOf(hashes []byte) tlog.Hash {
-	if len(hashes) == tlog.HashSize {
-		return tlog.Hash(hashes)
-	}
-	half := len(hashes) / 2
-	return tlog.NodeHash(rootOf(hashes[:half]), rootOf(hashes[half:]))
 }
 
 // logKey prints a log's verifier key.

@@ -243,7 +243,7 @@ func TestAWitnessIsServed(t *testing.T) {
 	}
 	var response *http.Response
 	for until := time.Now().Add(10 * time.Second); response == nil && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		response, _ = http.Post("http://"+addr+"/add-checkpoint", "text/plain", bytes.NewReader(receiptlog.AddCheckpoint{Checkpoint: note}.Bytes())) //nolint:noctx // bounded above
+		response, _ = http.Post("http://"+addr+"/add-checkpoint", "text/plain", bytes.NewReader(receiptlog.AddCheckpoint{Checkpoint: note}.Bytes()))
 	}
 	if response == nil {
 		t.Fatal("it does not serve")

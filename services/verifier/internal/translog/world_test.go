@@ -1,7 +1,6 @@
 package translog_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -289,11 +288,4 @@ func names(from, to int) (all []string) {
 		all = append(all, fmt.Sprint("receipt ", i))
 	}
 	return all
-}
-
-// body returns a request's body, and leaves it to be read again.
-func body(r *http.Request) []byte {
-	text, _ := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(text))
-	return text
 }

@@ -283,7 +283,7 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 			return err
 		}
 		// By their numbers: on Postgres one with a smaller number may be committed later.
-		if _, err := tx.ExecContext(ctx, "DELETE FROM log_queue WHERE id IN ("+list(ids)+")"); err != nil {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM log_queue WHERE id IN ("+list(ids)+")"); err != nil { //nolint:gosec // numbers
 			return err
 		}
 		taken = len(entries)
