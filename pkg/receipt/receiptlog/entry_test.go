@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"path/filepath"
 	"strconv"
@@ -114,15 +113,13 @@ func TestTheEntryOfAnAnswerIsThatOfItsReceipt(t *testing.T) {
 	for _, file := range vectors {
 		data := readFile(t, file)
 		want := must[receiptlog.Entry](t)(receiptlog.EntryOf(must[receipt.Document](t)(receipt.Parse(data))))
-		var answer bytes.Buffer
-		if err := json.Compact(&answer, data); err != nil {
-			t.Fatal(err)
-		}
+		doc := must[receipt.Document](t)(receipt.Parse(data))
+		answer := bytes.NewBuffer(must[[]byte](t)(receipt.Response{Receipt: doc.Body, Signature: doc.Signature, Proof: doc.Proof}.JSON()))
 		if got, err := receiptlog.EntryOfAnswer(answer.Bytes()); err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", file, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "{}", `{"signature":{},"receipt":{}}`, `{"receipt":{},"signature":{"value":"!"}}`, `{"receipt":1.5,"signature":{}}`} {
+	for _, text := range []string{"", "{}", `{"signature":{},"receipt":{}}`, `{"receipt":{},"signature":{"value":"!"}}`, `{"receipt":"\\u003c\\u0000","signature":{}}`} {
 		if e, err := receiptlog.EntryOfAnswer([]byte(text)); err == nil {
 			t.Errorf("%s has the entry %+v", text, e)
 		}

@@ -60,9 +60,18 @@ func BenchmarkAPaidCallOfATool(b *testing.B) {
 // benchmarkSales sells to callers, each call with a payment of its own.
 func benchmarkSales(b *testing.B, call func(x402.Payload) (*http.Request, error)) {
 	b.Helper()
-	for _, callers := range []int{1, 64} {
-		b.Run(fmt.Sprintf("%d callers", callers), func(b *testing.B) {
-			ledger, err := ledger.Open(context.Background(), "sqlite:"+filepath.Join(b.TempDir(), "ledger.db"), time.Now)
+	for _, callers := range []int{1, 64, -1, -64} { // negative: with a log of receipts
+		name := fmt.Sprintf("%d callers", callers)
+		opened := ledger.Open
+		if callers < 0 {
+			callers = -callers
+			name = fmt.Sprintf("%d callers with a log", callers)
+			opened = func(ctx context.Context, url string, now func() time.Time) (*ledger.Ledger, error) {
+				return ledger.OpenLogged(ctx, url, now, ledger.LogOptions{Name: func(int64) (string, string, error) { return "origin", "key", nil }})
+			}
+		}
+		b.Run(name, func(b *testing.B) {
+			ledger, err := opened(context.Background(), "sqlite:"+filepath.Join(b.TempDir(), "ledger.db"), time.Now)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -118,6 +118,11 @@ func (a *api) openapi() ([]byte, error) {
 		paths[route.path] = map[string]any{"post": post}
 	}
 	if a.Receipts == nil {
+		if components, ok := doc["components"].(map[string]any); ok {
+			if schemas, ok := components["schemas"].(map[string]any); ok {
+				delete(schemas, "ReceiptLog")
+			}
+		}
 		maps.DeleteFunc(paths, func(path string, _ any) bool {
 			return path == receiptlog.DirectoryPath || strings.HasPrefix(path, "/v1/log/")
 		})

@@ -46,6 +46,9 @@ type LogQueue struct {
 type LogStore interface {
 	// Heads returns all generations, the newest first. Only that one is open.
 	Heads(ctx context.Context) ([]LogHead, error)
+	// Portion returns how many entries one Sequence should take: where payments wait for
+	// it, so many that they wait for some milliseconds.
+	Portion() int
 	// Sequence gives at most so many queued entries their places, in one step that is on
 	// disk when it returns, and returns the head and how many it took from the queue.
 	// ErrFrozen: it took none.

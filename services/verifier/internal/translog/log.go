@@ -61,10 +61,6 @@ type Log struct {
 	audited   lastAudit
 }
 
-// portion is how many entries get their places in one write: payments wait for it on
-// SQLite, some milliseconds.
-const portion = 100
-
 // New returns a log. It does nothing before Run or Step.
 func New(o Options) (*Log, error) {
 	if o.Store == nil || len(o.Key) != ed25519.PrivateKeySize || o.Host == "" || o.Interval <= 0 || o.Timeout <= 0 || o.Client == nil || o.Log == nil || o.Now == nil {
@@ -153,6 +149,7 @@ func (l *Log) Step(ctx context.Context) error {
 		}
 		l.confirmed = head.Log
 	}
+	portion := l.Store.Portion()
 	for taken := portion; taken == portion; {
 		if head, taken, err = l.Store.Sequence(ctx, portion); err != nil {
 			return err

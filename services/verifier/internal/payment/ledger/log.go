@@ -264,6 +264,14 @@ func (l *Ledger) logTx(ctx context.Context, what string, do func(tx *sql.Tx, hea
 	return fmt.Errorf("%s: %w", what, err)
 }
 
+// Portion implements payment.LogStore.
+func (l *Ledger) Portion() int {
+	if l.db.Dialect == sqldb.Postgres {
+		return 1000
+	}
+	return 100
+}
+
 // Sequence implements payment.LogStore.
 func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, taken int, err error) {
 	err = l.logTx(ctx, "sequence the log", func(tx *sql.Tx, h payment.LogHead) error {
@@ -312,6 +320,10 @@ func (l *Ledger) place(ctx context.Context, tx *sql.Tx, h payment.LogHead, entri
 		return h, err
 	}
 	reader := &hashes{made: map[int64]tlog.Hash{}, stored: func(ids []int64) ([]payment.Digest, error) { return l.hashes(ctx, tx, h.Log, ids) }}
+	// One query reads all stored hashes that the new ones are made with.
+	if root, err := tlog.TreeHash(h.Size, reader); err != nil || payment.Digest(root) != h.Root {
+		return h, errors.Join(fmt.Errorf("the root of %d entries is %s and not the head's", h.Size, root), err)
+	}
 	first := h.Size
 	var at []int64
 	var made [][]byte

@@ -1,0 +1,67 @@
+package ledger_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+)
+
+// BenchmarkSequence gives entries their places, on disk, in writes of the usual size.
+func BenchmarkSequence(b *testing.B) {
+	for backend, url := range sqldbtest.URLs(b) {
+		b.Run(backend, func(b *testing.B) {
+			l, err := ledger.OpenLogged(context.Background(), url, time.Now, logOptions(b))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = l.Close() })
+			sequence(b, l, 100)
+			made := 0
+			for b.Loop() {
+				var entries [][]byte
+				for range l.Portion() {
+					made++
+					e, err := receiptlog.EntryOfAnswer(signed(fmt.Sprint(made)))
+					if err != nil {
+						b.Fatal(err)
+					}
+					entries = append(entries, e.Bytes())
+				}
+				heads, err := l.Heads(context.Background())
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := l.Extend(context.Background(), 1, heads[0].Size, entries); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(made)/b.Elapsed().Seconds(), "entries/s")
+		})
+	}
+}
+
+// BenchmarkEntry is what a sale computes for the log.
+func BenchmarkEntry(b *testing.B) {
+	text, err := os.ReadFile("../../../../../pkg/receipt/testdata/vectors/base/response.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		b.Fatal(err)
+	}
+	answer := compact.Bytes()
+	for b.Loop() {
+		if _, err := receiptlog.EntryOfAnswer(answer); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
