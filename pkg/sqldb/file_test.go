@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/fstest"
 
 	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 )
 
 // other makes the SQLite file of another program and leaves it open.
@@ -72,5 +74,37 @@ func TestAFileThatIsNotSQLiteIsReported(t *testing.T) {
 	}
 	if _, err := sqldb.OpenFile(path + "-not-there"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAStatementIsCarriedOutWhereItsTableIs(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			schema := "-- +goose Up\nCREATE TABLE there (n INTEGER);\nINSERT INTO there VALUES (1);\n"
+			files := fstest.MapFS{"migrations/sqlite/00001_x.sql": {Data: []byte(schema)}, "migrations/postgres/00001_x.sql": {Data: []byte(schema)}}
+			read := func() (n int) {
+				db, err := sqldb.Open(t.Context(), url, files)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = db.Close() }()
+				if err := db.Reader.QueryRowContext(t.Context(), "SELECT n FROM there").Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			read()
+			for table, statement := range map[string]string{"there": "UPDATE there SET n = n + 1", "absent": "UPDATE absent SET n = 2"} {
+				if err := sqldb.ExecWhereTable(t.Context(), url, table, statement); err != nil {
+					t.Errorf("%s: %v", table, err)
+				}
+			}
+			if got := read(); got != 2 {
+				t.Errorf("it is %d", got)
+			}
+			if err := sqldb.ExecWhereTable(t.Context(), url, "there", "UPDATE there SET m = 1"); err == nil {
+				t.Error("a statement that fails is none")
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package translog
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -189,9 +190,14 @@ func (l *Log) confirm(ctx context.Context, head payment.LogHead) error {
 	if err := l.checkMark(ctx, head); err != nil {
 		return err
 	}
-	_, note, err := l.sign(head)
+	c, note, err := l.sign(head)
 	if err != nil {
 		return err
+	}
+	if len(l.witnesses) > 0 { // they get the signature
+		if err := l.writeMark(c); err != nil {
+			return err
+		}
 	}
 	agreed := make([]bool, len(l.witnesses))
 	faults := make([]error, len(l.witnesses))
@@ -304,13 +310,13 @@ func (l *Log) publish(ctx context.Context, head payment.LogHead) error {
 	}
 	content := make(chan error, 1)
 	l.asking.Go(func() {
-		met, left := false, asked
+		met, left, witnessed := false, asked, bytes.Clone(note) // the requests go on with note
 		store := func() {
-			if _, err := policy.Open(note); err != nil {
+			if _, err := policy.Open(witnessed); err != nil {
 				return
 			}
 			l.At(Witnessed)
-			err := l.Store.Publish(context.WithoutCancel(ctx), head.Log, head.Size, note)
+			err := l.Store.Publish(context.WithoutCancel(ctx), head.Log, head.Size, witnessed)
 			if err == nil {
 				l.At(Published)
 			}
@@ -335,7 +341,7 @@ func (l *Log) publish(ctx context.Context, head payment.LogHead) error {
 				continue
 			}
 			l.At(Cosigned)
-			note = append(note, r.line...)
+			witnessed = append(witnessed, r.line...)
 			store()
 		}
 		if !met {

@@ -448,7 +448,7 @@ func TestTheAuditFindsWhatMustNotBe(t *testing.T) {
 		want("waits for its place")
 		n.step()
 		// The thief of the log's key has the witness cosign his own entry.
-		thief := w.open(url(), w.policy(0))
+		thief := w.open(url(), w.policy(1))
 		entries, err := n.ledger.Entries(t.Context(), 1, 0, 100)
 		w.must(err)
 		_, err = thief.ledger.Extend(t.Context(), 1, 0, entries)

@@ -10,11 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
@@ -397,4 +399,57 @@ func TestTheGreatestCheckpointIsServed(t *testing.T) {
 			t.Errorf("sizes are %v", sizes)
 		}
 	})
+}
+
+// A process that is killed while it gives places leaves its transaction to the database.
+func TestAProcessThatDiesWhileItGivesPlacesLeavesNothing(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			l := openLogged(t, url, time.Now)
+			for i := range 5 {
+				if _, err := l.Anew(t.Context(), signed(fmt.Sprint(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			dying, err := sqldb.Open(t.Context(), url, fstest.MapFS{"migrations/sqlite/00001_x.sql": {Data: []byte("-- +goose Up\n")}, "migrations/postgres/00001_x.sql": {Data: []byte("-- +goose Up\n")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tx, err := dying.Writer.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, statement := range []string{
+				"UPDATE log_head SET size = 3 WHERE log = 1", "DELETE FROM log_queue", "INSERT INTO log_hashes SELECT log, 0, root FROM log_head",
+			} {
+				if _, err := tx.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			type result struct {
+				head payment.LogHead
+				err  error
+			}
+			other := make(chan result, 1)
+			go func() {
+				head, _, err := l.Sequence(context.Background(), 100)
+				other <- result{head, err}
+			}()
+			select {
+			case r := <-other:
+				t.Fatalf("it does not wait for the lock: %+v", r)
+			case <-time.After(100 * time.Millisecond):
+			}
+			if err := tx.Rollback(); err != nil { // as the database does for a connection that is lost
+				t.Fatal(err)
+			}
+			if err := dying.Close(); err != nil {
+				t.Fatal(err)
+			}
+			r := <-other
+			if r.err != nil || len(entriesOf(t, l, r.head)) != 6 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
 }
