@@ -38,8 +38,8 @@ const help = `verifier sells signed evidence about finalized transactions of pub
                           recompute the log, and compare it with what was sold and what its witnesses have
   verifier log resume [--size N]
                           let a frozen log go on, where its witnesses agree; N where none is asked for
-  verifier log recover --from URL|DIR
-                          bring back what a mirror of a frozen log has, and let it go on
+  verifier log recover --from URL|DIR [--size N]
+                          bring back what a mirror of a frozen log has, and let it go on as resume does
   verifier log close --origin ORIGIN
                           end a frozen log for good, and begin its next generation
   verifier healthcheck    fail unless the service on this machine is ready

@@ -254,7 +254,7 @@ func (p Process) logResume(ctx context.Context, args []string) error {
 // logRecover is "verifier log recover".
 func (p Process) logRecover(ctx context.Context, args []string) error {
 	flags := service.Flags()
-	from := flags.String("from", "", "")
+	from, size := flags.String("from", "", ""), flags.Int64("size", -1, "")
 	if _, err := service.Parse(flags, args); err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func (p Process) logRecover(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		n, err := l.Recover(ctx, fetch)
+		n, err := l.Recover(ctx, fetch, *size)
 		_, printErr := fmt.Fprintf(p.Stdout, "%d entries came back\n", n)
 		return errors.Join(err, printErr)
 	})

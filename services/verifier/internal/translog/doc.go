@@ -13,8 +13,9 @@
 //
 //   - a witness that has cosigned a larger tree, or knows another one. Before the first
 //     entry gets its place after a start, as many witnesses as the policy asks for must
-//     have confirmed the tree;
-//   - the mark, a file beside the keys with the greatest tree that was signed;
+//     have cosigned the tree, and so many that the others alone could not meet the policy;
+//   - the mark, a file beside the keys with the greatest tree that was signed, and what the
+//     process itself has signed;
 //   - a restore from a backup, which writes it into the ledger.
 //
 // verifier log resume, recover and close end that.

@@ -58,7 +58,8 @@ type Log struct {
 	mu sync.Mutex // held for a step
 	// confirmed is the generation whose tree the witnesses have confirmed since the start.
 	confirmed int64
-	asking    sync.WaitGroup // requests to witnesses under way
+	signed    receiptlog.Checkpoint // the newest that this process has signed
+	asking    sync.WaitGroup        // requests to witnesses under way
 	audited   lastAudit
 }
 
@@ -150,6 +151,9 @@ func (l *Log) Step(ctx context.Context) error {
 		}
 		l.confirmed = head.Log
 	}
+	if err := l.checkMark(ctx, head); err != nil {
+		return err
+	}
 	portion := l.Store.Portion()
 	for taken := portion; taken == portion; {
 		if head, taken, err = l.Store.Sequence(ctx, portion); err != nil {
@@ -183,9 +187,10 @@ func (l *Log) head(ctx context.Context) (payment.LogHead, error) {
 	return heads[0], nil
 }
 
-// confirm checks, before anything is signed after a start or a resumption, that the tree
-// is not older than what was signed before: by the mark, and by the witnesses, of which as
-// many as the policy asks for must answer.
+// confirm checks, before anything gets its place after a start or a resumption, that the
+// tree is not older than what was signed before, and is the same: by the mark, and by the
+// witnesses, which cosign it. As many as the policy asks for must do so, and so many that
+// those which do not answer could not have cosigned a larger tree as it asks for.
 func (l *Log) confirm(ctx context.Context, head payment.LogHead) error {
 	if err := l.checkMark(ctx, head); err != nil {
 		return err
@@ -199,15 +204,18 @@ func (l *Log) confirm(ctx context.Context, head payment.LogHead) error {
 			return err
 		}
 	}
-	agreed := make([]bool, len(l.witnesses))
 	faults := make([]error, len(l.witnesses))
 	var all sync.WaitGroup
 	for i, w := range l.witnesses {
+		if !w.take(l.Now()) {
+			faults[i] = fmt.Errorf("witness %s has failed and is asked again later", w.Name)
+			continue
+		}
 		all.Go(func() {
 			asked, done := context.WithTimeout(ctx, l.Timeout)
 			defer done()
-			faults[i] = w.confirm(asked, head, note)
-			agreed[i] = faults[i] == nil
+			_, faults[i] = w.cosign(asked, head, c, note)
+			w.release(l.Now(), faults[i])
 		})
 	}
 	all.Wait()
@@ -216,7 +224,8 @@ func (l *Log) confirm(ctx context.Context, head payment.LogHead) error {
 			return err
 		}
 	}
-	if !l.policy.Met(func(i int) bool { return agreed[i] }) {
+	if !l.policy.Met(func(i int) bool { return faults[i] == nil }) ||
+		!l.policy.Unwitnessed() && l.policy.Met(func(i int) bool { return faults[i] != nil }) {
 		return fmt.Errorf("too few witnesses confirm the tree of %d entries: %w", head.Size, errors.Join(faults...))
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -38,28 +39,61 @@ func (l *Log) readMark() (receiptlog.Checkpoint, bool, error) {
 	return c, true, nil
 }
 
-// checkMark returns a frozenError unless the tree continues the mark. That of an earlier
-// generation counts no more.
+// checkMark returns a frozenError unless the tree continues the mark, and the greatest one
+// that this process has signed: without a mark, a database that fell back to an older state
+// while the process runs is behind that one.
 func (l *Log) checkMark(ctx context.Context, head payment.LogHead) error {
 	mark, found, err := l.readMark()
-	if err != nil || !found || mark.Origin != head.Origin {
-		return err
-	}
-	if mark.Size > head.Size {
-		return l.freezeFor(ctx, head, &frozenError{payment.FrozenMark, fmt.Errorf("%d entries were signed, the ledger has %d", mark.Size, head.Size)})
-	}
-	root, err := l.rootAt(ctx, head, mark.Size)
 	if err != nil {
 		return err
 	}
-	if root != mark.Root {
-		return l.freezeFor(ctx, head, &frozenError{payment.FrozenMark, fmt.Errorf("the first %d entries are not those that were signed", mark.Size)})
+	for _, signed := range []struct {
+		receiptlog.Checkpoint
+		found bool
+	}{{mark, found}, {l.signed, l.signed.Origin == head.Origin}} {
+		if !signed.found {
+			continue
+		}
+		why, err := l.continues(ctx, head, signed.Checkpoint)
+		if err != nil {
+			return err
+		}
+		if why != nil {
+			return l.freezeFor(ctx, head, &frozenError{payment.FrozenMark, why})
+		}
 	}
 	return nil
 }
 
-// writeMark writes the mark, unless it is of a larger tree: another process may be ahead.
+// continues reports why the tree does not continue one that was signed; nil when it does.
+// That of an earlier generation counts no more.
+func (l *Log) continues(ctx context.Context, head payment.LogHead, signed receiptlog.Checkpoint) (why, err error) {
+	switch {
+	case signed.Origin != head.Origin:
+		heads, err := l.Store.Heads(ctx)
+		if err != nil || slices.ContainsFunc(heads, func(h payment.LogHead) bool { return h.Origin == signed.Origin }) {
+			return nil, err
+		}
+		return fmt.Errorf("%s was signed, which the ledger does not know: it is older, or LOG_MARK_FILE is another verifier's", signed.Origin), nil
+	case signed.Size > head.Size:
+		return fmt.Errorf("%d entries were signed, the ledger has %d", signed.Size, head.Size), nil
+	}
+	root := tlog.Hash(head.Root)
+	if signed.Size < head.Size {
+		if root, err = l.rootAt(ctx, head, signed.Size); err != nil {
+			return nil, err
+		}
+	}
+	if root != signed.Root {
+		return fmt.Errorf("the first %d entries are not those that were signed", signed.Size), nil
+	}
+	return nil, nil
+}
+
+// writeMark remembers what is about to be signed; the mark is not written when it is of a
+// larger tree: another process may be ahead.
 func (l *Log) writeMark(c receiptlog.Checkpoint) error {
+	l.signed = c
 	mark, found, err := l.readMark()
 	if err != nil || l.Mark == "" || found && mark.Origin == c.Origin && mark.Size >= c.Size {
 		return err

@@ -87,9 +87,9 @@ func (l *Log) Resume(ctx context.Context, size int64) error {
 
 // Recover brings back what a copy of the log has and the ledger lost: entries between the
 // ledger's tree and a checkpoint that the policy accepts, of which each is compared with
-// its root. Then it resumes the log. The log must be frozen. It returns how many entries
-// came back.
-func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch) (recovered int64, err error) {
+// its root. Then it resumes the log, as Resume does: size is looked at where the policy
+// asks for no witness. The log must be frozen. It returns how many entries came back.
+func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (recovered int64, err error) {
 	head, err := l.head(ctx)
 	if err != nil {
 		return 0, err
@@ -137,7 +137,7 @@ func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch) (recovered in
 	if err := l.Store.Publish(ctx, head.Log, head.Size, note); err != nil {
 		return recovered, err
 	}
-	return recovered, l.Resume(ctx, head.Size)
+	return recovered, l.Resume(ctx, size)
 }
 
 // Close ends the generation, with the checkpoint that is served as its final one, and

@@ -168,8 +168,102 @@ func TestNothingIsPlacedBeforeWitnessesHaveConfirmedTheTree(t *testing.T) {
 		t.Errorf("%v, %+v", err, n.head())
 	}
 	w.witnesses[0].answers(nil)
+	w.advance(time.Second)
 	n.step()
 	n.wantProof(1, "a")
+}
+
+// Of two witnesses either is enough, and the one that has the larger tree is away.
+func TestNothingIsPlacedWhileWitnessesThatDoNotAnswerCouldHaveALargerTree(t *testing.T) {
+	w := newWorld(t, 2)
+	whole := w.open("sqlite::memory:", w.policy(1))
+	whole.queue(names(0, 10)...)
+	whole.step()
+	w.witnesses[1].answers(status(500))
+	whole.queue(names(10, 30)...)
+	for whole.Step(t.Context()) != nil { // the first may still have worked on the older one
+		w.advance(time.Hour)
+	}
+	entries, err := whole.ledger.Entries(t.Context(), 1, 0, 10)
+	w.must(err)
+	restored := w.open("sqlite::memory:", w.policy(1))
+	_, err = restored.ledger.Extend(t.Context(), 1, 0, entries)
+	w.must(err)
+	w.witnesses[0].answers(status(500))
+	w.witnesses[1].answers(nil)
+	restored.queue("new")
+	if err := restored.Step(t.Context()); err == nil || restored.head().Size != 10 || restored.head().Frozen != "" {
+		t.Errorf("while the other is away: %v, %+v", err, restored.head())
+	}
+	w.witnesses[0].answers(nil)
+	w.advance(time.Hour)
+	restored.wantFrozen(payment.FrozenBehind)
+}
+
+// A witness that has a smaller tree may have another one.
+func TestATreeThatAWitnessContradictsIsNotPublishedWithTheOthers(t *testing.T) {
+	for range 10 { // whichever of the two answers first
+		w := newWorld(t, 2)
+		one := w.witnesses[0]
+		whole := w.open("sqlite::memory:", fmt.Sprintf("witness %s %s %s\nquorum %s\n", one.name, one.signer.Key, one.url, one.name))
+		whole.queue(names(0, 10)...)
+		whole.step()
+		fork := w.open("sqlite::memory:", w.policy(1))
+		fork.queue(names(5, 45)...)
+		_, _, err := fork.ledger.Sequence(t.Context(), 100) // as a release without the guard would
+		w.must(err)
+		fork.wantFrozen(payment.FrozenFork)
+		if _, err := fork.Checkpoint(t.Context(), 1); !errors.Is(err, translog.ErrNothing) {
+			t.Errorf("it is published: %v", err)
+		}
+	}
+}
+
+func TestAWitnessThatIsAwayAtTheStartIsNotAskedEachSecond(t *testing.T) {
+	w := newWorld(t, 1)
+	n := w.open("sqlite::memory:", w.policy(1), func(o *translog.Options) { o.Interval = time.Second })
+	w.witnesses[0].answers(status(500))
+	n.queue("a")
+	for range 5 {
+		if err := n.Step(t.Context()); err == nil {
+			t.Error("a step succeeds")
+		}
+	}
+	if got := w.witnesses[0].asked.Load(); got != 1 {
+		t.Errorf("it is asked %d times at once", got)
+	}
+	w.witnesses[0].answers(nil)
+	w.advance(time.Second)
+	w.advance(time.Second)
+	n.step()
+	n.wantProof(1, "a")
+}
+
+// fallback is a database that falls back to an older state while the log runs, as one that
+// fails over to a replica does.
+type fallback struct{ payment.LogStore }
+
+func TestALogThatFallsBackWhileItRunsFreezesBeforeItPlaces(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 0)
+		store := &fallback{}
+		n := w.open(url(), w.policy(0), func(o *translog.Options) { store.LogStore, o.Store = o.Store, store })
+		n.queue(names(0, 30)...)
+		n.step()
+		entries, err := n.ledger.Entries(t.Context(), 1, 0, 20)
+		w.must(err)
+		older := w.open(url(), w.policy(0))
+		_, err = older.ledger.Extend(t.Context(), 1, 0, entries)
+		w.must(err)
+		older.queue("new")
+		store.LogStore = older.ledger
+		if err := n.Step(t.Context()); !errors.Is(err, payment.ErrFrozen) {
+			t.Errorf("the step returned %v", err)
+		}
+		if head := older.head(); head.Size != 20 || head.Frozen != payment.FrozenMark {
+			t.Errorf("%+v", head)
+		}
+	})
 }
 
 // behind returns a process whose ledger has only the first of so many entries that were
@@ -264,6 +358,7 @@ func TestARestoredLogWaitsForItsOperator(t *testing.T) {
 		}
 		n.wantFrozen(payment.FrozenRestored)
 		w.witnesses[0].answers(nil)
+		w.advance(time.Second)
 		w.must(n.Resume(t.Context(), 0))
 		if err := n.Resume(t.Context(), 0); !errors.Is(err, translog.ErrDisagrees) {
 			t.Errorf("it resumes twice: %v", err)
@@ -305,6 +400,13 @@ func TestALogThatIsBehindItsMarkFreezes(t *testing.T) {
 		other.wantFrozen(payment.FrozenMark)
 		whole.queue("new")
 		whole.step()
+		w.must(whole.ledger.Freeze(t.Context(), 1, payment.FrozenFork))
+		_, err = whole.Close(t.Context(), whole.head().Origin)
+		w.must(err)
+		whole.step()
+		earlier := w.open(url(), w.policy(0), with) // the first generation again, which was closed
+		earlier.queue("new")
+		earlier.wantFrozen(payment.FrozenMark)
 		w.must(os.WriteFile(mark, []byte("no mark"), 0o600))
 		whole.queue("newer")
 		if err := whole.Step(t.Context()); err == nil || !strings.Contains(err.Error(), "LOG_MARK_FILE") {
@@ -327,10 +429,10 @@ func TestWhatWasLostComesBackFromACopy(t *testing.T) {
 			}
 			return data, err
 		}
-		if _, err := n.Recover(t.Context(), changed); err == nil || n.head().Size != 300 {
+		if _, err := n.Recover(t.Context(), changed, -1); err == nil || n.head().Size != 300 {
 			t.Errorf("from a copy that was changed: %v, %d entries", err, n.head().Size)
 		}
-		recovered, err := n.Recover(t.Context(), whole.fetch(1))
+		recovered, err := n.Recover(t.Context(), whole.fetch(1), -1)
 		w.must(err)
 		if recovered != 400 || n.head().Root != whole.head().Root {
 			t.Errorf("%d entries came back, %+v", recovered, n.head())
@@ -338,10 +440,26 @@ func TestWhatWasLostComesBackFromACopy(t *testing.T) {
 		n.step()
 		n.wantProof(1, "new")
 		n.wantProof(1, "receipt 650")
-		if _, err := n.Recover(t.Context(), whole.fetch(1)); !errors.Is(err, translog.ErrDisagrees) {
+		if _, err := n.Recover(t.Context(), whole.fetch(1), -1); !errors.Is(err, translog.ErrDisagrees) {
 			t.Errorf("a log that is not frozen recovers: %v", err)
 		}
 	})
+}
+
+// A copy may lack the last entries; without witnesses only the operator knows.
+func TestWithoutWitnessesACopyIsBelievedOnlyWithItsSize(t *testing.T) {
+	w := newWorld(t, 0)
+	n, whole := behind(w, func() string { return "sqlite::memory:" }, 10, 30, w.policy(0))
+	w.must(n.ledger.Freeze(t.Context(), 1, payment.FrozenRestored))
+	for _, size := range []int64{-1, 10, 31} {
+		if _, err := n.Recover(t.Context(), whole.fetch(1), size); !errors.Is(err, translog.ErrDisagrees) {
+			t.Errorf("it resumes with the size %d: %v", size, err)
+		}
+		n.wantFrozen(payment.FrozenRestored)
+	}
+	_, err := n.Recover(t.Context(), whole.fetch(1), 30)
+	w.must(err)
+	n.step()
 }
 
 func TestALogThatWentOnOtherwiseIsNotRecovered(t *testing.T) {
@@ -351,7 +469,7 @@ func TestALogThatWentOnOtherwiseIsNotRecovered(t *testing.T) {
 	_, _, err := n.ledger.Sequence(t.Context(), 1) // as a release without the guard would
 	w.must(err)
 	n.wantFrozen(payment.FrozenBehind)
-	if _, err := n.Recover(t.Context(), whole.fetch(1)); !errors.Is(err, translog.ErrDisagrees) {
+	if _, err := n.Recover(t.Context(), whole.fetch(1), -1); !errors.Is(err, translog.ErrDisagrees) {
 		t.Errorf("it recovers: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package translog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -46,7 +47,7 @@ func (w *witnessClient) take(now time.Time) bool {
 	return true
 }
 
-// release ends a request.
+// release ends a request. A witness that contradicts has answered, and is not spared.
 func (w *witnessClient) release(now time.Time, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,6 +57,9 @@ func (w *witnessClient) release(now time.Time, err error) {
 		return
 	}
 	w.errors++
+	if frozen := (*frozenError)(nil); errors.As(err, &frozen) {
+		return
+	}
 	w.backoff = min(max(2*w.backoff, w.log.Interval), maxBackoff)
 	w.after = now.Add(w.backoff)
 }
@@ -108,16 +112,6 @@ func (w *witnessClient) add(ctx context.Context, c receiptlog.Checkpoint, body r
 	default:
 		return answer{}, fault("it answers %d", response.StatusCode)
 	}
-}
-
-// confirm returns nil when the witness knows no larger and no other tree than the head's.
-func (w *witnessClient) confirm(ctx context.Context, head payment.LogHead, note []byte) error {
-	c := checkpointOf(head)
-	got, err := w.add(ctx, c, receiptlog.AddCheckpoint{Old: c.Size, Checkpoint: note})
-	if err != nil || got.size <= c.Size {
-		return err
-	}
-	return w.behind(ctx, head, got.size)
 }
 
 // behind returns the error for a witness that has a larger tree than the head: a
