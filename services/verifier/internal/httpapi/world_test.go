@@ -63,7 +63,7 @@ type world struct {
 	sick     error
 	tools    *httpapi.MCP
 	// heads, unless nil, are those of the first chain.
-	heads func(context.Context) (chain.Heads, error)
+	heads    func(context.Context) (chain.Heads, error)
 	receipts *translog.Log
 	// more are recordings that are served too, each as a chain of its own name.
 	more []string
