@@ -34,14 +34,14 @@ const help = `verifier sells signed evidence about finalized transactions of pub
                           decide by hand how an unknown payment ended
   verifier log status [--json]
                           print how the log of receipts stands
-  verifier log audit [--json]
+  verifier log audit [--at TIME] [--json]
                           recompute the log, and compare it with what was sold and what its witnesses have
   verifier log resume [--size N]
                           let a frozen log go on, where its witnesses agree; N where none is asked for
   verifier log recover --from URL|DIR [--size N]
                           bring back what a mirror of a frozen log has, and let it go on as resume does
   verifier log close --origin ORIGIN
-                          end a frozen log for good, and begin its next generation
+                          end a frozen log, or one whose key is lost, for good, and begin its next generation
   verifier healthcheck    fail unless the service on this machine is ready
   verifier --help | --version
 

@@ -292,12 +292,20 @@ func TestAnotherAddressOrKeyIsAnotherLog(t *testing.T) {
 	w := newWorld(t, sqldbtest.SQLite(t))
 	w.withLog(0)
 	w.must(w.run().stop())
+	first := logHost + "/v1/log/1"
+	if err := execute(w.getenv, io.Discard, "log", "close", "--origin", first); err == nil {
+		t.Error("a log that is open is closed by its own key")
+	}
 	w.env["PUBLIC_URL"] = "https://clone.example"
 	var stderr lockedBuffer
 	process := Process{Process: service.Process{Args: []string{"serve"}, Getenv: w.getenv, Stdout: io.Discard, Stderr: &stderr}}
 	if code := Run(t.Context(), process); code == 0 || !strings.Contains(stderr.String(), payment.ErrOtherLog.Error()) {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
+	if out := w.command(nil, "log", "close", "--origin", first); !strings.Contains(out, "clone.example/v1/log/2 begins") {
+		t.Error(out)
+	}
+	w.must(w.run().stop())
 }
 
 func TestTheCommandsOfTheLog(t *testing.T) {

@@ -261,11 +261,11 @@ func checkpointOf(head payment.LogHead) receiptlog.Checkpoint {
 // sign signs a head that was read from the store, which has it on disk.
 func (l *Log) sign(head payment.LogHead) (receiptlog.Checkpoint, []byte, error) {
 	c := checkpointOf(head)
-	s, err := receiptlog.NewLogSigner(head.Origin, l.Key)
+	s, err := receiptlog.NewLogSigner(l.Host+Prefix(head.Log), l.Key)
 	if err != nil {
 		return c, nil, err
 	}
-	if s.Key.String() != head.VKey {
+	if s.Name() != head.Origin || s.Key.String() != head.VKey {
 		return c, nil, fmt.Errorf("%w: it is %s", payment.ErrOtherLog, head.VKey)
 	}
 	note, err := c.Sign(s)

@@ -141,9 +141,10 @@ func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (
 }
 
 // Close ends the generation, with the checkpoint that is served as its final one, and
-// opens the next, into which go the entries that are queued and those of all stored
-// answers. It cannot be undone. The log must be frozen, and origin be its own, as the
-// operator has typed it. It returns the new origin.
+// opens the next, under the host and key of the options, into which go the entries that are
+// queued and those of all stored answers. It cannot be undone. origin must be the log's own,
+// as the operator has typed it, and the log be frozen, or have another key or host than the
+// options: a key that was lost. It returns the new origin.
 func (l *Log) Close(ctx context.Context, origin string) (next string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,14 +152,15 @@ func (l *Log) Close(ctx context.Context, origin string) (next string, err error)
 	if err != nil {
 		return "", err
 	}
-	if head.Frozen == "" || origin != head.Origin {
-		return "", fmt.Errorf("%w: the log is %s, frozen: %q", ErrDisagrees, head.Origin, head.Frozen)
+	_, vkey, err := Name(l.Host, l.Key, head.Log)
+	if err != nil {
+		return "", err
+	}
+	if ours := vkey == head.VKey; ours && head.Frozen == "" || origin != head.Origin {
+		return "", fmt.Errorf("%w: the log is %s, of this key: %v, frozen: %q", ErrDisagrees, head.Origin, ours, head.Frozen)
 	}
 	published, err := l.Store.Published(ctx, head.Log)
-	if errors.Is(err, payment.ErrNotFound) {
-		return "", fmt.Errorf("%w: nothing of the log was ever published", ErrDisagrees)
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, payment.ErrNotFound) { // a log of which nothing was served is not listed
 		return "", err
 	}
 	opened := payment.LogHead{Log: head.Log + 1}

@@ -129,6 +129,9 @@ func (l *Log) Directory(ctx context.Context) ([]byte, error) {
 	}
 	d := receiptlog.Directory{MergeDelay: int64(MergeDelay / time.Second), Policy: PolicyFor(l.Policy, heads)}
 	for _, head := range heads {
+		if !head.Closed.IsZero() && len(head.Final) == 0 {
+			continue // nothing of it was ever served
+		}
 		g := receiptlog.Generation{
 			Origin: head.Origin, Key: head.VKey, Prefix: Prefix(head.Log), From: head.Opened.Format(time.RFC3339), Final: string(head.Final),
 		}

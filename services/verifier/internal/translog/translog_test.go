@@ -576,3 +576,47 @@ func TestTheAuditFindsWhatMustNotBe(t *testing.T) {
 		want("the ledger has 7")
 	})
 }
+
+func TestALogWhoseKeyWasLostIsClosedByTheNextKey(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 0)
+		database := url()
+		n := w.open(database, w.policy(0))
+		n.sell("a")
+		n.step()
+		n.sell("b")
+		for change, with := range map[string]func(*translog.Options){
+			"key":  func(o *translog.Options) { o.Key = seeded("next log") },
+			"host": func(o *translog.Options) { o.Host = "other.example" },
+		} {
+			origin := n.head().Origin
+			o := n.Options
+			with(&o)
+			next, err := translog.New(o)
+			w.must(err)
+			if err := next.Step(t.Context()); !errors.Is(err, payment.ErrOtherLog) {
+				t.Errorf("under another %s, a step returned %v", change, err)
+			}
+			if _, err := next.Close(t.Context(), "other"); !errors.Is(err, translog.ErrDisagrees) {
+				t.Errorf("closed under another name: %v", err)
+			}
+			_, err = next.Close(t.Context(), origin)
+			w.must(err)
+			if err := n.Step(t.Context()); !errors.Is(err, payment.ErrOtherLog) { // a process that still has the old one
+				t.Errorf("after the end, a step returned %v", err)
+			}
+			n.Log = next
+		}
+		n.step()
+		n.wantProof(1, "a")
+		n.wantProof(3, "a")
+		n.wantProof(3, "b")
+		text, err := n.Directory(t.Context())
+		w.must(err)
+		d, err := receiptlog.ParseDirectory(text)
+		w.must(err)
+		if len(d.Logs) != 2 { // the second was never published
+			t.Errorf("%s", text)
+		}
+	})
+}
