@@ -112,6 +112,9 @@ func (s *server) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
+	if at := s.process.atLog; at != nil {
+		o.Placing = func() { at(translog.Placing) }
+	}
 	return ledger.OpenLogged(ctx, s.DatabaseURL, time.Now, o)
 }
 
@@ -209,36 +212,59 @@ func (p Process) logStatus(ctx context.Context, args []string) error {
 // logAudit is "verifier log audit". Faults are an error.
 func (p Process) logAudit(ctx context.Context, args []string) error {
 	flags := service.Flags()
-	asJSON := flags.Bool("json", false, "")
+	asJSON, since := flags.Bool("json", false, ""), flags.String("at", "", "")
 	if _, err := service.Parse(flags, args); err != nil {
 		return err
 	}
+	var at time.Time
+	if *since != "" {
+		var err error
+		if at, err = time.Parse(time.RFC3339, *since); err != nil {
+			return service.UsageError("log audit: --at is not a time as 2026-11-23T00:00:00Z")
+		}
+	}
 	return p.withLog(ctx, func(l *translog.Log) error {
-		a, err := l.Audit(ctx)
+		a, err := l.Audit(ctx, at)
 		if err != nil {
 			return err
 		}
 		if *asJSON {
 			err = p.printJSON(a)
 		} else {
-			var text strings.Builder
-			fmt.Fprintf(&text, "%s: %d entries\n", a.Origin, a.Entries)
-			for _, fault := range a.Faults {
-				fmt.Fprintf(&text, "FAULT: %s\n", fault)
-			}
-			for _, note := range a.Notes {
-				fmt.Fprintf(&text, "not compared: %s\n", note)
-			}
-			if a.Unanswered > 0 {
-				fmt.Fprintf(&text, "%d entries of receipts have no stored answer, the first at %d: pruned, of payments that died, or signed by another hand\n", a.Unanswered, a.FirstUnanswered)
-			}
-			_, err = io.WriteString(p.Stdout, text.String())
+			_, err = io.WriteString(p.Stdout, auditText(a, at))
 		}
 		if err == nil && len(a.Faults) > 0 {
 			err = fmt.Errorf("the audit has found %d faults", len(a.Faults))
 		}
 		return err
 	})
+}
+
+func auditText(a translog.Audit, at time.Time) string {
+	var text strings.Builder
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&text, format+"\n", args...) }
+	line("%s: %d entries", a.Origin, a.Entries)
+	for _, fault := range a.Faults {
+		line("FAULT: %s", fault)
+	}
+	for _, note := range a.Notes {
+		line("not compared: %s", note)
+	}
+	if a.Copied > 0 {
+		line("%d entries came back from a copy, the first at %d: whether they were queued here is not known", a.Copied, a.FirstCopied)
+	}
+	if !at.IsZero() {
+		line("size at %s: %d", at.Format(time.RFC3339), a.SizeAt)
+	}
+	switch {
+	case a.Foreign > 0:
+		line("cut-off for a receipt key that is revoked now: %d, the first of %d entries that were not queued here", a.FirstForeign, a.Foreign)
+	case at.IsZero():
+		line("cut-off for a receipt key that is revoked now: every entry was queued here; --at TIME shows the size when the key was surely yours")
+	default:
+		line("cut-off for a receipt key that was surely yours until then: %d", a.SizeAt)
+	}
+	return text.String()
 }
 
 // logResume is "verifier log resume".

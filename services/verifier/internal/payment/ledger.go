@@ -267,7 +267,7 @@ type Ledger interface {
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (Answer, *Record, error)
 	// Anew queues the entry of an answer that was made anew for a record whose answer was
 	// pruned, and is on disk when it returns.
-	Anew(ctx context.Context, answer []byte) (Answer, error)
+	Anew(ctx context.Context, key Key, answer []byte) (Answer, error)
 	// Repeat reserves one settlement more for a record that is Settling or Unknown
 	// and counts the repeat, in one step that is on disk when it returns. ErrLimit:
 	// the month has none left for this payer. ErrLost: the record has changed since

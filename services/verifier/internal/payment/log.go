@@ -73,9 +73,13 @@ type LogStore interface {
 	// IsQueued reports whether a leaf waits for its place.
 	IsQueued(ctx context.Context, leaf Digest) (bool, error)
 	Queue(ctx context.Context) (LogQueue, error)
-	// StoredEntries returns entries of at most so many stored answers, of which the numbers
-	// are greater than after and the claims older than before, and the greatest number.
-	StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries [][]byte, last int64, err error)
+	// Logged returns at most so many entries from an index on, for an audit.
+	Logged(ctx context.Context, log, from int64, most int) ([]LoggedEntry, error)
+	// Missing returns those of the leaves that the log does not have.
+	Missing(ctx context.Context, log int64, leaves []Digest) ([]Digest, error)
+	// StoredEntries returns entries of at most so many stored answers, of which the payments'
+	// numbers are greater than after and the claims older than before, and the greatest number.
+	StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries []StoredEntry, last int64, err error)
 
 	// Publish keeps the checkpoint that is served, unless one of a larger tree is.
 	Publish(ctx context.Context, log, size int64, note []byte) error
@@ -91,4 +95,29 @@ type PublishedCheckpoint struct {
 	Size int64
 	Note []byte
 	At   time.Time
+}
+
+// LoggedEntry is an entry of the log with what is known of its origin.
+type LoggedEntry struct {
+	Data   []byte
+	Source EntrySource
+	Placed time.Time
+}
+
+// EntrySource is where an entry of the log came from.
+type EntrySource int
+
+// The sources. A payment stays in the ledger when its answer is pruned, and so does what it
+// had logged.
+const (
+	FromNowhere EntrySource = iota // not queued here
+	FromSale                       // queued with a payment whose settlement began
+	FromKey                        // queued as the state of a listed key
+	FromCopy                       // brought back by Extend
+)
+
+// StoredEntry is the entry of a stored answer, and the number of its payment.
+type StoredEntry struct {
+	Payment int64
+	Data    []byte
 }

@@ -2,7 +2,6 @@ package translog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,11 +29,17 @@ type Audit struct {
 	Faults []string `json:"faults"`
 	// Notes are what could not be compared.
 	Notes []string `json:"notes,omitempty"`
-	// Unanswered counts the entries of receipts without a stored answer, and FirstUnanswered
-	// is the index of the first, or -1: answers that were pruned, of payments that died, or
-	// signed by another hand.
-	Unanswered      int64 `json:"unanswered"`
-	FirstUnanswered int64 `json:"firstUnanswered"`
+	// Foreign counts the entries that this ledger did not queue, and FirstForeign is the
+	// index of the first, or -1. Each is a fault. An entry whose answer was pruned, or whose
+	// payment died, is none: the ledger keeps the payment.
+	Foreign      int64 `json:"foreign"`
+	FirstForeign int64 `json:"firstForeign"`
+	// Copied counts the entries that Recover brought back, and FirstCopied is the index of
+	// the first, or -1: whether they were queued here cannot be known.
+	Copied      int64 `json:"copied"`
+	FirstCopied int64 `json:"firstCopied"`
+	// SizeAt is how many entries the log had at the moment that the caller asked about.
+	SizeAt int64 `json:"sizeAt,omitempty"`
 }
 
 // lastAudit is the outcome of the audit that this process made last.
@@ -45,7 +50,7 @@ type lastAudit struct {
 }
 
 func (l *Log) auditAndLog(ctx context.Context) {
-	a, err := l.Audit(ctx)
+	a, err := l.Audit(ctx, time.Time{})
 	if ctx.Err() != nil {
 		return
 	}
@@ -66,17 +71,19 @@ func (l *Log) LastAudit() (at time.Time, ok bool) {
 	return l.audited.at, l.audited.ok
 }
 
-// Audit recomputes the tree from its entries, looks for every answer that was sold and is
-// older than the merge delay, and compares the tree with what each witness serves.
-func (l *Log) Audit(ctx context.Context) (Audit, error) {
+// Audit recomputes the tree from its entries, looks where each came from and for every
+// answer that was sold and is older than the merge delay, and compares the tree with what
+// each witness serves. It counts the entries that had their places at a moment, unless that
+// is zero.
+func (l *Log) Audit(ctx context.Context, at time.Time) (Audit, error) {
 	head, err := l.head(ctx)
 	if err != nil {
 		return Audit{}, err
 	}
-	a := Audit{Origin: head.Origin, Entries: head.Size, Faults: []string{}, FirstUnanswered: -1}
-	receipts, err := l.auditTree(ctx, head, &a)
+	a := Audit{Origin: head.Origin, Entries: head.Size, Faults: []string{}, FirstForeign: -1, FirstCopied: -1}
+	err = l.auditTree(ctx, head, at, &a)
 	if err == nil {
-		err = l.auditAnswers(ctx, head, &a, receipts)
+		err = l.auditAnswers(ctx, head, &a)
 	}
 	if err != nil {
 		return a, fmt.Errorf("audit: %w", err)
@@ -115,33 +122,31 @@ func (f frontier) ReadHashes(ids []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-// auditTree recomputes all hashes, and returns the leaves of receipts with their indexes.
-func (l *Log) auditTree(ctx context.Context, head payment.LogHead, a *Audit) (map[tlog.Hash]int64, error) {
-	receipts := map[tlog.Hash]int64{}
+// auditTree recomputes all hashes, and looks where each entry came from.
+func (l *Log) auditTree(ctx context.Context, head payment.LogHead, moment time.Time, a *Audit) error {
 	made := frontier{}
 	for at := int64(0); at < head.Size; {
-		entries, err := l.Store.Entries(ctx, head.Log, at, auditPortion)
+		entries, err := l.Store.Logged(ctx, head.Log, at, auditPortion)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if len(entries) == 0 {
 			a.fault("entry %d of %d is missing", at, head.Size)
-			return receipts, nil
+			return nil
 		}
 		var ids []int64
 		var want []tlog.Hash
-		for _, data := range entries {
+		for _, entry := range entries {
 			if at == head.Size {
 				break // placed since the head was read
 			}
-			if e, err := receiptlog.ParseEntry(data); err != nil {
-				a.fault("entry %d: %v", at, err)
-			} else if e.Kind == receiptlog.ReceiptEntry {
-				receipts[e.Leaf()] = at
+			a.origin(at, entry)
+			if !entry.Placed.After(moment) {
+				a.SizeAt = at + 1
 			}
-			hashes, err := tlog.StoredHashes(at, data, made)
+			hashes, err := tlog.StoredHashes(at, entry.Data, made)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			first := tlog.StoredHashIndex(0, at)
 			for level, hash := range hashes {
@@ -167,55 +172,66 @@ func (l *Log) auditTree(ctx context.Context, head payment.LogHead, a *Audit) (ma
 	}
 	root, err := tlog.TreeHash(head.Size, made)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if root != tlog.Hash(head.Root) {
 		a.fault("the root of %d entries is %s, and by the head %s", head.Size, root, tlog.Hash(head.Root))
 	}
-	return receipts, nil
+	return nil
+}
+
+// origin counts an entry that was not queued here.
+func (a *Audit) origin(at int64, entry payment.LoggedEntry) {
+	e, err := receiptlog.ParseEntry(entry.Data)
+	switch {
+	case err != nil:
+		a.fault("entry %d: %v", at, err)
+	case entry.Source == payment.FromCopy:
+		if a.Copied++; a.FirstCopied < 0 {
+			a.FirstCopied = at
+		}
+	case e.Kind == receiptlog.ReceiptEntry && entry.Source != payment.FromSale, e.Kind != receiptlog.ReceiptEntry && entry.Source != payment.FromKey:
+		if a.Foreign++; a.FirstForeign < 0 {
+			a.FirstForeign = at
+		}
+		a.fault("entry %d was not queued here", at)
+	}
 }
 
 // auditAnswers looks for the entries of what was sold.
-func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit, receipts map[tlog.Hash]int64) error {
+func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit) error {
 	before := l.Now().Add(-MergeDelay)
 	for after := int64(0); ; {
-		entries, last, err := l.Store.StoredEntries(ctx, after, before, auditPortion)
+		sold, last, err := l.Store.StoredEntries(ctx, after, before, auditPortion)
 		if err != nil {
 			return err
 		}
 		if last == after {
-			break
+			return nil
 		}
 		after = last
-		for _, data := range entries {
-			leaf := receiptlog.Leaf(data)
-			if _, found := receipts[leaf]; found {
-				delete(receipts, leaf)
-				continue
-			}
-			if _, err := l.Store.Index(ctx, head.Log, payment.Digest(leaf)); err == nil {
-				continue // the same was sold twice
-			} else if !errors.Is(err, payment.ErrNotFound) {
-				return err
-			}
-			queued, err := l.Store.IsQueued(ctx, payment.Digest(leaf))
+		leaves := make([]payment.Digest, len(sold))
+		for i, entry := range sold {
+			leaves[i] = payment.Digest(receiptlog.Leaf(entry.Data))
+		}
+		missing, err := l.Store.Missing(ctx, head.Log, leaves)
+		if err != nil {
+			return err
+		}
+		for _, leaf := range missing {
+			queued, err := l.Store.IsQueued(ctx, leaf)
 			if err != nil {
 				return err
 			}
 			if queued {
-				a.fault("a receipt that was sold waits for its place since more than %s: leaf %s", MergeDelay, leaf)
-			} else {
-				a.fault("a receipt that was sold is not in the log: leaf %s", leaf)
+				a.fault("a receipt that was sold waits for its place since more than %s: leaf %s", MergeDelay, tlog.Hash(leaf))
+			} else if placed, err := l.Store.Missing(ctx, head.Log, []payment.Digest{leaf}); err != nil {
+				return err
+			} else if len(placed) > 0 { // and has not got its place between the two looks
+				a.fault("a receipt that was sold is not in the log: leaf %s", tlog.Hash(leaf))
 			}
 		}
 	}
-	for _, at := range receipts {
-		a.Unanswered++
-		if a.FirstUnanswered < 0 || at < a.FirstUnanswered {
-			a.FirstUnanswered = at
-		}
-	}
-	return nil
 }
 
 // audit compares the tree with the checkpoint that the witness serves. The error is why it

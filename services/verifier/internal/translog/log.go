@@ -42,6 +42,7 @@ type Point string
 
 // The points, in their order.
 const (
+	Placing   Point = "placing"   // in the transaction that gives places (ledger.LogOptions)
 	Sequenced Point = "sequenced" // the places are on disk, nothing is signed
 	Signed    Point = "signed"    // the checkpoint is signed, no witness has it
 	Cosigned  Point = "cosigned"  // one witness has cosigned it

@@ -189,17 +189,23 @@ func (n *node) leaf(name string) payment.Digest {
 	return payment.Digest(e.Leaf())
 }
 
-// queue queues the entries of answers without payments.
+// queue queues the entries of answers of a payment that the ledger does not have.
 func (n *node) queue(names ...string) {
 	n.Helper()
 	for _, name := range names {
-		_, err := n.ledger.Anew(context.Background(), signed(name))
+		_, err := n.ledger.Anew(context.Background(), payment.Key{}, signed(name))
 		n.must(err)
 	}
 }
 
 // sell stores an answer as sold.
 func (n *node) sell(name string) {
+	n.Helper()
+	n.end(name, payment.Outcome{State: payment.Settled, Transaction: "0x1"})
+}
+
+// end begins the sale of an answer and ends it.
+func (n *node) end(name string, o payment.Outcome) {
 	n.Helper()
 	ctx := context.Background()
 	n.must(n.ledger.Heartbeat(ctx, "me", n.clock().Add(time.Hour)))
@@ -208,7 +214,7 @@ func (n *node) sell(name string) {
 	n.must(err)
 	_, _, err = n.ledger.Begin(ctx, r.Key, "me", payment.Settlement{Request: r.Request, Answer: signed(name), Month: "2026-11", Limit: 1 << 30, Deadline: r.Deadline})
 	n.must(err)
-	_, err = n.ledger.Finish(ctx, r.Key, payment.Outcome{State: payment.Settled, Transaction: "0x1"})
+	_, err = n.ledger.Finish(ctx, r.Key, o)
 	n.must(err)
 }
 

@@ -29,6 +29,8 @@ type Ledger struct {
 	writes  *batcher // the one way to change something of payments
 	// logs reports whether what is sold is queued for the log of receipts.
 	logs bool
+	// placing may be nil (LogOptions).
+	placing func()
 }
 
 var _ payment.Ledger = (*Ledger)(nil)
@@ -54,7 +56,7 @@ func open(ctx context.Context, databaseURL string, now func() time.Time, logs bo
 	if db.Dialect == sqldb.Postgres {
 		sale = append(sale, beginAndKeepSQL, beginAndLogSQL)
 	} else {
-		sale = append(sale, beginSQL, keepSQL, enqueueSQL)
+		sale = append(sale, beginSQL, keepSQL, enqueueSaleSQL)
 	}
 	if l.writing, err = l.prepare(ctx, sale...); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the ledger: %w", err), db.Close())

@@ -24,6 +24,9 @@ type LogOptions struct {
 	Name func(log int64) (origin, vkey string, err error)
 	// Keys are the entries of the listed keys' states.
 	Keys [][]byte
+	// Placing may be nil. It is called in the transaction that gives places, before that is
+	// committed.
+	Placing func()
 }
 
 // OpenLogged is Open for a process that sells with a log of receipts. The first one opens
@@ -34,6 +37,7 @@ func OpenLogged(ctx context.Context, databaseURL string, now func() time.Time, o
 	if err != nil {
 		return nil, err
 	}
+	l.placing = o.Placing
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("open the log of receipts: %w", err), l.Close())
@@ -60,7 +64,7 @@ func OpenLogged(ctx context.Context, databaseURL string, now func() time.Time, o
 		return nil, fmt.Errorf("%w: it is %s, and by the settings %s", payment.ErrOtherLog, newest.VKey, vkey)
 	}
 	for _, key := range o.Keys {
-		if err := l.queueUnlessKnown(ctx, newest.Log, newEntry(key)); err != nil {
+		if err := l.queueUnlessKnown(ctx, newest.Log, newEntry(key), nil); err != nil {
 			return nil, err
 		}
 	}
@@ -93,12 +97,21 @@ func (l *Ledger) SellWithoutLog(ctx context.Context) error {
 	})
 }
 
-// entry is an entry of the log as it is queued; bytes is nil where there is none.
-type entry struct{ leaf, bytes []byte }
+// entry is an entry of the log as it is queued; bytes is nil where there is none. source
+// is the number of the payment that it is queued with, or one of the constants below.
+type entry struct {
+	leaf, bytes []byte
+	source      int64
+}
+
+const (
+	fromKey  = 0  // the state of a listed key
+	fromCopy = -1 // came back by Extend
+)
 
 func newEntry(data []byte) entry {
 	leaf := receiptlog.Leaf(data)
-	return entry{leaf[:], data}
+	return entry{leaf: leaf[:], bytes: data, source: fromKey}
 }
 
 // entryOf returns the entry of an answer; none where the ledger has no log.
@@ -114,17 +127,24 @@ func (l *Ledger) entryOf(answer []byte) (entry, error) {
 }
 
 const (
-	enqueueSQL = "INSERT INTO log_queue (leaf, entry, queued) VALUES (?, ?, ?)"
-	indexSQL   = "SELECT idx FROM log_entries WHERE log = ? AND leaf = ?"
+	enqueueSQL     = "INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, ?, ?)"
+	enqueueSaleSQL = "INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, ?, COALESCE((SELECT id FROM payments WHERE" + byKey + "), 0))"
+	indexSQL       = "SELECT idx FROM log_entries WHERE log = ? AND leaf = ?"
 )
 
 func (u *unit) enqueue(ctx context.Context, e entry) error {
-	_, err := u.exec(ctx, enqueueSQL, e.leaf, e.bytes, u.now())
+	_, err := u.exec(ctx, enqueueSQL, e.leaf, e.bytes, u.now(), e.source)
+	return err
+}
+
+// enqueueSale queues the entry of a payment's answer.
+func (u *unit) enqueueSale(ctx context.Context, key payment.Key, e entry) error {
+	_, err := u.exec(ctx, enqueueSaleSQL, e.leaf, e.bytes, u.now(), key)
 	return err
 }
 
 // Anew implements payment.Ledger. An entry that has its place needs no other.
-func (l *Ledger) Anew(ctx context.Context, answer []byte) (payment.Answer, error) {
+func (l *Ledger) Anew(ctx context.Context, key payment.Key, answer []byte) (payment.Answer, error) {
 	e, err := l.entryOf(answer)
 	if err != nil {
 		return payment.Answer{}, err
@@ -132,7 +152,7 @@ func (l *Ledger) Anew(ctx context.Context, answer []byte) (payment.Answer, error
 	if e.bytes != nil {
 		heads, err := l.Heads(ctx)
 		if err == nil && len(heads) > 0 {
-			err = l.queueUnlessKnown(ctx, heads[0].Log, e)
+			err = l.queueUnlessKnown(ctx, heads[0].Log, e, &key)
 		}
 		if err != nil {
 			return payment.Answer{}, err
@@ -141,12 +161,19 @@ func (l *Ledger) Anew(ctx context.Context, answer []byte) (payment.Answer, error
 	return payment.Queued(answer), nil
 }
 
-func (l *Ledger) queueUnlessKnown(ctx context.Context, log int64, e entry) error {
+// queueUnlessKnown queues an entry that has no place; with, where it is not nil, is the
+// payment that it is queued with.
+func (l *Ledger) queueUnlessKnown(ctx context.Context, log int64, e entry, with *payment.Key) error {
 	_, err := l.Index(ctx, log, payment.Digest(e.leaf))
 	if !errors.Is(err, payment.ErrNotFound) {
 		return err
 	}
-	return l.write(ctx, "queue an entry of the log", true, func(ctx context.Context, u *unit) error { return u.enqueue(ctx, e) })
+	return l.write(ctx, "queue an entry of the log", true, func(ctx context.Context, u *unit) error {
+		if with != nil {
+			return u.enqueueSale(ctx, *with, e)
+		}
+		return u.enqueue(ctx, e)
+	})
 }
 
 // queueStored queues the entries of all stored answers, unless that was done, in portions
@@ -166,8 +193,10 @@ func (l *Ledger) queueStored(ctx context.Context, log int64) error {
 		}
 		after = last
 		err = l.write(ctx, "queue what was sold", false, func(ctx context.Context, u *unit) error {
-			for _, data := range stored {
-				if err := u.enqueue(ctx, newEntry(data)); err != nil {
+			for _, sold := range stored {
+				e := newEntry(sold.Data)
+				e.source = sold.Payment
+				if err := u.enqueue(ctx, e); err != nil {
 					return err
 				}
 			}
@@ -185,7 +214,7 @@ func (l *Ledger) queueStored(ctx context.Context, log int64) error {
 
 // StoredEntries implements payment.LogStore. An answer that is none, as only tests and
 // releases before receipts were signed have written, has no entry.
-func (l *Ledger) StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries [][]byte, last int64, err error) {
+func (l *Ledger) StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries []payment.StoredEntry, last int64, err error) {
 	type answer struct {
 		number int64
 		text   []byte
@@ -203,7 +232,7 @@ func (l *Ledger) StoredEntries(ctx context.Context, after int64, before time.Tim
 	for _, a := range found {
 		last = a.number
 		if e, err := receiptlog.EntryOfAnswer(a.text); err == nil {
-			entries = append(entries, e.Bytes())
+			entries = append(entries, payment.StoredEntry{Payment: a.number, Data: e.Bytes()})
 		}
 	}
 	return entries, last, nil
@@ -279,13 +308,16 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 		if h.Frozen != "" {
 			return payment.ErrFrozen
 		}
-		rows, err := tx.QueryContext(ctx, l.db.Rebind("SELECT id, entry FROM log_queue ORDER BY id LIMIT ?"), most)
+		rows, err := tx.QueryContext(ctx, l.db.Rebind("SELECT id, entry, source FROM log_queue ORDER BY id LIMIT ?"), most)
 		var ids []int64
-		entries, err := sqldb.All(rows, err, func(row sqldb.Scanner) (data []byte, err error) {
-			var id int64
-			err = row.Scan(&id, &data)
+		entries, err := sqldb.All(rows, err, func(row sqldb.Scanner) (entry, error) {
+			var id, source int64
+			var data []byte
+			err := row.Scan(&id, &data, &source)
 			ids = append(ids, id)
-			return data, err
+			e := newEntry(data)
+			e.source = source
+			return e, err
 		})
 		if err != nil || len(entries) == 0 {
 			return err
@@ -296,6 +328,9 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 		}
 		taken = len(entries)
 		head, err = l.place(ctx, tx, h, entries)
+		if err == nil && l.placing != nil {
+			l.placing()
+		}
 		return err
 	})
 	return head, taken, err
@@ -303,18 +338,23 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 
 // Extend implements payment.LogStore.
 func (l *Ledger) Extend(ctx context.Context, log, first int64, entries [][]byte) (head payment.LogHead, err error) {
+	copied := make([]entry, len(entries))
+	for i, data := range entries {
+		copied[i] = newEntry(data)
+		copied[i].source = fromCopy
+	}
 	err = l.logTx(ctx, "extend the log", func(tx *sql.Tx, h payment.LogHead) (err error) {
 		if h.Log != log || h.Size != first {
 			return payment.ErrLost
 		}
-		head, err = l.place(ctx, tx, h, entries)
+		head, err = l.place(ctx, tx, h, copied)
 		return err
 	})
 	return head, err
 }
 
 // place appends entries to the log, but those that it has.
-func (l *Ledger) place(ctx context.Context, tx *sql.Tx, h payment.LogHead, entries [][]byte) (payment.LogHead, error) {
+func (l *Ledger) place(ctx context.Context, tx *sql.Tx, h payment.LogHead, entries []entry) (payment.LogHead, error) {
 	fresh, err := l.unknown(ctx, tx, h.Log, entries)
 	if err != nil || len(fresh) == 0 {
 		return h, err
@@ -352,40 +392,16 @@ func (l *Ledger) place(ctx context.Context, tx *sql.Tx, h payment.LogHead, entri
 }
 
 // unknown returns the entries that the log does not have, each once.
-func (l *Ledger) unknown(ctx context.Context, tx *sql.Tx, log int64, entries [][]byte) (fresh []entry, err error) {
-	known := map[string]bool{}
+func (l *Ledger) unknown(ctx context.Context, tx *sql.Tx, log int64, entries []entry) (fresh []entry, err error) {
 	leaves := make([][]byte, len(entries))
-	all := make([]entry, len(entries))
-	for i, data := range entries {
-		all[i] = newEntry(data)
-		leaves[i] = all[i].leaf
+	for i, e := range entries {
+		leaves[i] = e.leaf
 	}
-	if l.db.Dialect == sqldb.Postgres {
-		rows, err := tx.QueryContext(ctx, "SELECT leaf FROM log_entries WHERE log = $1 AND leaf = ANY($2)", log, leaves)
-		found, err := sqldb.All(rows, err, scanBytes)
-		if err != nil {
-			return nil, err
-		}
-		for _, leaf := range found {
-			known[string(leaf)] = true
-		}
-	} else {
-		stmt, err := tx.PrepareContext(ctx, indexSQL)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = stmt.Close() }()
-		for _, leaf := range leaves {
-			var at int64
-			switch err := stmt.QueryRowContext(ctx, log, leaf).Scan(&at); {
-			case err == nil:
-				known[string(leaf)] = true
-			case !errors.Is(err, sql.ErrNoRows):
-				return nil, err
-			}
-		}
+	known, err := l.known(ctx, tx, log, leaves)
+	if err != nil {
+		return nil, err
 	}
-	for _, e := range all {
+	for _, e := range entries {
 		if !known[string(e.leaf)] {
 			known[string(e.leaf)] = true
 			fresh = append(fresh, e)
@@ -394,28 +410,76 @@ func (l *Ledger) unknown(ctx context.Context, tx *sql.Tx, log int64, entries [][
 	return fresh, nil
 }
 
+// known returns which of the leaves the log has.
+func (l *Ledger) known(ctx context.Context, from queryer, log int64, leaves [][]byte) (map[string]bool, error) {
+	known := map[string]bool{}
+	if l.db.Dialect == sqldb.Postgres {
+		rows, err := from.QueryContext(ctx, "SELECT leaf FROM log_entries WHERE log = $1 AND leaf = ANY($2)", log, leaves)
+		found, err := sqldb.All(rows, err, scanBytes)
+		for _, leaf := range found {
+			known[string(leaf)] = true
+		}
+		return known, err
+	}
+	stmt, err := from.PrepareContext(ctx, indexSQL)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = stmt.Close() }()
+	for _, leaf := range leaves {
+		var at int64
+		switch err := stmt.QueryRowContext(ctx, log, leaf).Scan(&at); {
+		case err == nil:
+			known[string(leaf)] = true
+		case !errors.Is(err, sql.ErrNoRows):
+			return nil, err
+		}
+	}
+	return known, nil
+}
+
+// Missing implements payment.LogStore.
+func (l *Ledger) Missing(ctx context.Context, log int64, leaves []payment.Digest) (missing []payment.Digest, err error) {
+	asked := make([][]byte, len(leaves))
+	for i := range leaves {
+		asked[i] = leaves[i][:]
+	}
+	known, err := l.known(ctx, l.db.Reader, log, asked)
+	if err != nil {
+		return nil, fmt.Errorf("find entries of the log: %w", err)
+	}
+	for _, leaf := range leaves {
+		if !known[string(leaf[:])] {
+			missing = append(missing, leaf)
+		}
+	}
+	return missing, nil
+}
+
 // insert writes entries, the first at an index, and hashes: on Postgres in a statement
 // each, because each is a round trip.
 func (l *Ledger) insert(ctx context.Context, tx *sql.Tx, log, first int64, entries []entry, ids []int64, hashes [][]byte) error {
 	if l.db.Dialect == sqldb.Postgres {
 		var leaves, data [][]byte
+		var sources []int64
 		for _, e := range entries {
-			leaves, data = append(leaves, e.leaf), append(data, e.bytes)
+			leaves, data, sources = append(leaves, e.leaf), append(data, e.bytes), append(sources, e.source)
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO log_entries (log, idx, leaf, entry)
-			SELECT $1, $2 + n - 1, leaf, entry FROM unnest($3::bytea[], $4::bytea[]) WITH ORDINALITY AS new (leaf, entry, n)`, log, first, leaves, data); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO log_entries (log, idx, leaf, entry, source, placed)
+			SELECT $1, $2 + n - 1, leaf, entry, source, $6 FROM unnest($3::bytea[], $4::bytea[], $5::bigint[]) WITH ORDINALITY AS new (leaf, entry, source, n)`,
+			log, first, leaves, data, sources, l.now().UnixMilli()); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO log_hashes (log, id, hash) SELECT $1, id, hash FROM unnest($2::bigint[], $3::bytea[]) AS new (id, hash)", log, ids, hashes)
 		return err
 	}
-	put, err := tx.PrepareContext(ctx, "INSERT INTO log_entries (log, idx, leaf, entry) VALUES (?, ?, ?, ?)")
+	put, err := tx.PrepareContext(ctx, "INSERT INTO log_entries (log, idx, leaf, entry, source, placed) VALUES (?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = put.Close() }()
 	for i, e := range entries {
-		if _, err := put.ExecContext(ctx, log, first+int64(i), e.leaf, e.bytes); err != nil {
+		if _, err := put.ExecContext(ctx, log, first+int64(i), e.leaf, e.bytes, e.source, l.now().UnixMilli()); err != nil {
 			return err
 		}
 	}
@@ -472,6 +536,7 @@ func list(ids []int64) string {
 }
 
 type queryer interface {
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
@@ -513,8 +578,39 @@ func (l *Ledger) hashes(ctx context.Context, from queryer, log int64, ids []int6
 
 // Entries implements payment.LogStore.
 func (l *Ledger) Entries(ctx context.Context, log, from int64, most int) ([][]byte, error) {
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT entry FROM log_entries WHERE log = ? AND idx >= ? ORDER BY idx LIMIT ?"), log, from, most)
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(entriesSQL), log, from, from+int64(most))
 	entries, err := sqldb.All(rows, err, scanBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read entries of the log: %w", err)
+	}
+	return entries, nil
+}
+
+const (
+	entriesSQL = "SELECT entry FROM log_entries WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx"
+	// loggedSQL is with the states of the payments that the entries were queued with.
+	loggedSQL = `SELECT entry, source, placed, COALESCE((SELECT state FROM payments WHERE payments.id = log_entries.source), '')
+		FROM log_entries WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx`
+)
+
+// Logged implements payment.LogStore.
+func (l *Ledger) Logged(ctx context.Context, log, from int64, most int) ([]payment.LoggedEntry, error) {
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(loggedSQL), log, from, from+int64(most))
+	entries, err := sqldb.All(rows, err, func(row sqldb.Scanner) (e payment.LoggedEntry, err error) {
+		var source, placed int64
+		var state payment.State
+		err = row.Scan(&e.Data, &source, &placed, &state)
+		e.Placed = moment(placed)
+		switch {
+		case source == fromKey:
+			e.Source = payment.FromKey
+		case source == fromCopy:
+			e.Source = payment.FromCopy
+		case state != "" && state != payment.Working:
+			e.Source = payment.FromSale
+		}
+		return e, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read entries of the log: %w", err)
 	}
@@ -532,7 +628,7 @@ func (l *Ledger) Index(ctx context.Context, log int64, leaf payment.Digest) (at 
 	return at, nil
 }
 
-// IsQueued implements payment.LogStore. The queue is short and has no index.
+// IsQueued implements payment.LogStore.
 func (l *Ledger) IsQueued(ctx context.Context, leaf payment.Digest) (queued bool, err error) {
 	if err := l.row(ctx, "SELECT EXISTS (SELECT 1 FROM log_queue WHERE leaf = ?)", leaf).Scan(&queued); err != nil {
 		return false, fmt.Errorf("find a queued entry: %w", err)
@@ -543,7 +639,7 @@ func (l *Ledger) IsQueued(ctx context.Context, leaf payment.Digest) (queued bool
 // Queue implements payment.LogStore.
 func (l *Ledger) Queue(ctx context.Context) (q payment.LogQueue, err error) {
 	var oldest int64
-	if err := l.row(ctx, "SELECT count(*), COALESCE(min(queued), 0) FROM log_queue").Scan(&q.Entries, &oldest); err != nil {
+	if err := l.row(ctx, "SELECT count(*), COALESCE((SELECT queued FROM log_queue ORDER BY id LIMIT 1), 0) FROM log_queue").Scan(&q.Entries, &oldest); err != nil {
 		return q, fmt.Errorf("read the queue of the log: %w", err)
 	}
 	if q.Entries > 0 {

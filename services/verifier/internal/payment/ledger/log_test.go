@@ -170,7 +170,7 @@ func TestAnAnswerThatIsMadeAnewIsQueuedUnlessTheLogHasIt(t *testing.T) {
 	onEachLogged(t, func(t *testing.T, w *world) {
 		answer := signed("a")
 		for range 2 {
-			got, err := w.Anew(t.Context(), answer)
+			got, err := w.Anew(t.Context(), payment.Key{}, answer)
 			w.must(err)
 			if got.String() != string(answer) {
 				t.Errorf("got %q", got)
@@ -183,7 +183,7 @@ func TestAnAnswerThatIsMadeAnewIsQueuedUnlessTheLogHasIt(t *testing.T) {
 		if q, err := w.Queue(t.Context()); err != nil || q.Entries != 0 {
 			t.Errorf("%+v, %v", q, err)
 		}
-		if _, err := w.Anew(t.Context(), []byte("{}")); err == nil {
+		if _, err := w.Anew(t.Context(), payment.Key{}, []byte("{}")); err == nil {
 			t.Error("an answer without an entry left")
 		}
 	})
@@ -248,7 +248,7 @@ func TestEveryEntryHasOnePlaceInOneTree(t *testing.T) {
 func TestTheLogIsTheSameWhateverThePortions(t *testing.T) {
 	onEachLogged(t, func(t *testing.T, w *world) {
 		for i := range 300 {
-			_, err := w.Anew(t.Context(), signed(fmt.Sprint(i%290)))
+			_, err := w.Anew(t.Context(), payment.Key{}, signed(fmt.Sprint(i%290)))
 			w.must(err)
 		}
 		var head payment.LogHead
@@ -407,7 +407,7 @@ func TestAProcessThatDiesWhileItGivesPlacesLeavesNothing(t *testing.T) {
 		t.Run(backend, func(t *testing.T) {
 			l := openLogged(t, url, time.Now)
 			for i := range 5 {
-				if _, err := l.Anew(t.Context(), signed(fmt.Sprint(i))); err != nil {
+				if _, err := l.Anew(t.Context(), payment.Key{}, signed(fmt.Sprint(i))); err != nil {
 					t.Fatal(err)
 				}
 			}

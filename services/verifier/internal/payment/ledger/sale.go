@@ -128,7 +128,7 @@ const (
 	beginAndKeepSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed) INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM begun"
 	// beginAndLogSQL also queues the answer's entry of the log.
 	beginAndLogSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed), kept AS (INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM begun RETURNING payment)" +
-		" INSERT INTO log_queue (leaf, entry, queued) SELECT ?::bytea, ?::bytea, ?::bigint FROM kept"
+		" INSERT INTO log_queue (leaf, entry, queued, source) SELECT ?::bytea, ?::bytea, ?::bigint, payment FROM kept"
 )
 
 // Begin implements payment.Ledger. It waits for the disk when it began.
@@ -179,7 +179,7 @@ func (u *unit) begin(ctx context.Context, key payment.Key, owner string, s payme
 		_, err = u.exec(ctx, keepSQL, s.Answer, key)
 	}
 	if began && err == nil && logged.bytes != nil {
-		err = u.enqueue(ctx, logged)
+		err = u.enqueueSale(ctx, key, logged)
 	}
 	return began, err
 }

@@ -135,7 +135,7 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, 
 		if err != nil {
 			return Sale{}, err
 		}
-		if r.Answer, err = w.Ledger.Anew(ctx, made); err != nil {
+		if r.Answer, err = w.Ledger.Anew(ctx, r.Key, made); err != nil {
 			return Sale{}, ledgerFault(err)
 		}
 	}

@@ -1,18 +1,23 @@
 -- The log of receipts (package translog). log is the generation, from 1; moments are Unix
 -- milliseconds. The queue has no unique index: two sales of one receipt wait for nothing,
--- and doubles are dropped when entries get their places.
+-- and doubles are dropped when entries get their places. source is the number of the
+-- payment that an entry was queued with, 0 for a listed key, -1 for what came back from a copy.
 -- +goose Up
 CREATE TABLE log_queue (
     id     BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     leaf   BYTEA NOT NULL,
     entry  BYTEA NOT NULL,
-    queued BIGINT NOT NULL
+    queued BIGINT NOT NULL,
+    source BIGINT NOT NULL
 );
+CREATE INDEX log_queue_leaf ON log_queue (leaf);
 CREATE TABLE log_entries (
     log   BIGINT NOT NULL,
     idx   BIGINT NOT NULL,
     leaf  BYTEA NOT NULL,
     entry BYTEA NOT NULL,
+    source BIGINT NOT NULL,
+    placed BIGINT NOT NULL,
     PRIMARY KEY (log, idx)
 );
 CREATE UNIQUE INDEX log_entries_leaf ON log_entries (log, leaf);

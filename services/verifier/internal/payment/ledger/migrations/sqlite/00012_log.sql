@@ -1,18 +1,23 @@
 -- The log of receipts (package translog). log is the generation, from 1; moments are Unix
 -- milliseconds. The queue has no unique index: two sales of one receipt wait for nothing,
--- and doubles are dropped when entries get their places.
+-- and doubles are dropped when entries get their places. source is the number of the
+-- payment that an entry was queued with, 0 for a listed key, -1 for what came back from a copy.
 -- +goose Up
 CREATE TABLE log_queue (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     leaf   BLOB NOT NULL,
     entry  BLOB NOT NULL,
-    queued INTEGER NOT NULL
+    queued INTEGER NOT NULL,
+    source INTEGER NOT NULL
 );
+CREATE INDEX log_queue_leaf ON log_queue (leaf);
 CREATE TABLE log_entries (
     log   INTEGER NOT NULL,
     idx   INTEGER NOT NULL,
     leaf  BLOB NOT NULL,
     entry BLOB NOT NULL,
+    source INTEGER NOT NULL,
+    placed INTEGER NOT NULL,
     PRIMARY KEY (log, idx)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX log_entries_leaf ON log_entries (log, leaf);
