@@ -151,7 +151,7 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 	if target.Path == "" || target.Path == "/" {
 		target.Path = keyPath
 	}
-	status, data, err := get(ctx, target, "a key", maxKeySize)
+	status, data, err := get(ctx, target, trusted, "a key", maxKeySize)
 	if err != nil {
 		return nil, err
 	}
@@ -163,8 +163,8 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 
 // get fetches what an address answers, up to a size. of is what the address is of, for
 // the error about one that is not trusted.
-func get(ctx context.Context, target *url.URL, of string, most int64) (status int, data []byte, err error) {
-	if !trusted(target) {
+func get(ctx context.Context, target *url.URL, allowed func(*url.URL) bool, of string, most int64) (status int, data []byte, err error) {
+	if !allowed(target) {
 		return 0, nil, fmt.Errorf("the address of %s must be https, or http on this machine", of)
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
@@ -177,7 +177,7 @@ func get(ctx context.Context, target *url.URL, of string, most int64) (status in
 		if len(via) > maxRedirects {
 			return errors.New("too many redirects")
 		}
-		if !trusted(next.URL) {
+		if !allowed(next.URL) {
 			return fmt.Errorf("the address of %s must be https, or http on this machine", of)
 		}
 		return nil

@@ -163,7 +163,7 @@ func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]by
 	if err != nil {
 		return nil, none, err
 	}
-	site, directory, err := fetchDirectory(ctx, address)
+	site, directory, err := fetchDirectory(ctx, address, trusted)
 	if err != nil {
 		return nil, none, err
 	}
@@ -174,7 +174,7 @@ func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]by
 	leaf := entry.Leaf()
 	for _, generation := range directory.Logs {
 		site.Path = strings.TrimSuffix(generation.Prefix, "/") + "/proof/" + hex.EncodeToString(leaf[:])
-		status, data, err := get(ctx, site, "a log", receiptlog.MaxProof)
+		status, data, err := get(ctx, site, trusted, "a log", receiptlog.MaxProof)
 		switch {
 		case err != nil:
 			return nil, none, err
@@ -190,14 +190,14 @@ func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]by
 }
 
 // fetchDirectory asks a verifier for the list of its logs.
-func fetchDirectory(ctx context.Context, address string) (*url.URL, receiptlog.Directory, error) {
+func fetchDirectory(ctx context.Context, address string, allowed func(*url.URL) bool) (*url.URL, receiptlog.Directory, error) {
 	none := receiptlog.Directory{}
 	site, err := url.Parse(address)
 	if err != nil || site.Path != "" && site.Path != "/" {
 		return nil, none, exitError{exitUsage, errors.New("not the address of a verifier, such as https://verifier.example.com")}
 	}
 	site.Path = receiptlog.DirectoryPath
-	status, data, err := get(ctx, site, "a log", receiptlog.MaxDirectory)
+	status, data, err := get(ctx, site, allowed, "a log", receiptlog.MaxDirectory)
 	if err != nil {
 		return nil, none, err
 	}

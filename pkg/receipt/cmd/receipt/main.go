@@ -60,10 +60,11 @@ const help = `receipt checks signed receipts about blockchain transactions, offl
         can serve, after the same checks; again each DURATION
   receipt log key FILE ORIGIN
         print the verifier key of the log with an origin that a signing key signs
-  receipt witness --key FILE --name NAME [--log VKEY ...] [--state FILE] [--listen ADDR] [--init]
-        cosign the checkpoints of logs, each only where it continues the last, which
-        the state file holds; --init makes it. Without --log, print the witness's
-        verifier key
+  receipt witness --key FILE --name NAME [--log VKEY ...] [--log-policy FILE]
+                  [--state FILE] [--listen ADDR] [--init]
+        cosign the checkpoints of logs, those named and those of a policy, each only
+        where it continues the last, which the state file holds; --init makes it.
+        Without a log, print the witness's verifier key
   receipt inspect FILE
         print a receipt without checking anything
   receipt keygen [--out FILE]
@@ -76,7 +77,8 @@ const help = `receipt checks signed receipts about blockchain transactions, offl
 FILE - is the standard input. A receipt may be the plain answer of a verifier
 or a DSSE envelope. A key is a key document: a file, or the address of one; of an
 address without a path, /.well-known/receipt-signing-key.json. An address must be
-https, or http on this machine.
+https, or http on this machine; with --log-policy, log check and log mirror take
+http of any.
 
 Exit codes
   0  valid, or done

@@ -221,14 +221,29 @@ func TestAWitnessIsServed(t *testing.T) {
 	}
 	l := newLogSite(t)
 	l.grow(3, "entry")
+	policy := write(t, "log "+l.signer.Key.String()+"\nquorum none\n")
+	for _, logs := range [][]string{{"--log", l.signer.Key.String()}, {"--log-policy", policy}} {
+		t.Run(logs[0], func(t *testing.T) {
+			l.cosigned(t, witness, append([]string{"--key", key, "--name", "w.example"}, logs...)...)
+		})
+	}
+	for _, args := range [][]string{{"witness"}, {"witness", "--key", key}, {"witness", "--key", key, "--name", "a b"}, {"witness", "--key", key, "--name", "w", "--log", "x", "--state", "s"}, {"witness", "--key", key, "--name", "w", "--state", "s"}, {"witness", "--key", key, "--name", "w", "--log-policy", "absent", "--state", "s"}} {
+		if code, _, errOut := run(t, "", args...); code != 2 || errOut == "" {
+			t.Errorf("%v: exit %d, %q", args, code, errOut)
+		}
+	}
+}
+
+// cosigned runs a witness, which must cosign the log's checkpoint.
+func (l *logSite) cosigned(t *testing.T, witness receiptlog.Key, args ...string) {
+	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	addr := free.Addr().String()
 	_ = free.Close()
-	state := filepath.Join(folder, "state")
-	args := []string{"witness", "--key", key, "--name", "w.example", "--log", l.signer.Key.String(), "--state", state, "--listen", addr}
+	args = append([]string{"witness", "--state", filepath.Join(t.TempDir(), "state"), "--listen", addr}, args...)
 	if code, _, errOut := run(t, "", args...); code != 4 || !strings.Contains(errOut, "no such file") {
 		t.Errorf("without its state: exit %d, %s", code, errOut)
 	}
@@ -264,9 +279,24 @@ func TestAWitnessIsServed(t *testing.T) {
 	if code := <-ended; code != 0 {
 		t.Errorf("exit %d", code)
 	}
-	for _, args := range [][]string{{"witness"}, {"witness", "--key", key}, {"witness", "--key", key, "--name", "a b"}, {"witness", "--key", key, "--name", "w", "--log", "x", "--state", "s"}, {"witness", "--key", key, "--name", "w", "--state", "s"}} {
-		if code, _, errOut := run(t, "", args...); code != 2 || errOut == "" {
-			t.Errorf("%v: exit %d, %q", args, code, errOut)
+}
+
+func TestWithAPolicyALogIsReadFromAnyAddress(t *testing.T) {
+	l := newLogSite(t)
+	l.grow(3, "entry")
+	policy, folder := write(t, "log "+l.signer.Key.String()+"\nquorum none\n"), t.TempDir()
+	elsewhere := strings.Replace(l.url, "127.0.0.1", "LOCALHOST", 1) // a name that is not known to be this machine's
+	for _, args := range [][]string{{"check", elsewhere}, {"mirror", elsewhere, folder}} {
+		args = append([]string{"log"}, args...)
+		if code, _, errOut := run(t, "", args...); code != 4 || !strings.Contains(errOut, "must be https") {
+			t.Errorf("%v: exit %d, %s", args, code, errOut)
 		}
+		if code, out, errOut := run(t, "", append(args, "--log-policy", policy)...); code != 0 || !strings.Contains(out, "3 entries") {
+			t.Errorf("%v with a policy: exit %d, %s%s", args, code, out, errOut)
+		}
+	}
+	l.forged["/v1/log/1/checkpoint"] = []byte("a checkpoint by nobody")
+	if code, _, _ := run(t, "", "log", "mirror", elsewhere, folder, "--log-policy", policy); code != 1 {
+		t.Errorf("a forged checkpoint: exit %d", code)
 	}
 }
