@@ -1,23 +1,38 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/stack"
 )
 
-// demo becomes the agent, configured to pay at the stack that `make up` runs, and then
-// for the evidence of that payment.
-func demo(l layout.Layout, args []string) error {
-	agent := filepath.Join(l.Bin, "agent")
-	if err := stack.Check(agent); err != nil {
-		return err
+const (
+	// loggedWithin bounds the wait for the receipt in the log, and loggedEvery is how
+	// often it is looked for.
+	loggedWithin = 10 * time.Second
+	loggedEvery  = 250 * time.Millisecond
+)
+
+// demo runs the agent, configured to pay at the stack that `make up` runs, and then for
+// the evidence of that payment. At last it finds the receipt of it in the log.
+func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) error {
+	for _, program := range []string{"agent", "receipt"} {
+		if err := stack.Check(filepath.Join(l.Bin, program)); err != nil {
+			return err
+		}
 	}
 	if lock, err := stack.Lock(l.State); err == nil {
 		_ = lock.Close()
@@ -31,8 +46,66 @@ func demo(l layout.Layout, args []string) error {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return fmt.Errorf("read %s: %w", l.Path(runningFile), err)
 	}
-	command := append([]string{agent, "-url", r.URL, "-rpc", r.Chain, "-prove-payment"}, args...)
-	return syscall.Exec(agent, command, l.AgentEnv()) //nolint:gosec // a program of ours
+	answer := saved(args)
+	if answer == "" && r.Log {
+		answer = l.Path("demo.json")
+		args = append([]string{"-out", answer}, args...)
+	}
+	agent := exec.CommandContext(ctx, filepath.Join(l.Bin, "agent"), append([]string{"-url", r.URL, "-rpc", r.Chain, "-prove-payment"}, args...)...) //nolint:gosec // a program of ours
+	agent.Env, agent.Stdin, agent.Stdout, agent.Stderr = l.AgentEnv(), os.Stdin, out, os.Stderr
+	agent.Cancel = func() error { return agent.Process.Signal(syscall.SIGTERM) }
+	begin := time.Now()
+	if err := agent.Run(); err != nil {
+		return err
+	}
+	info, err := os.Stat(answer)
+	if !r.Log || err != nil || info.ModTime().Before(begin.Add(-time.Second)) || slices.Contains(args, "-json") || slices.Contains(args, "--json") {
+		return nil // nothing was bought, or a program reads the output
+	}
+	return logged(ctx, l, r.URL, answer, out)
+}
+
+// saved returns the file that the agent's arguments name for its answer, "" where they
+// name none.
+func saved(args []string) (file string) {
+	for i, arg := range args {
+		name, value, attached := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
+		switch {
+		case name != "out" || !strings.HasPrefix(arg, "-"):
+		case attached:
+			file = value
+		case i+1 < len(args):
+			file = args[i+1]
+		}
+	}
+	return file
+}
+
+// logged waits until the log has a receipt, and prints what `receipt verify` finds there.
+// A log that is late is no fault of the purchase.
+func logged(ctx context.Context, l layout.Layout, site, answer string, out io.Writer) error {
+	ctx, done := context.WithTimeout(ctx, loggedWithin)
+	defer done()
+	tick := time.NewTicker(loggedEvery)
+	defer tick.Stop()
+	for {
+		verify := exec.CommandContext(ctx, filepath.Join(l.Bin, "receipt"), //nolint:gosec // a program of ours
+			"verify", answer, "--key", site, "--log", site, "--log-policy", l.LogPolicy())
+		if report, err := verify.Output(); err == nil {
+			for line := range bytes.Lines(report) {
+				if bytes.HasPrefix(line, []byte("Logged:")) {
+					_, err = out.Write(line)
+				}
+			}
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			_, err := fmt.Fprintf(out, "Logged:  not within %s; look later:\n  receipt verify %s --key %s --log %s --log-policy %s\n", loggedWithin, answer, site, site, l.LogPolicy())
+			return err
+		case <-tick.C:
+		}
+	}
 }
 
 // runningFile of the state describes the stack that runs. A start removes the one of
@@ -42,10 +115,11 @@ const runningFile = "running.json"
 type running struct {
 	URL   string `json:"url"`
 	Chain string `json:"chain"`
+	Log   bool   `json:"log"`
 }
 
 func writeRunning(l layout.Layout) error {
-	text, err := json.Marshal(running{URL: l.PublicURL, Chain: "http://" + l.Chain})
+	text, err := json.Marshal(running{URL: l.PublicURL, Chain: "http://" + l.Chain, Log: l.Log})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -44,6 +45,8 @@ type Settings struct {
 	Chain         int `env:"CHAIN_PORT" default:"8545" doc:"the development chain's JSON-RPC"`
 	Facilitator   int `env:"FACILITATOR_PORT" default:"8402" doc:"the development chain's x402 facilitator"`
 	Redis         int `env:"REDIS_PORT" default:"16379" doc:"Redis; not its usual port, where the machine's own may be"`
+	Witness1      int `env:"WITNESS_1_PORT" default:"8091" doc:"the first witness of the log of receipts"`
+	Witness2      int `env:"WITNESS_2_PORT" default:"8092" doc:"the second one"`
 
 	AdminUsername string `env:"BOOTSTRAP_ADMIN_USERNAME" doc:"first administrator, created at the first start; without one a set-up link is printed"`
 	AdminPassword string `env:"BOOTSTRAP_ADMIN_PASSWORD" secret:"true" doc:"their password"`
@@ -56,6 +59,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout)
 	stop()
+	var ended *exec.ExitError // the agent has said why
+	if errors.As(err, &ended) {
+		os.Exit(ended.ExitCode())
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -89,7 +96,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 			Auth: local(s.Auth), AuthAdmin: local(s.AuthAdmin),
 			Verifier: local(s.Verifier), VerifierAdmin: local(s.VerifierAdmin),
 			Chain: local(s.Chain), Facilitator: local(s.Facilitator), Redis: local(s.Redis),
+			Witness1: local(s.Witness1), Witness2: local(s.Witness2),
 		},
+		Log: true,
 		Extra: map[string]map[string]string{"auth": {
 			"BOOTSTRAP_ADMIN_USERNAME": s.AdminUsername, "BOOTSTRAP_ADMIN_PASSWORD": s.AdminPassword,
 		}},
@@ -104,7 +113,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	case "":
 		return up(ctx, l, out)
 	case "demo":
-		return demo(l, flags.Args()[1:])
+		return demo(ctx, l, flags.Args()[1:], out)
 	}
 	return fmt.Errorf("no command %q; see local --help", flags.Arg(0))
 }

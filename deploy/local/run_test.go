@@ -20,3 +20,13 @@ func TestACommandItDoesNotHaveIsAFault(t *testing.T) {
 		t.Error("no fault")
 	}
 }
+
+func TestTheAnswersFileIsTheLastThatIsNamed(t *testing.T) {
+	for want, args := range map[string][]string{
+		"": {"-tx", "out"}, "a": {"-out", "a"}, "b": {"--out=a", "-json", "-out=b"}, "c": {"-out", "a", "--out", "c"},
+	} {
+		if got := saved(args); got != want {
+			t.Errorf("%v: %q, want %q", args, got, want)
+		}
+	}
+}

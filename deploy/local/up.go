@@ -14,6 +14,7 @@ import (
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
 const (
@@ -35,6 +36,7 @@ Pforte is up ({{.Took}}).
   chain        http://{{.Chain}}   development chain, id {{.ChainID}}
   facilitator  http://{{.Facilitator}}
   Redis        {{.Redis}}   {{.RedisIs}}
+  log          {{.LogIs}}
   logs         {{.Path "logs"}}
 
 {{.FirstRun}}
@@ -54,6 +56,12 @@ func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = lock.Close() }()
+	logIs := l.PublicURL + receiptlog.DirectoryPath + "   two witnesses, a copy in " + l.Path("mirror")
+	if l.Log, err = l.LogIsOurs(); err != nil {
+		return err
+	} else if !l.Log {
+		logIs = "off: the one in " + l.State + " has the name of another address"
+	}
 	if err := prepare(ctx, l); err != nil {
 		return err
 	}
@@ -78,9 +86,9 @@ func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 	}
 	if err := screenTemplate.Execute(out, struct {
 		layout.Layout
-		RedisIs, FirstRun, ChainID string
-		Took                       time.Duration
-	}{l, redis, firstRun, layout.Network, time.Since(begin).Round(100 * time.Millisecond)}); err != nil {
+		RedisIs, LogIs, FirstRun, ChainID string
+		Took                              time.Duration
+	}{l, redis, logIs, firstRun, layout.Network, time.Since(begin).Round(100 * time.Millisecond)}); err != nil {
 		return fmt.Errorf("print the addresses: %w", err)
 	}
 	select {
@@ -92,7 +100,7 @@ func up(ctx context.Context, l layout.Layout, out io.Writer) error {
 }
 
 func prepare(ctx context.Context, l layout.Layout) error {
-	for _, program := range []stack.Program{l.Devnet(), l.Auth(), l.Verifier(), l.Proxy()} {
+	for _, program := range []stack.Program{l.Devnet(), l.Auth(), l.Verifier(), l.Proxy(), l.Mirror()} {
 		if err := stack.Check(program.Path); err != nil {
 			return err
 		}
@@ -116,11 +124,22 @@ func start(ctx context.Context, l layout.Layout, programs *stack.Stack, out io.W
 	if err != nil {
 		return "", err
 	}
-	if err := programs.Start(ctx, readyWithin, l.Devnet()); err != nil {
+	first := []stack.Program{l.Devnet()}
+	if l.Log {
+		witnesses, err := l.Witnesses()
+		if err != nil {
+			return "", err
+		}
+		first = append(first, witnesses...)
+	}
+	if err := programs.Start(ctx, readyWithin, first...); err != nil {
 		return "", err
 	}
 	printLine(out, "Starting auth, verifier and the proxy …")
-	return redis, programs.Start(ctx, readyWithin, l.Auth(), l.Verifier(), l.Proxy())
+	if err := programs.Start(ctx, readyWithin, l.Auth(), l.Verifier(), l.Proxy()); err != nil || !l.Log {
+		return redis, err
+	}
+	return redis, programs.Start(ctx, readyWithin, l.Mirror())
 }
 
 // stop stops the stack. A second Ctrl-C kills what is left.

@@ -2,9 +2,12 @@ package layout
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,17 +42,19 @@ const AdminName = "admin"
 // Addresses are the host:port pairs that the programs listen on.
 type Addresses struct {
 	Proxy, ProxyAdmin, Auth, AuthAdmin, Verifier, VerifierAdmin, Chain, Facilitator, Redis string
+	// Witnesses of the log of receipts.
+	Witness1, Witness2 string
 }
 
 // FreeAddresses returns addresses of this machine on which no program listens.
 func FreeAddresses(ctx context.Context) (Addresses, error) {
-	a, err := freeport.Addrs(ctx, 9)
+	a, err := freeport.Addrs(ctx, 11)
 	if err != nil {
 		return Addresses{}, err
 	}
 	return Addresses{
 		Proxy: a[0], ProxyAdmin: a[1], Auth: a[2], AuthAdmin: a[3], Verifier: a[4], VerifierAdmin: a[5],
-		Chain: a[6], Facilitator: a[7], Redis: a[8],
+		Chain: a[6], Facilitator: a[7], Redis: a[8], Witness1: a[9], Witness2: a[10],
 	}, nil
 }
 
@@ -66,6 +71,8 @@ func (a Addresses) Ports() []stack.Port {
 		{Program: "the chain", Setting: "CHAIN_PORT", Addr: a.Chain},
 		{Program: "the facilitator", Setting: "FACILITATOR_PORT", Addr: a.Facilitator},
 		{Program: "Redis", Setting: "REDIS_PORT", Addr: a.Redis},
+		{Program: "the first witness", Setting: "WITNESS_1_PORT", Addr: a.Witness1},
+		{Program: "the second witness", Setting: "WITNESS_2_PORT", Addr: a.Witness2},
 	}
 }
 
@@ -82,6 +89,8 @@ type Layout struct {
 	// Admin has auth create an administrator with a generated password at its first
 	// start. Without one the first administrator is created by a set-up link.
 	Admin bool
+	// Log has the verifier keep a log of receipts, which Witnesses cosign.
+	Log bool
 	// Extra holds further settings by the name of a program, which win.
 	Extra map[string]map[string]string
 }
@@ -101,7 +110,37 @@ func (l Layout) Prepare() error {
 			return err
 		}
 	}
-	return secrets.Make(l.State)
+	if err := secrets.Make(l.State); err != nil || !l.Log {
+		return err
+	}
+	host, err := l.host()
+	if err != nil {
+		return err
+	}
+	// Made anew: the witnesses may have other ports by now.
+	if err := os.Remove(l.LogPolicy()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return secrets.MakeLog(l.State, host, []string{"http://" + l.Witness1, "http://" + l.Witness2})
+}
+
+// LogIsOurs reports whether the state's log of receipts, whose name holds the address that
+// clients see, can go on at this one.
+func (l Layout) LogIsOurs() (bool, error) {
+	host, err := l.host()
+	if err != nil {
+		return false, err
+	}
+	return secrets.LogIsOf(l.State, host)
+}
+
+// host is that of the address that clients see, with its port.
+func (l Layout) host() (string, error) {
+	site, err := url.Parse(l.PublicURL)
+	if err != nil {
+		return "", fmt.Errorf("the public address: %w", err)
+	}
+	return site.Host, nil
 }
 
 // AdminPassword is the password of the administrator whom a layout with Admin creates.
@@ -173,7 +212,7 @@ func (l Layout) SetupLink(ctx context.Context) (string, error) {
 // Verifier is the service that sells verifications, of the development chain
 // unless Extra has another.
 func (l Layout) Verifier() stack.Program {
-	return l.program("verifier", map[string]string{
+	settings := map[string]string{
 		"ADDR":                      l.Addresses.Verifier,
 		"ADMIN_ADDR":                l.VerifierAdmin,
 		"DATABASE_URL":              "sqlite:" + l.Path("verifier.db"),
@@ -191,7 +230,47 @@ func (l Layout) Verifier() stack.Program {
 		"PAYMENT_ASSET_NAME":        TokenName,
 		"PAYMENT_ASSET_VERSION":     TokenVersion,
 		"PAYMENT_RPC_URL":           "http://" + l.Chain,
-	}, "http://"+l.Addresses.Verifier+"/health")
+	}
+	if l.Log {
+		settings["RECEIPT_LOG_KEY_FILE"] = l.Path(secrets.LogKey)
+		settings["LOG_POLICY_FILE"] = l.LogPolicy()
+		settings["LOG_MARK_FILE"] = l.Path("log-mark")
+	}
+	return l.program("verifier", settings, "http://"+l.Addresses.Verifier+"/health")
+}
+
+// LogPolicy is the file of what the log of receipts trusts.
+func (l Layout) LogPolicy() string { return l.Path(secrets.LogPolicy) }
+
+// Witnesses cosign the log of receipts. No sale needs them.
+func (l Layout) Witnesses() ([]stack.Program, error) {
+	host, err := l.host()
+	if err != nil {
+		return nil, err
+	}
+	var all []stack.Program
+	for i, addr := range []string{l.Witness1, l.Witness2} {
+		all = append(all, l.receipt(fmt.Sprintf("witness-%d", i+1),
+			"witness", "--key", l.Path(secrets.WitnessKey(i+1)), "--name", secrets.WitnessID(host, i+1),
+			"--log-policy", l.LogPolicy(), "--state", l.Path(secrets.WitnessState(i+1)), "--listen", addr))
+	}
+	return all, nil
+}
+
+// Mirror copies the log of receipts from the proxy to a folder. No sale needs it.
+func (l Layout) Mirror() stack.Program {
+	return l.receipt("mirror", "log", "mirror", l.PublicURL, l.Path("mirror"), "--log-policy", l.LogPolicy(), "--every", mirrorEvery.String())
+}
+
+// mirrorEvery is how often the log is copied.
+const mirrorEvery = 10 * time.Second
+
+// receipt is a command of the program receipt, without which the stack goes on.
+func (l Layout) receipt(name string, args ...string) stack.Program {
+	return stack.Program{
+		Name: name, Path: filepath.Join(l.Bin, "receipt"), Args: args, Optional: true,
+		Ready: func(context.Context) error { return nil },
+	}
 }
 
 // Proxy is the reverse proxy before both services.

@@ -46,6 +46,9 @@ const (
 	readable = 0o444
 )
 
+// witnessName returns the name of one of our witnesses: of its folder, and of its files.
+func witnessName(number int) string { return fmt.Sprintf("witness-%d", number) }
+
 // path returns where a service's secret is: in the folder of the service's name
 // below folder where there is one, so that each service can be given its own
 // secrets only, and else in folder itself.

@@ -23,6 +23,8 @@ type Program struct {
 	Env []string
 	// Ready returns an error unless the program can be used.
 	Ready func(context.Context) error
+	// Optional: the others go on when it ends.
+	Optional bool
 }
 
 // Stack is a set of running programs.
@@ -104,7 +106,7 @@ func (s *Stack) launch(program Program) (*process, error) {
 	s.running = append(s.running, started)
 	go func() {
 		<-started.ended
-		if started.stopping.Load() {
+		if started.stopping.Load() || program.Optional {
 			return
 		}
 		select {

@@ -159,6 +159,21 @@ func launcher(dir string) {
 	time.Sleep(time.Minute)
 }
 
+func TestTheEndOfAnOptionalProgramIsNotReported(t *testing.T) {
+	s, dir := newStack(t), t.TempDir()
+	optional := shell("optional", dir, "echo $$ >$DIR/pid")
+	optional.Optional, optional.Ready = true, func(context.Context) error { return nil }
+	if err := s.Start(t.Context(), time.Minute, optional); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context(), time.Minute, shell("needed", dir, "touch $DIR/ready; while kill -0 $(cat $DIR/pid); do sleep 0.01; done; sleep 0.2; exit 3")); err != nil {
+		t.Fatal(err)
+	}
+	if failure := <-s.Died(); failure.Program != "needed" {
+		t.Errorf("%s is reported", failure.Program)
+	}
+}
+
 func TestNothingOutlivesAKilledLauncher(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("only Linux ends a child with its parent")

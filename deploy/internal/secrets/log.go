@@ -1,0 +1,120 @@
+package secrets
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+)
+
+// The files of the log of receipts.
+const (
+	LogKey    = "log-key.pem"
+	LogPolicy = "log-policy"
+	// mirror is the folder of what copies the log.
+	mirror = "mirror"
+)
+
+// WitnessKey returns the name of the file with a witness's key. The first witness has the
+// number 1.
+func WitnessKey(number int) string { return witnessName(number) + "-key.pem" }
+
+// WitnessState returns the name of the file with what a witness has cosigned.
+func WitnessState(number int) string { return witnessName(number) + "-state.json" }
+
+// WitnessID returns the name in the key of a witness of ours for the log of a host.
+func WitnessID(host string, number int) string { return host + "/" + witnessName(number) }
+
+// generations is how many generations of a log a policy lists that is made here: when one
+// is closed, witnesses and mirror know the next.
+const generations = 3
+
+// MakeLog makes, where they are not there yet, the key of the log of receipts of a host
+// (with its port, where it has one), a witness for each address, and the policy that asks
+// all of them: for the verifier, and for the witnesses and a mirror, which read from it
+// whose log they cosign or copy. ErrRestore.
+//
+// A witness whose state is lost would cosign a second history: the file is made together
+// with its key, and never again.
+func MakeLog(folder, host string, witnesses []string) error {
+	if err := restored(folder); err != nil {
+		return err
+	}
+	key, err := makeKey(path(folder, verifier, LogKey))
+	if err != nil {
+		return err
+	}
+	var policy strings.Builder
+	for generation := range generations {
+		log, err := receiptlog.NewLogSigner(fmt.Sprintf("%s/v1/log/%d", host, generation+1), key)
+		if err != nil {
+			return fmt.Errorf("the log of %s: %w", host, err)
+		}
+		fmt.Fprintf(&policy, "log %s\n", log.Key)
+	}
+	places := []string{verifier, mirror}
+	for i, url := range witnesses {
+		name := witnessName(i + 1)
+		file := path(folder, name, WitnessKey(i+1))
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			if err := once(path(folder, name, WitnessState(i+1)), "{}\n", private); err != nil {
+				return err
+			}
+		}
+		key, err := makeKey(file)
+		if err != nil {
+			return err
+		}
+		witness, err := receiptlog.NewWitnessSigner(WitnessID(host, i+1), key, time.Now)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&policy, "witness %s %s %s\n", name, witness.Key, url)
+		places = append(places, name)
+	}
+	policy.WriteString("group ours all")
+	for i := range witnesses {
+		policy.WriteString(" " + witnessName(i+1))
+	}
+	policy.WriteString("\nquorum ours\n")
+	for _, place := range places {
+		if err := once(path(folder, place, LogPolicy), policy.String(), private); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeKey makes a key that signs logs or cosigns them, where it is not there yet, and
+// returns it.
+func makeKey(file string) (ed25519.PrivateKey, error) {
+	fresh, err := newReceiptKey() // of the same kind
+	if err != nil {
+		return nil, err
+	}
+	if err := once(file, fresh, private); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(file) //nolint:gosec // our own file
+	if err != nil {
+		return nil, fmt.Errorf("a key of the log: %w", err)
+	}
+	return receiptlog.ParsePrivateKey(text)
+}
+
+// LogIsOf reports whether the log of receipts in a folder is, or will be, that of a host.
+func LogIsOf(folder, host string) (bool, error) {
+	policy, err := os.ReadFile(path(folder, verifier, LogPolicy))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("the policy of the log: %w", err)
+	}
+	return strings.HasPrefix(string(policy), "log "+host+"/v1/log/"), nil
+}
