@@ -162,6 +162,19 @@ func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
 	}
 	second.end()
 	second.allFree(t)
+	if strings.Contains(second.printed(), "off: the one in") {
+		t.Errorf("the second start has no log:\n%s", second.printed())
+	}
+
+	// The log's name holds the address, so it cannot go on at another one.
+	third := up(t, state, append(append(ports(t), asAdmin...), "PATH="+os.Getenv("PATH")))
+	if !strings.Contains(third.printed(), "log          off: the one in "+state+" has the name of another address\n") {
+		t.Errorf("at another address it prints:\n%s", third.printed())
+	}
+	if err := third.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	third.end()
 }
 
 func TestTheLocalStackNeedsNoRedisServer(t *testing.T) {
