@@ -1,7 +1,7 @@
 # Everything that a developer or CI runs, from the top. Each module is built,
 # tested and checked alone; go.work is for editors only.
 
-MODULES  := pkg/receipt pkg services/auth services/verifier proxy deploy/kubernetes deploy
+MODULES  := pkg/receipt pkg services/auth services/verifier/interop services/verifier proxy deploy/kubernetes deploy
 # Modules whose programs are in cmd/.
 COMMANDS := pkg/receipt services/auth services/verifier
 

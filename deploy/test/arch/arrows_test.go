@@ -38,7 +38,7 @@ func Arrows(packages []Package) []string {
 			}
 		}
 		for _, imported := range slices.Concat(p.TestImports, p.XTestImports) {
-			if to := moduleOf(imported); to != "" && to != p.Module() && !isShared(to) {
+			if to := moduleOf(imported); to != "" && to != p.Module() && !isShared(to) && !isInside(p.Module(), to) {
 				faults = append(faults, fmt.Sprintf("a test of %s imports %s: another module", p.ImportPath, imported))
 			}
 		}
@@ -98,4 +98,8 @@ func isTest(folder string) bool { return strings.HasSuffix(path.Base(folder), "t
 // isShared reports whether the other modules may import a module.
 func isShared(module string) bool { return module == "pkg" || module == "pkg/receipt" }
 
-func isService(module string) bool { return strings.HasPrefix(module, "services/") }
+// isInside reports whether a module lies in the folder of another one, whose tests it
+// holds that need modules of others.
+func isInside(module, other string) bool { return strings.HasPrefix(module, other+"/") }
+
+func isService(module string) bool { return path.Dir(module) == "services" }

@@ -17,7 +17,7 @@ const Root = "github.com/pforte/pforte/"
 
 // Modules are our modules by folder, in the order in which they may import. One
 // that lies in the folder of another comes before it.
-var Modules = []string{"pkg/receipt", "pkg", "services/auth", "services/verifier", "proxy", "deploy/kubernetes", "deploy"}
+var Modules = []string{"pkg/receipt", "pkg", "services/auth", "services/verifier/interop", "services/verifier", "proxy", "deploy/kubernetes", "deploy"}
 
 // Package is one package as `go list` reports it.
 type Package struct {
