@@ -1,7 +1,8 @@
 // Package witness is a witness of logs (C2SP tlog-witness): it cosigns a checkpoint only
 // when that continues the one which it has cosigned last, and so never two histories of
 // one log. What it has cosigned is in one file, which is on disk before a signature
-// leaves. A witness that has lost its file must be given up with its key.
+// leaves. A witness that has lost its file must be given up with its key, and so must one
+// whose file was put back from a copy.
 package witness
 
 import (
@@ -41,6 +42,7 @@ type Witness struct {
 	mu     sync.Mutex
 	latest map[string]string // origin to the checkpoint that was cosigned last
 	mux    http.ServeMux
+	lock   *os.File
 }
 
 // Create makes the file of a new witness. It does not overwrite one.
@@ -53,13 +55,22 @@ func Create(state string) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// Open reads the file and returns the witness. Every checkpoint in it must be one that
-// the witness itself has cosigned.
-func Open(o Options) (*Witness, error) {
+// Open reads the file and returns the witness, which has it for itself until Close: two
+// would not see what the other one cosigns. Every checkpoint in it must be one that the
+// witness itself has cosigned.
+func Open(o Options) (_ *Witness, err error) {
 	if o.Signer == nil || len(o.Logs) == 0 {
 		return nil, errors.New("a witness needs a key, and a log to cosign")
 	}
 	w := &Witness{Options: o}
+	if w.lock, err = lock(o.State + ".lock"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
 	info, err := os.Stat(o.State)
 	if err == nil && info.Size() > maxState {
 		err = fmt.Errorf("%s is larger than %d bytes", o.State, maxState)
@@ -90,6 +101,9 @@ func Open(o Options) (*Witness, error) {
 	w.mux.HandleFunc("GET /{origin}/checkpoint", w.serveLatest)
 	return w, nil
 }
+
+// Close frees the file for another process. Nothing may be asked of the witness after it.
+func (w *Witness) Close() error { return w.lock.Close() }
 
 func (w *Witness) knows(origin string) bool {
 	_, found := w.log(origin)

@@ -79,10 +79,12 @@ func (m *tree) request(old, size int64) []byte {
 func open(t testing.TB, state string) *witness.Witness {
 	t.Helper()
 	at := func() time.Time { return time.Unix(1_800_000_000, 0) }
-	return must[*witness.Witness](t)(witness.Open(witness.Options{
+	w := must[*witness.Witness](t)(witness.Open(witness.Options{
 		Signer: must[*receiptlog.Signer](t)(receiptlog.NewWitnessSigner("w.example", key("witness"), at)),
 		Logs:   []receiptlog.Key{signer(t, origin).Key}, State: state,
 	}))
+	t.Cleanup(func() { _ = w.Close() })
+	return w
 }
 
 func fresh(t testing.TB) string {
@@ -132,6 +134,12 @@ func TestOnlyAContinuationIsCosigned(t *testing.T) {
 		if status != c.want || !strings.HasPrefix(text, c.text) || (status == 409) != (kind == witness.SizeType) {
 			t.Errorf("%s: %d %q %s, want %d %q", c.name, status, text, kind, c.want, c.text)
 		}
+	}
+	if _, err := witness.Open(w.Options); err == nil { // it would not see what this one cosigns
+		t.Error("two witnesses have one file")
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
 	}
 	w = open(t, state) // it remembers
 	if status, text, _ := post(w, m.request(100, 300)); status != 409 || text != "200\n" {

@@ -375,6 +375,7 @@ func witnessCommand(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = w.Close() }()
 	server := http.Server{
 		Addr: *listen, Handler: w, MaxHeaderBytes: 16 << 10,
 		ReadHeaderTimeout: witnessTimeout, ReadTimeout: witnessTimeout, WriteTimeout: witnessTimeout, IdleTimeout: witnessIdle,
