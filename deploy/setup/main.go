@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -42,6 +43,12 @@ With REDIS_HOST in the environment also redis-url for auth, and redis.conf with
 the same password, which Redis reads. With POSTGRES_HOST also auth-database-url
 and verifier-database-url, and in the folder POSTGRES_ROLES (/data) what a new
 Postgres reads from /docker-entrypoint-initdb.d. PUBLIC_URL is shown with -admin.
+
+With LOG_WITNESSES, the addresses of witnesses (separated by spaces), also what a log
+of receipts needs, in the name of the host of PUBLIC_URL, also where the rest was made
+long ago: log-key.pem for the verifier; witness-1-key.pem and witness-1-state.json for
+the first witness, and so on; and log-policy, which asks all of them, for verifier,
+witnesses and mirror.
 `
 
 // version is set by the build.
@@ -95,6 +102,9 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 	if host := getenv("POSTGRES_HOST"); host != "" {
 		faults = append(faults, secrets.MakeDatabases(folder, cmp.Or(getenv("POSTGRES_ROLES"), "/data"), host))
 	}
+	if urls := strings.Fields(getenv("LOG_WITNESSES")); len(urls) > 0 {
+		faults = append(faults, makeLog(folder, getenv("PUBLIC_URL"), urls))
+	}
 	if err := errors.Join(faults...); err != nil || !*admin {
 		return err
 	}
@@ -105,6 +115,15 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 	_, err = fmt.Fprintf(out, "%s: log in as %s, password %s (made at the first start).\n",
 		cmp.Or(getenv("PUBLIC_URL"), "The first administrator"), layout.AdminName, password)
 	return err
+}
+
+// makeLog makes what a log of receipts needs.
+func makeLog(folder, site string, witnesses []string) error {
+	u, err := url.Parse(site)
+	if err != nil || u.Host == "" {
+		return errors.New("PUBLIC_URL: the log of receipts has its host in its name")
+	}
+	return secrets.MakeLog(folder, u.Host, witnesses)
 }
 
 // required returns an error that names every variable that is not set.

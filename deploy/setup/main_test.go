@@ -293,3 +293,59 @@ func TestTheAddressIsShownWithThePassword(t *testing.T) {
 		t.Errorf("got %v, %s", err, &out)
 	}
 }
+
+func TestALogIsAddedToWhatAnInstallationHas(t *testing.T) {
+	folder := apart(t)
+	for _, service := range []string{"witness-1", "witness-2", "mirror"} {
+		if err := os.Mkdir(filepath.Join(folder, service), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run([]string{folder}, none, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	before := files(t, folder)
+	for name := range before {
+		if strings.Contains(name, "log-") || strings.Contains(name, "witness") {
+			t.Errorf("without LOG_WITNESSES there is %s", name)
+		}
+	}
+	settings := map[string]string{"LOG_WITNESSES": "http://witness-1:8090 http://witness-2:8090"}
+	getenv := func(name string) string { return settings[name] }
+	if err := run([]string{folder}, getenv, io.Discard); err == nil || !strings.Contains(err.Error(), "PUBLIC_URL") {
+		t.Errorf("without an address: %v", err)
+	}
+	settings["PUBLIC_URL"] = "https://home.example.org"
+	var first map[string]string
+	for range 2 {
+		if err := run([]string{folder}, getenv, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = files(t, folder)
+		}
+	}
+	after := files(t, folder)
+	if diff := cmp.Diff(first, after); diff != "" {
+		t.Errorf("a second run changed (-before +after):\n%s", diff)
+	}
+	added := []string{}
+	for name, content := range after {
+		if _, there := before[name]; !there {
+			added = append(added, name)
+		} else if before[name] != content {
+			t.Errorf("%s was changed", name)
+		}
+	}
+	slices.Sort(added)
+	if diff := cmp.Diff([]string{
+		"mirror/log-policy", "verifier/log-key.pem", "verifier/log-policy",
+		"witness-1/log-policy", "witness-1/witness-1-key.pem", "witness-1/witness-1-state.json",
+		"witness-2/log-policy", "witness-2/witness-2-key.pem", "witness-2/witness-2-state.json",
+	}, added); diff != "" {
+		t.Errorf("added (-want +got):\n%s", diff)
+	}
+	if policy := after["verifier/log-policy"]; !strings.Contains(policy, "log home.example.org/v1/log/1+") || !strings.Contains(policy, " http://witness-2:8090\n") {
+		t.Errorf("the policy is\n%s", policy)
+	}
+}
