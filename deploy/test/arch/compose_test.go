@@ -68,6 +68,7 @@ type composeService struct {
 	CapDrop        []string  `yaml:"cap_drop"`
 	SecurityOpt    []string  `yaml:"security_opt"`
 	NetworkMode    string    `yaml:"network_mode"`
+	Deploy         struct{ Replicas string }
 }
 
 // mounts returns what a service has at which path.

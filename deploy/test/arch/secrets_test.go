@@ -24,14 +24,14 @@ const scale = "deploy/compose.scale.yml"
 
 // holders are the services that see secrets they do not use: setup makes them all,
 // backup saves those of the verifier, setup-link reads the URL of auth's Postgres.
-var holders = map[string][]string{"setup": {"auth", "verifier", "redis"}, "backup": {"verifier"}, "setup-link": {"auth"}}
+var holders = map[string][]string{"setup": {"auth", "verifier", "redis", "witness-1", "witness-2"}, "backup": {"verifier"}, "setup-link": {"auth"}}
 
 // madeSecrets returns the files that setup makes for each service, as the stacks
 // let it.
 func madeSecrets(t *testing.T, databases bool) map[string][]string {
 	t.Helper()
 	folder := t.TempDir()
-	for _, service := range []string{"auth", "verifier", "redis"} {
+	for _, service := range []string{"auth", "verifier", "redis", "witness-1", "witness-2", "mirror"} {
 		if err := os.Mkdir(filepath.Join(folder, service), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -43,6 +43,7 @@ func madeSecrets(t *testing.T, databases bool) map[string][]string {
 	}
 	try(secrets.Make(folder))
 	try(secrets.MakeRedis(folder, "redis"))
+	try(secrets.MakeLog(folder, "home.example.org", []string{"http://witness-1:8090", "http://witness-2:8090"}))
 	if databases {
 		try(secrets.MakeDatabases(folder, t.TempDir(), "postgres"))
 	}
@@ -90,12 +91,13 @@ func TestAServiceHasASettingForEverySecretItSees(t *testing.T) {
 				}
 				for setting, value := range settings {
 					path, _ := value.(string)
-					if name, is := strings.CutPrefix(path, "/secrets/"+owner+"/"); is && strings.HasSuffix(setting, "_FILE") {
+					if name, is := strings.CutPrefix(whenSet(path), "/secrets/"+owner+"/"); is && strings.HasSuffix(setting, "_FILE") {
 						used = append(used, name)
 					}
 				}
-				for _, match := range regexp.MustCompile(`/secrets/redis/([\w.-]+)`).FindAllStringSubmatch(base[owner].Command.Value, -1) {
-					used = append(used, match[1]) // Redis has no environment
+				// Redis, witnesses and mirror have no environment.
+				for _, match := range regexp.MustCompile(`/secrets/`+owner+`/([\w.-]+)`).FindAllStringSubmatch(base[owner].Command.Value, -1) {
+					used = append(used, match[1])
 				}
 				slices.Sort(used)
 				if diff := cmp.Diff(files, used); diff != "" {
@@ -142,13 +144,13 @@ func TestNetworksLeadOnlyWhereTheyAreNeeded(t *testing.T) {
 	want := map[string]map[string][]string{
 		stacks[0]: {
 			"outside": {"demo", "devnet", "proxy"}, "auth": {"auth", "proxy"}, "verifier": {"proxy", "verifier"},
-			"stores": {"auth", "redis"}, "chain": {"demo", "devnet", "verifier"},
+			"stores": {"auth", "redis"}, "chain": {"demo", "devnet", "verifier"}, "witnesses": {"mirror", "verifier", "witness-1", "witness-2"},
 		},
 		// The verifier has a way out of its own: on one network with the proxy, it
 		// would be called from another address than the one it trusts.
 		stacks[1]: {
 			"outside": {"proxy"}, "apps": {"proxy"}, "auth": {"auth", "proxy"}, "verifier": {"proxy", "verifier"},
-			"stores": {"auth", "redis"}, "nodes": {"verifier"},
+			"stores": {"auth", "redis"}, "nodes": {"verifier"}, "witnesses": {"mirror", "verifier", "witness-1", "witness-2"},
 		},
 		scale: {"accounts": {"auth", "postgres", "setup-link"}, "ledger": {"postgres", "verifier"}},
 	}
@@ -167,6 +169,11 @@ func TestNetworksLeadOnlyWhereTheyAreNeeded(t *testing.T) {
 }
 
 var variable = regexp.MustCompile(`\$\{[A-Z0-9_]+:?-([^}]*)\}`)
+
+// whenSet returns what stands in a file for a variable that is set.
+func whenSet(text string) string {
+	return regexp.MustCompile(`\$\{[A-Z0-9_]+:\+([^}]*)\}`).ReplaceAllString(text, "$1")
+}
 
 // plain puts the defaults in place of variables.
 func plain(text string) string { return variable.ReplaceAllString(text, "$1") }
