@@ -166,7 +166,7 @@ func (w *Witness) add(body []byte) (status int, answer []byte) {
 		}
 	}
 	switch {
-	case asked.Old != last.Size:
+	case asked.Old != last.Size, c.Size == last.Size && c.Root != last.Root:
 		return http.StatusConflict, fmt.Appendf(nil, "%d\n", last.Size)
 	case c.CheckConsistency(last, asked.Hashes) != nil:
 		return http.StatusUnprocessableEntity, []byte("the checkpoint does not continue the last one\n")
