@@ -61,7 +61,7 @@ type LogStore interface {
 	Freeze(ctx context.Context, log int64, why string) error
 	Resume(ctx context.Context, log, size int64, why string) error
 	// EndLog closes a generation with its final checkpoint, opens the next and queues all
-	// stored answers for it. ErrLost: it is closed.
+	// stored answers for it. ErrLost: it is closed, or another checkpoint is served.
 	EndLog(ctx context.Context, log int64, final []byte, next LogHead) error
 
 	// Hashes returns stored hashes by their ids of package tlog.
@@ -81,7 +81,8 @@ type LogStore interface {
 	// numbers are greater than after and the claims older than before, and the greatest number.
 	StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries []StoredEntry, last int64, err error)
 
-	// Publish keeps the checkpoint that is served, unless one of a larger tree is.
+	// Publish keeps the checkpoint that is served, unless one of a larger tree is. ErrLost:
+	// the generation is closed.
 	Publish(ctx context.Context, log, size int64, note []byte) error
 	// Published returns the checkpoint that is served, or ErrNotFound.
 	Published(ctx context.Context, log int64) (PublishedCheckpoint, error)

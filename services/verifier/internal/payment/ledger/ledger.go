@@ -29,6 +29,7 @@ type Ledger struct {
 	writes  *batcher // the one way to change something of payments
 	// logs reports whether what is sold is queued for the log of receipts.
 	logs bool
+	keys []entry // that are listed
 	// placing may be nil (LogOptions).
 	placing func()
 }

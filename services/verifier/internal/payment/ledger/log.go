@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +40,9 @@ func OpenLogged(ctx context.Context, databaseURL string, now func() time.Time, o
 		return nil, err
 	}
 	l.placing = o.Placing
+	for _, key := range o.Keys {
+		l.keys = append(l.keys, newEntry(key))
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("open the log of receipts: %w", err), l.Close())
@@ -63,8 +68,8 @@ func OpenLogged(ctx context.Context, databaseURL string, now func() time.Time, o
 	if origin != newest.Origin || vkey != newest.VKey {
 		return nil, fmt.Errorf("%w: it is %s, and by the settings %s", payment.ErrOtherLog, newest.VKey, vkey)
 	}
-	for _, key := range o.Keys {
-		if err := l.queueUnlessKnown(ctx, newest.Log, newEntry(key), nil); err != nil {
+	for _, key := range l.keys {
+		if err := l.queueUnlessKnown(ctx, newest.Log, key, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -319,14 +324,21 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 			e.source = source
 			return e, err
 		})
-		if err != nil || len(entries) == 0 {
+		if err != nil {
 			return err
 		}
-		// By their numbers: on Postgres one with a smaller number may be committed later.
-		if _, err := tx.ExecContext(ctx, "DELETE FROM log_queue WHERE id IN ("+list(ids)+")"); err != nil { //nolint:gosec // numbers
-			return err
+		if taken = len(entries); taken > 0 {
+			// By their numbers: on Postgres one with a smaller number may be committed later.
+			if _, err := tx.ExecContext(ctx, "DELETE FROM log_queue WHERE id IN ("+list(ids)+")"); err != nil { //nolint:gosec // numbers
+				return err
+			}
 		}
-		taken = len(entries)
+		if h.Size == 0 { // every generation begins with the keys
+			entries = slices.Concat(l.keys, entries)
+		}
+		if len(entries) == 0 {
+			return nil
+		}
 		head, err = l.place(ctx, tx, h, entries)
 		if err == nil && l.placing != nil {
 			l.placing()
@@ -677,11 +689,19 @@ func (l *Ledger) EndLog(ctx context.Context, log int64, final []byte, next payme
 		if h.Log != log {
 			return payment.ErrLost
 		}
+		var served []byte
+		err := tx.QueryRowContext(ctx, l.db.Rebind(publishedSQL), log).Scan(new(int64), &served, new(int64))
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if !bytes.Equal(served, final) {
+			return payment.ErrLost
+		}
 		now := l.now().UnixMilli()
 		if _, err := tx.ExecContext(ctx, l.db.Rebind("UPDATE log_head SET closed = ?, final = ? WHERE log = ?"), now, final, log); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, l.db.Rebind(openLogSQL), next.Log, next.Origin, next.VKey, empty[:], now)
+		_, err = tx.ExecContext(ctx, l.db.Rebind(openLogSQL), next.Log, next.Origin, next.VKey, empty[:], now)
 		return err
 	})
 	if err != nil {
@@ -692,20 +712,25 @@ func (l *Ledger) EndLog(ctx context.Context, log int64, final []byte, next payme
 
 // Publish implements payment.LogStore.
 func (l *Ledger) Publish(ctx context.Context, log, size int64, note []byte) error {
-	return l.write(ctx, "publish a checkpoint", true, func(ctx context.Context, u *unit) error {
-		if _, err := u.exec(ctx, `INSERT INTO log_checkpoints (log, size, note, published) VALUES (?, ?, ?, ?)
-			ON CONFLICT (log, size) DO UPDATE SET note = excluded.note, published = excluded.published`, log, size, note, l.now()); err != nil {
+	return l.logTx(ctx, "publish a checkpoint", func(tx *sql.Tx, h payment.LogHead) error {
+		if h.Log != log {
+			return payment.ErrLost
+		}
+		if _, err := tx.ExecContext(ctx, l.db.Rebind(`INSERT INTO log_checkpoints (log, size, note, published) VALUES (?, ?, ?, ?)
+			ON CONFLICT (log, size) DO UPDATE SET note = excluded.note, published = excluded.published`), log, size, note, l.now().UnixMilli()); err != nil {
 			return err
 		}
-		_, err := u.exec(ctx, "DELETE FROM log_checkpoints WHERE log = ? AND size < (SELECT max(size) FROM log_checkpoints WHERE log = ?)", log, log)
+		_, err := tx.ExecContext(ctx, l.db.Rebind("DELETE FROM log_checkpoints WHERE log = ? AND size < (SELECT max(size) FROM log_checkpoints WHERE log = ?)"), log, log)
 		return err
 	})
 }
 
+const publishedSQL = "SELECT size, note, published FROM log_checkpoints WHERE log = ? ORDER BY size DESC LIMIT 1"
+
 // Published implements payment.LogStore.
 func (l *Ledger) Published(ctx context.Context, log int64) (p payment.PublishedCheckpoint, err error) {
 	var at int64
-	switch err := l.row(ctx, "SELECT size, note, published FROM log_checkpoints WHERE log = ? ORDER BY size DESC LIMIT 1", log).Scan(&p.Size, &p.Note, &at); {
+	switch err := l.row(ctx, publishedSQL, log).Scan(&p.Size, &p.Note, &at); {
 	case errors.Is(err, sql.ErrNoRows):
 		return p, payment.ErrNotFound
 	case err != nil:

@@ -353,13 +353,24 @@ func TestANewGenerationGetsWhatIsQueuedAndWhatIsStored(t *testing.T) {
 		w.must(sell(w.Ledger, "p", "1", signed("1")))
 		sequence(t, w.Ledger, 10)
 		w.must(sell(w.Ledger, "p", "2", signed("2")))
+		w.must(w.Publish(t.Context(), 1, 1, []byte("earlier")))
+		w.must(w.Publish(t.Context(), 1, 2, []byte("final")))
+		if err := w.EndLog(t.Context(), 1, []byte("earlier"), payment.LogHead{Log: 2, Origin: "v.example/v1/log/2", VKey: "v.example/v1/log/2+0+key"}); !errors.Is(err, payment.ErrLost) {
+			t.Errorf("it ends with another checkpoint than is served: %v", err)
+		}
 		w.must(w.EndLog(t.Context(), 1, []byte("final"), payment.LogHead{Log: 2, Origin: "v.example/v1/log/2", VKey: "v.example/v1/log/2+0+key"}))
 		if err := w.EndLog(t.Context(), 1, []byte("other"), payment.LogHead{Log: 3}); !errors.Is(err, payment.ErrLost) {
 			t.Errorf("it ends twice: %v", err)
 		}
+		if err := w.Publish(t.Context(), 1, 3, []byte("later")); !errors.Is(err, payment.ErrLost) {
+			t.Errorf("after its end it gets another checkpoint: %v", err)
+		}
+		if got, err := w.Published(t.Context(), 1); err != nil || string(got.Note) != "final" {
+			t.Errorf("after its end %q is served, %v", got.Note, err)
+		}
 		head := sequence(t, w.Ledger, 10)
-		if head.Log != 2 || len(entriesOf(t, w.Ledger, head)) != 2 {
-			t.Errorf("%+v", head)
+		if entries := entriesOf(t, w.Ledger, head); head.Log != 2 || len(entries) != 3 || string(entries[0]) != string(keyEntry(t)) {
+			t.Errorf("%+v, %q", head, entries)
 		}
 		heads, err := w.Heads(t.Context())
 		w.must(err)
