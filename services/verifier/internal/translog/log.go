@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -73,8 +74,11 @@ func New(o Options) (*Log, error) {
 		o.At = func(Point) {}
 	}
 	l := &Log{Options: o}
-	var err error
-	if l.policy, err = receiptlog.ParsePolicy([]byte(o.Policy)); err != nil {
+	origin, vkey, err := Name(o.Host, o.Key, 1)
+	if err != nil {
+		return nil, err
+	}
+	if l.policy, err = receiptlog.ParsePolicy([]byte(PolicyFor(o.Policy, []payment.LogHead{{Origin: origin, VKey: vkey}}))); err != nil {
 		return nil, err
 	}
 	for _, w := range l.policy.Witnesses {
@@ -83,8 +87,7 @@ func New(o Options) (*Log, error) {
 		}
 		l.witnesses = append(l.witnesses, &witnessClient{Witness: w, log: l})
 	}
-	_, _, err = Name(o.Host, o.Key, 1)
-	return l, err
+	return l, nil
 }
 
 // Prefix returns the path of a generation.
@@ -110,18 +113,14 @@ func (l *Log) Run(ctx context.Context) {
 	defer auditing.Wait()
 	tick := time.NewTicker(l.Interval)
 	defer tick.Stop()
-	var audited time.Time
-	failed := ""
+	var audited, logged time.Time
 	for {
-		if err := l.Step(ctx); err != nil && ctx.Err() == nil {
-			if err.Error() != failed { // once, not each second
-				l.Log.Error("the log of receipts waits", "error", err)
-			}
-			failed = err.Error()
-		} else {
-			failed = ""
+		err, now := l.Step(ctx), l.Now()
+		if err != nil && ctx.Err() == nil && now.Sub(logged) >= time.Minute { // not each second
+			l.Log.Error("the log of receipts waits", "error", err)
+			logged = now
 		}
-		if now := l.Now(); now.Sub(audited) >= auditEvery {
+		if now.Sub(audited) >= auditEvery {
 			audited = now
 			auditing.Go(func() { l.auditAndLog(ctx) })
 		}
@@ -209,7 +208,7 @@ func (l *Log) confirm(ctx context.Context, head payment.LogHead) error {
 	var all sync.WaitGroup
 	for i, w := range l.witnesses {
 		if !w.take(l.Now()) {
-			faults[i] = fmt.Errorf("witness %s has failed and is asked again later", w.Name)
+			faults[i] = w.spared()
 			continue
 		}
 		all.Go(func() {
@@ -305,8 +304,10 @@ func (l *Log) publish(ctx context.Context, head payment.LogHead) error {
 	}
 	results := make(chan result, len(l.witnesses))
 	asked := 0
+	var faults []error
 	for _, w := range l.witnesses {
 		if !w.take(l.Now()) {
+			faults = append(faults, w.spared())
 			continue
 		}
 		asked++
@@ -321,8 +322,9 @@ func (l *Log) publish(ctx context.Context, head payment.LogHead) error {
 	content := make(chan error, 1)
 	l.asking.Go(func() {
 		met, left, witnessed := false, asked, bytes.Clone(note) // the requests go on with note
+		var refused error
 		store := func() {
-			if _, err := policy.Open(witnessed); err != nil {
+			if _, refused = policy.Open(witnessed); refused != nil {
 				return
 			}
 			l.At(Witnessed)
@@ -336,7 +338,6 @@ func (l *Log) publish(ctx context.Context, head payment.LogHead) error {
 			}
 		}
 		store() // where the policy asks for none
-		var faults []error
 		for ; left > 0; left-- {
 			r := <-results
 			if r.err != nil {
@@ -355,7 +356,7 @@ func (l *Log) publish(ctx context.Context, head payment.LogHead) error {
 			store()
 		}
 		if !met {
-			content <- fmt.Errorf("too few witnesses have cosigned %d entries: %w", head.Size, errors.Join(faults...))
+			content <- fmt.Errorf("publish %d entries: %w", head.Size, errors.Join(append(faults, refused)...))
 		}
 	})
 	select {
@@ -369,8 +370,9 @@ func (l *Log) publish(ctx context.Context, head payment.LogHead) error {
 // PolicyFor returns a policy file with a line for each of our logs that it does not list.
 func PolicyFor(text string, heads []payment.LogHead) string {
 	var lines strings.Builder
+	policy, _ := receiptlog.ParsePolicy([]byte(text)) // who parses what is returned finds the error
 	for i := len(heads) - 1; i >= 0; i-- {
-		if !strings.Contains(text, heads[i].VKey) {
+		if !slices.ContainsFunc(policy.Logs, func(l receiptlog.PolicyLog) bool { return l.Key.String() == heads[i].VKey }) {
 			fmt.Fprintf(&lines, "log %s\n", heads[i].VKey)
 		}
 	}

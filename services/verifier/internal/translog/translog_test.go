@@ -1,14 +1,18 @@
 package translog_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -658,4 +662,69 @@ func TestALogWhoseKeyWasLostIsClosedByTheNextKey(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 	})
+}
+
+func TestAPolicyThatOnlyMentionsTheLogIsCompleted(t *testing.T) {
+	w := newWorld(t, 1)
+	_, vkey, err := translog.Name(host, seeded("log"), 1)
+	w.must(err)
+	n := w.open("sqlite::memory:", "# for log "+vkey+"\n"+w.policy(1))
+	n.queue("a")
+	n.step()
+	n.wantProof(1, "a")
+}
+
+func TestTheLogIsNoWitnessOfItself(t *testing.T) {
+	w := newWorld(t, 0)
+	o := w.open("sqlite::memory:", w.policy(0)).Options
+	own, err := receiptlog.NewWitnessKey("w.example", seeded("log").Public().(ed25519.PublicKey))
+	w.must(err)
+	o.Policy = fmt.Sprintf("witness w %s http://localhost\nquorum w\n", own)
+	if _, err := translog.New(o); !errors.Is(err, receiptlog.ErrMalformed) {
+		t.Errorf("it opens: %v", err)
+	}
+}
+
+// steps counts how often the head is read.
+type steps struct {
+	payment.LogStore
+	made atomic.Int32
+}
+
+func (s *steps) Heads(ctx context.Context) ([]payment.LogHead, error) {
+	s.made.Add(1)
+	return s.LogStore.Heads(ctx)
+}
+
+func TestAFaultThatLastsIsLoggedOnceAMinute(t *testing.T) {
+	w := newWorld(t, 1)
+	w.witnesses[0].answers(status(500))
+	var lines bytes.Buffer // read when nothing writes any more
+	store := &steps{}
+	n := w.open("sqlite::memory:", w.policy(1), func(o *translog.Options) {
+		store.LogStore, o.Store = o.Store, store
+		o.Log = slog.New(slog.NewTextHandler(&lines, nil))
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.Run(ctx)
+	}()
+	wait := func(so int32) {
+		for from := store.made.Load(); store.made.Load() < from+so; {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	wait(10)
+	w.advance(time.Minute)
+	wait(10)
+	stop()
+	<-ended
+	if got := strings.Count(lines.String(), "the log of receipts waits"); got != 2 {
+		t.Errorf("it is logged %d times:\n%s", got, &lines)
+	}
+	if strings.Contains(lines.String(), "%!") {
+		t.Error(&lines)
+	}
 }

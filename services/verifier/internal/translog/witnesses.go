@@ -47,6 +47,11 @@ func (w *witnessClient) take(now time.Time) bool {
 	return true
 }
 
+// spared is the fault of a witness that may not be asked now.
+func (w *witnessClient) spared() error {
+	return fmt.Errorf("witness %s has failed and is asked again later, or works on an earlier checkpoint", w.Name)
+}
+
 // release ends a request. A witness that contradicts has answered, and is not spared.
 func (w *witnessClient) release(now time.Time, err error) {
 	w.mu.Lock()
