@@ -243,6 +243,21 @@ func TestAWitnessThatIsAwayAtTheStartIsNotAskedEachSecond(t *testing.T) {
 	n.wantProof(1, "a")
 }
 
+func TestAWitnessIsAskedAgainAfterTheClockWasAhead(t *testing.T) {
+	w := newWorld(t, 1)
+	n := w.open("sqlite::memory:", w.policy(1), func(o *translog.Options) { o.Interval = time.Second })
+	w.witnesses[0].answers(status(500))
+	n.queue("a")
+	w.advance(time.Hour)
+	if err := n.Step(t.Context()); err == nil {
+		t.Error("the step succeeds")
+	}
+	w.advance(-time.Hour)
+	w.witnesses[0].answers(nil)
+	n.step()
+	n.wantProof(1, "a")
+}
+
 // fallback is a database that falls back to an older state while the log runs, as one that
 // fails over to a replica does.
 type fallback struct{ payment.LogStore }

@@ -40,7 +40,8 @@ type witnessClient struct {
 func (w *witnessClient) take(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.busy || now.Before(w.after) {
+	// A longer wait than was set is from a clock that was ahead.
+	if wait := w.after.Sub(now); w.busy || wait > 0 && wait <= w.backoff {
 		return false
 	}
 	w.busy = true
