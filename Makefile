@@ -157,7 +157,7 @@ CHAOS := $(BIN)/chaos
 chaos: build $(FAULTS) ## cause faults in everything at once and judge by the chain (RUNS=200 SEED=1 CLOCKS=yes)
 	@mkdir -p $(CHAOS)
 	@rm -f $(CHAOS)/auth $(CHAOS)/verifier
-	@ln -sf $(BIN)/devnet $(BIN)/pforte-proxy $(CHAOS)/
+	@ln -sf $(BIN)/devnet $(BIN)/pforte-proxy $(BIN)/receipt $(CHAOS)/
 ifeq ($(CLOCKS),yes)
 	@deploy/test/faults/clock/overlay $(CHAOS)/clock
 	@cd services/auth && $(PROGRESS) 'build services/auth with a clock that can be set' $(GOBUILD) -overlay $(CHAOS)/clock/overlay.json -o $(CHAOS)/ ./cmd/auth

@@ -17,6 +17,8 @@ require (
 	golang.org/x/crypto v0.58.0
 )
 
+require golang.org/x/mod v0.42.0 // indirect
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/caarlos0/env/v11 v11.4.2 // indirect

@@ -68,6 +68,7 @@ func (w *world) targets(random *rand.Rand, t terms) [][]func() fault {
 		},
 		{func() fault { return w.freeze("devnet") }},
 		w.redisLink(random), w.answers("payment node", w.payNode, random),
+		w.answers("witness", w.log.witnesses[random.IntN(2)].link, random),
 	}
 	if *wrongClocks {
 		targets = append(targets, []func() fault{w.clockStep("auth", random)}, []func() fault{w.clockStep("verifier", random)})

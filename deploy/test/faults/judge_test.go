@@ -72,7 +72,7 @@ func (a audit) judge(ctx context.Context) (err error) {
 	}
 	a.judgeMoney()
 	a.judgeReceipts(ctx)
-	return nil
+	return a.judgeLog(ctx)
 }
 
 // judgeMoney notes everything about the money that does not hold.

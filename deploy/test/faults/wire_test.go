@@ -224,7 +224,14 @@ func (p *httpProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	pass := func(request []byte) (int, []byte) { return p.forward(r, request) }
+	kind := "application/json"
+	pass := func(request []byte) (int, []byte) {
+		status, header, answer := p.forwardWhole(r, request)
+		if header != "" {
+			kind = header
+		}
+		return status, answer
+	}
 	fault, delay, lie, random := p.decide()
 	switch fault {
 	case slow:
@@ -257,36 +264,45 @@ func (p *httpProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case fault == half:
 		reply(w, status, answer[:len(answer)/2])
 	default:
-		reply(w, status, answer)
+		replyAs(w, kind, status, answer)
 	}
 }
 
 func reply(w http.ResponseWriter, status int, body []byte) {
-	w.Header().Set("Content-Type", "application/json")
+	replyAs(w, "application/json", status, body)
+}
+
+func replyAs(w http.ResponseWriter, kind string, status int, body []byte) {
+	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
 
-// forward forwards a request, also when its client has gone; a status of 0 means that
-// there was no whole answer.
 func (p *httpProxy) forward(r *http.Request, request []byte) (int, []byte) {
+	status, _, answer := p.forwardWhole(r, request)
+	return status, answer
+}
+
+// forwardWhole forwards a request, also when its client has gone, and returns the answer
+// with its media type; a status of 0 means that there was no whole answer.
+func (p *httpProxy) forwardWhole(r *http.Request, request []byte) (status int, kind string, answer []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Minute)
 	defer cancel()
 	onward, err := http.NewRequestWithContext(ctx, r.Method, "http://"+p.to+r.URL.RequestURI(), bytes.NewReader(request))
 	if err != nil {
-		return 0, nil
+		return 0, "", nil
 	}
 	onward.Header = r.Header.Clone()
 	onward.Header.Del("Content-Length")  // that of this request is set
 	onward.Header.Del("Accept-Encoding") // so that the answer can be read here
 	response, err := http.DefaultClient.Do(onward)
 	if err != nil {
-		return 0, nil
+		return 0, "", nil
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(response.Body)
+	answer, err = io.ReadAll(response.Body)
 	if err != nil {
-		return 0, nil
+		return 0, "", nil
 	}
-	return response.StatusCode, answer
+	return response.StatusCode, response.Header.Get("Content-Type"), answer
 }

@@ -31,9 +31,10 @@ import (
 type world struct {
 	*fixture.World
 	redis    *tcpProxy
-	nodes    [3]*httpProxy    // of the chain that is verified; a run has the first ones
-	payNode  *httpProxy       // of the chain that money moves on: the same chain, by another way
-	settler  *httpProxy       // the facilitator
+	nodes    [3]*httpProxy // of the chain that is verified; a run has the first ones
+	payNode  *httpProxy    // of the chain that money moves on: the same chain, by another way
+	settler  *httpProxy    // the facilitator
+	log      *receiptLog
 	disk     disk             // of both services
 	memory   disk             // of Redis
 	clocks   map[string]clock // by program
@@ -74,6 +75,7 @@ func newWorld(ctx context.Context, t *testing.T, state string) *world {
 	for i := range w.nodes {
 		w.nodes[i] = newHTTPProxy(t, base.Chain)
 	}
+	w.log = newReceiptLog(t, w)
 	if w.redisBin, err = exec.LookPath("redis-server"); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +134,7 @@ func (w *world) begin(ctx context.Context, nodes int, further settings) error {
 			return err
 		}
 	}
-	if err := errors.Join(w.disk.empty(), w.memory.empty(), w.Prepare()); err != nil {
+	if err := errors.Join(w.disk.empty(), w.memory.empty(), w.log.forget(), w.Prepare()); err != nil {
 		return err
 	}
 	urls := make([]string, nodes)
@@ -149,6 +151,7 @@ func (w *world) begin(ctx context.Context, nodes int, further settings) error {
 			"CHAIN_RPC_URLS": strings.Join(urls, ","), "PAYMENT_RPC_URL": w.payNode.URL, "FACILITATOR_URL": w.settler.URL,
 		},
 	}
+	maps.Copy(w.Extra["verifier"], w.log.settings(w.disk))
 	for program, more := range further {
 		maps.Copy(w.Extra[program], more)
 	}
@@ -187,7 +190,7 @@ func (w *world) program(name string) stack.Program {
 // heal ends all faults of what is between the programs.
 func (w *world) heal() {
 	w.redis.set(noFault, 0)
-	for _, each := range append(w.nodes[:], w.payNode, w.settler) {
+	for _, each := range append(w.nodes[:], w.payNode, w.settler, w.log.witnesses[0].link, w.log.witnesses[1].link) {
 		each.set(noFault, 0, 0)
 	}
 	w.disk.free()
