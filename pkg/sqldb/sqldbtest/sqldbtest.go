@@ -1,10 +1,3 @@
-// Package sqldbtest creates fresh SQLite and Postgres databases for tests. Only
-// _test.go files import it.
-//
-// Postgres is started once per test process from the programs of the machine, on
-// a free port and in a folder of its own, and stopped with the process. Where
-// it is not installed, tests run without it and log that; with CI set in the
-// environment they fail.
 package sqldbtest
 
 import (
@@ -136,8 +129,11 @@ pg_ctl -D "$dir/data" -l "$dir/log" -w start >/dev/null -o "-p $port -c listen_a
 cat >/dev/null
 pg_ctl -D "$dir/data" -m immediate stop >/dev/null 2>&1; rm -rf "$dir"`
 
-// try runs the script, for root as the user postgres: Postgres refuses to run as root.
-func try(programs string) (*server, error) {
+// try runs Postgres with a new, empty cluster.
+func try(programs string) (*server, error) { return run(programs, script, "") }
+
+// run runs a script, for root as the user postgres: Postgres refuses to run as root.
+func run(programs, script, from string) (*server, error) {
 	addrs, err := freeport.Addrs(context.Background(), 1)
 	if err != nil {
 		return nil, err
@@ -146,7 +142,7 @@ func try(programs string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"/bin/sh", "-c", script, "postgres", programs, port}
+	args := []string{"/bin/sh", "-c", script, "postgres", programs, port, from}
 	if os.Getuid() == 0 {
 		args = append([]string{"setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"}, args...)
 	}

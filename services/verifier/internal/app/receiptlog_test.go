@@ -103,7 +103,7 @@ func (w *world) wantProof(url, answer string) receiptlog.Result {
 
 func TestEverySoldReceiptHasAWitnessedProofWhereverTheProcessIsKilled(t *testing.T) {
 	points := []paywall.Point{paywall.Begun, paywall.Finished}
-	for _, p := range []translog.Point{translog.Sequenced, translog.Signed, translog.Cosigned, translog.Witnessed, translog.Published} {
+	for _, p := range []translog.Point{translog.Placing, translog.Sequenced, translog.Signed, translog.Cosigned, translog.Witnessed, translog.Published} {
 		points = append(points, paywall.Point("log "+string(p)))
 	}
 	for backend := range sqldbtest.URLs(t) {
@@ -135,33 +135,127 @@ func TestEverySoldReceiptHasAWitnessedProofWhereverTheProcessIsKilled(t *testing
 	}
 }
 
-// The disk has lied: after a loss of power the ledger is as it was before the last
-// places were given.
-func TestPlacesThatTheDiskHasLostAreGivenAnew(t *testing.T) {
-	url := sqldbtest.SQLite(t)
-	w := newWorld(t, url)
-	w.withLog(2)
-	file := strings.TrimPrefix(url, "sqlite:")
-	first, process := w.spawn("never")
-	w.post(first, w.pay("1"))
-	_, answer := w.post(first, w.pay("1"))
-	w.wantProof(first, answer)
-	_ = process.Process.Kill()
-	_ = process.Wait()
-	w.copy(file, file+".before")
-	w.env["LOG_INTERVAL"] = "1h" // it is killed at the first step, which signs nothing
-	w.must(os.WriteFile(w.env[crashAfter], []byte("now"), 0o600))
-	w.queue(url, "lost")
-	_, process = w.spawn("log sequenced")
-	_ = process.Wait()
-	w.copy(file+".before", file)
-	w.env["LOG_INTERVAL"] = "20ms"
-	w.queue(url, "other")
-	second, _ := w.spawn("never")
-	w.wantProof(second, answer)
-	w.waitFor("the tree of two sales", func() bool {
-		return strings.Contains(w.command(nil, "log", "status"), "published  3 entries")
-	})
+// lossyDisk is a database that loses its last commits.
+type lossyDisk struct {
+	*world
+	replica *sqldbtest.Replica // nil on SQLite
+	file    string             // of SQLite
+}
+
+// keep fixes what the database will have when it has lost the rest. No process has it open.
+// On SQLite that is what a disk has that has taken nothing since, although it said so; on
+// Postgres, what an asynchronous replica has got.
+func (w *world) keep() *lossyDisk {
+	w.Helper()
+	url := w.env["DATABASE_URL"]
+	file, isFile := strings.CutPrefix(url, "sqlite:")
+	d := &lossyDisk{world: w, file: file}
+	if isFile {
+		w.copy(file, file+".kept")
+		return d
+	}
+	d.replica = sqldbtest.NewReplica(w.T, url)
+	d.replica.Detach()
+	return d
+}
+
+// lose is the loss of power, or the failover to the replica.
+func (d *lossyDisk) lose() {
+	d.Helper()
+	if d.replica == nil {
+		d.copy(d.file+".kept", d.file)
+		return
+	}
+	d.env["DATABASE_URL"] = d.replica.Promote()
+}
+
+func TestALedgerThatHasLostItsLastCommitsNeverMakesASecondHistory(t *testing.T) {
+	for backend := range sqldbtest.URLs(t) {
+		for _, c := range []struct {
+			point    translog.Point
+			lostMark bool // with the ledger
+			frozen   string
+		}{
+			{translog.Placing, true, ""},
+			{translog.Sequenced, true, ""}, // nothing was signed
+			{translog.Signed, true, ""},    // nobody has the signature
+			{translog.Signed, false, payment.FrozenMark},
+			{translog.Cosigned, true, payment.FrozenBehind},
+			{translog.Witnessed, true, payment.FrozenBehind},
+			{translog.Published, true, payment.FrozenBehind},
+		} {
+			t.Run(fmt.Sprintf("%s, %s, mark lost %v", backend, c.point, c.lostMark), func(t *testing.T) {
+				fresh := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}
+				w := newWorld(t, fresh[backend](t))
+				w.withLog(2)
+				first, process := w.spawn("never")
+				w.post(first, w.pay("1"))
+				_, answer := w.post(first, w.pay("1"))
+				w.wantProof(first, answer)
+				_ = process.Process.Kill()
+				_ = process.Wait()
+				w.queue("lost")
+				disk := w.keep()
+				w.must(os.WriteFile(w.env[crashAfter], []byte("now"), 0o600))
+				_, process = w.spawn(paywall.Point("log " + string(c.point)))
+				_ = process.Wait()
+				disk.lose()
+				if c.lostMark {
+					w.must(os.Remove(w.env["LOG_MARK_FILE"]))
+				}
+				w.queue("other")
+				second, _ := w.spawn("never")
+				if c.frozen == "" {
+					w.waitForStatus("published  4 entries") // the key, the receipt, and what was queued
+					if text := w.command(nil, "log", "audit"); strings.Contains(text, "FAULT") || strings.Contains(text, "not compared") {
+						t.Error(text)
+					}
+				} else {
+					w.waitForStatus(c.frozen)
+					w.waitForStatus("published  2 entries")
+					w.comeBack(second, w.pay("2"))
+				}
+				w.wantProof(second, answer)
+			})
+		}
+	}
+}
+
+// A failover to a replica that lacks what was published, and back to it by a mirror.
+func TestWhatAFailoverHasLostComesBackFromAMirror(t *testing.T) {
+	for backend := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			fresh := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}
+			w := newWorld(t, fresh[backend](t))
+			w.withLog(2)
+			_, process := w.spawn("never") // the listed key has its place
+			w.waitForStatus("published  1 entries")
+			_ = process.Process.Kill()
+			_ = process.Wait()
+			disk := w.keep()
+			first, process := w.spawn("never")
+			w.post(first, w.pay("1"))
+			_, answer := w.post(first, w.pay("1"))
+			w.wantProof(first, answer)
+			mirror := w.mirror(first)
+			_ = process.Process.Kill()
+			_ = process.Wait()
+			disk.lose()
+			w.must(os.Remove(w.env["LOG_MARK_FILE"]))
+			w.queue("other")
+			second, _ := w.spawn("never")
+			w.waitForStatus(payment.FrozenBehind)
+			if err := execute(w.getenv, io.Discard, "log", "resume"); err == nil {
+				t.Error("it resumes without what was lost")
+			}
+			w.command(nil, "log", "recover", "--from", mirror)
+			w.wantProof(second, answer)
+			w.waitForStatus("published  3 entries")
+			if text := w.command(nil, "log", "audit"); strings.Contains(text, "FAULT") || !strings.Contains(text, "1 entries came back from a copy, the first at 1") {
+				t.Error(text)
+			}
+		})
+	}
 }
 
 // copy copies a SQLite database that no process has open.
@@ -179,8 +273,8 @@ func (w *world) copy(from, to string) {
 	_ = os.Remove(to + "-shm")
 }
 
-// queue queues an entry as the sale of an answer does.
-func (w *world) queue(url, name string) {
+// queue queues the entry of a listed key.
+func (w *world) queue(name string) {
 	w.Helper()
 	sum := sha256.Sum256([]byte(name))
 	cfg, err := config.LoadLogged(w.getenv)
@@ -189,12 +283,18 @@ func (w *world) queue(url, name string) {
 	w.must(err)
 	o, err := set.options(nil)
 	w.must(err)
-	entry, err := receiptlog.NewReceiptEntry("sha256:"+hex.EncodeToString(sum[:]), make([]byte, 64), sum[:])
+	entry, err := receiptlog.NewKeyEntry("sha256:"+hex.EncodeToString(sum[:]), "retired", 0)
 	w.must(err)
 	o.Keys = [][]byte{entry.Bytes()}
-	l, err := ledger.OpenLogged(w.Context(), url, time.Now, o)
+	l, err := ledger.OpenLogged(w.Context(), w.env["DATABASE_URL"], time.Now, o)
 	w.must(err)
 	w.must(l.Close())
+}
+
+// waitForStatus waits until a text is in what verifier log status prints.
+func (w *world) waitForStatus(text string) {
+	w.Helper()
+	w.waitFor(text, func() bool { return strings.Contains(w.command(nil, "log", "status"), text) })
 }
 
 func (w *world) waitFor(what string, holds func() bool) {

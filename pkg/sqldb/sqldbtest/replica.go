@@ -1,0 +1,96 @@
+package sqldbtest
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+	"testing"
+	"time"
+)
+
+// replicaScript is script for a replica of the Postgres at $3, which it follows.
+const replicaScript = `PATH=$1:$PATH port=$2
+dir=$(mktemp -d /tmp/pforte-postgres-XXXXXX) &&
+pg_basebackup -D "$dir/data" -R --no-sync -c fast -X stream -d "$3" >"$dir/log" 2>&1 &&
+pg_ctl -D "$dir/data" -l "$dir/log" -w start >/dev/null -o "-p $port -c listen_addresses=127.0.0.1 \
+  -c unix_socket_directories= -c fsync=off -c max_connections=200" && echo ready || cat "$dir/log"
+cat >/dev/null
+pg_ctl -D "$dir/data" -m immediate stop >/dev/null 2>&1; rm -rf "$dir"`
+
+// Replica is a second Postgres that follows that of a test database without keeping its
+// commits up (asynchronous streaming replication), until it is detached.
+type Replica struct {
+	*server
+	testing.TB
+	primary string // URL of the database
+}
+
+// NewReplica starts a replica of the Postgres of a database; nil where databaseURL is "".
+func NewReplica(t testing.TB, databaseURL string) *Replica {
+	t.Helper()
+	if databaseURL == "" {
+		return nil
+	}
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "postgres"
+	r := &Replica{TB: t, primary: databaseURL}
+	if r.server, err = run(find(), replicaScript, u.String()); err != nil {
+		t.Fatalf("start a replica of Postgres: %v", err)
+	}
+	t.Cleanup(func() { _ = r.lifeline.Close() })
+	return r
+}
+
+// Detach waits until the replica has all that the primary has committed, and ends its
+// following: what is committed later it lacks.
+func (r *Replica) Detach() {
+	r.Helper()
+	var wanted string
+	r.query(r.primary, "SELECT pg_current_wal_flush_lsn()", &wanted)
+	r.wait("SELECT pg_last_wal_replay_lsn() >= '" + wanted + "'::pg_lsn")
+	r.exec(r.TB, "ALTER SYSTEM SET primary_conninfo = ''")
+	r.exec(r.TB, "SELECT pg_reload_conf()")
+	r.wait("SELECT NOT EXISTS (SELECT 1 FROM pg_stat_wal_receiver)")
+}
+
+// Promote makes the detached replica a primary, and returns the URL of the database on it.
+func (r *Replica) Promote() string {
+	r.Helper()
+	r.exec(r.TB, "SELECT pg_promote()")
+	r.wait("SELECT NOT pg_is_in_recovery()")
+	u, err := url.Parse(r.primary)
+	if err != nil {
+		r.Fatal(err)
+	}
+	u.Host = r.addr
+	return u.String()
+}
+
+// wait waits until a query on the replica returns true.
+func (r *Replica) wait(query string) {
+	r.Helper()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		var holds bool
+		if r.query(r.url("postgres"), query, &holds); holds {
+			return
+		}
+		if time.Now().After(until) {
+			r.Fatalf("on the replica, this does not come: %s", query)
+		}
+	}
+}
+
+func (r *Replica) query(databaseURL, query string, to any) {
+	r.Helper()
+	db, err := sql.Open("pgx", databaseURL)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := db.QueryRowContext(context.Background(), query).Scan(to); err != nil {
+		r.Fatalf("%s: %v", query, err)
+	}
+}
