@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -155,8 +156,10 @@ func readPolicy(path string) (receiptlog.Policy, error) {
 	return policy, nil
 }
 
-// fetchProof asks a verifier, and each generation of its log from the newest on, for the
-// proof of a receipt. It checks nothing but the forms. It also returns the log's policy.
+// fetchProof asks a verifier, and each generation of its log from the first on, for the
+// proof of a receipt: the earliest entry says most, and the cut-off of a revoked key is one
+// of the generation in which it signed. It checks nothing but the forms. It also returns
+// the log's policy.
 func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]byte, receiptlog.Policy, error) {
 	none := receiptlog.Policy{}
 	entry, err := receiptlog.EntryOf(doc)
@@ -172,7 +175,8 @@ func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]by
 		return nil, none, err
 	}
 	leaf := entry.Leaf()
-	for _, generation := range directory.Logs {
+	unknown := errors.New("the verifier's log does not know the receipt")
+	for _, generation := range slices.Backward(directory.Logs) {
 		site.Path = strings.TrimSuffix(generation.Prefix, "/") + "/proof/" + hex.EncodeToString(leaf[:])
 		status, data, err := get(ctx, site, trusted, "a log", receiptlog.MaxProof)
 		switch {
@@ -181,12 +185,12 @@ func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]by
 		case status == http.StatusOK:
 			return data, policy, nil
 		case status == http.StatusAccepted:
-			return nil, none, fmt.Errorf("%s has the receipt and not yet a proof; try again in some seconds", generation.Origin)
+			unknown = fmt.Errorf("%s has the receipt and not yet a proof; try again in some seconds", generation.Origin)
 		case status != http.StatusNotFound:
 			return nil, none, fmt.Errorf("%s answers %d %s", site.Redacted(), status, http.StatusText(status))
 		}
 	}
-	return nil, none, errors.New("the verifier's log does not know the receipt")
+	return nil, none, unknown
 }
 
 // fetchDirectory asks a verifier for the list of its logs.
