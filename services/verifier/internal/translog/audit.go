@@ -16,7 +16,11 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-const auditEvery = 24 * time.Hour
+// An audit that was not clean is made again sooner, to see whether it is now.
+const (
+	auditEvery = 24 * time.Hour
+	auditAgain = time.Hour
+)
 
 // auditPortion is how many rows an audit reads at once.
 const auditPortion = 1000
@@ -62,6 +66,15 @@ func (l *Log) auditAndLog(ctx context.Context) {
 	} else if len(a.Faults) > 0 {
 		l.Log.Error("the audit of the log of receipts has found faults", "faults", strings.Join(a.Faults, "; "))
 	}
+}
+
+// auditDue reports whether an audit is due after the one that began last.
+func (l *Log) auditDue(began, now time.Time) bool {
+	every := auditEvery
+	if at, ok := l.LastAudit(); !at.IsZero() && !ok {
+		every = auditAgain
+	}
+	return now.Sub(began) >= every
 }
 
 // LastAudit returns when this process made its last audit, and whether it was clean.
@@ -198,7 +211,8 @@ func (a *Audit) origin(at int64, entry payment.LoggedEntry) {
 	}
 }
 
-// auditAnswers looks for the entries of what was sold.
+// auditAnswers looks for the entries of what was sold. What is neither in the log nor
+// queued, as a process without the log has sold it, is queued.
 func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit) error {
 	before := l.Now().Add(-MergeDelay)
 	for after := int64(0); ; {
@@ -210,26 +224,38 @@ func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit) 
 			return nil
 		}
 		after = last
+		by := map[payment.Digest]payment.StoredEntry{}
 		leaves := make([]payment.Digest, len(sold))
 		for i, entry := range sold {
 			leaves[i] = payment.Digest(receiptlog.Leaf(entry.Data))
+			by[leaves[i]] = entry
 		}
 		missing, err := l.Store.Missing(ctx, head.Log, leaves)
 		if err != nil {
 			return err
 		}
+		var lost []payment.StoredEntry
 		for _, leaf := range missing {
 			queued, err := l.Store.IsQueued(ctx, leaf)
 			if err != nil {
 				return err
 			}
 			if queued {
-				a.fault("a receipt that was sold waits for its place since more than %s: leaf %s", MergeDelay, tlog.Hash(leaf))
+				// It may have been sold long after the claim, and be queued since a moment ago.
+				if queue, err := l.Store.Queue(ctx); err != nil {
+					return err
+				} else if queue.Entries > 0 && queue.Oldest.Before(before) {
+					a.fault("a receipt that was sold waits for its place since more than %s: leaf %s", MergeDelay, tlog.Hash(leaf))
+				}
 			} else if placed, err := l.Store.Missing(ctx, head.Log, []payment.Digest{leaf}); err != nil {
 				return err
 			} else if len(placed) > 0 { // and has not got its place between the two looks
-				a.fault("a receipt that was sold is not in the log: leaf %s", tlog.Hash(leaf))
+				a.fault("a receipt that was sold was not in the log, and is queued for it now: leaf %s", tlog.Hash(leaf))
+				lost = append(lost, by[leaf])
 			}
+		}
+		if err := l.Store.QueueStored(ctx, lost); err != nil {
+			return err
 		}
 	}
 }

@@ -106,7 +106,7 @@ func Name(host string, key ed25519.PrivateKey, log int64) (origin, vkey string, 
 // that monitors see fresh times.
 const republish = time.Hour
 
-// Run makes a step each interval, and an audit each day, until ctx ends.
+// Run makes a step each interval, and an audit at once and each day, until ctx ends.
 func (l *Log) Run(ctx context.Context) {
 	defer l.asking.Wait()
 	var auditing sync.WaitGroup
@@ -120,7 +120,7 @@ func (l *Log) Run(ctx context.Context) {
 			l.Log.Error("the log of receipts waits", "error", err)
 			logged = now
 		}
-		if now.Sub(audited) >= auditEvery {
+		if l.auditDue(audited, now) {
 			audited = now
 			auditing.Go(func() { l.auditAndLog(ctx) })
 		}

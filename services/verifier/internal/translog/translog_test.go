@@ -18,6 +18,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
@@ -590,6 +591,47 @@ func TestTheAuditFindsWhatMustNotBe(t *testing.T) {
 		thief.queue("stolen")
 		thief.step()
 		want("the ledger has 6")
+	})
+}
+
+// A purchase may take longer than the merge delay before its answer is stored and queued.
+func TestAnEntryThatWasQueuedJustNowIsNoFault(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 1)
+		n := w.open(url(), w.policy(1))
+		ctx := t.Context()
+		w.must(n.ledger.Heartbeat(ctx, "me", n.clock().Add(time.Hour)))
+		r := payment.Record{Key: payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: "slow"}, Owner: "me", Deadline: n.clock().Add(time.Hour), Amount: "1", Request: [32]byte{1}}
+		_, _, err := n.ledger.Claim(ctx, r)
+		w.must(err)
+		w.advance(2 * time.Minute)
+		_, _, err = n.ledger.Begin(ctx, r.Key, "me", payment.Settlement{Request: r.Request, Answer: signed("slow"), Month: "2026-11", Limit: 1 << 30, Deadline: r.Deadline})
+		w.must(err)
+		if a, err := n.Audit(ctx, time.Time{}); err != nil || len(a.Faults) != 0 {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+}
+
+// So does one that still runs with the earlier settings when the log begins.
+func TestTheAuditQueuesWhatAnotherProcessSoldWithoutTheLog(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 1)
+		database := url()
+		n := w.open(database, w.policy(1))
+		plain, err := ledger.Open(t.Context(), database, w.clock)
+		w.must(err)
+		t.Cleanup(func() { _ = plain.Close() })
+		(&node{world: w, ledger: plain}).sell("a")
+		w.advance(time.Hour)
+		if a, err := n.Audit(t.Context(), time.Time{}); err != nil || len(a.Faults) != 1 || !strings.Contains(a.Faults[0], "was not in the log") {
+			t.Errorf("%+v, %v", a, err)
+		}
+		n.step()
+		n.wantProof(1, "a")
+		if a, err := n.Audit(t.Context(), time.Time{}); err != nil || len(a.Faults) != 0 {
+			t.Errorf("afterwards: %+v, %v", a, err)
+		}
 	})
 }
 

@@ -197,23 +197,30 @@ func (l *Ledger) queueStored(ctx context.Context, log int64) error {
 			break
 		}
 		after = last
-		err = l.write(ctx, "queue what was sold", false, func(ctx context.Context, u *unit) error {
-			for _, sold := range stored {
-				e := newEntry(sold.Data)
-				e.source = sold.Payment
-				if err := u.enqueue(ctx, e); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
+		if err := l.QueueStored(ctx, stored); err != nil {
 			return err
 		}
 	}
 	return l.write(ctx, "finish queueing what was sold", true, func(ctx context.Context, u *unit) error {
 		_, err := u.exec(ctx, "UPDATE log_head SET queued = 1 WHERE log = ?", log)
 		return err
+	})
+}
+
+// QueueStored implements payment.LogStore.
+func (l *Ledger) QueueStored(ctx context.Context, entries []payment.StoredEntry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	return l.write(ctx, "queue what was sold", false, func(ctx context.Context, u *unit) error {
+		for _, sold := range entries {
+			e := newEntry(sold.Data)
+			e.source = sold.Payment
+			if err := u.enqueue(ctx, e); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
