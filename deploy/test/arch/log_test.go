@@ -2,6 +2,9 @@ package arch
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +99,45 @@ func TestProductionHasALogOnlyWhereItIsAskedFor(t *testing.T) {
 	for _, name := range beside {
 		if got := services[name].Deploy.Replicas; got != "${RECEIPT_LOG:-0}" {
 			t.Errorf("there are %q of %s", got, name)
+		}
+	}
+}
+
+// systemd refuses to start a unit whose credential is not there: the verifier has those of
+// the log where the operator puts a file beside its unit.
+func TestTheUnitsOfTheLogReadWhatSetupMakes(t *testing.T) {
+	folder := t.TempDir()
+	if err := secrets.MakeLog(folder, "home.example.org", []string{"http://127.0.0.1:8091", "http://127.0.0.1:8092"}); err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for name, instances := range map[string][]string{"verifier-log.conf": {""}, "pforte-mirror.service": {""}, "pforte-witness@.service": {"1", "2"}} {
+		for _, instance := range instances {
+			unit := strings.ReplaceAll(systemd(t, name), "%i", instance)
+			for _, match := range regexp.MustCompile(`(?m)^LoadCredential=(\S+):/etc/pforte/secrets/(\S+)$`).FindAllStringSubmatch(unit, -1) {
+				if used[match[2]] = true; !strings.Contains(unit, "%d/"+match[1]) {
+					t.Errorf("%s does not use %s", name, match[1])
+				}
+				if _, err := os.Stat(filepath.Join(folder, match[2])); err != nil {
+					t.Errorf("%s: setup does not make %s", name, match[2])
+				}
+			}
+			if instance != "" {
+				number := int(instance[0] - '0')
+				if !strings.Contains(unit, "--name "+secrets.WitnessID("${LOG_HOST}", number)+" ") || !strings.Contains(unit, "/"+secrets.WitnessState(number)+" ") ||
+					!strings.Contains(unit, "--listen 127.0.0.1:809"+instance+"\n") {
+					t.Errorf("%s is not witness %s of the policy", name, instance)
+				}
+			}
+		}
+	}
+	if len(used) != 4 || strings.Contains(systemd(t, "pforte-verifier.service"), "LOG_POLICY_FILE") {
+		t.Errorf("used are %v", used)
+	}
+	page := text(t, documented["verifier"])
+	for _, match := range environmentLine.FindAllStringSubmatch(systemd(t, "verifier-log.conf"), -1) {
+		if !documents(page, match[1]) {
+			t.Errorf("the verifier knows no %s", match[1])
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -146,7 +147,7 @@ func TestUsersOfUnitsAreMade(t *testing.T) {
 	for _, line := range regexp.MustCompile(`(?m)^u (\S+) +- "([^":]+)"$`).FindAllStringSubmatch(systemd(t, "pforte.sysusers.conf"), -1) {
 		made[line[1]] = true
 	}
-	for name := range units {
+	for _, name := range append(slices.Collect(maps.Keys(units)), "pforte-witness@.service", "pforte-mirror.service") {
 		user := regexp.MustCompile(`(?m)^User=(.*)$`).FindStringSubmatch(systemd(t, name))
 		if user != nil && !made[user[1]] {
 			t.Errorf("%s runs as %s, which pforte.sysusers.conf does not create", name, user[1])
