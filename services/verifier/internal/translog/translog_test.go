@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
@@ -783,5 +784,53 @@ func TestAFaultThatLastsIsLoggedOnceAMinute(t *testing.T) {
 	}
 	if strings.Contains(lines.String(), "%!") {
 		t.Error(&lines)
+	}
+}
+
+// power is a copy of a SQLite file, and of so much of its log (WAL), as a machine has it
+// that lost its power while that was written.
+func power(w *world, file string, wal []byte) (url string) {
+	w.Helper()
+	copied := filepath.Join(w.TempDir(), "ledger.db")
+	main, err := os.ReadFile(file)
+	w.must(err)
+	w.must(os.WriteFile(copied, main, 0o600))
+	w.must(os.WriteFile(copied+"-wal", wal, 0o600))
+	return "sqlite:" + copied
+}
+
+func TestOfAWriteThatIsOnDiskInPartNothingIsPlaced(t *testing.T) {
+	w := newWorld(t, 0)
+	url := sqldbtest.SQLite(t)
+	file := strings.TrimPrefix(url, "sqlite:")
+	n := w.open(url, w.policy(0))
+	for _, name := range names(0, 5) {
+		n.sell(name)
+	}
+	before, err := os.ReadFile(file + "-wal")
+	w.must(err)
+	_, _, err = n.ledger.Sequence(t.Context(), 100)
+	w.must(err)
+	after, err := os.ReadFile(file + "-wal")
+	w.must(err)
+	if len(after) <= len(before) || !bytes.HasPrefix(after, before) {
+		t.Fatalf("the write went elsewhere: %d and %d bytes", len(before), len(after))
+	}
+	sizes := map[int64]int{}
+	for part := range 8 {
+		cut := len(before) + (len(after)-len(before))*part/7
+		lost := w.open(power(w, file, after[:cut]), w.policy(0))
+		sizes[lost.head().Size]++
+		lost.step()
+		for _, name := range names(0, 5) {
+			lost.wantProof(1, name)
+		}
+		w.advance(time.Hour)
+		if a, err := lost.Audit(t.Context(), time.Time{}); err != nil || len(a.Faults) > 0 || a.Entries != 5 {
+			t.Errorf("of %d bytes: %+v, %v", cut-len(before), a, err)
+		}
+	}
+	if sizes[0] != 7 || sizes[5] != 1 {
+		t.Errorf("sizes after the loss are %v", sizes)
 	}
 }
