@@ -135,6 +135,13 @@ const (
 	enqueueSQL     = "INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, ?, ?)"
 	enqueueSaleSQL = "INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, ?, COALESCE((SELECT id FROM payments WHERE" + byKey + "), 0))"
 	indexSQL       = "SELECT idx FROM log_entries WHERE log = ? AND leaf = ?"
+	knownSQL       = "SELECT leaf FROM log_entries WHERE log = $1 AND leaf = ANY($2)" // on Postgres
+	sequenceSQL    = "SELECT id, entry, source FROM log_queue ORDER BY id LIMIT ?"
+	queuedSQL      = "SELECT EXISTS (SELECT 1 FROM log_queue WHERE leaf = ?)"
+	storedSQL      = "SELECT payment, answer FROM answers WHERE payment > ? AND claimed < ? ORDER BY payment LIMIT ?"
+	// Of these the numbers follow, and a parenthesis.
+	dequeueSQL = "DELETE FROM log_queue WHERE id IN ("
+	hashesSQL  = "SELECT id, hash FROM log_hashes WHERE log = ? AND id IN ("
 )
 
 func (u *unit) enqueue(ctx context.Context, e entry) error {
@@ -231,8 +238,7 @@ func (l *Ledger) StoredEntries(ctx context.Context, after int64, before time.Tim
 		number int64
 		text   []byte
 	}
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT payment, answer FROM answers WHERE payment > ? AND claimed < ? ORDER BY payment LIMIT ?"),
-		after, before.UnixMilli(), most)
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(storedSQL), after, before.UnixMilli(), most)
 	found, err := sqldb.All(rows, err, func(row sqldb.Scanner) (a answer, err error) {
 		err = row.Scan(&a.number, &a.text)
 		return a, err
@@ -320,7 +326,7 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 		if h.Frozen != "" {
 			return payment.ErrFrozen
 		}
-		rows, err := tx.QueryContext(ctx, l.db.Rebind("SELECT id, entry, source FROM log_queue ORDER BY id LIMIT ?"), most)
+		rows, err := tx.QueryContext(ctx, l.db.Rebind(sequenceSQL), most)
 		var ids []int64
 		entries, err := sqldb.All(rows, err, func(row sqldb.Scanner) (entry, error) {
 			var id, source int64
@@ -336,7 +342,7 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 		}
 		if taken = len(entries); taken > 0 {
 			// By their numbers: on Postgres one with a smaller number may be committed later.
-			if _, err := tx.ExecContext(ctx, "DELETE FROM log_queue WHERE id IN ("+list(ids)+")"); err != nil { //nolint:gosec // numbers
+			if _, err := tx.ExecContext(ctx, dequeueSQL+list(ids)+")"); err != nil {
 				return err
 			}
 		}
@@ -433,7 +439,7 @@ func (l *Ledger) unknown(ctx context.Context, tx *sql.Tx, log int64, entries []e
 func (l *Ledger) known(ctx context.Context, from queryer, log int64, leaves [][]byte) (map[string]bool, error) {
 	known := map[string]bool{}
 	if l.db.Dialect == sqldb.Postgres {
-		rows, err := from.QueryContext(ctx, "SELECT leaf FROM log_entries WHERE log = $1 AND leaf = ANY($2)", log, leaves)
+		rows, err := from.QueryContext(ctx, knownSQL, log, leaves)
 		found, err := sqldb.All(rows, err, scanBytes)
 		for _, leaf := range found {
 			known[string(leaf)] = true
@@ -574,7 +580,7 @@ func (l *Ledger) hashes(ctx context.Context, from queryer, log int64, ids []int6
 		return nil, nil
 	}
 	by := map[int64][]byte{}
-	rows, err := from.QueryContext(ctx, l.db.Rebind("SELECT id, hash FROM log_hashes WHERE log = ?")+" AND id IN ("+list(ids)+")", log)
+	rows, err := from.QueryContext(ctx, l.db.Rebind(hashesSQL)+list(ids)+")", log)
 	_, err = sqldb.All(rows, err, func(row sqldb.Scanner) (none struct{}, err error) {
 		var id int64
 		var hash []byte
@@ -649,7 +655,7 @@ func (l *Ledger) Index(ctx context.Context, log int64, leaf payment.Digest) (at 
 
 // IsQueued implements payment.LogStore.
 func (l *Ledger) IsQueued(ctx context.Context, leaf payment.Digest) (queued bool, err error) {
-	if err := l.row(ctx, "SELECT EXISTS (SELECT 1 FROM log_queue WHERE leaf = ?)", leaf).Scan(&queued); err != nil {
+	if err := l.row(ctx, queuedSQL, leaf).Scan(&queued); err != nil {
 		return false, fmt.Errorf("find a queued entry: %w", err)
 	}
 	return queued, nil
