@@ -104,13 +104,18 @@ type logWitness struct {
 	witness.Options
 	link *httpProxy
 
-	mu      sync.Mutex
+	mu      sync.RWMutex // held for reading while a request is answered
 	current *witness.Witness
 }
 
 func (w *logWitness) forget() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.current != nil {
+		if err := w.current.Close(); err != nil {
+			return err
+		}
+	}
 	if err := os.Remove(w.State); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -123,10 +128,9 @@ func (w *logWitness) forget() error {
 
 // ServeHTTP implements http.Handler.
 func (w *logWitness) ServeHTTP(out http.ResponseWriter, r *http.Request) {
-	w.mu.Lock()
-	current := w.current
-	w.mu.Unlock()
-	current.ServeHTTP(out, r)
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	w.current.ServeHTTP(out, r)
 }
 
 // proofWithin is how long the receipts that were sold may wait for their proofs when nothing
