@@ -221,6 +221,43 @@ func TestALedgerThatHasLostItsLastCommitsNeverMakesASecondHistory(t *testing.T) 
 	}
 }
 
+func TestAReplicaGoesOnWhereAnotherIsKilledWhileItGivesPlaces(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			w := newWorld(t, url)
+			w.withLog(2)
+			first, process := w.spawn("log placing")
+			second, _ := w.spawn("never")
+			ended := make(chan struct{})
+			go func() { defer close(ended); _ = process.Wait() }()
+			w.must(os.WriteFile(w.env[crashAfter], []byte("now"), 0o600))
+			var answer string
+			for i, dead := 1, false; !dead; i++ { // either of them may give a place to what was sold
+				paid := w.pay(fmt.Sprint(i))
+				if status, body := w.post(first, paid); status == http.StatusOK {
+					answer = body
+				}
+				select {
+				case <-ended:
+					dead = true
+				default:
+				}
+				if i == 500 {
+					t.Fatal("it is not killed")
+				}
+			}
+			if answer == "" {
+				w.comeBack(second, w.pay("1"))
+				_, answer = w.post(second, w.pay("1"))
+			}
+			w.wantProof(second, answer)
+			if text := w.command(nil, "log", "audit"); strings.Contains(text, "FAULT") {
+				t.Error(text)
+			}
+		})
+	}
+}
+
 // A failover to a replica that lacks what was published, and back to it by a mirror.
 func TestWhatAFailoverHasLostComesBackFromAMirror(t *testing.T) {
 	for backend := range sqldbtest.URLs(t) {
