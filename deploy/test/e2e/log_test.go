@@ -118,6 +118,16 @@ func (w *logWorld) operate(t *testing.T, code int, want string, args ...string) 
 	}
 }
 
+// startWitness starts a witness again that was killed.
+func (w *logWorld) startWitness(t *testing.T, which int) {
+	t.Helper()
+	witnesses, err := w.Witnesses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.restart(t, witnesses[which])
+}
+
 func (w *logWorld) restartVerifier(t *testing.T) {
 	t.Helper()
 	w.Programs.Kill("verifier")
@@ -232,6 +242,15 @@ func TestTheLogOfReceiptsIsKeptThroughRotationRevocationAndRestore(t *testing.T)
 		if code, out := w.receipt(t, "verify", old.answer, "--key", w.PublicURL); code != 1 {
 			t.Errorf("without the log a revoked key is good: %d %s", code, out)
 		}
+	})
+
+	part("without its witnesses the log waits, and sales go on", func(t *testing.T) {
+		w.Programs.Kill("witness-1")
+		waiting, sold := w.sell(t, again(6)...)
+		newBrowser(t, w.PublicURL).request("GET", proofPath(t, sold.Answer), "").want(t, http.StatusAccepted, nil)
+		w.startWitness(t, 0)
+		w.prove(t, waiting)
+		w.verify(t, waiting, 0, seen)
 	})
 
 	archive := filepath.Join(w.dir, "backup.tar")
