@@ -215,6 +215,12 @@ func (a *Audit) origin(at int64, entry payment.LoggedEntry) {
 // queued, as a process without the log has sold it, is queued.
 func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit) error {
 	before := l.Now().Add(-MergeDelay)
+	queue, err := l.Store.Queue(ctx)
+	if err != nil {
+		return err
+	}
+	// What was sold may have been queued long after the claim.
+	late := queue.Entries > 0 && queue.Oldest.Before(before)
 	for after := int64(0); ; {
 		sold, last, err := l.Store.StoredEntries(ctx, after, before, auditPortion)
 		if err != nil {
@@ -241,10 +247,7 @@ func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit) 
 				return err
 			}
 			if queued {
-				// It may have been sold long after the claim, and be queued since a moment ago.
-				if queue, err := l.Store.Queue(ctx); err != nil {
-					return err
-				} else if queue.Entries > 0 && queue.Oldest.Before(before) {
+				if late {
 					a.fault("a receipt that was sold waits for its place since more than %s: leaf %s", MergeDelay, tlog.Hash(leaf))
 				}
 			} else if placed, err := l.Store.Missing(ctx, head.Log, []payment.Digest{leaf}); err != nil {
