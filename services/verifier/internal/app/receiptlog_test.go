@@ -465,7 +465,16 @@ func TestTheCommandsOfTheLog(t *testing.T) {
 	if s.Origin != logHost+"/v1/log/1" || s.Size != 2 || s.Published != 2 || s.Frozen != "" {
 		t.Errorf("%+v", s)
 	}
-	for _, args := range [][]string{{"log", "recover"}, {"log", "close"}, {"log", "resume", "--size", "x"}, {"log"}, {"log", "status", "more"}} {
+	for want, args := range map[string][]string{
+		"every entry was queued here": {"log", "audit"},
+		"surely yours until then: 0":  {"log", "audit", "--at", "2020-01-01T00:00:00Z"},
+		"surely yours until then: 2":  {"log", "audit", "--at", "2200-01-01T00:00:00Z"},
+	} {
+		if out := w.command(nil, args...); !strings.Contains(out, want) {
+			t.Errorf("%v prints %s", args, out)
+		}
+	}
+	for _, args := range [][]string{{"log", "audit", "--at", "yesterday"}, {"log", "recover"}, {"log", "close"}, {"log", "resume", "--size", "x"}, {"log"}, {"log", "status", "more"}} {
 		if err := execute(w.getenv, io.Discard, args...); err == nil {
 			t.Errorf("%v is understood", args)
 		}
@@ -478,12 +487,22 @@ func TestTheCommandsOfTheLog(t *testing.T) {
 	w.must(r.stop())
 	l, err := ledger.Open(t.Context(), w.env["DATABASE_URL"], time.Now)
 	w.must(err)
+	var foreign [64]byte
+	entry, err := receiptlog.NewReceiptEntry("sha256:"+strings.Repeat("0a", 32), foreign[:], []byte("foreign"))
+	w.must(err)
+	w.must(l.QueueStored(t.Context(), []payment.StoredEntry{{Payment: 12345, Data: entry.Bytes()}}))
+	_, _, err = l.Sequence(t.Context(), 10)
+	w.must(err)
+	var out strings.Builder
+	if err := execute(w.getenv, &out, "log", "audit"); err == nil || !strings.Contains(out.String(), "FAULT: entry 2 was not queued here") || !strings.Contains(out.String(), "revoked now: 2, the first of 1 ") {
+		t.Errorf("with a foreign entry: %v, %s", err, out.String())
+	}
 	w.must(l.Freeze(t.Context(), 1, payment.FrozenRestored))
 	w.must(l.Close())
 	if err := execute(w.getenv, io.Discard, "log", "resume"); err == nil {
 		t.Error("without witnesses it resumes without a size")
 	}
-	w.command(nil, "log", "resume", "--size", "2")
+	w.command(nil, "log", "resume", "--size", "3")
 	l, err = ledger.Open(t.Context(), w.env["DATABASE_URL"], time.Now)
 	w.must(err)
 	w.must(l.Freeze(t.Context(), 1, payment.FrozenFork))
