@@ -18,7 +18,7 @@ var permitted = map[string][]string{
 	"go.uber.org/zap":                           {"proxy/edge"},
 	"github.com/ethereum/go-ethereum":           {"services/verifier/internal/evm", "services/verifier/internal/chain/rpc", "services/verifier/internal/verification", "services/verifier/internal/payment", "services/verifier/internal/eip3009", "services/verifier/internal/devnet", "services/verifier/internal/agent"},
 	"github.com/decred/dcrd/dcrec/secp256k1/v4": {"pkg/receipt/internal/evm", "deploy/test/internal/client"},
-	"github.com/go-json-experiment/json":        {"pkg/receipt/strictjson", "pkg/receipt/.", "services/verifier/internal/evm", "services/verifier/internal/chain/rpc"},
+	"github.com/go-json-experiment/json":        {"pkg/receipt/strictjson", "pkg/receipt/.", "pkg/receipt/receiptlog", "services/verifier/internal/evm", "services/verifier/internal/chain/rpc"},
 	"github.com/go-webauthn/webauthn":           {"services/auth/internal/factor/passkey"},
 	"github.com/golang-jwt/jwt/v5":              {"services/verifier/internal/payment/facilitator"},
 	"github.com/gorilla/securecookie":           {"services/auth/internal/session"},

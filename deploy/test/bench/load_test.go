@@ -136,23 +136,30 @@ func (s *suite) wrk(c cell, requests [][]byte, duration time.Duration) (r counts
 
 // first sends a request alone and checks the status of its answer.
 func first(ctx context.Context, c cell, text []byte) error {
+	_, err := alone(ctx, c, text)
+	return err
+}
+
+// alone sends a request alone and returns the body of its answer.
+func alone(ctx context.Context, c cell, text []byte) ([]byte, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", c.addr)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
 	if _, err := conn.Write(text); err != nil {
-		return err
+		return nil, err
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != c.status || bytes.Contains(body, failedTool) {
-		return fmt.Errorf("%s: %s, not %d: %.600s, %w", c.name, resp.Status, c.status, body, err)
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != c.status || bytes.Contains(body, failedTool) {
+		return nil, fmt.Errorf("%s: %s, not %d: %.600s, %w", c.name, resp.Status, c.status, body, err)
 	}
-	return nil
+	return body, nil
 }
 
 // failedTool is in the answer of a tool that failed, whose status is 200.

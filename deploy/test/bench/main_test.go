@@ -60,9 +60,11 @@ var sections = []struct {
 	{"sqlite", func(s *suite) { s.ledgerGrows("SQLite") }},
 	{"footprint", (*suite).footprint},
 	{"tools", (*suite).tools},
+	{"log", (*suite).receiptLog},
 	{"sessions", (*suite).sessionsGrow},
 	{"postgres", func(s *suite) { s.ledgerGrows("Postgres") }},
 	{"evidence", (*suite).evidence},
+	{"log growth", (*suite).logGrows},
 	{"profiles", (*suite).profile},
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/pforte/pforte/pkg/receipt"
@@ -191,34 +192,46 @@ func parseNumber(text string) (int64, error) {
 // receipt and signature, which come first, and not the proof, and checks neither: the
 // receipt is taken as it stands there, which is what was signed.
 func EntryOfAnswer(answer []byte) (Entry, error) {
-	var body json.RawMessage
-	var signature receipt.Signature
-	d := json.NewDecoder(bytes.NewReader(answer))
-	for _, member := range []struct {
-		token json.Token
-		into  any
-	}{{json.Delim('{'), nil}, {"receipt", &body}, {"signature", &signature}} {
-		token, err := d.Token()
-		if err == nil && token != member.token {
-			err = fmt.Errorf("%v where there should be %v", token, member.token)
-		}
-		if err == nil && member.into != nil {
-			err = d.Decode(member.into)
+	// Every sale waits for this: a Buffer is read where it is, and names that come twice were
+	// not written.
+	d := jsontext.NewDecoder(bytes.NewBuffer(answer), jsontext.AllowDuplicateNames(true))
+	value := func(name string) (jsontext.Value, error) {
+		token, err := d.ReadToken()
+		if err == nil && (token.Kind() != '"' || token.String() != name) {
+			err = fmt.Errorf("%v where there should be %q", token, name)
 		}
 		if err != nil {
-			return Entry{}, malformed("an answer: %v", err)
+			return nil, err
 		}
+		return d.ReadValue()
+	}
+	var signature receipt.Signature
+	first, err := d.ReadToken()
+	if err == nil && first.Kind() != '{' {
+		err = errors.New("not an object")
+	}
+	var body, fields jsontext.Value
+	if err == nil {
+		if body, err = value("receipt"); err == nil {
+			body = body.Clone() // the next read may write over it
+			fields, err = value("signature")
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(fields, &signature)
+	}
+	if err != nil {
+		return Entry{}, malformed("an answer: %v", err)
 	}
 	signed := []byte(body)
 	if bytes.ContainsRune(body, '\\') { // encoding/json has escaped what is signed as it is
-		var err error
 		if signed, err = receipt.Canonicalize(body); err != nil {
 			return Entry{}, err
 		}
 	}
-	value, ok := decodeBase64(signature.Value)
+	raw, ok := decodeBase64(signature.Value)
 	if !ok {
 		return Entry{}, malformed("the answer's signature is not base64")
 	}
-	return NewReceiptEntry(signature.KeyID, value, receipt.PAE(signature.PayloadType, signed))
+	return NewReceiptEntry(signature.KeyID, raw, receipt.PAE(signature.PayloadType, signed))
 }

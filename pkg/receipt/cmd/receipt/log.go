@@ -31,26 +31,11 @@ func (f logFlags) validate() error {
 	return nil
 }
 
-// logged is what proves that a log has a receipt, and the policy that judges it. There is
-// a proof for each generation that has the receipt; one that holds is enough.
+// logged is the proof that a log has a receipt, and the policy that judges it.
 type logged struct {
-	proofs [][]byte
+	proof  []byte
 	policy receiptlog.Policy
 	own    bool // the log's own policy
-}
-
-// first returns the first proof that holds, else why the first does not.
-func (l logged) first(holds func(proof []byte) error) (proof []byte, err error) {
-	for _, proof := range l.proofs {
-		fault := holds(proof)
-		if fault == nil {
-			return proof, nil
-		}
-		if err == nil {
-			err = fault
-		}
-	}
-	return nil, err
 }
 
 // logReport is the outcome of --log, in the form of its JSON.
@@ -90,10 +75,7 @@ func (r *report) checkLog(doc receipt.Document, trusted receipt.KeyDocument, rea
 	}
 	var result receiptlog.Result
 	if err == nil {
-		_, err = found.first(func(proof []byte) (err error) {
-			result, err = receiptlog.Verify(doc, trusted, proof, found.policy)
-			return err
-		})
+		result, err = receiptlog.Verify(doc, trusted, found.proof, found.policy)
 	}
 	switch {
 	case errors.Is(err, receipt.ErrRevokedKey), errors.Is(err, receipt.ErrSignature):
@@ -146,21 +128,20 @@ func readLog(ctx context.Context, asked logFlags, doc receipt.Document) (found l
 		}
 	}
 	if !strings.Contains(asked.proof, "://") {
-		proof, err := readFile(asked.proof, nil, receiptlog.MaxProof)
-		if err != nil {
+		if found.proof, err = readFile(asked.proof, nil, receiptlog.MaxProof); err != nil {
 			return logged{}, exitError{exitIO, err}
 		}
-		found.proofs = [][]byte{proof}
 		return found, nil
 	}
-	fetched, err := fetchProofs(ctx, asked.proof, doc)
+	proof, own, err := fetchProof(ctx, asked.proof, doc)
 	if err != nil {
 		return logged{}, err
 	}
-	if asked.policy != "" {
-		fetched.policy, fetched.own = found.policy, false
+	found.proof = proof
+	if asked.policy == "" {
+		found.policy, found.own = own, true
 	}
-	return fetched, nil
+	return found, nil
 }
 
 func readPolicy(path string) (receiptlog.Policy, error) {
@@ -175,41 +156,41 @@ func readPolicy(path string) (receiptlog.Policy, error) {
 	return policy, nil
 }
 
-// fetchProofs asks a verifier, and each generation of its log, for the proof of a receipt,
-// the oldest generation first. It checks nothing but the forms. The policy is the log's own.
-func fetchProofs(ctx context.Context, address string, doc receipt.Document) (found logged, err error) {
+// fetchProof asks a verifier, and each generation of its log from the first on, for the
+// proof of a receipt: the earliest entry says most, and the cut-off of a revoked key is one
+// of the generation in which it signed. It checks nothing but the forms. It also returns
+// the log's policy.
+func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]byte, receiptlog.Policy, error) {
+	none := receiptlog.Policy{}
 	entry, err := receiptlog.EntryOf(doc)
 	if err != nil {
-		return logged{}, err
+		return nil, none, err
 	}
 	site, directory, err := fetchDirectory(ctx, address, trusted)
 	if err != nil {
-		return logged{}, err
+		return nil, none, err
 	}
-	found.own = true
-	if found.policy, err = receiptlog.ParsePolicy([]byte(directory.Policy)); err != nil {
-		return logged{}, err
+	policy, err := receiptlog.ParsePolicy([]byte(directory.Policy))
+	if err != nil {
+		return nil, none, err
 	}
 	leaf := entry.Leaf()
-	none := errors.New("the verifier's log does not know the receipt")
+	unknown := errors.New("the verifier's log does not know the receipt")
 	for _, generation := range slices.Backward(directory.Logs) {
 		site.Path = strings.TrimSuffix(generation.Prefix, "/") + "/proof/" + hex.EncodeToString(leaf[:])
 		status, data, err := get(ctx, site, trusted, "a log", receiptlog.MaxProof)
 		switch {
 		case err != nil:
-			return logged{}, err
+			return nil, none, err
 		case status == http.StatusOK:
-			found.proofs = append(found.proofs, data)
+			return data, policy, nil
 		case status == http.StatusAccepted:
-			none = fmt.Errorf("%s has the receipt and not yet a proof; try again in some seconds", generation.Origin)
+			unknown = fmt.Errorf("%s has the receipt and not yet a proof; try again in some seconds", generation.Origin)
 		case status != http.StatusNotFound:
-			none = fmt.Errorf("%s answers %d %s", site.Redacted(), status, http.StatusText(status))
+			return nil, none, fmt.Errorf("%s answers %d %s", site.Redacted(), status, http.StatusText(status))
 		}
 	}
-	if len(found.proofs) == 0 {
-		return logged{}, none
-	}
-	return found, nil
+	return nil, none, unknown
 }
 
 // fetchDirectory asks a verifier for the list of its logs.
@@ -254,13 +235,9 @@ func logGet(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return exitError{exitInvalid, err}
 	}
-	var proof []byte
-	found, err := fetchProofs(ctx, files[1], doc)
+	proof, policy, err := fetchProof(ctx, files[1], doc)
 	if err == nil {
-		proof, err = found.first(func(proof []byte) error {
-			_, err := receiptlog.Included(doc, proof, found.policy)
-			return err
-		})
+		_, err = receiptlog.Included(doc, proof, policy)
 	}
 	var failed exitError
 	if err != nil && !errors.As(err, &failed) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/ed25519"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -139,81 +138,6 @@ func TestTheProofIsFetchedFromTheVerifier(t *testing.T) {
 		if code, _, errOut := run(t, "", args...); code != 2 || errOut == "" {
 			t.Errorf("%v: exit %d, %q", args, code, errOut)
 		}
-	}
-}
-
-// After a generation was closed, stored answers are in the next one too, which may be
-// frozen, or have no proof yet; and the cut-off of a key is a place in one of them.
-func TestEveryGenerationMayHaveTheProof(t *testing.T) {
-	answer, good := vectors+"response.json", read(t, proof)
-	key, err := receiptlog.ParseLogKey(strings.Fields(read(t, policy))[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := receiptlog.NewLogSigner("verifier.example.com/v1/log/2", ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	second := signer.Key
-	parsed, err := receiptlog.ParseProof([]byte(good))
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := json.Marshal(receiptlog.Directory{
-		Logs: []receiptlog.Generation{
-			{Origin: second.Name(), Key: second.String(), Prefix: "/v1/log/2", From: "2026-11-22T00:00:00Z"},
-			{Origin: key.Name(), Key: key.String(), Prefix: "/v1/log/1", From: "2026-11-22T00:00:00Z", To: "2026-11-22T00:00:00Z", Final: string(parsed.Checkpoint)},
-		},
-		MergeDelay: 60, Policy: read(t, policy),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := receipt.Parse([]byte(read(t, answer)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	entry, err := receiptlog.EntryOf(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	alone, err := receiptlog.Checkpoint{Origin: second.Name(), Size: 1, Root: entry.Leaf()}.Sign(signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	only := write(t, "log "+second.String()+"\nquorum none\n")
-	cut := func(origin receiptlog.Key) string {
-		return listed(t, &receipt.Logged{Origin: origin.Name(), Before: "8"})
-	}
-	for _, c := range []struct {
-		args   []string
-		second int // status
-		want   int
-	}{
-		{[]string{"--key", vectors + "key.json"}, 202, 0},
-		{[]string{"--key", vectors + "key.json"}, 404, 0},
-		{[]string{"--key", vectors + "key.json"}, 503, 0},
-		{[]string{"--key", vectors + "key.json", "--log-policy", only}, 200, 0},
-		{[]string{"--key", vectors + "key.json", "--log-policy", only}, 202, 1},
-		{[]string{"--key", cut(key)}, 200, 0},
-		{[]string{"--key", cut(second), "--log-policy", only}, 200, 0},
-		{[]string{"--key", cut(second), "--log-policy", only}, 404, 1},
-	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch generation, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/log/"), "/"); generation {
-			case "1":
-				_, _ = w.Write([]byte(good))
-			case "2":
-				w.WriteHeader(c.second)
-				_, _ = w.Write(receiptlog.Proof{Checkpoint: alone}.Bytes())
-			default:
-				_, _ = w.Write(list)
-			}
-		}))
-		if code, out, _ := run(t, "", append([]string{"verify", answer, "--log", server.URL}, c.args...)...); code != c.want {
-			t.Errorf("%v, the second answers %d: exit %d, want %d:\n%s", c.args, c.second, code, c.want, out)
-		}
-		server.Close()
 	}
 }
 
