@@ -85,7 +85,7 @@ func (g *grown) measure(b *testing.B, size int64) {
 	g.fill(b, size)
 	g.publish(b)
 	full := func(level int) receiptlog.Tile {
-		return receiptlog.Tile{Level: level, Index: rand.Int64N(size / 256), Width: 256} //nolint:gosec // any will do
+		return receiptlog.Tile{Level: level, Index: rand.Int64N(size / 256), Width: 256}
 	}
 	leaves, bytes := g.leaves(b, repeats), 0
 	b.ReportMetric(median(b, func() error {
@@ -125,7 +125,7 @@ func (g *grown) leaves(b *testing.B, n int) []payment.Digest {
 	all := make([]payment.Digest, n)
 	for i := range all {
 		var leaf []byte
-		at := rand.Int64N(g.size) //nolint:gosec // any will do
+		at := rand.Int64N(g.size)
 		if err := g.db.Writer.QueryRowContext(context.Background(), g.db.Rebind("SELECT leaf FROM log_entries WHERE log = 1 AND idx = ?"), at).Scan(&leaf); err != nil {
 			b.Fatal(err)
 		}
