@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -30,9 +29,54 @@ import (
 // receiptLog measures what the log of receipts costs a sale, and when a receipt that was
 // sold has a proof.
 func (s *suite) receiptLog() {
-	s.line("\n## The log of receipts\n\nEvery call buys another receipt. The witnesses are two programs on the same machine.")
+	s.line("\n## The log of receipts\n\nThe writes of a sale are those of the verifier's own benchmark; Postgres does not wait for its disk. With paid calls, one client buys the same receipt again and again,\n"+
+		"which is queued for the log each time, and of %d clients each call buys another one. The witnesses are two programs on the same machine.", clients)
+	s.section("writes", (*suite).loggedWrites)
 	s.section("sales", (*suite).loggedSales)
 	s.section("proofs", (*suite).logProofs)
+}
+
+// saleBenchmarked finds the database and the figures in the output of the benchmark.
+var saleBenchmarked = regexp.MustCompile(`BenchmarkSale/([a-z]+)\S*\s(.*)`)
+
+// databases are those of a benchmark by their names there.
+var databases = map[string]string{"sqlite": "SQLite", "postgres": "Postgres"}
+
+// loggedWrites compares the writes of a sale with a log, and with none, in one process.
+func (s *suite) loggedWrites() {
+	out := s.run(stack.Program{Path: "go", Env: append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")}, "test", "-C", filepath.Join(s.top, "services/verifier"),
+		"-run", "^$", "-bench", "BenchmarkSale", "-benchtime", "1000x", "-count", strconv.Itoa(s.rounds), "./internal/payment/ledger")
+	with, without, more := map[string]samples{}, map[string]samples{}, map[string]samples{}
+	for _, match := range saleBenchmarked.FindAllStringSubmatch(string(out), -1) {
+		found := s.figures(match[2])
+		name := match[1]
+		with[name], without[name], more[name] = append(with[name], found["µs/logged-sale"]), append(without[name], found["µs/sale"]), append(more[name], found["µs-more"])
+	}
+	var rows []row
+	for _, name := range []string{"sqlite", "postgres"} {
+		if len(more[name]) == 0 {
+			s.Fatalf("no sale was measured: %s", out)
+		}
+		s.progress("writes of a sale, %s: %s µs more with the log", databases[name], more[name])
+		rows = append(rows,
+			row{what: "writes of a sale, " + databases[name] + ", p50", unit: "µs", ours: with[name], beside: without[name]},
+			row{what: "more than without the log", unit: "µs", ours: more[name], goal: atMost(50)})
+	}
+	s.table("without the log", rows...)
+}
+
+// measuredFigure is a figure with its unit in a line of a benchmark.
+var measuredFigure = regexp.MustCompile(`([\d.]+) (\S+)`)
+
+// figures returns the figures of a line of a benchmark by their units.
+func (s *suite) figures(line string) map[string]float64 {
+	found := map[string]float64{}
+	for _, each := range measuredFigure.FindAllStringSubmatch(line, -1) {
+		value, err := strconv.ParseFloat(each[1], 64)
+		s.must(err)
+		found[each[2]] = value
+	}
+	return found
 }
 
 // loggedSales compares paid calls with a log, and with none.
@@ -46,6 +90,7 @@ func (s *suite) loggedSales() {
 		load := (*w).distinct((*w).Addresses.Verifier, (*w).pids("verifier")...)
 		many = append(many, load)
 		load.clients, load.name = 1, load.name+", one client"
+		load.payments = func(n int) [][]byte { return (*w).payments((*w).Addresses.Verifier, n/4) }
 		one = append(one, load)
 	}
 	single := s.compare(one...)
@@ -59,10 +104,10 @@ func (s *suite) loggedSales() {
 	more := func(with, without float64) float64 { return with - without }
 	s.table("without the log", slices.Concat(
 		[]row{
-			{what: "paid call of one client, p50", unit: "µs", ours: micro(single[0].p50), beside: micro(single[1].p50)},
+			{what: "paid call, one client, p50", unit: "µs", ours: micro(single[0].p50), beside: micro(single[1].p50)},
 			{what: "more than without the log", unit: "µs", ours: micro(single[0].p50).pair(micro(single[1].p50), more), goal: atMost(50)},
 		},
-		r[0].beside(string(paid), r[1], goal{}, goal{}))...)
+		r[0].beside(fmt.Sprintf("paid call, %d clients", clients), r[1], goal{}, goal{}))...)
 }
 
 // sellDistinct starts a verifier of a chain whose head is far from its one block, so that
@@ -74,7 +119,7 @@ func (w *world) sellDistinct(late time.Duration) {
 		w.startWitnesses(late)
 	}
 	w.facilitator.serve(w)
-	w.start(fixture.RecordedNode(w.Layout, "node", filepath.Join(w.top, "pkg/receipt/testdata/blocks/base-mainnet-2000000.json.gz"), w.Chain, mostAsked, mostAsked), w.Verifier())
+	w.start(fixture.RecordedNode(w.Layout, "node", filepath.Join(w.top, "pkg/receipt/testdata/blocks/base-mainnet-2000000.json.gz"), w.Chain, headOfAll, headOfAll), w.Verifier())
 }
 
 // startWitnesses starts the witnesses of the log, each behind a server at its address in
@@ -102,8 +147,12 @@ func (w *world) startWitnesses(late time.Duration) {
 	w.start(programs...)
 }
 
-// mostAsked is the number of the chain's head, and so about how many questions there are.
-const mostAsked = 4_000_000
+const (
+	// headOfAll is the chain's head, which has more confirmations than are asked for.
+	headOfAll = 4_000_000
+	// mostAsked is the largest number of confirmations that a question may ask for.
+	mostAsked = 100_000
+)
 
 // questions counts what was asked, in all worlds.
 var questions atomic.Int64
@@ -114,7 +163,7 @@ func (w *world) distinct(addr string, pids ...int) cell {
 	c.name = map[bool]string{true: "paid call with the log", false: "paid call without"}[w.Layout.Log]
 	c.payments = func(n int) [][]byte {
 		return w.signed(addr, n, func(p client.Payment) ([]byte, error) {
-			body := fmt.Sprintf(`{"transactionHash":%q,"expectations":{"minConfirmations":%d}}`, recordedTransaction, questions.Add(1))
+			body := fmt.Sprintf(`{"transactionHash":%q,"expectations":{"minConfirmations":%d}}`, recordedTransaction, 1+questions.Add(1)%mostAsked)
 			return request(http.MethodPost, w.path, body, http.Header{p.Header: {p.Value}}), nil
 		})
 	}
@@ -226,10 +275,7 @@ func get(ctx context.Context, address string) (status int, body []byte, err erro
 }
 
 // grownBenchmark finds database, size and figures in the output of the benchmark.
-var (
-	grownBenchmark = regexp.MustCompile(`BenchmarkGrown/([a-z]+)/(\d+)\S*\s(.*)`)
-	grownFigure    = regexp.MustCompile(`([\d.]+) (\S+)`)
-)
+var grownBenchmark = regexp.MustCompile(`BenchmarkGrown/([a-z]+)/(\d+)\S*\s(.*)`)
 
 // logGrows measures the log as it grows, by the verifier's own benchmark.
 func (s *suite) logGrows() {
@@ -239,25 +285,21 @@ func (s *suite) logGrows() {
 	}
 	out := s.run(stack.Program{Path: "go", Env: append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")}, "test", "-C", filepath.Join(s.top, "services/verifier"),
 		"-run", "^$", "-bench", "BenchmarkGrown/.*/"+sizes, "-benchtime", "1x", "./internal/translog")
-	names := map[string]string{"sqlite": "SQLite", "postgres": "Postgres"}
 	lines := [][]string{{"database, entries", "entries placed a second", "a proof, µs", "bytes", "a tile, µs", "256 entries, µs", "bytes of the database for an entry"}}
 	for _, match := range grownBenchmark.FindAllStringSubmatch(string(out), -1) {
-		found := map[string]string{}
-		for _, each := range grownFigure.FindAllStringSubmatch(match[3], -1) {
-			value, err := strconv.ParseFloat(each[1], 64)
-			s.must(err)
-			found[each[2]] = figure(value)
-		}
+		found := s.figures(match[3])
 		size, err := strconv.Atoi(match[2])
 		s.must(err)
-		lines = append(lines, []string{cmp.Or(names[match[1]], match[1]) + ", " + count(size),
-			found["entries/s"], found["µs/proof"], found["bytes/proof"], found["µs/tile"], found["µs/bundle"], found["bytes/entry"]})
+		line := []string{databases[match[1]] + ", " + count(size)}
+		for _, unit := range []string{"entries/s", "µs/proof", "bytes/proof", "µs/tile", "µs/bundle", "bytes/entry"} {
+			line = append(line, figure(found[unit]))
+		}
+		lines = append(lines, line)
 	}
 	if len(lines) < 3 {
 		s.Fatalf("no log was measured: %s", out)
 	}
-	s.line("\n## The log of receipts as it grows\n\nBy the verifier's own benchmark, once: a log that is filled with random entries. What a proof, a tile and 256 entries take is the median inside the verifier,\n" +
+	s.line("\n## The log of receipts as it grows\n\nBy the verifier's own benchmark, once: a log that is filled with random entries. What a proof, a tile and 256 entries take is the median inside the verifier,\n"+
 		"without HTTP. Entries are placed in writes that are on disk (Postgres does not wait for its disk here), of %d on SQLite, where sales wait for them, and of %d on Postgres.", 100, 1000)
 	s.cells(lines...)
 }
-
