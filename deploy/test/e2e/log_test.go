@@ -28,12 +28,18 @@ type logWorld struct {
 
 func newLogWorld(t *testing.T) *logWorld {
 	t.Helper()
-	w := newWorld(t, options{
+	return &logWorld{world: newWorld(t, withLog(t, func(*layout.Layout) {})), dir: t.TempDir()}
+}
+
+// withLog returns the options of a stack with a log.
+func withLog(t *testing.T, change func(*layout.Layout)) options {
+	return options{
 		change: func(l *layout.Layout) {
 			l.Log = true
 			if err := l.Prepare(); err != nil {
 				t.Fatal(err)
 			}
+			change(l)
 		},
 		before: func(l layout.Layout) []stack.Program {
 			witnesses, err := l.Witnesses()
@@ -42,8 +48,7 @@ func newLogWorld(t *testing.T) *logWorld {
 			}
 			return witnesses
 		},
-	})
-	return &logWorld{world: w, dir: t.TempDir()}
+	}
 }
 
 // logged is an answer that was bought, in a file.

@@ -10,10 +10,10 @@ import (
 )
 
 func TestNoLogHoldsASecret(t *testing.T) {
-	w := newWorld(t, options{change: func(l *layout.Layout) {
+	w := newWorld(t, withLog(t, func(l *layout.Layout) {
 		l.Extra["auth"] = map[string]string{"LOG_LEVEL": "debug"}
 		l.Extra["verifier"] = map[string]string{"LOG_LEVEL": "debug"}
-	}})
+	}))
 	b := w.admin(t)
 	b.request("POST", "/api/v1/auth/login", credentials("admin", "a wrong password")).want(t, 401, nil)
 	w.buy(t)
@@ -44,7 +44,11 @@ func (w *world) secrets(t *testing.T, b *browser) map[string]string {
 		"the admin's password": password, "the session cookie": b.cookie("svc.sid"), "the CSRF token": b.cookie("csrf-token"),
 		"the payment": w.lastPaid(t).Header.Get("PAYMENT-SIGNATURE"),
 	}
-	for _, file := range []string{"session-secret", "receipt-key.pem"} {
+	files := []string{"session-secret", "receipt-key.pem"}
+	if w.Layout.Log {
+		files = append(files, "log-key.pem", "witness-1-key.pem", "witness-2-key.pem")
+	}
+	for _, file := range files {
 		content, err := os.ReadFile(w.Path(file))
 		if err != nil {
 			t.Fatal(err)
