@@ -65,6 +65,8 @@ type Chain struct {
 type api struct {
 	Options
 	paid []*paidRoute
+	// logReads has an element for each request that reads the log.
+	logReads chan struct{}
 }
 
 // receiptsMemory bounds the signed receipts that are kept, in bytes.
@@ -77,7 +79,7 @@ func New(o Options) (http.Handler, error) {
 		return nil, errors.New("httpapi: an option is missing")
 	}
 	receipts := verification.NewReceipts(o.Key, receiptsMemory, o.Metrics.answered, func(bytes int) { o.Metrics.answerBytes.Set(float64(bytes)) })
-	a := &api{Options: o}
+	a := &api{Options: o, logReads: make(chan struct{}, maxLogReads)}
 	e := service.HTTP{
 		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
 		Client:     func(r *http.Request) string { return clientaddr.Group(o.Proxies.Of(r)) },

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/hex"
 	"net/http"
 	"strconv"
@@ -27,6 +28,10 @@ const (
 // digits, and the width of a partial one.
 const maxTileElements = 6
 
+// maxLogReads is how many requests read the log at once. They cost queries and no payment:
+// on Postgres the others of a process's 16 connections are left to purchases.
+const maxLogReads = 4
+
 const textPlain = "text/plain; charset=utf-8"
 
 // logPages are the paths of the log of receipts (C2SP tlog-tiles), which need no payment.
@@ -52,6 +57,19 @@ func (a *api) logPages() map[string]echo.HandlerFunc {
 	return pages
 }
 
+// readLog waits until it may read the log. What it returns is written afterwards: a client
+// may read slowly.
+func (a *api) readLog(c echo.Context, read func(context.Context) ([]byte, error)) ([]byte, error) {
+	ctx := c.Request().Context()
+	select {
+	case a.logReads <- struct{}{}:
+		defer func() { <-a.logReads }()
+		return read(ctx)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // generation reads the generation of the path in its one spelling.
 func generation(c echo.Context) (int64, error) {
 	n, err := strconv.ParseInt(c.Param("log"), 10, 64)
@@ -67,7 +85,7 @@ func served(cache, mediaType string, body []byte) answer {
 }
 
 func (a *api) logDirectory(c echo.Context) error {
-	list, err := a.Receipts.Directory(c.Request().Context())
+	list, err := a.readLog(c, a.Receipts.Directory)
 	if err != nil {
 		return err
 	}
@@ -79,7 +97,7 @@ func (a *api) logCheckpoint(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	note, err := a.Receipts.Checkpoint(c.Request().Context(), log)
+	note, err := a.readLog(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Checkpoint(ctx, log) })
 	if err != nil {
 		return err
 	}
@@ -96,7 +114,7 @@ func (a *api) logTile(c echo.Context) error {
 	if err != nil {
 		return translog.ErrNothing
 	}
-	data, err := a.Receipts.Tile(c.Request().Context(), log, tile)
+	data, err := a.readLog(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Tile(ctx, log, tile) })
 	if err != nil {
 		return err
 	}
@@ -118,7 +136,7 @@ func (a *api) logProof(c echo.Context) error {
 	if err != nil || len(data) != len(leaf) || hex.EncodeToString(data) != text {
 		return translog.ErrUnknownLeaf
 	}
-	proof, err := a.Receipts.Proof(c.Request().Context(), log, payment.Digest(data))
+	proof, err := a.readLog(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Proof(ctx, log, payment.Digest(data)) })
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,11 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +45,48 @@ func openLogged(t *testing.T) (*world, *ledger.Ledger) {
 	w.must(err)
 	w.reopen()
 	return w, l
+}
+
+// reads counts how many requests read the heads at once.
+type reads struct {
+	payment.LogStore
+	now, most atomic.Int32
+}
+
+func (r *reads) Heads(ctx context.Context) ([]payment.LogHead, error) {
+	now := r.now.Add(1)
+	defer r.now.Add(-1)
+	for most := r.most.Load(); now > most && !r.most.CompareAndSwap(most, now); most = r.most.Load() {
+	}
+	for range 1000 {
+		runtime.Gosched()
+	}
+	return r.LogStore.Heads(ctx)
+}
+
+// Whatever is read of the log, free and by anybody, leaves connections for purchases.
+func TestFewReadTheLogAtOnce(t *testing.T) {
+	w, l := openLogged(t)
+	counted := &reads{LogStore: l}
+	o := w.receipts.Options
+	o.Store = counted
+	var err error
+	w.receipts, err = translog.New(o)
+	w.must(err)
+	w.reopen()
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() {
+			path := []string{"/.well-known/receipt-log.json", "/v1/log/1/checkpoint", "/v1/log/1/tile/0/000.p/1", "/v1/log/1/proof/" + strings.Repeat("0", 64)}[i%4]
+			if r := w.do(http.MethodGet, path, ""); r.status != http.StatusOK && r.status != http.StatusNotFound {
+				t.Errorf("%s: %d", path, r.status)
+			}
+		})
+	}
+	all.Wait()
+	if most := counted.most.Load(); most > 4 {
+		t.Errorf("%d read at once", most)
+	}
 }
 
 func proofPath(t *testing.T, answer []byte) string {
