@@ -139,9 +139,9 @@ const (
 	sequenceSQL    = "SELECT id, entry, source FROM log_queue ORDER BY id LIMIT ?"
 	queuedSQL      = "SELECT EXISTS (SELECT 1 FROM log_queue WHERE leaf = ?)"
 	storedSQL      = "SELECT payment, answer FROM answers WHERE payment > ? AND claimed < ? ORDER BY payment LIMIT ?"
-	// Of these the numbers follow, and a parenthesis.
-	dequeueSQL = "DELETE FROM log_queue WHERE id IN ("
-	hashesSQL  = "SELECT id, hash FROM log_hashes WHERE log = ? AND id IN ("
+	// Of these the condition of Ledger.in follows.
+	dequeueSQL = "DELETE FROM log_queue WHERE id "
+	hashesSQL  = "SELECT id, hash FROM log_hashes WHERE log = ? AND id "
 )
 
 func (u *unit) enqueue(ctx context.Context, e entry) error {
@@ -342,7 +342,8 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 		}
 		if taken = len(entries); taken > 0 {
 			// By their numbers: on Postgres one with a smaller number may be committed later.
-			if _, err := tx.ExecContext(ctx, dequeueSQL+list(ids)+")"); err != nil {
+			where, args := l.in(1, ids)
+			if _, err := tx.ExecContext(ctx, dequeueSQL+where, args...); err != nil {
 				return err
 			}
 		}
@@ -551,13 +552,18 @@ func (r *hashes) ReadHashes(ids []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-// list returns numbers as SQL has them between parentheses.
-func list(ids []int64) string {
+// in returns the condition that a column has one of these numbers, and its arguments, of
+// which the first has that place. On Postgres it is one text for all, because each text
+// would be prepared by itself, and push those of purchases out of the connection's cache.
+func (l *Ledger) in(place int, ids []int64) (condition string, args []any) {
+	if l.db.Dialect == sqldb.Postgres {
+		return fmt.Sprintf("= ANY($%d)", place), []any{ids}
+	}
 	text := make([]string, len(ids))
 	for i, id := range ids {
 		text[i] = strconv.FormatInt(id, 10)
 	}
-	return strings.Join(text, ",")
+	return "IN (" + strings.Join(text, ",") + ")", nil
 }
 
 type queryer interface {
@@ -580,7 +586,8 @@ func (l *Ledger) hashes(ctx context.Context, from queryer, log int64, ids []int6
 		return nil, nil
 	}
 	by := map[int64][]byte{}
-	rows, err := from.QueryContext(ctx, l.db.Rebind(hashesSQL)+list(ids)+")", log)
+	where, args := l.in(2, ids)
+	rows, err := from.QueryContext(ctx, l.db.Rebind(hashesSQL)+where, append([]any{log}, args...)...)
 	_, err = sqldb.All(rows, err, func(row sqldb.Scanner) (none struct{}, err error) {
 		var id int64
 		var hash []byte

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
@@ -44,6 +46,39 @@ func BenchmarkSequence(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(made)/b.Elapsed().Seconds(), "entries/s")
+		})
+	}
+}
+
+// BenchmarkHashes reads as many hashes as a proof needs, others each time.
+func BenchmarkHashes(b *testing.B) {
+	for backend, url := range sqldbtest.URLs(b) {
+		b.Run(backend, func(b *testing.B) {
+			l, err := ledger.OpenLogged(context.Background(), url, time.Now, logOptions(b))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = l.Close() })
+			var entries [][]byte
+			for i := range 3000 {
+				e, err := receiptlog.EntryOfAnswer(signed(fmt.Sprint(i)))
+				if err != nil {
+					b.Fatal(err)
+				}
+				entries = append(entries, e.Bytes())
+			}
+			if _, err := l.Extend(context.Background(), 1, 0, entries); err != nil {
+				b.Fatal(err)
+			}
+			for at := int64(0); b.Loop(); at += 7 {
+				var ids []int64
+				for i := range int64(20) {
+					ids = append(ids, tlog.StoredHashIndex(0, (at+131*i)%3000))
+				}
+				if _, err := l.Hashes(context.Background(), 1, ids); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }
