@@ -4,7 +4,7 @@
 -- payment that an entry was queued with, 0 for a listed key, -1 for what came back from a copy.
 -- +goose Up
 CREATE TABLE log_queue (
-    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    id     INTEGER PRIMARY KEY,
     leaf   BLOB NOT NULL,
     entry  BLOB NOT NULL,
     queued INTEGER NOT NULL,
