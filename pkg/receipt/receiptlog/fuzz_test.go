@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
@@ -141,6 +142,44 @@ func FuzzParseKey(f *testing.F) {
 			if k, err := parse(text); err == nil && k.String() != text {
 				t.Errorf("%q is read as %q", text, k)
 			}
+		}
+	})
+}
+
+// FuzzEntryOfAnswer checks that what receipt.Parse reads as signed has the entry of that.
+func FuzzEntryOfAnswer(f *testing.F) {
+	f.Add(readFile(f, "../testdata/vectors/base/response.json"))
+	f.Add([]byte(`{"receipt":{"a":"<\u003c"},"signature":{"keyId":"k","payloadType":"t","value":"AA=="}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := receiptlog.EntryOfAnswer(data)
+		if err != nil {
+			return
+		}
+		doc, err := receipt.Parse(data)
+		if err != nil {
+			return
+		}
+		written, err := receipt.Response{Receipt: doc.Body, Signature: doc.Signature, Proof: doc.Proof}.JSON()
+		if err != nil || !bytes.Equal(written, data) {
+			return // another spelling than that of an answer
+		}
+		if want, err := receiptlog.EntryOf(doc); err != nil || e != want {
+			t.Errorf("%q has the entry %+v, and what was signed %+v, %v", data, e, want, err)
+		}
+	})
+}
+
+// FuzzCosignature checks that no answer of a witness is taken for a cosignature that is
+// not the witness's line.
+func FuzzCosignature(f *testing.F) {
+	c := sample(f, 20).checkpoint(f, 20)
+	line := must[[]byte](f)(c.Cosign(witness(f, 0)))
+	f.Add(line)
+	f.Add(append([]byte("— other AAAA\n"), line...))
+	f.Add([]byte("\n\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if got, ok := c.Cosignature(data, witness(t, 0).Key); ok && !bytes.Equal(got, line) {
+			t.Errorf("%q is taken for a cosignature", got)
 		}
 	})
 }
