@@ -26,6 +26,7 @@ func FuzzAddCheckpoint(f *testing.F) {
 	f.Add([]byte("old 0\n\n"))
 	state := fresh(f)
 	w := open(f, state)
+	text, _, _ := bytes.Cut(signed[1], []byte("\n\n"))
 	first := true
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if first { // what it has seen at first is the log's first tree of five
@@ -37,7 +38,7 @@ func FuzzAddCheckpoint(f *testing.F) {
 		status, answer, _ := post(w, data)
 		switch status {
 		case http.StatusOK:
-			if !bytes.Contains(data, signed[1][:bytes.Index(signed[1], []byte("\n\n"))]) {
+			if !bytes.Contains(data, text) {
 				t.Errorf("%q is cosigned: %s", data, answer)
 			}
 		case http.StatusBadRequest, http.StatusNotFound, http.StatusForbidden, http.StatusConflict, http.StatusUnprocessableEntity:
