@@ -61,14 +61,17 @@ type composeService struct {
 	Environment    map[string]any
 	Volumes        []yaml.Node
 	Networks       yaml.Node
-	Healthcheck    struct{ Test []string }
-	Profiles       []string
-	DependsOn      yaml.Node `yaml:"depends_on"`
-	ReadOnly       bool      `yaml:"read_only"`
-	CapDrop        []string  `yaml:"cap_drop"`
-	SecurityOpt    []string  `yaml:"security_opt"`
-	NetworkMode    string    `yaml:"network_mode"`
-	Deploy         struct{ Replicas string }
+	Healthcheck    struct {
+		Test    []string
+		Disable bool
+	}
+	Profiles    []string
+	DependsOn   yaml.Node `yaml:"depends_on"`
+	ReadOnly    bool      `yaml:"read_only"`
+	CapDrop     []string  `yaml:"cap_drop"`
+	SecurityOpt []string  `yaml:"security_opt"`
+	NetworkMode string    `yaml:"network_mode"`
+	Deploy      struct{ Replicas string }
 }
 
 // mounts returns what a service has at which path.
@@ -223,6 +226,36 @@ func TestTheSetUpLinkIsPrintedWithTheDatabaseAlone(t *testing.T) {
 	// another waits for it.
 	if link := after["setup-link"]; link.Condition != "service_completed_successfully" || link.Required == nil || *link.Required {
 		t.Errorf("the proxy waits for %+v", link)
+	}
+}
+
+// `docker compose up --wait` fails where a container that it waits for has had its
+// health check taken away, and waits in vain for one whose program has no command
+// healthcheck, which the image asks for.
+func TestEveryServiceCanBeWaitedFor(t *testing.T) {
+	for _, file := range stacks {
+		services := readCompose(t, file).Services
+		ends := map[string]bool{}
+		for name, service := range services {
+			var after map[string]struct{ Condition string }
+			if service.DependsOn.Kind != yaml.MappingNode {
+				continue
+			}
+			if err := service.DependsOn.Decode(&after); err != nil {
+				t.Fatalf("%s: %s: %v", file, name, err)
+			}
+			for other, wanted := range after {
+				ends[other] = ends[other] || wanted.Condition == "service_completed_successfully"
+			}
+		}
+		for name, service := range services {
+			if service.Healthcheck.Disable && len(service.Profiles) == 0 && !ends[name] {
+				t.Errorf("%s: %s has no health check", file, name)
+			}
+			if strings.HasPrefix(service.Image.Value, "pforte/receipt:") && len(service.Healthcheck.Test) == 0 {
+				t.Errorf("%s: %s is asked for healthcheck, which receipt does not have", file, name)
+			}
+		}
 	}
 }
 
