@@ -10,4 +10,9 @@ require (
 	golang.org/x/mod v0.42.0
 )
 
-require golang.org/x/sys v0.49.0 // indirect
+require github.com/bits-and-blooms/bitset v1.20.0 // indirect
+
+require (
+	github.com/consensys/gnark-crypto v0.18.1
+	golang.org/x/sys v0.49.0 // indirect
+)

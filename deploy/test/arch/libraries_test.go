@@ -16,6 +16,7 @@ var permitted = map[string][]string{
 	"github.com/caddyserver/caddy/v2":           {"proxy/.", "proxy/edge"},
 	"github.com/google/uuid":                    {"proxy/."},
 	"go.uber.org/zap":                           {"proxy/edge"},
+	"github.com/consensys/gnark-crypto":         {"pkg/receipt/finality/internal/bls"},
 	"github.com/ethereum/go-ethereum":           {"services/verifier/internal/evm", "services/verifier/internal/chain/rpc", "services/verifier/internal/verification", "services/verifier/internal/payment", "services/verifier/internal/eip3009", "services/verifier/internal/devnet", "services/verifier/internal/agent"},
 	"github.com/decred/dcrd/dcrec/secp256k1/v4": {"pkg/receipt/internal/evm", "deploy/test/internal/client"},
 	"github.com/go-json-experiment/json":        {"pkg/receipt/strictjson", "pkg/receipt/.", "pkg/receipt/receiptlog", "services/verifier/internal/evm", "services/verifier/internal/chain/rpc"},

@@ -4,13 +4,41 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// Other projects import the receipt, so it brings few modules along. Two of them,
-// golang.org/x/mod and what it requires, are there for receiptlog alone.
-func TestTheReceiptsModuleNeedsAtMostTwelveModules(t *testing.T) {
+// Other projects import the receipt, so it brings few modules along. golang.org/x/mod is
+// there for receiptlog alone; gnark-crypto and bitset, which it needs, for finality alone,
+// because the standard library has no pairing: who imports package receipt compiles none
+// of the three.
+func TestTheReceiptsModuleCompilesAtMostNineModules(t *testing.T) {
+	modules := func(packages string) (list []string) {
+		cmd := exec.CommandContext(context.Background(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", packages)
+		cmd.Dir = "../../../pkg/receipt"
+		cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = strings.Fields(string(out))
+		slices.Sort(list)
+		return slices.Compact(list)
+	}
+	if all := modules("./..."); len(all) > 9 {
+		t.Errorf("the module compiles %d others, more than nine: %v", len(all), all)
+	}
+	for _, module := range modules(".") {
+		if slices.Contains([]string{"golang.org/x/mod", "github.com/consensys/gnark-crypto", "github.com/bits-and-blooms/bitset"}, module) {
+			t.Errorf("package receipt needs %s", module)
+		}
+	}
+}
+
+// What a module in go.mod names for its own tests is in the list too, and is neither
+// fetched nor compiled by those who import the receipt. Most of it is gnark-crypto's.
+func TestTheReceiptsModuleKnowsAtMostThirtyModules(t *testing.T) {
 	cmd := exec.CommandContext(context.Background(), "go", "list", "-m", "all")
 	cmd.Dir = "../../../pkg/receipt"
 	cmd.Env = append(os.Environ(), "GOWORK=off")
@@ -18,14 +46,14 @@ func TestTheReceiptsModuleNeedsAtMostTwelveModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if modules := strings.Fields(string(out)); strings.Count(string(out), "\n") > 12 {
-		t.Errorf("go list -m all names %d modules, more than twelve: %v", strings.Count(string(out), "\n"), modules)
+	if modules := strings.Fields(string(out)); strings.Count(string(out), "\n") > 30 {
+		t.Errorf("go list -m all names %d modules, more than thirty: %v", strings.Count(string(out), "\n"), modules)
 	}
 }
 
-// A receipt and its place in the log are checked offline, in a browser too. Package net
-// itself comes with crypto/x509, which reads keys.
-func TestTheReceiptLogUsesNeitherNetworkNorDatabase(t *testing.T) {
+// A receipt, its place in the log and its block's finality are checked offline, in a
+// browser too. Package net itself comes with crypto/x509, which reads keys.
+func TestTheReceiptLogAndFinalityUseNeitherNetworkNorDatabase(t *testing.T) {
 	needs := func(goos, goarch, pkg string) string {
 		cmd := exec.CommandContext(context.Background(), "go", "list", "-deps", pkg)
 		cmd.Dir = "../../../pkg/receipt"
@@ -36,14 +64,19 @@ func TestTheReceiptLogUsesNeitherNetworkNorDatabase(t *testing.T) {
 		}
 		return "\n" + string(out)
 	}
-	for _, packages := range []string{needs("linux", "amd64", "./receiptlog"), needs("js", "wasm", "./receiptlog")} {
-		for _, forbidden := range []string{"net/http", "crypto/tls", "database/sql", "os/exec"} {
-			if strings.Contains(packages, "\n"+forbidden+"\n") {
-				t.Errorf("receiptlog needs %s", forbidden)
+	for _, pkg := range []string{"./receiptlog", "./finality", "./finality/lightclient"} {
+		for _, packages := range []string{needs("linux", "amd64", pkg), needs("js", "wasm", pkg)} {
+			for _, forbidden := range []string{"net/http", "crypto/tls", "database/sql", "os/exec"} {
+				if strings.Contains(packages, "\n"+forbidden+"\n") {
+					t.Errorf("%s needs %s", pkg, forbidden)
+				}
 			}
 		}
 	}
 	if strings.Contains(needs("linux", "amd64", "."), "golang.org/x/mod/") {
 		t.Error("package receipt needs golang.org/x/mod")
+	}
+	if strings.Contains(needs("linux", "amd64", "."), "/pkg/receipt/finality") {
+		t.Error("package receipt imports finality")
 	}
 }

@@ -14,10 +14,11 @@ type Hash [32]byte
 // Address is an account address.
 type Address [20]byte
 
-// Header holds the members of a block header that a receipt names.
+// Header holds the members of a block header that are read here.
 type Header struct {
 	Hash             Hash // Keccak-256 of the encoding
 	ParentHash       Hash
+	StateRoot        Hash // after the block
 	TransactionsRoot Hash
 	ReceiptsRoot     Hash
 	Number           uint64
@@ -44,6 +45,7 @@ func DecodeHeader(raw []byte) (Header, error) {
 	}
 	h := Header{Hash: Keccak256(raw)}
 	m.Fixed(0, h.ParentHash[:])
+	m.Fixed(3, h.StateRoot[:])
 	m.Fixed(4, h.TransactionsRoot[:])
 	m.Fixed(5, h.ReceiptsRoot[:])
 	h.Number = m.Uint64(8)

@@ -1,0 +1,82 @@
+package finality
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/pforte/pforte/pkg/receipt/internal/evm"
+)
+
+// What EIP-2935 fixes: the contract that keeps the hashes of the last blocks, and how many.
+const (
+	HistoryContract = "0x0000f90827f1c53a10cb7a02335b175320002935"
+	HistoryWindow   = 8191
+)
+
+// HistorySlot returns the storage slot in which the contract keeps a block's hash.
+func HistorySlot(number uint64) (slot Root) {
+	binary.BigEndian.PutUint64(slot[24:], number%HistoryWindow)
+	return slot
+}
+
+// verify checks that the link ties block to the anchor's block, which has the hash anchor,
+// and returns the anchor's number. ErrLink.
+func (l *Link) verify(anchor Root, block Block) (number Uint64, err error) {
+	switch l.Kind {
+	case LinkSame:
+		if anchor != block.Hash {
+			return 0, fmt.Errorf("%w: it is not the finalized block itself", ErrLink)
+		}
+		return block.Number, nil
+	case LinkHeaders:
+		return l.followHeaders(anchor, block)
+	default:
+		return l.lookUp(anchor, block)
+	}
+}
+
+// followHeaders goes from the anchor's header to its parent's, and so on.
+func (l *Link) followHeaders(anchor Root, block Block) (number Uint64, err error) {
+	hash := evm.Hash(anchor)
+	for i, raw := range l.Headers {
+		header, err := evm.DecodeHeader(raw)
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("%w: %w", ErrLink, err)
+		case header.Hash != hash:
+			return 0, fmt.Errorf("%w: header %d is not the parent of the one before", ErrLink, i+1)
+		case header.Number != uint64(block.Number)+uint64(len(l.Headers)-i):
+			return 0, fmt.Errorf("%w: header %d has the number %d", ErrLink, i+1, header.Number)
+		}
+		hash = header.ParentHash
+	}
+	if Root(hash) != block.Hash {
+		return 0, fmt.Errorf("%w: the last header is not a child of the block", ErrLink)
+	}
+	return block.Number + Uint64(len(l.Headers)), nil
+}
+
+// lookUp reads the block's hash in the state of the anchor's block.
+func (l *Link) lookUp(anchor Root, block Block) (number Uint64, err error) {
+	header, err := evm.DecodeHeader(l.Header)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrLink, err)
+	}
+	if Root(header.Hash) != anchor {
+		return 0, fmt.Errorf("%w: the header is not the finalized block's", ErrLink)
+	}
+	if n := uint64(block.Number); n >= header.Number || header.Number-n > HistoryWindow {
+		return 0, fmt.Errorf("%w: block %d is not among the %d before %d", ErrLink, n, HistoryWindow, header.Number)
+	}
+	slot := HistorySlot(uint64(block.Number))
+	kept, err := evm.StorageAt(header.StateRoot, historyContract, evm.Hash(slot), l.Account, l.Storage)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrLink, err)
+	}
+	if Root(kept) != block.Hash {
+		return 0, fmt.Errorf("%w: the chain's record has the hash %s at this height", ErrLink, Root(kept))
+	}
+	return Uint64(header.Number), nil
+}
+
+var historyContract = evm.Address{0x00, 0x00, 0xf9, 0x08, 0x27, 0xf1, 0xc5, 0x3a, 0x10, 0xcb, 0x7a, 0x02, 0x33, 0x5b, 0x17, 0x53, 0x20, 0x00, 0x29, 0x35}

@@ -1,0 +1,108 @@
+package finality
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt"
+)
+
+// Result is what a document shows to those who trust its checkpoint.
+type Result struct {
+	// Proven are the facts of the receipt that follow, in the manner of
+	// [receipt.VerifyProof]; empty without a receipt.
+	Proven []receipt.Fact `json:"proven"`
+
+	Network        string `json:"network"`
+	Anchor         string `json:"anchor"` // AnchorSyncCommittee or AnchorPinnedBlock
+	Link           string `json:"link"`   // LinkSame, LinkHeaders or LinkHistory
+	Checkpoint     Root   `json:"checkpoint"`
+	CheckpointSlot Uint64 `json:"checkpointSlot"`
+	// FinalizedSlot is that of the beacon block which is final and holds AnchorBlock:
+	// for AnchorPinnedBlock, the checkpoint's own.
+	FinalizedSlot Uint64 `json:"finalizedSlot"`
+	// Age is how far the checkpoint lies before the finalized block.
+	Age         time.Duration `json:"-"`
+	Block       Block         `json:"block"` // the document's
+	AnchorBlock Block         `json:"anchorBlock"`
+
+	// For AnchorSyncCommittee: the periods of the first and the last committee, and how
+	// many signed where the fewest did. Else 0.
+	FirstPeriod   Uint64 `json:"firstPeriod"`
+	LastPeriod    Uint64 `json:"lastPeriod"`
+	LeastSigners  int    `json:"leastSigners"`
+	CommitteeSize int    `json:"committeeSize"`
+}
+
+// MarshalJSON also writes ageSeconds.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type plain Result
+	return json.Marshal(struct {
+		plain
+		AgeSeconds int64 `json:"ageSeconds"`
+	}{plain(r), int64(r.Age / time.Second)})
+}
+
+// Confirmations counts the finalized blocks from the document's block to the anchor's,
+// both included. The chain may have more.
+func (r *Result) Confirmations() uint64 {
+	return uint64(r.AnchorBlock.Number) - uint64(r.Block.Number) + 1
+}
+
+// facts lists which facts of a receipt about this block are proven.
+func (r *Result) facts(about *receipt.Receipt) []receipt.Fact {
+	final := "signed as final, or before what is, by sync committees that follow from your checkpoint"
+	if r.Anchor == AnchorPinnedBlock {
+		final = "in your checkpoint, or before it"
+	}
+	list := []receipt.Fact{
+		{Field: "chain.id", Value: about.Chain.ID, How: "the network of your checkpoint"},
+		{Field: "finality.tag", Value: about.Finality.Tag, How: final},
+		{Field: "checks." + receipt.CheckCanonicalBlock, Value: receipt.Pass, How: final},
+	}
+	if least := about.Request.Expectations.MinConfirmations; least > 0 && uint64(least) <= r.Confirmations() {
+		list = append(list, receipt.Fact{
+			Field: "checks." + receipt.CheckMinConfirmations, Value: receipt.Pass,
+			How: fmt.Sprintf("the finalized block %s is the %d. of them", decimal(r.AnchorBlock.Number), r.Confirmations()),
+		})
+	}
+	return list
+}
+
+// Sentences say what the result rests on, for people.
+func (r *Result) Sentences() []string {
+	list := []string{fmt.Sprintf("proven from your checkpoint %s (slot %d)", r.Checkpoint, r.CheckpointSlot)}
+	switch periods := r.LastPeriod - r.FirstPeriod; {
+	case r.Anchor == AnchorPinnedBlock:
+		list = append(list, "which is itself the finalized block: no sync committee is needed")
+	case periods == 0:
+		list = append(list, fmt.Sprintf("by 1 sync committee (period %d); %d of %d signed", r.FirstPeriod, r.LeastSigners, r.CommitteeSize))
+	default:
+		between := "to"
+		if periods == 1 {
+			between = "and"
+		}
+		list = append(list, fmt.Sprintf("by %d sync committees (periods %d %s %d); the least signed step had %d of %d",
+			periods+1, r.FirstPeriod, between, r.LastPeriod, r.LeastSigners, r.CommitteeSize))
+	}
+	switch r.Link {
+	case LinkSame:
+		list = append(list, fmt.Sprintf("block %d is the finalized block", r.Block.Number))
+	case LinkHeaders:
+		list = append(list, fmt.Sprintf("block %d is an ancestor of the finalized block %d, by the headers between them", r.Block.Number, r.AnchorBlock.Number))
+	default:
+		list = append(list, fmt.Sprintf("block %d is an ancestor of the finalized block %d, by the chain's own record of block hashes", r.Block.Number, r.AnchorBlock.Number))
+	}
+	if r.Age > DefaultMaxAge {
+		list = append(list, fmt.Sprintf("The checkpoint lies %d days before it, more than %d: validators who left since can sign another history without a loss.",
+			r.Age/(24*time.Hour), DefaultMaxAge/(24*time.Hour)))
+	}
+	if r.Anchor == AnchorSyncCommittee {
+		list = append(list, "A sync committee is a random sample of the validators and is not punished for lying.")
+	}
+	return list
+}
+
+func decimal(n Uint64) string { return strconv.FormatUint(uint64(n), 10) }
