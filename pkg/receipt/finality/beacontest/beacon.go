@@ -1,0 +1,352 @@
+package beacontest
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt/finality"
+	"github.com/pforte/pforte/pkg/receipt/finality/internal/ssz"
+	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
+)
+
+// Execution is the execution chain that a Beacon follows. It never reorganizes.
+type Execution interface {
+	// Latest returns the number of the latest block.
+	Latest(ctx context.Context) (uint64, error)
+	// Header returns the header of a block as the beacon chain has it.
+	Header(ctx context.Context, number uint64) (*lightclient.ExecutionPayloadHeader, error)
+}
+
+// Faults are what a Beacon does wrong, for tests.
+type Faults struct {
+	// Down has every request answered 503; PUT /faults excepted.
+	Down bool `json:"down"`
+	// Withhold has the node know no updates, as one without the light-client server.
+	Withhold bool `json:"withhold"`
+	// Signers is how many of the 512 sign; zero means 508.
+	Signers int `json:"signers"`
+	// WrongSignature has the committee sign something else.
+	WrongSignature bool `json:"wrongSignature"`
+	// OtherNetwork has the committee sign for another genesis validators root.
+	OtherNetwork bool `json:"otherNetwork"`
+	// WrongBlock has the committee sign execution blocks that the execution chain does
+	// not have.
+	WrongBlock bool `json:"wrongBlock"`
+	// EarlyUpdates has the update of a period be its first: the header that it proves
+	// final is of the period before, so that it must not hand over a committee.
+	EarlyUpdates bool `json:"earlyUpdates"`
+}
+
+// honestSigners is how many of a committee sign: some are absent on mainnet too.
+const honestSigners = 508
+
+// Config is what New needs.
+type Config struct {
+	// Name is the network's name; its genesis validators root and keys follow from it.
+	Name string
+	// ChainID is the execution chain's, as in CAIP-2, such as eip155:1337.
+	ChainID string
+	// Fork is the name of the fork of every slot; empty means electra.
+	Fork string
+	// SlotTime is the pause between blocks; zero means a second.
+	SlotTime time.Duration
+	// Depth is how many slots before a block the one is that its state calls final: 1
+	// to 62.
+	Depth uint64
+	// Execution is required.
+	Execution Execution
+}
+
+// Beacon is a beacon node of a development network. It may be used by several
+// goroutines.
+type Beacon struct {
+	config     Config
+	network    *finality.Network
+	indices    ssz.Indices
+	committees [2]func() *committee // by period modulo 2
+
+	faults atomic.Pointer[Faults]
+
+	mu    sync.Mutex
+	roots []finality.Root // of the blocks, by slot
+}
+
+// Of the network; the package's comment says why.
+const (
+	slotsPerEpoch  = 8
+	slotsPerPeriod = 64
+	// maxDepth lets each period end with an update that hands over: the last block that
+	// its own committee signs is the one before its last.
+	maxDepth = slotsPerPeriod - 2
+)
+
+// NewNetwork returns the constants of the development network of a name: those that
+// verification needs. fork empty means electra.
+func NewNetwork(name, chainID, fork string, slotTime time.Duration) (*finality.Network, error) {
+	n := &finality.Network{
+		Name: name, ChainID: chainID, GenesisValidatorsRoot: sha256.Sum256([]byte(name)),
+		SecondsPerSlot: uint64(max(slotTime, time.Second) / time.Second), SlotsPerEpoch: slotsPerEpoch, SlotsPerPeriod: slotsPerPeriod,
+		CommitteeSize: committeeSize,
+	}
+	if fork == "" {
+		fork = "electra"
+	}
+	last := slices.Index(ssz.Forks, fork)
+	if last < slices.Index(ssz.Forks, "deneb") {
+		return nil, fmt.Errorf("no development beacon of fork %q", fork)
+	}
+	for i, name := range ssz.Forks[:last+1] {
+		n.Forks = append(n.Forks, finality.Fork{Name: name, Version: finality.ForkVersion{byte(i + 1), 0xde, 0xfe, 0x17}})
+	}
+	return n, nil
+}
+
+// New returns a node whose network is that of NewNetwork.
+func New(c Config) (*Beacon, error) {
+	network, err := NewNetwork(c.Name, c.ChainID, c.Fork, c.SlotTime)
+	if err != nil {
+		return nil, err
+	}
+	if c.Execution == nil || c.Depth < 1 || c.Depth > maxDepth {
+		return nil, fmt.Errorf("a development beacon needs an execution chain and a depth of 1 to %d", maxDepth)
+	}
+	b := &Beacon{config: c, network: network}
+	b.indices, _ = ssz.IndicesOf(b.fork()) // NewNetwork knows the fork
+	b.Break(Faults{})
+	for i := range b.committees {
+		b.committees[i] = sync.OnceValue(func() *committee { return newCommittee(fmt.Sprintf("%s committee %d", c.Name, i)) })
+	}
+	return b, nil
+}
+
+// Network returns the constants that verification needs.
+func (b *Beacon) Network() *finality.Network { return b.network }
+
+// Break has the node do these things wrong from now on, and no others. None are done
+// wrong at first.
+func (b *Beacon) Break(f Faults) { b.faults.Store(&f) }
+
+func (b *Beacon) committee(period uint64) *committee { return b.committees[period%2]() }
+
+// block is a beacon block with its state.
+type block struct {
+	slot   uint64
+	parent finality.Root
+	// payload is the execution header that the body leads to: the block's own, and from
+	// Gloas on its parent's.
+	payload *lightclient.ExecutionPayloadHeader
+	// finalized is what the state calls final.
+	finalizedSlot uint64
+	finalized     finality.Root
+
+	light lightclient.Header
+	state tree
+}
+
+func (b *block) root() finality.Root { return b.light.Beacon.HashTreeRoot() }
+
+// complete makes the trees of a block and its header.
+func (b *Beacon) complete(made block) (*block, error) {
+	period := b.network.Period(made.slot)
+	made.state = tree{
+		b.indices.Finalized - 1:    ssz.Uint64[finality.Root](made.finalizedSlot / slotsPerEpoch), // the checkpoint's epoch
+		b.indices.Finalized:        made.finalized,
+		b.indices.CurrentCommittee: b.committee(period).root,
+		b.indices.NextCommittee:    b.committee(period + 1).root,
+	}
+	body, index := tree{}, uint64(ssz.Payload)
+	if b.gloas() {
+		index = b.indices.BlockHash
+		body[index] = made.payload.BlockHash
+		made.light.ExecutionBlockHash = &made.payload.BlockHash
+	} else {
+		root, err := made.payload.HashTreeRoot()
+		if err != nil {
+			return nil, err
+		}
+		body[index] = root
+		made.light.Execution = made.payload
+	}
+	made.light.ExecutionBranch = body.branch(index)
+	made.light.Beacon = lightclient.BeaconHeader{
+		Slot: finality.Uint64(made.slot), ParentRoot: made.parent, StateRoot: made.state.root(1), BodyRoot: body.root(1),
+	}
+	return &made, nil
+}
+
+// fork is the name of the fork that every slot has.
+func (b *Beacon) fork() string { return b.network.LastFork().Name }
+
+func (b *Beacon) gloas() bool { return b.fork() == "gloas" }
+
+// finalizedAt returns the slot of the block that the state of a slot calls final.
+func (b *Beacon) finalizedAt(slot uint64) uint64 { return slot - min(slot, b.config.Depth) }
+
+// block returns the block of a slot that the execution chain has.
+func (b *Beacon) block(ctx context.Context, slot uint64) (*block, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		at := min(slot, uint64(len(b.roots)))
+		number := at
+		if b.gloas() {
+			number = at - min(at, 1)
+		}
+		payload, err := b.config.Execution.Header(ctx, number)
+		if err != nil {
+			return nil, fmt.Errorf("read block %d: %w", number, err)
+		}
+		next := block{slot: at, payload: payload, finalizedSlot: b.finalizedAt(at)}
+		if at > 0 {
+			next.parent, next.finalized = b.roots[at-1], b.roots[next.finalizedSlot]
+		}
+		made, err := b.complete(next)
+		if err != nil {
+			return nil, fmt.Errorf("block %d: %w", number, err)
+		}
+		if at == uint64(len(b.roots)) {
+			b.roots = append(b.roots, made.root())
+		}
+		if at == slot {
+			return made, nil
+		}
+	}
+}
+
+// errNotFound means that the node does not have it.
+var errNotFound = errors.New("not found")
+
+// Finalized returns the finalized block: the one that the head's state calls so.
+func (b *Beacon) Finalized(ctx context.Context) (finality.BeaconHeader, error) {
+	head, err := b.config.Execution.Latest(ctx)
+	if err != nil {
+		return finality.BeaconHeader{}, err
+	}
+	made, err := b.block(ctx, b.finalizedAt(head))
+	if err != nil {
+		return finality.BeaconHeader{}, err
+	}
+	return finality.BeaconHeader(made.light.Beacon), nil
+}
+
+// Bootstrap returns where a light client begins at a finalized block.
+func (b *Beacon) Bootstrap(ctx context.Context, root finality.Root) (*lightclient.Bootstrap, error) {
+	finalized, err := b.Finalized(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	slot := slices.Index(b.roots, root)
+	b.mu.Unlock()
+	if slot < 0 || uint64(slot) > uint64(finalized.Slot) {
+		return nil, errNotFound
+	}
+	made, err := b.block(ctx, uint64(slot))
+	if err != nil {
+		return nil, err
+	}
+	return &lightclient.Bootstrap{
+		Header: made.light, CurrentSyncCommittee: b.committee(b.network.Period(uint64(slot))).SyncCommittee,
+		CurrentSyncCommitteeBranch: made.state.branch(b.indices.CurrentCommittee),
+	}, nil
+}
+
+// FinalityUpdate returns the latest update, which hands over no committee.
+func (b *Beacon) FinalityUpdate(ctx context.Context) (*lightclient.Update, error) {
+	head, err := b.config.Execution.Latest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if head < 2 || b.faults.Load().Withhold {
+		return nil, errNotFound
+	}
+	u, err := b.update(ctx, head-1)
+	if err != nil {
+		return nil, err
+	}
+	u.NextSyncCommittee, u.NextSyncCommitteeBranch = nil, nil
+	return u, nil
+}
+
+// Update returns the best update of a period so far: the last one that the period's own
+// committee has signed. An update early in the period, whose finalized header is of the
+// period before, hands over nothing yet.
+func (b *Beacon) Update(ctx context.Context, period uint64) (*lightclient.Update, error) {
+	head, err := b.config.Execution.Latest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	faults := *b.faults.Load()
+	first := max(period*slotsPerPeriod, 1) // the genesis state calls nothing final
+	if head <= first || faults.Withhold {
+		return nil, errNotFound
+	}
+	attested := min(head, (period+1)*slotsPerPeriod-1) - 1
+	if faults.EarlyUpdates {
+		attested = first
+	}
+	return b.update(ctx, attested)
+}
+
+// update returns what the committee says about the block of a slot in the next one.
+func (b *Beacon) update(ctx context.Context, slot uint64) (*lightclient.Update, error) {
+	attested, err := b.block(ctx, slot)
+	if err != nil {
+		return nil, err
+	}
+	finalized, err := b.block(ctx, b.finalizedAt(slot))
+	if err != nil {
+		return nil, err
+	}
+	faults := *b.faults.Load()
+	if faults.WrongBlock {
+		other := *finalized.payload
+		other.BlockHash = sha256.Sum256(other.BlockHash[:])
+		finalized.payload, finalized.light = &other, lightclient.Header{}
+		if finalized, err = b.complete(*finalized); err != nil {
+			return nil, err
+		}
+		attested.finalized = finalized.root()
+		if attested, err = b.complete(*attested); err != nil {
+			return nil, err
+		}
+	}
+	network := *b.network
+	if faults.OtherNetwork {
+		network.GenesisValidatorsRoot = sha256.Sum256(network.GenesisValidatorsRoot[:])
+	}
+	message := network.SigningRoot(attested.root(), slot+1)
+	if faults.WrongSignature {
+		message = sha256.Sum256(message[:])
+	}
+	bits := participation(slot, faults.Signers)
+	signature, err := b.committee(network.Period(slot+1)).sign(message, bits)
+	if err != nil {
+		return nil, err
+	}
+	return &lightclient.Update{
+		AttestedHeader: attested.light, NextSyncCommittee: &b.committee(network.Period(slot) + 1).SyncCommittee, NextSyncCommitteeBranch: attested.state.branch(b.indices.NextCommittee),
+		FinalizedHeader: finalized.light, FinalityBranch: attested.state.branch(b.indices.Finalized),
+		SyncAggregate: lightclient.SyncAggregate{Bits: bits, Signature: signature}, SignatureSlot: finality.Uint64(slot + 1),
+	}, nil
+}
+
+// participation returns the bits of a committee of which so many sign; those who do not
+// change from slot to slot.
+func participation(slot uint64, signers int) []byte {
+	if signers == 0 {
+		signers = honestSigners
+	}
+	bits := make([]byte, committeeSize/8)
+	for i := range signers {
+		at := (slot*7 + uint64(i)) % committeeSize
+		bits[at/8] |= 1 << (at % 8)
+	}
+	return bits
+}
