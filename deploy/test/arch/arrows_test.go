@@ -49,7 +49,7 @@ func Arrows(packages []Package) []string {
 // wrong returns what is wrong with an import, or "".
 func wrong(from, to Package) string {
 	switch {
-	case isTest(to.Folder()) && !isTest(from.Folder()):
+	case isTest(to.Folder()) && !isTest(from.Folder()) && (from.Folder() != "internal/devnet" || to.Folder() != "finality/beacontest"): // a program for development
 		return "test packages are imported by _test.go files only"
 	case from.Module() != to.Module() && (!isShared(to.Module()) || from.Module() == "pkg/receipt"):
 		return "a module imports itself, pkg and pkg/receipt only, and pkg/receipt imports itself"

@@ -37,7 +37,7 @@ type network struct {
 }
 
 var shared = sync.OnceValues(func() (*network, error) {
-	n, err := devnet.Start(context.Background(), devnet.Config{ChainID: chainID, BlockTime: time.Second, FinalityDepth: 2}, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	n, err := devnet.Start(context.Background(), devnet.Config{ChainID: chainID, BlockTime: time.Second, FinalityDepth: 2, BeaconAddr: "127.0.0.1:0"}, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return nil, err
 	}

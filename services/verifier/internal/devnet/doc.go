@@ -1,7 +1,8 @@
 // Package devnet is the development network: one go-ethereum node in this
 // process with blocks that keep coming and a finalized head that follows, a USD
-// token on it (contract/USDCoin.sol), accounts that hold some of it, and an
-// x402 facilitator that really settles there.
+// token on it (contract/USDCoin.sol), accounts that hold some of it, an x402
+// facilitator that really settles there, and where BEACON_ADDR is set a beacon
+// node (package beacontest) whose committees sign what the node calls final.
 //
 // The node is geth's own, driven through the Engine API as a consensus client
 // drives it: the simulated beacon of ethclient/simulated finalizes every 32nd

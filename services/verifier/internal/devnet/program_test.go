@@ -19,7 +19,7 @@ func TestTheProgramPrintsWhatItServesAndStops(t *testing.T) {
 	defer stop()
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	settings := map[string]string{"RPC_ADDR": free(t), "FACILITATOR_ADDR": free(t)}
+	settings := map[string]string{"RPC_ADDR": free(t), "FACILITATOR_ADDR": free(t), "BEACON_ADDR": free(t)}
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
 	var stderr bytes.Buffer
@@ -38,6 +38,7 @@ func TestTheProgramPrintsWhatItServesAndStops(t *testing.T) {
 	if err := devnet.Run(ctx, "v0", []string{"healthcheck"}, func(name string) string { return settings[name] }, io.Discard, io.Discard); err != nil {
 		t.Error(err)
 	}
+	ask(t, printed["beacon"]+"/eth/v1/beacon/genesis")
 	if files, err := os.ReadDir(temp); err != nil || len(files) != 0 {
 		t.Errorf("it writes files: %v, %v", files, err)
 	}
