@@ -118,7 +118,7 @@ func (n *Network) validate() error {
 		{"chain", ok && chain != ""},
 		{"secondsPerSlot", n.SecondsPerSlot > 0 && n.SecondsPerSlot <= maxSeconds},
 		{"slotsPerEpoch", n.SlotsPerEpoch > 0 && n.SlotsPerEpoch <= maxSlots},
-		{"slotsPerPeriod", n.SlotsPerPeriod >= n.SlotsPerEpoch && n.SlotsPerPeriod <= maxSlots && n.SlotsPerPeriod%n.SlotsPerEpoch == 0},
+		{"slotsPerPeriod", n.SlotsPerPeriod > 0 && n.SlotsPerPeriod <= maxSlots && n.SlotsPerPeriod%max(n.SlotsPerEpoch, 1) == 0},
 		{"committeeSize", n.CommitteeSize >= 8 && n.CommitteeSize <= maxMembers && bits.OnesCount(uint(n.CommitteeSize)) == 1},
 		{"forks", len(n.Forks) > 0},
 	} {
