@@ -6,16 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/pkg/receipt/finality/internal/ssz"
 	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
 )
 
-// Execution is the execution chain that a Beacon follows. It never reorganizes.
+// Execution is the execution chain that a Beacon follows. It never reorganizes, and no
+// two blocks after its genesis block have the same time, which is later than GenesisTime.
 type Execution interface {
 	// Latest returns the number of the latest block.
 	Latest(ctx context.Context) (uint64, error)
@@ -54,10 +55,8 @@ type Config struct {
 	ChainID string
 	// Fork is the name of the fork of every slot; empty means electra.
 	Fork string
-	// SlotTime is the pause between blocks; zero means a second.
-	SlotTime time.Duration
-	// Depth is how many slots before a block the one is that its state calls final: 1
-	// to 62.
+	// Depth is how many blocks before a block the one is that its state calls final, at
+	// least 1.
 	Depth uint64
 	// Execution is required.
 	Execution Execution
@@ -74,24 +73,30 @@ type Beacon struct {
 	faults atomic.Pointer[Faults]
 
 	mu    sync.Mutex
-	roots []finality.Root // of the blocks, by slot
+	known []named // the blocks from number 1 on
 }
+
+// named is what is kept of a block.
+type named struct {
+	slot uint64
+	root finality.Root
+}
+
+// GenesisTime is when slot 0 was, in Unix seconds. A slot is a second long.
+const GenesisTime = 1_700_000_000
 
 // Of the network; the package's comment says why.
 const (
 	slotsPerEpoch  = 8
 	slotsPerPeriod = 64
-	// maxDepth lets each period end with an update that hands over: the last block that
-	// its own committee signs is the one before its last.
-	maxDepth = slotsPerPeriod - 2
 )
 
 // NewNetwork returns the constants of the development network of a name: those that
 // verification needs. fork empty means electra.
-func NewNetwork(name, chainID, fork string, slotTime time.Duration) (*finality.Network, error) {
+func NewNetwork(name, chainID, fork string) (*finality.Network, error) {
 	n := &finality.Network{
 		Name: name, ChainID: chainID, GenesisValidatorsRoot: sha256.Sum256([]byte(name)),
-		SecondsPerSlot: uint64(max(slotTime, time.Second) / time.Second), SlotsPerEpoch: slotsPerEpoch, SlotsPerPeriod: slotsPerPeriod,
+		SecondsPerSlot: 1, SlotsPerEpoch: slotsPerEpoch, SlotsPerPeriod: slotsPerPeriod,
 		CommitteeSize: committeeSize,
 	}
 	if fork == "" {
@@ -109,12 +114,12 @@ func NewNetwork(name, chainID, fork string, slotTime time.Duration) (*finality.N
 
 // New returns a node whose network is that of NewNetwork.
 func New(c Config) (*Beacon, error) {
-	network, err := NewNetwork(c.Name, c.ChainID, c.Fork, c.SlotTime)
+	network, err := NewNetwork(c.Name, c.ChainID, c.Fork)
 	if err != nil {
 		return nil, err
 	}
-	if c.Execution == nil || c.Depth < 1 || c.Depth > maxDepth {
-		return nil, fmt.Errorf("a development beacon needs an execution chain and a depth of 1 to %d", maxDepth)
+	if c.Execution == nil || c.Depth < 1 {
+		return nil, errors.New("a development beacon needs an execution chain and a depth of at least 1")
 	}
 	b := &Beacon{config: c, network: network}
 	b.indices, _ = ssz.IndicesOf(b.fork()) // NewNetwork knows the fork
@@ -185,35 +190,37 @@ func (b *Beacon) fork() string { return b.network.LastFork().Name }
 
 func (b *Beacon) gloas() bool { return b.fork() == "gloas" }
 
-// finalizedAt returns the slot of the block that the state of a slot calls final.
-func (b *Beacon) finalizedAt(slot uint64) uint64 { return slot - min(slot, b.config.Depth) }
-
-// block returns the block of a slot that the execution chain has.
-func (b *Beacon) block(ctx context.Context, slot uint64) (*block, error) {
+// block returns the block of a number, 1 or more, with its state.
+func (b *Beacon) block(ctx context.Context, number uint64) (*block, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for {
-		at := min(slot, uint64(len(b.roots)))
-		number := at
-		if b.gloas() {
-			number = at - min(at, 1)
-		}
-		payload, err := b.config.Execution.Header(ctx, number)
+		at := min(number, uint64(len(b.known))+1)
+		own, err := b.config.Execution.Header(ctx, at)
 		if err != nil {
-			return nil, fmt.Errorf("read block %d: %w", number, err)
+			return nil, fmt.Errorf("read block %d: %w", at, err)
 		}
-		next := block{slot: at, payload: payload, finalizedSlot: b.finalizedAt(at)}
-		if at > 0 {
-			next.parent, next.finalized = b.roots[at-1], b.roots[next.finalizedSlot]
+		next := block{slot: uint64(own.Timestamp) - GenesisTime, payload: own}
+		if b.gloas() {
+			if next.payload, err = b.config.Execution.Header(ctx, at-1); err != nil {
+				return nil, fmt.Errorf("read block %d: %w", at-1, err)
+			}
+		}
+		if at > 1 {
+			next.parent = b.known[at-2].root
+		}
+		if at > b.config.Depth {
+			final := b.known[at-b.config.Depth-1]
+			next.finalizedSlot, next.finalized = final.slot, final.root
 		}
 		made, err := b.complete(next)
 		if err != nil {
-			return nil, fmt.Errorf("block %d: %w", number, err)
+			return nil, fmt.Errorf("block %d: %w", at, err)
 		}
-		if at == uint64(len(b.roots)) {
-			b.roots = append(b.roots, made.root())
+		if at > uint64(len(b.known)) {
+			b.known = append(b.known, named{made.slot, made.root()})
 		}
-		if at == slot {
+		if at == number {
 			return made, nil
 		}
 	}
@@ -222,13 +229,34 @@ func (b *Beacon) block(ctx context.Context, slot uint64) (*block, error) {
 // errNotFound means that the node does not have it.
 var errNotFound = errors.New("not found")
 
+// blocks returns what is kept of all blocks. Number n is at n-1.
+func (b *Beacon) blocks(ctx context.Context) ([]named, error) {
+	head, err := b.config.Execution.Latest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if head == 0 {
+		return nil, errNotFound
+	}
+	if _, err := b.block(ctx, head); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.known[:head], nil
+}
+
 // Finalized returns the finalized block: the one that the head's state calls so.
 func (b *Beacon) Finalized(ctx context.Context) (finality.BeaconHeader, error) {
-	head, err := b.config.Execution.Latest(ctx)
+	all, err := b.blocks(ctx)
 	if err != nil {
 		return finality.BeaconHeader{}, err
 	}
-	made, err := b.block(ctx, b.finalizedAt(head))
+	head := uint64(len(all))
+	if head <= b.config.Depth {
+		return finality.BeaconHeader{}, errNotFound
+	}
+	made, err := b.block(ctx, head-b.config.Depth)
 	if err != nil {
 		return finality.BeaconHeader{}, err
 	}
@@ -237,36 +265,35 @@ func (b *Beacon) Finalized(ctx context.Context) (finality.BeaconHeader, error) {
 
 // Bootstrap returns where a light client begins at a finalized block.
 func (b *Beacon) Bootstrap(ctx context.Context, root finality.Root) (*lightclient.Bootstrap, error) {
-	finalized, err := b.Finalized(ctx)
+	all, err := b.blocks(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	slot := slices.Index(b.roots, root)
-	b.mu.Unlock()
-	if slot < 0 || uint64(slot) > uint64(finalized.Slot) {
+	at := slices.IndexFunc(all, func(n named) bool { return n.root == root })
+	if at < 0 || uint64(at)+b.config.Depth >= uint64(len(all)) {
 		return nil, errNotFound
 	}
-	made, err := b.block(ctx, uint64(slot))
+	made, err := b.block(ctx, uint64(at)+1)
 	if err != nil {
 		return nil, err
 	}
 	return &lightclient.Bootstrap{
-		Header: made.light, CurrentSyncCommittee: b.committee(b.network.Period(uint64(slot))).SyncCommittee,
+		Header: made.light, CurrentSyncCommittee: b.committee(b.network.Period(made.slot)).SyncCommittee,
 		CurrentSyncCommitteeBranch: made.state.branch(b.indices.CurrentCommittee),
 	}, nil
 }
 
 // FinalityUpdate returns the latest update, which hands over no committee.
 func (b *Beacon) FinalityUpdate(ctx context.Context) (*lightclient.Update, error) {
-	head, err := b.config.Execution.Latest(ctx)
+	all, err := b.blocks(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if head < 2 || b.faults.Load().Withhold {
+	attested := uint64(len(all)) - 1
+	if attested <= b.config.Depth || b.faults.Load().Withhold {
 		return nil, errNotFound
 	}
-	u, err := b.update(ctx, head-1)
+	u, err := b.update(ctx, all, attested)
 	if err != nil {
 		return nil, err
 	}
@@ -278,34 +305,42 @@ func (b *Beacon) FinalityUpdate(ctx context.Context) (*lightclient.Update, error
 // committee has signed. An update early in the period, whose finalized header is of the
 // period before, hands over nothing yet.
 func (b *Beacon) Update(ctx context.Context, period uint64) (*lightclient.Update, error) {
-	head, err := b.config.Execution.Latest(ctx)
+	all, err := b.blocks(ctx)
 	if err != nil {
 		return nil, err
 	}
 	faults := *b.faults.Load()
-	first := max(period*slotsPerPeriod, 1) // the genesis state calls nothing final
-	if head <= first || faults.Withhold {
-		return nil, errNotFound
-	}
-	attested := min(head, (period+1)*slotsPerPeriod-1) - 1
+	first, end := period*slotsPerPeriod, (period+1)*slotsPerPeriod-1
+	before := uint64(sort.Search(len(all), func(i int) bool { return all[i].slot >= first })) // so many blocks are before the period
+	last := uint64(sort.Search(len(all), func(i int) bool { return all[i].slot > end }))      // the number of its last block
+	attested := max(last, 1) - 1
 	if faults.EarlyUpdates {
-		attested = first
+		attested = before + 1
 	}
-	return b.update(ctx, attested)
+	signed := attested > before && attested < last && attested > b.config.Depth
+	over := all[len(all)-1].slot > end
+	switch {
+	case faults.Withhold:
+		return nil, errNotFound
+	case signed && (!over || faults.EarlyUpdates || all[attested-b.config.Depth-1].slot >= first):
+		return b.update(ctx, all, attested)
+	case over:
+		return b.handOver(end)
+	}
+	return nil, errNotFound
 }
 
-// update returns what the committee says about the block of a slot in the next one.
-func (b *Beacon) update(ctx context.Context, slot uint64) (*lightclient.Update, error) {
-	attested, err := b.block(ctx, slot)
+// update returns what the committee says about a block in the next one.
+func (b *Beacon) update(ctx context.Context, all []named, number uint64) (*lightclient.Update, error) {
+	attested, err := b.block(ctx, number)
 	if err != nil {
 		return nil, err
 	}
-	finalized, err := b.block(ctx, b.finalizedAt(slot))
+	finalized, err := b.block(ctx, number-b.config.Depth)
 	if err != nil {
 		return nil, err
 	}
-	faults := *b.faults.Load()
-	if faults.WrongBlock {
+	if b.faults.Load().WrongBlock {
 		other := *finalized.payload
 		other.BlockHash = sha256.Sum256(other.BlockHash[:])
 		finalized.payload, finalized.light = &other, lightclient.Header{}
@@ -317,23 +352,49 @@ func (b *Beacon) update(ctx context.Context, slot uint64) (*lightclient.Update, 
 			return nil, err
 		}
 	}
-	network := *b.network
+	return b.sign(attested, finalized, all[number].slot)
+}
+
+// handOver returns an update of a period that ends with a slot, over blocks that the
+// execution chain does not have: it did not run then, or with too few blocks. Light
+// clients that followed an earlier run of the network get over such periods with it.
+func (b *Beacon) handOver(end uint64) (*lightclient.Update, error) {
+	var none finality.Uint64
+	payload := &lightclient.ExecutionPayloadHeader{
+		FeeRecipient: make([]byte, 20), LogsBloom: make([]byte, 256), BlobGasUsed: &none, ExcessBlobGas: &none,
+	}
+	finalized, err := b.complete(block{slot: end - 2, payload: payload})
+	if err != nil {
+		return nil, err
+	}
+	attested, err := b.complete(block{slot: end - 1, payload: payload, parent: finalized.root(), finalizedSlot: finalized.slot, finalized: finalized.root()})
+	if err != nil {
+		return nil, err
+	}
+	return b.sign(attested, finalized, end)
+}
+
+// sign returns the update that a slot's committee makes of a block and what its state
+// calls final.
+func (b *Beacon) sign(attested, finalized *block, slot uint64) (*lightclient.Update, error) {
+	faults, network := *b.faults.Load(), *b.network
 	if faults.OtherNetwork {
 		network.GenesisValidatorsRoot = sha256.Sum256(network.GenesisValidatorsRoot[:])
 	}
-	message := network.SigningRoot(attested.root(), slot+1)
+	message := network.SigningRoot(attested.root(), slot)
 	if faults.WrongSignature {
 		message = sha256.Sum256(message[:])
 	}
 	bits := participation(slot, faults.Signers)
-	signature, err := b.committee(network.Period(slot+1)).sign(message, bits)
+	signature, err := b.committee(network.Period(slot)).sign(message, bits)
 	if err != nil {
 		return nil, err
 	}
 	return &lightclient.Update{
-		AttestedHeader: attested.light, NextSyncCommittee: &b.committee(network.Period(slot) + 1).SyncCommittee, NextSyncCommitteeBranch: attested.state.branch(b.indices.NextCommittee),
-		FinalizedHeader: finalized.light, FinalityBranch: attested.state.branch(b.indices.Finalized),
-		SyncAggregate: lightclient.SyncAggregate{Bits: bits, Signature: signature}, SignatureSlot: finality.Uint64(slot + 1),
+		AttestedHeader: attested.light, NextSyncCommittee: &b.committee(network.Period(attested.slot) + 1).SyncCommittee,
+		NextSyncCommitteeBranch: attested.state.branch(b.indices.NextCommittee),
+		FinalizedHeader:         finalized.light, FinalityBranch: attested.state.branch(b.indices.Finalized),
+		SyncAggregate: lightclient.SyncAggregate{Bits: bits, Signature: signature}, SignatureSlot: finality.Uint64(slot),
 	}, nil
 }
 

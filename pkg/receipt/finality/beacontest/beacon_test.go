@@ -18,8 +18,17 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
 )
 
-// chain is an execution chain of this many blocks beside the genesis block.
+// chain is an execution chain of this many blocks beside the genesis block. It begins
+// with period 1000, and its block 100 and what follows is 600 seconds late.
 type chain uint64
+
+// slot returns that of a block.
+func slot(number uint64) uint64 {
+	if number >= 100 {
+		number += 600
+	}
+	return 1000*64 + number
+}
 
 func (c chain) Latest(context.Context) (uint64, error) { return uint64(c), nil }
 
@@ -29,7 +38,7 @@ func (c chain) Header(_ context.Context, number uint64) (*lightclient.ExecutionP
 	}
 	var blobs finality.Uint64
 	return &lightclient.ExecutionPayloadHeader{
-		BlockNumber: finality.Uint64(number), BlockHash: hash(number), Timestamp: finality.Uint64(1_700_000_000 + number),
+		BlockNumber: finality.Uint64(number), BlockHash: hash(number), Timestamp: finality.Uint64(beacontest.GenesisTime + slot(number)),
 		LogsBloom: make([]byte, 256), FeeRecipient: make([]byte, 20), BaseFeePerGas: lightclient.Uint256{7},
 		BlobGasUsed: &blobs, ExcessBlobGas: &blobs,
 	}, nil
@@ -82,10 +91,10 @@ func (n node) need(t *testing.T, format string, args ...any) []byte {
 	return body
 }
 
-// checkpoint returns the root of the block of a slot.
-func (n node) checkpoint(t *testing.T, slot uint64) finality.Root {
+// checkpoint returns the root of the beacon block of a number.
+func (n node) checkpoint(t *testing.T, number uint64) finality.Root {
 	t.Helper()
-	b, err := beacontest.New(beacontest.Config{Name: "beacontest", Fork: n.Network().LastFork().Name, Depth: 2, Execution: chain(slot + 2)})
+	b, err := beacontest.New(beacontest.Config{Name: "beacontest", Fork: n.Network().LastFork().Name, Depth: 2, Execution: chain(number + 2)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +152,8 @@ func (n node) verify(t *testing.T, checkpoint finality.Root, block uint64) (*fin
 	return finality.VerifyBlock(d, finality.Trust{Checkpoint: checkpoint, Network: n.Network()})
 }
 
-func TestAChainOverThreeCommitteesVerifies(t *testing.T) {
+// The execution chain has no blocks in 8 of the 12 periods.
+func TestAChainOverManyCommitteesVerifies(t *testing.T) {
 	for fork, back := range map[string]uint64{"electra": 0, "fulu": 0, "gloas": 1} { // in Gloas a body names its parent's block
 		n := newNode(t, fork, 150)
 		got, err := n.verify(t, n.checkpoint(t, 10), 147-back)
@@ -151,7 +161,7 @@ func TestAChainOverThreeCommitteesVerifies(t *testing.T) {
 			t.Errorf("%s: %v", fork, err)
 			continue
 		}
-		if got.FirstPeriod != 0 || got.LastPeriod != 2 || got.LeastSigners != 508 || got.FinalizedSlot != 147 {
+		if got.FirstPeriod != 1000 || got.LastPeriod != 1011 || got.LeastSigners != 508 || uint64(got.FinalizedSlot) != slot(147) {
 			t.Errorf("%s: %+v", fork, got)
 		}
 	}
@@ -191,14 +201,24 @@ func TestEachFaultIsFound(t *testing.T) {
 
 // An update early in its period proves finality but hands over nothing; later ones do.
 func TestTheUpdateOfAPeriodIsReplacedByABetterOne(t *testing.T) {
-	for _, c := range []struct{ latest, attested, finalized uint64 }{
-		{65, 64, 62}, {66, 65, 63}, {67, 66, 64}, {100, 99, 97}, {127, 126, 124}, {128, 126, 124}, {500, 126, 124},
+	for _, c := range []struct{ latest, period, attested, finalized uint64 }{
+		{65, 1001, slot(64), slot(62)},
+		{66, 1001, slot(65), slot(63)},
+		{67, 1001, slot(66), slot(64)},
+		{99, 1001, slot(98), slot(96)},
+		{100, 1001, slot(98), slot(96)}, // the period is over
+		{101, 1010, slot(100), slot(98)},
+		{103, 1010, slot(102), slot(100)},
+		{200, 1010, slot(102), slot(100)},
+		{100, 1002, 1003*64 - 2, 1003*64 - 3}, // without blocks
+		{100, 990, 991*64 - 2, 991*64 - 3},    // before the first block
 	} {
-		u, err := newNode(t, "", c.latest).Update(t.Context(), 1)
+		u, err := newNode(t, "", c.latest).Update(t.Context(), c.period)
 		if err != nil {
-			t.Fatal(err)
+			t.Errorf("at %d: %v", c.latest, err)
+			continue
 		}
-		if a, f := u.AttestedHeader.Beacon.Slot, u.FinalizedHeader.Beacon.Slot; uint64(a) != c.attested || uint64(f) != c.finalized {
+		if a, f := uint64(u.AttestedHeader.Beacon.Slot), uint64(u.FinalizedHeader.Beacon.Slot); a != c.attested || f != c.finalized {
 			t.Errorf("at %d: attested %d, finalized %d", c.latest, a, f)
 		}
 	}
@@ -206,29 +226,46 @@ func TestTheUpdateOfAPeriodIsReplacedByABetterOne(t *testing.T) {
 
 func TestWhatTheNodeDoesNotHave(t *testing.T) {
 	n := newNode(t, "", 128)
-	unknown, future := finality.Root{1}, n.checkpoint(t, 127)
+	unknown := finality.Root{1}
+	const api = "/eth/v1/beacon/light_client/"
 	for path, status := range map[string]int{
-		"/eth/v1/beacon/light_client/updates?start_period=0&count=2":             200,
-		"/eth/v1/beacon/light_client/updates?start_period=1&count=2":             500, // as Lodestar: 2 has begun, but nothing is signed
-		"/eth/v1/beacon/light_client/updates?start_period=9&count=1":             500,
-		"/eth/v1/beacon/light_client/updates?start_period=x&count=1":             400,
-		"/eth/v1/beacon/light_client/updates?start_period=0&count=0":             400,
-		"/eth/v1/beacon/light_client/bootstrap/" + unknown.String():              404,
-		"/eth/v1/beacon/light_client/bootstrap/" + future.String():               404, // not final
-		"/eth/v1/beacon/light_client/bootstrap/head":                             400,
-		"/eth/v1/beacon/light_client/bootstrap/" + n.checkpoint(t, 126).String(): 200,
-		"/eth/v1/beacon/light_client/finality_update":                            200,
-		"/eth/v1/beacon/headers/head":                                            404,
+		api + "updates?start_period=1010&count=2":          200,
+		api + "updates?start_period=1011&count=2":          500, // as Lodestar: part of the range is in the future
+		api + "updates?start_period=2000&count=1":          500,
+		api + "updates?start_period=x&count=1":             400,
+		api + "updates?start_period=1000&count=0":          400,
+		api + "bootstrap/" + unknown.String():              404,
+		api + "bootstrap/" + n.checkpoint(t, 127).String(): 404, // not final
+		api + "bootstrap/" + n.checkpoint(t, 126).String(): 200,
+		api + "bootstrap/head":                             400,
+		api + "finality_update":                            200,
+		"/eth/v1/beacon/headers/head":                      404,
 	} {
 		if got, body := n.get(t, path); got != status {
 			t.Errorf("%s: %d %.200s", path, got, body)
+		}
+	}
+	for path, status := range map[string]int{
+		api + "updates?start_period=1010&count=1": 500, // the first block of the period is not signed
+		api + "updates?start_period=1001&count=1": 200,
+	} {
+		if got, body := newNode(t, "", 100).get(t, path); got != status {
+			t.Errorf("%s: %d %.200s", path, got, body)
+		}
+	}
+	for blocks, statuses := range map[uint64][2]int{0: {404, 404}, 2: {404, 404}, 3: {200, 404}, 4: {200, 200}} {
+		young := newNode(t, "", blocks)
+		header, _ := young.get(t, "/eth/v1/beacon/headers/finalized")
+		update, _ := young.get(t, api+"finality_update")
+		if got := [2]int{header, update}; got != statuses {
+			t.Errorf("with %d blocks: %d", blocks, got)
 		}
 	}
 	n.Break(beacontest.Faults{Withhold: true})
 	if status, _ := n.get(t, "/eth/v1/beacon/light_client/finality_update"); status != 404 {
 		t.Errorf("withheld: %d", status)
 	}
-	if status, body := n.get(t, "/eth/v1/beacon/light_client/updates?start_period=0&count=1"); status != 200 || string(body) != "[]\n" {
+	if status, body := n.get(t, "/eth/v1/beacon/light_client/updates?start_period=1000&count=1"); status != 200 || string(body) != "[]\n" {
 		t.Errorf("withheld: %d %s", status, body)
 	}
 	n.Break(beacontest.Faults{Down: true})
@@ -261,7 +298,7 @@ func TestTheNetworkIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := finality.BeaconHeader(header.Data.Header.Message)
-	if !header.Finalized || h.Slot != 8 || h.HashTreeRoot() != header.Data.Root || header.Data.Root != n.checkpoint(t, 8) {
+	if !header.Finalized || uint64(h.Slot) != slot(8) || h.HashTreeRoot() != header.Data.Root || header.Data.Root != n.checkpoint(t, 8) {
 		t.Errorf("%+v", header)
 	}
 	if text, err := json.Marshal(n.Network()); err != nil {
@@ -271,11 +308,11 @@ func TestTheNetworkIsDescribed(t *testing.T) {
 	}
 }
 
-func TestABeaconThatCannotHandOverIsRefused(t *testing.T) {
+func TestABeaconThatCannotServeIsRefused(t *testing.T) {
 	for _, c := range []beacontest.Config{
 		{Name: "x", Depth: 2},
 		{Name: "x", Execution: chain(1)},
-		{Name: "x", Execution: chain(1), Depth: 63},
+
 		{Name: "x", Execution: chain(1), Depth: 2, Fork: "capella"},
 		{Name: "x", Execution: chain(1), Depth: 2, Fork: "heze"},
 	} {

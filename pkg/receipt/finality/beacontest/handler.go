@@ -72,14 +72,9 @@ func (b *Beacon) Handler() http.Handler {
 	return mux
 }
 
-func (b *Beacon) genesis(r *http.Request) (any, error) {
-	// The execution chain's first block may have no time.
-	first, err := b.config.Execution.Header(r.Context(), 1)
-	if err != nil {
-		return nil, err
-	}
+func (b *Beacon) genesis(*http.Request) (any, error) {
 	return data{map[string]any{
-		"genesis_time":            strconv.FormatUint(uint64(first.Timestamp)-b.network.SecondsPerSlot, 10),
+		"genesis_time":            strconv.Itoa(GenesisTime),
 		"genesis_validators_root": b.network.GenesisValidatorsRoot,
 		"genesis_fork_version":    b.network.Forks[0].Version,
 	}}, nil

@@ -21,14 +21,14 @@ const beaconName = "pforte-devnet"
 // newBeacon returns the beacon node of a chain.
 func newBeacon(c *Chain, cfg Config) (*beacontest.Beacon, error) {
 	return beacontest.New(beacontest.Config{
-		Name: beaconName, ChainID: caip2(cfg), SlotTime: cfg.BlockTime, Execution: execution{c},
+		Name: beaconName, ChainID: caip2(cfg), Execution: execution{c},
 		Depth: max(cfg.FinalityDepth, 1), // a state cannot call its own block final
 	})
 }
 
 // printNetwork writes the constants that proofs of finality are checked with.
 func printNetwork(w io.Writer, cfg Config) error {
-	network, err := beacontest.NewNetwork(beaconName, caip2(cfg), "", cfg.BlockTime)
+	network, err := beacontest.NewNetwork(beaconName, caip2(cfg), "")
 	if err != nil {
 		return err
 	}

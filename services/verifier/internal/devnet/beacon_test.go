@@ -64,7 +64,7 @@ func TestTheBeaconNodeProvesTheChainsBlocksFinal(t *testing.T) {
 	n := start(t)
 	server := httptest.NewServer(n.Beacon.Handler())
 	defer server.Close()
-	// The state of the genesis block calls nothing final.
+	// The first blocks call nothing final.
 	for latest := uint64(0); latest < 4; time.Sleep(50 * time.Millisecond) {
 		var err error
 		if latest, err = n.client.BlockNumber(t.Context()); err != nil {
@@ -80,7 +80,7 @@ func TestTheBeaconNodeProvesTheChainsBlocksFinal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := latestUpdate(t, server.URL, uint64(checkpoint.Slot)+1)
+	u := latestUpdate(t, server.URL, uint64(boot.Header.Execution.BlockNumber)+1)
 	anchor := u.FinalizedHeader.Execution
 	header, err := n.client.HeaderByNumber(t.Context(), new(big.Int).SetUint64(uint64(anchor.BlockNumber)))
 	if err != nil || finality.Root(header.Hash()) != anchor.BlockHash {
