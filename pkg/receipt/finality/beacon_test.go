@@ -233,23 +233,28 @@ func recorded(t testing.TB, name string) sample {
 func headers(first uint64, count int) (list [][]byte) {
 	parent := finality.Root{0xaa}
 	for i := range count {
-		var items []byte
-		for place := range 15 {
-			switch place {
-			case 0:
-				items = rlp.AppendString(items, parent[:])
-			case 3, 4, 5:
-				items = rlp.AppendString(items, make([]byte, 32))
-			case 8:
-				items = rlp.AppendUint(items, first+uint64(i))
-			default:
-				items = rlp.AppendUint(items, 0)
-			}
-		}
-		raw := rlp.AppendList(nil, items)
-		list, parent = append(list, raw), finality.Root(evm.Keccak256(raw))
+		raw := childOf(parent, first+uint64(i))
+		list, parent = append(list, raw), hashOf(raw)
 	}
 	return list
+}
+
+// childOf is the encoding of a header with a parent.
+func childOf(parent finality.Root, number uint64) []byte {
+	var items []byte
+	for place := range 15 {
+		switch place {
+		case 0:
+			items = rlp.AppendString(items, parent[:])
+		case 3, 4, 5:
+			items = rlp.AppendString(items, make([]byte, 32))
+		case 8:
+			items = rlp.AppendUint(items, number)
+		default:
+			items = rlp.AppendUint(items, 0)
+		}
+	}
+	return rlp.AppendList(nil, items)
 }
 
 func hashOf(header []byte) finality.Root { return finality.Root(evm.Keccak256(header)) }

@@ -3,7 +3,6 @@ package finality
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/pforte/pforte/pkg/receipt"
@@ -53,9 +52,12 @@ func (r *Result) Confirmations() uint64 {
 
 // facts lists which facts of a receipt about this block are proven.
 func (r *Result) facts(about *receipt.Receipt) []receipt.Fact {
-	final := "signed as final, or before what is, by sync committees that follow from your checkpoint"
+	final := "the block that a sync committee signed as final"
 	if r.Anchor == AnchorPinnedBlock {
-		final = "in your checkpoint, or before it"
+		final = "the block of your checkpoint"
+	}
+	if r.Link != LinkSame {
+		final = "an ancestor of " + final
 	}
 	list := []receipt.Fact{
 		{Field: "chain.id", Value: about.Chain.ID, How: "the network of your checkpoint"},
@@ -65,7 +67,7 @@ func (r *Result) facts(about *receipt.Receipt) []receipt.Fact {
 	if least := about.Request.Expectations.MinConfirmations; least > 0 && uint64(least) <= r.Confirmations() {
 		list = append(list, receipt.Fact{
 			Field: "checks." + receipt.CheckMinConfirmations, Value: receipt.Pass,
-			How: fmt.Sprintf("the finalized block %s is the %d. of them", decimal(r.AnchorBlock.Number), r.Confirmations()),
+			How: fmt.Sprintf("%d blocks are final, from this one to %d", r.Confirmations(), r.AnchorBlock.Number),
 		})
 	}
 	return list
@@ -104,5 +106,3 @@ func (r *Result) Sentences() []string {
 	}
 	return list
 }
-
-func decimal(n Uint64) string { return strconv.FormatUint(uint64(n), 10) }

@@ -44,11 +44,16 @@ const help = `receipt checks signed receipts about blockchain transactions, offl
 
   receipt verify FILE [--key FILE|URL] [--json] [--require-proof]
                       [--log FILE|URL] [--log-policy FILE]
+                      [--finality FILE|URL --checkpoint ROOT] [--require-finality]
+                      [--network NAME|FILE] [--max-checkpoint-age DURATION]
         check the signature and the proof, and say what is proven and what is
         only attested by the signer. With --log the receipt must be in the
         verifier's public log: FILE is a proof of it, URL the verifier. The policy
         names the log and the witnesses that you trust; without one, an address is
-        judged by the log's own
+        judged by the log's own. With --finality the block must be shown to be final:
+        FILE is a finality proof, URL the verifier, ROOT a finalized beacon block that
+        you have from a source of your own; --network is mainnet, sepolia, hoodi or a
+        file, and follows from the receipt without it
   receipt log get FILE URL
         print the proof that a receipt is in the log of the verifier at URL
   receipt log check URL [--log-policy FILE] [--state FILE]
@@ -83,11 +88,11 @@ http of any.
 Exit codes
   0  valid, or done
   1  not valid: malformed, not signed by a good key of the document, changed, a
-     proof that does not hold, --require-proof and there is none, or --log and
-     the log does not have it
+     proof that does not hold, --require-proof or --require-finality and there is
+     none, or --log and the log does not have it
   2  the command was not understood
   3  the key cannot be had: none given, not reachable, not a key document; or
-     the policy cannot. The proof was looked at nonetheless.
+     the policy or the finality proof cannot. The proof was looked at nonetheless.
   4  a file cannot be read or written
 `
 

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/finality"
 )
 
 // Words for how far a part of the check came.
@@ -29,8 +30,9 @@ type report struct {
 	Key       *receipt.Key       `json:"key,omitempty"` // that made the signature
 	Proven    []receipt.Fact     `json:"proven"`
 	Attested  []receipt.Fact     `json:"attested"`
-	Transfers []receipt.Transfer `json:"transfers"`     // ERC-20, from proven logs
-	Log       *logReport         `json:"log,omitempty"` // only with --log
+	Transfers []receipt.Transfer `json:"transfers"`          // ERC-20, from proven logs
+	Log       *logReport         `json:"log,omitempty"`      // only with --log
+	Finality  *finalityReport    `json:"finality,omitempty"` // only with --finality, --checkpoint or --require-finality
 
 	code int
 }
@@ -43,8 +45,13 @@ func verify(ctx context.Context, args []string, s streams) error {
 	var asked logFlags
 	flags.StringVar(&asked.proof, "log", "", "")
 	flags.StringVar(&asked.policy, "log-policy", "", "")
+	var final finalityFlags
+	final.define(flags)
 	files, err := parse(flags, args, 1)
 	if err != nil {
+		return err
+	}
+	if err := final.read(); err != nil {
 		return err
 	}
 	if err := asked.validate(); err != nil {
@@ -61,7 +68,11 @@ func verify(ctx context.Context, args []string, s streams) error {
 	if asked.proof != "" {
 		log = func(doc receipt.Document) (logged, error) { return readLog(ctx, asked, doc) }
 	}
-	r := check(data, *requireProof, func() (receipt.KeyDocument, error) { return keyDocument(ctx, *from, s.in) }, log)
+	var checkFinality func(*report, receipt.Document)
+	if final.asked() {
+		checkFinality = func(r *report, doc receipt.Document) { r.checkFinality(ctx, doc, final) }
+	}
+	r := check(data, *requireProof, func() (receipt.KeyDocument, error) { return keyDocument(ctx, *from, s.in) }, log, checkFinality)
 	if *asJSON {
 		err = writeJSON(s.out, r, "  ")
 	} else {
@@ -74,8 +85,10 @@ func verify(ctx context.Context, args []string, s streams) error {
 }
 
 // check does all that can be done: without a key the proof is still looked at. log is
-// nil when the receipt need not be in the log.
-func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, error), log func(receipt.Document) (logged, error)) report {
+// nil when the receipt need not be in the log, checkFinality when it is not asked for.
+func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, error), log func(receipt.Document) (logged, error),
+	checkFinality func(*report, receipt.Document),
+) report {
 	r := report{
 		Signature: stateNotChecked, Proof: stateNotChecked,
 		Proven: []receipt.Fact{}, Attested: []receipt.Fact{}, Transfers: []receipt.Transfer{},
@@ -87,6 +100,9 @@ func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, err
 	}
 	r.Receipt = &doc.Receipt
 	r.checkProof(doc, requireProof)
+	if checkFinality != nil {
+		checkFinality(&r, doc)
+	}
 	if trusted, err := keys(); err != nil {
 		r.fail(exitNoKey, err)
 	} else if log != nil {
@@ -166,12 +182,23 @@ func (r report) text() []byte {
 	if r.Log != nil {
 		line("%s", r.Log.text())
 	}
+	if r.Finality != nil {
+		line("%s", r.Finality.text())
+	}
 	if r.code == exitInvalid {
 		return out.Bytes()
 	}
+	var final *finality.Result
+	if r.Finality != nil {
+		final = r.Finality.Result
+	}
 	if len(r.Proven) > 0 {
-		line("\nProven by the Merkle proof, whoever signed. It shows what the block with the hash\n" +
-			"block.hash holds; that this block is the chain's is attested below.")
+		where := "attested below"
+		if final != nil {
+			where = "proven below"
+		}
+		line("\nProven by the Merkle proof, whoever signed. It shows what the block with the hash\n"+
+			"block.hash holds; that this block is the chain's is %s.", where)
 		table(r.Proven)
 	}
 	if len(r.Transfers) > 0 {
@@ -180,10 +207,16 @@ func (r report) text() []byte {
 			line("  %s of token %s from %s to %s", t.Value, t.Token, t.From, t.To)
 		}
 	}
+	if final != nil {
+		line("\nProven by the finality proof, whoever signed, as far as your checkpoint is right")
+		table(final.Proven)
+	}
 	title := "Attested by the signer only; no proof within a block can show it"
 	switch {
 	case r.Signature != stateValid:
 		title = "Only claimed: the signature, which would attest it, is not checked"
+	case final != nil:
+		title = "Attested by the signer only"
 	case len(r.Proven) == 0:
 		title = "Attested by the signer only; without a proof, that is everything"
 	}
