@@ -213,10 +213,11 @@ images: ## build the images of all programs with docker (ARGS=twice: and again, 
 
 DIST := $(CURDIR)/dist
 # What is released: module:options,packages. An assembly file of gnark-crypto, which
-# comes with agent and devnet, would leave the builder's module cache in them;
-# without assembly (purego) they are the same everywhere.
-RELEASED := pkg/receipt:./cmd/... services/auth:./cmd/... services/verifier:./cmd/verifier \
-	services/verifier:-tags=purego,./cmd/agent,./cmd/devnet deploy:./local,./backup,./setup
+# checks signatures of sync committees in receipt and verifier and comes with agent and
+# devnet, would leave the builder's module cache in them; without assembly (purego) they
+# are the same everywhere.
+RELEASED := pkg/receipt:-tags=purego,./cmd/... services/auth:./cmd/... \
+	services/verifier:-tags=purego,./cmd/verifier,./cmd/agent,./cmd/devnet deploy:./local,./backup,./setup
 release: $(PLATFORMS:%=release/%) ## build the archives of all platforms into dist/, with checksums, SBOM and licences
 	@cd deploy && go run ./release -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) -top .. -built $(DIST)/.built -out $(DIST) \
 		-modcache "$$(go env GOMODCACHE)" -goroot "$$(go env GOROOT)"
