@@ -91,7 +91,7 @@
 //
 //   - that the block is canonical (checks.canonicalBlock) and final (finality),
 //     and has so many confirmations (checks.minConfirmations): no proof within
-//     one block can show it;
+//     one block can show it (a document beside it can: package finality);
 //   - outcome.gasUsed, unless the transaction is the block's first: receipts
 //     commit to the sum up to them;
 //   - chain.name, a label; and chain.id for transactions that do not name their

@@ -73,7 +73,7 @@
 //
 // # Networks
 //
-// What binds a signature to one chain is in [Network], never in the document. Mainnet,
-// Sepolia and Hoodi are known, with their forks up to Fulu; a later fork needs a later
-// version of this package.
+// What binds a signature to one chain is in [Network], never in the document. Mainnet and
+// Hoodi are known with their forks up to Fulu, Sepolia up to Gloas; a later fork needs a
+// later version of this package.
 package finality

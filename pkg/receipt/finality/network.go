@@ -43,24 +43,27 @@ func (v *ForkVersion) UnmarshalText(text []byte) error { return fixed(v[:], text
 // Mainnet returns Ethereum (consensus-specs, configs/mainnet.yaml).
 func Mainnet() *Network {
 	return known("mainnet", "eip155:1", "0x4b363db94e286120d76eb905340fdd4e54bfe9f06bf33ff6cf5ad27f511bfe95",
-		[6]Uint64{74240, 144896, 194048, 269568, 364032, 411392}, func(fork byte) ForkVersion { return ForkVersion{fork} })
+		func(fork byte) ForkVersion { return ForkVersion{fork} },
+		74240, 144896, 194048, 269568, 364032, 411392)
 }
 
 // Sepolia returns the test network Sepolia (eth-clients/sepolia, metadata/config.yaml).
 func Sepolia() *Network {
 	return known("sepolia", "eip155:11155111", "0xd8ea171f3c94aea21ebc42a1ed61052acf3f9209c00e4efbaaddac09ed9b8078",
-		[6]Uint64{50, 100, 56832, 132608, 222464, 272640}, func(fork byte) ForkVersion { return ForkVersion{0x90, 0, 0, 0x6f + fork} })
+		func(fork byte) ForkVersion { return ForkVersion{0x90, 0, 0, 0x6f + fork} },
+		50, 100, 56832, 132608, 222464, 272640, 353024)
 }
 
 // Hoodi returns the test network Hoodi (eth-clients/hoodi, metadata/config.yaml).
 func Hoodi() *Network {
 	return known("hoodi", "eip155:560048", "0x212f13fc4df078b6cb7db228f1c8307566dcecf900867401a92023d7ba99cb5f",
-		[6]Uint64{0, 0, 0, 0, 2048, 50688}, func(fork byte) ForkVersion { return ForkVersion{0x10 + fork<<4, 0, 0x09, 0x10} })
+		func(fork byte) ForkVersion { return ForkVersion{0x10 + fork<<4, 0, 0x09, 0x10} },
+		0, 0, 0, 0, 2048, 50688)
 }
 
-// known returns a network of the mainnet preset with its forks from Altair to Fulu, of
-// which Altair is number 1.
-func known(name, chain, root string, epochs [6]Uint64, version func(fork byte) ForkVersion) *Network {
+// known returns a network of the mainnet preset. epochs are those of its forks from Altair
+// on, which is number 1.
+func known(name, chain, root string, version func(fork byte) ForkVersion, epochs ...Uint64) *Network {
 	n := &Network{
 		Name: name, ChainID: chain,
 		SecondsPerSlot: 12, SlotsPerEpoch: 32, SlotsPerPeriod: 8192, CommitteeSize: maxMembers,

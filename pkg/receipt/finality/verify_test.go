@@ -699,7 +699,7 @@ func TestTheKnownNetworks(t *testing.T) {
 		t.Error("an unknown name has a network")
 	}
 	sepolia, hoodi := finality.Sepolia(), finality.Hoodi()
-	if v := sepolia.LastFork(); v.Version != (finality.ForkVersion{0x90, 0, 0, 0x75}) || v.Name != "fulu" {
+	if v := sepolia.LastFork(); v.Version != (finality.ForkVersion{0x90, 0, 0, 0x76}) || v.Name != "gloas" {
 		t.Error(v)
 	}
 	if v := hoodi.ForkAt(0); v.Version != (finality.ForkVersion{0x50, 0, 0x09, 0x10}) || v.Name != "deneb" {

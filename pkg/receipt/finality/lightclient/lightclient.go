@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/big"
 	"math/bits"
+	"slices"
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/finality"
@@ -297,7 +298,7 @@ func NewStep(signer *SyncCommittee, u *Update) (finality.Step, error) {
 // From Gloas on it is the parent's block. ErrMalformed.
 func NewExecution(h Header) (finality.Execution, error) {
 	if h.ExecutionBlockHash != nil && h.Execution == nil {
-		return finality.Execution{BlockHash: *h.ExecutionBlockHash, Branch: h.ExecutionBranch}, nil
+		return normalized(h)
 	}
 	if h.Execution == nil {
 		return finality.Execution{}, fmt.Errorf("%w: the header has no execution block", ErrMalformed)
@@ -313,4 +314,21 @@ func NewExecution(h Header) (finality.Execution, error) {
 		BlockHash: h.Execution.BlockHash,
 		Branch:    append(ssz.Branch(rows, blockHashField), h.ExecutionBranch...),
 	}, nil
+}
+
+// normalized reads the form of Gloas, in which a header of an earlier fork may come too: its
+// shorter branch is filled with zeros in front (consensus-specs,
+// gloas/light-client/fork.md).
+func normalized(h Header) (finality.Execution, error) {
+	for _, fork := range []string{"gloas", "deneb", "capella"} { // Electra and Fulu are as Deneb
+		indices, _ := ssz.IndicesOf(fork)
+		zeros := len(h.ExecutionBranch) - ssz.Depth(indices.BlockHash)
+		if zeros < 0 || slices.ContainsFunc(h.ExecutionBranch[:zeros], func(r finality.Root) bool { return r != finality.Root{} }) {
+			continue
+		}
+		if branch := h.ExecutionBranch[zeros:]; ssz.Leads(h.Beacon.BodyRoot, *h.ExecutionBlockHash, branch, indices.BlockHash) {
+			return finality.Execution{BlockHash: *h.ExecutionBlockHash, Branch: branch}, nil
+		}
+	}
+	return finality.Execution{}, fmt.Errorf("%w: the execution block's hash is not in the beacon block", ErrMalformed)
 }

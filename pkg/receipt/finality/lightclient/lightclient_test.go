@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"flag"
 	"io"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,6 +150,144 @@ func TestRecordedChainsAreFinal(t *testing.T) {
 		}
 		if diff := cmp.Diff(d, parsed); diff != "" {
 			t.Errorf("%s (-made +parsed):\n%s", r.name, diff)
+		}
+	}
+}
+
+// A node whose light client data has the form of Gloas returns earlier blocks in it too.
+func TestABlockOfAnEarlierForkInTheFormOfGloasIsFinal(t *testing.T) {
+	for _, r := range recordings(t) {
+		d := r.document(t)
+		h := r.updates[len(r.updates)-1].FinalizedHeader
+		const depth = 11
+		branch := append(make([]finality.Root, depth-len(d.Anchor.Execution.Branch)), d.Anchor.Execution.Branch...)
+		later := lightclient.Header{Beacon: h.Beacon, ExecutionBlockHash: &h.Execution.BlockHash, ExecutionBranch: branch}
+		execution, err := lightclient.NewExecution(later)
+		if diff := cmp.Diff(d.Anchor.Execution, execution); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", r.name, err, diff)
+		}
+		later.ExecutionBranch = slices.Clone(branch)
+		later.ExecutionBranch[0][0] = 1
+		if _, err := lightclient.NewExecution(later); !errors.Is(err, lightclient.ErrMalformed) {
+			t.Errorf("%s, filled with something else: %v", r.name, err)
+		}
+	}
+}
+
+func TestAnswersThatAreNoneAreRefused(t *testing.T) {
+	refused := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, lightclient.ErrMalformed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, text := range []string{"", "null", "{}", `{"data":null}`, `{"data":[]}`, `{"data":{"header":1,"signature_slot":1}}`, `[{}]`, `[{"data":null}]`} {
+		_, err := lightclient.ParseBootstrap([]byte(text))
+		refused("bootstrap "+text, err)
+		_, err = lightclient.ParseFinalityUpdate([]byte(text))
+		refused("finality update "+text, err)
+		_, err = lightclient.ParseUpdates([]byte(text))
+		refused("updates "+text, err)
+	}
+	if updates, err := lightclient.ParseUpdates([]byte("[]")); err != nil || len(updates) > 0 {
+		t.Errorf("no updates: %v", err)
+	}
+}
+
+func TestPartsThatDoNotFitAreRefused(t *testing.T) {
+	r := recordings(t)[1]
+	signer := &r.boot.CurrentSyncCommittee
+	for name, change := range map[string]func(u *lightclient.Update){
+		"fewer bits":        func(u *lightclient.Update) { u.SyncAggregate.Bits = u.SyncAggregate.Bits[1:] },
+		"no bits":           func(u *lightclient.Update) { u.SyncAggregate.Bits = nil },
+		"a committee alone": func(u *lightclient.Update) { u.NextSyncCommitteeBranch = nil },
+		"a branch alone":    func(u *lightclient.Update) { u.NextSyncCommittee = nil },
+	} {
+		u := *r.updates[0]
+		change(&u)
+		if _, err := lightclient.NewStep(signer, &u); !errors.Is(err, lightclient.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := lightclient.NewStep(&lightclient.SyncCommittee{}, r.updates[0]); !errors.Is(err, lightclient.ErrMalformed) {
+		t.Errorf("an empty committee: %v", err)
+	}
+	for name, change := range map[string]func(h *lightclient.Header, p *lightclient.ExecutionPayloadHeader){
+		"another number": func(_ *lightclient.Header, p *lightclient.ExecutionPayloadHeader) { p.BlockNumber++ },
+		"a longer bloom": func(_ *lightclient.Header, p *lightclient.ExecutionPayloadHeader) {
+			p.LogsBloom = append(p.LogsBloom, 0)
+		},
+		"a short recipient": func(_ *lightclient.Header, p *lightclient.ExecutionPayloadHeader) { p.FeeRecipient = nil },
+		"half of the blobs": func(_ *lightclient.Header, p *lightclient.ExecutionPayloadHeader) { p.BlobGasUsed = nil },
+		"much extra data":   func(_ *lightclient.Header, p *lightclient.ExecutionPayloadHeader) { p.ExtraData = make([]byte, 33) },
+		"no branch":         func(h *lightclient.Header, _ *lightclient.ExecutionPayloadHeader) { h.ExecutionBranch = nil },
+		"no execution":      func(h *lightclient.Header, _ *lightclient.ExecutionPayloadHeader) { h.Execution = nil },
+	} {
+		h := r.updates[0].FinalizedHeader
+		p := *h.Execution
+		h.Execution = &p
+		change(&h, &p)
+		if _, err := lightclient.NewExecution(h); !errors.Is(err, lightclient.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestACommitteeIsKeptAsBytes(t *testing.T) {
+	want := recordings(t)[1].boot.CurrentSyncCommittee
+	data, err := want.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got lightclient.SyncCommittee
+	if err := got.UnmarshalBinary(data); err != nil || !cmp.Equal(want, got) {
+		t.Error(err)
+	}
+	for _, size := range []int{0, 1, 48, len(data) - 1, len(data) - 48, len(data) + 48} {
+		other := append(slices.Clone(data), make([]byte, 48)...)[:size]
+		if err := got.UnmarshalBinary(other); !errors.Is(err, lightclient.ErrMalformed) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+func TestWhatIsReadIsWrittenAgain(t *testing.T) {
+	for _, r := range recordings(t) {
+		text, err := json.Marshal(lightclient.Versioned[*lightclient.Bootstrap]{Version: "electra", Data: r.boot})
+		if err != nil {
+			t.Fatal(err)
+		}
+		boot, err := lightclient.ParseBootstrap(text)
+		if diff := cmp.Diff(r.boot, boot); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", r.name, err, diff)
+		}
+		for _, u := range r.updates {
+			text, err := json.Marshal(lightclient.Versioned[*lightclient.Update]{Data: u})
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := lightclient.ParseFinalityUpdate(text)
+			if diff := cmp.Diff(u, again); err != nil || diff != "" {
+				t.Errorf("%s: %v\n%s", r.name, err, diff)
+			}
+		}
+	}
+}
+
+func TestTheBaseFeeIsANumberOf256Bits(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"0": true, "7": true, "1000000007": true,
+		"115792089237316195423570985008687907853269984665640564039457584007913129639935": true,
+		"115792089237316195423570985008687907853269984665640564039457584007913129639936": false,
+		"-1": false, "": false, "0x1": false, "1e3": false,
+	} {
+		var n lightclient.Uint256
+		err := n.UnmarshalText([]byte(text))
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+		if again, err := n.MarshalText(); ok && (err != nil || string(again) != text) {
+			t.Errorf("%q: %s", text, again)
 		}
 	}
 }
