@@ -15,6 +15,7 @@ import (
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
+	"github.com/pforte/pforte/services/verifier/internal/checkpage"
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -118,7 +119,7 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 	}
 	return httpapi.New(httpapi.Options{
 		Chains: chains, Paywall: s.paywall, Terms: s.terms, Key: s.key, Keys: s.keys, PublicURL: s.PublicURL,
-		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, MCP: tools, Receipts: s.log, Log: s.Log, Now: time.Now,
+		Health: s.health, Proxies: s.Service.TrustedProxies, Metrics: s.metrics, Tracer: s.Tracer, MCP: tools, Receipts: s.log, CheckPage: checkpage.Built(), Log: s.Log, Now: time.Now,
 	})
 }
 

@@ -156,6 +156,7 @@ Without a payment the answer is 402: the x402 version 2 challenge is in the PAYM
 
 - Interface: %[4]s/openapi.json
 - Keys that sign receipts: %[4]s/.well-known/receipt-signing-key.json
+- People check a receipt in the browser: %[4]s/v1/check
 `
 	const tools = "- Tools for agents (Model Context Protocol, streamable HTTP, x402 version 2 in `_meta`): %s\n"
 	var list strings.Builder

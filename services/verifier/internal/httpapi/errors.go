@@ -26,6 +26,7 @@ var (
 	errBodyMissing = errors.New("body is missing")
 	errNotReady    = errors.New("not ready")
 	errNoLog       = errors.New("there is no log of receipts")
+	errNoCheckPage = errors.New("the program was built without the page that checks receipts")
 )
 
 // failure is how an error is answered.
@@ -55,6 +56,7 @@ var failures = []failure{
 	{service.ErrNoRoute, 404, "not_found", "There is nothing here", 0},
 	{service.ErrWrongMethod, 405, "method_not_allowed", "This method is not allowed here", 0},
 	{errNoLog, 404, "log_not_offered", "This verifier has no log of receipts", 0},
+	{errNoCheckPage, 404, "not_found", "This verifier was built without the page that checks receipts", 0},
 	{translog.ErrNothing, 404, "not_found", "The log of receipts does not have this", 0},
 	{translog.ErrUnknownLeaf, 404, "log_unknown_leaf", "The log of receipts has no such entry", 0},
 	{translog.ErrPending, 202, "log_pending", "The entry has no proof yet", 2},

@@ -46,8 +46,11 @@ type Options struct {
 	MCP *MCP
 	// Receipts may be nil: then there is no log of receipts.
 	Receipts *translog.Log
-	Log      *slog.Logger
-	Now      func() time.Time
+	// CheckPage is the page that checks receipts, as [checkpage.Built] returns it; nil
+	// where there is none.
+	CheckPage []byte
+	Log       *slog.Logger
+	Now       func() time.Time
 }
 
 // Chain is one chain whose transactions are verified.
@@ -64,7 +67,8 @@ type Chain struct {
 // api holds the handlers.
 type api struct {
 	Options
-	paid []*paidRoute
+	paid  []*paidRoute
+	check checkPage
 	// logReads has an element for each request that reads the log.
 	logReads chan struct{}
 }
@@ -115,6 +119,7 @@ func New(o Options) (http.Handler, error) {
 		return nil, err
 	}
 	pages["/health"] = a.health
+	pages[checkPath] = a.checkPage
 	maps.Copy(pages, a.logPages())
 	for path, page := range pages {
 		e.GET(path, page)

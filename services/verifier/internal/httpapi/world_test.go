@@ -65,6 +65,7 @@ type world struct {
 	// heads, unless nil, are those of the first chain.
 	heads    func(context.Context) (chain.Heads, error)
 	receipts *translog.Log
+	check    []byte // the page that checks receipts
 	// more are recordings that are served too, each as a chain of its own name.
 	more []string
 	// reopen serves again, with a reader that knows nothing yet.
@@ -139,7 +140,7 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	handler, err := httpapi.New(httpapi.Options{
 		Chains:  chains,
 		Paywall: w.paywall, Terms: paymenttest.Terms(network), Key: w.key, Keys: keys, PublicURL: publicURL,
-		Health: func(context.Context) error { return w.sick }, Metrics: metrics, MCP: w.tools, Receipts: w.receipts, Log: log, Now: w.clock,
+		Health: func(context.Context) error { return w.sick }, Metrics: metrics, MCP: w.tools, Receipts: w.receipts, CheckPage: w.check, Log: log, Now: w.clock,
 	})
 	w.must(err)
 	w.handler = handler

@@ -1,0 +1,92 @@
+// Package checkpage holds the page that checks receipts in the browser, which pkg/receipt's
+// checker/page writes into the folder built before the verifier is compiled, as make build,
+// the images and the releases do.
+package checkpage
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/pforte/pforte/pkg/receipt"
+)
+
+// all: the folder has nothing but its .gitignore where the page was not built.
+//
+//go:embed all:built
+var built embed.FS
+
+// Built returns the page, compressed by gzip; nil where the program was compiled without it.
+func Built() []byte {
+	page, err := built.ReadFile("built/check.html.gz")
+	if err != nil {
+		return nil
+	}
+	return page
+}
+
+// Site is what the page may offer of the site that serves it. The reader decides whether
+// to take it: the page is of use without.
+type Site struct {
+	Name string              `json:"name"` // the host
+	Keys receipt.KeyDocument `json:"keys"`
+	// Log is the path of the newest log of receipts, and Policy the log's own policy; empty
+	// where there is none.
+	Log    string `json:"log,omitempty"`
+	Policy string `json:"policy,omitempty"`
+}
+
+// Page is the page as one site serves it.
+type Page struct {
+	Plain      []byte
+	Compressed []byte
+	// Policy is the page's own Content-Security-Policy.
+	Policy string
+}
+
+const (
+	// empty is where the page takes what the site offers.
+	empty = `<script type="application/json" id="site">null</script>`
+	// maxPage bounds the page in bytes.
+	maxPage = 16 << 20
+)
+
+// Make puts a site into the compressed page.
+func Make(compressed []byte, site Site) (Page, error) {
+	r, err := gzip.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		return Page{}, fmt.Errorf("checkpage: %w", err)
+	}
+	html, err := io.ReadAll(io.LimitReader(r, maxPage))
+	if err != nil {
+		return Page{}, fmt.Errorf("checkpage: %w", err)
+	}
+	_, rest, found := strings.Cut(string(html), `<meta http-equiv="Content-Security-Policy" content="`)
+	policy, _, closed := strings.Cut(rest, `"`)
+	if !found || !closed || bytes.Count(html, []byte(empty)) != 1 {
+		return Page{}, errors.New("checkpage: this is not the page that checks receipts")
+	}
+	offered, err := json.Marshal(site) // which escapes what would end the element
+	if err != nil {
+		return Page{}, fmt.Errorf("checkpage: %w", err)
+	}
+	plain := bytes.Replace(html, []byte(empty), []byte(strings.Replace(empty, "null", string(offered), 1)), 1)
+	var out bytes.Buffer
+	// Most of it is compressed already, in base64.
+	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		return Page{}, fmt.Errorf("checkpage: %w", err)
+	}
+	if _, err := w.Write(plain); err != nil {
+		return Page{}, fmt.Errorf("checkpage: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return Page{}, fmt.Errorf("checkpage: %w", err)
+	}
+	return Page{Plain: plain, Compressed: out.Bytes(), Policy: policy}, nil
+}

@@ -1,0 +1,104 @@
+package httpapi
+
+import (
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/services/verifier/internal/checkpage"
+)
+
+// checkPath is the page that checks receipts in the browser.
+const checkPath = "/v1/check"
+
+// checkPage keeps the page as it was made last.
+type checkPage struct {
+	mu   sync.Mutex
+	site checkpage.Site
+	page checkpage.Page
+	// plain and compressed serve it.
+	plain, compressed echo.HandlerFunc
+}
+
+// checkPage answers with the page, which offers what is published here.
+func (a *api) checkPage(c echo.Context) error {
+	if a.CheckPage == nil {
+		return errNoCheckPage
+	}
+	plain, compressed, err := a.check.with(a.CheckPage, a.site(c))
+	if err != nil {
+		return err
+	}
+	if acceptsGzip(c.Request().Header.Values("Accept-Encoding")) {
+		return compressed(c)
+	}
+	return plain(c)
+}
+
+// site is what the page may offer. A log that cannot be read now is left out.
+func (a *api) site(c echo.Context) checkpage.Site {
+	site := checkpage.Site{Name: a.PublicURL, Keys: a.Keys}
+	if address, err := url.Parse(a.PublicURL); err == nil && address.Host != "" {
+		site.Name = address.Host
+	}
+	if a.Receipts == nil {
+		return site
+	}
+	list, err := a.Receipts.Directory(c.Request().Context())
+	if err != nil {
+		a.Log.WarnContext(c.Request().Context(), "the page that checks receipts does not offer the log", "error", err)
+		return site
+	}
+	if directory, err := receiptlog.ParseDirectory(list); err == nil {
+		site.Log, site.Policy = directory.Logs[0].Prefix, directory.Policy
+	}
+	return site
+}
+
+// with returns what serves the page with a site in it, made anew when the site changed.
+func (p *checkPage) with(built []byte, site checkpage.Site) (plain, compressed echo.HandlerFunc, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.plain == nil || p.site.Log != site.Log || p.site.Policy != site.Policy { // the rest does not change
+		if p.page, err = checkpage.Make(built, site); err != nil {
+			return nil, nil, err
+		}
+		p.site = site
+		p.plain, p.compressed = p.serve(p.page.Plain, ""), p.serve(p.page.Compressed, "gzip")
+	}
+	return p.plain, p.compressed, nil
+}
+
+// serve is [page] with the headers of a page that people look at. They are set in time
+// for an answer 304 too.
+func (p *checkPage) serve(body []byte, encoding string) echo.HandlerFunc {
+	policy := p.page.Policy + "; frame-ancestors 'none'"
+	answer := page("text/html; charset=utf-8", body)
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Vary", "Accept-Encoding")
+		if encoding != "" {
+			h.Set("Content-Encoding", encoding)
+		}
+		return answer(c)
+	}
+}
+
+// acceptsGzip reports whether a client takes gzip (RFC 9110, section 12.5.3).
+func acceptsGzip(values []string) bool {
+	for _, each := range strings.Split(strings.Join(values, ","), ",") {
+		name, quality, _ := strings.Cut(each, ";")
+		name, quality = strings.TrimSpace(name), strings.ReplaceAll(quality, " ", "")
+		if (name == "gzip" || name == "*") && strings.TrimRight(quality, ".0") != "q=" {
+			return true
+		}
+	}
+	return false
+}
