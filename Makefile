@@ -46,6 +46,19 @@ build: ## build all programs into bin/
 $(COMMANDS:%=build/%): build/%:
 	@cd $* && $(PROGRESS) 'build $*' $(GOBUILD) -o $(BIN)/ ./cmd/...
 
+# The page that checks receipts goes into the verifier.
+build/services/verifier: checker/page
+
+.PHONY: checker checker/page
+CHECKER := cd pkg/receipt && env GOFLAGS= go run ./checker/page
+checker/page:
+	@echo 'build the page that checks receipts'
+	@$(CHECKER) -o $(CURDIR)/services/verifier/internal/checkpage/built/check.html.gz
+
+checker: ## write the page that checks receipts as one file, bin/receipt-checker.html
+	@mkdir -p $(BIN)
+	@$(CHECKER) -o $(BIN)/receipt-checker.html
+
 build/proxy:
 	@cd proxy && $(PROGRESS) 'build proxy' $(GOBUILD) -o $(BIN)/pforte-proxy .
 
@@ -224,7 +237,7 @@ release: $(PLATFORMS:%=release/%) ## build the archives of all platforms into di
 	@rm -rf $(DIST)/.built
 	@cat $(DIST)/SHA256SUMS
 
-$(PLATFORMS:%=release/%): release/%:
+$(PLATFORMS:%=release/%): release/%: checker/page
 	@rm -rf $(DIST)/.built/$(subst /,_,$*)
 	@mkdir -p $(DIST)/.built/$(subst /,_,$*)
 	@for from in $(RELEASED); do \
