@@ -210,7 +210,7 @@
       ? [definition(f.amount, number(transfer.amount)), transfer.token && definition(f.token, transfer.token), definition(f.from, transfer.from), definition(f.to, transfer.to)]
       : [definition(f.caller, transaction.from), transaction.to && definition(f.called, transaction.to), transaction.contractAddress && definition(f.created, transaction.contractAddress)];
     list.push(definition(f.transaction, transaction.hash), definition(f.chain, name, true), definition(f.block, number(block.number), true), definition(f.time, moment(new Date(Number(block.timestamp) * 1000)), true));
-    return element("section", { class: "card" }, element("h2", {}, words.claimTitle),
+    return element("section", { class: "card" }, element("h2", {}, report.verdict === "valid" ? words.claimTitle : words.claimedTitle),
       element("p", { class: "claim" }, transfer ? words.claim[transfer.token ? "transfer" : "native"](number(transfer.amount)) : sentence), transfer && element("p", {}, sentence),
       element("dl", {}, ...list.filter(Boolean)),
       transfer?.token && element("p", { class: "soft" }, words.tokenNote), transfer && transfer.toOut !== "0" && transfer.toIn === transfer.toOut && element("p", { class: "warning" }, words.passedOn));
@@ -237,7 +237,7 @@
 
   const group = (state, list) => {
     const name = state === "attested" && report.signature.state !== "holds" ? "claimed" : state;
-    return element("section", { class: `card group ${state}` }, element("h2", {}, words.groups[name]), element("p", { class: "soft" }, words.groupWhat[name]),
+    return element("section", { class: `card group ${state}` }, element("h2", {}, words.groups[name]), element("p", { class: "soft" }, words.groupWhat[name === "claimed" && report.signature.state === "fails" ? "void" : name]),
       element("ul", { class: "findings" }, ...list.map(({ title, texts, error, offers }) => element("li", {}, icon(state), element("div", {},
         element("h3", {}, title), ...texts.map((text) => element("p", {}, text)),
         error && element("details", {}, element("summary", {}, words.technical), element("p", { class: "code", lang: "en" }, error)), ...offers.map(offer))))));

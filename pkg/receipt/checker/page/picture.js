@@ -36,7 +36,7 @@ const drawChain = (rows, words, narrow) => {
       picture.append(svgElement("g", { class: `link ${state}` },
         svgElement("line", line),
         svgElement("g", { transform: `translate(${middle.x} ${middle.y})` }, svgElement("circle", { r: 12 }), svgElement(shape, attributes)),
-        svgElement("text", narrow ? { x: middle.x + 20, y: middle.y + 4.5 } : { x: middle.x, y: middle.y + 31, "text-anchor": "middle" }, words.states[state])));
+        svgElement("text", narrow ? { x: middle.x + 20, y: middle.y + 4.5 } : { x: middle.x, y: middle.y + 31, "text-anchor": "middle" }, words.inPicture[state])));
     });
     nodes.forEach(([label, value], i) => {
       const { x, y } = at(i);
