@@ -39,8 +39,8 @@ type Faults struct {
 	// WrongBlock has the committee sign execution blocks that the execution chain does
 	// not have.
 	WrongBlock bool `json:"wrongBlock"`
-	// EarlyUpdates has the update of a period be its first: the header that it proves
-	// final is of the period before, so that it must not hand over a committee.
+	// EarlyUpdates has the update of a period be one from its begin: the header that it
+	// proves final is of the period before, so that it must not hand over a committee.
 	EarlyUpdates bool `json:"earlyUpdates"`
 }
 
@@ -314,18 +314,19 @@ func (b *Beacon) Update(ctx context.Context, period uint64) (*lightclient.Update
 	before := uint64(sort.Search(len(all), func(i int) bool { return all[i].slot >= first })) // so many blocks are before the period
 	last := uint64(sort.Search(len(all), func(i int) bool { return all[i].slot > end }))      // the number of its last block
 	attested := max(last, 1) - 1
-	if faults.EarlyUpdates {
-		attested = before + 1
-	}
-	signed := attested > before && attested < last && attested > b.config.Depth
-	over := all[len(all)-1].slot > end
+	signed := attested > before && attested > b.config.Depth
+	head := all[len(all)-1].slot
 	switch {
 	case faults.Withhold:
 		return nil, errNotFound
-	case signed && (!over || faults.EarlyUpdates || all[attested-b.config.Depth-1].slot >= first):
+	case faults.EarlyUpdates && head > first:
+		return b.invent(first-1, first, first+1)
+	case signed && (head <= end || all[attested-b.config.Depth-1].slot >= first):
 		return b.update(ctx, all, attested)
-	case over:
-		return b.handOver(end)
+	case head > end:
+		// The execution chain did not run then, or with too few blocks. Light clients that
+		// followed an earlier run get over such periods with an update of any blocks.
+		return b.invent(end-2, end-1, end)
 	}
 	return nil, errNotFound
 }
@@ -355,23 +356,22 @@ func (b *Beacon) update(ctx context.Context, all []named, number uint64) (*light
 	return b.sign(attested, finalized, all[number].slot)
 }
 
-// handOver returns an update of a period that ends with a slot, over blocks that the
-// execution chain does not have: it did not run then, or with too few blocks. Light
-// clients that followed an earlier run of the network get over such periods with it.
-func (b *Beacon) handOver(end uint64) (*lightclient.Update, error) {
+// invent returns an update over blocks that the execution chain does not have, at the
+// slots of the finalized and the attested one and of the signature.
+func (b *Beacon) invent(final, slot, signed uint64) (*lightclient.Update, error) {
 	var none finality.Uint64
 	payload := &lightclient.ExecutionPayloadHeader{
 		FeeRecipient: make([]byte, 20), LogsBloom: make([]byte, 256), BlobGasUsed: &none, ExcessBlobGas: &none,
 	}
-	finalized, err := b.complete(block{slot: end - 2, payload: payload})
+	finalized, err := b.complete(block{slot: final, payload: payload})
 	if err != nil {
 		return nil, err
 	}
-	attested, err := b.complete(block{slot: end - 1, payload: payload, parent: finalized.root(), finalizedSlot: finalized.slot, finalized: finalized.root()})
+	attested, err := b.complete(block{slot: slot, payload: payload, parent: finalized.root(), finalizedSlot: final, finalized: finalized.root()})
 	if err != nil {
 		return nil, err
 	}
-	return b.sign(attested, finalized, end)
+	return b.sign(attested, finalized, signed)
 }
 
 // sign returns the update that a slot's committee makes of a block and what its state
