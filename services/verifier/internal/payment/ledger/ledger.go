@@ -32,6 +32,8 @@ type Ledger struct {
 	keys []entry // that are listed
 	// placing may be nil (LogOptions).
 	placing func()
+	// finality are the chains whose sold blocks are queued for a proof of finality.
+	finality []string
 }
 
 var _ payment.Ledger = (*Ledger)(nil)
@@ -39,17 +41,23 @@ var _ payment.Ledger = (*Ledger)(nil)
 // Open opens the ledger of a database URL (see sqldb.Open) and applies missing
 // migrations. now is the clock.
 func Open(ctx context.Context, databaseURL string, now func() time.Time) (*Ledger, error) {
-	return open(ctx, databaseURL, now, false)
+	return open(ctx, databaseURL, now, false, nil)
 }
 
-func open(ctx context.Context, databaseURL string, now func() time.Time, logs bool) (*Ledger, error) {
+// OpenFinal is Open for a process that sells about chains with proofs of finality, by their
+// CAIP-2 ids: their sold blocks are queued for one.
+func OpenFinal(ctx context.Context, databaseURL string, now func() time.Time, chains []string) (*Ledger, error) {
+	return open(ctx, databaseURL, now, false, chains)
+}
+
+func open(ctx context.Context, databaseURL string, now func() time.Time, logs bool, finality []string) (*Ledger, error) {
 	// Postgres expects more of a range of unknown ends than of a known one, and would plan the
 	// prepared queries of every sale anew, which takes as long as carrying them out.
 	db, err := sqldb.Open(ctx, databaseURL, migrations, "plan_cache_mode = force_generic_plan")
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	l := &Ledger{db: db, now: now, reading: map[string]*sqldb.Query{}, logs: logs}
+	l := &Ledger{db: db, now: now, reading: map[string]*sqldb.Query{}, logs: logs, finality: finality}
 	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL} {
 		l.reading[query] = db.Query(query)
 	}
@@ -58,6 +66,10 @@ func open(ctx context.Context, databaseURL string, now func() time.Time, logs bo
 		sale = append(sale, beginAndKeepSQL, beginAndLogSQL)
 	} else {
 		sale = append(sale, beginSQL, keepSQL, enqueueSaleSQL)
+	}
+	if len(finality) > 0 {
+		sale = append(sale, queueBlockSQL)
+		l.reading[answerSQL] = db.Query(answerSQL)
 	}
 	if l.writing, err = l.prepare(ctx, sale...); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the ledger: %w", err), db.Close())

@@ -29,13 +29,15 @@ type LogOptions struct {
 	// Placing may be nil. It is called in the transaction that gives places, before that is
 	// committed.
 	Placing func()
+	// Finality are the chains of OpenFinal.
+	Finality []string
 }
 
 // OpenLogged is Open for a process that sells with a log of receipts. The first one opens
 // generation 1. When it returns, the listed keys and all stored answers are queued that
 // are not in the log. payment.ErrOtherLog: the log that is open has another name.
 func OpenLogged(ctx context.Context, databaseURL string, now func() time.Time, o LogOptions) (_ *Ledger, err error) {
-	l, err := open(ctx, databaseURL, now, true)
+	l, err := open(ctx, databaseURL, now, true, o.Finality)
 	if err != nil {
 		return nil, err
 	}

@@ -254,9 +254,17 @@ const (
 
 // Finish implements payment.Ledger.
 func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome) (ended payment.Outcome, err error) {
+	var block *payment.SoldBlock
+	if len(l.finality) > 0 && o.State == payment.Settled {
+		if block, err = l.sold(ctx, key); err != nil {
+			return ended, err
+		}
+	}
 	err = l.write(ctx, "finish a settlement", o.Durable, func(ctx context.Context, u *unit) (err error) {
-		ended, err = u.finish(ctx, key, o)
-		return err
+		if ended, err = u.finish(ctx, key, o); err != nil || block == nil || !slices.Contains(l.finality, block.Chain) {
+			return err
+		}
+		return u.queueBlock(ctx, block)
 	})
 	return ended, err
 }
@@ -319,7 +327,14 @@ func (u *unit) recount(ctx context.Context, r payment.Record, o payment.Outcome)
 
 // Resolve finishes an Unknown record as a person decided, and keeps By and Why,
 // in one step that is on disk when it returns. ErrLost: the record is not Unknown.
+//
+// It may be called by a process that does not know which chains have proofs of finality, so
+// it queues every block; for another chain nothing looks for it, and Prune forgets it.
 func (l *Ledger) Resolve(ctx context.Context, key payment.Key, how payment.Resolution) error {
+	block, err := l.sold(ctx, key)
+	if err != nil {
+		return err
+	}
 	return l.write(ctx, "resolve a payment", true, func(ctx context.Context, u *unit) error {
 		r, err := u.lock(ctx, key)
 		switch {
@@ -333,7 +348,10 @@ func (l *Ledger) Resolve(ctx context.Context, key payment.Key, how payment.Resol
 		if err != nil {
 			return err
 		}
-		_, err = u.finish(ctx, key, how.Outcome())
+		ended, err := u.finish(ctx, key, how.Outcome())
+		if err == nil && block != nil && ended.State == payment.Settled {
+			err = u.queueBlock(ctx, block)
+		}
 		return err
 	})
 }

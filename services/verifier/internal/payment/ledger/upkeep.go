@@ -113,6 +113,10 @@ func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
 		{"DELETE FROM owners WHERE alive_until < ?", []any{before}},
 		{"DELETE FROM asked_again WHERE day < ?", []any{before}},
 		{tidySQL, nil},
+		{forgetBundlesSQL, []any{before}},
+		{forgetBlocksSQL, []any{before}},
+		{"DELETE FROM finality_steps WHERE written < ?", []any{before.Add(-finalStepAge)}},
+		{"DELETE FROM finality_checkpoints WHERE written < ?", []any{before.Add(-finalStepAge)}},
 	} {
 		for more := true; more; {
 			var err error

@@ -1,0 +1,107 @@
+package payment
+
+import (
+	"context"
+	"time"
+)
+
+// SoldBlock is a block about which a receipt was sold.
+type SoldBlock struct {
+	Chain  string // CAIP-2, "eip155:1"
+	Hash   Digest // of the execution block
+	Number uint64
+}
+
+// BundleState is how far the proof of finality of a sold block has come.
+type BundleState string
+
+// The states. Only an unavailable or expired bundle is pending again, when its block is
+// sold again.
+const (
+	BundlePending     BundleState = "pending"
+	BundleMade        BundleState = "made"
+	BundleUnavailable BundleState = "unavailable" // it could not be made in time
+	BundleExpired     BundleState = "expired"     // it is no longer kept
+)
+
+// Bundle is the proof of finality of one sold block.
+type Bundle struct {
+	SoldBlock
+	State BundleState
+	// Queued is when the block began to wait, and Tried when the bundle was first tried to
+	// be made; zero before.
+	Queued, Tried time.Time
+	// Tries counts the tries that failed since Tried.
+	Tries int
+	// Period and Slot are those of the finalized header that it ends in.
+	Period, Slot uint64
+	// Content is all of it but what leads from a checkpoint to the last period; nil unless
+	// it is made.
+	Content []byte
+	Made    time.Time
+}
+
+// FinalityStep is a handover: the sync committee of Period has signed which committee
+// follows it.
+type FinalityStep struct {
+	Chain  string
+	Period uint64
+	// Signers is how many have signed, and Final reports that the period was over when the
+	// step was read, so that no better one comes.
+	Signers int
+	Final   bool
+	Step    []byte
+}
+
+// FinalityCheckpoint is a finalized beacon block from which a proof can begin.
+type FinalityCheckpoint struct {
+	Chain        string
+	Root         Digest
+	Slot, Period uint64
+	// Own reports that the server took it by itself; a caller has named the others.
+	Own        bool
+	Checkpoint []byte
+}
+
+// BundleCounts is how many bundles of a chain are in each state.
+type BundleCounts struct {
+	States map[BundleState]int
+	// Oldest is when the longest pending one was queued; zero without one.
+	Oldest time.Time
+}
+
+// FinalityStore is where proofs of finality are kept: with the payments, so that a sold
+// block is queued in the write that ends its sale. All its methods are atomic over all
+// processes that share it.
+type FinalityStore interface {
+	// TakeSold makes a pending bundle for each block that is queued, of at most so many
+	// sales, and returns how many it took from the queue. A made bundle stays.
+	TakeSold(ctx context.Context, most int) (int, error)
+	// Bundle returns the bundle of a block; a pending one for a block that is only queued;
+	// or ErrNotFound.
+	Bundle(ctx context.Context, chain string, block Digest) (Bundle, error)
+	// DueBundles returns at most so many pending bundles of a chain that are due, and puts
+	// them off until next, so that two processes do not make the same.
+	DueBundles(ctx context.Context, chain string, next time.Time, most int) ([]Bundle, error)
+	// KeepBundle writes a bundle as made, unless it is made already: then the first one
+	// stays. ErrNotFound: there is no such bundle, or it has expired.
+	KeepBundle(ctx context.Context, b Bundle) error
+	// PutOff writes State, Tried and Tries of a bundle that could not be made, to be tried
+	// again at next. A bundle that is not pending stays.
+	PutOff(ctx context.Context, b Bundle, next time.Time) error
+	BundleCounts(ctx context.Context, chain string) (BundleCounts, error)
+
+	// KeepStep writes a step, unless one of its period is there with as many signers; a
+	// Final one is noted in any case.
+	KeepStep(ctx context.Context, s FinalityStep) error
+	// Steps returns the steps of periods from first to last, in their order, without gaps:
+	// what comes after a missing one is left out.
+	Steps(ctx context.Context, chain string, first, last uint64) ([]FinalityStep, error)
+	// KeepCheckpoint writes a checkpoint, unless it is there. One that becomes Own stays so.
+	KeepCheckpoint(ctx context.Context, c FinalityCheckpoint) error
+	// Checkpoint returns a checkpoint, or ErrNotFound.
+	Checkpoint(ctx context.Context, chain string, root Digest) (FinalityCheckpoint, error)
+	// OwnCheckpoints returns the server's own checkpoints of a chain from a slot on, the
+	// oldest first.
+	OwnCheckpoints(ctx context.Context, chain string, from uint64) ([]FinalityCheckpoint, error)
+}
