@@ -15,6 +15,14 @@ type Config struct {
 	// MaxHeadAge is how old the nodes' reports of latest and finalized may be; 0
 	// means a minute.
 	MaxHeadAge time.Duration
+	// BeaconURLs are nodes of its beacon chain with the light-client API; may hold keys.
+	// Without any, there are no proofs of finality.
+	BeaconURLs []string
+	// BeaconNetwork is the name of its beacon network, or a file that describes it; "" means
+	// the known one of ID.
+	BeaconNetwork string
+	// BeaconTimeout bounds one exchange with a beacon node; 0 means 5 seconds.
+	BeaconTimeout time.Duration
 	// USDToken is the chain's native USD stablecoin, for payments on it; may be nil.
 	USDToken *Token
 }

@@ -46,7 +46,7 @@ type entry struct {
 // Prove rebuilds the block, in place, and compares everything with the hash and
 // number that it must have.
 func (r *ReportedBlock) Prove(number uint64, hash common.Hash, chainID uint64) (*ProvenBlock, error) {
-	header, err := r.proveHeader(number, hash)
+	header, err := r.ProveHeader(number, hash)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,9 @@ func (r *ReportedBlock) Prove(number uint64, hash common.Hash, chainID uint64) (
 	return b, b.proveReceipts(r)
 }
 
-func (h *Header) proveHeader(number uint64, hash common.Hash) ([]byte, error) {
+// ProveHeader returns the header in RLP, whose Keccak-256 is the hash and which has the
+// number, or an error.
+func (h *Header) ProveHeader(number uint64, hash common.Hash) ([]byte, error) {
 	if h.Hash == nil || !h.Number.Is(number) {
 		return nil, fmt.Errorf("another block than %d was returned: %w", number, chain.ErrInconsistent)
 	}

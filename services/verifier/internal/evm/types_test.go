@@ -210,7 +210,7 @@ func TestTodaysBaseDepositIsRead(t *testing.T) {
 func TestTodaysOptimismHeaderRecomputes(t *testing.T) {
 	var recording struct{ Block Header }
 	part(t, "op-mainnet-header-157796868", &recording)
-	if _, err := recording.Block.proveHeader(157796868, *recording.Block.Hash); err != nil {
+	if _, err := recording.Block.ProveHeader(157796868, *recording.Block.Hash); err != nil {
 		t.Error(err)
 	}
 }
