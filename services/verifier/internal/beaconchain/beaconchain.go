@@ -1,0 +1,197 @@
+package beaconchain
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt/finality"
+	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// What a proof is not there for.
+var (
+	// ErrUnknownBlock means that no receipt about the block was sold.
+	ErrUnknownBlock = errors.New("no receipt about this block was sold")
+	// ErrExpired means that the block was sold, and its proof is no longer kept.
+	ErrExpired = errors.New("the proof of finality is no longer kept")
+	// ErrPending means that the proof is not made yet.
+	ErrPending = errors.New("the proof of finality is not made yet")
+	// ErrUnavailable means that the proof could not be made, or not for this checkpoint.
+	ErrUnavailable = errors.New("the proof of finality is not available")
+	// ErrCheckpointUnknown means that no proof of the block begins at the checkpoint, which
+	// no node knows, or which is of a later period.
+	ErrCheckpointUnknown = errors.New("the checkpoint is not known")
+	// ErrCheckpointTooOld means that the checkpoint is too old to begin at.
+	ErrCheckpointTooOld = errors.New("the checkpoint is too old")
+)
+
+// Blocks reads the execution chain: what links a sold block to a finalized one.
+type Blocks interface {
+	// Headers returns the headers of blocks from last down to first, in RLP; the last has
+	// this hash.
+	Headers(ctx context.Context, first, last uint64, hash chain.Hash) ([][]byte, error)
+	// StorageProof returns a block's header in RLP and the proof of a slot in its state.
+	StorageProof(ctx context.Context, number uint64, hash chain.Hash, contract chain.Address, slot chain.Hash) (header []byte, account, storage [][]byte, err error)
+	BlockNumber(ctx context.Context, hash chain.Hash) (uint64, error)
+}
+
+// Options is what a Chain is made of. All fields are required.
+type Options struct {
+	// Name is the chain's, for logs.
+	Name    string
+	Network *finality.Network
+	Nodes   []chain.BeaconNode
+	Blocks  Blocks
+	Store   payment.FinalityStore
+	// Failed is called when something failed, with one of Causes.
+	Failed func(cause string)
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+// The causes of failures.
+const (
+	// CauseNode: a beacon node did not answer, or with what cannot be read.
+	CauseNode = "node"
+	// CauseNetwork: a beacon node is one of another network.
+	CauseNetwork = "network"
+	// CauseUpdate: what a beacon node returned does not verify.
+	CauseUpdate = "update"
+	// CauseLink: no node of the execution chain could link a block to the finalized one.
+	CauseLink = "link"
+	// CauseBundle: a bundle that was made does not verify, or cannot be written.
+	CauseBundle = "bundle"
+)
+
+// Causes are all of them.
+var Causes = []string{CauseNode, CauseNetwork, CauseUpdate, CauseLink, CauseBundle}
+
+// Chain proves that blocks of one chain are final.
+type Chain struct {
+	Options
+	nodes []*node
+
+	// named bounds how many checkpoints that callers name are read.
+	named allowance
+
+	following sync.Mutex // guards what is needed to follow the beacon chain
+	// committees are the verified roots of the sync committees by their periods; keys are
+	// the members of the last ones.
+	committees map[uint64]finality.Root
+	keys       map[uint64]*lightclient.SyncCommittee
+	// steps are the handovers that are kept, and checkpoints our own ones, by periods.
+	steps       map[uint64]handover
+	checkpoints map[uint64]finality.Root
+
+	mu sync.Mutex // guards what follows, and what is known of nodes
+	// anchors are the last verified updates by the numbers of their execution blocks,
+	// ascending.
+	anchors       []anchor
+	participation float64
+	newest        time.Time
+}
+
+// handover is a kept step, without its content.
+type handover struct {
+	signers int
+	final   bool
+}
+
+// anchor is a finalized execution block and what shows that it is final.
+type anchor struct {
+	number    uint64
+	slot      uint64 // of its beacon block
+	period    uint64 // of the committee that signed
+	step      finality.Step
+	execution finality.Execution
+}
+
+// New checks the options and returns a chain, which follows nothing before Run.
+func New(o Options) (*Chain, error) {
+	if o.Name == "" || o.Network == nil || len(o.Nodes) == 0 || o.Blocks == nil || o.Store == nil || o.Failed == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("beaconchain: an option is missing")
+	}
+	o.Log = o.Log.With("chain", o.Name)
+	c := &Chain{
+		Options: o, committees: map[uint64]finality.Root{}, keys: map[uint64]*lightclient.SyncCommittee{},
+		steps: map[uint64]handover{}, checkpoints: map[uint64]finality.Root{},
+	}
+	for _, n := range o.Nodes {
+		c.nodes = append(c.nodes, &node{BeaconNode: n})
+	}
+	return c, nil
+}
+
+// Bounds of the pauses between two looks for an update, which come once an epoch.
+const (
+	shortestPause = time.Second
+	longestPause  = 30 * time.Second
+	// bundlePause is that between two looks for sold blocks.
+	bundlePause = time.Second
+)
+
+// Run follows the beacon chain and makes bundles until ctx ends.
+func (c *Chain) Run(ctx context.Context) {
+	epoch := time.Duration(c.Network.SlotsPerEpoch*c.Network.SecondsPerSlot) * time.Second
+	var both sync.WaitGroup
+	both.Go(func() {
+		every(ctx, min(max(epoch/12, shortestPause), longestPause), c.Follow) // what fails is logged
+	})
+	both.Go(func() { every(ctx, bundlePause, c.MakeBundles) })
+	both.Wait()
+}
+
+// every calls do at once and then again after each pause, until ctx ends.
+func every(ctx context.Context, pause time.Duration, do func(context.Context) error) {
+	for {
+		_ = do(ctx) // it is logged
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Status is how a chain stands.
+type Status struct {
+	// Anchor is the time of the newest finalized block that is verified; zero before the
+	// first.
+	Anchor time.Time
+	// Participation is the part of the sync committee that signed it.
+	Participation float64
+	Bundles       payment.BundleCounts
+}
+
+// Status returns how the chain stands.
+func (c *Chain) Status(ctx context.Context) (Status, error) {
+	c.mu.Lock()
+	s := Status{Anchor: c.newest, Participation: c.participation}
+	c.mu.Unlock()
+	var err error
+	s.Bundles, err = c.Store.BundleCounts(ctx, c.Network.ChainID)
+	return s, err
+}
+
+// allowance bounds how often something is done in a minute.
+type allowance struct {
+	mu    sync.Mutex
+	since time.Time
+	spent int
+}
+
+// spend reports whether it may be done once more.
+func (a *allowance) spend(now time.Time, most int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now.Sub(a.since) >= time.Minute || now.Before(a.since) {
+		a.since, a.spent = now, 0
+	}
+	a.spent++
+	return a.spent <= most
+}

@@ -1,0 +1,173 @@
+package beaconchain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/finality"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+const (
+	// portion is how many sales and bundles are taken at once.
+	portion = 50
+	// taken is how long a bundle that a process makes is left to it.
+	taken = 2 * time.Minute
+	// firstRetry and longestRetry bound the pause after a bundle could not be made, and
+	// giveUpAfter how long it is tried.
+	firstRetry, longestRetry = 2 * time.Second, 2 * time.Minute
+	giveUpAfter              = 20 * time.Minute
+	// waitPause is the pause while no verified update is as far as the block, and
+	// longestWait how long that is waited for: as long as nodes know old updates.
+	waitPause, longestWait = 2 * time.Second, 24 * time.Hour
+	// fewHeaders are smaller than a proof; mostHeaders are sent where no node has one.
+	fewHeaders, mostHeaders = 8, finality.MaxHeaders
+)
+
+// content is what is kept of a bundle.
+type content struct {
+	Step      finality.Step      `json:"step"`
+	Execution finality.Execution `json:"execution"`
+	Link      finality.Link      `json:"link"`
+}
+
+// MakeBundles makes the bundles of sold blocks that are due. What fails is logged and tried
+// again later.
+func (c *Chain) MakeBundles(ctx context.Context) error {
+	err := c.makeBundles(ctx)
+	if err != nil && ctx.Err() == nil {
+		c.Log.ErrorContext(ctx, "finality: bundles cannot be read or written", "error", err)
+	}
+	return err
+}
+
+func (c *Chain) makeBundles(ctx context.Context) error {
+	for {
+		n, err := c.Store.TakeSold(ctx, portion)
+		if err != nil {
+			return err
+		}
+		if n < portion {
+			break
+		}
+	}
+	due, err := c.Store.DueBundles(ctx, c.Network.ChainID, c.Now().Add(taken), portion)
+	if err != nil {
+		return err
+	}
+	for _, b := range due {
+		if err := c.makeOne(ctx, b); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeOne makes a bundle, or puts it off. The error is the store's.
+func (c *Chain) makeOne(ctx context.Context, b payment.Bundle) error {
+	now := c.Now()
+	nearest, newest, ok := c.anchorsFor(b.Number)
+	if !ok {
+		if now.Sub(b.Queued) > longestWait {
+			b.State = payment.BundleUnavailable
+			c.Log.WarnContext(ctx, "finality: no update came as far as a sold block", "block", b.Number)
+		}
+		return c.Store.PutOff(ctx, b, now.Add(waitPause))
+	}
+	a, link, err := c.link(ctx, b.SoldBlock, nearest, newest)
+	cause := CauseLink
+	if err == nil {
+		cause = CauseBundle
+		b.Period, b.Slot = a.period, a.slot
+		b.Content, err = json.Marshal(content{Step: a.step, Execution: a.execution, Link: link})
+	}
+	if err == nil {
+		err = c.verify(ctx, b)
+	}
+	if err == nil {
+		err = c.Store.KeepBundle(ctx, b)
+		if errors.Is(err, payment.ErrNotFound) {
+			return nil // it has expired meanwhile
+		}
+	}
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	c.Failed(cause)
+	if b.Tried.IsZero() {
+		b.Tried = now
+	}
+	pause := min(firstRetry<<min(b.Tries, 10), longestRetry)
+	b.Tries++
+	if now.Sub(b.Tried) > giveUpAfter {
+		b.State = payment.BundleUnavailable
+	}
+	c.Log.WarnContext(ctx, "finality: the proof of a sold block cannot be made", "block", b.Number, "tries", b.Tries, "given_up", b.State == payment.BundleUnavailable, "error", err)
+	return c.Store.PutOff(ctx, b, now.Add(pause))
+}
+
+// anchorsFor returns the verified update that is nearest above a block, or is it, and the
+// newest one; false when there is none.
+func (c *Chain) anchorsFor(number uint64) (nearest, newest anchor, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range c.anchors {
+		if a.number >= number {
+			return a, c.anchors[len(c.anchors)-1], true
+		}
+	}
+	return anchor{}, anchor{}, false
+}
+
+// link links a block to a finalized one: the nearest by headers where they are few, else
+// the newest, of which nodes still have the state, by the chain's own record of hashes.
+func (c *Chain) link(ctx context.Context, b payment.SoldBlock, nearest, newest anchor) (anchor, finality.Link, error) {
+	distance := nearest.number - b.Number
+	if distance == 0 {
+		return nearest, finality.Link{Kind: finality.LinkSame}, nil
+	}
+	if distance <= fewHeaders {
+		link, err := c.headers(ctx, b, nearest)
+		return nearest, link, err
+	}
+	link, err := c.history(ctx, b, newest)
+	if err == nil || distance > mostHeaders {
+		return newest, link, err
+	}
+	c.Log.InfoContext(ctx, "finality: no node proves the record of block hashes (eth_getProof); headers are taken", "block", b.Number, "at", newest.number, "error", err)
+	link, headersErr := c.headers(ctx, b, nearest)
+	if headersErr != nil {
+		return nearest, link, errors.Join(err, headersErr)
+	}
+	return nearest, link, nil
+}
+
+func (c *Chain) headers(ctx context.Context, b payment.SoldBlock, a anchor) (finality.Link, error) {
+	list, err := c.Blocks.Headers(ctx, b.Number+1, a.number, chain.Hash(a.execution.BlockHash))
+	return finality.Link{Kind: finality.LinkHeaders, Headers: hexes(list)}, err
+}
+
+func (c *Chain) history(ctx context.Context, b payment.SoldBlock, a anchor) (finality.Link, error) {
+	if a.number-b.Number > finality.HistoryWindow {
+		return finality.Link{}, fmt.Errorf("block %d is more than %d blocks before the finalized block %d", b.Number, finality.HistoryWindow, a.number)
+	}
+	contract, err := chain.ParseAddress(finality.HistoryContract)
+	if err != nil {
+		return finality.Link{}, err
+	}
+	header, account, storage, err := c.Blocks.StorageProof(ctx, a.number, chain.Hash(a.execution.BlockHash), contract, chain.Hash(finality.HistorySlot(b.Number)))
+	return finality.Link{Kind: finality.LinkHistory, Header: header, Account: hexes(account), Storage: hexes(storage)}, err
+}
+
+func hexes(list [][]byte) []receipt.Hex {
+	out := make([]receipt.Hex, len(list))
+	for i := range list {
+		out[i] = list[i]
+	}
+	return out
+}

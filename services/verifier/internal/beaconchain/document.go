@@ -1,0 +1,187 @@
+package beaconchain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pforte/pforte/pkg/receipt/finality"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// namedAMinute is how many checkpoints that callers name are read from nodes.
+const namedAMinute = 20
+
+// Document returns the finality document of a sold block, in JSON, which begins at a
+// checkpoint; nil is our oldest that is recent enough. ErrUnknownBlock, ErrExpired,
+// ErrPending, ErrUnavailable, ErrCheckpointUnknown, ErrCheckpointTooOld. No node is asked
+// but for a checkpoint that is not known, and then only if the proof is there.
+func (c *Chain) Document(ctx context.Context, block finality.Root, checkpoint *finality.Root) ([]byte, error) {
+	b, err := c.Store.Bundle(ctx, c.Network.ChainID, payment.Digest(block))
+	switch {
+	case errors.Is(err, payment.ErrNotFound):
+		return nil, ErrUnknownBlock
+	case err != nil:
+		return nil, err
+	case b.State == payment.BundleExpired:
+		return nil, ErrExpired
+	case b.State == payment.BundleUnavailable, b.State == payment.BundlePending && c.Now().Sub(b.Queued) > giveUpAfter:
+		return nil, ErrUnavailable
+	case b.State == payment.BundlePending:
+		return nil, ErrPending
+	}
+	var kept content
+	if err := json.Unmarshal(b.Content, &kept); err != nil {
+		return nil, fmt.Errorf("read the bundle of block %d: %w", b.Number, err)
+	}
+	if checkpoint == nil {
+		d, err := c.fromOwn(ctx, b, kept, func([]payment.FinalityCheckpoint) {})
+		if err != nil {
+			return nil, err
+		}
+		return encode(d)
+	}
+	if *checkpoint == kept.Step.Finalized.HashTreeRoot() {
+		d := c.document(b, kept)
+		d.Anchor = finality.Anchor{
+			Kind:       finality.AnchorPinnedBlock,
+			Checkpoint: finality.Checkpoint{Root: *checkpoint, Header: kept.Step.Finalized}, Execution: kept.Execution,
+		}
+		return encode(d)
+	}
+	from, err := c.checkpoint(ctx, b, *checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	d, err := c.from(ctx, b, kept, from)
+	if err != nil {
+		return nil, err
+	}
+	return encode(d)
+}
+
+// encode encodes a document. One that readers would refuse for its size is not available.
+func encode(d *finality.Document) ([]byte, error) {
+	text, err := json.Marshal(d)
+	if err == nil && len(text) > finality.MaxSize {
+		err = ErrUnavailable
+	}
+	return text, err
+}
+
+// document returns all of a document but its anchor.
+func (c *Chain) document(b payment.Bundle, kept content) *finality.Document {
+	return &finality.Document{
+		Type: finality.Type, Version: finality.Version, Chain: c.Network.ChainID, Network: c.Network.Name,
+		Block: finality.Block{Number: finality.Uint64(b.Number), Hash: finality.Root(b.Hash)}, Link: kept.Link,
+	}
+}
+
+// oldest returns the slot before which a checkpoint is too old for a bundle: readers count
+// to its finalized block, or to the begin of its period where that is later.
+func (c *Chain) oldest(b payment.Bundle) uint64 {
+	end := max(b.Slot, b.Period*c.Network.SlotsPerPeriod)
+	return end - min(end, uint64(finality.DefaultMaxAge.Seconds())/c.Network.SecondsPerSlot)
+}
+
+// fromOwn returns the document from the first of our own checkpoints that are recent enough
+// and from which steps lead to the bundle's. They come the oldest first; order may change
+// that.
+func (c *Chain) fromOwn(ctx context.Context, b payment.Bundle, kept content, order func([]payment.FinalityCheckpoint)) (*finality.Document, error) {
+	own, err := c.Store.OwnCheckpoints(ctx, b.Chain, c.oldest(b))
+	if err != nil {
+		return nil, err
+	}
+	order(own)
+	for _, k := range own {
+		var from finality.Checkpoint
+		if err := json.Unmarshal(k.Checkpoint, &from); err != nil {
+			return nil, fmt.Errorf("read the checkpoint %x: %w", k.Root, err)
+		}
+		d, err := c.from(ctx, b, kept, from)
+		if err == nil || !errors.Is(err, ErrCheckpointTooOld) && !errors.Is(err, ErrCheckpointUnknown) {
+			return d, err
+		}
+	}
+	return nil, ErrUnavailable
+}
+
+// checkpoint returns the checkpoint with a root: one that is kept, or else, a few times a
+// minute, one that a node knows.
+func (c *Chain) checkpoint(ctx context.Context, b payment.Bundle, root finality.Root) (from finality.Checkpoint, err error) {
+	kept, err := c.Store.Checkpoint(ctx, b.Chain, payment.Digest(root))
+	switch {
+	case err == nil:
+		return from, json.Unmarshal(kept.Checkpoint, &from)
+	case !errors.Is(err, payment.ErrNotFound):
+		return from, err
+	case !c.named.spend(c.Now(), namedAMinute):
+		return from, ErrUnavailable
+	}
+	err = c.ask(ctx, func(n *node) (err error) {
+		from, _, err = c.bootstrap(ctx, n, root)
+		return err
+	})
+	switch {
+	case errors.Is(err, chain.ErrNoBeaconData):
+		return from, ErrCheckpointUnknown
+	case err != nil:
+		c.Log.WarnContext(ctx, "finality: a checkpoint that a caller names cannot be read", "checkpoint", root.String(), "error", err)
+		return from, ErrUnavailable
+	case uint64(from.Header.Slot) < c.oldest(b):
+		return from, ErrCheckpointTooOld
+	}
+	return from, c.keepNamed(ctx, from, false)
+}
+
+// from returns the document from a checkpoint.
+func (c *Chain) from(ctx context.Context, b payment.Bundle, kept content, from finality.Checkpoint) (*finality.Document, error) {
+	period := c.Network.Period(uint64(from.Header.Slot))
+	switch {
+	case period > b.Period:
+		return nil, ErrCheckpointUnknown
+	case b.Period-period >= finality.MaxSteps, uint64(from.Header.Slot) < c.oldest(b):
+		return nil, ErrCheckpointTooOld
+	}
+	d := c.document(b, kept)
+	d.Anchor = finality.Anchor{Kind: finality.AnchorSyncCommittee, Checkpoint: from, Execution: kept.Execution}
+	if period < b.Period {
+		steps, err := c.Store.Steps(ctx, b.Chain, period, b.Period-1)
+		if err != nil {
+			return nil, err
+		}
+		if uint64(len(steps)) != b.Period-period {
+			return nil, ErrCheckpointTooOld // no steps lead from it
+		}
+		for _, k := range steps {
+			var step finality.Step
+			if err := json.Unmarshal(k.Step, &step); err != nil {
+				return nil, fmt.Errorf("read the step of period %d: %w", k.Period, err)
+			}
+			d.Anchor.Steps = append(d.Anchor.Steps, step)
+		}
+	}
+	d.Anchor.Steps = append(d.Anchor.Steps, kept.Step)
+	if from.Committee == nil || d.Anchor.Steps[0].Signer.HashTreeRoot() != *from.Committee {
+		return nil, ErrCheckpointUnknown // of another chain
+	}
+	return d, nil
+}
+
+// verify verifies the document of a bundle as readers do, from our newest checkpoint that it
+// follows from: the steps before were verified when they were kept.
+func (c *Chain) verify(ctx context.Context, b payment.Bundle) error {
+	var kept content
+	if err := json.Unmarshal(b.Content, &kept); err != nil {
+		return err
+	}
+	d, err := c.fromOwn(ctx, b, kept, slices.Reverse)
+	if err != nil {
+		return err
+	}
+	_, err = finality.VerifyBlock(d, finality.Trust{Checkpoint: d.Anchor.Checkpoint.Root, Network: c.Network})
+	return err
+}

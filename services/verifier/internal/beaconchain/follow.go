@@ -1,0 +1,494 @@
+package beaconchain
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt/finality"
+	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+const (
+	// maxAnchors is how many verified updates are kept: more than two days of them.
+	maxAnchors = 512
+	// maxCatchUp is how many periods are read at once, after a pause. No document leads over
+	// more.
+	maxCatchUp = finality.MaxSteps
+	// checkAgain is how long a node of another network is left alone.
+	checkAgain = 10 * time.Minute
+)
+
+// node is a beacon node and whether it is one of the network.
+type node struct {
+	chain.BeaconNode
+	fits    bool
+	checked time.Time
+	genesis time.Time
+}
+
+// errOtherNetwork means that a node's constants are not those of the network.
+var errOtherNetwork = errors.New("the beacon node is one of another network")
+
+// errUnverified means that what a node returned does not verify.
+var errUnverified = errors.New("what the beacon node returned does not verify")
+
+// errTooFar means that a node is further ahead than handovers are read for.
+var errTooFar = errors.New("the beacon node is too far ahead of what is known")
+
+func unverified(err error) error { return fmt.Errorf("%w: %w", errUnverified, err) }
+
+// Follow reads the newest finality update and what is missing to verify it, and keeps what
+// is new. What fails is logged.
+func (c *Chain) Follow(ctx context.Context) error {
+	c.following.Lock()
+	defer c.following.Unlock()
+	err := c.begin(ctx)
+	if err == nil {
+		err = c.ask(ctx, func(n *node) error {
+			u, err := n.FinalityUpdate(ctx)
+			if err != nil {
+				return err
+			}
+			return c.accept(ctx, n, u)
+		})
+	}
+	if errors.Is(err, errTooFar) { // and no node's update verified
+		c.Log.WarnContext(ctx, "finality: what is kept is too long ago to go on from; the beacon chain is followed anew", "error", err)
+		err = c.ask(ctx, func(n *node) error { return c.first(ctx, n) })
+	}
+	if err == nil {
+		err = errors.Join(c.keepHandovers(ctx), c.keepCheckpoint(ctx))
+	}
+	if err != nil && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "finality: the beacon chain cannot be followed", "error", err)
+	}
+	return err
+}
+
+// ask lets nodes answer in turn until what one returns is used without an error. The error
+// names each node; a node that does not have it is no failure, if no other fails.
+func (c *Chain) ask(ctx context.Context, use func(*node) error) error {
+	var faults []error
+	for _, n := range c.nodes {
+		err := c.check(ctx, n)
+		if err == nil {
+			err = use(n)
+		}
+		if err == nil {
+			return nil
+		}
+		faults = append(faults, err)
+		switch {
+		case ctx.Err() != nil:
+			return errors.Join(faults...)
+		case errors.Is(err, errOtherNetwork), errors.Is(err, chain.ErrNoBeaconData):
+		case errors.Is(err, errUnverified):
+			c.Failed(CauseUpdate)
+		default:
+			c.Failed(CauseNode)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// check compares a node's constants with the network's, once.
+func (c *Chain) check(ctx context.Context, n *node) error {
+	c.mu.Lock()
+	fits, checked := n.fits, n.checked
+	c.mu.Unlock()
+	switch {
+	case fits:
+		return nil
+	case !checked.IsZero() && c.Now().Sub(checked) < checkAgain:
+		return fmt.Errorf("%s: %w", n.Name(), errOtherNetwork)
+	}
+	genesis, err := n.Genesis(ctx)
+	if err != nil {
+		return err
+	}
+	spec, err := n.Spec(ctx)
+	if err != nil {
+		return err
+	}
+	why := c.differs(genesis, spec)
+	c.mu.Lock()
+	n.fits, n.checked, n.genesis = why == "", c.Now(), genesis.Time
+	c.mu.Unlock()
+	if why != "" {
+		c.Failed(CauseNetwork)
+		c.Log.ErrorContext(ctx, "finality: a beacon node is not one of the network; it is not used, and without another one no proofs of finality are made",
+			"node", n.Name(), "network", c.Network.Name, "differs", why)
+		return fmt.Errorf("%s: %w: %s", n.Name(), errOtherNetwork, why)
+	}
+	for _, fork := range []string{"ALTAIR", "BELLATRIX", "CAPELLA", "DENEB", "ELECTRA", "FULU", "GLOAS"} {
+		epoch, err := strconv.ParseUint(spec[fork+"_FORK_EPOCH"], 10, 64)
+		known := slices.ContainsFunc(c.Network.Forks, func(f finality.Fork) bool { return strings.EqualFold(f.Name, fork) })
+		if err == nil && epoch != math.MaxUint64 && !known {
+			c.Log.WarnContext(ctx, "finality: the beacon node knows a fork that this program does not; from its epoch on no update will verify", "node", n.Name(), "fork", fork, "epoch", epoch)
+		}
+	}
+	return nil
+}
+
+// differs returns how a node's constants differ from the network's, "" when they do not.
+func (c *Chain) differs(genesis chain.BeaconGenesis, spec map[string]string) string {
+	n := c.Network
+	if genesis.ValidatorsRoot != n.GenesisValidatorsRoot {
+		return "genesis_validators_root"
+	}
+	number := func(v uint64) string { return strconv.FormatUint(v, 10) }
+	want := map[string]string{
+		"SECONDS_PER_SLOT": number(n.SecondsPerSlot), "SLOTS_PER_EPOCH": number(n.SlotsPerEpoch),
+		"EPOCHS_PER_SYNC_COMMITTEE_PERIOD": number(n.SlotsPerPeriod / n.SlotsPerEpoch), "SYNC_COMMITTEE_SIZE": strconv.Itoa(n.CommitteeSize),
+		"DEPOSIT_CHAIN_ID": strings.TrimPrefix(n.ChainID, "eip155:"),
+	}
+	for _, fork := range n.Forks {
+		version, _ := fork.Version.MarshalText() // never fails
+		name := strings.ToUpper(fork.Name)
+		want[name+"_FORK_VERSION"], want[name+"_FORK_EPOCH"] = string(version), number(uint64(fork.Epoch))
+	}
+	var differing []string
+	for name, value := range want {
+		if !strings.EqualFold(spec[name], value) {
+			differing = append(differing, name)
+		}
+	}
+	sort.Strings(differing)
+	return strings.Join(differing, ", ")
+}
+
+// begin loads what is kept, and at the very first start takes the finalized block of a node
+// as the checkpoint to begin at.
+func (c *Chain) begin(ctx context.Context) error {
+	if len(c.committees) > 0 {
+		return nil
+	}
+	kept, err := c.Store.OwnCheckpoints(ctx, c.Network.ChainID, 0)
+	if err != nil {
+		return err
+	}
+	if len(kept) == 0 {
+		return c.ask(ctx, func(n *node) error { return c.first(ctx, n) })
+	}
+	for _, k := range kept {
+		c.checkpoints[k.Period] = finality.Root(k.Root)
+	}
+	newest := kept[len(kept)-1]
+	var checkpoint finality.Checkpoint
+	if err := json.Unmarshal(newest.Checkpoint, &checkpoint); err != nil || checkpoint.Committee == nil {
+		return fmt.Errorf("read the checkpoint %x: %w", newest.Root, errors.Join(err, errUnverified))
+	}
+	if err := c.Network.VerifyCheckpoint(checkpoint); err != nil {
+		return fmt.Errorf("the checkpoint %x: %w", newest.Root, err)
+	}
+	committees := map[uint64]finality.Root{newest.Period: *checkpoint.Committee}
+	steps, err := c.Store.Steps(ctx, c.Network.ChainID, newest.Period, newest.Period+maxCatchUp)
+	if err != nil {
+		return err
+	}
+	for _, k := range steps {
+		var step finality.Step
+		err := json.Unmarshal(k.Step, &step)
+		if err == nil {
+			err = c.Network.VerifyStep(&step, committees[k.Period], k.Period)
+		}
+		if err == nil && step.NextCommittee == nil {
+			err = errUnverified
+		}
+		if err != nil {
+			return fmt.Errorf("the step of period %d: %w", k.Period, err)
+		}
+		committees[k.Period+1] = *step.NextCommittee
+		c.steps[k.Period] = handover{k.Signers, k.Final}
+	}
+	c.committees = committees
+	return nil
+}
+
+// first takes the finalized block of a node as the first checkpoint. Nothing but the node
+// stands for it: that its own updates verify with it is all that can be known.
+func (c *Chain) first(ctx context.Context, n *node) error {
+	u, err := n.FinalityUpdate(ctx)
+	if err != nil {
+		return err
+	}
+	root := u.FinalizedHeader.Beacon.HashTreeRoot()
+	checkpoint, boot, err := c.bootstrap(ctx, n, root)
+	if err != nil {
+		return err
+	}
+	period := c.Network.Period(uint64(checkpoint.Header.Slot))
+	if c.Network.Period(uint64(u.SignatureSlot)) == period { // else the next committee signs, which is read first
+		step, err := lightclient.NewStep(&boot.CurrentSyncCommittee, u)
+		if err != nil {
+			return unverified(err)
+		}
+		step = step.WithoutNext()
+		if err := c.Network.VerifyStep(&step, *checkpoint.Committee, period); err != nil {
+			return unverified(err)
+		}
+	}
+	if err := c.keepOwn(ctx, checkpoint); err != nil {
+		return err
+	}
+	c.committees = map[uint64]finality.Root{period: *checkpoint.Committee}
+	c.keys = map[uint64]*lightclient.SyncCommittee{period: &boot.CurrentSyncCommittee}
+	c.Log.InfoContext(ctx, "finality: the beacon chain is followed from a checkpoint that a node called final", "node", n.Name(),
+		"checkpoint", root.String(), "slot", uint64(checkpoint.Header.Slot))
+	return nil
+}
+
+// bootstrap reads and verifies the checkpoint with a root.
+func (c *Chain) bootstrap(ctx context.Context, n *node, root finality.Root) (finality.Checkpoint, *lightclient.Bootstrap, error) {
+	boot, err := n.Bootstrap(ctx, root)
+	if err != nil {
+		return finality.Checkpoint{}, nil, err
+	}
+	checkpoint := lightclient.NewCheckpoint(boot)
+	switch {
+	case checkpoint.Root != root:
+		return checkpoint, nil, unverified(errors.New("the bootstrap of another block"))
+	case len(boot.CurrentSyncCommittee.Pubkeys) != c.Network.CommitteeSize:
+		return checkpoint, nil, unverified(errors.New("a committee of another size"))
+	}
+	if err := c.Network.VerifyCheckpoint(checkpoint); err != nil {
+		return checkpoint, nil, unverified(err)
+	}
+	return checkpoint, boot, nil
+}
+
+func (c *Chain) keepOwn(ctx context.Context, checkpoint finality.Checkpoint) error {
+	if err := c.keepNamed(ctx, checkpoint, true); err != nil {
+		return err
+	}
+	c.checkpoints[c.Network.Period(uint64(checkpoint.Header.Slot))] = checkpoint.Root
+	return nil
+}
+
+func (c *Chain) keepNamed(ctx context.Context, checkpoint finality.Checkpoint, own bool) error {
+	text, err := json.Marshal(checkpoint)
+	if err != nil {
+		return err
+	}
+	slot := uint64(checkpoint.Header.Slot)
+	return c.Store.KeepCheckpoint(ctx, payment.FinalityCheckpoint{
+		Chain: c.Network.ChainID, Root: payment.Digest(checkpoint.Root), Slot: slot, Period: c.Network.Period(slot), Own: own, Checkpoint: text,
+	})
+}
+
+// accept verifies a finality update and keeps it as an anchor.
+func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) error {
+	period := c.Network.Period(uint64(u.SignatureSlot))
+	if err := c.reach(ctx, n, period); err != nil {
+		return err
+	}
+	keys, err := c.members(ctx, n, period)
+	if err != nil {
+		return err
+	}
+	step, err := lightclient.NewStep(keys, u)
+	if err != nil {
+		return unverified(err)
+	}
+	step = step.WithoutNext()
+	if err := c.Network.VerifyStep(&step, c.committees[period], period); err != nil {
+		return unverified(err)
+	}
+	execution, err := lightclient.NewExecution(u.FinalizedHeader)
+	if err != nil {
+		return unverified(err)
+	}
+	if err := c.Network.VerifyExecution(execution, step.Finalized); err != nil {
+		return unverified(err)
+	}
+	a := anchor{slot: uint64(step.Finalized.Slot), period: period, step: step, execution: execution}
+	if payload := u.FinalizedHeader.Execution; payload != nil {
+		a.number = uint64(payload.BlockNumber)
+	} else if a.number, err = c.Blocks.BlockNumber(ctx, chain.Hash(execution.BlockHash)); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.participation = float64(step.Signers()) / float64(c.Network.CommitteeSize)
+	at, isThere := slices.BinarySearchFunc(c.anchors, a.number, func(a anchor, number uint64) int { return cmp.Compare(a.number, number) })
+	switch {
+	case !isThere:
+		c.anchors = slices.Insert(c.anchors, at, a)
+	case step.Signers() > c.anchors[at].step.Signers():
+		c.anchors[at] = a
+	}
+	c.anchors = c.anchors[max(0, len(c.anchors)-maxAnchors):]
+	newest := c.anchors[len(c.anchors)-1]
+	c.newest = n.genesis.Add(time.Duration(newest.slot*c.Network.SecondsPerSlot) * time.Second)
+	return nil
+}
+
+// lastPeriod is the newest period of which the committee is known.
+func (c *Chain) lastPeriod() (last uint64) {
+	for period := range c.committees {
+		last = max(last, period)
+	}
+	return last
+}
+
+// reach reads handovers until the committee of a period is known.
+func (c *Chain) reach(ctx context.Context, n *node, period uint64) error {
+	for {
+		if _, known := c.committees[period]; known {
+			return nil
+		}
+		last := c.lastPeriod()
+		if period > last+maxCatchUp {
+			return fmt.Errorf("%s: period %d, and the last known one is %d: %w", n.Name(), period, last, errTooFar)
+		}
+		if period < last {
+			return fmt.Errorf("%s: an update of period %d, before all that is known", n.Name(), period)
+		}
+		if err := c.handOver(ctx, n, last, period > last); err != nil {
+			return err
+		}
+		if _, known := c.committees[last+1]; !known {
+			return fmt.Errorf("%s: the update of period %d does not hand over yet: %w", n.Name(), last, chain.ErrNoBeaconData)
+		}
+	}
+}
+
+// handOver reads the best update of a period, whose committee is known, and keeps it as a
+// step where it hands over. One that was made early in its period does not: the state that
+// it calls final is of the period before. over reports that the period has ended.
+func (c *Chain) handOver(ctx context.Context, n *node, period uint64, over bool) error {
+	u, err := n.Update(ctx, period)
+	if err != nil {
+		return err
+	}
+	if u.NextSyncCommittee == nil || c.Network.Period(uint64(u.SignatureSlot)) != period ||
+		c.Network.Period(uint64(u.AttestedHeader.Beacon.Slot)) != period || c.Network.Period(uint64(u.FinalizedHeader.Beacon.Slot)) != period {
+		return nil
+	}
+	keys, err := c.members(ctx, n, period)
+	if err != nil {
+		return err
+	}
+	step, err := lightclient.NewStep(keys, u)
+	if err != nil {
+		return unverified(err)
+	}
+	if err := c.Network.VerifyStep(&step, c.committees[period], period); err != nil {
+		return unverified(err)
+	}
+	if known, there := c.committees[period+1]; there && known != *step.NextCommittee {
+		return unverified(fmt.Errorf("another committee of period %d than that which is known", period+1))
+	}
+	text, err := json.Marshal(step)
+	if err != nil {
+		return err
+	}
+	if err := c.Store.KeepStep(ctx, payment.FinalityStep{Chain: c.Network.ChainID, Period: period, Signers: step.Signers(), Final: over, Step: text}); err != nil {
+		return err
+	}
+	c.committees[period+1], c.keys[period+1] = *step.NextCommittee, u.NextSyncCommittee
+	c.steps[period] = handover{step.Signers(), over}
+	for old := range c.keys {
+		if old+1 < period {
+			delete(c.keys, old)
+		}
+	}
+	return nil
+}
+
+// members returns the keys of the committee of a period, whose root is known: they come
+// with our checkpoint of the period, or with the handover of the period before.
+func (c *Chain) members(ctx context.Context, n *node, period uint64) (*lightclient.SyncCommittee, error) {
+	if keys, ok := c.keys[period]; ok {
+		return keys, nil
+	}
+	var keys *lightclient.SyncCommittee
+	if root, ok := c.checkpoints[period]; ok {
+		if boot, err := n.Bootstrap(ctx, root); err == nil {
+			keys = &boot.CurrentSyncCommittee
+		}
+	}
+	if keys == nil && period > 0 {
+		u, err := n.Update(ctx, period-1)
+		if err != nil {
+			return nil, err
+		}
+		keys = u.NextSyncCommittee
+	}
+	if keys == nil {
+		return nil, fmt.Errorf("%s: the keys of the committee of period %d: %w", n.Name(), period, chain.ErrNoBeaconData)
+	}
+	if keys.HashTreeRoot() != c.committees[period] {
+		return nil, unverified(fmt.Errorf("another committee of period %d", period))
+	}
+	c.keys[period] = keys
+	return keys, nil
+}
+
+// keepHandovers reads the handover of the current period until there is one, and that of
+// the period before once more, because later updates have more signers.
+func (c *Chain) keepHandovers(ctx context.Context) error {
+	current, ok := c.newestAnchor()
+	if !ok {
+		return nil
+	}
+	var faults []error
+	for period := current.period - min(current.period, 1); period <= current.period; period++ {
+		if _, known := c.committees[period]; !known {
+			continue
+		}
+		over := period < current.period
+		if kept, there := c.steps[period]; there && (kept.final || !over) {
+			continue
+		}
+		err := c.ask(ctx, func(n *node) error { return c.handOver(ctx, n, period, over) })
+		if over { // one that has just begun may have none, and some nodes answer 500 then
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// keepCheckpoint keeps one checkpoint of our own in each period: the finalized block of the
+// newest update.
+func (c *Chain) keepCheckpoint(ctx context.Context) error {
+	newest, ok := c.newestAnchor()
+	if !ok {
+		return nil
+	}
+	period := c.Network.Period(newest.slot)
+	committee, known := c.committees[period]
+	if _, there := c.checkpoints[period]; there || !known {
+		return nil
+	}
+	return c.ask(ctx, func(n *node) error {
+		checkpoint, _, err := c.bootstrap(ctx, n, newest.step.Finalized.HashTreeRoot())
+		if err != nil {
+			return err
+		}
+		if *checkpoint.Committee != committee {
+			return unverified(fmt.Errorf("another committee of period %d", period))
+		}
+		return c.keepOwn(ctx, checkpoint)
+	})
+}
+
+func (c *Chain) newestAnchor() (anchor, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.anchors) == 0 {
+		return anchor{}, false
+	}
+	return c.anchors[len(c.anchors)-1], true
+}

@@ -1,0 +1,329 @@
+package beaconchain_test
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/rlp"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/finality"
+	"github.com/pforte/pforte/pkg/receipt/finality/beacontest"
+	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
+	"github.com/pforte/pforte/services/verifier/internal/chain"
+	"github.com/pforte/pforte/services/verifier/internal/chain/beacon"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+)
+
+const chainID = "eip155:84532"
+
+// start is when slot 0 was: so the block of a slot has its number.
+var start = time.Unix(beacontest.GenesisTime, 0).UTC()
+
+// recorded is an eth_getProof of a simulated chain: block 20 from the state of block 64.
+type recorded struct {
+	AnchorHeader receipt.Hex `json:"anchorHeader"`
+	AnchorHash   common.Hash `json:"anchorHash"`
+	Target       uint64      `json:"target"`
+	TargetHash   common.Hash `json:"targetHash"`
+	Proof        struct {
+		AccountProof []receipt.Hex
+		StorageProof []struct{ Proof []receipt.Hex }
+	}
+}
+
+// execution is an execution chain: headers of which each names the one before as its
+// parent, but block 64, which is the recorded one.
+type execution struct {
+	head     atomic.Uint64
+	recorded recorded
+	// noProof has the node not offer eth_getProof, and noHeaders not even headers.
+	noProof, noHeaders atomic.Bool
+
+	mu      sync.Mutex
+	headers []*types.Header
+}
+
+const recordedAt = 64
+
+func newExecution(t testing.TB) *execution {
+	t.Helper()
+	e := &execution{}
+	text, err := os.ReadFile("../../../../pkg/receipt/finality/testdata/eip2935.json")
+	if err == nil {
+		err = json.Unmarshal(text, &e.recorded)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func (e *execution) header(number uint64) *types.Header {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for n := uint64(len(e.headers)); n <= number; n++ {
+		h := &types.Header{Number: new(big.Int).SetUint64(n), Difficulty: new(big.Int), Time: uint64(start.Unix()) + n, Extra: []byte{}, BaseFee: big.NewInt(7)}
+		if n > 0 {
+			h.ParentHash = e.headers[n-1].Hash()
+		}
+		e.headers = append(e.headers, h)
+	}
+	return e.headers[number]
+}
+
+func (e *execution) hash(number uint64) common.Hash {
+	switch number {
+	case recordedAt:
+		return e.recorded.AnchorHash
+	case e.recorded.Target:
+		return e.recorded.TargetHash
+	}
+	return e.header(number).Hash()
+}
+
+// Latest implements beacontest.Execution.
+func (e *execution) Latest(context.Context) (uint64, error) { return e.head.Load(), nil }
+
+// Header implements beacontest.Execution.
+func (e *execution) Header(_ context.Context, number uint64) (*lightclient.ExecutionPayloadHeader, error) {
+	var blobs finality.Uint64
+	return &lightclient.ExecutionPayloadHeader{
+		BlockNumber: finality.Uint64(number), BlockHash: finality.Root(e.hash(number)), Timestamp: finality.Uint64(uint64(start.Unix()) + number),
+		LogsBloom: make([]byte, 256), FeeRecipient: make([]byte, 20), BlobGasUsed: &blobs, ExcessBlobGas: &blobs,
+	}, nil
+}
+
+var errNode = errors.New("the node does not have it")
+
+// Headers implements beaconchain.Blocks.
+func (e *execution) Headers(_ context.Context, first, last uint64, hash chain.Hash) (list [][]byte, err error) {
+	if e.noHeaders.Load() || common.Hash(hash) != e.hash(last) {
+		return nil, errNode
+	}
+	for n := last; n >= first; n-- {
+		raw, err := rlp.EncodeToBytes(e.header(n))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, raw)
+	}
+	return list, nil
+}
+
+// StorageProof implements beaconchain.Blocks.
+func (e *execution) StorageProof(_ context.Context, number uint64, hash chain.Hash, contract chain.Address, slot chain.Hash) (header []byte, account, storage [][]byte, err error) {
+	if e.noProof.Load() || number != recordedAt || common.Hash(hash) != e.recorded.AnchorHash ||
+		common.Address(contract).Hex() != "0x0000F90827F1C53a10cb7A02335B175320002935" || slot != (chain.Hash{31: byte(e.recorded.Target)}) {
+		return nil, nil, nil, errNode
+	}
+	for _, node := range e.recorded.Proof.AccountProof {
+		account = append(account, node)
+	}
+	for _, node := range e.recorded.Proof.StorageProof[0].Proof {
+		storage = append(storage, node)
+	}
+	return e.recorded.AnchorHeader, account, storage, nil
+}
+
+// BlockNumber implements beaconchain.Blocks.
+func (e *execution) BlockNumber(_ context.Context, hash chain.Hash) (uint64, error) {
+	for n := range e.head.Load() + 1 {
+		if e.hash(n) == common.Hash(hash) {
+			return n, nil
+		}
+	}
+	return 0, errNode
+}
+
+// node is a beacon node behind HTTP, and how often it was asked.
+type node struct {
+	*beacontest.Beacon
+	url   string
+	asked atomic.Int64
+	paths sync.Map // of requests, as keys
+}
+
+// world is a chain with a beacon node, a ledger, and a clock that tests move.
+type world struct {
+	testing.TB
+	execution *execution
+	node      *node
+	ledger    *ledger.Ledger
+	chain     *beaconchain.Chain
+	failed    sync.Map // how often by cause: *atomic.Int64
+	sold      int
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{TB: t, now: start, execution: newExecution(t)}
+	w.execution.head.Store(10)
+	var err error
+	w.ledger, err = ledger.OpenFinal(context.Background(), "sqlite::memory:", w.clock, []string{chainID})
+	w.must(err)
+	t.Cleanup(func() { _ = w.ledger.Close() })
+	w.must(w.ledger.Heartbeat(context.Background(), "seller", start.Add(1000*time.Hour)))
+	w.node = w.beacon("dev", "electra")
+	w.chain = w.open(w.node.url)
+	return w
+}
+
+// beacon serves a beacon node of a network.
+func (w *world) beacon(name, fork string) *node {
+	w.Helper()
+	b, err := beacontest.New(beacontest.Config{Name: name, ChainID: chainID, Fork: fork, Depth: 2, Execution: w.execution})
+	w.must(err)
+	n := &node{Beacon: b}
+	handler := b.Handler()
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		n.asked.Add(1)
+		n.paths.Store(r.URL.RequestURI(), true)
+		handler.ServeHTTP(rw, r)
+	}))
+	w.Cleanup(server.Close)
+	n.url = server.URL
+	return n
+}
+
+// open returns one more process's chain on the ledger.
+func (w *world) open(urls ...string) *beaconchain.Chain {
+	w.Helper()
+	var nodes []chain.BeaconNode
+	for _, url := range urls {
+		n, err := beacon.Open(url, 0)
+		w.must(err)
+		nodes = append(nodes, n)
+	}
+	c, err := beaconchain.New(beaconchain.Options{
+		Name: "dev", Network: w.node.Network(), Nodes: nodes, Blocks: w.execution, Store: w.ledger,
+		Failed: func(cause string) {
+			n, _ := w.failed.LoadOrStore(cause, new(atomic.Int64))
+			n.(*atomic.Int64).Add(1)
+		},
+		Log: slog.New(slog.DiscardHandler), Now: w.clock,
+	})
+	w.must(err)
+	return c
+}
+
+func (w *world) failures(cause string) int64 {
+	n, ok := w.failed.Load(cause)
+	if !ok {
+		return 0
+	}
+	return n.(*atomic.Int64).Load()
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) advance(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// sell sells a receipt about a block.
+func (w *world) sell(number uint64) {
+	w.Helper()
+	ctx := context.Background()
+	w.sold++
+	name := fmt.Sprint(w.sold)
+	key := payment.Key{Network: chainID, Asset: "0xa", Payer: "0xp" + name, Nonce: "0x" + name}
+	request := payment.Digest{byte(w.sold), byte(w.sold >> 8)}
+	_, _, err := w.ledger.Claim(ctx, payment.Record{Key: key, Owner: "seller", Deadline: w.clock().Add(time.Hour), Payment: request, Request: request, Amount: "1", ValidBefore: w.clock()})
+	w.must(err)
+	hash := w.execution.hash(number)
+	_, _, err = w.ledger.Begin(ctx, key, "seller", payment.Settlement{
+		Request: request, Month: "2026-11", Limit: 1000, Deadline: w.clock().Add(time.Hour),
+		Answer: fmt.Appendf(nil, `{"receipt":{"chain":{"id":%q},"block":{"number":"%d","hash":"%s"}}}`, chainID, number, hash),
+	})
+	w.must(err)
+	_, err = w.ledger.Finish(ctx, key, payment.Outcome{State: payment.Settled, Transaction: "0xt"})
+	w.must(err)
+}
+
+// checkpoint returns the root of the block that is final when the chain has come to head.
+func (w *world) checkpoint(head uint64) finality.Root {
+	w.Helper()
+	before := w.execution.head.Swap(head)
+	defer w.execution.head.Store(before)
+	h, err := w.node.Finalized(context.Background())
+	w.must(err)
+	return h.HashTreeRoot()
+}
+
+// document asks for a document and parses it.
+func (w *world) document(number uint64, checkpoint *finality.Root) (*finality.Document, error) {
+	w.Helper()
+	text, err := w.chain.Document(context.Background(), finality.Root(w.execution.hash(number)), checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	d, err := finality.Parse(text)
+	w.must(err)
+	return d, nil
+}
+
+// wantFinal checks that readers with a checkpoint find the block of a number final.
+func (w *world) wantFinal(number uint64, checkpoint finality.Root) *finality.Result {
+	w.Helper()
+	d, err := w.document(number, &checkpoint)
+	w.must(err)
+	result, err := finality.Verify(about(number, w.execution.hash(number)), d, finality.Trust{Checkpoint: checkpoint, Network: w.node.Network()})
+	w.must(err)
+	return result
+}
+
+func about(number uint64, hash common.Hash) *receipt.Receipt {
+	r := &receipt.Receipt{}
+	r.Chain.ID, r.Block.Number, r.Block.Hash = chainID, fmt.Sprint(number), "0x"+hex.EncodeToString(hash[:])
+	r.Finality.Tag = "finalized"
+	return r
+}
+
+func (w *world) want(got error, want error) {
+	w.Helper()
+	if !errors.Is(got, want) || want == nil && got != nil {
+		w.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func (w *world) askedFor(path string) (yes bool) {
+	w.node.paths.Range(func(key, _ any) bool {
+		yes = yes || strings.Contains(key.(string), path)
+		return !yes
+	})
+	return yes
+}
