@@ -110,6 +110,9 @@ func healthy() series {
 		`verifier_log_frozen{why="restored"}`: steady(0), `verifier_log_frozen{why="fork"}`: steady(0),
 		`verifier_log_witness_age_seconds{name="a"}`: steady(3), `verifier_log_witness_errors_total{name="a"}`: rising(1),
 		`verifier_log_audit_ok`: steady(1), `verifier_log_audit_age_seconds`: steady(40000),
+		`verifier_finality_anchor_age_seconds{chain="base"}`: steady(800), `verifier_finality_participation{chain="base"}`: steady(.99), `verifier_finality_pending_age_seconds{chain="base"}`: steady(0),
+		`verifier_finality_bundles{chain="base",state="made"}`: rising(2), `verifier_finality_bundles{chain="base",state="pending"}`: steady(0),
+		`verifier_finality_failures_total{chain="base",cause="update"}`: rising(0), `verifier_finality_failures_total{chain="base",cause="node"}`: rising(1),
 		`verifier_chain_quorum_up{chain="base"}`:          steady(1),
 		`verifier_chain_head{chain="base",head="latest"}`: rising(30), `verifier_chain_head{chain="base",head="finalized"}`: rising(30),
 	}.with(
@@ -171,10 +174,14 @@ var faults = map[string]fault{
 	"LogUnwitnessedLong": {
 		changes: series{`verifier_log_published_age_seconds`: steady(8000), `verifier_log_published_size`: steady(3)}, also: []string{"LogUnwitnessed"},
 	},
-	"LogAuditFails":   {changes: series{`verifier_log_audit_ok`: steady(0)}},
-	"LogAuditMissing": {changes: series{`verifier_log_audit_age_seconds`: steady(200000)}},
-	"VerifierSlow":    {changes: taking(45, toSixty, 60, verifyTook, atVerify)},
-	"EvidenceFails":   {changes: series{`verifier_payments_total{outcome="work_failed"}`: rising(60)}},
+	"LogAuditFails":      {changes: series{`verifier_log_audit_ok`: steady(0)}},
+	"LogAuditMissing":    {changes: series{`verifier_log_audit_age_seconds`: steady(200000)}},
+	"FinalityStale":      {changes: series{`verifier_finality_anchor_age_seconds{chain="base"}`: steady(2000)}},
+	"FinalityThin":       {changes: series{`verifier_finality_participation{chain="base"}`: steady(.7)}},
+	"FinalityWaits":      {changes: series{`verifier_finality_pending_age_seconds{chain="base"}`: steady(1000)}},
+	"FinalityUnverified": {changes: series{`verifier_finality_failures_total{chain="base",cause="update"}`: rising(1)}},
+	"VerifierSlow":       {changes: taking(45, toSixty, 60, verifyTook, atVerify)},
+	"EvidenceFails":      {changes: series{`verifier_payments_total{outcome="work_failed"}`: rising(60)}},
 
 	"QuorumLost":      {changes: series{`verifier_chain_quorum_up{chain="base"}`: steady(0)}},
 	"ChainStalled":    {changes: series{`verifier_chain_head{chain="base",head="latest"}`: rising(0)}},

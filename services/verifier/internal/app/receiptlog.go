@@ -100,7 +100,7 @@ func (s *logSettings) open(store payment.LogStore, log *slog.Logger, at func(tra
 // openLedger opens the ledger, with its log where the settings have one.
 func (s *server) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	if s.settings.log == nil {
-		l, err := ledger.Open(ctx, s.DatabaseURL, time.Now)
+		l, err := ledger.OpenFinal(ctx, s.DatabaseURL, time.Now, s.withFinality())
 		if err == nil {
 			if err = l.SellWithoutLog(ctx); err != nil {
 				err = errors.Join(err, l.Close())
@@ -115,6 +115,7 @@ func (s *server) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 	if at := s.process.atLog; at != nil {
 		o.Placing = func() { at(translog.Placing) }
 	}
+	o.Finality = s.withFinality()
 	return ledger.OpenLogged(ctx, s.DatabaseURL, time.Now, o)
 }
 

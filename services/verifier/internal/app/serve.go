@@ -13,6 +13,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 	"github.com/pforte/pforte/services/verifier/internal/checkpage"
@@ -41,6 +42,8 @@ type server struct {
 	paywall *paywall.Paywall
 	log     *translog.Log // nil without a log of receipts
 	readers []*rpc.Reader // of the chains, in their order
+	// finality are the chains that have proofs of finality.
+	finality []*beaconchain.Chain
 	// reached is set once all chains have been.
 	reached atomic.Bool
 }
@@ -71,6 +74,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 			func(ctx context.Context) { s.paywall.Run(ctx) },
 			s.runLog,
 			s.watchChains,
+			s.runFinality,
 			s.checkFacilitator,
 		},
 		Close:    s.close,
@@ -148,7 +152,7 @@ func (s *server) openChains(ctx context.Context) (served []httpapi.Chain, err er
 			Name: c.Name, ID: c.ID, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached,
 		})
 	}
-	return served, nil
+	return served, s.openFinality(ctx, memory, m, served)
 }
 
 func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -20,11 +21,13 @@ import (
 type settings struct {
 	config.Config
 	chains []chain.Config
-	terms  payment.Terms
-	key    *receipt.SigningKey
-	keys   receipt.KeyDocument
-	cdp    *facilitator.CDPKey
-	log    *logSettings // nil without a log of receipts
+	// networks are the beacon networks of the chains, in their order; nil without one.
+	networks []*finality.Network
+	terms    payment.Terms
+	key      *receipt.SigningKey
+	keys     receipt.KeyDocument
+	cdp      *facilitator.CDPKey
+	log      *logSettings // nil without a log of receipts
 	// paymentNodes are the URLs of the nodes of the payment network. Without any, only the
 	// facilitator knows how a settlement ended.
 	paymentNodes []string
@@ -50,12 +53,18 @@ func (s *settings) loadChains() (err error) {
 	if c.File == "" {
 		one := chain.Config{
 			Name: c.Name, ID: c.ID, RPCURLs: trimmed(c.RPCURLs), Quorum: c.Quorum, RPCTimeout: c.RPCTimeout, MaxHeadAge: c.MaxHeadAge,
+			BeaconURLs: trimmed(c.BeaconURLs), BeaconNetwork: c.BeaconNetwork, BeaconTimeout: c.BeaconTimeout,
 		}
 		s.chains = []chain.Config{one}
-		if len(one.RPCURLs) == 0 {
-			return nil // reported as missing
+		network, err := loadNetwork(one)
+		s.networks = []*finality.Network{network}
+		if err != nil {
+			err = fmt.Errorf("BEACON_NETWORK: %w", err)
 		}
-		return under("CHAIN_", config.ValidateChain(one))
+		if len(one.RPCURLs) > 0 { // else reported as missing
+			err = errors.Join(config.ValidateChain(one), err)
+		}
+		return under("CHAIN_", err)
 	}
 	text, err := os.ReadFile(c.File)
 	if err != nil {
@@ -66,6 +75,13 @@ func (s *settings) loadChains() (err error) {
 	for i, c := range s.chains {
 		if err := s.CheckUpstreams(c.RPCURLs); err != nil {
 			errs = append(errs, fmt.Errorf("chains.%d (%s): rpcUrls: %w", i, c.Name, err))
+		}
+		if err := s.CheckUpstreams(c.BeaconURLs); err != nil {
+			errs = append(errs, fmt.Errorf("chains.%d (%s): beaconUrls: %w", i, c.Name, err))
+		}
+		network, err := loadNetwork(c)
+		if s.networks = append(s.networks, network); err != nil {
+			errs = append(errs, fmt.Errorf("chains.%d (%s): beaconNetwork: %w", i, c.Name, err))
 		}
 	}
 	return under("CHAINS_FILE: ", errors.Join(errs...))

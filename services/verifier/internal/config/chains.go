@@ -48,6 +48,17 @@ func ValidateChain(c chain.Config) error {
 	if c.MaxHeadAge != 0 && (c.MaxHeadAge < 2*time.Second || c.MaxHeadAge > time.Hour) {
 		fault("maxHeadAgeSeconds: must be 2 to 3600")
 	}
+	for i, raw := range c.BeaconURLs {
+		if u, err := url.Parse(raw); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+			fault("beaconUrls.%d: must be an http or https URL", i)
+		}
+	}
+	if c.BeaconNetwork != "" && len(c.BeaconURLs) == 0 {
+		fault("beaconNetwork: comes only together with beaconUrls")
+	}
+	if c.BeaconTimeout < 0 || c.BeaconTimeout > time.Minute {
+		fault("beaconTimeout: must be at most a minute")
+	}
 	if t := c.USDToken; t != nil {
 		if _, err := chain.ParseAddress(t.Address); err != nil {
 			fault("usdToken.address: %w", err)
@@ -79,13 +90,15 @@ type wireFile struct {
 		Quorum            int          `json:"quorum"`
 		RPCTimeoutSeconds int          `json:"rpcTimeoutSeconds"`
 		MaxHeadAgeSeconds int          `json:"maxHeadAgeSeconds"`
+		BeaconURLs        []string     `json:"beaconUrls"`
+		BeaconNetwork     string       `json:"beaconNetwork"`
 		USDToken          *chain.Token `json:"usdToken"`
 	} `json:"chains"`
 }
 
 // ParseChains reads a CHAINS_FILE: {"chains": [{"name", "id", "rpcUrls"} and, where
-// wanted, {"quorum", "rpcTimeoutSeconds", "maxHeadAgeSeconds", "usdToken":
-// {"address", "name", "version"}}]}. Names and ids come once each; the first chain
+// wanted, {"quorum", "rpcTimeoutSeconds", "maxHeadAgeSeconds", "beaconUrls",
+// "beaconNetwork", "usdToken": {"address", "name", "version"}}]}. Names and ids come once each; the first chain
 // is the one that the route "chain" stands for. All faults are reported at once.
 func ParseChains(text []byte) ([]chain.Config, error) {
 	var file wireFile
@@ -100,6 +113,7 @@ func ParseChains(text []byte) ([]chain.Config, error) {
 			Name: wire.Name, ID: wire.ID, RPCURLs: wire.RPCURLs, Quorum: wire.Quorum, USDToken: wire.USDToken,
 			RPCTimeout: time.Duration(wire.RPCTimeoutSeconds) * time.Second,
 			MaxHeadAge: time.Duration(wire.MaxHeadAgeSeconds) * time.Second,
+			BeaconURLs: wire.BeaconURLs, BeaconNetwork: wire.BeaconNetwork,
 		}
 		if err := ValidateChain(c); err != nil {
 			faults = append(faults, fmt.Errorf("chains.%d (%s): %w", i, wire.Name, err))

@@ -60,14 +60,17 @@ type Logged struct {
 
 // Chain is which chains are verified, and by which nodes; ValidateChain checks it.
 type Chain struct {
-	Name       string        `env:"CHAIN_NAME" default:"base" doc:"name of the chain in the path /v1/verify/NAME-transaction"`
-	ID         uint64        `env:"CHAIN_ID" default:"8453" doc:"its EIP-155 id"`
-	RPCURLs    []string      `env:"CHAIN_RPC_URLS" secret:"true" doc:"its JSON-RPC nodes, comma-separated, best first; required without CHAINS_FILE"`
-	Quorum     int           `env:"CHAIN_RPC_QUORUM" limit:"true" doc:"how many nodes must agree on blocks, finality and payments; default: the majority"`
-	RPCTimeout time.Duration `env:"CHAIN_RPC_TIMEOUT" default:"5s" limit:"true" doc:"timeout of a request to a node"`
-	MaxHeadAge time.Duration `env:"CHAIN_MAX_HEAD_AGE" default:"1m" limit:"true" doc:"maximum age of the nodes' reports of latest and finalized"`
-	File       string        `env:"CHAINS_FILE" doc:"JSON file with several chains, in place of the six settings above; see chains.example.json"`
-	CacheBytes int           `env:"CHAIN_CACHE_BYTES" default:"67108864" limit:"true" doc:"memory for proven blocks"`
+	Name          string        `env:"CHAIN_NAME" default:"base" doc:"name of the chain in the path /v1/verify/NAME-transaction"`
+	ID            uint64        `env:"CHAIN_ID" default:"8453" doc:"its EIP-155 id"`
+	RPCURLs       []string      `env:"CHAIN_RPC_URLS" secret:"true" doc:"its JSON-RPC nodes, comma-separated, best first; required without CHAINS_FILE"`
+	Quorum        int           `env:"CHAIN_RPC_QUORUM" limit:"true" doc:"how many nodes must agree on blocks, finality and payments; default: the majority"`
+	RPCTimeout    time.Duration `env:"CHAIN_RPC_TIMEOUT" default:"5s" limit:"true" doc:"timeout of a request to a node"`
+	MaxHeadAge    time.Duration `env:"CHAIN_MAX_HEAD_AGE" default:"1m" limit:"true" doc:"maximum age of the nodes' reports of latest and finalized"`
+	BeaconURLs    []string      `env:"CHAIN_BEACON_URLS" secret:"true" doc:"nodes of its beacon chain with the light-client API, comma-separated; none: its finality is only attested"`
+	BeaconNetwork string        `env:"CHAIN_BEACON_NETWORK" doc:"its beacon network: mainnet, sepolia, hoodi or a file; default: by CHAIN_ID"`
+	File          string        `env:"CHAINS_FILE" doc:"JSON file with several chains, in place of the eight settings above; see chains.example.json"`
+	BeaconTimeout time.Duration `env:"CHAIN_BEACON_TIMEOUT" default:"5s" limit:"true" doc:"timeout of a request to a beacon node, of any chain"`
+	CacheBytes    int           `env:"CHAIN_CACHE_BYTES" default:"67108864" limit:"true" doc:"memory for proven blocks"`
 }
 
 // Facilitator is the service that checks and settles payments.
@@ -129,6 +132,8 @@ func (c *Config) Validate() error {
 		faults = append(faults, errors.New("CHAIN_RPC_URLS: is required without CHAINS_FILE"))
 	case c.Chain.File != "" && len(c.Chain.RPCURLs) > 0:
 		faults = append(faults, errors.New("CHAINS_FILE: comes in place of CHAIN_RPC_URLS, not together with it"))
+	case c.Chain.File != "" && len(c.Chain.BeaconURLs) > 0:
+		faults = append(faults, errors.New("CHAINS_FILE: comes in place of CHAIN_BEACON_URLS, not together with it"))
 	}
 	for _, node := range c.Payment.RPCURLs {
 		faults = append(faults, webURL("PAYMENT_RPC_URL", node))
@@ -137,7 +142,7 @@ func (c *Config) Validate() error {
 		setting string
 		urls    []string
 	}{
-		{"FACILITATOR_URL", []string{c.Facilitator.URL}}, {"CHAIN_RPC_URLS", c.Chain.RPCURLs}, {"PAYMENT_RPC_URL", c.Payment.RPCURLs},
+		{"FACILITATOR_URL", []string{c.Facilitator.URL}}, {"CHAIN_RPC_URLS", c.Chain.RPCURLs}, {"CHAIN_BEACON_URLS", c.Chain.BeaconURLs}, {"PAYMENT_RPC_URL", c.Payment.RPCURLs},
 	} {
 		if err := c.CheckUpstreams(upstreams.urls); err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", upstreams.setting, err))

@@ -127,6 +127,14 @@ func (a *api) openapi() ([]byte, error) {
 			return path == receiptlog.DirectoryPath || strings.HasPrefix(path, "/v1/log/")
 		})
 	}
+	if !a.offersFinality() {
+		maps.DeleteFunc(paths, func(path string, _ any) bool { return strings.HasPrefix(path, finalityPath) })
+		if components, ok := doc["components"].(map[string]any); ok {
+			if schemas, ok := components["schemas"].(map[string]any); ok {
+				delete(schemas, "FinalityDocument")
+			}
+		}
+	}
 	if info, ok := doc["info"].(map[string]any); ok && a.MCP != nil {
 		info["x-guidance"] = fmt.Sprint(info["x-guidance"], " Agents find the same operations as tools at ", a.PublicURL, mcpPath, " (Model Context Protocol, streamable HTTP).")
 	}
@@ -159,6 +167,7 @@ Without a payment the answer is 402: the x402 version 2 challenge is in the PAYM
 - People check a receipt in the browser: %[4]s/v1/check
 `
 	const tools = "- Tools for agents (Model Context Protocol, streamable HTTP, x402 version 2 in `_meta`): %s\n"
+	const finalityLine = "- Proof that the block of a receipt about %s is final, for readers with a checkpoint of their own: GET %s/{block hash}?checkpoint={root}, free; 202 until it is made\n"
 	var list strings.Builder
 	for _, url := range urls {
 		fmt.Fprintf(&list, "- %s\n", url)
@@ -166,6 +175,11 @@ Without a payment the answer is 402: the x402 version 2 challenge is in the PAYM
 	page := fmt.Appendf(nil, text, a.usd(), list.String(), transactionKind.example, a.PublicURL, transferKind.example)
 	if a.MCP != nil {
 		page = fmt.Appendf(page, tools, a.PublicURL+mcpPath)
+	}
+	for _, chain := range a.Chains {
+		if chain.Finality != nil {
+			page = fmt.Appendf(page, finalityLine, chain.Name, a.PublicURL+finalityPath+chain.Name)
+		}
 	}
 	return page
 }

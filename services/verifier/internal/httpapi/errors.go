@@ -15,6 +15,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
@@ -27,6 +28,7 @@ var (
 	errNotReady    = errors.New("not ready")
 	errNoLog       = errors.New("there is no log of receipts")
 	errNoCheckPage = errors.New("the program was built without the page that checks receipts")
+	errNoFinality  = errors.New("there are no proofs of finality for this chain")
 )
 
 // failure is how an error is answered.
@@ -61,6 +63,13 @@ var failures = []failure{
 	{translog.ErrUnknownLeaf, 404, "log_unknown_leaf", "The log of receipts has no such entry", 0},
 	{translog.ErrPending, 202, "log_pending", "The entry has no proof yet", 2},
 	{payment.ErrFrozen, 503, "log_frozen", "The log of receipts is frozen until its operator has decided; what is sold goes into it then", 600},
+	{errNoFinality, 404, "finality_not_offered", "This verifier has no proofs of finality for this chain", 0},
+	{beaconchain.ErrUnknownBlock, 404, "finality_unknown", "No receipt about this block was sold here", 0},
+	{beaconchain.ErrExpired, 404, "finality_expired", "The proof of finality of this block is no longer kept", 0},
+	{beaconchain.ErrPending, 202, "finality_pending", "The proof of finality is not made yet", 5},
+	{beaconchain.ErrCheckpointUnknown, 422, "checkpoint_unknown", "No proof begins at this checkpoint: it is not the root of a finalized epoch that a node knows, or it is of a later period than the proof", 0},
+	{beaconchain.ErrCheckpointTooOld, 422, "checkpoint_too_old", "The checkpoint is too old: name one of the two weeks before the block", 0},
+	{beaconchain.ErrUnavailable, 503, "finality_unavailable", "The proof of finality is not available now", 60},
 	{errNotReady, 503, "not_ready", "The service is not ready", 5},
 	{payment.ErrInvalid, 402, "payment_invalid", "The payment does not match what is asked for", 0},
 	{payment.ErrRefused, 402, "payment_refused", "The facilitator refused the payment; nothing was charged", 0},

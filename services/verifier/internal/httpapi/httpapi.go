@@ -16,6 +16,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/tracing"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
@@ -62,6 +63,8 @@ type Chain struct {
 	Verifier verification.Verifier
 	// Heads returns how far the chain is.
 	Heads func(context.Context) (chain.Heads, error)
+	// Finality may be nil: then no proofs of finality are made for it.
+	Finality *beaconchain.Chain
 }
 
 // api holds the handlers.
@@ -121,6 +124,7 @@ func New(o Options) (http.Handler, error) {
 	pages["/health"] = a.health
 	pages[checkPath] = a.checkPage
 	maps.Copy(pages, a.logPages())
+	pages[finalityPath+":chain/:block"] = a.finality
 	for path, page := range pages {
 		e.GET(path, page)
 		e.HEAD(path, page)

@@ -149,6 +149,9 @@ func (s *paidRoute) sold(p payment.Payment, sale paywall.Sale, accept []string) 
 	}
 	header.Set("Cache-Control", "private, no-store")
 	header.Set("Vary", "Accept")
+	if link := s.operation.finalityLink(sale.Answer.Bytes()); link != "" {
+		header.Set("Link", link)
+	}
 	ans := answer{http.StatusOK, header, receipt.MediaTypeJSON, sale.Answer.Bytes()}
 	if !wantsEnvelope(accept) {
 		return ans, nil

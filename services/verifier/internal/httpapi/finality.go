@@ -1,0 +1,78 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pforte/pforte/pkg/receipt/finality"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
+)
+
+// finalityPath is the path of proofs of finality, which need no payment.
+const finalityPath = "/v1/finality/"
+
+// cacheFinality: a document stays good, and a later one may begin elsewhere.
+const cacheFinality = "public, max-age=300"
+
+// finality answers with the proof that a block is final (package finality).
+func (a *api) finality(c echo.Context) error {
+	i := slices.IndexFunc(a.Chains, func(chain Chain) bool { return chain.Name == c.Param("chain") })
+	if i < 0 || a.Chains[i].Finality == nil {
+		return errNoFinality
+	}
+	var block finality.Root
+	if block.UnmarshalText([]byte(c.Param("block"))) != nil {
+		return beaconchain.ErrUnknownBlock
+	}
+	var checkpoint *finality.Root
+	if query := c.Request().URL.Query(); query.Has("checkpoint") {
+		checkpoint = new(finality.Root)
+		if named := query["checkpoint"]; len(named) != 1 || checkpoint.UnmarshalText([]byte(named[0])) != nil {
+			return beaconchain.ErrCheckpointUnknown
+		}
+	}
+	document, err := a.Chains[i].Finality.Document(c.Request().Context(), block, checkpoint)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(document)
+	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	found := served(cacheFinality, finality.MediaType, document)
+	found.header.Set("Etag", etag)
+	if matches(c.Request().Header.Values("If-None-Match"), etag) {
+		found.status, found.body = http.StatusNotModified, nil
+	}
+	return found.write(c)
+}
+
+// offersFinality reports whether proofs of finality are made for any chain.
+func (a *api) offersFinality() bool {
+	return slices.ContainsFunc(a.Chains, func(chain Chain) bool { return chain.Finality != nil })
+}
+
+// finalityLink returns the Link header (RFC 8288) of a sold answer: where the proof that its
+// block is final can be had. "" where the chain has none.
+func (o operation) finalityLink(answer []byte) string {
+	if o.chain.Finality == nil {
+		return ""
+	}
+	var about struct {
+		Receipt struct {
+			Block struct {
+				Hash finality.Root `json:"hash"`
+			} `json:"block"`
+		} `json:"receipt"`
+	}
+	if json.Unmarshal(answer, &about) != nil {
+		return ""
+	}
+	return strings.Join([]string{
+		"<" + finalityPath + o.chain.Name + "/" + about.Receipt.Block.Hash.String() + ">", `rel="describedby"`, `type="` + finality.MediaType + `"`,
+	}, "; ")
+}
