@@ -233,20 +233,22 @@ func recorded(t testing.TB, name string) sample {
 func headers(first uint64, count int) (list [][]byte) {
 	parent := finality.Root{0xaa}
 	for i := range count {
-		raw := childOf(parent, first+uint64(i))
+		raw := childOf(parent, finality.Root{}, first+uint64(i))
 		list, parent = append(list, raw), hashOf(raw)
 	}
 	return list
 }
 
-// childOf is the encoding of a header with a parent.
-func childOf(parent finality.Root, number uint64) []byte {
+// childOf is the encoding of a header with a parent and a state.
+func childOf(parent, state finality.Root, number uint64) []byte {
 	var items []byte
 	for place := range 15 {
 		switch place {
 		case 0:
 			items = rlp.AppendString(items, parent[:])
-		case 3, 4, 5:
+		case 3:
+			items = rlp.AppendString(items, state[:])
+		case 4, 5:
 			items = rlp.AppendString(items, make([]byte, 32))
 		case 8:
 			items = rlp.AppendUint(items, number)
@@ -349,4 +351,29 @@ func samples(t testing.TB) map[string]sample {
 		"pinned, history":  b.pinned(anchor.Hash, old, looked),
 		"signed, of gloas": newBeacon("gloas").signed(t, target.Hash, target, finality.Link{Kind: finality.LinkSame}),
 	}
+}
+
+// trieOf is a trie with one value: its only node, which has the root as its hash.
+func trieOf(key, value []byte) (node receipt.Hex, root finality.Root) {
+	path := evm.Keccak256(key)
+	leaf := append([]byte{0x20}, path[:]...) // hex-prefix: a leaf with an even path
+	node = rlp.AppendList(nil, rlp.AppendString(rlp.AppendString(nil, leaf), value))
+	return node, hashOf(node)
+}
+
+// recordOf is a link by the record of a block whose state holds one block's hash, and that block.
+func recordOf(number uint64, target finality.Block) (finality.Link, finality.Root) {
+	slot := finality.HistorySlot(uint64(target.Number))
+	storage, root := trieOf(slot[:], rlp.AppendString(nil, target.Hash[:]))
+	var contract receipt.Hex
+	if err := contract.UnmarshalText([]byte(finality.HistoryContract)); err != nil {
+		panic(err)
+	}
+	account := rlp.AppendUint(rlp.AppendUint(nil, 1), 0) // nonce and balance
+	account = rlp.AppendString(rlp.AppendString(account, root[:]), make([]byte, 32))
+	node, state := trieOf(contract, rlp.AppendList(nil, account))
+	header := childOf(finality.Root{}, state, number)
+	return finality.Link{
+		Kind: finality.LinkHistory, Header: header, Account: []receipt.Hex{node}, Storage: []receipt.Hex{storage},
+	}, hashOf(header)
 }

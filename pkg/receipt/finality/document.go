@@ -30,7 +30,6 @@ const (
 	MaxHeaders = 64
 	maxNodes   = 64 // of a trie proof
 	maxMembers = 512
-	maxBranch  = 64
 	maxName    = 64
 )
 

@@ -65,8 +65,9 @@ func (l *Link) lookUp(anchor Root, block Block) (number Uint64, err error) {
 	if Root(header.Hash) != anchor {
 		return 0, fmt.Errorf("%w: the header is not the finalized block's", ErrLink)
 	}
-	if n := uint64(block.Number); n >= header.Number || header.Number-n > HistoryWindow {
-		return 0, fmt.Errorf("%w: block %d is not among the %d before %d", ErrLink, n, HistoryWindow, header.Number)
+	// 1 <= distance <= HistoryWindow: below 1 it wraps around
+	if header.Number-uint64(block.Number)-1 >= HistoryWindow {
+		return 0, fmt.Errorf("%w: block %d is not among the %d before %d", ErrLink, block.Number, HistoryWindow, header.Number)
 	}
 	slot := HistorySlot(uint64(block.Number))
 	kept, err := evm.StorageAt(header.StateRoot, historyContract, evm.Hash(slot), l.Account, l.Storage)

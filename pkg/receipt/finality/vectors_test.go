@@ -32,7 +32,7 @@ func TestTheVectorsAreWhatIsMade(t *testing.T) {
 	link.Kind = finality.LinkHeaders
 	anchor := target.Hash
 	for i := range 11 { // twelve confirmations, as the receipt expects
-		header := childOf(anchor, uint64(target.Number)+uint64(i)+1)
+		header := childOf(anchor, finality.Root{}, uint64(target.Number)+uint64(i)+1)
 		link.Headers = append([]receipt.Hex{header}, link.Headers...)
 		anchor = hashOf(header)
 	}

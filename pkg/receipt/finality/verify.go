@@ -167,9 +167,9 @@ func (n *Network) VerifyStep(s *Step, committee Root, period uint64) error {
 		if !ssz.Leads(attested.StateRoot, *s.NextCommittee, s.NextBranch, indices.NextCommittee) {
 			return fmt.Errorf("%w: the next committee is not in the signed state", ErrBranch)
 		}
-		// The next committee is that of the attested header's period, and can still change
-		// until a block of this period is final.
-		if n.Period(uint64(attested.Slot)) != period || n.Period(uint64(finalized.Slot)) != period {
+		// The attested header, which names the next committee, can be reverted. It is sure
+		// once a header of the same period is final, which puts the attested one in it too.
+		if n.Period(uint64(finalized.Slot)) != period {
 			return fmt.Errorf("%w: the next committee is not final", ErrCommittee)
 		}
 	}

@@ -185,8 +185,9 @@ func TestADocumentThatIsChangedAnywhereDoesNotHold(t *testing.T) {
 // Every member of the JSON away, twice, null, of another kind, next to an unknown one; every
 // text and number another one.
 func TestJSONThatIsChangedAnywhereDoesNotHold(t *testing.T) {
-	for name, s := range samples(t) {
-		tried := 0
+	all := samples(t)
+	for _, name := range []string{"signed, headers", "pinned, history", "pinned, same"} {
+		s, tried := all[name], 0
 		try := func(path, text string) {
 			tried++
 			d, err := finality.Parse([]byte(text))
@@ -616,6 +617,7 @@ func TestALinkThatDoesNotLeadToTheBlockDoesNotHold(t *testing.T) {
 		"a gap":                            {at(105).Hash, at(101), byHeaders(hex(105, 103, 102)), false},
 		"the block's own header too":       {at(105).Hash, at(101), byHeaders(hex(105, 104, 103, 102, 101)), false},
 		"from a later block":               {at(105).Hash, at(101), byHeaders(hex(106, 105, 104, 103, 102)), false},
+		"headers of another block":         {at(105).Hash, finality.Block{Number: 104, Hash: at(103).Hash}, byHeaders(hex(105)), false},
 		"upwards":                          {at(105).Hash, at(101), byHeaders(hex(102, 103, 104, 105)), false},
 		"the receipt's block after":        {at(105).Hash, at(106), byHeaders(hex(105)), false},
 		"a header that is none":            {at(105).Hash, at(104), byHeaders([]receipt.Hex{{0xc0}}), false},
@@ -638,6 +640,74 @@ func TestALinkThatDoesNotLeadToTheBlockDoesNotHold(t *testing.T) {
 	}
 }
 
+// The chain keeps the hashes of the 8191 blocks before, and each place holds another one later.
+func TestTheRecordHoldsTheBlocksOfItsWindow(t *testing.T) {
+	b := newBeacon("electra")
+	for number, holds := range map[finality.Uint64]bool{
+		9999: true, 1809: true, 1808: false, 0: false, 10_000: false, 10_001: false, 18_191: false, 1<<64 - 1: false,
+	} {
+		target := finality.Block{Number: number, Hash: finality.Root{5}}
+		link, anchor := recordOf(10_000, target)
+		if err := b.pinned(anchor, target, link).verify(); holds != (err == nil) || err != nil && !errors.Is(err, finality.ErrLink) {
+			t.Errorf("block %d before 10000: %v", number, err)
+		}
+	}
+	if got := finality.HistorySlot(8191 + 258); got != (finality.Root{30: 1, 31: 2}) {
+		t.Error(got)
+	}
+}
+
+func TestSlotsMustBeInTheirOrder(t *testing.T) {
+	b := newBeacon("electra")
+	verify := func(attested, final uint64, change func(*finality.Step)) error {
+		f := b.block(final, finality.Root{1}, nil)
+		step := b.step(t, b.block(attested, finality.Root{2}, f), f, 64)
+		change(&step)
+		return b.network.VerifyStep(&step, b.committee(0).HashTreeRoot(), 0)
+	}
+	none := func(*finality.Step) {}
+	if err := verify(20, 20, none); err != nil {
+		t.Errorf("final at once: %v", err)
+	}
+	if err := verify(20, 21, none); !errors.Is(err, finality.ErrCommittee) {
+		t.Errorf("final before it is attested: %v", err)
+	}
+	if err := verify(20, 10, func(s *finality.Step) { s.SignatureSlot = 20 }); !errors.Is(err, finality.ErrCommittee) {
+		t.Errorf("signed in its own slot: %v", err)
+	}
+}
+
+func TestASignatureIsOfTheForkOfTheSlotBefore(t *testing.T) {
+	n := finality.Mainnet()
+	first := uint64(364032 * 32) // of Electra
+	root := func(slot uint64) finality.Root { return n.SigningRoot(finality.Root{1}, slot) }
+	if root(first) != root(first-1) || root(first) == root(first+1) {
+		t.Error("the first slot of a fork is signed in the fork itself")
+	}
+	if root(0) != root(1) {
+		t.Error("before slot 0 there is a fork")
+	}
+}
+
+func TestAnAgeThatCannotBeCountedIsTooOld(t *testing.T) {
+	b := newBeacon("electra")
+	b.network.SecondsPerSlot, b.network.SlotsPerPeriod = 1<<16, 1<<20
+	start, final := b.block(10, finality.Root{1}, nil), b.block(20, finality.Root{2}, nil)
+	last := b.block(1<<20+1, finality.Root{3}, nil)
+	target := finality.Block{Number: 100, Hash: finality.Root{3}}
+	d := b.document(target, finality.Link{Kind: finality.LinkSame})
+	second := b.step(t, b.block(1<<20+2, finality.Root{5}, last), last, 64)
+	d.Anchor = finality.Anchor{
+		Kind: finality.AnchorSyncCommittee, Checkpoint: b.checkpoint(start), Execution: last.execution,
+		Steps: []finality.Step{b.step(t, b.block(40, finality.Root{4}, final), final, 64), second.WithoutNext()},
+	}
+	s := b.sample(d)
+	s.trust.MaxAge = 1<<63 - 1 // 292 years; the slots are 2,179
+	if err := s.verify(); !errors.Is(err, finality.ErrCheckpointTooOld) {
+		t.Error(err)
+	}
+}
+
 func TestADocumentIsBounded(t *testing.T) {
 	s := recorded(t, "electra-1422")
 	text := encode(t, s.document)
@@ -657,13 +727,20 @@ func TestADocumentIsBounded(t *testing.T) {
 	if _, err := finality.Parse([]byte(" \n" + string(text) + "\n")); err != nil {
 		t.Errorf("white space: %v", err)
 	}
+	s = recorded(t, "deneb-to-electra")
 	for name, change := range map[string]func(d *finality.Document){
 		"65 steps": func(d *finality.Document) {
 			for len(d.Anchor.Steps) < 65 {
-				d.Anchor.Steps = append(d.Anchor.Steps, d.Anchor.Steps[0])
+				d.Anchor.Steps = slices.Insert(d.Anchor.Steps, 0, d.Anchor.Steps[0])
 			}
 		},
-		"no steps": func(d *finality.Document) { d.Anchor.Steps = nil },
+		"a branch without a committee": func(d *finality.Document) { d.Anchor.Steps[1].NextBranch = d.Anchor.Steps[0].NextBranch },
+		"a committee without a branch": func(d *finality.Document) { d.Anchor.Steps[0].NextBranch = nil },
+		"a header that is not needed":  func(d *finality.Document) { d.Link.Header = receipt.Hex{1} },
+		"nodes that are not needed":    func(d *finality.Document) { d.Link.Account = []receipt.Hex{{1}} },
+		"more of these":                func(d *finality.Document) { d.Link.Storage = []receipt.Hex{{1}} },
+		"headers that are not needed":  func(d *finality.Document) { d.Link.Headers = []receipt.Hex{{1}} },
+		"no steps":                     func(d *finality.Document) { d.Anchor.Steps = nil },
 		"65 headers": func(d *finality.Document) {
 			d.Link.Kind, d.Link.Headers = finality.LinkHeaders, make([]receipt.Hex, 65)
 		},
@@ -673,6 +750,20 @@ func TestADocumentIsBounded(t *testing.T) {
 		change(other.document)
 		if err := other.verify(); !errors.Is(err, finality.ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTextsHaveOneSpelling(t *testing.T) {
+	hex := strings.Repeat("0a", 32)
+	for text, ok := range map[string]bool{"0x" + hex: true, hex: false, "0x" + strings.ToUpper(hex): false, "0X" + hex: false, "0x" + hex[1:]: false, "0x" + hex + "00": false, "0xzz" + hex[2:]: false} {
+		if err := new(finality.Root).UnmarshalText([]byte(text)); ok != (err == nil) || err != nil && !errors.Is(err, finality.ErrMalformed) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for text, ok := range map[string]bool{"0": true, "18446744073709551615": true, "18446744073709551616": false, "01": false, "-1": false, "+1": false, "": false, "1x": false, "0x1": false} {
+		if err := new(finality.Uint64).UnmarshalText([]byte(text)); ok != (err == nil) || err != nil && !errors.Is(err, finality.ErrMalformed) {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
