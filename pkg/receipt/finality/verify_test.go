@@ -386,23 +386,36 @@ func TestPointsThatAreNoneDoNotHold(t *testing.T) {
 			t.Errorf("absent key %s: %v", name, err)
 		}
 	}
-	// The sum of the absent keys: what is left is infinity, and any signature of nobody is, too.
+	// A sum that fits to an absent key of infinity.
 	clear(b.committees)
 	c := b.committee(1)
+	c.Pubkeys[63] = finality.PublicKey{0: 0xc0}
+	c.AggregatePubkey = sumOf(t, c.Pubkeys[:63])
+	if err := sign().verify(); !errors.Is(err, finality.ErrSignature) {
+		t.Errorf("absent key infinity, not in the sum: %v", err)
+	}
+	// The sum of the absent keys: what is left is infinity, and any signature of nobody is, too.
+	clear(b.committees)
+	c = b.committee(1)
+	c.AggregatePubkey = sumOf(t, c.Pubkeys[61:])
+	s = sign()
+	s.document.Anchor.Steps[1].Signature = finality.Signature{0: 0xc0}
+	if err := s.verify(); !errors.Is(err, finality.ErrSignature) {
+		t.Errorf("keys that add up to infinity: %v", err)
+	}
+}
+
+func sumOf(t testing.TB, keys []finality.PublicKey) finality.PublicKey {
+	t.Helper()
 	var sum bls12381.G1Jac
-	for _, key := range c.Pubkeys[61:] {
+	for _, key := range keys {
 		var point bls12381.G1Affine
 		if _, err := point.SetBytes(key[:]); err != nil {
 			t.Fatal(err)
 		}
 		sum.AddMixed(&point)
 	}
-	c.AggregatePubkey = new(bls12381.G1Affine).FromJacobian(&sum).Bytes()
-	s = sign()
-	s.document.Anchor.Steps[1].Signature = finality.Signature{0: 0xc0}
-	if err := s.verify(); !errors.Is(err, finality.ErrSignature) {
-		t.Errorf("keys that add up to infinity: %v", err)
-	}
+	return new(bls12381.G1Affine).FromJacobian(&sum).Bytes()
 }
 
 // outsideG1 is a point of the curve that is not of the subgroup.

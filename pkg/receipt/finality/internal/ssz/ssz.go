@@ -67,13 +67,13 @@ func Branch[R ~[32]byte](rows [][]R, leaf int) []R {
 	return branch
 }
 
-// Depth is how many hashes a branch to a generalized index has.
+// Depth is how many hashes a branch to a generalized index has; -1 for 0, which is none.
 func Depth(index uint64) int { return bits.Len64(index) - 1 }
 
 // Leads reports whether branch leads from leaf, at a generalized index, to root. The
-// branch must have exactly the index's depth. The index 0 is nowhere.
+// branch must have exactly the index's depth, so nothing is at the index 0.
 func Leads[R ~[32]byte](root, leaf R, branch []R, index uint64) bool {
-	if index == 0 || len(branch) != Depth(index) {
+	if len(branch) != Depth(index) {
 		return false
 	}
 	for _, sibling := range branch {
