@@ -88,13 +88,13 @@ $(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json
 	@echo 'install the official payment clients, and what drives Chromium'
 	@cd $(CLIENTS) && npm ci --ignore-scripts --no-audit --no-fund
 
-e2e: build $(CLIENTS)/node_modules/.package-lock.json ## run the journeys through the whole stack, with the official payment clients and in Chromium
+e2e: build checker $(CLIENTS)/node_modules/.package-lock.json ## run the journeys through the whole stack, with the official payment clients and in Chromium
 	@echo '== e2e'
 	@cd deploy && PFORTE_BIN=$(BIN) go test -count=1 -v -timeout 20m ./test/e2e/...
 
 .PHONY: shots
 SHOTS := $(BIN)/shots
-shots: build $(CLIENTS)/node_modules/.package-lock.json ## write a picture of every page into bin/shots/ and check it in Chromium (ONLY=login)
+shots: build checker $(CLIENTS)/node_modules/.package-lock.json ## write a picture of every page into bin/shots/ and check it in Chromium (ONLY=login)
 	@rm -rf $(SHOTS)
 	@cd deploy && PFORTE_BIN=$(BIN) SHOTS=$(SHOTS) ONLY=$(ONLY) go test -count=1 -timeout 20m -run '^TestEveryPageIsShown$$' ./test/e2e
 	@ls $(SHOTS) | wc -l

@@ -35,6 +35,7 @@ type recorder struct {
 // newRecorder listens in front of target, an origin.
 func newRecorder(target string, documents ...string) (*recorder, error) {
 	r := &recorder{seen: map[string]int{}}
+	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder) // which it does not know by itself
 	for _, file := range documents {
 		document, err := openapi3.NewLoader().LoadFromFile(file)
 		if err != nil {
