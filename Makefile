@@ -96,7 +96,7 @@ e2e: build checker $(CLIENTS)/node_modules/.package-lock.json ## run the journey
 SHOTS := $(BIN)/shots
 shots: build checker $(CLIENTS)/node_modules/.package-lock.json ## write a picture of every page into bin/shots/ and check it in Chromium (ONLY=login)
 	@rm -rf $(SHOTS)
-	@cd deploy && PFORTE_BIN=$(BIN) SHOTS=$(SHOTS) ONLY=$(ONLY) go test -count=1 -timeout 20m -run '^TestEveryPageIsShown$$' ./test/e2e
+	@cd deploy && PFORTE_BIN=$(BIN) SHOTS=$(SHOTS) ONLY=$(ONLY) go test -count=1 -timeout 20m -run '^Test(EveryPage|ThePageThatChecksReceipts)IsShown$$' ./test/e2e
 	@ls $(SHOTS) | wc -l
 
 PANELS := deploy/test/e2e/panels
