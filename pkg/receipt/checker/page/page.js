@@ -121,7 +121,7 @@
     else if (r.signature.state === "fails") {
       const why = s[r.signature.reason];
       put("fails", s.title, [typeof why === "function" ? why(shown) : why || s.other, r.signature.reason === "revokedKey" && key?.logged && r.log.state !== "holds" && s.revokedUnless(key.logged.before), origin], r.signature);
-    } else put("absent", s.title, [s.noKey, site ? "" : s.noKeyHow], null, [site && { text: words.useSite(site.name), hint: words.useSiteHint(site.name), action: takeKeys, strong: true }]);
+    } else put("absent", s.title, [s.noKey, site ? "" : s.noKeyHow]);
 
     const p = words.proof;
     if (r.proof.state === "holds") put("proven", p.title, [p.holds, r.receipt.transfer && p.transfer]);
@@ -138,8 +138,9 @@
       ]);
     } else if (r.finality.state === "fails") put("fails", f.title, [f[r.finality.reason] || f.other], r.finality, [r.finality.reason === "otherCheckpoint" && askFinality()]);
     else {
-      put("attested", f.title, [r.finality.provable ? f.l1 : f.l2(r.receipt.chain.name), asked && f.noCheckpoint], null,
-        asked ? [{ field: f.checkpointLabel, hint: f.checkpointHint, text: f.checkpointAdd }] : [askFinality()]);
+      const offered = site?.finality?.includes(r.receipt.chain.name), field = { field: f.checkpointLabel, hint: f.checkpointHint, text: f.checkpointAdd };
+      put("attested", f.title, [r.finality.provable || offered ? f.l1 : f.l2(r.receipt.chain.name), asked && f.noCheckpoint], null,
+        asked || offered && !source("checkpoint") ? [field] : [askFinality()]);
     }
     const others = r.attested.map(({ field }) => words.otherNames[field]).filter(Boolean);
     if (others.length > 0 && r.proof.state === "holds") put("attested", words.others.title, [words.others.text(upper(new Intl.ListFormat(words.lang).format(others)))]);
@@ -155,8 +156,12 @@
     return found;
   };
 
-  const askFinality = () => site?.finality?.includes(report.receipt.chain.name) && {
-    text: words.finality.ask, hint: words.getHint(site.name), href: `/v1/finality/${report.receipt.chain.name}/${report.receipt.block.hash}`, save: "answer.finality.json",
+  // askFinality offers the site's proof from the given checkpoint.
+  const askFinality = () => {
+    const { chain, block } = report.receipt, root = source("checkpoint")?.text.trim().toLowerCase();
+    if (!site?.finality?.includes(chain.name)) return null;
+    const from = /^0x[0-9a-f]{64}$/.test(root) ? `?checkpoint=${root}` : "";
+    return { text: words.finality.ask, hint: words.getHint(site.name), href: `/v1/finality/${chain.name}/${block.hash}${from}`, save: "answer.finality.json" };
   };
   const takeKeys = () => add([{ name: words.siteKeys(site.name), text: JSON.stringify(site.keys), from: "site" }]);
   const takePolicy = () => add([{ name: words.sitePolicy(site.name), text: site.policy, from: "site" }]);
@@ -197,8 +202,9 @@
   const verdictCard = () => {
     const [title, sentence] = words.verdicts[report.verdict];
     const state = { valid: "proven", notValid: "fails" }[report.verdict] || "absent";
+    const keys = site && report.verdict === "undecided" && { text: words.useSite(site.name), hint: words.useSiteHint(site.name), action: takeKeys, strong: true };
     return element("section", { class: `verdict ${report.verdict}`, id: "verdict" }, icon(state), element("div", {},
-      element("h2", { tabindex: "-1" }, title), element("p", {}, sentence),
+      element("h2", { tabindex: "-1" }, title), element("p", {}, sentence), keys && offer(keys),
       element("p", { class: "soft" }, words.checked(new Intl.NumberFormat(words.lang, { maximumFractionDigits: took < 10 ? 1 : 0 }).format(took)))));
   };
 

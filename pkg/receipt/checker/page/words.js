@@ -6,7 +6,7 @@ const german = {
   lang: "de", other: "English", otherHint: "Read this page in English",
   title: "Beleg prüfen", skip: "Zum Inhalt",
   lead: "Zeigt, was ein signierter Beleg über eine Transaktion beweist, wodurch, und was nur der Aussteller sagt.",
-  give: "Was geprüft wird", giveWhat: "Die Antwort der Prüfung (JSON), dazu die Schlüssel des Ausstellers. Wer hat: Log-Nachweis, Log-Regeln und Endgültigkeits-Nachweis. Alles auf einmal, in beliebiger Reihenfolge.",
+  give: "Was geprüft wird", giveWhat: "Die Antwort der Prüfung (JSON), dazu die Schlüssel des Ausstellers. Wenn vorhanden: Log-Nachweis, Log-Regeln, Endgültigkeits-Nachweis. Alles auf einmal, in beliebiger Reihenfolge.",
   choose: "Dateien wählen", orDrop: "oder hierher ziehen",
   paste: "Text einfügen", pasteLabel: "Inhalt einer Datei", pasteAdd: "Hinzufügen", pasted: "eingefügter Text",
   promise: "Nichts verlässt diesen Browser. Die Seite kann keine Verbindung öffnen.",

@@ -39,6 +39,8 @@ type Site struct {
 	// where there is none.
 	Log    string `json:"log,omitempty"`
 	Policy string `json:"policy,omitempty"`
+	// Finality lists the chains, by the word in the path, with proofs of finality.
+	Finality []string `json:"finality,omitempty"`
 }
 
 // Page is the page as one site serves it.

@@ -44,6 +44,11 @@ func (a *api) site(c echo.Context) checkpage.Site {
 	if address, err := url.Parse(a.PublicURL); err == nil && address.Host != "" {
 		site.Name = address.Host
 	}
+	for _, chain := range a.Chains {
+		if chain.Finality != nil {
+			site.Finality = append(site.Finality, chain.Name)
+		}
+	}
 	if a.Receipts == nil {
 		return site
 	}
