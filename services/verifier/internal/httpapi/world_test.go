@@ -19,6 +19,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/chaintest"
 	"github.com/pforte/pforte/services/verifier/internal/chain/recorded"
@@ -66,6 +67,8 @@ type world struct {
 	heads    func(context.Context) (chain.Heads, error)
 	receipts *translog.Log
 	check    []byte // the page that checks receipts
+	// finality, unless nil, proves blocks of the first chain.
+	finality *beaconchain.Chain
 	// more are recordings that are served too, each as a chain of its own name.
 	more []string
 	// reopen serves again, with a reader that knows nothing yet.
@@ -127,6 +130,7 @@ func (w *world) serve(metrics *httpapi.Metrics, log *slog.Logger) {
 	keys, err := receipt.NewKeyDocument(w.key, "eip155:8453")
 	w.must(err)
 	chains := []httpapi.Chain{{Name: "base", ID: 8453, Verifier: verification.Verifier{Reader: reader}, Heads: reader.Reached}}
+	chains[0].Finality = w.finality
 	if w.heads != nil {
 		chains[0].Heads = w.heads
 	}
