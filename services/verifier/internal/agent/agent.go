@@ -46,12 +46,15 @@ The agent pays known US dollar tokens only, at most --max-usd for one answer, an
 --day-usd at most so much in 24 hours. A signed payment is kept in --state until its
 answer is there; after a crash the same command sends the same payment again.
 
+With --finality --checkpoint ROOT it then fetches the proof that the receipt's block is final, and
+checks it from that root, of a finalized beacon block, which must come from a source of its own.
+
 With --json it prints one JSON object, also of a failure: then with "verified":
 false, "error", "reason" and "paid": "no", "unknown" or "yes".
 
 Exit codes: 0 receipt in hand and checked; 1 failed, nothing was paid; 2 wrong
 usage; 3 paid or perhaps paid, run the same command again; 4 paid, but the
-receipt does not hold.
+receipt does not hold; 5 the receipt holds, but its block is not proven final.
 
 `
 
@@ -62,6 +65,7 @@ const (
 	exitUsage
 	exitUndecided
 	exitReceipt
+	exitNotFinal
 )
 
 // Run is the program; it returns its exit code.
@@ -98,8 +102,10 @@ func exitCode(err error) int {
 		return exitUndecided
 	case errors.Is(err, errReceipt):
 		return exitReceipt
-	case errors.Is(err, errUnproven):
+	case errors.Is(err, errUnproven), errors.Is(err, errFinalLater):
 		return exitUndecided
+	case errors.Is(err, errFinality):
+		return exitNotFinal
 	}
 	return exitFailed
 }
@@ -242,7 +248,11 @@ func (r *run) receive(ctx context.Context, p purchase, tell bool) (receipt.Resul
 		return receipt.Result{}, err
 	}
 	if tell {
-		if err := r.report(p, result); err != nil {
+		final, err := r.proveFinal(ctx, &result.Receipt)
+		if err != nil {
+			return receipt.Result{}, err
+		}
+		if err := r.report(p, result, final); err != nil {
 			return receipt.Result{}, errors.Join(errUndecided, err)
 		}
 	}
@@ -291,6 +301,8 @@ type options struct {
 	// confirm means that the user is asked before each payment.
 	confirm    bool
 	privateKey string
+	// finality is what the user trusts to see that the receipt's block is final.
+	finality finalityTrust
 }
 
 // devKey is the payer of the development network: the first account of the
@@ -316,9 +328,15 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	position := f.Int("log-position", -1, "`place` of the transfer among the logs of the transaction")
 	authorization := f.String("authorization", "", "x402 payment (EIP-3009) that the transfer has to be: `payer:nonce`")
 	f.BoolVar(&o.provePayment, "prove-payment", false, "then verify the agent's own payment, for another one; --rpc is a node of its network")
+	f.BoolVar(&o.finality.wanted, "finality", false, "also fetch the proof that the receipt's block is final, and check it from --checkpoint")
+	checkpoint := f.String("checkpoint", "", "`root` of a finalized beacon block, from a source other than the verifier")
+	beaconNetwork := f.String("beacon-network", "", "its `network`: mainnet, sepolia, hoodi or a file; without it the known one of the receipt's chain")
 	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
 	if err := o.parseCommon(f, args, "", usage, stdout); err != nil {
+		return o, err
+	}
+	if err := o.finality.read(*checkpoint, *beaconNetwork); err != nil {
 		return o, err
 	}
 	if id, ok := x402.ChainID(o.chain); o.chain != "" && (!ok || !id.IsUint64()) {

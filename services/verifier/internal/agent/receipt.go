@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/pkg/x402"
 )
 
@@ -20,6 +21,8 @@ type outcome struct {
 	Attested    []string        `json:"attested"`
 	Payment     outcomePayment  `json:"payment"`
 	Answer      json.RawMessage `json:"answer"`
+	// Finality is there with --finality.
+	Finality *finality.Result `json:"finality,omitempty"`
 }
 
 type outcomePayment struct {
@@ -53,19 +56,19 @@ type failed struct {
 func (r *run) reportFailure(err error, code int) {
 	var seller *refusal
 	f := failed{URL: r.options.url, Transaction: r.want.TransactionHash, Error: err.Error()}
-	f.Paid = cmp.Or(map[int]string{exitUndecided: "unknown", exitReceipt: "yes"}[code], "no")
+	f.Paid = cmp.Or(map[int]string{exitUndecided: "unknown", exitReceipt: "yes", exitNotFinal: "yes"}[code], "no")
 	if errors.As(err, &seller) {
 		f.Reason = seller.Reason
 	}
 	_ = json.NewEncoder(r.stdout).Encode(f) // the exit code shows it as well
 }
 
-func (r *run) report(p purchase, result receipt.Result) error {
+func (r *run) report(p purchase, result receipt.Result, final *finality.Result) error {
 	price, _ := priceOf(p.Offer) // it was chosen
 	if r.json {
 		return json.NewEncoder(r.stdout).Encode(outcome{
 			URL: p.URL, Transaction: r.want.TransactionHash, Verified: true, KeyID: result.Key.KeyID,
-			Proven: fields(result.Proven), Attested: fields(result.Attested), Answer: p.answer,
+			Proven: fields(result.Proven), Attested: fields(result.Attested), Answer: p.answer, Finality: final,
 			Payment: outcomePayment{
 				USD: x402.Dollars(price), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network, Payer: p.Payer,
 				PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.settled.Transaction, Resumed: p.resumed, Repeated: p.isRepeated(),
@@ -85,6 +88,14 @@ func (r *run) report(p purchase, result receipt.Result) error {
 	r.print("  signed by %s", result.Key.KeyID)
 	r.print("  proven from the block's own roots: %s", grouped(result.Proven))
 	r.print("  attested by the signature only: %s", grouped(result.Attested))
+	if final != nil {
+		for i, sentence := range final.Sentences() {
+			if i == 0 {
+				sentence = "final: " + sentence
+			}
+			r.print("  %s", sentence)
+		}
+	}
 	paid := "Paid " + x402.Dollars(price) + " USD."
 	if p.isRepeated() {
 		paid = "Paid before; " + x402.Dollars(price) + " USD were signed for."

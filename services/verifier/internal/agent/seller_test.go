@@ -47,6 +47,8 @@ type seller struct {
 	description string
 	// leave closes the server once the challenge is out.
 	leave bool
+	// final answers requests for proofs of finality.
+	final func(w http.ResponseWriter, r *http.Request)
 	// resources is the list of paid paths.
 	resources string
 
@@ -76,9 +78,12 @@ func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Method == http.MethodGet {
-		if r.URL.Path == "/.well-known/x402" {
+		switch {
+		case r.URL.Path == "/.well-known/x402":
 			_, _ = io.WriteString(w, s.resources)
-		} else {
+		case strings.HasPrefix(r.URL.Path, "/v1/finality/") && s.final != nil:
+			s.final(w, r)
+		default:
 			_, _ = w.Write(s.keys)
 		}
 		return

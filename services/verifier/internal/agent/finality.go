@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/finality"
+	"github.com/pforte/pforte/pkg/retryafter"
+)
+
+var (
+	// errFinality means that the receipt holds and its block is not proven final.
+	errFinality = errors.New("the receipt was paid for and holds, but its block is not proven to be final")
+	// errFinalLater means that the proof may be there later.
+	errFinalLater = errors.New("the receipt was paid for and holds, but the proof that its block is final is not there yet; run the same command again, it sends the same payment")
+)
+
+// finalityTrust is what the user trusts to see that a block is final.
+type finalityTrust struct {
+	wanted     bool
+	checkpoint finality.Root
+	network    *finality.Network // nil: the known one of the receipt's chain
+}
+
+// read reads the flags --finality, --checkpoint and --beacon-network.
+func (f *finalityTrust) read(checkpoint, network string) (err error) {
+	switch {
+	case !f.wanted && checkpoint == "" && network == "":
+		return nil
+	case checkpoint == "":
+		return errors.New("--finality: pin a checkpoint with --checkpoint: without one a finality proof proves nothing")
+	case !f.wanted:
+		return errors.New("--checkpoint and --beacon-network need --finality")
+	}
+	if err := f.checkpoint.UnmarshalText([]byte(checkpoint)); err != nil {
+		return errors.New("--checkpoint: not the root of a beacon block, 0x and 64 lower-case hexadecimal digits")
+	}
+	if network == "" {
+		return nil
+	}
+	known := false
+	if f.network, known = finality.NetworkByName(network); known {
+		return nil
+	}
+	text, err := os.ReadFile(network)
+	if err != nil {
+		return fmt.Errorf("--beacon-network: neither mainnet, sepolia or hoodi, nor a file: %w", err)
+	}
+	if f.network, err = finality.ParseNetwork(text); err != nil {
+		return fmt.Errorf("--beacon-network: %w", err)
+	}
+	return nil
+}
+
+// proveFinal fetches the proof that the receipt's block is final, waiting for it at most
+// maxWait, and checks it from the user's checkpoint. It returns nil where that is not asked
+// for. errFinality, errFinalLater.
+func (r *run) proveFinal(ctx context.Context, about *receipt.Receipt) (*finality.Result, error) {
+	if !r.finality.wanted {
+		return nil, nil //nolint:nilnil // see above
+	}
+	address := r.buyer.url + "/v1/finality/" + url.PathEscape(about.Chain.Name) + "/" + url.PathEscape(about.Block.Hash) + "?checkpoint=" + r.finality.checkpoint.String()
+	r.print("Fetching the proof that block %s is final", about.Block.Number)
+	end := time.Now().Add(r.options.maxWait)
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	for {
+		pause := usualPause
+		got, err := r.exchange(ctx, http.MethodGet, address, nil, "")
+		if err == nil {
+			refused := got.refusal()
+			switch {
+			case got.status == http.StatusOK:
+				return r.checkFinal(about, got.body)
+			case got.status != http.StatusAccepted && !refused.mayChange():
+				return nil, fmt.Errorf("%w: %w", errFinality, refused)
+			}
+			pause, err = retryafter.Read(got.header, time.Now(), usualPause, longestPause), refused
+		}
+		if time.Now().Add(pause).After(end) {
+			return nil, fmt.Errorf("%w: %w", errFinalLater, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", errFinalLater, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (r *run) checkFinal(about *receipt.Receipt, document []byte) (*finality.Result, error) {
+	d, err := finality.Parse(document)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errFinality, err)
+	}
+	result, err := finality.Verify(about, d, finality.Trust{Checkpoint: r.finality.checkpoint, Network: r.finality.network})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errFinality, err)
+	}
+	return result, nil
+}
