@@ -44,6 +44,7 @@ type Settings struct {
 	VerifierAdmin int `env:"VERIFIER_ADMIN_PORT" default:"9082" doc:"verifier's /metrics and /livez"`
 	Chain         int `env:"CHAIN_PORT" default:"8545" doc:"the development chain's JSON-RPC"`
 	Facilitator   int `env:"FACILITATOR_PORT" default:"8402" doc:"the development chain's x402 facilitator"`
+	Beacon        int `env:"BEACON_PORT" default:"5052" doc:"the development chain's beacon node"`
 	Redis         int `env:"REDIS_PORT" default:"16379" doc:"Redis; not its usual port, where the machine's own may be"`
 	Witness1      int `env:"WITNESS_1_PORT" default:"8091" doc:"the first witness of the log of receipts"`
 	Witness2      int `env:"WITNESS_2_PORT" default:"8092" doc:"the second one"`
@@ -95,7 +96,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 			Proxy: local(s.Proxy), ProxyAdmin: local(s.ProxyAdmin),
 			Auth: local(s.Auth), AuthAdmin: local(s.AuthAdmin),
 			Verifier: local(s.Verifier), VerifierAdmin: local(s.VerifierAdmin),
-			Chain: local(s.Chain), Facilitator: local(s.Facilitator), Redis: local(s.Redis),
+			Chain: local(s.Chain), Facilitator: local(s.Facilitator), Beacon: local(s.Beacon), Redis: local(s.Redis),
 			Witness1: local(s.Witness1), Witness2: local(s.Witness2),
 		},
 		Log: true,

@@ -35,6 +35,7 @@ Pforte is up ({{.Took}}).
   verifier     http://{{.Addresses.Verifier}}
   chain        http://{{.Chain}}   development chain, id {{.ChainID}}
   facilitator  http://{{.Facilitator}}
+  beacon node  http://{{.Beacon}}   proves the chain's finality
   Redis        {{.Redis}}   {{.RedisIs}}
   log          {{.LogIs}}
   logs         {{.Path "logs"}}

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"context"
+	_ "embed" // the beacon network's file
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,20 +42,20 @@ const AdminName = "admin"
 
 // Addresses are the host:port pairs that the programs listen on.
 type Addresses struct {
-	Proxy, ProxyAdmin, Auth, AuthAdmin, Verifier, VerifierAdmin, Chain, Facilitator, Redis string
+	Proxy, ProxyAdmin, Auth, AuthAdmin, Verifier, VerifierAdmin, Chain, Facilitator, Beacon, Redis string
 	// Witnesses of the log of receipts.
 	Witness1, Witness2 string
 }
 
 // FreeAddresses returns addresses of this machine on which no program listens.
 func FreeAddresses(ctx context.Context) (Addresses, error) {
-	a, err := freeport.Addrs(ctx, 11)
+	a, err := freeport.Addrs(ctx, 12)
 	if err != nil {
 		return Addresses{}, err
 	}
 	return Addresses{
 		Proxy: a[0], ProxyAdmin: a[1], Auth: a[2], AuthAdmin: a[3], Verifier: a[4], VerifierAdmin: a[5],
-		Chain: a[6], Facilitator: a[7], Redis: a[8], Witness1: a[9], Witness2: a[10],
+		Chain: a[6], Facilitator: a[7], Beacon: a[8], Redis: a[9], Witness1: a[10], Witness2: a[11],
 	}, nil
 }
 
@@ -70,6 +71,7 @@ func (a Addresses) Ports() []stack.Port {
 		{Program: "verifier's metrics", Setting: "VERIFIER_ADMIN_PORT", Addr: a.VerifierAdmin},
 		{Program: "the chain", Setting: "CHAIN_PORT", Addr: a.Chain},
 		{Program: "the facilitator", Setting: "FACILITATOR_PORT", Addr: a.Facilitator},
+		{Program: "the chain's beacon node", Setting: "BEACON_PORT", Addr: a.Beacon},
 		{Program: "Redis", Setting: "REDIS_PORT", Addr: a.Redis},
 		{Program: "the first witness", Setting: "WITNESS_1_PORT", Addr: a.Witness1},
 		{Program: "the second witness", Setting: "WITNESS_2_PORT", Addr: a.Witness2},
@@ -110,6 +112,9 @@ func (l Layout) Prepare() error {
 			return err
 		}
 	}
+	if err := os.WriteFile(l.BeaconNetwork(), beaconNetwork, 0o600); err != nil {
+		return fmt.Errorf("the beacon network's file: %w", err)
+	}
 	if err := secrets.Make(l.State); err != nil || !l.Log {
 		return err
 	}
@@ -143,6 +148,15 @@ func (l Layout) host() (string, error) {
 	return site.Host, nil
 }
 
+// beaconNetwork is what `devnet network` prints.
+//
+//go:embed devnet-network.json
+var beaconNetwork []byte
+
+// BeaconNetwork is the path of the file with the constants of the development chain's
+// beacon network, as CHAIN_BEACON_NETWORK and receipt verify --network take it.
+func (l Layout) BeaconNetwork() string { return l.Path("devnet-network.json") }
+
 // AdminPassword is the password of the administrator whom a layout with Admin creates.
 func (l Layout) AdminPassword() (string, error) {
 	content, err := os.ReadFile(l.Path(secrets.AdminPassword))
@@ -165,11 +179,12 @@ func (l Layout) program(name string, settings map[string]string, health string) 
 	}
 }
 
-// Devnet is the development chain with its token and facilitator.
+// Devnet is the development chain with its token, facilitator and beacon node.
 func (l Layout) Devnet() stack.Program {
 	return l.program("devnet", map[string]string{
 		"RPC_ADDR":         l.Chain,
 		"FACILITATOR_ADDR": l.Facilitator,
+		"BEACON_ADDR":      l.Beacon,
 	}, "http://"+l.Facilitator+"/health")
 }
 
@@ -230,6 +245,10 @@ func (l Layout) Verifier() stack.Program {
 		"PAYMENT_ASSET_NAME":        TokenName,
 		"PAYMENT_ASSET_VERSION":     TokenVersion,
 		"PAYMENT_RPC_URL":           "http://" + l.Chain,
+	}
+	if own := l.Extra["verifier"]; own["CHAIN_ID"] == "" && own["CHAINS_FILE"] == "" {
+		settings["CHAIN_BEACON_URLS"] = "http://" + l.Beacon
+		settings["CHAIN_BEACON_NETWORK"] = l.BeaconNetwork()
 	}
 	if l.Log {
 		settings["RECEIPT_LOG_KEY_FILE"] = l.Path(secrets.LogKey)
