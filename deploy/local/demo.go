@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +55,7 @@ func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) er
 	agent := exec.CommandContext(ctx, filepath.Join(l.Bin, "agent"), append([]string{"-url", r.URL, "-rpc", r.Chain, "-prove-payment"}, args...)...) //nolint:gosec // a program of ours
 	agent.Env, agent.Stdin, agent.Stdout, agent.Stderr = l.AgentEnv(), os.Stdin, out, os.Stderr
 	agent.Cancel = func() error { return agent.Process.Signal(syscall.SIGTERM) }
+	checkpoint := finalized(ctx, r.Beacon)
 	begin := time.Now()
 	if err := agent.Run(); err != nil {
 		return err
@@ -62,7 +64,74 @@ func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) er
 	if !r.Log || err != nil || info.ModTime().Before(begin.Add(-time.Second)) || slices.Contains(args, "-json") || slices.Contains(args, "--json") {
 		return nil // nothing was bought, or a program reads the output
 	}
-	return logged(ctx, l, r.URL, answer, out)
+	if err := logged(ctx, l, r.URL, answer, out); err != nil {
+		return err
+	}
+	return proven(ctx, l, r.URL, answer, checkpoint, out)
+}
+
+// finalized returns the root of the block that the beacon node calls final: the
+// checkpoint of a reader who trusts that node. It waits for the chain's first one, and
+// returns "" where there is none.
+func finalized(ctx context.Context, beacon string) string {
+	ctx, done := context.WithTimeout(ctx, loggedWithin)
+	defer done()
+	tick := time.NewTicker(loggedEvery)
+	defer tick.Stop()
+	for {
+		if root := readFinalized(ctx, beacon); root != "" {
+			return root
+		}
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-tick.C:
+		}
+	}
+}
+
+func readFinalized(ctx context.Context, beacon string) string {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, beacon+"/eth/v1/beacon/headers/finalized", http.NoBody)
+	if err != nil {
+		return ""
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var header struct{ Data struct{ Root string } }
+	_ = json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&header) // without a root there is no checkpoint
+	return header.Data.Root
+}
+
+// proven waits until the receipt's block is proven final from a checkpoint, and prints
+// what `receipt verify` finds. A proof that is late is no fault of the purchase.
+func proven(ctx context.Context, l layout.Layout, site, answer, checkpoint string, out io.Writer) error {
+	if checkpoint == "" {
+		return nil
+	}
+	ctx, done := context.WithTimeout(ctx, loggedWithin)
+	defer done()
+	tick := time.NewTicker(loggedEvery)
+	defer tick.Stop()
+	for {
+		verify := exec.CommandContext(ctx, filepath.Join(l.Bin, "receipt"), //nolint:gosec // a program of ours
+			"verify", answer, "--key", site, "--finality", site, "--checkpoint", checkpoint, "--network", l.BeaconNetwork(), "--require-finality")
+		if report, err := verify.Output(); err == nil {
+			_, found, _ := bytes.Cut(report, []byte("\nFinal:"))
+			final, _, _ := bytes.Cut(found, []byte("\n\n"))
+			_, err = fmt.Fprintf(out, "Final:%s\n", final)
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			_, err := fmt.Fprintf(out, "Final:     not proven within %s; look later:\n  receipt verify %s --key %s --finality %s --checkpoint %s --network %s\n",
+				loggedWithin, answer, site, site, checkpoint, l.BeaconNetwork())
+			return err
+		case <-tick.C:
+		}
+	}
 }
 
 // saved returns the file that the agent's arguments name for its answer, "" where they
@@ -116,10 +185,12 @@ type running struct {
 	URL   string `json:"url"`
 	Chain string `json:"chain"`
 	Log   bool   `json:"log"`
+	// Beacon is the address of the chain's beacon node.
+	Beacon string `json:"beacon"`
 }
 
 func writeRunning(l layout.Layout) error {
-	text, err := json.Marshal(running{URL: l.PublicURL, Chain: "http://" + l.Chain, Log: l.Log})
+	text, err := json.Marshal(running{URL: l.PublicURL, Chain: "http://" + l.Chain, Log: l.Log, Beacon: "http://" + l.Beacon})
 	if err != nil {
 		return err
 	}
