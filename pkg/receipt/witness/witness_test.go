@@ -204,7 +204,7 @@ func TestAFileThatIsNotTheWitnessesIsRefused(t *testing.T) {
 			t.Errorf("%s: it opens", name)
 		}
 	}
-	o.State = "absent"
+	o.State = filepath.Join(t.TempDir(), "absent")
 	if _, err := witness.Open(o); err == nil {
 		t.Error("it opens without its file")
 	}
