@@ -21,14 +21,15 @@ import (
 )
 
 const (
-	// loggedWithin bounds the wait for the receipt in the log, and loggedEvery is how
-	// often it is looked for.
-	loggedWithin = 10 * time.Second
-	loggedEvery  = 250 * time.Millisecond
+	// within bounds a wait: for the first block that is final, and for the receipt's proofs.
+	// every is how often they are looked for.
+	within = 10 * time.Second
+	every  = 250 * time.Millisecond
 )
 
 // demo runs the agent, configured to pay at the stack that `make up` runs, and then for
-// the evidence of that payment. At last it finds the receipt of it in the log.
+// the evidence of that payment. At last it finds the receipt of it in the log, and proves
+// its block final.
 func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) error {
 	for _, program := range []string{"agent", "receipt"} {
 		if err := stack.Check(filepath.Join(l.Bin, program)); err != nil {
@@ -47,47 +48,87 @@ func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) er
 	if err := json.Unmarshal(text, &r); err != nil {
 		return fmt.Errorf("read %s: %w", l.Path(runningFile), err)
 	}
-	answer := saved(args)
-	if answer == "" && r.Log {
-		answer = l.Path("demo.json")
-		args = append([]string{"-out", answer}, args...)
+	answer, checkpoint := saved(args), ""
+	ends := r.Log && !slices.Contains(args, "-json") && !slices.Contains(args, "--json") // nobody else reads the output
+	if ends {
+		checkpoint = finalized(ctx, r.Beacon)
+		if answer == "" {
+			answer = l.Path("demo.json")
+			args = append([]string{"-out", answer}, args...)
+		}
 	}
 	agent := exec.CommandContext(ctx, filepath.Join(l.Bin, "agent"), append([]string{"-url", r.URL, "-rpc", r.Chain, "-prove-payment"}, args...)...) //nolint:gosec // a program of ours
 	agent.Env, agent.Stdin, agent.Stdout, agent.Stderr = l.AgentEnv(), os.Stdin, out, os.Stderr
 	agent.Cancel = func() error { return agent.Process.Signal(syscall.SIGTERM) }
-	checkpoint := finalized(ctx, r.Beacon)
 	begin := time.Now()
-	if err := agent.Run(); err != nil {
+	if err := agent.Run(); err != nil || !ends {
 		return err
 	}
-	info, err := os.Stat(answer)
-	if !r.Log || err != nil || info.ModTime().Before(begin.Add(-time.Second)) || slices.Contains(args, "-json") || slices.Contains(args, "--json") {
-		return nil // nothing was bought, or a program reads the output
+	if info, err := os.Stat(answer); err != nil || info.ModTime().Before(begin.Add(-time.Second)) {
+		return nil // nothing was bought
 	}
-	if err := logged(ctx, l, r.URL, answer, out); err != nil {
+	verify := []string{"verify", answer, "--key", r.URL, "--log", r.URL, "--log-policy", l.LogPolicy()}
+	if checkpoint != "" {
+		verify = append(verify, "--finality", r.URL, "--checkpoint", checkpoint, "--network", l.BeaconNetwork(), "--require-finality")
+	}
+	return proven(ctx, filepath.Join(l.Bin, "receipt"), verify, out)
+}
+
+// eventually reports whether done did, within a bound.
+func eventually(ctx context.Context, done func(context.Context) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for !done(ctx) {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}
+
+// proven waits until a receipt is in the log and its block proven final, and prints what
+// the program receipt says of both. Proofs that are late are no fault of the purchase.
+func proven(ctx context.Context, program string, verify []string, out io.Writer) error {
+	var report []byte
+	if !eventually(ctx, func(ctx context.Context) (done bool) {
+		var err error
+		report, err = exec.CommandContext(ctx, program, verify...).Output() //nolint:gosec // a program of ours
+		return err == nil
+	}) {
+		_, err := fmt.Fprintf(out, "The proofs of log and finality were not there within %s; look later:\n  receipt %s\n", within, strings.Join(verify, " "))
 		return err
 	}
-	return proven(ctx, l, r.URL, answer, checkpoint, out)
+	_, err := out.Write(parts(report, "Logged:", "Final:"))
+	return err
+}
+
+// parts returns the lines of a report that begin so, with the indented ones after each.
+func parts(report []byte, begin ...string) (found []byte) {
+	in := false
+	for line := range bytes.Lines(report) {
+		if !bytes.HasPrefix(line, []byte(" ")) {
+			in = slices.ContainsFunc(begin, func(b string) bool { return bytes.HasPrefix(line, []byte(b)) })
+		}
+		if in {
+			found = append(found, line...)
+		}
+	}
+	return found
 }
 
 // finalized returns the root of the block that the beacon node calls final: the
 // checkpoint of a reader who trusts that node. It waits for the chain's first one, and
 // returns "" where there is none.
-func finalized(ctx context.Context, beacon string) string {
-	ctx, done := context.WithTimeout(ctx, loggedWithin)
-	defer done()
-	tick := time.NewTicker(loggedEvery)
-	defer tick.Stop()
-	for {
-		if root := readFinalized(ctx, beacon); root != "" {
-			return root
-		}
-		select {
-		case <-ctx.Done():
-			return ""
-		case <-tick.C:
-		}
-	}
+func finalized(ctx context.Context, beacon string) (root string) {
+	eventually(ctx, func(ctx context.Context) bool {
+		root = readFinalized(ctx, beacon)
+		return root != ""
+	})
+	return root
 }
 
 func readFinalized(ctx context.Context, beacon string) string {
@@ -105,35 +146,6 @@ func readFinalized(ctx context.Context, beacon string) string {
 	return header.Data.Root
 }
 
-// proven waits until the receipt's block is proven final from a checkpoint, and prints
-// what `receipt verify` finds. A proof that is late is no fault of the purchase.
-func proven(ctx context.Context, l layout.Layout, site, answer, checkpoint string, out io.Writer) error {
-	if checkpoint == "" {
-		return nil
-	}
-	ctx, done := context.WithTimeout(ctx, loggedWithin)
-	defer done()
-	tick := time.NewTicker(loggedEvery)
-	defer tick.Stop()
-	for {
-		verify := exec.CommandContext(ctx, filepath.Join(l.Bin, "receipt"), //nolint:gosec // a program of ours
-			"verify", answer, "--key", site, "--finality", site, "--checkpoint", checkpoint, "--network", l.BeaconNetwork(), "--require-finality")
-		if report, err := verify.Output(); err == nil {
-			_, found, _ := bytes.Cut(report, []byte("\nFinal:"))
-			final, _, _ := bytes.Cut(found, []byte("\n\n"))
-			_, err = fmt.Fprintf(out, "Final:%s\n", final)
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			_, err := fmt.Fprintf(out, "Final:     not proven within %s; look later:\n  receipt verify %s --key %s --finality %s --checkpoint %s --network %s\n",
-				loggedWithin, answer, site, site, checkpoint, l.BeaconNetwork())
-			return err
-		case <-tick.C:
-		}
-	}
-}
-
 // saved returns the file that the agent's arguments name for its answer, "" where they
 // name none.
 func saved(args []string) (file string) {
@@ -148,33 +160,6 @@ func saved(args []string) (file string) {
 		}
 	}
 	return file
-}
-
-// logged waits until the log has a receipt, and prints what `receipt verify` finds there.
-// A log that is late is no fault of the purchase.
-func logged(ctx context.Context, l layout.Layout, site, answer string, out io.Writer) error {
-	ctx, done := context.WithTimeout(ctx, loggedWithin)
-	defer done()
-	tick := time.NewTicker(loggedEvery)
-	defer tick.Stop()
-	for {
-		verify := exec.CommandContext(ctx, filepath.Join(l.Bin, "receipt"), //nolint:gosec // a program of ours
-			"verify", answer, "--key", site, "--log", site, "--log-policy", l.LogPolicy())
-		if report, err := verify.Output(); err == nil {
-			for line := range bytes.Lines(report) {
-				if bytes.HasPrefix(line, []byte("Logged:")) {
-					_, err = out.Write(line)
-				}
-			}
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			_, err := fmt.Fprintf(out, "Logged:  not within %s; look later:\n  receipt verify %s --key %s --log %s --log-policy %s\n", loggedWithin, answer, site, site, l.LogPolicy())
-			return err
-		case <-tick.C:
-		}
-	}
 }
 
 // runningFile of the state describes the stack that runs. A start removes the one of

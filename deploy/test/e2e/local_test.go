@@ -137,8 +137,10 @@ func TestTheLocalStackStartsStopsAndRemembers(t *testing.T) {
 	if !bytes.Contains(out, append([]byte("Receipt: transaction "), paid[1]...)) || !bytes.Contains(out, []byte("by the authorization 0x")) {
 		t.Errorf("the demo does not prove its payment: %s", out)
 	}
-	if logged := regexp.MustCompile(`\nLogged:    entry \d+ of localhost:\d+/v1/log/1, in a checkpoint of \d+ that 2 of 2 witnesses saw \(earliest .*\)\n$`); !logged.Match(out) {
-		t.Errorf("the demo does not end with the log: %s", out)
+	proven := regexp.MustCompile(`\nLogged:    entry \d+ of localhost:\d+/v1/log/1, in a checkpoint of \d+ that 2 of 2 witnesses saw \(earliest .*\)\n` +
+		`Final:     proven from your checkpoint 0x[0-9a-f]{64} \(slot \d+\)\n(  .*\n)+$`)
+	if !proven.Match(out) {
+		t.Errorf("the demo does not end with log and finality: %s", out)
 	}
 	if code, out := command(t, first.env, filepath.Join(first.bin, "local"), "-bin", first.bin, "-state", state); code != 1 || len(out) > 0 {
 		t.Errorf("a second stack on the same state ends with %d: %s", code, out)
