@@ -87,6 +87,8 @@ type Chain struct {
 	// steps are the handovers that are kept, and checkpoints our own ones, by periods.
 	steps       map[uint64]handover
 	checkpoints map[uint64]finality.Root
+	// verified is when an update was last verified, by our clock; zero before the first.
+	verified time.Time
 
 	mu sync.Mutex // guards what follows, and what is known of nodes
 	// anchors are the last verified updates by the numbers of their execution blocks,
@@ -137,7 +139,7 @@ const (
 
 // Run follows the beacon chain and makes bundles until ctx ends.
 func (c *Chain) Run(ctx context.Context) {
-	epoch := time.Duration(c.Network.SlotsPerEpoch*c.Network.SecondsPerSlot) * time.Second
+	epoch := c.seconds(c.Network.SlotsPerEpoch)
 	var both sync.WaitGroup
 	both.Go(func() {
 		every(ctx, min(max(epoch/12, shortestPause), longestPause), c.Follow) // what fails is logged

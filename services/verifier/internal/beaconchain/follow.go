@@ -25,6 +25,9 @@ const (
 	// maxCatchUp is how many periods are read at once, after a pause. No document leads over
 	// more.
 	maxCatchUp = finality.MaxSteps
+	// oldEpochs is after how many epochs the newest finalized block is so old that other nodes
+	// are asked for a newer one. On a chain that finalizes it is three to four.
+	oldEpochs = 4
 	// checkAgain is how long a node of another network is left alone.
 	checkAgain = 10 * time.Minute
 )
@@ -46,6 +49,10 @@ var errUnverified = errors.New("what the beacon node returned does not verify")
 // errTooFar means that a node is further ahead than handovers are read for.
 var errTooFar = errors.New("the beacon node is too far ahead of what is known")
 
+// errOld means that the newest update of a node verifies, and that no newer one is known
+// though there should be.
+var errOld = errors.New("the newest finalized block is old")
+
 func unverified(err error) error { return fmt.Errorf("%w: %w", errUnverified, err) }
 
 // Follow reads the newest finality update and what is missing to verify it, and keeps what
@@ -53,17 +60,27 @@ func unverified(err error) error { return fmt.Errorf("%w: %w", errUnverified, er
 func (c *Chain) Follow(ctx context.Context) error {
 	c.following.Lock()
 	defer c.following.Unlock()
+	tooFar := 0
 	err := c.begin(ctx)
 	if err == nil {
 		err = c.ask(ctx, func(n *node) error {
 			u, err := n.FinalityUpdate(ctx)
-			if err != nil {
-				return err
+			if err == nil {
+				err = c.accept(ctx, n, u)
 			}
-			return c.accept(ctx, n, u)
+			if errors.Is(err, errTooFar) {
+				tooFar++
+			}
+			return err
 		})
 	}
-	if errors.Is(err, errTooFar) { // and no node's update verified
+	if errors.Is(err, errOld) {
+		c.Log.WarnContext(ctx, "finality: no node has a newer update", "error", err)
+		err = nil
+	}
+	// Where to begin is a node's word, and so is how far it is: it is taken only where no
+	// other node may know better, and what is kept can be that old.
+	if tooFar == len(c.nodes) && (c.verified.IsZero() || c.Now().Sub(c.verified) > maxCatchUp*c.seconds(c.Network.SlotsPerPeriod)) {
 		c.Log.WarnContext(ctx, "finality: what is kept is too long ago to go on from; the beacon chain is followed anew", "error", err)
 		err = c.ask(ctx, func(n *node) error { return c.first(ctx, n) })
 	}
@@ -92,7 +109,7 @@ func (c *Chain) ask(ctx context.Context, use func(*node) error) error {
 		switch {
 		case ctx.Err() != nil:
 			return errors.Join(faults...)
-		case errors.Is(err, errOtherNetwork), errors.Is(err, chain.ErrNoBeaconData):
+		case errors.Is(err, errOtherNetwork), errors.Is(err, chain.ErrNoBeaconData), errors.Is(err, errOld):
 		case errors.Is(err, errUnverified):
 			c.Failed(CauseUpdate)
 		default:
@@ -287,7 +304,13 @@ func (c *Chain) keepNamed(ctx context.Context, checkpoint finality.Checkpoint, o
 	})
 }
 
-// accept verifies a finality update and keeps it as an anchor.
+// seconds returns how long so many slots are.
+func (c *Chain) seconds(slots uint64) time.Duration {
+	return time.Duration(slots*c.Network.SecondsPerSlot) * time.Second
+}
+
+// accept verifies a finality update and keeps it as an anchor. errOld: it is kept, and
+// another node may have a newer one.
 func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) error {
 	period := c.Network.Period(uint64(u.SignatureSlot))
 	if err := c.reach(ctx, n, period); err != nil {
@@ -320,7 +343,14 @@ func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) erro
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.verified = c.Now()
 	c.participation = float64(step.Signers()) / float64(c.Network.CommitteeSize)
+	// Of finalized blocks a later one has a greater number. A chain for development that was
+	// started anew contradicts that; nothing of the one before links to its blocks.
+	if slices.ContainsFunc(c.anchors, a.contradicts) {
+		c.Log.WarnContext(ctx, "finality: a finalized block contradicts earlier ones, which are forgotten", "block", a.number, "node", n.Name())
+		c.anchors = nil
+	}
 	at, isThere := slices.BinarySearchFunc(c.anchors, a.number, func(a anchor, number uint64) int { return cmp.Compare(a.number, number) })
 	switch {
 	case !isThere:
@@ -330,8 +360,16 @@ func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) erro
 	}
 	c.anchors = c.anchors[max(0, len(c.anchors)-maxAnchors):]
 	newest := c.anchors[len(c.anchors)-1]
-	c.newest = n.genesis.Add(time.Duration(newest.slot*c.Network.SecondsPerSlot) * time.Second)
+	c.newest = n.genesis.Add(c.seconds(newest.slot))
+	if age := c.Now().Sub(c.newest); age > c.seconds(oldEpochs*c.Network.SlotsPerEpoch) {
+		return fmt.Errorf("%s: %w: %v", n.Name(), errOld, age)
+	}
 	return nil
+}
+
+// contradicts reports whether an earlier finalized block cannot be of the same chain.
+func (a anchor) contradicts(earlier anchor) bool {
+	return earlier.slot < a.slot && (earlier.number > a.number || earlier.number == a.number && earlier.execution.BlockHash != a.execution.BlockHash)
 }
 
 // lastPeriod is the newest period of which the committee is known.

@@ -54,6 +54,8 @@ type recorded struct {
 type execution struct {
 	head     atomic.Uint64
 	recorded recorded
+	// later is how many seconds after its number's slot each block is.
+	later uint64
 	// noProof has the node not offer eth_getProof, and noHeaders not even headers.
 	noProof, noHeaders atomic.Bool
 
@@ -80,7 +82,7 @@ func (e *execution) header(number uint64) *types.Header {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for n := uint64(len(e.headers)); n <= number; n++ {
-		h := &types.Header{Number: new(big.Int).SetUint64(n), Difficulty: new(big.Int), Time: uint64(start.Unix()) + n, Extra: []byte{}, BaseFee: big.NewInt(7)}
+		h := &types.Header{Number: new(big.Int).SetUint64(n), Difficulty: new(big.Int), Time: uint64(start.Unix()) + e.later + n, Extra: []byte{}, BaseFee: big.NewInt(7)}
 		if n > 0 {
 			h.ParentHash = e.headers[n-1].Hash()
 		}
@@ -90,10 +92,11 @@ func (e *execution) header(number uint64) *types.Header {
 }
 
 func (e *execution) hash(number uint64) common.Hash {
-	switch number {
-	case recordedAt:
+	switch {
+	case e.later > 0:
+	case number == recordedAt:
 		return e.recorded.AnchorHash
-	case e.recorded.Target:
+	case number == e.recorded.Target:
 		return e.recorded.TargetHash
 	}
 	return e.header(number).Hash()
@@ -106,7 +109,7 @@ func (e *execution) Latest(context.Context) (uint64, error) { return e.head.Load
 func (e *execution) Header(_ context.Context, number uint64) (*lightclient.ExecutionPayloadHeader, error) {
 	var blobs finality.Uint64
 	return &lightclient.ExecutionPayloadHeader{
-		BlockNumber: finality.Uint64(number), BlockHash: finality.Root(e.hash(number)), Timestamp: finality.Uint64(uint64(start.Unix()) + number),
+		BlockNumber: finality.Uint64(number), BlockHash: finality.Root(e.hash(number)), Timestamp: finality.Uint64(uint64(start.Unix()) + e.later + number),
 		LogsBloom: make([]byte, 256), FeeRecipient: make([]byte, 20), BlobGasUsed: &blobs, ExcessBlobGas: &blobs,
 	}, nil
 }
@@ -153,6 +156,9 @@ func (e *execution) BlockNumber(_ context.Context, hash chain.Hash) (uint64, err
 	return 0, errNode
 }
 
+// blocks is an execution that a test may exchange.
+type blocks struct{ *execution }
+
 // node is a beacon node behind HTTP, and how often it was asked.
 type node struct {
 	*beacontest.Beacon
@@ -165,6 +171,7 @@ type node struct {
 type world struct {
 	testing.TB
 	execution *execution
+	blocks    *blocks // the execution, as the chain reads it
 	node      *node
 	ledger    *ledger.Ledger
 	chain     *beaconchain.Chain
@@ -178,6 +185,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{TB: t, now: start, execution: newExecution(t)}
+	w.blocks = &blocks{w.execution}
 	w.execution.head.Store(10)
 	var err error
 	w.ledger, err = ledger.OpenFinal(context.Background(), "sqlite::memory:", w.clock, []string{chainID})
@@ -216,7 +224,7 @@ func (w *world) open(urls ...string) *beaconchain.Chain {
 		nodes = append(nodes, n)
 	}
 	c, err := beaconchain.New(beaconchain.Options{
-		Name: "dev", Network: w.node.Network(), Nodes: nodes, Blocks: w.execution, Store: w.ledger,
+		Name: "dev", Network: w.node.Network(), Nodes: nodes, Blocks: w.blocks, Store: w.ledger,
 		Failed: func(cause string) {
 			n, _ := w.failed.LoadOrStore(cause, new(atomic.Int64))
 			n.(*atomic.Int64).Add(1)
