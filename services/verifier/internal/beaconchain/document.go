@@ -121,12 +121,15 @@ func (c *Chain) checkpoint(ctx context.Context, b payment.Bundle, root finality.
 	case !c.named.spend(c.Now(), namedAMinute):
 		return from, ErrUnavailable
 	}
+	lacking := 0
 	err = c.ask(ctx, func(n *node) (err error) {
-		from, _, err = c.bootstrap(ctx, n, root)
+		if from, _, err = c.bootstrap(ctx, n, root); errors.Is(err, chain.ErrNoBeaconData) {
+			lacking++
+		}
 		return err
 	})
 	switch {
-	case errors.Is(err, chain.ErrNoBeaconData):
+	case lacking == len(c.nodes): // one that is away may have it
 		return from, ErrCheckpointUnknown
 	case err != nil:
 		c.Log.WarnContext(ctx, "finality: a checkpoint that a caller names cannot be read", "checkpoint", root.String(), "error", err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/pkg/receipt/finality/beacontest"
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
 )
@@ -71,6 +72,23 @@ func TestANodeThatStandsStillDoesNotHideTheOthers(t *testing.T) {
 	if w.failures(beaconchain.CauseNode)+w.failures(beaconchain.CauseUpdate) != 0 {
 		t.Error("that a chain is not finalized counts as a failure of its nodes")
 	}
+}
+
+// What one node does not have, another one that is away may have.
+func TestACheckpointIsNotUnknownWhileANodeIsAway(t *testing.T) {
+	w := newWorld(t)
+	w.execution.head.Store(30)
+	w.must(w.chain.Follow(t.Context()))
+	w.sell(27)
+	w.must(w.chain.MakeBundles(t.Context()))
+	away := w.beacon("dev", "electra")
+	w.chain = w.open(w.node.url, away.url)
+	away.Break(beacontest.Faults{Down: true})
+	_, err := w.document(27, &finality.Root{1})
+	w.want(err, beaconchain.ErrUnavailable)
+	away.Break(beacontest.Faults{})
+	_, err = w.document(27, &finality.Root{1})
+	w.want(err, beaconchain.ErrCheckpointUnknown)
 }
 
 // far answers as a node does, but claims that the newest update is far in the future.
