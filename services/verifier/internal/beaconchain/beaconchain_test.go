@@ -248,12 +248,16 @@ func TestABundleIsNotGivenUpWhileBeaconNodesAreAway(t *testing.T) {
 	w.node.Break(beacontest.Faults{Down: true})
 	w.execution.head.Store(20)
 	w.sell(17)
+	before := w.puts.Load()
 	for range 40 {
 		w.advance(5 * time.Minute)
 		if w.chain.Follow(t.Context()) == nil {
 			t.Error("a node that is down has answered")
 		}
 		w.must(w.chain.MakeBundles(t.Context()))
+	}
+	if n := w.puts.Load() - before; n != 0 {
+		t.Errorf("a block that waits was written %d times", n)
 	}
 	_, err := w.document(17, nil)
 	w.want(err, beaconchain.ErrUnavailable) // for now
@@ -262,6 +266,20 @@ func TestABundleIsNotGivenUpWhileBeaconNodesAreAway(t *testing.T) {
 	w.advance(2 * time.Second)
 	w.must(w.chain.MakeBundles(t.Context()))
 	w.wantFinal(17, w.checkpoint(9))
+}
+
+func TestABundleIsGivenUpWhenNoUpdateComesForADay(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.chain.Follow(t.Context()))
+	w.sell(17)
+	w.must(w.chain.MakeBundles(t.Context()))
+	w.advance(24*time.Hour + time.Second)
+	w.must(w.chain.MakeBundles(t.Context()))
+	w.execution.head.Store(20)
+	w.must(w.chain.Follow(t.Context()))
+	w.must(w.chain.MakeBundles(t.Context()))
+	_, err := w.document(17, nil)
+	w.want(err, beaconchain.ErrUnavailable)
 }
 
 func TestAfterARestartTheChainIsFollowedFromWhatIsKept(t *testing.T) {

@@ -22,9 +22,9 @@ const (
 	// giveUpAfter how long it is tried.
 	firstRetry, longestRetry = 2 * time.Second, 2 * time.Minute
 	giveUpAfter              = 20 * time.Minute
-	// waitPause is the pause while no verified update is as far as the block, and
-	// longestWait how long that is waited for: as long as nodes know old updates.
-	waitPause, longestWait = 2 * time.Second, 24 * time.Hour
+	// longestWait is how long a block waits for a verified update that is as far as it: as
+	// long as nodes know old updates.
+	longestWait = 24 * time.Hour
 	// fewHeaders are smaller than a proof; mostHeaders are sent where no node has one.
 	fewHeaders, mostHeaders = 8, finality.MaxHeaders
 )
@@ -56,7 +56,11 @@ func (c *Chain) makeBundles(ctx context.Context) error {
 			break
 		}
 	}
-	due, err := c.Store.DueBundles(ctx, c.Network.ChainID, c.Now().Add(taken), portion)
+	can := payment.Makeable{QueuedBefore: c.Now().Add(-longestWait)}
+	if newest, ok := c.newestAnchor(); ok {
+		can.UpTo = newest.number
+	}
+	due, err := c.Store.DueBundles(ctx, c.Network.ChainID, can, c.Now().Add(taken), portion)
 	if err != nil {
 		return err
 	}
@@ -77,7 +81,7 @@ func (c *Chain) makeOne(ctx context.Context, b payment.Bundle) error {
 			b.State = payment.BundleUnavailable
 			c.Log.WarnContext(ctx, "finality: no update came as far as a sold block", "block", b.Number)
 		}
-		return c.Store.PutOff(ctx, b, now.Add(waitPause))
+		return c.Store.PutOff(ctx, b, now)
 	}
 	a, link, err := c.link(ctx, b.SoldBlock, nearest, newest)
 	cause := CauseLink

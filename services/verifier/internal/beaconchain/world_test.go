@@ -159,6 +159,18 @@ func (e *execution) BlockNumber(_ context.Context, hash chain.Hash) (uint64, err
 // blocks is an execution that a test may exchange.
 type blocks struct{ *execution }
 
+// counting is a ledger that counts what it is asked to put off.
+type counting struct {
+	payment.FinalityStore
+	puts *atomic.Int64
+}
+
+// PutOff implements payment.FinalityStore.
+func (c counting) PutOff(ctx context.Context, b payment.Bundle, next time.Time) error {
+	c.puts.Add(1)
+	return c.FinalityStore.PutOff(ctx, b, next)
+}
+
 // node is a beacon node behind HTTP, and how often it was asked.
 type node struct {
 	*beacontest.Beacon
@@ -174,6 +186,7 @@ type world struct {
 	blocks    *blocks // the execution, as the chain reads it
 	node      *node
 	ledger    *ledger.Ledger
+	puts      atomic.Int64 // how many bundles were put off
 	chain     *beaconchain.Chain
 	failed    sync.Map // how often by cause: *atomic.Int64
 	sold      int
@@ -224,7 +237,7 @@ func (w *world) open(urls ...string) *beaconchain.Chain {
 		nodes = append(nodes, n)
 	}
 	c, err := beaconchain.New(beaconchain.Options{
-		Name: "dev", Network: w.node.Network(), Nodes: nodes, Blocks: w.blocks, Store: w.ledger,
+		Name: "dev", Network: w.node.Network(), Nodes: nodes, Blocks: w.blocks, Store: counting{w.ledger, &w.puts},
 		Failed: func(cause string) {
 			n, _ := w.failed.LoadOrStore(cause, new(atomic.Int64))
 			n.(*atomic.Int64).Add(1)

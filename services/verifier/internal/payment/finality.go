@@ -41,6 +41,14 @@ type Bundle struct {
 	Made    time.Time
 }
 
+// Makeable is which bundles are worth a try: those of blocks up to a finalized one, and
+// those queued so long ago that they are given up. The others are not touched: they may be
+// many, where beacon nodes are away for hours, and each write is one less for sales.
+type Makeable struct {
+	UpTo         uint64 // a block's number
+	QueuedBefore time.Time
+}
+
 // FinalityStep is a handover: the sync committee of Period has signed which committee
 // follows it.
 type FinalityStep struct {
@@ -80,9 +88,9 @@ type FinalityStore interface {
 	// Bundle returns the bundle of a block; a pending one for a block that is only queued;
 	// or ErrNotFound.
 	Bundle(ctx context.Context, chain string, block Digest) (Bundle, error)
-	// DueBundles returns at most so many pending bundles of a chain that are due, and puts
-	// them off until next, so that two processes do not make the same.
-	DueBundles(ctx context.Context, chain string, next time.Time, most int) ([]Bundle, error)
+	// DueBundles returns at most so many pending bundles of a chain that are due and can be
+	// made, and puts them off until next, so that two processes do not make the same.
+	DueBundles(ctx context.Context, chain string, can Makeable, next time.Time, most int) ([]Bundle, error)
 	// KeepBundle writes a bundle as made, unless it is made already: then the first one
 	// stays. ErrNotFound: there is no such bundle, or it has expired.
 	KeepBundle(ctx context.Context, b Bundle) error

@@ -176,13 +176,13 @@ func (l *Ledger) Bundle(ctx context.Context, chain string, block payment.Digest)
 }
 
 // DueBundles implements payment.FinalityStore.
-func (l *Ledger) DueBundles(ctx context.Context, chain string, next time.Time, most int) (due []payment.Bundle, err error) {
-	query := "SELECT " + bundleColumns + " FROM finality_bundles WHERE state = 'pending' AND chain = ? AND try_at <= ? ORDER BY try_at LIMIT ?"
+func (l *Ledger) DueBundles(ctx context.Context, chain string, can payment.Makeable, next time.Time, most int) (due []payment.Bundle, err error) {
+	query := "SELECT " + bundleColumns + " FROM finality_bundles WHERE state = 'pending' AND chain = ? AND try_at <= ? AND (number <= ? OR queued < ?) ORDER BY try_at LIMIT ?"
 	if l.db.Dialect == sqldb.Postgres {
 		query += " FOR UPDATE SKIP LOCKED"
 	}
 	err = l.write(ctx, "take bundles to make", false, func(ctx context.Context, u *unit) error {
-		rows, err := u.QueryContext(ctx, u.db.Rebind(query), bind([]any{chain, l.now(), most})...)
+		rows, err := u.QueryContext(ctx, u.db.Rebind(query), bind([]any{chain, l.now(), int64(can.UpTo), can.QueuedBefore, most})...)
 		if due, err = sqldb.All(rows, err, scanBundle); err != nil {
 			return err
 		}

@@ -81,7 +81,7 @@ func (w *world) bundle(block byte) payment.Bundle {
 
 func (w *world) dueBundles(n int) []payment.Bundle {
 	w.Helper()
-	due, err := w.DueBundles(context.Background(), ethereum, w.time().Add(time.Minute), 10)
+	due, err := w.DueBundles(context.Background(), ethereum, payment.Makeable{UpTo: 1000}, w.time().Add(time.Minute), 10)
 	w.must(err)
 	if len(due) != n {
 		w.Fatalf("%d bundles are due, want %d", len(due), n)
@@ -216,7 +216,7 @@ func TestADueBundleIsGivenToOneProcess(t *testing.T) {
 				if i%2 == 1 {
 					from = other
 				}
-				due, err := from.DueBundles(context.Background(), ethereum, start.Add(time.Minute), 1)
+				due, err := from.DueBundles(context.Background(), ethereum, payment.Makeable{UpTo: 1000}, start.Add(time.Minute), 1)
 				if err != nil {
 					t.Error(err)
 				}
@@ -239,6 +239,36 @@ func TestADueBundleIsGivenToOneProcess(t *testing.T) {
 		w.dueBundles(0)
 		w.advance(time.Minute)
 		w.dueBundles(10)
+	})
+}
+
+func TestABundleOfABlockThatIsNotFinalIsNotGivenUnlessItIsGivenUp(t *testing.T) {
+	onEachFinal(t, func(t *testing.T, w *world) {
+		w.sell("1", about(ethereum, 'a', 20))
+		w.advance(time.Minute)
+		w.sell("2", about(ethereum, 'b', 21))
+		w.take()
+		given := func(can payment.Makeable, want ...byte) {
+			t.Helper()
+			due, err := w.DueBundles(context.Background(), ethereum, can, w.time(), 10)
+			w.must(err)
+			var got []byte
+			for _, b := range due {
+				for _, name := range "ab" {
+					if b.Hash == digestOf(byte(name)) {
+						got = append(got, byte(name))
+					}
+				}
+			}
+			slices.Sort(got)
+			if string(got) != string(want) {
+				t.Errorf("%+v: got %s, want %s", can, got, want)
+			}
+		}
+		given(payment.Makeable{UpTo: 19, QueuedBefore: start})
+		given(payment.Makeable{UpTo: 20, QueuedBefore: start}, 'a')
+		given(payment.Makeable{UpTo: 21, QueuedBefore: start}, 'a', 'b')
+		given(payment.Makeable{UpTo: 19, QueuedBefore: start.Add(time.Second)}, 'a')
 	})
 }
 
