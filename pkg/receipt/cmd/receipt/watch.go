@@ -82,11 +82,19 @@ type newer struct {
 	old  receiptlog.Checkpoint // the earlier one
 }
 
+// errNothingPublished means that a log serves no checkpoint: until its first one is
+// witnessed, it has nothing to read.
+var errNothingPublished = errors.New("the log serves no checkpoint; a new one has published nothing yet")
+
 // since reads the newest checkpoint of a log and checks that it continues the one in a
 // file, where there is one.
 func (w watched) since(ctx context.Context, log receiptlog.Generation, file string) (n newer, err error) {
 	fetch := w.fetch(log)
-	if n.note, err = fetch(ctx, "checkpoint"); err != nil {
+	n.note, err = fetch(ctx, "checkpoint")
+	if errors.Is(err, receiptlog.ErrNoTile) {
+		return n, fmt.Errorf("%s: %w", log.Origin, errNothingPublished)
+	}
+	if err != nil {
 		return n, err
 	}
 	if n.Witnessed, err = w.policy.Open(n.note); err != nil {
@@ -190,9 +198,18 @@ func logMirror(ctx context.Context, args []string, s streams) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(*every):
+		case <-time.After(pauseAfter(err, *every)):
 		}
 	}
+}
+
+// pauseAfter returns how long to wait for the next copy: the first checkpoint of a new log
+// comes soon.
+func pauseAfter(err error, every time.Duration) time.Duration {
+	if errors.Is(err, errNothingPublished) {
+		return min(every, max(every/10, time.Second))
+	}
+	return every
 }
 
 func mirrorAll(ctx context.Context, address, folder, policyFile string, s streams) error {

@@ -31,6 +31,8 @@ type logSite struct {
 	hashes  []tlog.Hash
 	// forged replaces what is served at a path.
 	forged map[string][]byte
+	// unpublished has it serve no checkpoint yet.
+	unpublished bool
 }
 
 func newLogSite(t *testing.T) *logSite {
@@ -90,6 +92,9 @@ func (l *logSite) serve(path string) ([]byte, error) {
 			Logs:   []receiptlog.Generation{{Origin: l.signer.Name(), Key: l.signer.Key.String(), Prefix: "/v1/log/1", From: "2026-11-22T00:00:00Z"}},
 			Policy: "log " + l.signer.Key.String() + "\nquorum none\n",
 		})
+	}
+	if path == "checkpoint" && l.unpublished {
+		return nil, fs.ErrNotExist
 	}
 	if path == "checkpoint" {
 		root, err := tlog.TreeHash(size, l)
@@ -151,6 +156,31 @@ func TestAWatcherFindsALogThatDoesNotContinue(t *testing.T) {
 	check(1, "malformed")
 	if _, err := os.Stat(state); err == nil {
 		t.Error("a log that cannot be read is remembered")
+	}
+}
+
+func TestALogThatHasPublishedNothingIsCalledThatAndAskedAgainSoon(t *testing.T) {
+	l := newLogSite(t)
+	l.unpublished = true
+	for _, args := range [][]string{{"mirror", l.url, t.TempDir()}, {"check", l.url}} {
+		if code, _, errOut := run(t, "", append([]string{"log"}, args...)...); code == 0 || !strings.Contains(errOut, "verifier.example.com/v1/log/1: the log serves no checkpoint; a new one has published nothing yet") {
+			t.Errorf("%v: exit %d, %s", args, code, errOut)
+		}
+	}
+	l.unpublished = false
+	if code, _, errOut := run(t, "", "log", "mirror", l.url, t.TempDir()); code != 0 {
+		t.Errorf("exit %d, %s", code, errOut)
+	}
+	nothing := fmt.Errorf("a log: %w", errNothingPublished)
+	for every, want := range map[time.Duration]time.Duration{
+		10 * time.Minute: time.Minute, 5 * time.Second: time.Second, time.Millisecond: time.Millisecond,
+	} {
+		if got := pauseAfter(nothing, every); got != want {
+			t.Errorf("every %v: asked again after %v, want %v", every, got, want)
+		}
+		if got := pauseAfter(fs.ErrNotExist, every); got != every {
+			t.Errorf("every %v: asked again after %v though it has failed otherwise", every, got)
+		}
 	}
 }
 
