@@ -48,7 +48,8 @@ With LOG_WITNESSES, the addresses of witnesses (separated by spaces), also what 
 of receipts needs, in the name of the host of PUBLIC_URL, also where the rest was made
 long ago: log-key.pem for the verifier; witness-1-key.pem and witness-1-state.json for
 the first witness, and so on; and log-policy, which asks all of them, for verifier,
-witnesses and mirror.
+witnesses and mirror. RECEIPT_LOG, where it is set, must be 1: the compose file takes any
+other value for it too, 0 and 2 as well.
 `
 
 // version is set by the build.
@@ -89,6 +90,9 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 	}
 	if err := required(strings.Fields(*require), getenv); err != nil {
 		return err
+	}
+	if value := getenv("RECEIPT_LOG"); value != "" && value != "1" {
+		return fmt.Errorf("RECEIPT_LOG is %q: only 1 asks for a log of receipts; without one it is not set", value)
 	}
 	if *from != "" {
 		if err := secrets.TakeOver(*from, folder); err != nil {

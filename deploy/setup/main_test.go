@@ -286,6 +286,17 @@ func TestAllSettingsThatAreMissingAreNamedAtOnce(t *testing.T) {
 	}
 }
 
+func TestALogThatIsAskedForWithAnotherWordThanOneIsRefused(t *testing.T) {
+	for value, ok := range map[string]bool{"": true, "1": true, "0": false, "2": false, "yes": false} {
+		getenv := func(name string) string { return map[string]string{"RECEIPT_LOG": value}[name] }
+		folder := t.TempDir()
+		err := run([]string{folder}, getenv, io.Discard)
+		if (err == nil) != ok || !ok && (!strings.Contains(err.Error(), "RECEIPT_LOG") || len(files(t, folder)) > 0) {
+			t.Errorf("%q: got %v, and %d files", value, err, len(files(t, folder)))
+		}
+	}
+}
+
 func TestTheAddressIsShownWithThePassword(t *testing.T) {
 	getenv := func(name string) string { return map[string]string{"PUBLIC_URL": "http://localhost:8080"}[name] }
 	var out bytes.Buffer

@@ -96,6 +96,9 @@ func TestProductionHasALogOnlyWhereItIsAskedFor(t *testing.T) {
 			}
 		}
 	}
+	if got := services["setup"].Environment["RECEIPT_LOG"]; got != "${RECEIPT_LOG:-}" {
+		t.Errorf("setup judges %q", got)
+	}
 	for _, name := range beside {
 		if got := services[name].Deploy.Replicas; got != "${RECEIPT_LOG:-0}" {
 			t.Errorf("there are %q of %s", got, name)
