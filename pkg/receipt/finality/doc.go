@@ -30,6 +30,7 @@
 // # Anchor
 //
 // pinned-block: the execution block is in the body of the checkpoint's own beacon block.
+// Nothing in it is signed for one network: it is of the network that the checkpoint is of.
 //
 // sync-committee: the checkpoint's state names the sync committee of its period, and each
 // step is signed by the committee of one period. A verifier
@@ -65,7 +66,7 @@
 //
 // # Link
 //
-// same: the document's block is the anchor's. headers: RLP headers from the anchor's block
+// same: the document's block is the anchor's; its number is not shown. headers: RLP headers from the anchor's block
 // down to the child of the document's block; each hashes to the parentHash of the one before.
 // history: the header of the anchor's block, and under its stateRoot the place where the chain
 // itself keeps the hashes of its last 8191 blocks (EIP-2935): contract [HistoryContract],

@@ -3,6 +3,7 @@ package finality
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pforte/pforte/pkg/receipt"
@@ -23,9 +24,11 @@ type Result struct {
 	// for AnchorPinnedBlock, the checkpoint's own.
 	FinalizedSlot Uint64 `json:"finalizedSlot"`
 	// Age is how far the checkpoint lies before the finalized block.
-	Age         time.Duration `json:"-"`
-	Block       Block         `json:"block"` // the document's
-	AnchorBlock Block         `json:"anchorBlock"`
+	Age time.Duration `json:"-"`
+	// Block is the document's. For LinkSame nothing in the document shows its number: the
+	// proof of the receipt does.
+	Block       Block `json:"block"`
+	AnchorBlock Block `json:"anchorBlock"`
 
 	// For AnchorSyncCommittee: the periods of the first and the last committee, and how
 	// many signed where the fewest did. Else 0.
@@ -50,8 +53,9 @@ func (r *Result) Confirmations() uint64 {
 	return uint64(r.AnchorBlock.Number) - uint64(r.Block.Number) + 1
 }
 
-// facts lists which facts of a receipt about this block are proven.
-func (r *Result) facts(about *receipt.Receipt) []receipt.Fact {
+// facts lists which facts of a receipt about this block are proven. named reports whether
+// the reader said of which network the checkpoint is.
+func (r *Result) facts(about *receipt.Receipt, named bool) []receipt.Fact {
 	final := "the block that a sync committee signed as final"
 	if r.Anchor == AnchorPinnedBlock {
 		final = "the block of your checkpoint"
@@ -60,9 +64,11 @@ func (r *Result) facts(about *receipt.Receipt) []receipt.Fact {
 		final = "an ancestor of " + final
 	}
 	list := []receipt.Fact{
-		{Field: "chain.id", Value: about.Chain.ID, How: "the network of your checkpoint"},
 		{Field: "finality.tag", Value: about.Finality.Tag, How: final},
 		{Field: "checks." + receipt.CheckCanonicalBlock, Value: receipt.Pass, How: final},
+	}
+	if named || r.Anchor == AnchorSyncCommittee { // whose signatures cover the network
+		list = slices.Insert(list, 0, receipt.Fact{Field: "chain.id", Value: about.Chain.ID, How: "the network of your checkpoint"})
 	}
 	if least := about.Request.Expectations.MinConfirmations; least > 0 && uint64(least) <= r.Confirmations() {
 		list = append(list, receipt.Fact{

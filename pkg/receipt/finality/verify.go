@@ -19,7 +19,8 @@ type Trust struct {
 	// both. 0 is DefaultMaxAge.
 	MaxAge time.Duration
 	// Network is the chain that the checkpoint is of. nil is the one that [NetworkOf]
-	// knows for the document's chain.
+	// knows for the document's chain; AnchorPinnedBlock, in which nothing is signed for one
+	// network, then does not prove which chain that is.
 	Network *Network
 }
 
@@ -44,7 +45,7 @@ func Verify(r *receipt.Receipt, d *Document, t Trust) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result.Proven = result.facts(r)
+	result.Proven = result.facts(r, t.Network != nil)
 	return result, nil
 }
 

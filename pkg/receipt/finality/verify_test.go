@@ -90,6 +90,26 @@ func TestTheFactsThatAreProven(t *testing.T) {
 	}
 }
 
+// Nothing in a pinned block is signed for one network: the chain is that of the checkpoint,
+// and which that is only the reader knows.
+func TestAPinnedBlockProvesItsChainOnlyToWhoNamesTheNetwork(t *testing.T) {
+	b, hoodi := newBeacon("deneb"), finality.Hoodi()
+	b.network.Name, b.network.ChainID = hoodi.Name, hoodi.ChainID
+	target := finality.Block{Number: 100, Hash: finality.Root{7}}
+	s := b.pinned(target.Hash, target, finality.Link{Kind: finality.LinkSame})
+	for _, named := range []*finality.Network{nil, hoodi} {
+		s.trust.Network = named
+		result, err := finality.Verify(s.receipt, s.document, s.trust)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain := slices.ContainsFunc(result.Proven, func(fact receipt.Fact) bool { return fact.Field == "chain.id" })
+		if chain != (named != nil) {
+			t.Errorf("network %v: %v", named, result.Proven)
+		}
+	}
+}
+
 // change is one of a document: path is where.
 type change struct {
 	path        string
