@@ -158,7 +158,7 @@ func (f *finalityFlags) document(ctx context.Context, r receipt.Receipt) ([]byte
 	case http.StatusNotFound:
 		return nil, errNoFinality(target.Host + " has no finality proof of this block.")
 	case http.StatusUnprocessableEntity:
-		return nil, errNoFinality(target.Host + " cannot prove it from your checkpoint: it does not know that block, or the block is too old.")
+		return nil, errNoFinality(target.Host + " cannot prove it from your checkpoint: it does not know that checkpoint, or the checkpoint is too old.")
 	case http.StatusServiceUnavailable:
 		return nil, errNoFinality(target.Host + " cannot make the finality proof now; ask again in some minutes.")
 	}

@@ -163,7 +163,7 @@ func TestTheFinalityProofComesFromAVerifier(t *testing.T) {
 	for answer, want := range map[int]string{
 		http.StatusAccepted:            "The finality proof is not made yet; ask again in some minutes.",
 		http.StatusNotFound:            host + " has no finality proof of this block.",
-		http.StatusUnprocessableEntity: host + " cannot prove it from your checkpoint: it does not know that block, or the block is too old.",
+		http.StatusUnprocessableEntity: host + " cannot prove it from your checkpoint: it does not know that checkpoint, or the checkpoint is too old.",
 		http.StatusServiceUnavailable:  host + " cannot make the finality proof now; ask again in some minutes.",
 	} {
 		status = answer
