@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/receipt/strictjson"
 )
 
 const (
@@ -234,12 +235,21 @@ func (c *check) read(texts []string) {
 		}
 		t.Used = t.Kind != KindUnknown
 	}
-	// A reader's policy counts before the operator's.
+	// A reader's policy counts before the operator's, and that it cannot be read does not
+	// put the operator's in its place.
+	if c.faults[policies[0]] != nil {
+		c.policy, c.own = nil, false
+	}
 	if seen[policies[0]] {
-		for i := range c.report.Texts {
-			if c.report.Texts[i].Kind == policies[1] {
-				c.report.Texts[i].Used = false
-			}
+		c.disuse(policies[1])
+	}
+}
+
+// disuse notes that no part of the check needs the texts of a kind.
+func (c *check) disuse(kind Kind) {
+	for i := range c.report.Texts {
+		if c.report.Texts[i].Kind == kind {
+			c.report.Texts[i].Used = false
 		}
 	}
 }
@@ -308,8 +318,12 @@ func (c *check) take(kind Kind, text string) error {
 func parseCheckpoint(text string) (root finality.Root, err error) {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "{") {
-		var answer struct{ Data struct{ Root string } }
-		if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		var answer struct {
+			Data struct {
+				Root string `json:"root"`
+			} `json:"data"`
+		}
+		if err := strictjson.Unmarshal([]byte(text), &answer, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
 			return root, err
 		}
 		text = answer.Data.Root
@@ -454,10 +468,13 @@ func (c *check) checkSignature() {
 // checkFinality judges whether the block is final from the reader's checkpoint on.
 func (c *check) checkFinality() {
 	f := &c.report.Finality
-	if c.network != nil && c.network.ChainID != c.doc.Receipt.Chain.ID {
-		c.network = nil
-	}
 	_, known := finality.NetworkOf(c.doc.Receipt.Chain.ID)
+	// The file of a network may come with the receipt: it must not replace what is known,
+	// such as how long a slot is, by which a checkpoint is too old.
+	if c.network != nil && (known || c.network.ChainID != c.doc.Receipt.Chain.ID) {
+		c.network = nil
+		c.disuse(KindNetwork)
+	}
 	f.Provable = known || c.network != nil
 	switch {
 	case c.faults[KindFinality] != nil:

@@ -12,8 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/checker"
+	"github.com/pforte/pforte/pkg/receipt/finality"
 )
 
 // go test ./checker -run TestGolden -update
@@ -249,6 +252,46 @@ func TestTheLaterOfTwoTextsOfAKindCounts(t *testing.T) {
 		report := checker.Check(texts)
 		if report.Texts[0].Used || !report.Texts[1].Used || report.Receipt == nil || !strings.Contains(texts[1], report.Receipt.Transaction.Hash) {
 			t.Errorf("%+v", report.Texts)
+		}
+	}
+}
+
+// A file among the others must not weaken what is known: with shorter slots a checkpoint of
+// years ago would be young.
+func TestAFileDoesNotReplaceAKnownNetwork(t *testing.T) {
+	mainnet := finality.Mainnet()
+	mainnet.SecondsPerSlot = 1
+	texts := []string{
+		about(t, "22432991", "0xd4c1a04e15667a6a012075daee220cf04a052a3491632572bfb0e5d90736b4cb"),
+		read(t, "../finality/testdata/electra-1422.json"), checkpoint,
+	}
+	want, got := checker.Check(texts), checker.Check(append(texts, encode(t, mainnet)))
+	if diff := cmp.Diff(encode(t, want.Finality), encode(t, got.Finality)); diff != "" {
+		t.Errorf("-without +with the file:\n%s", diff)
+	}
+	if file := got.Texts[len(texts)]; file.Kind != checker.KindNetwork || file.Used {
+		t.Errorf("%+v", file)
+	}
+}
+
+func TestAPolicyThatCannotBeReadIsNotReplacedByTheOperators(t *testing.T) {
+	texts := cases(t)["logged, operator's"].texts
+	for _, policy := range []int{0, len(texts)} {
+		report := checker.Check(slices.Insert(slices.Clone(texts), policy, "log nonsense\n"))
+		if got := summary(report); got != "valid holds holds unchecked/noPolicy absent" {
+			t.Errorf("at %d: %s", policy, got)
+		}
+	}
+}
+
+func TestACheckpointIsReadInOneWay(t *testing.T) {
+	final := cases(t)["final"].texts[:3]
+	for _, text := range []string{
+		fmt.Sprintf(`{"data":{"root":"0x%064d","root":%q}}`, 1, checkpoint), fmt.Sprintf(`{"data":{"ROOT":%q,"root":"0x%064d"}}`, checkpoint, 1),
+		fmt.Sprintf(`{"data":{"root":"0x%064d"},"Data":{"root":%q}}`, 1, checkpoint),
+	} {
+		if report := checker.Check(append(slices.Clone(final), text)); report.Finality.State == checker.Holds {
+			t.Errorf("%s: %+v", text, report.Finality)
 		}
 	}
 }
