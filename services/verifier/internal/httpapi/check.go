@@ -96,14 +96,19 @@ func (p *checkPage) serve(body []byte, encoding string) echo.HandlerFunc {
 	}
 }
 
-// acceptsGzip reports whether a client takes gzip (RFC 9110, section 12.5.3).
+// acceptsGzip reports whether a client takes gzip (RFC 9110, section 12.5.3). What it says
+// of gzip counts before what it says of all codings.
 func acceptsGzip(values []string) bool {
-	for _, each := range strings.Split(strings.Join(values, ","), ",") {
+	all := false
+	for _, each := range strings.Split(strings.ToLower(strings.Join(values, ",")), ",") {
 		name, quality, _ := strings.Cut(each, ";")
-		name, quality = strings.TrimSpace(name), strings.ReplaceAll(quality, " ", "")
-		if (name == "gzip" || name == "*") && strings.TrimRight(quality, ".0") != "q=" {
-			return true
+		taken := strings.TrimRight(strings.ReplaceAll(quality, " ", ""), ".0") != "q="
+		switch strings.TrimSpace(name) {
+		case "gzip":
+			return taken
+		case "*":
+			all = taken
 		}
 	}
-	return false
+	return all
 }

@@ -50,7 +50,7 @@ func TestThePageThatChecksReceiptsIsServedWithWhatTheSitePublishes(t *testing.T)
 			t.Errorf("it does not offer %s:\n%s", want, plain.body)
 		}
 	}
-	for accepted, packed := range map[string]bool{"gzip": true, "br, gzip;q=0.5": true, "*": true, "br": false, "gzip;q=0": false, "gzip; q=0.0": false} {
+	for accepted, packed := range map[string]bool{"gzip": true, "br, gzip;q=0.5": true, "*": true, "br": false, "gzip;q=0": false, "gzip; q=0.0": false, "gzip;q=0, *": false, "*, gzip;q=0": false, "gzip;Q=0": false, "GZIP": true, "*;q=0, gzip": true} {
 		r := w.do(http.MethodGet, checkPath, "", "Accept-Encoding", accepted)
 		body := r.body
 		if packed {
