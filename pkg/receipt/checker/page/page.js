@@ -27,7 +27,11 @@
   };
   const short = (text) => (text && text.length > 16 ? `${text.slice(0, text.startsWith("sha256:") ? 11 : 6)}…${text.slice(-4)}` : text || "");
   const number = (text) => { try { return new Intl.NumberFormat(words.lang).format(BigInt(text)); } catch { return text; } };
-  const moment = (date) => new Intl.DateTimeFormat(words.lang, { dateStyle: "long", timeStyle: "long", timeZone: "UTC" }).format(date);
+  // moment returns text where a date is beyond what JavaScript counts to.
+  const moment = (date, text) => (Number.isNaN(date.valueOf()) ? text : new Intl.DateTimeFormat(words.lang, { dateStyle: "long", timeStyle: "long", timeZone: "UTC" }).format(date));
+  // printable takes out what turns a sentence around or hides a part of it, such as marks
+  // of another direction of writing.
+  const printable = (text) => text.replace(/[^\P{C}\n\t]|[\p{Zl}\p{Zp}]/gu, "\ufffd");
   const upper = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
   // ---- the worker
@@ -149,7 +153,7 @@
     if (r.log.state === "holds") {
       put("proven", l.title, [l.holds(number(r.log.index), r.log.origin, number(r.log.size)), r.log.ownPolicy && l.own, l.says]);
       if (r.log.unwitnessed) put("attested", words.witnesses.title, [words.witnesses.none]);
-      else put("proven", words.witnesses.title, [words.witnesses.holds(r.log.witnesses, r.log.of, moment(new Date(r.log.earliest)))]);
+      else put("proven", words.witnesses.title, [words.witnesses.holds(r.log.witnesses, r.log.of, moment(new Date(r.log.earliest), r.log.earliest))]);
     } else if (r.log.state === "fails") put("fails", r.log.reason === "quorum" ? words.witnesses.title : l.title, [l[r.log.reason] || l.other], r.log);
     else if (r.log.state === "unchecked") put("absent", l.title, [l.noPolicy, site?.policy ? "" : l.noPolicyHow], null, [site?.policy && { text: words.usePolicy(site.name), hint: words.usePolicyHint, action: takePolicy }]);
     else put("absent", l.title, [l.absent], null, [site?.log && { text: l.ask, hint: words.getHint(site.name), href: `${site.log}/proof/${r.log.leaf}`, save: "answer.tlog-proof" }]);
@@ -215,7 +219,7 @@
     const list = transfer
       ? [definition(f.amount, number(transfer.amount)), transfer.token && definition(f.token, transfer.token), definition(f.from, transfer.from), definition(f.to, transfer.to)]
       : [definition(f.caller, transaction.from), transaction.to && definition(f.called, transaction.to), transaction.contractAddress && definition(f.created, transaction.contractAddress)];
-    list.push(definition(f.transaction, transaction.hash), definition(f.chain, name, true), definition(f.block, number(block.number), true), definition(f.time, moment(new Date(Number(block.timestamp) * 1000)), true));
+    list.push(definition(f.transaction, transaction.hash), definition(f.chain, name, true), definition(f.block, number(block.number), true), definition(f.time, moment(new Date(Number(block.timestamp) * 1000), block.timestamp), true));
     return element("section", { class: "card" }, element("h2", {}, report.verdict === "valid" ? words.claimTitle : words.claimedTitle),
       element("p", { class: "claim" }, transfer ? words.claim[transfer.token ? "transfer" : "native"](number(transfer.amount)) : sentence), transfer && element("p", {}, sentence),
       element("dl", {}, ...list.filter(Boolean)),
@@ -270,6 +274,15 @@
     byId("language").lang = words === german ? "en" : "de";
     byId("language").title = words.otherHint;
     byId("aboutList").replaceChildren(...words.about.map((text) => element("li", {}, text)));
+    try {
+      draw();
+    } catch (error) {
+      report = null;
+      fault = words.crashed(String(error));
+      draw();
+    }
+  };
+  const draw = () => {
     byId("foot").textContent = words.foot;
     byId("given").hidden = given.length === 0;
     byId("given").replaceChildren(...given.map((text, i) => {

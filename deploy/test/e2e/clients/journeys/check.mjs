@@ -80,8 +80,11 @@ export default async (j) => {
 
       // What strangers wrote stays text.
       const text = readFileSync(answer, "utf8"), block = text.match(/"block":\{"hash":"0x[0-9a-f]{64}","number":"(\d+)"/);
+      await give(device, await put("\u202elate.json", text.replace(/("timestamp":")\d+/, `$1${2n ** 64n - 1n}`)));
+      want("the verdict of a receipt from beyond all dates", await verdict(device, 5), w.notValid);
+      await device.shows("\ufffdlate.json");
       await give(device, await put("<img src=x onerror=alert(1)>.json", text.replace(block[0], block[0].replace(`"${block[1]}"`, `"${BigInt(block[1]) + 1n}"`))));
-      want("the verdict of a changed receipt", await verdict(device, 5), w.notValid);
+      want("the verdict of a changed receipt", await verdict(device, 6), w.notValid);
       await device.shows("<img src=x onerror=alert(1)>.json");
       await device.look(200);
       want("the pictures that a name of a file made", (await page.$$("img, iframe, object")).length, 0);
