@@ -50,7 +50,7 @@
       else if (waiting && data.id === waiting.id) {
         clearTimeout(waiting.timer);
         waiting = null;
-        const found = JSON.parse(data.report);
+        const found = JSON.parse(data.report, (_, value) => (typeof value === "string" ? printable(value) : value));
         if (found.error) fault = words.crashed(found.error);
         else [report, took, fault] = [found, data.took, ""];
         show();
@@ -93,10 +93,10 @@
   const take = async (files) => {
     const texts = [], faults = [];
     for (const file of [...files].slice(0, maxTexts)) {
-      if (file.size > maxBytes) { faults.push(words.tooLarge(file.name)); continue; }
+      if (file.size > maxBytes) { faults.push(words.tooLarge(printable(file.name))); continue; }
       try {
-        texts.push({ name: file.name, text: await file.text(), from: "file" });
-      } catch { faults.push(words.unreadable(file.name)); }
+        texts.push({ name: printable(file.name), text: await file.text(), from: "file" });
+      } catch { faults.push(words.unreadable(printable(file.name))); }
     }
     if (texts.length > 0) add(texts);
     if (faults.length > 0) { fault = faults.join(" "); show(); }
