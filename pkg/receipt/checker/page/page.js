@@ -8,6 +8,8 @@
   // example is a receipt with all that belongs to it. Checking it once while the page loads
   // also has the browser compile what a check needs.
   const example = JSON.parse(byId("example").textContent);
+  // exampleKeys are the ids of its keys, which anybody can sign with.
+  const exampleKeys = example.flatMap(({ name, text }) => (name === "receipt-signing-key.json" ? JSON.parse(text).keys : [])).map(({ keyId }) => keyId);
 
   let words = (navigator.languages || []).map((l) => l.slice(0, 2)).find((l) => l === "de" || l === "en") === "de" ? german : english;
   // site is what the server that serves the page publishes; null in the file.
@@ -84,6 +86,8 @@
 
   const add = (texts) => {
     fault = "";
+    // What belongs to the example says nothing about another receipt.
+    if (texts.some(({ from }) => from !== "example")) given = given.filter(({ from }) => from !== "example");
     if (given.length + texts.length > maxTexts) fault = words.tooMany;
     given = given.concat(texts).slice(0, maxTexts);
     const kept = fault;
@@ -120,7 +124,7 @@
     const shown = short(r.signature.keyId), key = r.signature.key;
 
     const s = words.signature, keys = source("keys");
-    const origin = keys && (keys.from === "site" ? s.fromSite(site.name) : keys.from === "example" ? s.fromExample : s.fromFile(nameOf(keys)));
+    const origin = keys && (keys.from === "site" ? s.fromSite(site.name) : exampleKeys.includes(r.signature.keyId) ? s.fromExample : s.fromFile(nameOf(keys)));
     if (signed) put("proven", s.title, [s.holds(shown, words.keyStates[key.status]), r.signature.cutOff && s.cutOff(key.logged.before), origin]);
     else if (r.signature.state === "fails") {
       const why = s[r.signature.reason];
@@ -208,7 +212,8 @@
     const state = { valid: "proven", notValid: "fails" }[report.verdict] || "absent";
     const keys = site && report.verdict === "undecided" && { text: words.useSite(site.name), hint: words.useSiteHint(site.name), action: takeKeys, strong: true };
     return element("section", { class: `verdict ${report.verdict}`, id: "verdict" }, icon(state), element("div", {},
-      element("h2", { tabindex: "-1" }, title), element("p", {}, sentence), keys && offer(keys),
+      element("h2", { tabindex: "-1" }, title), element("p", {}, sentence),
+      report.verdict === "valid" && exampleKeys.includes(report.signature.keyId) && element("p", { class: "warning" }, words.signature.fromExample), keys && offer(keys),
       element("p", { class: "soft" }, words.checked(new Intl.NumberFormat(words.lang, { maximumFractionDigits: took < 10 ? 1 : 0 }).format(took)))));
   };
 

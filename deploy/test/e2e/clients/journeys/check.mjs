@@ -119,6 +119,8 @@ export default async (j) => {
     await offline.press("#show-example", null);
     want("the verdict of the example", await verdict(offline, 4), w.valid);
     await offline.shows(w.example);
+    await give(offline, answer);
+    want("the verdict after the example", await verdict(offline, 1), w.undecided);
     asked();
     offline.blame();
   } finally {
