@@ -138,11 +138,12 @@
 
     const f = words.finality, final = r.finality.result, asked = r.finality.state === "unchecked";
     if (final) {
-      const days = Math.floor(final.ageSeconds / 86_400), pinned = final.anchor === "pinned-block";
+      const days = Math.floor(final.ageSeconds / 86_400), pinned = final.anchor === "pinned-block", network = source("network");
       put("proven", f.title, [
         f.holds(short(final.checkpoint), number(final.checkpointSlot)), pinned ? f.pinned : f.committee(Number(final.lastPeriod) - Number(final.firstPeriod) + 1, final.leastSigners, final.committeeSize),
         final.link === "same" ? f.same(number(final.block.number)) : f.before(number(final.block.number), number(final.anchorBlock.number)),
-        !pinned && f.age(days < 1 ? f.lessThanADay : f.days(days)), !pinned && f.sample,
+        f.checkpointFrom(nameOf(source("checkpoint"))), network && f.networkFrom(nameOf(network)),
+        !pinned && f.age(days < 1 ? f.lessThanADay : f.days(days)), !pinned && f.sample(final.network === "mainnet"),
       ]);
     } else if (r.finality.state === "fails") put("fails", f.title, [f[r.finality.reason] || f.other], r.finality, [r.finality.reason === "otherCheckpoint" && askFinality()]);
     else {
@@ -155,7 +156,7 @@
 
     const l = words.log;
     if (r.log.state === "holds") {
-      put("proven", l.title, [l.holds(number(r.log.index), r.log.origin, number(r.log.size)), r.log.ownPolicy && l.own, l.says]);
+      put("proven", l.title, [l.holds(number(r.log.index), r.log.origin, number(r.log.size)), !r.log.unwitnessed && l.kept, r.log.ownPolicy ? l.own : l.policyFrom(nameOf(source("policy"))), l.says]);
       if (r.log.unwitnessed) put("attested", words.witnesses.title, [words.witnesses.none]);
       else put("proven", words.witnesses.title, [words.witnesses.holds(r.log.witnesses, r.log.of, moment(new Date(r.log.earliest), r.log.earliest))]);
     } else if (r.log.state === "fails") put("fails", r.log.reason === "quorum" ? words.witnesses.title : l.title, [l[r.log.reason] || l.other], r.log);
@@ -271,14 +272,8 @@
   };
 
   const shownBefore = { verdict: null };
+  // show draws the page. What cannot be drawn must not leave the answer about other texts.
   const show = () => {
-    document.documentElement.lang = words.lang;
-    document.title = report && report.receipt ? `${words.verdicts[report.verdict][0]} – ${words.title} – Pforte` : `${words.title} – Pforte`;
-    for (const e of document.querySelectorAll("[data-t]")) e.textContent = words[e.dataset.t];
-    byId("language").textContent = words.other;
-    byId("language").lang = words === german ? "en" : "de";
-    byId("language").title = words.otherHint;
-    byId("aboutList").replaceChildren(...words.about.map((text) => element("li", {}, text)));
     try {
       draw();
     } catch (error) {
@@ -288,6 +283,13 @@
     }
   };
   const draw = () => {
+    document.documentElement.lang = words.lang;
+    document.title = report && report.receipt ? `${words.verdicts[report.verdict][0]} – ${words.title} – Pforte` : `${words.title} – Pforte`;
+    for (const e of document.querySelectorAll("[data-t]")) e.textContent = words[e.dataset.t];
+    byId("language").textContent = words.other;
+    byId("language").lang = words === german ? "en" : "de";
+    byId("language").title = words.otherHint;
+    byId("aboutList").replaceChildren(...words.about.map((text) => element("li", {}, text)));
     byId("foot").textContent = words.foot;
     byId("given").hidden = given.length === 0;
     byId("given").replaceChildren(...given.map((text, i) => {
@@ -325,7 +327,7 @@
   byId("add").addEventListener("click", () => { paste(byId("text").value); byId("text").value = ""; });
   byId("language").addEventListener("click", () => { words = words === german ? english : german; show(); });
   document.addEventListener("paste", (event) => {
-    if (event.target.closest?.("textarea")) return;
+    if (event.target.closest?.("textarea, input")) return;
     const { files } = event.clipboardData;
     if (files.length > 0) take(files);
     else paste(event.clipboardData.getData("text/plain"));
