@@ -122,8 +122,10 @@ type Log struct {
 type Finality struct {
 	Part
 	// Provable reports whether a finality document can exist for the receipt's chain.
-	Provable bool             `json:"provable"`
-	Result   *finality.Result `json:"result,omitempty"`
+	Provable bool `json:"provable"`
+	// Checkpoint is the root that was given; nil where none was, or none that can be read.
+	Checkpoint *finality.Root   `json:"checkpoint,omitempty"`
+	Result     *finality.Result `json:"result,omitempty"`
 }
 
 // reasons are words for errors, for which a page has sentences.
@@ -322,9 +324,13 @@ func parseCheckpoint(text string) (root finality.Root, err error) {
 			Data struct {
 				Root string `json:"root"`
 			} `json:"data"`
+			Finalized *bool `json:"finalized"`
 		}
 		if err := strictjson.Unmarshal([]byte(text), &answer, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
 			return root, err
+		}
+		if answer.Finalized != nil && !*answer.Finalized {
+			return root, errors.New("the node does not call this block final")
 		}
 		text = answer.Data.Root
 	}
@@ -475,7 +481,7 @@ func (c *check) checkFinality() {
 		c.network = nil
 		c.disuse(KindNetwork)
 	}
-	f.Provable = known || c.network != nil
+	f.Provable, f.Checkpoint = known || c.network != nil, c.checkpoint
 	switch {
 	case c.faults[KindFinality] != nil:
 		f.Part = failed(c.faults[KindFinality])

@@ -296,6 +296,16 @@ func TestACheckpointIsReadInOneWay(t *testing.T) {
 	}
 }
 
+func TestABlockThatItsNodeDoesNotCallFinalIsNoCheckpoint(t *testing.T) {
+	texts := slices.Clone(cases(t)["final, a node's answer"].texts)
+	node := &texts[len(texts)-1]
+	*node = strings.Replace(*node, `"finalized":true`, `"finalized":false`, 1)
+	report := checker.Check(texts)
+	if got := summary(report); got != "valid holds absent absent unchecked/noCheckpoint" || report.Texts[len(texts)-1].Error == "" {
+		t.Errorf("%s: %+v", got, report.Texts)
+	}
+}
+
 func TestTooManyTextsAreNotRead(t *testing.T) {
 	texts := make([]string, checker.MaxTexts+1)
 	texts[checker.MaxTexts] = read(t, vectors+"base/response.json")

@@ -167,9 +167,9 @@
 
   // askFinality offers the site's proof from the given checkpoint.
   const askFinality = () => {
-    const { chain, block } = report.receipt, root = source("checkpoint")?.text.trim().toLowerCase();
+    const { chain, block } = report.receipt, root = report.finality.checkpoint;
     if (!site?.finality?.includes(chain.name)) return null;
-    const from = /^0x[0-9a-f]{64}$/.test(root) ? `?checkpoint=${root}` : "";
+    const from = root ? `?checkpoint=${root}` : "";
     return { text: words.finality.ask, hint: words.getHint(site.name), href: `/v1/finality/${chain.name}/${block.hash}${from}`, save: "answer.finality.json" };
   };
   const takeKeys = () => add([{ name: words.siteKeys(site.name), text: JSON.stringify(site.keys), from: "site" }]);
