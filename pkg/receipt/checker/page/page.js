@@ -188,7 +188,7 @@
     return [
       {
         title: words.rows.chain, links: [proof, proof, final],
-        nodes: [[n.transaction, short(r.receipt.transaction.hash)], [n.outcome, words.outcome[status]], [n.block, number(r.receipt.block.number)], [n.final, r.receipt.chain.name.slice(0, 18)]],
+        nodes: [[n.transaction, short(r.receipt.transaction.hash)], [n.outcome, words.outcome[status]], [n.block, number(r.receipt.block.number)], [n.final, r.receipt.chain.id.length > 18 ? `${r.receipt.chain.id.slice(0, 17)}…` : r.receipt.chain.id]],
       },
       {
         title: words.rows.word, links: [{ holds: "proven", fails: "fails" }[r.signature.state] || "absent", logged, seen],
@@ -221,7 +221,7 @@
   const claimCard = () => {
     const { receipt } = report, { transfer, block, chain: named, transaction } = receipt, f = words.fields;
     const name = `${named.name} (${named.id})`, status = receipt.outcome.status || "none";
-    const sentence = words.claim[status](number(block.number), named.name);
+    const sentence = words.claim[status](number(block.number), name);
     const list = transfer
       ? [definition(f.amount, number(transfer.amount)), transfer.token && definition(f.token, transfer.token), definition(f.from, transfer.from), definition(f.to, transfer.to)]
       : [definition(f.caller, transaction.from), transaction.to && definition(f.called, transaction.to), transaction.contractAddress && definition(f.created, transaction.contractAddress)];
