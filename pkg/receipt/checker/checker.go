@@ -114,7 +114,7 @@ type Log struct {
 	Earliest  string `json:"earliest,omitempty"`
 	// Unwitnessed reports whether no witness of the policy cosigned, which a policy may allow.
 	Unwitnessed bool `json:"unwitnessed"`
-	// OwnPolicy reports whether the policy is the one that the log's operator publishes.
+	// OwnPolicy reports whether the policy is that of a list of logs, as their operator publishes it.
 	OwnPolicy bool `json:"ownPolicy"`
 }
 

@@ -156,7 +156,7 @@
 
     const l = words.log;
     if (r.log.state === "holds") {
-      put("proven", l.title, [l.holds(number(r.log.index), r.log.origin, number(r.log.size)), !r.log.unwitnessed && l.kept, r.log.ownPolicy ? l.own : l.policyFrom(nameOf(source("policy"))), l.says]);
+      put("proven", l.title, [l.holds(number(r.log.index), r.log.origin, number(r.log.size)), !r.log.unwitnessed && l.kept, r.log.ownPolicy ? l.own(nameOf(source("logs"))) : l.policyFrom(nameOf(source("policy"))), l.says]);
       if (r.log.unwitnessed) put("attested", words.witnesses.title, [words.witnesses.none]);
       else put("proven", words.witnesses.title, [words.witnesses.holds(r.log.witnesses, r.log.of, moment(new Date(r.log.earliest), r.log.earliest))]);
     } else if (r.log.state === "fails") put("fails", r.log.reason === "quorum" ? words.witnesses.title : l.title, [l[r.log.reason] || l.other], r.log);
