@@ -165,9 +165,14 @@ func (f *finalityFlags) document(ctx context.Context, r receipt.Receipt) ([]byte
 	return nil, exitError{exitNoKey, fmt.Errorf("%s answers %d %s", target.Redacted(), status, http.StatusText(status))}
 }
 
-// text is what is known about the block's finality, for people, without the end of the line.
-func (f *finalityReport) text() string {
+// text is what is known about the block's finality, for people, without the end of the
+// line. signature is the state of the signature, which stands for it without a proof.
+func (f *finalityReport) text(signature string) string {
 	var out bytes.Buffer
+	word := "attested by the signer only"
+	if signature != stateValid {
+		word = "only claimed, by a signature that is " + signature
+	}
 	_, _ = out.WriteString("Final:     ")
 	switch {
 	case f.State == stateValid:
@@ -175,9 +180,9 @@ func (f *finalityReport) text() string {
 	case f.State != stateAbsent:
 		_, _ = out.WriteString(f.State)
 	case strings.HasPrefix(f.Reason, "no "):
-		_, _ = out.WriteString("attested by the signer only; " + f.Reason)
+		_, _ = out.WriteString(word + "; " + f.Reason)
 	default:
-		_, _ = out.WriteString("attested by the signer only. " + f.Reason)
+		_, _ = out.WriteString(word + ". " + f.Reason)
 	}
 	return printable(out.String())
 }

@@ -126,6 +126,19 @@ func TestTheBlockMustBeFinalWhenItIsAskedFor(t *testing.T) {
 	}
 }
 
+func TestWithoutASignatureFinalityIsOnlyClaimed(t *testing.T) {
+	root := checkpoint(t, "signed")
+	for want, args := range map[string][]string{
+		"Final:     only claimed, by a signature that is not checked. No finality proof was given":                  {finalAnswer},
+		"Final:     only claimed, by a signature that is not checked; no finality proof exists for this chain yet.": {"../../testdata/vectors/base/response.json"},
+	} {
+		code, out, _ := run(t, "", append([]string{"verify", "--checkpoint", root}, args...)...)
+		if code != 3 || !strings.Contains(out, want) {
+			t.Errorf("exit %d, want 3 with %q:\n%s", code, want, out)
+		}
+	}
+}
+
 func TestTheFinalityProofComesFromAVerifier(t *testing.T) {
 	root := checkpoint(t, "signed")
 	doc, err := receipt.Parse([]byte(read(t, finalAnswer)))

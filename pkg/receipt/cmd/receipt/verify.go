@@ -183,7 +183,7 @@ func (r report) text() []byte {
 		line("%s", r.Log.text())
 	}
 	if r.Finality != nil {
-		line("%s", r.Finality.text())
+		line("%s", r.Finality.text(r.Signature))
 	}
 	if r.code == exitInvalid {
 		return out.Bytes()
