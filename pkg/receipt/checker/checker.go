@@ -144,7 +144,6 @@ var reasons = []struct {
 	{receiptlog.ErrInclusion, "inclusion"},
 	{receiptlog.ErrMalformed, "malformed"},
 	{finality.ErrMalformed, "malformed"},
-	{finality.ErrNoNetwork, "noNetwork"},
 	{finality.ErrOtherChain, "otherChain"},
 	{finality.ErrOtherBlock, "otherBlock"},
 	{finality.ErrOtherCheckpoint, "otherCheckpoint"},
@@ -157,6 +156,7 @@ const (
 	reasonNoKey        = "noKey"
 	reasonNoPolicy     = "noPolicy"
 	reasonNoCheckpoint = "noCheckpoint"
+	reasonNoNetwork    = "noNetwork"
 	reasonOther        = "other"
 )
 
@@ -493,6 +493,10 @@ func (c *check) checkFinality() {
 		return
 	}
 	result, err := finality.Verify(&c.doc.Receipt, c.finality, finality.Trust{Checkpoint: *c.checkpoint, Network: c.network})
+	if errors.Is(err, finality.ErrNoNetwork) {
+		f.Part = Part{State: Unchecked, Reason: reasonNoNetwork}
+		return
+	}
 	if err != nil {
 		f.Part = failed(err)
 		return

@@ -306,6 +306,32 @@ func TestABlockThatItsNodeDoesNotCallFinalIsNoCheckpoint(t *testing.T) {
 	}
 }
 
+func TestAFinalityProofOfAnUnknownNetworkIsNotJudged(t *testing.T) {
+	doc, err := receipt.Parse([]byte(cases(t)["final"].texts[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc.Receipt.Chain.ID = "eip155:1337"
+	answer, err := receipt.Sign(signingKey(t), doc.Receipt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := answer.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	final := strings.Replace(read(t, "../finality/testdata/electra-1422.json"), `"eip155:1"`, `"eip155:1337"`, 1)
+	texts := []string{string(signed), read(t, vectors+"base/key.json"), final, checkpoint}
+	if got := summary(checker.Check(texts)); got != "valid holds absent absent unchecked/noNetwork" {
+		t.Error(got)
+	}
+	network := finality.Mainnet()
+	network.ChainID, network.Forks[0].Version = "eip155:1337", finality.ForkVersion{9}
+	if got := summary(checker.Check(append(texts, encode(t, network)))); got != "valid holds absent absent holds" {
+		t.Errorf("with the network: %s", got)
+	}
+}
+
 func TestTooManyTextsAreNotRead(t *testing.T) {
 	texts := make([]string, checker.MaxTexts+1)
 	texts[checker.MaxTexts] = read(t, vectors+"base/response.json")

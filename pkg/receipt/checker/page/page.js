@@ -148,8 +148,8 @@
     } else if (r.finality.state === "fails") put("fails", f.title, [f[r.finality.reason] || f.other], r.finality, [r.finality.reason === "otherCheckpoint" && askFinality()]);
     else {
       const offered = site?.finality?.includes(r.receipt.chain.name), field = { field: f.checkpointLabel, hint: f.checkpointHint, text: f.checkpointAdd };
-      put("attested", f.title, [r.finality.provable || offered ? f.l1 : f.l2(r.receipt.chain.name), asked && f.noCheckpoint], null,
-        asked || offered && !source("checkpoint") ? [field] : [askFinality()]);
+      put("attested", f.title, [r.finality.provable || offered || asked ? f.l1 : f.l2(r.receipt.chain.name), asked && f[r.finality.reason]], null,
+        asked ? [r.finality.reason === "noCheckpoint" && field] : [offered && !source("checkpoint") ? field : askFinality()]);
     }
     const others = r.attested.map(({ field }) => words.otherNames[field]).filter(Boolean);
     if (others.length > 0 && r.proof.state === "holds") put("attested", words.others.title, [words.others.text(upper(new Intl.ListFormat(words.lang).format(others)))]);
