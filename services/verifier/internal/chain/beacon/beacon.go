@@ -22,6 +22,9 @@ import (
 const (
 	// maxAnswer bounds an answer in bytes. An update with its committee has 60 KB.
 	maxAnswer = 1 << 20
+	// maxFault bounds what an error says of an answer, in bytes: it may name a member of it,
+	// and it is logged with each try.
+	maxFault = 200
 	// DefaultTimeout bounds an exchange.
 	DefaultTimeout = 5 * time.Second
 )
@@ -112,6 +115,9 @@ func read[T any](ctx context.Context, n *Node, path string, parse func([]byte) (
 	}
 	value, err := parse(body)
 	if err != nil {
+		if text := err.Error(); len(text) > maxFault {
+			err = errors.New(strings.ToValidUTF8(text[:maxFault], "") + "…")
+		}
 		return value, fmt.Errorf("%s: %s: %w", n.name, path, err)
 	}
 	return value, nil

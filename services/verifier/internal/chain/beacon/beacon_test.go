@@ -62,6 +62,18 @@ func TestHostileAnswersAreErrorsThatHoldNoKey(t *testing.T) {
 	}
 }
 
+func TestAnErrorDoesNotRepeatWhatANodeSent(t *testing.T) {
+	name := strings.Repeat("n", 300_000)
+	n, _ := open(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"data":{"` + name + `":1,"` + name + `":1}}`))
+	})
+	for what, err := range all(t, n) {
+		if err != nil && len(err.Error()) > 1000 {
+			t.Errorf("%s: the error has %d bytes", what, len(err.Error()))
+		}
+	}
+}
+
 func TestWhatANodeDoesNotHaveIsToldApart(t *testing.T) {
 	n, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/secret/eth/v1/beacon/light_client/updates" {
