@@ -177,6 +177,7 @@ var faults = map[string]fault{
 	"LogAuditFails":      {changes: series{`verifier_log_audit_ok`: steady(0)}},
 	"LogAuditMissing":    {changes: series{`verifier_log_audit_age_seconds`: steady(200000)}},
 	"FinalityStale":      {changes: series{`verifier_finality_anchor_age_seconds{chain="base"}`: steady(2000)}},
+	"FinalityNone":       {changes: series{`verifier_finality_anchor_age_seconds{chain="base"}`: gone, `verifier_finality_participation{chain="base"}`: gone}},
 	"FinalityThin":       {changes: series{`verifier_finality_participation{chain="base"}`: steady(.7)}},
 	"FinalityWaits":      {changes: series{`verifier_finality_pending_age_seconds{chain="base"}`: steady(1000)}},
 	"FinalityUnverified": {changes: series{`verifier_finality_failures_total{chain="base",cause="update"}`: rising(1)}},
