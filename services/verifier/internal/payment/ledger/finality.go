@@ -218,6 +218,9 @@ func (l *Ledger) PutOff(ctx context.Context, b payment.Bundle, next time.Time) e
 	return err
 }
 
+const countBundlesSQL = `SELECT state, count(*) FROM finality_bundles WHERE chain = ? GROUP BY state
+	UNION ALL SELECT 'pending', count(*) FROM finality_queue WHERE chain = ?`
+
 // BundleCounts implements payment.FinalityStore.
 func (l *Ledger) BundleCounts(ctx context.Context, chain string) (payment.BundleCounts, error) {
 	counts := payment.BundleCounts{States: map[payment.BundleState]int{}}
@@ -225,8 +228,7 @@ func (l *Ledger) BundleCounts(ctx context.Context, chain string) (payment.Bundle
 		state string
 		n     int
 	}
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(`SELECT state, count(*) FROM finality_bundles WHERE chain = ? GROUP BY state
-		UNION ALL SELECT 'pending', count(*) FROM finality_queue WHERE chain = ?`), chain, chain)
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(countBundlesSQL), chain, chain)
 	list, err := sqldb.All(rows, err, func(row sqldb.Scanner) (c count, err error) { return c, row.Scan(&c.state, &c.n) })
 	if err != nil {
 		return counts, fmt.Errorf("count bundles: %w", err)

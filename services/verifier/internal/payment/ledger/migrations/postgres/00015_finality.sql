@@ -30,6 +30,8 @@ CREATE TABLE finality_bundles (
 );
 CREATE INDEX finality_bundles_pending ON finality_bundles (chain, try_at) WHERE state = 'pending';
 CREATE INDEX finality_bundles_sold ON finality_bundles (sold) WHERE state <> 'expired';
+-- For how many there are in each state, which is asked all the time.
+CREATE INDEX finality_bundles_state ON finality_bundles (chain, state);
 -- The steps of a chain's sync committees, one a period.
 CREATE TABLE finality_steps (
     chain   TEXT NOT NULL,
