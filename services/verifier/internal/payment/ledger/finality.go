@@ -61,7 +61,8 @@ func (l *Ledger) sold(ctx context.Context, key payment.Key) (*payment.SoldBlock,
 // Prune forgets proofs of blocks that were last sold before a moment. Those of blocks sold
 // later begin at checkpoints that may be older: steps are kept for finalStepAge longer.
 const (
-	forgetBundlesSQL = `UPDATE finality_bundles SET state = 'expired', content = NULL WHERE (chain, block_hash) IN
+	// sold is looked at once more, because another process may write it meanwhile.
+	forgetBundlesSQL = `UPDATE finality_bundles SET state = 'expired', content = NULL WHERE sold < ? AND (chain, block_hash) IN
 		(SELECT chain, block_hash FROM finality_bundles WHERE state <> 'expired' AND sold < ? ORDER BY sold LIMIT 1000)`
 	forgetBlocksSQL = "DELETE FROM finality_queue WHERE id IN (SELECT id FROM finality_queue WHERE queued < ? LIMIT 1000)"
 	finalStepAge    = 32 * 24 * time.Hour
@@ -73,6 +74,28 @@ const answerSQL = "SELECT answer FROM answers WHERE payment = (SELECT id FROM pa
 func (u *unit) queueBlock(ctx context.Context, b *payment.SoldBlock) error {
 	_, err := u.exec(ctx, queueBlockSQL, b.Chain, b.Hash, int64(b.Number), u.now())
 	return err
+}
+
+// beside makes a change in a transaction of its own, not in the batch of what is sold. In
+// that, sales would wait for a bundle that another process writes, and that process may wait
+// for them.
+func (l *Ledger) beside(ctx context.Context, what string, run func(context.Context, *unit) error) error {
+	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	err := l.db.TxRelaxed(ctx, func(tx *sql.Tx) error { return run(ctx, &unit{Tx: tx, Ledger: l}) })
+	if err == nil || isRefusal(err) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// execBeside is beside with one statement; it reports whether that changed a row.
+func (l *Ledger) execBeside(ctx context.Context, what, query string, args ...any) (changed bool, err error) {
+	err = l.beside(ctx, what, func(ctx context.Context, u *unit) (err error) {
+		changed, err = u.exec(ctx, query, args...)
+		return err
+	})
+	return changed, err
 }
 
 // TakeSold implements payment.FinalityStore.
@@ -88,7 +111,7 @@ func (l *Ledger) TakeSold(ctx context.Context, most int) (taken int, err error) 
 	if l.db.Dialect == sqldb.Postgres {
 		query += " FOR UPDATE SKIP LOCKED"
 	}
-	err = l.write(ctx, "take sold blocks", false, func(ctx context.Context, u *unit) error {
+	err = l.beside(ctx, "take sold blocks", func(ctx context.Context, u *unit) error {
 		taken = 0
 		rows, err := u.QueryContext(ctx, u.db.Rebind(query), most)
 		list, err := sqldb.All(rows, err, func(row sqldb.Scanner) (q queued, err error) {
@@ -181,7 +204,7 @@ func (l *Ledger) DueBundles(ctx context.Context, chain string, can payment.Makea
 	if l.db.Dialect == sqldb.Postgres {
 		query += " FOR UPDATE SKIP LOCKED"
 	}
-	err = l.write(ctx, "take bundles to make", false, func(ctx context.Context, u *unit) error {
+	err = l.beside(ctx, "take bundles to make", func(ctx context.Context, u *unit) error {
 		rows, err := u.QueryContext(ctx, u.db.Rebind(query), bind([]any{chain, l.now(), int64(can.UpTo), can.QueuedBefore, most})...)
 		if due, err = sqldb.All(rows, err, scanBundle); err != nil {
 			return err
@@ -198,7 +221,7 @@ func (l *Ledger) DueBundles(ctx context.Context, chain string, can payment.Makea
 
 // KeepBundle implements payment.FinalityStore.
 func (l *Ledger) KeepBundle(ctx context.Context, b payment.Bundle) error {
-	return l.write(ctx, "keep a bundle", true, func(ctx context.Context, u *unit) error {
+	return l.beside(ctx, "keep a bundle", func(ctx context.Context, u *unit) error {
 		kept, err := u.exec(ctx, `UPDATE finality_bundles SET
 			period = CASE state WHEN 'made' THEN period ELSE ? END, anchor_slot = CASE state WHEN 'made' THEN anchor_slot ELSE ? END,
 			content = CASE state WHEN 'made' THEN content ELSE ? END, made = CASE state WHEN 'made' THEN made ELSE ? END, state = 'made'
@@ -213,7 +236,7 @@ func (l *Ledger) KeepBundle(ctx context.Context, b payment.Bundle) error {
 
 // PutOff implements payment.FinalityStore.
 func (l *Ledger) PutOff(ctx context.Context, b payment.Bundle, next time.Time) error {
-	_, err := l.exec(ctx, "put a bundle off", `UPDATE finality_bundles SET state = ?, tried = ?, tries = ?, try_at = ?
+	_, err := l.execBeside(ctx, "put a bundle off", `UPDATE finality_bundles SET state = ?, tried = ?, tries = ?, try_at = ?
 		WHERE chain = ? AND block_hash = ? AND state = 'pending'`, string(b.State), milliseconds(b.Tried), b.Tries, next, b.Chain, b.Hash)
 	return err
 }
@@ -247,7 +270,7 @@ func (l *Ledger) BundleCounts(ctx context.Context, chain string) (payment.Bundle
 
 // KeepStep implements payment.FinalityStore.
 func (l *Ledger) KeepStep(ctx context.Context, s payment.FinalityStep) error {
-	return l.write(ctx, "keep a step", true, func(ctx context.Context, u *unit) error {
+	return l.beside(ctx, "keep a step", func(ctx context.Context, u *unit) error {
 		_, err := u.exec(ctx, `INSERT INTO finality_steps (chain, period, signers, final, step, written) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (chain, period) DO UPDATE SET
 			 step = CASE WHEN excluded.signers > finality_steps.signers THEN excluded.step ELSE finality_steps.step END,
@@ -289,7 +312,7 @@ func (l *Ledger) Steps(ctx context.Context, chain string, first, last uint64) ([
 
 // KeepCheckpoint implements payment.FinalityStore.
 func (l *Ledger) KeepCheckpoint(ctx context.Context, c payment.FinalityCheckpoint) error {
-	return l.write(ctx, "keep a checkpoint", true, func(ctx context.Context, u *unit) error {
+	return l.beside(ctx, "keep a checkpoint", func(ctx context.Context, u *unit) error {
 		_, err := u.exec(ctx, `INSERT INTO finality_checkpoints (chain, root, slot, period, own, checkpoint, written) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (chain, root) DO UPDATE SET own = CASE WHEN excluded.own > finality_checkpoints.own THEN excluded.own ELSE finality_checkpoints.own END`,
 			c.Chain, c.Root, int64(c.Slot), int64(c.Period), flag(c.Own), c.Checkpoint, u.now())

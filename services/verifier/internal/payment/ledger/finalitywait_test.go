@@ -1,0 +1,94 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// held is a bundle, made and last sold at 1, that another replica is about to write as sold
+// at 1000.
+func held(t *testing.T) (l *Ledger, other *sql.Tx) {
+	t.Helper()
+	l = openPostgres(t)
+	ctx := context.Background()
+	_, err := l.db.Writer.ExecContext(ctx, "INSERT INTO finality_bundles (chain, block_hash, number, state, sold, queued, try_at) VALUES ('c', $1, 1, 'made', 1, 1, 1)", make([]byte, 32))
+	if err == nil {
+		other, err = l.db.Writer.BeginTx(ctx, nil)
+	}
+	if err == nil {
+		_, err = other.ExecContext(ctx, "UPDATE finality_bundles SET sold = 1000")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Rollback() })
+	return l, other
+}
+
+// waiting returns when a transaction waits for another one.
+func waiting(t *testing.T, l *Ledger) {
+	t.Helper()
+	for n := 0; n == 0; time.Sleep(time.Millisecond) {
+		err := l.db.Writer.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestNoSaleWaitsForAProofOfFinality(t *testing.T) {
+	l, other := held(t)
+	ctx := context.Background()
+	block := payment.SoldBlock{Chain: "c", Number: 1}
+	if err := l.write(ctx, "queue", false, func(ctx context.Context, u *unit) error { return u.queueBlock(ctx, &block) }); err != nil {
+		t.Fatal(err)
+	}
+	ends := make(chan error, 4)
+	bundle := payment.Bundle{SoldBlock: block, State: payment.BundlePending}
+	go func() { _, err := l.TakeSold(ctx, 10); ends <- err }()
+	go func() { ends <- l.KeepBundle(ctx, bundle) }()
+	go func() { ends <- l.PutOff(ctx, bundle, time.Now()) }()
+	go func() { ends <- l.Prune(ctx, time.UnixMilli(500)) }()
+	waiting(t, l)
+	claimed := make(chan error, 1)
+	go func() {
+		_, _, err := l.Claim(ctx, payment.Record{Key: payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: "1"}, Owner: "o", Deadline: time.Now(), ValidBefore: time.Now(), Amount: "1"})
+		claimed <- err
+	}()
+	select {
+	case err := <-claimed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second): // it would wait for the other replica
+		t.Error("a sale waits")
+	}
+	if err := other.Commit(); err != nil {
+		t.Error(err)
+	}
+	for range cap(ends) {
+		if err := <-ends; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestABlockThatIsSoldAgainWhileItsProofExpiresKeepsIt(t *testing.T) {
+	l, other := held(t)
+	pruned := make(chan error, 1)
+	go func() { pruned <- l.Prune(context.Background(), time.UnixMilli(500)) }()
+	waiting(t, l)
+	if err := other.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-pruned; err != nil {
+		t.Error(err)
+	}
+	if b, err := l.Bundle(t.Context(), "c", payment.Digest{}); err != nil || b.State != payment.BundleMade {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
