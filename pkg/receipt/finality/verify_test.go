@@ -60,6 +60,42 @@ func TestTheResultOfRecordedChains(t *testing.T) {
 	}
 }
 
+// TestACheckpointReachesOverFifteenCommittees has an anchor of mainnet over 17 days. The
+// recording does not say the number of its block, which the link same does not prove either.
+func TestACheckpointReachesOverFifteenCommittees(t *testing.T) {
+	text, err := os.ReadFile("testdata/deneb-1392-to-1406.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &finality.Document{
+		Type: finality.Type, Version: finality.Version, Chain: finality.Mainnet().ChainID, Network: finality.Mainnet().Name,
+		Link: finality.Link{Kind: finality.LinkSame},
+	}
+	if err := json.Unmarshal(text, &d.Anchor); err != nil {
+		t.Fatal(err)
+	}
+	d.Anchor.Kind, d.Block = finality.AnchorSyncCommittee, finality.Block{Number: 1, Hash: d.Anchor.Execution.BlockHash}
+	trust := finality.Trust{Checkpoint: d.Anchor.Checkpoint.Root}
+	if _, err := finality.VerifyBlock(d, trust); !errors.Is(err, finality.ErrCheckpointTooOld) {
+		t.Errorf("a checkpoint of 17 days before: %v", err)
+	}
+	trust.MaxAge = 18 * 24 * time.Hour
+	result, err := finality.VerifyBlock(d, trust)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.FirstPeriod != 1392 || result.LastPeriod != 1406 || result.LeastSigners < 500 {
+		t.Errorf("%+v", result)
+	}
+	for i := range d.Anchor.Steps[:14] {
+		cut := *d
+		cut.Anchor.Steps = slices.Delete(slices.Clone(d.Anchor.Steps), i, i+1)
+		if _, err := finality.VerifyBlock(&cut, trust); err == nil {
+			t.Errorf("it holds without step %d", i)
+		}
+	}
+}
+
 func TestTheFactsThatAreProven(t *testing.T) {
 	fields := func(s sample) (list []string) {
 		t.Helper()
