@@ -171,6 +171,7 @@ func (l *load) change(ctx context.Context, _ *http.Client, i int) {
 	switch status {
 	case http.StatusCreated:
 	case http.StatusBadGateway:
+		time.Sleep(100 * time.Millisecond) // the proxy has more connections that die with the replica
 		if status, v = l.request(ctx, &l.admin.Client, http.MethodPost, "/api/v1/auth/users", body); status != http.StatusCreated && status != http.StatusConflict {
 			l.broken("the change again: %d %v", status, v)
 		}
