@@ -53,10 +53,14 @@ func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 }
 
 // page answers with a document that never changes while the process runs.
-func page(mediaType string, body []byte) echo.HandlerFunc {
+func page(mediaType string, body []byte) echo.HandlerFunc { return tagged("max-age=300", mediaType, body) }
+
+// tagged answers with a document and its ETag, or that the client has it (304).
+func tagged(cache, mediaType string, body []byte) echo.HandlerFunc {
 	sum := sha256.Sum256(body)
 	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-	found := answer{http.StatusOK, http.Header{"Cache-Control": {"max-age=300"}, "Etag": {etag}}, mediaType, body}
+	found := served(cache, mediaType, body)
+	found.header.Set("Etag", etag)
 	return func(c echo.Context) error {
 		if matches(c.Request().Header.Values("If-None-Match"), etag) {
 			maps.Copy(c.Response().Header(), found.header)
@@ -117,23 +121,17 @@ func (a *api) openapi() ([]byte, error) {
 		}
 		paths[route.path] = map[string]any{"post": post}
 	}
+	components, _ := doc["components"].(map[string]any)
+	schemas, _ := components["schemas"].(map[string]any)
 	if a.Receipts == nil {
-		if components, ok := doc["components"].(map[string]any); ok {
-			if schemas, ok := components["schemas"].(map[string]any); ok {
-				delete(schemas, "ReceiptLog")
-			}
-		}
+		delete(schemas, "ReceiptLog")
 		maps.DeleteFunc(paths, func(path string, _ any) bool {
 			return path == receiptlog.DirectoryPath || strings.HasPrefix(path, "/v1/log/")
 		})
 	}
 	if !a.offersFinality() {
+		delete(schemas, "FinalityDocument")
 		maps.DeleteFunc(paths, func(path string, _ any) bool { return strings.HasPrefix(path, finalityPath) })
-		if components, ok := doc["components"].(map[string]any); ok {
-			if schemas, ok := components["schemas"].(map[string]any); ok {
-				delete(schemas, "FinalityDocument")
-			}
-		}
 	}
 	if info, ok := doc["info"].(map[string]any); ok && a.MCP != nil {
 		info["x-guidance"] = fmt.Sprint(info["x-guidance"], " Agents find the same operations as tools at ", a.PublicURL, mcpPath, " (Model Context Protocol, streamable HTTP).")

@@ -1,10 +1,7 @@
 package httpapi
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -41,14 +38,7 @@ func (a *api) finality(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(document)
-	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-	found := served(cacheFinality, finality.MediaType, document)
-	found.header.Set("Etag", etag)
-	if matches(c.Request().Header.Values("If-None-Match"), etag) {
-		found.status, found.body = http.StatusNotModified, nil
-	}
-	return found.write(c)
+	return tagged(cacheFinality, finality.MediaType, document)(c)
 }
 
 // offersFinality reports whether proofs of finality are made for any chain.
