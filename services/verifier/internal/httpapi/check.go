@@ -52,7 +52,7 @@ func (a *api) site(c echo.Context) checkpage.Site {
 	if a.Receipts == nil {
 		return site
 	}
-	list, err := a.Receipts.Directory(c.Request().Context())
+	list, err := a.logReads.read(c, a.Receipts.Directory)
 	if err != nil {
 		a.Log.WarnContext(c.Request().Context(), "the page that checks receipts does not offer the log", "error", err)
 		return site

@@ -53,7 +53,9 @@ func (a *api) pages() (map[string]echo.HandlerFunc, error) {
 }
 
 // page answers with a document that never changes while the process runs.
-func page(mediaType string, body []byte) echo.HandlerFunc { return tagged("max-age=300", mediaType, body) }
+func page(mediaType string, body []byte) echo.HandlerFunc {
+	return tagged("max-age=300", mediaType, body)
+}
 
 // tagged answers with a document and its ETag, or that the client has it (304).
 func tagged(cache, mediaType string, body []byte) echo.HandlerFunc {

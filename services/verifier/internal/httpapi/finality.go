@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -34,7 +35,9 @@ func (a *api) finality(c echo.Context) error {
 			return beaconchain.ErrCheckpointUnknown
 		}
 	}
-	document, err := a.Chains[i].Finality.Document(c.Request().Context(), block, checkpoint)
+	document, err := a.finalityReads.read(c, func(ctx context.Context) ([]byte, error) {
+		return a.Chains[i].Finality.Document(ctx, block, checkpoint)
+	})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/beacon"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
@@ -94,6 +96,40 @@ func openFinal(t *testing.T) (*world, *ledger.Ledger, *beacontest.Beacon) {
 	w.must(metrics.Register("base", w.finality, w.clock))
 	w.reopen()
 	return w, l, b
+}
+
+// bundleReads counts how many requests read bundles at once.
+type bundleReads struct {
+	payment.FinalityStore
+	atOnce
+}
+
+func (r *bundleReads) Bundle(ctx context.Context, chain string, block payment.Digest) (payment.Bundle, error) {
+	defer r.count()()
+	return r.FinalityStore.Bundle(ctx, chain, block)
+}
+
+// What is asked about proofs of finality, free and by anybody, leaves connections for
+// purchases.
+func TestFewReadProofsOfFinalityAtOnce(t *testing.T) {
+	w, l, _ := openFinal(t)
+	counted := &bundleReads{FinalityStore: l}
+	o := w.finality.Options
+	o.Store = counted
+	var err error
+	w.finality, err = beaconchain.New(o)
+	w.must(err)
+	w.reopen()
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			w.do(http.MethodGet, "/v1/finality/base/0x"+strings.Repeat("0", 64), "").wantFailure(http.StatusNotFound, "finality_unknown")
+		})
+	}
+	all.Wait()
+	if most := counted.most.Load(); most > 4 {
+		t.Errorf("%d read at once", most)
+	}
 }
 
 func blockOf(answer []byte) receipt.Block {

@@ -72,8 +72,8 @@ type api struct {
 	Options
 	paid  []*paidRoute
 	check checkPage
-	// logReads has an element for each request that reads the log.
-	logReads chan struct{}
+	// logReads are of the log, finalityReads of proofs of finality, which may wait for nodes.
+	logReads, finalityReads freeReads
 }
 
 // receiptsMemory bounds the signed receipts that are kept, in bytes.
@@ -86,7 +86,7 @@ func New(o Options) (http.Handler, error) {
 		return nil, errors.New("httpapi: an option is missing")
 	}
 	receipts := verification.NewReceipts(o.Key, receiptsMemory, o.Metrics.answered, func(bytes int) { o.Metrics.answerBytes.Set(float64(bytes)) })
-	a := &api{Options: o, logReads: make(chan struct{}, maxLogReads)}
+	a := &api{Options: o, logReads: newFreeReads(), finalityReads: newFreeReads()}
 	e := service.HTTP{
 		Log: o.Log, Metrics: o.Metrics.requests, Now: o.Now, Tracer: o.Tracer,
 		Client:     func(r *http.Request) string { return clientaddr.Group(o.Proxies.Of(r)) },

@@ -28,10 +28,6 @@ const (
 // digits, and the width of a partial one.
 const maxTileElements = 6
 
-// maxLogReads is how many requests read the log at once. They cost queries and no payment:
-// on Postgres the others of a process's 16 connections are left to purchases.
-const maxLogReads = 4
-
 const textPlain = "text/plain; charset=utf-8"
 
 // logPages are the paths of the log of receipts (C2SP tlog-tiles), which need no payment.
@@ -57,13 +53,20 @@ func (a *api) logPages() map[string]echo.HandlerFunc {
 	return pages
 }
 
-// readLog waits until it may read the log. What it returns is written afterwards: a client
-// may read slowly.
-func (a *api) readLog(c echo.Context, read func(context.Context) ([]byte, error)) ([]byte, error) {
+// freeReads bounds how many requests read the store at once that cost queries and no
+// payment: on Postgres the others of a process's 16 connections are left to purchases. It
+// has an element for each.
+type freeReads chan struct{}
+
+func newFreeReads() freeReads { return make(freeReads, 4) }
+
+// read waits until it may read. What it returns is written afterwards: a client may read
+// slowly.
+func (f freeReads) read(c echo.Context, read func(context.Context) ([]byte, error)) ([]byte, error) {
 	ctx := c.Request().Context()
 	select {
-	case a.logReads <- struct{}{}:
-		defer func() { <-a.logReads }()
+	case f <- struct{}{}:
+		defer func() { <-f }()
 		return read(ctx)
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -85,7 +88,7 @@ func served(cache, mediaType string, body []byte) answer {
 }
 
 func (a *api) logDirectory(c echo.Context) error {
-	list, err := a.readLog(c, a.Receipts.Directory)
+	list, err := a.logReads.read(c, a.Receipts.Directory)
 	if err != nil {
 		return err
 	}
@@ -97,7 +100,7 @@ func (a *api) logCheckpoint(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	note, err := a.readLog(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Checkpoint(ctx, log) })
+	note, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Checkpoint(ctx, log) })
 	if err != nil {
 		return err
 	}
@@ -114,7 +117,7 @@ func (a *api) logTile(c echo.Context) error {
 	if err != nil {
 		return translog.ErrNothing
 	}
-	data, err := a.readLog(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Tile(ctx, log, tile) })
+	data, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Tile(ctx, log, tile) })
 	if err != nil {
 		return err
 	}
@@ -136,7 +139,7 @@ func (a *api) logProof(c echo.Context) error {
 	if err != nil || len(data) != len(leaf) || hex.EncodeToString(data) != text {
 		return translog.ErrUnknownLeaf
 	}
-	proof, err := a.readLog(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Proof(ctx, log, payment.Digest(data)) })
+	proof, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Proof(ctx, log, payment.Digest(data)) })
 	if err != nil {
 		return err
 	}
