@@ -247,13 +247,8 @@ func (c *Chain) first(ctx context.Context, n *node) error {
 	}
 	period := c.Network.Period(uint64(checkpoint.Header.Slot))
 	if c.Network.Period(uint64(u.SignatureSlot)) == period { // else the next committee signs, which is read first
-		step, err := lightclient.NewStep(&boot.CurrentSyncCommittee, u)
-		if err != nil {
-			return unverified(err)
-		}
-		step = step.WithoutNext()
-		if err := c.Network.VerifyStep(&step, *checkpoint.Committee, period); err != nil {
-			return unverified(err)
+		if _, err := c.signed(&boot.CurrentSyncCommittee, *checkpoint.Committee, u, period, true); err != nil {
+			return err
 		}
 	}
 	if err := c.keepOwn(ctx, checkpoint); err != nil {
@@ -320,13 +315,9 @@ func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) erro
 	if err != nil {
 		return err
 	}
-	step, err := lightclient.NewStep(keys, u)
+	step, err := c.signed(keys, c.committees[period], u, period, true)
 	if err != nil {
-		return unverified(err)
-	}
-	step = step.WithoutNext()
-	if err := c.Network.VerifyStep(&step, c.committees[period], period); err != nil {
-		return unverified(err)
+		return err
 	}
 	execution, err := lightclient.NewExecution(u.FinalizedHeader)
 	if err != nil {
@@ -365,6 +356,22 @@ func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) erro
 		return fmt.Errorf("%s: %w: %v", n.Name(), errOld, age)
 	}
 	return nil
+}
+
+// signed returns an update as a step that the committee of a period has signed, whose
+// members and root these are. The last step of an anchor hands over to no other committee.
+func (c *Chain) signed(keys *lightclient.SyncCommittee, committee finality.Root, u *lightclient.Update, period uint64, last bool) (finality.Step, error) {
+	step, err := lightclient.NewStep(keys, u)
+	if err == nil {
+		if last {
+			step = step.WithoutNext()
+		}
+		err = c.Network.VerifyStep(&step, committee, period)
+	}
+	if err != nil {
+		return finality.Step{}, unverified(err)
+	}
+	return step, nil
 }
 
 // contradicts reports whether an earlier finalized block cannot be of the same chain.
@@ -418,12 +425,9 @@ func (c *Chain) handOver(ctx context.Context, n *node, period uint64, over bool)
 	if err != nil {
 		return err
 	}
-	step, err := lightclient.NewStep(keys, u)
+	step, err := c.signed(keys, c.committees[period], u, period, false)
 	if err != nil {
-		return unverified(err)
-	}
-	if err := c.Network.VerifyStep(&step, c.committees[period], period); err != nil {
-		return unverified(err)
+		return err
 	}
 	if known, there := c.committees[period+1]; there && known != *step.NextCommittee {
 		return unverified(fmt.Errorf("another committee of period %d than that which is known", period+1))
