@@ -3,7 +3,6 @@ package translog
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -266,32 +265,20 @@ func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit) 
 // audit compares the tree with the checkpoint that the witness serves. The error is why it
 // could not.
 func (w *witnessClient) audit(ctx context.Context, head payment.LogHead, a *Audit) error {
-	fault := func(format string, args ...any) error {
-		return fmt.Errorf("witness %s: "+format, append([]any{w.Name}, args...)...)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(w.URL, "/")+"/"+witness.ID(head.Origin)+"/checkpoint", nil)
+	response, err := w.exchange(ctx, http.MethodGet, "/"+witness.ID(head.Origin)+"/checkpoint", nil)
 	if err != nil {
-		return fault("%w", err)
+		return err
 	}
-	response, err := w.log.Client.Do(request)
-	if err != nil {
-		return fault("%w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fault("what it has cosigned is not served: it answers %d", response.StatusCode)
-	}
-	note, err := io.ReadAll(io.LimitReader(response.Body, receiptlog.MaxNote+1))
-	if err != nil {
-		return fault("%w", err)
+	if response.status != http.StatusOK {
+		return w.fault("what it has cosigned is not served: it answers %d", response.status)
 	}
 	key, err := receiptlog.ParseLogKey(head.VKey)
 	if err != nil {
-		return fault("%w", err)
+		return w.fault("%w", err)
 	}
-	c, err := receiptlog.OpenCheckpoint(note, key)
+	c, err := receiptlog.OpenCheckpoint(response.body, key)
 	if err != nil {
-		return fault("%w", err)
+		return w.fault("%w", err)
 	}
 	if c.Size > head.Size {
 		if now, err := w.log.head(ctx); err == nil && now.Size >= c.Size {
@@ -302,7 +289,7 @@ func (w *witnessClient) audit(ctx context.Context, head payment.LogHead, a *Audi
 	}
 	root, err := w.log.rootAt(ctx, head, c.Size)
 	if err != nil {
-		return fault("%w", err)
+		return w.fault("%w", err)
 	}
 	if root != c.Root {
 		a.fault("the witness %s has cosigned another tree of %d entries that the log's key has signed", w.Name, c.Size)

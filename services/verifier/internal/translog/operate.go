@@ -55,7 +55,7 @@ func (l *Log) Status(ctx context.Context) (Status, error) {
 	if found && mark.Origin == head.Origin {
 		s.Mark = mark.Size
 	}
-	s.Witnesses, err = l.Witnesses(ctx)
+	s.Witnesses, err = l.witnessStatus(ctx, head)
 	return s, err
 }
 

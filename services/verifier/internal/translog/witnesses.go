@@ -70,6 +70,40 @@ func (w *witnessClient) release(now time.Time, err error) {
 	w.after = now.Add(w.backoff)
 }
 
+// fault is an error that names the witness.
+func (w *witnessClient) fault(format string, args ...any) error {
+	return fmt.Errorf("witness %s: "+format, append([]any{w.Name}, args...)...)
+}
+
+// reply is a witness's response, whole.
+type reply struct {
+	status int
+	kind   string // its media type
+	body   []byte
+}
+
+// exchange sends a request, with a text or nil, and returns the response to it.
+func (w *witnessClient) exchange(ctx context.Context, method, path string, text io.Reader) (reply, error) {
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(w.URL, "/")+path, text)
+	if err != nil {
+		return reply{}, w.fault("%w", err)
+	}
+	if text != nil {
+		request.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	response, err := w.log.Client.Do(request)
+	if err != nil {
+		return reply{}, w.fault("%w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, receiptlog.MaxNote+1))
+	if err != nil {
+		return reply{}, w.fault("%w", err)
+	}
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return reply{response.StatusCode, kind, body}, nil
+}
+
 // answer is what a witness answered: its cosignature, or the size that it has.
 type answer struct {
 	line []byte
@@ -79,44 +113,30 @@ type answer struct {
 // add posts one add-checkpoint. The error is a frozenError where the witness knows
 // another tree.
 func (w *witnessClient) add(ctx context.Context, c receiptlog.Checkpoint, body receiptlog.AddCheckpoint) (answer, error) {
-	fault := func(format string, args ...any) error {
-		return fmt.Errorf("witness %s: "+format, append([]any{w.Name}, args...)...)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(w.URL, "/")+"/add-checkpoint", bytes.NewReader(body.Bytes()))
+	response, err := w.exchange(ctx, http.MethodPost, "/add-checkpoint", bytes.NewReader(body.Bytes()))
 	if err != nil {
-		return answer{}, fault("%w", err)
+		return answer{}, err
 	}
-	request.Header.Set("Content-Type", "text/plain; charset=utf-8")
-	response, err := w.log.Client.Do(request)
-	if err != nil {
-		return answer{}, fault("%w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, receiptlog.MaxNote+1))
-	if err != nil {
-		return answer{}, fault("%w", err)
-	}
-	switch response.StatusCode {
+	switch response.status {
 	case http.StatusOK:
-		line, ok := c.Cosignature(text, w.Key)
+		line, ok := c.Cosignature(response.body, w.Key)
 		if !ok {
-			return answer{}, fault("its answer has no cosignature of the checkpoint by its key")
+			return answer{}, w.fault("its answer has no cosignature of the checkpoint by its key")
 		}
 		return answer{line: line, size: c.Size}, nil
 	case http.StatusConflict:
-		kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-		size, err := strconv.ParseInt(strings.TrimSuffix(string(text), "\n"), 10, 64)
-		if kind == witness.SizeType && err == nil && size >= 0 && size != body.Old {
+		size, err := strconv.ParseInt(strings.TrimSuffix(string(response.body), "\n"), 10, 64)
+		if response.kind == witness.SizeType && err == nil && size >= 0 && size != body.Old {
 			return answer{size: size}, nil
 		}
 		if body.Old == c.Size { // as some witnesses answer where the roots of one size differ
-			return answer{}, &frozenError{payment.FrozenFork, fault("it knows another tree of %d entries", c.Size)}
+			return answer{}, &frozenError{payment.FrozenFork, w.fault("it knows another tree of %d entries", c.Size)}
 		}
-		return answer{}, fault("it answers 409 without another size")
+		return answer{}, w.fault("it answers 409 without another size")
 	case http.StatusUnprocessableEntity:
-		return answer{}, &frozenError{payment.FrozenFork, fault("the tree of %d entries does not continue the one of %d that it knows", c.Size, body.Old)}
+		return answer{}, &frozenError{payment.FrozenFork, w.fault("the tree of %d entries does not continue the one of %d that it knows", c.Size, body.Old)}
 	default:
-		return answer{}, fault("it answers %d", response.StatusCode)
+		return answer{}, w.fault("it answers %d", response.status)
 	}
 }
 
@@ -171,12 +191,8 @@ type WitnessStatus struct {
 	Errors int       `json:"-"`    // of this process
 }
 
-// Witnesses returns what is known of each witness.
-func (l *Log) Witnesses(ctx context.Context) ([]WitnessStatus, error) {
-	head, err := l.head(ctx)
-	if err != nil {
-		return nil, err
-	}
+// witnessStatus returns what is known of each witness of a generation.
+func (l *Log) witnessStatus(ctx context.Context, head payment.LogHead) ([]WitnessStatus, error) {
 	var all []WitnessStatus
 	for _, w := range l.witnesses {
 		size, err := l.Store.WitnessSize(ctx, head.Log, w.Key.String())
