@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -148,5 +153,148 @@ func TestAConnectionTooManyIsRefused(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("a place that is free is not given")
 		}
+	}
+}
+
+// While auth is full, a request is refused before it is read as one, and must meet what
+// it would have met then.
+func TestAnEarlyRefusalIsThatOfTheRoute(t *testing.T) {
+	t.Parallel()
+	leave := make(chan struct{})
+	auth := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			<-leave
+		}
+		guard(w, r)
+	})
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "AUTH_MAX_REQUESTS": "1", "TRUSTED_PROXIES": "127.0.0.1"})
+	const path = "/api/v1/auth/me"
+	occupy := func() {
+		t.Helper()
+		for range 2 { // one that auth has, and one that waits
+			go h.request(t, "PUT", path, "")
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	client := &http.Transport{}
+	t.Cleanup(client.CloseIdleConnections)
+	ask := func(method, path string, headers ...string) answer {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, h.url+path, strings.NewReader(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.ContentLength = 0
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		return roundTrip(t, client, req)
+	}
+	logged := func() int { return strings.Count(h.log.String(), `"handled request"`) }
+
+	ask("GET", path) // the connection's first
+	occupy()
+	late := ask("GET", path)
+	lines := logged()
+	for _, id := range []string{"mine-1", "mine-2", "", "not an id"} {
+		early := ask("GET", path+"?id="+url.QueryEscape(id), "X-Request-Id", id)
+		german(t, early, http.StatusServiceUnavailable)
+		if got := early.Header.Get("X-Request-Id"); strings.HasPrefix(id, "mine") != (got == id) {
+			t.Errorf("the id is %q, sent as %q", got, id)
+		}
+		for _, answer := range []answer{late, early} {
+			answer.Header.Del("Date") // RFC 9110, section 6.6.1: need not be in a 5xx
+			answer.Header.Del("X-Request-Id")
+		}
+		if early.body != late.body || !reflect.DeepEqual(early.Header, late.Header) {
+			t.Errorf("early %s %s, late %s %s", early.Header, early.body, late.Header, late.body)
+		}
+	}
+	// The line of the request before may come late, and net/http may have begun to read the first.
+	if got := logged() - lines; got > 2 {
+		t.Errorf("%d requests were logged, so they were not refused early", got)
+	}
+	// What has another route, or another answer, goes its way.
+	if got := ask("HEAD", path); got.StatusCode != http.StatusServiceUnavailable || got.body != "" {
+		t.Errorf("HEAD: %d %q", got.StatusCode, got.body)
+	}
+	if got := ask("GET", "/health"); got.StatusCode != http.StatusOK {
+		t.Errorf("the other service: %d", got.StatusCode)
+	}
+	for range 2 {
+		german(t, ask("GET", "/api/v1/lists"), http.StatusServiceUnavailable)
+	}
+	metrics := (&server{url: h.admin}).request(t, "GET", "/metrics", "").body
+	if !strings.Contains(metrics, "\nedge_refused_requests_total{service=\"auth\"} 8\n") {
+		t.Error("eight refusals are not counted as eight")
+	}
+	close(leave)
+	for deadline := time.Now().Add(10 * time.Second); ask("GET", path).StatusCode != http.StatusOK; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is refused although auth has places")
+		}
+	}
+	if got := ask("GET", "/api/v1/lists", "Cookie", "svc.sid=member"); got.StatusCode != http.StatusOK {
+		t.Errorf("behind the guard: %d", got.StatusCode)
+	}
+	if !strings.Contains(h.log.String(), `"requests were refused: the service has as many as it may have","service":"auth"`) {
+		t.Error("no line tells of the refusals")
+	}
+}
+
+// A refusal must never be taken for the answer to another request of its connection.
+func TestEachRequestOfAFullServiceHasItsOwnAnswer(t *testing.T) {
+	t.Parallel()
+	auth := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(time.Millisecond)
+		_, _ = io.Copy(w, r.Body)
+	})
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "AUTH_MAX_REQUESTS": "4"})
+	const clients, requests = 100, 100
+	var served, refused atomic.Int64
+	var all sync.WaitGroup
+	for client := range clients {
+		all.Go(func() {
+			conn, err := net.DialTimeout("tcp", h.addr, 5*time.Second)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			_ = conn.SetDeadline(time.Now().Add(60 * time.Second))
+			in := bufio.NewReader(conn)
+			for i := range requests {
+				id := fmt.Sprintf("%d-%d", client, i)
+				text := fmt.Sprintf("POST /api/v1/auth/echo HTTP/1.1\r\nHost: x\r\nX-Request-Id: %s\r\nContent-Length: %d\r\n\r\n%s", id, len(id), id)
+				for _, part := range []string{text[:len(text)*(i%3)/3], text[len(text)*(i%3)/3:]} { // in one or two reads
+					if _, err := io.WriteString(conn, part); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				body, err := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				switch {
+				case err != nil || resp.Header.Get("X-Request-Id") != id:
+					t.Errorf("%s is answered as %s: %v", id, resp.Header.Get("X-Request-Id"), err)
+					return
+				case resp.StatusCode == http.StatusOK && string(body) == id:
+					served.Add(1)
+				case resp.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(body), "überlastet"):
+					refused.Add(1)
+				default:
+					t.Errorf("%s: %s %s", id, resp.Status, body)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if served.Load() == 0 || refused.Load() == 0 {
+		t.Errorf("%d served, %d refused", served.Load(), refused.Load())
 	}
 }

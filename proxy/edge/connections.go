@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -23,7 +24,7 @@ const (
 // both services.
 const tooManyConnections = `{"error":"Der Dienst ist gerade überlastet. Bitte gleich erneut versuchen.","code":503,"reason":"service_unavailable","retryable":true}`
 
-var refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nCache-Control: no-store\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: " +
+var tooManyAnswer = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nCache-Control: no-store\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: " +
 	strconv.Itoa(len(tooManyConnections)) + "\r\n\r\n" + tooManyConnections
 
 // Connections is a listener wrapper that bounds the open connections, each of which
@@ -34,6 +35,8 @@ var refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/jso
 type Connections struct {
 	// Max is of each listener.
 	Max int `json:"max,omitempty"`
+
+	refusals *refusals
 }
 
 // CaddyModule returns the Caddy module information.
@@ -54,14 +57,25 @@ func (c *Connections) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// Provision implements caddy.Provisioner.
+func (c *Connections) Provision(ctx caddy.Context) error {
+	app, err := ctx.App("edge_gates")
+	if err != nil {
+		return fmt.Errorf("edge_connections: %w", err)
+	}
+	c.refusals = &app.(*gates).refusals
+	return nil
+}
+
 // WrapListener implements caddy.ListenerWrapper.
 func (c *Connections) WrapListener(l net.Listener) net.Listener {
-	return &boundListener{Listener: l, max: c.Max, byNetwork: map[netip.Prefix][]*boundConn{}, refusing: make(chan struct{}, maxRefusing)}
+	return &boundListener{Listener: l, max: c.Max, refusals: c.refusals, byNetwork: map[netip.Prefix][]*boundConn{}, refusing: make(chan struct{}, maxRefusing)}
 }
 
 type boundListener struct {
 	net.Listener
 	max      int
+	refusals *refusals
 	refusing chan struct{}
 
 	mu   sync.Mutex
@@ -103,13 +117,13 @@ func refuse(conn net.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(refuseWithin))
 	var request [4096]byte
 	if n, _ := conn.Read(request[:]); n > 0 && 'A' <= request[0] && request[0] <= 'Z' { // no TLS
-		_, _ = conn.Write([]byte(refusal))
+		_, _ = conn.Write([]byte(tooManyAnswer))
 	}
 }
 
 // enter returns nil when there is no place for a connection.
 func (l *boundListener) enter(conn *net.TCPConn) *boundConn {
-	c := &boundConn{TCPConn: conn, listener: l, network: networkOf(conn.RemoteAddr())}
+	c := &boundConn{TCPConn: conn, listener: l, network: networkOf(conn.RemoteAddr()), passed: time.Now()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open >= l.max {
@@ -161,6 +175,32 @@ type boundConn struct {
 	*net.TCPConn
 	listener *boundListener
 	network  netip.Prefix
+	// framing and passed, when a request was last passed on, are of the one goroutine
+	// that reads.
+	framing framing
+	passed  time.Time
+}
+
+// Read implements net.Conn. It answers a request that its service would refuse, and
+// returns the next one. Nothing is under way then, because net/http reads the next
+// request after it has answered; but for one byte.
+func (c *boundConn) Read(p []byte) (int, error) {
+	for {
+		n, err := c.TCPConn.Read(p)
+		q, whole := c.framing.read(p[:n])
+		if !whole {
+			return n, err
+		}
+		now := time.Now()
+		answer := c.listener.refusals.to(q)
+		if answer == nil || now.Sub(c.passed) > passEvery {
+			c.passed = now
+			return n, err
+		}
+		if _, err := c.Write(answer); err != nil {
+			return 0, err
+		}
+	}
 }
 
 // Close implements net.Conn.
@@ -173,5 +213,6 @@ func (c *boundConn) Close() error {
 
 var (
 	_ caddy.ListenerWrapper = (*Connections)(nil)
+	_ caddy.Provisioner     = (*Connections)(nil)
 	_ caddyfile.Unmarshaler = (*Connections)(nil)
 )

@@ -16,7 +16,8 @@
 //     exceptions from a guard;
 //   - edge (http.reverse_proxy.transport.edge) sends requests to a service whose bodies
 //     edge_service has read;
-//   - edge_connections (caddy.listeners.edge_connections) bounds open connections;
+//   - edge_connections (caddy.listeners.edge_connections) bounds open connections, and
+//     refuses early what edge_service would refuse;
 //   - edge (caddy.logging.cores.edge) writes the log without headers and queries.
 //
 // In a Caddyfile:

@@ -229,6 +229,8 @@ type exchange struct {
 	whole bool
 	// own is whether the answer may set the cookies that are named.
 	own bool
+	// asking is whether the guard asks about the request.
+	asking bool
 	// private is whether the answer is for one user alone.
 	private bool
 	// renewed are the lines of Set-Cookie that the guard wants to add to an answer

@@ -203,7 +203,9 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return err
 	}
 	q := checkRequest(r, x)
+	x.asking = true
 	v := g.judge(q)
+	x.asking = false
 	switch {
 	case v.err != nil:
 		return v.err

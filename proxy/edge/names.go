@@ -112,12 +112,12 @@ func withoutSetCookies(lines []string, named names) []string {
 }
 
 // isToken reports whether a method is one (RFC 9110, section 5.6.2).
-func isToken(method string) bool {
+func isToken[S string | []byte](method S) bool {
 	for i := range len(method) {
 		c := method[i]
 		if letter := c | 0x20; (letter < 'a' || 'z' < letter) && (c < '0' || '9' < c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
 		}
 	}
-	return method != ""
+	return len(method) > 0
 }

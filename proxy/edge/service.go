@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // errBusy is the error of a request that found no place.
@@ -55,7 +57,7 @@ type Service struct {
 	Refusal string `json:"refusal,omitempty"`
 
 	gate, long *gate
-	refusal    []byte
+	refusals   *refusals
 }
 
 // CaddyModule returns the Caddy module information.
@@ -116,8 +118,9 @@ func (s *Service) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("edge_service: %w", err)
 	}
-	s.gate, s.long = app.(*gates).of(s)
-	s.refusal = []byte(s.Refusal)
+	all := app.(*gates)
+	s.gate, s.long = all.of(s)
+	s.refusals = &all.refusals
 	return nil
 }
 
@@ -135,14 +138,19 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !whole {
 		g = s.long
 	}
-	if err := g.enter(r.Context()); errors.Is(err, errBusy) && len(s.refusal) > 0 {
-		return s.refuse(w)
+	x, foreign := exchangeOf(r)
+	if err := g.enter(r.Context()); errors.Is(err, errBusy) && s.Refusal != "" {
+		err := s.refuse(w)
+		if whole && foreign == nil && !x.asking {
+			s.refusals.add(g, r, w.Header(), s.Refusal)
+		}
+		return err
 	} else if err != nil {
 		return err
 	}
 	leave := sync.OnceFunc(g.leave)
 	defer leave()
-	if x, err := exchangeOf(r); err == nil {
+	if foreign == nil {
 		x.begun, x.whole = leave, whole
 		defer func() { x.whole = false }() // for an application behind a guard
 	}
@@ -157,7 +165,7 @@ func (s *Service) refuse(w http.ResponseWriter) error {
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"], h["Retry-After"] = []string{"application/json"}, []string{"no-store"}, retryAfter
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_, err := w.Write(s.refusal)
+	_, err := io.WriteString(w, s.Refusal)
 	return err
 }
 
@@ -212,8 +220,13 @@ type prefetched struct {
 	io.Closer
 }
 
-// gates is the Caddy app that has the gates of each service by its name.
+// gates is the Caddy app that has the gates of each service by its name, and what they
+// refuse.
 type gates struct {
+	log      *slog.Logger
+	counter  *prometheus.CounterVec
+	refusals refusals
+
 	mu     sync.Mutex
 	byName map[string]serviceGates
 }
@@ -223,7 +236,22 @@ type serviceGates struct{ common, long *gate }
 
 // CaddyModule returns the Caddy module information.
 func (*gates) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "edge_gates", New: func() caddy.Module { return &gates{byName: map[string]serviceGates{}} }}
+	return caddy.ModuleInfo{ID: "edge_gates", New: func() caddy.Module { return newGates() }}
+}
+
+func newGates() *gates {
+	return &gates{
+		counter: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "edge_refused_requests_total", Help: "Requests that were refused because their service had as many as it may have.",
+		}, []string{"service"}),
+		byName: map[string]serviceGates{},
+	}
+}
+
+// Provision implements caddy.Provisioner.
+func (g *gates) Provision(ctx caddy.Context) error {
+	g.log = ctx.Slogger()
+	return ctx.GetMetricsRegistry().Register(g.counter)
 }
 
 // Start implements caddy.App.
@@ -238,15 +266,39 @@ func (g *gates) of(s *Service) (common, long *gate) {
 	defer g.mu.Unlock()
 	both, found := g.byName[s.Name]
 	if !found {
-		both.common = newGate(s.Max, s.Queue, s.Wait)
-		both.long = newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait)
+		count := &refused{service: s.Name, log: g.log, total: g.counter.WithLabelValues(s.Name)}
+		both.common = newGate(s.Max, s.Queue, s.Wait, count)
+		both.long = newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait, count)
 		g.byName[s.Name] = both
 	}
 	return both.common, both.long
 }
 
-func newGate(places, queue int, wait caddy.Duration) *gate {
-	return &gate{places: make(chan struct{}, places), queue: int64(queue), wait: time.Duration(wait)}
+func newGate(places, queue int, wait caddy.Duration, count *refused) *gate {
+	return &gate{places: make(chan struct{}, places), queue: int64(queue), wait: time.Duration(wait), refused: count}
+}
+
+// refused counts the requests that a service had no place for. Those that are
+// answered early have no line in the access log: a line every refusedLogged tells how many.
+type refused struct {
+	service string
+	log     *slog.Logger
+	total   prometheus.Counter
+
+	since  atomic.Int64
+	logged atomic.Int64 // Unix time in nanoseconds
+}
+
+const refusedLogged = time.Second
+
+// add counts one.
+func (r *refused) add() {
+	r.total.Inc()
+	r.since.Add(1)
+	last, now := r.logged.Load(), time.Now().UnixNano()
+	if now-last >= int64(refusedLogged) && r.logged.CompareAndSwap(last, now) {
+		r.log.Warn("requests were refused: the service has as many as it may have", "service", r.service, "requests", r.since.Swap(0))
+	}
 }
 
 // gate bounds the requests that one service has.
@@ -255,7 +307,11 @@ type gate struct {
 	waiting atomic.Int64
 	queue   int64
 	wait    time.Duration
+	refused *refused
 }
+
+// full reports whether a request would be refused at once.
+func (g *gate) full() bool { return g.waiting.Load() >= g.queue && len(g.places) == cap(g.places) }
 
 // enter returns when the caller has a place, or errBusy. Those that wait get one in
 // the order of their arrival.
@@ -267,6 +323,7 @@ func (g *gate) enter(ctx context.Context) error {
 	}
 	defer g.waiting.Add(-1)
 	if g.waiting.Add(1) > g.queue {
+		g.refused.add()
 		return errBusy
 	}
 	timeout := time.NewTimer(g.wait)
@@ -275,6 +332,7 @@ func (g *gate) enter(ctx context.Context) error {
 	case g.places <- struct{}{}:
 		return nil
 	case <-timeout.C:
+		g.refused.add()
 		return errBusy
 	case <-ctx.Done():
 		return caddyhttp.Error(statusCanceled, ctx.Err())
@@ -288,4 +346,5 @@ var (
 	_ caddy.Provisioner           = (*Service)(nil)
 	_ caddyfile.Unmarshaler       = (*Service)(nil)
 	_ caddy.App                   = (*gates)(nil)
+	_ caddy.Provisioner           = (*gates)(nil)
 )

@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // prepared is a request as Caddy passes it to handlers.
@@ -22,10 +24,15 @@ func prepared(r *http.Request) *http.Request {
 	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, &caddyhttp.Server{})
 }
 
+// counted counts refusals that nobody looks at.
+func counted() *refused {
+	return &refused{log: slog.New(slog.DiscardHandler), total: prometheus.NewCounter(prometheus.CounterOpts{Name: "refused"})}
+}
+
 func TestAServiceHasABoundedNumberOfRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Service{gate: &gate{places: make(chan struct{}, 10), queue: 20, wait: time.Second}}
+		s := &Service{gate: newGate(10, 20, caddy.Duration(time.Second), counted())}
 		var current, most, served, refused atomic.Int64
 		next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
 			most.Store(max(most.Load(), current.Add(1)))
@@ -60,7 +67,7 @@ func TestAServiceHasABoundedNumberOfRequests(t *testing.T) {
 func TestARequestThatWaitsTooLongIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := &gate{places: make(chan struct{}, 1), queue: 2, wait: 500 * time.Millisecond}
+		g := newGate(1, 2, caddy.Duration(500*time.Millisecond), counted())
 		started := time.Now()
 		if err := g.enter(t.Context()); err != nil {
 			t.Fatal(err)
@@ -81,7 +88,7 @@ func TestARequestThatWaitsTooLongIsRefused(t *testing.T) {
 func TestASlowClientTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Service{gate: &gate{places: make(chan struct{}, 1), queue: 1, wait: time.Second}}
+		s := &Service{gate: newGate(1, 1, caddy.Duration(time.Second), counted())}
 		body := &slowBody{rest: "{}"}
 		r := prepared(httptest.NewRequest("POST", "/", body))
 		x := &exchange{}
@@ -118,7 +125,7 @@ func TestASlowClientTakesNoPlace(t *testing.T) {
 func TestABodyHasALimitedTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Service{gate: &gate{places: make(chan struct{}, 1), queue: 1, wait: time.Second}}
+		s := &Service{gate: newGate(1, 1, caddy.Duration(time.Second), counted())}
 		started := time.Now()
 		r := prepared(httptest.NewRequest("POST", "/", &slowBody{rest: strings.Repeat("x", 1000)}))
 		err := s.ServeHTTP(httptest.NewRecorder(), r, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
@@ -135,7 +142,7 @@ func TestABodyHasALimitedTime(t *testing.T) {
 // The guard sends the same request again when it checks again.
 func TestARequestOfATrustedProxyStaysAsItIs(t *testing.T) {
 	t.Parallel()
-	s := &Service{gate: &gate{places: make(chan struct{}, 1)}}
+	s := &Service{gate: newGate(1, 0, 0, counted())}
 	r := prepared(httptest.NewRequest("GET", "/", nil))
 	r.Header.Set("X-Forwarded-For", "203.0.113.7")
 	caddyhttp.SetVar(r.Context(), caddyhttp.TrustedProxyVarKey, true)
@@ -173,7 +180,7 @@ func (b *slowBody) take() string {
 
 func TestHandlersOfOneNameShareTheirPlaces(t *testing.T) {
 	t.Parallel()
-	all := new(gates).CaddyModule().New().(*gates)
+	all := newGates()
 	one, long := all.of(&Service{Name: "auth", Max: 1})
 	same, sameLong := all.of(&Service{Name: "auth", Max: 1})
 	other, otherLong := all.of(&Service{Name: "verifier", Max: 1})

@@ -1,0 +1,186 @@
+package edge
+
+import (
+	"bytes"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// maxKnown is how many routes are known at once. Clients choose paths.
+	maxKnown = 256
+	// maxRoute is how long the method, host and path of one are together.
+	maxRoute = 256
+	// passEvery is how often a request of a connection takes the common way, whatever
+	// it meets there: net/http has set the deadlines of the connection for it.
+	passEvery = 5 * time.Second
+)
+
+// refusals are the answers to requests that a service had no place for, by their
+// route. While the service has none, a request of the same route is answered as
+// soon as its bytes are here, before net/http and Caddy see it: what they do costs
+// several times as much, and in an overload most requests are refused.
+type refusals struct {
+	mu    sync.RWMutex
+	known map[string]*refusal
+}
+
+// refusal is the answer to a request of one route, without its id.
+type refusal struct {
+	gate       *gate
+	head, tail []byte
+}
+
+// add notes how a request was refused.
+func (s *refusals) add(g *gate, r *http.Request, header http.Header, body string) {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	route := appendRoute(nil, r.Method, r.Host, path)
+	if r.Method == http.MethodHead || len(route) > maxRoute || s.of(route) != nil {
+		return
+	}
+	var head bytes.Buffer
+	head.WriteString("HTTP/1.1 503 Service Unavailable\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n")
+	// Into memory, and with net/http's care for what a value may hold.
+	_ = header.WriteSubset(&head, map[string]bool{"X-Request-Id": true, "Date": true, "Content-Length": true})
+	head.WriteString("X-Request-Id: ")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil || len(s.known) >= maxKnown {
+		s.known = map[string]*refusal{}
+	}
+	s.known[string(route)] = &refusal{gate: g, head: head.Bytes(), tail: []byte("\r\n\r\n" + body)}
+}
+
+// of returns the refusal of a route, or nil.
+func (s *refusals) of(route []byte) *refusal {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.known[string(route)]
+}
+
+// to returns the answer to a request that would be refused, or nil.
+func (s *refusals) to(q rawRequest) []byte {
+	var space [maxRoute]byte
+	path, _, _ := bytes.Cut(q.target, []byte("?"))
+	no := s.of(appendRoute(space[:0], q.method, q.host, path))
+	if no == nil || !no.gate.full() {
+		return nil
+	}
+	no.gate.refused.add()
+	id := string(q.id)
+	if !requestID.MatchString(id) {
+		id = uuid.NewString()
+	}
+	return append(append(append(make([]byte, 0, len(no.head)+len(id)+len(no.tail)), no.head...), id...), no.tail...)
+}
+
+// requestID is what a client may call its request.
+var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// appendRoute appends what a request is routed by.
+func appendRoute[M, H, P string | []byte](to []byte, method M, host H, path P) []byte {
+	to = append(append(to, method...), ' ')
+	to = append(append(to, host...), ' ')
+	return append(to, path...)
+}
+
+// rawRequest is a request as it was sent.
+type rawRequest struct{ method, target, host, id []byte }
+
+// framing follows the requests of a connection by their lengths (RFC 9112, section 6), in
+// what each read returned. Where it may see another end of a request than net/http would,
+// it is lost, and stays so.
+type framing struct {
+	lost bool
+	// rest is how much of a body is still to come.
+	rest int64
+	// begun is the beginning of a request, which net/http reads alone: the first byte ahead
+	// while it answers the request before, and of the first request as much as tells it HTTP/2.
+	begun []byte
+}
+
+// maxBegun is more than net/http reads alone.
+const maxBegun = 32
+
+// read follows what one read returned, and reports whether that is a request, whole and alone.
+func (f *framing) read(p []byte) (q rawRequest, whole bool) {
+	switch {
+	case f.lost || len(p) == 0:
+		return rawRequest{}, false
+	case f.rest > 0:
+		f.rest -= int64(len(p))
+		f.lost = f.rest < 0
+		return rawRequest{}, false
+	}
+	before := len(f.begun)
+	if before > 0 {
+		p = append(f.begun, p...)
+	}
+	if len(p) <= maxBegun && !bytes.Contains(p, headerEnd) {
+		f.begun = bytes.Clone(p)
+		return rawRequest{}, false
+	}
+	f.begun = nil
+	q, length, ok := parseRequest(p)
+	f.rest, f.lost = length-int64(len(p)), !ok || length < int64(len(p))
+	return q, ok && before == 0 && f.rest == 0
+}
+
+// headerEnd ends the header of a request.
+var headerEnd = []byte("\r\n\r\n")
+
+// maxLength is more than any body.
+const maxLength = 1 << 40
+
+// parseRequest returns the request that begins p, and its length with its body. It
+// reports whether every server finds the same end of it: one of HTTP/1.1, in the strictest
+// syntax, with its whole header in p, whose body has a length.
+func parseRequest(p []byte) (q rawRequest, length int64, ok bool) {
+	end := bytes.Index(p, headerEnd)
+	if end < 0 {
+		return q, 0, false
+	}
+	line, rest, _ := bytes.Cut(p[:end+2], []byte("\r\n"))
+	q.method, line, _ = bytes.Cut(line, []byte(" "))
+	q.target, line, _ = bytes.Cut(line, []byte(" "))
+	if !isToken(q.method) || string(q.method) == http.MethodConnect || len(q.target) == 0 || q.target[0] != '/' || string(line) != "HTTP/1.1" || bytes.ContainsAny(q.target, "\r\n") {
+		return q, 0, false
+	}
+	body := int64(-1)
+	for len(rest) > 0 {
+		line, rest, _ = bytes.Cut(rest, []byte("\r\n"))
+		name, value, found := bytes.Cut(line, []byte(":"))
+		if !found || !isToken(name) || bytes.ContainsAny(value, "\r\n\x00") {
+			return q, 0, false
+		}
+		value = bytes.Trim(value, " \t")
+		switch {
+		case len(name) == len("Host") && bytes.EqualFold(name, []byte("Host")):
+			if q.host != nil || len(value) == 0 {
+				return q, 0, false
+			}
+			q.host = value
+		case len(name) == len("X-Request-Id") && bytes.EqualFold(name, []byte("X-Request-Id")):
+			q.id = value
+		case len(name) == len("Content-Length") && bytes.EqualFold(name, []byte("Content-Length")):
+			n, err := strconv.ParseUint(string(value), 10, 64)
+			if body >= 0 || err != nil || n > maxLength {
+				return q, 0, false
+			}
+			body = int64(n)
+		case len(name) == len("Connection") && bytes.EqualFold(name, []byte("Connection")):
+			if !bytes.EqualFold(value, []byte("keep-alive")) {
+				return q, 0, false
+			}
+		case bytes.EqualFold(name, []byte("Transfer-Encoding")), bytes.EqualFold(name, []byte("Upgrade")), bytes.EqualFold(name, []byte("Expect")), bytes.EqualFold(name, []byte("Trailer")):
+			return q, 0, false
+		}
+	}
+	return q, int64(end) + 4 + max(body, 0), q.host != nil
+}
