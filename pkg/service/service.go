@@ -182,7 +182,7 @@ const (
 // heapReserve is what a server may leave to the collector of garbage before it has
 // to run, in bytes. Go grows a heap to twice what is in use; a server of
 // small answers uses a few megabytes, and would collect dozens of times a second.
-const heapReserve = 16 << 20
+const heapReserve = 8 << 20
 
 // Server is one HTTP server of a program.
 type Server struct {
