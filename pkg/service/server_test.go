@@ -158,7 +158,7 @@ func TestAServerCollectsGarbageInBulk(t *testing.T) {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	if m.NextGC-m.HeapAlloc < 16<<20 {
+	if m.NextGC-m.HeapAlloc < 8<<20 {
 		t.Errorf("the next collection is after %d bytes", m.NextGC-m.HeapAlloc)
 	}
 }
