@@ -118,9 +118,9 @@ func openVerifier(t *testing.T, policy string) *verifier {
 	t.Helper()
 	ctx := context.Background()
 	v := &verifier{T: t}
-	v.ledger = must[*ledger.Ledger](t)(ledger.OpenLogged(ctx, "sqlite::memory:", time.Now, ledger.LogOptions{
+	v.ledger = must[*ledger.Ledger](t)(ledger.Open(ctx, "sqlite::memory:", ledger.Options{Now: time.Now, Log: &ledger.LogOptions{
 		Name: func(log int64) (string, string, error) { return translog.Name(host, seeded("log"), log) },
-	}))
+	}}))
 	t.Cleanup(func() { _ = v.ledger.Close() })
 	v.log = must[*translog.Log](t)(translog.New(translog.Options{
 		Store: v.ledger, Key: seeded("log"), Host: host, Policy: policy, Interval: time.Second, Timeout: 10 * time.Second,

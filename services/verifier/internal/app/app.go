@@ -106,7 +106,7 @@ func (p Process) with(ctx context.Context, do func(*ledger.Ledger, config.Ledger
 	if err != nil {
 		return settingsError(err)
 	}
-	ledger, err := ledger.Open(ctx, cfg.DatabaseURL, time.Now)
+	ledger, err := ledger.Open(ctx, cfg.DatabaseURL, ledger.Options{Now: time.Now})
 	if err != nil {
 		return err
 	}

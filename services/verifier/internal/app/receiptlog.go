@@ -72,8 +72,8 @@ func loadLog(c config.Log, publicURL string, checkUpstreams func([]string) error
 }
 
 // options returns what the ledger needs of the log: keys are those that are listed.
-func (s *logSettings) options(keys []receipt.Key) (ledger.LogOptions, error) {
-	o := ledger.LogOptions{Name: func(log int64) (origin, vkey string, err error) { return translog.Name(s.host, s.key, log) }}
+func (s *logSettings) options(keys []receipt.Key) (*ledger.LogOptions, error) {
+	o := &ledger.LogOptions{Name: func(log int64) (origin, vkey string, err error) { return translog.Name(s.host, s.key, log) }}
 	for _, key := range keys {
 		var before int64
 		if key.Logged != nil && key.Status == receipt.KeyRevoked {
@@ -81,7 +81,7 @@ func (s *logSettings) options(keys []receipt.Key) (ledger.LogOptions, error) {
 		}
 		e, err := receiptlog.NewKeyEntry(key.KeyID, key.Status, before)
 		if err != nil {
-			return o, fmt.Errorf("entry of the key %s: %w", key.KeyID, err)
+			return nil, fmt.Errorf("entry of the key %s: %w", key.KeyID, err)
 		}
 		o.Keys = append(o.Keys, e.Bytes())
 	}
@@ -99,8 +99,9 @@ func (s *logSettings) open(store payment.LogStore, log *slog.Logger, at func(tra
 
 // openLedger opens the ledger, with its log where the settings have one.
 func (s *server) openLedger(ctx context.Context) (*ledger.Ledger, error) {
+	o := ledger.Options{Now: time.Now, Finality: s.withFinality()}
 	if s.settings.log == nil {
-		l, err := ledger.OpenFinal(ctx, s.DatabaseURL, time.Now, s.withFinality())
+		l, err := ledger.Open(ctx, s.DatabaseURL, o)
 		if err == nil {
 			if err = l.SellWithoutLog(ctx); err != nil {
 				err = errors.Join(err, l.Close())
@@ -108,15 +109,14 @@ func (s *server) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 		}
 		return l, err
 	}
-	o, err := s.settings.log.options(s.keys.Keys)
-	if err != nil {
+	var err error
+	if o.Log, err = s.settings.log.options(s.keys.Keys); err != nil {
 		return nil, err
 	}
 	if at := s.process.atLog; at != nil {
-		o.Placing = func() { at(translog.Placing) }
+		o.Log.Placing = func() { at(translog.Placing) }
 	}
-	o.Finality = s.withFinality()
-	return ledger.OpenLogged(ctx, s.DatabaseURL, time.Now, o)
+	return ledger.Open(ctx, s.DatabaseURL, o)
 }
 
 // openLog opens the log and registers its metrics; nil where there is none.

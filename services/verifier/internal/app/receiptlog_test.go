@@ -323,7 +323,7 @@ func (w *world) queue(name string) {
 	entry, err := receiptlog.NewKeyEntry("sha256:"+hex.EncodeToString(sum[:]), "retired", 0)
 	w.must(err)
 	o.Keys = [][]byte{entry.Bytes()}
-	l, err := ledger.OpenLogged(w.Context(), w.env["DATABASE_URL"], time.Now, o)
+	l, err := ledger.Open(w.Context(), w.env["DATABASE_URL"], ledger.Options{Now: time.Now, Log: o})
 	w.must(err)
 	w.must(l.Close())
 }
@@ -485,7 +485,7 @@ func TestTheCommandsOfTheLog(t *testing.T) {
 		}
 	}
 	w.must(r.stop())
-	l, err := ledger.Open(t.Context(), w.env["DATABASE_URL"], time.Now)
+	l, err := ledger.Open(t.Context(), w.env["DATABASE_URL"], ledger.Options{Now: time.Now})
 	w.must(err)
 	var foreign [64]byte
 	entry, err := receiptlog.NewReceiptEntry("sha256:"+strings.Repeat("0a", 32), foreign[:], []byte("foreign"))
@@ -503,7 +503,7 @@ func TestTheCommandsOfTheLog(t *testing.T) {
 		t.Error("without witnesses it resumes without a size")
 	}
 	w.command(nil, "log", "resume", "--size", "3")
-	l, err = ledger.Open(t.Context(), w.env["DATABASE_URL"], time.Now)
+	l, err = ledger.Open(t.Context(), w.env["DATABASE_URL"], ledger.Options{Now: time.Now})
 	w.must(err)
 	w.must(l.Freeze(t.Context(), 1, payment.FrozenFork))
 	w.must(l.Close())

@@ -201,7 +201,7 @@ func newWorld(t testing.TB) *world {
 	w.blocks = &blocks{w.execution}
 	w.execution.head.Store(10)
 	var err error
-	w.ledger, err = ledger.OpenFinal(context.Background(), "sqlite::memory:", w.clock, []string{chainID})
+	w.ledger, err = ledger.Open(context.Background(), "sqlite::memory:", ledger.Options{Now: w.clock, Finality: []string{chainID}})
 	w.must(err)
 	t.Cleanup(func() { _ = w.ledger.Close() })
 	w.must(w.ledger.Heartbeat(context.Background(), "seller", start.Add(1000*time.Hour)))

@@ -62,16 +62,14 @@ func benchmarkSales(b *testing.B, call func(x402.Payload) (*http.Request, error)
 	b.Helper()
 	for _, callers := range []int{1, 64, -1, -64} { // negative: with a log of receipts
 		name := fmt.Sprintf("%d callers", callers)
-		opened := ledger.Open
+		o := ledger.Options{Now: time.Now}
 		if callers < 0 {
 			callers = -callers
 			name = fmt.Sprintf("%d callers with a log", callers)
-			opened = func(ctx context.Context, url string, now func() time.Time) (*ledger.Ledger, error) {
-				return ledger.OpenLogged(ctx, url, now, ledger.LogOptions{Name: func(int64) (string, string, error) { return "origin", "key", nil }})
-			}
+			o.Log = &ledger.LogOptions{Name: func(int64) (string, string, error) { return "origin", "key", nil }}
 		}
 		b.Run(name, func(b *testing.B) {
-			ledger, err := opened(context.Background(), "sqlite:"+filepath.Join(b.TempDir(), "ledger.db"), time.Now)
+			ledger, err := ledger.Open(context.Background(), "sqlite:"+filepath.Join(b.TempDir(), "ledger.db"), o)
 			if err != nil {
 				b.Fatal(err)
 			}

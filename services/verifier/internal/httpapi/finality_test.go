@@ -76,7 +76,7 @@ func openFinal(t *testing.T) (*world, *ledger.Ledger, *beacontest.Beacon) {
 	w := open(t, nil)
 	var sold finality.Root
 	w.must(sold.UnmarshalText([]byte(blockOf(w.buy("1").body).Hash)))
-	l, err := ledger.OpenFinal(context.Background(), "sqlite::memory:", func() time.Time { return start }, []string{"eip155:8453"})
+	l, err := ledger.Open(context.Background(), "sqlite::memory:", ledger.Options{Now: func() time.Time { return start }, Finality: []string{"eip155:8453"}})
 	w.must(err)
 	t.Cleanup(func() { _ = l.Close() })
 	w = open(t, func(o *paywall.Options) { o.Ledger = l })

@@ -30,9 +30,9 @@ import (
 func openLogged(t *testing.T) (*world, *ledger.Ledger) {
 	t.Helper()
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, 32))
-	l, err := ledger.OpenLogged(context.Background(), "sqlite::memory:", func() time.Time { return start }, ledger.LogOptions{
+	l, err := ledger.Open(context.Background(), "sqlite::memory:", ledger.Options{Now: func() time.Time { return start }, Log: &ledger.LogOptions{
 		Name: func(log int64) (string, string, error) { return translog.Name("verifier.example.com", key, log) },
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func BenchmarkGrown(b *testing.B) {
 			if backend == "postgres" {
 				url = sqldbtest.Postgres(b)
 			}
-			l, err := ledger.OpenLogged(context.Background(), url, time.Now, options())
+			l, err := ledger.Open(context.Background(), url, ledger.Options{Now: time.Now, Log: options()})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -620,7 +620,7 @@ func TestTheAuditQueuesWhatAnotherProcessSoldWithoutTheLog(t *testing.T) {
 		w := newWorld(t, 1)
 		database := url()
 		n := w.open(database, w.policy(1))
-		plain, err := ledger.Open(t.Context(), database, w.clock)
+		plain, err := ledger.Open(t.Context(), database, ledger.Options{Now: w.clock})
 		w.must(err)
 		t.Cleanup(func() { _ = plain.Close() })
 		(&node{world: w, ledger: plain}).sell("a")

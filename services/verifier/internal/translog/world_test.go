@@ -144,14 +144,14 @@ type node struct {
 	policy string
 }
 
-func options() ledger.LogOptions {
-	return ledger.LogOptions{Name: func(log int64) (string, string, error) { return translog.Name(host, seeded("log"), log) }}
+func options() *ledger.LogOptions {
+	return &ledger.LogOptions{Name: func(log int64) (string, string, error) { return translog.Name(host, seeded("log"), log) }}
 }
 
 // open starts a process on a database.
 func (w *world) open(url, policy string, change ...func(*translog.Options)) *node {
 	w.Helper()
-	l, err := ledger.OpenLogged(context.Background(), url, w.clock, options())
+	l, err := ledger.Open(context.Background(), url, ledger.Options{Now: w.clock, Log: options()})
 	w.must(err)
 	w.Cleanup(func() { _ = l.Close() })
 	o := translog.Options{

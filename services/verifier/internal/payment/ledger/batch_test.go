@@ -16,7 +16,7 @@ import (
 
 func openFile(t *testing.T) *Ledger {
 	t.Helper()
-	l, err := Open(context.Background(), "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"), time.Now)
+	l, err := Open(context.Background(), "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"), Options{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

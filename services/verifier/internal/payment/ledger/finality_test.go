@@ -37,7 +37,7 @@ func onEachFinal(t *testing.T, test func(t *testing.T, w *world)) {
 		t.Run(backend, func(t *testing.T) {
 			test(t, newWorld(t, func(t *testing.T, now func() time.Time) Store {
 				return func() *ledger.Ledger {
-					l, err := ledger.OpenFinal(t.Context(), url, now, []string{ethereum, "eip155:10"})
+					l, err := ledger.Open(t.Context(), url, ledger.Options{Now: now, Finality: []string{ethereum, "eip155:10"}})
 					if err != nil {
 						t.Fatal(err)
 					}

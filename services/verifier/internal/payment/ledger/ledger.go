@@ -38,26 +38,40 @@ type Ledger struct {
 
 var _ payment.Ledger = (*Ledger)(nil)
 
-// Open opens the ledger of a database URL (see sqldb.Open) and applies missing
-// migrations. now is the clock.
-func Open(ctx context.Context, databaseURL string, now func() time.Time) (*Ledger, error) {
-	return open(ctx, databaseURL, now, false, nil)
+// Options are what a process needs of its ledger. A command needs no more than the clock.
+type Options struct {
+	// Now is the clock.
+	Now func() time.Time
+	// Finality are the chains, by their CAIP-2 ids, whose sold blocks are queued for a
+	// proof of finality.
+	Finality []string
+	// Log is the log of receipts that the process sells with; nil for none.
+	Log *LogOptions
 }
 
-// OpenFinal is Open for a process that sells about chains with proofs of finality, by their
-// CAIP-2 ids: their sold blocks are queued for one.
-func OpenFinal(ctx context.Context, databaseURL string, now func() time.Time, chains []string) (*Ledger, error) {
-	return open(ctx, databaseURL, now, false, chains)
+// Open opens the ledger of a database URL (see sqldb.Open) and applies missing migrations.
+// With a log, the first process opens its generation 1, and all listed keys and stored
+// answers that are not in the log are queued when Open returns; payment.ErrOtherLog where
+// the log that is open has another name.
+func Open(ctx context.Context, databaseURL string, o Options) (*Ledger, error) {
+	l, err := open(ctx, databaseURL, o)
+	if err != nil || o.Log == nil {
+		return l, err
+	}
+	if err := l.startLog(ctx, *o.Log); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the log of receipts: %w", err), l.Close())
+	}
+	return l, nil
 }
 
-func open(ctx context.Context, databaseURL string, now func() time.Time, logs bool, finality []string) (*Ledger, error) {
+func open(ctx context.Context, databaseURL string, o Options) (*Ledger, error) {
 	// Postgres expects more of a range of unknown ends than of a known one, and would plan the
 	// prepared queries of every sale anew, which takes as long as carrying them out.
 	db, err := sqldb.Open(ctx, databaseURL, migrations, "plan_cache_mode = force_generic_plan")
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	l := &Ledger{db: db, now: now, reading: map[string]*sqldb.Query{}, logs: logs, finality: finality}
+	l := &Ledger{db: db, now: o.Now, reading: map[string]*sqldb.Query{}, logs: o.Log != nil, finality: o.Finality}
 	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL} {
 		l.reading[query] = db.Query(query)
 	}
@@ -67,7 +81,7 @@ func open(ctx context.Context, databaseURL string, now func() time.Time, logs bo
 	} else {
 		sale = append(sale, beginSQL, keepSQL, enqueueSaleSQL)
 	}
-	if len(finality) > 0 {
+	if len(o.Finality) > 0 {
 		sale = append(sale, queueBlockSQL)
 		l.reading[answerSQL] = db.Query(answerSQL)
 	}

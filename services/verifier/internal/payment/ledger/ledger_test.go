@@ -26,7 +26,7 @@ func onEach(t *testing.T, suite func(*testing.T, Open)) {
 
 func open(t *testing.T, url string, now func() time.Time) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(context.Background(), url, now)
+	l, err := ledger.Open(context.Background(), url, ledger.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,53 +29,40 @@ type LogOptions struct {
 	// Placing may be nil. It is called in the transaction that gives places, before that is
 	// committed.
 	Placing func()
-	// Finality are the chains of OpenFinal.
-	Finality []string
 }
 
-// OpenLogged is Open for a process that sells with a log of receipts. The first one opens
-// generation 1. When it returns, the listed keys and all stored answers are queued that
-// are not in the log. payment.ErrOtherLog: the log that is open has another name.
-func OpenLogged(ctx context.Context, databaseURL string, now func() time.Time, o LogOptions) (_ *Ledger, err error) {
-	l, err := open(ctx, databaseURL, now, true, o.Finality)
-	if err != nil {
-		return nil, err
-	}
+// startLog opens generation 1 where there is none, and queues what is not in the log.
+func (l *Ledger) startLog(ctx context.Context, o LogOptions) error {
 	l.placing = o.Placing
 	for _, key := range o.Keys {
 		l.keys = append(l.keys, newEntry(key))
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("open the log of receipts: %w", err), l.Close())
-		}
-	}()
 	heads, err := l.Heads(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(heads) == 0 {
 		if err = l.openLog(ctx, 1, o); err == nil {
 			heads, err = l.Heads(ctx)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
 	newest := heads[0]
 	origin, vkey, err := o.Name(newest.Log)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if origin != newest.Origin || vkey != newest.VKey {
-		return nil, fmt.Errorf("%w: it is %s, and by the settings %s", payment.ErrOtherLog, newest.VKey, vkey)
+		return fmt.Errorf("%w: it is %s, and by the settings %s", payment.ErrOtherLog, newest.VKey, vkey)
 	}
 	for _, key := range l.keys {
 		if err := l.queueUnlessKnown(ctx, newest.Log, key, nil); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return l, l.queueStored(ctx, newest.Log)
+	return l.queueStored(ctx, newest.Log)
 }
 
 func (l *Ledger) openLog(ctx context.Context, log int64, o LogOptions) error {

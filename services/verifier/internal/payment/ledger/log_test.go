@@ -49,8 +49,8 @@ func keyEntry(t testing.TB) []byte {
 	return e.Bytes()
 }
 
-func logOptions(t testing.TB) ledger.LogOptions {
-	return ledger.LogOptions{
+func logOptions(t testing.TB) *ledger.LogOptions {
+	return &ledger.LogOptions{
 		Name: func(log int64) (origin, vkey string, err error) {
 			return fmt.Sprintf("v.example/v1/log/%d", log), fmt.Sprintf("v.example/v1/log/%d+0+key", log), nil
 		},
@@ -60,7 +60,7 @@ func logOptions(t testing.TB) ledger.LogOptions {
 
 func openLogged(t *testing.T, url string, now func() time.Time) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.OpenLogged(t.Context(), url, now, logOptions(t))
+	l, err := ledger.Open(t.Context(), url, ledger.Options{Now: now, Log: logOptions(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestStoredAnswersAreQueuedWhenTheLogBegins(t *testing.T) {
 			}
 			other := logOptions(t)
 			other.Name = func(int64) (string, string, error) { return "other.example/v1/log/1", "other", nil }
-			if _, err := ledger.OpenLogged(t.Context(), url, time.Now, other); !errors.Is(err, payment.ErrOtherLog) {
+			if _, err := ledger.Open(t.Context(), url, ledger.Options{Now: time.Now, Log: other}); !errors.Is(err, payment.ErrOtherLog) {
 				t.Errorf("under another name it opens with %v", err)
 			}
 		})

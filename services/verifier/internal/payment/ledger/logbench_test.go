@@ -20,7 +20,7 @@ import (
 func BenchmarkSequence(b *testing.B) {
 	for backend, url := range sqldbtest.URLs(b) {
 		b.Run(backend, func(b *testing.B) {
-			l, err := ledger.OpenLogged(context.Background(), url, time.Now, logOptions(b))
+			l, err := ledger.Open(context.Background(), url, ledger.Options{Now: time.Now, Log: logOptions(b)})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func BenchmarkSequence(b *testing.B) {
 func BenchmarkHashes(b *testing.B) {
 	for backend, url := range sqldbtest.URLs(b) {
 		b.Run(backend, func(b *testing.B) {
-			l, err := ledger.OpenLogged(context.Background(), url, time.Now, logOptions(b))
+			l, err := ledger.Open(context.Background(), url, ledger.Options{Now: time.Now, Log: logOptions(b)})
 			if err != nil {
 				b.Fatal(err)
 			}

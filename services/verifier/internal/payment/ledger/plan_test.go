@@ -112,7 +112,7 @@ func openPostgres(t *testing.T) *Ledger {
 	if url == "" {
 		t.Skip("not installed")
 	}
-	l, err := Open(context.Background(), url, time.Now)
+	l, err := Open(context.Background(), url, Options{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

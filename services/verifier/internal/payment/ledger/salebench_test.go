@@ -42,12 +42,12 @@ func BenchmarkSale(b *testing.B) {
 		b.Run(backend, func(b *testing.B) {
 			ctx := context.Background()
 			fresh := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}[backend]
-			plain, err := ledger.Open(ctx, fresh(b), time.Now)
+			plain, err := ledger.Open(ctx, fresh(b), ledger.Options{Now: time.Now})
 			if err != nil {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() { _ = plain.Close() })
-			logged, err := ledger.OpenLogged(ctx, fresh(b), time.Now, logOptions(b))
+			logged, err := ledger.Open(ctx, fresh(b), ledger.Options{Now: time.Now, Log: logOptions(b)})
 			if err != nil {
 				b.Fatal(err)
 			}

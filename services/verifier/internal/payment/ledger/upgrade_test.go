@@ -53,7 +53,7 @@ func TestALedgerOfTheFirstReleaseIsTakenOver(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			asFirstReleased(t, url)
-			l, err := Open(t.Context(), url, time.Now)
+			l, err := Open(t.Context(), url, Options{Now: time.Now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ func wantOpen(t *testing.T, l *Ledger, want string) {
 func TestAResolutionRecordsTheOperatorAndTheReason(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
-			l, err := Open(t.Context(), url, time.Now)
+			l, err := Open(t.Context(), url, Options{Now: time.Now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +145,7 @@ func TestTheOperationOfAnOldRowIsThatOfItsResource(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
 			asFirstReleased(t, url)
-			l, err := Open(t.Context(), url, time.Now)
+			l, err := Open(t.Context(), url, Options{Now: time.Now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,7 +167,7 @@ func TestTheOperationOfAnOldRowIsThatOfItsResource(t *testing.T) {
 func TestTheBooksAreOnlyAddedTo(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
-			l, err := Open(t.Context(), url, time.Now)
+			l, err := Open(t.Context(), url, Options{Now: time.Now})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,7 @@ import (
 // Ledger opens an empty ledger in memory that uses the clock now.
 func Ledger(t testing.TB, now func() time.Time) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(context.Background(), "sqlite::memory:", now)
+	l, err := ledger.Open(context.Background(), "sqlite::memory:", ledger.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func openSQL(t *testing.T, change func(*paywall.Options)) (s *fixture, other *pa
 	file := "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")
 	gates := make([]*paywall.Paywall, 2)
 	for i := range gates {
-		ledger, err := ledger.Open(context.Background(), file, s.clock.now)
+		ledger, err := ledger.Open(context.Background(), file, ledger.Options{Now: s.clock.now})
 		if err != nil {
 			t.Fatal(err)
 		}
