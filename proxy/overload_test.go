@@ -298,3 +298,96 @@ func TestEachRequestOfAFullServiceHasItsOwnAnswer(t *testing.T) {
 		t.Errorf("%d served, %d refused", served.Load(), refused.Load())
 	}
 }
+
+// A route is refused early as it was before, so what is noted must be of the route
+// alone: neither of a user, nor of another path, nor of another server.
+func TestAnEarlyRefusalIsOfItsRouteAlone(t *testing.T) {
+	t.Parallel()
+	leave, done := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	verifier := stand(t, "", func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			<-leave
+		}
+	})
+	auth := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Cookie") != "" {
+			w.Header().Set("Set-Cookie", "svc.sid=renewed")
+		}
+		guard(w, r)
+	})
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "VERIFIER_UPSTREAM": verifier.addr(), "VERIFIER_MAX_REQUESTS": "1", "ROUTES": `
+handle /v1/mine {
+	import require_login
+	import verifier
+}
+handle /v1/shared {
+	header Access-Control-Allow-Origin {header.Origin}
+	import verifier
+}
+handle_path /shop/* {
+	import verifier
+}`})
+	defer func() {
+		close(done)
+		close(leave)
+		all.Wait()
+	}()
+	client := &http.Transport{}
+	t.Cleanup(client.CloseIdleConnections)
+	ask := func(base, path string, headers ...string) answer {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "x"
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		return roundTrip(t, client, req)
+	}
+	ask(h.url, "/nothing") // the connections' first
+	ask(h.admin, "/nothing")
+	for range 3 { // one that the verifier has, and always one that waits, for half a second
+		all.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					h.request(t, "PUT", "/v1/x", "")
+				}
+			}
+		})
+	}
+	time.Sleep(200 * time.Millisecond)
+
+	if got := ask(h.url, "/v1/mine", "Cookie", "svc.sid=member"); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Set-Cookie") == "" {
+		t.Errorf("a user: %d %s", got.StatusCode, got.Header)
+	}
+	for _, origin := range []string{"https://a.example", "https://b.example", "https://c.example"} {
+		if got := ask(h.url, "/v1/shared", "Origin", origin); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Access-Control-Allow-Origin") != origin {
+			t.Errorf("a page of %s: %d %s", origin, got.StatusCode, got.Header)
+		}
+	}
+	for _, path := range []string{"/shop/", "/shop/livez", "/v1/things"} {
+		if got := ask(h.url, path); got.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d", path, got.StatusCode)
+		}
+	}
+	for range 3 { // net/http may have begun to read the first
+		if got := ask(h.url, "/v1/mine"); got.StatusCode != http.StatusUnauthorized || got.Header.Get("Set-Cookie") != "" {
+			t.Errorf("nobody after a user: %d %s", got.StatusCode, got.Header)
+		}
+		if got := ask(h.url, "/"); got.StatusCode != http.StatusOK {
+			t.Errorf("a path that no service has: %d", got.StatusCode)
+		}
+		if got := ask(h.admin, "/livez"); got.StatusCode != http.StatusOK {
+			t.Errorf("the check of another server: %d", got.StatusCode)
+		}
+		if got := ask(h.admin, "/v1/things"); got.StatusCode != http.StatusNotFound {
+			t.Errorf("the same path of another server: %d", got.StatusCode)
+		}
+	}
+}

@@ -123,7 +123,7 @@ func refuse(conn net.Conn) {
 
 // enter returns nil when there is no place for a connection.
 func (l *boundListener) enter(conn *net.TCPConn) *boundConn {
-	c := &boundConn{TCPConn: conn, listener: l, network: networkOf(conn.RemoteAddr()), passed: time.Now()}
+	c := &boundConn{TCPConn: conn, listener: l, network: networkOf(conn.RemoteAddr()), local: conn.LocalAddr().String(), passed: time.Now()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open >= l.max {
@@ -175,6 +175,8 @@ type boundConn struct {
 	*net.TCPConn
 	listener *boundListener
 	network  netip.Prefix
+	// local is the address that the client reached.
+	local string
 	// framing and passed, when a request was last passed on, are of the one goroutine
 	// that reads.
 	framing framing
@@ -192,7 +194,7 @@ func (c *boundConn) Read(p []byte) (int, error) {
 			return n, err
 		}
 		now := time.Now()
-		answer := c.listener.refusals.to(q)
+		answer := c.listener.refusals.to(q, c.local)
 		if answer == nil || now.Sub(c.passed) > passEvery {
 			c.passed = now
 			return n, err

@@ -2,8 +2,10 @@ package edge
 
 import (
 	"bytes"
+	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,7 +17,7 @@ import (
 const (
 	// maxKnown is how many routes are known at once. Clients choose paths.
 	maxKnown = 256
-	// maxRoute is how long the method, host and path of one are together.
+	// maxRoute is how long the address, method, host and path of one are together.
 	maxRoute = 256
 	// passEvery is how often a request of a connection takes the common way, whatever
 	// it meets there: net/http has set the deadlines of the connection for it.
@@ -37,11 +39,20 @@ type refusal struct {
 	head, tail []byte
 }
 
-// add notes how a request was refused.
-func (s *refusals) add(g *gate, r *http.Request, header http.Header, body string) {
+// add notes how a request was refused, unless the next one of its route may have to
+// meet something else: a guard, or a header that is not of every answer and may be about
+// this request, as a cookie or Access-Control-Allow-Origin. What came over TLS is not
+// noted: its answers have other headers, and the same host and path without TLS may have
+// another route.
+func (s *refusals) add(g *gate, x *exchange, header http.Header, body string) {
+	r := x.received
+	local, found := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !found || x.guarded || r.TLS != nil || r.Method == http.MethodHead {
+		return
+	}
 	path, _, _ := strings.Cut(r.RequestURI, "?")
-	route := appendRoute(nil, r.Method, r.Host, path)
-	if r.Method == http.MethodHead || len(route) > maxRoute || s.of(route) != nil {
+	route := appendRoute(nil, local.String(), r.Method, r.Host, path)
+	if len(route) > maxRoute || s.of(route) != nil || !common(header, x.fields) {
 		return
 	}
 	var head bytes.Buffer
@@ -57,6 +68,22 @@ func (s *refusals) add(g *gate, r *http.Request, header http.Header, body string
 	s.known[string(route)] = &refusal{gate: g, head: head.Bytes(), tail: []byte("\r\n\r\n" + body)}
 }
 
+// common reports whether a refusal has only headers that each one has.
+func common(header http.Header, fields []field) bool {
+	others := len(header)
+	for _, name := range []string{"X-Request-Id", "Content-Type", "Cache-Control", "Retry-After"} {
+		if _, found := header[name]; found {
+			others--
+		}
+	}
+	for _, f := range fields {
+		if slices.Equal(header[f.name], f.value) {
+			others--
+		}
+	}
+	return others == 0
+}
+
 // of returns the refusal of a route, or nil.
 func (s *refusals) of(route []byte) *refusal {
 	s.mu.RLock()
@@ -64,11 +91,11 @@ func (s *refusals) of(route []byte) *refusal {
 	return s.known[string(route)]
 }
 
-// to returns the answer to a request that would be refused, or nil.
-func (s *refusals) to(q rawRequest) []byte {
+// to returns the answer to a request to an address of ours that would be refused, or nil.
+func (s *refusals) to(q rawRequest, local string) []byte {
 	var space [maxRoute]byte
 	path, _, _ := bytes.Cut(q.target, []byte("?"))
-	no := s.of(appendRoute(space[:0], q.method, q.host, path))
+	no := s.of(appendRoute(space[:0], local, q.method, q.host, path))
 	if no == nil || !no.gate.full() {
 		return nil
 	}
@@ -83,8 +110,10 @@ func (s *refusals) to(q rawRequest) []byte {
 // requestID is what a client may call its request.
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// appendRoute appends what a request is routed by.
-func appendRoute[M, H, P string | []byte](to []byte, method M, host H, path P) []byte {
+// appendRoute appends what a request is routed by. Each server of Caddy has an address
+// of its own.
+func appendRoute[M, H, P string | []byte](to []byte, local string, method M, host H, path P) []byte {
+	to = append(append(to, local...), ' ')
 	to = append(append(to, method...), ' ')
 	to = append(append(to, host...), ' ')
 	return append(to, path...)

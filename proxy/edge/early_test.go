@@ -3,7 +3,10 @@ package edge
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"crypto/tls"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -96,10 +99,26 @@ func TestFewRoutesAreKnown(t *testing.T) {
 	var s refusals
 	g := newGate(1, 0, 0, counted())
 	for i := range 3 * maxKnown {
-		r := &http.Request{Method: http.MethodGet, Host: "x", RequestURI: strconv.Itoa(i)}
-		s.add(g, r, http.Header{}, "{}")
-		if n := len(s.known); n > maxKnown {
+		s.add(g, received(t, new(net.TCPAddr), "/"+strconv.Itoa(i)), http.Header{}, "{}")
+		if n := len(s.known); n == 0 || n > maxKnown {
 			t.Fatalf("%d routes are known", n)
 		}
+	}
+}
+
+func received(t *testing.T, local net.Addr, uri string) *exchange {
+	r := &http.Request{Method: http.MethodGet, Host: "x", RequestURI: uri}
+	return &exchange{received: r.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, local))}
+}
+
+// The same host and path without TLS are those of a server that leads to TLS.
+func TestARefusalOverTLSIsNotKnown(t *testing.T) {
+	t.Parallel()
+	var s refusals
+	x := received(t, new(net.TCPAddr), "/a")
+	x.received.TLS = new(tls.ConnectionState)
+	s.add(newGate(1, 0, 0, counted()), x, http.Header{}, "{}")
+	if len(s.known) > 0 {
+		t.Error("it is known")
 	}
 }

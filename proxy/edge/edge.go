@@ -150,7 +150,7 @@ func (e *Edge) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	x := &exchange{cookies: e.Cookies, fields: e.answer, token: r.Header[AppToken]}
+	x := &exchange{received: r, cookies: e.Cookies, fields: e.answer, token: r.Header[AppToken]}
 	if r.TLS != nil {
 		x.fields = e.answerTLS
 	}
@@ -229,8 +229,11 @@ type exchange struct {
 	whole bool
 	// own is whether the answer may set the cookies that are named.
 	own bool
-	// asking is whether the guard asks about the request.
-	asking bool
+	// received is the request as the client sent it. Handlers change their copy: its
+	// path where handle_path stands before, or its method.
+	received *http.Request
+	// guarded is whether a guard was met.
+	guarded bool
 	// private is whether the answer is for one user alone.
 	private bool
 	// renewed are the lines of Set-Cookie that the guard wants to add to an answer

@@ -203,9 +203,8 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return err
 	}
 	q := checkRequest(r, x)
-	x.asking = true
+	x.guarded = true
 	v := g.judge(q)
-	x.asking = false
 	switch {
 	case v.err != nil:
 		return v.err

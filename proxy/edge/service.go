@@ -141,8 +141,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	x, foreign := exchangeOf(r)
 	if err := g.enter(r.Context()); errors.Is(err, errBusy) && s.Refusal != "" {
 		err := s.refuse(w)
-		if whole && foreign == nil && !x.asking {
-			s.refusals.add(g, r, w.Header(), s.Refusal)
+		if whole && foreign == nil {
+			s.refusals.add(g, x, w.Header(), s.Refusal)
 		}
 		return err
 	} else if err != nil {
