@@ -14,7 +14,8 @@ import (
 )
 
 // maxRefusing is how many refused connections are answered at once, and
-// refuseWithin how long that may take. Any more are closed.
+// refuseWithin how long that may take, or the answer to a request that is refused early.
+// Any more are closed.
 const (
 	maxRefusing  = 512
 	refuseWithin = time.Second
@@ -199,9 +200,13 @@ func (c *boundConn) Read(p []byte) (int, error) {
 			c.passed = now
 			return n, err
 		}
+		// net/http has no deadline for writing set here, and a client that reads nothing
+		// would keep its connection for ever.
+		_ = c.SetWriteDeadline(now.Add(refuseWithin))
 		if _, err := c.Write(answer); err != nil {
 			return 0, err
 		}
+		_ = c.SetWriteDeadline(time.Time{})
 	}
 }
 

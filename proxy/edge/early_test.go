@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A request that is answered early must end where net/http would find its end: what
@@ -106,6 +107,38 @@ func TestFewRoutesAreKnown(t *testing.T) {
 	}
 }
 
+// earlyServer returns a connection to a listener whose only route is refused, and the
+// end of it that a server would read.
+func earlyServer(t *testing.T) (g *gate, client *net.TCPConn, server *boundConn) {
+	t.Helper()
+	g = newGate(1, 0, 0, counted())
+	if err := g.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s refusals
+	l := (&Connections{Max: 3, refusals: &s}).WrapListener(plain)
+	t.Cleanup(func() { _ = l.Close() })
+	conn, err := net.Dial("tcp", plain.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = accepted.Close() })
+	server = accepted.(*boundConn)
+	s.add(g, received(t, server.LocalAddr(), "/a"), http.Header{}, "{}")
+	return g, conn.(*net.TCPConn), server
+}
+
+const getA = "GET /a HTTP/1.1\r\nHost: x\r\nAccept: y\r\n\r\n"
+
 func received(t *testing.T, local net.Addr, uri string) *exchange {
 	r := &http.Request{Method: http.MethodGet, Host: "x", RequestURI: uri}
 	return &exchange{received: r.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, local))}
@@ -120,5 +153,33 @@ func TestARefusalOverTLSIsNotKnown(t *testing.T) {
 	s.add(newGate(1, 0, 0, counted()), x, http.Header{}, "{}")
 	if len(s.known) > 0 {
 		t.Error("it is known")
+	}
+}
+
+// net/http sets no deadline for writing, so such a client would keep its connection.
+func TestAClientThatReadsNoRefusalLosesItsConnection(t *testing.T) {
+	t.Parallel()
+	_, client, server := earlyServer(t)
+	_ = client.SetReadBuffer(4096)
+	_ = server.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	for err := error(nil); err == nil; { // as many answers as the kernel takes
+		_, err = server.TCPConn.Write(make([]byte, 4096))
+	}
+	_ = server.SetWriteDeadline(time.Time{})
+	if _, err := io.WriteString(client, getA); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := server.Read(make([]byte, 4096))
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("its request was passed on")
+		}
+	case <-time.After(refuseWithin + 5*time.Second):
+		t.Error("it has its connection still")
 	}
 }
