@@ -183,3 +183,18 @@ func TestAClientThatReadsNoRefusalLosesItsConnection(t *testing.T) {
 		t.Error("it has its connection still")
 	}
 }
+
+func TestARequestThatIsPassedOnIsNotCountedAsRefused(t *testing.T) {
+	t.Parallel()
+	g, client, server := earlyServer(t)
+	server.passed = time.Now().Add(-2 * passEvery)
+	if _, err := io.WriteString(client, getA); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := server.Read(make([]byte, 4096)); n == 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	if g.refused.logged.Load() != 0 || g.refused.since.Load() != 0 {
+		t.Error("it is counted, and will be once more by edge_service")
+	}
+}
