@@ -196,6 +196,9 @@ func parseRequest(p []byte) (q rawRequest, length int64, ok bool) {
 			}
 			q.host = value
 		case len(name) == len("X-Request-Id") && bytes.EqualFold(name, []byte("X-Request-Id")):
+			if q.id != nil { // Caddy would join them
+				return q, 0, false
+			}
 			q.id = value
 		case len(name) == len("Content-Length") && bytes.EqualFold(name, []byte("Content-Length")):
 			n, err := strconv.ParseUint(string(value), 10, 64)

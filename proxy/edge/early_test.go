@@ -42,6 +42,7 @@ func TestOnlyWholeRequestsAreAnsweredEarly(t *testing.T) {
 		"a line that is continued":        {reads: []string{with("A: b\r\n c: d")}, whole: []bool{false}, lost: true},
 		"a line feed alone":               {reads: []string{with("A: b\nTransfer-Encoding: chunked")}, whole: []bool{false}, lost: true},
 		"a space before the colon":        {reads: []string{with("Transfer-Encoding : chunked")}, whole: []bool{false}, lost: true},
+		"two ids":                         {reads: []string{with("X-Request-ID: 8")}, whole: []bool{false}, lost: true},
 		"two hosts":                       {reads: []string{with("Host: y")}, whole: []bool{false}, lost: true},
 		"no host":                         {reads: []string{"GET /a HTTP/1.1\r\nHosts: x\r\nAccept: y\r\n\r\n"}, whole: []bool{false}, lost: true},
 		"the end of the connection":       {reads: []string{with("Connection: close")}, whole: []bool{false}, lost: true},
