@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/stack"
+	"github.com/pforte/pforte/deploy/test/internal/client"
 )
 
 // peers measures Pforte's proxy beside bare Caddy, and its services beside their
@@ -96,12 +98,20 @@ func (w *world) besideScs() []row {
 		faster(string(me)+", one session for all, beside one each", "1/s", r[2].rate, r[0].rate, goal{}))
 }
 
-// besideNothing measures unpaid calls beside a server of net/http that does nothing.
+// besideNothing measures unpaid calls beside a server of net/http that does nothing but
+// answer the same bytes: no program on net/http answers more of them.
 func (w *world) besideNothing() []row {
-	nothing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusPaymentRequired) }))
+	ours := w.cell(unpaid, w.Addresses.Verifier, w.pids("verifier")...)
+	same := client.Post(w.Context(), "http://"+ours.addr+w.path, w.order)
+	w.must(same.Err)
+	nothing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		maps.Copy(w.Header(), same.Header)
+		w.WriteHeader(same.Status)
+		_, _ = w.Write(same.Body)
+	}))
 	defer nothing.Close()
-	r := w.compare(w.cell(unpaid, w.Addresses.Verifier, w.pids("verifier")...), w.cell(unpaid, nothing.Listener.Addr().String(), os.Getpid()))
-	return r[0].beside(string(unpaid)+", beside net/http doing nothing", r[1], goal{}, goal{})
+	r := w.compare(ours, w.cell(unpaid, nothing.Listener.Addr().String(), os.Getpid()))
+	return r[0].beside(string(unpaid)+", beside net/http that answers the same", r[1], goal{}, goal{})
 }
 
 // onePaidCall measures what a paid call of one client takes besides the two
