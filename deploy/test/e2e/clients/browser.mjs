@@ -16,6 +16,7 @@ export const laptop = { width: 1280, height: 800 };
 export function launch(path) {
   return puppeteer.launch({
     executablePath: path,
+    env: { ...process.env, LC_ALL: "C.UTF-8" }, // else it may not find files with names that are not ASCII
     args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP *.test 127.0.0.1"],
   });
 }
