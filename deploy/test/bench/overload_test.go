@@ -155,9 +155,11 @@ func (w *world) overloadOnce(c *curve) {
 		step *= 2 // there are few of them
 	}
 	var measured rounds
-	w.turn(c.cell, step/2, &measured)
-	capacity := measured.rate[0]
-	c.capacity, c.answer = append(c.capacity, capacity), append(c.answer, measured.cost[0])
+	for range 2 { // connections and caches are warm after the first turn
+		w.turn(c.cell, step/2, &measured)
+	}
+	capacity := measured.rate[1]
+	c.capacity, c.answer = append(c.capacity, capacity), append(c.answer, measured.cost[1])
 	for i, factor := range offered {
 		greatest := i == len(offered)-1
 		due := steadily(factor*capacity, 0, step)
