@@ -13,9 +13,9 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// maxRefusing is how many refused connections are answered at once, and
-// refuseWithin how long that may take, or the answer to a request that is refused early.
-// Any more are closed.
+// maxRefusing is how many refused connections are answered at once; any more are
+// closed. refuseWithin is how long an answer to one may take, and to a request that is
+// refused early.
 const (
 	maxRefusing  = 512
 	refuseWithin = time.Second
@@ -60,11 +60,11 @@ func (c *Connections) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // Provision implements caddy.Provisioner.
 func (c *Connections) Provision(ctx caddy.Context) error {
-	app, err := ctx.App("edge_gates")
+	all, err := gatesOf(ctx)
 	if err != nil {
 		return fmt.Errorf("edge_connections: %w", err)
 	}
-	c.refusals = &app.(*gates).refusals
+	c.refusals = &all.refusals
 	return nil
 }
 

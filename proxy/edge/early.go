@@ -58,7 +58,7 @@ func (s *refusals) add(g *gate, x *exchange, header http.Header, body string) {
 	var head bytes.Buffer
 	head.WriteString("HTTP/1.1 503 Service Unavailable\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n")
 	// Into memory, and with net/http's care for what a value may hold.
-	_ = header.WriteSubset(&head, map[string]bool{"X-Request-Id": true, "Date": true, "Content-Length": true})
+	_ = header.WriteSubset(&head, map[string]bool{"X-Request-Id": true})
 	head.WriteString("X-Request-Id: ")
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,19 +95,19 @@ func (s *refusals) of(route []byte) *refusal {
 func (s *refusals) to(q rawRequest, local string) []byte {
 	var space [maxRoute]byte
 	path, _, _ := bytes.Cut(q.target, []byte("?"))
-	no := s.of(appendRoute(space[:0], local, q.method, q.host, path))
-	if no == nil || !no.gate.full() {
+	known := s.of(appendRoute(space[:0], local, q.method, q.host, path))
+	if known == nil || !known.gate.full() {
 		return nil
 	}
-	no.gate.refused.add()
+	known.gate.refused.add()
 	id := string(q.id)
 	if !requestID.MatchString(id) {
 		id = uuid.NewString()
 	}
-	return append(append(append(make([]byte, 0, len(no.head)+len(id)+len(no.tail)), no.head...), id...), no.tail...)
+	return slices.Concat(known.head, []byte(id), known.tail)
 }
 
-// requestID is what a client may call its request.
+// requestID is what a client may call its request, as the Caddyfile maps it.
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // appendRoute appends what a request is routed by. Each server of Caddy has an address
@@ -190,23 +190,23 @@ func parseRequest(p []byte) (q rawRequest, length int64, ok bool) {
 		}
 		value = bytes.Trim(value, " \t")
 		switch {
-		case len(name) == len("Host") && bytes.EqualFold(name, []byte("Host")):
+		case bytes.EqualFold(name, []byte("Host")):
 			if q.host != nil || len(value) == 0 {
 				return q, 0, false
 			}
 			q.host = value
-		case len(name) == len("X-Request-Id") && bytes.EqualFold(name, []byte("X-Request-Id")):
+		case bytes.EqualFold(name, []byte("X-Request-Id")):
 			if q.id != nil { // Caddy would join them
 				return q, 0, false
 			}
 			q.id = value
-		case len(name) == len("Content-Length") && bytes.EqualFold(name, []byte("Content-Length")):
+		case bytes.EqualFold(name, []byte("Content-Length")):
 			n, err := strconv.ParseUint(string(value), 10, 64)
 			if body >= 0 || err != nil || n > maxLength {
 				return q, 0, false
 			}
 			body = int64(n)
-		case len(name) == len("Connection") && bytes.EqualFold(name, []byte("Connection")):
+		case bytes.EqualFold(name, []byte("Connection")):
 			if !bytes.EqualFold(value, []byte("keep-alive")) {
 				return q, 0, false
 			}

@@ -114,11 +114,10 @@ func (s *Service) Provision(ctx caddy.Context) error {
 	if s.Wait == 0 {
 		s.Wait = caddy.Duration(500 * time.Millisecond)
 	}
-	app, err := ctx.App("edge_gates")
+	all, err := gatesOf(ctx)
 	if err != nil {
 		return fmt.Errorf("edge_service: %w", err)
 	}
-	all := app.(*gates)
 	s.gate, s.long = all.of(s)
 	s.refusals = &all.refusals
 	return nil
@@ -138,10 +137,10 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !whole {
 		g = s.long
 	}
-	x, foreign := exchangeOf(r)
+	x, noEdge := exchangeOf(r)
 	if err := g.enter(r.Context()); errors.Is(err, errBusy) && s.Refusal != "" {
 		err := s.refuse(w)
-		if whole && foreign == nil {
+		if whole && noEdge == nil {
 			s.refusals.add(g, x, w.Header(), s.Refusal)
 		}
 		return err
@@ -150,7 +149,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	leave := sync.OnceFunc(g.leave)
 	defer leave()
-	if foreign == nil {
+	if noEdge == nil {
 		x.begun, x.whole = leave, whole
 		defer func() { x.whole = false }() // for an application behind a guard
 	}
@@ -239,6 +238,15 @@ func (*gates) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "edge_gates", New: func() caddy.Module { return newGates() }}
 }
 
+// gatesOf returns the app of a configuration.
+func gatesOf(ctx caddy.Context) (*gates, error) {
+	app, err := ctx.App("edge_gates")
+	if err != nil {
+		return nil, err
+	}
+	return app.(*gates), nil
+}
+
 func newGates() *gates {
 	return &gates{
 		counter: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -266,7 +274,7 @@ func (g *gates) of(s *Service) (common, long *gate) {
 	defer g.mu.Unlock()
 	both, found := g.byName[s.Name]
 	if !found {
-		count := &refused{service: s.Name, log: g.log, total: g.counter.WithLabelValues(s.Name)}
+		count := &refusalCounter{service: s.Name, log: g.log, total: g.counter.WithLabelValues(s.Name)}
 		both.common = newGate(s.Max, s.Queue, s.Wait, count)
 		both.long = newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait, count)
 		g.byName[s.Name] = both
@@ -274,13 +282,13 @@ func (g *gates) of(s *Service) (common, long *gate) {
 	return both.common, both.long
 }
 
-func newGate(places, queue int, wait caddy.Duration, count *refused) *gate {
+func newGate(places, queue int, wait caddy.Duration, count *refusalCounter) *gate {
 	return &gate{places: make(chan struct{}, places), queue: int64(queue), wait: time.Duration(wait), refused: count}
 }
 
-// refused counts the requests that a service had no place for. Those that are
+// refusalCounter counts the requests that a service had no place for. Those that are
 // answered early have no line in the access log: a line every refusedLogged tells how many.
-type refused struct {
+type refusalCounter struct {
 	service string
 	log     *slog.Logger
 	total   prometheus.Counter
@@ -292,7 +300,7 @@ type refused struct {
 const refusedLogged = time.Second
 
 // add counts one.
-func (r *refused) add() {
+func (r *refusalCounter) add() {
 	r.total.Inc()
 	r.since.Add(1)
 	last, now := r.logged.Load(), time.Now().UnixNano()
@@ -307,7 +315,7 @@ type gate struct {
 	waiting atomic.Int64
 	queue   int64
 	wait    time.Duration
-	refused *refused
+	refused *refusalCounter
 }
 
 // full reports whether a request would be refused at once.

@@ -24,9 +24,9 @@ func prepared(r *http.Request) *http.Request {
 	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, &caddyhttp.Server{})
 }
 
-// counted counts refusals that nobody looks at.
-func counted() *refused {
-	return &refused{log: slog.New(slog.DiscardHandler), total: prometheus.NewCounter(prometheus.CounterOpts{Name: "refused"})}
+// counted returns a counter of refusals that no test reads.
+func counted() *refusalCounter {
+	return &refusalCounter{log: slog.New(slog.DiscardHandler), total: prometheus.NewCounter(prometheus.CounterOpts{Name: "refused"})}
 }
 
 func TestAServiceHasABoundedNumberOfRequests(t *testing.T) {
