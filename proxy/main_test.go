@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -46,8 +47,10 @@ func program(t *testing.T, settings map[string]string, args ...string) *exec.Cmd
 type server struct {
 	// url has no slash at its end.
 	url, addr, admin string
-	log              *logBuffer
-	process          *os.Process
+	// transport is http.DefaultTransport where it is nil.
+	transport http.RoundTripper
+	log       *logBuffer
+	process   *os.Process
 	// ended is closed when the program ended, with exit.
 	ended chan struct{}
 	exit  error
@@ -178,7 +181,8 @@ func (d *server) send(t *testing.T, method, path string, body io.Reader, headers
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	return roundTrip(t, http.DefaultTransport, req)
+	req.Host = req.Header.Get("Host")
+	return roundTrip(t, cmp.Or(d.transport, http.DefaultTransport), req)
 }
 
 // roundTrip follows no redirect and undoes no compression.

@@ -156,6 +156,18 @@ func TestAConnectionTooManyIsRefused(t *testing.T) {
 	}
 }
 
+// kept returns requests over one connection, which no other request uses.
+func (d *server) kept(t *testing.T, url string) func(method, path string, headers ...string) answer {
+	t.Helper()
+	transport := &http.Transport{MaxConnsPerHost: 1}
+	t.Cleanup(transport.CloseIdleConnections)
+	alone := &server{url: url, transport: transport}
+	return func(method, path string, headers ...string) answer {
+		t.Helper()
+		return alone.request(t, method, path, "", headers...)
+	}
+}
+
 // While auth is full, a request is refused before it is read as one, and must meet what
 // it would have met then.
 func TestAnEarlyRefusalIsThatOfTheRoute(t *testing.T) {
@@ -176,20 +188,7 @@ func TestAnEarlyRefusalIsThatOfTheRoute(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
-	client := &http.Transport{}
-	t.Cleanup(client.CloseIdleConnections)
-	ask := func(method, path string, headers ...string) answer {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, h.url+path, strings.NewReader(""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.ContentLength = 0
-		for i := 0; i < len(headers); i += 2 {
-			req.Header.Set(headers[i], headers[i+1])
-		}
-		return roundTrip(t, client, req)
-	}
+	ask := h.kept(t, h.url)
 	logged := func() int { return strings.Count(h.log.String(), `"handled request"`) }
 
 	ask("GET", path) // the connection's first
@@ -325,7 +324,7 @@ handle /v1/shared {
 	header Access-Control-Allow-Origin {header.Origin}
 	import verifier
 }
-handle_path /shop/* {
+handle_path /prefix/* {
 	import verifier
 }`})
 	defer func() {
@@ -333,22 +332,13 @@ handle_path /shop/* {
 		close(leave)
 		all.Wait()
 	}()
-	client := &http.Transport{}
-	t.Cleanup(client.CloseIdleConnections)
-	ask := func(base, path string, headers ...string) answer {
+	site, admin := h.kept(t, h.url), h.kept(t, h.admin)
+	get := func(from func(method, path string, headers ...string) answer, path string, headers ...string) answer {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Host = "x"
-		for i := 0; i < len(headers); i += 2 {
-			req.Header.Set(headers[i], headers[i+1])
-		}
-		return roundTrip(t, client, req)
+		return from("GET", path, append(headers, "Host", "x")...)
 	}
-	ask(h.url, "/nothing") // the connections' first
-	ask(h.admin, "/nothing")
+	get(site, "/nothing") // the connections' first
+	get(admin, "/nothing")
 	for range 3 { // one that the verifier has, and always one that waits, for half a second
 		all.Go(func() {
 			for {
@@ -363,30 +353,30 @@ handle_path /shop/* {
 	}
 	time.Sleep(200 * time.Millisecond)
 
-	if got := ask(h.url, "/v1/mine", "Cookie", "svc.sid=member"); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Set-Cookie") == "" {
+	if got := get(site, "/v1/mine", "Cookie", "svc.sid=member"); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Set-Cookie") == "" {
 		t.Errorf("a user: %d %s", got.StatusCode, got.Header)
 	}
 	for _, origin := range []string{"https://a.example", "https://b.example", "https://c.example"} {
-		if got := ask(h.url, "/v1/shared", "Origin", origin); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Access-Control-Allow-Origin") != origin {
+		if got := get(site, "/v1/shared", "Origin", origin); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Access-Control-Allow-Origin") != origin {
 			t.Errorf("a page of %s: %d %s", origin, got.StatusCode, got.Header)
 		}
 	}
-	for _, path := range []string{"/shop/", "/shop/livez", "/v1/things"} {
-		if got := ask(h.url, path); got.StatusCode != http.StatusServiceUnavailable {
+	for _, path := range []string{"/prefix/", "/prefix/livez", "/v1/things"} {
+		if got := get(site, path); got.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("%s: %d", path, got.StatusCode)
 		}
 	}
 	for range 3 { // net/http may have begun to read the first
-		if got := ask(h.url, "/v1/mine"); got.StatusCode != http.StatusUnauthorized || got.Header.Get("Set-Cookie") != "" {
-			t.Errorf("nobody after a user: %d %s", got.StatusCode, got.Header)
+		if got := get(site, "/v1/mine"); got.StatusCode != http.StatusUnauthorized || got.Header.Get("Set-Cookie") != "" {
+			t.Errorf("a client without a session after a user: %d %s", got.StatusCode, got.Header)
 		}
-		if got := ask(h.url, "/"); got.StatusCode != http.StatusOK {
+		if got := get(site, "/"); got.StatusCode != http.StatusOK {
 			t.Errorf("a path that no service has: %d", got.StatusCode)
 		}
-		if got := ask(h.admin, "/livez"); got.StatusCode != http.StatusOK {
+		if got := get(admin, "/livez"); got.StatusCode != http.StatusOK {
 			t.Errorf("the check of another server: %d", got.StatusCode)
 		}
-		if got := ask(h.admin, "/v1/things"); got.StatusCode != http.StatusNotFound {
+		if got := get(admin, "/v1/things"); got.StatusCode != http.StatusNotFound {
 			t.Errorf("the same path of another server: %d", got.StatusCode)
 		}
 	}
