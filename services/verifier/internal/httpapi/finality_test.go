@@ -109,7 +109,7 @@ func (r *bundleReads) Bundle(ctx context.Context, chain string, block payment.Di
 	return r.FinalityStore.Bundle(ctx, chain, block)
 }
 
-// What is asked about proofs of finality, free and by anybody, leaves connections for
+// What is asked about proofs of finality, free and without a login, leaves connections for
 // purchases.
 func TestFewReadProofsOfFinalityAtOnce(t *testing.T) {
 	w, l, _ := openFinal(t)

@@ -72,7 +72,7 @@ func (a *atOnce) count() (end func()) {
 	return func() { a.now.Add(-1) }
 }
 
-// Whatever is read of the log, free and by anybody, leaves connections for purchases.
+// Whatever is read of the log, free and without a login, leaves connections for purchases.
 func TestFewReadTheLogAtOnce(t *testing.T) {
 	w, l := openLogged(t)
 	counted := &reads{LogStore: l}
