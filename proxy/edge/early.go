@@ -35,17 +35,17 @@ type refusals struct {
 
 // refusal is the answer to a request of one route, without its id.
 type refusal struct {
-	gate       *gate
+	service    *Service
 	head, tail []byte
 }
 
-// add notes how a request was refused, unless the next one of its route may have to
+// add notes how a service refused a request, unless the next one of its route may have to
 // meet something else: a guard, or a header that is not of every answer and may be about
 // this request, as a cookie or Access-Control-Allow-Origin. What came over TLS is not
 // noted: its answers have other headers, and the same host and path without TLS may have
 // another route.
-func (s *refusals) add(g *gate, x *exchange, header http.Header, body string) {
-	r := x.received
+func (s *refusals) add(service *Service, x *exchange, header http.Header) {
+	r, body := x.received, service.Refusal
 	local, found := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !found || x.guarded || r.TLS != nil || r.Method == http.MethodHead {
 		return
@@ -65,7 +65,7 @@ func (s *refusals) add(g *gate, x *exchange, header http.Header, body string) {
 	if s.known == nil || len(s.known) >= maxKnown {
 		s.known = map[string]*refusal{}
 	}
-	s.known[string(route)] = &refusal{gate: g, head: head.Bytes(), tail: []byte("\r\n\r\n" + body)}
+	s.known[string(route)] = &refusal{service: service, head: head.Bytes(), tail: []byte("\r\n\r\n" + body)}
 }
 
 // common reports whether a refusal has only headers that each one has.
@@ -96,10 +96,14 @@ func (s *refusals) to(q rawRequest, local string) []byte {
 	var space [maxRoute]byte
 	path, _, _ := bytes.Cut(q.target, []byte("?"))
 	known := s.of(appendRoute(space[:0], local, q.method, q.host, path))
-	if known == nil || !known.gate.full() {
+	if known == nil {
 		return nil
 	}
-	known.gate.refused.add()
+	g := known.service.gate(string(q.method), q.has)
+	if !g.full() {
+		return nil
+	}
+	g.refused.add()
 	id := string(q.id)
 	if !requestID.MatchString(id) {
 		id = uuid.NewString()
@@ -119,8 +123,18 @@ func appendRoute[M, H, P string | []byte](to []byte, local string, method M, hos
 	return append(to, path...)
 }
 
-// rawRequest is a request as it was sent.
-type rawRequest struct{ method, target, host, id []byte }
+// rawRequest is a request as it was sent. fields are the lines of its header after the first.
+type rawRequest struct{ method, target, host, id, fields []byte }
+
+// has reports whether the request has a header.
+func (q rawRequest) has(name string) bool {
+	for line := range bytes.SplitSeq(q.fields, []byte("\r\n")) {
+		if found, _, _ := bytes.Cut(line, []byte(":")); bytes.EqualFold(found, []byte(name)) {
+			return true
+		}
+	}
+	return false
+}
 
 // framing follows the requests of a connection by their lengths (RFC 9112, section 6), in
 // what each read returned. Where it may see another end of a request than net/http would,
@@ -181,6 +195,7 @@ func parseRequest(p []byte) (q rawRequest, length int64, ok bool) {
 	if !isToken(q.method) || string(q.method) == http.MethodConnect || len(q.target) == 0 || q.target[0] != '/' || string(line) != "HTTP/1.1" || bytes.ContainsAny(q.target, "\r\n") {
 		return q, 0, false
 	}
+	q.fields = rest
 	body := int64(-1)
 	for len(rest) > 0 {
 		line, rest, _ = bytes.Cut(rest, []byte("\r\n"))

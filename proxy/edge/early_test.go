@@ -99,9 +99,8 @@ func FuzzParseRequest(f *testing.F) {
 func TestFewRoutesAreKnown(t *testing.T) {
 	t.Parallel()
 	var s refusals
-	g := newGate(1, 0, 0, counted())
 	for i := range 3 * maxKnown {
-		s.add(g, received(t, new(net.TCPAddr), "/"+strconv.Itoa(i)), http.Header{}, "{}")
+		s.add(oneService(), received(t, new(net.TCPAddr), "/"+strconv.Itoa(i)), http.Header{})
 		if n := len(s.known); n == 0 || n > maxKnown {
 			t.Fatalf("%d routes are known", n)
 		}
@@ -112,7 +111,8 @@ func TestFewRoutesAreKnown(t *testing.T) {
 // end of it that a server would read.
 func earlyServer(t *testing.T) (g *gate, client *net.TCPConn, server *boundConn) {
 	t.Helper()
-	g = newGate(1, 0, 0, counted())
+	service := oneService()
+	g = service.gates.common
 	if err := g.enter(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func earlyServer(t *testing.T) (g *gate, client *net.TCPConn, server *boundConn)
 	}
 	t.Cleanup(func() { _ = accepted.Close() })
 	server = accepted.(*boundConn)
-	s.add(g, received(t, server.LocalAddr(), "/a"), http.Header{}, "{}")
+	s.add(service, received(t, server.LocalAddr(), "/a"), http.Header{})
 	return g, conn.(*net.TCPConn), server
 }
 
@@ -151,7 +151,7 @@ func TestARefusalOverTLSIsNotKnown(t *testing.T) {
 	var s refusals
 	x := received(t, new(net.TCPAddr), "/a")
 	x.received.TLS = new(tls.ConnectionState)
-	s.add(newGate(1, 0, 0, counted()), x, http.Header{}, "{}")
+	s.add(oneService(), x, http.Header{})
 	if len(s.known) > 0 {
 		t.Error("it is known")
 	}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -38,12 +39,16 @@ const (
 	longShare      = 8
 )
 
+// quickShare is for how many places of a service quick requests have one.
+const quickShare = 4
+
 // Service is a handler for the routes to a service of one's own, before their
 // reverse_proxy. It bounds how many requests the service has at once: a request
 // that it has not begun to answer takes one place of Max. When all are taken,
-// up to Queue requests wait, each for at most Wait; any more are errors 503. Requests
-// with a body that is too long for our services have places of their own, an eighth as
-// many. A request behind a trusted proxy has the client's address alone in X-Forwarded-For.
+// up to Queue requests wait, each for at most Wait; any more are errors 503. Two kinds of
+// requests have places of their own: quick ones a quarter as many, and those with a body
+// that is too long for our services an eighth. A request behind a trusted proxy has the
+// client's address alone in X-Forwarded-For.
 type Service struct {
 	// Name is the service's. All handlers with the same name share the places.
 	Name string `json:"name,omitempty"`
@@ -55,9 +60,26 @@ type Service struct {
 	// errors would answer: a third of what a refusal costs is the way through that route,
 	// and in an overload most requests are refused. Without it the refusal is an error.
 	Refusal string `json:"refusal,omitempty"`
+	// Quick is nil where no requests are quick.
+	Quick *Quick `json:"quick,omitempty"`
 
-	gate, long *gate
-	refusals   *refusals
+	gates    serviceGates
+	refusals *refusals
+}
+
+// Quick tells which requests a service answers without waiting for anything that is slow.
+// Requests that wait need many places. With as many, quick ones would take the processor
+// from the refusals of others, and neither may keep out the other.
+type Quick struct {
+	// Methods are those of quick requests. Without any, each method is.
+	Methods []string `json:"methods,omitempty"`
+	// Without are the names of headers that no quick request has.
+	Without []string `json:"without,omitempty"`
+}
+
+// match reports whether a request is quick, of which has reports whether it has a header.
+func (q *Quick) match(method string, has func(name string) bool) bool {
+	return q != nil && (len(q.Methods) == 0 || slices.Contains(q.Methods, method)) && !slices.ContainsFunc(q.Without, has)
 }
 
 // CaddyModule returns the Caddy module information.
@@ -74,6 +96,7 @@ func parseService(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 //
 //	edge_service <name> <max> [<queue> [<wait>]] {
 //		refusal <json>
+//		quick   methods|without <name>...
 //	}
 func (s *Service) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
@@ -99,11 +122,35 @@ func (s *Service) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		s.Wait = caddy.Duration(wait)
 	}
 	for d.NextBlock(0) {
-		if d.Val() != "refusal" || !d.AllArgs(&s.Refusal) {
+		switch {
+		case d.Val() == "refusal" && d.AllArgs(&s.Refusal):
+		case d.Val() == "quick" && s.quickArgs(d.RemainingArgs()):
+		default:
 			return d.ArgErr()
 		}
 	}
 	return nil
+}
+
+// quickArgs reads a line about quick requests, and reports whether it is one.
+func (s *Service) quickArgs(args []string) bool {
+	if len(args) < 2 {
+		return false
+	}
+	if s.Quick == nil {
+		s.Quick = new(Quick)
+	}
+	switch names := args[1:]; args[0] {
+	case "methods":
+		s.Quick.Methods = names
+	case "without":
+		for _, name := range names {
+			s.Quick.Without = append(s.Quick.Without, http.CanonicalHeaderKey(name))
+		}
+	default:
+		return false
+	}
+	return true
 }
 
 // Provision implements caddy.Provisioner.
@@ -118,7 +165,7 @@ func (s *Service) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("edge_service: %w", err)
 	}
-	s.gate, s.long = all.of(s)
+	s.gates = all.of(s)
 	s.refusals = &all.refusals
 	return nil
 }
@@ -133,15 +180,15 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if err != nil {
 		return err
 	}
-	g := s.gate
+	g := s.gate(r.Method, func(name string) bool { return r.Header[name] != nil })
 	if !whole {
-		g = s.long
+		g = s.gates.long
 	}
 	x, noEdge := exchangeOf(r)
 	if err := g.enter(r.Context()); errors.Is(err, errBusy) && s.Refusal != "" {
 		err := s.refuse(w)
 		if whole && noEdge == nil {
-			s.refusals.add(g, x, w.Header(), s.Refusal)
+			s.refusals.add(s, x, w.Header())
 		}
 		return err
 	} else if err != nil {
@@ -154,6 +201,14 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		defer func() { x.whole = false }() // for an application behind a guard
 	}
 	return next.ServeHTTP(w, r)
+}
+
+// gate returns the one that a request passes whose body is not too long.
+func (s *Service) gate(method string, has func(name string) bool) *gate {
+	if s.Quick.match(method, has) {
+		return s.gates.quick
+	}
+	return s.gates.common
 }
 
 // retryAfter is in seconds.
@@ -230,8 +285,9 @@ type gates struct {
 	byName map[string]serviceGates
 }
 
-// serviceGates are the gate of a service, and the one for its long bodies.
-type serviceGates struct{ common, long *gate }
+// serviceGates are those of a service: for quick requests, for those with long bodies, and
+// for all others.
+type serviceGates struct{ common, quick, long *gate }
 
 // CaddyModule returns the Caddy module information.
 func (*gates) CaddyModule() caddy.ModuleInfo {
@@ -268,18 +324,21 @@ func (*gates) Start() error { return nil }
 // Stop implements caddy.App.
 func (*gates) Stop() error { return nil }
 
-// of returns the gate of a service, and the one for its long bodies.
-func (g *gates) of(s *Service) (common, long *gate) {
+// of returns the gates of a service.
+func (g *gates) of(s *Service) serviceGates {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	both, found := g.byName[s.Name]
+	of, found := g.byName[s.Name]
 	if !found {
 		count := &refusalCounter{service: s.Name, log: g.log, total: g.counter.WithLabelValues(s.Name)}
-		both.common = newGate(s.Max, s.Queue, s.Wait, count)
-		both.long = newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait, count)
-		g.byName[s.Name] = both
+		of = serviceGates{
+			common: newGate(s.Max, s.Queue, s.Wait, count),
+			quick:  newGate(max(1, s.Max/quickShare), s.Queue, s.Wait, count),
+			long:   newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait, count),
+		}
+		g.byName[s.Name] = of
 	}
-	return both.common, both.long
+	return of
 }
 
 func newGate(places, queue int, wait caddy.Duration, count *refusalCounter) *gate {

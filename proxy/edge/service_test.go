@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,10 +30,18 @@ func counted() *refusalCounter {
 	return &refusalCounter{log: slog.New(slog.DiscardHandler), total: prometheus.NewCounter(prometheus.CounterOpts{Name: "refused"})}
 }
 
+// serviceOf returns a service with places for common requests alone.
+func serviceOf(common *gate) *Service {
+	return &Service{gates: serviceGates{common: common}}
+}
+
+// oneService returns a service with one place, for which no request waits.
+func oneService() *Service { return serviceOf(newGate(1, 0, 0, counted())) }
+
 func TestAServiceHasABoundedNumberOfRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Service{gate: newGate(10, 20, caddy.Duration(time.Second), counted())}
+		s := serviceOf(newGate(10, 20, caddy.Duration(time.Second), counted()))
 		var current, most, served, refused atomic.Int64
 		next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
 			most.Store(max(most.Load(), current.Add(1)))
@@ -58,8 +67,8 @@ func TestAServiceHasABoundedNumberOfRequests(t *testing.T) {
 		if took := time.Since(started); took != 1200*time.Millisecond {
 			t.Errorf("it took %s", took)
 		}
-		if len(s.gate.places) != 0 || s.gate.waiting.Load() != 0 {
-			t.Errorf("%d places are taken, %d wait", len(s.gate.places), s.gate.waiting.Load())
+		if len(s.gates.common.places) != 0 || s.gates.common.waiting.Load() != 0 {
+			t.Errorf("%d places are taken, %d wait", len(s.gates.common.places), s.gates.common.waiting.Load())
 		}
 	})
 }
@@ -88,31 +97,31 @@ func TestARequestThatWaitsTooLongIsRefused(t *testing.T) {
 func TestASlowClientTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Service{gate: newGate(1, 1, caddy.Duration(time.Second), counted())}
+		s := serviceOf(newGate(1, 1, caddy.Duration(time.Second), counted()))
 		body := &slowBody{rest: "{}"}
 		r := prepared(httptest.NewRequest("POST", "/", body))
 		x := &exchange{}
 		caddyhttp.SetVar(r.Context(), exchangeVar, x)
 		err := s.ServeHTTP(httptest.NewRecorder(), r, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
-			if len(s.gate.places) != 1 || body.rest != "" {
-				t.Errorf("the service has it with %q to read and %d places taken", body.rest, len(s.gate.places))
+			if len(s.gates.common.places) != 1 || body.rest != "" {
+				t.Errorf("the service has it with %q to read and %d places taken", body.rest, len(s.gates.common.places))
 			}
 			a := &answer{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: httptest.NewRecorder()}, exchange: x}
 			a.WriteHeader(http.StatusEarlyHints)
-			if len(s.gate.places) != 1 {
+			if len(s.gates.common.places) != 1 {
 				t.Error("a hint is taken for the answer")
 			}
 			a.WriteHeader(http.StatusOK)
-			if len(s.gate.places) != 0 {
+			if len(s.gates.common.places) != 0 {
 				t.Error("an answer that has begun has a place")
 			}
 			return nil
 		}))
-		if err != nil || len(s.gate.places) != 0 {
-			t.Errorf("got %v, %d places are taken", err, len(s.gate.places))
+		if err != nil || len(s.gates.common.places) != 0 {
+			t.Errorf("got %v, %d places are taken", err, len(s.gates.common.places))
 		}
 		body.check = func() {
-			if len(s.gate.places) != 0 {
+			if len(s.gates.common.places) != 0 {
 				t.Error("a body that is still read has a place")
 			}
 		}
@@ -125,7 +134,7 @@ func TestASlowClientTakesNoPlace(t *testing.T) {
 func TestABodyHasALimitedTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Service{gate: newGate(1, 1, caddy.Duration(time.Second), counted())}
+		s := serviceOf(newGate(1, 1, caddy.Duration(time.Second), counted()))
 		started := time.Now()
 		r := prepared(httptest.NewRequest("POST", "/", &slowBody{rest: strings.Repeat("x", 1000)}))
 		err := s.ServeHTTP(httptest.NewRecorder(), r, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
@@ -142,7 +151,7 @@ func TestABodyHasALimitedTime(t *testing.T) {
 // The guard sends the same request again when it checks again.
 func TestARequestOfATrustedProxyStaysAsItIs(t *testing.T) {
 	t.Parallel()
-	s := &Service{gate: newGate(1, 0, 0, counted())}
+	s := oneService()
 	r := prepared(httptest.NewRequest("GET", "/", nil))
 	r.Header.Set("X-Forwarded-For", "203.0.113.7")
 	caddyhttp.SetVar(r.Context(), caddyhttp.TrustedProxyVarKey, true)
@@ -181,11 +190,32 @@ func (b *slowBody) take() string {
 func TestHandlersOfOneNameShareTheirPlaces(t *testing.T) {
 	t.Parallel()
 	all := newGates()
-	one, long := all.of(&Service{Name: "auth", Max: 1})
-	same, sameLong := all.of(&Service{Name: "auth", Max: 1})
-	other, otherLong := all.of(&Service{Name: "verifier", Max: 1})
-	if one != same || one == other || long != sameLong || long == otherLong || one == long {
+	one, same, other := all.of(&Service{Name: "auth", Max: 8}), all.of(&Service{Name: "auth", Max: 8}), all.of(&Service{Name: "verifier", Max: 8})
+	if one != same || one.common == other.common || one.quick == other.quick || one.long == other.long {
 		t.Error("the gates are not one for each name")
+	}
+}
+
+func TestQuickRequestsAreToldByMethodAndHeaders(t *testing.T) {
+	t.Parallel()
+	paid := func(name string) bool { return name == "X-Payment" }
+	unpaid := func(string) bool { return false }
+	for _, test := range []struct {
+		quick  *Quick
+		method string
+		has    func(string) bool
+		want   bool
+	}{
+		{nil, "GET", unpaid, false},
+		{&Quick{Methods: []string{"GET", "HEAD"}}, "HEAD", paid, true},
+		{&Quick{Methods: []string{"GET", "HEAD"}}, "POST", unpaid, false},
+		{&Quick{Without: []string{"Payment-Signature", "X-Payment"}}, "POST", unpaid, true},
+		{&Quick{Without: []string{"Payment-Signature", "X-Payment"}}, "POST", paid, false},
+		{&Quick{Methods: []string{"GET"}, Without: []string{"X-Payment"}}, "GET", paid, false},
+	} {
+		if got := test.quick.match(test.method, test.has); got != test.want {
+			t.Errorf("%+v, %s, with a payment %v: %v", test.quick, test.method, test.has("X-Payment"), got)
+		}
 	}
 }
 
@@ -198,7 +228,10 @@ func TestTheDirectiveOfAServiceIsChecked(t *testing.T) {
 	if err := s.UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_service auth 5 {\nrefusal `{\"code\":503}`\n}")); err != nil || s.Refusal != `{"code":503}` {
 		t.Errorf("%v: %q", err, s.Refusal)
 	}
-	for _, text := range []string{"edge_service auth 5 {\nanswer x\n}", "edge_service auth 5 {\nrefusal\n}", "edge_service", "edge_service auth", "edge_service auth none", "edge_service auth 0", "edge_service auth 1 -1", "edge_service auth 1 1 soon", "edge_service auth 1 1 1s x"} {
+	if err := s.UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_service auth 5 {\nquick methods GET HEAD\nquick without x-payment\n}")); err != nil || !reflect.DeepEqual(s.Quick, &Quick{Methods: []string{"GET", "HEAD"}, Without: []string{"X-Payment"}}) {
+		t.Errorf("%v: %+v", err, s.Quick)
+	}
+	for _, text := range []string{"edge_service auth 5 {\nanswer x\n}", "edge_service auth 5 {\nquick\n}", "edge_service auth 5 {\nquick methods\n}", "edge_service auth 5 {\nquick with x\n}", "edge_service auth 5 {\nrefusal\n}", "edge_service", "edge_service auth", "edge_service auth none", "edge_service auth 0", "edge_service auth 1 -1", "edge_service auth 1 1 soon", "edge_service auth 1 1 1s x"} {
 		if err := new(Service).UnmarshalCaddyfile(caddyfile.NewTestDispenser(text)); err == nil {
 			t.Errorf("%s: no error", text)
 		}
