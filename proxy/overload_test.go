@@ -27,17 +27,17 @@ func TestAServiceGetsNoMoreRequestsThanItMayHave(t *testing.T) {
 	}
 	auth, verifier := stand(t, "", slow), stand(t, "", slow)
 	h := openSite(t, map[string]string{
-		"AUTH_UPSTREAM": auth.addr(), "VERIFIER_UPSTREAM": verifier.addr(), "AUTH_MAX_REQUESTS": "2", "VERIFIER_MAX_REQUESTS": "2",
+		"AUTH_UPSTREAM": auth.addr(), "VERIFIER_UPSTREAM": verifier.addr(), "AUTH_MAX_REQUESTS": "8", "VERIFIER_MAX_REQUESTS": "8",
 	})
 	var all sync.WaitGroup
-	for _, path := range []string{"/api/v1/auth/me", "/api/v1/lists", "/v1/things", "/health"} { // two requests for each service
+	for _, path := range []string{"/api/v1/auth/me", "/api/v1/lists", "/v1/things", "/health"} { // the two quick requests that each service may have
 		all.Go(func() { h.request(t, "GET", path, "") })
 	}
 	for current.Load() < 4 {
 		time.Sleep(10 * time.Millisecond)
 	}
 	// The guard's checks count, and no client waits longer than a second.
-	for range 3 {
+	for range 9 {
 		for _, path := range []string{"/api/v1/auth/me", "/api/v1/lists", "/v1/things"} {
 			all.Go(func() {
 				started := time.Now()
@@ -61,6 +61,70 @@ func TestAServiceGetsNoMoreRequestsThanItMayHave(t *testing.T) {
 	}
 	if got := h.request(t, "GET", "/api/v1/auth/me", ""); got.StatusCode != http.StatusOK {
 		t.Errorf("afterwards: %d", got.StatusCode)
+	}
+}
+
+// Requests that wait for a password's hash or a facilitator are many at once, and others
+// come more often than a service can answer them.
+func TestNeitherQuickRequestsNorOthersKeepOutTheOtherKind(t *testing.T) {
+	t.Parallel()
+	me, lists := []string{"GET", "/api/v1/auth/me"}, []string{"GET", "/api/v1/lists"}
+	login, logout := []string{"POST", "/api/v1/auth/login"}, []string{"DELETE", "/api/v1/auth/session"}
+	unpaid, health := []string{"POST", "/v1/verify"}, []string{"GET", "/health"}
+	paid, paidV1 := []string{"POST", "/v1/verify", "Payment-Signature", "e30="}, []string{"POST", "/v1/verify", "x-payment", "e30="}
+	tool, log, final := []string{"POST", "/mcp"}, []string{"GET", "/v1/log/1/checkpoint"}, []string{"GET", "/v1/finality/ethereum/0x00"}
+	for name, test := range map[string]struct {
+		full            []string
+		refused, served [][]string
+	}{
+		"the guard and /me": {me, [][]string{me, lists}, [][]string{login, logout, unpaid}},
+		"logins":            {login, [][]string{login, logout}, [][]string{me, lists, unpaid}},
+		"unpaid calls":      {unpaid, [][]string{unpaid, health}, [][]string{paid, paidV1, tool, log, me}},
+		"paid calls":        {paid, [][]string{paid, paidV1}, [][]string{unpaid, health, tool, log, me}},
+		"tools":             {tool, [][]string{tool}, [][]string{unpaid, health, paid, paidV1, log, me}},
+		"reads of the log":  {log, [][]string{log, final}, [][]string{unpaid, health, paid, paidV1, tool, me}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			leave := make(chan struct{})
+			service := stand(t, "", func(_ http.ResponseWriter, r *http.Request) {
+				if r.URL.RawQuery == "wait" {
+					<-leave
+				}
+			}).addr()
+			h := openSite(t, map[string]string{"AUTH_UPSTREAM": service, "VERIFIER_UPSTREAM": service, "AUTH_MAX_REQUESTS": "1", "VERIFIER_MAX_REQUESTS": "1"})
+			done := make(chan struct{})
+			var all sync.WaitGroup
+			for range 3 { // one that the service has, and always one that waits, for half a second
+				all.Go(func() {
+					for {
+						select {
+						case <-done:
+							return
+						default:
+							h.request(t, test.full[0], test.full[1]+"?wait", "", test.full[2:]...)
+						}
+					}
+				})
+			}
+			time.Sleep(200 * time.Millisecond)
+			ask := h.kept(t, h.url)
+			for range 3 { // the first is refused late, the last early
+				for _, r := range test.refused {
+					if got := ask(r[0], r[1], r[2:]...); got.StatusCode != http.StatusServiceUnavailable {
+						t.Errorf("%q: %d although there is no place", r, got.StatusCode)
+					}
+				}
+				for _, r := range test.served {
+					if got := ask(r[0], r[1], r[2:]...); got.StatusCode == http.StatusServiceUnavailable {
+						t.Errorf("%q has no place", r)
+					}
+				}
+			}
+			close(done)
+			close(leave)
+			all.Wait()
+		})
 	}
 }
 
@@ -174,7 +238,7 @@ func TestAnEarlyRefusalIsThatOfTheRoute(t *testing.T) {
 	t.Parallel()
 	leave := make(chan struct{})
 	auth := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPut {
+		if r.URL.RawQuery == "wait" {
 			<-leave
 		}
 		guard(w, r)
@@ -184,7 +248,7 @@ func TestAnEarlyRefusalIsThatOfTheRoute(t *testing.T) {
 	occupy := func() {
 		t.Helper()
 		for range 2 { // one that auth has, and one that waits
-			go h.request(t, "PUT", path, "")
+			go h.request(t, "GET", path+"?wait", "")
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
