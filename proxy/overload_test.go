@@ -27,7 +27,7 @@ func TestAServiceGetsNoMoreRequestsThanItMayHave(t *testing.T) {
 	}
 	auth, verifier := stand(t, "", slow), stand(t, "", slow)
 	h := openSite(t, map[string]string{
-		"AUTH_UPSTREAM": auth.addr(), "VERIFIER_UPSTREAM": verifier.addr(), "AUTH_MAX_REQUESTS": "8", "VERIFIER_MAX_REQUESTS": "8",
+		"AUTH_UPSTREAM": auth.addr(), "VERIFIER_UPSTREAM": verifier.addr(), "AUTH_MAX_REQUESTS": "4", "VERIFIER_MAX_REQUESTS": "4",
 	})
 	var all sync.WaitGroup
 	for _, path := range []string{"/api/v1/auth/me", "/api/v1/lists", "/v1/things", "/health"} { // the two quick requests that each service may have
@@ -37,7 +37,7 @@ func TestAServiceGetsNoMoreRequestsThanItMayHave(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	// The guard's checks count, and no client waits longer than a second.
-	for range 9 {
+	for range 5 {
 		for _, path := range []string{"/api/v1/auth/me", "/api/v1/lists", "/v1/things"} {
 			all.Go(func() {
 				started := time.Now()

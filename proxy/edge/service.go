@@ -40,13 +40,13 @@ const (
 )
 
 // quickShare is for how many places of a service quick requests have one.
-const quickShare = 4
+const quickShare = 2
 
 // Service is a handler for the routes to a service of one's own, before their
 // reverse_proxy. It bounds how many requests the service has at once: a request
 // that it has not begun to answer takes one place of Max. When all are taken,
 // up to Queue requests wait, each for at most Wait; any more are errors 503. Two kinds of
-// requests have places of their own: quick ones a quarter as many, and those with a body
+// requests have places of their own: quick ones half as many, and those with a body
 // that is too long for our services an eighth. A request behind a trusted proxy has the
 // client's address alone in X-Forwarded-For.
 type Service struct {
