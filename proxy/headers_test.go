@@ -265,7 +265,7 @@ func TestARequestHasOneIdEverywhere(t *testing.T) {
 	h := openSite(t, nil)
 	made := regexp.MustCompile(`^[0-9a-f-]{36}$`)
 	for sent, kept := range map[string]bool{
-		"": false, "abc-1.2_3": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false, "a b": false, `"a"`: false, "ä": false,
+		"": false, "abc-1.2_3": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false, "a b": false, "a,b": false, `"a"`: false, "ä": false,
 	} {
 		var headers []string
 		if sent != "" {
@@ -279,6 +279,9 @@ func TestARequestHasOneIdEverywhere(t *testing.T) {
 		}
 		if kept && got[0] != sent || !kept && !made.MatchString(got[0]) {
 			t.Errorf("%q: became %q", sent, got[0])
+		}
+		if refused := h.request(t, "GET", "/internal/ready", "", headers...).Header["X-Request-Id"]; len(refused) != 1 || kept && refused[0] != sent {
+			t.Errorf("%q: the proxy's own answer has %q", sent, refused)
 		}
 	}
 }

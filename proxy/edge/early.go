@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 const (
@@ -104,15 +101,8 @@ func (s *refusals) to(q rawRequest, local string) []byte {
 		return nil
 	}
 	g.refused.add()
-	id := string(q.id)
-	if !requestID.MatchString(id) {
-		id = uuid.NewString()
-	}
-	return slices.Concat(known.head, []byte(id), known.tail)
+	return slices.Concat(known.head, []byte(requestID(string(q.id))), known.tail)
 }
-
-// requestID is what a client may call its request, as the Caddyfile maps it.
-var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // appendRoute appends what a request is routed by. Each server of Caddy has an address
 // of its own.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/google/uuid"
 	"go.uber.org/zap"
 )
 
@@ -44,16 +46,16 @@ var (
 
 // Edge is the handler that a request meets first. In one pass it gives the request
 // an id, takes out of its headers what no service may get from this client, and
-// puts the answer's headers right. The header AppToken reaches the service that edge_guard
+// puts the answer's headers right. The id is the client's X-Request-Id, if that is well
+// formed, or a random one. It is passed on, answered, logged as request_id, and the
+// placeholder {request_id}. The header AppToken reaches the service that edge_guard
 // checks with, and nothing else. A path that servers may read differently is an
 // error 404, and a method with a space in it, which HTTP/2 lets pass and HTTP/1.1 would
-// read as the end of the method, an error 400. A client's Connection header ends here, and an Upgrade to anything but
-// a WebSocket. So do trailers of a request, because servers may take them for
-// headers. In a route for errors only the answer's headers are put right.
+// read as the end of the method, an error 400. A client's Connection header ends here,
+// and an Upgrade to anything but a WebSocket. So do trailers of a request, because
+// servers may take them for headers. In a route for errors only the answer's headers are
+// put right.
 type Edge struct {
-	// RequestID is a placeholder whose value is the id. It is passed on, answered and
-	// logged as request_id. A random one where it is empty.
-	RequestID string `json:"request_id,omitempty"`
 	// Drop names request headers that nothing behind this handler gets, in any
 	// case and with any sign for "-". A "*" at the end stands for any end.
 	Drop []string `json:"drop,omitempty"`
@@ -72,6 +74,20 @@ type Edge struct {
 	answer, answerTLS   []field
 }
 
+// requestIDKey is the placeholder of a request's id.
+const requestIDKey = "request_id"
+
+// wellFormedID is what a client may call its request.
+var wellFormedID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// requestID returns what the client calls its request, or a random id.
+func requestID(sent string) string {
+	if wellFormedID.MatchString(sent) {
+		return sent
+	}
+	return uuid.NewString()
+}
+
 // field is a header of every answer. Its value is shared by all of them.
 type field struct {
 	name  string
@@ -85,10 +101,6 @@ func (Edge) CaddyModule() caddy.ModuleInfo {
 
 // Provision implements caddy.Provisioner.
 func (e *Edge) Provision(caddy.Context) error {
-	if e.RequestID == "" {
-		e.RequestID = "{http.request.uuid}"
-	}
-	e.RequestID = strings.Trim(e.RequestID, "{}")
 	drop := append([]string{AppToken}, e.Drop...)
 	e.drop = headerNames(drop)
 	e.dropUntrusted = headerNames(slices.Concat(drop, e.DropUntrusted))
@@ -112,7 +124,6 @@ func parseEdge(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 // UnmarshalCaddyfile reads:
 //
 //	edge {
-//		request_id     <placeholder>
 //		drop           <headers...>
 //		drop_untrusted <headers...>
 //		cookies        <cookies...>
@@ -134,8 +145,6 @@ func (e *Edge) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				e.DropUntrusted = append(e.DropUntrusted, all...)
 			case what == "cookies" && len(all) > 0:
 				e.Cookies = append(e.Cookies, all...)
-			case what == "request_id" && len(all) == 1:
-				e.RequestID = all[0]
 			case what == "answer" && len(all) == 2:
 				e.Answer[all[0]] = all[1]
 			case what == "answer_tls" && len(all) == 2:
@@ -155,9 +164,10 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 		x.fields = e.answerTLS
 	}
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	id, known := repl.GetString(e.RequestID)
-	if !known { // the error came before the route that makes it
-		id, _ = repl.GetString("http.request.uuid")
+	id, known := repl.GetString(requestIDKey)
+	if !known { // in a route for errors it is, unless the error came before
+		id = requestID(strings.Join(r.Header["X-Request-Id"], ","))
+		repl.Set(requestIDKey, id)
 	}
 	x.id = []string{id}
 	a := &answer{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, exchange: x}
