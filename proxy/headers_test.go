@@ -280,7 +280,7 @@ func TestARequestHasOneIdEverywhere(t *testing.T) {
 		if kept && got[0] != sent || !kept && !made.MatchString(got[0]) {
 			t.Errorf("%q: became %q", sent, got[0])
 		}
-		if refused := h.request(t, "GET", "/internal/ready", "", headers...).Header["X-Request-Id"]; len(refused) != 1 || kept && refused[0] != sent {
+		if refused := h.request(t, "GET", "/internal/ready", "", headers...).Header["X-Request-Id"]; len(refused) != 1 || kept && refused[0] != sent || !kept && !made.MatchString(refused[0]) {
 			t.Errorf("%q: the proxy's own answer has %q", sent, refused)
 		}
 	}

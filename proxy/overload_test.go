@@ -68,21 +68,23 @@ func TestAServiceGetsNoMoreRequestsThanItMayHave(t *testing.T) {
 // come more often than a service can answer them.
 func TestNeitherQuickRequestsNorOthersKeepOutTheOtherKind(t *testing.T) {
 	t.Parallel()
-	me, lists := []string{"GET", "/api/v1/auth/me"}, []string{"GET", "/api/v1/lists"}
+	me, lists, add := []string{"GET", "/api/v1/auth/me"}, []string{"GET", "/api/v1/lists"}, []string{"POST", "/api/v1/lists"}
 	login, logout := []string{"POST", "/api/v1/auth/login"}, []string{"DELETE", "/api/v1/auth/session"}
 	unpaid, health := []string{"POST", "/v1/verify"}, []string{"GET", "/health"}
+	empty := []string{"POST", "/v1/verify", "X-Payment", ""}
 	paid, paidV1 := []string{"POST", "/v1/verify", "Payment-Signature", "e30="}, []string{"POST", "/v1/verify", "x-payment", "e30="}
 	tool, log, final := []string{"POST", "/mcp"}, []string{"GET", "/v1/log/1/checkpoint"}, []string{"GET", "/v1/finality/ethereum/0x00"}
 	for name, test := range map[string]struct {
 		full            []string
 		refused, served [][]string
 	}{
-		"the guard and /me": {me, [][]string{me, lists}, [][]string{login, logout, unpaid}},
-		"logins":            {login, [][]string{login, logout}, [][]string{me, lists, unpaid}},
-		"unpaid calls":      {unpaid, [][]string{unpaid, health}, [][]string{paid, paidV1, tool, log, me}},
-		"paid calls":        {paid, [][]string{paid, paidV1}, [][]string{unpaid, health, tool, log, me}},
-		"tools":             {tool, [][]string{tool}, [][]string{unpaid, health, paid, paidV1, log, me}},
-		"reads of the log":  {log, [][]string{log, final}, [][]string{unpaid, health, paid, paidV1, tool, me}},
+		"the guard and /me":  {me, [][]string{me, lists, add}, [][]string{login, logout, unpaid}},
+		"logins":             {login, [][]string{login, logout}, [][]string{me, lists, add, unpaid}},
+		"unpaid calls":       {unpaid, [][]string{unpaid, empty, health}, [][]string{paid, paidV1, tool, log, final, me}},
+		"paid calls":         {paid, [][]string{paid, paidV1}, [][]string{unpaid, empty, health, tool, log, final, me}},
+		"tools":              {tool, [][]string{tool}, [][]string{unpaid, health, paid, paidV1, log, final, me}},
+		"reads of the log":   {log, [][]string{log}, [][]string{unpaid, health, paid, paidV1, tool, final, me}},
+		"proofs of finality": {final, [][]string{final}, [][]string{unpaid, health, paid, paidV1, tool, log, me}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -288,7 +290,7 @@ func TestAnEarlyRefusalIsThatOfTheRoute(t *testing.T) {
 		german(t, ask("GET", "/api/v1/lists"), http.StatusServiceUnavailable)
 	}
 	metrics := (&server{url: h.admin}).request(t, "GET", "/metrics", "").body
-	if !strings.Contains(metrics, "\nedge_refused_requests_total{service=\"auth\"} 8\n") {
+	if !strings.Contains(metrics, "\nedge_refused_requests_total{kind=\"quick\",service=\"auth\"} 8\n") {
 		t.Error("eight refusals are not counted as eight")
 	}
 	close(leave)

@@ -116,10 +116,10 @@ func appendRoute[M, H, P string | []byte](to []byte, local string, method M, hos
 // rawRequest is a request as it was sent. fields are the lines of its header after the first.
 type rawRequest struct{ method, target, host, id, fields []byte }
 
-// has reports whether the request has a header.
+// has reports whether the request has a header that is not empty.
 func (q rawRequest) has(name string) bool {
 	for line := range bytes.SplitSeq(q.fields, []byte("\r\n")) {
-		if found, _, _ := bytes.Cut(line, []byte(":")); bytes.EqualFold(found, []byte(name)) {
+		if found, value, _ := bytes.Cut(line, []byte(":")); bytes.EqualFold(found, []byte(name)) && len(bytes.Trim(value, " \t")) > 0 {
 			return true
 		}
 	}

@@ -71,6 +71,9 @@ func TestOnlyWholeRequestsAreAnsweredEarly(t *testing.T) {
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte("GET /a?b HTTP/1.1\r\nHost: x\r\nX-Request-ID: 7\r\n\r\n"))
 	f.Add([]byte("POST /v1/verify HTTP/1.1\r\nHost: x:80\r\nContent-Length: 3\r\nConnection: keep-alive\r\n\r\nabcGET"))
+	f.Add([]byte("GET /v1/verify HTTP/1.1\r\nhost: x\r\nx-PAYMENT:\t e30=\r\n\r\n"))
+	f.Add([]byte("GET /v1/verify HTTP/1.1\r\nHost: x\r\nX-Payment: \t\r\nX-Payment:7\r\n\r\n"))
+	f.Add([]byte("GET /v1/verify HTTP/1.1\r\nHost: x\r\nX-Payments: 7\r\nX-Payment: \r\n\r\n"))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		q, length, ok := parseRequest(p)
 		if !ok {
@@ -88,6 +91,9 @@ func FuzzParseRequest(f *testing.F) {
 		read := int64(len(p) - in.Buffered())
 		if r.Method != string(q.method) || r.RequestURI != string(q.target) || r.Host != string(q.host) || len(r.TransferEncoding) > 0 || r.Close {
 			t.Errorf("read as %q, and by net/http as %s %s of %s", q, r.Method, r.RequestURI, r.Host)
+		}
+		if want := slices.ContainsFunc(r.Header["X-Payment"], notEmpty); q.has("X-Payment") != want {
+			t.Errorf("%q has a payment: %v, and for net/http %v", q.fields, !want, want)
 		}
 		if readErr == nil && read != length {
 			t.Errorf("%d bytes, and for net/http %d", length, read)

@@ -46,8 +46,8 @@ const quickShare = 2
 // reverse_proxy. It bounds how many requests the service has at once: a request
 // that it has not begun to answer takes one place of Max. When all are taken,
 // up to Queue requests wait, each for at most Wait; any more are errors 503. Two kinds of
-// requests have places of their own: quick ones half as many, and those with a body
-// that is too long for our services an eighth. A request behind a trusted proxy has the
+// requests have places of their own, and a queue: quick ones half as many, and those with a
+// body that is too long for our services an eighth. A request behind a trusted proxy has the
 // client's address alone in X-Forwarded-For.
 type Service struct {
 	// Name is the service's. All handlers with the same name share the places.
@@ -69,15 +69,17 @@ type Service struct {
 
 // Quick tells which requests a service answers without waiting for anything that is slow.
 // Requests that wait need many places. With as many, quick ones would take the processor
-// from the refusals of others, and neither may keep out the other.
+// from the refusals of others, and neither may keep out the other. Without members all
+// requests are quick.
 type Quick struct {
-	// Methods are those of quick requests. Without any, each method is.
+	// Methods are those of quick requests.
 	Methods []string `json:"methods,omitempty"`
-	// Without are the names of headers that no quick request has.
+	// Without are the names of headers that no quick request has, unless they are empty.
 	Without []string `json:"without,omitempty"`
 }
 
-// match reports whether a request is quick, of which has reports whether it has a header.
+// match reports whether a request is quick, of which has reports whether it has a header
+// that is not empty.
 func (q *Quick) match(method string, has func(name string) bool) bool {
 	return q != nil && (len(q.Methods) == 0 || slices.Contains(q.Methods, method)) && !slices.ContainsFunc(q.Without, has)
 }
@@ -96,7 +98,7 @@ func parseService(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 //
 //	edge_service <name> <max> [<queue> [<wait>]] {
 //		refusal <json>
-//		quick   methods|without <name>...
+//		quick   all | methods <method>... | without <header>...
 //	}
 func (s *Service) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
@@ -134,23 +136,25 @@ func (s *Service) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // quickArgs reads a line about quick requests, and reports whether it is one.
 func (s *Service) quickArgs(args []string) bool {
-	if len(args) < 2 {
+	if len(args) == 0 {
 		return false
 	}
 	if s.Quick == nil {
 		s.Quick = new(Quick)
 	}
 	switch names := args[1:]; args[0] {
+	case "all":
+		return len(names) == 0
 	case "methods":
-		s.Quick.Methods = names
+		s.Quick.Methods = append(s.Quick.Methods, names...)
+		return len(names) > 0
 	case "without":
 		for _, name := range names {
 			s.Quick.Without = append(s.Quick.Without, http.CanonicalHeaderKey(name))
 		}
-	default:
-		return false
+		return len(names) > 0
 	}
-	return true
+	return false
 }
 
 // Provision implements caddy.Provisioner.
@@ -180,7 +184,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if err != nil {
 		return err
 	}
-	g := s.gate(r.Method, func(name string) bool { return r.Header[name] != nil })
+	g := s.gate(r.Method, func(name string) bool { return slices.ContainsFunc(r.Header[name], notEmpty) })
 	if !whole {
 		g = s.gates.long
 	}
@@ -202,6 +206,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	return next.ServeHTTP(w, r)
 }
+
+func notEmpty(value string) bool { return value != "" }
 
 // gate returns the one that a request passes whose body is not too long.
 func (s *Service) gate(method string, has func(name string) bool) *gate {
@@ -307,7 +313,7 @@ func newGates() *gates {
 	return &gates{
 		counter: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "edge_refused_requests_total", Help: "Requests that were refused because their service had as many as it may have.",
-		}, []string{"service"}),
+		}, []string{"service", "kind"}),
 		byName: map[string]serviceGates{},
 	}
 }
@@ -330,11 +336,13 @@ func (g *gates) of(s *Service) serviceGates {
 	defer g.mu.Unlock()
 	of, found := g.byName[s.Name]
 	if !found {
-		count := &refusalCounter{service: s.Name, log: g.log, total: g.counter.WithLabelValues(s.Name)}
+		count := func(kind string) *refusalCounter {
+			return &refusalCounter{service: s.Name, kind: kind, log: g.log, total: g.counter.WithLabelValues(s.Name, kind)}
+		}
 		of = serviceGates{
-			common: newGate(s.Max, s.Queue, s.Wait, count),
-			quick:  newGate(max(1, s.Max/quickShare), s.Queue, s.Wait, count),
-			long:   newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait, count),
+			common: newGate(s.Max, s.Queue, s.Wait, count("other")),
+			quick:  newGate(max(1, s.Max/quickShare), max(1, s.Queue/quickShare), s.Wait, count("quick")),
+			long:   newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait, count("long")),
 		}
 		g.byName[s.Name] = of
 	}
@@ -348,9 +356,9 @@ func newGate(places, queue int, wait caddy.Duration, count *refusalCounter) *gat
 // refusalCounter counts the requests that a service had no place for. Those that are
 // answered early have no line in the access log: a line every refusedLogged tells how many.
 type refusalCounter struct {
-	service string
-	log     *slog.Logger
-	total   prometheus.Counter
+	service, kind string
+	log           *slog.Logger
+	total         prometheus.Counter
 
 	since  atomic.Int64
 	logged atomic.Int64 // Unix time in nanoseconds
@@ -364,7 +372,7 @@ func (r *refusalCounter) add() {
 	r.since.Add(1)
 	last, now := r.logged.Load(), time.Now().UnixNano()
 	if now-last >= int64(refusedLogged) && r.logged.CompareAndSwap(last, now) {
-		r.log.Warn("requests were refused: the service has as many as it may have", "service", r.service, "requests", r.since.Swap(0))
+		r.log.Warn("requests were refused: the service has as many as it may have", "service", r.service, "kind", r.kind, "requests", r.since.Swap(0))
 	}
 }
 

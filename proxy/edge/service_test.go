@@ -212,6 +212,7 @@ func TestQuickRequestsAreToldByMethodAndHeaders(t *testing.T) {
 		{&Quick{Without: []string{"Payment-Signature", "X-Payment"}}, "POST", unpaid, true},
 		{&Quick{Without: []string{"Payment-Signature", "X-Payment"}}, "POST", paid, false},
 		{&Quick{Methods: []string{"GET"}, Without: []string{"X-Payment"}}, "GET", paid, false},
+		{&Quick{}, "POST", paid, true},
 	} {
 		if got := test.quick.match(test.method, test.has); got != test.want {
 			t.Errorf("%+v, %s, with a payment %v: %v", test.quick, test.method, test.has("X-Payment"), got)
@@ -231,7 +232,7 @@ func TestTheDirectiveOfAServiceIsChecked(t *testing.T) {
 	if err := s.UnmarshalCaddyfile(caddyfile.NewTestDispenser("edge_service auth 5 {\nquick methods GET HEAD\nquick without x-payment\n}")); err != nil || !reflect.DeepEqual(s.Quick, &Quick{Methods: []string{"GET", "HEAD"}, Without: []string{"X-Payment"}}) {
 		t.Errorf("%v: %+v", err, s.Quick)
 	}
-	for _, text := range []string{"edge_service auth 5 {\nanswer x\n}", "edge_service auth 5 {\nquick\n}", "edge_service auth 5 {\nquick methods\n}", "edge_service auth 5 {\nquick with x\n}", "edge_service auth 5 {\nrefusal\n}", "edge_service", "edge_service auth", "edge_service auth none", "edge_service auth 0", "edge_service auth 1 -1", "edge_service auth 1 1 soon", "edge_service auth 1 1 1s x"} {
+	for _, text := range []string{"edge_service auth 5 {\nanswer x\n}", "edge_service auth 5 {\nquick\n}", "edge_service auth 5 {\nquick methods\n}", "edge_service auth 5 {\nquick with x\n}", "edge_service auth 5 {\nquick all x\n}", "edge_service auth 5 {\nquick without\n}", "edge_service auth 5 {\nrefusal\n}", "edge_service", "edge_service auth", "edge_service auth none", "edge_service auth 0", "edge_service auth 1 -1", "edge_service auth 1 1 soon", "edge_service auth 1 1 1s x"} {
 		if err := new(Service).UnmarshalCaddyfile(caddyfile.NewTestDispenser(text)); err == nil {
 			t.Errorf("%s: no error", text)
 		}
