@@ -95,21 +95,7 @@ func TestNeitherQuickRequestsNorOthersKeepOutTheOtherKind(t *testing.T) {
 				}
 			}).addr()
 			h := openSite(t, map[string]string{"AUTH_UPSTREAM": service, "VERIFIER_UPSTREAM": service, "AUTH_MAX_REQUESTS": "1", "VERIFIER_MAX_REQUESTS": "1"})
-			done := make(chan struct{})
-			var all sync.WaitGroup
-			for range 3 { // one that the service has, and always one that waits, for half a second
-				all.Go(func() {
-					for {
-						select {
-						case <-done:
-							return
-						default:
-							h.request(t, test.full[0], test.full[1]+"?wait", "", test.full[2:]...)
-						}
-					}
-				})
-			}
-			time.Sleep(200 * time.Millisecond)
+			defer h.keepFull(t, leave, test.full[0], test.full[1]+"?wait", test.full[2:]...)()
 			ask := h.kept(t, h.url)
 			for range 3 { // the first is refused late, the last early
 				for _, r := range test.refused {
@@ -123,9 +109,6 @@ func TestNeitherQuickRequestsNorOthersKeepOutTheOtherKind(t *testing.T) {
 					}
 				}
 			}
-			close(done)
-			close(leave)
-			all.Wait()
 		})
 	}
 }
@@ -231,6 +214,32 @@ func (d *server) kept(t *testing.T, url string) func(method, path string, header
 	return func(method, path string, headers ...string) answer {
 		t.Helper()
 		return alone.request(t, method, path, "", headers...)
+	}
+}
+
+// keepFull sends one request to a service whose bound is one, and has always one more wait,
+// for half a second, until end is called, which closes leave: then the service answers.
+func (d *server) keepFull(t *testing.T, leave chan struct{}, method, path string, headers ...string) (end func()) {
+	t.Helper()
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					d.request(t, method, path, "", headers...)
+				}
+			}
+		})
+	}
+	time.Sleep(200 * time.Millisecond)
+	return func() {
+		close(done)
+		close(leave)
+		all.Wait()
 	}
 }
 
@@ -368,8 +377,7 @@ func TestEachRequestOfAFullServiceHasItsOwnAnswer(t *testing.T) {
 // alone: neither of a user, nor of another path, nor of another server.
 func TestAnEarlyRefusalIsOfItsRouteAlone(t *testing.T) {
 	t.Parallel()
-	leave, done := make(chan struct{}), make(chan struct{})
-	var all sync.WaitGroup
+	leave := make(chan struct{})
 	verifier := stand(t, "", func(_ http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			<-leave
@@ -393,11 +401,6 @@ handle /v1/shared {
 handle_path /prefix/* {
 	import verifier
 }`})
-	defer func() {
-		close(done)
-		close(leave)
-		all.Wait()
-	}()
 	site, admin := h.kept(t, h.url), h.kept(t, h.admin)
 	get := func(from func(method, path string, headers ...string) answer, path string, headers ...string) answer {
 		t.Helper()
@@ -405,19 +408,7 @@ handle_path /prefix/* {
 	}
 	get(site, "/nothing") // the connections' first
 	get(admin, "/nothing")
-	for range 3 { // one that the verifier has, and always one that waits, for half a second
-		all.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-					h.request(t, "PUT", "/v1/x", "")
-				}
-			}
-		})
-	}
-	time.Sleep(200 * time.Millisecond)
+	defer h.keepFull(t, leave, "PUT", "/v1/x")()
 
 	if got := get(site, "/v1/mine", "Cookie", "svc.sid=member"); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Set-Cookie") == "" {
 		t.Errorf("a user: %d %s", got.StatusCode, got.Header)
