@@ -67,7 +67,7 @@ type Service struct {
 	refusals *refusals
 }
 
-// Quick tells which requests a service answers without waiting for anything that is slow.
+// Quick selects the requests that a service answers without waiting for anything slow.
 // Requests that wait need many places. With as many, quick ones would take the processor
 // from the refusals of others, and neither may keep out the other. Without members all
 // requests are quick.

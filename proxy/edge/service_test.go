@@ -196,7 +196,7 @@ func TestHandlersOfOneNameShareTheirPlaces(t *testing.T) {
 	}
 }
 
-func TestQuickRequestsAreToldByMethodAndHeaders(t *testing.T) {
+func TestQuickRequestsAreSelectedByMethodAndHeaders(t *testing.T) {
 	t.Parallel()
 	paid := func(name string) bool { return name == "X-Payment" }
 	unpaid := func(string) bool { return false }
