@@ -188,7 +188,7 @@ func (s *Service) CancelLogin(ctx context.Context, ref session.Ref) error {
 // VerifyCode finishes a pending login with a TOTP code or a recovery code and returns
 // which of them it was, "totp" or "recovery", and how many recovery codes are left.
 // browser is the value of the browser's cookie, or "". ErrNoPendingLogin;
-// factor.ErrInvalidCode; LimitedError with ErrTooManyCodes; factor.ErrNotConfigured.
+// factor.ErrInvalidCode; LimitedError with ErrTooManyCodes; factor.ErrNotConfigured, factor.ErrSealed.
 //
 // The code is used up before the session is created: if the process ends between the two,
 // a code is lost and no session is gained.
@@ -281,7 +281,7 @@ func (s *Service) refund(ctx context.Context, limiter *ratelimit.Limiter, d rate
 }
 
 // useCode checks a code of a user and uses it up. factor.ErrInvalidCode,
-// factor.ErrNotConfigured. It returns how many recovery codes are left.
+// factor.ErrNotConfigured, factor.ErrSealed. It returns how many recovery codes are left.
 func (s *Service) useCode(ctx context.Context, u user.User, typed string) (session.Factor, int, error) {
 	if utf8.RuneCountInString(typed) > maxCode {
 		return "", 0, factor.ErrInvalidCode

@@ -101,6 +101,7 @@ var failures = []failure{
 	{factor.ErrNoPendingSetup, http.StatusConflict, "no_pending_setup", "Es wurde noch keine Einrichtung begonnen."},
 	{factor.ErrNotEnabled, http.StatusConflict, "not_enabled", "Der zweite Faktor ist nicht eingerichtet."},
 	{factor.ErrNotConfigured, http.StatusConflict, "not_configured", "Codes sind auf diesem Server nicht eingerichtet. Passkeys sind möglich."},
+	{factor.ErrSealed, http.StatusInternalServerError, "codes_unavailable", "Codes aus Apps kann dieser Server derzeit nicht prüfen. Bitte einen Wiederherstellungscode oder einen Passkey verwenden."},
 	{errUnknownApp, http.StatusForbidden, "unknown_app", "Diese Anwendung ist nicht eingetragen."},
 	{errNotLoggedIn, http.StatusUnauthorized, "not_logged_in", "Nicht angemeldet."},
 	{token.ErrInvalid, http.StatusUnauthorized, "app_token_invalid", "Der Zugangsschlüssel ist ungültig oder gilt hier nicht."},

@@ -319,6 +319,15 @@ func TestWithoutAKeyThereIsNoTOTP(t *testing.T) {
 	h.otto().send(http.MethodPost, prefix+"/2fa/setup", "").because(http.StatusConflict, "not_configured")
 }
 
+func TestACodeThatNoKeyCanCheckIsAnsweredWithAWayIn(t *testing.T) {
+	h := newFixture(t)
+	a, codes := h.setUp(h.otto())
+	h.build(settings{secret: secret, name: "svc", attempts: 5, hasher: cheap, dataKey: strings.Repeat("fedcba9876543210", 4)})
+	b := h.pending()
+	b.verify(a.code(0)).because(http.StatusInternalServerError, "codes_unavailable")
+	b.verify(codes[0]).want(http.StatusOK)
+}
+
 // guardedFactors are the routes of second factors with their guards.
 var guardedFactors = []struct {
 	request

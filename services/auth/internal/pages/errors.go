@@ -77,6 +77,7 @@ var failures = []failure{
 	{factor.ErrNoPendingSetup, http.StatusConflict, func(t *texts) string { return t.NoPendingSetup }, "", true},
 	{factor.ErrNotEnabled, http.StatusConflict, func(t *texts) string { return t.NotEnabled }, "", true},
 	{factor.ErrNotConfigured, http.StatusConflict, func(t *texts) string { return t.NotConfigured }, "", true},
+	{factor.ErrSealed, http.StatusInternalServerError, func(t *texts) string { return t.CodesUnavailable }, "code", true},
 	{factor.ErrRequired, http.StatusForbidden, func(t *texts) string { return t.FactorRequired }, "", true},
 	{factor.ErrPasskeysUnavailable, http.StatusConflict, func(t *texts) string { return t.PasskeysHTTPS }, "", true},
 	{factor.ErrNoPasskey, http.StatusNotFound, func(t *texts) string { return t.NoPasskeyText }, "", true},

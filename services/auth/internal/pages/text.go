@@ -79,7 +79,7 @@ type texts struct {
 	FirstSeen, LastSeen, Forget, SecondFactor, SecondFactorLead, On                         string
 	Off, OnByApp, OnByPasskey, OffText, CodesLeftF, AppSetup                                string
 	AppLead, AppBegin, AppQR, AppStep1, AppStep2, AppStep3                                  string
-	AppByHand, AppAgain, TurnOn, TurnOff, TurnOffLead, NotConfigured                        string
+	AppByHand, AppAgain, TurnOn, TurnOff, TurnOffLead, NotConfigured, CodesUnavailable      string
 	ByPasskey, ByPasskeyLead, FrontendNote, Codes, CodesOn, CodesLead                       string
 	CodesKept, CodesRenew, CodesRenewLead, Passkeys, PasskeysLead, PasskeysHTTPS            string
 	PasskeysIP, PasskeysAddress, PasskeysNone, PasskeyAdd, PasskeyName, PasskeyNameHint     string

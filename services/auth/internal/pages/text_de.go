@@ -195,6 +195,7 @@ var german = texts{ //nolint:gosec // words, no credentials
 	TurnOff:            "Ausschalten",
 	TurnOffLead:        "Danach genügt das Passwort allein. Passkeys bleiben.",
 	NotConfigured:      "Codes sind auf diesem Server nicht eingerichtet. Passkeys sind möglich.",
+	CodesUnavailable:   "Codes aus Apps kann dieser Server derzeit nicht prüfen. Bitte einen Wiederherstellungscode oder einen Passkey verwenden.",
 	ByPasskey:          "Passkey als zweiter Schritt",
 	ByPasskeyLead:      "Nach dem Passwort ist dann ein eingetragener Passkey nötig.",
 	FrontendNote:       "Meldet sich der Haushalt über eine eigene Oberfläche an, muss auch sie den zweiten Schritt unterstützen.",

@@ -195,6 +195,7 @@ var english = texts{ //nolint:gosec // words, no credentials
 	TurnOff:            "Turn off",
 	TurnOffLead:        "Afterwards the password alone is enough. Passkeys stay.",
 	NotConfigured:      "Codes are not set up on this server. Passkeys are available.",
+	CodesUnavailable:   "This server cannot check codes of apps at the moment. Use a recovery code or a passkey.",
 	ByPasskey:          "Passkey as the second step",
 	ByPasskeyLead:      "After the password, one of your passkeys is needed.",
 	FrontendNote:       "If your household logs in through an interface of its own, that must support the second step, too.",
