@@ -492,7 +492,11 @@ func (c *check) checkFinality() {
 		f.Part = Part{State: Unchecked, Reason: reasonNoCheckpoint}
 		return
 	}
-	result, err := finality.Verify(&c.doc.Receipt, c.finality, finality.Trust{Checkpoint: *c.checkpoint, Network: c.network})
+	trust := finality.Trust{Checkpoint: *c.checkpoint, Network: c.network}
+	if c.report.Proof.State == Holds {
+		trust.Header = c.doc.Proof.HeaderRLP
+	}
+	result, err := finality.Verify(&c.doc.Receipt, c.finality, trust)
 	if errors.Is(err, finality.ErrNoNetwork) {
 		f.Part = Part{State: Unchecked, Reason: reasonNoNetwork}
 		return

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/finality/internal/ssz"
@@ -16,12 +17,15 @@ type Network struct {
 	Name    string `json:"name"`
 	ChainID string `json:"chain"` // CAIP-2 of the execution chain
 	// GenesisValidatorsRoot is in what every signature of the network covers.
-	GenesisValidatorsRoot Root   `json:"genesisValidatorsRoot"`
-	SecondsPerSlot        uint64 `json:"secondsPerSlot"`
-	SlotsPerEpoch         uint64 `json:"slotsPerEpoch"`
-	SlotsPerPeriod        uint64 `json:"slotsPerPeriod"` // how long a sync committee signs
-	CommitteeSize         int    `json:"committeeSize"`  // a power of two
-	Forks                 []Fork `json:"forks"`          // from Altair on, in their order
+	GenesisValidatorsRoot Root `json:"genesisValidatorsRoot"`
+	// GenesisTime is when slot 0 was, in Unix seconds; 0 where it is not known. It dates
+	// checkpoints for people, and decides nothing.
+	GenesisTime    Uint64 `json:"genesisTime,omitempty"`
+	SecondsPerSlot uint64 `json:"secondsPerSlot"`
+	SlotsPerEpoch  uint64 `json:"slotsPerEpoch"`
+	SlotsPerPeriod uint64 `json:"slotsPerPeriod"` // how long a sync committee signs
+	CommitteeSize  int    `json:"committeeSize"`  // a power of two
+	Forks          []Fork `json:"forks"`          // from Altair on, in their order
 }
 
 // Fork is a change of the network's rules.
@@ -42,30 +46,30 @@ func (v *ForkVersion) UnmarshalText(text []byte) error { return fixed(v[:], text
 
 // Mainnet returns Ethereum (consensus-specs, configs/mainnet.yaml).
 func Mainnet() *Network {
-	return known("mainnet", "eip155:1", "0x4b363db94e286120d76eb905340fdd4e54bfe9f06bf33ff6cf5ad27f511bfe95",
+	return known("mainnet", "eip155:1", "0x4b363db94e286120d76eb905340fdd4e54bfe9f06bf33ff6cf5ad27f511bfe95", 1606824023,
 		func(fork byte) ForkVersion { return ForkVersion{fork} },
 		74240, 144896, 194048, 269568, 364032, 411392)
 }
 
 // Sepolia returns the test network Sepolia (eth-clients/sepolia, metadata/config.yaml).
 func Sepolia() *Network {
-	return known("sepolia", "eip155:11155111", "0xd8ea171f3c94aea21ebc42a1ed61052acf3f9209c00e4efbaaddac09ed9b8078",
+	return known("sepolia", "eip155:11155111", "0xd8ea171f3c94aea21ebc42a1ed61052acf3f9209c00e4efbaaddac09ed9b8078", 1655733600,
 		func(fork byte) ForkVersion { return ForkVersion{0x90, 0, 0, 0x6f + fork} },
 		50, 100, 56832, 132608, 222464, 272640, 353024)
 }
 
 // Hoodi returns the test network Hoodi (eth-clients/hoodi, metadata/config.yaml).
 func Hoodi() *Network {
-	return known("hoodi", "eip155:560048", "0x212f13fc4df078b6cb7db228f1c8307566dcecf900867401a92023d7ba99cb5f",
+	return known("hoodi", "eip155:560048", "0x212f13fc4df078b6cb7db228f1c8307566dcecf900867401a92023d7ba99cb5f", 1742213400,
 		func(fork byte) ForkVersion { return ForkVersion{0x10 + fork<<4, 0, 0x09, 0x10} },
 		0, 0, 0, 0, 2048, 50688)
 }
 
 // known returns a network of the mainnet preset. epochs are those of its forks from Altair
 // on, which is number 1.
-func known(name, chain, root string, version func(fork byte) ForkVersion, epochs ...Uint64) *Network {
+func known(name, chain, root string, genesis Uint64, version func(fork byte) ForkVersion, epochs ...Uint64) *Network {
 	n := &Network{
-		Name: name, ChainID: chain,
+		Name: name, ChainID: chain, GenesisTime: genesis,
 		SecondsPerSlot: 12, SlotsPerEpoch: 32, SlotsPerPeriod: 8192, CommitteeSize: maxMembers,
 	}
 	if err := n.GenesisValidatorsRoot.UnmarshalText([]byte(root)); err != nil {
@@ -96,6 +100,15 @@ func find(match func(*Network) bool) (*Network, bool) {
 	return nil, false
 }
 
+// timeOf returns when a slot began; zero where that is not known or no time of this calendar.
+func (n *Network) timeOf(slot Uint64) time.Time {
+	const most = 253_402_300_800 // the year 10000, which RFC 3339 cannot write
+	if n.GenesisTime == 0 || uint64(slot) > (most-uint64(n.GenesisTime))/n.SecondsPerSlot {
+		return time.Time{}
+	}
+	return time.Unix(int64(uint64(n.GenesisTime)+uint64(slot)*n.SecondsPerSlot), 0).UTC()
+}
+
 // ParseNetwork reads the file of a network. ErrMalformed.
 func ParseNetwork(data []byte) (*Network, error) {
 	n := new(Network)
@@ -109,6 +122,7 @@ func ParseNetwork(data []byte) (*Network, error) {
 const (
 	maxSeconds = 1 << 16
 	maxSlots   = 1 << 20
+	maxGenesis = 1 << 37
 )
 
 func (n *Network) validate() error {
@@ -119,6 +133,7 @@ func (n *Network) validate() error {
 	}{
 		{"name", n.Name != "" && len(n.Name) <= maxName},
 		{"chain", ok && chain != ""},
+		{"genesisTime", n.GenesisTime <= maxGenesis},
 		{"secondsPerSlot", n.SecondsPerSlot > 0 && n.SecondsPerSlot <= maxSeconds},
 		{"slotsPerEpoch", n.SlotsPerEpoch > 0 && n.SlotsPerEpoch <= maxSlots},
 		{"slotsPerPeriod", n.SlotsPerPeriod > 0 && n.SlotsPerPeriod <= maxSlots && n.SlotsPerPeriod%max(n.SlotsPerEpoch, 1) == 0},

@@ -20,14 +20,17 @@ type Result struct {
 	Link           string `json:"link"`   // LinkSame, LinkHeaders or LinkHistory
 	Checkpoint     Root   `json:"checkpoint"`
 	CheckpointSlot Uint64 `json:"checkpointSlot"`
+	// CheckpointTime is the time of that slot; zero where the network does not say when it began.
+	CheckpointTime time.Time `json:"checkpointTime,omitzero"`
 	// FinalizedSlot is that of the beacon block which is final and holds AnchorBlock:
 	// for AnchorPinnedBlock, the checkpoint's own.
 	FinalizedSlot Uint64 `json:"finalizedSlot"`
 	// Age is how far the checkpoint lies before the finalized block.
 	Age time.Duration `json:"-"`
-	// Block is the document's. For LinkSame nothing in the document shows its number: the
-	// proof of the receipt does.
+	// Block is the document's. NumberShown reports whether its number is proven, and not only
+	// its hash: for LinkSame nothing in the document shows it, but [Trust.Header] does.
 	Block       Block `json:"block"`
+	NumberShown bool  `json:"numberShown"`
 	AnchorBlock Block `json:"anchorBlock"`
 
 	// For AnchorSyncCommittee: the periods of the first and the last committee, and how
@@ -63,9 +66,9 @@ func (r *Result) facts(about *receipt.Receipt, named bool) []receipt.Fact {
 	if r.Link != LinkSame {
 		final = "an ancestor of " + final
 	}
-	list := []receipt.Fact{
-		{Field: "finality.tag", Value: about.Finality.Tag, How: final},
-		{Field: "checks." + receipt.CheckCanonicalBlock, Value: receipt.Pass, How: final},
+	list := []receipt.Fact{{Field: "finality.tag", Value: about.Finality.Tag, How: final}}
+	if r.NumberShown { // the check is of the block at its height
+		list = append(list, receipt.Fact{Field: "checks." + receipt.CheckCanonicalBlock, Value: receipt.Pass, How: final})
 	}
 	if named || r.Anchor == AnchorSyncCommittee { // whose signatures cover the network
 		list = slices.Insert(list, 0, receipt.Fact{Field: "chain.id", Value: about.Chain.ID, How: "the network of your checkpoint"})
@@ -81,7 +84,11 @@ func (r *Result) facts(about *receipt.Receipt, named bool) []receipt.Fact {
 
 // Sentences say what the result rests on, for people.
 func (r *Result) Sentences() []string {
-	list := []string{fmt.Sprintf("proven from your checkpoint %s (slot %d)", r.Checkpoint, r.CheckpointSlot)}
+	of := ""
+	if !r.CheckpointTime.IsZero() {
+		of = " of " + r.CheckpointTime.Format("2 January 2006, 15:04 UTC")
+	}
+	list := []string{fmt.Sprintf("proven from your checkpoint %s (slot %d%s)", r.Checkpoint, r.CheckpointSlot, of)}
 	switch periods := r.LastPeriod - r.FirstPeriod; {
 	case r.Anchor == AnchorPinnedBlock:
 		list = append(list, "which is itself the finalized block: no sync committee is needed")
@@ -95,10 +102,12 @@ func (r *Result) Sentences() []string {
 		list = append(list, fmt.Sprintf("by %d sync committees (periods %d %s %d); the least signed step had %d of %d",
 			periods+1, r.FirstPeriod, between, r.LastPeriod, r.LeastSigners, r.CommitteeSize))
 	}
-	switch r.Link {
-	case LinkSame:
+	switch {
+	case !r.NumberShown:
+		list = append(list, fmt.Sprintf("the block %s is the finalized block; that its number is %d is not shown", r.Block.Hash, r.Block.Number))
+	case r.Link == LinkSame:
 		list = append(list, fmt.Sprintf("block %d is the finalized block", r.Block.Number))
-	case LinkHeaders:
+	case r.Link == LinkHeaders:
 		list = append(list, fmt.Sprintf("block %d is an ancestor of the finalized block %d, by the headers between them", r.Block.Number, r.AnchorBlock.Number))
 	default:
 		list = append(list, fmt.Sprintf("block %d is an ancestor of the finalized block %d, by the chain's own record of block hashes", r.Block.Number, r.AnchorBlock.Number))
@@ -111,4 +120,16 @@ func (r *Result) Sentences() []string {
 		list = append(list, "A sync committee is a random sample of the validators and is not punished for lying.")
 	}
 	return list
+}
+
+// Warning returns a sentence for people where the checkpoint is of more than DefaultMaxAge
+// before now, or "". The check of its age compares two slots of the past: validators who left
+// since then can have written both.
+func (r *Result) Warning(now time.Time) string {
+	age := now.Sub(r.CheckpointTime)
+	if r.CheckpointTime.IsZero() || r.Anchor != AnchorSyncCommittee || age <= DefaultMaxAge {
+		return ""
+	}
+	return fmt.Sprintf("The checkpoint is of %d days ago, more than %d: it counts only if you have had it since then, "+
+		"because validators who left can sign another history without a loss.", age/(24*time.Hour), DefaultMaxAge/(24*time.Hour))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/finality/internal/bls"
 	"github.com/pforte/pforte/pkg/receipt/finality/internal/ssz"
+	"github.com/pforte/pforte/pkg/receipt/internal/evm"
 )
 
 // Trust is what the reader brings: nothing of it may come with the document.
@@ -22,6 +23,10 @@ type Trust struct {
 	// knows for the document's chain; AnchorPinnedBlock, in which nothing is signed for one
 	// network, then does not prove which chain that is.
 	Network *Network
+	// Header is the RLP of the block's header, as the proof of the receipt has it. It shows the
+	// number of the block, which LinkSame does not. It may come from anywhere: only the one
+	// with the block's hash is accepted. nil where there is none; the number is then claimed.
+	Header receipt.Hex
 }
 
 // DefaultMaxAge is below the weak subjectivity period of Ethereum at today's stake, 15.7
@@ -44,6 +49,13 @@ func Verify(r *receipt.Receipt, d *Document, t Trust) (*Result, error) {
 	result, err := VerifyBlock(d, t)
 	if err != nil {
 		return nil, err
+	}
+	if len(t.Header) > 0 {
+		header, err := evm.DecodeHeader(t.Header)
+		if err != nil || Root(header.Hash) != d.Block.Hash || header.Number != uint64(d.Block.Number) {
+			return nil, fmt.Errorf("%w: the header is not that of block %s %s", ErrOtherBlock, number, d.Block.Hash)
+		}
+		result.NumberShown = true
 	}
 	result.Proven = result.facts(r, t.Network != nil)
 	return result, nil
@@ -77,8 +89,8 @@ func VerifyBlock(d *Document, t Trust) (*Result, error) {
 	}
 	result := &Result{
 		Network: n.Name, Anchor: a.Kind, Link: d.Link.Kind, Block: d.Block,
-		Checkpoint: t.Checkpoint, CheckpointSlot: a.Checkpoint.Header.Slot,
-		Proven: []receipt.Fact{},
+		Checkpoint: t.Checkpoint, CheckpointSlot: a.Checkpoint.Header.Slot, CheckpointTime: n.timeOf(a.Checkpoint.Header.Slot),
+		NumberShown: d.Link.Kind != LinkSame, Proven: []receipt.Fact{},
 	}
 	finalized := a.Checkpoint.Header
 	if a.Kind == AnchorSyncCommittee {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -114,7 +115,9 @@ func TestTheFactsThatAreProven(t *testing.T) {
 	if diff := cmp.Diff(append(always, "checks.minConfirmations pass"), fields(all["signed, headers"])); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff(always, fields(all["pinned, same"])); diff != "" {
+	same := all["pinned, same"]
+	same.trust.Header = headers(100, 1)[0]
+	if diff := cmp.Diff(always, fields(same)); diff != "" {
 		t.Errorf("one confirmation of three, -want +got:\n%s", diff)
 	}
 	s := all["signed, headers"]
@@ -123,6 +126,74 @@ func TestTheFactsThatAreProven(t *testing.T) {
 		if got := len(fields(s)); got != want {
 			t.Errorf("at least %d confirmations: %d facts, want %d", least, got, want)
 		}
+	}
+}
+
+// The link same shows the hash of the block alone: who signs the receipt could name any number.
+func TestVerify_ProvesTheNumberOfTheFinalizedBlockByItsHeaderOnly(t *testing.T) {
+	for _, name := range []string{"pinned, same", "signed, of gloas"} {
+		s := samples(t)[name]
+		header := receipt.Hex(headers(100, 1)[0])
+		for number, proven := range map[uint64]bool{100: true, 7: false} {
+			s.document.Block.Number, s.receipt.Block.Number = finality.Uint64(number), strconv.FormatUint(number, 10)
+			s.trust.Header = nil
+			result, err := finality.Verify(s.receipt, s.document, s.trust)
+			if err != nil {
+				t.Fatal(err)
+			}
+			canonical := func(f receipt.Fact) bool { return f.Field == "checks."+receipt.CheckCanonicalBlock }
+			if result.NumberShown || slices.ContainsFunc(result.Proven, canonical) ||
+				!strings.Contains(strings.Join(result.Sentences(), "\n"), "is not shown") {
+				t.Errorf("%s, number %d without a header: %+v", name, number, result)
+			}
+			s.trust.Header = header
+			result, err = finality.Verify(s.receipt, s.document, s.trust)
+			if !proven {
+				if !errors.Is(err, finality.ErrOtherBlock) {
+					t.Errorf("%s, number %d and the header of 100: %v", name, number, err)
+				}
+				continue
+			}
+			if err != nil || !result.NumberShown || !slices.ContainsFunc(result.Proven, canonical) {
+				t.Errorf("%s, with its header: %+v, %v", name, result, err)
+			}
+		}
+		s.document.Block.Number, s.receipt.Block.Number = 100, "100"
+		for what, wrong := range map[string]receipt.Hex{"another block": headers(101, 1)[0], "no header": {0xc0}} {
+			s.trust.Header = wrong
+			if _, err := finality.Verify(s.receipt, s.document, s.trust); !errors.Is(err, finality.ErrOtherBlock) {
+				t.Errorf("%s, header of %s: %v", name, what, err)
+			}
+		}
+	}
+}
+
+// The age of a checkpoint is measured between two slots of the past: a reader learns its date.
+func TestResult_WarnsOfACheckpointOfLongAgo(t *testing.T) {
+	s := recorded(t, "electra-1422")
+	result, err := finality.Verify(s.receipt, s.document, s.trust)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2025, 5, 7, 10, 11, 35, 0, time.UTC)
+	if !result.CheckpointTime.Equal(at) || !strings.Contains(result.Sentences()[0], "of 7 May 2025, 10:11 UTC") {
+		t.Errorf("%v: %s", result.CheckpointTime, result.Sentences()[0])
+	}
+	if got := result.Warning(at.Add(finality.DefaultMaxAge)); got != "" {
+		t.Errorf("14 days later: %s", got)
+	}
+	if got := result.Warning(at.Add(565 * 24 * time.Hour)); !strings.Contains(got, "of 565 days ago, more than 14") {
+		t.Errorf("565 days later: %q", got)
+	}
+	pinned := samples(t)["pinned, headers"] // is itself the finalized block, and of no known date
+	result, err = finality.Verify(pinned.receipt, pinned.document, pinned.trust)
+	if err != nil || !result.CheckpointTime.IsZero() || result.Warning(time.Now()) != "" {
+		t.Errorf("%+v, %v", result, err)
+	}
+	pinned.trust.Network.GenesisTime = 1
+	result, err = finality.Verify(pinned.receipt, pinned.document, pinned.trust)
+	if err != nil || result.CheckpointTime.IsZero() || result.Warning(time.Now()) != "" {
+		t.Errorf("of a known date: %+v, %v", result, err)
 	}
 }
 

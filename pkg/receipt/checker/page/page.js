@@ -138,12 +138,13 @@
 
     const f = words.finality, final = r.finality.result, asked = r.finality.state === "unchecked";
     if (final) {
-      const days = Math.floor(final.ageSeconds / 86_400), pinned = final.anchor === "pinned-block", network = source("network");
+      const day = 86_400, days = Math.floor(final.ageSeconds / day), ago = Math.floor((Date.now() - Date.parse(final.checkpointTime)) / 1000 / day);
+      const pinned = final.anchor === "pinned-block", network = source("network");
       put("proven", f.title, [
-        f.holds(short(final.checkpoint), number(final.checkpointSlot)), pinned ? f.pinned : f.committee(Number(final.lastPeriod) - Number(final.firstPeriod) + 1, final.leastSigners, final.committeeSize),
-        final.link === "same" ? f.same(number(final.block.number)) : f.before(number(final.block.number), number(final.anchorBlock.number)),
+        f.holds(short(final.checkpoint), number(final.checkpointSlot), final.checkpointTime && moment(new Date(final.checkpointTime), final.checkpointTime)), pinned ? f.pinned : f.committee(Number(final.lastPeriod) - Number(final.firstPeriod) + 1, final.leastSigners, final.committeeSize),
+        !final.numberShown ? f.unnumbered : final.link === "same" ? f.same(number(final.block.number)) : f.before(number(final.block.number), number(final.anchorBlock.number)),
         f.checkpointFrom(nameOf(source("checkpoint"))), network && f.networkFrom(nameOf(network)),
-        !pinned && f.age(days < 1 ? f.lessThanADay : f.days(days)), !pinned && f.sample(final.network === "mainnet"),
+        !pinned && f.age(days < 1 ? f.lessThanADay : f.days(days)), !pinned && ago > 14 && f.old(f.days(ago)), !pinned && f.sample(final.network === "mainnet"),
       ]);
     } else if (r.finality.state === "fails") put("fails", f.title, [f[r.finality.reason] || f.other], r.finality, [r.finality.reason === "otherCheckpoint" && askFinality()]);
     else {

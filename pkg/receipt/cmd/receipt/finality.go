@@ -106,6 +106,9 @@ func (r *report) checkFinality(ctx context.Context, doc receipt.Document, f fina
 		r.fail(failed.code, fmt.Errorf("finality proof: %w", failed.err))
 		return
 	}
+	if r.Proof == stateValid {
+		f.trust.Header = doc.Proof.HeaderRLP
+	}
 	document, err := finality.Parse(data)
 	if err == nil {
 		r.Finality.Result, err = finality.Verify(&doc.Receipt, document, f.trust)
@@ -166,8 +169,9 @@ func (f *finalityFlags) document(ctx context.Context, r receipt.Receipt) ([]byte
 }
 
 // text is what is known about the block's finality, for people, without the end of the
-// line. signature is the state of the signature, which stands for it without a proof.
-func (f *finalityReport) text(signature string) string {
+// line. signature is the state of the signature, which stands for it without a proof; now
+// is when the reader reads it.
+func (f *finalityReport) text(signature string, now time.Time) string {
 	var out bytes.Buffer
 	word := "attested by the signer only"
 	if signature != stateValid {
@@ -176,7 +180,11 @@ func (f *finalityReport) text(signature string) string {
 	_, _ = out.WriteString("Final:     ")
 	switch {
 	case f.State == stateValid:
-		_, _ = out.WriteString(strings.Join(f.Result.Sentences(), "\n  "))
+		sentences := f.Result.Sentences()
+		if warning := f.Result.Warning(now); warning != "" {
+			sentences = append(sentences, warning)
+		}
+		_, _ = out.WriteString(strings.Join(sentences, "\n  "))
 	case f.State != stateAbsent:
 		_, _ = out.WriteString(f.State)
 	case strings.HasPrefix(f.Reason, "no "):

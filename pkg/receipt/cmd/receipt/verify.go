@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"text/tabwriter"
+	"time"
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/finality"
@@ -76,7 +77,7 @@ func verify(ctx context.Context, args []string, s streams) error {
 	if *asJSON {
 		err = writeJSON(s.out, r, "  ")
 	} else {
-		_, err = s.out.Write(r.text())
+		_, err = s.out.Write(r.text(time.Now()))
 	}
 	if err == nil && r.code != exitValid {
 		err = exitError{r.code, errPrinted}
@@ -151,8 +152,8 @@ func (r *report) fail(code int, err error) {
 	r.Error += err.Error()
 }
 
-// text is what was found, for people.
-func (r report) text() []byte {
+// text is what was found, for people, at a time.
+func (r report) text(now time.Time) []byte {
 	var out bytes.Buffer
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&out, format+"\n", args...) }
 	table := func(facts []receipt.Fact) {
@@ -183,7 +184,7 @@ func (r report) text() []byte {
 		line("%s", r.Log.text())
 	}
 	if r.Finality != nil {
-		line("%s", r.Finality.text(r.Signature))
+		line("%s", r.Finality.text(r.Signature, now))
 	}
 	if r.code == exitInvalid {
 		return out.Bytes()

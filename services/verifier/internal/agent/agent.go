@@ -248,7 +248,11 @@ func (r *run) receive(ctx context.Context, p purchase, tell bool) (receipt.Resul
 		return receipt.Result{}, err
 	}
 	if tell {
-		final, err := r.proveFinal(ctx, &result.Receipt)
+		sold, err := receipt.Parse(p.answer)
+		if err != nil {
+			return receipt.Result{}, err
+		}
+		final, err := r.proveFinal(ctx, sold)
 		if err != nil {
 			return receipt.Result{}, err
 		}

@@ -58,13 +58,14 @@ func (f *finalityTrust) read(checkpoint, network string) (err error) {
 	return nil
 }
 
-// proveFinal fetches the proof that the receipt's block is final, waiting for it at most
-// maxWait, and checks it from the user's checkpoint. It returns nil where that is not asked
+// proveFinal fetches the proof that the block of a receipt, which is checked, is final, waiting
+// for it at most maxWait, and checks it from the user's checkpoint. It returns nil where that is not asked
 // for. errFinality, errFinalLater.
-func (r *run) proveFinal(ctx context.Context, about *receipt.Receipt) (*finality.Result, error) {
+func (r *run) proveFinal(ctx context.Context, sold receipt.Document) (*finality.Result, error) {
 	if !r.finality.wanted {
 		return nil, nil //nolint:nilnil // see above
 	}
+	about := sold.Receipt
 	address := r.buyer.url + "/v1/finality/" + url.PathEscape(about.Chain.Name) + "/" + url.PathEscape(about.Block.Hash) + "?checkpoint=" + r.finality.checkpoint.String()
 	r.print("Fetching the proof that block %s is final", about.Block.Number)
 	end := time.Now().Add(r.options.maxWait)
@@ -77,7 +78,7 @@ func (r *run) proveFinal(ctx context.Context, about *receipt.Receipt) (*finality
 			refused := got.refusal()
 			switch {
 			case got.status == http.StatusOK:
-				return r.checkFinal(about, got.body)
+				return r.checkFinal(sold, got.body)
 			case got.status != http.StatusAccepted && !refused.mayChange():
 				return nil, fmt.Errorf("%w: %w", errFinality, refused)
 			}
@@ -94,12 +95,16 @@ func (r *run) proveFinal(ctx context.Context, about *receipt.Receipt) (*finality
 	}
 }
 
-func (r *run) checkFinal(about *receipt.Receipt, document []byte) (*finality.Result, error) {
+func (r *run) checkFinal(sold receipt.Document, document []byte) (*finality.Result, error) {
 	d, err := finality.Parse(document)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errFinality, err)
 	}
-	result, err := finality.Verify(about, d, finality.Trust{Checkpoint: r.finality.checkpoint, Network: r.finality.network})
+	trust := finality.Trust{Checkpoint: r.finality.checkpoint, Network: r.finality.network}
+	if sold.Proof != nil { // it holds
+		trust.Header = sold.Proof.HeaderRLP
+	}
+	result, err := finality.Verify(&sold.Receipt, d, trust)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errFinality, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/finality"
@@ -89,9 +90,12 @@ func (r *run) report(p purchase, result receipt.Result, final *finality.Result) 
 	r.print("  proven from the block's own roots: %s", grouped(result.Proven))
 	r.print("  attested by the signature only: %s", grouped(result.Attested))
 	if final != nil {
-		for i, sentence := range final.Sentences() {
-			if i == 0 {
+		for i, sentence := range append(final.Sentences(), final.Warning(time.Now())) {
+			switch {
+			case i == 0:
 				sentence = "final: " + sentence
+			case sentence == "":
+				continue
 			}
 			r.print("  %s", sentence)
 		}
