@@ -61,7 +61,7 @@ func TestTheBlockMustBeFinalWhenItIsAskedFor(t *testing.T) {
 		want   int
 		output string
 	}{
-		{"not asked for", nil, 0, "Proof:     valid\n\nProven by"},
+		{"not asked for", nil, 0, "Proof:     valid\nLog:       not asked for\n\nProven by"},
 		{
 			"final", with("--finality", signed, "--checkpoint", root), 0,
 			"Final:     proven from your checkpoint " + root + " (slot 10)\n" +

@@ -55,7 +55,7 @@ func TestAReceiptMustBeInTheLogWhenItIsAskedFor(t *testing.T) {
 		want   int
 		output string
 	}{
-		{"not asked for", []string{answer, "--key", key}, 0, "Proof:     valid\n\nProven by"},
+		{"not asked for", []string{answer, "--key", key}, 0, "Proof:     valid\nLog:       not asked for\n\nProven by"},
 		{"logged", []string{answer, "--key", key, "--log", proof, "--log-policy", policy}, 0, where},
 		{"a DSSE envelope", []string{vectors + "dsse.json", "--key", key, "--log", proof, "--log-policy", policy}, 0, where},
 		{"a policy that asks for none", []string{answer, "--key", key, "--log", proof, "--log-policy", none}, 0, "that 2 of 3 witnesses saw"},

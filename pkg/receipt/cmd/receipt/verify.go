@@ -182,6 +182,8 @@ func (r report) text(now time.Time) []byte {
 	line("Proof:     %s", r.Proof)
 	if r.Log != nil {
 		line("%s", r.Log.text())
+	} else {
+		line("Log:       not asked for")
 	}
 	if r.Finality != nil {
 		line("%s", r.Finality.text(r.Signature, now))
