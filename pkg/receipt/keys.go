@@ -142,10 +142,19 @@ type Key struct {
 
 // Logged is the cut-off of a revoked key: what it signed stays valid where the log of
 // receipts with this origin has it at an index below Before (package receiptlog).
-// Without a proof of that, nothing that the key signed is valid.
+// Without a proof of that, and in a log that neither Origin nor Earlier names, nothing that
+// the key signed is valid.
 type Logged struct {
 	Origin string `json:"origin"`
 	Before string `json:"before"` // index, decimal
+	// Earlier are the cut-offs in other generations of the log: that of a closed one is at
+	// most its final size. None of them has Earlier itself.
+	Earlier []Logged `json:"earlier,omitempty"`
+}
+
+// All returns the cut-off of each generation: l itself, and Earlier.
+func (l Logged) All() []Logged {
+	return append([]Logged{{Origin: l.Origin, Before: l.Before}}, l.Earlier...)
 }
 
 // States of a key.
@@ -162,14 +171,20 @@ func (k Key) GoodAt(origin string, index int64) bool {
 	if k.Status != KeyRevoked {
 		return true
 	}
-	if k.Logged == nil || k.Logged.Origin != origin {
+	if k.Logged == nil {
 		return false
 	}
-	before, err := k.Logged.index()
-	return err == nil && index >= 0 && index < before
+	for _, cutOff := range k.Logged.All() {
+		if cutOff.Origin == origin {
+			before, err := cutOff.Index()
+			return err == nil && index >= 0 && index < before
+		}
+	}
+	return false
 }
 
-func (l Logged) index() (int64, error) {
+// Index returns Before as a number.
+func (l Logged) Index() (int64, error) {
 	before, err := strconv.ParseInt(l.Before, 10, 64)
 	if err != nil || before < 0 || strconv.FormatInt(before, 10) != l.Before {
 		return 0, malformed("the cut-off is not a decimal number")
@@ -321,8 +336,12 @@ func (k Key) public() (ed25519.PublicKey, error) {
 		}
 	}
 	if k.Logged != nil {
-		if _, err := k.Logged.index(); err != nil || k.Status != KeyRevoked || k.Logged.Origin == "" {
-			return nil, malformed("key %s has a cut-off that is not one of a revoked key", k.KeyID)
+		seen := map[string]bool{"": true}
+		for _, cutOff := range k.Logged.All() {
+			if _, err := cutOff.Index(); err != nil || k.Status != KeyRevoked || seen[cutOff.Origin] || cutOff.Earlier != nil {
+				return nil, malformed("key %s has a cut-off that is not one of a revoked key", k.KeyID)
+			}
+			seen[cutOff.Origin] = true
 		}
 	}
 	return public, nil

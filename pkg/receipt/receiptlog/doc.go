@@ -22,11 +22,20 @@
 //
 // The entry of a key records a state that the key document lists from then on:
 //
+//	chain-evidence-key/v2 #<number>
+//	<keyId>
+//	<next, active, retired, revoked, or "revoked before 57 in 1, 100 in 2">
+//
+// The number counts the states of that key from 1, over all generations of the log: a state
+// that comes again is an entry again. "100 in 2" is the cut-off in generation 2; one that is
+// not named has no valid entry of the key. A new generation has the last state of each key
+// again, by the same bytes. [Entry.Follows] says what may follow what. Logs from before have
+//
 //	chain-evidence-key/v1
 //	<keyId>
 //	<next, active, retired, or "revoked before N">
 //
-// A key that was revoked whole is "revoked before 0". The leaf of an entry is
+// where N is of that log itself, and 0 where the key was revoked whole. The leaf of an entry is
 // SHA-256(0x00 || entry) (RFC 6962 section 2.1), [Leaf].
 //
 // # Checkpoint

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,34 +32,45 @@ var (
 	ErrInclusion = errors.New("the entry is not in the log")
 	// ErrConsistency is a tree that is not a continuation of another one.
 	ErrConsistency = errors.New("the log is not a continuation")
+	// ErrKeyState is a state of a key that may not follow the one before it.
+	ErrKeyState = errors.New("a state of a key that may not follow")
 )
 
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 }
 
-// First lines of the two kinds of entry.
+// Kinds of entry, as their first lines begin.
 const (
 	ReceiptEntry = "chain-evidence-receipt/v1"
-	KeyEntry     = "chain-evidence-key/v1"
+	// KeyEntry is of a key's state as logs had it before the states were numbered.
+	KeyEntry = "chain-evidence-key/v1"
+	// NumberedKeyEntry is of a key's state. A number follows, so that a state which
+	// comes again is an entry again.
+	NumberedKeyEntry = "chain-evidence-key/v2"
 )
 
-// MaxEntry is the size in bytes of the largest entry, which is that of a receipt.
-const MaxEntry = 143
+// MaxEntry is the size in bytes of the largest entry: 256 of them fit into MaxNote.
+const MaxEntry = 253
 
 // commitmentPrefix separates what an entry hashes from everything else that is hashed.
 const commitmentPrefix = "chain-evidence-receipt log entry v1\n"
 
 // Entry is one entry of the log, read.
 type Entry struct {
-	Kind  string // ReceiptEntry or KeyEntry
+	Kind  string // ReceiptEntry, KeyEntry or NumberedKeyEntry
 	KeyID string // of the key that signed, or whose state it is
 	// Commitment to the signature and to what it signs; only in a ReceiptEntry.
 	Commitment [sha256.Size]byte
-	// State is one of the states of a receipt.Key; only in a KeyEntry.
+	// State is one of the states of a receipt.Key; only of a key.
 	State string
-	// Before is the index from which on entries of a revoked key are not valid.
+	// Before is the index from which on entries of a revoked key are not valid; only in a
+	// KeyEntry, and of its own log.
 	Before int64
+	// Number counts the states of one key, from 1; only in a NumberedKeyEntry.
+	Number int64
+
+	cutOffs string // of a revoked key in a NumberedKeyEntry, as the entry has them
 }
 
 // NewReceiptEntry returns the entry of a signature over pae by the key with an id.
@@ -74,10 +87,137 @@ func NewReceiptEntry(keyID string, signature, pae []byte) (Entry, error) {
 	return e, e.validate()
 }
 
-// NewKeyEntry returns the entry of a key's state. before counts only when it is revoked.
+// NewKeyEntry returns the entry of a key's state as logs had it before the states were
+// numbered. before counts only when it is revoked.
 func NewKeyEntry(keyID, state string, before int64) (Entry, error) {
 	e := Entry{Kind: KeyEntry, KeyID: keyID, State: state, Before: before}
 	return e, e.validate()
+}
+
+// NewNumberedKeyEntry returns the entry of a key's state, the number-th of that key.
+func NewNumberedKeyEntry(number int64, key receipt.Key) (Entry, error) {
+	e := Entry{Kind: NumberedKeyEntry, KeyID: key.KeyID, State: key.Status, Number: number}
+	if key.Logged != nil {
+		before := map[int64]int64{}
+		for _, cutOff := range key.Logged.All() {
+			_, generation, ok := GenerationOf(cutOff.Origin)
+			index, err := cutOff.Index()
+			if !ok || err != nil {
+				return Entry{}, malformed("the cut-off of %s in %q", key.KeyID, cutOff.Origin)
+			}
+			if _, twice := before[generation]; twice {
+				return Entry{}, malformed("two cut-offs of %s in generation %d", key.KeyID, generation)
+			}
+			before[generation] = index
+		}
+		e.cutOffs = writeCutOffs(before)
+	}
+	return e, e.validate()
+}
+
+// GenerationOf splits the origin of a generation of a verifier's log, HOST/v1/log/N.
+func GenerationOf(origin string) (log string, generation int64, ok bool) {
+	at := strings.LastIndexByte(origin, '/')
+	generation, err := parseNumber(origin[at+1:])
+	if at < 1 || err != nil || generation < 1 {
+		return "", 0, false
+	}
+	return origin[:at], generation, true
+}
+
+// writeCutOffs writes cut-offs by generation as an entry has them: "57 in 1, 100 in 2".
+func writeCutOffs(before map[int64]int64) string {
+	var words []string
+	for _, generation := range slices.Sorted(maps.Keys(before)) {
+		words = append(words, fmt.Sprintf("%d in %d", before[generation], generation))
+	}
+	return strings.Join(words, ", ")
+}
+
+// readCutOffs reads what writeCutOffs wrote; ok is false where it is another spelling.
+func readCutOffs(text string) (before map[int64]int64, ok bool) {
+	before = map[int64]int64{}
+	if text == "" {
+		return before, true
+	}
+	for each := range strings.SplitSeq(text, ", ") {
+		index, generation, _ := strings.Cut(each, " in ")
+		i, err1 := parseNumber(index)
+		g, err2 := parseNumber(generation)
+		if err1 != nil || err2 != nil || g < 1 {
+			return nil, false
+		}
+		before[g] = i
+	}
+	return before, writeCutOffs(before) == text
+}
+
+// IsKey reports whether the entry is of a key's state.
+func (e Entry) IsKey() bool { return e.Kind == KeyEntry || e.Kind == NumberedKeyEntry }
+
+// CutOffs returns, of the entry of a revoked key in a log with an origin, the cut-offs by
+// generation. One that is not there is 0: the key has no valid entry in that generation.
+func (e Entry) CutOffs(origin string) map[int64]int64 {
+	if e.Kind == KeyEntry {
+		if _, generation, ok := GenerationOf(origin); ok && e.State == receipt.KeyRevoked {
+			return map[int64]int64{generation: e.Before}
+		}
+		return nil
+	}
+	before, _ := readCutOffs(e.cutOffs) // validated
+	return before
+}
+
+// States reports whether the entry, in a log with an origin, is of the state that a key
+// document lists.
+func (e Entry) States(key receipt.Key, origin string) bool {
+	if e.Kind == KeyEntry {
+		var before int64
+		if key.Logged != nil {
+			for _, cutOff := range key.Logged.All() {
+				if cutOff.Origin == origin {
+					before, _ = cutOff.Index() // a number that cannot be read is in no entry
+				}
+			}
+		}
+		listed, err := NewKeyEntry(key.KeyID, key.Status, before)
+		return err == nil && e == listed
+	}
+	listed, err := NewNumberedKeyEntry(e.Number, key)
+	return err == nil && e == listed
+}
+
+// Follows checks that e may be the next state of a key after last, both in a log with an
+// origin: its number is the next one, what was revoked stays so, and no cut-off goes up. A
+// state from before they were numbered has the number 0, and could name the cut-off of its
+// own generation alone. ErrKeyState.
+func (e Entry) Follows(last Entry, origin string) error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s: %s", ErrKeyState, e.KeyID, fmt.Sprintf(format, args...))
+	}
+	if e.KeyID != last.KeyID || !e.IsKey() || !last.IsKey() {
+		return wrong("not states of one key")
+	}
+	if e.Kind == KeyEntry && last.Kind == KeyEntry {
+		return nil // they came without an order
+	}
+	if e.Number != last.Number+1 {
+		return wrong("its state %d follows state %d", e.Number, last.Number)
+	}
+	if last.State != receipt.KeyRevoked {
+		return nil
+	}
+	if e.State != receipt.KeyRevoked {
+		return wrong("it was revoked, and is %s", e.State)
+	}
+	before := last.CutOffs(origin)
+	for generation, index := range e.CutOffs(origin) {
+		limit, known := before[generation]
+		if index > limit && (known || last.Kind == NumberedKeyEntry) {
+			return wrong("its cut-off in generation %d goes up from %d to %d", generation, limit, index)
+		}
+	}
+	return nil
 }
 
 // EntryOf returns the entry of a signed receipt, which must be one that receipt.Parse
@@ -98,6 +238,8 @@ func (e Entry) validate() error {
 	switch {
 	case e.Kind == ReceiptEntry && e.State == "" && e.Before == 0:
 		return nil
+	case e.Kind == NumberedKeyEntry:
+		return e.validateNumbered()
 	case e.Kind != KeyEntry || e.Commitment != [sha256.Size]byte{}:
 		return malformed("an entry of no known kind")
 	case e.State == receipt.KeyRevoked && e.Before >= 0 && e.Before <= MaxSize:
@@ -109,16 +251,36 @@ func (e Entry) validate() error {
 	}
 }
 
+func (e Entry) validateNumbered() error {
+	_, ok := readCutOffs(e.cutOffs)
+	switch {
+	case e.Number < 1 || e.Number > MaxSize:
+		return malformed("the number of a key's state is not one from 1 to %d", int64(MaxSize))
+	case !ok || e.cutOffs != "" && e.State != receipt.KeyRevoked:
+		return malformed("cut-offs that are not those of a revoked key")
+	case e.State != receipt.KeyNext && e.State != receipt.KeyActive && e.State != receipt.KeyRetired && e.State != receipt.KeyRevoked:
+		return malformed("an entry with no known state of a key")
+	case len(e.Bytes()) > MaxEntry:
+		return malformed("an entry of more than %d bytes", MaxEntry)
+	}
+	return nil
+}
+
 // Bytes returns the entry as the log holds it.
 func (e Entry) Bytes() []byte {
-	last := e.State
+	first, last := e.Kind, e.State
 	switch {
 	case e.Kind == ReceiptEntry:
 		last = base64.StdEncoding.EncodeToString(e.Commitment[:])
+	case e.Kind == NumberedKeyEntry:
+		first += " #" + strconv.FormatInt(e.Number, 10)
+		if e.cutOffs != "" {
+			last += " before " + e.cutOffs
+		}
 	case e.State == receipt.KeyRevoked:
 		last += " before " + strconv.FormatInt(e.Before, 10)
 	}
-	return []byte(e.Kind + "\n" + e.KeyID + "\n" + last + "\n")
+	return []byte(first + "\n" + e.KeyID + "\n" + last + "\n")
 }
 
 // Leaf returns the entry's leaf hash.
@@ -146,7 +308,14 @@ func ParseEntry(data []byte) (Entry, error) {
 		return e, e.validate()
 	}
 	e.State = lines[2]
-	if state, before, revoked := strings.Cut(lines[2], " before "); revoked {
+	if first, number, numbered := strings.Cut(e.Kind, " #"); numbered {
+		n, err := parseNumber(number)
+		if err != nil {
+			return Entry{}, err
+		}
+		e.Kind, e.Number = first, n
+		e.State, e.cutOffs, _ = strings.Cut(lines[2], " before ")
+	} else if state, before, revoked := strings.Cut(lines[2], " before "); revoked {
 		n, err := parseNumber(before)
 		if err != nil {
 			return Entry{}, err

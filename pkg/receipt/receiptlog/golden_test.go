@@ -18,6 +18,7 @@ func TestGoldenFiles(t *testing.T) {
 	note := m.signed(t, 0, 2)
 	revoked := must[receiptlog.Entry](t)(receiptlog.NewKeyEntry(keyDocument(t).KeyID, receipt.KeyRevoked, 12000))
 	active := must[receiptlog.Entry](t)(receiptlog.NewKeyEntry(keyDocument(t).KeyID, receipt.KeyActive, 0))
+	numbered := must[receiptlog.Entry](t)(receiptlog.NewNumberedKeyEntry(3, revokedIn(t, "100 in 2, 57 in 1")))
 	leaf := baseEntry(t).Leaf()
 	tile := must[[]byte](t)(m.fetch(300)(t.Context(), "tile/0/001.p/44"))
 	bundle := must[[]byte](t)(m.fetch(300)(t.Context(), "tile/entries/001.p/44"))
@@ -27,6 +28,7 @@ func TestGoldenFiles(t *testing.T) {
 		"receipt.leaf":       []byte(hex.EncodeToString(leaf[:]) + "\n"),
 		"key-active.entry":   active.Bytes(),
 		"key-revoked.entry":  revoked.Bytes(),
+		"key-numbered.entry": numbered.Bytes(),
 		"checkpoint":         note,
 		"receipt.tlog-proof": m.proof(t, place, note).Bytes(),
 		"policy":             []byte(policyText(t, "two")),
