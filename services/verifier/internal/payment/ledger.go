@@ -3,7 +3,9 @@ package payment
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -50,8 +52,25 @@ const (
 type Key struct {
 	// Network is a CAIP-2 chain id, "eip155:8453".
 	Network string
-	// Asset and Payer are 0x addresses, Nonce is 32 bytes in 0x-hex.
+	// Asset and Payer are 0x addresses, Nonce is 32 bytes in 0x-hex. In the key of a copy
+	// it is followed by + and the copy's digest.
 	Asset, Payer, Nonce string
+}
+
+// OfCopy returns the key of one copy of the authorization: of one that is not plain (see
+// Record), until money has moved by it. So it holds nothing that belongs to the payer.
+func (k Key) OfCopy(d Digest) Key {
+	k.Nonce = k.Bare().Nonce + "+" + hex.EncodeToString(d[:])
+	return k
+}
+
+// IsCopy reports whether k is the key of one copy.
+func (k Key) IsCopy() bool { return strings.Contains(k.Nonce, "+") }
+
+// Bare returns the key of the authorization itself.
+func (k Key) Bare() Key {
+	k.Nonce, _, _ = strings.Cut(k.Nonce, "+")
+	return k
 }
 
 // Digest is a SHA-256.
@@ -65,6 +84,10 @@ type Record struct {
 	// which it does so no more even if it lives.
 	Owner    string
 	Deadline time.Time
+	// Plain reports that the payer's own key signed (Terms.SignedByPayer), so that none
+	// else can have made it. A copy that is not plain is claimed under a Key.OfCopy; the
+	// ledger gives it that of the authorization when it is Settled.
+	Plain bool
 	// Payment is the digest of what was signed and the signature: copies of one
 	// payment have the same. Request is the digest of what is bought with it.
 	Payment, Request Digest

@@ -133,7 +133,7 @@ const (
 	seenState = "CASE WHEN state = 'settling' AND " + abandoned + " THEN 'unknown' ELSE state END"
 	columns   = "network, asset, payer, nonce, " + seenState + `,
 	owner, deadline, payment, request, identifier, resource, amount, pay_to, valid_before, client,
-	month, tx, reason, claimed, changed, repeats, again, operation, transport`
+	month, tx, reason, claimed, changed, repeats, again, operation, transport, plain`
 	// selectRecord and selectBrief, which leaves the answer out, take a view first.
 	selectRecord = "SELECT " + columns + ", (SELECT answer FROM answers WHERE answers.payment = payments.id) FROM payments"
 	selectBrief  = "SELECT " + columns + ", NULL FROM payments"
@@ -183,7 +183,7 @@ func scan(row sqldb.Scanner) (payment.Record, error) {
 	var deadline, validBefore, claimed, changed int64
 	err := row.Scan(&r.Key.Network, &r.Key.Asset, &r.Key.Payer, &r.Key.Nonce, &r.State, &r.Owner, &deadline,
 		&paid, &request, &r.Identifier, &r.Resource, &r.Amount, &r.PayTo, &validBefore, &r.Client,
-		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Repeats, &again, &r.Operation, &r.Transport, &answer)
+		&r.Month, &r.Transaction, &r.Reason, &claimed, &changed, &r.Repeats, &again, &r.Operation, &r.Transport, &r.Plain, &answer)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return payment.Record{}, payment.ErrNotFound

@@ -65,13 +65,13 @@ func (l *Ledger) CountAskedAgain(ctx context.Context, payer string, day time.Tim
 const (
 	claimSQL = `INSERT INTO payments
 	(network, asset, payer, nonce, state, owner, deadline, payment, request, identifier, resource,
-	 amount, pay_to, valid_before, client, claimed, changed, check_at, operation, transport)
-	VALUES (?, ?, ?, ?, 'working', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	 amount, pay_to, valid_before, client, claimed, changed, check_at, operation, transport, plain)
+	VALUES (?, ?, ?, ?, 'working', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 	ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET
 	 owner = excluded.owner, deadline = excluded.deadline, payment = excluded.payment, request = excluded.request,
 	 identifier = excluded.identifier, resource = excluded.resource, amount = excluded.amount, pay_to = excluded.pay_to,
 	 valid_before = excluded.valid_before, client = excluded.client, claimed = excluded.claimed, changed = excluded.changed, check_at = excluded.check_at,
-	 operation = excluded.operation, transport = excluded.transport
+	 operation = excluded.operation, transport = excluded.transport, plain = excluded.plain
 	WHERE payments.state = 'working' AND ` + abandoned
 	releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
 )
@@ -81,7 +81,7 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 	now := moment(l.now().UnixMilli())
 	err = l.write(ctx, "claim a payment", false, func(ctx context.Context, u *unit) (err error) {
 		won, err = u.exec(ctx, claimSQL, r.Key, r.Owner, r.Deadline, r.Payment, r.Request, r.Identifier, r.Resource,
-			r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport, l.view())
+			r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport, plain(r), l.view())
 		if err != nil {
 			return err
 		}
@@ -94,6 +94,14 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 		return err
 	})
 	return current, won, err
+}
+
+// plain is the column.
+func plain(r payment.Record) int {
+	if r.Plain {
+		return 1
+	}
+	return 0
 }
 
 // Release implements payment.Ledger.

@@ -73,7 +73,7 @@ func (w *world) must(err error) {
 func record(name, owner string) payment.Record {
 	return payment.Record{
 		Key:   payment.Key{Network: "eip155:8453", Asset: "0xasset", Payer: "0xpayer", Nonce: "0x" + name},
-		Owner: owner, Deadline: start.Add(30 * time.Minute),
+		Owner: owner, Deadline: start.Add(30 * time.Minute), Plain: true,
 		Payment: sha256.Sum256([]byte("payment " + name)), Request: sha256.Sum256([]byte("request " + name)),
 		Resource: "/v1/verify/base-transaction", Operation: "base-transaction", Transport: payment.TransportHTTP, Amount: "10000", PayTo: "0xseller", ValidBefore: start.Add(time.Minute), Client: "client",
 	}

@@ -219,7 +219,7 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 	}
 	r, won, err = w.Ledger.Claim(ctx, payment.Record{
 		Key: p.Key, Owner: w.owner, Deadline: w.Now().Add(max(w.WorkTimeout, w.VerifyTimeout) + time.Minute),
-		Payment: p.Digest, Request: c.Request, Identifier: p.Identifier, Resource: c.Offer.Resource.URL, Operation: c.Operation, Transport: c.Transport,
+		Plain: c.plain, Payment: p.Digest, Request: c.Request, Identifier: p.Identifier, Resource: c.Offer.Resource.URL, Operation: c.Operation, Transport: c.Transport,
 		Amount: c.Offer.Terms.Amount, PayTo: c.Offer.Terms.PayTo, ValidBefore: p.ValidBefore(), Client: c.client,
 	})
 	if won {
