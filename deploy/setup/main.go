@@ -12,10 +12,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pforte/pforte/deploy/internal/layout"
 	"github.com/pforte/pforte/deploy/internal/secrets"
 	"github.com/pforte/pforte/pkg/buildinfo"
+	"github.com/pforte/pforte/pkg/receipt"
 )
 
 const usage = `setup makes the secrets of a stack in a folder, where they are not there yet:
@@ -23,8 +25,10 @@ session-secret and data-key for auth and receipt-key.pem for the verifier. Where
 folders auth, verifier and redis, each service's are in the one of its name.
 
   setup [-admin] [-from FOLDER] [-require NAMES] FOLDER
-  setup -rotate session-secret|receipt-key FOLDER
+  setup -rotate session-secret|data-key|receipt-key|redis|databases FOLDER
   setup -announce FOLDER
+  setup -revoke KEYID [-logged "ORIGIN:INDEX …"] FOLDER
+  setup -data-key FILE|new FOLDER
   setup -version, -help
 
   -admin     also make admin-password, which auth reads where BOOTSTRAP_ADMIN_USERNAME
@@ -33,11 +37,21 @@ folders auth, verifier and redis, each service's are in the one of its name.
              folder, once
   -require   fail, naming them all, unless these variables of the environment are
              set (separated by spaces)
-  -rotate    a new session-secret, the present one becoming the previous one; or
-             the announced receipt key, the present one's public key being retired
+  -rotate    a new session-secret or data-key, the present one becoming the previous one;
+             the announced receipt key, the present one's public key being retired; a new
+             password of Redis; or new ones of Postgres, which it has when psql has
+             carried out alter-roles, a file in POSTGRES_ROLES
   -announce  make the next receipt key, and list its public key
+  -revoke    make a listed receipt key a revoked one: what it signed is no longer valid,
+             or with -logged only what the log has below that index, for each generation,
+             the newest first
+  -data-key  put a copy of the data key back, from a file or from standard input (-): as the
+             present one or, where there is one, as the previous one; or, when it is lost
+             after a restore, make a new one
 
-What was rotated or announced is there when its service starts again.
+What was changed is there when its service starts again.
+
+After a restore of users with authenticator apps no data key is made: put its copy back.
 
 With REDIS_HOST in the environment also redis-url for auth, and redis.conf with
 the same password, which Redis reads. With POSTGRES_HOST also auth-database-url
@@ -56,20 +70,24 @@ other value for it too, 0 and 2 as well.
 var version string //nolint:gochecknoglobals // -ldflags -X
 
 func main() {
-	if err := run(os.Args[1:], os.Getenv, os.Stdout); err != nil {
+	if err := run(os.Args[1:], os.Getenv, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "setup:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, getenv func(string) string, out io.Writer) error {
+func run(args []string, getenv func(string) string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("setup", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	admin := flags.Bool("admin", false, "")
 	from := flags.String("from", "", "")
 	require := flags.String("require", "", "")
-	rotate := flags.String("rotate", "", "")
-	announce := flags.Bool("announce", false, "")
+	var c changes
+	flags.StringVar(&c.rotate, "rotate", "", "")
+	flags.BoolVar(&c.announce, "announce", false, "")
+	flags.StringVar(&c.revoke, "revoke", "", "")
+	flags.StringVar(&c.logged, "logged", "", "")
+	flags.StringVar(&c.dataKey, "data-key", "", "")
 	showVersion := flags.Bool("version", false, "")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		_, err := io.WriteString(out, usage)
@@ -85,8 +103,8 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 		return errors.New("one folder is needed; see setup --help")
 	}
 	folder := flags.Arg(0)
-	if *rotate != "" || *announce {
-		return change(folder, *rotate, *announce)
+	if c != (changes{}) {
+		return c.carryOut(folder, getenv, in)
 	}
 	if err := required(strings.Fields(*require), getenv); err != nil {
 		return err
@@ -104,7 +122,7 @@ func run(args []string, getenv func(string) string, out io.Writer) error {
 		faults = append(faults, secrets.MakeRedis(folder, host))
 	}
 	if host := getenv("POSTGRES_HOST"); host != "" {
-		faults = append(faults, secrets.MakeDatabases(folder, cmp.Or(getenv("POSTGRES_ROLES"), "/data"), host))
+		faults = append(faults, secrets.MakeDatabases(folder, roles(getenv), host))
 	}
 	if urls := strings.Fields(getenv("LOG_WITNESSES")); len(urls) > 0 {
 		faults = append(faults, makeLog(folder, getenv("PUBLIC_URL"), urls))
@@ -139,16 +157,82 @@ func required(names []string, getenv func(string) string) error {
 	return fmt.Errorf("not set: %s. Set them in the environment or in deploy/.env (deploy/docs/operations.md)", strings.Join(missing, ", "))
 }
 
-// change rotates or announces.
-func change(folder, rotate string, announce bool) error {
-	switch {
-	case announce && rotate == "":
+// roles is the folder with what Postgres reads.
+func roles(getenv func(string) string) string { return cmp.Or(getenv("POSTGRES_ROLES"), "/data") }
+
+// changes are the options that change a secret, of which one is given.
+type changes struct {
+	rotate, revoke, logged, dataKey string
+	announce                        bool
+}
+
+func (c changes) carryOut(folder string, getenv func(string) string, in io.Reader) error {
+	switch c {
+	case changes{announce: true}:
 		return secrets.AnnounceReceiptKey(folder)
-	case rotate == "session-secret" && !announce:
+	case changes{rotate: "session-secret"}:
 		return secrets.RotateSession(folder)
-	case rotate == "receipt-key" && !announce:
+	case changes{rotate: "data-key"}:
+		return secrets.RotateDataKey(folder, time.Now())
+	case changes{rotate: "receipt-key"}:
 		return secrets.RotateReceiptKey(folder)
+	case changes{rotate: "redis"}:
+		return secrets.RotateRedis(folder)
+	case changes{rotate: "databases"}:
+		return secrets.RotateDatabases(folder, roles(getenv))
+	case changes{revoke: c.revoke, logged: c.logged}:
+		if c.revoke == "" {
+			return errUsage
+		}
+		cutOff, err := c.cutOff()
+		if err != nil {
+			return err
+		}
+		return secrets.RevokeReceiptKey(folder, c.revoke, cutOff, time.Now())
+	case changes{dataKey: c.dataKey}:
+		key, err := readKey(c.dataKey, in)
+		if err != nil {
+			return err
+		}
+		return secrets.PutDataKey(folder, key)
 	default:
-		return errors.New("it does not make sense; see setup --help")
+		return errUsage
 	}
+}
+
+var errUsage = errors.New("it does not make sense; see setup --help")
+
+// cutOff returns the indexes of the log's generations below which a revoked key's receipts
+// stay valid; nil where none is named.
+func (c changes) cutOff() (*receipt.Logged, error) {
+	var all []receipt.Logged
+	for _, field := range strings.Fields(c.logged) {
+		at := strings.LastIndexByte(field, ':') // the origin's host may have a port
+		if at <= 0 {
+			return nil, errors.New("-logged: it is ORIGIN:INDEX, as in home.example.org/v1/log/1:12000")
+		}
+		all = append(all, receipt.Logged{Origin: field[:at], Before: field[at+1:]})
+	}
+	if len(all) == 0 {
+		return nil, nil //nolint:nilnil // without a cut-off
+	}
+	all[0].Earlier = all[1:]
+	return &all[0], nil
+}
+
+// readKey returns what is in a file, or in standard input (-).
+func readKey(file string, in io.Reader) (string, error) {
+	if file == secrets.NewDataKey {
+		return file, nil
+	}
+	if file != "-" {
+		f, err := os.Open(file) //nolint:gosec // the operator's
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, 1<<10))
+	return string(text), err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"io/fs"
 	"maps"
@@ -18,7 +19,7 @@ import (
 func TestSecretsAreMadeOnceAndThePasswordIsShown(t *testing.T) {
 	folder := t.TempDir()
 	var first, second bytes.Buffer
-	if err := run([]string{"-admin", folder}, none, &first); err != nil {
+	if err := run([]string{"-admin", folder}, none, nil, &first); err != nil {
 		t.Fatal(err)
 	}
 	made := map[string]string{}
@@ -33,7 +34,7 @@ func TestSecretsAreMadeOnceAndThePasswordIsShown(t *testing.T) {
 			t.Errorf("it printed %s", name)
 		}
 	}
-	if err := run([]string{"-admin", folder}, none, &second); err != nil {
+	if err := run([]string{"-admin", folder}, none, nil, &second); err != nil {
 		t.Fatal(err)
 	}
 	if second.String() != first.String() {
@@ -49,7 +50,7 @@ func TestSecretsAreMadeOnceAndThePasswordIsShown(t *testing.T) {
 func TestWithoutAdminNoPasswordIsMade(t *testing.T) {
 	folder := t.TempDir()
 	var out bytes.Buffer
-	if err := run([]string{folder}, none, &out); err != nil || out.Len() != 0 {
+	if err := run([]string{folder}, none, nil, &out); err != nil || out.Len() != 0 {
 		t.Errorf("got %v, %s", err, &out)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "admin-password")); err == nil {
@@ -59,16 +60,16 @@ func TestWithoutAdminNoPasswordIsMade(t *testing.T) {
 
 func TestItPrintsItsVersion(t *testing.T) {
 	var out bytes.Buffer
-	if err := run([]string{"--version"}, none, &out); err != nil || !strings.HasPrefix(out.String(), "setup ") {
+	if err := run([]string{"--version"}, none, nil, &out); err != nil || !strings.HasPrefix(out.String(), "setup ") {
 		t.Errorf("got %v, %s", err, &out)
 	}
 }
 
 func TestAFolderThatCannotBeWrittenIsAFault(t *testing.T) {
-	if err := run([]string{filepath.Join(t.TempDir(), "none")}, none, &bytes.Buffer{}); err == nil {
+	if err := run([]string{filepath.Join(t.TempDir(), "none")}, none, nil, &bytes.Buffer{}); err == nil {
 		t.Error("no fault")
 	}
-	if err := run(nil, none, &bytes.Buffer{}); err == nil {
+	if err := run(nil, none, nil, &bytes.Buffer{}); err == nil {
 		t.Error("no folder is no fault")
 	}
 }
@@ -99,7 +100,7 @@ func TestDatabasesGetARoleAndAPasswordOfTheirOwnOnce(t *testing.T) {
 	getenv := func(name string) string { return settings[name] }
 	urls := map[string]string{}
 	for range 2 { // the second run keeps what the first made
-		if err := run([]string{folder}, getenv, &bytes.Buffer{}); err != nil {
+		if err := run([]string{folder}, getenv, nil, &bytes.Buffer{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, service := range []string{"auth", "verifier"} {
@@ -171,18 +172,20 @@ func TestEachServiceHasAFolderOfItsOwnSecrets(t *testing.T) {
 	settings := map[string]string{"REDIS_HOST": "redis", "POSTGRES_HOST": "db", "POSTGRES_ROLES": t.TempDir()}
 	getenv := func(name string) string { return settings[name] }
 	for range 2 {
-		if err := run([]string{"-admin", folder}, getenv, io.Discard); err != nil {
+		if err := run([]string{"-admin", folder}, getenv, nil, io.Discard); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"-rotate", "session-secret"}, {"-announce"}, {"-rotate", "receipt-key"}, {"-announce"}} {
-		if err := run(append(args, folder), getenv, io.Discard); err != nil {
+	for _, args := range [][]string{
+		{"-rotate", "session-secret"}, {"-rotate", "redis"}, {"-rotate", "databases"}, {"-announce"}, {"-rotate", "receipt-key"}, {"-announce"},
+	} {
+		if err := run(append(args, folder), getenv, nil, io.Discard); err != nil {
 			t.Fatal(err)
 		}
 	}
 	made := slices.Sorted(maps.Keys(files(t, folder)))
 	if diff := cmp.Diff([]string{
-		"auth/admin-password", "auth/auth-database-url", "auth/data-key", "auth/redis-url", "auth/session-secret", "auth/session-secret-previous",
+		"auth/admin-password", "auth/auth-database-url", "auth/data-key", "auth/data-key-previous", "auth/redis-url", "auth/session-secret", "auth/session-secret-previous",
 		"redis/redis.conf",
 		"verifier/receipt-key-next.pem", "verifier/receipt-key.pem", "verifier/retired-keys.json", "verifier/verifier-database-url",
 	}, made); diff != "" {
@@ -190,11 +193,55 @@ func TestEachServiceHasAFolderOfItsOwnSecrets(t *testing.T) {
 	}
 }
 
+func TestADataKeyIsPutBackFromAFileOrStandardInput(t *testing.T) {
+	key := strings.Repeat("0123456789abcdef", 4)
+	file := filepath.Join(t.TempDir(), "copy")
+	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{file, "-"} {
+		folder := apart(t)
+		if err := run([]string{"-data-key", from, folder}, none, strings.NewReader(key+"\n"), io.Discard); err != nil || read(t, folder, "auth/data-key") != key {
+			t.Errorf("%s: %v", from, err)
+		}
+	}
+}
+
+func TestAKeyIsRevokedWithACutOff(t *testing.T) {
+	folder := t.TempDir()
+	for _, args := range [][]string{{}, {"-announce"}} {
+		if err := run(append(args, folder), none, nil, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var keys []struct{ KeyID, Status string }
+	if err := json.Unmarshal([]byte(read(t, folder, "retired-keys.json")), &keys); err != nil || len(keys) != 1 {
+		t.Fatalf("%v, %v", keys, err)
+	}
+	for _, wrong := range [][]string{
+		{"-revoke", keys[0].KeyID, "-logged", "localhost:8080/v1/log/1"}, {"-revoke", keys[0].KeyID, "-logged", "x:-1"}, {"-logged", "x:1"},
+		{"-revoke", keys[0].KeyID, "-announce"}, {"-rotate", "all"}, {"-rotate", "redis", "-data-key", "-"}, {"-revoke", "another"},
+	} {
+		if err := run(append(wrong, folder), none, strings.NewReader(""), io.Discard); err == nil || !strings.Contains(read(t, folder, "retired-keys.json"), `"next"`) {
+			t.Errorf("%v: %v", wrong, err)
+		}
+	}
+	if err := run([]string{"-revoke", keys[0].KeyID, "-logged", "localhost:8080/v1/log/2:12000 localhost:8080/v1/log/1:90", folder}, none, nil, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	list := read(t, folder, "retired-keys.json")
+	for _, want := range []string{`"revoked"`, `"localhost:8080/v1/log/2"`, `"12000"`, `"earlier"`, `"localhost:8080/v1/log/1"`, `"90"`} {
+		if !strings.Contains(list, want) {
+			t.Errorf("%s is not in\n%s", want, list)
+		}
+	}
+}
+
 func TestRedisAndAuthGetOnePassword(t *testing.T) {
 	folder := apart(t)
 	getenv := func(name string) string { return map[string]string{"REDIS_HOST": "redis"}[name] }
 	for range 3 {
-		if err := run([]string{folder}, getenv, io.Discard); err != nil {
+		if err := run([]string{folder}, getenv, nil, io.Discard); err != nil {
 			t.Fatal(err)
 		}
 		u, err := url.Parse(read(t, folder, "auth/redis-url"))
@@ -220,14 +267,14 @@ func TestAnInstallationWithOneFolderKeepsItsSecretsInSeveral(t *testing.T) {
 	before, folder := t.TempDir(), apart(t)
 	settings := map[string]string{"POSTGRES_HOST": "db", "POSTGRES_ROLES": t.TempDir()}
 	getenv := func(name string) string { return settings[name] }
-	if err := run([]string{"-admin", before}, getenv, io.Discard); err != nil {
+	if err := run([]string{"-admin", before}, getenv, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if err := run([]string{"-announce", before}, getenv, io.Discard); err != nil {
+	if err := run([]string{"-announce", before}, getenv, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	old := files(t, before)
-	if err := run([]string{"-admin", "-from", before, folder}, getenv, io.Discard); err != nil {
+	if err := run([]string{"-admin", "-from", before, folder}, getenv, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	taken := map[string]string{}
@@ -239,12 +286,12 @@ func TestAnInstallationWithOneFolderKeepsItsSecretsInSeveral(t *testing.T) {
 	}
 	// What is changed later stays, and the key that signs by now is not announced anew.
 	for _, what := range []string{"receipt-key", "session-secret"} {
-		if err := run([]string{"-rotate", what, folder}, getenv, io.Discard); err != nil {
+		if err := run([]string{"-rotate", what, folder}, getenv, nil, io.Discard); err != nil {
 			t.Fatal(err)
 		}
 	}
 	rotated := files(t, folder)
-	if err := run([]string{"-admin", "-from", before, folder}, getenv, io.Discard); err != nil {
+	if err := run([]string{"-admin", "-from", before, folder}, getenv, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(rotated, files(t, folder)); diff != "" {
@@ -258,13 +305,13 @@ func TestAnInstallationWithOneFolderKeepsItsSecretsInSeveral(t *testing.T) {
 // A copy that stopped in between is made again whole.
 func TestSecretsTakenOverInPartAreTakenOverAgain(t *testing.T) {
 	before, folder := t.TempDir(), apart(t)
-	if err := run([]string{before}, none, io.Discard); err != nil {
+	if err := run([]string{before}, none, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(folder, "verifier", "retired-keys.json"), []byte("[]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := run([]string{"-from", before, folder}, none, io.Discard); err != nil {
+	if err := run([]string{"-from", before, folder}, none, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for service, name := range map[string]string{"verifier": "receipt-key.pem", "auth": "session-secret"} {
@@ -277,11 +324,11 @@ func TestSecretsTakenOverInPartAreTakenOverAgain(t *testing.T) {
 func TestAllSettingsThatAreMissingAreNamedAtOnce(t *testing.T) {
 	getenv := func(name string) string { return map[string]string{"DOMAIN": "home.example.org"}[name] }
 	folder := t.TempDir()
-	err := run([]string{"-require", "DOMAIN FACILITATOR_URL PAYMENT_PAY_TO", folder}, getenv, io.Discard)
+	err := run([]string{"-require", "DOMAIN FACILITATOR_URL PAYMENT_PAY_TO", folder}, getenv, nil, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "not set: FACILITATOR_URL, PAYMENT_PAY_TO.") || len(files(t, folder)) > 0 {
 		t.Errorf("got %v, and %d files", err, len(files(t, folder)))
 	}
-	if err := run([]string{"-require", "DOMAIN", folder}, getenv, io.Discard); err != nil {
+	if err := run([]string{"-require", "DOMAIN", folder}, getenv, nil, io.Discard); err != nil {
 		t.Error(err)
 	}
 }
@@ -290,7 +337,7 @@ func TestALogThatIsAskedForWithAnotherWordThanOneIsRefused(t *testing.T) {
 	for value, ok := range map[string]bool{"": true, "1": true, "0": false, "2": false, "yes": false} {
 		getenv := func(name string) string { return map[string]string{"RECEIPT_LOG": value}[name] }
 		folder := t.TempDir()
-		err := run([]string{folder}, getenv, io.Discard)
+		err := run([]string{folder}, getenv, nil, io.Discard)
 		if (err == nil) != ok || !ok && (!strings.Contains(err.Error(), "RECEIPT_LOG") || len(files(t, folder)) > 0) {
 			t.Errorf("%q: got %v, and %d files", value, err, len(files(t, folder)))
 		}
@@ -300,7 +347,7 @@ func TestALogThatIsAskedForWithAnotherWordThanOneIsRefused(t *testing.T) {
 func TestTheAddressIsShownWithThePassword(t *testing.T) {
 	getenv := func(name string) string { return map[string]string{"PUBLIC_URL": "http://localhost:8080"}[name] }
 	var out bytes.Buffer
-	if err := run([]string{"-admin", t.TempDir()}, getenv, &out); err != nil || !strings.HasPrefix(out.String(), "http://localhost:8080: log in as admin, password ") {
+	if err := run([]string{"-admin", t.TempDir()}, getenv, nil, &out); err != nil || !strings.HasPrefix(out.String(), "http://localhost:8080: log in as admin, password ") {
 		t.Errorf("got %v, %s", err, &out)
 	}
 }
@@ -312,7 +359,7 @@ func TestALogIsAddedToWhatAnInstallationHas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := run([]string{folder}, none, io.Discard); err != nil {
+	if err := run([]string{folder}, none, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	before := files(t, folder)
@@ -323,13 +370,13 @@ func TestALogIsAddedToWhatAnInstallationHas(t *testing.T) {
 	}
 	settings := map[string]string{"LOG_WITNESSES": "http://witness-1:8090 http://witness-2:8090"}
 	getenv := func(name string) string { return settings[name] }
-	if err := run([]string{folder}, getenv, io.Discard); err == nil || !strings.Contains(err.Error(), "PUBLIC_URL") {
+	if err := run([]string{folder}, getenv, nil, io.Discard); err == nil || !strings.Contains(err.Error(), "PUBLIC_URL") {
 		t.Errorf("without an address: %v", err)
 	}
 	settings["PUBLIC_URL"] = "https://home.example.org"
 	var first map[string]string
 	for range 2 {
-		if err := run([]string{folder}, getenv, io.Discard); err != nil {
+		if err := run([]string{folder}, getenv, nil, io.Discard); err != nil {
 			t.Fatal(err)
 		}
 		if first == nil {

@@ -199,6 +199,7 @@ func (l Layout) Auth() stack.Program {
 		"SESSION_SECRET_FILE":          l.Path(secrets.Session),
 		"SESSION_SECRET_PREVIOUS_FILE": l.Path(secrets.PreviousSession),
 		"DATA_KEY_FILE":                l.Path(secrets.DataKey),
+		"DATA_KEY_PREVIOUS_FILE":       l.Path(secrets.PreviousDataKey),
 		"SESSION_SECURE":               "false", // plain http on this machine
 		"TRUSTED_PROXIES":              "127.0.0.1",
 	}

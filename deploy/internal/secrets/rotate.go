@@ -2,21 +2,23 @@ package secrets
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pforte/pforte/pkg/receipt"
 )
-
-// nextKey is the key that is announced.
-const nextKey = "receipt-key-next.pem"
 
 // RotateSession makes a new secret that signs cookies. The present one
 // becomes the previous one, whose cookies stay valid; the one before that ends.
@@ -32,6 +34,132 @@ func RotateSession(folder string) error {
 	return WriteFile(path(folder, auth, Session), strings.NewReader(newSecret()), private)
 }
 
+// ErrTooSoon is that the data key was replaced just now. auth reads the present key and the
+// previous one: what the one before sealed, and auth has not sealed anew, is lost.
+var ErrTooSoon = errors.New("the data key was replaced less than ten minutes ago: auth has to start with it first")
+
+// tooSoon is how long after a data key was replaced the next one is refused.
+const tooSoon = 10 * time.Minute
+
+// RotateDataKey makes a new key that seals the secrets of authenticator apps. The present one
+// becomes the previous one; what it sealed, auth seals anew at its start. ErrTooSoon.
+func RotateDataKey(folder string, now time.Time) error {
+	file, previous := path(folder, auth, DataKey), path(folder, auth, PreviousDataKey)
+	present, err := os.ReadFile(file) //nolint:gosec // our own file
+	if err != nil {
+		return fmt.Errorf("the data key: %w", err)
+	}
+	// A rotation that was cut short left both files the same, and is finished.
+	before, err := os.ReadFile(previous) //nolint:gosec // our own file
+	if err == nil && !bytes.Equal(before, present) {
+		info, err := os.Stat(previous)
+		if err != nil {
+			return err
+		}
+		if now.Sub(info.ModTime()) < tooSoon {
+			return ErrTooSoon
+		}
+	}
+	if err := WriteFile(previous, bytes.NewReader(present), private); err != nil {
+		return err
+	}
+	return WriteFile(file, strings.NewReader(newDataKey()), private)
+}
+
+// NewDataKey in place of a data key to put back: the copy is lost.
+const NewDataKey = "new"
+
+// PutDataKey puts a data key back: it becomes the present one where there is none, and else
+// the previous one, from which auth seals anew at its start. It is 64 hexadecimal digits, or
+// NewDataKey.
+func PutDataKey(folder, key string) error {
+	if key = strings.TrimSpace(key); key == NewDataKey {
+		key = newDataKey()
+	} else if raw, err := hex.DecodeString(key); err != nil || len(raw) != dataKeySize {
+		return errors.New("that is no data key: it has 64 hexadecimal digits") // not what it holds
+	}
+	file := path(folder, auth, DataKey)
+	present, err := os.ReadFile(file) //nolint:gosec // our own file
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = WriteFile(file, strings.NewReader(key), private)
+	case err == nil && !strings.EqualFold(strings.TrimSpace(string(present)), key):
+		err = WriteFile(path(folder, auth, PreviousDataKey), strings.NewReader(key), private)
+	}
+	if err != nil {
+		return err
+	}
+	return sealed(folder)
+}
+
+// sealed returns ErrSealed while a data key is wanted that is not here.
+func sealed(folder string) error {
+	mark := path(folder, verifier, Sealed)
+	if _, err := os.Stat(mark); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path(folder, auth, DataKey)); errors.Is(err, fs.ErrNotExist) {
+		return ErrSealed
+	} else if err != nil {
+		return err
+	}
+	return os.Remove(mark)
+}
+
+// RotateRedis makes a new password of Redis, for auth and for Redis.
+func RotateRedis(folder string) error {
+	file := path(folder, auth, redisURL)
+	u, err := readURL(file)
+	if err != nil {
+		return err
+	}
+	password := rand.Text()
+	u.User = url.UserPassword(u.User.Username(), password)
+	// A fault in between is mended by MakeRedis, which every start calls.
+	if err := WriteFile(file, strings.NewReader(u.String()), private); err != nil {
+		return err
+	}
+	return writeRedis(folder, password)
+}
+
+// AlterRoles is a file for psql beside what a new Postgres reads. Its name does not end in
+// .sql, or a new Postgres would read it too.
+const AlterRoles = "alter-roles"
+
+// RotateDatabases makes new passwords of a Postgres: for the services, for a new Postgres,
+// and as SQL for the one that runs, AlterRoles, which the operator carries out.
+func RotateDatabases(folder, roles string) error {
+	superuser := rand.Text()
+	alter := fmt.Sprintf("ALTER ROLE postgres PASSWORD '%s';\n", superuser)
+	urls, files := map[string]string{}, map[string]string{filepath.Join(roles, superuserPassword): superuser}
+	for _, service := range []string{auth, verifier} {
+		file := path(folder, service, databaseURL(service))
+		u, err := readURL(file)
+		if err != nil {
+			return err
+		}
+		password := rand.Text()
+		u.User = url.UserPassword(u.User.Username(), password)
+		alter += fmt.Sprintf("ALTER ROLE %s PASSWORD '%s';\n", service, password)
+		urls[file], files[filepath.Join(roles, service+".sql")] = u.String(), roleOf(service, password)
+	}
+	files[filepath.Join(roles, AlterRoles)] = "BEGIN;\n" + alter + "COMMIT;\n"
+	// The URLs come last: until then the services go on with what Postgres knows.
+	for file, content := range files {
+		if err := WriteFile(file, strings.NewReader(content), readable); err != nil {
+			return err
+		}
+	}
+	for file, content := range urls {
+		if err := WriteFile(file, strings.NewReader(content), private); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // AnnounceReceiptKey makes the next key that signs receipts, and lists its public
 // key as next, so that buyers who keep the key document know it before it signs.
 // Again it does nothing.
@@ -40,7 +168,7 @@ func AnnounceReceiptKey(folder string) error {
 	if err != nil {
 		return err
 	}
-	file := path(folder, verifier, nextKey)
+	file := path(folder, verifier, NextReceiptKey)
 	if err := once(file, fresh, private); err != nil {
 		return err
 	}
@@ -62,7 +190,7 @@ func RotateReceiptKey(folder string) error {
 	if err != nil {
 		return err
 	}
-	next := path(folder, verifier, nextKey)
+	next := path(folder, verifier, NextReceiptKey)
 	if _, err := readKey(next); errors.Is(err, fs.ErrNotExist) {
 		return ErrNotAnnounced
 	} else if err != nil {
@@ -84,23 +212,77 @@ func list(folder string, key *receipt.SigningKey, status string) error {
 		return err
 	}
 	entry := receipt.Key{KeyID: key.ID(), Status: status, PublicKey: base64.StdEncoding.EncodeToString(der)}
-	file := path(folder, verifier, RetiredKeys)
-	text, err := os.ReadFile(file) //nolint:gosec // our own file
+	keys, err := listed(folder)
+	if err != nil {
+		return err
+	}
+	keys = slices.DeleteFunc(keys, func(k receipt.Key) bool { return k.KeyID == entry.KeyID })
+	return writeList(folder, append(keys, entry))
+}
+
+// listed returns the public keys of the list.
+func listed(folder string) ([]receipt.Key, error) {
+	text, err := os.ReadFile(path(folder, verifier, RetiredKeys)) //nolint:gosec // our own file
 	if errors.Is(err, fs.ErrNotExist) {
-		text, err = []byte("[]"), nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("the list of keys: %w", err)
+		return nil, fmt.Errorf("the list of keys: %w", err)
 	}
 	keys, err := receipt.ParseKeys(text)
 	if err != nil {
-		return fmt.Errorf("the list of keys: %w", err)
+		return nil, fmt.Errorf("the list of keys: %w", err)
 	}
-	keys = slices.DeleteFunc(keys, func(k receipt.Key) bool { return k.KeyID == entry.KeyID })
-	if text, err = json.MarshalIndent(append(keys, entry), "", "  "); err != nil {
+	return keys, nil
+}
+
+func writeList(folder string, keys []receipt.Key) error {
+	text, err := json.MarshalIndent(keys, "", "  ")
+	if err == nil {
+		_, err = receipt.ParseKeys(text) // else the verifier would not start
+	}
+	if err != nil {
 		return err
 	}
-	return WriteFile(file, bytes.NewReader(text), private)
+	return WriteFile(path(folder, verifier, RetiredKeys), bytes.NewReader(text), private)
+}
+
+// ErrNotListed is that a key that is to be revoked signs, or is unknown.
+var ErrNotListed = errors.New("it is not in the list of keys: a key that signs is replaced first (-announce, -rotate receipt-key)")
+
+// RevokeReceiptKey makes a key of the list a revoked one: a key that signed, whose receipts
+// are no longer valid but for those that the log has below a cut-off, where one is given, or
+// the announced one, which then never signs. ErrNotListed.
+func RevokeReceiptKey(folder, keyID string, cutOff *receipt.Logged, now time.Time) error {
+	keys, err := listed(folder)
+	if err != nil {
+		return err
+	}
+	present, err := readKey(path(folder, verifier, ReceiptKey))
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(keys, func(k receipt.Key) bool { return k.KeyID == keyID })
+	if at < 0 || keyID == present.ID() {
+		return fmt.Errorf("%s: %w", keyID, ErrNotListed)
+	}
+	// The announced key goes first: else a fault in between would leave one that is revoked
+	// and can begin to sign.
+	next := path(folder, verifier, NextReceiptKey)
+	if announced, err := readKey(next); err == nil && announced.ID() == keyID {
+		if err := os.Remove(next); err != nil {
+			return err
+		}
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if keys[at].Status != receipt.KeyRevoked {
+		keys[at].Status, keys[at].RevokedAt = receipt.KeyRevoked, now.UTC().Format(time.RFC3339)
+	}
+	if cutOff != nil {
+		keys[at].Logged = cutOff
+	}
+	return writeList(folder, keys)
 }
 
 func readKey(file string) (*receipt.SigningKey, error) {

@@ -23,7 +23,9 @@ const (
 	Session         = "session-secret"
 	PreviousSession = "session-secret-previous"
 	DataKey         = "data-key"
+	PreviousDataKey = "data-key-previous"
 	ReceiptKey      = "receipt-key.pem"
+	NextReceiptKey  = "receipt-key-next.pem"
 	RetiredKeys     = "retired-keys.json"
 )
 
@@ -31,6 +33,16 @@ const (
 // succeeded. While it is there, no secrets are made, and so no service starts without
 // what was to be restored.
 const Unfinished = "restore-unfinished"
+
+// Sealed is a file beside the receipt key since users were restored who have authenticator
+// apps. Until their data key is there, none is made: a new one opens none of their secrets.
+const Sealed = "data-key-wanted"
+
+// The files of stores.
+const (
+	redisURL          = "redis-url"
+	superuserPassword = "superuser-password"
+)
 
 // The services that have secrets.
 const (
@@ -72,11 +84,18 @@ func restored(folder string) error {
 	return nil
 }
 
+// ErrSealed is that a new data key would open none of the secrets that were restored.
+var ErrSealed = errors.New("users with authenticator apps were restored, and their data key is not here: " +
+	"put its copy back with -data-key FILE or, when it is lost, make a new one with -data-key new")
+
 // Make makes what the services sign and seal with, where it is not there yet, and
-// what they read of former times: a previous session secret that never signed
-// anything, and an empty list of keys. ErrRestore.
+// what they read of former times: a previous session secret and data key that were never
+// used, and an empty list of keys. ErrRestore, ErrSealed.
 func Make(folder string) error {
 	if err := restored(folder); err != nil {
+		return err
+	}
+	if err := sealed(folder); err != nil {
 		return err
 	}
 	key, err := newReceiptKey()
@@ -86,6 +105,7 @@ func Make(folder string) error {
 	return errors.Join(
 		once(path(folder, auth, Session), newSecret(), private),
 		once(path(folder, auth, PreviousSession), newSecret(), private),
+		once(path(folder, auth, PreviousDataKey), newDataKey(), private),
 		once(path(folder, auth, DataKey), newDataKey(), private),
 		once(path(folder, verifier, ReceiptKey), key, private),
 		once(path(folder, verifier, RetiredKeys), "[]\n", private),
@@ -107,10 +127,15 @@ func MakeAdminPassword(folder string) (string, error) {
 // redis-url for auth, and redis.conf, which Redis reads. Redis is another user, so
 // that one is readable for every user who sees its folder.
 func MakeRedis(folder, host string) error {
-	password, err := makeURL(path(folder, auth, "redis-url"), url.URL{Scheme: "redis", User: url.UserPassword("", rand.Text()), Host: net.JoinHostPort(host, "6379")})
+	password, err := makeURL(path(folder, auth, redisURL), url.URL{Scheme: "redis", User: url.UserPassword("", rand.Text()), Host: net.JoinHostPort(host, "6379")})
 	if err != nil {
 		return err
 	}
+	return writeRedis(folder, password)
+}
+
+// writeRedis writes the password that Redis reads.
+func writeRedis(folder, password string) error {
 	conf, content := path(folder, redis, "redis.conf"), "requirepass "+password+"\n"
 	if old, err := os.ReadFile(conf); err == nil && string(old) == content { //nolint:gosec // our own file
 		return nil
@@ -124,19 +149,23 @@ func MakeRedis(folder, host string) error {
 // the database, and the superuser's password. Postgres is another user, so those
 // are readable for every user who sees the folder.
 func MakeDatabases(folder, roles, host string) error {
-	faults := []error{once(filepath.Join(roles, "superuser-password"), rand.Text(), readable)}
+	faults := []error{once(filepath.Join(roles, superuserPassword), rand.Text(), readable)}
 	for _, service := range []string{auth, verifier} {
 		password, err := makeURL(path(folder, service, databaseURL(service)), url.URL{
 			Scheme: "postgres", User: url.UserPassword(service, rand.Text()), Host: net.JoinHostPort(host, "5432"), Path: service,
 			RawQuery: "sslmode=disable", // the network is the stack's own
 		})
 		if err == nil {
-			err = once(filepath.Join(roles, service+".sql"), fmt.Sprintf(
-				"CREATE ROLE %[1]s LOGIN PASSWORD '%[2]s';\nCREATE DATABASE %[1]s OWNER %[1]s;\nREVOKE ALL ON DATABASE %[1]s FROM PUBLIC;\n", service, password), readable)
+			err = once(filepath.Join(roles, service+".sql"), roleOf(service, password), readable)
 		}
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
+}
+
+// roleOf returns the SQL that makes a service's role and database.
+func roleOf(service, password string) string {
+	return fmt.Sprintf("CREATE ROLE %[1]s LOGIN PASSWORD '%[2]s';\nCREATE DATABASE %[1]s OWNER %[1]s;\nREVOKE ALL ON DATABASE %[1]s FROM PUBLIC;\n", service, password)
 }
 
 // databaseURL is the name of the file with the URL of a service's database.
@@ -148,16 +177,24 @@ func makeURL(file string, fresh url.URL) (password string, err error) {
 	if err := once(file, fresh.String(), private); err != nil {
 		return "", err
 	}
-	content, err := os.ReadFile(file) //nolint:gosec // our own file
+	kept, err := readURL(file)
 	if err != nil {
-		return "", fmt.Errorf("read a URL: %w", err)
-	}
-	kept, err := url.Parse(string(content))
-	if err != nil {
-		return "", fmt.Errorf("%s holds no URL", file) // not what it holds
+		return "", err
 	}
 	password, _ = kept.User.Password()
 	return password, nil
+}
+
+func readURL(file string) (*url.URL, error) {
+	content, err := os.ReadFile(file) //nolint:gosec // our own file
+	if err != nil {
+		return nil, fmt.Errorf("read a URL: %w", err)
+	}
+	kept, err := url.Parse(string(content))
+	if err != nil {
+		return nil, fmt.Errorf("%s holds no URL", file) // not what it holds
+	}
+	return kept, nil
 }
 
 // TakeOver copies the secrets of an installation that kept them all in one
@@ -170,8 +207,8 @@ func TakeOver(before, folder string) error {
 		return err
 	}
 	for service, names := range map[string][]string{
-		auth:     {AdminPassword, databaseURL(auth), PreviousSession, DataKey, Session},
-		verifier: {databaseURL(verifier), nextKey, RetiredKeys, ReceiptKey},
+		auth:     {AdminPassword, databaseURL(auth), PreviousSession, PreviousDataKey, DataKey, Session},
+		verifier: {databaseURL(verifier), NextReceiptKey, RetiredKeys, ReceiptKey},
 	} {
 		last := names[len(names)-1]
 		if _, err := os.Stat(path(folder, service, last)); err == nil {
@@ -194,10 +231,13 @@ func TakeOver(before, folder string) error {
 	return nil
 }
 
+// dataKeySize is the length of a data key, in bytes.
+const dataKeySize = 32
+
 // newDataKey returns the key that seals the secrets of authenticator apps: 32 bytes in
 // hexadecimal.
 func newDataKey() string {
-	var key [32]byte
+	var key [dataKeySize]byte
 	_, _ = rand.Read(key[:]) // never fails: crypto/rand ends the process instead
 	return hex.EncodeToString(key[:])
 }

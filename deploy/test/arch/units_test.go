@@ -88,7 +88,8 @@ func TestUnitsUseDocumentedSettingsAndSetAllThatAreRequired(t *testing.T) {
 func TestTheUnitOfAuthReadsEverySecretOfItsOwn(t *testing.T) {
 	unit := systemd(t, "pforte-auth.service")
 	for setting, name := range map[string]string{
-		"SESSION_SECRET_FILE": secrets.Session, "SESSION_SECRET_PREVIOUS_FILE": secrets.PreviousSession, "DATA_KEY_FILE": secrets.DataKey,
+		"SESSION_SECRET_FILE": secrets.Session, "SESSION_SECRET_PREVIOUS_FILE": secrets.PreviousSession,
+		"DATA_KEY_FILE": secrets.DataKey, "DATA_KEY_PREVIOUS_FILE": secrets.PreviousDataKey,
 	} {
 		for _, line := range []string{"LoadCredential=" + name + ":/etc/pforte/secrets/" + name, "Environment=" + setting + "=%d/" + name} {
 			if !strings.Contains(unit, "\n"+line+"\n") {
