@@ -1,0 +1,211 @@
+// Command conditions takes the conditions of a package out, one at a time, and reports
+// which of them no test misses:
+//
+//	cd deploy && GOWORK=off go run ./test/conditions -count 10 ../services/verifier/internal/payment/paywall
+//
+// A condition is that of an if, a case, or one side of an && or ||; those that only pass an
+// error on are left alone. It is taken out so that its branch is never taken, or that it
+// does not narrow or widen what it is part of. The tests are those of the package, with
+// -tests those of others of its module too. Nothing in the checkout changes: the compiler
+// gets the changed file by an overlay. A line for each condition says killed or survived.
+// The exit status is 1 when one survived.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// condition is one place, and what the compiler reads there instead.
+type condition struct {
+	file       string
+	line       int
+	begin, end int // bytes of the file
+	text, with string
+}
+
+func main() {
+	count := flag.Int("count", 10, "how many conditions, drawn by chance; 0 is all")
+	seed := flag.Uint64("seed", 1, "which of them are drawn")
+	timeout := flag.Duration("timeout", 5*time.Minute, "how long the tests may take")
+	tests := flag.String("tests", "", "packages of the module whose tests run too, separated by commas")
+	list := flag.Bool("list", false, "only list the conditions")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	survived, err := run(ctx, flag.Arg(0), *count, *seed, *timeout, *tests, *list)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "conditions:", err)
+	}
+	if err != nil || survived > 0 {
+		stop()
+		os.Exit(1) //nolint:gocritic // stop has run
+	}
+}
+
+func run(ctx context.Context, folder string, count int, seed uint64, timeout time.Duration, tests string, list bool) (survived int, err error) {
+	found, err := conditionsOf(folder)
+	if err != nil {
+		return 0, err
+	}
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn again by the same seed
+	random.Shuffle(len(found), func(i, j int) { found[i], found[j] = found[j], found[i] })
+	if count > 0 {
+		found = found[:min(count, len(found))]
+	}
+	packages := []string{"."}
+	if tests != "" {
+		packages = append(packages, strings.Split(tests, ",")...)
+	}
+	if !list {
+		if output, err := test(ctx, folder, "", timeout, packages); err != nil {
+			return 0, fmt.Errorf("the tests fail without any change: %w\n%s", err, output)
+		}
+	}
+	for _, c := range found {
+		verdict := ""
+		if !list {
+			if verdict, err = judge(ctx, folder, c, timeout, packages); err != nil {
+				return survived, err
+			}
+		}
+		if verdict == "survived" {
+			survived++
+		}
+		fmt.Printf("%-9s %s:%d  %s\n", verdict, filepath.Base(c.file), c.line, c.text)
+	}
+	return survived, nil
+}
+
+// conditionsOf returns the conditions of a package, without its tests.
+func conditionsOf(folder string) (list []condition, err error) {
+	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		of, err := conditionsIn(name, source)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, of...)
+	}
+	return list, nil
+}
+
+func conditionsIn(name string, source []byte) (list []condition, err error) {
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	add := func(e ast.Expr, with string) {
+		c := condition{file: name, line: files.Position(e.Pos()).Line, begin: files.Position(e.Pos()).Offset, end: files.Position(e.End()).Offset}
+		c.text = string(source[c.begin:c.end])
+		c.with = strings.ReplaceAll(with, "_", c.text)
+		if !passesOn(c.text) {
+			list = append(list, c)
+		}
+	}
+	// What is taken out stays in the text, so that its variables are used.
+	const never, always = "((_) && false)", "((_) || true)"
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt:
+			add(n.Cond, never)
+		case *ast.SwitchStmt:
+			if n.Tag != nil {
+				return true
+			}
+			for _, clause := range n.Body.List {
+				for _, e := range clause.(*ast.CaseClause).List {
+					add(e, never)
+				}
+			}
+		case *ast.BinaryExpr:
+			switch n.Op {
+			case token.LAND:
+				add(n.X, always)
+				add(n.Y, always)
+			case token.LOR:
+				add(n.X, never)
+				add(n.Y, never)
+			}
+		}
+		return true
+	})
+	return list, nil
+}
+
+// passesOn reports whether a condition only passes an error on.
+func passesOn(text string) bool { return text == "err != nil" || text == "err == nil" }
+
+// judge runs the tests without a condition.
+func judge(ctx context.Context, folder string, c condition, timeout time.Duration, packages []string) (verdict string, err error) {
+	source, err := os.ReadFile(c.file)
+	if err != nil {
+		return "", err
+	}
+	scratch, err := os.MkdirTemp("", "conditions-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	changed, overlay := filepath.Join(scratch, "changed.go"), filepath.Join(scratch, "overlay.json")
+	original, err := filepath.Abs(c.file)
+	if err != nil {
+		return "", err
+	}
+	replaced, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	if err != nil {
+		return "", err
+	}
+	text := append(append(bytes.Clone(source[:c.begin]), c.with...), source[c.end:]...)
+	if err := errors.Join(os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, replaced, 0o600)); err != nil {
+		return "", err
+	}
+	output, err := test(ctx, folder, overlay, timeout, packages)
+	var failed *exec.ExitError
+	switch {
+	case err == nil:
+		return "survived", nil
+	case ctx.Err() != nil || !errors.As(err, &failed):
+		return "", errors.Join(ctx.Err(), err)
+	case bytes.Contains(output, []byte("[build failed]")) || bytes.Contains(output, []byte("[setup failed]")):
+		return "", fmt.Errorf("%s:%d does not compile without the condition:\n%s", c.file, c.line, output)
+	}
+	return "killed", nil
+}
+
+// test runs the tests of packages, as they stand or with an overlay.
+func test(ctx context.Context, folder, overlay string, timeout time.Duration, packages []string) (output []byte, err error) {
+	args := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout", timeout.String(), "-overlay", overlay}, packages...)
+	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // as the caller says
+	command.Dir, command.Env = folder, append(os.Environ(), "GOWORK=off")
+	return command.CombinedOutput()
+}
