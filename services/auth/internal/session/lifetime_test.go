@@ -36,6 +36,26 @@ func TestASessionThatIsUsedLivesOnWhateverTheCookiesAge(t *testing.T) {
 	}
 }
 
+// A request that the user did not cause, as a check of an open connection, does not keep the session alive.
+func TestLoad_RenewsNothingWithoutRenewal(t *testing.T) {
+	b, c := newHosts(t)
+	s := b.login(42)
+	b.enter(s, "photos.example")
+	for range 6 {
+		c.advance(24 * hour)
+		r := b.request()
+		r = r.WithContext(session.WithoutRenewal(r.Context()))
+		if got, err := b.manager.Load(r); err != nil || got.Ref.Key != s.Ref.Key {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if _, err := b.manager.AppSession(r, "photos.example"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.advance(24 * hour)
+	b.anonymous()
+}
+
 func TestCookiesAreSentAgainFrom12HoursOn(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})

@@ -117,6 +117,20 @@ func TestAFailingStoreIsNeitherAnonymousNorASignToDropCookies(t *testing.T) {
 	b.loggedIn(s)
 }
 
+func TestSent_ReportsOurCookiesValidOrNot(t *testing.T) {
+	store, c := newSpy(t)
+	b := newBrowser(t, session.Options{Store: store, Now: c.now})
+	for cookie, want := range map[string]bool{
+		"": false, "theme=dark": false, "svcx=1": false, "svc=1": false, "svc.sid=broken": true, "svc.2fa=": true, "csrf-token=1": true, "theme=dark; svc.app=1": true,
+	} {
+		r := b.request()
+		r.Header.Set("Cookie", cookie)
+		if got := b.manager.Sent(r); got != want {
+			t.Errorf("%q: %v", cookie, got)
+		}
+	}
+}
+
 func TestClearRemovesBothCookiesAndNoneIsSentAgain(t *testing.T) {
 	store, c := newSpy(t)
 	b := newBrowser(t, session.Options{Store: store, Now: c.now})
