@@ -54,6 +54,8 @@ func TestAListOfLogsThatIsNotClearIsRefused(t *testing.T) {
 		"a time":               func(d *receiptlog.Directory) { d.Logs[0].From = "today" },
 		"two open ones":        func(d *receiptlog.Directory) { d.Logs[1].To, d.Logs[1].Final = "", "" },
 		"closed without final": func(d *receiptlog.Directory) { d.Logs[1].Final = "" },
+		"final but not closed": func(d *receiptlog.Directory) { d.Logs[1].To = "" },
+		"to without final":     func(d *receiptlog.Directory) { d.Logs[0].To = d.Logs[1].To },
 		"final of another":     func(d *receiptlog.Directory) { d.Logs[0].To, d.Logs[0].Final = d.Logs[1].To, d.Logs[1].Final },
 	} {
 		d := generations(t)

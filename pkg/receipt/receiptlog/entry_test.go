@@ -90,6 +90,7 @@ func TestEntriesHaveOneSpelling(t *testing.T) {
 		"chain-evidence-receipt/v1\n" + id + "\n" + sum + "\n\n",
 		"chain-evidence-receipt/v1\n" + strings.ToUpper(id) + "\n" + sum + "\n",
 		"chain-evidence-receipt/v1\n" + id[1:] + "\n" + sum + "\n",
+		"chain-evidence-receipt/v1\n" + id[:len(id)-2] + "\n" + sum + "\n",
 		"chain-evidence-receipt/v1\n" + id + "\n" + sum[:42] + "B=\n", // unused low bits
 		"chain-evidence-receipt/v1\n" + id + "\n" + sum[4:] + "\n",
 		"chain-evidence-receipt/v1\r\n" + id + "\n" + sum + "\n",

@@ -2,6 +2,7 @@ package receiptlog_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -60,6 +61,17 @@ func TestKeysAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
+func TestParsePrivateKey_ReadsPKCS8OfEd25519Only(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing": "", "no PEM": "MC4CAQAwBQYDK2VwBCIEIA==", "another block": "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
+		"no key": "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+	} {
+		if _, err := receiptlog.ParsePrivateKey([]byte(text)); err == nil {
+			t.Errorf("%s is read", name)
+		}
+	}
+}
+
 func TestTheSecretIsNotPrinted(t *testing.T) {
 	s := logSigner(t)
 	secret := seeded("log").Seed()
@@ -93,6 +105,54 @@ func TestACheckpointIsOpenedWithTheLogsOwnKeyOnly(t *testing.T) {
 		if c, err := receiptlog.OpenCheckpoint(m.signed(t, 0), key); !errors.Is(err, receiptlog.ErrUnknownLog) {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
+	}
+}
+
+// A log may not speak for the origin of another one, with a signature that is good.
+func TestOpenCheckpoint_RefusesTheOriginOfAnotherLog(t *testing.T) {
+	c := sample(t, 3).checkpoint(t, 3)
+	c.Origin = "other.example.com/v1/log/1"
+	key := logSigner(t).Key
+	signature := append(binary.BigEndian.AppendUint32(nil, key.KeyHash()), ed25519.Sign(seeded("log"), []byte(c.Text()))...)
+	signed := c.Text() + "\n\u2014 " + key.Name() + " " + base64.StdEncoding.EncodeToString(signature) + "\n"
+	if got, err := receiptlog.OpenCheckpoint([]byte(signed), key); !errors.Is(err, receiptlog.ErrUnknownLog) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestVerify_TheZeroKeyVerifiesNothing(t *testing.T) {
+	for _, size := range []int{0, ed25519.SignatureSize, 8 + ed25519.SignatureSize} {
+		if (receiptlog.Key{}).Verify([]byte("text"), make([]byte, size)) {
+			t.Errorf("a signature of %d bytes", size)
+		}
+		if size != 8+ed25519.SignatureSize && witness(t, 0).Key.Verify([]byte("text"), make([]byte, size)) {
+			t.Errorf("a cosignature of %d bytes", size)
+		}
+	}
+	if key, err := receiptlog.NewLogKey(origin, make([]byte, ed25519.PublicKeySize-1)); !errors.Is(err, receiptlog.ErrMalformed) {
+		t.Errorf("a key of 31 bytes: %v, %v", key, err)
+	}
+}
+
+func TestOpenCheckpoint_RefusesAWitnessInThePlaceOfALog(t *testing.T) {
+	m := sample(t, 3)
+	w := must[*receiptlog.Signer](t)(receiptlog.NewWitnessSigner(origin, seeded("witness"), func() time.Time { return time.Unix(1, 0) }))
+	signed := must[[]byte](t)(m.checkpoint(t, 3).Sign(logSigner(t)))
+	line := must[[]byte](t)(m.checkpoint(t, 3).Cosign(w))
+	if c, err := receiptlog.OpenCheckpoint(append(signed, line...), w.Key); !errors.Is(err, receiptlog.ErrUnknownLog) {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestCosignature_BoundsTheAnswer(t *testing.T) {
+	m := sample(t, 3)
+	c, w := m.checkpoint(t, 3), witness(t, 0)
+	line, ok := c.Cosignature(m.signed(t, 0), w.Key)
+	if !ok {
+		t.Fatal("a witness's own line is not found")
+	}
+	if _, ok := c.Cosignature(append(bytes.Repeat([]byte("x\n"), receiptlog.MaxNote/2), line...), w.Key); ok {
+		t.Errorf("an answer of more than %d bytes is read", receiptlog.MaxNote)
 	}
 }
 

@@ -118,7 +118,8 @@ func TestProofsHaveOneSpelling(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": "", "header alone": receiptlog.ProofHeader + "\n", "another version": strings.Replace(good, "@v1", "@v2", 1),
 		"extra": strings.Replace(good, "index", "extra AAAA\nindex", 1), "index 01": strings.Replace(good, "index 1", "index 01", 1),
-		"index -1": strings.Replace(good, "index 1", "index -1", 1), "index of 2^63": strings.Replace(good, "index 1", "index 9223372036854775808", 1),
+		"no word before the index": strings.Replace(good, "index 1", "1", 1),
+		"index -1":                 strings.Replace(good, "index 1", "index -1", 1), "index of 2^63": strings.Replace(good, "index 1", "index 9223372036854775808", 1),
 		"two indexes": strings.Replace(good, "index 1", "index 1\nindex 1", 1), "short hash": strings.Replace(good, first, first[4:], 1),
 		"hash without padding": strings.Replace(good, first, first[:43], 1), "white space": strings.Replace(good, first, " "+first, 1),
 		"carriage return": strings.ReplaceAll(good, "\n", "\r\n"), "no note": good[:strings.Index(good, "\n\n")+2],

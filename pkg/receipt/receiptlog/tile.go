@@ -63,7 +63,7 @@ func ParseTile(path string) (Tile, error) {
 
 // Within reports whether a log of so many entries has the tile.
 func (t Tile) Within(size int64) bool {
-	if size < 0 || size > MaxSize || t.Level < EntriesLevel || t.Level > 63 || t.Index < 0 || t.Index > MaxSize || t.Width < 1 || t.Width > tileWidth {
+	if size < 0 || size > MaxSize || t.Level < EntriesLevel || t.Index < 0 || t.Index > MaxSize || t.Width < 1 || t.Width > tileWidth {
 		return false
 	}
 	return t.Index*tileWidth+int64(t.Width) <= size>>(tileHeight*max(t.Level, 0))

@@ -162,6 +162,15 @@ func TestTilesProveWhatTheTreeProves(t *testing.T) {
 	}
 }
 
+func TestNewTree_RefusesASizeThatNoLogHas(t *testing.T) {
+	fetch := func(context.Context, string) ([]byte, error) { return nil, nil }
+	for _, size := range []int64{-1, receiptlog.MaxSize + 1} {
+		if _, err := receiptlog.NewTree(receiptlog.Checkpoint{Size: size}, fetch); !errors.Is(err, receiptlog.ErrMalformed) {
+			t.Errorf("%d entries: %v", size, err)
+		}
+	}
+}
+
 func TestAnEmptyTreeHasNothing(t *testing.T) {
 	m := &memory{}
 	tree := must[*receiptlog.Tree](t)(receiptlog.NewTree(m.checkpoint(t, 0), m.fetch(0)))
@@ -187,6 +196,21 @@ func TestAPartialTileThatIsGoneIsReadFromTheFullOne(t *testing.T) {
 	tree := must[*receiptlog.Tree](t)(receiptlog.NewTree(m.checkpoint(t, 300), fetch))
 	if entries, err := tree.Entries(t.Context(), 1); err != nil || len(entries) != 44 {
 		t.Errorf("%d entries, %v", len(entries), err)
+	}
+}
+
+func TestEntries_AsksOnceForAFullTileThatIsGone(t *testing.T) {
+	m, asked := sample(t, 512), 0
+	fetch := func(ctx context.Context, path string) ([]byte, error) {
+		if tile, _ := receiptlog.ParseTile(path); tile.Level == receiptlog.EntriesLevel {
+			asked++
+			return nil, receiptlog.ErrNoTile
+		}
+		return m.fetch(512)(ctx, path)
+	}
+	tree := must[*receiptlog.Tree](t)(receiptlog.NewTree(m.checkpoint(t, 512), fetch))
+	if _, err := tree.Entries(t.Context(), 1); !errors.Is(err, receiptlog.ErrNoTile) || asked != 1 {
+		t.Errorf("asked %d times: %v", asked, err)
 	}
 }
 
