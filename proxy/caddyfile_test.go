@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,27 +15,62 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/caddy.json anew")
 
-const golden = "testdata/caddy.json"
+// goldens are what Caddy makes of the file, by the setting SITE_ADDRESS: with a host it wraps the routes.
+var goldens = map[string]string{"": "testdata/caddy.json", "home.example.org": "testdata/caddy-host.json"}
 
-// What Caddy makes of the file without any setting is part of the review of a
+// What Caddy makes of the file with no other setting is part of the review of a
 // change: go test -run Golden -update.
 func TestGoldenConfiguration(t *testing.T) {
 	t.Parallel()
-	got, err := program(t, nil, "adapt", "--config", "Caddyfile", "--adapter", "caddyfile", "--pretty").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
+	for site, golden := range goldens {
+		settings := map[string]string{"SITE_ADDRESS": site}
+		got, err := program(t, settings, "adapt", "--config", "Caddyfile", "--adapter", "caddyfile", "--pretty").Output()
+		if err != nil {
 			t.Fatal(err)
 		}
+		if *update {
+			if err := os.WriteFile(golden, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s differs from what Caddy makes of the Caddyfile; run go test -run Golden -update and look at the change", golden)
+		}
 	}
-	want, err := os.ReadFile(golden)
+}
+
+// The pages and alerts of the operator select these handlers, whatever the site's address is.
+func TestMetrics_CountEachRequestOnceWithAndWithoutAHost(t *testing.T) {
+	t.Parallel()
+	alerts, err := os.ReadFile("../deploy/observability/alerts.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs from what Caddy makes of the Caddyfile; run go test -run Golden -update and look at the change", golden)
+	selector := regexp.MustCompile(`request_duration_seconds_count\{handler=~?"([^"]+)"`).FindSubmatch(alerts)
+	if selector == nil {
+		t.Fatal("no alert selects a handler")
+	}
+	series := regexp.MustCompile(`(?m)^caddy_http_request_duration_seconds_count\{[^}]*handler="(?:` + string(selector[1]) + `)"[^}]*\} (\d+)$`)
+	for _, site := range []string{":PORT", "http://home.example.org:PORT"} {
+		d := openSite(t, map[string]string{"SITE_ADDRESS": site})
+		counted := func() (n int) {
+			for _, line := range series.FindAllStringSubmatch((&server{url: d.admin}).request(t, "GET", "/metrics", "").body, -1) {
+				one, _ := strconv.Atoi(line[1])
+				n += one
+			}
+			return n
+		}
+		before := counted()
+		for _, path := range []string{"/health", "/nothing", "/api/v1/auth/me", "/pforte/"} {
+			d.request(t, "GET", path, "", "Host", "home.example.org")
+		}
+		if got := counted() - before; before != 0 || got != 4 {
+			t.Errorf("%s: %d requests before the first, and 4 were counted as %d", site, before, got)
+		}
 	}
 }
 

@@ -144,10 +144,15 @@ var faults = map[string]fault{
 	"ReplicaUnwell":      {changes: series{`caddy_reverse_proxy_upstreams_healthy{upstream="auth:8081"}`: steady(0)}},
 	"StoreDown":          {changes: series{`auth_store_up{store="redis"}`: steady(0)}},
 	"ProxyErrors":        {changes: series{proxyTook + `_count{handler="timeouts",code="502"}`: rising(100)}},
-	"ServiceFull":        {changes: series{`edge_refused_requests_total{service="auth",kind="quick"}`: rising(600)}},
-	"AuthErrors":         {changes: series{`auth_http_requests_total{route="/api/v1/auth/me",status="500"}`: rising(30)}},
-	"VerifierErrors":     {changes: series{`verifier_http_requests_total{route="/v1/verify/chain-transaction",status="500"}`: steady(1)}},
-	"FilesRunOut":        {changes: series{`process_open_fds{job="auth"}`: steady(900)}},
+	// Caddy calls the outermost handler so where the site's address has a host.
+	"ProxyErrors, with a host": {changes: series{
+		proxyTook + `_count{handler="timeouts",code="200"}`: gone, proxyTook + `_count{handler="timeouts",code="502"}`: gone,
+		proxyTook + `_count{handler="subroute",code="200"}`: rising(1000), proxyTook + `_count{handler="subroute",code="502"}`: rising(100),
+	}},
+	"ServiceFull":    {changes: series{`edge_refused_requests_total{service="auth",kind="quick"}`: rising(600)}},
+	"AuthErrors":     {changes: series{`auth_http_requests_total{route="/api/v1/auth/me",status="500"}`: rising(30)}},
+	"VerifierErrors": {changes: series{`verifier_http_requests_total{route="/v1/verify/chain-transaction",status="500"}`: steady(1)}},
+	"FilesRunOut":    {changes: series{`process_open_fds{job="auth"}`: steady(900)}},
 
 	"AuthSlow":          {changes: taking(.8, toFive, 600, authTook, atMe)},
 	"LoginSlow":         {changes: taking(4, toFive, 10, authTook, atLogin)},
