@@ -19,8 +19,10 @@ import (
 )
 
 const usage = `backup saves what a stack must not lose into one archive, and puts it back: users,
-ledger, the key that signs receipts, that of their log, and the public keys that
-signed before. A restored ledger's log is frozen: see verifier log resume and recover.
+ledger, the key that signs receipts, the one that is announced, that of their log, and
+the public keys that signed before. The data key, which opens the secrets of authenticator
+apps, is not in it: see setup -data-key. A restored ledger's log is frozen: see verifier log
+resume and recover. Restored invites and links are void.
 
   backup save FILE      while the services go on; it checks what it wrote
   backup check FILE     whether it is whole
@@ -85,8 +87,16 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 			return err
 		}
 	}
-	return nil
+	if done != restored || settings.Users == backup.None {
+		return nil
+	}
+	_, err = fmt.Fprintf(log, "What was taken back after %s is valid again: see auth user list, auth group list, auth token list. Open links are void.\n",
+		m.MadeAt.Format(time.RFC3339))
+	return err
 }
+
+// restored is what was done by a restore.
+const restored = "restored"
 
 // carryOut runs a command on a file, or on in and out where none is named, and
 // returns what was done.
@@ -117,7 +127,7 @@ func carryOut(ctx context.Context, s backup.Settings, command, file string, in i
 			return "whole:", m, err
 		}
 		m, err = s.Restore(ctx, in)
-		return "restored", m, err
+		return restored, m, err
 	}
 	return "", m, fmt.Errorf("there is no command %q; see backup --help", command)
 }

@@ -143,7 +143,25 @@ func Empty(ctx context.Context, databaseURL string) (empty bool, err error) {
 // ExecWhereTable carries out a statement, without placeholders, where the database of a
 // URL has a table, and is on disk when it returns. No program may use a SQLite file
 // meanwhile. The error never holds the password of the URL; ErrURL, ErrUnreachable.
-func ExecWhereTable(ctx context.Context, databaseURL, table, statement string) (err error) {
+func ExecWhereTable(ctx context.Context, databaseURL, table, statement string) error {
+	return whereTable(ctx, databaseURL, table, func(db *DB) error {
+		_, err := db.Writer.ExecContext(ctx, statement)
+		return err
+	})
+}
+
+// CountWhereTable returns the number that a query returns, without placeholders, where the
+// database of a URL has a table, and else 0. No program may use a SQLite file meanwhile. The
+// error never holds the password of the URL; ErrURL, ErrUnreachable.
+func CountWhereTable(ctx context.Context, databaseURL, table, query string) (number int, err error) {
+	err = whereTable(ctx, databaseURL, table, func(db *DB) error {
+		return db.Reader.QueryRowContext(ctx, query).Scan(&number)
+	})
+	return number, err
+}
+
+// whereTable calls do with the database of a URL where it has a table.
+func whereTable(ctx context.Context, databaseURL, table string, do func(*DB) error) (err error) {
 	var db *DB
 	query := "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1"
 	if path, ok := Path(databaseURL); ok {
@@ -163,6 +181,5 @@ func ExecWhereTable(ctx context.Context, databaseURL, table, statement string) (
 	if err := db.Reader.QueryRowContext(ctx, query, table).Scan(&tables); err != nil || tables == 0 {
 		return err
 	}
-	_, err = db.Writer.ExecContext(ctx, statement)
-	return err
+	return do(db)
 }

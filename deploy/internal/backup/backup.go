@@ -99,9 +99,10 @@ func (s Settings) SaveFile(ctx context.Context, file, version string, now time.T
 
 // Restore restores what an archive holds to places where nothing is: all of it or,
 // when a part fails, nothing. ErrArchive, ErrTaken. The services must not run. Until it
-// has succeeded, setup creates no secrets.
+// has succeeded, setup creates no secrets, and after it no data key where only the earlier
+// one opens what is in auth's database.
 func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err error) {
-	mark := filepath.Join(filepath.Dir(s.SigningKey), secrets.Unfinished)
+	mark := s.beside(secrets.Unfinished)
 	begun := absent(s.SigningKey) == nil // else the stack has its keys, and goes on as it is
 	if begun {
 		err = os.MkdirAll(filepath.Dir(mark), 0o700)

@@ -55,11 +55,18 @@ func (s Settings) items() []item {
 		} else {
 			continue
 		}
-		if last := &all[len(all)-1]; db.name == "ledger" {
-			last.thing = ledger{last.thing, db.url}
+		last := &all[len(all)-1]
+		if db.name == "ledger" {
+			last.thing = older{last.thing, db.url, func(ctx context.Context, url string) error {
+				return sqldb.ExecWhereTable(ctx, url, "log_head", freeze)
+			}}
+		} else {
+			last.thing = older{last.thing, db.url, s.changeUsers}
 		}
 	}
-	all = append(all, item{name: "receipt-key.pem", thing: file{s.SigningKey, place, checkKey}})
+	all = append(all,
+		item{name: secrets.ReceiptKey, thing: file{s.SigningKey, place, checkKey}},
+		item{secrets.NextReceiptKey, true, file{s.beside(secrets.NextReceiptKey), place, checkKey}})
 	if s.LogKey != "" {
 		all = append(all, item{"log-key.pem", true, file{s.LogKey, place, checkKey}})
 	}
@@ -70,31 +77,53 @@ func (s Settings) items() []item {
 	return all
 }
 
-// ledger is the verifier's database. What is put back is older than the log of receipts
-// that others have seen: it would sign a second history, so it is frozen before any
-// process can open it.
-type ledger struct {
+// older is a service's database. What is put back is older than what others have seen since,
+// and is changed before any process can open it.
+type older struct {
 	thing
-	url string
+	url    string
+	change func(ctx context.Context, url string) error
 }
 
+// freeze keeps a log of receipts from signing a second history.
 const freeze = "UPDATE log_head SET frozen = 'restored' WHERE frozen = '' AND closed = 0"
 
-func (l ledger) put(ctx context.Context, saved string) error {
-	if _, isFile := sqldb.Path(l.url); isFile {
-		if err := sqldb.ExecWhereTable(ctx, "sqlite:"+saved, "log_head", freeze); err != nil {
-			return fmt.Errorf("freeze the log of receipts: %w", err)
+// voidLinks voids links that may have been used or withdrawn since.
+const voidLinks = "UPDATE links SET void_at = created_at WHERE used_at IS NULL AND void_at IS NULL"
+
+const countSealed = "SELECT count(*) FROM user_factors WHERE totp_sealed IS NOT NULL"
+
+func (o older) put(ctx context.Context, saved string) error {
+	if _, isFile := sqldb.Path(o.url); isFile {
+		if err := o.change(ctx, "sqlite:"+saved); err != nil {
+			return fmt.Errorf("change what is older: %w", err)
 		}
-		return l.thing.put(ctx, saved)
+		return o.thing.put(ctx, saved)
 	}
-	if err := l.thing.put(ctx, saved); err != nil {
+	if err := o.thing.put(ctx, saved); err != nil {
 		return err
 	}
-	if err := sqldb.ExecWhereTable(ctx, l.url, "log_head", freeze); err != nil {
-		return fmt.Errorf("freeze the log of receipts: %w", err)
+	if err := o.change(ctx, o.url); err != nil {
+		return fmt.Errorf("change what is older: %w", err)
 	}
 	return nil
 }
+
+// changeUsers voids the open links of auth's database, and leaves a mark for setup where only
+// the earlier data key opens what is in it.
+func (s Settings) changeUsers(ctx context.Context, url string) error {
+	if err := sqldb.ExecWhereTable(ctx, url, "links", voidLinks); err != nil {
+		return err
+	}
+	sealed, err := sqldb.CountWhereTable(ctx, url, "user_factors", countSealed)
+	if err != nil || sealed == 0 {
+		return err
+	}
+	return secrets.WriteFile(s.beside(secrets.Sealed), strings.NewReader(""), 0o600)
+}
+
+// beside returns the path of a file in the folder of the receipt key.
+func (s Settings) beside(name string) string { return filepath.Join(filepath.Dir(s.SigningKey), name) }
 
 // file is a file: a SQLite database, or another one.
 type file struct {

@@ -1,0 +1,127 @@
+package backup_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+
+	"github.com/pforte/pforte/deploy/internal/backup"
+	"github.com/pforte/pforte/deploy/internal/secrets"
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+)
+
+// people is what a restore reads of auth's schema: a link that is open, one that was used, and
+// a user with an authenticator app.
+const people = "-- +goose Up\nCREATE TABLE links (id BIGINT, created_at BIGINT, used_at BIGINT, void_at BIGINT);\n" +
+	"INSERT INTO links VALUES (1, 1600000000, NULL, NULL), (2, 1600000000, 1700000000, NULL);\n" +
+	"CREATE TABLE user_factors (user_id BIGINT, totp_sealed TEXT);\n"
+
+// ask opens auth's database, carries a statement out, and returns what a query for a number
+// does.
+func ask(t *testing.T, url, statement, query string) (number int) {
+	t.Helper()
+	db, err := sqldb.Open(t.Context(), url, fstest.MapFS{
+		"migrations/sqlite/00001_x.sql": {Data: []byte(people)}, "migrations/postgres/00001_x.sql": {Data: []byte(people)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if statement != "" {
+		if _, err := db.Writer.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Reader.QueryRowContext(t.Context(), query).Scan(&number); err != nil {
+		t.Fatal(err)
+	}
+	return number
+}
+
+const openLinks = "SELECT count(*) FROM links WHERE used_at IS NULL AND void_at IS NULL"
+
+// saved returns settings with auth's schema and the archive of it.
+func savedPeople(t *testing.T, fresh func(testing.TB) string, statement string) []byte {
+	t.Helper()
+	s := newSettings(t, fresh)
+	ask(t, s.Users, statement, openLinks)
+	note(t, s.Ledger, "a payment")
+	key, err := receipt.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := key.PEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, s.SigningKey, string(text))
+	return save(t, s)
+}
+
+// An invite or a reset link that was used or withdrawn since the backup would be usable again.
+func TestRestore_VoidsOpenLinks(t *testing.T) {
+	onBoth(t, func(t *testing.T, fresh func(testing.TB) string) {
+		archive := savedPeople(t, fresh, "")
+		to := newSettings(t, fresh)
+		if _, err := to.Restore(t.Context(), bytes.NewReader(archive)); err != nil {
+			t.Fatal(err)
+		}
+		if left := ask(t, to.Users, "", openLinks); left != 0 {
+			t.Errorf("%d links can be used", left)
+		}
+		if used := ask(t, to.Users, "", "SELECT count(*) FROM links WHERE used_at IS NOT NULL AND void_at IS NULL"); used != 1 {
+			t.Errorf("%d links were used", used)
+		}
+	})
+}
+
+func TestRestore_AsksForTheDataKeyOfSealedSecrets(t *testing.T) {
+	onBoth(t, func(t *testing.T, fresh func(testing.TB) string) {
+		for statement, wanted := range map[string]bool{
+			"INSERT INTO user_factors (user_id) VALUES (1)":                        false,
+			"INSERT INTO user_factors (user_id, totp_sealed) VALUES (1, 'sealed')": true,
+		} {
+			archive := savedPeople(t, fresh, statement)
+			to := newSettings(t, fresh)
+			if _, err := to.Restore(t.Context(), bytes.NewReader(archive)); err != nil {
+				t.Fatal(err)
+			}
+			if err := secrets.Make(filepath.Dir(to.SigningKey)); errors.Is(err, secrets.ErrSealed) != wanted {
+				t.Errorf("%s: %v", statement, err)
+			}
+		}
+	})
+}
+
+func TestTheAnnouncedKeyIsSaved(t *testing.T) {
+	from, to := t.TempDir(), newSettings(t, sqldbtest.SQLite)
+	to.SigningKey, to.RetiredKeys = filepath.Join(t.TempDir(), secrets.ReceiptKey), filepath.Join(t.TempDir(), secrets.RetiredKeys)
+	if err := errors.Join(secrets.Make(from), secrets.AnnounceReceiptKey(from)); err != nil {
+		t.Fatal(err)
+	}
+	s := newSettings(t, sqldbtest.SQLite)
+	note(t, s.Users, "anna")
+	note(t, s.Ledger, "a payment")
+	s.SigningKey, s.RetiredKeys = filepath.Join(from, secrets.ReceiptKey), filepath.Join(from, secrets.RetiredKeys)
+	if _, err := to.Restore(t.Context(), bytes.NewReader(save(t, s))); err != nil {
+		t.Fatal(err)
+	}
+	if err := secrets.RotateReceiptKey(filepath.Dir(to.SigningKey)); err != nil {
+		t.Error(err)
+	}
+	// Where one is, nothing is put back.
+	other := newSettings(t, sqldbtest.SQLite)
+	write(t, filepath.Join(filepath.Dir(other.SigningKey), secrets.NextReceiptKey), "another key")
+	if _, err := other.Restore(t.Context(), bytes.NewReader(save(t, s))); !errors.Is(err, backup.ErrTaken) {
+		t.Errorf("over an announced key: %v", err)
+	}
+	if _, err := os.Stat(other.SigningKey); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a part was restored: %v", err)
+	}
+}
