@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -199,6 +200,52 @@ func TestAnAppTokenReachesAuthAlone(t *testing.T) {
 	d.request(t, "GET", "/page", "", "X-Pforte-Token", token, "X+Pforte+Token", token)
 	if h := other.last(t).Header; strings.Contains(fmt.Sprint(h), token) {
 		t.Errorf("without a guard a service got %s", h)
+	}
+}
+
+// A device may have the wrong address: what is there could use the token at the applications
+// that it names. The application's own Authorization passes.
+func TestAuthorization_WithAnAppTokenReachesTheGuardOfAnApplicationAlone(t *testing.T) {
+	t.Parallel()
+	public, api := stand(t, "public", nil), stand(t, "api", nil)
+	d := openSite(t, map[string]string{
+		"FRONTEND_UPSTREAM": public.addr(), "FRONTEND_PUBLIC": "/ /pub/*", "APP_UPSTREAM": api.addr(), "ROUTES": `@open {
+			path /some/*
+			edge_path /some/open
+		}
+		handle @open {
+			reverse_proxy ` + public.addr() + `
+		}
+		handle /some/* {
+			import require_login
+			reverse_proxy ` + public.addr() + `
+		}
+		handle /admins/* {
+			import require_admin
+			reverse_proxy ` + public.addr() + `
+		}`,
+	})
+	basic := func(text string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(text)) }
+	jwt := "Bearer eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhIn0.Apft_bc-pft_x"
+	for sent, want := range map[string]string{
+		"Bearer pft_a": "", "bearer  pft_a": "", "BEARER\tpft_a": "", "pft_a": "", "Token pft_a": "", `Digest username="x", response="pft_a"`: "", "Bearer x, Bearer pft_a": "",
+		basic("anna:pft_a"): "", strings.ToUpper("basic") + basic("anna:pft_a")[5:]: "", basic(":pft_a"): "", basic("pft_a:"): "", basic("anna:x:pft_a"): "",
+		strings.TrimRight(basic("anna:pft_ab"), "="): "", basic("\xfb\xff:pft_a"): "", strings.NewReplacer("+", "-", "/", "_").Replace(basic("\xfb\xff:pft_a")): "",
+		basic("anna:secret") + ", " + basic("anna:pft_a"): "",
+		basic("anna:secret"):                              basic("anna:secret"), jwt: jwt, "Bearer xpft_a": "Bearer xpft_a", basic("anna:apft_a"): basic("anna:apft_a"),
+	} {
+		for path, service := range map[string]*upstream{
+			"/": public, "/pub/x": public, "/some/open": public, "/some/x": public, "/admins/x": public, "/page": public, "/api/v1/lists": api, "/health": d.verifier,
+		} {
+			got := d.request(t, "GET", path, "", "Cookie", "svc.sid=admin", "Authorization", sent)
+			if arrived := service.last(t); got.StatusCode != 200 || arrived.URL.Path != path || arrived.Header.Get("Authorization") != want {
+				t.Errorf("%q at %s: %d, %s got %q", sent, path, got.StatusCode, arrived.URL, arrived.Header["Authorization"])
+			}
+		}
+	}
+	d.request(t, "GET", "/pub/x", "", "Authorization", "Bearer own", "Authorization", "Bearer pft_a")
+	if got := public.last(t).Header["Authorization"]; !slices.Equal(got, []string{"Bearer own"}) {
+		t.Errorf("of two lines %q arrived", got)
 	}
 }
 

@@ -48,8 +48,8 @@ var (
 // an id, takes out of its headers what no service may get from this client, and
 // puts the answer's headers right. The id is the client's X-Request-Id, if that is well
 // formed, or a random one. It is passed on, answered, logged as request_id, and the
-// placeholder {request_id}. The header AppToken reaches the service that edge_guard
-// checks with, and nothing else. A path that servers may read differently is an
+// placeholder {request_id}. The header AppToken, and an Authorization with an app token,
+// reach the service that edge_guard checks with, and nothing else. A path that servers may read differently is an
 // error 404, and a method with a space in it, which HTTP/2 lets pass and HTTP/1.1 would
 // read as the end of the method, an error 400. A client's Connection header ends here,
 // and an Upgrade to anything but a WebSocket. So do trailers of a request, because
@@ -159,7 +159,7 @@ func (e *Edge) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	x := &exchange{received: r, cookies: e.Cookies, fields: e.answer, token: r.Header[AppToken]}
+	x := &exchange{received: r, cookies: e.Cookies, fields: e.answer, token: r.Header[AppToken], authorization: r.Header["Authorization"]}
 	if r.TLS != nil {
 		x.fields = e.answerTLS
 	}
@@ -179,6 +179,9 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 		extra.Add(zap.String("request_id", id))
 	}
 	e.clean(r)
+	if slices.ContainsFunc(x.authorization, hasAppToken) {
+		setLines(r.Header, "Authorization", slices.DeleteFunc(slices.Clone(x.authorization), hasAppToken))
+	}
 	r.Header["X-Request-Id"] = x.id
 	if !isToken(r.Method) {
 		return caddyhttp.Error(http.StatusBadRequest, errMethod)
@@ -192,7 +195,7 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	behind.Trailer = nil
 	r = &behind
 	x.sent = r.Header["Cookie"]
-	setCookies(r.Header, withoutCookies(x.sent, x.cookies))
+	setLines(r.Header, "Cookie", withoutCookies(x.sent, x.cookies))
 	caddyhttp.SetVar(r.Context(), exchangeVar, x)
 	err := next.ServeHTTP(a, r)
 	a.begin(http.StatusOK) // for an answer that is nothing but headers
@@ -235,6 +238,8 @@ type exchange struct {
 	sent []string
 	// token are the lines of AppToken that the client sent.
 	token []string
+	// authorization are the lines of Authorization that the client sent.
+	authorization []string
 	// whole is whether the body has been read, or there is none.
 	whole bool
 	// own is whether the answer may set the cookies that are named.
@@ -262,12 +267,12 @@ func exchangeOf(r *http.Request) (*exchange, error) {
 	return x, nil
 }
 
-func setCookies(h http.Header, lines []string) {
+func setLines(h http.Header, name string, lines []string) {
 	if len(lines) == 0 {
-		delete(h, "Cookie")
+		delete(h, name)
 		return
 	}
-	h["Cookie"] = lines
+	h[name] = lines
 }
 
 // answer is a response whose headers are put right when it begins.
@@ -405,7 +410,7 @@ func (*Cookies) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return err
 	}
 	x.own = true
-	setCookies(r.Header, x.sent)
+	setLines(r.Header, "Cookie", x.sent)
 	return next.ServeHTTP(w, r)
 }
 

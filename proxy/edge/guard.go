@@ -41,6 +41,9 @@ const Consumed = "X-Auth-Consumed"
 // AppToken is the request header with a token for the guarding service. Nothing else gets it.
 const AppToken = "X-Pforte-Token" //nolint:gosec // a name
 
+// appTokenBegin is how such a token begins. In an Authorization it reaches nothing else either.
+const appTokenBegin = "pft_"
+
 // againVar is set for these checks.
 const againVar = "edge.again"
 
@@ -266,10 +269,9 @@ func (p *passed) WriteHeader(status int) {
 func checkRequest(r *http.Request, x *exchange) *http.Request {
 	q := r.Clone(r.Context())
 	q.Body, q.ContentLength, q.TransferEncoding, q.Trailer = http.NoBody, 0, nil, nil
-	setCookies(q.Header, x.sent)
-	if len(x.token) > 0 {
-		q.Header[AppToken] = x.token
-	}
+	setLines(q.Header, "Cookie", x.sent)
+	setLines(q.Header, AppToken, x.token)
+	setLines(q.Header, "Authorization", x.authorization)
 	return q
 }
 

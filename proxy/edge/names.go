@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"encoding/base64"
 	"slices"
 	"strings"
 )
@@ -109,6 +110,48 @@ func withoutSetCookies(lines []string, named names) []string {
 		}
 	}
 	return rest
+}
+
+// hasAppToken reports whether a value of Authorization has an app token in it: of any
+// scheme, and of Basic in what is encoded, in any base64.
+func hasAppToken(value string) bool {
+	if hasTokenAlone(value) {
+		return true
+	}
+	for word := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' }) {
+		word = strings.TrimRight(word, "=")
+		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			// What follows the first fault may be read by another decoder: what precedes it counts.
+			if decoded := make([]byte, encoding.DecodedLen(len(word))); len(word) > 0 {
+				n, _ := encoding.Decode(decoded, []byte(word))
+				if hasTokenAlone(string(decoded[:n])) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// hasTokenAlone reports whether an app token is in a text, other than within a longer word: a
+// token of another kind may have the same four characters in the middle.
+func hasTokenAlone(text string) bool {
+	for rest := text; ; {
+		before, after, found := strings.Cut(rest, appTokenBegin)
+		if !found {
+			return false
+		}
+		if before == "" && len(rest) == len(text) || before != "" && !inWord(before[len(before)-1]) {
+			return true
+		}
+		rest = after
+	}
+}
+
+// inWord reports whether c is a character of base64url, as most tokens are written.
+func inWord(c byte) bool {
+	letter := c | 0x20
+	return 'a' <= letter && letter <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
 }
 
 // isToken reports whether a method is one (RFC 9110, section 5.6.2).
