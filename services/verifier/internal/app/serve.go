@@ -176,6 +176,9 @@ func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error
 			return nil, fmt.Errorf("PAYMENT_RPC_URL: %w", err)
 		}
 		options.ChainLog = observedChainLog{log, s.metrics}
+		if options.Confirm { // else the facilitator alone decides, also where its transfers are on no chain
+			options.Accounts = log
+		}
 	}
 	if options.ClientKey, err = s.clientKey(); err != nil {
 		return nil, err

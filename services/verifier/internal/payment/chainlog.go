@@ -40,3 +40,13 @@ const (
 func (s AuthorizationStatus) String() string {
 	return [...]string{Unused: "unspent", PaidToUs: "paid", UsedElsewhere: "elsewhere", Expired: "expired", Reverted: "reverted"}[s]
 }
+
+// Account is what the payment network shows of a payer and of one authorization.
+type Account struct {
+	// Funded reports that the payer has the amount, Used that the authorization is spent
+	// or cancelled.
+	Funded, Used bool
+	// Code reports that the payer has code (a contract, or a delegation by EIP-7702): the
+	// token asks it about signatures, so that a key proves nothing for long.
+	Code bool
+}

@@ -298,6 +298,14 @@ func (o Offer) JudgeWindow(p Payment, now time.Time, margin time.Duration) error
 	return nil
 }
 
+// magic6492 ends a signature of a wallet that is not deployed yet (ERC-6492).
+var magic6492 = strings.Repeat("6492", 16)
+
+// DeploysWallet reports whether the signature is of a wallet that is to be deployed first.
+func (p Payment) DeploysWallet() bool {
+	return strings.HasSuffix(p.exact.Signature, magic6492)
+}
+
 // SignedByPayer reports whether the payer's own key signed the authorization for the
 // token of the terms: 65 bytes that recover to the payer, with v 27 or 28 and s
 // in the lower half, as the token's contract demands of an ordinary account. A

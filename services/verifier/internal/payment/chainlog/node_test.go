@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,12 +43,16 @@ type event struct {
 // node is a JSON-RPC node of a small chain: as little of one as is needed.
 type node struct {
 	*testing.T
-	mu                      sync.Mutex
-	chain                   int
-	latest, final           int
-	events                  []event
-	states                  map[string]bool
-	calls                   []string
+	mu            sync.Mutex
+	chain         int
+	latest, final int
+	events        []event
+	states        map[string]bool
+	calls         []string
+	exchanges     int
+	// balance and code are the payer's.
+	balance                 int64
+	code                    string
 	widest                  int
 	fault                   func(method string) (answer string, fails bool)
 	url                     string
@@ -60,7 +65,7 @@ type node struct {
 
 func newNode(t *testing.T) *node {
 	t.Helper()
-	n := &node{T: t, chain: 84532, latest: 100_000, final: 99_900, states: map[string]bool{}}
+	n := &node{T: t, chain: 84532, code: "0x", latest: 100_000, final: 99_900, states: map[string]bool{}}
 	server := httptest.NewServer(n)
 	t.Cleanup(server.Close)
 	n.url = server.URL
@@ -104,31 +109,50 @@ func move(to string, amount int64) event {
 func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var request struct {
+	type call struct {
+		ID     int
 		Method string
 		Params []json.RawMessage
 	}
+	var request call
+	var batch []call
 	body, _ := io.ReadAll(r.Body)
+	n.exchanges++
+	if err := json.Unmarshal(body, &batch); err == nil {
+		answers := []json.RawMessage{}
+		for _, c := range slices.Backward(batch) { // a node may answer in any order
+			answers = append(answers, n.reply(c.ID, c.Method, c.Params))
+		}
+		_ = json.NewEncoder(w).Encode(answers)
+		return
+	}
 	if err := json.Unmarshal(body, &request); err != nil {
 		n.Errorf("called with %q", body)
 	}
-	n.calls = append(n.calls, request.Method)
+	_, _ = w.Write(n.reply(request.ID, request.Method, request.Params))
+}
+
+// reply makes the answer to one call.
+func (n *node) reply(id int, method string, params []json.RawMessage) json.RawMessage {
+	n.calls = append(n.calls, method)
 	if n.fault != nil {
-		if answer, fails := n.fault(request.Method); fails {
-			_, _ = io.WriteString(w, answer)
-			return
+		if answer, fails := n.fault(method); fails {
+			return json.RawMessage(answer)
 		}
 	}
-	result := n.answer(request.Method, request.Params)
-	if err := json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": 1, "result": result}); err != nil {
+	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "result": n.answer(method, params)})
+	if err != nil {
 		n.Error(err)
 	}
+	return text
 }
 
 func (n *node) answer(method string, params []json.RawMessage) any {
 	switch method {
 	case "eth_chainId":
 		return fmt.Sprintf("0x%x", n.chain)
+	case "eth_getCode":
+		return n.code
 	case "eth_getBlockByNumber":
 		return n.block(n.text(params[0]))
 	case "eth_getLogs":
@@ -141,6 +165,9 @@ func (n *node) answer(method string, params []json.RawMessage) any {
 	case "eth_call":
 		var call struct{ To, Data string }
 		_ = json.Unmarshal(params[0], &call)
+		if call.To == token && call.Data == "0x70a08231"+word(payer)[2:] {
+			return fmt.Sprintf("0x%064x", n.balance)
+		}
 		if call.To != token || !strings.HasPrefix(call.Data, "0xe94a0102"+word(payer)[2:]) {
 			n.Errorf("called %+v", call)
 		}

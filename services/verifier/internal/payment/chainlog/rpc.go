@@ -29,13 +29,44 @@ type node struct {
 func (n node) call(ctx context.Context, result any, method string, params ...any) (err error) {
 	ctx, span := tracing.Call(ctx, "rpc", method)
 	defer func() { span.End(tracing.Failed(err)) }()
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	var a answer
+	if err := n.exchange(ctx, &a, method, request(1, method, params...)); err != nil {
+		return err
+	}
+	return a.decode(result, method)
+}
+
+// batch makes calls in one exchange, and returns their answers in the order of the calls.
+func (n node) batch(ctx context.Context, name string, calls ...map[string]any) (ordered []answer, err error) {
+	ctx, span := tracing.Call(ctx, "rpc", name)
+	defer func() { span.End(tracing.Failed(err)) }()
+	var answers []answer
+	if err := n.exchange(ctx, &answers, name, calls); err != nil {
+		return nil, err
+	}
+	ordered = make([]answer, len(calls))
+	for _, a := range answers {
+		if id, err := strconv.Atoi(string(a.ID)); err == nil && id >= 0 && id < len(ordered) {
+			ordered[id] = a
+		}
+	}
+	return ordered, nil
+}
+
+// request is a JSON-RPC call.
+func request(id int, method string, params ...any) map[string]any {
+	return map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+}
+
+// exchange posts content and reads the answer. name names the call in errors.
+func (n node) exchange(ctx context.Context, result any, name string, content any) error {
+	body, err := json.Marshal(content)
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", method, err)
+		return fmt.Errorf("encode %s: %w", name, err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.url, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("%s: the node's URL is malformed", method)
+		return fmt.Errorf("%s: the node's URL is malformed", name)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := n.http.Do(request)
@@ -44,33 +75,40 @@ func (n node) call(ctx context.Context, result any, method string, params ...any
 		if errors.As(err, &failed) {
 			err = failed.Err
 		}
-		return fmt.Errorf("%s: %w", method, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", method, err)
+		return fmt.Errorf("%s: %w", name, err)
 	case len(text) > maxAnswer:
-		return fmt.Errorf("%s: answer is too large", method)
+		return fmt.Errorf("%s: answer is too large", name)
 	}
-	var answer struct {
-		Result json.RawMessage `json:"result"`
-		Error  *struct {
-			Code    int    `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
+	if err := json.Unmarshal(text, result); err != nil {
+		return fmt.Errorf("%s: status %d, no JSON", name, response.StatusCode)
 	}
-	err = json.Unmarshal(text, &answer)
+	return nil
+}
+
+// answer is a node's answer to one call.
+type answer struct {
+	ID     json.RawMessage `json:"id"` // a node may answer a single call with any
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+func (a answer) decode(result any, method string) error {
 	switch {
-	case err != nil:
-		return fmt.Errorf("%s: status %d, no JSON", method, response.StatusCode)
-	case answer.Error != nil:
-		return fmt.Errorf("%s: node error %d: %.200s", method, answer.Error.Code, answer.Error.Message)
-	case len(answer.Result) == 0 || string(answer.Result) == "null":
+	case a.Error != nil:
+		return fmt.Errorf("%s: node error %d: %.200s", method, a.Error.Code, a.Error.Message)
+	case len(a.Result) == 0 || string(a.Result) == "null":
 		return fmt.Errorf("%s: %w", method, errNull)
 	}
-	if err := json.Unmarshal(answer.Result, result); err != nil {
+	if err := json.Unmarshal(a.Result, result); err != nil {
 		return fmt.Errorf("%s: result has another form: %w", method, err)
 	}
 	return nil

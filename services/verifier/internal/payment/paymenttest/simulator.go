@@ -33,8 +33,9 @@ type Simulator struct {
 	refunds map[string]int64
 	// Bodies are the settlements that were requested.
 	Bodies [][]byte
-	// Verifies counts the checks, Looks the questions about the chain.
-	Verifies, Looks int
+	// Verifies counts the checks, Looks the questions about the chain, Accounts those about
+	// payers.
+	Verifies, Looks, Accounts int
 
 	// Signed, when set, reports whether a signature is good; else every one is, as
 	// if each payer were a contract that agrees to all.
@@ -47,6 +48,9 @@ type Simulator struct {
 	OnSettleOf func(p x402.ExactPayload, honest func() x402.SettleResponse) (x402.SettleResponse, error)
 	// ChainLog, when set, is what a lookup on the chain fails with.
 	ChainLog error
+	// OnAccount, when set, returns what the chain shows of a payer; else each has the
+	// amount and code, as if they were a contract.
+	OnAccount func(payer string) (payment.Account, error)
 	// Final is whether the chain has finalized past the end of everything.
 	Final bool
 }
@@ -211,6 +215,20 @@ func (b *Simulator) Authorization(_ context.Context, q payment.Record) (payment.
 		return payment.Authorization{Status: payment.Reverted}, nil
 	}
 	return payment.Authorization{Status: payment.Unused}, nil
+}
+
+// Account implements paywall.Accounts.
+func (b *Simulator) Account(_ context.Context, key payment.Key, _ string) (a payment.Account, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.Accounts++
+	if a = (payment.Account{Funded: true, Code: true}); b.OnAccount != nil {
+		a, err = b.OnAccount(key.Payer)
+	}
+	if _, used := b.spent[key.Bare().Nonce]; used {
+		a.Used = true
+	}
+	return a, err
 }
 
 // SettleBodies are the distinct bodies that settling was called with.

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -228,7 +229,43 @@ const (
 	// of the connections to it: a contract may take as long as its timeout, and
 	// anyone may deploy one.
 	maxChecks = 64
+	// maxAccounts bounds the questions about accounts to the payment network's node, and
+	// accountTimeout how long each may take with its wait.
+	maxAccounts    = 16
+	accountTimeout = 2 * time.Second
 )
+
+// checkAccount refuses, before the facilitator is called or any work is done, a payer who
+// has not the amount, an authorization that is spent, and a signature that no contract can
+// be asked about. Payers who have paid and sign with their own key are not looked up. What
+// the node does not answer, the facilitator decides.
+func (w *Paywall) checkAccount(ctx context.Context, c *call) error {
+	if w.Accounts == nil || c.account != nil || c.hasPaid && c.plain {
+		return nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, accountTimeout)
+	defer cancel()
+	if w.accounts.Acquire(waiting, 1) != nil {
+		return cmp.Or(ctx.Err(), payment.ErrInFlight)
+	}
+	account, err := w.Accounts.Account(waiting, c.Payment.Key, c.Offer.Terms.Amount)
+	w.accounts.Release(1)
+	if err != nil {
+		w.Log.Warn("cannot read a payer's account in the payment network", "error", err)
+		return ctx.Err()
+	}
+	c.account = &account
+	refused := func(reason string) error { return &payment.Refusal{Of: payment.ErrRefused, Reason: reason} }
+	switch {
+	case account.Used:
+		return refused(x402.ReasonNonceAlreadyUsed)
+	case !c.plain && !account.Code && !c.Payment.DeploysWallet():
+		return refused(x402.ReasonInvalidSignature)
+	case !account.Funded:
+		return refused(x402.ReasonInsufficientFunds)
+	}
+	return nil
+}
 
 // crowd is a queue of settlements that wait until others of their payer or client
 // have ended.

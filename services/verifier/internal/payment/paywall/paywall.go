@@ -23,6 +23,9 @@ type Options struct {
 	// ChainLog may be nil: then an outcome that the facilitator leaves open stays
 	// open until the facilitator reports it, or an operator decides.
 	ChainLog payment.ChainLog
+	// Accounts may be nil: then nothing is known of payers who have never paid here before
+	// the facilitator is called.
+	Accounts Accounts
 	// Confirm accepts a facilitator's yes only when ChainLog confirms it.
 	Confirm bool
 	// FreeSettlements is how many settlements a calendar month (UTC) may have.
@@ -62,6 +65,12 @@ type Options struct {
 	Heartbeat, Pause, Answer time.Duration
 }
 
+// Accounts reads what the payment network shows of a payer and of an authorization over an
+// amount of atomic units. An error means that it is not known.
+type Accounts interface {
+	Account(ctx context.Context, key payment.Key, amount string) (payment.Account, error)
+}
+
 // End is how a call ended: Operation and Transport are those of the Order, and Outcome
 // is one of the words of the metric verifier_payments_total. Repeated is as in Sale.
 type End struct {
@@ -92,8 +101,8 @@ type Paywall struct {
 	payers  *attempts
 	clients *attempts
 	crowd   crowd
-	// unknownPayers, beside, checks and reconciling bound concurrent work: see limits.go.
-	unknownPayers, beside, checks, reconciling *semaphore.Weighted
+	// unknownPayers, beside, checks, accounts and reconciling bound concurrent work: see limits.go.
+	unknownPayers, beside, checks, accounts, reconciling *semaphore.Weighted
 	// distributing is held while open payments are given to reconciling.
 	distributing sync.Mutex
 
@@ -128,7 +137,7 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 		Options: o, owner: rand.Text(), pending: pendingWrites{all: map[payment.Key]pendingWrite{}},
 		payers: newAttempts(o.Now, onePayer), clients: newAttempts(o.Now, networksAround),
 		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside), checks: semaphore.NewWeighted(maxChecks),
-		reconciling: semaphore.NewWeighted(maxReconciling),
+		accounts: semaphore.NewWeighted(maxAccounts), reconciling: semaphore.NewWeighted(maxReconciling),
 	}
 	if err := o.Ledger.Register(ctx, w.owner, o.Now().Add(leaseTTL*o.Heartbeat)); err != nil {
 		return nil, fmt.Errorf("open the paywall: %w", err)

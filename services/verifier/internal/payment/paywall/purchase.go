@@ -114,6 +114,8 @@ type call struct {
 	request []byte
 	// hasPaid reports that a payment of the payer was settled before.
 	hasPaid bool
+	// account is what the payment network shows of the payer; nil while it is not known.
+	account *payment.Account
 
 	refundAddress, refundPayer func()
 }
@@ -245,8 +247,8 @@ func (w *Paywall) bought(ctx context.Context, c *call) (r payment.Record, found 
 }
 
 // admit returns nil when a sale may begin now: the window of the authorization is
-// open, the month has a settlement left, not too many have failed, and the address
-// has an attempt left.
+// open, the month has a settlement left, not too many have failed, the address has an
+// attempt left, and the payment network shows of a payer who has never paid that they can.
 func (w *Paywall) admit(ctx context.Context, c *call) error {
 	if c.misfit != nil {
 		return c.misfit
@@ -260,7 +262,10 @@ func (w *Paywall) admit(ctx context.Context, c *call) error {
 	if err := w.checkHistory(ctx, c); err != nil {
 		return err
 	}
-	return w.spendAddress(c)
+	if err := w.spendAddress(c); err != nil {
+		return err
+	}
+	return w.checkAccount(ctx, c)
 }
 
 // check has the facilitator verify a payment whose signature cannot be verified
