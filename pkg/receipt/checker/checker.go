@@ -139,6 +139,7 @@ var reasons = []struct {
 	{receipt.ErrProof, "proof"},
 	{receipt.ErrMalformed, "malformed"},
 	{receiptlog.ErrUnknownLog, "unknownLog"},
+	{receiptlog.ErrUnlisted, "unlisted"},
 	{receiptlog.ErrSignature, "checkpointSignature"},
 	{receiptlog.ErrQuorum, "quorum"},
 	{receiptlog.ErrInclusion, "inclusion"},
@@ -180,6 +181,7 @@ type check struct {
 	proof  []byte
 	policy *receiptlog.Policy
 	own    bool // the policy is the operator's own
+	list   *receiptlog.Directory
 
 	finality   *finality.Document
 	faults     map[Kind]error // of what was given and cannot be read
@@ -218,7 +220,6 @@ func Check(texts []string) Report {
 
 // read finds out what the texts are, from the last one on.
 func (c *check) read(texts []string) {
-	policies := []Kind{KindPolicy, KindLogs}
 	seen := map[Kind]bool{}
 	for i := len(texts) - 1; i >= 0; i-- {
 		t := &c.report.Texts[i]
@@ -238,12 +239,9 @@ func (c *check) read(texts []string) {
 		t.Used = t.Kind != KindUnknown
 	}
 	// A reader's policy counts before the operator's, and that it cannot be read does not
-	// put the operator's in its place.
-	if c.faults[policies[0]] != nil {
+	// put the operator's in its place. The operator's list still says which logs there are.
+	if c.faults[KindPolicy] != nil {
 		c.policy, c.own = nil, false
-	}
-	if seen[policies[0]] {
-		c.disuse(policies[1])
 	}
 }
 
@@ -290,6 +288,7 @@ func (c *check) take(kind Kind, text string) error {
 		if err != nil {
 			return err
 		}
+		c.list = &directory
 		if policy, err := receiptlog.ParsePolicy([]byte(directory.Policy)); err == nil && c.policy == nil {
 			c.policy, c.own = &policy, true
 		}
@@ -434,7 +433,11 @@ func (c *check) checkLog() {
 		log.Part = Part{State: Unchecked, Reason: reasonNoPolicy}
 		return
 	}
-	found, err := receiptlog.Included(*c.doc, c.proof, *c.policy)
+	policy := *c.policy
+	if c.list != nil {
+		policy = policy.WithList(*c.list)
+	}
+	found, err := receiptlog.Included(*c.doc, c.proof, policy)
 	if err != nil {
 		log.Part = failed(err)
 		return

@@ -113,6 +113,7 @@ func cases(t testing.TB) map[string]struct {
 } {
 	answer, key := read(t, vectors+"base/response.json"), read(t, vectors+"base/key.json")
 	proof, policy := read(t, logs+"receipt.tlog-proof"), read(t, logs+"policy")
+	hidden, three := read(t, logs+"hidden.tlog-proof"), read(t, logs+"policy-three")
 	final := read(t, "../finality/testdata/electra-1422.json")
 	onMainnet := about(t, "22432991", "0xd4c1a04e15667a6a012075daee220cf04a052a3491632572bfb0e5d90736b4cb")
 	unwitnessed := strings.SplitAfter(proof, "\n")
@@ -135,6 +136,11 @@ func cases(t testing.TB) map[string]struct {
 		"logged":                   {[]string{policy, proof, key, answer}, "valid holds holds holds absent"},
 		"logged, operator's":       {[]string{answer, key, proof, directory}, "valid holds holds holds absent"},
 		"own policy first":         {[]string{answer, key, proof, policy, directory}, "valid holds holds holds absent"},
+		"hidden generation":        {[]string{answer, key, hidden, three}, "notValid holds holds fails/unlisted absent"},
+		"hidden, list":             {[]string{answer, key, hidden, three, directory}, "notValid holds holds fails/unlisted absent"},
+		"hidden, operator's":       {[]string{answer, key, hidden, strings.Replace(directory, encode(t, policy), encode(t, three), 1)}, "notValid holds holds fails/unlisted absent"},
+		"several generations":      {[]string{answer, key, proof, three}, "notValid holds holds fails/unlisted absent"},
+		"several, list":            {[]string{answer, key, proof, three, directory}, "valid holds holds holds absent"},
 		"no policy":                {[]string{answer, key, proof}, "valid holds holds unchecked/noPolicy absent"},
 		"unwitnessed":              {[]string{answer, key, strings.Join(unwitnessed, ""), strings.Replace(policy, "quorum two", "quorum none", 1)}, "valid holds holds holds absent"},
 		"too few witnesses":        {[]string{answer, key, proof, strings.Replace(policy, "two 2", "two 3", 1)}, "notValid holds holds fails/quorum absent"},

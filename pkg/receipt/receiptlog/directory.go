@@ -1,6 +1,7 @@
 package receiptlog
 
 import (
+	"fmt"
 	"path"
 	"strings"
 	"time"
@@ -81,4 +82,31 @@ func (g Generation) validate(newest bool) error {
 		return malformed("list of logs: the final checkpoint of %s: %v", g.Origin, err)
 	}
 	return nil
+}
+
+// has checks that a signed checkpoint is of the generation, and that an entry got its place
+// before the generation was closed.
+func (g Generation) has(checkpoint []byte, index int64) error {
+	key, err := ParseLogKey(g.Key)
+	if err != nil {
+		return err
+	}
+	if _, err := OpenCheckpoint(checkpoint, key); err != nil {
+		return fmt.Errorf("%w: %s with another key: %w", ErrUnlisted, g.Origin, err)
+	}
+	if final, closed := g.FinalCheckpoint(); closed && index >= final.Size {
+		return fmt.Errorf("%w: %s was closed with %d entries, and has no entry %d", ErrUnlisted, g.Origin, final.Size, index)
+	}
+	return nil
+}
+
+// FinalCheckpoint returns the last checkpoint of a closed generation of a list that
+// ParseDirectory returned.
+func (g Generation) FinalCheckpoint() (c Checkpoint, closed bool) {
+	key, err := ParseLogKey(g.Key)
+	if err != nil || g.Final == "" {
+		return Checkpoint{}, false
+	}
+	c, err = OpenCheckpoint([]byte(g.Final), key)
+	return c, err == nil
 }

@@ -56,7 +56,9 @@
 //
 // A policy lists the logs and witnesses that a reader trusts, and the quorum: which of
 // the witnesses must have cosigned. With "quorum none" the log is only its operator's
-// word about itself.
+// word about itself. A log line is a licence: who has its key can have the witnesses cosign
+// a tree under that name. List the open generation alone, and a later one when it begins. A
+// reader whose policy names several needs the verifier's list ([Policy.WithList]).
 //
 // # What it shows
 //

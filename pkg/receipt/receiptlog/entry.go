@@ -24,6 +24,8 @@ var (
 	ErrMalformed = errors.New("malformed")
 	// ErrUnknownLog is a checkpoint that no log of the policy has signed.
 	ErrUnknownLog = errors.New("not signed by a log of the policy")
+	// ErrUnlisted is a log that the policy trusts and the verifier does not list.
+	ErrUnlisted = errors.New("a log that the verifier does not list")
 	// ErrSignature is a checkpoint with a line of a listed key that does not verify.
 	ErrSignature = errors.New("signature of the checkpoint does not match")
 	// ErrQuorum is a checkpoint that fewer witnesses cosigned than the policy asks for.

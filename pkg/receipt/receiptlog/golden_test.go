@@ -23,6 +23,14 @@ func TestGoldenFiles(t *testing.T) {
 	tile := must[[]byte](t)(m.fetch(300)(t.Context(), "tile/0/001.p/44"))
 	bundle := must[[]byte](t)(m.fetch(300)(t.Context(), "tile/entries/001.p/44"))
 	add := receiptlog.AddCheckpoint{Old: 0, Checkpoint: m.signed(t)}
+	// What who has both keys can have honest witnesses cosign: a tree of one entry, in a
+	// generation that a policy names and the verifier does not list.
+	hidden := receiptlog.Checkpoint{Origin: generation(t, 2).Name(), Size: 1, Root: leaf}
+	unlisted := must[[]byte](t)(hidden.Sign(generation(t, 2)))
+	for n := range 2 {
+		unlisted = append(unlisted, must[[]byte](t)(hidden.Cosign(witness(t, n)))...)
+	}
+	three := policyText(t, "two") + "log " + generation(t, 2).Key.String() + "\nlog " + generation(t, 3).Key.String() + "\n"
 	for name, want := range map[string][]byte{
 		"receipt.entry":      baseEntry(t).Bytes(),
 		"receipt.leaf":       []byte(hex.EncodeToString(leaf[:]) + "\n"),
@@ -32,6 +40,8 @@ func TestGoldenFiles(t *testing.T) {
 		"checkpoint":         note,
 		"receipt.tlog-proof": m.proof(t, place, note).Bytes(),
 		"policy":             []byte(policyText(t, "two")),
+		"policy-three":       []byte(three),
+		"hidden.tlog-proof":  receiptlog.Proof{Index: 0, Checkpoint: unlisted}.Bytes(),
 		"add-checkpoint":     add.Bytes(),
 		"tile-0-001.p-44":    tile,
 		"entries-001.p-44":   bundle,

@@ -279,6 +279,19 @@ func OpenCheckpoint(data []byte, log Key) (Checkpoint, error) {
 	return c, nil
 }
 
+// OpenCosigned reads a signed checkpoint of any log and checks the signature of one
+// witness, with its time. It is how a reader takes what a witness itself serves.
+func OpenCosigned(data []byte, witness Key) (Checkpoint, time.Time, error) {
+	opened, c, err := openNote(data, witness)
+	switch {
+	case err != nil:
+		return Checkpoint{}, time.Time{}, err
+	case len(opened.Sigs) != 1 || witness.kind != typeWitness:
+		return Checkpoint{}, time.Time{}, fmt.Errorf("%w: not cosigned by %s", ErrSignature, witness.name)
+	}
+	return c, timeOf(opened.Sigs[0].Base64), nil
+}
+
 // Cosignature returns the line, with its end, of what a witness answered that is the
 // key's signature of a checkpoint; ok is false when there is none.
 func (c Checkpoint) Cosignature(answer []byte, k Key) (line []byte, ok bool) {

@@ -3,6 +3,7 @@ package receiptlog
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,80 @@ type Policy struct {
 	Logs      []PolicyLog
 	Witnesses []Witness
 	quorum    *member
+	list      *Directory // what the verifier lists, where it is known
+}
+
+// WithList returns the policy of a reader who has the verifier's list of its logs: a proof
+// of a log that the list does not have, or has as ended before the entry, is refused.
+func (p Policy) WithList(d Directory) Policy {
+	p.list = &d
+	return p
+}
+
+// admits checks that a checkpoint which the policy accepts is of a log that the verifier
+// lists. To list a generation to come is to allow its signer a second log beside the open
+// one: a policy that names several generations of a log needs the list. ErrUnlisted.
+func (p Policy) admits(checkpoint []byte, origin string, index int64) error {
+	if p.list != nil {
+		for _, g := range p.list.Logs {
+			if g.Origin == origin {
+				return g.has(checkpoint, index)
+			}
+		}
+		if slices.ContainsFunc(p.list.Logs, func(g Generation) bool { return sameLog(g.Origin, origin) }) {
+			return fmt.Errorf("%w: %s", ErrUnlisted, origin)
+		}
+	}
+	generations := 0
+	for _, l := range p.Logs {
+		if sameLog(l.Key.name, origin) {
+			generations++
+		}
+	}
+	if generations > 1 {
+		return fmt.Errorf("%w: %s: the policy names %d generations of this log, and which of them there are "+
+			"the verifier's list says, which is not at hand", ErrUnlisted, origin, generations)
+	}
+	return nil
+}
+
+// sameLog reports whether two origins are of generations of one log.
+func sameLog(a, b string) bool {
+	one, _, ok := GenerationOf(a)
+	other, _, ok2 := GenerationOf(b)
+	return a == b || ok && ok2 && one == other
+}
+
+// ahead is how many generations after the last one that is known Origins names: setups of
+// former times told witnesses of two to come.
+const ahead = 3
+
+// Origins returns what a witness is to be asked for by a reader who looks for logs that the
+// verifier does not list: the logs of the policy and of the list, and of each of them the
+// generations before, between and the next ones.
+func (p Policy) Origins(d Directory) []string {
+	var all []string
+	last := map[string]int64{}
+	add := func(origin string) {
+		if log, generation, ok := GenerationOf(origin); ok && generation <= maxGenerations {
+			last[log] = max(last[log], generation)
+		} else {
+			all = append(all, origin)
+		}
+	}
+	for _, l := range p.Logs {
+		add(l.Key.name)
+	}
+	for _, g := range d.Logs {
+		add(g.Origin)
+	}
+	for log, generation := range last {
+		for n := range generation + ahead {
+			all = append(all, fmt.Sprintf("%s/%d", log, n+1))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // member is a witness or a group of a policy.
@@ -293,6 +368,12 @@ func (p Policy) read(data []byte) (w Witnessed, met bool, err error) {
 		w.Cosignatures = append(w.Cosignatures, Cosignature{Witness: each.Name, Time: at})
 	}
 	return w, p.quorum.met(cosigned), nil
+}
+
+// timeOf returns the time in a witness's signature that verifies: key id, time, signature.
+func timeOf(text string) time.Time {
+	sig, _ := decodeBase64(text)
+	return time.Unix(int64(binary.BigEndian.Uint64(sig[4:])), 0).UTC()
 }
 
 func signatureID(name string, hash uint32) string { return fmt.Sprintf("%s+%08x", name, hash) }

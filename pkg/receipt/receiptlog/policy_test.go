@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
@@ -72,15 +74,20 @@ func TestALogSpeaksForItsOwnOriginOnly(t *testing.T) {
 	c := sample(t, 5).checkpoint(t, 5)
 	// A log of the policy can put its line below another log's checkpoint, as a witness does.
 	c.Origin = "other.example.com/log"
-	note := must[[]byte](t)(c.Sign(other))
+	signed := must[[]byte](t)(c.Sign(other))
 	foreign := c
 	foreign.Origin = "third.example.com/log"
 	third := must[*receiptlog.Signer](t)(receiptlog.NewLogSigner(foreign.Origin, seeded("third")))
-	if _, err := p.Open(note); err != nil {
+	if _, err := p.Open(signed); err != nil {
 		t.Error(err)
 	}
 	if w, err := p.Open(must[[]byte](t)(foreign.Sign(third))); !errors.Is(err, receiptlog.ErrUnknownLog) {
 		t.Errorf("%+v, %v", w, err)
+	}
+	// Both logs are the policy's: one signs under the name of the other.
+	own := sample(t, 5).checkpoint(t, 5)
+	if w, err := p.Open(must[[]byte](t)(note.Sign(&note.Note{Text: own.Text()}, other))); !errors.Is(err, receiptlog.ErrUnknownLog) {
+		t.Errorf("a checkpoint of %s that only %s signed: %+v, %v", own.Origin, other.Name(), w, err)
 	}
 }
 

@@ -18,8 +18,9 @@ type Result struct {
 // Verify checks that a signed receipt is in a log that the policy trusts, that witnesses
 // saw it as the policy asks, and that the key that signed it was good for its entry. It
 // checks the receipt's signature too, but not the proof that the receipt itself carries
-// ([receipt.VerifyProof]). ErrMalformed, ErrSignature, ErrUnknownLog, ErrQuorum,
-// ErrInclusion; receipt.ErrUnknownKey, receipt.ErrRevokedKey, receipt.ErrSignature.
+// ([receipt.VerifyProof]). With a list of the verifier's logs ([Policy.WithList]) the log must
+// be on it; a policy that names several generations of the log needs one. ErrMalformed,
+// ErrSignature, ErrUnknownLog, ErrUnlisted, ErrQuorum, ErrInclusion; receipt.ErrUnknownKey, receipt.ErrRevokedKey, receipt.ErrSignature.
 func Verify(doc receipt.Document, keys receipt.KeyDocument, proof []byte, policy Policy) (Result, error) {
 	key, keyErr := doc.VerifySignature(keys)
 	if errors.Is(keyErr, receipt.ErrRevokedKey) {
@@ -53,6 +54,9 @@ func Included(doc receipt.Document, proof []byte, policy Policy) (Result, error)
 	}
 	witnessed, err := policy.Open(parsed.Checkpoint)
 	if err != nil {
+		return Result{}, fmt.Errorf("log proof: %w", err)
+	}
+	if err := policy.admits(parsed.Checkpoint, witnessed.Origin, parsed.Index); err != nil {
 		return Result{}, fmt.Errorf("log proof: %w", err)
 	}
 	if err := witnessed.CheckInclusion(parsed.Index, entry.Leaf(), parsed.Hashes); err != nil {

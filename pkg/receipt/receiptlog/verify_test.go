@@ -1,8 +1,12 @@
 package receiptlog_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
@@ -26,13 +30,16 @@ func TestALoggedReceiptIsJudgedByTheStateOfItsKey(t *testing.T) {
 		keys receipt.KeyDocument
 		want error
 	}{
-		"active":                 {keyDocument(t), nil},
-		"next":                   {withKey(t, receipt.KeyNext, nil), nil},
-		"retired":                {withKey(t, receipt.KeyRetired, nil), nil},
-		"revoked":                {withKey(t, receipt.KeyRevoked, nil), receipt.ErrRevokedKey},
-		"revoked later":          {withKey(t, receipt.KeyRevoked, cutOff(origin, "8")), nil},
-		"revoked at this entry":  {withKey(t, receipt.KeyRevoked, cutOff(origin, "7")), receipt.ErrRevokedKey},
-		"revoked before all":     {withKey(t, receipt.KeyRevoked, cutOff(origin, "0")), receipt.ErrRevokedKey},
+		"active":                {keyDocument(t), nil},
+		"next":                  {withKey(t, receipt.KeyNext, nil), nil},
+		"retired":               {withKey(t, receipt.KeyRetired, nil), nil},
+		"revoked":               {withKey(t, receipt.KeyRevoked, nil), receipt.ErrRevokedKey},
+		"revoked later":         {withKey(t, receipt.KeyRevoked, cutOff(origin, "8")), nil},
+		"revoked at this entry": {withKey(t, receipt.KeyRevoked, cutOff(origin, "7")), receipt.ErrRevokedKey},
+		"revoked before all":    {withKey(t, receipt.KeyRevoked, cutOff(origin, "0")), receipt.ErrRevokedKey},
+		"revoked in a later log": {withKey(t, receipt.KeyRevoked, &receipt.Logged{
+			Origin: "verifier.example.com/v1/log/2", Before: "1", Earlier: []receipt.Logged{*cutOff(origin, "8")},
+		}), nil},
 		"revoked by another log": {withKey(t, receipt.KeyRevoked, cutOff("verifier.example.com/v1/log/2", "8")), receipt.ErrRevokedKey},
 		"not listed":             {must[receipt.KeyDocument](t)(receipt.NewKeyDocument(must[*receipt.SigningKey](t)(receipt.GenerateKey()), "eip155:1")), receipt.ErrUnknownKey},
 	} {
@@ -97,6 +104,97 @@ func TestASignatureThatDoesNotMatchIsRefusedWhateverTheKeysState(t *testing.T) {
 	} {
 		if got, err := receiptlog.Verify(doc, keys, proof, policy(t, "two")); !errors.Is(err, receipt.ErrSignature) {
 			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// generation returns the signer of a generation of the test's log, by its own key.
+func generation(t testing.TB, n int) *receiptlog.Signer {
+	return must[*receiptlog.Signer](t)(receiptlog.NewLogSigner(fmt.Sprintf("verifier.example.com/v1/log/%d", n), seeded("log")))
+}
+
+// list returns a verifier's list of generations, each but the last closed with its sample.
+func list(t testing.TB, logs ...receiptlog.Generation) receiptlog.Directory {
+	t.Helper()
+	text := must[[]byte](t)(json.Marshal(receiptlog.Directory{Logs: logs, Policy: policyText(t, "two")}))
+	return must[receiptlog.Directory](t)(receiptlog.ParseDirectory(text))
+}
+
+func open(t testing.TB, n int) receiptlog.Generation {
+	s := generation(t, n)
+	return receiptlog.Generation{Origin: s.Name(), Key: s.Key.String(), Prefix: fmt.Sprintf("/v1/log/%d", n), From: "2026-11-22T00:00:00Z"}
+}
+
+func TestVerify_RefusesALogThatTheVerifierDoesNotList(t *testing.T) {
+	m := sample(t, 20)
+	doc, keys := document(t, "base", "response.json"), keyDocument(t)
+	// A tree under the name of the next generation, which honest witnesses have cosigned.
+	hidden := m.checkpoint(t, 20)
+	hidden.Origin = generation(t, 2).Name()
+	note := must[[]byte](t)(hidden.Sign(generation(t, 2)))
+	for n := range 2 {
+		note = append(note, must[[]byte](t)(hidden.Cosign(witness(t, n)))...)
+	}
+	first, second := m.proof(t, place, m.signed(t, 0, 1)).Bytes(), m.proof(t, place, note).Bytes()
+	line := func(n int) string { return "log " + generation(t, n).Key.String() + "\n" }
+	one := policy(t, "two")
+	three := must[receiptlog.Policy](t)(receiptlog.ParsePolicy([]byte(policyText(t, "two") + line(2) + line(3))))
+	closed := func(size int64) receiptlog.Generation {
+		g := open(t, 1)
+		g.To, g.Final = g.From, string(must[[]byte](t)(m.checkpoint(t, size).Sign(logSigner(t))))
+		return g
+	}
+	stolen := open(t, 2)
+	stolen.Key = must[*receiptlog.Signer](t)(receiptlog.NewLogSigner(stolen.Origin, seeded("the new key"))).Key.String()
+	other := open(t, 1)
+	other.Origin = "another.example.com/v1/log/1"
+	other.Key = must[*receiptlog.Signer](t)(receiptlog.NewLogSigner(other.Origin, seeded("log"))).Key.String()
+	for name, c := range map[string]struct {
+		policy receiptlog.Policy
+		proof  []byte
+		want   error
+	}{
+		"one generation":                        {one, first, nil},
+		"one generation, hidden":                {one, second, receiptlog.ErrUnknownLog},
+		"several generations":                   {three, first, receiptlog.ErrUnlisted},
+		"several generations, hidden":           {three, second, receiptlog.ErrUnlisted},
+		"listed":                                {three.WithList(list(t, open(t, 1))), first, nil},
+		"not listed":                            {three.WithList(list(t, open(t, 1))), second, receiptlog.ErrUnlisted},
+		"listed as another key's":               {three.WithList(list(t, stolen, closed(10))), second, receiptlog.ErrUnlisted},
+		"listed, the next generation":           {three.WithList(list(t, open(t, 2), closed(10))), second, nil},
+		"closed after the entry":                {three.WithList(list(t, open(t, 2), closed(place+1))), first, nil},
+		"closed before the entry":               {three.WithList(list(t, open(t, 2), closed(place))), first, receiptlog.ErrUnlisted},
+		"another verifier's list":               {one.WithList(list(t, other)), first, nil},
+		"another verifier's list, several":      {three.WithList(list(t, other)), second, receiptlog.ErrUnlisted},
+		"closed before the entry, one listed":   {one.WithList(list(t, open(t, 2), closed(place))), first, receiptlog.ErrUnlisted},
+		"a log of no generation, beside others": {three.WithList(list(t, open(t, 3))), first, receiptlog.ErrUnlisted},
+	} {
+		if _, err := receiptlog.Verify(doc, keys, c.proof, c.policy); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+func TestOrigins_NamesTheGenerationsToCome(t *testing.T) {
+	got := policy(t, "two").Origins(list(t, open(t, 2)))
+	want := []string{}
+	for n := range 5 {
+		want = append(want, fmt.Sprintf("verifier.example.com/v1/log/%d", n+1))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOpenCosigned_TakesTheWitnessesOwnSignatureAlone(t *testing.T) {
+	m := sample(t, 20)
+	c, when, err := receiptlog.OpenCosigned(m.signed(t, 0, 1), witness(t, 1).Key)
+	if err != nil || c != m.checkpoint(t, 20) || !when.Equal(at()) {
+		t.Errorf("%+v, %v, %v", c, when, err)
+	}
+	for name, key := range map[string]receiptlog.Key{"another witness": witness(t, 2).Key, "the log": logSigner(t).Key} {
+		if _, _, err := receiptlog.OpenCosigned(m.signed(t, 0, 1), key); !errors.Is(err, receiptlog.ErrSignature) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

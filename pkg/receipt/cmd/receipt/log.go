@@ -16,17 +16,20 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
-// logFlags are --log and --log-policy.
-type logFlags struct{ proof, policy string }
+// logFlags are --log, --log-policy and --log-list. key is --key: its site is asked for the
+// list of its logs where one is needed and none is given.
+type logFlags struct{ proof, policy, list, key string }
 
 func (f logFlags) validate() error {
 	switch {
 	case f.proof == "" && f.policy != "":
 		return errors.New("--log-policy says how to judge a --log, and there is none")
+	case f.proof == "" && f.list != "":
+		return errors.New("--log-list says which logs there are for a --log, and there is none")
 	case f.proof != "" && f.policy == "" && !strings.Contains(f.proof, "://"):
 		return errors.New("a proof in a file needs a --log-policy")
-	case f.proof == "-" || f.policy == "-":
-		return errors.New("proof and policy cannot come from the standard input")
+	case f.proof == "-" || f.policy == "-" || f.list == "-":
+		return errors.New("proof, policy and list cannot come from the standard input")
 	}
 	return nil
 }
@@ -46,7 +49,7 @@ type logReport struct {
 	Size      int64  `json:"size"`               // entries of the checkpoint
 	Witnesses int    `json:"witnesses"`          // that saw it
 	Of        int    `json:"of"`                 // witnesses of the policy
-	Earliest  string `json:"earliest,omitempty"` // when a witness saw it, RFC 3339
+	Earliest  string `json:"earliest,omitempty"` // by when as many as the policy asks for saw it, RFC 3339
 	OwnPolicy bool   `json:"ownPolicy"`          // judged by the log's own policy
 
 	before string // cut-off of the key, when it was revoked later
@@ -95,7 +98,11 @@ func (r *report) checkLog(doc receipt.Document, trusted receipt.KeyDocument, rea
 		r.Log.Earliest = at.Format(time.RFC3339)
 	}
 	if revoked {
-		r.Log.before = result.Key.Logged.Before
+		for _, cutOff := range result.Key.Logged.All() {
+			if cutOff.Origin == result.Origin {
+				r.Log.before = cutOff.Before
+			}
+		}
 	}
 }
 
@@ -119,29 +126,72 @@ func (l *logReport) text() string {
 	return printable(text)
 }
 
-// readLog gets proof and policy as the flags name them. An exitError is one of what the
-// user named; any other means that there is no proof.
+// readLog gets proof, policy and list as the flags name them. An exitError is one of what
+// the user named; any other means that there is no proof.
 func readLog(ctx context.Context, asked logFlags, doc receipt.Document) (found logged, err error) {
 	if asked.policy != "" {
 		if found.policy, err = readPolicy(asked.policy); err != nil {
 			return logged{}, exitError{exitNoKey, err}
 		}
 	}
-	if !strings.Contains(asked.proof, "://") {
-		if found.proof, err = readFile(asked.proof, nil, receiptlog.MaxProof); err != nil {
-			return logged{}, exitError{exitIO, err}
+	var list *receiptlog.Directory
+	if strings.Contains(asked.proof, "://") {
+		if found.proof, list, err = fetchProof(ctx, asked.proof, doc); err != nil {
+			return logged{}, err
 		}
-		return found, nil
+		if asked.policy == "" {
+			if found.policy, err = receiptlog.ParsePolicy([]byte(list.Policy)); err != nil {
+				return logged{}, err
+			}
+			found.own = true
+		}
+	} else if found.proof, err = readFile(asked.proof, nil, receiptlog.MaxProof); err != nil {
+		return logged{}, exitError{exitIO, err}
 	}
-	proof, own, err := fetchProof(ctx, asked.proof, doc)
+	if asked.list != "" {
+		list, err = readList(ctx, asked.list)
+	} else if list == nil {
+		list, err = listOfKey(ctx, asked.key, doc, found)
+	}
+	if list != nil {
+		found.policy = found.policy.WithList(*list)
+	}
+	return found, err
+}
+
+// readList reads a list of logs from a file or a verifier's address.
+func readList(ctx context.Context, from string) (*receiptlog.Directory, error) {
+	if strings.Contains(from, "://") {
+		_, list, err := fetchDirectory(ctx, from, trusted)
+		if err != nil {
+			return nil, exitError{exitNoKey, err}
+		}
+		return &list, nil
+	}
+	text, err := readFile(from, nil, receiptlog.MaxDirectory)
 	if err != nil {
-		return logged{}, err
+		return nil, exitError{exitIO, err}
 	}
-	found.proof = proof
-	if asked.policy == "" {
-		found.policy, found.own = own, true
+	list, err := receiptlog.ParseDirectory(text)
+	if err != nil {
+		return nil, exitError{exitNoKey, fmt.Errorf("%s: %w", from, err)}
 	}
-	return found, nil
+	return &list, nil
+}
+
+// listOfKey asks the site of the key for its list of logs, where the proof cannot be judged
+// without: the policy names several generations of the log.
+func listOfKey(ctx context.Context, key string, doc receipt.Document, found logged) (*receiptlog.Directory, error) {
+	_, unlisted := receiptlog.Included(doc, found.proof, found.policy)
+	site, err := url.Parse(key)
+	if !errors.Is(unlisted, receiptlog.ErrUnlisted) || err != nil || site.Host == "" {
+		return nil, nil //nolint:nilnil // none is needed, or there is none
+	}
+	_, list, err := fetchDirectory(ctx, site.Scheme+"://"+site.Host, trusted)
+	if err != nil {
+		return nil, fmt.Errorf("%w; %w", unlisted, err)
+	}
+	return &list, nil
 }
 
 func readPolicy(path string) (receiptlog.Policy, error) {
@@ -159,20 +209,15 @@ func readPolicy(path string) (receiptlog.Policy, error) {
 // fetchProof asks a verifier, and each generation of its log from the first on, for the
 // proof of a receipt: the earliest entry says most, and the cut-off of a revoked key is one
 // of the generation in which it signed. It checks nothing but the forms. It also returns
-// the log's policy.
-func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]byte, receiptlog.Policy, error) {
-	none := receiptlog.Policy{}
+// the list of the logs.
+func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]byte, *receiptlog.Directory, error) {
 	entry, err := receiptlog.EntryOf(doc)
 	if err != nil {
-		return nil, none, err
+		return nil, nil, err
 	}
 	site, directory, err := fetchDirectory(ctx, address, trusted)
 	if err != nil {
-		return nil, none, err
-	}
-	policy, err := receiptlog.ParsePolicy([]byte(directory.Policy))
-	if err != nil {
-		return nil, none, err
+		return nil, nil, err
 	}
 	leaf := entry.Leaf()
 	unknown := errors.New("the verifier's log does not know the receipt")
@@ -181,16 +226,16 @@ func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]by
 		status, data, err := get(ctx, site, trusted, "a log", receiptlog.MaxProof)
 		switch {
 		case err != nil:
-			return nil, none, err
+			return nil, nil, err
 		case status == http.StatusOK:
-			return data, policy, nil
+			return data, &directory, nil
 		case status == http.StatusAccepted:
 			unknown = fmt.Errorf("%s has the receipt and not yet a proof; try again in some seconds", generation.Origin)
 		case status != http.StatusNotFound:
-			return nil, none, fmt.Errorf("%s answers %d %s", site.Redacted(), status, http.StatusText(status))
+			return nil, nil, fmt.Errorf("%s answers %d %s", site.Redacted(), status, http.StatusText(status))
 		}
 	}
-	return nil, none, unknown
+	return nil, nil, unknown
 }
 
 // fetchDirectory asks a verifier for the list of its logs.
@@ -235,9 +280,13 @@ func logGet(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return exitError{exitInvalid, err}
 	}
-	proof, policy, err := fetchProof(ctx, files[1], doc)
+	proof, list, err := fetchProof(ctx, files[1], doc)
+	var policy receiptlog.Policy
 	if err == nil {
-		_, err = receiptlog.Included(doc, proof, policy)
+		policy, err = receiptlog.ParsePolicy([]byte(list.Policy))
+	}
+	if err == nil {
+		_, err = receiptlog.Included(doc, proof, policy.WithList(*list))
 	}
 	var failed exitError
 	if err != nil && !errors.As(err, &failed) {

@@ -46,6 +46,8 @@ func TestAReceiptMustBeInTheLogWhenItIsAskedFor(t *testing.T) {
 	all := write(t, strings.Replace(read(t, policy), "group two 2", "group two all", 1))
 	none := write(t, strings.Replace(read(t, policy), "quorum two", "quorum none", 1))
 	otherLog := write(t, "quorum none\n")
+	hidden, three := logFiles+"hidden.tlog-proof", logFiles+"policy-three"
+	list, malformed := write(t, directory(t)), write(t, "{}")
 	cut := func(before string) string {
 		return listed(t, &receipt.Logged{Origin: "verifier.example.com/v1/log/1", Before: before})
 	}
@@ -60,6 +62,13 @@ func TestAReceiptMustBeInTheLogWhenItIsAskedFor(t *testing.T) {
 		{"a DSSE envelope", []string{vectors + "dsse.json", "--key", key, "--log", proof, "--log-policy", policy}, 0, where},
 		{"a policy that asks for none", []string{answer, "--key", key, "--log", proof, "--log-policy", none}, 0, "that 2 of 3 witnesses saw"},
 		{"too few witnesses", []string{answer, "--key", key, "--log", proof, "--log-policy", all}, 1, "NOT VALID: NOT LOGGED: log proof: too few witnesses"},
+		{"a generation that is not listed", []string{answer, "--key", key, "--log", hidden, "--log-policy", three, "--log-list", list}, 1, "NOT VALID: NOT LOGGED: log proof: a log that the verifier does not list: verifier.example.com/v1/log/2"},
+		{"several generations, and no list", []string{answer, "--key", key, "--log", hidden, "--log-policy", three}, 1, "NOT LOGGED: log proof: a log that the verifier does not list"},
+		{"several generations, honest, and no list", []string{answer, "--key", key, "--log", proof, "--log-policy", three}, 1, "the policy names 3 generations of this log"},
+		{"several generations, listed", []string{answer, "--key", key, "--log", proof, "--log-policy", three, "--log-list", list}, 0, where},
+		{"no list file", []string{answer, "--key", key, "--log", proof, "--log-policy", three, "--log-list", "absent"}, 4, "NOT DECIDED"},
+		{"a list that is none", []string{answer, "--key", key, "--log", proof, "--log-policy", three, "--log-list", malformed}, 3, "NOT DECIDED"},
+		{"a list without a proof", []string{answer, "--key", key, "--log-list", list}, 2, ""},
 		{"another log", []string{answer, "--key", key, "--log", proof, "--log-policy", otherLog}, 1, "NOT LOGGED: log proof: not signed by a log"},
 		{"another receipt", []string{vectors + "../arbitrum/response.json", "--key", key, "--log", proof, "--log-policy", policy}, 1, "NOT LOGGED: the entry is not in the log"},
 		{"no proof", []string{answer, "--key", key, "--log", policy, "--log-policy", policy}, 1, "NOT LOGGED: log proof: malformed"},
@@ -83,8 +92,8 @@ func TestAReceiptMustBeInTheLogWhenItIsAskedFor(t *testing.T) {
 	}
 }
 
-// site is a verifier with a log: its list, and an answer for the base vector's proof.
-func site(t *testing.T, status int, body string) string {
+// directory is the list of a verifier with one generation.
+func directory(t *testing.T) string {
 	t.Helper()
 	key := strings.Fields(read(t, policy))[1]
 	list, err := json.Marshal(receiptlog.Directory{
@@ -94,8 +103,17 @@ func site(t *testing.T, status int, body string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(list)
+}
+
+// site is a verifier with a log: its key and its list, and an answer for the base vector's
+// proof.
+func site(t *testing.T, status int, body string) string {
+	t.Helper()
+	list, key := directory(t), read(t, vectors+"key.json")
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /.well-known/receipt-log.json", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(list) })
+	mux.HandleFunc("GET /.well-known/receipt-log.json", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(list)) })
+	mux.HandleFunc("GET "+keyPath, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(key)) })
 	mux.HandleFunc("GET /v1/log/1/proof/"+strings.TrimSpace(read(t, logFiles+"receipt.leaf")), func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
@@ -113,6 +131,22 @@ func TestTheProofIsFetchedFromTheVerifier(t *testing.T) {
 	}
 	if code, out, _ := run(t, "", "verify", answer, "--key", key, "--log", site(t, 200, good), "--log-policy", policy); code != 0 || strings.Contains(out, "own policy") {
 		t.Errorf("by the reader's policy: exit %d:\n%s", code, out)
+	}
+	three := []string{"--log-policy", logFiles + "policy-three"}
+	for _, c := range []struct {
+		name, proof, address string
+		want                 int
+	}{
+		{"fetched", site(t, 200, good), site(t, 200, good), 0},
+		{"a hidden generation, fetched", site(t, 200, read(t, logFiles+"hidden.tlog-proof")), key, 1},
+		{"a hidden generation, the site of the key", logFiles + "hidden.tlog-proof", site(t, 200, good), 1},
+		{"the site of the key", proof, site(t, 200, good), 0},
+		{"the key's path", proof, site(t, 200, good) + keyPath, 0},
+	} {
+		code, out, errOut := run(t, "", append([]string{"verify", answer, "--key", c.address, "--log", c.proof}, three...)...)
+		if code != c.want || c.want != 0 && !strings.Contains(out, "NOT LOGGED: log proof: a log that the verifier does not list: verifier.example.com/v1/log/2") {
+			t.Errorf("several generations, %s: exit %d:\n%s%s", c.name, code, out, errOut)
+		}
 	}
 	arbitrum := vectors + "../arbitrum/response.json"
 	for _, c := range []struct{ name, answer, address, want string }{

@@ -43,14 +43,16 @@ const (
 const help = `receipt checks signed receipts about blockchain transactions, offline.
 
   receipt verify FILE [--key FILE|URL] [--json] [--require-proof]
-                      [--log FILE|URL] [--log-policy FILE]
+                      [--log FILE|URL] [--log-policy FILE] [--log-list FILE|URL]
                       [--finality FILE|URL --checkpoint ROOT] [--require-finality]
                       [--network NAME|FILE] [--max-checkpoint-age DURATION]
         check the signature and the proof, and say what is proven and what is
         only attested by the signer. With --log the receipt must be in the
         verifier's public log: FILE is a proof of it, URL the verifier. The policy
         names the log and the witnesses that you trust; without one, an address is
-        judged by the log's own. With --finality the block must be shown to be final:
+        judged by the log's own. A policy that names several generations of the log
+        needs the verifier's list of them: --log-list, else that of the address of
+        --log or --key. With --finality the block must be shown to be final:
         FILE is a finality proof, URL the verifier, ROOT a finalized beacon block that
         you have from a source of your own; --network is mainnet, sepolia, hoodi or a
         file, and follows from the receipt without it

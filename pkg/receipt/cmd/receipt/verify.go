@@ -46,6 +46,7 @@ func verify(ctx context.Context, args []string, s streams) error {
 	var asked logFlags
 	flags.StringVar(&asked.proof, "log", "", "")
 	flags.StringVar(&asked.policy, "log-policy", "", "")
+	flags.StringVar(&asked.list, "log-list", "", "")
 	var final finalityFlags
 	final.define(flags)
 	files, err := parse(flags, args, 1)
@@ -55,6 +56,7 @@ func verify(ctx context.Context, args []string, s streams) error {
 	if err := final.read(); err != nil {
 		return err
 	}
+	asked.key = *from
 	if err := asked.validate(); err != nil {
 		return exitError{exitUsage, fmt.Errorf("verify: %w", err)}
 	}

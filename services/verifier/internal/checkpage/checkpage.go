@@ -35,8 +35,8 @@ func Built() []byte {
 type Site struct {
 	Name string              `json:"name"` // the host
 	Keys receipt.KeyDocument `json:"keys"`
-	// Log is the path of the newest log of receipts, and Policy the log's own policy; empty
-	// where there is none.
+	// Log is the path of the newest log of receipts, and Policy the list of the logs, with
+	// their own policy; empty where there is none.
 	Log    string `json:"log,omitempty"`
 	Policy string `json:"policy,omitempty"`
 	// Finality lists the chains, by the word in the path, with proofs of finality.

@@ -58,7 +58,7 @@ func (a *api) site(c echo.Context) checkpage.Site {
 		return site
 	}
 	if directory, err := receiptlog.ParseDirectory(list); err == nil {
-		site.Log, site.Policy = directory.Logs[0].Prefix, directory.Policy
+		site.Log, site.Policy = directory.Logs[0].Prefix, string(list)
 	}
 	return site
 }
