@@ -304,18 +304,19 @@ type Cosignature struct {
 type Witnessed struct {
 	Checkpoint
 	Cosignatures []Cosignature // of the policy's witnesses, in its order
+
+	earliest, newest time.Time
 }
 
-// Earliest returns the earliest time of a cosignature: what the checkpoint holds existed
-// then at the latest. ok is false when there is no cosignature.
-func (w Witnessed) Earliest() (at time.Time, ok bool) {
-	for i, c := range w.Cosignatures {
-		if i == 0 || c.Time.Before(at) {
-			at = c.Time
-		}
-	}
-	return at, len(w.Cosignatures) > 0
-}
+// Earliest returns the earliest time at which as many witnesses as the policy asks for had
+// cosigned: what the checkpoint holds existed then at the latest, unless so many of them
+// lie. Where it asks for none, all that cosigned count. ok is false when there is no
+// cosignature.
+func (w Witnessed) Earliest() (at time.Time, ok bool) { return w.earliest, len(w.Cosignatures) > 0 }
+
+// Newest returns the newest time of which as many witnesses as the policy asks for say that
+// the checkpoint was the log's then or later. ok is false when there is no cosignature.
+func (w Witnessed) Newest() (at time.Time, ok bool) { return w.newest, len(w.Cosignatures) > 0 }
 
 // Open reads a signed checkpoint and judges it: a log of the policy must have signed it
 // under its own origin, and witnesses cosigned it as the quorum asks. It does not compare
@@ -356,18 +357,41 @@ func (p Policy) read(data []byte) (w Witnessed, met bool, err error) {
 	if !signed || p.quorum == nil {
 		return Witnessed{}, false, fmt.Errorf("%w: %s", ErrUnknownLog, c.Origin)
 	}
-	cosigned := make([]bool, len(p.Witnesses))
+	times := make([]time.Time, len(p.Witnesses))
 	for i, each := range p.Witnesses {
 		text, verified := by[signatureID(each.Key.name, each.Key.KeyHash())]
 		if !verified {
 			continue
 		}
-		cosigned[i] = true
-		sig, _ := decodeBase64(text) // verified: key id, time, signature
-		at := time.Unix(int64(binary.BigEndian.Uint64(sig[4:])), 0).UTC()
-		w.Cosignatures = append(w.Cosignatures, Cosignature{Witness: each.Name, Time: at})
+		times[i] = timeOf(text)
+		w.Cosignatures = append(w.Cosignatures, Cosignature{Witness: each.Name, Time: times[i]})
 	}
-	return w, p.quorum.met(cosigned), nil
+	met = p.Met(func(i int) bool { return !times[i].IsZero() })
+	p.setTimes(&w, times)
+	return w, met, nil
+}
+
+// setTimes finds when the quorum was met. Where none is asked for, all that cosigned are.
+func (p Policy) setTimes(w *Witnessed, times []time.Time) {
+	sorted := make([]time.Time, len(w.Cosignatures))
+	for i, c := range w.Cosignatures {
+		sorted[i] = c.Time
+	}
+	slices.SortFunc(sorted, time.Time.Compare)
+	if p.Unwitnessed() && len(sorted) > 0 {
+		w.earliest, w.newest = sorted[len(sorted)-1], sorted[0]
+		return
+	}
+	for _, at := range slices.Backward(sorted) {
+		if p.Met(func(i int) bool { return !times[i].IsZero() && !times[i].After(at) }) {
+			w.earliest = at
+		}
+	}
+	for _, at := range sorted {
+		if p.Met(func(i int) bool { return !times[i].IsZero() && !times[i].Before(at) }) {
+			w.newest = at
+		}
+	}
 }
 
 // timeOf returns the time in a witness's signature that verifies: key id, time, signature.

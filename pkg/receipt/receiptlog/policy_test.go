@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -88,6 +89,44 @@ func TestALogSpeaksForItsOwnOriginOnly(t *testing.T) {
 	own := sample(t, 5).checkpoint(t, 5)
 	if w, err := p.Open(must[[]byte](t)(note.Sign(&note.Note{Text: own.Text()}, other))); !errors.Is(err, receiptlog.ErrUnknownLog) {
 		t.Errorf("a checkpoint of %s that only %s signed: %+v, %v", own.Origin, other.Name(), w, err)
+	}
+}
+
+// cosignedAt returns a checkpoint that the witnesses 0, 1, … cosigned at such seconds after at.
+func cosignedAt(t *testing.T, m *memory, seconds ...int) []byte {
+	t.Helper()
+	text := m.signed(t)
+	for n, after := range seconds {
+		name := fmt.Sprintf("witness%d.example.com", n)
+		s := must[*receiptlog.Signer](t)(receiptlog.NewWitnessSigner(name, seeded(name), func() time.Time { return at().Add(time.Duration(after) * time.Second) }))
+		text = append(text, must[[]byte](t)(m.checkpoint(t, int64(len(m.entries))).Cosign(s))...)
+	}
+	return text
+}
+
+func TestTimes_AreThoseOfAQuorumAndNotOfOneWitness(t *testing.T) {
+	m := sample(t, 5)
+	for _, c := range []struct {
+		quorum           string
+		seconds          []int
+		earliest, newest int
+	}{
+		{"two", []int{-1_000_000_000, 10, 20}, 10, 10}, // one dates back
+		{"two", []int{1_000_000, 10, 20}, 20, 20},      // one is ahead
+		{"two", []int{30, 10, 20}, 20, 20},
+		{"two", []int{30, 10}, 30, 10},
+		{"w1", []int{-5, 10, 20}, 10, 10},
+		{"none", []int{-5, 10}, 10, -5},
+	} {
+		w, err := policy(t, c.quorum).Open(cosignedAt(t, m, c.seconds...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		earliest, _ := w.Earliest()
+		newest, _ := w.Newest()
+		if earliest.Sub(at()) != time.Duration(c.earliest)*time.Second || newest.Sub(at()) != time.Duration(c.newest)*time.Second {
+			t.Errorf("quorum %s, cosigned %v s after: earliest %v, newest %v", c.quorum, c.seconds, earliest.Sub(at()), newest.Sub(at()))
+		}
 	}
 }
 

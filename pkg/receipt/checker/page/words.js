@@ -130,7 +130,7 @@ const german = {
   },
   witnesses: {
     title: "Zeugen des Logs",
-    holds: (k, n, time) => `${k} von ${n} Zeugen der Regeln haben diesen Stand unterschrieben, der früheste am ${time}. Spätestens da gab es den Beleg, und das Log hat ihnen keine andere Geschichte gezeigt.`,
+    holds: (k, n, time) => `${k} von ${n} Zeugen der Regeln haben diesen Stand unterschrieben, so viele wie verlangt bis ${time}. Spätestens da gab es den Beleg, und das Log hat ihnen keine andere Geschichte gezeigt.`,
     none: "Kein Zeuge hat diesen Stand gesehen. Das Log ist das Wort seines Betreibers über sich selbst.",
   },
   get: (name) => `${name} …`, getHint: (site) => `Fragt ${site} nach einer Datei. Gespeichert, kann sie hier dazugegeben werden.`,
@@ -273,7 +273,7 @@ const english = {
   },
   witnesses: {
     title: "Witnesses of the log",
-    holds: (k, n, time) => `${k} of the policy’s ${n} witnesses signed this checkpoint, the earliest on ${time}. The receipt existed by then, and the log showed them no other history.`,
+    holds: (k, n, time) => `${k} of the policy’s ${n} witnesses signed this checkpoint, as many as it asks for by ${time}. The receipt existed by then, and the log showed them no other history.`,
     none: "No witness saw this checkpoint. The log is its operator’s word about itself.",
   },
   get: (name) => `${name} …`, getHint: (site) => `Asks ${site} for a file. Save it and add it here.`,
