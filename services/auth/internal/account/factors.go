@@ -222,7 +222,7 @@ func (s *Service) DisableFactor(ctx context.Context, of session.Session, typed s
 		return factor.ErrRequired
 	}
 	byPasskey := of.Factor == session.Passkey || of.Factor == session.PasswordWithPasskey
-	if typed != "" || !byPasskey || s.now().Sub(of.AuthAt) > FreshFor {
+	if typed != "" || !byPasskey || !s.isFresh(of) {
 		if err := s.proveByCode(ctx, of, typed); err != nil {
 			return err
 		}

@@ -17,16 +17,26 @@ import (
 // FreshFor is how long a proof of who somebody is counts for changes that need one.
 const FreshFor = 10 * time.Minute
 
+// clockSlack is how far ahead of the clock a proof may be: the clocks of replicas differ.
+const clockSlack = time.Minute
+
 // ErrReauthRequired is returned when the session's user has to prove again who they are.
 var ErrReauthRequired = errors.New("a fresh proof of who the user is, is required")
 
 // CheckFresh returns ErrReauthRequired unless the user of a session has proved who they
 // are in the last FreshFor, and with a second factor where they have one.
 func (s *Service) CheckFresh(of session.Session, u user.User) error {
-	if s.now().Sub(of.AuthAt) > FreshFor || u.SecondFactor && !of.Factor.Second() {
+	if !s.isFresh(of) || u.SecondFactor && !of.Factor.Second() {
 		return ErrReauthRequired
 	}
 	return nil
+}
+
+// isFresh reports whether the proof of a session counts. One of the future does not: it was made while a clock was
+// ahead, and would count until the time has come.
+func (s *Service) isFresh(of session.Session) bool {
+	age := s.now().Sub(of.AuthAt)
+	return -clockSlack <= age && age <= FreshFor
 }
 
 // ErrReauthPassword is returned for a wrong password of a session's user.

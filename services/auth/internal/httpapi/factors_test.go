@@ -490,3 +490,20 @@ func TestMistakesInASetUpAreNoGuesses(t *testing.T) {
 		t.Errorf("notices %v", got)
 	}
 }
+
+func TestAProofOfTheFutureDoesNotCount(t *testing.T) {
+	h := newFixture(t)
+	otto := h.otto()
+	d := passkeytest.New(t, origin)
+	otto.register(d)
+	must(h.database.EnableByPasskey(t.Context(), 2, nil, ""))(t)
+	otto.login("otto", userPass).want(http.StatusOK)
+	otto.send(http.MethodPost, prefix+"/2fa/passkey", credential(d.Get(otto.begin("/2fa/passkey/options")), "")).want(http.StatusOK)
+	h.clock.setBack(time.Minute) // as much as the clocks of two replicas may differ
+	otto.begin("/passkeys/options")
+	h.clock.setBack(time.Second)
+	otto.send(http.MethodPost, prefix+"/passkeys/options", "").because(http.StatusForbidden, "reauth_required")
+	otto.send(http.MethodPost, prefix+"/2fa/disable", `{}`).because(http.StatusBadRequest, "invalid_code")
+	otto.send(http.MethodPost, prefix+"/reauth/passkey", credential(d.Get(otto.begin("/reauth/passkey/options")), "")).want(http.StatusOK)
+	otto.send(http.MethodPost, prefix+"/2fa/disable", `{}`).want(http.StatusOK)
+}
