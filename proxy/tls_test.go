@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"io"
 	"net"
 	"net/http"
@@ -95,6 +96,54 @@ func overHTTP2(t *testing.T, addr, method, path string) byte {
 			return body[0]
 		}
 	}
+}
+
+// Each stream costs memory, and a browser has fewer under way.
+func TestHTTP2_HasAtMost32StreamsOfAConnection(t *testing.T) {
+	t.Parallel()
+	d, transport := openTLS(t, stand(t, "", nil).addr())
+	overTLS(t, transport, d, "/health")
+	conn, err := tls.Dial("tcp", d.addr, &tls.Config{InsecureSkipVerify: true, ServerName: "localhost", NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Write(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 0, 0, 0, 4, 0, 0, 0, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	var head [9]byte // RFC 9113, section 6.5: a frame of settings comes first
+	if _, err := io.ReadFull(conn, head[:]); err != nil || head[3] != 4 {
+		t.Fatalf("the frame %x, %v", head, err)
+	}
+	settings := make([]byte, int(head[1])<<8|int(head[2]))
+	if _, err := io.ReadFull(conn, settings); err != nil {
+		t.Fatal(err)
+	}
+	const maxConcurrentStreams = 3
+	for ; len(settings) >= 6; settings = settings[6:] {
+		if binary.BigEndian.Uint16(settings) == maxConcurrentStreams {
+			if n := binary.BigEndian.Uint32(settings[2:]); n != 32 {
+				t.Errorf("%d streams", n)
+			}
+			return
+		}
+	}
+	t.Error("streams have no limit")
+}
+
+// Nothing bounds the connections and streams of HTTP/3.
+func TestHTTP3_IsOff(t *testing.T) {
+	t.Parallel()
+	d, transport := openTLS(t, stand(t, "", nil).addr())
+	if got := overTLS(t, transport, d, "/health").Header.Get("Alt-Svc"); got != "" {
+		t.Errorf("answers offer %s", got)
+	}
+	conn, err := net.ListenPacket("udp", d.addr)
+	if err != nil {
+		t.Fatalf("the port of UDP is taken: %v", err)
+	}
+	_ = conn.Close()
 }
 
 // openTLS runs the proxy with TLS before a verifier.

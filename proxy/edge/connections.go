@@ -1,8 +1,11 @@
 package edge
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 // maxRefusing is how many refused connections are answered at once; any more are
@@ -28,15 +32,29 @@ const tooManyConnections = `{"error":"Der Dienst ist gerade überlastet. Bitte g
 var tooManyAnswer = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nCache-Control: no-store\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: " +
 	strconv.Itoa(len(tooManyConnections)) + "\r\n\r\n" + tooManyConnections
 
+// maxStreams is how many requests a connection of HTTP/2 may have at once, which is as much as a
+// browser has under way. streamsEach is how many, for each connection that may be open, all of them
+// may have together; one counts as several where its header is longer than streamHeader.
+const (
+	maxStreams   = 32
+	streamsEach  = 2
+	streamHeader = 16 << 10
+)
+
 // Connections is a listener wrapper that bounds the open connections, each of which
-// costs memory. It stands before tls. One above the limit is answered with 503, or
-// closed where it would have to be encrypted. But if another network has more than the
-// client's then would, the newest connection of the one that has most is closed in its
-// place: a single client cannot take them all. A network is an address, of IPv6 a /64.
+// costs memory, and the requests of HTTP/2 on them, which cost more. It stands before tls. A
+// connection above the limit is answered with 503, or closed where it would have to be encrypted,
+// and a request above the limit is refused. But if another network has more than the client's then
+// would, its newest connection is closed instead: a single network cannot take them all. Networks
+// are compared at each width, the widest first.
 type Connections struct {
 	// Max is of each listener.
 	Max int `json:"max,omitempty"`
+	// Trusted are the networks of proxies in front, whose connections are those of many clients:
+	// they are never closed for others.
+	Trusted []string `json:"trusted,omitempty"`
 
+	trusted  []netip.Prefix
 	refusals *refusals
 }
 
@@ -45,15 +63,22 @@ func (Connections) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "caddy.listeners.edge_connections", New: func() caddy.Module { return new(Connections) }}
 }
 
-// UnmarshalCaddyfile reads: edge_connections <max>.
+// UnmarshalCaddyfile reads: edge_connections <max> [<trusted proxies...>].
 func (c *Connections) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	if !d.NextArg() {
 		return d.ArgErr()
 	}
 	var err error
-	if c.Max, err = strconv.Atoi(d.Val()); err != nil || c.Max <= 0 || d.NextArg() {
+	if c.Max, err = strconv.Atoi(d.Val()); err != nil || c.Max <= 0 {
 		return d.Errf("edge_connections: not a number above zero: %s", d.Val())
+	}
+	for d.NextArg() {
+		if d.Val() == "private_ranges" { // as trusted_proxies has it
+			c.Trusted = append(c.Trusted, caddyhttp.PrivateRangesCIDR()...)
+			continue
+		}
+		c.Trusted = append(c.Trusted, d.Val())
 	}
 	return nil
 }
@@ -65,24 +90,77 @@ func (c *Connections) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("edge_connections: %w", err)
 	}
 	c.refusals = &all.refusals
+	for _, text := range c.Trusted {
+		prefix, err := caddyhttp.CIDRExpressionToPrefix(text)
+		if err != nil {
+			return fmt.Errorf("edge_connections: %w", err)
+		}
+		c.trusted = append(c.trusted, prefix)
+	}
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		var once sync.Once
+		server.RegisterConnContext(func(ctx context.Context, conn net.Conn) context.Context {
+			// Caddy has no option for it, and net/http reads this when a connection becomes one of HTTP/2.
+			once.Do(func() {
+				if plain, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok {
+					plain.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
+				}
+			})
+			return withConnection(ctx, conn)
+		})
+	}
 	return nil
+}
+
+type connectionKey struct{}
+
+// withConnection returns the context of a connection, from which streamOf has it.
+func withConnection(ctx context.Context, conn net.Conn) context.Context {
+	if tls, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = tls.NetConn()
+	}
+	if c, ok := conn.(*boundConn); ok {
+		return context.WithValue(ctx, connectionKey{}, c)
+	}
+	return ctx
+}
+
+// enterStream counts a request of HTTP/2, until leave is called. It returns an error when there is
+// no place for it.
+func enterStream(r *http.Request) (leave func(), err error) {
+	c, ok := r.Context().Value(connectionKey{}).(*boundConn)
+	if !ok || r.ProtoMajor != 2 {
+		return func() {}, nil
+	}
+	length := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, value := range values {
+			length += len(name) + len(value)
+		}
+	}
+	much := 1 + length/streamHeader
+	if !c.listener.enterStream(c, much) {
+		return nil, errBusy
+	}
+	return func() { c.listener.leaveStream(c, much) }, nil
 }
 
 // WrapListener implements caddy.ListenerWrapper.
 func (c *Connections) WrapListener(l net.Listener) net.Listener {
-	return &boundListener{Listener: l, max: c.Max, refusals: c.refusals, byNetwork: map[netip.Prefix][]*boundConn{}, refusing: make(chan struct{}, maxRefusing)}
+	return &boundListener{Listener: l, max: c.Max, trusted: c.trusted, refusals: c.refusals, refusing: make(chan struct{}, maxRefusing)}
 }
 
 type boundListener struct {
 	net.Listener
 	max      int
+	trusted  []netip.Prefix
 	refusals *refusals
 	refusing chan struct{}
 
-	mu   sync.Mutex
-	open int
-	// byNetwork has the open connections in the order of their arrival.
-	byNetwork map[netip.Prefix][]*boundConn
+	mu sync.Mutex
+	// open and streams are all that clients have of connections and of requests of HTTP/2.
+	open, streams       int
+	clients, requesting shares[*boundConn]
 }
 
 // Accept implements net.Listener.
@@ -124,64 +202,115 @@ func refuse(conn net.Conn) {
 
 // enter returns nil when there is no place for a connection.
 func (l *boundListener) enter(conn *net.TCPConn) *boundConn {
-	c := &boundConn{TCPConn: conn, listener: l, network: networkOf(conn.RemoteAddr()), local: conn.LocalAddr().String(), passed: time.Now()}
+	c := &boundConn{TCPConn: conn, listener: l, addr: addrOf(conn.RemoteAddr()), local: conn.LocalAddr().String(), passed: time.Now()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open >= l.max {
-		var most []*boundConn
-		for _, all := range l.byNetwork {
-			if len(all) > len(most) {
-				most = all
-			}
-		}
-		if len(most) <= len(l.byNetwork[c.network])+1 {
-			return nil
-		}
-		newest := most[len(most)-1]
-		l.remove(newest)
-		_ = newest.TCPConn.Close()
+	return l.admit(c)
+}
+
+// admit returns c when it has a place.
+func (l *boundListener) admit(c *boundConn) *boundConn {
+	c.trusted = slices.ContainsFunc(l.trusted, func(p netip.Prefix) bool { return p.Contains(c.addr) })
+	if l.open >= l.max && !l.makePlace(&l.clients, c, 1) {
+		return nil
 	}
 	l.open++
-	l.byNetwork[c.network] = append(l.byNetwork[c.network], c)
+	c.network = l.clients.enter(c.addr)
+	if !c.trusted {
+		l.clients.canLose(c.network, c)
+	}
 	return c
 }
 
-// remove removes a connection unless that was done before.
-func (l *boundListener) remove(c *boundConn) {
-	all := l.byNetwork[c.network]
-	i := slices.Index(all, c)
-	if i < 0 {
-		return
+// makePlace closes the connection that is lost to a client, and reports whether there is one.
+func (l *boundListener) makePlace(of *shares[*boundConn], c *boundConn, much int) bool {
+	if c.trusted {
+		much = math.MinInt / 2 // so that no network has less
 	}
-	l.open--
-	if all = slices.Delete(all, i, i+1); len(all) == 0 {
-		delete(l.byNetwork, c.network)
-		return
+	loser, found := of.loser(c.addr, much)
+	if found {
+		l.remove(loser)
+		_ = loser.TCPConn.Close()
 	}
-	l.byNetwork[c.network] = all
+	return found
 }
 
-func networkOf(addr net.Addr) netip.Prefix {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
+// enterStream reports whether there is a place for a request of a connection.
+func (l *boundListener) enterStream(c *boundConn, much int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.streams+much > streamsEach*l.max {
+		if !l.makePlace(&l.requesting, c, much) {
+			return false
+		}
 	}
-	ip := tcp.AddrPort().Addr().Unmap()
-	network, _ := ip.Prefix(min(ip.BitLen(), 64)) // without the zone
-	return network
+	if c.network == nil {
+		return false
+	}
+	l.streams += much
+	if c.streams == 0 {
+		c.requests = l.requesting.enter(c.addr)
+		if !c.trusted {
+			l.requesting.canLose(c.requests, c)
+		}
+		l.requesting.add(c.requests, much-1)
+	} else {
+		l.requesting.add(c.requests, much)
+	}
+	c.streams += much
+	return true
+}
+
+// leaveStream is called once for each request that entered.
+func (l *boundListener) leaveStream(c *boundConn, much int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.network != nil {
+		l.removeStreams(c, much)
+	}
+}
+
+func (l *boundListener) removeStreams(c *boundConn, much int) {
+	l.streams -= much
+	if c.streams -= much; c.streams == 0 {
+		l.requesting.lost(c.requests, c)
+	}
+	l.requesting.add(c.requests, -much)
+}
+
+// remove removes a connection, and its requests, unless that was done before.
+func (l *boundListener) remove(c *boundConn) {
+	if c.network == nil {
+		return
+	}
+	if c.streams > 0 {
+		l.removeStreams(c, c.streams)
+	}
+	l.clients.lost(c.network, c)
+	l.clients.add(c.network, -1)
+	c.network = nil
+	l.open--
 }
 
 // boundConn is a TCPConn, which has more methods than a net.Conn.
 type boundConn struct {
 	*net.TCPConn
 	listener *boundListener
-	network  netip.Prefix
+	// addr is the client's, and trusted whether that is a proxy in front.
+	addr    netip.Addr
+	trusted bool
 	// local is the address that the client reached.
 	local string
 	// framing and passed, when a request was last passed on, are of the one goroutine
 	// that reads.
 	framing framing
 	passed  time.Time
+
+	// The fields below are the listener's own, under its lock.
+	// network is nil where the connection is closed, and requests where streams, those that it has
+	// of HTTP/2, are none.
+	network, requests *network[*boundConn]
+	streams           int
 }
 
 // Read implements net.Conn. It answers a request that its service would refuse, and

@@ -2,12 +2,129 @@ package edge
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 )
+
+// peer is a connection that comes from an address.
+func peer(t *testing.T, l *boundListener, addr string) *boundConn {
+	t.Helper()
+	ours, theirs := pipe(t)
+	_ = theirs
+	c := &boundConn{TCPConn: ours, listener: l, addr: netip.MustParseAddr(addr)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.admit(c)
+}
+
+// pipe returns the two ends of a connection.
+func pipe(t *testing.T) (a, b *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	dialed, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = dialed.Close(), accepted.Close() })
+	return accepted.(*net.TCPConn), dialed.(*net.TCPConn)
+}
+
+// A /48 of IPv6, and a /24 of IPv4, belong to one customer as easily as one address.
+func TestConnections_OfOneNetworkCannotShutOutOthersAtAnyWidth(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]func(i int) string{
+		"the /64s of a /48":  func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i) },
+		"the /56s of a /48":  func(i int) string { return fmt.Sprintf("2001:db8:1:%x00::1", i) },
+		"addresses of a /64": func(i int) string { return fmt.Sprintf("2001:db8:1:1::%x", i) },
+		"addresses of a /24": func(i int) string { return fmt.Sprintf("203.0.113.%d", i) },
+	} {
+		const most = 128
+		l := (&Connections{Max: most}).WrapListener(nil).(*boundListener)
+		var taken []*boundConn
+		for i := range most {
+			taken = append(taken, peer(t, l, from(i)))
+		}
+		if peer(t, l, from(200)) != nil {
+			t.Errorf("%s: one more has a place", name)
+		}
+		for i, other := range []string{"2001:db8:2::1", "198.51.100.1", "198.51.100.2", "2001:db8:2::2"} {
+			if peer(t, l, other) == nil {
+				t.Errorf("%s: %s, the first of them, is shut out", name, other)
+			}
+			if newest := taken[most-1-i]; newest.network != nil || l.open != most {
+				t.Errorf("%s: %d are open, the newest still %v", name, l.open, newest.network != nil)
+			}
+		}
+	}
+}
+
+// In its own network a client keeps its place beside one that takes all others.
+func TestConnections_AreSharedWithinANetworkToo(t *testing.T) {
+	t.Parallel()
+	l := (&Connections{Max: 8}).WrapListener(nil).(*boundListener)
+	for range 8 {
+		peer(t, l, "2001:db8:1:1::1")
+	}
+	for i, addr := range []string{"2001:db8:1:2::1", "2001:db8:1:3::1", "2001:db8:1:2::2", "2001:db8:2::1"} {
+		if peer(t, l, addr) == nil {
+			t.Errorf("%d: %s is shut out", i, addr)
+		}
+	}
+}
+
+func TestConnections_OfATrustedProxyAreNeverClosedForOthers(t *testing.T) {
+	t.Parallel()
+	l := (&Connections{Max: 4, trusted: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}).WrapListener(nil).(*boundListener)
+	if peer(t, l, "203.0.113.1") == nil {
+		t.Fatal("the first has no place")
+	}
+	for i := range 4 { // the last takes that of another
+		if peer(t, l, "192.0.2.1") == nil {
+			t.Errorf("the connection %d of the proxy is shut out", i)
+		}
+	}
+	if peer(t, l, "203.0.113.1") != nil || peer(t, l, "192.0.2.1") != nil || l.open != 4 {
+		t.Errorf("%d connections are open", l.open)
+	}
+}
+
+// A connection of HTTP/2 costs little without its requests.
+func TestConnections_ShareTheRequestsOfHTTP2BetweenNetworks(t *testing.T) {
+	t.Parallel()
+	l := (&Connections{Max: 10}).WrapListener(nil).(*boundListener)
+	greedy, others := []*boundConn{peer(t, l, "203.0.113.1"), peer(t, l, "203.0.113.2")}, peer(t, l, "198.51.100.1")
+	for i := range streamsEach * l.max {
+		if !l.enterStream(greedy[i%2], 1) {
+			t.Fatalf("%d have no place", i)
+		}
+	}
+	if l.enterStream(greedy[0], 1) {
+		t.Error("one more has a place")
+	}
+	if !l.enterStream(others, 3) || greedy[0].network == nil == (greedy[1].network == nil) || l.streams != 13 {
+		t.Errorf("another network has no place: %d streams", l.streams)
+	}
+	for range 10 {
+		l.leaveStream(greedy[0], 1)
+		l.leaveStream(greedy[1], 1)
+	}
+	if l.leaveStream(others, 3); l.streams != 0 || l.requesting.all.has != 0 || len(l.requesting.byPrefix) != 0 || l.clients.all.has != 2 {
+		t.Errorf("%d streams in the end, %+v, %+v", l.streams, l.requesting.all, l.clients.all)
+	}
+}
 
 // One client must not be able to take all connections.
 func TestConnectionsAreSharedBetweenNetworks(t *testing.T) {

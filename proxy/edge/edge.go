@@ -178,6 +178,11 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	if extra, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
 		extra.Add(zap.String("request_id", id))
 	}
+	leave, err := enterStream(r)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	e.clean(r)
 	if slices.ContainsFunc(x.authorization, hasAppToken) {
 		setLines(r.Header, "Authorization", slices.DeleteFunc(slices.Clone(x.authorization), hasAppToken))
@@ -197,7 +202,7 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	x.sent = r.Header["Cookie"]
 	setLines(r.Header, "Cookie", withoutCookies(x.sent, x.cookies))
 	caddyhttp.SetVar(r.Context(), exchangeVar, x)
-	err := next.ServeHTTP(a, r)
+	err = next.ServeHTTP(a, r)
 	a.begin(http.StatusOK) // for an answer that is nothing but headers
 	if fault, ok := errors.AsType[caddyhttp.HandlerError](err); ok && fault.StatusCode == http.StatusServiceUnavailable && !errors.Is(err, errBusy) {
 		fault.StatusCode = http.StatusBadGateway // no replica to be had is the same as the one that is away
