@@ -30,14 +30,11 @@ func WitnessState(number int) string { return witnessName(number) + "-state.json
 // WitnessID returns the name in the key of a witness of ours for the log of a host.
 func WitnessID(host string, number int) string { return host + "/" + witnessName(number) }
 
-// generations is how many generations of a log a policy lists that is made here: when one
-// is closed, witnesses and mirror know the next.
-const generations = 3
-
 // MakeLog makes, where they are not there yet, the key of the log of receipts of a host
 // (with its port, where it has one), a witness for each address, and the policy that asks
 // all of them: for the verifier, and for the witnesses and a mirror, which read from it
-// whose log they cosign or copy. ErrRestore.
+// whose log they cosign or copy. The policy names the first generation alone: a later one
+// is added when it begins, because each is a licence for another log. ErrRestore.
 //
 // A witness whose state is lost would cosign a second history: the file is made together
 // with its key, and never again.
@@ -50,13 +47,11 @@ func MakeLog(folder, host string, witnesses []string) error {
 		return err
 	}
 	var policy strings.Builder
-	for generation := range generations {
-		log, err := receiptlog.NewLogSigner(fmt.Sprintf("%s/v1/log/%d", host, generation+1), key)
-		if err != nil {
-			return fmt.Errorf("the log of %s: %w", host, err)
-		}
-		fmt.Fprintf(&policy, "log %s\n", log.Key)
+	log, err := receiptlog.NewLogSigner(host+"/v1/log/1", key)
+	if err != nil {
+		return fmt.Errorf("the log of %s: %w", host, err)
 	}
+	fmt.Fprintf(&policy, "log %s\n", log.Key)
 	places := []string{verifier, mirror}
 	for i, url := range witnesses {
 		name := witnessName(i + 1)

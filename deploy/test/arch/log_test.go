@@ -32,7 +32,7 @@ func TestTheWitnessesOfAStackAreThoseThatSetupMakes(t *testing.T) {
 			}
 			folder := "/secrets/" + name + "/"
 			want := "witness --key " + folder + secrets.WitnessKey(i+1) + " --state " + folder + secrets.WitnessState(i+1) +
-				" --log-policy " + folder + secrets.LogPolicy + " --name " + secrets.WitnessID(site, i+1) + " --listen :8090"
+				" --log-policy " + folder + secrets.LogPolicy + " --name " + secrets.WitnessID(site, i+1) + " --listen :8090 --begin=${LOG_BEGIN:-}"
 			if got := services[name].Command.Value; got != want {
 				t.Errorf("%s: %s runs\n%s\nwant\n%s", file, name, got, want)
 			}

@@ -294,6 +294,15 @@ func TestTheLogOfReceiptsIsKeptThroughRotationRevocationAndRestore(t *testing.T)
 		w.operate(t, 0, "state      restored\n", "status")
 		origin := strings.TrimPrefix(w.PublicURL, "http://") + "/v1/log/"
 		w.operate(t, 0, origin+"1 is closed; "+origin+"2 begins\n", "close", "--origin", origin+"1")
+		kept := filepath.Join(w.dir, "policy of a reader who has not heard of it")
+		text, err := os.ReadFile(policy)
+		if err == nil {
+			err = os.WriteFile(kept, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.begin(t, origin+"2")
 		next, _ := w.sell(t, again(5)...)
 		w.prove(t, next)
 		w.verify(t, next, 0, " of "+origin+"2, ")
@@ -302,12 +311,39 @@ func TestTheLogOfReceiptsIsKeptThroughRotationRevocationAndRestore(t *testing.T)
 		}
 		w.verify(t, late, 1, "NOT VALID")
 		for _, l := range []logged{lost, frozen} { // the restored ledger knows nothing of them
-			if code, out := w.receipt(t, "verify", l.answer, "--key", w.PublicURL, "--log", l.proof, "--log-policy", policy); code != 0 || !strings.Contains(out, " of "+origin+"1, ") {
+			if code, out := w.receipt(t, "verify", l.answer, "--key", w.PublicURL, "--log", l.proof, "--log-policy", kept); code != 0 || !strings.Contains(out, " of "+origin+"1, ") {
 				t.Errorf("the kept proof: %d %s", code, out)
+			}
+			if code, out := w.receipt(t, "verify", l.answer, "--key", w.PublicURL, "--log", l.proof, "--log-policy", policy); code != 1 || !strings.Contains(out, origin+"1 was closed with ") {
+				t.Errorf("beyond the end that the list names: %d %s", code, out)
 			}
 		}
 		w.operate(t, 0, origin+"2\n", "status")
 	})
+}
+
+// begin names a generation in the policy and starts each witness once with --begin, as
+// keys.md says.
+func (w *logWorld) begin(t *testing.T, origin string) {
+	t.Helper()
+	code, vkey := w.receipt(t, "log", "key", w.Path(secrets.LogKey), origin)
+	text, err := os.ReadFile(w.LogPolicy())
+	if code != 0 || err != nil {
+		t.Fatal(code, vkey, err)
+	}
+	vkey = strings.TrimSpace(vkey)
+	if err := os.WriteFile(w.LogPolicy(), append(text, ("log "+vkey+"\n")...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	witnesses, err := w.Witnesses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range witnesses {
+		w.Programs.Kill(each.Name)
+		each.Args = append(each.Args, "--begin", vkey)
+		w.restart(t, each)
+	}
 }
 
 // revoke sets the retired key to revoked, with a cut-off.

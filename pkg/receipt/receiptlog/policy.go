@@ -56,13 +56,13 @@ func (p Policy) admits(checkpoint []byte, origin string, index int64) error {
 				return g.has(checkpoint, index)
 			}
 		}
-		if slices.ContainsFunc(p.list.Logs, func(g Generation) bool { return sameLog(g.Origin, origin) }) {
+		if slices.ContainsFunc(p.list.Logs, func(g Generation) bool { return SameLog(g.Origin, origin) }) {
 			return fmt.Errorf("%w: %s", ErrUnlisted, origin)
 		}
 	}
 	generations := 0
 	for _, l := range p.Logs {
-		if sameLog(l.Key.name, origin) {
+		if SameLog(l.Key.name, origin) {
 			generations++
 		}
 	}
@@ -73,8 +73,8 @@ func (p Policy) admits(checkpoint []byte, origin string, index int64) error {
 	return nil
 }
 
-// sameLog reports whether two origins are of generations of one log.
-func sameLog(a, b string) bool {
+// SameLog reports whether two origins are of generations of one log.
+func SameLog(a, b string) bool {
 	one, _, ok := GenerationOf(a)
 	other, _, ok2 := GenerationOf(b)
 	return a == b || ok && ok2 && one == other

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,21 +25,41 @@ const SizeType = "text/x.tlog.size"
 // maxState bounds the file in bytes: a checkpoint for each log.
 const maxState = 64 * (receiptlog.MaxNote + 4<<10)
 
-// Options configure a Witness. All are required.
+// Options configure a Witness. All but Begin are required.
 type Options struct {
 	Signer *receiptlog.Signer // receiptlog.NewWitnessSigner
-	Logs   []receiptlog.Key   // that are cosigned
+	Logs   []receiptlog.Key   // that are cosigned, once they have begun
 	State  string             // the file; Create makes it
+	// Begin are those of Logs that begin by this act. The first of Logs that is a generation
+	// of its log begins by itself. Another generation, or another key, does not: it is a
+	// second log under the same name, which only its operator can tell from a thief's.
+	Begin []receiptlog.Key
 }
 
 // Witness cosigns the checkpoints of some logs. It is an http.Handler with the routes
 // POST /add-checkpoint and GET /<SHA-256 of the origin>/checkpoint.
 type Witness struct {
 	Options
-	mu     sync.Mutex
-	latest map[string]string // origin to the checkpoint that was cosigned last
+	mu   sync.Mutex
+	logs map[string]cosigned // by verifier key, of all that have begun
+	// former are the last checkpoints by origin of logs whose keys are not known: earlier
+	// versions kept no keys.
+	former map[string]string
 	mux    http.ServeMux
 	lock   *os.File
+}
+
+// cosigned is what a witness has cosigned last of a log: of one that has only begun, the
+// empty tree without a note.
+type cosigned struct {
+	receiptlog.Checkpoint
+	note string
+}
+
+// file is the content of the file.
+type file struct {
+	Logs   map[string]string `json:"logs"`             // verifier key to note
+	Former map[string]string `json:"former,omitempty"` // origin to note
 }
 
 // Create makes the file of a new witness. It does not overwrite one.
@@ -66,30 +88,12 @@ func Open(o Options) (_ *Witness, err error) {
 			err = errors.Join(err, w.Close())
 		}
 	}()
-	info, err := os.Stat(o.State)
-	if err == nil && info.Size() > maxState {
-		err = fmt.Errorf("%s is larger than %d bytes", o.State, maxState)
-	}
-	if err != nil {
+	if err := w.read(); err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(o.State)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(text, &w.latest); err != nil || w.latest == nil {
-		return nil, fmt.Errorf("%s is not the file of a witness", o.State)
-	}
-	for origin, note := range w.latest {
-		c, signed := receiptlog.Checkpoint{}, false
-		for _, log := range o.Logs {
-			if log.Name() == origin {
-				c, err = receiptlog.OpenCheckpoint([]byte(note), log)
-				_, signed = c.Cosignature(signatures([]byte(note)), o.Signer.Key)
-			}
-		}
-		if err != nil || !signed && w.knows(origin) {
-			return nil, fmt.Errorf("%s: the checkpoint of %s was not cosigned by this witness", o.State, origin)
+	if w.begin() {
+		if err := w.write(w.logs); err != nil {
+			return nil, err
 		}
 	}
 	w.mux.HandleFunc("POST /add-checkpoint", w.addCheckpoint)
@@ -97,22 +101,133 @@ func Open(o Options) (_ *Witness, err error) {
 	return w, nil
 }
 
-// Close frees the file for another process. Nothing may be asked of the witness after it.
-func (w *Witness) Close() error { return w.lock.Close() }
-
-func (w *Witness) knows(origin string) bool {
-	_, found := w.log(origin)
-	return found
-}
-
-func (w *Witness) log(origin string) (receiptlog.Key, bool) {
-	for _, log := range w.Logs {
-		if log.Name() == origin {
-			return log, true
+// read reads the file, also as earlier versions wrote it: one object from origin to note.
+func (w *Witness) read() error {
+	info, err := os.Stat(w.State)
+	if err == nil && info.Size() > maxState {
+		err = fmt.Errorf("%s is larger than %d bytes", w.State, maxState)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(w.State)
+	if err != nil {
+		return err
+	}
+	var members map[string]json.RawMessage
+	if err = json.Unmarshal(text, &members); err == nil && members == nil {
+		err = errors.New("null")
+	}
+	var kept file
+	if _, keyed := members["logs"]; err == nil && keyed {
+		err = json.Unmarshal(text, &kept)
+	} else if err == nil {
+		err = json.Unmarshal(text, &kept.Former)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is not the file of a witness", w.State)
+	}
+	w.logs, w.former = map[string]cosigned{}, map[string]string{}
+	for vkey, note := range kept.Logs {
+		key, err := receiptlog.ParseLogKey(vkey)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.State, err)
+		}
+		if err := w.keep(key, note); err != nil {
+			return err
 		}
 	}
-	return receiptlog.Key{}, false
+	for origin, note := range kept.Former {
+		if err := w.readFormer(origin, note); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// readFormer takes what the witness has cosigned of a log by the name alone. Where no log
+// of the list has signed it, it stays as it is.
+func (w *Witness) readFormer(origin, note string) error {
+	for _, log := range w.Logs {
+		if log.Name() != origin {
+			continue
+		}
+		if err := w.keep(log, note); !errors.Is(err, receiptlog.ErrUnknownLog) {
+			return err
+		}
+	}
+	w.former[origin] = note
+	return nil
+}
+
+// keep takes what the witness has cosigned of a log, after checking that it has.
+func (w *Witness) keep(log receiptlog.Key, note string) error {
+	if note == "" {
+		w.logs[log.String()] = cosigned{Checkpoint: empty(log)}
+		return nil
+	}
+	c, err := receiptlog.OpenCheckpoint([]byte(note), log)
+	_, signed := c.Cosignature(signatures([]byte(note)), w.Signer.Key)
+	if err == nil && !signed {
+		err = receiptlog.ErrSignature
+	}
+	if err != nil {
+		return fmt.Errorf("%s: the checkpoint of %s was not cosigned by this witness: %w", w.State, log.Name(), err)
+	}
+	w.logs[log.String()] = cosigned{Checkpoint: c, note: note}
+	return nil
+}
+
+// begin begins the logs that may, and reports whether there were any.
+func (w *Witness) begin() (begun bool) {
+	for _, log := range w.Logs {
+		if _, known := w.logs[log.String()]; known {
+			continue
+		}
+		asked := slices.ContainsFunc(w.Begin, func(k receiptlog.Key) bool { return k.String() == log.String() })
+		if !asked && w.knowsGeneration(log.Name()) {
+			continue
+		}
+		w.logs[log.String()], begun = cosigned{Checkpoint: empty(log)}, true
+	}
+	return begun
+}
+
+// knowsGeneration reports whether the witness has begun a generation of an origin's log, by
+// whatever key.
+func (w *Witness) knowsGeneration(origin string) bool {
+	for _, last := range w.logs {
+		if receiptlog.SameLog(last.Origin, origin) {
+			return true
+		}
+	}
+	for former := range w.former {
+		if receiptlog.SameLog(former, origin) {
+			return true
+		}
+	}
+	return false
+}
+
+// Waiting returns the logs of the list that have not begun, and need [Options.Begin].
+func (w *Witness) Waiting() (waiting []receiptlog.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, log := range w.Logs {
+		if _, begun := w.logs[log.String()]; !begun {
+			waiting = append(waiting, log)
+		}
+	}
+	return waiting
+}
+
+// empty is the first checkpoint of every log, which no log has signed.
+func empty(log receiptlog.Key) receiptlog.Checkpoint {
+	return receiptlog.Checkpoint{Origin: log.Name(), Root: sha256.Sum256(nil)}
+}
+
+// Close frees the file for another process. Nothing may be asked of the witness after it.
+func (w *Witness) Close() error { return w.lock.Close() }
 
 // signatures are the signature lines of a note.
 func signatures(note []byte) []byte {
@@ -145,30 +260,20 @@ func (w *Witness) add(body []byte) (status int, answer []byte) {
 	if err != nil {
 		return http.StatusBadRequest, []byte("malformed request\n")
 	}
-	origin, _, _ := strings.Cut(string(asked.Checkpoint), "\n")
-	log, known := w.log(origin)
-	if !known {
-		return http.StatusNotFound, []byte("unknown log\n")
+	log, c, status, text := w.open(asked.Checkpoint)
+	if status != 0 {
+		return status, text
 	}
-	c, err := receiptlog.OpenCheckpoint(asked.Checkpoint, log)
-	switch {
-	case errors.Is(err, receiptlog.ErrUnknownLog), errors.Is(err, receiptlog.ErrSignature):
-		return http.StatusForbidden, []byte("not signed by the log\n")
-	case err != nil, asked.Old > c.Size:
+	if asked.Old > c.Size {
 		return http.StatusBadRequest, []byte("malformed checkpoint\n")
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last := receiptlog.Checkpoint{Origin: origin, Root: sha256.Sum256(nil)} // the empty tree
-	if note, cosigned := w.latest[origin]; cosigned {
-		if last, err = receiptlog.OpenCheckpoint([]byte(note), log); err != nil {
-			return http.StatusInternalServerError, []byte("the state is not readable\n")
-		}
-	}
+	last := w.logs[log.String()]
 	switch {
 	case asked.Old != last.Size, c.Size == last.Size && c.Root != last.Root:
 		return http.StatusConflict, fmt.Appendf(nil, "%d\n", last.Size)
-	case c.CheckConsistency(last, asked.Hashes) != nil:
+	case c.CheckConsistency(last.Checkpoint, asked.Hashes) != nil:
 		return http.StatusUnprocessableEntity, []byte("the checkpoint does not continue the last one\n")
 	}
 	line, err := c.Cosign(w.Signer)
@@ -178,7 +283,7 @@ func (w *Witness) add(body []byte) (status int, answer []byte) {
 		if !found {
 			return http.StatusForbidden, []byte("not signed by the log\n")
 		}
-		err = w.remember(origin, c.Text()+"\n"+string(signed)+string(line))
+		err = w.remember(log, cosigned{c, c.Text() + "\n" + string(signed) + string(line)})
 	}
 	if err != nil {
 		return http.StatusInternalServerError, []byte("the checkpoint cannot be kept\n")
@@ -186,20 +291,54 @@ func (w *Witness) add(body []byte) (status int, answer []byte) {
 	return http.StatusOK, line
 }
 
-// remember writes the file, and is on disk when it returns.
-func (w *Witness) remember(origin, note string) error {
-	next := map[string]string{origin: note}
-	for other, note := range w.latest {
-		if other != origin {
-			next[other] = note
+// open reads a checkpoint of one of the logs that have begun. The status is 0, or why it
+// is none.
+func (w *Witness) open(note []byte) (log receiptlog.Key, c receiptlog.Checkpoint, status int, text []byte) {
+	origin, _, _ := strings.Cut(string(note), "\n")
+	status, text = http.StatusNotFound, []byte("unknown log\n")
+	for _, log := range w.Logs {
+		if log.Name() != origin || !w.begun(log) {
+			continue
+		}
+		c, err := receiptlog.OpenCheckpoint(note, log)
+		switch {
+		case errors.Is(err, receiptlog.ErrUnknownLog), errors.Is(err, receiptlog.ErrSignature):
+			status, text = http.StatusForbidden, []byte("not signed by the log\n")
+		case err != nil:
+			return log, c, http.StatusBadRequest, []byte("malformed checkpoint\n")
+		default:
+			return log, c, 0, nil
 		}
 	}
-	text, err := json.MarshalIndent(next, "", "  ")
+	return log, c, status, text
+}
+
+func (w *Witness) begun(log receiptlog.Key) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, begun := w.logs[log.String()]
+	return begun
+}
+
+// remember writes the file, and is on disk when it returns.
+func (w *Witness) remember(log receiptlog.Key, last cosigned) error {
+	next := maps.Clone(w.logs)
+	next[log.String()] = last
+	err := w.write(next)
+	if err == nil {
+		w.logs = next
+	}
+	return err
+}
+
+func (w *Witness) write(logs map[string]cosigned) error {
+	kept := file{map[string]string{}, w.former}
+	for vkey, last := range logs {
+		kept.Logs[vkey] = last.note
+	}
+	text, err := json.MarshalIndent(kept, "", "  ")
 	if err == nil {
 		err = Replace(w.State, text)
-	}
-	if err == nil {
-		w.latest = next
 	}
 	return err
 }
@@ -235,14 +374,34 @@ func ID(origin string) string {
 }
 
 func (w *Witness) serveLatest(out http.ResponseWriter, r *http.Request) {
+	note := w.latest(r.PathValue("origin"))
+	if note == "" {
+		http.NotFound(out, r)
+		return
+	}
+	out.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(out, note)
+}
+
+// latest returns what was cosigned last of an origin by its id. Of several keys those of the
+// list come first; what the list has no more is served nonetheless: others look for it.
+func (w *Witness) latest(id string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for origin, note := range w.latest {
-		if ID(origin) == r.PathValue("origin") {
-			out.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_, _ = io.WriteString(out, note)
-			return
+	for _, log := range w.Logs {
+		if last := w.logs[log.String()]; last.note != "" && ID(log.Name()) == id {
+			return last.note
 		}
 	}
-	http.NotFound(out, r)
+	for _, vkey := range slices.Sorted(maps.Keys(w.logs)) {
+		if last := w.logs[vkey]; last.note != "" && ID(last.Origin) == id {
+			return last.note
+		}
+	}
+	for origin, note := range w.former {
+		if ID(origin) == id {
+			return note
+		}
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package witness_test
 import (
 	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -78,10 +79,14 @@ func (m *tree) request(old, size int64) []byte {
 
 func open(t testing.TB, state string) *witness.Witness {
 	t.Helper()
-	at := func() time.Time { return time.Unix(1_800_000_000, 0) }
+	return opened(t, state, func() time.Time { return time.Unix(1_800_000_000, 0) }, []receiptlog.Key{signer(t, origin).Key})
+}
+
+func opened(t testing.TB, state string, at func() time.Time, logs []receiptlog.Key, begin ...receiptlog.Key) *witness.Witness {
+	t.Helper()
 	w := must[*witness.Witness](t)(witness.Open(witness.Options{
 		Signer: must[*receiptlog.Signer](t)(receiptlog.NewWitnessSigner("w.example", key("witness"), at)),
-		Logs:   []receiptlog.Key{signer(t, origin).Key}, State: state,
+		Logs:   logs, Begin: begin, State: state,
 	}))
 	t.Cleanup(func() { _ = w.Close() })
 	return w
@@ -207,5 +212,101 @@ func TestAFileThatIsNotTheWitnessesIsRefused(t *testing.T) {
 	o.State = filepath.Join(t.TempDir(), "absent")
 	if _, err := witness.Open(o); err == nil {
 		t.Error("it opens without its file")
+	}
+}
+
+func TestOpen_BeginsALaterGenerationOnlyByAnAct(t *testing.T) {
+	state := fresh(t)
+	clock := func() time.Time { return time.Unix(1_800_000_000, 0) }
+	first, second, third := signer(t, origin), signer(t, "verifier.example.com/v1/log/2"), signer(t, "verifier.example.com/v1/log/3")
+	elsewhere := signer(t, "another.example.com/v1/log/1")
+	stolen := must[*receiptlog.Signer](t)(receiptlog.NewLogSigner(second.Name(), key("the new key")))
+	logs := []receiptlog.Key{first.Key, second.Key, third.Key, elsewhere.Key}
+	ask := func(w *witness.Witness, s *receiptlog.Signer, want int) {
+		t.Helper()
+		m := (&tree{T: t}).grow(1, s.Name())
+		c := m.checkpoint(1)
+		c.Origin = s.Name()
+		body := receiptlog.AddCheckpoint{Checkpoint: must[[]byte](t)(c.Sign(s))}
+		if status, text, _ := post(w, body.Bytes()); status != want {
+			t.Errorf("%s: %d %q, want %d", s.Key, status, text, want)
+		}
+	}
+	again := func(w *witness.Witness, logs []receiptlog.Key, begin ...receiptlog.Key) *witness.Witness {
+		t.Helper()
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return opened(t, state, clock, logs, begin...)
+	}
+	w := opened(t, state, clock, logs)
+	ask(w, second, 404) // of the logs of a policy, the generations to come
+	ask(w, third, 404)
+	ask(w, first, 200)
+	ask(w, elsewhere, 200) // another verifier's
+	if waiting := w.Waiting(); len(waiting) != 2 || waiting[0].String() != second.Key.String() {
+		t.Errorf("waiting: %v", waiting)
+	}
+	w = again(w, logs)
+	ask(w, second, 404)
+	w = again(w, logs, second.Key)
+	w = again(w, logs) // the act was done
+	ask(w, second, 200)
+	ask(w, third, 404)
+	// The key was stolen, and the generation burnt: it begins with another key.
+	logs = []receiptlog.Key{first.Key, stolen.Key}
+	w = again(w, logs)
+	ask(w, stolen, 404)
+	w = again(w, logs, stolen.Key)
+	ask(w, second, 403)
+	ask(w, stolen, 200)
+	if out := served(w, second.Name()); !strings.Contains(out, "— "+second.Name()+" ") {
+		t.Errorf("it serves %s", out)
+	} else if _, err := receiptlog.OpenCheckpoint([]byte(out), stolen.Key); err != nil {
+		t.Errorf("of two keys it serves that which its list does not have: %v", err)
+	}
+}
+
+func served(w *witness.Witness, origin string) string {
+	out := httptest.NewRecorder()
+	w.ServeHTTP(out, httptest.NewRequest(http.MethodGet, "/"+witness.ID(origin)+"/checkpoint", nil))
+	return out.Body.String()
+}
+
+func TestOpen_ReadsTheFileOfEarlierVersions(t *testing.T) {
+	state := fresh(t)
+	w, m := open(t, state), (&tree{T: t}).grow(20, "entry")
+	if status, _, _ := post(w, m.request(0, 10)); status != 200 {
+		t.Fatal(status)
+	}
+	note := served(w, origin)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// A thief of the log's key has burnt the next generation: its line is that of a key which
+	// the list has no more.
+	old := must[[]byte](t)(json.Marshal(map[string]string{origin: note, "verifier.example.com/v1/log/2": strings.ReplaceAll(note, origin, "verifier.example.com/v1/log/2")}))
+	if err := os.WriteFile(state, old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := must[*receiptlog.Signer](t)(receiptlog.NewLogSigner("verifier.example.com/v1/log/2", key("the new key")))
+	for range 2 { // as it was, and as it is written
+		w = opened(t, state, time.Now, []receiptlog.Key{signer(t, origin).Key, next.Key}, next.Key)
+		if status, text, _ := post(w, m.request(0, 20)); status != 409 || text != "10\n" {
+			t.Errorf("%d %q", status, text)
+		}
+		if served(w, origin) != note {
+			t.Error("it has forgotten what it cosigned")
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := string(must[[]byte](t)(os.ReadFile(state))); !strings.Contains(text, signer(t, origin).Key.String()) || !strings.Contains(text, `"former"`) {
+		t.Errorf("the file is %s", text)
+	}
+	var before map[string]string
+	if err := json.Unmarshal(must[[]byte](t)(os.ReadFile(state)), &before); err == nil {
+		t.Error("an earlier version would read the file as one without a log")
 	}
 }

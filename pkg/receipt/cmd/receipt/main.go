@@ -68,9 +68,11 @@ const help = `receipt checks signed receipts about blockchain transactions, offl
   receipt log key FILE ORIGIN
         print the verifier key of the log with an origin that a signing key signs
   receipt witness --key FILE --name NAME [--log VKEY ...] [--log-policy FILE]
-                  [--state FILE] [--listen ADDR] [--init]
+                  [--state FILE] [--listen ADDR] [--init] [--begin VKEY ...]
         cosign the checkpoints of logs, those named and those of a policy, each only
-        where it continues the last, which the state file holds; --init makes it.
+        where it continues the last, which the state file holds; --init makes it. Of each
+        log the generation that is named first begins by itself; a later one, or one with
+        another key, only when the witness is once started with --begin.
         Without a log, print the witness's verifier key
   receipt inspect FILE
         print a receipt without checking anything

@@ -353,10 +353,18 @@ func witnessCommand(ctx context.Context, args []string, s streams) error {
 	keyFile, name := flags.String("key", "", ""), flags.String("name", "", "")
 	state, listen := flags.String("state", "", ""), flags.String("listen", "127.0.0.1:8090", "")
 	init := flags.Bool("init", false, "")
-	var logs []receiptlog.Key
+	var logs, begin []receiptlog.Key
 	flags.Func("log", "", func(text string) error {
 		key, err := receiptlog.ParseLogKey(text)
 		logs = append(logs, key)
+		return err
+	})
+	flags.Func("begin", "", func(text string) error {
+		if text == "" { // as a compose file has it on all other days
+			return nil
+		}
+		key, err := receiptlog.ParseLogKey(text)
+		begin = append(begin, key)
 		return err
 	})
 	flags.Func("log-policy", "", func(file string) error {
@@ -368,6 +376,11 @@ func witnessCommand(ctx context.Context, args []string, s streams) error {
 	})
 	if _, err := parse(flags, args, 0); err != nil {
 		return err
+	}
+	for _, log := range begin {
+		if !slices.ContainsFunc(logs, func(k receiptlog.Key) bool { return k.String() == log.String() }) {
+			return exitError{exitUsage, fmt.Errorf("witness: --begin of %s, which neither --log nor the policy has", log.Name())}
+		}
 	}
 	if *keyFile == "" || *name == "" || (len(logs) == 0) != (*state == "") {
 		return exitError{exitUsage, errors.New("witness: --key, --name and, with --log, --state; see receipt --help")}
@@ -388,11 +401,14 @@ func witnessCommand(ctx context.Context, args []string, s streams) error {
 			return err
 		}
 	}
-	w, err := witness.Open(witness.Options{Signer: signer, Logs: logs, State: *state})
+	w, err := witness.Open(witness.Options{Signer: signer, Logs: logs, State: *state, Begin: begin})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = w.Close() }()
+	for _, log := range w.Waiting() {
+		_, _ = fmt.Fprintf(s.err, "receipt: %s is not cosigned: another generation of its log began before; where that is right, start once with --begin %s\n", printable(log.Name()), log)
+	}
 	server := http.Server{
 		Addr: *listen, Handler: w, MaxHeaderBytes: 16 << 10,
 		ReadHeaderTimeout: witnessTimeout, ReadTimeout: witnessTimeout, WriteTimeout: witnessTimeout, IdleTimeout: witnessIdle,

@@ -95,7 +95,7 @@ func (w *world) wantProof(url, answer string) receiptlog.Result {
 		if status != http.StatusOK {
 			w.Fatalf("the proof is answered %d %s", status, proof)
 		}
-		result, err := receiptlog.Verify(doc, keys, []byte(proof), policy)
+		result, err := receiptlog.Verify(doc, keys, []byte(proof), policy.WithList(d))
 		w.must(err)
 		return result
 	}

@@ -94,7 +94,7 @@ func newWorld(t *testing.T, witnesses int) *world {
 			w.must(err)
 			logs = append(logs, key)
 		}
-		s.Witness, err = witness.Open(witness.Options{Signer: s.signer, Logs: logs, State: state})
+		s.Witness, err = witness.Open(witness.Options{Signer: s.signer, Logs: logs, Begin: logs, State: state})
 		w.must(err)
 		server := httptest.NewServer(s)
 		t.Cleanup(server.Close)
