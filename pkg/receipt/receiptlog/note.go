@@ -150,6 +150,14 @@ func NewWitnessSigner(name string, private ed25519.PrivateKey, now func() time.T
 	return newSigner(name, private, typeWitness, now)
 }
 
+// Now returns the time of a witness's clock; zero for the signer of a log, which has none.
+func (s *Signer) Now() time.Time {
+	if s.now == nil {
+		return time.Time{}
+	}
+	return s.now()
+}
+
 func newSigner(name string, private ed25519.PrivateKey, kind byte, now func() time.Time) (*Signer, error) {
 	if len(private) != ed25519.PrivateKeySize {
 		return nil, malformed("a private key of %d bytes", len(private))

@@ -310,3 +310,33 @@ func TestOpen_ReadsTheFileOfEarlierVersions(t *testing.T) {
 		t.Error("an earlier version would read the file as one without a log")
 	}
 }
+
+func TestAddCheckpoint_AnswersTheSameAgainFromMemory(t *testing.T) {
+	now, folder := time.Unix(1_800_000_000, 0), t.TempDir()
+	state := filepath.Join(folder, "below", "state.json")
+	if err := os.Mkdir(filepath.Dir(state), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := witness.Create(state); err != nil {
+		t.Fatal(err)
+	}
+	w, m := opened(t, state, func() time.Time { return now }, []receiptlog.Key{signer(t, origin).Key}), (&tree{T: t}).grow(20, "entry")
+	status, first, _ := post(w, m.request(0, 10))
+	if status != 200 {
+		t.Fatal(status)
+	}
+	if err := os.RemoveAll(filepath.Dir(state)); err != nil { // whatever is written fails
+		t.Fatal(err)
+	}
+	now = now.Add(4 * time.Second)
+	if status, text, _ := post(w, m.request(10, 10)); status != 200 || text != first {
+		t.Errorf("the same again: %d %q, want %q", status, text, first)
+	}
+	if status, _, _ := post(w, m.request(10, 20)); status != 500 {
+		t.Errorf("the next: %d, want 500: it cannot be kept", status)
+	}
+	now = now.Add(time.Second)
+	if status, _, _ := post(w, m.request(10, 10)); status != 500 {
+		t.Errorf("the same, later: %d, want 500: its new time cannot be kept", status)
+	}
+}
