@@ -14,7 +14,7 @@ var composed = []string{"deploy/compose.production.yml", "deploy/compose.scale.y
 var (
 	namedFile    = regexp.MustCompile(`-f ([a-z./-]+\.yml)`)
 	namedVolume  = regexp.MustCompile(`\bpforte-production_([\w-]+)`)
-	namedService = regexp.MustCompile(`(?:\$P|docker compose [^|<>;&]*?)\s(?:run|exec|up)((?:\s--?[a-zA-Z-]+)*)\s([a-z]+)\b`)
+	namedService = regexp.MustCompile(`(?:\$P|docker compose [^|<>;&]*?)\s(?:run|exec|up)((?:\s--?[a-zA-Z-]+)*)\s([a-z][a-z0-9-]*)\b`)
 )
 
 // faultsOfCommands returns what a page names that is not in the compose files, and
