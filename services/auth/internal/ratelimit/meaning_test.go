@@ -62,6 +62,21 @@ func window(s *suite) {
 	s.spend(l, "a", true, limit-1)
 }
 
+// windowSetBack sets the expiry of a window to what Redis has for it once its clock was set back by an hour.
+func windowSetBack(s *suite) {
+	l := s.limiter()
+	for left := limit - 1; left >= 0; left-- {
+		s.spend(l, "anna", true, left)
+	}
+	set, err := s.Clients[0].PExpire(s.Context(), "svc:limit:login:anna", time.Hour+s.window).Result()
+	if err != nil || !set {
+		s.Fatal(set, err)
+	}
+	s.spend(l, "anna", false, 0) // which says when the window ends
+	s.pass(s.window + 100*time.Millisecond)
+	s.spend(l, "anna", true, limit-1)
+}
+
 func refund(s *suite) {
 	l := s.long()
 	for range 3 * limit {

@@ -41,6 +41,7 @@ func testMeaning(t *testing.T, open opener) {
 		"a refused attempt is not counted":                          refusedIsFree,
 		"keys are apart, and so are limiters":                       apart,
 		"a window begins with the first attempt":                    window,
+		"a window is no longer after Redis's clock was set back":    windowSetBack,
 		"an attempt that is refunded can be made again":             refund,
 		"an attempt is refunded once":                               refundOnce,
 		"no later window gains from a refund":                       refundLate,

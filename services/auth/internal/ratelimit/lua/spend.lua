@@ -2,6 +2,10 @@
 -- Returns {taken, attempts, ms to the end, ... of each window}.
 local taken = 1
 for i, window in ipairs(KEYS) do
+  -- Redis's clock was set back: without this the window would be longer by as much.
+  if redis.call('PTTL', window) > tonumber(ARGV[2]) then
+    redis.call('PEXPIRE', window, ARGV[2])
+  end
   if redis.call('SCARD', window) >= tonumber(ARGV[2 + i]) and redis.call('SISMEMBER', window, ARGV[1]) == 0 then
     taken = 0
   end
