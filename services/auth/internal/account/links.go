@@ -17,8 +17,8 @@ import (
 // with its audit rows. A method that uses a link up returns link.ErrInvalid unless the
 // link is open at that instant; of any number of concurrent uses one succeeds.
 //
-// A link stops being open when it is used, expires, or when the admin who created it is
-// no longer one. The hash is link.Hash of the token.
+// A link stops being open when it is used or expires, and when the admin who created it is
+// no longer one or their sessions end. The hash is link.Hash of the token.
 type Links interface {
 	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role and
 	// Groups of l. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a

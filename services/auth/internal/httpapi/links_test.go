@@ -417,3 +417,11 @@ func TestPasswordsOfLinksWaitInTheQueueOfPasswords(t *testing.T) {
 	busy(func(i int) reply { return resetting[i].reset(reset, newPass) })
 	busy(func(i int) reply { return first[i].setUp(code) })
 }
+
+func TestAnInvite_EndsWithTheSessionsOfTheAdminWhoMadeIt(t *testing.T) {
+	h := newFixture(t)
+	token := h.invite("role", "admin")
+	h.anna().changePassword(adminPass, "a password of anna's").want(http.StatusOK)
+	h.elsewhere().accept(token, "username", "paul", "password", "long enough for paul").because(http.StatusBadRequest, "invalid_token")
+	h.elsewhere().login("paul", "long enough for paul").want(http.StatusUnauthorized)
+}

@@ -203,6 +203,47 @@ func TestALinkThatIsNotOpenIsRefused(t *testing.T) {
 	})
 }
 
+// TestLinks_EndWithTheRightToCreateThem has the right come back afterwards.
+func TestLinks_EndWithTheRightToCreateThem(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		must(h.Create(ctx, person("berta", user.Admin), user.Operator))(h.T)
+		member, id := user.Member, h.anna.ID
+		ended := func(_ user.Revocation, err error) error { return err }
+		for name, end := range map[string]func() error{
+			"demoted by the operator": func() error { return h.SetRole(ctx, id, user.Member) },
+			"demoted by an admin":     func() error { return h.Change(ctx, id, user.Change{Role: &member}, id) },
+			"a new password": func() error {
+				return ended(h.SetPasswordHash(ctx, id, must(h.ByID(ctx, id))(h.T).PasswordHash, "new", "key"))
+			},
+			"a reset by the operator": func() error { return ended(h.ResetPassword(ctx, id, "reset")) },
+			"a reset by a link": func() error {
+				return ended(h.ResetByLink(ctx, h.link(link.Link{Kind: link.Reset, Role: "member", UserID: id}, user.Operator), "reset"))
+			},
+			"all sessions ended":       func() error { return ended(h.EndSessions(ctx, id)) },
+			"the other sessions ended": func() error { return ended(h.EndOthers(ctx, id, "key")) },
+			"a reset of the factor":    func() error { return ended(h.ResetFactor(ctx, id, user.Operator)) },
+		} {
+			links := map[link.Kind]string{link.Invite: h.invite(), link.Reset: h.reset()}
+			operators := h.link(link.Link{Kind: link.Invite, Role: "member"}, user.Operator)
+			if err := end(); err != nil {
+				h.Fatalf("%s: %v", name, err)
+			}
+			if err := h.SetRole(ctx, id, user.Admin); err != nil {
+				h.Fatal(err)
+			}
+			for kind, hash := range links {
+				if _, err := h.Link(ctx, kind, hash); !errors.Is(err, link.ErrInvalid) {
+					h.Errorf("%s: a link of the kind %s: %v", name, kind, err)
+				}
+			}
+			if _, err := h.Link(ctx, link.Invite, operators); err != nil {
+				h.Errorf("%s: an invite of the operator: %v", name, err)
+			}
+		}
+	})
+}
+
 // TestAnInviteDecidesRoleAndName also checks that a taken name leaves the invite open.
 func TestAnInviteDecidesRoleAndName(t *testing.T) {
 	inHouseholds(t, func(h *household) {

@@ -325,9 +325,14 @@ func (s *Store) EndSessions(ctx context.Context, id int64) (user.Revocation, err
 	})
 }
 
-// newStamp sets a new session stamp, and the session that it does not end.
+// newStamp sets a new session stamp, and the session that it does not end. The links that the user created end too: the
+// sessions that end may have been another person's.
 func (s *Store) newStamp(ctx context.Context, tx *sql.Tx, id int64, keepSession string) error {
-	return s.update(ctx, tx, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`, user.NewSessionStamp(), keepSession, id)
+	err := s.update(ctx, tx, `UPDATE users SET session_stamp = ?, kept_session = ? WHERE id = ?`, user.NewSessionStamp(), keepSession, id)
+	if err != nil {
+		return err
+	}
+	return s.voidLinks(ctx, tx, `created_by = ?`, id)
 }
 
 // SetRole implements user.Store.
@@ -346,6 +351,11 @@ func (s *Store) setRole(ctx context.Context, tx *sql.Tx, id int64, role user.Rol
 	if err := s.update(ctx, tx, `UPDATE users SET role = ? WHERE id = ?`, string(role), id); err != nil {
 		return err
 	}
+	if role != user.Admin {
+		if err := s.voidLinks(ctx, tx, `created_by = ?`, id); err != nil {
+			return err
+		}
+	}
 	return s.recordAbout(ctx, tx, "role_changed", id, map[string]any{"role": role})
 }
 
@@ -357,6 +367,9 @@ func (s *Store) Delete(ctx context.Context, id, by int64) (user.Revocation, erro
 			return err
 		}
 		if err := s.recordAbout(ctx, tx, "user_deleted", id, nil); err != nil {
+			return err
+		}
+		if err := s.voidLinks(ctx, tx, `created_by = ?`, id); err != nil { // an import may give the id again
 			return err
 		}
 		return s.update(ctx, tx, `DELETE FROM users WHERE id = ?`, id)
