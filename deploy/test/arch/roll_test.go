@@ -1,0 +1,110 @@
+package arch
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// docker is a stand-in for docker and its compose: a file SERVICE.NUMBER for each container, with
+// its version. It writes how many containers of a service run whenever that changes, and, as
+// compose does, gives a new container the number after the highest. An id is SERVICE.NUMBER-VERSION.
+const docker = `#!/bin/sh
+set -eu
+cd "$STATE"
+count() { echo "$1 $(ls | grep -c "^$1[.]")" >> ../events; }
+create() { last=$(ls | sed -n "s/^$1[.]//p" | sort -n | tail -1); echo "$VERSION" > "$1.$((${last:-0} + 1))"; count "$1"; }
+case "$1" in
+stop) ;;
+rm) rm "${2%-*}"; count "${2%.*}" ;;
+restart) echo "restart $2" >> ../events ;;
+inspect) for last; do :; done; last=${last%-*}; echo "${last##*.}" ;;
+compose)
+	for service; do :; done
+	case " $* " in
+	*" run "*) echo "setup" >> ../events ;;
+	*" ps "*) for c in "$service".*; do echo "$c-$(cat "$c")"; done ;;
+	*" --no-recreate "*) while [ "$(ls | grep -c "^$service[.]")" -lt "$REPLICAS" ]; do create "$service"; done ;;
+	*" up "*)
+		for c in $(ls | grep "^$service[.]"); do
+			if [ "$(cat "$c")" != "$VERSION" ]; then mv "$c" ..; count "$service"; mv "../$c" .; echo "$VERSION" > "$c"; count "$service"; fi
+		done
+		;;
+	esac
+	;;
+esac
+`
+
+// rolled runs deploy/roll where each service has as many containers of version v1, and returns
+// what happened, and what is there then.
+func rolled(t *testing.T, replicas int, version string, services ...string) (events, after []string, err error) {
+	t.Helper()
+	folder := t.TempDir()
+	state := filepath.Join(folder, "state")
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, service := range []string{"auth", "verifier"} {
+		for n := range replicas {
+			if err := os.WriteFile(filepath.Join(state, fmt.Sprintf("%s.%d", service, n+1)), []byte("v1\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, content := range map[string]string{"docker": docker, "sleep": "#!/bin/sh\n"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o700); err != nil { //nolint:gosec // it is run
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(top, "deploy/roll"), services...)
+	cmd.Env = append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"), "STATE="+state, "VERSION="+version, fmt.Sprintf("REPLICAS=%d", replicas), "P=")
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	log, _ := os.ReadFile(filepath.Join(folder, "events"))
+	entries, _ := os.ReadDir(state)
+	for _, entry := range entries {
+		content, _ := os.ReadFile(filepath.Join(state, entry.Name()))
+		after = append(after, entry.Name()+" "+strings.TrimSpace(string(content)))
+	}
+	return strings.FieldsFunc(string(log), func(r rune) bool { return r == '\n' }), after, err
+}
+
+// The proxy knows the replicas by their names, which end with their numbers.
+func TestRoll_ReplacesOneContainerAtATimeUnderItsName(t *testing.T) {
+	events, after, err := rolled(t, 2, "v2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"setup", "auth 1", "auth 2", "auth 1", "auth 2", "verifier 1", "verifier 2", "verifier 1", "verifier 2"}, events); diff != "" {
+		t.Errorf("containers (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"auth.1 v2", "auth.2 v2", "verifier.1 v2", "verifier.2 v2"}, after); diff != "" {
+		t.Errorf("after (-want +got):\n%s", diff)
+	}
+}
+
+func TestRoll_StartsAgainWhatOnlyHasNewSecrets(t *testing.T) {
+	events, after, err := rolled(t, 2, "v1", "auth")
+	if diff := cmp.Diff([]string{"auth 1", "auth 2", "restart auth.1-v1"}, events); diff != "" || err != nil {
+		t.Errorf("%v, containers (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff([]string{"auth.1 v1", "auth.2 v1", "verifier.1 v1", "verifier.2 v1"}, after); diff != "" {
+		t.Errorf("after (-want +got):\n%s", diff)
+	}
+	events, _, err = rolled(t, 1, "v1", "auth")
+	if diff := cmp.Diff([]string{"restart auth.1-v1"}, events); diff != "" || err != nil {
+		t.Errorf("without a replica: %v, containers (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestRoll_RefusesWhatItCannotReplaceOneAtATime(t *testing.T) {
+	events, _, err := rolled(t, 3, "v2", "auth")
+	if err == nil || len(events) > 0 {
+		t.Errorf("three replicas: %v, %v", err, events)
+	}
+}
