@@ -20,6 +20,9 @@ var (
 	// ErrFailing means that too many settlements of the payer or the client have
 	// failed today.
 	ErrFailing = errors.New("too many settlements have failed")
+	// ErrStrangers means that too many settlements of payers who never paid have failed,
+	// of all of them together.
+	ErrStrangers = errors.New("too many settlements of new payers have failed")
 	// ErrCrowded means that too many settlements of the payer or the client are
 	// under way for what is known of them: one may begin when others have ended.
 	ErrCrowded = errors.New("too many settlements are under way")
@@ -105,6 +108,8 @@ type Record struct {
 	// Client stands for the client's address on the day of the claim, and cannot
 	// be read back; "" when it is not known.
 	Client string
+	// Around stands so for the network around it.
+	Around string
 	// Answer is what the buyer gets, from Settling on; none once it was pruned.
 	Answer Answer
 	// Month is the month of the settlement that is reserved, "2006-01"; "" when
@@ -144,7 +149,7 @@ type Settlement struct {
 	// many it has.
 	Month string
 	Limit int
-	// Kept is how many of them, the last, are for payers who have paid before.
+	// Kept is how many of them, the last, are for known payers.
 	Kept     int
 	Caps     Caps
 	Deadline time.Time
@@ -155,19 +160,64 @@ type Settlement struct {
 // Caps bound the settlements that fail: those whose reservation was spent and
 // that ended without payment. Zero means that there is no bound.
 type Caps struct {
-	// Since is when the day began; claims before do not count.
-	Since time.Time
+	// Since is when the day began, MonthSince the month; claims before do not count.
+	Since, MonthSince time.Time
 	// Payer and Client are how many may fail. As many may be under way at once,
-	// counting those that have failed, and one more for each that was settled.
+	// counting those that have failed, and one more for each that was settled. That of a
+	// client is for payers who are not known.
 	Payer, Client int
+	// Around is how many may fail in the network around the client, of payers who are not
+	// known.
+	Around int
+	// Strangers and StrangersMonth are how many may fail in a day and in the month, of all
+	// payers who are not known. Both are zero or neither is.
+	Strangers, StrangersMonth int
 }
 
-// History is what the ledger has counted for a payer and for a client.
+// History is what the ledger has counted for a payer, for a client and for the network
+// around it: how many of their settlements have failed since Caps.Since.
 type History struct {
-	// Payer and Client are how many of their settlements have failed.
-	Payer, Client int
-	// Paid reports whether a payment of the payer was ever settled.
-	Paid bool
+	Payer, Client, Around int
+	// PayerMonth is how many of the payer's have failed since Caps.MonthSince.
+	PayerMonth int
+	// Paid is how many payments of the payer were ever settled, up to a bound.
+	Paid int
+	// Strangers and StrangersMonth count those of all payers who are not known. They are
+	// counted for one who is not.
+	Strangers, StrangersMonth int
+}
+
+// failsOf is, of how many paid settlements, one may fail.
+const failsOf = 10
+
+// OfPayer returns how many settlements of the payer may fail in a day.
+func (c Caps) OfPayer(h History) int {
+	if c.Payer == 0 {
+		return 0
+	}
+	return max(c.Payer, h.Paid/failsOf)
+}
+
+// Knows reports whether the payer is known: they have paid, and have not failed more often
+// in the month than they may in a day. To become known must cost more than it can waste.
+func (c Caps) Knows(h History) bool {
+	return h.Paid > 0 && (c.Payer == 0 || h.PayerMonth < c.OfPayer(h))
+}
+
+// Refuse returns ErrFailing or ErrStrangers when the caps are reached.
+func (c Caps) Refuse(h History) error {
+	reached := func(n, limit int) bool { return limit > 0 && n >= limit }
+	switch {
+	case reached(h.Payer, c.OfPayer(h)):
+		return ErrFailing
+	case c.Knows(h):
+		return nil
+	case reached(h.Client, c.Client), reached(h.Around, c.Around):
+		return ErrFailing
+	case reached(h.Strangers, c.Strangers), reached(h.StrangersMonth, c.StrangersMonth):
+		return ErrStrangers
+	}
+	return nil
 }
 
 // Outcome ends a settling: State is Settled, Dead or Unknown.
@@ -281,8 +331,8 @@ type Ledger interface {
 	Release(ctx context.Context, key Key, owner string) error
 	// Begin turns the owner's Working record into Settling, queues the answer's entry of the
 	// log and reserves one settlement, in one step that is on disk when it returns. ErrLimit: the
-	// month has none left for this payer. ErrFailing and ErrCrowded: the caps of
-	// the payer or the client are reached. ErrLost: the record is not the owner's
+	// month has none left for this payer. ErrFailing, ErrStrangers and ErrCrowded:
+	// the caps are reached. ErrLost: the record is not the owner's
 	// any more, or is for another request.
 	// When another record of the payer has the same Identifier and is Settling,
 	// Unknown or Settled, nothing changes and that record is returned; and so is, where
@@ -319,9 +369,9 @@ type Ledger interface {
 	// as limit, and reports whether it did.
 	AskedAgain(ctx context.Context, payer string, day time.Time) (int, error)
 	CountAskedAgain(ctx context.Context, payer string, day time.Time, limit int) (bool, error)
-	// History counts the failed settlements of a payer and of a client, of claims
-	// since then, and reports whether the payer has ever paid.
-	History(ctx context.Context, payer, client string, since time.Time) (History, error)
+	// History counts the failed settlements that the caps are about, for a payment of which
+	// only the payer, Plain, Client and Around are read.
+	History(ctx context.Context, r Record, c Caps) (History, error)
 
 	// Register records that the owner begins, and is alive until then. In a file, which has
 	// its users on one machine, it also cuts back to until every heartbeat that reaches

@@ -33,15 +33,31 @@ const (
 	paidByClient = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= ? AND client <= ? AND " + paid + " ORDER BY client LIMIT 0 + ?) AS p"
 )
 
-// historySQL counts what has failed, of a payer and of a client, and looks whether the
-// payer has paid.
-const historySQL = `SELECT (SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND ` + failed + `),
+// ofPayer counts what has failed of a payer since a moment. Copies that are not plain may be
+// made by anyone who knows the address, so they count for themselves.
+const ofPayer = "SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND " + failed + " AND plain = "
+
+// ofStrangers counts what has failed, at most so many, of payers who were not known when it
+// began, since a moment.
+const ofStrangers = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE claimed >= ? AND stranger = 1 AND " + failed + " ORDER BY claimed LIMIT 0 + ?) AS s"
+
+// historySQL counts what has failed, of a payer, a client and the network around it, and
+// what the payer has paid, up to manyPaid.
+const historySQL = "SELECT (" + ofPayer + "?), (" + ofPayer + `?),
 	(SELECT count(*) FROM payments WHERE client = ? AND client <> '' AND claimed >= ? AND ` + failed + `),
-	(` + paidByPayer + `) > 0`
+	(SELECT count(*) FROM payments WHERE around = ? AND around <> '' AND claimed >= ? AND ` + failed + `),
+	(` + paidByPayer + `)`
 
 // History implements payment.Ledger.
-func (l *Ledger) History(ctx context.Context, payer, client string, since time.Time) (h payment.History, err error) {
-	if err := l.row(ctx, historySQL, payer, since, client, since, payer, payer, 1).Scan(&h.Payer, &h.Client, &h.Paid); err != nil {
+func (l *Ledger) History(ctx context.Context, r payment.Record, c payment.Caps) (h payment.History, err error) {
+	payer := r.Key.Payer
+	err = l.row(ctx, historySQL, payer, c.Since, plain(r), payer, c.MonthSince, plain(r), r.Client, c.Since, r.Around, c.Since, payer, payer, manyPaid).
+		Scan(&h.Payer, &h.PayerMonth, &h.Client, &h.Around, &h.Paid)
+	if err == nil && c.Strangers > 0 && !c.Knows(h) {
+		err = l.row(ctx, "SELECT ("+ofStrangers+"), ("+ofStrangers+")", c.Since, c.Strangers, c.MonthSince, c.StrangersMonth).
+			Scan(&h.Strangers, &h.StrangersMonth)
+	}
+	if err != nil {
 		return h, fmt.Errorf("read a payer's history: %w", err)
 	}
 	return h, nil
@@ -50,55 +66,86 @@ func (l *Ledger) History(ctx context.Context, payer, client string, since time.T
 // manyPaid bounds the paid ones that tallySQL counts.
 const manyPaid = 64
 
-// tallySQL is what a settlement's beginning looks at, of its payer and of its client:
-// what has failed, what is under way or open, what ended unclear, and, up to manyPaid,
-// what was paid. Most need no more.
-const tallySQL = `SELECT (SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND ` + failed + `),
+// tallySQL is what a settlement's beginning looks at, of its payer, its client and the
+// network around it: what has failed, what is under way or open, what ended unclear, and,
+// up to manyPaid, what was paid. Most need no more.
+const tallySQL = "SELECT (" + ofPayer + "mine.plain), (" + ofPayer + `mine.plain),
 	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + failed + `),
-	(SELECT count(*) FROM payments WHERE payer = ? AND ` + begun + `),
+	(SELECT count(*) FROM payments WHERE around = mine.around AND around <> '' AND claimed >= ? AND ` + failed + `),
+	(SELECT count(*) FROM payments WHERE payer = ? AND plain = mine.plain AND ` + begun + `),
 	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND ` + begun + `),
-	(SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND ` + unclear + `),
+	(SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND plain = mine.plain AND ` + unclear + `),
 	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + unclear + `),
 	(` + paidByPayer + `),
-	(SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= mine.client AND client <= mine.client AND client <> '' AND ` + paid + ` ORDER BY client LIMIT 0 + ?) AS p), client
+	(SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= mine.client AND client <= mine.client AND client <> '' AND ` + paid + ` ORDER BY client LIMIT 0 + ?) AS p), client, plain
 	FROM payments AS mine WHERE` + byKey + ` AND owner = ? AND state = 'working'`
+
+// strangersSQL is what it looks at when the payer is not known: what has failed of all such
+// payers today and in the month, what is under way of theirs, and what is open.
+const strangersSQL = "SELECT (" + ofStrangers + "), (" + ofStrangers + `),
+	COALESCE(sum(CASE WHEN state = 'settling' AND NOT ` + abandoned + ` THEN 1 ELSE 0 END), 0),
+	COALESCE(sum(CASE WHEN claimed >= ? AND (state = 'unknown' OR ` + abandoned + `) THEN 1 + repeats ELSE 0 END), 0)
+	FROM payments WHERE stranger = 1 AND ` + begun
 
 // capped is what counts against the cap of a payer or of a client.
 type capped struct {
 	column, value          string
+	plain                  int // of the payer's
 	limit                  int
 	failed, begun, unclear int
 	paid                   int // at most manyPaid
 }
 
 // refuse returns why a settlement may not begin, if it may not: the caps are
-// reached, or the month has none left for its payer.
-func (u *unit) refuse(ctx context.Context, key payment.Key, owner string, s payment.Settlement, reserved int) error {
+// reached, or the month has none left for its payer. It reports whether the payer is a
+// stranger, which the record keeps: what fails of theirs counts against a cap of them all.
+func (u *unit) refuse(ctx context.Context, key payment.Key, owner string, s payment.Settlement, reserved int) (stranger bool, err error) {
 	if reserved >= s.Limit {
-		return payment.ErrLimit // there is nothing to wait for
+		return false, payment.ErrLimit // there is nothing to wait for
 	}
-	payer := capped{column: "payer", value: key.Payer, limit: s.Caps.Payer}
+	payer := capped{column: "payer", value: key.Payer}
 	client := capped{column: "client", limit: s.Caps.Client}
-	since := s.Caps.Since
-	err := u.row(ctx, tallySQL, key.Payer, since, since, key.Payer, key.Payer, since, since, key.Payer, key.Payer, manyPaid, manyPaid, key, owner).
-		Scan(&payer.failed, &client.failed, &payer.begun, &client.begun, &payer.unclear, &client.unclear, &payer.paid, &client.paid, &client.value)
+	since, month := s.Caps.Since, s.Caps.MonthSince
+	var h payment.History
+	err = u.row(ctx, tallySQL, key.Payer, since, key.Payer, month, since, since, key.Payer, key.Payer, since, since, key.Payer, key.Payer, manyPaid, manyPaid, key, owner).
+		Scan(&h.Payer, &h.PayerMonth, &h.Client, &h.Around, &payer.begun, &client.begun, &payer.unclear, &client.unclear, &h.Paid, &client.paid, &client.value, &payer.plain)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return payment.ErrLost
+		return false, payment.ErrLost
 	case err != nil:
-		return fmt.Errorf("count settlements of a payer: %w", err)
-	case payer.hasFailed(), client.hasFailed():
-		return payment.ErrFailing
+		return false, fmt.Errorf("count settlements of a payer: %w", err)
 	}
-	for _, c := range []capped{payer, client} {
-		if crowded, err := u.crowded(ctx, c, since); err != nil || crowded {
-			return cmp.Or(err, payment.ErrCrowded)
+	payer.failed, client.failed, payer.paid = h.Payer, h.Client, h.Paid
+	payer.limit = s.Caps.OfPayer(h)
+	stranger = !s.Caps.Knows(h)
+	var underWay, open int
+	if stranger && s.Caps.Strangers > 0 {
+		err := u.row(ctx, strangersSQL, since, s.Caps.Strangers, month, s.Caps.StrangersMonth, u.view(), since, u.view()).
+			Scan(&h.Strangers, &h.StrangersMonth, &underWay, &open)
+		if err != nil {
+			return stranger, fmt.Errorf("count settlements of strangers: %w", err)
 		}
 	}
-	return u.spent(ctx, key.Payer, reserved, s.Limit, s.Kept)
+	if err := s.Caps.Refuse(h); err != nil {
+		return stranger, err
+	}
+	limited := []capped{payer}
+	if stranger {
+		limited = append(limited, client)
+		if weight := underWay + open/openWeight; s.Caps.Strangers > 0 && (h.Strangers+weight >= s.Caps.Strangers || h.StrangersMonth+weight >= s.Caps.StrangersMonth) {
+			return stranger, payment.ErrCrowded
+		}
+	}
+	for _, c := range limited {
+		if crowded, err := u.crowded(ctx, c, since); err != nil || crowded {
+			return stranger, cmp.Or(err, payment.ErrCrowded)
+		}
+	}
+	if stranger && reserved >= s.Limit-s.Kept {
+		return stranger, payment.ErrLimit
+	}
+	return stranger, nil
 }
-
-func (c capped) hasFailed() bool { return c.limit > 0 && c.failed >= c.limit }
 
 // spent returns ErrLimit when the month has no settlement left for a payer.
 func (u *unit) spent(ctx context.Context, payer string, reserved, limit, kept int) error {
@@ -140,7 +187,11 @@ func (u *unit) crowded(ctx context.Context, c capped, since time.Time) (bool, er
 		COALESCE(sum(CASE WHEN claimed >= ? AND (state = 'unknown' OR ` + abandoned + `) THEN 1 + repeats ELSE 0 END), 0),
 		(` + paidBy(c.column) + `)
 		FROM payments WHERE ` + c.column + ` = ? AND ` + begun
-	if err := u.row(ctx, query, u.view(), since, u.view(), c.value, c.value, most, c.value).Scan(&underWay, &open, &settled); err != nil {
+	args := []any{u.view(), since, u.view(), c.value, c.value, most, c.value}
+	if c.column == "payer" {
+		query, args = query+" AND plain = ?", append(args, c.plain)
+	}
+	if err := u.row(ctx, query, args...).Scan(&underWay, &open, &settled); err != nil {
 		return false, fmt.Errorf("count settlements under way: %w", err)
 	}
 	return c.failed+underWay+(open+c.unclear)/openWeight >= c.limit+settled, nil

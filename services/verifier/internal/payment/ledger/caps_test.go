@@ -41,7 +41,8 @@ func (w *world) wantBegin(r payment.Record, want error) {
 
 func (w *world) wantFailed(payer, client string, since time.Time, ofPayer, ofClient int) {
 	w.Helper()
-	got, err := w.History(context.Background(), payer, client, since)
+	of := payment.Record{Key: payment.Key{Payer: payer}, Plain: true, Client: client}
+	got, err := w.History(context.Background(), of, payment.Caps{Since: since})
 	w.must(err)
 	if got.Payer != ofPayer || got.Client != ofClient {
 		w.Errorf("%s and %q have failed %+v, want %d and %d", payer, client, got, ofPayer, ofClient)
@@ -181,7 +182,8 @@ func keptForTheBuyer(w *world) {
 		}
 	}
 	for payer, want := range map[string]bool{"0xpayer000": true, "0xpayer001": false, "0xstranger": false} {
-		if h, err := w.History(context.Background(), payer, "", start); err != nil || h.Paid != want {
+		of := payment.Record{Key: payment.Key{Payer: payer}, Plain: true}
+		if h, err := w.History(context.Background(), of, payment.Caps{Since: start}); err != nil || (h.Paid > 0) != want {
 			w.Errorf("%s has paid: %v, %v", payer, h.Paid, err)
 		}
 	}
@@ -227,4 +229,95 @@ func cappedAtOnce(w *world) {
 		w.Errorf("%d began and %d were told to wait, want 3 and 97", began.Load(), crowded.Load())
 	}
 	w.wantReserved(3)
+}
+
+// strict are caps with those of strangers.
+func strict(s *payment.Settlement) {
+	s.Caps.MonthSince = payment.Day(start).AddDate(0, 0, -20)
+	s.Caps.Around, s.Caps.Strangers, s.Caps.StrangersMonth = 4, 5, 6
+}
+
+func strangersAreCapped(w *world) {
+	try := func(r payment.Record, want error) {
+		w.Helper()
+		if err := w.tryBegin(w.Ledger, r, strict); !errors.Is(err, want) || want == nil && err != nil {
+			w.Errorf("begin: %v, want %v", err, want)
+		}
+	}
+	known := of("known", "0xknown", "home")
+	w.begin(known)
+	w.finish(known, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
+	for i := range 4 {
+		r := of(name(i), "0xpayer"+name(i), "client"+name(i))
+		r.Around = "network"
+		try(r, nil)
+		w.finish(r, vain)
+	}
+	inside := of("next", "0xnew", "newclient")
+	inside.Around = "network"
+	try(inside, payment.ErrFailing)
+	fifth := of("fifth", "0xnew", "newclient")
+	try(fifth, nil)
+	try(of("sixth", "0xnewer", "newerclient"), payment.ErrCrowded) // one may fail yet
+	w.finish(fifth, vain)
+	try(of("sixth", "0xnewer", "newerclient"), payment.ErrStrangers)
+	for i := range 3 { // failures of who is known count for themselves
+		r := of("known"+name(i), "0xknown", "client001")
+		r.Around = "network"
+		try(r, nil)
+		w.finish(r, vain)
+	}
+	try(of("known3", "0xknown", "home"), payment.ErrFailing)
+	h, err := w.History(context.Background(), fifth, payment.Caps{Since: payment.Day(start), Strangers: 9, StrangersMonth: 3})
+	w.must(err)
+	if h.Strangers != 5 || h.StrangersMonth != 3 {
+		w.Errorf("strangers have failed %+v, want 5, and 3 as the bound of the counting", h)
+	}
+	w.finish(fifth, payment.Outcome{State: payment.Settled, Transaction: "0xlate"}) // it was paid after all
+	try(of("sixth", "0xnewer", "newerclient"), nil)
+}
+
+func knownByPaying(w *world) {
+	paid := of("paid", "0xpayer", "client")
+	w.begin(paid)
+	w.finish(paid, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
+	for i := range 10 {
+		r := of(name(i), "0xother"+name(i), "client")
+		w.begin(r)
+		w.finish(r, vain)
+	}
+	for i := range 5 { // copies in the payer's name that their key has not signed
+		r := of("copy"+name(i), "0xpayer", "elsewhere")
+		r.Plain = false
+		w.begin(r)
+		w.finish(r, vain)
+	}
+	if err := w.tryBegin(w.Ledger, of("stranger", "0xstranger", "client"), strict); !errors.Is(err, payment.ErrFailing) {
+		w.Errorf("a stranger: %v", err)
+	}
+	if err := w.tryBegin(w.Ledger, of("again", "0xpayer", "client"), strict); err != nil {
+		w.Errorf("the known payer: %v", err)
+	}
+	bogus := of("bogus", "0xpayer", "client")
+	bogus.Plain = false
+	if err := w.tryBegin(w.Ledger, bogus, strict); !errors.Is(err, payment.ErrFailing) {
+		w.Errorf("one more copy: %v", err)
+	}
+}
+
+func strangersAtOnce(w *world) {
+	var began, crowded atomic.Int32
+	w.at(100, func(i int, l payment.Ledger) {
+		switch err := w.tryBegin(l, of(name(i), "0xpayer"+name(i), "client"+name(i)), strict); {
+		case err == nil:
+			began.Add(1)
+		case errors.Is(err, payment.ErrCrowded):
+			crowded.Add(1)
+		default:
+			w.Error(err)
+		}
+	})
+	if began.Load() != 5 || crowded.Load() != 95 {
+		w.Errorf("%d began and %d were told to wait, want 5 and 95", began.Load(), crowded.Load())
+	}
 }

@@ -75,7 +75,7 @@ func open(ctx context.Context, databaseURL string, o Options) (*Ledger, error) {
 	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL} {
 		l.reading[query] = db.Query(query)
 	}
-	sale := []string{claimSQL, releaseSQL, reservedSQL, tallySQL, countSQL, settleSQL, findSQL}
+	sale := []string{claimSQL, releaseSQL, reservedSQL, tallySQL, strangersSQL, countSQL, settleSQL, findSQL}
 	if db.Dialect == sqldb.Postgres {
 		sale = append(sale, beginAndKeepSQL, beginAndLogSQL)
 	} else {

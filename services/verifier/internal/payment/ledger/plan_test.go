@@ -24,8 +24,9 @@ func frequent() map[string][]any {
 		"SELECT count(*) FROM payments WHERE " + unknown:                        {view(now)},
 		selectBrief + " WHERE 1 = 1 AND " + unknown + " ORDER BY +claimed DESC": {view(now), view(now)},
 		vanishSQL:    {view(now)},
-		historySQL:   {"", now, "", now, "", "", 1},
-		tallySQL:     {"", now, now, "", "", now, now, "", "", 1, 1, key, ""},
+		historySQL:   {"", now, 1, "", now, 1, "", now, "", now, "", "", 1},
+		tallySQL:     {"", now, "", now, now, now, "", "", now, now, "", "", 1, 1, key, ""},
+		strangersSQL: {now, 1, now, 1, view(now), now, view(now)},
 		boughtSQL:    {view(now), "", ""},
 		earlierSQL:   {view(now), "", payment.Digest{}, now},
 		paidByPayer:  {"", "", 1},
@@ -93,7 +94,7 @@ func TestNoPreparedQueryIsPlannedAgain(t *testing.T) {
 func TestNoPreparedQueryIsPlannedAgainOnPostgres(t *testing.T) {
 	l, ctx := openPostgres(t), context.Background()
 	for range 20 {
-		if _, err := l.History(ctx, "payer", "client", time.Now()); err != nil {
+		if _, err := l.History(ctx, payment.Record{Client: "client"}, payment.Caps{}); err != nil {
 			t.Fatal(err)
 		}
 	}

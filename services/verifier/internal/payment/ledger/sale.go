@@ -65,13 +65,13 @@ func (l *Ledger) CountAskedAgain(ctx context.Context, payer string, day time.Tim
 const (
 	claimSQL = `INSERT INTO payments
 	(network, asset, payer, nonce, state, owner, deadline, payment, request, identifier, resource,
-	 amount, pay_to, valid_before, client, claimed, changed, check_at, operation, transport, plain)
-	VALUES (?, ?, ?, ?, 'working', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	 amount, pay_to, valid_before, client, claimed, changed, check_at, operation, transport, plain, around)
+	VALUES (?, ?, ?, ?, 'working', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 	ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET
 	 owner = excluded.owner, deadline = excluded.deadline, payment = excluded.payment, request = excluded.request,
 	 identifier = excluded.identifier, resource = excluded.resource, amount = excluded.amount, pay_to = excluded.pay_to,
 	 valid_before = excluded.valid_before, client = excluded.client, claimed = excluded.claimed, changed = excluded.changed, check_at = excluded.check_at,
-	 operation = excluded.operation, transport = excluded.transport, plain = excluded.plain
+	 operation = excluded.operation, transport = excluded.transport, plain = excluded.plain, around = excluded.around
 	WHERE payments.state = 'working' AND ` + abandoned
 	releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
 )
@@ -81,7 +81,7 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 	now := moment(l.now().UnixMilli())
 	err = l.write(ctx, "claim a payment", false, func(ctx context.Context, u *unit) (err error) {
 		won, err = u.exec(ctx, claimSQL, r.Key, r.Owner, r.Deadline, r.Payment, r.Request, r.Identifier, r.Resource,
-			r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport, plain(r), l.view())
+			r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport, plain(r), r.Around, l.view())
 		if err != nil {
 			return err
 		}
@@ -97,8 +97,11 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 }
 
 // plain is the column.
-func plain(r payment.Record) int {
-	if r.Plain {
+func plain(r payment.Record) int { return column(r.Plain) }
+
+// column is how a column holds whether something is so.
+func column(is bool) int {
+	if is {
 		return 1
 	}
 	return 0
@@ -126,7 +129,7 @@ func (u *unit) lock(ctx context.Context, key payment.Key) (payment.Record, error
 }
 
 const (
-	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?
+	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?, stranger = ?
 		WHERE` + byKey + ` AND owner = ? AND request = ? AND state = 'working' AND NOT EXISTS
 		(SELECT 1 FROM payments AS duplicate WHERE duplicate.payer = payments.payer AND duplicate.identifier = payments.identifier AND duplicate.` + bought + `)
 		AND NOT EXISTS (SELECT 1 FROM payments AS earlier WHERE payments.identifier = '' AND earlier.payer = payments.payer
@@ -151,12 +154,12 @@ func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s pay
 		if err != nil {
 			return err
 		}
-		why := u.refuse(ctx, key, owner, s, month.reserved)
+		stranger, why := u.refuse(ctx, key, owner, s, month.reserved)
 		if why != nil && !isRefusal(why) {
 			return why
 		}
 		if why == nil {
-			began, err := u.begin(ctx, key, owner, s, logged)
+			began, err := u.begin(ctx, key, owner, s, stranger, logged)
 			if err != nil {
 				return err
 			}
@@ -175,8 +178,8 @@ func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s pay
 
 // begin writes that a settlement begins, its answer and the answer's entry of the log,
 // unless the record is no longer the owner's, or a duplicate has begun.
-func (u *unit) begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement, logged entry) (began bool, err error) {
-	args := []any{s.Month, s.Deadline, u.now(), key, owner, s.Request, earlierSince(s)}
+func (u *unit) begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement, stranger bool, logged entry) (began bool, err error) {
+	args := []any{s.Month, s.Deadline, u.now(), column(stranger), key, owner, s.Request, earlierSince(s)}
 	switch {
 	case u.db.Dialect == sqldb.Postgres && logged.bytes != nil:
 		return u.exec(ctx, beginAndLogSQL, append(args, s.Answer, logged.leaf, logged.bytes, u.now())...)

@@ -190,6 +190,8 @@ func Run(t *testing.T, open Open) {
 		{"open and expired outcomes weigh a tenth", openWeighLittle},
 		{"repeats weigh too", repeatsWeighToo},
 		{"the last settlements of a month are kept for who has paid", keptForTheBuyer},
+		{"failed settlements of strangers have a cap of their own", strangersAreCapped},
+		{"a known payer is refused for no failure but their own", knownByPaying},
 		{"what an identifier has bought is found", boughtIsFound},
 		{"due returns unknown payments once", dueOnce},
 		{"ended payments come once, in the order of their claims", endedComeOnce},
@@ -226,6 +228,7 @@ func RunConcurrently(t *testing.T, open Open) {
 	t.Run("100 finishes at once count once", func(t *testing.T) { finishOnce(newWorld(t, open)) })
 	t.Run("of 100 repeats at once one is taken", func(t *testing.T) { repeatOnce(newWorld(t, open)) })
 	t.Run("100 repeats at once stop exactly at the limit", func(t *testing.T) { repeatsStayInTheLimit(newWorld(t, open)) })
+	t.Run("of 100 beginnings of 100 strangers at once as many begin as may fail", func(t *testing.T) { strangersAtOnce(newWorld(t, open)) })
 	t.Run("of 100 beginnings of one payer at once as many begin as may fail", func(t *testing.T) { cappedAtOnce(newWorld(t, open)) })
 	t.Run("of 100 checks at once one gets the payments that have ended", func(t *testing.T) { endedConcurrently(newWorld(t, open)) })
 	t.Run("100 looks at once return each payment once", func(t *testing.T) { dueConcurrently(newWorld(t, open)) })

@@ -144,8 +144,8 @@ func TestManyHonestPaymentsAtOnceAreAllServed(t *testing.T) {
 	t.Logf("64 at once over two processes took %v", time.Since(began))
 }
 
-// The last three tenths of the month are for who has paid before, or signs with
-// a key of their own.
+// The last three tenths of the month are for who has paid before. A key of their own is
+// no reason: an account that delegates to code (EIP-7702) has one.
 func TestTheLastOfTheMonthAreKeptForKnownPayers(t *testing.T) {
 	s := open(t, func(o *paywall.Options) { o.FreeSettlements = 10 })
 	contract := func(payer int, nonce string) payment.Payment {
@@ -164,10 +164,12 @@ func TestTheLastOfTheMonthAreKeptForKnownPayers(t *testing.T) {
 	if s.sim.Verifies != checks {
 		t.Error("the facilitator was called for a payer who had never paid")
 	}
-	s.mustBuy(contract(3, "101"))
-	s.mustBuy(s.payOf(101, "102"))
-	s.mustBuy(s.pay("103"))
-	_, err = s.buy(s.pay("104"))
+	_, err = s.buy(s.payOf(101, "102"))
+	s.wantErr(err, payment.ErrLimit)
+	for i := range 3 {
+		s.mustBuy(contract(3+i, fmt.Sprint("20", i)))
+	}
+	_, err = s.buy(contract(3, "301"))
 	s.wantErr(err, payment.ErrLimit)
 	s.wantTransfers(10)
 	for limit := range 4 { // nothing is kept of so few

@@ -160,33 +160,47 @@ func retryAfter(err error) time.Duration {
 }
 
 // keptShare is the part, in tenths, of the month's free settlements that is kept
-// for payers who have paid before or sign with a key of their own.
+// for known payers.
 const keptShare = 3
 
 // kept returns how many of the month's free settlements that is, rounded down: of
 // one, two or three none is kept.
 func (w *Paywall) kept() int { return w.FreeSettlements * keptShare / 10 }
 
-// caps returns today's bounds of settlements that fail.
+// Of the month's free settlements, those that may be lost to payers who are not known: in
+// percent, and at least so many, so that a small month can be sold too.
+const (
+	lostInADay, leastInADay     = 2, 3
+	lostInAMonth, leastInAMonth = 10, 6
+)
+
+// caps returns today's bounds of settlements that fail. That of the network around an
+// address is twice that of an address.
 func (w *Paywall) caps() payment.Caps {
-	return payment.Caps{Since: payment.Day(w.Now()), Payer: w.FailuresPerPayer, Client: w.FailuresPerAddress}
+	now := w.Now()
+	share := func(percent, least int) int { return max(least, (w.FreeSettlements*percent+99)/100) }
+	return payment.Caps{
+		Since: payment.Day(now), MonthSince: payment.NextMonth(now).AddDate(0, -1, 0),
+		Payer: w.FailuresPerPayer, Client: w.FailuresPerAddress, Around: 2 * w.FailuresPerAddress,
+		Strangers: share(lostInADay, leastInADay), StrangersMonth: share(lostInAMonth, leastInAMonth),
+	}
 }
 
-// checkHistory returns an error for a payer or a client too many of whose settlements
-// have failed today, and for a payer who has never paid and does not sign with a key
-// of their own, when what is left of the month is not for them.
+// checkHistory returns an error for a payer, a client or strangers too many of whose
+// settlements have failed, and for a payer who is not known, when what is left of the
+// month is not for them.
 func (w *Paywall) checkHistory(ctx context.Context, c *call) error {
 	caps := w.caps()
-	history, err := w.Ledger.History(ctx, c.Payment.Key.Payer, c.client, caps.Since)
+	of := payment.Record{Key: c.Payment.Key, Plain: c.plain, Client: c.client, Around: c.around}
+	history, err := w.Ledger.History(ctx, of, caps)
 	if err != nil {
 		return ledgerFault(err)
 	}
-	c.hasPaid = history.Paid
-	if history.Payer >= caps.Payer || history.Client >= caps.Client {
-		return w.failingError()
+	if c.hasPaid = caps.Knows(history); c.hasPaid {
+		return w.tomorrow(caps.Refuse(history))
 	}
-	if c.plain || c.hasPaid {
-		return nil
+	if err := caps.Refuse(history); err != nil {
+		return w.tomorrow(err)
 	}
 	w.quota.mu.Lock()
 	defer w.quota.mu.Unlock()
@@ -196,22 +210,45 @@ func (w *Paywall) checkHistory(ctx context.Context, c *call) error {
 	return nil
 }
 
-func (w *Paywall) failingError() error {
+// tomorrow returns ErrFailing or ErrStrangers as a refusal until the next day. That
+// strangers have used up theirs is a limit as the month's is, of which they are a part.
+func (w *Paywall) tomorrow(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, payment.ErrStrangers):
+		err = payment.ErrLimit
+	}
 	now := w.Now()
-	return &payment.LaterError{Err: payment.ErrFailing, After: payment.Day(now).Add(24 * time.Hour).Sub(now)}
+	return &payment.LaterError{Err: err, After: payment.Day(now).Add(24 * time.Hour).Sub(now)}
 }
 
-// client returns what stands for an address in the ledger, on one day. All of an
-// IPv6 /56, which is what an access line is assigned, is one client: its /64 cost nothing.
-func (w *Paywall) client(address string) string {
+// client returns what stands in the ledger, on one day, for an address and for the network
+// around it. All of an IPv6 /56, which is what an access line is assigned, is one client:
+// its /64 cost nothing. Around it are an IPv6 /48 or IPv4 /24.
+func (w *Paywall) client(address string) (client, around string) {
 	if address == "" {
-		return ""
+		return "", ""
 	}
-	if group, err := netip.ParsePrefix(address); err == nil && group.Addr().Is6() && group.Bits() > 56 {
-		address = netip.PrefixFrom(group.Addr(), 56).Masked().String()
+	group, err := netip.ParsePrefix(address)
+	if err != nil {
+		addr, err := netip.ParseAddr(address)
+		if err != nil {
+			return w.token(address), ""
+		}
+		group = netip.PrefixFrom(addr, addr.BitLen())
 	}
+	within := func(bits int) netip.Prefix { return netip.PrefixFrom(group.Addr(), min(bits, group.Bits())).Masked() }
+	if group.Addr().Is4() {
+		return w.token(address), w.token(within(24).String())
+	}
+	return w.token(within(56).String()), w.token(within(48).String())
+}
+
+// token returns what stands for a client today.
+func (w *Paywall) token(client string) string {
 	mac := hmac.New(sha256.New, w.ClientKey)
-	mac.Write([]byte(payment.Day(w.Now()).Format(time.DateOnly) + " " + address))
+	mac.Write([]byte(payment.Day(w.Now()).Format(time.DateOnly) + " " + client))
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
@@ -276,23 +313,30 @@ type crowd struct {
 
 type waiter struct {
 	payer, client string
-	wake          chan struct{}
+	// stranger reports that the payer is not known: they wait for each other too.
+	stranger bool
+	wake     chan struct{}
 }
 
 // crowdPause is how long the first in the queue waits before it looks again:
 // it does not learn of those that end in other processes.
 const crowdPause = 200 * time.Millisecond
 
-// firstOfClient is how many settlements of one client, of different payers, count as first.
-const firstOfClient = 4
+// firstOfClient is how many settlements of one client, of different payers, count as first,
+// and firstOfStrangers how many of payers who are not known. Of those maxWaiting may wait.
+const (
+	firstOfClient    = 4
+	firstOfStrangers = 8
+	maxWaiting       = 256
+)
 
 // wait returns when Begin may be tried again, or ErrInFlight when ctx ends. The first
 // pause is short: one may have ended just before this one was queued.
-func (c *crowd) wait(ctx context.Context, payer, client string) error {
-	w := &waiter{payer: payer, client: client, wake: make(chan struct{}, 1)}
-	c.mu.Lock()
-	c.queue = append(c.queue, w)
-	c.mu.Unlock()
+func (c *crowd) wait(ctx context.Context, w *waiter) error {
+	w.wake = make(chan struct{}, 1)
+	if !c.join(w) {
+		return &payment.LaterError{Err: payment.ErrLimit, After: strangersPause}
+	}
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -312,16 +356,42 @@ func (c *crowd) wait(ctx context.Context, payer, client string) error {
 	}
 }
 
+// strangersPause is when payers who are not known may try again when too many wait.
+const strangersPause = 5 * time.Second
+
+// join puts w into the queue, unless too many wait there who are as little known.
+func (c *crowd) join(w *waiter) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	strangers := 0
+	for _, other := range c.queue {
+		if other.stranger {
+			strangers++
+		}
+	}
+	if w.stranger && strangers >= maxWaiting {
+		return false
+	}
+	c.queue = append(c.queue, w)
+	return true
+}
+
 // first reports whether w is the first of its payer in the queue, and one of the
-// first of its client. If all tried again, the ledger would do little else.
+// first of its client, and of the strangers if it is one. If all tried again, the ledger would do little else.
 func (c *crowd) first(w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := 0
+	before, strangers := 0, 0
 	for _, other := range c.queue {
-		switch {
-		case other == w:
+		if other == w {
 			return true
+		}
+		if w.stranger && other.stranger {
+			if strangers++; strangers == firstOfStrangers {
+				return false
+			}
+		}
+		switch {
 		case other.payer == w.payer:
 			return false
 		case other.client == w.client:

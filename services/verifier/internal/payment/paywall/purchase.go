@@ -108,11 +108,11 @@ type call struct {
 	// again reports that the payer asks a question again that an earlier payment has
 	// bought, or is buying, the answer to.
 	again bool
-	// client stands for the address in the ledger.
-	client string
+	// client stands for the address in the ledger, around for the network around it.
+	client, around string
 	// request is what the facilitator is sent, each time in the same bytes.
 	request []byte
-	// hasPaid reports that a payment of the payer was settled before.
+	// hasPaid reports that the payer is known: a payment of theirs was settled before.
 	hasPaid bool
 	// account is what the payment network shows of the payer; nil while it is not known.
 	account *payment.Account
@@ -122,7 +122,8 @@ type call struct {
 
 // purchase runs an order to its end, and refunds its attempts when they do not count.
 func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) {
-	c := &call{Order: o, plain: o.misfit == nil && o.Offer.Terms.SignedByPayer(o.Payment), client: w.client(o.Address)}
+	c := &call{Order: o, plain: o.misfit == nil && o.Offer.Terms.SignedByPayer(o.Payment)}
+	c.client, c.around = w.client(o.Address)
 	if c.request, err = o.Offer.FacilitatorRequest(o.Payment); err == nil {
 		sale, err = w.claimOrResume(ctx, c)
 	}
@@ -222,7 +223,7 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 	r, won, err = w.Ledger.Claim(ctx, payment.Record{
 		Key: p.Key, Owner: w.owner, Deadline: w.Now().Add(max(w.WorkTimeout, w.VerifyTimeout) + time.Minute),
 		Plain: c.plain, Payment: p.Digest, Request: c.Request, Identifier: p.Identifier, Resource: c.Offer.Resource.URL, Operation: c.Operation, Transport: c.Transport,
-		Amount: c.Offer.Terms.Amount, PayTo: c.Offer.Terms.PayTo, ValidBefore: p.ValidBefore(), Client: c.client,
+		Amount: c.Offer.Terms.Amount, PayTo: c.Offer.Terms.PayTo, ValidBefore: p.ValidBefore(), Client: c.client, Around: c.around,
 	})
 	if won {
 		w.At(Claimed)
@@ -364,10 +365,7 @@ var errEarlier = errors.New("an earlier payment buys the answer")
 // settle reserves a settlement, writes that money may move from here on, and has
 // the facilitator settle.
 func (w *Paywall) settle(ctx context.Context, c *call, r payment.Record, answer []byte) (Sale, error) {
-	s := payment.Settlement{Request: c.Request, Answer: answer, Limit: w.FreeSettlements}
-	if !c.plain {
-		s.Kept = w.kept()
-	}
+	s := payment.Settlement{Request: c.Request, Answer: answer, Limit: w.FreeSettlements, Kept: w.kept()}
 	sold, duplicate, err := w.begin(ctx, c, r, &s)
 	if err != nil || duplicate != nil {
 		w.release(ctx, r)
@@ -412,7 +410,7 @@ func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payme
 		done()
 		if errors.Is(err, payment.ErrCrowded) {
 			flight.Unpin(ctx)
-			if err := w.crowd.wait(waiting, r.Key.Payer, r.Client); err != nil {
+			if err := w.crowd.wait(waiting, &waiter{payer: r.Key.Payer, client: r.Client, stranger: !c.hasPaid}); err != nil {
 				return sold, nil, err
 			}
 			continue
@@ -421,8 +419,8 @@ func (w *Paywall) begin(ctx context.Context, c *call, r payment.Record, s *payme
 		switch {
 		case errors.Is(err, payment.ErrLost):
 			err = payment.ErrInFlight
-		case errors.Is(err, payment.ErrFailing):
-			others, err = math.MaxInt, w.failingError()
+		case errors.Is(err, payment.ErrFailing), errors.Is(err, payment.ErrStrangers):
+			others, err = math.MaxInt, w.tomorrow(err)
 		case errors.Is(err, payment.ErrLimit):
 			others = math.MaxInt
 		default:
