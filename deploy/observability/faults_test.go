@@ -106,7 +106,7 @@ func healthy() series {
 		`verifier_repeats_total`: rising(1), `verifier_decisions_total{to="dead"}`: steady(2),
 		`verifier_payments_total{outcome="paid"}`: rising(50), `verifier_payments_total{outcome="not_settled"}`: rising(1),
 		`verifier_payments_total{outcome="work_failed"}`: rising(2), `verifier_payments_total{outcome="ledger"}`: rising(0),
-		`verifier_log_size`: rising(30), `verifier_log_published_size`: rising(30), `verifier_log_queue_age_seconds`: steady(0), `verifier_log_published_age_seconds`: steady(3),
+		`verifier_log_size`: rising(30), `verifier_log_published_size`: rising(30), `verifier_log_queue_age_seconds`: steady(0), `verifier_log_set_aside`: steady(0), `verifier_log_published_age_seconds`: steady(3),
 		`verifier_log_frozen{why="restored"}`: steady(0), `verifier_log_frozen{why="fork"}`: steady(0),
 		`verifier_log_witness_age_seconds{name="a"}`: steady(3), `verifier_log_witness_errors_total{name="a"}`: rising(1),
 		`verifier_log_audit_ok`: steady(1), `verifier_log_audit_age_seconds`: steady(40000),
@@ -176,6 +176,7 @@ var faults = map[string]fault{
 	"LogFrozen":         {changes: series{`verifier_log_frozen{why="fork"}`: steady(1)}},
 	"LogWaits":          {changes: series{`verifier_log_queue_age_seconds`: steady(100)}},
 	"LogStandsStill":    {changes: series{`verifier_log_queue_age_seconds`: steady(1000)}, also: []string{"LogWaits"}},
+	"LogSetAside":       {changes: series{`verifier_log_set_aside`: steady(1)}},
 	"LogUnwitnessed":    {changes: series{`verifier_log_published_age_seconds`: steady(700), `verifier_log_published_size`: steady(3)}},
 	"LogUnwitnessedLong": {
 		changes: series{`verifier_log_published_age_seconds`: steady(8000), `verifier_log_published_size`: steady(3)}, also: []string{"LogUnwitnessed"},

@@ -40,8 +40,11 @@ const help = `verifier sells signed evidence about finalized transactions of pub
                           let a frozen log go on, where its witnesses agree; N where none is asked for
   verifier log recover --from URL|DIR [--size N]
                           bring back what a mirror of a frozen log has, and let it go on as resume does
-  verifier log close --origin ORIGIN
-                          end a frozen log, or one whose key is lost, for good, and begin its next generation
+  verifier log close --origin ORIGIN [--poisoned]
+                          end a frozen log, or one whose key is lost, or one that is poisoned by an entry which
+                          is none, for good, and begin its next generation
+  verifier log aside [--discard NUMBER] [--json]
+                          list what was queued for the log and is no entry of it, or delete one of these
   verifier healthcheck    fail unless the service on this machine is ready
   verifier --help | --version
 
@@ -94,6 +97,7 @@ func Run(ctx context.Context, p Process) int {
 		"log resume":       p.logResume,
 		"log recover":      p.logRecover,
 		"log close":        p.logClose,
+		"log aside":        p.logAside,
 	}}.Run(ctx, p.Process)
 }
 

@@ -199,6 +199,9 @@ func (p Process) logStatus(ctx context.Context, args []string) error {
 		line("entries", "%d, root %s", s.Size, s.Root)
 		line("published", "%d entries, %s", s.Published, s.At.Format(time.RFC3339))
 		line("queued", "%d", s.Queued)
+		if s.SetAside > 0 {
+			line("set aside", "%d, which are no entries: verifier log aside", s.SetAside)
+		}
 		if s.Mark > 0 {
 			line("mark", "%d entries", s.Mark)
 		}
@@ -306,7 +309,7 @@ func (p Process) logRecover(ctx context.Context, args []string) error {
 // logClose is "verifier log close".
 func (p Process) logClose(ctx context.Context, args []string) error {
 	flags := service.Flags()
-	origin := flags.String("origin", "", "")
+	origin, poisoned := flags.String("origin", "", ""), flags.Bool("poisoned", false, "")
 	if _, err := service.Parse(flags, args); err != nil {
 		return err
 	}
@@ -314,12 +317,43 @@ func (p Process) logClose(ctx context.Context, args []string) error {
 		return service.UsageError("log close: --origin is missing: type the origin of the log that ends")
 	}
 	return p.withLog(ctx, func(l *translog.Log) error {
-		next, err := l.Close(ctx, *origin)
+		next, err := l.Close(ctx, *origin, *poisoned)
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(p.Stdout, "%s is closed; %s begins\n", *origin, next)
 		return err
+	})
+}
+
+// logAside is "verifier log aside".
+func (p Process) logAside(ctx context.Context, args []string) error {
+	flags := service.Flags()
+	number, asJSON := flags.Int64("discard", 0, ""), flags.Bool("json", false, "")
+	if _, err := service.Parse(flags, args); err != nil {
+		return err
+	}
+	return p.with(ctx, func(l *ledger.Ledger, _ config.Ledger) error {
+		if *number != 0 {
+			err := l.Discard(ctx, *number)
+			if errors.Is(err, payment.ErrNotFound) {
+				err = fmt.Errorf("%d was not set aside", *number)
+			}
+			return err
+		}
+		all, err := l.SetAside(ctx, 100)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return p.printJSON(all)
+		}
+		for _, a := range all {
+			if _, err := fmt.Fprintf(p.Stdout, "%d: %d bytes, queued %s: %s: %q\n", a.Number, a.Bytes, a.Queued.Format(time.RFC3339), a.Why, a.Begin); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -15,7 +15,7 @@ type logMetrics struct {
 	log *translog.Log
 	now func() time.Time
 
-	size, published, queueAge, publishedAge, frozen, witnessAge, witnessErrors, auditOK, auditAge *prometheus.Desc
+	size, published, queueAge, setAside, publishedAge, frozen, witnessAge, witnessErrors, auditOK, auditAge *prometheus.Desc
 }
 
 // RegisterLog adds the metrics of the log of receipts.
@@ -28,6 +28,7 @@ func RegisterLog(r prometheus.Registerer, log *translog.Log, now func() time.Tim
 		size:          desc("verifier_log_size", "Entries of the log of receipts."),
 		published:     desc("verifier_log_published_size", "Entries of the checkpoint of the log that is served."),
 		queueAge:      desc("verifier_log_queue_age_seconds", "How long the oldest queued entry waits for its place in the log; 0 without one."),
+		setAside:      desc("verifier_log_set_aside", "What was queued for the log and is no entry of it; it waits for an operator."),
 		publishedAge:  desc("verifier_log_published_age_seconds", "Age of the checkpoint of the log that is served."),
 		frozen:        desc("verifier_log_frozen", "1 while the log signs nothing until an operator has decided, by reason.", "why"),
 		witnessAge:    desc("verifier_log_witness_age_seconds", "How long ago this process last had a cosignature of a witness, by name; absent before the first.", "name"),
@@ -39,7 +40,7 @@ func RegisterLog(r prometheus.Registerer, log *translog.Log, now func() time.Tim
 
 // Describe implements prometheus.Collector.
 func (m *logMetrics) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.size, m.published, m.queueAge, m.publishedAge, m.frozen, m.witnessAge, m.witnessErrors, m.auditOK, m.auditAge} {
+	for _, d := range []*prometheus.Desc{m.size, m.published, m.queueAge, m.setAside, m.publishedAge, m.frozen, m.witnessAge, m.witnessErrors, m.auditOK, m.auditAge} {
 		all <- d
 	}
 }
@@ -70,6 +71,7 @@ func (m *logMetrics) Collect(all chan<- prometheus.Metric) {
 		age = now.Sub(s.At).Seconds()
 	}
 	gauge(m.queueAge, waiting)
+	gauge(m.setAside, float64(s.SetAside))
 	gauge(m.publishedAge, age)
 	for _, why := range []string{payment.FrozenRestored, payment.FrozenBehind, payment.FrozenFork, payment.FrozenMark} {
 		gauge(m.frozen, yes(s.Frozen == why), why)

@@ -31,7 +31,7 @@ func TestThePageListsTheMetricsOfTheLog(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `(verifier_log_\\w+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(page), -1) {
 		want[row[1]] = row[2]
 	}
-	if len(want) != 9 {
+	if len(want) != 10 {
 		t.Fatalf("the page has %v", want)
 	}
 	for _, absent := range []string{"verifier_log_witness_age_seconds", "verifier_log_witness_errors_total", "verifier_log_audit_ok", "verifier_log_audit_age_seconds"} {

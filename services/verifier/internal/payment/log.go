@@ -38,6 +38,17 @@ type LogHead struct {
 type LogQueue struct {
 	Entries int
 	Oldest  time.Time // zero without entries
+	// SetAside counts what was queued and is no entry of the log.
+	SetAside int
+}
+
+// SetAside is something that was queued and is no entry of the log.
+type SetAside struct {
+	Number int64     `json:"number"`
+	Begin  []byte    `json:"begin"` // of its bytes
+	Bytes  int64     `json:"bytes"`
+	Queued time.Time `json:"queued"`
+	Why    string    `json:"why"`
 }
 
 // LogStore is where a log of receipts is kept: with the payments, so that an entry is
@@ -51,8 +62,12 @@ type LogStore interface {
 	Portion() int
 	// Sequence gives at most so many queued entries their places, in one step that is on
 	// disk when it returns, and returns the head and how many it took from the queue.
-	// ErrFrozen: it took none.
+	// ErrFrozen: it took none. What is no entry of the log is set aside and gets no place.
 	Sequence(ctx context.Context, most int) (LogHead, int, error)
+	// SetAside returns at most so many of what was set aside, the oldest first, and Discard
+	// deletes one of them. ErrNotFound: it is not there.
+	SetAside(ctx context.Context, most int) ([]SetAside, error)
+	Discard(ctx context.Context, number int64) error
 	// Extend appends entries of a copy of the log, the first with that index. ErrLost: the
 	// log has another size.
 	Extend(ctx context.Context, log, first int64, entries [][]byte) (LogHead, error)

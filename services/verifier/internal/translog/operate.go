@@ -26,6 +26,7 @@ type Status struct {
 	At         time.Time       `json:"publishedAt"`
 	Queued     int             `json:"queued"`
 	Oldest     time.Time       `json:"oldestQueued,omitzero"`
+	SetAside   int             `json:"setAside,omitempty"` // what was queued and is no entry
 	Witnesses  []WitnessStatus `json:"witnesses"`
 	Mark       int64           `json:"mark,omitempty"` // size of the mark
 	Generation int64           `json:"generation"`
@@ -47,7 +48,7 @@ func (l *Log) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	s.Queued, s.Oldest = queue.Entries, queue.Oldest
+	s.Queued, s.Oldest, s.SetAside = queue.Entries, queue.Oldest, queue.SetAside
 	mark, found, err := l.readMark()
 	if err != nil {
 		return Status{}, err
@@ -144,8 +145,9 @@ func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (
 // opens the next, under the host and key of the options, into which go the entries that are
 // queued and those of all stored answers. It cannot be undone. origin must be the log's own,
 // as the operator has typed it, and the log be frozen, or have another key or host than the
-// options: a key that was lost. It returns the new origin.
-func (l *Log) Close(ctx context.Context, origin string) (next string, err error) {
+// options: a key that was lost; or be poisoned and hold something that is no entry, so that
+// nothing can read it. It returns the new origin.
+func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	head, err := l.head(ctx)
@@ -156,7 +158,16 @@ func (l *Log) Close(ctx context.Context, origin string) (next string, err error)
 	if err != nil {
 		return "", err
 	}
-	if ours := vkey == head.VKey; ours && head.Frozen == "" || origin != head.Origin {
+	ours := vkey == head.VKey
+	works := ours && head.Frozen == ""
+	if works && poisoned {
+		at, err := l.poison(ctx, head)
+		if err != nil {
+			return "", err
+		}
+		works = at < 0
+	}
+	if works || origin != head.Origin {
 		return "", fmt.Errorf("%w: the log is %s, of this key: %v, frozen: %q", ErrDisagrees, head.Origin, ours, head.Frozen)
 	}
 	published, err := l.Store.Published(ctx, head.Log)
@@ -172,4 +183,24 @@ func (l *Log) Close(ctx context.Context, origin string) (next string, err error)
 	}
 	l.Log.Warn("the log of receipts was closed by hand", "origin", head.Origin, "size", published.Size, "next", opened.Origin)
 	return opened.Origin, nil
+}
+
+// poison returns the index of the first entry that is none, or -1.
+func (l *Log) poison(ctx context.Context, head payment.LogHead) (int64, error) {
+	for at := int64(0); at < head.Size; {
+		entries, err := l.Store.Entries(ctx, head.Log, at, auditPortion)
+		if err != nil {
+			return -1, err
+		}
+		if len(entries) == 0 {
+			return -1, fmt.Errorf("entry %d of %d is missing", at, head.Size)
+		}
+		for _, entry := range entries {
+			if _, err := receiptlog.ParseEntry(entry); err != nil {
+				return at, nil //nolint:nilerr // that is what was looked for
+			}
+			at++
+		}
+	}
+	return -1, nil
 }

@@ -422,7 +422,7 @@ func TestALogThatIsBehindItsMarkFreezes(t *testing.T) {
 		whole.queue("new")
 		whole.step()
 		w.must(whole.ledger.Freeze(t.Context(), 1, payment.FrozenFork))
-		_, err = whole.Close(t.Context(), whole.head().Origin)
+		_, err = whole.Close(t.Context(), whole.head().Origin, false)
 		w.must(err)
 		whole.step()
 		earlier := w.open(url(), w.policy(0), with) // the first generation again, which was closed
@@ -501,15 +501,15 @@ func TestAClosedGenerationIsFollowedByTheNext(t *testing.T) {
 		n := w.open(url(), w.policy(2))
 		n.sell("a")
 		n.step()
-		if _, err := n.Close(t.Context(), n.head().Origin); !errors.Is(err, translog.ErrDisagrees) {
+		if _, err := n.Close(t.Context(), n.head().Origin, false); !errors.Is(err, translog.ErrDisagrees) {
 			t.Errorf("a log that works is closed: %v", err)
 		}
 		w.must(n.ledger.Freeze(t.Context(), 1, payment.FrozenFork))
 		n.sell("b")
-		if _, err := n.Close(t.Context(), "other"); !errors.Is(err, translog.ErrDisagrees) {
+		if _, err := n.Close(t.Context(), "other", false); !errors.Is(err, translog.ErrDisagrees) {
 			t.Errorf("closed under another name: %v", err)
 		}
-		next, err := n.Close(t.Context(), n.head().Origin)
+		next, err := n.Close(t.Context(), n.head().Origin, false)
 		w.must(err)
 		n.step()
 		n.wantProof(1, "a")
@@ -698,10 +698,10 @@ func TestALogWhoseKeyWasLostIsClosedByTheNextKey(t *testing.T) {
 			if err := next.Step(t.Context()); !errors.Is(err, payment.ErrOtherLog) {
 				t.Errorf("under another %s, a step returned %v", change, err)
 			}
-			if _, err := next.Close(t.Context(), "other"); !errors.Is(err, translog.ErrDisagrees) {
+			if _, err := next.Close(t.Context(), "other", false); !errors.Is(err, translog.ErrDisagrees) {
 				t.Errorf("closed under another name: %v", err)
 			}
-			_, err = next.Close(t.Context(), origin)
+			_, err = next.Close(t.Context(), origin, false)
 			w.must(err)
 			if err := n.Step(t.Context()); !errors.Is(err, payment.ErrOtherLog) { // a process that still has the old one
 				t.Errorf("after the end, a step returned %v", err)
@@ -833,4 +833,45 @@ func TestOfAWriteThatIsOnDiskInPartNothingIsPlaced(t *testing.T) {
 	if sizes[0] != 7 || sizes[5] != 1 {
 		t.Errorf("sizes after the loss are %v", sizes)
 	}
+}
+
+// poison gives something a place that is no entry, as a release that did not look would.
+func (n *node) poison(data string) {
+	n.Helper()
+	head := n.head()
+	_, err := n.ledger.Extend(context.Background(), head.Log, head.Size, [][]byte{[]byte(data)})
+	n.must(err)
+}
+
+func TestClose_EndsAPoisonedGenerationAndNoOther(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 1)
+		n := w.open(url(), w.policy(1))
+		n.sell("a")
+		n.step()
+		if _, err := n.Close(t.Context(), n.head().Origin, true); !errors.Is(err, translog.ErrDisagrees) {
+			t.Errorf("a log that can be read is closed: %v", err)
+		}
+		n.poison(strings.Repeat("no entry", 40))
+		n.step()
+		if _, err := n.Close(t.Context(), n.head().Origin, false); !errors.Is(err, translog.ErrDisagrees) {
+			t.Errorf("closed without being asked: %v", err)
+		}
+		if _, err := n.Close(t.Context(), "other", true); !errors.Is(err, translog.ErrDisagrees) {
+			t.Errorf("closed under another name: %v", err)
+		}
+		_, err := n.Close(t.Context(), n.head().Origin, true)
+		w.must(err)
+		n.step()
+		n.wantProof(1, "a")
+		n.wantProof(2, "a")
+		note, err := n.Checkpoint(t.Context(), 2)
+		w.must(err)
+		c, err := n.readers().Open(note)
+		w.must(err)
+		tree, err := receiptlog.NewTree(c.Checkpoint, n.fetch(2))
+		w.must(err)
+		_, err = tree.Entries(t.Context(), 0)
+		w.must(err)
+	})
 }

@@ -125,9 +125,11 @@ const (
 	enqueueSaleSQL = "INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, ?, COALESCE((SELECT id FROM payments WHERE" + byKey + "), 0))"
 	indexSQL       = "SELECT idx FROM log_entries WHERE log = ? AND leaf = ?"
 	knownSQL       = "SELECT leaf FROM log_entries WHERE log = $1 AND leaf = ANY($2)" // on Postgres
-	sequenceSQL    = "SELECT id, entry, source FROM log_queue ORDER BY id LIMIT ?"
-	queuedSQL      = "SELECT EXISTS (SELECT 1 FROM log_queue WHERE leaf = ?)"
-	storedSQL      = "SELECT payment, answer FROM answers WHERE payment > ? AND claimed < ? ORDER BY payment LIMIT ?"
+	// sequenceSQL reads no more of an entry than shows that it is too long.
+	sequenceSQL = "SELECT id, substr(entry, 1, ?), source FROM log_queue ORDER BY id LIMIT ?"
+	setAsideSQL = "INSERT INTO log_set_aside (id, entry, queued, source, why) SELECT id, entry, queued, source, ? FROM log_queue WHERE id = ?"
+	queuedSQL   = "SELECT EXISTS (SELECT 1 FROM log_queue WHERE leaf = ?)"
+	storedSQL   = "SELECT payment, answer FROM answers WHERE payment > ? AND claimed < ? ORDER BY payment LIMIT ?"
 	// Of these the condition of Ledger.in follows.
 	dequeueSQL = "DELETE FROM log_queue WHERE id "
 	hashesSQL  = "SELECT id, hash FROM log_hashes WHERE log = ? AND id "
@@ -315,9 +317,9 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 		if h.Frozen != "" {
 			return payment.ErrFrozen
 		}
-		rows, err := tx.QueryContext(ctx, l.db.Rebind(sequenceSQL), most)
+		rows, err := tx.QueryContext(ctx, l.db.Rebind(sequenceSQL), receiptlog.MaxEntry+1, most)
 		var ids []int64
-		entries, err := sqldb.All(rows, err, func(row sqldb.Scanner) (entry, error) {
+		queued, err := sqldb.All(rows, err, func(row sqldb.Scanner) (entry, error) {
 			var id, source int64
 			var data []byte
 			err := row.Scan(&id, &data, &source)
@@ -329,7 +331,11 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 		if err != nil {
 			return err
 		}
-		if taken = len(entries); taken > 0 {
+		entries, err := l.setAside(ctx, tx, ids, queued)
+		if err != nil {
+			return err
+		}
+		if taken = len(queued); taken > 0 {
 			// By their numbers: on Postgres one with a smaller number may be committed later.
 			where, args := l.in(1, ids)
 			if _, err := tx.ExecContext(ctx, dequeueSQL+where, args...); err != nil {
@@ -349,6 +355,46 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 		return err
 	})
 	return head, taken, err
+}
+
+// setAside returns those of the queued entries that are entries of a log, and keeps the
+// others for the operator: once signed, what readers cannot parse ends the generation.
+func (l *Ledger) setAside(ctx context.Context, tx *sql.Tx, ids []int64, queued []entry) (entries []entry, err error) {
+	for i, e := range queued {
+		if _, malformed := receiptlog.ParseEntry(e.bytes); malformed == nil {
+			entries = append(entries, e)
+		} else if _, err := tx.ExecContext(ctx, l.db.Rebind(setAsideSQL), malformed.Error(), ids[i]); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
+// SetAside implements payment.LogStore.
+func (l *Ledger) SetAside(ctx context.Context, most int) ([]payment.SetAside, error) {
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT id, substr(entry, 1, ?), length(entry), queued, why FROM log_set_aside ORDER BY id LIMIT ?"),
+		receiptlog.MaxEntry, most)
+	all, err := sqldb.All(rows, err, func(row sqldb.Scanner) (a payment.SetAside, err error) {
+		var queued int64
+		err = row.Scan(&a.Number, &a.Begin, &a.Bytes, &queued, &a.Why)
+		a.Queued = moment(queued)
+		return a, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what was set aside: %w", err)
+	}
+	return all, nil
+}
+
+// Discard implements payment.LogStore.
+func (l *Ledger) Discard(ctx context.Context, number int64) error {
+	return l.write(ctx, "discard what was set aside", true, func(ctx context.Context, u *unit) error {
+		found, err := u.exec(ctx, "DELETE FROM log_set_aside WHERE id = ?", number)
+		if err == nil && !found {
+			err = payment.ErrNotFound
+		}
+		return err
+	})
 }
 
 // Extend implements payment.LogStore.
@@ -660,7 +706,8 @@ func (l *Ledger) IsQueued(ctx context.Context, leaf payment.Digest) (queued bool
 // Queue implements payment.LogStore.
 func (l *Ledger) Queue(ctx context.Context) (q payment.LogQueue, err error) {
 	var oldest int64
-	if err := l.row(ctx, "SELECT count(*), COALESCE((SELECT queued FROM log_queue ORDER BY id LIMIT 1), 0) FROM log_queue").Scan(&q.Entries, &oldest); err != nil {
+	if err := l.row(ctx, "SELECT count(*), COALESCE((SELECT queued FROM log_queue ORDER BY id LIMIT 1), 0), (SELECT count(*) FROM log_set_aside) FROM log_queue").
+		Scan(&q.Entries, &oldest, &q.SetAside); err != nil {
 		return q, fmt.Errorf("read the queue of the log: %w", err)
 	}
 	if q.Entries > 0 {

@@ -464,3 +464,59 @@ func TestAProcessThatDiesWhileItGivesPlacesLeavesNothing(t *testing.T) {
 		})
 	}
 }
+
+// raw is a connection to the database of a ledger, as another hand has it.
+func raw(t *testing.T, url string) *sqldb.DB {
+	t.Helper()
+	none := &fstest.MapFile{Data: []byte("-- +goose Up\n")}
+	db, err := sqldb.Open(t.Context(), url, fstest.MapFS{"migrations/sqlite/00001_x.sql": none, "migrations/postgres/00001_x.sql": none})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestSequence_SetsAsideWhatIsNoEntry(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			l, ctx := openLogged(t, url, time.Now), t.Context()
+			hand := raw(t, url)
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			const text = "no entry"
+			for _, row := range []string{text, strings.Repeat("x", 1<<20)} {
+				_, err := hand.Writer.ExecContext(ctx, hand.Rebind("INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, 1, 0)"), []byte("leaf"), []byte(row))
+				must(err)
+			}
+			_, err := l.Anew(ctx, payment.Key{}, signed("a"))
+			must(err)
+			for _, e := range entriesOf(t, l, sequence(t, l, 10)) {
+				if _, err := receiptlog.ParseEntry(e); err != nil {
+					t.Errorf("placed although %v", err)
+				}
+			}
+			if at, err := l.Index(ctx, 1, leafOf(t, signed("a"))); err != nil || at != 1 {
+				t.Errorf("what came after them has the place %d, %v", at, err)
+			}
+			q, err := l.Queue(ctx)
+			must(err)
+			aside, err := l.SetAside(ctx, 10)
+			must(err)
+			if q.Entries != 0 || q.SetAside != 2 || len(aside) != 2 || string(aside[0].Begin) != text || aside[1].Bytes != 1<<20 || len(aside[1].Begin) > receiptlog.MaxEntry || aside[0].Why == "" {
+				t.Fatalf("%+v, %+v", q, aside)
+			}
+			must(l.Discard(ctx, aside[0].Number))
+			if err := l.Discard(ctx, aside[0].Number); !errors.Is(err, payment.ErrNotFound) {
+				t.Errorf("discarded twice: %v", err)
+			}
+			if q, err := l.Queue(ctx); err != nil || q.SetAside != 1 {
+				t.Errorf("%+v, %v", q, err)
+			}
+		})
+	}
+}

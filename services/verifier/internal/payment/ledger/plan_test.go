@@ -194,7 +194,7 @@ func TestNoFrequentQueryScansThePaymentsOnPostgres(t *testing.T) {
 // queue as long while it is frozen.
 func ofLog() map[string][]any {
 	return map[string][]any{
-		indexSQL: {1, []byte{}}, sequenceSQL: {1000}, queuedSQL: {[]byte{}}, storedSQL: {1, 1, 1000},
+		indexSQL: {1, []byte{}}, sequenceSQL: {254, 1000}, queuedSQL: {[]byte{}}, storedSQL: {1, 1, 1000},
 		dequeueSQL + "IN (1,2,3)": nil, hashesSQL + "IN (1,2,3)": {1},
 		entriesSQL: {1, 0, 256}, loggedSQL: {1, 0, 1000}, publishedSQL: {1}, enqueueSaleSQL: {[]byte{}, []byte{}, 1, payment.Key{}, 1},
 	}
