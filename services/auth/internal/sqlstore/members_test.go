@@ -2,9 +2,12 @@ package sqlstore_test
 
 import (
 	"errors"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -92,6 +95,31 @@ func TestAdminsSeeWhenAUserLoggedInLast(t *testing.T) {
 		}
 		if _, err := h.Member(h.Context(), 1<<40); !errors.Is(err, user.ErrNotFound) {
 			h.Errorf("an unknown user: %v", err)
+		}
+	})
+}
+
+// TestAChangeOfRole_IsRecordedForTheReleaseThatTakesItFromTheSession reads the table as that release does.
+func TestAChangeOfRole_IsRecordedForTheReleaseThatTakesItFromTheSession(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx, admin, member := h.Context(), user.Admin, user.Member
+		h.ok(h.Change(ctx, h.otto.ID, user.Change{Role: &admin}, h.anna.ID))
+		h.ok(h.Change(ctx, h.otto.ID, user.Change{Role: &member}, h.anna.ID))
+		h.ok(h.SetRole(ctx, h.otto.ID, user.Member))
+		rows, err := h.db.Reader.QueryContext(ctx, `SELECT user_id, kind, keep_session FROM pending_revocations WHERE recorded_at < `+strconv.FormatInt(h.now.Unix()+1, 10)+` ORDER BY id LIMIT 100`)
+		type record struct {
+			user       int64
+			kind, keep string
+		}
+		records := must(sqldb.All(rows, err, func(row sqldb.Scanner) (r record, err error) {
+			err = row.Scan(&r.user, &r.kind, &r.keep)
+			return r, err
+		}))(h.T)
+		if !slices.Equal(records, []record{{h.otto.ID, "role", ""}}) {
+			h.Errorf("got %+v", records)
+		}
+		if pending := must(h.PendingRevocations(ctx, h.now.Add(time.Hour), 0))(h.T); len(pending) != 0 {
+			h.Errorf("this release follows %+v", pending)
 		}
 	})
 }

@@ -356,7 +356,21 @@ func (s *Store) setRole(ctx context.Context, tx *sql.Tx, id int64, role user.Rol
 			return err
 		}
 	}
+	if err := s.recordRole(ctx, tx, id); err != nil {
+		return err
+	}
 	return s.recordAbout(ctx, tx, "role_changed", id, map[string]any{"role": role})
+}
+
+// recordRole records that a role has changed, for the release before the first with pages: it takes the role from the
+// session, and follows the record within seconds, or when it starts after a roll-back. This release reads the role of
+// the user's row, and no such records; there is one for each user.
+func (s *Store) recordRole(ctx context.Context, tx *sql.Tx, id int64) error {
+	if _, err := tx.ExecContext(ctx, s.db.Rebind(`DELETE FROM pending_revocations WHERE kind = 'role' AND user_id = ?`), id); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO pending_revocations (user_id, kind, keep_session, recorded_at) VALUES (?, 'role', '', ?)`), id, s.now().Unix())
+	return err
 }
 
 // Delete implements user.Store.
@@ -432,8 +446,7 @@ func (s *Store) recordRevocation(ctx context.Context, tx *sql.Tx, r *user.Revoca
 		VALUES (?, 'sessions', ?, ?) RETURNING id`), r.UserID, r.KeepSession, r.RecordedAt.Unix()).Scan(&r.ID)
 }
 
-// PendingRevocations implements user.Store. It leaves out changes of role, which an
-// earlier version recorded and sessions need not follow.
+// PendingRevocations implements user.Store. It leaves out changes of role, which sessions need not follow.
 func (s *Store) PendingRevocations(ctx context.Context, before time.Time, after int64) ([]user.Revocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
