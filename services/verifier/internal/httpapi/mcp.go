@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -56,10 +57,20 @@ const (
 	paymentExtension = "org.x402/payment"
 )
 
+// maxLarge is how many messages over maxMessage are parsed at once. What is parsed takes
+// many times a message's bytes.
+const maxLarge = 3
+
 // mcpRoute serves the tools. It has no sessions, so that any replica answers any
 // message, and answers in JSON: an event stream would have no headers before the first
 // event, and a proxy in front could not know that the call lives.
-type mcpRoute struct{ transport http.Handler }
+type mcpRoute struct {
+	transport http.Handler
+	// count takes an attempt from a client's address.
+	count func(address string) error
+	// large has an element for each message that is parsed now and over maxMessage.
+	large chan struct{}
+}
 
 func (a *api) newMCPRoute() (*mcpRoute, error) {
 	server, err := a.mcpServer()
@@ -72,12 +83,13 @@ func (a *api) newMCPRoute() (*mcpRoute, error) {
 		// rebinds its name to this service finds nothing that is not public.
 		DisableLocalhostProtection: true,
 	})
-	return &mcpRoute{transport}, nil
+	return &mcpRoute{transport: transport, count: a.Paywall.CountFree, large: make(chan struct{}, maxLarge)}, nil
 }
 
 // serve answers one message.
 func (m *mcpRoute) serve(c echo.Context) error {
 	r := c.Request()
+	caller := mcpCaller{hungUp: r.Context().Done(), address: c.RealIP(), id: c.Response().Header().Get(service.RequestIDHeader), done: func() {}}
 	message, err := service.ReadBody(c.Response(), r, maxMessage+maxChecked)
 	if errors.Is(err, service.ErrBodyTooLarge) {
 		return errMessageTooLarge
@@ -85,12 +97,23 @@ func (m *mcpRoute) serve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(message) > maxMessage {
+		if err := m.count(caller.address); err != nil {
+			return err
+		}
+		select {
+		case m.large <- struct{}{}:
+		case <-r.Context().Done():
+			return r.Context().Err()
+		}
+		caller.isCounted, caller.done = true, sync.OnceFunc(func() { <-m.large })
+		defer caller.done()
+	}
 	if err := checkMessage(message); err != nil {
 		return err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(message))
 	c.Response().Before(func() { c.Response().Header().Set("Cache-Control", "private, no-store") })
-	caller := mcpCaller{hungUp: r.Context().Done(), address: c.RealIP(), id: c.Response().Header().Get(service.RequestIDHeader)}
 	m.transport.ServeHTTP(c.Response(), r.WithContext(context.WithValue(r.Context(), mcpCallerKey{}, caller)))
 	return nil
 }
@@ -131,6 +154,11 @@ type mcpCaller struct {
 	hungUp  <-chan struct{}
 	address string
 	id      string // of the request
+	// isCounted reports that the message, a large one, has taken an attempt.
+	isCounted bool
+	// done ends the work on a large message: what is left is to write the answer, which a
+	// client may read slowly.
+	done func()
 }
 
 type mcpCallerKey struct{}
@@ -182,11 +210,12 @@ func (a *api) answerTool(t tool) mcp.ToolHandler {
 			}
 		}()
 
-		call := toolCall{arguments: request.Params.Arguments, meta: request.Params.Meta, address: caller.address}
+		call := toolCall{arguments: request.Params.Arguments, meta: request.Params.Meta, address: caller.address, isCounted: caller.isCounted}
 		if len(call.arguments) == 0 || string(call.arguments) == "null" {
 			call.arguments = []byte("{}")
 		}
 		found, err := flight.Guard(func() (toolResult, error) { return t.answer(ctx, call) })
+		caller.done()
 		if err != nil {
 			found, err = a.toolError(t, found, err)
 		}

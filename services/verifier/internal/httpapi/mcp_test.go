@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -741,6 +742,57 @@ func TestCheckReceiptJudgesAnAnswer(t *testing.T) {
 	w.call("check_receipt", `{}`).wantTool(http.StatusBadRequest, "invalid_request")
 	w.call("check_receipt", `{"answer":7}`).result()
 	w.call("check_receipt", `{"answer":"`+strings.Repeat("a", 200<<10)+`"}`).result()
+}
+
+// A message over 32 KB costs many times its bytes once it is parsed, so that its attempt is
+// taken before: one that is no JSON shows that nothing has been parsed.
+func TestMCP_TakesTheAttemptOfALargeMessageBeforeItIsParsed(t *testing.T) {
+	w := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 2 })
+	large := message("check_receipt", `{"answer":"`+strings.Repeat("a", 200<<10)+`"}`, nil)
+	for range 2 { // each takes one attempt, not one at each step
+		w.rpc(large).result()
+	}
+	for name, refused := range map[string]string{"a receipt": large, "no JSON": strings.Repeat("{", 200<<10), "another tool": message("quote", `{"tool":"`+strings.Repeat("a", 40<<10)+`"}`, nil)} {
+		if f := w.rpc(refused).wantFailure(http.StatusServiceUnavailable, "too_many_unpaid_attempts"); f.RetryAfterSeconds < 1 {
+			t.Errorf("%s: Retry-After is %d", name, f.RetryAfterSeconds)
+		}
+	}
+	w.call("quote", `{}`).result() // small messages go on
+}
+
+func TestMCP_ManyLargeMessagesAtOnceTakeBoundedMemory(t *testing.T) {
+	w := open(t, nil)
+	members := make([]string, 24000)
+	for i := range members {
+		members[i] = fmt.Sprintf(`"%05d":0`, i)
+	}
+	large := message("check_receipt", `{"answer":{`+strings.Join(members, ",")+`}}`, nil)
+	runtime.GC()
+	var peak atomic.Uint64
+	done := make(chan struct{})
+	var watching, calls sync.WaitGroup
+	watching.Go(func() {
+		for {
+			var now runtime.MemStats
+			runtime.ReadMemStats(&now)
+			peak.Store(max(peak.Load(), now.HeapInuse))
+			select {
+			case <-done:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	})
+	for range 300 {
+		calls.Go(func() { w.rpc(large).result() })
+	}
+	calls.Wait()
+	close(done)
+	watching.Wait()
+	t.Logf("300 messages of %d KB at once: %d MB", len(large)>>10, peak.Load()>>20)
+	if peak.Load() > 256<<20 {
+		t.Errorf("300 large messages at once took %d MB", peak.Load()>>20)
+	}
 }
 
 func TestCheckReceiptIsLimitedPerAddress(t *testing.T) {

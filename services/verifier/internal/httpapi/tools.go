@@ -37,6 +37,8 @@ type toolCall struct {
 	arguments []byte
 	meta      mcp.Meta
 	address   string
+	// isCounted reports that the call has taken an attempt from the address.
+	isCounted bool
 }
 
 // toolResult is what a tool answers.
@@ -323,8 +325,10 @@ func (a *api) checkReceipt() tool {
 				}
 				answer = []byte(text)
 			}
-			if err := a.Paywall.CountFree(call.address); err != nil {
-				return nil, err
+			if !call.isCounted {
+				if err := a.Paywall.CountFree(call.address); err != nil {
+					return nil, err
+				}
 			}
 			result, err := verified(answer, a.Keys)
 			if err != nil {
