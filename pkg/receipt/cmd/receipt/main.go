@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 	"unicode"
 )
 
@@ -26,7 +27,7 @@ func main() {
 		version = info.Main.Version // of `go install module@version`
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := execute(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}, version)
+	code := execute(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr, time.Now}, version)
 	stop()
 	os.Exit(code)
 }
@@ -58,13 +59,16 @@ const help = `receipt checks signed receipts about blockchain transactions, offl
         file, and follows from the receipt without it
   receipt log get FILE URL
         print the proof that a receipt is in the log of the verifier at URL
-  receipt log check URL [--log-policy FILE] [--state FILE]
-        read the newest log of the verifier at URL as one who watches it: it must be
-        witnessed and continue the checkpoint in the state file, and its new
-        entries must be in its tree
-  receipt log mirror URL DIR [--log-policy FILE] [--every DURATION]
+  receipt log check URL [--log-policy FILE] [--state FILE] [--max-age DURATION]
+        read the logs of the verifier at URL as one who watches them: each must be
+        witnessed and continue the checkpoint in the state file, its new entries must
+        be in its tree, and the newest cosigned within the last two hours. The states
+        of keys must follow one another, and the key document list the last ones. With
+        a policy its witnesses are asked too: they may have cosigned no log that the
+        verifier does not list, and no other tree
+  receipt log mirror URL DIR [--log-policy FILE] [--every DURATION] [--max-age DURATION]
         copy the logs of the verifier at URL to DIR, as files that any web server
-        can serve, after the same checks; again each DURATION
+        can serve, after the same checks but those of keys; again each DURATION
   receipt log key FILE ORIGIN
         print the verifier key of the log with an origin that a signing key signs
   receipt witness --key FILE --name NAME [--log VKEY ...] [--log-policy FILE]
@@ -100,10 +104,11 @@ Exit codes
   4  a file cannot be read or written
 `
 
-// streams are what a process reads and writes.
+// streams are what a process reads and writes, and its clock.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
+	now      func() time.Time
 }
 
 // exitError is an error with the exit code that it leads to, where that is not exitIO.

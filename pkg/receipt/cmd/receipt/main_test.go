@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,7 +23,7 @@ const vectors = "../../testdata/vectors/base/"
 func run(t *testing.T, in string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = execute(t.Context(), args, streams{strings.NewReader(in), &stdout, &stderr}, "v1.2.3")
+	code = execute(t.Context(), args, streams{strings.NewReader(in), &stdout, &stderr, time.Now}, "v1.2.3")
 	return code, stdout.String(), stderr.String()
 }
 

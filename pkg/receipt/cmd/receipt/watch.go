@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -23,32 +24,46 @@ import (
 
 // watched is a verifier's logs and the policy that they are judged by.
 type watched struct {
-	site    *url.URL
-	allowed func(*url.URL) bool     // which addresses may be asked
-	logs    []receiptlog.Generation // the newest first
-	policy  receiptlog.Policy
+	site      *url.URL
+	allowed   func(*url.URL) bool // which addresses may be asked
+	directory receiptlog.Directory
+	logs      []receiptlog.Generation // the newest first
+	policy    receiptlog.Policy
+	own       bool // it is the log's own
+	watchFlags
+	now func() time.Time
+}
+
+// watchFlags are those of log check and log mirror.
+type watchFlags struct {
+	policyFile string
+	maxAge     time.Duration
+}
+
+func (f *watchFlags) define(flags *flag.FlagSet) {
+	flags.StringVar(&f.policyFile, "log-policy", "", "")
+	flags.DurationVar(&f.maxAge, "max-age", defaultMaxAge, "")
 }
 
 // watch reads the list of a verifier's logs. Without a policy file it is the verifier's
 // own, and then the address must be trusted. With one everything that is read is judged by
 // it, so that plain http will do, as in a network of containers.
-func watch(ctx context.Context, address, policyFile string) (w watched, err error) {
-	w.allowed = trusted
-	if policyFile != "" {
+func watch(ctx context.Context, address string, asked watchFlags, now func() time.Time) (w watched, err error) {
+	w = watched{allowed: trusted, own: asked.policyFile == "", watchFlags: asked, now: now}
+	if !w.own {
 		w.allowed = func(target *url.URL) bool {
 			return target.Host != "" && (target.Scheme == "http" || target.Scheme == "https")
 		}
-		if w.policy, err = readPolicy(policyFile); err != nil {
+		if w.policy, err = readPolicy(asked.policyFile); err != nil {
 			return w, exitError{exitNoKey, err}
 		}
 	}
-	site, directory, err := fetchDirectory(ctx, address, w.allowed)
-	if err != nil {
+	if w.site, w.directory, err = fetchDirectory(ctx, address, w.allowed); err != nil {
 		return w, err
 	}
-	w.site, w.logs = site, directory.Logs
-	if policyFile == "" {
-		if w.policy, err = receiptlog.ParsePolicy([]byte(directory.Policy)); err != nil {
+	w.logs = w.directory.Logs
+	if w.own {
+		if w.policy, err = receiptlog.ParsePolicy([]byte(w.directory.Policy)); err != nil {
 			return w, exitError{exitNoKey, err}
 		}
 	}
@@ -86,9 +101,9 @@ type newer struct {
 // witnessed, it has nothing to read.
 var errNothingPublished = errors.New("the log serves no checkpoint; a new one has published nothing yet")
 
-// since reads the newest checkpoint of a log and checks that it continues the one in a
-// file, where there is one.
-func (w watched) since(ctx context.Context, log receiptlog.Generation, file string) (n newer, err error) {
+// since reads the newest checkpoint of a log and checks that it continues an earlier one,
+// where there is one.
+func (w watched) since(ctx context.Context, log receiptlog.Generation, earlier []byte) (n newer, err error) {
 	fetch := w.fetch(log)
 	n.note, err = fetch(ctx, "checkpoint")
 	if errors.Is(err, receiptlog.ErrNoTile) {
@@ -105,15 +120,12 @@ func (w watched) since(ctx context.Context, log receiptlog.Generation, file stri
 	}
 	// Every log continues the empty one.
 	n.old = receiptlog.Checkpoint{Origin: n.Origin, Root: sha256.Sum256(nil)}
-	text, err := os.ReadFile(file) //nolint:gosec // the user names it
-	if err == nil {
-		seen, err := w.policy.Open(text)
+	if len(earlier) > 0 {
+		seen, err := w.policy.Open(earlier)
 		if err != nil {
-			return n, exitError{exitInvalid, fmt.Errorf("%s: %w", file, err)}
+			return n, exitError{exitInvalid, fmt.Errorf("what was kept of %s: %w", log.Origin, err)}
 		}
 		n.old = seen.Checkpoint
-	} else if file != "" && !errors.Is(err, fs.ErrNotExist) {
-		return n, err
 	}
 	if n.tree, err = receiptlog.NewTree(n.Checkpoint, fetch); err == nil {
 		err = n.tree.Continues(ctx, n.old)
@@ -121,58 +133,148 @@ func (w watched) since(ctx context.Context, log receiptlog.Generation, file stri
 	if err != nil {
 		return n, exitError{exitInvalid, err}
 	}
-	return n, nil
+	return n, closedAsListed(log, n)
 }
 
-// logCheck reads a log as a stranger who watches it.
+// logCheck reads the logs of a verifier as a stranger who watches them.
 func logCheck(ctx context.Context, args []string, s streams) error {
 	flags := flag.NewFlagSet("log check", flag.ContinueOnError)
-	policyFile, state := flags.String("log-policy", "", ""), flags.String("state", "", "")
+	var asked watchFlags
+	asked.define(flags)
+	state := flags.String("state", "", "")
 	addresses, err := parse(flags, args, 1)
 	if err != nil {
 		return err
 	}
-	w, err := watch(ctx, addresses[0], *policyFile)
+	w, err := watch(ctx, addresses[0], asked, s.now)
 	if err != nil {
 		return err
 	}
-	n, err := w.since(ctx, w.logs[0], *state)
+	before, err := readState(*state)
 	if err != nil {
 		return err
 	}
-	counts, err := countEntries(ctx, n)
-	if err != nil {
-		return exitError{exitInvalid, err}
-	}
-	if *state != "" {
-		if err := witness.Replace(*state, n.note); err != nil {
+	// The witnesses first: what they serve now, the log serves then.
+	seen, notes := w.ask(ctx)
+	m := monitor{watched: w, seen: before, trees: map[string]newer{}, states: keyStates{}}
+	w.vanished(before, &m.faults)
+	for _, log := range slices.Backward(w.logs) { // the keys' states go from one to the next
+		if open := log.Final == ""; !open && !w.knows(log) {
+			notes = append(notes, log.Origin+" is closed and not in the policy, and not checked")
+			continue
+		}
+		if err := m.read(ctx, log, s.out); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(s.out, "%s continues: %d entries, %d since the last check, seen by %d of %d witnesses\n",
-		printable(n.Origin), n.Size, n.Size-n.old.Size, len(n.Cosignatures), len(w.policy.Witnesses))
+	if err := m.compareKeys(ctx, s.out); err != nil {
+		return err
+	}
+	if err := w.judge(ctx, seen, m.trees, &m.faults); err != nil {
+		return err
+	}
+	if err := writeState(*state, m.seen); err != nil {
+		return err
+	}
+	for _, note := range notes {
+		_, _ = fmt.Fprintln(s.err, "receipt:", printable(note))
+	}
+	return m.faults.err()
+}
+
+// monitor is one check of the logs of a verifier.
+type monitor struct {
+	watched
+	seen   map[string]remembered
+	trees  map[string]newer
+	states keyStates
+	faults faults
+}
+
+// read checks one log and says what it has found.
+func (m *monitor) read(ctx context.Context, log receiptlog.Generation, out io.Writer) error {
+	before := m.seen[log.Origin]
+	n, err := m.since(ctx, log, []byte(before.Checkpoint))
+	if err != nil {
+		return err
+	}
+	known, err := before.keys()
+	if err != nil {
+		return err
+	}
+	maps.Copy(m.states, known)
+	from := n.old.Size
+	if before.Keys == nil { // the keys were not looked at yet
+		from = 0
+	}
+	counts, err := m.countEntries(ctx, n, from)
+	if err != nil {
+		return exitError{exitInvalid, err}
+	}
+	m.trees[log.Origin], m.seen[log.Origin] = n, remember(n.note, m.states)
+	age := ""
+	if log.Final == "" {
+		age = m.age(n, &m.faults)
+	}
+	_, err = fmt.Fprintf(out, "%s continues: %d entries, %d since the last check, seen by %d of %d witnesses%s\n",
+		printable(n.Origin), n.Size, n.Size-n.old.Size, len(n.Cosignatures), len(m.policy.Witnesses), age)
 	for _, kind := range slices.Sorted(maps.Keys(counts)) {
 		if err == nil {
-			_, err = fmt.Fprintf(s.out, "  %6d %s\n", counts[kind], kind)
+			_, err = fmt.Fprintf(out, "  %6d %s\n", counts[kind], kind)
 		}
 	}
 	return err
 }
 
-// countEntries reads the entries since the last check, and counts them by kind and key.
-func countEntries(ctx context.Context, n newer) (map[string]int, error) {
+// compareKeys compares the key document with the keys' last states. A new state is in the
+// log within the merge delay: a difference is looked at again after it.
+func (m *monitor) compareKeys(ctx context.Context, out io.Writer) error {
+	for again := range 2 {
+		doc, err := m.keyDocument(ctx)
+		if err != nil {
+			m.faults.add("the key document: %v", err)
+			return nil
+		}
+		if doc == nil {
+			return nil
+		}
+		found := m.states.compare(*doc)
+		if len(found) == 0 || again > 0 {
+			m.faults = append(m.faults, found...)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(time.Duration(m.directory.MergeDelay), 300) * time.Second):
+		}
+		if err := m.read(ctx, m.logs[0], out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countEntries reads the entries from an index on. It follows the states of keys, and
+// counts those since the last check by kind and key.
+func (m *monitor) countEntries(ctx context.Context, n newer, from int64) (map[string]int, error) {
 	counts := map[string]int{}
-	for at := n.old.Size; at < n.Size; {
+	for at := from; at < n.Size; {
 		bundle, err := n.tree.Entries(ctx, at/receiptlog.BundleSize)
 		if err != nil {
 			return nil, err
 		}
 		for _, data := range bundle[at%receiptlog.BundleSize:] {
 			entry, err := receiptlog.ParseEntry(data)
+			if err == nil && entry.IsKey() {
+				err = m.states.take(entry, n.Origin)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("entry %d: %w", at, err)
 			}
-			counts[entry.Kind+" "+entry.KeyID]++
+			if at >= n.old.Size {
+				counts[entry.Kind+" "+entry.KeyID]++
+			}
 			at++
 		}
 	}
@@ -182,13 +284,15 @@ func countEntries(ctx context.Context, n newer) (map[string]int, error) {
 // logMirror copies all logs of a verifier.
 func logMirror(ctx context.Context, args []string, s streams) error {
 	flags := flag.NewFlagSet("log mirror", flag.ContinueOnError)
-	policyFile, every := flags.String("log-policy", "", ""), flags.Duration("every", 0, "")
+	var asked watchFlags
+	asked.define(flags)
+	every := flags.Duration("every", 0, "")
 	words, err := parse(flags, args, 2)
 	if err != nil {
 		return err
 	}
 	for {
-		err := mirrorAll(ctx, words[0], words[1], *policyFile, s)
+		err := mirrorAll(ctx, words[0], words[1], asked, s)
 		if *every <= 0 {
 			return err
 		}
@@ -212,28 +316,47 @@ func pauseAfter(err error, every time.Duration) time.Duration {
 	return every
 }
 
-func mirrorAll(ctx context.Context, address, folder, policyFile string, s streams) error {
-	w, err := watch(ctx, address, policyFile)
+func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s streams) error {
+	w, err := watch(ctx, address, asked, s.now)
 	if err != nil {
 		return err
 	}
+	// Notes are for those who read them: a copy is made each minute.
+	seen, _ := w.ask(ctx)
+	trees := map[string]newer{}
+	var found faults
 	for _, log := range w.logs {
+		if log.Final != "" && !w.knows(log) {
+			continue
+		}
 		m := mirror{filepath.Join(folder, filepath.FromSlash(log.Prefix))}
 		if err := os.MkdirAll(m.folder, 0o755); err != nil { //nolint:gosec // it is public
 			return err
 		}
-		n, err := w.since(ctx, log, m.file("checkpoint"))
+		earlier, err := readNote(m.file("checkpoint"))
+		if err != nil {
+			return err
+		}
+		n, err := w.since(ctx, log, earlier)
 		if err != nil {
 			return err
 		}
 		if err := m.extend(ctx, n); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(s.out, "%s: %d entries, %d new\n", printable(n.Origin), n.Size, n.Size-n.old.Size); err != nil {
+		trees[log.Origin] = n
+		age := ""
+		if log.Final == "" {
+			age = w.age(n, &found)
+		}
+		if _, err := fmt.Fprintf(s.out, "%s: %d entries, %d new%s\n", printable(n.Origin), n.Size, n.Size-n.old.Size, age); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := w.judge(ctx, seen, trees, &found); err != nil {
+		return err
+	}
+	return found.err()
 }
 
 // mirror is a folder with the files of a log (C2SP tlog-tiles). Only entries are copied:

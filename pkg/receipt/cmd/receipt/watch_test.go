@@ -87,6 +87,9 @@ func (l *logSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (l *logSite) serve(path string) ([]byte, error) {
 	size := int64(len(l.entries))
 	path, isLog := strings.CutPrefix(path, "/v1/log/1/")
+	if path == keyPath {
+		return nil, fs.ErrNotExist
+	}
 	if !isLog {
 		return json.Marshal(receiptlog.Directory{
 			Logs:   []receiptlog.Generation{{Origin: l.signer.Name(), Key: l.signer.Key.String(), Prefix: "/v1/log/1", From: "2026-11-22T00:00:00Z"}},
@@ -280,7 +283,7 @@ func (l *logSite) cosigned(t *testing.T, witness receiptlog.Key, args ...string)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- execute(ctx, append(args, "--init"), streams{strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}}, "")
+		ended <- execute(ctx, append(args, "--init"), streams{strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}, time.Now}, "")
 	}()
 	note, err := l.serve("/v1/log/1/checkpoint")
 	if err != nil {
