@@ -103,11 +103,17 @@ func newFixture(t *testing.T, change ...func(*web.Options)) *fixture {
 // newEmptyFixture is without users.
 func newEmptyFixture(t *testing.T, change ...func(*web.Options)) *fixture {
 	t.Helper()
+	return newFixtureIn(t, "sqlite::memory:", change...)
+}
+
+// newFixtureIn is newEmptyFixture in another database.
+func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *fixture {
+	t.Helper()
 	f := &fixture{t: t, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), log: &syncBuffer{}}
 	f.redis = miniredis.RunT(t)
 	f.redis.SetTime(f.now)
 	client := redis.NewClient(&redis.Options{Addr: f.redis.Addr()})
-	db := must(sqldb.Open(t.Context(), "sqlite::memory:", sqlstore.Migrations))(t)
+	db := must(sqldb.Open(t.Context(), database, sqlstore.Migrations))(t)
 	t.Cleanup(func() { _, _ = client.Close(), db.Close() })
 	log := slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	sessions := sessionredis.New(client, "svc")

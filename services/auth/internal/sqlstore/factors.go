@@ -405,6 +405,9 @@ func (s *Store) KnowsBrowser(ctx context.Context, id int64, hash string) (known 
 
 // ForgetBrowser implements account.Factors.
 func (s *Store) ForgetBrowser(ctx context.Context, id int64, hash string) error {
+	if !isText(hash) { // so it is no browser's
+		return nil
+	}
 	return s.tx(ctx, timeout, "forget browser", func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, s.db.Rebind(`DELETE FROM known_browsers WHERE user_id = ? AND hash = ?`), id, hash)
 		return err
