@@ -366,5 +366,15 @@ func (t ProvenTransfer) Sentence() string {
 	if a := t.Authorization; a != nil {
 		text.WriteString("; by the authorization " + a.Nonce + " of " + a.Authorizer + ", log " + strconv.Itoa(a.LogPosition))
 	}
+	if t.isPassedOn() {
+		text.WriteString("; in the same transaction the recipient passed on all of this token that came in")
+	}
 	return text.String()
+}
+
+// isPassedOn reports whether as much of the token left To in the transaction as came in.
+func (t ProvenTransfer) isPassedOn() bool {
+	in, isIn := new(big.Int).SetString(t.ToIn, 10)
+	out, isOut := new(big.Int).SetString(t.ToOut, 10)
+	return isIn && isOut && in.Sign() > 0 && out.Cmp(in) >= 0
 }
