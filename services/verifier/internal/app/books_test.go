@@ -127,6 +127,15 @@ func TestTheOperatorsBooks(t *testing.T) {
 			if len(sums) != 2 || i < 0 || sums[i].Amount != "30000" || sums[i].Refunded != "10000" || sums[i].Net != "20000" {
 				t.Errorf("summed %+v", sums)
 			}
+			// Only what is settled is income.
+			w.wantCode(0, "20000\n", "sum")
+			for _, state := range []string{"dead", "settled"} {
+				_, table := w.books("sum", "--state", state)
+				last := strings.Fields(table[strings.LastIndex(strings.TrimSpace(table), "\n")+1:])
+				if isIncome := last[len(last)-1] != "-"; isIncome != (state == "settled") {
+					t.Errorf("the sum of %s payments is shown as %v", state, last)
+				}
+			}
 			for by, want := range map[string]string{"operation": "base-transaction", "transport": "http", "day": time.Now().UTC().Format("2006-01-")} {
 				w.wantCode(0, want, "sum", "--by", by)
 				w.wantCode(0, "REFUNDED", "sum", "--by", by)

@@ -141,7 +141,11 @@ func (p Process) paymentsSum(ctx context.Context, args []string) error {
 			return err
 		}
 		return printRows(p.Stdout, totals, asJSON, heading, func(t payment.Total) []any {
-			cells := []any{t.Month, t.State, t.Payments, t.Amount, t.Network, t.Asset, cmp.Or(t.Refunded, "0"), cmp.Or(t.Net, t.Amount)}
+			net := "-" // dead and open payments are no income
+			if t.State == payment.Settled {
+				net = cmp.Or(t.Net, t.Amount)
+			}
+			cells := []any{t.Month, t.State, t.Payments, t.Amount, t.Network, t.Asset, cmp.Or(t.Refunded, "0"), net}
 			if *by != "" {
 				cells = slices.Insert(cells, 0, any(t.Operation+t.Transport+t.Day))
 			}
