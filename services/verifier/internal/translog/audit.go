@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -84,8 +85,8 @@ func (l *Log) LastAudit() (at time.Time, ok bool) {
 }
 
 // Audit recomputes the tree from its entries, looks where each came from and for every
-// answer that was sold and is older than the merge delay, and compares the tree with what
-// each witness serves. It counts the entries that had their places at a moment, unless that
+// answer that was sold and is older than the merge delay, compares the tree with what
+// each witness serves, and asks them for other generations of the log. It counts the entries that had their places at a moment, unless that
 // is zero.
 func (l *Log) Audit(ctx context.Context, at time.Time) (Audit, error) {
 	head, err := l.head(ctx)
@@ -100,9 +101,17 @@ func (l *Log) Audit(ctx context.Context, at time.Time) (Audit, error) {
 	if err != nil {
 		return a, fmt.Errorf("audit: %w", err)
 	}
+	heads, err := l.Store.Heads(ctx)
+	if err != nil {
+		return a, fmt.Errorf("audit: %w", err)
+	}
 	for _, w := range l.witnesses {
 		bounded, done := context.WithTimeout(ctx, l.Timeout)
-		if err := w.audit(bounded, head, &a); err != nil {
+		err := w.audit(bounded, head, &a)
+		if err == nil {
+			err = w.auditOthers(bounded, head.Origin, heads, &a)
+		}
+		if err != nil {
 			a.Notes = append(a.Notes, err.Error())
 		}
 		done()
@@ -293,6 +302,48 @@ func (w *witnessClient) audit(ctx context.Context, head payment.LogHead, a *Audi
 	}
 	if root != c.Root {
 		a.fault("the witness %s has cosigned another tree of %d entries that the log's key has signed", w.Name, c.Size)
+	}
+	return nil
+}
+
+// auditOthers asks the witness for the other generations of the log, of which this ledger
+// must have each: one that it has not is a second log by somebody who has the key. The error
+// is why it could not be asked.
+func (w *witnessClient) auditOthers(ctx context.Context, open string, heads []payment.LogHead, a *Audit) error {
+	var d receiptlog.Directory
+	for _, head := range heads {
+		d.Logs = append(d.Logs, receiptlog.Generation{Origin: head.Origin})
+	}
+	for _, origin := range w.log.policy.Origins(d) {
+		if origin == open {
+			continue
+		}
+		response, err := w.exchange(ctx, http.MethodGet, "/"+witness.ID(origin)+"/checkpoint", nil)
+		if err != nil {
+			return err
+		}
+		if response.status == http.StatusNotFound {
+			continue
+		}
+		if response.status != http.StatusOK {
+			return w.fault("what it has cosigned of %s is not served: it answers %d", origin, response.status)
+		}
+		c, _, err := receiptlog.OpenCosigned(response.body, w.Key)
+		if err != nil {
+			return w.fault("what it has cosigned of %s: %w", origin, err)
+		}
+		at := slices.IndexFunc(heads, func(h payment.LogHead) bool { return h.Origin == c.Origin })
+		if at < 0 {
+			a.fault("the witness %s has cosigned %d entries of %s, which is not a log of this ledger", w.Name, c.Size, c.Origin)
+			continue
+		}
+		key, err := receiptlog.ParseLogKey(heads[at].VKey)
+		if err != nil {
+			return w.fault("%w", err)
+		}
+		if _, err := receiptlog.OpenCheckpoint(response.body, key); err != nil {
+			a.fault("the witness %s has cosigned %s by another key than this ledger's", w.Name, c.Origin)
+		}
 	}
 	return nil
 }

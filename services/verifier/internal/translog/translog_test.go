@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
@@ -593,6 +596,34 @@ func TestTheAuditFindsWhatMustNotBe(t *testing.T) {
 		thief.step()
 		want("the ledger has 6")
 	})
+}
+
+// Who has the log's key can have a witness whose policy names a later generation cosign a
+// tree in it, beside the log that goes on.
+func TestAudit_FindsAGenerationThatTheLedgerDoesNotHave(t *testing.T) {
+	w := newWorld(t, 1)
+	n := w.open(sqldbtest.SQLite(t), w.policy(1))
+	n.sell("sold")
+	n.step()
+	w.advance(time.Hour)
+	audit := func(faults int, want string) {
+		t.Helper()
+		a, err := n.Audit(t.Context(), time.Time{})
+		if err != nil || len(a.Faults) != faults || !strings.Contains(strings.Join(a.Faults, ""), want) || len(a.Notes) != 0 {
+			t.Errorf("%+v, %v; want %q", a, err, want)
+		}
+	}
+	audit(0, "")
+	s, err := receiptlog.NewLogSigner(host+"/v1/log/2", seeded("log"))
+	w.must(err)
+	note, err := receiptlog.Checkpoint{Origin: s.Name(), Size: 1, Root: tlog.RecordHash([]byte("hidden"))}.Sign(s)
+	w.must(err)
+	out := httptest.NewRecorder()
+	w.witnesses[0].ServeHTTP(out, httptest.NewRequest(http.MethodPost, "/add-checkpoint", strings.NewReader(string(receiptlog.AddCheckpoint{Checkpoint: note}.Bytes()))))
+	if out.Code != http.StatusOK {
+		t.Fatal(out.Code, out.Body)
+	}
+	audit(1, "the witness w0 has cosigned 1 entries of verifier.example/v1/log/2, which is not a log of this ledger")
 }
 
 // A purchase may take longer than the merge delay before its answer is stored and queued.
