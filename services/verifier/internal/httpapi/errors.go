@@ -28,6 +28,7 @@ var (
 	errNotReady    = errors.New("not ready")
 	errNoLog       = errors.New("there is no log of receipts")
 	errNoCheckPage = errors.New("the program was built without the page that checks receipts")
+	errUnread      = errors.New("the ledger cannot be read")
 	errNoFinality  = errors.New("there are no proofs of finality for this chain")
 )
 
@@ -84,6 +85,8 @@ var failures = []failure{
 	{payment.ErrFailing, 429, "too_many_failed_settlements", "Too many settlements of this payer or address were made in vain today; nothing was charged", 3600},
 	{payment.ErrLimit, 503, "facilitator_limit", "The free settlements of this month are used up", 60},
 	{context.Canceled, 503, "request_canceled", "The caller went away", 1},
+	// The last one: it stands for every fault of a free read that has no answer of its own.
+	{errUnread, 503, "ledger_unavailable", "The ledger cannot be read now", 5},
 }
 
 // internal answers every error that is not in the table, and onPaid does on a

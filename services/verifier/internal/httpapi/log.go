@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -61,13 +62,17 @@ type freeReads chan struct{}
 func newFreeReads() freeReads { return make(freeReads, 4) }
 
 // read waits until it may read. What it returns is written afterwards: a client may read
-// slowly.
+// slowly. An error that has no answer of its own is that of the store.
 func (f freeReads) read(c echo.Context, read func(context.Context) ([]byte, error)) ([]byte, error) {
 	ctx := c.Request().Context()
 	select {
 	case f <- struct{}{}:
 		defer func() { <-f }()
-		return read(ctx)
+		text, err := read(ctx)
+		if err != nil {
+			err = errors.Join(errUnread, err)
+		}
+		return text, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

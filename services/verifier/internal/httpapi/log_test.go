@@ -72,6 +72,17 @@ func (a *atOnce) count() (end func()) {
 	return func() { a.now.Add(-1) }
 }
 
+func TestLog_IsUnavailableWhileTheLedgerIsAway(t *testing.T) {
+	w, l := openLogged(t)
+	w.must(l.Close())
+	for _, path := range []string{"/.well-known/receipt-log.json", "/v1/log/1/checkpoint", "/v1/log/1/tile/0/000.p/1", "/v1/log/1/proof/" + strings.Repeat("0", 64)} {
+		r := w.do(http.MethodGet, path, "")
+		if f := r.wantFailure(http.StatusServiceUnavailable, "ledger_unavailable"); !*f.Retryable || r.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %s", path, r.body)
+		}
+	}
+}
+
 // Whatever is read of the log, free and without a login, leaves connections for purchases.
 func TestFewReadTheLogAtOnce(t *testing.T) {
 	w, l := openLogged(t)
