@@ -236,7 +236,7 @@ func TestTheProofsOfFinalityAreDescribed(t *testing.T) {
 	responses := w.described().Paths["/v1/finality/{chain}/{block}"]["get"].Responses
 	for status, reasons := range map[string][]string{
 		"200": nil, "202": {"finality_pending"}, "304": nil, "404": {"finality_not_offered", "finality_unknown", "finality_expired"},
-		"422": {"checkpoint_unknown", "checkpoint_too_old"}, "503": {"finality_unavailable"},
+		"422": {"checkpoint_unknown", "checkpoint_too_old"}, "503": {"finality_unavailable", "ledger_unavailable"},
 	} {
 		var described []string
 		for _, part := range responses[status].Content["application/json"].Schema.AllOf {
