@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -91,7 +92,7 @@ func (s *Service) CreateSetupLink(ctx context.Context) (link.Link, string, error
 func (s *Service) Invite(ctx context.Context, by int64, n NewInvite) (link.Link, string, error) {
 	l := link.Link{Kind: link.Invite, Username: n.Username, Role: string(user.Member), Groups: slices.Compact(slices.Sorted(slices.Values(n.Groups)))}
 	if n.Username != "" {
-		if err := user.CheckUsername(n.Username); err != nil {
+		if err := cmp.Or(user.CheckUsername(n.Username), user.CheckNoOption(n.Username)); err != nil {
 			return link.Link{}, "", err
 		}
 	}
@@ -161,6 +162,9 @@ func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user
 	if err != nil {
 		return user.User{}, err
 	}
+	if err := user.CheckNoOption(n.Username); err != nil {
+		return user.User{}, err
+	}
 	role := string(user.Admin)
 	record, err := s.checkOwn(ctx, NewUser{Username: n.Username, DisplayName: n.DisplayName, Password: n.Password, Role: &role}, household)
 	if err != nil {
@@ -173,7 +177,7 @@ func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user
 }
 
 // Join creates the user of an invite. link.ErrInvalid; ErrMissing, the sentinels of
-// password and user, user.ErrUsernameTaken, after which the link can still be used.
+// password and user, user.ErrUsernameTaken, user.ErrUsernameReserved, after which the link can still be used.
 func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.User, error) {
 	hash := link.Hash(token)
 	l, err := s.links.Link(ctx, link.Invite, hash)
@@ -182,6 +186,8 @@ func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.Use
 	}
 	if l.Username != "" {
 		n.Username = l.Username
+	} else if err := user.CheckChosenUsername(n.Username); err != nil {
+		return user.User{}, err
 	}
 	if n.DisplayName == "" {
 		n.DisplayName = l.DisplayName

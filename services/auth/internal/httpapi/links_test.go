@@ -425,3 +425,18 @@ func TestAnInvite_EndsWithTheSessionsOfTheAdminWhoMadeIt(t *testing.T) {
 	h.elsewhere().accept(token, "username", "paul", "password", "long enough for paul").because(http.StatusBadRequest, "invalid_token")
 	h.elsewhere().login("paul", "long enough for paul").want(http.StatusUnauthorized)
 }
+
+func TestAnInvite_GivesNoNameThatApplicationsKnow(t *testing.T) {
+	h := newFixture(t)
+	token := h.invite()
+	for _, name := range []string{"admin", "Root", "gitea_admin", "--help"} {
+		h.elsewhere().accept(token, "username", name, "password", "a long password").because(http.StatusBadRequest, "username_reserved")
+	}
+	h.elsewhere().accept(token, "username", "paul", "password", "a long password").want(http.StatusCreated)
+	anna := h.anna()
+	anna.send(http.MethodPost, prefix+"/invites", object("username", "-rf")).because(http.StatusBadRequest, "username_reserved")
+	h.elsewhere().accept(h.invite("username", "admin"), "password", "a long password").want(http.StatusCreated)
+	for _, name := range []string{"root", "--help"} { // contract, section 4
+		anna.send(http.MethodPost, prefix+"/users", object("username", name, "display_name", "x", "password", "a long password")).want(http.StatusCreated)
+	}
+}

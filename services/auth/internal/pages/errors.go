@@ -54,6 +54,7 @@ var failures = []failure{
 	{password.ErrTooLong, http.StatusBadRequest, func(t *texts) string { return t.PasswordTooLong }, "password", true},
 	{password.ErrBusy, http.StatusServiceUnavailable, func(t *texts) string { return t.Busy }, "", true},
 	{user.ErrUsername, http.StatusBadRequest, func(t *texts) string { return t.BadUsername }, "username", true},
+	{user.ErrUsernameReserved, http.StatusBadRequest, func(t *texts) string { return t.UsernameReserved }, "username", true},
 	{user.ErrUsernameTaken, http.StatusConflict, func(t *texts) string { return t.UsernameTaken }, "username", true},
 	{user.ErrDisplayName, http.StatusBadRequest, func(t *texts) string { return t.BadDisplayName }, "display_name", true},
 	{user.ErrDisplayNameTooLong, http.StatusBadRequest, func(t *texts) string { return t.DisplayNameTooLong }, "display_name", true},

@@ -344,3 +344,15 @@ func TestFormsOfLinksAreLimitedTogether(t *testing.T) {
 	f.advance(web.LinkWindow)
 	b.post("/pforte/forgot", "username", "otto").leadsTo("/pforte/forgot?done=forgot")
 }
+
+func TestThePageOfAnInvite_SaysAtTheFieldThatANameIsReserved(t *testing.T) {
+	f := newFixture(t)
+	_, token := f.anna().post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
+	for language, text := range map[string]string{"de": "Diesen Benutzernamen kannst du nicht wählen.", "en": "You cannot choose this username."} {
+		b := f.browser()
+		b.headers.Set("Accept-Language", language)
+		b.post("/pforte/join", "t", token, "username", "Admin", "display_name", "Paul B.", "password", "a long password", "again", "a long password").
+			want(http.StatusBadRequest).shows(text, `id="username-why"`, `value="Admin"`, `value="Paul B."`)
+	}
+	f.browser().post("/pforte/join", "t", token, "username", "paul", "password", "a long password", "again", "a long password").want(http.StatusSeeOther)
+}

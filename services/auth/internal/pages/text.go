@@ -50,7 +50,7 @@ type texts struct {
 
 	BadForm, TooLarge, ForeignPage, SendAgain, Limited, AgainDiffers, Missing, LoginTooLong                 string
 	InvalidCredentials, WrongPassword, RevocationPending, PasswordTooShort, PasswordCommon, PasswordTooLong string
-	Busy, BadUsername, UsernameTaken, BadDisplayName, DisplayNameTooLong, BadColor                          string
+	Busy, BadUsername, UsernameReserved, UsernameTaken, BadDisplayName, DisplayNameTooLong, BadColor        string
 	LastAdmin, NotAdmin, NoUser, NoPage, Internal, SessionGone                                              string
 	ToStart                                                                                                 string
 

@@ -115,6 +115,7 @@ const (
 // Errors of the fields of a user.
 var (
 	ErrUsername           = errors.New("username is not 3 to 64 letters, digits, dots, hyphens or underscores")
+	ErrUsernameReserved   = errors.New("username is reserved, or begins with a hyphen")
 	ErrDisplayName        = errors.New("display name is blank or has control characters")
 	ErrDisplayNameTooLong = errors.New("display name has more than 128 characters")
 	ErrAvatarColor        = errors.New("avatar colour is not #RGB or #RRGGBB")
@@ -131,6 +132,34 @@ var (
 func CheckUsername(name string) error {
 	if !usernamePattern.MatchString(name) {
 		return ErrUsername
+	}
+	return nil
+}
+
+// reserved are the names, without dots, hyphens and underscores, by which applications know their administrator or an
+// account of their own.
+var reserved = strings.Fields(`admin administrator adm root superuser sysadmin system sys operator owner moderator manager supervisor
+	nobody anonymous guest user member users members admins everyone all public self me
+	service daemon support security abuse postmaster hostmaster webmaster mailer mailerdaemon noreply
+	www wwwdata http backup pforte auth api test default null none undefined`)
+
+// administrators are the words that no part of a name between dots, hyphens and underscores is, as in "gitea_admin".
+var administrators = []string{"admin", "administrator", "superuser", "sysadmin"}
+
+// CheckChosenUsername returns ErrUsernameReserved for a name that a person may not choose for themselves: applications
+// may know another by it. An admin may give it to somebody.
+func CheckChosenUsername(name string) error {
+	parts := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("._-", r) })
+	if slices.Contains(reserved, strings.Join(parts, "")) || slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(administrators, part) }) {
+		return ErrUsernameReserved
+	}
+	return CheckNoOption(name)
+}
+
+// CheckNoOption returns ErrUsernameReserved for a name that a command would read as an option.
+func CheckNoOption(name string) error {
+	if strings.HasPrefix(name, "-") {
+		return ErrUsernameReserved
 	}
 	return nil
 }

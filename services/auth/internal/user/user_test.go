@@ -116,3 +116,19 @@ func FuzzCleanDisplayName(f *testing.F) {
 		}
 	})
 }
+
+func TestCheckChosenUsername_RefusesNamesThatApplicationsKnow(t *testing.T) {
+	for _, name := range []string{
+		"admin", "ADMIN", "Administrator", "root", "system", "operator", "nobody", "member", "admin.", "_admin_", "ad-min", "r.o.o.t", "gitea_admin",
+		"grafana-admin", "admin.anna", "www-data", "-rf", "--help", "-anna",
+	} {
+		if err := user.CheckChosenUsername(name); !errors.Is(err, user.ErrUsernameReserved) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"anna", "joe.root", "adminah", "badminton", "roots", "anna-maria", "a_", "otto.system", "Rooter", "..."} {
+		if err := user.CheckChosenUsername(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
