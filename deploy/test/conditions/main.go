@@ -39,11 +39,12 @@ type condition struct {
 }
 
 func main() {
-	count := flag.Int("count", 10, "how many conditions, drawn by chance; 0 is all")
-	seed := flag.Uint64("seed", 1, "which of them are drawn")
-	timeout := flag.Duration("timeout", 5*time.Minute, "how long the tests may take")
+	r := run{packages: []string{"."}}
+	flag.IntVar(&r.count, "count", 10, "how many conditions, drawn by chance; 0 is all")
+	flag.Uint64Var(&r.seed, "seed", 1, "which of them are drawn")
+	flag.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long the tests may take")
+	flag.BoolVar(&r.list, "list", false, "only list the conditions")
 	tests := flag.String("tests", "", "packages of the module whose tests run too, separated by commas")
-	list := flag.Bool("list", false, "only list the conditions")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		flag.Usage()
@@ -51,7 +52,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	survived, err := run(ctx, flag.Arg(0), *count, *seed, *timeout, *tests, *list)
+	r.folder = flag.Arg(0)
+	if *tests != "" {
+		r.packages = append(r.packages, strings.Split(*tests, ",")...)
+	}
+	survived, err := r.do(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conditions:", err)
 	}
@@ -61,29 +66,36 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, folder string, count int, seed uint64, timeout time.Duration, tests string, list bool) (survived int, err error) {
-	found, err := conditionsOf(folder)
+// run is what the flags say.
+type run struct {
+	folder   string
+	packages []string // whose tests run
+	count    int
+	seed     uint64
+	timeout  time.Duration
+	list     bool
+}
+
+// do judges the conditions and returns how many survived.
+func (r run) do(ctx context.Context) (survived int, err error) {
+	found, err := conditionsOf(r.folder)
 	if err != nil {
 		return 0, err
 	}
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn again by the same seed
+	random := rand.New(rand.NewPCG(r.seed, 0)) //nolint:gosec // drawn again by the same seed
 	random.Shuffle(len(found), func(i, j int) { found[i], found[j] = found[j], found[i] })
-	if count > 0 {
-		found = found[:min(count, len(found))]
+	if r.count > 0 {
+		found = found[:min(r.count, len(found))]
 	}
-	packages := []string{"."}
-	if tests != "" {
-		packages = append(packages, strings.Split(tests, ",")...)
-	}
-	if !list {
-		if output, err := test(ctx, folder, "", timeout, packages); err != nil {
+	if !r.list {
+		if output, err := r.test(ctx, ""); err != nil {
 			return 0, fmt.Errorf("the tests fail without any change: %w\n%s", err, output)
 		}
 	}
 	for _, c := range found {
 		verdict := ""
-		if !list {
-			if verdict, err = judge(ctx, folder, c, timeout, packages); err != nil {
+		if !r.list {
+			if verdict, err = r.judge(ctx, c); err != nil {
 				return survived, err
 			}
 		}
@@ -125,8 +137,8 @@ func conditionsIn(name string, source []byte) (list []condition, err error) {
 		return nil, err
 	}
 	add := func(e ast.Expr, with string) {
-		c := condition{file: name, line: files.Position(e.Pos()).Line, begin: files.Position(e.Pos()).Offset, end: files.Position(e.End()).Offset}
-		c.text = string(source[c.begin:c.end])
+		from, to := files.Position(e.Pos()), files.Position(e.End())
+		c := condition{file: name, line: from.Line, begin: from.Offset, end: to.Offset, text: string(source[from.Offset:to.Offset])}
 		c.with = strings.ReplaceAll(with, "_", c.text)
 		if !passesOn(c.text) {
 			list = append(list, c)
@@ -166,7 +178,7 @@ func conditionsIn(name string, source []byte) (list []condition, err error) {
 func passesOn(text string) bool { return text == "err != nil" || text == "err == nil" }
 
 // judge runs the tests without a condition.
-func judge(ctx context.Context, folder string, c condition, timeout time.Duration, packages []string) (verdict string, err error) {
+func (r run) judge(ctx context.Context, c condition) (verdict string, err error) {
 	source, err := os.ReadFile(c.file)
 	if err != nil {
 		return "", err
@@ -186,11 +198,11 @@ func judge(ctx context.Context, folder string, c condition, timeout time.Duratio
 		return "", err
 	}
 	text := append(append(bytes.Clone(source[:c.begin]), c.with...), source[c.end:]...)
-	err = errors.Join(os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, replaced, 0o600)) //nolint:gosec // in a folder of our own
-	if err != nil {
+	//nolint:gosec // in a folder of our own
+	if err := errors.Join(os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, replaced, 0o600)); err != nil {
 		return "", err
 	}
-	output, err := test(ctx, folder, overlay, timeout, packages)
+	output, err := r.test(ctx, overlay)
 	var failed *exec.ExitError
 	switch {
 	case err == nil:
@@ -203,10 +215,10 @@ func judge(ctx context.Context, folder string, c condition, timeout time.Duratio
 	return "killed", nil
 }
 
-// test runs the tests of packages, as they stand or with an overlay.
-func test(ctx context.Context, folder, overlay string, timeout time.Duration, packages []string) (output []byte, err error) {
-	args := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout", timeout.String(), "-overlay", overlay}, packages...)
-	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // as the caller says
-	command.Dir, command.Env = folder, append(os.Environ(), "GOWORK=off")
+// test runs the tests, of the package as it stands or with an overlay.
+func (r run) test(ctx context.Context, overlay string) (output []byte, err error) {
+	args := []string{"test", "-count=1", "-failfast", "-vet=off", "-timeout", r.timeout.String(), "-overlay", overlay}
+	command := exec.CommandContext(ctx, "go", append(args, r.packages...)...) //nolint:gosec // as the caller says
+	command.Dir, command.Env = r.folder, append(os.Environ(), "GOWORK=off")
 	return command.CombinedOutput()
 }

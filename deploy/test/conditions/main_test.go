@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -71,11 +70,12 @@ func TestShare(t *testing.T) {
 		}
 	}
 	// The case and its two sides are in no test; the if and its two sides are.
-	survived, err := run(t.Context(), folder, 0, 1, time.Minute, "", false)
+	survived, err := run{folder: folder, packages: []string{"."}, timeout: time.Minute}.do(t.Context())
 	if err != nil || survived != 3 {
 		t.Errorf("%d survived, %v", survived, err)
 	}
-	if text, err := os.ReadFile(filepath.Join(folder, "example.go")); err != nil || !strings.HasPrefix(string(text), example) {
+	text, err := os.ReadFile(filepath.Join(folder, "example.go"))
+	if err != nil || string(text) != example {
 		t.Errorf("the checkout has changed: %s, %v", text, err)
 	}
 }
