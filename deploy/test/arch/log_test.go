@@ -18,7 +18,7 @@ import (
 var beside = []string{"witness-1", "witness-2", "mirror"}
 
 func TestTheWitnessesOfAStackAreThoseThatSetupMakes(t *testing.T) {
-	for file, site := range map[string]string{stacks[0]: "localhost:8080", stacks[1]: "${DOMAIN:-}"} {
+	for file, site := range map[string]string{stacks[0]: "localhost:${HTTP_PORT:-8080}", stacks[1]: "${DOMAIN:-}"} {
 		services := readCompose(t, file).Services
 		setup := services["setup"].Environment
 		if got := setup["PUBLIC_URL"]; got != "http://"+site && got != "https://"+site || got != services["verifier"].Environment["PUBLIC_URL"] {
