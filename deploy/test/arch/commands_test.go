@@ -13,7 +13,7 @@ var composed = []string{"deploy/compose.production.yml", "deploy/compose.scale.y
 
 var (
 	namedFile    = regexp.MustCompile(`-f ([a-z./-]+\.yml)`)
-	namedVolume  = regexp.MustCompile(`\bpforte-production_([\w-]+)`)
+	namedVolume  = regexp.MustCompile(`(?:\bpforte-production|\$\{PROJECT\})_([\w-]+)`)
 	namedService = regexp.MustCompile(`(?:\$P|docker compose [^|<>;&]*?)\s(?:run|exec|up)((?:\s--?[a-zA-Z-]+)*)\s([a-z][a-z0-9-]*)\b`)
 )
 
