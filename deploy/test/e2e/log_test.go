@@ -319,6 +319,11 @@ func TestTheLogOfReceiptsIsKeptThroughRotationRevocationAndRestore(t *testing.T)
 			}
 		}
 		w.operate(t, 0, origin+"2\n", "status")
+		// What the witnesses have seen of the first generation is more than its end.
+		code, out := w.receipt(t, "log", "check", w.PublicURL, "--log-policy", policy)
+		if code != 1 || !strings.Contains(out, origin+"2 continues: ") {
+			t.Errorf("receipt log check ends with %d: %s", code, out)
+		}
 	})
 }
 
