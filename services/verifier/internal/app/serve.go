@@ -165,9 +165,11 @@ func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error
 		Log: s.Log, Now: time.Now, Ended: s.metrics.PaymentEnded, At: s.process.at, Heartbeat: s.process.heartbeat,
 		Confirm: s.Payment.Confirm != config.ConfirmByFacilitator,
 	}
-	if options.Facilitator, err = s.facilitator(); err != nil {
+	called, err := s.facilitator()
+	if err != nil {
 		return nil, err
 	}
+	options.Facilitator, options.StrangersFacilitator = called, called.ForStrangers()
 	if len(s.paymentNodes) == 0 {
 		s.Log.WarnContext(ctx, "no node of the payment network is configured: a settlement that the facilitator leaves open stays open until it is resolved by hand (PAYMENT_RPC_URL)")
 	} else {

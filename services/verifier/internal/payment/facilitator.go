@@ -26,6 +26,9 @@ type Facilitator interface {
 // that a facilitator, CDP among them, documents for it.
 var ErrFacilitatorLimit = errors.New("facilitator's own limit is reached")
 
+// ErrFacilitatorBusy means that the facilitator wants no calls for a while (HTTP 429).
+var ErrFacilitatorBusy = errors.New("facilitator is busy")
+
 // ErrNoVerdict means that the facilitator answers, but does not report whether a
 // payment is good. That may be the payment's fault, so it counts as an attempt.
 var ErrNoVerdict = errors.New("facilitator returned no verdict")

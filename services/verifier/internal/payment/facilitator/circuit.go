@@ -15,6 +15,9 @@ const (
 
 type circuit struct {
 	now func() time.Time
+	// over is the circuit of known payers, in that of strangers: where it is open this one
+	// is too, but not the other way round.
+	over *circuit
 
 	mu       sync.Mutex
 	failures int
@@ -23,23 +26,29 @@ type circuit struct {
 	busyUntil time.Time
 }
 
-// wait returns for how long no check may be sent, zero when one may be. While the
-// circuit is open it is zero once an interval, for one attempt.
-func (c *circuit) wait() time.Duration {
+// wait returns for how long no check may be sent, zero when one may be, and whether the
+// facilitator has requested that. While the circuit is open for its failures it is zero
+// once an interval, for one attempt.
+func (c *circuit) wait() (left time.Duration, busy bool) {
+	if c.over != nil {
+		if left, busy = c.over.wait(); left > 0 {
+			return left, busy
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
 	if left := c.busyUntil.Sub(now); left > 0 {
-		return left
+		return left, true
 	}
 	if c.failures < openAfter {
-		return 0
+		return 0, false
 	}
 	if left := c.retryAt.Sub(now); left > 0 {
-		return left
+		return left, false
 	}
 	c.retryAt = now.Add(openFor)
-	return 0
+	return 0, false
 }
 
 // busy blocks checks for the pause that the facilitator has requested.

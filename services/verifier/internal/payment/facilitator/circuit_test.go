@@ -136,3 +136,40 @@ func TestConnectionsAreKept(t *testing.T) {
 		t.Errorf("opened %d connections", opened.Load())
 	}
 }
+
+// What a stranger's payment makes the facilitator do must not stop the checks of known payers.
+func TestClient_ForStrangers_HasACircuitOfItsOwn(t *testing.T) {
+	for name, status := range map[string]int{"busy": 429, "away": 503} {
+		t.Run(name, func(t *testing.T) {
+			var fails atomic.Bool
+			c, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				if fails.Load() {
+					w.WriteHeader(status)
+					return
+				}
+				_, _ = io.WriteString(w, `{"isValid":true}`)
+			})
+			strangers := c.ForStrangers()
+			check := func(c *facilitator.Client, want error) {
+				t.Helper()
+				if _, err := c.Verify(context.Background(), nil); !errors.Is(err, want) || want == nil && err != nil {
+					t.Errorf("got %v, want %v", err, want)
+				}
+			}
+			fails.Store(true)
+			for range 10 {
+				check(strangers, facilitator.ErrAway)
+			}
+			fails.Store(false)
+			check(strangers, facilitator.ErrAway) // it is left alone
+			check(c, nil)
+			fails.Store(true)
+			other := c.ForStrangers()
+			for range 10 {
+				check(c, facilitator.ErrAway)
+			}
+			fails.Store(false)
+			check(other, facilitator.ErrAway)
+		})
+	}
+}

@@ -66,6 +66,15 @@ func New(o Options) (*Client, error) {
 	return &Client{base: base, Options: o, circuit: &circuit{now: o.Now}, checking: transport(), settling: transport()}, nil
 }
 
+// ForStrangers returns a client for the payments of those of whom little is known. When it
+// is told to pause, or gets no usable answers, that does not stop the checks of c; what
+// stops those stops its own too.
+func (c *Client) ForStrangers() *Client {
+	apart := *c
+	apart.circuit = &circuit{now: c.Now, over: c.circuit}
+	return &apart
+}
+
 // transport keeps connections for bursts of payments to one host. Calls are
 // bounded by their contexts.
 func transport() *http.Transport {
@@ -85,9 +94,13 @@ func transport() *http.Transport {
 // Verify implements payment.Facilitator. A question that got no usable answer
 // is put once more while ctx lasts, unless the facilitator wants a pause.
 func (c *Client) Verify(ctx context.Context, body []byte) (answer x402.VerifyResponse, err error) {
-	if wait := c.circuit.wait(); wait > 0 {
+	if wait, busy := c.circuit.wait(); wait > 0 {
 		c.Called("verify", "open", 0)
-		return answer, &payment.LaterError{Err: fmt.Errorf("%w: it was away or busy and is left alone for a moment", ErrAway), After: wait}
+		err := fmt.Errorf("%w: it was away or busy and is left alone for a moment", ErrAway)
+		if busy {
+			err = errors.Join(err, payment.ErrFacilitatorBusy)
+		}
+		return answer, &payment.LaterError{Err: err, After: wait}
 	}
 	for range 2 {
 		answer = x402.VerifyResponse{}
@@ -168,7 +181,7 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, ans
 	case status == http.StatusTooManyRequests:
 		pause := retryafter.Read(header, c.Now(), usualPause, longestPause)
 		c.circuit.busy(pause)
-		return &payment.LaterError{Err: fmt.Errorf("%w: %w", ErrAway, fault), After: pause}
+		return &payment.LaterError{Err: fmt.Errorf("%w: %w: %w", ErrAway, payment.ErrFacilitatorBusy, fault), After: pause}
 	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
 		c.circuit.failed()
 		return fmt.Errorf("%w: %w", ErrAway, fault)

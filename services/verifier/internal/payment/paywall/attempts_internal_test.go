@@ -30,7 +30,7 @@ func TestTheNetworksAroundAnAddress(t *testing.T) {
 func full(t *testing.T) *attempts {
 	t.Helper()
 	now := time.Unix(1_800_000_000, 0)
-	a := newAttempts(func() time.Time { return now }, networksAround)
+	a := newAttempts(func() time.Time { return now }, attemptWindow, networksAround)
 	for i := range maxCounted {
 		if _, err := a.spend(fmt.Sprintf("2001:db8:%x:%x::/64", i>>16, i&0xffff), 2); err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestABucketTakesItsLimitOfAHundredAtOnce(t *testing.T) {
 
 func TestWhatIsGivenBackIsNotCounted(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	a := newAttempts(func() time.Time { return now }, onePayer)
+	a := newAttempts(func() time.Time { return now }, attemptWindow, onePayer)
 	for i := range 2 * maxCounted {
 		refund, err := a.spend(fmt.Sprintf("0x%x", i), 1)
 		if err != nil {

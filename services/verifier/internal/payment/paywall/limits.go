@@ -277,8 +277,12 @@ const (
 // be asked about. Payers who have paid and sign with their own key are not looked up. What
 // the node does not answer, the facilitator decides.
 func (w *Paywall) checkAccount(ctx context.Context, c *call) error {
-	if w.Accounts == nil || c.account != nil || c.hasPaid && c.plain {
+	if w.Accounts == nil || c.account != nil || c.isKnown() {
 		return nil
+	}
+	shared := w.budgetsOf(c)
+	if err := w.spendShared(c, shared.accounts, w.accountsNear); err != nil {
+		return err
 	}
 	waiting, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
@@ -449,6 +453,10 @@ func (c *call) refund() {
 			*refund = nil
 		}
 	}
+	for _, refund := range c.refunds {
+		refund()
+	}
+	c.refunds = nil
 }
 
 // attempts counts attempts that cost the service or the facilitator something and
@@ -460,7 +468,8 @@ func (c *call) refund() {
 // counted, by a wider group. So an attacker who fills the counts takes attempts
 // only from newcomers of the same groups.
 type attempts struct {
-	now func() time.Time
+	now    func() time.Time
+	window time.Duration
 	// groups names a client or payer, then the groups around it, the narrower ones first.
 	groups func(name string) []string
 	seed   maphash.Seed
@@ -486,8 +495,8 @@ const (
 // widerBy is how many times the limit of a group is that of what is in it.
 const widerBy = 16
 
-func newAttempts(now func() time.Time, groups func(name string) []string) *attempts {
-	a := &attempts{now: now, groups: groups, seed: maphash.MakeSeed()}
+func newAttempts(now func() time.Time, window time.Duration, groups func(name string) []string) *attempts {
+	a := &attempts{now: now, window: window, groups: groups, seed: maphash.MakeSeed()}
 	for i := range a.counts {
 		a.counts[i] = map[string]int{}
 	}
@@ -527,7 +536,7 @@ func (a *attempts) spend(name string, limit int) (refund func(), err error) {
 	index := a.roll()
 	counts, place, limit := a.place(groups, limit)
 	if counts[place] >= limit {
-		next := time.Unix(0, (index+1)*int64(attemptWindow))
+		next := time.Unix(0, (index+1)*int64(a.window))
 		return nil, &payment.LaterError{Err: payment.ErrTooMany, After: next.Sub(a.now())}
 	}
 	counts[place]++
@@ -563,7 +572,7 @@ func (a *attempts) bucket(group string) string {
 
 // roll begins a new window when it is time, and returns the current one's number.
 func (a *attempts) roll() int64 {
-	index := a.now().UnixNano() / int64(attemptWindow)
+	index := a.now().UnixNano() / int64(a.window)
 	if index != a.index {
 		a.index = index
 		for _, counts := range a.counts {

@@ -20,6 +20,9 @@ import (
 type Options struct {
 	Ledger      payment.Ledger
 	Facilitator payment.Facilitator
+	// StrangersFacilitator may be nil; else it is called for payers who are not known, so
+	// that what stops those checks does not stop the others.
+	StrangersFacilitator payment.Facilitator
 	// ChainLog may be nil: then an outcome that the facilitator leaves open stays
 	// open until the facilitator reports it, or an operator decides.
 	ChainLog payment.ChainLog
@@ -100,7 +103,13 @@ type Paywall struct {
 	quota   quota
 	payers  *attempts
 	clients *attempts
-	crowd   crowd
+	// strangers and named are what payers of whom little is known share, and accountsNear
+	// and checksNear what those of one network have of it. unpaidOf and unpaidNear count
+	// the day's works that end unpaid, of payers and of networks.
+	strangers, named         budgets
+	accountsNear, checksNear *attempts
+	unpaidOf, unpaidNear     *attempts
+	crowd                    crowd
 	// unknownPayers, beside, checks, accounts and reconciling bound concurrent work: see limits.go.
 	unknownPayers, beside, checks, accounts, reconciling *semaphore.Weighted
 	// distributing is held while open payments are given to reconciling.
@@ -135,7 +144,10 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 	}
 	w := &Paywall{
 		Options: o, owner: rand.Text(), pending: pendingWrites{all: map[payment.Key]pendingWrite{}},
-		payers: newAttempts(o.Now, onePayer), clients: newAttempts(o.Now, networksAround),
+		payers: newAttempts(o.Now, attemptWindow, onePayer), clients: newAttempts(o.Now, attemptWindow, networksAround),
+		strangers: newBudgets(o), named: newBudgets(o),
+		accountsNear: newAttempts(o.Now, attemptWindow, nearby), checksNear: newAttempts(o.Now, attemptWindow, nearby),
+		unpaidOf: newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),
 		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside), checks: semaphore.NewWeighted(maxChecks),
 		accounts: semaphore.NewWeighted(maxAccounts), reconciling: semaphore.NewWeighted(maxReconciling),
 	}

@@ -118,6 +118,8 @@ type call struct {
 	account *payment.Account
 
 	refundAddress, refundPayer func()
+	// refunds are of works that have not been paid yet.
+	refunds []func()
 }
 
 // purchase runs an order to its end, and refunds its attempts when they do not count.
@@ -285,18 +287,6 @@ func (w *Paywall) check(ctx context.Context, c *call) error {
 	return w.spendPayer(c)
 }
 
-// verify checks with the facilitator whether the payment is good.
-func (w *Paywall) verify(ctx context.Context, c *call) error {
-	ctx, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
-	defer cancel()
-	answer, err := w.Facilitator.Verify(ctx, c.request)
-	checked := payment.CheckVerified(answer, err, c.Payment)
-	if errors.Is(checked, payment.ErrLimit) {
-		return &payment.LaterError{Err: payment.ErrLimit, After: w.quota.pause(w.Now(), err)}
-	}
-	return checked
-}
-
 // sell works for a claimed payment, and settles it last.
 func (w *Paywall) sell(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	answer, err := w.workAndVerify(ctx, c)
@@ -318,7 +308,7 @@ func (w *Paywall) workAndVerify(ctx context.Context, c *call) (answer []byte, er
 	}
 	switch {
 	case c.checked && c.hasPaid:
-		return w.work(ctx, c)
+		return w.workCounted(ctx, c)
 	case c.checked: // those who have never paid share a bound
 		waiting, cancel := context.WithTimeout(ctx, w.WorkTimeout)
 		defer cancel()
@@ -326,19 +316,20 @@ func (w *Paywall) workAndVerify(ctx context.Context, c *call) (answer []byte, er
 			return nil, payment.ErrInFlight
 		}
 		defer w.unknownPayers.Release(1)
-		return w.work(waiting, c)
-	case w.beside.TryAcquire(1):
-		defer w.beside.Release(1)
-	case !c.hasPaid:
+		return w.workCounted(waiting, c)
+	}
+	release, ok := w.mayWorkBeside(c)
+	if !ok {
 		if err := w.verify(ctx, c); err != nil {
 			return nil, err
 		}
-		return w.work(ctx, c)
+		return w.workCounted(ctx, c)
 	}
+	defer release()
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var working sync.WaitGroup
-	working.Go(func() { answer, err = w.work(both, c) })
+	working.Go(func() { answer, err = w.workCounted(both, c) })
 	verified := w.verify(both, c)
 	if verified != nil {
 		cancel()
@@ -453,7 +444,7 @@ func (w *Paywall) carryOut(ctx context.Context, c *call, r payment.Record) (Sale
 func (w *Paywall) requestSettlement(ctx context.Context, c *call, r payment.Record) (payment.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.SettleTimeout)
 	defer cancel()
-	answer, err := w.Facilitator.Settle(ctx, c.request)
+	answer, err := w.facilitatorOf(c).Settle(ctx, c.request)
 	if errors.Is(err, payment.ErrFacilitatorLimit) {
 		w.quota.pause(w.Now(), err)
 	}

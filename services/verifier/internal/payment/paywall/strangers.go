@@ -1,0 +1,244 @@
+package paywall
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// budgets are what payers may use up together before they have paid. Strangers have theirs,
+// and so have payments that name a known payer without the signature of their key, which a
+// contract's may be and which anyone can make. Known payers who sign need none.
+type budgets struct {
+	// accounts are the lookups at the payment network's node, checks those at the
+	// facilitator.
+	accounts, checks *budget
+	// vain are the works beside the facilitator's check that end unpaid.
+	vain *attempts
+}
+
+const (
+	// accountsPerSecond and checksPerSecond are what the budgets grow by, after a pause to as
+	// many as sharedAtOnce, or half the attempts of one address where that is more.
+	accountsPerSecond, checksPerSecond = 1, 5
+	sharedAtOnce                       = 300
+	// networkShare is the part that one network, IPv6 /48 or IPv4 /24, may use up in a minute.
+	networkShare = 2
+	// maxVain is how many works beside the check may end unpaid in a minute. Beyond, the
+	// check comes first.
+	maxVain = 20
+)
+
+func newBudgets(o Options) budgets {
+	most := float64(max(sharedAtOnce, o.AttemptsPerAddress/2))
+	return budgets{
+		accounts: newBudget(o.Now, accountsPerSecond, most), checks: newBudget(o.Now, checksPerSecond, most),
+		vain: newAttempts(o.Now, attemptWindow, onePayer),
+	}
+}
+
+// isKnown reports whether the payment is certainly that of a known payer.
+func (c *call) isKnown() bool { return c.hasPaid && c.plain }
+
+// budgetsOf returns the budgets that a call shares; none is known payers'.
+func (w *Paywall) budgetsOf(c *call) *budgets {
+	switch {
+	case c.isKnown():
+		return nil
+	case c.hasPaid:
+		return &w.named
+	}
+	return &w.strangers
+}
+
+// spendShared takes a lookup or a check from a budget that c shares with others.
+func (w *Paywall) spendShared(c *call, from *budget, within *attempts) error {
+	refund, err := within.spend(c.Address, int(from.most)/networkShare)
+	if err != nil {
+		return err
+	}
+	if wait := from.spend(); wait > 0 {
+		refund()
+		return errors.Join(payment.ErrFacilitator, &payment.LaterError{Err: errShared, After: wait})
+	}
+	return nil
+}
+
+var errShared = errors.New("what new payers may use up is used up for now")
+
+// facilitatorOf returns the facilitator as it is called for c.
+func (w *Paywall) facilitatorOf(c *call) payment.Facilitator {
+	if w.StrangersFacilitator != nil && !c.isKnown() {
+		return w.StrangersFacilitator
+	}
+	return w.Facilitator
+}
+
+// verify checks with the facilitator whether the payment is good. A known payer waits
+// while it is busy, which strangers may have made it; strangers come again.
+func (w *Paywall) verify(ctx context.Context, c *call) error {
+	ctx, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
+	defer cancel()
+	shared := w.budgetsOf(c)
+	if shared != nil {
+		if err := w.spendShared(c, shared.checks, w.checksNear); err != nil {
+			return err
+		}
+	}
+	for {
+		answer, err := w.facilitatorOf(c).Verify(ctx, c.request)
+		if errors.Is(err, payment.ErrFacilitatorBusy) {
+			w.strangers.checks.slow(retryAfter(err))
+			if shared == nil && pause(ctx, retryAfter(err)) {
+				continue
+			}
+		}
+		checked := payment.CheckVerified(answer, err, c.Payment)
+		if errors.Is(checked, payment.ErrLimit) {
+			return &payment.LaterError{Err: payment.ErrLimit, After: w.quota.pause(w.Now(), err)}
+		}
+		return checked
+	}
+}
+
+// pause waits, and reports whether it did: not when ctx ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	d = max(d, minPause)
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+		return false
+	}
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// minPause is the shortest time after which a facilitator that is busy is called again.
+const minPause = 100 * time.Millisecond
+
+// Works that end unpaid in a day (UTC), in one process.
+const (
+	unpaidOfStranger = 300
+	unpaidOfNetwork  = 1000
+	unpaidOfKnown    = 10_000
+)
+
+// workCounted runs the order's work and counts it for the day until it is paid.
+func (w *Paywall) workCounted(ctx context.Context, c *call) ([]byte, error) {
+	most := unpaidOfKnown
+	if !c.isKnown() {
+		most = unpaidOfStranger
+		refund, err := w.unpaidNear.spend(c.Address, unpaidOfNetwork)
+		if err != nil {
+			return nil, err
+		}
+		c.refunds = append(c.refunds, refund)
+	}
+	refund, err := w.unpaidOf.spend(c.Payment.Key.Payer, most)
+	if err != nil {
+		return nil, err
+	}
+	c.refunds = append(c.refunds, refund)
+	return w.work(ctx, c)
+}
+
+// mayWorkBeside reports whether the work may begin before the facilitator has verified the
+// payment. The place is the caller's to give back.
+func (w *Paywall) mayWorkBeside(c *call) (release func(), ok bool) {
+	if c.isKnown() {
+		return func() {}, true
+	}
+	refund, err := w.budgetsOf(c).vain.spend("", maxVain)
+	if err != nil {
+		return nil, false
+	}
+	if !w.beside.TryAcquire(1) {
+		refund()
+		return nil, false
+	}
+	c.refunds = append(c.refunds, refund)
+	return func() { w.beside.Release(1) }, true
+}
+
+// budget is so many a second, and so many at once after a pause.
+type budget struct {
+	now        func() time.Time
+	rate, most float64
+
+	mu   sync.Mutex
+	left float64
+	at   time.Time
+	// slowness divides the rate; it halves in each quietFor without a pause.
+	slowness    float64
+	pausedUntil time.Time
+}
+
+const (
+	quietFor    = time.Minute
+	maxSlowness = 64
+)
+
+func newBudget(now func() time.Time, rate, most float64) *budget {
+	return &budget{now: now, rate: rate, most: most, left: most, at: now(), slowness: 1}
+}
+
+// spend takes one, or returns when there is one again.
+func (b *budget) spend() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	if left := b.pausedUntil.Sub(now); left > 0 {
+		return left
+	}
+	for b.slowness > 1 && now.Sub(b.pausedUntil) >= quietFor {
+		b.slowness /= 2
+		b.pausedUntil = b.pausedUntil.Add(quietFor)
+	}
+	rate := b.rate / b.slowness
+	b.left = min(b.most/b.slowness, b.left+rate*max(0, now.Sub(b.at).Seconds()))
+	b.at = now
+	if b.left < 1 {
+		return time.Duration((1 - b.left) / rate * float64(time.Second))
+	}
+	b.left--
+	return 0
+}
+
+// slow halves the rate after a pause, once for it.
+func (b *budget) slow(after time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	if now.Before(b.pausedUntil) {
+		return
+	}
+	b.slowness = min(2*b.slowness, maxSlowness)
+	b.pausedUntil = now.Add(max(after, minPause))
+	b.left, b.at = 1, b.pausedUntil
+}
+
+// nearby names the network of an address that one owner may have whole, IPv6 /48 or IPv4 /24,
+// and a wider one.
+func nearby(name string) []string {
+	prefix, err := netip.ParsePrefix(name)
+	if err != nil {
+		addr, err := netip.ParseAddr(name)
+		if err != nil {
+			return []string{name, name}
+		}
+		prefix = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	around := func(bits int) string {
+		return netip.PrefixFrom(prefix.Addr(), min(bits, prefix.Bits())).Masked().String()
+	}
+	if prefix.Addr().Is6() {
+		return []string{around(48), around(32)}
+	}
+	return []string{around(24), around(16)}
+}
