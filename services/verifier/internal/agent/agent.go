@@ -53,7 +53,8 @@ With --json it prints one JSON object, also of a failure: then with "verified":
 false, "error", "reason" and "paid": "no", "unknown" or "yes".
 
 Exit codes: 0 receipt in hand and checked; 1 failed, nothing was paid; 2 wrong
-usage; 3 paid or perhaps paid, run the same command again; 4 paid, but the
+usage; 3 paid or perhaps paid, run the same command again (also where a seller that
+has the signed payment refuses it, until it has expired); 4 paid, but the
 receipt does not hold; 5 the receipt holds, but its block is not proven final.
 
 `
@@ -95,10 +96,11 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 }
 
 func exitCode(err error) int {
+	var no *denied
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errUndecided):
+	case errors.Is(err, errUndecided), errors.As(err, &no):
 		return exitUndecided
 	case errors.Is(err, errReceipt):
 		return exitReceipt

@@ -136,8 +136,8 @@ func (b *buyer) again(ctx context.Context, e entry) (purchase, error) {
 	if errors.Is(err, errUndecided) || !errors.As(err, &refused) {
 		return p, err
 	}
-	if until := e.ValidBefore.Add(clockSkew); time.Now().Before(until) {
-		return p, fmt.Errorf("%w; the earlier payment could still be settled until %s, so there is no new one before", err, until.Format(time.RFC3339))
+	if time.Now().Before(e.lastMoment()) {
+		return p, err
 	}
 	b.print("The seller did not accept it (%s), and it has expired.", refused.Reason)
 	if err := b.forget(e); err != nil {
@@ -277,8 +277,9 @@ func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 			open = open || !isUnsent(err)
 		} else {
 			refused := got.refusal()
+			refused.until = e.lastMoment()
 			if !refused.mayChange() {
-				return p, refused
+				return p, refused.after(open)
 			}
 			open = open || !refused.isUncharged()
 			pause, err = retryafter.Read(got.header, time.Now(), usualPause, longestPause), refused

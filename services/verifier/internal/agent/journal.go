@@ -30,6 +30,10 @@ type entry struct {
 	Demo bool `json:"demo,omitempty"`
 }
 
+// lastMoment is when the payment can last be settled, also by a chain whose clock is
+// behind ours.
+func (e entry) lastMoment() time.Time { return e.ValidBefore.Add(clockSkew) }
+
 // name names the request of a payer. Requests with one meaning have one name, because
 // bodies are canonical.
 func (e entry) name() string {

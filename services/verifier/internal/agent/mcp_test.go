@@ -566,6 +566,17 @@ func TestAPaymentInFlightIsFinishedWhenStdinCloses(t *testing.T) {
 	}
 }
 
+func TestTools_QuoteTheSellersNoAsItsWord(t *testing.T) {
+	for status, paid := range map[int]string{402: "unknown", 422: "no"} {
+		s := open(t, refuse(status, fmt.Sprintf(`{"error":"no","code":%d,"reason":"some_reason"}`, status)))
+		got := s.assistant(t.TempDir(), nil).call("verify_transaction", asked())
+		if !got.isError || got.Paid != paid || got.Reason != "some_reason" || strings.Contains(got.text, "Nothing was paid") ||
+			!strings.Contains(got.text, "The seller says that nothing was charged") || !strings.Contains(got.text, time.Now().UTC().Format("2006-01-02T")) {
+			t.Errorf("%d: %+v", status, got)
+		}
+	}
+}
+
 func TestABrokenCountStopsBuying(t *testing.T) {
 	s, state := open(t, func(http.ResponseWriter) { t.Error("it was paid") }), t.TempDir()
 	if err := os.Mkdir(filepath.Join(state, "limits"), 0o700); err != nil {

@@ -65,10 +65,36 @@ func TestARefusedPaymentIsNotReplacedWhileItCouldBeTaken(t *testing.T) {
 	}
 	s.script(refuse(402, `{"error":"no","code":402,"reason":"payment_required"}`))
 	got := s.run(state)
-	if got.code != 1 || kept(t, state) != 1 {
+	if got.code != 3 || kept(t, state) != 1 {
 		t.Errorf("%+v", got)
 	}
 	s.wantOnePayment()
+}
+
+// The seller has the signed payment: that nothing was charged is its word until the
+// payment can no longer be settled.
+func TestBuy_IsUndecidedWhileASellerThatRefusedCouldStillSettle(t *testing.T) {
+	no := refuse(402, `{"error":"no","code":402,"reason":"payment_refused"}`)
+	for name, answers := range map[string][]func(http.ResponseWriter){
+		"refused":                     {no},
+		"refused after a cut":         {hangUp, no},
+		"another fault after a cut":   {hangUp, refuse(422, `{"error":"no","code":422,"reason":"expectation_mismatch"}`)},
+		"a 402 that calls for a wait": {refuse(402, `{"error":"no","code":402,"reason":"payment_refused","retryable":true}`, "Retry-After", "600")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, state := open(t, answers...), t.TempDir()
+			got := s.run(state, "--json", "--patience", "5s")
+			var printed struct{ Paid, Error string }
+			if err := json.Unmarshal([]byte(got.stdout), &printed); err != nil || got.code != 3 || printed.Paid != "unknown" || !strings.Contains(printed.Error, "no") {
+				t.Fatalf("%v, %+v", err, got)
+			}
+			if got := s.run(state); got.code != 3 || kept(t, state) != 1 {
+				t.Errorf("again: %+v", got)
+			}
+			s.wantOnePayment()
+		})
+	}
 }
 
 func TestAnEarlierPaymentIsReplacedOnlyWhenItHasExpired(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/pforte/pforte/pkg/x402"
 )
@@ -33,6 +34,8 @@ type refusal struct {
 	// PaymentReason is the payment protocol's reason for a refused payment.
 	PaymentReason string          `json:"paymentReason"`
 	Checks        json.RawMessage `json:"checks"`
+	// until is when the payment that was sent can last be settled; zero when none was sent.
+	until time.Time
 }
 
 func (r *refusal) Error() string {
@@ -62,14 +65,37 @@ func (r *refusal) mayChange() bool {
 	return r.Retryable || r.Status >= http.StatusInternalServerError || r.Status == http.StatusTooManyRequests
 }
 
+// notReady is the reason of a verifier that is about to start.
+const notReady = "not_ready"
+
+// denied is a refusal by a seller that holds a signed payment. That nothing was charged is
+// its word: until the payment can no longer be settled, the outcome is unknown.
+type denied struct{ *refusal }
+
+func (d *denied) Error() string {
+	return d.refusal.Error() + "; the seller says that nothing was charged, but it could still settle the payment until " + d.until.Format(time.RFC3339) +
+		", so that there is no new one before; the same command sends the same payment again"
+}
+
+func (d *denied) Unwrap() error { return d.refusal }
+
+// after returns the refusal of a payment that was sent, whose outcome was open before or
+// not.
+func (r *refusal) after(open bool) error {
+	if (open || r.Status == http.StatusPaymentRequired) && time.Now().Before(r.until) {
+		return &denied{r}
+	}
+	return r
+}
+
 // unchargedReasons are refusals of a verifier that come before it requests a
 // settlement.
-var unchargedReasons = []string{"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", "not_ready"}
+var unchargedReasons = []string{"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", notReady}
 
 // isUncharged reports whether by the answer no money moves for it. A failure of unknown
-// origin, such as a proxy's, is not enough.
+// origin, such as a proxy's, is not enough, nor is that a payment was refused.
 func (r *refusal) isUncharged() bool {
-	return r.Status < http.StatusInternalServerError || slices.Contains(unchargedReasons, r.Reason)
+	return r.Status != http.StatusPaymentRequired && r.Status < http.StatusInternalServerError || slices.Contains(unchargedReasons, r.Reason)
 }
 
 // challenge reads the offers of a 402 answer.

@@ -41,6 +41,8 @@ type seller struct {
 	offers []x402.Requirements
 	// paid answers the calls that carry a payment, in order; the last one stays.
 	paid []func(w http.ResponseWriter)
+	// unpaid answers the first calls that carry none; the others get the challenge.
+	unpaid []func(w http.ResponseWriter)
 	// keys is the key document.
 	keys []byte
 	// description is what the challenge contains of the resource.
@@ -94,6 +96,12 @@ func (s *seller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.asked = append(s.asked, r.Method+" "+r.URL.Path+" "+string(body))
 	payment := r.Header.Get(x402.HeaderPaymentSignature)
+	if payment == "" && len(s.unpaid) > 0 {
+		answer := s.unpaid[0]
+		s.unpaid = s.unpaid[1:]
+		answer(w)
+		return
+	}
 	if payment == "" {
 		header, err := x402.Encode(x402.PaymentRequired{X402Version: 2, Accepts: s.offers, Resource: x402.Resource{URL: "http://x/", Description: s.description}})
 		if err != nil {

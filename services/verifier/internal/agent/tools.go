@@ -289,6 +289,18 @@ func failure(err error, resumed bool) *mcp.CallToolResult {
 	} else {
 		f.Seller = &sellersWords{Note: sellersNote, Text: quoted(err.Error(), maxQuote)}
 	}
+	outcome := map[string]string{"no": " Nothing was paid.", "yes": " It was paid.", "unknown": ""}
+	if isRefusal && !refused.until.IsZero() {
+		// A seller that has a signed payment says this, and the agent cannot know it.
+		until := refused.until.UTC().Format(time.RFC3339)
+		outcome["no"] = " The seller says that nothing was charged; the payment that was signed ends at " + until + "."
+		var no *denied
+		if errors.As(err, &no) {
+			f.Paid = "unknown"
+			outcome["unknown"] = " The seller says that nothing was charged, but it could still settle the payment until " + until +
+				": until then the outcome is unknown. Asking the same again sends the same payment."
+		}
+	}
 	own := slices.IndexFunc(faults, func(known fault) bool { return errors.Is(err, known.err) })
 	switch {
 	case own >= 0:
@@ -305,7 +317,7 @@ func failure(err error, resumed bool) *mcp.CallToolResult {
 	case !isRefusal && errors.As(err, &argument):
 		f = callFailure{Error: argument.Error(), Reason: "invalid_request", Field: argument.Field(), Paid: "no"}
 	}
-	text := f.Error + map[string]string{"no": " Nothing was paid.", "yes": " It was paid.", "unknown": ""}[f.Paid]
+	text := f.Error + outcome[f.Paid]
 	if f.Seller != nil {
 		quote, err := json.Marshal(f.Seller)
 		if err == nil {
