@@ -31,6 +31,9 @@ const (
 	// clockSkew is how far the chain's clock may be behind ours: only so long
 	// after its end is a payment given up.
 	clockSkew = 15 * time.Second
+	// readyWait bounds how long a seller that is not ready is asked for its price: less
+	// than a call of agent mcp may take.
+	readyWait = 30 * time.Second
 	// maxWindowSeconds bounds how long a payment may be taken, whatever the seller
 	// requests.
 	maxWindowSeconds = 600
@@ -244,13 +247,25 @@ func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 	return e, nil
 }
 
-// challenge requests the price of a request.
+// challenge requests the price of a request. It waits for a seller that is about to start.
 func (b *buyer) challenge(ctx context.Context, url, body string) (x402.PaymentRequired, error) {
-	unpaid, err := b.exchange(ctx, http.MethodPost, url, []byte(body), "")
-	if err != nil {
-		return x402.PaymentRequired{}, err
+	for end := time.Now().Add(min(b.maxWait, readyWait)); ; {
+		unpaid, err := b.exchange(ctx, http.MethodPost, url, []byte(body), "")
+		if err != nil {
+			return x402.PaymentRequired{}, err
+		}
+		c, err := unpaid.challenge()
+		pause := retryafter.Read(unpaid.header, time.Now(), usualPause, longestPause)
+		if unpaid.status != http.StatusServiceUnavailable || unpaid.refusal().Reason != notReady || time.Now().Add(pause).After(end) {
+			return c, err
+		}
+		b.print("Not yet: %v. It is asked again in %s.", err, pause)
+		select {
+		case <-ctx.Done():
+			return c, err
+		case <-time.After(pause):
+		}
 	}
-	return unpaid.challenge()
 }
 
 // pay sends a payment until the seller answers for good. open means that it was

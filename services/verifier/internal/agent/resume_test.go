@@ -154,6 +154,21 @@ func TestAPaymentThatReachedNoSellerIsNotReportedAsUndecided(t *testing.T) {
 	}
 }
 
+func TestBuy_WaitsForASellerThatIsNotReadyAndSignsOnce(t *testing.T) {
+	notReady := refuse(503, `{"error":"no","code":503,"reason":"not_ready","retryable":true}`, "Retry-After", "1")
+	s, state := open(t, notReady, deliver(t)), t.TempDir()
+	s.unpaid = []func(http.ResponseWriter){notReady, notReady}
+	if got := s.run(state, "--patience", "10s"); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+	s.wantOnePayment()
+	s.unpaid = []func(http.ResponseWriter){refuse(503, `{"error":"no","code":503,"reason":"not_ready","retryable":true}`, "Retry-After", "60")}
+	begin := time.Now()
+	if got := s.run(t.TempDir(), "--patience", "10s"); got.code != 1 || time.Since(begin) > 5*time.Second {
+		t.Errorf("%+v after %s", got, time.Since(begin))
+	}
+}
+
 func TestASellerThatNeverAnswersIsLeftAfterTheTimeout(t *testing.T) {
 	s, state := open(t, func(http.ResponseWriter) { time.Sleep(3 * time.Second) }), t.TempDir()
 	begin := time.Now()
