@@ -270,6 +270,8 @@ const (
 	ReasonVanished = "transfer_not_on_the_chain"
 	// ReasonReverted: the one transaction that was made for it has failed.
 	ReasonReverted = "transaction_reverted"
+	// ReasonOtherCopy: the authorization has paid for another copy of it.
+	ReasonOtherCopy = "authorization_paid_for_another_copy"
 	// ReasonUnconfirmed: the facilitator reported success, the chain has not confirmed it.
 	ReasonUnconfirmed = "not_confirmed_by_the_chain"
 )
@@ -324,8 +326,16 @@ type Total struct {
 // abandoned Settling record reads as Unknown.
 type Ledger interface {
 	// Claim writes r as Working for r.Owner unless the payment is there, and
-	// reports whether it did; otherwise it returns the record that is there.
+	// reports whether it did; otherwise it returns the record that is there. A plain r
+	// takes over a Dead record that is not; for a copy, a record of the authorization is
+	// there too.
 	Claim(ctx context.Context, r Record) (Record, bool, error)
+	// Found writes that the money of r, which the chain shows, bought the answer: it makes
+	// the owner's Working record Settled by the transaction, or gives r a record that a copy
+	// that is not plain was Settled with. It counts one settlement, also beyond the limit.
+	// The answer's entry of the log is queued; all that is on disk when it returns.
+	// ErrLost: the record is neither.
+	Found(ctx context.Context, r Record, answer []byte, transaction string) (Answer, error)
 	// Release forgets a Working record of the owner. Again, or when it is not
 	// the owner's: nothing happens.
 	Release(ctx context.Context, key Key, owner string) error
@@ -335,7 +345,7 @@ type Ledger interface {
 	// the caps are reached. ErrLost: the record is not the owner's
 	// any more, or is for another request.
 	// When another record of the payer has the same Identifier and is Settling,
-	// Unknown or Settled, nothing changes and that record is returned; and so is, where
+	// Unknown or Settled (and counts, as in Bought), nothing changes and that record is returned; and so is, where
 	// there is no Identifier, what Earlier returns.
 	Begin(ctx context.Context, key Key, owner string, s Settlement) (Answer, *Record, error)
 	// Anew queues the entry of an answer that was made anew for a record whose answer was
@@ -351,6 +361,10 @@ type Ledger interface {
 	// Transaction is known, which was made even if it failed; it changes nothing
 	// when the record is Settled already. A Settled outcome reserves one again that
 	// had been given back. A Dead record keeps no answer. ErrNotFound: no such record.
+	//
+	// A Settled outcome of a copy gives its record the key of the authorization. Where
+	// that has a record, of a plain copy or of another that was Settled, the money is that
+	// one's, and the copy's is Dead with ReasonOtherCopy.
 	Finish(ctx context.Context, key Key, o Outcome) (Outcome, error)
 	// Look reports whether a record that is not Settled may be looked up now: not when
 	// it was after since, unless that is a moment still to come, written by a clock that
@@ -359,11 +373,13 @@ type Ledger interface {
 	// Get returns a record, or ErrNotFound.
 	Get(ctx context.Context, key Key) (Record, error)
 	// Bought returns the record that the payer's identifier has bought or is buying
-	// with, as Begin would, or ErrNotFound.
-	Bought(ctx context.Context, payer, identifier string) (Record, error)
+	// with, as Begin would, or ErrNotFound. For a plain payment, records that are not plain
+	// count only when they are Settled.
+	Bought(ctx context.Context, payer, identifier string, plain bool) (Record, error)
 	// Earlier returns the first record with which the payer has bought or is buying the
-	// request, claimed since then: it is Settled, Settling or Unknown. Or ErrNotFound.
-	Earlier(ctx context.Context, payer string, request Digest, since time.Time) (Record, error)
+	// request, claimed since then: it is Settled, Settling or Unknown. Or ErrNotFound. What
+	// counts for a plain payment is as in Bought.
+	Earlier(ctx context.Context, payer string, request Digest, since time.Time, plain bool) (Record, error)
 	// AskedAgain returns how often a payer got the answer of an earlier payment on the
 	// day that begins then. CountAskedAgain counts it once more, unless it was so often
 	// as limit, and reports whether it did.

@@ -182,7 +182,7 @@ func (n node) unspent(ctx context.Context, p payment.Record, latest block) (paym
 	}
 	var used string
 	err := n.call(ctx, &used, "eth_call", map[string]string{
-		"to": p.Key.Asset, "data": selectorState + word(p.Key.Payer) + strings.TrimPrefix(p.Key.Nonce, "0x"),
+		"to": p.Key.Asset, "data": selectorState + word(p.Key.Payer) + strings.TrimPrefix(p.Key.Bare().Nonce, "0x"),
 	}, "latest")
 	switch {
 	case err != nil:
@@ -228,5 +228,5 @@ func (n node) failed(ctx context.Context, p payment.Record) (bool, error) {
 	if !strings.EqualFold(sent.Hash, p.Transaction) {
 		return false, errors.New("the node answers for another transaction")
 	}
-	return strings.Contains(strings.ToLower(sent.Input), strings.TrimPrefix(p.Key.Nonce, "0x")), nil
+	return strings.Contains(strings.ToLower(sent.Input), strings.TrimPrefix(p.Key.Bare().Nonce, "0x")), nil
 }

@@ -30,7 +30,7 @@ func word(address string) string {
 func isSpending(e entry, p payment.Record) bool {
 	return !e.Removed && strings.EqualFold(e.Address, p.Key.Asset) && len(e.Topics) == 3 &&
 		(e.Topics[0] == topicUsed || e.Topics[0] == topicCanceled) &&
-		strings.EqualFold(e.Topics[1], "0x"+word(p.Key.Payer)) && strings.EqualFold(e.Topics[2], p.Key.Nonce)
+		strings.EqualFold(e.Topics[1], "0x"+word(p.Key.Payer)) && strings.EqualFold(e.Topics[2], p.Key.Bare().Nonce)
 }
 
 // transaction is what is read of a transaction's receipt.

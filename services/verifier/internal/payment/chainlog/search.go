@@ -87,7 +87,7 @@ func (n node) spending(ctx context.Context, p payment.Record, from, to quantity)
 		var events []entry
 		err := n.call(ctx, &events, "eth_getLogs", map[string]any{
 			"address": p.Key.Asset, "fromBlock": low.String(), "toBlock": min(low+window-1, to).String(),
-			"topics": []any{[]string{topicUsed, topicCanceled}, "0x" + word(p.Key.Payer), p.Key.Nonce},
+			"topics": []any{[]string{topicUsed, topicCanceled}, "0x" + word(p.Key.Payer), p.Key.Bare().Nonce},
 		})
 		if err != nil {
 			return nil, err

@@ -54,7 +54,7 @@ func beginFindsEarlier(w *world) {
 func earlierIsFound(w *world) {
 	ctx := context.Background()
 	find := func(payer string, request payment.Digest, since time.Time) string {
-		r, err := w.Earlier(ctx, payer, request, since)
+		r, err := w.Earlier(ctx, payer, request, since, true)
 		if err != nil && !errors.Is(err, payment.ErrNotFound) {
 			w.Fatal(err)
 		}

@@ -51,7 +51,7 @@ const historySQL = "SELECT (" + ofPayer + "?), (" + ofPayer + `?),
 // History implements payment.Ledger.
 func (l *Ledger) History(ctx context.Context, r payment.Record, c payment.Caps) (h payment.History, err error) {
 	payer := r.Key.Payer
-	err = l.row(ctx, historySQL, payer, c.Since, plain(r), payer, c.MonthSince, plain(r), r.Client, c.Since, r.Around, c.Since, payer, payer, manyPaid).
+	err = l.row(ctx, historySQL, payer, c.Since, flag(r.Plain), payer, c.MonthSince, flag(r.Plain), r.Client, c.Since, r.Around, c.Since, payer, payer, manyPaid).
 		Scan(&h.Payer, &h.PayerMonth, &h.Client, &h.Around, &h.Paid)
 	if err == nil && c.Strangers > 0 && !c.Knows(h) {
 		err = l.row(ctx, "SELECT ("+ofStrangers+"), ("+ofStrangers+")", c.Since, c.Strangers, c.MonthSince, c.StrangersMonth).

@@ -194,7 +194,7 @@ func boughtIsFound(w *world) {
 	r.Identifier = "order_0123456789"
 	missing := func(payer, identifier string) {
 		w.Helper()
-		if got, err := w.Bought(context.Background(), payer, identifier); !errors.Is(err, payment.ErrNotFound) {
+		if got, err := w.Bought(context.Background(), payer, identifier, true); !errors.Is(err, payment.ErrNotFound) {
 			w.Errorf("got %+v, %v; want ErrNotFound", got, err)
 		}
 	}
@@ -207,7 +207,7 @@ func boughtIsFound(w *world) {
 		if state != payment.Settling {
 			w.finish(r, payment.Outcome{State: state})
 		}
-		got, err := w.Bought(context.Background(), "0xpayer", r.Identifier)
+		got, err := w.Bought(context.Background(), "0xpayer", r.Identifier, true)
 		w.must(err)
 		w.same(got, w.get(r.Key))
 	}

@@ -20,11 +20,14 @@ const (
 	findSQL = selectRecord + " WHERE" + byKey
 	// bought is the condition for a record that an identifier has bought with.
 	bought    = "identifier <> '' AND state <> 'working' AND state <> 'dead'"
-	boughtSQL = selectRecord + " WHERE payer = ? AND identifier = ? AND " + bought + " LIMIT 1"
+	boughtSQL = selectRecord + " WHERE payer = ? AND identifier = ? AND " + bought + " AND (" + certain + " OR ? = 0) LIMIT 1"
+	// certain holds for a record that concerns the payer whoever sent it: they signed it,
+	// or it moved their money.
+	certain = "(plain = 1 OR state = 'settled')"
 	// asked is the condition of the index payments_asked, word for word: a record that
 	// answers its request, or may.
 	asked      = "(state = 'settled' OR state = 'settling' OR state = 'unknown')"
-	earlierSQL = selectRecord + " WHERE payer = ? AND request = ? AND claimed >= ? AND " + asked + " ORDER BY claimed LIMIT 1"
+	earlierSQL = selectRecord + " WHERE payer = ? AND request = ? AND claimed >= ? AND " + asked + " AND (" + certain + " OR ? = 0) ORDER BY claimed LIMIT 1"
 )
 
 // Get implements payment.Ledger.
@@ -35,13 +38,13 @@ func (l *Ledger) Get(ctx context.Context, key payment.Key) (payment.Record, erro
 }
 
 // Bought implements payment.Ledger.
-func (l *Ledger) Bought(ctx context.Context, payer, identifier string) (payment.Record, error) {
-	return scan(l.row(ctx, boughtSQL, l.view(), payer, identifier))
+func (l *Ledger) Bought(ctx context.Context, payer, identifier string, plain bool) (payment.Record, error) {
+	return scan(l.row(ctx, boughtSQL, l.view(), payer, identifier, flag(plain)))
 }
 
 // Earlier implements payment.Ledger.
-func (l *Ledger) Earlier(ctx context.Context, payer string, request payment.Digest, since time.Time) (payment.Record, error) {
-	return scan(l.row(ctx, earlierSQL, l.view(), payer, request, since))
+func (l *Ledger) Earlier(ctx context.Context, payer string, request payment.Digest, since time.Time, plain bool) (payment.Record, error) {
+	return scan(l.row(ctx, earlierSQL, l.view(), payer, request, since, flag(plain)))
 }
 
 // AskedAgain implements payment.Ledger.
@@ -71,8 +74,9 @@ const (
 	 owner = excluded.owner, deadline = excluded.deadline, payment = excluded.payment, request = excluded.request,
 	 identifier = excluded.identifier, resource = excluded.resource, amount = excluded.amount, pay_to = excluded.pay_to,
 	 valid_before = excluded.valid_before, client = excluded.client, claimed = excluded.claimed, changed = excluded.changed, check_at = excluded.check_at,
-	 operation = excluded.operation, transport = excluded.transport, plain = excluded.plain, around = excluded.around
-	WHERE payments.state = 'working' AND ` + abandoned
+	 operation = excluded.operation, transport = excluded.transport, plain = excluded.plain, around = excluded.around,
+	 state = 'working', tx = '', reason = ''
+	WHERE payments.state = 'working' AND ` + abandoned + ` OR payments.state = 'dead' AND payments.plain < excluded.plain`
 	releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
 )
 
@@ -81,9 +85,19 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 	now := moment(l.now().UnixMilli())
 	err = l.write(ctx, "claim a payment", false, func(ctx context.Context, u *unit) (err error) {
 		won, err = u.exec(ctx, claimSQL, r.Key, r.Owner, r.Deadline, r.Payment, r.Request, r.Identifier, r.Resource,
-			r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport, plain(r), r.Around, l.view())
+			r.Amount, r.PayTo, r.ValidBefore, r.Client, now, now, now, r.Operation, r.Transport, flag(r.Plain), r.Around, l.view())
 		if err != nil {
 			return err
+		}
+		if won && r.Key.IsCopy() { // looked at last: the record may have got its key meanwhile
+			switch owner, err := u.find(ctx, r.Key.Bare()); {
+			case err == nil:
+				current, won = owner, false
+				_, err = u.exec(ctx, releaseSQL, r.Key, r.Owner)
+				return err
+			case !errors.Is(err, payment.ErrNotFound):
+				return err
+			}
 		}
 		if won {
 			current = r
@@ -94,17 +108,6 @@ func (l *Ledger) Claim(ctx context.Context, r payment.Record) (current payment.R
 		return err
 	})
 	return current, won, err
-}
-
-// plain is the column.
-func plain(r payment.Record) int { return column(r.Plain) }
-
-// column is how a column holds whether something is so.
-func column(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // Release implements payment.Ledger.
@@ -131,9 +134,11 @@ func (u *unit) lock(ctx context.Context, key payment.Key) (payment.Record, error
 const (
 	beginSQL = `UPDATE payments SET state = 'settling', month = ?, deadline = ?, changed = ?, stranger = ?
 		WHERE` + byKey + ` AND owner = ? AND request = ? AND state = 'working' AND NOT EXISTS
-		(SELECT 1 FROM payments AS duplicate WHERE duplicate.payer = payments.payer AND duplicate.identifier = payments.identifier AND duplicate.` + bought + `)
+		(SELECT 1 FROM payments AS duplicate WHERE duplicate.payer = payments.payer AND duplicate.identifier = payments.identifier AND duplicate.` + bought + `
+			AND (` + certain + ` OR payments.plain = 0))
 		AND NOT EXISTS (SELECT 1 FROM payments AS earlier WHERE payments.identifier = '' AND earlier.payer = payments.payer
-			AND earlier.request = payments.request AND earlier.claimed >= ? AND ` + asked + `)`
+			AND earlier.request = payments.request AND earlier.claimed >= ? AND ` + asked + `
+			AND (` + certain + ` OR payments.plain = 0))`
 	keepSQL = "INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM payments WHERE" + byKey
 	// beginAndKeepSQL is both, on Postgres, where each statement is a round trip.
 	beginAndKeepSQL = "WITH begun AS (" + beginSQL + " RETURNING id, claimed) INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, ? FROM begun"
@@ -179,7 +184,7 @@ func (l *Ledger) Begin(ctx context.Context, key payment.Key, owner string, s pay
 // begin writes that a settlement begins, its answer and the answer's entry of the log,
 // unless the record is no longer the owner's, or a duplicate has begun.
 func (u *unit) begin(ctx context.Context, key payment.Key, owner string, s payment.Settlement, stranger bool, logged entry) (began bool, err error) {
-	args := []any{s.Month, s.Deadline, u.now(), column(stranger), key, owner, s.Request, earlierSince(s)}
+	args := []any{s.Month, s.Deadline, u.now(), flag(stranger), key, owner, s.Request, earlierSince(s)}
 	switch {
 	case u.db.Dialect == sqldb.Postgres && logged.bytes != nil:
 		return u.exec(ctx, beginAndLogSQL, append(args, s.Answer, logged.leaf, logged.bytes, u.now())...)
@@ -213,9 +218,9 @@ func (u *unit) explainRejection(ctx context.Context, key payment.Key, owner stri
 	case err != nil:
 		return nil, err
 	}
-	query, args := boughtSQL, []any{u.view(), key.Payer, r.Identifier}
+	query, args := boughtSQL, []any{u.view(), key.Payer, r.Identifier, flag(r.Plain)}
 	if r.Identifier == "" {
-		query, args = earlierSQL, []any{u.view(), key.Payer, s.Request, earlierSince(s)}
+		query, args = earlierSQL, []any{u.view(), key.Payer, s.Request, earlierSince(s), flag(r.Plain)}
 	}
 	duplicate, err := scan(u.row(ctx, query, args...))
 	switch {
@@ -271,16 +276,113 @@ func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome)
 			return ended, err
 		}
 	}
-	err = l.write(ctx, "finish a settlement", o.Durable, func(ctx context.Context, u *unit) (err error) {
-		if ended, err = u.finish(ctx, key, o); err != nil || block == nil || !slices.Contains(l.finality, block.Chain) {
+	finish := func(ctx context.Context, u *unit) (err error) {
+		if ended, err = u.finish(ctx, key, o); err != nil || block == nil || ended.State != payment.Settled || !slices.Contains(l.finality, block.Chain) {
 			return err
 		}
 		return u.queueBlock(ctx, block)
-	})
+	}
+	if err = l.write(ctx, "finish a settlement", o.Durable, finish); sqldb.IsUnique(err) {
+		err = l.write(ctx, "finish a settlement", o.Durable, finish)
+	}
 	return ended, err
 }
 
+// foundSQL also writes whose the record is.
+const foundSQL = `UPDATE payments SET state = 'settled', month = ?, tx = ?, reason = '', changed = ?, check_at = NULL, plain = ?,
+	owner = ?, payment = ?, request = ?, identifier = ?, resource = ?, operation = ?, transport = ?, client = ?, around = ? WHERE` + byKey
+
+// Found implements payment.Ledger.
+func (l *Ledger) Found(ctx context.Context, r payment.Record, answer []byte, transaction string) (payment.Answer, error) {
+	logged, err := l.entryOf(answer)
+	if err != nil {
+		return payment.Answer{}, err
+	}
+	block := blockOf(answer)
+	err = l.write(ctx, "write a payment that was found", true, func(ctx context.Context, u *unit) error {
+		name := payment.Month(u.now())
+		if _, err := u.month(ctx, name); err != nil { // before the row is locked, as all others do
+			return err
+		}
+		held, err := u.lock(ctx, r.Key)
+		ours := held.State == payment.Working && held.Owner == r.Owner && held.Payment == r.Payment && held.Request == r.Request
+		switch {
+		case errors.Is(err, payment.ErrNotFound), err == nil && !ours && (held.State != payment.Settled || held.Plain || !r.Plain):
+			return payment.ErrLost
+		case err != nil:
+			return err
+		}
+		if held.Month == "" {
+			held.Month = name
+			if err := u.add(ctx, name, 1); err != nil {
+				return err
+			}
+		}
+		for _, change := range []struct {
+			query string
+			args  []any
+		}{
+			{foundSQL, []any{
+				held.Month, transaction, u.now(), flag(r.Plain),
+				r.Owner, r.Payment, r.Request, r.Identifier, r.Resource, r.Operation, r.Transport, r.Client, r.Around, r.Key,
+			}},
+			{forgetSQL, []any{r.Key}},
+			{keepSQL, []any{answer, r.Key}},
+		} {
+			if _, err := u.exec(ctx, change.query, change.args...); err != nil {
+				return err
+			}
+		}
+		if logged.bytes != nil {
+			if err := u.enqueueSale(ctx, r.Key, logged); err != nil {
+				return err
+			}
+		}
+		if block == nil || !slices.Contains(l.finality, block.Chain) {
+			return nil
+		}
+		return u.queueBlock(ctx, block)
+	})
+	if err != nil {
+		return payment.Answer{}, err
+	}
+	return payment.Queued(answer), nil
+}
+
 func (u *unit) finish(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
+	if key.IsCopy() {
+		return u.finishCopy(ctx, key, o)
+	}
+	return u.finishAt(ctx, key, o)
+}
+
+// finishCopy is finish for a copy that is not plain. Where two get the key of the
+// authorization at once, or one while a plain copy is claimed, the unique index fails the
+// later change, and Finish tries again.
+func (u *unit) finishCopy(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
+	owner, err := u.lock(ctx, key.Bare())
+	free := errors.Is(err, payment.ErrNotFound)
+	switch {
+	case err != nil && !free:
+		return payment.Outcome{}, err
+	case !free && key.Bare().OfCopy(owner.Payment) == key: // it has this copy's money
+		return u.finishAt(ctx, key.Bare(), o)
+	case o.State != payment.Settled:
+		return u.finishAt(ctx, key, o)
+	case !free:
+		return u.finishAt(ctx, key, payment.Outcome{State: payment.Dead, Reason: payment.ReasonOtherCopy})
+	}
+	moved, err := u.exec(ctx, "UPDATE payments SET nonce = ? WHERE"+byKey+" AND state <> 'working'", key.Bare().Nonce, key)
+	switch {
+	case err != nil:
+		return payment.Outcome{}, err
+	case !moved:
+		return payment.Outcome{}, payment.ErrNotFound
+	}
+	return u.finishAt(ctx, key.Bare(), o)
+}
+
+func (u *unit) finishAt(ctx context.Context, key payment.Key, o payment.Outcome) (payment.Outcome, error) {
 	if o.State == payment.Settled && o.Transaction != "" && o.Reason == "" && !o.Echo {
 		if settled, err := u.exec(ctx, settleSQL, o.Transaction, u.now(), key); err != nil || settled {
 			return o, err

@@ -162,6 +162,14 @@ func Run(t *testing.T, open Open) {
 		{"the claim of an owner that stopped beating is taken over", takenOverWhenSilent},
 		{"a registered owner keeps their claims when another arrives", keptWhenAnotherArrives},
 		{"a claim past its deadline is taken over", takenOverWhenLate},
+		{"copies that are not plain are apart from each other and from the plain one", copiesAreApart},
+		{"a copy that was settled gets the key of the authorization", settledCopyGetsTheKey},
+		{"of two copies that were settled the later one is dead", laterCopyIsDead},
+		{"a plain copy keeps the key of the authorization", plainCopyKeepsTheKey},
+		{"a plain copy takes over a dead record that is not", plainTakesOverTheDead},
+		{"a payment that was found is settled", foundIsSettled},
+		{"a payment that was found takes over a settled copy that is not plain", foundTakesOverACopy},
+		{"what others have sent in a payer's name does not count for their plain payments", othersDoNotCountForThePlain},
 		{"a settling that was abandoned reads as unknown and cannot be claimed", abandonedSettlingIsUnknown},
 		{"begin keeps the answer and reserves", beginKeeps},
 		{"begin is refused to who lost the claim", beginNeedsTheClaim},
@@ -218,6 +226,7 @@ func Run(t *testing.T, open Open) {
 // RunConcurrently holds a ledger against many callers in several processes.
 func RunConcurrently(t *testing.T, open Open) {
 	t.Run("of 100 claims at once one wins", func(t *testing.T) { oneWinner(newWorld(t, open)) })
+	t.Run("of 100 copies that are settled or claimed at once one gets the key", func(t *testing.T) { oneCopyGetsTheKey(newWorld(t, open)) })
 	t.Run("500 beginnings at once stop exactly at the limit", func(t *testing.T) { exactLimit(newWorld(t, open)) })
 	t.Run("of 100 beginnings with one identifier one wins", func(t *testing.T) { oneDuplicate(newWorld(t, open)) })
 	t.Run("of 100 beginnings for one question one wins", func(t *testing.T) { oneQuestion(newWorld(t, open)) })

@@ -203,7 +203,7 @@ func (b *Simulator) Authorization(_ context.Context, q payment.Record) (payment.
 	if b.ChainLog != nil {
 		return payment.Authorization{}, b.ChainLog
 	}
-	transaction, used := b.spent[q.Key.Nonce]
+	transaction, used := b.spent[q.Key.Bare().Nonce]
 	switch {
 	case used && transaction == "":
 		return payment.Authorization{Status: payment.UsedElsewhere}, nil
@@ -211,7 +211,7 @@ func (b *Simulator) Authorization(_ context.Context, q payment.Record) (payment.
 		return payment.Authorization{Status: payment.PaidToUs, Transaction: transaction}, nil
 	case b.Final && b.Now().After(q.ValidBefore):
 		return payment.Authorization{Status: payment.Expired}, nil
-	case q.Transaction != "" && b.reverted[q.Transaction] == q.Key.Nonce:
+	case q.Transaction != "" && b.reverted[q.Transaction] == q.Key.Bare().Nonce:
 		return payment.Authorization{Status: payment.Reverted}, nil
 	}
 	return payment.Authorization{Status: payment.Unused}, nil

@@ -76,11 +76,16 @@ func (w *Paywall) Buy(ctx context.Context, o Order) (Sale, error) {
 
 // isKnown reports whether the ledger has the payment.
 func (w *Paywall) isKnown(ctx context.Context, p payment.Payment) (bool, error) {
-	r, err := w.Ledger.Get(ctx, p.Key)
-	if errors.Is(err, payment.ErrNotFound) {
-		return false, nil
+	for _, key := range []payment.Key{p.Key, p.Key.OfCopy(p.Digest)} {
+		r, err := w.Ledger.Get(ctx, key)
+		if err == nil && r.Payment == p.Digest {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, payment.ErrNotFound) {
+			return false, ledgerFault(err)
+		}
 	}
-	return err == nil && r.Payment == p.Digest, ledgerFault(err)
+	return false, nil
 }
 
 // Refuse returns the error for an order whose payment cannot be read or does not match
@@ -126,7 +131,13 @@ type call struct {
 func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) {
 	c := &call{Order: o, plain: o.misfit == nil && o.Offer.Terms.SignedByPayer(o.Payment)}
 	c.client, c.around = w.client(o.Address)
-	if c.request, err = o.Offer.FacilitatorRequest(o.Payment); err == nil {
+	if !c.plain {
+		err = w.keyCopy(ctx, c)
+	}
+	if err == nil {
+		c.request, err = o.Offer.FacilitatorRequest(o.Payment)
+	}
+	if err == nil {
 		sale, err = w.claimOrResume(ctx, c)
 	}
 	if c.isFree(sale, err) {
@@ -134,6 +145,21 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 	}
 	w.Ended(End{o.Operation, o.Transport, outcomeOf(sale, err), sale.Repeated})
 	return sale, err
+}
+
+// keyCopy names a payment that is not plain by its copy. It keeps the key of the
+// authorization where that has this copy's record: money has moved by it, or a former
+// release has claimed it. ErrUsed: that has another.
+func (w *Paywall) keyCopy(ctx context.Context, c *call) error {
+	r, err := w.Ledger.Get(ctx, c.Payment.Key)
+	switch {
+	case errors.Is(err, payment.ErrNotFound):
+		c.Payment.Key = c.Payment.Key.OfCopy(c.Payment.Digest)
+		return nil
+	case err == nil && r.Payment != c.Payment.Digest:
+		return payment.ErrUsed
+	}
+	return ledgerFault(err)
 }
 
 // isFree reports whether the end of a call refunds its attempts: it paid, the fault is
@@ -173,6 +199,8 @@ func (w *Paywall) claimOrResume(ctx context.Context, c *call) (Sale, error) {
 			if !errors.Is(err, errEarlier) {
 				return sale, err
 			}
+		case c.plain && !record.Plain: // money has moved by a copy
+			return w.takeOver(ctx, c, record)
 		case record.Payment != c.Payment.Digest || record.Request != c.Request:
 			return Sale{}, payment.ErrUsed
 		case record.State != payment.Working && record.State != payment.Settling:
@@ -193,19 +221,18 @@ func (w *Paywall) claimOrResume(ctx context.Context, c *call) (Sale, error) {
 // is not plain is verified by the facilitator before it is claimed, so that a copy
 // with a broken signature neither blocks the good one nor causes any work.
 func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won bool, err error) {
-	p := c.Payment
 	if c.plain {
 		if earlier, found, err := w.bought(ctx, c); found || err != nil {
 			return earlier, false, err
 		}
-	} else if r, err := w.Ledger.Get(ctx, p.Key); !errors.Is(err, payment.ErrNotFound) {
+	} else if r, err := w.own(ctx, c); !errors.Is(err, payment.ErrNotFound) {
 		return r, false, ledgerFault(err)
 	}
 	if earlier, found, err := w.earlier(ctx, c); found || err != nil {
 		return earlier, false, err
 	}
 	if err := w.admit(ctx, c); err != nil {
-		r, getErr := w.Ledger.Get(ctx, p.Key)
+		r, getErr := w.own(ctx, c)
 		if errors.Is(getErr, payment.ErrNotFound) {
 			return payment.Record{}, false, err
 		}
@@ -213,7 +240,7 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 	}
 	if !c.plain && !c.checked {
 		if err := w.check(ctx, c); err != nil {
-			if r, getErr := w.Ledger.Get(ctx, p.Key); getErr == nil && r.Payment == p.Digest {
+			if r, getErr := w.own(ctx, c); getErr == nil && r.Payment == c.Payment.Digest {
 				return r, false, nil // a copy was sold while this one was verified
 			}
 			return payment.Record{}, false, err
@@ -222,17 +249,45 @@ func (w *Paywall) claim(ctx context.Context, c *call) (r payment.Record, won boo
 			return earlier, false, err
 		}
 	}
-	r, won, err = w.Ledger.Claim(ctx, payment.Record{
-		Key: p.Key, Owner: w.owner, Deadline: w.Now().Add(max(w.WorkTimeout, w.VerifyTimeout) + time.Minute),
-		Plain: c.plain, Payment: p.Digest, Request: c.Request, Identifier: p.Identifier, Resource: c.Offer.Resource.URL, Operation: c.Operation, Transport: c.Transport,
-		Amount: c.Offer.Terms.Amount, PayTo: c.Offer.Terms.PayTo, ValidBefore: p.ValidBefore(), Client: c.client, Around: c.around,
-	})
+	r, won, err = w.Ledger.Claim(ctx, w.record(c))
 	if won {
 		w.At(Claimed)
 	} else if !c.checked {
 		c.refund() // it cost one read of the ledger
 	}
+	if err == nil && r.Key != c.Payment.Key { // it was settled meanwhile, or another copy was
+		r, err = w.own(ctx, c)
+		if errors.Is(err, payment.ErrNotFound) {
+			return payment.Record{}, false, payment.ErrUsed
+		}
+	}
 	return r, won, ledgerFault(err)
+}
+
+// own returns the record of the payment. That of a copy gets the key of the authorization
+// when it is settled, and the payment has it from then on.
+func (w *Paywall) own(ctx context.Context, c *call) (payment.Record, error) {
+	r, err := w.Ledger.Get(ctx, c.Payment.Key)
+	if !errors.Is(err, payment.ErrNotFound) || !c.Payment.Key.IsCopy() {
+		return r, err
+	}
+	if r, err = w.Ledger.Get(ctx, c.Payment.Key.Bare()); err == nil && r.Payment != c.Payment.Digest {
+		return payment.Record{}, payment.ErrNotFound
+	}
+	if err == nil {
+		c.Payment.Key = r.Key
+	}
+	return r, err
+}
+
+// record returns what the ledger writes when this process claims the payment.
+func (w *Paywall) record(c *call) payment.Record {
+	p := c.Payment
+	return payment.Record{
+		Key: p.Key, Owner: w.owner, Deadline: w.Now().Add(max(w.WorkTimeout, w.VerifyTimeout) + time.Minute),
+		Plain: c.plain, Payment: p.Digest, Request: c.Request, Identifier: p.Identifier, Resource: c.Offer.Resource.URL, Operation: c.Operation, Transport: c.Transport,
+		Amount: c.Offer.Terms.Amount, PayTo: c.Offer.Terms.PayTo, ValidBefore: p.ValidBefore(), Client: c.client, Around: c.around,
+	}
 }
 
 // bought returns the record that the payment's identifier has bought with, if there
@@ -242,7 +297,7 @@ func (w *Paywall) bought(ctx context.Context, c *call) (r payment.Record, found 
 	if c.Payment.Identifier == "" || c.Offer.JudgeWindow(c.Payment, w.Now(), payment.SettleMargin) != nil {
 		return payment.Record{}, false, nil
 	}
-	r, err = w.Ledger.Bought(ctx, c.Payment.Key.Payer, c.Payment.Identifier)
+	r, err = w.Ledger.Bought(ctx, c.Payment.Key.Payer, c.Payment.Identifier, c.plain)
 	if errors.Is(err, payment.ErrNotFound) {
 		return payment.Record{}, false, nil
 	}
@@ -513,6 +568,9 @@ func (w *Paywall) answer(r payment.Record) (Sale, error) {
 	case payment.Settled:
 		return Sale{Answer: r.Answer, Transaction: r.Transaction}, nil
 	case payment.Dead:
+		if r.Reason == payment.ReasonOtherCopy {
+			return Sale{}, payment.ErrUsed
+		}
 		return Sale{}, &payment.Refusal{Of: payment.ErrNotSettled, Reason: r.Reason, Transaction: r.Transaction}
 	default:
 		pending := &payment.PendingError{Transaction: r.Transaction}

@@ -35,7 +35,7 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 		return payment.Record{}, false, nil
 	}
 	payer := c.Payment.Key.Payer
-	r, err = w.Ledger.Earlier(ctx, payer, c.Request, w.Now().Add(-w.RepeatWindow))
+	r, err = w.Ledger.Earlier(ctx, payer, c.Request, w.Now().Add(-w.RepeatWindow), c.plain)
 	if errors.Is(err, payment.ErrNotFound) || err == nil && r.Key == c.Payment.Key {
 		return payment.Record{}, false, nil
 	}
@@ -124,7 +124,7 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, 
 		if sale, err := w.finish(context.WithoutCancel(ctx), r, outcome); err != nil {
 			return sale, err
 		}
-		r.State, r.Transaction = payment.Settled, outcome.Transaction
+		r.Key, r.State, r.Transaction = r.Key.Bare(), payment.Settled, outcome.Transaction
 	case payment.Unknown:
 		return w.resumeUnknown(ctx, c, r)
 	default:
@@ -272,6 +272,45 @@ func outcomeOnChain(o payment.Outcome, r payment.Record, found payment.Authoriza
 		}
 	}
 	return o
+}
+
+// takeOver serves the holder of a plain copy although the record of the authorization is of
+// a copy that is not: the money was theirs. They get the answer to their own question, once
+// the chain shows that the money has moved.
+func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (Sale, error) {
+	if err := w.spendAddress(c); err != nil {
+		return Sale{}, err
+	}
+	found, err := w.lookUp(ctx, held)
+	switch {
+	case w.ChainLog == nil && held.State == payment.Settled: // the facilitator's word is all there is
+		return Sale{}, payment.ErrUsed
+	case err != nil || found.Status != payment.PaidToUs:
+		return Sale{}, &payment.PendingError{Transaction: held.Transaction}
+	}
+	return w.serveFound(ctx, c, w.record(c), found.Transaction)
+}
+
+// serveFound sells for money that has moved already. Where the work fails, nothing is
+// written: the payment still buys one answer, of this question or of another.
+func (w *Paywall) serveFound(ctx context.Context, c *call, r payment.Record, transaction string) (Sale, error) {
+	answer, err := w.work(ctx, c)
+	if err = cmp.Or(ctx.Err(), err); err != nil {
+		return Sale{}, err
+	}
+	w.At(Worked)
+	writing, done := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
+	defer done()
+	sold, err := w.Ledger.Found(writing, r, answer, transaction)
+	switch {
+	case errors.Is(err, payment.ErrLost):
+		return Sale{}, payment.ErrInFlight
+	case err != nil:
+		return Sale{}, ledgerFault(err)
+	}
+	w.quota.stale()
+	w.At(Finished)
+	return Sale{Answer: sold, Transaction: transaction}, nil
 }
 
 // Third part: writes that failed.
@@ -425,7 +464,8 @@ func (w *Paywall) reconcile(ctx context.Context, r payment.Record) {
 	if outcome.State == payment.Unknown || ctx.Err() != nil {
 		return
 	}
-	if _, err := w.Ledger.Finish(ctx, r.Key, outcome); err != nil {
+	outcome, err := w.Ledger.Finish(ctx, r.Key, outcome)
+	if err != nil {
 		w.Log.Error("cannot record the status of a payment from the chain", "error", err)
 		return
 	}
@@ -503,8 +543,11 @@ func (w *Paywall) checkOne(ctx context.Context, r payment.Record) (done bool, un
 	var end string
 	switch {
 	case r.State == payment.Dead && found.Status == payment.PaidToUs:
-		end = "reconciled_settled"
-		_, err = w.Ledger.Finish(ctx, r.Key, payment.Outcome{State: payment.Settled, Transaction: found.Transaction})
+		var ended payment.Outcome
+		ended, err = w.Ledger.Finish(ctx, r.Key, payment.Outcome{State: payment.Settled, Transaction: found.Transaction})
+		if end = "reconciled_settled"; err == nil && ended.State != payment.Settled {
+			return true, nil // the money is another copy's
+		}
 	case r.State == payment.Settled && found.Status != payment.PaidToUs:
 		end = "reopened"
 		w.Log.Error("the chain has lost a transfer", "payer", r.Key.Payer, "nonce", r.Key.Nonce, "transaction", r.Transaction)

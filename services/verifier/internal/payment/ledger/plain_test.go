@@ -1,0 +1,200 @@
+package ledger_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// copyOf is a record of a copy that is not plain, of the payment that record names.
+func copyOf(name, signature, owner string) payment.Record {
+	r := record(name, owner)
+	r.Payment = sha256.Sum256([]byte(signature))
+	r.Request = sha256.Sum256([]byte("request of " + signature))
+	r.Key, r.Plain = r.Key.OfCopy(r.Payment), false
+	return r
+}
+
+// settle has a copy settled, which gets the key of the authorization.
+func (w *world) settle(r payment.Record) {
+	w.Helper()
+	w.begin(r)
+	ended, err := w.Finish(context.Background(), r.Key, payment.Outcome{State: payment.Settled, Transaction: "0xt"})
+	w.must(err)
+	if ended.State != payment.Settled {
+		w.Errorf("it ended as %+v", ended)
+	}
+}
+
+func copiesAreApart(w *world) {
+	a, b, plain := copyOf("a", "1", alice), copyOf("a", "2", bob), record("a", alice)
+	for _, r := range []payment.Record{a, b, plain} {
+		r.State = payment.Working
+		w.same(w.claim(r), r)
+		w.same(w.get(r.Key), r)
+	}
+	w.must(w.Release(context.Background(), a.Key, alice))
+	w.wantGone(a.Key)
+	w.get(plain.Key)
+}
+
+func settledCopyGetsTheKey(w *world) {
+	r := copyOf("a", "1", alice)
+	w.begin(r)
+	for range 2 {
+		ended, err := w.Finish(context.Background(), r.Key, payment.Outcome{State: payment.Settled, Transaction: "0xt"})
+		w.must(err)
+		if ended.State != payment.Settled || ended.Transaction != "0xt" {
+			w.Errorf("ended as %+v", ended)
+		}
+	}
+	w.wantGone(r.Key)
+	if got := w.get(r.Key.Bare()); got.State != payment.Settled || got.Payment != r.Payment || got.Plain || got.Answer.IsZero() {
+		w.Errorf("the ledger has %+v", got)
+	}
+	w.wantReserved(1)
+	if got, won, err := w.Claim(context.Background(), r); err != nil || won || got.Key != r.Key.Bare() {
+		w.Errorf("claimed again: %v, %+v, %v", won, got, err)
+	}
+	if got, won, err := w.Claim(context.Background(), copyOf("a", "3", alice)); err != nil || won || got.Payment != r.Payment {
+		w.Errorf("another is claimed: %v, %+v, %v", won, got, err)
+	}
+	w.wantGone(copyOf("a", "3", alice).Key)
+}
+
+func laterCopyIsDead(w *world) {
+	other := copyOf("a", "2", alice)
+	w.begin(other)
+	w.settle(copyOf("a", "1", alice))
+	if got := w.finish(other, payment.Outcome{State: payment.Settled, Transaction: "0xt"}); got.State != payment.Dead || got.Reason != payment.ReasonOtherCopy {
+		w.Errorf("another copy ended as %+v", got)
+	}
+}
+
+func plainCopyKeepsTheKey(w *world) {
+	bad, good := copyOf("a", "1", alice), record("a", alice)
+	w.begin(bad)
+	w.claim(good)
+	if got := w.finish(bad, payment.Outcome{State: payment.Settled, Transaction: "0xt"}); got.State != payment.Dead || got.Reason != payment.ReasonOtherCopy {
+		w.Errorf("a copy that is not plain ended as %+v", got)
+	}
+	if got := w.get(good.Key); got.State != payment.Working {
+		w.Errorf("the plain one is %+v", got)
+	}
+}
+
+func plainTakesOverTheDead(w *world) {
+	bad, good := copyOf("a", "1", alice), record("a", bob)
+	w.settle(bad)
+	if got, won, err := w.Claim(context.Background(), good); err != nil || won || got.State != payment.Settled {
+		w.Errorf("claimed %v, %+v, %v; want what was settled", won, got, err)
+	}
+	w.must(w.Reopen(context.Background(), good.Key, payment.ReasonVanished))
+	w.finish(good, payment.Outcome{State: payment.Dead, Reason: payment.ReasonExpired})
+	got := w.claim(good)
+	good.State = payment.Working
+	w.same(got, good)
+	if got = w.get(good.Key); got.Transaction != "" || got.Reason != "" || !got.Answer.IsZero() {
+		w.Errorf("it keeps %+v", got)
+	}
+}
+
+func foundIsSettled(w *world) {
+	ctx := context.Background()
+	r := record("a", alice)
+	if _, err := w.Found(ctx, r, []byte(`{"a":1}`), "0xt"); !errors.Is(err, payment.ErrLost) {
+		w.Errorf("without a claim: %v", err)
+	}
+	w.claim(r)
+	other := r
+	other.Owner = bob
+	if _, err := w.Found(ctx, other, []byte(`{"a":1}`), "0xt"); !errors.Is(err, payment.ErrLost) {
+		w.Errorf("with another's claim: %v", err)
+	}
+	sold, err := w.Found(ctx, r, []byte(`{"a":1}`), "0xt")
+	w.must(err)
+	got := w.get(r.Key)
+	if got.State != payment.Settled || got.Transaction != "0xt" || !got.Answer.Equal(sold) || got.Month != month {
+		w.Errorf("the ledger has %+v", got)
+	}
+	if _, err := w.Found(ctx, r, []byte(`{"a":2}`), "0xt"); !errors.Is(err, payment.ErrLost) {
+		w.Errorf("once more: %v", err)
+	}
+	w.wantReserved(1)
+}
+
+func foundTakesOverACopy(w *world) {
+	ctx := context.Background()
+	bad, good := copyOf("a", "1", alice), record("a", bob)
+	w.settle(bad)
+	again := copyOf("a", "2", bob)
+	again.Key = again.Key.Bare()
+	if _, err := w.Found(ctx, again, []byte(`{"a":1}`), "0xt"); !errors.Is(err, payment.ErrLost) {
+		w.Errorf("for another that is not plain: %v", err)
+	}
+	sold, err := w.Found(ctx, good, []byte(`{"a":2}`), "0xt")
+	w.must(err)
+	got := w.get(good.Key)
+	if got.Payment != good.Payment || got.Request != good.Request || !got.Plain || !got.Answer.Equal(sold) {
+		w.Errorf("the ledger has %+v", got)
+	}
+	w.wantReserved(1)
+}
+
+func othersDoNotCountForThePlain(w *world) {
+	ctx := context.Background()
+	bad := copyOf("a", "1", alice)
+	bad.Identifier = "order_0123456789"
+	w.begin(bad)
+	good := record("b", bob)
+	good.Identifier, good.Request = bad.Identifier, bad.Request
+	if r, err := w.Bought(ctx, good.Key.Payer, good.Identifier, true); !errors.Is(err, payment.ErrNotFound) {
+		w.Errorf("the identifier has bought %+v, %v", r, err)
+	}
+	if r, err := w.Earlier(ctx, good.Key.Payer, good.Request, start, true); !errors.Is(err, payment.ErrNotFound) {
+		w.Errorf("the question was asked by %+v, %v", r, err)
+	}
+	if _, err := w.Earlier(ctx, good.Key.Payer, good.Request, start, false); err != nil {
+		w.Error(err) // a contract's
+	}
+	w.begin(good)
+}
+
+// oneCopyGetsTheKey: copies that are not plain are settled, and plain ones claimed, at once.
+func oneCopyGetsTheKey(w *world) {
+	for round := range 5 {
+		payment100 := name(round)
+		copies := make([]payment.Record, 100)
+		for i := range copies {
+			copies[i] = copyOf(payment100, fmt.Sprint(i), alice)
+			w.begin(copies[i])
+		}
+		var settled, claimed atomic.Int32
+		w.at(100, func(i int, l payment.Ledger) {
+			if round%2 == 1 && i%10 == 0 {
+				if _, won, err := l.Claim(context.Background(), record(payment100, alice)); err != nil {
+					w.Error(err)
+				} else if won {
+					claimed.Add(1)
+				}
+				return
+			}
+			ended, err := l.Finish(context.Background(), copies[i].Key, payment.Outcome{State: payment.Settled, Transaction: "0xt"})
+			switch {
+			case err != nil:
+				w.Error(err)
+			case ended.State == payment.Settled:
+				settled.Add(1)
+			case ended.Reason != payment.ReasonOtherCopy:
+				w.Errorf("ended as %+v", ended)
+			}
+		})
+		if settled.Load()+claimed.Load() != 1 {
+			w.Errorf("round %d: %d copies were settled, %d claimed; want one in all", round, settled.Load(), claimed.Load())
+		}
+	}
+}
