@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -72,26 +71,17 @@ func loadLog(c config.Log, publicURL string, checkUpstreams func([]string) error
 }
 
 // options returns what the ledger needs of the log: keys are those that are listed.
-func (s *logSettings) options(keys []receipt.Key) (*ledger.LogOptions, error) {
-	o := &ledger.LogOptions{Name: func(log int64) (origin, vkey string, err error) { return translog.Name(s.host, s.key, log) }}
-	for _, key := range keys {
-		var before int64
-		if key.Logged != nil && key.Status == receipt.KeyRevoked {
-			before, _ = strconv.ParseInt(key.Logged.Before, 10, 64) // checked with the list
-		}
-		e, err := receiptlog.NewKeyEntry(key.KeyID, key.Status, before)
-		if err != nil {
-			return nil, fmt.Errorf("entry of the key %s: %w", key.KeyID, err)
-		}
-		o.Keys = append(o.Keys, e.Bytes())
+func (s *logSettings) options(keys []receipt.Key) *ledger.LogOptions {
+	return &ledger.LogOptions{
+		Name: func(log int64) (origin, vkey string, err error) { return translog.Name(s.host, s.key, log) },
+		Keys: keys,
 	}
-	return o, nil
 }
 
 // open returns the log on a ledger.
-func (s *logSettings) open(store payment.LogStore, log *slog.Logger, at func(translog.Point)) (*translog.Log, error) {
+func (s *logSettings) open(store payment.LogStore, keys []receipt.Key, log *slog.Logger, at func(translog.Point)) (*translog.Log, error) {
 	return translog.New(translog.Options{
-		Store: store, Key: s.key, Host: s.host, Policy: s.policy, Mark: s.MarkFile, Interval: s.Interval, Timeout: s.WitnessTimeout,
+		Store: store, Key: s.key, Host: s.host, Policy: s.policy, Keys: keys, Mark: s.MarkFile, Interval: s.Interval, Timeout: s.WitnessTimeout,
 		Client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		Log:    log, Now: time.Now, At: at,
 	})
@@ -109,14 +99,22 @@ func (s *server) openLedger(ctx context.Context) (*ledger.Ledger, error) {
 		}
 		return l, err
 	}
-	var err error
-	if o.Log, err = s.settings.log.options(s.keys.Keys); err != nil {
-		return nil, err
-	}
+	o.Log = s.settings.log.options(s.keys.Keys)
 	if at := s.process.atLog; at != nil {
 		o.Log.Placing = func() { at(translog.Placing) }
 	}
-	return ledger.Open(ctx, s.DatabaseURL, o)
+	l, err := ledger.Open(ctx, s.DatabaseURL, o)
+	if errors.Is(err, receiptlog.ErrKeyState) {
+		return nil, fmt.Errorf("the signing key or RECEIPT_RETIRED_KEYS_FILE: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The key document says what the log does.
+	if s.keys.Keys, err = l.ListKeys(ctx, s.keys.Keys); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
 }
 
 // openLog opens the log and registers its metrics; nil where there is none.
@@ -124,7 +122,7 @@ func (s *server) openLog(ctx context.Context) (*translog.Log, error) {
 	if s.settings.log == nil {
 		return nil, nil //nolint:nilnil // see above
 	}
-	log, err := s.settings.log.open(s.ledger, s.Log, s.process.atLog)
+	log, err := s.settings.log.open(s.ledger, s.keys.Keys, s.Log, s.process.atLog)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of receipts: %w", err)
 	}
@@ -162,7 +160,7 @@ func (p Process) withLog(ctx context.Context, do func(*translog.Log) error) erro
 		return err
 	}
 	return p.with(ctx, func(l *ledger.Ledger, _ config.Ledger) error {
-		opened, err := set.open(l, log, nil)
+		opened, err := set.open(l, nil, log, nil)
 		if err != nil {
 			return err
 		}

@@ -318,11 +318,7 @@ func (w *world) queue(name string) {
 	w.must(err)
 	set, err := loadLog(cfg.Log, cfg.PublicURL, func([]string) error { return nil })
 	w.must(err)
-	o, err := set.options(nil)
-	w.must(err)
-	entry, err := receiptlog.NewKeyEntry("sha256:"+hex.EncodeToString(sum[:]), "retired", 0)
-	w.must(err)
-	o.Keys = [][]byte{entry.Bytes()}
+	o := set.options([]receipt.Key{{KeyID: "sha256:" + hex.EncodeToString(sum[:]), Status: receipt.KeyRetired}})
 	l, err := ledger.Open(w.Context(), w.env["DATABASE_URL"], ledger.Options{Now: time.Now, Log: o})
 	w.must(err)
 	w.must(l.Close())
@@ -513,5 +509,30 @@ func TestTheCommandsOfTheLog(t *testing.T) {
 	r = w.run()
 	if result := w.wantProof(r.url, answer); result.Origin != logHost+"/v1/log/2" {
 		t.Errorf("%+v", result)
+	}
+}
+
+func TestServe_RefusesAKeyThatWasRevokedAndIsNoLonger(t *testing.T) {
+	w := newWorld(t, sqldbtest.SQLite(t))
+	w.withLog(0)
+	other, err := receipt.NewKeyFromSeed(bytes.Repeat([]byte{5}, 32))
+	w.must(err)
+	doc, err := receipt.NewKeyDocument(other, "eip155:1")
+	w.must(err)
+	list := func(state string) {
+		file := filepath.Join(t.TempDir(), "retired-keys.json")
+		w.must(os.WriteFile(file, fmt.Appendf(nil, `[{"keyId":%q,"publicKey":%q,%s}]`, doc.KeyID, doc.PublicKey, state), 0o600))
+		w.env["RECEIPT_RETIRED_KEYS_FILE"] = file
+	}
+	list(`"status":"revoked","logged":{"origin":"` + logHost + `/v1/log/1","before":"0"}`)
+	w.must(w.run().stop())
+	for state, why := range map[string]string{
+		`"status":"retired"`: "it was revoked, and is retired",
+		`"status":"revoked","logged":{"origin":"` + logHost + `/v1/log/1","before":"900"}`: "its cut-off is 900",
+	} {
+		list(state)
+		if err := execute(w.getenv, io.Discard, "serve"); err == nil || !strings.Contains(err.Error(), "RECEIPT_RETIRED_KEYS_FILE") || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: it starts, or ends with %v", state, err)
+		}
 	}
 }

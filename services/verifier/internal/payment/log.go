@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/pforte/pforte/pkg/receipt"
 )
 
 // Faults of the log of receipts.
@@ -71,6 +73,11 @@ type LogStore interface {
 	// Extend appends entries of a copy of the log, the first with that index. ErrLost: the
 	// log has another size.
 	Extend(ctx context.Context, log, first int64, entries [][]byte) (LogHead, error)
+	// ListKeys queues, in one step, each key whose state is not the last one that the log has
+	// of it, and returns the keys with what the log adds to the cut-offs of revoked ones: the
+	// ends of closed generations. receiptlog.ErrKeyState, and nothing is queued: a state may
+	// not follow, or a cut-off lies beyond the log. While the log is frozen it only returns.
+	ListKeys(ctx context.Context, keys []receipt.Key) ([]receipt.Key, error)
 	// Freeze stops the log, unless it has stopped, and Resume starts it when it is stopped
 	// for that reason and has that size. ErrLost: it is not.
 	Freeze(ctx context.Context, log int64, why string) error

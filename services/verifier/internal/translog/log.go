@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
@@ -27,6 +28,8 @@ type Options struct {
 	Host string
 	// Policy is a tlog-policy file: the witnesses and the quorum. It need not list the log.
 	Policy string
+	// Keys are those that are listed; a command at the terminal lists none.
+	Keys []receipt.Key
 	// Mark is the file of the greatest tree that was signed; "" means none.
 	Mark string
 	// Interval is the time between two checkpoints, Timeout that of a request to a witness.
@@ -60,9 +63,11 @@ type Log struct {
 	mu sync.Mutex // held for a step
 	// confirmed is the generation whose tree the witnesses have confirmed since the start.
 	confirmed int64
-	signed    receiptlog.Checkpoint // the newest that this process has signed
-	asking    sync.WaitGroup        // requests to witnesses under way
-	audited   lastAudit
+	// listed is the generation that has had the keys since then.
+	listed  int64
+	signed  receiptlog.Checkpoint // the newest that this process has signed
+	asking  sync.WaitGroup        // requests to witnesses under way
+	audited lastAudit
 }
 
 // New returns a log. It does nothing before Run or Step.
@@ -142,7 +147,7 @@ func (l *Log) Step(ctx context.Context) error {
 		return err
 	}
 	if head.Frozen != "" {
-		l.confirmed = 0 // what resumes it is asked about again
+		l.confirmed, l.listed = 0, 0 // what resumes it is asked about again
 		return fmt.Errorf("%w: %s", payment.ErrFrozen, head.Frozen)
 	}
 	if l.confirmed != head.Log {
@@ -153,6 +158,12 @@ func (l *Log) Step(ctx context.Context) error {
 	}
 	if err := l.checkMark(ctx, head); err != nil {
 		return err
+	}
+	if l.listed != head.Log { // a state that came back with a copy may be newer than what was queued
+		if _, err := l.Store.ListKeys(ctx, l.Keys); err != nil {
+			return err
+		}
+		l.listed = head.Log
 	}
 	portion := l.Store.Portion()
 	for taken := portion; taken == portion; {

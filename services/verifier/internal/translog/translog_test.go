@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -904,5 +906,39 @@ func TestClose_EndsAPoisonedGenerationAndNoOther(t *testing.T) {
 		w.must(err)
 		_, err = tree.Entries(t.Context(), 0)
 		w.must(err)
+	})
+}
+
+// The ledger was put back to before the change; the copy brings states that it lacked.
+func TestStep_ListsTheKeysAgainWhenTheLogWasRecovered(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		w := newWorld(t, 1)
+		keys := func(status string) func(*translog.Options) {
+			return func(o *translog.Options) {
+				o.Keys = []receipt.Key{{KeyID: "sha256:" + strings.Repeat("0a", 32), Status: status}}
+			}
+		}
+		database := url()
+		for _, status := range []string{receipt.KeyNext, receipt.KeyActive} {
+			w.open(database, w.policy(1), keys(status)).step()
+		}
+		whole := w.open(database, w.policy(1))
+		n := w.open(url(), w.policy(1), keys(receipt.KeyRetired))
+		w.must(n.ledger.Freeze(t.Context(), 1, payment.FrozenRestored))
+		n.wantFrozen(payment.FrozenRestored)
+		_, err := n.Recover(t.Context(), whole.fetch(1), -1)
+		w.must(err)
+		n.step()
+		entries, err := n.ledger.Entries(t.Context(), 1, 0, 10)
+		w.must(err)
+		var got []string
+		for _, data := range entries {
+			e, err := receiptlog.ParseEntry(data)
+			w.must(err)
+			got = append(got, fmt.Sprint(e.Number, " ", e.State))
+		}
+		if want := []string{"1 next", "2 active", "3 retired"}; !slices.Equal(got, want) {
+			t.Errorf("states are %q, want %q", got, want)
+		}
 	})
 }

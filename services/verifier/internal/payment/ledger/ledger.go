@@ -29,7 +29,6 @@ type Ledger struct {
 	writes  *batcher // the one way to change something of payments
 	// logs reports whether what is sold is queued for the log of receipts.
 	logs bool
-	keys []entry // that are listed
 	// placing may be nil (LogOptions).
 	placing func()
 	// finality are the chains whose sold blocks are queued for a proof of finality.

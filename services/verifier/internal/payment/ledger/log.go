@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -24,8 +25,8 @@ var _ payment.LogStore = (*Ledger)(nil)
 type LogOptions struct {
 	// Name returns origin and verifier key of a generation.
 	Name func(log int64) (origin, vkey string, err error)
-	// Keys are the entries of the listed keys' states.
-	Keys [][]byte
+	// Keys are those that are listed (ListKeys).
+	Keys []receipt.Key
 	// Placing may be nil. It is called in the transaction that gives places, before that is
 	// committed.
 	Placing func()
@@ -34,9 +35,6 @@ type LogOptions struct {
 // startLog opens generation 1 where there is none, and queues what is not in the log.
 func (l *Ledger) startLog(ctx context.Context, o LogOptions) error {
 	l.placing = o.Placing
-	for _, key := range o.Keys {
-		l.keys = append(l.keys, newEntry(key))
-	}
 	heads, err := l.Heads(ctx)
 	if err != nil {
 		return err
@@ -57,10 +55,8 @@ func (l *Ledger) startLog(ctx context.Context, o LogOptions) error {
 	if origin != newest.Origin || vkey != newest.VKey {
 		return fmt.Errorf("%w: it is %s, and by the settings %s", payment.ErrOtherLog, newest.VKey, vkey)
 	}
-	for _, key := range l.keys {
-		if err := l.queueUnlessKnown(ctx, newest.Log, key, nil); err != nil {
-			return err
-		}
+	if _, err := l.ListKeys(ctx, o.Keys); err != nil {
+		return err
 	}
 	return l.queueStored(ctx, newest.Log)
 }
@@ -155,7 +151,7 @@ func (l *Ledger) Anew(ctx context.Context, key payment.Key, answer []byte) (paym
 	if e.bytes != nil {
 		heads, err := l.Heads(ctx)
 		if err == nil && len(heads) > 0 {
-			err = l.queueUnlessKnown(ctx, heads[0].Log, e, &key)
+			err = l.queueUnlessKnown(ctx, heads[0].Log, e, key)
 		}
 		if err != nil {
 			return payment.Answer{}, err
@@ -164,18 +160,14 @@ func (l *Ledger) Anew(ctx context.Context, key payment.Key, answer []byte) (paym
 	return payment.Queued(answer), nil
 }
 
-// queueUnlessKnown queues an entry that has no place; with, where it is not nil, is the
-// payment that it is queued with.
-func (l *Ledger) queueUnlessKnown(ctx context.Context, log int64, e entry, with *payment.Key) error {
+// queueUnlessKnown queues an entry that has no place, with a payment.
+func (l *Ledger) queueUnlessKnown(ctx context.Context, log int64, e entry, with payment.Key) error {
 	_, err := l.Index(ctx, log, payment.Digest(e.leaf))
 	if !errors.Is(err, payment.ErrNotFound) {
 		return err
 	}
 	return l.write(ctx, "queue an entry of the log", true, func(ctx context.Context, u *unit) error {
-		if with != nil {
-			return u.enqueueSale(ctx, *with, e)
-		}
-		return u.enqueue(ctx, e)
+		return u.enqueueSale(ctx, with, e)
 	})
 }
 
@@ -331,7 +323,7 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 		if err != nil {
 			return err
 		}
-		entries, err := l.setAside(ctx, tx, ids, queued)
+		entries, err := l.setAside(ctx, tx, h, ids, queued)
 		if err != nil {
 			return err
 		}
@@ -342,8 +334,12 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 				return err
 			}
 		}
-		if h.Size == 0 { // every generation begins with the keys
-			entries = slices.Concat(l.keys, entries)
+		if h.Size == 0 { // every generation begins with the last state of each key
+			states, err := l.keyStates(ctx, tx)
+			if err != nil {
+				return err
+			}
+			entries = slices.Concat(states.begin(), entries)
 		}
 		if len(entries) == 0 {
 			return nil
@@ -357,13 +353,23 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 	return head, taken, err
 }
 
-// setAside returns those of the queued entries that are entries of a log, and keeps the
-// others for the operator: once signed, what readers cannot parse ends the generation.
-func (l *Ledger) setAside(ctx context.Context, tx *sql.Tx, ids []int64, queued []entry) (entries []entry, err error) {
+// setAside returns those of the queued entries that may have a place, and keeps the others
+// for the operator: once signed, what readers refuse ends the generation.
+func (l *Ledger) setAside(ctx context.Context, tx *sql.Tx, h payment.LogHead, ids []int64, queued []entry) (entries []entry, err error) {
+	var states keyStates // read where they are needed
 	for i, e := range queued {
-		if _, malformed := receiptlog.ParseEntry(e.bytes); malformed == nil {
+		parsed, refused := receiptlog.ParseEntry(e.bytes)
+		if refused == nil && parsed.IsKey() {
+			if states == nil {
+				if states, err = l.keyStates(ctx, tx); err != nil {
+					return nil, err
+				}
+			}
+			refused = states.add(parsed, h)
+		}
+		if refused == nil {
 			entries = append(entries, e)
-		} else if _, err := tx.ExecContext(ctx, l.db.Rebind(setAsideSQL), malformed.Error(), ids[i]); err != nil {
+		} else if _, err := tx.ExecContext(ctx, l.db.Rebind(setAsideSQL), refused.Error(), ids[i]); err != nil {
 			return nil, err
 		}
 	}

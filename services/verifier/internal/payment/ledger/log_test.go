@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
@@ -39,10 +40,19 @@ func leafOf(t testing.TB, answer []byte) payment.Digest {
 	return payment.Digest(e.Leaf())
 }
 
+// listedKey is the one listed key of the tests in a state.
+func listedKey(status string, cutOffs ...receipt.Logged) receipt.Key {
+	key := receipt.Key{KeyID: "sha256:" + strings.Repeat("0a", 32), Status: status}
+	if len(cutOffs) > 0 {
+		key.Logged = &receipt.Logged{Origin: cutOffs[0].Origin, Before: cutOffs[0].Before, Earlier: cutOffs[1:]}
+	}
+	return key
+}
+
 // keyEntry is the one listed key of the tests.
 func keyEntry(t testing.TB) []byte {
 	t.Helper()
-	e, err := receiptlog.NewKeyEntry("sha256:"+strings.Repeat("0a", 32), "active", 0)
+	e, err := receiptlog.NewNumberedKeyEntry(1, listedKey(receipt.KeyActive))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +64,7 @@ func logOptions(t testing.TB) *ledger.LogOptions {
 		Name: func(log int64) (origin, vkey string, err error) {
 			return fmt.Sprintf("v.example/v1/log/%d", log), fmt.Sprintf("v.example/v1/log/%d+0+key", log), nil
 		},
-		Keys: [][]byte{keyEntry(t)},
+		Keys: []receipt.Key{listedKey(receipt.KeyActive)},
 	}
 }
 
@@ -519,4 +529,224 @@ func TestSequence_SetsAsideWhatIsNoEntry(t *testing.T) {
 			}
 		})
 	}
+}
+
+// states returns the numbered states of keys among entries of the log.
+func states(t testing.TB, entries [][]byte) (all []receiptlog.Entry) {
+	t.Helper()
+	for _, data := range entries {
+		e, err := receiptlog.ParseEntry(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.IsKey() {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// list lists the one key of the tests, which must be accepted, and gives places.
+func (w *world) list(status string, cutOffs ...receipt.Logged) receipt.Key {
+	w.Helper()
+	keys, err := w.ListKeys(context.Background(), []receipt.Key{listedKey(status, cutOffs...)})
+	w.must(err)
+	sequence(w, w.Ledger, 10)
+	return keys[0]
+}
+
+func cutOff(log int, before string) receipt.Logged {
+	return receipt.Logged{Origin: fmt.Sprintf("v.example/v1/log/%d", log), Before: before}
+}
+
+func TestListKeys_MakesEachChangeANumberedEntry(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		for _, status := range []string{receipt.KeyActive, receipt.KeyRetired, receipt.KeyRetired, receipt.KeyActive, receipt.KeyRetired} {
+			w.list(status)
+		}
+		w.store() // a process that starts with the first state
+		for _, before := range []string{"3", "2", "2"} {
+			w.list(receipt.KeyRevoked, cutOff(1, before))
+		}
+		w.list(receipt.KeyRevoked)
+		want := []string{"active", "retired", "active", "retired", "active", "revoked before 3 in 1", "revoked before 2 in 1", "revoked"}
+		got := states(t, entriesOf(t, w.Ledger, sequence(t, w.Ledger, 10)))
+		if len(got) != len(want) {
+			t.Fatalf("states are %+v", got)
+		}
+		for i, e := range got {
+			if text := fmt.Sprintf("chain-evidence-key/v2 #%d\n%s\n%s\n", i+1, e.KeyID, want[i]); string(e.Bytes()) != text {
+				t.Errorf("%q, want %q", e.Bytes(), text)
+			}
+		}
+	})
+}
+
+func TestListKeys_RefusesWhatMayNotFollow(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		refused := func(what, status string, cutOffs ...receipt.Logged) {
+			t.Helper()
+			if _, err := w.ListKeys(t.Context(), []receipt.Key{listedKey(status, cutOffs...)}); !errors.Is(err, receiptlog.ErrKeyState) {
+				t.Errorf("%s: %v", what, err)
+			}
+			if q, err := w.Queue(t.Context()); err != nil || q.Entries != 0 {
+				t.Errorf("%s: %+v, %v", what, q, err)
+			}
+		}
+		w.list(receipt.KeyActive)
+		refused("a cut-off beyond the log", receipt.KeyRevoked, cutOff(1, "2"))
+		refused("a cut-off in a generation that is not there", receipt.KeyRevoked, cutOff(2, "0"))
+		refused("a cut-off in another log", receipt.KeyRevoked, receipt.Logged{Origin: "x.example/v1/log/1", Before: "0"})
+		w.list(receipt.KeyRevoked, cutOff(1, "1"))
+		w.list(receipt.KeyRevoked, cutOff(1, "0"))
+		refused("a cut-off that goes up", receipt.KeyRevoked, cutOff(1, "1"))
+		for _, status := range []string{receipt.KeyNext, receipt.KeyActive, receipt.KeyRetired} {
+			refused("a revoked key is "+status, status)
+		}
+	})
+}
+
+func TestListKeys_NumbersStatesOnceHoweverManyProcessesList(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		stores := []*ledger.Ledger{w.Ledger, w.store()}
+		sequence(t, w.Ledger, 10)
+		at := func(state func(i int) string) {
+			var all sync.WaitGroup
+			for i := range 100 {
+				all.Go(func() {
+					if _, err := stores[i%2].ListKeys(context.Background(), []receipt.Key{listedKey(state(i))}); err != nil {
+						t.Error(err)
+					}
+					if i%10 == 0 {
+						if _, _, err := stores[i%2].Sequence(context.Background(), 3); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+		}
+		at(func(int) string { return receipt.KeyRetired })
+		if got := states(t, entriesOf(t, w.Ledger, sequence(t, w.Ledger, 10))); len(got) != 2 {
+			t.Errorf("one change has made %d states", len(got))
+		}
+		at(func(i int) string { return []string{receipt.KeyActive, receipt.KeyRetired}[i%2] })
+		for i, e := range states(t, entriesOf(t, w.Ledger, sequence(t, w.Ledger, 10))) {
+			if e.Number != int64(i+1) {
+				t.Errorf("state %d has the number %d", i+1, e.Number)
+			}
+		}
+		if q, err := w.Queue(t.Context()); err != nil || q.SetAside != 0 {
+			t.Errorf("%+v, %v", q, err)
+		}
+	})
+}
+
+func TestListKeys_SparesClosedGenerationsBeforeTheCutOff(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		end := func(log int64, final int64) {
+			t.Helper()
+			w.must(w.Publish(t.Context(), log, final, []byte("final")))
+			origin := fmt.Sprintf("v.example/v1/log/%d", log+1)
+			w.must(w.EndLog(t.Context(), log, []byte("final"), payment.LogHead{Log: log + 1, Origin: origin, VKey: origin + "+0+key"}))
+		}
+		w.must(sell(w.Ledger, "p", "1", signed("1")))
+		sequence(t, w.Ledger, 10)
+		end(1, 2)
+		head := sequence(t, w.Ledger, 10)
+		if got := entriesOf(t, w.Ledger, head); string(got[0]) != string(keyEntry(t)) {
+			t.Errorf("the next generation begins with %q", got[0])
+		}
+		key := w.list(receipt.KeyRevoked, cutOff(2, "1"))
+		for _, at := range []struct {
+			log, index int
+			good       bool
+		}{{1, 1, true}, {1, 2, false}, {2, 0, true}, {2, 1, false}, {3, 0, false}} {
+			if good := key.GoodAt(cutOff(at.log, "").Origin, int64(at.index)); good != at.good {
+				t.Errorf("at %+v it is good: %v", at, good)
+			}
+		}
+		if named := w.list(receipt.KeyRevoked, cutOff(2, "1"), cutOff(1, "1")); named.GoodAt("v.example/v1/log/1", 1) {
+			t.Error("a cut-off that is named was replaced")
+		}
+		last := states(t, entriesOf(t, w.Ledger, sequence(t, w.Ledger, 10)))
+		if text := string(last[len(last)-1].Bytes()); !strings.HasSuffix(text, " #3\n"+key.KeyID+"\nrevoked before 1 in 1, 1 in 2\n") {
+			t.Errorf("the last state is %q", text)
+		}
+		end(2, 3)
+		if got := states(t, entriesOf(t, w.Ledger, sequence(t, w.Ledger, 10))); string(got[0].Bytes()) != string(last[len(last)-1].Bytes()) {
+			t.Errorf("the third generation begins with %q", got[0].Bytes())
+		}
+		w.list(receipt.KeyRevoked, cutOff(2, "1"), cutOff(1, "1"))
+		if head := sequence(t, w.Ledger, 10); len(states(t, entriesOf(t, w.Ledger, head))) != 1 {
+			t.Error("a state that did not change is an entry again")
+		}
+	})
+}
+
+// As releases have it that did not number the states.
+func TestListKeys_GoesOnFromStatesWithoutNumbers(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		v1, err := receiptlog.NewKeyEntry("sha256:"+strings.Repeat("0b", 32), receipt.KeyRevoked, 1)
+		w.must(err)
+		head := sequence(t, w.Ledger, 10)
+		_, err = w.Extend(t.Context(), 1, head.Size, [][]byte{v1.Bytes()})
+		w.must(err)
+		list := func(before string) error {
+			key := listedKey(receipt.KeyRevoked, cutOff(1, before))
+			key.KeyID = v1.KeyID
+			_, err := w.ListKeys(t.Context(), []receipt.Key{key})
+			return err
+		}
+		w.must(list("1"))
+		if q, err := w.Queue(t.Context()); err != nil || q.Entries != 0 {
+			t.Errorf("a state that is there is queued: %+v, %v", q, err)
+		}
+		if err := list("2"); !errors.Is(err, receiptlog.ErrKeyState) {
+			t.Errorf("its cut-off goes up: %v", err)
+		}
+		w.must(list("0"))
+		got := states(t, entriesOf(t, w.Ledger, sequence(t, w.Ledger, 10)))
+		if last := got[len(got)-1]; last.KeyID != v1.KeyID || last.Number != 1 || len(got) != 3 {
+			t.Errorf("states are %+v", got)
+		}
+	})
+}
+
+func TestSequence_SetsAsideAStateThatMayNotFollow(t *testing.T) {
+	for backend, url := range sqldbtest.URLs(t) {
+		t.Run(backend, func(t *testing.T) {
+			l, hand := openLogged(t, url, time.Now), raw(t, url)
+			for _, number := range []int64{3, 2} {
+				e, err := receiptlog.NewNumberedKeyEntry(number, listedKey(receipt.KeyRetired))
+				if err == nil {
+					_, err = hand.Writer.ExecContext(t.Context(), hand.Rebind("INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, 1, 0)"), []byte("leaf"), e.Bytes())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := states(t, entriesOf(t, l, sequence(t, l, 10)))
+			if q, err := l.Queue(t.Context()); err != nil || q.SetAside != 1 || len(got) != 2 || got[1].Number != 2 {
+				t.Errorf("%+v, %v, %+v", q, err, got)
+			}
+		})
+	}
+}
+
+func TestListKeys_WaitsWhileTheLogIsFrozen(t *testing.T) {
+	onEachLogged(t, func(t *testing.T, w *world) {
+		head := sequence(t, w.Ledger, 10)
+		w.must(w.Freeze(t.Context(), 1, payment.FrozenRestored))
+		keys := []receipt.Key{listedKey(receipt.KeyRevoked, cutOff(1, "9"))} // the entries may come back
+		_, err := w.ListKeys(t.Context(), keys)
+		w.must(err)
+		if q, err := w.Queue(t.Context()); err != nil || q.Entries != 0 {
+			t.Errorf("%+v, %v", q, err)
+		}
+		w.must(w.Resume(t.Context(), 1, head.Size, payment.FrozenRestored))
+		if _, err := w.ListKeys(t.Context(), keys); !errors.Is(err, receiptlog.ErrKeyState) {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
 }

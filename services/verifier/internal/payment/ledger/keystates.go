@@ -1,0 +1,209 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/pforte/pforte/pkg/receipt"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+)
+
+// ListKeys implements payment.LogStore.
+func (l *Ledger) ListKeys(ctx context.Context, keys []receipt.Key) (listed []receipt.Key, err error) {
+	err = l.logTx(ctx, "list the keys in the log", func(tx *sql.Tx, open payment.LogHead) error {
+		limits, err := l.cutOffLimits(ctx, tx)
+		if err != nil {
+			return err
+		}
+		listed = withClosed(keys, limits)
+		if open.Frozen != "" {
+			return nil // states may be missing that come back
+		}
+		states, err := l.keyStates(ctx, tx)
+		if err == nil {
+			err = l.addQueued(ctx, tx, states, open)
+		}
+		if err != nil {
+			return err
+		}
+		for _, key := range listed {
+			last := states[key.KeyID]
+			// What was logged before states were numbered does not go over into the next generation.
+			if last.States(key, last.origin) && (last.Number > 0 || last.log == open.Log) {
+				continue
+			}
+			e, err := receiptlog.NewNumberedKeyEntry(last.Number+1, key)
+			if err == nil {
+				err = limits.check(key)
+			}
+			if err == nil {
+				err = states.add(e, open)
+			}
+			if err != nil {
+				return err
+			}
+			queued := newEntry(e.Bytes())
+			if _, err := tx.ExecContext(ctx, l.db.Rebind(enqueueSQL), queued.leaf, queued.bytes, l.now().UnixMilli(), queued.source); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return listed, err
+}
+
+// limit is how far cut-offs in a generation may go: to its end.
+type limit struct {
+	origin string
+	log    int64
+	size   int64
+	closed bool
+}
+
+type limits []limit
+
+// cutOffLimits returns those of all generations, the newest first.
+func (l *Ledger) cutOffLimits(ctx context.Context, tx *sql.Tx) (limits, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT origin, log, closed,
+		CASE WHEN closed = 0 THEN size ELSE COALESCE((SELECT max(size) FROM log_checkpoints WHERE log_checkpoints.log = log_head.log), 0) END
+		FROM log_head ORDER BY log DESC`)
+	return sqldb.All(rows, err, func(row sqldb.Scanner) (a limit, err error) {
+		var closed int64
+		err = row.Scan(&a.origin, &a.log, &closed, &a.size)
+		a.closed = closed != 0
+		return a, err
+	})
+}
+
+// check returns an error where a cut-off of a key lies beyond the log.
+func (l limits) check(key receipt.Key) error {
+	if key.Logged == nil {
+		return nil
+	}
+	for _, cutOff := range key.Logged.All() {
+		before, err := cutOff.Index()
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(l, func(g limit) bool { return g.origin == cutOff.Origin })
+		switch {
+		case i < 0:
+			return fmt.Errorf("%w: %s: its cut-off names %s, which is no generation of this log", receiptlog.ErrKeyState, key.KeyID, cutOff.Origin)
+		case before > l[i].size:
+			return fmt.Errorf("%w: %s: its cut-off is %d, and %s has %d entries", receiptlog.ErrKeyState, key.KeyID, before, cutOff.Origin, l[i].size)
+		}
+	}
+	return nil
+}
+
+// withClosed returns the keys with a cut-off at the end of each closed generation before
+// the newest one that a key's cut-offs name: what was logged there was logged earlier.
+func withClosed(keys []receipt.Key, all limits) []receipt.Key {
+	keys = slices.Clone(keys)
+	for i, key := range keys {
+		if key.Logged == nil {
+			continue
+		}
+		named := map[string]bool{}
+		for _, cutOff := range key.Logged.All() {
+			named[cutOff.Origin] = true
+		}
+		filled := *key.Logged
+		filled.Earlier = slices.Clone(filled.Earlier)
+		later := false // than a generation that is named
+		for _, g := range all {
+			if named[g.origin] {
+				later = true
+			} else if later && g.closed && g.size > 0 {
+				filled.Earlier = append(filled.Earlier, receipt.Logged{Origin: g.origin, Before: strconv.FormatInt(g.size, 10)})
+			}
+		}
+		keys[i].Logged = &filled
+	}
+	return keys
+}
+
+// keyState is the last state of a key, and the generation that has it.
+type keyState struct {
+	receiptlog.Entry
+	log    int64
+	origin string
+}
+
+// keyStates are the last states by key id. They are read and changed with the head locked,
+// so that no two states of a key have one number.
+type keyStates map[string]keyState
+
+// add takes the next state of a key, which a generation has or will have.
+func (s keyStates) add(e receiptlog.Entry, in payment.LogHead) error {
+	last, known := s[e.KeyID]
+	var err error
+	switch {
+	case !known && e.Number > 1:
+		err = fmt.Errorf("%w: %s: its first state has the number %d", receiptlog.ErrKeyState, e.KeyID, e.Number)
+	case known && e != last.Entry:
+		err = e.Follows(last.Entry, last.origin)
+	}
+	if err == nil {
+		s[e.KeyID] = keyState{e, in.Log, in.Origin}
+	}
+	return err
+}
+
+// begin returns the entries that the next generation begins with.
+func (s keyStates) begin() (entries []entry) {
+	for _, id := range slices.Sorted(maps.Keys(s)) {
+		if s[id].Number > 0 {
+			entries = append(entries, newEntry(s[id].Bytes()))
+		}
+	}
+	return entries
+}
+
+// The condition of the index log_entries_keys, word for word.
+const (
+	keyStatesSQL       = "SELECT log_entries.log, origin, entry FROM log_entries JOIN log_head ON log_head.log = log_entries.log WHERE "
+	keyStatesSQLite    = "substr(entry, 1, 19) = X'636861696E2D65766964656E63652D6B65792F' ORDER BY log_entries.log, idx"
+	keyStatesPostgres  = `substr(entry, 1, 19) = '\x636861696e2d65766964656e63652d6b65792f'::bytea ORDER BY log_entries.log, idx`
+	queuedKeyStatesSQL = "SELECT substr(entry, 1, ?) FROM log_queue WHERE source = 0 ORDER BY id"
+)
+
+// keyStates returns the last states that have their places.
+func (l *Ledger) keyStates(ctx context.Context, tx *sql.Tx) (keyStates, error) {
+	query := keyStatesSQL + keyStatesSQLite
+	if l.db.Dialect == sqldb.Postgres {
+		query = keyStatesSQL + keyStatesPostgres
+	}
+	states := keyStates{}
+	rows, err := tx.QueryContext(ctx, query)
+	_, err = sqldb.All(rows, err, func(row sqldb.Scanner) (none struct{}, err error) {
+		var in payment.LogHead
+		var data []byte
+		err = row.Scan(&in.Log, &in.Origin, &data)
+		if e, malformed := receiptlog.ParseEntry(data); err == nil && malformed == nil {
+			states[e.KeyID] = keyState{e, in.Log, in.Origin} // it has its place, whatever was before it
+		}
+		return none, err
+	})
+	return states, err
+}
+
+// addQueued adds the states that wait for their places and will get them.
+func (l *Ledger) addQueued(ctx context.Context, tx *sql.Tx, states keyStates, open payment.LogHead) error {
+	rows, err := tx.QueryContext(ctx, l.db.Rebind(queuedKeyStatesSQL), receiptlog.MaxEntry+1)
+	_, err = sqldb.All(rows, err, func(row sqldb.Scanner) (none struct{}, err error) {
+		var data []byte
+		err = row.Scan(&data)
+		if e, malformed := receiptlog.ParseEntry(data); err == nil && malformed == nil && e.IsKey() {
+			_ = states.add(e, open) // else it is set aside
+		}
+		return none, err
+	})
+	return err
+}
