@@ -29,6 +29,7 @@ folders auth, verifier and redis, each service's are in the one of its name.
   setup -announce FOLDER
   setup -revoke KEYID [-logged "ORIGIN:INDEX …"] FOLDER
   setup -data-key FILE|new FOLDER
+  setup -log ORIGIN FOLDER
   setup -version, -help
 
   -admin     also make admin-password, which auth reads where BOOTSTRAP_ADMIN_USERNAME
@@ -48,6 +49,9 @@ folders auth, verifier and redis, each service's are in the one of its name.
   -data-key  put a copy of the data key back, from a file or from standard input (-): as the
              present one or, where there is one, as the previous one; or, when it is lost
              after a restore, make a new one
+
+  -log       name a later generation of the log of receipts in every log-policy, and show
+             its key, with which each witness is once started (--begin)
 
 What was changed is there when its service starts again.
 
@@ -88,6 +92,7 @@ func run(args []string, getenv func(string) string, in io.Reader, out io.Writer)
 	flags.StringVar(&c.revoke, "revoke", "", "")
 	flags.StringVar(&c.logged, "logged", "", "")
 	flags.StringVar(&c.dataKey, "data-key", "", "")
+	flags.StringVar(&c.log, "log", "", "")
 	showVersion := flags.Bool("version", false, "")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		_, err := io.WriteString(out, usage)
@@ -104,7 +109,7 @@ func run(args []string, getenv func(string) string, in io.Reader, out io.Writer)
 	}
 	folder := flags.Arg(0)
 	if c != (changes{}) {
-		return c.carryOut(folder, getenv, in)
+		return c.carryOut(folder, getenv, in, out)
 	}
 	if err := required(strings.Fields(*require), getenv); err != nil {
 		return err
@@ -162,11 +167,11 @@ func roles(getenv func(string) string) string { return cmp.Or(getenv("POSTGRES_R
 
 // changes are the options that change a secret, of which one is given.
 type changes struct {
-	rotate, revoke, logged, dataKey string
-	announce                        bool
+	rotate, revoke, logged, dataKey, log string
+	announce                             bool
 }
 
-func (c changes) carryOut(folder string, getenv func(string) string, in io.Reader) error {
+func (c changes) carryOut(folder string, getenv func(string) string, in io.Reader, out io.Writer) error {
 	switch c {
 	case changes{announce: true}:
 		return secrets.AnnounceReceiptKey(folder)
@@ -195,6 +200,12 @@ func (c changes) carryOut(folder string, getenv func(string) string, in io.Reade
 			return err
 		}
 		return secrets.PutDataKey(folder, key)
+	case changes{log: c.log}:
+		vkey, err := secrets.AddLog(folder, c.log)
+		if err == nil {
+			_, err = fmt.Fprintln(out, vkey)
+		}
+		return err
 	default:
 		return errUsage
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -83,6 +84,57 @@ func MakeLog(folder, host string, witnesses []string) error {
 		}
 	}
 	return nil
+}
+
+// AddLog names a later generation of the log of receipts, by the key in the folder, in the
+// policies of the verifier, the witnesses and the mirror, before the earlier ones, and returns
+// its verifier key. Each witness begins it by an act of its own.
+func AddLog(folder, origin string) (vkey string, err error) {
+	text, err := os.ReadFile(path(folder, verifier, LogKey))
+	if err != nil {
+		return "", fmt.Errorf("the key of the log: %w", err)
+	}
+	key, err := receiptlog.ParsePrivateKey(text)
+	if err != nil {
+		return "", err
+	}
+	log, err := receiptlog.NewLogSigner(origin, key)
+	if err != nil {
+		return "", err
+	}
+	vkey = log.Key.String()
+	places, err := filepath.Glob(filepath.Join(folder, "*", LogPolicy))
+	if err != nil {
+		return "", err
+	}
+	for _, file := range append(places, filepath.Join(folder, LogPolicy)) {
+		text, err := os.ReadFile(file) //nolint:gosec // our own file
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		policy, err := receiptlog.ParsePolicy(text)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", file, err)
+		}
+		known, earlier := false, false
+		for _, l := range policy.Logs {
+			known = known || l.Key.String() == vkey
+			earlier = earlier || receiptlog.SameLog(l.Key.Name(), origin)
+		}
+		if !earlier {
+			return "", fmt.Errorf("%s names no log of which %s is a generation", file, origin)
+		}
+		if known {
+			continue
+		}
+		if err := WriteFile(file, strings.NewReader("log "+vkey+"\n"+string(text)), private); err != nil {
+			return "", err
+		}
+	}
+	return vkey, nil
 }
 
 // makeKey makes a key that signs logs or cosigns them, where it is not there yet, and

@@ -130,3 +130,44 @@ func TestALogBelongsToOneHost(t *testing.T) {
 		t.Errorf("a host that no key can name: %v", err)
 	}
 }
+
+func TestAddLog_NamesALaterGenerationInEveryPolicyOnce(t *testing.T) {
+	for _, folders := range [][]string{nil, {"verifier", "witness-1", "witness-2", "mirror"}} {
+		folder := t.TempDir()
+		for _, name := range folders {
+			if err := os.Mkdir(filepath.Join(folder, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := secrets.MakeLog(folder, "home.example.org", witnesses); err != nil {
+			t.Fatal(err)
+		}
+		var vkey string
+		for range 2 {
+			var err error
+			if vkey, err = secrets.AddLog(folder, "home.example.org/v1/log/2"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		files, err := filepath.Glob(filepath.Join(folder, "*", secrets.LogPolicy))
+		if err != nil || len(files) != len(folders) {
+			t.Fatal(files, err)
+		}
+		if len(files) == 0 {
+			files = []string{filepath.Join(folder, secrets.LogPolicy)}
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			policy, err := receiptlog.ParsePolicy(text)
+			if err != nil || len(policy.Logs) != 2 || policy.Logs[0].Key.String() != vkey || policy.Logs[0].Key.Name() != "home.example.org/v1/log/2" {
+				t.Errorf("%s: %v\n%s", file, err, text)
+			}
+		}
+		if _, err := secrets.AddLog(folder, "another.example.org/v1/log/2"); err == nil || !strings.Contains(err.Error(), "names no log of which") {
+			t.Errorf("another's: %v", err)
+		}
+	}
+}

@@ -128,7 +128,7 @@ func TestTheUnitsOfTheLogReadWhatSetupMakes(t *testing.T) {
 			if instance != "" {
 				number := int(instance[0] - '0')
 				if !strings.Contains(unit, "--name "+secrets.WitnessID("${LOG_HOST}", number)+" ") || !strings.Contains(unit, "/"+secrets.WitnessState(number)+" ") ||
-					!strings.Contains(unit, "--listen 127.0.0.1:809"+instance+"\n") {
+					!strings.Contains(unit, "--listen 127.0.0.1:809"+instance+" --begin=${LOG_BEGIN}\n") {
 					t.Errorf("%s is not witness %s of the policy", name, instance)
 				}
 			}

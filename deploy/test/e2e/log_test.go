@@ -331,13 +331,8 @@ func TestTheLogOfReceiptsIsKeptThroughRotationRevocationAndRestore(t *testing.T)
 // keys.md says.
 func (w *logWorld) begin(t *testing.T, origin string) {
 	t.Helper()
-	code, vkey := w.receipt(t, "log", "key", w.Path(secrets.LogKey), origin)
-	text, err := os.ReadFile(w.LogPolicy())
-	if code != 0 || err != nil {
-		t.Fatal(code, vkey, err)
-	}
-	vkey = strings.TrimSpace(vkey)
-	if err := os.WriteFile(w.LogPolicy(), append(text, ("log "+vkey+"\n")...), 0o600); err != nil {
+	vkey, err := secrets.AddLog(w.State, origin)
+	if err != nil {
 		t.Fatal(err)
 	}
 	witnesses, err := w.Witnesses()
