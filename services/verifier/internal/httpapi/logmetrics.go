@@ -73,7 +73,7 @@ func (m *logMetrics) Collect(all chan<- prometheus.Metric) {
 	gauge(m.queueAge, waiting)
 	gauge(m.setAside, float64(s.SetAside))
 	gauge(m.publishedAge, age)
-	for _, why := range []string{payment.FrozenRestored, payment.FrozenBehind, payment.FrozenFork, payment.FrozenMark} {
+	for _, why := range []string{payment.FrozenRestored, payment.FrozenBehind, payment.FrozenFork, payment.FrozenMark, payment.FrozenNoMark} {
 		gauge(m.frozen, yes(s.Frozen == why), why)
 	}
 	for _, w := range s.Witnesses {

@@ -22,6 +22,7 @@ const (
 	FrozenBehind   = "behind-witness" // a witness has cosigned a larger tree
 	FrozenFork     = "fork"           // a witness knows another tree
 	FrozenMark     = "behind-mark"    // the mark beside the keys has another or a larger tree
+	FrozenNoMark   = "no-mark"        // a tree was published, and the mark beside the keys is gone
 )
 
 // LogHead is one generation of the log and how far it is.

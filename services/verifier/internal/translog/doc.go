@@ -15,7 +15,7 @@
 //     entry gets its place after a start, as many witnesses as the policy asks for must
 //     have cosigned the tree, and so many that the others alone could not meet the policy;
 //   - the mark, a file beside the keys with the greatest tree that was signed, and what the
-//     process itself has signed;
+//     process itself has signed; also where a log was published and the file is gone;
 //   - a restore from a backup, which writes it into the ledger.
 //
 // verifier log resume, recover and close end that.

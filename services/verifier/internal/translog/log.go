@@ -150,6 +150,9 @@ func (l *Log) Step(ctx context.Context) error {
 		l.confirmed, l.listed = 0, 0 // what resumes it is asked about again
 		return fmt.Errorf("%w: %s", payment.ErrFrozen, head.Frozen)
 	}
+	if err := l.requireMark(ctx, head); err != nil {
+		return err
+	}
 	if l.confirmed != head.Log {
 		if err := l.confirm(ctx, head); err != nil {
 			return err

@@ -39,6 +39,28 @@ func (l *Log) readMark() (receiptlog.Checkpoint, bool, error) {
 	return c, true, nil
 }
 
+// requireMark returns a frozenError where the log was published and its mark is gone, as on
+// another machine: then nothing here shows whether the ledger is an older one.
+func (l *Log) requireMark(ctx context.Context, head payment.LogHead) error {
+	if l.Mark == "" {
+		return nil
+	}
+	if _, found, err := l.readMark(); err != nil || found {
+		return err
+	}
+	published := head.Log > 1
+	if !published {
+		_, err := l.Store.Published(ctx, head.Log)
+		if published = err == nil; err != nil && !errors.Is(err, payment.ErrNotFound) {
+			return err
+		}
+	}
+	if !published {
+		return nil // a log that begins
+	}
+	return l.freezeFor(ctx, head, &frozenError{payment.FrozenNoMark, fmt.Errorf("the log was published, and LOG_MARK_FILE %s is not there", l.Mark)})
+}
+
 // checkMark returns a frozenError unless the tree continues the mark, and the greatest one
 // that this process has signed: without a mark, a database that fell back to an older state
 // while the process runs is behind that one.

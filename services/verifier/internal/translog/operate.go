@@ -79,6 +79,9 @@ func (l *Log) Resume(ctx context.Context, size int64) error {
 	if err := l.confirm(ctx, head); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisagrees, err)
 	}
+	if err := l.writeMark(checkpointOf(head)); err != nil { // it may be gone
+		return err
+	}
 	if err := l.Store.Resume(ctx, head.Log, head.Size, head.Frozen); err != nil {
 		return fmt.Errorf("resume the log: %w", err)
 	}
@@ -180,6 +183,12 @@ func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next str
 	}
 	if err := l.Store.EndLog(ctx, head.Log, published.Note, opened); err != nil {
 		return "", fmt.Errorf("close the log: %w", err)
+	}
+	if opened, err = l.head(ctx); err == nil {
+		err = l.writeMark(checkpointOf(opened)) // that of the closed one may be gone
+	}
+	if err != nil {
+		return opened.Origin, err
 	}
 	l.Log.Warn("the log of receipts was closed by hand", "origin", head.Origin, "size", published.Size, "next", opened.Origin)
 	return opened.Origin, nil

@@ -942,3 +942,38 @@ func TestStep_ListsTheKeysAgainWhenTheLogWasRecovered(t *testing.T) {
 		}
 	})
 }
+
+func TestStep_FreezesWithoutTheMarkOfAPublishedLog(t *testing.T) {
+	onEach(t, func(t *testing.T, url func() string) {
+		for _, witnesses := range []int{0, 1} {
+			w := newWorld(t, witnesses)
+			mark := filepath.Join(t.TempDir(), "mark")
+			with := func(o *translog.Options) { o.Mark = mark }
+			database := url()
+			n := w.open(database, w.policy(witnesses), with)
+			n.sell("a")
+			n.step()
+			w.must(os.Remove(mark))
+			n.sell("b")
+			n.wantFrozen(payment.FrozenNoMark) // while it runs
+			n = w.open(database, w.policy(witnesses), with)
+			n.wantFrozen(payment.FrozenNoMark) // and on another machine
+			if witnesses == 0 {
+				if err := n.Resume(t.Context(), 0); !errors.Is(err, translog.ErrDisagrees) {
+					t.Errorf("it resumes with another size: %v", err)
+				}
+			}
+			w.must(n.Resume(t.Context(), 1)) // one act
+			n.step()
+			n.wantProof(1, "b")
+			w.must(os.Remove(mark))
+			n.wantFrozen(payment.FrozenNoMark)
+			_, err := n.Close(t.Context(), n.head().Origin, false)
+			w.must(err)
+			if witnesses == 0 { // the witness awaits its operator
+				n.step()
+				n.wantProof(2, "b")
+			}
+		}
+	})
+}
