@@ -7,12 +7,12 @@ import (
 
 func TestTheLogOfReceiptsIsAComponent(t *testing.T) {
 	changed := tree(t)
-	const file, components, files = "example/kustomization.yaml", "components: [../autoscaling]", "secrets/verifier/chain-rpc-urls]"
+	const file, components, files = "example/kustomization.yaml", "components: [../autoscaling]", "      - secrets/verifier/chain-rpc-urls\n"
 	content, err := changed.ReadFile(file)
 	if err != nil || !strings.Contains(string(content), components) || !strings.Contains(string(content), files) {
 		t.Fatalf("%s has other components or files (%v)", file, err)
 	}
-	with := strings.NewReplacer(components, "components: [../autoscaling, ../log]", files, "secrets/verifier/chain-rpc-urls, secrets/verifier/log-key.pem, secrets/verifier/log-policy]").Replace(string(content))
+	with := strings.NewReplacer(components, "components: [../autoscaling, ../log]", files, files+"      - secrets/verifier/log-key.pem\n      - secrets/verifier/log-policy\n").Replace(string(content))
 	for name, text := range map[string]string{file: with, "example/secrets/verifier/log-key.pem": "not a secret", "example/secrets/verifier/log-policy": "quorum none"} {
 		if err := changed.WriteFile(name, []byte(text)); err != nil {
 			t.Fatal(err)

@@ -67,8 +67,8 @@ func Validate(objects []Object) error {
 
 // secretFiles are what example/secrets/README.md names.
 var secretFiles = []string{
-	"auth/session-secret", "auth/data-key", "auth/database-url", "auth/redis-url",
-	"verifier/receipt-key.pem", "verifier/database-url", "verifier/chain-rpc-urls",
+	"auth/session-secret", "auth/session-secret-previous", "auth/data-key", "auth/data-key-previous", "auth/database-url", "auth/redis-url",
+	"verifier/receipt-key.pem", "verifier/retired-keys.json", "verifier/database-url", "verifier/chain-rpc-urls",
 }
 
 // tree is a copy of the manifests with secrets, for a test to change.
@@ -155,7 +155,7 @@ func TestTheManifestsAreWhatKubernetesTakes(t *testing.T) {
 func TestABrokenManifestIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ file, old, new string }{
 		"a field that does not exist":     {"base/auth.yaml", "readOnlyRootFilesystem:", "readOnlyRootFileSystem:"},
-		"a value of the wrong type":       {"base/auth.yaml", "replicas: 2", "replicas: two"},
+		"a value of the wrong type":       {"base/proxy.yaml", "replicas: 2", "replicas: two"},
 		"a number in place of a text":     {"base/proxy.yaml", "name: http, containerPort: 8080", "name: 80, containerPort: 8080"},
 		"a field that must be there":      {"base/verifier.yaml", "        - name: verifier\n          image:", "        - image:"},
 		"a field in the wrong place":      {"base/verifier.yaml", "      automountServiceAccountToken: false", "      periodSeconds: 2"},

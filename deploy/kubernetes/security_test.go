@@ -36,7 +36,7 @@ func TestPodsHaveNoPrivilegesTheyDoNotNeed(t *testing.T) {
 }
 
 func TestPodsAreProbedAndSpread(t *testing.T) {
-	for name, d := range of[deployment](t, build(t, "example"), "Deployment") {
+	for name, d := range of[deployment](t, build(t, "base"), "Deployment") {
 		c, p := d.container(t), d.Spec.Template.Spec
 		for _, probe := range []struct{ Path, Port string }{c.StartupProbe.HTTPGet, c.LivenessProbe.HTTPGet} {
 			if probe.Path != "/livez" || probe.Port != "admin" {
