@@ -24,7 +24,7 @@ type Links interface {
 	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role and
 	// Groups of l. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a
 	// set-up the earlier ones of that user become void. user.ErrNotFound;
-	// user.ErrUsernameTaken and application.ErrGroupNotFound for an invite;
+	// user.ErrUsernameTaken, user.ErrUsernameFormer and application.ErrGroupNotFound for an invite;
 	// user.ErrNotEmpty for a set-up.
 	CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error)
 	// Link returns an open link. link.ErrInvalid; user.ErrNotEmpty for a set-up when
@@ -39,7 +39,7 @@ type Links interface {
 	Setup(ctx context.Context, hash string, n user.New, household string) (user.User, error)
 	// Join uses an invite up and creates its user. The role and groups, and the username
 	// where the invite has one, are the invite's; a group that was removed meanwhile is
-	// none. user.ErrUsernameTaken.
+	// none. user.ErrUsernameTaken; user.ErrUsernameFormer for a name that the person chose.
 	Join(ctx context.Context, hash string, n user.New) (user.User, error)
 	// ResetByLink uses a reset up, sets the password and revokes all sessions.
 	ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error)
@@ -55,6 +55,7 @@ type NewHousehold struct {
 // empty Role is member.
 type NewInvite struct {
 	Username, DisplayName, Role string
+	Former                      bool     // Username may be that of a deleted user
 	Groups                      []string // slugs
 }
 
@@ -87,10 +88,13 @@ func (s *Service) CreateSetupLink(ctx context.Context) (link.Link, string, error
 }
 
 // Invite creates an invite on behalf of an admin or user.Operator and returns its token.
-// The sentinels of user for its fields; user.ErrUsernameTaken, user.ErrNotAdmin;
+// The sentinels of user for its fields; user.ErrUsernameTaken, user.ErrUsernameFormer, user.ErrNotAdmin;
 // application.ErrGroupNotFound.
 func (s *Service) Invite(ctx context.Context, by int64, n NewInvite) (link.Link, string, error) {
-	l := link.Link{Kind: link.Invite, Username: n.Username, Role: string(user.Member), Groups: slices.Compact(slices.Sorted(slices.Values(n.Groups)))}
+	l := link.Link{
+		Kind: link.Invite, Username: n.Username, Former: n.Former, Role: string(user.Member),
+		Groups: slices.Compact(slices.Sorted(slices.Values(n.Groups))),
+	}
 	if n.Username != "" {
 		if err := cmp.Or(user.CheckUsername(n.Username), user.CheckNoOption(n.Username)); err != nil {
 			return link.Link{}, "", err
@@ -177,7 +181,7 @@ func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user
 }
 
 // Join creates the user of an invite. link.ErrInvalid; ErrMissing, the sentinels of
-// password and user, user.ErrUsernameTaken, user.ErrUsernameReserved, after which the link can still be used.
+// password and user, user.ErrUsernameTaken, user.ErrUsernameFormer, user.ErrUsernameReserved, after which the link can still be used.
 func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.User, error) {
 	hash := link.Hash(token)
 	l, err := s.links.Link(ctx, link.Invite, hash)

@@ -218,6 +218,11 @@ func (s *Service) Add(ctx context.Context, n NewUser) (user.User, error) {
 	})
 }
 
+// CheckFormer returns user.ErrUsernameFormer for the name of a deleted user, who applications may take the next one for.
+func (s *Service) CheckFormer(ctx context.Context, username string) error {
+	return s.users.CheckFormer(ctx, username)
+}
+
 // ResetPassword sets a user's password and ends all of their sessions.
 // user.ErrNotFound, password.ErrTooShort, password.ErrTooLong, ErrPending.
 func (s *Service) ResetPassword(ctx context.Context, username, replacement string) error {

@@ -19,6 +19,7 @@ const help = `auth stores users and their sessions, and answers whether a reques
        --admin                      with the role admin
        --display-name TEXT          shown instead of NAME
        --color #RRGGBB              of the avatar
+       --former                     NAME may be that of a deleted user
   auth user list [--json]         list all users
   auth user passwd NAME           set a password and end all sessions of the user
   auth user role NAME ROLE        make NAME an admin or a member, in live sessions too
@@ -35,6 +36,7 @@ const help = `auth stores users and their sessions, and answers whether a reques
   auth invite add [NAME]          print a link by which somebody becomes a user, once
        --admin                      with the role admin
        --display-name TEXT          proposed to them
+       --former                     NAME may be that of a deleted user
   auth invite list                list the open invites
   auth invite revoke ID           make an invite void
   auth app add SLUG URL           create an application behind the guard; URL is /path/

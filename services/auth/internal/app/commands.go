@@ -91,6 +91,7 @@ func (p Process) userAdd(ctx context.Context, args []string) error {
 	admin := flags.Bool("admin", false, "")
 	displayName := flags.String("display-name", "", "")
 	color := flags.String("color", user.DefaultAvatarColor, "")
+	former := flags.Bool("former", false, "")
 	words, err := service.Parse(flags, args, "NAME")
 	if err != nil {
 		return err
@@ -107,12 +108,25 @@ func (p Process) userAdd(ctx context.Context, args []string) error {
 		return err
 	}
 	return p.open(ctx, func(s *account.Service) error {
+		if !*former {
+			if err := s.CheckFormer(ctx, words[0]); err != nil {
+				return formerError(err)
+			}
+		}
 		u, err := s.Add(ctx, account.NewUser{
 			Username: words[0], DisplayName: cmp.Or(*displayName, words[0]), Password: pw, AvatarColor: color, Role: &role,
 		})
 		text := fmt.Sprintf("created %s %s with id %d", u.Role, u.Username, u.ID)
 		return p.done(ctx, err, text, "user_created", "user_id", u.ID, "role", string(u.Role))
 	})
+}
+
+// formerError names the flag that allows what user.ErrUsernameFormer refuses.
+func formerError(err error) error {
+	if errors.Is(err, user.ErrUsernameFormer) {
+		return fmt.Errorf("%w: applications may take the new one for the same person; --former allows it", err)
+	}
+	return err
 }
 
 func (p Process) userList(ctx context.Context, args []string) error {

@@ -199,3 +199,18 @@ func TestWhatTheOperatorDoesIsInTheAudit(t *testing.T) {
 		t.Errorf("an act that failed is in the audit: %s", out)
 	}
 }
+
+func TestTheNameOfADeletedUser_NeedsAFlag(t *testing.T) {
+	t.Parallel()
+	environment := settings(t, redistest.Start(t))
+	mustOperate(t, environment, adminPass+"\n", "user", "add", adminName, "--admin")
+	mustOperate(t, environment, newPass+"\n", "user", "add", "otto")
+	mustOperate(t, environment, "", "user", "delete", "otto")
+	for _, args := range [][]string{{"user", "add", "Otto"}, {"invite", "add", "otto"}} {
+		if code, out := operate(t, environment, newPass+"\n", args...); code != 1 || !strings.Contains(out, "--former") {
+			t.Errorf("%q: %d %s", args, code, out)
+		}
+	}
+	mustOperate(t, environment, "", "invite", "add", "otto", "--former")
+	mustOperate(t, environment, newPass+"\n", "user", "add", "otto", "--former")
+}

@@ -73,17 +73,18 @@ func (p Process) inviteAdd(ctx context.Context, args []string) error {
 	flags := service.Flags()
 	admin := flags.Bool("admin", false, "")
 	displayName := flags.String("display-name", "", "")
+	former := flags.Bool("former", false, "")
 	words, err := service.Parse(flags, args, "[NAME]")
 	if err != nil {
 		return err
 	}
-	invite := account.NewInvite{Username: words[0], DisplayName: *displayName}
+	invite := account.NewInvite{Username: words[0], Former: *former, DisplayName: *displayName}
 	if *admin {
 		invite.Role = string(user.Admin)
 	}
 	return p.open(ctx, func(s *account.Service) error {
 		l, token, err := s.Invite(ctx, user.Operator, invite)
-		return p.printLink(ctx, l, token, err, "invite_created", "role", l.Role)
+		return p.printLink(ctx, l, token, formerError(err), "invite_created", "role", l.Role)
 	})
 }
 

@@ -79,6 +79,7 @@ var failures = []failure{
 	{account.ErrUseOwnPage, http.StatusBadRequest, "own_account", "Für das eigene Konto bitte die Kontoseite verwenden."},
 	{password.ErrCommon, http.StatusBadRequest, "common_password", "Dieses Passwort ist zu bekannt. Bitte ein anderes wählen."},
 	{user.ErrUsernameReserved, http.StatusBadRequest, "username_reserved", "Dieser Benutzername ist nicht frei wählbar, oder er beginnt mit einem Bindestrich. Bitte einen anderen nehmen."},
+	{user.ErrUsernameFormer, http.StatusConflict, "username_former", "Diesen Benutzernamen hatte schon ein anderes Mitglied. Bitte einen anderen nehmen."},
 	{link.ErrInvalid, http.StatusBadRequest, "invalid_token", "Der Link ist ungültig oder abgelaufen."},
 	{errSetupCode, http.StatusForbidden, "setup_code", "Der Einrichtungslink ist ungültig oder abgelaufen."},
 	{link.ErrNotFound, http.StatusNotFound, "not_found", "Einladung nicht gefunden."},

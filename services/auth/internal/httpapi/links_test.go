@@ -440,3 +440,14 @@ func TestAnInvite_GivesNoNameThatApplicationsKnow(t *testing.T) {
 		anna.send(http.MethodPost, prefix+"/users", object("username", name, "display_name", "x", "password", "a long password")).want(http.StatusCreated)
 	}
 }
+
+func TestAnInvite_GivesNoNameOfADeletedUserUnlessAnAdminSaysSo(t *testing.T) {
+	h := newFixture(t)
+	token, anna := h.invite(), h.anna()
+	anna.send(http.MethodDelete, prefix+"/users/2", "").want(http.StatusOK)
+	h.elsewhere().accept(token, "username", "Otto", "password", "a long password").because(http.StatusConflict, "username_former")
+	anna.send(http.MethodPost, prefix+"/invites", object("username", "otto")).because(http.StatusConflict, "username_former")
+	anna.send(http.MethodPost, prefix+"/invites", object("username", "otto", "former", true)).want(http.StatusCreated)
+	create := object("username", "otto", "display_name", "Otto", "password", "a long password")
+	anna.send(http.MethodPost, prefix+"/users", create).want(http.StatusCreated) // contract, section 4
+}

@@ -167,6 +167,7 @@ func (a *api) createInvite(c echo.Context, s caller) (answer, error) {
 		Role        string   `json:"role"`
 		SystemAdmin bool     `json:"system_admin"` // another way to say role admin
 		Groups      []string `json:"groups"`
+		Former      bool     `json:"former"` // username may be that of a deleted user
 	}
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
@@ -174,7 +175,9 @@ func (a *api) createInvite(c echo.Context, s caller) (answer, error) {
 	if body.SystemAdmin {
 		body.Role = string(user.Admin)
 	}
-	l, token, err := a.Accounts.Invite(c.Request().Context(), s.UserID, account.NewInvite{Username: body.Username, DisplayName: body.DisplayName, Role: body.Role, Groups: body.Groups})
+	l, token, err := a.Accounts.Invite(c.Request().Context(), s.UserID, account.NewInvite{
+		Username: body.Username, Former: body.Former, DisplayName: body.DisplayName, Role: body.Role, Groups: body.Groups,
+	})
 	if err != nil {
 		return answer{}, err
 	}

@@ -50,6 +50,7 @@ type Link struct {
 	// an invite is the new user's; empty: the person chooses.
 	UserID      int64
 	Username    string
+	Former      bool     // of an invite that is created: Username may be that of a deleted user
 	DisplayName string   // of an invite, a proposal; of a reset, the user's
 	Role        string   // of the user whom an invite creates
 	Groups      []string // slugs, sorted, of that user's groups

@@ -163,20 +163,26 @@ func (p *Pages) invites(r *request) error {
 	if err != nil {
 		return err
 	}
-	return p.render(r, "invites", r.text.Invites, invitesPage{invites, groups})
+	return p.render(r, "invites", r.text.Invites, invitesPage{
+		Invites: invites, Groups: groups, Former: r.fault != nil && errors.Is(r.fault.err, user.ErrUsernameFormer),
+	})
 }
 
 // invitesPage is what the page of invites shows.
 type invitesPage struct {
 	Invites []link.Link
 	Groups  groupList
+	Former  bool // the username that was sent is that of a deleted user
 }
 
 // changeInvites creates an invite or revokes one.
 func (p *Pages) changeInvites(r *request) error {
 	switch r.form.get("do") {
 	case "invite":
-		n := account.NewInvite{Username: r.form.get("username"), DisplayName: r.form.get("display_name"), Role: r.form.get("role"), Groups: r.form.groups()}
+		n := account.NewInvite{
+			Username: r.form.get("username"), Former: r.form.sent("former"), DisplayName: r.form.get("display_name"), Role: r.form.get("role"),
+			Groups: r.form.groups(),
+		}
 		l, token, err := p.Accounts.Invite(r.ctx(), r.UserID, n)
 		if err != nil {
 			return err

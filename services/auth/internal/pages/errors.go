@@ -32,6 +32,7 @@ func (f failure) Sentinel() error { return f.err }
 // fault is why a page is shown again.
 type fault struct {
 	Text, Field string
+	err         error // the one of failures
 }
 
 // failures is the one table from errors to what pages show. Every other error is a 500
@@ -55,6 +56,7 @@ var failures = []failure{
 	{password.ErrBusy, http.StatusServiceUnavailable, func(t *texts) string { return t.Busy }, "", true},
 	{user.ErrUsername, http.StatusBadRequest, func(t *texts) string { return t.BadUsername }, "username", true},
 	{user.ErrUsernameReserved, http.StatusBadRequest, func(t *texts) string { return t.UsernameReserved }, "username", true},
+	{user.ErrUsernameFormer, http.StatusConflict, func(t *texts) string { return t.UsernameFormer }, "username", true},
 	{user.ErrUsernameTaken, http.StatusConflict, func(t *texts) string { return t.UsernameTaken }, "username", true},
 	{user.ErrDisplayName, http.StatusBadRequest, func(t *texts) string { return t.BadDisplayName }, "display_name", true},
 	{user.ErrDisplayNameTooLong, http.StatusBadRequest, func(t *texts) string { return t.DisplayNameTooLong }, "display_name", true},

@@ -356,3 +356,16 @@ func TestThePageOfAnInvite_SaysAtTheFieldThatANameIsReserved(t *testing.T) {
 	}
 	f.browser().post("/pforte/join", "t", token, "username", "paul", "password", "a long password", "again", "a long password").want(http.StatusSeeOther)
 }
+
+func TestThePageOfInvites_AsksBeforeItGivesTheNameOfADeletedMember(t *testing.T) {
+	f := newFixture(t)
+	anna := f.anna()
+	const text = "Den Namen eines gelöschten Mitglieds vergeben"
+	_, token := anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).lacks(text).link()
+	anna.post("/pforte/admin/members/2", "do", "delete", "confirm", "otto").want(http.StatusSeeOther)
+	f.browser().post("/pforte/join", "t", token, "username", "otto", "password", "a long password", "again", "a long password").
+		want(http.StatusConflict).shows("Diesen Benutzernamen hatte schon ein anderes Mitglied.", `value="otto"`).lacks(text)
+	invite := []string{"do", "invite", "username", "otto", "role", "admin"}
+	anna.post("/pforte/admin/invites", invite...).want(http.StatusConflict).shows(text, `name="former"`, `value="otto"`, "selected")
+	anna.post("/pforte/admin/invites", append(invite, "former", "yes")...).want(http.StatusOK).link()
+}

@@ -315,7 +315,7 @@ func (p *Pages) failed(r *request, err error) error {
 	}
 	f := failureOf(err)
 	web.LimitHeaders(r.Response(), err)
-	r.status, r.fault = f.status, &fault{Text: f.text(r.text), Field: f.field}
+	r.status, r.fault = f.status, &fault{Text: f.text(r.text), Field: f.field, err: f.err}
 	if skew := new(account.SkewError); errors.As(err, &skew) {
 		r.fault.Text += " " + r.text.skew(skew.Ahead)
 	}

@@ -48,11 +48,11 @@ type texts struct {
 
 	DoneLogout, DonePassword, DoneProfile string
 
-	BadForm, TooLarge, ForeignPage, SendAgain, Limited, AgainDiffers, Missing, LoginTooLong                 string
-	InvalidCredentials, WrongPassword, RevocationPending, PasswordTooShort, PasswordCommon, PasswordTooLong string
-	Busy, BadUsername, UsernameReserved, UsernameTaken, BadDisplayName, DisplayNameTooLong, BadColor        string
-	LastAdmin, NotAdmin, NoUser, NoPage, Internal, SessionGone                                              string
-	ToStart                                                                                                 string
+	BadForm, TooLarge, ForeignPage, SendAgain, Limited, AgainDiffers, Missing, LoginTooLong                                         string
+	InvalidCredentials, WrongPassword, RevocationPending, PasswordTooShort, PasswordCommon, PasswordTooLong                         string
+	Busy, BadUsername, UsernameReserved, UsernameFormer, UsernameAgain, UsernameTaken, BadDisplayName, DisplayNameTooLong, BadColor string
+	LastAdmin, NotAdmin, NoUser, NoPage, Internal, SessionGone                                                                      string
+	ToStart                                                                                                                         string
 
 	AgainPlain, SetupTitle, SetupLead, HouseholdName, HouseholdHint, SetupButton, UsernameHint string
 	SetupNeeded, SetupAgain                                                                    string

@@ -40,6 +40,8 @@ var german = texts{ //nolint:gosec // words, no credentials
 	PasswordTooShort:  "Das Passwort muss mindestens 8 Zeichen lang sein.", PasswordCommon: "Dieses Passwort ist zu bekannt. Bitte ein anderes wählen.", PasswordTooLong: "Das Passwort darf höchstens 1024 Zeichen lang sein.",
 	Busy:             "Gerade ist viel los. Bitte gleich noch einmal versuchen.",
 	BadUsername:      "Der Benutzername muss 3 bis 64 Zeichen lang sein und darf nur Buchstaben, Ziffern, Punkt, Bindestrich und Unterstrich enthalten.",
+	UsernameFormer:   "Diesen Benutzernamen hatte schon ein anderes Mitglied. Bitte nimm einen anderen.",
+	UsernameAgain:    "Den Namen eines gelöschten Mitglieds vergeben: Anwendungen können die neue Person für dieselbe halten.",
 	UsernameReserved: "Diesen Benutzernamen kannst du nicht wählen. Bitte nimm einen anderen, der nicht mit einem Bindestrich beginnt.",
 	UsernameTaken:    "Dieser Benutzername ist bereits vergeben.",
 	BadDisplayName:   "Der Anzeigename darf nicht leer sein und keine unsichtbaren Zeichen enthalten.", DisplayNameTooLong: "Der Anzeigename darf höchstens 128 Zeichen lang sein.",

@@ -40,6 +40,8 @@ var english = texts{ //nolint:gosec // words, no credentials
 	PasswordTooShort:  "The password must be at least 8 characters long.", PasswordCommon: "This password is too well known. Please choose another one.", PasswordTooLong: "The password must be at most 1024 characters long.",
 	Busy:             "It is busy here right now. Please try again in a moment.",
 	BadUsername:      "The username must be 3 to 64 characters long and may contain only letters, digits, dots, hyphens and underscores.",
+	UsernameFormer:   "Another member had this username before. Please take another one.",
+	UsernameAgain:    "Give the name of a deleted member: applications may take the new person for the same one.",
 	UsernameReserved: "You cannot choose this username. Please take another one that does not begin with a hyphen.",
 	UsernameTaken:    "This username is already taken.",
 	BadDisplayName:   "The display name must not be empty or contain invisible characters.", DisplayNameTooLong: "The display name must be at most 128 characters long.",

@@ -96,6 +96,11 @@ func (s *Store) beforeLink(ctx context.Context, tx *sql.Tx, l link.Link) (audit.
 			if taken {
 				return audit.Event{}, user.ErrUsernameTaken
 			}
+			if !l.Former {
+				if err := s.checkFormer(ctx, tx, l.Username); err != nil {
+					return audit.Event{}, err
+				}
+			}
 		}
 		return audit.Event{Name: "invite_made", SubjectName: l.Username, Detail: invited(l)}, s.groupsExist(ctx, tx, l.Groups)
 	}
@@ -235,12 +240,18 @@ func (s *Store) Join(ctx context.Context, hash string, n user.New) (user.User, e
 		if err != nil {
 			return err
 		}
-		if l.Username != "" {
+		chosen := l.Username == ""
+		if !chosen {
 			n.Username = l.Username
 		}
 		n.Role = user.Role(l.Role)
 		if created, err = s.insert(ctx, tx, user.User{New: n}); err != nil {
 			return err
+		}
+		if chosen {
+			if err := s.checkFormer(ctx, tx, n.Username); err != nil {
+				return err
+			}
 		}
 		for _, slug := range l.Groups { // which exist
 			_, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO group_members (group_id, user_id) SELECT id, CAST(? AS BIGINT) FROM user_groups WHERE slug = ?`), created.ID, slug)

@@ -244,6 +244,37 @@ func TestLinks_EndWithTheRightToCreateThem(t *testing.T) {
 	})
 }
 
+// TestAFormerName_IsGivenByAnAdminAlone also checks that the refused invite stays open.
+func TestAFormerName_IsGivenByAnAdminAlone(t *testing.T) {
+	inHouseholds(t, func(h *household) {
+		ctx := h.Context()
+		free := h.invite()
+		lena := must(h.Create(ctx, person("Lena", user.Member), user.Operator))(h.T)
+		must(h.Delete(ctx, lena.ID, h.anna.ID))(h.T)
+		for _, name := range []string{"Lena", "lena", "LENA"} {
+			_, err := h.Join(ctx, free, person(name, user.Member))
+			h.refused("the name "+name, err, user.ErrUsernameFormer)
+			h.refused("the name "+name, h.CheckFormer(ctx, name), user.ErrUsernameFormer)
+		}
+		h.ok(h.CheckFormer(ctx, "len\x00"))
+		again := link.Link{Kind: link.Invite, Username: "lena", Role: "member"}
+		_, err := h.CreateLink(ctx, again, "unchecked", h.anna.ID)
+		h.refused("an invite for the name", err, user.ErrUsernameFormer)
+		again.Former = true
+		must(h.Join(ctx, h.link(again, h.anna.ID), person("x", user.Member)))(h.T)
+		must(h.Join(ctx, free, person("paul", user.Member)))(h.T)
+
+		forPia := h.link(link.Link{Kind: link.Invite, Username: "pia", Role: "member"}, user.Operator)
+		pia := must(h.Create(ctx, person("Pia", user.Member), h.anna.ID))(h.T) // contract: any name that no user has
+		must(h.Delete(ctx, pia.ID, h.anna.ID))(h.T)
+		if _, err := h.Join(ctx, forPia, person("x", user.Member)); !errors.Is(err, link.ErrInvalid) {
+			h.Errorf("an invite for a name from before the deletion: %v", err)
+		}
+		pia = must(h.Create(ctx, person("pia", user.Member), h.anna.ID))(h.T)
+		must(h.Delete(ctx, pia.ID, h.anna.ID))(h.T)
+	})
+}
+
 // TestAnInviteDecidesRoleAndName also checks that a taken name leaves the invite open.
 func TestAnInviteDecidesRoleAndName(t *testing.T) {
 	inHouseholds(t, func(h *household) {

@@ -386,8 +386,44 @@ func (s *Store) Delete(ctx context.Context, id, by int64) (user.Revocation, erro
 		if err := s.voidLinks(ctx, tx, `created_by = ?`, id); err != nil { // an import may give the id again
 			return err
 		}
+		if err := s.keepName(ctx, tx, id); err != nil {
+			return err
+		}
 		return s.update(ctx, tx, `DELETE FROM users WHERE id = ?`, id)
 	})
+}
+
+// keepName makes the name of a user a former one, which no open invite is for.
+func (s *Store) keepName(ctx context.Context, tx *sql.Tx, id int64) error {
+	_, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO former_usernames (username) SELECT lower(username) FROM users WHERE id = ?
+		ON CONFLICT (username) DO NOTHING`), id)
+	if err != nil {
+		return err
+	}
+	return s.voidLinks(ctx, tx, `kind = 'invite' AND lower(username) = (SELECT lower(username) FROM users WHERE users.id = ?)`, id)
+}
+
+// CheckFormer implements user.Store.
+func (s *Store) CheckFormer(ctx context.Context, username string) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return s.checkFormer(ctx, s.db.Reader, username)
+}
+
+// checkFormer returns ErrUsernameFormer for the name of a deleted user.
+func (s *Store) checkFormer(ctx context.Context, q querier, username string) error {
+	if !isText(username) {
+		return nil
+	}
+	var former bool
+	query := s.db.Rebind(`SELECT EXISTS (SELECT 1 FROM former_usernames WHERE username = ?)`)
+	if err := q.QueryRowContext(ctx, query, asciiLower(username)).Scan(&former); err != nil {
+		return fmt.Errorf("read former usernames: %w", err)
+	}
+	if former {
+		return user.ErrUsernameFormer
+	}
+	return nil
 }
 
 // change runs do and records the revocation that follows from it, in one transaction.

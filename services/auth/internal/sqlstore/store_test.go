@@ -1,8 +1,11 @@
 package sqlstore_test
 
 import (
+	"errors"
+	"io/fs"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/pforte/pforte/pkg/sqldb"
@@ -52,6 +55,34 @@ func TestAChangeOfRoleIsNotPending(t *testing.T) {
 	pending, err := sqlstore.New(db, time.Now).PendingRevocations(t.Context(), time.Now(), 0)
 	if err != nil || len(pending) > 0 {
 		t.Errorf("got %+v, %v", pending, err)
+	}
+}
+
+// TestTheNamesOfEarlierDeletions_AreTakenFromTheAudit has a database of the release before, and then of this one.
+func TestTheNamesOfEarlierDeletions_AreTakenFromTheAudit(t *testing.T) {
+	for dialect, fresh := range map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres} {
+		url := fresh(t)
+		if url == "" {
+			continue
+		}
+		before := fstest.MapFS{}
+		files := must(fs.Glob(sqlstore.Migrations, "migrations/"+dialect+"/0000[1-6]_*.sql"))(t)
+		for _, name := range files {
+			before[name] = &fstest.MapFile{Data: must(fs.ReadFile(sqlstore.Migrations, name))(t)}
+		}
+		db := must(sqldb.Open(t.Context(), url, before))(t)
+		for _, row := range []string{`'user_deleted', 'Lena'`, `'user_deleted', 'lena'`, `'user_created', 'otto'`, `'user_deleted', ''`} {
+			must(db.Writer.ExecContext(t.Context(), `INSERT INTO audit (at, actor_kind, event, subject_name) VALUES (1, 'operator', `+row+`)`))(t)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		store := sqlstore.New(open(t, url), time.Now)
+		for name, want := range map[string]error{"LENA": user.ErrUsernameFormer, "otto": nil, "": nil} {
+			if err := store.CheckFormer(t.Context(), name); !errors.Is(err, want) {
+				t.Errorf("%s, %q: %v", dialect, name, err)
+			}
+		}
 	}
 }
 

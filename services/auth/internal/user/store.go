@@ -11,8 +11,10 @@ var (
 	ErrNotFound = errors.New("no such user")
 	// ErrUsernameTaken: a user has that name, in this or another letter case.
 	ErrUsernameTaken = errors.New("username is taken")
-	ErrIDTaken       = errors.New("id is taken")
-	ErrLastAdmin     = errors.New("the last admin must remain")
+	// ErrUsernameFormer: a deleted user had that name, in this or another letter case.
+	ErrUsernameFormer = errors.New("username was a deleted user's")
+	ErrIDTaken        = errors.New("id is taken")
+	ErrLastAdmin      = errors.New("the last admin must remain")
 	// ErrNotAdmin: the acting user is not, or no longer, an admin.
 	ErrNotAdmin = errors.New("the acting user is not an admin")
 	// ErrChanged: the password hash is not the expected one, after a concurrent
@@ -78,12 +80,16 @@ type Store interface {
 	// unless one is open. It ends when a link is created or the password changes.
 	AskForReset(ctx context.Context, username string) error
 
+	// CheckFormer returns ErrUsernameFormer for the name of a deleted user.
+	CheckFormer(ctx context.Context, username string) error
+
 	// Household returns the household's settings.
 	Household(ctx context.Context) (Household, error)
 
 	// SetRole changes the role, also to the current one. ErrLastAdmin.
 	SetRole(ctx context.Context, id int64, role Role) error
-	// Delete removes a user; by as in Create. All sessions are revoked. ErrLastAdmin.
+	// Delete removes a user and keeps the name, which is a former one from now on; by as in Create. All sessions are
+	// revoked, and invites for that name are void. ErrLastAdmin.
 	Delete(ctx context.Context, id, by int64) (Revocation, error)
 
 	// PendingRevocations returns at most MaxPending that were recorded before the

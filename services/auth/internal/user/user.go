@@ -150,7 +150,8 @@ var administrators = []string{"admin", "administrator", "superuser", "sysadmin"}
 // may know another by it. An admin may give it to somebody.
 func CheckChosenUsername(name string) error {
 	parts := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("._-", r) })
-	if slices.Contains(reserved, strings.Join(parts, "")) || slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(administrators, part) }) {
+	ofAdministrator := func(part string) bool { return slices.Contains(administrators, part) }
+	if slices.Contains(reserved, strings.Join(parts, "")) || slices.ContainsFunc(parts, ofAdministrator) {
 		return ErrUsernameReserved
 	}
 	return CheckNoOption(name)
