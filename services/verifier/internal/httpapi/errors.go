@@ -78,7 +78,7 @@ var failures = []failure{
 	{payment.ErrUsed, 402, "payment_already_used", "This payment was sent with another request; each payment buys one answer", 0},
 	{payment.ErrIdentifier, 400, "payment_identifier_conflict", "This payment identifier was used for another request; nothing was charged", 0},
 	{payment.ErrInFlight, 503, "payment_in_progress", "This payment is being processed; send the same request with the same payment again", 2},
-	{payment.ErrPending, 503, "settlement_pending", "It is not known yet whether the payment was settled; send the same request with the same payment again, and do not pay anew", 5},
+	{payment.ErrPending, 503, "settlement_pending", "It is not known yet whether the payment was settled; send the same request with the same payment again, and do not pay anew: the first payment holds", 5},
 	{payment.ErrFacilitator, 503, "facilitator_unavailable", "The payment facilitator cannot be asked; nothing was charged", 5},
 	{payment.ErrLedger, 503, "ledger_unavailable", "Payments cannot be recorded; this call moved no money, and the same payment can be sent again", 5},
 	{payment.ErrTooMany, 503, "too_many_unpaid_attempts", "Too many attempts ended without a payment", 60},

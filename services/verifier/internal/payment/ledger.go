@@ -380,11 +380,14 @@ type Ledger interface {
 	// request, claimed since then: it is Settled, Settling or Unknown. Or ErrNotFound. What
 	// counts for a plain payment is as in Bought.
 	Earlier(ctx context.Context, payer string, request Digest, since time.Time, plain bool) (Record, error)
-	// AskedAgain returns how often a payer got the answer of an earlier payment on the
-	// day that begins then. CountAskedAgain counts it once more, unless it was so often
-	// as limit, and reports whether it did.
-	AskedAgain(ctx context.Context, payer string, day time.Time) (int, error)
-	CountAskedAgain(ctx context.Context, payer string, day time.Time, limit int) (bool, error)
+	// AskedAgain returns how often the payer of a record got the answer of an earlier payment
+	// on the day that begins then, and whether the record's is owed. CountAskedAgain counts it
+	// once more, unless it was so often as limit, and reports whether it did. An answer that is
+	// owed counts nothing, once.
+	AskedAgain(ctx context.Context, key Key, day time.Time) (times int, owed bool, err error)
+	CountAskedAgain(ctx context.Context, key Key, day time.Time, limit int) (bool, error)
+	// Owe remembers that a Settled record's answer was not given to a call that waited for it.
+	Owe(ctx context.Context, key Key) error
 	// History counts the failed settlements that the caps are about, for a payment of which
 	// only the payer, Plain, Client and Around are read.
 	History(ctx context.Context, r Record, c Caps) (History, error)

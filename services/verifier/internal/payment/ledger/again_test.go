@@ -99,26 +99,39 @@ func earlierIsFound(w *world) {
 
 func askedAgainIsCounted(w *world) {
 	ctx, day := context.Background(), payment.Day(start)
+	of := func(payer string) payment.Key { return of("question", payer, "").Key }
 	count := func(payer string, day time.Time) bool {
-		counted, err := w.CountAskedAgain(ctx, payer, day, 2)
+		counted, err := w.CountAskedAgain(ctx, of(payer), day, 2)
 		w.must(err)
 		return counted
+	}
+	want := func(payer string, want int, wantOwed bool) {
+		w.Helper()
+		if times, owed, err := w.AskedAgain(ctx, of(payer), day); err != nil || times != want || owed != wantOwed {
+			w.Errorf("%s has asked again %d times, is owed %v, %v", payer, times, owed, err)
+		}
 	}
 	tomorrow := day.Add(24 * time.Hour)
 	got := []bool{count("a", day), count("a", day), count("a", day), count("b", day), count("a", tomorrow)}
 	if want := []bool{true, true, false, true, true}; !slices.Equal(got, want) {
 		w.Errorf("counted are %v, want %v", got, want)
 	}
-	if times, err := w.AskedAgain(ctx, "a", day); err != nil || times != 2 {
-		w.Errorf("asked again %d times, %v", times, err)
+	want("a", 2, false)
+	want("c", 0, false)
+	paid := record("question", alice)
+	paid.Key = of("a")
+	w.begin(paid)
+	w.must(w.Owe(ctx, paid.Key))
+	want("a", 2, false) // it is not settled
+	w.finish(paid, payment.Outcome{State: payment.Settled, Transaction: "0xtx"})
+	w.must(w.Owe(ctx, paid.Key))
+	want("a", 2, true)
+	if got := []bool{count("a", day), count("a", day)}; !slices.Equal(got, []bool{true, false}) {
+		w.Errorf("of an answer that is owed counted are %v", got)
 	}
-	if times, err := w.AskedAgain(ctx, "c", day); err != nil || times != 0 {
-		w.Errorf("asked again %d times, %v", times, err)
-	}
+	want("a", 2, false)
 	w.must(w.Prune(ctx, day.Add(time.Hour)))
-	if times, err := w.AskedAgain(ctx, "a", day); err != nil || times != 0 {
-		w.Errorf("pruned, but asked again %d times, %v", times, err)
-	}
+	want("a", 0, false)
 }
 
 func oneQuestion(w *world) {
@@ -148,7 +161,7 @@ func oneQuestion(w *world) {
 func askedAgainConcurrently(w *world) {
 	var counted atomic.Int32
 	w.at(100, func(_ int, l payment.Ledger) {
-		ok, err := l.CountAskedAgain(context.Background(), "payer", payment.Day(start), 20)
+		ok, err := l.CountAskedAgain(context.Background(), of("question", "payer", "").Key, payment.Day(start), 20)
 		if err != nil {
 			w.Error(err)
 		}

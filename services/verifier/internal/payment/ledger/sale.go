@@ -48,21 +48,32 @@ func (l *Ledger) Earlier(ctx context.Context, payer string, request payment.Dige
 }
 
 // AskedAgain implements payment.Ledger.
-func (l *Ledger) AskedAgain(ctx context.Context, payer string, day time.Time) (times int, err error) {
-	err = l.row(ctx, "SELECT COALESCE((SELECT times FROM asked_again WHERE payer = ? AND day = ?), 0)", payer, day).Scan(&times)
+func (l *Ledger) AskedAgain(ctx context.Context, key payment.Key, day time.Time) (times int, owed bool, err error) {
+	err = l.row(ctx, "SELECT COALESCE((SELECT times FROM asked_again WHERE payer = ? AND day = ?), 0), (SELECT count(*) FROM payments WHERE"+byKey+" AND owed = 1) > 0",
+		key.Payer, day, key).Scan(&times, &owed)
 	if err != nil {
-		return 0, fmt.Errorf("read how often a payer asked again: %w", err)
+		return 0, false, fmt.Errorf("read how often a payer asked again: %w", err)
 	}
-	return times, nil
+	return times, owed, nil
 }
 
 // CountAskedAgain implements payment.Ledger.
-func (l *Ledger) CountAskedAgain(ctx context.Context, payer string, day time.Time, limit int) (bool, error) {
-	if limit < 1 {
-		return false, nil
-	}
-	return l.exec(ctx, "count that a payer asked again", `INSERT INTO asked_again (payer, day, times) VALUES (?, ?, 1)
-		ON CONFLICT (payer, day) DO UPDATE SET times = asked_again.times + 1 WHERE asked_again.times < ?`, payer, day, limit)
+func (l *Ledger) CountAskedAgain(ctx context.Context, key payment.Key, day time.Time, limit int) (counted bool, err error) {
+	err = l.write(ctx, "count that a payer asked again", false, func(ctx context.Context, u *unit) (err error) {
+		if counted, err = u.exec(ctx, "UPDATE payments SET owed = 0 WHERE"+byKey+" AND owed = 1", key); err != nil || counted || limit < 1 {
+			return err
+		}
+		counted, err = u.exec(ctx, `INSERT INTO asked_again (payer, day, times) VALUES (?, ?, 1)
+			ON CONFLICT (payer, day) DO UPDATE SET times = asked_again.times + 1 WHERE asked_again.times < ?`, key.Payer, day, limit)
+		return err
+	})
+	return counted, err
+}
+
+// Owe implements payment.Ledger.
+func (l *Ledger) Owe(ctx context.Context, key payment.Key) error {
+	_, err := l.exec(ctx, "remember that an answer is owed", "UPDATE payments SET owed = 1 WHERE"+byKey+" AND state = 'settled'", key)
+	return err
 }
 
 const (

@@ -235,3 +235,50 @@ func TestAQuestionThatIsAskedOnTwoReplicasAtOnceIsPaidOnce(t *testing.T) {
 	s.wantReserved(1)
 	s.wantState(payment.Settled)
 }
+
+// A stock client keeps no payment and signs anew at each 503. It gets the answer it has paid
+// for as soon as the money is there.
+func TestPaywall_PendingRepeatsDoNotKeepAPayerFromTheAnswer(t *testing.T) {
+	s := open(t, asked)
+	for i := range 4 { // one answer, and all the repeats of the day
+		_, err := s.paywall.Buy(context.Background(), s.order(s.pay(fmt.Sprint("a", i)), "other thing"))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		return x402.SettleResponse{}, paymenttest.ErrCut
+	}
+	_, err := s.buy(s.pay("1"))
+	s.wantErr(err, payment.ErrPending)
+	for i := range 10 {
+		_, err := s.buy(s.pay(fmt.Sprint("b", i)))
+		s.wantErr(err, payment.ErrPending)
+	}
+	s.sim.CarryOut("1")
+	s.clock.advance(time.Minute)
+	s.paywall.Reconcile(context.Background())
+	if sale := s.mustBuy(s.pay("c")); !sale.Repeated {
+		t.Errorf("got %+v", sale)
+	}
+	_, err = s.buy(s.pay("d"))
+	s.wantErr(err, payment.ErrTooMany)
+	s.wantTransfers(2)
+}
+
+// The money of a new payer may have gone into the first payment, so that they have none for
+// the second: no challenge while that is open.
+func TestPaywall_AnUnfundedRepeatIsPendingAsLongAsTheFirstIs(t *testing.T) {
+	s := open(t, func(o *paywall.Options) {
+		asked(o)
+		o.Accounts = o.Facilitator.(*paymenttest.Simulator)
+	})
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		return x402.SettleResponse{}, paymenttest.ErrCut
+	}
+	_, err := s.buy(s.pay("1"))
+	s.wantErr(err, payment.ErrPending)
+	s.sim.OnAccount = func(string) (payment.Account, error) { return payment.Account{}, nil }
+	_, err = s.buy(s.pay("2"))
+	s.wantErr(err, payment.ErrPending)
+}

@@ -48,36 +48,41 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 	if c.again {
 		return r, true, nil
 	}
-	if err := w.admit(ctx, c); err != nil {
+	err = w.admit(ctx, c)
+	if err == nil && r.State == payment.Settled {
+		err = w.mayAskAgain(ctx, r)
+	}
+	if err == nil && !c.checked {
+		err = w.check(ctx, c)
+	}
+	switch {
+	case c.plain && r.State != payment.Settled && errors.Is(err, payment.ErrRefused):
+		// It is the payer, and their money may have gone into the first: no
+		// challenge while that is open.
+		return payment.Record{}, false, &payment.PendingError{Transaction: r.Transaction}
+	case err != nil:
 		return payment.Record{}, false, err
-	}
-	day := payment.Day(w.Now())
-	times, err := w.Ledger.AskedAgain(ctx, payer, day)
-	if err != nil {
-		return payment.Record{}, false, ledgerFault(err)
-	}
-	counted := times < w.RepeatsPerPayer
-	if counted && !c.checked {
-		err := w.check(ctx, c)
-		if c.plain && r.State != payment.Settled && errors.Is(err, payment.ErrRefused) {
-			// It is the payer, and their money may have gone into the first: no
-			// challenge while that is open.
-			return payment.Record{}, false, &payment.PendingError{Transaction: r.Transaction}
-		}
-		if err != nil {
-			return payment.Record{}, false, err
-		}
-	}
-	if counted {
-		if counted, err = w.Ledger.CountAskedAgain(ctx, payer, day, w.RepeatsPerPayer); err != nil {
-			return payment.Record{}, false, ledgerFault(err)
-		}
-	}
-	if !counted {
-		return payment.Record{}, false, &payment.LaterError{Err: payment.ErrTooMany, After: day.Add(24 * time.Hour).Sub(w.Now())}
 	}
 	c.again = true
 	return r, true, nil
+}
+
+// mayAskAgain returns ErrTooMany when the payer has got the answers of earlier payments too
+// often today. An answer that no call has got yet is theirs all the same.
+func (w *Paywall) mayAskAgain(ctx context.Context, r payment.Record) error {
+	times, owed, err := w.Ledger.AskedAgain(ctx, r.Key, payment.Day(w.Now()))
+	if err != nil {
+		return ledgerFault(err)
+	}
+	if times >= w.RepeatsPerPayer && !owed {
+		return w.askedTooOften()
+	}
+	return nil
+}
+
+func (w *Paywall) askedTooOften() error {
+	now := w.Now()
+	return &payment.LaterError{Err: payment.ErrTooMany, After: payment.Day(now).Add(24 * time.Hour).Sub(now)}
 }
 
 // resumeForBuyer returns what a buyer's payment is worth by now. Only an answer that
@@ -89,8 +94,19 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 		}
 	}
 	sale, err := w.resume(ctx, c, r)
-	sale.Repeated = err == nil && c.again
-	return sale, err
+	if err != nil || !c.again {
+		return sale, err
+	}
+	// Only what is served counts: while the outcome is open, attempts are what is bounded.
+	counted, err := w.Ledger.CountAskedAgain(ctx, r.Key, payment.Day(w.Now()), w.RepeatsPerPayer)
+	switch {
+	case err != nil:
+		return Sale{}, ledgerFault(err)
+	case !counted:
+		return Sale{}, w.askedTooOften()
+	}
+	sale.Repeated = true
+	return sale, nil
 }
 
 // Times between two lookups on the chain for a payment that is dead, and for one that
@@ -468,6 +484,11 @@ func (w *Paywall) reconcile(ctx context.Context, r payment.Record) {
 	if err != nil {
 		w.Log.Error("cannot record the status of a payment from the chain", "error", err)
 		return
+	}
+	if outcome.State == payment.Settled { // no call waits for it
+		if err := w.Ledger.Owe(ctx, r.Key.Bare()); err != nil {
+			w.Log.Error("cannot remember that an answer is owed", "error", err)
+		}
 	}
 	w.quota.stale()
 	w.Ended(End{Operation: r.Operation, Transport: r.Transport, Outcome: "reconciled_" + string(outcome.State)})
