@@ -289,3 +289,44 @@ func TestCommandsThatSaveAndRestoreStopAtTheFirstFault(t *testing.T) {
 		t.Errorf("%d blocks were looked at", checked)
 	}
 }
+
+// A restore in place has the only data key in auth's volume, and one on a new machine has the copy
+// that was saved. Volumes are named by the project, so that a rehearsal removes none of the stack.
+func TestARestoreKeepsTheDataKeyAndTouchesItsOwnProjectOnly(t *testing.T) {
+	var saved, put int
+	for _, match := range block.FindAllStringSubmatch(text(t, "deploy/docs/backup.md"), -1) {
+		commands := match[1]
+		if !strings.Contains(commands, "docker compose -p $PROJECT ") {
+			continue
+		}
+		if strings.Contains(commands, " backup save ") && strings.Contains(commands, "$P cp auth:/secrets/auth/data-key /etc/pforte/data-key\n") {
+			saved++
+		}
+		restore, start := strings.Index(commands, " backup restore "), strings.LastIndex(commands, "$P up -d\n")
+		if at := strings.Index(commands, " setup -data-key - /secrets < /etc/pforte/data-key;"); restore > 0 && restore < at && at < start {
+			put++
+		}
+		for line := range strings.Lines(commands) {
+			if strings.HasPrefix(line, "docker volume rm") && (strings.Contains(line, "auth-secrets") || strings.Contains(line, "pforte-")) {
+				t.Errorf("it removes %s", line)
+			}
+		}
+	}
+	if saved != 2 || put != 2 {
+		t.Errorf("%d blocks save the key, %d put it back", saved, put)
+	}
+}
+
+// Two stacks on one machine differ in these.
+func TestPortsAndTheNetworkOfApplicationsCanBeMoved(t *testing.T) {
+	for _, file := range stacks {
+		for line := range strings.Lines(text(t, file)) {
+			if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "ports:") && strings.Count(trimmed, "_PORT:-") != strings.Count(trimmed, ",")+1 {
+				t.Errorf("%s: %s", file, trimmed)
+			}
+		}
+		if regexp.MustCompile(`name: [\w-]+, internal`).MatchString(text(t, file)) {
+			t.Errorf("%s has a network of a fixed name", file)
+		}
+	}
+}
