@@ -25,6 +25,10 @@ const (
 	refuseWithin = time.Second
 )
 
+// refuseAfter is how late requests of a network that crowds out others are refused: who sends the
+// next one at once would take the processor from others with refusals alone.
+const refuseAfter = 250 * time.Millisecond
+
 // tooManyConnections is the answer to a connection above the limit, in the format of
 // both services.
 const tooManyConnections = `{"error":"Der Dienst ist gerade überlastet. Bitte gleich erneut versuchen.","code":503,"reason":"service_unavailable","retryable":true}`
@@ -222,6 +226,35 @@ func (l *boundListener) admit(c *boundConn) *boundConn {
 	return c
 }
 
+// crowds reports whether the network of a connection, of the widest width, has more than its
+// part of all connections.
+func (l *boundListener) crowds(c *boundConn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := c.network
+	if n == nil || c.trusted {
+		return false
+	}
+	for n.in != &l.clients.all {
+		n = n.in
+	}
+	return n.has*len(l.clients.all.within) > l.clients.all.has
+}
+
+// refuseLate waits before a request of a network that crowds out others is refused.
+func refuseLate(r *http.Request) {
+	c, ok := r.Context().Value(connectionKey{}).(*boundConn)
+	if !ok || !c.listener.crowds(c) {
+		return
+	}
+	timer := time.NewTimer(refuseAfter)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+}
+
 // makePlace closes the connection that is lost to a client, and reports whether there is one.
 func (l *boundListener) makePlace(of *shares[*boundConn], c *boundConn, much int) bool {
 	if c.trusted {
@@ -326,11 +359,15 @@ func (c *boundConn) Read(p []byte) (int, error) {
 		now := time.Now()
 		var answer []byte
 		if now.Sub(c.passed) <= passEvery { // else edge_service refuses it, and counts it
-			answer = c.listener.refusals.to(q, c.local)
+			answer = c.listener.refusals.to(q, c)
 		}
 		if answer == nil {
 			c.passed = now
 			return n, err
+		}
+		if c.listener.crowds(c) {
+			time.Sleep(refuseAfter)
+			now = time.Now()
 		}
 		// net/http has no deadline for writing set here, and a client that reads nothing
 		// would keep its connection for ever.

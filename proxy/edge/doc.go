@@ -8,7 +8,7 @@
 //   - edge_cookies (http.handlers.edge_cookies) makes the exception for the
 //     service whose cookies they are;
 //   - edge_service (http.handlers.edge_service) bounds the requests that a service
-//     has at once, quick ones apart from others;
+//     has at once, quick ones apart from others, and shares them between networks;
 //   - edge_guard (http.handlers.edge_guard) checks with a service whether a request
 //     may pass, and checks again as long as the request lasts; what the service
 //     consumed of the request goes no further;

@@ -33,6 +33,7 @@ type refusals struct {
 // refusal is the answer to a request of one route, without its id.
 type refusal struct {
 	service    *Service
+	cookies    names
 	head, tail []byte
 }
 
@@ -62,7 +63,7 @@ func (s *refusals) add(service *Service, x *exchange, header http.Header) {
 	if s.known == nil || len(s.known) >= maxKnown {
 		s.known = map[string]*refusal{}
 	}
-	s.known[string(route)] = &refusal{service: service, head: head.Bytes(), tail: []byte("\r\n\r\n" + body)}
+	s.known[string(route)] = &refusal{service: service, cookies: x.cookies, head: head.Bytes(), tail: []byte("\r\n\r\n" + body)}
 }
 
 // common reports whether a refusal has only headers that each one has.
@@ -88,16 +89,20 @@ func (s *refusals) of(route []byte) *refusal {
 	return s.known[string(route)]
 }
 
-// to returns the answer to a request to an address of ours that would be refused, or nil.
-func (s *refusals) to(q rawRequest, local string) []byte {
+// to returns the answer to a request of a connection that would be refused, or nil.
+func (s *refusals) to(q rawRequest, c *boundConn) []byte {
 	var space [maxRoute]byte
 	path, _, _ := bytes.Cut(q.target, []byte("?"))
-	known := s.of(appendRoute(space[:0], local, q.method, q.host, path))
-	if known == nil {
+	known := s.of(appendRoute(space[:0], c.local, q.method, q.host, path))
+	if known == nil || c.trusted && len(q.lines("X-Forwarded-For")) > 0 { // from a client that only Caddy knows
 		return nil
 	}
-	g := known.service.gate(string(q.method), q.has)
-	if !g.full() {
+	var user userKey
+	if of := known.service; len(of.Known) > 0 {
+		user = of.users.key(known.cookies, credentials{sent: q.lines("Cookie"), token: q.lines(AppToken), authorization: q.lines("Authorization")})
+	}
+	g := known.service.gate(string(q.method), q.has, user)
+	if !g.full(c.addr) {
 		return nil
 	}
 	g.refused.add()
@@ -124,6 +129,16 @@ func (q rawRequest) has(name string) bool {
 		}
 	}
 	return false
+}
+
+// lines returns the values of a header, one for each line.
+func (q rawRequest) lines(name string) (values []string) {
+	for line := range bytes.SplitSeq(q.fields, []byte("\r\n")) {
+		if found, value, _ := bytes.Cut(line, []byte(":")); len(found) == len(name) && bytes.EqualFold(found, []byte(name)) {
+			values = append(values, string(bytes.Trim(value, " \t")))
+		}
+	}
+	return values
 }
 
 // framing follows the requests of a connection by their lengths (RFC 9112, section 6), in

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,7 +120,7 @@ func earlyServer(t *testing.T) (g *gate, client *net.TCPConn, server *boundConn)
 	t.Helper()
 	service := oneService()
 	g = service.gates.common
-	if err := g.enter(t.Context()); err != nil {
+	if _, err := g.enter(t.Context(), netip.Addr{}); err != nil {
 		t.Fatal(err)
 	}
 	plain, err := net.Listen("tcp", "127.0.0.1:0")

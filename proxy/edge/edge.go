@@ -159,7 +159,8 @@ func (e *Edge) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	x := &exchange{received: r, cookies: e.Cookies, fields: e.answer, token: r.Header[AppToken], authorization: r.Header["Authorization"]}
+	x := &exchange{received: r, cookies: e.Cookies, fields: e.answer}
+	x.token, x.authorization = r.Header[AppToken], r.Header["Authorization"]
 	if r.TLS != nil {
 		x.fields = e.answerTLS
 	}
@@ -239,12 +240,7 @@ type exchange struct {
 	id      []string
 	fields  []field
 	cookies names
-	// sent are the lines of Cookie that the client sent.
-	sent []string
-	// token are the lines of AppToken that the client sent.
-	token []string
-	// authorization are the lines of Authorization that the client sent.
-	authorization []string
+	credentials
 	// whole is whether the body has been read, or there is none.
 	whole bool
 	// own is whether the answer may set the cookies that are named.

@@ -151,7 +151,7 @@ func (n *network[T]) most() (most *network[T]) {
 
 // next returns the oldest of what can be lost in the network that has least beside it: at each
 // width, from the widest. Of networks with as much it is the one that was not chosen for longest.
-func (s *shares[T]) next() (what T, of *network[T]) {
+func (s *shares[T]) next() (what T) {
 	n := &s.all
 	for len(n.within) > 0 {
 		least := -1
@@ -164,5 +164,5 @@ func (s *shares[T]) next() (what T, of *network[T]) {
 		n.within = append(slices.Delete(n.within, least, least+1), chosen)
 		n = chosen
 	}
-	return n.lose[0], n
+	return n.lose[0]
 }

@@ -2,14 +2,15 @@ package edge
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"sync"
@@ -39,15 +40,28 @@ const (
 	longShare      = 8
 )
 
-// quickShare is for how many places of a service quick requests have one.
-const quickShare = 2
+// maxBodies is how many bodies are read at once, for all services: each takes memory before it
+// has a place. A body of usualBody needs no more of it while it is read.
+const (
+	maxBodies = 256
+	usualBody = 4 << 10
+)
+
+// quickShare is for how many places of a service quick requests have one, and strangerShare where
+// those of known users have as many: what a stranger can have at once takes the processor from them.
+const (
+	quickShare    = 2
+	strangerShare = 8
+)
 
 // Service is a handler for the routes to a service of one's own, before their
 // reverse_proxy. It bounds how many requests the service has at once: a request
 // that it has not begun to answer takes one place of Max. When all are taken,
 // up to Queue requests wait, each for at most Wait; any more are errors 503. Two kinds of
 // requests have places of their own, and a queue: quick ones half as many, and those with a
-// body that is too long for our services an eighth. A request behind a trusted proxy has the
+// body that is too long for our services an eighth. Quick ones of users that the service has named a
+// moment ago have places of their own too, which who has not logged in cannot take. Places and queues
+// are shared between the networks of clients. A request behind a trusted proxy has the
 // client's address alone in X-Forwarded-For.
 type Service struct {
 	// Name is the service's. All handlers with the same name share the places.
@@ -62,9 +76,13 @@ type Service struct {
 	Refusal string `json:"refusal,omitempty"`
 	// Quick is nil where no requests are quick.
 	Quick *Quick `json:"quick,omitempty"`
+	// Known are headers with which the service answers a request of a user that it knows.
+	Known []string `json:"known,omitempty"`
 
 	gates    serviceGates
 	refusals *refusals
+	bodies   *bodies
+	users    *users
 }
 
 // Quick selects the requests that a service answers without waiting for anything slow.
@@ -99,6 +117,7 @@ func parseService(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 //	edge_service <name> <max> [<queue> [<wait>]] {
 //		refusal <json>
 //		quick   all | methods <method>... | without <header>...
+//		known   <header of an answer>...
 //	}
 func (s *Service) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
@@ -127,6 +146,10 @@ func (s *Service) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		switch {
 		case d.Val() == "refusal" && d.AllArgs(&s.Refusal):
 		case d.Val() == "quick" && s.quickArgs(d.RemainingArgs()):
+		case d.Val() == "known" && d.CountRemainingArgs() > 0:
+			for _, name := range d.RemainingArgs() {
+				s.Known = append(s.Known, http.CanonicalHeaderKey(name))
+			}
 		default:
 			return d.ArgErr()
 		}
@@ -170,7 +193,7 @@ func (s *Service) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("edge_service: %w", err)
 	}
 	s.gates = all.of(s)
-	s.refusals = &all.refusals
+	s.refusals, s.bodies, s.users = &all.refusals, &all.bodies, &all.users
 	return nil
 }
 
@@ -180,16 +203,28 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if caddyhttp.GetVar(r.Context(), againVar) != nil {
 		return next.ServeHTTP(w, r) // the guard bounds these, and a refusal would end a stream
 	}
-	whole, err := prefetch(r)
-	if err != nil {
+	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	client, _ := netip.ParseAddr(text) // none counts as one of its own
+	x, noEdge := exchangeOf(r)
+	var user userKey
+	if len(s.Known) > 0 && noEdge == nil {
+		user = s.users.key(x.cookies, x.credentials)
+	}
+	whole, err := s.prefetch(w, r, client)
+	if errors.Is(err, errBusy) && s.Refusal != "" {
+		s.gates.unread.add()
+		refuseLate(r)
+		return s.refuse(w)
+	} else if err != nil {
 		return err
 	}
-	g := s.gate(r.Method, func(name string) bool { return slices.ContainsFunc(r.Header[name], notEmpty) })
+	g := s.gate(r.Method, func(name string) bool { return slices.ContainsFunc(r.Header[name], notEmpty) }, user)
 	if !whole {
 		g = s.gates.long
 	}
-	x, noEdge := exchangeOf(r)
-	if err := g.enter(r.Context()); errors.Is(err, errBusy) && s.Refusal != "" {
+	place, err := g.enter(r.Context(), client)
+	if errors.Is(err, errBusy) && s.Refusal != "" {
+		refuseLate(r)
 		err := s.refuse(w)
 		if whole && noEdge == nil {
 			s.refusals.add(s, x, w.Header())
@@ -198,23 +233,30 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	} else if err != nil {
 		return err
 	}
-	leave := sync.OnceFunc(g.leave)
+	leave := sync.OnceFunc(func() { g.leave(place) })
 	defer leave()
 	if noEdge == nil {
 		x.begun, x.whole = leave, whole
 		defer func() { x.whole = false }() // for an application behind a guard
 	}
-	return next.ServeHTTP(w, r)
+	err = next.ServeHTTP(w, r)
+	if user != 0 && slices.ContainsFunc(s.Known, func(name string) bool { return len(w.Header()[name]) > 0 }) {
+		s.users.add(user)
+	}
+	return err
 }
 
 func notEmpty(value string) bool { return value != "" }
 
 // gate returns the one that a request passes whose body is not too long.
-func (s *Service) gate(method string, has func(name string) bool) *gate {
-	if s.Quick.match(method, has) {
-		return s.gates.quick
+func (s *Service) gate(method string, has func(name string) bool, user userKey) *gate {
+	switch {
+	case !s.Quick.match(method, has):
+		return s.gates.common
+	case user != 0 && s.users.has(user):
+		return s.gates.known
 	}
-	return s.gates.common
+	return s.gates.quick
 }
 
 // retryAfter is in seconds.
@@ -246,13 +288,22 @@ func fromClient(r *http.Request) *http.Request {
 
 // prefetch reads the body, as long as it is not too long, and reports whether it
 // has been read whole.
-func prefetch(r *http.Request) (whole bool, err error) {
+func (s *Service) prefetch(w http.ResponseWriter, r *http.Request, client netip.Addr) (whole bool, err error) {
 	if r.ContentLength == 0 || r.Body == nil || r.ContentLength > maxPrefetch {
 		return r.ContentLength == 0 || r.Body == nil, nil
 	}
+	b := &body{Reader: r.Body, until: time.Now().Add(prefetchWithin), conn: http.NewResponseController(w)}
+	if !s.bodies.enter(b, client) {
+		return false, errBusy
+	}
+	defer s.bodies.leave(b)
 	var buffer bytes.Buffer
-	buffer.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead) // without a length it grows
-	n, err := buffer.ReadFrom(io.LimitReader(timely{r.Body, time.Now().Add(prefetchWithin)}, maxPrefetch))
+	// A client may announce what it does not send.
+	buffer.Grow(int(min(max(r.ContentLength, 0), usualBody)) + bytes.MinRead)
+	n, err := buffer.ReadFrom(io.LimitReader(b, maxPrefetch))
+	if b.lost.Load() {
+		return false, errBusy
+	}
 	r.Body = prefetched{io.MultiReader(&buffer, r.Body), r.Body}
 	var refused caddyhttp.HandlerError
 	if errors.As(err, &refused) {
@@ -261,18 +312,62 @@ func prefetch(r *http.Request) (whole bool, err error) {
 	return err == nil && n < maxPrefetch, nil
 }
 
-// timely is a reader until some time.
-type timely struct {
+// body is one that is read until some time, or until another client gets its place.
+type body struct {
 	io.Reader
 	until time.Time
+	conn  *http.ResponseController
+	lost  atomic.Bool
+	// network is its client's.
+	network *network[*body]
 }
 
 // Read implements io.Reader.
-func (t timely) Read(p []byte) (int, error) {
-	if time.Now().After(t.until) {
+func (b *body) Read(p []byte) (int, error) {
+	if b.lost.Load() {
+		return 0, errBusy
+	}
+	if time.Now().After(b.until) {
 		return 0, errSlow
 	}
-	return t.Reader.Read(p)
+	return b.Reader.Read(p)
+}
+
+// bodies bounds how many are read at once.
+type bodies struct {
+	mu      sync.Mutex
+	clients shares[*body]
+}
+
+// enter reports whether there is a place to read a body. leave must be called if there is.
+func (all *bodies) enter(b *body, client netip.Addr) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.clients.all.has >= maxBodies {
+		loser, found := all.clients.loser(client, 1)
+		if !found {
+			return false
+		}
+		all.remove(loser)
+		loser.lost.Store(true)
+		_ = loser.conn.SetReadDeadline(time.Unix(1, 0)) // what knows no deadline ends by itself
+	}
+	b.network = all.clients.enter(client)
+	all.clients.canLose(b.network, b)
+	return true
+}
+
+func (all *bodies) leave(b *body) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.remove(b)
+}
+
+// remove removes a body unless that was done before.
+func (all *bodies) remove(b *body) {
+	if all.clients.lost(b.network, b) {
+		all.clients.add(b.network, -1)
+	}
 }
 
 type prefetched struct {
@@ -286,14 +381,19 @@ type gates struct {
 	log      *slog.Logger
 	counter  *prometheus.CounterVec
 	refusals refusals
+	bodies   bodies
+	users    users
 
 	mu     sync.Mutex
 	byName map[string]serviceGates
 }
 
-// serviceGates are those of a service: for quick requests, for those with long bodies, and
-// for all others.
-type serviceGates struct{ common, quick, long *gate }
+// serviceGates are those of a service: for quick requests, for those of known users, for those
+// with long bodies, and for all others. unread counts the requests whose body there was no place for.
+type serviceGates struct {
+	common, quick, known, long *gate
+	unread                     *refusalCounter
+}
 
 // CaddyModule returns the Caddy module information.
 func (*gates) CaddyModule() caddy.ModuleInfo {
@@ -311,6 +411,7 @@ func gatesOf(ctx caddy.Context) (*gates, error) {
 
 func newGates() *gates {
 	return &gates{
+		users: users{seed: maphash.MakeSeed()},
 		counter: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "edge_refused_requests_total", Help: "Requests that were refused because their service had as many as it may have.",
 		}, []string{"service", "kind"}),
@@ -339,18 +440,20 @@ func (g *gates) of(s *Service) serviceGates {
 		count := func(kind string) *refusalCounter {
 			return &refusalCounter{service: s.Name, kind: kind, log: g.log, total: g.counter.WithLabelValues(s.Name, kind)}
 		}
+		share := quickShare
+		if len(s.Known) > 0 {
+			share = strangerShare
+		}
 		of = serviceGates{
+			unread: count("body"),
 			common: newGate(s.Max, s.Queue, s.Wait, count("other")),
-			quick:  newGate(max(1, s.Max/quickShare), max(1, s.Queue/quickShare), s.Wait, count("quick")),
+			quick:  newGate(max(1, s.Max/share), max(1, s.Queue/quickShare), s.Wait, count("quick")),
+			known:  newGate(max(1, s.Max/quickShare), max(1, s.Queue/quickShare), s.Wait, count("known")),
 			long:   newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait, count("long")),
 		}
 		g.byName[s.Name] = of
 	}
 	return of
-}
-
-func newGate(places, queue int, wait caddy.Duration, count *refusalCounter) *gate {
-	return &gate{places: make(chan struct{}, places), queue: int64(queue), wait: time.Duration(wait), refused: count}
 }
 
 // refusalCounter counts the requests that a service had no place for. Those that are
@@ -375,46 +478,6 @@ func (r *refusalCounter) add() {
 		r.log.Warn("requests were refused: the service has as many as it may have", "service", r.service, "kind", r.kind, "requests", r.since.Swap(0))
 	}
 }
-
-// gate bounds the requests that one service has.
-type gate struct {
-	places  chan struct{}
-	waiting atomic.Int64
-	queue   int64
-	wait    time.Duration
-	refused *refusalCounter
-}
-
-// full reports whether a request would be refused at once.
-func (g *gate) full() bool { return g.waiting.Load() >= g.queue && len(g.places) == cap(g.places) }
-
-// enter returns when the caller has a place, or errBusy. Those that wait get one in
-// the order of their arrival.
-func (g *gate) enter(ctx context.Context) error {
-	select {
-	case g.places <- struct{}{}:
-		return nil
-	default:
-	}
-	defer g.waiting.Add(-1)
-	if g.waiting.Add(1) > g.queue {
-		g.refused.add()
-		return errBusy
-	}
-	timeout := time.NewTimer(g.wait)
-	defer timeout.Stop()
-	select {
-	case g.places <- struct{}{}:
-		return nil
-	case <-timeout.C:
-		g.refused.add()
-		return errBusy
-	case <-ctx.Done():
-		return caddyhttp.Error(statusCanceled, ctx.Err())
-	}
-}
-
-func (g *gate) leave() { <-g.places }
 
 var (
 	_ caddyhttp.MiddlewareHandler = (*Service)(nil)

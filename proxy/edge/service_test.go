@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"reflect"
 	"strings"
 	"sync"
@@ -32,7 +33,14 @@ func counted() *refusalCounter {
 
 // serviceOf returns a service with places for common requests alone.
 func serviceOf(common *gate) *Service {
-	return &Service{gates: serviceGates{common: common}}
+	return &Service{gates: serviceGates{common: common, unread: counted()}, bodies: new(bodies), users: new(users)}
+}
+
+// now returns how many places are taken, and how many requests wait.
+func (g *gate) now() (taken, waiting int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.taken, g.waiting
 }
 
 // oneService returns a service with one place, for which no request waits.
@@ -67,8 +75,8 @@ func TestAServiceHasABoundedNumberOfRequests(t *testing.T) {
 		if took := time.Since(started); took != 1200*time.Millisecond {
 			t.Errorf("it took %s", took)
 		}
-		if len(s.gates.common.places) != 0 || s.gates.common.waiting.Load() != 0 {
-			t.Errorf("%d places are taken, %d wait", len(s.gates.common.places), s.gates.common.waiting.Load())
+		if taken, waiting := s.gates.common.now(); taken+waiting+len(s.gates.common.clients.byPrefix) != 0 {
+			t.Errorf("%d places are taken, %d wait", taken, waiting)
 		}
 	})
 }
@@ -78,15 +86,15 @@ func TestARequestThatWaitsTooLongIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1, 2, caddy.Duration(500*time.Millisecond), counted())
 		started := time.Now()
-		if err := g.enter(t.Context()); err != nil {
+		if _, err := g.enter(t.Context(), netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := g.enter(t.Context()); !errors.Is(err, errBusy) || time.Since(started) != g.wait {
+		if _, err := g.enter(t.Context(), netip.Addr{}); !errors.Is(err, errBusy) || time.Since(started) != g.wait {
 			t.Errorf("got %v after %s", err, time.Since(started))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := g.enter(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := g.enter(ctx, netip.Addr{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v of a client that is gone", err)
 		}
 	})
@@ -99,29 +107,33 @@ func TestASlowClientTakesNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serviceOf(newGate(1, 1, caddy.Duration(time.Second), counted()))
 		body := &slowBody{rest: "{}"}
+		taken := func() int {
+			taken, _ := s.gates.common.now()
+			return taken
+		}
 		r := prepared(httptest.NewRequest("POST", "/", body))
 		x := &exchange{}
 		caddyhttp.SetVar(r.Context(), exchangeVar, x)
 		err := s.ServeHTTP(httptest.NewRecorder(), r, caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error {
-			if len(s.gates.common.places) != 1 || body.rest != "" {
-				t.Errorf("the service has it with %q to read and %d places taken", body.rest, len(s.gates.common.places))
+			if taken() != 1 || body.rest != "" {
+				t.Errorf("the service has it with %q to read and %d places taken", body.rest, taken())
 			}
 			a := &answer{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: httptest.NewRecorder()}, exchange: x}
 			a.WriteHeader(http.StatusEarlyHints)
-			if len(s.gates.common.places) != 1 {
+			if taken() != 1 {
 				t.Error("a hint is taken for the answer")
 			}
 			a.WriteHeader(http.StatusOK)
-			if len(s.gates.common.places) != 0 {
+			if taken() != 0 {
 				t.Error("an answer that has begun has a place")
 			}
 			return nil
 		}))
-		if err != nil || len(s.gates.common.places) != 0 {
-			t.Errorf("got %v, %d places are taken", err, len(s.gates.common.places))
+		if err != nil || taken() != 0 {
+			t.Errorf("got %v, %d places are taken", err, taken())
 		}
 		body.check = func() {
-			if len(s.gates.common.places) != 0 {
+			if taken() != 0 {
 				t.Error("a body that is still read has a place")
 			}
 		}

@@ -25,12 +25,12 @@ const abortAfter = time.Second
 // watchKey is the same for all requests to one host with the same credentials.
 type watchKey [sha256.Size]byte
 
-// credentials are the headers that a service may tell users by.
-var credentials = []string{"Cookie", "Authorization", AppToken}
+// credentialHeaders are those that a service may tell users by.
+var credentialHeaders = []string{"Cookie", "Authorization", AppToken}
 
 func keyOf(q *http.Request) watchKey {
 	parts := []string{q.Host}
-	for _, name := range credentials {
+	for _, name := range credentialHeaders {
 		parts = append(parts, strings.Join(q.Header[name], "\n"))
 	}
 	return watchKey(sha256.Sum256([]byte(strings.Join(parts, "\n\n")))) // no value has a line break

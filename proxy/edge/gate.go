@@ -1,0 +1,121 @@
+package edge
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// gate bounds the requests that one service has. While there is no free place, requests wait in a
+// queue; a place that gets free is for the network that has fewest, and within it for the oldest.
+// When the queue is full too, the network with most loses its newest request there.
+type gate struct {
+	places, queue int
+	wait          time.Duration
+	refused       *refusalCounter
+
+	mu sync.Mutex
+	// taken are places, and waiting is the length of the queue.
+	taken, waiting int
+	// clients have both; what they can lose is what waits.
+	clients shares[*waiter]
+}
+
+// waiter is a request in the queue.
+type waiter struct {
+	network *network[*waiter]
+	// decided gets nil with a place, or why there is none.
+	decided chan error
+}
+
+func newGate(places, queue int, wait caddy.Duration, count *refusalCounter) *gate {
+	return &gate{places: places, queue: queue, wait: time.Duration(wait), refused: count}
+}
+
+// full reports whether a request of a client would be refused at once.
+func (g *gate) full(client netip.Addr) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.taken < g.places || g.waiting < g.queue {
+		return false
+	}
+	_, found := g.clients.loser(client, 1)
+	return !found
+}
+
+// enter returns a place when the client has one, for leave, or errBusy.
+func (g *gate) enter(ctx context.Context, client netip.Addr) (place *network[*waiter], err error) {
+	g.mu.Lock()
+	if g.taken < g.places {
+		g.taken++
+		place = g.clients.enter(client)
+		g.mu.Unlock()
+		return place, nil
+	}
+	if g.waiting >= g.queue {
+		loser, found := g.clients.loser(client, 1)
+		if !found {
+			g.mu.Unlock()
+			g.refused.add()
+			return nil, errBusy
+		}
+		g.remove(loser)
+		loser.decided <- errBusy
+	}
+	w := &waiter{network: g.clients.enter(client), decided: make(chan error, 1)}
+	g.clients.canLose(w.network, w)
+	g.waiting++
+	g.mu.Unlock()
+
+	timeout := time.NewTimer(g.wait)
+	defer timeout.Stop()
+	select {
+	case err = <-w.decided:
+	case <-timeout.C:
+		err = g.giveUp(w, errBusy)
+	case <-ctx.Done():
+		err = g.giveUp(w, caddyhttp.Error(statusCanceled, ctx.Err()))
+	}
+	if err == errBusy { //nolint:errorlint // no other is it
+		g.refused.add()
+	}
+	return w.network, err
+}
+
+// giveUp ends the waiting of a request, and returns what was decided about it in the meantime.
+func (g *gate) giveUp(w *waiter, why error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if slices.Contains(w.network.lose, w) {
+		g.remove(w)
+		return why
+	}
+	return <-w.decided
+}
+
+// remove takes a request out of the queue.
+func (g *gate) remove(w *waiter) {
+	g.waiting--
+	g.clients.lost(w.network, w)
+	g.clients.add(w.network, -1)
+}
+
+// leave gives a place back.
+func (g *gate) leave(place *network[*waiter]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.clients.add(place, -1)
+	if g.waiting == 0 {
+		g.taken--
+		return
+	}
+	next := g.clients.next()
+	g.waiting--
+	g.clients.lost(next.network, next)
+	next.decided <- nil
+}
