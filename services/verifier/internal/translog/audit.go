@@ -42,15 +42,62 @@ type Audit struct {
 	// the first, or -1: whether they were queued here cannot be known.
 	Copied      int64 `json:"copied"`
 	FirstCopied int64 `json:"firstCopied"`
+	// Queued counts what was sold, was not in the log, and is queued for it now. Each is a
+	// fault.
+	Queued int64 `json:"queued,omitempty"`
 	// SizeAt is how many entries the log had at the moment that the caller asked about.
 	SizeAt int64 `json:"sizeAt,omitempty"`
 }
 
-// lastAudit is the outcome of the audit that this process made last.
+// lastAudit is the outcome of the audit that this process made last, and when the next is
+// due.
 type lastAudit struct {
 	mu sync.Mutex
 	at time.Time // zero before the first
 	ok bool
+
+	underWay bool
+	next     time.Time // no audit before then
+	// follow is how many audits follow soon on the next: what was sold without the log just
+	// before it began is looked for when it is older than the merge delay, and what a replica
+	// sold that was replaced late, an hour after.
+	follow int
+}
+
+// auditSoon makes an audit due: the log has begun, or goes on, so that what the last one
+// has found may be no more.
+func (a *lastAudit) auditSoon() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.next, a.follow = time.Time{}, 2
+}
+
+// begin reports whether an audit is due, and reserves it.
+func (a *lastAudit) begin(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.underWay || now.Before(a.next) {
+		return false
+	}
+	a.underWay, a.next = true, now.Add(auditEvery)
+	return true
+}
+
+// end takes the outcome of an audit. Of one that has queued what was missing, the next
+// shows whether that was all.
+func (a *lastAudit) end(now time.Time, ok, queued bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.underWay, a.at, a.ok = false, now, ok
+	switch {
+	case a.next.IsZero(): // due again since this one began
+	case a.follow == 2:
+		a.next, a.follow = now.Add(MergeDelay), 1
+	case queued:
+		a.next = now.Add(MergeDelay)
+	case a.follow == 1 || !ok:
+		a.next, a.follow = now.Add(auditAgain), 0
+	}
 }
 
 func (l *Log) auditAndLog(ctx context.Context) {
@@ -58,23 +105,12 @@ func (l *Log) auditAndLog(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	l.audited.mu.Lock()
-	l.audited.at, l.audited.ok = l.Now(), err == nil && len(a.Faults) == 0
-	l.audited.mu.Unlock()
+	l.audited.end(l.Now(), err == nil && len(a.Faults) == 0, a.Queued > 0)
 	if err != nil {
 		l.Log.Error("the log of receipts could not be audited", "error", err)
 	} else if len(a.Faults) > 0 {
 		l.Log.Error("the audit of the log of receipts has found faults", "faults", strings.Join(a.Faults, "; "))
 	}
-}
-
-// auditDue reports whether an audit is due after the one that began last.
-func (l *Log) auditDue(began, now time.Time) bool {
-	every := auditEvery
-	if at, ok := l.LastAudit(); !at.IsZero() && !ok {
-		every = auditAgain
-	}
-	return now.Sub(began) >= every
 }
 
 // LastAudit returns when this process made its last audit, and whether it was clean.
@@ -263,6 +299,7 @@ func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit) 
 			} else if len(placed) > 0 { // and has not got its place between the two looks
 				a.fault("a receipt that was sold was not in the log, and is queued for it now: leaf %s", tlog.Hash(leaf))
 				lost = append(lost, by[leaf])
+				a.Queued++
 			}
 		}
 		if err := l.Store.QueueStored(ctx, lost); err != nil {

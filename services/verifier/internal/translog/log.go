@@ -111,22 +111,22 @@ func Name(host string, key ed25519.PrivateKey, log int64) (origin, vkey string, 
 // that monitors see fresh times.
 const republish = time.Hour
 
-// Run makes a step each interval, and an audit at once and each day, until ctx ends.
+// Run makes a step each interval, and an audit at once, soon after and each day, until ctx
+// ends.
 func (l *Log) Run(ctx context.Context) {
 	defer l.asking.Wait()
 	var auditing sync.WaitGroup
 	defer auditing.Wait()
 	tick := time.NewTicker(l.Interval)
 	defer tick.Stop()
-	var audited, logged time.Time
+	var logged time.Time
 	for {
 		err, now := l.Step(ctx), l.Now()
 		if err != nil && ctx.Err() == nil && now.Sub(logged) >= time.Minute { // not each second
 			l.Log.Error("the log of receipts waits", "error", err)
 			logged = now
 		}
-		if l.auditDue(audited, now) {
-			audited = now
+		if l.audited.begin(now) {
 			auditing.Go(func() { l.auditAndLog(ctx) })
 		}
 		select {
@@ -158,6 +158,7 @@ func (l *Log) Step(ctx context.Context) error {
 			return err
 		}
 		l.confirmed = head.Log
+		l.audited.auditSoon()
 	}
 	if err := l.checkMark(ctx, head); err != nil {
 		return err
