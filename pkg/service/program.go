@@ -102,6 +102,9 @@ func (p Program) Run(ctx context.Context, proc Process) int {
 		return 0
 	case errors.Is(err, flag.ErrHelp):
 		_, _ = io.WriteString(proc.Stdout, p.Help)
+		if errors.As(err, &exit) {
+			return exit.Code
+		}
 		return 0
 	case IsUsage(err):
 		_, _ = fmt.Fprintf(proc.Stderr, "%s: %v\nRun \"%s --help\" for the commands.\n", p.Name, err, p.Name)
@@ -140,8 +143,8 @@ func (p Program) run(ctx context.Context, proc Process) error {
 func Flags() *flag.FlagSet { return flag.NewFlagSet("", flag.ContinueOnError) }
 
 // Parse reads flags and one word for each of names, in any order. A word whose
-// name is in brackets is optional and then "". Errors do not quote words, which
-// may have been meant as a password.
+// name is in brackets is optional and then "". Words after "--" are no flags. Errors do
+// not quote words, which may have been meant as a password.
 func Parse(flags *flag.FlagSet, args []string, names ...string) ([]string, error) {
 	flags.SetOutput(io.Discard)
 	var words []string

@@ -71,6 +71,8 @@ const help = `auth stores users and their sessions, and answers whether a reques
   auth healthcheck                fail unless the running service is healthy
   auth --version, auth --help
 
+A NAME that begins with a hyphen comes after --: auth user delete -- -anna
+
 A password is typed at the terminal, twice, or read as one line from standard
 input. It is never an argument.
 

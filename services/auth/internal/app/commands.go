@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,11 +29,21 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user/userfile"
 )
 
+// parseNames is service.Parse for a command without flags that acts on what its words name. A request for help ends with
+// 2, though it prints the help: a script whose word is "--help" must not believe that the command was carried out.
+func parseNames(args []string, names ...string) ([]string, error) {
+	words, err := service.Parse(service.Flags(), args, names...)
+	if errors.Is(err, flag.ErrHelp) && len(names) > 0 {
+		return nil, service.ExitError{Err: err, Code: 2}
+	}
+	return words, err
+}
+
 // with returns a command without flags and with one word for each of names, which
 // do carries out on the stores.
 func (p Process) with(do func(ctx context.Context, s *account.Service, words []string) error, names ...string) service.Command {
 	return func(ctx context.Context, args []string) error {
-		words, err := service.Parse(service.Flags(), args, names...)
+		words, err := parseNames(args, names...)
 		if err != nil {
 			return err
 		}

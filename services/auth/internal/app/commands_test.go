@@ -214,3 +214,20 @@ func TestTheNameOfADeletedUser_NeedsAFlag(t *testing.T) {
 	mustOperate(t, environment, "", "invite", "add", "otto", "--former")
 	mustOperate(t, environment, newPass+"\n", "user", "add", "otto", "--former")
 }
+
+func TestANameThatIsAnOption_IsNeverHelpAndSuccess(t *testing.T) {
+	t.Parallel()
+	environment := settings(t, redistest.Start(t))
+	mustOperate(t, environment, adminPass+"\n", "user", "add", adminName, "--admin")
+	mustOperate(t, environment, newPass+"\n", "user", "add", "--", "--help")
+	for _, args := range [][]string{
+		{"user", "delete", "--help"}, {"sessions", "revoke", "--help"}, {"sessions", "revoke", "-h", "x"}, {"user", "passwd", "--help"}, {"user", "role", "--help", "admin"},
+		{"user", "reset-link", "--help"}, {"user", "reset-factor", "-help"}, {"user", "delete", "-rf"},
+	} {
+		if code, out := operate(t, environment, newPass+"\n", args...); code != 2 || !strings.Contains(out, "auth --help") {
+			t.Errorf("%q: %d %s", args, code, out)
+		}
+	}
+	mustOperate(t, environment, "", "sessions", "revoke", "--", "--help")
+	mustOperate(t, environment, "", "user", "delete", "--", "--help")
+}

@@ -59,7 +59,7 @@ func (p Process) setupLink(ctx context.Context, args []string) error {
 }
 
 func (p Process) userResetLink(ctx context.Context, args []string) error {
-	words, err := service.Parse(service.Flags(), args, "NAME")
+	words, err := parseNames(args, "NAME")
 	if err != nil {
 		return err
 	}
