@@ -49,6 +49,8 @@ type Settings struct {
 	Witness1      int `env:"WITNESS_1_PORT" default:"8091" doc:"the first witness of the log of receipts"`
 	Witness2      int `env:"WITNESS_2_PORT" default:"8092" doc:"the second one"`
 
+	LogBegin string `env:"LOG_BEGIN" doc:"key of a later generation of the log of receipts, which both witnesses begin at this start"`
+
 	AdminUsername string `env:"BOOTSTRAP_ADMIN_USERNAME" doc:"first administrator, created at the first start; without one a set-up link is printed"`
 	AdminPassword string `env:"BOOTSTRAP_ADMIN_PASSWORD" secret:"true" doc:"their password"`
 }
@@ -99,7 +101,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 			Chain: local(s.Chain), Facilitator: local(s.Facilitator), Beacon: local(s.Beacon), Redis: local(s.Redis),
 			Witness1: local(s.Witness1), Witness2: local(s.Witness2),
 		},
-		Log: true,
+		Log: true, LogBegin: s.LogBegin,
 		Extra: map[string]map[string]string{"auth": {
 			"BOOTSTRAP_ADMIN_USERNAME": s.AdminUsername, "BOOTSTRAP_ADMIN_PASSWORD": s.AdminPassword,
 		}},

@@ -93,6 +93,8 @@ type Layout struct {
 	Admin bool
 	// Log has the verifier keep a log of receipts, which Witnesses cosign.
 	Log bool
+	// LogBegin is the key of a later generation of the log that Witnesses begin; else empty.
+	LogBegin string
 	// Extra holds further settings by the name of a program, which win.
 	Extra map[string]map[string]string
 }
@@ -272,7 +274,7 @@ func (l Layout) Witnesses() ([]stack.Program, error) {
 	for i, addr := range []string{l.Witness1, l.Witness2} {
 		all = append(all, l.receipt(fmt.Sprintf("witness-%d", i+1),
 			"witness", "--key", l.Path(secrets.WitnessKey(i+1)), "--name", secrets.WitnessID(host, i+1),
-			"--log-policy", l.LogPolicy(), "--state", l.Path(secrets.WitnessState(i+1)), "--listen", addr))
+			"--log-policy", l.LogPolicy(), "--state", l.Path(secrets.WitnessState(i+1)), "--listen", addr, "--begin", l.LogBegin))
 	}
 	return all, nil
 }

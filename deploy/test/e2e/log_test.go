@@ -331,17 +331,17 @@ func TestTheLogOfReceiptsIsKeptThroughRotationRevocationAndRestore(t *testing.T)
 // keys.md says.
 func (w *logWorld) begin(t *testing.T, origin string) {
 	t.Helper()
-	vkey, err := secrets.AddLog(w.State, origin)
-	if err != nil {
+	begun := w.Layout
+	var err error
+	if begun.LogBegin, err = secrets.AddLog(w.State, origin); err != nil {
 		t.Fatal(err)
 	}
-	witnesses, err := w.Witnesses()
+	witnesses, err := begun.Witnesses()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, each := range witnesses {
 		w.Programs.Kill(each.Name)
-		each.Args = append(each.Args, "--begin", vkey)
 		w.restart(t, each)
 	}
 }
