@@ -750,3 +750,34 @@ func TestListKeys_WaitsWhileTheLogIsFrozen(t *testing.T) {
 		}
 	})
 }
+
+func TestSequence_PlacesNothingOnATreeThatIsNotTheHeads(t *testing.T) {
+	for what, change := range map[string]string{
+		"the head has another root": "UPDATE log_head SET root = (SELECT leaf FROM log_entries WHERE idx = 0)",
+		"a stored hash is another":  "UPDATE log_hashes SET hash = (SELECT root FROM log_head) WHERE id = 2",
+	} {
+		for backend, url := range sqldbtest.URLs(t) {
+			t.Run(what+", "+backend, func(t *testing.T) {
+				l, hand := openLogged(t, url, time.Now), raw(t, url)
+				for _, name := range []string{"a", "b"} {
+					if _, err := l.Anew(t.Context(), payment.Key{}, signed(name)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				head := sequence(t, l, 10)
+				if _, err := hand.Writer.ExecContext(t.Context(), change); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := l.Anew(t.Context(), payment.Key{}, signed("c")); err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := l.Sequence(t.Context(), 10); err == nil {
+					t.Error("it places")
+				}
+				if heads, err := l.Heads(t.Context()); err != nil || heads[0].Size != head.Size {
+					t.Errorf("%+v, %v", heads, err)
+				}
+			})
+		}
+	}
+}
