@@ -181,7 +181,8 @@ func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user
 }
 
 // Join creates the user of an invite. link.ErrInvalid; ErrMissing, the sentinels of
-// password and user, user.ErrUsernameTaken, user.ErrUsernameFormer, user.ErrUsernameReserved, after which the link can still be used.
+// password and user, user.ErrUsernameTaken, user.ErrUsernameFormer, user.ErrUsernameReserved, after which the link can
+// still be used.
 func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.User, error) {
 	hash := link.Hash(token)
 	l, err := s.links.Link(ctx, link.Invite, hash)

@@ -96,6 +96,9 @@ func (s *Service) provePassword(ctx context.Context, u user.User, pw, code strin
 // reauthenticate replaces the session of a user by one with another id once prove has
 // shown who they are. session.ErrNotFound when the session has ended, or ends meanwhile, as
 // with a new password; and the errors of prove.
+//
+// A store that answers too late may replace the session all the same, under an id that the client is not told: they log
+// in again. To keep the old id for a retry would leave it to those who may have taken it, which the new one is against.
 func (s *Service) reauthenticate(ctx context.Context, of session.Session, prove func(context.Context, user.User) (session.Factor, error)) (LoggedIn, error) {
 	fence, err := s.sessions.Fence(ctx, of.UserID)
 	if err != nil {

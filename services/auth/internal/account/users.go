@@ -218,7 +218,7 @@ func (s *Service) Add(ctx context.Context, n NewUser) (user.User, error) {
 	})
 }
 
-// CheckFormer returns user.ErrUsernameFormer for the name of a deleted user, who applications may take the next one for.
+// CheckFormer returns user.ErrUsernameFormer for the name of a deleted user: applications may take the next one for them.
 func (s *Service) CheckFormer(ctx context.Context, username string) error {
 	return s.users.CheckFormer(ctx, username)
 }

@@ -29,8 +29,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/user/userfile"
 )
 
-// parseNames is service.Parse for a command without flags that acts on what its words name. A request for help ends with
-// 2, though it prints the help: a script whose word is "--help" must not believe that the command was carried out.
+// parseNames is service.Parse for a command without flags that acts on what its words name. A request for help ends
+// with 2, though it prints the help: a script whose word is "--help" must not believe that the command was carried out.
 func parseNames(args []string, names ...string) ([]string, error) {
 	words, err := service.Parse(service.Flags(), args, names...)
 	if errors.Is(err, flag.ErrHelp) && len(names) > 0 {

@@ -221,8 +221,14 @@ func TestANameThatIsAnOption_IsNeverHelpAndSuccess(t *testing.T) {
 	mustOperate(t, environment, adminPass+"\n", "user", "add", adminName, "--admin")
 	mustOperate(t, environment, newPass+"\n", "user", "add", "--", "--help")
 	for _, args := range [][]string{
-		{"user", "delete", "--help"}, {"sessions", "revoke", "--help"}, {"sessions", "revoke", "-h", "x"}, {"user", "passwd", "--help"}, {"user", "role", "--help", "admin"},
-		{"user", "reset-link", "--help"}, {"user", "reset-factor", "-help"}, {"user", "delete", "-rf"},
+		{"user", "delete", "--help"},
+		{"user", "delete", "-rf"},
+		{"user", "passwd", "--help"},
+		{"user", "role", "--help", "admin"},
+		{"user", "reset-link", "--help"},
+		{"user", "reset-factor", "-help"},
+		{"sessions", "revoke", "--help"},
+		{"sessions", "revoke", "-h", "x"},
 	} {
 		if code, out := operate(t, environment, newPass+"\n", args...); code != 2 || !strings.Contains(out, "auth --help") {
 			t.Errorf("%q: %d %s", args, code, out)

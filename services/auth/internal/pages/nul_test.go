@@ -18,7 +18,8 @@ var (
 	formDo    = regexp.MustCompile(`name="do" value="([^"]+)"`)
 )
 
-// TestNoPageFailsForWhatPostgresCannotHold sends each field of each form with a NUL, and the others as the page has them.
+// TestNoPageFailsForWhatPostgresCannotHold sends each field of each form with a NUL, and the others as the page has
+// them.
 func TestNoPageFailsForWhatPostgresCannotHold(t *testing.T) {
 	database := sqldbtest.Postgres(t)
 	if database == "" {
