@@ -184,8 +184,15 @@ func (p Process) logStatus(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
+		has, err := l.AskWitnesses(ctx)
+		if err != nil {
+			return err
+		}
 		if *asJSON {
-			return p.printJSON(s)
+			return p.printJSON(struct {
+				translog.Status
+				Has []translog.WitnessAnswer `json:"witnessesHave"`
+			}{s, has})
 		}
 		var text strings.Builder
 		line := func(name, format string, args ...any) {
@@ -203,8 +210,12 @@ func (p Process) logStatus(ctx context.Context, args []string) error {
 		if s.Mark > 0 {
 			line("mark", "%d entries", s.Mark)
 		}
-		for _, w := range s.Witnesses {
-			line("witness", "%s: %d entries", w.Name, w.Size)
+		for i, w := range has {
+			if w.Fault != "" {
+				line("witness", "%s: %d entries as the ledger knows; %s", w.Name, s.Witnesses[i].Size, w.Fault)
+				continue
+			}
+			line("witness", "%s: has cosigned %d entries, %d as the ledger knows", w.Name, w.Size, s.Witnesses[i].Size)
 		}
 		_, err = io.WriteString(p.Stdout, text.String())
 		return err

@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -354,6 +356,10 @@ func TestAnOlderLedgerFreezesAndComesBackFromAMirror(t *testing.T) {
 			w.env["DATABASE_URL"] = url[backend](t) // an older one: it has nothing at all
 			r = w.run()
 			w.waitFor("the freeze", func() bool { return strings.Contains(w.command(nil, "log", "status"), payment.FrozenMark) })
+			head, err := strconv.Atoi(lastSize(w.command(nil, "log", "status")))
+			if err != nil || head < 2 {
+				t.Errorf("the witnesses have %d entries, %v", head, err)
+			}
 			paid := w.pay("2")
 			w.wantReceipt(w.post(r.url, paid))
 			if err := execute(w.getenv, io.Discard, "log", "resume"); err == nil {
@@ -370,6 +376,15 @@ func TestAnOlderLedgerFreezesAndComesBackFromAMirror(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lastSize is what verifier log status says that the last witness has cosigned.
+func lastSize(status string) string {
+	found := regexp.MustCompile(`(?m)^witness +w\d+: has cosigned (\d+) entries, 0 as the ledger knows$`).FindAllStringSubmatch(status, -1)
+	if len(found) != 2 {
+		return status
+	}
+	return found[1][1]
 }
 
 // mirror copies what the log serves into a folder.

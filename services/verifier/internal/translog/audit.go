@@ -308,23 +308,31 @@ func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit) 
 	}
 }
 
-// audit compares the tree with the checkpoint that the witness serves. The error is why it
-// could not.
-func (w *witnessClient) audit(ctx context.Context, head payment.LogHead, a *Audit) error {
+// cosigned returns the checkpoint that the witness serves of a generation.
+func (w *witnessClient) cosigned(ctx context.Context, head payment.LogHead) (c receiptlog.Checkpoint, err error) {
 	response, err := w.exchange(ctx, http.MethodGet, "/"+witness.ID(head.Origin)+"/checkpoint", nil)
 	if err != nil {
-		return err
+		return c, err
 	}
 	if response.status != http.StatusOK {
-		return w.fault("what it has cosigned is not served: it answers %d", response.status)
+		return c, w.fault("what it has cosigned is not served: it answers %d", response.status)
 	}
 	key, err := receiptlog.ParseLogKey(head.VKey)
 	if err != nil {
-		return w.fault("%w", err)
+		return c, w.fault("%w", err)
 	}
-	c, err := receiptlog.OpenCheckpoint(response.body, key)
+	if c, err = receiptlog.OpenCheckpoint(response.body, key); err != nil {
+		return c, w.fault("%w", err)
+	}
+	return c, nil
+}
+
+// audit compares the tree with the checkpoint that the witness serves. The error is why it
+// could not.
+func (w *witnessClient) audit(ctx context.Context, head payment.LogHead, a *Audit) error {
+	c, err := w.cosigned(ctx, head)
 	if err != nil {
-		return w.fault("%w", err)
+		return err
 	}
 	if c.Size > head.Size {
 		if now, err := w.log.head(ctx); err == nil && now.Size >= c.Size {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -58,6 +59,35 @@ func (l *Log) Status(ctx context.Context) (Status, error) {
 	}
 	s.Witnesses, err = l.witnessStatus(ctx, head)
 	return s, err
+}
+
+// WitnessAnswer is what a witness says that it has cosigned of the open generation.
+type WitnessAnswer struct {
+	Name  string `json:"name"`
+	Size  int64  `json:"size"`
+	Fault string `json:"fault,omitempty"` // why it does not say
+}
+
+// AskWitnesses asks all witnesses, at once, how many entries they have cosigned.
+func (l *Log) AskWitnesses(ctx context.Context) ([]WitnessAnswer, error) {
+	head, err := l.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]WitnessAnswer, len(l.witnesses))
+	var all sync.WaitGroup
+	for i, w := range l.witnesses {
+		all.Go(func() {
+			bounded, done := context.WithTimeout(ctx, l.Timeout)
+			defer done()
+			c, err := w.cosigned(bounded, head)
+			if answers[i] = (WitnessAnswer{Name: w.Name, Size: c.Size}); err != nil {
+				answers[i] = WitnessAnswer{Name: w.Name, Fault: err.Error()}
+			}
+		})
+	}
+	all.Wait()
+	return answers, nil
 }
 
 // Resume lets a frozen log go on, when the mark and as many witnesses as the policy asks

@@ -186,7 +186,7 @@ func (w *witnessClient) cosign(ctx context.Context, head payment.LogHead, c rece
 // WitnessStatus is what is known of a witness.
 type WitnessStatus struct {
 	Name   string    `json:"name"`
-	Size   int64     `json:"size"` // that it has cosigned last
+	Size   int64     `json:"size"` // that it has cosigned last, as the ledger knows
 	Seen   time.Time `json:"-"`    // when, by this process; zero if never
 	Errors int       `json:"-"`    // of this process
 }
