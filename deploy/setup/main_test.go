@@ -219,8 +219,13 @@ func TestAKeyIsRevokedWithACutOff(t *testing.T) {
 		t.Fatalf("%v, %v", keys, err)
 	}
 	for _, wrong := range [][]string{
-		{"-revoke", keys[0].KeyID, "-logged", "localhost:8080/v1/log/1"}, {"-revoke", keys[0].KeyID, "-logged", "x:-1"}, {"-logged", "x:1"},
-		{"-revoke", keys[0].KeyID, "-announce"}, {"-rotate", "all"}, {"-rotate", "redis", "-data-key", "-"}, {"-revoke", "another"},
+		{"-revoke", keys[0].KeyID, "-logged", "localhost:8080/v1/log/1"},
+		{"-revoke", keys[0].KeyID, "-logged", "x:-1"},
+		{"-logged", "x:1"},
+		{"-revoke", keys[0].KeyID, "-announce"},
+		{"-rotate", "all"},
+		{"-rotate", "redis", "-data-key", "-"},
+		{"-revoke", "another"},
 	} {
 		if err := run(append(wrong, folder), none, strings.NewReader(""), io.Discard); err == nil || !strings.Contains(read(t, folder, "retired-keys.json"), `"next"`) {
 			t.Errorf("%v: %v", wrong, err)

@@ -222,7 +222,7 @@ func list(folder string, key *receipt.SigningKey, status string) error {
 
 // listed returns the public keys of the list.
 func listed(folder string) ([]receipt.Key, error) {
-	text, err := os.ReadFile(path(folder, verifier, RetiredKeys)) //nolint:gosec // our own file
+	text, err := os.ReadFile(path(folder, verifier, RetiredKeys))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -57,7 +57,7 @@ func rolled(t *testing.T, replicas int, version string, services ...string) (eve
 		}
 	}
 	for name, content := range map[string]string{"docker": docker, "sleep": "#!/bin/sh\n"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o700); err != nil { //nolint:gosec // it is run
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
