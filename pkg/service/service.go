@@ -69,6 +69,11 @@ func New(ctx context.Context, name string, p Process, s Settings) (*Service, err
 	if err != nil {
 		return nil, err
 	}
+	for _, n := range s.TrustedProxies {
+		if n.Bits() == 0 {
+			log.WarnContext(ctx, "TRUSTED_PROXIES trusts every address: clients choose the address that limits count them by", "network", n.String())
+		}
+	}
 	tracer, err := tracing.Start(ctx, tracing.Options{
 		Settings: s.Tracing, Service: name, Version: p.Version, Log: log, Trusted: s.TrustedProxies.Sent,
 	})

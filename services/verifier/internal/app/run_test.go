@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -242,10 +243,17 @@ func TestAProgramThatCannotStartReportsWhy(t *testing.T) {
 		"a file that is absent": {"CHAINS_FILE", "/nowhere/chains.json", "CHAINS_FILE"},
 		"no node to confirm by": {"PAYMENT_RPC_URL", "-", "PAYMENT_CONFIRM=facilitator"},
 		"chain without a node":  {"PAYMENT_CONFIRM", "chain", "PAYMENT_RPC_URL"},
+		"one node as two":       {"PAYMENT_RPC_URL", w.env["PAYMENT_RPC_URL"] + "," + w.env["PAYMENT_RPC_URL"] + "/", "PAYMENT_RPC_URL"},
+		"a mistyped payee":      {"PAYMENT_PAY_TO", "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BD", "EIP-55"},
+		"another token's name":  {"PAYMENT_ASSET_NAME", "Wrong", "PAYMENT_ASSET_NAME"},
+		"no token":              {"PAYMENT_ASSET", "0x000000000000000000000000000000000000dEaD", "PAYMENT_ASSET"},
 	} {
 		env := map[string]string{c.setting: c.value}
 		if c.setting == "CHAINS_FILE" {
 			env["CHAIN_RPC_URLS"] = "-"
+		}
+		if c.setting == "PAYMENT_ASSET" {
+			env["PAYMENT_ASSET_NAME"], env["PAYMENT_ASSET_VERSION"] = "Coin", "1"
 		}
 		if c.setting == "PAYMENT_CONFIRM" {
 			env["PAYMENT_RPC_URL"] = "-"
@@ -258,6 +266,26 @@ func TestAProgramThatCannotStartReportsWhy(t *testing.T) {
 		}, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestStart_WarnsOfSettingsThatWeaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		change map[string]string
+		want   string
+	}{
+		"nothing":                {nil, ""},
+		"the facilitator's word": {map[string]string{"PAYMENT_CONFIRM": "facilitator"}, "PAYMENT_CONFIRM"},
+		"everybody is trusted":   {map[string]string{"TRUSTED_PROXIES": "0.0.0.0/0,::/0"}, "TRUSTED_PROXIES"},
+		"one node for a quorum":  {map[string]string{"CHAIN_ID": "84532", "CHAIN_RPC_URLS": "http://127.0.0.1:1,http://127.0.0.1:2"}, "PAYMENT_RPC_URL"},
+		"a node that is away":    {map[string]string{"PAYMENT_RPC_URL": "http://127.0.0.1:1"}, "PAYMENT_ASSET"},
+	} {
+		w := newWorld(t, sqldbtest.SQLite(t))
+		maps.Copy(w.env, c.change)
+		printed := w.run().stderr.String()
+		if c.want == "" && strings.Contains(printed, "WARN") || !strings.Contains(printed, c.want) {
+			t.Errorf("%s: %s", name, printed)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/x402"
@@ -18,6 +20,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 	"github.com/pforte/pforte/services/verifier/internal/checkpage"
 	"github.com/pforte/pforte/services/verifier/internal/config"
+	"github.com/pforte/pforte/services/verifier/internal/eip3009"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/chainlog"
@@ -67,6 +70,9 @@ func (p Process) serve(ctx context.Context, args []string) error {
 	s := &server{Service: common, settings: set, process: p}
 	if s.AllowInsecure {
 		s.Log.WarnContext(ctx, "ALLOW_INSECURE_UPSTREAMS is set: requests to facilitators and nodes may use plain http in public networks, where payments and evidence can be read and changed")
+	}
+	for _, weak := range s.weak {
+		s.Log.WarnContext(ctx, weak)
 	}
 	return s.Run(ctx, service.Parts{
 		Open: s.open,
@@ -180,12 +186,41 @@ func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error
 		options.ChainLog = observedChainLog{log, s.metrics}
 		if options.Confirm { // else the facilitator alone decides, also where its transfers are on no chain
 			options.Accounts = log
+			if err := s.checkAsset(ctx, log); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if options.ClientKey, err = s.clientKey(); err != nil {
 		return nil, err
 	}
 	return paywall.Open(ctx, options)
+}
+
+// assetTimeout bounds how long the start waits for what the payment network shows of the token.
+const assetTimeout = 5 * time.Second
+
+// checkAsset compares the token of the terms with the payment network: buyers sign for its
+// EIP-712 domain, and with another no payment can be settled. A node that is away is no fault.
+func (s *server) checkAsset(ctx context.Context, log *chainlog.Reader) error {
+	ctx, cancel := context.WithTimeout(ctx, assetTimeout)
+	defer cancel()
+	t := s.terms
+	asset, err := log.Asset(ctx, t.Asset)
+	id, _ := x402.ChainID(t.Network) // it was checked
+	domain := eip3009.Domain{Name: t.AssetName, Version: t.AssetVersion, ChainID: id, Token: common.HexToAddress(t.Asset)}
+	switch {
+	case err != nil:
+		s.Log.WarnContext(ctx, "PAYMENT_ASSET, PAYMENT_ASSET_NAME, PAYMENT_ASSET_VERSION cannot be compared with the payment network", "error", err)
+	case !asset.HasCode:
+		return fmt.Errorf("PAYMENT_ASSET: there is no contract at %s on %s", t.Asset, t.Network)
+	case asset.Separator == "":
+		s.Log.WarnContext(ctx, "PAYMENT_ASSET: the token does not tell its DOMAIN_SEPARATOR, so that PAYMENT_ASSET_NAME and PAYMENT_ASSET_VERSION cannot be checked", "asset", t.Asset)
+	case asset.Separator != domain.Separator().Hex():
+		return fmt.Errorf("PAYMENT_ASSET_NAME, PAYMENT_ASSET_VERSION: %q and %q are not those of the EIP-712 domain of the token %s on %s: no payment could be settled",
+			t.AssetName, t.AssetVersion, t.Asset, t.Network)
+	}
+	return nil
 }
 
 // clientKey returns the key under which the ledger stores client addresses. It is

@@ -27,18 +27,7 @@ func ValidateChain(c chain.Config) error {
 	if len(c.RPCURLs) == 0 {
 		fault("rpcUrls: at least one is needed")
 	}
-	seen := map[string]bool{}
-	for i, raw := range c.RPCURLs {
-		u, err := url.Parse(raw)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-			fault("rpcUrls.%d: must be an http or https URL", i)
-			continue
-		}
-		if seen[nodeOf(u)] {
-			fault("rpcUrls.%d: comes twice, which would count as two nodes", i)
-		}
-		seen[nodeOf(u)] = true
-	}
+	faults = append(faults, nodeFaults(c.RPCURLs, "rpcUrls.%d")...)
 	if c.Quorum < 0 || len(c.RPCURLs) > 0 && c.Quorum > len(c.RPCURLs) {
 		fault("quorum: must be 1 to the number of rpcUrls (%d)", len(c.RPCURLs))
 	}
@@ -70,6 +59,24 @@ func ValidateChain(c chain.Config) error {
 	return errors.Join(faults...)
 }
 
+// nodeFaults returns what is wrong with a list of nodes; name is the form of an element's
+// name.
+func nodeFaults(urls []string, name string) (faults []error) {
+	seen := map[string]bool{}
+	for i, raw := range urls {
+		u, err := url.Parse(strings.TrimSpace(raw))
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+			faults = append(faults, fmt.Errorf(name+": must be an http or https URL", i))
+			continue
+		}
+		if seen[nodeOf(u)] {
+			faults = append(faults, fmt.Errorf(name+": comes twice, which would count as two nodes", i))
+		}
+		seen[nodeOf(u)] = true
+	}
+	return faults
+}
+
 // nodeOf returns the URL in one spelling: one node under two names must not count as
 // two.
 func nodeOf(u *url.URL) string {
@@ -78,6 +85,9 @@ func nodeOf(u *url.URL) string {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if host == "127.0.0.1" || host == "::1" {
+		host = "localhost"
+	}
 	return host + ":" + port + strings.TrimRight(u.EscapedPath(), "/") + "?" + u.RawQuery
 }
 

@@ -135,9 +135,7 @@ func (c *Config) Validate() error {
 	case c.Chain.File != "" && len(c.Chain.BeaconURLs) > 0:
 		faults = append(faults, errors.New("CHAINS_FILE: comes in place of CHAIN_BEACON_URLS, not together with it"))
 	}
-	for _, node := range c.Payment.RPCURLs {
-		faults = append(faults, webURL("PAYMENT_RPC_URL", node))
-	}
+	faults = append(faults, nodeFaults(c.Payment.RPCURLs, "PAYMENT_RPC_URL: element %d")...)
 	for _, upstreams := range []struct {
 		setting string
 		urls    []string

@@ -34,8 +34,9 @@ type Domain struct {
 	Token         common.Address
 }
 
-func (d Domain) separator() []byte {
-	return crypto.Keccak256(domainTypeHash, crypto.Keccak256([]byte(d.Name)), crypto.Keccak256([]byte(d.Version)),
+// Separator returns the domain's separator, which a token's DOMAIN_SEPARATOR() returns.
+func (d Domain) Separator() common.Hash {
+	return crypto.Keccak256Hash(domainTypeHash, crypto.Keccak256([]byte(d.Name)), crypto.Keccak256([]byte(d.Version)),
 		word(d.ChainID), common.LeftPadBytes(d.Token.Bytes(), 32))
 }
 
@@ -80,7 +81,7 @@ func (a Authorization) Wire() x402.Authorization {
 func (a Authorization) Digest(d Domain) common.Hash {
 	structHash := crypto.Keccak256(typeHash, common.LeftPadBytes(a.From.Bytes(), 32), common.LeftPadBytes(a.To.Bytes(), 32),
 		word(a.Value), word(a.ValidAfter), word(a.ValidBefore), a.Nonce.Bytes())
-	return crypto.Keccak256Hash([]byte("\x19\x01"), d.separator(), structHash)
+	return crypto.Keccak256Hash([]byte("\x19\x01"), d.Separator().Bytes(), structHash)
 }
 
 // Sign returns the payer's signature as 0x-hex of 65 bytes: r, s, v (27 or 28).

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+
 	"github.com/pforte/pforte/pkg/x402"
 )
 
@@ -37,6 +39,9 @@ func (t Terms) Validate() error {
 		if !isHex(address, 20) || isZero(address) {
 			faults = append(faults, fmt.Errorf("payment %s %q is not an address", what, address))
 		}
+	}
+	if !isSpelled(t.PayTo) {
+		faults = append(faults, fmt.Errorf("payment payee %q is mistyped: its upper and lower case are not its checksum (EIP-55)", t.PayTo))
 	}
 	if t.AssetName == "" || t.AssetVersion == "" {
 		faults = append(faults, errors.New("payment asset needs the name and version of its EIP-712 domain"))
@@ -124,6 +129,12 @@ func isHexData(text string) bool {
 // IsTransaction reports whether hash is that of a transaction: 32 bytes in
 // hexadecimal digits, not all of them zero.
 func IsTransaction(hash string) bool { return isHex(hash, 32) && !isZero(hash) }
+
+// isSpelled reports whether an address has its checksum (EIP-55), or none.
+func isSpelled(address string) bool {
+	digits := strings.TrimPrefix(address, "0x")
+	return digits == strings.ToLower(digits) || digits == strings.ToUpper(digits) || address == common.HexToAddress(address).Hex()
+}
 
 func isZero(hex string) bool { return strings.Trim(hex, "0x") == "" }
 

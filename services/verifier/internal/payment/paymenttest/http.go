@@ -5,8 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/pforte/pforte/services/verifier/internal/eip3009"
 )
 
 // Facilitator serves the simulator as an x402 facilitator.
@@ -74,10 +79,17 @@ func (b *Simulator) answer(chainID int, method string, params []json.RawMessage)
 	case "eth_getBlockByNumber":
 		return map[string]string{"number": "0x64", "timestamp": fmt.Sprintf("0x%x", b.Now().Unix())}
 	case "eth_getCode":
+		if bytes.Contains(bytes.ToLower(params[0]), []byte("dead")) {
+			return "0x"
+		}
 		return "0x60"
 	case "eth_call":
 		if bytes.Contains(params[0], []byte(`"0x70a08231`)) { // balanceOf: everybody has a thousand times the price
 			return fmt.Sprintf("0x%064x", 10_000_000)
+		}
+		if bytes.Contains(params[0], []byte(`"0x3644e515"`)) { // DOMAIN_SEPARATOR
+			id := big.NewInt(int64(chainID))
+			return eip3009.Domain{Name: "USDC", Version: "2", ChainID: id, Token: common.HexToAddress(Token)}.Separator().Hex()
 		}
 		return "0x" + strings.Repeat("0", 64)
 	case "eth_getLogs":

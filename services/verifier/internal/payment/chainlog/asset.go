@@ -1,0 +1,36 @@
+package chainlog
+
+import (
+	"context"
+	"strings"
+)
+
+// selectorSeparator is that of DOMAIN_SEPARATOR() (EIP-2612, EIP-3009).
+const selectorSeparator = "0x3644e515"
+
+// Asset is what the payment network shows of a token's contract.
+type Asset struct {
+	HasCode bool
+	// Separator is that of its EIP-712 domain, as 0x and hexadecimal digits; "" for a
+	// contract that does not tell it.
+	Separator string
+}
+
+// Asset returns what a quorum of the nodes shows of the contract at an address.
+func (r *Reader) Asset(ctx context.Context, address string) (Asset, error) {
+	return ask(ctx, r, func(ctx context.Context, n node) (a Asset, err error) {
+		if err := r.checkChain(ctx, n); err != nil {
+			return a, err
+		}
+		var code, separator string
+		if err := n.call(ctx, &code, "eth_getCode", address, "latest"); err != nil {
+			return a, err
+		}
+		a.HasCode = code != "0x"
+		err = n.call(ctx, &separator, "eth_call", map[string]string{"to": address, "data": selectorSeparator}, "latest")
+		if digits, ok := strings.CutPrefix(separator, "0x"); err == nil && ok && len(digits) == 64 && strings.Trim(digits, "0") != "" {
+			a.Separator = strings.ToLower(separator)
+		}
+		return a, ctx.Err()
+	})
+}
