@@ -56,6 +56,7 @@ var sections = []struct {
 }{
 	{"peers", (*suite).peers},
 	{"overload", (*suite).overload},
+	{"flood", (*suite).floods},
 	{"logins", (*suite).loginsBesidePeers},
 	{"sqlite", func(s *suite) { s.ledgerGrows("SQLite") }},
 	{"footprint", (*suite).footprint},
