@@ -296,7 +296,7 @@ func TestALogThatFallsBackWhileItRunsFreezesBeforeItPlaces(t *testing.T) {
 // published by another.
 func behind(w *world, url func() string, has, had int, policy string, change ...func(*translog.Options)) (restored, whole *node) {
 	w.Helper()
-	whole = w.open(url(), policy, change...)
+	whole = w.open(url(), w.policy(len(w.witnesses)), change...) // all: a witness that is late would have less
 	for _, portion := range [][]string{names(0, has), names(has, had)} {
 		whole.queue(portion...)
 		whole.step()
