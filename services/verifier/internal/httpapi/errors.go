@@ -73,16 +73,16 @@ var failures = []failure{
 	{beaconchain.ErrUnavailable, 503, "finality_unavailable", "The proof of finality is not available now", 60},
 	{errNotReady, 503, "not_ready", "The service is not ready", 5},
 	{payment.ErrInvalid, 402, "payment_invalid", "The payment does not match what is asked for", 0},
-	{payment.ErrRefused, 402, "payment_refused", "The facilitator refused the payment; nothing was charged", 0},
-	{payment.ErrNotSettled, 402, "settlement_refused", "The payment could not be settled; nothing was charged", 0},
+	{payment.ErrRefused, 402, "payment_refused", "The facilitator refused the payment", 0},
+	{payment.ErrNotSettled, 402, "settlement_refused", "The payment could not be settled", 0},
 	{payment.ErrUsed, 402, "payment_already_used", "This payment was sent with another request; each payment buys one answer", 0},
-	{payment.ErrIdentifier, 400, "payment_identifier_conflict", "This payment identifier was used for another request; nothing was charged", 0},
+	{payment.ErrIdentifier, 400, "payment_identifier_conflict", "This payment identifier was used for another request; this call moved no money", 0},
 	{payment.ErrInFlight, 503, "payment_in_progress", "This payment is being processed; send the same request with the same payment again", 2},
 	{payment.ErrPending, 503, "settlement_pending", "It is not known yet whether the payment was settled; send the same request with the same payment again, and do not pay anew: the first payment holds", 5},
-	{payment.ErrFacilitator, 503, "facilitator_unavailable", "The payment facilitator cannot be asked; nothing was charged", 5},
+	{payment.ErrFacilitator, 503, "facilitator_unavailable", "The payment facilitator cannot be asked; this call moved no money, and the same payment can be sent again", 5},
 	{payment.ErrLedger, 503, "ledger_unavailable", "Payments cannot be recorded; this call moved no money, and the same payment can be sent again", 5},
 	{payment.ErrTooMany, 503, "too_many_unpaid_attempts", "Too many attempts ended without a payment", 60},
-	{payment.ErrFailing, 429, "too_many_failed_settlements", "Too many settlements of this payer or address were made in vain today; nothing was charged", 3600},
+	{payment.ErrFailing, 429, "too_many_failed_settlements", "Too many settlements of this payer or address were made in vain today; this call moved no money", 3600},
 	{payment.ErrLimit, 503, "facilitator_limit", "The free settlements of this month are used up", 60},
 	{context.Canceled, 503, "request_canceled", "The caller went away", 1},
 	// The last one: it stands for every fault of a free read that has no answer of its own.
@@ -128,7 +128,9 @@ func (a *api) bodyOf(err error, paid bool) errorBody {
 	b := errorBody{Error: f.text, Code: f.status, Reason: f.reason, Retryable: f.retryAfter > 0, RetryAfterSeconds: f.retryAfter}
 	var refusal *payment.Refusal
 	if errors.As(err, &refusal) {
-		b.PaymentReason = refusal.Reason
+		if b.PaymentReason = refusal.Reason; refusal.Unspent {
+			b.Error += "; nothing was charged"
+		}
 	}
 	var pending *payment.PendingError
 	var later *payment.LaterError

@@ -39,6 +39,8 @@ type Refusal struct {
 	Reason string
 	// Transaction is the hash of a transfer that failed on the chain, or "".
 	Transaction string
+	// Unspent reports that the chain shows the authorization as unused: nothing was charged.
+	Unspent bool
 }
 
 func (r *Refusal) Error() string { return r.Of.Error() + ": " + r.Reason }

@@ -230,6 +230,8 @@ type Outcome struct {
 	// Echo means that the last repeat made no transaction of its own: its settlement
 	// is given back.
 	Echo bool
+	// Unspent means that the chain showed the authorization as unused. It is not kept.
+	Unspent bool
 	// Durable makes Finish wait until the outcome is on disk, where nothing else
 	// could restore it after a loss of power.
 	Durable bool

@@ -306,6 +306,11 @@ func (p Payment) DeploysWallet() bool {
 	return strings.HasSuffix(p.exact.Signature, magic6492)
 }
 
+// Since returns the first moment at which a payment that fits these terms can have been sent.
+func (o Offer) Since(p Payment) time.Time {
+	return p.validBefore.Add(-o.Terms.MaxTimeout - clockSkew)
+}
+
 // SignedByPayer reports whether the payer's own key signed the authorization for the
 // token of the terms: 65 bytes that recover to the payer, with v 27 or 28 and s
 // in the lower half, as the token's contract demands of an ordinary account. A

@@ -167,7 +167,7 @@ func (r *Reader) query(ctx context.Context, n node, p payment.Record) (payment.A
 }
 
 // unspent tells apart what may still be spent from what never can be: a final
-// block is past the end of the authorization, and it is not marked as used. The
+// block is past the end of the authorization. Neither is marked as used. The
 // mark only ever goes up, so that the latest state speaks for the final one,
 // which ordinary nodes no longer have. What may still be spent, but failed in the
 // transaction that was named, is told apart too.
@@ -175,10 +175,12 @@ func (n node) unspent(ctx context.Context, p payment.Record, latest block) (paym
 	is := payment.Expired
 	if !n.isOver(ctx, p, latest) {
 		failed, err := n.failed(ctx, p)
-		if err != nil || !failed {
-			return payment.Authorization{Status: payment.Unused}, err
+		if err != nil {
+			return payment.Authorization{}, err
 		}
-		is = payment.Reverted
+		if is = payment.Unused; failed {
+			is = payment.Reverted
+		}
 	}
 	var used string
 	err := n.call(ctx, &used, "eth_call", map[string]string{

@@ -70,6 +70,7 @@ func TestTheStatusOfAnAuthorization(t *testing.T) {
 			e := mark(used, 1)
 			e.Removed = true
 			n.spend(recent+2, paying, e, move(seller, 10000))
+			delete(n.states, nonce(1))
 		}, block: recent, want: payment.Unused},
 		"a young chain": {chain: func(n *node) {
 			n.latest, n.final = 40, 38
@@ -258,5 +259,16 @@ func TestAReaderNeedsANetworkAndANode(t *testing.T) {
 	}
 	if _, err := chainlog.New("eip155:1", nil, 1); err == nil {
 		t.Error("no node was taken")
+	}
+}
+
+// Nothing may be called unused, so that the buyer is told to pay anew, by the log alone.
+func TestAuthorization_IsNotKnownWhereTheLogAndTheStateDiffer(t *testing.T) {
+	n := newNode(t)
+	e := mark(used, 1)
+	e.Removed = true
+	n.spend(99_992, paying, e, move(seller, 10000))
+	if found, err := reader(t, n.url).Authorization(context.Background(), query(1, 99_990)); err == nil {
+		t.Errorf("got %+v", found)
 	}
 }

@@ -36,6 +36,9 @@ func TestPaywall_RefusesAnUnfundedPayerWithoutTheFacilitator(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := looking(t, c.account, nil)
 			p := s.pay("1")
+			if c.account.Used {
+				s.sim.Cancel("1")
+			}
 			if c.forged {
 				p = s.forged("1")
 			}

@@ -94,7 +94,7 @@ func TestBuy_ServesThePlainCopyWhileOneThatIsNotIsWorkedForOrSettled(t *testing.
 // The facilitator has called a broken copy valid and left its outcome open; then the good
 // authorization is carried out by a client that has seen it.
 func TestBuy_GivesTheAnswerToThePlainCopyWhenTheChainShowsTheMoney(t *testing.T) {
-	for _, order := range []string{"the plain copy came before the money", "it comes after the other was served"} {
+	for _, order := range []string{"the plain copy came before the money", "it comes after", "it comes after the other was served"} {
 		t.Run(order, func(t *testing.T) {
 			s := open(t, nil)
 			s.sim.Set(func(b *paymenttest.Simulator) {

@@ -113,6 +113,8 @@ type call struct {
 	// again reports that the payer asks a question again that an earlier payment has
 	// bought, or is buying, the answer to.
 	again bool
+	// sent reports that the facilitator was sent the payment.
+	sent bool
 	// client stands for the address in the ledger, around for the network around it.
 	client, around string
 	// request is what the facilitator is sent, each time in the same bytes.
@@ -139,6 +141,9 @@ func (w *Paywall) purchase(ctx context.Context, o Order) (sale Sale, err error) 
 	}
 	if err == nil {
 		sale, err = w.claimOrResume(ctx, c)
+	}
+	if refusal, may := w.mayHavePaid(c, err); may {
+		sale, err = w.findPaid(ctx, c, refusal)
 	}
 	if c.isFree(sale, err) {
 		c.refund()
@@ -559,7 +564,17 @@ func (w *Paywall) finish(ctx context.Context, r payment.Record, o payment.Outcom
 	}
 	r.State, r.Transaction, r.Reason = written.State, written.Transaction, written.Reason
 	w.At(Finished)
-	return w.answer(r)
+	sale, err := w.answer(r)
+	return sale, withUnspent(err, o)
+}
+
+// withUnspent adds to a refusal what the chain showed.
+func withUnspent(err error, o payment.Outcome) error {
+	var refusal *payment.Refusal
+	if errors.As(err, &refusal) && o.Unspent {
+		refusal.Unspent = true
+	}
+	return err
 }
 
 // answer returns what the buyer gets for a record whose settling has ended.
@@ -571,7 +586,9 @@ func (w *Paywall) answer(r payment.Record) (Sale, error) {
 		if r.Reason == payment.ReasonOtherCopy {
 			return Sale{}, payment.ErrUsed
 		}
-		return Sale{}, &payment.Refusal{Of: payment.ErrNotSettled, Reason: r.Reason, Transaction: r.Transaction}
+		return Sale{}, &payment.Refusal{
+			Of: payment.ErrNotSettled, Reason: r.Reason, Transaction: r.Transaction, Unspent: r.Reason == payment.ReasonExpired,
+		}
 	default:
 		pending := &payment.PendingError{Transaction: r.Transaction}
 		if w.mayRepeat(r) {

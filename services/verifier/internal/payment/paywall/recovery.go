@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/flight"
+	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -135,7 +136,8 @@ func (w *Paywall) resume(ctx context.Context, c *call, r payment.Record) (Sale, 
 		}
 		outcome := w.reconcileWithChain(ctx, payment.Outcome{State: payment.Dead}, r)
 		if outcome.State != payment.Settled {
-			return w.answer(r)
+			sale, err := w.answer(r)
+			return sale, withUnspent(err, outcome)
 		}
 		if sale, err := w.finish(context.WithoutCancel(ctx), r, outcome); err != nil {
 			return sale, err
@@ -275,6 +277,7 @@ func (w *Paywall) reconcileWithChain(ctx context.Context, o payment.Outcome, r p
 
 // outcomeOnChain returns the outcome o as what was found on the chain corrects it.
 func outcomeOnChain(o payment.Outcome, r payment.Record, found payment.Authorization) payment.Outcome {
+	o.Unspent = found.Status == payment.Unused || found.Status == payment.Reverted
 	switch found.Status {
 	case payment.PaidToUs:
 		return payment.Outcome{State: payment.Settled, Transaction: found.Transaction}
@@ -284,7 +287,7 @@ func outcomeOnChain(o payment.Outcome, r payment.Record, found payment.Authoriza
 		return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonExpired, Unsent: true}
 	case payment.Reverted:
 		if r.Repeats == 0 { // else another transaction may have been made than the one that failed
-			return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonReverted}
+			return payment.Outcome{State: payment.Dead, Transaction: o.Transaction, Reason: payment.ReasonReverted, Unspent: true}
 		}
 	}
 	return o
@@ -305,6 +308,93 @@ func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (S
 		return Sale{}, &payment.PendingError{Transaction: held.Transaction}
 	}
 	return w.serveFound(ctx, c, w.record(c), found.Transaction)
+}
+
+// mayHavePaid reports whether the chain must be asked before the buyer is told err: a payment
+// that its payer signed was refused, or its window is over, and another may have carried it
+// out; or the ledger was restored and has forgotten it. Of a copy that is not plain, the
+// holder is not known.
+func (w *Paywall) mayHavePaid(c *call, err error) (refusal *payment.Refusal, may bool) {
+	if w.ChainLog == nil || !c.plain || !errors.As(err, &refusal) {
+		return nil, false
+	}
+	ended := errors.Is(err, payment.ErrInvalid) && refusal.Reason == x402.ReasonValidBefore
+	return refusal, ended || errors.Is(err, payment.ErrRefused)
+}
+
+// findPaid serves the holder of a payment that was refused, where the chain shows that it
+// has paid us. Where that cannot be known there is no new challenge. Only a payment that
+// was sent to the facilitator, or that a first look shows as used, is searched for; and
+// strangers share what they may search.
+func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusal) (Sale, error) {
+	if err := w.spendAddress(c); err != nil {
+		return Sale{}, err
+	}
+	if !c.sent {
+		var looked *payment.Refusal
+		if err := w.checkAccount(ctx, c); err != nil && !errors.As(err, &looked) {
+			return Sale{}, err
+		}
+		if c.account != nil && !c.account.Used {
+			refused.Unspent = true
+			return Sale{}, refused
+		}
+	}
+	if shared := w.budgetsOf(c); shared != nil {
+		if err := w.spendShared(c, shared.accounts, w.accountsNear); err != nil {
+			return Sale{}, err
+		}
+	}
+	r := w.record(c)
+	r.Claimed = c.Offer.Since(c.Payment)
+	found, err := w.lookUpOneOfMany(ctx, r)
+	used := payment.SaysUsed(refused.Reason)
+	switch {
+	case err != nil:
+		w.Log.Warn("cannot read the payment network", "error", err)
+		return Sale{}, &payment.PendingError{}
+	case found.Status == payment.PaidToUs:
+		return w.sellFound(ctx, c, found.Transaction)
+	case found.Status == payment.UsedElsewhere:
+		return Sale{}, refused
+	case found.Status != payment.Expired && used: // our node is behind the one that has seen it
+		return Sale{}, &payment.PendingError{}
+	}
+	refused.Unspent = true
+	return Sale{}, refused
+}
+
+// lookUpOneOfMany is lookUp for payments that are in no record, of which few are looked up
+// at once.
+func (w *Paywall) lookUpOneOfMany(ctx context.Context, r payment.Record) (payment.Authorization, error) {
+	waiting, cancel := context.WithTimeout(ctx, chainLogTimeout)
+	defer cancel()
+	if err := w.accounts.Acquire(waiting, 1); err != nil {
+		return payment.Authorization{}, err
+	}
+	defer w.accounts.Release(1)
+	return w.lookUp(waiting, r)
+}
+
+// sellFound claims a payment that the chain shows as paid, and sells.
+func (w *Paywall) sellFound(ctx context.Context, c *call, transaction string) (Sale, error) {
+	r, won, err := w.Ledger.Claim(ctx, w.record(c))
+	switch {
+	case err != nil:
+		return Sale{}, ledgerFault(err)
+	case won:
+		w.At(Claimed)
+		sale, err := w.serveFound(ctx, c, w.record(c), transaction)
+		if err != nil {
+			w.release(ctx, r)
+		}
+		return sale, err
+	case !r.Plain:
+		return w.serveFound(ctx, c, w.record(c), transaction)
+	case r.Payment != c.Payment.Digest || r.Request != c.Request:
+		return Sale{}, payment.ErrUsed
+	}
+	return w.resumeForBuyer(ctx, c, r)
 }
 
 // serveFound sells for money that has moved already. Where the work fails, nothing is

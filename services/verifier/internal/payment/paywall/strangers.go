@@ -89,6 +89,7 @@ func (w *Paywall) verify(ctx context.Context, c *call) error {
 			return err
 		}
 	}
+	c.sent = true
 	for {
 		answer, err := w.facilitatorOf(c).Verify(ctx, c.request)
 		if errors.Is(err, payment.ErrFacilitatorBusy) {

@@ -1,0 +1,174 @@
+package paywall_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+)
+
+// A client that has seen the payment carries it out before it is checked.
+func TestBuy_SellsForAPaymentThatAnotherHasCarriedOut(t *testing.T) {
+	for name, change := range map[string]func(*paymenttest.Simulator){
+		"the facilitator says that it is used": func(*paymenttest.Simulator) {},
+		"the facilitator calls it valid":       func(b *paymenttest.Simulator) { b.OnVerify = verdict(true, "") },
+		"the facilitator says anything else":   func(b *paymenttest.Simulator) { b.OnVerify = verdict(false, x402.ReasonInsufficientFunds) },
+		"the account is looked up before":      func(b *paymenttest.Simulator) { b.OnVerify = nil },
+		"an earlier payment bought the answer": func(*paymenttest.Simulator) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, nil)
+			s.paywall = s.replica(func(o *paywall.Options) {
+				switch name {
+				case "the account is looked up before":
+					o.Accounts = s.sim
+				case "an earlier payment bought the answer":
+					asked(o)
+				}
+			})
+			transfers := 1
+			if name == "an earlier payment bought the answer" {
+				s.mustBuy(s.pay("e"))
+				transfers = 2
+			}
+			s.sim.Set(change)
+			p := s.pay("1")
+			s.sim.CarryOut("1")
+			s.mustBuy(p)
+			s.mustBuy(p)
+			s.wantTransfers(transfers)
+			s.wantReserved(transfers)
+			_, err := s.paywall.Buy(context.Background(), s.order(p, "other"))
+			s.wantErr(err, payment.ErrUsed)
+			settled, err := s.ledger.List(context.Background(), payment.Filter{State: payment.Settled})
+			if err != nil || len(settled) != transfers {
+				t.Errorf("settled are %+v, %v", settled, err)
+			}
+		})
+	}
+}
+
+func verdict(valid bool, reason string) func() (x402.VerifyResponse, error) {
+	return func() (x402.VerifyResponse, error) {
+		return x402.VerifyResponse{IsValid: &valid, InvalidReason: reason}, nil
+	}
+}
+
+func TestBuy_SaysThatNothingWasChargedOnlyWhereTheChainDoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(*fixture)
+		want    error
+		unspent bool
+	}{
+		"unused":                {func(*fixture) {}, payment.ErrRefused, true},
+		"cancelled":             {func(s *fixture) { s.sim.Cancel("1") }, payment.ErrRefused, false},
+		"the node is away":      {func(s *fixture) { s.sim.ChainLog = errors.New("node away") }, payment.ErrPending, false},
+		"the node is behind":    {func(s *fixture) { s.sim.OnVerify = verdict(false, x402.ReasonNonceAlreadyUsed) }, payment.ErrPending, false},
+		"there is no node":      {func(s *fixture) { s.paywall = s.replica(func(o *paywall.Options) { o.ChainLog = nil }) }, payment.ErrRefused, false},
+		"the window has closed": {func(s *fixture) { s.clock.advance(5 * time.Minute) }, payment.ErrInvalid, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, nil)
+			p := s.pay("1")
+			s.sim.OnVerify = verdict(false, x402.ReasonInsufficientFunds)
+			c.change(s)
+			_, err := s.buy(p)
+			s.wantErr(err, c.want)
+			var refusal *payment.Refusal
+			if errors.As(err, &refusal) && refusal.Unspent != c.unspent {
+				t.Errorf("unspent is %v", refusal.Unspent)
+			}
+			if list, _ := s.ledger.List(context.Background(), payment.Filter{}); len(list) != 0 {
+				t.Errorf("the ledger has %+v", list)
+			}
+			s.sim.CarryOut("1") // whatever was said before
+			s.sim.Set(func(b *paymenttest.Simulator) { b.ChainLog, b.OnVerify = nil, nil })
+			if name != "there is no node" && name != "cancelled" {
+				s.mustBuy(p)
+			}
+		})
+	}
+}
+
+// The money has moved and buys one answer: where the work fails, of another question too.
+func TestBuy_APaymentThatWasFoundStaysUsableWhenTheWorkFails(t *testing.T) {
+	s := open(t, nil)
+	p := s.pay("1")
+	s.sim.CarryOut("1")
+	o := s.order(p, "other")
+	fault := errors.New("no such transaction")
+	o.Work = func(context.Context) ([]byte, error) { return nil, fault }
+	for range 2 {
+		_, err := s.paywall.Buy(context.Background(), o)
+		s.wantErr(err, fault)
+	}
+	s.mustBuy(p)
+	_, err := s.paywall.Buy(context.Background(), o)
+	s.wantErr(err, payment.ErrUsed)
+	s.wantTransfers(1)
+}
+
+func TestBuy_SellsForAPaymentThatARestoredLedgerHasForgotten(t *testing.T) {
+	for _, later := range []time.Duration{0, 5 * time.Minute, 30 * 24 * time.Hour} {
+		t.Run(later.String(), func(t *testing.T) {
+			s := open(t, nil)
+			p := s.pay("1")
+			s.mustBuy(p)
+			s.clock.advance(later)
+			s.ledger = paymenttest.Ledger(t, s.clock.now)
+			s.paywall = s.replica(nil)
+			s.mustBuy(p)
+			s.mustBuy(p)
+			s.wantTransfers(1)
+			s.wantState(payment.Settled)
+		})
+	}
+}
+
+// The holder of the payment may be killed between any two lines.
+func TestBuy_ServesAPaymentThatWasFoundAfterACrash(t *testing.T) {
+	for _, point := range []paywall.Point{paywall.Claimed, paywall.Worked, paywall.Finished} {
+		t.Run(string(point), func(t *testing.T) {
+			s := open(t, nil)
+			hang := make(chan struct{})
+			reached := make(chan struct{}, 10)
+			dead := s.replica(func(o *paywall.Options) {
+				o.At = func(at paywall.Point) {
+					if at == point {
+						reached <- struct{}{}
+						<-hang
+					}
+				}
+			})
+			t.Cleanup(func() { close(hang) }) // before the replica is closed
+			p := s.pay("1")
+			s.sim.CarryOut("1")
+			go func() { _, _ = dead.Buy(context.Background(), s.order(p, "thing")) }()
+			<-reached
+			s.clock.advance(6 * time.Hour) // its life signs have ended
+			s.mustBuy(p)
+			s.wantTransfers(1)
+			s.wantReserved(1)
+			s.wantState(payment.Settled)
+		})
+	}
+}
+
+func TestBuy_StrangersSearchTheChainForFewPayments(t *testing.T) {
+	s := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 100_000 })
+	s.paywall = s.replica(func(o *paywall.Options) { o.Accounts, o.AttemptsPerAddress = s.sim, 600 })
+	for i := range 1000 {
+		nonce := fmt.Sprintf("%x", i+1)
+		s.sim.Cancel(nonce)
+		_, _ = s.paywall.Buy(context.Background(), s.order(s.payOf(i, nonce), "thing"))
+	}
+	if s.sim.Looks > 300 || s.sim.Accounts > 300 {
+		t.Errorf("1000 payments of strangers cost %d searches and %d looks", s.sim.Looks, s.sim.Accounts)
+	}
+}
