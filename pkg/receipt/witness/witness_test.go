@@ -133,6 +133,7 @@ func TestOnlyAContinuationIsCosigned(t *testing.T) {
 		{"old beyond the size", []byte(strings.Replace(string(m.request(0, 100)), "old 0", "old 101", 1)), 400, ""},
 		{"another log", receiptlog.AddCheckpoint{Checkpoint: other}.Bytes(), 404, ""},
 		{"another's signature", receiptlog.AddCheckpoint{Old: 200, Checkpoint: stolen}.Bytes(), 403, ""},
+		{"a signature of another size", []byte(strings.Replace(string(m.request(200, 300)), "\n300\n", "\n301\n", 1)), 403, ""},
 		{"too long", make([]byte, 1<<20), 400, ""},
 	} {
 		status, text, kind := post(w, c.body)
@@ -257,6 +258,9 @@ func TestOpen_BeginsALaterGenerationOnlyByAnAct(t *testing.T) {
 	logs = []receiptlog.Key{first.Key, stolen.Key}
 	w = again(w, logs)
 	ask(w, stolen, 404)
+	if _, err := receiptlog.OpenCheckpoint([]byte(served(w, second.Name())), second.Key); err != nil {
+		t.Errorf("it does not serve what it cosigned by a key that its list has no more: %v", err)
+	}
 	w = again(w, logs, stolen.Key)
 	ask(w, second, 403)
 	ask(w, stolen, 200)
