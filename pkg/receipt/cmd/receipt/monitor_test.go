@@ -267,14 +267,15 @@ func TestLogCheck_ComparesWithWhatTheWitnessesServe(t *testing.T) {
 func TestLogCheck_GoesOverAChangeOfGeneration(t *testing.T) {
 	v := newVerifier(t)
 	first := v.generations[0]
-	first.add(entriesOf(3, "sold")...)
+	state := "chain-evidence-key/v2 #7\nsha256:" + strings.Repeat("0a", 32) + "\nactive\n"
+	first.add(append(entriesOf(2, "sold"), state)...)
 	v.publish(first)
 	v.check(0, "3 entries, 3 since")
 	first.add(entriesOf(2, "sold later")...)
 	v.publish(first)
 	v.close(first, 0)
 	second := v.begin()
-	second.add(entriesOf(1, "sold in the next")...)
+	second.add(state) // which it begins with
 	v.publish(second)
 	v.check(1, "not signed by a log of the policy")
 	v.policy += "log " + second.log.Key + "\n"

@@ -260,7 +260,7 @@ func TestAWitnessIsServed(t *testing.T) {
 			l.cosigned(t, witness, append([]string{"--key", key, "--name", "w.example"}, logs...)...)
 		})
 	}
-	for _, args := range [][]string{{"witness"}, {"witness", "--key", key}, {"witness", "--key", key, "--name", "a b"}, {"witness", "--key", key, "--name", "w", "--log", "x", "--state", "s"}, {"witness", "--key", key, "--name", "w", "--state", "s"}, {"witness", "--key", key, "--name", "w", "--log-policy", "absent", "--state", "s"}} {
+	for _, args := range [][]string{{"witness"}, {"witness", "--key", key}, {"witness", "--key", key, "--name", "a b"}, {"witness", "--key", key, "--name", "w", "--log", "x", "--state", "s"}, {"witness", "--key", key, "--name", "w", "--state", "s"}, {"witness", "--key", key, "--name", "w", "--state", "s", "--log", l.signer.Key.String(), "--begin", l.signer.Key.String()[:20]}, {"witness", "--key", key, "--name", "w", "--state", "absent/s", "--log", l.signer.Key.String(), "--begin", strings.TrimSpace(out)}, {"witness", "--key", key, "--name", "w", "--log-policy", "absent", "--state", "s"}} {
 		if code, _, errOut := run(t, "", args...); code != 2 || errOut == "" {
 			t.Errorf("%v: exit %d, %q", args, code, errOut)
 		}
