@@ -180,20 +180,25 @@ func (c *Chain) Status(ctx context.Context) (Status, error) {
 	return s, err
 }
 
-// allowance bounds how often something is done in a minute.
+// allowance counts the checkpoints that clients name in a minute.
 type allowance struct {
 	mu    sync.Mutex
 	since time.Time
-	spent int
+	all   int
+	by    map[string]int // by the network of the client, at most namedByAll of them
 }
 
-// spend reports whether it may be done once more.
-func (a *allowance) spend(now time.Time, most int) bool {
+// spend reports whether a client may name one more.
+func (a *allowance) spend(client string, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now.Sub(a.since) >= time.Minute || now.Before(a.since) {
-		a.since, a.spent = now, 0
+	if a.by == nil || now.Sub(a.since) >= time.Minute || now.Before(a.since) {
+		a.since, a.all, a.by = now, 0, map[string]int{}
 	}
-	a.spent++
-	return a.spent <= most
+	if a.all >= namedByAll || a.by[client] >= namedByOne {
+		return false
+	}
+	a.all++
+	a.by[client]++
+	return true
 }

@@ -12,14 +12,20 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
-// namedAMinute is how many checkpoints that callers name are read from nodes.
-const namedAMinute = 20
+// Of checkpoints that callers name, so many are read from nodes in a minute: for the network
+// of one client, so that it cannot use up those of others, and for all together, which
+// bounds the requests to nodes.
+const (
+	namedByOne = 20
+	namedByAll = 200
+)
 
 // Document returns the finality document of a sold block, in JSON, which begins at a
 // checkpoint; nil is our oldest that is recent enough. ErrUnknownBlock, ErrExpired,
 // ErrPending, ErrUnavailable, ErrCheckpointUnknown, ErrCheckpointTooOld. No node is asked
-// but for a checkpoint that is not known, and then only if the proof is there.
-func (c *Chain) Document(ctx context.Context, block finality.Root, checkpoint *finality.Root) ([]byte, error) {
+// but for a checkpoint that is not known, and then only if the proof is there; client is the
+// network of the client, whose allowance that takes from.
+func (c *Chain) Document(ctx context.Context, client string, block finality.Root, checkpoint *finality.Root) ([]byte, error) {
 	b, err := c.Store.Bundle(ctx, c.Network.ChainID, payment.Digest(block))
 	switch {
 	case errors.Is(err, payment.ErrNotFound):
@@ -52,7 +58,7 @@ func (c *Chain) Document(ctx context.Context, block finality.Root, checkpoint *f
 		}
 		return encode(d)
 	}
-	from, err := c.checkpoint(ctx, b, *checkpoint)
+	from, err := c.checkpoint(ctx, client, b, *checkpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -111,14 +117,14 @@ func (c *Chain) fromOwn(ctx context.Context, b payment.Bundle, kept content, ord
 
 // checkpoint returns the checkpoint with a root: one that is kept, or else, a few times a
 // minute, one that a node knows.
-func (c *Chain) checkpoint(ctx context.Context, b payment.Bundle, root finality.Root) (from finality.Checkpoint, err error) {
+func (c *Chain) checkpoint(ctx context.Context, client string, b payment.Bundle, root finality.Root) (from finality.Checkpoint, err error) {
 	kept, err := c.Store.Checkpoint(ctx, b.Chain, payment.Digest(root))
 	switch {
 	case err == nil:
 		return from, json.Unmarshal(kept.Checkpoint, &from)
 	case !errors.Is(err, payment.ErrNotFound):
 		return from, err
-	case !c.named.spend(c.Now(), namedAMinute):
+	case !c.named.spend(client, c.Now()):
 		return from, ErrUnavailable
 	}
 	lacking := 0

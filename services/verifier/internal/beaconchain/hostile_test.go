@@ -141,3 +141,21 @@ func TestAClaimToBeFarAheadDoesNotBeginAnew(t *testing.T) {
 }
 
 func writeJSON(rw http.ResponseWriter, value any) { _ = json.NewEncoder(rw).Encode(value) }
+
+func TestDocument_ACallerCannotUseUpTheCheckpointsOfOthers(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.chain.Follow(t.Context()))
+	w.sell(12)
+	w.execution.head.Store(20)
+	w.must(w.chain.Follow(t.Context()))
+	w.must(w.chain.MakeBundles(t.Context()))
+	ask := func(client string, root finality.Root) error {
+		_, err := w.chain.Document(t.Context(), client, finality.Root(w.execution.hash(12)), &root)
+		return err
+	}
+	for i := range 20 {
+		w.want(ask("one", finality.Root{1, byte(i)}), beaconchain.ErrCheckpointUnknown)
+	}
+	w.want(ask("one", finality.Root{2}), beaconchain.ErrUnavailable)
+	w.must(ask("another", w.checkpoint(11)))
+}

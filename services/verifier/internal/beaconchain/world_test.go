@@ -308,7 +308,7 @@ func (w *world) checkpoint(head uint64) finality.Root {
 // document asks for a document and parses it.
 func (w *world) document(number uint64, checkpoint *finality.Root) (*finality.Document, error) {
 	w.Helper()
-	text, err := w.chain.Document(context.Background(), finality.Root(w.execution.hash(number)), checkpoint)
+	text, err := w.chain.Document(context.Background(), "client", finality.Root(w.execution.hash(number)), checkpoint)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/pforte/pforte/pkg/clientaddr"
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
 )
@@ -36,7 +37,7 @@ func (a *api) finality(c echo.Context) error {
 		}
 	}
 	document, err := a.finalityReads.read(c, func(ctx context.Context) ([]byte, error) {
-		return a.Chains[i].Finality.Document(ctx, block, checkpoint)
+		return a.Chains[i].Finality.Document(ctx, clientaddr.Neighborhood(a.Proxies.Of(c.Request())), block, checkpoint)
 	})
 	if err != nil {
 		return err
