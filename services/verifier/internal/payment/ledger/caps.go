@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -37,9 +38,9 @@ const (
 // made by anyone who knows the address, so they count for themselves.
 const ofPayer = "SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND " + failed + " AND plain = "
 
-// ofStrangers counts what has failed, at most so many, of payers who were not known when it
+// failedOfStrangers counts what has failed, at most so many, of payers who were not known when it
 // began, since a moment.
-const ofStrangers = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE claimed >= ? AND stranger = 1 AND " + failed + " ORDER BY claimed LIMIT 0 + ?) AS s"
+const failedOfStrangers = "SELECT count(*) FROM (SELECT 1 FROM payments WHERE claimed >= ? AND stranger = 1 AND " + failed + " ORDER BY claimed LIMIT 0 + ?) AS s"
 
 // historySQL counts what has failed, of a payer, a client and the network around it, and
 // what the payer has paid, up to manyPaid.
@@ -54,8 +55,7 @@ func (l *Ledger) History(ctx context.Context, r payment.Record, c payment.Caps) 
 	err = l.row(ctx, historySQL, payer, c.Since, flag(r.Plain), payer, c.MonthSince, flag(r.Plain), r.Client, c.Since, r.Around, c.Since, payer, payer, manyPaid).
 		Scan(&h.Payer, &h.PayerMonth, &h.Client, &h.Around, &h.Paid)
 	if err == nil && c.Strangers > 0 && !c.Knows(h) {
-		err = l.row(ctx, "SELECT ("+ofStrangers+"), ("+ofStrangers+")", c.Since, c.Strangers, c.MonthSince, c.StrangersMonth).
-			Scan(&h.Strangers, &h.StrangersMonth)
+		_, err = countStrangers(l.row(ctx, strangersSQL, ofStrangers(l.view(), c)...), &h)
 	}
 	if err != nil {
 		return h, fmt.Errorf("read a payer's history: %w", err)
@@ -82,10 +82,25 @@ const tallySQL = "SELECT (" + ofPayer + "mine.plain), (" + ofPayer + `mine.plain
 
 // strangersSQL is what it looks at when the payer is not known: what has failed of all such
 // payers today and in the month, what is under way of theirs, and what is open.
-const strangersSQL = "SELECT (" + ofStrangers + "), (" + ofStrangers + `),
+const strangersSQL = "SELECT (" + failedOfStrangers + "), (" + failedOfStrangers + `),
 	COALESCE(sum(CASE WHEN state = 'settling' AND NOT ` + abandoned + ` THEN 1 ELSE 0 END), 0),
 	COALESCE(sum(CASE WHEN claimed >= ? AND (state = 'unknown' OR ` + abandoned + `) THEN 1 + repeats ELSE 0 END), 0)
 	FROM payments WHERE stranger = 1 AND ` + begun
+
+// ofStrangers returns the arguments of strangersSQL.
+func ofStrangers(now view, c payment.Caps) []any {
+	return []any{c.Since, c.Strangers, c.MonthSince, c.StrangersMonth, now, c.Since, now}
+}
+
+// countStrangers completes the history with what strangersSQL finds, and returns what is
+// under way.
+func countStrangers(row sqldb.Scanner, h *payment.History) (underWay int, err error) {
+	var open int
+	err = row.Scan(&h.Strangers, &h.StrangersMonth, &underWay, &open)
+	h.Strangers += open / openWeight
+	h.StrangersMonth += open / openWeight
+	return underWay, err
+}
 
 // capped is what counts against the cap of a payer or of a client.
 type capped struct {
@@ -118,11 +133,9 @@ func (u *unit) refuse(ctx context.Context, key payment.Key, owner string, s paym
 	payer.failed, client.failed, payer.paid = h.Payer, h.Client, h.Paid
 	payer.limit = s.Caps.OfPayer(h)
 	stranger = !s.Caps.Knows(h)
-	var underWay, open int
+	var underWay int
 	if stranger && s.Caps.Strangers > 0 {
-		err := u.row(ctx, strangersSQL, since, s.Caps.Strangers, month, s.Caps.StrangersMonth, u.view(), since, u.view()).
-			Scan(&h.Strangers, &h.StrangersMonth, &underWay, &open)
-		if err != nil {
+		if underWay, err = countStrangers(u.row(ctx, strangersSQL, ofStrangers(u.view(), s.Caps)...), &h); err != nil {
 			return stranger, fmt.Errorf("count settlements of strangers: %w", err)
 		}
 	}
@@ -132,7 +145,7 @@ func (u *unit) refuse(ctx context.Context, key payment.Key, owner string, s paym
 	limited := []capped{payer}
 	if stranger {
 		limited = append(limited, client)
-		if weight := underWay + open/openWeight; s.Caps.Strangers > 0 && (h.Strangers+weight >= s.Caps.Strangers || h.StrangersMonth+weight >= s.Caps.StrangersMonth) {
+		if s.Caps.Strangers > 0 && (h.Strangers+underWay >= s.Caps.Strangers || h.StrangersMonth+underWay >= s.Caps.StrangersMonth) {
 			return stranger, payment.ErrCrowded
 		}
 	}

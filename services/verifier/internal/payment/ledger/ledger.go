@@ -71,7 +71,7 @@ func open(ctx context.Context, databaseURL string, o Options) (*Ledger, error) {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
 	l := &Ledger{db: db, now: o.Now, reading: map[string]*sqldb.Query{}, logs: o.Log != nil, finality: o.Finality}
-	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL} {
+	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL, strangersSQL} {
 		l.reading[query] = db.Query(query)
 	}
 	sale := []string{claimSQL, releaseSQL, reservedSQL, tallySQL, strangersSQL, countSQL, settleSQL, findSQL}

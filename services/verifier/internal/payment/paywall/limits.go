@@ -190,17 +190,14 @@ func (w *Paywall) caps() payment.Caps {
 // settlements have failed, and for a payer who is not known, when what is left of the
 // month is not for them.
 func (w *Paywall) checkHistory(ctx context.Context, c *call) error {
-	caps := w.caps()
-	of := payment.Record{Key: c.Payment.Key, Plain: c.plain, Client: c.client, Around: c.around}
-	history, err := w.Ledger.History(ctx, of, caps)
-	if err != nil {
-		return ledgerFault(err)
-	}
-	if c.hasPaid = caps.Knows(history); c.hasPaid {
-		return w.tomorrow(caps.Refuse(history))
-	}
-	if err := caps.Refuse(history); err != nil {
-		return w.tomorrow(err)
+	refused, err := w.recognize(ctx, c)
+	switch {
+	case err != nil:
+		return err
+	case refused != nil:
+		return w.tomorrow(refused)
+	case c.hasPaid:
+		return nil
 	}
 	w.quota.mu.Lock()
 	defer w.quota.mu.Unlock()
@@ -208,6 +205,18 @@ func (w *Paywall) checkHistory(ctx context.Context, c *call) error {
 		return payment.ErrLimit
 	}
 	return nil
+}
+
+// recognize finds out whether the payer is known, and what the caps say of them.
+func (w *Paywall) recognize(ctx context.Context, c *call) (refused, err error) {
+	caps := w.caps()
+	of := payment.Record{Key: c.Payment.Key, Plain: c.plain, Client: c.client, Around: c.around}
+	history, err := w.Ledger.History(ctx, of, caps)
+	if err != nil {
+		return nil, ledgerFault(err)
+	}
+	c.hasPaid = caps.Knows(history)
+	return caps.Refuse(history), nil
 }
 
 // tomorrow returns ErrFailing or ErrStrangers as a refusal until the next day. That
@@ -421,9 +430,14 @@ func (c *crowd) wake(n int, payer, client string) {
 	})
 }
 
-// spendAddress takes an attempt from the client's address, once in a call.
+// spendAddress takes an attempt from the client's address, once in a call. A known payer has
+// as many of their own there: hosted agents share an address.
 func (w *Paywall) spendAddress(c *call) (err error) {
-	if c.refundAddress == nil {
+	switch {
+	case c.refundAddress != nil:
+	case c.isKnown():
+		c.refundAddress, err = w.known.spend(c.Payment.Key.Payer+" "+c.Address, w.AttemptsPerAddress)
+	default:
 		c.refundAddress, err = w.clients.spend(c.Address, w.AttemptsPerAddress)
 	}
 	return err

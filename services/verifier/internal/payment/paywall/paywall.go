@@ -103,6 +103,7 @@ type Paywall struct {
 	quota   quota
 	payers  *attempts
 	clients *attempts
+	known   *attempts // of known payers at their addresses
 	// strangers and named are what payers of whom little is known share, and accountsNear
 	// and checksNear what those of one network have of it. unpaidOf and unpaidNear count
 	// the day's works that end unpaid, of payers and of networks.
@@ -145,6 +146,7 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 	w := &Paywall{
 		Options: o, owner: rand.Text(), pending: pendingWrites{all: map[payment.Key]pendingWrite{}},
 		payers: newAttempts(o.Now, attemptWindow, onePayer), clients: newAttempts(o.Now, attemptWindow, networksAround),
+		known:     newAttempts(o.Now, attemptWindow, onePayer),
 		strangers: newBudgets(o), named: newBudgets(o),
 		accountsNear: newAttempts(o.Now, attemptWindow, nearby), checksNear: newAttempts(o.Now, attemptWindow, nearby),
 		unpaidOf: newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),

@@ -90,6 +90,9 @@ func (w *Paywall) askedTooOften() error {
 // is there costs no attempt.
 func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record) (Sale, error) {
 	if r.State != payment.Settled || r.Answer.IsZero() {
+		if _, err := w.recognize(ctx, c); err != nil {
+			return Sale{}, err
+		}
 		if err := w.spendAddress(c); err != nil {
 			return Sale{}, err
 		}
