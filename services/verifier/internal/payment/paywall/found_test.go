@@ -172,3 +172,16 @@ func TestBuy_StrangersSearchTheChainForFewPayments(t *testing.T) {
 		t.Errorf("1000 payments of strangers cost %d searches and %d looks", s.sim.Looks, s.sim.Accounts)
 	}
 }
+
+// The facilitator says that it has sent nothing, and then it has.
+func TestBuy_LooksOnceMoreBeforeItAsksForMoneyAgain(t *testing.T) {
+	s := open(t, nil)
+	s.paywall = s.replica(func(o *paywall.Options) { o.Pause = 25 * time.Millisecond })
+	s.sim.OnSettle = func(context.Context, func() x402.SettleResponse) (x402.SettleResponse, error) {
+		time.AfterFunc(30*time.Millisecond, func() { s.sim.CarryOut("1") })
+		return refusal(x402.ReasonInsufficientFunds), nil
+	}
+	s.mustBuy(s.pay("1"))
+	s.wantTransfers(1)
+	s.wantState(payment.Settled)
+}

@@ -515,12 +515,22 @@ func (w *Paywall) requestSettlement(ctx context.Context, c *call, r payment.Reco
 	return outcome, err
 }
 
+// secondLook is after how many Pauses the chain is looked at again, which may have been some
+// blocks behind.
+const secondLook = 4
+
 // confirmOutcome returns what counts of the facilitator's answer. Where settlements
 // are confirmed, a yes is open until the chain shows the transfer; nodes may be some
 // blocks behind, so it waits for them.
 func (w *Paywall) confirmOutcome(ctx context.Context, result payment.Outcome, r payment.Record) payment.Outcome {
 	if result.State != payment.Settled {
-		return w.reconcileWithChain(ctx, result, r)
+		outcome := w.reconcileWithChain(ctx, result, r)
+		if w.ChainLog != nil && outcome.State == payment.Dead && outcome.Unsent && outcome.Reason == result.Reason {
+			// The facilitator's word alone, and the buyer is about to be told to pay anew.
+			time.Sleep(secondLook * w.Pause)
+			outcome = w.reconcileWithChain(ctx, result, r)
+		}
+		return outcome
 	}
 	if !w.Confirm {
 		return result

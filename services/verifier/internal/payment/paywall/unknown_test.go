@@ -425,7 +425,7 @@ func TestADeadPaymentIsLookedUpSeldomAndNotOnceItsStatusIsFinal(t *testing.T) {
 		cancel bool
 		looks  int32
 	}{
-		"a refusal":       {reason: x402.ReasonInsufficientFunds, looks: 1 + 5},
+		"a refusal":       {reason: x402.ReasonInsufficientFunds, looks: 2 + 5}, // two before the first answer
 		"spent elsewhere": {reason: x402.ReasonInsufficientFunds, cancel: true, looks: 1},
 	} {
 		s := open(t, nil)
