@@ -27,7 +27,10 @@ const (
 
 // refuseAfter is how late requests of a network that crowds out others are refused: who sends the
 // next one at once would take the processor from others with refusals alone.
-const refuseAfter = 250 * time.Millisecond
+const refuseAfter = 500 * time.Millisecond
+
+// crowdShare is for how many of all connections a network must have one to crowd out others.
+const crowdShare = 8
 
 // tooManyConnections is the answer to a connection above the limit, in the format of
 // both services.
@@ -226,8 +229,8 @@ func (l *boundListener) admit(c *boundConn) *boundConn {
 	return c
 }
 
-// crowds reports whether the network of a connection, of the widest width, has more than its
-// part of all connections.
+// crowds reports whether the network of a connection, of the widest width, has many connections, and
+// more than its part of all.
 func (l *boundListener) crowds(c *boundConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,13 +241,18 @@ func (l *boundListener) crowds(c *boundConn) bool {
 	for n.in != &l.clients.all {
 		n = n.in
 	}
-	return n.has*len(l.clients.all.within) > l.clients.all.has
+	return n.has > l.max/crowdShare && n.has*len(l.clients.all.within) > l.clients.all.has
+}
+
+// crowding reports whether a request comes from a network that crowds out others.
+func crowding(r *http.Request) bool {
+	c, ok := r.Context().Value(connectionKey{}).(*boundConn)
+	return ok && c.listener.crowds(c)
 }
 
 // refuseLate waits before a request of a network that crowds out others is refused.
 func refuseLate(r *http.Request) {
-	c, ok := r.Context().Value(connectionKey{}).(*boundConn)
-	if !ok || !c.listener.crowds(c) {
+	if !crowding(r) {
 		return
 	}
 	timer := time.NewTimer(refuseAfter)

@@ -101,7 +101,7 @@ func (s *refusals) to(q rawRequest, c *boundConn) []byte {
 	if of := known.service; len(of.Known) > 0 {
 		user = of.users.key(known.cookies, credentials{sent: q.lines("Cookie"), token: q.lines(AppToken), authorization: q.lines("Authorization")})
 	}
-	g := known.service.gate(string(q.method), q.has, user)
+	g := known.service.gate(string(q.method), q.has, user, func() bool { return c.listener.crowds(c) })
 	if !g.full(c.addr) {
 		return nil
 	}

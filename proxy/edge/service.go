@@ -218,7 +218,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	} else if err != nil {
 		return err
 	}
-	g := s.gate(r.Method, func(name string) bool { return slices.ContainsFunc(r.Header[name], notEmpty) }, user)
+	has := func(name string) bool { return slices.ContainsFunc(r.Header[name], notEmpty) }
+	g := s.gate(r.Method, has, user, func() bool { return crowding(r) })
 	if !whole {
 		g = s.gates.long
 	}
@@ -248,15 +249,20 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 
 func notEmpty(value string) bool { return value != "" }
 
-// gate returns the one that a request passes whose body is not too long.
-func (s *Service) gate(method string, has func(name string) bool, user userKey) *gate {
+// gate returns the one that a request passes whose body is not too long. Requests of networks that
+// crowd out others, but for those of known users, have few places: with as many as they want, those
+// of others would wait for the processor.
+func (s *Service) gate(method string, has func(name string) bool, user userKey, crowding func() bool) *gate {
+	quick := s.Quick.match(method, has)
 	switch {
-	case !s.Quick.match(method, has):
-		return s.gates.common
-	case user != 0 && s.users.has(user):
+	case quick && user != 0 && s.users.has(user):
 		return s.gates.known
+	case len(s.Known) > 0 && crowding():
+		return s.gates.crowd
+	case quick:
+		return s.gates.quick
 	}
-	return s.gates.quick
+	return s.gates.common
 }
 
 // retryAfter is in seconds.
@@ -389,10 +395,10 @@ type gates struct {
 }
 
 // serviceGates are those of a service: for quick requests, for those of known users, for those
-// with long bodies, and for all others. unread counts the requests whose body there was no place for.
+// with long bodies, for those of networks that crowd out others, and for all others. unread counts the requests whose body there was no place for.
 type serviceGates struct {
-	common, quick, known, long *gate
-	unread                     *refusalCounter
+	common, quick, known, crowd, long *gate
+	unread                            *refusalCounter
 }
 
 // CaddyModule returns the Caddy module information.
@@ -449,6 +455,7 @@ func (g *gates) of(s *Service) serviceGates {
 			common: newGate(s.Max, s.Queue, s.Wait, count("other")),
 			quick:  newGate(max(1, s.Max/share), max(1, s.Queue/quickShare), s.Wait, count("quick")),
 			known:  newGate(max(1, s.Max/quickShare), max(1, s.Queue/quickShare), s.Wait, count("known")),
+			crowd:  newGate(max(1, s.Max/crowdShare), max(1, s.Queue/crowdShare), s.Wait, count("crowd")),
 			long:   newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait, count("long")),
 		}
 		g.byName[s.Name] = of
