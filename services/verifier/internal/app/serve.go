@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/x402"
@@ -20,7 +18,6 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 	"github.com/pforte/pforte/services/verifier/internal/checkpage"
 	"github.com/pforte/pforte/services/verifier/internal/config"
-	"github.com/pforte/pforte/services/verifier/internal/eip3009"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/chainlog"
@@ -207,8 +204,6 @@ func (s *server) checkAsset(ctx context.Context, log *chainlog.Reader) error {
 	defer cancel()
 	t := s.terms
 	asset, err := log.Asset(ctx, t.Asset)
-	id, _ := x402.ChainID(t.Network) // it was checked
-	domain := eip3009.Domain{Name: t.AssetName, Version: t.AssetVersion, ChainID: id, Token: common.HexToAddress(t.Asset)}
 	switch {
 	case err != nil:
 		s.Log.WarnContext(ctx, "PAYMENT_ASSET, PAYMENT_ASSET_NAME, PAYMENT_ASSET_VERSION cannot be compared with the payment network", "error", err)
@@ -216,7 +211,7 @@ func (s *server) checkAsset(ctx context.Context, log *chainlog.Reader) error {
 		return fmt.Errorf("PAYMENT_ASSET: there is no contract at %s on %s", t.Asset, t.Network)
 	case asset.Separator == "":
 		s.Log.WarnContext(ctx, "PAYMENT_ASSET: the token does not tell its DOMAIN_SEPARATOR, so that PAYMENT_ASSET_NAME and PAYMENT_ASSET_VERSION cannot be checked", "asset", t.Asset)
-	case asset.Separator != domain.Separator().Hex():
+	case asset.Separator != t.Separator():
 		return fmt.Errorf("PAYMENT_ASSET_NAME, PAYMENT_ASSET_VERSION: %q and %q are not those of the EIP-712 domain of the token %s on %s: no payment could be settled",
 			t.AssetName, t.AssetVersion, t.Asset, t.Network)
 	}

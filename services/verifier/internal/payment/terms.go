@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/eip3009"
 )
 
 // Terms is what a call costs and how it may be paid.
@@ -53,6 +54,12 @@ func (t Terms) Validate() error {
 		faults = append(faults, fmt.Errorf("payment timeout must be whole seconds from %d to %d", int(minTimeout.Seconds()), int(maxTimeout.Seconds())))
 	}
 	return errors.Join(faults...)
+}
+
+// Separator returns that of the token's EIP-712 domain, as 0x and hexadecimal digits.
+func (t Terms) Separator() string {
+	id, _ := x402.ChainID(t.Network) // Validate has checked it
+	return eip3009.Domain{Name: t.AssetName, Version: t.AssetVersion, ChainID: id, Token: common.HexToAddress(t.Asset)}.Separator().Hex()
 }
 
 // Bounds of Terms.MaxTimeout: time for work and settling, and an end.
