@@ -56,6 +56,9 @@ func (w *world) targets(random *rand.Rand, t terms) [][]func() fault {
 	for range 8 {
 		settler = append(settler, func() fault { return w.lies("facilitator: any text", w.settler, broadcaster, random, aBlock) })
 	}
+	for range 4 {
+		settler = append(settler, func() fault { return w.lies("facilitator: all valid", w.settler, believes, random, aBlock) })
+	}
 	if t.confirm == "chain" {
 		settler = append(settler, func() fault { return w.lies("facilitator: lie", w.settler, lieAsFacilitator, random, 0) })
 	}

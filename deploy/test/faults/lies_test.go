@@ -154,6 +154,17 @@ func lieAsFacilitator(x exchange) (int, []byte) {
 	}
 }
 
+// believes is a facilitator that calls every payment valid, also one whose signature is
+// broken or whose authorization is used, and settles honestly. Copies with a broken signature
+// must not keep the good one out all the same.
+func believes(x exchange) (int, []byte) {
+	if x.path != "/verify" {
+		return x.pass(x.request)
+	}
+	_, payer := parties(x.request)
+	return 200, marshal(map[string]any{"isValid": true, "payer": payer})
+}
+
 // openTexts are what facilitators answer after they have sent a transaction, or
 // may have: the reasons of the official ones, free text that was seen, and words
 // that only look like other reasons. None means that nothing was sent.

@@ -124,6 +124,20 @@ func TestAFacilitatorLiesBothWays(t *testing.T) {
 	}
 }
 
+func TestAFacilitatorThatCallsAllValidSettlesHonestly(t *testing.T) {
+	passed := 0
+	x := exchange{path: "/verify", request: []byte(`{}`), pass: func([]byte) (int, []byte) { passed++; return 200, []byte("{}") }}
+	_, answer := believes(x)
+	var answered struct{ IsValid bool }
+	if err := json.Unmarshal(answer, &answered); err != nil || !answered.IsValid || passed != 0 {
+		t.Errorf("%s, %v, passed on %d times", answer, err, passed)
+	}
+	x.path = "/settle"
+	if _, answer := believes(x); string(answer) != "{}" || passed != 1 {
+		t.Errorf("%s, passed on %d times", answer, passed)
+	}
+}
+
 // TestABroadcasterSendsAndNeverReportsSuccessNorThatNothingWasSent goes by what the
 // official facilitators answer before they send anything.
 func TestABroadcasterSendsAndNeverReportsSuccessNorThatNothingWasSent(t *testing.T) {
