@@ -198,3 +198,28 @@ func TestConnectionsAreSharedBetweenNetworks(t *testing.T) {
 	wait()
 	refused(dial("127.0.0.2"))
 }
+
+// One that is alone takes nothing from others, and one with few connections not much.
+func TestConnections_OfANetworkCrowdOutOthersWhereTheyAreMostOfMany(t *testing.T) {
+	t.Parallel()
+	l := (&Connections{Max: 80, trusted: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}).WrapListener(nil).(*boundListener)
+	var greedy, other, proxy *boundConn
+	for i := range 11 {
+		if greedy = peer(t, l, fmt.Sprintf("203.0.113.%d", i)); l.crowds(greedy) {
+			t.Errorf("alone it crowds out others with %d", i+1)
+		}
+	}
+	if other = peer(t, l, "198.51.100.1"); !l.crowds(greedy) || l.crowds(other) {
+		t.Errorf("of 11 and 1 the first: %v, the other: %v", l.crowds(greedy), l.crowds(other))
+	}
+	for range 30 {
+		proxy = peer(t, l, "192.0.2.1")
+	}
+	if l.crowds(proxy) {
+		t.Error("a trusted proxy crowds out others")
+	}
+	_ = greedy.Close()
+	if l.crowds(greedy) {
+		t.Error("a connection that is closed crowds out others")
+	}
+}
