@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -86,13 +87,30 @@ func replicas(service string) error {
 }
 
 // sites accepts the addresses of the site separated by commas without a space, where
-// Caddy wants one.
+// Caddy wants one, and selects by REDIRECTS whether it sends http to one of them by https.
 func sites() error {
 	addresses := strings.FieldsFunc(os.Getenv("SITE_ADDRESS"), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
-	if err := os.Setenv("SITE_ADDRESS", strings.Join(addresses, ", ")); err != nil {
-		return fmt.Errorf("setting SITE_ADDRESS: %w", err)
+	redirects := "off"
+	if slices.ContainsFunc(addresses, hasTLS) {
+		redirects = "on"
+	}
+	for name, value := range map[string]string{"SITE_ADDRESS": strings.Join(addresses, ", "), "REDIRECTS": redirects} {
+		if err := os.Setenv(name, value); err != nil {
+			return fmt.Errorf("setting %s: %w", name, err)
+		}
 	}
 	return nil
+}
+
+// hasTLS reports whether Caddy gives a site of this address a certificate: it names a host, and
+// neither http nor its port.
+func hasTLS(address string) bool {
+	scheme, rest, found := strings.Cut(address, "://")
+	if !found {
+		scheme, rest = "", address
+	}
+	rest, _, _ = strings.Cut(rest, "/")
+	return scheme != "http" && !strings.HasPrefix(rest, ":") && !strings.HasSuffix(rest, ":80") && rest != ""
 }
 
 // traces selects by TRACING_SWITCH whether requests are traced: when the standard

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -146,15 +148,78 @@ func TestHTTP3_IsOff(t *testing.T) {
 	_ = conn.Close()
 }
 
-// openTLS runs the proxy with TLS before a verifier.
+// The server that sends http to https has the bounds of the other one: no network has all of it.
+func TestRedirects_AreBoundedLikeTheSite(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	d, transport := openTLSWith(t, stand(t, "", nil).addr(), port, map[string]string{"MAX_CONNECTIONS": "4"})
+	overTLS(t, transport, d, "/health")
+	from := func(address string) net.Conn {
+		t.Helper()
+		dialer := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+		conn, err := dialer.DialContext(t.Context(), "tcp", "127.0.0.1:"+port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		return conn
+	}
+	answer := func(conn net.Conn) (status int, location string) {
+		t.Helper()
+		if _, err := io.WriteString(conn, "GET /pforte/ HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = got.Body.Close()
+		return got.StatusCode, got.Header.Get("Location")
+	}
+	for range 4 {
+		from("127.0.0.66")
+	}
+	if status, _ := answer(from("127.0.0.66")); status != http.StatusServiceUnavailable {
+		t.Errorf("one connection more of the network that has all: %d", status)
+	}
+	if status, to := answer(from("127.0.1.7")); status != http.StatusPermanentRedirect || !strings.HasPrefix(to, "https://localhost") {
+		t.Errorf("from another network: %d, to %s", status, to)
+	}
+}
+
+func TestHasTLS(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{
+		"home.example.org": true, "https://home.example.org": true, "localhost:8443": true, "https://home.example.org:8443/x": true,
+		"192.0.2.1": true, "": false, ":8080": false, ":443": false, "http://home.example.org": false, "home.example.org:80": false,
+		"http://": false, "http://:8080": false,
+	} {
+		if got := hasTLS(address); got != want {
+			t.Errorf("%q: %v", address, got)
+		}
+	}
+}
+
+// openTLS runs the proxy with TLS before a verifier, on one port alone.
 func openTLS(t *testing.T, verifier string) (*server, *http.Transport) {
 	t.Helper()
+	return openTLSWith(t, verifier, "", nil)
+}
+
+// openTLSWith also redirects from a port for http, unless that is empty.
+func openTLSWith(t *testing.T, verifier, port string, more map[string]string) (*server, *http.Transport) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "Caddyfile")
-	text := strings.Replace(configuration, "admin off", "admin off\n\tauto_https disable_redirects", 1)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	option, text := "http_port "+port, configuration
+	if port == "" {
+		option, text = "auto_https disable_redirects", strings.Replace(text, "import redirects_{$REDIRECTS:off}", "", 1)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(text, "admin off", "admin off\n\t"+option, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	settings := map[string]string{"SITE_ADDRESS": "localhost:PORT", "VERIFIER_UPSTREAM": verifier}
+	maps.Copy(settings, more)
 	d := open(t, settings, "run", "--config", file, "--adapter", "caddyfile")
 	transport := &http.Transport{
 		ForceAttemptHTTP2: true,
