@@ -112,9 +112,10 @@ func healthy() series {
 		`verifier_log_audit_ok`: steady(1), `verifier_log_audit_age_seconds`: steady(40000),
 		`verifier_finality_anchor_age_seconds{chain="base"}`: steady(800), `verifier_finality_participation{chain="base"}`: steady(.99), `verifier_finality_pending_age_seconds{chain="base"}`: steady(0),
 		`verifier_finality_bundles{chain="base",state="made"}`: rising(2), `verifier_finality_bundles{chain="base",state="pending"}`: steady(0),
-		`verifier_finality_failures_total{chain="base",cause="update"}`: rising(0), `verifier_finality_failures_total{chain="base",cause="node"}`: rising(1),
-		`verifier_chain_quorum_up{chain="base"}`:          steady(1),
-		`verifier_chain_head{chain="base",head="latest"}`: rising(30), `verifier_chain_head{chain="base",head="finalized"}`: rising(30),
+		`verifier_finality_failures_total{chain="base",cause="update"}`: rising(0), `verifier_finality_failures_total{chain="base",cause="handover"}`: rising(0),
+		`verifier_finality_failures_total{chain="base",cause="node"}`: rising(1),
+		`verifier_chain_quorum_up{chain="base"}`:                      steady(1),
+		`verifier_chain_head{chain="base",head="latest"}`:             rising(30), `verifier_chain_head{chain="base",head="finalized"}`: rising(30),
 	}.with(
 		taking(.004, toFive, 600, authTook, atMe), taking(.3, toFive, 10, authTook, atLogin),
 		taking(.0004, redisCounts, 600, redisTook, `command="evalsha",outcome="ok"`), taking(.0004, redisCounts, 0, redisTook, `command="evalsha",outcome="error"`),
@@ -188,6 +189,7 @@ var faults = map[string]fault{
 	"FinalityThin":       {changes: series{`verifier_finality_participation{chain="base"}`: steady(.7)}},
 	"FinalityWaits":      {changes: series{`verifier_finality_pending_age_seconds{chain="base"}`: steady(1000)}},
 	"FinalityUnverified": {changes: series{`verifier_finality_failures_total{chain="base",cause="update"}`: rising(1)}},
+	"FinalityHandover":   {changes: series{`verifier_finality_failures_total{chain="base",cause="handover"}`: rising(1)}},
 	"VerifierSlow":       {changes: taking(45, toSixty, 60, verifyTook, atVerify)},
 	"EvidenceFails":      {changes: series{`verifier_payments_total{outcome="work_failed"}`: rising(60)}},
 

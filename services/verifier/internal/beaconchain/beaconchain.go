@@ -62,6 +62,9 @@ const (
 	CauseNetwork = "network"
 	// CauseUpdate: what a beacon node returned does not verify.
 	CauseUpdate = "update"
+	// CauseHandover: a period is over, and no beacon node that answers has an update that
+	// hands over to the next committee.
+	CauseHandover = "handover"
 	// CauseLink: no node of the execution chain could link a block to the finalized one.
 	CauseLink = "link"
 	// CauseBundle: a bundle that was made does not verify, or cannot be written.
@@ -69,7 +72,7 @@ const (
 )
 
 // Causes are all of them.
-var Causes = []string{CauseNode, CauseNetwork, CauseUpdate, CauseLink, CauseBundle}
+var Causes = []string{CauseNode, CauseNetwork, CauseUpdate, CauseHandover, CauseLink, CauseBundle}
 
 // Chain proves that blocks of one chain are final.
 type Chain struct {
@@ -89,6 +92,8 @@ type Chain struct {
 	checkpoints map[uint64]finality.Root
 	// verified is when an update was last verified, by our clock; zero before the first.
 	verified time.Time
+	// lacking is since when no node that answers has the handover of a period that is over.
+	lacking time.Time
 
 	mu sync.Mutex // guards what follows, and what is known of nodes
 	// anchors are the last verified updates by the numbers of their execution blocks,

@@ -96,10 +96,13 @@ func TestAnEarlyUpdateHandsOverNothingAndABetterOneDoes(t *testing.T) {
 	w.execution.head.Store(66) // period 1 has just begun
 	w.must(w.chain.Follow(t.Context()))
 	w.node.Break(beacontest.Faults{EarlyUpdates: true})
-	w.execution.head.Store(135) // period 2, and the update of period 1 is an early one
+	w.execution.head.Store(135) // period 2 has just begun, and the update of period 1 is an early one
 	w.sell(130)
 	if w.chain.Follow(t.Context()) == nil {
 		t.Error("an early update has handed over")
+	}
+	if w.failures(beaconchain.CauseHandover) != 0 {
+		t.Error("a later update was not waited for")
 	}
 	if steps, err := w.ledger.Steps(t.Context(), chainID, 1, 1); err != nil || len(steps) > 0 {
 		t.Errorf("%+v, %v", steps, err)

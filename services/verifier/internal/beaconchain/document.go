@@ -128,7 +128,7 @@ func (c *Chain) checkpoint(ctx context.Context, client string, b payment.Bundle,
 		return from, ErrUnavailable
 	}
 	lacking := 0
-	err = c.ask(ctx, func(n *node) (err error) {
+	err = c.ask(ctx, c.nodes, func(n *node) (err error) {
 		if from, _, err = c.bootstrap(ctx, n, root); errors.Is(err, chain.ErrNoBeaconData) {
 			lacking++
 		}

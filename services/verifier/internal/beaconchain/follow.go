@@ -30,6 +30,10 @@ const (
 	oldEpochs = 4
 	// checkAgain is how long a node of another network is left alone.
 	checkAgain = 10 * time.Minute
+	// lateEpochs is how many epochs after the end of a period, by a node's own finalized
+	// block, an update that hands over is waited for: a node may still be reading it. As long
+	// are the nodes waited for that do not answer.
+	lateEpochs = 4
 )
 
 // node is a beacon node and whether it is one of the network.
@@ -49,6 +53,10 @@ var errUnverified = errors.New("what the beacon node returned does not verify")
 // errTooFar means that a node is further ahead than handovers are read for.
 var errTooFar = errors.New("the beacon node is too far ahead of what is known")
 
+// errNoHandover means that a node's finalized block is well after the last known period, and
+// that the node has no update of that period that hands over.
+var errNoHandover = errors.New("the period is over, and the beacon node has no update that hands over")
+
 // errOld means that the newest update of a node verifies, and that no newer one is known
 // though there should be.
 var errOld = errors.New("the newest finalized block is old")
@@ -61,9 +69,10 @@ func (c *Chain) Follow(ctx context.Context) error {
 	c.following.Lock()
 	defer c.following.Unlock()
 	tooFar := 0
+	var lacking []*node // those without a handover
 	err := c.begin(ctx)
 	if err == nil {
-		err = c.ask(ctx, func(n *node) error {
+		err = c.ask(ctx, c.nodes, func(n *node) error {
 			u, err := n.FinalityUpdate(ctx)
 			if err == nil {
 				err = c.accept(ctx, n, u)
@@ -71,8 +80,14 @@ func (c *Chain) Follow(ctx context.Context) error {
 			if errors.Is(err, errTooFar) {
 				tooFar++
 			}
+			if errors.Is(err, errNoHandover) {
+				lacking = append(lacking, n)
+			}
 			return err
 		})
+	}
+	if c.noHandover(ctx, lacking, err) {
+		err = c.ask(ctx, lacking, func(n *node) error { return c.first(ctx, n) })
 	}
 	if errors.Is(err, errOld) {
 		c.Log.WarnContext(ctx, "finality: no node has a newer update", "error", err)
@@ -82,7 +97,7 @@ func (c *Chain) Follow(ctx context.Context) error {
 	// other node may know better, and what is kept can be that old.
 	if tooFar == len(c.nodes) && (c.verified.IsZero() || c.Now().Sub(c.verified) > maxCatchUp*c.seconds(c.Network.SlotsPerPeriod)) {
 		c.Log.WarnContext(ctx, "finality: what is kept is too long ago to go on from; the beacon chain is followed anew", "error", err)
-		err = c.ask(ctx, func(n *node) error { return c.first(ctx, n) })
+		err = c.ask(ctx, c.nodes, func(n *node) error { return c.first(ctx, n) })
 	}
 	if err == nil {
 		err = errors.Join(c.keepHandovers(ctx), c.keepCheckpoint(ctx))
@@ -93,11 +108,32 @@ func (c *Chain) Follow(ctx context.Context) error {
 	return err
 }
 
+// noHandover reports whether to follow the beacon chain anew, because no node that answered
+// has the handover of a period that is over, which these nodes lack, so that nothing leads on
+// from what is kept. A node that failed may have it, and is waited for a while. err is how
+// reading the newest update has ended.
+func (c *Chain) noHandover(ctx context.Context, lacking []*node, err error) bool {
+	switch {
+	case err == nil:
+		c.lacking = time.Time{}
+		return false
+	case len(lacking) == 0:
+		return false
+	case c.lacking.IsZero():
+		c.lacking = c.Now()
+	}
+	c.Failed(CauseHandover)
+	anew := len(lacking) == len(c.nodes) || c.Now().Sub(c.lacking) > c.seconds(lateEpochs*c.Network.SlotsPerEpoch)
+	c.Log.ErrorContext(ctx, "finality: no beacon node hands over to the committee after a period; readers need a checkpoint of a later period for blocks from then on",
+		"period", c.lastPeriod(), "nodes", len(lacking), "anew", anew, "error", err)
+	return anew
+}
+
 // ask lets nodes answer in turn until what one returns is used without an error. The error
 // names each node; a node that does not have it is no failure, if no other fails.
-func (c *Chain) ask(ctx context.Context, use func(*node) error) error {
+func (c *Chain) ask(ctx context.Context, nodes []*node, use func(*node) error) error {
 	var faults []error
-	for _, n := range c.nodes {
+	for _, n := range nodes {
 		err := c.check(ctx, n)
 		if err == nil {
 			err = use(n)
@@ -196,7 +232,7 @@ func (c *Chain) begin(ctx context.Context) error {
 		return err
 	}
 	if len(kept) == 0 {
-		return c.ask(ctx, func(n *node) error { return c.first(ctx, n) })
+		return c.ask(ctx, c.nodes, func(n *node) error { return c.first(ctx, n) })
 	}
 	for _, k := range kept {
 		c.checkpoints[k.Period] = finality.Root(k.Root)
@@ -309,6 +345,10 @@ func (c *Chain) seconds(slots uint64) time.Duration {
 func (c *Chain) accept(ctx context.Context, n *node, u *lightclient.Update) error {
 	period := c.Network.Period(uint64(u.SignatureSlot))
 	if err := c.reach(ctx, n, period); err != nil {
+		late := (c.lastPeriod()+1)*c.Network.SlotsPerPeriod + lateEpochs*c.Network.SlotsPerEpoch
+		if errors.Is(err, chain.ErrNoBeaconData) && uint64(u.FinalizedHeader.Beacon.Slot) >= late {
+			err = fmt.Errorf("%w: %w", errNoHandover, err)
+		}
 		return err
 	}
 	keys, err := c.members(ctx, n, period)
@@ -494,7 +534,7 @@ func (c *Chain) keepHandovers(ctx context.Context) error {
 		if kept, there := c.steps[period]; there && (kept.final || !over) {
 			continue
 		}
-		err := c.ask(ctx, func(n *node) error { return c.handOver(ctx, n, period, over) })
+		err := c.ask(ctx, c.nodes, func(n *node) error { return c.handOver(ctx, n, period, over) })
 		if over { // one that has just begun may have none, and some nodes answer 500 then
 			faults = append(faults, err)
 		}
@@ -514,7 +554,7 @@ func (c *Chain) keepCheckpoint(ctx context.Context) error {
 	if _, there := c.checkpoints[period]; there || !known {
 		return nil
 	}
-	return c.ask(ctx, func(n *node) error {
+	return c.ask(ctx, c.nodes, func(n *node) error {
 		checkpoint, _, err := c.bootstrap(ctx, n, newest.step.Finalized.HashTreeRoot())
 		if err != nil {
 			return err

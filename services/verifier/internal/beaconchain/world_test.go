@@ -201,7 +201,7 @@ func newWorld(t testing.TB) *world {
 	w.blocks = &blocks{w.execution}
 	w.execution.head.Store(10)
 	var err error
-	w.ledger, err = ledger.Open(context.Background(), "sqlite::memory:", ledger.Options{Now: w.clock, Finality: []string{chainID}})
+	w.ledger, err = ledger.Open(context.Background(), "sqlite::memory:", ledger.Options{Now: w.clock, Finality: []string{chainID, "eip155:1"}})
 	w.must(err)
 	t.Cleanup(func() { _ = w.ledger.Close() })
 	w.must(w.ledger.Heartbeat(context.Background(), "seller", start.Add(1000*time.Hour)))
@@ -238,14 +238,15 @@ func (w *world) open(urls ...string) *beaconchain.Chain {
 	}
 	c, err := beaconchain.New(beaconchain.Options{
 		Name: "dev", Network: w.node.Network(), Nodes: nodes, Blocks: w.blocks, Store: counting{w.ledger, &w.puts},
-		Failed: func(cause string) {
-			n, _ := w.failed.LoadOrStore(cause, new(atomic.Int64))
-			n.(*atomic.Int64).Add(1)
-		},
-		Log: slog.New(slog.DiscardHandler), Now: w.clock,
+		Failed: w.fail, Log: slog.New(slog.DiscardHandler), Now: w.clock,
 	})
 	w.must(err)
 	return c
+}
+
+func (w *world) fail(cause string) {
+	n, _ := w.failed.LoadOrStore(cause, new(atomic.Int64))
+	n.(*atomic.Int64).Add(1)
 }
 
 func (w *world) failures(cause string) int64 {
@@ -278,6 +279,12 @@ func (w *world) must(err error) {
 // sell sells a receipt about a block.
 func (w *world) sell(number uint64) {
 	w.Helper()
+	w.sellOn(chainID, number, w.execution.hash(number))
+}
+
+// sellOn sells a receipt about a block of a chain.
+func (w *world) sellOn(chainID string, number uint64, hash common.Hash) {
+	w.Helper()
 	ctx := context.Background()
 	w.sold++
 	name := fmt.Sprint(w.sold)
@@ -285,7 +292,6 @@ func (w *world) sell(number uint64) {
 	request := payment.Digest{byte(w.sold), byte(w.sold >> 8)}
 	_, _, err := w.ledger.Claim(ctx, payment.Record{Key: key, Owner: "seller", Deadline: w.clock().Add(time.Hour), Payment: request, Request: request, Amount: "1", ValidBefore: w.clock()})
 	w.must(err)
-	hash := w.execution.hash(number)
 	_, _, err = w.ledger.Begin(ctx, key, "seller", payment.Settlement{
 		Request: request, Month: "2026-11", Limit: 1000, Deadline: w.clock().Add(time.Hour),
 		Answer: fmt.Appendf(nil, `{"receipt":{"chain":{"id":%q},"block":{"number":"%d","hash":"%s"}}}`, chainID, number, hash),

@@ -20,7 +20,7 @@ type FinalityMetrics struct {
 
 // NewFinalityMetrics registers the metrics; with no chain that has proofs there are none.
 func NewFinalityMetrics(r prometheus.Registerer) (*FinalityMetrics, error) {
-	m := &FinalityMetrics{r, counter("verifier_finality_failures_total", "What failed when proofs of finality were made, by chain and cause: node, network, update, link, bundle.", "chain", "cause")}
+	m := &FinalityMetrics{r, counter("verifier_finality_failures_total", "What failed when proofs of finality were made, by chain and cause: node, network, update, handover, link, bundle.", "chain", "cause")}
 	return m, service.Register(r, m.failures)
 }
 
