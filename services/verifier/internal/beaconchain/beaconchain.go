@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -185,12 +186,55 @@ func (c *Chain) Status(ctx context.Context) (Status, error) {
 	return s, err
 }
 
-// allowance counts the checkpoints that clients name in a minute.
+// allowance counts the checkpoints that clients name in a minute, and remembers those that
+// were read for nothing.
 type allowance struct {
 	mu    sync.Mutex
 	since time.Time
 	all   int
 	by    map[string]int // by the network of the client, at most namedByAll of them
+	// refusals are at most so many as can be spent for in refusedFor.
+	refusals map[finality.Root]refusal
+}
+
+// refusal is a checkpoint that was read, at a time, and that is not kept: no node knew it,
+// or it is of a slot that was too old.
+type refusal struct {
+	at    time.Time
+	known bool
+	slot  uint64
+}
+
+// stale reports whether it is to be read again.
+func (r refusal) stale(now time.Time) bool {
+	return now.Before(r.at) || now.Sub(r.at) >= refusedFor
+}
+
+// refuse remembers that a checkpoint was read for nothing.
+func (a *allowance) refuse(root finality.Root, r refusal) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.refusals == nil {
+		a.refusals = map[finality.Root]refusal{}
+	}
+	maps.DeleteFunc(a.refusals, func(_ finality.Root, old refusal) bool { return old.stale(r.at) })
+	a.refusals[root] = r
+}
+
+// refused returns why a checkpoint need not be read again where it has to be of a slot from
+// oldest on: ErrCheckpointUnknown, ErrCheckpointTooOld, or nil.
+func (a *allowance) refused(root finality.Root, oldest uint64, now time.Time) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch r, there := a.refusals[root]; {
+	case !there, r.stale(now):
+		return nil
+	case !r.known:
+		return ErrCheckpointUnknown
+	case r.slot < oldest:
+		return ErrCheckpointTooOld
+	}
+	return nil
 }
 
 // spend reports whether a client may name one more.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
@@ -18,6 +19,9 @@ import (
 const (
 	namedByOne = 20
 	namedByAll = 200
+	// refusedFor is how long one is not read again that no node knows, or that is too old:
+	// nodes come to know a newer one with the next epoch.
+	refusedFor = 5 * time.Minute
 )
 
 // Document returns the finality document of a sold block, in JSON, which begins at a
@@ -116,7 +120,7 @@ func (c *Chain) fromOwn(ctx context.Context, b payment.Bundle, kept content, ord
 }
 
 // checkpoint returns the checkpoint with a root: one that is kept, or else, a few times a
-// minute, one that a node knows.
+// minute, one that a node knows. What was read for nothing is refused before that counts.
 func (c *Chain) checkpoint(ctx context.Context, client string, b payment.Bundle, root finality.Root) (from finality.Checkpoint, err error) {
 	kept, err := c.Store.Checkpoint(ctx, b.Chain, payment.Digest(root))
 	switch {
@@ -124,7 +128,11 @@ func (c *Chain) checkpoint(ctx context.Context, client string, b payment.Bundle,
 		return from, json.Unmarshal(kept.Checkpoint, &from)
 	case !errors.Is(err, payment.ErrNotFound):
 		return from, err
-	case !c.named.spend(client, c.Now()):
+	}
+	if err := c.named.refused(root, c.oldest(b), c.Now()); err != nil {
+		return from, err
+	}
+	if !c.named.spend(client, c.Now()) {
 		return from, ErrUnavailable
 	}
 	lacking := 0
@@ -136,11 +144,13 @@ func (c *Chain) checkpoint(ctx context.Context, client string, b payment.Bundle,
 	})
 	switch {
 	case lacking == len(c.nodes): // one that is away may have it
+		c.named.refuse(root, refusal{at: c.Now()})
 		return from, ErrCheckpointUnknown
 	case err != nil:
 		c.Log.WarnContext(ctx, "finality: a checkpoint that a caller names cannot be read", "checkpoint", root.String(), "error", err)
 		return from, ErrUnavailable
 	case uint64(from.Header.Slot) < c.oldest(b):
+		c.named.refuse(root, refusal{at: c.Now(), known: true, slot: uint64(from.Header.Slot)})
 		return from, ErrCheckpointTooOld
 	}
 	return from, c.keepNamed(ctx, from, false)

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,8 +38,9 @@ func (w *world) recording(name string) []byte {
 	return text
 }
 
-// mainnet answers as a node of mainnet with recorded answers, by their paths.
-func (w *world) mainnet(answers map[string][]byte) http.Handler {
+// mainnet answers as a node of mainnet with recorded answers, by their paths, and counts how
+// often it is asked.
+func (w *world) mainnet(answers map[string][]byte, asked *atomic.Int64) http.Handler {
 	n := finality.Mainnet()
 	spec := map[string]string{
 		"SECONDS_PER_SLOT": "12", "SLOTS_PER_EPOCH": "32", "EPOCHS_PER_SYNC_COMMITTEE_PERIOD": "256",
@@ -50,6 +53,7 @@ func (w *world) mainnet(answers map[string][]byte) http.Handler {
 		spec[name+"_FORK_VERSION"], spec[name+"_FORK_EPOCH"] = string(version), strconv.FormatUint(uint64(fork.Epoch), 10)
 	}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
 		switch answer, there := answers[r.URL.RequestURI()]; {
 		case there:
 			_, _ = rw.Write(answer)
@@ -63,10 +67,53 @@ func (w *world) mainnet(answers map[string][]byte) http.Handler {
 	})
 }
 
+// followMainnet follows the recordings: first the update of period 1600, and then that of
+// period 1601, whose finalized block is sold. It returns the root of
+// the finalized block of period 1600, the sold block, and how often the node was asked.
+func (w *world) followMainnet() (pinned finality.Root, block *lightclient.ExecutionPayloadHeader, asked *atomic.Int64) {
+	w.Helper()
+	const api = "/eth/v1/beacon/light_client/"
+	older, err := lightclient.ParseBootstrap(w.recording("1573-bootstrap"))
+	w.must(err)
+	newer, err := lightclient.ParseBootstrap(w.recording("1600-bootstrap"))
+	w.must(err)
+	pinned = newer.Header.Beacon.HashTreeRoot()
+	var updates []json.RawMessage
+	w.must(json.Unmarshal(w.recording("1600-updates"), &updates))
+	answers := map[string][]byte{
+		api + "updates?start_period=1573&count=1":                        w.recording("1573-updates"),
+		api + "updates?start_period=1600&count=1":                        w.recording("1600-updates"),
+		api + "bootstrap/" + older.Header.Beacon.HashTreeRoot().String(): w.recording("1573-bootstrap"),
+		api + "bootstrap/" + pinned.String():                             w.recording("1600-bootstrap"),
+		api + "finality_update":                                          updates[0],
+	}
+	asked = new(atomic.Int64)
+	url, swap := w.swapped(w.mainnet(answers, asked))
+	node, err := beacon.Open(url, 0)
+	w.must(err)
+	w.chain, err = beaconchain.New(beaconchain.Options{
+		Name: "ethereum", Network: finality.Mainnet(), Nodes: []chain.BeaconNode{node}, Blocks: w.blocks, Store: w.ledger,
+		Failed: w.fail, Log: slog.New(slog.DiscardHandler), Now: w.clock,
+	})
+	w.must(err)
+	w.must(w.chain.Follow(w.Context()))
+	w.must(w.chain.Follow(w.Context()))
+	last := w.recording("1601-finality-update")
+	answers = maps.Clone(answers)
+	answers[api+"finality_update"] = last
+	swap(w.mainnet(answers, asked))
+	w.must(w.chain.Follow(w.Context()))
+	final, err := lightclient.ParseFinalityUpdate(last)
+	w.must(err)
+	block = final.FinalizedHeader.Execution
+	w.sellOn("eip155:1", uint64(block.BlockNumber), common.Hash(block.BlockHash))
+	w.must(w.chain.MakeBundles(w.Context()))
+	return pinned, block, asked
+}
+
 // The update of period 1573 that a node of mainnet kept as its best one hands over nothing.
 func TestFollow_BeginsAnewWhereTheRecordedUpdateOfAPeriodHandsOverNothing(t *testing.T) {
 	w := newWorld(t)
-	const api = "/eth/v1/beacon/light_client/"
 	kept, err := lightclient.ParseBootstrap(w.recording("1573-bootstrap"))
 	w.must(err)
 	checkpoint := lightclient.NewCheckpoint(kept)
@@ -75,44 +122,10 @@ func TestFollow_BeginsAnewWhereTheRecordedUpdateOfAPeriodHandsOverNothing(t *tes
 	w.must(w.ledger.KeepCheckpoint(t.Context(), payment.FinalityCheckpoint{
 		Chain: "eip155:1", Root: payment.Digest(checkpoint.Root), Slot: uint64(checkpoint.Header.Slot), Period: 1573, Own: true, Checkpoint: text,
 	}))
-	newer, err := lightclient.ParseBootstrap(w.recording("1600-bootstrap"))
-	w.must(err)
-	pinned := newer.Header.Beacon.HashTreeRoot()
-	var updates []map[string]json.RawMessage
-	w.must(json.Unmarshal(w.recording("1600-updates"), &updates))
-	update, err := json.Marshal(updates[0])
-	w.must(err)
-	answers := map[string][]byte{
-		api + "updates?start_period=1573&count=1": w.recording("1573-updates"),
-		api + "updates?start_period=1600&count=1": w.recording("1600-updates"),
-		api + "bootstrap/" + pinned.String():      w.recording("1600-bootstrap"),
-		api + "finality_update":                   update,
-	}
-	url, swap := w.swapped(w.mainnet(answers))
-	node, err := beacon.Open(url, 0)
-	w.must(err)
-	w.chain, err = beaconchain.New(beaconchain.Options{
-		Name: "ethereum", Network: finality.Mainnet(), Nodes: []chain.BeaconNode{node}, Blocks: w.blocks, Store: w.ledger,
-		Failed: w.fail, Log: slog.New(slog.DiscardHandler), Now: w.clock,
-	})
-	w.must(err)
-	w.must(w.chain.Follow(t.Context()))
+	pinned, block, _ := w.followMainnet()
 	if n := w.failures(beaconchain.CauseHandover); n != 1 {
 		t.Errorf("%d missing handovers are counted", n)
 	}
-	w.must(w.chain.Follow(t.Context()))
-	last := w.recording("1601-finality-update")
-	answers[api+"finality_update"] = last
-	swap(w.mainnet(answers))
-	w.must(w.chain.Follow(t.Context()))
-	if n := w.failures(beaconchain.CauseHandover); n != 1 {
-		t.Errorf("%d missing handovers are counted", n)
-	}
-	final, err := lightclient.ParseFinalityUpdate(last)
-	w.must(err)
-	block := final.FinalizedHeader.Execution
-	w.sellOn("eip155:1", uint64(block.BlockNumber), common.Hash(block.BlockHash))
-	w.must(w.chain.MakeBundles(t.Context()))
 	document, err := w.chain.Document(t.Context(), "client", block.BlockHash, &pinned)
 	w.must(err)
 	d, err := finality.Parse(document)
@@ -121,6 +134,23 @@ func TestFollow_BeginsAnewWhereTheRecordedUpdateOfAPeriodHandsOverNothing(t *tes
 	w.must(err)
 	if result.FirstPeriod != 1600 || result.LastPeriod != 1601 {
 		t.Errorf("%+v", result)
+	}
+}
+
+// That of period 1573 is 27 periods before the block.
+func TestDocument_ACheckpointThatIsTooOldCostsOneCall(t *testing.T) {
+	w := newWorld(t)
+	_, block, asked := w.followMainnet()
+	boot, err := lightclient.ParseBootstrap(w.recording("1573-bootstrap"))
+	w.must(err)
+	root := boot.Header.Beacon.HashTreeRoot()
+	before := asked.Load()
+	for range 30 {
+		_, err := w.chain.Document(t.Context(), "client", block.BlockHash, &root)
+		w.want(err, beaconchain.ErrCheckpointTooOld)
+	}
+	if n := asked.Load() - before; n != 1 {
+		t.Errorf("the node was asked %d times", n)
 	}
 }
 

@@ -2,6 +2,7 @@ package beaconchain_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -158,4 +159,52 @@ func TestDocument_ACallerCannotUseUpTheCheckpointsOfOthers(t *testing.T) {
 	}
 	w.want(ask("one", finality.Root{2}), beaconchain.ErrUnavailable)
 	w.must(ask("another", w.checkpoint(11)))
+}
+
+func TestDocument_ARootThatNoNodeKnowsCostsOneCall(t *testing.T) {
+	w := newWorld(t)
+	w.execution.head.Store(30)
+	w.must(w.chain.Follow(t.Context()))
+	w.sell(27)
+	w.must(w.chain.MakeBundles(t.Context()))
+	later := w.checkpoint(40)
+	_, err := w.document(27, &later) // no node knows it yet
+	w.want(err, beaconchain.ErrCheckpointUnknown)
+	asked := w.node.asked.Load()
+	for range 30 { // more than one client may name
+		_, err = w.document(27, &later)
+		w.want(err, beaconchain.ErrCheckpointUnknown)
+	}
+	if n := w.node.asked.Load() - asked; n != 0 {
+		t.Errorf("the node was asked %d more times", n)
+	}
+	w.wantFinal(27, w.checkpoint(15)) // what was refused took nothing from the allowance
+	w.execution.head.Store(60)
+	w.advance(5 * time.Minute)
+	asked = w.node.asked.Load()
+	_, err = w.document(27, &later) // it is read again
+	w.must(err)
+	if w.node.asked.Load() == asked {
+		t.Error("the node was not asked again")
+	}
+}
+
+func TestDocument_AKnownCheckpointIsServedWhenTheAllowanceOfAllIsUsedUp(t *testing.T) {
+	w := newWorld(t)
+	w.execution.head.Store(30)
+	w.must(w.chain.Follow(t.Context()))
+	w.sell(27)
+	w.must(w.chain.MakeBundles(t.Context()))
+	kept := w.checkpoint(15)
+	w.wantFinal(27, kept) // a reader has named it before
+	ask := func(client string, root finality.Root) error {
+		_, err := w.chain.Document(t.Context(), client, finality.Root(w.execution.hash(27)), &root)
+		return err
+	}
+	for i := range 199 {
+		w.want(ask(fmt.Sprint("client ", i/20), finality.Root{1, byte(i)}), beaconchain.ErrCheckpointUnknown)
+	}
+	w.want(ask("another", finality.Root{2}), beaconchain.ErrUnavailable)
+	w.must(ask("another", kept))
+	w.want(ask("another", finality.Root{1, 7}), beaconchain.ErrCheckpointUnknown)
 }
