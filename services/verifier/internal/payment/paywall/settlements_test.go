@@ -208,3 +208,29 @@ func TestAnIdentifierThatHasPaidReturnsTheFirstAnswerAndSpendsNothing(t *testing
 	s.wantErr(err, payment.ErrIdentifier)
 	s.wantTransfers(1)
 }
+
+func TestOpen_RefusesWhatNoPaywallCanWorkWith(t *testing.T) {
+	var good paywall.Options
+	open(t, func(o *paywall.Options) { good = *o })
+	for name, change := range map[string]func(*paywall.Options){
+		"no ledger":                      func(o *paywall.Options) { o.Ledger = nil },
+		"no facilitator":                 func(o *paywall.Options) { o.Facilitator = nil },
+		"no log":                         func(o *paywall.Options) { o.Log = nil },
+		"no clock":                       func(o *paywall.Options) { o.Now = nil },
+		"less than no settlements":       func(o *paywall.Options) { o.FreeSettlements = -1 },
+		"a repeat window below zero":     func(o *paywall.Options) { o.RepeatWindow = -1 },
+		"no time to verify":              func(o *paywall.Options) { o.VerifyTimeout = 0 },
+		"no time to settle":              func(o *paywall.Options) { o.SettleTimeout = 0 },
+		"no time to work":                func(o *paywall.Options) { o.WorkTimeout = 0 },
+		"no attempts of a payer":         func(o *paywall.Options) { o.AttemptsPerPayer = 0 },
+		"no attempts of an address":      func(o *paywall.Options) { o.AttemptsPerAddress = 0 },
+		"to confirm without a chain log": func(o *paywall.Options) { o.Confirm, o.ChainLog = true, nil },
+	} {
+		o := good
+		change(&o)
+		if w, err := paywall.Open(t.Context(), o); err == nil {
+			t.Errorf("%s: opened", name)
+			_ = w.Close(t.Context())
+		}
+	}
+}
