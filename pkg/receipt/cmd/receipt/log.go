@@ -179,17 +179,18 @@ func readList(ctx context.Context, from string) (*receiptlog.Directory, error) {
 	return &list, nil
 }
 
-// listOfKey asks the site of the key for its list of logs, where the proof cannot be judged
-// without: the policy names several generations of the log.
+// listOfKey asks the site of the key for its list of logs, where the proof is not to be judged
+// without: the policy names several generations of the log, or it is one that began by hand.
 func listOfKey(ctx context.Context, key string, doc receipt.Document, found logged) (*receiptlog.Directory, error) {
-	_, unlisted := receiptlog.Included(doc, found.proof, found.policy)
+	included, unlisted := receiptlog.Included(doc, found.proof, found.policy)
+	_, generation, _ := receiptlog.GenerationOf(included.Origin)
 	site, err := url.Parse(key)
-	if !errors.Is(unlisted, receiptlog.ErrUnlisted) || err != nil || site.Host == "" {
+	if !errors.Is(unlisted, receiptlog.ErrUnlisted) && generation < 2 || err != nil || site.Host == "" {
 		return nil, nil //nolint:nilnil // none is needed, or there is none
 	}
 	_, list, err := fetchDirectory(ctx, site.Scheme+"://"+site.Host, trusted)
 	if err != nil {
-		return nil, fmt.Errorf("%w; %w", unlisted, err)
+		return nil, errors.Join(unlisted, fmt.Errorf("the list of the key's site, see --log-list: %w", err))
 	}
 	return &list, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -146,6 +147,16 @@ func TestTheProofIsFetchedFromTheVerifier(t *testing.T) {
 		code, out, errOut := run(t, "", append([]string{"verify", answer, "--key", c.address, "--log", c.proof}, three...)...)
 		if code != c.want || c.want != 0 && !strings.Contains(out, "NOT LOGGED: log proof: a log that the verifier does not list: verifier.example.com/v1/log/2") {
 			t.Errorf("several generations, %s: exit %d:\n%s%s", c.name, code, out, errOut)
+		}
+	}
+	second := write(t, regexp.MustCompile(`(?m)^log \S+/v1/log/[13]\+.*\n`).ReplaceAllString(read(t, logFiles+"policy-three"), ""))
+	for name, c := range map[string]struct{ address, want string }{
+		"not listed": {site(t, 200, good), "a log that the verifier does not list: verifier.example.com/v1/log/2"},
+		"no list":    {httptest.NewServer(http.FileServer(http.Dir(vectors))).URL + "/key.json", "the verifier has no log"},
+	} {
+		code, out, errOut := run(t, "", "verify", answer, "--key", c.address, "--log", logFiles+"hidden.tlog-proof", "--log-policy", second)
+		if code != 1 || !strings.Contains(out, "NOT LOGGED: ") || !strings.Contains(out, c.want) {
+			t.Errorf("a policy that names the hidden generation alone, %s: exit %d:\n%s%s", name, code, out, errOut)
 		}
 	}
 	arbitrum := vectors + "../arbitrum/response.json"
