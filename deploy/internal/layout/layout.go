@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/pforte/pforte/deploy/internal/secrets"
 	"github.com/pforte/pforte/deploy/internal/stack"
 	"github.com/pforte/pforte/pkg/freeport"
+	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
 
 // What devnet has on every start, as in `devnet --help`.
@@ -124,11 +126,53 @@ func (l Layout) Prepare() error {
 	if err != nil {
 		return err
 	}
+	later, err := l.laterLogs(host)
+	if err != nil {
+		return err
+	}
 	// Made anew: the witnesses may have other ports by now.
 	if err := os.Remove(l.LogPolicy()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return secrets.MakeLog(l.State, host, []string{"http://" + l.Witness1, "http://" + l.Witness2})
+	if err := secrets.MakeLog(l.State, host, []string{"http://" + l.Witness1, "http://" + l.Witness2}); err != nil {
+		return err
+	}
+	for _, origin := range later {
+		if _, err := secrets.AddLog(l.State, origin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// laterLogs are the later generations of a host's log that the policy names and that a witness
+// has begun, or is to begin: setup -log named them. The others are from before generations
+// began by hand.
+func (l Layout) laterLogs(host string) (origins []string, err error) {
+	text, err := os.ReadFile(l.LogPolicy())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	policy, err := receiptlog.ParsePolicy(text)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it is made anew
+	}
+	begun, err := os.ReadFile(l.Path(secrets.WitnessState(1)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, log := range slices.Backward(policy.Logs) { // AddLog puts each before the others
+		name := log.Key.Name()
+		_, generation, _ := receiptlog.GenerationOf(name)
+		known := strings.Contains(string(begun), `"`+name+`"`) || strings.Contains(string(begun), `"`+log.Key.String()+`"`)
+		if generation > 1 && receiptlog.SameLog(name, host+"/v1/log/1") && (known || log.Key.String() == l.LogBegin) {
+			origins = append(origins, name)
+		}
+	}
+	return origins, nil
 }
 
 // LogIsOurs reports whether the state's log of receipts, whose name holds the address that
