@@ -432,6 +432,9 @@ func (c *check) checkLog() {
 	case c.policy == nil:
 		log.Part = Part{State: Unchecked, Reason: reasonNoPolicy}
 		return
+	case c.faults[KindLogs] != nil: // it would say which logs there are
+		log.Part = failed(fmt.Errorf("%w: the list cannot be read: %w", receiptlog.ErrUnlisted, c.faults[KindLogs]))
+		return
 	}
 	policy := *c.policy
 	if c.list != nil {

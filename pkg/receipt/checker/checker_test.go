@@ -139,6 +139,7 @@ func cases(t testing.TB) map[string]struct {
 		"hidden generation":        {[]string{answer, key, hidden, three}, "notValid holds holds fails/unlisted absent"},
 		"hidden, list":             {[]string{answer, key, hidden, three, directory}, "notValid holds holds fails/unlisted absent"},
 		"hidden, operator's":       {[]string{answer, key, hidden, strings.Replace(directory, encode(t, policy), encode(t, three), 1)}, "notValid holds holds fails/unlisted absent"},
+		"a list that is none":      {[]string{answer, key, proof, policy, strings.Replace(directory, `"mergeDelay":60`, `"mergeDelay":-1`, 1)}, "notValid holds holds fails/unlisted absent"},
 		"several generations":      {[]string{answer, key, proof, three}, "notValid holds holds fails/unlisted absent"},
 		"several, list":            {[]string{answer, key, proof, three, directory}, "valid holds holds holds absent"},
 		"no policy":                {[]string{answer, key, proof}, "valid holds holds unchecked/noPolicy absent"},
