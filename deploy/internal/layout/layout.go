@@ -167,7 +167,7 @@ func (l Layout) laterLogs(host string) (origins []string, err error) {
 	for _, log := range slices.Backward(policy.Logs) { // AddLog puts each before the others
 		name := log.Key.Name()
 		_, generation, _ := receiptlog.GenerationOf(name)
-		known := strings.Contains(string(begun), `"`+name+`"`) || strings.Contains(string(begun), `"`+log.Key.String()+`"`)
+		known := strings.Contains(string(begun), `"`+log.Key.String()+`"`)
 		if generation > 1 && receiptlog.SameLog(name, host+"/v1/log/1") && (known || log.Key.String() == l.LogBegin) {
 			origins = append(origins, name)
 		}
