@@ -55,9 +55,14 @@ type keyState struct {
 type keyStates map[string]keyState
 
 // take takes the next entry of a key, which must follow the one before. A new generation
-// has the last state again.
+// has the last state again; its states begin in the middle where the earlier one is not read.
 func (k keyStates) take(e receiptlog.Entry, origin string) error {
-	if last, known := k[e.KeyID]; known && last.entry != e {
+	last, known := k[e.KeyID]
+	_, generation, _ := receiptlog.GenerationOf(origin)
+	if !known && e.Number > 1 && generation == 1 {
+		return fmt.Errorf("%w: %s: its first state has the number %d", receiptlog.ErrKeyState, e.KeyID, e.Number)
+	}
+	if known && last.entry != e {
 		if err := e.Follows(last.entry, last.origin); err != nil {
 			return err
 		}

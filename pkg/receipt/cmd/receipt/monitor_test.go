@@ -267,7 +267,7 @@ func TestLogCheck_ComparesWithWhatTheWitnessesServe(t *testing.T) {
 func TestLogCheck_GoesOverAChangeOfGeneration(t *testing.T) {
 	v := newVerifier(t)
 	first := v.generations[0]
-	state := "chain-evidence-key/v2 #7\nsha256:" + strings.Repeat("0a", 32) + "\nactive\n"
+	state := "chain-evidence-key/v2 #1\nsha256:" + strings.Repeat("0a", 32) + "\nactive\n"
 	first.add(append(entriesOf(2, "sold"), state)...)
 	v.publish(first)
 	v.check(0, "3 entries, 3 since")
@@ -375,6 +375,7 @@ func TestLogCheck_FollowsTheStatesOfKeys(t *testing.T) {
 		"lowered":                          {[]string{"retired", cut}, []string{"revoked before 1 in 1"}, 0, "revoked", "1", 0, "1 since"},
 		"retired, and active again":        {[]string{"active", "retired"}, []string{"next"}, 0, "next", "", 0, "1 since"},
 		"a state is missing":               {[]string{"active"}, []string{"retired"}, 3, "retired", "", 1, "its state 3 follows state 1"},
+		"the first states are missing":     {nil, []string{"retired"}, 4, "retired", "", 1, "its first state has the number 4"},
 		"two states with one number":       {[]string{"active"}, []string{"retired"}, 1, "retired", "", 1, "its state 1 follows state 1"},
 		"a key that the log does not have": {nil, nil, 0, "retired", "", 1, "of which the log has nothing"},
 	} {
