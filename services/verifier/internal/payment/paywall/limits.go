@@ -450,11 +450,20 @@ func (w *Paywall) CountFree(address string) error {
 	return err
 }
 
-// spendPayer takes an attempt from the payer. It is for payments that are
-// certainly the payer's.
+// spender names the payer in the counts of this process. Copies that are not plain count for
+// themselves: a facilitator may call valid what anyone has made.
+func (c *call) spender() string {
+	if c.plain {
+		return c.Payment.Key.Payer
+	}
+	return c.Payment.Key.Payer + "+"
+}
+
+// spendPayer takes an attempt from the payer. It is for payments that the payer's key signed
+// or the facilitator has verified.
 func (w *Paywall) spendPayer(c *call) (err error) {
 	if c.refundPayer == nil {
-		c.refundPayer, err = w.payers.spend(c.Payment.Key.Payer, w.AttemptsPerPayer)
+		c.refundPayer, err = w.payers.spend(c.spender(), w.AttemptsPerPayer)
 	}
 	return err
 }

@@ -141,7 +141,7 @@ func (w *Paywall) workCounted(ctx context.Context, c *call) ([]byte, error) {
 		}
 		c.refunds = append(c.refunds, refund)
 	}
-	refund, err := w.unpaidOf.spend(c.Payment.Key.Payer, most)
+	refund, err := w.unpaidOf.spend(c.spender(), most)
 	if err != nil {
 		return nil, err
 	}
