@@ -86,7 +86,7 @@ const (
 	 identifier = excluded.identifier, resource = excluded.resource, amount = excluded.amount, pay_to = excluded.pay_to,
 	 valid_before = excluded.valid_before, client = excluded.client, claimed = excluded.claimed, changed = excluded.changed, check_at = excluded.check_at,
 	 operation = excluded.operation, transport = excluded.transport, plain = excluded.plain, around = excluded.around,
-	 state = 'working', tx = '', reason = ''
+	 state = 'working', tx = '', reason = '', repeats = 0, again = ''
 	WHERE payments.state = 'working' AND ` + abandoned + ` OR payments.state = 'dead' AND payments.plain < excluded.plain`
 	releaseSQL = "DELETE FROM payments WHERE" + byKey + " AND owner = ? AND state = 'working'"
 )
