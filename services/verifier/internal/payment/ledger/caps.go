@@ -77,7 +77,7 @@ const tallySQL = "SELECT (" + ofPayer + "mine.plain), (" + ofPayer + `mine.plain
 	(SELECT count(*) FROM payments WHERE payer = ? AND claimed >= ? AND plain = mine.plain AND ` + unclear + `),
 	(SELECT count(*) FROM payments WHERE client = mine.client AND client <> '' AND claimed >= ? AND ` + unclear + `),
 	(` + paidByPayer + `),
-	(SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= mine.client AND client <= mine.client AND client <> '' AND ` + paid + ` ORDER BY client LIMIT 0 + ?) AS p), client, plain
+	(SELECT count(*) FROM (SELECT 1 FROM payments WHERE client >= mine.client AND client <= mine.client AND client <> '' AND ` + paid + ` ORDER BY client LIMIT 0 + ?) AS p), client, plain, claimed
 	FROM payments AS mine WHERE` + byKey + ` AND owner = ? AND state = 'working'`
 
 // strangersSQL is what it looks at when the payer is not known: what has failed of all such
@@ -122,8 +122,9 @@ func (u *unit) refuse(ctx context.Context, key payment.Key, owner string, s paym
 	client := capped{column: "client", limit: s.Caps.Client}
 	since, month := s.Caps.Since, s.Caps.MonthSince
 	var h payment.History
+	var claimed int64
 	err = u.row(ctx, tallySQL, key.Payer, since, key.Payer, month, since, since, key.Payer, key.Payer, since, since, key.Payer, key.Payer, manyPaid, manyPaid, key, owner).
-		Scan(&h.Payer, &h.PayerMonth, &h.Client, &h.Around, &payer.begun, &client.begun, &payer.unclear, &client.unclear, &h.Paid, &client.paid, &client.value, &payer.plain)
+		Scan(&h.Payer, &h.PayerMonth, &h.Client, &h.Around, &payer.begun, &client.begun, &payer.unclear, &client.unclear, &h.Paid, &client.paid, &client.value, &payer.plain, &claimed)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return false, payment.ErrLost
@@ -156,6 +157,11 @@ func (u *unit) refuse(ctx context.Context, key payment.Key, owner string, s paym
 	}
 	if stranger && reserved >= s.Limit-s.Kept {
 		return stranger, payment.ErrLimit
+	}
+	if claimed < since.UnixMilli() { // it has waited beyond midnight; what fails counts where it began
+		if _, err := u.exec(ctx, "UPDATE payments SET claimed = ? WHERE"+byKey, since, key); err != nil {
+			return stranger, fmt.Errorf("write on which day a settlement begins: %w", err)
+		}
 	}
 	return stranger, nil
 }

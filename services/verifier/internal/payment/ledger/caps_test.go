@@ -321,3 +321,28 @@ func strangersAtOnce(w *world) {
 		w.Errorf("%d began and %d were told to wait, want 5 and 95", began.Load(), crowded.Load())
 	}
 }
+
+// A claim may wait beyond midnight: what then fails is of the day, and of the month, in which it began.
+func failsWhereItBegan(w *world) {
+	late := time.Date(2026, 11, 30, 23, 59, 59, 0, time.UTC)
+	w.advance(late.Sub(start))
+	w.must(w.Heartbeat(context.Background(), alice, late.Add(time.Hour)))
+	claims := make([]payment.Record, 3)
+	for i := range claims {
+		claims[i] = of(name(i), "0xpayer"+name(i), "client"+name(i))
+		claims[i].Deadline = late.Add(time.Hour)
+		w.claim(claims[i])
+	}
+	w.advance(2 * time.Second)
+	next := payment.NextMonth(late)
+	for i, want := range []error{nil, nil, payment.ErrStrangers} {
+		s := settlement(claims[i], 1000)
+		s.Month, s.Deadline, s.Caps = payment.Month(next), late.Add(time.Hour), payment.Caps{Since: next, MonthSince: next, Strangers: 2, StrangersMonth: 2}
+		if _, _, err := w.Begin(context.Background(), claims[i].Key, alice, s); !errors.Is(err, want) || want == nil && err != nil {
+			w.Fatalf("begin %d: %v, want %v", i, err, want)
+		}
+		if want == nil {
+			w.finish(claims[i], vain)
+		}
+	}
+}

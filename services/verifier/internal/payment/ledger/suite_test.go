@@ -170,6 +170,7 @@ func Run(t *testing.T, open Open) {
 		{"a payment that was found is settled", foundIsSettled},
 		{"a payment that was found takes over a settled copy that is not plain", foundTakesOverACopy},
 		{"a plain copy that takes over returns no settlement of the other", takenOverReturnsNothingOfTheOther},
+		{"a settlement that fails counts where it began", failsWhereItBegan},
 		{"what others have sent in a payer's name does not count for their plain payments", othersDoNotCountForThePlain},
 		{"a settling that was abandoned reads as unknown and cannot be claimed", abandonedSettlingIsUnknown},
 		{"begin keeps the answer and reserves", beginKeeps},
