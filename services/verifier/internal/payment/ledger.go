@@ -336,7 +336,7 @@ type Ledger interface {
 	// the owner's Working record Settled by the transaction, or gives r a record that a copy
 	// that is not plain was Settled with. It counts one settlement, also beyond the limit.
 	// The answer's entry of the log is queued; all that is on disk when it returns.
-	// ErrLost: the record is neither.
+	// ErrLost: the record is neither. ErrUsed: the payment was refunded.
 	Found(ctx context.Context, r Record, answer []byte, transaction string) (Answer, error)
 	// Release forgets a Working record of the owner. Again, or when it is not
 	// the owner's: nothing happens.

@@ -50,7 +50,7 @@ func (l *Ledger) exec(ctx context.Context, what, query string, args ...any) (cha
 // isRefusal reports whether the ledger returns err because of what it has found. A
 // write that is refused has written nothing and leaves its batch sound.
 func isRefusal(err error) bool {
-	return slices.ContainsFunc([]error{payment.ErrNotFound, payment.ErrLost, payment.ErrLimit, payment.ErrFailing, payment.ErrStrangers, payment.ErrCrowded, payment.ErrBooked, payment.ErrTooMuch},
+	return slices.ContainsFunc([]error{payment.ErrNotFound, payment.ErrLost, payment.ErrLimit, payment.ErrFailing, payment.ErrStrangers, payment.ErrCrowded, payment.ErrUsed, payment.ErrBooked, payment.ErrTooMuch},
 		func(refusal error) bool { return errors.Is(err, refusal) })
 }
 

@@ -216,3 +216,17 @@ func takenOverReturnsNothingOfTheOther(w *world) {
 	w.finish(good, payment.Outcome{State: payment.Dead, Reason: payment.ReasonExpired, Unsent: true})
 	w.wantReserved(2)
 }
+
+// What was refunded is no longer our money, so it buys no other answer.
+func refundedIsNotTakenOver(w *world) {
+	ctx := context.Background()
+	bad, good := copyOf("a", "1", alice), record("a", bob)
+	w.settle(bad)
+	w.must(w.Refund(ctx, good.Key, payment.Refund{Transaction: "0x1", Amount: "10000", By: "root", Note: "n"}))
+	if _, err := w.Found(ctx, good, []byte(`{"a":2}`), "0xt"); !errors.Is(err, payment.ErrUsed) {
+		w.Errorf("found: %v", err)
+	}
+	if got := w.get(good.Key); got.Payment != bad.Payment {
+		w.Errorf("the ledger has %+v", got)
+	}
+}

@@ -323,6 +323,16 @@ func (l *Ledger) Found(ctx context.Context, r payment.Record, answer []byte, tra
 		case err != nil:
 			return err
 		}
+		if !ours {
+			refunded, err := u.refunded(ctx, "payments.nonce = ? AND payments.payer = ? AND payments.asset = ? AND payments.network = ?",
+				r.Key.Nonce, r.Key.Payer, r.Key.Asset, r.Key.Network)
+			if err == nil && refunded.Sign() > 0 {
+				err = payment.ErrUsed
+			}
+			if err != nil {
+				return err
+			}
+		}
 		if held.Month == "" {
 			held.Month = name
 			if err := u.add(ctx, name, 1); err != nil {

@@ -171,6 +171,7 @@ func Run(t *testing.T, open Open) {
 		{"a payment that was found takes over a settled copy that is not plain", foundTakesOverACopy},
 		{"a plain copy that takes over returns no settlement of the other", takenOverReturnsNothingOfTheOther},
 		{"a settlement that fails counts where it began", failsWhereItBegan},
+		{"a copy that was refunded is not taken over", refundedIsNotTakenOver},
 		{"what others have sent in a payer's name does not count for their plain payments", othersDoNotCountForThePlain},
 		{"a settling that was abandoned reads as unknown and cannot be claimed", abandonedSettlingIsUnknown},
 		{"begin keeps the answer and reserves", beginKeeps},

@@ -414,6 +414,8 @@ func (w *Paywall) serveFound(ctx context.Context, c *call, r payment.Record, tra
 	switch {
 	case errors.Is(err, payment.ErrLost):
 		return Sale{}, payment.ErrInFlight
+	case errors.Is(err, payment.ErrUsed):
+		return Sale{}, payment.ErrUsed
 	case err != nil:
 		return Sale{}, ledgerFault(err)
 	}
