@@ -3,8 +3,13 @@ package paywall_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
@@ -21,4 +26,65 @@ func TestBuy_CopiesThatAreNotPlainUseUpNoAttemptsOfThePayer(t *testing.T) {
 		}
 	}
 	s.mustBuy(s.pay("bbbb"))
+}
+
+// slowFor is a facilitator that answers for other payers than one only when it is released.
+type slowFor struct {
+	payment.Facilitator
+	quick    string
+	released chan struct{}
+	began    chan struct{}
+}
+
+func (f *slowFor) Verify(ctx context.Context, body []byte) (x402.VerifyResponse, error) {
+	answer, err := f.Facilitator.Verify(ctx, body)
+	if answer.Payer != f.quick {
+		f.began <- struct{}{}
+		select {
+		case <-f.released:
+		case <-ctx.Done():
+		}
+	}
+	return answer, err
+}
+
+// Contracts may take as long over a signature as the facilitator waits.
+func TestBuy_SlowChecksOfStrangersDelayNoKnownPayer(t *testing.T) {
+	s := open(t, nil)
+	known := s.pay("aaaa")
+	f := &slowFor{quick: known.Payer, released: make(chan struct{}), began: make(chan struct{}, 1000)}
+	s.paywall = s.replica(func(o *paywall.Options) {
+		asked(o)
+		f.Facilitator, o.Facilitator = o.Facilitator, f
+		o.VerifyTimeout = time.Second
+	})
+	s.mustBuy(known)
+	var strangers sync.WaitGroup
+	for i := range 200 {
+		p := s.contractOf(i+1, fmt.Sprintf("%x", i+1))
+		strangers.Go(func() {
+			o := s.order(p, "thing")
+			o.Address = fmt.Sprintf("2001:%x::/64", i+1)
+			_, _ = s.paywall.Buy(context.Background(), o)
+		})
+	}
+	for range 32 {
+		<-f.began
+	}
+	for _, p := range []payment.Payment{s.pay("bbbb"), s.forged("cccc")} { // of the same question again, and a contract's
+		if sale, err := s.buy(p); err != nil || !sale.Repeated {
+			t.Errorf("the known payer got %v, %v", sale, err)
+		}
+	}
+	close(f.released)
+	strangers.Wait()
+}
+
+// contractOf makes a payment of the i-th payer that is signed as a contract's.
+func (s *fixture) contractOf(payer int, nonce string) payment.Payment {
+	a := paymenttest.Authorization(nonce, s.clock.now())
+	a.From = paymenttest.Address(paymenttest.Payer(payer))
+	p := payloadV2(a)
+	p.Payload.Signature = paymenttest.Forged
+	return s.read(2, p)
 }

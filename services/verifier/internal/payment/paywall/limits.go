@@ -271,10 +271,10 @@ const (
 	// the chain's reader does. Keys cost nothing, and only the facilitator knows
 	// whether one has money.
 	maxBeside = 8
-	// maxChecks bounds the payments that only the facilitator can verify, a quarter
-	// of the connections to it: a contract may take as long as its timeout, and
-	// anyone may deploy one.
-	maxChecks = 64
+	// maxChecks bounds the payments that only the facilitator can verify, for strangers and for
+	// those who name a known payer: together a quarter of the connections to it. A contract may
+	// take as long as its timeout, and anyone may deploy one.
+	maxChecks = 32
 	// maxAccounts bounds the questions about accounts to the payment network's node, and
 	// accountTimeout how long each may take with its wait.
 	maxAccounts    = 16
@@ -295,11 +295,11 @@ func (w *Paywall) checkAccount(ctx context.Context, c *call) error {
 	}
 	waiting, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
-	if w.accounts.Acquire(waiting, 1) != nil {
+	if shared.looking.Acquire(waiting, 1) != nil {
 		return cmp.Or(ctx.Err(), payment.ErrInFlight)
 	}
 	account, err := w.Accounts.Account(waiting, c.Payment.Key, c.Offer.Terms.Amount)
-	w.accounts.Release(1)
+	shared.looking.Release(1)
 	if err != nil {
 		w.Log.Warn("cannot read a payer's account in the payment network", "error", err)
 		return ctx.Err()
@@ -408,6 +408,9 @@ func (c *crowd) first(w *waiter) bool {
 		case other.payer == w.payer:
 			return false
 		case other.client == w.client:
+			if !w.stranger && other.stranger {
+				continue // the bound of a client is for those who are not known
+			}
 			if before++; before == firstOfClient {
 				return false
 			}

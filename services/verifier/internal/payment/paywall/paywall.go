@@ -111,8 +111,8 @@ type Paywall struct {
 	accountsNear, checksNear *attempts
 	unpaidOf, unpaidNear     *attempts
 	crowd                    crowd
-	// unknownPayers, beside, checks, accounts and reconciling bound concurrent work: see limits.go.
-	unknownPayers, beside, checks, accounts, reconciling *semaphore.Weighted
+	// unknownPayers, beside, looking (of known payers) and reconciling bound concurrent work: see limits.go.
+	unknownPayers, beside, looking, reconciling *semaphore.Weighted
 	// distributing is held while open payments are given to reconciling.
 	distributing sync.Mutex
 
@@ -150,8 +150,8 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 		strangers: newBudgets(o), named: newBudgets(o),
 		accountsNear: newAttempts(o.Now, attemptWindow, nearby), checksNear: newAttempts(o.Now, attemptWindow, nearby),
 		unpaidOf: newAttempts(o.Now, 24*time.Hour, onePayer), unpaidNear: newAttempts(o.Now, 24*time.Hour, nearby),
-		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside), checks: semaphore.NewWeighted(maxChecks),
-		accounts: semaphore.NewWeighted(maxAccounts), reconciling: semaphore.NewWeighted(maxReconciling),
+		unknownPayers: semaphore.NewWeighted(maxUnknownPayers), beside: semaphore.NewWeighted(maxBeside),
+		looking: semaphore.NewWeighted(maxAccounts), reconciling: semaphore.NewWeighted(maxReconciling),
 	}
 	if err := o.Ledger.Register(ctx, w.owner, o.Now().Add(leaseTTL*o.Heartbeat)); err != nil {
 		return nil, fmt.Errorf("open the paywall: %w", err)

@@ -334,12 +334,14 @@ func (w *Paywall) admit(ctx context.Context, c *call) error {
 // check has the facilitator verify a payment whose signature cannot be verified
 // here, before any work. After that it is certain that the payer made the attempt.
 func (w *Paywall) check(ctx context.Context, c *call) error {
-	waiting, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
-	defer cancel()
-	if w.checks.Acquire(waiting, 1) != nil {
-		return cmp.Or(ctx.Err(), payment.ErrInFlight)
+	if shared := w.budgetsOf(c); shared != nil {
+		waiting, cancel := context.WithTimeout(ctx, w.VerifyTimeout)
+		defer cancel()
+		if shared.checking.Acquire(waiting, 1) != nil {
+			return cmp.Or(ctx.Err(), payment.ErrInFlight)
+		}
+		defer shared.checking.Release(1)
 	}
-	defer w.checks.Release(1)
 	if err := w.verify(ctx, c); err != nil {
 		return err
 	}

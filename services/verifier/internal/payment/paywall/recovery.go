@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/pforte/pforte/pkg/flight"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -343,14 +345,16 @@ func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusa
 			return Sale{}, refused
 		}
 	}
+	looking := w.looking
 	if shared := w.budgetsOf(c); shared != nil {
+		looking = shared.looking
 		if err := w.spendShared(c, shared.accounts, w.accountsNear); err != nil {
 			return Sale{}, err
 		}
 	}
 	r := w.record(c)
 	r.Claimed = c.Offer.Since(c.Payment)
-	found, err := w.lookUpOneOfMany(ctx, r)
+	found, err := w.lookUpOneOfMany(ctx, r, looking)
 	used := payment.SaysUsed(refused.Reason)
 	switch {
 	case err != nil:
@@ -369,13 +373,13 @@ func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusa
 
 // lookUpOneOfMany is lookUp for payments that are in no record, of which few are looked up
 // at once.
-func (w *Paywall) lookUpOneOfMany(ctx context.Context, r payment.Record) (payment.Authorization, error) {
+func (w *Paywall) lookUpOneOfMany(ctx context.Context, r payment.Record, places *semaphore.Weighted) (payment.Authorization, error) {
 	waiting, cancel := context.WithTimeout(ctx, chainLogTimeout)
 	defer cancel()
-	if err := w.accounts.Acquire(waiting, 1); err != nil {
+	if err := places.Acquire(waiting, 1); err != nil {
 		return payment.Authorization{}, err
 	}
-	defer w.accounts.Release(1)
+	defer places.Release(1)
 	return w.lookUp(waiting, r)
 }
 

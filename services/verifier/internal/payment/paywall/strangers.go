@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -19,6 +21,8 @@ type budgets struct {
 	accounts, checks *budget
 	// vain are the works beside the facilitator's check that end unpaid.
 	vain *attempts
+	// checking and looking are how many checks and lookups wait for their answers.
+	checking, looking *semaphore.Weighted
 }
 
 const (
@@ -37,7 +41,8 @@ func newBudgets(o Options) budgets {
 	most := float64(max(sharedAtOnce, o.AttemptsPerAddress/2))
 	return budgets{
 		accounts: newBudget(o.Now, accountsPerSecond, most), checks: newBudget(o.Now, checksPerSecond, most),
-		vain: newAttempts(o.Now, attemptWindow, onePayer),
+		vain:     newAttempts(o.Now, attemptWindow, onePayer),
+		checking: semaphore.NewWeighted(maxChecks), looking: semaphore.NewWeighted(maxAccounts),
 	}
 }
 
