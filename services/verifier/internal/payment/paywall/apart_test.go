@@ -88,3 +88,21 @@ func (s *fixture) contractOf(payer int, nonce string) payment.Payment {
 	p.Payload.Signature = paymenttest.Forged
 	return s.read(2, p)
 }
+
+// A payment that another has carried out may come when its window is over.
+func TestBuy_FindsThePaymentOfAKnownPayerWhateverStrangersHaveUsedUp(t *testing.T) {
+	s := open(t, nil)
+	s.paywall = s.replica(func(o *paywall.Options) { o.Accounts = s.sim })
+	s.mustBuy(s.pay("aaaa"))
+	p := s.pay("bbbb")
+	s.sim.CarryOut("bbbb")
+	s.clock.advance(5 * time.Minute)
+	for i := range 1000 {
+		nonce := fmt.Sprintf("%x", i+1)
+		s.sim.Cancel(nonce)
+		o := s.order(s.payOf(i+1, nonce), "thing")
+		o.Address = fmt.Sprintf("2001:%x::/64", i+1)
+		_, _ = s.paywall.Buy(context.Background(), o)
+	}
+	s.mustBuy(p)
+}

@@ -332,6 +332,11 @@ func (w *Paywall) mayHavePaid(c *call, err error) (refusal *payment.Refusal, may
 // was sent to the facilitator, or that a first look shows as used, is searched for; and
 // strangers share what they may search.
 func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusal) (Sale, error) {
+	if !c.hasPaid { // or it was refused before that was looked at
+		if _, err := w.recognize(ctx, c); err != nil {
+			return Sale{}, err
+		}
+	}
 	if err := w.spendAddress(c); err != nil {
 		return Sale{}, err
 	}
