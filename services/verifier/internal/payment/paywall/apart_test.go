@@ -106,3 +106,16 @@ func TestBuy_FindsThePaymentOfAKnownPayerWhateverStrangersHaveUsedUp(t *testing.
 	}
 	s.mustBuy(p)
 }
+
+func TestBuy_CopiesThatAreNotPlainUseUpNoRepeatsOfThePayer(t *testing.T) {
+	s := open(t, asked)
+	s.mustBuy(s.pay("aaaa"))
+	for i := range 5 {
+		_, err := s.buyThing(s.forged(fmt.Sprintf("%x", i+1)), "thing")
+		if i >= 3 {
+			s.wantErr(err, payment.ErrTooMany)
+		}
+	}
+	s.mustBuy(s.pay("bbbb"))
+	s.wantTransfers(1)
+}

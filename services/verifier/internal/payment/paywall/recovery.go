@@ -53,7 +53,7 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 	}
 	err = w.admit(ctx, c)
 	if err == nil && r.State == payment.Settled {
-		err = w.mayAskAgain(ctx, r)
+		err = w.mayAskAgain(ctx, c, r)
 	}
 	if err == nil && !c.checked {
 		err = w.check(ctx, c)
@@ -72,8 +72,8 @@ func (w *Paywall) earlier(ctx context.Context, c *call) (r payment.Record, found
 
 // mayAskAgain returns ErrTooMany when the payer has got the answers of earlier payments too
 // often today. An answer that no call has got yet is theirs all the same.
-func (w *Paywall) mayAskAgain(ctx context.Context, r payment.Record) error {
-	times, owed, err := w.Ledger.AskedAgain(ctx, r.Key, payment.Day(w.Now()))
+func (w *Paywall) mayAskAgain(ctx context.Context, c *call, r payment.Record) error {
+	times, owed, err := w.Ledger.AskedAgain(ctx, c.countedBy(r), payment.Day(w.Now()))
 	if err != nil {
 		return ledgerFault(err)
 	}
@@ -81,6 +81,16 @@ func (w *Paywall) mayAskAgain(ctx context.Context, r payment.Record) error {
 		return w.askedTooOften()
 	}
 	return nil
+}
+
+// countedBy returns the key by which it is counted that r's answer was asked for again. What the
+// payer's key has bought and a copy that is not plain asks for counts apart from the payer.
+func (c *call) countedBy(r payment.Record) payment.Key {
+	key := r.Key
+	if r.Plain {
+		key.Payer = c.spender()
+	}
+	return key
 }
 
 func (w *Paywall) askedTooOften() error {
@@ -104,7 +114,7 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 		return sale, err
 	}
 	// Only what is served counts: while the outcome is open, attempts are what is bounded.
-	counted, err := w.Ledger.CountAskedAgain(ctx, r.Key, payment.Day(w.Now()), w.RepeatsPerPayer)
+	counted, err := w.Ledger.CountAskedAgain(ctx, c.countedBy(r), payment.Day(w.Now()), w.RepeatsPerPayer)
 	switch {
 	case err != nil:
 		return Sale{}, ledgerFault(err)
