@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -29,6 +30,7 @@ type buyers struct {
 	url      string
 	requests []string // about finalized transactions
 	once     bool     // whether a payer pays once for a question
+	observed bool     // whether another, who sees the payments, carries some out before they are sent
 
 	mu        sync.Mutex
 	begun     int // purchases that have an account of their own
@@ -42,7 +44,7 @@ type kind string
 
 const (
 	honest       kind = "a purchase"                     // is served for one payment, or costs nothing
-	unverifiable kind = "what cannot be verified"        // its expectation does not hold: never served, never charged
+	unverifiable kind = "what cannot be verified"        // its expectation does not hold: never served, nor charged by the verifier
 	invalid      kind = "a bad payment"                  // terms, time or signature are wrong: the same
 	reverting    kind = "a payment that reverts"         // its transfer reverts: the same
 	forged       kind = "a copy with a broken signature" // of a good payment: never served
@@ -65,6 +67,7 @@ const (
 	sold    = "sold"
 	limited = "facilitator_limit"           // no free settlement is left
 	capped  = "too_many_failed_settlements" // by those of its own payer
+	moved   = "its payment buys something else"
 )
 
 // Further reasons of the verifier.
@@ -79,7 +82,11 @@ const (
 // payment is one signed payment and the answers to it so far.
 type payment struct {
 	client.Payment
-	answers []client.Answer
+	offer         x402.PaymentRequired
+	authorization x402.Authorization
+	// carriedOut is whether another carried it out on the chain before it was sent.
+	carriedOut bool
+	answers    []client.Answer
 }
 
 // delivered returns the first whole answer of 200, if there was one.
@@ -165,6 +172,7 @@ func (b *buyers) sign(ctx context.Context, p *purchase, change func(*x402.Paymen
 	}
 	next := &payment{}
 	if err == nil {
+		next.offer, next.authorization = offer, authorization
 		next.Payment, err = p.by.Sign(offer, p.version, authorization)
 	}
 	if err != nil {
@@ -175,6 +183,32 @@ func (b *buyers) sign(ctx context.Context, p *purchase, change func(*x402.Paymen
 	defer b.mu.Unlock()
 	p.payments = append(p.payments, next)
 	return next
+}
+
+// carryOut now and then has another carry out a payment before it is sent, and returns when
+// it is on the chain, also when ctx ends meanwhile.
+func (b *buyers) carryOut(ctx context.Context, p *purchase, next *payment, random *rand.Rand) {
+	if !b.observed || random.IntN(2) > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer cancel()
+	// What this answers does not count: it may give up while the chain is frozen.
+	_, _ = b.chain.carryOut(ctx, p.by, next.offer, next.authorization)
+	err := until(ctx, 20*time.Second, func(ctx context.Context) error {
+		used, err := b.chain.isUsed(ctx, p.by.Address, next.Nonce)
+		if err == nil && !used {
+			err = errors.New("it is not on the chain")
+		}
+		return err
+	})
+	if err != nil {
+		b.violated("another cannot carry out payment %s: %v", next.Nonce, err)
+		return
+	}
+	next.carriedOut = true
+	b.note("another has carried out %s (%s)", next.Nonce[:10], p.kind)
+	b.count("payments carried out by another before the check", 1)
 }
 
 // send sends a payment and notes the answer. With an answer of 200 it also notes
@@ -271,6 +305,7 @@ func (b *buyers) pursue(ctx context.Context, p *purchase, random *rand.Rand) {
 			return
 		}
 		b.count("payments signed", 1)
+		b.carryOut(ctx, p, next, random)
 		b.sendAtOnce(ctx, p, next, random)
 		b.retry(ctx, p, next)
 		if answer, sold := next.delivered(); sold && !isRepeated(answer) && random.IntN(3) == 0 {
@@ -338,7 +373,9 @@ func forge(p client.Payment, random *rand.Rand) (client.Payment, error) {
 	return p, nil
 }
 
-// retry sends the payment again until it is known what became of it.
+// retry sends the payment again until it is known what became of it. One that another has
+// carried out buys its answer also when no settlement is left, at the latest when its window
+// is over.
 func (b *buyers) retry(ctx context.Context, p *purchase, next *payment) {
 	for ctx.Err() == nil {
 		answer := b.send(ctx, waiting(p.from), p, next)
@@ -348,7 +385,7 @@ func (b *buyers) retry(ctx context.Context, p *purchase, next *payment) {
 			return
 		case answer.Err == nil && answer.Status == http.StatusPaymentRequired:
 			return // refused, and nothing charged
-		case answer.Reason() == limited || answer.Reason() == capped:
+		case !next.carriedOut && (answer.Reason() == limited || answer.Reason() == capped):
 			p.ended = answer.Reason()
 			return
 		}
@@ -369,12 +406,36 @@ func (b *buyers) reuse(ctx context.Context, p *purchase, next *payment, random *
 	}
 }
 
-// expectTooMuch expects what does not hold, which is never charged.
+// expectTooMuch expects what does not hold, which the verifier never charges.
 func (b *buyers) expectTooMuch(ctx context.Context, random *rand.Rand) {
 	request := b.requests[random.IntN(len(b.requests)/2)*2]
 	p := b.want(unverifiable, request[:len(request)-1]+`,"expectations":{"minConfirmations":100000}}`)
 	if next := b.sign(ctx, p, nil); next != nil {
+		b.carryOut(ctx, p, next, random)
 		b.send(ctx, waiting(p.from), p, next)
+		b.buyWithIt(ctx, p)
+	}
+}
+
+// buyWithIt buys, with a payment that another has carried out for what cannot be verified,
+// the answer to the same question without the expectation: the money buys one answer.
+func (b *buyers) buyWithIt(ctx context.Context, p *purchase) {
+	first := p.payments[0]
+	for first.carriedOut && p.ended == "" && ctx.Err() == nil {
+		if first.last().Status != http.StatusUnprocessableEntity { // it may still be under way
+			pause(ctx, 150*time.Millisecond)
+			b.send(ctx, waiting(p.from), p, first)
+			continue
+		}
+		question, _, _ := strings.Cut(p.request, `,"expectations"`)
+		next := b.want(honest, question+"}")
+		b.mu.Lock()
+		p.ended = moved
+		next.by, next.from = p.by, p.from
+		next.payments = []*payment{{Payment: first.Payment, carriedOut: true}}
+		b.mu.Unlock()
+		b.retry(ctx, next, next.payments[0])
+		b.count("payments carried out by another that bought something else", 1)
 	}
 }
 
@@ -443,6 +504,12 @@ func (b *buyers) retryAll(ctx context.Context, seed uint64) {
 			all.Go(func() { b.retry(ctx, p, p.payments[len(p.payments)-1]) })
 		}
 	}
+	for _, p := range b.of(unverifiable) {
+		if len(p.payments) > 0 {
+			all.Go(func() { b.buyWithIt(ctx, p) })
+		}
+	}
 	all.Wait()
+	b.observed = false
 	b.last = b.buy(ctx, b.requests[0], source(seed, 300))
 }

@@ -183,6 +183,15 @@ func (c chain) transfers(ctx context.Context, since uint64) (byNonce map[string]
 	return byNonce, unsigned, nil
 }
 
+// isUsed reports whether an authorization of an account was used.
+func (c chain) isUsed(ctx context.Context, account, nonce string) (bool, error) {
+	const authorizationState = "0xe94a0102" // authorizationState(address,bytes32)
+	var used client.Quantity
+	data := authorizationState + strings.Repeat("0", 24) + account[2:] + nonce[2:]
+	err := c.Call(ctx, &used, "eth_call", map[string]string{"to": layout.Token, "data": data}, "latest")
+	return used == 1, err
+}
+
 // transfer moves money of the development chain's payer to an account.
 func (c chain) transfer(ctx context.Context, to, amount string) (hash string, err error) {
 	offer := x402.PaymentRequired{Accepts: []x402.Requirements{{
@@ -194,7 +203,14 @@ func (c chain) transfer(ctx context.Context, to, amount string) (hash string, er
 	if err != nil {
 		return "", err
 	}
-	payment, err := payer.Sign(offer, x402.V2, authorization)
+	return c.carryOut(ctx, payer, offer, authorization)
+}
+
+// carryOut has the facilitator settle an authorization, past every service and every fault.
+func (c chain) carryOut(
+	ctx context.Context, by *client.Account, offer x402.PaymentRequired, authorization x402.Authorization,
+) (hash string, err error) {
+	payment, err := by.Sign(offer, x402.V2, authorization)
 	if err != nil {
 		return "", err
 	}
@@ -206,7 +222,7 @@ func (c chain) transfer(ctx context.Context, to, amount string) (hash string, er
 	var settled x402.SettleResponse
 	answer := client.Post(ctx, "http://"+c.facilitator+"/settle", request)
 	if err := json.Unmarshal(answer.Body, &settled); answer.Err != nil || err != nil || settled.Success == nil || !*settled.Success {
-		return "", fmt.Errorf("transfer to %s: %s %.300s", to, answer, answer.Body)
+		return "", fmt.Errorf("transfer to %s: %s %.300s", authorization.To, answer, answer.Body)
 	}
 	return settled.Transaction, nil
 }

@@ -77,7 +77,7 @@ func (a audit) judge(ctx context.Context) (err error) {
 
 // judgeMoney notes everything about the money that does not hold.
 func (a audit) judgeMoney() {
-	total, delivered := a.unsigned, 0
+	total, delivered, byAnother := a.unsigned, 0, 0
 	if a.unsigned > 0 {
 		a.violated("%d transfers to the payee are by no authorization", a.unsigned)
 	}
@@ -94,6 +94,9 @@ func (a audit) judgeMoney() {
 	known := map[string]bool{}
 	for _, p := range a.of(honest, unverifiable) {
 		for _, pay := range p.payments {
+			if pay.carriedOut && !known[pay.Nonce] {
+				byAnother += a.transfers[pay.Nonce]
+			}
 			known[pay.Nonce] = true
 		}
 	}
@@ -103,8 +106,8 @@ func (a audit) judgeMoney() {
 		}
 	}
 	failed := a.judgeFailures()
-	if total+failed > a.limit {
-		a.violated("%d settlements, %d of them failed, passed the limit of %d", total+failed, failed, a.limit)
+	if made := total + failed - byAnother; made > a.limit {
+		a.violated("%d settlements, %d of them failed, passed the limit of %d", made, failed, a.limit)
 	}
 	a.judgeRefusals(total + failed)
 	if total != delivered {
@@ -119,9 +122,10 @@ func (a audit) neverServed(p *purchase) {
 		if _, sold := pay.delivered(); sold {
 			a.violated("%s was served: %s", p.kind, pay.Nonce)
 		}
-		if a.transfers[pay.Nonce] > 0 && p.kind != forged { // whose nonce is that of a good payment
+		if a.transfers[pay.Nonce] > 0 && p.kind != forged && !pay.carriedOut { // a copy has the nonce of a good payment
 			a.violated("%s was charged: %s", p.kind, pay.Nonce)
 		}
+		a.judgeCarriedOut(pay)
 	}
 }
 
@@ -136,6 +140,7 @@ func (a audit) judgePurchase(p *purchase) (delivered int) {
 		case sold && n == 0 && isRepeated(answer) && a.paidFor(p):
 			a.count("answers of an earlier payment", 1)
 			a.judgeAnswers(pay, answer)
+			a.judgeCarriedOut(pay)
 			continue
 		case sold && n == 0:
 			a.violated("served unpaid: payment %s was answered 200 and moved nothing", pay.Nonce)
@@ -148,6 +153,7 @@ func (a audit) judgePurchase(p *purchase) (delivered int) {
 			delivered++
 		}
 		a.judgeAnswers(pay, answer)
+		a.judgeCarriedOut(pay)
 	}
 	if charged > 1 {
 		a.violated("charged twice: a purchase paid %d times", charged)
@@ -161,28 +167,52 @@ func (a audit) judgePurchase(p *purchase) (delivered int) {
 	return delivered
 }
 
+// judgeCarriedOut judges the answers to a payment whose money another had moved before it
+// was sent: the buyer is never told to pay anew, nor that nothing was charged, also
+// where the chain cannot be read.
+func (a audit) judgeCarriedOut(pay *payment) {
+	if !pay.carriedOut {
+		return
+	}
+	if a.transfers[pay.Nonce] != 1 {
+		a.violated("payment %s, which another carried out, moved money %d times", pay.Nonce, a.transfers[pay.Nonce])
+	}
+	for _, answer := range pay.answers {
+		if answer.Err == nil && answer.Status == http.StatusPaymentRequired {
+			a.violated("told to pay anew: payment %s had moved money, and its buyer's answer is %s", pay.Nonce, answer)
+		}
+		if bytes.Contains(answer.Body, []byte("nothing was charged")) {
+			a.violated("told that nothing was charged: payment %s had moved money", pay.Nonce)
+		}
+	}
+}
+
 // paidFor reports whether the payer of a purchase has paid for what it wants.
 func (a audit) paidFor(p *purchase) bool {
-	return a.once && a.charges()[question{p.by.Address, p.request}] > 0
+	all := func(*payment) bool { return true }
+	return a.once && a.charges(all)[question{p.by.Address, p.request}] > 0
 }
 
 // question is what one payer wants.
 type question struct{ payer, request string }
 
-// charges counts the transfers by question.
-func (a audit) charges() map[question]int {
+// charges counts the transfers of some payments by question.
+func (a audit) charges(of func(*payment) bool) map[question]int {
 	charged := map[question]int{}
 	for _, p := range a.of(honest) {
 		for _, pay := range p.payments {
-			charged[question{p.by.Address, p.request}] += a.transfers[pay.Nonce]
+			if of(pay) {
+				charged[question{p.by.Address, p.request}] += a.transfers[pay.Nonce]
+			}
 		}
 	}
 	return charged
 }
 
 // judgeQuestions finds questions that one payer paid more than once, where once is enough.
+// What another carried out is not the verifier's charge.
 func (a audit) judgeQuestions() {
-	for q, n := range a.charges() {
+	for q, n := range a.charges(func(pay *payment) bool { return !pay.carriedOut }) {
 		if a.once && n > 1 {
 			a.violated("a question was paid %d times by %s: %s", n, q.payer, q.request)
 		}

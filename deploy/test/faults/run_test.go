@@ -35,6 +35,7 @@ type terms struct {
 	nodes    int    // of the verified chain; most of them have to agree
 	reverter bool   // whether there are buyers whose transfers revert
 	once     bool   // whether a payer pays once for a question (REPEAT_WINDOW)
+	observed bool   // whether another carries out some of the payments before they are sent
 }
 
 // settings are those of the services in a run with faults.
@@ -72,6 +73,7 @@ func (r *run) do(ctx context.Context) error {
 		r.terms.reverter, r.terms.limit = ownAddresses, 24
 	}
 	r.terms.once = r.random.IntN(2) == 0
+	r.terms.observed = source(r.seed, 400).IntN(2) == 0 // a source of its own keeps the rest of the plan
 	r.note("seed %d, %+v", r.seed, r.terms)
 	if err := r.world.begin(ctx, r.terms.nodes, r.settings()); err != nil {
 		return err
@@ -80,7 +82,7 @@ func (r *run) do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.once = r.terms.once
+	a.once, a.observed = r.terms.once, r.terms.observed
 	u, err := newUsers(ctx, r.journal, r.world, r.random)
 	if err != nil {
 		return err

@@ -60,6 +60,82 @@ func TestEveryFaultOfTheMoneyIsFound(t *testing.T) {
 	}
 }
 
+// observed is a payment that another had carried out before it was sent.
+func observed(nonce string, answers ...client.Answer) *payment {
+	p := spent(nonce, answers...)
+	p.carriedOut = true
+	return p
+}
+
+// TestAPaymentThatAnotherCarriedOutBuysOneAnswer has purchases of one question with it.
+func TestAPaymentThatAnotherCarriedOutBuysOneAnswer(t *testing.T) {
+	sold, challenged, away := answered(200, "a"), answered(402, "{}"), answered(503, "{}")
+	denied := answered(503, `{"error":"The facilitator refused the payment; nothing was charged"}`)
+	failed := answered(422, "{}")
+	once := map[string]int{"1": 1}
+	both := map[string]int{"1": 1, "2": 1}
+	for name, c := range map[string]struct {
+		unverifiable *payment
+		honest       [][]*payment // by purchase
+		transfers    map[string]int
+		limit        int
+		want         string // "" for clean
+	}{
+		"sold":                              {nil, [][]*payment{{observed("1", away, sold)}}, once, 9, ""},
+		"sold beyond the limit":             {nil, [][]*payment{{observed("1", sold)}}, once, 0, ""},
+		"another is beyond the limit":       {nil, [][]*payment{{observed("1", sold)}, {spent("2", sold)}}, both, 0, "1 settlements, 0 of them failed, passed the limit of 0"},
+		"challenged, and sold":              {nil, [][]*payment{{observed("1", challenged, sold)}}, once, 9, "told to pay anew: payment 1"},
+		"challenged, and paid anew":         {nil, [][]*payment{{observed("1", challenged), spent("2", sold)}}, both, 9, "charged twice"},
+		"told that nothing was charged":     {nil, [][]*payment{{observed("1", denied, sold)}}, once, 9, "told that nothing was charged: payment 1"},
+		"no answer":                         {nil, [][]*payment{{observed("1", away)}}, once, 9, "paid and not served"},
+		"moved again":                       {nil, [][]*payment{{observed("1", sold)}}, map[string]int{"1": 2}, 9, "moved money 2 times"},
+		"not moved at all":                  {nil, [][]*payment{{observed("1", sold)}}, nil, 9, "moved money 0 times"},
+		"the question was paid as well":     {nil, [][]*payment{{observed("1", sold)}, {spent("2", sold)}}, both, 9, ""},
+		"the question was paid twice":       {nil, [][]*payment{{spent("1", sold)}, {spent("2", sold)}}, both, 9, "was paid 2 times"},
+		"it buys another answer":            {observed("1", failed), [][]*payment{{observed("1", sold)}}, once, 0, ""},
+		"it buys no other answer":           {observed("1", failed), nil, once, 9, "1 transfers and 0 answers"},
+		"it buys two answers":               {observed("1", failed), [][]*payment{{observed("1", sold)}, {observed("1", sold)}}, once, 9, "1 transfers and 2 answers"},
+		"a bad question is served":          {observed("1", sold), nil, once, 9, "what cannot be verified was served"},
+		"a bad question is challenged":      {observed("1", challenged), [][]*payment{{observed("1", sold)}}, once, 9, "told to pay anew"},
+		"a bad question is charged as ever": {spent("1", failed), nil, once, 9, "what cannot be verified was charged"},
+	} {
+		account := &client.Account{}
+		b := &buyers{journal: newJournal(), once: true}
+		for _, payments := range c.honest {
+			b.purchases = append(b.purchases, &purchase{kind: honest, by: account, payments: payments, ended: "sold"})
+		}
+		if c.unverifiable != nil {
+			b.purchases = append(b.purchases, &purchase{kind: unverifiable, payments: []*payment{c.unverifiable}})
+		}
+		audit{buyers: b, transfers: c.transfers, limit: c.limit}.judgeMoney()
+		if found := strings.Join(b.violations, "\n"); (c.want == "") != b.clean() || !strings.Contains(found, c.want) {
+			t.Errorf("%s: found %q", name, found)
+		}
+	}
+}
+
+// TestABuyerRepeatsAPaymentThatAnotherCarriedOut has a verifier without a settlement left,
+// for a while.
+func TestABuyerRepeatsAPaymentThatAnotherCarriedOut(t *testing.T) {
+	for _, pay := range []*payment{spent("0x00000001"), observed("0x00000001")} {
+		calls := 0
+		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if calls++; calls == 1 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				_, _ = w.Write([]byte(`{"reason":"facilitator_limit"}`))
+			}
+		}))
+		b := &buyers{journal: newJournal(), world: &world{}, url: service.URL, finalized: map[string]uint64{}}
+		pay.Header = x402.HeaderPaymentSignature
+		p := &purchase{kind: honest, payments: []*payment{pay}}
+		b.retry(t.Context(), p, pay)
+		service.Close()
+		if want := map[bool]string{false: limited, true: sold}[pay.carriedOut]; p.ended != want {
+			t.Errorf("carried out %t: ended %q", pay.carriedOut, p.ended)
+		}
+	}
+}
+
 // TestAQuestionIsPaidOnce has one payer ask twice.
 func TestAQuestionIsPaidOnce(t *testing.T) {
 	header, err := x402.Encode(x402.SettleResponse{Extra: json.RawMessage(`{"repeated":true}`)})
