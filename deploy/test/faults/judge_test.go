@@ -20,6 +20,10 @@ const (
 	failuresPerAddress = 10
 )
 
+// failuresOfStrangers is how many settlements of payers who have never paid may fail in a
+// day, in a month of up to 150 of them, before such payers are refused.
+const failuresOfStrangers = 3
+
 // settlementsPerPayment is how often one payment may be sent to the facilitator,
 // each time on a settlement of its own.
 const settlementsPerPayment = 6
@@ -269,8 +273,13 @@ func (a audit) judgeRefusals(settlements int) {
 	}
 	perhaps, doubtful := a.reserved()
 	held := settlements + settlementsPerPayment*doubtful
+	failed := 0
+	for _, n := range a.failed {
+		failed += n
+	}
 	for _, p := range a.of(honest) {
 		switch {
+		case p.ended == limited && failed >= failuresOfStrangers && !a.hasPaid(p.by):
 		case p.ended == limited && (perhaps < a.limit || p == a.last && held < a.limit):
 			a.violated("the month is closed before its limit of %d: at most %d settlements were begun, %d were made", a.limit, perhaps, settlements)
 		case p.ended == capped && by[p.by.Address] <= failuresPerPayer:
@@ -280,6 +289,13 @@ func (a audit) judgeRefusals(settlements int) {
 	if a.last != nil && a.last.ended != sold && a.last.ended != limited && !a.waits(a.last) {
 		a.violated("nothing is sold when nothing fails any more: %q", a.last.ended)
 	}
+}
+
+// hasPaid reports whether a payer has paid for anything.
+func (a audit) hasPaid(by *client.Account) bool {
+	return slices.ContainsFunc(a.of(honest), func(p *purchase) bool {
+		return p.by == by && slices.ContainsFunc(p.payments, func(pay *payment) bool { return a.transfers[pay.Nonce] > 0 })
+	})
 }
 
 // reserved returns how many settlements all payments together have taken at
