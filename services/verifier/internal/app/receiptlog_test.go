@@ -175,16 +175,16 @@ func TestALedgerThatHasLostItsLastCommitsNeverMakesASecondHistory(t *testing.T) 
 	for backend := range sqldbtest.URLs(t) {
 		for _, c := range []struct {
 			point    translog.Point
-			lostMark bool // with the ledger
-			frozen   string
+			lostMark bool   // with the ledger
+			frozen   string // "" where an operator may resume the log, because the witnesses have no more
 		}{
 			{translog.Placing, true, ""},
 			{translog.Sequenced, true, ""}, // nothing was signed
 			{translog.Signed, true, ""},    // nobody has the signature
 			{translog.Signed, false, payment.FrozenMark},
-			{translog.Cosigned, true, payment.FrozenBehind},
-			{translog.Witnessed, true, payment.FrozenBehind},
-			{translog.Published, true, payment.FrozenBehind},
+			{translog.Cosigned, true, payment.FrozenNoMark},
+			{translog.Witnessed, true, payment.FrozenNoMark},
+			{translog.Published, true, payment.FrozenNoMark},
 		} {
 			t.Run(fmt.Sprintf("%s, %s, mark lost %v", backend, c.point, c.lostMark), func(t *testing.T) {
 				fresh := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}
@@ -207,6 +207,12 @@ func TestALedgerThatHasLostItsLastCommitsNeverMakesASecondHistory(t *testing.T) 
 				}
 				w.queue("other")
 				second, _ := w.spawn("never")
+				if c.lostMark {
+					w.waitForStatus(payment.FrozenNoMark)
+					if err := execute(w.getenv, io.Discard, "log", "resume"); (err == nil) != (c.frozen == "") {
+						t.Errorf("resume: %v", err)
+					}
+				}
 				if c.frozen == "" {
 					w.waitForStatus("published  4 entries") // the key, the receipt, and what was queued
 					if text := w.command(nil, "log", "audit"); strings.Contains(text, "FAULT") || strings.Contains(text, "not compared") {
@@ -283,7 +289,7 @@ func TestWhatAFailoverHasLostComesBackFromAMirror(t *testing.T) {
 			w.must(os.Remove(w.env["LOG_MARK_FILE"]))
 			w.queue("other")
 			second, _ := w.spawn("never")
-			w.waitForStatus(payment.FrozenBehind)
+			w.waitForStatus(payment.FrozenNoMark)
 			if err := execute(w.getenv, io.Discard, "log", "resume"); err == nil {
 				t.Error("it resumes without what was lost")
 			}
