@@ -202,3 +202,66 @@ func TestFlood_OfAnonymousRequestsLeavesAMemberAndOtherNetworksTheirPlaces(t *te
 		}
 	}
 }
+
+// A browser sends the cookies that it was sent last, and auth sends new ones with each answer to /me.
+func TestFlood_LeavesAUserTheirPlacesWhoseCookiesAreRenewed(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	var sent atomic.Int64
+	auth := stand(t, "", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		session, err := r.Cookie("svc.sid")
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/pforte/"):
+			<-release
+		case r.Method == http.MethodPost || err == nil && strings.HasPrefix(session.Value, "anna"):
+			w.Header().Add("Set-Cookie", fmt.Sprintf("svc.sid=anna%d==; Path=/; Max-Age=60; HttpOnly", sent.Add(1)))
+			w.Header().Add("Set-Cookie", "csrf-token=c; Path=/; Max-Age=60")
+			w.Header().Set("X-CSRF-Token", "c")
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "AUTH_MAX_REQUESTS": "16"})
+	// ask returns the answer, and the header of the next request.
+	ask := func(method, path, cookies string) (status int, next string) {
+		t.Helper()
+		got := h.request(t, method, path, "", "Cookie", cookies)
+		next = "theme=dark"
+		for _, cookie := range got.Cookies() {
+			next += "; " + cookie.Name + "=" + cookie.Value
+		}
+		return got.StatusCode, next
+	}
+	_, renewed := ask("GET", "/api/v1/auth/me", "csrf-token=c; svc.sid=anna==")
+	_, loggedIn := ask("POST", "/api/v1/auth/login", "theme=dark")
+
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(release)
+	for range 32 { // more than strangers have
+		conn := h.dialFrom(t, "127.0.0.1")
+		all.Go(func() {
+			_, _ = io.WriteString(conn, "GET /pforte/slow HTTP/1.1\r\nHost: x\r\n\r\n")
+			_, _ = http.ReadResponse(bufio.NewReader(conn), nil)
+		})
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		status, _ := ask("GET", "/api/v1/auth/me", "svc.sid=unknown")
+		if status == http.StatusServiceUnavailable {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a stranger beside the others: %d", status)
+		}
+	}
+	for who, cookies := range map[string]string{"whose cookie was renewed": renewed, "who has just logged in": loggedIn} {
+		for i := range 3 {
+			var status int
+			if status, cookies = ask("GET", "/api/v1/auth/me", cookies); status != http.StatusOK {
+				t.Errorf("a user %s, request %d: %d", who, i, status)
+				break
+			}
+		}
+	}
+}

@@ -241,8 +241,11 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		defer func() { x.whole = false }() // for an application behind a guard
 	}
 	err = next.ServeHTTP(w, r)
-	if user != 0 && slices.ContainsFunc(s.Known, func(name string) bool { return len(w.Header()[name]) > 0 }) {
+	if noEdge == nil && slices.ContainsFunc(s.Known, func(name string) bool { return len(w.Header()[name]) > 0 }) {
 		s.users.add(user)
+		if lines := w.Header()["Set-Cookie"]; len(lines) > 0 {
+			s.users.add(s.users.key(x.cookies, x.after(lines, x.cookies)))
+		}
 	}
 	return err
 }

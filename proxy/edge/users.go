@@ -34,16 +34,26 @@ type credentials struct {
 	sent, token, authorization []string
 }
 
-// key returns that of a request, and 0 when it has neither a cookie that is named nor an app token.
-func (u *users) key(named names, c credentials) userKey {
-	var h maphash.Hash
-	h.SetSeed(u.seed)
-	found := false
-	add := func(text string) {
-		found = true
-		_, _ = h.WriteString(text) // returns no error
-		_ = h.WriteByte(0)
+// after returns the credentials with which a client comes next that was sent these lines of Set-Cookie.
+func (c credentials) after(lines []string, named names) credentials {
+	for _, line := range lines {
+		cookie, _, _ := strings.Cut(line, ";")
+		name, value, _ := strings.Cut(cookie, "=")
+		if !named.has(name) {
+			continue
+		}
+		c.sent = withoutCookies(c.sent, names{name})
+		if value != "" {
+			c.sent = append(c.sent, cookie)
+		}
 	}
+	return c
+}
+
+// key returns that of a request, and 0 when it has neither a cookie that is named nor an app token.
+// The order of cookies does not count: a browser keeps it when one is renewed, others may not.
+func (u *users) key(named names, c credentials) (key userKey) {
+	add := func(text string) { key += userKey(maphash.String(u.seed, text)) }
 	for _, line := range c.sent {
 		for cookie := range strings.SplitSeq(line, ";") {
 			cookie = strings.TrimSpace(cookie)
@@ -60,10 +70,7 @@ func (u *users) key(named names, c credentials) userKey {
 			add(line)
 		}
 	}
-	if !found {
-		return 0
-	}
-	return userKey(h.Sum64())
+	return key
 }
 
 // has reports whether a user is known.
@@ -78,8 +85,11 @@ func (u *users) has(key userKey) bool {
 	return found && past < knownFor
 }
 
-// add makes a user known.
+// add makes a user known, unless the key is 0.
 func (u *users) add(key userKey) {
+	if key == 0 {
+		return
+	}
 	u.mu.RLock()
 	_, found := u.now[key]
 	found = found && time.Since(u.since) < knownFor
