@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // names are names, or beginnings of names with a "*" behind them.
@@ -118,8 +119,8 @@ func hasAppToken(value string) bool {
 	if hasTokenAlone(value) {
 		return true
 	}
-	for word := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' }) {
-		word = strings.TrimRight(word, "=")
+	// Quotes and spaces of any kind end a word: the service that the token is for trims those around it.
+	for word := range strings.FieldsFuncSeq(value, func(r rune) bool { return !inBase64(r) }) {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			// What follows the first fault may be read by another decoder: what precedes it counts.
 			if decoded := make([]byte, encoding.DecodedLen(len(word))); len(word) > 0 {
@@ -152,6 +153,11 @@ func hasTokenAlone(text string) bool {
 func inWord(c byte) bool {
 	letter := c | 0x20
 	return 'a' <= letter && letter <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
+}
+
+// inBase64 reports whether r is a character of base64 or base64url, but for padding.
+func inBase64(r rune) bool {
+	return r == '+' || r == '/' || r < utf8.RuneSelf && r != '.' && inWord(byte(r))
 }
 
 // isToken reports whether a method is one (RFC 9110, section 5.6.2).
