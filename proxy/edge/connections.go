@@ -280,13 +280,13 @@ func (l *boundListener) makePlace(of *shares[*boundConn], c *boundConn, much int
 func (l *boundListener) enterStream(c *boundConn, much int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if c.network == nil {
+		return false
+	}
 	for l.streams+much > streamsEach*l.max {
 		if !l.makePlace(&l.requesting, c, much) {
 			return false
 		}
-	}
-	if c.network == nil {
-		return false
 	}
 	l.streams += much
 	if c.streams == 0 {

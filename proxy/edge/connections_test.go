@@ -126,6 +126,24 @@ func TestConnections_ShareTheRequestsOfHTTP2BetweenNetworks(t *testing.T) {
 	}
 }
 
+// What a connection has sent may be read after it was closed for others.
+func TestConnections_ThatAreClosedTakeNoPlaceFromOthers(t *testing.T) {
+	t.Parallel()
+	l := (&Connections{Max: 2}).WrapListener(nil).(*boundListener)
+	closed, busy := peer(t, l, "198.51.100.1"), peer(t, l, "203.0.113.1")
+	for range streamsEach * l.max {
+		if !l.enterStream(busy, 1) {
+			t.Fatal("there is no place")
+		}
+	}
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l.enterStream(closed, 1) || busy.network == nil || l.streams != streamsEach*l.max {
+		t.Errorf("a request of a closed connection has closed another one; %d are left", l.streams)
+	}
+}
+
 // One client must not be able to take all connections.
 func TestConnectionsAreSharedBetweenNetworks(t *testing.T) {
 	t.Parallel()
