@@ -87,14 +87,14 @@ func replicas(service string) error {
 }
 
 // sites accepts the addresses of the site separated by commas without a space, where
-// Caddy wants one, and selects by REDIRECTS whether it sends http to one of them by https.
+// Caddy wants one, and selects by REDIRECTS_SWITCH whether it sends http to one of them by https.
 func sites() error {
 	addresses := strings.FieldsFunc(os.Getenv("SITE_ADDRESS"), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	redirects := "off"
 	if slices.ContainsFunc(addresses, hasTLS) {
 		redirects = "on"
 	}
-	for name, value := range map[string]string{"SITE_ADDRESS": strings.Join(addresses, ", "), "REDIRECTS": redirects} {
+	for name, value := range map[string]string{"SITE_ADDRESS": strings.Join(addresses, ", "), "REDIRECTS_SWITCH": redirects} {
 		if err := os.Setenv(name, value); err != nil {
 			return fmt.Errorf("setting %s: %w", name, err)
 		}

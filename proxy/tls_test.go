@@ -213,7 +213,7 @@ func openTLSWith(t *testing.T, verifier, port string, more map[string]string) (*
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	option, text := "http_port "+port, configuration
 	if port == "" {
-		option, text = "auto_https disable_redirects", strings.Replace(text, "import redirects_{$REDIRECTS:off}", "", 1)
+		option, text = "auto_https disable_redirects", strings.Replace(text, "import redirects_{$REDIRECTS_SWITCH:off}", "", 1)
 	}
 	if err := os.WriteFile(file, []byte(strings.Replace(text, "admin off", "admin off\n\t"+option, 1)), 0o600); err != nil {
 		t.Fatal(err)
