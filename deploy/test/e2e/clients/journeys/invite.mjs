@@ -21,7 +21,8 @@ export default async (j) => {
   const paul = await j.open({ name: "phone", lang: j.other, view: phone });
   await paul.visit(link.href);
   const join = { username: member, password: "a phone in my pocket", again: "a phone in my pocket" };
-  await paul.send("/pforte/join", { ...join, username: username.toUpperCase() }, { status: 400 }); // "ADMIN" is reserved
+  const refused = username === "admin" ? 400 : 409; // that name is reserved, another one only taken
+  await paul.send("/pforte/join", { ...join, username: username.toUpperCase() }, { status: refused });
   want("the display name after a failure", await paul.attribute("[name=display_name]", "value"), `Paul ${member}`);
   await paul.send("/pforte/join", join);
   if (paul.path().startsWith("/pforte/login")) await paul.send("/pforte/login", { username: member, password: join.password });
