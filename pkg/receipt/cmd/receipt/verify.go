@@ -79,7 +79,7 @@ func verify(ctx context.Context, args []string, s streams) error {
 	if *asJSON {
 		err = writeJSON(s.out, r, "  ")
 	} else {
-		_, err = s.out.Write(r.text(time.Now()))
+		_, err = s.out.Write(r.text(s.now()))
 	}
 	if err == nil && r.code != exitValid {
 		err = exitError{r.code, errPrinted}
