@@ -228,6 +228,11 @@ func (w *Paywall) tomorrow(err error) error {
 	case errors.Is(err, payment.ErrStrangers):
 		err = payment.ErrLimit
 	}
+	return w.untilTomorrow(err)
+}
+
+// untilTomorrow returns err as a refusal until the next day.
+func (w *Paywall) untilTomorrow(err error) error {
 	now := w.Now()
 	return &payment.LaterError{Err: err, After: payment.Day(now).Add(24 * time.Hour).Sub(now)}
 }

@@ -78,7 +78,7 @@ func (w *Paywall) mayAskAgain(ctx context.Context, c *call, r payment.Record) er
 		return ledgerFault(err)
 	}
 	if times >= w.RepeatsPerPayer && !owed {
-		return w.askedTooOften()
+		return w.untilTomorrow(payment.ErrTooMany)
 	}
 	return nil
 }
@@ -91,11 +91,6 @@ func (c *call) countedBy(r payment.Record) payment.Key {
 		key.Payer = c.spender()
 	}
 	return key
-}
-
-func (w *Paywall) askedTooOften() error {
-	now := w.Now()
-	return &payment.LaterError{Err: payment.ErrTooMany, After: payment.Day(now).Add(24 * time.Hour).Sub(now)}
 }
 
 // resumeForBuyer returns what a buyer's payment is worth by now. Only an answer that
@@ -119,7 +114,7 @@ func (w *Paywall) resumeForBuyer(ctx context.Context, c *call, r payment.Record)
 	case err != nil:
 		return Sale{}, ledgerFault(err)
 	case !counted:
-		return Sale{}, w.askedTooOften()
+		return Sale{}, w.untilTomorrow(payment.ErrTooMany)
 	}
 	sale.Repeated = true
 	return sale, nil
