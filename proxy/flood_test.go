@@ -265,3 +265,34 @@ func TestFlood_LeavesAUserTheirPlacesWhoseCookiesAreRenewed(t *testing.T) {
 		}
 	}
 }
+
+// What a network that crowds out others is answered takes little of the processor from them.
+func TestFlood_OfOneNetworkIsAnsweredAtASlowRate(t *testing.T) {
+	t.Parallel()
+	var answered atomic.Int64
+	auth := stand(t, "", func(http.ResponseWriter, *http.Request) { answered.Add(1) })
+	h := openSite(t, map[string]string{"AUTH_UPSTREAM": auth.addr(), "AUTH_MAX_REQUESTS": "32", "MAX_CONNECTIONS": "256"})
+	h.dialFrom(t, "127.0.7.7")
+	var done atomic.Bool
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer done.Store(true)
+	for range 64 {
+		conn := h.dialFrom(t, "127.0.66.66")
+		all.Go(func() {
+			for in := bufio.NewReader(conn); !done.Load(); {
+				_, _ = io.WriteString(conn, "GET /pforte/login HTTP/1.1\r\nHost: x\r\n\r\n")
+				if _, err := http.ReadResponse(in, nil); err != nil {
+					return
+				}
+			}
+		})
+	}
+	time.Sleep(time.Second) // until all connections are open
+	before, began := answered.Load(), time.Now()
+	time.Sleep(2 * time.Second)
+	rate := float64(answered.Load()-before) / time.Since(began).Seconds()
+	if rate < 5 || rate > 60 { // one place, which rests 25 ms after each
+		t.Errorf("%.0f requests a second of one network were passed on", rate)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -25,9 +26,15 @@ const (
 	refuseWithin = time.Second
 )
 
-// refuseAfter is how late requests of a network that crowds out others are refused: who sends the
-// next one at once would take the processor from others with refusals alone.
+// refuseAfter is the least time after which requests of a network that crowds out others are
+// refused, and half of the longest: who sends the next one at once would take the processor from
+// others with refusals alone, and so would a thousand that are refused at the same moment.
 const refuseAfter = 500 * time.Millisecond
+
+// refusalDelay returns after what time one request is refused.
+func refusalDelay() time.Duration {
+	return refuseAfter + rand.N(refuseAfter) //nolint:gosec // nothing depends on a client not guessing it
+}
 
 // crowdShare is for how many of all connections a network must have one to crowd out others.
 const crowdShare = 8
@@ -255,7 +262,7 @@ func refuseLate(r *http.Request) {
 	if !crowding(r) {
 		return
 	}
-	timer := time.NewTimer(refuseAfter)
+	timer := time.NewTimer(refusalDelay())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -374,7 +381,7 @@ func (c *boundConn) Read(p []byte) (int, error) {
 			return n, err
 		}
 		if c.listener.crowds(c) {
-			time.Sleep(refuseAfter)
+			time.Sleep(refusalDelay())
 			now = time.Now()
 		}
 		// net/http has no deadline for writing set here, and a client that reads nothing

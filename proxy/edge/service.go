@@ -54,6 +54,13 @@ const (
 	strangerShare = 8
 )
 
+// Requests of networks that crowd out others have one place where there are manyShare for others,
+// and it stays taken for crowdRest after each: as fast as they come, they would take the processor too.
+const (
+	manyShare = 32
+	crowdRest = 25 * time.Millisecond
+)
+
 // Service is a handler for the routes to a service of one's own, before their
 // reverse_proxy. It bounds how many requests the service has at once: a request
 // that it has not begun to answer takes one place of Max. When all are taken,
@@ -234,7 +241,13 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	} else if err != nil {
 		return err
 	}
-	leave := sync.OnceFunc(func() { g.leave(place) })
+	leave := sync.OnceFunc(func() {
+		if g == s.gates.crowd {
+			time.AfterFunc(crowdRest, func() { g.leave(place) })
+			return
+		}
+		g.leave(place)
+	})
 	defer leave()
 	if noEdge == nil {
 		x.begun, x.whole = leave, whole
@@ -458,7 +471,7 @@ func (g *gates) of(s *Service) serviceGates {
 			common: newGate(s.Max, s.Queue, s.Wait, count("other")),
 			quick:  newGate(max(1, s.Max/share), max(1, s.Queue/quickShare), s.Wait, count("quick")),
 			known:  newGate(max(1, s.Max/quickShare), max(1, s.Queue/quickShare), s.Wait, count("known")),
-			crowd:  newGate(max(1, s.Max/crowdShare), max(1, s.Queue/crowdShare), s.Wait, count("crowd")),
+			crowd:  newGate(max(1, s.Max/manyShare), max(1, s.Queue/crowdShare), s.Wait, count("crowd")),
 			long:   newGate(max(1, s.Max/longShare), s.Queue/longShare, s.Wait, count("long")),
 		}
 		g.byName[s.Name] = of
