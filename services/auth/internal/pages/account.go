@@ -51,7 +51,7 @@ func (p *Pages) start(r *request) error {
 			}
 		}
 	}
-	return p.render(r, "start", r.text.Start, page)
+	return p.render(r, "start", r.text["Start"], page)
 }
 
 // noticesSeen marks the notices that were shown as read.
@@ -67,7 +67,7 @@ func (p *Pages) noticesSeen(r *request) error {
 }
 
 // account shows the user's profile.
-func (p *Pages) account(r *request) error { return p.render(r, "account", r.text.Profile, nil) }
+func (p *Pages) account(r *request) error { return p.render(r, "account", r.text["Profile"], nil) }
 
 // changeProfile changes the user's display name and colour.
 func (p *Pages) changeProfile(r *request) error {
@@ -95,7 +95,7 @@ func (p *Pages) passwordForm(r *request) error {
 	if err != nil {
 		return err
 	}
-	return p.render(r, "password", r.text.Password, p.validTokens(tokens))
+	return p.render(r, "password", r.text["Password"], p.validTokens(tokens))
 }
 
 // changePassword sets the user's password and ends their other sessions.

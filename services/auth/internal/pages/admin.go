@@ -24,7 +24,7 @@ func (p *Pages) members(r *request) error {
 	if err != nil {
 		return err
 	}
-	return p.render(r, "members", r.text.Members, membersPage{members, groups})
+	return p.render(r, "members", r.text["Members"], membersPage{members, groups})
 }
 
 // membersPage is what the page of the members shows.
@@ -150,7 +150,7 @@ func (p *Pages) renderLink(r *request, l link.Link, token, back string) error {
 		shown.URL = p.PublicURL + shown.Path
 	}
 	r.form = form{}
-	return p.render(r, "link", r.text.LinkTitle, shown)
+	return p.render(r, "link", r.text["LinkTitle"], shown)
 }
 
 // invites lists the open invites and offers a new one.
@@ -163,7 +163,7 @@ func (p *Pages) invites(r *request) error {
 	if err != nil {
 		return err
 	}
-	return p.render(r, "invites", r.text.Invites, invitesPage{
+	return p.render(r, "invites", r.text["Invites"], invitesPage{
 		Invites: invites, Groups: groups, Former: r.fault != nil && errors.Is(r.fault.err, user.ErrUsernameFormer),
 	})
 }
@@ -224,7 +224,7 @@ func (p *Pages) auditQuery(r *request) (audit.Query, url.Values) {
 		query.UserID = id
 		keep("user")
 	}
-	if _, known := r.text.Events[r.QueryParam("event")]; known {
+	if _, known := r.text[eventKey+r.QueryParam("event")]; known {
 		query.Event = r.QueryParam("event")
 		keep("event")
 	}
@@ -263,7 +263,7 @@ func (p *Pages) audit(r *request) error {
 		filters.Set("before", strconv.FormatInt(next, 10))
 		page.Older = withQuery(auditPath, filters)
 	}
-	return p.render(r, "audit", r.text.Audit, page)
+	return p.render(r, "audit", r.text["Audit"], page)
 }
 
 // auditFile is the audit page as a file. A new proof of who the admin is leads to the page,

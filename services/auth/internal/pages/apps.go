@@ -44,7 +44,7 @@ const groupPrefix = "group."
 
 // groupChoice is the choice of the groups of a user.
 type groupChoice struct {
-	T     *texts
+	T     texts
 	Boxes []groupBox
 	Shown string // the slugs that were checked when the form was shown
 }
@@ -101,7 +101,7 @@ func (p *Pages) apps(r *request) (err error) {
 	if page.Groups, err = p.Accounts.Groups(r.ctx()); err != nil {
 		return err
 	}
-	return p.render(r, "apps", r.text.Applications, page)
+	return p.render(r, "apps", r.text["Applications"], page)
 }
 
 // addApp adds an application.
@@ -228,7 +228,7 @@ func (p *Pages) groups(r *request) error {
 	if err != nil {
 		return err
 	}
-	return p.render(r, "groups", r.text.Groups, groups)
+	return p.render(r, "groups", r.text["Groups"], groups)
 }
 
 // addGroup adds a group.

@@ -186,24 +186,24 @@ func (p *Pages) Refusal(c echo.Context, status int, reason access.Reason, app ap
 // once more where that may help; empty on the portal's.
 func (p *Pages) refused(r *request, reason access.Reason, app application.Application, again string) error {
 	portal := p.PublicURL + root
-	page, title := refusedPage{Portal: portal}, r.text.RefusedTitle
+	page, title := refusedPage{Portal: portal}, r.text["RefusedTitle"]
 	if app.Name != "" {
-		title = fmt.Sprintf(r.text.RefusedF, app.Name)
+		title = fmt.Sprintf(r.text["RefusedF"], app.Name)
 	}
 	switch reason {
 	case access.UnknownApp:
-		page.Lead, page.Help = r.text.AppUnknown, r.text.AppUnknownHelp
+		page.Lead, page.Help = r.text["AppUnknown"], r.text["AppUnknownHelp"]
 	case access.SecondFactorNeeded:
-		page.Lead, page.Help = r.text.AppSecondFactor, r.text.AppSecondFactorHelp
-		page.URL, page.Action = portal+"account/second-factor", r.text.DutyNow
+		page.Lead, page.Help = r.text["AppSecondFactor"], r.text["AppSecondFactorHelp"]
+		page.URL, page.Action = portal+"account/second-factor", r.text["DutyNow"]
 	case access.CookiesBlocked:
-		title, page.Lead, page.Help = r.text.CookiesTitle, r.text.CookiesBlocked, r.text.CookiesHelp
-		page.URL, page.Action = again, r.text.TryAgain
+		title, page.Lead, page.Help = r.text["CookiesTitle"], r.text["CookiesBlocked"], r.text["CookiesHelp"]
+		page.URL, page.Action = again, r.text["TryAgain"]
 	case access.HandOverFailed:
-		title, page.Lead = r.text.HandOverTitle, r.text.HandOverFailed
-		page.URL, page.Action = again, r.text.TryAgain
+		title, page.Lead = r.text["HandOverTitle"], r.text["HandOverFailed"]
+		page.URL, page.Action = again, r.text["TryAgain"]
 	default:
-		page.Lead, page.Help = r.text.AppDenied, r.text.AppDeniedHelp
+		page.Lead, page.Help = r.text["AppDenied"], r.text["AppDeniedHelp"]
 	}
 	if r.status == 0 {
 		r.status = http.StatusForbidden

@@ -13,29 +13,22 @@ const languageLifetime = 365 * 24 * time.Hour
 
 // language returns the texts of the language that the footer's link chooses, which is
 // kept, or has chosen before, or else of the one that the browser prefers.
-func (p *Pages) language(r *request) *texts {
-	if chosen := r.QueryParam("lang"); chosen == german.Lang || chosen == english.Lang {
-		r.SetCookie(p.cookie("lang", chosen, int(languageLifetime.Seconds())))
-		return textsIn(chosen)
+func (p *Pages) language(r *request) texts {
+	if chosen := p.texts[r.QueryParam("lang")]; chosen != nil {
+		r.SetCookie(p.cookie("lang", chosen["Lang"], int(languageLifetime.Seconds())))
+		return chosen
 	}
-	if kept, err := r.Cookie(p.AppName + ".lang"); err == nil && (kept.Value == german.Lang || kept.Value == english.Lang) {
-		return textsIn(kept.Value)
+	if kept, err := r.Cookie(p.AppName + ".lang"); err == nil && p.texts[kept.Value] != nil {
+		return p.texts[kept.Value]
 	}
 	wanted, _, err := language.ParseAcceptLanguage(r.Request().Header.Get("Accept-Language"))
 	if err != nil {
-		return &german
+		return p.texts["de"]
 	}
 	if _, i, _ := p.languages.Match(wanted...); i == 1 {
-		return &english
+		return p.texts["en"]
 	}
-	return &german
-}
-
-func textsIn(lang string) *texts {
-	if lang == english.Lang {
-		return &english
-	}
-	return &german
+	return p.texts["de"]
 }
 
 // otherLanguage returns the URL of the page in the other language. The token of a link
@@ -50,6 +43,6 @@ func otherLanguage(r *request) string {
 		query.Set("t", r.form.get("t"))
 	}
 	query.Del("done")
-	query.Set("lang", r.text.OtherLang)
+	query.Set("lang", r.text["OtherLang"])
 	return (&url.URL{Path: r.Request().URL.Path, RawQuery: query.Encode()}).String()
 }

@@ -60,7 +60,7 @@ func (p *Pages) setupForm(r *request) error {
 	if err != nil {
 		return err
 	}
-	return p.render(r, "setup", r.text.SetupTitle, shown)
+	return p.render(r, "setup", r.text["SetupTitle"], shown)
 }
 
 // setup creates the first admin and logs them in.
@@ -105,7 +105,7 @@ func (p *Pages) joinForm(r *request) error {
 	} else if !errors.Is(err, session.ErrNotFound) {
 		return err
 	}
-	return p.render(r, "join", r.text.JoinTitle, page)
+	return p.render(r, "join", r.text["JoinTitle"], page)
 }
 
 // join creates the user of an invite, who then logs in.
@@ -131,7 +131,7 @@ func (p *Pages) resetForm(r *request) error {
 	if err != nil {
 		return err
 	}
-	return p.render(r, "reset", r.text.ResetTitle, shown)
+	return p.render(r, "reset", r.text["ResetTitle"], shown)
 }
 
 // reset sets the password.
@@ -175,7 +175,9 @@ func (p *Pages) counted(h handler) handler {
 }
 
 // forgotForm asks whose password was forgotten.
-func (p *Pages) forgotForm(r *request) error { return p.render(r, "forgot", r.text.ForgotTitle, nil) }
+func (p *Pages) forgotForm(r *request) error {
+	return p.render(r, "forgot", r.text["ForgotTitle"], nil)
+}
 
 // forgot opens a request for the admins. The answer is the same for every name.
 func (p *Pages) forgot(r *request) error {

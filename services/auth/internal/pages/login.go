@@ -42,7 +42,7 @@ func (p *Pages) loginForm(r *request) error {
 // loginAgain shows the login page to a client whose form came without a session. After
 // the login the form is shown with what was typed, secrets excepted.
 func (p *Pages) loginAgain(r *request) error {
-	r.status, r.fault = http.StatusUnauthorized, &fault{Text: r.text.SessionGone}
+	r.status, r.fault = http.StatusUnauthorized, &fault{Text: r.text["SessionGone"]}
 	return p.renderLogin(r, loginPage{Return: safeReturn(r.Request().URL.RequestURI()), Kept: r.form.keep()})
 }
 
@@ -54,9 +54,9 @@ func (p *Pages) renderLogin(r *request, page loginPage) (err error) {
 		return err
 	}
 	page.Passkeys = p.Accounts.PasskeysOff() == nil
-	title := r.text.LoginTitle
+	title := r.text["LoginTitle"]
 	if page.Empty {
-		title = r.text.SetupTitle
+		title = r.text["SetupTitle"]
 	}
 	return p.render(r, "login", title, page)
 }
@@ -109,7 +109,7 @@ func (p *Pages) resume(r *request, in account.LoggedIn, to string) (shown bool, 
 	request.URL = &url.URL{Path: target.Path}
 	r.SetRequest(request)
 	r.Caller, r.page, r.form = web.Caller{Current: &session.Current{Session: in.Session}, User: in.User}, page, form
-	r.fault = &fault{Text: r.text.SendAgain}
+	r.fault = &fault{Text: r.text["SendAgain"]}
 	return true, page.get(r)
 }
 
@@ -129,7 +129,7 @@ func (p *Pages) limited(r *request, limit string, do func() error) (err error) {
 }
 
 // logoutForm asks whether to log out.
-func (p *Pages) logoutForm(r *request) error { return p.render(r, "logout", r.text.Logout, nil) }
+func (p *Pages) logoutForm(r *request) error { return p.render(r, "logout", r.text["Logout"], nil) }
 
 // logout ends the session.
 func (p *Pages) logout(r *request) error {

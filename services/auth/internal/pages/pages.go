@@ -28,7 +28,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-//go:embed templates static
+//go:embed templates static texts
 var files embed.FS
 
 // Options are the parts of the pages. All fields are required unless noted.
@@ -47,6 +47,7 @@ type Pages struct {
 	templates map[string]*template.Template // by page, for example "login"
 	assets    map[string]asset              // by file name
 	languages language.Matcher
+	texts     map[string]texts // by language
 	routes    map[string]route // by path, those with a form
 }
 
@@ -65,7 +66,14 @@ func New(o Options) (*Pages, error) {
 	o.Location = cmp.Or(o.Location, time.Local)
 	p := &Pages{
 		Options: o, templates: map[string]*template.Template{}, assets: map[string]asset{},
-		languages: language.NewMatcher([]language.Tag{language.German, language.English}), routes: map[string]route{},
+		languages: language.NewMatcher([]language.Tag{language.German, language.English}), texts: map[string]texts{}, routes: map[string]route{},
+	}
+	for _, lang := range []string{"de", "en"} {
+		words, err := readTexts(lang)
+		if err != nil {
+			return nil, err
+		}
+		p.texts[lang] = words
 	}
 	names, err := fs.Glob(files, "templates/page-*.html")
 	if err != nil {
@@ -178,7 +186,7 @@ type request struct {
 	echo.Context
 	web.Caller // zero without a session
 	page       route
-	text       *texts
+	text       texts
 	// form holds the fields of a POST, and nothing in a GET. Reading it is safe then too.
 	form   form
 	status int    // of the page; 0: 200
@@ -315,7 +323,7 @@ func (p *Pages) failed(r *request, err error) error {
 	}
 	f := failureOf(err)
 	web.LimitHeaders(r.Response(), err)
-	r.status, r.fault = f.status, &fault{Text: f.text(r.text), Field: f.field, err: f.err}
+	r.status, r.fault = f.status, &fault{Text: r.text[f.text], Field: f.field, err: f.err}
 	if skew := new(account.SkewError); errors.As(err, &skew) {
 		r.fault.Text += " " + r.text.skew(skew.Ahead)
 	}
@@ -335,9 +343,9 @@ func (p *Pages) failed(r *request, err error) error {
 	}
 	help := ""
 	if errors.Is(err, link.ErrInvalid) {
-		help = r.text.LinkHelp
+		help = r.text["LinkHelp"]
 	}
-	if shown := p.render(r, "error", r.text.Error, help); shown != nil {
+	if shown := p.render(r, "error", r.text["Error"], help); shown != nil {
 		return errors.Join(err, shown)
 	}
 	if known {

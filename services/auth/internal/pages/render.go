@@ -19,7 +19,7 @@ import (
 
 // view is what a template gets.
 type view struct {
-	T         *texts
+	T         texts
 	Title     string
 	Household string
 	// OtherLanguage is the page's URL in the other language; Action is the page's path
@@ -53,7 +53,7 @@ func (p *Pages) render(r *request, page, title string, data any) error {
 	}
 	v := view{
 		T: r.text, Title: title, Household: household.Name, OtherLanguage: otherLanguage(r), Action: r.Request().URL.Path,
-		Fault: r.fault, Notice: r.text.done(r.QueryParam("done")), Data: data, form: r.form, assets: p.assets, now: p.Now(), location: p.Location,
+		Fault: r.fault, Notice: r.text["done."+r.QueryParam("done")], Data: data, form: r.form, assets: p.assets, now: p.Now(), location: p.Location,
 	}
 	if r.fault != nil {
 		v.Notice = ""
@@ -113,7 +113,7 @@ func (v view) Asset(name string) string { return root + name + "?v=" + v.assets[
 // probably not the reader's, says so.
 func (v view) Time(at time.Time) template.HTML {
 	if at.IsZero() {
-		return template.HTML(template.HTMLEscapeString(v.T.Never)) //nolint:gosec // escaped
+		return template.HTML(template.HTMLEscapeString(v.T["Never"])) //nolint:gosec // escaped
 	}
 	at = at.In(v.location)
 	words := v.T.moment(at, v.now.In(v.location))
@@ -123,8 +123,8 @@ func (v view) Time(at time.Time) template.HTML {
 	return template.HTML(`<time datetime="` + at.Format(time.RFC3339) + `">` + template.HTMLEscapeString(words) + `</time>`) //nolint:gosec // escaped
 }
 
-// Event returns the name of an event in words.
-func (v view) Event(name string) string { return v.T.event(name) }
+// Event returns the name of an event in words, or, of one without words, as it is.
+func (v view) Event(name string) string { return cmp.Or(v.T[eventKey+name], name) }
 
 // About returns what an event is about beside its user, such as the slug of an application
 // and the host at which it was asked for, or "".
@@ -148,11 +148,11 @@ func (v view) About(e audit.Event) string {
 func (v view) Actor(a audit.Actor) string {
 	switch a.Kind {
 	case audit.Operator:
-		return v.T.Operator
+		return v.T["Operator"]
 	case audit.System:
-		return v.T.System
+		return v.T["System"]
 	case audit.Anonymous:
-		return v.T.Anonymous
+		return v.T["Anonymous"]
 	}
 	return a.Name
 }
@@ -174,23 +174,23 @@ type colorChoice struct {
 	Swatches []swatch
 	Own      bool  // another colour is chosen
 	Hex      field // in which it is typed
-	T        *texts
+	T        texts
 }
 
 // Colors returns the choice of a colour with the current one chosen, or the one that was
 // chosen in a form that failed.
 func (v view) Colors(current string) colorChoice {
-	c := colorChoice{T: v.T, Own: true}
+	c, names := colorChoice{T: v.T, Own: true}, strings.Fields(v.T["Colors"])
 	for i, color := range colors {
 		chosen := strings.EqualFold(color, v.Value("color", current))
 		c.Own = c.Own && !chosen
-		c.Swatches = append(c.Swatches, swatch{color, v.T.Colors[i], chosen})
+		c.Swatches = append(c.Swatches, swatch{color, names[i], chosen})
 	}
 	own := ""
 	if c.Own {
 		own = current
 	}
-	c.Hex = field{ID: "hex", Name: "hex", Label: v.T.ColorHex, Type: "text", Value: v.Value("hex", own), Hint: v.T.ColorHexHint, Wrong: v.Wrong("hex"), Optional: true}
+	c.Hex = field{ID: "hex", Name: "hex", Label: v.T["ColorHex"], Type: "text", Value: v.Value("hex", own), Hint: v.T["ColorHexHint"], Wrong: v.Wrong("hex"), Optional: true}
 	return c
 }
 
@@ -209,7 +209,7 @@ var functions = template.FuncMap{
 			ID: name, Name: name, Label: label, Type: kind, Autocomplete: autocomplete, Value: v.Value(name, first), Hint: strings.Join(hint, " "), Wrong: v.Wrong(name),
 		}
 	},
-	"optional": func(t *texts, f field) field { f.Optional, f.Mark = true, "("+t.Optional+")"; return f },
+	"optional": func(t texts, f field) field { f.Optional, f.Mark = true, "("+t["Optional"]+")"; return f },
 	// as gives a field another id, where a page has several of one name.
 	"as":      func(v view, id string, f field) field { f.ID, f.Wrong = id, v.Wrong(id); return f },
 	"initial": initial,

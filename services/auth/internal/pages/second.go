@@ -32,7 +32,7 @@ func (p *Pages) renderSecond(r *request, pending account.PendingLogin) error {
 	if err := p.leadsToApp(r, r.returnTo()); err != nil {
 		return err
 	}
-	return p.render(r, "second", r.text.SecondTitle, secondPage{
+	return p.render(r, "second", r.text["SecondTitle"], secondPage{
 		Return: r.returnTo(), Code: slices.Contains(pending.Methods, "totp"), Recovery: pending.RecoveryAvailable,
 		Passkey: slices.Contains(pending.Methods, "passkey"), Kept: r.form.restore().keep(),
 	})
@@ -89,7 +89,7 @@ func (p *Pages) reauthForm(r *request) error {
 // reauthAgain asks a user for a new proof whose form needs one. After it the form is shown
 // with what was typed, secrets excepted.
 func (p *Pages) reauthAgain(r *request) error {
-	r.status, r.fault = http.StatusForbidden, &fault{Text: r.text.ReauthRequired}
+	r.status, r.fault = http.StatusForbidden, &fault{Text: r.text["ReauthRequired"]}
 	return p.renderReauth(r, safeReturn(r.Request().URL.RequestURI()), r.form.keep())
 }
 
@@ -101,7 +101,7 @@ func (p *Pages) renderReauth(r *request, to string, kept map[string]string) erro
 	if err := p.leadsToApp(r, to); err != nil {
 		return err
 	}
-	return p.render(r, "reauth", r.text.ReauthTitle, reauthPage{
+	return p.render(r, "reauth", r.text["ReauthTitle"], reauthPage{
 		Return: to, Code: state.Enabled, Passkey: state.PasskeyWorks, Kept: kept,
 	})
 }
@@ -118,7 +118,7 @@ func (p *Pages) reauth(r *request) error {
 
 // dutyPage reminds a user of the household's rule.
 func (p *Pages) duty(r *request) error {
-	return p.render(r, "duty", r.text.DutyTitle, r.returnTo())
+	return p.render(r, "duty", r.text["DutyTitle"], r.returnTo())
 }
 
 // afterLogin returns the path to which a login leads: by way of the reminder where the

@@ -35,12 +35,12 @@ func (p *Pages) devices(r *request) error {
 	}
 	page := devicesPage{}
 	for _, s := range sessions {
-		page.Sessions = append(page.Sessions, device{s, r.text.deviceName(s.UserAgent), r.text.Factors[string(s.Factor)], s.Key == r.Key})
+		page.Sessions = append(page.Sessions, device{s, r.text.deviceName(s.UserAgent), r.text["factor."+string(s.Factor)], s.Key == r.Key})
 	}
 	if page.Browsers, err = p.Accounts.Browsers(r.ctx(), r.Session); err != nil {
 		return err
 	}
-	return p.render(r, "devices", r.text.Devices, page)
+	return p.render(r, "devices", r.text["Devices"], page)
 }
 
 // changeDevices ends sessions or forgets a browser.
@@ -96,7 +96,7 @@ func (p *Pages) secondFactor(r *request) error {
 		r.fault.Field = map[string]string{"renew": "renew-code", "disable": "off-code"}[r.form.get("do")]
 		r.fault.Field = cmp.Or(r.fault.Field, "code")
 	}
-	return p.render(r, "second-factor", r.text.SecondFactor, page)
+	return p.render(r, "second-factor", r.text["SecondFactor"], page)
 }
 
 // groups separates a text into groups of four characters.
@@ -140,7 +140,7 @@ func (p *Pages) changeSecondFactor(r *request) error {
 	if err != nil && !errors.Is(err, account.ErrPending) {
 		return err
 	}
-	return p.render(r, "codes", r.text.Codes, codes)
+	return p.render(r, "codes", r.text["Codes"], codes)
 }
 
 // passkeysPage is what the page of passkeys shows.
@@ -157,11 +157,11 @@ func (p *Pages) passkeys(r *request) error {
 	page := passkeysPage{Fresh: p.fresh(r.Caller)}
 	switch off := p.Accounts.PasskeysOff(); {
 	case errors.Is(off, factor.ErrIPAddress):
-		page.Off = r.text.PasskeysIP
+		page.Off = r.text["PasskeysIP"]
 	case errors.Is(off, factor.ErrNotHTTPS):
-		page.Off = r.text.PasskeysHTTPS
+		page.Off = r.text["PasskeysHTTPS"]
 	case off != nil:
-		page.Off = r.text.PasskeysAddress
+		page.Off = r.text["PasskeysAddress"]
 	}
 	var err error
 	if page.Passkeys, err = p.Accounts.Passkeys(r.ctx(), r.UserID); err != nil {
@@ -174,7 +174,7 @@ func (p *Pages) passkeys(r *request) error {
 		}
 		page.TokensLeft = p.validTokens(tokens)
 	}
-	return p.render(r, "passkeys", r.text.Passkeys, page)
+	return p.render(r, "passkeys", r.text["Passkeys"], page)
 }
 
 // changePasskeys renames or removes a passkey.
@@ -233,7 +233,7 @@ func (p *Pages) rules(r *request) error {
 			page.Without = append(page.Without, m)
 		}
 	}
-	return p.render(r, "rules", r.text.Rules, page)
+	return p.render(r, "rules", r.text["Rules"], page)
 }
 
 // changeRules sets whether the household requires a second factor.

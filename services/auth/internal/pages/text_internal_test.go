@@ -1,46 +1,90 @@
 package pages
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
+	"strings"
 	"testing"
 )
 
-var verb = regexp.MustCompile(`%[a-z]`)
+// bothTexts returns the texts in German and in English.
+func bothTexts(t *testing.T) (german, english texts) {
+	t.Helper()
+	german, err := readTexts("de")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if english, err = readTexts("en"); err != nil {
+		t.Fatal(err)
+	}
+	return german, english
+}
 
-// TestBothLanguagesSayEverything also compares what is filled in.
-func TestBothLanguagesSayEverything(t *testing.T) {
-	de, en := reflect.ValueOf(german), reflect.ValueOf(english)
-	var compare func(name string, a, b reflect.Value)
-	compare = func(name string, a, b reflect.Value) {
-		switch a.Kind() {
-		case reflect.String:
-			if a.String() == "" || b.String() == "" {
-				t.Errorf("%s is empty in a language", name)
-			}
-			if g, e := verb.FindAllString(a.String(), -1), verb.FindAllString(b.String(), -1); !reflect.DeepEqual(g, e) {
-				t.Errorf("%s: %v in German, %v in English", name, g, e)
-			}
-		case reflect.Array:
-			for i := range a.Len() {
-				compare(name, a.Index(i), b.Index(i))
-			}
-		case reflect.Map:
-			if a.Len() != b.Len() {
-				t.Errorf("%s: %d in German, %d in English", name, a.Len(), b.Len())
-			}
-			for _, key := range a.MapKeys() {
-				if other := b.MapIndex(key); other.IsValid() {
-					compare(name, a.MapIndex(key), other)
-				} else {
-					t.Errorf("%s: %s is missing in English", name, key)
-				}
-			}
-		default:
-			t.Errorf("%s is no text", name)
+// TestTexts_SayTheSameInBothLanguages also compares what is filled in.
+func TestTexts_SayTheSameInBothLanguages(t *testing.T) {
+	german, english := bothTexts(t)
+	if len(german) < 400 || len(german) != len(english) {
+		t.Errorf("%d texts in German, %d in English", len(german), len(english))
+	}
+	for key, text := range german {
+		other := english[key]
+		if text == "" || other == "" {
+			t.Errorf("%s is missing or empty in a language", key)
+		}
+		verbs := regexp.MustCompile(`%[a-z]`)
+		if g, e := verbs.FindAllString(text, -1), verbs.FindAllString(other, -1); !reflect.DeepEqual(g, e) {
+			t.Errorf("%s: %v in German, %v in English", key, g, e)
 		}
 	}
-	for i := range de.NumField() {
-		compare(de.Type().Field(i).Name, de.Field(i), en.Field(i))
+	for list, n := range map[string]int{"Months": 12, "Colors": len(colors)} {
+		if g, e := len(strings.Fields(german[list])), len(strings.Fields(english[list])); g != n || e != n {
+			t.Errorf("%s: %d in German, %d in English, want %d", list, g, e, n)
+		}
+	}
+}
+
+// TestTexts_AreThoseThatAreUsed looks for keys in templates and sources, and for the ends of
+// keys that begin with a lower-case word anywhere in the service.
+func TestTexts_AreThoseThatAreUsed(t *testing.T) {
+	german, _ := bothTexts(t)
+	var own, all strings.Builder
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		kind := filepath.Ext(path)
+		if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || kind != ".go" && kind != ".html" && kind != ".js" {
+			return err
+		}
+		content, err := os.ReadFile(path) //nolint:gosec // a file of this module
+		if strings.HasPrefix(path, filepath.Join("..", "pages")) || strings.HasPrefix(path, filepath.Join("..", "web")) {
+			own.Write(content)
+		}
+		all.Write(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, m := range regexp.MustCompile(`\.T\.([A-Z]\w*)|(?:\bT|\btext|\bt)\["(\w+)"\]|done=([\w-]+)`).FindAllStringSubmatch(own.String(), -1) {
+		key := m[1] + m[2]
+		if m[3] != "" {
+			key = "done." + m[3]
+		}
+		if used[key] = true; german[key] == "" {
+			t.Errorf("there is no text %s", key)
+		}
+	}
+	for _, f := range failures {
+		if used[f.text] = true; german[f.text] == "" {
+			t.Errorf("%v: there is no text %q", f.err, f.text)
+		}
+	}
+	for key := range german {
+		_, end, prefixed := strings.Cut(key, ".")
+		if !used[key] && !(prefixed && strings.Contains(all.String(), `"`+end+`"`)) && !strings.Contains(own.String(), `"`+key+`"`) {
+			t.Errorf("no source uses %s", key)
+		}
 	}
 }

@@ -53,7 +53,7 @@ func (p *Pages) tokens(r *request) error {
 		return err
 	}
 	page.Apps = slices.DeleteFunc(page.Apps, func(a application.Application) bool { return !a.Tokens })
-	return p.render(r, "tokens", r.text.Tokens, page)
+	return p.render(r, "tokens", r.text["Tokens"], page)
 }
 
 // shownTokens returns app tokens in words.
@@ -67,9 +67,9 @@ func (p *Pages) shownTokens(r *request, tokens []token.Token) (shown []shownToke
 		switch {
 		case s.Valid:
 		case t.RevokedAt.IsZero():
-			s.Why = r.text.TokenExpired
+			s.Why = r.text["TokenExpired"]
 		default:
-			s.Why = r.text.TokenRevoked
+			s.Why = r.text["TokenRevoked"]
 		}
 		shown = append(shown, s)
 	}
@@ -156,7 +156,7 @@ func (p *Pages) createToken(r *request) error {
 	}
 	shown.Apps = slices.DeleteFunc(shown.Apps, func(a application.Application) bool { return !slices.Contains(created.Applications, a.Slug) })
 	r.form = form{}
-	return p.render(r, "token", r.text.TokenNew, shown)
+	return p.render(r, "token", r.text["TokenNew"], shown)
 }
 
 // validTokens counts the app tokens that can be used.
