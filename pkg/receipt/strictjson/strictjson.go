@@ -61,7 +61,8 @@ func Unmarshal(data []byte, v any, rules Rules) error {
 	if err := scan(data, rules); err != nil {
 		return err
 	}
-	err := json.Unmarshal(data, v, json.RejectUnknownMembers(!rules.AllowUnknown))
+	// No name comes twice: to look again would take a map of the names of each object.
+	err := json.Unmarshal(data, v, json.RejectUnknownMembers(!rules.AllowUnknown), jsontext.AllowDuplicateNames(true))
 	if err == nil {
 		return nil
 	}

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -97,5 +98,50 @@ func benchmarkSales(b *testing.B, call func(x402.Payload) (*http.Request, error)
 				}
 			})
 		})
+	}
+}
+
+// BenchmarkACheckOfALargeReceipt is the free call that takes most to parse.
+func BenchmarkACheckOfALargeReceipt(b *testing.B) {
+	for name, call := range largeReceipts() {
+		b.Run(name, func(b *testing.B) {
+			w := open(b, func(o *paywall.Options) { o.AttemptsPerAddress = 1 << 30 })
+			b.SetBytes(int64(len(call)))
+			b.ReportAllocs()
+			for b.Loop() {
+				w.serveLarge(call)
+			}
+		})
+	}
+}
+
+// largeReceipts returns calls of check_receipt with as much as fits.
+func largeReceipts() map[string]string {
+	members := make([]string, 24000)
+	for i := range members {
+		members[i] = fmt.Sprintf(`"%05d":0`, i)
+	}
+	node := `"0x` + strings.Repeat("ab", 532) + `"`
+	proof := `{"receipt":{},"signature":{},"proof":[` + strings.Repeat(node+",", 220) + node + `]}`
+	quoted, err := json.Marshal(proof)
+	if err != nil {
+		panic(err)
+	}
+	return map[string]string{
+		"members": message("check_receipt", `{"answer":{`+strings.Join(members, ",")+`}}`, nil),
+		"proof":   message("check_receipt", `{"answer":`+proof+`}`, nil),
+		"text":    message("check_receipt", `{"answer":`+string(quoted)+`}`, nil),
+	}
+}
+
+// serveLarge sends a call without the network.
+func (w *world) serveLarge(call string) {
+	request := httptest.NewRequest(http.MethodPost, toolsPath, strings.NewReader(call))
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, text/event-stream")
+	recorder := httptest.NewRecorder()
+	w.handler.ServeHTTP(recorder, request)
+	if recorder.Code != http.StatusOK || !strings.Contains(recorder.Body.String(), `malformed`) {
+		w.Fatal(recorder.Code, recorder.Body)
 	}
 }

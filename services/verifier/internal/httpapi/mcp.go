@@ -109,7 +109,7 @@ func (m *mcpRoute) serve(c echo.Context) error {
 		caller.isCounted, caller.done = true, sync.OnceFunc(func() { <-m.large })
 		defer caller.done()
 	}
-	if err := checkMessage(message); err != nil {
+	if message, caller.arguments, err = readMessage(message); err != nil {
 		return err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(message))
@@ -118,33 +118,38 @@ func (m *mcpRoute) serve(c echo.Context) error {
 	return nil
 }
 
-// checkMessage returns an error for a message that the SDK must not get: one that is no
-// strict JSON or nested deeply, a batch, which would run many calls, or one that is
-// large without a receipt in it.
-func checkMessage(message []byte) error {
+// readMessage returns what the SDK gets of a message, and of a large one the arguments,
+// which the SDK does not get: it would read them more than ten times. What reads them
+// after this, the tool and package receipt, has rules of its own, which are stricter.
+// There is an error for a message that is not strict JSON or nests deeply, a batch, which
+// would run many calls, or one that is large without a receipt in it.
+func readMessage(message []byte) (forSDK []byte, arguments json.RawMessage, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(message, " \t\r\n"), []byte("[")) {
-		return errBatch
+		return nil, nil, errBatch
 	}
 	var form struct {
-		Params struct {
-			Name      json.RawMessage `json:"name"`
-			Arguments json.RawMessage `json:"arguments"`
+		Version json.RawMessage `json:"jsonrpc,omitempty"`
+		ID      json.RawMessage `json:"id,omitempty"`
+		Method  json.RawMessage `json:"method,omitempty"`
+		Params  struct {
+			Name      json.RawMessage `json:"name,omitempty"`
+			Arguments json.RawMessage `json:"arguments,omitempty"`
+			Meta      json.RawMessage `json:"_meta,omitempty"`
 		} `json:"params"`
 	}
 	if err := strictjson.Unmarshal(message, &form, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
-		return err
+		return nil, nil, err
 	}
-	size := len(message)
-	if string(form.Params.Name) == `"`+toolCheckReceipt+`"` {
-		size -= len(form.Params.Arguments)
-		if len(form.Params.Arguments) > maxChecked {
-			return errMessageTooLarge
-		}
+	if len(message) <= maxMessage {
+		return message, nil, nil
 	}
-	if size > maxMessage {
-		return errMessageTooLarge
+	arguments, form.Params.Arguments = form.Params.Arguments, nil
+	isCheck := string(form.Params.Name) == `"`+toolCheckReceipt+`"`
+	if !isCheck || len(arguments) > maxChecked || len(message)-len(arguments) > maxMessage {
+		return nil, nil, errMessageTooLarge
 	}
-	return nil
+	forSDK, err = json.Marshal(form)
+	return forSDK, arguments, err
 }
 
 // mcpCaller is what a tool needs to know of the HTTP request that its call came with.
@@ -154,6 +159,8 @@ type mcpCaller struct {
 	hungUp  <-chan struct{}
 	address string
 	id      string // of the request
+	// arguments are those of the call where the SDK did not get them.
+	arguments json.RawMessage
 	// isCounted reports that the message, a large one, has taken an attempt.
 	isCounted bool
 	// done ends the work on a large message: what is left is to write the answer, which a
@@ -211,6 +218,9 @@ func (a *api) answerTool(t tool) mcp.ToolHandler {
 		}()
 
 		call := toolCall{arguments: request.Params.Arguments, meta: request.Params.Meta, address: caller.address, isCounted: caller.isCounted}
+		if caller.arguments != nil {
+			call.arguments = caller.arguments
+		}
 		if len(call.arguments) == 0 || string(call.arguments) == "null" {
 			call.arguments = []byte("{}")
 		}

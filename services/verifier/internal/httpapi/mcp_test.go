@@ -795,6 +795,50 @@ func TestMCP_ManyLargeMessagesAtOnceTakeBoundedMemory(t *testing.T) {
 	}
 }
 
+// The SDK reads what it gets more than ten times, and takes its memory anew each time.
+func TestMCP_ReadsALargeReceiptNoMoreOftenThanItMust(t *testing.T) {
+	w := open(t, nil)
+	call := largeReceipts()["proof"]
+	w.serveLarge(call)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const calls = 10
+	for range calls {
+		w.serveLarge(call)
+	}
+	runtime.ReadMemStats(&after)
+	if times := (after.TotalAlloc - before.TotalAlloc) / calls / uint64(len(call)); times >= 10 {
+		t.Errorf("a receipt of %d KB took %d times as much memory", len(call)>>10, times)
+	}
+}
+
+func TestMCP_AnswersALargeCallAsASmallOne(t *testing.T) {
+	w := open(t, nil)
+	answer := w.buyTool("1").wantSold(w).Content[0].Text
+	room := strings.Repeat(" ", 40<<10)
+	for name, c := range map[string]struct{ arguments, want string }{
+		"valid":      {`{"answer":` + room + answer + `}`, `"valid":true`},
+		"unknown":    {`{"answer":` + room + answer + `,"more":1}`, `"field":"more"`},
+		"not there":  {`{` + room + `}`, `"field":"answer"`},
+		"null":       {`{"answer":null` + room + `}`, `"malformed"`},
+		"no receipt": {`{"answer":{"receipt":[` + room + `]}}`, `"malformed"`},
+	} {
+		text := func(arguments string) string {
+			call := `{"more":1,"params":{"more":1,"_meta":{"a":"<b>"},"arguments":` + arguments +
+				`,"name":"check_receipt"},"method":"tools/call","id":"<1>","jsonrpc":"2.0"}`
+			got := w.rpc(call)
+			if !strings.Contains(string(got.body), `"id":"\u003c1\u003e"`) && !strings.Contains(string(got.body), `"id":"<1>"`) {
+				t.Errorf("%s: the id is not answered: %s", name, got.body)
+			}
+			return got.result().Content[0].Text
+		}
+		small, large := text(strings.ReplaceAll(c.arguments, room, "")), text(c.arguments)
+		if small != large || !strings.Contains(large, c.want) {
+			t.Errorf("%s: got %s, of a small one %s", name, large, small)
+		}
+	}
+}
+
 func TestCheckReceiptIsLimitedPerAddress(t *testing.T) {
 	w := open(t, func(o *paywall.Options) { o.AttemptsPerAddress = 3 })
 	for range 3 {
