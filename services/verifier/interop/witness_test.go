@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
 // wantWitnessed checks that the log serves so many entries with so many cosignatures.
@@ -24,8 +24,8 @@ func (v *verifier) wantWitnessed(size int64, cosignatures int) {
 func (v *verifier) wantFrozen(why string) {
 	v.Helper()
 	err := v.log.Step(context.Background())
-	head := must[[]payment.LogHead](v)(v.ledger.Heads(context.Background()))[0]
-	if !errors.Is(err, payment.ErrFrozen) || head.Frozen != why {
+	head := must[[]translog.LogHead](v)(v.store.Heads(context.Background()))[0]
+	if !errors.Is(err, translog.ErrFrozen) || head.Frozen != why {
 		v.Errorf("the step returned %v, and the log is frozen: %q, want %q", err, head.Frozen, why)
 	}
 }
@@ -42,30 +42,30 @@ func TestLitewitnessCosignsOurLog(t *testing.T) {
 
 	// 409 with a smaller size than ours: the ledger remembers another one than the witness.
 	read := must[receiptlog.Policy](t)(receiptlog.ParsePolicy([]byte(policy)))
-	if err := v.ledger.SetWitness(t.Context(), 1, read.Witnesses[0].Key.String(), 2); err != nil {
+	if err := v.store.SetWitness(t.Context(), 1, read.Witnesses[0].Key.String(), 2); err != nil {
 		t.Fatal(err)
 	}
 	v.grow("entry", 701)
 	v.publish()
 	v.wantWitnessed(701, 2)
-	if size, err := v.ledger.WitnessSize(t.Context(), 1, read.Witnesses[0].Key.String()); err != nil || size != 701 {
+	if size, err := v.store.WitnessSize(t.Context(), 1, read.Witnesses[0].Key.String()); err != nil || size != 701 {
 		t.Errorf("the witness has %d entries by the ledger, %v", size, err)
 	}
 
 	t.Run("409 with a greater size", func(t *testing.T) {
 		older := openVerifier(t, line+"quorum lw\n")
 		older.grow("entry", 300)
-		older.wantFrozen(payment.FrozenBehind)
+		older.wantFrozen(translog.FrozenBehind)
 	})
 	t.Run("422 at the same size", func(t *testing.T) {
 		fork := openVerifier(t, line+"quorum lw\n")
 		fork.grow("other", 701)
-		fork.wantFrozen(payment.FrozenFork)
+		fork.wantFrozen(translog.FrozenFork)
 	})
 	t.Run("422 at a greater size", func(t *testing.T) {
 		fork := openVerifier(t, line+"quorum lw\n")
 		fork.grow("other", 800)
-		fork.wantFrozen(payment.FrozenFork)
+		fork.wantFrozen(translog.FrozenFork)
 	})
 	v.grow("entry", 702) // it has seen no other history
 	v.publish()
@@ -79,7 +79,7 @@ func TestLitewitnessRefusesALogThatItDoesNotKnow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := openVerifier(t, litewitness(t, "lw", known...)+"quorum lw\n")
 			v.grow("entry", 5)
-			if err := v.log.Step(t.Context()); err == nil || errors.Is(err, payment.ErrFrozen) {
+			if err := v.log.Step(t.Context()); err == nil || errors.Is(err, translog.ErrFrozen) {
 				t.Errorf("the step returned %v", err)
 			}
 		})

@@ -33,11 +33,11 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
+	"github.com/pforte/pforte/services/verifier/internal/translog/logsql"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -107,6 +107,7 @@ type verifier struct {
 	*testing.T
 	log    *translog.Log
 	ledger *ledger.Ledger
+	store  *logsql.Store
 	site   string
 	url    string // of generation 1
 	policy []byte // with the log's own key
@@ -118,15 +119,15 @@ func openVerifier(t *testing.T, policy string) *verifier {
 	t.Helper()
 	ctx := context.Background()
 	v := &verifier{T: t}
-	v.ledger = must[*ledger.Ledger](t)(ledger.Open(ctx, "sqlite::memory:", ledger.Options{Now: time.Now, Log: &ledger.LogOptions{
-		Name: func(log int64) (string, string, error) { return translog.Name(host, seeded("log"), log) },
-	}}))
+	v.ledger = must[*ledger.Ledger](t)(ledger.Open(ctx, "sqlite::memory:", ledger.Options{Now: time.Now, Log: true}))
 	t.Cleanup(func() { _ = v.ledger.Close() })
+	v.store = logsql.New(logsql.Options{DB: v.ledger.DB(), Now: time.Now})
+	must[[]receipt.Key](t)(v.store.Begin(ctx, func(log int64) (string, string, error) { return translog.Name(host, seeded("log"), log) }, nil))
 	v.log = must[*translog.Log](t)(translog.New(translog.Options{
-		Store: v.ledger, Key: seeded("log"), Host: host, Policy: policy, Interval: time.Second, Timeout: 10 * time.Second,
+		Store: v.store, Key: seeded("log"), Host: host, Policy: policy, Interval: time.Second, Timeout: 10 * time.Second,
 		Client: http.DefaultClient, Log: discard(), Now: time.Now,
 	}))
-	heads := must[[]payment.LogHead](t)(v.ledger.Heads(ctx))
+	heads := must[[]translog.LogHead](t)(v.store.Heads(ctx))
 	v.policy = []byte(translog.PolicyFor(policy, heads))
 	server := httptest.NewServer(v.handler())
 	t.Cleanup(server.Close)
@@ -185,7 +186,7 @@ func (v *verifier) grow(kind string, size int) {
 	for n := len(v.made); n < size; n++ {
 		added = append(added, entry(v, fmt.Sprint(kind, n)))
 	}
-	must[payment.LogHead](v)(v.ledger.Extend(context.Background(), 1, int64(len(v.made)), added))
+	must[translog.LogHead](v)(v.store.Extend(context.Background(), 1, int64(len(v.made)), added))
 	v.made = append(v.made, added...)
 }
 

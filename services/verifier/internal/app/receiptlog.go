@@ -22,9 +22,9 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/config"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
+	"github.com/pforte/pforte/services/verifier/internal/translog/logsql"
 )
 
 // logSettings are those of the log in the types of the packages that use them.
@@ -70,16 +70,13 @@ func loadLog(c config.Log, publicURL string, checkUpstreams func([]string) error
 	return &logSettings{Log: c, key: key, host: public.Host, policy: string(text)}, nil
 }
 
-// options returns what the ledger needs of the log: keys are those that are listed.
-func (s *logSettings) options(keys []receipt.Key) *ledger.LogOptions {
-	return &ledger.LogOptions{
-		Name: func(log int64) (origin, vkey string, err error) { return translog.Name(s.host, s.key, log) },
-		Keys: keys,
-	}
+// name returns origin and verifier key of a generation.
+func (s *logSettings) name(log int64) (origin, vkey string, err error) {
+	return translog.Name(s.host, s.key, log)
 }
 
-// open returns the log on a ledger.
-func (s *logSettings) open(store payment.LogStore, keys []receipt.Key, log *slog.Logger, at func(translog.Point)) (*translog.Log, error) {
+// open returns the log in a store.
+func (s *logSettings) open(store translog.LogStore, keys []receipt.Key, log *slog.Logger, at func(translog.Point)) (*translog.Log, error) {
 	return translog.New(translog.Options{
 		Store: store, Key: s.key, Host: s.host, Policy: s.policy, Keys: keys, Mark: s.MarkFile, Interval: s.Interval, Timeout: s.WitnessTimeout,
 		Client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
@@ -87,34 +84,44 @@ func (s *logSettings) open(store payment.LogStore, keys []receipt.Key, log *slog
 	})
 }
 
-// openLedger opens the ledger, with its log where the settings have one.
+// logStore returns the store of the log in a ledger's database.
+func logStore(l *ledger.Ledger, placing func()) *logsql.Store {
+	return logsql.New(logsql.Options{DB: l.DB(), Now: time.Now, Placing: placing})
+}
+
+// openLedger opens the ledger, and begins its log where the settings have one.
 func (s *server) openLedger(ctx context.Context) (*ledger.Ledger, error) {
-	o := ledger.Options{Now: time.Now, Finality: s.withFinality()}
-	if s.settings.log == nil {
-		l, err := ledger.Open(ctx, s.DatabaseURL, o)
-		if err == nil {
-			if err = l.SellWithoutLog(ctx); err != nil {
-				err = errors.Join(err, l.Close())
-			}
-		}
-		return l, err
-	}
-	o.Log = s.settings.log.options(s.keys.Keys)
-	if at := s.process.atLog; at != nil {
-		o.Log.Placing = func() { at(translog.Placing) }
-	}
-	l, err := ledger.Open(ctx, s.DatabaseURL, o)
-	if errors.Is(err, receiptlog.ErrKeyState) {
-		return nil, fmt.Errorf("the signing key or RECEIPT_RETIRED_KEYS_FILE: %w", err)
-	}
+	l, err := ledger.Open(ctx, s.DatabaseURL, ledger.Options{Now: time.Now, Finality: s.withFinality(), Log: s.settings.log != nil})
 	if err != nil {
 		return nil, err
 	}
-	// The key document says what the log does.
-	if s.keys.Keys, err = l.ListKeys(ctx, s.keys.Keys); err != nil {
+	var placing func()
+	if at := s.process.atLog; at != nil {
+		placing = func() { at(translog.Placing) }
+	}
+	s.logStore = logStore(l, placing)
+	if s.settings.log == nil {
+		err = s.logStore.SellWithoutLog(ctx)
+	} else {
+		err = s.beginLog(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// beginLog begins the log. The key document says what the log does.
+func (s *server) beginLog(ctx context.Context) error {
+	listed, err := s.logStore.Begin(ctx, s.settings.log.name, s.keys.Keys)
+	switch {
+	case errors.Is(err, receiptlog.ErrKeyState):
+		return fmt.Errorf("the signing key or RECEIPT_RETIRED_KEYS_FILE: %w", err)
+	case err != nil:
+		return fmt.Errorf("open the log of receipts: %w", err)
+	}
+	s.keys.Keys = listed
+	return nil
 }
 
 // openLog opens the log and registers its metrics; nil where there is none.
@@ -122,7 +129,7 @@ func (s *server) openLog(ctx context.Context) (*translog.Log, error) {
 	if s.settings.log == nil {
 		return nil, nil //nolint:nilnil // see above
 	}
-	log, err := s.settings.log.open(s.ledger, s.keys.Keys, s.Log, s.process.atLog)
+	log, err := s.settings.log.open(s.logStore, s.keys.Keys, s.Log, s.process.atLog)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of receipts: %w", err)
 	}
@@ -160,12 +167,12 @@ func (p Process) withLog(ctx context.Context, do func(*translog.Log) error) erro
 		return err
 	}
 	return p.with(ctx, func(l *ledger.Ledger, _ config.Ledger) error {
-		opened, err := set.open(l, nil, log, nil)
+		opened, err := set.open(logStore(l, nil), nil, log, nil)
 		if err != nil {
 			return err
 		}
 		err = do(opened)
-		if errors.Is(err, payment.ErrNotFound) {
+		if errors.Is(err, translog.ErrNotFound) {
 			err = errors.New("the ledger has no log of receipts yet: it begins when the verifier serves with RECEIPT_LOG_KEY")
 		}
 		return err
@@ -343,14 +350,15 @@ func (p Process) logAside(ctx context.Context, args []string) error {
 		return err
 	}
 	return p.with(ctx, func(l *ledger.Ledger, _ config.Ledger) error {
+		store := logStore(l, nil)
 		if *number != 0 {
-			err := l.Discard(ctx, *number)
-			if errors.Is(err, payment.ErrNotFound) {
+			err := store.Discard(ctx, *number)
+			if errors.Is(err, translog.ErrNotFound) {
 				err = fmt.Errorf("%d was not set aside", *number)
 			}
 			return err
 		}
-		all, err := l.SetAside(ctx, 100)
+		all, err := store.SetAside(ctx, 100)
 		if err != nil {
 			return err
 		}

@@ -23,10 +23,10 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/config"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
+	"github.com/pforte/pforte/services/verifier/internal/translog/logsql"
 )
 
 const logHost = "seller.example"
@@ -181,10 +181,10 @@ func TestALedgerThatHasLostItsLastCommitsNeverMakesASecondHistory(t *testing.T) 
 			{translog.Placing, true, ""},
 			{translog.Sequenced, true, ""}, // nothing was signed
 			{translog.Signed, true, ""},    // nobody has the signature
-			{translog.Signed, false, payment.FrozenMark},
-			{translog.Cosigned, true, payment.FrozenNoMark},
-			{translog.Witnessed, true, payment.FrozenNoMark},
-			{translog.Published, true, payment.FrozenNoMark},
+			{translog.Signed, false, translog.FrozenMark},
+			{translog.Cosigned, true, translog.FrozenNoMark},
+			{translog.Witnessed, true, translog.FrozenNoMark},
+			{translog.Published, true, translog.FrozenNoMark},
 		} {
 			t.Run(fmt.Sprintf("%s, %s, mark lost %v", backend, c.point, c.lostMark), func(t *testing.T) {
 				fresh := map[string]func(testing.TB) string{"sqlite": sqldbtest.SQLite, "postgres": sqldbtest.Postgres}
@@ -208,7 +208,7 @@ func TestALedgerThatHasLostItsLastCommitsNeverMakesASecondHistory(t *testing.T) 
 				w.queue("other")
 				second, _ := w.spawn("never")
 				if c.lostMark {
-					w.waitForStatus(payment.FrozenNoMark)
+					w.waitForStatus(translog.FrozenNoMark)
 					if err := execute(w.getenv, io.Discard, "log", "resume"); (err == nil) != (c.frozen == "") {
 						t.Errorf("resume: %v", err)
 					}
@@ -289,7 +289,7 @@ func TestWhatAFailoverHasLostComesBackFromAMirror(t *testing.T) {
 			w.must(os.Remove(w.env["LOG_MARK_FILE"]))
 			w.queue("other")
 			second, _ := w.spawn("never")
-			w.waitForStatus(payment.FrozenNoMark)
+			w.waitForStatus(translog.FrozenNoMark)
 			if err := execute(w.getenv, io.Discard, "log", "resume"); err == nil {
 				t.Error("it resumes without what was lost")
 			}
@@ -326,9 +326,18 @@ func (w *world) queue(name string) {
 	w.must(err)
 	set, err := loadLog(cfg.Log, cfg.PublicURL, func([]string) error { return nil })
 	w.must(err)
-	o := set.options([]receipt.Key{{KeyID: "sha256:" + hex.EncodeToString(sum[:]), Status: receipt.KeyRetired}})
-	l, err := ledger.Open(w.Context(), w.env["DATABASE_URL"], ledger.Options{Now: time.Now, Log: o})
+	w.withStore(func(s *logsql.Store) {
+		_, err := s.Begin(w.Context(), set.name, []receipt.Key{{KeyID: "sha256:" + hex.EncodeToString(sum[:]), Status: receipt.KeyRetired}})
+		w.must(err)
+	})
+}
+
+// withStore runs do with the store of the log, as one more process has it.
+func (w *world) withStore(do func(*logsql.Store)) {
+	w.Helper()
+	l, err := ledger.Open(w.Context(), w.env["DATABASE_URL"], ledger.Options{Now: time.Now})
 	w.must(err)
+	do(logStore(l, nil))
 	w.must(l.Close())
 }
 
@@ -361,7 +370,7 @@ func TestAnOlderLedgerFreezesAndComesBackFromAMirror(t *testing.T) {
 
 			w.env["DATABASE_URL"] = url[backend](t) // an older one: it has nothing at all
 			r = w.run()
-			w.waitFor("the freeze", func() bool { return strings.Contains(w.command(nil, "log", "status"), payment.FrozenMark) })
+			w.waitFor("the freeze", func() bool { return strings.Contains(w.command(nil, "log", "status"), translog.FrozenMark) })
 			head, err := strconv.Atoi(lastSize(w.command(nil, "log", "status")))
 			if err != nil || head < 2 {
 				t.Errorf("the witnesses have %d entries, %v", head, err)
@@ -453,7 +462,7 @@ func TestAnotherAddressOrKeyIsAnotherLog(t *testing.T) {
 	w.env["PUBLIC_URL"] = "https://clone.example"
 	var stderr lockedBuffer
 	process := Process{Process: service.Process{Args: []string{"serve"}, Getenv: w.getenv, Stdout: io.Discard, Stderr: &stderr}}
-	if code := Run(t.Context(), process); code == 0 || !strings.Contains(stderr.String(), payment.ErrOtherLog.Error()) {
+	if code := Run(t.Context(), process); code == 0 || !strings.Contains(stderr.String(), translog.ErrOtherLog.Error()) {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
 	if out := w.command(nil, "log", "close", "--origin", first); !strings.Contains(out, "clone.example/v1/log/2 begins") {
@@ -502,28 +511,24 @@ func TestTheCommandsOfTheLog(t *testing.T) {
 		}
 	}
 	w.must(r.stop())
-	l, err := ledger.Open(t.Context(), w.env["DATABASE_URL"], ledger.Options{Now: time.Now})
-	w.must(err)
 	var foreign [64]byte
 	entry, err := receiptlog.NewReceiptEntry("sha256:"+strings.Repeat("0a", 32), foreign[:], []byte("foreign"))
 	w.must(err)
-	w.must(l.QueueStored(t.Context(), []payment.StoredEntry{{Payment: 12345, Data: entry.Bytes()}}))
-	_, _, err = l.Sequence(t.Context(), 10)
-	w.must(err)
+	w.withStore(func(s *logsql.Store) {
+		w.must(s.QueueStored(t.Context(), []translog.StoredEntry{{Payment: 12345, Data: entry.Bytes()}}))
+		_, _, err = s.Sequence(t.Context(), 10)
+		w.must(err)
+	})
 	var out strings.Builder
 	if err := execute(w.getenv, &out, "log", "audit"); err == nil || !strings.Contains(out.String(), "FAULT: entry 2 was not queued here") || !strings.Contains(out.String(), "revoked now: 2, the first of 1 ") {
 		t.Errorf("with a foreign entry: %v, %s", err, out.String())
 	}
-	w.must(l.Freeze(t.Context(), 1, payment.FrozenRestored))
-	w.must(l.Close())
+	w.withStore(func(s *logsql.Store) { w.must(s.Freeze(t.Context(), 1, translog.FrozenRestored)) })
 	if err := execute(w.getenv, io.Discard, "log", "resume"); err == nil {
 		t.Error("without witnesses it resumes without a size")
 	}
 	w.command(nil, "log", "resume", "--size", "3")
-	l, err = ledger.Open(t.Context(), w.env["DATABASE_URL"], ledger.Options{Now: time.Now})
-	w.must(err)
-	w.must(l.Freeze(t.Context(), 1, payment.FrozenFork))
-	w.must(l.Close())
+	w.withStore(func(s *logsql.Store) { w.must(s.Freeze(t.Context(), 1, translog.FrozenFork)) })
 	if out := w.command(nil, "log", "close", "--origin", s.Origin); !strings.Contains(out, logHost+"/v1/log/2 begins") {
 		t.Error(out)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
+	"github.com/pforte/pforte/services/verifier/internal/translog/logsql"
 	"github.com/pforte/pforte/services/verifier/internal/verification"
 )
 
@@ -40,8 +41,11 @@ type server struct {
 	metrics *httpapi.Metrics
 	ledger  *ledger.Ledger
 	paywall *paywall.Paywall
-	log     *translog.Log // nil without a log of receipts
-	readers []*rpc.Reader // of the chains, in their order
+	// logStore is that of the ledger's log, which log is on; log is nil without a log of
+	// receipts.
+	logStore *logsql.Store
+	log      *translog.Log
+	readers  []*rpc.Reader // of the chains, in their order
 	// finality are the chains that have proofs of finality.
 	finality []*beaconchain.Chain
 	// reached is set once all chains have been.

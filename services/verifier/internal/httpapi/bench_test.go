@@ -67,7 +67,7 @@ func benchmarkSales(b *testing.B, call func(x402.Payload) (*http.Request, error)
 		if callers < 0 {
 			callers = -callers
 			name = fmt.Sprintf("%d callers with a log", callers)
-			o.Log = &ledger.LogOptions{Name: func(int64) (string, string, error) { return "origin", "key", nil }}
+			o.Log = true
 		}
 		b.Run(name, func(b *testing.B) {
 			ledger, err := ledger.Open(context.Background(), "sqlite:"+filepath.Join(b.TempDir(), "ledger.db"), o)

@@ -63,7 +63,7 @@ var failures = []failure{
 	{translog.ErrNothing, 404, "not_found", "The log of receipts does not have this", 0},
 	{translog.ErrUnknownLeaf, 404, "log_unknown_leaf", "The log of receipts has no such entry", 0},
 	{translog.ErrPending, 202, "log_pending", "The entry has no proof yet", 2},
-	{payment.ErrFrozen, 503, "log_frozen", "The log of receipts is frozen until its operator has decided; what is sold goes into it then", 600},
+	{translog.ErrFrozen, 503, "log_frozen", "The log of receipts is frozen until its operator has decided; what is sold goes into it then", 600},
 	{errNoFinality, 404, "finality_not_offered", "This verifier has no proofs of finality for this chain", 0},
 	{beaconchain.ErrUnknownBlock, 404, "finality_unknown", "No receipt about this block was sold here", 0},
 	{beaconchain.ErrExpired, 404, "finality_expired", "The proof of finality of this block is no longer kept", 0},

@@ -12,7 +12,6 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
@@ -138,13 +137,13 @@ func (a *api) logProof(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	var leaf payment.Digest
+	var leaf [32]byte
 	text := c.Param("leaf")
 	data, err := hex.DecodeString(text)
 	if err != nil || len(data) != len(leaf) || hex.EncodeToString(data) != text {
 		return translog.ErrUnknownLeaf
 	}
-	proof, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Proof(ctx, log, payment.Digest(data)) })
+	proof, err := a.logReads.read(c, func(ctx context.Context) ([]byte, error) { return a.Receipts.Proof(ctx, log, [32]byte(data)) })
 	if err != nil {
 		return err
 	}

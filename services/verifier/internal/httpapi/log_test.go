@@ -19,41 +19,43 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
+	"github.com/pforte/pforte/services/verifier/internal/translog/logsql"
 )
 
 // openLogged serves a verifier with a log of receipts, which asks no witness and makes a
 // step when a test says so.
-func openLogged(t *testing.T) (*world, *ledger.Ledger) {
+func openLogged(t *testing.T) (*world, *logsql.Store) {
 	t.Helper()
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, 32))
-	l, err := ledger.Open(context.Background(), "sqlite::memory:", ledger.Options{Now: func() time.Time { return start }, Log: &ledger.LogOptions{
-		Name: func(log int64) (string, string, error) { return translog.Name("verifier.example.com", key, log) },
-	}})
+	l, err := ledger.Open(context.Background(), "sqlite::memory:", ledger.Options{Now: func() time.Time { return start }, Log: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	w := open(t, func(o *paywall.Options) { o.Ledger = l })
+	w.ledger = l
+	store := logsql.New(logsql.Options{DB: l.DB(), Now: w.clock})
+	_, err = store.Begin(t.Context(), func(log int64) (string, string, error) { return translog.Name("verifier.example.com", key, log) }, nil)
+	w.must(err)
 	w.receipts, err = translog.New(translog.Options{
-		Store: l, Key: key, Host: "verifier.example.com", Policy: "quorum none\n", Interval: time.Second, Timeout: time.Second,
+		Store: store, Key: key, Host: "verifier.example.com", Policy: "quorum none\n", Interval: time.Second, Timeout: time.Second,
 		Client: http.DefaultClient, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: w.clock,
 	})
 	w.must(err)
 	w.reopen()
-	return w, l
+	return w, store
 }
 
 // reads counts how many requests read the heads at once.
 type reads struct {
-	payment.LogStore
+	translog.LogStore
 	atOnce
 }
 
-func (r *reads) Heads(ctx context.Context) ([]payment.LogHead, error) {
+func (r *reads) Heads(ctx context.Context) ([]translog.LogHead, error) {
 	defer r.count()()
 	return r.LogStore.Heads(ctx)
 }
@@ -73,8 +75,11 @@ func (a *atOnce) count() (end func()) {
 }
 
 func TestLog_IsUnavailableWhileTheLedgerIsAway(t *testing.T) {
-	w, l := openLogged(t)
-	w.must(l.Close())
+	w, store := openLogged(t)
+	w.must(w.ledger.(*ledger.Ledger).Close())
+	if _, err := store.Heads(t.Context()); err == nil {
+		t.Fatal("the log is open without its ledger")
+	}
 	for _, path := range []string{"/.well-known/receipt-log.json", "/v1/log/1/checkpoint", "/v1/log/1/tile/0/000.p/1", "/v1/log/1/proof/" + strings.Repeat("0", 64)} {
 		r := w.do(http.MethodGet, path, "")
 		if f := r.wantFailure(http.StatusServiceUnavailable, "ledger_unavailable"); !*f.Retryable || r.header.Get("Retry-After") == "" {
@@ -210,7 +215,7 @@ func TestWhatTheLogDoesNotHaveIsNotFound(t *testing.T) {
 func TestWhileTheLogIsFrozenSalesGoOnAndNewProofsDoNot(t *testing.T) {
 	w, l := openLogged(t)
 	w.must(w.receipts.Step(t.Context()))
-	w.must(l.Freeze(t.Context(), 1, payment.FrozenRestored))
+	w.must(l.Freeze(t.Context(), 1, translog.FrozenRestored))
 	sold := w.buy("1")
 	sold.wantReceipt(w)
 	frozen := w.do(http.MethodGet, proofPath(t, sold.body), "")

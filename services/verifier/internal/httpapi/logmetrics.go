@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
@@ -73,7 +72,7 @@ func (m *logMetrics) Collect(all chan<- prometheus.Metric) {
 	gauge(m.queueAge, waiting)
 	gauge(m.setAside, float64(s.SetAside))
 	gauge(m.publishedAge, age)
-	for _, why := range []string{payment.FrozenRestored, payment.FrozenBehind, payment.FrozenFork, payment.FrozenMark, payment.FrozenNoMark} {
+	for _, why := range []string{translog.FrozenRestored, translog.FrozenBehind, translog.FrozenFork, translog.FrozenMark, translog.FrozenNoMark} {
 		gauge(m.frozen, yes(s.Frozen == why), why)
 	}
 	for _, w := range s.Witnesses {

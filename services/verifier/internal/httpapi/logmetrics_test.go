@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
 func TestThePageListsTheMetricsOfTheLog(t *testing.T) {
@@ -40,7 +40,7 @@ func TestThePageListsTheMetricsOfTheLog(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the page has (-), the verifier has (+):\n%s", diff)
 	}
-	w.must(l.Freeze(t.Context(), 1, payment.FrozenFork))
+	w.must(l.Freeze(t.Context(), 1, translog.FrozenFork))
 	families, err = w.registry.Gather()
 	w.must(err)
 	var frozen []string
@@ -54,7 +54,7 @@ func TestThePageListsTheMetricsOfTheLog(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(frozen, []string{payment.FrozenFork}) {
+	if !slices.Equal(frozen, []string{translog.FrozenFork}) {
 		t.Errorf("frozen by %v", frozen)
 	}
 }

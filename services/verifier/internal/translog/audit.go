@@ -13,7 +13,6 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/receipt/witness"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // An audit that was not clean is made again sooner, to see whether it is now.
@@ -180,7 +179,7 @@ func (f frontier) ReadHashes(ids []int64) ([]tlog.Hash, error) {
 }
 
 // auditTree recomputes all hashes, and looks where each entry came from.
-func (l *Log) auditTree(ctx context.Context, head payment.LogHead, moment time.Time, a *Audit) error {
+func (l *Log) auditTree(ctx context.Context, head LogHead, moment time.Time, a *Audit) error {
 	made := frontier{}
 	for at := int64(0); at < head.Size; {
 		entries, err := l.Store.Logged(ctx, head.Log, at, auditPortion)
@@ -231,23 +230,23 @@ func (l *Log) auditTree(ctx context.Context, head payment.LogHead, moment time.T
 	if err != nil {
 		return err
 	}
-	if root != tlog.Hash(head.Root) {
-		a.fault("the root of %d entries is %s, and by the head %s", head.Size, root, tlog.Hash(head.Root))
+	if root != head.Root {
+		a.fault("the root of %d entries is %s, and by the head %s", head.Size, root, head.Root)
 	}
 	return nil
 }
 
 // origin counts an entry that was not queued here.
-func (a *Audit) origin(at int64, entry payment.LoggedEntry) {
+func (a *Audit) origin(at int64, entry LoggedEntry) {
 	e, err := receiptlog.ParseEntry(entry.Data)
 	switch {
 	case err != nil:
 		a.fault("entry %d: %v", at, err)
-	case entry.Source == payment.FromCopy:
+	case entry.Source == FromCopy:
 		if a.Copied++; a.FirstCopied < 0 {
 			a.FirstCopied = at
 		}
-	case e.Kind == receiptlog.ReceiptEntry && entry.Source != payment.FromSale, e.Kind != receiptlog.ReceiptEntry && entry.Source != payment.FromKey:
+	case e.Kind == receiptlog.ReceiptEntry && entry.Source != FromSale, e.Kind != receiptlog.ReceiptEntry && entry.Source != FromKey:
 		if a.Foreign++; a.FirstForeign < 0 {
 			a.FirstForeign = at
 		}
@@ -257,7 +256,7 @@ func (a *Audit) origin(at int64, entry payment.LoggedEntry) {
 
 // auditAnswers looks for the entries of what was sold. What is neither in the log nor
 // queued, as a process without the log has sold it, is queued.
-func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit) error {
+func (l *Log) auditAnswers(ctx context.Context, head LogHead, a *Audit) error {
 	before := l.Now().Add(-MergeDelay)
 	queue, err := l.Store.Queue(ctx)
 	if err != nil {
@@ -274,17 +273,17 @@ func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit) 
 			return nil
 		}
 		after = last
-		by := map[payment.Digest]payment.StoredEntry{}
-		leaves := make([]payment.Digest, len(sold))
+		by := map[tlog.Hash]StoredEntry{}
+		leaves := make([]tlog.Hash, len(sold))
 		for i, entry := range sold {
-			leaves[i] = payment.Digest(receiptlog.Leaf(entry.Data))
+			leaves[i] = tlog.Hash(receiptlog.Leaf(entry.Data))
 			by[leaves[i]] = entry
 		}
 		missing, err := l.Store.Missing(ctx, head.Log, leaves)
 		if err != nil {
 			return err
 		}
-		var lost []payment.StoredEntry
+		var lost []StoredEntry
 		for _, leaf := range missing {
 			queued, err := l.Store.IsQueued(ctx, leaf)
 			if err != nil {
@@ -294,7 +293,7 @@ func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit) 
 				if late {
 					a.fault("a receipt that was sold waits for its place since more than %s: leaf %s", MergeDelay, tlog.Hash(leaf))
 				}
-			} else if placed, err := l.Store.Missing(ctx, head.Log, []payment.Digest{leaf}); err != nil {
+			} else if placed, err := l.Store.Missing(ctx, head.Log, []tlog.Hash{leaf}); err != nil {
 				return err
 			} else if len(placed) > 0 { // and has not got its place between the two looks
 				a.fault("a receipt that was sold was not in the log, and is queued for it now: leaf %s", tlog.Hash(leaf))
@@ -309,7 +308,7 @@ func (l *Log) auditAnswers(ctx context.Context, head payment.LogHead, a *Audit) 
 }
 
 // cosigned returns the checkpoint that the witness serves of a generation.
-func (w *witnessClient) cosigned(ctx context.Context, head payment.LogHead) (c receiptlog.Checkpoint, err error) {
+func (w *witnessClient) cosigned(ctx context.Context, head LogHead) (c receiptlog.Checkpoint, err error) {
 	response, err := w.exchange(ctx, http.MethodGet, "/"+witness.ID(head.Origin)+"/checkpoint", nil)
 	if err != nil {
 		return c, err
@@ -329,7 +328,7 @@ func (w *witnessClient) cosigned(ctx context.Context, head payment.LogHead) (c r
 
 // audit compares the tree with the checkpoint that the witness serves. The error is why it
 // could not.
-func (w *witnessClient) audit(ctx context.Context, head payment.LogHead, a *Audit) error {
+func (w *witnessClient) audit(ctx context.Context, head LogHead, a *Audit) error {
 	c, err := w.cosigned(ctx, head)
 	if err != nil {
 		return err
@@ -354,7 +353,7 @@ func (w *witnessClient) audit(ctx context.Context, head payment.LogHead, a *Audi
 // auditOthers asks the witness for the other generations of the log, of which this ledger
 // must have each: one that it has not is a second log by somebody who has the key. The error
 // is why it could not be asked.
-func (w *witnessClient) auditOthers(ctx context.Context, open string, heads []payment.LogHead, a *Audit) error {
+func (w *witnessClient) auditOthers(ctx context.Context, open string, heads []LogHead, a *Audit) error {
 	var d receiptlog.Directory
 	for _, head := range heads {
 		d.Logs = append(d.Logs, receiptlog.Generation{Origin: head.Origin})
@@ -377,7 +376,7 @@ func (w *witnessClient) auditOthers(ctx context.Context, open string, heads []pa
 		if err != nil {
 			return w.fault("what it has cosigned of %s: %w", origin, err)
 		}
-		at := slices.IndexFunc(heads, func(h payment.LogHead) bool { return h.Origin == c.Origin })
+		at := slices.IndexFunc(heads, func(h LogHead) bool { return h.Origin == c.Origin })
 		if at < 0 {
 			a.fault("the witness %s has cosigned %d entries of %s, which is not a log of this ledger", w.Name, c.Size, c.Origin)
 			continue

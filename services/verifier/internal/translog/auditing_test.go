@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
 // run runs the log until the test ends.
@@ -73,7 +73,7 @@ func TestRun_AuditsWhenTheLogGoesOn(t *testing.T) {
 	n, whole := behind(w, func() string { return "sqlite::memory:" }, 10, 30, w.policy(1))
 	n.run()
 	n.waitFor("the audit of a ledger that is behind its witness", n.audited(false))
-	n.waitFor("the freeze", func() bool { return n.head().Frozen == payment.FrozenBehind })
+	n.waitFor("the freeze", func() bool { return n.head().Frozen == translog.FrozenBehind })
 	_, err := n.Recover(t.Context(), whole.fetch(1), -1)
 	w.must(err)
 	n.waitFor("the audit of what was recovered", n.audited(true))

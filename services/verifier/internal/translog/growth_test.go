@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -19,9 +18,8 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
-	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
+	"github.com/pforte/pforte/services/verifier/internal/translog/logsql"
 )
 
 // BenchmarkGrown measures a log as it grows: what a proof, a tile and a bundle of entries
@@ -36,24 +34,15 @@ func BenchmarkGrown(b *testing.B) {
 			if backend == "postgres" {
 				url = sqldbtest.Postgres(b)
 			}
-			l, err := ledger.Open(context.Background(), url, ledger.Options{Now: time.Now, Log: options()})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { _ = l.Close() })
-			db, err := sqldb.Open(context.Background(), url, os.DirFS("../payment/ledger"))
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { _ = db.Close() })
+			l, store := openStore(b, url, time.Now)
 			log, err := translog.New(translog.Options{
-				Store: l, Key: seeded("log"), Host: host, Policy: "quorum none\n", Interval: time.Second, Timeout: time.Second,
+				Store: store, Key: seeded("log"), Host: host, Policy: "quorum none\n", Interval: time.Second, Timeout: time.Second,
 				Client: http.DefaultClient, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now,
 			})
 			if err != nil {
 				b.Fatal(err)
 			}
-			g := &grown{ledger: l, db: db, log: log}
+			g := &grown{store: store, db: l.DB(), log: log}
 			for _, size := range []int64{10_000, 1_000_000, 10_000_000} {
 				b.Run(strconv.FormatInt(size, 10), func(b *testing.B) { g.measure(b, size) })
 			}
@@ -63,10 +52,10 @@ func BenchmarkGrown(b *testing.B) {
 
 // grown is a log that was filled by SQL.
 type grown struct {
-	ledger *ledger.Ledger
-	db     *sqldb.DB
-	log    *translog.Log
-	size   int64
+	store *logsql.Store
+	db    *sqldb.DB
+	log   *translog.Log
+	size  int64
 }
 
 func (g *grown) exec(b *testing.B, query string, args ...any) {
@@ -120,16 +109,16 @@ func median(b *testing.B, do func() error) float64 {
 }
 
 // leaves returns so many leaves of the log.
-func (g *grown) leaves(b *testing.B, n int) []payment.Digest {
+func (g *grown) leaves(b *testing.B, n int) []tlog.Hash {
 	b.Helper()
-	all := make([]payment.Digest, n)
+	all := make([]tlog.Hash, n)
 	for i := range all {
 		var leaf []byte
 		at := rand.Int64N(g.size)
 		if err := g.db.Writer.QueryRowContext(context.Background(), g.db.Rebind("SELECT leaf FROM log_entries WHERE log = 1 AND idx = ?"), at).Scan(&leaf); err != nil {
 			b.Fatal(err)
 		}
-		all[i] = payment.Digest(leaf)
+		all[i] = tlog.Hash(leaf)
 	}
 	return all
 }
@@ -169,7 +158,7 @@ func (g *grown) fill(b *testing.B, size int64) {
 // reader reads the hashes as the log does.
 func (g *grown) reader() tlog.HashReader {
 	return tlog.HashReaderFunc(func(ids []int64) ([]tlog.Hash, error) {
-		found, err := g.ledger.Hashes(context.Background(), 1, ids)
+		found, err := g.store.Hashes(context.Background(), 1, ids)
 		out := make([]tlog.Hash, len(found))
 		for i, hash := range found {
 			out[i] = tlog.Hash(hash)
@@ -208,7 +197,7 @@ func (g *grown) publish(b *testing.B) {
 		note = append(note, line...)
 	}
 	if err == nil {
-		err = g.ledger.Publish(context.Background(), 1, g.size, note)
+		err = g.store.Publish(context.Background(), 1, g.size, note)
 	}
 	if err != nil {
 		b.Fatal(err)
@@ -255,7 +244,7 @@ func (g *grown) sequence(b *testing.B) float64 {
 	}
 	began, taken := time.Now(), 0
 	for taken < n {
-		head, some, err := g.ledger.Sequence(ctx, g.ledger.Portion())
+		head, some, err := g.store.Sequence(ctx, g.store.Portion())
 		if err != nil || some == 0 {
 			b.Fatalf("%d of %d: %v", taken, n, err)
 		}

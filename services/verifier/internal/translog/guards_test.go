@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
@@ -29,17 +28,17 @@ func TestStep_SignsNothingThatFellBackAfterItWasPlaced(t *testing.T) {
 		})
 		n.queue(names(0, 30)...)
 		n.step()
-		entries, err := n.ledger.Entries(t.Context(), 1, 0, 20)
+		entries, err := n.store.Entries(t.Context(), 1, 0, 20)
 		w.must(err)
 		older := w.open(url(), w.policy(0))
-		_, err = older.ledger.Extend(t.Context(), 1, 0, entries)
+		_, err = older.store.Extend(t.Context(), 1, 0, entries)
 		w.must(err)
-		after = func() { store.LogStore = older.ledger }
+		after = func() { store.LogStore = older.store }
 		n.queue("new")
-		if err := n.Step(t.Context()); !errors.Is(err, payment.ErrFrozen) {
+		if err := n.Step(t.Context()); !errors.Is(err, translog.ErrFrozen) {
 			t.Errorf("the step returned %v", err)
 		}
-		if head := older.head(); head.Frozen != payment.FrozenMark {
+		if head := older.head(); head.Frozen != translog.FrozenMark {
 			t.Errorf("%+v", head)
 		}
 		if _, err := older.Checkpoint(t.Context(), 1); !errors.Is(err, translog.ErrNothing) {
@@ -51,13 +50,13 @@ func TestStep_SignsNothingThatFellBackAfterItWasPlaced(t *testing.T) {
 // Another process may have found after the places were given what forbids a signature.
 func TestStep_SignsNothingThatAnotherProcessHasFrozenOrClosed(t *testing.T) {
 	for what, change := range map[string]func(n *node) error{
-		"frozen": func(n *node) error { return n.ledger.Freeze(context.Background(), 1, payment.FrozenFork) },
+		"frozen": func(n *node) error { return n.store.Freeze(context.Background(), 1, translog.FrozenFork) },
 		"closed": func(n *node) error {
 			origin, vkey, err := translog.Name(host, seeded("log"), 2)
 			if err != nil {
 				return err
 			}
-			return n.ledger.EndLog(context.Background(), 1, nil, payment.LogHead{Log: 2, Origin: origin, VKey: vkey})
+			return n.store.EndLog(context.Background(), 1, nil, translog.LogHead{Log: 2, Origin: origin, VKey: vkey})
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -89,7 +88,7 @@ func TestStep_WritesTheMarkBeforeAWitnessHasTheSignature(t *testing.T) {
 	n.queue("a")
 	n.step()
 	n.queue("b")
-	_, _, err := n.ledger.Sequence(t.Context(), 10) // and the process ends
+	_, _, err := n.store.Sequence(t.Context(), 10) // and the process ends
 	w.must(err)
 	o := n.Options
 	again, err := translog.New(o)
@@ -119,9 +118,9 @@ func TestStep_AsksTheWitnessesAgainWhenAnotherProcessHasResumedTheLog(t *testing
 	n := w.open("sqlite::memory:", w.policy(1))
 	n.queue("a")
 	n.step()
-	w.must(n.ledger.Freeze(t.Context(), 1, payment.FrozenRestored))
-	n.wantFrozen(payment.FrozenRestored)
-	w.must(n.ledger.Resume(t.Context(), 1, 1, payment.FrozenRestored))
+	w.must(n.store.Freeze(t.Context(), 1, translog.FrozenRestored))
+	n.wantFrozen(translog.FrozenRestored)
+	w.must(n.store.Resume(t.Context(), 1, 1, translog.FrozenRestored))
 	w.witnesses[0].answers(status(500))
 	n.queue("b")
 	if err := n.Step(t.Context()); err == nil || n.head().Size != 1 {

@@ -13,16 +13,13 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/mod/sumdb/tlog"
-
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // Options configure a Log. All members are required unless noted otherwise.
 type Options struct {
-	Store payment.LogStore
+	Store LogStore
 	Key   ed25519.PrivateKey
 	// Host is that of the public address. It begins every origin.
 	Host string
@@ -46,7 +43,7 @@ type Point string
 
 // The points, in their order.
 const (
-	Placing   Point = "placing"   // in the transaction that gives places (ledger.LogOptions)
+	Placing   Point = "placing"   // in the transaction that gives places (Options of the store)
 	Sequenced Point = "sequenced" // the places are on disk, nothing is signed
 	Signed    Point = "signed"    // the checkpoint is signed, no witness has it
 	Cosigned  Point = "cosigned"  // one witness has cosigned it
@@ -83,7 +80,7 @@ func New(o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.policy, err = receiptlog.ParsePolicy([]byte(PolicyFor(o.Policy, []payment.LogHead{{Origin: origin, VKey: vkey}}))); err != nil {
+	if l.policy, err = receiptlog.ParsePolicy([]byte(PolicyFor(o.Policy, []LogHead{{Origin: origin, VKey: vkey}}))); err != nil {
 		return nil, err
 	}
 	for _, w := range l.policy.Witnesses {
@@ -138,7 +135,7 @@ func (l *Log) Run(ctx context.Context) {
 }
 
 // Step gives queued entries their places, and publishes the tree when it has grown or its
-// checkpoint is old. payment.ErrFrozen: it does neither.
+// checkpoint is old. ErrFrozen: it does neither.
 func (l *Log) Step(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +145,7 @@ func (l *Log) Step(ctx context.Context) error {
 	}
 	if head.Frozen != "" {
 		l.confirmed, l.listed = 0, 0 // what resumes it is asked about again
-		return fmt.Errorf("%w: %s", payment.ErrFrozen, head.Frozen)
+		return fmt.Errorf("%w: %s", ErrFrozen, head.Frozen)
 	}
 	if err := l.requireMark(ctx, head); err != nil {
 		return err
@@ -179,7 +176,7 @@ func (l *Log) Step(ctx context.Context) error {
 		return nil // another process has begun a generation
 	}
 	published, err := l.Store.Published(ctx, head.Log)
-	if err != nil && !errors.Is(err, payment.ErrNotFound) {
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	fresh := err == nil && l.Now().Sub(published.At) < republish
@@ -191,13 +188,13 @@ func (l *Log) Step(ctx context.Context) error {
 }
 
 // head returns the open generation.
-func (l *Log) head(ctx context.Context) (payment.LogHead, error) {
+func (l *Log) head(ctx context.Context) (LogHead, error) {
 	heads, err := l.Store.Heads(ctx)
 	if err == nil && len(heads) == 0 {
-		err = payment.ErrNotFound
+		err = ErrNotFound
 	}
 	if err != nil {
-		return payment.LogHead{}, fmt.Errorf("read the log's head: %w", err)
+		return LogHead{}, fmt.Errorf("read the log's head: %w", err)
 	}
 	return heads[0], nil
 }
@@ -206,7 +203,7 @@ func (l *Log) head(ctx context.Context) (payment.LogHead, error) {
 // tree is not older than what was signed before, and is the same: by the mark, and by the
 // witnesses, which cosign it. As many as the policy asks for must do so, and so many that
 // those which do not answer could not have cosigned a larger tree as it asks for.
-func (l *Log) confirm(ctx context.Context, head payment.LogHead) error {
+func (l *Log) confirm(ctx context.Context, head LogHead) error {
 	if err := l.checkMark(ctx, head); err != nil {
 		return err
 	}
@@ -257,7 +254,7 @@ func (e *frozenError) Error() string { return e.err.Error() }
 func (e *frozenError) Unwrap() error { return e.err }
 
 // freezeFor freezes the log when a fault demands it, and returns nil for any other.
-func (l *Log) freezeFor(ctx context.Context, head payment.LogHead, fault error) error {
+func (l *Log) freezeFor(ctx context.Context, head LogHead, fault error) error {
 	var frozen *frozenError
 	if !errors.As(fault, &frozen) {
 		return nil
@@ -265,23 +262,23 @@ func (l *Log) freezeFor(ctx context.Context, head payment.LogHead, fault error) 
 	l.Log.Error("the log of receipts is frozen: nothing is signed until an operator has decided; sales go on",
 		"why", frozen.why, "size", head.Size, "error", fault)
 	err := l.Store.Freeze(context.WithoutCancel(ctx), head.Log, frozen.why)
-	return errors.Join(fmt.Errorf("%w: %s: %w", payment.ErrFrozen, frozen.why, fault), err)
+	return errors.Join(fmt.Errorf("%w: %s: %w", ErrFrozen, frozen.why, fault), err)
 }
 
 // checkpointOf returns the checkpoint of a head.
-func checkpointOf(head payment.LogHead) receiptlog.Checkpoint {
-	return receiptlog.Checkpoint{Origin: head.Origin, Size: head.Size, Root: tlog.Hash(head.Root)}
+func checkpointOf(head LogHead) receiptlog.Checkpoint {
+	return receiptlog.Checkpoint{Origin: head.Origin, Size: head.Size, Root: head.Root}
 }
 
 // sign signs a head that was read from the store, which has it on disk.
-func (l *Log) sign(head payment.LogHead) (receiptlog.Checkpoint, []byte, error) {
+func (l *Log) sign(head LogHead) (receiptlog.Checkpoint, []byte, error) {
 	c := checkpointOf(head)
 	s, err := receiptlog.NewLogSigner(l.Host+Prefix(head.Log), l.Key)
 	if err != nil {
 		return c, nil, err
 	}
 	if s.Name() != head.Origin || s.Key.String() != head.VKey {
-		return c, nil, fmt.Errorf("%w: it is %s", payment.ErrOtherLog, head.VKey)
+		return c, nil, fmt.Errorf("%w: it is %s", ErrOtherLog, head.VKey)
 	}
 	note, err := c.Sign(s)
 	return c, note, err
@@ -291,7 +288,7 @@ func (l *Log) sign(head payment.LogHead) (receiptlog.Checkpoint, []byte, error) 
 // the policy is content, and again with the cosignatures of the others. It returns when the
 // policy is, or when all have answered. A witness that still works on an older checkpoint
 // is left out.
-func (l *Log) publish(ctx context.Context, head payment.LogHead) error {
+func (l *Log) publish(ctx context.Context, head LogHead) error {
 	// Read anew: what is signed must be what the store holds.
 	current, err := l.head(ctx)
 	if err != nil || current.Frozen != "" || current.Log != head.Log {
@@ -309,7 +306,7 @@ func (l *Log) publish(ctx context.Context, head payment.LogHead) error {
 		return err
 	}
 	l.At(Signed)
-	policy, err := receiptlog.ParsePolicy([]byte(PolicyFor(l.Policy, []payment.LogHead{head})))
+	policy, err := receiptlog.ParsePolicy([]byte(PolicyFor(l.Policy, []LogHead{head})))
 	if err != nil {
 		return err
 	}
@@ -383,7 +380,7 @@ func (l *Log) publish(ctx context.Context, head payment.LogHead) error {
 }
 
 // PolicyFor returns a policy file with a line for each of our logs that it does not list.
-func PolicyFor(text string, heads []payment.LogHead) string {
+func PolicyFor(text string, heads []LogHead) string {
 	var lines strings.Builder
 	policy, _ := receiptlog.ParsePolicy([]byte(text)) // who parses what is returned finds the error
 	for i := len(heads) - 1; i >= 0; i-- {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/receipt/witness"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // The mark is a file outside of the database with the greatest tree that was signed: the
@@ -41,7 +40,7 @@ func (l *Log) readMark() (receiptlog.Checkpoint, bool, error) {
 
 // requireMark returns a frozenError where the log was published and its mark is gone, as on
 // another machine: then nothing here shows whether the ledger is an older one.
-func (l *Log) requireMark(ctx context.Context, head payment.LogHead) error {
+func (l *Log) requireMark(ctx context.Context, head LogHead) error {
 	if l.Mark == "" {
 		return nil
 	}
@@ -51,20 +50,20 @@ func (l *Log) requireMark(ctx context.Context, head payment.LogHead) error {
 	published := head.Log > 1
 	if !published {
 		_, err := l.Store.Published(ctx, head.Log)
-		if published = err == nil; err != nil && !errors.Is(err, payment.ErrNotFound) {
+		if published = err == nil; err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
 	}
 	if !published {
 		return nil // a log that begins
 	}
-	return l.freezeFor(ctx, head, &frozenError{payment.FrozenNoMark, fmt.Errorf("the log was published, and LOG_MARK_FILE %s is not there", l.Mark)})
+	return l.freezeFor(ctx, head, &frozenError{FrozenNoMark, fmt.Errorf("the log was published, and LOG_MARK_FILE %s is not there", l.Mark)})
 }
 
 // checkMark returns a frozenError unless the tree continues the mark, and the greatest one
 // that this process has signed: without a mark, a database that fell back to an older state
 // while the process runs is behind that one.
-func (l *Log) checkMark(ctx context.Context, head payment.LogHead) error {
+func (l *Log) checkMark(ctx context.Context, head LogHead) error {
 	mark, found, err := l.readMark()
 	if err != nil {
 		return err
@@ -81,7 +80,7 @@ func (l *Log) checkMark(ctx context.Context, head payment.LogHead) error {
 			return err
 		}
 		if why != nil {
-			return l.freezeFor(ctx, head, &frozenError{payment.FrozenMark, why})
+			return l.freezeFor(ctx, head, &frozenError{FrozenMark, why})
 		}
 	}
 	return nil
@@ -89,18 +88,18 @@ func (l *Log) checkMark(ctx context.Context, head payment.LogHead) error {
 
 // continues reports why the tree does not continue one that was signed; nil when it does.
 // That of an earlier generation counts no more.
-func (l *Log) continues(ctx context.Context, head payment.LogHead, signed receiptlog.Checkpoint) (why, err error) {
+func (l *Log) continues(ctx context.Context, head LogHead, signed receiptlog.Checkpoint) (why, err error) {
 	switch {
 	case signed.Origin != head.Origin:
 		heads, err := l.Store.Heads(ctx)
-		if err != nil || slices.ContainsFunc(heads, func(h payment.LogHead) bool { return h.Origin == signed.Origin }) {
+		if err != nil || slices.ContainsFunc(heads, func(h LogHead) bool { return h.Origin == signed.Origin }) {
 			return nil, err
 		}
 		return fmt.Errorf("%s was signed, which the ledger does not know: it is older, or LOG_MARK_FILE is another verifier's", signed.Origin), nil
 	case signed.Size > head.Size:
 		return fmt.Errorf("%d entries were signed, the ledger has %d", signed.Size, head.Size), nil
 	}
-	root := tlog.Hash(head.Root)
+	root := head.Root
 	if signed.Size < head.Size {
 		if root, err = l.rootAt(ctx, head, signed.Size); err != nil {
 			return nil, err
@@ -127,7 +126,7 @@ func (l *Log) writeMark(c receiptlog.Checkpoint) error {
 }
 
 // rootAt returns the root of the first entries of a log.
-func (l *Log) rootAt(ctx context.Context, head payment.LogHead, size int64) (tlog.Hash, error) {
+func (l *Log) rootAt(ctx context.Context, head LogHead, size int64) (tlog.Hash, error) {
 	return tlog.TreeHash(size, l.hashes(ctx, head.Log))
 }
 

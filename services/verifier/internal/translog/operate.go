@@ -7,10 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/mod/sumdb/tlog"
-
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // ErrDisagrees means that something contradicts what an operator wants.
@@ -39,9 +36,9 @@ func (l *Log) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	s := Status{Origin: head.Origin, Key: head.VKey, Size: head.Size, Root: tlog.Hash(head.Root).String(), Frozen: head.Frozen, Generation: head.Log}
+	s := Status{Origin: head.Origin, Key: head.VKey, Size: head.Size, Root: head.Root.String(), Frozen: head.Frozen, Generation: head.Log}
 	published, err := l.Store.Published(ctx, head.Log)
-	if err != nil && !errors.Is(err, payment.ErrNotFound) {
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		return Status{}, err
 	}
 	s.Published, s.At = published.Size, published.At
@@ -135,7 +132,7 @@ func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (
 	if err != nil {
 		return 0, err
 	}
-	policy, err := receiptlog.ParsePolicy([]byte(PolicyFor(l.Policy, []payment.LogHead{head})))
+	policy, err := receiptlog.ParsePolicy([]byte(PolicyFor(l.Policy, []LogHead{head})))
 	if err != nil {
 		return 0, err
 	}
@@ -165,7 +162,7 @@ func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (
 		}
 		recovered += int64(len(missing))
 	}
-	if tlog.Hash(head.Root) != copied.Root {
+	if head.Root != copied.Root {
 		return recovered, fmt.Errorf("%w: the root of %d entries is not the copy's", ErrDisagrees, head.Size)
 	}
 	if err := l.Store.Publish(ctx, head.Log, head.Size, note); err != nil {
@@ -204,10 +201,10 @@ func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next str
 		return "", fmt.Errorf("%w: the log is %s, of this key: %v, frozen: %q", ErrDisagrees, head.Origin, ours, head.Frozen)
 	}
 	published, err := l.Store.Published(ctx, head.Log)
-	if err != nil && !errors.Is(err, payment.ErrNotFound) { // a log of which nothing was served is not listed
+	if err != nil && !errors.Is(err, ErrNotFound) { // a log of which nothing was served is not listed
 		return "", err
 	}
-	opened := payment.LogHead{Log: head.Log + 1}
+	opened := LogHead{Log: head.Log + 1}
 	if opened.Origin, opened.VKey, err = Name(l.Host, l.Key, opened.Log); err != nil {
 		return "", err
 	}
@@ -225,7 +222,7 @@ func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next str
 }
 
 // poison returns the index of the first entry that is none, or -1.
-func (l *Log) poison(ctx context.Context, head payment.LogHead) (int64, error) {
+func (l *Log) poison(ctx context.Context, head LogHead) (int64, error) {
 	for at := int64(0); at < head.Size; {
 		entries, err := l.Store.Entries(ctx, head.Log, at, auditPortion)
 		if err != nil {

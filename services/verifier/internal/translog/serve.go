@@ -10,7 +10,6 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // What is not served.
@@ -27,22 +26,22 @@ var (
 const MergeDelay = time.Minute
 
 // generation returns the head of a generation and the checkpoint that is served of it.
-func (l *Log) generation(ctx context.Context, log int64) (payment.LogHead, payment.PublishedCheckpoint, error) {
+func (l *Log) generation(ctx context.Context, log int64) (LogHead, PublishedCheckpoint, error) {
 	heads, err := l.Store.Heads(ctx)
 	if err != nil {
-		return payment.LogHead{}, payment.PublishedCheckpoint{}, err
+		return LogHead{}, PublishedCheckpoint{}, err
 	}
 	for _, head := range heads {
 		if head.Log != log {
 			continue
 		}
 		published, err := l.Store.Published(ctx, log)
-		if errors.Is(err, payment.ErrNotFound) {
+		if errors.Is(err, ErrNotFound) {
 			err = nil
 		}
 		return head, published, err
 	}
-	return payment.LogHead{}, payment.PublishedCheckpoint{}, ErrNothing
+	return LogHead{}, PublishedCheckpoint{}, ErrNothing
 }
 
 // Checkpoint returns the newest published checkpoint of a generation.
@@ -81,16 +80,16 @@ func (l *Log) Tile(ctx context.Context, log int64, t receiptlog.Tile) ([]byte, e
 }
 
 // Proof returns the proof of a leaf. Where the published tree does not have it: ErrPending,
-// ErrUnknownLeaf, or payment.ErrFrozen while the log is frozen, because what was lost may
+// ErrUnknownLeaf, or ErrFrozen while the log is frozen, because what was lost may
 // come back.
-func (l *Log) Proof(ctx context.Context, log int64, leaf payment.Digest) ([]byte, error) {
+func (l *Log) Proof(ctx context.Context, log int64, leaf tlog.Hash) ([]byte, error) {
 	head, published, err := l.generation(ctx, log)
 	if err != nil {
 		return nil, err
 	}
 	at, err := l.Store.Index(ctx, log, leaf)
 	known := err == nil
-	if err != nil && !errors.Is(err, payment.ErrNotFound) {
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, err
 	}
 	if known && at < published.Size {
@@ -104,14 +103,14 @@ func (l *Log) Proof(ctx context.Context, log int64, leaf payment.Digest) ([]byte
 	case !head.Closed.IsZero():
 		return nil, ErrUnknownLeaf
 	case head.Frozen != "":
-		return nil, payment.ErrFrozen
+		return nil, ErrFrozen
 	case known:
 		return nil, ErrPending
 	}
 	queued, err := l.Store.IsQueued(ctx, leaf)
 	if err == nil && !queued {
 		// It may have got its place between the two looks.
-		if _, err = l.Store.Index(ctx, log, leaf); errors.Is(err, payment.ErrNotFound) {
+		if _, err = l.Store.Index(ctx, log, leaf); errors.Is(err, ErrNotFound) {
 			return nil, ErrUnknownLeaf
 		}
 	}

@@ -87,7 +87,7 @@ func TestStrangersReadTheTreeFromItsTiles(t *testing.T) {
 			old = c.Checkpoint
 		}
 		n.queue("later")
-		w.must(func() error { _, _, err := n.ledger.Sequence(ctx, 10); return err }())
+		w.must(func() error { _, _, err := n.store.Sequence(ctx, 10); return err }())
 		for _, path := range []string{"tile/entries/002.p/89", "tile/0/002.p/89", "tile/0/003.p/1"} {
 			tile, err := receiptlog.ParseTile(path)
 			w.must(err)
@@ -147,7 +147,7 @@ func TestWithoutAQuorumTheOldCheckpointIsServed(t *testing.T) {
 	n.step()
 	w.witnesses[1].answers(status(500))
 	n.queue("b")
-	if err := n.Step(t.Context()); err == nil || errors.Is(err, payment.ErrFrozen) {
+	if err := n.Step(t.Context()); err == nil || errors.Is(err, translog.ErrFrozen) {
 		t.Errorf("the step returned %v", err)
 	}
 	if c := n.wantProof(1, "a"); c.Size != 1 {
@@ -195,10 +195,10 @@ func TestNothingIsPlacedWhileWitnessesThatDoNotAnswerCouldHaveALargerTree(t *tes
 	for whole.Step(t.Context()) != nil { // the first may still have worked on the older one
 		w.advance(time.Hour)
 	}
-	entries, err := whole.ledger.Entries(t.Context(), 1, 0, 10)
+	entries, err := whole.store.Entries(t.Context(), 1, 0, 10)
 	w.must(err)
 	restored := w.open("sqlite::memory:", w.policy(1))
-	_, err = restored.ledger.Extend(t.Context(), 1, 0, entries)
+	_, err = restored.store.Extend(t.Context(), 1, 0, entries)
 	w.must(err)
 	w.witnesses[0].answers(status(500))
 	w.witnesses[1].answers(nil)
@@ -208,7 +208,7 @@ func TestNothingIsPlacedWhileWitnessesThatDoNotAnswerCouldHaveALargerTree(t *tes
 	}
 	w.witnesses[0].answers(nil)
 	w.advance(time.Hour)
-	restored.wantFrozen(payment.FrozenBehind)
+	restored.wantFrozen(translog.FrozenBehind)
 }
 
 // A witness that has a smaller tree may have another one.
@@ -221,9 +221,9 @@ func TestATreeThatAWitnessContradictsIsNotPublishedWithTheOthers(t *testing.T) {
 		whole.step()
 		fork := w.open("sqlite::memory:", w.policy(1))
 		fork.queue(names(5, 45)...)
-		_, _, err := fork.ledger.Sequence(t.Context(), 100) // as a release without the guard would
+		_, _, err := fork.store.Sequence(t.Context(), 100) // as a release without the guard would
 		w.must(err)
-		fork.wantFrozen(payment.FrozenFork)
+		fork.wantFrozen(translog.FrozenFork)
 		if _, err := fork.Checkpoint(t.Context(), 1); !errors.Is(err, translog.ErrNothing) {
 			t.Errorf("it is published: %v", err)
 		}
@@ -267,7 +267,7 @@ func TestAWitnessIsAskedAgainAfterTheClockWasAhead(t *testing.T) {
 
 // fallback is a database that falls back to an older state while the log runs, as one that
 // fails over to a replica does.
-type fallback struct{ payment.LogStore }
+type fallback struct{ translog.LogStore }
 
 func TestALogThatFallsBackWhileItRunsFreezesBeforeItPlaces(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
@@ -276,17 +276,17 @@ func TestALogThatFallsBackWhileItRunsFreezesBeforeItPlaces(t *testing.T) {
 		n := w.open(url(), w.policy(0), func(o *translog.Options) { store.LogStore, o.Store = o.Store, store })
 		n.queue(names(0, 30)...)
 		n.step()
-		entries, err := n.ledger.Entries(t.Context(), 1, 0, 20)
+		entries, err := n.store.Entries(t.Context(), 1, 0, 20)
 		w.must(err)
 		older := w.open(url(), w.policy(0))
-		_, err = older.ledger.Extend(t.Context(), 1, 0, entries)
+		_, err = older.store.Extend(t.Context(), 1, 0, entries)
 		w.must(err)
 		older.queue("new")
-		store.LogStore = older.ledger
-		if err := n.Step(t.Context()); !errors.Is(err, payment.ErrFrozen) {
+		store.LogStore = older.store
+		if err := n.Step(t.Context()); !errors.Is(err, translog.ErrFrozen) {
 			t.Errorf("the step returned %v", err)
 		}
-		if head := older.head(); head.Size != 20 || head.Frozen != payment.FrozenMark {
+		if head := older.head(); head.Size != 20 || head.Frozen != translog.FrozenMark {
 			t.Errorf("%+v", head)
 		}
 	})
@@ -302,9 +302,9 @@ func behind(w *world, url func() string, has, had int, policy string, change ...
 		whole.step()
 	}
 	restored = w.open(url(), policy, change...)
-	entries, err := whole.ledger.Entries(w.Context(), 1, 0, has)
+	entries, err := whole.store.Entries(w.Context(), 1, 0, has)
 	w.must(err)
-	_, err = restored.ledger.Extend(w.Context(), 1, 0, entries)
+	_, err = restored.store.Extend(w.Context(), 1, 0, entries)
 	w.must(err)
 	return restored, whole
 }
@@ -317,8 +317,8 @@ func TestALogThatIsBehindAWitnessFreezes(t *testing.T) {
 			n, _ := behind(w, url, has, 30, w.policy(1))
 			w.witnesses[1].answers(status(500)) // one that knows is enough
 			n.queue("new")
-			n.wantFrozen(payment.FrozenBehind)
-			if _, err := n.Proof(t.Context(), 1, n.leaf("new")); !errors.Is(err, payment.ErrFrozen) {
+			n.wantFrozen(translog.FrozenBehind)
+			if _, err := n.Proof(t.Context(), 1, n.leaf("new")); !errors.Is(err, translog.ErrFrozen) {
 				t.Errorf("the proof: %v", err)
 			}
 		}
@@ -336,10 +336,10 @@ func TestALogThatFindsItselfBehindWhileItRunsFreezes(t *testing.T) {
 		_, _ = fmt.Fprintln(out, 17)
 	})
 	n.queue("b")
-	if err := n.Step(t.Context()); !errors.Is(err, payment.ErrFrozen) {
+	if err := n.Step(t.Context()); !errors.Is(err, translog.ErrFrozen) {
 		t.Errorf("the step returned %v", err)
 	}
-	n.wantFrozen(payment.FrozenBehind)
+	n.wantFrozen(translog.FrozenBehind)
 }
 
 func TestALogWhoseTreeAWitnessDoesNotKnowFreezes(t *testing.T) {
@@ -350,17 +350,17 @@ func TestALogWhoseTreeAWitnessDoesNotKnowFreezes(t *testing.T) {
 		whole.step()
 		fork := w.open(url(), w.policy(0)) // goes on by itself, without the guard
 		fork.queue(names(5, 15)...)
-		_, _, err := fork.ledger.Sequence(t.Context(), 100)
+		_, _, err := fork.store.Sequence(t.Context(), 100)
 		w.must(err)
-		fork.wantFrozen(payment.FrozenFork)
+		fork.wantFrozen(translog.FrozenFork)
 		larger := w.open(url(), w.policy(1))
 		larger.queue(names(5, 45)...)
-		_, _, err = larger.ledger.Sequence(t.Context(), 100)
+		_, _, err = larger.store.Sequence(t.Context(), 100)
 		w.must(err)
-		if err := larger.Step(t.Context()); !errors.Is(err, payment.ErrFrozen) { // confirmed as far as it can be, and refused
+		if err := larger.Step(t.Context()); !errors.Is(err, translog.ErrFrozen) { // confirmed as far as it can be, and refused
 			t.Errorf("the step returned %v", err)
 		}
-		larger.wantFrozen(payment.FrozenFork)
+		larger.wantFrozen(translog.FrozenFork)
 		whole.queue("new")
 		whole.step()
 		whole.wantProof(1, "new")
@@ -374,15 +374,15 @@ func TestARestoredLogWaitsForItsOperator(t *testing.T) {
 		n := w.open(url(), w.policy(1))
 		n.queue("a")
 		n.step()
-		w.must(n.ledger.Freeze(t.Context(), 1, payment.FrozenRestored))
+		w.must(n.store.Freeze(t.Context(), 1, translog.FrozenRestored))
 		n.queue("b")
-		n.wantFrozen(payment.FrozenRestored)
+		n.wantFrozen(translog.FrozenRestored)
 		n.wantProof(1, "a")
 		w.witnesses[0].answers(status(500))
 		if err := n.Resume(t.Context(), 1); err == nil {
 			t.Error("it resumes without its witness")
 		}
-		n.wantFrozen(payment.FrozenRestored)
+		n.wantFrozen(translog.FrozenRestored)
 		w.witnesses[0].answers(nil)
 		w.advance(time.Second)
 		w.must(n.Resume(t.Context(), 0))
@@ -399,7 +399,7 @@ func TestWithoutWitnessesTheOperatorTypesTheSize(t *testing.T) {
 	n := w.open("sqlite::memory:", w.policy(0))
 	n.queue("a")
 	n.step()
-	w.must(n.ledger.Freeze(t.Context(), 1, payment.FrozenRestored))
+	w.must(n.store.Freeze(t.Context(), 1, translog.FrozenRestored))
 	if err := n.Resume(t.Context(), 2); !errors.Is(err, translog.ErrDisagrees) {
 		t.Errorf("with another size: %v", err)
 	}
@@ -415,24 +415,24 @@ func TestALogThatIsBehindItsMarkFreezes(t *testing.T) {
 		with := func(o *translog.Options) { o.Mark = mark }
 		n, whole := behind(w, url, 20, 30, w.policy(0), with)
 		n.queue("new")
-		n.wantFrozen(payment.FrozenMark)
+		n.wantFrozen(translog.FrozenMark)
 		if err := n.Resume(t.Context(), 20); !errors.Is(err, translog.ErrDisagrees) {
 			t.Errorf("it resumes: %v", err)
 		}
 		other := w.open(url(), w.policy(0), with)
 		other.queue(names(5, 45)...)
-		_, _, err := other.ledger.Sequence(t.Context(), 100)
+		_, _, err := other.store.Sequence(t.Context(), 100)
 		w.must(err)
-		other.wantFrozen(payment.FrozenMark)
+		other.wantFrozen(translog.FrozenMark)
 		whole.queue("new")
 		whole.step()
-		w.must(whole.ledger.Freeze(t.Context(), 1, payment.FrozenFork))
+		w.must(whole.store.Freeze(t.Context(), 1, translog.FrozenFork))
 		_, err = whole.Close(t.Context(), whole.head().Origin, false)
 		w.must(err)
 		whole.step()
 		earlier := w.open(url(), w.policy(0), with) // the first generation again, which was closed
 		earlier.queue("new")
-		earlier.wantFrozen(payment.FrozenMark)
+		earlier.wantFrozen(translog.FrozenMark)
 		w.must(os.WriteFile(mark, []byte("no mark"), 0o600))
 		whole.queue("newer")
 		if err := whole.Step(t.Context()); err == nil || !strings.Contains(err.Error(), "LOG_MARK_FILE") {
@@ -447,7 +447,7 @@ func TestWhatWasLostComesBackFromACopy(t *testing.T) {
 		w := newWorld(t, 2)
 		n, whole := behind(w, url, 300, 700, w.policy(2))
 		n.queue("new")
-		n.wantFrozen(payment.FrozenBehind)
+		n.wantFrozen(translog.FrozenBehind)
 		changed := func(ctx context.Context, path string) ([]byte, error) {
 			data, err := whole.fetch(1)(ctx, path)
 			if strings.HasPrefix(path, "tile/entries/001") {
@@ -476,12 +476,12 @@ func TestWhatWasLostComesBackFromACopy(t *testing.T) {
 func TestWithoutWitnessesACopyIsBelievedOnlyWithItsSize(t *testing.T) {
 	w := newWorld(t, 0)
 	n, whole := behind(w, func() string { return "sqlite::memory:" }, 10, 30, w.policy(0))
-	w.must(n.ledger.Freeze(t.Context(), 1, payment.FrozenRestored))
+	w.must(n.store.Freeze(t.Context(), 1, translog.FrozenRestored))
 	for _, size := range []int64{-1, 10, 31} {
 		if _, err := n.Recover(t.Context(), whole.fetch(1), size); !errors.Is(err, translog.ErrDisagrees) {
 			t.Errorf("it resumes with the size %d: %v", size, err)
 		}
-		n.wantFrozen(payment.FrozenRestored)
+		n.wantFrozen(translog.FrozenRestored)
 	}
 	_, err := n.Recover(t.Context(), whole.fetch(1), 30)
 	w.must(err)
@@ -492,9 +492,9 @@ func TestALogThatWentOnOtherwiseIsNotRecovered(t *testing.T) {
 	w := newWorld(t, 1)
 	n, whole := behind(w, func() string { return "sqlite::memory:" }, 10, 30, w.policy(1))
 	n.queue("other")
-	_, _, err := n.ledger.Sequence(t.Context(), 1) // as a release without the guard would
+	_, _, err := n.store.Sequence(t.Context(), 1) // as a release without the guard would
 	w.must(err)
-	n.wantFrozen(payment.FrozenBehind)
+	n.wantFrozen(translog.FrozenBehind)
 	if _, err := n.Recover(t.Context(), whole.fetch(1), -1); !errors.Is(err, translog.ErrDisagrees) {
 		t.Errorf("it recovers: %v", err)
 	}
@@ -509,7 +509,7 @@ func TestAClosedGenerationIsFollowedByTheNext(t *testing.T) {
 		if _, err := n.Close(t.Context(), n.head().Origin, false); !errors.Is(err, translog.ErrDisagrees) {
 			t.Errorf("a log that works is closed: %v", err)
 		}
-		w.must(n.ledger.Freeze(t.Context(), 1, payment.FrozenFork))
+		w.must(n.store.Freeze(t.Context(), 1, translog.FrozenFork))
 		n.sell("b")
 		if _, err := n.Close(t.Context(), "other", false); !errors.Is(err, translog.ErrDisagrees) {
 			t.Errorf("closed under another name: %v", err)
@@ -543,7 +543,7 @@ func TestReplicasMakeOneLog(t *testing.T) {
 			all.Go(func() {
 				for j := range 20 {
 					n.sell(fmt.Sprint(i, j))
-					if err := n.Step(context.Background()); errors.Is(err, payment.ErrFrozen) {
+					if err := n.Step(context.Background()); errors.Is(err, translog.ErrFrozen) {
 						t.Error(err)
 					}
 				}
@@ -590,9 +590,9 @@ func TestTheAuditFindsWhatMustNotBe(t *testing.T) {
 		n.step()
 		// The thief of the log's key has the witness cosign his own entry.
 		thief := w.open(url(), w.policy(1))
-		entries, err := n.ledger.Entries(t.Context(), 1, 0, 100)
+		entries, err := n.store.Entries(t.Context(), 1, 0, 100)
 		w.must(err)
-		_, err = thief.ledger.Extend(t.Context(), 1, 0, entries)
+		_, err = thief.store.Extend(t.Context(), 1, 0, entries)
 		w.must(err)
 		thief.queue("stolen")
 		thief.step()
@@ -688,7 +688,7 @@ func TestTheAuditTellsForeignEntriesFromThoseWhoseAnswersAreGone(t *testing.T) {
 		w.advance(time.Hour)
 		n.sell("stored")
 		n.step()
-		if stored, _, err := n.ledger.StoredEntries(t.Context(), 0, w.clock().Add(time.Hour), 10); err != nil || len(stored) != 1 {
+		if stored, _, err := n.store.StoredEntries(t.Context(), 0, w.clock().Add(time.Hour), 10); err != nil || len(stored) != 1 {
 			t.Fatalf("%d answers are stored, %v", len(stored), err)
 		}
 		if a := audit(early); len(a.Faults) != 0 || a.Foreign != 0 || a.FirstForeign != -1 || a.Copied != 0 || a.Entries != 3 || a.SizeAt != 2 {
@@ -702,7 +702,7 @@ func TestTheAuditTellsForeignEntriesFromThoseWhoseAnswersAreGone(t *testing.T) {
 		}
 		e, err := receiptlog.EntryOfAnswer(signed("copied"))
 		w.must(err)
-		_, err = n.ledger.Extend(t.Context(), 1, 5, [][]byte{e.Bytes()})
+		_, err = n.store.Extend(t.Context(), 1, 5, [][]byte{e.Bytes()})
 		w.must(err)
 		n.step()
 		if a := audit(time.Time{}); len(a.Faults) != 1 || a.Copied != 1 || a.FirstCopied != 5 {
@@ -728,7 +728,7 @@ func TestALogWhoseKeyWasLostIsClosedByTheNextKey(t *testing.T) {
 			with(&o)
 			next, err := translog.New(o)
 			w.must(err)
-			if err := next.Step(t.Context()); !errors.Is(err, payment.ErrOtherLog) {
+			if err := next.Step(t.Context()); !errors.Is(err, translog.ErrOtherLog) {
 				t.Errorf("under another %s, a step returned %v", change, err)
 			}
 			if _, err := next.Close(t.Context(), "other", false); !errors.Is(err, translog.ErrDisagrees) {
@@ -736,7 +736,7 @@ func TestALogWhoseKeyWasLostIsClosedByTheNextKey(t *testing.T) {
 			}
 			_, err = next.Close(t.Context(), origin, false)
 			w.must(err)
-			if err := n.Step(t.Context()); !errors.Is(err, payment.ErrOtherLog) { // a process that still has the old one
+			if err := n.Step(t.Context()); !errors.Is(err, translog.ErrOtherLog) { // a process that still has the old one
 				t.Errorf("after the end, a step returned %v", err)
 			}
 			n.Log = next
@@ -778,11 +778,11 @@ func TestTheLogIsNoWitnessOfItself(t *testing.T) {
 
 // steps counts how often the head is read.
 type steps struct {
-	payment.LogStore
+	translog.LogStore
 	made atomic.Int32
 }
 
-func (s *steps) Heads(ctx context.Context) ([]payment.LogHead, error) {
+func (s *steps) Heads(ctx context.Context) ([]translog.LogHead, error) {
 	s.made.Add(1)
 	return s.LogStore.Heads(ctx)
 }
@@ -842,7 +842,7 @@ func TestOfAWriteThatIsOnDiskInPartNothingIsPlaced(t *testing.T) {
 	}
 	before, err := os.ReadFile(file + "-wal")
 	w.must(err)
-	_, _, err = n.ledger.Sequence(t.Context(), 100)
+	_, _, err = n.store.Sequence(t.Context(), 100)
 	w.must(err)
 	after, err := os.ReadFile(file + "-wal")
 	w.must(err)
@@ -872,7 +872,7 @@ func TestOfAWriteThatIsOnDiskInPartNothingIsPlaced(t *testing.T) {
 func (n *node) poison(data string) {
 	n.Helper()
 	head := n.head()
-	_, err := n.ledger.Extend(context.Background(), head.Log, head.Size, [][]byte{[]byte(data)})
+	_, err := n.store.Extend(context.Background(), head.Log, head.Size, [][]byte{[]byte(data)})
 	n.must(err)
 }
 
@@ -924,12 +924,12 @@ func TestStep_ListsTheKeysAgainWhenTheLogWasRecovered(t *testing.T) {
 		}
 		whole := w.open(database, w.policy(1))
 		n := w.open(url(), w.policy(1), keys(receipt.KeyRetired))
-		w.must(n.ledger.Freeze(t.Context(), 1, payment.FrozenRestored))
-		n.wantFrozen(payment.FrozenRestored)
+		w.must(n.store.Freeze(t.Context(), 1, translog.FrozenRestored))
+		n.wantFrozen(translog.FrozenRestored)
 		_, err := n.Recover(t.Context(), whole.fetch(1), -1)
 		w.must(err)
 		n.step()
-		entries, err := n.ledger.Entries(t.Context(), 1, 0, 10)
+		entries, err := n.store.Entries(t.Context(), 1, 0, 10)
 		w.must(err)
 		var got []string
 		for _, data := range entries {
@@ -955,9 +955,9 @@ func TestStep_FreezesWithoutTheMarkOfAPublishedLog(t *testing.T) {
 			n.step()
 			w.must(os.Remove(mark))
 			n.sell("b")
-			n.wantFrozen(payment.FrozenNoMark) // while it runs
+			n.wantFrozen(translog.FrozenNoMark) // while it runs
 			n = w.open(database, w.policy(witnesses), with)
-			n.wantFrozen(payment.FrozenNoMark) // and on another machine
+			n.wantFrozen(translog.FrozenNoMark) // and on another machine
 			if witnesses == 0 {
 				if err := n.Resume(t.Context(), 0); !errors.Is(err, translog.ErrDisagrees) {
 					t.Errorf("it resumes with another size: %v", err)
@@ -967,7 +967,7 @@ func TestStep_FreezesWithoutTheMarkOfAPublishedLog(t *testing.T) {
 			n.step()
 			n.wantProof(1, "b")
 			w.must(os.Remove(mark))
-			n.wantFrozen(payment.FrozenNoMark)
+			n.wantFrozen(translog.FrozenNoMark)
 			_, err := n.Close(t.Context(), n.head().Origin, false)
 			w.must(err)
 			if witnesses == 0 { // the witness awaits its operator

@@ -17,7 +17,6 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/receipt/witness"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // maxBackoff is the longest time between two requests to a witness that fails.
@@ -130,11 +129,11 @@ func (w *witnessClient) add(ctx context.Context, c receiptlog.Checkpoint, body r
 			return answer{size: size}, nil
 		}
 		if body.Old == c.Size { // as some witnesses answer where the roots of one size differ
-			return answer{}, &frozenError{payment.FrozenFork, w.fault("it knows another tree of %d entries", c.Size)}
+			return answer{}, &frozenError{FrozenFork, w.fault("it knows another tree of %d entries", c.Size)}
 		}
 		return answer{}, w.fault("it answers 409 without another size")
 	case http.StatusUnprocessableEntity:
-		return answer{}, &frozenError{payment.FrozenFork, w.fault("the tree of %d entries does not continue the one of %d that it knows", c.Size, body.Old)}
+		return answer{}, &frozenError{FrozenFork, w.fault("the tree of %d entries does not continue the one of %d that it knows", c.Size, body.Old)}
 	default:
 		return answer{}, w.fault("it answers %d", response.status)
 	}
@@ -142,20 +141,20 @@ func (w *witnessClient) add(ctx context.Context, c receiptlog.Checkpoint, body r
 
 // behind returns the error for a witness that has a larger tree than the head: a
 // frozenError, unless another process has made it larger meanwhile.
-func (w *witnessClient) behind(ctx context.Context, head payment.LogHead, size int64) error {
+func (w *witnessClient) behind(ctx context.Context, head LogHead, size int64) error {
 	now, err := w.log.head(ctx)
 	if err != nil {
 		return err
 	}
 	err = fmt.Errorf("witness %s has cosigned %d entries, the ledger has %d", w.Name, size, now.Size)
 	if now.Log == head.Log && now.Size < size {
-		return &frozenError{payment.FrozenBehind, err}
+		return &frozenError{FrozenBehind, err}
 	}
 	return err
 }
 
 // cosign returns the witness's signature line of a checkpoint.
-func (w *witnessClient) cosign(ctx context.Context, head payment.LogHead, c receiptlog.Checkpoint, note []byte) ([]byte, error) {
+func (w *witnessClient) cosign(ctx context.Context, head LogHead, c receiptlog.Checkpoint, note []byte) ([]byte, error) {
 	old, err := w.log.Store.WitnessSize(ctx, head.Log, w.Key.String())
 	if err != nil {
 		return nil, err
@@ -192,7 +191,7 @@ type WitnessStatus struct {
 }
 
 // witnessStatus returns what is known of each witness of a generation.
-func (l *Log) witnessStatus(ctx context.Context, head payment.LogHead) ([]WitnessStatus, error) {
+func (l *Log) witnessStatus(ctx context.Context, head LogHead) ([]WitnessStatus, error) {
 	var all []WitnessStatus
 	for _, w := range l.witnesses {
 		size, err := l.Store.WitnessSize(ctx, head.Log, w.Key.String())

@@ -18,12 +18,15 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/receipt/witness"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
+	"github.com/pforte/pforte/services/verifier/internal/translog/logsql"
 )
 
 const host = "verifier.example"
@@ -141,21 +144,35 @@ type node struct {
 	*world
 	*translog.Log
 	ledger *ledger.Ledger
+	store  *logsql.Store
 	policy string
 }
 
-func options() *ledger.LogOptions {
-	return &ledger.LogOptions{Name: func(log int64) (string, string, error) { return translog.Name(host, seeded("log"), log) }}
+func name(log int64) (origin, vkey string, err error) {
+	return translog.Name(host, seeded("log"), log)
+}
+
+// openStore opens a ledger that has a log.
+func openStore(t testing.TB, url string, now func() time.Time) (*ledger.Ledger, *logsql.Store) {
+	t.Helper()
+	l, err := ledger.Open(context.Background(), url, ledger.Options{Now: now, Log: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	store := logsql.New(logsql.Options{DB: l.DB(), Now: now})
+	if _, err := store.Begin(context.Background(), name, nil); err != nil {
+		t.Fatal(err)
+	}
+	return l, store
 }
 
 // open starts a process on a database.
 func (w *world) open(url, policy string, change ...func(*translog.Options)) *node {
 	w.Helper()
-	l, err := ledger.Open(context.Background(), url, ledger.Options{Now: w.clock, Log: options()})
-	w.must(err)
-	w.Cleanup(func() { _ = l.Close() })
+	l, store := openStore(w, url, w.clock)
 	o := translog.Options{
-		Store: l, Key: seeded("log"), Host: host, Policy: policy, Interval: time.Millisecond, Timeout: 5 * time.Second,
+		Store: store, Key: seeded("log"), Host: host, Policy: policy, Interval: time.Millisecond, Timeout: 5 * time.Second,
 		Client: http.DefaultClient, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: w.clock,
 	}
 	for _, c := range change {
@@ -163,7 +180,7 @@ func (w *world) open(url, policy string, change ...func(*translog.Options)) *nod
 	}
 	log, err := translog.New(o)
 	w.must(err)
-	return &node{w, log, l, policy}
+	return &node{w, log, l, store, policy}
 }
 
 // onEach runs a test on SQLite and Postgres.
@@ -182,11 +199,11 @@ func signed(name string) []byte {
 		name, strings.Repeat("0a", 32), value)
 }
 
-func (n *node) leaf(name string) payment.Digest {
+func (n *node) leaf(name string) tlog.Hash {
 	n.Helper()
 	e, err := receiptlog.EntryOfAnswer(signed(name))
 	n.must(err)
-	return payment.Digest(e.Leaf())
+	return e.Leaf()
 }
 
 // queue queues the entries of answers of a payment that the ledger does not have.
@@ -224,9 +241,9 @@ func (n *node) step() {
 	n.must(n.Step(context.Background()))
 }
 
-func (n *node) head() payment.LogHead {
+func (n *node) head() translog.LogHead {
 	n.Helper()
-	heads, err := n.ledger.Heads(context.Background())
+	heads, err := n.store.Heads(context.Background())
 	n.must(err)
 	return heads[0]
 }
@@ -234,7 +251,7 @@ func (n *node) head() payment.LogHead {
 // readers is the policy of a reader who knows the log.
 func (n *node) readers() receiptlog.Policy {
 	n.Helper()
-	heads, err := n.ledger.Heads(context.Background())
+	heads, err := n.store.Heads(context.Background())
 	n.must(err)
 	p, err := receiptlog.ParsePolicy([]byte(translog.PolicyFor(n.policy, heads)))
 	n.must(err)
@@ -253,7 +270,7 @@ func (n *node) wantProof(log int64, name string) receiptlog.Witnessed {
 	c, err := n.readers().Open(proof.Checkpoint)
 	n.must(err)
 	leaf := n.leaf(name)
-	n.must(c.CheckInclusion(proof.Index, [32]byte(leaf), proof.Hashes))
+	n.must(c.CheckInclusion(proof.Index, leaf, proof.Hashes))
 	return c
 }
 
@@ -262,7 +279,7 @@ func (n *node) wantFrozen(why string) {
 	n.Helper()
 	before := n.head()
 	for range 2 {
-		if err := n.Step(context.Background()); !errors.Is(err, payment.ErrFrozen) {
+		if err := n.Step(context.Background()); !errors.Is(err, translog.ErrFrozen) {
 			n.Errorf("the step returned %v", err)
 		}
 	}

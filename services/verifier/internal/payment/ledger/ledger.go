@@ -29,8 +29,6 @@ type Ledger struct {
 	writes  *batcher // the one way to change something of payments
 	// logs reports whether what is sold is queued for the log of receipts.
 	logs bool
-	// placing may be nil (LogOptions).
-	placing func()
 	// finality are the chains whose sold blocks are queued for a proof of finality.
 	finality []string
 }
@@ -44,33 +42,19 @@ type Options struct {
 	// Finality are the chains, by their CAIP-2 ids, whose sold blocks are queued for a
 	// proof of finality.
 	Finality []string
-	// Log is the log of receipts that the process sells with; nil for none.
-	Log *LogOptions
+	// Log makes what is sold be queued for the log of receipts.
+	Log bool
 }
 
 // Open opens the ledger of a database URL (see sqldb.Open) and applies missing migrations.
-// With a log, the first process opens its generation 1, and all listed keys and stored
-// answers that are not in the log are queued when Open returns; payment.ErrOtherLog where
-// the log that is open has another name.
 func Open(ctx context.Context, databaseURL string, o Options) (*Ledger, error) {
-	l, err := open(ctx, databaseURL, o)
-	if err != nil || o.Log == nil {
-		return l, err
-	}
-	if err := l.startLog(ctx, *o.Log); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the log of receipts: %w", err), l.Close())
-	}
-	return l, nil
-}
-
-func open(ctx context.Context, databaseURL string, o Options) (*Ledger, error) {
 	// Postgres expects more of a range of unknown ends than of a known one, and would plan the
 	// prepared queries of every sale anew, which takes as long as carrying them out.
 	db, err := sqldb.Open(ctx, databaseURL, migrations, "plan_cache_mode = force_generic_plan")
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
-	l := &Ledger{db: db, now: o.Now, reading: map[string]*sqldb.Query{}, logs: o.Log != nil, finality: o.Finality}
+	l := &Ledger{db: db, now: o.Now, reading: map[string]*sqldb.Query{}, logs: o.Log, finality: o.Finality}
 	for _, query := range []string{getSQL, boughtSQL, earlierSQL, historySQL, strangersSQL} {
 		l.reading[query] = db.Query(query)
 	}
@@ -109,6 +93,9 @@ func (l *Ledger) Close() error {
 	l.writes.close()
 	return l.db.Close()
 }
+
+// DB returns the database, in which others keep what belongs to the payments. It closes with the ledger.
+func (l *Ledger) DB() *sqldb.DB { return l.db }
 
 // Ping checks that the database answers.
 func (l *Ledger) Ping(ctx context.Context) error { return l.db.Ping(ctx) }

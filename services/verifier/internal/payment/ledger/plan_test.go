@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"maps"
 	"regexp"
@@ -23,19 +22,21 @@ func frequent() map[string][]any {
 		dueSQL:  {view(now), view(now), now, 20},
 		"SELECT count(*) FROM payments WHERE " + unknown:                        {view(now)},
 		selectBrief + " WHERE 1 = 1 AND " + unknown + " ORDER BY +claimed DESC": {view(now), view(now)},
-		vanishSQL:    {view(now)},
-		historySQL:   {"", now, 1, "", now, 1, "", now, "", now, "", "", 1},
-		tallySQL:     {"", now, "", now, now, now, "", "", now, now, "", "", 1, 1, key, ""},
-		strangersSQL: {now, 1, now, 1, view(now), now, view(now)},
-		boughtSQL:    {view(now), "", "", 1},
-		earlierSQL:   {view(now), "", payment.Digest{}, now, 1},
-		paidByPayer:  {"", "", 1},
-		paidByClient: {"", "", 1},
-		pruneSQL:     {now, now, now},
-		endedSQL:     {view(now), now, now, now, 100, now},
-		tidySQL:      nil,
-		nextSQL:      {"", "", "", "", now},
-		endedInSQL:   {"", "", "", "", now, now},
+		vanishSQL:      {view(now)},
+		historySQL:     {"", now, 1, "", now, 1, "", now, "", now, "", "", 1},
+		tallySQL:       {"", now, "", now, now, now, "", "", now, now, "", "", 1, 1, key, ""},
+		strangersSQL:   {now, 1, now, 1, view(now), now, view(now)},
+		boughtSQL:      {view(now), "", "", 1},
+		earlierSQL:     {view(now), "", payment.Digest{}, now, 1},
+		paidByPayer:    {"", "", 1},
+		paidByClient:   {"", "", 1},
+		pruneSQL:       {now, now, now},
+		endedSQL:       {view(now), now, now, now, 100, now},
+		tidySQL:        nil,
+		nextSQL:        {"", "", "", "", now},
+		endedInSQL:     {"", "", "", "", now, now},
+		placedSQL:      {[]byte{}},
+		enqueueSaleSQL: {[]byte{}, []byte{}, 1, key},
 	}
 }
 
@@ -46,7 +47,7 @@ func TestNoFrequentQueryScansThePayments(t *testing.T) {
 	for query, args := range frequent() {
 		plan := explain(t, l, query, args...)
 		// Going through the index of the open payments reads only those.
-		if strings.Contains(strings.ReplaceAll(plan, "SCAN payments USING INDEX payments_open", ""), "SCAN payments") || strings.Contains(plan, "SCAN answers") {
+		if strings.Contains(strings.ReplaceAll(plan, "SCAN payments USING INDEX payments_open", ""), "SCAN payments") || strings.Contains(plan, "SCAN answers") || strings.Contains(plan, "SCAN log_entries") {
 			t.Errorf("%s\nis carried out by\n%s", query, plan)
 		}
 	}
@@ -123,24 +124,7 @@ func openPostgres(t *testing.T) *Ledger {
 
 func explain(t *testing.T, l *Ledger, query string, args ...any) string {
 	t.Helper()
-	rows, err := l.db.Writer.QueryContext(context.Background(), "EXPLAIN QUERY PLAN "+query, bind(args)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = rows.Close() }()
-	var plan []string
-	for rows.Next() {
-		var id, parent, unused int
-		var detail sql.NullString
-		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-			t.Fatal(err)
-		}
-		plan = append(plan, detail.String)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(plan, "\n")
+	return sqldbtest.Plan(t, l.db.Writer, "EXPLAIN QUERY PLAN "+query, bind(args)...)
 }
 
 // unbounded finds that an index of paid payments is read without a condition.
@@ -179,101 +163,10 @@ func TestNoFrequentQueryScansThePaymentsOnPostgres(t *testing.T) {
 		if _, err := conn.ExecContext(ctx, "PREPARE "+name+" AS "+l.db.Rebind(query)); err != nil {
 			t.Fatalf("%s: %v", query, err)
 		}
-		plan, err := planOf(ctx, conn, name+execute)
-		if err != nil {
-			t.Fatalf("%s: %v", query, err)
-		}
+		plan := sqldbtest.Plan(t, conn, "EXPLAIN EXECUTE "+name+execute)
 		// A scan without a condition of the index reads all of it.
 		if strings.Contains(plan, "Seq Scan on payments") || strings.Contains(plan, "Seq Scan on answers") || unbounded.MatchString(plan) {
 			t.Errorf("%s\nis carried out by\n%s", query, plan)
 		}
 	}
-}
-
-// ofLog are the queries of the log of receipts, which may have millions of entries, and a
-// queue as long while it is frozen.
-func ofLog() map[string][]any {
-	return map[string][]any{
-		indexSQL: {1, []byte{}}, sequenceSQL: {254, 1000}, queuedSQL: {[]byte{}}, storedSQL: {1, 1, 1000},
-		dequeueSQL + "IN (1,2,3)": nil, hashesSQL + "IN (1,2,3)": {1},
-		entriesSQL: {1, 0, 256}, loggedSQL: {1, 0, 1000}, publishedSQL: {1}, enqueueSaleSQL: {[]byte{}, []byte{}, 1, payment.Key{}, 1},
-	}
-}
-
-func TestNoQueryOfTheLogReadsAllOfIt(t *testing.T) {
-	l := openFile(t)
-	for query, args := range ofLog() {
-		plan := explain(t, l, query, args...)
-		// In the order of the numbers the first ones are read, and no others.
-		if query == sequenceSQL {
-			plan = strings.Replace(plan, "SCAN log_queue", "", 1)
-		}
-		if strings.Contains(plan, "SCAN log_") || strings.Contains(plan, "SCAN answers") || strings.Contains(plan, "SCAN payments") || strings.Contains(plan, "TEMP B-TREE") {
-			t.Errorf("%s\nis carried out by\n%s", query, plan)
-		}
-	}
-}
-
-func TestNoQueryOfTheLogReadsAllOfItOnPostgres(t *testing.T) {
-	l, ctx := openPostgres(t), context.Background()
-	conn, err := l.db.Reader.Conn(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	for _, statement := range []string{
-		`INSERT INTO payments (network, asset, payer, nonce, state, owner, deadline, payment, request, identifier, resource,
-			amount, pay_to, valid_before, month, claimed, changed, check_at, client)
-			SELECT 'n', 'a', 'p', i, 'settled', 'o', 1, '', '', '', '', '1', '', 1, '2026-11', i, i, NULL, 'c' FROM generate_series(1, 20000) AS i`,
-		"INSERT INTO answers (payment, claimed, answer) SELECT id, claimed, '' FROM payments",
-		"INSERT INTO log_queue (leaf, entry, queued, source) SELECT sha256(i::text::bytea), sha256(i::text::bytea), 1, i FROM generate_series(1, 20000) AS i",
-		"INSERT INTO log_entries (log, idx, leaf, entry, source, placed) SELECT 1, i, sha256(i::text::bytea), sha256(i::text::bytea), i, 1 FROM generate_series(1, 20000) AS i",
-		"INSERT INTO log_hashes (log, id, hash) SELECT 1, i, sha256(i::text::bytea) FROM generate_series(1, 40000) AS i",
-		"ANALYZE",
-		"SET plan_cache_mode = force_generic_plan", // as for statements that are prepared
-	} {
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n := 0
-	queries := ofLog()
-	queries[knownSQL] = nil
-	queries[dequeueSQL+"= ANY(?)"], queries[hashesSQL+"= ANY(?)"] = nil, nil
-	delete(queries, publishedSQL) // its table has one row
-	for query := range queries {
-		n++
-		name, execute := fmt.Sprintf("q%d", n), ""
-		if params := strings.Count(query, "?") + strings.Count(query, "$"); params > 0 {
-			execute = "(" + strings.TrimSuffix(strings.Repeat("NULL, ", params), ", ") + ")"
-		}
-		if _, err := conn.ExecContext(ctx, "PREPARE "+name+" AS "+l.db.Rebind(query)); err != nil {
-			t.Fatalf("%s: %v", query, err)
-		}
-		plan, err := planOf(ctx, conn, name+execute)
-		if err != nil {
-			t.Fatalf("%s: %v", query, err)
-		}
-		if strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Sort") {
-			t.Errorf("%s\nis carried out by\n%s", query, plan)
-		}
-	}
-}
-
-// planOf returns the plan of a prepared statement.
-func planOf(ctx context.Context, conn *sql.Conn, execute string) (string, error) {
-	rows, err := conn.QueryContext(ctx, "EXPLAIN EXECUTE "+execute)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = rows.Close() }()
-	plan := ""
-	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
-			return "", err
-		}
-		plan += line + "\n"
-	}
-	return plan, rows.Err()
 }

@@ -1,4 +1,4 @@
-package ledger_test
+package logsql_test
 
 import (
 	"bytes"
@@ -7,24 +7,18 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
-	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 // BenchmarkSequence gives entries their places, on disk, in writes of the usual size.
 func BenchmarkSequence(b *testing.B) {
 	for backend, url := range sqldbtest.URLs(b) {
 		b.Run(backend, func(b *testing.B) {
-			l, err := ledger.Open(context.Background(), url, ledger.Options{Now: time.Now, Log: logOptions(b)})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { _ = l.Close() })
+			l := openProcess(b, url).Store
 			sequence(b, l, 100)
 			made := 0
 			for b.Loop() {
@@ -54,11 +48,7 @@ func BenchmarkSequence(b *testing.B) {
 func BenchmarkHashes(b *testing.B) {
 	for backend, url := range sqldbtest.URLs(b) {
 		b.Run(backend, func(b *testing.B) {
-			l, err := ledger.Open(context.Background(), url, ledger.Options{Now: time.Now, Log: logOptions(b)})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { _ = l.Close() })
+			l := openProcess(b, url).Store
 			var entries [][]byte
 			for i := range 3000 {
 				e, err := receiptlog.EntryOfAnswer(signed(fmt.Sprint(i)))

@@ -1,4 +1,4 @@
-package ledger_test
+package logsql_test
 
 import (
 	"context"
@@ -21,6 +21,8 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
+	"github.com/pforte/pforte/services/verifier/internal/translog/logsql"
 )
 
 // signed is an answer with a signature that its name determines.
@@ -31,13 +33,13 @@ func signed(name string) []byte {
 		name, strings.Repeat("0a", 32), value)
 }
 
-func leafOf(t testing.TB, answer []byte) payment.Digest {
+func leafOf(t testing.TB, answer []byte) tlog.Hash {
 	t.Helper()
 	e, err := receiptlog.EntryOfAnswer(answer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return payment.Digest(e.Leaf())
+	return e.Leaf()
 }
 
 // listedKey is the one listed key of the tests in a state.
@@ -59,55 +61,96 @@ func keyEntry(t testing.TB) []byte {
 	return e.Bytes()
 }
 
-func logOptions(t testing.TB) *ledger.LogOptions {
-	return &ledger.LogOptions{
-		Name: func(log int64) (origin, vkey string, err error) {
-			return fmt.Sprintf("v.example/v1/log/%d", log), fmt.Sprintf("v.example/v1/log/%d+0+key", log), nil
-		},
-		Keys: []receipt.Key{listedKey(receipt.KeyActive)},
-	}
+func name(log int64) (origin, vkey string, err error) {
+	return fmt.Sprintf("v.example/v1/log/%d", log), fmt.Sprintf("v.example/v1/log/%d+0+key", log), nil
 }
 
-func openLogged(t *testing.T, url string, now func() time.Time) *ledger.Ledger {
+var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// process is a ledger and the log on its database.
+type process struct {
+	*logsql.Store
+	ledger *ledger.Ledger
+}
+
+// openProcess opens a database, as a process with the log does.
+func openProcess(t testing.TB, url string) process {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), url, ledger.Options{Now: now, Log: logOptions(t)})
+	p := process{ledger: openLedger(t, url, true)}
+	p.Store = logsql.New(logsql.Options{DB: p.ledger.DB(), Now: clock})
+	if _, err := p.Begin(context.Background(), name, []receipt.Key{listedKey(receipt.KeyActive)}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func clock() time.Time { return start }
+
+func openLedger(t testing.TB, url string, logs bool) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Open(context.Background(), url, ledger.Options{Now: clock, Log: logs})
+	if err == nil {
+		t.Cleanup(func() { _ = l.Close() })
+		err = l.Heartbeat(context.Background(), seller, start.Add(time.Hour))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
 
-// onEachLogged runs a test on SQLite and Postgres, with a ledger that has a log.
-func onEachLogged(t *testing.T, test func(t *testing.T, w *world)) {
+// world is a process, and more of them on its database.
+type world struct {
+	*testing.T
+	process
+	another func() process
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// onEach runs a test on SQLite and Postgres.
+func onEach(t *testing.T, test func(t *testing.T, w *world)) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
-			w := newWorld(t, func(t *testing.T, now func() time.Time) Store {
-				return func() *ledger.Ledger { return openLogged(t, url, now) }
-			})
-			test(t, w)
+			another := func() process { return openProcess(t, url) }
+			test(t, &world{T: t, process: another(), another: another})
 		})
 	}
 }
 
-// sell begins the sale of an answer.
-func sell(l *ledger.Ledger, payer, nonce string, answer []byte) error {
-	r := record(nonce, alice)
-	r.Key.Payer = payer
+// seller is the owner of all payments.
+const seller = "seller"
+
+// sell begins the sale of an answer, of which so many are free in a month.
+func sell(l *ledger.Ledger, payer, nonce string, answer []byte, limit int) error {
+	r := payment.Record{
+		Key:   payment.Key{Network: "eip155:8453", Asset: "0xasset", Payer: payer, Nonce: "0x" + nonce},
+		Owner: seller, Deadline: start.Add(30 * time.Minute), Plain: true,
+		Payment: sha256.Sum256([]byte("payment " + nonce)), Request: sha256.Sum256([]byte("request " + nonce)),
+		Amount: "10000", ValidBefore: start.Add(time.Minute),
+	}
 	if _, won, err := l.Claim(context.Background(), r); err != nil || !won {
 		return fmt.Errorf("claim %s: %v, %w", nonce, won, err)
 	}
-	s := settlement(r, 1<<30)
-	s.Answer = answer
-	sold, duplicate, err := l.Begin(context.Background(), r.Key, alice, s)
+	sold, duplicate, err := l.Begin(context.Background(), r.Key, seller, payment.Settlement{
+		Request: r.Request, Answer: answer, Month: "2026-11", Limit: limit, Deadline: r.Deadline,
+	})
 	if err == nil && (duplicate != nil || sold.String() != string(answer)) {
 		return fmt.Errorf("began with %q, %v", sold, duplicate)
 	}
 	return err
 }
 
+// free are more settlements than any test makes.
+const free = 1 << 30
+
 // sequence sequences until the queue is empty.
-func sequence(t testing.TB, l *ledger.Ledger, most int) payment.LogHead {
+func sequence(t testing.TB, l *logsql.Store, most int) translog.LogHead {
 	t.Helper()
 	for {
 		head, taken, err := l.Sequence(context.Background(), most)
@@ -136,7 +179,7 @@ func root(leaves []tlog.Hash) tlog.Hash {
 }
 
 // entriesOf returns all entries, of which the root must be the head's.
-func entriesOf(t testing.TB, l *ledger.Ledger, head payment.LogHead) [][]byte {
+func entriesOf(t testing.TB, l *logsql.Store, head translog.LogHead) [][]byte {
 	t.Helper()
 	entries, err := l.Entries(context.Background(), head.Log, 0, int(head.Size)+10)
 	if err != nil || int64(len(entries)) != head.Size {
@@ -146,46 +189,41 @@ func entriesOf(t testing.TB, l *ledger.Ledger, head payment.LogHead) [][]byte {
 	for _, e := range entries {
 		leaves = append(leaves, receiptlog.Leaf(e))
 	}
-	if got := root(leaves); payment.Digest(got) != head.Root {
+	if got := root(leaves); got != head.Root {
 		t.Fatalf("the root of %d entries is %s, the head has %x", head.Size, got, head.Root)
 	}
 	return entries
 }
 
 func TestASaleIsQueuedForTheLogInTheWriteThatBeginsItsSettlement(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
+	onEach(t, func(t *testing.T, w *world) {
 		answer := signed("a")
-		w.must(sell(w.Ledger, "0xpayer", "a", answer))
+		w.must(sell(w.ledger, "0xpayer", "a", answer, free))
 		if queued, err := w.IsQueued(t.Context(), leafOf(t, answer)); err != nil || !queued {
 			t.Errorf("queued: %v, %v", queued, err)
 		}
-		refused := record("b", alice)
-		w.claim(refused)
-		s := settlement(refused, 1)
-		s.Answer = signed("b")
-		if _, _, err := w.Begin(t.Context(), refused.Key, alice, s); !errors.Is(err, payment.ErrLimit) {
+		if err := sell(w.ledger, "0xpayer", "b", signed("b"), 1); !errors.Is(err, payment.ErrLimit) {
 			t.Fatal(err)
 		}
-		if queued, err := w.IsQueued(t.Context(), leafOf(t, s.Answer)); err != nil || queued {
+		if queued, err := w.IsQueued(t.Context(), leafOf(t, signed("b"))); err != nil || queued {
 			t.Errorf("a sale that did not begin is queued: %v, %v", queued, err)
 		}
-		s.Answer, s.Limit = []byte("{}"), 1000
-		if _, _, err := w.Begin(t.Context(), refused.Key, alice, s); err == nil {
+		if err := sell(w.ledger, "0xpayer", "c", []byte("{}"), free); err == nil {
 			t.Error("a sale began whose answer has no entry")
 		}
 	})
 }
 
 func TestAnAnswerThatIsMadeAnewIsQueuedUnlessTheLogHasIt(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
+	onEach(t, func(t *testing.T, w *world) {
 		answer := signed("a")
 		for range 2 {
-			got, err := w.Anew(t.Context(), payment.Key{}, answer)
+			got, err := w.ledger.Anew(t.Context(), payment.Key{}, answer)
 			w.must(err)
 			if got.String() != string(answer) {
 				t.Errorf("got %q", got)
 			}
-			sequence(t, w.Ledger, 100)
+			sequence(t, w.Store, 100)
 		}
 		if at, err := w.Index(t.Context(), 1, leafOf(t, answer)); err != nil || at != 1 {
 			t.Errorf("it has the index %d, %v", at, err)
@@ -193,22 +231,22 @@ func TestAnAnswerThatIsMadeAnewIsQueuedUnlessTheLogHasIt(t *testing.T) {
 		if q, err := w.Queue(t.Context()); err != nil || q.Entries != 0 {
 			t.Errorf("%+v, %v", q, err)
 		}
-		if _, err := w.Anew(t.Context(), payment.Key{}, []byte("{}")); err == nil {
+		if _, err := w.ledger.Anew(t.Context(), payment.Key{}, []byte("{}")); err == nil {
 			t.Error("an answer without an entry left")
 		}
 	})
 }
 
 func TestEveryEntryHasOnePlaceInOneTree(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
+	onEach(t, func(t *testing.T, w *world) {
 		const writers, each = 4, 60
 		var all sync.WaitGroup
-		stores := []*ledger.Ledger{w.Ledger, w.store()}
+		stores := []process{w.process, w.another()}
 		for i := range writers { // pairs sell the same, in another order
 			all.Go(func() {
 				for j := range each {
 					name := fmt.Sprintf("%d-%d", i/2, (j*(2*i+1))%each)
-					if err := sell(stores[i%2], fmt.Sprintf("0xpayer%d", i), fmt.Sprintf("%d-%d", i, j), signed(name)); err != nil {
+					if err := sell(stores[i%2].ledger, fmt.Sprintf("0xpayer%d", i), fmt.Sprintf("%d-%d", i, j), signed(name), free); err != nil {
 						t.Error(err)
 					}
 				}
@@ -234,7 +272,7 @@ func TestEveryEntryHasOnePlaceInOneTree(t *testing.T) {
 		all.Wait()
 		close(stop)
 		sequencers.Wait()
-		head := sequence(t, w.Ledger, 1000)
+		head := sequence(t, w.Store, 1000)
 		want := map[string]bool{string(keyEntry(t)): true}
 		for i := range writers {
 			for j := range each {
@@ -243,7 +281,7 @@ func TestEveryEntryHasOnePlaceInOneTree(t *testing.T) {
 				want[string(e.Bytes())] = true
 			}
 		}
-		for _, e := range entriesOf(t, w.Ledger, head) {
+		for _, e := range entriesOf(t, w.Store, head) {
 			if !want[string(e)] {
 				t.Errorf("entry %q", e)
 			}
@@ -256,18 +294,18 @@ func TestEveryEntryHasOnePlaceInOneTree(t *testing.T) {
 }
 
 func TestTheLogIsTheSameWhateverThePortions(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
+	onEach(t, func(t *testing.T, w *world) {
 		for i := range 300 {
-			_, err := w.Anew(t.Context(), payment.Key{}, signed(fmt.Sprint(i%290)))
+			_, err := w.ledger.Anew(t.Context(), payment.Key{}, signed(fmt.Sprint(i%290)))
 			w.must(err)
 		}
-		var head payment.LogHead
+		var head translog.LogHead
 		for portion := 1; ; portion++ {
 			var taken int
 			var err error
 			head, taken, err = w.Sequence(t.Context(), portion)
 			w.must(err)
-			entriesOf(t, w.Ledger, head)
+			entriesOf(t, w.Store, head)
 			if taken == 0 {
 				break
 			}
@@ -281,105 +319,103 @@ func TestTheLogIsTheSameWhateverThePortions(t *testing.T) {
 func TestStoredAnswersAreQueuedWhenTheLogBegins(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
-			plain := open(t, url, time.Now)
+			plain := openLedger(t, url, false)
 			must := func(err error) {
 				t.Helper()
 				if err != nil {
 					t.Fatal(err)
 				}
 			}
-			must(plain.Heartbeat(t.Context(), alice, time.Now().Add(time.Hour)))
-			must(sell(plain, "p", "1", signed("1")))
+			must(sell(plain, "p", "1", signed("1"), free))
 			for range 2 { // the second time there is nothing to do
-				l := openLogged(t, url, time.Now)
-				head := sequence(t, l, 10)
-				if got := entriesOf(t, l, head); len(got) != 2 || string(got[0]) != string(keyEntry(t)) {
+				l := openProcess(t, url)
+				head := sequence(t, l.Store, 10)
+				if got := entriesOf(t, l.Store, head); len(got) != 2 || string(got[0]) != string(keyEntry(t)) {
 					t.Errorf("entries are %q", got)
 				}
 			}
-			must(plain.SellWithoutLog(t.Context()))
-			must(sell(plain, "p", "2", signed("2")))
-			l := openLogged(t, url, time.Now)
+			must(logsql.New(logsql.Options{DB: plain.DB(), Now: clock}).SellWithoutLog(t.Context()))
+			must(sell(plain, "p", "2", signed("2"), free))
+			l := openProcess(t, url)
 			if at, err := l.Index(t.Context(), 1, leafOf(t, signed("2"))); err == nil {
 				t.Errorf("it has the place %d already", at)
 			}
-			if head := sequence(t, l, 10); head.Size != 3 {
+			if head := sequence(t, l.Store, 10); head.Size != 3 {
 				t.Errorf("%d entries", head.Size)
 			}
-			other := logOptions(t)
-			other.Name = func(int64) (string, string, error) { return "other.example/v1/log/1", "other", nil }
-			if _, err := ledger.Open(t.Context(), url, ledger.Options{Now: time.Now, Log: other}); !errors.Is(err, payment.ErrOtherLog) {
-				t.Errorf("under another name it opens with %v", err)
+			other := func(int64) (string, string, error) { return "other.example/v1/log/1", "other", nil }
+			if _, err := l.Begin(t.Context(), other, nil); !errors.Is(err, translog.ErrOtherLog) {
+				t.Errorf("under another name it begins with %v", err)
 			}
 		})
 	}
 }
 
 func TestAFrozenLogGivesNoPlacesAndSalesGoOn(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
-		head := sequence(t, w.Ledger, 10)
-		w.must(w.Freeze(t.Context(), 1, payment.FrozenFork))
-		w.must(w.Freeze(t.Context(), 1, payment.FrozenBehind)) // the first reason stays
-		w.must(sell(w.Ledger, "p", "1", signed("1")))
-		if got, taken, err := w.Sequence(t.Context(), 10); !errors.Is(err, payment.ErrFrozen) || taken != 0 || got.Frozen != payment.FrozenFork || got.Size != head.Size {
+	onEach(t, func(t *testing.T, w *world) {
+		head := sequence(t, w.Store, 10)
+		w.must(w.Freeze(t.Context(), 1, translog.FrozenFork))
+		w.must(w.Freeze(t.Context(), 1, translog.FrozenBehind)) // the first reason stays
+		w.must(sell(w.ledger, "p", "1", signed("1"), free))
+		if got, taken, err := w.Sequence(t.Context(), 10); !errors.Is(err, translog.ErrFrozen) || taken != 0 || got.Frozen != translog.FrozenFork || got.Size != head.Size {
 			t.Errorf("%+v, %d, %v", got, taken, err)
 		}
 		for _, wrong := range []struct {
 			size int64
 			why  string
-		}{{head.Size, payment.FrozenBehind}, {head.Size + 1, payment.FrozenFork}} {
-			if err := w.Resume(t.Context(), 1, wrong.size, wrong.why); !errors.Is(err, payment.ErrLost) {
+		}{{head.Size, translog.FrozenBehind}, {head.Size + 1, translog.FrozenFork}} {
+			if err := w.Resume(t.Context(), 1, wrong.size, wrong.why); !errors.Is(err, translog.ErrLost) {
 				t.Errorf("%+v resumes with %v", wrong, err)
 			}
 		}
-		w.must(w.Resume(t.Context(), 1, head.Size, payment.FrozenFork))
-		if got := sequence(t, w.Ledger, 10); got.Size != head.Size+1 {
+		w.must(w.Resume(t.Context(), 1, head.Size, translog.FrozenFork))
+		if got := sequence(t, w.Store, 10); got.Size != head.Size+1 {
 			t.Errorf("%d entries", got.Size)
 		}
 	})
 }
 
 func TestALogIsExtendedOnlyAtItsEnd(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
-		head := sequence(t, w.Ledger, 10)
-		w.must(w.Freeze(t.Context(), 1, payment.FrozenRestored))
+	onEach(t, func(t *testing.T, w *world) {
+		head := sequence(t, w.Store, 10)
+		w.must(w.Freeze(t.Context(), 1, translog.FrozenRestored))
 		e, err := receiptlog.EntryOfAnswer(signed("lost"))
 		w.must(err)
 		for _, first := range []int64{0, head.Size + 1} {
-			if _, err := w.Extend(t.Context(), 1, first, [][]byte{e.Bytes()}); !errors.Is(err, payment.ErrLost) {
+			if _, err := w.Extend(t.Context(), 1, first, [][]byte{e.Bytes()}); !errors.Is(err, translog.ErrLost) {
 				t.Errorf("at %d: %v", first, err)
 			}
 		}
 		head, err = w.Extend(t.Context(), 1, head.Size, [][]byte{e.Bytes()})
 		w.must(err)
-		if got := entriesOf(t, w.Ledger, head); len(got) != 2 || head.Frozen == "" {
+		if got := entriesOf(t, w.Store, head); len(got) != 2 || head.Frozen == "" {
 			t.Errorf("%d entries, %+v", len(got), head)
 		}
 	})
 }
 
 func TestANewGenerationGetsWhatIsQueuedAndWhatIsStored(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
-		w.must(sell(w.Ledger, "p", "1", signed("1")))
-		sequence(t, w.Ledger, 10)
-		w.must(sell(w.Ledger, "p", "2", signed("2")))
+	onEach(t, func(t *testing.T, w *world) {
+		w.must(sell(w.ledger, "p", "1", signed("1"), free))
+		sequence(t, w.Store, 10)
+		w.must(sell(w.ledger, "p", "2", signed("2"), free))
 		w.must(w.Publish(t.Context(), 1, 1, []byte("earlier")))
 		w.must(w.Publish(t.Context(), 1, 2, []byte("final")))
-		if err := w.EndLog(t.Context(), 1, []byte("earlier"), payment.LogHead{Log: 2, Origin: "v.example/v1/log/2", VKey: "v.example/v1/log/2+0+key"}); !errors.Is(err, payment.ErrLost) {
+		if err := w.EndLog(t.Context(), 1, []byte("earlier"), translog.LogHead{Log: 2, Origin: "v.example/v1/log/2", VKey: "v.example/v1/log/2+0+key"}); !errors.Is(err, translog.ErrLost) {
 			t.Errorf("it ends with another checkpoint than is served: %v", err)
 		}
-		w.must(w.EndLog(t.Context(), 1, []byte("final"), payment.LogHead{Log: 2, Origin: "v.example/v1/log/2", VKey: "v.example/v1/log/2+0+key"}))
-		if err := w.EndLog(t.Context(), 1, []byte("other"), payment.LogHead{Log: 3}); !errors.Is(err, payment.ErrLost) {
+		w.must(w.EndLog(t.Context(), 1, []byte("final"), translog.LogHead{Log: 2, Origin: "v.example/v1/log/2", VKey: "v.example/v1/log/2+0+key"}))
+		if err := w.EndLog(t.Context(), 1, []byte("other"), translog.LogHead{Log: 3}); !errors.Is(err, translog.ErrLost) {
 			t.Errorf("it ends twice: %v", err)
 		}
-		if err := w.Publish(t.Context(), 1, 3, []byte("later")); !errors.Is(err, payment.ErrLost) {
+		if err := w.Publish(t.Context(), 1, 3, []byte("later")); !errors.Is(err, translog.ErrLost) {
 			t.Errorf("after its end it gets another checkpoint: %v", err)
 		}
 		if got, err := w.Published(t.Context(), 1); err != nil || string(got.Note) != "final" {
 			t.Errorf("after its end %q is served, %v", got.Note, err)
 		}
-		head := sequence(t, w.Ledger, 10)
-		if entries := entriesOf(t, w.Ledger, head); head.Log != 2 || len(entries) != 3 || string(entries[0]) != string(keyEntry(t)) {
+		head := sequence(t, w.Store, 10)
+		if entries := entriesOf(t, w.Store, head); head.Log != 2 || len(entries) != 3 || string(entries[0]) != string(keyEntry(t)) {
 			t.Errorf("%+v, %q", head, entries)
 		}
 		heads, err := w.Heads(t.Context())
@@ -387,13 +423,13 @@ func TestANewGenerationGetsWhatIsQueuedAndWhatIsStored(t *testing.T) {
 		if len(heads) != 2 || heads[0].Log != 2 || !heads[0].Closed.IsZero() || heads[1].Closed.IsZero() || string(heads[1].Final) != "final" || heads[1].Size != 2 {
 			t.Errorf("%+v", heads)
 		}
-		w.store() // opens under the new name
+		w.another() // opens under the new name
 	})
 }
 
 func TestTheGreatestCheckpointIsServed(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
-		if _, err := w.Published(t.Context(), 1); !errors.Is(err, payment.ErrNotFound) {
+	onEach(t, func(t *testing.T, w *world) {
+		if _, err := w.Published(t.Context(), 1); !errors.Is(err, translog.ErrNotFound) {
 			t.Errorf("before the first: %v", err)
 		}
 		for _, c := range []struct {
@@ -426,9 +462,9 @@ func TestTheGreatestCheckpointIsServed(t *testing.T) {
 func TestAProcessThatDiesWhileItGivesPlacesLeavesNothing(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
-			l := openLogged(t, url, time.Now)
+			l := openProcess(t, url)
 			for i := range 5 {
-				if _, err := l.Anew(t.Context(), payment.Key{}, signed(fmt.Sprint(i))); err != nil {
+				if _, err := l.ledger.Anew(t.Context(), payment.Key{}, signed(fmt.Sprint(i))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -448,7 +484,7 @@ func TestAProcessThatDiesWhileItGivesPlacesLeavesNothing(t *testing.T) {
 				}
 			}
 			type result struct {
-				head payment.LogHead
+				head translog.LogHead
 				err  error
 			}
 			other := make(chan result, 1)
@@ -468,7 +504,7 @@ func TestAProcessThatDiesWhileItGivesPlacesLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := <-other
-			if r.err != nil || len(entriesOf(t, l, r.head)) != 6 {
+			if r.err != nil || len(entriesOf(t, l.Store, r.head)) != 6 {
 				t.Errorf("%+v", r)
 			}
 		})
@@ -490,7 +526,7 @@ func raw(t *testing.T, url string) *sqldb.DB {
 func TestSequence_SetsAsideWhatIsNoEntry(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
-			l, ctx := openLogged(t, url, time.Now), t.Context()
+			l, ctx := openProcess(t, url), t.Context()
 			hand := raw(t, url)
 			must := func(err error) {
 				t.Helper()
@@ -503,9 +539,9 @@ func TestSequence_SetsAsideWhatIsNoEntry(t *testing.T) {
 				_, err := hand.Writer.ExecContext(ctx, hand.Rebind("INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, 1, 0)"), []byte("leaf"), []byte(row))
 				must(err)
 			}
-			_, err := l.Anew(ctx, payment.Key{}, signed("a"))
+			_, err := l.ledger.Anew(ctx, payment.Key{}, signed("a"))
 			must(err)
-			for _, e := range entriesOf(t, l, sequence(t, l, 10)) {
+			for _, e := range entriesOf(t, l.Store, sequence(t, l.Store, 10)) {
 				if _, err := receiptlog.ParseEntry(e); err != nil {
 					t.Errorf("placed although %v", err)
 				}
@@ -521,7 +557,7 @@ func TestSequence_SetsAsideWhatIsNoEntry(t *testing.T) {
 				t.Fatalf("%+v, %+v", q, aside)
 			}
 			must(l.Discard(ctx, aside[0].Number))
-			if err := l.Discard(ctx, aside[0].Number); !errors.Is(err, payment.ErrNotFound) {
+			if err := l.Discard(ctx, aside[0].Number); !errors.Is(err, translog.ErrNotFound) {
 				t.Errorf("discarded twice: %v", err)
 			}
 			if q, err := l.Queue(ctx); err != nil || q.SetAside != 1 {
@@ -551,7 +587,7 @@ func (w *world) list(status string, cutOffs ...receipt.Logged) receipt.Key {
 	w.Helper()
 	keys, err := w.ListKeys(context.Background(), []receipt.Key{listedKey(status, cutOffs...)})
 	w.must(err)
-	sequence(w, w.Ledger, 10)
+	sequence(w, w.Store, 10)
 	return keys[0]
 }
 
@@ -560,17 +596,17 @@ func cutOff(log int, before string) receipt.Logged {
 }
 
 func TestListKeys_MakesEachChangeANumberedEntry(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
+	onEach(t, func(t *testing.T, w *world) {
 		for _, status := range []string{receipt.KeyActive, receipt.KeyRetired, receipt.KeyRetired, receipt.KeyActive, receipt.KeyRetired} {
 			w.list(status)
 		}
-		w.store() // a process that starts with the first state
+		w.another() // a process that starts with the first state
 		for _, before := range []string{"3", "2", "2"} {
 			w.list(receipt.KeyRevoked, cutOff(1, before))
 		}
 		w.list(receipt.KeyRevoked)
 		want := []string{"active", "retired", "active", "retired", "active", "revoked before 3 in 1", "revoked before 2 in 1", "revoked"}
-		got := states(t, entriesOf(t, w.Ledger, sequence(t, w.Ledger, 10)))
+		got := states(t, entriesOf(t, w.Store, sequence(t, w.Store, 10)))
 		if len(got) != len(want) {
 			t.Fatalf("states are %+v", got)
 		}
@@ -583,7 +619,7 @@ func TestListKeys_MakesEachChangeANumberedEntry(t *testing.T) {
 }
 
 func TestListKeys_RefusesWhatMayNotFollow(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
+	onEach(t, func(t *testing.T, w *world) {
 		refused := func(what, status string, cutOffs ...receipt.Logged) {
 			t.Helper()
 			if _, err := w.ListKeys(t.Context(), []receipt.Key{listedKey(status, cutOffs...)}); !errors.Is(err, receiptlog.ErrKeyState) {
@@ -607,9 +643,9 @@ func TestListKeys_RefusesWhatMayNotFollow(t *testing.T) {
 }
 
 func TestListKeys_NumbersStatesOnceHoweverManyProcessesList(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
-		stores := []*ledger.Ledger{w.Ledger, w.store()}
-		sequence(t, w.Ledger, 10)
+	onEach(t, func(t *testing.T, w *world) {
+		stores := []process{w.process, w.another()}
+		sequence(t, w.Store, 10)
 		at := func(state func(i int) string) {
 			var all sync.WaitGroup
 			for i := range 100 {
@@ -627,11 +663,11 @@ func TestListKeys_NumbersStatesOnceHoweverManyProcessesList(t *testing.T) {
 			all.Wait()
 		}
 		at(func(int) string { return receipt.KeyRetired })
-		if got := states(t, entriesOf(t, w.Ledger, sequence(t, w.Ledger, 10))); len(got) != 2 {
+		if got := states(t, entriesOf(t, w.Store, sequence(t, w.Store, 10))); len(got) != 2 {
 			t.Errorf("one change has made %d states", len(got))
 		}
 		at(func(i int) string { return []string{receipt.KeyActive, receipt.KeyRetired}[i%2] })
-		for i, e := range states(t, entriesOf(t, w.Ledger, sequence(t, w.Ledger, 10))) {
+		for i, e := range states(t, entriesOf(t, w.Store, sequence(t, w.Store, 10))) {
 			if e.Number != int64(i+1) {
 				t.Errorf("state %d has the number %d", i+1, e.Number)
 			}
@@ -643,18 +679,18 @@ func TestListKeys_NumbersStatesOnceHoweverManyProcessesList(t *testing.T) {
 }
 
 func TestListKeys_SparesClosedGenerationsBeforeTheCutOff(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
+	onEach(t, func(t *testing.T, w *world) {
 		end := func(log int64, final int64) {
 			t.Helper()
 			w.must(w.Publish(t.Context(), log, final, []byte("final")))
 			origin := fmt.Sprintf("v.example/v1/log/%d", log+1)
-			w.must(w.EndLog(t.Context(), log, []byte("final"), payment.LogHead{Log: log + 1, Origin: origin, VKey: origin + "+0+key"}))
+			w.must(w.EndLog(t.Context(), log, []byte("final"), translog.LogHead{Log: log + 1, Origin: origin, VKey: origin + "+0+key"}))
 		}
-		w.must(sell(w.Ledger, "p", "1", signed("1")))
-		sequence(t, w.Ledger, 10)
+		w.must(sell(w.ledger, "p", "1", signed("1"), free))
+		sequence(t, w.Store, 10)
 		end(1, 2)
-		head := sequence(t, w.Ledger, 10)
-		if got := entriesOf(t, w.Ledger, head); string(got[0]) != string(keyEntry(t)) {
+		head := sequence(t, w.Store, 10)
+		if got := entriesOf(t, w.Store, head); string(got[0]) != string(keyEntry(t)) {
 			t.Errorf("the next generation begins with %q", got[0])
 		}
 		key := w.list(receipt.KeyRevoked, cutOff(2, "1"))
@@ -669,16 +705,16 @@ func TestListKeys_SparesClosedGenerationsBeforeTheCutOff(t *testing.T) {
 		if named := w.list(receipt.KeyRevoked, cutOff(2, "1"), cutOff(1, "1")); named.GoodAt("v.example/v1/log/1", 1) {
 			t.Error("a cut-off that is named was replaced")
 		}
-		last := states(t, entriesOf(t, w.Ledger, sequence(t, w.Ledger, 10)))
+		last := states(t, entriesOf(t, w.Store, sequence(t, w.Store, 10)))
 		if text := string(last[len(last)-1].Bytes()); !strings.HasSuffix(text, " #3\n"+key.KeyID+"\nrevoked before 1 in 1, 1 in 2\n") {
 			t.Errorf("the last state is %q", text)
 		}
 		end(2, 3)
-		if got := states(t, entriesOf(t, w.Ledger, sequence(t, w.Ledger, 10))); string(got[0].Bytes()) != string(last[len(last)-1].Bytes()) {
+		if got := states(t, entriesOf(t, w.Store, sequence(t, w.Store, 10))); string(got[0].Bytes()) != string(last[len(last)-1].Bytes()) {
 			t.Errorf("the third generation begins with %q", got[0].Bytes())
 		}
 		w.list(receipt.KeyRevoked, cutOff(2, "1"), cutOff(1, "1"))
-		if head := sequence(t, w.Ledger, 10); len(states(t, entriesOf(t, w.Ledger, head))) != 1 {
+		if head := sequence(t, w.Store, 10); len(states(t, entriesOf(t, w.Store, head))) != 1 {
 			t.Error("a state that did not change is an entry again")
 		}
 	})
@@ -686,10 +722,10 @@ func TestListKeys_SparesClosedGenerationsBeforeTheCutOff(t *testing.T) {
 
 // As releases have it that did not number the states.
 func TestListKeys_GoesOnFromStatesWithoutNumbers(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
+	onEach(t, func(t *testing.T, w *world) {
 		v1, err := receiptlog.NewKeyEntry("sha256:"+strings.Repeat("0b", 32), receipt.KeyRevoked, 1)
 		w.must(err)
-		head := sequence(t, w.Ledger, 10)
+		head := sequence(t, w.Store, 10)
 		_, err = w.Extend(t.Context(), 1, head.Size, [][]byte{v1.Bytes()})
 		w.must(err)
 		list := func(before string) error {
@@ -706,7 +742,7 @@ func TestListKeys_GoesOnFromStatesWithoutNumbers(t *testing.T) {
 			t.Errorf("its cut-off goes up: %v", err)
 		}
 		w.must(list("0"))
-		got := states(t, entriesOf(t, w.Ledger, sequence(t, w.Ledger, 10)))
+		got := states(t, entriesOf(t, w.Store, sequence(t, w.Store, 10)))
 		if last := got[len(got)-1]; last.KeyID != v1.KeyID || last.Number != 1 || len(got) != 3 {
 			t.Errorf("states are %+v", got)
 		}
@@ -716,7 +752,7 @@ func TestListKeys_GoesOnFromStatesWithoutNumbers(t *testing.T) {
 func TestSequence_SetsAsideAStateThatMayNotFollow(t *testing.T) {
 	for backend, url := range sqldbtest.URLs(t) {
 		t.Run(backend, func(t *testing.T) {
-			l, hand := openLogged(t, url, time.Now), raw(t, url)
+			l, hand := openProcess(t, url), raw(t, url)
 			for _, number := range []int64{3, 2} {
 				e, err := receiptlog.NewNumberedKeyEntry(number, listedKey(receipt.KeyRetired))
 				if err == nil {
@@ -726,7 +762,7 @@ func TestSequence_SetsAsideAStateThatMayNotFollow(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := states(t, entriesOf(t, l, sequence(t, l, 10)))
+			got := states(t, entriesOf(t, l.Store, sequence(t, l.Store, 10)))
 			if q, err := l.Queue(t.Context()); err != nil || q.SetAside != 1 || len(got) != 2 || got[1].Number != 2 {
 				t.Errorf("%+v, %v, %+v", q, err, got)
 			}
@@ -735,16 +771,16 @@ func TestSequence_SetsAsideAStateThatMayNotFollow(t *testing.T) {
 }
 
 func TestListKeys_WaitsWhileTheLogIsFrozen(t *testing.T) {
-	onEachLogged(t, func(t *testing.T, w *world) {
-		head := sequence(t, w.Ledger, 10)
-		w.must(w.Freeze(t.Context(), 1, payment.FrozenRestored))
+	onEach(t, func(t *testing.T, w *world) {
+		head := sequence(t, w.Store, 10)
+		w.must(w.Freeze(t.Context(), 1, translog.FrozenRestored))
 		keys := []receipt.Key{listedKey(receipt.KeyRevoked, cutOff(1, "9"))} // the entries may come back
 		_, err := w.ListKeys(t.Context(), keys)
 		w.must(err)
 		if q, err := w.Queue(t.Context()); err != nil || q.Entries != 0 {
 			t.Errorf("%+v, %v", q, err)
 		}
-		w.must(w.Resume(t.Context(), 1, head.Size, payment.FrozenRestored))
+		w.must(w.Resume(t.Context(), 1, head.Size, translog.FrozenRestored))
 		if _, err := w.ListKeys(t.Context(), keys); !errors.Is(err, receiptlog.ErrKeyState) {
 			t.Errorf("afterwards: %v", err)
 		}
@@ -758,17 +794,17 @@ func TestSequence_PlacesNothingOnATreeThatIsNotTheHeads(t *testing.T) {
 	} {
 		for backend, url := range sqldbtest.URLs(t) {
 			t.Run(what+", "+backend, func(t *testing.T) {
-				l, hand := openLogged(t, url, time.Now), raw(t, url)
+				l, hand := openProcess(t, url), raw(t, url)
 				for _, name := range []string{"a", "b"} {
-					if _, err := l.Anew(t.Context(), payment.Key{}, signed(name)); err != nil {
+					if _, err := l.ledger.Anew(t.Context(), payment.Key{}, signed(name)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				head := sequence(t, l, 10)
+				head := sequence(t, l.Store, 10)
 				if _, err := hand.Writer.ExecContext(t.Context(), change); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := l.Anew(t.Context(), payment.Key{}, signed("c")); err != nil {
+				if _, err := l.ledger.Anew(t.Context(), payment.Key{}, signed("c")); err != nil {
 					t.Fatal(err)
 				}
 				if _, _, err := l.Sequence(t.Context(), 10); err == nil {

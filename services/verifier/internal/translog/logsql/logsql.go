@@ -1,4 +1,4 @@
-package ledger
+package logsql
 
 import (
 	"bytes"
@@ -16,53 +16,67 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/sqldb"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
-var _ payment.LogStore = (*Ledger)(nil)
+var _ translog.LogStore = (*Store)(nil)
 
-// LogOptions are what a ledger needs to queue what is sold for the log of receipts.
-type LogOptions struct {
-	// Name returns origin and verifier key of a generation.
-	Name func(log int64) (origin, vkey string, err error)
-	// Keys are those that are listed (ListKeys).
-	Keys []receipt.Key
+// Options are what a Store needs.
+type Options struct {
+	// DB is the database of the payments, with its tables.
+	DB *sqldb.DB
+	// Now is the clock.
+	Now func() time.Time
 	// Placing may be nil. It is called in the transaction that gives places, before that is
 	// committed.
 	Placing func()
 }
 
-// startLog opens generation 1 where there is none, and queues what is not in the log.
-func (l *Ledger) startLog(ctx context.Context, o LogOptions) error {
-	l.placing = o.Placing
+// Store implements translog.LogStore on SQL.
+type Store struct {
+	db      *sqldb.DB
+	now     func() time.Time
+	placing func()
+}
+
+// New returns a store. The database closes with the ledger of payments that opened it.
+func New(o Options) *Store { return &Store{db: o.DB, now: o.Now, placing: o.Placing} }
+
+// Name returns origin and verifier key of a generation.
+type Name func(log int64) (origin, vkey string, err error)
+
+// Begin opens generation 1 where there is none, lists the keys as ListKeys does, and queues
+// the stored answers that are not in the log. translog.ErrOtherLog: the log that is open has
+// another name.
+func (l *Store) Begin(ctx context.Context, name Name, keys []receipt.Key) (listed []receipt.Key, err error) {
 	heads, err := l.Heads(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(heads) == 0 {
-		if err = l.openLog(ctx, 1, o); err == nil {
+		if err = l.openLog(ctx, 1, name); err == nil {
 			heads, err = l.Heads(ctx)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	newest := heads[0]
-	origin, vkey, err := o.Name(newest.Log)
+	origin, vkey, err := name(newest.Log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if origin != newest.Origin || vkey != newest.VKey {
-		return fmt.Errorf("%w: it is %s, and by the settings %s", payment.ErrOtherLog, newest.VKey, vkey)
+		return nil, fmt.Errorf("%w: it is %s, and by the settings %s", translog.ErrOtherLog, newest.VKey, vkey)
 	}
-	if _, err := l.ListKeys(ctx, o.Keys); err != nil {
-		return err
+	if listed, err = l.ListKeys(ctx, keys); err != nil {
+		return nil, err
 	}
-	return l.queueStored(ctx, newest.Log)
+	return listed, l.queueStored(ctx, newest.Log)
 }
 
-func (l *Ledger) openLog(ctx context.Context, log int64, o LogOptions) error {
-	origin, vkey, err := o.Name(log)
+func (l *Store) openLog(ctx context.Context, log int64, name Name) error {
+	origin, vkey, err := name(log)
 	if err != nil {
 		return err
 	}
@@ -70,25 +84,46 @@ func (l *Ledger) openLog(ctx context.Context, log int64, o LogOptions) error {
 	if err != nil {
 		return err
 	}
-	return l.write(ctx, "open a log", true, func(ctx context.Context, u *unit) error {
-		_, err := u.exec(ctx, openLogSQL, log, origin, vkey, empty[:], l.now())
+	_, err = l.write(ctx, l.db.Tx, "open a log", openLogSQL, log, origin, vkey, empty[:], l.now().UnixMilli())
+	return err
+}
+
+// transaction is Tx or TxRelaxed of a database.
+type transaction func(ctx context.Context, do func(tx *sql.Tx) error) error
+
+// writeTimeout bounds a transaction.
+const writeTimeout = 10 * time.Second
+
+// write carries out one statement in a transaction, and reports whether it changed a row.
+func (l *Store) write(ctx context.Context, in transaction, what, query string, args ...any) (changed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	err = in(ctx, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, l.db.Rebind(query), args...)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		changed = n > 0
 		return err
 	})
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", what, err)
+	}
+	return changed, nil
 }
 
 const openLogSQL = "INSERT INTO log_head (log, origin, vkey, size, root, opened) VALUES (?, ?, ?, 0, ?, ?) ON CONFLICT (log) DO NOTHING"
 
-// SellWithoutLog records that a process sells without the log that the ledger has: the
+// SellWithoutLog records that a process sells without the log that the database has: the
 // next one that has it queues all stored answers again.
-func (l *Ledger) SellWithoutLog(ctx context.Context) error {
-	return l.write(ctx, "sell without the log", true, func(ctx context.Context, u *unit) error {
-		_, err := u.exec(ctx, "UPDATE log_head SET queued = 0 WHERE queued = 1")
-		return err
-	})
+func (l *Store) SellWithoutLog(ctx context.Context) error {
+	_, err := l.write(ctx, l.db.Tx, "sell without the log", "UPDATE log_head SET queued = 0 WHERE queued = 1")
+	return err
 }
 
-// entry is an entry of the log as it is queued; bytes is nil where there is none. source
-// is the number of the payment that it is queued with, or one of the constants below.
+// entry is an entry of the log as it is queued. source is the number of the payment that it
+// is queued with, or one of the constants below.
 type entry struct {
 	leaf, bytes []byte
 	source      int64
@@ -104,76 +139,23 @@ func newEntry(data []byte) entry {
 	return entry{leaf: leaf[:], bytes: data, source: fromKey}
 }
 
-// entryOf returns the entry of an answer; none where the ledger has no log.
-func (l *Ledger) entryOf(answer []byte) (entry, error) {
-	if !l.logs {
-		return entry{}, nil
-	}
-	e, err := receiptlog.EntryOfAnswer(answer)
-	if err != nil {
-		return entry{}, fmt.Errorf("entry of an answer: %w", err)
-	}
-	return newEntry(e.Bytes()), nil
-}
-
 const (
-	enqueueSQL     = "INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, ?, ?)"
-	enqueueSaleSQL = "INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, ?, COALESCE((SELECT id FROM payments WHERE" + byKey + "), 0))"
-	indexSQL       = "SELECT idx FROM log_entries WHERE log = ? AND leaf = ?"
-	knownSQL       = "SELECT leaf FROM log_entries WHERE log = $1 AND leaf = ANY($2)" // on Postgres
+	enqueueSQL = "INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, ?, ?)"
+	indexSQL   = "SELECT idx FROM log_entries WHERE log = ? AND leaf = ?"
+	knownSQL   = "SELECT leaf FROM log_entries WHERE log = $1 AND leaf = ANY($2)" // on Postgres
 	// sequenceSQL reads no more of an entry than shows that it is too long.
 	sequenceSQL = "SELECT id, substr(entry, 1, ?), source FROM log_queue ORDER BY id LIMIT ?"
 	setAsideSQL = "INSERT INTO log_set_aside (id, entry, queued, source, why) SELECT id, entry, queued, source, ? FROM log_queue WHERE id = ?"
 	queuedSQL   = "SELECT EXISTS (SELECT 1 FROM log_queue WHERE leaf = ?)"
 	storedSQL   = "SELECT payment, answer FROM answers WHERE payment > ? AND claimed < ? ORDER BY payment LIMIT ?"
-	// Of these the condition of Ledger.in follows.
+	// Of these the condition of Store.in follows.
 	dequeueSQL = "DELETE FROM log_queue WHERE id "
 	hashesSQL  = "SELECT id, hash FROM log_hashes WHERE log = ? AND id "
 )
 
-func (u *unit) enqueue(ctx context.Context, e entry) error {
-	_, err := u.exec(ctx, enqueueSQL, e.leaf, e.bytes, u.now(), e.source)
-	return err
-}
-
-// enqueueSale queues the entry of a payment's answer.
-func (u *unit) enqueueSale(ctx context.Context, key payment.Key, e entry) error {
-	_, err := u.exec(ctx, enqueueSaleSQL, e.leaf, e.bytes, u.now(), key)
-	return err
-}
-
-// Anew implements payment.Ledger. An entry that has its place needs no other.
-func (l *Ledger) Anew(ctx context.Context, key payment.Key, answer []byte) (payment.Answer, error) {
-	e, err := l.entryOf(answer)
-	if err != nil {
-		return payment.Answer{}, err
-	}
-	if e.bytes != nil {
-		heads, err := l.Heads(ctx)
-		if err == nil && len(heads) > 0 {
-			err = l.queueUnlessKnown(ctx, heads[0].Log, e, key)
-		}
-		if err != nil {
-			return payment.Answer{}, err
-		}
-	}
-	return payment.Queued(answer), nil
-}
-
-// queueUnlessKnown queues an entry that has no place, with a payment.
-func (l *Ledger) queueUnlessKnown(ctx context.Context, log int64, e entry, with payment.Key) error {
-	_, err := l.Index(ctx, log, payment.Digest(e.leaf))
-	if !errors.Is(err, payment.ErrNotFound) {
-		return err
-	}
-	return l.write(ctx, "queue an entry of the log", true, func(ctx context.Context, u *unit) error {
-		return u.enqueueSale(ctx, with, e)
-	})
-}
-
 // queueStored queues the entries of all stored answers, unless that was done, in portions
 // between which payments are written.
-func (l *Ledger) queueStored(ctx context.Context, log int64) error {
+func (l *Store) queueStored(ctx context.Context, log int64) error {
 	var queued int
 	if err := l.row(ctx, "SELECT queued FROM log_head WHERE log = ?", log).Scan(&queued); err != nil || queued == 1 {
 		return err
@@ -191,32 +173,35 @@ func (l *Ledger) queueStored(ctx context.Context, log int64) error {
 			return err
 		}
 	}
-	return l.write(ctx, "finish queueing what was sold", true, func(ctx context.Context, u *unit) error {
-		_, err := u.exec(ctx, "UPDATE log_head SET queued = 1 WHERE log = ?", log)
-		return err
-	})
+	_, err := l.write(ctx, l.db.Tx, "finish queueing what was sold", "UPDATE log_head SET queued = 1 WHERE log = ?", log)
+	return err
 }
 
-// QueueStored implements payment.LogStore.
-func (l *Ledger) QueueStored(ctx context.Context, entries []payment.StoredEntry) error {
+// QueueStored implements translog.LogStore.
+func (l *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	return l.write(ctx, "queue what was sold", false, func(ctx context.Context, u *unit) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	err := l.db.TxRelaxed(ctx, func(tx *sql.Tx) error {
 		for _, sold := range entries {
 			e := newEntry(sold.Data)
-			e.source = sold.Payment
-			if err := u.enqueue(ctx, e); err != nil {
+			if _, err := tx.ExecContext(ctx, l.db.Rebind(enqueueSQL), e.leaf, e.bytes, l.now().UnixMilli(), sold.Payment); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err != nil {
+		return fmt.Errorf("queue what was sold: %w", err)
+	}
+	return nil
 }
 
-// StoredEntries implements payment.LogStore. An answer that is none, as only tests and
+// StoredEntries implements translog.LogStore. An answer that is none, as only tests and
 // releases before receipts were signed have written, has no entry.
-func (l *Ledger) StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries []payment.StoredEntry, last int64, err error) {
+func (l *Store) StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries []translog.StoredEntry, last int64, err error) {
 	type answer struct {
 		number int64
 		text   []byte
@@ -233,7 +218,7 @@ func (l *Ledger) StoredEntries(ctx context.Context, after int64, before time.Tim
 	for _, a := range found {
 		last = a.number
 		if e, err := receiptlog.EntryOfAnswer(a.text); err == nil {
-			entries = append(entries, payment.StoredEntry{Payment: a.number, Data: e.Bytes()})
+			entries = append(entries, translog.StoredEntry{Payment: a.number, Data: e.Bytes()})
 		}
 	}
 	return entries, last, nil
@@ -241,11 +226,11 @@ func (l *Ledger) StoredEntries(ctx context.Context, after int64, before time.Tim
 
 const headSQL = "SELECT log, origin, vkey, size, root, frozen, opened, closed, final FROM log_head"
 
-func scanHead(row sqldb.Scanner) (h payment.LogHead, err error) {
+func scanHead(row sqldb.Scanner) (h translog.LogHead, err error) {
 	var root []byte
 	var opened, closed int64
 	if err := row.Scan(&h.Log, &h.Origin, &h.VKey, &h.Size, &root, &h.Frozen, &opened, &closed, &h.Final); err != nil {
-		return payment.LogHead{}, err
+		return translog.LogHead{}, err
 	}
 	copy(h.Root[:], root)
 	h.Opened = moment(opened)
@@ -255,8 +240,8 @@ func scanHead(row sqldb.Scanner) (h payment.LogHead, err error) {
 	return h, nil
 }
 
-// Heads implements payment.LogStore.
-func (l *Ledger) Heads(ctx context.Context) ([]payment.LogHead, error) {
+// Heads implements translog.LogStore.
+func (l *Store) Heads(ctx context.Context) ([]translog.LogHead, error) {
 	rows, err := l.db.Reader.QueryContext(ctx, headSQL+" ORDER BY log DESC")
 	heads, err := sqldb.All(rows, err, scanHead)
 	if err != nil {
@@ -268,8 +253,8 @@ func (l *Ledger) Heads(ctx context.Context) ([]payment.LogHead, error) {
 // logTx runs do in a transaction that is on disk when it returns, with the open log's head
 // locked. It is one of its own and not of a batch of payments, which would wait for it: on
 // SQLite, where every writer waits for the other, the caller bounds what it does.
-func (l *Ledger) logTx(ctx context.Context, what string, do func(tx *sql.Tx, head payment.LogHead) error) error {
-	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
+func (l *Store) logTx(ctx context.Context, what string, do func(tx *sql.Tx, head translog.LogHead) error) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	err := l.db.Tx(ctx, func(tx *sql.Tx) error {
 		query := headSQL + " WHERE closed = 0"
@@ -281,33 +266,33 @@ func (l *Ledger) logTx(ctx context.Context, what string, do func(tx *sql.Tx, hea
 		}
 		head, err := scanHead(tx.QueryRowContext(ctx, query))
 		if errors.Is(err, sql.ErrNoRows) {
-			return payment.ErrNotFound
+			return translog.ErrNotFound
 		}
 		if err != nil {
 			return err
 		}
 		return do(tx, head)
 	})
-	if err == nil || isRefusal(err) || errors.Is(err, payment.ErrFrozen) {
+	if err == nil || errors.Is(err, translog.ErrNotFound) || errors.Is(err, translog.ErrLost) || errors.Is(err, translog.ErrFrozen) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Portion implements payment.LogStore.
-func (l *Ledger) Portion() int {
+// Portion implements translog.LogStore.
+func (l *Store) Portion() int {
 	if l.db.Dialect == sqldb.Postgres {
 		return 1000
 	}
 	return 100
 }
 
-// Sequence implements payment.LogStore.
-func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, taken int, err error) {
-	err = l.logTx(ctx, "sequence the log", func(tx *sql.Tx, h payment.LogHead) error {
+// Sequence implements translog.LogStore.
+func (l *Store) Sequence(ctx context.Context, most int) (head translog.LogHead, taken int, err error) {
+	err = l.logTx(ctx, "sequence the log", func(tx *sql.Tx, h translog.LogHead) error {
 		head, taken = h, 0
 		if h.Frozen != "" {
-			return payment.ErrFrozen
+			return translog.ErrFrozen
 		}
 		rows, err := tx.QueryContext(ctx, l.db.Rebind(sequenceSQL), receiptlog.MaxEntry+1, most)
 		var ids []int64
@@ -355,7 +340,7 @@ func (l *Ledger) Sequence(ctx context.Context, most int) (head payment.LogHead, 
 
 // setAside returns those of the queued entries that may have a place, and keeps the others
 // for the operator: once signed, what readers refuse ends the generation.
-func (l *Ledger) setAside(ctx context.Context, tx *sql.Tx, h payment.LogHead, ids []int64, queued []entry) (entries []entry, err error) {
+func (l *Store) setAside(ctx context.Context, tx *sql.Tx, h translog.LogHead, ids []int64, queued []entry) (entries []entry, err error) {
 	var states keyStates // read where they are needed
 	for i, e := range queued {
 		parsed, refused := receiptlog.ParseEntry(e.bytes)
@@ -376,11 +361,11 @@ func (l *Ledger) setAside(ctx context.Context, tx *sql.Tx, h payment.LogHead, id
 	return entries, nil
 }
 
-// SetAside implements payment.LogStore.
-func (l *Ledger) SetAside(ctx context.Context, most int) ([]payment.SetAside, error) {
+// SetAside implements translog.LogStore.
+func (l *Store) SetAside(ctx context.Context, most int) ([]translog.SetAside, error) {
 	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT id, substr(entry, 1, ?), length(entry), queued, why FROM log_set_aside ORDER BY id LIMIT ?"),
 		receiptlog.MaxEntry, most)
-	all, err := sqldb.All(rows, err, func(row sqldb.Scanner) (a payment.SetAside, err error) {
+	all, err := sqldb.All(rows, err, func(row sqldb.Scanner) (a translog.SetAside, err error) {
 		var queued int64
 		err = row.Scan(&a.Number, &a.Begin, &a.Bytes, &queued, &a.Why)
 		a.Queued = moment(queued)
@@ -392,27 +377,25 @@ func (l *Ledger) SetAside(ctx context.Context, most int) ([]payment.SetAside, er
 	return all, nil
 }
 
-// Discard implements payment.LogStore.
-func (l *Ledger) Discard(ctx context.Context, number int64) error {
-	return l.write(ctx, "discard what was set aside", true, func(ctx context.Context, u *unit) error {
-		found, err := u.exec(ctx, "DELETE FROM log_set_aside WHERE id = ?", number)
-		if err == nil && !found {
-			err = payment.ErrNotFound
-		}
-		return err
-	})
+// Discard implements translog.LogStore.
+func (l *Store) Discard(ctx context.Context, number int64) error {
+	found, err := l.write(ctx, l.db.Tx, "discard what was set aside", "DELETE FROM log_set_aside WHERE id = ?", number)
+	if err == nil && !found {
+		err = translog.ErrNotFound
+	}
+	return err
 }
 
-// Extend implements payment.LogStore.
-func (l *Ledger) Extend(ctx context.Context, log, first int64, entries [][]byte) (head payment.LogHead, err error) {
+// Extend implements translog.LogStore.
+func (l *Store) Extend(ctx context.Context, log, first int64, entries [][]byte) (head translog.LogHead, err error) {
 	copied := make([]entry, len(entries))
 	for i, data := range entries {
 		copied[i] = newEntry(data)
 		copied[i].source = fromCopy
 	}
-	err = l.logTx(ctx, "extend the log", func(tx *sql.Tx, h payment.LogHead) (err error) {
+	err = l.logTx(ctx, "extend the log", func(tx *sql.Tx, h translog.LogHead) (err error) {
 		if h.Log != log || h.Size != first {
-			return payment.ErrLost
+			return translog.ErrLost
 		}
 		head, err = l.place(ctx, tx, h, copied)
 		return err
@@ -421,14 +404,14 @@ func (l *Ledger) Extend(ctx context.Context, log, first int64, entries [][]byte)
 }
 
 // place appends entries to the log, but those that it has.
-func (l *Ledger) place(ctx context.Context, tx *sql.Tx, h payment.LogHead, entries []entry) (payment.LogHead, error) {
+func (l *Store) place(ctx context.Context, tx *sql.Tx, h translog.LogHead, entries []entry) (translog.LogHead, error) {
 	fresh, err := l.unknown(ctx, tx, h.Log, entries)
 	if err != nil || len(fresh) == 0 {
 		return h, err
 	}
-	reader := &hashes{made: map[int64]tlog.Hash{}, stored: func(ids []int64) ([]payment.Digest, error) { return l.hashes(ctx, tx, h.Log, ids) }}
+	reader := &hashes{made: map[int64]tlog.Hash{}, stored: func(ids []int64) ([]tlog.Hash, error) { return l.hashes(ctx, tx, h.Log, ids) }}
 	// One query reads all stored hashes that the new ones are made with.
-	if root, err := tlog.TreeHash(h.Size, reader); err != nil || payment.Digest(root) != h.Root {
+	if root, err := tlog.TreeHash(h.Size, reader); err != nil || tlog.Hash(root) != h.Root {
 		return h, errors.Join(fmt.Errorf("the root of %d entries is %s and not the head's", h.Size, root), err)
 	}
 	first := h.Size
@@ -450,7 +433,7 @@ func (l *Ledger) place(ctx context.Context, tx *sql.Tx, h payment.LogHead, entri
 	if err != nil {
 		return h, err
 	}
-	h.Root = payment.Digest(root)
+	h.Root = tlog.Hash(root)
 	if err := l.insert(ctx, tx, h.Log, first, fresh, at, made); err != nil {
 		return h, err
 	}
@@ -459,7 +442,7 @@ func (l *Ledger) place(ctx context.Context, tx *sql.Tx, h payment.LogHead, entri
 }
 
 // unknown returns the entries that the log does not have, each once.
-func (l *Ledger) unknown(ctx context.Context, tx *sql.Tx, log int64, entries []entry) (fresh []entry, err error) {
+func (l *Store) unknown(ctx context.Context, tx *sql.Tx, log int64, entries []entry) (fresh []entry, err error) {
 	leaves := make([][]byte, len(entries))
 	for i, e := range entries {
 		leaves[i] = e.leaf
@@ -478,7 +461,7 @@ func (l *Ledger) unknown(ctx context.Context, tx *sql.Tx, log int64, entries []e
 }
 
 // known returns which of the leaves the log has.
-func (l *Ledger) known(ctx context.Context, from queryer, log int64, leaves [][]byte) (map[string]bool, error) {
+func (l *Store) known(ctx context.Context, from queryer, log int64, leaves [][]byte) (map[string]bool, error) {
 	known := map[string]bool{}
 	if l.db.Dialect == sqldb.Postgres {
 		rows, err := from.QueryContext(ctx, knownSQL, log, leaves)
@@ -505,8 +488,8 @@ func (l *Ledger) known(ctx context.Context, from queryer, log int64, leaves [][]
 	return known, nil
 }
 
-// Missing implements payment.LogStore.
-func (l *Ledger) Missing(ctx context.Context, log int64, leaves []payment.Digest) (missing []payment.Digest, err error) {
+// Missing implements translog.LogStore.
+func (l *Store) Missing(ctx context.Context, log int64, leaves []tlog.Hash) (missing []tlog.Hash, err error) {
 	asked := make([][]byte, len(leaves))
 	for i := range leaves {
 		asked[i] = leaves[i][:]
@@ -525,7 +508,7 @@ func (l *Ledger) Missing(ctx context.Context, log int64, leaves []payment.Digest
 
 // insert writes entries, the first at an index, and hashes: on Postgres in a statement
 // each, because each is a round trip.
-func (l *Ledger) insert(ctx context.Context, tx *sql.Tx, log, first int64, entries []entry, ids []int64, hashes [][]byte) error {
+func (l *Store) insert(ctx context.Context, tx *sql.Tx, log, first int64, entries []entry, ids []int64, hashes [][]byte) error {
 	if l.db.Dialect == sqldb.Postgres {
 		var leaves, data [][]byte
 		var sources []int64
@@ -566,7 +549,7 @@ func (l *Ledger) insert(ctx context.Context, tx *sql.Tx, log, first int64, entri
 // hashes implements tlog.HashReader with stored hashes and those that were just made.
 type hashes struct {
 	made   map[int64]tlog.Hash
-	stored func(ids []int64) ([]payment.Digest, error)
+	stored func(ids []int64) ([]tlog.Hash, error)
 }
 
 // ReadHashes implements tlog.HashReader.
@@ -596,7 +579,7 @@ func (r *hashes) ReadHashes(ids []int64) ([]tlog.Hash, error) {
 // in returns the condition that a column has one of these numbers, and its arguments, of
 // which the first has that place. On Postgres it is one text for all, because each text
 // would be prepared by itself, and push those of purchases out of the connection's cache.
-func (l *Ledger) in(place int, ids []int64) (condition string, args []any) {
+func (l *Store) in(place int, ids []int64) (condition string, args []any) {
 	if l.db.Dialect == sqldb.Postgres {
 		return fmt.Sprintf("= ANY($%d)", place), []any{ids}
 	}
@@ -617,12 +600,12 @@ func scanBytes(row sqldb.Scanner) (data []byte, err error) {
 	return data, err
 }
 
-// Hashes implements payment.LogStore.
-func (l *Ledger) Hashes(ctx context.Context, log int64, ids []int64) ([]payment.Digest, error) {
+// Hashes implements translog.LogStore.
+func (l *Store) Hashes(ctx context.Context, log int64, ids []int64) ([]tlog.Hash, error) {
 	return l.hashes(ctx, l.db.Reader, log, ids)
 }
 
-func (l *Ledger) hashes(ctx context.Context, from queryer, log int64, ids []int64) ([]payment.Digest, error) {
+func (l *Store) hashes(ctx context.Context, from queryer, log int64, ids []int64) ([]tlog.Hash, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -639,18 +622,18 @@ func (l *Ledger) hashes(ctx context.Context, from queryer, log int64, ids []int6
 	if err != nil {
 		return nil, fmt.Errorf("read hashes of the log: %w", err)
 	}
-	out := make([]payment.Digest, len(ids))
+	out := make([]tlog.Hash, len(ids))
 	for i, id := range ids {
 		if len(by[id]) != len(out[i]) {
-			return nil, fmt.Errorf("hash %d of the log: %w", id, payment.ErrNotFound)
+			return nil, fmt.Errorf("hash %d of the log: %w", id, translog.ErrNotFound)
 		}
 		copy(out[i][:], by[id])
 	}
 	return out, nil
 }
 
-// Entries implements payment.LogStore.
-func (l *Ledger) Entries(ctx context.Context, log, from int64, most int) ([][]byte, error) {
+// Entries implements translog.LogStore.
+func (l *Store) Entries(ctx context.Context, log, from int64, most int) ([][]byte, error) {
 	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(entriesSQL), log, from, from+int64(most))
 	entries, err := sqldb.All(rows, err, scanBytes)
 	if err != nil {
@@ -661,26 +644,26 @@ func (l *Ledger) Entries(ctx context.Context, log, from int64, most int) ([][]by
 
 const (
 	entriesSQL = "SELECT entry FROM log_entries WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx"
-	// loggedSQL is with the states of the payments that the entries were queued with.
-	loggedSQL = `SELECT entry, source, placed, COALESCE((SELECT state FROM payments WHERE payments.id = log_entries.source), '')
+	// loggedSQL also tells whether an entry was queued with a payment whose settlement began.
+	loggedSQL = `SELECT entry, source, placed, COALESCE((SELECT state FROM payments WHERE payments.id = log_entries.source), 'working') <> 'working'
 		FROM log_entries WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx`
 )
 
-// Logged implements payment.LogStore.
-func (l *Ledger) Logged(ctx context.Context, log, from int64, most int) ([]payment.LoggedEntry, error) {
+// Logged implements translog.LogStore.
+func (l *Store) Logged(ctx context.Context, log, from int64, most int) ([]translog.LoggedEntry, error) {
 	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(loggedSQL), log, from, from+int64(most))
-	entries, err := sqldb.All(rows, err, func(row sqldb.Scanner) (e payment.LoggedEntry, err error) {
+	entries, err := sqldb.All(rows, err, func(row sqldb.Scanner) (e translog.LoggedEntry, err error) {
 		var source, placed int64
-		var state payment.State
-		err = row.Scan(&e.Data, &source, &placed, &state)
+		var sold bool
+		err = row.Scan(&e.Data, &source, &placed, &sold)
 		e.Placed = moment(placed)
 		switch {
 		case source == fromKey:
-			e.Source = payment.FromKey
+			e.Source = translog.FromKey
 		case source == fromCopy:
-			e.Source = payment.FromCopy
-		case state != "" && state != payment.Working:
-			e.Source = payment.FromSale
+			e.Source = translog.FromCopy
+		case sold:
+			e.Source = translog.FromSale
 		}
 		return e, err
 	})
@@ -690,27 +673,27 @@ func (l *Ledger) Logged(ctx context.Context, log, from int64, most int) ([]payme
 	return entries, nil
 }
 
-// Index implements payment.LogStore.
-func (l *Ledger) Index(ctx context.Context, log int64, leaf payment.Digest) (at int64, err error) {
-	switch err := l.row(ctx, indexSQL, log, leaf).Scan(&at); {
+// Index implements translog.LogStore.
+func (l *Store) Index(ctx context.Context, log int64, leaf tlog.Hash) (at int64, err error) {
+	switch err := l.row(ctx, indexSQL, log, leaf[:]).Scan(&at); {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, payment.ErrNotFound
+		return 0, translog.ErrNotFound
 	case err != nil:
 		return 0, fmt.Errorf("find an entry of the log: %w", err)
 	}
 	return at, nil
 }
 
-// IsQueued implements payment.LogStore.
-func (l *Ledger) IsQueued(ctx context.Context, leaf payment.Digest) (queued bool, err error) {
-	if err := l.row(ctx, queuedSQL, leaf).Scan(&queued); err != nil {
+// IsQueued implements translog.LogStore.
+func (l *Store) IsQueued(ctx context.Context, leaf tlog.Hash) (queued bool, err error) {
+	if err := l.row(ctx, queuedSQL, leaf[:]).Scan(&queued); err != nil {
 		return false, fmt.Errorf("find a queued entry: %w", err)
 	}
 	return queued, nil
 }
 
-// Queue implements payment.LogStore.
-func (l *Ledger) Queue(ctx context.Context) (q payment.LogQueue, err error) {
+// Queue implements translog.LogStore.
+func (l *Store) Queue(ctx context.Context) (q translog.LogQueue, err error) {
 	var oldest int64
 	if err := l.row(ctx, "SELECT count(*), COALESCE((SELECT queued FROM log_queue ORDER BY id LIMIT 1), 0), (SELECT count(*) FROM log_set_aside) FROM log_queue").
 		Scan(&q.Entries, &oldest, &q.SetAside); err != nil {
@@ -722,34 +705,30 @@ func (l *Ledger) Queue(ctx context.Context) (q payment.LogQueue, err error) {
 	return q, nil
 }
 
-// Freeze implements payment.LogStore.
-func (l *Ledger) Freeze(ctx context.Context, log int64, why string) error {
-	return l.write(ctx, "freeze the log", true, func(ctx context.Context, u *unit) error {
-		_, err := u.exec(ctx, "UPDATE log_head SET frozen = ? WHERE log = ? AND closed = 0 AND frozen = ''", why, log)
-		return err
-	})
+// Freeze implements translog.LogStore.
+func (l *Store) Freeze(ctx context.Context, log int64, why string) error {
+	_, err := l.write(ctx, l.db.Tx, "freeze the log", "UPDATE log_head SET frozen = ? WHERE log = ? AND closed = 0 AND frozen = ''", why, log)
+	return err
 }
 
-// Resume implements payment.LogStore.
-func (l *Ledger) Resume(ctx context.Context, log, size int64, why string) error {
-	return l.write(ctx, "resume the log", true, func(ctx context.Context, u *unit) error {
-		resumed, err := u.exec(ctx, "UPDATE log_head SET frozen = '' WHERE log = ? AND closed = 0 AND frozen = ? AND size = ?", log, why, size)
-		if err == nil && !resumed {
-			err = payment.ErrLost
-		}
-		return err
-	})
+// Resume implements translog.LogStore.
+func (l *Store) Resume(ctx context.Context, log, size int64, why string) error {
+	resumed, err := l.write(ctx, l.db.Tx, "resume the log", "UPDATE log_head SET frozen = '' WHERE log = ? AND closed = 0 AND frozen = ? AND size = ?", log, why, size)
+	if err == nil && !resumed {
+		err = translog.ErrLost
+	}
+	return err
 }
 
-// EndLog implements payment.LogStore.
-func (l *Ledger) EndLog(ctx context.Context, log int64, final []byte, next payment.LogHead) error {
+// EndLog implements translog.LogStore.
+func (l *Store) EndLog(ctx context.Context, log int64, final []byte, next translog.LogHead) error {
 	empty, err := tlog.TreeHash(0, nil)
 	if err != nil {
 		return err
 	}
-	err = l.logTx(ctx, "end the log", func(tx *sql.Tx, h payment.LogHead) error {
+	err = l.logTx(ctx, "end the log", func(tx *sql.Tx, h translog.LogHead) error {
 		if h.Log != log {
-			return payment.ErrLost
+			return translog.ErrLost
 		}
 		var served []byte
 		err := tx.QueryRowContext(ctx, l.db.Rebind(publishedSQL), log).Scan(new(int64), &served, new(int64))
@@ -757,7 +736,7 @@ func (l *Ledger) EndLog(ctx context.Context, log int64, final []byte, next payme
 			return err
 		}
 		if !bytes.Equal(served, final) {
-			return payment.ErrLost
+			return translog.ErrLost
 		}
 		now := l.now().UnixMilli()
 		if _, err := tx.ExecContext(ctx, l.db.Rebind("UPDATE log_head SET closed = ?, final = ? WHERE log = ?"), now, final, log); err != nil {
@@ -772,11 +751,11 @@ func (l *Ledger) EndLog(ctx context.Context, log int64, final []byte, next payme
 	return l.queueStored(ctx, next.Log)
 }
 
-// Publish implements payment.LogStore.
-func (l *Ledger) Publish(ctx context.Context, log, size int64, note []byte) error {
-	return l.logTx(ctx, "publish a checkpoint", func(tx *sql.Tx, h payment.LogHead) error {
+// Publish implements translog.LogStore.
+func (l *Store) Publish(ctx context.Context, log, size int64, note []byte) error {
+	return l.logTx(ctx, "publish a checkpoint", func(tx *sql.Tx, h translog.LogHead) error {
 		if h.Log != log {
-			return payment.ErrLost
+			return translog.ErrLost
 		}
 		if _, err := tx.ExecContext(ctx, l.db.Rebind(`INSERT INTO log_checkpoints (log, size, note, published) VALUES (?, ?, ?, ?)
 			ON CONFLICT (log, size) DO UPDATE SET note = excluded.note, published = excluded.published`), log, size, note, l.now().UnixMilli()); err != nil {
@@ -789,12 +768,12 @@ func (l *Ledger) Publish(ctx context.Context, log, size int64, note []byte) erro
 
 const publishedSQL = "SELECT size, note, published FROM log_checkpoints WHERE log = ? ORDER BY size DESC LIMIT 1"
 
-// Published implements payment.LogStore.
-func (l *Ledger) Published(ctx context.Context, log int64) (p payment.PublishedCheckpoint, err error) {
+// Published implements translog.LogStore.
+func (l *Store) Published(ctx context.Context, log int64) (p translog.PublishedCheckpoint, err error) {
 	var at int64
 	switch err := l.row(ctx, publishedSQL, log).Scan(&p.Size, &p.Note, &at); {
 	case errors.Is(err, sql.ErrNoRows):
-		return p, payment.ErrNotFound
+		return p, translog.ErrNotFound
 	case err != nil:
 		return p, fmt.Errorf("read the published checkpoint: %w", err)
 	}
@@ -802,18 +781,26 @@ func (l *Ledger) Published(ctx context.Context, log int64) (p payment.PublishedC
 	return p, nil
 }
 
-// SetWitness implements payment.LogStore.
-func (l *Ledger) SetWitness(ctx context.Context, log int64, name string, size int64) error {
-	_, err := l.exec(ctx, "remember a witness", `INSERT INTO log_witnesses (log, name, size, seen) VALUES (?, ?, ?, ?)
-		ON CONFLICT (log, name) DO UPDATE SET size = excluded.size, seen = excluded.seen`, log, name, size, l.now())
+// SetWitness implements translog.LogStore.
+func (l *Store) SetWitness(ctx context.Context, log int64, name string, size int64) error {
+	_, err := l.write(ctx, l.db.TxRelaxed, "remember a witness", `INSERT INTO log_witnesses (log, name, size, seen) VALUES (?, ?, ?, ?)
+		ON CONFLICT (log, name) DO UPDATE SET size = excluded.size, seen = excluded.seen`, log, name, size, l.now().UnixMilli())
 	return err
 }
 
-// WitnessSize implements payment.LogStore.
-func (l *Ledger) WitnessSize(ctx context.Context, log int64, name string) (size int64, err error) {
+// WitnessSize implements translog.LogStore.
+func (l *Store) WitnessSize(ctx context.Context, log int64, name string) (size int64, err error) {
 	err = l.row(ctx, "SELECT size FROM log_witnesses WHERE log = ? AND name = ?", log, name).Scan(&size)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("read a witness's size: %w", err)
 	}
 	return size, nil
 }
+
+// row reads one row outside of a transaction.
+func (l *Store) row(ctx context.Context, query string, args ...any) *sql.Row {
+	return l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), args...)
+}
+
+// moment reads a moment of the tables.
+func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }

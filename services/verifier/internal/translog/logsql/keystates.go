@@ -1,4 +1,4 @@
-package ledger
+package logsql
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/sqldb"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
-// ListKeys implements payment.LogStore.
-func (l *Ledger) ListKeys(ctx context.Context, keys []receipt.Key) (listed []receipt.Key, err error) {
-	err = l.logTx(ctx, "list the keys in the log", func(tx *sql.Tx, open payment.LogHead) error {
+// ListKeys implements translog.LogStore.
+func (l *Store) ListKeys(ctx context.Context, keys []receipt.Key) (listed []receipt.Key, err error) {
+	err = l.logTx(ctx, "list the keys in the log", func(tx *sql.Tx, open translog.LogHead) error {
 		limits, err := l.cutOffLimits(ctx, tx)
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ type limit struct {
 type limits []limit
 
 // cutOffLimits returns those of all generations, the newest first.
-func (l *Ledger) cutOffLimits(ctx context.Context, tx *sql.Tx) (limits, error) {
+func (l *Store) cutOffLimits(ctx context.Context, tx *sql.Tx) (limits, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT origin, log, closed,
 		CASE WHEN closed = 0 THEN size ELSE COALESCE((SELECT max(size) FROM log_checkpoints WHERE log_checkpoints.log = log_head.log), 0) END
 		FROM log_head ORDER BY log DESC`)
@@ -141,7 +141,7 @@ type keyState struct {
 type keyStates map[string]keyState
 
 // add takes the next state of a key, which a generation has or will have.
-func (s keyStates) add(e receiptlog.Entry, in payment.LogHead) error {
+func (s keyStates) add(e receiptlog.Entry, in translog.LogHead) error {
 	last, known := s[e.KeyID]
 	var err error
 	switch {
@@ -175,7 +175,7 @@ const (
 )
 
 // keyStates returns the last states that have their places.
-func (l *Ledger) keyStates(ctx context.Context, tx *sql.Tx) (keyStates, error) {
+func (l *Store) keyStates(ctx context.Context, tx *sql.Tx) (keyStates, error) {
 	query := keyStatesSQL + keyStatesSQLite
 	if l.db.Dialect == sqldb.Postgres {
 		query = keyStatesSQL + keyStatesPostgres
@@ -183,7 +183,7 @@ func (l *Ledger) keyStates(ctx context.Context, tx *sql.Tx) (keyStates, error) {
 	states := keyStates{}
 	rows, err := tx.QueryContext(ctx, query)
 	_, err = sqldb.All(rows, err, func(row sqldb.Scanner) (none struct{}, err error) {
-		var in payment.LogHead
+		var in translog.LogHead
 		var data []byte
 		err = row.Scan(&in.Log, &in.Origin, &data)
 		if e, malformed := receiptlog.ParseEntry(data); err == nil && malformed == nil {
@@ -195,7 +195,7 @@ func (l *Ledger) keyStates(ctx context.Context, tx *sql.Tx) (keyStates, error) {
 }
 
 // addQueued adds the states that wait for their places and will get them.
-func (l *Ledger) addQueued(ctx context.Context, tx *sql.Tx, states keyStates, open payment.LogHead) error {
+func (l *Store) addQueued(ctx context.Context, tx *sql.Tx, states keyStates, open translog.LogHead) error {
 	rows, err := tx.QueryContext(ctx, l.db.Rebind(queuedKeyStatesSQL), receiptlog.MaxEntry+1)
 	_, err = sqldb.All(rows, err, func(row sqldb.Scanner) (none struct{}, err error) {
 		var data []byte

@@ -1,9 +1,11 @@
-package payment
+package translog
 
 import (
 	"context"
 	"errors"
 	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/pforte/pforte/pkg/receipt"
 )
@@ -12,6 +14,10 @@ import (
 var (
 	// ErrOtherLog means that the ledger's log has another origin or key than the settings.
 	ErrOtherLog = errors.New("the ledger's log has another origin or key")
+	// ErrNotFound and ErrLost are what a store returns for what is not there, or no longer is
+	// as the caller read it.
+	ErrNotFound = errors.New("not found")
+	ErrLost     = errors.New("the log has changed")
 	// ErrFrozen means that nothing may be signed until an operator has resumed the log.
 	ErrFrozen = errors.New("the log is frozen")
 )
@@ -30,7 +36,7 @@ type LogHead struct {
 	Log          int64 // generation, from 1
 	Origin, VKey string
 	Size         int64
-	Root         Digest
+	Root         tlog.Hash
 	Frozen       string // why nothing is signed; "" when it may be
 	Opened       time.Time
 	Closed       time.Time // zero unless the generation has ended
@@ -88,18 +94,18 @@ type LogStore interface {
 	EndLog(ctx context.Context, log int64, final []byte, next LogHead) error
 
 	// Hashes returns stored hashes by their ids of package tlog.
-	Hashes(ctx context.Context, log int64, ids []int64) ([]Digest, error)
+	Hashes(ctx context.Context, log int64, ids []int64) ([]tlog.Hash, error)
 	// Entries returns at most so many entries from an index on.
 	Entries(ctx context.Context, log, from int64, most int) ([][]byte, error)
 	// Index returns the place of a leaf, or ErrNotFound.
-	Index(ctx context.Context, log int64, leaf Digest) (int64, error)
+	Index(ctx context.Context, log int64, leaf tlog.Hash) (int64, error)
 	// IsQueued reports whether a leaf waits for its place.
-	IsQueued(ctx context.Context, leaf Digest) (bool, error)
+	IsQueued(ctx context.Context, leaf tlog.Hash) (bool, error)
 	Queue(ctx context.Context) (LogQueue, error)
 	// Logged returns at most so many entries from an index on, for an audit.
 	Logged(ctx context.Context, log, from int64, most int) ([]LoggedEntry, error)
 	// Missing returns those of the leaves that the log does not have.
-	Missing(ctx context.Context, log int64, leaves []Digest) ([]Digest, error)
+	Missing(ctx context.Context, log int64, leaves []tlog.Hash) ([]tlog.Hash, error)
 	// StoredEntries returns entries of at most so many stored answers, of which the payments'
 	// numbers are greater than after and the claims older than before, and the greatest number.
 	StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries []StoredEntry, last int64, err error)
