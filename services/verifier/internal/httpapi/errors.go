@@ -185,7 +185,7 @@ func (a *api) writeError(err error, c echo.Context) {
 		ans.body, err = json.Marshal(ours)
 	}
 	if isPaid && err == nil {
-		settlement, err = r.settlement()
+		settlement, err = settlementHeader(r.paid)
 	}
 	if err != nil {
 		a.Log.Error("cannot encode an error answer", "error", err)

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
-	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // maxBody bounds a request body in bytes.
@@ -26,9 +24,6 @@ const (
 	maxChallenge   = 4 << 10
 	maxDescription = 500
 )
-
-// resourceTags are how registries file what is sold.
-var resourceTags = []string{"blockchain", "verification", "evidence", "receipt"}
 
 // paidRoute sells an operation over HTTP at one path.
 type paidRoute struct {
@@ -70,42 +65,34 @@ func (a *api) newPaidRoute(o operation, path string) (*paidRoute, error) {
 	return s, nil
 }
 
-// serve sells, in the order that DECISIONS fixes: body (400), free settlements (503),
-// payment (402), then claim, check, work, sign, settle (package paywall), and the
-// answer last.
+// serve is [api.sell] over HTTP: request and payment are in body and header.
 func (s *paidRoute) serve(c echo.Context) error {
-	ctx := c.Request().Context()
-	version, header := paymentOf(c.Request().Header)
+	h := c.Request().Header
+	version, header := paymentOf(h)
 	body, err := service.ReadBody(c.Response(), c.Request(), maxBody)
 	if err != nil {
 		return err
 	}
-	var request pricedRequest
-	if version != 0 || !isPriceRequest(body) {
-		if request, err = s.readRequest(c.Request().Header, body); err != nil {
-			return err
-		}
+	call := paidCall{
+		operation: s.operation, transport: payment.TransportHTTP, address: c.RealIP(), offer: s.offer, body: body,
+		read: func() (pricedRequest, error) { return s.readRequest(h, body) },
 	}
-	if version == 0 {
-		if err := s.Paywall.CheckQuota(ctx); err != nil {
-			return err
-		}
+	if version != 0 {
+		call.payment = func() (payment.Payment, error) { return payment.Read(version, header) }
+	}
+	sold, err := s.sell(c.Request().Context(), call)
+	switch {
+	case err != nil && version == 0:
+		return err
+	case err != nil:
+		return &refused{s, sold, err}
+	case sold.isUnpaid:
 		return s.unpaid.write(c)
 	}
-	paid, err := payment.Read(version, header)
+	ans, err := s.answer(sold, h.Values("Accept"))
 	if err != nil {
-		return &refused{s, paid, s.Paywall.Refuse(ctx, paywall.Order{Operation: s.operation.name(), Transport: payment.TransportHTTP}, err)}
-	}
-	sale, err := s.Paywall.Buy(ctx, paywall.Order{
-		Operation: s.operation.name(), Transport: payment.TransportHTTP,
-		Offer: s.offer, Payment: paid, Request: request.fingerprint(), Address: c.RealIP(), Work: request.work,
-	})
-	if err != nil {
-		return &refused{s, paid, err}
-	}
-	ans, err := s.sold(paid, sale, c.Request().Header.Values("Accept"))
-	if err != nil {
-		return &refused{s, paid, err} // it is paid
+		sold.settlement = nil
+		return &refused{s, sold, err} // it is paid
 	}
 	return ans.write(c)
 }
@@ -123,13 +110,6 @@ func paymentOf(h http.Header) (version int, header string) {
 	return 0, ""
 }
 
-// isPriceRequest reports whether a body only requests the price, as registries do.
-func isPriceRequest(body []byte) bool {
-	body = bytes.TrimSpace(body)
-	inside, isObject := bytes.CutPrefix(body, []byte("{"))
-	return len(body) == 0 || isObject && string(bytes.TrimSpace(inside)) == "}"
-}
-
 func (s *paidRoute) readRequest(h http.Header, body []byte) (pricedRequest, error) {
 	switch {
 	case len(body) == 0:
@@ -140,24 +120,24 @@ func (s *paidRoute) readRequest(h http.Header, body []byte) (pricedRequest, erro
 	return s.operation.read(body)
 }
 
-// sold returns the answer to a payment that was settled: the signed receipt in JSON,
+// answer returns the answer to a payment that was settled: the signed receipt in JSON,
 // or as a DSSE envelope where the client accepts that.
-func (s *paidRoute) sold(p payment.Payment, sale paywall.Sale, accept []string) (answer, error) {
-	header, err := s.settlement(p, successOf(sale))
+func (s *paidRoute) answer(paid sold, accept []string) (answer, error) {
+	header, err := settlementHeader(paid)
 	if err != nil {
 		return answer{}, err
 	}
 	header.Set("Cache-Control", "private, no-store")
 	header.Set("Vary", "Accept")
-	if link := s.operation.finalityLink(sale.Answer.Bytes()); link != "" {
+	if link := s.operation.finalityLink(paid.answer.Bytes()); link != "" {
 		header.Set("Link", link)
 	}
-	ans := answer{http.StatusOK, header, receipt.MediaTypeJSON, sale.Answer.Bytes()}
+	ans := answer{http.StatusOK, header, receipt.MediaTypeJSON, paid.answer.Bytes()}
 	if !wantsEnvelope(accept) {
 		return ans, nil
 	}
 	var signed receipt.Response
-	if err := json.Unmarshal(sale.Answer.Bytes(), &signed); err != nil {
+	if err := json.Unmarshal(paid.answer.Bytes(), &signed); err != nil {
 		return answer{}, fmt.Errorf("read the signed receipt: %w", err)
 	}
 	envelope, err := signed.Envelope()
@@ -167,15 +147,6 @@ func (s *paidRoute) sold(p payment.Payment, sale paywall.Sale, accept []string) 
 	ans.mediaType = receipt.MediaTypeDSSE
 	ans.body, err = json.Marshal(envelope)
 	return ans, err
-}
-
-// successOf is the settlement of a sale, for its buyer.
-func successOf(sale paywall.Sale) x402.SettleResponse {
-	settlement := x402.SettleResponse{Success: new(true), Transaction: sale.Transaction}
-	if sale.Repeated {
-		settlement.Extra = json.RawMessage(`{"repeated":true}`)
-	}
-	return settlement
 }
 
 // wantsEnvelope reports whether an Accept header requests the DSSE envelope, and
@@ -207,16 +178,18 @@ func parseRange(part string) (mediaType string, weight float64) {
 	return strings.ToLower(strings.TrimSpace(mediaType)), weight
 }
 
-// settlement returns the header that reports to the buyer how a settlement ended.
-// Version 1 has its own header and network names.
-func (s *paidRoute) settlement(p payment.Payment, r x402.SettleResponse) (http.Header, error) {
-	name := x402.HeaderPaymentResponse
-	r.Payer, r.Network = p.Payer, s.offer.Terms.Network
-	if p.Version == x402.V1 {
-		name = x402.HeaderPaymentResponseV1
-		r.Network, _ = x402.V1Name(r.Network)
+// settlementHeader returns the header that reports to the buyer how a settlement ended,
+// none when it did not come to one. Version 1 has its own header and network names.
+func settlementHeader(paid sold) (http.Header, error) {
+	if paid.settlement == nil {
+		return http.Header{}, nil
 	}
-	value, err := x402.Encode(r)
+	name, settlement := x402.HeaderPaymentResponse, *paid.settlement
+	if paid.payment.Version == x402.V1 {
+		name = x402.HeaderPaymentResponseV1
+		settlement.Network, _ = x402.V1Name(settlement.Network)
+	}
+	value, err := x402.Encode(settlement)
 	return http.Header{name: {value}}, err
 }
 
@@ -250,33 +223,10 @@ func merged(v any, object []byte) ([]byte, error) {
 // refused is a paid call that failed: err with what the answer needs beside it.
 type refused struct {
 	route *paidRoute
-	paid  payment.Payment
+	paid  sold
 	err   error
 }
 
 func (r *refused) Error() string { return r.err.Error() }
 
 func (r *refused) Unwrap() error { return r.err }
-
-// settlement returns the header with how the settlement ended, when it came to that.
-func (r *refused) settlement() (http.Header, error) {
-	ended, ok := endedSettlement(r.err)
-	if !ok {
-		return nil, nil
-	}
-	return r.route.settlement(r.paid, ended)
-}
-
-// endedSettlement returns how the settlement of a call that failed ended, or false when
-// it did not come to that.
-func endedSettlement(err error) (x402.SettleResponse, bool) {
-	var refusal *payment.Refusal
-	var pending *payment.PendingError
-	switch {
-	case errors.As(err, &pending):
-		return x402.SettleResponse{Success: new(false), ErrorReason: x402.ReasonSettlementPending, Transaction: pending.Transaction}, true
-	case errors.As(err, &refusal) && errors.Is(refusal, payment.ErrNotSettled):
-		return x402.SettleResponse{Success: new(false), ErrorReason: refusal.Reason, Transaction: refusal.Transaction}, true
-	}
-	return x402.SettleResponse{}, false
-}

@@ -16,7 +16,6 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/strictjson"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
-	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
 
 // tool is one tool of mcpPath.
@@ -123,51 +122,37 @@ func (a *api) paidTool(k *kind) (tool, error) {
 		return tool{}, fmt.Errorf("encode the challenge of %s: %w", k.tool, err)
 	}
 	t.answer = func(ctx context.Context, call toolCall) (toolResult, error) {
-		return a.sell(ctx, *t.offer, operations, unpaid, call)
+		return a.callPaid(ctx, *t.offer, operations, unpaid, call)
 	}
 	return t, nil
 }
 
-// sell answers a call of a paid tool, in the order of paidRoute.serve. A payment in an
-// HTTP header does not count here.
-func (a *api) sell(ctx context.Context, offer payment.Offer, operations []operation, unpaid []byte, call toolCall) (toolResult, error) {
+// callPaid is [api.sell] as a tool: the request is in the arguments, the payment in _meta.
+// A payment in an HTTP header does not count here.
+func (a *api) callPaid(ctx context.Context, offer payment.Offer, operations []operation, unpaid []byte, call toolCall) (toolResult, error) {
 	found := toolResult{isPaid: call.meta[metaPayment] != nil}
 	o, body, err := operationOf(operations, call.arguments)
 	if err != nil {
 		return found, err
 	}
-	var request pricedRequest
-	if found.isPaid || !isPriceRequest(body) {
-		if request, err = o.read(body); err != nil {
-			return found, err
+	paid := paidCall{
+		operation: o, transport: payment.TransportMCP, address: call.address, offer: offer, body: body,
+		read: func() (pricedRequest, error) { return o.read(body) },
+	}
+	if found.isPaid {
+		paid.payment = func() (payment.Payment, error) {
+			object, err := json.Marshal(call.meta[metaPayment])
+			if err != nil {
+				return payment.Payment{}, fmt.Errorf("encode the payment: %w", err)
+			}
+			return payment.ReadObject(x402.V2, object)
 		}
 	}
-	if !found.isPaid {
-		if err := a.Paywall.CheckQuota(ctx); err != nil {
-			return found, err
-		}
+	sold, err := a.sell(ctx, paid)
+	found.body, found.outcome, found.settlement = sold.answer.Bytes(), outcomeOK, sold.settlement
+	if sold.isUnpaid {
 		found.body, found.isError, found.outcome = unpaid, true, "payment_required"
-		return found, nil
 	}
-	order := paywall.Order{Operation: o.name(), Transport: payment.TransportMCP, Offer: offer, Address: call.address}
-	object, err := json.Marshal(call.meta[metaPayment])
-	if err != nil {
-		return found, fmt.Errorf("encode the payment: %w", err)
-	}
-	if order.Payment, err = payment.ReadObject(x402.V2, object); err != nil {
-		return found, a.Paywall.Refuse(ctx, order, err)
-	}
-	order.Request, order.Work = request.fingerprint(), request.work
-	sale, err := a.Paywall.Buy(ctx, order)
-	settlement, known := successOf(sale), true
-	if err != nil {
-		settlement, known = endedSettlement(err)
-	}
-	if known {
-		settlement.Payer, settlement.Network = order.Payment.Payer, offer.Terms.Network
-		found.settlement = &settlement
-	}
-	found.body, found.outcome = sale.Answer.Bytes(), outcomeOK
 	return found, err
 }
 

@@ -1,0 +1,101 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/pforte/pforte/pkg/x402"
+	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
+)
+
+// resourceTags are how registries file what is sold.
+var resourceTags = []string{"blockchain", "verification", "evidence", "receipt"}
+
+// paidCall is a call of an operation, as a transport received it.
+type paidCall struct {
+	operation operation
+	// transport is the protocol, as in payment.Record; address is the client's.
+	transport, address string
+	offer              payment.Offer
+	body               []byte
+	// read reads the body. payment reads the payment; it is nil when none came with the call.
+	read    func() (pricedRequest, error)
+	payment func() (payment.Payment, error)
+}
+
+// sold is what a paid call led to.
+type sold struct {
+	// isUnpaid reports that no payment came with the call, and the challenge is its answer.
+	isUnpaid bool
+	payment  payment.Payment // as far as it was read
+	answer   payment.Answer
+	// settlement is how the settlement ended, nil when it did not come to one.
+	settlement *x402.SettleResponse
+}
+
+// sell sells an answer, whichever transport received the call:
+//
+//  1. The request is read (400). Only a call without a payment may leave it out, as
+//     registries do to learn the price.
+//  2. A call without a payment ends here: in the challenge (402), while free settlements
+//     are left (503).
+//  3. The payment is read (402).
+//  4. Package paywall claims it, has it verified, has the evidence made and signed, and
+//     settles the payment last.
+//  5. How the settlement ended is told beside the answer, and beside the error.
+//
+// The transports differ in where a call carries its request and its payment, and in how
+// answer, challenge, settlement and error are written: see paidRoute and paidTool.
+func (a *api) sell(ctx context.Context, c paidCall) (sold, error) {
+	var request pricedRequest
+	if c.payment != nil || !isPriceRequest(c.body) {
+		var err error
+		if request, err = c.read(); err != nil {
+			return sold{}, err
+		}
+	}
+	if c.payment == nil {
+		return sold{isUnpaid: true}, a.Paywall.CheckQuota(ctx)
+	}
+	order := paywall.Order{Operation: c.operation.name(), Transport: c.transport, Offer: c.offer, Address: c.address}
+	var err error
+	if order.Payment, err = c.payment(); err != nil {
+		return sold{payment: order.Payment}, a.Paywall.Refuse(ctx, order, err)
+	}
+	order.Request, order.Work = request.fingerprint(), request.work
+	sale, err := a.Paywall.Buy(ctx, order)
+	ended := settlementOf(sale, err)
+	if ended != nil {
+		ended.Payer, ended.Network = order.Payment.Payer, c.offer.Terms.Network
+	}
+	return sold{payment: order.Payment, answer: sale.Answer, settlement: ended}, err
+}
+
+// isPriceRequest reports whether a body only requests the price.
+func isPriceRequest(body []byte) bool {
+	body = bytes.TrimSpace(body)
+	inside, isObject := bytes.CutPrefix(body, []byte("{"))
+	return len(body) == 0 || isObject && string(bytes.TrimSpace(inside)) == "}"
+}
+
+// settlementOf returns how the settlement of a call ended, nil when it did not come to one.
+func settlementOf(sale paywall.Sale, err error) *x402.SettleResponse {
+	var refusal *payment.Refusal
+	var pending *payment.PendingError
+	switch {
+	case err == nil:
+		settlement := &x402.SettleResponse{Success: new(true), Transaction: sale.Transaction}
+		if sale.Repeated {
+			settlement.Extra = json.RawMessage(`{"repeated":true}`)
+		}
+		return settlement
+	case errors.As(err, &pending):
+		return &x402.SettleResponse{Success: new(false), ErrorReason: x402.ReasonSettlementPending, Transaction: pending.Transaction}
+	case errors.As(err, &refusal) && errors.Is(refusal, payment.ErrNotSettled):
+		return &x402.SettleResponse{Success: new(false), ErrorReason: refusal.Reason, Transaction: refusal.Transaction}
+	}
+	return nil
+}
