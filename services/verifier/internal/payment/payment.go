@@ -3,8 +3,10 @@ package payment
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -306,9 +308,21 @@ func (p Payment) DeploysWallet() bool {
 	return strings.HasSuffix(p.exact.Signature, magic6492)
 }
 
-// Since returns the first moment at which a payment that fits these terms can have been sent.
-func (o Offer) Since(p Payment) time.Time {
-	return p.validBefore.Add(-o.Terms.MaxTimeout - clockSkew)
+// IsOfWindow reports whether an error is one of JudgeWindow.
+func IsOfWindow(err error) bool {
+	var refusal *Refusal
+	return errors.Is(err, ErrInvalid) && errors.As(err, &refusal) &&
+		slices.Contains([]string{x402.ReasonValidAfter, x402.ReasonValidBefore, reasonTooFar}, refusal.Reason)
+}
+
+// Since returns the first moment at which a payment that fits these terms can have been sent,
+// or one that does not, because its window ends too late.
+func (o Offer) Since(p Payment, now time.Time) time.Time {
+	end := p.validBefore
+	if latest := now.Add(o.Terms.MaxTimeout + clockSkew); end.After(latest) {
+		end = now
+	}
+	return end.Add(-o.Terms.MaxTimeout - clockSkew)
 }
 
 // SignedByPayer reports whether the payer's own key signed the authorization for the

@@ -72,6 +72,7 @@ func TestBuy_SaysThatNothingWasChargedOnlyWhereTheChainDoes(t *testing.T) {
 		"the node is behind":    {func(s *fixture) { s.sim.OnVerify = verdict(false, x402.ReasonNonceAlreadyUsed) }, payment.ErrPending, false},
 		"there is no node":      {func(s *fixture) { s.paywall = s.replica(func(o *paywall.Options) { o.ChainLog = nil }) }, payment.ErrRefused, false},
 		"the window has closed": {func(s *fixture) { s.clock.advance(5 * time.Minute) }, payment.ErrInvalid, true},
+		"our clock is behind":   {func(s *fixture) { s.clock.advance(-10 * time.Minute) }, payment.ErrInvalid, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, nil)

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/pforte/pforte/pkg/flight"
-	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -321,15 +320,14 @@ func (w *Paywall) takeOver(ctx context.Context, c *call, held payment.Record) (S
 }
 
 // mayHavePaid reports whether the chain must be asked before the buyer is told err: a payment
-// that its payer signed was refused, or its window is over, and another may have carried it
-// out; or the ledger was restored and has forgotten it. Of a copy that is not plain, the
-// holder is not known.
+// that its payer signed was refused, or its window is not open by our clock, and another may have
+// carried it out; or the ledger was restored and has forgotten it. Of a copy that is not plain,
+// the holder is not known.
 func (w *Paywall) mayHavePaid(c *call, err error) (refusal *payment.Refusal, may bool) {
 	if w.ChainLog == nil || !c.plain || !errors.As(err, &refusal) {
 		return nil, false
 	}
-	ended := errors.Is(err, payment.ErrInvalid) && refusal.Reason == x402.ReasonValidBefore
-	return refusal, ended || errors.Is(err, payment.ErrRefused)
+	return refusal, payment.IsOfWindow(err) || errors.Is(err, payment.ErrRefused)
 }
 
 // findPaid serves the holder of a payment that was refused, where the chain shows that it
@@ -363,7 +361,7 @@ func (w *Paywall) findPaid(ctx context.Context, c *call, refused *payment.Refusa
 		}
 	}
 	r := w.record(c)
-	r.Claimed = c.Offer.Since(c.Payment)
+	r.Claimed = c.Offer.Since(c.Payment, w.Now())
 	found, err := w.lookUpOneOfMany(ctx, r, looking)
 	used := payment.SaysUsed(refused.Reason)
 	switch {
