@@ -71,10 +71,11 @@ const (
 
 // Run is the program; it returns its exit code.
 func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "mcp" {
-		return runMCP(ctx, version, args[1:], getenv, stdin, stdout, stderr)
+	read, isMCP := parse, len(args) > 0 && args[0] == "mcp"
+	if isMCP {
+		read, args = parseMCP, args[1:]
 	}
-	o, err := parse(args, getenv, stdout)
+	o, err := read(args, getenv, stdout)
 	code := exitUsage
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -82,6 +83,9 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	case err == nil && o.version:
 		_, _ = fmt.Fprintln(stdout, "agent", version)
 		return exitOK
+	case err == nil && isMCP:
+		err = serveTools(ctx, o, version, stdin, stdout, stderr)
+		code = exitCode(err)
 	case err == nil:
 		r := run{options: o, stdout: stdout}
 		err = r.do(ctx)

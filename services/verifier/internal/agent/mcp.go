@@ -43,30 +43,6 @@ elicitation); with another client nothing is bought.
 // minute.
 const answerWithin = 50 * time.Second
 
-// runMCP is the command mcp; it returns its exit code.
-func runMCP(ctx context.Context, version string, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
-	o, err := parseMCP(args, getenv, stdout)
-	code := exitUsage
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err == nil && o.version:
-		_, _ = fmt.Fprintln(stdout, "agent", version)
-		return exitOK
-	case err == nil:
-		code = exitFailed
-		var t *toolbox
-		if t, err = newToolbox(o, stderr); err == nil {
-			err = t.serve(ctx, version, stdin, stdout)
-		}
-	}
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "agent:", printable(err.Error()))
-		return code
-	}
-	return exitOK
-}
-
 func parseMCP(args []string, getenv func(string) string, stdout io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("agent mcp", flag.ContinueOnError)
@@ -105,6 +81,15 @@ func newToolbox(o options, stderr io.Writer) (*toolbox, error) {
 	return &toolbox{
 		buyer: b, answers: filepath.Join(o.state, "answers"), answerWithin: answerWithin, confirm: o.confirm, log: log, asked: map[string]approval{},
 	}, nil
+}
+
+// serveTools is the command mcp.
+func serveTools(ctx context.Context, o options, version string, stdin io.Reader, stdout, stderr io.Writer) error {
+	t, err := newToolbox(o, stderr)
+	if err != nil {
+		return err
+	}
+	return t.serve(ctx, version, stdin, stdout)
 }
 
 // serve answers calls until stdin is closed, and then finishes what has been signed, for
