@@ -38,7 +38,7 @@ var permitted = map[string][]string{
 	"golang.org/x/text":                         {"services/auth/internal/user", "services/auth/internal/password", "services/auth/internal/pages"},
 	"rsc.io/qr":                                 {"services/auth/internal/pages"},
 	"html/template":                             {"services/auth/internal/pages"},
-	"database/sql":                              {"pkg/sqldb", "services/auth/internal/sqlstore", "services/auth/internal/user/userfile", "services/verifier/internal/payment/ledger", "services/verifier/internal/translog/logsql"},
+	"database/sql":                              {"pkg/sqldb", "services/auth/internal/sqlstore", "services/auth/internal/user/userfile", "services/verifier/internal/payment/ledger", "services/verifier/internal/translog/logsql", "services/verifier/internal/beaconchain/bundlesql"},
 	"modernc.org/sqlite":                        {"pkg/sqldb"},
 	"github.com/jackc/pgx/v5":                   {"pkg/sqldb"},
 }

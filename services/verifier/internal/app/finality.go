@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -10,10 +11,12 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain/bundlesql"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/beacon"
 	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
 
 // caip2 is the name of a chain in receipts.
@@ -91,7 +94,7 @@ func (s *server) openFinality(ctx context.Context, memory *rpc.Memory, m *httpap
 			return fmt.Errorf("open the chain %s: %w", c.Name, err)
 		}
 		opened, err := beaconchain.New(beaconchain.Options{
-			Name: c.Name, Network: s.networks[i], Nodes: nodes, Blocks: blocks, Store: s.ledger,
+			Name: c.Name, Network: s.networks[i], Nodes: nodes, Blocks: blocks, Store: s.bundles(),
 			Failed: counted.Failed(c.Name), Log: s.Log, Now: time.Now,
 		})
 		if err != nil {
@@ -104,6 +107,20 @@ func (s *server) openFinality(ctx context.Context, memory *rpc.Memory, m *httpap
 		s.finality = append(s.finality, opened)
 	}
 	return nil
+}
+
+// bundles returns the store of proofs of finality in the ledger's database.
+func (s *server) bundles() *bundlesql.Store { return bundlesql.New(s.ledger.DB(), time.Now) }
+
+// sold is the ledger with the proofs of finality of what was sold, which are kept as long as the answers.
+type sold struct {
+	*ledger.Ledger
+	bundles *bundlesql.Store
+}
+
+// Prune implements payment.Ledger.
+func (s sold) Prune(ctx context.Context, before time.Time) error {
+	return errors.Join(s.Ledger.Prune(ctx, before), s.bundles.Prune(ctx, before))
 }
 
 // runFinality makes proofs of finality until ctx ends.

@@ -8,9 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pforte/pforte/pkg/receipt/finality/beacontest"
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain/bundlesql"
+	"github.com/pforte/pforte/services/verifier/internal/payment/paymenttest"
 )
 
 // networkFile describes a beacon network of Base, which has none in truth.
@@ -90,5 +94,25 @@ func TestABeaconNodeThatHangsIsInNoSalesWay(t *testing.T) {
 			}
 			w.must(v.stop())
 		})
+	}
+}
+
+func TestPrune_ForgetsProofsOfFinalityWithTheAnswers(t *testing.T) {
+	now := time.Now()
+	l := paymenttest.Ledger(t, time.Now)
+	bundles := bundlesql.New(l.DB(), func() time.Time { return now })
+	if err := bundles.KeepStep(t.Context(), beaconchain.FinalityStep{Chain: "c", Period: 1, Step: []byte("s")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, prune := range []struct {
+		before time.Time
+		left   int
+	}{{now, 1}, {now.Add(365 * 24 * time.Hour), 0}} {
+		if err := (sold{l, bundles}).Prune(t.Context(), prune.before); err != nil {
+			t.Fatal(err)
+		}
+		if steps, err := bundles.Steps(t.Context(), "c", 1, 1); err != nil || len(steps) != prune.left {
+			t.Errorf("%d steps are left, %v; want %d", len(steps), err, prune.left)
+		}
 	}
 }

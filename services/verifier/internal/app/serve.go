@@ -164,7 +164,7 @@ func (s *server) openChains(ctx context.Context) (served []httpapi.Chain, err er
 
 func (s *server) openPaywall(ctx context.Context) (_ *paywall.Paywall, err error) {
 	options := paywall.Options{
-		Ledger: s.ledger, FreeSettlements: s.Facilitator.FreeSettlements,
+		Ledger: sold{s.ledger, s.bundles()}, FreeSettlements: s.Facilitator.FreeSettlements,
 		VerifyTimeout: s.Facilitator.VerifyTimeout, SettleTimeout: s.Facilitator.SettleTimeout, WorkTimeout: workTimeout,
 		AttemptsPerPayer: s.Payment.PerPayer, AttemptsPerAddress: s.Payment.PerAddress, KeepAnswers: s.Payment.AnswerRetention,
 		RepeatWindow: s.Payment.RepeatWindow, RepeatsPerPayer: s.Payment.RepeatsPerPayer,

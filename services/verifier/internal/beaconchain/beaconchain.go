@@ -11,7 +11,6 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // What a proof is not there for.
@@ -48,7 +47,7 @@ type Options struct {
 	Network *finality.Network
 	Nodes   []chain.BeaconNode
 	Blocks  Blocks
-	Store   payment.FinalityStore
+	Store   FinalityStore
 	// Failed is called when something failed, with one of Causes.
 	Failed func(cause string)
 	Log    *slog.Logger
@@ -173,7 +172,7 @@ type Status struct {
 	Anchor time.Time
 	// Participation is the part of the sync committee that signed it.
 	Participation float64
-	Bundles       payment.BundleCounts
+	Bundles       BundleCounts
 }
 
 // Status returns how the chain stands.

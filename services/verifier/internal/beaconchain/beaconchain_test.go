@@ -11,7 +11,6 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/pkg/receipt/finality/beacontest"
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // In these tests the block of slot s is that of number s; when the chain's head is h, the
@@ -78,7 +77,7 @@ func TestAProofLeadsOverManyCommittees(t *testing.T) {
 		t.Error("an update of the future was asked for")
 	}
 	// One checkpoint of each period is the server's own.
-	own, err := w.ledger.OwnCheckpoints(t.Context(), chainID, 0)
+	own, err := w.store.OwnCheckpoints(t.Context(), chainID, 0)
 	w.must(err)
 	if len(own) != 5 {
 		t.Errorf("%d checkpoints", len(own))
@@ -104,7 +103,7 @@ func TestAnEarlyUpdateHandsOverNothingAndABetterOneDoes(t *testing.T) {
 	if w.failures(beaconchain.CauseHandover) != 0 {
 		t.Error("a later update was not waited for")
 	}
-	if steps, err := w.ledger.Steps(t.Context(), chainID, 1, 1); err != nil || len(steps) > 0 {
+	if steps, err := w.store.Steps(t.Context(), chainID, 1, 1); err != nil || len(steps) > 0 {
 		t.Errorf("%+v, %v", steps, err)
 	}
 	w.must(w.chain.MakeBundles(t.Context()))
@@ -122,9 +121,9 @@ func TestTheHandoverOfAPeriodIsReplacedWhenThePeriodIsOver(t *testing.T) {
 	w.execution.head.Store(70)
 	w.node.Break(beacontest.Faults{Signers: 400})
 	w.must(w.chain.Follow(t.Context()))
-	steps := func(period uint64) payment.FinalityStep {
+	steps := func(period uint64) beaconchain.FinalityStep {
 		w.Helper()
-		list, err := w.ledger.Steps(t.Context(), chainID, period, period)
+		list, err := w.store.Steps(t.Context(), chainID, period, period)
 		w.must(err)
 		if len(list) != 1 {
 			t.Fatalf("%d steps of period %d", len(list), period)
@@ -356,11 +355,11 @@ func TestTwoReplicasMakeOneBundle(t *testing.T) {
 	for _, c := range replicas {
 		s, err := c.Status(t.Context())
 		w.must(err)
-		if s.Bundles.States[payment.BundleMade] != 9 || s.Bundles.States[payment.BundlePending] != 0 || s.Participation < .9 || s.Anchor.IsZero() {
+		if s.Bundles.States[beaconchain.BundleMade] != 9 || s.Bundles.States[beaconchain.BundlePending] != 0 || s.Participation < .9 || s.Anchor.IsZero() {
 			t.Errorf("%+v", s)
 		}
 	}
-	own, err := w.ledger.OwnCheckpoints(t.Context(), chainID, 0)
+	own, err := w.store.OwnCheckpoints(t.Context(), chainID, 0)
 	w.must(err)
 	for _, c := range own {
 		w.chain = replicas[1]
@@ -450,7 +449,7 @@ func TestAProofIsGoneWhenAnswersAre(t *testing.T) {
 	w.sell(27)
 	w.must(w.chain.MakeBundles(t.Context()))
 	w.advance(time.Hour)
-	w.must(w.ledger.Prune(t.Context(), w.clock()))
+	w.must(w.store.Prune(t.Context(), w.clock()))
 	_, err := w.document(27, nil)
 	w.want(err, beaconchain.ErrExpired)
 }

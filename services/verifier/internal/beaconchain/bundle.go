@@ -10,7 +10,6 @@ import (
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 const (
@@ -56,7 +55,7 @@ func (c *Chain) makeBundles(ctx context.Context) error {
 			break
 		}
 	}
-	can := payment.Makeable{QueuedBefore: c.Now().Add(-longestWait)}
+	can := Makeable{QueuedBefore: c.Now().Add(-longestWait)}
 	if newest, ok := c.newestAnchor(); ok {
 		can.UpTo = newest.number
 	}
@@ -73,12 +72,12 @@ func (c *Chain) makeBundles(ctx context.Context) error {
 }
 
 // makeOne makes a bundle, or puts it off. The error is the store's.
-func (c *Chain) makeOne(ctx context.Context, b payment.Bundle) error {
+func (c *Chain) makeOne(ctx context.Context, b Bundle) error {
 	now := c.Now()
 	nearest, newest, ok := c.anchorsFor(b.Number)
 	if !ok {
 		if now.Sub(b.Queued) > longestWait {
-			b.State = payment.BundleUnavailable
+			b.State = BundleUnavailable
 			c.Log.WarnContext(ctx, "finality: no update came as far as a sold block", "block", b.Number)
 		}
 		return c.Store.PutOff(ctx, b, now)
@@ -95,7 +94,7 @@ func (c *Chain) makeOne(ctx context.Context, b payment.Bundle) error {
 	}
 	if err == nil {
 		err = c.Store.KeepBundle(ctx, b)
-		if errors.Is(err, payment.ErrNotFound) {
+		if errors.Is(err, ErrNotFound) {
 			return nil // it has expired meanwhile
 		}
 	}
@@ -109,9 +108,9 @@ func (c *Chain) makeOne(ctx context.Context, b payment.Bundle) error {
 	pause := min(firstRetry<<min(b.Tries, 10), longestRetry)
 	b.Tries++
 	if now.Sub(b.Tried) > giveUpAfter {
-		b.State = payment.BundleUnavailable
+		b.State = BundleUnavailable
 	}
-	c.Log.WarnContext(ctx, "finality: the proof of a sold block cannot be made", "block", b.Number, "tries", b.Tries, "given_up", b.State == payment.BundleUnavailable, "error", err)
+	c.Log.WarnContext(ctx, "finality: the proof of a sold block cannot be made", "block", b.Number, "tries", b.Tries, "given_up", b.State == BundleUnavailable, "error", err)
 	return c.Store.PutOff(ctx, b, now.Add(pause))
 }
 
@@ -130,7 +129,7 @@ func (c *Chain) anchorsFor(number uint64) (nearest, newest anchor, ok bool) {
 
 // link links a block to a finalized one: the nearest by headers where they are few, else
 // the newest, of which nodes still have the state, by the chain's own record of hashes.
-func (c *Chain) link(ctx context.Context, b payment.SoldBlock, nearest, newest anchor) (anchor, finality.Link, error) {
+func (c *Chain) link(ctx context.Context, b SoldBlock, nearest, newest anchor) (anchor, finality.Link, error) {
 	distance := nearest.number - b.Number
 	if distance == 0 {
 		return nearest, finality.Link{Kind: finality.LinkSame}, nil
@@ -151,12 +150,12 @@ func (c *Chain) link(ctx context.Context, b payment.SoldBlock, nearest, newest a
 	return nearest, link, nil
 }
 
-func (c *Chain) headers(ctx context.Context, b payment.SoldBlock, a anchor) (finality.Link, error) {
+func (c *Chain) headers(ctx context.Context, b SoldBlock, a anchor) (finality.Link, error) {
 	list, err := c.Blocks.Headers(ctx, b.Number+1, a.number, chain.Hash(a.execution.BlockHash))
 	return finality.Link{Kind: finality.LinkHeaders, Headers: hexes(list)}, err
 }
 
-func (c *Chain) history(ctx context.Context, b payment.SoldBlock, a anchor) (finality.Link, error) {
+func (c *Chain) history(ctx context.Context, b SoldBlock, a anchor) (finality.Link, error) {
 	if a.number-b.Number > finality.HistoryWindow {
 		return finality.Link{}, fmt.Errorf("block %d is more than %d blocks before the finalized block %d", b.Number, finality.HistoryWindow, a.number)
 	}

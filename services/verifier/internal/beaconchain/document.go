@@ -10,7 +10,6 @@ import (
 
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // Of checkpoints that callers name, so many are read from nodes in a minute: for the network
@@ -30,17 +29,17 @@ const (
 // but for a checkpoint that is not known, and then only if the proof is there; client is the
 // network of the client, whose allowance that takes from.
 func (c *Chain) Document(ctx context.Context, client string, block finality.Root, checkpoint *finality.Root) ([]byte, error) {
-	b, err := c.Store.Bundle(ctx, c.Network.ChainID, payment.Digest(block))
+	b, err := c.Store.Bundle(ctx, c.Network.ChainID, block)
 	switch {
-	case errors.Is(err, payment.ErrNotFound):
+	case errors.Is(err, ErrNotFound):
 		return nil, ErrUnknownBlock
 	case err != nil:
 		return nil, err
-	case b.State == payment.BundleExpired:
+	case b.State == BundleExpired:
 		return nil, ErrExpired
-	case b.State == payment.BundleUnavailable, b.State == payment.BundlePending && c.Now().Sub(b.Queued) > giveUpAfter:
+	case b.State == BundleUnavailable, b.State == BundlePending && c.Now().Sub(b.Queued) > giveUpAfter:
 		return nil, ErrUnavailable
-	case b.State == payment.BundlePending:
+	case b.State == BundlePending:
 		return nil, ErrPending
 	}
 	var kept content
@@ -48,7 +47,7 @@ func (c *Chain) Document(ctx context.Context, client string, block finality.Root
 		return nil, fmt.Errorf("read the bundle of block %d: %w", b.Number, err)
 	}
 	if checkpoint == nil {
-		d, err := c.fromOwn(ctx, b, kept, func([]payment.FinalityCheckpoint) {})
+		d, err := c.fromOwn(ctx, b, kept, func([]FinalityCheckpoint) {})
 		if err != nil {
 			return nil, err
 		}
@@ -83,16 +82,16 @@ func encode(d *finality.Document) ([]byte, error) {
 }
 
 // document returns all of a document but its anchor.
-func (c *Chain) document(b payment.Bundle, kept content) *finality.Document {
+func (c *Chain) document(b Bundle, kept content) *finality.Document {
 	return &finality.Document{
 		Type: finality.Type, Version: finality.Version, Chain: c.Network.ChainID, Network: c.Network.Name,
-		Block: finality.Block{Number: finality.Uint64(b.Number), Hash: finality.Root(b.Hash)}, Link: kept.Link,
+		Block: finality.Block{Number: finality.Uint64(b.Number), Hash: b.Hash}, Link: kept.Link,
 	}
 }
 
 // oldest returns the slot before which a checkpoint is too old for a bundle: readers count
 // to its finalized block, or to the begin of its period where that is later.
-func (c *Chain) oldest(b payment.Bundle) uint64 {
+func (c *Chain) oldest(b Bundle) uint64 {
 	end := max(b.Slot, b.Period*c.Network.SlotsPerPeriod)
 	return end - min(end, uint64(finality.DefaultMaxAge.Seconds())/c.Network.SecondsPerSlot)
 }
@@ -100,7 +99,7 @@ func (c *Chain) oldest(b payment.Bundle) uint64 {
 // fromOwn returns the document from the first of our own checkpoints that are recent enough
 // and from which steps lead to the bundle's. They come the oldest first; order may change
 // that.
-func (c *Chain) fromOwn(ctx context.Context, b payment.Bundle, kept content, order func([]payment.FinalityCheckpoint)) (*finality.Document, error) {
+func (c *Chain) fromOwn(ctx context.Context, b Bundle, kept content, order func([]FinalityCheckpoint)) (*finality.Document, error) {
 	own, err := c.Store.OwnCheckpoints(ctx, b.Chain, c.oldest(b))
 	if err != nil {
 		return nil, err
@@ -121,12 +120,12 @@ func (c *Chain) fromOwn(ctx context.Context, b payment.Bundle, kept content, ord
 
 // checkpoint returns the checkpoint with a root: one that is kept, or else, a few times a
 // minute, one that a node knows. What was read for nothing is refused before that counts.
-func (c *Chain) checkpoint(ctx context.Context, client string, b payment.Bundle, root finality.Root) (from finality.Checkpoint, err error) {
-	kept, err := c.Store.Checkpoint(ctx, b.Chain, payment.Digest(root))
+func (c *Chain) checkpoint(ctx context.Context, client string, b Bundle, root finality.Root) (from finality.Checkpoint, err error) {
+	kept, err := c.Store.Checkpoint(ctx, b.Chain, root)
 	switch {
 	case err == nil:
 		return from, json.Unmarshal(kept.Checkpoint, &from)
-	case !errors.Is(err, payment.ErrNotFound):
+	case !errors.Is(err, ErrNotFound):
 		return from, err
 	}
 	if err := c.named.refused(root, c.oldest(b), c.Now()); err != nil {
@@ -157,7 +156,7 @@ func (c *Chain) checkpoint(ctx context.Context, client string, b payment.Bundle,
 }
 
 // from returns the document from a checkpoint.
-func (c *Chain) from(ctx context.Context, b payment.Bundle, kept content, from finality.Checkpoint) (*finality.Document, error) {
+func (c *Chain) from(ctx context.Context, b Bundle, kept content, from finality.Checkpoint) (*finality.Document, error) {
 	period := c.Network.Period(uint64(from.Header.Slot))
 	switch {
 	case period > b.Period:
@@ -192,7 +191,7 @@ func (c *Chain) from(ctx context.Context, b payment.Bundle, kept content, from f
 
 // verify verifies the document of a bundle as readers do, from our newest checkpoint that it
 // follows from: the steps before were verified when they were kept.
-func (c *Chain) verify(ctx context.Context, b payment.Bundle) error {
+func (c *Chain) verify(ctx context.Context, b Bundle) error {
 	var kept content
 	if err := json.Unmarshal(b.Content, &kept); err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 const (
@@ -330,8 +329,8 @@ func (c *Chain) keepNamed(ctx context.Context, checkpoint finality.Checkpoint, o
 		return err
 	}
 	slot := uint64(checkpoint.Header.Slot)
-	return c.Store.KeepCheckpoint(ctx, payment.FinalityCheckpoint{
-		Chain: c.Network.ChainID, Root: payment.Digest(checkpoint.Root), Slot: slot, Period: c.Network.Period(slot), Own: own, Checkpoint: text,
+	return c.Store.KeepCheckpoint(ctx, FinalityCheckpoint{
+		Chain: c.Network.ChainID, Root: checkpoint.Root, Slot: slot, Period: c.Network.Period(slot), Own: own, Checkpoint: text,
 	})
 }
 
@@ -476,7 +475,7 @@ func (c *Chain) handOver(ctx context.Context, n *node, period uint64, over bool)
 	if err != nil {
 		return err
 	}
-	if err := c.Store.KeepStep(ctx, payment.FinalityStep{Chain: c.Network.ChainID, Period: period, Signers: step.Signers(), Final: over, Step: text}); err != nil {
+	if err := c.Store.KeepStep(ctx, FinalityStep{Chain: c.Network.ChainID, Period: period, Signers: step.Signers(), Final: over, Step: text}); err != nil {
 		return err
 	}
 	c.committees[period+1], c.keys[period+1] = *step.NextCommittee, u.NextSyncCommittee

@@ -22,7 +22,6 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/beacon"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // recording returns a recorded answer of a node of mainnet.
@@ -92,7 +91,7 @@ func (w *world) followMainnet() (pinned finality.Root, block *lightclient.Execut
 	node, err := beacon.Open(url, 0)
 	w.must(err)
 	w.chain, err = beaconchain.New(beaconchain.Options{
-		Name: "ethereum", Network: finality.Mainnet(), Nodes: []chain.BeaconNode{node}, Blocks: w.blocks, Store: w.ledger,
+		Name: "ethereum", Network: finality.Mainnet(), Nodes: []chain.BeaconNode{node}, Blocks: w.blocks, Store: w.store,
 		Failed: w.fail, Log: slog.New(slog.DiscardHandler), Now: w.clock,
 	})
 	w.must(err)
@@ -119,8 +118,8 @@ func TestFollow_BeginsAnewWhereTheRecordedUpdateOfAPeriodHandsOverNothing(t *tes
 	checkpoint := lightclient.NewCheckpoint(kept)
 	text, err := json.Marshal(checkpoint)
 	w.must(err)
-	w.must(w.ledger.KeepCheckpoint(t.Context(), payment.FinalityCheckpoint{
-		Chain: "eip155:1", Root: payment.Digest(checkpoint.Root), Slot: uint64(checkpoint.Header.Slot), Period: 1573, Own: true, Checkpoint: text,
+	w.must(w.store.KeepCheckpoint(t.Context(), beaconchain.FinalityCheckpoint{
+		Chain: "eip155:1", Root: checkpoint.Root, Slot: uint64(checkpoint.Header.Slot), Period: 1573, Own: true, Checkpoint: text,
 	}))
 	pinned, block, _ := w.followMainnet()
 	if n := w.failures(beaconchain.CauseHandover); n != 1 {

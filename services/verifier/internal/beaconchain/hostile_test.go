@@ -120,7 +120,7 @@ func TestAClaimToBeFarAheadDoesNotBeginAnew(t *testing.T) {
 	away.Break(beacontest.Faults{Down: true})
 	own := func() int {
 		w.Helper()
-		list, err := w.ledger.OwnCheckpoints(t.Context(), chainID, 0)
+		list, err := w.store.OwnCheckpoints(t.Context(), chainID, 0)
 		w.must(err)
 		return len(list)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/finality/beacontest"
 	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain/bundlesql"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/beacon"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -159,14 +160,14 @@ func (e *execution) BlockNumber(_ context.Context, hash chain.Hash) (uint64, err
 // blocks is an execution that a test may exchange.
 type blocks struct{ *execution }
 
-// counting is a ledger that counts what it is asked to put off.
+// counting is a store that counts what it is asked to put off.
 type counting struct {
-	payment.FinalityStore
+	beaconchain.FinalityStore
 	puts *atomic.Int64
 }
 
-// PutOff implements payment.FinalityStore.
-func (c counting) PutOff(ctx context.Context, b payment.Bundle, next time.Time) error {
+// PutOff implements beaconchain.FinalityStore.
+func (c counting) PutOff(ctx context.Context, b beaconchain.Bundle, next time.Time) error {
 	c.puts.Add(1)
 	return c.FinalityStore.PutOff(ctx, b, next)
 }
@@ -186,6 +187,7 @@ type world struct {
 	blocks    *blocks // the execution, as the chain reads it
 	node      *node
 	ledger    *ledger.Ledger
+	store     *bundlesql.Store
 	puts      atomic.Int64 // how many bundles were put off
 	chain     *beaconchain.Chain
 	failed    sync.Map // how often by cause: *atomic.Int64
@@ -204,6 +206,7 @@ func newWorld(t testing.TB) *world {
 	w.ledger, err = ledger.Open(context.Background(), "sqlite::memory:", ledger.Options{Now: w.clock, Finality: []string{chainID, "eip155:1"}})
 	w.must(err)
 	t.Cleanup(func() { _ = w.ledger.Close() })
+	w.store = bundlesql.New(w.ledger.DB(), w.clock)
 	w.must(w.ledger.Heartbeat(context.Background(), "seller", start.Add(1000*time.Hour)))
 	w.node = w.beacon("dev", "electra")
 	w.chain = w.open(w.node.url)
@@ -237,7 +240,7 @@ func (w *world) open(urls ...string) *beaconchain.Chain {
 		nodes = append(nodes, n)
 	}
 	c, err := beaconchain.New(beaconchain.Options{
-		Name: "dev", Network: w.node.Network(), Nodes: nodes, Blocks: w.blocks, Store: counting{w.ledger, &w.puts},
+		Name: "dev", Network: w.node.Network(), Nodes: nodes, Blocks: w.blocks, Store: counting{w.store, &w.puts},
 		Failed: w.fail, Log: slog.New(slog.DiscardHandler), Now: w.clock,
 	})
 	w.must(err)

@@ -24,10 +24,10 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/finality/beacontest"
 	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain/bundlesql"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/beacon"
 	"github.com/pforte/pforte/services/verifier/internal/httpapi"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
@@ -71,7 +71,7 @@ func (noBlocks) BlockNumber(context.Context, chain.Hash) (uint64, error) { retur
 
 // openFinal serves a verifier with proofs of finality, which follows the beacon chain and
 // makes bundles when a test says so.
-func openFinal(t *testing.T) (*world, *ledger.Ledger, *beacontest.Beacon) {
+func openFinal(t *testing.T) (*world, *bundlesql.Store, *beacontest.Beacon) {
 	t.Helper()
 	w := open(t, nil)
 	var sold finality.Root
@@ -80,6 +80,7 @@ func openFinal(t *testing.T) (*world, *ledger.Ledger, *beacontest.Beacon) {
 	w.must(err)
 	t.Cleanup(func() { _ = l.Close() })
 	w = open(t, func(o *paywall.Options) { o.Ledger = l })
+	store := bundlesql.New(l.DB(), w.clock)
 	b, err := beacontest.New(beacontest.Config{Name: "dev", ChainID: "eip155:8453", Depth: 2, Execution: execution{sold}})
 	w.must(err)
 	server := httptest.NewServer(b.Handler())
@@ -89,22 +90,22 @@ func openFinal(t *testing.T) (*world, *ledger.Ledger, *beacontest.Beacon) {
 	metrics, err := httpapi.NewFinalityMetrics(w.registry)
 	w.must(err)
 	w.finality, err = beaconchain.New(beaconchain.Options{
-		Name: "base", Network: b.Network(), Nodes: []chain.BeaconNode{node}, Blocks: noBlocks{}, Store: l, Failed: metrics.Failed("base"),
+		Name: "base", Network: b.Network(), Nodes: []chain.BeaconNode{node}, Blocks: noBlocks{}, Store: store, Failed: metrics.Failed("base"),
 		Log: slog.New(slog.DiscardHandler), Now: w.clock,
 	})
 	w.must(err)
 	w.must(metrics.Register("base", w.finality, w.clock))
 	w.reopen()
-	return w, l, b
+	return w, store, b
 }
 
 // bundleReads counts how many requests read bundles at once.
 type bundleReads struct {
-	payment.FinalityStore
+	beaconchain.FinalityStore
 	atOnce
 }
 
-func (r *bundleReads) Bundle(ctx context.Context, chain string, block payment.Digest) (payment.Bundle, error) {
+func (r *bundleReads) Bundle(ctx context.Context, chain string, block finality.Root) (beaconchain.Bundle, error) {
 	defer r.count()()
 	return r.FinalityStore.Bundle(ctx, chain, block)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
-	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
 // FinalityMetrics counts what fails when proofs of finality are made, and reports how they
@@ -76,7 +75,7 @@ func (m *finalityStatus) Collect(all chan<- prometheus.Metric) {
 	if err != nil {
 		return // verifier_store_up reports it
 	}
-	for _, state := range []payment.BundleState{payment.BundlePending, payment.BundleMade, payment.BundleUnavailable, payment.BundleExpired} {
+	for _, state := range []beaconchain.BundleState{beaconchain.BundlePending, beaconchain.BundleMade, beaconchain.BundleUnavailable, beaconchain.BundleExpired} {
 		gauge(m.bundles, float64(s.Bundles.States[state]), string(state))
 	}
 	var age float64

@@ -416,8 +416,7 @@ type Ledger interface {
 	// keeps its answer and its settlement. ErrLost: the record is not Settled.
 	Reopen(ctx context.Context, key Key, reason string) error
 	// Prune forgets the answers of Settled and Dead records that were claimed
-	// before then, abandoned Working records, and proofs of finality of blocks that were
-	// last sold before then.
+	// before then, and abandoned Working records.
 	Prune(ctx context.Context, before time.Time) error
 
 	// QuotaStatus returns the state of a month.

@@ -2,7 +2,13 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
@@ -59,4 +65,66 @@ func (l *Ledger) Anew(ctx context.Context, key payment.Key, answer []byte) (paym
 		return payment.Answer{}, err
 	}
 	return payment.Queued(answer), nil
+}
+
+// soldBlock is a block about which a receipt was sold.
+type soldBlock struct {
+	Chain  string // CAIP-2, "eip155:1"
+	Hash   payment.Digest
+	Number uint64
+}
+
+const queueBlockSQL = "INSERT INTO finality_queue (chain, block_hash, number, queued) VALUES (?, ?, ?, ?)"
+
+// blockOf returns the block that an answer is about, nil where it names none.
+func blockOf(answer []byte) *soldBlock {
+	var read struct {
+		Receipt struct {
+			Chain struct {
+				ID string `json:"id"`
+			} `json:"chain"`
+			Block struct {
+				Number string `json:"number"`
+				Hash   string `json:"hash"`
+			} `json:"block"`
+		} `json:"receipt"`
+	}
+	if json.Unmarshal(answer, &read) != nil {
+		return nil
+	}
+	hash, err := hex.DecodeString(strings.TrimPrefix(read.Receipt.Block.Hash, "0x"))
+	number, numberErr := strconv.ParseInt(read.Receipt.Block.Number, 10, 64)
+	if err != nil || numberErr != nil || number < 0 || len(hash) != len(payment.Digest{}) || read.Receipt.Chain.ID == "" {
+		return nil
+	}
+	return &soldBlock{Chain: read.Receipt.Chain.ID, Hash: payment.Digest(hash), Number: uint64(number)}
+}
+
+// sold returns the block that the answer of a payment is about, nil where the answer is
+// not there.
+func (l *Ledger) sold(ctx context.Context, key payment.Key) (*soldBlock, error) {
+	var answer []byte
+	err := l.row(ctx, answerSQL, key).Scan(&answer)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil //nolint:nilnil // see above
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what was sold: %w", err)
+	}
+	return blockOf(answer), nil
+}
+
+const answerSQL = "SELECT answer FROM answers WHERE payment = (SELECT id FROM payments WHERE" + byKey + ")"
+
+// queueBlock queues a block that was sold for its proof of finality.
+func (u *unit) queueBlock(ctx context.Context, b *soldBlock) error {
+	_, err := u.exec(ctx, queueBlockSQL, b.Chain, b.Hash, int64(b.Number), u.now())
+	return err
+}
+
+func flag(holds bool) int {
+	if holds {
+		return 1
+	}
+	return 0
 }

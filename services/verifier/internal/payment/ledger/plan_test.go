@@ -68,14 +68,6 @@ func TestRefundsAreSummedWithoutReadingAllPayments(t *testing.T) {
 	}
 }
 
-// Proofs that have expired stay, and the others have kilobytes: none is read to be counted.
-func TestProofsOfFinalityAreCountedInAnIndex(t *testing.T) {
-	l := openFile(t)
-	if plan := explain(t, l, countBundlesSQL, "", ""); !strings.Contains(plan, "SEARCH finality_bundles USING COVERING INDEX finality_bundles_state") || strings.Contains(plan, "SCAN finality_") || strings.Contains(plan, "TEMP B-TREE") {
-		t.Errorf("they are counted by\n%s", plan)
-	}
-}
-
 // SQLite takes a number that is bound as a LIMIT into its plan, and plans again for the
 // next one.
 func TestNoPreparedQueryIsPlannedAgain(t *testing.T) {

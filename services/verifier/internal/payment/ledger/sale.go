@@ -281,7 +281,7 @@ const (
 
 // Finish implements payment.Ledger.
 func (l *Ledger) Finish(ctx context.Context, key payment.Key, o payment.Outcome) (ended payment.Outcome, err error) {
-	var block *payment.SoldBlock
+	var block *soldBlock
 	if len(l.finality) > 0 && o.State == payment.Settled {
 		if block, err = l.sold(ctx, key); err != nil {
 			return ended, err

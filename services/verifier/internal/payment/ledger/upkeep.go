@@ -105,23 +105,18 @@ const (
 // written.
 func (l *Ledger) Prune(ctx context.Context, before time.Time) error {
 	for _, step := range []struct {
-		exec  func(ctx context.Context, what, query string, args ...any) (bool, error)
 		query string
 		args  []any
 	}{
-		{l.exec, pruneSQL, []any{before, before, before}},
-		{l.exec, vanishSQL, []any{l.view()}},
-		{l.exec, "DELETE FROM owners WHERE alive_until < ?", []any{before}},
-		{l.exec, "DELETE FROM asked_again WHERE day < ?", []any{before}},
-		{l.exec, tidySQL, nil},
-		{l.execBeside, forgetBundlesSQL, []any{before, before}},
-		{l.execBeside, forgetBlocksSQL, []any{before}},
-		{l.execBeside, "DELETE FROM finality_steps WHERE written < ?", []any{before.Add(-finalStepAge)}},
-		{l.execBeside, "DELETE FROM finality_checkpoints WHERE written < ?", []any{before.Add(-finalStepAge)}},
+		{pruneSQL, []any{before, before, before}},
+		{vanishSQL, []any{l.view()}},
+		{"DELETE FROM owners WHERE alive_until < ?", []any{before}},
+		{"DELETE FROM asked_again WHERE day < ?", []any{before}},
+		{tidySQL, nil},
 	} {
 		for more := true; more; {
 			var err error
-			if more, err = step.exec(ctx, "prune the ledger", step.query, step.args...); err != nil {
+			if more, err = l.exec(ctx, "prune the ledger", step.query, step.args...); err != nil {
 				return err
 			}
 			if err := ctx.Err(); err != nil {

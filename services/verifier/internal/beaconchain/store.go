@@ -1,14 +1,20 @@
-package payment
+package beaconchain
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/pforte/pforte/pkg/receipt/finality"
 )
+
+// ErrNotFound is returned by a store for what it does not have.
+var ErrNotFound = errors.New("not found")
 
 // SoldBlock is a block about which a receipt was sold.
 type SoldBlock struct {
-	Chain  string // CAIP-2, "eip155:1"
-	Hash   Digest // of the execution block
+	Chain  string        // CAIP-2, "eip155:1"
+	Hash   finality.Root // of the execution block
 	Number uint64
 }
 
@@ -64,7 +70,7 @@ type FinalityStep struct {
 // FinalityCheckpoint is a finalized beacon block from which a proof can begin.
 type FinalityCheckpoint struct {
 	Chain        string
-	Root         Digest
+	Root         finality.Root
 	Slot, Period uint64
 	// Own reports that the server took it by itself; a caller has named the others.
 	Own        bool
@@ -87,7 +93,7 @@ type FinalityStore interface {
 	TakeSold(ctx context.Context, most int) (int, error)
 	// Bundle returns the bundle of a block; a pending one for a block that is only queued;
 	// or ErrNotFound.
-	Bundle(ctx context.Context, chain string, block Digest) (Bundle, error)
+	Bundle(ctx context.Context, chain string, block finality.Root) (Bundle, error)
 	// DueBundles returns at most so many pending bundles of a chain that are due and can be
 	// made, and puts them off until next, so that two processes do not make the same.
 	DueBundles(ctx context.Context, chain string, can Makeable, next time.Time, most int) ([]Bundle, error)
@@ -108,7 +114,7 @@ type FinalityStore interface {
 	// KeepCheckpoint writes a checkpoint, unless it is there. One that becomes Own stays so.
 	KeepCheckpoint(ctx context.Context, c FinalityCheckpoint) error
 	// Checkpoint returns a checkpoint, or ErrNotFound.
-	Checkpoint(ctx context.Context, chain string, root Digest) (FinalityCheckpoint, error)
+	Checkpoint(ctx context.Context, chain string, root finality.Root) (FinalityCheckpoint, error)
 	// OwnCheckpoints returns the server's own checkpoints of a chain from a slot on, the
 	// oldest first.
 	OwnCheckpoints(ctx context.Context, chain string, from uint64) ([]FinalityCheckpoint, error)

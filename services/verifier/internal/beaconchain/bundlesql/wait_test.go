@@ -1,19 +1,39 @@
-package ledger
+package bundlesql
 
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/pforte/pforte/pkg/receipt/finality"
+	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
+	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 )
+
+// open opens a ledger and the store on its database.
+func open(t *testing.T, url string) (*Store, *ledger.Ledger) {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), url, ledger.Options{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return New(l.DB(), time.Now), l
+}
 
 // held is a bundle, made and last sold at 1, that another replica is about to write as sold
 // at 1000.
-func held(t *testing.T) (l *Ledger, other *sql.Tx) {
+func held(t *testing.T) (l *Store, payments *ledger.Ledger, other *sql.Tx) {
 	t.Helper()
-	l = openPostgres(t)
+	url := sqldbtest.Postgres(t)
+	if url == "" {
+		t.Skip("not installed")
+	}
+	l, payments = open(t, url)
 	ctx := context.Background()
 	_, err := l.db.Writer.ExecContext(ctx, "INSERT INTO finality_bundles (chain, block_hash, number, state, sold, queued, try_at) VALUES ('c', $1, 1, 'made', 1, 1, 1)", make([]byte, 32))
 	if err == nil {
@@ -26,11 +46,11 @@ func held(t *testing.T) (l *Ledger, other *sql.Tx) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = other.Rollback() })
-	return l, other
+	return l, payments, other
 }
 
 // waiting returns when a transaction waits for another one.
-func waiting(t *testing.T, l *Ledger) {
+func waiting(t *testing.T, l *Store) {
 	t.Helper()
 	for n := 0; n == 0; time.Sleep(time.Millisecond) {
 		err := l.db.Writer.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n)
@@ -41,14 +61,13 @@ func waiting(t *testing.T, l *Ledger) {
 }
 
 func TestNoSaleWaitsForAProofOfFinality(t *testing.T) {
-	l, other := held(t)
+	l, payments, other := held(t)
 	ctx := context.Background()
-	block := payment.SoldBlock{Chain: "c", Number: 1}
-	if err := l.write(ctx, "queue", false, func(ctx context.Context, u *unit) error { return u.queueBlock(ctx, &block) }); err != nil {
+	if _, err := l.db.Writer.ExecContext(ctx, "INSERT INTO finality_queue (chain, block_hash, number, queued) VALUES ('c', $1, 1, 1)", make([]byte, 32)); err != nil {
 		t.Fatal(err)
 	}
 	ends := make(chan error, 4)
-	bundle := payment.Bundle{SoldBlock: block, State: payment.BundlePending}
+	bundle := beaconchain.Bundle{SoldBlock: beaconchain.SoldBlock{Chain: "c", Number: 1}, State: beaconchain.BundlePending}
 	go func() { _, err := l.TakeSold(ctx, 10); ends <- err }()
 	go func() { ends <- l.KeepBundle(ctx, bundle) }()
 	go func() { ends <- l.PutOff(ctx, bundle, time.Now()) }()
@@ -56,7 +75,7 @@ func TestNoSaleWaitsForAProofOfFinality(t *testing.T) {
 	waiting(t, l)
 	claimed := make(chan error, 1)
 	go func() {
-		_, _, err := l.Claim(ctx, payment.Record{Key: payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: "1"}, Owner: "o", Deadline: time.Now(), ValidBefore: time.Now(), Amount: "1"})
+		_, _, err := payments.Claim(ctx, payment.Record{Key: payment.Key{Network: "n", Asset: "a", Payer: "p", Nonce: "1"}, Owner: "o", Deadline: time.Now(), ValidBefore: time.Now(), Amount: "1"})
 		claimed <- err
 	}()
 	select {
@@ -78,7 +97,7 @@ func TestNoSaleWaitsForAProofOfFinality(t *testing.T) {
 }
 
 func TestABlockThatIsSoldAgainWhileItsProofExpiresKeepsIt(t *testing.T) {
-	l, other := held(t)
+	l, _, other := held(t)
 	pruned := make(chan error, 1)
 	go func() { pruned <- l.Prune(context.Background(), time.UnixMilli(500)) }()
 	waiting(t, l)
@@ -88,7 +107,15 @@ func TestABlockThatIsSoldAgainWhileItsProofExpiresKeepsIt(t *testing.T) {
 	if err := <-pruned; err != nil {
 		t.Error(err)
 	}
-	if b, err := l.Bundle(t.Context(), "c", payment.Digest{}); err != nil || b.State != payment.BundleMade {
+	if b, err := l.Bundle(t.Context(), "c", finality.Root{}); err != nil || b.State != beaconchain.BundleMade {
 		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// Proofs that have expired stay, and the others have kilobytes: none is read to be counted.
+func TestProofsOfFinalityAreCountedInAnIndex(t *testing.T) {
+	l, _ := open(t, sqldbtest.SQLite(t))
+	if plan := sqldbtest.Plan(t, l.db.Reader, "EXPLAIN QUERY PLAN "+countBundlesSQL, "", ""); !strings.Contains(plan, "SEARCH finality_bundles USING COVERING INDEX finality_bundles_state") || strings.Contains(plan, "SCAN finality_") || strings.Contains(plan, "TEMP B-TREE") {
+		t.Errorf("they are counted by\n%s", plan)
 	}
 }

@@ -1,0 +1,364 @@
+package bundlesql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pforte/pforte/pkg/receipt/finality"
+	"github.com/pforte/pforte/pkg/sqldb"
+	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
+)
+
+var _ beaconchain.FinalityStore = (*Store)(nil)
+
+// Store implements beaconchain.FinalityStore on SQL.
+type Store struct {
+	db  *sqldb.DB
+	now func() time.Time
+}
+
+// New returns a store in the database of the payments, which closes with the ledger that opened it.
+func New(db *sqldb.DB, now func() time.Time) *Store { return &Store{db, now} }
+
+// writeTimeout bounds a transaction.
+const writeTimeout = 10 * time.Second
+
+// write runs a transaction of its own, not one of what is sold: in that, sales would wait for a bundle that another
+// process writes, and that process may wait for them.
+func (l *Store) write(ctx context.Context, what string, run func(context.Context, *tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	err := l.db.TxRelaxed(ctx, func(t *sql.Tx) error { return run(ctx, &tx{Tx: t, db: l.db}) })
+	if err == nil || errors.Is(err, beaconchain.ErrNotFound) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// exec is write with one statement; it reports whether that changed a row.
+func (l *Store) exec(ctx context.Context, what, query string, args ...any) (changed bool, err error) {
+	err = l.write(ctx, what, func(ctx context.Context, t *tx) (err error) {
+		changed, err = t.exec(ctx, query, args...)
+		return err
+	})
+	return changed, err
+}
+
+// tx is a transaction.
+type tx struct {
+	*sql.Tx
+	db *sqldb.DB
+}
+
+// exec carries out a statement and reports whether it changed a row.
+func (t *tx) exec(ctx context.Context, query string, args ...any) (changed bool, err error) {
+	result, err := t.ExecContext(ctx, t.db.Rebind(query), args...)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+// row reads one row outside of a transaction.
+func (l *Store) row(ctx context.Context, query string, args ...any) *sql.Row {
+	return l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), args...)
+}
+
+// moment reads a moment of the tables.
+func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
+
+// TakeSold implements beaconchain.FinalityStore.
+func (l *Store) TakeSold(ctx context.Context, most int) (taken int, err error) {
+	type queued struct {
+		id     int64
+		chain  string
+		hash   []byte
+		number int64
+		at     int64
+	}
+	query := "SELECT id, chain, block_hash, number, queued FROM finality_queue ORDER BY id LIMIT ?"
+	if l.db.Dialect == sqldb.Postgres {
+		query += " FOR UPDATE SKIP LOCKED"
+	}
+	err = l.write(ctx, "take sold blocks", func(ctx context.Context, t *tx) error {
+		taken = 0
+		rows, err := t.QueryContext(ctx, l.db.Rebind(query), most)
+		list, err := sqldb.All(rows, err, func(row sqldb.Scanner) (q queued, err error) {
+			return q, row.Scan(&q.id, &q.chain, &q.hash, &q.number, &q.at)
+		})
+		if err != nil {
+			return err
+		}
+		// In one order in all processes, so that none waits for one that waits for it.
+		slices.SortFunc(list, func(a, b queued) int { return strings.Compare(a.chain+string(a.hash), b.chain+string(b.hash)) })
+		for _, q := range list {
+			if _, err := t.exec(ctx, `INSERT INTO finality_bundles (chain, block_hash, number, state, sold, queued, try_at) VALUES (?, ?, ?, 'pending', ?, ?, ?)
+				ON CONFLICT (chain, block_hash) DO UPDATE SET
+				 sold = CASE WHEN finality_bundles.sold < excluded.sold THEN excluded.sold ELSE finality_bundles.sold END,
+				 queued = CASE WHEN finality_bundles.state IN ('unavailable', 'expired') THEN excluded.queued ELSE finality_bundles.queued END,
+				 try_at = CASE WHEN finality_bundles.state IN ('unavailable', 'expired') THEN excluded.try_at ELSE finality_bundles.try_at END,
+				 tried = CASE WHEN finality_bundles.state IN ('unavailable', 'expired') THEN 0 ELSE finality_bundles.tried END,
+				 tries = CASE WHEN finality_bundles.state IN ('unavailable', 'expired') THEN 0 ELSE finality_bundles.tries END,
+				 state = CASE WHEN finality_bundles.state IN ('unavailable', 'expired') THEN 'pending' ELSE finality_bundles.state END`,
+				q.chain, q.hash, q.number, q.at, q.at, q.at); err != nil {
+				return err
+			}
+			if _, err := t.exec(ctx, "DELETE FROM finality_queue WHERE id = ?", q.id); err != nil {
+				return err
+			}
+			taken++
+		}
+		return nil
+	})
+	return taken, err
+}
+
+const bundleColumns = "chain, block_hash, number, state, queued, tried, tries, period, anchor_slot, content, made"
+
+func scanBundle(row sqldb.Scanner) (b beaconchain.Bundle, err error) {
+	var hash []byte
+	var queued, tried, made int64
+	if err := row.Scan(&b.Chain, &hash, &b.Number, &b.State, &queued, &tried, &b.Tries, &b.Period, &b.Slot, &b.Content, &made); err != nil {
+		return b, err
+	}
+	copy(b.Hash[:], hash)
+	b.Queued, b.Tried, b.Made = moment(queued), momentOrZero(tried), momentOrZero(made)
+	return b, nil
+}
+
+// momentOrZero reads a moment of the tables that may be missing.
+func momentOrZero(milliseconds int64) time.Time {
+	if milliseconds == 0 {
+		return time.Time{}
+	}
+	return moment(milliseconds)
+}
+
+// milliseconds returns a moment as the tables have it; 0 for the zero one.
+func milliseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// Bundle implements beaconchain.FinalityStore.
+func (l *Store) Bundle(ctx context.Context, chain string, block finality.Root) (beaconchain.Bundle, error) {
+	b, err := scanBundle(l.row(ctx, "SELECT "+bundleColumns+" FROM finality_bundles WHERE chain = ? AND block_hash = ?", chain, block[:]))
+	found := err == nil
+	switch {
+	case err != nil && !errors.Is(err, sql.ErrNoRows):
+		return b, fmt.Errorf("read a bundle: %w", err)
+	case found && (b.State == beaconchain.BundlePending || b.State == beaconchain.BundleMade):
+		return b, nil
+	}
+	var queued int64
+	again := beaconchain.Bundle{SoldBlock: beaconchain.SoldBlock{Chain: chain, Hash: block}, State: beaconchain.BundlePending}
+	err = l.row(ctx, "SELECT number, queued FROM finality_queue WHERE chain = ? AND block_hash = ? ORDER BY id LIMIT 1", chain, block[:]).Scan(&again.Number, &queued)
+	switch {
+	case err == nil:
+		again.Queued = moment(queued)
+		return again, nil
+	case !errors.Is(err, sql.ErrNoRows):
+		return b, fmt.Errorf("read the queue of bundles: %w", err)
+	case !found:
+		return b, beaconchain.ErrNotFound
+	}
+	return b, nil
+}
+
+// DueBundles implements beaconchain.FinalityStore.
+func (l *Store) DueBundles(ctx context.Context, chain string, can beaconchain.Makeable, next time.Time, most int) (due []beaconchain.Bundle, err error) {
+	query := "SELECT " + bundleColumns + " FROM finality_bundles WHERE state = 'pending' AND chain = ? AND try_at <= ? AND (number <= ? OR queued < ?) ORDER BY try_at LIMIT ?"
+	if l.db.Dialect == sqldb.Postgres {
+		query += " FOR UPDATE SKIP LOCKED"
+	}
+	err = l.write(ctx, "take bundles to make", func(ctx context.Context, t *tx) error {
+		rows, err := t.QueryContext(ctx, l.db.Rebind(query), chain, l.now().UnixMilli(), int64(can.UpTo), can.QueuedBefore.UnixMilli(), most)
+		if due, err = sqldb.All(rows, err, scanBundle); err != nil {
+			return err
+		}
+		for _, b := range due {
+			if _, err := t.exec(ctx, "UPDATE finality_bundles SET try_at = ? WHERE chain = ? AND block_hash = ?", next.UnixMilli(), chain, b.Hash[:]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return due, err
+}
+
+// KeepBundle implements beaconchain.FinalityStore.
+func (l *Store) KeepBundle(ctx context.Context, b beaconchain.Bundle) error {
+	return l.write(ctx, "keep a bundle", func(ctx context.Context, t *tx) error {
+		kept, err := t.exec(ctx, `UPDATE finality_bundles SET
+			period = CASE state WHEN 'made' THEN period ELSE ? END, anchor_slot = CASE state WHEN 'made' THEN anchor_slot ELSE ? END,
+			content = CASE state WHEN 'made' THEN content ELSE ? END, made = CASE state WHEN 'made' THEN made ELSE ? END, state = 'made'
+			WHERE chain = ? AND block_hash = ? AND state <> 'expired'`,
+			int64(b.Period), int64(b.Slot), b.Content, l.now().UnixMilli(), b.Chain, b.Hash[:])
+		if err == nil && !kept {
+			err = beaconchain.ErrNotFound
+		}
+		return err
+	})
+}
+
+// PutOff implements beaconchain.FinalityStore.
+func (l *Store) PutOff(ctx context.Context, b beaconchain.Bundle, next time.Time) error {
+	_, err := l.exec(ctx, "put a bundle off", `UPDATE finality_bundles SET state = ?, tried = ?, tries = ?, try_at = ?
+		WHERE chain = ? AND block_hash = ? AND state = 'pending'`, string(b.State), milliseconds(b.Tried), b.Tries, next.UnixMilli(), b.Chain, b.Hash[:])
+	return err
+}
+
+const countBundlesSQL = `SELECT state, count(*) FROM finality_bundles WHERE chain = ? GROUP BY state
+	UNION ALL SELECT 'pending', count(*) FROM finality_queue WHERE chain = ?`
+
+// BundleCounts implements beaconchain.FinalityStore.
+func (l *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.BundleCounts, error) {
+	counts := beaconchain.BundleCounts{States: map[beaconchain.BundleState]int{}}
+	type count struct {
+		state string
+		n     int
+	}
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(countBundlesSQL), chain, chain)
+	list, err := sqldb.All(rows, err, func(row sqldb.Scanner) (c count, err error) { return c, row.Scan(&c.state, &c.n) })
+	if err != nil {
+		return counts, fmt.Errorf("count bundles: %w", err)
+	}
+	for _, c := range list {
+		counts.States[beaconchain.BundleState(c.state)] += c.n
+	}
+	var oldest int64
+	if err := l.row(ctx, `SELECT COALESCE(min(queued), 0) FROM (SELECT queued FROM finality_bundles WHERE chain = ? AND state = 'pending'
+		UNION ALL SELECT queued FROM finality_queue WHERE chain = ?) AS waiting`, chain, chain).Scan(&oldest); err != nil {
+		return counts, fmt.Errorf("read the oldest pending bundle: %w", err)
+	}
+	counts.Oldest = momentOrZero(oldest)
+	return counts, nil
+}
+
+// KeepStep implements beaconchain.FinalityStore.
+func (l *Store) KeepStep(ctx context.Context, s beaconchain.FinalityStep) error {
+	return l.write(ctx, "keep a step", func(ctx context.Context, t *tx) error {
+		_, err := t.exec(ctx, `INSERT INTO finality_steps (chain, period, signers, final, step, written) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (chain, period) DO UPDATE SET
+			 step = CASE WHEN excluded.signers > finality_steps.signers THEN excluded.step ELSE finality_steps.step END,
+			 signers = CASE WHEN excluded.signers > finality_steps.signers THEN excluded.signers ELSE finality_steps.signers END,
+			 final = CASE WHEN excluded.final > finality_steps.final THEN excluded.final ELSE finality_steps.final END`,
+			s.Chain, int64(s.Period), s.Signers, flag(s.Final), s.Step, l.now().UnixMilli())
+		return err
+	})
+}
+
+// Steps implements beaconchain.FinalityStore.
+func (l *Store) Steps(ctx context.Context, chain string, first, last uint64) ([]beaconchain.FinalityStep, error) {
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT period, signers, final, step FROM finality_steps WHERE chain = ? AND period BETWEEN ? AND ? ORDER BY period"),
+		chain, int64(first), int64(last))
+	steps, err := sqldb.All(rows, err, func(row sqldb.Scanner) (beaconchain.FinalityStep, error) {
+		s := beaconchain.FinalityStep{Chain: chain}
+		var final int
+		err := row.Scan(&s.Period, &s.Signers, &final, &s.Step)
+		s.Final = final == 1
+		return s, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read steps: %w", err)
+	}
+	for i := range steps {
+		if steps[i].Period != first+uint64(i) {
+			return steps[:i], nil
+		}
+	}
+	return steps, nil
+}
+
+// KeepCheckpoint implements beaconchain.FinalityStore.
+func (l *Store) KeepCheckpoint(ctx context.Context, c beaconchain.FinalityCheckpoint) error {
+	return l.write(ctx, "keep a checkpoint", func(ctx context.Context, t *tx) error {
+		_, err := t.exec(ctx, `INSERT INTO finality_checkpoints (chain, root, slot, period, own, checkpoint, written) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (chain, root) DO UPDATE SET own = CASE WHEN excluded.own > finality_checkpoints.own THEN excluded.own ELSE finality_checkpoints.own END`,
+			c.Chain, c.Root[:], int64(c.Slot), int64(c.Period), flag(c.Own), c.Checkpoint, l.now().UnixMilli())
+		return err
+	})
+}
+
+func scanCheckpoint(row sqldb.Scanner) (c beaconchain.FinalityCheckpoint, err error) {
+	var root []byte
+	var own int
+	err = row.Scan(&c.Chain, &root, &c.Slot, &c.Period, &own, &c.Checkpoint)
+	copy(c.Root[:], root)
+	c.Own = own == 1
+	return c, err
+}
+
+const checkpointSQL = "SELECT chain, root, slot, period, own, checkpoint FROM finality_checkpoints"
+
+// Checkpoint implements beaconchain.FinalityStore.
+func (l *Store) Checkpoint(ctx context.Context, chain string, root finality.Root) (beaconchain.FinalityCheckpoint, error) {
+	c, err := scanCheckpoint(l.row(ctx, checkpointSQL+" WHERE chain = ? AND root = ?", chain, root[:]))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return c, beaconchain.ErrNotFound
+	case err != nil:
+		return c, fmt.Errorf("read a checkpoint: %w", err)
+	}
+	return c, nil
+}
+
+// OwnCheckpoints implements beaconchain.FinalityStore.
+func (l *Store) OwnCheckpoints(ctx context.Context, chain string, from uint64) ([]beaconchain.FinalityCheckpoint, error) {
+	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(checkpointSQL+" WHERE chain = ? AND own = 1 AND slot >= ? ORDER BY slot"), chain, int64(from))
+	list, err := sqldb.All(rows, err, scanCheckpoint)
+	if err != nil {
+		return nil, fmt.Errorf("list checkpoints: %w", err)
+	}
+	return list, nil
+}
+
+const (
+	// sold is looked at once more, because another process may write it meanwhile.
+	forgetBundlesSQL = `UPDATE finality_bundles SET state = 'expired', content = NULL WHERE sold < ? AND (chain, block_hash) IN
+		(SELECT chain, block_hash FROM finality_bundles WHERE state <> 'expired' AND sold < ? ORDER BY sold LIMIT 1000)`
+	forgetBlocksSQL = "DELETE FROM finality_queue WHERE id IN (SELECT id FROM finality_queue WHERE queued < ? LIMIT 1000)"
+	// stepAge is how much longer steps and checkpoints are kept: those of blocks sold later begin at checkpoints that
+	// may be older.
+	stepAge = 32 * 24 * time.Hour
+)
+
+// Prune forgets proofs of blocks that were last sold before a moment, in portions between which payments are written.
+func (l *Store) Prune(ctx context.Context, before time.Time) error {
+	sold, written := before.UnixMilli(), before.Add(-stepAge).UnixMilli()
+	for _, step := range []struct {
+		query string
+		args  []any
+	}{
+		{forgetBundlesSQL, []any{sold, sold}},
+		{forgetBlocksSQL, []any{sold}},
+		{"DELETE FROM finality_steps WHERE written < ?", []any{written}},
+		{"DELETE FROM finality_checkpoints WHERE written < ?", []any{written}},
+	} {
+		for more := true; more; {
+			var err error
+			if more, err = l.exec(ctx, "prune the proofs of finality", step.query, step.args...); err != nil {
+				return err
+			}
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("prune the proofs of finality: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func flag(holds bool) int {
+	if holds {
+		return 1
+	}
+	return 0
+}
