@@ -165,7 +165,7 @@ func writeJSON(c echo.Context, status int, body any) error {
 func (a *api) healthy(c echo.Context, _ caller) (answer, error) {
 	if err := a.Health(c.Request().Context()); err != nil {
 		a.Log.WarnContext(c.Request().Context(), "health check failed", "error", err)
-		return answer{}, errUnhealthy
+		return answer{}, web.ErrUnhealthy
 	}
 	return answer{http.StatusOK, struct {
 		Status string `json:"status"`
@@ -174,8 +174,6 @@ func (a *api) healthy(c echo.Context, _ caller) (answer, error) {
 
 // maxBody bounds a request body, in bytes.
 const maxBody = 64 << 10
-
-var errMalformed = errors.New("body is not the expected JSON object")
 
 // decode reads the body, one JSON object, into v, a pointer to a struct. Names match in
 // their case and occur once; unknown names are ignored, and null means missing. A body of
@@ -193,7 +191,7 @@ func decode(w http.ResponseWriter, r *http.Request, v any) error {
 		return err
 	}
 	if err := strictjson.Unmarshal(body, v, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
-		return fmt.Errorf("%w: %w", errMalformed, err)
+		return fmt.Errorf("%w: %w", web.ErrMalformed, err)
 	}
 	return nil
 }

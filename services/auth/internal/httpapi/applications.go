@@ -2,21 +2,13 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
-	"github.com/pforte/pforte/services/auth/internal/user"
-)
-
-var (
-	// errUnknownGroup is application.ErrGroupNotFound of a route that names a group.
-	errUnknownGroup = errors.New("unknown group")
-	// errUnknownMembers is user.ErrNotFound of the members of a group.
-	errUnknownMembers = errors.New("unknown members")
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // routePolicy lists the routes of applications, groups and app tokens. What they change
@@ -205,19 +197,7 @@ func (a *api) groupAnswer(ctx context.Context, status int, slug string) (answer,
 			return dataAnswer(status, groupOf(g)), nil
 		}
 	}
-	return answer{}, errUnknownGroup
-}
-
-// groupError returns the error of a route of groups, of which the path names the group
-// and the body the users.
-func groupError(err error) error {
-	switch {
-	case errors.Is(err, application.ErrGroupNotFound):
-		return errUnknownGroup
-	case errors.Is(err, user.ErrNotFound):
-		return errUnknownMembers
-	}
-	return err
+	return answer{}, web.ErrUnknownGroup
 }
 
 // createGroup is POST /groups.
@@ -231,7 +211,7 @@ func (a *api) createGroup(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	if err := a.Accounts.CreateGroup(c.Request().Context(), s.UserID, body.Slug, body.Name, body.Members...); err != nil {
-		return answer{}, groupError(err)
+		return answer{}, web.OfGroup(err)
 	}
 	a.audit(c, "group_made", "group", body.Slug, "by", s.UserID)
 	return a.groupAnswer(c.Request().Context(), http.StatusCreated, body.Slug)
@@ -248,7 +228,7 @@ func (a *api) changeGroup(c echo.Context, s caller) (answer, error) {
 	}
 	slug := c.Param("slug")
 	if err := a.Accounts.ChangeGroup(c.Request().Context(), s.UserID, slug, account.GroupChange(body)); err != nil {
-		return answer{}, groupError(err)
+		return answer{}, web.OfGroup(err)
 	}
 	a.audit(c, "group_changed", "group", slug, "by", s.UserID)
 	return a.groupAnswer(c.Request().Context(), http.StatusOK, slug)
@@ -258,7 +238,7 @@ func (a *api) changeGroup(c echo.Context, s caller) (answer, error) {
 func (a *api) removeGroup(c echo.Context, s caller) (answer, error) {
 	slug := c.Param("slug")
 	if err := a.Accounts.RemoveGroup(c.Request().Context(), s.UserID, slug); err != nil {
-		return answer{}, groupError(err)
+		return answer{}, web.OfGroup(err)
 	}
 	a.audit(c, "group_removed", "group", slug, "by", s.UserID)
 	return done, nil

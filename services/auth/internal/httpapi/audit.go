@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -10,10 +9,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
-
-// errQuery is returned for a query that does not select entries.
-var errQuery = errors.New("query of the audit is malformed")
 
 // auditQuery reads the query of /audit and /audit.csv.
 func auditQuery(c echo.Context) (audit.Query, error) {
@@ -22,7 +19,7 @@ func auditQuery(c echo.Context) (audit.Query, error) {
 		if text := c.QueryParam(name); text != "" {
 			n, err := parseID(text)
 			if err != nil {
-				return audit.Query{}, errQuery
+				return audit.Query{}, web.ErrQuery
 			}
 			*into = n
 		}
@@ -30,7 +27,7 @@ func auditQuery(c echo.Context) (audit.Query, error) {
 	if text := c.QueryParam("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return audit.Query{}, errQuery
+			return audit.Query{}, web.ErrQuery
 		}
 		q.Limit = n
 	}
@@ -38,7 +35,7 @@ func auditQuery(c echo.Context) (audit.Query, error) {
 		if text := c.QueryParam(name); text != "" {
 			t, err := time.Parse(time.RFC3339, text)
 			if err != nil {
-				return audit.Query{}, errQuery
+				return audit.Query{}, web.ErrQuery
 			}
 			*into = t
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 type sample struct {
@@ -52,7 +53,7 @@ func TestAnythingElseIsMalformed(t *testing.T) {
 		"endless nesting":      `{"x":` + strings.Repeat("[", 30000),
 		"nested deep and well": `{"x":` + strings.Repeat("[", 3000) + strings.Repeat("]", 3000) + `}`,
 	} {
-		if _, err := decodeSample("application/json", body); !errors.Is(err, errMalformed) {
+		if _, err := decodeSample("application/json", body); !errors.Is(err, web.ErrMalformed) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -105,7 +106,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("application/json;x", `{"username":null}`)
 	f.Fuzz(func(t *testing.T, contentType, body string) {
 		v, err := decodeSample(contentType, body)
-		if err != nil && !errors.Is(err, errMalformed) && !errors.Is(err, service.ErrMediaType) && !errors.Is(err, service.ErrBodyTooLarge) {
+		if err != nil && !errors.Is(err, web.ErrMalformed) && !errors.Is(err, service.ErrMediaType) && !errors.Is(err, service.ErrBodyTooLarge) {
 			t.Errorf("%q: an error without meaning: %v", body, err)
 		}
 		if err == nil && !strings.HasPrefix(strings.TrimLeft(body, " \t\r\n"), "{") {

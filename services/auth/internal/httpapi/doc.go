@@ -1,5 +1,5 @@
-// Package httpapi is the HTTP interface of auth: routes, guards, decoding, the error
-// table with its German texts, the guard for other applications, metrics of requests.
+// Package httpapi is the HTTP interface of auth: routes, guards, decoding, the guard for
+// other applications.
 //
 // It owns statuses, bodies and headers; the rules behind them are in account, cookies
 // in session. Handlers return an answer or an error and do not write; guards wrap them

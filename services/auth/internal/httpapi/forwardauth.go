@@ -11,6 +11,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // forwardAuth is GET /internal/forward-auth. The proxy calls it for every request to an
@@ -22,11 +23,11 @@ func (a *api) forwardAuth(c echo.Context, s caller) (answer, error) {
 	h := c.Request().Header
 	method, uri, role := h.Get("X-Forwarded-Method"), h.Get("X-Forwarded-Uri"), c.QueryParam("role")
 	if method == "" || uri == "" || role != "" && role != string(user.Admin) && role != string(user.Member) {
-		return answer{}, errForwarded
+		return answer{}, web.ErrForwarded
 	}
 	if strings.EqualFold(h.Get("Upgrade"), "websocket") && !fromOwnPage(h) {
 		a.audit(c, "origin_refused")
-		return answer{}, errOrigin
+		return answer{}, web.ErrOrigin
 	}
 	if h.Get("X-Auth-Renew") == "no" {
 		c.SetRequest(c.Request().WithContext(session.WithoutRenewal(c.Request().Context())))

@@ -19,25 +19,17 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-// Why the guard refuses a request to an application, beside errForwarded and those of account and token.
-var (
-	errUnknownApp  = errors.New("no such application, or not at this host")
-	errNotLoggedIn = errors.New("request to an application without a session")
-	errReadOnly    = errors.New("app token only reads")
-	errForeignPage = errors.New("request of a foreign page")
-)
-
 // refusals are the errors of the guard's reasons. The table of errors has the statuses of
 // the decisions.
 var refusals = map[access.Reason]error{
-	access.Forwarded:          errForwarded,
-	access.UnknownApp:         errUnknownApp,
-	access.NotLoggedIn:        errNotLoggedIn,
+	access.Forwarded:          web.ErrForwarded,
+	access.UnknownApp:         web.ErrUnknownApp,
+	access.NotLoggedIn:        web.ErrNotLoggedIn,
 	access.AppTokenInvalid:    token.ErrInvalid,
 	access.AppDenied:          account.ErrAppDenied,
 	access.SecondFactorNeeded: account.ErrSecondFactorNeeded,
-	access.ReadOnly:           errReadOnly,
-	access.ForeignPage:        errForeignPage,
+	access.ReadOnly:           web.ErrReadOnly,
+	access.ForeignPage:        web.ErrForeignPage,
 }
 
 // guard is GET /internal/forward-auth: about an application of the household where the
@@ -50,7 +42,7 @@ func (a *api) guard(c echo.Context) error {
 		return answered(a.forwardAuth)(c)
 	}
 	if err != nil || len(query) != 1 || len(query["app"]) != 1 {
-		return errForwarded
+		return web.ErrForwarded
 	}
 	return a.guardApplication(c, query.Get("app"))
 }

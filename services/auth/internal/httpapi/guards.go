@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // csrfHeader carries the CSRF token, in both directions.
@@ -40,7 +41,7 @@ func (a *api) loggedIn(h, gone handler) handler {
 			c.SetRequest(a.As(c.Response(), c.Request(), loaded))
 		}
 		ans, err := h(c, s)
-		if !a.CompatV0 && (err == nil || failureOf(err).status < http.StatusInternalServerError) {
+		if !a.CompatV0 && (err == nil || web.FailureOf(err).Status < http.StatusInternalServerError) {
 			if err := a.Sessions.ResendStale(c.Response(), s.Current); err != nil {
 				return answer{}, err
 			}
@@ -75,7 +76,7 @@ func (a *api) csrf(h handler) handler {
 		if !s.ValidCSRFToken(c.Request().Header.Get(csrfHeader)) {
 			setCSRFHeader(c, s.Session)
 			a.audit(c, "csrf_refused", "user_id", s.UserID)
-			return answer{}, errCSRF
+			return answer{}, web.ErrCSRF
 		}
 		return h(c, s)
 	}

@@ -24,7 +24,7 @@ func (a *api) limited(limit string, limiter *ratelimit.Limiter, keys func(echo.C
 		defer a.detach(c)()
 		refused := a.Limited(c.Response(), c.Request(), service.RouteLabel(c), limit, limiter, keys(c, s), func() int {
 			if ans, err = h(c, s); err != nil {
-				return failureOf(err).status
+				return web.FailureOf(err).Status
 			}
 			return ans.status
 		})

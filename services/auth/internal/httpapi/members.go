@@ -10,6 +10,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // userAnswer is the answer with a user.
@@ -275,7 +276,7 @@ func (a *api) setup(c echo.Context, _ caller) (answer, error) {
 		account.NewHousehold{Household: body.Household, Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
 	switch {
 	case errors.Is(err, link.ErrInvalid):
-		return answer{}, errSetupCode
+		return answer{}, web.ErrSetupCode
 	case err != nil:
 		return answer{}, err
 	}

@@ -14,14 +14,6 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
-var (
-	// errNotRegistered is factor.ErrPasskeyFailed of a registration, in which nobody proves
-	// who they are.
-	errNotRegistered = errors.New("new passkey was not accepted")
-	// errUnknownPasskey is factor.ErrNoPasskey of a route that names a passkey.
-	errUnknownPasskey = errors.New("unknown passkey")
-)
-
 // routePasskeys lists the routes of passkeys.
 func (a *api) routePasskeys(e *echo.Echo) {
 	e.POST(prefix+"/passkeys/login/options", answered(a.ceremony(a.passkeyLoginOptions)))
@@ -190,7 +182,7 @@ func (a *api) createPasskey(c echo.Context, s caller) (answer, error) {
 	added, err := a.Accounts.PasskeyRegister(c.Request().Context(), s.Session, name, given)
 	if errors.Is(err, factor.ErrPasskeyFailed) {
 		a.Log.InfoContext(c.Request().Context(), "new passkey refused", "user_id", s.UserID, "error", err)
-		return answer{}, errNotRegistered
+		return answer{}, web.ErrNotRegistered
 	}
 	if err != nil {
 		return answer{}, err
@@ -203,7 +195,7 @@ func (a *api) createPasskey(c echo.Context, s caller) (answer, error) {
 func (a *api) renamePasskey(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
-		return answer{}, errUnknownPasskey
+		return answer{}, web.ErrUnknownPasskey
 	}
 	var body struct {
 		Name string `json:"name"`
@@ -212,11 +204,8 @@ func (a *api) renamePasskey(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	renamed, err := a.Accounts.RenamePasskey(c.Request().Context(), s.Session, id, body.Name)
-	if errors.Is(err, factor.ErrNoPasskey) {
-		return answer{}, errUnknownPasskey
-	}
 	if err != nil {
-		return answer{}, err
+		return answer{}, web.OfPasskey(err)
 	}
 	return passkeyAnswer(http.StatusOK, renamed), nil
 }
@@ -225,14 +214,10 @@ func (a *api) renamePasskey(c echo.Context, s caller) (answer, error) {
 func (a *api) deletePasskey(c echo.Context, s caller) (answer, error) {
 	id, err := parseID(c.Param("id"))
 	if err != nil {
-		return answer{}, errUnknownPasskey
+		return answer{}, web.ErrUnknownPasskey
 	}
-	err = a.Accounts.RemovePasskey(c.Request().Context(), s.Session, id)
-	if errors.Is(err, factor.ErrNoPasskey) {
-		return answer{}, errUnknownPasskey
-	}
-	if err != nil {
-		return answer{}, err
+	if err := a.Accounts.RemovePasskey(c.Request().Context(), s.Session, id); err != nil {
+		return answer{}, web.OfPasskey(err)
 	}
 	a.audit(c, "passkey_removed", "user_id", s.UserID)
 	return done, nil

@@ -11,11 +11,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
-
-// errSubject is returned for a token of another user than the caller, unless they are an
-// admin and the user exists.
-var errSubject = errors.New("app token for a user who is another or does not exist")
 
 // scopePrefix begins a scope, which names an application.
 const scopePrefix = "app:"
@@ -97,7 +94,7 @@ func (a *api) createToken(c echo.Context, s caller) (answer, error) {
 		n.UserID = *body.SubjectUserID
 	}
 	if n.UserID != s.UserID && s.Role != string(user.Admin) {
-		return answer{}, errSubject
+		return answer{}, web.ErrSubject
 	}
 	for _, scope := range body.Scopes {
 		slug, found := strings.CutPrefix(scope, scopePrefix)
@@ -115,7 +112,7 @@ func (a *api) createToken(c echo.Context, s caller) (answer, error) {
 	}
 	created, text, err := a.Accounts.CreateToken(c.Request().Context(), s.UserID, n)
 	if errors.Is(err, user.ErrNotFound) || errors.Is(err, user.ErrNotAdmin) {
-		err = errSubject
+		err = web.ErrSubject
 	}
 	if err != nil {
 		return answer{}, err

@@ -58,7 +58,7 @@ func (p *Pages) start(r *request) error {
 func (p *Pages) noticesSeen(r *request) error {
 	upTo, err := strconv.ParseInt(r.form.get("up_to"), 10, 64)
 	if err != nil {
-		return errForm
+		return web.ErrMalformed
 	}
 	if err := p.Accounts.NoticesSeen(r.ctx(), r.Session, time.Unix(upTo, 0)); err != nil {
 		return err
@@ -116,13 +116,13 @@ func (p *Pages) changePassword(r *request) error {
 	return r.seeOther(root + "account/password?done=password")
 }
 
-// newPassword returns a password that was typed twice. account.ErrMissing, errAgain.
+// newPassword returns a password that was typed twice. account.ErrMissing, web.ErrPasswordsDiffer.
 func newPassword(f form) (string, error) {
 	switch pw := f.get("password"); {
 	case pw == "":
 		return "", account.ErrMissing
 	case pw != f.get("again"):
-		return "", errAgain
+		return "", web.ErrPasswordsDiffer
 	default:
 		return pw, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // members lists the household.
@@ -78,9 +79,6 @@ func (p *Pages) member(r *request) error {
 	return p.render(r, "member", m.DisplayName, m)
 }
 
-// errConfirm: the name typed to confirm a deletion is another one.
-var errConfirm = errors.New("the typed name is not the user's")
-
 // changeMember carries out what the button of a form on a member's page says.
 func (p *Pages) changeMember(r *request) error {
 	m, err := p.memberOf(r)
@@ -124,7 +122,7 @@ func (p *Pages) changeMember(r *request) error {
 		return r.seeOther(here + "?done=sessions")
 	case "delete":
 		if r.form.get("confirm") != m.Username {
-			return errConfirm
+			return web.ErrConfirmation
 		}
 		if err := p.Accounts.Delete(r.ctx(), r.Session, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
 			return err
@@ -132,7 +130,7 @@ func (p *Pages) changeMember(r *request) error {
 		p.LogEvent(r.Response(), r.Request(), "user_deleted", "user_id", m.ID, "by", r.UserID)
 		return r.seeOther(root + "admin/members?done=deleted")
 	}
-	return errForm
+	return web.ErrMalformed
 }
 
 // secretLink is a link that was just made and is shown once.
@@ -192,7 +190,7 @@ func (p *Pages) changeInvites(r *request) error {
 	case "revoke":
 		id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
 		if err != nil {
-			return errForm
+			return web.ErrMalformed
 		}
 		if err := p.Accounts.RevokeInvite(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, link.ErrNotFound) {
 			return err
@@ -200,7 +198,7 @@ func (p *Pages) changeInvites(r *request) error {
 		p.LogEvent(r.Response(), r.Request(), "invite_revoked", "invite_id", id, "by", r.UserID)
 		return r.seeOther(root + "admin/invites?done=revoked")
 	}
-	return errForm
+	return web.ErrMalformed
 }
 
 // auditPage is what the audit page shows.

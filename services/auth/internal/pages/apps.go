@@ -9,6 +9,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 const (
@@ -175,7 +176,7 @@ func (p *Pages) changeApp(r *request) error {
 		p.LogEvent(r.Response(), r.Request(), "app_removed", "app", slug, "by", r.UserID)
 		return r.seeOther(appsPath + "?done=app-removed")
 	}
-	return errForm
+	return web.ErrMalformed
 }
 
 // application returns what the form of an application changes. What the admin left as it was
@@ -262,7 +263,7 @@ func (p *Pages) group(r *request) error {
 	}
 	at := slices.IndexFunc(all, func(g application.UserGroup) bool { return g.Slug == r.Param("id") })
 	if at < 0 {
-		return application.ErrGroupNotFound
+		return web.ErrUnknownGroup
 	}
 	page := groupPage{UserGroup: all[at]}
 	members, err := p.Accounts.Members(r.ctx())
@@ -289,25 +290,25 @@ func (p *Pages) changeGroup(r *request) error {
 			return err
 		}
 		if err := p.Accounts.ChangeMembers(r.ctx(), r.UserID, slug, changes); err != nil {
-			return err
+			return web.OfGroup(err)
 		}
 		p.LogEvent(r.Response(), r.Request(), "groups_changed", "group", slug, "users", len(changes), "by", r.UserID)
 		return r.seeOther(groupsPath + "/" + url.PathEscape(slug) + "?done=profile")
 	case "rename":
 		name := r.form.get("name")
 		if err := p.Accounts.ChangeGroup(r.ctx(), r.UserID, slug, account.GroupChange{Name: &name}); err != nil {
-			return err
+			return web.OfGroup(err)
 		}
 		p.LogEvent(r.Response(), r.Request(), "group_changed", "group", slug, "by", r.UserID)
 		return r.seeOther(groupsPath + "/" + url.PathEscape(slug) + "?done=profile")
 	case "remove":
 		if err := p.Accounts.RemoveGroup(r.ctx(), r.UserID, slug); err != nil {
-			return err
+			return web.OfGroup(err)
 		}
 		p.LogEvent(r.Response(), r.Request(), "group_removed", "group", slug, "by", r.UserID)
 		return r.seeOther(groupsPath + "?done=group-removed")
 	}
-	return errForm
+	return web.ErrMalformed
 }
 
 // members returns which users a form of a group adds (true) and removes (false), compared
@@ -322,7 +323,7 @@ func (f form) members() (map[int64]bool, error) {
 			}
 			id, err := strconv.ParseInt(digits, 10, 64)
 			if err != nil {
-				return nil, errForm
+				return nil, web.ErrMalformed
 			}
 			changes[id] = member
 		}

@@ -156,6 +156,9 @@ func TestWhatIsWrongWithAnApplicationIsShownAtItsField(t *testing.T) {
 	}
 	anna.post("/pforte/admin/apps/notes", "do", "change", "name", "Notizen", "url", "/notes/", "rule", "login", "position", "first").want(http.StatusBadRequest).
 		shows(`id="position-why"`, `value="first"`)
+	// As of the API: a group that the form names is the form's fault, one that the path names is not there.
+	anna.post("/pforte/admin/apps", "do", "add", "name", "Fotos", "slug", "photos", "url", "/photos/", "rule", "group:none").
+		want(http.StatusBadRequest).shows("Diese Gruppe gibt es nicht.", `value="Fotos"`)
 	if apps := must(f.accounts.Applications(t.Context()))(t); len(apps) != 1 || apps[0].Name != "App notes" {
 		t.Errorf("got %+v", apps)
 	}
@@ -216,7 +219,7 @@ func TestAnAdminChoosesTheMembersOfAGroup(t *testing.T) {
 	anna.post("/pforte/admin/groups/kids", "do", "rename", "name", "Jugend").leadsTo("/pforte/admin/groups/kids?done=profile")
 	anna.get("/pforte/admin/groups").shows("Jugend", "paul").lacks("Kinder")
 	anna.post("/pforte/admin/groups/kids", "do", "change", "member.x", "yes").want(http.StatusBadRequest)
-	anna.post("/pforte/admin/groups/kids", "do", "change", "member.99", "yes").want(http.StatusNotFound)
+	anna.post("/pforte/admin/groups/kids", "do", "change", "member.99", "yes").want(http.StatusBadRequest)
 	anna.get("/pforte/admin/groups/none").want(http.StatusNotFound).shows("Diese Gruppe gibt es nicht.")
 	anna.post("/pforte/admin/groups/none", "do", "change", "member.2", "yes").want(http.StatusNotFound)
 }
@@ -252,7 +255,7 @@ func TestAnAdminChoosesTheGroupsOfAMemberAndOfAnInvite(t *testing.T) {
 	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; len(groups) != 1 {
 		t.Errorf("a form without groups changed them to %v", groups)
 	}
-	anna.post(path, append(change, "group.none", "yes")...).want(http.StatusNotFound)
+	anna.post(path, append(change, "group.none", "yes")...).want(http.StatusBadRequest)
 
 	// The page was shown before another admin took the group away.
 	anna.get(path).shows(`name="groups" value="parents"`)

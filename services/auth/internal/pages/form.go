@@ -1,23 +1,17 @@
 package pages
 
 import (
-	"errors"
 	"mime"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/pforte/pforte/pkg/service"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // maxForm bounds a form, in bytes.
 const maxForm = 64 << 10
-
-var (
-	errForm        = errors.New("body is not a form")
-	errForeignPage = errors.New("form was not sent by a page of this origin")
-	errSendAgain   = errors.New("csrf field missing or wrong")
-)
 
 // form holds the fields of a form that was sent. The zero value is an empty one.
 type form struct{ values url.Values }
@@ -64,13 +58,13 @@ func boxOf(checked bool) string {
 	return ""
 }
 
-// readForm reads the body of a POST. errForm, service.ErrBodyTooLarge,
+// readForm reads the body of a POST. web.ErrMalformed, service.ErrBodyTooLarge,
 // service.ErrBodyRead.
 func (r *request) readForm() error {
 	req := r.Request()
 	kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
-		return errForm
+		return web.ErrMalformed
 	}
 	body, err := service.ReadBody(r.Response(), req, maxForm)
 	if err != nil {
@@ -78,7 +72,7 @@ func (r *request) readForm() error {
 	}
 	values, err := url.ParseQuery(string(body))
 	if err != nil {
-		return errForm
+		return web.ErrMalformed
 	}
 	r.form = form{values}
 	return nil

@@ -121,7 +121,7 @@ func (p *Pages) limited(r *request, limit string, do func() error) (err error) {
 	}
 	refused := p.Limited(r.Response(), r.Request(), service.RouteLabel(r), limit, limiter, keys, func() int {
 		if err = do(); err != nil {
-			return failureOf(err).status
+			return web.FailureOf(err).Status
 		}
 		return http.StatusOK
 	})

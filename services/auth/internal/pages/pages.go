@@ -246,7 +246,7 @@ func (p *Pages) guarded(r *request, h handler) error {
 		}
 		if !web.FromOwnPage(r.Request()) {
 			p.LogEvent(r.Response(), r.Request(), "origin_refused")
-			return errForeignPage
+			return web.ErrForeignPage
 		}
 	}
 	if r.page.needs == needsNothing {
@@ -271,7 +271,7 @@ func (p *Pages) guarded(r *request, h handler) error {
 	if post {
 		if !r.ValidCSRFToken(r.form.get("csrf")) {
 			p.LogEvent(r.Response(), r.Request(), "csrf_refused", "user_id", r.UserID)
-			return errSendAgain
+			return web.ErrCSRF
 		}
 		r.SetRequest(p.As(r.Response(), r.Request(), r.Caller))
 	}
@@ -321,23 +321,19 @@ func (p *Pages) failed(r *request, err error) error {
 	if err == nil {
 		return nil
 	}
-	f := failureOf(err)
-	web.LimitHeaders(r.Response(), err)
-	r.status, r.fault = f.status, &fault{Text: r.text[f.text], Field: f.field, err: f.err}
+	f := web.Fail(r.Response(), err).OnPage()
+	r.status, r.fault = f.Status, &fault{Text: r.text[f.Page], Field: f.Field, err: f.Err}
 	if skew := new(account.SkewError); errors.As(err, &skew) {
 		r.fault.Text += " " + r.text.skew(skew.Ahead)
 	}
-	if f.status == http.StatusServiceUnavailable {
-		r.Response().Header().Set("Retry-After", "3")
-	}
-	known := f.status != http.StatusInternalServerError
-	if r.Request().Method == http.MethodPost && f.again {
+	known := f.Status != http.StatusInternalServerError
+	if r.Request().Method == http.MethodPost && f.ShowsForm() {
 		switch shown := r.page.get(r); {
 		case shown == nil && known:
 			return nil
 		case shown == nil:
 			return err
-		case failureOf(shown).status == http.StatusInternalServerError:
+		case web.FailureOf(shown).Status == http.StatusInternalServerError:
 			err, known = errors.Join(err, shown), false
 		}
 	}

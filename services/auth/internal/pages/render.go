@@ -38,6 +38,12 @@ type view struct {
 	location *time.Location
 }
 
+// fault is why a page is shown again.
+type fault struct {
+	Text, Field string
+	err         error // the sentinel
+}
+
 // render writes a page.
 func (p *Pages) render(r *request, page, title string, data any) error {
 	t := p.templates[page]

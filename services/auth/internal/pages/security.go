@@ -11,6 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // devicesPage is what the page of devices shows.
@@ -66,7 +67,7 @@ func (p *Pages) changeDevices(r *request) error {
 		}
 		return r.seeOther(here + "?done=forgotten")
 	}
-	return errForm
+	return web.ErrMalformed
 }
 
 // factorPage is what the page of the second factor shows.
@@ -135,7 +136,7 @@ func (p *Pages) changeSecondFactor(r *request) error {
 	case "renew":
 		codes, err = p.Accounts.NewRecoveryCodes(r.ctx(), r.Session, code)
 	default:
-		return errForm
+		return web.ErrMalformed
 	}
 	if err != nil && !errors.Is(err, account.ErrPending) {
 		return err
@@ -182,12 +183,12 @@ func (p *Pages) changePasskeys(r *request) error {
 	const here = root + "account/passkeys"
 	id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
 	if err != nil {
-		return errForm
+		return web.ErrMalformed
 	}
 	switch r.form.get("do") {
 	case "rename":
 		if _, err := p.Accounts.RenamePasskey(r.ctx(), r.Session, id, r.form.get("name")); err != nil {
-			return err
+			return web.OfPasskey(err)
 		}
 		return r.seeOther(here + "?done=profile")
 	case "remove":
@@ -196,12 +197,12 @@ func (p *Pages) changePasskeys(r *request) error {
 			return account.ErrReauthRequired
 		}
 		if err := p.Accounts.RemovePasskey(r.ctx(), r.Session, id); err != nil {
-			return err
+			return web.OfPasskey(err)
 		}
 		p.LogEvent(r.Response(), r.Request(), "passkey_removed", "user_id", r.UserID)
 		return r.seeOther(here + "?done=passkey-removed")
 	}
-	return errForm
+	return web.ErrMalformed
 }
 
 // rulesPage is what the page of the household's rules shows.

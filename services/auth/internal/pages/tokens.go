@@ -10,6 +10,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/token"
+	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 const tokensPath = root + "account/tokens"
@@ -109,7 +110,7 @@ func (p *Pages) changeTokens(r *request) error {
 func (p *Pages) changeToken(r *request, here string) error {
 	id, err := strconv.ParseInt(r.form.get("id"), 10, 64)
 	if err != nil {
-		return errForm
+		return web.ErrMalformed
 	}
 	switch r.form.get("do") {
 	case "revoke":
@@ -124,7 +125,7 @@ func (p *Pages) changeToken(r *request, here string) error {
 		}
 		return r.seeOther(here + "?done=token-removed")
 	}
-	return errForm
+	return web.ErrMalformed
 }
 
 // newToken is an app token that was just created and is shown once.
@@ -139,7 +140,7 @@ type newToken struct {
 func (p *Pages) createToken(r *request) error {
 	days, err := strconv.Atoi(r.form.get("days"))
 	if err != nil || !slices.Contains(tokenDays, days) {
-		return errForm
+		return web.ErrMalformed
 	}
 	n := account.NewToken{UserID: r.UserID, Name: r.form.get("name"), Applications: r.form.chosen(appPrefix), ReadOnly: r.form.sent("read_only")}
 	if days > 0 {

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -22,9 +21,6 @@ func (w *Web) Networks(r *http.Request) []string {
 func (w *Web) fromNetwork(ctx context.Context, r *http.Request) context.Context {
 	return password.From(ctx, clientaddr.Neighborhood(w.TrustedProxies.Of(r)))
 }
-
-// ErrLimited is returned for a request that is refused because of those before it.
-var ErrLimited = errors.New("too many failed attempts")
 
 // Limited counts an attempt before do runs, and refunds it unless do returns 401, the
 // status of its answer. On an error, ErrLimited or one of the store, do did not run.

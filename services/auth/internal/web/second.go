@@ -74,11 +74,3 @@ func (w *Web) Reauthenticated(rw http.ResponseWriter, r *http.Request, c Caller,
 	w.LogEvent(rw, r, "reauth", "user_id", c.UserID)
 	return nil
 }
-
-// LimitHeaders sets the headers of an attempt that account refused unseen.
-func LimitHeaders(rw http.ResponseWriter, err error) {
-	var limited *account.LimitedError
-	if errors.As(err, &limited) {
-		refusedHeaders(rw, limited.Limit)
-	}
-}
