@@ -34,6 +34,7 @@ type audit struct {
 	since      uint64
 	keys       receipt.KeyDocument
 	clockWrong bool // whether the verifier's clock was set wrong
+	believed   bool // whether the facilitator, whose word counts, called every payment valid
 	limit      int
 
 	transfers map[string]int // by nonce
@@ -123,7 +124,7 @@ func (a audit) judgeMoney() {
 
 func (a audit) neverServed(p *purchase) {
 	for _, pay := range p.payments {
-		if _, sold := pay.delivered(); sold {
+		if _, sold := pay.delivered(); sold && (p.kind != forged || !a.believed) {
 			a.violated("%s was served: %s", p.kind, pay.Nonce)
 		}
 		if a.transfers[pay.Nonce] > 0 && p.kind != forged && !pay.carriedOut { // a copy has the nonce of a good payment

@@ -90,6 +90,7 @@ func (r *run) do(ctx context.Context) error {
 	r.storm(ctx, u, a.buyers)
 	r.recover(ctx, u, a.buyers)
 	a.clockWrong = slices.Contains(r.names, "clock of verifier")
+	a.believed = r.terms.confirm == "facilitator" && slices.Contains(r.names, "facilitator: all valid")
 	return a.judge(ctx)
 }
 

@@ -199,6 +199,11 @@ func TestACopyWithABrokenSignatureIsNeverServed(t *testing.T) {
 		if found := strings.Join(b.violations, "\n"); (want == "") != b.clean() || !strings.Contains(found, want) {
 			t.Errorf("%d: found %q", status, found)
 		}
+		before := len(b.violations)
+		believed := audit{buyers: b, transfers: map[string]int{"1": 1}, limit: 9, believed: true}
+		if believed.neverServed(b.purchases[0]); len(b.violations) > before {
+			t.Errorf("%d, by the word of the facilitator: found %q", status, b.violations)
+		}
 	}
 }
 
