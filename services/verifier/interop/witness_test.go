@@ -24,7 +24,7 @@ func (v *verifier) wantWitnessed(size int64, cosignatures int) {
 func (v *verifier) wantFrozen(why string) {
 	v.Helper()
 	err := v.log.Step(context.Background())
-	head := must[[]translog.LogHead](v)(v.store.Heads(context.Background()))[0]
+	head := must[[]translog.Head](v)(v.store.Heads(context.Background()))[0]
 	if !errors.Is(err, translog.ErrFrozen) || head.Frozen != why {
 		v.Errorf("the step returned %v, and the log is frozen: %q, want %q", err, head.Frozen, why)
 	}

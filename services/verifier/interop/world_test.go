@@ -127,7 +127,7 @@ func openVerifier(t *testing.T, policy string) *verifier {
 		Store: v.store, Key: seeded("log"), Host: host, Policy: policy, Interval: time.Second, Timeout: 10 * time.Second,
 		Client: http.DefaultClient, Log: discard(), Now: time.Now,
 	}))
-	heads := must[[]translog.LogHead](t)(v.store.Heads(ctx))
+	heads := must[[]translog.Head](t)(v.store.Heads(ctx))
 	v.policy = []byte(translog.PolicyFor(policy, heads))
 	server := httptest.NewServer(v.handler())
 	t.Cleanup(server.Close)
@@ -186,7 +186,7 @@ func (v *verifier) grow(kind string, size int) {
 	for n := len(v.made); n < size; n++ {
 		added = append(added, entry(v, fmt.Sprint(kind, n)))
 	}
-	must[translog.LogHead](v)(v.store.Extend(context.Background(), 1, int64(len(v.made)), added))
+	must[translog.Head](v)(v.store.Extend(context.Background(), 1, int64(len(v.made)), added))
 	v.made = append(v.made, added...)
 }
 

@@ -101,7 +101,7 @@ func TestPrune_ForgetsProofsOfFinalityWithTheAnswers(t *testing.T) {
 	now := time.Now()
 	l := paymenttest.Ledger(t, time.Now)
 	bundles := bundlesql.New(l.DB(), func() time.Time { return now })
-	if err := bundles.KeepStep(t.Context(), beaconchain.FinalityStep{Chain: "c", Period: 1, Step: []byte("s")}); err != nil {
+	if err := bundles.KeepStep(t.Context(), beaconchain.Step{Chain: "c", Period: 1, Step: []byte("s")}); err != nil {
 		t.Fatal(err)
 	}
 	for _, prune := range []struct {

@@ -76,7 +76,7 @@ func (s *logSettings) name(log int64) (origin, vkey string, err error) {
 }
 
 // open returns the log in a store.
-func (s *logSettings) open(store translog.LogStore, keys []receipt.Key, log *slog.Logger, at func(translog.Point)) (*translog.Log, error) {
+func (s *logSettings) open(store translog.Store, keys []receipt.Key, log *slog.Logger, at func(translog.Point)) (*translog.Log, error) {
 	return translog.New(translog.Options{
 		Store: store, Key: s.key, Host: s.host, Policy: s.policy, Keys: keys, Mark: s.MarkFile, Interval: s.Interval, Timeout: s.WitnessTimeout,
 		Client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},

@@ -47,7 +47,7 @@ type Options struct {
 	Network *finality.Network
 	Nodes   []chain.BeaconNode
 	Blocks  Blocks
-	Store   FinalityStore
+	Store   Store
 	// Failed is called when something failed, with one of Causes.
 	Failed func(cause string)
 	Log    *slog.Logger

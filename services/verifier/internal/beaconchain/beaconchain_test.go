@@ -121,7 +121,7 @@ func TestTheHandoverOfAPeriodIsReplacedWhenThePeriodIsOver(t *testing.T) {
 	w.execution.head.Store(70)
 	w.node.Break(beacontest.Faults{Signers: 400})
 	w.must(w.chain.Follow(t.Context()))
-	steps := func(period uint64) beaconchain.FinalityStep {
+	steps := func(period uint64) beaconchain.Step {
 		w.Helper()
 		list, err := w.store.Steps(t.Context(), chainID, period, period)
 		w.must(err)

@@ -47,7 +47,7 @@ func (c *Chain) Document(ctx context.Context, client string, block finality.Root
 		return nil, fmt.Errorf("read the bundle of block %d: %w", b.Number, err)
 	}
 	if checkpoint == nil {
-		d, err := c.fromOwn(ctx, b, kept, func([]FinalityCheckpoint) {})
+		d, err := c.fromOwn(ctx, b, kept, func([]Checkpoint) {})
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +99,7 @@ func (c *Chain) oldest(b Bundle) uint64 {
 // fromOwn returns the document from the first of our own checkpoints that are recent enough
 // and from which steps lead to the bundle's. They come the oldest first; order may change
 // that.
-func (c *Chain) fromOwn(ctx context.Context, b Bundle, kept content, order func([]FinalityCheckpoint)) (*finality.Document, error) {
+func (c *Chain) fromOwn(ctx context.Context, b Bundle, kept content, order func([]Checkpoint)) (*finality.Document, error) {
 	own, err := c.Store.OwnCheckpoints(ctx, b.Chain, c.oldest(b))
 	if err != nil {
 		return nil, err

@@ -329,7 +329,7 @@ func (c *Chain) keepNamed(ctx context.Context, checkpoint finality.Checkpoint, o
 		return err
 	}
 	slot := uint64(checkpoint.Header.Slot)
-	return c.Store.KeepCheckpoint(ctx, FinalityCheckpoint{
+	return c.Store.KeepCheckpoint(ctx, Checkpoint{
 		Chain: c.Network.ChainID, Root: checkpoint.Root, Slot: slot, Period: c.Network.Period(slot), Own: own, Checkpoint: text,
 	})
 }
@@ -475,7 +475,7 @@ func (c *Chain) handOver(ctx context.Context, n *node, period uint64, over bool)
 	if err != nil {
 		return err
 	}
-	if err := c.Store.KeepStep(ctx, FinalityStep{Chain: c.Network.ChainID, Period: period, Signers: step.Signers(), Final: over, Step: text}); err != nil {
+	if err := c.Store.KeepStep(ctx, Step{Chain: c.Network.ChainID, Period: period, Signers: step.Signers(), Final: over, Step: text}); err != nil {
 		return err
 	}
 	c.committees[period+1], c.keys[period+1] = *step.NextCommittee, u.NextSyncCommittee

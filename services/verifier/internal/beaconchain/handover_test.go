@@ -118,7 +118,7 @@ func TestFollow_BeginsAnewWhereTheRecordedUpdateOfAPeriodHandsOverNothing(t *tes
 	checkpoint := lightclient.NewCheckpoint(kept)
 	text, err := json.Marshal(checkpoint)
 	w.must(err)
-	w.must(w.store.KeepCheckpoint(t.Context(), beaconchain.FinalityCheckpoint{
+	w.must(w.store.KeepCheckpoint(t.Context(), beaconchain.Checkpoint{
 		Chain: "eip155:1", Root: checkpoint.Root, Slot: uint64(checkpoint.Header.Slot), Period: 1573, Own: true, Checkpoint: text,
 	}))
 	pinned, block, _ := w.followMainnet()

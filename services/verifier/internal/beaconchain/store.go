@@ -55,9 +55,9 @@ type Makeable struct {
 	QueuedBefore time.Time
 }
 
-// FinalityStep is a handover: the sync committee of Period has signed which committee
+// Step is a handover: the sync committee of Period has signed which committee
 // follows it.
-type FinalityStep struct {
+type Step struct {
 	Chain  string
 	Period uint64
 	// Signers is how many have signed, and Final reports that the period was over when the
@@ -67,8 +67,8 @@ type FinalityStep struct {
 	Step    []byte
 }
 
-// FinalityCheckpoint is a finalized beacon block from which a proof can begin.
-type FinalityCheckpoint struct {
+// Checkpoint is a finalized beacon block from which a proof can begin.
+type Checkpoint struct {
 	Chain        string
 	Root         finality.Root
 	Slot, Period uint64
@@ -84,10 +84,10 @@ type BundleCounts struct {
 	Oldest time.Time
 }
 
-// FinalityStore is where proofs of finality are kept: with the payments, so that a sold
+// Store is where proofs of finality are kept: with the payments, so that a sold
 // block is queued in the write that ends its sale. All its methods are atomic over all
 // processes that share it.
-type FinalityStore interface {
+type Store interface {
 	// TakeSold makes a pending bundle for each block that is queued, of at most so many
 	// sales, and returns how many it took from the queue. A made bundle stays.
 	TakeSold(ctx context.Context, most int) (int, error)
@@ -107,15 +107,15 @@ type FinalityStore interface {
 
 	// KeepStep writes a step, unless one of its period is there with as many signers; a
 	// Final one is noted in any case.
-	KeepStep(ctx context.Context, s FinalityStep) error
+	KeepStep(ctx context.Context, s Step) error
 	// Steps returns the steps of periods from first to last, in their order, without gaps:
 	// what comes after a missing one is left out.
-	Steps(ctx context.Context, chain string, first, last uint64) ([]FinalityStep, error)
+	Steps(ctx context.Context, chain string, first, last uint64) ([]Step, error)
 	// KeepCheckpoint writes a checkpoint, unless it is there. One that becomes Own stays so.
-	KeepCheckpoint(ctx context.Context, c FinalityCheckpoint) error
+	KeepCheckpoint(ctx context.Context, c Checkpoint) error
 	// Checkpoint returns a checkpoint, or ErrNotFound.
-	Checkpoint(ctx context.Context, chain string, root finality.Root) (FinalityCheckpoint, error)
+	Checkpoint(ctx context.Context, chain string, root finality.Root) (Checkpoint, error)
 	// OwnCheckpoints returns the server's own checkpoints of a chain from a slot on, the
 	// oldest first.
-	OwnCheckpoints(ctx context.Context, chain string, from uint64) ([]FinalityCheckpoint, error)
+	OwnCheckpoints(ctx context.Context, chain string, from uint64) ([]Checkpoint, error)
 }

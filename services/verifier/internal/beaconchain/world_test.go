@@ -162,14 +162,14 @@ type blocks struct{ *execution }
 
 // counting is a store that counts what it is asked to put off.
 type counting struct {
-	beaconchain.FinalityStore
+	beaconchain.Store
 	puts *atomic.Int64
 }
 
-// PutOff implements beaconchain.FinalityStore.
+// PutOff implements beaconchain.Store.
 func (c counting) PutOff(ctx context.Context, b beaconchain.Bundle, next time.Time) error {
 	c.puts.Add(1)
-	return c.FinalityStore.PutOff(ctx, b, next)
+	return c.Store.PutOff(ctx, b, next)
 }
 
 // node is a beacon node behind HTTP, and how often it was asked.

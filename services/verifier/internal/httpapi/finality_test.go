@@ -101,20 +101,20 @@ func openFinal(t *testing.T) (*world, *bundlesql.Store, *beacontest.Beacon) {
 
 // bundleReads counts how many requests read bundles at once.
 type bundleReads struct {
-	beaconchain.FinalityStore
+	beaconchain.Store
 	atOnce
 }
 
 func (r *bundleReads) Bundle(ctx context.Context, chain string, block finality.Root) (beaconchain.Bundle, error) {
 	defer r.count()()
-	return r.FinalityStore.Bundle(ctx, chain, block)
+	return r.Store.Bundle(ctx, chain, block)
 }
 
 // What is asked about proofs of finality, free and without a login, leaves connections for
 // purchases.
 func TestFewReadProofsOfFinalityAtOnce(t *testing.T) {
 	w, l, _ := openFinal(t)
-	counted := &bundleReads{FinalityStore: l}
+	counted := &bundleReads{Store: l}
 	o := w.finality.Options
 	o.Store = counted
 	var err error

@@ -51,13 +51,13 @@ func openLogged(t *testing.T) (*world, *logsql.Store) {
 
 // reads counts how many requests read the heads at once.
 type reads struct {
-	translog.LogStore
+	translog.Store
 	atOnce
 }
 
-func (r *reads) Heads(ctx context.Context) ([]translog.LogHead, error) {
+func (r *reads) Heads(ctx context.Context) ([]translog.Head, error) {
 	defer r.count()()
-	return r.LogStore.Heads(ctx)
+	return r.Store.Heads(ctx)
 }
 
 // atOnce counts what is done at once.
@@ -91,7 +91,7 @@ func TestLog_IsUnavailableWhileTheLedgerIsAway(t *testing.T) {
 // Whatever is read of the log, free and without a login, leaves connections for purchases.
 func TestFewReadTheLogAtOnce(t *testing.T) {
 	w, l := openLogged(t)
-	counted := &reads{LogStore: l}
+	counted := &reads{Store: l}
 	o := w.receipts.Options
 	o.Store = counted
 	w.check = compressed(t, checkHTML)

@@ -179,7 +179,7 @@ func (f frontier) ReadHashes(ids []int64) ([]tlog.Hash, error) {
 }
 
 // auditTree recomputes all hashes, and looks where each entry came from.
-func (l *Log) auditTree(ctx context.Context, head LogHead, moment time.Time, a *Audit) error {
+func (l *Log) auditTree(ctx context.Context, head Head, moment time.Time, a *Audit) error {
 	made := frontier{}
 	for at := int64(0); at < head.Size; {
 		entries, err := l.Store.Logged(ctx, head.Log, at, auditPortion)
@@ -256,7 +256,7 @@ func (a *Audit) origin(at int64, entry LoggedEntry) {
 
 // auditAnswers looks for the entries of what was sold. What is neither in the log nor
 // queued, as a process without the log has sold it, is queued.
-func (l *Log) auditAnswers(ctx context.Context, head LogHead, a *Audit) error {
+func (l *Log) auditAnswers(ctx context.Context, head Head, a *Audit) error {
 	before := l.Now().Add(-MergeDelay)
 	queue, err := l.Store.Queue(ctx)
 	if err != nil {
@@ -308,7 +308,7 @@ func (l *Log) auditAnswers(ctx context.Context, head LogHead, a *Audit) error {
 }
 
 // cosigned returns the checkpoint that the witness serves of a generation.
-func (w *witnessClient) cosigned(ctx context.Context, head LogHead) (c receiptlog.Checkpoint, err error) {
+func (w *witnessClient) cosigned(ctx context.Context, head Head) (c receiptlog.Checkpoint, err error) {
 	response, err := w.exchange(ctx, http.MethodGet, "/"+witness.ID(head.Origin)+"/checkpoint", nil)
 	if err != nil {
 		return c, err
@@ -328,7 +328,7 @@ func (w *witnessClient) cosigned(ctx context.Context, head LogHead) (c receiptlo
 
 // audit compares the tree with the checkpoint that the witness serves. The error is why it
 // could not.
-func (w *witnessClient) audit(ctx context.Context, head LogHead, a *Audit) error {
+func (w *witnessClient) audit(ctx context.Context, head Head, a *Audit) error {
 	c, err := w.cosigned(ctx, head)
 	if err != nil {
 		return err
@@ -353,7 +353,7 @@ func (w *witnessClient) audit(ctx context.Context, head LogHead, a *Audit) error
 // auditOthers asks the witness for the other generations of the log, of which this ledger
 // must have each: one that it has not is a second log by somebody who has the key. The error
 // is why it could not be asked.
-func (w *witnessClient) auditOthers(ctx context.Context, open string, heads []LogHead, a *Audit) error {
+func (w *witnessClient) auditOthers(ctx context.Context, open string, heads []Head, a *Audit) error {
 	var d receiptlog.Directory
 	for _, head := range heads {
 		d.Logs = append(d.Logs, receiptlog.Generation{Origin: head.Origin})
@@ -376,7 +376,7 @@ func (w *witnessClient) auditOthers(ctx context.Context, open string, heads []Lo
 		if err != nil {
 			return w.fault("what it has cosigned of %s: %w", origin, err)
 		}
-		at := slices.IndexFunc(heads, func(h LogHead) bool { return h.Origin == c.Origin })
+		at := slices.IndexFunc(heads, func(h Head) bool { return h.Origin == c.Origin })
 		if at < 0 {
 			a.fault("the witness %s has cosigned %d entries of %s, which is not a log of this ledger", w.Name, c.Size, c.Origin)
 			continue

@@ -19,7 +19,7 @@ func TestStep_SignsNothingThatFellBackAfterItWasPlaced(t *testing.T) {
 		store := &fallback{}
 		var after func()
 		n := w.open(url(), w.policy(0), func(o *translog.Options) {
-			store.LogStore, o.Store = o.Store, store
+			store.Store, o.Store = o.Store, store
 			o.At = func(p translog.Point) {
 				if p == translog.Sequenced && after != nil {
 					after()
@@ -33,7 +33,7 @@ func TestStep_SignsNothingThatFellBackAfterItWasPlaced(t *testing.T) {
 		older := w.open(url(), w.policy(0))
 		_, err = older.store.Extend(t.Context(), 1, 0, entries)
 		w.must(err)
-		after = func() { store.LogStore = older.store }
+		after = func() { store.Store = older.store }
 		n.queue("new")
 		if err := n.Step(t.Context()); !errors.Is(err, translog.ErrFrozen) {
 			t.Errorf("the step returned %v", err)
@@ -56,7 +56,7 @@ func TestStep_SignsNothingThatAnotherProcessHasFrozenOrClosed(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return n.store.EndLog(context.Background(), 1, nil, translog.LogHead{Log: 2, Origin: origin, VKey: vkey})
+			return n.store.EndLog(context.Background(), 1, nil, translog.Head{Log: 2, Origin: origin, VKey: vkey})
 		},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 
 // Options configure a Log. All members are required unless noted otherwise.
 type Options struct {
-	Store LogStore
+	Store Store
 	Key   ed25519.PrivateKey
 	// Host is that of the public address. It begins every origin.
 	Host string
@@ -80,7 +80,7 @@ func New(o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.policy, err = receiptlog.ParsePolicy([]byte(PolicyFor(o.Policy, []LogHead{{Origin: origin, VKey: vkey}}))); err != nil {
+	if l.policy, err = receiptlog.ParsePolicy([]byte(PolicyFor(o.Policy, []Head{{Origin: origin, VKey: vkey}}))); err != nil {
 		return nil, err
 	}
 	for _, w := range l.policy.Witnesses {
@@ -188,13 +188,13 @@ func (l *Log) Step(ctx context.Context) error {
 }
 
 // head returns the open generation.
-func (l *Log) head(ctx context.Context) (LogHead, error) {
+func (l *Log) head(ctx context.Context) (Head, error) {
 	heads, err := l.Store.Heads(ctx)
 	if err == nil && len(heads) == 0 {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return LogHead{}, fmt.Errorf("read the log's head: %w", err)
+		return Head{}, fmt.Errorf("read the log's head: %w", err)
 	}
 	return heads[0], nil
 }
@@ -203,7 +203,7 @@ func (l *Log) head(ctx context.Context) (LogHead, error) {
 // tree is not older than what was signed before, and is the same: by the mark, and by the
 // witnesses, which cosign it. As many as the policy asks for must do so, and so many that
 // those which do not answer could not have cosigned a larger tree as it asks for.
-func (l *Log) confirm(ctx context.Context, head LogHead) error {
+func (l *Log) confirm(ctx context.Context, head Head) error {
 	if err := l.checkMark(ctx, head); err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func (e *frozenError) Error() string { return e.err.Error() }
 func (e *frozenError) Unwrap() error { return e.err }
 
 // freezeFor freezes the log when a fault demands it, and returns nil for any other.
-func (l *Log) freezeFor(ctx context.Context, head LogHead, fault error) error {
+func (l *Log) freezeFor(ctx context.Context, head Head, fault error) error {
 	var frozen *frozenError
 	if !errors.As(fault, &frozen) {
 		return nil
@@ -266,12 +266,12 @@ func (l *Log) freezeFor(ctx context.Context, head LogHead, fault error) error {
 }
 
 // checkpointOf returns the checkpoint of a head.
-func checkpointOf(head LogHead) receiptlog.Checkpoint {
+func checkpointOf(head Head) receiptlog.Checkpoint {
 	return receiptlog.Checkpoint{Origin: head.Origin, Size: head.Size, Root: head.Root}
 }
 
 // sign signs a head that was read from the store, which has it on disk.
-func (l *Log) sign(head LogHead) (receiptlog.Checkpoint, []byte, error) {
+func (l *Log) sign(head Head) (receiptlog.Checkpoint, []byte, error) {
 	c := checkpointOf(head)
 	s, err := receiptlog.NewLogSigner(l.Host+Prefix(head.Log), l.Key)
 	if err != nil {
@@ -288,7 +288,7 @@ func (l *Log) sign(head LogHead) (receiptlog.Checkpoint, []byte, error) {
 // the policy is content, and again with the cosignatures of the others. It returns when the
 // policy is, or when all have answered. A witness that still works on an older checkpoint
 // is left out.
-func (l *Log) publish(ctx context.Context, head LogHead) error {
+func (l *Log) publish(ctx context.Context, head Head) error {
 	// Read anew: what is signed must be what the store holds.
 	current, err := l.head(ctx)
 	if err != nil || current.Frozen != "" || current.Log != head.Log {
@@ -306,7 +306,7 @@ func (l *Log) publish(ctx context.Context, head LogHead) error {
 		return err
 	}
 	l.At(Signed)
-	policy, err := receiptlog.ParsePolicy([]byte(PolicyFor(l.Policy, []LogHead{head})))
+	policy, err := receiptlog.ParsePolicy([]byte(PolicyFor(l.Policy, []Head{head})))
 	if err != nil {
 		return err
 	}
@@ -380,7 +380,7 @@ func (l *Log) publish(ctx context.Context, head LogHead) error {
 }
 
 // PolicyFor returns a policy file with a line for each of our logs that it does not list.
-func PolicyFor(text string, heads []LogHead) string {
+func PolicyFor(text string, heads []Head) string {
 	var lines strings.Builder
 	policy, _ := receiptlog.ParsePolicy([]byte(text)) // who parses what is returned finds the error
 	for i := len(heads) - 1; i >= 0; i-- {

@@ -40,7 +40,7 @@ func (l *Log) readMark() (receiptlog.Checkpoint, bool, error) {
 
 // requireMark returns a frozenError where the log was published and its mark is gone, as on
 // another machine: then nothing here shows whether the ledger is an older one.
-func (l *Log) requireMark(ctx context.Context, head LogHead) error {
+func (l *Log) requireMark(ctx context.Context, head Head) error {
 	if l.Mark == "" {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (l *Log) requireMark(ctx context.Context, head LogHead) error {
 // checkMark returns a frozenError unless the tree continues the mark, and the greatest one
 // that this process has signed: without a mark, a database that fell back to an older state
 // while the process runs is behind that one.
-func (l *Log) checkMark(ctx context.Context, head LogHead) error {
+func (l *Log) checkMark(ctx context.Context, head Head) error {
 	mark, found, err := l.readMark()
 	if err != nil {
 		return err
@@ -88,11 +88,11 @@ func (l *Log) checkMark(ctx context.Context, head LogHead) error {
 
 // continues reports why the tree does not continue one that was signed; nil when it does.
 // That of an earlier generation counts no more.
-func (l *Log) continues(ctx context.Context, head LogHead, signed receiptlog.Checkpoint) (why, err error) {
+func (l *Log) continues(ctx context.Context, head Head, signed receiptlog.Checkpoint) (why, err error) {
 	switch {
 	case signed.Origin != head.Origin:
 		heads, err := l.Store.Heads(ctx)
-		if err != nil || slices.ContainsFunc(heads, func(h LogHead) bool { return h.Origin == signed.Origin }) {
+		if err != nil || slices.ContainsFunc(heads, func(h Head) bool { return h.Origin == signed.Origin }) {
 			return nil, err
 		}
 		return fmt.Errorf("%s was signed, which the ledger does not know: it is older, or LOG_MARK_FILE is another verifier's", signed.Origin), nil
@@ -126,7 +126,7 @@ func (l *Log) writeMark(c receiptlog.Checkpoint) error {
 }
 
 // rootAt returns the root of the first entries of a log.
-func (l *Log) rootAt(ctx context.Context, head LogHead, size int64) (tlog.Hash, error) {
+func (l *Log) rootAt(ctx context.Context, head Head, size int64) (tlog.Hash, error) {
 	return tlog.TreeHash(size, l.hashes(ctx, head.Log))
 }
 

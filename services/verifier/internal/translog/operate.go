@@ -132,7 +132,7 @@ func (l *Log) Recover(ctx context.Context, fetch receiptlog.Fetch, size int64) (
 	if err != nil {
 		return 0, err
 	}
-	policy, err := receiptlog.ParsePolicy([]byte(PolicyFor(l.Policy, []LogHead{head})))
+	policy, err := receiptlog.ParsePolicy([]byte(PolicyFor(l.Policy, []Head{head})))
 	if err != nil {
 		return 0, err
 	}
@@ -204,7 +204,7 @@ func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next str
 	if err != nil && !errors.Is(err, ErrNotFound) { // a log of which nothing was served is not listed
 		return "", err
 	}
-	opened := LogHead{Log: head.Log + 1}
+	opened := Head{Log: head.Log + 1}
 	if opened.Origin, opened.VKey, err = Name(l.Host, l.Key, opened.Log); err != nil {
 		return "", err
 	}
@@ -222,7 +222,7 @@ func (l *Log) Close(ctx context.Context, origin string, poisoned bool) (next str
 }
 
 // poison returns the index of the first entry that is none, or -1.
-func (l *Log) poison(ctx context.Context, head LogHead) (int64, error) {
+func (l *Log) poison(ctx context.Context, head Head) (int64, error) {
 	for at := int64(0); at < head.Size; {
 		entries, err := l.Store.Entries(ctx, head.Log, at, auditPortion)
 		if err != nil {

@@ -26,10 +26,10 @@ var (
 const MergeDelay = time.Minute
 
 // generation returns the head of a generation and the checkpoint that is served of it.
-func (l *Log) generation(ctx context.Context, log int64) (LogHead, PublishedCheckpoint, error) {
+func (l *Log) generation(ctx context.Context, log int64) (Head, PublishedCheckpoint, error) {
 	heads, err := l.Store.Heads(ctx)
 	if err != nil {
-		return LogHead{}, PublishedCheckpoint{}, err
+		return Head{}, PublishedCheckpoint{}, err
 	}
 	for _, head := range heads {
 		if head.Log != log {
@@ -41,7 +41,7 @@ func (l *Log) generation(ctx context.Context, log int64) (LogHead, PublishedChec
 		}
 		return head, published, err
 	}
-	return LogHead{}, PublishedCheckpoint{}, ErrNothing
+	return Head{}, PublishedCheckpoint{}, ErrNothing
 }
 
 // Checkpoint returns the newest published checkpoint of a generation.

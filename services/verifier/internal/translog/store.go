@@ -31,8 +31,8 @@ const (
 	FrozenNoMark   = "no-mark"        // a tree was published, and the mark beside the keys is gone
 )
 
-// LogHead is one generation of the log and how far it is.
-type LogHead struct {
+// Head is one generation of the log and how far it is.
+type Head struct {
 	Log          int64 // generation, from 1
 	Origin, VKey string
 	Size         int64
@@ -43,8 +43,8 @@ type LogHead struct {
 	Final        []byte    // checkpoint of a closed one
 }
 
-// LogQueue is the state of the queue.
-type LogQueue struct {
+// Queue is the state of the queue.
+type Queue struct {
 	Entries int
 	Oldest  time.Time // zero without entries
 	// SetAside counts what was queued and is no entry of the log.
@@ -60,26 +60,26 @@ type SetAside struct {
 	Why    string    `json:"why"`
 }
 
-// LogStore is where a log of receipts is kept: with the payments, so that an entry is
+// Store is where a log of receipts is kept: with the payments, so that an entry is
 // queued in the write that begins a settlement. All its methods are atomic over all
 // processes that share it.
-type LogStore interface {
+type Store interface {
 	// Heads returns all generations, the newest first. Only that one is open.
-	Heads(ctx context.Context) ([]LogHead, error)
+	Heads(ctx context.Context) ([]Head, error)
 	// Portion returns how many entries one Sequence should take: where payments wait for
 	// it, so many that they wait for some milliseconds.
 	Portion() int
 	// Sequence gives at most so many queued entries their places, in one step that is on
 	// disk when it returns, and returns the head and how many it took from the queue.
 	// ErrFrozen: it took none. What is no entry of the log is set aside and gets no place.
-	Sequence(ctx context.Context, most int) (LogHead, int, error)
+	Sequence(ctx context.Context, most int) (Head, int, error)
 	// SetAside returns at most so many of what was set aside, the oldest first, and Discard
 	// deletes one of them. ErrNotFound: it is not there.
 	SetAside(ctx context.Context, most int) ([]SetAside, error)
 	Discard(ctx context.Context, number int64) error
 	// Extend appends entries of a copy of the log, the first with that index. ErrLost: the
 	// log has another size.
-	Extend(ctx context.Context, log, first int64, entries [][]byte) (LogHead, error)
+	Extend(ctx context.Context, log, first int64, entries [][]byte) (Head, error)
 	// ListKeys queues, in one step, each key whose state is not the last one that the log has
 	// of it, and returns the keys with what the log adds to the cut-offs of revoked ones: the
 	// ends of closed generations. receiptlog.ErrKeyState, and nothing is queued: a state may
@@ -91,7 +91,7 @@ type LogStore interface {
 	Resume(ctx context.Context, log, size int64, why string) error
 	// EndLog closes a generation with its final checkpoint, opens the next and queues all
 	// stored answers for it. ErrLost: it is closed, or another checkpoint is served.
-	EndLog(ctx context.Context, log int64, final []byte, next LogHead) error
+	EndLog(ctx context.Context, log int64, final []byte, next Head) error
 
 	// Hashes returns stored hashes by their ids of package tlog.
 	Hashes(ctx context.Context, log int64, ids []int64) ([]tlog.Hash, error)
@@ -101,7 +101,7 @@ type LogStore interface {
 	Index(ctx context.Context, log int64, leaf tlog.Hash) (int64, error)
 	// IsQueued reports whether a leaf waits for its place.
 	IsQueued(ctx context.Context, leaf tlog.Hash) (bool, error)
-	Queue(ctx context.Context) (LogQueue, error)
+	Queue(ctx context.Context) (Queue, error)
 	// Logged returns at most so many entries from an index on, for an audit.
 	Logged(ctx context.Context, log, from int64, most int) ([]LoggedEntry, error)
 	// Missing returns those of the leaves that the log does not have.

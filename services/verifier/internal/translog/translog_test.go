@@ -267,13 +267,13 @@ func TestAWitnessIsAskedAgainAfterTheClockWasAhead(t *testing.T) {
 
 // fallback is a database that falls back to an older state while the log runs, as one that
 // fails over to a replica does.
-type fallback struct{ translog.LogStore }
+type fallback struct{ translog.Store }
 
 func TestALogThatFallsBackWhileItRunsFreezesBeforeItPlaces(t *testing.T) {
 	onEach(t, func(t *testing.T, url func() string) {
 		w := newWorld(t, 0)
 		store := &fallback{}
-		n := w.open(url(), w.policy(0), func(o *translog.Options) { store.LogStore, o.Store = o.Store, store })
+		n := w.open(url(), w.policy(0), func(o *translog.Options) { store.Store, o.Store = o.Store, store })
 		n.queue(names(0, 30)...)
 		n.step()
 		entries, err := n.store.Entries(t.Context(), 1, 0, 20)
@@ -282,7 +282,7 @@ func TestALogThatFallsBackWhileItRunsFreezesBeforeItPlaces(t *testing.T) {
 		_, err = older.store.Extend(t.Context(), 1, 0, entries)
 		w.must(err)
 		older.queue("new")
-		store.LogStore = older.store
+		store.Store = older.store
 		if err := n.Step(t.Context()); !errors.Is(err, translog.ErrFrozen) {
 			t.Errorf("the step returned %v", err)
 		}
@@ -778,13 +778,13 @@ func TestTheLogIsNoWitnessOfItself(t *testing.T) {
 
 // steps counts how often the head is read.
 type steps struct {
-	translog.LogStore
+	translog.Store
 	made atomic.Int32
 }
 
-func (s *steps) Heads(ctx context.Context) ([]translog.LogHead, error) {
+func (s *steps) Heads(ctx context.Context) ([]translog.Head, error) {
 	s.made.Add(1)
-	return s.LogStore.Heads(ctx)
+	return s.Store.Heads(ctx)
 }
 
 func TestAFaultThatLastsIsLoggedOnceAMinute(t *testing.T) {
@@ -793,7 +793,7 @@ func TestAFaultThatLastsIsLoggedOnceAMinute(t *testing.T) {
 	var lines bytes.Buffer // read when nothing writes any more
 	store := &steps{}
 	n := w.open("sqlite::memory:", w.policy(1), func(o *translog.Options) {
-		store.LogStore, o.Store = o.Store, store
+		store.Store, o.Store = o.Store, store
 		o.Log = slog.New(slog.NewTextHandler(&lines, nil))
 	})
 	ctx, stop := context.WithCancel(t.Context())

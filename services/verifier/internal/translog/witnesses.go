@@ -141,7 +141,7 @@ func (w *witnessClient) add(ctx context.Context, c receiptlog.Checkpoint, body r
 
 // behind returns the error for a witness that has a larger tree than the head: a
 // frozenError, unless another process has made it larger meanwhile.
-func (w *witnessClient) behind(ctx context.Context, head LogHead, size int64) error {
+func (w *witnessClient) behind(ctx context.Context, head Head, size int64) error {
 	now, err := w.log.head(ctx)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (w *witnessClient) behind(ctx context.Context, head LogHead, size int64) er
 }
 
 // cosign returns the witness's signature line of a checkpoint.
-func (w *witnessClient) cosign(ctx context.Context, head LogHead, c receiptlog.Checkpoint, note []byte) ([]byte, error) {
+func (w *witnessClient) cosign(ctx context.Context, head Head, c receiptlog.Checkpoint, note []byte) ([]byte, error) {
 	old, err := w.log.Store.WitnessSize(ctx, head.Log, w.Key.String())
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ type WitnessStatus struct {
 }
 
 // witnessStatus returns what is known of each witness of a generation.
-func (l *Log) witnessStatus(ctx context.Context, head LogHead) ([]WitnessStatus, error) {
+func (l *Log) witnessStatus(ctx context.Context, head Head) ([]WitnessStatus, error) {
 	var all []WitnessStatus
 	for _, w := range l.witnesses {
 		size, err := l.Store.WitnessSize(ctx, head.Log, w.Key.String())

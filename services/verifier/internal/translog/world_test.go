@@ -241,7 +241,7 @@ func (n *node) step() {
 	n.must(n.Step(context.Background()))
 }
 
-func (n *node) head() translog.LogHead {
+func (n *node) head() translog.Head {
 	n.Helper()
 	heads, err := n.store.Heads(context.Background())
 	n.must(err)

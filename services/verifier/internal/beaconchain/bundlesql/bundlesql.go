@@ -14,9 +14,9 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
 )
 
-var _ beaconchain.FinalityStore = (*Store)(nil)
+var _ beaconchain.Store = (*Store)(nil)
 
-// Store implements beaconchain.FinalityStore on SQL.
+// Store implements beaconchain.Store on SQL.
 type Store struct {
 	db  *sqldb.DB
 	now func() time.Time
@@ -30,10 +30,10 @@ const writeTimeout = 10 * time.Second
 
 // write runs a transaction of its own, not one of what is sold: in that, sales would wait for a bundle that another
 // process writes, and that process may wait for them.
-func (l *Store) write(ctx context.Context, what string, run func(context.Context, *tx) error) error {
+func (s *Store) write(ctx context.Context, what string, run func(context.Context, *tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	err := l.db.TxRelaxed(ctx, func(t *sql.Tx) error { return run(ctx, &tx{Tx: t, db: l.db}) })
+	err := s.db.TxRelaxed(ctx, func(t *sql.Tx) error { return run(ctx, &tx{Tx: t, db: s.db}) })
 	if err == nil || errors.Is(err, beaconchain.ErrNotFound) {
 		return err
 	}
@@ -41,8 +41,8 @@ func (l *Store) write(ctx context.Context, what string, run func(context.Context
 }
 
 // exec is write with one statement; it reports whether that changed a row.
-func (l *Store) exec(ctx context.Context, what, query string, args ...any) (changed bool, err error) {
-	err = l.write(ctx, what, func(ctx context.Context, t *tx) (err error) {
+func (s *Store) exec(ctx context.Context, what, query string, args ...any) (changed bool, err error) {
+	err = s.write(ctx, what, func(ctx context.Context, t *tx) (err error) {
 		changed, err = t.exec(ctx, query, args...)
 		return err
 	})
@@ -66,15 +66,15 @@ func (t *tx) exec(ctx context.Context, query string, args ...any) (changed bool,
 }
 
 // row reads one row outside of a transaction.
-func (l *Store) row(ctx context.Context, query string, args ...any) *sql.Row {
-	return l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), args...)
+func (s *Store) row(ctx context.Context, query string, args ...any) *sql.Row {
+	return s.db.Reader.QueryRowContext(ctx, s.db.Rebind(query), args...)
 }
 
 // moment reads a moment of the tables.
 func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
 
-// TakeSold implements beaconchain.FinalityStore.
-func (l *Store) TakeSold(ctx context.Context, most int) (taken int, err error) {
+// TakeSold implements beaconchain.Store.
+func (s *Store) TakeSold(ctx context.Context, most int) (taken int, err error) {
 	type queued struct {
 		id     int64
 		chain  string
@@ -83,12 +83,12 @@ func (l *Store) TakeSold(ctx context.Context, most int) (taken int, err error) {
 		at     int64
 	}
 	query := "SELECT id, chain, block_hash, number, queued FROM finality_queue ORDER BY id LIMIT ?"
-	if l.db.Dialect == sqldb.Postgres {
+	if s.db.Dialect == sqldb.Postgres {
 		query += " FOR UPDATE SKIP LOCKED"
 	}
-	err = l.write(ctx, "take sold blocks", func(ctx context.Context, t *tx) error {
+	err = s.write(ctx, "take sold blocks", func(ctx context.Context, t *tx) error {
 		taken = 0
-		rows, err := t.QueryContext(ctx, l.db.Rebind(query), most)
+		rows, err := t.QueryContext(ctx, s.db.Rebind(query), most)
 		list, err := sqldb.All(rows, err, func(row sqldb.Scanner) (q queued, err error) {
 			return q, row.Scan(&q.id, &q.chain, &q.hash, &q.number, &q.at)
 		})
@@ -148,9 +148,9 @@ func milliseconds(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// Bundle implements beaconchain.FinalityStore.
-func (l *Store) Bundle(ctx context.Context, chain string, block finality.Root) (beaconchain.Bundle, error) {
-	b, err := scanBundle(l.row(ctx, "SELECT "+bundleColumns+" FROM finality_bundles WHERE chain = ? AND block_hash = ?", chain, block[:]))
+// Bundle implements beaconchain.Store.
+func (s *Store) Bundle(ctx context.Context, chain string, block finality.Root) (beaconchain.Bundle, error) {
+	b, err := scanBundle(s.row(ctx, "SELECT "+bundleColumns+" FROM finality_bundles WHERE chain = ? AND block_hash = ?", chain, block[:]))
 	found := err == nil
 	switch {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
@@ -160,7 +160,7 @@ func (l *Store) Bundle(ctx context.Context, chain string, block finality.Root) (
 	}
 	var queued int64
 	again := beaconchain.Bundle{SoldBlock: beaconchain.SoldBlock{Chain: chain, Hash: block}, State: beaconchain.BundlePending}
-	err = l.row(ctx, "SELECT number, queued FROM finality_queue WHERE chain = ? AND block_hash = ? ORDER BY id LIMIT 1", chain, block[:]).Scan(&again.Number, &queued)
+	err = s.row(ctx, "SELECT number, queued FROM finality_queue WHERE chain = ? AND block_hash = ? ORDER BY id LIMIT 1", chain, block[:]).Scan(&again.Number, &queued)
 	switch {
 	case err == nil:
 		again.Queued = moment(queued)
@@ -173,14 +173,14 @@ func (l *Store) Bundle(ctx context.Context, chain string, block finality.Root) (
 	return b, nil
 }
 
-// DueBundles implements beaconchain.FinalityStore.
-func (l *Store) DueBundles(ctx context.Context, chain string, can beaconchain.Makeable, next time.Time, most int) (due []beaconchain.Bundle, err error) {
+// DueBundles implements beaconchain.Store.
+func (s *Store) DueBundles(ctx context.Context, chain string, can beaconchain.Makeable, next time.Time, most int) (due []beaconchain.Bundle, err error) {
 	query := "SELECT " + bundleColumns + " FROM finality_bundles WHERE state = 'pending' AND chain = ? AND try_at <= ? AND (number <= ? OR queued < ?) ORDER BY try_at LIMIT ?"
-	if l.db.Dialect == sqldb.Postgres {
+	if s.db.Dialect == sqldb.Postgres {
 		query += " FOR UPDATE SKIP LOCKED"
 	}
-	err = l.write(ctx, "take bundles to make", func(ctx context.Context, t *tx) error {
-		rows, err := t.QueryContext(ctx, l.db.Rebind(query), chain, l.now().UnixMilli(), int64(can.UpTo), can.QueuedBefore.UnixMilli(), most)
+	err = s.write(ctx, "take bundles to make", func(ctx context.Context, t *tx) error {
+		rows, err := t.QueryContext(ctx, s.db.Rebind(query), chain, s.now().UnixMilli(), int64(can.UpTo), can.QueuedBefore.UnixMilli(), most)
 		if due, err = sqldb.All(rows, err, scanBundle); err != nil {
 			return err
 		}
@@ -194,14 +194,14 @@ func (l *Store) DueBundles(ctx context.Context, chain string, can beaconchain.Ma
 	return due, err
 }
 
-// KeepBundle implements beaconchain.FinalityStore.
-func (l *Store) KeepBundle(ctx context.Context, b beaconchain.Bundle) error {
-	return l.write(ctx, "keep a bundle", func(ctx context.Context, t *tx) error {
+// KeepBundle implements beaconchain.Store.
+func (s *Store) KeepBundle(ctx context.Context, b beaconchain.Bundle) error {
+	return s.write(ctx, "keep a bundle", func(ctx context.Context, t *tx) error {
 		kept, err := t.exec(ctx, `UPDATE finality_bundles SET
 			period = CASE state WHEN 'made' THEN period ELSE ? END, anchor_slot = CASE state WHEN 'made' THEN anchor_slot ELSE ? END,
 			content = CASE state WHEN 'made' THEN content ELSE ? END, made = CASE state WHEN 'made' THEN made ELSE ? END, state = 'made'
 			WHERE chain = ? AND block_hash = ? AND state <> 'expired'`,
-			int64(b.Period), int64(b.Slot), b.Content, l.now().UnixMilli(), b.Chain, b.Hash[:])
+			int64(b.Period), int64(b.Slot), b.Content, s.now().UnixMilli(), b.Chain, b.Hash[:])
 		if err == nil && !kept {
 			err = beaconchain.ErrNotFound
 		}
@@ -209,9 +209,9 @@ func (l *Store) KeepBundle(ctx context.Context, b beaconchain.Bundle) error {
 	})
 }
 
-// PutOff implements beaconchain.FinalityStore.
-func (l *Store) PutOff(ctx context.Context, b beaconchain.Bundle, next time.Time) error {
-	_, err := l.exec(ctx, "put a bundle off", `UPDATE finality_bundles SET state = ?, tried = ?, tries = ?, try_at = ?
+// PutOff implements beaconchain.Store.
+func (s *Store) PutOff(ctx context.Context, b beaconchain.Bundle, next time.Time) error {
+	_, err := s.exec(ctx, "put a bundle off", `UPDATE finality_bundles SET state = ?, tried = ?, tries = ?, try_at = ?
 		WHERE chain = ? AND block_hash = ? AND state = 'pending'`, string(b.State), milliseconds(b.Tried), b.Tries, next.UnixMilli(), b.Chain, b.Hash[:])
 	return err
 }
@@ -219,14 +219,14 @@ func (l *Store) PutOff(ctx context.Context, b beaconchain.Bundle, next time.Time
 const countBundlesSQL = `SELECT state, count(*) FROM finality_bundles WHERE chain = ? GROUP BY state
 	UNION ALL SELECT 'pending', count(*) FROM finality_queue WHERE chain = ?`
 
-// BundleCounts implements beaconchain.FinalityStore.
-func (l *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.BundleCounts, error) {
+// BundleCounts implements beaconchain.Store.
+func (s *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.BundleCounts, error) {
 	counts := beaconchain.BundleCounts{States: map[beaconchain.BundleState]int{}}
 	type count struct {
 		state string
 		n     int
 	}
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(countBundlesSQL), chain, chain)
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(countBundlesSQL), chain, chain)
 	list, err := sqldb.All(rows, err, func(row sqldb.Scanner) (c count, err error) { return c, row.Scan(&c.state, &c.n) })
 	if err != nil {
 		return counts, fmt.Errorf("count bundles: %w", err)
@@ -235,7 +235,7 @@ func (l *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.Bun
 		counts.States[beaconchain.BundleState(c.state)] += c.n
 	}
 	var oldest int64
-	if err := l.row(ctx, `SELECT COALESCE(min(queued), 0) FROM (SELECT queued FROM finality_bundles WHERE chain = ? AND state = 'pending'
+	if err := s.row(ctx, `SELECT COALESCE(min(queued), 0) FROM (SELECT queued FROM finality_bundles WHERE chain = ? AND state = 'pending'
 		UNION ALL SELECT queued FROM finality_queue WHERE chain = ?) AS waiting`, chain, chain).Scan(&oldest); err != nil {
 		return counts, fmt.Errorf("read the oldest pending bundle: %w", err)
 	}
@@ -243,29 +243,29 @@ func (l *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.Bun
 	return counts, nil
 }
 
-// KeepStep implements beaconchain.FinalityStore.
-func (l *Store) KeepStep(ctx context.Context, s beaconchain.FinalityStep) error {
-	return l.write(ctx, "keep a step", func(ctx context.Context, t *tx) error {
+// KeepStep implements beaconchain.Store.
+func (s *Store) KeepStep(ctx context.Context, k beaconchain.Step) error {
+	return s.write(ctx, "keep a step", func(ctx context.Context, t *tx) error {
 		_, err := t.exec(ctx, `INSERT INTO finality_steps (chain, period, signers, final, step, written) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (chain, period) DO UPDATE SET
 			 step = CASE WHEN excluded.signers > finality_steps.signers THEN excluded.step ELSE finality_steps.step END,
 			 signers = CASE WHEN excluded.signers > finality_steps.signers THEN excluded.signers ELSE finality_steps.signers END,
 			 final = CASE WHEN excluded.final > finality_steps.final THEN excluded.final ELSE finality_steps.final END`,
-			s.Chain, int64(s.Period), s.Signers, flag(s.Final), s.Step, l.now().UnixMilli())
+			k.Chain, int64(k.Period), k.Signers, flag(k.Final), k.Step, s.now().UnixMilli())
 		return err
 	})
 }
 
-// Steps implements beaconchain.FinalityStore.
-func (l *Store) Steps(ctx context.Context, chain string, first, last uint64) ([]beaconchain.FinalityStep, error) {
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT period, signers, final, step FROM finality_steps WHERE chain = ? AND period BETWEEN ? AND ? ORDER BY period"),
+// Steps implements beaconchain.Store.
+func (s *Store) Steps(ctx context.Context, chain string, first, last uint64) ([]beaconchain.Step, error) {
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind("SELECT period, signers, final, step FROM finality_steps WHERE chain = ? AND period BETWEEN ? AND ? ORDER BY period"),
 		chain, int64(first), int64(last))
-	steps, err := sqldb.All(rows, err, func(row sqldb.Scanner) (beaconchain.FinalityStep, error) {
-		s := beaconchain.FinalityStep{Chain: chain}
+	steps, err := sqldb.All(rows, err, func(row sqldb.Scanner) (beaconchain.Step, error) {
+		k := beaconchain.Step{Chain: chain}
 		var final int
-		err := row.Scan(&s.Period, &s.Signers, &final, &s.Step)
-		s.Final = final == 1
-		return s, err
+		err := row.Scan(&k.Period, &k.Signers, &final, &k.Step)
+		k.Final = final == 1
+		return k, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read steps: %w", err)
@@ -278,17 +278,17 @@ func (l *Store) Steps(ctx context.Context, chain string, first, last uint64) ([]
 	return steps, nil
 }
 
-// KeepCheckpoint implements beaconchain.FinalityStore.
-func (l *Store) KeepCheckpoint(ctx context.Context, c beaconchain.FinalityCheckpoint) error {
-	return l.write(ctx, "keep a checkpoint", func(ctx context.Context, t *tx) error {
+// KeepCheckpoint implements beaconchain.Store.
+func (s *Store) KeepCheckpoint(ctx context.Context, c beaconchain.Checkpoint) error {
+	return s.write(ctx, "keep a checkpoint", func(ctx context.Context, t *tx) error {
 		_, err := t.exec(ctx, `INSERT INTO finality_checkpoints (chain, root, slot, period, own, checkpoint, written) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (chain, root) DO UPDATE SET own = CASE WHEN excluded.own > finality_checkpoints.own THEN excluded.own ELSE finality_checkpoints.own END`,
-			c.Chain, c.Root[:], int64(c.Slot), int64(c.Period), flag(c.Own), c.Checkpoint, l.now().UnixMilli())
+			c.Chain, c.Root[:], int64(c.Slot), int64(c.Period), flag(c.Own), c.Checkpoint, s.now().UnixMilli())
 		return err
 	})
 }
 
-func scanCheckpoint(row sqldb.Scanner) (c beaconchain.FinalityCheckpoint, err error) {
+func scanCheckpoint(row sqldb.Scanner) (c beaconchain.Checkpoint, err error) {
 	var root []byte
 	var own int
 	err = row.Scan(&c.Chain, &root, &c.Slot, &c.Period, &own, &c.Checkpoint)
@@ -299,9 +299,9 @@ func scanCheckpoint(row sqldb.Scanner) (c beaconchain.FinalityCheckpoint, err er
 
 const checkpointSQL = "SELECT chain, root, slot, period, own, checkpoint FROM finality_checkpoints"
 
-// Checkpoint implements beaconchain.FinalityStore.
-func (l *Store) Checkpoint(ctx context.Context, chain string, root finality.Root) (beaconchain.FinalityCheckpoint, error) {
-	c, err := scanCheckpoint(l.row(ctx, checkpointSQL+" WHERE chain = ? AND root = ?", chain, root[:]))
+// Checkpoint implements beaconchain.Store.
+func (s *Store) Checkpoint(ctx context.Context, chain string, root finality.Root) (beaconchain.Checkpoint, error) {
+	c, err := scanCheckpoint(s.row(ctx, checkpointSQL+" WHERE chain = ? AND root = ?", chain, root[:]))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return c, beaconchain.ErrNotFound
@@ -311,9 +311,9 @@ func (l *Store) Checkpoint(ctx context.Context, chain string, root finality.Root
 	return c, nil
 }
 
-// OwnCheckpoints implements beaconchain.FinalityStore.
-func (l *Store) OwnCheckpoints(ctx context.Context, chain string, from uint64) ([]beaconchain.FinalityCheckpoint, error) {
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(checkpointSQL+" WHERE chain = ? AND own = 1 AND slot >= ? ORDER BY slot"), chain, int64(from))
+// OwnCheckpoints implements beaconchain.Store.
+func (s *Store) OwnCheckpoints(ctx context.Context, chain string, from uint64) ([]beaconchain.Checkpoint, error) {
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(checkpointSQL+" WHERE chain = ? AND own = 1 AND slot >= ? ORDER BY slot"), chain, int64(from))
 	list, err := sqldb.All(rows, err, scanCheckpoint)
 	if err != nil {
 		return nil, fmt.Errorf("list checkpoints: %w", err)
@@ -332,7 +332,7 @@ const (
 )
 
 // Prune forgets proofs of blocks that were last sold before a moment, in portions between which payments are written.
-func (l *Store) Prune(ctx context.Context, before time.Time) error {
+func (s *Store) Prune(ctx context.Context, before time.Time) error {
 	sold, written := before.UnixMilli(), before.Add(-stepAge).UnixMilli()
 	for _, step := range []struct {
 		query string
@@ -345,7 +345,7 @@ func (l *Store) Prune(ctx context.Context, before time.Time) error {
 	} {
 		for more := true; more; {
 			var err error
-			if more, err = l.exec(ctx, "prune the proofs of finality", step.query, step.args...); err != nil {
+			if more, err = s.exec(ctx, "prune the proofs of finality", step.query, step.args...); err != nil {
 				return err
 			}
 			if err := ctx.Err(); err != nil {

@@ -307,8 +307,8 @@ func TestBundlesAreKeptAsLongAsAnswers(t *testing.T) {
 		b := w.dueBundles(1)[0]
 		b.Content = []byte("content")
 		w.must(w.KeepBundle(ctx, b))
-		w.must(w.KeepStep(ctx, beaconchain.FinalityStep{Chain: ethereum, Period: 1, Signers: 400, Step: []byte("s")}))
-		w.must(w.KeepCheckpoint(ctx, beaconchain.FinalityCheckpoint{Chain: ethereum, Root: digestOf('r'), Slot: 1, Own: true, Checkpoint: []byte("c")}))
+		w.must(w.KeepStep(ctx, beaconchain.Step{Chain: ethereum, Period: 1, Signers: 400, Step: []byte("s")}))
+		w.must(w.KeepCheckpoint(ctx, beaconchain.Checkpoint{Chain: ethereum, Root: digestOf('r'), Slot: 1, Own: true, Checkpoint: []byte("c")}))
 		w.must(w.Prune(ctx, start))
 		if b := w.bundle('a'); b.State != beaconchain.BundleMade {
 			t.Errorf("%+v", b)
@@ -347,15 +347,15 @@ func TestTheStepWithMoreSignersStays(t *testing.T) {
 		for i := range 100 {
 			keeping.Go(func() {
 				signers := 400 + i%50
-				if err := w.KeepStep(ctx, beaconchain.FinalityStep{Chain: ethereum, Period: 7, Signers: signers, Step: fmt.Append(nil, signers)}); err != nil {
+				if err := w.KeepStep(ctx, beaconchain.Step{Chain: ethereum, Period: 7, Signers: signers, Step: fmt.Append(nil, signers)}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		keeping.Wait()
-		w.must(w.KeepStep(ctx, beaconchain.FinalityStep{Chain: ethereum, Period: 7, Signers: 400, Final: true, Step: []byte("400")}))
+		w.must(w.KeepStep(ctx, beaconchain.Step{Chain: ethereum, Period: 7, Signers: 400, Final: true, Step: []byte("400")}))
 		for _, period := range []uint64{8, 10} {
-			w.must(w.KeepStep(ctx, beaconchain.FinalityStep{Chain: ethereum, Period: period, Signers: 400, Step: []byte("s")}))
+			w.must(w.KeepStep(ctx, beaconchain.Step{Chain: ethereum, Period: period, Signers: 400, Step: []byte("s")}))
 		}
 		steps, err := w.Steps(ctx, ethereum, 7, 10)
 		w.must(err)
@@ -372,7 +372,7 @@ func TestOwnCheckpointsAreListedTheOldestFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, w *world) {
 		ctx := context.Background()
 		keep := func(root byte, slot uint64, own bool) {
-			w.must(w.KeepCheckpoint(ctx, beaconchain.FinalityCheckpoint{
+			w.must(w.KeepCheckpoint(ctx, beaconchain.Checkpoint{
 				Chain: ethereum, Root: digestOf(root), Slot: slot, Period: slot / 10, Own: own, Checkpoint: []byte(strings.Repeat("c", int(slot))),
 			}))
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
-// ListKeys implements translog.LogStore.
-func (l *Store) ListKeys(ctx context.Context, keys []receipt.Key) (listed []receipt.Key, err error) {
-	err = l.logTx(ctx, "list the keys in the log", func(tx *sql.Tx, open translog.LogHead) error {
-		limits, err := l.cutOffLimits(ctx, tx)
+// ListKeys implements translog.Store.
+func (s *Store) ListKeys(ctx context.Context, keys []receipt.Key) (listed []receipt.Key, err error) {
+	err = s.logTx(ctx, "list the keys in the log", func(tx *sql.Tx, open translog.Head) error {
+		limits, err := s.cutOffLimits(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -25,9 +25,9 @@ func (l *Store) ListKeys(ctx context.Context, keys []receipt.Key) (listed []rece
 		if open.Frozen != "" {
 			return nil // states may be missing that come back
 		}
-		states, err := l.keyStates(ctx, tx)
+		states, err := s.keyStates(ctx, tx)
 		if err == nil {
-			err = l.addQueued(ctx, tx, states, open)
+			err = s.addQueued(ctx, tx, states, open)
 		}
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ func (l *Store) ListKeys(ctx context.Context, keys []receipt.Key) (listed []rece
 				return err
 			}
 			queued := newEntry(e.Bytes())
-			if _, err := tx.ExecContext(ctx, l.db.Rebind(enqueueSQL), queued.leaf, queued.bytes, l.now().UnixMilli(), queued.source); err != nil {
+			if _, err := tx.ExecContext(ctx, s.db.Rebind(enqueueSQL), queued.leaf, queued.bytes, s.now().UnixMilli(), queued.source); err != nil {
 				return err
 			}
 		}
@@ -69,7 +69,7 @@ type limit struct {
 type limits []limit
 
 // cutOffLimits returns those of all generations, the newest first.
-func (l *Store) cutOffLimits(ctx context.Context, tx *sql.Tx) (limits, error) {
+func (s *Store) cutOffLimits(ctx context.Context, tx *sql.Tx) (limits, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT origin, log, closed,
 		CASE WHEN closed = 0 THEN size ELSE COALESCE((SELECT max(size) FROM log_checkpoints WHERE log_checkpoints.log = log_head.log), 0) END
 		FROM log_head ORDER BY log DESC`)
@@ -141,7 +141,7 @@ type keyState struct {
 type keyStates map[string]keyState
 
 // add takes the next state of a key, which a generation has or will have.
-func (s keyStates) add(e receiptlog.Entry, in translog.LogHead) error {
+func (s keyStates) add(e receiptlog.Entry, in translog.Head) error {
 	last, known := s[e.KeyID]
 	var err error
 	switch {
@@ -175,15 +175,15 @@ const (
 )
 
 // keyStates returns the last states that have their places.
-func (l *Store) keyStates(ctx context.Context, tx *sql.Tx) (keyStates, error) {
+func (s *Store) keyStates(ctx context.Context, tx *sql.Tx) (keyStates, error) {
 	query := keyStatesSQL + keyStatesSQLite
-	if l.db.Dialect == sqldb.Postgres {
+	if s.db.Dialect == sqldb.Postgres {
 		query = keyStatesSQL + keyStatesPostgres
 	}
 	states := keyStates{}
 	rows, err := tx.QueryContext(ctx, query)
 	_, err = sqldb.All(rows, err, func(row sqldb.Scanner) (none struct{}, err error) {
-		var in translog.LogHead
+		var in translog.Head
 		var data []byte
 		err = row.Scan(&in.Log, &in.Origin, &data)
 		if e, malformed := receiptlog.ParseEntry(data); err == nil && malformed == nil {
@@ -195,8 +195,8 @@ func (l *Store) keyStates(ctx context.Context, tx *sql.Tx) (keyStates, error) {
 }
 
 // addQueued adds the states that wait for their places and will get them.
-func (l *Store) addQueued(ctx context.Context, tx *sql.Tx, states keyStates, open translog.LogHead) error {
-	rows, err := tx.QueryContext(ctx, l.db.Rebind(queuedKeyStatesSQL), receiptlog.MaxEntry+1)
+func (s *Store) addQueued(ctx context.Context, tx *sql.Tx, states keyStates, open translog.Head) error {
+	rows, err := tx.QueryContext(ctx, s.db.Rebind(queuedKeyStatesSQL), receiptlog.MaxEntry+1)
 	_, err = sqldb.All(rows, err, func(row sqldb.Scanner) (none struct{}, err error) {
 		var data []byte
 		err = row.Scan(&data)

@@ -19,7 +19,7 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
-var _ translog.LogStore = (*Store)(nil)
+var _ translog.Store = (*Store)(nil)
 
 // Options are what a Store needs.
 type Options struct {
@@ -32,7 +32,7 @@ type Options struct {
 	Placing func()
 }
 
-// Store implements translog.LogStore on SQL.
+// Store implements translog.Store on SQL.
 type Store struct {
 	db      *sqldb.DB
 	now     func() time.Time
@@ -48,14 +48,14 @@ type Name func(log int64) (origin, vkey string, err error)
 // Begin opens generation 1 where there is none, lists the keys as ListKeys does, and queues
 // the stored answers that are not in the log. translog.ErrOtherLog: the log that is open has
 // another name.
-func (l *Store) Begin(ctx context.Context, name Name, keys []receipt.Key) (listed []receipt.Key, err error) {
-	heads, err := l.Heads(ctx)
+func (s *Store) Begin(ctx context.Context, name Name, keys []receipt.Key) (listed []receipt.Key, err error) {
+	heads, err := s.Heads(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(heads) == 0 {
-		if err = l.openLog(ctx, 1, name); err == nil {
-			heads, err = l.Heads(ctx)
+		if err = s.openLog(ctx, 1, name); err == nil {
+			heads, err = s.Heads(ctx)
 		}
 		if err != nil {
 			return nil, err
@@ -69,13 +69,13 @@ func (l *Store) Begin(ctx context.Context, name Name, keys []receipt.Key) (liste
 	if origin != newest.Origin || vkey != newest.VKey {
 		return nil, fmt.Errorf("%w: it is %s, and by the settings %s", translog.ErrOtherLog, newest.VKey, vkey)
 	}
-	if listed, err = l.ListKeys(ctx, keys); err != nil {
+	if listed, err = s.ListKeys(ctx, keys); err != nil {
 		return nil, err
 	}
-	return listed, l.queueStored(ctx, newest.Log)
+	return listed, s.queueStored(ctx, newest.Log)
 }
 
-func (l *Store) openLog(ctx context.Context, log int64, name Name) error {
+func (s *Store) openLog(ctx context.Context, log int64, name Name) error {
 	origin, vkey, err := name(log)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (l *Store) openLog(ctx context.Context, log int64, name Name) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.write(ctx, l.db.Tx, "open a log", openLogSQL, log, origin, vkey, empty[:], l.now().UnixMilli())
+	_, err = s.write(ctx, s.db.Tx, "open a log", openLogSQL, log, origin, vkey, empty[:], s.now().UnixMilli())
 	return err
 }
 
@@ -95,11 +95,11 @@ type transaction func(ctx context.Context, do func(tx *sql.Tx) error) error
 const writeTimeout = 10 * time.Second
 
 // write carries out one statement in a transaction, and reports whether it changed a row.
-func (l *Store) write(ctx context.Context, in transaction, what, query string, args ...any) (changed bool, err error) {
+func (s *Store) write(ctx context.Context, in transaction, what, query string, args ...any) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	err = in(ctx, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, l.db.Rebind(query), args...)
+		result, err := tx.ExecContext(ctx, s.db.Rebind(query), args...)
 		if err != nil {
 			return err
 		}
@@ -117,8 +117,8 @@ const openLogSQL = "INSERT INTO log_head (log, origin, vkey, size, root, opened)
 
 // SellWithoutLog records that a process sells without the log that the database has: the
 // next one that has it queues all stored answers again.
-func (l *Store) SellWithoutLog(ctx context.Context) error {
-	_, err := l.write(ctx, l.db.Tx, "sell without the log", "UPDATE log_head SET queued = 0 WHERE queued = 1")
+func (s *Store) SellWithoutLog(ctx context.Context) error {
+	_, err := s.write(ctx, s.db.Tx, "sell without the log", "UPDATE log_head SET queued = 0 WHERE queued = 1")
 	return err
 }
 
@@ -155,13 +155,13 @@ const (
 
 // queueStored queues the entries of all stored answers, unless that was done, in portions
 // between which payments are written.
-func (l *Store) queueStored(ctx context.Context, log int64) error {
+func (s *Store) queueStored(ctx context.Context, log int64) error {
 	var queued int
-	if err := l.row(ctx, "SELECT queued FROM log_head WHERE log = ?", log).Scan(&queued); err != nil || queued == 1 {
+	if err := s.row(ctx, "SELECT queued FROM log_head WHERE log = ?", log).Scan(&queued); err != nil || queued == 1 {
 		return err
 	}
 	for after := int64(0); ; {
-		stored, last, err := l.StoredEntries(ctx, after, l.now().Add(time.Hour), 200)
+		stored, last, err := s.StoredEntries(ctx, after, s.now().Add(time.Hour), 200)
 		if err != nil {
 			return err
 		}
@@ -169,25 +169,25 @@ func (l *Store) queueStored(ctx context.Context, log int64) error {
 			break
 		}
 		after = last
-		if err := l.QueueStored(ctx, stored); err != nil {
+		if err := s.QueueStored(ctx, stored); err != nil {
 			return err
 		}
 	}
-	_, err := l.write(ctx, l.db.Tx, "finish queueing what was sold", "UPDATE log_head SET queued = 1 WHERE log = ?", log)
+	_, err := s.write(ctx, s.db.Tx, "finish queueing what was sold", "UPDATE log_head SET queued = 1 WHERE log = ?", log)
 	return err
 }
 
-// QueueStored implements translog.LogStore.
-func (l *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry) error {
+// QueueStored implements translog.Store.
+func (s *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry) error {
 	if len(entries) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	err := l.db.TxRelaxed(ctx, func(tx *sql.Tx) error {
+	err := s.db.TxRelaxed(ctx, func(tx *sql.Tx) error {
 		for _, sold := range entries {
 			e := newEntry(sold.Data)
-			if _, err := tx.ExecContext(ctx, l.db.Rebind(enqueueSQL), e.leaf, e.bytes, l.now().UnixMilli(), sold.Payment); err != nil {
+			if _, err := tx.ExecContext(ctx, s.db.Rebind(enqueueSQL), e.leaf, e.bytes, s.now().UnixMilli(), sold.Payment); err != nil {
 				return err
 			}
 		}
@@ -199,14 +199,14 @@ func (l *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry)
 	return nil
 }
 
-// StoredEntries implements translog.LogStore. An answer that is none, as only tests and
+// StoredEntries implements translog.Store. An answer that is none, as only tests and
 // releases before receipts were signed have written, has no entry.
-func (l *Store) StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries []translog.StoredEntry, last int64, err error) {
+func (s *Store) StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries []translog.StoredEntry, last int64, err error) {
 	type answer struct {
 		number int64
 		text   []byte
 	}
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(storedSQL), after, before.UnixMilli(), most)
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(storedSQL), after, before.UnixMilli(), most)
 	found, err := sqldb.All(rows, err, func(row sqldb.Scanner) (a answer, err error) {
 		err = row.Scan(&a.number, &a.text)
 		return a, err
@@ -226,11 +226,11 @@ func (l *Store) StoredEntries(ctx context.Context, after int64, before time.Time
 
 const headSQL = "SELECT log, origin, vkey, size, root, frozen, opened, closed, final FROM log_head"
 
-func scanHead(row sqldb.Scanner) (h translog.LogHead, err error) {
+func scanHead(row sqldb.Scanner) (h translog.Head, err error) {
 	var root []byte
 	var opened, closed int64
 	if err := row.Scan(&h.Log, &h.Origin, &h.VKey, &h.Size, &root, &h.Frozen, &opened, &closed, &h.Final); err != nil {
-		return translog.LogHead{}, err
+		return translog.Head{}, err
 	}
 	copy(h.Root[:], root)
 	h.Opened = moment(opened)
@@ -240,9 +240,9 @@ func scanHead(row sqldb.Scanner) (h translog.LogHead, err error) {
 	return h, nil
 }
 
-// Heads implements translog.LogStore.
-func (l *Store) Heads(ctx context.Context) ([]translog.LogHead, error) {
-	rows, err := l.db.Reader.QueryContext(ctx, headSQL+" ORDER BY log DESC")
+// Heads implements translog.Store.
+func (s *Store) Heads(ctx context.Context) ([]translog.Head, error) {
+	rows, err := s.db.Reader.QueryContext(ctx, headSQL+" ORDER BY log DESC")
 	heads, err := sqldb.All(rows, err, scanHead)
 	if err != nil {
 		return nil, fmt.Errorf("read the heads of the log: %w", err)
@@ -253,12 +253,12 @@ func (l *Store) Heads(ctx context.Context) ([]translog.LogHead, error) {
 // logTx runs do in a transaction that is on disk when it returns, with the open log's head
 // locked. It is one of its own and not of a batch of payments, which would wait for it: on
 // SQLite, where every writer waits for the other, the caller bounds what it does.
-func (l *Store) logTx(ctx context.Context, what string, do func(tx *sql.Tx, head translog.LogHead) error) error {
+func (s *Store) logTx(ctx context.Context, what string, do func(tx *sql.Tx, head translog.Head) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	err := l.db.Tx(ctx, func(tx *sql.Tx) error {
+	err := s.db.Tx(ctx, func(tx *sql.Tx) error {
 		query := headSQL + " WHERE closed = 0"
-		if l.db.Dialect == sqldb.Postgres {
+		if s.db.Dialect == sqldb.Postgres {
 			if _, err := tx.ExecContext(ctx, "SET LOCAL synchronous_commit = on"); err != nil {
 				return err
 			}
@@ -279,22 +279,22 @@ func (l *Store) logTx(ctx context.Context, what string, do func(tx *sql.Tx, head
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Portion implements translog.LogStore.
-func (l *Store) Portion() int {
-	if l.db.Dialect == sqldb.Postgres {
+// Portion implements translog.Store.
+func (s *Store) Portion() int {
+	if s.db.Dialect == sqldb.Postgres {
 		return 1000
 	}
 	return 100
 }
 
-// Sequence implements translog.LogStore.
-func (l *Store) Sequence(ctx context.Context, most int) (head translog.LogHead, taken int, err error) {
-	err = l.logTx(ctx, "sequence the log", func(tx *sql.Tx, h translog.LogHead) error {
+// Sequence implements translog.Store.
+func (s *Store) Sequence(ctx context.Context, most int) (head translog.Head, taken int, err error) {
+	err = s.logTx(ctx, "sequence the log", func(tx *sql.Tx, h translog.Head) error {
 		head, taken = h, 0
 		if h.Frozen != "" {
 			return translog.ErrFrozen
 		}
-		rows, err := tx.QueryContext(ctx, l.db.Rebind(sequenceSQL), receiptlog.MaxEntry+1, most)
+		rows, err := tx.QueryContext(ctx, s.db.Rebind(sequenceSQL), receiptlog.MaxEntry+1, most)
 		var ids []int64
 		queued, err := sqldb.All(rows, err, func(row sqldb.Scanner) (entry, error) {
 			var id, source int64
@@ -308,19 +308,19 @@ func (l *Store) Sequence(ctx context.Context, most int) (head translog.LogHead, 
 		if err != nil {
 			return err
 		}
-		entries, err := l.setAside(ctx, tx, h, ids, queued)
+		entries, err := s.setAside(ctx, tx, h, ids, queued)
 		if err != nil {
 			return err
 		}
 		if taken = len(queued); taken > 0 {
 			// By their numbers: on Postgres one with a smaller number may be committed later.
-			where, args := l.in(1, ids)
+			where, args := s.in(1, ids)
 			if _, err := tx.ExecContext(ctx, dequeueSQL+where, args...); err != nil {
 				return err
 			}
 		}
 		if h.Size == 0 { // every generation begins with the last state of each key
-			states, err := l.keyStates(ctx, tx)
+			states, err := s.keyStates(ctx, tx)
 			if err != nil {
 				return err
 			}
@@ -329,9 +329,9 @@ func (l *Store) Sequence(ctx context.Context, most int) (head translog.LogHead, 
 		if len(entries) == 0 {
 			return nil
 		}
-		head, err = l.place(ctx, tx, h, entries)
-		if err == nil && l.placing != nil {
-			l.placing()
+		head, err = s.place(ctx, tx, h, entries)
+		if err == nil && s.placing != nil {
+			s.placing()
 		}
 		return err
 	})
@@ -340,13 +340,13 @@ func (l *Store) Sequence(ctx context.Context, most int) (head translog.LogHead, 
 
 // setAside returns those of the queued entries that may have a place, and keeps the others
 // for the operator: once signed, what readers refuse ends the generation.
-func (l *Store) setAside(ctx context.Context, tx *sql.Tx, h translog.LogHead, ids []int64, queued []entry) (entries []entry, err error) {
+func (s *Store) setAside(ctx context.Context, tx *sql.Tx, h translog.Head, ids []int64, queued []entry) (entries []entry, err error) {
 	var states keyStates // read where they are needed
 	for i, e := range queued {
 		parsed, refused := receiptlog.ParseEntry(e.bytes)
 		if refused == nil && parsed.IsKey() {
 			if states == nil {
-				if states, err = l.keyStates(ctx, tx); err != nil {
+				if states, err = s.keyStates(ctx, tx); err != nil {
 					return nil, err
 				}
 			}
@@ -354,16 +354,16 @@ func (l *Store) setAside(ctx context.Context, tx *sql.Tx, h translog.LogHead, id
 		}
 		if refused == nil {
 			entries = append(entries, e)
-		} else if _, err := tx.ExecContext(ctx, l.db.Rebind(setAsideSQL), refused.Error(), ids[i]); err != nil {
+		} else if _, err := tx.ExecContext(ctx, s.db.Rebind(setAsideSQL), refused.Error(), ids[i]); err != nil {
 			return nil, err
 		}
 	}
 	return entries, nil
 }
 
-// SetAside implements translog.LogStore.
-func (l *Store) SetAside(ctx context.Context, most int) ([]translog.SetAside, error) {
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind("SELECT id, substr(entry, 1, ?), length(entry), queued, why FROM log_set_aside ORDER BY id LIMIT ?"),
+// SetAside implements translog.Store.
+func (s *Store) SetAside(ctx context.Context, most int) ([]translog.SetAside, error) {
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind("SELECT id, substr(entry, 1, ?), length(entry), queued, why FROM log_set_aside ORDER BY id LIMIT ?"),
 		receiptlog.MaxEntry, most)
 	all, err := sqldb.All(rows, err, func(row sqldb.Scanner) (a translog.SetAside, err error) {
 		var queued int64
@@ -377,39 +377,39 @@ func (l *Store) SetAside(ctx context.Context, most int) ([]translog.SetAside, er
 	return all, nil
 }
 
-// Discard implements translog.LogStore.
-func (l *Store) Discard(ctx context.Context, number int64) error {
-	found, err := l.write(ctx, l.db.Tx, "discard what was set aside", "DELETE FROM log_set_aside WHERE id = ?", number)
+// Discard implements translog.Store.
+func (s *Store) Discard(ctx context.Context, number int64) error {
+	found, err := s.write(ctx, s.db.Tx, "discard what was set aside", "DELETE FROM log_set_aside WHERE id = ?", number)
 	if err == nil && !found {
 		err = translog.ErrNotFound
 	}
 	return err
 }
 
-// Extend implements translog.LogStore.
-func (l *Store) Extend(ctx context.Context, log, first int64, entries [][]byte) (head translog.LogHead, err error) {
+// Extend implements translog.Store.
+func (s *Store) Extend(ctx context.Context, log, first int64, entries [][]byte) (head translog.Head, err error) {
 	copied := make([]entry, len(entries))
 	for i, data := range entries {
 		copied[i] = newEntry(data)
 		copied[i].source = fromCopy
 	}
-	err = l.logTx(ctx, "extend the log", func(tx *sql.Tx, h translog.LogHead) (err error) {
+	err = s.logTx(ctx, "extend the log", func(tx *sql.Tx, h translog.Head) (err error) {
 		if h.Log != log || h.Size != first {
 			return translog.ErrLost
 		}
-		head, err = l.place(ctx, tx, h, copied)
+		head, err = s.place(ctx, tx, h, copied)
 		return err
 	})
 	return head, err
 }
 
 // place appends entries to the log, but those that it has.
-func (l *Store) place(ctx context.Context, tx *sql.Tx, h translog.LogHead, entries []entry) (translog.LogHead, error) {
-	fresh, err := l.unknown(ctx, tx, h.Log, entries)
+func (s *Store) place(ctx context.Context, tx *sql.Tx, h translog.Head, entries []entry) (translog.Head, error) {
+	fresh, err := s.unknown(ctx, tx, h.Log, entries)
 	if err != nil || len(fresh) == 0 {
 		return h, err
 	}
-	reader := &hashes{made: map[int64]tlog.Hash{}, stored: func(ids []int64) ([]tlog.Hash, error) { return l.hashes(ctx, tx, h.Log, ids) }}
+	reader := &hashes{made: map[int64]tlog.Hash{}, stored: func(ids []int64) ([]tlog.Hash, error) { return s.hashes(ctx, tx, h.Log, ids) }}
 	// One query reads all stored hashes that the new ones are made with.
 	if root, err := tlog.TreeHash(h.Size, reader); err != nil || tlog.Hash(root) != h.Root {
 		return h, errors.Join(fmt.Errorf("the root of %d entries is %s and not the head's", h.Size, root), err)
@@ -434,20 +434,20 @@ func (l *Store) place(ctx context.Context, tx *sql.Tx, h translog.LogHead, entri
 		return h, err
 	}
 	h.Root = tlog.Hash(root)
-	if err := l.insert(ctx, tx, h.Log, first, fresh, at, made); err != nil {
+	if err := s.insert(ctx, tx, h.Log, first, fresh, at, made); err != nil {
 		return h, err
 	}
-	_, err = tx.ExecContext(ctx, l.db.Rebind("UPDATE log_head SET size = ?, root = ? WHERE log = ?"), h.Size, h.Root[:], h.Log)
+	_, err = tx.ExecContext(ctx, s.db.Rebind("UPDATE log_head SET size = ?, root = ? WHERE log = ?"), h.Size, h.Root[:], h.Log)
 	return h, err
 }
 
 // unknown returns the entries that the log does not have, each once.
-func (l *Store) unknown(ctx context.Context, tx *sql.Tx, log int64, entries []entry) (fresh []entry, err error) {
+func (s *Store) unknown(ctx context.Context, tx *sql.Tx, log int64, entries []entry) (fresh []entry, err error) {
 	leaves := make([][]byte, len(entries))
 	for i, e := range entries {
 		leaves[i] = e.leaf
 	}
-	known, err := l.known(ctx, tx, log, leaves)
+	known, err := s.known(ctx, tx, log, leaves)
 	if err != nil {
 		return nil, err
 	}
@@ -461,9 +461,9 @@ func (l *Store) unknown(ctx context.Context, tx *sql.Tx, log int64, entries []en
 }
 
 // known returns which of the leaves the log has.
-func (l *Store) known(ctx context.Context, from queryer, log int64, leaves [][]byte) (map[string]bool, error) {
+func (s *Store) known(ctx context.Context, from queryer, log int64, leaves [][]byte) (map[string]bool, error) {
 	known := map[string]bool{}
-	if l.db.Dialect == sqldb.Postgres {
+	if s.db.Dialect == sqldb.Postgres {
 		rows, err := from.QueryContext(ctx, knownSQL, log, leaves)
 		found, err := sqldb.All(rows, err, scanBytes)
 		for _, leaf := range found {
@@ -488,13 +488,13 @@ func (l *Store) known(ctx context.Context, from queryer, log int64, leaves [][]b
 	return known, nil
 }
 
-// Missing implements translog.LogStore.
-func (l *Store) Missing(ctx context.Context, log int64, leaves []tlog.Hash) (missing []tlog.Hash, err error) {
+// Missing implements translog.Store.
+func (s *Store) Missing(ctx context.Context, log int64, leaves []tlog.Hash) (missing []tlog.Hash, err error) {
 	asked := make([][]byte, len(leaves))
 	for i := range leaves {
 		asked[i] = leaves[i][:]
 	}
-	known, err := l.known(ctx, l.db.Reader, log, asked)
+	known, err := s.known(ctx, s.db.Reader, log, asked)
 	if err != nil {
 		return nil, fmt.Errorf("find entries of the log: %w", err)
 	}
@@ -508,8 +508,8 @@ func (l *Store) Missing(ctx context.Context, log int64, leaves []tlog.Hash) (mis
 
 // insert writes entries, the first at an index, and hashes: on Postgres in a statement
 // each, because each is a round trip.
-func (l *Store) insert(ctx context.Context, tx *sql.Tx, log, first int64, entries []entry, ids []int64, hashes [][]byte) error {
-	if l.db.Dialect == sqldb.Postgres {
+func (s *Store) insert(ctx context.Context, tx *sql.Tx, log, first int64, entries []entry, ids []int64, hashes [][]byte) error {
+	if s.db.Dialect == sqldb.Postgres {
 		var leaves, data [][]byte
 		var sources []int64
 		for _, e := range entries {
@@ -517,7 +517,7 @@ func (l *Store) insert(ctx context.Context, tx *sql.Tx, log, first int64, entrie
 		}
 		if _, err := tx.ExecContext(ctx, `INSERT INTO log_entries (log, idx, leaf, entry, source, placed)
 			SELECT $1, $2 + n - 1, leaf, entry, source, $6 FROM unnest($3::bytea[], $4::bytea[], $5::bigint[]) WITH ORDINALITY AS new (leaf, entry, source, n)`,
-			log, first, leaves, data, sources, l.now().UnixMilli()); err != nil {
+			log, first, leaves, data, sources, s.now().UnixMilli()); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO log_hashes (log, id, hash) SELECT $1, id, hash FROM unnest($2::bigint[], $3::bytea[]) AS new (id, hash)", log, ids, hashes)
@@ -529,7 +529,7 @@ func (l *Store) insert(ctx context.Context, tx *sql.Tx, log, first int64, entrie
 	}
 	defer func() { _ = put.Close() }()
 	for i, e := range entries {
-		if _, err := put.ExecContext(ctx, log, first+int64(i), e.leaf, e.bytes, e.source, l.now().UnixMilli()); err != nil {
+		if _, err := put.ExecContext(ctx, log, first+int64(i), e.leaf, e.bytes, e.source, s.now().UnixMilli()); err != nil {
 			return err
 		}
 	}
@@ -579,8 +579,8 @@ func (r *hashes) ReadHashes(ids []int64) ([]tlog.Hash, error) {
 // in returns the condition that a column has one of these numbers, and its arguments, of
 // which the first has that place. On Postgres it is one text for all, because each text
 // would be prepared by itself, and push those of purchases out of the connection's cache.
-func (l *Store) in(place int, ids []int64) (condition string, args []any) {
-	if l.db.Dialect == sqldb.Postgres {
+func (s *Store) in(place int, ids []int64) (condition string, args []any) {
+	if s.db.Dialect == sqldb.Postgres {
 		return fmt.Sprintf("= ANY($%d)", place), []any{ids}
 	}
 	text := make([]string, len(ids))
@@ -600,18 +600,18 @@ func scanBytes(row sqldb.Scanner) (data []byte, err error) {
 	return data, err
 }
 
-// Hashes implements translog.LogStore.
-func (l *Store) Hashes(ctx context.Context, log int64, ids []int64) ([]tlog.Hash, error) {
-	return l.hashes(ctx, l.db.Reader, log, ids)
+// Hashes implements translog.Store.
+func (s *Store) Hashes(ctx context.Context, log int64, ids []int64) ([]tlog.Hash, error) {
+	return s.hashes(ctx, s.db.Reader, log, ids)
 }
 
-func (l *Store) hashes(ctx context.Context, from queryer, log int64, ids []int64) ([]tlog.Hash, error) {
+func (s *Store) hashes(ctx context.Context, from queryer, log int64, ids []int64) ([]tlog.Hash, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	by := map[int64][]byte{}
-	where, args := l.in(2, ids)
-	rows, err := from.QueryContext(ctx, l.db.Rebind(hashesSQL)+where, append([]any{log}, args...)...)
+	where, args := s.in(2, ids)
+	rows, err := from.QueryContext(ctx, s.db.Rebind(hashesSQL)+where, append([]any{log}, args...)...)
 	_, err = sqldb.All(rows, err, func(row sqldb.Scanner) (none struct{}, err error) {
 		var id int64
 		var hash []byte
@@ -632,9 +632,9 @@ func (l *Store) hashes(ctx context.Context, from queryer, log int64, ids []int64
 	return out, nil
 }
 
-// Entries implements translog.LogStore.
-func (l *Store) Entries(ctx context.Context, log, from int64, most int) ([][]byte, error) {
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(entriesSQL), log, from, from+int64(most))
+// Entries implements translog.Store.
+func (s *Store) Entries(ctx context.Context, log, from int64, most int) ([][]byte, error) {
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(entriesSQL), log, from, from+int64(most))
 	entries, err := sqldb.All(rows, err, scanBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read entries of the log: %w", err)
@@ -649,9 +649,9 @@ const (
 		FROM log_entries WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx`
 )
 
-// Logged implements translog.LogStore.
-func (l *Store) Logged(ctx context.Context, log, from int64, most int) ([]translog.LoggedEntry, error) {
-	rows, err := l.db.Reader.QueryContext(ctx, l.db.Rebind(loggedSQL), log, from, from+int64(most))
+// Logged implements translog.Store.
+func (s *Store) Logged(ctx context.Context, log, from int64, most int) ([]translog.LoggedEntry, error) {
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(loggedSQL), log, from, from+int64(most))
 	entries, err := sqldb.All(rows, err, func(row sqldb.Scanner) (e translog.LoggedEntry, err error) {
 		var source, placed int64
 		var sold bool
@@ -673,9 +673,9 @@ func (l *Store) Logged(ctx context.Context, log, from int64, most int) ([]transl
 	return entries, nil
 }
 
-// Index implements translog.LogStore.
-func (l *Store) Index(ctx context.Context, log int64, leaf tlog.Hash) (at int64, err error) {
-	switch err := l.row(ctx, indexSQL, log, leaf[:]).Scan(&at); {
+// Index implements translog.Store.
+func (s *Store) Index(ctx context.Context, log int64, leaf tlog.Hash) (at int64, err error) {
+	switch err := s.row(ctx, indexSQL, log, leaf[:]).Scan(&at); {
 	case errors.Is(err, sql.ErrNoRows):
 		return 0, translog.ErrNotFound
 	case err != nil:
@@ -684,18 +684,18 @@ func (l *Store) Index(ctx context.Context, log int64, leaf tlog.Hash) (at int64,
 	return at, nil
 }
 
-// IsQueued implements translog.LogStore.
-func (l *Store) IsQueued(ctx context.Context, leaf tlog.Hash) (queued bool, err error) {
-	if err := l.row(ctx, queuedSQL, leaf[:]).Scan(&queued); err != nil {
+// IsQueued implements translog.Store.
+func (s *Store) IsQueued(ctx context.Context, leaf tlog.Hash) (queued bool, err error) {
+	if err := s.row(ctx, queuedSQL, leaf[:]).Scan(&queued); err != nil {
 		return false, fmt.Errorf("find a queued entry: %w", err)
 	}
 	return queued, nil
 }
 
-// Queue implements translog.LogStore.
-func (l *Store) Queue(ctx context.Context) (q translog.LogQueue, err error) {
+// Queue implements translog.Store.
+func (s *Store) Queue(ctx context.Context) (q translog.Queue, err error) {
 	var oldest int64
-	if err := l.row(ctx, "SELECT count(*), COALESCE((SELECT queued FROM log_queue ORDER BY id LIMIT 1), 0), (SELECT count(*) FROM log_set_aside) FROM log_queue").
+	if err := s.row(ctx, "SELECT count(*), COALESCE((SELECT queued FROM log_queue ORDER BY id LIMIT 1), 0), (SELECT count(*) FROM log_set_aside) FROM log_queue").
 		Scan(&q.Entries, &oldest, &q.SetAside); err != nil {
 		return q, fmt.Errorf("read the queue of the log: %w", err)
 	}
@@ -705,73 +705,73 @@ func (l *Store) Queue(ctx context.Context) (q translog.LogQueue, err error) {
 	return q, nil
 }
 
-// Freeze implements translog.LogStore.
-func (l *Store) Freeze(ctx context.Context, log int64, why string) error {
-	_, err := l.write(ctx, l.db.Tx, "freeze the log", "UPDATE log_head SET frozen = ? WHERE log = ? AND closed = 0 AND frozen = ''", why, log)
+// Freeze implements translog.Store.
+func (s *Store) Freeze(ctx context.Context, log int64, why string) error {
+	_, err := s.write(ctx, s.db.Tx, "freeze the log", "UPDATE log_head SET frozen = ? WHERE log = ? AND closed = 0 AND frozen = ''", why, log)
 	return err
 }
 
-// Resume implements translog.LogStore.
-func (l *Store) Resume(ctx context.Context, log, size int64, why string) error {
-	resumed, err := l.write(ctx, l.db.Tx, "resume the log", "UPDATE log_head SET frozen = '' WHERE log = ? AND closed = 0 AND frozen = ? AND size = ?", log, why, size)
+// Resume implements translog.Store.
+func (s *Store) Resume(ctx context.Context, log, size int64, why string) error {
+	resumed, err := s.write(ctx, s.db.Tx, "resume the log", "UPDATE log_head SET frozen = '' WHERE log = ? AND closed = 0 AND frozen = ? AND size = ?", log, why, size)
 	if err == nil && !resumed {
 		err = translog.ErrLost
 	}
 	return err
 }
 
-// EndLog implements translog.LogStore.
-func (l *Store) EndLog(ctx context.Context, log int64, final []byte, next translog.LogHead) error {
+// EndLog implements translog.Store.
+func (s *Store) EndLog(ctx context.Context, log int64, final []byte, next translog.Head) error {
 	empty, err := tlog.TreeHash(0, nil)
 	if err != nil {
 		return err
 	}
-	err = l.logTx(ctx, "end the log", func(tx *sql.Tx, h translog.LogHead) error {
+	err = s.logTx(ctx, "end the log", func(tx *sql.Tx, h translog.Head) error {
 		if h.Log != log {
 			return translog.ErrLost
 		}
 		var served []byte
-		err := tx.QueryRowContext(ctx, l.db.Rebind(publishedSQL), log).Scan(new(int64), &served, new(int64))
+		err := tx.QueryRowContext(ctx, s.db.Rebind(publishedSQL), log).Scan(new(int64), &served, new(int64))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
 		if !bytes.Equal(served, final) {
 			return translog.ErrLost
 		}
-		now := l.now().UnixMilli()
-		if _, err := tx.ExecContext(ctx, l.db.Rebind("UPDATE log_head SET closed = ?, final = ? WHERE log = ?"), now, final, log); err != nil {
+		now := s.now().UnixMilli()
+		if _, err := tx.ExecContext(ctx, s.db.Rebind("UPDATE log_head SET closed = ?, final = ? WHERE log = ?"), now, final, log); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, l.db.Rebind(openLogSQL), next.Log, next.Origin, next.VKey, empty[:], now)
+		_, err = tx.ExecContext(ctx, s.db.Rebind(openLogSQL), next.Log, next.Origin, next.VKey, empty[:], now)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return l.queueStored(ctx, next.Log)
+	return s.queueStored(ctx, next.Log)
 }
 
-// Publish implements translog.LogStore.
-func (l *Store) Publish(ctx context.Context, log, size int64, note []byte) error {
-	return l.logTx(ctx, "publish a checkpoint", func(tx *sql.Tx, h translog.LogHead) error {
+// Publish implements translog.Store.
+func (s *Store) Publish(ctx context.Context, log, size int64, note []byte) error {
+	return s.logTx(ctx, "publish a checkpoint", func(tx *sql.Tx, h translog.Head) error {
 		if h.Log != log {
 			return translog.ErrLost
 		}
-		if _, err := tx.ExecContext(ctx, l.db.Rebind(`INSERT INTO log_checkpoints (log, size, note, published) VALUES (?, ?, ?, ?)
-			ON CONFLICT (log, size) DO UPDATE SET note = excluded.note, published = excluded.published`), log, size, note, l.now().UnixMilli()); err != nil {
+		if _, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO log_checkpoints (log, size, note, published) VALUES (?, ?, ?, ?)
+			ON CONFLICT (log, size) DO UPDATE SET note = excluded.note, published = excluded.published`), log, size, note, s.now().UnixMilli()); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, l.db.Rebind("DELETE FROM log_checkpoints WHERE log = ? AND size < (SELECT max(size) FROM log_checkpoints WHERE log = ?)"), log, log)
+		_, err := tx.ExecContext(ctx, s.db.Rebind("DELETE FROM log_checkpoints WHERE log = ? AND size < (SELECT max(size) FROM log_checkpoints WHERE log = ?)"), log, log)
 		return err
 	})
 }
 
 const publishedSQL = "SELECT size, note, published FROM log_checkpoints WHERE log = ? ORDER BY size DESC LIMIT 1"
 
-// Published implements translog.LogStore.
-func (l *Store) Published(ctx context.Context, log int64) (p translog.PublishedCheckpoint, err error) {
+// Published implements translog.Store.
+func (s *Store) Published(ctx context.Context, log int64) (p translog.PublishedCheckpoint, err error) {
 	var at int64
-	switch err := l.row(ctx, publishedSQL, log).Scan(&p.Size, &p.Note, &at); {
+	switch err := s.row(ctx, publishedSQL, log).Scan(&p.Size, &p.Note, &at); {
 	case errors.Is(err, sql.ErrNoRows):
 		return p, translog.ErrNotFound
 	case err != nil:
@@ -781,16 +781,16 @@ func (l *Store) Published(ctx context.Context, log int64) (p translog.PublishedC
 	return p, nil
 }
 
-// SetWitness implements translog.LogStore.
-func (l *Store) SetWitness(ctx context.Context, log int64, name string, size int64) error {
-	_, err := l.write(ctx, l.db.TxRelaxed, "remember a witness", `INSERT INTO log_witnesses (log, name, size, seen) VALUES (?, ?, ?, ?)
-		ON CONFLICT (log, name) DO UPDATE SET size = excluded.size, seen = excluded.seen`, log, name, size, l.now().UnixMilli())
+// SetWitness implements translog.Store.
+func (s *Store) SetWitness(ctx context.Context, log int64, name string, size int64) error {
+	_, err := s.write(ctx, s.db.TxRelaxed, "remember a witness", `INSERT INTO log_witnesses (log, name, size, seen) VALUES (?, ?, ?, ?)
+		ON CONFLICT (log, name) DO UPDATE SET size = excluded.size, seen = excluded.seen`, log, name, size, s.now().UnixMilli())
 	return err
 }
 
-// WitnessSize implements translog.LogStore.
-func (l *Store) WitnessSize(ctx context.Context, log int64, name string) (size int64, err error) {
-	err = l.row(ctx, "SELECT size FROM log_witnesses WHERE log = ? AND name = ?", log, name).Scan(&size)
+// WitnessSize implements translog.Store.
+func (s *Store) WitnessSize(ctx context.Context, log int64, name string) (size int64, err error) {
+	err = s.row(ctx, "SELECT size FROM log_witnesses WHERE log = ? AND name = ?", log, name).Scan(&size)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("read a witness's size: %w", err)
 	}
@@ -798,8 +798,8 @@ func (l *Store) WitnessSize(ctx context.Context, log int64, name string) (size i
 }
 
 // row reads one row outside of a transaction.
-func (l *Store) row(ctx context.Context, query string, args ...any) *sql.Row {
-	return l.db.Reader.QueryRowContext(ctx, l.db.Rebind(query), args...)
+func (s *Store) row(ctx context.Context, query string, args ...any) *sql.Row {
+	return s.db.Reader.QueryRowContext(ctx, s.db.Rebind(query), args...)
 }
 
 // moment reads a moment of the tables.

@@ -150,7 +150,7 @@ func sell(l *ledger.Ledger, payer, nonce string, answer []byte, limit int) error
 const free = 1 << 30
 
 // sequence sequences until the queue is empty.
-func sequence(t testing.TB, l *logsql.Store, most int) translog.LogHead {
+func sequence(t testing.TB, l *logsql.Store, most int) translog.Head {
 	t.Helper()
 	for {
 		head, taken, err := l.Sequence(context.Background(), most)
@@ -179,7 +179,7 @@ func root(leaves []tlog.Hash) tlog.Hash {
 }
 
 // entriesOf returns all entries, of which the root must be the head's.
-func entriesOf(t testing.TB, l *logsql.Store, head translog.LogHead) [][]byte {
+func entriesOf(t testing.TB, l *logsql.Store, head translog.Head) [][]byte {
 	t.Helper()
 	entries, err := l.Entries(context.Background(), head.Log, 0, int(head.Size)+10)
 	if err != nil || int64(len(entries)) != head.Size {
@@ -299,7 +299,7 @@ func TestTheLogIsTheSameWhateverThePortions(t *testing.T) {
 			_, err := w.ledger.Anew(t.Context(), payment.Key{}, signed(fmt.Sprint(i%290)))
 			w.must(err)
 		}
-		var head translog.LogHead
+		var head translog.Head
 		for portion := 1; ; portion++ {
 			var taken int
 			var err error
@@ -401,11 +401,11 @@ func TestANewGenerationGetsWhatIsQueuedAndWhatIsStored(t *testing.T) {
 		w.must(sell(w.ledger, "p", "2", signed("2"), free))
 		w.must(w.Publish(t.Context(), 1, 1, []byte("earlier")))
 		w.must(w.Publish(t.Context(), 1, 2, []byte("final")))
-		if err := w.EndLog(t.Context(), 1, []byte("earlier"), translog.LogHead{Log: 2, Origin: "v.example/v1/log/2", VKey: "v.example/v1/log/2+0+key"}); !errors.Is(err, translog.ErrLost) {
+		if err := w.EndLog(t.Context(), 1, []byte("earlier"), translog.Head{Log: 2, Origin: "v.example/v1/log/2", VKey: "v.example/v1/log/2+0+key"}); !errors.Is(err, translog.ErrLost) {
 			t.Errorf("it ends with another checkpoint than is served: %v", err)
 		}
-		w.must(w.EndLog(t.Context(), 1, []byte("final"), translog.LogHead{Log: 2, Origin: "v.example/v1/log/2", VKey: "v.example/v1/log/2+0+key"}))
-		if err := w.EndLog(t.Context(), 1, []byte("other"), translog.LogHead{Log: 3}); !errors.Is(err, translog.ErrLost) {
+		w.must(w.EndLog(t.Context(), 1, []byte("final"), translog.Head{Log: 2, Origin: "v.example/v1/log/2", VKey: "v.example/v1/log/2+0+key"}))
+		if err := w.EndLog(t.Context(), 1, []byte("other"), translog.Head{Log: 3}); !errors.Is(err, translog.ErrLost) {
 			t.Errorf("it ends twice: %v", err)
 		}
 		if err := w.Publish(t.Context(), 1, 3, []byte("later")); !errors.Is(err, translog.ErrLost) {
@@ -484,7 +484,7 @@ func TestAProcessThatDiesWhileItGivesPlacesLeavesNothing(t *testing.T) {
 				}
 			}
 			type result struct {
-				head translog.LogHead
+				head translog.Head
 				err  error
 			}
 			other := make(chan result, 1)
@@ -684,7 +684,7 @@ func TestListKeys_SparesClosedGenerationsBeforeTheCutOff(t *testing.T) {
 			t.Helper()
 			w.must(w.Publish(t.Context(), log, final, []byte("final")))
 			origin := fmt.Sprintf("v.example/v1/log/%d", log+1)
-			w.must(w.EndLog(t.Context(), log, []byte("final"), translog.LogHead{Log: log + 1, Origin: origin, VKey: origin + "+0+key"}))
+			w.must(w.EndLog(t.Context(), log, []byte("final"), translog.Head{Log: log + 1, Origin: origin, VKey: origin + "+0+key"}))
 		}
 		w.must(sell(w.ledger, "p", "1", signed("1"), free))
 		sequence(t, w.Store, 10)
