@@ -47,7 +47,7 @@ type Options struct {
 	Sealer *factor.Sealer
 	// Limits are required.
 	Limits   Limits
-	Audit    audit.Store
+	Audit    *audit.Recorder
 	Sessions session.Store
 	// HandOvers are those to the hosts of applications.
 	HandOvers session.HandOvers
@@ -67,8 +67,6 @@ type Options struct {
 	HouseholdName string
 	// RefuseCommon refuses well-known passwords also where the contract does not.
 	RefuseCommon bool
-	// AuditRetention is how long audit entries are kept; zero keeps all.
-	AuditRetention time.Duration
 	// PlainHTTP permits applications whose origin is of http.
 	PlainHTTP bool
 	Log       *slog.Logger
@@ -85,7 +83,7 @@ type Service struct {
 	plainHTTP    bool
 	sealer       *factor.Sealer
 	limits       Limits
-	auditing     audit.Store
+	audit        *audit.Recorder
 	sessions     session.Store
 	handOvers    session.HandOvers
 	pendings     session.Pendings
@@ -96,9 +94,7 @@ type Service struct {
 	passwords    *password.Hasher
 	lifetime     time.Duration // of sessions
 	household    string        // default of its name
-	retention    time.Duration // of audit entries
 	refuseCommon bool
-	later        *later
 	snapshot     *snapshot // of the applications
 	unknown      unknownApps
 	wrongTokens  wrongTokens
@@ -118,8 +114,8 @@ func New(o Options) (*Service, error) {
 	}
 	return &Service{
 		passkeys: o.Passkeys, party: o.Party, passkeysOff: o.PasskeysOff,
-		users: o.Users, links: o.Links, factors: o.Factors, applications: o.Applications, tokens: o.Tokens, plainHTTP: o.PlainHTTP, sealer: o.Sealer, limits: o.Limits, auditing: o.Audit, sessions: o.Sessions, handOvers: o.HandOvers, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
+		users: o.Users, links: o.Links, factors: o.Factors, applications: o.Applications, tokens: o.Tokens, plainHTTP: o.PlainHTTP, sealer: o.Sealer, limits: o.Limits, audit: o.Audit, sessions: o.Sessions, handOvers: o.HandOvers, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
 		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
-		retention: o.AuditRetention, refuseCommon: o.RefuseCommon, later: newLater(), snapshot: &snapshot{read: o.Applications.Applications, now: o.Now}, log: o.Log, now: o.Now,
+		refuseCommon: o.RefuseCommon, snapshot: &snapshot{read: o.Applications.Applications, now: o.Now}, log: o.Log, now: o.Now,
 	}, nil
 }

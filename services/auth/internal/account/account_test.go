@@ -17,6 +17,7 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/password"
@@ -140,8 +141,12 @@ func newRules(t *testing.T) *rules {
 	if err != nil {
 		t.Fatal(err)
 	}
+	recorder, err := audit.NewRecorder(audit.RecorderOptions{Store: database, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.Service, err = account.New(account.Options{
-		Users: r.users, Links: database, Factors: database, Applications: database, Tokens: r.tokens, HandOvers: stores, Sealer: sealer, Limits: limits, Audit: database, Sessions: r.sessions, Pendings: r.pendings, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Users: r.users, Links: database, Factors: database, Applications: database, Tokens: r.tokens, HandOvers: stores, Sealer: sealer, Limits: limits, Audit: recorder, Sessions: r.sessions, Pendings: r.pendings, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -115,6 +115,23 @@ func failedLogin(u user.User) LoggedIn {
 	return LoggedIn{User: user.User{ID: u.ID, New: user.New{Username: u.Username}}}
 }
 
+// recordLogin records the result of a login: a session, or credentials that are wrong.
+func (s *Service) recordLogin(ctx context.Context, in LoggedIn, err error) {
+	switch {
+	case err == nil && in.SessionID != "":
+		s.audit.Record(audit.With(ctx, actorOf(ctx, in)), audit.Event{Name: "login", SubjectID: in.User.ID, SubjectName: in.User.Username})
+	case errors.Is(err, ErrInvalidCredentials):
+		s.audit.RecordCounted(ctx, audit.Event{Name: "login_failed", SubjectID: in.User.ID, SubjectName: in.User.Username})
+	}
+}
+
+// actorOf is the user of a login, from where the context's actor is.
+func actorOf(ctx context.Context, in LoggedIn) audit.Actor {
+	by := audit.From(ctx)
+	by.Kind, by.ID, by.Name, by.SessionKey = audit.User, in.User.ID, in.User.Username, in.Session.Key
+	return by
+}
+
 // createSession creates the session of u, who proved by a factor who they are, and ends
 // the one that it replaces. check is called when the fence is taken, with the user as they
 // are now, and returns an error unless the proof still holds. session.ErrFenced. With it,
@@ -199,7 +216,7 @@ func (s *Service) Logout(ctx context.Context, of session.Session) error {
 	if err := s.End(ctx, of.Ref); err != nil {
 		return err
 	}
-	s.recordLater(ctx, audit.Event{Name: "logout", SubjectID: of.UserID, SubjectName: of.Username})
+	s.audit.Record(ctx, audit.Event{Name: "logout", SubjectID: of.UserID, SubjectName: of.Username})
 	return nil
 }
 

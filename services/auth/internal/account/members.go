@@ -2,12 +2,8 @@ package account
 
 import (
 	"context"
-	"errors"
-	"io"
 	"slices"
-	"time"
 
-	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -95,81 +91,4 @@ func (s *Service) Household(ctx context.Context) (user.Household, error) {
 		h.Name = s.household
 	}
 	return h, err
-}
-
-// AuditPage is how many entries AuditLog returns unless asked for fewer or more, and
-// MaxAuditPage how many it returns at most.
-const (
-	AuditPage    = 50
-	MaxAuditPage = 200
-)
-
-// AuditLog returns entries, newest first, and the cursor of the older ones: the Before of
-// the next query, or 0 when there are none.
-func (s *Service) AuditLog(ctx context.Context, q audit.Query) (entries []audit.Entry, next int64, err error) {
-	if q.Limit <= 0 {
-		q.Limit = AuditPage
-	}
-	limit := min(q.Limit, MaxAuditPage)
-	q.Limit = limit + 1
-	if entries, err = s.auditing.Entries(ctx, q); err != nil {
-		return nil, 0, err
-	}
-	if len(entries) > limit {
-		entries = entries[:limit]
-		next = entries[limit-1].ID
-	}
-	return entries, next, nil
-}
-
-// MaxAuditFile is how many entries WriteAudit writes at most.
-const MaxAuditFile = 20_000
-
-// WriteAudit writes the newest entries of a query as CSV; its Limit is not used.
-func (s *Service) WriteAudit(ctx context.Context, to io.Writer, q audit.Query) error {
-	file, err := audit.NewCSV(to)
-	if err != nil {
-		return err
-	}
-	for written := 0; written < MaxAuditFile; written += MaxAuditPage {
-		q.Limit = MaxAuditPage
-		entries, next, err := s.AuditLog(ctx, q)
-		if err != nil {
-			return err
-		}
-		if err := file.Write(entries); err != nil {
-			return err
-		}
-		if next == 0 {
-			return nil
-		}
-		q.Before = next
-	}
-	return nil
-}
-
-// noticed are the events that are shown to the user whom they concern.
-var noticed = []string{
-	"device_new", "recovery_used", "second_factor_on", "second_factor_off", "second_factor_reset", "second_factor_guessed", "passkey_added", "passkey_removed",
-	"passkey_clone", "token_made", "password_reset", "password_changed", "reset_made", "reset_used", "role_changed",
-}
-
-// Notices returns what a session's user should know and has not marked as read, newest
-// first.
-func (s *Service) Notices(ctx context.Context, of session.Session) ([]audit.Entry, error) {
-	return s.auditing.Notices(ctx, of.UserID, noticed)
-}
-
-// NoticesSeen marks the notices of a session's user as read, up to and including an
-// instant: the newest one's that was shown. Those to come are not read, whatever the
-// client says: they would hide what somebody does with a stolen session.
-func (s *Service) NoticesSeen(ctx context.Context, of session.Session, upTo time.Time) error {
-	if now := s.now(); upTo.After(now) {
-		upTo = now
-	}
-	err := s.auditing.NoticesSeen(ctx, of.UserID, upTo)
-	if errors.Is(err, user.ErrNotFound) {
-		return session.ErrNotFound
-	}
-	return err
 }

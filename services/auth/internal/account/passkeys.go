@@ -405,6 +405,6 @@ func (s *Service) takeCeremony(ctx context.Context, answer PasskeyAnswer, want s
 func (s *Service) recordPasskeyFailed(ctx context.Context, u user.User, err error) {
 	if errors.Is(err, factor.ErrPasskeyFailed) && !errors.Is(err, factor.ErrPasskeyCloned) {
 		s.log.InfoContext(ctx, "passkey refused", "user_id", u.ID, "error", err)
-		s.recordCounted(ctx, audit.Event{Name: "passkey_failed", SubjectID: u.ID, SubjectName: u.Username})
+		s.audit.RecordCounted(ctx, audit.Event{Name: "passkey_failed", SubjectID: u.ID, SubjectName: u.Username})
 	}
 }

@@ -124,6 +124,6 @@ func (s *Service) reauthenticate(ctx context.Context, of session.Session, prove 
 	if err != nil {
 		return LoggedIn{}, err
 	}
-	s.recordLater(ctx, about("reauth", u))
+	s.audit.Record(ctx, about("reauth", u))
 	return LoggedIn{User: u, Session: next, SessionID: id}, nil
 }

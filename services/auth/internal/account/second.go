@@ -260,11 +260,11 @@ func (s *Service) limitedCode(ctx context.Context, u user.User, key, method stri
 	}
 	failed := about("second_factor_failed", u)
 	failed.Detail = map[string]any{"method": method}
-	s.recordCounted(ctx, failed)
+	s.audit.RecordCounted(ctx, failed)
 	if method == "totp" && u.SecondFactor && codesPerDay-taken[0].Remaining >= guessedAt { // not of a set-up
 		guessed := about("second_factor_guessed", u)
 		guessed.Bucket = fmt.Sprintf("%s %d %d", guessed.Name, s.now().Truncate(24*time.Hour).Unix(), u.ID)
-		s.recordLater(ctx, guessed)
+		s.audit.Record(ctx, guessed)
 	}
 	return err
 }
@@ -364,7 +364,7 @@ func (s *Service) finished(ctx context.Context, in LoggedIn, browser string) {
 	if browser != "" {
 		hash = session.BrowserHash(browser)
 	}
-	s.later.do(audit.With(ctx, actorOf(ctx, in)), func(ctx context.Context) {
+	s.audit.Later(audit.With(ctx, actorOf(ctx, in)), func(ctx context.Context) {
 		if err := s.factors.SeeBrowser(ctx, id, hash, label, second); err != nil && !errors.Is(err, user.ErrNotFound) {
 			s.log.WarnContext(ctx, "remember browser failed", "user_id", id, "error", err)
 		}

@@ -20,6 +20,11 @@ func about(name string, u user.User) audit.Event {
 	return audit.Event{Name: name, SubjectID: u.ID, SubjectName: u.Username}
 }
 
+// recordFailed counts a wrong proof of who a session's user is.
+func (s *Service) recordFailed(ctx context.Context, name string, of session.Session) {
+	s.audit.RecordCounted(ctx, audit.Event{Name: name, SubjectID: of.UserID, SubjectName: of.Username})
+}
+
 // OwnSessions returns the live sessions of a session's user that the user's row admits,
 // the one used last first, with LastUsedAt, which is exact to a second or a thousandth of
 // the lifetime.
@@ -64,7 +69,7 @@ func (s *Service) EndSession(ctx context.Context, of session.Session, key string
 	if err := s.End(ctx, session.Ref{UserID: of.UserID, Key: key}); err != nil {
 		return err
 	}
-	s.recordLater(ctx, audit.Event{Name: "session_ended", SubjectID: of.UserID, SubjectName: of.Username})
+	s.audit.Record(ctx, audit.Event{Name: "session_ended", SubjectID: of.UserID, SubjectName: of.Username})
 	return nil
 }
 
@@ -87,4 +92,13 @@ func (s *Service) Browsers(ctx context.Context, of session.Session) ([]factor.Br
 // ForgetBrowser has the next login with a browser be one with a new browser.
 func (s *Service) ForgetBrowser(ctx context.Context, of session.Session, hash string) error {
 	return s.factors.ForgetBrowser(ctx, of.UserID, hash)
+}
+
+// NoticesSeen marks the notices of a session's user as read, as audit.Recorder.NoticesSeen. session.ErrNotFound.
+func (s *Service) NoticesSeen(ctx context.Context, of session.Session, upTo time.Time) error {
+	err := s.audit.NoticesSeen(ctx, of.UserID, upTo)
+	if errors.Is(err, user.ErrNotFound) {
+		return session.ErrNotFound
+	}
+	return err
 }

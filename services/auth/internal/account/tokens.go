@@ -130,6 +130,12 @@ func (s *Service) RemoveToken(ctx context.Context, by, id int64) error {
 	return s.tokens.RemoveToken(ctx, id, by)
 }
 
+// SweepTokens deletes the app tokens that ended token.KeepEnded ago.
+func (s *Service) SweepTokens(ctx context.Context) error {
+	_, err := s.tokens.SweepTokens(ctx, s.now().Add(-token.KeepEnded))
+	return err
+}
+
 // TokenVisitor returns the app token of a text, and its user as stored now. Basic
 // authentication also names the user, who must be the token's; "" names none.
 // token.ErrInvalid is the one error of all that is wrong with it.
@@ -145,7 +151,7 @@ func (s *Service) TokenVisitor(ctx context.Context, text, username string) (toke
 		return token.Token{}, Visitor{}, token.ErrInvalid
 	}
 	if s.now().Sub(t.LastUsedAt) >= time.Hour {
-		s.later.do(ctx, func(ctx context.Context) {
+		s.audit.Later(ctx, func(ctx context.Context) {
 			if err := s.tokens.TokenUsed(ctx, t.ID); err != nil {
 				s.log.WarnContext(ctx, "record use of an app token failed", "error", err)
 			}

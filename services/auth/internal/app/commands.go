@@ -41,30 +41,30 @@ func parseNames(args []string, names ...string) ([]string, error) {
 
 // with returns a command without flags and with one word for each of names, which
 // do carries out on the stores.
-func (p Process) with(do func(ctx context.Context, s *account.Service, words []string) error, names ...string) service.Command {
+func (p Process) with(do func(ctx context.Context, s *stores, words []string) error, names ...string) service.Command {
 	return func(ctx context.Context, args []string) error {
 		words, err := parseNames(args, names...)
 		if err != nil {
 			return err
 		}
-		return p.open(ctx, func(s *account.Service) error { return do(ctx, s, words) })
+		return p.open(ctx, func(s *stores) error { return do(ctx, s, words) })
 	}
 }
 
 // open opens the stores of the settings for a command.
-func (p Process) open(ctx context.Context, do func(*account.Service) error) (err error) {
+func (p Process) open(ctx context.Context, do func(*stores) error) (err error) {
 	cfg, err := config.LoadStores(p.Getenv)
 	if err != nil {
 		return settingsError(err)
 	}
 	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	redis.SetLogger(redisLog{log})
-	open, err := openStores(ctx, cfg, p.Passwords, account.Options{PlainHTTP: p.Getenv("SESSION_SECURE") == "false"}, func(audit.Entry) {}, log, newStoreMetrics(nil))
+	open, err := openStores(ctx, cfg, p.Passwords, rules{accounts: account.Options{PlainHTTP: p.Getenv("SESSION_SECURE") == "false"}}, func(audit.Entry) {}, log, newStoreMetrics(nil))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, open.Close()) }()
-	return do(open.accounts)
+	return do(open)
 }
 
 func (p Process) printf(format string, args ...any) error {
@@ -93,7 +93,7 @@ func (p Process) done(ctx context.Context, err error, text, event string, attrs 
 }
 
 // migrate is "auth migrate". Opening the database brings it up to date.
-func (p Process) migrate(context.Context, *account.Service, []string) error {
+func (p Process) migrate(context.Context, *stores, []string) error {
 	return p.printf("the database is up to date\n")
 }
 
@@ -118,13 +118,13 @@ func (p Process) userAdd(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return p.open(ctx, func(s *account.Service) error {
+	return p.open(ctx, func(s *stores) error {
 		if !*former {
-			if err := s.CheckFormer(ctx, words[0]); err != nil {
+			if err := s.accounts.CheckFormer(ctx, words[0]); err != nil {
 				return formerError(err)
 			}
 		}
-		u, err := s.Add(ctx, account.NewUser{
+		u, err := s.accounts.Add(ctx, account.NewUser{
 			Username: words[0], DisplayName: cmp.Or(*displayName, words[0]), Password: pw, AvatarColor: color, Role: &role,
 		})
 		text := fmt.Sprintf("created %s %s with id %d", u.Role, u.Username, u.ID)
@@ -146,8 +146,8 @@ func (p Process) userList(ctx context.Context, args []string) error {
 	if _, err := service.Parse(flags, args); err != nil {
 		return err
 	}
-	return p.open(ctx, func(s *account.Service) error {
-		users, err := s.List(ctx)
+	return p.open(ctx, func(s *stores) error {
+		users, err := s.accounts.List(ctx)
 		if err != nil {
 			return err
 		}
@@ -165,32 +165,32 @@ func (p Process) userList(ctx context.Context, args []string) error {
 	})
 }
 
-func (p Process) userPasswd(ctx context.Context, s *account.Service, words []string) error {
+func (p Process) userPasswd(ctx context.Context, s *stores, words []string) error {
 	name := words[0]
 	pw, err := p.newPassword(name)
 	if err != nil {
 		return err
 	}
 	text := fmt.Sprintf("%s has a new password; all sessions of %s are over", name, name)
-	return p.done(ctx, s.ResetPassword(ctx, name, pw), text, "password_changed", "username", name)
+	return p.done(ctx, s.accounts.ResetPassword(ctx, name, pw), text, "password_changed", "username", name)
 }
 
-func (p Process) userRole(ctx context.Context, s *account.Service, words []string) error {
+func (p Process) userRole(ctx context.Context, s *stores, words []string) error {
 	name, role := words[0], words[1]
-	return p.done(ctx, s.SetRole(ctx, name, role), name+" is "+role, "role_changed", "username", name, "role", role)
+	return p.done(ctx, s.accounts.SetRole(ctx, name, role), name+" is "+role, "role_changed", "username", name, "role", role)
 }
 
-func (p Process) userResetFactor(ctx context.Context, s *account.Service, words []string) error {
+func (p Process) userResetFactor(ctx context.Context, s *stores, words []string) error {
 	text := fmt.Sprintf("%s has no second factor and no passkeys; all sessions of %s are over", words[0], words[0])
-	return p.done(ctx, s.ResetFactorOf(ctx, words[0]), text, "second_factor_reset", "username", words[0])
+	return p.done(ctx, s.accounts.ResetFactorOf(ctx, words[0]), text, "second_factor_reset", "username", words[0])
 }
 
-func (p Process) userDelete(ctx context.Context, s *account.Service, words []string) error {
-	return p.done(ctx, s.Remove(ctx, words[0]), words[0]+" is deleted", "user_deleted", "username", words[0])
+func (p Process) userDelete(ctx context.Context, s *stores, words []string) error {
+	return p.done(ctx, s.accounts.Remove(ctx, words[0]), words[0]+" is deleted", "user_deleted", "username", words[0])
 }
 
-func (p Process) sessionsList(ctx context.Context, s *account.Service, words []string) error {
-	infos, err := s.Sessions(ctx, words[0])
+func (p Process) sessionsList(ctx context.Context, s *stores, words []string) error {
+	infos, err := s.accounts.Sessions(ctx, words[0])
 	if err != nil {
 		return err
 	}
@@ -205,13 +205,13 @@ func (p Process) sessionsList(ctx context.Context, s *account.Service, words []s
 // shownKey is how many characters of a session's key are shown.
 const shownKey = 12
 
-func (p Process) sessionsRevoke(ctx context.Context, s *account.Service, words []string) error {
+func (p Process) sessionsRevoke(ctx context.Context, s *stores, words []string) error {
 	name, key := words[0], words[1]
 	n, err := 1, error(nil)
 	if key == "" {
-		n, err = s.RevokeSessions(ctx, name)
+		n, err = s.accounts.RevokeSessions(ctx, name)
 	} else {
-		err = s.RevokeSession(ctx, name, key)
+		err = s.accounts.RevokeSession(ctx, name, key)
 	}
 	return p.done(ctx, err, fmt.Sprintf("sessions ended: %d", n), "sessions_revoked", "username", name, "sessions", n)
 }
@@ -275,8 +275,8 @@ func (p Process) userImport(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("read users: %w", err)
 	}
-	return p.open(ctx, func(s *account.Service) error {
-		users, faults, err := s.CheckImport(ctx, file.Records)
+	return p.open(ctx, func(s *stores) error {
+		users, faults, err := s.accounts.CheckImport(ctx, file.Records)
 		if err != nil {
 			return err
 		}
@@ -289,7 +289,7 @@ func (p Process) userImport(ctx context.Context, args []string) error {
 		if err := p.printImport(users, file.Ignored); err != nil || !*apply {
 			return errors.Join(err, p.printf("nothing was changed; --apply imports them\n"))
 		}
-		return p.done(ctx, s.Import(ctx, users), fmt.Sprintf("imported: %d", len(users)), "users_imported", "users", len(users))
+		return p.done(ctx, s.accounts.Import(ctx, users), fmt.Sprintf("imported: %d", len(users)), "users_imported", "users", len(users))
 	})
 }
 

@@ -40,8 +40,8 @@ func (p Process) setupLink(ctx context.Context, args []string) error {
 	if _, err := service.Parse(flags, args); err != nil {
 		return err
 	}
-	return p.open(ctx, func(s *account.Service) error {
-		l, token, err := s.CreateSetupLink(ctx)
+	return p.open(ctx, func(s *stores) error {
+		l, token, err := s.accounts.CreateSetupLink(ctx)
 		switch {
 		case *orLogin && errors.Is(err, user.ErrNotEmpty):
 			cfg, err := config.LoadStores(p.Getenv)
@@ -63,8 +63,8 @@ func (p Process) userResetLink(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return p.open(ctx, func(s *account.Service) error {
-		l, token, err := s.ResetLinkFor(ctx, words[0])
+	return p.open(ctx, func(s *stores) error {
+		l, token, err := s.accounts.ResetLinkFor(ctx, words[0])
 		return p.printLink(ctx, l, token, err, "reset_link_created", "username", words[0])
 	})
 }
@@ -82,14 +82,14 @@ func (p Process) inviteAdd(ctx context.Context, args []string) error {
 	if *admin {
 		invite.Role = string(user.Admin)
 	}
-	return p.open(ctx, func(s *account.Service) error {
-		l, token, err := s.Invite(ctx, user.Operator, invite)
+	return p.open(ctx, func(s *stores) error {
+		l, token, err := s.accounts.Invite(ctx, user.Operator, invite)
 		return p.printLink(ctx, l, token, formerError(err), "invite_created", "role", l.Role)
 	})
 }
 
-func (p Process) inviteList(ctx context.Context, s *account.Service, _ []string) error {
-	links, err := s.Invites(ctx)
+func (p Process) inviteList(ctx context.Context, s *stores, _ []string) error {
+	links, err := s.accounts.Invites(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,12 +101,12 @@ func (p Process) inviteList(ctx context.Context, s *account.Service, _ []string)
 	return w.Flush()
 }
 
-func (p Process) inviteRevoke(ctx context.Context, s *account.Service, words []string) error {
+func (p Process) inviteRevoke(ctx context.Context, s *stores, words []string) error {
 	id, err := strconv.ParseInt(words[0], 10, 64)
 	if err != nil {
 		return errors.New("the ID is not a number: auth invite list shows them")
 	}
-	return p.done(ctx, s.RevokeInvite(ctx, user.Operator, id), "the invite is void", "invite_revoked", "invite", id)
+	return p.done(ctx, s.accounts.RevokeInvite(ctx, user.Operator, id), "the invite is void", "invite_revoked", "invite", id)
 }
 
 func (p Process) audit(ctx context.Context, args []string) error {
@@ -120,14 +120,14 @@ func (p Process) audit(ctx context.Context, args []string) error {
 	if *since > 0 {
 		q.From = time.Now().Add(-*since)
 	}
-	return p.open(ctx, func(s *account.Service) error {
+	return p.open(ctx, func(s *stores) error {
 		if *asCSV {
-			return s.WriteAudit(ctx, p.Stdout, q)
+			return s.audit.WriteCSV(ctx, p.Stdout, q)
 		}
 		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 		_, _ = fmt.Fprintln(w, "AT\tEVENT\tBY\tABOUT\tADDRESS\tTIMES")
-		q.Limit = account.MaxAuditPage
-		entries, _, err := s.AuditLog(ctx, q)
+		q.Limit = audit.MaxPage
+		entries, _, err := s.audit.Entries(ctx, q)
 		if err != nil {
 			return err
 		}

@@ -72,8 +72,8 @@ func (p Process) appAdd(ctx context.Context, args []string) error {
 		Slug: words[0], URL: words[1], Name: orZero(c.Name), Description: orZero(c.Description), Rule: orZero(c.Rule), Group: orZero(c.Group),
 		SecondFactor: orZero(c.SecondFactor), Tokens: orZero(c.Tokens), Color: orZero(c.Color), Position: orZero(c.Position),
 	}
-	return p.open(ctx, func(s *account.Service) error {
-		err := s.CreateApplication(ctx, user.Operator, n)
+	return p.open(ctx, func(s *stores) error {
+		err := s.accounts.CreateApplication(ctx, user.Operator, n)
 		return p.done(ctx, err, n.Slug+" is an application", "app_made", "app", n.Slug)
 	})
 }
@@ -94,14 +94,14 @@ func (p Process) appSet(ctx context.Context, args []string) error {
 	if flags.NFlag() == 0 {
 		return service.UsageError("nothing to change")
 	}
-	return p.open(ctx, func(s *account.Service) error {
-		err := s.ChangeApplication(ctx, user.Operator, words[0], change())
+	return p.open(ctx, func(s *stores) error {
+		err := s.accounts.ChangeApplication(ctx, user.Operator, words[0], change())
 		return p.done(ctx, err, words[0]+" is changed", "app_changed", "app", words[0])
 	})
 }
 
-func (p Process) appList(ctx context.Context, s *account.Service, _ []string) error {
-	apps, err := s.Applications(ctx)
+func (p Process) appList(ctx context.Context, s *stores, _ []string) error {
+	apps, err := s.accounts.Applications(ctx)
 	if err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func (p Process) appList(ctx context.Context, s *account.Service, _ []string) er
 	})
 }
 
-func (p Process) appRemove(ctx context.Context, s *account.Service, words []string) error {
-	err := s.RemoveApplication(ctx, user.Operator, words[0])
+func (p Process) appRemove(ctx context.Context, s *stores, words []string) error {
+	err := s.accounts.RemoveApplication(ctx, user.Operator, words[0])
 	return p.done(ctx, err, words[0]+" is no application any more", "app_removed", "app", words[0])
 }
 
@@ -128,19 +128,19 @@ func (p Process) groupAdd(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return p.open(ctx, func(s *account.Service) error {
-		err := s.CreateGroup(ctx, user.Operator, words[0], *name)
+	return p.open(ctx, func(s *stores) error {
+		err := s.accounts.CreateGroup(ctx, user.Operator, words[0], *name)
 		return p.done(ctx, err, words[0]+" is a group", "group_made", "group", words[0])
 	})
 }
 
-func (p Process) groupRemove(ctx context.Context, s *account.Service, words []string) error {
-	err := s.RemoveGroup(ctx, user.Operator, words[0])
+func (p Process) groupRemove(ctx context.Context, s *stores, words []string) error {
+	err := s.accounts.RemoveGroup(ctx, user.Operator, words[0])
 	return p.done(ctx, err, words[0]+" is no group any more", "group_removed", "group", words[0])
 }
 
-func (p Process) groupList(ctx context.Context, s *account.Service, _ []string) error {
-	groups, err := s.Groups(ctx)
+func (p Process) groupList(ctx context.Context, s *stores, _ []string) error {
+	groups, err := s.accounts.Groups(ctx)
 	if err != nil {
 		return err
 	}
@@ -164,16 +164,16 @@ func (p Process) groupMembers(ctx context.Context, args []string) error {
 		return service.UsageError("--add and --remove are two commands")
 	}
 	slug := words[0]
-	return p.open(ctx, func(s *account.Service) error {
+	return p.open(ctx, func(s *stores) error {
 		switch {
 		case *add != "":
-			err := s.SetMember(ctx, slug, *add, true)
+			err := s.accounts.SetMember(ctx, slug, *add, true)
 			return p.done(ctx, err, *add+" is in "+slug, "groups_changed", "username", *add, "added", slug)
 		case *remove != "":
-			err := s.SetMember(ctx, slug, *remove, false)
+			err := s.accounts.SetMember(ctx, slug, *remove, false)
 			return p.done(ctx, err, *remove+" is not in "+slug, "groups_changed", "username", *remove, "removed", slug)
 		}
-		groups, err := s.Groups(ctx)
+		groups, err := s.accounts.Groups(ctx)
 		if err != nil {
 			return err
 		}
@@ -187,10 +187,10 @@ func (p Process) groupMembers(ctx context.Context, args []string) error {
 }
 
 // tokenList is "auth token list": those of a user, or all.
-func (p Process) tokenList(ctx context.Context, s *account.Service, words []string) error {
-	list := s.AllTokens
+func (p Process) tokenList(ctx context.Context, s *stores, words []string) error {
+	list := s.accounts.AllTokens
 	if words[0] != "" {
-		list = func(ctx context.Context) ([]token.Token, error) { return s.TokensFor(ctx, words[0]) }
+		list = func(ctx context.Context) ([]token.Token, error) { return s.accounts.TokensFor(ctx, words[0]) }
 	}
 	tokens, err := list(ctx)
 	if err != nil {
@@ -219,10 +219,10 @@ func when(at time.Time, other string) string {
 	return at.Format(time.RFC3339)
 }
 
-func (p Process) tokenRevoke(ctx context.Context, s *account.Service, words []string) error {
+func (p Process) tokenRevoke(ctx context.Context, s *stores, words []string) error {
 	id, err := strconv.ParseInt(words[0], 10, 64)
 	if err != nil {
 		return errors.New("the ID is not a number: auth token list shows them")
 	}
-	return p.done(ctx, s.RevokeToken(ctx, user.Operator, id), "the app token is revoked", "token_revoked", "token", id)
+	return p.done(ctx, s.accounts.RevokeToken(ctx, user.Operator, id), "the app token is revoked", "token_revoked", "token", id)
 }

@@ -70,8 +70,9 @@ func (p Process) serve(ctx context.Context, args []string) error {
 		Opened: s.bootstrap,
 		Background: []func(context.Context){
 			func(ctx context.Context) { s.stores.accounts.Replay(ctx) },
-			func(ctx context.Context) { s.stores.accounts.Work(ctx) },
-			func(ctx context.Context) { s.stores.accounts.Sweep(ctx) },
+			func(ctx context.Context) { s.stores.audit.Work(ctx) },
+			func(ctx context.Context) { daily(ctx, s.stores.audit.Sweep, "sweep of the audit", s.Log) },
+			func(ctx context.Context) { daily(ctx, s.stores.accounts.SweepTokens, "sweep of app tokens", s.Log) },
 			s.notifier.Run,
 			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
 		},
@@ -79,7 +80,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 			if s.stores == nil {
 				return nil
 			}
-			s.stores.accounts.Drain()
+			s.stores.audit.Drain()
 			s.notifier.Drain(ctx)
 			return s.stores.Close()
 		},
@@ -136,24 +137,24 @@ func (s *server) newNotifier() (*audit.Notifier, error) {
 }
 
 // rules are the settings of the rules.
-func (s *server) rules() (account.Options, error) {
-	rules := account.Options{
+func (s *server) rules() (rules, error) {
+	a := account.Options{
 		SessionLifetime: s.cfg.SessionLifetime, HouseholdName: s.cfg.HouseholdName,
-		RefuseCommon: s.cfg.CommonPasswords == "refuse", AuditRetention: s.cfg.AuditRetention,
-		PlainHTTP: !s.cfg.Secure(),
+		RefuseCommon: s.cfg.CommonPasswords == "refuse",
+		PlainHTTP:    !s.cfg.Secure(),
 	}
 	var err error
-	rules.Party, err = passkey.New(passkey.Options{PublicURL: s.cfg.PublicURL, RPID: s.cfg.PasskeyRPID})
+	a.Party, err = passkey.New(passkey.Options{PublicURL: s.cfg.PublicURL, RPID: s.cfg.PasskeyRPID})
 	if errors.Is(err, factor.ErrPasskeysUnavailable) {
-		rules.PasskeysOff, err = err, nil
+		a.PasskeysOff, err = err, nil
 	}
 	if err == nil {
-		rules.Sealer, err = s.cfg.Sealer()
+		a.Sealer, err = s.cfg.Sealer()
 	}
 	if err != nil {
-		return account.Options{}, settingsError(err)
+		return rules{}, settingsError(err)
 	}
-	return rules, nil
+	return rules{accounts: a, audit: audit.RecorderOptions{Retention: s.cfg.AuditRetention}}, nil
 }
 
 // untilBootstrapped has requests wait for the first admin, whose password takes a
@@ -198,7 +199,7 @@ func (s *server) handler() (http.Handler, error) {
 		return nil, err
 	}
 	shared, err := web.New(web.Options{
-		Accounts: s.stores.accounts, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, LinkLimit: linkLimit, PasskeyLimit: passkeyLimit,
+		Accounts: s.stores.accounts, Audit: s.stores.audit, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, LinkLimit: linkLimit, PasskeyLimit: passkeyLimit,
 		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0, PublicURL: s.cfg.PublicURL,
 		Metrics: metrics, Log: s.Log, Now: time.Now,
 	})
@@ -238,21 +239,39 @@ func (s *server) bootstrap(ctx context.Context) error {
 // sweep removes what is left of expired sessions, every 15 minutes (contract,
 // section 8), until ctx ends.
 func sweep(ctx context.Context, store session.Store, log *slog.Logger) {
-	ticker := time.NewTicker(session.SweepInterval)
+	every(ctx, session.SweepInterval, func() {
+		swept, err := store.Sweep(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				log.WarnContext(ctx, "sweep of expired sessions failed", "error", err)
+			}
+			return
+		}
+		log.DebugContext(ctx, "expired sessions swept", "expired", swept.Expired, "live", swept.Live)
+	})
+}
+
+// daily carries out a sweep at once and then daily, until ctx ends.
+func daily(ctx context.Context, sweep func(context.Context) error, what string, log *slog.Logger) {
+	once := func() {
+		if err := sweep(ctx); err != nil && ctx.Err() == nil {
+			log.WarnContext(ctx, what+" failed", "error", err)
+		}
+	}
+	once()
+	every(ctx, 24*time.Hour, once)
+}
+
+// every calls do after each interval, until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			do()
 		}
-		swept, err := store.Sweep(ctx)
-		if err != nil {
-			if ctx.Err() == nil {
-				log.WarnContext(ctx, "sweep of expired sessions failed", "error", err)
-			}
-			continue
-		}
-		log.DebugContext(ctx, "expired sessions swept", "expired", swept.Expired, "live", swept.Live)
 	}
 }

@@ -32,12 +32,18 @@ type stores struct {
 	sessions session.Store
 	hasher   *password.Hasher
 	accounts *account.Service
+	audit    *audit.Recorder
+}
+
+// rules are the settings of the rules, of which commands need few.
+type rules struct {
+	accounts account.Options
+	audit    audit.RecorderOptions
 }
 
 // openStores opens the database, which it brings up to date, and a client for
-// Redis, which does not connect yet. rules are the settings of the rules, of which the
-// commands need none. observe is sqlstore.NewObserved's.
-func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, rules account.Options, observe func(audit.Entry), log *slog.Logger, metrics *storeMetrics) (*stores, error) {
+// Redis, which does not connect yet. observe is sqlstore.NewObserved's.
+func openStores(ctx context.Context, cfg config.Stores, passwords password.Options, rules rules, observe func(audit.Entry), log *slog.Logger, metrics *storeMetrics) (*stores, error) {
 	target, err := config.ParseRedisURL(cfg.RedisURL)
 	if err != nil {
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
@@ -51,16 +57,22 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	s.sessions = countedSessions{kept, metrics}
 	if s.hasher, err = password.New(passwords); err == nil {
 		database := sqlstore.NewObserved(db, time.Now, observe)
-		rules.Applications, rules.Tokens, rules.HandOvers = database, database, kept
-		rules.Users, rules.Links, rules.Audit, rules.Factors, rules.Passkeys = database, countedLinks{database, metrics}, database, database, database
-		rules.Sessions, rules.Pendings, rules.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
-		rules.Passwords, rules.Log, rules.Now = s.hasher, log, time.Now
-		rules.Limits, err = account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
+		rules.audit.Store, rules.audit.Log, rules.audit.Now = database, log, time.Now
+		a := &rules.accounts
+		a.Applications, a.Tokens, a.HandOvers = database, database, kept
+		a.Users, a.Links, a.Factors, a.Passkeys = database, countedLinks{database, metrics}, database, database
+		a.Sessions, a.Pendings, a.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
+		a.Passwords, a.Log, a.Now = s.hasher, log, time.Now
+		a.Limits, err = account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
 			return ratelimit.New(ratelimit.Options{Client: s.redis, App: cfg.AppName, Name: name, Limit: limit, Window: window})
 		})
 	}
 	if err == nil {
-		s.accounts, err = account.New(rules)
+		s.audit, err = audit.NewRecorder(rules.audit)
+	}
+	if err == nil {
+		rules.accounts.Audit = s.audit
+		s.accounts, err = account.New(rules.accounts)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -178,7 +190,7 @@ func (s *stores) register(r prometheus.Registerer) {
 	}
 	create.NewCounterFunc(prometheus.CounterOpts{
 		Name: "auth_audit_dropped_total", Help: "Entries of the audit beside a change, and requests for a new password, dropped because too many were waiting.",
-	}, func() float64 { return float64(s.accounts.Dropped()) })
+	}, func() float64 { return float64(s.audit.Dropped()) })
 	passwords := s.hasher.Stats
 	create.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "auth_passwords_computing", Help: "Password hashes being computed.",

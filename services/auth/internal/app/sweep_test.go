@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,22 @@ func TestExpiredSessionsAreSweptEvery15Minutes(t *testing.T) {
 			if after := at.Sub(begin); after != time.Duration(i+1)*15*time.Minute {
 				t.Errorf("sweep %d comes after %s", i+1, after)
 			}
+		}
+	})
+}
+
+func TestDaily_SweepsAtOnceAndThenDaily(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var after []time.Duration
+		begin := time.Now()
+		ctx, stop := context.WithTimeout(t.Context(), 3*24*time.Hour-time.Second)
+		defer stop()
+		app.Daily(ctx, func(context.Context) error {
+			after = append(after, time.Since(begin))
+			return errors.New("the store is away")
+		}, "sweep", slog.New(slog.DiscardHandler))
+		if want := []time.Duration{0, 24 * time.Hour, 48 * time.Hour}; !slices.Equal(after, want) {
+			t.Errorf("swept after %v, want %v", after, want)
 		}
 	})
 }

@@ -67,7 +67,7 @@ func (a *api) listAudit(c echo.Context, _ caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	entries, next, err := a.Accounts.AuditLog(c.Request().Context(), q)
+	entries, next, err := a.Audit.Entries(c.Request().Context(), q)
 	if err != nil {
 		return answer{}, err
 	}
@@ -88,14 +88,14 @@ func (a *api) listAudit(c echo.Context, _ caller) (answer, error) {
 	return answer{http.StatusOK, body}, nil
 }
 
-// auditCSV is GET /audit.csv: at most account.MaxAuditFile entries.
+// auditCSV is GET /audit.csv: at most audit.MaxFile entries.
 func (a *api) auditCSV(c echo.Context, _ caller) (answer, error) {
 	q, err := auditQuery(c)
 	if err != nil {
 		return answer{}, err
 	}
 	var file bytes.Buffer
-	if err := a.Accounts.WriteAudit(c.Request().Context(), &file, q); err != nil {
+	if err := a.Audit.WriteCSV(c.Request().Context(), &file, q); err != nil {
 		return answer{}, err
 	}
 	c.Response().Header().Set("Content-Disposition", `attachment; filename="audit.csv"`)

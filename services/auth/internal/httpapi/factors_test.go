@@ -14,14 +14,13 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkeytest"
-	"github.com/pforte/pforte/services/auth/internal/session"
 )
 
 // work does what requests left to do beside their answers, and returns the audit: the counts
 // by event.
 func (h *fixture) work() map[string]int64 {
 	h.t.Helper()
-	h.accounts.Drain()
+	h.audit.Drain()
 	entries, err := h.database.Entries(h.t.Context(), audit.Query{Limit: 1000})
 	if err != nil {
 		h.t.Fatal(err)
@@ -36,8 +35,8 @@ func (h *fixture) work() map[string]int64 {
 // notices are the events that a user is told about, newest first.
 func (h *fixture) notices(userID int64) []string {
 	h.t.Helper()
-	h.accounts.Drain()
-	entries, err := h.accounts.Notices(h.t.Context(), session.Session{Ref: session.Ref{UserID: userID}})
+	h.audit.Drain()
+	entries, err := h.audit.Notices(h.t.Context(), userID)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -236,7 +235,7 @@ func TestOnlyABrowserThatProvedTheFactorCountsForItself(t *testing.T) {
 	stranger := h.browser() // knows the password before there is a second factor
 	stranger.cookies["svc.dev"] = strings.Repeat("A", 43)
 	stranger.login("otto", userPass).want(http.StatusOK)
-	h.accounts.Drain()
+	h.audit.Drain()
 	a, _ := h.setUp(h.otto())
 	_, annas := h.setUp(h.anna())
 
@@ -246,7 +245,7 @@ func TestOnlyABrowserThatProvedTheFactorCountsForItself(t *testing.T) {
 	neighbour := h.browser() // proved another user's factor
 	neighbour.login("anna", adminPass).want(http.StatusOK)
 	neighbour.verify(annas[0]).want(http.StatusOK)
-	h.accounts.Drain()
+	h.audit.Drain()
 
 	again := func(b *browser) *browser {
 		b.login("otto", userPass).want(http.StatusOK)
@@ -329,7 +328,7 @@ func TestARepeatedActFillsNoDisk(t *testing.T) {
 		otto.send(http.MethodPatch, prefix+"/me/profile", object("display_name", fmt.Sprint("Otto ", i))).want(http.StatusOK)
 		otto.send(http.MethodPost, prefix+"/reauth", object("password", userPass)).want(http.StatusOK)
 		otto.send(http.MethodPost, prefix+"/logout-others", "").want(http.StatusOK)
-		h.accounts.Drain()
+		h.audit.Drain()
 	}
 	rows := 0
 	if err := h.db.Reader.QueryRowContext(t.Context(), `SELECT count(*) FROM audit`).Scan(&rows); err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/access"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
@@ -47,6 +48,7 @@ type fixture struct {
 	t        *testing.T
 	handler  http.Handler
 	accounts *account.Service
+	audit    *audit.Recorder
 	db       *sqldb.DB
 	database *sqlstore.Store
 	users    user.Store
@@ -137,7 +139,8 @@ func (h *fixture) build(s settings) {
 		party = must(passkey.New(passkey.Options{PublicURL: origin}))(h.t)
 	}
 	policy := failingPolicy{h.database, h.brokenPolicy, h.policyReads}
-	h.accounts = must(account.New(account.Options{Party: party, Users: h.users, Links: h.database, Factors: h.database, Applications: policy, Tokens: policy, HandOvers: stores, Sealer: sealer, Limits: codeLimits, Audit: h.database, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
+	h.audit = must(audit.NewRecorder(audit.RecorderOptions{Store: h.database, Log: log, Now: h.clock.Now}))(h.t)
+	h.accounts = must(account.New(account.Options{Party: party, Users: h.users, Links: h.database, Factors: h.database, Applications: policy, Tokens: policy, HandOvers: stores, Sealer: sealer, Limits: codeLimits, Audit: h.audit, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
 		sameSite = http.SameSiteStrictMode
@@ -147,6 +150,7 @@ func (h *fixture) build(s settings) {
 	}))(h.t)
 	options := web.Options{
 		Accounts:      h.accounts,
+		Audit:         h.audit,
 		Sessions:      h.manager,
 		LoginLimit:    must(ratelimit.New(limits))(h.t),
 		PasswordLimit: must(ratelimit.New(passwordLimits))(h.t),

@@ -195,7 +195,7 @@ func TestForgottenPasswordsAreAnsweredTheSameForEveryName(t *testing.T) {
 	if len(answers) != 1 {
 		t.Errorf("got %v", answers)
 	}
-	h.accounts.Drain()
+	h.audit.Drain()
 	for id, asked := range map[int64]bool{1: false, 2: true} {
 		if d := must(h.accounts.Member(t.Context(), id))(t); d.ResetAskedAt.IsZero() == asked {
 			t.Errorf("user %d asked at %v", id, d.ResetAskedAt)
@@ -357,9 +357,9 @@ func TestNoTokenIsLoggedOrAudited(t *testing.T) {
 		h.elsewhere().accept(link.Token, "username", "paul", "password", newPass)
 		h.elsewhere().reset(link.Token, newPass)
 	}
-	h.accounts.Drain()
+	h.audit.Drain()
 	var file strings.Builder
-	if err := h.accounts.WriteAudit(t.Context(), &file, everything); err != nil {
+	if err := h.audit.WriteCSV(t.Context(), &file, everything); err != nil {
 		t.Fatal(err)
 	}
 	for _, token := range append(tokens, newPass, adminPass) {

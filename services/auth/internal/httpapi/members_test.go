@@ -67,7 +67,7 @@ func TestAdminsSeeAUser(t *testing.T) {
 		t.Errorf("got %+v", body)
 	}
 	h.otto()
-	h.accounts.Drain()
+	h.audit.Drain()
 	anna.get(prefix + "/members/2").want(http.StatusOK).into(&body)
 	if body.User.LastLoginAt == nil || *body.User.LastLoginAt != h.clock.Now().Format(time.RFC3339) {
 		t.Errorf("got %+v", body)
@@ -145,7 +145,7 @@ func TestTheAuditTellsWhoDidWhat(t *testing.T) {
 	for range 4 {
 		same.login("a name that is nobody's", "wrong").want(http.StatusUnauthorized)
 	}
-	h.accounts.Drain()
+	h.audit.Drain()
 	anna := h.anna()
 	var page struct {
 		Data []struct {

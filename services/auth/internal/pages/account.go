@@ -24,7 +24,7 @@ type startPage struct {
 
 // start shows the start page.
 func (p *Pages) start(r *request) error {
-	notices, err := p.Accounts.Notices(r.ctx(), r.Session)
+	notices, err := p.Audit.Notices(r.ctx(), r.UserID)
 	if err != nil {
 		return err
 	}

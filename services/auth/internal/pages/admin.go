@@ -251,7 +251,7 @@ func (p *Pages) audit(r *request) error {
 	}
 	var err error
 	var next int64
-	if page.Entries, next, err = p.Accounts.AuditLog(r.ctx(), query); err != nil {
+	if page.Entries, next, err = p.Audit.Entries(r.ctx(), query); err != nil {
 		return err
 	}
 	if page.Members, err = p.Accounts.Members(r.ctx()); err != nil {
@@ -272,7 +272,7 @@ func (p *Pages) auditFile(r *request) error {
 		return r.seeOther(root + "reauth?return=" + escapeReturn(withQuery(auditPath, filters)))
 	}
 	var file bytes.Buffer
-	if err := p.Accounts.WriteAudit(r.ctx(), &file, query); err != nil {
+	if err := p.Audit.WriteCSV(r.ctx(), &file, query); err != nil {
 		return err
 	}
 	r.Response().Header().Set("Content-Disposition", `attachment; filename="audit.csv"`)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/pages"
@@ -41,6 +42,7 @@ type fixture struct {
 	t        *testing.T
 	handler  http.Handler
 	accounts *account.Service
+	audit    *audit.Recorder
 	store    *sqlstore.Store
 	sessions *session.Manager
 	pages    *pages.Pages
@@ -123,8 +125,9 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 	}))(t)
 	f.store = store
 	sealer := must(factor.NewSealer(strings.Repeat("0123456789abcdef", 4), ""))(t)
+	f.audit = must(audit.NewRecorder(audit.RecorderOptions{Store: store, Retention: 400 * 24 * time.Hour, Log: log, Now: f.Now}))(t)
 	f.accounts = must(account.New(account.Options{
-		Users: store, Links: store, Factors: store, Applications: store, Tokens: store, HandOvers: sessions, Sealer: sealer, Limits: codeLimits, Audit: store, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: must(password.New(password.Options{Cost: 4}))(t), AuditRetention: 400 * 24 * time.Hour, Log: log, Now: f.Now,
+		Users: store, Links: store, Factors: store, Applications: store, Tokens: store, HandOvers: sessions, Sealer: sealer, Limits: codeLimits, Audit: f.audit, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: f.Now,
 	}))(t)
 	limits := ratelimit.Options{Client: client, App: "svc", Name: "login", Limit: 5, Window: time.Minute}
 	passwordLimits := limits
@@ -137,7 +140,7 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 		Store: sessions, Name: "svc", Secret: "a secret of the tests, 32 characters", Secure: true, Now: f.Now,
 	}))(t)
 	options := web.Options{
-		Accounts: f.accounts, Sessions: f.sessions,
+		Accounts: f.accounts, Audit: f.audit, Sessions: f.sessions,
 		LoginLimit: must(ratelimit.New(limits))(t), PasswordLimit: must(ratelimit.New(passwordLimits))(t), LinkLimit: must(ratelimit.New(linkLimits))(t), PasskeyLimit: must(ratelimit.New(passkeyLimits))(t),
 		Secure: true, Metrics: must(web.NewMetrics(prometheus.NewRegistry()))(t), Log: log, Now: f.Now,
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -161,7 +161,7 @@ func TestAForgottenPassword(t *testing.T) {
 		paul.post("/pforte/forgot", "username", name).leadsTo("/pforte/forgot?done=forgot")
 	}
 	paul.get("/pforte/forgot?done=forgot").shows("Wenn es dieses Konto gibt, sieht die Verwaltung jetzt die Bitte.")
-	f.accounts.Drain()
+	f.audit.Drain()
 	old, anna := f.otto(), f.anna()
 	anna.get("/pforte/").shows("Offene Bitten um ein neues Passwort: 1")
 	anna.get("/pforte/admin/members").shows("Bittet um ein neues Passwort")
@@ -310,7 +310,7 @@ func TestTheAuditLogIsFilteredAndPaged(t *testing.T) {
 		anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK)
 	}
 	first := anna.get("/pforte/admin/audit?event=invite_made").want(http.StatusOK).shows("Einladung erstellt", "Ältere zeigen")
-	if got := strings.Count(first.body, "<li>"); got != account.AuditPage {
+	if got := strings.Count(first.body, "<li>"); got != audit.DefaultPage {
 		t.Errorf("%d entries on a page", got)
 	}
 	older := regexp.MustCompile(`href="(/pforte/admin/audit\?before=[^"]*)"`).FindStringSubmatch(first.body)

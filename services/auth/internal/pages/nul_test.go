@@ -39,7 +39,7 @@ func TestNoPageFailsForWhatPostgresCannotHold(t *testing.T) {
 	key := factor.Credential{CredentialID: []byte("a credential"), RPID: "example.com", Record: "{}"}
 	must(f.store.AddPasskey(t.Context(), 1, "Telefon", key, anna.SessionStamp, ""))(t)
 	f.anna().post("/pforte/account/tokens", "do", "create", "name", "Telefon", "app.photos", "yes", "days", "90").want(http.StatusOK)
-	f.accounts.Drain()
+	f.audit.Drain()
 
 	sent := map[string]bool{}
 	for _, path := range []string{

@@ -227,7 +227,7 @@ func (p *Pages) rules(r *request) error {
 	}
 	page := rulesPage{
 		Required: required, Configured: state.Configured, Passkeys: p.Accounts.PasskeysOff() == nil,
-		RetentionDays: int(math.Ceil(p.Accounts.AuditRetention().Hours() / 24)),
+		RetentionDays: int(math.Ceil(p.Audit.Retention.Hours() / 24)),
 	}
 	for _, m := range members {
 		if !m.SecondFactor {

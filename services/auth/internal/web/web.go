@@ -22,6 +22,7 @@ import (
 // Options are the parts of a Web. All fields are required unless noted.
 type Options struct {
 	Accounts *account.Service
+	Audit    *audit.Recorder
 	Sessions *session.Manager
 	// LoginLimit counts failed logins by client address, PasswordLimit wrong
 	// current passwords by user.
@@ -48,7 +49,7 @@ type Web struct {
 
 // New checks the options and returns a Web.
 func New(o Options) (*Web, error) {
-	if o.Accounts == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.PasskeyLimit == nil || o.Metrics == nil || o.Log == nil || o.Now == nil {
+	if o.Accounts == nil || o.Audit == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.PasskeyLimit == nil || o.Metrics == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("web: a required option is not set")
 	}
 	w := &Web{Options: o, warnPlainHTTP: func() {}}

@@ -1,4 +1,4 @@
-package account
+package audit
 
 import (
 	"context"
@@ -11,8 +11,8 @@ const (
 	laterQueue = 256
 	// laterTimeout bounds one piece of that work.
 	laterTimeout = 5 * time.Second
-	// drainTimeout bounds when the last piece begins.
-	drainTimeout = 5 * time.Second
+	// laterDrain bounds when the last piece begins.
+	laterDrain = 5 * time.Second
 )
 
 // later is work that no answer waits for: the audit rows of logins, so that a full disk
@@ -20,14 +20,13 @@ const (
 // nothing about the name.
 type later struct {
 	queue   chan func()
+	now     func() time.Time
 	dropped atomic.Uint64
 }
 
-func newLater() *later { return &later{queue: make(chan func(), laterQueue)} }
-
-// do queues work in the values of a context. When the queue is full it is dropped and
+// Later queues work in the values of a context. When the queue is full it is dropped and
 // counted.
-func (l *later) do(ctx context.Context, work func(context.Context)) {
+func (l *later) Later(ctx context.Context, work func(context.Context)) {
 	ctx = context.WithoutCancel(ctx)
 	select {
 	case l.queue <- func() {
@@ -42,22 +41,22 @@ func (l *later) do(ctx context.Context, work func(context.Context)) {
 
 // Work does what requests left to do, until ctx ends. Drain does the
 // rest.
-func (s *Service) Work(ctx context.Context) {
+func (l *later) Work(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case work := <-s.later.queue:
+		case work := <-l.queue:
 			work()
 		}
 	}
 }
 
 // Drain does what is queued now, at the end of the process.
-func (s *Service) Drain() {
-	for begin := s.now(); s.now().Sub(begin) < drainTimeout; {
+func (l *later) Drain() {
+	for begin := l.now(); l.now().Sub(begin) < laterDrain; {
 		select {
-		case work := <-s.later.queue:
+		case work := <-l.queue:
 			work()
 		default:
 			return
@@ -66,4 +65,4 @@ func (s *Service) Drain() {
 }
 
 // Dropped returns how much work was dropped because too much was queued.
-func (s *Service) Dropped() uint64 { return s.later.dropped.Load() }
+func (l *later) Dropped() uint64 { return l.dropped.Load() }

@@ -1,0 +1,130 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+)
+
+// RecorderOptions are the parts of a Recorder. All fields are required unless noted.
+type RecorderOptions struct {
+	Store Store
+	// Retention is how long entries are kept; zero keeps all.
+	Retention time.Duration
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+// Recorder records events that are no part of a change, and returns what is recorded. It is safe for concurrent use.
+type Recorder struct {
+	RecorderOptions
+	later
+}
+
+// NewRecorder checks the options and returns a Recorder.
+func NewRecorder(o RecorderOptions) (*Recorder, error) {
+	if o.Store == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("audit: Store, Log or Now is not set")
+	}
+	return &Recorder{o, later{queue: make(chan func(), laterQueue), now: o.Now}}, nil
+}
+
+// Record records an event after the request.
+func (r *Recorder) Record(ctx context.Context, e Event) {
+	r.Later(ctx, func(ctx context.Context) {
+		if err := r.Store.Record(ctx, e); err != nil {
+			r.Log.WarnContext(ctx, "record audit event failed", "event", e.Name, "error", err)
+		}
+	})
+}
+
+// RecordCounted records an event that a client can cause without bounds: those of an
+// hour, network and user are one row.
+func (r *Recorder) RecordCounted(ctx context.Context, e Event) {
+	e.Bucket = fmt.Sprintf("%s %d %s %d", e.Name, r.Now().Truncate(time.Hour).Unix(), From(ctx).Network, e.SubjectID)
+	r.Record(ctx, e)
+}
+
+// DefaultPage is how many entries Entries returns unless asked for fewer or more, and
+// MaxPage how many it returns at most.
+const (
+	DefaultPage = 50
+	MaxPage     = 200
+)
+
+// Entries returns entries, newest first, and the cursor of the older ones: the Before of
+// the next query, or 0 when there are none.
+func (r *Recorder) Entries(ctx context.Context, q Query) (entries []Entry, next int64, err error) {
+	if q.Limit <= 0 {
+		q.Limit = DefaultPage
+	}
+	limit := min(q.Limit, MaxPage)
+	q.Limit = limit + 1
+	if entries, err = r.Store.Entries(ctx, q); err != nil {
+		return nil, 0, err
+	}
+	if len(entries) > limit {
+		entries = entries[:limit]
+		next = entries[limit-1].ID
+	}
+	return entries, next, nil
+}
+
+// MaxFile is how many entries WriteCSV writes at most.
+const MaxFile = 20_000
+
+// WriteCSV writes the newest entries of a query as CSV; its Limit is not used.
+func (r *Recorder) WriteCSV(ctx context.Context, to io.Writer, q Query) error {
+	file, err := NewCSV(to)
+	if err != nil {
+		return err
+	}
+	for written := 0; written < MaxFile; written += MaxPage {
+		q.Limit = MaxPage
+		entries, next, err := r.Entries(ctx, q)
+		if err != nil {
+			return err
+		}
+		if err := file.Write(entries); err != nil {
+			return err
+		}
+		if next == 0 {
+			return nil
+		}
+		q.Before = next
+	}
+	return nil
+}
+
+// noticed are the events that are shown to the user whom they concern.
+var noticed = []string{
+	"device_new", "recovery_used", "second_factor_on", "second_factor_off", "second_factor_reset", "second_factor_guessed", "passkey_added", "passkey_removed",
+	"passkey_clone", "token_made", "password_reset", "password_changed", "reset_made", "reset_used", "role_changed",
+}
+
+// Notices returns what a user should know and has not marked as read, newest first.
+func (r *Recorder) Notices(ctx context.Context, userID int64) ([]Entry, error) {
+	return r.Store.Notices(ctx, userID, noticed)
+}
+
+// NoticesSeen marks the notices of a user as read, up to and including an instant: the newest one's that was shown.
+// Those to come are not read, whatever the client says: they would hide what somebody does with a stolen session.
+// user.ErrNotFound.
+func (r *Recorder) NoticesSeen(ctx context.Context, userID int64, upTo time.Time) error {
+	if now := r.Now(); upTo.After(now) {
+		upTo = now
+	}
+	return r.Store.NoticesSeen(ctx, userID, upTo)
+}
+
+// Sweep deletes the entries that are older than the retention.
+func (r *Recorder) Sweep(ctx context.Context) error {
+	if r.Retention <= 0 {
+		return nil
+	}
+	_, err := r.Store.Sweep(ctx, r.Now().Add(-r.Retention))
+	return err
+}
