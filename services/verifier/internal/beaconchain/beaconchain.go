@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pforte/pforte/pkg/periodic"
 	"github.com/pforte/pforte/pkg/receipt/finality"
 	"github.com/pforte/pforte/pkg/receipt/finality/lightclient"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
@@ -134,11 +135,11 @@ func New(o Options) (*Chain, error) {
 	return c, nil
 }
 
-// Bounds of the pauses between two looks for an update, which come once an epoch.
+// Bounds of the interval of looks for an update, which comes once an epoch.
 const (
 	shortestPause = time.Second
 	longestPause  = 30 * time.Second
-	// bundlePause is that between two looks for sold blocks.
+	// bundlePause is the interval of looks for sold blocks.
 	bundlePause = time.Second
 )
 
@@ -146,23 +147,14 @@ const (
 func (c *Chain) Run(ctx context.Context) {
 	epoch := c.seconds(c.Network.SlotsPerEpoch)
 	var both sync.WaitGroup
-	both.Go(func() {
-		every(ctx, min(max(epoch/12, shortestPause), longestPause), c.Follow) // what fails is logged
-	})
-	both.Go(func() { every(ctx, bundlePause, c.MakeBundles) })
-	both.Wait()
-}
-
-// every calls do at once and then again after each pause, until ctx ends.
-func every(ctx context.Context, pause time.Duration, do func(context.Context) error) {
-	for {
-		_ = do(ctx) // it is logged
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
+	repeat := func(interval time.Duration, look func(context.Context) error) {
+		once := func() { _ = look(ctx) } // what fails is logged
+		once()
+		periodic.Run(ctx, interval, once)
 	}
+	both.Go(func() { repeat(min(max(epoch/12, shortestPause), longestPause), c.Follow) })
+	both.Go(func() { repeat(bundlePause, c.MakeBundles) })
+	both.Wait()
 }
 
 // Status is how a chain stands.

@@ -29,6 +29,8 @@ import (
 	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/pforte/pforte/pkg/periodic"
 )
 
 // Chain is a running development chain.
@@ -145,18 +147,11 @@ const (
 
 // keepSealing adds a block at every interval until ctx ends.
 func (c *Chain) keepSealing(ctx context.Context, interval time.Duration) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	periodic.Run(ctx, interval, func() {
 		if err := c.seal(ctx); err != nil && ctx.Err() == nil {
 			c.log.Error("cannot add a block", "error", err)
 		}
-	}
+	})
 }
 
 // seal adds one block with the transactions that wait, and moves the finalized

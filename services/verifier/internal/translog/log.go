@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pforte/pforte/pkg/periodic"
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 )
@@ -114,10 +115,8 @@ func (l *Log) Run(ctx context.Context) {
 	defer l.asking.Wait()
 	var auditing sync.WaitGroup
 	defer auditing.Wait()
-	tick := time.NewTicker(l.Interval)
-	defer tick.Stop()
 	var logged time.Time
-	for {
+	step := func() {
 		err, now := l.Step(ctx), l.Now()
 		if err != nil && ctx.Err() == nil && now.Sub(logged) >= time.Minute { // not each second
 			l.Log.Error("the log of receipts waits", "error", err)
@@ -126,12 +125,9 @@ func (l *Log) Run(ctx context.Context) {
 		if l.audited.begin(now) {
 			auditing.Go(func() { l.auditAndLog(ctx) })
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
+	step()
+	periodic.Run(ctx, l.Interval, step)
 }
 
 // Step gives queued entries their places, and publishes the tree when it has grown or its

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/pforte/pforte/pkg/flight"
+	"github.com/pforte/pforte/pkg/periodic"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -163,25 +164,11 @@ func Open(ctx context.Context, o Options) (*Paywall, error) {
 
 // heartbeat extends the lease until ctx ends.
 func (w *Paywall) heartbeat(ctx context.Context) {
-	every(ctx, w.Heartbeat, func() {
+	periodic.Run(ctx, w.Heartbeat, func() {
 		if err := w.Ledger.Heartbeat(ctx, w.owner, w.Now().Add(leaseTTL*w.Heartbeat)); err != nil && ctx.Err() == nil {
 			w.Log.Error("cannot extend the lease in the ledger", "error", err)
 		}
 	})
-}
-
-// every calls do each interval until ctx ends.
-func every(ctx context.Context, interval time.Duration, do func()) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			do()
-		}
-	}
 }
 
 // Close accepts no new sale, waits for those under way until ctx ends, and

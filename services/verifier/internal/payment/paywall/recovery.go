@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/pforte/pforte/pkg/flight"
+	"github.com/pforte/pforte/pkg/periodic"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 )
 
@@ -536,7 +537,7 @@ func (w *Paywall) Run(ctx context.Context) {
 	pruned, checked := time.Time{}, time.Time{}
 	var looking sync.WaitGroup
 	defer looking.Wait()
-	every(ctx, reconcileEvery, func() {
+	periodic.Run(ctx, reconcileEvery, func() {
 		looking.Go(func() { w.Reconcile(ctx) })
 		w.retryAllPending(ctx)
 		now := w.Now()
