@@ -84,10 +84,15 @@ type BundleCounts struct {
 	Oldest time.Time
 }
 
-// Store is where proofs of finality are kept: with the payments, so that a sold
-// block is queued in the write that ends its sale. All its methods are atomic over all
-// processes that share it.
+// Store is where proofs of finality are kept: in the database of the payments, whose ledger queues a sold block in the
+// transaction that ends its sale. All its methods are atomic over all processes that share it.
 type Store interface {
+	Bundles
+	Handovers
+}
+
+// Bundles are the proofs of sold blocks.
+type Bundles interface {
 	// TakeSold makes a pending bundle for each block that is queued, of at most so many
 	// sales, and returns how many it took from the queue. A made bundle stays.
 	TakeSold(ctx context.Context, most int) (int, error)
@@ -104,7 +109,10 @@ type Store interface {
 	// again at next. A bundle that is not pending stays.
 	PutOff(ctx context.Context, b Bundle, next time.Time) error
 	BundleCounts(ctx context.Context, chain string) (BundleCounts, error)
+}
 
+// Handovers are the checkpoints that proofs begin at, and the steps from there.
+type Handovers interface {
 	// KeepStep writes a step, unless one of its period is there with as many signers; a
 	// Final one is noted in any case.
 	KeepStep(ctx context.Context, s Step) error

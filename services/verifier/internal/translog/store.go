@@ -60,39 +60,22 @@ type SetAside struct {
 	Why    string    `json:"why"`
 }
 
-// Store is where a log of receipts is kept: with the payments, so that an entry is
-// queued in the write that begins a settlement. All its methods are atomic over all
-// processes that share it.
+// Store is where a log of receipts is kept: in the database of the payments, whose ledger queues the entry of a sale in
+// the transaction that begins its settlement. All its methods are atomic over all processes that share it.
 type Store interface {
+	Reader
+	Sequencer
+	Auditor
+	Witnesses
+	Operator
+}
+
+// Reader is what the log is served from.
+type Reader interface {
 	// Heads returns all generations, the newest first. Only that one is open.
 	Heads(ctx context.Context) ([]Head, error)
-	// Portion returns how many entries one Sequence should take: where payments wait for
-	// it, so many that they wait for some milliseconds.
-	Portion() int
-	// Sequence gives at most so many queued entries their places, in one step that is on
-	// disk when it returns, and returns the head and how many it took from the queue.
-	// ErrFrozen: it took none. What is no entry of the log is set aside and gets no place.
-	Sequence(ctx context.Context, most int) (Head, int, error)
-	// SetAside returns at most so many of what was set aside, the oldest first, and Discard
-	// deletes one of them. ErrNotFound: it is not there.
-	SetAside(ctx context.Context, most int) ([]SetAside, error)
-	Discard(ctx context.Context, number int64) error
-	// Extend appends entries of a copy of the log, the first with that index. ErrLost: the
-	// log has another size.
-	Extend(ctx context.Context, log, first int64, entries [][]byte) (Head, error)
-	// ListKeys queues, in one step, each key whose state is not the last one that the log has
-	// of it, and returns the keys with what the log adds to the cut-offs of revoked ones: the
-	// ends of closed generations. receiptlog.ErrKeyState, and nothing is queued: a state may
-	// not follow, or a cut-off lies beyond the log. While the log is frozen it only returns.
-	ListKeys(ctx context.Context, keys []receipt.Key) ([]receipt.Key, error)
-	// Freeze stops the log, unless it has stopped, and Resume starts it when it is stopped
-	// for that reason and has that size. ErrLost: it is not.
-	Freeze(ctx context.Context, log int64, why string) error
-	Resume(ctx context.Context, log, size int64, why string) error
-	// EndLog closes a generation with its final checkpoint, opens the next and queues all
-	// stored answers for it. ErrLost: it is closed, or another checkpoint is served.
-	EndLog(ctx context.Context, log int64, final []byte, next Head) error
-
+	// Published returns the checkpoint that is served, or ErrNotFound.
+	Published(ctx context.Context, log int64) (PublishedCheckpoint, error)
 	// Hashes returns stored hashes by their ids of package tlog.
 	Hashes(ctx context.Context, log int64, ids []int64) ([]tlog.Hash, error)
 	// Entries returns at most so many entries from an index on.
@@ -102,24 +85,57 @@ type Store interface {
 	// IsQueued reports whether a leaf waits for its place.
 	IsQueued(ctx context.Context, leaf tlog.Hash) (bool, error)
 	Queue(ctx context.Context) (Queue, error)
-	// Logged returns at most so many entries from an index on, for an audit.
+}
+
+// Sequencer gives entries their places and publishes the tree.
+type Sequencer interface {
+	// ListKeys queues, in one step, each key whose state is not the last one that the log has of it, and returns the
+	// keys with what the log adds to the cut-offs of revoked ones: the ends of closed generations.
+	// receiptlog.ErrKeyState, and nothing is queued: a state may not follow, or a cut-off lies beyond the log. While
+	// the log is frozen it only returns.
+	ListKeys(ctx context.Context, keys []receipt.Key) ([]receipt.Key, error)
+	// Portion returns how many entries one Sequence should take: where payments wait for it, so many that they wait
+	// for some milliseconds.
+	Portion() int
+	// Sequence gives at most so many queued entries their places, in one step that is on disk when it returns, and
+	// returns the head and how many it took from the queue. ErrFrozen: it took none. What is no entry of the log is set
+	// aside and gets no place.
+	Sequence(ctx context.Context, most int) (Head, int, error)
+	// Publish keeps the checkpoint that is served, unless one of a larger tree is. ErrLost: the generation is closed.
+	Publish(ctx context.Context, log, size int64, note []byte) error
+	// Freeze stops the log, unless it has stopped.
+	Freeze(ctx context.Context, log int64, why string) error
+}
+
+// Auditor compares the log with what was sold.
+type Auditor interface {
+	// Logged returns at most so many entries from an index on, with what is known of their origin.
 	Logged(ctx context.Context, log, from int64, most int) ([]LoggedEntry, error)
 	// Missing returns those of the leaves that the log does not have.
 	Missing(ctx context.Context, log int64, leaves []tlog.Hash) ([]tlog.Hash, error)
-	// StoredEntries returns entries of at most so many stored answers, of which the payments'
-	// numbers are greater than after and the claims older than before, and the greatest number.
+	// StoredEntries returns entries of at most so many stored answers, of which the payments' numbers are greater than
+	// after and the claims older than before, and the greatest number.
 	StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries []StoredEntry, last int64, err error)
 	// QueueStored queues the entries of stored answers.
 	QueueStored(ctx context.Context, entries []StoredEntry) error
+}
 
-	// Publish keeps the checkpoint that is served, unless one of a larger tree is. ErrLost:
-	// the generation is closed.
-	Publish(ctx context.Context, log, size int64, note []byte) error
-	// Published returns the checkpoint that is served, or ErrNotFound.
-	Published(ctx context.Context, log int64) (PublishedCheckpoint, error)
-	// SetWitness remembers what size a witness has cosigned; WitnessSize returns it, or 0.
+// Witnesses remembers what size each witness has cosigned.
+type Witnesses interface {
 	SetWitness(ctx context.Context, log int64, name string, size int64) error
+	// WitnessSize returns 0 for a witness that has cosigned nothing.
 	WitnessSize(ctx context.Context, log int64, name string) (int64, error)
+}
+
+// Operator is what an operator decides about a log that does not go on by itself.
+type Operator interface {
+	// Resume starts the log when it is stopped for that reason and has that size. ErrLost: it is not.
+	Resume(ctx context.Context, log, size int64, why string) error
+	// Extend appends entries of a copy of the log, the first with that index. ErrLost: the log has another size.
+	Extend(ctx context.Context, log, first int64, entries [][]byte) (Head, error)
+	// EndLog closes a generation with its final checkpoint, opens the next and queues all stored answers for it.
+	// ErrLost: it is closed, or another checkpoint is served.
+	EndLog(ctx context.Context, log int64, final []byte, next Head) error
 }
 
 // PublishedCheckpoint is a checkpoint with its cosignatures.

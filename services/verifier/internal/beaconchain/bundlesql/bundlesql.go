@@ -73,7 +73,7 @@ func (s *Store) row(ctx context.Context, query string, args ...any) *sql.Row {
 // moment reads a moment of the tables.
 func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
 
-// TakeSold implements beaconchain.Store.
+// TakeSold implements beaconchain.Bundles.
 func (s *Store) TakeSold(ctx context.Context, most int) (taken int, err error) {
 	type queued struct {
 		id     int64
@@ -148,7 +148,7 @@ func milliseconds(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// Bundle implements beaconchain.Store.
+// Bundle implements beaconchain.Bundles.
 func (s *Store) Bundle(ctx context.Context, chain string, block finality.Root) (beaconchain.Bundle, error) {
 	b, err := scanBundle(s.row(ctx, "SELECT "+bundleColumns+" FROM finality_bundles WHERE chain = ? AND block_hash = ?", chain, block[:]))
 	found := err == nil
@@ -173,7 +173,7 @@ func (s *Store) Bundle(ctx context.Context, chain string, block finality.Root) (
 	return b, nil
 }
 
-// DueBundles implements beaconchain.Store.
+// DueBundles implements beaconchain.Bundles.
 func (s *Store) DueBundles(ctx context.Context, chain string, can beaconchain.Makeable, next time.Time, most int) (due []beaconchain.Bundle, err error) {
 	query := "SELECT " + bundleColumns + " FROM finality_bundles WHERE state = 'pending' AND chain = ? AND try_at <= ? AND (number <= ? OR queued < ?) ORDER BY try_at LIMIT ?"
 	if s.db.Dialect == sqldb.Postgres {
@@ -194,7 +194,7 @@ func (s *Store) DueBundles(ctx context.Context, chain string, can beaconchain.Ma
 	return due, err
 }
 
-// KeepBundle implements beaconchain.Store.
+// KeepBundle implements beaconchain.Bundles.
 func (s *Store) KeepBundle(ctx context.Context, b beaconchain.Bundle) error {
 	return s.write(ctx, "keep a bundle", func(ctx context.Context, t *tx) error {
 		kept, err := t.exec(ctx, `UPDATE finality_bundles SET
@@ -209,7 +209,7 @@ func (s *Store) KeepBundle(ctx context.Context, b beaconchain.Bundle) error {
 	})
 }
 
-// PutOff implements beaconchain.Store.
+// PutOff implements beaconchain.Bundles.
 func (s *Store) PutOff(ctx context.Context, b beaconchain.Bundle, next time.Time) error {
 	_, err := s.exec(ctx, "put a bundle off", `UPDATE finality_bundles SET state = ?, tried = ?, tries = ?, try_at = ?
 		WHERE chain = ? AND block_hash = ? AND state = 'pending'`, string(b.State), milliseconds(b.Tried), b.Tries, next.UnixMilli(), b.Chain, b.Hash[:])
@@ -219,7 +219,7 @@ func (s *Store) PutOff(ctx context.Context, b beaconchain.Bundle, next time.Time
 const countBundlesSQL = `SELECT state, count(*) FROM finality_bundles WHERE chain = ? GROUP BY state
 	UNION ALL SELECT 'pending', count(*) FROM finality_queue WHERE chain = ?`
 
-// BundleCounts implements beaconchain.Store.
+// BundleCounts implements beaconchain.Bundles.
 func (s *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.BundleCounts, error) {
 	counts := beaconchain.BundleCounts{States: map[beaconchain.BundleState]int{}}
 	type count struct {
@@ -243,7 +243,7 @@ func (s *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.Bun
 	return counts, nil
 }
 
-// KeepStep implements beaconchain.Store.
+// KeepStep implements beaconchain.Handovers.
 func (s *Store) KeepStep(ctx context.Context, k beaconchain.Step) error {
 	return s.write(ctx, "keep a step", func(ctx context.Context, t *tx) error {
 		_, err := t.exec(ctx, `INSERT INTO finality_steps (chain, period, signers, final, step, written) VALUES (?, ?, ?, ?, ?, ?)
@@ -256,7 +256,7 @@ func (s *Store) KeepStep(ctx context.Context, k beaconchain.Step) error {
 	})
 }
 
-// Steps implements beaconchain.Store.
+// Steps implements beaconchain.Handovers.
 func (s *Store) Steps(ctx context.Context, chain string, first, last uint64) ([]beaconchain.Step, error) {
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind("SELECT period, signers, final, step FROM finality_steps WHERE chain = ? AND period BETWEEN ? AND ? ORDER BY period"),
 		chain, int64(first), int64(last))
@@ -278,7 +278,7 @@ func (s *Store) Steps(ctx context.Context, chain string, first, last uint64) ([]
 	return steps, nil
 }
 
-// KeepCheckpoint implements beaconchain.Store.
+// KeepCheckpoint implements beaconchain.Handovers.
 func (s *Store) KeepCheckpoint(ctx context.Context, c beaconchain.Checkpoint) error {
 	return s.write(ctx, "keep a checkpoint", func(ctx context.Context, t *tx) error {
 		_, err := t.exec(ctx, `INSERT INTO finality_checkpoints (chain, root, slot, period, own, checkpoint, written) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -299,7 +299,7 @@ func scanCheckpoint(row sqldb.Scanner) (c beaconchain.Checkpoint, err error) {
 
 const checkpointSQL = "SELECT chain, root, slot, period, own, checkpoint FROM finality_checkpoints"
 
-// Checkpoint implements beaconchain.Store.
+// Checkpoint implements beaconchain.Handovers.
 func (s *Store) Checkpoint(ctx context.Context, chain string, root finality.Root) (beaconchain.Checkpoint, error) {
 	c, err := scanCheckpoint(s.row(ctx, checkpointSQL+" WHERE chain = ? AND root = ?", chain, root[:]))
 	switch {
@@ -311,7 +311,7 @@ func (s *Store) Checkpoint(ctx context.Context, chain string, root finality.Root
 	return c, nil
 }
 
-// OwnCheckpoints implements beaconchain.Store.
+// OwnCheckpoints implements beaconchain.Handovers.
 func (s *Store) OwnCheckpoints(ctx context.Context, chain string, from uint64) ([]beaconchain.Checkpoint, error) {
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(checkpointSQL+" WHERE chain = ? AND own = 1 AND slot >= ? ORDER BY slot"), chain, int64(from))
 	list, err := sqldb.All(rows, err, scanCheckpoint)

@@ -177,7 +177,7 @@ func (s *Store) queueStored(ctx context.Context, log int64) error {
 	return err
 }
 
-// QueueStored implements translog.Store.
+// QueueStored implements translog.Auditor.
 func (s *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry) error {
 	if len(entries) == 0 {
 		return nil
@@ -199,7 +199,7 @@ func (s *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry)
 	return nil
 }
 
-// StoredEntries implements translog.Store. An answer that is none, as only tests and
+// StoredEntries implements translog.Auditor. An answer that is none, as only tests and
 // releases before receipts were signed have written, has no entry.
 func (s *Store) StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries []translog.StoredEntry, last int64, err error) {
 	type answer struct {
@@ -240,7 +240,7 @@ func scanHead(row sqldb.Scanner) (h translog.Head, err error) {
 	return h, nil
 }
 
-// Heads implements translog.Store.
+// Heads implements translog.Reader.
 func (s *Store) Heads(ctx context.Context) ([]translog.Head, error) {
 	rows, err := s.db.Reader.QueryContext(ctx, headSQL+" ORDER BY log DESC")
 	heads, err := sqldb.All(rows, err, scanHead)
@@ -279,7 +279,7 @@ func (s *Store) logTx(ctx context.Context, what string, do func(tx *sql.Tx, head
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Portion implements translog.Store.
+// Portion implements translog.Sequencer.
 func (s *Store) Portion() int {
 	if s.db.Dialect == sqldb.Postgres {
 		return 1000
@@ -287,7 +287,7 @@ func (s *Store) Portion() int {
 	return 100
 }
 
-// Sequence implements translog.Store.
+// Sequence implements translog.Sequencer.
 func (s *Store) Sequence(ctx context.Context, most int) (head translog.Head, taken int, err error) {
 	err = s.logTx(ctx, "sequence the log", func(tx *sql.Tx, h translog.Head) error {
 		head, taken = h, 0
@@ -361,7 +361,7 @@ func (s *Store) setAside(ctx context.Context, tx *sql.Tx, h translog.Head, ids [
 	return entries, nil
 }
 
-// SetAside implements translog.Store.
+// SetAside returns at most so many of what was set aside, the oldest first.
 func (s *Store) SetAside(ctx context.Context, most int) ([]translog.SetAside, error) {
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind("SELECT id, substr(entry, 1, ?), length(entry), queued, why FROM log_set_aside ORDER BY id LIMIT ?"),
 		receiptlog.MaxEntry, most)
@@ -377,7 +377,7 @@ func (s *Store) SetAside(ctx context.Context, most int) ([]translog.SetAside, er
 	return all, nil
 }
 
-// Discard implements translog.Store.
+// Discard deletes one of what was set aside. translog.ErrNotFound: it is not there.
 func (s *Store) Discard(ctx context.Context, number int64) error {
 	found, err := s.write(ctx, s.db.Tx, "discard what was set aside", "DELETE FROM log_set_aside WHERE id = ?", number)
 	if err == nil && !found {
@@ -386,7 +386,7 @@ func (s *Store) Discard(ctx context.Context, number int64) error {
 	return err
 }
 
-// Extend implements translog.Store.
+// Extend implements translog.Operator.
 func (s *Store) Extend(ctx context.Context, log, first int64, entries [][]byte) (head translog.Head, err error) {
 	copied := make([]entry, len(entries))
 	for i, data := range entries {
@@ -488,7 +488,7 @@ func (s *Store) known(ctx context.Context, from queryer, log int64, leaves [][]b
 	return known, nil
 }
 
-// Missing implements translog.Store.
+// Missing implements translog.Auditor.
 func (s *Store) Missing(ctx context.Context, log int64, leaves []tlog.Hash) (missing []tlog.Hash, err error) {
 	asked := make([][]byte, len(leaves))
 	for i := range leaves {
@@ -600,7 +600,7 @@ func scanBytes(row sqldb.Scanner) (data []byte, err error) {
 	return data, err
 }
 
-// Hashes implements translog.Store.
+// Hashes implements translog.Reader.
 func (s *Store) Hashes(ctx context.Context, log int64, ids []int64) ([]tlog.Hash, error) {
 	return s.hashes(ctx, s.db.Reader, log, ids)
 }
@@ -632,7 +632,7 @@ func (s *Store) hashes(ctx context.Context, from queryer, log int64, ids []int64
 	return out, nil
 }
 
-// Entries implements translog.Store.
+// Entries implements translog.Reader.
 func (s *Store) Entries(ctx context.Context, log, from int64, most int) ([][]byte, error) {
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(entriesSQL), log, from, from+int64(most))
 	entries, err := sqldb.All(rows, err, scanBytes)
@@ -649,7 +649,7 @@ const (
 		FROM log_entries WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx`
 )
 
-// Logged implements translog.Store.
+// Logged implements translog.Auditor.
 func (s *Store) Logged(ctx context.Context, log, from int64, most int) ([]translog.LoggedEntry, error) {
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(loggedSQL), log, from, from+int64(most))
 	entries, err := sqldb.All(rows, err, func(row sqldb.Scanner) (e translog.LoggedEntry, err error) {
@@ -673,7 +673,7 @@ func (s *Store) Logged(ctx context.Context, log, from int64, most int) ([]transl
 	return entries, nil
 }
 
-// Index implements translog.Store.
+// Index implements translog.Reader.
 func (s *Store) Index(ctx context.Context, log int64, leaf tlog.Hash) (at int64, err error) {
 	switch err := s.row(ctx, indexSQL, log, leaf[:]).Scan(&at); {
 	case errors.Is(err, sql.ErrNoRows):
@@ -684,7 +684,7 @@ func (s *Store) Index(ctx context.Context, log int64, leaf tlog.Hash) (at int64,
 	return at, nil
 }
 
-// IsQueued implements translog.Store.
+// IsQueued implements translog.Reader.
 func (s *Store) IsQueued(ctx context.Context, leaf tlog.Hash) (queued bool, err error) {
 	if err := s.row(ctx, queuedSQL, leaf[:]).Scan(&queued); err != nil {
 		return false, fmt.Errorf("find a queued entry: %w", err)
@@ -692,7 +692,7 @@ func (s *Store) IsQueued(ctx context.Context, leaf tlog.Hash) (queued bool, err 
 	return queued, nil
 }
 
-// Queue implements translog.Store.
+// Queue implements translog.Reader.
 func (s *Store) Queue(ctx context.Context) (q translog.Queue, err error) {
 	var oldest int64
 	if err := s.row(ctx, "SELECT count(*), COALESCE((SELECT queued FROM log_queue ORDER BY id LIMIT 1), 0), (SELECT count(*) FROM log_set_aside) FROM log_queue").
@@ -705,13 +705,13 @@ func (s *Store) Queue(ctx context.Context) (q translog.Queue, err error) {
 	return q, nil
 }
 
-// Freeze implements translog.Store.
+// Freeze implements translog.Sequencer.
 func (s *Store) Freeze(ctx context.Context, log int64, why string) error {
 	_, err := s.write(ctx, s.db.Tx, "freeze the log", "UPDATE log_head SET frozen = ? WHERE log = ? AND closed = 0 AND frozen = ''", why, log)
 	return err
 }
 
-// Resume implements translog.Store.
+// Resume implements translog.Operator.
 func (s *Store) Resume(ctx context.Context, log, size int64, why string) error {
 	resumed, err := s.write(ctx, s.db.Tx, "resume the log", "UPDATE log_head SET frozen = '' WHERE log = ? AND closed = 0 AND frozen = ? AND size = ?", log, why, size)
 	if err == nil && !resumed {
@@ -720,7 +720,7 @@ func (s *Store) Resume(ctx context.Context, log, size int64, why string) error {
 	return err
 }
 
-// EndLog implements translog.Store.
+// EndLog implements translog.Operator.
 func (s *Store) EndLog(ctx context.Context, log int64, final []byte, next translog.Head) error {
 	empty, err := tlog.TreeHash(0, nil)
 	if err != nil {
@@ -751,7 +751,7 @@ func (s *Store) EndLog(ctx context.Context, log int64, final []byte, next transl
 	return s.queueStored(ctx, next.Log)
 }
 
-// Publish implements translog.Store.
+// Publish implements translog.Sequencer.
 func (s *Store) Publish(ctx context.Context, log, size int64, note []byte) error {
 	return s.logTx(ctx, "publish a checkpoint", func(tx *sql.Tx, h translog.Head) error {
 		if h.Log != log {
@@ -768,7 +768,7 @@ func (s *Store) Publish(ctx context.Context, log, size int64, note []byte) error
 
 const publishedSQL = "SELECT size, note, published FROM log_checkpoints WHERE log = ? ORDER BY size DESC LIMIT 1"
 
-// Published implements translog.Store.
+// Published implements translog.Reader.
 func (s *Store) Published(ctx context.Context, log int64) (p translog.PublishedCheckpoint, err error) {
 	var at int64
 	switch err := s.row(ctx, publishedSQL, log).Scan(&p.Size, &p.Note, &at); {
@@ -781,14 +781,14 @@ func (s *Store) Published(ctx context.Context, log int64) (p translog.PublishedC
 	return p, nil
 }
 
-// SetWitness implements translog.Store.
+// SetWitness implements translog.Witnesses.
 func (s *Store) SetWitness(ctx context.Context, log int64, name string, size int64) error {
 	_, err := s.write(ctx, s.db.TxRelaxed, "remember a witness", `INSERT INTO log_witnesses (log, name, size, seen) VALUES (?, ?, ?, ?)
 		ON CONFLICT (log, name) DO UPDATE SET size = excluded.size, seen = excluded.seen`, log, name, size, s.now().UnixMilli())
 	return err
 }
 
-// WitnessSize implements translog.Store.
+// WitnessSize implements translog.Witnesses.
 func (s *Store) WitnessSize(ctx context.Context, log int64, name string) (size int64, err error) {
 	err = s.row(ctx, "SELECT size FROM log_witnesses WHERE log = ? AND name = ?", log, name).Scan(&size)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
