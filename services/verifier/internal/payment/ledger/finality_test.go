@@ -150,3 +150,29 @@ func TestAPaymentThatAPersonDecidesQueuesItsBlock(t *testing.T) {
 		}
 	})
 }
+
+// An operator's decision ends a sale as the facilitator's word does, but its block is not queued,
+// so its buyer never gets a proof of finality. This is wrong.
+func TestDecide_QueuesNoBlockOfASettledPayment(t *testing.T) {
+	if n := blocksOfADecision(t); n != 0 {
+		t.Errorf("%d blocks were queued, want none", n)
+	}
+}
+
+// blocksOfADecision returns how many blocks are queued when an operator decides that an unknown
+// payment was settled.
+func blocksOfADecision(t *testing.T) (queued int) {
+	onEachFinal(t, func(t *testing.T, w *world) {
+		r := record("1", alice)
+		w.claim(r)
+		s := settlement(r, 1000)
+		s.Answer = about(ethereum, 'a', 20)
+		_, _, err := w.Begin(context.Background(), r.Key, r.Owner, s)
+		w.must(err)
+		w.finish(r, payment.Outcome{State: payment.Unknown})
+		o := payment.Outcome{State: payment.Settled, Transaction: "0xtx", Reason: payment.DecidedReason("seen"), Durable: true}
+		w.must(w.Decide(context.Background(), r.Key, o, payment.Decision{From: payment.Unknown, To: payment.Settled, Transaction: "0xtx", By: "op", Note: "seen"}))
+		queued += w.take()
+	})
+	return queued
+}
