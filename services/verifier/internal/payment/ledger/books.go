@@ -27,8 +27,13 @@ func (l *Ledger) Find(ctx context.Context, text string) ([]payment.Record, error
 }
 
 // Decide ends a record of the state d.From as o says, and keeps d, in one step that is
-// on disk when it returns. ErrLost: the record is of another state by now.
+// on disk when it returns. ErrLost: the record is of another state by now. It queues the
+// block of what was sold as Resolve does.
 func (l *Ledger) Decide(ctx context.Context, key payment.Key, o payment.Outcome, d payment.Decision) error {
+	block, err := l.sold(ctx, key)
+	if err != nil {
+		return err
+	}
 	return l.write(ctx, "decide a payment", true, func(ctx context.Context, u *unit) error {
 		r, err := u.lock(ctx, key)
 		switch {
@@ -42,7 +47,10 @@ func (l *Ledger) Decide(ctx context.Context, key payment.Key, o payment.Outcome,
 		if err != nil {
 			return err
 		}
-		_, err = u.finish(ctx, key, o)
+		ended, err := u.finish(ctx, key, o)
+		if err == nil && block != nil && ended.State == payment.Settled {
+			err = u.queueBlock(ctx, block)
+		}
 		return err
 	})
 }

@@ -151,11 +151,9 @@ func TestAPaymentThatAPersonDecidesQueuesItsBlock(t *testing.T) {
 	})
 }
 
-// An operator's decision ends a sale as the facilitator's word does, but its block is not queued,
-// so its buyer never gets a proof of finality. This is wrong.
-func TestDecide_QueuesNoBlockOfASettledPayment(t *testing.T) {
-	if n := blocksOfADecision(t); n != 0 {
-		t.Errorf("%d blocks were queued, want none", n)
+func TestDecide_QueuesTheBlockOfASettledPayment(t *testing.T) {
+	if n, backends := blocksOfADecision(t), len(sqldbtest.URLs(t)); n != backends {
+		t.Errorf("%d blocks were queued on %d databases, want one on each", n, backends)
 	}
 }
 
