@@ -66,11 +66,11 @@ func (s *settings) withFinality() (ids []string) {
 // openFinality opens the proofs of finality of the chains that have beacon nodes, and adds
 // them to the chains that are served. It asks no node: a chain whose beacon nodes do not
 // answer sells all the same.
-func (s *server) openFinality(ctx context.Context, memory *rpc.Memory, m *httpapi.ChainMetrics, served []httpapi.Chain) error {
+func (s *server) openFinality(ctx context.Context, memory *rpc.Memory, m *rpc.Metrics, served []httpapi.Chain) error {
 	if len(s.withFinality()) == 0 {
 		return nil
 	}
-	counted, err := httpapi.NewFinalityMetrics(s.Registry)
+	failures, err := beaconchain.NewFailures(s.Registry)
 	if err != nil {
 		return err
 	}
@@ -87,20 +87,18 @@ func (s *server) openFinality(ctx context.Context, memory *rpc.Memory, m *httpap
 			nodes = append(nodes, node)
 		}
 		// A reader of its own: what a node refuses here must not open the circuit of sales.
-		blocks, err := rpc.Open(ctx, rpc.Options{Chain: c, Memory: memory, Log: s.Log, Hooks: rpc.Hooks{
-			RPC: func(node, method string, took time.Duration, err error) { m.Exchanged(c.Name, node, method, took, err) },
-		}})
+		blocks, err := rpc.Open(ctx, rpc.Options{Chain: c, Memory: memory, Log: s.Log, Hooks: rpc.Hooks{RPC: m.Hooks(c.Name).RPC}})
 		if err != nil {
 			return fmt.Errorf("open the chain %s: %w", c.Name, err)
 		}
 		opened, err := beaconchain.New(beaconchain.Options{
 			Name: c.Name, Network: s.networks[i], Nodes: nodes, Blocks: blocks, Store: s.bundles(),
-			Failed: counted.Failed(c.Name), Log: s.Log, Now: time.Now,
+			Failed: failures.Of(c.Name), Log: s.Log, Now: time.Now,
 		})
 		if err != nil {
 			return err
 		}
-		if err := counted.Register(c.Name, opened, time.Now); err != nil {
+		if err := opened.Register(s.Registry); err != nil {
 			return err
 		}
 		served[i].Finality = opened

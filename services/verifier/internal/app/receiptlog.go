@@ -21,7 +21,6 @@ import (
 	"github.com/pforte/pforte/pkg/receipt/receiptlog"
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/verifier/internal/config"
-	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/translog"
 	"github.com/pforte/pforte/services/verifier/internal/translog/logsql"
@@ -139,7 +138,7 @@ func (s *server) openLog(ctx context.Context) (*translog.Log, error) {
 			s.Log.WarnContext(ctx, "LOG_MARK_FILE is not set and no witness is asked for: nothing notices when the ledger is put back from a copy")
 		}
 	}
-	return log, httpapi.RegisterLog(s.Registry, log, time.Now)
+	return log, log.Register(s.Registry)
 }
 
 // runLog runs the log until ctx ends.

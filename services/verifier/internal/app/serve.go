@@ -14,7 +14,6 @@ import (
 	"github.com/pforte/pforte/pkg/sqldb"
 	"github.com/pforte/pforte/pkg/x402"
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain"
-	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 	"github.com/pforte/pforte/services/verifier/internal/checkpage"
 	"github.com/pforte/pforte/services/verifier/internal/config"
@@ -137,17 +136,12 @@ func (s *server) open(ctx context.Context) (_ http.Handler, err error) {
 // openChains opens the readers of all chains and returns the chains as they are served.
 func (s *server) openChains(ctx context.Context) (served []httpapi.Chain, err error) {
 	memory := rpc.NewMemory(int64(s.Chain.CacheBytes), 0)
-	m, err := httpapi.NewChainMetrics(s.Registry, memory.Cached)
+	m, err := rpc.NewMetrics(s.Registry, memory)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range s.chains {
-		reader, err := rpc.Open(ctx, rpc.Options{Chain: c, Memory: memory, Log: s.Log, Hooks: rpc.Hooks{
-			RPC:   func(node, method string, took time.Duration, err error) { m.Exchanged(c.Name, node, method, took, err) },
-			Cache: func(hit bool) { m.LookedUp(c.Name, hit) },
-			Proof: func(_ int, took time.Duration, err error) { m.Proved(c.Name, took, err) },
-			Heads: func(heads chain.Heads) { m.Reached(c.Name, heads) },
-		}})
+		reader, err := rpc.Open(ctx, rpc.Options{Chain: c, Memory: memory, Log: s.Log, Hooks: m.Hooks(c.Name)})
 		if err != nil {
 			return nil, fmt.Errorf("open the chain %s: %w", c.Name, err)
 		}

@@ -9,15 +9,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/pforte/pforte/pkg/receipt"
 	"github.com/pforte/pforte/pkg/receipt/finality"
@@ -27,7 +23,6 @@ import (
 	"github.com/pforte/pforte/services/verifier/internal/beaconchain/bundlesql"
 	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/chain/beacon"
-	"github.com/pforte/pforte/services/verifier/internal/httpapi"
 	"github.com/pforte/pforte/services/verifier/internal/payment/ledger"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
@@ -87,14 +82,11 @@ func openFinal(t *testing.T) (*world, *bundlesql.Store, *beacontest.Beacon) {
 	t.Cleanup(server.Close)
 	node, err := beacon.Open(server.URL, 0)
 	w.must(err)
-	metrics, err := httpapi.NewFinalityMetrics(w.registry)
-	w.must(err)
 	w.finality, err = beaconchain.New(beaconchain.Options{
-		Name: "base", Network: b.Network(), Nodes: []chain.BeaconNode{node}, Blocks: noBlocks{}, Store: store, Failed: metrics.Failed("base"),
+		Name: "base", Network: b.Network(), Nodes: []chain.BeaconNode{node}, Blocks: noBlocks{}, Store: store, Failed: func(string) {},
 		Log: slog.New(slog.DiscardHandler), Now: w.clock,
 	})
 	w.must(err)
-	w.must(metrics.Register("base", w.finality, w.clock))
 	w.reopen()
 	return w, store, b
 }
@@ -249,27 +241,5 @@ func TestTheProofsOfFinalityAreDescribed(t *testing.T) {
 	}
 	if text := string(w.do(http.MethodGet, "/llms.txt", "").body); !strings.Contains(text, publicURL+"/v1/finality/base/{block hash}?checkpoint={root}") {
 		t.Errorf("llms.txt:\n%s", text)
-	}
-}
-
-func TestThePageListsTheMetricsOfFinality(t *testing.T) {
-	w, _, _ := openFinal(t)
-	w.must(w.finality.Follow(t.Context()))
-	families, err := w.registry.Gather()
-	w.must(err)
-	got := map[string]string{}
-	for _, f := range families {
-		if strings.HasPrefix(f.GetName(), "verifier_finality_") {
-			got[f.GetName()] = strings.ToLower(f.GetType().String())
-		}
-	}
-	page, err := os.ReadFile("../../../../deploy/docs/metrics.md")
-	w.must(err)
-	want := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(verifier_finality_\\w+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(page), -1) {
-		want[row[1]] = row[2]
-	}
-	if diff := cmp.Diff(want, got); diff != "" || len(want) != 5 {
-		t.Errorf("the page has (-), the verifier has (+):\n%s", diff)
 	}
 }

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pforte/pforte/pkg/service"
-	"github.com/pforte/pforte/services/verifier/internal/chain"
 	"github.com/pforte/pforte/services/verifier/internal/payment"
 	"github.com/pforte/pforte/services/verifier/internal/payment/paywall"
 )
@@ -255,79 +253,4 @@ func yes(holds bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// ChainMetrics counts how chains are read. Nodes are told apart by their host;
-// outcomes are "ok" or the code of a chain.Fault.
-type ChainMetrics struct {
-	registry prometheus.Registerer
-	rpc      *prometheus.HistogramVec
-	cache    *prometheus.CounterVec
-	proof    *prometheus.HistogramVec
-	heads    *prometheus.GaugeVec
-}
-
-// NewChainMetrics registers the metrics. kept returns how many bytes and blocks
-// are kept proven; it is called at every scrape.
-func NewChainMetrics(r prometheus.Registerer, kept func() (bytes int64, blocks int)) (*ChainMetrics, error) {
-	m := &ChainMetrics{
-		registry: r,
-		rpc: histogram("verifier_rpc_exchange_duration_seconds", "HTTP exchanges with nodes, by chain, node, method (or batch) and outcome.",
-			[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "chain", "node", "method", "outcome"),
-		cache: counter("verifier_proven_block_lookups_total", "Looks for a block proven before, by chain and result: hit, miss.", "chain", "result"),
-		proof: histogram("verifier_proof_duration_seconds", "Blocks rebuilt from what a node told, by chain and outcome.",
-			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}, "chain", "outcome"),
-		heads: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "verifier_chain_head", Help: "How far a chain is by the word of its quorum, by chain and head: latest, finalized.",
-		}, []string{"chain", "head"}),
-	}
-	return m, service.Register(r, m.rpc, m.cache, m.proof, m.heads,
-		gauge("verifier_proven_blocks_bytes", "Memory of the proven blocks that are kept.", nil, func() float64 {
-			bytes, _ := kept()
-			return float64(bytes)
-		}),
-		gauge("verifier_proven_blocks", "Proven blocks that are kept.", nil, func() float64 {
-			_, blocks := kept()
-			return float64(blocks)
-		}))
-}
-
-// RegisterQuorum adds whether enough of a chain's nodes have lately said how far
-// it is.
-func (m *ChainMetrics) RegisterQuorum(chain string, heard func() bool) error {
-	return m.registry.Register(gauge("verifier_chain_quorum_up", "1 while a quorum of nodes has lately said how far the chain is, by chain.",
-		prometheus.Labels{"chain": chain}, func() float64 { return yes(heard()) }))
-}
-
-// Exchanged counts an exchange with a node.
-func (m *ChainMetrics) Exchanged(chain, node, method string, took time.Duration, err error) {
-	m.rpc.WithLabelValues(chain, node, method, outcome(err)).Observe(took.Seconds())
-}
-
-// LookedUp counts a look for a proven block.
-func (m *ChainMetrics) LookedUp(chain string, hit bool) {
-	m.cache.WithLabelValues(chain, result(hit)).Inc()
-}
-
-// Proved counts a block that was proven, or not.
-func (m *ChainMetrics) Proved(chain string, took time.Duration, err error) {
-	m.proof.WithLabelValues(chain, outcome(err)).Observe(took.Seconds())
-}
-
-// Reached notes how far a chain is.
-func (m *ChainMetrics) Reached(name string, heads chain.Heads) {
-	m.heads.WithLabelValues(name, "latest").Set(float64(heads.Latest))
-	m.heads.WithLabelValues(name, "finalized").Set(float64(heads.Finalized))
-}
-
-func outcome(err error) string {
-	var fault *chain.Fault
-	switch {
-	case err == nil:
-		return "ok"
-	case errors.As(err, &fault):
-		return fault.Code
-	default:
-		return "failed"
-	}
 }

@@ -1,4 +1,4 @@
-package httpapi_test
+package rpc_test
 
 import (
 	"fmt"
@@ -12,21 +12,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/pforte/pforte/services/verifier/internal/chain"
-	"github.com/pforte/pforte/services/verifier/internal/httpapi"
+	"github.com/pforte/pforte/services/verifier/internal/chain/rpc"
 )
 
-func TestChainMetricsAndTheirLabels(t *testing.T) {
+func TestMetrics_HaveTheirLabels(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	m, err := httpapi.NewChainMetrics(registry, func() (int64, int) { return 4096, 2 })
+	m, err := rpc.NewMetrics(registry, rpc.NewMemory(1<<20, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Exchanged("base", "node.example", "batch", time.Millisecond, nil)
-	m.Exchanged("base", "node.example", "batch", time.Millisecond, fmt.Errorf("node.example: %w", chain.ErrRateLimited))
-	m.LookedUp("base", true)
-	m.LookedUp("base", false)
-	m.Proved("base", time.Millisecond, chain.ErrIntegrity)
-	m.Reached("base", chain.Heads{Latest: 20, Finalized: 10})
+	if err := m.RegisterQuorum("base", func() bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	count := m.Hooks("base")
+	count.RPC("node.example", "batch", time.Millisecond, nil)
+	count.RPC("node.example", "batch", time.Millisecond, fmt.Errorf("node.example: %w", chain.ErrRateLimited))
+	count.Cache(true)
+	count.Cache(false)
+	count.Proof(3, time.Millisecond, chain.ErrIntegrity)
+	count.Heads(chain.Heads{Latest: 20, Finalized: 10})
 	answer := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer,
 		httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
@@ -38,8 +42,9 @@ func TestChainMetricsAndTheirLabels(t *testing.T) {
 		`verifier_proof_duration_seconds_count{chain="base",outcome="integrity_failure"} 1`,
 		`verifier_chain_head{chain="base",head="latest"} 20`,
 		`verifier_chain_head{chain="base",head="finalized"} 10`,
-		`verifier_proven_blocks_bytes 4096`,
-		`verifier_proven_blocks 2`,
+		`verifier_chain_quorum_up{chain="base"} 1`,
+		`verifier_proven_blocks_bytes 0`,
+		`verifier_proven_blocks 0`,
 	} {
 		if !strings.Contains(answer.Body.String(), want+"\n") {
 			t.Errorf("no %s", want)

@@ -1,29 +1,29 @@
-package httpapi
+package translog
 
 import (
 	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/pforte/pforte/services/verifier/internal/translog"
 )
 
-// logMetrics reports how the log of receipts stands, read at every scrape.
-type logMetrics struct {
-	log *translog.Log
-	now func() time.Time
+// scrapeTimeout bounds the read of the store for a scrape.
+const scrapeTimeout = time.Second
+
+// metrics reports how the log stands, read at every scrape.
+type metrics struct {
+	*Log
 
 	size, published, queueAge, setAside, publishedAge, frozen, witnessAge, witnessErrors, auditOK, auditAge *prometheus.Desc
 }
 
-// RegisterLog adds the metrics of the log of receipts.
-func RegisterLog(r prometheus.Registerer, log *translog.Log, now func() time.Time) error {
+// Register adds the metrics of the log.
+func (l *Log) Register(r prometheus.Registerer) error {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
-	return r.Register(&logMetrics{
-		log: log, now: now,
+	return r.Register(&metrics{
+		Log:           l,
 		size:          desc("verifier_log_size", "Entries of the log of receipts."),
 		published:     desc("verifier_log_published_size", "Entries of the checkpoint of the log that is served."),
 		queueAge:      desc("verifier_log_queue_age_seconds", "How long the oldest queued entry waits for its place in the log; 0 without one."),
@@ -38,25 +38,25 @@ func RegisterLog(r prometheus.Registerer, log *translog.Log, now func() time.Tim
 }
 
 // Describe implements prometheus.Collector.
-func (m *logMetrics) Describe(all chan<- *prometheus.Desc) {
+func (m *metrics) Describe(all chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.size, m.published, m.queueAge, m.setAside, m.publishedAge, m.frozen, m.witnessAge, m.witnessErrors, m.auditOK, m.auditAge} {
 		all <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (m *logMetrics) Collect(all chan<- prometheus.Metric) {
+func (m *metrics) Collect(all chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		all <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	now := m.now()
-	if at, ok := m.log.LastAudit(); !at.IsZero() {
-		gauge(m.auditOK, yes(ok))
+	now := m.Now()
+	if at, ok := m.LastAudit(); !at.IsZero() {
+		gauge(m.auditOK, one(ok))
 		gauge(m.auditAge, now.Sub(at).Seconds())
 	}
-	s, err := m.log.Status(ctx)
+	s, err := m.Status(ctx)
 	if err != nil {
 		return // verifier_store_up reports it
 	}
@@ -72,8 +72,8 @@ func (m *logMetrics) Collect(all chan<- prometheus.Metric) {
 	gauge(m.queueAge, waiting)
 	gauge(m.setAside, float64(s.SetAside))
 	gauge(m.publishedAge, age)
-	for _, why := range []string{translog.FrozenRestored, translog.FrozenBehind, translog.FrozenFork, translog.FrozenMark, translog.FrozenNoMark} {
-		gauge(m.frozen, yes(s.Frozen == why), why)
+	for _, why := range []string{FrozenRestored, FrozenBehind, FrozenFork, FrozenMark, FrozenNoMark} {
+		gauge(m.frozen, one(s.Frozen == why), why)
 	}
 	for _, w := range s.Witnesses {
 		if !w.Seen.IsZero() {
@@ -81,4 +81,11 @@ func (m *logMetrics) Collect(all chan<- prometheus.Metric) {
 		}
 		all <- prometheus.MustNewConstMetric(m.witnessErrors, prometheus.CounterValue, float64(w.Errors), w.Name)
 	}
+}
+
+func one(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
 }
