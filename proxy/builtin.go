@@ -29,8 +29,8 @@ var setting = regexp.MustCompile(`\{\$([A-Z_]+)`)
 func prepare(version string) error {
 	caddy.CustomBinaryName = "pforte-proxy"
 	caddy.CustomVersion = version
-	caddy.CustomLongDescription = "pforte-proxy is Caddy with Pforte's Caddyfile built in. Without arguments it runs\n" +
-		"that file with the settings of the environment; the commands are Caddy's own."
+	caddy.CustomLongDescription = "pforte-proxy is Caddy with Pforte's Caddyfile built in. " +
+		"Without arguments it runs\nthat file with the settings of the environment; the commands are Caddy's own."
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "healthcheck",
 		Short: "Checks that the proxy on this machine runs",
@@ -73,7 +73,9 @@ func unsetEmpty() error {
 // Caddy wants spaces, and selects by NAME_REPLICAS the snippet of the Caddyfile
 // that distributes requests over them.
 func replicas(service string) error {
-	addresses := strings.FieldsFunc(os.Getenv(service+"_UPSTREAM"), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	addresses := strings.FieldsFunc(os.Getenv(service+"_UPSTREAM"), func(r rune) bool {
+		return r == ',' || unicode.IsSpace(r)
+	})
 	several := "one"
 	if len(addresses) > 1 {
 		several = "several"
@@ -89,12 +91,16 @@ func replicas(service string) error {
 // sites accepts the addresses of the site separated by commas without a space, where
 // Caddy wants one, and selects by REDIRECTS_SWITCH whether it sends http to one of them by https.
 func sites() error {
-	addresses := strings.FieldsFunc(os.Getenv("SITE_ADDRESS"), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	addresses := strings.FieldsFunc(os.Getenv("SITE_ADDRESS"), func(r rune) bool {
+		return r == ',' || unicode.IsSpace(r)
+	})
 	redirects := "off"
 	if slices.ContainsFunc(addresses, hasTLS) {
 		redirects = "on"
 	}
-	for name, value := range map[string]string{"SITE_ADDRESS": strings.Join(addresses, ", "), "REDIRECTS_SWITCH": redirects} {
+	for name, value := range map[string]string{
+		"SITE_ADDRESS": strings.Join(addresses, ", "), "REDIRECTS_SWITCH": redirects,
+	} {
 		if err := os.Setenv(name, value); err != nil {
 			return fmt.Errorf("setting %s: %w", name, err)
 		}

@@ -34,7 +34,8 @@ func healthcheck(caddycmd.Flags) (int, error) {
 
 // lives checks a proxy at its internal address.
 func lives(ctx context.Context, addr string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/livez", nil) //nolint:gosec // the operator's own setting
+	url := "http://" + addr + "/livez"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil) //nolint:gosec // the operator's own setting
 	if err != nil {
 		return fmt.Errorf("check the proxy: %w", err)
 	}

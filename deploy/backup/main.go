@@ -83,14 +83,16 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 		return err
 	}
 	for _, f := range m.Files {
-		if _, err := fmt.Fprintf(log, "%s %s, %d bytes, as of %s\n", done, f.Name, f.Size, m.MadeAt.Format(time.RFC3339)); err != nil {
+		if _, err := fmt.Fprintf(log, "%s %s, %d bytes, as of %s\n", done, f.Name, f.Size,
+			m.MadeAt.Format(time.RFC3339)); err != nil {
 			return err
 		}
 	}
 	if done != restored || settings.Users == backup.None {
 		return nil
 	}
-	_, err = fmt.Fprintf(log, "What was taken back after %s is valid again: see auth user list, auth group list, auth token list. Open links are void.\n",
+	_, err = fmt.Fprintf(log, "What was taken back after %s is valid again: see auth user list, auth group list, "+
+		"auth token list. Open links are void.\n",
 		m.MadeAt.Format(time.RFC3339))
 	return err
 }
@@ -100,7 +102,9 @@ const restored = "restored"
 
 // carryOut runs a command on a file, or on in and out where none is named, and
 // returns what was done.
-func carryOut(ctx context.Context, s backup.Settings, command, file string, in io.Reader, out io.Writer) (done string, m backup.Manifest, err error) {
+func carryOut(
+	ctx context.Context, s backup.Settings, command, file string, in io.Reader, out io.Writer,
+) (done string, m backup.Manifest, err error) {
 	switch command {
 	case "save":
 		made := buildinfo.Version(version)

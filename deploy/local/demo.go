@@ -57,7 +57,8 @@ func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) er
 			args = append([]string{"-out", answer}, args...)
 		}
 	}
-	agent := exec.CommandContext(ctx, filepath.Join(l.Bin, "agent"), append([]string{"-url", r.URL, "-rpc", r.Chain, "-prove-payment"}, args...)...) //nolint:gosec // a program of ours
+	args = append([]string{"-url", r.URL, "-rpc", r.Chain, "-prove-payment"}, args...)
+	agent := exec.CommandContext(ctx, filepath.Join(l.Bin, "agent"), args...) //nolint:gosec // a program of ours
 	agent.Env, agent.Stdin, agent.Stdout, agent.Stderr = l.AgentEnv(), os.Stdin, out, os.Stderr
 	agent.Cancel = func() error { return agent.Process.Signal(syscall.SIGTERM) }
 	begin := time.Now()
@@ -69,7 +70,8 @@ func demo(ctx context.Context, l layout.Layout, args []string, out io.Writer) er
 	}
 	verify := []string{"verify", answer, "--key", r.URL, "--log", r.URL, "--log-policy", l.LogPolicy()}
 	if checkpoint != "" {
-		verify = append(verify, "--finality", r.URL, "--checkpoint", checkpoint, "--network", l.BeaconNetwork(), "--require-finality")
+		verify = append(verify, "--finality", r.URL, "--checkpoint", checkpoint, "--network", l.BeaconNetwork(),
+			"--require-finality")
 	}
 	return proven(ctx, filepath.Join(l.Bin, "receipt"), verify, out)
 }
@@ -99,7 +101,8 @@ func proven(ctx context.Context, program string, verify []string, out io.Writer)
 		report, err = exec.CommandContext(ctx, program, verify...).Output() //nolint:gosec // a program of ours
 		return err == nil
 	}) {
-		_, err := fmt.Fprintf(out, "The proofs of log and finality were not there within %s; look later:\n  receipt %s\n", within, strings.Join(verify, " "))
+		_, err := fmt.Fprintf(out, "The proofs of log and finality were not there within %s; look later:\n  "+
+			"receipt %s\n", within, strings.Join(verify, " "))
 		return err
 	}
 	_, err := out.Write(parts(report, "Logged:", "Final:"))
@@ -175,7 +178,8 @@ type running struct {
 }
 
 func writeRunning(l layout.Layout) error {
-	text, err := json.Marshal(running{URL: l.PublicURL, Chain: "http://" + l.Chain, Log: l.Log, Beacon: "http://" + l.Beacon})
+	text, err := json.Marshal(running{URL: l.PublicURL, Chain: "http://" + l.Chain, Log: l.Log, Beacon: "http://" +
+		l.Beacon})
 	if err != nil {
 		return err
 	}

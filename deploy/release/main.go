@@ -39,7 +39,11 @@ var errPath = errors.New("it contains a path of the machine that built it")
 // pages are the files and folders whose pages, units, alerts and dashboard go
 // into an archive; endings are those of their files.
 var (
-	pages   = []string{"README.md", "LICENSE", "deploy/docs", "deploy/systemd", "deploy/observability", "pkg/README.md", "proxy/README.md", "services/auth/README.md", "services/verifier/README.md", "services/verifier/api/server.json"}
+	pages = []string{
+		"README.md", "LICENSE", "deploy/docs", "deploy/systemd", "deploy/observability", "pkg/README.md",
+		"proxy/README.md", "services/auth/README.md", "services/verifier/README.md",
+		"services/verifier/api/server.json",
+	}
 	endings = []string{".md", ".service", ".target", ".conf", ".env", ".timer", ".yml", ".json"}
 )
 
@@ -148,7 +152,10 @@ func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) 
 	}
 	archive := tar.NewWriter(compressed)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		header := tar.Header{Typeflag: tar.TypeReg, Name: path.Join(folder, name), Size: int64(len(files[name])), Mode: 0o644, ModTime: at, Format: tar.FormatUSTAR}
+		header := tar.Header{
+			Typeflag: tar.TypeReg, Name: path.Join(folder, name), Size: int64(len(files[name])), Mode: 0o644,
+			ModTime: at, Format: tar.FormatUSTAR,
+		}
 		if strings.HasPrefix(name, "bin/") {
 			header.Mode = 0o755
 		}

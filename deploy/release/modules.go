@@ -103,8 +103,10 @@ var known = [][]string{
 	{"BSD-2-Clause", "Redistribution and use in source and binary forms"},
 	{"MIT-0", "MIT No Attribution", "Permission is hereby granted, free of charge, to any person obtaining a copy"},
 	{"MIT", "Permission is hereby granted, free of charge, to any person obtaining a copy"},
-	{"ISC", "Permission to use, copy, modify,", "distribute this software for any purpose with or without fee is hereby granted, provided"},
-	{"0BSD", "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is hereby granted."},
+	{"ISC", "Permission to use, copy, modify,", "distribute this software for any purpose with or without fee is " +
+		"hereby granted, provided"},
+	{"0BSD", "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee " +
+		"is hereby granted."},
 	{"CC0-1.0", "CC0 1.0 Universal"},
 	{"Unlicense", "This is free and unencumbered software released into the public domain"},
 	{"Zlib", "This software is provided 'as-is', without any express or implied", "must not be misrepresented"},
@@ -140,7 +142,8 @@ func licencesIn(folder, source string) (ids []string, texts map[string]string, e
 	texts = map[string]string{}
 	for _, entry := range entries {
 		name := entry.Name()
-		if !entry.Type().IsRegular() || name != source && (!licenceFile.MatchString(name) || filepath.Ext(name) == ".go") {
+		if !entry.Type().IsRegular() || name != source && (!licenceFile.MatchString(name) ||
+			filepath.Ext(name) == ".go") {
 			continue
 		}
 		content, err := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // in the module cache
@@ -201,7 +204,10 @@ func sbom(modules []module, version string, at time.Time) ([]byte, error) {
 		for _, id := range m.ids {
 			licences = append(licences, cyclonedx.LicenseChoice{License: &cyclonedx.License{ID: id}})
 		}
-		c := cyclonedx.Component{BOMRef: purl, PackageURL: purl, Type: cyclonedx.ComponentTypeLibrary, Name: m.path, Version: m.version, Licenses: &licences}
+		c := cyclonedx.Component{
+			BOMRef: purl, PackageURL: purl, Type: cyclonedx.ComponentTypeLibrary, Name: m.path, Version: m.version,
+			Licenses: &licences,
+		}
 		// Go's sum is the SHA-256 of the module's list of files with their sums.
 		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.sum, "h1:")); err == nil && len(sum) > 0 {
 			c.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
@@ -210,6 +216,7 @@ func sbom(modules []module, version string, at time.Time) ([]byte, error) {
 	}
 	bom.Components = &components
 	var text bytes.Buffer
-	err := cyclonedx.NewBOMEncoder(&text, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cyclonedx.SpecVersion1_6)
+	err := cyclonedx.NewBOMEncoder(&text, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom,
+		cyclonedx.SpecVersion1_6)
 	return text.Bytes(), err
 }

@@ -159,7 +159,8 @@ func required(names []string, getenv func(string) string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("not set: %s. Set them in the environment or in deploy/.env (deploy/docs/operations.md)", strings.Join(missing, ", "))
+	return fmt.Errorf("not set: %s. Set them in the environment or in deploy/.env (deploy/docs/operations.md)",
+		strings.Join(missing, ", "))
 }
 
 // roles is the folder with what Postgres reads.

@@ -20,7 +20,8 @@ import (
 // written with the context of a traced request has its trace_id.
 func New(w io.Writer, level string) (*slog.Logger, error) {
 	threshold, ok := map[string]slog.Level{
-		"debug": slog.LevelDebug, "": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+		"debug": slog.LevelDebug, "": slog.LevelInfo, "info": slog.LevelInfo, "warn": slog.LevelWarn,
+		"error": slog.LevelError,
 	}[strings.ToLower(level)]
 	if !ok {
 		return nil, fmt.Errorf("LOG_LEVEL: %q is none of debug, info, warn, error", level)

@@ -212,7 +212,8 @@ func NewKeyDocument(active *SigningKey, chain string, others ...Key) (KeyDocumen
 	}
 	doc := KeyDocument{
 		Algorithm: Algorithm, KeyID: first.KeyID, PublicKey: first.PublicKey, PublicKeyFormat: PublicKeyFormat,
-		PayloadType: PayloadType, PayloadTypes: []string{PayloadType, TransferPayloadType}, Canonicalization: Canonicalization, Signing: Signing, Chain: chain, Keys: keys,
+		PayloadType: PayloadType, PayloadTypes: []string{PayloadType, TransferPayloadType},
+		Canonicalization: Canonicalization, Signing: Signing, Chain: chain, Keys: keys,
 	}
 	return doc, doc.validate()
 }
@@ -338,7 +339,8 @@ func (k Key) public() (ed25519.PublicKey, error) {
 	if k.Logged != nil {
 		seen := map[string]bool{"": true}
 		for _, cutOff := range k.Logged.All() {
-			if _, err := cutOff.Index(); err != nil || k.Status != KeyRevoked || seen[cutOff.Origin] || cutOff.Earlier != nil {
+			if _, err := cutOff.Index(); err != nil || k.Status != KeyRevoked || seen[cutOff.Origin] ||
+				cutOff.Earlier != nil {
 				return nil, malformed("key %s has a cut-off that is not one of a revoked key", k.KeyID)
 			}
 			seen[cutOff.Origin] = true

@@ -125,12 +125,14 @@ func VerifyProof(r Receipt, proof Proof) ([]Fact, []Log, error) {
 	proven = append(proven, e.checks(r.Checks)...)
 	for _, fact := range proven {
 		if claimed[fact.Field] != fact.Value {
-			faults = append(faults, fmt.Errorf("%s is %s, the receipt says %s", fact.Field, fact.Value, claimed[fact.Field]))
+			faults = append(faults, fmt.Errorf("%s is %s, the receipt says %s", fact.Field, fact.Value,
+				claimed[fact.Field]))
 		}
 	}
 	for _, check := range r.Checks {
 		if check.Name == CheckSender && check.Method != e.senderMethod() {
-			faults = append(faults, fmt.Errorf("the sender is known by %s, the receipt says %s", e.senderMethod(), check.Method))
+			faults = append(faults, fmt.Errorf("the sender is known by %s, the receipt says %s", e.senderMethod(),
+				check.Method))
 		}
 	}
 	if len(faults) > 0 {
@@ -308,7 +310,8 @@ func (l Log) Transfer() (Transfer, bool) {
 	if !ok || !also || len(from) != 40 || len(to) != 40 {
 		return Transfer{}, false
 	}
-	return Transfer{Token: l.Address, From: "0x" + from, To: "0x" + to, Value: new(big.Int).SetBytes(l.Data).String()}, true
+	return Transfer{Token: l.Address, From: "0x" + from, To: "0x" + to, Value: new(big.Int).SetBytes(l.Data).String()},
+		true
 }
 
 // paddedAddress is what a topic of 32 bytes that holds an address begins with.

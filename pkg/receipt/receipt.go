@@ -280,7 +280,8 @@ func (r Receipt) members() []member {
 		{"transaction.index", t.Index, quantity(t.Index, 64)},
 		{"transaction.from", t.From, lowerHex(t.From, 20)},
 		{"transaction.to", orNull(t.To), t.To == nil || lowerHex(*t.To, 20)},
-		{"transaction.contractAddress", orNull(t.ContractAddress), t.ContractAddress == nil || lowerHex(*t.ContractAddress, 20)},
+		{"transaction.contractAddress", orNull(t.ContractAddress), t.ContractAddress == nil ||
+			lowerHex(*t.ContractAddress, 20)},
 		{"transaction.selector", orNull(t.Selector), t.Selector == nil || lowerHex(*t.Selector, 4)},
 		{"transaction.valueWei", t.ValueWei, quantity(t.ValueWei, 256)},
 		{"transaction.nonce", orNull(t.Nonce), t.Nonce == nil || quantity(*t.Nonce, 64)},
@@ -290,7 +291,8 @@ func (r Receipt) members() []member {
 		{"block.timestamp", b.Timestamp, quantity(b.Timestamp, 64)},
 		{"block.transactionsRoot", b.TransactionsRoot, lowerHex(b.TransactionsRoot, 32)},
 		{"block.receiptsRoot", b.ReceiptsRoot, lowerHex(b.ReceiptsRoot, 32)},
-		{"outcome.status", orNull(o.Status), o.Status == nil || *o.Status == StatusSuccess || *o.Status == StatusReverted},
+		{"outcome.status", orNull(o.Status), o.Status == nil || *o.Status == StatusSuccess ||
+			*o.Status == StatusReverted},
 		{"outcome.gasUsed", o.GasUsed, quantity(o.GasUsed, 64)},
 		{"outcome.cumulativeGasUsed", o.CumulativeGasUsed, quantity(o.CumulativeGasUsed, 64)},
 		{"outcome.logs", o.Logs, quantity(o.Logs, 64)},

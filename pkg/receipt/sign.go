@@ -136,7 +136,8 @@ func Canonicalize(data []byte) ([]byte, error) {
 		switch {
 		case err != nil:
 			return nil, malformed("not JSON: %v", err)
-		case token.Kind() == '"' && strings.ContainsFunc(token.String(), func(char rune) bool { return char < ' ' || char > '~' }):
+		case token.Kind() == '"' && strings.ContainsFunc(token.String(),
+			func(char rune) bool { return char < ' ' || char > '~' }):
 			return nil, malformed("text is not printable ASCII")
 		case token.Kind() == '0' && !safeInteger(token.String()):
 			return nil, malformed("number is not an integer from 0 to 2^53-1")

@@ -88,7 +88,8 @@ type UsedAuthorization struct {
 // transaction's success, the transfer, the authorization if one is asked for, and
 // minConfirmations if it is expected.
 func ChecksForTransfer(senderMethod string, x ExpectedTransfer, e Expectations) []Check {
-	checks := append(ChecksFor(senderMethod, Expectations{}), Check{CheckStatus, MethodExpectation, Pass}, Check{CheckTransfer, MethodExpectation, Pass})
+	checks := append(ChecksFor(senderMethod, Expectations{}), Check{CheckStatus, MethodExpectation, Pass},
+		Check{CheckTransfer, MethodExpectation, Pass})
 	if x.Authorization != nil {
 		checks = append(checks, Check{CheckAuthorization, MethodExpectation, Pass})
 	}
@@ -129,7 +130,8 @@ func FindTransfer(x ExpectedTransfer, tx Transaction, logs []Log) (found ProvenT
 			return ProvenTransfer{}, false
 		}
 		return ProvenTransfer{
-			Standard: StandardNative, From: tx.From, To: *tx.To, Amount: tx.ValueWei, Matches: "1", ToIn: tx.ValueWei, ToOut: "0",
+			Standard: StandardNative, From: tx.From, To: *tx.To, Amount: tx.ValueWei, Matches: "1", ToIn: tx.ValueWei,
+			ToOut: "0",
 		}, true
 	}
 	transfers := map[int]Transfer{} // those that count
@@ -197,7 +199,8 @@ func (x ExpectedTransfer) paidBy(logs []Log, transfers map[int]Transfer, fitting
 		return log.Address == x.Token && len(log.Topics) == 3 && log.Topics[0] == usedTopic
 	}
 	isOurs := func(log Log) bool {
-		return log.Topics[1] == paddedAddress+x.Authorization.Authorizer[2:] && log.Topics[2] == x.Authorization.Nonce && len(log.Data) == 0
+		return log.Topics[1] == paddedAddress+x.Authorization.Authorizer[2:] &&
+			log.Topics[2] == x.Authorization.Nonce && len(log.Data) == 0
 	}
 	marks, ours, paidOther := 0, -1, false
 	for m, log := range logs {
@@ -241,7 +244,8 @@ func (x ExpectedTransfer) validate() error {
 		{"amount", x.Amount == "" || x.Amount != "0" && quantity(x.Amount, 256)},
 		{"minAmount", x.MinAmount == "" || x.MinAmount != "0" && quantity(x.MinAmount, 256)},
 		{"logPosition", position == nil || *position >= 0 && *position <= MaxLogPosition && x.Token != Native},
-		{"authorization", auth == nil || x.Token != Native && lowerHex(auth.Authorizer, 20) && lowerHex(auth.Nonce, 32) && auth.Authorizer != x.To &&
+		{"authorization", auth == nil || x.Token != Native && lowerHex(auth.Authorizer, 20) && lowerHex(auth.Nonce,
+			32) && auth.Authorizer != x.To &&
 			(x.From == "" || x.From == auth.Authorizer)},
 	} {
 		if !fault.ok {
@@ -299,17 +303,23 @@ func (r Receipt) transferHolds() error {
 		ok   bool
 	}{
 		{"outcome.status", r.Outcome.Status != nil && *r.Outcome.Status == StatusSuccess},
-		{"request.expectations", r.Request.Expectations == Expectations{MinConfirmations: r.Request.Expectations.MinConfirmations}},
+		{"request.expectations", r.Request.Expectations == Expectations{
+			MinConfirmations: r.Request.Expectations.MinConfirmations,
+		}},
 		{"transfer.standard", (t.Standard == StandardNative) == (x.Token == Native)},
 		{"transfer.token", (t.Token == nil) == (x.Token == Native) && (t.Token == nil || *t.Token == x.Token)},
 		{"transfer.amount", x.fits(Transfer{From: t.From, To: t.To, Value: t.Amount}) && !more(t.Amount, t.ToIn)},
-		{"transfer.logPosition", (t.LogPosition == nil) == (x.Token == Native) && (t.LogPosition == nil || logs(*t.LogPosition))},
-		{"transfer.logPosition", x.LogPosition == nil || t.LogPosition != nil && *x.LogPosition == *t.LogPosition && t.Matches == "1"},
+		{"transfer.logPosition", (t.LogPosition == nil) == (x.Token == Native) && (t.LogPosition == nil ||
+			logs(*t.LogPosition))},
+		{"transfer.logPosition", x.LogPosition == nil || t.LogPosition != nil && *x.LogPosition == *t.LogPosition &&
+			t.Matches == "1"},
 		{"transfer.matches", x.Token != Native || t.Matches == "1" && t.ToIn == t.Amount && t.ToOut == "0"},
-		{"transfer.from", x.Token != Native || t.From == tx.From && tx.To != nil && t.To == *tx.To && t.Amount == tx.ValueWei},
+		{"transfer.from", x.Token != Native || t.From == tx.From && tx.To != nil && t.To == *tx.To &&
+			t.Amount == tx.ValueWei},
 		{"transfer.authorization", (t.Authorization == nil) == (x.Authorization == nil)},
 		{"transfer.authorization", t.Authorization == nil || x.Authorization != nil &&
-			*x.Authorization == Authorization{t.Authorization.Authorizer, t.Authorization.Nonce} && logs(t.Authorization.LogPosition)},
+			*x.Authorization == Authorization{t.Authorization.Authorizer, t.Authorization.Nonce} &&
+			logs(t.Authorization.LogPosition)},
 	} {
 		if !fault.ok {
 			return malformed("%s is not what is asked for", fault.what)
@@ -325,7 +335,8 @@ func (e evidence) transfer(r Receipt, logs []Log) ([]Fact, error) {
 	if r.Request.Transfer == nil {
 		return nil, errNoTransfer
 	}
-	tx, how := Transaction{From: hexText(e.transaction.From[:]), ValueWei: e.transaction.Value.String()}, "in the logs of its receipt under receiptsRoot"
+	tx, how := Transaction{From: hexText(e.transaction.From[:]), ValueWei: e.transaction.Value.String()},
+		"in the logs of its receipt under receiptsRoot"
 	if e.transaction.To != nil {
 		to := hexText(e.transaction.To[:])
 		tx.To = &to
@@ -364,7 +375,8 @@ func (t ProvenTransfer) Sentence() string {
 		text.WriteString(t.Matches + " logs fit")
 	}
 	if a := t.Authorization; a != nil {
-		text.WriteString("; by the authorization " + a.Nonce + " of " + a.Authorizer + ", log " + strconv.Itoa(a.LogPosition))
+		text.WriteString("; by the authorization " + a.Nonce + " of " + a.Authorizer + ", log " +
+			strconv.Itoa(a.LogPosition))
 	}
 	if t.isPassedOn() {
 		text.WriteString("; in the same transaction the recipient passed on all of this token that came in")

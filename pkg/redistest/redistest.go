@@ -72,7 +72,8 @@ func launch(t testing.TB, file string, args ...string) *Server {
 		if file != "" {
 			s.args = []string{file}
 		}
-		s.args = append(append(s.args, "--port", s.port, "--bind", host, "--dir", t.TempDir(), "--daemonize", "no"), args...)
+		s.args = append(append(s.args, "--port", s.port, "--bind", host, "--dir", t.TempDir(), "--daemonize", "no"),
+			args...)
 		if slices.Contains(args, "--cluster-enabled") {
 			s.args = append(s.args, "--cluster-port", s.bus)
 		}
@@ -133,7 +134,8 @@ func (s *Server) run() error {
 	s.output.Reset()
 	args := append([]string{"-c", guarded, "guarded", "redis-server"}, s.args...)
 	cmd := exec.CommandContext(context.Background(), "/bin/sh", args...) //nolint:gosec // a program of the machine
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                // Ctrl-C must not reach it before the tests end
+	// Ctrl-C must not reach it before the tests end
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout, cmd.Stderr = &s.output, &s.output
 	if _, err := cmd.StdinPipe(); err != nil { // closed when the server has ended
 		s.t.Fatal(err)
@@ -175,7 +177,8 @@ func (s *Server) answers() bool {
 func (s *Server) Do(words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"-e", "-p", s.port}, words...)...).CombinedOutput() //nolint:gosec // as above
+	words = append([]string{"-e", "-p", s.port}, words...)
+	out, err := exec.CommandContext(ctx, "redis-cli", words...).CombinedOutput() //nolint:gosec // as above
 	reply := strings.TrimSuffix(string(out), "\n")
 	if err != nil {
 		return "", errors.New(cmp.Or(reply, err.Error()))
@@ -215,7 +218,8 @@ func startCluster(t testing.TB, n int, args ...string) []*Server {
 	for _, node := range nodes {
 		eventually(t, "a node of the cluster knows the others", func() bool {
 			info, err := node.Do("CLUSTER", "INFO")
-			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", n))
+			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info,
+				fmt.Sprintf("cluster_size:%d\r", n))
 		})
 	}
 	return nodes
@@ -281,7 +285,8 @@ func StartWatched(t testing.TB, silent time.Duration) *Watched {
 	for _, sentinel := range w.sentinels {
 		eventually(t, "a Sentinel knows the replica and the others", func() bool {
 			known, err := sentinel.Do("SENTINEL", "MASTER", Master)
-			return err == nil && strings.Contains(known, "\nnum-slaves\n1\n") && strings.Contains(known, "\nnum-other-sentinels\n2\n")
+			return err == nil && strings.Contains(known, "\nnum-slaves\n1\n") && strings.Contains(known,
+				"\nnum-other-sentinels\n2\n")
 		})
 	}
 	return w
@@ -290,7 +295,8 @@ func StartWatched(t testing.TB, silent time.Duration) *Watched {
 // TakenOver reports whether all Sentinels name the replica as the master.
 func (w *Watched) TakenOver() bool {
 	for _, sentinel := range w.sentinels {
-		if addr, err := sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", Master); err != nil || addr != host+"\n"+w.Replica.port {
+		if addr, err := sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", Master); err != nil || addr != host+"\n"+
+			w.Replica.port {
 			return false
 		}
 	}
@@ -302,7 +308,8 @@ func (w *Watched) TakenOver() bool {
 func newSentinel(t testing.TB, port string, silent time.Duration) *Server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	config := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s %[4]d\nsentinel failover-timeout %[1]s 2000\n",
+	config := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s "+
+		"%[4]d\nsentinel failover-timeout %[1]s 2000\n",
 		Master, host, port, silent.Milliseconds())
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)

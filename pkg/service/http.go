@@ -150,7 +150,8 @@ var (
 func (h HTTP) routed(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		if path := cmp.Or(r.URL.RawPath, r.URL.Path); c.Path() == "" || strings.Count(path, "/") != strings.Count(c.Path(), "/") {
+		if path := cmp.Or(r.URL.RawPath, r.URL.Path); c.Path() == "" ||
+			strings.Count(path, "/") != strings.Count(c.Path(), "/") {
 			c.SetPath("")
 			return ErrNoRoute
 		}
@@ -185,7 +186,8 @@ func RouteLabel(c echo.Context) string { return cmp.Or(c.Path(), "none") }
 // methodLabel returns one of the methods that HTTP knows, or "other".
 func methodLabel(c echo.Context) string {
 	switch m := c.Request().Method; m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions:
 		return m
 	default:
 		return "other"
@@ -206,7 +208,8 @@ func NewHTTPMetrics(r prometheus.Registerer, name string, buckets []float64) (*H
 			Name: name + "_http_requests_total", Help: "Requests answered, by route, method and status.",
 		}, []string{"route", "method", "status"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: name + "_http_request_duration_seconds", Help: "Time to answer a request, by route and method.", Buckets: buckets,
+			Name: name + "_http_request_duration_seconds", Help: "Time to answer a request, by route and method.",
+			Buckets: buckets,
 		}, []string{"route", "method"}),
 	}
 	return m, Register(r, m.requests, m.durations)

@@ -71,7 +71,8 @@ func New(ctx context.Context, name string, p Process, s Settings) (*Service, err
 	}
 	for _, n := range s.TrustedProxies {
 		if n.Bits() == 0 {
-			log.WarnContext(ctx, "TRUSTED_PROXIES trusts every address: clients choose the address that limits count them by", "network", n.String())
+			log.WarnContext(ctx, "TRUSTED_PROXIES trusts every address: clients choose the address that limits "+
+				"count them by", "network", n.String())
 		}
 	}
 	tracer, err := tracing.Start(ctx, tracing.Options{
@@ -81,7 +82,8 @@ func New(ctx context.Context, name string, p Process, s Settings) (*Service, err
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return &Service{Name: name, Settings: s, Process: p, Log: log, Tracer: tracer, Registry: registry}, nil
 }
 
@@ -109,7 +111,8 @@ func (s *Service) Run(ctx context.Context, parts Parts) error {
 			for _, run := range parts.Background {
 				work.Go(func() { run(background) })
 			}
-			s.Log.InfoContext(ctx, "serving", "addr", addrs[0].String(), "admin_addr", addrs[1].String(), "version", s.Process.Version)
+			s.Log.InfoContext(ctx, "serving", "addr", addrs[0].String(), "admin_addr", addrs[1].String(), "version",
+				s.Process.Version)
 			if s.Process.Ready != nil {
 				s.Process.Ready(addrs[0], addrs[1])
 			}
@@ -303,7 +306,9 @@ func (l *leaving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // that the process runs, whatever its stores do, and GET /metrics is metrics.
 func Admin(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, `{"status":"ok"}`) })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, `{"status":"ok"}`)
+	})
 	mux.Handle("GET /metrics", metrics)
 	return mux
 }
@@ -316,7 +321,9 @@ const (
 
 // WaitFor calls open until it succeeds, with growing pauses and a line in the log
 // for each, and returns an error for which mayCome does not report true.
-func WaitFor(ctx context.Context, log *slog.Logger, store string, open func(context.Context) error, mayCome func(error) bool) error {
+func WaitFor(
+	ctx context.Context, log *slog.Logger, store string, open func(context.Context) error, mayCome func(error) bool,
+) error {
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := open(ctx)

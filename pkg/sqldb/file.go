@@ -33,7 +33,8 @@ func head(path string) ([]byte, error) {
 	header := make([]byte, headerLength)
 	_, err = io.ReadFull(f, header)
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), err == nil && !bytes.HasPrefix(header, []byte(magic)):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), err == nil && !bytes.HasPrefix(header,
+		[]byte(magic)):
 		return nil, ErrNotSQLite
 	case err != nil:
 		return nil, err
@@ -136,7 +137,8 @@ func Empty(ctx context.Context, databaseURL string) (empty bool, err error) {
 		return false, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	var tables int
-	err = db.Reader.QueryRowContext(ctx, `SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()`).Scan(&tables)
+	err = db.Reader.QueryRowContext(ctx, `SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()`).Scan(
+		&tables)
 	return tables == 0, err
 }
 
@@ -165,11 +167,14 @@ func whereTable(ctx context.Context, databaseURL, table string, do func(*DB) err
 	var db *DB
 	query := "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1"
 	if path, ok := Path(databaseURL); ok {
-		pool, err := openPool(path, 1, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(5000)", "synchronous(FULL)"}})
+		pool, err := openPool(path, 1, url.Values{
+			"mode": {"rw"}, "_pragma": {"busy_timeout(5000)", "synchronous(FULL)"},
+		})
 		if err != nil {
 			return err
 		}
-		db, query = &DB{Dialect: SQLite, Writer: pool, Reader: pool}, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?"
+		db, query = &DB{Dialect: SQLite, Writer: pool, Reader: pool},
+			"SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?"
 	} else if db, err = connect(databaseURL, nil); err != nil {
 		return err
 	}

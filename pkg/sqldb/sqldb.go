@@ -160,7 +160,9 @@ func openPostgres(databaseURL string, settings []string) (*DB, error) {
 // durable against loss of power, not only of the process; TxRelaxed does without.
 // The log is copied into the file after 8000 pages of 4 kB: with SQLite's own 1000
 // a writer of many commits a second does so several times a second.
-var pragmas = []string{"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "wal_autocheckpoint(8000)"}
+var pragmas = []string{
+	"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "wal_autocheckpoint(8000)",
+}
 
 func openSQLite(path string) (*DB, error) {
 	if path != memory {
@@ -180,7 +182,8 @@ func openSQLite(path string) (*DB, error) {
 	if err != nil || path == memory { // in memory every connection would be a database of its own
 		return &DB{Dialect: SQLite, Writer: writer, Reader: writer, reading: make(chan struct{}, 1)}, err
 	}
-	reader, err := openPool(path, sqliteReaders, url.Values{"_pragma": slices.Concat(pragmas, []string{"query_only(1)"})})
+	reader, err := openPool(path, sqliteReaders,
+		url.Values{"_pragma": slices.Concat(pragmas, []string{"query_only(1)"})})
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}

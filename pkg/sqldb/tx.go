@@ -65,7 +65,7 @@ func (db *DB) retry(ctx context.Context, once func() error) error {
 		if err = once(); !lost(err) {
 			return err
 		}
-		pause := time.Duration(rand.Int64N(int64(time.Millisecond) << try)) //nolint:gosec // spreads retries, guards nothing
+		pause := time.Duration(rand.Int64N(int64(time.Millisecond) << try)) //nolint:gosec // spreads retries only
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -54,7 +54,9 @@ func pack(out io.Writer, folder string, m Manifest) error {
 		return err
 	}
 	add := func(name string, size int64, content io.Reader) error {
-		err := archive.WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o600, ModTime: m.MadeAt, Format: tar.FormatPAX})
+		err := archive.WriteHeader(&tar.Header{
+			Name: name, Size: size, Mode: 0o600, ModTime: m.MadeAt, Format: tar.FormatPAX,
+		})
 		if err == nil {
 			_, err = io.Copy(archive, content)
 		}
@@ -92,7 +94,8 @@ func unpack(in io.Reader, folder string) (Manifest, error) {
 	}
 	for _, entry := range m.Files {
 		header, err := archive.Next()
-		if err != nil || header.Name != entry.Name || header.Size != entry.Size || filepath.Base(entry.Name) != entry.Name {
+		if err != nil || header.Name != entry.Name || header.Size != entry.Size ||
+			filepath.Base(entry.Name) != entry.Name {
 			return m, fmt.Errorf("%w: %s is missing", ErrArchive, entry.Name)
 		}
 		got, err := describe(folder, entry.Name, archive)

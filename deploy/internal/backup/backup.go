@@ -131,7 +131,8 @@ func (s Settings) Restore(ctx context.Context, in io.Reader) (m Manifest, err er
 		return nil
 	})
 	if err != nil && begun {
-		return m, fmt.Errorf("%w\nNothing was restored. Until a restore succeeds, no new keys are made and no service starts", err)
+		return m, fmt.Errorf("%w\nNothing was restored. Until a restore succeeds, no new keys are made and no "+
+			"service starts", err)
 	} else if err != nil {
 		return m, err
 	}
@@ -145,7 +146,9 @@ func (s Settings) Check(ctx context.Context, in io.Reader) (Manifest, error) {
 }
 
 // look unpacks an archive, checks every file of it, and calls do with what it has.
-func (s Settings) look(ctx context.Context, in io.Reader, do func(saved []item, folder string) error) (m Manifest, err error) {
+func (s Settings) look(
+	ctx context.Context, in io.Reader, do func(saved []item, folder string) error,
+) (m Manifest, err error) {
 	folder, err := os.MkdirTemp("", "pforte-backup-")
 	if err != nil {
 		return m, err

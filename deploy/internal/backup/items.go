@@ -203,7 +203,8 @@ func (p postgres) put(ctx context.Context, saved string) error {
 	if err != nil {
 		return err
 	}
-	return p.run(ctx, "pg_restore", "--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", "--dbname="+name, saved)
+	return p.run(ctx, "pg_restore", "--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges",
+		"--dbname="+name, saved)
 }
 
 // remove leaves a database that was filled: to drop it is the operator's.

@@ -318,14 +318,16 @@ func (l Layout) Witnesses() ([]stack.Program, error) {
 	for i, addr := range []string{l.Witness1, l.Witness2} {
 		all = append(all, l.receipt(fmt.Sprintf("witness-%d", i+1),
 			"witness", "--key", l.Path(secrets.WitnessKey(i+1)), "--name", secrets.WitnessID(host, i+1),
-			"--log-policy", l.LogPolicy(), "--state", l.Path(secrets.WitnessState(i+1)), "--listen", addr, "--begin", l.LogBegin))
+			"--log-policy", l.LogPolicy(), "--state", l.Path(secrets.WitnessState(i+1)), "--listen", addr, "--begin",
+			l.LogBegin))
 	}
 	return all, nil
 }
 
 // Mirror copies the log of receipts from the proxy to a folder. No sale needs it.
 func (l Layout) Mirror() stack.Program {
-	return l.receipt("mirror", "log", "mirror", l.PublicURL, l.Path("mirror"), "--log-policy", l.LogPolicy(), "--every", mirrorEvery.String())
+	return l.receipt("mirror", "log", "mirror", l.PublicURL, l.Path("mirror"), "--log-policy", l.LogPolicy(), "--every",
+		mirrorEvery.String())
 }
 
 // mirrorEvery is how often the log is copied.

@@ -248,7 +248,8 @@ func writeList(folder string, keys []receipt.Key) error {
 }
 
 // ErrNotListed is that a key that is to be revoked signs, or is unknown.
-var ErrNotListed = errors.New("it is not in the list of keys: a key that signs is replaced first (-announce, -rotate receipt-key)")
+var ErrNotListed = errors.New("it is not in the list of keys: a key that signs is replaced first (-announce, -rotate " +
+	"receipt-key)")
 
 // RevokeReceiptKey makes a key of the list a revoked one: a key that signed, whose receipts
 // are no longer valid but for those that the log has below a cut-off, where one is given, or

@@ -127,7 +127,8 @@ func MakeAdminPassword(folder string) (string, error) {
 // redis-url for auth, and redis.conf, which Redis reads. Redis is another user, so
 // that one is readable for every user who sees its folder.
 func MakeRedis(folder, host string) error {
-	password, err := makeURL(path(folder, auth, redisURL), url.URL{Scheme: "redis", User: url.UserPassword("", rand.Text()), Host: net.JoinHostPort(host, "6379")})
+	password, err := makeURL(path(folder, auth, redisURL),
+		url.URL{Scheme: "redis", User: url.UserPassword("", rand.Text()), Host: net.JoinHostPort(host, "6379")})
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,8 @@ func MakeDatabases(folder, roles, host string) error {
 	faults := []error{once(filepath.Join(roles, superuserPassword), rand.Text(), readable)}
 	for _, service := range []string{auth, verifier} {
 		password, err := makeURL(path(folder, service, databaseURL(service)), url.URL{
-			Scheme: "postgres", User: url.UserPassword(service, rand.Text()), Host: net.JoinHostPort(host, "5432"), Path: service,
+			Scheme: "postgres", User: url.UserPassword(service, rand.Text()), Host: net.JoinHostPort(host, "5432"),
+			Path:     service,
 			RawQuery: "sslmode=disable", // the network is the stack's own
 		})
 		if err == nil {
@@ -165,7 +167,8 @@ func MakeDatabases(folder, roles, host string) error {
 
 // roleOf returns the SQL that makes a service's role and database.
 func roleOf(service, password string) string {
-	return fmt.Sprintf("CREATE ROLE %[1]s LOGIN PASSWORD '%[2]s';\nCREATE DATABASE %[1]s OWNER %[1]s;\nREVOKE ALL ON DATABASE %[1]s FROM PUBLIC;\n", service, password)
+	return fmt.Sprintf("CREATE ROLE %[1]s LOGIN PASSWORD '%[2]s';\nCREATE DATABASE %[1]s OWNER %[1]s;\nREVOKE ALL ON "+
+		"DATABASE %[1]s FROM PUBLIC;\n", service, password)
 }
 
 // databaseURL is the name of the file with the URL of a service's database.
@@ -264,7 +267,8 @@ func once(file, content string, mode os.FileMode) error {
 // WriteFile writes a file, whole and on the disk or not at all.
 func WriteFile(file string, content io.Reader, mode os.FileMode) error {
 	partial := file + ".new"
-	_ = os.Remove(partial)                                                     // of a write that was killed, which may not be writable
+	// of a write that was killed, which may not be writable
+	_ = os.Remove(partial)
 	f, err := os.OpenFile(partial, os.O_CREATE|os.O_EXCL|os.O_WRONLY, private) //nolint:gosec // the operator's
 	if err != nil {
 		return fmt.Errorf("write %s: %w", file, err)

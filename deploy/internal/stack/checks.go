@@ -98,7 +98,8 @@ func Free(ctx context.Context, ports ...Port) error {
 			err = l.Close()
 		} else {
 			_, number, _ := net.SplitHostPort(p.Addr)
-			err = fmt.Errorf("port %s for %s is taken: stop what listens there, or set %s to another", number, p.Program, p.Setting)
+			err = fmt.Errorf("port %s for %s is taken: stop what listens there, or set %s to another", number,
+				p.Program, p.Setting)
 		}
 		faults = append(faults, err)
 	}
@@ -114,7 +115,8 @@ func Lock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("folder for state: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the caller's folder
+	lock := filepath.Join(dir, "lock")
+	f, err := os.OpenFile(lock, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the caller's folder
 	if err != nil {
 		return nil, fmt.Errorf("lock the state: %w", err)
 	}

@@ -79,7 +79,7 @@ func (s *Stack) Start(ctx context.Context, within time.Duration, programs ...Pro
 	defer cancel()
 	results := make(chan error, len(programs))
 	for _, program := range programs {
-		started, err := s.launch(program) //nolint:contextcheck // a program lives until it is stopped, not until it is ready
+		started, err := s.launch(program) //nolint:contextcheck // a program lives until it is stopped
 		if err != nil {
 			return err
 		}

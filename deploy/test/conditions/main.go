@@ -138,7 +138,10 @@ func conditionsIn(name string, source []byte) (list []condition, err error) {
 	}
 	add := func(e ast.Expr, with string) {
 		from, to := files.Position(e.Pos()), files.Position(e.End())
-		c := condition{file: name, line: from.Line, begin: from.Offset, end: to.Offset, text: string(source[from.Offset:to.Offset])}
+		c := condition{
+			file: name, line: from.Line, begin: from.Offset, end: to.Offset,
+			text: string(source[from.Offset:to.Offset]),
+		}
 		c.with = strings.ReplaceAll(with, "_", c.text)
 		if !passesOn(c.text) {
 			list = append(list, c)

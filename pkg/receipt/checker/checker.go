@@ -325,7 +325,8 @@ func parseCheckpoint(text string) (root finality.Root, err error) {
 			} `json:"data"`
 			Finalized *bool `json:"finalized"`
 		}
-		if err := strictjson.Unmarshal([]byte(text), &answer, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
+		if err := strictjson.Unmarshal([]byte(text), &answer,
+			strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
 			return root, err
 		}
 		if answer.Finalized != nil && !*answer.Finalized {

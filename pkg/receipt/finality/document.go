@@ -96,7 +96,8 @@ type BeaconHeader struct {
 // HashTreeRoot is what names the block.
 func (h BeaconHeader) HashTreeRoot() Root {
 	return ssz.Merkleize([]Root{
-		ssz.Uint64[Root](uint64(h.Slot)), ssz.Uint64[Root](uint64(h.ProposerIndex)), h.ParentRoot, h.StateRoot, h.BodyRoot,
+		ssz.Uint64[Root](uint64(h.Slot)), ssz.Uint64[Root](uint64(h.ProposerIndex)), h.ParentRoot, h.StateRoot,
+		h.BodyRoot,
 	})
 }
 

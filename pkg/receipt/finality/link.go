@@ -67,7 +67,8 @@ func (l *Link) lookUp(anchor Root, block Block) (number Uint64, err error) {
 	}
 	// 1 <= distance <= HistoryWindow: below 1 it wraps around
 	if header.Number-uint64(block.Number)-1 >= HistoryWindow {
-		return 0, fmt.Errorf("%w: block %d is not among the %d before %d", ErrLink, block.Number, HistoryWindow, header.Number)
+		return 0, fmt.Errorf("%w: block %d is not among the %d before %d", ErrLink, block.Number, HistoryWindow,
+			header.Number)
 	}
 	slot := HistorySlot(uint64(block.Number))
 	kept, err := evm.StorageAt(header.StateRoot, historyContract, evm.Hash(slot), l.Account, l.Storage)
@@ -80,4 +81,7 @@ func (l *Link) lookUp(anchor Root, block Block) (number Uint64, err error) {
 	return Uint64(header.Number), nil
 }
 
-var historyContract = evm.Address{0x00, 0x00, 0xf9, 0x08, 0x27, 0xf1, 0xc5, 0x3a, 0x10, 0xcb, 0x7a, 0x02, 0x33, 0x5b, 0x17, 0x53, 0x20, 0x00, 0x29, 0x35}
+var historyContract = evm.Address{
+	0x00, 0x00, 0xf9, 0x08, 0x27, 0xf1, 0xc5, 0x3a, 0x10, 0xcb, 0x7a, 0x02, 0x33, 0x5b, 0x17, 0x53, 0x20, 0x00, 0x29,
+	0x35,
+}

@@ -46,21 +46,24 @@ func (v *ForkVersion) UnmarshalText(text []byte) error { return fixed(v[:], text
 
 // Mainnet returns Ethereum (consensus-specs, configs/mainnet.yaml).
 func Mainnet() *Network {
-	return known("mainnet", "eip155:1", "0x4b363db94e286120d76eb905340fdd4e54bfe9f06bf33ff6cf5ad27f511bfe95", 1606824023,
+	return known("mainnet", "eip155:1", "0x4b363db94e286120d76eb905340fdd4e54bfe9f06bf33ff6cf5ad27f511bfe95",
+		1606824023,
 		func(fork byte) ForkVersion { return ForkVersion{fork} },
 		74240, 144896, 194048, 269568, 364032, 411392)
 }
 
 // Sepolia returns the test network Sepolia (eth-clients/sepolia, metadata/config.yaml).
 func Sepolia() *Network {
-	return known("sepolia", "eip155:11155111", "0xd8ea171f3c94aea21ebc42a1ed61052acf3f9209c00e4efbaaddac09ed9b8078", 1655733600,
+	return known("sepolia", "eip155:11155111", "0xd8ea171f3c94aea21ebc42a1ed61052acf3f9209c00e4efbaaddac09ed9b8078",
+		1655733600,
 		func(fork byte) ForkVersion { return ForkVersion{0x90, 0, 0, 0x6f + fork} },
 		50, 100, 56832, 132608, 222464, 272640, 353024)
 }
 
 // Hoodi returns the test network Hoodi (eth-clients/hoodi, metadata/config.yaml).
 func Hoodi() *Network {
-	return known("hoodi", "eip155:560048", "0x212f13fc4df078b6cb7db228f1c8307566dcecf900867401a92023d7ba99cb5f", 1742213400,
+	return known("hoodi", "eip155:560048", "0x212f13fc4df078b6cb7db228f1c8307566dcecf900867401a92023d7ba99cb5f",
+		1742213400,
 		func(fork byte) ForkVersion { return ForkVersion{0x10 + fork<<4, 0, 0x09, 0x10} },
 		0, 0, 0, 0, 2048, 50688)
 }
@@ -136,8 +139,10 @@ func (n *Network) validate() error {
 		{"genesisTime", n.GenesisTime <= maxGenesis},
 		{"secondsPerSlot", n.SecondsPerSlot > 0 && n.SecondsPerSlot <= maxSeconds},
 		{"slotsPerEpoch", n.SlotsPerEpoch > 0 && n.SlotsPerEpoch <= maxSlots},
-		{"slotsPerPeriod", n.SlotsPerPeriod > 0 && n.SlotsPerPeriod <= maxSlots && n.SlotsPerPeriod%max(n.SlotsPerEpoch, 1) == 0},
-		{"committeeSize", n.CommitteeSize >= 8 && n.CommitteeSize <= maxMembers && bits.OnesCount(uint(n.CommitteeSize)) == 1},
+		{"slotsPerPeriod", n.SlotsPerPeriod > 0 && n.SlotsPerPeriod <= maxSlots && n.SlotsPerPeriod%max(n.SlotsPerEpoch,
+			1) == 0},
+		{"committeeSize", n.CommitteeSize >= 8 && n.CommitteeSize <= maxMembers &&
+			bits.OnesCount(uint(n.CommitteeSize)) == 1},
 		{"forks", len(n.Forks) > 0},
 	} {
 		if !fault.ok {

@@ -68,10 +68,14 @@ func (r *Result) facts(about *receipt.Receipt, named bool) []receipt.Fact {
 	}
 	list := []receipt.Fact{{Field: "finality.tag", Value: about.Finality.Tag, How: final}}
 	if r.NumberShown { // the check is of the block at its height
-		list = append(list, receipt.Fact{Field: "checks." + receipt.CheckCanonicalBlock, Value: receipt.Pass, How: final})
+		list = append(list, receipt.Fact{
+			Field: "checks." + receipt.CheckCanonicalBlock, Value: receipt.Pass, How: final,
+		})
 	}
 	if named || r.Anchor == AnchorSyncCommittee { // whose signatures cover the network
-		list = slices.Insert(list, 0, receipt.Fact{Field: "chain.id", Value: about.Chain.ID, How: "the network of your checkpoint"})
+		list = slices.Insert(list, 0, receipt.Fact{
+			Field: "chain.id", Value: about.Chain.ID, How: "the network of your checkpoint",
+		})
 	}
 	if least := about.Request.Expectations.MinConfirmations; least > 0 && uint64(least) <= r.Confirmations() {
 		list = append(list, receipt.Fact{
@@ -93,7 +97,8 @@ func (r *Result) Sentences() []string {
 	case r.Anchor == AnchorPinnedBlock:
 		list = append(list, "which is itself the finalized block: no sync committee is needed")
 	case periods == 0:
-		list = append(list, fmt.Sprintf("by 1 sync committee (period %d); %d of %d signed", r.FirstPeriod, r.LeastSigners, r.CommitteeSize))
+		list = append(list, fmt.Sprintf("by 1 sync committee (period %d); %d of %d signed", r.FirstPeriod,
+			r.LeastSigners, r.CommitteeSize))
 	default:
 		between := "to"
 		if periods == 1 {
@@ -104,17 +109,24 @@ func (r *Result) Sentences() []string {
 	}
 	switch {
 	case !r.NumberShown:
-		list = append(list, fmt.Sprintf("the block %s is the finalized block; that its number is %d is not shown", r.Block.Hash, r.Block.Number))
+		list = append(list, fmt.Sprintf("the block %s is the finalized block; that its number is %d is not shown",
+			r.Block.Hash, r.Block.Number))
 	case r.Link == LinkSame:
 		list = append(list, fmt.Sprintf("block %d is the finalized block", r.Block.Number))
 	case r.Link == LinkHeaders:
-		list = append(list, fmt.Sprintf("block %d is an ancestor of the finalized block %d, by the headers between them", r.Block.Number, r.AnchorBlock.Number))
+		list = append(list,
+			fmt.Sprintf("block %d is an ancestor of the finalized block %d, by the headers between them",
+				r.Block.Number, r.AnchorBlock.Number))
 	default:
-		list = append(list, fmt.Sprintf("block %d is an ancestor of the finalized block %d, by the chain's own record of block hashes", r.Block.Number, r.AnchorBlock.Number))
+		list = append(list,
+			fmt.Sprintf("block %d is an ancestor of the finalized block %d, by the chain's own record of block hashes",
+				r.Block.Number, r.AnchorBlock.Number))
 	}
 	if r.Age > DefaultMaxAge {
-		list = append(list, fmt.Sprintf("The checkpoint lies %d days before it, more than %d: validators who left since can sign another history without a loss.",
-			r.Age/(24*time.Hour), DefaultMaxAge/(24*time.Hour)))
+		list = append(list,
+			fmt.Sprintf("The checkpoint lies %d days before it, more than %d: validators who left since can sign "+
+				"another history without a loss.",
+				r.Age/(24*time.Hour), DefaultMaxAge/(24*time.Hour)))
 	}
 	if r.Anchor == AnchorSyncCommittee {
 		list = append(list, "A sync committee is a random sample of the validators and is not punished for lying.")
@@ -131,5 +143,6 @@ func (r *Result) Warning(now time.Time) string {
 		return ""
 	}
 	return fmt.Sprintf("The checkpoint is of %d days ago, more than %d: it counts only if you have had it since then, "+
-		"because validators who left can sign another history without a loss.", age/(24*time.Hour), DefaultMaxAge/(24*time.Hour))
+		"because validators who left can sign another history without a loss.", age/(24*time.Hour),
+		DefaultMaxAge/(24*time.Hour))
 }

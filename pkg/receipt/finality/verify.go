@@ -78,7 +78,8 @@ func VerifyBlock(d *Document, t Trust) (*Result, error) {
 		return nil, err
 	}
 	if d.Network != n.Name || d.Chain != n.ChainID {
-		return nil, fmt.Errorf("%w: it is of %s (%s), not of %s (%s)", ErrOtherChain, d.Network, d.Chain, n.Name, n.ChainID)
+		return nil, fmt.Errorf("%w: it is of %s (%s), not of %s (%s)", ErrOtherChain, d.Network, d.Chain, n.Name,
+			n.ChainID)
 	}
 	a := &d.Anchor
 	if a.Checkpoint.Root != t.Checkpoint {
@@ -89,8 +90,9 @@ func VerifyBlock(d *Document, t Trust) (*Result, error) {
 	}
 	result := &Result{
 		Network: n.Name, Anchor: a.Kind, Link: d.Link.Kind, Block: d.Block,
-		Checkpoint: t.Checkpoint, CheckpointSlot: a.Checkpoint.Header.Slot, CheckpointTime: n.timeOf(a.Checkpoint.Header.Slot),
-		NumberShown: d.Link.Kind != LinkSame, Proven: []receipt.Fact{},
+		Checkpoint: t.Checkpoint, CheckpointSlot: a.Checkpoint.Header.Slot,
+		CheckpointTime: n.timeOf(a.Checkpoint.Header.Slot),
+		NumberShown:    d.Link.Kind != LinkSame, Proven: []receipt.Fact{},
 	}
 	finalized := a.Checkpoint.Header
 	if a.Kind == AnchorSyncCommittee {
@@ -121,7 +123,8 @@ func (n *Network) VerifyCheckpoint(c Checkpoint) error {
 	if c.Header.HashTreeRoot() != c.Root {
 		return fmt.Errorf("%w: the header does not have the root", ErrBranch)
 	}
-	if c.Committee != nil && !ssz.Leads(c.Header.StateRoot, *c.Committee, c.Branch, n.indices(c.Header.Slot).CurrentCommittee) {
+	if c.Committee != nil && !ssz.Leads(c.Header.StateRoot, *c.Committee, c.Branch,
+		n.indices(c.Header.Slot).CurrentCommittee) {
 		return fmt.Errorf("%w: the committee is not in the checkpoint's state", ErrBranch)
 	}
 	return nil
@@ -192,7 +195,8 @@ func (n *Network) VerifyStep(s *Step, committee Root, period uint64) error {
 		return nil
 	}
 	if last := n.LastFork(); n.ForkAt(uint64(s.SignatureSlot)-1) == last && errors.Is(err, bls.ErrSignature) {
-		return fmt.Errorf("%w: %w (this program knows forks up to %s; a later one needs a later program)", ErrSignature, err, last.Name)
+		return fmt.Errorf("%w: %w (this program knows forks up to %s; a later one needs a later program)", ErrSignature,
+			err, last.Name)
 	}
 	return fmt.Errorf("%w: %w", ErrSignature, err)
 }

@@ -66,7 +66,8 @@ func (g Generation) validate(newest bool) error {
 		return malformed("list of logs: %s has the key of %s", g.Origin, key.name)
 	}
 	// A path of another host, or outwards, would let the list choose what a reader asks whom.
-	if !strings.HasPrefix(g.Prefix, "/") || strings.HasPrefix(g.Prefix, "//") || path.Clean(g.Prefix) != g.Prefix || strings.ContainsAny(g.Prefix, "?#%\\ ") {
+	if !strings.HasPrefix(g.Prefix, "/") || strings.HasPrefix(g.Prefix, "//") || path.Clean(g.Prefix) != g.Prefix ||
+		strings.ContainsAny(g.Prefix, "?#%\\ ") {
 		return malformed("list of logs: the prefix of %s is not a path", g.Origin)
 	}
 	if _, err := time.Parse(time.RFC3339, g.From); err != nil {
@@ -95,7 +96,8 @@ func (g Generation) has(checkpoint []byte, index int64) error {
 		return fmt.Errorf("%w: %s with another key: %w", ErrUnlisted, g.Origin, err)
 	}
 	if final, closed := g.FinalCheckpoint(); closed && index >= final.Size {
-		return fmt.Errorf("%w: %s was closed with %d entries, and has no entry %d", ErrUnlisted, g.Origin, final.Size, index)
+		return fmt.Errorf("%w: %s was closed with %d entries, and has no entry %d", ErrUnlisted, g.Origin, final.Size,
+			index)
 	}
 	return nil
 }

@@ -260,7 +260,8 @@ func (e Entry) validateNumbered() error {
 		return malformed("the number of a key's state is not one from 1 to %d", int64(MaxSize))
 	case !ok || e.cutOffs != "" && e.State != receipt.KeyRevoked:
 		return malformed("cut-offs that are not those of a revoked key")
-	case e.State != receipt.KeyNext && e.State != receipt.KeyActive && e.State != receipt.KeyRetired && e.State != receipt.KeyRevoked:
+	case e.State != receipt.KeyNext && e.State != receipt.KeyActive && e.State != receipt.KeyRetired &&
+		e.State != receipt.KeyRevoked:
 		return malformed("an entry with no known state of a key")
 	case len(e.Bytes()) > MaxEntry:
 		return malformed("an entry of more than %d bytes", MaxEntry)

@@ -178,7 +178,8 @@ func (s *Signer) Sign(text []byte) ([]byte, error) {
 	if at < 0 {
 		return nil, fmt.Errorf("cosign: the clock is before 1970: %d", at)
 	}
-	return append(binary.BigEndian.AppendUint64(nil, uint64(at)), ed25519.Sign(s.private, timed(uint64(at), text))...), nil
+	return append(binary.BigEndian.AppendUint64(nil, uint64(at)), ed25519.Sign(s.private, timed(uint64(at), text))...),
+		nil
 }
 
 // Checkpoint is the state of a log: how many entries it has, and their root.

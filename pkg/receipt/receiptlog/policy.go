@@ -253,7 +253,8 @@ func (r *policyReader) group(name, threshold string, members []string) error {
 	default:
 		k, err := strconv.Atoi(threshold)
 		if err != nil || k < 1 || k > len(members) || strconv.Itoa(k) != threshold {
-			return malformed("group %s: the threshold is neither any, all nor a number from 1 to %d", name, len(members))
+			return malformed("group %s: the threshold is neither any, all nor a number from 1 to %d", name,
+				len(members))
 		}
 		g.threshold = k
 	}

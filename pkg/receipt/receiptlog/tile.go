@@ -63,14 +63,16 @@ func ParseTile(path string) (Tile, error) {
 
 // Within reports whether a log of so many entries has the tile.
 func (t Tile) Within(size int64) bool {
-	if size < 0 || size > MaxSize || t.Level < EntriesLevel || t.Index < 0 || t.Index > MaxSize || t.Width < 1 || t.Width > tileWidth {
+	if size < 0 || size > MaxSize || t.Level < EntriesLevel || t.Index < 0 || t.Index > MaxSize || t.Width < 1 ||
+		t.Width > tileWidth {
 		return false
 	}
 	return t.Index*tileWidth+int64(t.Width) <= size>>(tileHeight*max(t.Level, 0))
 }
 
 // Tiles returns, one by one, the tiles and bundles that a log has at a size and did not
-// have in this width at an older one: bundles first, then the levels upwards. There are about two for every 256 entries between the sizes.
+// have in this width at an older one: bundles first, then the levels upwards. There are
+// about two for every 256 entries between the sizes.
 func Tiles(old, size int64) iter.Seq[Tile] {
 	return func(yield func(Tile) bool) {
 		for level := EntriesLevel; level < 8; level++ {

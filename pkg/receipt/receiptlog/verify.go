@@ -20,7 +20,8 @@ type Result struct {
 // checks the receipt's signature too, but not the proof that the receipt itself carries
 // ([receipt.VerifyProof]). With a list of the verifier's logs ([Policy.WithList]) the log must
 // be on it; a policy that names several generations of the log needs one. ErrMalformed,
-// ErrSignature, ErrUnknownLog, ErrUnlisted, ErrQuorum, ErrInclusion; receipt.ErrUnknownKey, receipt.ErrRevokedKey, receipt.ErrSignature.
+// ErrSignature, ErrUnknownLog, ErrUnlisted, ErrQuorum, ErrInclusion; receipt.ErrUnknownKey,
+// receipt.ErrRevokedKey, receipt.ErrSignature.
 func Verify(doc receipt.Document, keys receipt.KeyDocument, proof []byte, policy Policy) (Result, error) {
 	key, keyErr := doc.VerifySignature(keys)
 	if errors.Is(keyErr, receipt.ErrRevokedKey) {

@@ -73,7 +73,9 @@ type server struct {
 }
 
 func (s *server) url(database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: s.addr, Path: database, RawQuery: "sslmode=disable"}
+	u := url.URL{
+		Scheme: "postgres", User: url.User("postgres"), Host: s.addr, Path: database, RawQuery: "sslmode=disable",
+	}
 	return u.String()
 }
 
@@ -148,7 +150,8 @@ func run(programs, script, from string) (*server, error) {
 	}
 	cmd := exec.CommandContext(context.Background(), args[0], args[1:]...) //nolint:gosec // programs of the machine
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C at the terminal must not reach it before the tests end
+	// Ctrl-C at the terminal must not reach it before the tests end
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	lifeline, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

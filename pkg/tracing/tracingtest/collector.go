@@ -124,7 +124,8 @@ func read(program []*common.KeyValue, s *trace.Span) Span {
 	}
 	return Span{
 		Service: attributes["service.name"], Name: s.GetName(), Attributes: attributes,
-		Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId()),
+		Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()),
+		Parent: hex.EncodeToString(s.GetParentSpanId()),
 		Failed: s.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR,
 		Took:   time.Duration(s.GetEndTimeUnixNano() - s.GetStartTimeUnixNano()),
 	}

@@ -89,7 +89,9 @@ func (s server) me(w http.ResponseWriter, r *http.Request) {
 }
 
 func answer(w http.ResponseWriter, u user, csrfToken string) {
-	http.SetCookie(w, &http.Cookie{Name: "csrf-token", Value: csrfToken, Path: "/", MaxAge: int(week.Seconds()), SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{
+		Name: "csrf-token", Value: csrfToken, Path: "/", MaxAge: int(week.Seconds()), SameSite: http.SameSiteLaxMode,
+	})
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"user": u, "csrfToken": csrfToken})
 }

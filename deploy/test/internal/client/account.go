@@ -81,7 +81,8 @@ func (a *Account) Sign(offer x402.PaymentRequired, version int, authorization x4
 	p := Payment{Header: x402.HeaderPaymentSignature, Nonce: strings.ToLower(authorization.Nonce)}
 	if version == x402.V2 {
 		p.Value, err = x402.Encode(x402.Payload{
-			X402Version: x402.V2, Resource: &offer.Resource, Accepted: offer.Accepts[0], Payload: exact, Extensions: offer.Extensions,
+			X402Version: x402.V2, Resource: &offer.Resource, Accepted: offer.Accepts[0], Payload: exact,
+			Extensions: offer.Extensions,
 		})
 		return p, err
 	}
@@ -90,7 +91,9 @@ func (a *Account) Sign(offer x402.PaymentRequired, version int, authorization x4
 		return Payment{}, fmt.Errorf("%s has no name in version 1", offer.Accepts[0].Network)
 	}
 	p.Header = x402.HeaderPaymentV1
-	p.Value, err = x402.Encode(x402.PayloadV1{X402Version: x402.V1, Scheme: x402.SchemeExact, Network: name, Payload: exact})
+	p.Value, err = x402.Encode(x402.PayloadV1{
+		X402Version: x402.V1, Scheme: x402.SchemeExact, Network: name, Payload: exact,
+	})
 	return p, err
 }
 

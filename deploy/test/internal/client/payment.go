@@ -28,7 +28,8 @@ func Digest(offer x402.Requirements, a x402.Authorization) ([]byte, error) {
 		Keccak([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")),
 		Keccak([]byte(name)), Keccak([]byte(version)), token)
 	message := Keccak(
-		Keccak([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)")),
+		Keccak([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 "+
+			"validBefore,bytes32 nonce)")),
 		transfer)
 	return Keccak([]byte("\x19\x01"), domain, message), nil
 }

@@ -98,8 +98,10 @@ func compose(worker string, program []byte) ([]byte, error) {
 		return nil, err
 	}
 	policy := strings.Join([]string{
-		"default-src 'none'", "script-src " + source(scripts) + " 'wasm-unsafe-eval'", "style-src " + source(style), "worker-src blob:",
-		"img-src data:", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'", "trusted-types checker",
+		"default-src 'none'", "script-src " + source(scripts) + " 'wasm-unsafe-eval'", "style-src " + source(style),
+		"worker-src blob:",
+		"img-src data:", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'",
+		"trusted-types checker",
 	}, "; ")
 	return []byte(strings.NewReplacer(
 		"{{policy}}", policy, "{{style}}", style, "{{script}}", scripts, "{{worker}}", worker, "{{example}}", texts,
@@ -185,16 +187,24 @@ func compile(ctx context.Context) ([]byte, error) {
 		if name == "go.mod" {
 			text = fmt.Appendf(text, "\nreplace %s => ./%s\n", curve, filepath.ToSlash(lean))
 		}
-		if err := os.WriteFile(filepath.Join(scratch, name), text, 0o600); err != nil { //nolint:gosec // one of two names
+		err = os.WriteFile(filepath.Join(scratch, name), text, 0o600) //nolint:gosec // one of two names
+		if err != nil {
 			return nil, err
 		}
 	}
 	program := filepath.Join(scratch, "checker.wasm")
-	args := []string{"build", "-modfile", filepath.Join(scratch, "go.mod"), "-tags", "tinygo", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-gcflags", "all=-l"}
-	for _, fast := range []string{"github.com/decred/...", "github.com/consensys/...", "golang.org/x/crypto/...", "crypto/internal/fips140/edwards25519/..."} {
+	args := []string{
+		"build", "-modfile", filepath.Join(scratch, "go.mod"), "-tags", "tinygo", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w", "-gcflags", "all=-l",
+	}
+	for _, fast := range []string{
+		"github.com/decred/...", "github.com/consensys/...", "golang.org/x/crypto/...",
+		"crypto/internal/fips140/edwards25519/...",
+	} {
 		args = append(args, "-gcflags", fast+"=")
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "-o", program, "./checker/wasm")...) //nolint:gosec // arguments of ours
+	args = append(args, "-o", program, "./checker/wasm")
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // arguments of ours
 	cmd.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compile the checker: %w\n%s", err, text)

@@ -45,14 +45,19 @@ func (f *finalityFlags) read() error {
 	case f.from == "-" || f.network == "-":
 		return exitError{exitUsage, errors.New("finality proof and network cannot come from the standard input")}
 	case !f.asked() && (f.network != "" || f.maxAge != finality.DefaultMaxAge):
-		return exitError{exitUsage, errors.New("--network and --max-checkpoint-age say how to judge a --finality, and there is none")}
+		return exitError{
+			exitUsage,
+			errors.New("--network and --max-checkpoint-age say how to judge a --finality, and there is none"),
+		}
 	case f.maxAge <= 0:
 		return exitError{exitUsage, errors.New("--max-checkpoint-age must be above 0")}
 	}
 	f.trust.MaxAge = f.maxAge
 	if f.checkpoint != "" {
 		if err := f.trust.Checkpoint.UnmarshalText([]byte(strings.ToLower(f.checkpoint))); err != nil {
-			return exitError{exitUsage, errors.New("--checkpoint is the root of a beacon block: 0x and 64 hexadecimal digits")}
+			return exitError{
+				exitUsage, errors.New("--checkpoint is the root of a beacon block: 0x and 64 hexadecimal digits"),
+			}
 		}
 	}
 	if f.network == "" {
@@ -126,7 +131,8 @@ func (r *report) checkFinality(ctx context.Context, doc receipt.Document, f fina
 // document reads the finality document. errNoFinality, or an exitError when it cannot be had.
 func (f *finalityFlags) document(ctx context.Context, r receipt.Receipt) ([]byte, error) {
 	path := "/v1/finality/" + r.Chain.Name + "/" + r.Block.Hash
-	if _, known := finality.NetworkOf(r.Chain.ID); !known && f.trust.Network == nil && (f.from == "" || strings.Contains(f.from, "://")) {
+	if _, known := finality.NetworkOf(r.Chain.ID); !known && f.trust.Network == nil && (f.from == "" ||
+		strings.Contains(f.from, "://")) {
 		return nil, errNoFinality("no finality proof exists for this chain yet.")
 	}
 	if f.from == "" {
@@ -161,7 +167,8 @@ func (f *finalityFlags) document(ctx context.Context, r receipt.Receipt) ([]byte
 	case http.StatusNotFound:
 		return nil, errNoFinality(target.Host + " has no finality proof of this block.")
 	case http.StatusUnprocessableEntity:
-		return nil, errNoFinality(target.Host + " cannot prove it from your checkpoint: it does not know that checkpoint, or the checkpoint is too old.")
+		return nil, errNoFinality(target.Host + " cannot prove it from your checkpoint: it does not know that " +
+			"checkpoint, or the checkpoint is too old.")
 	case http.StatusServiceUnavailable:
 		return nil, errNoFinality(target.Host + " cannot make the finality proof now; ask again in some minutes.")
 	}

@@ -163,7 +163,9 @@ func fetch(ctx context.Context, address string) ([]byte, error) {
 
 // get fetches what an address answers, up to a size. of is what the address is of, for
 // the error about one that is not trusted.
-func get(ctx context.Context, target *url.URL, allowed func(*url.URL) bool, of string, most int64) (status int, data []byte, err error) {
+func get(
+	ctx context.Context, target *url.URL, allowed func(*url.URL) bool, of string, most int64,
+) (status int, data []byte, err error) {
 	if !allowed(target) {
 		return 0, nil, fmt.Errorf("the address of %s must be https, or http on this machine", of)
 	}

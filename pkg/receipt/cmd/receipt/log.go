@@ -57,7 +57,9 @@ type logReport struct {
 
 // checkLog checks the signature together with the place in the log, which decides
 // whether a key that was revoked later was still good.
-func (r *report) checkLog(doc receipt.Document, trusted receipt.KeyDocument, read func(receipt.Document) (logged, error)) {
+func (r *report) checkLog(
+	doc receipt.Document, trusted receipt.KeyDocument, read func(receipt.Document) (logged, error),
+) {
 	r.Log = &logReport{State: stateInvalid}
 	key, err := doc.VerifySignature(trusted)
 	revoked := errors.Is(err, receipt.ErrRevokedKey)
@@ -240,11 +242,15 @@ func fetchProof(ctx context.Context, address string, doc receipt.Document) ([]by
 }
 
 // fetchDirectory asks a verifier for the list of its logs.
-func fetchDirectory(ctx context.Context, address string, allowed func(*url.URL) bool) (*url.URL, receiptlog.Directory, error) {
+func fetchDirectory(
+	ctx context.Context, address string, allowed func(*url.URL) bool,
+) (*url.URL, receiptlog.Directory, error) {
 	none := receiptlog.Directory{}
 	site, err := url.Parse(address)
 	if err != nil || site.Path != "" && site.Path != "/" {
-		return nil, none, exitError{exitUsage, errors.New("not the address of a verifier, such as https://verifier.example.com")}
+		return nil, none, exitError{
+			exitUsage, errors.New("not the address of a verifier, such as https://verifier.example.com"),
+		}
 	}
 	site.Path = receiptlog.DirectoryPath
 	status, data, err := get(ctx, site, allowed, "a log", receiptlog.MaxDirectory)
@@ -260,7 +266,9 @@ func fetchDirectory(ctx context.Context, address string, allowed func(*url.URL) 
 
 // logCommand does what follows `receipt log`.
 func logCommand(ctx context.Context, args []string, s streams) error {
-	commands := map[string]func(context.Context, []string, streams) error{"get": logGet, "key": logKey, "check": logCheck, "mirror": logMirror}
+	commands := map[string]func(context.Context, []string, streams) error{
+		"get": logGet, "key": logKey, "check": logCheck, "mirror": logMirror,
+	}
 	if len(args) == 0 || commands[args[0]] == nil {
 		return exitError{exitUsage, errors.New("log: get, key, check or mirror; see receipt --help")}
 	}

@@ -182,7 +182,10 @@ func parse(flags *flag.FlagSet, args []string, positionals int) ([]string, error
 		}
 	}
 	if len(found) != positionals {
-		return nil, exitError{exitUsage, fmt.Errorf("%s: %d arguments, not %d; see receipt --help", flags.Name(), len(found), positionals)}
+		return nil, exitError{
+			exitUsage, fmt.Errorf("%s: %d arguments, not %d; see receipt --help", flags.Name(), len(found),
+				positionals),
+		}
 	}
 	return found, nil
 }

@@ -81,12 +81,14 @@ func (k keyStates) compare(doc receipt.KeyDocument) (found faults) {
 		case !known:
 			found.add("the key document lists %s as %s, of which the log has nothing", key.KeyID, key.Status)
 		case !last.entry.States(key, last.origin):
-			found.add("the key document lists %s as %s, and the log's last state of it is another: %q", key.KeyID, key.Status, lastLine(last.entry))
+			found.add("the key document lists %s as %s, and the log's last state of it is another: %q", key.KeyID,
+				key.Status, lastLine(last.entry))
 		}
 	}
 	for id, last := range k {
 		if !listed[id] {
-			found.add("the key document does not list %s, of which the log's last state is %q", id, lastLine(last.entry))
+			found.add("the key document does not list %s, of which the log's last state is %q", id,
+				lastLine(last.entry))
 		}
 	}
 	slices.Sort(found)
@@ -191,7 +193,8 @@ func (w watched) age(n newer, found *faults) string {
 	}
 	now := w.now()
 	if old := now.Sub(at); old > w.maxAge || -old > w.maxAge {
-		found.add("the newest checkpoint of %s was cosigned %s, and now is %s: more than %s", n.Origin, at.Format(time.RFC3339), now.UTC().Format(time.RFC3339), w.maxAge)
+		found.add("the newest checkpoint of %s was cosigned %s, and now is %s: more than %s", n.Origin,
+			at.Format(time.RFC3339), now.UTC().Format(time.RFC3339), w.maxAge)
 	}
 	return ", " + at.Format(time.RFC3339)
 }
@@ -225,9 +228,12 @@ func (w watched) ask(ctx context.Context) (seen []sighting, notes []string) {
 	return seen, notes
 }
 
-func (w watched) askOne(ctx context.Context, each receiptlog.Witness, target *url.URL, origins []string, take func(sighting)) error {
+func (w watched) askOne(
+	ctx context.Context, each receiptlog.Witness, target *url.URL, origins []string, take func(sighting),
+) error {
 	for _, origin := range origins {
-		status, data, err := get(ctx, target.JoinPath(witness.ID(origin), "checkpoint"), w.allowed, "a witness", receiptlog.MaxNote)
+		status, data, err := get(ctx, target.JoinPath(witness.ID(origin), "checkpoint"), w.allowed, "a witness",
+			receiptlog.MaxNote)
 		switch {
 		case err != nil:
 			return err
@@ -250,7 +256,8 @@ func (w watched) judge(ctx context.Context, seen []sighting, trees map[string]ne
 	for _, s := range seen {
 		at := slices.IndexFunc(w.logs, func(g receiptlog.Generation) bool { return g.Origin == s.Origin })
 		if at < 0 {
-			found.add("the witness %s has cosigned %d entries of %s, which the verifier does not list", s.witness, s.Size, s.Origin)
+			found.add("the witness %s has cosigned %d entries of %s, which the verifier does not list", s.witness,
+				s.Size, s.Origin)
 			continue
 		}
 		key, err := receiptlog.ParseLogKey(w.logs[at].Key)
@@ -262,7 +269,8 @@ func (w watched) judge(ctx context.Context, seen []sighting, trees map[string]ne
 			continue
 		}
 		if final, closed := w.logs[at].FinalCheckpoint(); closed && s.Size > final.Size {
-			found.add("%s was closed with %d entries, and the witness %s has cosigned %d", s.Origin, final.Size, s.witness, s.Size)
+			found.add("%s was closed with %d entries, and the witness %s has cosigned %d", s.Origin, final.Size,
+				s.witness, s.Size)
 			continue
 		}
 		n, read := trees[s.Origin]
@@ -271,7 +279,8 @@ func (w watched) judge(ctx context.Context, seen []sighting, trees map[string]ne
 		}
 		if s.Size > n.Size {
 			if w.now().Sub(s.at) > publishWithin {
-				found.add("%s serves %d entries, and the witness %s has cosigned %d at %s", s.Origin, n.Size, s.witness, s.Size, s.at.Format(time.RFC3339))
+				found.add("%s serves %d entries, and the witness %s has cosigned %d at %s", s.Origin, n.Size, s.witness,
+					s.Size, s.at.Format(time.RFC3339))
 			}
 			continue
 		}
@@ -301,7 +310,9 @@ func (w watched) knows(log receiptlog.Generation) bool {
 // closedAsListed checks that a closed generation serves the checkpoint that the list has.
 func closedAsListed(log receiptlog.Generation, n newer) error {
 	if final, closed := log.FinalCheckpoint(); closed && n.Checkpoint != final {
-		return exitError{exitInvalid, fmt.Errorf("%s was closed with %d entries, and serves %d", log.Origin, final.Size, n.Size)}
+		return exitError{
+			exitInvalid, fmt.Errorf("%s was closed with %d entries, and serves %d", log.Origin, final.Size, n.Size),
+		}
 	}
 	return nil
 }

@@ -75,7 +75,8 @@ func verify(ctx context.Context, args []string, s streams) error {
 	if final.asked() {
 		checkFinality = func(r *report, doc receipt.Document) { r.checkFinality(ctx, doc, final) }
 	}
-	r := check(data, *requireProof, func() (receipt.KeyDocument, error) { return keyDocument(ctx, *from, s.in) }, log, checkFinality)
+	r := check(data, *requireProof, func() (receipt.KeyDocument, error) { return keyDocument(ctx, *from, s.in) }, log,
+		checkFinality)
 	if *asJSON {
 		err = writeJSON(s.out, r, "  ")
 	} else {
@@ -89,7 +90,9 @@ func verify(ctx context.Context, args []string, s streams) error {
 
 // check does all that can be done: without a key the proof is still looked at. log is
 // nil when the receipt need not be in the log, checkFinality when it is not asked for.
-func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, error), log func(receipt.Document) (logged, error),
+func check(data []byte, requireProof bool, keys func() (receipt.KeyDocument, error), log func(
+	receipt.Document,
+) (logged, error),
 	checkFinality func(*report, receipt.Document),
 ) report {
 	r := report{
@@ -263,7 +266,8 @@ func inspect(args []string, s streams) error {
 	if err := writeJSON(s.out, doc.Receipt, " "); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "\n%s\nSigned by: %s\nProof:     %s\nNothing of this has been checked; receipt verify does.\n",
+	_, err = fmt.Fprintf(s.out, "\n%s\nSigned by: %s\nProof:     %s\nNothing of this has been checked; receipt "+
+		"verify does.\n",
 		claim(doc.Receipt), doc.Signature.KeyID, size(doc.Proof))
 	return err
 }

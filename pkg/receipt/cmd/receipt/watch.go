@@ -349,7 +349,8 @@ func mirrorAll(ctx context.Context, address, folder string, asked watchFlags, s 
 		if log.Final == "" {
 			age = w.age(n, &found)
 		}
-		if _, err := fmt.Fprintf(s.out, "%s: %d entries, %d new%s\n", printable(n.Origin), n.Size, n.Size-n.old.Size, age); err != nil {
+		if _, err := fmt.Fprintf(s.out, "%s: %d entries, %d new%s\n", printable(n.Origin), n.Size, n.Size-n.old.Size,
+			age); err != nil {
 			return err
 		}
 	}
@@ -388,7 +389,9 @@ func (m mirror) extend(ctx context.Context, n newer) error {
 	}
 	for level := receiptlog.EntriesLevel; level < 8; level++ { // the partial tiles that were
 		count := n.old.Size >> (8 * max(level, 0))
-		old := receiptlog.Tile{Level: level, Index: count / receiptlog.BundleSize, Width: int(count % receiptlog.BundleSize)}
+		old := receiptlog.Tile{
+			Level: level, Index: count / receiptlog.BundleSize, Width: int(count % receiptlog.BundleSize),
+		}
 		if n.old.Size == n.Size || old.Width == 0 || n.Size>>(8*max(level, 0)) == count {
 			continue
 		}
@@ -419,7 +422,9 @@ func (m mirror) add(ctx context.Context, tree *receiptlog.Tree, tile receiptlog.
 		return nil // written with its entries
 	default:
 		for i := range int64(tile.Width) {
-			below := receiptlog.Tile{Level: tile.Level - 1, Index: tile.Index*receiptlog.BundleSize + i, Width: receiptlog.BundleSize}
+			below := receiptlog.Tile{
+				Level: tile.Level - 1, Index: tile.Index*receiptlog.BundleSize + i, Width: receiptlog.BundleSize,
+			}
 			hashes, err := os.ReadFile(m.file(below.Path()))
 			if err != nil {
 				return err
@@ -502,7 +507,9 @@ func witnessCommand(ctx context.Context, args []string, s streams) error {
 	}
 	for _, log := range begin {
 		if !slices.ContainsFunc(logs, func(k receiptlog.Key) bool { return k.String() == log.String() }) {
-			return exitError{exitUsage, fmt.Errorf("witness: --begin of %s, which neither --log nor the policy has", log.Name())}
+			return exitError{
+				exitUsage, fmt.Errorf("witness: --begin of %s, which neither --log nor the policy has", log.Name()),
+			}
 		}
 	}
 	if *keyFile == "" || *name == "" || (len(logs) == 0) != (*state == "") {
@@ -530,11 +537,13 @@ func witnessCommand(ctx context.Context, args []string, s streams) error {
 	}
 	defer func() { _ = w.Close() }()
 	for _, log := range w.Waiting() {
-		_, _ = fmt.Fprintf(s.err, "receipt: %s is not cosigned: another generation of its log began before; where that is right, start once with --begin %s\n", printable(log.Name()), log)
+		_, _ = fmt.Fprintf(s.err, "receipt: %s is not cosigned: another generation of its log began before; where "+
+			"that is right, start once with --begin %s\n", printable(log.Name()), log)
 	}
 	server := http.Server{
 		Addr: *listen, Handler: w, MaxHeaderBytes: 16 << 10,
-		ReadHeaderTimeout: witnessTimeout, ReadTimeout: witnessTimeout, WriteTimeout: witnessTimeout, IdleTimeout: witnessIdle,
+		ReadHeaderTimeout: witnessTimeout, ReadTimeout: witnessTimeout, WriteTimeout: witnessTimeout,
+		IdleTimeout: witnessIdle,
 	}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() { //nolint:contextcheck // it ends what is under way

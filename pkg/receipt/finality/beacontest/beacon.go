@@ -107,7 +107,9 @@ func NewNetwork(name, chainID, fork string) (*finality.Network, error) {
 		return nil, fmt.Errorf("no development beacon of fork %q", fork)
 	}
 	for i, name := range ssz.Forks[:last+1] {
-		n.Forks = append(n.Forks, finality.Fork{Name: name, Version: finality.ForkVersion{byte(i + 1), 0xde, 0xfe, 0x17}})
+		n.Forks = append(n.Forks, finality.Fork{
+			Name: name, Version: finality.ForkVersion{byte(i + 1), 0xde, 0xfe, 0x17},
+		})
 	}
 	return n, nil
 }
@@ -125,7 +127,9 @@ func New(c Config) (*Beacon, error) {
 	b.indices, _ = ssz.IndicesOf(b.fork()) // NewNetwork knows the fork
 	b.Break(Faults{})
 	for i := range b.committees {
-		b.committees[i] = sync.OnceValue(func() *committee { return newCommittee(fmt.Sprintf("%s committee %d", c.Name, i)) })
+		b.committees[i] = sync.OnceValue(func() *committee {
+			return newCommittee(fmt.Sprintf("%s committee %d", c.Name, i))
+		})
 	}
 	return b, nil
 }
@@ -160,7 +164,8 @@ func (b *block) root() finality.Root { return b.light.Beacon.HashTreeRoot() }
 func (b *Beacon) complete(made block) (*block, error) {
 	period := b.network.Period(made.slot)
 	made.state = tree{
-		b.indices.Finalized - 1:    ssz.Uint64[finality.Root](made.finalizedSlot / slotsPerEpoch), // the checkpoint's epoch
+		// the checkpoint's epoch
+		b.indices.Finalized - 1:    ssz.Uint64[finality.Root](made.finalizedSlot / slotsPerEpoch),
 		b.indices.Finalized:        made.finalized,
 		b.indices.CurrentCommittee: b.committee(period).root,
 		b.indices.NextCommittee:    b.committee(period + 1).root,
@@ -180,7 +185,8 @@ func (b *Beacon) complete(made block) (*block, error) {
 	}
 	made.light.ExecutionBranch = body.branch(index)
 	made.light.Beacon = lightclient.BeaconHeader{
-		Slot: finality.Uint64(made.slot), ParentRoot: made.parent, StateRoot: made.state.root(1), BodyRoot: body.root(1),
+		Slot: finality.Uint64(made.slot), ParentRoot: made.parent, StateRoot: made.state.root(1),
+		BodyRoot: body.root(1),
 	}
 	return &made, nil
 }
@@ -311,8 +317,9 @@ func (b *Beacon) Update(ctx context.Context, period uint64) (*lightclient.Update
 	}
 	faults := *b.faults.Load()
 	first, end := period*slotsPerPeriod, (period+1)*slotsPerPeriod-1
-	before := uint64(sort.Search(len(all), func(i int) bool { return all[i].slot >= first })) // so many blocks are before the period
-	last := uint64(sort.Search(len(all), func(i int) bool { return all[i].slot > end }))      // the number of its last block
+	// so many blocks are before the period
+	before := uint64(sort.Search(len(all), func(i int) bool { return all[i].slot >= first }))
+	last := uint64(sort.Search(len(all), func(i int) bool { return all[i].slot > end })) // the number of its last block
 	attested := max(last, 1) - 1
 	signed := attested > before && attested > b.config.Depth
 	head := all[len(all)-1].slot
@@ -367,7 +374,9 @@ func (b *Beacon) invent(final, slot, signed uint64) (*lightclient.Update, error)
 	if err != nil {
 		return nil, err
 	}
-	attested, err := b.complete(block{slot: slot, payload: payload, parent: finalized.root(), finalizedSlot: final, finalized: finalized.root()})
+	attested, err := b.complete(block{
+		slot: slot, payload: payload, parent: finalized.root(), finalizedSlot: final, finalized: finalized.root(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -391,10 +400,12 @@ func (b *Beacon) sign(attested, finalized *block, slot uint64) (*lightclient.Upd
 		return nil, err
 	}
 	return &lightclient.Update{
-		AttestedHeader: attested.light, NextSyncCommittee: &b.committee(network.Period(attested.slot) + 1).SyncCommittee,
+		AttestedHeader: attested.light, NextSyncCommittee: &b.committee(network.Period(attested.slot) +
+			1).SyncCommittee,
 		NextSyncCommitteeBranch: attested.state.branch(b.indices.NextCommittee),
 		FinalizedHeader:         finalized.light, FinalityBranch: attested.state.branch(b.indices.Finalized),
-		SyncAggregate: lightclient.SyncAggregate{Bits: bits, Signature: signature}, SignatureSlot: finality.Uint64(slot),
+		SyncAggregate: lightclient.SyncAggregate{Bits: bits, Signature: signature},
+		SignatureSlot: finality.Uint64(slot),
 	}, nil
 }
 

@@ -142,7 +142,10 @@ func (b *Beacon) updates(r *http.Request) (any, error) {
 				break
 			}
 			// As Lodestar answers, also where earlier periods of the range are there.
-			err = failure{http.StatusInternalServerError, "No partialUpdate available for period " + strconv.FormatUint(period, 10)}
+			err = failure{
+				http.StatusInternalServerError, "No partialUpdate available for period " + strconv.FormatUint(period,
+					10),
+			}
 		}
 		if err != nil {
 			return nil, err

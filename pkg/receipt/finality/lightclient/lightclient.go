@@ -99,7 +99,8 @@ const blockHashField = 12
 
 // tree holds the rows of the tree over the members. ErrMalformed.
 func (p *ExecutionPayloadHeader) tree() ([][]finality.Root, error) {
-	if len(p.FeeRecipient) != 20 || len(p.LogsBloom) != 256 || len(p.ExtraData) > 32 || (p.BlobGasUsed == nil) != (p.ExcessBlobGas == nil) {
+	if len(p.FeeRecipient) != 20 || len(p.LogsBloom) != 256 || len(p.ExtraData) > 32 ||
+		(p.BlobGasUsed == nil) != (p.ExcessBlobGas == nil) {
 		return nil, fmt.Errorf("%w: execution payload header", ErrMalformed)
 	}
 	number := func(n finality.Uint64) finality.Root { return ssz.Uint64[finality.Root](uint64(n)) }
@@ -107,7 +108,8 @@ func (p *ExecutionPayloadHeader) tree() ([][]finality.Root, error) {
 	copy(recipient[:], p.FeeRecipient)
 	copy(extra[:], p.ExtraData)
 	leaves := []finality.Root{
-		p.ParentHash, recipient, p.StateRoot, p.ReceiptsRoot, ssz.Merkleize(ssz.Chunks[finality.Root](p.LogsBloom)), p.PrevRandao,
+		p.ParentHash, recipient, p.StateRoot, p.ReceiptsRoot, ssz.Merkleize(ssz.Chunks[finality.Root](p.LogsBloom)),
+		p.PrevRandao,
 		number(p.BlockNumber), number(p.GasLimit), number(p.GasUsed), number(p.Timestamp),
 		ssz.Hash(extra, number(finality.Uint64(len(p.ExtraData)))), finality.Root(p.BaseFeePerGas), p.BlockHash,
 		p.TransactionsRoot, p.WithdrawalsRoot,
@@ -269,21 +271,26 @@ func NewPinned(h Header) (finality.Anchor, error) {
 func NewStep(signer *SyncCommittee, u *Update) (finality.Step, error) {
 	members := len(signer.Pubkeys)
 	if members == 0 || len(u.SyncAggregate.Bits)*8 != members {
-		return finality.Step{}, fmt.Errorf("%w: %d bits for a committee of %d", ErrMalformed, len(u.SyncAggregate.Bits)*8, members)
+		return finality.Step{}, fmt.Errorf("%w: %d bits for a committee of %d", ErrMalformed,
+			len(u.SyncAggregate.Bits)*8, members)
 	}
 	if (u.NextSyncCommittee == nil) != (len(u.NextSyncCommitteeBranch) == 0) {
-		return finality.Step{}, fmt.Errorf("%w: a committee without its branch, or a branch without its committee", ErrMalformed)
+		return finality.Step{}, fmt.Errorf("%w: a committee without its branch, or a branch without its committee",
+			ErrMalformed)
 	}
 	rows := ssz.Tree(signer.keyRoots())
 	s := finality.Step{
 		Attested: finality.BeaconHeader(u.AttestedHeader.Beacon), SignatureSlot: u.SignatureSlot,
 		Bits: u.SyncAggregate.Bits, Signature: u.SyncAggregate.Signature,
-		Signer:    finality.Signer{Aggregate: signer.AggregatePubkey, KeysRoot: rows[len(rows)-1][0], Absent: []finality.AbsentKey{}},
+		Signer: finality.Signer{
+			Aggregate: signer.AggregatePubkey, KeysRoot: rows[len(rows)-1][0], Absent: []finality.AbsentKey{},
+		},
 		Finalized: finality.BeaconHeader(u.FinalizedHeader.Beacon), FinalityBranch: u.FinalityBranch,
 	}
 	for i, key := range signer.Pubkeys {
 		if s.Bits[i/8]>>(i%8)&1 == 0 {
-			s.Signer.Absent = append(s.Signer.Absent, finality.AbsentKey{Index: i, Key: key, Branch: ssz.Branch(rows, i)})
+			s.Signer.Absent = append(s.Signer.Absent,
+				finality.AbsentKey{Index: i, Key: key, Branch: ssz.Branch(rows, i)})
 		}
 	}
 	if u.NextSyncCommittee != nil {
@@ -308,7 +315,8 @@ func NewExecution(h Header) (finality.Execution, error) {
 		return finality.Execution{}, err
 	}
 	if !ssz.Leads(h.Beacon.BodyRoot, rows[len(rows)-1][0], h.ExecutionBranch, ssz.Payload) {
-		return finality.Execution{}, fmt.Errorf("%w: the execution payload header is not in the beacon block", ErrMalformed)
+		return finality.Execution{}, fmt.Errorf("%w: the execution payload header is not in the beacon block",
+			ErrMalformed)
 	}
 	return finality.Execution{
 		BlockHash: h.Execution.BlockHash,
@@ -323,10 +331,12 @@ func normalized(h Header) (finality.Execution, error) {
 	for _, fork := range []string{"gloas", "deneb", "capella"} { // Electra and Fulu are as Deneb
 		indices, _ := ssz.IndicesOf(fork)
 		zeros := len(h.ExecutionBranch) - ssz.Depth(indices.BlockHash)
-		if zeros < 0 || slices.ContainsFunc(h.ExecutionBranch[:zeros], func(r finality.Root) bool { return r != finality.Root{} }) {
+		if zeros < 0 || slices.ContainsFunc(h.ExecutionBranch[:zeros],
+			func(r finality.Root) bool { return r != finality.Root{} }) {
 			continue
 		}
-		if branch := h.ExecutionBranch[zeros:]; ssz.Leads(h.Beacon.BodyRoot, *h.ExecutionBlockHash, branch, indices.BlockHash) {
+		if branch := h.ExecutionBranch[zeros:]; ssz.Leads(h.Beacon.BodyRoot, *h.ExecutionBlockHash, branch,
+			indices.BlockHash) {
 			return finality.Execution{BlockHash: *h.ExecutionBlockHash, Branch: branch}, nil
 		}
 	}

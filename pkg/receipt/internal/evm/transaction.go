@@ -58,11 +58,12 @@ var layouts = map[byte][]string{
 	0x65: strings.Fields("chainId from nonce gasFee gas to? value input"),
 	0x66: strings.Fields("chainId requestId from gasFee gas to? value input"),
 	0x68: strings.Fields("chainId retry from gasFee gas to? value input ticketId refundTo maxRefund submissionFee"),
-	typeArbitrumSubmitRetryable: strings.Fields(`chainId requestId from baseFee depositValue gasFee gas retryTo retryValue
-		beneficiary maxSubmissionFee feeRefundTo retryData`),
+	typeArbitrumSubmitRetryable: strings.Fields(`chainId requestId from baseFee depositValue gasFee gas retryTo
+		retryValue beneficiary maxSubmissionFee feeRefundTo retryData`),
 	typeArbitrumInternal: strings.Fields("chainId input"),
 
-	typeDeposit: strings.Fields("sourceHash from to? mint value gas isSystem input"), // OP stack, specs: protocol/deposits.md
+	// OP stack, specs: protocol/deposits.md
+	typeDeposit: strings.Fields("sourceHash from to? mint value gas isSystem input"),
 }
 
 // Addresses that Arbitrum's types stand for.
@@ -91,7 +92,8 @@ func DecodeTransaction(raw []byte) (Transaction, error) {
 		return Transaction{}, fmt.Errorf("transaction: %w", err)
 	}
 	if len(m.Items) != len(layout) {
-		return Transaction{}, fmt.Errorf("transaction of type 0x%x has %d members, not %d", kind, len(m.Items), len(layout))
+		return Transaction{}, fmt.Errorf("transaction of type 0x%x has %d members, not %d", kind, len(m.Items),
+			len(layout))
 	}
 	tx := Transaction{Hash: Keccak256(raw), Type: kind, Value: new(big.Int)}
 	switch kind { // what the type fixes instead of holding it
@@ -162,7 +164,8 @@ func (tx *Transaction) recoverSender(m *rlp.Members) error {
 	prefix := []byte{tx.Type}
 	if tx.Type == typeLegacy {
 		prefix = nil
-		if base := big.NewInt(35); parity.Cmp(base) >= 0 { // v is chain id * 2 + 35 or 36, and the chain id is signed (EIP-155)
+		// v is chain id * 2 + 35 or 36, and the chain id is signed (EIP-155)
+		if base := big.NewInt(35); parity.Cmp(base) >= 0 {
 			parity.Sub(parity, base)
 			tx.ChainID = new(big.Int).Rsh(parity, 1)
 			parity.And(parity, big.NewInt(1))
