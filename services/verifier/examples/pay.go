@@ -59,10 +59,25 @@ func main() {
 	chain, _ := new(big.Int).SetString(strings.TrimPrefix(ask.Network, "eip155:"), 10)
 	hash, _, err := apitypes.TypedDataAndHash(apitypes.TypedData{
 		PrimaryType: "TransferWithAuthorization", Message: authorization,
-		Domain: apitypes.TypedDataDomain{Name: ask.Extra.Name, Version: ask.Extra.Version, ChainId: (*math.HexOrDecimal256)(chain), VerifyingContract: ask.Asset},
+		Domain: apitypes.TypedDataDomain{
+			Name: ask.Extra.Name, Version: ask.Extra.Version, ChainId: (*math.HexOrDecimal256)(chain),
+			VerifyingContract: ask.Asset,
+		},
 		Types: apitypes.Types{
-			"EIP712Domain":              {{Name: "name", Type: "string"}, {Name: "version", Type: "string"}, {Name: "chainId", Type: "uint256"}, {Name: "verifyingContract", Type: "address"}},
-			"TransferWithAuthorization": {{Name: "from", Type: "address"}, {Name: "to", Type: "address"}, {Name: "value", Type: "uint256"}, {Name: "validAfter", Type: "uint256"}, {Name: "validBefore", Type: "uint256"}, {Name: "nonce", Type: "bytes32"}},
+			"EIP712Domain": {
+				{Name: "name", Type: "string"},
+				{Name: "version", Type: "string"},
+				{Name: "chainId", Type: "uint256"},
+				{Name: "verifyingContract", Type: "address"},
+			},
+			"TransferWithAuthorization": {
+				{Name: "from", Type: "address"},
+				{Name: "to", Type: "address"},
+				{Name: "value", Type: "uint256"},
+				{Name: "validAfter", Type: "uint256"},
+				{Name: "validBefore", Type: "uint256"},
+				{Name: "nonce", Type: "bytes32"},
+			},
 		},
 	})
 	check(err)

@@ -17,5 +17,7 @@ func main() {
 	// every other request waits 10 ms for each of its steps. With as many again
 	// it always finds one free, and the kernel shares the machine.
 	runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
-	service.Main(version, func(ctx context.Context, p service.Process) int { return app.Run(ctx, app.Process{Process: p}) })
+	service.Main(version, func(ctx context.Context, p service.Process) int {
+		return app.Run(ctx, app.Process{Process: p})
+	})
 }

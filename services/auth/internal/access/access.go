@@ -177,7 +177,8 @@ func decideSession(r Request, app application.Application, by Caller) Decision {
 // admin's decision, and to create one took a proof.
 func decideToken(r Request, app application.Application, by Caller) Decision {
 	switch {
-	case !app.Tokens || !slices.Contains(by.Applications, app.Slug) || by.Credential.Basic && by.Credential.Username != by.Username:
+	case !app.Tokens || !slices.Contains(by.Applications, app.Slug) ||
+		by.Credential.Basic && by.Credential.Username != by.Username:
 		return invalidToken(r, app)
 	case !app.Permits(by.Role, by.Groups):
 		return refuse(http.StatusForbidden, AppDenied)
@@ -234,7 +235,9 @@ func hasFetchMetadata(h http.Header) bool {
 }
 
 func accepts(h http.Header, media string) bool {
-	return slices.ContainsFunc(h.Values("Accept"), func(v string) bool { return strings.Contains(strings.ToLower(v), media) })
+	return slices.ContainsFunc(h.Values("Accept"), func(v string) bool {
+		return strings.Contains(strings.ToLower(v), media)
+	})
 }
 
 // isNavigation reports whether a person opens a page: only then is a redirect of use.
@@ -254,7 +257,9 @@ func isNavigation(r Request) bool {
 }
 
 func isWebSocket(r Request) bool {
-	return slices.ContainsFunc(r.Header.Values("Upgrade"), func(v string) bool { return strings.Contains(strings.ToLower(v), "websocket") })
+	return slices.ContainsFunc(r.Header.Values("Upgrade"), func(v string) bool {
+		return strings.Contains(strings.ToLower(v), "websocket")
+	})
 }
 
 // One returns the one value of a header, or "".
@@ -268,7 +273,9 @@ func One(h http.Header, name string) string {
 // onlyReads reports whether a method changes nothing: those that RFC 9110, 4918, 3253 and
 // 5323 call safe, which DAV clients read with.
 func onlyReads(method string) bool {
-	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, "PROPFIND", "REPORT", "SEARCH"}, method)
+	return slices.Contains([]string{
+		http.MethodGet, http.MethodHead, http.MethodOptions, "PROPFIND", "REPORT", "SEARCH",
+	}, method)
 }
 
 // fromOwnPage reports whether the request comes from a page of the same origin, or may

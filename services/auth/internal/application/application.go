@@ -85,7 +85,8 @@ type UserGroup struct {
 
 // Errors of fields, and of a store.
 var (
-	ErrSlug        = errors.New("slug is not 1 to 32 lower-case letters, digits and hyphens, or a group's is that of a role")
+	ErrSlug = errors.New("slug is not 1 to 32 lower-case letters, digits and hyphens, or a group's is that " +
+		"of a role")
 	ErrName        = errors.New("name is blank, has more than 64 characters, or control characters")
 	ErrDescription = errors.New("description has more than 200 characters, or control characters")
 	ErrURL         = errors.New("address is neither /path/ nor an https origin without a path")

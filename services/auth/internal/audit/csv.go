@@ -11,7 +11,10 @@ import (
 )
 
 // columns are the header of a file.
-var columns = []string{"id", "at", "event", "actor_kind", "actor_id", "actor_name", "subject_id", "subject_name", "ip", "agent", "request_id", "session_key", "detail", "count"}
+var columns = []string{
+	"id", "at", "event", "actor_kind", "actor_id", "actor_name", "subject_id", "subject_name", "ip", "agent",
+	"request_id", "session_key", "detail", "count",
+}
 
 // CSV writes entries as a file (RFC 4180) with a header.
 type CSV struct{ w *csv.Writer }
@@ -35,7 +38,8 @@ func (c *CSV) Write(entries []Entry) error {
 			detail = string(encoded)
 		}
 		row := []string{
-			number(e.ID), e.At.UTC().Format(time.RFC3339), e.Event.Name, string(e.Kind), number(e.Actor.ID), e.Actor.Name,
+			number(e.ID), e.At.UTC().Format(time.RFC3339), e.Event.Name, string(e.Kind), number(e.Actor.ID),
+			e.Actor.Name,
 			number(e.SubjectID), e.SubjectName, e.IP, e.Agent, e.RequestID, e.SessionKey, detail, number(e.Count),
 		}
 		for i := range row {

@@ -42,8 +42,10 @@ var notifiable = map[string]func(Entry) string{
 	"second_factor_reset": func(e Entry) string {
 		return "Der zweite Faktor von " + e.SubjectName + " wurde zurückgesetzt" + by(e)
 	},
-	"second_factor_guessed": func(e Entry) string { return "Jemand kennt das Passwort von " + e.SubjectName + " und rät Codes." },
-	"recovery_used":         func(e Entry) string { return e.SubjectName + " hat einen Wiederherstellungscode benutzt." },
+	"second_factor_guessed": func(e Entry) string {
+		return "Jemand kennt das Passwort von " + e.SubjectName + " und rät Codes."
+	},
+	"recovery_used": func(e Entry) string { return e.SubjectName + " hat einen Wiederherstellungscode benutzt." },
 	"reset_made": func(e Entry) string {
 		return "Für " + e.SubjectName + " wurde ein Link für ein neues Passwort erstellt" + by(e)
 	},
@@ -76,8 +78,10 @@ type NotifyTarget struct {
 func ParseNotifyTarget(s string) (NotifyTarget, error) {
 	address, text := strings.CutPrefix(s, "ntfy+")
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.Fragment != "" || text && strings.Trim(u.Path, "/") == "" {
-		return NotifyTarget{}, errors.New("is neither [ntfy+]https://host/path nor [ntfy+]http://host/path; ntfy's path names the topic")
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.Fragment != "" ||
+		text && strings.Trim(u.Path, "/") == "" {
+		return NotifyTarget{}, errors.New("is neither [ntfy+]https://host/path nor [ntfy+]http://host/path; ntfy's " +
+			"path names the topic")
 	}
 	return NotifyTarget{url: address, text: text}, nil
 }
@@ -240,6 +244,7 @@ func (n *Notifier) send(ctx context.Context, e Entry) (again bool, err error) {
 	if response.StatusCode/100 == 2 {
 		return false, nil
 	}
-	again = response.StatusCode/100 == 5 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout
+	again = response.StatusCode/100 == 5 || response.StatusCode == http.StatusTooManyRequests ||
+		response.StatusCode == http.StatusRequestTimeout
 	return again, fmt.Errorf("answered with status %d", response.StatusCode)
 }

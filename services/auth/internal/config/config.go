@@ -131,7 +131,8 @@ var publicURL = regexp.MustCompile(`^https?://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[
 func (c *Config) Validate() error {
 	faults := c.Stores.faults()
 	if (c.BootstrapAdminUsername == "") != (c.BootstrapAdminPassword == "") {
-		faults = append(faults, errors.New("BOOTSTRAP_ADMIN_USERNAME: must be set together with BOOTSTRAP_ADMIN_PASSWORD"))
+		faults = append(faults,
+			errors.New("BOOTSTRAP_ADMIN_USERNAME: must be set together with BOOTSTRAP_ADMIN_PASSWORD"))
 	}
 	if c.SessionLifetime < minLifetime || c.SessionLifetime > maxLifetime {
 		faults = append(faults, errors.New("SESSION_LIFETIME: is not 1h to 9600h"))
@@ -142,7 +143,8 @@ func (c *Config) Validate() error {
 	if c.CommonPasswords != "allow" && c.CommonPasswords != "refuse" {
 		faults = append(faults, errors.New("COMMON_PASSWORDS: is neither allow nor refuse"))
 	}
-	if name := c.HouseholdName; utf8.RuneCountInString(name) > maxHouseholdName || strings.ContainsFunc(name, unicode.IsControl) {
+	if name := c.HouseholdName; utf8.RuneCountInString(name) > maxHouseholdName ||
+		strings.ContainsFunc(name, unicode.IsControl) {
 		faults = append(faults, errors.New("HOUSEHOLD_NAME: has more than 64 characters or control characters"))
 	}
 	if _, err := c.NotifyTarget(); err != nil {
@@ -150,7 +152,8 @@ func (c *Config) Validate() error {
 	}
 	for _, event := range c.NotifyEvents {
 		if !slices.Contains(audit.Notifiable(), event) {
-			faults = append(faults, fmt.Errorf("NOTIFY_EVENTS: %q is none of %s", event, strings.Join(audit.Notifiable(), ", ")))
+			faults = append(faults, fmt.Errorf("NOTIFY_EVENTS: %q is none of %s", event,
+				strings.Join(audit.Notifiable(), ", ")))
 		}
 	}
 	for name, key := range map[string]string{"DATA_KEY": c.DataKey, "DATA_KEY_PREVIOUS": c.DataKeyPrevious} {
@@ -178,7 +181,8 @@ func (s *Stores) faults() (faults []error) {
 		faults = append(faults, errors.New("APP_NAME: is not 1 to 32 letters, digits, hyphens or underscores"))
 	}
 	if s.PublicURL != "" && !publicURL.MatchString(s.PublicURL) {
-		faults = append(faults, errors.New("PUBLIC_URL: is not https://host[:port] or http://host[:port], in lower case"))
+		faults = append(faults,
+			errors.New("PUBLIC_URL: is not https://host[:port] or http://host[:port], in lower case"))
 	}
 	if _, err := logging.New(io.Discard, s.LogLevel); err != nil {
 		faults = append(faults, err)

@@ -14,7 +14,8 @@ import (
 
 // Errors of a REDIS_URL. None quotes it, as it may hold a password.
 var (
-	errRedisScheme = errors.New("is not of the form redis://, rediss://, redis+sentinel://, rediss+sentinel://, redis+cluster:// or rediss+cluster://")
+	errRedisScheme = errors.New("is not of the form redis://, rediss://, redis+sentinel://, rediss+sentinel://, " +
+		"redis+cluster:// or rediss+cluster://")
 	errRedisHost   = errors.New("has no host, or not as host:port")
 	errRedisUser   = errors.New("has a malformed user or password (escape special characters with %)")
 	errRedisDB     = errors.New("has a database that is not a number")

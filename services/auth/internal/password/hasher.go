@@ -140,7 +140,8 @@ func dummyTail() string {
 }
 
 // alphabet is bcrypt's base64.
-var alphabet = base64.NewEncoding("./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789").WithPadding(base64.NoPadding)
+var alphabet = base64.NewEncoding("./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789").WithPadding(
+	base64.NoPadding)
 
 // dummyHash returns the hash that VerifyDummy compares with.
 func (h *Hasher) dummyHash() string { return fmt.Sprintf("$2a$%02d$%s", h.WorkCost(), h.dummy) }

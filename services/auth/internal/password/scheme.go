@@ -26,7 +26,8 @@ var (
 	// ErrHash is returned for a hash that no password can match.
 	ErrHash = errors.New("password_hash is not a bcrypt hash ($2a$, $2b$ or $2y$)")
 	// ErrHashCost is returned for a hash that would take too long to compare with.
-	ErrHashCost = fmt.Errorf("password_hash has a bcrypt cost over %d, which would make every failed login take seconds", MaxImportCost)
+	ErrHashCost = fmt.Errorf(
+		"password_hash has a bcrypt cost over %d, which would make every failed login take seconds", MaxImportCost)
 )
 
 // form of a bcrypt hash: minor version, cost, 22 characters of salt and 31 of hash.

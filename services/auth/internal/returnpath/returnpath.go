@@ -24,14 +24,16 @@ func Safe(to, fallback string) string {
 }
 
 func isSafe(to string) bool {
-	if len(to) > Max || !strings.HasPrefix(to, "/") || strings.Contains(to, `\`) || hasControl(to) || !utf8.ValidString(to) {
+	if len(to) > Max || !strings.HasPrefix(to, "/") || strings.Contains(to, `\`) || hasControl(to) ||
+		!utf8.ValidString(to) {
 		return false
 	}
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || u.Opaque != "" {
 		return false
 	}
-	if strings.HasPrefix(to, "//") || strings.Contains(u.Path, "//") || strings.ContainsAny(u.Path, `\%`) || hasControl(u.Path) || !utf8.ValidString(u.Path) {
+	if strings.HasPrefix(to, "//") || strings.Contains(u.Path, "//") || strings.ContainsAny(u.Path, `\%`) ||
+		hasControl(u.Path) || !utf8.ValidString(u.Path) {
 		return false
 	}
 	for segment := range strings.SplitSeq(u.Path, "/") {

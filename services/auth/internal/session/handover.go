@@ -93,7 +93,9 @@ type appToken struct {
 
 // String is "<user id>.<session key>.<secret>.<unix seconds>".
 func (t appToken) String() string {
-	return strings.Join([]string{strconv.FormatInt(t.ref.UserID, 10), t.ref.Key, t.secret, strconv.FormatInt(t.signedAt.Unix(), 10)}, ".")
+	return strings.Join([]string{
+		strconv.FormatInt(t.ref.UserID, 10), t.ref.Key, t.secret, strconv.FormatInt(t.signedAt.Unix(), 10),
+	}, ".")
 }
 
 // parseAppToken is the inverse of String and accepts nothing else.
@@ -106,7 +108,8 @@ func parseAppToken(text string) (appToken, bool) {
 	key, keyErr := hex.DecodeString(parts[1])
 	signedAt, timeErr := strconv.ParseInt(parts[3], 10, 64)
 	t := appToken{ref: Ref{UserID: userID, Key: parts[1]}, secret: parts[2], signedAt: time.Unix(signedAt, 0)}
-	valid := userErr == nil && userID > 0 && keyErr == nil && len(key) == sha256.Size && isRandom(parts[2]) && timeErr == nil
+	valid := userErr == nil && userID > 0 && keyErr == nil && len(key) == sha256.Size && isRandom(parts[2]) &&
+		timeErr == nil
 	return t, valid && t.String() == text && strings.ToLower(parts[1]) == parts[1]
 }
 
@@ -154,7 +157,10 @@ func (m *Manager) AppSession(r *http.Request, host string) (*Current, error) {
 		}
 		s, err := m.store.LoadHost(r.Context(), t.ref, host, keyOf(t.secret), lifetime)
 		if err == nil {
-			return &Current{Session: s, app: &t, stale: lifetime > 0 && m.now().Sub(t.signedAt) >= staleAfter, gs: sessions.NewSession(m, name)}, nil
+			return &Current{
+				Session: s, app: &t, stale: lifetime > 0 && m.now().Sub(t.signedAt) >= staleAfter,
+				gs: sessions.NewSession(m, name),
+			}, nil
 		}
 		if !errors.Is(err, ErrNotFound) {
 			return nil, fmt.Errorf("load session: %w", err)

@@ -90,14 +90,18 @@ func NewManager(o Options) (*Manager, error) {
 	}
 	lifetime := cmp.Or(o.Lifetime, Lifetime)
 	m := &Manager{
-		app: o.Name, store: o.Store, now: o.Now, name: o.Name + ".sid", lifetime: lifetime, early: max(0, staleAfter-lifetime/4),
-		cookie: sessions.Options{Path: "/", MaxAge: int(lifetime.Seconds()), Secure: o.Secure, HttpOnly: true, SameSite: o.SameSite},
+		app: o.Name, store: o.Store, now: o.Now, name: o.Name + ".sid", lifetime: lifetime,
+		early: max(0, staleAfter-lifetime/4),
+		cookie: sessions.Options{
+			Path: "/", MaxAge: int(lifetime.Seconds()), Secure: o.Secure, HttpOnly: true, SameSite: o.SameSite,
+		},
 	}
 	for _, secret := range []string{o.Secret, o.PreviousSecret} {
 		if secret != "" {
 			// The codec's age check is off: it would refuse the cookie of a session that
 			// the store keeps alive, and it cannot use our clock.
-			m.codecs = append(m.codecs, securecookie.New([]byte(secret), nil).MaxAge(0).SetSerializer(securecookie.NopEncoder{}))
+			m.codecs = append(m.codecs,
+				securecookie.New([]byte(secret), nil).MaxAge(0).SetSerializer(securecookie.NopEncoder{}))
 		}
 	}
 	return m, nil
@@ -252,7 +256,10 @@ func (m *Manager) tokens(r *http.Request) (tokens []token) {
 			continue
 		}
 		t, ok := parseToken(string(signed))
-		if !ok || slices.ContainsFunc(tokens, func(other token) bool { return other.id == t.id && other.userID == t.userID }) {
+		if !ok ||
+			slices.ContainsFunc(tokens, func(other token) bool {
+				return other.id == t.id && other.userID == t.userID
+			}) {
 			continue
 		}
 		if tokens = append(tokens, t); len(tokens) == maxLoads {

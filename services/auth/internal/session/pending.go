@@ -32,7 +32,10 @@ type Pending struct {
 // NewPending returns a pending login with a new id, which is for the cookie.
 func NewPending(userID int64, userAgent string, now time.Time) (p Pending, id string) {
 	id = newID()
-	return Pending{Ref: Ref{UserID: userID, Key: keyOf(id)}, UserAgent: shortened(userAgent), CreatedAt: now.UTC().Truncate(time.Second)}, id
+	return Pending{
+		Ref: Ref{UserID: userID, Key: keyOf(id)}, UserAgent: shortened(userAgent),
+		CreatedAt: now.UTC().Truncate(time.Second),
+	}, id
 }
 
 // Pendings keeps pending logins for PendingLifetime. Every method is one atomic step.

@@ -102,7 +102,8 @@ func New(userID int64, userAgent string, now time.Time) (s Session, id string) {
 func (s Session) Next(factor Factor, now time.Time) (next Session, id string) {
 	id = newID()
 	next = s
-	next.Key, next.CSRFToken, next.Factor, next.AuthAt = keyOf(id), NewCSRFToken(), factor, now.UTC().Truncate(time.Second)
+	next.Key, next.CSRFToken, next.Factor, next.AuthAt = keyOf(id), NewCSRFToken(), factor,
+		now.UTC().Truncate(time.Second)
 	return next, id
 }
 

@@ -95,7 +95,9 @@ func randomValue(r *http.Request, name string) (string, error) {
 	return "", ErrNotFound
 }
 
-func (m *Manager) setOther(w http.ResponseWriter, name, value string, lifetime time.Duration, sameSite http.SameSite) *http.Cookie {
+func (m *Manager) setOther(
+	w http.ResponseWriter, name, value string, lifetime time.Duration, sameSite http.SameSite,
+) *http.Cookie {
 	cookie := &http.Cookie{ //nolint:gosec // Secure is a setting
 		Name: name, Value: value, Path: "/", MaxAge: int(lifetime.Seconds()), Expires: m.now().Add(lifetime),
 		Secure: m.cookie.Secure, HttpOnly: true, SameSite: sameSite,
@@ -105,5 +107,7 @@ func (m *Manager) setOther(w http.ResponseWriter, name, value string, lifetime t
 }
 
 func (m *Manager) clearOther(w http.ResponseWriter, name string) {
-	http.SetCookie(w, &http.Cookie{Name: name, Path: "/", MaxAge: -1, Secure: m.cookie.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode}) //nolint:gosec // Secure is a setting
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure is a setting
+		Name: name, Path: "/", MaxAge: -1, Secure: m.cookie.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
 }

@@ -138,8 +138,8 @@ func CheckUsername(name string) error {
 
 // reserved are the names, without dots, hyphens and underscores, by which applications know their administrator or an
 // account of their own.
-var reserved = strings.Fields(`admin administrator adm root superuser sysadmin system sys operator owner moderator manager
-	supervisor nobody anonymous guest user member users members admins everyone all public self me
+var reserved = strings.Fields(`admin administrator adm root superuser sysadmin system sys operator owner moderator
+	manager supervisor nobody anonymous guest user member users members admins everyone all public self me
 	service daemon support security abuse postmaster hostmaster webmaster mailer mailerdaemon noreply
 	www wwwdata http backup pforte auth api test default null none undefined`)
 

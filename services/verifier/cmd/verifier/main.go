@@ -13,5 +13,7 @@ import (
 var version string
 
 func main() {
-	service.Main(version, func(ctx context.Context, p service.Process) int { return app.Run(ctx, app.Process{Process: p}) })
+	service.Main(version, func(ctx context.Context, p service.Process) int {
+		return app.Run(ctx, app.Process{Process: p})
+	})
 }

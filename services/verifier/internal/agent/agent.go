@@ -70,7 +70,10 @@ const (
 )
 
 // Run is the program; it returns its exit code.
-func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+func Run(
+	ctx context.Context, version string, args []string, getenv func(string) string, stdin io.Reader, stdout,
+	stderr io.Writer,
+) int {
 	read, isMCP := parse, len(args) > 0 && args[0] == "mcp"
 	if isMCP {
 		read, args = parseMCP, args[1:]
@@ -179,13 +182,15 @@ func (r *run) purchase(ctx context.Context) (purchase, error) {
 }
 
 // errUnproven means that the agent's own payment could not be proven.
-var errUnproven = errors.New("the answer is there and holds, but its payment is not proven; run the same command again, it sends the same payments")
+var errUnproven = errors.New("the answer is there and holds, but its payment is not proven; run the same command " +
+	"again, it sends the same payments")
 
 // buyProof waits until the payment of p is final, and buys the evidence that it moved
 // the money. answered is the chain of the verifier's path.
 func (r *run) buyProof(ctx context.Context, p purchase, answered receipt.Chain) (purchase, error) {
 	if answered.ID != p.Offer.Network {
-		return purchase{}, fmt.Errorf("the payment was made on %s, and the verifier's path is about %s", p.Offer.Network, answered.ID)
+		return purchase{}, fmt.Errorf("the payment was made on %s, and the verifier's path is about %s",
+			p.Offer.Network, answered.ID)
 	}
 	if !transactionHash.MatchString(p.settled.Transaction) {
 		return purchase{}, errors.New("the seller names no transaction of the payment")
@@ -206,7 +211,8 @@ func (r *run) buyProof(ctx context.Context, p purchase, answered receipt.Chain) 
 	r.path, _ = transferPath(r.path) // parse has checked it
 	r.chain = p.Offer.Network
 	r.want = receipt.Request{TransactionHash: p.settled.Transaction, Transfer: &receipt.ExpectedTransfer{
-		Token: p.Offer.Asset, To: p.Offer.PayTo, Amount: price.String(), Authorization: &receipt.Authorization{Authorizer: p.Payer, Nonce: p.Nonce},
+		Token: p.Offer.Asset, To: p.Offer.PayTo, Amount: price.String(),
+		Authorization: &receipt.Authorization{Authorizer: p.Payer, Nonce: p.Nonce},
 	}}
 	q, err := r.question()
 	if err != nil {
@@ -323,24 +329,32 @@ func parse(args []string, getenv func(string) string, stdout io.Writer) (options
 	var o options
 	expect := &o.want.Expectations
 	f := flag.NewFlagSet("agent", flag.ContinueOnError)
-	f.StringVar(&o.path, "path", firstPaths[transactionSuffix], "`path` of the paid route; with --transfer "+firstPaths[transferSuffix])
-	f.StringVar(&o.rpc, "rpc", "http://127.0.0.1:8545", "`address` of a node of the chain, to send a transaction without --tx")
+	f.StringVar(&o.path, "path", firstPaths[transactionSuffix], "`path` of the paid route; with --transfer "+
+		firstPaths[transferSuffix])
+	f.StringVar(&o.rpc, "rpc", "http://127.0.0.1:8545", "`address` of a node of the chain, to send a transaction "+
+		"without --tx")
 	f.StringVar(&o.want.TransactionHash, "tx", "", "`hash` of the transaction to verify")
-	f.StringVar(&o.chain, "chain", "", "`id` of the transaction's chain, such as eip155:8453; without it the one that the path names, else the verifier's first")
+	f.StringVar(&o.chain, "chain", "", "`id` of the transaction's chain, such as eip155:8453; without it the one "+
+		"that the path names, else the verifier's first")
 	f.StringVar(&expect.Status, "status", "", "expected outcome: `success|reverted`")
 	f.StringVar(&expect.From, "from", "", "expected sender, an `address`")
 	f.StringVar(&expect.To, "to", "", "expected recipient, an `address`")
 	f.StringVar(&expect.Selector, "selector", "", "expected function `selector`")
 	f.IntVar(&expect.MinConfirmations, "min-confirmations", 0, "expected confirmations, a `number`")
-	token := f.String("transfer", "", "verify a transfer of this `token`, by its address, or native; --from and --to are its parties then")
+	token := f.String("transfer", "", "verify a transfer of this `token`, by its address, or native; --from and --to "+
+		"are its parties then")
 	amount := f.String("amount", "", "what the transfer moved, in atomic `units`")
 	minAmount := f.String("min-amount", "", "what the transfer moved at least, in atomic `units`")
 	position := f.Int("log-position", -1, "`place` of the transfer among the logs of the transaction")
 	authorization := f.String("authorization", "", "x402 payment (EIP-3009) that the transfer has to be: `payer:nonce`")
-	f.BoolVar(&o.provePayment, "prove-payment", false, "then verify the agent's own payment, for another one; --rpc is a node of its network")
-	f.BoolVar(&o.finality.wanted, "finality", false, "also fetch the proof that the receipt's block is final, and check it from --checkpoint")
-	checkpoint := f.String("checkpoint", "", "`root` of a finalized beacon block, from a source other than the verifier")
-	beaconNetwork := f.String("beacon-network", "", "its `network`: mainnet, sepolia, hoodi or a file; without it the known one of the receipt's chain")
+	f.BoolVar(&o.provePayment, "prove-payment", false, "then verify the agent's own payment, for another one; --rpc "+
+		"is a node of its network")
+	f.BoolVar(&o.finality.wanted, "finality", false, "also fetch the proof that the receipt's block is final, and "+
+		"check it from --checkpoint")
+	checkpoint := f.String("checkpoint", "",
+		"`root` of a finalized beacon block, from a source other than the verifier")
+	beaconNetwork := f.String("beacon-network", "", "its `network`: mainnet, sepolia, hoodi or a file; without it "+
+		"the known one of the receipt's chain")
 	f.StringVar(&o.out, "out", "", "`file` to write the receipt to")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
 	if err := o.parseCommon(f, args, "", usage, stdout); err != nil {
@@ -381,7 +395,8 @@ func (o *options) askTransfer(x receipt.ExpectedTransfer) error {
 	case o.want.TransactionHash == "" || e.To == "" || (x.Amount == "") == (x.MinAmount == ""):
 		return errors.New("--transfer needs --tx, --to, and one of --amount and --min-amount")
 	case e.Status != "" || e.Selector != "":
-		return errors.New("--transfer takes neither --status nor --selector: only a transaction that succeeded moves anything")
+		return errors.New("--transfer takes neither --status nor --selector: only a transaction that succeeded moves " +
+			"anything")
 	}
 	x.From, x.To, e.From, e.To = e.From, e.To, "", ""
 	o.want.Transfer = &x
@@ -397,11 +412,15 @@ func (o *options) parseCommon(f *flag.FlagSet, args []string, dayCap, usage stri
 	f.SetOutput(io.Discard)
 	f.StringVar(&o.url, "url", "http://127.0.0.1:8080", "`address` of the verifier")
 	most := f.String("max-usd", "0.05", "most that one answer may cost, in US `dollars`")
-	perDay := f.String("day-usd", dayCap, "most that may be signed for in 24 hours, in US `dollars`, over all runs with this --state and key")
-	f.StringVar(&o.network, "network", "", "pay on this `network` only, such as eip155:8453; without it on any that has a known token")
+	perDay := f.String("day-usd", dayCap, "most that may be signed for in 24 hours, in US `dollars`, over all runs "+
+		"with this --state and key")
+	f.StringVar(&o.network, "network", "", "pay on this `network` only, such as eip155:8453; without it on any that "+
+		"has a known token")
 	f.StringVar(&o.state, "state", defaultState(), "`folder` of the journal of payments and of the limits")
-	f.StringVar(&o.keysFile, "keys", "", "`file` with the key document to check receipts against; without it the verifier's own is fetched")
-	f.DurationVar(&o.maxWait, "patience", 2*time.Minute, "how long to wait for finality, and for an answer to a payment")
+	f.StringVar(&o.keysFile, "keys", "", "`file` with the key document to check receipts against; without it the "+
+		"verifier's own is fetched")
+	f.DurationVar(&o.maxWait, "patience", 2*time.Minute,
+		"how long to wait for finality, and for an answer to a payment")
 	f.BoolVar(&o.version, "version", false, "print the version")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -440,7 +459,8 @@ func (o *options) newBuyer(print func(string, ...any)) (*buyer, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		url: trimmed(o.url), key: key, payer: crypto.PubkeyToAddress(key.PublicKey).Hex(),
-		most: o.most, network: o.network, journal: journal(o.state), keysFile: o.keysFile, maxWait: o.maxWait, print: print,
+		most: o.most, network: o.network, journal: journal(o.state), keysFile: o.keysFile, maxWait: o.maxWait,
+		print:  print,
 		limits: limits{folder: filepath.Join(o.state, "limits"), day: o.day, now: time.Now},
 	}, nil
 }
@@ -454,7 +474,8 @@ func (o *options) takeKey(getenv func(string) string) error {
 	}
 	local := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1"
 	if u.Scheme == "http" && !local && !isPrivateName(u.Hostname()) {
-		return fmt.Errorf("--url: payments go to https, or stay on this machine or its private network; %s does neither", o.url)
+		return fmt.Errorf(
+			"--url: payments go to https, or stay on this machine or its private network; %s does neither", o.url)
 	}
 	key, file := getenv("AGENT_PRIVATE_KEY"), getenv("AGENT_PRIVATE_KEY_FILE")
 	switch {

@@ -87,7 +87,8 @@ func (p purchase) isRepeated() bool {
 
 var (
 	// errUndecided means that a payment was sent and its outcome is not known yet.
-	errUndecided = errors.New("the payment was sent and its outcome is not known yet; run the same command again, it sends the same payment")
+	errUndecided = errors.New("the payment was sent and its outcome is not known yet; run the same command again, it " +
+		"sends the same payment")
 	// errExpired means that a payment of an earlier run was not settled and
 	// cannot be settled any more.
 	errExpired = errors.New("the earlier payment has expired")
@@ -129,7 +130,8 @@ func (b *buyer) again(ctx context.Context, e entry) (purchase, error) {
 		err = b.limits.locked(func() error { return b.limits.pin(b.url, e.Offer.Network, e.Offer.PayTo) })
 	}
 	if err != nil {
-		return purchase{}, fmt.Errorf("an earlier run signed a payment for this request that this one may not send: %w", err)
+		return purchase{}, fmt.Errorf("an earlier run signed a payment for this request that this one may not send: %w",
+			err)
 	}
 	b.print("An earlier payment for this very request is in the journal; it is sent again instead of a second one.")
 	flight.Pin(ctx)
@@ -180,7 +182,8 @@ func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 	b.print("402 Payment Required")
 	b.print("  for      %s", challenge.Resource.URL)
 	b.print("           %s", challenge.Resource.Description)
-	b.print("  price    %s USD (%s units of token %s on %s)", x402.Dollars(price), offer.Amount, offer.Asset, offer.Network)
+	b.print("  price    %s USD (%s units of token %s on %s)", x402.Dollars(price), offer.Amount, offer.Asset,
+		offer.Network)
 	b.print("  payee    %s", offer.PayTo)
 	chainID, isChain := x402.ChainID(offer.Network)
 	name, hasName := offer.Extra["name"].(string)
@@ -221,7 +224,8 @@ func (b *buyer) sign(ctx context.Context, e entry) (entry, error) {
 		if !flight.Pin(ctx) {
 			return context.Cause(ctx)
 		}
-		if err := b.limits.count(signed{Payer: e.Payer, Question: e.name(), Nonce: e.Nonce, ValidBefore: e.ValidBefore}, price); err != nil {
+		if err := b.limits.count(signed{Payer: e.Payer, Question: e.name(), Nonce: e.Nonce, ValidBefore: e.ValidBefore},
+			price); err != nil {
 			flight.Unpin(ctx)
 			return err
 		}
@@ -256,7 +260,8 @@ func (b *buyer) challenge(ctx context.Context, url, body string) (x402.PaymentRe
 		}
 		c, err := unpaid.challenge()
 		pause := retryafter.Read(unpaid.header, time.Now(), usualPause, longestPause)
-		if unpaid.status != http.StatusServiceUnavailable || unpaid.refusal().Reason != notReady || time.Now().Add(pause).After(end) {
+		if unpaid.status != http.StatusServiceUnavailable || unpaid.refusal().Reason != notReady ||
+			time.Now().Add(pause).After(end) {
 			return c, err
 		}
 		b.print("Not yet: %v. It is asked again in %s.", err, pause)
@@ -280,8 +285,10 @@ func (b *buyer) pay(ctx context.Context, e entry, open bool) (purchase, error) {
 		if err == nil && got.status == http.StatusOK {
 			p.answer, p.settled = got.body, got.settled()
 			if p.isRepeated() {
-				b.print("Repeated: an earlier payment has bought this answer. Its transaction: %s", p.settled.Transaction)
-				b.print("By the seller's word the payment signed now is not spent. It could be until %s, so it counts against the cap of a day.", e.ValidBefore.Format(time.RFC3339))
+				b.print("Repeated: an earlier payment has bought this answer. Its transaction: %s",
+					p.settled.Transaction)
+				b.print("By the seller's word the payment signed now is not spent. It could be until %s, so it "+
+					"counts against the cap of a day.", e.ValidBefore.Format(time.RFC3339))
 			} else {
 				b.print("Paid. Transaction of the payment: %s", p.settled.Transaction)
 			}

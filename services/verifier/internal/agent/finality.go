@@ -18,7 +18,8 @@ var (
 	// errFinality means that the receipt holds and its block is not proven final.
 	errFinality = errors.New("the receipt was paid for and holds, but its block is not proven to be final")
 	// errFinalLater means that the proof may be there later.
-	errFinalLater = errors.New("the receipt was paid for and holds, but the proof that its block is final is not there yet; run the same command again, it sends the same payment")
+	errFinalLater = errors.New("the receipt was paid for and holds, but the proof that its block is final is not " +
+		"there yet; run the same command again, it sends the same payment")
 )
 
 // finalityTrust is what the user trusts to see that a block is final.
@@ -66,7 +67,8 @@ func (r *run) proveFinal(ctx context.Context, sold receipt.Document) (*finality.
 		return nil, nil //nolint:nilnil // see above
 	}
 	about := sold.Receipt
-	address := r.buyer.url + "/v1/finality/" + url.PathEscape(about.Chain.Name) + "/" + url.PathEscape(about.Block.Hash) + "?checkpoint=" + r.finality.checkpoint.String()
+	address := r.buyer.url + "/v1/finality/" + url.PathEscape(about.Chain.Name) + "/" +
+		url.PathEscape(about.Block.Hash) + "?checkpoint=" + r.finality.checkpoint.String()
 	r.print("Fetching the proof that block %s is final", about.Block.Number)
 	end := time.Now().Add(r.options.maxWait)
 	ctx, cancel := context.WithDeadline(ctx, end)

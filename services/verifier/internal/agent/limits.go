@@ -100,7 +100,8 @@ func (l limits) count(s signed, amount *big.Int) error {
 // checkDay compares one more payment with the cap of the day. ErrDayCap.
 func (l limits) checkDay(sum, amount *big.Int) error {
 	if l.day != nil && new(big.Int).Add(sum, amount).Cmp(l.day) > 0 {
-		return fmt.Errorf("%w: %s USD of %s USD are signed for, and this costs %s USD", ErrDayCap, x402.Dollars(sum), x402.Dollars(l.day), x402.Dollars(amount))
+		return fmt.Errorf("%w: %s USD of %s USD are signed for, and this costs %s USD", ErrDayCap, x402.Dollars(sum),
+			x402.Dollars(l.day), x402.Dollars(amount))
 	}
 	return nil
 }
@@ -144,7 +145,8 @@ func (l limits) counted() ([]signed, error) {
 	kept := all[:0]
 	for _, s := range all {
 		if _, ok := new(big.Int).SetString(s.Amount, 10); !ok || strings.HasPrefix(s.Amount, "-") {
-			return nil, fmt.Errorf("limits of spending: %s has the amount %q", filepath.Join(l.folder, "spent.json"), s.Amount)
+			return nil, fmt.Errorf("limits of spending: %s has the amount %q", filepath.Join(l.folder, "spent.json"),
+				s.Amount)
 		}
 		if l.now().Before(s.ValidBefore.Add(day)) {
 			kept = append(kept, s)

@@ -53,13 +53,17 @@ func transferPath(path string) (string, bool) {
 // newQuestion asks for the verification of a transaction, or of a transfer. Letters of a
 // request may have either case.
 func newQuestion(path string, want receipt.Request, chain string) (question, error) {
-	texts := []*string{&want.TransactionHash, &want.Expectations.From, &want.Expectations.To, &want.Expectations.Selector}
+	texts := []*string{
+		&want.TransactionHash, &want.Expectations.From, &want.Expectations.To, &want.Expectations.Selector,
+	}
 	if want.Transfer != nil {
 		transfer := *want.Transfer
 		want.Transfer = &transfer
 		texts = append(texts, &transfer.Token, &transfer.From, &transfer.To)
 		if a := transfer.Authorization; a != nil {
-			transfer.Authorization = &receipt.Authorization{Authorizer: strings.ToLower(a.Authorizer), Nonce: strings.ToLower(a.Nonce)}
+			transfer.Authorization = &receipt.Authorization{
+				Authorizer: strings.ToLower(a.Authorizer), Nonce: strings.ToLower(a.Nonce),
+			}
 		}
 	}
 	for _, text := range texts {

@@ -71,8 +71,10 @@ func (r *run) report(p purchase, result receipt.Result, final *finality.Result) 
 			URL: p.URL, Transaction: r.want.TransactionHash, Verified: true, KeyID: result.Key.KeyID,
 			Proven: fields(result.Proven), Attested: fields(result.Attested), Answer: p.answer, Finality: final,
 			Payment: outcomePayment{
-				USD: x402.Dollars(price), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network, Payer: p.Payer,
-				PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.settled.Transaction, Resumed: p.resumed, Repeated: p.isRepeated(),
+				USD: x402.Dollars(price), Amount: p.Offer.Amount, Asset: p.Offer.Asset, Network: p.Offer.Network,
+				Payer: p.Payer,
+				PayTo: p.Offer.PayTo, Nonce: p.Nonce, Transaction: p.settled.Transaction, Resumed: p.resumed,
+				Repeated: p.isRepeated(),
 			},
 		})
 	}

@@ -73,7 +73,8 @@ const notReady = "not_ready"
 type denied struct{ *refusal }
 
 func (d *denied) Error() string {
-	return d.refusal.Error() + "; the seller says that nothing was charged, but it could still settle the payment until " + d.until.Format(time.RFC3339) +
+	return d.refusal.Error() + "; the seller says that nothing was charged, but it could still settle the " +
+		"payment until " + d.until.Format(time.RFC3339) +
 		", so that there is no new one before; the same command sends the same payment again"
 }
 
@@ -90,12 +91,15 @@ func (r *refusal) after(open bool) error {
 
 // unchargedReasons are refusals of a verifier that come before it requests a
 // settlement.
-var unchargedReasons = []string{"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", notReady}
+var unchargedReasons = []string{
+	"facilitator_limit", "facilitator_unavailable", "ledger_unavailable", "too_many_unpaid_attempts", notReady,
+}
 
 // isUncharged reports whether by the answer no money moves for it. A failure of unknown
 // origin, such as a proxy's, is not enough, nor is that a payment was refused.
 func (r *refusal) isUncharged() bool {
-	return r.Status != http.StatusPaymentRequired && r.Status < http.StatusInternalServerError || slices.Contains(unchargedReasons, r.Reason)
+	return r.Status != http.StatusPaymentRequired && r.Status < http.StatusInternalServerError ||
+		slices.Contains(unchargedReasons, r.Reason)
 }
 
 // challenge reads the offers of a 402 answer.

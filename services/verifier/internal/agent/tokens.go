@@ -26,7 +26,8 @@ var knownTokens = map[string]string{
 
 // Faults of an offer.
 var (
-	ErrNoOffer       = errors.New("the seller offers no way to pay that this agent supports: scheme exact, a known US dollar token")
+	ErrNoOffer = errors.New("the seller offers no way to pay that this agent supports: scheme exact, a known " +
+		"US dollar token")
 	ErrPriceAboveCap = errors.New("the price is above the cap")
 )
 
@@ -42,7 +43,8 @@ func choose(accepts []x402.Requirements, most *big.Int, network string) (x402.Re
 		case price.Cmp(most) <= 0:
 			return r, price, nil
 		case errors.Is(err, ErrNoOffer):
-			err = fmt.Errorf("%w: %s USD asked, at most %s USD allowed", ErrPriceAboveCap, x402.Dollars(price), x402.Dollars(most))
+			err = fmt.Errorf("%w: %s USD asked, at most %s USD allowed", ErrPriceAboveCap, x402.Dollars(price),
+				x402.Dollars(most))
 		}
 	}
 	return x402.Requirements{}, nil, err
@@ -67,7 +69,8 @@ func priceOf(r x402.Requirements) (*big.Int, bool) {
 // parseDollars reads US dollars as atomic units: "0.05" is 50000.
 func parseDollars(text string) (*big.Int, error) {
 	whole, part, _ := strings.Cut(text, ".")
-	if len(part) > x402.Decimals || strings.Trim(whole+part, "0123456789") != "" || whole+part == "" || len(whole) > 12 {
+	if len(part) > x402.Decimals || strings.Trim(whole+part, "0123456789") != "" || whole+part == "" ||
+		len(whole) > 12 {
 		return nil, fmt.Errorf("%q is not an amount in US dollars, such as 0.05", text)
 	}
 	atomic, _ := new(big.Int).SetString(whole+part+strings.Repeat("0", x402.Decimals-len(part)), 10) // only digits

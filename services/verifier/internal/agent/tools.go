@@ -51,54 +51,74 @@ func (t tool) described() *mcp.Tool {
 	if t.isPaid {
 		hints.DestructiveHint, hints.IdempotentHint = &no, true
 	}
-	return &mcp.Tool{Name: t.name, Description: t.description, InputSchema: json.RawMessage(t.schema), Annotations: hints}
+	return &mcp.Tool{
+		Name: t.name, Description: t.description, InputSchema: json.RawMessage(t.schema), Annotations: hints,
+	}
 }
 
 const (
-	schemaChain   = `"chain":{"type":"string","pattern":"^[a-z0-9-]{1,64}$","description":"name of list_chains; the first one when absent"}`
+	schemaChain = `"chain":{"type":"string","pattern":"^[a-z0-9-]{1,64}$","description":"name of list_chains; the ` +
+		`first one when absent"}`
 	schemaHash    = `"transactionHash":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}`
 	schemaAddress = `{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"}`
 	schemaAmount  = `{"type":"string","pattern":"^[1-9][0-9]{0,77}$"}`
 	schemaNothing = `{"type":"object","additionalProperties":false,"properties":{}}`
 	minConfirmed  = `"minConfirmations":{"type":"integer","minimum":1,"maximum":100000}`
 
-	schemaTransaction = `{"type":"object","additionalProperties":false,"required":["transactionHash"],"properties":{` + schemaChain + `,` + schemaHash + `,` +
-		`"expectations":{"type":"object","additionalProperties":false,"description":"what has to hold; each member is optional","properties":{` +
-		`"status":{"type":"string","enum":["success","reverted"]},"from":` + schemaAddress + `,"to":` + schemaAddress + `,` +
+	schemaTransaction = `{"type":"object","additionalProperties":false,"required":["transactionHash"],"properties":{` +
+		schemaChain + `,` + schemaHash + `,` +
+		`"expectations":{"type":"object","additionalProperties":false,"description":"what has to hold; each member ` +
+		`is optional","properties":{` +
+		`"status":{"type":"string","enum":["success","reverted"]},"from":` + schemaAddress + `,"to":` + schemaAddress +
+		`,` +
 		`"selector":{"type":"string","pattern":"^0x[0-9a-fA-F]{8}$"},` + minConfirmed + `}}}}`
-	schemaTransfer = `{"type":"object","additionalProperties":false,"required":["transactionHash","transfer"],"properties":{` + schemaChain + `,` + schemaHash + `,` +
-		`"transfer":{"type":"object","additionalProperties":false,"required":["token","to"],"description":"with exactly one of amount and minAmount, in atomic units","properties":{` +
-		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$","description":"address of the token, or native for the chain's own coin"},` +
-		`"from":` + schemaAddress + `,"to":` + schemaAddress + `,"amount":` + schemaAmount + `,"minAmount":` + schemaAmount + `,` +
-		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000,"description":"place among the logs of this transaction, not of the block"},` +
-		`"authorization":{"type":"object","additionalProperties":false,"required":["authorizer","nonce"],"description":"the x402 payment (EIP-3009) that it has to be",` +
-		`"properties":{"authorizer":` + schemaAddress + `,"nonce":{"type":"string","pattern":"^0x[0-9a-fA-F]{64}$"}}}}},` +
+	schemaTransfer = `{"type":"object","additionalProperties":false,"required":["transactionHash","transfer"],` +
+		`"properties":{` + schemaChain + `,` + schemaHash + `,` +
+		`"transfer":{"type":"object","additionalProperties":false,"required":["token","to"],"description":"with ` +
+		`exactly one of amount and minAmount, in atomic units","properties":{` +
+		`"token":{"type":"string","pattern":"^(native|0x[0-9a-fA-F]{40})$","description":"address of the token, or ` +
+		`native for the chain's own coin"},` +
+		`"from":` + schemaAddress + `,"to":` + schemaAddress + `,"amount":` + schemaAmount + `,"minAmount":` +
+		schemaAmount + `,` +
+		`"logPosition":{"type":"integer","minimum":0,"maximum":1000000,"description":"place among the logs of this ` +
+		`transaction, not of the block"},` +
+		`"authorization":{"type":"object","additionalProperties":false,"required":["authorizer","nonce"],` +
+		`"description":"the x402 payment (EIP-3009) that it has to be",` +
+		`"properties":{"authorizer":` + schemaAddress + `,"nonce":{"type":"string",` +
+		`"pattern":"^0x[0-9a-fA-F]{64}$"}}}}},` +
 		`"expectations":{"type":"object","additionalProperties":false,"properties":{` + minConfirmed + `}}}}`
 	schemaQuote = `{"type":"object","additionalProperties":false,"properties":{` + schemaChain + `,` +
 		`"tool":{"type":"string","enum":["verify_transaction","verify_token_transfer"]}}}`
 	schemaCheck = `{"type":"object","additionalProperties":false,"required":["answer"],"properties":{` +
-		`"answer":{"type":["object","string"],"description":"the signed answer, with or without its proof, or its text"}}}`
+		`"answer":{"type":["object","string"],"description":"the signed answer, with or without its proof, or its ` +
+		`text"}}}`
 )
 
 // tools returns all tools, the paid ones first.
 func (t *toolbox) tools() []tool {
-	price := "Costs what quote says, at most " + x402.Dollars(t.most) + " USD of the user's money; an error costs nothing, and the same question is paid for once."
+	price := "Costs what quote says, at most " + x402.Dollars(t.most) + " USD of the user's money; an error costs " +
+		"nothing, and the same question is paid for once."
 	return []tool{
 		{
 			name: "verify_transaction", isPaid: true, schema: schemaTransaction, call: t.verifyTransaction,
-			description: "Buys signed evidence about one finalized transaction on a public chain, checks it here, and returns it. " + price,
+			description: "Buys signed evidence about one finalized transaction on a public chain, checks it here, " +
+				"and returns it. " + price,
 		},
 		{
 			name: "verify_token_transfer", isPaid: true, schema: schemaTransfer, call: t.verifyTransfer,
-			description: "Buys signed evidence that a finalized transaction moved an amount of a token to an address, such as an x402 payment; checks it here, and returns it. " + price,
+			description: "Buys signed evidence that a finalized transaction moved an amount of a token to an " +
+				"address, such as an x402 payment; checks it here, and returns it. " + price,
 		},
 		{
 			name: "check_receipt", schema: schemaCheck, call: t.checkReceipt,
 			description: "Checks a signed receipt on this machine: its signature, and the proof that is in it. Free.",
 		},
-		{name: "quote", schema: schemaQuote, call: t.quote, description: "Returns what an answer costs now, who is paid, and whether the caps allow it. Free."},
-		{name: "list_chains", schema: schemaNothing, call: t.listChains, description: "Returns the chains that the verifier serves. Free."},
-		{name: "spending", schema: schemaNothing, call: t.spending, description: "Returns what was signed for in the last 24 hours, the caps, and the payments that are open. Free."},
+		{name: "quote", schema: schemaQuote, call: t.quote, description: "Returns what an answer costs now, who is " +
+			"paid, and whether the caps allow it. Free."},
+		{name: "list_chains", schema: schemaNothing, call: t.listChains, description: "Returns the chains that the " +
+			"verifier serves. Free."},
+		{name: "spending", schema: schemaNothing, call: t.spending, description: "Returns what was signed for in the " +
+			"last 24 hours, the caps, and the payments that are open. Free."},
 	}
 }
 
@@ -128,7 +148,9 @@ func (t *toolbox) verifyTransfer(ctx context.Context, call *mcp.CallToolRequest)
 
 // sell answers a call of a paid tool: body asks about the chain, at the path with the
 // suffix.
-func (t *toolbox) sell(ctx context.Context, call *mcp.CallToolRequest, chain, suffix, body string) (*mcp.CallToolResult, error) {
+func (t *toolbox) sell(
+	ctx context.Context, call *mcp.CallToolRequest, chain, suffix, body string,
+) (*mcp.CallToolResult, error) {
 	if chain == "" {
 		chains, err := t.chains(ctx)
 		if err != nil {
@@ -191,8 +213,12 @@ func (t *toolbox) sold(got bought) (*mcp.CallToolResult, error) {
 	}
 	r := got.result.Receipt
 	a := paidAnswer{
-		Receipt: r, Signature: document.Signature, Proven: fields(got.result.Proven), Attested: fields(got.result.Attested), File: got.file,
-		Payment: paidPayment{USD: "0.00", DayUSD: x402.Dollars(spent), DayCapUSD: x402.Dollars(t.limits.day), Resumed: got.resumed, Repeated: got.isRepeated()},
+		Receipt: r, Signature: document.Signature, Proven: fields(got.result.Proven),
+		Attested: fields(got.result.Attested), File: got.file,
+		Payment: paidPayment{
+			USD: "0.00", DayUSD: x402.Dollars(spent), DayCapUSD: x402.Dollars(t.limits.day), Resumed: got.resumed,
+			Repeated: got.isRepeated(),
+		},
 	}
 	paid := "It was bought before; nothing was paid now."
 	if !got.isStored {
@@ -205,17 +231,21 @@ func (t *toolbox) sold(got bought) (*mcp.CallToolResult, error) {
 		}
 		paid = "Paid " + a.Payment.USD + " USD" + transaction + "."
 		if got.isRepeated() {
-			paid = fmt.Sprintf("Repeated: an earlier payment%s bought it. By the seller's word the %s USD that were signed for now are not spent; they could be until %s, so they count.",
+			paid = fmt.Sprintf("Repeated: an earlier payment%s bought it. By the seller's word the %s USD that were "+
+				"signed for now are not spent; they could be until %s, so they count.",
 				transaction, a.Payment.USD, got.ValidBefore.Format(time.RFC3339))
 		}
 	}
-	text := fmt.Sprintf("Verified: %s. The signature and the proof hold. %s %s of %s USD in 24 hours.", summary(r), paid, a.Payment.DayUSD, a.Payment.DayCapUSD)
+	text := fmt.Sprintf("Verified: %s. The signature and the proof hold. %s %s of %s USD in 24 hours.", summary(r),
+		paid, a.Payment.DayUSD, a.Payment.DayCapUSD)
 	return result(text, a, false), nil
 }
 
 // result returns a text and the same as an object.
 func result(text string, object any, isError bool) *mcp.CallToolResult {
-	return &mcp.CallToolResult{IsError: isError, Content: []mcp.Content{&mcp.TextContent{Text: text}}, StructuredContent: object}
+	return &mcp.CallToolResult{
+		IsError: isError, Content: []mcp.Content{&mcp.TextContent{Text: text}}, StructuredContent: object,
+	}
 }
 
 // callFailure is the structured content of a call that failed.
@@ -260,7 +290,8 @@ var faults = []fault{
 	{err: errReceipt, reason: "receipt_invalid", paid: "yes"},
 	{
 		err: errUndecided, reason: "settlement_pending", paid: "unknown", retryable: true,
-		text: "The payment was sent and its outcome is not known yet. Asking the same again sends the same payment, no second one.",
+		text: "The payment was sent and its outcome is not known yet. Asking the same again sends the same payment, " +
+			"no second one.",
 	},
 	{err: ErrDayCap, reason: "day_cap", paid: "no", isWhole: true},
 	{err: ErrPriceAboveCap, reason: "price_above_cap", paid: "no", isWhole: true},
@@ -297,7 +328,8 @@ func failure(err error, resumed bool) *mcp.CallToolResult {
 		var no *denied
 		if errors.As(err, &no) {
 			f.Paid = "unknown"
-			outcome["unknown"] = " The seller says that nothing was charged, but it could still settle the payment until " + until +
+			outcome["unknown"] = " The seller says that nothing was charged, but it could still settle the " +
+				"payment until " + until +
 				": until then the outcome is unknown. Asking the same again sends the same payment."
 		}
 	}
@@ -424,7 +456,8 @@ func (t *toolbox) chains(ctx context.Context) ([]chain, error) {
 		Chains    []chain  `json:"chains"`
 	}
 	if err := strictjson.Unmarshal(got.body, &list, strictjson.Rules{AllowUnknown: true, AllowNull: true}); err != nil {
-		return nil, errors.New("the seller's list of paths: " + err.Error()) // not wrapped: it is no fault of an argument
+		// not wrapped: it is no fault of an argument
+		return nil, errors.New("the seller's list of paths: " + err.Error())
 	}
 	ids := map[string]string{}
 	for _, c := range list.Chains {
@@ -439,7 +472,8 @@ func (t *toolbox) chains(ctx context.Context) ([]chain, error) {
 			continue
 		}
 		name, ok := strings.CutSuffix(strings.TrimPrefix(u.Path, "/v1/verify/"), transactionSuffix)
-		if c := (chain{name, ids[name]}); ok && name != anyChain && chainName.MatchString(name) && !slices.Contains(found, c) {
+		if c := (chain{name, ids[name]}); ok && name != anyChain && chainName.MatchString(name) &&
+			!slices.Contains(found, c) {
 			if found = append(found, c); len(found) == maxChains {
 				break
 			}
@@ -490,7 +524,9 @@ func (t *toolbox) quote(ctx context.Context, call *mcp.CallToolRequest) (*mcp.Ca
 	if err := strictjson.Unmarshal(orEmpty(call.Params.Arguments), &arguments, strictjson.Rules{}); err != nil {
 		return failure(err, false), nil
 	}
-	suffix, ok := map[string]string{"": transactionSuffix, "verify_transaction": transactionSuffix, "verify_token_transfer": transferSuffix}[arguments.Tool]
+	suffix, ok := map[string]string{
+		"": transactionSuffix, "verify_transaction": transactionSuffix, "verify_token_transfer": transferSuffix,
+	}[arguments.Tool]
 	if !ok {
 		return failure(&strictjson.Error{Pointer: "/tool", Reason: "is not a paid tool"}, false), nil
 	}
@@ -510,7 +546,10 @@ func (t *toolbox) quote(ctx context.Context, call *mcp.CallToolRequest) (*mcp.Ca
 	if err != nil {
 		return failure(err, false), nil
 	}
-	q := quoteAnswer{USD: x402.Dollars(price), Amount: price.String(), Asset: offer.Asset, Network: offer.Network, PayTo: quoted(offer.PayTo, 42)}
+	q := quoteAnswer{
+		USD: x402.Dollars(price), Amount: price.String(), Asset: offer.Asset, Network: offer.Network,
+		PayTo: quoted(offer.PayTo, 42),
+	}
 	_, _, err = choose([]x402.Requirements{offer}, t.most, t.network)
 	if err == nil {
 		err = t.limits.allows(t.payer, t.url, offer, price)
@@ -538,12 +577,14 @@ type checkAnswer struct {
 
 func (t *toolbox) checkReceipt(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if len(call.Params.Arguments) > maxChecked {
-		return failure(&strictjson.Error{Pointer: "/answer", Reason: "is larger than 256 KB; use `receipt verify`"}, false), nil
+		return failure(&strictjson.Error{Pointer: "/answer", Reason: "is larger than 256 KB; use `receipt verify`"},
+			false), nil
 	}
 	var arguments struct {
 		Answer json.RawMessage `json:"answer"`
 	}
-	if err := strictjson.Unmarshal(orEmpty(call.Params.Arguments), &arguments, strictjson.Rules{AllowNull: true}); err != nil {
+	if err := strictjson.Unmarshal(orEmpty(call.Params.Arguments), &arguments,
+		strictjson.Rules{AllowNull: true}); err != nil {
 		return failure(err, false), nil
 	}
 	document := []byte(arguments.Answer)
@@ -577,7 +618,8 @@ func (t *toolbox) checkReceipt(ctx context.Context, call *mcp.CallToolRequest) (
 	if len(a.Proven) > 0 {
 		proof = "and the proof holds"
 	}
-	return result(fmt.Sprintf("Valid: %s. Signed by %s (key document: %s), %s.", summary(checked.Receipt), a.KeyID, a.Keys, proof), a, false), nil
+	return result(fmt.Sprintf("Valid: %s. Signed by %s (key document: %s), %s.", summary(checked.Receipt), a.KeyID,
+		a.Keys, proof), a, false), nil
 }
 
 // spendingAnswer is the structured content of spending.
@@ -608,16 +650,21 @@ func (t *toolbox) spending(context.Context, *mcp.CallToolRequest) (*mcp.CallTool
 		return failure(err, false), nil
 	}
 	a := spendingAnswer{
-		DayUSD: x402.Dollars(spent), DayCapUSD: x402.Dollars(t.limits.day), CapUSD: x402.Dollars(t.most), Payer: t.payer, URL: t.url, Open: []openPayment{},
+		DayUSD: x402.Dollars(spent), DayCapUSD: x402.Dollars(t.limits.day), CapUSD: x402.Dollars(t.most),
+		Payer: t.payer, URL: t.url, Open: []openPayment{},
 	}
 	for _, e := range entries {
 		price, _ := priceOf(e.Offer)
 		if price == nil {
 			price = new(big.Int)
 		}
-		a.Open = append(a.Open, openPayment{URL: e.URL, Question: e.Body, USD: x402.Dollars(price), ValidBefore: e.ValidBefore.Format("2006-01-02T15:04:05Z07:00")})
+		a.Open = append(a.Open, openPayment{
+			URL: e.URL, Question: e.Body, USD: x402.Dollars(price),
+			ValidBefore: e.ValidBefore.Format("2006-01-02T15:04:05Z07:00"),
+		})
 	}
-	return result(fmt.Sprintf("%s of %s USD in 24 hours, at most %s USD for one answer; %d payments are open.", a.DayUSD, a.DayCapUSD, a.CapUSD, len(a.Open)), a, false), nil
+	return result(fmt.Sprintf("%s of %s USD in 24 hours, at most %s USD for one answer; %d payments are open.",
+		a.DayUSD, a.DayCapUSD, a.CapUSD, len(a.Open)), a, false), nil
 }
 
 // summary says what a receipt holds, in one sentence.
@@ -627,9 +674,11 @@ func summary(r receipt.Receipt) string {
 		status = *r.Outcome.Status
 	}
 	if r.Transfer != nil {
-		return fmt.Sprintf("transaction %s on %s (%s), in block %s, moved %s", r.Transaction.Hash, r.Chain.Name, r.Chain.ID, r.Block.Number, r.Transfer.Sentence())
+		return fmt.Sprintf("transaction %s on %s (%s), in block %s, moved %s", r.Transaction.Hash, r.Chain.Name,
+			r.Chain.ID, r.Block.Number, r.Transfer.Sentence())
 	}
-	return fmt.Sprintf("transaction %s on %s (%s): %s, in block %s, from %s", r.Transaction.Hash, r.Chain.Name, r.Chain.ID, status, r.Block.Number, r.Transaction.From)
+	return fmt.Sprintf("transaction %s on %s (%s): %s, in block %s, from %s", r.Transaction.Hash, r.Chain.Name,
+		r.Chain.ID, status, r.Block.Number, r.Transaction.From)
 }
 
 // readAnswer returns a saved answer, nil when there is none.

@@ -46,7 +46,8 @@ func (r *run) makeTransaction(ctx context.Context) error {
 	}
 	r.print("Final in block %s", number)
 	r.want = receipt.Request{TransactionHash: tx.Hash().Hex(), Expectations: receipt.Expectations{
-		Status: receipt.StatusSuccess, From: r.payer, To: r.payer, Selector: hexutil.Encode(demoCall), MinConfirmations: 1,
+		Status: receipt.StatusSuccess, From: r.payer, To: r.payer, Selector: hexutil.Encode(demoCall),
+		MinConfirmations: 1,
 	}}
 	return nil
 }
@@ -66,7 +67,9 @@ func (r *run) dial(ctx context.Context) (*ethclient.Client, *big.Int, error) {
 }
 
 // send sends 1 wei from the key's account to itself.
-func send(ctx context.Context, node *ethclient.Client, key *ecdsa.PrivateKey, chainID *big.Int) (*types.Transaction, error) {
+func send(
+	ctx context.Context, node *ethclient.Client, key *ecdsa.PrivateKey, chainID *big.Int,
+) (*types.Transaction, error) {
 	account := crypto.PubkeyToAddress(key.PublicKey)
 	nonce, err := node.PendingNonceAt(ctx, account)
 	if err != nil {
@@ -79,7 +82,8 @@ func send(ctx context.Context, node *ethclient.Client, key *ecdsa.PrivateKey, ch
 	}
 	feeCap := new(big.Int).Add(tip, new(big.Int).Mul(head.BaseFee, big.NewInt(2)))
 	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
-		ChainID: chainID, Nonce: nonce, To: &account, Value: big.NewInt(1), Data: demoCall, Gas: 30_000, GasTipCap: tip, GasFeeCap: feeCap,
+		ChainID: chainID, Nonce: nonce, To: &account, Value: big.NewInt(1), Data: demoCall, Gas: 30_000, GasTipCap: tip,
+		GasFeeCap: feeCap,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sign the transaction: %w", err)
@@ -122,7 +126,8 @@ func finalIn(ctx context.Context, node *ethclient.Client, hash common.Hash) (*bi
 		return nil, err
 	}
 	if finalized.Number.Cmp(receipt.BlockNumber) <= 0 {
-		return nil, fmt.Errorf("it is in block %s, and block %s is the last final one", receipt.BlockNumber, finalized.Number)
+		return nil, fmt.Errorf("it is in block %s, and block %s is the last final one", receipt.BlockNumber,
+			finalized.Number)
 	}
 	return receipt.BlockNumber, nil
 }

@@ -23,16 +23,23 @@ var (
 	ErrReceiptUnavailable  = &Fault{"receipt_unavailable", "the node does not have the transaction's receipt yet", true}
 	ErrNotFinalized        = &Fault{"not_finalized", "the transaction's block is not finalized yet", true}
 	ErrFinalityUnavailable = &Fault{"finality_unavailable", "it is not known how far the chain is finalized", true}
-	ErrNotCanonical        = &Fault{"not_canonical", "the transaction's block is not the canonical one at its height", true}
-	ErrInconsistent        = &Fault{"upstream_inconsistent", "the node's answers contradict one another", true}
-	ErrIntegrity           = &Fault{"integrity_failure", "the node's data does not match its own hashes", true}
-	ErrQuorum              = &Fault{"quorum_disagreement", "too few nodes agree on the block", true}
-	ErrWrongChain          = &Fault{"wrong_chain", "the node serves another chain", true}
-	ErrUnavailable         = &Fault{"upstream_unavailable", "no node could be asked", true}
-	ErrRateLimited         = &Fault{"upstream_rate_limited", "the node refuses more requests for now", true}
-	ErrHistoryPruned       = &Fault{"history_pruned", "the node no longer has this part of the chain", false}
-	ErrHeaderUnverifiable  = &Fault{"header_unverifiable", "the block's header has a form whose hash cannot be recomputed", false}
-	ErrUnsupportedType     = &Fault{"unsupported_transaction_type", "the transaction, or another one in its block, has a type that cannot be proven", false}
+	ErrNotCanonical        = &Fault{
+		"not_canonical", "the transaction's block is not the canonical one at its height", true,
+	}
+	ErrInconsistent       = &Fault{"upstream_inconsistent", "the node's answers contradict one another", true}
+	ErrIntegrity          = &Fault{"integrity_failure", "the node's data does not match its own hashes", true}
+	ErrQuorum             = &Fault{"quorum_disagreement", "too few nodes agree on the block", true}
+	ErrWrongChain         = &Fault{"wrong_chain", "the node serves another chain", true}
+	ErrUnavailable        = &Fault{"upstream_unavailable", "no node could be asked", true}
+	ErrRateLimited        = &Fault{"upstream_rate_limited", "the node refuses more requests for now", true}
+	ErrHistoryPruned      = &Fault{"history_pruned", "the node no longer has this part of the chain", false}
+	ErrHeaderUnverifiable = &Fault{
+		"header_unverifiable", "the block's header has a form whose hash cannot be recomputed", false,
+	}
+	ErrUnsupportedType = &Fault{
+		"unsupported_transaction_type",
+		"the transaction, or another one in its block, has a type that cannot be proven", false,
+	}
 )
 
 // Faults lists every Fault of this package.

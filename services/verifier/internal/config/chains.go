@@ -129,7 +129,8 @@ func ParseChains(text []byte) ([]chain.Config, error) {
 			faults = append(faults, fmt.Errorf("chains.%d (%s): %w", i, wire.Name, err))
 		}
 		if names[c.Name] || ids[c.ID] || c.Name == "chain" {
-			faults = append(faults, fmt.Errorf("chains.%d (%s): name and id must come once, and not be chain", i, wire.Name))
+			faults = append(faults, fmt.Errorf("chains.%d (%s): name and id must come once, and not be chain", i,
+				wire.Name))
 		}
 		names[c.Name], ids[c.ID] = true, true
 		configs = append(configs, c)

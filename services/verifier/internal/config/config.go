@@ -126,7 +126,8 @@ func Table() string { return config.Table[Config]() }
 // Validate checks what the types of the settings leave open.
 func (c *Config) Validate() error {
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
-	faults := slices.Concat(c.faults(), c.Facilitator.faults(), []error{webURL("PUBLIC_URL", c.PublicURL), c.Log.fault()})
+	faults := slices.Concat(c.faults(), c.Facilitator.faults(),
+		[]error{webURL("PUBLIC_URL", c.PublicURL), c.Log.fault()})
 	switch {
 	case c.Chain.File == "" && len(c.Chain.RPCURLs) == 0:
 		faults = append(faults, errors.New("CHAIN_RPC_URLS: is required without CHAINS_FILE"))
@@ -140,7 +141,10 @@ func (c *Config) Validate() error {
 		setting string
 		urls    []string
 	}{
-		{"FACILITATOR_URL", []string{c.Facilitator.URL}}, {"CHAIN_RPC_URLS", c.Chain.RPCURLs}, {"CHAIN_BEACON_URLS", c.Chain.BeaconURLs}, {"PAYMENT_RPC_URL", c.Payment.RPCURLs},
+		{"FACILITATOR_URL", []string{c.Facilitator.URL}},
+		{"CHAIN_RPC_URLS", c.Chain.RPCURLs},
+		{"CHAIN_BEACON_URLS", c.Chain.BeaconURLs},
+		{"PAYMENT_RPC_URL", c.Payment.RPCURLs},
 	} {
 		if err := c.CheckUpstreams(upstreams.urls); err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", upstreams.setting, err))
@@ -172,7 +176,8 @@ func (l *Logged) Validate() error {
 
 func (l *Log) fault() error {
 	if (l.Key == "") != (l.PolicyFile == "") {
-		return errors.New("LOG_POLICY_FILE: comes only together with RECEIPT_LOG_KEY; its line \"quorum none\" asks for no witness")
+		return errors.New("LOG_POLICY_FILE: comes only together with RECEIPT_LOG_KEY; its line \"quorum none\" asks " +
+			"for no witness")
 	}
 	return nil
 }

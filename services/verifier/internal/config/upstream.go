@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-var errInsecure = errors.New("plain http to a public address, where everything on the way can read and change payments and evidence; " +
+var errInsecure = errors.New("plain http to a public address, where everything on the way can read and change " +
+	"payments and evidence; " +
 	"use https, or allow it with ALLOW_INSECURE_UPSTREAMS=true")
 
 // CheckUpstreams returns an error when one of the addresses of a setting is plain

@@ -60,11 +60,15 @@ func (e execution) Header(_ context.Context, number uint64) (*lightclient.Execut
 
 func payloadHeader(h *types.Header) *lightclient.ExecutionPayloadHeader {
 	p := &lightclient.ExecutionPayloadHeader{
-		ParentHash: finality.Root(h.ParentHash), FeeRecipient: h.Coinbase[:], StateRoot: finality.Root(h.Root), ReceiptsRoot: finality.Root(h.ReceiptHash),
-		LogsBloom: h.Bloom[:], PrevRandao: finality.Root(h.MixDigest), BlockNumber: finality.Uint64(h.Number.Uint64()),
-		GasLimit: finality.Uint64(h.GasLimit), GasUsed: finality.Uint64(h.GasUsed), Timestamp: finality.Uint64(h.Time), ExtraData: h.Extra,
-		BlockHash: finality.Root(h.Hash()), TransactionsRoot: finality.Root(h.TxHash), WithdrawalsRoot: finality.Root(*h.WithdrawalsHash),
-		BlobGasUsed: (*finality.Uint64)(h.BlobGasUsed), ExcessBlobGas: (*finality.Uint64)(h.ExcessBlobGas),
+		ParentHash: finality.Root(h.ParentHash), FeeRecipient: h.Coinbase[:], StateRoot: finality.Root(h.Root),
+		ReceiptsRoot: finality.Root(h.ReceiptHash),
+		LogsBloom:    h.Bloom[:], PrevRandao: finality.Root(h.MixDigest),
+		BlockNumber: finality.Uint64(h.Number.Uint64()),
+		GasLimit:    finality.Uint64(h.GasLimit), GasUsed: finality.Uint64(h.GasUsed),
+		Timestamp: finality.Uint64(h.Time), ExtraData: h.Extra,
+		BlockHash: finality.Root(h.Hash()), TransactionsRoot: finality.Root(h.TxHash),
+		WithdrawalsRoot: finality.Root(*h.WithdrawalsHash),
+		BlobGasUsed:     (*finality.Uint64)(h.BlobGasUsed), ExcessBlobGas: (*finality.Uint64)(h.ExcessBlobGas),
 	}
 	h.BaseFee.FillBytes(p.BaseFeePerGas[:])
 	slices.Reverse(p.BaseFeePerGas[:])

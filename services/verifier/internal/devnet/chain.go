@@ -116,9 +116,12 @@ func (c *Chain) start(ctx context.Context, genesis *core.Genesis) error {
 func genesis(chainID uint64, alloc types.GenesisAlloc) *core.Genesis {
 	config := *params.AllDevChainProtocolChanges
 	config.ChainID = new(big.Int).SetUint64(chainID)
-	config.OsakaTime, config.BPO1Time, config.BPO2Time, config.BPO3Time, config.BPO4Time, config.BPO5Time = nil, nil, nil, nil, nil, nil
+	config.OsakaTime, config.BPO1Time, config.BPO2Time, config.BPO3Time, config.BPO4Time, config.BPO5Time = nil, nil,
+		nil, nil, nil, nil
 	config.BogotaTime, config.AmsterdamTime, config.UBTTime = nil, nil, nil
-	config.BlobScheduleConfig = &params.BlobScheduleConfig{Cancun: params.DefaultCancunBlobConfig, Prague: params.DefaultPragueBlobConfig}
+	config.BlobScheduleConfig = &params.BlobScheduleConfig{
+		Cancun: params.DefaultCancunBlobConfig, Prague: params.DefaultPragueBlobConfig,
+	}
 	all := core.SystemContractAllocs()
 	maps.Copy(all, alloc)
 	return &core.Genesis{Config: &config, GasLimit: 36_000_000, BaseFee: big.NewInt(params.InitialBaseFee), Alloc: all}
@@ -178,7 +181,9 @@ func (c *Chain) seal(ctx context.Context) error {
 		return fmt.Errorf("the node returns %s for its own block", status.Status)
 	}
 	finalized := c.backend.BlockChain().GetCanonicalHash(block.Number - min(block.Number, c.depth))
-	choice := engine.ForkchoiceStateV1{HeadBlockHash: block.BlockHash, SafeBlockHash: finalized, FinalizedBlockHash: finalized}
+	choice := engine.ForkchoiceStateV1{
+		HeadBlockHash: block.BlockHash, SafeBlockHash: finalized, FinalizedBlockHash: finalized,
+	}
 	if _, err = c.engine.ForkchoiceUpdatedV3(ctx, choice, nil); err != nil {
 		return fmt.Errorf("move the head: %w", err)
 	}

@@ -43,7 +43,9 @@ Settings are environment variables:
 `
 
 // Run is the program. It returns nil after a stop by ctx.
-func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+func Run(
+	ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer,
+) error {
 	if len(args) > 0 && (args[0] == "--help" || args[0] == "-h") {
 		_, err := io.WriteString(stdout, usage+config.Table[Config]())
 		return err
@@ -78,9 +80,13 @@ func run(ctx context.Context, cfg Config, stdout, stderr io.Writer) (err error) 
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
 	debug.FreeOSMemory() // the node made 27 MB at the start and keeps less than one of it
-	servers := []service.Server{{Name: "FACILITATOR_ADDR", Addr: cfg.FacilitatorAddr, Handler: network.Facilitator.Handler()}}
+	servers := []service.Server{
+		{Name: "FACILITATOR_ADDR", Addr: cfg.FacilitatorAddr, Handler: network.Facilitator.Handler()},
+	}
 	if network.Beacon != nil {
-		servers = append(servers, service.Server{Name: "BEACON_ADDR", Addr: cfg.BeaconAddr, Handler: network.Beacon.Handler()})
+		servers = append(servers, service.Server{
+			Name: "BEACON_ADDR", Addr: cfg.BeaconAddr, Handler: network.Beacon.Handler(),
+		})
 	}
 	return service.Serve(ctx, func(addrs []net.Addr) {
 		var beacon string
@@ -88,8 +94,9 @@ func run(ctx context.Context, cfg Config, stdout, stderr io.Writer) (err error) 
 			beacon = "http://" + addrs[1].String()
 		}
 		err := json.NewEncoder(stdout).Encode(description{
-			RPC: network.RPCURL(), Facilitator: "http://" + addrs[0].String(), Beacon: beacon, Network: network.Facilitator.network,
-			Asset: TokenAddress.Hex(), AssetName: TokenName, AssetVersion: TokenVersion,
+			RPC: network.RPCURL(), Facilitator: "http://" + addrs[0].String(), Beacon: beacon,
+			Network: network.Facilitator.network,
+			Asset:   TokenAddress.Hex(), AssetName: TokenName, AssetVersion: TokenVersion,
 			Payer: PayerAddress.Hex(), Payee: PayeeAddress.Hex(),
 		})
 		if err != nil {

@@ -64,7 +64,9 @@ func (f *Facilitator) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /verify", func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, f.verify) })
 	mux.HandleFunc("POST /settle", func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, f.settle) })
-	mux.HandleFunc("GET /supported", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, f.supported()) })
+	mux.HandleFunc("GET /supported", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, f.supported())
+	})
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := f.chain.BlockNumber(r.Context()); err != nil {
 			answer(w, http.StatusServiceUnavailable, map[string]string{"status": "the chain does not answer"})
@@ -142,13 +144,18 @@ func (f *Facilitator) read(body []byte) (payment, error) {
 	switch r.X402Version {
 	case x402.V2:
 		var p x402.Payload
-		err = errors.Join(strictjson.Unmarshal(r.PaymentPayload, &p, loose), strictjson.Unmarshal(r.PaymentRequirements, &required, loose))
+		err = errors.Join(strictjson.Unmarshal(r.PaymentPayload, &p, loose),
+			strictjson.Unmarshal(r.PaymentRequirements, &required, loose))
 		sent, accepted = p.Payload, p.Accepted
 	case x402.V1:
 		var p x402.PayloadV1
 		var q x402.RequirementsV1
-		err = errors.Join(strictjson.Unmarshal(r.PaymentPayload, &p, loose), strictjson.Unmarshal(r.PaymentRequirements, &q, loose))
-		required = x402.Requirements{Scheme: q.Scheme, Network: q.Network, Amount: q.MaxAmountRequired, Asset: q.Asset, PayTo: q.PayTo, Extra: q.Extra}
+		err = errors.Join(strictjson.Unmarshal(r.PaymentPayload, &p, loose),
+			strictjson.Unmarshal(r.PaymentRequirements, &q, loose))
+		required = x402.Requirements{
+			Scheme: q.Scheme, Network: q.Network, Amount: q.MaxAmountRequired, Asset: q.Asset, PayTo: q.PayTo,
+			Extra: q.Extra,
+		}
 		sent, accepted = p.Payload, required // the payload repeats only these two
 		accepted.Scheme, accepted.Network = p.Scheme, p.Network
 		network, _ = x402.V1Name(f.network)
@@ -204,7 +211,9 @@ func (f *Facilitator) verify(ctx context.Context, p payment, err error) any {
 		err = f.judge(ctx, p)
 	}
 	valid := err == nil
-	return x402.VerifyResponse{IsValid: &valid, InvalidReason: f.reason(err, x402.ReasonUnexpectedVerify), Payer: p.payer}
+	return x402.VerifyResponse{
+		IsValid: &valid, InvalidReason: f.reason(err, x402.ReasonUnexpectedVerify), Payer: p.payer,
+	}
 }
 
 // reason returns the protocol's reason for a fault, "" for none.
@@ -236,7 +245,9 @@ func (f *Facilitator) judge(ctx context.Context, p payment) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.chain.CallContract(ctx, ethereum.CallMsg{From: facilitatorAddress, To: &TokenAddress, Gas: transferGas, Data: call}, nil)
+	_, err = f.chain.CallContract(ctx, ethereum.CallMsg{
+		From: facilitatorAddress, To: &TokenAddress, Gas: transferGas, Data: call,
+	}, nil)
 	return refusalOf(err)
 }
 

@@ -148,7 +148,8 @@ func (s *sender) send(ctx context.Context, data []byte) (common.Hash, error) {
 		s.started, s.nonce = true, nonce
 	}
 	signed, err := types.SignNewTx(s.key, types.LatestSignerForChainID(s.chainID), &types.DynamicFeeTx{
-		ChainID: s.chainID, Nonce: s.nonce, To: &TokenAddress, Data: data, Gas: transferGas, GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(100e9),
+		ChainID: s.chainID, Nonce: s.nonce, To: &TokenAddress, Data: data, Gas: transferGas, GasTipCap: big.NewInt(1e9),
+		GasFeeCap: big.NewInt(100e9),
 	})
 	if err != nil {
 		return common.Hash{}, fmt.Errorf("sign the transaction: %w", err)

@@ -76,7 +76,8 @@ func (t token) transfer(a eip3009.Authorization, signature []byte) ([]byte, erro
 // mappingSlot is where Solidity keeps the member of a mapping: the hash of its
 // key and the mapping's own slot.
 func mappingSlot(key common.Address, slot uint64) common.Hash {
-	return crypto.Keccak256Hash(common.LeftPadBytes(key.Bytes(), 32), common.BigToHash(new(big.Int).SetUint64(slot)).Bytes())
+	return crypto.Keccak256Hash(common.LeftPadBytes(key.Bytes(), 32),
+		common.BigToHash(new(big.Int).SetUint64(slot)).Bytes())
 }
 
 // Keys of the development accounts: the first ones of the public test mnemonic

@@ -23,8 +23,11 @@ var (
 )
 
 var (
-	domainTypeHash = crypto.Keccak256([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"))
-	typeHash       = crypto.Keccak256([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"))
+	domainTypeHash = crypto.Keccak256(
+		[]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"))
+	typeHash = crypto.Keccak256(
+		[]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 " +
+			"validBefore,bytes32 nonce)"))
 )
 
 // Domain is the EIP-712 domain of a token.
@@ -54,7 +57,9 @@ func Parse(a x402.Authorization) (Authorization, error) {
 		return Authorization{}, fmt.Errorf("%w: address", ErrMalformed)
 	}
 	parsed := Authorization{From: common.HexToAddress(a.From), To: common.HexToAddress(a.To)}
-	for text, number := range map[*string]**big.Int{&a.Value: &parsed.Value, &a.ValidAfter: &parsed.ValidAfter, &a.ValidBefore: &parsed.ValidBefore} {
+	for text, number := range map[*string]**big.Int{
+		&a.Value: &parsed.Value, &a.ValidAfter: &parsed.ValidAfter, &a.ValidBefore: &parsed.ValidBefore,
+	} {
 		n, ok := decimal(*text)
 		if !ok {
 			return Authorization{}, fmt.Errorf("%w: number", ErrMalformed)
@@ -79,7 +84,8 @@ func (a Authorization) Wire() x402.Authorization {
 
 // Digest is the hash that is signed (EIP-712).
 func (a Authorization) Digest(d Domain) common.Hash {
-	structHash := crypto.Keccak256(typeHash, common.LeftPadBytes(a.From.Bytes(), 32), common.LeftPadBytes(a.To.Bytes(), 32),
+	structHash := crypto.Keccak256(typeHash, common.LeftPadBytes(a.From.Bytes(), 32),
+		common.LeftPadBytes(a.To.Bytes(), 32),
 		word(a.Value), word(a.ValidAfter), word(a.ValidBefore), a.Nonce.Bytes())
 	return crypto.Keccak256Hash([]byte("\x19\x01"), d.Separator().Bytes(), structHash)
 }

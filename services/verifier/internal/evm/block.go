@@ -189,7 +189,8 @@ func (b *ProvenBlock) proveReceipts(r *ReportedBlock) error {
 	values := make([][]byte, len(r.Receipts))
 	for i := range r.Receipts {
 		receipt, t := &r.Receipts[i], &r.Transactions[i]
-		if !b.holds(receipt.BlockHash, receipt.BlockNumber, receipt.TransactionIndex, i) || *receipt.TransactionHash != *t.Hash {
+		if !b.holds(receipt.BlockHash, receipt.BlockNumber, receipt.TransactionIndex, i) ||
+			*receipt.TransactionHash != *t.Hash {
 			return fmt.Errorf("receipt %d is not of this block: %w", i, chain.ErrInconsistent)
 		}
 		if receipt.Type != nil && !bytes.Equal(receipt.Type, t.Type) {
@@ -216,7 +217,8 @@ func (b *ProvenBlock) proveReceipts(r *ReportedBlock) error {
 		// What is signed as gasUsed is this difference. A fork may define another
 		// relation, as drafts of EIP-7778 did: then nothing is signed.
 		if receipt.GasUsed != nil && !receipt.GasUsed.Is(cumulative-before) {
-			return fmt.Errorf("gas used by transaction %d is not the difference of the cumulative gas: %w", i, chain.ErrInconsistent)
+			return fmt.Errorf("gas used by transaction %d is not the difference of the cumulative gas: %w", i,
+				chain.ErrInconsistent)
 		}
 		kind, e := t.kind(), &b.entries[i]
 		if e.unknownType = !isKnown(kind); !e.unknownType {
@@ -224,7 +226,8 @@ func (b *ProvenBlock) proveReceipts(r *ReportedBlock) error {
 		}
 		e.transaction.Hash, e.transaction.Index = chain.Hash(*t.Hash), uint64(i)
 		e.outcome = chain.Outcome{
-			Status: receipt.status(), GasUsed: cumulative - before, CumulativeGasUsed: cumulative, Logs: len(receipt.Logs),
+			Status: receipt.status(), GasUsed: cumulative - before, CumulativeGasUsed: cumulative,
+			Logs: len(receipt.Logs),
 		}
 		before = cumulative
 	}

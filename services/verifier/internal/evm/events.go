@@ -43,7 +43,9 @@ func events(leaf []byte) ([]chain.Event, error) {
 	}
 	out := make([]chain.Event, len(logs))
 	for i, log := range logs {
-		out[i] = chain.Event{Address: chain.Address(log.Address), Topics: make([]chain.Hash, len(log.Topics)), Data: log.Data}
+		out[i] = chain.Event{
+			Address: chain.Address(log.Address), Topics: make([]chain.Hash, len(log.Topics)), Data: log.Data,
+		}
 		for j, topic := range log.Topics {
 			out[i].Topics[j] = chain.Hash(topic)
 		}

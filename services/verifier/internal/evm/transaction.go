@@ -90,7 +90,9 @@ func (t *Transaction) fields(kind byte) []any {
 	case accessListType:
 		return []any{t.ChainID, t.Nonce, t.GasPrice, t.Gas, to, t.Value, t.Input, t.AccessList}
 	case dynamicFeeType:
-		return []any{t.ChainID, t.Nonce, t.MaxPriorityFeePerGas, t.MaxFeePerGas, t.Gas, to, t.Value, t.Input, t.AccessList}
+		return []any{
+			t.ChainID, t.Nonce, t.MaxPriorityFeePerGas, t.MaxFeePerGas, t.Gas, to, t.Value, t.Input, t.AccessList,
+		}
 	case blobType:
 		return []any{
 			t.ChainID, t.Nonce, t.MaxPriorityFeePerGas, t.MaxFeePerGas, t.Gas, to, t.Value, t.Input, t.AccessList,
@@ -116,7 +118,8 @@ func (t *Transaction) fields(kind byte) []any {
 		}
 	case arbSubmitRetryableType:
 		return []any{
-			t.ChainID, t.RequestID, t.From, t.L1BaseFee, t.DepositValue, t.MaxFeePerGas, t.Gas, optional(t.RetryTo), t.RetryValue,
+			t.ChainID, t.RequestID, t.From, t.L1BaseFee, t.DepositValue, t.MaxFeePerGas, t.Gas, optional(t.RetryTo),
+			t.RetryValue,
 			t.Beneficiary, t.MaxSubmissionFee, t.RefundTo, t.RetryData,
 		}
 	case arbInternalType:

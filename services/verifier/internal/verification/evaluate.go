@@ -14,10 +14,12 @@ var (
 		Code: "expectation_mismatch", Text: "the transaction is not as expected",
 	}
 	ErrInsufficientConfirmations = &chain.Fault{
-		Code: "insufficient_confirmations", Text: "the transaction has fewer confirmations than expected", Retryable: true,
+		Code: "insufficient_confirmations", Text: "the transaction has fewer confirmations than expected",
+		Retryable: true,
 	}
 	ErrStatusUnavailable = &chain.Fault{
-		Code: "status_unavailable", Text: "the chain records no status for this transaction, which is older than the Byzantium fork",
+		Code: "status_unavailable", Text: "the chain records no status for this transaction, which is older than the " +
+			"Byzantium fork",
 	}
 )
 

@@ -25,7 +25,9 @@ type Receipts struct {
 
 // NewReceipts returns receipts signed with a key, of which limit bytes are kept.
 func NewReceipts(key *receipt.SigningKey, limit int, looked func(hit bool), kept func(bytes int)) *Receipts {
-	return &Receipts{key: key, looked: looked, kept: kept, limit: limit, answers: lru.NewBasicLRU[string, []byte](math.MaxInt)}
+	return &Receipts{
+		key: key, looked: looked, kept: kept, limit: limit, answers: lru.NewBasicLRU[string, []byte](math.MaxInt),
+	}
 }
 
 // Signed returns the signed receipt for a question about a chain, in JSON. Callers

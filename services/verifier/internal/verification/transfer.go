@@ -63,7 +63,9 @@ const (
 
 // nearest lists the hints of single logs; of a transaction's logs, the one whose hint
 // comes first misses the least.
-var nearest = []string{"", HintPositionDiffers, HintAmountDiffers, HintMintOrBurn, HintSelfTransfer, HintOtherParties, HintNotERC20}
+var nearest = []string{
+	"", HintPositionDiffers, HintAmountDiffers, HintMintOrBurn, HintSelfTransfer, HintOtherParties, HintNotERC20,
+}
 
 // FoundTransfer is a transfer that a 422 lists, so that the caller can correct the
 // request.
@@ -126,7 +128,8 @@ func evaluateTransfer(r TransferRequest, s chain.Snapshot, events []chain.Event)
 		return receipt.ProvenTransfer{}, &MismatchError{ErrExpectationMismatch, checks}
 	case !enough:
 		missing := uint64(expected) - confirmations
-		return receipt.ProvenTransfer{}, chain.WithRetryAfter(&MismatchError{ErrInsufficientConfirmations, checks}, s.Heads.Wait(missing))
+		return receipt.ProvenTransfer{}, chain.WithRetryAfter(&MismatchError{ErrInsufficientConfirmations, checks},
+			s.Heads.Wait(missing))
 	}
 	return found.transfer, nil
 }
@@ -176,9 +179,12 @@ func (m movement) listed(position *int) FoundTransfer {
 
 // Events, by the Keccak-256 of their signatures.
 var (
-	topicTransfer = mustHash("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef") // Transfer(address,address,uint256)
-	topicUsed     = mustHash("0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5") // AuthorizationUsed(address,bytes32)
-	topicCanceled = mustHash("0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81") // AuthorizationCanceled(address,bytes32)
+	// Transfer(address,address,uint256)
+	topicTransfer = mustHash("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef")
+	// AuthorizationUsed(address,bytes32)
+	topicUsed = mustHash("0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5")
+	// AuthorizationCanceled(address,bytes32)
+	topicCanceled = mustHash("0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81")
 )
 
 func mustHash(text string) chain.Hash {
@@ -295,7 +301,9 @@ func (w wantedTransfer) inLogs(events []chain.Event) (j judgement) {
 		}
 		if j.paired = ok; ok {
 			at = transfer
-			used = &receipt.UsedAuthorization{Authorizer: w.payer.String(), Nonce: w.authorization.String(), LogPosition: mark}
+			used = &receipt.UsedAuthorization{
+				Authorizer: w.payer.String(), Nonce: w.authorization.String(), LogPosition: mark,
+			}
 		} else if j.authorizationHint = HintNotUsed; slices.ContainsFunc(events, w.cancels) {
 			j.authorizationHint = HintAuthorizationDead
 		}
@@ -306,7 +314,8 @@ func (w wantedTransfer) inLogs(events []chain.Event) (j judgement) {
 	m, _ := erc20(events[at])
 	token := w.token.String()
 	j.transfer = receipt.ProvenTransfer{
-		Standard: receipt.StandardERC20, Token: &token, From: m.from.String(), To: m.to.String(), Amount: m.value.String(),
+		Standard: receipt.StandardERC20, Token: &token, From: m.from.String(), To: m.to.String(),
+		Amount:      m.value.String(),
 		LogPosition: &at, Matches: strconv.Itoa(matches), ToIn: in.String(), ToOut: out.String(), Authorization: used,
 	}
 	return j

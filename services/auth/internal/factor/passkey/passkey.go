@@ -67,7 +67,8 @@ func New(o Options) (factor.RelyingParty, error) {
 		RPID: id, RPOrigins: []string{origin.Scheme + "://" + strings.ToLower(origin.Host)},
 		AttestationPreference: protocol.PreferNoAttestation,
 		AuthenticatorSelection: protocol.AuthenticatorSelection{
-			RequireResidentKey: protocol.ResidentKeyRequired(), ResidentKey: protocol.ResidentKeyRequirementRequired, UserVerification: protocol.VerificationRequired,
+			RequireResidentKey: protocol.ResidentKeyRequired(), ResidentKey: protocol.ResidentKeyRequirementRequired,
+			UserVerification: protocol.VerificationRequired,
 		},
 		Timeouts:                          webauthn.TimeoutsConfig{Login: limit, Registration: limit},
 		ExtensionsUnsolicitedOutputPolicy: protocol.UnsolicitedOutputPolicyIgnore,
@@ -94,7 +95,9 @@ func (r relyingParty) BeginRegister(household string, u factor.PasskeyUser) (jso
 	return begun(options, state, err)
 }
 
-func (r relyingParty) FinishRegister(u factor.PasskeyUser, state []byte, answer json.RawMessage) (factor.Credential, error) {
+func (r relyingParty) FinishRegister(
+	u factor.PasskeyUser, state []byte, answer json.RawMessage,
+) (factor.Credential, error) {
 	known, err := r.user(u)
 	if err != nil {
 		return factor.Credential{}, err
@@ -119,7 +122,9 @@ func (r relyingParty) BeginLogin() (json.RawMessage, []byte, error) {
 	return begun(options, state, err)
 }
 
-func (r relyingParty) FinishLogin(find func(handle []byte) (factor.PasskeyUser, error), state []byte, answer json.RawMessage) (factor.Assertion, error) {
+func (r relyingParty) FinishLogin(
+	find func(handle []byte) (factor.PasskeyUser, error), state []byte, answer json.RawMessage,
+) (factor.Assertion, error) {
 	return r.finish(state, answer, func(handle []byte) (factor.PasskeyUser, error) {
 		if len(handle) != factor.HandleBytes {
 			return factor.PasskeyUser{}, fmt.Errorf("%w: no user handle", factor.ErrPasskeyFailed)
@@ -129,7 +134,9 @@ func (r relyingParty) FinishLogin(find func(handle []byte) (factor.PasskeyUser, 
 			err = fmt.Errorf("%w: unknown user handle", factor.ErrPasskeyFailed)
 		}
 		return u, err
-	}, func(u user, begun webauthn.SessionData, parsed *protocol.ParsedCredentialAssertionData) (*webauthn.Credential, error) {
+	}, func(
+		u user, begun webauthn.SessionData, parsed *protocol.ParsedCredentialAssertionData,
+	) (*webauthn.Credential, error) {
 		return r.ValidateDiscoverableLogin(func(_, _ []byte) (webauthn.User, error) { return u, nil }, begun, parsed)
 	})
 }
@@ -146,9 +153,13 @@ func (r relyingParty) BeginVerify(u factor.PasskeyUser) (json.RawMessage, []byte
 	return begun(options, state, err)
 }
 
-func (r relyingParty) FinishVerify(u factor.PasskeyUser, state []byte, answer json.RawMessage) (factor.Assertion, error) {
+func (r relyingParty) FinishVerify(
+	u factor.PasskeyUser, state []byte, answer json.RawMessage,
+) (factor.Assertion, error) {
 	return r.finish(state, answer, func([]byte) (factor.PasskeyUser, error) { return u, nil },
-		func(u user, begun webauthn.SessionData, parsed *protocol.ParsedCredentialAssertionData) (*webauthn.Credential, error) {
+		func(u user, begun webauthn.SessionData,
+			parsed *protocol.ParsedCredentialAssertionData,
+		) (*webauthn.Credential, error) {
 			return r.ValidateLogin(u, begun, parsed)
 		})
 }
@@ -205,7 +216,9 @@ func (r relyingParty) encode(c *webauthn.Credential) (factor.Credential, error) 
 	if err != nil {
 		return factor.Credential{}, fmt.Errorf("encode credential: %w", err)
 	}
-	return factor.Credential{CredentialID: c.ID, RPID: r.Config.RPID, Record: string(record), SignCount: c.Authenticator.SignCount}, nil
+	return factor.Credential{
+		CredentialID: c.ID, RPID: r.Config.RPID, Record: string(record), SignCount: c.Authenticator.SignCount,
+	}, nil
 }
 
 // begun encodes what a ceremony begins with.
@@ -223,7 +236,7 @@ func begun(options any, state *webauthn.SessionData, err error) (json.RawMessage
 
 // failed keeps what the library says for the log.
 func failed(err error) error {
-	return fmt.Errorf("%w: %s", factor.ErrPasskeyFailed, err) //nolint:errorlint // the library's errors are no one's concern
+	return fmt.Errorf("%w: %s", factor.ErrPasskeyFailed, err) //nolint:errorlint // no caller needs the library's errors
 }
 
 // user is a factor.PasskeyUser with the passkeys of this relying party.

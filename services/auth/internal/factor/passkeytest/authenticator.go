@@ -98,11 +98,14 @@ func (a *Authenticator) Create(publicKey json.RawMessage) json.RawMessage {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	cose := slices.Concat([]byte{0xa5, 0x01, 0x02, 0x03, 0x26, 0x20, 0x01, 0x21, 0x58, 0x20}, point[1:33], []byte{0x22, 0x58, 0x20}, point[33:])
+	cose := slices.Concat([]byte{0xa5, 0x01, 0x02, 0x03, 0x26, 0x20, 0x01, 0x21, 0x58, 0x20}, point[1:33],
+		[]byte{0x22, 0x58, 0x20}, point[33:])
 	data := slices.Concat(a.authData(k.RPID, attested), make([]byte, 16), []byte{0, byte(len(k.ID))}, k.ID, cose)
-	object := slices.Concat([]byte("\xa3\x63fmt\x64none\x67attStmt\xa0\x68authData\x59"), binary.BigEndian.AppendUint16(nil, uint16(len(data))), data)
+	object := slices.Concat([]byte("\xa3\x63fmt\x64none\x67attStmt\xa0\x68authData\x59"),
+		binary.BigEndian.AppendUint16(nil, uint16(len(data))), data)
 	return a.answer(k, map[string]any{
-		"clientDataJSON": encode(a.clientData("webauthn.create", o.PublicKey.Challenge)), "attestationObject": encode(object), "transports": []string{"internal"},
+		"clientDataJSON":    encode(a.clientData("webauthn.create", o.PublicKey.Challenge)),
+		"attestationObject": encode(object), "transports": []string{"internal"},
 	})
 }
 
@@ -111,7 +114,8 @@ func (a *Authenticator) Get(publicKey json.RawMessage) json.RawMessage {
 	a.t.Helper()
 	o := a.read(publicKey)
 	for _, k := range slices.Backward(a.Keys) {
-		if k.RPID == o.PublicKey.RPID && (len(o.PublicKey.Allow) == 0 || slices.Contains(o.PublicKey.Allow, descriptor{encode(k.ID)})) {
+		if k.RPID == o.PublicKey.RPID && (len(o.PublicKey.Allow) == 0 ||
+			slices.Contains(o.PublicKey.Allow, descriptor{encode(k.ID)})) {
 			return a.GetWith(k, publicKey)
 		}
 	}
@@ -132,7 +136,9 @@ func (a *Authenticator) GetWith(k *Key, publicKey json.RawMessage) json.RawMessa
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	response := map[string]any{"clientDataJSON": encode(client), "authenticatorData": encode(data), "signature": encode(signature)}
+	response := map[string]any{
+		"clientDataJSON": encode(client), "authenticatorData": encode(data), "signature": encode(signature),
+	}
 	handle := k.Handle
 	if a.Handle != nil {
 		handle = a.Handle
@@ -161,7 +167,9 @@ func (a *Authenticator) authData(rpID string, more byte) []byte {
 }
 
 func (a *Authenticator) clientData(kind, challenge string) []byte {
-	return a.json(map[string]any{"type": kind, "challenge": challenge, "origin": a.Origin, "crossOrigin": a.CrossOrigin})
+	return a.json(map[string]any{
+		"type": kind, "challenge": challenge, "origin": a.Origin, "crossOrigin": a.CrossOrigin,
+	})
 }
 
 func (a *Authenticator) answer(k *Key, response map[string]any) json.RawMessage {

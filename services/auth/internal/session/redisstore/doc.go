@@ -1,5 +1,5 @@
-// Package redisstore keeps sessions, pending logins, ceremonies and hand-overs in Redis (6 or later; alone, with Sentinel
-// or as a Cluster).
+// Package redisstore keeps sessions, pending logins, ceremonies and hand-overs in Redis (6
+// or later; alone, with Sentinel or as a Cluster).
 //
 // # Keys
 //

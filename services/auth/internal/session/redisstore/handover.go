@@ -22,7 +22,8 @@ func (s *store) CreateHandOver(ctx context.Context, h session.HandOver) (string,
 }
 
 func (s *store) TakeHandOver(ctx context.Context, code string) (session.HandOver, error) {
-	values, err := takeScript.Run(ctx, s.client, s.handOver(session.HandOverKey(code)), "user", "key", "host", "state").StringSlice()
+	values, err := takeScript.Run(ctx, s.client, s.handOver(session.HandOverKey(code)), "user", "key", "host",
+		"state").StringSlice()
 	if err != nil {
 		return session.HandOver{}, failed("take hand-over", err)
 	}
@@ -51,6 +52,8 @@ func (s *store) OpenHost(ctx context.Context, ref session.Ref, host, secretHash 
 }
 
 // LoadHost shares the pipelines of Load.
-func (s *store) LoadHost(ctx context.Context, ref session.Ref, host, secretHash string, lifetime time.Duration) (session.Session, error) {
+func (s *store) LoadHost(
+	ctx context.Context, ref session.Ref, host, secretHash string, lifetime time.Duration,
+) (session.Session, error) {
 	return s.load(ctx, &load{ref: ref, lifetime: lifetime, ofHost: []any{host, secretHash}})
 }

@@ -15,7 +15,8 @@ func (s *store) pending(ref session.Ref) []string {
 
 func (s *store) CreatePending(ctx context.Context, p session.Pending) error {
 	err := putScript.Run(ctx, s.client, s.pending(p.Ref), milliseconds(session.PendingLifetime),
-		"fingerprint", p.Fingerprint, "browser", p.Browser, "replaces", replacedBy(p.Replaces), "agent", p.UserAgent, "ip", p.IP,
+		"fingerprint", p.Fingerprint, "browser", p.Browser, "replaces", replacedBy(p.Replaces), "agent", p.UserAgent,
+		"ip", p.IP,
 		"tries", p.Tries, "created", p.CreatedAt.Unix()).Err()
 	if err != nil {
 		return failed("create pending login", err)
@@ -79,7 +80,9 @@ func (s *store) DeletePending(ctx context.Context, ref session.Ref) error {
 	return nil
 }
 
-func (s *store) FinishPending(ctx context.Context, ref session.Ref, made session.Session, fence string, lifetime time.Duration) error {
+func (s *store) FinishPending(
+	ctx context.Context, ref session.Ref, made session.Session, fence string, lifetime time.Duration,
+) error {
 	keys := append(s.createKeys(made.Ref), s.pending(ref)...)
 	return stored("finish login", finishScript.Run(ctx, s.client, keys, s.createArgs(made, fence, lifetime)...))
 }
@@ -97,7 +100,8 @@ func (s *store) PutCeremony(ctx context.Context, c session.Ceremony) (string, er
 }
 
 func (s *store) TakeCeremony(ctx context.Context, id string) (session.Ceremony, error) {
-	values, err := takeScript.Run(ctx, s.client, s.ceremony(session.CeremonyKey(id)), "purpose", "user", "owner", "data").StringSlice()
+	values, err := takeScript.Run(ctx, s.client, s.ceremony(session.CeremonyKey(id)), "purpose", "user", "owner",
+		"data").StringSlice()
 	if err != nil {
 		return session.Ceremony{}, failed("take ceremony", err)
 	}

@@ -98,7 +98,8 @@ func renewal(d time.Duration) int64 {
 }
 
 func (s *store) Fence(ctx context.Context, userID int64) (string, error) {
-	token, err := fenceScript.Run(ctx, s.client, []string{s.fence(userID)}, rand.Text(), milliseconds(fenceLifetime)).Text()
+	token, err := fenceScript.Run(ctx, s.client, []string{s.fence(userID)}, rand.Text(),
+		milliseconds(fenceLifetime)).Text()
 	if err != nil {
 		return "", failed("fence login", err)
 	}
@@ -106,7 +107,8 @@ func (s *store) Fence(ctx context.Context, userID int64) (string, error) {
 }
 
 func (s *store) Create(ctx context.Context, made session.Session, fence string, lifetime time.Duration) error {
-	return stored("create session", createScript.Run(ctx, s.client, s.createKeys(made.Ref), s.createArgs(made, fence, lifetime)...))
+	return stored("create session", createScript.Run(ctx, s.client, s.createKeys(made.Ref),
+		s.createArgs(made, fence, lifetime)...))
 }
 
 func (s *store) createKeys(ref session.Ref) []string {
@@ -114,7 +116,9 @@ func (s *store) createKeys(ref session.Ref) []string {
 }
 
 func (s *store) createArgs(made session.Session, fence string, lifetime time.Duration) []any {
-	return append([]any{made.Key, milliseconds(lifetime), fence, s.sessionPrefix(made.UserID), session.MaxPerUser, maxStep}, encode(made)...)
+	return append([]any{
+		made.Key, milliseconds(lifetime), fence, s.sessionPrefix(made.UserID), session.MaxPerUser, maxStep,
+	}, encode(made)...)
 }
 
 // stored returns the error of a script that stores a session.
@@ -131,9 +135,12 @@ func stored(what string, reply *redis.Cmd) error {
 	}
 }
 
-func (s *store) Rotate(ctx context.Context, old session.Ref, next session.Session, fence string, lifetime time.Duration) error {
+func (s *store) Rotate(
+	ctx context.Context, old session.Ref, next session.Session, fence string, lifetime time.Duration,
+) error {
 	args := append([]any{next.Key, milliseconds(lifetime), fence, old.Key}, encode(next)...)
-	return stored("replace session", rotateScript.Run(ctx, s.client, append(s.createKeys(next.Ref), s.session(old)), args...))
+	return stored("replace session", rotateScript.Run(ctx, s.client, append(s.createKeys(next.Ref), s.session(old)),
+		args...))
 }
 
 func (s *store) AddCSRFToken(ctx context.Context, ref session.Ref, token string) (string, error) {
@@ -157,7 +164,8 @@ func (s *store) Delete(ctx context.Context, ref session.Ref) error {
 func (s *store) Revoke(ctx context.Context, userID int64, keep string) (int, error) {
 	ended := 0
 	for {
-		reply, err := revokeScript.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), keep, maxStep).Int64Slice()
+		reply, err := revokeScript.Run(ctx, s.client, s.setAndFence(userID), s.sessionPrefix(userID), keep,
+			maxStep).Int64Slice()
 		if err == nil && len(reply) != 2 {
 			err = errReply
 		}
@@ -217,7 +225,9 @@ func (s *store) Sweep(ctx context.Context) (session.Swept, error) {
 	}
 	var err error
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return sweep(ctx, node) })
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			return sweep(ctx, node)
+		})
 	} else {
 		err = sweep(ctx, s.client)
 	}
@@ -231,7 +241,8 @@ func (s *store) Sweep(ctx context.Context) (session.Swept, error) {
 // encode returns the fields of a session's hash: name, value, name, value.
 func encode(s session.Session) []any {
 	return []any{
-		"username", s.Username, "role", s.Role, "csrf", s.CSRFToken, "agent", s.UserAgent, "created", s.CreatedAt.Unix(), "stamp", s.Stamp,
+		"username", s.Username, "role", s.Role, "csrf", s.CSRFToken, "agent", s.UserAgent, "created",
+		s.CreatedAt.Unix(), "stamp", s.Stamp,
 		"factor", string(s.Factor), "auth_at", s.AuthAt.Unix(), "ip", s.IP,
 	}
 }
@@ -246,7 +257,8 @@ func decode(ref session.Ref, values []string) (session.Session, error) {
 		return session.Session{}, fmt.Errorf("%w: created is not a number", errReply)
 	}
 	s := session.Session{
-		Ref: ref, Username: values[0], Role: values[1], CSRFToken: values[2], UserAgent: values[3], CreatedAt: created, Stamp: values[5],
+		Ref: ref, Username: values[0], Role: values[1], CSRFToken: values[2], UserAgent: values[3], CreatedAt: created,
+		Stamp:  values[5],
 		Factor: session.Factor(cmp.Or(values[6], string(session.Password))), AuthAt: created, IP: values[8],
 	}
 	if values[7] != "" { // of an earlier version

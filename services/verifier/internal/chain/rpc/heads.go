@@ -216,7 +216,8 @@ func (r *Reader) recordHead(e *endpoint, calls headCalls) (h head, err error) {
 	inFuture := h.latestTime > uint64(max(r.now().Add(maxClockSkew).Unix(), 0))
 	if inFuture || !e.setHead(h) {
 		if !e.distrusted.holds(r.now()) { // else it is logged already
-			r.log.Warn("node reports implausible heads", "chain", r.identity.Name, "node", e.name, "latest", h.latest, "timestamp", h.latestTime)
+			r.log.Warn("node reports implausible heads", "chain", r.identity.Name, "node", e.name, "latest", h.latest,
+				"timestamp", h.latestTime)
 			e.distrust()
 		}
 		return h, fmt.Errorf("latest is too far ahead: %w", chain.ErrInconsistent)

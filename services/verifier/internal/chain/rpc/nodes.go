@@ -41,11 +41,13 @@ func (r *Reader) try(ctx context.Context, read func(*endpoint) (*evm.ProvenBlock
 			return reading{block, e}, nil
 		}
 		failure = fmt.Errorf("%s: %w", e.name, failure)
-		if isAny(failure, errTimeout, chain.ErrIntegrity, chain.ErrInconsistent, chain.ErrNotCanonical, chain.ErrQuorum) {
+		if isAny(failure, errTimeout, chain.ErrIntegrity, chain.ErrInconsistent, chain.ErrNotCanonical,
+			chain.ErrQuorum) {
 			e.distrust()
 		}
 		last, err = e, moreSpecific(err, failure)
-		mustWait := isAny(failure, chain.ErrNotFinalized, chain.ErrFinalityUnavailable) && !errors.Is(failure, errThisNodeOnly)
+		mustWait := isAny(failure, chain.ErrNotFinalized, chain.ErrFinalityUnavailable) && !errors.Is(failure,
+			errThisNodeOnly)
 		if mustWait || ctx.Err() != nil {
 			break
 		}
@@ -77,7 +79,8 @@ func (r *Reader) next(last *endpoint, failure error) *endpoint {
 // came from an answer, or shows that the nodes disagree.
 func moreSpecific(earlier, later error) error {
 	noAnswer := isAny(later, chain.ErrUnavailable, chain.ErrRateLimited, chain.ErrWrongChain)
-	if earlier != nil && (noAnswer && !errors.Is(earlier, chain.ErrUnavailable) || errors.Is(earlier, chain.ErrQuorum)) {
+	if earlier != nil && (noAnswer && !errors.Is(earlier, chain.ErrUnavailable) ||
+		errors.Is(earlier, chain.ErrQuorum)) {
 		return earlier
 	}
 	return later
@@ -90,7 +93,9 @@ func isAny(err error, targets ...error) bool {
 // available returns the endpoints that may be used now, best first.
 func (r *Reader) available() []*endpoint {
 	now := r.now()
-	return slices.DeleteFunc(r.byTrust(), func(e *endpoint) bool { return e.wrongChain.Load() || !e.circuit.closed(now) })
+	return slices.DeleteFunc(r.byTrust(), func(e *endpoint) bool {
+		return e.wrongChain.Load() || !e.circuit.closed(now)
+	})
 }
 
 // byTrust returns all endpoints, best first: as configured, but after them those
@@ -277,7 +282,8 @@ func (c *circuit) record(now time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case isAny(err, errCanceled, errNoMemory), c.limited && now.Before(c.until): // an answer from before the limit changes nothing
+	// an answer from before the limit changes nothing
+	case isAny(err, errCanceled, errNoMemory), c.limited && now.Before(c.until):
 	case err == nil, errors.Is(err, errTooLarge), errors.Is(err, errBatchRefused):
 		c.failures, c.until, c.limited = 0, time.Time{}, false
 	case errors.Is(err, chain.ErrRateLimited):

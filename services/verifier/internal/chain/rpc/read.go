@@ -166,7 +166,9 @@ func (r *Reader) block(ctx context.Context, e *endpoint, at *location) (*evm.Pro
 	if block, ok := r.memory.block(chainHash{r.identity.ID, at.block}); ok {
 		return block, nil
 	}
-	block, err := r.blocks.Do(ctx, blockKey{e, at.number, at.block}, func(ctx context.Context) (*evm.ProvenBlock, error) {
+	block, err := r.blocks.Do(ctx, blockKey{e, at.number, at.block}, func(
+		ctx context.Context,
+	) (*evm.ProvenBlock, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*attempts*r.timeout)
 		defer cancel()
 		block, err := r.fetch(ctx, e, at.number, at.block)
@@ -245,7 +247,8 @@ func (f *blockFetch) prove(ctx context.Context) (*evm.ProvenBlock, error) {
 // support, and falls back to the next.
 func (f *blockFetch) request(ctx context.Context) error {
 	method := f.receiptsMethod()
-	block, receipts, heads := newCall("eth_getBlockByNumber", hexNumber(f.number), true), f.receiptsCall(method), f.newHeadCalls()
+	block, receipts, heads := newCall("eth_getBlockByNumber", hexNumber(f.number), true), f.receiptsCall(method),
+		f.newHeadCalls()
 	calls := []*call{block}
 	if receipts != nil {
 		calls = append(calls, receipts)

@@ -116,7 +116,8 @@ func Open(ctx context.Context, o Options) (*Reader, error) {
 		r.endpoints = append(r.endpoints, &endpoint{Reader: r, name: name, url: raw})
 	}
 	if r.quorum == 1 && len(r.endpoints) > 1 {
-		r.log.Warn("a single node decides that a block is final, and any of the nodes may be that one: set CHAIN_RPC_QUORUM, or the quorum in CHAINS_FILE, to 2 or more",
+		r.log.Warn("a single node decides that a block is final, and any of the nodes may be that one: set "+
+			"CHAIN_RPC_QUORUM, or the quorum in CHAINS_FILE, to 2 or more",
 			"chain", r.identity.Name, "nodes", len(r.endpoints))
 	}
 	return r, r.firstPoll(ctx)
@@ -133,7 +134,8 @@ func (r *Reader) firstPoll(ctx context.Context) error {
 			case errors.Is(err, chain.ErrWrongChain):
 				faults[i] = fmt.Errorf("chain %s is %d: %s: %w", r.identity.Name, r.identity.ID, e.name, err)
 			case err != nil:
-				r.log.Warn("node does not answer yet", "chain", r.identity.Name, "error", fmt.Errorf("%s: %w", e.name, err))
+				r.log.Warn("node does not answer yet", "chain", r.identity.Name, "error",
+					fmt.Errorf("%s: %w", e.name, err))
 			}
 		})
 	}

@@ -43,7 +43,9 @@ func (r *Reader) Headers(ctx context.Context, first, last uint64, hash chain.Has
 // the block's header in RLP, and the trie nodes from its stateRoot and from the account's
 // storageRoot down. The nodes are asked in turn until one has that state; the error names
 // each. Nothing but the header is checked.
-func (r *Reader) StorageProof(ctx context.Context, number uint64, hash chain.Hash, contract chain.Address, slot chain.Hash) (header []byte, account, storage [][]byte, err error) {
+func (r *Reader) StorageProof(
+	ctx context.Context, number uint64, hash chain.Hash, contract chain.Address, slot chain.Hash,
+) (header []byte, account, storage [][]byte, err error) {
 	err = r.inTurn(ctx, func(ctx context.Context, e *endpoint, memory *reservation) error {
 		block := newCall("eth_getBlockByNumber", hexNumber(number), false)
 		proof := newCall("eth_getProof", common.Address(contract), []common.Hash{common.Hash(slot)}, hexNumber(number))

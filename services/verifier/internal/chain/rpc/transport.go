@@ -356,7 +356,8 @@ func (e *rpcError) fault() error {
 	switch {
 	case has("too large", "response size"):
 		return chain.ErrUnavailable // not a rate limit: it must not open the circuit
-	case e.Code == 429, e.Code == -32005, has("rate limit", "too many requests", "limit exceeded", "capacity", "throttl"):
+	case e.Code == 429, e.Code == -32005, has("rate limit", "too many requests", "limit exceeded", "capacity",
+		"throttl"):
 		return chain.ErrRateLimited
 	case e.Code == 4444, has("prun", "missing trie node", "history"):
 		return chain.ErrHistoryPruned
