@@ -59,7 +59,7 @@ func TestThePageHasWhatOtherRunsMeasured(t *testing.T) {
 
 func TestARowIsJudgedByItsRatioOrElseByItsFigure(t *testing.T) {
 	var p page
-	p.table("peer", faster("speed", "1/s", samples{6}, samples{2}, atLeast(4)), row{what: "time", ours: samples{1}, goal: atMost(2)}, row{what: "size", ours: samples{7}})
+	p.table("peer", faster("speed", samples{6}, samples{2}, atLeast(4)), row{what: "time", ours: samples{1}, goal: atMost(2)}, row{what: "size", ours: samples{7}})
 	want := `
 |  | unit | Pforte | peer | ratio | wanted |  |
 |---|---|---|---|---|---|---|
@@ -127,7 +127,7 @@ func TestAnOpenLoopDoesNotWaitForAnswers(t *testing.T) {
 	requests := [][]byte{request(http.MethodGet, "/", "", nil), request(http.MethodGet, "/full", "", nil)}
 	began := time.Now()
 	outcomes := openLoop(t.Context(), strings.TrimPrefix(s.URL, "http://"), requests, steadily(200, 0, time.Second/2))
-	if took := time.Since(began); len(outcomes) != 100 || took < slow+time.Second/2-10*time.Millisecond || took > 5*slow {
+	if took := time.Since(began); len(outcomes) != 100 || took < slow+time.Second/2-10*time.Millisecond || took > 20*slow {
 		t.Errorf("%d arrivals took %v", len(outcomes), took)
 	}
 	for i, o := range outcomes {
