@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -176,7 +177,8 @@ func (c *stranger) exchange(ctx context.Context, text []byte) int {
 		c.close()
 		return 0
 	}
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.Close {
+	_, err = io.Copy(io.Discard, resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil || resp.Close {
 		c.close()
 	}
 	return resp.StatusCode

@@ -82,7 +82,7 @@ func (s *suite) compareAccounts(both [2]*world) []row {
 	perUser := func(i int) samples { return samples{list[i].cost.median() / float64(users[i])} }
 	return []row{
 		{what: "sessions: keys in Redis", ours: keys[1], beside: keys[0]},
-		faster("sessions: "+string(me), "1/s", many.rate, few.rate, atLeast(.9)),
+		faster("sessions: "+string(me), many.rate, few.rate, atLeast(.9)),
 		{what: "sessions: " + string(me), unit: "µs of auth and Redis", ours: many.cost, beside: few.cost, ratio: many.cost.over(few.cost), goal: atMost(1.1)},
 		{what: "sessions: delete a user with theirs", unit: "ms", ours: deleting[1], beside: deleting[0], ratio: samples{deleting[1].median() / deleting[0].median()}},
 		{what: fmt.Sprintf("users: `GET /users` of %s beside %s", count(users[1]), count(users[0])), unit: "µs per user", ours: perUser(1), beside: perUser(0), ratio: perUser(1).over(perUser(0)), goal: atMost(1)},

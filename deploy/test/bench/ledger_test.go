@@ -152,7 +152,7 @@ func (s *suite) compareLedgers(both [2]*world) []row {
 	}
 	few, many := figures[0], figures[1]
 	return []row{
-		faster("sales", "1/s", r[1].rate, r[0].rate, atLeast(.9)),
+		faster("sales", r[1].rate, r[0].rate, atLeast(.9)),
 		within("resume of an old payment", many.resume, few.resume),
 		within("`payments list`", many.list, few.list),
 		within("`payments sum`", many.sum, few.sum),

@@ -177,7 +177,7 @@ type rounds struct {
 // beside compares all figures. There may be goals for the ratios of the first two.
 func (r rounds) beside(what string, other rounds, rate, cost goal) []row {
 	return []row{
-		faster(what, "1/s", r.rate, other.rate, rate),
+		faster(what, r.rate, other.rate, rate),
 		sooner(what, "µs of processor", r.cost, other.cost, cost),
 		sooner(what, "ms, p50", r.p50, other.p50, goal{}),
 		sooner(what, "ms, p99", r.p99, other.p99, goal{}),

@@ -136,7 +136,7 @@ func (c curve) rows() []row {
 	}
 	name := fmt.Sprintf("%s at %s × capacity: ", c.kind, figure(offered[last]))
 	rows := []row{
-		faster(name+"goodput, beside the best", "1/s", c.goodput[last], best, atLeast(.9)),
+		faster(name+"goodput, beside the best", c.goodput[last], best, atLeast(.9)),
 		{what: name + "not served, and no 503 with Retry-After within a second", unit: "%", ours: c.uninformed, goal: atMost(0)},
 		{what: string(c.kind) + ": p99 is back after", unit: "s", ours: c.recovered, goal: atMost(5)},
 		{what: string(c.kind) + ": sessions or receipts lost", ours: c.lost, goal: atMost(0)},

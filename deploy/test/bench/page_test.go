@@ -87,9 +87,9 @@ type row struct {
 	own                 bool
 }
 
-// faster compares two rates, or other figures of which the greater is better.
-func faster(what, unit string, ours, beside samples, wanted goal) row {
-	return row{what: what, unit: unit, ours: ours, beside: beside, ratio: ours.over(beside), goal: wanted}
+// faster compares two rates.
+func faster(what string, ours, beside samples, wanted goal) row {
+	return row{what: what, unit: "1/s", ours: ours, beside: beside, ratio: ours.over(beside), goal: wanted}
 }
 
 // sooner compares two durations, or other figures of which the lesser is better.

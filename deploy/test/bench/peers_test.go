@@ -85,7 +85,7 @@ func (w *world) compareKind(k kind, peer string, viaProxy, gain goal) (proxy, se
 	ours, theirs, behindProxy, behindBare, theirsBehindBare := r[0], r[1], r[2], r[3], r[4]
 	return behindProxy.beside(string(k), behindBare, viaProxy, viaProxy),
 		append(ours.beside(string(k)+", direct", theirs, gain, goal{}),
-			faster(string(k)+", both behind bare Caddy", "1/s", behindBare.rate, theirsBehindBare.rate, goal{}))
+			faster(string(k)+", both behind bare Caddy", behindBare.rate, theirsBehindBare.rate, goal{}))
 }
 
 // besideScs measures GET /me beside scs, and with one session for all clients.
@@ -95,7 +95,7 @@ func (w *world) besideScs() []row {
 	shared.name, shared.requests = string(me)+" of one session", ours.requests[:1]
 	r := w.compare(ours, w.cell(me, w.others["scs"], w.pids("scs")...), shared)
 	return append(r[0].beside(string(me)+", direct, beside scs", r[1], atLeast(.9), goal{}),
-		faster(string(me)+", one session for all, beside one each", "1/s", r[2].rate, r[0].rate, goal{}))
+		faster(string(me)+", one session for all, beside one each", r[2].rate, r[0].rate, goal{}))
 }
 
 // besideNothing measures unpaid calls beside a server of net/http that does nothing but
@@ -162,7 +162,7 @@ func (w *world) logins() []row {
 		}
 	}
 	return slices.Concat(
-		[]row{faster(fmt.Sprintf("%s, beside %d cores ÷ one bcrypt of cost 12", login, runtime.NumCPU()), "1/s", r[0].rate, ideal, atLeast(.95))},
+		[]row{faster(fmt.Sprintf("%s, beside %d cores ÷ one bcrypt of cost 12", login, runtime.NumCPU()), r[0].rate, ideal, atLeast(.95))},
 		r[0].beside(string(login)+", beside Express", r[1], goal{}, goal{}),
 		r[0].beside(string(login)+", beside scs", r[2], goal{}, goal{}))
 }

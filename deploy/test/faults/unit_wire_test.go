@@ -233,7 +233,7 @@ func TestANodeLiesAboutItsHeadsForSoManyAnswers(t *testing.T) {
 }
 
 func TestAConnectionIsCutOnTheWayThereOrBack(t *testing.T) {
-	listener := listen(t)
+	listener := listen(t.Context(), t)
 	defer func() { _ = listener.Close() }()
 	var heard atomic.Int32
 	go func() {
@@ -254,7 +254,7 @@ func TestAConnectionIsCutOnTheWayThereOrBack(t *testing.T) {
 			}()
 		}
 	}()
-	between := newTCPProxy(t, listener.Addr().String())
+	between := newTCPProxy(t.Context(), t, listener.Addr().String())
 	for name, c := range map[string]struct {
 		fault         linkFault
 		there, answer bool
@@ -277,7 +277,7 @@ func TestAConnectionIsCutOnTheWayThereOrBack(t *testing.T) {
 // echo sends a byte and reports whether it comes back.
 func echo(t *testing.T, addr string) bool {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 	if err != nil {
 		return false
 	}

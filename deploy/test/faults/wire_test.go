@@ -45,9 +45,9 @@ type tcpProxy struct {
 }
 
 // newTCPProxy listens on a free port of this machine until the test ends.
-func newTCPProxy(t *testing.T, to string) *tcpProxy {
+func newTCPProxy(ctx context.Context, t *testing.T, to string) *tcpProxy {
 	t.Helper()
-	p := &tcpProxy{Listener: listen(t), to: to, conns: map[net.Conn]bool{}}
+	p := &tcpProxy{Listener: listen(ctx, t), to: to, conns: map[net.Conn]bool{}}
 	go func() {
 		for {
 			conn, err := p.Accept()
@@ -55,7 +55,7 @@ func newTCPProxy(t *testing.T, to string) *tcpProxy {
 				return
 			}
 			if err == nil {
-				go p.pass(conn)
+				go p.pass(ctx, conn)
 			}
 		}
 	}()
@@ -66,9 +66,9 @@ func newTCPProxy(t *testing.T, to string) *tcpProxy {
 	return p
 }
 
-func listen(t *testing.T) net.Listener {
+func listen(ctx context.Context, t *testing.T) net.Listener {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,12 +114,12 @@ func (p *tcpProxy) drop(conn net.Conn) {
 	_ = conn.Close()
 }
 
-func (p *tcpProxy) pass(client net.Conn) {
+func (p *tcpProxy) pass(ctx context.Context, client net.Conn) {
 	if !p.keep(client) {
 		return
 	}
 	defer p.drop(client)
-	server, err := net.DialTimeout("tcp", p.to, time.Second)
+	server, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", p.to)
 	if err != nil || !p.keep(server) {
 		return
 	}

@@ -68,7 +68,7 @@ func newWorld(ctx context.Context, t *testing.T, state string) *world {
 	w := &world{
 		World: base, app: newApp(t), earlier: map[string][]byte{},
 		chain: chain{base.DevelopmentChain(), base.Facilitator},
-		redis: newTCPProxy(t, base.Redis), payNode: newHTTPProxy(t, base.Chain), settler: newHTTPProxy(t, base.Facilitator),
+		redis: newTCPProxy(ctx, t, base.Redis), payNode: newHTTPProxy(t, base.Chain), settler: newHTTPProxy(t, base.Facilitator),
 		disk: newDisk(t, base.Path("disk")), memory: newDisk(t, base.Path("redis")),
 		clocks: map[string]clock{"auth": newClock(t, base.Path("auth-clock")), "verifier": newClock(t, base.Path("verifier-clock"))},
 	}
