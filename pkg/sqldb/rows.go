@@ -3,6 +3,7 @@ package sqldb
 import (
 	"database/sql"
 	"errors"
+	"time"
 )
 
 // Scanner is one row: a Row, a sql.Row, or the current one of sql.Rows.
@@ -23,3 +24,6 @@ func All[T any](rows *sql.Rows, err error, scan func(Scanner) (T, error)) (list 
 	}
 	return list, errors.Join(rows.Err(), rows.Close())
 }
+
+// Moment returns a moment that a table has as Unix milliseconds, in UTC.
+func Moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }

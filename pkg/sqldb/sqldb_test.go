@@ -233,3 +233,21 @@ func TestACancelledRelaxedTransactionRelaxesNoOther(t *testing.T) {
 		}
 	}
 }
+
+func TestExec_ReportsWhetherARowChanged(t *testing.T) {
+	onEveryBackend(t, func(t *testing.T, url string) {
+		db := open(t, url)
+		exec(t, db, "INSERT INTO things (name) VALUES (?)", "a")
+		for name, want := range map[string]bool{"a": true, "b": false} {
+			if err := db.Tx(t.Context(), func(tx *sql.Tx) error {
+				changed, err := db.Exec(t.Context(), tx, "UPDATE things SET count = 1 WHERE name = ?", name)
+				if changed != want {
+					t.Errorf("%s: changed is %v", name, changed)
+				}
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

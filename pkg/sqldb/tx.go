@@ -95,6 +95,16 @@ func once(ctx context.Context, on beginner, do func(tx *sql.Tx) error) error {
 	return nil
 }
 
+// Exec carries out a statement, whose placeholders are ?, and reports whether it changed a row.
+func (db *DB) Exec(ctx context.Context, tx *sql.Tx, statement string, args ...any) (changed bool, err error) {
+	result, err := tx.ExecContext(ctx, db.Rebind(statement), args...)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
 // Postgres error codes (PostgreSQL documentation, appendix A).
 const (
 	pgUniqueViolation      = "23505"

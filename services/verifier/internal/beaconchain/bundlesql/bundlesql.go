@@ -30,10 +30,10 @@ const writeTimeout = 10 * time.Second
 
 // write runs a transaction of its own, not one of what is sold: in that, sales would wait for a bundle that another
 // process writes, and that process may wait for them.
-func (s *Store) write(ctx context.Context, what string, run func(context.Context, *tx) error) error {
+func (s *Store) write(ctx context.Context, what string, do func(context.Context, *sql.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	err := s.db.TxRelaxed(ctx, func(t *sql.Tx) error { return run(ctx, &tx{Tx: t, db: s.db}) })
+	err := s.db.TxRelaxed(ctx, func(tx *sql.Tx) error { return do(ctx, tx) })
 	if err == nil || errors.Is(err, beaconchain.ErrNotFound) {
 		return err
 	}
@@ -42,27 +42,11 @@ func (s *Store) write(ctx context.Context, what string, run func(context.Context
 
 // exec is write with one statement; it reports whether that changed a row.
 func (s *Store) exec(ctx context.Context, what, query string, args ...any) (changed bool, err error) {
-	err = s.write(ctx, what, func(ctx context.Context, t *tx) (err error) {
-		changed, err = t.exec(ctx, query, args...)
+	err = s.write(ctx, what, func(ctx context.Context, tx *sql.Tx) (err error) {
+		changed, err = s.db.Exec(ctx, tx, query, args...)
 		return err
 	})
 	return changed, err
-}
-
-// tx is a transaction.
-type tx struct {
-	*sql.Tx
-	db *sqldb.DB
-}
-
-// exec carries out a statement and reports whether it changed a row.
-func (t *tx) exec(ctx context.Context, query string, args ...any) (changed bool, err error) {
-	result, err := t.ExecContext(ctx, t.db.Rebind(query), args...)
-	if err != nil {
-		return false, err
-	}
-	n, err := result.RowsAffected()
-	return n > 0, err
 }
 
 // row reads one row outside of a transaction.
@@ -70,8 +54,16 @@ func (s *Store) row(ctx context.Context, query string, args ...any) *sql.Row {
 	return s.db.Reader.QueryRowContext(ctx, s.db.Rebind(query), args...)
 }
 
-// moment reads a moment of the tables.
-func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
+// takeSQL makes a pending bundle, also of one that was given up or has expired. Any other is only sold again.
+const takeSQL = `INSERT INTO finality_bundles AS b (chain, block_hash, number, state, sold, queued, try_at)
+	VALUES (?, ?, ?, 'pending', ?, ?, ?)
+	ON CONFLICT (chain, block_hash) DO UPDATE SET
+	 sold = CASE WHEN b.sold < excluded.sold THEN excluded.sold ELSE b.sold END,
+	 queued = CASE WHEN b.state IN ('unavailable', 'expired') THEN excluded.queued ELSE b.queued END,
+	 try_at = CASE WHEN b.state IN ('unavailable', 'expired') THEN excluded.try_at ELSE b.try_at END,
+	 tried = CASE WHEN b.state IN ('unavailable', 'expired') THEN 0 ELSE b.tried END,
+	 tries = CASE WHEN b.state IN ('unavailable', 'expired') THEN 0 ELSE b.tries END,
+	 state = CASE WHEN b.state IN ('unavailable', 'expired') THEN 'pending' ELSE b.state END`
 
 // TakeSold implements beaconchain.Bundles.
 func (s *Store) TakeSold(ctx context.Context, most int) (taken int, err error) {
@@ -86,9 +78,9 @@ func (s *Store) TakeSold(ctx context.Context, most int) (taken int, err error) {
 	if s.db.Dialect == sqldb.Postgres {
 		query += " FOR UPDATE SKIP LOCKED"
 	}
-	err = s.write(ctx, "take sold blocks", func(ctx context.Context, t *tx) error {
+	err = s.write(ctx, "take sold blocks", func(ctx context.Context, tx *sql.Tx) error {
 		taken = 0
-		rows, err := t.QueryContext(ctx, s.db.Rebind(query), most)
+		rows, err := tx.QueryContext(ctx, s.db.Rebind(query), most)
 		list, err := sqldb.All(rows, err, func(row sqldb.Scanner) (q queued, err error) {
 			return q, row.Scan(&q.id, &q.chain, &q.hash, &q.number, &q.at)
 		})
@@ -96,20 +88,14 @@ func (s *Store) TakeSold(ctx context.Context, most int) (taken int, err error) {
 			return err
 		}
 		// In one order in all processes, so that none waits for one that waits for it.
-		slices.SortFunc(list, func(a, b queued) int { return strings.Compare(a.chain+string(a.hash), b.chain+string(b.hash)) })
+		slices.SortFunc(list, func(a, b queued) int {
+			return strings.Compare(a.chain+string(a.hash), b.chain+string(b.hash))
+		})
 		for _, q := range list {
-			if _, err := t.exec(ctx, `INSERT INTO finality_bundles (chain, block_hash, number, state, sold, queued, try_at) VALUES (?, ?, ?, 'pending', ?, ?, ?)
-				ON CONFLICT (chain, block_hash) DO UPDATE SET
-				 sold = CASE WHEN finality_bundles.sold < excluded.sold THEN excluded.sold ELSE finality_bundles.sold END,
-				 queued = CASE WHEN finality_bundles.state IN ('unavailable', 'expired') THEN excluded.queued ELSE finality_bundles.queued END,
-				 try_at = CASE WHEN finality_bundles.state IN ('unavailable', 'expired') THEN excluded.try_at ELSE finality_bundles.try_at END,
-				 tried = CASE WHEN finality_bundles.state IN ('unavailable', 'expired') THEN 0 ELSE finality_bundles.tried END,
-				 tries = CASE WHEN finality_bundles.state IN ('unavailable', 'expired') THEN 0 ELSE finality_bundles.tries END,
-				 state = CASE WHEN finality_bundles.state IN ('unavailable', 'expired') THEN 'pending' ELSE finality_bundles.state END`,
-				q.chain, q.hash, q.number, q.at, q.at, q.at); err != nil {
+			if _, err := s.db.Exec(ctx, tx, takeSQL, q.chain, q.hash, q.number, q.at, q.at, q.at); err != nil {
 				return err
 			}
-			if _, err := t.exec(ctx, "DELETE FROM finality_queue WHERE id = ?", q.id); err != nil {
+			if _, err := s.db.Exec(ctx, tx, "DELETE FROM finality_queue WHERE id = ?", q.id); err != nil {
 				return err
 			}
 			taken++
@@ -119,16 +105,19 @@ func (s *Store) TakeSold(ctx context.Context, most int) (taken int, err error) {
 	return taken, err
 }
 
-const bundleColumns = "chain, block_hash, number, state, queued, tried, tries, period, anchor_slot, content, made"
+const selectBundle = "SELECT chain, block_hash, number, state, queued, tried, tries, period, anchor_slot, content, " +
+	"made FROM finality_bundles"
 
 func scanBundle(row sqldb.Scanner) (b beaconchain.Bundle, err error) {
 	var hash []byte
 	var queued, tried, made int64
-	if err := row.Scan(&b.Chain, &hash, &b.Number, &b.State, &queued, &tried, &b.Tries, &b.Period, &b.Slot, &b.Content, &made); err != nil {
+	err = row.Scan(&b.Chain, &hash, &b.Number, &b.State, &queued, &tried, &b.Tries,
+		&b.Period, &b.Slot, &b.Content, &made)
+	if err != nil {
 		return b, err
 	}
 	copy(b.Hash[:], hash)
-	b.Queued, b.Tried, b.Made = moment(queued), momentOrZero(tried), momentOrZero(made)
+	b.Queued, b.Tried, b.Made = sqldb.Moment(queued), momentOrZero(tried), momentOrZero(made)
 	return b, nil
 }
 
@@ -137,7 +126,7 @@ func momentOrZero(milliseconds int64) time.Time {
 	if milliseconds == 0 {
 		return time.Time{}
 	}
-	return moment(milliseconds)
+	return sqldb.Moment(milliseconds)
 }
 
 // milliseconds returns a moment as the tables have it; 0 for the zero one.
@@ -150,7 +139,7 @@ func milliseconds(t time.Time) int64 {
 
 // Bundle implements beaconchain.Bundles.
 func (s *Store) Bundle(ctx context.Context, chain string, block finality.Root) (beaconchain.Bundle, error) {
-	b, err := scanBundle(s.row(ctx, "SELECT "+bundleColumns+" FROM finality_bundles WHERE chain = ? AND block_hash = ?", chain, block[:]))
+	b, err := scanBundle(s.row(ctx, selectBundle+" WHERE chain = ? AND block_hash = ?", chain, block[:]))
 	found := err == nil
 	switch {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
@@ -159,11 +148,14 @@ func (s *Store) Bundle(ctx context.Context, chain string, block finality.Root) (
 		return b, nil
 	}
 	var queued int64
-	again := beaconchain.Bundle{SoldBlock: beaconchain.SoldBlock{Chain: chain, Hash: block}, State: beaconchain.BundlePending}
-	err = s.row(ctx, "SELECT number, queued FROM finality_queue WHERE chain = ? AND block_hash = ? ORDER BY id LIMIT 1", chain, block[:]).Scan(&again.Number, &queued)
+	again := beaconchain.Bundle{
+		SoldBlock: beaconchain.SoldBlock{Chain: chain, Hash: block}, State: beaconchain.BundlePending,
+	}
+	err = s.row(ctx, "SELECT number, queued FROM finality_queue WHERE chain = ? AND block_hash = ? ORDER BY id LIMIT 1",
+		chain, block[:]).Scan(&again.Number, &queued)
 	switch {
 	case err == nil:
-		again.Queued = moment(queued)
+		again.Queued = sqldb.Moment(queued)
 		return again, nil
 	case !errors.Is(err, sql.ErrNoRows):
 		return b, fmt.Errorf("read the queue of bundles: %w", err)
@@ -174,18 +166,24 @@ func (s *Store) Bundle(ctx context.Context, chain string, block finality.Root) (
 }
 
 // DueBundles implements beaconchain.Bundles.
-func (s *Store) DueBundles(ctx context.Context, chain string, can beaconchain.Makeable, next time.Time, most int) (due []beaconchain.Bundle, err error) {
-	query := "SELECT " + bundleColumns + " FROM finality_bundles WHERE state = 'pending' AND chain = ? AND try_at <= ? AND (number <= ? OR queued < ?) ORDER BY try_at LIMIT ?"
+func (s *Store) DueBundles(
+	ctx context.Context, chain string, can beaconchain.Makeable, next time.Time, most int,
+) (due []beaconchain.Bundle, err error) {
+	query := selectBundle + ` WHERE state = 'pending' AND chain = ? AND try_at <= ? AND (number <= ? OR queued < ?)
+		ORDER BY try_at LIMIT ?`
 	if s.db.Dialect == sqldb.Postgres {
 		query += " FOR UPDATE SKIP LOCKED"
 	}
-	err = s.write(ctx, "take bundles to make", func(ctx context.Context, t *tx) error {
-		rows, err := t.QueryContext(ctx, s.db.Rebind(query), chain, s.now().UnixMilli(), int64(can.UpTo), can.QueuedBefore.UnixMilli(), most)
+	err = s.write(ctx, "take bundles to make", func(ctx context.Context, tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, s.db.Rebind(query),
+			chain, s.now().UnixMilli(), int64(can.UpTo), can.QueuedBefore.UnixMilli(), most)
 		if due, err = sqldb.All(rows, err, scanBundle); err != nil {
 			return err
 		}
 		for _, b := range due {
-			if _, err := t.exec(ctx, "UPDATE finality_bundles SET try_at = ? WHERE chain = ? AND block_hash = ?", next.UnixMilli(), chain, b.Hash[:]); err != nil {
+			_, err := s.db.Exec(ctx, tx, "UPDATE finality_bundles SET try_at = ? WHERE chain = ? AND block_hash = ?",
+				next.UnixMilli(), chain, b.Hash[:])
+			if err != nil {
 				return err
 			}
 		}
@@ -196,10 +194,12 @@ func (s *Store) DueBundles(ctx context.Context, chain string, can beaconchain.Ma
 
 // KeepBundle implements beaconchain.Bundles.
 func (s *Store) KeepBundle(ctx context.Context, b beaconchain.Bundle) error {
-	return s.write(ctx, "keep a bundle", func(ctx context.Context, t *tx) error {
-		kept, err := t.exec(ctx, `UPDATE finality_bundles SET
-			period = CASE state WHEN 'made' THEN period ELSE ? END, anchor_slot = CASE state WHEN 'made' THEN anchor_slot ELSE ? END,
-			content = CASE state WHEN 'made' THEN content ELSE ? END, made = CASE state WHEN 'made' THEN made ELSE ? END, state = 'made'
+	return s.write(ctx, "keep a bundle", func(ctx context.Context, tx *sql.Tx) error {
+		kept, err := s.db.Exec(ctx, tx, `UPDATE finality_bundles SET
+			period = CASE state WHEN 'made' THEN period ELSE ? END,
+			anchor_slot = CASE state WHEN 'made' THEN anchor_slot ELSE ? END,
+			content = CASE state WHEN 'made' THEN content ELSE ? END,
+			made = CASE state WHEN 'made' THEN made ELSE ? END, state = 'made'
 			WHERE chain = ? AND block_hash = ? AND state <> 'expired'`,
 			int64(b.Period), int64(b.Slot), b.Content, s.now().UnixMilli(), b.Chain, b.Hash[:])
 		if err == nil && !kept {
@@ -212,7 +212,8 @@ func (s *Store) KeepBundle(ctx context.Context, b beaconchain.Bundle) error {
 // PutOff implements beaconchain.Bundles.
 func (s *Store) PutOff(ctx context.Context, b beaconchain.Bundle, next time.Time) error {
 	_, err := s.exec(ctx, "put a bundle off", `UPDATE finality_bundles SET state = ?, tried = ?, tries = ?, try_at = ?
-		WHERE chain = ? AND block_hash = ? AND state = 'pending'`, string(b.State), milliseconds(b.Tried), b.Tries, next.UnixMilli(), b.Chain, b.Hash[:])
+		WHERE chain = ? AND block_hash = ? AND state = 'pending'`,
+		string(b.State), milliseconds(b.Tried), b.Tries, next.UnixMilli(), b.Chain, b.Hash[:])
 	return err
 }
 
@@ -227,7 +228,9 @@ func (s *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.Bun
 		n     int
 	}
 	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(countBundlesSQL), chain, chain)
-	list, err := sqldb.All(rows, err, func(row sqldb.Scanner) (c count, err error) { return c, row.Scan(&c.state, &c.n) })
+	list, err := sqldb.All(rows, err, func(row sqldb.Scanner) (c count, err error) {
+		return c, row.Scan(&c.state, &c.n)
+	})
 	if err != nil {
 		return counts, fmt.Errorf("count bundles: %w", err)
 	}
@@ -235,8 +238,10 @@ func (s *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.Bun
 		counts.States[beaconchain.BundleState(c.state)] += c.n
 	}
 	var oldest int64
-	if err := s.row(ctx, `SELECT COALESCE(min(queued), 0) FROM (SELECT queued FROM finality_bundles WHERE chain = ? AND state = 'pending'
-		UNION ALL SELECT queued FROM finality_queue WHERE chain = ?) AS waiting`, chain, chain).Scan(&oldest); err != nil {
+	if err := s.row(ctx, `SELECT COALESCE(min(queued), 0) FROM (
+		SELECT queued FROM finality_bundles WHERE chain = ? AND state = 'pending'
+		UNION ALL SELECT queued FROM finality_queue WHERE chain = ?) AS waiting`,
+		chain, chain).Scan(&oldest); err != nil {
 		return counts, fmt.Errorf("read the oldest pending bundle: %w", err)
 	}
 	counts.Oldest = momentOrZero(oldest)
@@ -245,12 +250,13 @@ func (s *Store) BundleCounts(ctx context.Context, chain string) (beaconchain.Bun
 
 // KeepStep implements beaconchain.Handovers.
 func (s *Store) KeepStep(ctx context.Context, k beaconchain.Step) error {
-	return s.write(ctx, "keep a step", func(ctx context.Context, t *tx) error {
-		_, err := t.exec(ctx, `INSERT INTO finality_steps (chain, period, signers, final, step, written) VALUES (?, ?, ?, ?, ?, ?)
+	return s.write(ctx, "keep a step", func(ctx context.Context, tx *sql.Tx) error {
+		_, err := s.db.Exec(ctx, tx, `INSERT INTO finality_steps AS k (chain, period, signers, final, step, written)
+			VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (chain, period) DO UPDATE SET
-			 step = CASE WHEN excluded.signers > finality_steps.signers THEN excluded.step ELSE finality_steps.step END,
-			 signers = CASE WHEN excluded.signers > finality_steps.signers THEN excluded.signers ELSE finality_steps.signers END,
-			 final = CASE WHEN excluded.final > finality_steps.final THEN excluded.final ELSE finality_steps.final END`,
+			 step = CASE WHEN excluded.signers > k.signers THEN excluded.step ELSE k.step END,
+			 signers = CASE WHEN excluded.signers > k.signers THEN excluded.signers ELSE k.signers END,
+			 final = CASE WHEN excluded.final > k.final THEN excluded.final ELSE k.final END`,
 			k.Chain, int64(k.Period), k.Signers, flag(k.Final), k.Step, s.now().UnixMilli())
 		return err
 	})
@@ -258,7 +264,8 @@ func (s *Store) KeepStep(ctx context.Context, k beaconchain.Step) error {
 
 // Steps implements beaconchain.Handovers.
 func (s *Store) Steps(ctx context.Context, chain string, first, last uint64) ([]beaconchain.Step, error) {
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind("SELECT period, signers, final, step FROM finality_steps WHERE chain = ? AND period BETWEEN ? AND ? ORDER BY period"),
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(`SELECT period, signers, final, step FROM finality_steps
+		WHERE chain = ? AND period BETWEEN ? AND ? ORDER BY period`),
 		chain, int64(first), int64(last))
 	steps, err := sqldb.All(rows, err, func(row sqldb.Scanner) (beaconchain.Step, error) {
 		k := beaconchain.Step{Chain: chain}
@@ -280,9 +287,11 @@ func (s *Store) Steps(ctx context.Context, chain string, first, last uint64) ([]
 
 // KeepCheckpoint implements beaconchain.Handovers.
 func (s *Store) KeepCheckpoint(ctx context.Context, c beaconchain.Checkpoint) error {
-	return s.write(ctx, "keep a checkpoint", func(ctx context.Context, t *tx) error {
-		_, err := t.exec(ctx, `INSERT INTO finality_checkpoints (chain, root, slot, period, own, checkpoint, written) VALUES (?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT (chain, root) DO UPDATE SET own = CASE WHEN excluded.own > finality_checkpoints.own THEN excluded.own ELSE finality_checkpoints.own END`,
+	return s.write(ctx, "keep a checkpoint", func(ctx context.Context, tx *sql.Tx) error {
+		_, err := s.db.Exec(ctx, tx, `INSERT INTO finality_checkpoints AS k
+			(chain, root, slot, period, own, checkpoint, written) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (chain, root) DO UPDATE SET
+			 own = CASE WHEN excluded.own > k.own THEN excluded.own ELSE k.own END`,
 			c.Chain, c.Root[:], int64(c.Slot), int64(c.Period), flag(c.Own), c.Checkpoint, s.now().UnixMilli())
 		return err
 	})
@@ -313,7 +322,8 @@ func (s *Store) Checkpoint(ctx context.Context, chain string, root finality.Root
 
 // OwnCheckpoints implements beaconchain.Handovers.
 func (s *Store) OwnCheckpoints(ctx context.Context, chain string, from uint64) ([]beaconchain.Checkpoint, error) {
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(checkpointSQL+" WHERE chain = ? AND own = 1 AND slot >= ? ORDER BY slot"), chain, int64(from))
+	rows, err := s.db.Reader.QueryContext(ctx,
+		s.db.Rebind(checkpointSQL+" WHERE chain = ? AND own = 1 AND slot >= ? ORDER BY slot"), chain, int64(from))
 	list, err := sqldb.All(rows, err, scanCheckpoint)
 	if err != nil {
 		return nil, fmt.Errorf("list checkpoints: %w", err)
@@ -323,9 +333,11 @@ func (s *Store) OwnCheckpoints(ctx context.Context, chain string, from uint64) (
 
 const (
 	// sold is looked at once more, because another process may write it meanwhile.
-	forgetBundlesSQL = `UPDATE finality_bundles SET state = 'expired', content = NULL WHERE sold < ? AND (chain, block_hash) IN
+	forgetBundlesSQL = `UPDATE finality_bundles SET state = 'expired', content = NULL
+		WHERE sold < ? AND (chain, block_hash) IN
 		(SELECT chain, block_hash FROM finality_bundles WHERE state <> 'expired' AND sold < ? ORDER BY sold LIMIT 1000)`
-	forgetBlocksSQL = "DELETE FROM finality_queue WHERE id IN (SELECT id FROM finality_queue WHERE queued < ? LIMIT 1000)"
+	forgetBlocksSQL = "DELETE FROM finality_queue WHERE id IN " +
+		"(SELECT id FROM finality_queue WHERE queued < ? LIMIT 1000)"
 	// stepAge is how much longer steps and checkpoints are kept: those of blocks sold later begin at checkpoints that
 	// may be older.
 	stepAge = 32 * 24 * time.Hour

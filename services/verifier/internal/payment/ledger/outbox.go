@@ -34,8 +34,10 @@ func (l *Ledger) entryOf(answer []byte) (entry, error) {
 }
 
 const (
-	enqueueSaleSQL = "INSERT INTO log_queue (leaf, entry, queued, source) VALUES (?, ?, ?, COALESCE((SELECT id FROM payments WHERE" + byKey + "), 0))"
-	placedSQL      = "SELECT EXISTS (SELECT 1 FROM log_entries WHERE log = (SELECT max(log) FROM log_head) AND leaf = ?)"
+	enqueueSaleSQL = "INSERT INTO log_queue (leaf, entry, queued, source) " +
+		"VALUES (?, ?, ?, COALESCE((SELECT id FROM payments WHERE" + byKey + "), 0))"
+	placedSQL = "SELECT EXISTS (SELECT 1 FROM log_entries " +
+		"WHERE log = (SELECT max(log) FROM log_head) AND leaf = ?)"
 )
 
 // enqueueSale queues the entry of a payment's answer.
@@ -94,7 +96,8 @@ func blockOf(answer []byte) *soldBlock {
 	}
 	hash, err := hex.DecodeString(strings.TrimPrefix(read.Receipt.Block.Hash, "0x"))
 	number, numberErr := strconv.ParseInt(read.Receipt.Block.Number, 10, 64)
-	if err != nil || numberErr != nil || number < 0 || len(hash) != len(payment.Digest{}) || read.Receipt.Chain.ID == "" {
+	if err != nil || numberErr != nil || number < 0 || len(hash) != len(payment.Digest{}) ||
+		read.Receipt.Chain.ID == "" {
 		return nil
 	}
 	return &soldBlock{Chain: read.Receipt.Chain.ID, Hash: payment.Digest(hash), Number: uint64(number)}

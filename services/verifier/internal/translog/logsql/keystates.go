@@ -49,7 +49,8 @@ func (s *Store) ListKeys(ctx context.Context, keys []receipt.Key) (listed []rece
 				return err
 			}
 			queued := newEntry(e.Bytes())
-			if _, err := tx.ExecContext(ctx, s.db.Rebind(enqueueSQL), queued.leaf, queued.bytes, s.now().UnixMilli(), queued.source); err != nil {
+			_, err = s.db.Exec(ctx, tx, enqueueSQL, queued.leaf, queued.bytes, s.now().UnixMilli(), queued.source)
+			if err != nil {
 				return err
 			}
 		}
@@ -71,7 +72,8 @@ type limits []limit
 // cutOffLimits returns those of all generations, the newest first.
 func (s *Store) cutOffLimits(ctx context.Context, tx *sql.Tx) (limits, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT origin, log, closed,
-		CASE WHEN closed = 0 THEN size ELSE COALESCE((SELECT max(size) FROM log_checkpoints WHERE log_checkpoints.log = log_head.log), 0) END
+		CASE WHEN closed = 0 THEN size
+			ELSE COALESCE((SELECT max(size) FROM log_checkpoints WHERE log_checkpoints.log = log_head.log), 0) END
 		FROM log_head ORDER BY log DESC`)
 	return sqldb.All(rows, err, func(row sqldb.Scanner) (a limit, err error) {
 		var closed int64
@@ -94,9 +96,11 @@ func (l limits) check(key receipt.Key) error {
 		i := slices.IndexFunc(l, func(g limit) bool { return g.origin == cutOff.Origin })
 		switch {
 		case i < 0:
-			return fmt.Errorf("%w: %s: its cut-off names %s, which is no generation of this log", receiptlog.ErrKeyState, key.KeyID, cutOff.Origin)
+			return fmt.Errorf("%w: %s: its cut-off names %s, which is no generation of this log",
+				receiptlog.ErrKeyState, key.KeyID, cutOff.Origin)
 		case before > l[i].size:
-			return fmt.Errorf("%w: %s: its cut-off is %d, and %s has %d entries", receiptlog.ErrKeyState, key.KeyID, before, cutOff.Origin, l[i].size)
+			return fmt.Errorf("%w: %s: its cut-off is %d, and %s has %d entries",
+				receiptlog.ErrKeyState, key.KeyID, before, cutOff.Origin, l[i].size)
 		}
 	}
 	return nil
@@ -121,7 +125,8 @@ func withClosed(keys []receipt.Key, all limits) []receipt.Key {
 			if named[g.origin] {
 				later = true
 			} else if later && g.closed && g.size > 0 {
-				filled.Earlier = append(filled.Earlier, receipt.Logged{Origin: g.origin, Before: strconv.FormatInt(g.size, 10)})
+				end := receipt.Logged{Origin: g.origin, Before: strconv.FormatInt(g.size, 10)}
+				filled.Earlier = append(filled.Earlier, end)
 			}
 		}
 		keys[i].Logged = &filled
@@ -168,9 +173,12 @@ func (s keyStates) begin() (entries []entry) {
 
 // The condition of the index log_entries_keys, word for word.
 const (
-	keyStatesSQL       = "SELECT log_entries.log, origin, entry FROM log_entries JOIN log_head ON log_head.log = log_entries.log WHERE "
-	keyStatesSQLite    = "substr(entry, 1, 19) = X'636861696E2D65766964656E63652D6B65792F' ORDER BY log_entries.log, idx"
-	keyStatesPostgres  = `substr(entry, 1, 19) = '\x636861696e2d65766964656e63652d6b65792f'::bytea ORDER BY log_entries.log, idx`
+	keyStatesSQL = "SELECT log_entries.log, origin, entry FROM log_entries " +
+		"JOIN log_head ON log_head.log = log_entries.log WHERE "
+	keyStatesSQLite = "substr(entry, 1, 19) = X'636861696E2D65766964656E63652D6B65792F' " +
+		"ORDER BY log_entries.log, idx"
+	keyStatesPostgres = `substr(entry, 1, 19) = '\x636861696e2d65766964656e63652d6b65792f'::bytea ` +
+		"ORDER BY log_entries.log, idx"
 	queuedKeyStatesSQL = "SELECT substr(entry, 1, ?) FROM log_queue WHERE source = 0 ORDER BY id"
 )
 

@@ -98,13 +98,8 @@ const writeTimeout = 10 * time.Second
 func (s *Store) write(ctx context.Context, in transaction, what, query string, args ...any) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	err = in(ctx, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, s.db.Rebind(query), args...)
-		if err != nil {
-			return err
-		}
-		n, err := result.RowsAffected()
-		changed = n > 0
+	err = in(ctx, func(tx *sql.Tx) (err error) {
+		changed, err = s.db.Exec(ctx, tx, query, args...)
 		return err
 	})
 	if err != nil {
@@ -113,7 +108,8 @@ func (s *Store) write(ctx context.Context, in transaction, what, query string, a
 	return changed, nil
 }
 
-const openLogSQL = "INSERT INTO log_head (log, origin, vkey, size, root, opened) VALUES (?, ?, ?, 0, ?, ?) ON CONFLICT (log) DO NOTHING"
+const openLogSQL = `INSERT INTO log_head (log, origin, vkey, size, root, opened) VALUES (?, ?, ?, 0, ?, ?)
+	ON CONFLICT (log) DO NOTHING`
 
 // SellWithoutLog records that a process sells without the log that the database has: the
 // next one that has it queues all stored answers again.
@@ -145,9 +141,10 @@ const (
 	knownSQL   = "SELECT leaf FROM log_entries WHERE log = $1 AND leaf = ANY($2)" // on Postgres
 	// sequenceSQL reads no more of an entry than shows that it is too long.
 	sequenceSQL = "SELECT id, substr(entry, 1, ?), source FROM log_queue ORDER BY id LIMIT ?"
-	setAsideSQL = "INSERT INTO log_set_aside (id, entry, queued, source, why) SELECT id, entry, queued, source, ? FROM log_queue WHERE id = ?"
-	queuedSQL   = "SELECT EXISTS (SELECT 1 FROM log_queue WHERE leaf = ?)"
-	storedSQL   = "SELECT payment, answer FROM answers WHERE payment > ? AND claimed < ? ORDER BY payment LIMIT ?"
+	setAsideSQL = `INSERT INTO log_set_aside (id, entry, queued, source, why)
+		SELECT id, entry, queued, source, ? FROM log_queue WHERE id = ?`
+	queuedSQL = "SELECT EXISTS (SELECT 1 FROM log_queue WHERE leaf = ?)"
+	storedSQL = "SELECT payment, answer FROM answers WHERE payment > ? AND claimed < ? ORDER BY payment LIMIT ?"
 	// Of these the condition of Store.in follows.
 	dequeueSQL = "DELETE FROM log_queue WHERE id "
 	hashesSQL  = "SELECT id, hash FROM log_hashes WHERE log = ? AND id "
@@ -173,7 +170,8 @@ func (s *Store) queueStored(ctx context.Context, log int64) error {
 			return err
 		}
 	}
-	_, err := s.write(ctx, s.db.Tx, "finish queueing what was sold", "UPDATE log_head SET queued = 1 WHERE log = ?", log)
+	_, err := s.write(ctx, s.db.Tx, "finish queueing what was sold",
+		"UPDATE log_head SET queued = 1 WHERE log = ?", log)
 	return err
 }
 
@@ -187,7 +185,8 @@ func (s *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry)
 	err := s.db.TxRelaxed(ctx, func(tx *sql.Tx) error {
 		for _, sold := range entries {
 			e := newEntry(sold.Data)
-			if _, err := tx.ExecContext(ctx, s.db.Rebind(enqueueSQL), e.leaf, e.bytes, s.now().UnixMilli(), sold.Payment); err != nil {
+			_, err := s.db.Exec(ctx, tx, enqueueSQL, e.leaf, e.bytes, s.now().UnixMilli(), sold.Payment)
+			if err != nil {
 				return err
 			}
 		}
@@ -201,7 +200,9 @@ func (s *Store) QueueStored(ctx context.Context, entries []translog.StoredEntry)
 
 // StoredEntries implements translog.Auditor. An answer that is none, as only tests and
 // releases before receipts were signed have written, has no entry.
-func (s *Store) StoredEntries(ctx context.Context, after int64, before time.Time, most int) (entries []translog.StoredEntry, last int64, err error) {
+func (s *Store) StoredEntries(
+	ctx context.Context, after int64, before time.Time, most int,
+) (entries []translog.StoredEntry, last int64, err error) {
 	type answer struct {
 		number int64
 		text   []byte
@@ -233,9 +234,9 @@ func scanHead(row sqldb.Scanner) (h translog.Head, err error) {
 		return translog.Head{}, err
 	}
 	copy(h.Root[:], root)
-	h.Opened = moment(opened)
+	h.Opened = sqldb.Moment(opened)
 	if closed != 0 {
-		h.Closed = moment(closed)
+		h.Closed = sqldb.Moment(closed)
 	}
 	return h, nil
 }
@@ -273,7 +274,8 @@ func (s *Store) logTx(ctx context.Context, what string, do func(tx *sql.Tx, head
 		}
 		return do(tx, head)
 	})
-	if err == nil || errors.Is(err, translog.ErrNotFound) || errors.Is(err, translog.ErrLost) || errors.Is(err, translog.ErrFrozen) {
+	if err == nil || errors.Is(err, translog.ErrNotFound) || errors.Is(err, translog.ErrLost) ||
+		errors.Is(err, translog.ErrFrozen) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", what, err)
@@ -340,7 +342,9 @@ func (s *Store) Sequence(ctx context.Context, most int) (head translog.Head, tak
 
 // setAside returns those of the queued entries that may have a place, and keeps the others
 // for the operator: once signed, what readers refuse ends the generation.
-func (s *Store) setAside(ctx context.Context, tx *sql.Tx, h translog.Head, ids []int64, queued []entry) (entries []entry, err error) {
+func (s *Store) setAside(
+	ctx context.Context, tx *sql.Tx, h translog.Head, ids []int64, queued []entry,
+) (entries []entry, err error) {
 	var states keyStates // read where they are needed
 	for i, e := range queued {
 		parsed, refused := receiptlog.ParseEntry(e.bytes)
@@ -354,7 +358,7 @@ func (s *Store) setAside(ctx context.Context, tx *sql.Tx, h translog.Head, ids [
 		}
 		if refused == nil {
 			entries = append(entries, e)
-		} else if _, err := tx.ExecContext(ctx, s.db.Rebind(setAsideSQL), refused.Error(), ids[i]); err != nil {
+		} else if _, err := s.db.Exec(ctx, tx, setAsideSQL, refused.Error(), ids[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -363,12 +367,13 @@ func (s *Store) setAside(ctx context.Context, tx *sql.Tx, h translog.Head, ids [
 
 // SetAside returns at most so many of what was set aside, the oldest first.
 func (s *Store) SetAside(ctx context.Context, most int) ([]translog.SetAside, error) {
-	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind("SELECT id, substr(entry, 1, ?), length(entry), queued, why FROM log_set_aside ORDER BY id LIMIT ?"),
+	rows, err := s.db.Reader.QueryContext(ctx, s.db.Rebind(
+		"SELECT id, substr(entry, 1, ?), length(entry), queued, why FROM log_set_aside ORDER BY id LIMIT ?"),
 		receiptlog.MaxEntry, most)
 	all, err := sqldb.All(rows, err, func(row sqldb.Scanner) (a translog.SetAside, err error) {
 		var queued int64
 		err = row.Scan(&a.Number, &a.Begin, &a.Bytes, &queued, &a.Why)
-		a.Queued = moment(queued)
+		a.Queued = sqldb.Moment(queued)
 		return a, err
 	})
 	if err != nil {
@@ -409,7 +414,8 @@ func (s *Store) place(ctx context.Context, tx *sql.Tx, h translog.Head, entries 
 	if err != nil || len(fresh) == 0 {
 		return h, err
 	}
-	reader := &hashes{made: map[int64]tlog.Hash{}, stored: func(ids []int64) ([]tlog.Hash, error) { return s.hashes(ctx, tx, h.Log, ids) }}
+	stored := func(ids []int64) ([]tlog.Hash, error) { return s.hashes(ctx, tx, h.Log, ids) }
+	reader := &hashes{made: map[int64]tlog.Hash{}, stored: stored}
 	// One query reads all stored hashes that the new ones are made with.
 	if root, err := tlog.TreeHash(h.Size, reader); err != nil || tlog.Hash(root) != h.Root {
 		return h, errors.Join(fmt.Errorf("the root of %d entries is %s and not the head's", h.Size, root), err)
@@ -437,7 +443,7 @@ func (s *Store) place(ctx context.Context, tx *sql.Tx, h translog.Head, entries 
 	if err := s.insert(ctx, tx, h.Log, first, fresh, at, made); err != nil {
 		return h, err
 	}
-	_, err = tx.ExecContext(ctx, s.db.Rebind("UPDATE log_head SET size = ?, root = ? WHERE log = ?"), h.Size, h.Root[:], h.Log)
+	_, err = s.db.Exec(ctx, tx, "UPDATE log_head SET size = ?, root = ? WHERE log = ?", h.Size, h.Root[:], h.Log)
 	return h, err
 }
 
@@ -508,7 +514,9 @@ func (s *Store) Missing(ctx context.Context, log int64, leaves []tlog.Hash) (mis
 
 // insert writes entries, the first at an index, and hashes: on Postgres in a statement
 // each, because each is a round trip.
-func (s *Store) insert(ctx context.Context, tx *sql.Tx, log, first int64, entries []entry, ids []int64, hashes [][]byte) error {
+func (s *Store) insert(
+	ctx context.Context, tx *sql.Tx, log, first int64, entries []entry, ids []int64, hashes [][]byte,
+) error {
 	if s.db.Dialect == sqldb.Postgres {
 		var leaves, data [][]byte
 		var sources []int64
@@ -516,20 +524,24 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, log, first int64, entrie
 			leaves, data, sources = append(leaves, e.leaf), append(data, e.bytes), append(sources, e.source)
 		}
 		if _, err := tx.ExecContext(ctx, `INSERT INTO log_entries (log, idx, leaf, entry, source, placed)
-			SELECT $1, $2 + n - 1, leaf, entry, source, $6 FROM unnest($3::bytea[], $4::bytea[], $5::bigint[]) WITH ORDINALITY AS new (leaf, entry, source, n)`,
+			SELECT $1, $2 + n - 1, leaf, entry, source, $6
+			FROM unnest($3::bytea[], $4::bytea[], $5::bigint[]) WITH ORDINALITY AS new (leaf, entry, source, n)`,
 			log, first, leaves, data, sources, s.now().UnixMilli()); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO log_hashes (log, id, hash) SELECT $1, id, hash FROM unnest($2::bigint[], $3::bytea[]) AS new (id, hash)", log, ids, hashes)
+		_, err := tx.ExecContext(ctx, `INSERT INTO log_hashes (log, id, hash)
+			SELECT $1, id, hash FROM unnest($2::bigint[], $3::bytea[]) AS new (id, hash)`, log, ids, hashes)
 		return err
 	}
-	put, err := tx.PrepareContext(ctx, "INSERT INTO log_entries (log, idx, leaf, entry, source, placed) VALUES (?, ?, ?, ?, ?, ?)")
+	put, err := tx.PrepareContext(ctx,
+		"INSERT INTO log_entries (log, idx, leaf, entry, source, placed) VALUES (?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = put.Close() }()
 	for i, e := range entries {
-		if _, err := put.ExecContext(ctx, log, first+int64(i), e.leaf, e.bytes, e.source, s.now().UnixMilli()); err != nil {
+		_, err := put.ExecContext(ctx, log, first+int64(i), e.leaf, e.bytes, e.source, s.now().UnixMilli())
+		if err != nil {
 			return err
 		}
 	}
@@ -645,7 +657,8 @@ func (s *Store) Entries(ctx context.Context, log, from int64, most int) ([][]byt
 const (
 	entriesSQL = "SELECT entry FROM log_entries WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx"
 	// loggedSQL also tells whether an entry was queued with a payment whose settlement began.
-	loggedSQL = `SELECT entry, source, placed, COALESCE((SELECT state FROM payments WHERE payments.id = log_entries.source), 'working') <> 'working'
+	loggedSQL = `SELECT entry, source, placed,
+			COALESCE((SELECT state FROM payments WHERE payments.id = log_entries.source), 'working') <> 'working'
 		FROM log_entries WHERE log = ? AND idx >= ? AND idx < ? ORDER BY idx`
 )
 
@@ -656,7 +669,7 @@ func (s *Store) Logged(ctx context.Context, log, from int64, most int) ([]transl
 		var source, placed int64
 		var sold bool
 		err = row.Scan(&e.Data, &source, &placed, &sold)
-		e.Placed = moment(placed)
+		e.Placed = sqldb.Moment(placed)
 		switch {
 		case source == fromKey:
 			e.Source = translog.FromKey
@@ -695,25 +708,27 @@ func (s *Store) IsQueued(ctx context.Context, leaf tlog.Hash) (queued bool, err 
 // Queue implements translog.Reader.
 func (s *Store) Queue(ctx context.Context) (q translog.Queue, err error) {
 	var oldest int64
-	if err := s.row(ctx, "SELECT count(*), COALESCE((SELECT queued FROM log_queue ORDER BY id LIMIT 1), 0), (SELECT count(*) FROM log_set_aside) FROM log_queue").
-		Scan(&q.Entries, &oldest, &q.SetAside); err != nil {
+	if err := s.row(ctx, `SELECT count(*), COALESCE((SELECT queued FROM log_queue ORDER BY id LIMIT 1), 0),
+		(SELECT count(*) FROM log_set_aside) FROM log_queue`).Scan(&q.Entries, &oldest, &q.SetAside); err != nil {
 		return q, fmt.Errorf("read the queue of the log: %w", err)
 	}
 	if q.Entries > 0 {
-		q.Oldest = moment(oldest)
+		q.Oldest = sqldb.Moment(oldest)
 	}
 	return q, nil
 }
 
 // Freeze implements translog.Sequencer.
 func (s *Store) Freeze(ctx context.Context, log int64, why string) error {
-	_, err := s.write(ctx, s.db.Tx, "freeze the log", "UPDATE log_head SET frozen = ? WHERE log = ? AND closed = 0 AND frozen = ''", why, log)
+	_, err := s.write(ctx, s.db.Tx, "freeze the log",
+		"UPDATE log_head SET frozen = ? WHERE log = ? AND closed = 0 AND frozen = ''", why, log)
 	return err
 }
 
 // Resume implements translog.Operator.
 func (s *Store) Resume(ctx context.Context, log, size int64, why string) error {
-	resumed, err := s.write(ctx, s.db.Tx, "resume the log", "UPDATE log_head SET frozen = '' WHERE log = ? AND closed = 0 AND frozen = ? AND size = ?", log, why, size)
+	resumed, err := s.write(ctx, s.db.Tx, "resume the log",
+		"UPDATE log_head SET frozen = '' WHERE log = ? AND closed = 0 AND frozen = ? AND size = ?", log, why, size)
 	if err == nil && !resumed {
 		err = translog.ErrLost
 	}
@@ -739,10 +754,11 @@ func (s *Store) EndLog(ctx context.Context, log int64, final []byte, next transl
 			return translog.ErrLost
 		}
 		now := s.now().UnixMilli()
-		if _, err := tx.ExecContext(ctx, s.db.Rebind("UPDATE log_head SET closed = ?, final = ? WHERE log = ?"), now, final, log); err != nil {
+		_, err = s.db.Exec(ctx, tx, "UPDATE log_head SET closed = ?, final = ? WHERE log = ?", now, final, log)
+		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, s.db.Rebind(openLogSQL), next.Log, next.Origin, next.VKey, empty[:], now)
+		_, err = s.db.Exec(ctx, tx, openLogSQL, next.Log, next.Origin, next.VKey, empty[:], now)
 		return err
 	})
 	if err != nil {
@@ -757,11 +773,13 @@ func (s *Store) Publish(ctx context.Context, log, size int64, note []byte) error
 		if h.Log != log {
 			return translog.ErrLost
 		}
-		if _, err := tx.ExecContext(ctx, s.db.Rebind(`INSERT INTO log_checkpoints (log, size, note, published) VALUES (?, ?, ?, ?)
-			ON CONFLICT (log, size) DO UPDATE SET note = excluded.note, published = excluded.published`), log, size, note, s.now().UnixMilli()); err != nil {
+		if _, err := s.db.Exec(ctx, tx, `INSERT INTO log_checkpoints (log, size, note, published) VALUES (?, ?, ?, ?)
+			ON CONFLICT (log, size) DO UPDATE SET note = excluded.note, published = excluded.published`,
+			log, size, note, s.now().UnixMilli()); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, s.db.Rebind("DELETE FROM log_checkpoints WHERE log = ? AND size < (SELECT max(size) FROM log_checkpoints WHERE log = ?)"), log, log)
+		_, err := s.db.Exec(ctx, tx, `DELETE FROM log_checkpoints WHERE log = ?
+			AND size < (SELECT max(size) FROM log_checkpoints WHERE log = ?)`, log, log)
 		return err
 	})
 }
@@ -777,14 +795,16 @@ func (s *Store) Published(ctx context.Context, log int64) (p translog.PublishedC
 	case err != nil:
 		return p, fmt.Errorf("read the published checkpoint: %w", err)
 	}
-	p.At = moment(at)
+	p.At = sqldb.Moment(at)
 	return p, nil
 }
 
 // SetWitness implements translog.Witnesses.
 func (s *Store) SetWitness(ctx context.Context, log int64, name string, size int64) error {
-	_, err := s.write(ctx, s.db.TxRelaxed, "remember a witness", `INSERT INTO log_witnesses (log, name, size, seen) VALUES (?, ?, ?, ?)
-		ON CONFLICT (log, name) DO UPDATE SET size = excluded.size, seen = excluded.seen`, log, name, size, s.now().UnixMilli())
+	_, err := s.write(ctx, s.db.TxRelaxed, "remember a witness",
+		`INSERT INTO log_witnesses (log, name, size, seen) VALUES (?, ?, ?, ?)
+			ON CONFLICT (log, name) DO UPDATE SET size = excluded.size, seen = excluded.seen`,
+		log, name, size, s.now().UnixMilli())
 	return err
 }
 
@@ -801,6 +821,3 @@ func (s *Store) WitnessSize(ctx context.Context, log int64, name string) (size i
 func (s *Store) row(ctx context.Context, query string, args ...any) *sql.Row {
 	return s.db.Reader.QueryRowContext(ctx, s.db.Rebind(query), args...)
 }
-
-// moment reads a moment of the tables.
-func moment(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
