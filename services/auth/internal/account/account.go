@@ -35,23 +35,19 @@ var (
 	ErrHouseholdName = errors.New("household name is too long or has control characters")
 )
 
-// Options are the parts of a Service. Users, Links, Factors, Applications, Tokens, Limits, Audit, Sessions, HandOvers, Pendings, Ceremonies,
+// Options are the parts of a Service. Users, Links, Factors, Limits, Audit, Sessions, Pendings, Ceremonies,
 // Passwords, Log and Now are required.
 type Options struct {
-	Users        user.Store
-	Links        Links
-	Factors      Factors
-	Applications Applications
-	Tokens       Tokens
+	Users   user.Store
+	Links   Links
+	Factors Factors
 	// Sealer seals TOTP secrets; nil: there is no key, and TOTP cannot be set up.
 	Sealer *factor.Sealer
 	// Limits are required.
 	Limits   Limits
 	Audit    *audit.Recorder
 	Sessions session.Store
-	// HandOvers are those to the hosts of applications.
-	HandOvers session.HandOvers
-	Pendings  session.Pendings
+	Pendings session.Pendings
 	// Ceremonies are those of passkeys.
 	Ceremonies session.Ceremonies
 	Passkeys   factor.PasskeyStore
@@ -67,10 +63,8 @@ type Options struct {
 	HouseholdName string
 	// RefuseCommon refuses well-known passwords also where the contract does not.
 	RefuseCommon bool
-	// PlainHTTP permits applications whose origin is of http.
-	PlainHTTP bool
-	Log       *slog.Logger
-	Now       func() time.Time
+	Log          *slog.Logger
+	Now          func() time.Time
 }
 
 // Service carries out the rules. It is safe for concurrent use.
@@ -78,14 +72,10 @@ type Service struct {
 	users        user.Store
 	links        Links
 	factors      Factors
-	applications Applications
-	tokens       Tokens
-	plainHTTP    bool
 	sealer       *factor.Sealer
 	limits       Limits
 	audit        *audit.Recorder
 	sessions     session.Store
-	handOvers    session.HandOvers
 	pendings     session.Pendings
 	ceremonies   session.Ceremonies
 	passkeys     factor.PasskeyStore
@@ -95,17 +85,14 @@ type Service struct {
 	lifetime     time.Duration // of sessions
 	household    string        // default of its name
 	refuseCommon bool
-	snapshot     *snapshot // of the applications
-	unknown      unknownApps
-	wrongTokens  wrongTokens
 	log          *slog.Logger
 	now          func() time.Time
 }
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Users == nil || o.Links == nil || o.Factors == nil || o.Applications == nil || o.Tokens == nil || o.Limits.Code == nil || o.Limits.Token == nil || o.Audit == nil || o.Sessions == nil || o.HandOvers == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("account: Users, Links, Factors, Applications, Tokens, Limits, Audit, Sessions, HandOvers, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
+	if o.Users == nil || o.Links == nil || o.Factors == nil || o.Limits.Code == nil || o.Audit == nil || o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("account: Users, Links, Factors, Limits, Audit, Sessions, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
 	}
 	if o.Party != nil {
 		o.PasskeysOff = nil
@@ -114,8 +101,8 @@ func New(o Options) (*Service, error) {
 	}
 	return &Service{
 		passkeys: o.Passkeys, party: o.Party, passkeysOff: o.PasskeysOff,
-		users: o.Users, links: o.Links, factors: o.Factors, applications: o.Applications, tokens: o.Tokens, plainHTTP: o.PlainHTTP, sealer: o.Sealer, limits: o.Limits, audit: o.Audit, sessions: o.Sessions, handOvers: o.HandOvers, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
+		users: o.Users, links: o.Links, factors: o.Factors, sealer: o.Sealer, limits: o.Limits, audit: o.Audit, sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
 		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
-		refuseCommon: o.RefuseCommon, snapshot: &snapshot{read: o.Applications.Applications, now: o.Now}, log: o.Log, now: o.Now,
+		refuseCommon: o.RefuseCommon, log: o.Log, now: o.Now,
 	}, nil
 }

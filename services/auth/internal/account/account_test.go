@@ -21,6 +21,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/session/redisstore"
@@ -37,6 +38,7 @@ const (
 type rules struct {
 	*account.Service
 	t        *testing.T
+	policy   *policy.Service
 	tokens   *hookedTokens
 	users    *hookedUsers
 	sessions *hookedSessions
@@ -125,15 +127,16 @@ func newRules(t *testing.T) *rules {
 	stores := redisstore.New(client, "svc")
 	r := &rules{
 		t: t, hasher: hasher,
-		tokens: &hookedTokens{tokenStore: database}, users: &hookedUsers{Store: database}, sessions: &hookedSessions{Store: stores}, pendings: &hookedPendings{Pendings: stores},
+		tokens: &hookedTokens{Store: database}, users: &hookedUsers{Store: database}, sessions: &hookedSessions{Store: stores}, pendings: &hookedPendings{Pendings: stores},
 	}
 	party, err := passkey.New(passkey.Options{PublicURL: origin})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
+	create := func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
 		return ratelimit.New(ratelimit.Options{Client: client, App: "svc", Name: name, Limit: limit, Window: window})
-	})
+	}
+	limits, err := account.NewLimits(create)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +149,16 @@ func newRules(t *testing.T) *rules {
 		t.Fatal(err)
 	}
 	r.Service, err = account.New(account.Options{
-		Users: r.users, Links: database, Factors: database, Applications: database, Tokens: r.tokens, HandOvers: stores, Sealer: sealer, Limits: limits, Audit: recorder, Sessions: r.sessions, Pendings: r.pendings, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Users: r.users, Links: database, Factors: database, Sealer: sealer, Limits: limits, Audit: recorder, Sessions: r.sessions, Pendings: r.pendings, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokenLimit, err := policy.NewTokenLimit(create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.policy, err = policy.New(policy.Options{Store: r.tokens, HandOvers: stores, TokenLimit: tokenLimit, Audit: recorder, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func (s *Service) pendingSecret(ctx context.Context, of session.Session) (factor
 // EnableTOTP confirms the set-up with a code and returns new recovery codes, to show once.
 // From now on the password alone does not log in; the user's other sessions end.
 // factor.ErrNoPendingSetup, factor.ErrAlreadyEnabled, factor.ErrNotConfigured; ErrWrongCode,
-// perhaps in a SkewError; LimitedError with ErrTooManyCodes; ErrPending, with the codes.
+// perhaps in a SkewError; ratelimit.LimitedError with ErrTooManyCodes; ErrPending, with the codes.
 func (s *Service) EnableTOTP(ctx context.Context, of session.Session, typed string) (codes []string, err error) {
 	state, secret, err := s.pendingSecret(ctx, of)
 	if err != nil {
@@ -209,7 +209,7 @@ func (s *Service) enable(ctx context.Context, do func(hashes []string) (user.Rev
 
 // DisableFactor removes the second factor of a session's user, who proves to have it by a
 // code, or without a code by a passkey that they used within FreshFor. Passkeys stay.
-// factor.ErrNotEnabled, factor.ErrRequired; ErrWrongCode, LimitedError with
+// factor.ErrNotEnabled, factor.ErrRequired; ErrWrongCode, ratelimit.LimitedError with
 // ErrTooManyCodes.
 func (s *Service) DisableFactor(ctx context.Context, of session.Session, typed string) error {
 	state, err := s.Factors(ctx, of)
@@ -232,7 +232,7 @@ func (s *Service) DisableFactor(ctx context.Context, of session.Session, typed s
 
 // NewRecoveryCodes returns a new set of recovery codes for a session's user, who proves by
 // a code to have the second factor; the old ones are void. factor.ErrNotEnabled,
-// ErrWrongCode, LimitedError with ErrTooManyCodes.
+// ErrWrongCode, ratelimit.LimitedError with ErrTooManyCodes.
 func (s *Service) NewRecoveryCodes(ctx context.Context, of session.Session, typed string) ([]string, error) {
 	state, err := s.factors.Factors(ctx, of.UserID)
 	if err != nil {
@@ -248,7 +248,7 @@ func (s *Service) NewRecoveryCodes(ctx context.Context, of session.Session, type
 	return codes, s.factors.ReplaceRecovery(ctx, of.UserID, hashes)
 }
 
-// proveByCode uses a code of a session's user up. ErrWrongCode, LimitedError with
+// proveByCode uses a code of a session's user up. ErrWrongCode, ratelimit.LimitedError with
 // ErrTooManyCodes.
 func (s *Service) proveByCode(ctx context.Context, of session.Session, typed string) error {
 	return s.limitedCode(ctx, user.User{ID: of.UserID}, bucket(of.UserID, "session"), methodOf(typed), func() error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -44,7 +45,7 @@ var ErrReauthPassword = errors.New("wrong password")
 
 // Reauth has the user of a session prove again who they are, by the password, and by a
 // code too where they have a second factor. The session is replaced by one with another id.
-// ErrReauthPassword, factor.ErrInvalidCode, ErrMissing, password.ErrBusy; LimitedError with
+// ErrReauthPassword, factor.ErrInvalidCode, ErrMissing, password.ErrBusy; ratelimit.LimitedError with
 // ErrTooManyTries or ErrTooManyCodes; session.ErrNotFound.
 func (s *Service) Reauth(ctx context.Context, of session.Session, pw, code string) (LoggedIn, error) {
 	if pw == "" {
@@ -58,7 +59,7 @@ func (s *Service) Reauth(ctx context.Context, of session.Session, pw, code strin
 		return LoggedIn{}, err
 	}
 	if !d.Allowed {
-		return LoggedIn{}, &LimitedError{Limit: d, err: ErrTooManyTries}
+		return LoggedIn{}, &ratelimit.LimitedError{Limit: d, Err: ErrTooManyTries}
 	}
 	in, err := s.reauthenticate(ctx, of, func(ctx context.Context, u user.User) (session.Factor, error) {
 		return s.provePassword(ctx, u, pw, code)

@@ -24,19 +24,10 @@ var (
 	ErrNoPendingLogin = errors.New("no pending login")
 	// ErrWrongCode is factor.ErrInvalidCode for the code of a session's user.
 	ErrWrongCode = fmt.Errorf("session: %w", factor.ErrInvalidCode)
-	// ErrTooManyCodes and ErrTooManyTries come in a LimitedError.
+	// ErrTooManyCodes and ErrTooManyTries come in a ratelimit.LimitedError.
 	ErrTooManyCodes = errors.New("too many wrong codes")
 	ErrTooManyTries = errors.New("too many wrong passwords")
 )
-
-// LimitedError is an attempt that was refused unseen, because of those before it.
-type LimitedError struct {
-	Limit ratelimit.Decision
-	err   error
-}
-
-func (e *LimitedError) Error() string { return e.err.Error() }
-func (e *LimitedError) Unwrap() error { return e.err }
 
 // SkewError is factor.ErrInvalidCode for a code that is right for another time: the clock
 // of the device is ahead of ours, or behind if negative.
@@ -73,8 +64,6 @@ type Limits struct {
 	Code, CodeDay, Recovery *ratelimit.Limiter
 	// Reauth counts wrong passwords and codes of a session's user.
 	Reauth *ratelimit.Limiter
-	// Token counts wrong app tokens of an address.
-	Token *ratelimit.Limiter
 }
 
 const (
@@ -84,14 +73,13 @@ const (
 )
 
 // NewLimits returns the Limits; create returns a limiter of a name.
-func NewLimits(create func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error)) (Limits, error) {
+func NewLimits(create ratelimit.Create) (Limits, error) {
 	var l Limits
-	var errs [5]error
+	var errs [4]error
 	l.Code, errs[0] = create("second", 5, time.Minute)
 	l.CodeDay, errs[1] = create("second-day", codesPerDay, 24*time.Hour)
 	l.Recovery, errs[2] = create("recovery", 5, time.Hour)
 	l.Reauth, errs[3] = create("reauth", 5, time.Minute)
-	l.Token, errs[4] = create("apptoken", WrongTokens, time.Minute)
 	return l, errors.Join(errs[:]...)
 }
 
@@ -188,7 +176,7 @@ func (s *Service) CancelLogin(ctx context.Context, ref session.Ref) error {
 // VerifyCode finishes a pending login with a TOTP code or a recovery code and returns
 // which of them it was, "totp" or "recovery", and how many recovery codes are left.
 // browser is the value of the browser's cookie, or "". ErrNoPendingLogin;
-// factor.ErrInvalidCode; LimitedError with ErrTooManyCodes; factor.ErrNotConfigured, factor.ErrSealed.
+// factor.ErrInvalidCode; ratelimit.LimitedError with ErrTooManyCodes; factor.ErrNotConfigured, factor.ErrSealed.
 //
 // The code is used up before the session is created: if the process ends between the two,
 // a code is lost and no session is gained.
@@ -225,7 +213,7 @@ func methodOf(typed string) string {
 }
 
 // limitedCode counts an attempt before it is made, and refunds it unless the code was
-// wrong: LimitedError with ErrTooManyCodes. A wrong code is recorded; a user with a second
+// wrong: ratelimit.LimitedError with ErrTooManyCodes. A wrong code is recorded; a user with a second
 // factor is told from the tenth in a day on.
 func (s *Service) limitedCode(ctx context.Context, u user.User, key, method string, attempt func() error) error {
 	limiters := []*ratelimit.Limiter{s.limits.CodeDay, s.limits.Code}
@@ -241,7 +229,7 @@ func (s *Service) limitedCode(ctx context.Context, u user.User, key, method stri
 	for _, l := range limiters {
 		d, err := l.Spend(ctx, key)
 		if err == nil && !d.Allowed {
-			err = &LimitedError{Limit: d, err: ErrTooManyCodes}
+			err = &ratelimit.LimitedError{Limit: d, Err: ErrTooManyCodes}
 		}
 		if err != nil {
 			refund()

@@ -25,6 +25,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/user/userfile"
 )
@@ -59,7 +60,7 @@ func (p Process) open(ctx context.Context, do func(*stores) error) (err error) {
 	}
 	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	redis.SetLogger(redisLog{log})
-	open, err := openStores(ctx, cfg, p.Passwords, rules{accounts: account.Options{PlainHTTP: p.Getenv("SESSION_SECURE") == "false"}}, func(audit.Entry) {}, log, newStoreMetrics(nil))
+	open, err := openStores(ctx, cfg, p.Passwords, rules{policy: policy.Options{PlainHTTP: p.Getenv("SESSION_SECURE") == "false"}}, func(audit.Entry) {}, log, newStoreMetrics(nil))
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/service"
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
@@ -28,9 +28,9 @@ func (p Process) table(head string, rows func(io.Writer)) error {
 
 // applicationFlags are the flags of "auth app add" and "auth app set". What is not on the
 // command line is nil in the change that the returned function makes of them.
-func applicationFlags() (*flag.FlagSet, func() account.ApplicationChange) {
+func applicationFlags() (*flag.FlagSet, func() policy.ApplicationChange) {
 	flags := service.Flags()
-	var c account.ApplicationChange
+	var c policy.ApplicationChange
 	texts := map[string]**string{"name": &c.Name, "description": &c.Description, "url": &c.URL, "color": &c.Color}
 	for name, field := range texts {
 		flags.Func(name, "", func(s string) error { *field = &s; return nil })
@@ -55,7 +55,7 @@ func applicationFlags() (*flag.FlagSet, func() account.ApplicationChange) {
 		c.Position = &n
 		return nil
 	})
-	return flags, func() account.ApplicationChange { return c }
+	return flags, func() policy.ApplicationChange { return c }
 }
 
 func (p Process) appAdd(ctx context.Context, args []string) error {
@@ -68,12 +68,12 @@ func (p Process) appAdd(ctx context.Context, args []string) error {
 	if c.URL != nil {
 		return service.UsageError("the address is there twice")
 	}
-	n := account.NewApplication{
+	n := policy.NewApplication{
 		Slug: words[0], URL: words[1], Name: orZero(c.Name), Description: orZero(c.Description), Rule: orZero(c.Rule), Group: orZero(c.Group),
 		SecondFactor: orZero(c.SecondFactor), Tokens: orZero(c.Tokens), Color: orZero(c.Color), Position: orZero(c.Position),
 	}
 	return p.open(ctx, func(s *stores) error {
-		err := s.accounts.CreateApplication(ctx, user.Operator, n)
+		err := s.policy.CreateApplication(ctx, user.Operator, n)
 		return p.done(ctx, err, n.Slug+" is an application", "app_made", "app", n.Slug)
 	})
 }
@@ -95,13 +95,13 @@ func (p Process) appSet(ctx context.Context, args []string) error {
 		return service.UsageError("nothing to change")
 	}
 	return p.open(ctx, func(s *stores) error {
-		err := s.accounts.ChangeApplication(ctx, user.Operator, words[0], change())
+		err := s.policy.ChangeApplication(ctx, user.Operator, words[0], change())
 		return p.done(ctx, err, words[0]+" is changed", "app_changed", "app", words[0])
 	})
 }
 
 func (p Process) appList(ctx context.Context, s *stores, _ []string) error {
-	apps, err := s.accounts.Applications(ctx)
+	apps, err := s.policy.Applications(ctx)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (p Process) appList(ctx context.Context, s *stores, _ []string) error {
 }
 
 func (p Process) appRemove(ctx context.Context, s *stores, words []string) error {
-	err := s.accounts.RemoveApplication(ctx, user.Operator, words[0])
+	err := s.policy.RemoveApplication(ctx, user.Operator, words[0])
 	return p.done(ctx, err, words[0]+" is no application any more", "app_removed", "app", words[0])
 }
 
@@ -129,18 +129,18 @@ func (p Process) groupAdd(ctx context.Context, args []string) error {
 		return err
 	}
 	return p.open(ctx, func(s *stores) error {
-		err := s.accounts.CreateGroup(ctx, user.Operator, words[0], *name)
+		err := s.policy.CreateGroup(ctx, user.Operator, words[0], *name)
 		return p.done(ctx, err, words[0]+" is a group", "group_made", "group", words[0])
 	})
 }
 
 func (p Process) groupRemove(ctx context.Context, s *stores, words []string) error {
-	err := s.accounts.RemoveGroup(ctx, user.Operator, words[0])
+	err := s.policy.RemoveGroup(ctx, user.Operator, words[0])
 	return p.done(ctx, err, words[0]+" is no group any more", "group_removed", "group", words[0])
 }
 
 func (p Process) groupList(ctx context.Context, s *stores, _ []string) error {
-	groups, err := s.accounts.Groups(ctx)
+	groups, err := s.policy.Groups(ctx)
 	if err != nil {
 		return err
 	}
@@ -167,13 +167,13 @@ func (p Process) groupMembers(ctx context.Context, args []string) error {
 	return p.open(ctx, func(s *stores) error {
 		switch {
 		case *add != "":
-			err := s.accounts.SetMember(ctx, slug, *add, true)
+			err := s.policy.SetMember(ctx, slug, *add, true)
 			return p.done(ctx, err, *add+" is in "+slug, "groups_changed", "username", *add, "added", slug)
 		case *remove != "":
-			err := s.accounts.SetMember(ctx, slug, *remove, false)
+			err := s.policy.SetMember(ctx, slug, *remove, false)
 			return p.done(ctx, err, *remove+" is not in "+slug, "groups_changed", "username", *remove, "removed", slug)
 		}
-		groups, err := s.accounts.Groups(ctx)
+		groups, err := s.policy.Groups(ctx)
 		if err != nil {
 			return err
 		}
@@ -188,9 +188,9 @@ func (p Process) groupMembers(ctx context.Context, args []string) error {
 
 // tokenList is "auth token list": those of a user, or all.
 func (p Process) tokenList(ctx context.Context, s *stores, words []string) error {
-	list := s.accounts.AllTokens
+	list := s.policy.AllTokens
 	if words[0] != "" {
-		list = func(ctx context.Context) ([]token.Token, error) { return s.accounts.TokensFor(ctx, words[0]) }
+		list = func(ctx context.Context) ([]token.Token, error) { return s.policy.TokensFor(ctx, words[0]) }
 	}
 	tokens, err := list(ctx)
 	if err != nil {
@@ -224,5 +224,5 @@ func (p Process) tokenRevoke(ctx context.Context, s *stores, words []string) err
 	if err != nil {
 		return errors.New("the ID is not a number: auth token list shows them")
 	}
-	return p.done(ctx, s.accounts.RevokeToken(ctx, user.Operator, id), "the app token is revoked", "token_revoked", "token", id)
+	return p.done(ctx, s.policy.RevokeToken(ctx, user.Operator, id), "the app token is revoked", "token_revoked", "token", id)
 }

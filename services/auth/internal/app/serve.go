@@ -19,6 +19,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/pages"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -72,7 +73,7 @@ func (p Process) serve(ctx context.Context, args []string) error {
 			func(ctx context.Context) { s.stores.accounts.Replay(ctx) },
 			func(ctx context.Context) { s.stores.audit.Work(ctx) },
 			func(ctx context.Context) { daily(ctx, s.stores.audit.Sweep, "sweep of the audit", s.Log) },
-			func(ctx context.Context) { daily(ctx, s.stores.accounts.SweepTokens, "sweep of app tokens", s.Log) },
+			func(ctx context.Context) { daily(ctx, s.stores.policy.SweepTokens, "sweep of app tokens", s.Log) },
 			s.notifier.Run,
 			func(ctx context.Context) { sweep(ctx, s.stores.sessions, s.Log) },
 		},
@@ -141,7 +142,6 @@ func (s *server) rules() (rules, error) {
 	a := account.Options{
 		SessionLifetime: s.cfg.SessionLifetime, HouseholdName: s.cfg.HouseholdName,
 		RefuseCommon: s.cfg.CommonPasswords == "refuse",
-		PlainHTTP:    !s.cfg.Secure(),
 	}
 	var err error
 	a.Party, err = passkey.New(passkey.Options{PublicURL: s.cfg.PublicURL, RPID: s.cfg.PasskeyRPID})
@@ -154,7 +154,7 @@ func (s *server) rules() (rules, error) {
 	if err != nil {
 		return rules{}, settingsError(err)
 	}
-	return rules{accounts: a, audit: audit.RecorderOptions{Retention: s.cfg.AuditRetention}}, nil
+	return rules{accounts: a, policy: policy.Options{PlainHTTP: !s.cfg.Secure()}, audit: audit.RecorderOptions{Retention: s.cfg.AuditRetention}}, nil
 }
 
 // untilBootstrapped has requests wait for the first admin, whose password takes a
@@ -199,7 +199,8 @@ func (s *server) handler() (http.Handler, error) {
 		return nil, err
 	}
 	shared, err := web.New(web.Options{
-		Accounts: s.stores.accounts, Audit: s.stores.audit, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, LinkLimit: linkLimit, PasskeyLimit: passkeyLimit,
+		Accounts: s.stores.accounts, Policy: s.stores.policy,
+		Audit: s.stores.audit, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, LinkLimit: linkLimit, PasskeyLimit: passkeyLimit,
 		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0, PublicURL: s.cfg.PublicURL,
 		Metrics: metrics, Log: s.Log, Now: time.Now,
 	})

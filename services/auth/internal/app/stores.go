@@ -18,6 +18,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	sessionredis "github.com/pforte/pforte/services/auth/internal/session/redisstore"
@@ -32,12 +33,14 @@ type stores struct {
 	sessions session.Store
 	hasher   *password.Hasher
 	accounts *account.Service
+	policy   *policy.Service
 	audit    *audit.Recorder
 }
 
 // rules are the settings of the rules, of which commands need few.
 type rules struct {
 	accounts account.Options
+	policy   policy.Options
 	audit    audit.RecorderOptions
 }
 
@@ -58,21 +61,28 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 	if s.hasher, err = password.New(passwords); err == nil {
 		database := sqlstore.NewObserved(db, time.Now, observe)
 		rules.audit.Store, rules.audit.Log, rules.audit.Now = database, log, time.Now
+		rules.policy.Store, rules.policy.HandOvers, rules.policy.Log, rules.policy.Now = database, kept, log, time.Now
 		a := &rules.accounts
-		a.Applications, a.Tokens, a.HandOvers = database, database, kept
 		a.Users, a.Links, a.Factors, a.Passkeys = database, countedLinks{database, metrics}, database, database
 		a.Sessions, a.Pendings, a.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
 		a.Passwords, a.Log, a.Now = s.hasher, log, time.Now
-		a.Limits, err = account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
+		create := func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
 			return ratelimit.New(ratelimit.Options{Client: s.redis, App: cfg.AppName, Name: name, Limit: limit, Window: window})
-		})
+		}
+		var limitErr error
+		a.Limits, err = account.NewLimits(create)
+		rules.policy.TokenLimit, limitErr = policy.NewTokenLimit(create)
+		err = errors.Join(err, limitErr)
 	}
 	if err == nil {
 		s.audit, err = audit.NewRecorder(rules.audit)
 	}
 	if err == nil {
-		rules.accounts.Audit = s.audit
+		rules.accounts.Audit, rules.policy.Audit = s.audit, s.audit
 		s.accounts, err = account.New(rules.accounts)
+	}
+	if err == nil {
+		s.policy, err = policy.New(rules.policy)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())

@@ -6,8 +6,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -59,7 +59,7 @@ func appOf(a application.Application) appBody {
 
 // listApps is GET /apps.
 func (a *api) listApps(c echo.Context, _ caller) (answer, error) {
-	apps, err := a.Accounts.Applications(c.Request().Context())
+	apps, err := a.Policy.Applications(c.Request().Context())
 	if err != nil {
 		return answer{}, err
 	}
@@ -72,7 +72,7 @@ func (a *api) listApps(c echo.Context, _ caller) (answer, error) {
 
 // appAnswer is the answer with an application as stored now.
 func (a *api) appAnswer(ctx context.Context, status int, slug string) (answer, error) {
-	apps, err := a.Accounts.Applications(ctx)
+	apps, err := a.Policy.Applications(ctx)
 	if err != nil {
 		return answer{}, err
 	}
@@ -86,7 +86,7 @@ func (a *api) appAnswer(ctx context.Context, status int, slug string) (answer, e
 
 // myApps is GET /apps/mine.
 func (a *api) myApps(c echo.Context, s caller) (answer, error) {
-	apps, err := a.Accounts.Openable(c.Request().Context(), s.Session)
+	apps, err := a.Policy.Openable(c.Request().Context(), s.Session)
 	if err != nil {
 		return answer{}, err
 	}
@@ -121,7 +121,7 @@ func (a *api) createApp(c echo.Context, s caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	if err := a.Accounts.CreateApplication(c.Request().Context(), s.UserID, account.NewApplication(body)); err != nil {
+	if err := a.Policy.CreateApplication(c.Request().Context(), s.UserID, policy.NewApplication(body)); err != nil {
 		return answer{}, err
 	}
 	a.audit(c, "app_made", "app", body.Slug, "by", s.UserID)
@@ -145,7 +145,7 @@ func (a *api) changeApp(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	slug := c.Param("slug")
-	if err := a.Accounts.ChangeApplication(c.Request().Context(), s.UserID, slug, account.ApplicationChange(body)); err != nil {
+	if err := a.Policy.ChangeApplication(c.Request().Context(), s.UserID, slug, policy.ApplicationChange(body)); err != nil {
 		return answer{}, err
 	}
 	a.audit(c, "app_changed", "app", slug, "by", s.UserID)
@@ -155,7 +155,7 @@ func (a *api) changeApp(c echo.Context, s caller) (answer, error) {
 // removeApp is DELETE /apps/:slug.
 func (a *api) removeApp(c echo.Context, s caller) (answer, error) {
 	slug := c.Param("slug")
-	if err := a.Accounts.RemoveApplication(c.Request().Context(), s.UserID, slug); err != nil {
+	if err := a.Policy.RemoveApplication(c.Request().Context(), s.UserID, slug); err != nil {
 		return answer{}, err
 	}
 	a.audit(c, "app_removed", "app", slug, "by", s.UserID)
@@ -175,7 +175,7 @@ func groupOf(g application.UserGroup) groupBody {
 
 // listGroups is GET /groups.
 func (a *api) listGroups(c echo.Context, _ caller) (answer, error) {
-	groups, err := a.Accounts.Groups(c.Request().Context())
+	groups, err := a.Policy.Groups(c.Request().Context())
 	if err != nil {
 		return answer{}, err
 	}
@@ -188,7 +188,7 @@ func (a *api) listGroups(c echo.Context, _ caller) (answer, error) {
 
 // groupAnswer is the answer with a group as stored now.
 func (a *api) groupAnswer(ctx context.Context, status int, slug string) (answer, error) {
-	groups, err := a.Accounts.Groups(ctx)
+	groups, err := a.Policy.Groups(ctx)
 	if err != nil {
 		return answer{}, err
 	}
@@ -210,7 +210,7 @@ func (a *api) createGroup(c echo.Context, s caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	if err := a.Accounts.CreateGroup(c.Request().Context(), s.UserID, body.Slug, body.Name, body.Members...); err != nil {
+	if err := a.Policy.CreateGroup(c.Request().Context(), s.UserID, body.Slug, body.Name, body.Members...); err != nil {
 		return answer{}, web.OfGroup(err)
 	}
 	a.audit(c, "group_made", "group", body.Slug, "by", s.UserID)
@@ -227,7 +227,7 @@ func (a *api) changeGroup(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	slug := c.Param("slug")
-	if err := a.Accounts.ChangeGroup(c.Request().Context(), s.UserID, slug, account.GroupChange(body)); err != nil {
+	if err := a.Policy.ChangeGroup(c.Request().Context(), s.UserID, slug, policy.GroupChange(body)); err != nil {
 		return answer{}, web.OfGroup(err)
 	}
 	a.audit(c, "group_changed", "group", slug, "by", s.UserID)
@@ -237,7 +237,7 @@ func (a *api) changeGroup(c echo.Context, s caller) (answer, error) {
 // removeGroup is DELETE /groups/:slug.
 func (a *api) removeGroup(c echo.Context, s caller) (answer, error) {
 	slug := c.Param("slug")
-	if err := a.Accounts.RemoveGroup(c.Request().Context(), s.UserID, slug); err != nil {
+	if err := a.Policy.RemoveGroup(c.Request().Context(), s.UserID, slug); err != nil {
 		return answer{}, web.OfGroup(err)
 	}
 	a.audit(c, "group_removed", "group", slug, "by", s.UserID)

@@ -8,37 +8,37 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
-// policy creates the group kids, and an application for each rule, named after it, that
+// applications creates the group kids, and an application for each rule, named after it, that
 // accepts app tokens.
-func (h *fixture) policy() {
+func (h *fixture) applications() {
 	h.t.Helper()
 	ctx := h.t.Context()
-	if err := h.accounts.CreateGroup(ctx, user.Operator, "kids", "Kinder"); err != nil {
+	if err := h.policy.CreateGroup(ctx, user.Operator, "kids", "Kinder"); err != nil {
 		h.t.Fatal(err)
 	}
-	for _, n := range []account.NewApplication{
+	for _, n := range []policy.NewApplication{
 		{Slug: "all", URL: "/all/", Tokens: true},
 		{Slug: "admins", URL: "/admins/", Rule: "admin", Tokens: true},
 		{Slug: "group", URL: "https://group.example.org", Rule: "group", Group: "kids", Tokens: true},
 		{Slug: "closed", URL: "/closed/"},
 	} {
-		if err := h.accounts.CreateApplication(ctx, user.Operator, n); err != nil {
+		if err := h.policy.CreateApplication(ctx, user.Operator, n); err != nil {
 			h.t.Fatal(err)
 		}
 	}
 }
 
 // token creates an app token of otto for the application all.
-func (h *fixture) token(n account.NewToken) (token.Token, string) {
+func (h *fixture) token(n policy.NewToken) (token.Token, string) {
 	h.t.Helper()
 	n.UserID, n.Name, n.Applications = 2, "Kalender", []string{"all"}
-	created, text, err := h.accounts.CreateToken(h.t.Context(), 2, n)
+	created, text, err := h.policy.CreateToken(h.t.Context(), 2, n)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -65,11 +65,11 @@ var guardedPolicy = []guardedRoute{
 
 func TestRoutesOfApplicationsAreGuarded(t *testing.T) {
 	checkGuards(t, guardedPolicy, func(h *fixture) {
-		h.policy()
-		if err := h.accounts.CreateGroup(t.Context(), user.Operator, "empty", ""); err != nil {
+		h.applications()
+		if err := h.policy.CreateGroup(t.Context(), user.Operator, "empty", ""); err != nil {
 			t.Fatal(err)
 		}
-		h.token(account.NewToken{ExpiresAt: h.clock.Now().Add(time.Second)})
+		h.token(policy.NewToken{ExpiresAt: h.clock.Now().Add(time.Second)})
 	})
 }
 
@@ -93,7 +93,7 @@ type appItem struct {
 
 func TestAdminsEditApplications(t *testing.T) {
 	h := newFixture(t)
-	h.policy()
+	h.applications()
 	anna := h.anna()
 	create := func(pairs ...any) reply { return anna.send(http.MethodPost, prefix+"/apps", object(pairs...)) }
 	change := func(slug string, pairs ...any) reply {
@@ -173,7 +173,7 @@ func (b *browser) mine() string {
 
 func TestUsersSeeWhatTheyMayOpen(t *testing.T) {
 	h := newFixture(t)
-	h.policy()
+	h.applications()
 	anna, otto := h.anna(), h.otto()
 	if got := otto.mine(); got != "all closed" {
 		t.Errorf("a member may open %q", got)
@@ -200,7 +200,7 @@ type groupItem struct {
 
 func TestAdminsEditGroups(t *testing.T) {
 	h := newFixture(t)
-	h.policy()
+	h.applications()
 	anna := h.anna()
 	create := func(pairs ...any) reply { return anna.send(http.MethodPost, prefix+"/groups", object(pairs...)) }
 	change := func(slug string, pairs ...any) reply {
@@ -258,7 +258,7 @@ func (b *browser) groupsOf(id int64) string {
 
 func TestAdminsChangeTheGroupsOfAUser(t *testing.T) {
 	h := newFixture(t)
-	h.policy()
+	h.applications()
 	anna, otto := h.anna(), h.otto()
 	anna.send(http.MethodPost, prefix+"/groups", object("slug", "cooks", "members", []int{2})).want(http.StatusCreated)
 	if got := anna.groupsOf(2); got != "[cooks]" {
@@ -282,7 +282,7 @@ func TestAdminsChangeTheGroupsOfAUser(t *testing.T) {
 
 func TestAnInvitedPersonIsInTheGroupsOfTheirInvite(t *testing.T) {
 	h := newFixture(t)
-	h.policy()
+	h.applications()
 	anna := h.anna()
 	anna.send(http.MethodPost, prefix+"/groups", object("slug", "cooks")).want(http.StatusCreated)
 	anna.send(http.MethodPost, prefix+"/groups", object("slug", "gone")).want(http.StatusCreated)

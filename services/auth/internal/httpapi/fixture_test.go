@@ -28,6 +28,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	sessionredis "github.com/pforte/pforte/services/auth/internal/session/redisstore"
@@ -48,6 +49,7 @@ type fixture struct {
 	t        *testing.T
 	handler  http.Handler
 	accounts *account.Service
+	policy   *policy.Service
 	audit    *audit.Recorder
 	db       *sqldb.DB
 	database *sqlstore.Store
@@ -126,9 +128,10 @@ func (h *fixture) build(s settings) {
 	passwordLimits.Name = "password"
 	linkLimits := limits
 	linkLimits.Name, linkLimits.Limit, linkLimits.Window = "link", web.LinkAttempts, web.LinkWindow
-	codeLimits := must(account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
+	create := func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
 		return ratelimit.New(ratelimit.Options{Client: limited, App: "svc", Name: name, Limit: limit, Window: window})
-	}))(h.t)
+	}
+	codeLimits := must(account.NewLimits(create))(h.t)
 	sealer := must(factor.NewSealer(s.dataKey, s.dataKeyPrevious))(h.t)
 	passkeyLimits := limits
 	passkeyLimits.Name, passkeyLimits.Limit, passkeyLimits.Window = "passkey", web.PasskeyAttempts, web.PasskeyWindow
@@ -138,9 +141,10 @@ func (h *fixture) build(s settings) {
 	if !s.noPasskeys {
 		party = must(passkey.New(passkey.Options{PublicURL: origin}))(h.t)
 	}
-	policy := failingPolicy{h.database, h.brokenPolicy, h.policyReads}
+	store := failingPolicy{h.database, h.brokenPolicy, h.policyReads}
 	h.audit = must(audit.NewRecorder(audit.RecorderOptions{Store: h.database, Log: log, Now: h.clock.Now}))(h.t)
-	h.accounts = must(account.New(account.Options{Party: party, Users: h.users, Links: h.database, Factors: h.database, Applications: policy, Tokens: policy, HandOvers: stores, Sealer: sealer, Limits: codeLimits, Audit: h.audit, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
+	h.accounts = must(account.New(account.Options{Party: party, Users: h.users, Links: h.database, Factors: h.database, Sealer: sealer, Limits: codeLimits, Audit: h.audit, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
+	h.policy = must(policy.New(policy.Options{Store: store, HandOvers: stores, TokenLimit: must(policy.NewTokenLimit(create))(h.t), Audit: h.audit, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
 		sameSite = http.SameSiteStrictMode
@@ -150,6 +154,7 @@ func (h *fixture) build(s settings) {
 	}))(h.t)
 	options := web.Options{
 		Accounts:      h.accounts,
+		Policy:        h.policy,
 		Audit:         h.audit,
 		Sessions:      h.manager,
 		LoginLimit:    must(ratelimit.New(limits))(h.t),

@@ -10,8 +10,8 @@ import (
 
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/access"
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/returnpath"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/token"
@@ -26,8 +26,8 @@ var refusals = map[access.Reason]error{
 	access.UnknownApp:         web.ErrUnknownApp,
 	access.NotLoggedIn:        web.ErrNotLoggedIn,
 	access.AppTokenInvalid:    token.ErrInvalid,
-	access.AppDenied:          account.ErrAppDenied,
-	access.SecondFactorNeeded: account.ErrSecondFactorNeeded,
+	access.AppDenied:          policy.ErrAppDenied,
+	access.SecondFactorNeeded: policy.ErrSecondFactorNeeded,
 	access.ReadOnly:           web.ErrReadOnly,
 	access.ForeignPage:        web.ErrForeignPage,
 }
@@ -72,7 +72,7 @@ func (a *api) guardApplication(c echo.Context, slug string) error {
 		a.Metrics.Guarded(web.GuardPassed)
 	case err == nil:
 		a.Metrics.Guarded(d.Reason)
-	case errors.Is(err, account.ErrTooManyTokens):
+	case errors.Is(err, policy.ErrTooManyTokens):
 		a.Metrics.Guarded(web.GuardLimited)
 		a.audit(c, "limited", "route", service.RouteLabel(c))
 	default:
@@ -104,7 +104,7 @@ func (a *api) guardApplication(c echo.Context, slug string) error {
 // costs neither Redis nor SQL, and an app token no Redis unless it is wrong.
 func (a *api) decide(c echo.Context, slug string) (access.Decision, *visit, error) {
 	v := a.visitOf(c)
-	app, err := a.Accounts.App(c.Request().Context(), slug)
+	app, err := a.Policy.App(c.Request().Context(), slug)
 	known := err == nil && !a.CompatV0 // which knows no applications
 	if err != nil && !errors.Is(err, application.ErrNotFound) {
 		return access.Decision{}, v, err
@@ -152,12 +152,12 @@ func (a *api) loadToken(c echo.Context, v *visit, credential access.Credential) 
 	}
 	ctx := c.Request().Context()
 	var t token.Token
-	var visitor account.Visitor
+	var visitor policy.Visitor
 	var err error
 	if v.again {
-		t, visitor, err = a.Accounts.TokenVisitor(ctx, credential.Text, credential.Username)
+		t, visitor, err = a.Policy.TokenVisitor(ctx, credential.Text, credential.Username)
 	} else {
-		t, visitor, err = a.Accounts.PresentedToken(ctx, credential.Text, credential.Username, a.Networks(c.Request()))
+		t, visitor, err = a.Policy.PresentedToken(ctx, credential.Text, credential.Username, a.Networks(c.Request()))
 	}
 	a.Metrics.TokenUsed(err)
 	if errors.Is(err, token.ErrInvalid) {
@@ -189,7 +189,7 @@ func (a *api) loadSession(c echo.Context, v *visit) error {
 	if err != nil {
 		return err
 	}
-	visitor, err := a.Accounts.Visitor(c.Request().Context(), current.Session)
+	visitor, err := a.Policy.Visitor(c.Request().Context(), current.Session)
 	if errors.Is(err, user.ErrNotFound) || errors.Is(err, session.ErrNotFound) {
 		if atPortal {
 			return a.End(c.Response(), c.Request(), web.Caller{Current: current})
@@ -206,7 +206,7 @@ func (a *api) loadSession(c echo.Context, v *visit) error {
 	return nil
 }
 
-func callerOf(kind access.Kind, visitor account.Visitor) access.Caller {
+func callerOf(kind access.Kind, visitor policy.Visitor) access.Caller {
 	u := visitor.User
 	return access.Caller{Kind: kind, UserID: u.ID, Username: u.Username, DisplayName: u.DisplayName, Role: string(u.Role), Groups: visitor.Groups}
 }
@@ -259,7 +259,7 @@ func (a *api) logRefusal(c echo.Context, slug string, d access.Decision, v *visi
 	switch d.Reason {
 	case access.UnknownApp:
 		c.SetRequest(a.As(c.Response(), c.Request(), web.Caller{}))
-		a.Accounts.RecordUnknownApp(c.Request().Context(), slug, v.Host)
+		a.Policy.RecordUnknownApp(c.Request().Context(), slug, v.Host)
 		a.audit(c, "unknown_app")
 	case access.AppTokenInvalid:
 		a.audit(c, "app_token_refused", "app", v.app.Slug)

@@ -17,6 +17,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -38,8 +39,8 @@ func withApplications(t *testing.T, change ...func(*settings)) *fixture {
 	h := newFixture(t, append([]func(*settings){func(s *settings) {
 		s.publicURL, s.proxies, s.pages = "https://home.example", []string{"192.0.2.0/24"}, true
 	}}, change...)...)
-	h.ok(h.accounts.CreateGroup(t.Context(), user.Operator, "kids", ""))
-	for _, n := range []account.NewApplication{
+	h.ok(h.policy.CreateGroup(t.Context(), user.Operator, "kids", ""))
+	for _, n := range []policy.NewApplication{
 		{Slug: "login", URL: "/login/", Tokens: true},
 		{Slug: "admin", URL: "/admin/", Rule: "admin", Tokens: true},
 		{Slug: "group", URL: "/group/", Rule: "group", Group: "kids", Tokens: true},
@@ -47,7 +48,7 @@ func withApplications(t *testing.T, change ...func(*settings)) *fixture {
 		{Slug: "strict", URL: "/strict/", SecondFactor: true},
 		{Slug: "photos", URL: "https://photos.example.org", Tokens: true},
 	} {
-		h.ok(h.accounts.CreateApplication(t.Context(), user.Operator, n))
+		h.ok(h.policy.CreateApplication(t.Context(), user.Operator, n))
 	}
 	return h
 }
@@ -93,7 +94,7 @@ func (r reply) leads(to string) {
 // tokenFor creates an app token of otto's.
 func (h *fixture) tokenFor(slugs ...string) (token.Token, string) {
 	h.t.Helper()
-	t, text, err := h.accounts.CreateToken(h.t.Context(), 2, account.NewToken{UserID: 2, Name: "Kalender", Applications: slugs})
+	t, text, err := h.policy.CreateToken(h.t.Context(), 2, policy.NewToken{UserID: 2, Name: "Kalender", Applications: slugs})
 	h.ok(err)
 	return t, text
 }
@@ -113,13 +114,13 @@ func TestAnApplicationIsOpenToWhomItsRuleAdmits(t *testing.T) {
 			}
 		}
 	}
-	h.ok(h.accounts.SetMember(t.Context(), "kids", "otto", true))
+	h.ok(h.policy.SetMember(t.Context(), "kids", "otto", true))
 	otto.visit("group").want(http.StatusOK)
 }
 
 func TestAnApplicationGetsTheWholeIdentity(t *testing.T) {
 	h := withApplications(t)
-	h.ok(h.accounts.SetMember(t.Context(), "kids", "otto", true))
+	h.ok(h.policy.SetMember(t.Context(), "kids", "otto", true))
 	b := h.otto()
 	b.send(http.MethodPatch, prefix+"/me/profile", object("display_name", "Ötto 100%")).want(http.StatusOK)
 	got := b.visit("login", "X-Auth-User-Id", "1", "X-Auth-Role", "admin", "X-Auth-Groups", "admin").want(http.StatusOK)
@@ -272,9 +273,9 @@ func TestAChangeOfAnApplicationHoldsAtOnceHereAndElsewhereWithin5Seconds(t *test
 	otto := h.otto()
 	otto.visit("login").want(http.StatusOK)
 	admin, login := string(application.Admin), string(application.Login)
-	h.ok(h.accounts.ChangeApplication(t.Context(), user.Operator, "login", account.ApplicationChange{Rule: &admin}))
+	h.ok(h.policy.ChangeApplication(t.Context(), user.Operator, "login", policy.ApplicationChange{Rule: &admin}))
 	otto.visit("login").because(http.StatusForbidden, "app_denied")
-	h.ok(h.accounts.ChangeApplication(t.Context(), user.Operator, "login", account.ApplicationChange{Rule: &login}))
+	h.ok(h.policy.ChangeApplication(t.Context(), user.Operator, "login", policy.ApplicationChange{Rule: &login}))
 	otto.visit("login").want(http.StatusOK)
 
 	// Another replica, or a command.
@@ -312,7 +313,7 @@ func TestTheGuardOfApplicationsFailsClosed(t *testing.T) {
 func TestARevocationReachesTheGuardWithTheNextRequest(t *testing.T) {
 	for what, do := range map[string]func(h *fixture, b *browser) error{
 		"deletion":          func(h *fixture, _ *browser) error { return h.accounts.Remove(t.Context(), "otto") },
-		"leaving the group": func(h *fixture, _ *browser) error { return h.accounts.SetMember(t.Context(), "kids", "otto", false) },
+		"leaving the group": func(h *fixture, _ *browser) error { return h.policy.SetMember(t.Context(), "kids", "otto", false) },
 		"a new password":    func(h *fixture, _ *browser) error { return h.accounts.ResetPassword(t.Context(), "otto", newPass) },
 		"the end of all sessions": func(h *fixture, _ *browser) error {
 			_, err := h.accounts.RevokeSessions(t.Context(), "otto")
@@ -320,7 +321,7 @@ func TestARevocationReachesTheGuardWithTheNextRequest(t *testing.T) {
 		},
 		"logging out": func(_ *fixture, b *browser) error { b.copy().logout().want(http.StatusOK); return nil },
 		"removing the application": func(h *fixture, _ *browser) error {
-			return h.accounts.RemoveApplication(t.Context(), user.Operator, "group")
+			return h.policy.RemoveApplication(t.Context(), user.Operator, "group")
 		},
 		"a deletion that Redis does not learn of": func(h *fixture, _ *browser) error {
 			h.brokenRevoke.Store(true)
@@ -331,7 +332,7 @@ func TestARevocationReachesTheGuardWithTheNextRequest(t *testing.T) {
 		},
 	} {
 		h := withApplications(t)
-		h.ok(h.accounts.SetMember(t.Context(), "kids", "otto", true))
+		h.ok(h.policy.SetMember(t.Context(), "kids", "otto", true))
 		b := h.otto()
 		b.visit("group").want(http.StatusOK)
 		h.ok(do(h, b))
@@ -431,7 +432,7 @@ func TestAnAppTokenOpensItsApplications(t *testing.T) {
 		}
 	}
 	tok, revoked := h.tokenFor("login")
-	h.ok(h.accounts.RevokeToken(t.Context(), 2, tok.ID))
+	h.ok(h.policy.RevokeToken(t.Context(), 2, tok.ID))
 	for what, got := range map[string]reply{
 		"unknown":                          b.device("login", token.New()),
 		"of another user":                  b.device("login", "", "Authorization", basic("anna")),
@@ -476,7 +477,7 @@ func TestWrongAppTokensOfAnAddressAreLimited(t *testing.T) {
 	_, fresh := h.tokenFor("login")
 	b := h.browser()
 	b.device("login", known).want(http.StatusOK)
-	for range account.WrongTokens {
+	for range policy.WrongTokens {
 		b.device("login", token.New()).because(http.StatusUnauthorized, "app_token_invalid")
 	}
 	got := b.device("login", token.New()).want(http.StatusTooManyRequests)
@@ -505,7 +506,7 @@ func TestANetworkOfIPv6IsRefusedAsAWhole(t *testing.T) {
 	from := func(network int) reply {
 		return b.device("login", token.New(), "X-Forwarded-For", fmt.Sprintf("2001:db8:0:%x::1", network))
 	}
-	for i := range 4 * account.WrongTokens {
+	for i := range 4 * policy.WrongTokens {
 		from(i%4).because(http.StatusUnauthorized, "app_token_invalid")
 	}
 	from(4).want(http.StatusTooManyRequests)
@@ -526,10 +527,10 @@ func TestATokenThatWasRightIsRefusedLikeOthersOnceItIsRevoked(t *testing.T) {
 	tok, text := h.tokenFor("login")
 	b := h.browser()
 	b.device("login", text).want(http.StatusOK)
-	for range account.WrongTokens + 1 {
+	for range policy.WrongTokens + 1 {
 		b.device("login", token.New())
 	}
-	h.ok(h.accounts.RevokeToken(t.Context(), 2, tok.ID))
+	h.ok(h.policy.RevokeToken(t.Context(), 2, tok.ID))
 	b.device("login", text).want(http.StatusTooManyRequests)
 	reads := h.policyReads.Load()
 	b.device("login", text).want(http.StatusTooManyRequests)
@@ -579,7 +580,7 @@ func TestTheGuardsDecisionsAreCountedAndLogged(t *testing.T) {
 	h.browser().visit("login")
 	h.browser().open("login")
 	h.browser().device("login", text)
-	for range account.WrongTokens + 1 {
+	for range policy.WrongTokens + 1 {
 		h.browser().device("login", token.New())
 	}
 	want := `
@@ -689,7 +690,7 @@ func TestTheHostOfAnApplicationHasACookieOfItsOwn(t *testing.T) {
 	delete(b.cookies, "svc.sid")
 	b.visit("photos", at...).want(http.StatusOK)
 	b.visit("login").because(http.StatusUnauthorized, "not_logged_in")
-	h.ok(h.accounts.CreateApplication(t.Context(), user.Operator, account.NewApplication{Slug: "other", URL: "https://other.example.org"}))
+	h.ok(h.policy.CreateApplication(t.Context(), user.Operator, policy.NewApplication{Slug: "other", URL: "https://other.example.org"}))
 	b.visit("other", "X-Forwarded-Host", "other.example.org").because(http.StatusUnauthorized, "not_logged_in")
 	h.clock.advance(12 * time.Hour)
 	renewed := b.visit("photos", at...).want(http.StatusOK)
@@ -725,7 +726,7 @@ func TestARevocationClosesTheHostsOfApplications(t *testing.T) {
 func TestASecondFactorForAnApplicationOnAnotherHostIsProvedAtThePortal(t *testing.T) {
 	h := withApplications(t)
 	demand := true
-	h.ok(h.accounts.ChangeApplication(t.Context(), user.Operator, "photos", account.ApplicationChange{SecondFactor: &demand}))
+	h.ok(h.policy.ChangeApplication(t.Context(), user.Operator, "photos", policy.ApplicationChange{SecondFactor: &demand}))
 	b := h.otto()
 	h.enter(b)
 	b.open("photos", at...).page(http.StatusForbidden, "second_factor_needed photos")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -61,11 +61,11 @@ func (a *api) listTokens(c echo.Context, s caller) (answer, error) {
 	var err error
 	switch {
 	case c.QueryParam("all") != "1":
-		tokens, err = a.Accounts.TokensOf(c.Request().Context(), s.Session)
+		tokens, err = a.Policy.TokensOf(c.Request().Context(), s.Session)
 	case s.Role != string(user.Admin):
 		err = user.ErrNotAdmin
 	default:
-		tokens, err = a.Accounts.AllTokens(c.Request().Context())
+		tokens, err = a.Policy.AllTokens(c.Request().Context())
 	}
 	if err != nil {
 		return answer{}, err
@@ -89,7 +89,7 @@ func (a *api) createToken(c echo.Context, s caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	n := account.NewToken{UserID: s.UserID, Name: body.Name, ReadOnly: body.ReadOnly}
+	n := policy.NewToken{UserID: s.UserID, Name: body.Name, ReadOnly: body.ReadOnly}
 	if body.SubjectUserID != nil {
 		n.UserID = *body.SubjectUserID
 	}
@@ -110,7 +110,7 @@ func (a *api) createToken(c echo.Context, s caller) (answer, error) {
 		}
 		n.ExpiresAt = at
 	}
-	created, text, err := a.Accounts.CreateToken(c.Request().Context(), s.UserID, n)
+	created, text, err := a.Policy.CreateToken(c.Request().Context(), s.UserID, n)
 	if errors.Is(err, user.ErrNotFound) || errors.Is(err, user.ErrNotAdmin) {
 		err = web.ErrSubject
 	}
@@ -130,7 +130,7 @@ func (a *api) revokeToken(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, token.ErrNotFound
 	}
-	if err := a.Accounts.RevokeToken(c.Request().Context(), s.UserID, id); err != nil {
+	if err := a.Policy.RevokeToken(c.Request().Context(), s.UserID, id); err != nil {
 		return answer{}, err
 	}
 	a.audit(c, "token_revoked", "token", id, "by", s.UserID)
@@ -143,5 +143,5 @@ func (a *api) removeToken(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, token.ErrNotFound
 	}
-	return done, a.Accounts.RemoveToken(c.Request().Context(), s.UserID, id)
+	return done, a.Policy.RemoveToken(c.Request().Context(), s.UserID, id)
 }

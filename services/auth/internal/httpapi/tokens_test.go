@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/token"
 )
 
@@ -52,7 +52,7 @@ func (b *browser) tokens(query string) string {
 
 func TestUsersCreateAndEndTheirAppTokens(t *testing.T) {
 	h := newFixture(t)
-	h.policy()
+	h.applications()
 	otto := h.otto()
 	until := h.clock.Now().Add(time.Hour)
 	var got tokenItem
@@ -83,7 +83,7 @@ func TestUsersCreateAndEndTheirAppTokens(t *testing.T) {
 	if got := otto.tokens(""); got != "[{2 otto false} {1 otto false}]" {
 		t.Errorf("got %s", got)
 	}
-	if _, _, err := h.accounts.TokenVisitor(t.Context(), endless.Token, ""); err == nil {
+	if _, _, err := h.policy.TokenVisitor(t.Context(), endless.Token, ""); err == nil {
 		t.Error("a revoked token is valid")
 	}
 	remove(1).want(http.StatusOK)
@@ -96,7 +96,7 @@ func TestUsersCreateAndEndTheirAppTokens(t *testing.T) {
 
 func TestAnAppTokenIsRefusedForWhatItsUserMayNotOpen(t *testing.T) {
 	h := newFixture(t)
-	h.policy()
+	h.applications()
 	otto := h.otto()
 	for what, scopes := range map[string][]string{
 		"none": {}, "another form": {"all"}, "all of them": {"app:*"}, "an unknown one": {"app:nobody"}, "an admins' one": {"app:all", "app:admins"},
@@ -112,14 +112,14 @@ func TestAnAppTokenIsRefusedForWhatItsUserMayNotOpen(t *testing.T) {
 	}
 	otto.createToken("name", " ", "scopes", []string{"app:all"}).because(http.StatusBadRequest, "name")
 	for range token.MaxPerUser {
-		h.token(account.NewToken{})
+		h.token(policy.NewToken{})
 	}
 	otto.createToken("name", "x", "scopes", []string{"app:all"}).because(http.StatusConflict, "too_many")
 }
 
 func TestAdminsSeeAndEndTheAppTokensOfAllUsers(t *testing.T) {
 	h := newFixture(t)
-	h.policy()
+	h.applications()
 	anna, otto := h.anna(), h.otto()
 	otto.createToken("name", "x", "scopes", []string{"app:all"}, "subject_user_id", 2).want(http.StatusCreated)
 	anna.createToken("name", "x", "scopes", []string{"app:admins"}).want(http.StatusCreated)
@@ -156,8 +156,8 @@ func TestAdminsSeeAndEndTheAppTokensOfAllUsers(t *testing.T) {
 // TestAnAppTokenIsNoSession sends a valid one to every route that needs a session.
 func TestAnAppTokenIsNoSession(t *testing.T) {
 	h := newFixture(t)
-	h.policy()
-	_, text := h.token(account.NewToken{})
+	h.applications()
+	_, text := h.token(policy.NewToken{})
 	b := h.browser()
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("otto:"+text))
 	routes := append(append([]guardedRoute{{request: request{http.MethodGet, "/me", ""}}}, guardedPeople...), guardedPolicy...)

@@ -32,7 +32,7 @@ func (p *Pages) start(r *request) error {
 	if len(notices) > 0 {
 		page.UpTo = notices[0].At.Unix()
 	}
-	if page.Apps, err = p.Accounts.Openable(r.ctx(), r.Session); err != nil {
+	if page.Apps, err = p.Policy.Openable(r.ctx(), r.Session); err != nil {
 		return err
 	}
 	household, err := p.Accounts.Household(r.ctx())
@@ -91,7 +91,7 @@ func (f form) color() string {
 
 // passwordForm asks for a new password, and shows how many app tokens it leaves valid.
 func (p *Pages) passwordForm(r *request) error {
-	tokens, err := p.Accounts.TokensOf(r.ctx(), r.Session)
+	tokens, err := p.Policy.TokensOf(r.ctx(), r.Session)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (p *Pages) members(r *request) error {
 	if err != nil {
 		return err
 	}
-	groups, err := p.Accounts.Groups(r.ctx())
+	groups, err := p.Policy.Groups(r.ctx())
 	if err != nil {
 		return err
 	}
@@ -66,10 +66,10 @@ func (p *Pages) member(r *request) error {
 	if err != nil {
 		return err
 	}
-	if m.AllGroups, err = p.Accounts.Groups(r.ctx()); err != nil {
+	if m.AllGroups, err = p.Policy.Groups(r.ctx()); err != nil {
 		return err
 	}
-	tokens, err := p.Accounts.TokensFor(r.ctx(), m.Username)
+	tokens, err := p.Policy.TokensFor(r.ctx(), m.Username)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (p *Pages) invites(r *request) error {
 	if err != nil {
 		return err
 	}
-	groups, err := p.Accounts.Groups(r.ctx())
+	groups, err := p.Policy.Groups(r.ctx())
 	if err != nil {
 		return err
 	}

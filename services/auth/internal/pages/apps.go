@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -96,10 +96,10 @@ func (f form) joins() map[string]bool {
 // apps lists the applications and offers a new one.
 func (p *Pages) apps(r *request) (err error) {
 	page := appsPage{}
-	if page.Apps, err = p.Accounts.Applications(r.ctx()); err != nil {
+	if page.Apps, err = p.Policy.Applications(r.ctx()); err != nil {
 		return err
 	}
-	if page.Groups, err = p.Accounts.Groups(r.ctx()); err != nil {
+	if page.Groups, err = p.Policy.Groups(r.ctx()); err != nil {
 		return err
 	}
 	return p.render(r, "apps", r.text["Applications"], page)
@@ -108,12 +108,12 @@ func (p *Pages) apps(r *request) (err error) {
 // addApp adds an application.
 func (p *Pages) addApp(r *request) error {
 	f := r.form
-	n := account.NewApplication{
+	n := policy.NewApplication{
 		Slug: f.get("slug"), Name: f.get("name"), Description: f.get("description"), URL: strings.TrimSpace(f.get("url")),
 		Color: colorOf(f.get("slug")),
 	}
 	n.Rule, n.Group, _ = strings.Cut(f.get("rule"), ":")
-	if err := p.Accounts.CreateApplication(r.ctx(), r.UserID, n); err != nil {
+	if err := p.Policy.CreateApplication(r.ctx(), r.UserID, n); err != nil {
 		return err
 	}
 	p.LogEvent(r.Response(), r.Request(), "app_made", "app", n.Slug, "by", r.UserID)
@@ -131,7 +131,7 @@ func colorOf(slug string) string {
 
 // appOf returns the application in the path. application.ErrNotFound.
 func (p *Pages) appOf(r *request) (application.Application, error) {
-	apps, err := p.Accounts.Applications(r.ctx())
+	apps, err := p.Policy.Applications(r.ctx())
 	if err != nil {
 		return application.Application{}, err
 	}
@@ -149,7 +149,7 @@ func (p *Pages) app(r *request) error {
 		return err
 	}
 	page := appsPage{App: a, Routes: routes(a), NoAddress: a.HasHost() && p.PublicURL == ""}
-	if page.Groups, err = p.Accounts.Groups(r.ctx()); err != nil {
+	if page.Groups, err = p.Policy.Groups(r.ctx()); err != nil {
 		return err
 	}
 	return p.render(r, "app", a.Name, page)
@@ -164,13 +164,13 @@ func (p *Pages) changeApp(r *request) error {
 		if err != nil {
 			return err
 		}
-		if err := p.Accounts.ChangeApplication(r.ctx(), r.UserID, slug, change); err != nil {
+		if err := p.Policy.ChangeApplication(r.ctx(), r.UserID, slug, change); err != nil {
 			return err
 		}
 		p.LogEvent(r.Response(), r.Request(), "app_changed", "app", slug, "by", r.UserID)
 		return r.seeOther(appsPath + "/" + url.PathEscape(slug) + "?done=profile")
 	case "remove":
-		if err := p.Accounts.RemoveApplication(r.ctx(), r.UserID, slug); err != nil {
+		if err := p.Policy.RemoveApplication(r.ctx(), r.UserID, slug); err != nil {
 			return err
 		}
 		p.LogEvent(r.Response(), r.Request(), "app_removed", "app", slug, "by", r.UserID)
@@ -181,8 +181,8 @@ func (p *Pages) changeApp(r *request) error {
 
 // application returns what the form of an application changes. What the admin left as it was
 // stays as another admin may have changed it since.
-func (f form) application() (account.ApplicationChange, error) {
-	change := account.ApplicationChange{
+func (f form) application() (policy.ApplicationChange, error) {
+	change := policy.ApplicationChange{
 		Name: f.changed("name", f.get("name")), Description: f.changed("description", f.get("description")), URL: f.changed("url", strings.TrimSpace(f.get("url"))),
 		SecondFactor: f.changedBox("second_factor"), Tokens: f.changedBox("tokens"), Color: f.changed("color", f.color()),
 	}
@@ -193,7 +193,7 @@ func (f form) application() (account.ApplicationChange, error) {
 	if text := f.changed("position", strings.TrimSpace(f.get("position"))); text != nil {
 		position, err := strconv.Atoi(*text)
 		if err != nil {
-			return account.ApplicationChange{}, application.ErrPosition
+			return policy.ApplicationChange{}, application.ErrPosition
 		}
 		change.Position = &position
 	}
@@ -225,7 +225,7 @@ func ruleOf(a application.Application) string {
 
 // groups lists the groups and offers a new one.
 func (p *Pages) groups(r *request) error {
-	groups, err := p.Accounts.Groups(r.ctx())
+	groups, err := p.Policy.Groups(r.ctx())
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (p *Pages) groups(r *request) error {
 // addGroup adds a group.
 func (p *Pages) addGroup(r *request) error {
 	slug := r.form.get("slug")
-	if err := p.Accounts.CreateGroup(r.ctx(), r.UserID, slug, r.form.get("name")); err != nil {
+	if err := p.Policy.CreateGroup(r.ctx(), r.UserID, slug, r.form.get("name")); err != nil {
 		return err
 	}
 	p.LogEvent(r.Response(), r.Request(), "group_made", "group", slug, "by", r.UserID)
@@ -257,7 +257,7 @@ type groupUser struct {
 
 // group shows a group and all users, to choose its members.
 func (p *Pages) group(r *request) error {
-	all, err := p.Accounts.Groups(r.ctx())
+	all, err := p.Policy.Groups(r.ctx())
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (p *Pages) group(r *request) error {
 	for _, m := range members {
 		page.Users = append(page.Users, groupUser{m.User, slices.Contains(page.Members, m.Username)})
 	}
-	if page.Apps, err = p.Accounts.Applications(r.ctx()); err != nil {
+	if page.Apps, err = p.Policy.Applications(r.ctx()); err != nil {
 		return err
 	}
 	page.Apps = slices.DeleteFunc(page.Apps, func(a application.Application) bool { return a.Group != page.Slug })
@@ -289,20 +289,20 @@ func (p *Pages) changeGroup(r *request) error {
 		if err != nil {
 			return err
 		}
-		if err := p.Accounts.ChangeMembers(r.ctx(), r.UserID, slug, changes); err != nil {
+		if err := p.Policy.ChangeMembers(r.ctx(), r.UserID, slug, changes); err != nil {
 			return web.OfGroup(err)
 		}
 		p.LogEvent(r.Response(), r.Request(), "groups_changed", "group", slug, "users", len(changes), "by", r.UserID)
 		return r.seeOther(groupsPath + "/" + url.PathEscape(slug) + "?done=profile")
 	case "rename":
 		name := r.form.get("name")
-		if err := p.Accounts.ChangeGroup(r.ctx(), r.UserID, slug, account.GroupChange{Name: &name}); err != nil {
+		if err := p.Policy.ChangeGroup(r.ctx(), r.UserID, slug, policy.GroupChange{Name: &name}); err != nil {
 			return web.OfGroup(err)
 		}
 		p.LogEvent(r.Response(), r.Request(), "group_changed", "group", slug, "by", r.UserID)
 		return r.seeOther(groupsPath + "/" + url.PathEscape(slug) + "?done=profile")
 	case "remove":
-		if err := p.Accounts.RemoveGroup(r.ctx(), r.UserID, slug); err != nil {
+		if err := p.Policy.RemoveGroup(r.ctx(), r.UserID, slug); err != nil {
 			return web.OfGroup(err)
 		}
 		p.LogEvent(r.Response(), r.Request(), "group_removed", "group", slug, "by", r.UserID)

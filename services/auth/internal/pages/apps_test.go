@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -19,7 +19,7 @@ import (
 func (f *fixture) application(slug, url, rule string, tokens bool) {
 	f.t.Helper()
 	kind, group, _ := strings.Cut(rule, ":")
-	if err := f.accounts.CreateApplication(f.t.Context(), user.Operator, account.NewApplication{
+	if err := f.policy.CreateApplication(f.t.Context(), user.Operator, policy.NewApplication{
 		Slug: slug, Name: "App " + slug, URL: url, Rule: kind, Group: group, Tokens: tokens,
 	}); err != nil {
 		f.t.Fatal(err)
@@ -29,11 +29,11 @@ func (f *fixture) application(slug, url, rule string, tokens bool) {
 // group adds a group with members.
 func (f *fixture) group(slug, name string, members ...string) {
 	f.t.Helper()
-	if err := f.accounts.CreateGroup(f.t.Context(), user.Operator, slug, name); err != nil {
+	if err := f.policy.CreateGroup(f.t.Context(), user.Operator, slug, name); err != nil {
 		f.t.Fatal(err)
 	}
 	for _, username := range members {
-		if err := f.accounts.SetMember(f.t.Context(), slug, username, true); err != nil {
+		if err := f.policy.SetMember(f.t.Context(), slug, username, true); err != nil {
 			f.t.Fatal(err)
 		}
 	}
@@ -42,7 +42,7 @@ func (f *fixture) group(slug, name string, members ...string) {
 // stored returns an application.
 func (f *fixture) stored(slug string) application.Application {
 	f.t.Helper()
-	for _, a := range must(f.accounts.Applications(f.t.Context()))(f.t) {
+	for _, a := range must(f.policy.Applications(f.t.Context()))(f.t) {
 		if a.Slug == slug {
 			return a
 		}
@@ -61,7 +61,7 @@ func TestTheStartPageShowsThePersonsApplications(t *testing.T) {
 	f.application("notes", "/notes/", "login", false)
 	otto.get("/pforte/").shows("App photos", `href="https://photos.example.org"`, "App notes", `href="/notes/"`).lacks("App backup")
 	anna.get("/pforte/").shows("App backup", "App notes").lacks("App photos")
-	if err := f.accounts.SetMember(t.Context(), "kids", "otto", false); err != nil {
+	if err := f.policy.SetMember(t.Context(), "kids", "otto", false); err != nil {
 		t.Fatal(err)
 	}
 	otto.get("/pforte/").shows("App notes").lacks("App photos")
@@ -108,7 +108,7 @@ func TestAnAdminSavesOfAnApplicationWhatTheyChanged(t *testing.T) {
 	form = append(form, "name", "Notizen", "description", "", "url", "/notes/", "rule", "login", "color", f.stored("notes").Color, "hex", "", "position", "0", "tokens", "yes")
 
 	rule, second, tokens, address, position := "admin", true, false, "/diary/", 7
-	if err := f.accounts.ChangeApplication(t.Context(), user.Operator, "notes", account.ApplicationChange{Rule: &rule, SecondFactor: &second, Tokens: &tokens, URL: &address, Position: &position}); err != nil {
+	if err := f.policy.ChangeApplication(t.Context(), user.Operator, "notes", policy.ApplicationChange{Rule: &rule, SecondFactor: &second, Tokens: &tokens, URL: &address, Position: &position}); err != nil {
 		t.Fatal(err)
 	}
 	want := f.stored("notes")
@@ -159,7 +159,7 @@ func TestWhatIsWrongWithAnApplicationIsShownAtItsField(t *testing.T) {
 	// As of the API: a group that the form names is the form's fault, one that the path names is not there.
 	anna.post("/pforte/admin/apps", "do", "add", "name", "Fotos", "slug", "photos", "url", "/photos/", "rule", "group:none").
 		want(http.StatusBadRequest).shows("Diese Gruppe gibt es nicht.", `value="Fotos"`)
-	if apps := must(f.accounts.Applications(t.Context()))(t); len(apps) != 1 || apps[0].Name != "App notes" {
+	if apps := must(f.policy.Applications(t.Context()))(t); len(apps) != 1 || apps[0].Name != "App notes" {
 		t.Errorf("got %+v", apps)
 	}
 }
@@ -178,12 +178,12 @@ func TestAFormThatFailsLeavesTheBoxesOfAnother(t *testing.T) {
 func TestTheAuditLogSaysWhatItIsAbout(t *testing.T) {
 	f := newFixture(t)
 	f.group("kids", "Kinder", "otto")
-	if err := f.accounts.SetMember(t.Context(), "kids", "otto", false); err != nil {
+	if err := f.policy.SetMember(t.Context(), "kids", "otto", false); err != nil {
 		t.Fatal(err)
 	}
 	f.application("notes", "/notes/", "login", false)
 	name := "Notizen"
-	if err := f.accounts.ChangeApplication(t.Context(), user.Operator, "notes", account.ApplicationChange{Name: &name}); err != nil {
+	if err := f.policy.ChangeApplication(t.Context(), user.Operator, "notes", policy.ApplicationChange{Name: &name}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.store.Record(t.Context(), audit.Event{Name: "unknown_app", Detail: map[string]any{"app": "photos", "host": "evil.example"}}); err != nil {
@@ -208,11 +208,11 @@ func TestAnAdminChoosesTheMembersOfAGroup(t *testing.T) {
 	anna.get("/pforte/admin/groups").shows("otto")
 
 	// Meanwhile another admin adds Paul; the form that does not know it leaves him in.
-	if err := f.accounts.SetMember(t.Context(), "kids", "paul", true); err != nil {
+	if err := f.policy.SetMember(t.Context(), "kids", "paul", true); err != nil {
 		t.Fatal(err)
 	}
 	anna.post("/pforte/admin/groups/kids", "do", "change", "was.2", "yes").leadsTo("/pforte/admin/groups/kids?done=profile")
-	if groups := must(f.accounts.Groups(t.Context()))(t); strings.Join(groups[0].Members, " ") != "paul" {
+	if groups := must(f.policy.Groups(t.Context()))(t); strings.Join(groups[0].Members, " ") != "paul" {
 		t.Errorf("got %v", groups[0].Members)
 	}
 	anna.post("/pforte/admin/groups/kids", "do", "rename", "name", " ").want(http.StatusBadRequest).shows(`id="name-why"`)
@@ -259,7 +259,7 @@ func TestAnAdminChoosesTheGroupsOfAMemberAndOfAnInvite(t *testing.T) {
 
 	// The page was shown before another admin took the group away.
 	anna.get(path).shows(`name="groups" value="parents"`)
-	must(struct{}{}, f.accounts.SetMember(t.Context(), "parents", "otto", false))(t)
+	must(struct{}{}, f.policy.SetMember(t.Context(), "parents", "otto", false))(t)
 	anna.post(path, "do", "change", "display_name", "Otto L.", "color", "#34C759", "role", "member", "groups", "parents", "group.parents", "yes").leadsTo(path + "?done=profile")
 	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; len(groups) != 0 {
 		t.Errorf("a form that changed no group changed them to %v", groups)
@@ -268,7 +268,7 @@ func TestAnAdminChoosesTheGroupsOfAMemberAndOfAnInvite(t *testing.T) {
 	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; strings.Join(groups, " ") != "kids" {
 		t.Errorf("a form that added a group gave another one back: %v", groups)
 	}
-	must(struct{}{}, f.accounts.SetMember(t.Context(), "parents", "otto", true))(t)
+	must(struct{}{}, f.policy.SetMember(t.Context(), "parents", "otto", true))(t)
 	anna.post(path, "do", "change", "display_name", "Otto L.", "color", "#34C759", "role", "member", "groups", "gone kids").leadsTo(path + "?done=profile")
 	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; strings.Join(groups, " ") != "parents" {
 		t.Errorf("a form that took a group away took another one: %v", groups)
@@ -330,18 +330,18 @@ func TestAnAppTokenIsShownOnce(t *testing.T) {
 	for _, slug := range []string{"notes", "backup", "none"} {
 		otto.post("/pforte/account/tokens", "do", "create", "name", "x", "days", "0", "app."+slug, "yes").want(http.StatusBadRequest)
 	}
-	if made := must(f.accounts.TokensFor(t.Context(), "otto"))(t); len(made) != 0 {
+	if made := must(f.policy.TokensFor(t.Context(), "otto"))(t); len(made) != 0 {
 		t.Fatalf("got %+v", made)
 	}
 
 	text := otto.newToken("dav")
-	made, visitor, err := f.accounts.TokenVisitor(t.Context(), text, "otto")
+	made, visitor, err := f.policy.TokenVisitor(t.Context(), text, "otto")
 	if err != nil || visitor.User.ID != 2 || strings.Join(made.Applications, " ") != "dav" || made.ReadOnly || made.ExpiresAt != f.Now().Add(30*24*time.Hour) {
 		t.Errorf("got %+v, %v", made, err)
 	}
 	otto.get("/pforte/account/tokens").shows("Kalender", "App dav", text[:8], "noch nie benutzt").lacks(text)
 	otto.post("/pforte/account/tokens", "do", "create", "name", "Leser", "days", "0", "app.dav", "yes", "read_only", "yes").want(http.StatusOK)
-	if last := must(f.accounts.TokensFor(t.Context(), "otto"))(t)[0]; !last.ReadOnly || !last.ExpiresAt.IsZero() {
+	if last := must(f.policy.TokensFor(t.Context(), "otto"))(t)[0]; !last.ReadOnly || !last.ExpiresAt.IsZero() {
 		t.Errorf("got %+v", last)
 	}
 	if strings.Contains(f.log.String(), text) {
@@ -361,7 +361,7 @@ func TestCreatingAnAppTokenNeedsARecentProof(t *testing.T) {
 	otto.post("/pforte/account/tokens", "do", "create", "name", "Zweiter", "days", "30", "app.dav", "yes").want(http.StatusForbidden).
 		shows("<h1>Bestätigen</h1>", `name="kept.app.dav" value="yes"`, `name="kept.name" value="Zweiter"`)
 	otto.post("/pforte/account/tokens", "do", "revoke", "id", "1").leadsTo("/pforte/account/tokens?done=token-revoked")
-	if made := must(f.accounts.TokensFor(t.Context(), "otto"))(t); len(made) != 1 || made[0].RevokedAt.IsZero() {
+	if made := must(f.policy.TokensFor(t.Context(), "otto"))(t); len(made) != 1 || made[0].RevokedAt.IsZero() {
 		t.Errorf("got %+v", made)
 	}
 }
@@ -380,7 +380,7 @@ func TestAppTokensAreRevokedAndRemoved(t *testing.T) {
 	otto.post("/pforte/account/tokens", "do", "all").leadsTo("/pforte/account/tokens?done=tokens-revoked")
 	otto.get("/pforte/account/tokens").lacks("Alle widerrufen")
 	for _, text := range []string{first, second, third} {
-		if _, _, err := f.accounts.TokenVisitor(t.Context(), text, ""); err == nil {
+		if _, _, err := f.policy.TokenVisitor(t.Context(), text, ""); err == nil {
 			t.Error("a revoked token is valid")
 		}
 	}
@@ -388,7 +388,7 @@ func TestAppTokensAreRevokedAndRemoved(t *testing.T) {
 	otto.post("/pforte/account/tokens", "do", "remove", "id", "1").leadsTo("/pforte/account/tokens?done=token-removed")
 	otto.post("/pforte/account/tokens", "do", "revoke", "id", "x").want(http.StatusBadRequest)
 	otto.post("/pforte/account/tokens", "do", "other", "id", "1").want(http.StatusBadRequest)
-	if _, _, err := f.accounts.TokenVisitor(t.Context(), foreign, ""); err != nil {
+	if _, _, err := f.policy.TokenVisitor(t.Context(), foreign, ""); err != nil {
 		t.Errorf("another user's token: %v", err)
 	}
 	f.advance(31 * 24 * time.Hour)
@@ -403,7 +403,7 @@ func TestAnAdminRevokesTheAppTokensOfAMember(t *testing.T) {
 	text := otto.newToken("dav")
 	anna.get("/pforte/admin/members/2").shows("Kalender", "App dav", text[:8]).lacks(text)
 	anna.post("/pforte/admin/members/2", "do", "revoke", "id", "1").leadsTo("/pforte/admin/members/2?done=token-revoked")
-	if _, _, err := f.accounts.TokenVisitor(t.Context(), text, ""); err == nil {
+	if _, _, err := f.policy.TokenVisitor(t.Context(), text, ""); err == nil {
 		t.Error("the token is valid")
 	}
 	anna.post("/pforte/admin/members/2", "do", "remove", "id", "1").leadsTo("/pforte/admin/members/2?done=token-removed")

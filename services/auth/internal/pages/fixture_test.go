@@ -24,6 +24,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/pages"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	sessionredis "github.com/pforte/pforte/services/auth/internal/session/redisstore"
@@ -42,6 +43,7 @@ type fixture struct {
 	t        *testing.T
 	handler  http.Handler
 	accounts *account.Service
+	policy   *policy.Service
 	audit    *audit.Recorder
 	store    *sqlstore.Store
 	sessions *session.Manager
@@ -120,15 +122,17 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 	log := slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	sessions := sessionredis.New(client, "svc")
 	store := sqlstore.New(db, f.Now)
-	codeLimits := must(account.NewLimits(func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
+	create := func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
 		return ratelimit.New(ratelimit.Options{Client: client, App: "svc", Name: name, Limit: limit, Window: window})
-	}))(t)
+	}
+	codeLimits := must(account.NewLimits(create))(t)
 	f.store = store
 	sealer := must(factor.NewSealer(strings.Repeat("0123456789abcdef", 4), ""))(t)
 	f.audit = must(audit.NewRecorder(audit.RecorderOptions{Store: store, Retention: 400 * 24 * time.Hour, Log: log, Now: f.Now}))(t)
 	f.accounts = must(account.New(account.Options{
-		Users: store, Links: store, Factors: store, Applications: store, Tokens: store, HandOvers: sessions, Sealer: sealer, Limits: codeLimits, Audit: f.audit, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: f.Now,
+		Users: store, Links: store, Factors: store, Sealer: sealer, Limits: codeLimits, Audit: f.audit, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: f.Now,
 	}))(t)
+	f.policy = must(policy.New(policy.Options{Store: store, HandOvers: sessions, TokenLimit: must(policy.NewTokenLimit(create))(t), Audit: f.audit, Log: log, Now: f.Now}))(t)
 	limits := ratelimit.Options{Client: client, App: "svc", Name: "login", Limit: 5, Window: time.Minute}
 	passwordLimits := limits
 	passwordLimits.Name = "password"
@@ -140,7 +144,7 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 		Store: sessions, Name: "svc", Secret: "a secret of the tests, 32 characters", Secure: true, Now: f.Now,
 	}))(t)
 	options := web.Options{
-		Accounts: f.accounts, Audit: f.audit, Sessions: f.sessions,
+		Accounts: f.accounts, Policy: f.policy, Audit: f.audit, Sessions: f.sessions,
 		LoginLimit: must(ratelimit.New(limits))(t), PasswordLimit: must(ratelimit.New(passwordLimits))(t), LinkLimit: must(ratelimit.New(linkLimits))(t), PasskeyLimit: must(ratelimit.New(passkeyLimits))(t),
 		Secure: true, Metrics: must(web.NewMetrics(prometheus.NewRegistry()))(t), Log: log, Now: f.Now,
 	}

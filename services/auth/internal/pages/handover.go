@@ -11,8 +11,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pforte/pforte/services/auth/internal/access"
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/returnpath"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -56,16 +56,16 @@ func (p *Pages) handOver(r *request) error {
 	if !ok || p.Now().Sub(begun) > session.BeginLifetime-begunMargin {
 		state = ""
 	}
-	app, code, err := p.Accounts.HandOver(r.ctx(), r.Session, slug, state)
+	app, code, err := p.Policy.HandOver(r.ctx(), r.Session, slug, state)
 	switch {
 	case errors.Is(err, application.ErrNotFound):
 		return p.refused(r, access.UnknownApp, app, "")
-	case errors.Is(err, account.ErrAppDenied):
+	case errors.Is(err, policy.ErrAppDenied):
 		p.LogEvent(r.Response(), r.Request(), "app_denied", "user_id", r.UserID, "app", app.Slug)
 		return p.refused(r, access.AppDenied, app, "")
-	case errors.Is(err, account.ErrSecondFactorNeeded) && r.User.SecondFactor:
+	case errors.Is(err, policy.ErrSecondFactorNeeded) && r.User.SecondFactor:
 		return r.seeOther(root + "reauth?return=" + escapeReturn(here))
-	case errors.Is(err, account.ErrSecondFactorNeeded):
+	case errors.Is(err, policy.ErrSecondFactorNeeded):
 		return p.refused(r, access.SecondFactorNeeded, app, "")
 	case errors.Is(err, session.ErrNotFound), errors.Is(err, user.ErrNotFound): // meanwhile
 		return r.seeOther(root + "login?return=" + escapeReturn(here))
@@ -92,7 +92,7 @@ func (p *Pages) enter(r *request) error {
 		return p.notEntered(r, access.CookiesBlocked, to)
 	}
 	host := requestHost(r.Request())
-	of, secret, err := p.Accounts.Enter(r.ctx(), r.QueryParam("code"), func(h session.HandOver) bool {
+	of, secret, err := p.Policy.Enter(r.ctx(), r.QueryParam("code"), func(h session.HandOver) bool {
 		return h.Host == host && p.Sessions.HasBegun(r.Request(), h.State)
 	})
 	if errors.Is(err, session.ErrNotFound) {
@@ -142,7 +142,7 @@ func (p *Pages) leadsToApp(r *request, to string) error {
 	if err != nil || u.Path != goPath {
 		return nil
 	}
-	origin, err := p.Accounts.OriginOf(r.ctx(), u.Query().Get("app"))
+	origin, err := p.Policy.OriginOf(r.ctx(), u.Query().Get("app"))
 	if err != nil || origin == "" {
 		return err
 	}
@@ -157,7 +157,7 @@ func (p *Pages) elsewhere(r *request) (string, error) {
 	if p.PublicURL == "" || application.IsAt(p.PublicURL, r.Request().Host) {
 		return "", nil
 	}
-	is, err := p.Accounts.IsAppHost(r.ctx(), requestHost(r.Request()))
+	is, err := p.Policy.IsAppHost(r.ctx(), requestHost(r.Request()))
 	if err != nil || !is {
 		return "", err
 	}

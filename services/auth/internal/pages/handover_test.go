@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/clientaddr"
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -39,7 +39,7 @@ func newHousehold(t *testing.T) *fixture {
 		o.PublicURL = portal
 		o.TrustedProxies = clientaddr.Proxies{clientaddr.Network{Prefix: netip.MustParsePrefix("192.0.2.1/32")}}
 	})
-	for _, a := range []account.NewApplication{
+	for _, a := range []policy.NewApplication{
 		{Slug: "photos", Name: "Fotos", URL: photos},
 		{Slug: "music", Name: "Musik", URL: music},
 		{Slug: "vault", Name: "Tresor", URL: vault, SecondFactor: true},
@@ -51,9 +51,9 @@ func newHousehold(t *testing.T) *fixture {
 	return f
 }
 
-func (f *fixture) install(a account.NewApplication) {
+func (f *fixture) install(a policy.NewApplication) {
 	f.t.Helper()
-	if err := f.accounts.CreateApplication(f.t.Context(), user.Operator, a); err != nil {
+	if err := f.policy.CreateApplication(f.t.Context(), user.Operator, a); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -65,7 +65,7 @@ func (f *fixture) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.handler.ServeHTTP(w, r)
 		return
 	}
-	apps, err := f.accounts.Applications(r.Context())
+	apps, err := f.policy.Applications(r.Context())
 	if err != nil {
 		f.t.Error(err)
 	}
@@ -275,15 +275,15 @@ func TestEndedSessionsCloseTheHosts(t *testing.T) {
 
 func TestTheHostsFollowTheUsersRow(t *testing.T) {
 	f := newHousehold(t)
-	if err := errors.Join(f.accounts.CreateGroup(t.Context(), user.Operator, "family", ""), f.accounts.SetMember(t.Context(), "family", "otto", true)); err != nil {
+	if err := errors.Join(f.policy.CreateGroup(t.Context(), user.Operator, "family", ""), f.policy.SetMember(t.Context(), "family", "otto", true)); err != nil {
 		t.Fatal(err)
 	}
 	const diary = "https://diary.example.org"
-	f.install(account.NewApplication{Slug: "diary", Name: "Tagebuch", URL: diary, Rule: "group", Group: "family"})
+	f.install(policy.NewApplication{Slug: "diary", Name: "Tagebuch", URL: diary, Rule: "group", Group: "family"})
 	otto := f.person()
 	otto.login(otto.visit(diary+"/"), "otto", userPass).welcomed(diary+"/", "Tagebuch for otto")
 	otto.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
-	if err := f.accounts.SetMember(t.Context(), "family", "otto", false); err != nil {
+	if err := f.policy.SetMember(t.Context(), "family", "otto", false); err != nil {
 		t.Fatal(err)
 	}
 	otto.visit(diary+"/").want(http.StatusForbidden).shows("Tagebuch: kein Zugang", "Kein Zugang zu dieser Anwendung.")
@@ -472,7 +472,7 @@ func TestTheThirtyFirstHostClosesTheFirstWhichOpensWithoutALogin(t *testing.T) {
 	p.login(p.visit(photos+"/"), "otto", userPass)
 	for i := range session.MaxHosts {
 		at := fmt.Sprintf("https://app%d.example.org", i)
-		f.install(account.NewApplication{Slug: fmt.Sprintf("app%d", i), Name: "App", URL: at})
+		f.install(policy.NewApplication{Slug: fmt.Sprintf("app%d", i), Name: "App", URL: at})
 		p.visit(at+"/").welcomed(at+"/", "App for otto")
 	}
 	p.visit("https://app29.example.org/")

@@ -153,7 +153,7 @@ func (p *Pages) reset(r *request) error {
 	if left, err := p.Accounts.Passkeys(r.ctx(), of.UserID); err != nil || len(left) > 0 {
 		return r.seeOther(root + "login?done=reset-passkeys&return=" + escapeReturn(root+"account/passkeys?done="+passkeysLeft))
 	}
-	if left, err := p.Accounts.TokensFor(r.ctx(), of.Username); err != nil || p.validTokens(left) > 0 {
+	if left, err := p.Policy.TokensFor(r.ctx(), of.Username); err != nil || p.validTokens(left) > 0 {
 		return r.seeOther(root + "login?done=reset-tokens&return=" + escapeReturn(tokensPath+"?done=tokens-left"))
 	}
 	return r.seeOther(root + "login?done=reset")

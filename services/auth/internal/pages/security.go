@@ -169,7 +169,7 @@ func (p *Pages) passkeys(r *request) error {
 		return err
 	}
 	if r.QueryParam("done") == passkeysLeft {
-		tokens, err := p.Accounts.TokensOf(r.ctx(), r.Session)
+		tokens, err := p.Policy.TokensOf(r.ctx(), r.Session)
 		if err != nil {
 			return err
 		}

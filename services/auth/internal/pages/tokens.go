@@ -9,6 +9,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -42,7 +43,7 @@ type shownToken struct {
 // tokens lists the user's app tokens.
 func (p *Pages) tokens(r *request) error {
 	page := tokensPage{Days: tokenDays, Fresh: p.fresh(r.Caller)}
-	tokens, err := p.Accounts.TokensOf(r.ctx(), r.Session)
+	tokens, err := p.Policy.TokensOf(r.ctx(), r.Session)
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (p *Pages) tokens(r *request) error {
 		return err
 	}
 	page.Valid = p.validTokens(tokens)
-	if page.Apps, err = p.Accounts.Openable(r.ctx(), r.Session); err != nil {
+	if page.Apps, err = p.Policy.Openable(r.ctx(), r.Session); err != nil {
 		return err
 	}
 	page.Apps = slices.DeleteFunc(page.Apps, func(a application.Application) bool { return !a.Tokens })
@@ -59,7 +60,7 @@ func (p *Pages) tokens(r *request) error {
 
 // shownTokens returns app tokens in words.
 func (p *Pages) shownTokens(r *request, tokens []token.Token) (shown []shownToken, err error) {
-	apps, err := p.Accounts.Applications(r.ctx())
+	apps, err := p.Policy.Applications(r.ctx())
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func (p *Pages) changeTokens(r *request) error {
 		}
 		return p.createToken(r)
 	case "all":
-		if _, err := p.Accounts.RevokeTokens(r.ctx(), r.Session); err != nil {
+		if _, err := p.Policy.RevokeTokens(r.ctx(), r.Session); err != nil {
 			return err
 		}
 		p.LogEvent(r.Response(), r.Request(), "token_revoked", "user_id", r.UserID, "all", true)
@@ -114,13 +115,13 @@ func (p *Pages) changeToken(r *request, here string) error {
 	}
 	switch r.form.get("do") {
 	case "revoke":
-		if err := p.Accounts.RevokeToken(r.ctx(), r.UserID, id); err != nil {
+		if err := p.Policy.RevokeToken(r.ctx(), r.UserID, id); err != nil {
 			return err
 		}
 		p.LogEvent(r.Response(), r.Request(), "token_revoked", "token", id, "by", r.UserID)
 		return r.seeOther(here + "?done=token-revoked")
 	case "remove":
-		if err := p.Accounts.RemoveToken(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, token.ErrNotFound) {
+		if err := p.Policy.RemoveToken(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, token.ErrNotFound) {
 			return err
 		}
 		return r.seeOther(here + "?done=token-removed")
@@ -142,17 +143,17 @@ func (p *Pages) createToken(r *request) error {
 	if err != nil || !slices.Contains(tokenDays, days) {
 		return web.ErrMalformed
 	}
-	n := account.NewToken{UserID: r.UserID, Name: r.form.get("name"), Applications: r.form.chosen(appPrefix), ReadOnly: r.form.sent("read_only")}
+	n := policy.NewToken{UserID: r.UserID, Name: r.form.get("name"), Applications: r.form.chosen(appPrefix), ReadOnly: r.form.sent("read_only")}
 	if days > 0 {
 		n.ExpiresAt = p.Now().Add(time.Duration(days) * 24 * time.Hour)
 	}
-	created, text, err := p.Accounts.CreateToken(r.ctx(), r.UserID, n)
+	created, text, err := p.Policy.CreateToken(r.ctx(), r.UserID, n)
 	if err != nil {
 		return err
 	}
 	p.LogEvent(r.Response(), r.Request(), "token_made", "user_id", r.UserID, "token", created.ID)
 	shown := newToken{Token: created, Text: text, At: p.PublicURL}
-	if shown.Apps, err = p.Accounts.Applications(r.ctx()); err != nil {
+	if shown.Apps, err = p.Policy.Applications(r.ctx()); err != nil {
 		shown.Apps = nil // the token exists and must be shown
 	}
 	shown.Apps = slices.DeleteFunc(shown.Apps, func(a application.Application) bool { return !slices.Contains(created.Applications, a.Slug) })

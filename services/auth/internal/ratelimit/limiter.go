@@ -56,6 +56,18 @@ type Options struct {
 	Window    time.Duration // at least a millisecond
 }
 
+// LimitedError is an attempt that was refused unseen, because of those before it.
+type LimitedError struct {
+	Limit Decision
+	Err   error // what there were too many of
+}
+
+func (e *LimitedError) Error() string { return e.Err.Error() }
+func (e *LimitedError) Unwrap() error { return e.Err }
+
+// Create returns a limiter of a name.
+type Create func(name string, limit int, window time.Duration) (*Limiter, error)
+
 // Limiter allows each key a number of attempts per window. The window begins with
 // the first attempt that counts.
 //

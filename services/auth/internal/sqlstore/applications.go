@@ -52,7 +52,7 @@ func (s *Store) lockPolicy(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// Applications implements account.Applications.
+// Applications implements policy.Applications.
 func (s *Store) Applications(ctx context.Context) ([]application.Application, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (s *Store) Applications(ctx context.Context) ([]application.Application, er
 	return apps, nil
 }
 
-// CreateApplication implements account.Applications.
+// CreateApplication implements policy.Applications.
 func (s *Store) CreateApplication(ctx context.Context, a application.Application, by int64) error {
 	return s.changePolicy(ctx, "create application", by, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.hasRoom(ctx, tx, `SELECT count(*) FROM applications`, application.MaxApplications); err != nil {
@@ -149,7 +149,7 @@ func (s *Store) application(ctx context.Context, tx *sql.Tx, slug string) (appli
 	return scanApplication(tx.QueryRowContext(ctx, s.db.Rebind(selectApplication+` WHERE applications.slug = ?`), slug))
 }
 
-// ChangeApplication implements account.Applications.
+// ChangeApplication implements policy.Applications.
 func (s *Store) ChangeApplication(ctx context.Context, slug string, change func(*application.Application) error, by int64) error {
 	return s.changePolicy(ctx, "change application", by, func(ctx context.Context, tx *sql.Tx) error {
 		before, err := s.application(ctx, tx, slug)
@@ -180,7 +180,7 @@ func (s *Store) ChangeApplication(ctx context.Context, slug string, change func(
 	})
 }
 
-// RemoveApplication implements account.Applications.
+// RemoveApplication implements policy.Applications.
 func (s *Store) RemoveApplication(ctx context.Context, slug string, by int64) error {
 	return s.changePolicy(ctx, "remove application", by, func(ctx context.Context, tx *sql.Tx) error {
 		a, err := s.application(ctx, tx, slug)
@@ -194,7 +194,7 @@ func (s *Store) RemoveApplication(ctx context.Context, slug string, by int64) er
 	})
 }
 
-// Groups implements account.Applications.
+// Groups implements policy.Applications.
 func (s *Store) Groups(ctx context.Context) ([]application.UserGroup, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -228,7 +228,7 @@ func (s *Store) Groups(ctx context.Context) ([]application.UserGroup, error) {
 	return groups, nil
 }
 
-// CreateGroup implements account.Applications.
+// CreateGroup implements policy.Applications.
 func (s *Store) CreateGroup(ctx context.Context, slug, name string, members []int64, by int64) error {
 	return s.changePolicy(ctx, "create group", by, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.hasRoom(ctx, tx, `SELECT count(*) FROM user_groups`, application.MaxGroups); err != nil {
@@ -251,7 +251,7 @@ func (s *Store) CreateGroup(ctx context.Context, slug, name string, members []in
 	})
 }
 
-// ChangeGroup implements account.Applications.
+// ChangeGroup implements policy.Applications.
 func (s *Store) ChangeGroup(ctx context.Context, slug string, name *string, members *[]int64, by int64) error {
 	return s.changePolicy(ctx, "change group", by, func(ctx context.Context, tx *sql.Tx) error {
 		group, err := s.groupID(ctx, tx, slug)
@@ -328,7 +328,7 @@ func (s *Store) changeGroups(ctx context.Context, tx *sql.Tx, id int64, joins ma
 	return nil
 }
 
-// RemoveGroup implements account.Applications.
+// RemoveGroup implements policy.Applications.
 func (s *Store) RemoveGroup(ctx context.Context, slug string, by int64) error {
 	return s.changePolicy(ctx, "remove group", by, func(ctx context.Context, tx *sql.Tx) error {
 		id, err := s.groupID(ctx, tx, slug)
@@ -355,7 +355,7 @@ func (s *Store) RemoveGroup(ctx context.Context, slug string, by int64) error {
 	})
 }
 
-// ChangeMembers implements account.Applications.
+// ChangeMembers implements policy.Applications.
 func (s *Store) ChangeMembers(ctx context.Context, slug string, users map[int64]bool, by int64) error {
 	return s.changePolicy(ctx, "change members of a group", by, func(ctx context.Context, tx *sql.Tx) error {
 		group, err := s.groupID(ctx, tx, slug)
@@ -404,7 +404,7 @@ const groupsOf = `coalesce((SELECT string_agg(user_groups.slug, ' ') FROM group_
 // slugs returns a list that is separated by spaces, sorted.
 func slugs(list string) []string { return slices.Sorted(strings.FieldsSeq(list)) }
 
-// Visitor implements account.Applications.
+// Visitor implements policy.Applications.
 func (s *Store) Visitor(ctx context.Context, id int64) (user.User, []string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

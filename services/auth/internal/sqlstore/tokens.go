@@ -36,7 +36,7 @@ func scanToken(row sqldb.Scanner) (token.Token, error) {
 	return t, err
 }
 
-// CreateToken implements account.Tokens.
+// CreateToken implements policy.Tokens.
 func (s *Store) CreateToken(ctx context.Context, t token.Token, hash string, by int64) (created token.Token, err error) {
 	err = s.tx(ctx, timeout, "create app token", func(ctx context.Context, tx *sql.Tx) error {
 		if by != t.UserID {
@@ -91,7 +91,7 @@ func (s *Store) token(ctx context.Context, q querier, id int64) (token.Token, er
 	return scanToken(q.QueryRowContext(ctx, s.db.Rebind(`SELECT `+tokenColumns+tokenTables+` WHERE app_tokens.id = ?`), id))
 }
 
-// Tokens implements account.Tokens.
+// Tokens implements policy.Tokens.
 func (s *Store) Tokens(ctx context.Context, userID int64) ([]token.Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -131,7 +131,7 @@ func (s *Store) changeToken(ctx context.Context, what string, id, by int64, do f
 	})
 }
 
-// RevokeToken implements account.Tokens.
+// RevokeToken implements policy.Tokens.
 func (s *Store) RevokeToken(ctx context.Context, id, by int64) error {
 	return s.changeToken(ctx, "revoke app token", id, by, func(ctx context.Context, tx *sql.Tx, t token.Token) error {
 		if !t.RevokedAt.IsZero() {
@@ -144,7 +144,7 @@ func (s *Store) RevokeToken(ctx context.Context, id, by int64) error {
 	})
 }
 
-// RevokeTokens implements account.Tokens.
+// RevokeTokens implements policy.Tokens.
 func (s *Store) RevokeTokens(ctx context.Context, userID int64) (n int64, err error) {
 	err = s.tx(ctx, timeout, "revoke app tokens", func(ctx context.Context, tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, s.db.Rebind(`UPDATE app_tokens SET revoked_at = ? WHERE user_id = ? AND revoked_at IS NULL`), s.now().Unix(), userID)
@@ -159,7 +159,7 @@ func (s *Store) RevokeTokens(ctx context.Context, userID int64) (n int64, err er
 	return n, err
 }
 
-// RemoveToken implements account.Tokens.
+// RemoveToken implements policy.Tokens.
 func (s *Store) RemoveToken(ctx context.Context, id, by int64) error {
 	return s.changeToken(ctx, "remove app token", id, by, func(ctx context.Context, tx *sql.Tx, t token.Token) error {
 		if t.Valid(s.now()) {
@@ -169,7 +169,7 @@ func (s *Store) RemoveToken(ctx context.Context, id, by int64) error {
 	})
 }
 
-// TokenVisitor implements account.Tokens.
+// TokenVisitor implements policy.Tokens.
 func (s *Store) TokenVisitor(ctx context.Context, hash string) (token.Token, user.User, []string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -186,7 +186,7 @@ func (s *Store) TokenVisitor(ctx context.Context, hash string) (token.Token, use
 	return t, u, slugs(groups), nil
 }
 
-// TokenUsed implements account.Tokens.
+// TokenUsed implements policy.Tokens.
 func (s *Store) TokenUsed(ctx context.Context, id int64) error {
 	return s.tx(ctx, timeout, "record use of an app token", func(ctx context.Context, tx *sql.Tx) error {
 		now := s.now()
@@ -195,7 +195,7 @@ func (s *Store) TokenUsed(ctx context.Context, id int64) error {
 	})
 }
 
-// SweepTokens implements account.Tokens.
+// SweepTokens implements policy.Tokens.
 func (s *Store) SweepTokens(ctx context.Context, before time.Time) (swept int64, err error) {
 	err = s.tx(ctx, sweepTimeout, "sweep app tokens", func(ctx context.Context, tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, s.db.Rebind(`DELETE FROM app_tokens WHERE revoked_at < ? OR expires_at < ?`), before.Unix(), before.Unix())

@@ -11,6 +11,8 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/policy"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/token"
 	"github.com/pforte/pforte/services/auth/internal/user"
@@ -190,10 +192,10 @@ var failures = []Failure{
 	row(ErrNotLoggedIn, http.StatusUnauthorized, "not_logged_in", "", "", "Nicht angemeldet."),
 	row(token.ErrInvalid, http.StatusUnauthorized, "app_token_invalid", "", "",
 		"Der Zugangsschlüssel ist ungültig oder gilt hier nicht."),
-	row(account.ErrTooManyTokens, http.StatusTooManyRequests, "", "", "",
+	row(policy.ErrTooManyTokens, http.StatusTooManyRequests, "", "", "",
 		"Zu viele falsche Zugangsschlüssel. Bitte später erneut versuchen."),
-	row(account.ErrAppDenied, http.StatusForbidden, "app_denied", "", "", "Kein Zugang zu dieser Anwendung."),
-	row(account.ErrSecondFactorNeeded, http.StatusForbidden, "second_factor_needed", "", "",
+	row(policy.ErrAppDenied, http.StatusForbidden, "app_denied", "", "", "Kein Zugang zu dieser Anwendung."),
+	row(policy.ErrSecondFactorNeeded, http.StatusForbidden, "second_factor_needed", "", "",
 		"Diese Anwendung verlangt einen zweiten Faktor."),
 	row(ErrReadOnly, http.StatusForbidden, "read_only", "", "", "Dieser Zugangsschlüssel darf nur lesen."),
 	row(ErrForeignPage, http.StatusForbidden, "foreign_page", "ForeignPage", noForm,
@@ -263,7 +265,7 @@ func Fail(rw http.ResponseWriter, err error) Failure {
 	if f.Status == http.StatusServiceUnavailable {
 		rw.Header().Set("Retry-After", strconv.Itoa(retryAfterBusy))
 	}
-	var limited *account.LimitedError
+	var limited *ratelimit.LimitedError
 	if errors.As(err, &limited) {
 		refusedHeaders(rw, limited.Limit)
 	}

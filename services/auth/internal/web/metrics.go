@@ -10,6 +10,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/token"
 )
 
@@ -125,7 +126,7 @@ func (m *Metrics) TokenUsed(err error) {
 		outcome = "right"
 	case errors.Is(err, token.ErrInvalid):
 		outcome = "invalid"
-	case errors.Is(err, account.ErrTooManyTokens):
+	case errors.Is(err, policy.ErrTooManyTokens):
 		outcome = "limited"
 	}
 	m.tokens.WithLabelValues(outcome).Inc()

@@ -1,4 +1,4 @@
-package account
+package policy
 
 import (
 	"context"
@@ -13,17 +13,22 @@ import (
 // WrongTokens is how many wrong app tokens an address may present in a minute.
 const WrongTokens = 10
 
-// ErrTooManyTokens comes in a LimitedError.
+// NewTokenLimit returns the TokenLimit of a Service; create returns a limiter of a name.
+func NewTokenLimit(create ratelimit.Create) (*ratelimit.Limiter, error) {
+	return create("apptoken", WrongTokens, time.Minute)
+}
+
+// ErrTooManyTokens comes in a ratelimit.LimitedError.
 var ErrTooManyTokens = errors.New("too many wrong app tokens")
 
 // PresentedToken is TokenVisitor for a client, given by what its address counts as from
 // the narrowest to the widest network. Wrong tokens count; a client that presented too many
 // is refused without SQL or Redis until its window ends, unless the token was right here
-// lately: the other devices behind one address go on. LimitedError with ErrTooManyTokens.
+// lately: the other devices behind one address go on. ratelimit.LimitedError with ErrTooManyTokens.
 func (s *Service) PresentedToken(ctx context.Context, text, username string, networks []string) (token.Token, Visitor, error) {
 	hash := token.Hash(text)
 	if d, refused := s.wrongTokens.refused(networks, hash, s.now()); refused {
-		return token.Token{}, Visitor{}, &LimitedError{Limit: d, err: ErrTooManyTokens}
+		return token.Token{}, Visitor{}, &ratelimit.LimitedError{Limit: d, Err: ErrTooManyTokens}
 	}
 	t, v, err := s.TokenVisitor(ctx, text, username)
 	if err == nil || errors.Is(err, token.ErrInvalid) {
@@ -32,13 +37,13 @@ func (s *Service) PresentedToken(ctx context.Context, text, username string, net
 	if !errors.Is(err, token.ErrInvalid) {
 		return t, v, err
 	}
-	d, failed := s.limits.Token.Spend(ctx, networks...)
+	d, failed := s.tokenLimit.Spend(ctx, networks...)
 	switch {
 	case failed != nil:
 		return token.Token{}, Visitor{}, failed
 	case !d.Allowed:
 		s.wrongTokens.refuse(fullOf(networks, d), d, s.now())
-		return token.Token{}, Visitor{}, &LimitedError{Limit: d, err: ErrTooManyTokens}
+		return token.Token{}, Visitor{}, &ratelimit.LimitedError{Limit: d, Err: ErrTooManyTokens}
 	}
 	return token.Token{}, Visitor{}, err
 }

@@ -1,0 +1,129 @@
+package policy
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// NewApplication are the fields of an application; an empty Name is the slug, an empty
+// Rule login, an empty Color the default.
+type NewApplication struct {
+	Slug, Name, Description, URL string
+	Rule, Group                  string
+	SecondFactor, Tokens         bool
+	Color                        string
+	Position                     int
+}
+
+// ApplicationChange is what admins change of an application; nil leaves a field as it is.
+// Another rule than group drops the group.
+type ApplicationChange struct {
+	Name, Description, URL *string
+	Rule, Group            *string
+	SecondFactor, Tokens   *bool
+	Color                  *string
+	Position               *int
+}
+
+// Applications returns all applications, by position and name.
+func (s *Service) Applications(ctx context.Context) ([]application.Application, error) {
+	return s.store.Applications(ctx)
+}
+
+// CreateApplication adds an application on behalf of an admin or user.Operator. The
+// sentinels of application; user.ErrAvatarColor, user.ErrNotAdmin.
+func (s *Service) CreateApplication(ctx context.Context, by int64, n NewApplication) error {
+	a := application.Application{
+		Slug: n.Slug, Name: n.Name, Description: n.Description, URL: n.URL, Rule: application.Rule(n.Rule), Group: n.Group,
+		SecondFactor: n.SecondFactor, Tokens: n.Tokens, Color: n.Color, Position: n.Position,
+	}
+	if a.Name == "" {
+		a.Name = a.Slug
+	}
+	if a.Rule == "" {
+		a.Rule = application.Login
+	}
+	if a.Color == "" {
+		a.Color = user.DefaultAvatarColor
+	}
+	if err := s.checkApplication(&a); err != nil {
+		return err
+	}
+	defer s.snapshot.outdate()
+	return s.store.CreateApplication(ctx, a, by)
+}
+
+// checkApplication returns the error of the first field that is wrong, and cleans the
+// others.
+func (s *Service) checkApplication(a *application.Application) (err error) {
+	if err := application.CheckSlug(a.Slug); err != nil {
+		return err
+	}
+	if a.Name, err = application.CleanName(a.Name); err != nil {
+		return err
+	}
+	if a.Description, err = application.CleanDescription(a.Description); err != nil {
+		return err
+	}
+	if a.URL, err = application.ParseURL(a.URL, s.plainHTTP); err != nil {
+		return err
+	}
+	if !slices.Contains([]application.Rule{application.Login, application.Admin, application.Group}, a.Rule) || (a.Rule == application.Group) != (a.Group != "") {
+		return application.ErrRule
+	}
+	if a.Position < 0 || a.Position > application.MaxPosition {
+		return application.ErrPosition
+	}
+	return user.CheckAvatarColor(a.Color)
+}
+
+// ChangeApplication changes an application on behalf of an admin or user.Operator.
+// application.ErrNotFound, and as CreateApplication.
+func (s *Service) ChangeApplication(ctx context.Context, by int64, slug string, c ApplicationChange) error {
+	defer s.snapshot.outdate()
+	return s.store.ChangeApplication(ctx, slug, func(a *application.Application) error {
+		set(&a.Name, c.Name)
+		set(&a.Description, c.Description)
+		set(&a.URL, c.URL)
+		set(&a.SecondFactor, c.SecondFactor)
+		set(&a.Tokens, c.Tokens)
+		set(&a.Color, c.Color)
+		set(&a.Position, c.Position)
+		if c.Rule != nil {
+			a.Rule = application.Rule(*c.Rule)
+			if a.Rule != application.Group {
+				a.Group = ""
+			}
+		}
+		set(&a.Group, c.Group)
+		return s.checkApplication(a)
+	}, by)
+}
+
+func set[T any](field *T, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// RemoveApplication removes an application on behalf of an admin or user.Operator.
+// application.ErrNotFound, user.ErrNotAdmin.
+func (s *Service) RemoveApplication(ctx context.Context, by int64, slug string) error {
+	defer s.snapshot.outdate()
+	return s.store.RemoveApplication(ctx, slug, by)
+}
+
+// Openable returns the applications whose rule admits a session's user, by position and
+// name. user.ErrNotFound, session.ErrNotFound.
+func (s *Service) Openable(ctx context.Context, of session.Session) ([]application.Application, error) {
+	v, err := s.Visitor(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	apps, err := s.store.Applications(ctx)
+	return slices.DeleteFunc(apps, func(a application.Application) bool { return !a.Permits(string(v.User.Role), v.Groups) }), err
+}

@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"context"
+
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Groups returns all groups, by slug.
+func (s *Service) Groups(ctx context.Context) ([]application.UserGroup, error) {
+	return s.store.Groups(ctx)
+}
+
+// CreateGroup adds a group with members on behalf of an admin or user.Operator; an empty
+// name is the slug. application.ErrSlug, ErrName, ErrSlugTaken, ErrTooMany;
+// user.ErrNotFound, user.ErrNotAdmin.
+func (s *Service) CreateGroup(ctx context.Context, by int64, slug, name string, members ...int64) error {
+	if err := application.CheckGroupSlug(slug); err != nil {
+		return err
+	}
+	if name == "" {
+		name = slug
+	}
+	name, err := application.CleanName(name)
+	if err != nil {
+		return err
+	}
+	return s.store.CreateGroup(ctx, slug, name, members, by)
+}
+
+// GroupChange is what admins change of a group; nil leaves a field as it is.
+type GroupChange struct {
+	Name    *string
+	Members *[]int64 // ids of all members
+}
+
+// ChangeGroup changes a group on behalf of an admin or user.Operator.
+// application.ErrGroupNotFound, ErrName; user.ErrNotFound, user.ErrNotAdmin.
+func (s *Service) ChangeGroup(ctx context.Context, by int64, slug string, c GroupChange) error {
+	if c.Name != nil {
+		name, err := application.CleanName(*c.Name)
+		if err != nil {
+			return err
+		}
+		c.Name = &name
+	}
+	return s.store.ChangeGroup(ctx, slug, c.Name, c.Members, by)
+}
+
+// RemoveGroup removes a group on behalf of an admin or user.Operator.
+// application.ErrGroupNotFound, ErrGroupUsed; user.ErrNotAdmin.
+func (s *Service) RemoveGroup(ctx context.Context, by int64, slug string) error {
+	return s.store.RemoveGroup(ctx, slug, by)
+}
+
+// ChangeMembers makes users members of a group (true) or not (false) on behalf of an admin
+// or user.Operator, all of them or none. application.ErrGroupNotFound, user.ErrNotFound,
+// user.ErrNotAdmin.
+func (s *Service) ChangeMembers(ctx context.Context, by int64, slug string, users map[int64]bool) error {
+	return s.store.ChangeMembers(ctx, slug, users, by)
+}
+
+// SetMember is ChangeMembers for the operator, who names users by username.
+func (s *Service) SetMember(ctx context.Context, slug, username string, member bool) error {
+	u, err := s.store.ByUsername(ctx, username)
+	if err != nil {
+		return err
+	}
+	return s.ChangeMembers(ctx, user.Operator, slug, map[int64]bool{u.ID: member})
+}

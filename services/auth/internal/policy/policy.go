@@ -1,0 +1,123 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/pforte/pforte/services/auth/internal/application"
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/ratelimit"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Applications keeps applications. Every method that changes something is one transaction, with its audit rows, on
+// behalf of an admin (user.ErrNotAdmin) or user.Operator. What it changes holds from the next request on: no session
+// holds a rule or a group.
+type Applications interface {
+	// Applications returns all, by position and name.
+	Applications(ctx context.Context) ([]application.Application, error)
+	// CreateApplication adds one. application.ErrSlugTaken, ErrURLTaken, ErrGroupNotFound,
+	// ErrTooMany.
+	CreateApplication(ctx context.Context, a application.Application, by int64) error
+	// ChangeApplication stores what change makes of an application, which is called in
+	// the transaction and possibly several times; its error is returned.
+	// application.ErrNotFound, and as CreateApplication.
+	ChangeApplication(ctx context.Context, slug string, change func(*application.Application) error, by int64) error
+	// RemoveApplication removes one, from tokens too. application.ErrNotFound.
+	RemoveApplication(ctx context.Context, slug string, by int64) error
+}
+
+// Groups keeps groups of users, as Applications keeps applications.
+type Groups interface {
+	// Groups returns all, by slug.
+	Groups(ctx context.Context) ([]application.UserGroup, error)
+	// CreateGroup adds one with members. application.ErrSlugTaken, ErrTooMany;
+	// user.ErrNotFound.
+	CreateGroup(ctx context.Context, slug, name string, members []int64, by int64) error
+	// ChangeGroup sets the name and members of one; nil leaves them as they are.
+	// application.ErrGroupNotFound, user.ErrNotFound.
+	ChangeGroup(ctx context.Context, slug string, name *string, members *[]int64, by int64) error
+	// RemoveGroup removes one that no rule names, from open invites too. application.ErrGroupNotFound, ErrGroupUsed.
+	RemoveGroup(ctx context.Context, slug string, by int64) error
+	// ChangeMembers makes users members (true) or not (false), all of them or none.
+	// application.ErrGroupNotFound, user.ErrNotFound.
+	ChangeMembers(ctx context.Context, slug string, users map[int64]bool, by int64) error
+
+	// Visitor returns a user and the slugs of their groups, sorted, in one read.
+	// user.ErrNotFound.
+	Visitor(ctx context.Context, id int64) (user.User, []string, error)
+}
+
+// Users finds users.
+type Users interface {
+	// ByUsername returns the user of exactly this name. user.ErrNotFound.
+	ByUsername(ctx context.Context, username string) (user.User, error)
+}
+
+// Store keeps what the rules are about.
+type Store interface {
+	Applications
+	Groups
+	Tokens
+	Users
+}
+
+// Options are the parts of a Service. All fields are required unless noted.
+type Options struct {
+	Store Store
+	// HandOvers are those to the hosts of applications.
+	HandOvers session.HandOvers
+	// TokenLimit counts wrong app tokens of an address: WrongTokens in a minute.
+	TokenLimit *ratelimit.Limiter
+	Audit      *audit.Recorder
+	PlainHTTP  bool // permits applications whose origin is of http
+	Log        *slog.Logger
+	Now        func() time.Time
+}
+
+// Service carries out the rules. It is safe for concurrent use.
+type Service struct {
+	store       Store
+	handOvers   session.HandOvers
+	tokenLimit  *ratelimit.Limiter
+	audit       *audit.Recorder
+	plainHTTP   bool
+	snapshot    *snapshot // of the applications
+	unknown     unknownApps
+	wrongTokens wrongTokens
+	log         *slog.Logger
+	now         func() time.Time
+}
+
+// New checks the options and returns a Service.
+func New(o Options) (*Service, error) {
+	if o.Store == nil || o.HandOvers == nil || o.TokenLimit == nil || o.Audit == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("policy: Store, HandOvers, TokenLimit, Audit, Log or Now is not set")
+	}
+	return &Service{
+		store: o.Store, handOvers: o.HandOvers, tokenLimit: o.TokenLimit, audit: o.Audit, plainHTTP: o.PlainHTTP,
+		snapshot: &snapshot{read: o.Store.Applications, now: o.Now}, log: o.Log, now: o.Now,
+	}, nil
+}
+
+// Visitor is who comes with a request to an application, as stored now.
+type Visitor struct {
+	User   user.User
+	Groups []string // slugs, sorted
+}
+
+// Visitor is Holder with the user's groups, in one read: who leaves a group, is demoted
+// or deleted is refused at the next request.
+func (s *Service) Visitor(ctx context.Context, of session.Session) (Visitor, error) {
+	u, groups, err := s.store.Visitor(ctx, of.UserID)
+	if err != nil {
+		return Visitor{}, err
+	}
+	if !u.Admits(of.Stamp, of.Key) {
+		return Visitor{}, session.ErrNotFound
+	}
+	return Visitor{User: u, Groups: groups}, nil
+}
