@@ -14,6 +14,7 @@ var layers = [][]string{
 	{"internal/app", "internal/devnet", "internal/agent"},
 	{"internal/httpapi", "internal/pages"},
 	{"internal/web"},
+	{"internal/people"},
 	{"internal/account", "internal/policy", "internal/access", "internal/verification", "internal/payment/paywall", "internal/translog", "internal/beaconchain"},
 	{"internal/evm", "internal/payment", "internal/config", "internal/sqlstore"},
 	{"internal/user", "internal/session", "internal/ratelimit", "internal/password", "internal/chain", "internal/eip3009", "internal/audit", "internal/factor", "internal/link", "internal/application", "internal/token", "internal/returnpath", "internal/checkpage", "api"},

@@ -2,6 +2,7 @@ package account
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -23,23 +24,15 @@ var (
 	// ErrPending is returned for a change that is saved while the session store
 	// does not answer; Replay revokes the sessions when it does.
 	ErrPending = errors.New("change saved; session revocation pending until the session store answers and auth runs")
-	// ErrOwnAccount is returned to admins who delete themselves.
-	ErrOwnAccount = errors.New("own account")
 	// ErrUseOwnPage is returned to admins who act on themselves where their own page is
 	// the way.
 	ErrUseOwnPage = errors.New("own account: use its page")
-	// ErrResetLinkOnly is returned to admins who set another user's password.
-	ErrResetLinkOnly = errors.New("only the user sets their password")
-	// ErrHouseholdName is returned for a name of more than 64 characters, or with
-	// control characters.
-	ErrHouseholdName = errors.New("household name is too long or has control characters")
 )
 
-// Options are the parts of a Service. Users, Links, Factors, Limits, Audit, Sessions, Pendings, Ceremonies,
+// Options are the parts of a Service. Users, Factors, Limits, Audit, Sessions, Pendings, Ceremonies,
 // Passwords, Log and Now are required.
 type Options struct {
-	Users   user.Store
-	Links   Links
+	Users   Users
 	Factors Factors
 	// Sealer seals TOTP secrets; nil: there is no key, and TOTP cannot be set up.
 	Sealer *factor.Sealer
@@ -67,10 +60,45 @@ type Options struct {
 	Now          func() time.Time
 }
 
+// Users keeps the passwords of users and the revocations of their sessions. Every method is one atomic step and safe for
+// concurrent use, also by several processes. Methods that name a user return user.ErrNotFound.
+//
+// Sessions are in another store, so a change that they must follow is recorded with it: the same transaction writes a
+// user.Revocation, which is returned. The caller carries it out and then calls RevocationDone; a record that a process
+// leaves behind is returned by PendingRevocations. Changes that revoke sessions also set a new SessionStamp, by which the
+// sessions end at once even if their store never follows.
+type Users interface {
+	ByID(ctx context.Context, id int64) (user.User, error)
+	// ByUsername returns the user of exactly this name (case matters), which may be
+	// any string.
+	ByUsername(ctx context.Context, username string) (user.User, error)
+	// List returns all users, by id.
+	List(ctx context.Context) ([]user.User, error)
+	// Household returns the household's settings.
+	Household(ctx context.Context) (user.Household, error)
+
+	// SetPasswordHash replaces the hash if it is still oldHash, else user.ErrChanged: of
+	// two changes that verified the same old password one succeeds. All sessions
+	// except keepSession (which may be empty) are revoked.
+	SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error)
+	// ResetPassword replaces any hash. All sessions are revoked.
+	ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error)
+	// EndSessions revokes all sessions and changes nothing else.
+	EndSessions(ctx context.Context, id int64) (user.Revocation, error)
+	// Rehash replaces the hash by another one of the same password if it is still
+	// oldHash, else user.ErrChanged. Sessions stay.
+	Rehash(ctx context.Context, id int64, oldHash, newHash string) error
+
+	// PendingRevocations returns at most user.MaxPending that were recorded before the
+	// instant, are not done, and have an id over after, by id.
+	PendingRevocations(ctx context.Context, before time.Time, after int64) ([]user.Revocation, error)
+	// RevocationDone deletes a revocation. An unknown one is not an error.
+	RevocationDone(ctx context.Context, id int64) error
+}
+
 // Service carries out the rules. It is safe for concurrent use.
 type Service struct {
-	users        user.Store
-	links        Links
+	users        Users
 	factors      Factors
 	sealer       *factor.Sealer
 	limits       Limits
@@ -91,8 +119,8 @@ type Service struct {
 
 // New checks the options and returns a Service.
 func New(o Options) (*Service, error) {
-	if o.Users == nil || o.Links == nil || o.Factors == nil || o.Limits.Code == nil || o.Audit == nil || o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
-		return nil, errors.New("account: Users, Links, Factors, Limits, Audit, Sessions, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
+	if o.Users == nil || o.Factors == nil || o.Limits.Code == nil || o.Audit == nil || o.Sessions == nil || o.Pendings == nil || o.Ceremonies == nil || o.Passkeys == nil || o.Passwords == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("account: Users, Factors, Limits, Audit, Sessions, Pendings, Ceremonies, Passkeys, Passwords, Log or Now is not set")
 	}
 	if o.Party != nil {
 		o.PasskeysOff = nil
@@ -101,7 +129,7 @@ func New(o Options) (*Service, error) {
 	}
 	return &Service{
 		passkeys: o.Passkeys, party: o.Party, passkeysOff: o.PasskeysOff,
-		users: o.Users, links: o.Links, factors: o.Factors, sealer: o.Sealer, limits: o.Limits, audit: o.Audit, sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
+		users: o.Users, factors: o.Factors, sealer: o.Sealer, limits: o.Limits, audit: o.Audit, sessions: o.Sessions, pendings: o.Pendings, ceremonies: o.Ceremonies, passwords: o.Passwords,
 		lifetime: cmp.Or(o.SessionLifetime, session.Lifetime), household: cmp.Or(o.HouseholdName, DefaultHouseholdName),
 		refuseCommon: o.RefuseCommon, log: o.Log, now: o.Now,
 	}, nil

@@ -21,6 +21,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -38,6 +39,7 @@ const (
 type rules struct {
 	*account.Service
 	t        *testing.T
+	people   *people.Service
 	policy   *policy.Service
 	tokens   *hookedTokens
 	users    *hookedUsers
@@ -47,7 +49,7 @@ type rules struct {
 }
 
 type hookedUsers struct {
-	user.Store
+	*sqlstore.Store
 	// beforeByID is called once, before the next ByID.
 	beforeByID func()
 }
@@ -149,8 +151,12 @@ func newRules(t *testing.T) *rules {
 		t.Fatal(err)
 	}
 	r.Service, err = account.New(account.Options{
-		Users: r.users, Links: database, Factors: database, Sealer: sealer, Limits: limits, Audit: recorder, Sessions: r.sessions, Pendings: r.pendings, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Users: r.users, Factors: database, Sealer: sealer, Limits: limits, Audit: recorder, Sessions: r.sessions, Pendings: r.pendings, Ceremonies: stores, Passkeys: database, Party: party, Passwords: hasher, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.people, err = people.New(people.Options{Users: r.users, Links: database, Accounts: r.Service, Passwords: hasher, Audit: recorder, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +173,7 @@ func newRules(t *testing.T) *rules {
 
 func (r *rules) add(username string) user.User {
 	r.t.Helper()
-	u, err := r.Add(r.t.Context(), account.NewUser{Username: username, DisplayName: username, Password: oldPass})
+	u, err := r.people.Add(r.t.Context(), people.NewUser{Username: username, DisplayName: username, Password: oldPass})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -373,7 +379,7 @@ func TestAUserDeletedDuringALoginGetsNoSession(t *testing.T) {
 	r := newRules(t)
 	r.add("anna")
 	r.users.beforeByID = func() {
-		if err := r.Remove(t.Context(), "anna"); err != nil {
+		if err := r.people.Remove(t.Context(), "anna"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -418,11 +424,11 @@ func TestAnImportedHashOfNFDIsRehashedToNFCOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := user.Record{ID: "7", Username: "petra", DisplayName: "Petra", PasswordHash: "$2b$" + string(hash[4:]), Where: "row 1"}
-	users, faults, err := r.CheckImport(t.Context(), []user.Record{record})
+	users, faults, err := r.people.CheckImport(t.Context(), []user.Record{record})
 	if err != nil || len(faults) > 0 {
 		t.Fatal(faults, err)
 	}
-	if err := r.Import(t.Context(), users); err != nil {
+	if err := r.people.Import(t.Context(), users); err != nil {
 		t.Fatal(err)
 	}
 	stored := func() string {
@@ -509,7 +515,7 @@ func TestAPasswordThatWaitsTooLongIsErrBusy(t *testing.T) {
 func TestTheFirstAdminIsMadeOnce(t *testing.T) {
 	r := newRules(t)
 	for _, want := range []bool{true, false} {
-		if created, err := r.Bootstrap(t.Context(), "anna", oldPass); err != nil || created != want {
+		if created, err := r.people.Bootstrap(t.Context(), "anna", oldPass); err != nil || created != want {
 			t.Errorf("got %t, %v", created, err)
 		}
 	}
@@ -517,10 +523,10 @@ func TestTheFirstAdminIsMadeOnce(t *testing.T) {
 	if err != nil || u.Role != user.Admin || u.DisplayName != "anna" {
 		t.Errorf("got %+v, %v", u, err)
 	}
-	if created, err := r.Bootstrap(t.Context(), "x", "y"); err != nil || created {
+	if created, err := r.people.Bootstrap(t.Context(), "x", "y"); err != nil || created {
 		t.Errorf("settings that do not matter any more: got %t, %v", created, err)
 	}
-	if _, err := newRules(t).Bootstrap(t.Context(), "anna", "short"); !errors.Is(err, password.ErrTooShort) {
+	if _, err := newRules(t).people.Bootstrap(t.Context(), "anna", "short"); !errors.Is(err, password.ErrTooShort) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -55,7 +55,7 @@ func TestWhatAUserMayOpenFollowsTheirGroupsAndRole(t *testing.T) {
 	r := newRules(t)
 	r.applications()
 	r.add("otto")
-	r.ok(r.SetRole(t.Context(), r.add("anna").Username, "admin"))
+	r.ok(r.people.SetRole(t.Context(), r.add("anna").Username, "admin"))
 	s, err := r.login("otto", oldPass)
 	r.ok(err)
 	for _, step := range []struct {
@@ -65,9 +65,9 @@ func TestWhatAUserMayOpenFollowsTheirGroupsAndRole(t *testing.T) {
 	}{
 		{"a member", func() error { return nil }, "closed login"},
 		{"in the group", func() error { return r.policy.SetMember(t.Context(), "kids", "otto", true) }, "closed group login"},
-		{"promoted", func() error { return r.SetRole(t.Context(), "otto", "admin") }, "admin closed group login"},
+		{"promoted", func() error { return r.people.SetRole(t.Context(), "otto", "admin") }, "admin closed group login"},
 		{"out of the group, an admin", func() error { return r.policy.SetMember(t.Context(), "kids", "otto", false) }, "admin closed login"},
-		{"demoted", func() error { return r.SetRole(t.Context(), "otto", "member") }, "closed login"},
+		{"demoted", func() error { return r.people.SetRole(t.Context(), "otto", "member") }, "closed login"},
 	} {
 		r.ok(step.do())
 		if got := r.openable(s); got != step.want {
@@ -75,7 +75,7 @@ func TestWhatAUserMayOpenFollowsTheirGroupsAndRole(t *testing.T) {
 		}
 	}
 	r.ok(r.policy.SetMember(t.Context(), "kids", "otto", true))
-	r.ok(r.Remove(t.Context(), "otto"))
+	r.ok(r.people.Remove(t.Context(), "otto"))
 	if v, err := r.policy.Visitor(t.Context(), s); !errors.Is(err, user.ErrNotFound) {
 		t.Errorf("deleted: %+v, %v", v, err)
 	}
@@ -102,7 +102,7 @@ func TestATokenOpensNoMoreThanItsUserMay(t *testing.T) {
 	r.applications()
 	otto := r.add("otto")
 	anna := r.add("anna")
-	r.ok(r.SetRole(t.Context(), "anna", "admin"))
+	r.ok(r.people.SetRole(t.Context(), "anna", "admin"))
 	create := func(by int64, slugs ...string) (string, error) {
 		_, text, err := r.policy.CreateToken(t.Context(), by, policy.NewToken{UserID: otto.ID, Name: "Kalender", Applications: slugs})
 		return text, err
@@ -141,7 +141,7 @@ func TestATokenOpensNoMoreThanItsUserMay(t *testing.T) {
 	if _, _, err := r.policy.TokenVisitor(t.Context(), text, ""); err != nil {
 		t.Errorf("after a new password: %v", err)
 	}
-	r.ok(r.Remove(t.Context(), "otto"))
+	r.ok(r.people.Remove(t.Context(), "otto"))
 	if _, _, err := r.policy.TokenVisitor(t.Context(), text, ""); !errors.Is(err, token.ErrInvalid) {
 		t.Errorf("of a deleted user: %v", err)
 	}

@@ -203,7 +203,7 @@ func (s *Service) enable(ctx context.Context, do func(hashes []string) (user.Rev
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.follow(ctx, r)
+	_, err = s.Follow(ctx, r)
 	return codes, err
 }
 
@@ -271,7 +271,7 @@ func (s *Service) ResetFactor(ctx context.Context, by, id int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.follow(ctx, r)
+	_, err = s.Follow(ctx, r)
 	return err
 }
 
@@ -285,16 +285,6 @@ func (s *Service) ResetFactorOf(ctx context.Context, username string) error {
 // factor. It ends nobody's session and refuses no login. user.ErrNotAdmin.
 func (s *Service) RequireFactor(ctx context.Context, by int64, required bool) error {
 	return s.factors.RequireFactor(ctx, required, by)
-}
-
-// FactorOverview returns all users as admins see them, with whether they have a second
-// factor, and whether the household requires one.
-func (s *Service) FactorOverview(ctx context.Context) (members []user.Details, required bool, err error) {
-	if members, err = s.Members(ctx); err != nil {
-		return nil, false, err
-	}
-	household, err := s.users.Household(ctx)
-	return members, household.RequireSecondFactor, err
 }
 
 // Reseal seals the TOTP secrets that were sealed with the previous key with the current

@@ -26,7 +26,7 @@ func (r *rules) record(where, id, username string) user.Record {
 
 func (r *rules) check(records ...user.Record) ([]user.User, []string) {
 	r.t.Helper()
-	users, faults, err := r.CheckImport(r.t.Context(), records)
+	users, faults, err := r.people.CheckImport(r.t.Context(), records)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestImportedUsersLogInWithTheirOldPasswords(t *testing.T) {
 	if diff := cmp.Diff(want, users); diff != "" {
 		t.Errorf("differs (-want +got):\n%s", diff)
 	}
-	if err := r.Import(t.Context(), users); err != nil {
+	if err := r.people.Import(t.Context(), users); err != nil {
 		t.Fatal(err)
 	}
 	for name, id := range map[string]int64{"anna": 7, "ben": 8} {
@@ -134,19 +134,19 @@ func TestAnImportEndsTheSessionsUnderItsIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	users, _ := r.check(r.record("line 2", fmt.Sprint(gone.ID+1), "anna"))
-	if err := r.Import(t.Context(), users); err != nil || !r.alive(s) {
+	if err := r.people.Import(t.Context(), users); err != nil || !r.alive(s) {
 		t.Fatalf("a session of another user ended, or %v", err)
 	}
 	r.sessions.away.Store(true)
-	if err := r.Remove(t.Context(), "anna"); !errors.Is(err, account.ErrPending) && !errors.Is(err, user.ErrLastAdmin) {
+	if err := r.people.Remove(t.Context(), "anna"); !errors.Is(err, account.ErrPending) && !errors.Is(err, user.ErrLastAdmin) {
 		t.Fatalf("got %v", err)
 	}
-	if err := r.Remove(t.Context(), "gone"); !errors.Is(err, account.ErrPending) {
+	if err := r.people.Remove(t.Context(), "gone"); !errors.Is(err, account.ErrPending) {
 		t.Fatalf("got %v", err)
 	}
 	r.sessions.away.Store(false)
 	users, _ = r.check(r.record("line 2", fmt.Sprint(gone.ID), "new"))
-	if err := r.Import(t.Context(), users); err != nil || r.alive(s) {
+	if err := r.people.Import(t.Context(), users); err != nil || r.alive(s) {
 		t.Errorf("the session of the id's last user lives: %v", err)
 	}
 }

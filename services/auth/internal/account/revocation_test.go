@@ -108,7 +108,7 @@ func TestAChangeIsPendingWhileTheSessionStoreFails(t *testing.T) {
 	if err := r.ResetPassword(t.Context(), "anna", newPass); !errors.Is(err, account.ErrPending) {
 		t.Errorf("got %v", err)
 	}
-	if err := r.Remove(t.Context(), "anna"); !errors.Is(err, account.ErrPending) {
+	if err := r.people.Remove(t.Context(), "anna"); !errors.Is(err, account.ErrPending) {
 		t.Errorf("got %v", err)
 	}
 	if r.pending() != 2 {

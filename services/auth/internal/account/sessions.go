@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pforte/pforte/services/auth/internal/audit"
@@ -23,6 +24,33 @@ func about(name string, u user.User) audit.Event {
 // recordFailed counts a wrong proof of who a session's user is.
 func (s *Service) recordFailed(ctx context.Context, name string, of session.Session) {
 	s.audit.RecordCounted(ctx, audit.Event{Name: name, SubjectID: of.UserID, SubjectName: of.Username})
+}
+
+// Holder returns the user of a session as stored now. The user's row decides, as
+// the session store may have lost a revocation. user.ErrNotFound: the user was
+// deleted; session.ErrNotFound: the session has ended.
+func (s *Service) Holder(ctx context.Context, of session.Session) (user.User, error) {
+	u, err := s.users.ByID(ctx, of.UserID)
+	if err != nil {
+		return user.User{}, err
+	}
+	if !u.Admits(of.Stamp, of.Key) {
+		return user.User{}, session.ErrNotFound
+	}
+	return u, nil
+}
+
+// CheckLive returns session.ErrNotFound when a session has ended since it was loaded, as it
+// may while a body arrives.
+func (s *Service) CheckLive(ctx context.Context, of session.Session) error {
+	now, err := s.sessions.Load(ctx, of.Ref, s.lifetime)
+	if err != nil {
+		return err
+	}
+	if _, err = s.Holder(ctx, now); errors.Is(err, user.ErrNotFound) {
+		return session.ErrNotFound
+	}
+	return err
 }
 
 // OwnSessions returns the live sessions of a session's user that the user's row admits,
@@ -80,7 +108,55 @@ func (s *Service) EndOthers(ctx context.Context, of session.Session) (int, error
 	if err != nil {
 		return 0, err
 	}
-	return s.follow(ctx, r)
+	return s.Follow(ctx, r)
+}
+
+// RevokeSessions ends all sessions of a user and returns how many.
+// user.ErrNotFound, ErrPending.
+func (s *Service) RevokeSessions(ctx context.Context, username string) (int, error) {
+	return s.change(ctx, username, func(id int64) (user.Revocation, error) { return s.users.EndSessions(ctx, id) })
+}
+
+// change makes a change of a user and carries out its revocation. It returns how
+// many sessions were ended.
+func (s *Service) change(ctx context.Context, username string, do func(id int64) (user.Revocation, error)) (int, error) {
+	u, err := s.users.ByUsername(ctx, username)
+	if err != nil {
+		return 0, err
+	}
+	r, err := do(u.ID)
+	if err != nil {
+		return 0, err
+	}
+	return s.Follow(ctx, r)
+}
+
+// Sessions returns the live sessions of a user with their current role, the one used
+// last first. user.ErrNotFound.
+func (s *Service) Sessions(ctx context.Context, username string) ([]session.Info, error) {
+	u, err := s.users.ByUsername(ctx, username)
+	if err != nil {
+		return nil, err
+	}
+	infos, err := s.sessions.List(ctx, u.ID)
+	for i := range infos {
+		infos[i].Role = string(u.Role)
+	}
+	return infos, err
+}
+
+// RevokeSession ends the session of a user whose key has the prefix.
+// user.ErrNotFound; session.ErrNotFound when none or several have it.
+func (s *Service) RevokeSession(ctx context.Context, username, prefix string) error {
+	infos, err := s.Sessions(ctx, username)
+	if err != nil {
+		return err
+	}
+	infos = slices.DeleteFunc(infos, func(i session.Info) bool { return !strings.HasPrefix(i.Key, prefix) })
+	if len(infos) != 1 {
+		return session.ErrNotFound
+	}
+	return s.sessions.Delete(ctx, infos[0].Ref)
 }
 
 // Browsers returns the browsers that a session's user has logged in with, the one used

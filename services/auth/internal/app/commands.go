@@ -25,6 +25,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/user/userfile"
@@ -121,11 +122,11 @@ func (p Process) userAdd(ctx context.Context, args []string) error {
 	}
 	return p.open(ctx, func(s *stores) error {
 		if !*former {
-			if err := s.accounts.CheckFormer(ctx, words[0]); err != nil {
+			if err := s.people.CheckFormer(ctx, words[0]); err != nil {
 				return formerError(err)
 			}
 		}
-		u, err := s.accounts.Add(ctx, account.NewUser{
+		u, err := s.people.Add(ctx, people.NewUser{
 			Username: words[0], DisplayName: cmp.Or(*displayName, words[0]), Password: pw, AvatarColor: color, Role: &role,
 		})
 		text := fmt.Sprintf("created %s %s with id %d", u.Role, u.Username, u.ID)
@@ -148,7 +149,7 @@ func (p Process) userList(ctx context.Context, args []string) error {
 		return err
 	}
 	return p.open(ctx, func(s *stores) error {
-		users, err := s.accounts.List(ctx)
+		users, err := s.people.List(ctx)
 		if err != nil {
 			return err
 		}
@@ -178,7 +179,7 @@ func (p Process) userPasswd(ctx context.Context, s *stores, words []string) erro
 
 func (p Process) userRole(ctx context.Context, s *stores, words []string) error {
 	name, role := words[0], words[1]
-	return p.done(ctx, s.accounts.SetRole(ctx, name, role), name+" is "+role, "role_changed", "username", name, "role", role)
+	return p.done(ctx, s.people.SetRole(ctx, name, role), name+" is "+role, "role_changed", "username", name, "role", role)
 }
 
 func (p Process) userResetFactor(ctx context.Context, s *stores, words []string) error {
@@ -187,7 +188,7 @@ func (p Process) userResetFactor(ctx context.Context, s *stores, words []string)
 }
 
 func (p Process) userDelete(ctx context.Context, s *stores, words []string) error {
-	return p.done(ctx, s.accounts.Remove(ctx, words[0]), words[0]+" is deleted", "user_deleted", "username", words[0])
+	return p.done(ctx, s.people.Remove(ctx, words[0]), words[0]+" is deleted", "user_deleted", "username", words[0])
 }
 
 func (p Process) sessionsList(ctx context.Context, s *stores, words []string) error {
@@ -277,7 +278,7 @@ func (p Process) userImport(ctx context.Context, args []string) error {
 		return fmt.Errorf("read users: %w", err)
 	}
 	return p.open(ctx, func(s *stores) error {
-		users, faults, err := s.accounts.CheckImport(ctx, file.Records)
+		users, faults, err := s.people.CheckImport(ctx, file.Records)
 		if err != nil {
 			return err
 		}
@@ -290,7 +291,7 @@ func (p Process) userImport(ctx context.Context, args []string) error {
 		if err := p.printImport(users, file.Ignored); err != nil || !*apply {
 			return errors.Join(err, p.printf("nothing was changed; --apply imports them\n"))
 		}
-		return p.done(ctx, s.accounts.Import(ctx, users), fmt.Sprintf("imported: %d", len(users)), "users_imported", "users", len(users))
+		return p.done(ctx, s.people.Import(ctx, users), fmt.Sprintf("imported: %d", len(users)), "users_imported", "users", len(users))
 	})
 }
 

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/pforte/pforte/pkg/service"
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -41,7 +41,7 @@ func (p Process) setupLink(ctx context.Context, args []string) error {
 		return err
 	}
 	return p.open(ctx, func(s *stores) error {
-		l, token, err := s.accounts.CreateSetupLink(ctx)
+		l, token, err := s.people.CreateSetupLink(ctx)
 		switch {
 		case *orLogin && errors.Is(err, user.ErrNotEmpty):
 			cfg, err := config.LoadStores(p.Getenv)
@@ -64,7 +64,7 @@ func (p Process) userResetLink(ctx context.Context, args []string) error {
 		return err
 	}
 	return p.open(ctx, func(s *stores) error {
-		l, token, err := s.accounts.ResetLinkFor(ctx, words[0])
+		l, token, err := s.people.ResetLinkFor(ctx, words[0])
 		return p.printLink(ctx, l, token, err, "reset_link_created", "username", words[0])
 	})
 }
@@ -78,18 +78,18 @@ func (p Process) inviteAdd(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	invite := account.NewInvite{Username: words[0], Former: *former, DisplayName: *displayName}
+	invite := people.NewInvite{Username: words[0], Former: *former, DisplayName: *displayName}
 	if *admin {
 		invite.Role = string(user.Admin)
 	}
 	return p.open(ctx, func(s *stores) error {
-		l, token, err := s.accounts.Invite(ctx, user.Operator, invite)
+		l, token, err := s.people.Invite(ctx, user.Operator, invite)
 		return p.printLink(ctx, l, token, formerError(err), "invite_created", "role", l.Role)
 	})
 }
 
 func (p Process) inviteList(ctx context.Context, s *stores, _ []string) error {
-	links, err := s.accounts.Invites(ctx)
+	links, err := s.people.Invites(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (p Process) inviteRevoke(ctx context.Context, s *stores, words []string) er
 	if err != nil {
 		return errors.New("the ID is not a number: auth invite list shows them")
 	}
-	return p.done(ctx, s.accounts.RevokeInvite(ctx, user.Operator, id), "the invite is void", "invite_revoked", "invite", id)
+	return p.done(ctx, s.people.RevokeInvite(ctx, user.Operator, id), "the invite is void", "invite_revoked", "invite", id)
 }
 
 func (p Process) audit(ctx context.Context, args []string) error {

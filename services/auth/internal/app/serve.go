@@ -199,7 +199,7 @@ func (s *server) handler() (http.Handler, error) {
 		return nil, err
 	}
 	shared, err := web.New(web.Options{
-		Accounts: s.stores.accounts, Policy: s.stores.policy,
+		Accounts: s.stores.accounts, People: s.stores.people, Policy: s.stores.policy,
 		Audit: s.stores.audit, Sessions: manager, LoginLimit: loginLimit, PasswordLimit: passwordLimit, LinkLimit: linkLimit, PasskeyLimit: passkeyLimit,
 		TrustedProxies: s.cfg.TrustedProxies, Secure: s.cfg.Secure(), CompatV0: s.cfg.CompatV0, PublicURL: s.cfg.PublicURL,
 		Metrics: metrics, Log: s.Log, Now: time.Now,
@@ -227,7 +227,7 @@ func (s *server) bootstrap(ctx context.Context) error {
 	if s.cfg.BootstrapAdminUsername == "" {
 		return nil
 	}
-	created, err := s.stores.accounts.Bootstrap(ctx, s.cfg.BootstrapAdminUsername, s.cfg.BootstrapAdminPassword)
+	created, err := s.stores.people.Bootstrap(ctx, s.cfg.BootstrapAdminUsername, s.cfg.BootstrapAdminPassword)
 	if err != nil {
 		return fmt.Errorf("BOOTSTRAP_ADMIN_USERNAME, BOOTSTRAP_ADMIN_PASSWORD: %w", err)
 	}

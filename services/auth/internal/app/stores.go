@@ -18,6 +18,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/config"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -33,6 +34,7 @@ type stores struct {
 	sessions session.Store
 	hasher   *password.Hasher
 	accounts *account.Service
+	people   *people.Service
 	policy   *policy.Service
 	audit    *audit.Recorder
 }
@@ -56,38 +58,53 @@ func openStores(ctx context.Context, cfg config.Stores, passwords password.Optio
 		return nil, err
 	}
 	s := &stores{db: db, redis: openRedis(target, metrics.redis)}
-	kept := sessionredis.New(s.redis, cfg.AppName)
-	s.sessions = countedSessions{kept, metrics}
 	if s.hasher, err = password.New(passwords); err == nil {
-		database := sqlstore.NewObserved(db, time.Now, observe)
-		rules.audit.Store, rules.audit.Log, rules.audit.Now = database, log, time.Now
-		rules.policy.Store, rules.policy.HandOvers, rules.policy.Log, rules.policy.Now = database, kept, log, time.Now
-		a := &rules.accounts
-		a.Users, a.Links, a.Factors, a.Passkeys = database, countedLinks{database, metrics}, database, database
-		a.Sessions, a.Pendings, a.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
-		a.Passwords, a.Log, a.Now = s.hasher, log, time.Now
-		create := func(name string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
-			return ratelimit.New(ratelimit.Options{Client: s.redis, App: cfg.AppName, Name: name, Limit: limit, Window: window})
-		}
-		var limitErr error
-		a.Limits, err = account.NewLimits(create)
-		rules.policy.TokenLimit, limitErr = policy.NewTokenLimit(create)
-		err = errors.Join(err, limitErr)
-	}
-	if err == nil {
-		s.audit, err = audit.NewRecorder(rules.audit)
-	}
-	if err == nil {
-		rules.accounts.Audit, rules.policy.Audit = s.audit, s.audit
-		s.accounts, err = account.New(rules.accounts)
-	}
-	if err == nil {
-		s.policy, err = policy.New(rules.policy)
+		err = s.connect(cfg.AppName, rules, observe, log, metrics)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// connect connects the rules with the stores.
+func (s *stores) connect(name string, rules rules, observe func(audit.Entry), log *slog.Logger, metrics *storeMetrics) (err error) {
+	kept := sessionredis.New(s.redis, name)
+	s.sessions = countedSessions{kept, metrics}
+	database := sqlstore.NewObserved(s.db, time.Now, observe)
+	create := func(limiter string, limit int, window time.Duration) (*ratelimit.Limiter, error) {
+		return ratelimit.New(ratelimit.Options{Client: s.redis, App: name, Name: limiter, Limit: limit, Window: window})
+	}
+
+	rules.audit.Store, rules.audit.Log, rules.audit.Now = database, log, time.Now
+	if s.audit, err = audit.NewRecorder(rules.audit); err != nil {
+		return err
+	}
+
+	a := &rules.accounts
+	a.Users, a.Factors, a.Passkeys = database, database, database
+	a.Sessions, a.Pendings, a.Ceremonies = s.sessions, countedPendings{kept, metrics}, kept
+	a.Passwords, a.Audit, a.Log, a.Now = s.hasher, s.audit, log, time.Now
+	if a.Limits, err = account.NewLimits(create); err != nil {
+		return err
+	}
+	if s.accounts, err = account.New(*a); err != nil {
+		return err
+	}
+
+	if s.people, err = people.New(people.Options{
+		Users: database, Links: countedLinks{database, metrics}, Accounts: s.accounts, Passwords: s.hasher, Audit: s.audit, Log: log,
+	}); err != nil {
+		return err
+	}
+
+	p := &rules.policy
+	p.Store, p.HandOvers, p.Audit, p.Log, p.Now = database, kept, s.audit, log, time.Now
+	if p.TokenLimit, err = policy.NewTokenLimit(create); err != nil {
+		return err
+	}
+	s.policy, err = policy.New(*p)
+	return err
 }
 
 // Close closes both.
@@ -243,7 +260,7 @@ func (c countedPendings) FinishPending(ctx context.Context, ref session.Ref, s s
 
 // countedLinks counts what becomes of links.
 type countedLinks struct {
-	account.Links
+	people.Links
 	metrics *storeMetrics
 }
 

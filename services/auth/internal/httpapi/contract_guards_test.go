@@ -99,14 +99,14 @@ func TestAChangeOfRoleTakesEffectInLiveSessions(t *testing.T) {
 	h := newFixture(t)
 	b := h.otto()
 	b.get(prefix + "/users").want(http.StatusForbidden)
-	if err := h.accounts.SetRole(t.Context(), "otto", "admin"); err != nil {
+	if err := h.people.SetRole(t.Context(), "otto", "admin"); err != nil {
 		t.Fatal(err)
 	}
 	b.get(prefix + "/users").want(http.StatusOK)
 	if me := read[sessionBody](b.get(prefix + "/me").want(http.StatusOK)); me.User.Role != "admin" {
 		t.Errorf("got %+v", me.User)
 	}
-	if err := h.accounts.SetRole(t.Context(), "otto", "member"); err != nil {
+	if err := h.people.SetRole(t.Context(), "otto", "member"); err != nil {
 		t.Fatal(err)
 	}
 	b.get(prefix + "/users").want(http.StatusForbidden)

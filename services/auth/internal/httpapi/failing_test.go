@@ -19,7 +19,7 @@ import (
 // The stores of the tests, which fail while they are broken.
 
 type failingUsers struct {
-	user.Store
+	*sqlstore.Store
 	broken *atomic.Bool
 	// brokenRehash makes Rehash fail only
 	brokenRehash *atomic.Bool

@@ -28,12 +28,12 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor/passkey"
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	sessionredis "github.com/pforte/pforte/services/auth/internal/session/redisstore"
 	"github.com/pforte/pforte/services/auth/internal/sqlstore"
-	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -49,11 +49,12 @@ type fixture struct {
 	t        *testing.T
 	handler  http.Handler
 	accounts *account.Service
+	people   *people.Service
 	policy   *policy.Service
 	audit    *audit.Recorder
 	db       *sqldb.DB
 	database *sqlstore.Store
-	users    user.Store
+	users    failingUsers
 	sessions session.Store
 	stores   session.Stores
 	manager  *session.Manager
@@ -143,7 +144,8 @@ func (h *fixture) build(s settings) {
 	}
 	store := failingPolicy{h.database, h.brokenPolicy, h.policyReads}
 	h.audit = must(audit.NewRecorder(audit.RecorderOptions{Store: h.database, Log: log, Now: h.clock.Now}))(h.t)
-	h.accounts = must(account.New(account.Options{Party: party, Users: h.users, Links: h.database, Factors: h.database, Sealer: sealer, Limits: codeLimits, Audit: h.audit, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
+	h.accounts = must(account.New(account.Options{Party: party, Users: h.users, Factors: h.database, Sealer: sealer, Limits: codeLimits, Audit: h.audit, Sessions: h.sessions, Pendings: stores, Ceremonies: stores, Passkeys: h.database, Passwords: hasher, SessionLifetime: s.lifetime, Log: log, Now: h.clock.Now}))(h.t)
+	h.people = must(people.New(people.Options{Users: h.users, Links: h.database, Accounts: h.accounts, Passwords: hasher, Audit: h.audit, Log: log}))(h.t)
 	h.policy = must(policy.New(policy.Options{Store: store, HandOvers: stores, TokenLimit: must(policy.NewTokenLimit(create))(h.t), Audit: h.audit, Log: log, Now: h.clock.Now}))(h.t)
 	sameSite := http.SameSiteLaxMode
 	if s.compat {
@@ -154,6 +156,7 @@ func (h *fixture) build(s settings) {
 	}))(h.t)
 	options := web.Options{
 		Accounts:      h.accounts,
+		People:        h.people,
 		Policy:        h.policy,
 		Audit:         h.audit,
 		Sessions:      h.manager,
@@ -197,7 +200,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 // add creates a user without the API and returns the id.
 func (h *fixture) add(username, displayName, pass, role string) int64 {
 	h.t.Helper()
-	u, err := h.accounts.Add(h.t.Context(), account.NewUser{Username: username, DisplayName: displayName, Password: pass, Role: &role})
+	u, err := h.people.Add(h.t.Context(), people.NewUser{Username: username, DisplayName: displayName, Password: pass, Role: &role})
 	if err != nil {
 		h.t.Fatal(err)
 	}

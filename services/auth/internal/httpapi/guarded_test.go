@@ -312,7 +312,7 @@ func TestTheGuardOfApplicationsFailsClosed(t *testing.T) {
 
 func TestARevocationReachesTheGuardWithTheNextRequest(t *testing.T) {
 	for what, do := range map[string]func(h *fixture, b *browser) error{
-		"deletion":          func(h *fixture, _ *browser) error { return h.accounts.Remove(t.Context(), "otto") },
+		"deletion":          func(h *fixture, _ *browser) error { return h.people.Remove(t.Context(), "otto") },
 		"leaving the group": func(h *fixture, _ *browser) error { return h.policy.SetMember(t.Context(), "kids", "otto", false) },
 		"a new password":    func(h *fixture, _ *browser) error { return h.accounts.ResetPassword(t.Context(), "otto", newPass) },
 		"the end of all sessions": func(h *fixture, _ *browser) error {
@@ -325,7 +325,7 @@ func TestARevocationReachesTheGuardWithTheNextRequest(t *testing.T) {
 		},
 		"a deletion that Redis does not learn of": func(h *fixture, _ *browser) error {
 			h.brokenRevoke.Store(true)
-			if err := h.accounts.Remove(t.Context(), "otto"); !errors.Is(err, account.ErrPending) {
+			if err := h.people.Remove(t.Context(), "otto"); !errors.Is(err, account.ErrPending) {
 				return err
 			}
 			return nil
@@ -341,15 +341,15 @@ func TestARevocationReachesTheGuardWithTheNextRequest(t *testing.T) {
 		}
 	}
 	h := withApplications(t)
-	h.ok(h.accounts.SetRole(t.Context(), "otto", "admin"))
+	h.ok(h.people.SetRole(t.Context(), "otto", "admin"))
 	b := h.otto()
 	_, text := h.tokenFor("admin")
 	b.visit("admin").want(http.StatusOK)
 	b.device("admin", text).want(http.StatusOK)
-	h.ok(h.accounts.SetRole(t.Context(), "otto", "member"))
+	h.ok(h.people.SetRole(t.Context(), "otto", "member"))
 	b.visit("admin").because(http.StatusForbidden, "app_denied")
 	b.device("admin", text).because(http.StatusForbidden, "app_denied")
-	h.ok(h.accounts.Remove(t.Context(), "otto"))
+	h.ok(h.people.Remove(t.Context(), "otto"))
 	h.browser().device("admin", text).because(http.StatusUnauthorized, "app_token_invalid")
 }
 
@@ -701,7 +701,7 @@ func TestTheHostOfAnApplicationHasACookieOfItsOwn(t *testing.T) {
 
 func TestARevocationClosesTheHostsOfApplications(t *testing.T) {
 	for what, do := range map[string]func(h *fixture, b *browser) error{
-		"deletion":       func(h *fixture, _ *browser) error { return h.accounts.Remove(t.Context(), "otto") },
+		"deletion":       func(h *fixture, _ *browser) error { return h.people.Remove(t.Context(), "otto") },
 		"a new password": func(h *fixture, _ *browser) error { return h.accounts.ResetPassword(t.Context(), "otto", newPass) },
 		"logging out":    func(_ *fixture, b *browser) error { b.copy().logout().want(http.StatusOK); return nil },
 		"a new password that Redis does not learn of": func(h *fixture, _ *browser) error {

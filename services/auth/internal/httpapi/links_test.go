@@ -197,7 +197,7 @@ func TestForgottenPasswordsAreAnsweredTheSameForEveryName(t *testing.T) {
 	}
 	h.audit.Drain()
 	for id, asked := range map[int64]bool{1: false, 2: true} {
-		if d := must(h.accounts.Member(t.Context(), id))(t); d.ResetAskedAt.IsZero() == asked {
+		if d := must(h.people.Member(t.Context(), id))(t); d.ResetAskedAt.IsZero() == asked {
 			t.Errorf("user %d asked at %v", id, d.ResetAskedAt)
 		}
 	}
@@ -217,7 +217,7 @@ func emptied(t *testing.T) *fixture {
 
 func (h *fixture) setupLink() string {
 	h.t.Helper()
-	_, token, err := h.accounts.CreateSetupLink(h.t.Context())
+	_, token, err := h.people.CreateSetupLink(h.t.Context())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestASetUpRacedByManyCreatesOneAdmin(t *testing.T) {
 			t.Errorf("got %d", status)
 		}
 	}
-	users := must(h.accounts.List(t.Context()))(t)
+	users := must(h.people.List(t.Context()))(t)
 	if created != 1 || len(users) != 1 {
 		t.Errorf("%d created, %d users", created, len(users))
 	}

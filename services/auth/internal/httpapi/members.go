@@ -9,6 +9,7 @@ import (
 
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
@@ -29,7 +30,7 @@ func (a *api) updateProfile(c echo.Context, s caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	u, err := a.Accounts.UpdateProfile(c.Request().Context(), s.Session, account.Profile(body))
+	u, err := a.People.UpdateProfile(c.Request().Context(), s.Session, people.Profile(body))
 	return userAnswer(http.StatusOK, u), err
 }
 
@@ -39,7 +40,7 @@ func (a *api) getUser(c echo.Context, _ caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	d, err := a.Accounts.Member(c.Request().Context(), id)
+	d, err := a.People.Member(c.Request().Context(), id)
 	if err != nil {
 		return answer{}, err
 	}
@@ -77,10 +78,10 @@ func (a *api) updateUser(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	if body.Password != nil {
-		return answer{}, account.ErrResetLinkOnly
+		return answer{}, people.ErrResetLinkOnly
 	}
-	u, err := a.Accounts.UpdateMember(c.Request().Context(), s.UserID, id,
-		account.MemberChange{DisplayName: body.DisplayName, AvatarColor: body.AvatarColor, Role: body.Role, Groups: body.Groups})
+	u, err := a.People.UpdateMember(c.Request().Context(), s.UserID, id,
+		people.MemberChange{DisplayName: body.DisplayName, AvatarColor: body.AvatarColor, Role: body.Role, Groups: body.Groups})
 	if err != nil {
 		return answer{}, err
 	}
@@ -94,7 +95,7 @@ func (a *api) createResetLink(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	l, token, err := a.Accounts.ResetLink(c.Request().Context(), s.UserID, id)
+	l, token, err := a.People.ResetLink(c.Request().Context(), s.UserID, id)
 	if err != nil {
 		return answer{}, err
 	}
@@ -126,7 +127,7 @@ func (a *api) addressOf(kind link.Kind, token string) address {
 
 // listInvites is GET /invites.
 func (a *api) listInvites(c echo.Context, _ caller) (answer, error) {
-	links, err := a.Accounts.Invites(c.Request().Context())
+	links, err := a.People.Invites(c.Request().Context())
 	if err != nil {
 		return answer{}, err
 	}
@@ -176,7 +177,7 @@ func (a *api) createInvite(c echo.Context, s caller) (answer, error) {
 	if body.SystemAdmin {
 		body.Role = string(user.Admin)
 	}
-	l, token, err := a.Accounts.Invite(c.Request().Context(), s.UserID, account.NewInvite{
+	l, token, err := a.People.Invite(c.Request().Context(), s.UserID, people.NewInvite{
 		Username: body.Username, Former: body.Former, DisplayName: body.DisplayName, Role: body.Role, Groups: body.Groups,
 	})
 	if err != nil {
@@ -200,7 +201,7 @@ func (a *api) revokeInvite(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, link.ErrNotFound
 	}
-	if err := a.Accounts.RevokeInvite(c.Request().Context(), s.UserID, id); err != nil {
+	if err := a.People.RevokeInvite(c.Request().Context(), s.UserID, id); err != nil {
 		return answer{}, err
 	}
 	a.audit(c, "invite_revoked", "by", s.UserID)
@@ -224,7 +225,7 @@ func (a *api) previewInvite(c echo.Context, _ caller) (answer, error) {
 		PasswordRequired bool   `json:"password_required"`
 	}
 	body := data{PasswordRequired: true}
-	switch l, err := a.Accounts.LinkOf(c.Request().Context(), link.Invite, c.QueryParam("token")); {
+	switch l, err := a.People.LinkOf(c.Request().Context(), link.Invite, c.QueryParam("token")); {
 	case err == nil:
 		body.Valid, body.Username, body.DisplayName = true, l.Username, l.DisplayName
 	case !errors.Is(err, link.ErrInvalid):
@@ -246,7 +247,7 @@ func (a *api) acceptInvite(c echo.Context, _ caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	u, err := a.Accounts.Join(c.Request().Context(), body.Token, account.NewMember{Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
+	u, err := a.People.Join(c.Request().Context(), body.Token, people.NewMember{Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
 	if err != nil {
 		return answer{}, err
 	}
@@ -272,8 +273,8 @@ func (a *api) setup(c echo.Context, _ caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	u, err := a.Accounts.Setup(c.Request().Context(), body.Code,
-		account.NewHousehold{Household: body.Household, Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
+	u, err := a.People.Setup(c.Request().Context(), body.Code,
+		people.NewHousehold{Household: body.Household, Username: body.Username, DisplayName: body.DisplayName, Password: body.Password})
 	switch {
 	case errors.Is(err, link.ErrInvalid):
 		return answer{}, web.ErrSetupCode
@@ -292,7 +293,7 @@ func (a *api) forgotPassword(c echo.Context, _ caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	a.Accounts.AskForReset(c.Request().Context(), body.Identifier)
+	a.People.AskForReset(c.Request().Context(), body.Identifier)
 	return dataOK, nil
 }
 
@@ -305,7 +306,7 @@ func (a *api) resetPassword(c echo.Context, _ caller) (answer, error) {
 	if err := decode(c.Response(), c.Request(), &body); err != nil {
 		return answer{}, err
 	}
-	err := a.Accounts.ResetPasswordByLink(c.Request().Context(), body.Token, body.Password)
+	err := a.People.ResetPasswordByLink(c.Request().Context(), body.Token, body.Password)
 	if err == nil || errors.Is(err, account.ErrPending) {
 		a.audit(c, "reset_used")
 	}

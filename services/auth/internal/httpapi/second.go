@@ -192,7 +192,7 @@ func (a *api) requireFactor(c echo.Context, s caller) (answer, error) {
 
 // factorOverview is GET /2fa/overview.
 func (a *api) factorOverview(c echo.Context, _ caller) (answer, error) {
-	members, required, err := a.Accounts.FactorOverview(c.Request().Context())
+	members, required, err := a.People.FactorOverview(c.Request().Context())
 	if err != nil {
 		return answer{}, err
 	}

@@ -15,8 +15,8 @@ func TestCreateIsRefusedToAnAdminDemotedWhileTheBodyArrived(t *testing.T) {
 		meanwhile func(*browser) error
 		want      int
 	}{
-		"deleted":                 {func(b *browser) error { return b.h.accounts.Remove(b.h.t.Context(), "anna") }, http.StatusUnauthorized},
-		"demoted":                 {func(b *browser) error { return b.h.accounts.SetRole(b.h.t.Context(), "anna", "member") }, http.StatusForbidden},
+		"deleted":                 {func(b *browser) error { return b.h.people.Remove(b.h.t.Context(), "anna") }, http.StatusUnauthorized},
+		"demoted":                 {func(b *browser) error { return b.h.people.SetRole(b.h.t.Context(), "anna", "member") }, http.StatusForbidden},
 		"given another password":  {func(b *browser) error { return b.h.accounts.ResetPassword(b.h.t.Context(), "anna", "another one") }, http.StatusUnauthorized},
 		"logged out":              {func(b *browser) error { b.logout().want(http.StatusOK); return nil }, http.StatusUnauthorized},
 		"still admin, as a check": {func(*browser) error { return nil }, http.StatusCreated},
@@ -39,7 +39,7 @@ func TestCreateIsRefusedToAnAdminDemotedWhileTheBodyArrived(t *testing.T) {
 			} else if name == "deleted" {
 				want = 2
 			}
-			if users, err := h.accounts.List(t.Context()); err != nil || len(users) != want {
+			if users, err := h.people.List(t.Context()); err != nil || len(users) != want {
 				t.Errorf("there are %d users: %v", len(users), err)
 			}
 		})
@@ -55,7 +55,7 @@ func TestAnActThatNeedsAProofIsRefusedWhenTheSessionEndedWhileTheBodyArrived(t *
 	} {
 		for name, end := range map[string]func(*browser) error{
 			"logged out":             func(b *browser) error { b.logout().want(http.StatusOK); return nil },
-			"deleted":                func(b *browser) error { return b.h.accounts.Remove(b.h.t.Context(), "anna") },
+			"deleted":                func(b *browser) error { return b.h.people.Remove(b.h.t.Context(), "anna") },
 			"given another password": func(b *browser) error { return b.h.accounts.ResetPassword(b.h.t.Context(), "anna", "another one") },
 		} {
 			t.Run(route.path+", "+name, func(t *testing.T) {

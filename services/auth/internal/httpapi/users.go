@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -42,7 +43,7 @@ func Listed(users []user.User) []ListedUser {
 
 // listUsers is GET /users.
 func (a *api) listUsers(c echo.Context, _ caller) (answer, error) {
-	users, err := a.Accounts.List(c.Request().Context())
+	users, err := a.People.List(c.Request().Context())
 	if err != nil {
 		return answer{}, err
 	}
@@ -64,7 +65,7 @@ func (a *api) createUser(c echo.Context, s caller) (answer, error) {
 		return answer{}, err
 	}
 	defer a.detach(c)()
-	u, err := a.Accounts.Create(c.Request().Context(), s.Session, account.NewUser(body))
+	u, err := a.People.Create(c.Request().Context(), s.Session, people.NewUser(body))
 	if err != nil {
 		return answer{}, err
 	}
@@ -80,7 +81,7 @@ func (a *api) deleteUser(c echo.Context, s caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	err = a.Accounts.Delete(c.Request().Context(), s.Session, id)
+	err = a.People.Delete(c.Request().Context(), s.Session, id)
 	if err == nil || errors.Is(err, account.ErrPending) {
 		a.audit(c, "user_deleted", "user_id", id, "by", s.UserID)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/application"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
@@ -41,7 +42,7 @@ func (p *Pages) start(r *request) error {
 	}
 	page.Duty = household.RequireSecondFactor && !r.User.SecondFactor
 	if r.isAdmin() {
-		members, err := p.Accounts.Members(r.ctx())
+		members, err := p.People.Members(r.ctx())
 		if err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func (p *Pages) account(r *request) error { return p.render(r, "account", r.text
 // changeProfile changes the user's display name and colour.
 func (p *Pages) changeProfile(r *request) error {
 	name, color := r.form.get("display_name"), r.form.color()
-	if _, err := p.Accounts.UpdateProfile(r.ctx(), r.Session, account.Profile{DisplayName: &name, AvatarColor: &color}); err != nil {
+	if _, err := p.People.UpdateProfile(r.ctx(), r.Session, people.Profile{DisplayName: &name, AvatarColor: &color}); err != nil {
 		return err
 	}
 	return r.seeOther(root + "account?done=profile")
@@ -104,7 +105,7 @@ func (p *Pages) changePassword(r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Accounts.CheckOwnPassword(r.ctx(), r.User, replacement); err != nil {
+	if err := p.Accounts.CheckPassword(r.ctx(), replacement, r.User.Username, r.User.DisplayName); err != nil {
 		return err
 	}
 	defer p.detach(r)()

@@ -11,13 +11,14 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/audit"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
 )
 
 // members lists the household.
 func (p *Pages) members(r *request) error {
-	members, err := p.Accounts.Members(r.ctx())
+	members, err := p.People.Members(r.ctx())
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (p *Pages) memberOf(r *request) (memberPage, error) {
 	if err != nil {
 		return memberPage{}, err
 	}
-	m, err := p.Accounts.Member(r.ctx(), id)
+	m, err := p.People.Member(r.ctx(), id)
 	return memberPage{Details: m, Own: id == r.UserID}, err
 }
 
@@ -88,7 +89,7 @@ func (p *Pages) changeMember(r *request) error {
 	here := root + "admin/members/" + strconv.FormatInt(m.ID, 10)
 	switch r.form.get("do") {
 	case "change":
-		u, err := p.Accounts.UpdateMember(r.ctx(), r.UserID, m.ID, account.MemberChange{
+		u, err := p.People.UpdateMember(r.ctx(), r.UserID, m.ID, people.MemberChange{
 			DisplayName: r.form.changed("display_name", r.form.get("display_name")),
 			AvatarColor: r.form.changed("color", r.form.color()),
 			Role:        r.form.changed("role", r.form.get("role")),
@@ -100,7 +101,7 @@ func (p *Pages) changeMember(r *request) error {
 		p.LogEvent(r.Response(), r.Request(), "user_changed", "user_id", m.ID, "role", string(u.Role), "by", r.UserID)
 		return r.seeOther(here + "?done=profile")
 	case "reset-link":
-		l, token, err := p.Accounts.ResetLink(r.ctx(), r.UserID, m.ID)
+		l, token, err := p.People.ResetLink(r.ctx(), r.UserID, m.ID)
 		if err != nil {
 			return err
 		}
@@ -124,7 +125,7 @@ func (p *Pages) changeMember(r *request) error {
 		if r.form.get("confirm") != m.Username {
 			return web.ErrConfirmation
 		}
-		if err := p.Accounts.Delete(r.ctx(), r.Session, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
+		if err := p.People.Delete(r.ctx(), r.Session, m.ID); err != nil && !errors.Is(err, account.ErrPending) {
 			return err
 		}
 		p.LogEvent(r.Response(), r.Request(), "user_deleted", "user_id", m.ID, "by", r.UserID)
@@ -153,7 +154,7 @@ func (p *Pages) renderLink(r *request, l link.Link, token, back string) error {
 
 // invites lists the open invites and offers a new one.
 func (p *Pages) invites(r *request) error {
-	invites, err := p.Accounts.Invites(r.ctx())
+	invites, err := p.People.Invites(r.ctx())
 	if err != nil {
 		return err
 	}
@@ -177,11 +178,11 @@ type invitesPage struct {
 func (p *Pages) changeInvites(r *request) error {
 	switch r.form.get("do") {
 	case "invite":
-		n := account.NewInvite{
+		n := people.NewInvite{
 			Username: r.form.get("username"), Former: r.form.sent("former"), DisplayName: r.form.get("display_name"), Role: r.form.get("role"),
 			Groups: r.form.groups(),
 		}
-		l, token, err := p.Accounts.Invite(r.ctx(), r.UserID, n)
+		l, token, err := p.People.Invite(r.ctx(), r.UserID, n)
 		if err != nil {
 			return err
 		}
@@ -192,7 +193,7 @@ func (p *Pages) changeInvites(r *request) error {
 		if err != nil {
 			return web.ErrMalformed
 		}
-		if err := p.Accounts.RevokeInvite(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, link.ErrNotFound) {
+		if err := p.People.RevokeInvite(r.ctx(), r.UserID, id); err != nil && !errors.Is(err, link.ErrNotFound) {
 			return err
 		}
 		p.LogEvent(r.Response(), r.Request(), "invite_revoked", "invite_id", id, "by", r.UserID)
@@ -254,7 +255,7 @@ func (p *Pages) audit(r *request) error {
 	if page.Entries, next, err = p.Audit.Entries(r.ctx(), query); err != nil {
 		return err
 	}
-	if page.Members, err = p.Accounts.Members(r.ctx()); err != nil {
+	if page.Members, err = p.People.Members(r.ctx()); err != nil {
 		return err
 	}
 	if next > 0 {

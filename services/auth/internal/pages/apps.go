@@ -266,7 +266,7 @@ func (p *Pages) group(r *request) error {
 		return web.ErrUnknownGroup
 	}
 	page := groupPage{UserGroup: all[at]}
-	members, err := p.Accounts.Members(r.ctx())
+	members, err := p.People.Members(r.ctx())
 	if err != nil {
 		return err
 	}

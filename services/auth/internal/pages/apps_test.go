@@ -248,11 +248,11 @@ func TestAnAdminChoosesTheGroupsOfAMemberAndOfAnInvite(t *testing.T) {
 	change := []string{"do", "change", "display_name", "Otto", "color", "#34C759", "role", "member", "groups", "kids", "group.parents", "yes"}
 	anna.post(path, append(change, "csrf", "old")...).want(http.StatusForbidden).shows(`name="group.parents" value="yes" checked`).lacks(`name="group.kids" value="yes" checked`)
 	anna.post(path, change...).leadsTo(path + "?done=profile")
-	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; strings.Join(groups, " ") != "parents" {
+	if groups := must(f.people.Member(t.Context(), 2))(t).Groups; strings.Join(groups, " ") != "parents" {
 		t.Errorf("otto is in %v", groups)
 	}
 	anna.post(path, "do", "change", "display_name", "Otto K.", "color", "#34C759", "role", "member").leadsTo(path + "?done=profile")
-	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; len(groups) != 1 {
+	if groups := must(f.people.Member(t.Context(), 2))(t).Groups; len(groups) != 1 {
 		t.Errorf("a form without groups changed them to %v", groups)
 	}
 	anna.post(path, append(change, "group.none", "yes")...).want(http.StatusBadRequest)
@@ -261,23 +261,23 @@ func TestAnAdminChoosesTheGroupsOfAMemberAndOfAnInvite(t *testing.T) {
 	anna.get(path).shows(`name="groups" value="parents"`)
 	must(struct{}{}, f.policy.SetMember(t.Context(), "parents", "otto", false))(t)
 	anna.post(path, "do", "change", "display_name", "Otto L.", "color", "#34C759", "role", "member", "groups", "parents", "group.parents", "yes").leadsTo(path + "?done=profile")
-	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; len(groups) != 0 {
+	if groups := must(f.people.Member(t.Context(), 2))(t).Groups; len(groups) != 0 {
 		t.Errorf("a form that changed no group changed them to %v", groups)
 	}
 	anna.post(path, "do", "change", "display_name", "Otto L.", "color", "#34C759", "role", "member", "groups", "parents", "group.parents", "yes", "group.kids", "yes").leadsTo(path + "?done=profile")
-	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; strings.Join(groups, " ") != "kids" {
+	if groups := must(f.people.Member(t.Context(), 2))(t).Groups; strings.Join(groups, " ") != "kids" {
 		t.Errorf("a form that added a group gave another one back: %v", groups)
 	}
 	must(struct{}{}, f.policy.SetMember(t.Context(), "parents", "otto", true))(t)
 	anna.post(path, "do", "change", "display_name", "Otto L.", "color", "#34C759", "role", "member", "groups", "gone kids").leadsTo(path + "?done=profile")
-	if groups := must(f.accounts.Member(t.Context(), 2))(t).Groups; strings.Join(groups, " ") != "parents" {
+	if groups := must(f.people.Member(t.Context(), 2))(t).Groups; strings.Join(groups, " ") != "parents" {
 		t.Errorf("a form that took a group away took another one: %v", groups)
 	}
 
 	_, token := anna.post("/pforte/admin/invites", "do", "invite", "username", "paul", "groups", "shown", "group.kids", "yes").want(http.StatusOK).link()
 	anna.get("/pforte/admin/invites").shows(`<span class="badge">Kinder</span>`)
 	f.browser().post("/pforte/join", "t", token, "password", userPass, "again", userPass, "groups", "shown", "group.parents", "yes").want(http.StatusSeeOther)
-	if groups := must(f.accounts.Member(t.Context(), 3))(t).Groups; strings.Join(groups, " ") != "kids" {
+	if groups := must(f.people.Member(t.Context(), 3))(t).Groups; strings.Join(groups, " ") != "kids" {
 		t.Errorf("paul is in %v", groups)
 	}
 }

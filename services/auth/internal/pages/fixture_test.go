@@ -24,6 +24,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/httpapi"
 	"github.com/pforte/pforte/services/auth/internal/pages"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -43,6 +44,7 @@ type fixture struct {
 	t        *testing.T
 	handler  http.Handler
 	accounts *account.Service
+	people   *people.Service
 	policy   *policy.Service
 	audit    *audit.Recorder
 	store    *sqlstore.Store
@@ -129,9 +131,11 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 	f.store = store
 	sealer := must(factor.NewSealer(strings.Repeat("0123456789abcdef", 4), ""))(t)
 	f.audit = must(audit.NewRecorder(audit.RecorderOptions{Store: store, Retention: 400 * 24 * time.Hour, Log: log, Now: f.Now}))(t)
+	hasher := must(password.New(password.Options{Cost: 4}))(t)
 	f.accounts = must(account.New(account.Options{
-		Users: store, Links: store, Factors: store, Sealer: sealer, Limits: codeLimits, Audit: f.audit, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: must(password.New(password.Options{Cost: 4}))(t), Log: log, Now: f.Now,
+		Users: store, Factors: store, Sealer: sealer, Limits: codeLimits, Audit: f.audit, Sessions: sessions, Pendings: sessions, Ceremonies: sessions, Passkeys: store, Passwords: hasher, Log: log, Now: f.Now,
 	}))(t)
+	f.people = must(people.New(people.Options{Users: store, Links: store, Accounts: f.accounts, Passwords: hasher, Audit: f.audit, Log: log}))(t)
 	f.policy = must(policy.New(policy.Options{Store: store, HandOvers: sessions, TokenLimit: must(policy.NewTokenLimit(create))(t), Audit: f.audit, Log: log, Now: f.Now}))(t)
 	limits := ratelimit.Options{Client: client, App: "svc", Name: "login", Limit: 5, Window: time.Minute}
 	passwordLimits := limits
@@ -144,7 +148,7 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 		Store: sessions, Name: "svc", Secret: "a secret of the tests, 32 characters", Secure: true, Now: f.Now,
 	}))(t)
 	options := web.Options{
-		Accounts: f.accounts, Policy: f.policy, Audit: f.audit, Sessions: f.sessions,
+		Accounts: f.accounts, People: f.people, Policy: f.policy, Audit: f.audit, Sessions: f.sessions,
 		LoginLimit: must(ratelimit.New(limits))(t), PasswordLimit: must(ratelimit.New(passwordLimits))(t), LinkLimit: must(ratelimit.New(linkLimits))(t), PasskeyLimit: must(ratelimit.New(passkeyLimits))(t),
 		Secure: true, Metrics: must(web.NewMetrics(prometheus.NewRegistry()))(t), Log: log, Now: f.Now,
 	}
@@ -159,7 +163,7 @@ func newFixtureIn(t *testing.T, database string, change ...func(*web.Options)) *
 
 func (f *fixture) add(username, displayName, pass, role string) int64 {
 	f.t.Helper()
-	return must(f.accounts.Add(f.t.Context(), account.NewUser{Username: username, DisplayName: displayName, Password: pass, Role: &role}))(f.t).ID
+	return must(f.people.Add(f.t.Context(), people.NewUser{Username: username, DisplayName: displayName, Password: pass, Role: &role}))(f.t).ID
 }
 
 // browser keeps cookies and sends forms as a browser does.

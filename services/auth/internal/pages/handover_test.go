@@ -288,7 +288,7 @@ func TestTheHostsFollowTheUsersRow(t *testing.T) {
 	}
 	otto.visit(diary+"/").want(http.StatusForbidden).shows("Tagebuch: kein Zugang", "Kein Zugang zu dieser Anwendung.")
 	otto.visit(photos+"/").welcomed(photos+"/", "Fotos for otto")
-	if err := f.accounts.Remove(t.Context(), "otto"); err != nil {
+	if err := f.people.Remove(t.Context(), "otto"); err != nil {
 		t.Fatal(err)
 	}
 	otto.visit(diary + "/").asked()

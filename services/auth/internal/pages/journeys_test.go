@@ -28,7 +28,7 @@ func (a reply) link() (path, token string) {
 
 func TestTheFirstAdminSetsTheHouseholdUp(t *testing.T) {
 	f := newEmptyFixture(t)
-	_, token, err := f.accounts.CreateSetupLink(t.Context())
+	_, token, err := f.people.CreateSetupLink(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestAnInviteIsShownOnceAndUsedOnce(t *testing.T) {
 // programs.
 func TestActsOnPagesAreLoggedByTheNamesOfTheAPI(t *testing.T) {
 	f := newEmptyFixture(t)
-	_, token, err := f.accounts.CreateSetupLink(t.Context())
+	_, token, err := f.people.CreateSetupLink(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAnAdminSavesWhatTheyChanged(t *testing.T) {
 	for _, field := range regexp.MustCompile(`name="(was_[a-z_]+)" value="([^"]*)"`).FindAllStringSubmatch(anna.get(path).body, -1) {
 		was = append(was, field[1], field[2])
 	}
-	if err := f.accounts.SetRole(t.Context(), "otto", "member"); err != nil {
+	if err := f.people.SetRole(t.Context(), "otto", "member"); err != nil {
 		t.Fatal(err)
 	}
 	anna.post(path, append(was, "do", "change", "display_name", "Otto K.", "color", "own", "hex", "green", "role", "admin")...).
@@ -145,7 +145,7 @@ func TestAnInviteIsRevoked(t *testing.T) {
 	f := newFixture(t)
 	anna := f.anna()
 	path, _ := anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusOK).link()
-	open, err := f.accounts.Invites(t.Context())
+	open, err := f.people.Invites(t.Context())
 	if err != nil || len(open) != 1 {
 		t.Fatal(open, err)
 	}
@@ -293,11 +293,11 @@ func TestPagesOfAdminsAreForAdmins(t *testing.T) {
 		otto.post(path, "do", "change").lacks("Anna")
 		anna.get(path).want(http.StatusOK)
 	}
-	if err := f.accounts.SetRole(t.Context(), "otto", string(user.Admin)); err != nil {
+	if err := f.people.SetRole(t.Context(), "otto", string(user.Admin)); err != nil {
 		t.Fatal(err)
 	}
 	otto.get("/pforte/admin/members").want(http.StatusOK)
-	if err := f.accounts.SetRole(t.Context(), "anna", string(user.Member)); err != nil {
+	if err := f.people.SetRole(t.Context(), "anna", string(user.Member)); err != nil {
 		t.Fatal(err)
 	}
 	anna.post("/pforte/admin/invites", "do", "invite").want(http.StatusForbidden)

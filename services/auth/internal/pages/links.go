@@ -9,6 +9,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/session"
 	"github.com/pforte/pforte/services/auth/internal/user"
 	"github.com/pforte/pforte/services/auth/internal/web"
@@ -27,7 +28,7 @@ func (p *Pages) linkOf(r *request, kind link.Kind) (linkPage, error) {
 	if r.form.sent("t") {
 		token = r.form.get("t")
 	}
-	l, err := p.Accounts.LinkOf(r.ctx(), kind, token)
+	l, err := p.People.LinkOf(r.ctx(), kind, token)
 	return linkPage{l, token}, err
 }
 
@@ -71,7 +72,7 @@ func (p *Pages) setup(r *request) error {
 	}
 	defer p.detach(r)()
 	username := r.form.get("username")
-	u, err := p.Accounts.Setup(r.ctx(), r.form.get("t"), account.NewHousehold{
+	u, err := p.People.Setup(r.ctx(), r.form.get("t"), people.NewHousehold{
 		Household: r.form.get("household"), Username: username, DisplayName: r.form.get("display_name"), Password: pw,
 	})
 	if errors.Is(err, user.ErrNotEmpty) {
@@ -115,7 +116,7 @@ func (p *Pages) join(r *request) error {
 		return err
 	}
 	defer p.detach(r)()
-	u, err := p.Accounts.Join(r.ctx(), r.form.get("t"), account.NewMember{
+	u, err := p.People.Join(r.ctx(), r.form.get("t"), people.NewMember{
 		Username: r.form.get("username"), DisplayName: r.form.get("display_name"), Password: pw,
 	})
 	if err != nil {
@@ -141,11 +142,11 @@ func (p *Pages) reset(r *request) error {
 		return err
 	}
 	defer p.detach(r)()
-	of, err := p.Accounts.LinkOf(r.ctx(), link.Reset, r.form.get("t"))
+	of, err := p.People.LinkOf(r.ctx(), link.Reset, r.form.get("t"))
 	if err != nil {
 		return err
 	}
-	if err := p.Accounts.ResetPasswordByLink(r.ctx(), r.form.get("t"), pw); err != nil && !errors.Is(err, account.ErrPending) {
+	if err := p.People.ResetPasswordByLink(r.ctx(), r.form.get("t"), pw); err != nil && !errors.Is(err, account.ErrPending) {
 		return err
 	}
 	p.LogEvent(r.Response(), r.Request(), "reset_used")
@@ -184,6 +185,6 @@ func (p *Pages) forgot(r *request) error {
 	if r.form.get("username") == "" {
 		return account.ErrMissing
 	}
-	p.Accounts.AskForReset(r.ctx(), r.form.get("username"))
+	p.People.AskForReset(r.ctx(), r.form.get("username"))
 	return r.seeOther(root + "forgot?done=forgot")
 }

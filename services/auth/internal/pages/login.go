@@ -47,7 +47,7 @@ func (p *Pages) loginAgain(r *request) error {
 }
 
 func (p *Pages) renderLogin(r *request, page loginPage) (err error) {
-	if page.Empty, err = p.Accounts.IsEmpty(r.ctx()); err != nil {
+	if page.Empty, err = p.People.IsEmpty(r.ctx()); err != nil {
 		return err
 	}
 	if err := p.leadsToApp(r, page.Return); err != nil {

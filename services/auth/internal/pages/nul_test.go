@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/pforte/pforte/pkg/sqldb/sqldbtest"
-	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/factor"
+	"github.com/pforte/pforte/services/auth/internal/people"
 )
 
 var (
@@ -30,8 +30,8 @@ func TestNoPageFailsForWhatPostgresCannotHold(t *testing.T) {
 	f.add("otto", "Otto", userPass, "member")
 	f.group("kids", "Kinder", "otto")
 	f.application("photos", "https://photos.example.org", "login", true)
-	_, invite, err := f.accounts.Invite(t.Context(), 1, account.NewInvite{})
-	_, reset, resetErr := f.accounts.ResetLink(t.Context(), 1, 2)
+	_, invite, err := f.people.Invite(t.Context(), 1, people.NewInvite{})
+	_, reset, resetErr := f.people.ResetLink(t.Context(), 1, 2)
 	if err != nil || resetErr != nil {
 		t.Fatal(err, resetErr)
 	}
@@ -95,7 +95,7 @@ func TestNoPageFailsForWhatPostgresCannotHold(t *testing.T) {
 			t.Errorf("%s: %d", query, got.status)
 		}
 	}
-	if _, err := f.accounts.Member(t.Context(), 2); err != nil {
+	if _, err := f.people.Member(t.Context(), 2); err != nil {
 		t.Error("the member of the pages was deleted", err)
 	}
 }

@@ -217,7 +217,7 @@ type rulesPage struct {
 
 // rules shows the household's rules.
 func (p *Pages) rules(r *request) error {
-	members, required, err := p.Accounts.FactorOverview(r.ctx())
+	members, required, err := p.People.FactorOverview(r.ctx())
 	if err != nil {
 		return err
 	}

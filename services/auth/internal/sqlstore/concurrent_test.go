@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -35,7 +36,7 @@ func testConcurrency(t *testing.T, open opener) {
 
 func createOnce(s *suite) {
 	names := []string{"anna", "Anna", "ANNA", "aNNa"}
-	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
 		_, err := store.Create(ctx, person(names[i%len(names)], user.Member), user.Operator)
 		return err
 	})
@@ -43,7 +44,7 @@ func createOnce(s *suite) {
 }
 
 func firstOnce(s *suite) {
-	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
 		_, err := store.CreateFirst(ctx, person("root"+strconv.Itoa(i), user.Admin))
 		return err
 	})
@@ -53,7 +54,7 @@ func firstOnce(s *suite) {
 
 func setPasswordOnce(s *suite) {
 	u := s.create("anna", user.Member)
-	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
 		_, err := store.SetPasswordHash(ctx, u.ID, u.PasswordHash, "new"+strconv.Itoa(i), "")
 		return err
 	})
@@ -68,7 +69,7 @@ func setPasswordOnce(s *suite) {
 // deleteAdmins has 100 admins, each of whom deletes the next.
 func deleteAdmins(s *suite) {
 	admins := s.createAdmins()
-	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
 		_, err := store.Delete(ctx, admins[(i+1)%atOnce].ID, admins[i].ID)
 		return err
 	})
@@ -82,7 +83,7 @@ func deleteAdmins(s *suite) {
 func deleteEachOther(s *suite) {
 	a, b := s.create("a-admin", user.Admin), s.create("b-admin", user.Admin)
 	s.create("third", user.Admin)
-	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
 		target, by := a, b
 		if i%2 == 0 {
 			target, by = b, a
@@ -96,7 +97,7 @@ func deleteEachOther(s *suite) {
 
 func demoteAdmins(s *suite) {
 	admins := s.createAdmins()
-	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
 		return store.SetRole(ctx, admins[i].ID, user.Member)
 	})
 	s.same(s.count(errs, user.ErrLastAdmin), atOnce-1)
@@ -105,7 +106,7 @@ func demoteAdmins(s *suite) {
 
 func deleteAndDemote(s *suite) {
 	admins := s.createAdmins()
-	errs := s.together(func(ctx context.Context, store user.Store, i int) (err error) {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) (err error) {
 		if i%2 == 0 {
 			_, err = store.Delete(ctx, admins[i].ID, user.Operator)
 		} else {
@@ -119,7 +120,7 @@ func deleteAndDemote(s *suite) {
 
 func deleteOnce(s *suite) {
 	root, u := s.create("root", user.Admin), s.create("anna", user.Member)
-	errs := s.together(func(ctx context.Context, store user.Store, _ int) error {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Store, _ int) error {
 		_, err := store.Delete(ctx, u.ID, root.ID)
 		return err
 	})
@@ -127,7 +128,7 @@ func deleteOnce(s *suite) {
 }
 
 func createMany(s *suite) {
-	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
 		_, err := store.Create(ctx, person("user"+strconv.Itoa(i), user.Member), user.Operator)
 		return err
 	})
@@ -144,7 +145,7 @@ func readMany(s *suite) {
 		people[i] = s.create("user"+strconv.Itoa(i), user.Member)
 	}
 	for range 20 {
-		errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+		errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
 			if i%4 == len(people) {
 				_, err := store.ByID(ctx, 1<<40)
 				return err
@@ -161,7 +162,7 @@ func readMany(s *suite) {
 
 func createWhileDeleted(s *suite) {
 	root := s.create("root", user.Admin)
-	createWhile(s, func(ctx context.Context, store user.Store, admin int64) error {
+	createWhile(s, func(ctx context.Context, store *sqlstore.Store, admin int64) error {
 		_, err := store.Delete(ctx, admin, root.ID)
 		return err
 	})
@@ -169,16 +170,16 @@ func createWhileDeleted(s *suite) {
 
 func createWhileDemoted(s *suite) {
 	s.create("root", user.Admin)
-	createWhile(s, func(ctx context.Context, store user.Store, admin int64) error {
+	createWhile(s, func(ctx context.Context, store *sqlstore.Store, admin int64) error {
 		return store.SetRole(ctx, admin, user.Member)
 	})
 }
 
 // createWhile has an admin create users while they cease to be one.
-func createWhile(s *suite, cease func(ctx context.Context, store user.Store, admin int64) error) {
+func createWhile(s *suite, cease func(ctx context.Context, store *sqlstore.Store, admin int64) error) {
 	admin := s.create("admin", user.Admin)
 	var ceased atomic.Bool
-	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
 		if i == atOnce/2 {
 			err := cease(ctx, store, admin.ID)
 			ceased.Store(true)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
@@ -91,7 +92,7 @@ func importConflict(s *suite) {
 // imports races imports of the same users against creations: one import wins,
 // and no id is given twice.
 func imports(s *suite) {
-	errs := s.together(func(ctx context.Context, store user.Store, i int) error {
+	errs := s.together(func(ctx context.Context, store *sqlstore.Store, i int) error {
 		if i%2 == 0 {
 			_, err := store.Create(ctx, person(fmt.Sprintf("new-%d", i), user.Member), user.Operator)
 			return err

@@ -40,7 +40,7 @@ func scanLink(row sqldb.Scanner) (link.Link, error) {
 	return l, err
 }
 
-// CreateLink implements account.Links.
+// CreateLink implements people.Links.
 func (s *Store) CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error) {
 	var created link.Link
 	err := s.tx(ctx, timeout, "create link", func(ctx context.Context, tx *sql.Tx) error {
@@ -147,7 +147,7 @@ func (s *Store) closeResets(ctx context.Context, tx *sql.Tx, id int64) error {
 	return err
 }
 
-// Link implements account.Links.
+// Link implements people.Links.
 func (s *Store) Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -164,7 +164,7 @@ func (s *Store) Link(ctx context.Context, kind link.Kind, hash string) (link.Lin
 		string(kind), hash, s.now().Unix()))
 }
 
-// Invites implements account.Links.
+// Invites implements people.Links.
 func (s *Store) Invites(ctx context.Context) ([]link.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -172,7 +172,7 @@ func (s *Store) Invites(ctx context.Context) ([]link.Link, error) {
 	return sqldb.All(rows, err, scanLink)
 }
 
-// RevokeInvite implements account.Links.
+// RevokeInvite implements people.Links.
 func (s *Store) RevokeInvite(ctx context.Context, id, by int64) error {
 	return s.tx(ctx, timeout, "revoke invite", func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.mayAct(ctx, tx, by); err != nil {
@@ -199,7 +199,7 @@ func (s *Store) useLink(ctx context.Context, tx *sql.Tx, kind link.Kind, hash st
 		now, string(kind), hash, now))
 }
 
-// Setup implements account.Links.
+// Setup implements people.Links.
 func (s *Store) Setup(ctx context.Context, hash string, n user.New, household string) (user.User, error) {
 	var created user.User
 	err := s.tx(ctx, timeout, "set up", func(ctx context.Context, tx *sql.Tx) error {
@@ -223,7 +223,7 @@ func (s *Store) Setup(ctx context.Context, hash string, n user.New, household st
 	return created, err
 }
 
-// Join implements account.Links.
+// Join implements people.Links.
 func (s *Store) Join(ctx context.Context, hash string, n user.New) (user.User, error) {
 	var created user.User
 	err := s.tx(ctx, timeout, "accept invite", func(ctx context.Context, tx *sql.Tx) error {
@@ -264,7 +264,7 @@ func (s *Store) Join(ctx context.Context, hash string, n user.New) (user.User, e
 	return created, err
 }
 
-// ResetByLink implements account.Links.
+// ResetByLink implements people.Links.
 func (s *Store) ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error) {
 	var r user.Revocation
 	err := s.tx(ctx, timeout, "reset password by link", func(ctx context.Context, tx *sql.Tx) error {

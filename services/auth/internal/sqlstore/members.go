@@ -43,14 +43,14 @@ func instant(unix int64) time.Time {
 	return time.Unix(unix, 0).UTC()
 }
 
-// Member implements user.Store.
+// Member implements people.Users.
 func (s *Store) Member(ctx context.Context, id int64) (user.Details, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return scanMember(s.db.Reader.QueryRowContext(ctx, s.db.Rebind(`SELECT `+memberColumns+memberTables+` WHERE users.id = ?`), id))
 }
 
-// Members implements user.Store.
+// Members implements people.Users.
 func (s *Store) Members(ctx context.Context) ([]user.Details, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -62,7 +62,7 @@ func (s *Store) Members(ctx context.Context) ([]user.Details, error) {
 	return members, nil
 }
 
-// Change implements user.Store.
+// Change implements people.Users.
 func (s *Store) Change(ctx context.Context, id int64, c user.Change, by int64) error {
 	return s.tx(ctx, timeout, "change user", func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.mayChange(ctx, tx, id, c, by); err != nil {
@@ -126,7 +126,7 @@ func (s *Store) mayChange(ctx context.Context, tx *sql.Tx, id int64, c user.Chan
 	return s.update(ctx, tx, `UPDATE users SET id = id WHERE id = ?`, id)
 }
 
-// AskForReset implements user.Store.
+// AskForReset implements people.Users.
 func (s *Store) AskForReset(ctx context.Context, username string) error {
 	u, err := s.ByUsername(ctx, username)
 	if err != nil {
@@ -151,7 +151,7 @@ const (
 	householdRequire = "require_second_factor" // "true", or not there
 )
 
-// Household implements user.Store.
+// Household implements account.Users.
 func (s *Store) Household(ctx context.Context) (user.Household, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -82,12 +82,12 @@ func (s *Store) tx(ctx context.Context, limit time.Duration, what string, do fun
 	return nil
 }
 
-// Create implements user.Store.
+// Create implements people.Users.
 func (s *Store) Create(ctx context.Context, n user.New, by int64) (user.User, error) {
 	return s.create(ctx, "create user", n, func(ctx context.Context, tx *sql.Tx) error { return s.mayAct(ctx, tx, by) })
 }
 
-// CreateFirst implements user.Store.
+// CreateFirst implements people.Users.
 func (s *Store) CreateFirst(ctx context.Context, n user.New) (user.User, error) {
 	return s.create(ctx, "create first user", n, s.isEmpty)
 }
@@ -171,8 +171,6 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, u user.User) (user.User,
 	return u, nil
 }
 
-var _ user.Store = (*Store)(nil)
-
 const columns = `id, username, display_name, password_hash, avatar_color, role, created_at, session_stamp, kept_session, ` + hasSecondFactor
 
 const (
@@ -180,7 +178,7 @@ const (
 	byID       = `id = ?`
 )
 
-// ByID implements user.Store.
+// ByID implements account.Users.
 func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -189,7 +187,7 @@ func (s *Store) ByID(ctx context.Context, id int64) (user.User, error) {
 	return scan(s.byID.Row(ctx, id))
 }
 
-// ByUsername implements user.Store.
+// ByUsername implements account.Users.
 func (s *Store) ByUsername(ctx context.Context, username string) (user.User, error) {
 	if !isText(username) {
 		return user.User{}, user.ErrNotFound
@@ -213,7 +211,7 @@ func asciiLower(s string) string {
 	}, s)
 }
 
-// List implements user.Store.
+// List implements account.Users.
 func (s *Store) List(ctx context.Context) ([]user.User, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -251,7 +249,7 @@ func scan(row sqldb.Scanner) (user.User, error) {
 	return u, nil
 }
 
-// SetPasswordHash implements user.Store.
+// SetPasswordHash implements account.Users.
 func (s *Store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash, keepSession string) (user.Revocation, error) {
 	r := user.Revocation{UserID: id, KeepSession: keepSession}
 	return s.change(ctx, "set password", r, func(ctx context.Context, tx *sql.Tx) error {
@@ -268,7 +266,7 @@ func (s *Store) SetPasswordHash(ctx context.Context, id int64, oldHash, newHash,
 	})
 }
 
-// Rehash implements user.Store.
+// Rehash implements account.Users.
 func (s *Store) Rehash(ctx context.Context, id int64, oldHash, newHash string) error {
 	return s.tx(ctx, timeout, "rehash password", func(ctx context.Context, tx *sql.Tx) error {
 		return s.swapHash(ctx, tx, id, oldHash, newHash)
@@ -289,7 +287,7 @@ func (s *Store) swapHash(ctx context.Context, tx *sql.Tx, id int64, oldHash, new
 	return err
 }
 
-// ResetPassword implements user.Store.
+// ResetPassword implements account.Users.
 func (s *Store) ResetPassword(ctx context.Context, id int64, newHash string) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.change(ctx, "reset password", r, func(ctx context.Context, tx *sql.Tx) error {
@@ -314,7 +312,7 @@ func (s *Store) replaceHash(ctx context.Context, tx *sql.Tx, id int64, newHash s
 	return s.closeResets(ctx, tx, id)
 }
 
-// EndSessions implements user.Store.
+// EndSessions implements account.Users.
 func (s *Store) EndSessions(ctx context.Context, id int64) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.change(ctx, "end sessions", r, func(ctx context.Context, tx *sql.Tx) error {
@@ -335,7 +333,7 @@ func (s *Store) newStamp(ctx context.Context, tx *sql.Tx, id int64, keepSession 
 	return s.voidLinks(ctx, tx, `created_by = ?`, id)
 }
 
-// SetRole implements user.Store.
+// SetRole implements people.Users.
 func (s *Store) SetRole(ctx context.Context, id int64, role user.Role) error {
 	return s.tx(ctx, timeout, "set role", func(ctx context.Context, tx *sql.Tx) error {
 		if role != user.Admin {
@@ -373,7 +371,7 @@ func (s *Store) recordRole(ctx context.Context, tx *sql.Tx, id int64) error {
 	return err
 }
 
-// Delete implements user.Store.
+// Delete implements people.Users.
 func (s *Store) Delete(ctx context.Context, id, by int64) (user.Revocation, error) {
 	r := user.Revocation{UserID: id}
 	return s.change(ctx, "delete user", r, func(ctx context.Context, tx *sql.Tx) error {
@@ -403,7 +401,7 @@ func (s *Store) keepName(ctx context.Context, tx *sql.Tx, id int64) error {
 	return s.voidLinks(ctx, tx, `kind = 'invite' AND lower(username) = (SELECT lower(username) FROM users WHERE users.id = ?)`, id)
 }
 
-// CheckFormer implements user.Store.
+// CheckFormer implements people.Users.
 func (s *Store) CheckFormer(ctx context.Context, username string) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -482,7 +480,7 @@ func (s *Store) recordRevocation(ctx context.Context, tx *sql.Tx, r *user.Revoca
 		VALUES (?, 'sessions', ?, ?) RETURNING id`), r.UserID, r.KeepSession, r.RecordedAt.Unix()).Scan(&r.ID)
 }
 
-// PendingRevocations implements user.Store. It leaves out changes of role, which sessions need not follow.
+// PendingRevocations implements account.Users. It leaves out changes of role, which sessions need not follow.
 func (s *Store) PendingRevocations(ctx context.Context, before time.Time, after int64) ([]user.Revocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -509,7 +507,7 @@ func ceilUnix(t time.Time) int64 {
 	return t.Unix()
 }
 
-// RevocationDone implements user.Store.
+// RevocationDone implements account.Users.
 func (s *Store) RevocationDone(ctx context.Context, id int64) error {
 	return s.tx(ctx, timeout, "delete revocation", func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, s.db.Rebind(`DELETE FROM pending_revocations WHERE id = ?`), id)
@@ -517,7 +515,7 @@ func (s *Store) RevocationDone(ctx context.Context, id int64) error {
 	})
 }
 
-// Import implements user.Store. It adds users with an id first, so that the ids of the
+// Import implements people.Users. It adds users with an id first, so that the ids of the
 // others are not among theirs.
 func (s *Store) Import(ctx context.Context, users []user.User) ([]user.Revocation, error) {
 	users = slices.SortedStableFunc(slices.Values(users), func(a, b user.User) int { return cmp.Compare(b.ID, a.ID) })

@@ -21,12 +21,12 @@ func TestStoreOnPostgres(t *testing.T) { onBoth(t, sqldbtest.Postgres) }
 // onBoth runs both suites, each test on a fresh database that two processes
 // have opened.
 func onBoth(t *testing.T, fresh func(testing.TB) string) {
-	both := func(t *testing.T, now func() time.Time) []user.Store {
+	both := func(t *testing.T, now func() time.Time) []*sqlstore.Store {
 		url := fresh(t)
 		if url == "" {
 			t.Skip("not installed")
 		}
-		return []user.Store{sqlstore.New(open(t, url), now), sqlstore.New(open(t, url), now)}
+		return []*sqlstore.Store{sqlstore.New(open(t, url), now), sqlstore.New(open(t, url), now)}
 	}
 	t.Run("meaning", func(t *testing.T) { testMeaning(t, both) })
 	t.Run("at once", func(t *testing.T) { testConcurrency(t, both) })

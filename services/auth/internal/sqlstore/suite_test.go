@@ -10,12 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pforte/pforte/services/auth/internal/sqlstore"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
 
 // opener returns an empty store that takes the time from now: one value of it, or
 // several as several processes would have.
-type opener func(t *testing.T, now func() time.Time) []user.Store
+type opener func(t *testing.T, now func() time.Time) []*sqlstore.Store
 
 // start is when the clock of a suite stands.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 987654321, time.FixedZone("CET", 3600))
@@ -23,8 +24,8 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 987654321, time.FixedZone("CET", 360
 // suite is one store under test, with a clock that can be moved.
 type suite struct {
 	*testing.T
-	store    user.Store
-	replicas []user.Store
+	store    *sqlstore.Store
+	replicas []*sqlstore.Store
 	nanos    atomic.Int64
 }
 
@@ -105,7 +106,7 @@ const atOnce = 100
 
 // together calls do atOnce times at the same moment, on the replicas in turn,
 // and returns the errors.
-func (s *suite) together(do func(ctx context.Context, store user.Store, i int) error) []error {
+func (s *suite) together(do func(ctx context.Context, store *sqlstore.Store, i int) error) []error {
 	errs := make([]error, atOnce)
 	gate := make(chan struct{})
 	var all sync.WaitGroup

@@ -11,6 +11,7 @@ import (
 	"github.com/pforte/pforte/services/auth/internal/factor"
 	"github.com/pforte/pforte/services/auth/internal/link"
 	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -91,7 +92,7 @@ var failures = []Failure{
 		"Die Angaben zur weitergeleiteten Anfrage fehlen oder sind ungültig."),
 	row(account.ErrMissing, http.StatusBadRequest, "", "Missing", "", "Bitte alle Pflichtfelder ausfüllen."),
 	row(account.ErrTooLong, http.StatusBadRequest, "", "LoginTooLong", "", "Benutzername oder Passwort ist zu lang."),
-	row(account.ErrOwnAccount, http.StatusBadRequest, "", "OwnAccount", "",
+	row(people.ErrOwnAccount, http.StatusBadRequest, "", "OwnAccount", "",
 		"Das eigene Konto kann nicht gelöscht werden."),
 	row(ErrConfirmation, http.StatusBadRequest, "", "ConfirmDiffers", "confirm", ""),
 	row(password.ErrTooShort, http.StatusBadRequest, "", "PasswordTooShort", "password",
@@ -135,9 +136,9 @@ var failures = []Failure{
 	row(ErrQuery, http.StatusBadRequest, "query", "", "", "Die Auswahl der Einträge ist ungültig."),
 	row(account.ErrReauthRequired, http.StatusForbidden, "reauth_required", "", "",
 		"Für diese Änderung ist eine erneute Bestätigung nötig: /pforte/reauth"),
-	row(account.ErrHouseholdName, http.StatusBadRequest, "household", "BadHousehold", "household",
+	row(people.ErrHouseholdName, http.StatusBadRequest, "household", "BadHousehold", "household",
 		"Der Name des Haushalts darf höchstens 64 Zeichen lang sein und keine Steuerzeichen enthalten."),
-	row(account.ErrResetLinkOnly, http.StatusBadRequest, "reset_link_only", "", "",
+	row(people.ErrResetLinkOnly, http.StatusBadRequest, "reset_link_only", "", "",
 		"Ein Passwort setzt nur die Person selbst. Bitte einen Link erstellen."),
 	row(account.ErrUseOwnPage, http.StatusBadRequest, "own_account", "UseOwnPage", "",
 		"Für das eigene Konto bitte die Kontoseite verwenden."),

@@ -14,6 +14,7 @@ import (
 	"github.com/pforte/pforte/pkg/service"
 	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/people"
 	"github.com/pforte/pforte/services/auth/internal/policy"
 	"github.com/pforte/pforte/services/auth/internal/ratelimit"
 	"github.com/pforte/pforte/services/auth/internal/session"
@@ -23,6 +24,7 @@ import (
 // Options are the parts of a Web. All fields are required unless noted.
 type Options struct {
 	Accounts *account.Service
+	People   *people.Service
 	Policy   *policy.Service
 	Audit    *audit.Recorder
 	Sessions *session.Manager
@@ -51,7 +53,7 @@ type Web struct {
 
 // New checks the options and returns a Web.
 func New(o Options) (*Web, error) {
-	if o.Accounts == nil || o.Policy == nil || o.Audit == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.PasskeyLimit == nil || o.Metrics == nil || o.Log == nil || o.Now == nil {
+	if o.Accounts == nil || o.People == nil || o.Policy == nil || o.Audit == nil || o.Sessions == nil || o.LoginLimit == nil || o.PasswordLimit == nil || o.LinkLimit == nil || o.PasskeyLimit == nil || o.Metrics == nil || o.Log == nil || o.Now == nil {
 		return nil, errors.New("web: a required option is not set")
 	}
 	w := &Web{Options: o, warnPlainHTTP: func() {}}

@@ -1,4 +1,4 @@
-package account
+package people
 
 import (
 	"cmp"
@@ -75,14 +75,14 @@ func fromRecord(r user.Record) (user.User, []error) {
 }
 
 // Import adds users that CheckImport accepted, all or none. user.ErrIDTaken and
-// user.ErrUsernameTaken after a concurrent change; ErrPending.
+// user.ErrUsernameTaken after a concurrent change; account.ErrPending.
 func (s *Service) Import(ctx context.Context, users []user.User) error {
 	revocations, err := s.users.Import(ctx, users)
 	if err != nil {
 		return err
 	}
 	for _, r := range revocations {
-		if _, err := s.follow(ctx, r); err != nil {
+		if _, err := s.accounts.Follow(ctx, r); err != nil {
 			return err // Replay carries out this one and the others
 		}
 	}

@@ -1,4 +1,4 @@
-package account
+package people
 
 import (
 	"cmp"
@@ -9,41 +9,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pforte/pforte/services/auth/internal/account"
 	"github.com/pforte/pforte/services/auth/internal/link"
-	"github.com/pforte/pforte/services/auth/internal/password"
 	"github.com/pforte/pforte/services/auth/internal/user"
 )
-
-// Links keeps links and carries out what they are for. Every method is one transaction,
-// with its audit rows. A method that uses a link up returns link.ErrInvalid unless the
-// link is open at that instant; of any number of concurrent uses one succeeds.
-//
-// A link stops being open when it is used or expires, and when the admin who created it is
-// no longer one or their sessions end. The hash is link.Hash of the token.
-type Links interface {
-	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role and
-	// Groups of l. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a
-	// set-up the earlier ones of that user become void. user.ErrNotFound;
-	// user.ErrUsernameTaken, user.ErrUsernameFormer and application.ErrGroupNotFound for an invite;
-	// user.ErrNotEmpty for a set-up.
-	CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error)
-	// Link returns an open link. link.ErrInvalid; user.ErrNotEmpty for a set-up when
-	// there is a user.
-	Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error)
-	// Invites returns the open invites, newest first.
-	Invites(ctx context.Context) ([]link.Link, error)
-	// RevokeInvite makes an invite void; by as in CreateLink. link.ErrNotFound.
-	RevokeInvite(ctx context.Context, id, by int64) error
-
-	// Setup uses a set-up link up and creates the first user. user.ErrNotEmpty.
-	Setup(ctx context.Context, hash string, n user.New, household string) (user.User, error)
-	// Join uses an invite up and creates its user. The role and groups, and the username
-	// where the invite has one, are the invite's; a group that was removed meanwhile is
-	// none. user.ErrUsernameTaken; user.ErrUsernameFormer for a name that the person chose.
-	Join(ctx context.Context, hash string, n user.New) (user.User, error)
-	// ResetByLink uses a reset up, sets the password and revokes all sessions.
-	ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error)
-}
 
 // NewHousehold is what the first person types.
 type NewHousehold struct {
@@ -119,10 +88,10 @@ func (s *Service) Invite(ctx context.Context, by int64, n NewInvite) (link.Link,
 
 // ResetLink creates a link by which a user sets a new password, on behalf of an admin or
 // user.Operator, and returns its token. Older ones of that user are void.
-// ErrUseOwnPage, user.ErrNotFound, user.ErrNotAdmin.
+// account.ErrUseOwnPage, user.ErrNotFound, user.ErrNotAdmin.
 func (s *Service) ResetLink(ctx context.Context, by, id int64) (link.Link, string, error) {
 	if by == id {
-		return link.Link{}, "", ErrUseOwnPage
+		return link.Link{}, "", account.ErrUseOwnPage
 	}
 	return s.createLink(ctx, link.Link{Kind: link.Reset, UserID: id, Role: string(user.Member)}, by)
 }
@@ -155,7 +124,7 @@ func (s *Service) RevokeInvite(ctx context.Context, by, id int64) error {
 
 // Setup creates the first admin and names the household. The link is looked at before
 // the password costs anything, and used up with the change. link.ErrInvalid,
-// user.ErrNotEmpty; ErrMissing and the sentinels of password and user, after which the
+// user.ErrNotEmpty; account.ErrMissing and the sentinels of password and user, after which the
 // link can still be used; ErrHouseholdName.
 func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user.User, error) {
 	hash := link.Hash(token)
@@ -180,7 +149,7 @@ func (s *Service) Setup(ctx context.Context, token string, n NewHousehold) (user
 	return s.links.Setup(ctx, hash, record, household)
 }
 
-// Join creates the user of an invite. link.ErrInvalid; ErrMissing, the sentinels of
+// Join creates the user of an invite. link.ErrInvalid; account.ErrMissing, the sentinels of
 // password and user, user.ErrUsernameTaken, user.ErrUsernameFormer, user.ErrUsernameReserved, after which the link can
 // still be used.
 func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.User, error) {
@@ -212,8 +181,8 @@ func (s *Service) Join(ctx context.Context, token string, n NewMember) (user.Use
 
 // ResetPasswordByLink sets the password of a link's user and ends all their sessions.
 // No session is created, and a second factor is asked for at the next login.
-// link.ErrInvalid; ErrMissing and the sentinels of password, after which the link can
-// still be used and the password is the old one; ErrPending.
+// link.ErrInvalid; account.ErrMissing and the sentinels of password, after which the link can
+// still be used and the password is the old one; account.ErrPending.
 func (s *Service) ResetPasswordByLink(ctx context.Context, token, replacement string) error {
 	hash := link.Hash(token)
 	l, err := s.links.Link(ctx, link.Reset, hash)
@@ -221,9 +190,9 @@ func (s *Service) ResetPasswordByLink(ctx context.Context, token, replacement st
 		return err
 	}
 	if replacement == "" {
-		return ErrMissing
+		return account.ErrMissing
 	}
-	if err := s.checkPassword(ctx, replacement, l.Username, l.DisplayName); err != nil {
+	if err := s.accounts.CheckPassword(ctx, replacement, l.Username, l.DisplayName); err != nil {
 		return err
 	}
 	newHash, err := s.passwords.Hash(ctx, replacement)
@@ -234,7 +203,7 @@ func (s *Service) ResetPasswordByLink(ctx context.Context, token, replacement st
 	if err != nil {
 		return err
 	}
-	_, err = s.follow(ctx, r)
+	_, err = s.accounts.Follow(ctx, r)
 	return err
 }
 
@@ -254,25 +223,8 @@ func (s *Service) checkOwn(ctx context.Context, n NewUser, others ...string) (us
 	if err != nil {
 		return user.New{}, err
 	}
-	return record, s.checkPassword(ctx, n.Password, append(others, record.Username, record.DisplayName)...)
+	return record, s.accounts.CheckPassword(ctx, n.Password, append(others, record.Username, record.DisplayName)...)
 }
-
-// checkPassword checks a password that its owner chooses: password.ErrTooShort,
-// password.ErrTooLong; password.ErrCommon for a well-known one, and for one of the names or
-// the household's.
-func (s *Service) checkPassword(ctx context.Context, pw string, names ...string) error {
-	if err := password.Check(pw); err != nil {
-		return err
-	}
-	household, err := s.Household(ctx)
-	if err != nil {
-		return err
-	}
-	return password.CheckCommon(pw, append(names, household.Name)...)
-}
-
-// DefaultHouseholdName is the name of a household without one.
-const DefaultHouseholdName = "Zuhause"
 
 func cleanHouseholdName(name string) (string, error) {
 	name = strings.TrimSpace(name)

@@ -1,4 +1,4 @@
-package account
+package people
 
 import (
 	"context"
@@ -84,11 +84,12 @@ func (s *Service) Members(ctx context.Context) ([]user.Details, error) {
 	return members, nil
 }
 
-// Household returns the household's settings; the name is never empty.
-func (s *Service) Household(ctx context.Context) (user.Household, error) {
-	h, err := s.users.Household(ctx)
-	if h.Name == "" {
-		h.Name = s.household
+// FactorOverview returns all users as admins see them, with whether they have a second
+// factor, and whether the household requires one.
+func (s *Service) FactorOverview(ctx context.Context) (members []user.Details, required bool, err error) {
+	if members, err = s.Members(ctx); err != nil {
+		return nil, false, err
 	}
-	return h, err
+	household, err := s.accounts.Household(ctx)
+	return members, household.RequireSecondFactor, err
 }

@@ -1,0 +1,103 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"unicode/utf8"
+
+	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// ChangePassword sets the password of a session's user and ends all their other
+// sessions. In this order: ErrMissing; password.ErrTooShort, password.ErrTooLong;
+// user.ErrNotFound; ErrWrongPassword; ErrPending. Of several concurrent changes
+// with the same old password exactly one succeeds.
+func (s *Service) ChangePassword(ctx context.Context, by session.Session, current, replacement string) error {
+	if current == "" || replacement == "" {
+		return ErrMissing
+	}
+	if err := password.Check(replacement); err != nil {
+		return err
+	}
+	if utf8.RuneCountInString(current) > password.MaxLength {
+		return password.ErrTooLong
+	}
+	if err := s.CheckSetPassword(ctx, replacement, by.Username); err != nil {
+		return err
+	}
+	for range loginTries {
+		err := s.changeOnce(ctx, by, current, replacement)
+		if errors.Is(err, ErrWrongPassword) {
+			s.recordFailed(ctx, "password_change_failed", by)
+		}
+		if !errors.Is(err, user.ErrChanged) {
+			return err
+		}
+	}
+	return ErrWrongPassword
+}
+
+// changeOnce is one try. user.ErrChanged: the hash was replaced meanwhile; the next try
+// compares with the new one.
+func (s *Service) changeOnce(ctx context.Context, by session.Session, current, replacement string) error {
+	u, err := s.users.ByID(ctx, by.UserID)
+	if err != nil {
+		return err
+	}
+	if _, err := s.passwords.Verify(ctx, u.PasswordHash, current); errors.Is(err, password.ErrMismatch) {
+		return ErrWrongPassword
+	} else if err != nil {
+		return err
+	}
+	hash, err := s.passwords.Hash(ctx, replacement)
+	if err != nil {
+		return err
+	}
+	r, err := s.users.SetPasswordHash(ctx, u.ID, u.PasswordHash, hash, by.Key)
+	if err != nil {
+		return err
+	}
+	_, err = s.Follow(ctx, r)
+	return err
+}
+
+// CheckPassword checks a password that its owner chooses on a page: password.ErrTooShort,
+// password.ErrTooLong; password.ErrCommon for a well-known one, and for one of the names or
+// the household's.
+func (s *Service) CheckPassword(ctx context.Context, pw string, names ...string) error {
+	if err := password.Check(pw); err != nil {
+		return err
+	}
+	household, err := s.Household(ctx)
+	if err != nil {
+		return err
+	}
+	return password.CheckCommon(pw, append(names, household.Name)...)
+}
+
+// CheckSetPassword is CheckPassword for what a client of the API sets, whose password may be a well-known one unless the
+// settings refuse it.
+func (s *Service) CheckSetPassword(ctx context.Context, pw string, names ...string) error {
+	if !s.refuseCommon {
+		return nil
+	}
+	return s.CheckPassword(ctx, pw, names...)
+}
+
+// ResetPassword sets a user's password and ends all of their sessions.
+// user.ErrNotFound, password.ErrTooShort, password.ErrTooLong, ErrPending.
+func (s *Service) ResetPassword(ctx context.Context, username, replacement string) error {
+	if err := password.Check(replacement); err != nil {
+		return err
+	}
+	_, err := s.change(ctx, username, func(id int64) (user.Revocation, error) {
+		hash, err := s.passwords.Hash(ctx, replacement)
+		if err != nil {
+			return user.Revocation{}, err
+		}
+		return s.users.ResetPassword(ctx, id, hash)
+	})
+	return err
+}

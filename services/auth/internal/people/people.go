@@ -1,0 +1,124 @@
+package people
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/audit"
+	"github.com/pforte/pforte/services/auth/internal/link"
+	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// Errors of the rules, beside those of account and user.
+var (
+	// ErrOwnAccount is returned to admins who delete themselves.
+	ErrOwnAccount = errors.New("own account")
+	// ErrResetLinkOnly is returned to admins who set another user's password.
+	ErrResetLinkOnly = errors.New("only the user sets their password")
+	// ErrHouseholdName is returned for a name of more than 64 characters, or with
+	// control characters.
+	ErrHouseholdName = errors.New("household name is too long or has control characters")
+)
+
+// Users keeps users. Every method is one atomic step and safe for concurrent use, also by several processes. Methods that
+// name a user return user.ErrNotFound. Delete and Import record revocations, as account.Users describes.
+type Users interface {
+	// Create adds a user and returns it with id and creation time. by is the acting
+	// user, who must be an admin at that instant (user.ErrNotAdmin), or the user.Operator.
+	// user.ErrUsernameTaken.
+	Create(ctx context.Context, n user.New, by int64) (user.User, error)
+	// CreateFirst is Create while there is no user at all, else user.ErrNotEmpty. Of any
+	// number of concurrent calls one succeeds.
+	CreateFirst(ctx context.Context, n user.New) (user.User, error)
+	// Import adds users of another application, all of them or none. The store sets
+	// an ID of 0 and a zero CreatedAt as Create does; later ids are higher than every
+	// imported one. Sessions under an imported id belonged to an earlier user and are
+	// revoked. user.ErrUsernameTaken and user.ErrIDTaken, with the name of the user.
+	Import(ctx context.Context, users []user.User) ([]user.Revocation, error)
+	// Delete removes a user and keeps the name, which is a former one from now on; by as in Create. All sessions are
+	// revoked, and invites for that name are void. user.ErrLastAdmin.
+	Delete(ctx context.Context, id, by int64) (user.Revocation, error)
+
+	ByID(ctx context.Context, id int64) (user.User, error)
+	// ByUsername returns the user of exactly this name (case matters), which may be
+	// any string.
+	ByUsername(ctx context.Context, username string) (user.User, error)
+	// List returns all users, by id.
+	List(ctx context.Context) ([]user.User, error)
+	// Member returns a user as admins see them, Members all of them by id.
+	Member(ctx context.Context, id int64) (user.Details, error)
+	Members(ctx context.Context) ([]user.Details, error)
+	// CheckFormer returns user.ErrUsernameFormer for the name of a deleted user.
+	CheckFormer(ctx context.Context, username string) error
+
+	// Change changes fields; by as in Create, or the user themselves, who cannot change
+	// the role and groups. user.ErrNotAdmin, user.ErrLastAdmin; application.ErrGroupNotFound.
+	Change(ctx context.Context, id int64, c user.Change, by int64) error
+	// SetRole changes the role, also to the current one. user.ErrLastAdmin.
+	SetRole(ctx context.Context, id int64, role user.Role) error
+	// AskForReset opens a request for a new password of the user of exactly this name,
+	// unless one is open. It ends when a link is created or the password changes.
+	AskForReset(ctx context.Context, username string) error
+}
+
+// Links keeps links and carries out what they are for. Every method is one transaction,
+// with its audit rows. A method that uses a link up returns link.ErrInvalid unless the
+// link is open at that instant; of any number of concurrent uses one succeeds.
+//
+// A link stops being open when it is used or expires, and when the admin who created it is
+// no longer one or their sessions end. The hash is link.Hash of the token.
+type Links interface {
+	// CreateLink adds a link with the fields Kind, UserID, Username, DisplayName, Role and
+	// Groups of l. by is an admin (user.ErrNotAdmin) or user.Operator. Of a reset and a
+	// set-up the earlier ones of that user become void. user.ErrNotFound;
+	// user.ErrUsernameTaken, user.ErrUsernameFormer and application.ErrGroupNotFound for an invite;
+	// user.ErrNotEmpty for a set-up.
+	CreateLink(ctx context.Context, l link.Link, hash string, by int64) (link.Link, error)
+	// Link returns an open link. link.ErrInvalid; user.ErrNotEmpty for a set-up when
+	// there is a user.
+	Link(ctx context.Context, kind link.Kind, hash string) (link.Link, error)
+	// Invites returns the open invites, newest first.
+	Invites(ctx context.Context) ([]link.Link, error)
+	// RevokeInvite makes an invite void; by as in CreateLink. link.ErrNotFound.
+	RevokeInvite(ctx context.Context, id, by int64) error
+
+	// Setup uses a set-up link up and creates the first user. user.ErrNotEmpty.
+	Setup(ctx context.Context, hash string, n user.New, household string) (user.User, error)
+	// Join uses an invite up and creates its user. The role and groups, and the username
+	// where the invite has one, are the invite's; a group that was removed meanwhile is
+	// none. user.ErrUsernameTaken; user.ErrUsernameFormer for a name that the person chose.
+	Join(ctx context.Context, hash string, n user.New) (user.User, error)
+	// ResetByLink uses a reset up, sets the password and revokes all sessions.
+	ResetByLink(ctx context.Context, hash, newHash string) (user.Revocation, error)
+}
+
+// Options are the parts of a Service. All fields are required.
+type Options struct {
+	Users     Users
+	Links     Links
+	Accounts  *account.Service
+	Passwords *password.Hasher
+	Audit     *audit.Recorder
+	Log       *slog.Logger
+}
+
+// Service carries out the rules. It is safe for concurrent use.
+type Service struct {
+	users     Users
+	links     Links
+	accounts  *account.Service
+	passwords *password.Hasher
+	audit     *audit.Recorder
+	log       *slog.Logger
+}
+
+// New checks the options and returns a Service.
+func New(o Options) (*Service, error) {
+	if o.Users == nil || o.Links == nil || o.Accounts == nil || o.Passwords == nil || o.Audit == nil || o.Log == nil {
+		return nil, errors.New("people: Users, Links, Accounts, Passwords, Audit or Log is not set")
+	}
+	return &Service{o.Users, o.Links, o.Accounts, o.Passwords, o.Audit, o.Log}, nil
+}

@@ -1,0 +1,162 @@
+package people
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pforte/pforte/services/auth/internal/account"
+	"github.com/pforte/pforte/services/auth/internal/password"
+	"github.com/pforte/pforte/services/auth/internal/session"
+	"github.com/pforte/pforte/services/auth/internal/user"
+)
+
+// NewUser are the fields of a user to create. A nil AvatarColor or Role means the
+// default.
+type NewUser struct {
+	Username, DisplayName, Password string
+	AvatarColor, Role               *string
+}
+
+// Create adds a user on behalf of the admin of a session. In this order:
+// account.ErrMissing; password.ErrTooShort, password.ErrTooLong; the sentinels of user
+// for username, display name, role, colour; session.ErrNotFound when the session
+// has ended meanwhile; user.ErrNotAdmin; user.ErrUsernameTaken.
+//
+// The session is checked again because the caller loaded it before it read a body
+// that may have taken a minute to arrive.
+func (s *Service) Create(ctx context.Context, by session.Session, n NewUser) (user.User, error) {
+	return s.create(ctx, n, func(ctx context.Context, record user.New) (user.User, error) {
+		if err := s.accounts.CheckLive(ctx, by); err != nil {
+			return user.User{}, err
+		}
+		return s.users.Create(ctx, record, by.UserID)
+	})
+}
+
+func (s *Service) create(ctx context.Context, n NewUser, add func(context.Context, user.New) (user.User, error)) (user.User, error) {
+	record, err := n.check()
+	if err == nil {
+		err = s.accounts.CheckSetPassword(ctx, n.Password, record.Username, record.DisplayName)
+	}
+	if err != nil {
+		return user.User{}, err
+	}
+	if record.PasswordHash, err = s.passwords.Hash(ctx, n.Password); err != nil {
+		return user.User{}, err
+	}
+	return add(ctx, record)
+}
+
+// check validates in the contract's order and returns the record without password
+// hash.
+func (n NewUser) check() (user.New, error) {
+	if n.Username == "" || n.DisplayName == "" || n.Password == "" {
+		return user.New{}, account.ErrMissing
+	}
+	if err := password.Check(n.Password); err != nil {
+		return user.New{}, err
+	}
+	if err := user.CheckUsername(n.Username); err != nil {
+		return user.New{}, err
+	}
+	displayName, err := user.CleanDisplayName(n.DisplayName)
+	if err != nil {
+		return user.New{}, err
+	}
+	role, color := string(user.Member), user.DefaultAvatarColor
+	if n.Role != nil {
+		role = *n.Role
+	}
+	if n.AvatarColor != nil {
+		color = *n.AvatarColor
+	}
+	parsed, err := user.ParseRole(role)
+	if err != nil {
+		return user.New{}, err
+	}
+	if err := user.CheckAvatarColor(color); err != nil {
+		return user.New{}, err
+	}
+	return user.New{Username: n.Username, DisplayName: displayName, AvatarColor: color, Role: parsed}, nil
+}
+
+// List returns all users by display name in German collation.
+func (s *Service) List(ctx context.Context) ([]user.User, error) {
+	users, err := s.users.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	user.Sort(users)
+	return users, nil
+}
+
+// Delete removes a user and ends all of their sessions, on behalf of the admin of a
+// session. ErrOwnAccount, user.ErrNotFound, user.ErrNotAdmin, account.ErrPending.
+func (s *Service) Delete(ctx context.Context, by session.Session, id int64) error {
+	if id == by.UserID {
+		return ErrOwnAccount
+	}
+	return s.delete(ctx, id, by.UserID)
+}
+
+func (s *Service) delete(ctx context.Context, id, by int64) error {
+	r, err := s.users.Delete(ctx, id, by)
+	if err != nil {
+		return err
+	}
+	_, err = s.accounts.Follow(ctx, r)
+	return err
+}
+
+// The commands of the operator, who needs no session and names users by username.
+
+// Bootstrap creates the first admin while there is no user at all, and reports
+// whether it did. The username is also the display name.
+func (s *Service) Bootstrap(ctx context.Context, username, pw string) (created bool, err error) {
+	users, err := s.users.List(ctx)
+	if err != nil || len(users) > 0 {
+		return false, err
+	}
+	role := string(user.Admin)
+	_, err = s.create(ctx, NewUser{Username: username, DisplayName: username, Password: pw, Role: &role}, s.users.CreateFirst)
+	if errors.Is(err, user.ErrNotEmpty) || errors.Is(err, user.ErrUsernameTaken) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Add creates a user. The errors are Create's without those of a session.
+func (s *Service) Add(ctx context.Context, n NewUser) (user.User, error) {
+	return s.create(ctx, n, func(ctx context.Context, record user.New) (user.User, error) {
+		return s.users.Create(ctx, record, user.Operator)
+	})
+}
+
+// CheckFormer returns user.ErrUsernameFormer for the name of a deleted user: applications may take the next one for them.
+func (s *Service) CheckFormer(ctx context.Context, username string) error {
+	return s.users.CheckFormer(ctx, username)
+}
+
+// SetRole changes a user's role, in live sessions at once. user.ErrNotFound,
+// user.ErrRole, user.ErrLastAdmin.
+func (s *Service) SetRole(ctx context.Context, username, role string) error {
+	parsed, err := user.ParseRole(role)
+	if err != nil {
+		return err
+	}
+	u, err := s.users.ByUsername(ctx, username)
+	if err != nil {
+		return err
+	}
+	return s.users.SetRole(ctx, u.ID, parsed)
+}
+
+// Remove deletes a user and ends all of their sessions. user.ErrNotFound,
+// user.ErrLastAdmin, account.ErrPending.
+func (s *Service) Remove(ctx context.Context, username string) error {
+	u, err := s.users.ByUsername(ctx, username)
+	if err != nil {
+		return err
+	}
+	return s.delete(ctx, u.ID, user.Operator)
+}
