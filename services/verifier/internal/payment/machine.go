@@ -1,0 +1,210 @@
+package payment
+
+import (
+	"cmp"
+	"slices"
+)
+
+// The life of a payment is a state machine: Next returns what follows from an event, and a Ledger
+// carries it out while it holds the record. Nothing else decides it.
+
+// EventKind is what has happened to a payment.
+type EventKind string
+
+// The kinds of events.
+const (
+	// EventClaim: a process wants to work for Event.Claim.
+	EventClaim EventKind = "claim"
+	// EventRelease: the work of Event.Claim's owner ends without a settlement.
+	EventRelease EventKind = "release"
+	// EventBegin: the answer is there, and the facilitator is about to be called to settle.
+	EventBegin EventKind = "begin"
+	// EventVerdict: the settling has ended as Event.Outcome says.
+	EventVerdict EventKind = "verdict"
+	// EventChain: the chain shows Event.Outcome.
+	EventChain EventKind = "chain"
+	// EventFound: the chain shows that Event.Claim was paid by Event.Outcome.Transaction
+	// before the facilitator was called for it.
+	EventFound EventKind = "found"
+	// EventLost: the chain no longer shows the transfer.
+	EventLost EventKind = "lost"
+	// EventDecision: an operator has decided Event.Outcome, as Event.Decision.
+	EventDecision EventKind = "decision"
+	// EventRetry: the facilitator is about to be called to settle once more.
+	EventRetry EventKind = "retry"
+	// EventLeaseEnd: no process works on the payment any more.
+	EventLeaseEnd EventKind = "lease end"
+)
+
+// By is who has a payment looked at.
+type By int
+
+// Those who have a payment looked at.
+const (
+	ByBuyer By = iota // with a call that waits
+	ByService
+	ByOperator
+)
+
+// Event is an event in the life of a payment. Beside Kind it has what its kind says.
+type Event struct {
+	Kind EventKind
+	By   By
+	// Outcome is of EventVerdict, EventChain, EventDecision; of EventFound its Transaction
+	// and of EventLost its Reason.
+	Outcome Outcome
+	// Claim is of EventClaim, EventRelease, EventBegin and EventFound; of the second only
+	// Owner is read, and of the third Owner and Request.
+	Claim    Record
+	Decision Decision
+	Retry    Repeat
+	// Month is the calendar month in which a settlement is reserved.
+	Month string
+}
+
+// Ends reports whether the event says how a settling ended.
+func (e Event) Ends() bool {
+	return e.Kind == EventVerdict || e.Kind == EventChain || e.Kind == EventDecision
+}
+
+// EffectKind is something that a ledger does beside writing the record.
+type EffectKind string
+
+// The kinds of effects.
+const (
+	// Reserve and Return count one settlement of Effect.Month more, or one less.
+	Reserve EffectKind = "reserve"
+	Return  EffectKind = "return"
+	// KeepAnswer and DropAnswer write the answer, or forget it.
+	KeepAnswer EffectKind = "keep answer"
+	DropAnswer EffectKind = "drop answer"
+	// QueueEntry queues the answer's entry for the log of receipts, and QueueBlock the block
+	// that it is about for a proof of finality.
+	QueueEntry EffectKind = "queue entry"
+	QueueBlock EffectKind = "queue block"
+	// KeepDecision writes Event.Decision.
+	KeepDecision EffectKind = "keep decision"
+	// Owe remembers that no call has got the answer.
+	Owe EffectKind = "owe"
+)
+
+// Effect is one effect of an event.
+type Effect struct {
+	Kind  EffectKind
+	Month string
+}
+
+// Next returns the record after an event, and what else the event causes. A record without a
+// State stands for none; a Settling record that no process works on is Unknown, as the ledger
+// reads it. An error means that the event does not apply: nothing changes.
+//
+// What depends on other records is the ledger's to refuse: the limits, and duplicates.
+func Next(r Record, e Event) (Record, []Effect, error) {
+	switch e.Kind {
+	case EventClaim:
+		if r.State != "" && (r.State != Dead || r.Plain || !e.Claim.Plain) {
+			return r, nil, ErrUsed
+		}
+		next := e.Claim
+		next.State = Working
+		return next, nil, nil
+	case EventRelease:
+		if r.State == Working && r.Owner == e.Claim.Owner {
+			r.State = ""
+		}
+		return r, nil, nil
+	case EventBegin:
+		if r.State != Working || r.Owner != e.Claim.Owner || r.Request != e.Claim.Request {
+			return r, nil, ErrLost
+		}
+		r.State, r.Month = Settling, e.Month
+		return r, []Effect{{Reserve, e.Month}, {Kind: KeepAnswer}, {Kind: QueueEntry}}, nil
+	case EventVerdict, EventChain:
+		return end(r, e)
+	case EventDecision:
+		if r.State != e.Decision.From || r.State != Unknown && (r.State != Dead || e.Outcome.State != Settled) {
+			return r, nil, ErrLost
+		}
+		next, effects, err := end(r, e)
+		return next, append(effects, Effect{Kind: KeepDecision}), err
+	case EventFound:
+		return find(r, e)
+	case EventLost:
+		if r.State != Settled {
+			return r, nil, ErrLost
+		}
+		r.State, r.Reason = Unknown, e.Outcome.Reason
+		return r, nil, nil
+	case EventRetry:
+		if r.State != Settling && r.State != Unknown || r.Repeats != e.Retry.Repeats {
+			return r, nil, ErrLost
+		}
+		r.Repeats, r.Again = r.Repeats+1, append(slices.Clip(r.Again), e.Month)
+		return r, []Effect{{Reserve, e.Month}}, nil
+	case EventLeaseEnd:
+		switch r.State {
+		case Working:
+			r.State = ""
+		case Settling:
+			r.State = Unknown
+		}
+		return r, nil, nil
+	}
+	return r, nil, ErrLost
+}
+
+// end is Next for an event that says how a settling ended. What has ended stays as it is, but
+// for money that came after all.
+func end(r Record, e Event) (Record, []Effect, error) {
+	o := e.Outcome
+	switch {
+	case r.State == "", r.State == Working:
+		return r, nil, ErrNotFound
+	case r.State == Settled, r.State == Dead && o.State != Settled:
+		return r, nil, nil
+	}
+	var effects []Effect
+	if last := len(r.Again) - 1; o.Echo && last >= 0 { // the last retry made no transaction
+		effects = append(effects, Effect{Return, r.Again[last]})
+		r.Again = r.Again[:last]
+	}
+	r.State, r.Reason, r.Transaction = o.State, o.Reason, cmp.Or(o.Transaction, r.Transaction)
+	switch {
+	case o.State == Settled:
+		if r.Month == "" { // it had been returned
+			r.Month = e.Month
+			effects = append(effects, Effect{Reserve, e.Month})
+		}
+		effects = append(effects, Effect{Kind: QueueBlock})
+		if e.By != ByBuyer {
+			effects = append(effects, Effect{Kind: Owe})
+		}
+	case o.State == Dead:
+		if o.Unsent && r.Transaction == "" && r.Month != "" {
+			for _, month := range append(slices.Clip(r.Again), r.Month) {
+				effects = append(effects, Effect{Return, month})
+			}
+			r.Month, r.Again = "", nil
+		}
+		effects = append(effects, Effect{Kind: DropAnswer}) // no buyer gets it, and it may be large
+	}
+	return r, effects, nil
+}
+
+// find is Next for a payment that was found on the chain: it settles the owner's claim, or takes
+// over the record of a copy that is not plain.
+func find(r Record, e Event) (Record, []Effect, error) {
+	claimed := r.State == Working && r.Owner == e.Claim.Owner && r.Payment == e.Claim.Payment && r.Request == e.Claim.Request
+	if !claimed && (r.State != Settled || r.Plain || !e.Claim.Plain) {
+		return r, nil, ErrLost
+	}
+	next := e.Claim
+	next.State, next.Transaction, next.Reason, next.Month = Settled, e.Outcome.Transaction, "", r.Month
+	next.Repeats, next.Again = r.Repeats, r.Again
+	var effects []Effect
+	if next.Month == "" {
+		next.Month = e.Month
+		effects = append(effects, Effect{Reserve, e.Month})
+	}
+	return next, append(effects, Effect{Kind: DropAnswer}, Effect{Kind: KeepAnswer}, Effect{Kind: QueueEntry}, Effect{Kind: QueueBlock}), nil
+}
