@@ -9,6 +9,6 @@
 // document.go.
 //
 // Nothing here is in the way of a sale: the sale only writes a row, which the worker finds.
-// Everything that is kept is in the payments' ledger, and may be written by any process
-// that shares it.
+// Everything that is kept is in the payments' database (package bundlesql), and may be
+// written by any process that shares it.
 package beaconchain

@@ -6,4 +6,8 @@
 // the disk. The others may be lost with the power, because the chain and a
 // deterministic receipt restore them. The writes of a sale are in sale.go, in
 // their order.
+//
+// The log of receipts and the proofs of finality have their tables in the same
+// database, and stores of their own. What a sale leaves for them is queued here, in
+// the sale's transaction: outbox.go.
 package ledger
