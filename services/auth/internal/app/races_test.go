@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/pforte/pforte/pkg/redistest"
@@ -203,6 +204,25 @@ func noRequestUnderWayBringsALoggedOutSessionBack(t *testing.T, p *program, admi
 		if thieves[i].usable() {
 			t.Errorf("%s has logged out and is still logged in", names[i])
 		}
+	}
+}
+
+func TestTheLimitOfLoginsIsThatOfItsSettings(t *testing.T) {
+	p := start(t, settings(t, redistest.Start(t), "RATE_LIMIT_WINDOW_MS", "3600000", "RATE_LIMIT_MAX_ATTEMPTS", "2"))
+	b := p.browser()
+	for _, want := range []int{http.StatusUnauthorized, http.StatusUnauthorized, http.StatusTooManyRequests} {
+		if status, body := b.login(adminName, "wrong"); status != want {
+			t.Errorf("got %d %s, want %d", status, body, want)
+		}
+	}
+	wrong := strings.NewReader(`{"username":"` + adminName + `","password":"wrong"}`)
+	resp, err := http.Post(p.main+prefix+"/login", "application/json", wrong)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if policy := resp.Header.Get("RateLimit-Policy"); policy != "2;w=3600" {
+		t.Errorf("the policy is %q", policy)
 	}
 }
 

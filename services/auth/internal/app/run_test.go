@@ -191,6 +191,22 @@ func TestTheSessionLifetimeReachesCookiesAndStore(t *testing.T) {
 	}
 }
 
+func TestWellKnownPasswordsAreRefusedWhereTheSettingSaysSo(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	const change = `{"current_password":"` + adminPass + `","new_password":"password1"}`
+	const create = `{"username":"otto","display_name":"Otto","password":"password1"}`
+	for setting, want := range map[string][2]int{
+		"allow":  {http.StatusCreated, http.StatusOK},
+		"refuse": {http.StatusBadRequest, http.StatusBadRequest},
+	} {
+		p := start(t, settings(t, redis, "COMMON_PASSWORDS", setting, "APP_NAME", setting))
+		admin := p.loggedIn(adminName, adminPass)
+		admin.want(want[0], http.MethodPost, prefix+"/users", create)
+		admin.want(want[1], http.MethodPatch, prefix+"/me/password", change)
+	}
+}
+
 func TestASessionLifetimeOutOfBoundsIsAFault(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"59m", "9601h", "seven days"} {
